@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Half round trips of send/receive: what every program pays, with nothing left out.
+//!
+//! Each turn, on each side, inside the timed loop: stamp, `VipPostSend`, poll `VipRecvDone`, check the payload, post the received descriptor again,
+//! collect the send's completion. The second side answers before it reposts; two receives are posted throughout, so that is legal.
+
+use std::time::Instant;
+
+use hdrhistogram::Histogram;
+
+use super::payload::{Pattern, Touch};
+use super::{AREA_BYTES, Context};
+use crate::clock::{self, Patience};
+use crate::endpoint::{PATIENCE, SEND, Vi, arm, rearm};
+use crate::error::Error;
+use crate::vipl_abi::Descriptor;
+
+/// Receives posted throughout.
+const RECEIVES: usize = 2;
+
+/// One side of a ping-pong over one VI, its descriptors and buffers set up.
+#[derive(Debug)]
+pub struct Side {
+    vi: Vi,
+    pattern: Pattern,
+    touch: Touch,
+    send: *mut Descriptor,
+    out: *mut u8,
+    sequence: u64,
+}
+
+impl Side {
+    /// Creates a VI, posts its receives and connects it as number `index` of the job, using descriptors and buffers of that number.
+    ///
+    /// # Errors
+    /// If the library refuses.
+    pub fn connect(context: &Context<'_>, size: usize, touch: Touch, index: usize) -> Result<Self, Error> {
+        context.check_size(size)?;
+        let vi = context.create_vi()?;
+        let pattern = Pattern::new(size);
+        let stride = size.next_multiple_of(64);
+        let first = index * (RECEIVES + 1);
+        let out = context.outgoing(index * stride, size);
+        // SAFETY: E2 and P1: descriptors and buffers of this index are used by this VI alone and not posted yet.
+        unsafe {
+            for receive in 0..RECEIVES {
+                let buffer = if size > AREA_BYTES / 4 { receive * size } else { (index * RECEIVES + receive) * stride };
+                arm(context.descriptor(first + receive), SEND, size as u32, &[context.incoming(buffer, size)]);
+                vi.post_recv(context.descriptor(first + receive))?;
+            }
+            pattern.fill(out.address as *mut u8);
+            arm(context.descriptor(first + RECEIVES), SEND, size as u32, &[out]);
+        }
+        context.connect(&vi, index)?;
+        let send = context.descriptor(first + RECEIVES);
+        Ok(Side { vi, pattern, touch, send, out: out.address as *mut u8, sequence: 0 })
+    }
+
+    #[inline]
+    fn transmit(&mut self) -> Result<(), Error> {
+        // SAFETY: E2 and P1: the previous send of this descriptor has been collected.
+        unsafe {
+            self.pattern.stamp(self.out, self.sequence);
+            rearm(self.send, SEND, self.pattern.len() as u32);
+        }
+        Ok(self.vi.post_send(self.send)?)
+    }
+
+    #[inline]
+    fn receive(&mut self, patience: &mut Patience) -> Result<*mut Descriptor, Error> {
+        let descriptor = self.vi.next_recv(patience)?;
+        // SAFETY: E2 and P1: a completed descriptor and its buffer are ours until posted again.
+        let intact = unsafe {
+            (*descriptor).length as usize == self.pattern.len()
+                && self.pattern.matches((*descriptor).segments[0].address as *const u8, self.sequence, self.touch)
+        };
+        if intact { Ok(descriptor) } else { Err(Error::failed(format!("message {} arrived damaged", self.sequence))) }
+    }
+
+    #[inline]
+    fn repost(&mut self, descriptor: *mut Descriptor, patience: &mut Patience) -> Result<(), Error> {
+        // SAFETY: E2: ours since it completed.
+        unsafe { rearm(descriptor, SEND, self.pattern.len() as u32) };
+        self.vi.post_recv(descriptor)?;
+        self.vi.next_send(patience)?;
+        Ok(())
+    }
+
+    /// One round trip as seen by one side.
+    ///
+    /// # Errors
+    /// If the library fails, nothing comes, or what comes is damaged.
+    #[inline]
+    pub fn turn(&mut self, first: bool, patience: &mut Patience) -> Result<(), Error> {
+        self.sequence += 1;
+        if first {
+            self.transmit()?;
+        }
+        let descriptor = self.receive(patience)?;
+        if !first {
+            self.transmit()?;
+        }
+        self.repost(descriptor, patience)
+    }
+}
+
+/// `[half round trip in ns]`, the mean over `count` turns after a tenth of them for warming up.
+///
+/// # Errors
+/// See [`Side::turn`].
+pub fn mean(context: &Context<'_>, size: usize, count: u64, touch: Touch) -> Result<Vec<f64>, Error> {
+    let mut side = Side::connect(context, size, touch, 0)?;
+    let mut patience = Patience::lasting(PATIENCE);
+    context.meet(1)?;
+    for _ in 0..count / 10 + 2 {
+        side.turn(context.first, &mut patience)?;
+    }
+    let start = Instant::now();
+    for _ in 0..count {
+        side.turn(context.first, &mut patience)?;
+    }
+    let half = start.elapsed().as_nanos() as f64 / count as f64 / 2.0;
+    context.meet(2)?;
+    Ok(vec![half])
+}
+
+/// `[p50, p90, p99, p99.9, max]` of `count` half round trips in ns, each stamped with the processor's time counter.
+///
+/// # Errors
+/// See [`Side::turn`].
+pub fn percentiles(context: &Context<'_>, size: usize, count: u64) -> Result<Vec<f64>, Error> {
+    let mut side = Side::connect(context, size, Touch::Ends, 0)?;
+    let mut stamps = vec![0; count as usize + 1];
+    let mut patience = Patience::lasting(PATIENCE);
+    context.meet(1)?;
+    for _ in 0..count / 10 + 2 {
+        side.turn(context.first, &mut patience)?;
+    }
+    stamps[0] = clock::ticks();
+    for stamp in &mut stamps[1..] {
+        side.turn(context.first, &mut patience)?;
+        *stamp = clock::ticks();
+    }
+    context.meet(2)?;
+    if !context.first {
+        return Ok(Vec::new());
+    }
+    let scale = clock::ns_per_tick(std::time::Duration::from_millis(5));
+    summarize(stamps.windows(2).map(|pair| pair[1].wrapping_sub(pair[0]) as f64 * scale / 2.0))
+}
+
+fn summarize(halves_ns: impl Iterator<Item = f64>) -> Result<Vec<f64>, Error> {
+    // Tenths of nanoseconds from 1 ns to 10 s, three digits.
+    let mut histogram = Histogram::<u64>::new_with_bounds(1, 100_000_000_000, 3).map_err(|error| Error::failed(error.to_string()))?;
+    for half in halves_ns {
+        histogram.saturating_record((half * 10.0) as u64);
+    }
+    let quantile = |q: f64| histogram.value_at_quantile(q) as f64 / 10.0;
+    Ok(vec![quantile(0.5), quantile(0.9), quantile(0.99), quantile(0.999), histogram.max() as f64 / 10.0])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn percentiles_of_a_ramp() {
+        let values = summarize((1..=1000).map(f64::from)).unwrap();
+        for (value, expected) in values.iter().zip([500.0, 900.0, 990.0, 999.0, 1000.0]) {
+            assert!((value - expected).abs() <= expected * 0.002, "{value} {expected}");
+        }
+    }
+}

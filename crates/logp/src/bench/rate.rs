@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Message rate, send to receive: small messages in buffers of their own, every byte checked, every receive posted again, every completion
+//! collected; 256 receives posted, a credit message every 64.
+
+use std::time::Instant;
+
+use super::Context;
+use super::bandwidth::drive;
+use super::flow::{Receiver, Sender, Shape};
+use super::payload::Touch;
+use crate::error::Error;
+
+/// Receives posted.
+const WINDOW: usize = 256;
+
+/// `[messages per second]`.
+///
+/// # Errors
+/// If the library fails, nothing comes, or what comes is damaged.
+pub fn run(context: &Context<'_>, size: usize, count: u64) -> Result<Vec<f64>, Error> {
+    let shape = Shape { size, window: WINDOW, count: count / 8 + 1, touch: Touch::All, distinct: true, by_write: false, index: 0 };
+    let (mut sender, mut receiver) =
+        if context.first { (Some(Sender::new(context, shape)?), None) } else { (None, Some(Receiver::new(context, shape)?)) };
+    for vi in sender.as_ref().map(Sender::vi).into_iter().chain(receiver.as_ref().map(Receiver::vi)) {
+        context.connect(vi, 0)?;
+    }
+    context.meet(1)?;
+    drive(&mut sender, &mut receiver)?;
+    if let Some(sender) = &mut sender {
+        sender.extend(count);
+    }
+    if let Some(receiver) = &mut receiver {
+        receiver.extend(count);
+    }
+    context.meet(2)?;
+    let start = Instant::now();
+    drive(&mut sender, &mut receiver)?;
+    let seconds = start.elapsed().as_secs_f64();
+    context.meet(3)?;
+    Ok(vec![count as f64 / seconds])
+}

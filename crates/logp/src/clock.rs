@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Time for measurements: a cheap tick counter for single round trips, and bounded patience for loops that poll.
+//!
+//! Loops are timed as a whole with [`std::time::Instant`]; only the percentile benchmark needs a stamp per round trip.
+
+use std::time::{Duration, Instant};
+
+use crate::error::Error;
+
+/// How many polls pass between two looks at the clock.
+const POLLS_PER_LOOK: u32 = 1 << 14;
+
+/// The processor's time stamp; elsewhere than on x86-64, the monotonic clock in nanoseconds.
+#[inline]
+pub fn ticks() -> u64 {
+    #[cfg(target_arch = "x86_64")]
+    {
+        // SAFETY: the instruction exists on every x86-64 processor and only reads a counter.
+        unsafe { core::arch::x86_64::_rdtsc() }
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    {
+        static START: std::sync::OnceLock<Instant> = std::sync::OnceLock::new();
+        START.get_or_init(Instant::now).elapsed().as_nanos() as u64
+    }
+}
+
+/// Nanoseconds per tick, measured over `time`.
+pub fn ns_per_tick(time: Duration) -> f64 {
+    let (start, start_ticks) = (Instant::now(), ticks());
+    while start.elapsed() < time {
+        std::hint::spin_loop();
+    }
+    start.elapsed().as_nanos() as f64 / (ticks().wrapping_sub(start_ticks).max(1)) as f64
+}
+
+/// Ends a polling loop that would otherwise never end, at almost no cost per poll.
+///
+/// Every few thousand polls it also gives the processor away once, so that two polling processes on one core still make progress.
+#[derive(Debug)]
+pub struct Patience {
+    polls: u32,
+    deadline: Instant,
+}
+
+impl Patience {
+    /// Patience for `time` from now.
+    pub fn lasting(time: Duration) -> Self {
+        Patience { polls: 0, deadline: Instant::now() + time }
+    }
+
+    /// To be called after each unsuccessful poll.
+    ///
+    /// # Errors
+    /// Once the time is over.
+    #[inline]
+    pub fn tick(&mut self) -> Result<(), Error> {
+        self.polls = self.polls.wrapping_add(1);
+        if self.polls % POLLS_PER_LOOK == 0 { self.look() } else { Ok(()) }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn look(&self) -> Result<(), Error> {
+        if Instant::now() > self.deadline {
+            return Err(Error::failed("the other side did not answer in time"));
+        }
+        std::thread::yield_now();
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn patience_ends() {
+        let mut patience = Patience::lasting(Duration::from_millis(1));
+        let mut polls = 0u64;
+        while patience.tick().is_ok() {
+            polls += 1;
+            assert!(polls < 1 << 40);
+        }
+        assert!(polls >= u64::from(POLLS_PER_LOOK) - 1);
+    }
+
+    #[test]
+    fn ticks_advance() {
+        let scale = ns_per_tick(Duration::from_millis(2));
+        assert!(scale > 0.0 && scale < 1000.0, "{scale}");
+    }
+}

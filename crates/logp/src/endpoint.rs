@@ -1,0 +1,462 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Thin owners of the library's objects, as a C program would hold them: a NIC with its protection tag, registered memory, a VI.
+//!
+//! The calls of the data path are one `extern "C"` call each and return a small [`CallFailed`]; text is made only when something fails.
+//! Invariants: E1, a [`Block`] is registered with the NIC it came from and mapped until it is dropped. E2, descriptors given to a VI lie in such a
+//! block, 64-byte aligned, and are not touched between post and completion. E3, handles are used only while their owner lives.
+
+use std::ffi::{CString, c_void};
+use std::ptr::null_mut;
+use std::time::{Duration, Instant};
+
+use crate::clock::Patience;
+use crate::error::Error;
+use crate::job::Waiting;
+use crate::vipl_abi::{self, Api, Descriptor, Handle, MemAttributes, NicAttributes, Segment, ViAttributes, check, code, control};
+
+/// How long one side waits for the other.
+pub const PATIENCE: Duration = Duration::from_secs(3);
+/// Longest host address that is handled.
+const HOST_ADDRESS_MAX: usize = 64;
+/// Bytes of the discriminators: run, epoch, index.
+const DISCRIMINATOR_BYTES: usize = 16;
+
+/// A call of the data path that did not return success.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CallFailed {
+    call: &'static str,
+    value: i32,
+    status: u32,
+}
+
+impl From<CallFailed> for Error {
+    #[cold]
+    fn from(failed: CallFailed) -> Self {
+        let status = if failed.status != 0 { format!(" (descriptor status {:#x})", failed.status) } else { String::new() };
+        Error::failed(format!("{} returned {}{status}", failed.call, vipl_abi::return_name(failed.value)))
+    }
+}
+
+/// An open NIC with one protection tag.
+#[derive(Debug)]
+pub struct Nic {
+    api: Api,
+    handle: Handle,
+    ptag: Handle,
+    address: Vec<u8>,
+    /// Largest transfer in bytes.
+    pub transfer_max: usize,
+    /// Name and library, for people.
+    pub description: String,
+}
+
+impl Nic {
+    /// Loads the library and opens `device`.
+    ///
+    /// # Errors
+    /// If the library is not found or refuses.
+    pub fn open(library: Option<&std::path::Path>, device: &str) -> Result<Self, Error> {
+        let loaded = vipl_abi::load(library)?;
+        let api = loaded.api;
+        let name = CString::new(device).map_err(|_| Error::failed("device name with a NUL"))?;
+        let (mut handle, mut ptag) = (null_mut(), null_mut());
+        // SAFETY: all-zero bytes are a valid value of this struct of integers and pointers.
+        let mut attributes: NicAttributes = unsafe { core::mem::zeroed() };
+        // SAFETY: E3; out pointers are to live locals of the types the header names.
+        unsafe {
+            check("VipOpenNic", (api.open_nic)(name.as_ptr(), &mut handle))?;
+            check("VipQueryNic", (api.query_nic)(handle, &mut attributes))?;
+            check("VipCreatePtag", (api.create_ptag)(handle, &mut ptag))?;
+        }
+        let len = usize::from(attributes.nic_address_len).min(HOST_ADDRESS_MAX);
+        let mut address = vec![0; len];
+        if len > 0 && !attributes.local_nic_address.is_null() {
+            // SAFETY: the library says that this many bytes of address are there.
+            unsafe { core::ptr::copy_nonoverlapping(attributes.local_nic_address, address.as_mut_ptr(), len) };
+        }
+        let description = format!("{} ({})", loaded.path.display(), vipl_abi::nic_name(&attributes));
+        Ok(Nic { api, handle, ptag, address, transfer_max: attributes.max_transfer_size as usize, description })
+    }
+
+    /// Memory of the engine's, or, where the library has no such call, of the process; registered for everything.
+    ///
+    /// # Errors
+    /// If the library refuses.
+    pub fn allocate(&self, len: usize, engine: bool) -> Result<Block, Error> {
+        let mut block = self.allocate_unregistered(len, engine)?;
+        block.handle = self.register(block.base, len)?;
+        Ok(block)
+    }
+
+    /// As [`Nic::allocate`], but not registered yet.
+    ///
+    /// # Errors
+    /// If the library refuses.
+    pub fn allocate_unregistered(&self, len: usize, engine: bool) -> Result<Block, Error> {
+        use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous};
+        let mut base = null_mut();
+        let engine = engine && self.api.alloc_mem.is_some() && self.api.free_mem.is_some();
+        match self.api.alloc_mem {
+            // SAFETY: E3; `base` is a live out pointer.
+            Some(alloc_mem) if engine => check("VipxAllocMem", unsafe { alloc_mem(self.handle, len as _, &mut base) })?,
+            // SAFETY: a fresh mapping at an address of the kernel's choice touches no existing memory.
+            _ => unsafe {
+                base = mmap_anonymous(null_mut(), len, ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE | MapFlags::POPULATE)?;
+            },
+        }
+        let base = base.cast::<u8>();
+        // SAFETY: E1: `len` bytes from `base` are ours; touching them now keeps page faults out of the measurements.
+        unsafe { core::ptr::write_bytes(base, 0, len) };
+        Ok(Block { api: self.api, nic: self.handle, base, len, handle: 0, engine })
+    }
+
+    /// Registers memory under the NIC's tag with all rights.
+    ///
+    /// # Errors
+    /// If the library refuses.
+    pub fn register(&self, base: *mut u8, len: usize) -> Result<u32, Error> {
+        let mut attributes = MemAttributes { ptag: self.ptag, enable_rdma_write: 1, enable_rdma_read: 1 };
+        let mut handle = 0;
+        // SAFETY: E3; the caller owns `len` bytes at `base`.
+        let value = unsafe { (self.api.register_mem)(self.handle, base.cast(), len as _, &mut attributes, &mut handle) };
+        check("VipRegisterMem", value).map(|()| handle)
+    }
+
+    /// Takes a registration back.
+    ///
+    /// # Errors
+    /// If the library refuses.
+    pub fn deregister(&self, base: *mut u8, handle: u32) -> Result<(), Error> {
+        // SAFETY: E3.
+        check("VipDeregisterMem", unsafe { (self.api.deregister_mem)(self.handle, base.cast(), handle) })
+    }
+
+    /// A VI at a reliability level, unconnected; `descriptors` is the registered block that its descriptors lie in.
+    ///
+    /// # Errors
+    /// If the library refuses.
+    pub fn create_vi(&self, reliability: u16, descriptors: &Block, waiting: Waiting) -> Result<Vi, Error> {
+        let mut attributes = self.vi_attributes(reliability);
+        let mut handle = null_mut();
+        // SAFETY: E3; no completion queues.
+        check("VipCreateVi", unsafe { (self.api.create_vi)(self.handle, &mut attributes, null_mut(), null_mut(), &mut handle) })?;
+        Ok(Vi { api: self.api, handle, descriptors: descriptors.handle, waiting })
+    }
+
+    fn vi_attributes(&self, reliability: u16) -> ViAttributes {
+        ViAttributes {
+            reliability_level: reliability,
+            max_transfer_size: self.transfer_max as _,
+            qos: null_mut(),
+            ptag: self.ptag,
+            enable_rdma_write: 1,
+            enable_rdma_read: i32::from(reliability != 1),
+        }
+    }
+
+    /// `VIP_NET_ADDRESS` of this NIC with a discriminator.
+    fn net_address(&self, discriminator: &[u8]) -> Box<NetAddress> {
+        let mut address = Box::new(NetAddress { host_len: self.address.len() as u16, discriminator_len: discriminator.len() as u16, bytes: [0; 160] });
+        address.bytes[..self.address.len()].copy_from_slice(&self.address);
+        address.bytes[self.address.len()..self.address.len() + discriminator.len()].copy_from_slice(discriminator);
+        address
+    }
+
+    /// Connects `vi` with the other process, which calls this with the same `name` and the other `first`.
+    ///
+    /// # Errors
+    /// If they do not find each other in time.
+    pub fn connect(&self, vi: &Vi, first: bool, name: (u64, u64)) -> Result<(), Error> {
+        let mut discriminator = [0; DISCRIMINATOR_BYTES];
+        discriminator[..8].copy_from_slice(&name.0.to_le_bytes());
+        discriminator[8..].copy_from_slice(&name.1.to_le_bytes());
+        if first { self.request(vi, &discriminator) } else { self.wait(vi, &discriminator) }
+    }
+
+    fn request(&self, vi: &Vi, discriminator: &[u8]) -> Result<(), Error> {
+        let mut own = self.net_address(discriminator);
+        let mut other = self.net_address(discriminator);
+        let mut attributes = self.vi_attributes(0);
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            // SAFETY: E3; the addresses are longer than any length they declare.
+            let value = unsafe {
+                (self.api.connect_request)(vi.handle, own.pointer(), other.pointer(), PATIENCE.as_millis() as _, &mut attributes)
+            };
+            match value {
+                code::NO_MATCH | code::TIMEOUT | code::REJECT if Instant::now() < deadline => std::thread::sleep(Duration::from_micros(200)),
+                value => return check("VipConnectRequest", value),
+            }
+        }
+    }
+
+    fn wait(&self, vi: &Vi, discriminator: &[u8]) -> Result<(), Error> {
+        let mut own = self.net_address(discriminator);
+        let mut other = self.net_address(discriminator);
+        let mut attributes = self.vi_attributes(0);
+        let mut connection = null_mut();
+        // SAFETY: E3; the addresses have room for anything the library may write.
+        unsafe {
+            let value =
+                (self.api.connect_wait)(self.handle, own.pointer(), PATIENCE.as_millis() as _, other.pointer(), &mut attributes, &mut connection);
+            check("VipConnectWait", value)?;
+            check("VipConnectAccept", (self.api.connect_accept)(connection, vi.handle))
+        }
+    }
+}
+
+impl Drop for Nic {
+    fn drop(&mut self) {
+        // SAFETY: E3: last use.
+        let _ = unsafe { (self.api.close_nic)(self.handle) };
+    }
+}
+
+/// `VIP_NET_ADDRESS` with room behind it.
+#[repr(C, align(8))]
+struct NetAddress {
+    host_len: u16,
+    discriminator_len: u16,
+    bytes: [u8; 160],
+}
+
+impl NetAddress {
+    fn pointer(&mut self) -> *mut c_void {
+        core::ptr::from_mut(self).cast()
+    }
+}
+
+/// Registered memory.
+#[derive(Debug)]
+pub struct Block {
+    api: Api,
+    nic: Handle,
+    base: *mut u8,
+    len: usize,
+    /// `VIP_MEM_HANDLE`; 0 while unregistered.
+    pub handle: u32,
+    /// Whether the engine allocated it.
+    pub engine: bool,
+}
+
+impl Block {
+    /// Address of `len` bytes at `offset`.
+    ///
+    /// # Panics
+    /// If they do not lie inside: a programming error of a benchmark.
+    pub fn at(&self, offset: usize, len: usize) -> *mut u8 {
+        assert!(offset <= self.len && len <= self.len - offset, "{len} bytes at {offset} of {}", self.len);
+        self.base.wrapping_add(offset)
+    }
+
+    /// A data or address segment.
+    pub fn segment(&self, offset: usize, len: usize) -> Segment {
+        Segment { address: self.at(offset, len) as u64, handle: self.handle, length: len as u32 }
+    }
+}
+
+impl Drop for Block {
+    fn drop(&mut self) {
+        // SAFETY: E1: last use of the range; the handle is this block's.
+        unsafe {
+            if self.handle != 0 {
+                let _ = (self.api.deregister_mem)(self.nic, self.base.cast(), self.handle);
+            }
+            match self.api.free_mem {
+                Some(free_mem) if self.engine => {
+                    let _ = free_mem(self.nic, self.base.cast());
+                }
+                _ => {
+                    let _ = rustix::mm::munmap(self.base.cast(), self.len);
+                }
+            }
+        }
+    }
+}
+
+/// A virtual interface.
+#[derive(Debug)]
+pub struct Vi {
+    api: Api,
+    handle: Handle,
+    descriptors: u32,
+    waiting: Waiting,
+}
+
+type Outcome = Result<Option<*mut Descriptor>, CallFailed>;
+
+impl Vi {
+    /// How its completions are awaited.
+    #[inline]
+    pub fn waiting(&self) -> Waiting {
+        self.waiting
+    }
+
+    /// `VipPostSend`.
+    ///
+    /// # Errors
+    /// What the library returns.
+    #[inline]
+    pub fn post_send(&self, descriptor: *mut Descriptor) -> Result<(), CallFailed> {
+        // SAFETY: E2 and E3.
+        match unsafe { (self.api.post_send)(self.handle, descriptor, self.descriptors) } {
+            code::SUCCESS => Ok(()),
+            value => Err(CallFailed { call: "VipPostSend", value, status: 0 }),
+        }
+    }
+
+    /// `VipPostRecv`.
+    ///
+    /// # Errors
+    /// What the library returns.
+    #[inline]
+    pub fn post_recv(&self, descriptor: *mut Descriptor) -> Result<(), CallFailed> {
+        // SAFETY: E2 and E3.
+        match unsafe { (self.api.post_recv)(self.handle, descriptor, self.descriptors) } {
+            code::SUCCESS => Ok(()),
+            value => Err(CallFailed { call: "VipPostRecv", value, status: 0 }),
+        }
+    }
+
+    /// `VipSendDone`: a completed descriptor, or nothing yet.
+    ///
+    /// # Errors
+    /// What the library returns.
+    #[inline]
+    pub fn send_done(&self) -> Outcome {
+        let mut descriptor = null_mut();
+        // SAFETY: E3; a live out pointer.
+        let value = unsafe { (self.api.send_done)(self.handle, &mut descriptor) };
+        outcome("VipSendDone", value, descriptor)
+    }
+
+    /// `VipRecvDone`: a completed descriptor, or nothing yet.
+    ///
+    /// # Errors
+    /// What the library returns.
+    #[inline]
+    pub fn recv_done(&self) -> Outcome {
+        let mut descriptor = null_mut();
+        // SAFETY: E3; a live out pointer.
+        let value = unsafe { (self.api.recv_done)(self.handle, &mut descriptor) };
+        outcome("VipRecvDone", value, descriptor)
+    }
+
+    /// The next received descriptor, polled or waited for.
+    ///
+    /// # Errors
+    /// What the library returns, or that nothing comes.
+    #[inline]
+    pub fn next_recv(&self, patience: &mut Patience) -> Result<*mut Descriptor, Error> {
+        if self.waiting == Waiting::Block {
+            return self.wait("VipRecvWait", self.api.recv_wait);
+        }
+        loop {
+            if let Some(descriptor) = self.recv_done()? {
+                return Ok(descriptor);
+            }
+            patience.tick()?;
+        }
+    }
+
+    /// The next finished send, polled or waited for.
+    ///
+    /// # Errors
+    /// What the library returns, or that nothing comes.
+    #[inline]
+    pub fn next_send(&self, patience: &mut Patience) -> Result<*mut Descriptor, Error> {
+        if self.waiting == Waiting::Block {
+            return self.wait("VipSendWait", self.api.send_wait);
+        }
+        loop {
+            if let Some(descriptor) = self.send_done()? {
+                return Ok(descriptor);
+            }
+            patience.tick()?;
+        }
+    }
+
+    fn wait(
+        &self,
+        call: &'static str,
+        function: unsafe extern "C" fn(Handle, std::ffi::c_ulong, *mut *mut Descriptor) -> i32,
+    ) -> Result<*mut Descriptor, Error> {
+        let mut descriptor = null_mut();
+        // SAFETY: E3; a live out pointer.
+        let value = unsafe { function(self.handle, PATIENCE.as_millis() as _, &mut descriptor) };
+        match outcome(call, value, descriptor)? {
+            Some(descriptor) => Ok(descriptor),
+            None => Err(Error::failed(format!("{call} returned without a descriptor"))),
+        }
+    }
+}
+
+impl Drop for Vi {
+    fn drop(&mut self) {
+        // SAFETY: E3: last use. Flushed descriptors are taken back so that the VI is empty when it goes.
+        unsafe {
+            let _ = (self.api.disconnect)(self.handle);
+            let mut descriptor = null_mut();
+            for done in [self.api.send_done, self.api.recv_done] {
+                for _ in 0..4096 {
+                    if !matches!(done(self.handle, &mut descriptor), code::SUCCESS | code::DESCRIPTOR_ERROR) {
+                        break;
+                    }
+                }
+            }
+            let _ = (self.api.destroy_vi)(self.handle);
+        }
+    }
+}
+
+#[inline]
+fn outcome(call: &'static str, value: i32, descriptor: *mut Descriptor) -> Outcome {
+    match value {
+        code::SUCCESS => Ok(Some(descriptor)),
+        code::NOT_DONE => Ok(None),
+        _ => {
+            // SAFETY: E2: a descriptor handed back belongs to us again.
+            let status = if descriptor.is_null() { 0 } else { unsafe { (*descriptor).status } };
+            Err(CallFailed { call, value, status })
+        }
+    }
+}
+
+/// Writes a descriptor for a post: operation, total length, segments.
+///
+/// # Safety
+/// E2: the descriptor is ours, not the library's.
+#[inline]
+pub unsafe fn arm(descriptor: *mut Descriptor, operation: u16, length: u32, segments: &[Segment]) {
+    let mut filled = Descriptor {
+        next: 0,
+        next_handle: 0,
+        segment_count: segments.len() as u16,
+        control: operation,
+        reserved: 0,
+        immediate: 0,
+        length,
+        status: 0,
+        segments: [Segment::default(); 2],
+    };
+    filled.segments[..segments.len()].copy_from_slice(segments);
+    // SAFETY: E2.
+    unsafe { descriptor.write(filled) };
+}
+
+/// Makes a completed descriptor ready to be posted again with the same segments.
+///
+/// # Safety
+/// E2: the descriptor is ours, not the library's.
+#[inline]
+pub unsafe fn rearm(descriptor: *mut Descriptor, operation: u16, length: u32) {
+    // SAFETY: E2.
+    unsafe {
+        (*descriptor).control = operation;
+        (*descriptor).length = length;
+        (*descriptor).status = 0;
+    }
+}
+
+/// Operation of ordinary messages.
+pub const SEND: u16 = control::OP_SENDRECV;

@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What the library has set itself to reach, as ratios of figures taken in one run.
+
+use serde::Serialize;
+
+use crate::plan::{BULK_GOAL_SIZES, series as s};
+use crate::samples::{Figure, Key, Kind, Metric, Samples, Series};
+
+/// The direction of a goal.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Bound {
+    /// The ratio is to be at most this.
+    AtMost(f64),
+    /// The ratio is to be at least this.
+    AtLeast(f64),
+}
+
+impl Bound {
+    fn is_met(self, ratio: f64) -> bool {
+        match self {
+            Bound::AtMost(limit) => ratio <= limit,
+            Bound::AtLeast(limit) => ratio >= limit,
+        }
+    }
+}
+
+/// One goal and how it stands.
+#[derive(Debug, Clone, Serialize)]
+pub struct Goal {
+    /// What is compared.
+    pub what: String,
+    /// Unit of the two figures.
+    pub unit: &'static str,
+    /// Our figure.
+    pub ours: Option<f64>,
+    /// The figure it is compared with.
+    pub other: Option<f64>,
+    /// Whose that is.
+    pub other_name: String,
+    /// Ours divided by the other.
+    pub ratio: Option<f64>,
+    /// What the ratio is to be; nothing for a figure that is only stated.
+    pub bound: Bound,
+    /// Whether it is; nothing without both figures.
+    pub met: Option<bool>,
+}
+
+impl Goal {
+    fn new(what: String, unit: &'static str, ours: Option<f64>, other: Option<(f64, String)>, bound: Bound) -> Self {
+        let ratio = ours.zip(other.as_ref().map(|(value, _)| *value)).filter(|(_, other)| *other > 0.0).map(|(ours, other)| ours / other);
+        let (other, other_name) = other.map_or((None, String::new()), |(value, name)| (Some(value), name));
+        Goal { what, unit, ours, other, other_name, ratio, bound, met: ratio.map(|ratio| bound.is_met(ratio)) }
+    }
+}
+
+/// All goals for which at least one side was measured.
+pub fn evaluate(samples: &Samples) -> Vec<Goal> {
+    let table = Table { samples };
+    let mut goals = Vec::new();
+    table.latency(&mut goals);
+    table.rate(&mut goals);
+    table.bulk(&mut goals);
+    table.scaling(&mut goals);
+    goals.retain(|goal| goal.ours.is_some() || goal.other.is_some());
+    goals
+}
+
+struct Table<'s> {
+    samples: &'s Samples,
+}
+
+impl Table<'_> {
+    fn median(&self, metric: Metric, series: Series, size: u64) -> Option<f64> {
+        self.samples.figure(&Key::new(metric, series, size)).map(|figure: Figure| figure.summary.median)
+    }
+
+    fn named(&self, metric: Metric, series: Series, size: u64) -> Option<(f64, String)> {
+        self.median(metric, series, size).map(|value| (value, series.name.to_owned()))
+    }
+
+    /// The best peer of a metric at a size among those that `wanted` accepts.
+    fn best_peer(&self, metric: Metric, size: u64, wanted: impl Fn(Kind) -> bool) -> Option<(f64, String)> {
+        let candidates = self.samples.series_of(metric).into_iter().filter(|series| wanted(series.kind));
+        let measured = candidates.filter_map(|series| self.named(metric, series, size));
+        let better = |a: &(f64, String), b: &(f64, String)| if metric.less_is_better() { b.0.total_cmp(&a.0) } else { a.0.total_cmp(&b.0) };
+        measured.max_by(better)
+    }
+
+    fn latency(&self, goals: &mut Vec<Goal>) {
+        let ours = self.median(Metric::Latency, s::OURS, 8);
+        let others = [
+            (s::EXCHANGE, 1.6),
+            (s::UCX_TAG, 0.8),
+            (s::SHM_MESSAGE, 0.8),
+            (s::UCX_UCT_AM, 1.0),
+        ];
+        for (series, limit) in others {
+            let what = format!("latency 8 B / {}", series.name);
+            goals.push(Goal::new(what, "ns", ours, self.named(Metric::Latency, series, 8), Bound::AtMost(limit)));
+        }
+        let ours = self.median(Metric::WriteLatency, s::OURS, 8);
+        for (series, limit) in [(s::EXCHANGE, 1.3), (s::UCX_PUT, 1.1)] {
+            let what = format!("RDMA write 8 B, polled / {}", series.name);
+            goals.push(Goal::new(what, "ns", ours, self.named(Metric::WriteLatency, series, 8), Bound::AtMost(limit)));
+        }
+    }
+
+    fn rate(&self, goals: &mut Vec<Goal>) {
+        for (size, least) in [(8, 1.3), (56, 1.2)] {
+            let ours = self.median(Metric::Rate, s::OURS, size);
+            let best = self.best_peer(Metric::Rate, size, |kind| matches!(kind, Kind::Peer { .. }));
+            goals.push(Goal::new(format!("message rate {size} B / best peer"), "msg/s", ours, best, Bound::AtLeast(least)));
+        }
+    }
+
+    fn bulk(&self, goals: &mut Vec<Goal>) {
+        let writes = [(4 << 10, 0.6), (16 << 10, 0.8), (64 << 10, 0.9), (256 << 10, 0.9), (1 << 20, 0.9)];
+        for (size, least) in writes {
+            let ours = self.median(Metric::WriteBandwidth, s::OURS, size);
+            let memcpy = self.named(Metric::WriteBandwidth, s::MEMCPY, size);
+            let what = format!("RDMA write {} / memcpy", super::report::size_text(size));
+            goals.push(Goal::new(what, "GB/s", ours, memcpy, Bound::AtLeast(least)));
+        }
+        for size in BULK_GOAL_SIZES {
+            let ours = self.median(Metric::Bandwidth, s::OURS, size);
+            let size_text = super::report::size_text(size);
+            let any = self.best_peer(Metric::Bandwidth, size, |kind| matches!(kind, Kind::Peer { .. }));
+            let what = format!("two-sided {size_text} / best peer");
+            goals.push(Goal::new(what, "GB/s", ours, any, Bound::AtLeast(1.3)));
+            let cma = self.best_peer(Metric::Bandwidth, size, |kind| kind == Kind::Peer { cma: true });
+            let what = format!("two-sided {size_text} / best peer by CMA");
+            goals.push(Goal::new(what, "GB/s", ours, cma, Bound::AtLeast(2.5)));
+        }
+    }
+
+    fn scaling(&self, goals: &mut Vec<Goal>) {
+        let sizes = self.samples.sizes_of(Metric::ManyVis);
+        if let (Some(&few), Some(&many)) = (sizes.first(), sizes.last())
+            && few < many
+        {
+            let ours = self.median(Metric::ManyVis, s::OURS, many);
+            let other = self.median(Metric::ManyVis, s::OURS, few).map(|value| (value, format!("{few} VIs")));
+            goals.push(Goal::new(format!("latency with {many} VIs / with {few}"), "ns", ours, other, Bound::AtMost(1.1)));
+        }
+        if let Some(&many) = self.samples.sizes_of(Metric::ViMemory).last() {
+            let ours = self.median(Metric::ViMemory, s::OURS, many);
+            let limit = (16.0 * 1024.0, "16 KiB".to_owned());
+            goals.push(Goal::new(format!("memory per idle VI of {many}"), "bytes", ours, Some(limit), Bound::AtMost(1.0)));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::canary::Canary;
+    use crate::samples::Sample;
+
+    fn with(cells: &[(Metric, Series, u64, f64)]) -> Samples {
+        let mut samples = Samples::default();
+        samples.best.note(50.0);
+        for &(metric, series, size, value) in cells {
+            let canary = Canary { before_ns: 50.0, after_ns: 50.0 };
+            samples.add(Key::new(metric, series, size), Sample { round: 1, value, canary });
+        }
+        samples
+    }
+
+    #[test]
+    fn ratios_and_bounds() {
+        let goals = evaluate(&with(&[
+            (Metric::Latency, s::OURS, 8, 75.0),
+            (Metric::Latency, s::EXCHANGE, 8, 50.0),
+            (Metric::Latency, s::UCX_UCT_AM, 8, 70.0),
+            (Metric::Rate, s::OURS, 8, 40e6),
+            (Metric::Rate, s::UCX_TAG, 8, 20e6),
+            (Metric::Rate, s::MPICH, 8, 25e6),
+            (Metric::Rate, s::RING, 8, 90e6),
+        ]));
+        let find = |what: &str| goals.iter().find(|goal| goal.what == what).unwrap();
+        assert_eq!((find("latency 8 B / exchange").ratio, find("latency 8 B / exchange").met), (Some(1.5), Some(true)));
+        assert_eq!(find("latency 8 B / UCX uct am").met, Some(false));
+        assert_eq!(find("latency 8 B / UCX tag").met, None);
+        let rate = find("message rate 8 B / best peer");
+        assert_eq!((rate.other_name.as_str(), rate.ratio, rate.met), ("MPICH", Some(1.6), Some(true)));
+        assert!(!goals.iter().any(|goal| goal.what.starts_with("two-sided")));
+    }
+
+    #[test]
+    fn memory_and_scaling() {
+        let goals = evaluate(&with(&[
+            (Metric::ManyVis, s::OURS, 10, 100.0),
+            (Metric::ManyVis, s::OURS, 1000, 112.0),
+            (Metric::ViMemory, s::OURS, 1000, 4096.0),
+        ]));
+        assert_eq!(goals.iter().map(|goal| goal.met).collect::<Vec<_>>(), vec![Some(false), Some(true)]);
+    }
+}

@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What the controller tells the two measuring processes to do, and what they answer. One JSON object a line, over a socket pair.
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use crate::bench::payload::Touch;
+use crate::error::Error;
+
+/// First line to a new measuring process; the shared memory's descriptor travels before it.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Setup {
+    /// Whether this is the first process, the one that measures.
+    pub first: bool,
+    /// Processor to run on, if pinned.
+    pub cpu: Option<usize>,
+    /// Library asked for with `--lib`.
+    pub library: Option<PathBuf>,
+    /// Device name for `VipOpenNic`.
+    pub device: String,
+    /// `VIP_SERVICE_*` level of all VIs.
+    pub reliability: Reliability,
+    /// How completions are awaited.
+    pub waiting: Waiting,
+}
+
+/// The three levels of the architecture.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Reliability {
+    /// `VIP_SERVICE_UNRELIABLE`.
+    Unreliable,
+    /// `VIP_SERVICE_RELIABLE_DELIVERY`.
+    ReliableDelivery,
+    /// `VIP_SERVICE_RELIABLE_RECEPTION`.
+    ReliableReception,
+}
+
+impl Reliability {
+    /// The value in the C interface.
+    pub fn bits(self) -> u16 {
+        match self {
+            Reliability::Unreliable => 1,
+            Reliability::ReliableDelivery => 2,
+            Reliability::ReliableReception => 4,
+        }
+    }
+
+    /// As it is called in tables.
+    pub fn name(self) -> &'static str {
+        match self {
+            Reliability::Unreliable => "Unreliable",
+            Reliability::ReliableDelivery => "Reliable Delivery",
+            Reliability::ReliableReception => "Reliable Reception",
+        }
+    }
+}
+
+/// How a process awaits completions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Waiting {
+    /// `VipSendDone` and `VipRecvDone` in a loop.
+    Poll,
+    /// `VipSendWait` and `VipRecvWait`.
+    Block,
+}
+
+/// One thing to do, given to both processes at once.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Request {
+    /// Rises by one per request; names meetings and connections.
+    pub epoch: u64,
+    /// Unique to this run on this machine; part of the connections' discriminators.
+    pub run: u64,
+    /// What to do.
+    pub job: Job,
+}
+
+/// The benchmarks. Sizes are in bytes; what the first process answers is listed with each.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[allow(missing_docs)]
+pub enum Job {
+    /// Limit: `[half round trip ns]`.
+    Exchange { count: u64, words: usize },
+    /// Limit: `[GB/s]`.
+    Copy { size: usize, count: u64, touch: Touch },
+    /// Limit: `[messages/s]`.
+    Ring { count: u64, words: usize },
+    /// Load the library and open the NIC: `[]`, with a description.
+    Open,
+    /// `[half round trip ns]`.
+    Latency { size: usize, count: u64, touch: Touch },
+    /// `[p50, p90, p99, p99.9, max]` of half round trips in ns.
+    Percentiles { size: usize, count: u64 },
+    /// `[GB/s]`; both ways: the sum. Also the processor shares of a side in per cent: `[GB/s, %]`, the second process `[%]`.
+    Bandwidth { size: usize, count: u64, touch: Touch, both_ways: bool },
+    /// `[messages/s]`.
+    Rate { size: usize, count: u64 },
+    /// `[half round trip ns]`, both sides polling their memory.
+    WriteLatency { count: u64 },
+    /// `[GB/s]`.
+    WriteBandwidth { size: usize, count: u64, touch: Touch },
+    /// `[ns per read]`.
+    ReadLatency { size: usize, count: u64 },
+    /// `[GB/s]`.
+    ReadBandwidth { size: usize, count: u64 },
+    /// `[ns to register, ns to deregister]`; user memory, or the engine's.
+    Registration { size: usize, count: u64, engine_memory: bool },
+    /// Connect this many VIs and keep them: both answer `[resident bytes per VI]`.
+    ScalingOpen { vis: usize, active: usize },
+    /// `[half round trip ns]` over the active VIs in turn.
+    ScalingLatency { count: u64 },
+}
+
+/// The answer of one process.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub enum Reply {
+    /// Figures as listed at [`Job`], and a remark for people.
+    Done {
+        /// The figures.
+        values: Vec<f64>,
+        /// The remark; mostly empty.
+        note: String,
+    },
+    /// [`Error::Unsupported`].
+    Unsupported(String),
+    /// [`Error::Failed`].
+    Failed(String),
+}
+
+impl From<Result<(Vec<f64>, String), Error>> for Reply {
+    fn from(result: Result<(Vec<f64>, String), Error>) -> Self {
+        match result {
+            Ok((values, note)) => Reply::Done { values, note },
+            Err(Error::Unsupported(text)) => Reply::Unsupported(text),
+            Err(Error::Failed(text)) => Reply::Failed(text),
+        }
+    }
+}
+
+impl From<Reply> for Result<(Vec<f64>, String), Error> {
+    fn from(reply: Reply) -> Self {
+        match reply {
+            Reply::Done { values, note } => Ok((values, note)),
+            Reply::Unsupported(text) => Err(Error::Unsupported(text)),
+            Reply::Failed(text) => Err(Error::Failed(text)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requests_survive_the_wire() {
+        let request = Request { epoch: 3, run: u64::MAX, job: Job::Copy { size: 4096, count: 7, touch: Touch::All } };
+        let text = serde_json::to_string(&request).unwrap();
+        assert!(!text.contains('\n'));
+        let back: Request = serde_json::from_str(&text).unwrap();
+        assert_eq!((back.epoch, back.run, back.job), (3, u64::MAX, request.job));
+    }
+}

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Measurement: libvipl through its public C calls, the limits of the machine, and other libraries, alternately in one run.
+//!
+//! ```text
+//!   perf ── plan ── run ──────────────┬── session ══ socket pair ══ worker ─┬─ limits      (two processes, one mapping)
+//!             what     rounds,        │   two measuring processes           └─ bench ── endpoint ── vipl_abi ── libvipl.so
+//!                      canaries       └── peers       ucx_perftest, fi_pingpong, MPI programs
+//!   samples ── goals ── report         table, json, plot
+//! ```
+//!
+//! Rules of the crate:
+//! - The library under test is found and loaded at run time; nothing of its source is linked in.
+//! - The controller sleeps while something is measured. Both sides of every measurement run in processes of their own, pinned where possible.
+//! - Figures that are compared were taken in the same run, in turn, with a canary around each ([`canary`]).
+//! - A failed measurement is reported beside the others; a peer that is missing is named, never an error.
+//!
+//! Called by the `bellwire` command: [`perf::run`] and, in the measuring processes, [`worker::main`].
+
+pub mod bench;
+pub mod canary;
+pub mod channel;
+pub mod clock;
+pub mod endpoint;
+pub mod error;
+pub mod goals;
+pub mod job;
+pub mod limits;
+pub mod machine;
+pub mod peers;
+pub mod perf;
+pub mod pin;
+pub mod plan;
+pub mod progress;
+pub mod report;
+pub mod run;
+pub mod samples;
+pub mod session;
+pub mod shared;
+pub mod stats;
+pub mod vipl_abi;
+pub mod worker;
+
+pub use error::Error;

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The two-line exchange: each side owns one cache line, writes a sequence number (and payload) into it, and spins on the other's, with a
+//! pause between looks. Half a round trip is the least that a message with its flag can cost on this machine.
+//!
+//! Also the canary of [`crate::canary`]: the count is cut into chunks and the median chunk is returned, so one interruption does not matter.
+
+use std::hint::spin_loop;
+use std::time::Instant;
+
+use super::{EXCHANGE_OFFSET, PATIENCE};
+use crate::clock::Patience;
+use crate::error::Error;
+use crate::shared::{LINE_WORDS, Line, SharedMap};
+use crate::stats;
+
+/// Lines between the two that are used, so that no prefetcher pairs them.
+const APART: usize = 4;
+/// The count is timed in this many pieces.
+const CHUNKS: u64 = 8;
+
+/// Exchanges `count` lines each way with `words` (1 to 8) words used of each; the half round trip in nanoseconds, measured by the first side.
+///
+/// # Errors
+/// If the other side stops answering or payload arrives that was not sent.
+pub fn run(map: &SharedMap, first: bool, count: u64, words: usize, epoch: u64) -> Result<f64, Error> {
+    let lines = map.lines(EXCHANGE_OFFSET, APART + 1);
+    let (own, other) = if first { (&lines[0], &lines[APART]) } else { (&lines[APART], &lines[0]) };
+    for index in 0..LINE_WORDS {
+        own.word(index).put(0);
+    }
+    map.meet(first, epoch, PATIENCE)?;
+    let words = words.clamp(1, LINE_WORDS);
+    let mut patience = Patience::lasting(PATIENCE);
+    let per_chunk = count.div_ceil(CHUNKS).max(1);
+    let mut chunks = Vec::with_capacity(CHUNKS as usize);
+    for chunk in 0..CHUNKS {
+        let start = Instant::now();
+        for turn in 1..=per_chunk {
+            let sequence = chunk * per_chunk + turn;
+            if first {
+                write(own, words, sequence);
+                read(other, words, sequence, &mut patience)?;
+            } else {
+                read(other, words, sequence, &mut patience)?;
+                write(own, words, sequence);
+            }
+        }
+        chunks.push(start.elapsed().as_nanos() as f64 / per_chunk as f64 / 2.0);
+    }
+    Ok(stats::median(&chunks).unwrap_or(f64::NAN))
+}
+
+/// Payload first, then the sequence number that vouches for it, all in one line.
+#[inline]
+fn write(line: &Line, words: usize, sequence: u64) {
+    for index in 1..words {
+        line.word(index).put(sequence.wrapping_add(index as u64));
+    }
+    line.word(0).publish(sequence);
+}
+
+#[inline]
+fn read(line: &Line, words: usize, sequence: u64, patience: &mut Patience) -> Result<(), Error> {
+    while line.word(0).observe() != sequence {
+        spin_loop();
+        patience.tick()?;
+    }
+    let intact = (1..words).all(|index| line.word(index).get() == sequence.wrapping_add(index as u64));
+    if intact { Ok(()) } else { Err(Error::failed("the exchanged line was torn")) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::limits::SHARED_BYTES;
+    use crate::shared::create;
+
+    #[test]
+    fn exchanges_between_two_mappings() {
+        let fd = create(SHARED_BYTES).unwrap();
+        let (one, two) = (SharedMap::map(&fd, SHARED_BYTES).unwrap(), SharedMap::map(&fd, SHARED_BYTES).unwrap());
+        for (epoch, words) in [(1, 1), (2, 8)] {
+            std::thread::scope(|scope| {
+                let other = scope.spawn(|| run(&two, false, 64, words, epoch));
+                assert!(run(&one, true, 64, words, epoch).unwrap() > 0.0);
+                other.join().unwrap().unwrap();
+            });
+        }
+    }
+}

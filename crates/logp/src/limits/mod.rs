@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What the machine itself allows between two processes: the yardsticks that every other figure is divided by.
+//!
+//! Each limit is a function run by both measuring processes over the same mapping, after [`crate::shared::SharedMap::meet`]. Layout:
+//!
+//! | bytes | used by |
+//! |---|---|
+//! | 0 .. 4096 | meeting point |
+//! | 4096 .. 8192 | [`exchange`]: one line per direction, two lines apart |
+//! | 8192 .. 64 Ki | indices of [`ring`], flags of [`copy`] |
+//! | 64 Ki .. 1 Mi | slots of [`ring`] |
+//! | 1 Mi .. | destination of [`copy`] |
+
+pub mod copy;
+pub mod exchange;
+pub mod ring;
+
+use std::time::Duration;
+
+/// Where the exchanged lines lie.
+pub(crate) const EXCHANGE_OFFSET: usize = 4096;
+/// Where indices and flags lie.
+pub(crate) const CONTROL_OFFSET: usize = 8192;
+/// Where the ring's slots lie.
+pub(crate) const SLOTS_OFFSET: usize = 64 << 10;
+/// Where copies go.
+pub(crate) const DATA_OFFSET: usize = 1 << 20;
+/// Bytes that copies may use.
+pub(crate) const DATA_BYTES: usize = 16 << 20;
+/// Bytes of the whole mapping.
+pub const SHARED_BYTES: usize = DATA_OFFSET + DATA_BYTES;
+
+/// How long one side waits for the other.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(5);

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Other libraries, run for comparison in the same run on the same two processors. What is missing is named with the package to install and is
+//! never a failure.
+
+pub mod libfabric;
+pub mod mpi;
+pub mod process;
+pub mod ucx;
+
+use crate::error::Error;
+
+/// The packages of Debian that bring all peers.
+pub const INSTALL_HINT: &str = "apt-get install ucx-utils libfabric-bin mpich libmpich-dev openmpi-bin libopenmpi-dev";
+
+/// The peers that are here, and what is said about the others.
+#[derive(Debug, Default)]
+pub struct Peers {
+    /// UCX.
+    pub ucx: Option<ucx::Ucx>,
+    /// libfabric.
+    pub libfabric: Option<libfabric::Libfabric>,
+    /// MPICH.
+    pub mpich: Option<mpi::Mpi>,
+    /// Open MPI.
+    pub openmpi: Option<mpi::Mpi>,
+    /// One line per peer that is not here.
+    pub missing: Vec<String>,
+}
+
+impl Peers {
+    /// Looks for all of them.
+    pub fn find() -> Self {
+        let mut peers = Peers { ucx: ucx::Ucx::find(), libfabric: libfabric::Libfabric::find(), ..Peers::default() };
+        let mut missing = Vec::new();
+        if peers.ucx.is_none() {
+            missing.push("UCX (ucx_perftest): package ucx-utils".to_owned());
+        }
+        if peers.libfabric.is_none() {
+            missing.push("libfabric (fi_pingpong): package libfabric-bin".to_owned());
+        }
+        peers.mpich = note(mpi::Mpi::find(mpi::Flavour::Mpich), "MPICH: packages mpich libmpich-dev", &mut missing);
+        peers.openmpi = note(mpi::Mpi::find(mpi::Flavour::OpenMpi), "Open MPI: packages openmpi-bin libopenmpi-dev", &mut missing);
+        peers.missing = missing;
+        peers
+    }
+
+    /// Names and versions of those that are here.
+    pub fn versions(&self) -> Vec<String> {
+        let mut names = Vec::new();
+        names.extend(self.ucx.as_ref().map(|ucx| format!("UCX {}", ucx.version)));
+        names.extend(self.libfabric.as_ref().map(|fabric| format!("libfabric {}", fabric.version)));
+        names.extend(self.mpich.as_ref().map(|mpi| format!("MPICH {}", mpi.version)));
+        names.extend(self.openmpi.as_ref().map(|mpi| format!("Open MPI {}", mpi.version)));
+        names
+    }
+}
+
+fn note(found: Result<Option<mpi::Mpi>, Error>, what: &str, missing: &mut Vec<String>) -> Option<mpi::Mpi> {
+    match found {
+        Ok(Some(mpi)) => return Some(mpi),
+        Ok(None) => missing.push(what.to_owned()),
+        Err(error) => missing.push(format!("{what} ({error})")),
+    }
+    None
+}

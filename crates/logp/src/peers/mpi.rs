@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Debian's MPICH and Open MPI, measured with a small MPI program of our own, compiled with each one's compiler wrapper into a temporary folder.
+//!
+//! Received data is not read, and all receives use one buffer, as in the usual MPI benchmarks.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use super::process::{find, run};
+use crate::error::Error;
+use crate::pin::Pinning;
+
+/// The program.
+const SOURCE: &str = include_str!("../../../../scripts/peers/mpi_bench.c");
+/// Milliseconds per figure.
+const BUDGET_MS: &str = "16";
+
+/// Which MPI.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Flavour {
+    /// MPICH.
+    Mpich,
+    /// Open MPI.
+    OpenMpi,
+}
+
+impl Flavour {
+    fn suffix(self) -> &'static str {
+        match self {
+            Flavour::Mpich => "mpich",
+            Flavour::OpenMpi => "openmpi",
+        }
+    }
+}
+
+/// What a line of the program's output is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum What {
+    /// Half round trip, ns.
+    Latency,
+    /// Messages per second.
+    Rate,
+    /// Bytes per second.
+    Bandwidth,
+}
+
+/// One figure of the program.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Figure {
+    /// Which.
+    pub what: What,
+    /// Bytes of a message.
+    pub size: usize,
+    /// In the unit of [`What`].
+    pub value: f64,
+}
+
+/// An MPI with the program compiled for it.
+#[derive(Debug)]
+pub struct Mpi {
+    launcher: PathBuf,
+    flavour: Flavour,
+    directory: PathBuf,
+    /// Version, if the launcher tells.
+    pub version: String,
+}
+
+impl Mpi {
+    /// The MPI as installed, with the program compiled, or nothing if it is not installed.
+    ///
+    /// # Errors
+    /// If it is installed but does not compile the program.
+    pub fn find(flavour: Flavour) -> Result<Option<Self>, Error> {
+        let (Some(compiler), Some(launcher)) =
+            (find(&format!("mpicc.{}", flavour.suffix())), find(&format!("mpirun.{}", flavour.suffix())))
+        else {
+            return Ok(None);
+        };
+        let directory = std::env::temp_dir().join(format!("bellwire-perf-{}-{}", std::process::id(), flavour.suffix()));
+        std::fs::create_dir(&directory)?;
+        let mut mpi = Mpi { launcher, flavour, directory, version: String::new() };
+        let source = mpi.directory.join("mpi_bench.c");
+        std::fs::write(&source, SOURCE)?;
+        run(Command::new(compiler).args(["-O2", "-w", "-o"]).arg(mpi.program()).arg(&source)).map_err(|error| error.within("compiling mpi_bench.c"))?;
+        mpi.version = run(Command::new(&mpi.launcher).arg("--version")).ok().and_then(|text| parse_version(&text)).unwrap_or_default();
+        Ok(Some(mpi))
+    }
+
+    fn program(&self) -> PathBuf {
+        self.directory.join("mpi_bench")
+    }
+
+    /// All figures for these sizes.
+    ///
+    /// # Errors
+    /// If the program fails or prints something else than expected.
+    pub fn measure(&self, sizes: &[usize], pinning: Pinning) -> Result<Vec<Figure>, Error> {
+        let cpus = match pinning {
+            Pinning::Pair(a, b) => format!("{a},{b}"),
+            Pinning::None => "-".to_owned(),
+        };
+        let mut command = Command::new(&self.launcher);
+        if std::env::var_os("UCX_TLS").is_none() {
+            command.env("UCX_TLS", "posix,cma,self");
+        }
+        command.env("UCX_LOG_LEVEL", "error").args(["-n", "2"]);
+        match self.flavour {
+            Flavour::Mpich => command.args(["-bind-to", "none", "-iface", "lo"]),
+            Flavour::OpenMpi => {
+                command.env("OMPI_ALLOW_RUN_AS_ROOT", "1").env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
+                command.args(["--oversubscribe", "--bind-to", "none", "--mca", "oob_tcp_if_include", "lo", "--mca", "btl_tcp_if_include", "lo"])
+            }
+        };
+        command.arg(self.program()).args([&cpus, BUDGET_MS]).args(sizes.iter().map(usize::to_string));
+        let figures = parse(&run(&mut command)?);
+        if figures.is_empty() { Err(Error::failed("no figures in the output")) } else { Ok(figures) }
+    }
+}
+
+impl Drop for Mpi {
+    fn drop(&mut self) {
+        remove(&self.directory);
+    }
+}
+
+fn remove(directory: &Path) {
+    let _ = std::fs::remove_dir_all(directory);
+}
+
+fn parse(text: &str) -> Vec<Figure> {
+    text.lines().filter_map(parse_line).collect()
+}
+
+fn parse_line(line: &str) -> Option<Figure> {
+    let mut fields = line.split_whitespace();
+    let what = match fields.next()? {
+        "latency" => What::Latency,
+        "rate" => What::Rate,
+        "bandwidth" => What::Bandwidth,
+        _ => return None,
+    };
+    let size = fields.next()?.parse().ok()?;
+    let value = fields.next()?.parse().ok()?;
+    fields.next().is_none().then_some(Figure { what, size, value })
+}
+
+/// The first word of the first line that looks like a version number.
+fn parse_version(text: &str) -> Option<String> {
+    let mut words = text.split_whitespace();
+    let version = words.find(|word| word.starts_with(|c: char| c.is_ascii_digit()) && word.contains('.'))?;
+    Some(version.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_and_noise() {
+        let text = "latency 8 113.181\nrate 8 15106631.6\n--- a warning of the launcher ---\nbandwidth 65536 12168890701.2\nlatency 8\n";
+        let figure = |what, size, value| Figure { what, size, value };
+        assert_eq!(
+            parse(text),
+            vec![figure(What::Latency, 8, 113.181), figure(What::Rate, 8, 15_106_631.6), figure(What::Bandwidth, 65536, 12_168_890_701.2)]
+        );
+    }
+
+    #[test]
+    fn versions() {
+        assert_eq!(parse_version("mpirun.openmpi (OpenRTE) 4.1.4\n\nReport bugs").as_deref(), Some("4.1.4"));
+        assert_eq!(parse_version("HYDRA build details:\n    Version:     4.0.2\n").as_deref(), Some("4.0.2"));
+    }
+}

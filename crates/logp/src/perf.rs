@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! One run from options to report: what `bellwire perf` does between parsing its arguments and printing.
+
+use crate::error::Error;
+use crate::goals;
+use crate::job::{Job, Waiting};
+use crate::machine;
+use crate::peers::Peers;
+use crate::plan::{self, PlanOptions};
+use crate::progress::Progress;
+use crate::report::Report;
+use crate::run;
+use crate::session::{Session, SessionConfig};
+
+/// Everything a run depends on.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// What is measured.
+    pub plan: PlanOptions,
+    /// With which processes.
+    pub session: SessionConfig,
+    /// Rounds.
+    pub rounds: usize,
+    /// No progress.
+    pub quiet: bool,
+}
+
+/// Measures.
+///
+/// # Errors
+/// If the library cannot be opened, or the measuring processes do not start. Failures of single measurements are in the report.
+pub fn run(options: &Options) -> Result<Report, Error> {
+    let library = if options.plan.library { Some(open(&options.session)?) } else { None };
+    let peers = if options.plan.compare { Peers::find() } else { Peers::default() };
+    let steps = plan::build(&options.plan, &peers);
+    let mut progress = Progress::new(steps.len() * options.rounds, options.quiet);
+    let samples = run::run(options.session.clone(), &peers, &steps, options.rounds, &mut progress);
+    progress.finish();
+    let waiting = match options.session.waiting {
+        Waiting::Poll => "polling",
+        Waiting::Block => "blocking",
+    };
+    Ok(Report {
+        machine: machine::describe(options.session.pinning),
+        library,
+        conditions: format!("{}, {waiting}, {} rounds", options.session.reliability.name(), options.rounds),
+        rounds: options.rounds,
+        peers: peers.versions(),
+        missing: peers.missing.clone(),
+        compared: options.plan.compare,
+        goals: goals::evaluate(&samples),
+        samples,
+    })
+}
+
+/// Opens the library once, to say early and clearly if that does not work; its description.
+fn open(config: &SessionConfig) -> Result<String, Error> {
+    Session::new(config.clone()).run(&Job::Open).map(|answer| answer.note)
+}

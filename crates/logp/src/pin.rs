@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Which two processors the two processes run on, and putting them there.
+//!
+//! Pinning is "where possible": a machine with one allowed processor measures unpinned and says so.
+
+use std::fs;
+use std::process::{Child, Command};
+
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+
+use crate::error::Error;
+
+/// The processors of the two processes, or none when they are not pinned.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Pinning {
+    /// First and second process each on a processor of its own.
+    Pair(usize, usize),
+    /// Left to the scheduler.
+    None,
+}
+
+impl Pinning {
+    /// The processor of one side: the first process or the second.
+    pub fn cpu(self, first: bool) -> Option<usize> {
+        match self {
+            Pinning::Pair(a, b) => Some(if first { a } else { b }),
+            Pinning::None => None,
+        }
+    }
+}
+
+/// The processors this process may run on, in order.
+pub fn allowed() -> Vec<usize> {
+    match sched_getaffinity(None) {
+        Ok(set) => (0..CpuSet::MAX_CPU).filter(|&cpu| set.is_set(cpu)).collect(),
+        Err(_) => Vec::new(),
+    }
+}
+
+/// Two allowed processors, on different cores if there are any.
+pub fn choose() -> Pinning {
+    choose_from(&allowed(), &siblings)
+}
+
+fn choose_from(allowed: &[usize], siblings: &dyn Fn(usize) -> Vec<usize>) -> Pinning {
+    let Some((&first, rest)) = allowed.split_first() else { return Pinning::None };
+    let same_core = siblings(first);
+    match rest.iter().find(|cpu| !same_core.contains(cpu)).or(rest.first()) {
+        Some(&second) => Pinning::Pair(first, second),
+        None => Pinning::None,
+    }
+}
+
+/// The hardware threads of the core that `cpu` belongs to; empty if unknown.
+fn siblings(cpu: usize) -> Vec<usize> {
+    let path = format!("/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list");
+    fs::read_to_string(path).map(|text| parse_cpu_list(&text)).unwrap_or_default()
+}
+
+/// Numbers of a list such as `0-2,5`; what is not a number is left out.
+pub fn parse_cpu_list(text: &str) -> Vec<usize> {
+    let mut cpus = Vec::new();
+    for part in text.trim().split(',') {
+        let mut ends = part.splitn(2, '-').map(|end| end.trim().parse::<usize>());
+        match (ends.next(), ends.next()) {
+            (Some(Ok(low)), Some(Ok(high))) if high >= low && high - low < CpuSet::MAX_CPU => cpus.extend(low..=high),
+            (Some(Ok(cpu)), None) => cpus.push(cpu),
+            _ => {}
+        }
+    }
+    cpus
+}
+
+/// Pins the calling thread.
+///
+/// # Errors
+/// If the processor does not exist or is not allowed.
+pub fn pin_current(cpu: usize) -> Result<(), Error> {
+    if cpu >= CpuSet::MAX_CPU {
+        return Err(Error::failed(format!("no processor {cpu}")));
+    }
+    let mut set = CpuSet::new();
+    set.set(cpu);
+    sched_setaffinity(None, &set).map_err(|error| Error::from(error).within(&format!("pinning to processor {cpu}")))
+}
+
+/// Starts `command` with its first thread (and so all later ones) on `cpu`.
+///
+/// The calling thread goes there for the moment of the start, since children inherit where their parent may run.
+///
+/// # Errors
+/// If the processor is not allowed or the program does not start.
+pub fn spawn_on(cpu: Option<usize>, command: &mut Command) -> Result<Child, Error> {
+    let Some(cpu) = cpu else { return Ok(command.spawn()?) };
+    let before = sched_getaffinity(None)?;
+    pin_current(cpu)?;
+    let child = command.spawn();
+    sched_setaffinity(None, &before)?;
+    Ok(child?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_of_processors() {
+        assert_eq!(parse_cpu_list("0-2,5\n"), vec![0, 1, 2, 5]);
+        assert_eq!(parse_cpu_list("7"), vec![7]);
+        assert_eq!(parse_cpu_list("x,3-1,"), Vec::<usize>::new());
+    }
+
+    #[test]
+    fn another_core_is_preferred() {
+        let pairs = |cpu: usize| vec![cpu & !1, cpu | 1];
+        assert_eq!(choose_from(&[0, 1, 2, 3], &pairs), Pinning::Pair(0, 2));
+        assert_eq!(choose_from(&[4, 5], &pairs), Pinning::Pair(4, 5));
+        assert_eq!(choose_from(&[4], &pairs), Pinning::None);
+        assert_eq!(choose_from(&[], &pairs), Pinning::None);
+    }
+}

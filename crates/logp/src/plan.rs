@@ -1,0 +1,459 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What one round measures, in order: ours, the limits and the peers of the same thing next to each other, so that they meet the same machine.
+//!
+//! A plan is data; [`crate::run`] carries it out once per round.
+
+use crate::bench::payload::Touch;
+use crate::job::{Job, Waiting};
+use crate::peers::Peers;
+use crate::peers::libfabric::Matching;
+use crate::peers::mpi::Flavour;
+use crate::peers::ucx::Test;
+use crate::samples::{Key, Kind, Metric, Series};
+
+/// A family of measurements, as selected by `--only`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Group {
+    /// Latency and its quantiles.
+    Lat,
+    /// Bandwidth, one way and both ways.
+    Bw,
+    /// Message rate.
+    Rate,
+    /// RDMA write.
+    Write,
+    /// RDMA read.
+    Read,
+    /// Registration.
+    Reg,
+    /// Processor use.
+    Cpu,
+    /// Many VIs.
+    Vis,
+}
+
+impl Group {
+    /// All of them.
+    pub const ALL: [Group; 8] = [Group::Lat, Group::Bw, Group::Rate, Group::Write, Group::Read, Group::Reg, Group::Cpu, Group::Vis];
+}
+
+/// What a plan depends on.
+#[derive(Debug, Clone)]
+pub struct PlanOptions {
+    /// Families.
+    pub groups: Vec<Group>,
+    /// Limits and peers too.
+    pub compare: bool,
+    /// Fewer sizes, shorter measurements.
+    pub quick: bool,
+    /// Ours at all.
+    pub library: bool,
+    /// Polling or blocking.
+    pub waiting: Waiting,
+    /// Numbers of VIs.
+    pub vis: Vec<usize>,
+}
+
+/// Which pair of processes does a job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Which {
+    /// The usual one.
+    Main,
+    /// One that waits instead of polling.
+    Blocking,
+    /// One that has this many VIs open.
+    Vis(usize),
+}
+
+/// Which number of an answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum From {
+    /// Of the first process.
+    First(usize),
+    /// Of the second.
+    Second(usize),
+}
+
+/// How a step is carried out.
+#[derive(Debug, Clone)]
+pub enum Action {
+    /// A job for a pair of measuring processes.
+    Pair {
+        /// Which pair.
+        which: Which,
+        /// The job.
+        job: Job,
+        /// Where its numbers go.
+        keys: Vec<(Key, From)>,
+    },
+    /// A test of UCX.
+    Ucx {
+        /// Which.
+        test: Test,
+        /// Bytes.
+        size: usize,
+        /// Messages.
+        count: u64,
+        /// Where the figure goes.
+        key: Key,
+    },
+    /// A ping-pong of libfabric; large ones also count as bandwidth.
+    Libfabric {
+        /// How messages are matched.
+        matching: Matching,
+        /// Bytes.
+        size: usize,
+        /// Messages.
+        count: u64,
+        /// Whose figures.
+        series: Series,
+    },
+    /// One run of the MPI program over all sizes.
+    Mpi {
+        /// Which MPI.
+        flavour: Flavour,
+        /// Bytes.
+        sizes: Vec<usize>,
+        /// Whose figures.
+        series: Series,
+        /// Metrics that were asked for.
+        metrics: Vec<Metric>,
+    },
+}
+
+/// One measurement of a round.
+#[derive(Debug, Clone)]
+pub struct Step {
+    /// For progress and failures.
+    pub label: String,
+    /// How.
+    pub action: Action,
+}
+
+impl Step {
+    /// Whether the library under test is measured.
+    pub fn is_ours(&self) -> bool {
+        matches!(&self.action, Action::Pair { keys, .. } if keys.iter().any(|(key, _)| key.series.kind == Kind::Ours))
+    }
+}
+
+/// The columns.
+pub mod series {
+    #![allow(missing_docs)]
+    use super::{Kind, Series};
+
+    const fn ours(name: &'static str) -> Series {
+        Series { name, kind: Kind::Ours }
+    }
+    const fn limit(name: &'static str) -> Series {
+        Series { name, kind: Kind::Limit }
+    }
+    const fn peer(name: &'static str, cma: bool) -> Series {
+        Series { name, kind: Kind::Peer { cma } }
+    }
+
+    pub const OURS: Series = ours("bellwire");
+    pub const OURS_TOUCHED: Series = ours("bellwire touched");
+    pub const OURS_ENGINE: Series = ours("engine memory");
+    pub const OURS_USER: Series = ours("user memory");
+    pub const SENDER: Series = ours("sender, polling");
+    pub const RECEIVER: Series = ours("receiver, polling");
+    pub const SENDER_BLOCKING: Series = ours("sender, blocking");
+    pub const RECEIVER_BLOCKING: Series = ours("receiver, blocking");
+    pub const EXCHANGE: Series = limit("exchange");
+    pub const MEMCPY: Series = limit("memcpy");
+    pub const MEMCPY_TOUCHED: Series = limit("memcpy touched");
+    pub const RING: Series = limit("ring");
+    pub const UCX_TAG: Series = peer("UCX tag", true);
+    pub const UCX_AM: Series = peer("UCX am", true);
+    pub const UCX_UCT_AM: Series = peer("UCX uct am", false);
+    pub const UCX_PUT: Series = peer("UCX put", false);
+    pub const UCX_UCT_PUT: Series = peer("UCX uct put", false);
+    pub const SHM_MESSAGE: Series = peer("libfabric shm", true);
+    pub const SHM_TAGGED: Series = peer("shm tagged", true);
+    pub const MPICH: Series = peer("MPICH", true);
+    pub const OPEN_MPI: Series = peer("Open MPI", true);
+}
+use series as s;
+
+/// Sizes of two-sided bandwidth that goals are set for.
+pub const BULK_GOAL_SIZES: [u64; 3] = [64 << 10, 256 << 10, 1 << 20];
+
+/// Builds the steps of one round.
+pub fn build(options: &PlanOptions, peers: &Peers) -> Vec<Step> {
+    let mut plan = Builder { options, peers, steps: Vec::new() };
+    for group in &options.groups {
+        match group {
+            Group::Lat => plan.latency(),
+            Group::Bw => plan.bandwidth(),
+            Group::Rate => plan.rate(),
+            Group::Write => plan.write(),
+            Group::Read => plan.read(),
+            Group::Reg => plan.registration(),
+            Group::Cpu => plan.cpu(),
+            Group::Vis => plan.vis(),
+        }
+    }
+    plan.mpi();
+    plan.steps
+}
+
+struct Builder<'o> {
+    options: &'o PlanOptions,
+    peers: &'o Peers,
+    steps: Vec<Step>,
+}
+
+impl Builder<'_> {
+    /// How many repetitions of something that takes `each_ns` fill one measurement.
+    fn count(&self, each_ns: f64, most: u64) -> u64 {
+        let budget_ns = if self.options.quick { 4e6 } else { 12e6 };
+        ((budget_ns / each_ns) as u64).clamp(8, most)
+    }
+
+    fn message_ns(&self, size: usize) -> f64 {
+        let wake = if self.options.waiting == Waiting::Block { 30_000.0 } else { 0.0 };
+        150.0 + wake + size as f64 * 0.1
+    }
+
+    fn sizes<'a>(&self, full: &'a [usize], quick: &'a [usize]) -> &'a [usize] {
+        if self.options.quick { quick } else { full }
+    }
+
+    fn ours(&mut self, job: Job, keys: Vec<(Key, From)>) {
+        self.ours_by(Which::Main, job, keys);
+    }
+
+    fn ours_by(&mut self, which: Which, job: Job, keys: Vec<(Key, From)>) {
+        if self.options.library {
+            self.pair(which, job, keys);
+        }
+    }
+
+    fn limit(&mut self, job: Job, key: Key) {
+        if self.options.compare {
+            self.pair(Which::Main, job, vec![(key, From::First(0))]);
+        }
+    }
+
+    fn pair(&mut self, which: Which, job: Job, keys: Vec<(Key, From)>) {
+        let label = keys.first().map_or_else(String::new, |(key, _)| label(key));
+        self.steps.push(Step { label, action: Action::Pair { which, job, keys } });
+    }
+
+    fn ucx(&mut self, test: Test, metric: Metric, series: Series, size: usize, each_ns: f64) {
+        if self.options.compare && self.peers.ucx.is_some() {
+            let key = Key::new(metric, series, size as u64);
+            let count = self.count(each_ns, 1_000_000);
+            self.steps.push(Step { label: label(&key), action: Action::Ucx { test, size, count, key } });
+        }
+    }
+
+    fn libfabric(&mut self, size: usize) {
+        if !self.options.compare || self.peers.libfabric.is_none() {
+            return;
+        }
+        for (matching, series) in [(Matching::Message, s::SHM_MESSAGE), (Matching::Tagged, s::SHM_TAGGED)] {
+            let count = self.count(400.0 + size as f64 * 0.2, 200_000);
+            let label = label(&Key::new(Metric::Latency, series, size as u64));
+            self.steps.push(Step { label, action: Action::Libfabric { matching, size, count, series } });
+        }
+    }
+
+    fn latency(&mut self) {
+        let all: Vec<usize> = (0..=22).map(|power| 1usize << power).chain([56]).collect();
+        let mut sizes = self.sizes(&all, &[8, 56, 4 << 10, 64 << 10, 1 << 20]).to_vec();
+        sizes.sort_unstable();
+        let peer_sizes = self.sizes(&[8, 64, 512, 4 << 10, 64 << 10, 1 << 20], &[8, 4 << 10, 64 << 10]).to_vec();
+        for &size in &sizes {
+            let key = |series| Key::new(Metric::Latency, series, size as u64);
+            let count = self.count(2.0 * self.message_ns(size), 200_000);
+            if size == 8 || size == 56 {
+                let words = if size == 8 { 1 } else { 8 };
+                self.limit(Job::Exchange { count: 60_000, words }, key(s::EXCHANGE));
+            }
+            self.ours(Job::Latency { size, count, touch: Touch::Ends }, vec![(key(s::OURS), From::First(0))]);
+            if size > crate::bench::payload::SMALL_MAX {
+                self.ours(Job::Latency { size, count, touch: Touch::All }, vec![(key(s::OURS_TOUCHED), From::First(0))]);
+            }
+            if peer_sizes.contains(&size) {
+                let each = 2.0 * self.message_ns(size);
+                self.ucx(Test::TagLatency, Metric::Latency, s::UCX_TAG, size, each);
+                self.ucx(Test::AmLatency, Metric::Latency, s::UCX_AM, size, each);
+                if size <= 64 {
+                    self.ucx(Test::UctAmLatency, Metric::Latency, s::UCX_UCT_AM, size, each);
+                }
+                self.libfabric(size);
+            }
+        }
+        let keys = [500, 900, 990, 999, 1000].iter().enumerate();
+        let keys = keys.map(|(index, &quantile)| (Key::new(Metric::Percentile, s::OURS, quantile), From::First(index))).collect();
+        let count = self.count(self.message_ns(8), 100_000);
+        self.ours(Job::Percentiles { size: 8, count }, keys);
+    }
+
+    fn bandwidth(&mut self) {
+        let full: [usize; 8] = [256, 1 << 10, 4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20, 4 << 20];
+        let sizes = self.sizes(&full, &[4 << 10, 64 << 10, 256 << 10, 1 << 20]).to_vec();
+        let peer_sizes = self.sizes(&[4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20], &[64 << 10, 256 << 10, 1 << 20]).to_vec();
+        for &size in &sizes {
+            let each = self.message_ns(size) / 2.0;
+            let count = self.count(each, 200_000);
+            let mut ours = |metric, series, touch, both_ways| {
+                let key = Key::new(metric, series, size as u64);
+                self.ours(Job::Bandwidth { size, count, touch, both_ways }, vec![(key, From::First(0))]);
+            };
+            ours(Metric::Bandwidth, s::OURS, Touch::Ends, false);
+            ours(Metric::Bandwidth, s::OURS_TOUCHED, Touch::All, false);
+            ours(Metric::BothWays, s::OURS, Touch::Ends, true);
+            ours(Metric::BothWays, s::OURS_TOUCHED, Touch::All, true);
+            if peer_sizes.contains(&size) {
+                self.ucx(Test::TagStream, Metric::Bandwidth, s::UCX_TAG, size, each);
+                self.ucx(Test::AmStream, Metric::Bandwidth, s::UCX_AM, size, each);
+                // Ping-pongs of the latency part count as bandwidth too, at the sizes that it has.
+                let in_latency = self.options.groups.contains(&Group::Lat) && [4 << 10, 64 << 10, 1 << 20].contains(&size);
+                if !in_latency || self.options.quick && size == 1 << 20 {
+                    self.libfabric(size);
+                }
+            }
+        }
+    }
+
+    fn rate(&mut self) {
+        for size in [8, 56] {
+            let key = |series| Key::new(Metric::Rate, series, size as u64);
+            let count = self.count(if self.options.waiting == Waiting::Block { 300.0 } else { 25.0 }, 1_000_000);
+            self.limit(Job::Ring { count, words: size / 8 }, key(s::RING));
+            self.ours(Job::Rate { size, count }, vec![(key(s::OURS), From::First(0))]);
+            self.ucx(Test::TagStream, Metric::Rate, s::UCX_TAG, size, 35.0);
+            self.ucx(Test::AmStream, Metric::Rate, s::UCX_AM, size, 55.0);
+            self.ucx(Test::UctAmStream, Metric::Rate, s::UCX_UCT_AM, size, 45.0);
+        }
+    }
+
+    fn write(&mut self) {
+        let count = self.count(130.0, 200_000);
+        let key = |series| Key::new(Metric::WriteLatency, series, 8);
+        self.limit(Job::Exchange { count: 60_000, words: 1 }, key(s::EXCHANGE));
+        self.ours(Job::WriteLatency { count }, vec![(key(s::OURS), From::First(0))]);
+        self.ucx(Test::PutLatency, Metric::WriteLatency, s::UCX_PUT, 8, 100.0);
+        self.ucx(Test::UctPutLatency, Metric::WriteLatency, s::UCX_UCT_PUT, 8, 100.0);
+        let full: [usize; 7] = [256, 4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20, 4 << 20];
+        for &size in self.sizes(&full, &[4 << 10, 16 << 10, 64 << 10, 1 << 20]) {
+            let count = self.count(60.0 + size as f64 * 0.03, 200_000);
+            let touched = self.count(150.0 + size as f64 * 0.05, 200_000);
+            let key = |series| Key::new(Metric::WriteBandwidth, series, size as u64);
+            self.limit(Job::Copy { size, count, touch: Touch::Ends }, key(s::MEMCPY));
+            self.ours(Job::WriteBandwidth { size, count, touch: Touch::Ends }, vec![(key(s::OURS), From::First(0))]);
+            self.limit(Job::Copy { size, count: touched, touch: Touch::All }, key(s::MEMCPY_TOUCHED));
+            self.ours(Job::WriteBandwidth { size, count: touched, touch: Touch::All }, vec![(key(s::OURS_TOUCHED), From::First(0))]);
+            if [4 << 10, 64 << 10, 1 << 20].contains(&size) {
+                self.ucx(Test::PutStream, Metric::WriteBandwidth, s::UCX_PUT, size, 100.0 + size as f64 * 0.03);
+            }
+        }
+    }
+
+    fn read(&mut self) {
+        for &size in self.sizes(&[8, 64, 512, 4 << 10, 64 << 10], &[8, 4 << 10]) {
+            let count = self.count(100.0 + size as f64 * 0.05, 200_000);
+            let key = Key::new(Metric::ReadLatency, s::OURS, size as u64);
+            self.ours(Job::ReadLatency { size, count }, vec![(key, From::First(0))]);
+        }
+        for &size in self.sizes(&[4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20, 4 << 20], &[64 << 10, 1 << 20]) {
+            let count = self.count(100.0 + size as f64 * 0.05, 200_000);
+            let key = Key::new(Metric::ReadBandwidth, s::OURS, size as u64);
+            self.ours(Job::ReadBandwidth { size, count }, vec![(key, From::First(0))]);
+        }
+    }
+
+    fn registration(&mut self) {
+        for &size in self.sizes(&[4 << 10, 64 << 10, 1 << 20, 16 << 20, 64 << 20], &[4 << 10, 1 << 20]) {
+            for (engine_memory, series) in [(false, s::OURS_USER), (true, s::OURS_ENGINE)] {
+                let keys = vec![
+                    (Key::new(Metric::Registration, series, size as u64), From::First(0)),
+                    (Key::new(Metric::Deregistration, series, size as u64), From::First(1)),
+                ];
+                self.ours(Job::Registration { size, count: 64, engine_memory }, keys);
+            }
+        }
+    }
+
+    fn cpu(&mut self) {
+        for &size in self.sizes(&[8, 512, 4 << 10, 64 << 10, 1 << 20], &[8, 64 << 10]) {
+            for (which, sender, receiver) in
+                [(Which::Main, s::SENDER, s::RECEIVER), (Which::Blocking, s::SENDER_BLOCKING, s::RECEIVER_BLOCKING)]
+            {
+                let count = self.count(self.message_ns(size) / 2.0, 200_000);
+                let key = |series| Key::new(Metric::Cpu, series, size as u64);
+                let keys = vec![(key(sender), From::First(1)), (key(receiver), From::Second(0))];
+                self.ours_by(which, Job::Bandwidth { size, count, touch: Touch::Ends, both_ways: false }, keys);
+            }
+        }
+    }
+
+    fn vis(&mut self) {
+        for &vis in &self.options.vis {
+            let count = self.count(2.0 * self.message_ns(8), 200_000);
+            let key = Key::new(Metric::ManyVis, s::OURS, vis as u64);
+            self.ours_by(Which::Vis(vis), Job::ScalingLatency { count }, vec![(key, From::First(0))]);
+        }
+    }
+
+    fn mpi(&mut self) {
+        let groups = [(Group::Lat, Metric::Latency), (Group::Bw, Metric::Bandwidth), (Group::Rate, Metric::Rate)];
+        let metrics: Vec<Metric> =
+            groups.iter().filter(|(group, _)| self.options.groups.contains(group)).map(|(_, metric)| *metric).collect();
+        if !self.options.compare || metrics.is_empty() {
+            return;
+        }
+        let sizes = self.sizes(&[8, 56, 4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20], &[8, 56, 64 << 10, 256 << 10, 1 << 20]).to_vec();
+        let installed = [
+            (self.peers.mpich.is_some(), Flavour::Mpich, s::MPICH),
+            (self.peers.openmpi.is_some(), Flavour::OpenMpi, s::OPEN_MPI),
+        ];
+        for (here, flavour, series) in installed {
+            if here {
+                let action = Action::Mpi { flavour, sizes: sizes.clone(), series, metrics: metrics.clone() };
+                self.steps.push(Step { label: series.name.to_owned(), action });
+            }
+        }
+    }
+}
+
+fn label(key: &Key) -> String {
+    let what = key.metric.title().split(':').next().unwrap_or_default();
+    format!("{}, {}, {} {}", key.series.name, what, key.metric.row_heading(), key.size)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn options(compare: bool, library: bool) -> PlanOptions {
+        PlanOptions { groups: Group::ALL.to_vec(), compare, quick: false, library, waiting: Waiting::Poll, vis: vec![10, 1000] }
+    }
+
+    #[test]
+    fn without_the_library_only_others_are_measured() {
+        let steps = build(&options(true, false), &Peers::default());
+        assert!(!steps.is_empty() && steps.iter().all(|step| !step.is_ours()));
+    }
+
+    #[test]
+    fn without_comparison_only_ours_is_measured() {
+        let steps = build(&options(false, true), &Peers::default());
+        assert!(steps.iter().all(Step::is_ours));
+        for metric in Metric::ALL.into_iter().filter(|metric| *metric != Metric::ViMemory) {
+            let measured = |step: &Step| matches!(&step.action, Action::Pair { keys, .. } if keys.iter().any(|(key, _)| key.metric == metric));
+            assert!(steps.iter().any(measured), "{metric:?}");
+        }
+    }
+
+    #[test]
+    fn selection_is_obeyed() {
+        let mut only = options(false, true);
+        only.groups = vec![Group::Rate];
+        let steps = build(&only, &Peers::default());
+        assert_eq!(steps.len(), 2);
+    }
+}

@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Aligned tables on standard output: one per metric, rows by size, a column per series, and the goals.
+
+use std::fmt::Write;
+
+use super::{Report, size_text};
+use crate::canary::Mode;
+use crate::goals::{Bound, Goal};
+use crate::peers::INSTALL_HINT;
+use crate::samples::{Figure, Key, Metric};
+
+/// The whole report as text.
+pub fn render(report: &Report) -> String {
+    let mut text = heading(report);
+    for metric in Metric::ALL {
+        text += &metric_table(report, metric);
+    }
+    if report.compared {
+        text += &goal_table(&report.goals);
+    }
+    text + &footnotes(report)
+}
+
+fn heading(report: &Report) -> String {
+    let machine = &report.machine;
+    let pinned = machine.pinned.map_or("not pinned".to_owned(), |[a, b]| format!("pinned to {a} and {b}"));
+    let mut text = format!("bellwire perf {}  {}\n", machine.version, machine.date);
+    let _ = writeln!(text, "{}, {} processors, {pinned}; {}", machine.cpu_model, machine.cpus, machine.kernel);
+    if let Some(library) = &report.library {
+        let _ = writeln!(text, "library: {library}; {}", report.conditions);
+    }
+    if !report.peers.is_empty() {
+        let _ = writeln!(text, "compared with: {}", report.peers.join(", "));
+    }
+    let best = report.samples.best.ns();
+    if best.is_finite() {
+        let _ = writeln!(text, "two-line exchange, best canary of the run: {best:.1} ns (near: up to {:.0} ns)", best * crate::canary::FAR_FACTOR);
+    }
+    text + "Each figure: median of the samples taken in near mode, near samples/all samples; \"far\" where none was near.\n\
+            Touched: the receiver reads every byte. Otherwise it reads both ends only (all of up to 64 B), as other libraries' benchmarks do.\n"
+}
+
+fn metric_table(report: &Report, metric: Metric) -> String {
+    let samples = &report.samples;
+    let series = samples.series_of(metric);
+    if series.is_empty() {
+        return String::new();
+    }
+    let mut rows = vec![std::iter::once(metric.row_heading().to_owned()).chain(series.iter().map(|s| s.name.to_owned())).collect::<Vec<_>>()];
+    for size in samples.sizes_of(metric) {
+        let cells = series.iter().map(|series| {
+            samples.figure(&Key::new(metric, *series, size)).map_or_else(|| "-".to_owned(), |figure| cell(metric, figure))
+        });
+        rows.push(std::iter::once(row_name(metric, size)).chain(cells).collect());
+    }
+    format!("\n{} [{}]\n{}", metric.title(), unit_text(metric), align(&rows))
+}
+
+fn unit_text(metric: Metric) -> &'static str {
+    match metric {
+        Metric::Rate => "million messages/s",
+        metric => metric.unit(),
+    }
+}
+
+fn row_name(metric: Metric, size: u64) -> String {
+    match metric {
+        Metric::Percentile if size >= 1000 => "max".to_owned(),
+        Metric::Percentile => format!("p{}", size as f64 / 10.0),
+        Metric::ManyVis | Metric::ViMemory => size.to_string(),
+        _ => size_text(size),
+    }
+}
+
+fn cell(metric: Metric, figure: Figure) -> String {
+    let value = number(if metric == Metric::Rate { figure.summary.median / 1e6 } else { figure.summary.median });
+    match (metric, figure.mode) {
+        (Metric::ViMemory, _) => value,
+        (_, Mode::Near) => format!("{value} {}/{}", figure.near, figure.total),
+        (_, Mode::Far) => format!("{value} far/{}", figure.total),
+    }
+}
+
+/// Three to four significant digits, no exponent.
+fn number(value: f64) -> String {
+    match value.abs() {
+        size if size >= 100.0 => format!("{value:.0}"),
+        size if size >= 10.0 => format!("{value:.1}"),
+        _ => format!("{value:.2}"),
+    }
+}
+
+fn goal_table(goals: &[Goal]) -> String {
+    if goals.is_empty() {
+        return String::new();
+    }
+    let scaled = |goal: &Goal, value: Option<f64>| match value {
+        None => "-".to_owned(),
+        Some(value) if goal.unit == "msg/s" => format!("{} M/s", number(value / 1e6)),
+        Some(value) => format!("{} {}", number(value), goal.unit),
+    };
+    let mut rows = vec![["what", "ours", "other", "", "ratio", "goal", "met"].map(str::to_owned).to_vec()];
+    for goal in goals {
+        let bound = match goal.bound {
+            Bound::AtMost(limit) => format!("<= {limit:.2}"),
+            Bound::AtLeast(limit) => format!(">= {limit:.2}"),
+        };
+        let met = match goal.met {
+            Some(true) => "yes",
+            Some(false) => "no",
+            None => "-",
+        };
+        let ratio = goal.ratio.map_or("-".to_owned(), |ratio| format!("{ratio:.2}"));
+        let other_name = goal.other_name.clone();
+        rows.push(vec![goal.what.clone(), scaled(goal, goal.ours), scaled(goal, goal.other), other_name, ratio, bound, met.to_owned()]);
+    }
+    let met = goals.iter().filter(|goal| goal.met == Some(true)).count();
+    let known = goals.iter().filter(|goal| goal.met.is_some()).count();
+    format!("\nGoals (medians of this run; ratio = ours / other): {met} of {known} met\n{}", align(&rows))
+}
+
+fn footnotes(report: &Report) -> String {
+    let mut text = String::new();
+    if report.compared && !report.missing.is_empty() {
+        text += "\nNot installed, so not compared:\n";
+        for line in &report.missing {
+            let _ = writeln!(text, "  {line}");
+        }
+        let _ = writeln!(text, "  all of them: {INSTALL_HINT}");
+    }
+    if !report.samples.failures.is_empty() {
+        text += "\nNot measured:\n";
+        for failure in &report.samples.failures {
+            let _ = writeln!(text, "  {}: {}", failure.what, failure.why);
+        }
+    }
+    if report.machine.pinned.is_none() {
+        text += "\nBoth processes share one processor or cannot be pinned: polling figures say little here.\n";
+    }
+    text
+}
+
+/// Columns padded to their widest cell: the first to the left, the others to the right.
+fn align(rows: &[Vec<String>]) -> String {
+    let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
+    let width = |column: usize| rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max().unwrap_or(0);
+    let widths: Vec<usize> = (0..columns).map(width).collect();
+    let mut text = String::new();
+    for row in rows {
+        let mut line = String::new();
+        for (column, cell) in row.iter().enumerate() {
+            let width = widths[column];
+            let _ = if column == 0 { write!(line, "  {cell:<width$}") } else { write!(line, "  {cell:>width$}") };
+        }
+        text += line.trim_end();
+        text.push('\n');
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_line_up() {
+        let rows = vec![vec!["size".to_owned(), "a".to_owned()], vec!["8 B".to_owned(), "12.5".to_owned()]];
+        assert_eq!(align(&rows), "  size     a\n  8 B   12.5\n");
+    }
+
+    #[test]
+    fn numbers_keep_their_meaning() {
+        assert_eq!([0.123, 9.876, 82.14, 123.4, 6_543_210.0].map(number), ["0.12", "9.88", "82.1", "123", "6543210"]);
+    }
+
+    #[test]
+    fn quantiles_are_named() {
+        assert_eq!(row_name(Metric::Percentile, 999), "p99.9");
+        assert_eq!(row_name(Metric::Percentile, 500), "p50");
+        assert_eq!(row_name(Metric::Percentile, 1000), "max");
+    }
+}

@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Carries a plan out, round after round, with a canary between any two measurements.
+//!
+//! A measurement whose canaries show the far mode is repeated a bounded number of times; every sample is kept, with its canaries. A step that fails
+//! twice is left out of the later rounds.
+
+use std::collections::BTreeMap;
+
+use crate::bench::payload::SMALL_MAX;
+use crate::canary::{Canary, Mode};
+use crate::error::Error;
+use crate::job::{Job, Waiting};
+use crate::peers::Peers;
+use crate::peers::mpi::{Flavour, What};
+use crate::plan::{Action, From, Step, Which, series};
+use crate::progress::Progress;
+use crate::samples::{Failure, Key, Metric, Sample, Samples};
+use crate::session::{Session, SessionConfig};
+
+/// Exchanges of one canary; about 2 ms when near.
+const CANARY_COUNT: u64 = 20_000;
+/// Repetitions of one measurement in one round while the machine is far.
+const REPEATS_MAX: usize = 2;
+/// Failures after which a step is left out.
+const FAILURES_MAX: u32 = 2;
+/// Active VIs among many.
+const ACTIVE_VIS: usize = 10;
+
+/// A run under way.
+#[derive(Debug)]
+pub struct Runner<'p> {
+    config: SessionConfig,
+    sessions: BTreeMap<Which, Session>,
+    peers: &'p Peers,
+    last_canary_ns: Option<f64>,
+    /// Repetitions that may still be spent on a far machine.
+    repeats_left: usize,
+    samples: Samples,
+}
+
+/// Runs `steps` for `rounds` rounds.
+pub fn run(config: SessionConfig, peers: &Peers, steps: &[Step], rounds: usize, progress: &mut Progress) -> Samples {
+    let repeats_left = steps.len() * rounds / 3 + REPEATS_MAX;
+    let mut runner =
+        Runner { config, sessions: BTreeMap::new(), peers, last_canary_ns: None, repeats_left, samples: Samples::default() };
+    let mut failures = vec![0; steps.len()];
+    for round in 1..=rounds {
+        progress.round(round, rounds);
+        for (step, failures) in steps.iter().zip(&mut failures) {
+            progress.step(&step.label);
+            if *failures < FAILURES_MAX
+                && let Err(error) = runner.measure(step, round)
+            {
+                *failures = if matches!(error, Error::Unsupported(_)) { FAILURES_MAX } else { *failures + 1 };
+                let ours = step.is_ours() && matches!(error, Error::Failed(_));
+                runner.samples.fail(Failure { what: step.label.clone(), why: error.to_string(), ours });
+            }
+        }
+    }
+    runner.samples
+}
+
+impl Runner<'_> {
+    /// One step with its canaries, repeated while the machine is far and repetitions are left.
+    fn measure(&mut self, step: &Step, round: usize) -> Result<(), Error> {
+        for _ in 0..=REPEATS_MAX {
+            let before_ns = match self.last_canary_ns.take() {
+                Some(canary) => canary,
+                None => self.canary()?,
+            };
+            let points = self.execute(&step.action, round)?;
+            let after_ns = self.canary()?;
+            self.last_canary_ns = Some(after_ns);
+            let canary = Canary { before_ns, after_ns };
+            for (key, value) in points {
+                self.samples.add(key, Sample { round, value, canary });
+            }
+            if canary.mode(self.samples.best.ns()) == Mode::Near || self.repeats_left == 0 {
+                break;
+            }
+            self.repeats_left -= 1;
+        }
+        Ok(())
+    }
+
+    fn canary(&mut self) -> Result<f64, Error> {
+        let answer = self.session(Which::Main)?.run(&Job::Exchange { count: CANARY_COUNT, words: 1 });
+        let half = answer.map_err(|error| error.within("canary"))?.first.first().copied().unwrap_or(f64::NAN);
+        self.samples.best.note(half);
+        Ok(half)
+    }
+
+    fn session(&mut self, which: Which) -> Result<&mut Session, Error> {
+        if !self.sessions.contains_key(&which) {
+            let waiting = if which == Which::Blocking { Waiting::Block } else { self.config.waiting };
+            self.sessions.insert(which, Session::new(SessionConfig { waiting, ..self.config.clone() }));
+        }
+        Ok(self.sessions.get_mut(&which).expect("inserted above"))
+    }
+
+    fn execute(&mut self, action: &Action, round: usize) -> Result<Vec<(Key, f64)>, Error> {
+        match action {
+            Action::Pair { which, job, keys } => self.pair(*which, job, keys, round),
+            Action::Ucx { test, size, count, key } => {
+                let ucx = self.peers.ucx.as_ref().ok_or_else(|| Error::unsupported("UCX"))?;
+                let rate = ucx.rate(*test, *size, *count, self.config.pinning)?;
+                let value = match key.metric {
+                    Metric::Rate => rate,
+                    Metric::Bandwidth | Metric::WriteBandwidth => rate * *size as f64 / 1e9,
+                    _ => 1e9 / rate,
+                };
+                Ok(vec![(*key, value)])
+            }
+            Action::Libfabric { matching, size, count, series } => {
+                let fabric = self.peers.libfabric.as_ref().ok_or_else(|| Error::unsupported("libfabric"))?;
+                let half = fabric.half_round_trip(*matching, *size, *count, self.config.pinning)?;
+                let mut points = vec![(Key::new(Metric::Latency, *series, *size as u64), half)];
+                if *size > SMALL_MAX {
+                    points.push((Key::new(Metric::Bandwidth, *series, *size as u64), *size as f64 / half));
+                }
+                Ok(points)
+            }
+            Action::Mpi { flavour, sizes, series, metrics } => {
+                let mpi = if *flavour == Flavour::Mpich { &self.peers.mpich } else { &self.peers.openmpi };
+                let figures = mpi.as_ref().ok_or_else(|| Error::unsupported("MPI"))?.measure(sizes, self.config.pinning)?;
+                let points = figures.into_iter().map(|figure| {
+                    let (metric, value) = match figure.what {
+                        What::Latency => (Metric::Latency, figure.value),
+                        What::Rate => (Metric::Rate, figure.value),
+                        What::Bandwidth => (Metric::Bandwidth, figure.value / 1e9),
+                    };
+                    (Key::new(metric, *series, figure.size as u64), value)
+                });
+                Ok(points.filter(|(key, _)| metrics.contains(&key.metric)).collect())
+            }
+        }
+    }
+
+    fn pair(&mut self, which: Which, job: &Job, keys: &[(Key, From)], round: usize) -> Result<Vec<(Key, f64)>, Error> {
+        if let Which::Vis(vis) = which {
+            self.open_vis(which, vis, round)?;
+        }
+        let answer = self.session(which)?.run(job)?;
+        let number = |from: From| match from {
+            From::First(index) => answer.first.get(index),
+            From::Second(index) => answer.second.get(index),
+        };
+        let point = |&(key, from): &(Key, From)| {
+            let value = number(from).copied().filter(|value| value.is_finite());
+            value.map(|value| (key, value)).ok_or_else(|| Error::failed("a measuring process answered without the figure"))
+        };
+        keys.iter().map(point).collect()
+    }
+
+    /// Connects the VIs of a scaling pair, unless they are connected: the first time, or after the pair was restarted.
+    fn open_vis(&mut self, which: Which, vis: usize, round: usize) -> Result<(), Error> {
+        let session = self.session(which)?;
+        if session.is_running() {
+            return Ok(());
+        }
+        let answer = session.run(&Job::ScalingOpen { vis, active: ACTIVE_VIS })?;
+        if vis > ACTIVE_VIS {
+            // The larger of the two processes counts. Memory does not depend on the machine's mode.
+            let bytes = answer.first.iter().chain(&answer.second).copied().fold(0.0, f64::max);
+            let canary = Canary { before_ns: 0.0, after_ns: 0.0 };
+            let key = Key::new(Metric::ViMemory, series::OURS, vis as u64);
+            self.samples.add(key, Sample { round, value: bytes, canary });
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A measuring process: takes jobs from the controller over its standard input, runs them, answers. Entered by the hidden command `perf-peer`.
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+
+use crate::bench::{Bench, meeting};
+use crate::channel::Channel;
+use crate::error::Error;
+use crate::job::{Job, Reply, Request, Setup};
+use crate::limits::{SHARED_BYTES, copy, exchange, ring};
+use crate::pin;
+use crate::shared::SharedMap;
+
+/// Runs jobs until the controller closes the line.
+///
+/// # Errors
+/// If standard input is not such a line, or breaks.
+pub fn main() -> Result<(), Error> {
+    let input: OwnedFd = std::io::stdin().as_fd().try_clone_to_owned()?;
+    let mut channel = Channel::new(UnixStream::from(input));
+    let memory = channel.receive_fd().map_err(|error| error.within("perf-peer is started by `bellwire perf` only"))?;
+    let Some(setup) = channel.receive::<Setup>()? else { return Ok(()) };
+    if let Some(cpu) = setup.cpu {
+        // Already inherited; done again for a controller that was itself moved in between.
+        let _ = pin::pin_current(cpu);
+    }
+    let mut worker = Worker { map: SharedMap::map(memory, SHARED_BYTES)?, bench: None, setup };
+    while let Some(request) = channel.receive::<Request>()? {
+        let reply = Reply::from(worker.run(&request));
+        channel.send(&reply)?;
+    }
+    Ok(())
+}
+
+struct Worker {
+    map: SharedMap,
+    bench: Option<Bench>,
+    setup: Setup,
+}
+
+impl Worker {
+    fn run(&mut self, request: &Request) -> Result<(Vec<f64>, String), Error> {
+        let (map, first, epoch) = (&self.map, self.setup.first, meeting(request.epoch, 0));
+        let value = match request.job {
+            Job::Exchange { count, words } => exchange::run(map, first, count, words, epoch)?,
+            Job::Copy { size, count, touch } => copy::run(map, first, size, count, touch, epoch)?,
+            Job::Ring { count, words } => ring::run(map, first, count, words, epoch)?,
+            _ => {
+                if self.bench.is_none() {
+                    self.bench = Some(Bench::open(&self.setup)?);
+                }
+                let bench = self.bench.as_mut().expect("opened above");
+                return bench.run(request, &self.map);
+            }
+        };
+        Ok((vec![value], String::new()))
+    }
+}

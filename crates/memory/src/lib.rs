@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Bellwire's shared memory: everything that touches memory another process may write, and every atomic of the project.
+//!
+//! Two halves, both below the engine (`bellwire-via`) and knowing nothing of it:
+//!
+//! | what the operating system gives | module |
+//! |---|---|
+//! | memory that can be handed to another process, sealed | [`region`], [`reserve`] |
+//! | handing it over; who the peer is | [`fd_passing`], [`pidfd`] |
+//! | waking a sleeper; letting the sleeper pay | [`event`], [`membarrier`], [`mod@pause`] |
+//! | copying to and from memory that changes under one's hands | [`bytes`] |
+//!
+//! | what coherent memory gives | module |
+//! |---|---|
+//! | a queue of cache lines | [`line_queue`] |
+//! | a table that one writes and others read | [`tagged_table`] |
+//! | taking memory back from a peer | [`direct_epoch`] |
+//! | mutual exclusion that costs its usual owner no locked instruction | [`token`] |
+//!
+//! Rules of the crate:
+//! - No reference and no slice is ever made of memory that another process may write: raw pointers, atomics, or copies through [`bytes`].
+//! - What a peer sends (descriptors, lengths, words) is checked here as far as it can be without knowing what it means; the answer to a lie is a
+//!   [`MemoryError`], never a fault, a hang or a panic.
+//! - `core::sync::atomic` is used through [`atomic`] only, so that the models (`--cfg loom`) see every access.
+//!   `MEMORY_MODEL.md` lists all of them.
+
+// The lint sees through re-exports; this crate is the one place where the types may be named.
+#![allow(clippy::disallowed_types)]
+
+pub mod atomic;
+pub mod bytes;
+pub mod direct_epoch;
+pub mod error;
+pub mod event;
+pub mod fd_passing;
+pub mod line_queue;
+pub mod membarrier;
+pub mod pause;
+pub mod pidfd;
+mod proc_fd;
+pub mod region;
+pub mod reserve;
+pub mod tagged_table;
+pub mod token;
+
+pub use error::{Blame, MemoryError};

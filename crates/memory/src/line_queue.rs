@@ -1,0 +1,387 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The coherent queue: one writer, one reader, 64-byte slots, payload and flag in the same cache line.
+//!
+//! ```text
+//!  writer's region                                   reader's region
+//!  +--------+--------+--------+-- .. --+             +------------------+
+//!  | line 0 | line 1 | line 2 |        |  -- reads ->| head (published  |
+//!  +--------+--------+--------+-- .. --+             |  lazily)         |
+//!   word 0 = [ lap bit | 63 bits of the caller ]     +------------------+
+//! ```
+//!
+//! After Mukherjee and Hill (HPCA 1998): a *valid bit in the message*, *sense reverse* (the meaning of the bit flips each lap, so nobody has
+//! to clear it) and *lazy pointers* (the writer looks at the reader's head only when its cached copy says "full"). A small message moves one cache
+//! line and nothing else.
+//!
+//! Invariants
+//! - Q1: words 1..8 of a slot are written before word 0, which is written once per use, with release; a reader that has seen the lap bit in word 0
+//!   with acquire sees the words that go with it.
+//! - Q2: a slot is written again only after the reader has published (release) a head beyond it and the writer has read it (acquire).
+//! - Q3: both indices run freely in `u32`; `tail - head <= capacity` always. A published head that breaks this is a lie of the peer: [`Corrupt`].
+//!
+//! Budget: one 16-byte store for a message of up to 8 bytes, four for a full line; no locked instruction, no fence.
+
+use crate::atomic::{AtomicU32, AtomicU64, Ordering};
+
+/// Bytes of a slot.
+pub const LINE_BYTES: usize = 64;
+/// Words of 8 bytes of a slot.
+pub const LINE_WORDS: usize = 8;
+/// The bit of word 0 that belongs to the queue; the other 63 are the caller's.
+pub const LAP_BIT: u64 = 1;
+
+// Orderings are constants so that the negative models can weaken one at a time (tests/run_loom.sh).
+const PUBLISH_LINE: Ordering = if cfg!(bellwire_weaken = "line_publish") { Ordering::Relaxed } else { Ordering::Release };
+const READ_LINE: Ordering = if cfg!(bellwire_weaken = "line_read") { Ordering::Relaxed } else { Ordering::Acquire };
+const PUBLISH_HEAD: Ordering = if cfg!(bellwire_weaken = "head_publish") { Ordering::Relaxed } else { Ordering::Release };
+const READ_HEAD: Ordering = if cfg!(bellwire_weaken = "head_read") { Ordering::Relaxed } else { Ordering::Acquire };
+
+/// One slot's content.
+#[repr(C, align(64))]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Line(pub [u64; LINE_WORDS]);
+
+const _: () = assert!(size_of::<Line>() == LINE_BYTES && align_of::<Line>() == LINE_BYTES);
+
+/// The peer published an index that cannot be: the queue must not be used any more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Corrupt;
+
+/// Where the slots live: mapped memory in use, model cells under loom.
+pub trait Slots {
+    /// Loads word 0 of slot `index` (acquire).
+    fn load_word0(&self, index: u32) -> u64;
+    /// Loads words 1.. of slot `index` into `line`, after `load_word0` has shown it valid.
+    fn load_rest(&self, index: u32, line: &mut Line);
+    /// Stores the first `words` words of `line`, word 0 last (release).
+    fn store(&self, index: u32, line: &Line, words: usize);
+    /// Asks for ownership of slot `index` ahead of a store. A hint.
+    fn prefetch_for_write(&self, _index: u32) {}
+}
+
+/// A word by which the reader tells the writer how far it has come.
+pub trait HeadWord {
+    /// Reads the published head (acquire).
+    fn read(&self) -> u32;
+    /// Publishes a head (release).
+    fn publish(&self, head: u32);
+}
+
+/// The writing end.
+#[derive(Debug)]
+pub struct Producer<S, H> {
+    slots: S,
+    head_word: H,
+    capacity: u32,
+    tail: u32,
+    head_seen: u32,
+}
+
+impl<S: Slots, H: HeadWord> Producer<S, H> {
+    /// A producer at index 0 over zeroed slots. `capacity` is a power of two.
+    pub fn new(slots: S, head_word: H, capacity: u32) -> Self {
+        assert!(capacity.is_power_of_two() && capacity >= 2, "capacity must be a power of two, at least 2");
+        Self { slots, head_word, capacity, tail: 0, head_seen: 0 }
+    }
+
+    /// The index of the next slot to be written (free-running).
+    #[inline]
+    pub fn tail(&self) -> u32 {
+        self.tail
+    }
+
+    /// The reader's head as last seen.
+    #[inline]
+    pub fn head_seen(&self) -> u32 {
+        self.head_seen
+    }
+
+    /// Slots in the queue.
+    #[inline]
+    pub fn capacity(&self) -> u32 {
+        self.capacity
+    }
+
+    /// Whether a slot is free, looking at the reader's head only when the cached one says no.
+    #[inline]
+    pub fn has_room(&mut self) -> Result<bool, Corrupt> {
+        if self.tail.wrapping_sub(self.head_seen) < self.capacity {
+            return Ok(true);
+        }
+        self.refresh()
+    }
+
+    /// Reads the reader's published head; true if there is room now.
+    #[cold]
+    #[inline(never)]
+    pub fn refresh(&mut self) -> Result<bool, Corrupt> {
+        let head = self.head_word.read();
+        let used = self.tail.wrapping_sub(head);
+        // Q3. The head may also never move backwards: `used` only shrinks for a fixed tail.
+        if used > self.capacity || used > self.tail.wrapping_sub(self.head_seen) {
+            return Err(Corrupt);
+        }
+        self.head_seen = head;
+        Ok(used < self.capacity)
+    }
+
+    /// Writes one line; the caller has seen [`has_room`](Self::has_room). `words` counts the words in use, word 0 included; bit 0 of word 0 is ours.
+    #[inline]
+    pub fn push(&mut self, line: &mut Line, words: usize) {
+        debug_assert!(self.tail.wrapping_sub(self.head_seen) < self.capacity, "push without room");
+        debug_assert!((1..=LINE_WORDS).contains(&words));
+        line.0[0] = (line.0[0] & !LAP_BIT) | valid_bit(self.tail, self.capacity);
+        self.slots.store(self.tail & (self.capacity - 1), line, words);
+        self.tail = self.tail.wrapping_add(1);
+        self.slots.prefetch_for_write(self.tail.wrapping_add(1) & (self.capacity - 1));
+    }
+}
+
+/// The reading end.
+#[derive(Debug)]
+pub struct Consumer<S, H> {
+    slots: S,
+    head_word: H,
+    capacity: u32,
+    head: u32,
+    published: u32,
+}
+
+impl<S: Slots, H: HeadWord> Consumer<S, H> {
+    /// A consumer at index 0.
+    pub fn new(slots: S, head_word: H, capacity: u32) -> Self {
+        assert!(capacity.is_power_of_two() && capacity >= 2, "capacity must be a power of two, at least 2");
+        Self { slots, head_word, capacity, head: 0, published: 0 }
+    }
+
+    /// The index of the next slot to be read (free-running).
+    #[inline]
+    pub fn head(&self) -> u32 {
+        self.head
+    }
+
+    /// Whether a line is there.
+    #[inline]
+    pub fn is_ready(&self) -> bool {
+        let word = self.slots.load_word0(self.head & (self.capacity - 1));
+        word & LAP_BIT == valid_bit(self.head, self.capacity)
+    }
+
+    /// A copy of the line at the head, if it is there; it stays until [`consume`](Self::consume).
+    #[inline]
+    pub fn peek(&self) -> Option<Line> {
+        let index = self.head & (self.capacity - 1);
+        let word0 = self.slots.load_word0(index);
+        if word0 & LAP_BIT != valid_bit(self.head, self.capacity) {
+            return None;
+        }
+        let mut line = Line::default();
+        self.slots.load_rest(index, &mut line);
+        line.0[0] = word0;
+        Some(line)
+    }
+
+    /// Gives up the slot at the head. The writer learns of it by [`publish`](Self::publish).
+    #[inline]
+    pub fn consume(&mut self) {
+        self.head = self.head.wrapping_add(1);
+    }
+
+    /// Slots consumed and not yet published.
+    #[inline]
+    pub fn unpublished(&self) -> u32 {
+        self.head.wrapping_sub(self.published)
+    }
+
+    /// Tells the writer how far we are. Once per batch: a quarter of the capacity, or when idle.
+    #[inline]
+    pub fn publish(&mut self) {
+        if self.published != self.head {
+            self.head_word.publish(self.head);
+            self.published = self.head;
+        }
+    }
+}
+
+/// The sense of the lap bit for `index`: 1 in the first lap, so that zeroed memory reads as empty.
+#[inline]
+fn valid_bit(index: u32, capacity: u32) -> u64 {
+    u64::from(index & capacity == 0)
+}
+
+/// Slots in mapped memory.
+#[derive(Clone, Copy, Debug)]
+pub struct MappedSlots {
+    base: *mut Line,
+}
+
+// SAFETY: M1 (see `MappedSlots::new`): the memory outlives the value and is reached by atomic or opaque accesses only.
+unsafe impl Send for MappedSlots {}
+
+impl MappedSlots {
+    /// Slots at `base`.
+    ///
+    /// # Safety
+    /// M1: `base` is 64-byte aligned and stays mapped, for as many lines as the queue's capacity, while the value lives; writable if it is
+    /// given to a [`Producer`].
+    pub unsafe fn new(base: *mut u8) -> Self {
+        assert!(base.addr().is_multiple_of(LINE_BYTES), "lines must be cache-line aligned");
+        Self { base: base.cast() }
+    }
+
+    #[inline]
+    fn word(&self, index: u32, word: usize) -> &AtomicU64 {
+        // SAFETY: M1: index is masked by the queue, word < 8; other processes access these words atomically or by whole aligned vector stores.
+        unsafe { &*self.base.add(index as usize).cast::<AtomicU64>().add(word) }
+    }
+}
+
+impl Slots for MappedSlots {
+    #[inline]
+    fn load_word0(&self, index: u32) -> u64 {
+        // Acquire (Q1): pairs with the release of word 0 in store().
+        self.word(index, 0).load(READ_LINE)
+    }
+
+    #[inline]
+    fn load_rest(&self, index: u32, line: &mut Line) {
+        #[cfg(all(target_arch = "x86_64", not(loom), not(miri), not(bellwire_portable)))]
+        {
+            x86::load(self.base.wrapping_add(index as usize), line);
+        }
+        #[cfg(not(all(target_arch = "x86_64", not(loom), not(miri), not(bellwire_portable))))]
+        {
+            for w in 1..LINE_WORDS {
+                // Relaxed: ordered by the acquire of word 0 (Q1).
+                line.0[w] = self.word(index, w).load(Ordering::Relaxed);
+            }
+        }
+    }
+
+    #[inline]
+    fn store(&self, index: u32, line: &Line, words: usize) {
+        #[cfg(all(target_arch = "x86_64", not(loom), not(miri), not(bellwire_portable)))]
+        {
+            x86::store(self.base.wrapping_add(index as usize), line, words);
+        }
+        #[cfg(not(all(target_arch = "x86_64", not(loom), not(miri), not(bellwire_portable))))]
+        {
+            for w in 1..words {
+                // Relaxed: published by the release of word 0 below (Q1).
+                self.word(index, w).store(line.0[w], Ordering::Relaxed);
+            }
+            // Release (Q1): publishes words 1..; pairs with load_word0().
+            self.word(index, 0).store(line.0[0], PUBLISH_LINE);
+        }
+    }
+
+    #[inline]
+    fn prefetch_for_write(&self, index: u32) {
+        #[cfg(all(target_arch = "x86_64", not(loom), not(miri)))]
+        x86::prefetch_for_write(self.base.wrapping_add(index as usize));
+        #[cfg(not(all(target_arch = "x86_64", not(loom), not(miri))))]
+        let _ = index;
+    }
+}
+
+/// Whole-vector access to a line. x86-64 keeps stores in program order and an aligned 16-byte vector store is single-copy atomic on every processor with AVX
+/// (Intel SDM 3A 9.1.1, AMD APM 2 7.3.2), so word 0, written last together with word 1, is the release of Q1. Without AVX word 0 is
+/// still an aligned 8-byte half of that store, and its own atomicity is all that Q1 needs when word 1 is written once before.
+#[cfg(all(target_arch = "x86_64", not(loom), not(miri)))]
+mod x86 {
+    use super::Line;
+    use core::arch::x86_64::__m128i;
+
+    #[cfg(not(bellwire_portable))]
+    #[inline]
+    pub(super) fn load(from: *const Line, line: &mut Line) {
+        let (a, b, c, d): (__m128i, __m128i, __m128i, __m128i);
+        // SAFETY: M1: a whole aligned line is mapped. Assembly, because another process may write it meanwhile and no Rust reference or
+        // plain read may touch such memory.
+        unsafe {
+            core::arch::asm!(
+                "movdqa {a}, [{p}]", "movdqa {b}, [{p} + 16]", "movdqa {c}, [{p} + 32]", "movdqa {d}, [{p} + 48]",
+                p = in(reg) from, a = out(xmm_reg) a, b = out(xmm_reg) b, c = out(xmm_reg) c, d = out(xmm_reg) d,
+                options(nostack, preserves_flags, readonly)
+            );
+        }
+        // SAFETY: Line is 64 plain bytes.
+        *line = unsafe { core::mem::transmute::<[__m128i; 4], Line>([a, b, c, d]) };
+    }
+
+    #[cfg(not(bellwire_portable))]
+    #[inline]
+    pub(super) fn store(to: *mut Line, line: &Line, words: usize) {
+        // SAFETY: Line is 64 plain bytes.
+        let [a, b, c, d] = unsafe { core::mem::transmute::<Line, [__m128i; 4]>(*line) };
+        if words <= 2 {
+            // SAFETY: M1, and Q2: the slot is ours. One store carries flag and payload.
+            unsafe { core::arch::asm!("movdqa [{p}], {a}", p = in(reg) to, a = in(xmm_reg) a, options(nostack, preserves_flags)) };
+            return;
+        }
+        // SAFETY: M1, and Q2: the slot is ours. Program order of the stores is Q1's order.
+        unsafe {
+            core::arch::asm!(
+                "movdqa [{p} + 48], {d}", "movdqa [{p} + 32], {c}", "movdqa [{p} + 16], {b}", "movdqa [{p}], {a}",
+                p = in(reg) to, a = in(xmm_reg) a, b = in(xmm_reg) b, c = in(xmm_reg) c, d = in(xmm_reg) d,
+                options(nostack, preserves_flags)
+            );
+        }
+    }
+
+    #[inline]
+    pub(super) fn prefetch_for_write(at: *const Line) {
+        // SAFETY: prefetchw never faults. (`_mm_prefetch` has a write hint too, but falls back to a read hint on a baseline target.)
+        unsafe { core::arch::asm!("prefetchw [{p}]", p = in(reg) at, options(nostack, preserves_flags, readonly)) };
+    }
+}
+
+/// A head word in mapped memory.
+#[derive(Clone, Copy, Debug)]
+pub struct MappedHead {
+    word: *const AtomicU32,
+}
+
+// SAFETY: M2 (see `MappedHead::new`).
+unsafe impl Send for MappedHead {}
+
+impl MappedHead {
+    /// A head word at `word`.
+    ///
+    /// # Safety
+    /// M2: `word` is 4-byte aligned and stays mapped while the value lives; writable if given to a [`Consumer`].
+    pub unsafe fn new(word: *mut u8) -> Self {
+        assert!(word.addr().is_multiple_of(4));
+        Self { word: word.cast() }
+    }
+}
+
+impl HeadWord for MappedHead {
+    #[inline]
+    fn read(&self) -> u32 {
+        // SAFETY: M2. Acquire (Q2): pairs with publish(); the reader's loads of the slots happen before we overwrite them.
+        unsafe { (*self.word).load(READ_HEAD) }
+    }
+
+    #[inline]
+    fn publish(&self, head: u32) {
+        // SAFETY: M2. Release (Q2): our loads of the slots are done; pairs with read().
+        unsafe { (*self.word).store(head, PUBLISH_HEAD) }
+    }
+}
+
+/// The orderings, for models that bring their own storage.
+pub mod orderings {
+    use crate::atomic::Ordering;
+    /// Store of word 0.
+    pub const PUBLISH_LINE: Ordering = super::PUBLISH_LINE;
+    /// Load of word 0.
+    pub const READ_LINE: Ordering = super::READ_LINE;
+    /// Store of the head.
+    pub const PUBLISH_HEAD: Ordering = super::PUBLISH_HEAD;
+    /// Load of the head.
+    pub const READ_HEAD: Ordering = super::READ_HEAD;
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests;

@@ -1,0 +1,302 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The progress token: mutual exclusion that costs its usual owner one store and two loads.
+//!
+//! A locked instruction drains the store buffer, that is, it waits for the cache miss of the message just written to the peer: at tens of millions of
+//! messages per second it would be the whole cost. So the token is *biased* to one thread. That thread enters by Dekker's protocol with
+//! the fence left out; whoever wants the bias away pays for both sides with `membarrier` (see `membarrier.rs`).
+//!
+//! ```text
+//!  owner thread                         another thread (holding `queue`)
+//!  inside = 1                           owner = 0
+//!  (compiler fence)                     membarrier: a full barrier in every running thread of the process
+//!  owner == me ? in : inside = 0        wait until inside == 0
+//! ```
+//!
+//! Invariants
+//! - T1: `owner` is changed only by the holder of `queue`.
+//! - T2: exclusive access = (owner == me and inside == 1, seen in this order) or (holding `queue`, owner == 0, inside == 0 seen after the barrier).
+//! - T3: a thread's id is its thread pointer: unique among living threads. A new thread that inherits a dead one's id has been synchronised
+//!   with it by the thread library.
+//!
+//! Without `membarrier` (old kernels, strict seccomp filters) the token is never biased and is a plain mutex.
+
+use crate::atomic::{AtomicU32, AtomicUsize, Ordering};
+use core::cell::UnsafeCell;
+use core::ops::{Deref, DerefMut};
+
+#[cfg(loom)]
+use loom::sync::{Mutex, MutexGuard};
+#[cfg(not(loom))]
+use std::sync::{Mutex, MutexGuard};
+
+const ENTER: Ordering = Ordering::Relaxed;
+const LEAVE: Ordering = if cfg!(bellwire_weaken = "token_leave") { Ordering::Relaxed } else { Ordering::Release };
+const SEE_LEFT: Ordering = if cfg!(bellwire_weaken = "token_see_left") { Ordering::Relaxed } else { Ordering::Acquire };
+
+/// Acquisitions in a row through the mutex after which a thread gets the bias.
+const STREAK_MIN: u32 = if cfg!(loom) { 1 } else { 8 };
+
+/// What a thread asks for when it enters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Claim {
+    /// A usual user of the value: may get the bias.
+    Bias,
+    /// A visitor (the helper thread): never gets the bias.
+    Visit,
+}
+
+struct Queue {
+    last: usize,
+    streak: u32,
+}
+
+/// A value and the right to use it.
+pub struct Token<T> {
+    // line 0: written by the owner thread at each entry; read by others only when they want the bias away
+    owner: AtomicUsize,
+    inside: AtomicU32,
+    can_bias: bool,
+    queue: Mutex<Queue>,
+    value: UnsafeCell<T>,
+}
+
+// SAFETY: T2 gives one thread at a time access to the value.
+unsafe impl<T: Send> Sync for Token<T> {}
+// SAFETY: nothing in it is tied to a thread but `owner`, which is only compared.
+unsafe impl<T: Send> Send for Token<T> {}
+
+/// Access to the value; the token is let go when it is dropped.
+pub struct Held<'a, T> {
+    token: &'a Token<T>,
+    queue: Option<MutexGuard<'a, Queue>>,
+    bias_on_exit: usize,
+}
+
+impl<T> Token<T> {
+    /// A token around `value`, biased to nobody yet.
+    pub fn new(value: T) -> Self {
+        Self::with_bias(value, asymmetric_barrier_available())
+    }
+
+    /// A token that may (or may not) ever be biased.
+    pub fn with_bias(value: T, can_bias: bool) -> Self {
+        Self {
+            owner: AtomicUsize::new(0),
+            inside: AtomicU32::new(0),
+            can_bias,
+            queue: Mutex::new(Queue { last: 0, streak: 0 }),
+            value: UnsafeCell::new(value),
+        }
+    }
+
+    /// Enters as the calling thread. Not re-entrant: entering twice in one thread deadlocks (or panics in debug builds).
+    #[inline]
+    pub fn enter(&self, claim: Claim) -> Held<'_, T> {
+        self.enter_as(thread_id(), claim)
+    }
+
+    /// Enters under a given thread id; for models.
+    #[inline]
+    pub fn enter_as(&self, me: usize, claim: Claim) -> Held<'_, T> {
+        // Relaxed (T1, T2): only says whether to try; the second look decides.
+        if self.owner.load(Ordering::Relaxed) == me {
+            debug_assert_eq!(self.inside.load(Ordering::Relaxed), 0, "the token is not re-entrant");
+            // Relaxed: ordered before the load below by the revoker's membarrier (T2); others only read it.
+            self.inside.store(1, ENTER);
+            light_barrier();
+            // Relaxed (T2): if the revoker's store came first we see it; otherwise it sees `inside`.
+            if self.owner.load(Ordering::Relaxed) == me {
+                return Held { token: self, queue: None, bias_on_exit: 0 };
+            }
+            // Release: nothing was done inside, but the revoker waits for it.
+            self.inside.store(0, LEAVE);
+        }
+        self.enter_slow(me, claim)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn enter_slow(&self, me: usize, claim: Claim) -> Held<'_, T> {
+        #[cfg(not(loom))]
+        let mut queue = self.queue.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        #[cfg(loom)]
+        let mut queue = self.queue.lock().unwrap();
+        // Relaxed (T1): we hold `queue`.
+        if self.owner.load(Ordering::Relaxed) != 0 {
+            // Relaxed: made visible before the load of `inside` by the barrier (T2).
+            self.owner.store(0, Ordering::Relaxed);
+            heavy_barrier();
+            let mut spins = 0u32;
+            // Acquire: pairs with the release of `inside` at exit: we see what the owner did.
+            while self.inside.load(SEE_LEFT) != 0 {
+                wait_a_little(&mut spins);
+            }
+        }
+        let mut bias_on_exit = 0;
+        if claim == Claim::Bias {
+            queue.streak = if queue.last == me { queue.streak.saturating_add(1) } else { 1 };
+            queue.last = me;
+            if self.can_bias && queue.streak >= STREAK_MIN {
+                bias_on_exit = me;
+            }
+        } else {
+            queue.streak = 0;
+        }
+        Held { token: self, queue: Some(queue), bias_on_exit }
+    }
+
+    /// The value, if nobody else has the token object.
+    pub fn into_inner(self) -> T {
+        self.value.into_inner()
+    }
+}
+
+impl<T> Drop for Held<'_, T> {
+    #[inline]
+    fn drop(&mut self) {
+        if self.queue.is_none() {
+            // Release: publishes what we did inside; pairs with the revoker's acquire.
+            self.token.inside.store(0, LEAVE);
+        } else {
+            leave_slow(self);
+        }
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn leave_slow<T>(held: &mut Held<'_, T>) {
+    if held.bias_on_exit != 0 {
+        // Relaxed (T1): we hold `queue`; whoever locks it next sees this, and only we ourselves compare it without the lock.
+        held.token.owner.store(held.bias_on_exit, Ordering::Relaxed);
+    }
+    held.queue = None;
+}
+
+impl<T> Deref for Held<'_, T> {
+    type Target = T;
+    #[inline]
+    fn deref(&self) -> &T {
+        // SAFETY: T2.
+        unsafe { &*self.token.value.get() }
+    }
+}
+
+impl<T> DerefMut for Held<'_, T> {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut T {
+        // SAFETY: T2.
+        unsafe { &mut *self.token.value.get() }
+    }
+}
+
+impl<T> core::fmt::Debug for Token<T> {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("Token").field("can_bias", &self.can_bias).finish_non_exhaustive()
+    }
+}
+
+#[cfg(not(loom))]
+fn asymmetric_barrier_available() -> bool {
+    crate::membarrier::register().private_expedited
+}
+#[cfg(loom)]
+fn asymmetric_barrier_available() -> bool {
+    true
+}
+
+/// The owner's half of the asymmetric barrier: keeps the compiler from moving the load before the store.
+#[inline]
+fn light_barrier() {
+    #[cfg(not(loom))]
+    crate::atomic::compiler_fence(Ordering::SeqCst);
+    // The model has no membarrier: both halves are full fences there. SeqCst: a store-load order on both sides is what Dekker needs.
+    #[cfg(all(loom, not(bellwire_weaken = "token_barrier")))]
+    crate::atomic::fence(Ordering::SeqCst);
+}
+
+fn heavy_barrier() {
+    #[cfg(not(loom))]
+    crate::membarrier::private_expedited();
+    // SeqCst: see light_barrier().
+    #[cfg(loom)]
+    crate::atomic::fence(Ordering::SeqCst);
+}
+
+#[cfg(not(loom))]
+fn wait_a_little(spins: &mut u32) {
+    *spins += 1;
+    if *spins < 256 {
+        crate::pause::pause();
+    } else {
+        std::thread::yield_now();
+    }
+}
+#[cfg(loom)]
+fn wait_a_little(_spins: &mut u32) {
+    loom::thread::yield_now();
+}
+
+/// The calling thread's id (T3): never 0.
+#[inline]
+pub fn thread_id() -> usize {
+    #[cfg(all(target_arch = "x86_64", target_os = "linux", not(miri)))]
+    {
+        let id: usize;
+        // SAFETY: the x86-64 ABI keeps the thread pointer itself at fs:0; reading it has no effect.
+        unsafe { core::arch::asm!("mov {}, fs:0", out(reg) id, options(nostack, preserves_flags, readonly, pure)) };
+        id
+    }
+    #[cfg(all(target_arch = "aarch64", target_os = "linux", not(miri)))]
+    {
+        let id: usize;
+        // SAFETY: reads the thread pointer register.
+        unsafe { core::arch::asm!("mrs {}, tpidr_el0", out(reg) id, options(nostack, preserves_flags, nomem, pure)) };
+        id
+    }
+    #[cfg(not(all(any(target_arch = "x86_64", target_arch = "aarch64"), target_os = "linux", not(miri))))]
+    {
+        std::thread_local!(static HERE: u8 = const { 0 });
+        HERE.with(|h| core::ptr::from_ref(h).addr())
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_thread_gets_the_bias_and_keeps_it() {
+        let t = Token::with_bias(0u32, true);
+        for _ in 0..100 {
+            *t.enter(Claim::Bias) += 1;
+        }
+        assert_eq!(t.owner.load(Ordering::Relaxed), thread_id());
+        assert_eq!(*t.enter(Claim::Visit), 100);
+    }
+
+    #[test]
+    fn many_threads_exclude_each_other() {
+        for can_bias in [false, asymmetric_barrier_available()] {
+            let t = Token::with_bias((0u64, 0u64), can_bias);
+            let rounds = if cfg!(miri) { 50 } else { 20_000 };
+            std::thread::scope(|s| {
+                for k in 0..4 {
+                    let t = &t;
+                    s.spawn(move || {
+                        for i in 0..rounds {
+                            let mut v = t.enter(if k == 0 { Claim::Visit } else { Claim::Bias });
+                            assert_eq!(v.0, v.1);
+                            v.0 += 1;
+                            if i % 64 == 0 {
+                                std::thread::yield_now();
+                            }
+                            v.1 += 1;
+                        }
+                    });
+                }
+            });
+            assert_eq!(t.into_inner(), (4 * rounds, 4 * rounds));
+        }
+    }
+}

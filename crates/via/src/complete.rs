@@ -1,0 +1,326 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Completion: status into the descriptor, the request into the completed part of its queue, an entry into the completion queue; and dequeuing.
+//!
+//! Every posted request is completed exactly once, in order. The functions take the engine's parts one by one, so that callers can hold a VI.
+
+use crate::completion_queue::{Cq, CqHandle};
+use crate::descriptor;
+use crate::engine::Engine;
+use crate::error::Error;
+use crate::event::{AsyncError, AsyncErrorCode, Event};
+use crate::handle::Slab;
+use crate::registration::Registry;
+use crate::shared_receive_queue::SrqHandle;
+use crate::status::{Operation, Status, WorkFlags};
+use crate::vi::{Vi, ViHandle, WorkQueueKind};
+use crate::wire::Wire;
+use crate::work_queue::{ReceiveWork, SegmentList, SendWork, WorkState};
+use std::collections::VecDeque;
+
+/// A completed request, dequeued.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Completion {
+    /// The name given at post.
+    pub context: u64,
+    /// Address of the VIA descriptor, 0 if it was posted without one.
+    pub descriptor: usize,
+    /// What became of it.
+    pub status: Status,
+    /// Bytes sent or received.
+    pub length: u32,
+    /// Immediate data received, valid if `status` says so.
+    pub immediate: u32,
+}
+
+/// The parts of the engine that completing needs besides the VI.
+pub(crate) struct Sink<'a> {
+    pub registry: &'a mut Registry,
+    pub cqs: &'a mut Slab<Cq>,
+    pub events: &'a mut VecDeque<Event>,
+    pub completions: &'a mut u64,
+}
+
+/// The engine's parts for completing, apart from `vis`.
+macro_rules! sink {
+    ($engine:expr) => {
+        $crate::complete::Sink {
+            registry: &mut $engine.registry,
+            cqs: &mut $engine.cqs,
+            events: &mut $engine.events,
+            completions: &mut $engine.completions,
+        }
+    };
+}
+pub(crate) use sink;
+
+impl Sink<'_> {
+    /// One completion of a queue of `vi` is there.
+    #[inline]
+    fn announce(&mut self, handle: ViHandle, notify: &mut [u32; 2], cq: Option<CqHandle>, kind: WorkQueueKind) {
+        *self.completions += 1;
+        if let Some(cq) = cq {
+            self.push_entry(cq, handle, kind);
+        }
+        if notify[kind as usize] != 0 {
+            notify[kind as usize] -= 1;
+            self.events.push_back(Event::Notify(handle, kind));
+        }
+    }
+
+    #[inline]
+    fn push_entry(&mut self, cq: CqHandle, vi: ViHandle, kind: WorkQueueKind) {
+        let Some(q) = self.cqs.get_mut(cq) else { return };
+        if q.entries.len() >= q.capacity {
+            if !q.overflowed {
+                q.overflowed = true;
+                self.events.push_back(Event::AsyncError(AsyncError { vi: Some(vi), cq: Some(cq), code: AsyncErrorCode::Catastrophic }));
+            }
+            return;
+        }
+        q.entries.push_back((vi, kind));
+        if q.notify != 0 {
+            q.notify -= 1;
+            self.events.push_back(Event::NotifyCq(cq));
+        }
+    }
+}
+
+/// Marks a send-side request done; it completes when all before it have.
+#[inline]
+pub(crate) fn finish_send(vi: &mut Vi, handle: ViHandle, index: u32, status: Status, sink: &mut Sink<'_>) {
+    let work = vi.send.works.at(index);
+    debug_assert!(work.state != WorkState::Done);
+    work.state = WorkState::Done;
+    work.status = status;
+    if index == vi.send.done {
+        advance_send(vi, handle, sink);
+    }
+}
+
+/// Completes the requests at the front that are done.
+pub(crate) fn advance_send(vi: &mut Vi, handle: ViHandle, sink: &mut Sink<'_>) {
+    while vi.send.done != vi.send.works.tail() {
+        let index = vi.send.done;
+        let work = vi.send.works.get(index);
+        if work.state != WorkState::Done {
+            break;
+        }
+        if vi.send.next == index {
+            vi.send.next = index.wrapping_add(1);
+        }
+        vi.send.done = index.wrapping_add(1);
+        let status = settle_send(vi, &work, sink.registry);
+        vi.send.works.at(index).status = status;
+        if work.flags.contains(WorkFlags::UNSIGNALED) && !status.is_error() {
+            // Nobody will dequeue it: drop it now if it is the oldest, else when those before it are dequeued.
+            if vi.send.works.head() == index {
+                vi.send.works.advance(1);
+            }
+        } else {
+            sink.announce(handle, &mut vi.notify, vi.send_cq, WorkQueueKind::Send);
+        }
+    }
+}
+
+/// Gives back what a send-side request held and writes its descriptor; returns its full status.
+#[inline]
+fn settle_send(vi: &mut Vi, work: &SendWork, registry: &mut Registry) -> Status {
+    let status = work.status | Status::DONE | work.operation.status();
+    if !status.is_error() {
+        vi.counters.sent += 1;
+        vi.counters.sent_bytes += u64::from(work.length);
+    }
+    release(&work.segments, work.descriptor_handle, registry, |i| vi.send.segments.get(i));
+    if work.segments.count > 1 {
+        vi.send.segments.advance(u32::from(work.segments.count));
+    }
+    if work.flags.contains(WorkFlags::INLINE) {
+        vi.send.inline.advance(1);
+    }
+    if work.descriptor != 0 {
+        let length = if status.is_error() { work.moved } else { work.length };
+        // SAFETY: D1 (descriptor.rs): checked at post and held until here.
+        unsafe { descriptor::complete(work.descriptor, status, length, None) };
+    }
+    status
+}
+
+#[inline]
+fn release(list: &SegmentList, descriptor_handle: u32, registry: &mut Registry, more: impl Fn(u32) -> crate::work_queue::Segment) {
+    match list.count {
+        0 => {}
+        1 => {
+            if list.only.length != 0 {
+                registry.release(list.only.handle);
+            }
+        }
+        n => {
+            for i in 0..u32::from(n) {
+                let s = more(list.more_at.wrapping_add(i));
+                if s.length != 0 {
+                    registry.release(s.handle);
+                }
+            }
+        }
+    }
+    if descriptor_handle != 0 {
+        registry.release(descriptor_handle);
+    }
+}
+
+/// Completes the receive request at the front of the posted ones.
+#[inline]
+pub(crate) fn finish_receive(vi: &mut Vi, handle: ViHandle, status: Status, length: u32, immediate: Option<u32>, sink: &mut Sink<'_>) {
+    let index = vi.receive.done;
+    debug_assert!(vi.receive.has_posted());
+    let status = status | Status::DONE | if immediate.is_some() { Status::IMMEDIATE } else { Status::empty() };
+    let (descriptor, segments, descriptor_handle) = {
+        let work = vi.receive.works.at(index);
+        work.status = status;
+        work.length = length;
+        work.immediate = immediate.unwrap_or(0);
+        (work.descriptor, work.segments, work.descriptor_handle)
+    };
+    release(&segments, descriptor_handle, sink.registry, |i| vi.receive.segments.get(i));
+    if segments.count > 1 {
+        vi.receive.segments.advance(u32::from(segments.count));
+    }
+    if descriptor != 0 {
+        // SAFETY: D1 (descriptor.rs): checked at post and held until here.
+        unsafe { descriptor::complete(descriptor, status, length, immediate) };
+    }
+    vi.receive.done = index.wrapping_add(1);
+    if !status.is_error() {
+        vi.counters.received += 1;
+        vi.counters.received_bytes += u64::from(length);
+    }
+    sink.announce(handle, &mut vi.notify, vi.receive_cq, WorkQueueKind::Receive);
+}
+
+impl<W: Wire> Engine<W> {
+    /// Dequeues the oldest completed send-side request. Does not move anything: see [`Engine::progress`].
+    #[inline]
+    pub fn send_done(&mut self, vi: ViHandle) -> Result<Option<Completion>, Error> {
+        let v = self.vis.get_mut(vi).ok_or(Error::InvalidParameter)?;
+        while v.send.has_done() {
+            let work = v.send.works.get(v.send.works.head());
+            v.send.works.advance(1);
+            if work.flags.contains(WorkFlags::UNSIGNALED) && !work.status.is_error() {
+                continue;
+            }
+            let length = if work.status.is_error() { work.moved } else { work.length };
+            return Ok(Some(Completion { context: work.context, descriptor: work.descriptor, status: work.status, length, immediate: 0 }));
+        }
+        Ok(None)
+    }
+
+    /// Dequeues the oldest completed receive. Does not move anything: see [`Engine::progress`].
+    #[inline]
+    pub fn receive_done(&mut self, vi: ViHandle) -> Result<Option<Completion>, Error> {
+        let v = self.vis.get_mut(vi).ok_or(Error::InvalidParameter)?;
+        if !v.receive.has_done() {
+            return Ok(None);
+        }
+        let work = v.receive.works.get(v.receive.works.head());
+        v.receive.works.advance(1);
+        Ok(Some(Completion { context: work.context, descriptor: work.descriptor, status: work.status, length: work.length, immediate: work.immediate }))
+    }
+
+    /// The oldest entry of a completion queue.
+    #[inline]
+    pub fn cq_done(&mut self, cq: CqHandle) -> Result<Option<(ViHandle, WorkQueueKind)>, Error> {
+        Ok(self.cqs.get_mut(cq).ok_or(Error::InvalidParameter)?.entries.pop_front())
+    }
+
+    /// Completes everything in both queues of the VI at `index` as flushed, each once, in order.
+    pub(crate) fn flush(&mut self, index: usize) {
+        self.withdraw_advertised(index);
+        self.flush_sends(index);
+        self.flush_receives(index);
+    }
+
+    /// Completes everything in the send queue as flushed.
+    pub(crate) fn flush_sends(&mut self, index: usize) {
+        let Some(handle) = self.vis.handle_at(index) else { return };
+        let mut sink = sink!(self);
+        let Some(vi) = self.vis.at(index) else { return };
+        let mut i = vi.send.done;
+        while i != vi.send.works.tail() {
+            let work = vi.send.works.at(i);
+            if work.state != WorkState::Done {
+                work.state = WorkState::Done;
+                let partial = if work.moved != 0 && work.moved != work.length { Status::PARTIAL_ERROR } else { Status::empty() };
+                // A request that was posted with a fault keeps it.
+                work.status = if work.status.is_error() { work.status } else { Status::FLUSHED | partial };
+            }
+            i = i.wrapping_add(1);
+        }
+        advance_send(vi, handle, &mut sink);
+        vi.send.next = vi.send.works.tail();
+        vi.reads_outstanding = 0;
+    }
+
+    /// Completes everything in the receive queue as flushed. What the peer may fill has been withdrawn.
+    fn flush_receives(&mut self, index: usize) {
+        let Some(handle) = self.vis.handle_at(index) else { return };
+        let mut sink = sink!(self);
+        let Some(vi) = self.vis.at(index) else { return };
+        while vi.receive.has_posted() {
+            let partial = vi.arriving && vi.arrived != 0;
+            let length = if partial { vi.arrived } else { 0 };
+            vi.arriving = false;
+            let work = vi.receive.works.get(vi.receive.done);
+            let status = if work.status.is_error() { work.status } else { Status::FLUSHED };
+            let status = status | Status::OP_RECEIVE | if partial { Status::PARTIAL_ERROR } else { Status::empty() };
+            finish_receive(vi, handle, status, length, None, &mut sink);
+        }
+        vi.read_jobs.clear();
+    }
+
+    /// Takes back what the peer may fill, and waits until it is not inside.
+    pub(crate) fn withdraw_advertised(&mut self, index: usize) {
+        let Some(vi) = self.vis.at(index) else { return };
+        let Some(connection) = vi.connection else { return };
+        let mut any = false;
+        let mut i = vi.receive.done;
+        let mut message = vi.message;
+        while i != vi.receive.works.tail() {
+            let work = vi.receive.works.at(i);
+            if work.advertised {
+                work.advertised = false;
+                any = true;
+                self.wire.withdraw(vi.link, connection.raw(), message);
+            }
+            i = i.wrapping_add(1);
+            message = message.wrapping_add(1);
+        }
+        if any {
+            self.wire.quiesce(vi.link);
+        }
+    }
+
+    /// Gives back everything posted to a shared receive queue.
+    pub(crate) fn flush_srq(&mut self, srq: SrqHandle) {
+        let Some(s) = self.srqs.get_mut(srq) else { return };
+        let q = &mut s.queue;
+        while !q.works.is_empty() {
+            let work: ReceiveWork = q.works.get(q.works.head());
+            release(&work.segments, work.descriptor_handle, &mut self.registry, |i| q.segments.get(i));
+            if work.segments.count > 1 {
+                q.segments.advance(u32::from(work.segments.count));
+            }
+            if work.descriptor != 0 {
+                // SAFETY: D1 (descriptor.rs): checked at post and held until here.
+                unsafe { descriptor::complete(work.descriptor, Status::DONE | Status::FLUSHED | Status::OP_RECEIVE, 0, None) };
+            }
+            q.works.advance(1);
+        }
+        q.done = q.works.head();
+    }
+}
+
+/// Whether an operation is one that a peer answers.
+#[inline]
+pub(crate) fn awaits_answer(operation: Operation, acknowledged: bool) -> bool {
+    acknowledged || operation == Operation::RdmaRead
+}

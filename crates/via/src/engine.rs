@@ -1,0 +1,412 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The engine: one NIC's objects, and the calls that make, query and destroy them.
+//!
+//! A state machine without clock, thread, socket or lock. Inputs: calls, [`Engine::set_now`], and what the wire brings. Outputs: completions
+//! in queues, [`Event`]s, and what goes into the wire. Data path: `post.rs`, `transmit.rs`, `progress.rs`, `deliver.rs`, `complete.rs`.
+
+use crate::attributes::{MemAttributes, PtagHandle, Reliability, ViAttributes, ViState};
+use crate::completion_queue::{CQ_ENTRIES_MAX, Cq, CqHandle};
+use crate::connection::Connections;
+use crate::error::Error;
+use crate::event::Event;
+use crate::handle::{Handle, Slab};
+use crate::ready::ReadyBitmap;
+use crate::registration::{MemHandle, Registry};
+use crate::shared_receive_queue::{Srq, SrqHandle};
+use crate::time::Instant;
+use crate::vi::{Connection, Vi, ViCounters, ViHandle, WorkQueueKind};
+use crate::wire::{LinkId, LinkInfo, Wire};
+use crate::work_queue::ReceiveQueue;
+use bellwire_memory::line_queue::Line;
+use rand_core::SeedableRng;
+use rand_pcg::Pcg64Mcg;
+use std::collections::VecDeque;
+
+/// Longest message, bytes.
+pub const TRANSFER_BYTES_MAX: u64 = 1 << 30;
+/// Descriptors that one queue may hold.
+pub const DESCRIPTORS_PER_QUEUE_MAX: u32 = 1 << 16;
+/// VIs that one NIC may hold.
+pub const VIS_MAX: usize = 1 << 16;
+/// Completion queues that one NIC may hold.
+pub const CQS_MAX: usize = 1 << 14;
+/// Shared receive queues that one NIC may hold.
+pub const SRQS_MAX: usize = 1 << 12;
+
+/// A link as the engine keeps it.
+#[derive(Debug)]
+pub(crate) struct LinkState {
+    pub id: LinkId,
+    /// Control frames that found no room.
+    pub control_out: VecDeque<(Line, Vec<u8>)>,
+    /// The link failed; its VIs are being told.
+    pub broken: bool,
+}
+
+/// One NIC.
+#[derive(Debug)]
+pub struct Engine<W> {
+    pub(crate) wire: W,
+    pub(crate) now: Instant,
+    pub(crate) vis: Slab<Vi>,
+    pub(crate) connection_ids: Slab<Connection>,
+    pub(crate) cqs: Slab<Cq>,
+    pub(crate) srqs: Slab<Srq>,
+    pub(crate) registry: Registry,
+    pub(crate) links: Vec<LinkState>,
+    pub(crate) ready: ReadyBitmap,
+    /// Where the round over ready VIs goes on.
+    pub(crate) ready_cursor: usize,
+    pub(crate) connections: Connections,
+    pub(crate) events: VecDeque<Event>,
+    pub(crate) random: Pcg64Mcg,
+    /// Frames for connections that are no more.
+    pub(crate) stale_frames: u64,
+    /// Completions since the engine began: tells sleepers that there is something new.
+    pub(crate) completions: u64,
+}
+
+impl<W: Wire> Engine<W> {
+    /// A NIC on `wire`. Equal seeds, times, calls and wires give equal behaviour.
+    pub fn new(wire: W, seed: u64) -> Self {
+        Self {
+            wire,
+            now: Instant(0),
+            vis: Slab::new(VIS_MAX),
+            connection_ids: Slab::new(2 * VIS_MAX),
+            cqs: Slab::new(CQS_MAX),
+            srqs: Slab::new(SRQS_MAX),
+            registry: Registry::new(),
+            links: Vec::new(),
+            ready: ReadyBitmap::default(),
+            ready_cursor: 0,
+            connections: Connections::new(),
+            events: VecDeque::new(),
+            random: Pcg64Mcg::seed_from_u64(seed),
+            stale_frames: 0,
+            completions: 0,
+        }
+    }
+
+    /// Tells the time. Time never runs backwards.
+    #[inline]
+    pub fn set_now(&mut self, now: Instant) {
+        if now > self.now {
+            self.now = now;
+        }
+    }
+
+    /// The time as last told.
+    pub fn now(&self) -> Instant {
+        self.now
+    }
+
+    /// The wire.
+    pub fn wire(&self) -> &W {
+        &self.wire
+    }
+
+    /// The wire.
+    pub fn wire_mut(&mut self) -> &mut W {
+        &mut self.wire
+    }
+
+    /// What happened outside the queues.
+    pub fn poll_event(&mut self) -> Option<Event> {
+        self.events.pop_front()
+    }
+
+    /// Whether [`poll_event`](Self::poll_event) has something.
+    #[inline]
+    pub fn has_events(&self) -> bool {
+        !self.events.is_empty()
+    }
+
+    /// Completions since the engine began.
+    #[inline]
+    pub fn completions(&self) -> u64 {
+        self.completions
+    }
+
+    /// Frames that came for connections that are no more.
+    pub fn stale_frames(&self) -> u64 {
+        self.stale_frames
+    }
+
+    // ---- protection tags and memory
+
+    /// A new protection tag.
+    pub fn create_ptag(&mut self) -> Result<PtagHandle, Error> {
+        self.registry.create_ptag()
+    }
+
+    /// Destroys a tag that no VI and no region uses.
+    pub fn destroy_ptag(&mut self, ptag: PtagHandle) -> Result<(), Error> {
+        self.registry.destroy_ptag(ptag)
+    }
+
+    /// Registers `length` bytes at `address`. The memory must stay mapped until it is deregistered.
+    pub fn register(&mut self, address: u64, length: u64, attributes: &MemAttributes) -> Result<MemHandle, Error> {
+        self.registry.register(&mut self.wire, address, length, attributes)
+    }
+
+    /// Ends a registration. [`Error::Resource`] while a posted request uses it. When it returns, no peer is inside the region any more.
+    pub fn deregister(&mut self, address: u64, handle: MemHandle) -> Result<(), Error> {
+        let shared = self.registry.segment_at(address).is_some();
+        self.registry.deregister(&mut self.wire, address, handle)?;
+        if shared {
+            self.quiesce_all();
+        }
+        Ok(())
+    }
+
+    /// The attributes of a region that holds `address`.
+    pub fn query_memory(&self, address: u64, handle: MemHandle) -> Result<MemAttributes, Error> {
+        self.registry.query(address, handle)
+    }
+
+    /// Changes a region's tag and rights. [`Error::Resource`] while a posted request uses it.
+    pub fn set_memory_attributes(&mut self, address: u64, handle: MemHandle, attributes: &MemAttributes) -> Result<(), Error> {
+        self.registry.set_attributes(&mut self.wire, address, handle, attributes)?;
+        self.quiesce_all();
+        Ok(())
+    }
+
+    /// Memory that peers can reach directly once it is registered. Zeroed, page-aligned; freed by [`free`](Self::free).
+    pub fn allocate(&mut self, bytes: usize) -> Result<*mut u8, Error> {
+        self.registry.allocate(&mut self.wire, bytes)
+    }
+
+    /// Frees memory of [`allocate`](Self::allocate). [`Error::Resource`] while a region lies in it.
+    pub fn free(&mut self, base: *mut u8) -> Result<(), Error> {
+        self.registry.free(&mut self.wire, base.addr() as u64)
+    }
+
+    /// The allocation that holds `address`: its number and how many peers map it.
+    pub fn allocation_at(&self, address: u64) -> Option<(u32, u32)> {
+        let segment = self.registry.segment_at(address)?;
+        Some((segment, self.wire.peers_mapping(segment)))
+    }
+
+    /// Whether an allocation may be mapped by peers: all its pages are registered under one tag.
+    pub fn is_mappable(&self, segment: u32) -> bool {
+        self.registry.mappable_tag(segment).is_some()
+    }
+
+    /// Regions registered.
+    pub fn regions(&self) -> usize {
+        self.registry.count()
+    }
+
+    fn quiesce_all(&mut self) {
+        for link in &self.links {
+            self.wire.quiesce(link.id);
+        }
+    }
+
+    // ---- completion queues
+
+    /// A completion queue for at least `entries` entries.
+    pub fn create_cq(&mut self, entries: usize) -> Result<CqHandle, Error> {
+        if entries == 0 || entries > CQ_ENTRIES_MAX {
+            return Err(Error::InvalidParameter);
+        }
+        self.cqs.insert(Cq::new(entries)).ok_or(Error::Resource)
+    }
+
+    /// Destroys a completion queue that no work queue is bound to.
+    pub fn destroy_cq(&mut self, cq: CqHandle) -> Result<(), Error> {
+        if self.cqs.get(cq).ok_or(Error::InvalidParameter)?.users != 0 {
+            return Err(Error::Resource);
+        }
+        self.cqs.remove(cq);
+        Ok(())
+    }
+
+    /// Changes the number of entries; not below those it holds now.
+    pub fn resize_cq(&mut self, cq: CqHandle, entries: usize) -> Result<(), Error> {
+        if entries == 0 || entries > CQ_ENTRIES_MAX {
+            return Err(Error::InvalidParameter);
+        }
+        let q = self.cqs.get_mut(cq).ok_or(Error::InvalidParameter)?;
+        if entries < q.entries.len() {
+            return Err(Error::Resource);
+        }
+        q.capacity = entries;
+        q.entries.reserve(entries.min(4096).saturating_sub(q.entries.len()));
+        Ok(())
+    }
+
+    /// Whether the handle names a completion queue.
+    pub fn has_cq(&self, cq: CqHandle) -> bool {
+        self.cqs.get(cq).is_some()
+    }
+
+    // ---- shared receive queues
+
+    /// A shared receive queue whose segments are checked against `ptag` (`None`: any).
+    pub fn create_srq(&mut self, ptag: Option<PtagHandle>) -> Result<SrqHandle, Error> {
+        self.registry.hold_ptag(ptag)?;
+        let srq = Srq { queue: ReceiveQueue::default(), ptag: ptag.map_or(0, Handle::raw), users: 0, waiting: VecDeque::new() };
+        match self.srqs.insert(srq) {
+            Some(h) => Ok(h),
+            None => {
+                self.registry.release_ptag(ptag);
+                Err(Error::Resource)
+            }
+        }
+    }
+
+    /// Destroys a shared receive queue that no VI uses; what is posted is given back unreported (its descriptors get the flushed status).
+    pub fn destroy_srq(&mut self, srq: SrqHandle) -> Result<(), Error> {
+        if self.srqs.get(srq).ok_or(Error::InvalidParameter)?.users != 0 {
+            return Err(Error::Resource);
+        }
+        self.flush_srq(srq);
+        if let Some(s) = self.srqs.remove(srq) {
+            self.registry.release_ptag((s.ptag != 0).then(|| Handle::from_raw(s.ptag)));
+        }
+        Ok(())
+    }
+
+    // ---- VIs
+
+    /// A VI. `send_cq` and `receive_cq` may be the same queue; with `srq`, receives are drawn from it.
+    pub fn create_vi(&mut self, attributes: &ViAttributes, send_cq: Option<CqHandle>, receive_cq: Option<CqHandle>, srq: Option<SrqHandle>) -> Result<ViHandle, Error> {
+        check_vi_attributes(attributes)?;
+        for cq in [send_cq, receive_cq].into_iter().flatten() {
+            if self.cqs.get(cq).is_none() {
+                return Err(Error::InvalidParameter);
+            }
+        }
+        if srq.is_some_and(|s| self.srqs.get(s).is_none()) {
+            return Err(Error::InvalidParameter);
+        }
+        self.registry.hold_ptag(attributes.ptag)?;
+        let Some(vi) = self.vis.insert(Vi::new(*attributes, send_cq, receive_cq, srq)) else {
+            self.registry.release_ptag(attributes.ptag);
+            return Err(Error::Resource);
+        };
+        for cq in [send_cq, receive_cq].into_iter().flatten() {
+            if let Some(q) = self.cqs.get_mut(cq) {
+                q.users += 1;
+            }
+        }
+        if let Some(s) = srq.and_then(|s| self.srqs.get_mut(s)) {
+            s.users += 1;
+        }
+        Ok(vi)
+    }
+
+    /// Destroys an idle VI; what is still queued is flushed (descriptors get their status) and dropped.
+    pub fn destroy_vi(&mut self, vi: ViHandle) -> Result<(), Error> {
+        if self.vis.get(vi).ok_or(Error::InvalidParameter)?.state != ViState::Idle {
+            return Err(Error::InvalidState);
+        }
+        self.flush(vi.index());
+        self.ready.remove(vi.index());
+        let Some(v) = self.vis.remove(vi) else { return Err(Error::InvalidParameter) };
+        self.registry.release_ptag(v.attributes.ptag);
+        for cq in [v.send_cq, v.receive_cq].into_iter().flatten() {
+            if let Some(q) = self.cqs.get_mut(cq) {
+                q.users -= 1;
+                q.entries.retain(|(of, _)| *of != vi);
+            }
+        }
+        if let Some(s) = v.srq.and_then(|s| self.srqs.get_mut(s)) {
+            s.users -= 1;
+            s.waiting.retain(|w| *w != vi);
+        }
+        Ok(())
+    }
+
+    /// State, attributes, and whether the send and receive queues are empty (nothing posted, nothing to dequeue).
+    pub fn query_vi(&self, vi: ViHandle) -> Result<(ViState, ViAttributes, bool, bool), Error> {
+        let v = self.vis.get(vi).ok_or(Error::InvalidParameter)?;
+        Ok((v.state, v.attributes, v.send.works.is_empty(), v.receive.works.is_empty()))
+    }
+
+    /// Changes the attributes of an idle VI.
+    pub fn set_vi_attributes(&mut self, vi: ViHandle, attributes: &ViAttributes) -> Result<(), Error> {
+        let old = {
+            let v = self.vis.get(vi).ok_or(Error::InvalidParameter)?;
+            check_vi_attributes(attributes)?;
+            if v.state != ViState::Idle {
+                return Err(Error::InvalidState);
+            }
+            v.attributes.ptag
+        };
+        self.registry.hold_ptag(attributes.ptag)?;
+        self.registry.release_ptag(old);
+        if let Some(v) = self.vis.get_mut(vi) {
+            v.attributes = *attributes;
+            v.ptag = attributes.ptag.map_or(0, Handle::raw);
+        }
+        Ok(())
+    }
+
+    /// What a VI has counted.
+    pub fn vi_counters(&self, vi: ViHandle) -> Result<ViCounters, Error> {
+        self.vis.get(vi).map(|v| v.counters).ok_or(Error::InvalidParameter)
+    }
+
+    /// The link of a connected VI.
+    pub fn vi_link(&self, vi: ViHandle) -> Result<Option<(LinkId, LinkInfo)>, Error> {
+        let v = self.vis.get(vi).ok_or(Error::InvalidParameter)?;
+        Ok((v.state == ViState::Connected).then(|| (v.link, self.wire.link_info(v.link))))
+    }
+
+    /// Memory that a VI holds, bytes.
+    pub fn vi_memory_bytes(&self, vi: ViHandle) -> Result<usize, Error> {
+        self.vis.get(vi).map(Vi::memory_bytes).ok_or(Error::InvalidParameter)
+    }
+
+    /// VIs, completion queues and tags are gone? For a NIC that is to be closed.
+    pub fn is_unused(&self) -> bool {
+        self.vis.is_empty() && self.cqs.is_empty() && self.srqs.is_empty()
+    }
+
+    /// The live VIs.
+    pub fn vi_handles(&self) -> Vec<ViHandle> {
+        self.vis.iter().map(|(h, _)| h).collect()
+    }
+
+    /// Asks for one [`Event::Notify`] when a completion of that queue is there.
+    pub fn notify(&mut self, vi: ViHandle, queue: WorkQueueKind) -> Result<(), Error> {
+        let v = self.vis.get_mut(vi).ok_or(Error::InvalidParameter)?;
+        let there = match queue {
+            WorkQueueKind::Send => v.send.has_done(),
+            WorkQueueKind::Receive => v.receive.has_done(),
+        };
+        if there {
+            self.events.push_back(Event::Notify(vi, queue));
+        } else {
+            v.notify[queue as usize] += 1;
+        }
+        Ok(())
+    }
+
+    /// Asks for one [`Event::NotifyCq`] when an entry is there.
+    pub fn notify_cq(&mut self, cq: CqHandle) -> Result<(), Error> {
+        let q = self.cqs.get_mut(cq).ok_or(Error::InvalidParameter)?;
+        if q.entries.is_empty() {
+            q.notify += 1;
+        } else {
+            self.events.push_back(Event::NotifyCq(cq));
+        }
+        Ok(())
+    }
+}
+
+fn check_vi_attributes(a: &ViAttributes) -> Result<(), Error> {
+    if a.max_transfer_bytes == 0 || a.max_transfer_bytes > TRANSFER_BYTES_MAX {
+        return Err(Error::InvalidMtu);
+    }
+    if a.rdma_read && a.reliability == Reliability::Unreliable {
+        return Err(Error::InvalidRdmaRead);
+    }
+    if a.rnr_wait && a.reliability == Reliability::Unreliable {
+        return Err(Error::InvalidReliability);
+    }
+    Ok(())
+}

@@ -1,0 +1,425 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Posting: a request is checked once, queued, and, when it is small and nothing is before it, leaves here.
+//!
+//! Post never blocks and copies at most [`POST_COPY_BYTES_MAX`] bytes. A request with a fault is queued like any other and completes with the fault when
+//! its turn comes, so completions stay in order. Budget of a small send: one look-up of the VI, one of the region, one line into the wire.
+
+use crate::attributes::ViState;
+use crate::complete::{self, finish_receive, sink};
+use crate::descriptor::{self, CONTROL_BYTES, DESCRIPTOR_ALIGNMENT, DescriptorRef, Parsed, SEGMENT_BYTES, SEGMENTS_MAX};
+use crate::engine::{DESCRIPTORS_PER_QUEUE_MAX, Engine};
+use crate::error::Error;
+use crate::frame::{Head, INLINE_BYTES_MAX, INLINE_BYTES_MAX_IMMEDIATE, Op};
+use crate::shared_receive_queue::SrqHandle;
+use crate::status::{Operation, Status, WorkFlags};
+use crate::user_memory;
+use crate::vi::ViHandle;
+use crate::wire::{Sent, Wire};
+use crate::work_queue::{Fifo, INLINE_SEND_BYTES_MAX, InlineData, ReceiveWork, Segment, SegmentList, SendWork};
+use bellwire_memory::line_queue::Line;
+
+/// Most bytes that a post copies itself; longer requests move in [`Engine::progress`].
+pub const POST_COPY_BYTES_MAX: u32 = 16 * 1024;
+
+/// A send-side request.
+#[derive(Clone, Copy, Debug)]
+pub struct SendRequest<'a> {
+    /// What to do.
+    pub operation: Operation,
+    /// How.
+    pub flags: WorkFlags,
+    /// Local memory: gathered from (send, write) or scattered to (read).
+    pub segments: &'a [Segment],
+    /// Immediate data, with [`WorkFlags::IMMEDIATE`].
+    pub immediate: u32,
+    /// RDMA: address in the target's memory.
+    pub remote_address: u64,
+    /// RDMA: the target's memory handle.
+    pub remote_handle: u32,
+    /// The caller's name for the request.
+    pub context: u64,
+    /// The VIA descriptor to complete, if there is one.
+    pub descriptor: Option<DescriptorRef>,
+}
+
+impl Default for SendRequest<'_> {
+    fn default() -> Self {
+        Self {
+            operation: Operation::Send,
+            flags: WorkFlags::empty(),
+            segments: &[],
+            immediate: 0,
+            remote_address: 0,
+            remote_handle: 0,
+            context: 0,
+            descriptor: None,
+        }
+    }
+}
+
+/// A receive request.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ReceiveRequest<'a> {
+    /// Local memory to scatter to.
+    pub segments: &'a [Segment],
+    /// The caller's name for the request.
+    pub context: u64,
+    /// The VIA descriptor to complete, if there is one.
+    pub descriptor: Option<DescriptorRef>,
+}
+
+impl<W: Wire> Engine<W> {
+    /// Posts a send, RDMA write or read. Errors mean that nothing was posted; faults in the request itself complete it with a status.
+    #[inline]
+    pub fn post_send(&mut self, handle: ViHandle, request: &SendRequest<'_>) -> Result<(), Error> {
+        self.post_send_checked(handle, request, Status::empty())
+    }
+
+    #[inline]
+    fn post_send_checked(&mut self, handle: ViHandle, request: &SendRequest<'_>, fault: Status) -> Result<(), Error> {
+        let vi = self.vis.get_mut(handle).ok_or(Error::InvalidParameter)?;
+        if let [only] = request.segments
+            && vi.state == ViState::Connected
+            && vi.send.all_sent()
+            && !vi.acknowledged
+            && fault.is_empty()
+            && !self.connections.control_pending
+            && request.operation == Operation::Send
+            && only.length as usize <= INLINE_BYTES_MAX_IMMEDIATE
+            && u64::from(only.length) <= vi.attributes.max_transfer_bytes
+            && self.registry.check_local(only, vi.ptag, false).is_ok()
+        {
+            // The fast path: one line, completed at once (what is reliable about it is the wire's business).
+            let immediate = request.flags.contains(WorkFlags::IMMEDIATE);
+            let length = only.length as usize;
+            let mut line = Line::default();
+            line.0[0] = Head::new(Op::Send, vi.remote_connection).inline(length).immediate(immediate).0;
+            let first = 1 + usize::from(immediate);
+            if immediate {
+                line.0[1] = u64::from(request.immediate);
+            }
+            // SAFETY: U1 (user_memory.rs): checked just above. The line has room for `length` bytes from word `first`.
+            unsafe { user_memory::copy(line.0.as_mut_ptr().add(first).cast(), core::ptr::with_exposed_provenance(only.address as usize), length) };
+            match self.wire.send(vi.link, &mut line, first + length.div_ceil(8)) {
+                Sent::Yes => {
+                    vi.next_message = vi.next_message.wrapping_add(1);
+                    return self.complete_posted(handle, request, length as u32);
+                }
+                Sent::NoRoom | Sent::Broken => {}
+            }
+        }
+        self.post_send_queued(handle, request, fault)
+    }
+
+    /// Queues a request that has just been done.
+    #[inline]
+    fn complete_posted(&mut self, handle: ViHandle, request: &SendRequest<'_>, length: u32) -> Result<(), Error> {
+        let mut sink = sink!(self);
+        let Some(vi) = self.vis.get_mut(handle) else { return Err(Error::InvalidParameter) };
+        let mut descriptor_handle = 0;
+        if vi.send.done != vi.send.works.tail() {
+            // RDMA reads before it are still out: it completes after them, and its descriptor is in use until then.
+            descriptor_handle = request.descriptor.map_or(0, |d| d.handle);
+            sink.registry.hold(descriptor_handle);
+        }
+        let index = vi.send.works.push(SendWork {
+            context: request.context,
+            descriptor: request.descriptor.map_or(0, |d| d.address),
+            descriptor_handle,
+            operation: request.operation,
+            flags: request.flags & (WorkFlags::IMMEDIATE | WorkFlags::UNSIGNALED),
+            length,
+            ..SendWork::default()
+        });
+        vi.send.next = index.wrapping_add(1);
+        complete::finish_send(vi, handle, index, Status::empty(), &mut sink);
+        Ok(())
+    }
+
+    #[inline(never)]
+    fn post_send_queued(&mut self, handle: ViHandle, request: &SendRequest<'_>, fault: Status) -> Result<(), Error> {
+        let Some(vi) = self.vis.get_mut(handle) else { return Err(Error::InvalidParameter) };
+        if vi.send.works.len() >= DESCRIPTORS_PER_QUEUE_MAX {
+            return Err(Error::Resource);
+        }
+        let write = request.operation == Operation::RdmaRead;
+        let (mut status, mut total) = (fault, 0u64);
+        if request.segments.len() > SEGMENTS_MAX {
+            status |= Status::FORMAT_ERROR;
+        }
+        if write && !vi.attributes.reliability.is_reliable() {
+            status |= Status::FORMAT_ERROR;
+        }
+        for s in request.segments {
+            total += u64::from(s.length);
+            status |= self.registry.check_local(s, vi.ptag, write).err().unwrap_or(Status::empty());
+        }
+        if total > vi.attributes.max_transfer_bytes {
+            status |= Status::LENGTH_ERROR;
+        }
+        let segments = if status.is_error() { SegmentList::default() } else { store_segments(request.segments, &mut vi.send.segments) };
+        if !status.is_error() {
+            for s in request.segments.iter().filter(|s| s.length != 0) {
+                self.registry.hold(s.handle);
+            }
+        }
+        if let Some(d) = request.descriptor {
+            self.registry.hold(d.handle);
+        }
+        let work = SendWork {
+            context: request.context,
+            descriptor: request.descriptor.map_or(0, |d| d.address),
+            descriptor_handle: request.descriptor.map_or(0, |d| d.handle),
+            segments,
+            operation: request.operation,
+            flags: request.flags,
+            immediate: request.immediate,
+            length: if status.is_error() { 0 } else { total as u32 },
+            remote_address: request.remote_address,
+            remote_handle: request.remote_handle,
+            status,
+            ..SendWork::default()
+        };
+        self.enqueue(handle, work);
+        Ok(())
+    }
+
+    /// Queues a request and lets it go if it may.
+    fn enqueue(&mut self, handle: ViHandle, work: SendWork) {
+        let index = handle.index();
+        let Some(vi) = self.vis.at(index) else { return };
+        let first = vi.send.all_sent();
+        vi.send.works.push(work);
+        if vi.state != ViState::Connected {
+            self.flush_sends(index);
+        } else if first && work.length <= POST_COPY_BYTES_MAX {
+            self.transmit(index);
+        } else {
+            self.ready.insert(index);
+        }
+    }
+
+    /// Sends a copy of `data` (at most [`INLINE_SEND_BYTES_MAX`] bytes), which need not be registered and may be reused at once. Extension.
+    pub fn post_send_inline(&mut self, handle: ViHandle, data: &[u8], request: &SendRequest<'_>) -> Result<(), Error> {
+        let vi = self.vis.get_mut(handle).ok_or(Error::InvalidParameter)?;
+        if data.len() > INLINE_SEND_BYTES_MAX || request.operation != Operation::Send || !request.segments.is_empty() {
+            return Err(Error::InvalidParameter);
+        }
+        if vi.send.works.len() >= DESCRIPTORS_PER_QUEUE_MAX {
+            return Err(Error::Resource);
+        }
+        let mut words: InlineData = [0; 6];
+        for (word, bytes) in words.iter_mut().zip(data.chunks(8)) {
+            let mut b = [0; 8];
+            b[..bytes.len()].copy_from_slice(bytes);
+            *word = u64::from_ne_bytes(b);
+        }
+        vi.send.inline.push(words);
+        let status = if data.len() as u64 > vi.attributes.max_transfer_bytes { Status::LENGTH_ERROR } else { Status::empty() };
+        self.enqueue(
+            handle,
+            SendWork {
+                context: request.context,
+                flags: request.flags | WorkFlags::INLINE,
+                immediate: request.immediate,
+                length: data.len() as u32,
+                status,
+                ..SendWork::default()
+            },
+        );
+        Ok(())
+    }
+
+    /// Posts a receive. Allowed in every state; in the error state it is flushed at once.
+    #[inline]
+    pub fn post_receive(&mut self, handle: ViHandle, request: &ReceiveRequest<'_>) -> Result<(), Error> {
+        self.post_receive_checked(handle, request, Status::empty())
+    }
+
+    #[inline]
+    fn post_receive_checked(&mut self, handle: ViHandle, request: &ReceiveRequest<'_>, fault: Status) -> Result<(), Error> {
+        let vi = self.vis.get_mut(handle).ok_or(Error::InvalidParameter)?;
+        if vi.srq.is_some() {
+            return Err(Error::InvalidState);
+        }
+        if vi.receive.works.len() >= DESCRIPTORS_PER_QUEUE_MAX {
+            return Err(Error::Resource);
+        }
+        let work = receive_work(request, fault, vi.ptag, &mut self.registry, &mut vi.receive.segments);
+        let faulty = work.status.is_error();
+        vi.receive.works.push(work);
+        if faulty || vi.state == ViState::Error || vi.advertises || vi.told_not_ready {
+            self.receive_posted(handle);
+        }
+        Ok(())
+    }
+
+    /// What follows a posted receive when not everything is as usual.
+    #[cold]
+    #[inline(never)]
+    fn receive_posted(&mut self, handle: ViHandle) {
+        let index = handle.index();
+        let Some(vi) = self.vis.at(index) else { return };
+        if vi.state == ViState::Error {
+            self.flush(index);
+            return;
+        }
+        self.settle_faulty_receives(index);
+        let Some(vi) = self.vis.at(index) else { return };
+        if vi.told_not_ready && vi.receive.has_posted() {
+            vi.ready_due = true;
+            self.ready.insert(index);
+        }
+        if vi.advertises {
+            self.advertise_posted(index);
+        }
+    }
+
+    /// Completes faulty receives that have come to the front: they can take no message.
+    pub(crate) fn settle_faulty_receives(&mut self, index: usize) {
+        let Some(handle) = self.vis.handle_at(index) else { return };
+        let mut sink = sink!(self);
+        let Some(vi) = self.vis.at(index) else { return };
+        while vi.receive.has_posted() && !vi.arriving {
+            let status = vi.receive.works.get(vi.receive.done).status;
+            if !status.is_error() {
+                break;
+            }
+            finish_receive(vi, handle, status | Status::OP_RECEIVE, 0, None, &mut sink);
+        }
+    }
+
+    /// Posts a receive to a shared receive queue. A faulty request is refused.
+    pub fn post_shared_receive(&mut self, srq: SrqHandle, request: &ReceiveRequest<'_>) -> Result<(), Error> {
+        self.post_shared_receive_checked(srq, request, Status::empty())
+    }
+
+    fn post_shared_receive_checked(&mut self, srq: SrqHandle, request: &ReceiveRequest<'_>, fault: Status) -> Result<(), Error> {
+        let s = self.srqs.get_mut(srq).ok_or(Error::InvalidParameter)?;
+        if s.queue.works.len() >= DESCRIPTORS_PER_QUEUE_MAX {
+            return Err(Error::Resource);
+        }
+        let faulty = fault.is_error() || request.segments.len() > SEGMENTS_MAX || request.segments.iter().any(|x| self.registry.check_local(x, s.ptag, true).is_err());
+        if faulty {
+            return Err(Error::InvalidParameter);
+        }
+        let work = receive_work(request, fault, s.ptag, &mut self.registry, &mut s.queue.segments);
+        s.queue.works.push(work);
+        while let Some(waiting) = s.waiting.pop_front() {
+            if let Some(vi) = self.vis.get_mut(waiting)
+                && vi.told_not_ready
+            {
+                vi.ready_due = true;
+                self.ready.insert(waiting.index());
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    // ---- VIA descriptors
+
+    /// Posts a VIA descriptor to the send queue. [`Error::InvalidParameter`] if it is misaligned or `handle` does not cover it.
+    #[inline]
+    pub fn post_send_descriptor(&mut self, vi: ViHandle, descriptor: DescriptorRef) -> Result<(), Error> {
+        let mut parsed = Parsed::new();
+        let fault = self.parse(descriptor, true, &mut parsed)?;
+        let request = SendRequest {
+            operation: parsed.operation,
+            flags: parsed.flags,
+            segments: parsed.segments(),
+            immediate: parsed.immediate,
+            remote_address: parsed.remote_address,
+            remote_handle: parsed.remote_handle,
+            context: 0,
+            descriptor: Some(descriptor),
+        };
+        self.post_send_checked(vi, &request, fault)
+    }
+
+    /// Posts a VIA descriptor to the receive queue.
+    #[inline]
+    pub fn post_receive_descriptor(&mut self, vi: ViHandle, descriptor: DescriptorRef) -> Result<(), Error> {
+        let mut parsed = Parsed::new();
+        let fault = self.parse(descriptor, false, &mut parsed)?;
+        self.post_receive_checked(vi, &ReceiveRequest { segments: parsed.segments(), context: 0, descriptor: Some(descriptor) }, fault)
+    }
+
+    /// Posts a VIA descriptor to a shared receive queue.
+    pub fn post_shared_receive_descriptor(&mut self, srq: SrqHandle, descriptor: DescriptorRef) -> Result<(), Error> {
+        let mut parsed = Parsed::new();
+        let fault = self.parse(descriptor, false, &mut parsed)?;
+        self.post_shared_receive_checked(srq, &ReceiveRequest { segments: parsed.segments(), context: 0, descriptor: Some(descriptor) }, fault)
+    }
+
+    #[inline]
+    fn parse(&self, d: DescriptorRef, is_send: bool, out: &mut Parsed) -> Result<Status, Error> {
+        if d.address == 0 || !d.address.is_multiple_of(DESCRIPTOR_ALIGNMENT) || !self.registry.covers(d.handle, d.address as u64, CONTROL_BYTES as u64) {
+            return Err(Error::InvalidParameter);
+        }
+        // SAFETY: D1 (descriptor.rs): the control segment is covered.
+        let count = unsafe { descriptor::segment_count(d.address) };
+        if count > SEGMENTS_MAX + 1 || !self.registry.covers(d.handle, d.address as u64, (CONTROL_BYTES + count * SEGMENT_BYTES) as u64) {
+            return Ok(Status::FORMAT_ERROR);
+        }
+        // SAFETY: D1: covered, aligned.
+        match unsafe { descriptor::parse(d.address, count, is_send, out) } {
+            Ok(()) => Ok(Status::empty()),
+            Err(fault) => Ok(fault),
+        }
+    }
+}
+
+/// Checks and builds a receive request; what it holds is counted.
+#[inline]
+fn receive_work(request: &ReceiveRequest<'_>, fault: Status, ptag: u32, registry: &mut crate::registration::Registry, more: &mut Fifo<Segment>) -> ReceiveWork {
+    let (mut status, mut total) = (fault, 0u64);
+    if request.segments.len() > SEGMENTS_MAX {
+        status |= Status::FORMAT_ERROR;
+    }
+    for s in request.segments {
+        total += u64::from(s.length);
+        if let Err(e) = registry.check_local(s, ptag, true) {
+            status |= e;
+        }
+    }
+    let mut segments = SegmentList::default();
+    if status.is_empty() {
+        segments = store_segments(request.segments, more);
+        for s in request.segments {
+            if s.length != 0 {
+                registry.hold(s.handle);
+            }
+        }
+    }
+    if let Some(d) = request.descriptor {
+        registry.hold(d.handle);
+    }
+    ReceiveWork {
+        context: request.context,
+        descriptor: request.descriptor.map_or(0, |d| d.address),
+        descriptor_handle: request.descriptor.map_or(0, |d| d.handle),
+        segments,
+        capacity: if status.is_empty() { total.min(u64::from(u32::MAX)) as u32 } else { 0 },
+        status,
+        ..ReceiveWork::default()
+    }
+}
+
+/// One segment in place, more in the FIFO.
+#[inline]
+fn store_segments(segments: &[Segment], more: &mut Fifo<Segment>) -> SegmentList {
+    match segments {
+        [] => SegmentList::default(),
+        [only] => SegmentList { only: *only, count: 1, more_at: 0 },
+        many => {
+            let more_at = more.tail();
+            for s in many {
+                more.push(*s);
+            }
+            SegmentList { only: Segment::default(), count: many.len() as u16, more_at }
+        }
+    }
+}
+
+const _: () = assert!(INLINE_SEND_BYTES_MAX <= INLINE_BYTES_MAX_IMMEDIATE && INLINE_BYTES_MAX_IMMEDIATE <= INLINE_BYTES_MAX);

@@ -1,0 +1,235 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! One turn of the engine: what the wire reports, frames in, queued work out, timers.
+//!
+//! Budget of an empty turn over one link: one load of the slot at the head of its queue, and four comparisons.
+
+use crate::engine::{Engine, LinkState};
+use crate::event::AsyncErrorCode;
+use crate::time::Instant;
+use crate::wire::{LinkFailure, LinkId, MapAccess, Received, Sent, Wire, WireEvent};
+use bellwire_memory::line_queue::Line;
+use std::collections::VecDeque;
+
+/// Frames taken from one link per turn.
+const FRAMES_PER_TURN: u32 = 16;
+/// Control frames that may wait for room on a link; a peer that makes us owe more is cut off.
+const CONTROL_OUT_MAX: usize = 4096;
+
+impl<W: Wire> Engine<W> {
+    /// Moves everything that can move now, up to a bound. True if anything did.
+    #[inline]
+    pub fn progress(&mut self) -> bool {
+        let mut any = false;
+        if self.wire.has_events() {
+            any |= self.handle_wire_events();
+        }
+        for i in 0..self.links.len() {
+            any |= self.receive_link(i);
+        }
+        if self.connections.control_pending {
+            self.flush_control();
+        }
+        if !self.ready.is_empty() {
+            any = true;
+            self.transmit_ready();
+        }
+        if self.connections.next_timeout() <= self.now {
+            any = true;
+            self.handle_timeout();
+        }
+        any
+    }
+
+    /// When [`progress`](Self::progress) must be called at the latest; [`Instant::NEVER`] if only for what the wire brings.
+    #[inline]
+    pub fn next_timeout(&self) -> Instant {
+        self.connections.next_timeout()
+    }
+
+    /// Whether posted work waits to move: somebody should call [`progress`](Self::progress) soon.
+    #[inline]
+    pub fn has_work(&self) -> bool {
+        !self.ready.is_empty() || self.connections.control_pending || self.wire.has_events()
+    }
+
+    /// Takes frames of one link.
+    #[inline]
+    fn receive_link(&mut self, i: usize) -> bool {
+        let LinkState { id, broken, .. } = self.links[i];
+        if broken {
+            return false;
+        }
+        let mut frames = 0;
+        loop {
+            match self.wire.receive(id) {
+                Received::Empty => break,
+                Received::Frame(frame) => {
+                    let fine = self.deliver(id, &frame);
+                    self.wire.consume(id);
+                    frames += 1;
+                    if !fine {
+                        self.link_failed(id, LinkFailure::PeerMisbehaved);
+                        return true;
+                    }
+                    if frames == FRAMES_PER_TURN {
+                        break;
+                    }
+                }
+                Received::Broken => {
+                    self.link_failed(id, LinkFailure::PeerMisbehaved);
+                    return true;
+                }
+            }
+        }
+        if frames != 0 {
+            self.wire.finish_receiving(id);
+        }
+        frames != 0
+    }
+
+    /// One round over the VIs that have something to send, beginning after where the last round ended.
+    #[inline(never)]
+    fn transmit_ready(&mut self) {
+        let start = self.ready_cursor;
+        let mut at = start;
+        let mut wrapped = false;
+        loop {
+            match self.ready.next(at) {
+                Some(index) if !(wrapped && index >= start) => {
+                    self.ready_cursor = index + 1;
+                    self.transmit(index);
+                    at = index + 1;
+                }
+                None if !wrapped && start != 0 => {
+                    wrapped = true;
+                    at = 0;
+                }
+                _ => break,
+            }
+        }
+    }
+
+    #[cold]
+    fn handle_wire_events(&mut self) -> bool {
+        let mut any = false;
+        while let Some(event) = self.wire.poll_event() {
+            any = true;
+            match event {
+                WireEvent::LinkUp { link, request } => {
+                    if !self.links.iter().any(|l| l.id == link) {
+                        self.links.push(LinkState { id: link, control_out: VecDeque::new(), broken: false });
+                    }
+                    if let Some(request) = request {
+                        self.resolved(request, Ok(link));
+                    }
+                }
+                WireEvent::Unresolved { request, reason } => self.resolved(request, Err(reason)),
+                WireEvent::LinkDown { link, reason } => {
+                    // What the peer said before it went is still heard.
+                    while let Some(i) = self.links.iter().position(|l| l.id == link) {
+                        if !self.receive_link(i) {
+                            break;
+                        }
+                    }
+                    self.link_failed(link, reason);
+                }
+                WireEvent::MapRequest { link, segment, write } => {
+                    let access = self.may_map(link, segment, write);
+                    self.wire.grant(link, segment, access);
+                }
+            }
+        }
+        any
+    }
+
+    /// How a peer may map an allocation: it lies wholly under one tag, and a VI of that tag is connected to that peer. For writing only
+    /// if peers may write one of its regions, or have been told of a receive descriptor in it.
+    fn may_map(&self, link: LinkId, segment: u32, write: bool) -> Option<MapAccess> {
+        let tag = self.registry.mappable_tag(segment)?;
+        if !self.vis.iter().any(|(_, vi)| vi.link == link && vi.ptag == tag) {
+            return None;
+        }
+        match write {
+            true => self.registry.is_writable_by_peers(segment).then_some(MapAccess::Write),
+            false => Some(MapAccess::Read),
+        }
+    }
+
+    /// A link is gone: all its VIs hear of it, and it is given back to the wire.
+    #[cold]
+    pub(crate) fn link_failed(&mut self, link: LinkId, _reason: LinkFailure) {
+        let Some(at) = self.links.iter().position(|l| l.id == link) else { return };
+        self.links[at].broken = true;
+        let hit: Vec<usize> = self.vis.iter().filter(|(_, vi)| vi.link == link).map(|(h, _)| h.index()).collect();
+        for index in hit {
+            self.break_connection(index, Some(AsyncErrorCode::ConnectionLost), None);
+        }
+        self.attempts_lost_link(link);
+        self.links.retain(|l| l.id != link);
+        self.connections.control_pending = self.links.iter().any(|l| !l.control_out.is_empty());
+        self.wire.close(link);
+    }
+
+    /// The link of a VI said [`Sent::Broken`].
+    #[cold]
+    pub(crate) fn link_of_vi_broke(&mut self, index: usize) {
+        if let Some(vi) = self.vis.at(index) {
+            let link = vi.link;
+            self.link_failed(link, LinkFailure::PeerMisbehaved);
+        }
+    }
+
+    // ---- control frames: few, never lost, kept in order before everything that follows them
+
+    /// Sends a line of control, or keeps it until there is room.
+    pub(crate) fn send_control_line(&mut self, link: LinkId, line: &mut Line) {
+        self.send_control(link, line, &[]);
+    }
+
+    /// Sends a control frame with payload, or keeps it until there is room.
+    pub(crate) fn send_control(&mut self, link: LinkId, line: &mut Line, payload: &[u8]) {
+        let Some(state) = self.links.iter_mut().find(|l| l.id == link && !l.broken) else { return };
+        if state.control_out.is_empty() {
+            match send_control_now(&mut self.wire, link, line, payload) {
+                Sent::Yes => return,
+                Sent::NoRoom => {}
+                // Found again, and acted upon, by the next turn's receive.
+                Sent::Broken => return,
+            }
+        }
+        if state.control_out.len() >= CONTROL_OUT_MAX {
+            // The peer makes us owe it thousands of answers and does not read them.
+            state.control_out.clear();
+            return self.link_failed(link, LinkFailure::PeerMisbehaved);
+        }
+        state.control_out.push_back((*line, payload.to_vec()));
+        self.connections.control_pending = true;
+    }
+
+    #[cold]
+    fn flush_control(&mut self) {
+        let mut pending = false;
+        for state in &mut self.links {
+            while let Some((line, payload)) = state.control_out.front() {
+                let mut line = *line;
+                if send_control_now(&mut self.wire, state.id, &mut line, payload) != Sent::Yes {
+                    pending = true;
+                    break;
+                }
+                state.control_out.pop_front();
+            }
+        }
+        self.connections.control_pending = pending;
+    }
+}
+
+fn send_control_now<W: Wire>(wire: &mut W, link: LinkId, line: &mut Line, payload: &[u8]) -> Sent {
+    if payload.is_empty() {
+        wire.send(link, line, 3)
+    } else {
+        wire.send_with_payload(link, line, payload.len(), |to| {
+            // SAFETY: the wire gives `payload.len()` writable bytes that nothing else refers to.
+            unsafe { core::ptr::copy_nonoverlapping(payload.as_ptr(), to, payload.len()) }
+        })
+    }
+}

@@ -1,0 +1,353 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Registered regions and protection: who may touch which bytes.
+//!
+//! Rules (VIA 1.0; design: docs/decisions/0003): a local segment must lie inside one region whose tag equals the VI's, a missing tag on either side fitting all. A remote
+//! access must lie inside a region with the *target VI's* tag and the right enabled; a missing tag never fits. A region that a posted request uses
+//! cannot be deregistered.
+
+use crate::attributes::{MemAttributes, Ptag, PtagHandle};
+use crate::error::Error;
+use crate::handle::{Handle, Slab};
+use crate::status::Status;
+use crate::wire::{Allocation, CatalogueEntry, MemoryKind, Wire};
+use crate::work_queue::Segment;
+use std::collections::BTreeMap;
+
+/// Regions that a NIC can hold.
+pub const REGIONS_MAX: usize = 1 << 18;
+/// Protection tags that a NIC can hold.
+pub const PTAGS_MAX: usize = 1 << 16;
+
+/// A registered region.
+#[derive(Debug)]
+pub struct Region {
+    start: u64,
+    length: u64,
+    ptag: u32,
+    /// Posted requests (and descriptors) inside.
+    users: u32,
+    rdma_write: bool,
+    rdma_read: bool,
+    /// The process itself may write it.
+    writable: bool,
+    version: u32,
+    segment: Option<u32>,
+    segment_offset: u64,
+}
+
+/// Names a region: VIA's memory handle.
+pub type MemHandle = Handle<Region>;
+
+/// Where a region lies, for direct placement.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// The allocation.
+    pub segment: u32,
+    /// Offset of the segment asked about.
+    pub offset: u64,
+}
+
+#[derive(Debug)]
+struct Owned {
+    allocation: Allocation,
+    /// The regions inside it.
+    regions: Vec<MemHandle>,
+    /// A receive descriptor in it has been made known to a peer.
+    advertised: bool,
+}
+
+/// All regions, tags and allocations of a NIC.
+#[derive(Debug)]
+pub struct Registry {
+    regions: Slab<Region>,
+    ptags: Slab<Ptag>,
+    /// Allocations by base address.
+    owned: BTreeMap<u64, Owned>,
+    versions: u32,
+}
+
+impl Registry {
+    pub(crate) fn new() -> Self {
+        Self { regions: Slab::new(REGIONS_MAX), ptags: Slab::new(PTAGS_MAX), owned: BTreeMap::new(), versions: 0 }
+    }
+
+    pub(crate) fn create_ptag(&mut self) -> Result<PtagHandle, Error> {
+        self.ptags.insert(Ptag { users: 0 }).ok_or(Error::Resource)
+    }
+
+    pub(crate) fn destroy_ptag(&mut self, ptag: PtagHandle) -> Result<(), Error> {
+        if self.ptags.get(ptag).ok_or(Error::InvalidParameter)?.users != 0 {
+            return Err(Error::Resource);
+        }
+        self.ptags.remove(ptag);
+        Ok(())
+    }
+
+    /// Counts a user of a tag; `None` is always valid.
+    pub(crate) fn hold_ptag(&mut self, ptag: Option<PtagHandle>) -> Result<(), Error> {
+        if let Some(p) = ptag {
+            self.ptags.get_mut(p).ok_or(Error::InvalidPtag)?.users += 1;
+        }
+        Ok(())
+    }
+
+    pub(crate) fn release_ptag(&mut self, ptag: Option<PtagHandle>) {
+        if let Some(p) = ptag.and_then(|p| self.ptags.get_mut(p)) {
+            p.users -= 1;
+        }
+    }
+
+    pub(crate) fn register<W: Wire>(&mut self, wire: &mut W, address: u64, length: u64, attributes: &MemAttributes) -> Result<MemHandle, Error> {
+        if address == 0 || length == 0 || address.checked_add(length).is_none() {
+            return Err(Error::InvalidParameter);
+        }
+        let owned = self.allocation_around(address, length);
+        let writable = match owned {
+            Some(_) => true,
+            None => match wire.probe_memory(address, length) {
+                MemoryKind::Writable => true,
+                MemoryKind::ReadOnly if attributes.rdma_write => return Err(Error::InvalidParameter),
+                MemoryKind::ReadOnly => false,
+                MemoryKind::Unmapped => return Err(Error::InvalidParameter),
+            },
+        };
+        self.hold_ptag(attributes.ptag)?;
+        let (segment, segment_offset) = owned.map_or((None, 0), |(base, segment)| (Some(segment), address - base));
+        let region = Region {
+            start: address,
+            length,
+            ptag: attributes.ptag.map_or(0, Handle::raw),
+            users: 0,
+            rdma_write: attributes.rdma_write,
+            rdma_read: attributes.rdma_read,
+            writable,
+            version: 0,
+            segment,
+            segment_offset,
+        };
+        let Some(handle) = self.regions.insert(region) else {
+            self.release_ptag(attributes.ptag);
+            return Err(Error::Resource);
+        };
+        if let Some((base, _)) = owned
+            && let Some(o) = self.owned.get_mut(&base)
+        {
+            o.regions.push(handle);
+        }
+        self.publish(wire, handle);
+        Ok(handle)
+    }
+
+    pub(crate) fn deregister<W: Wire>(&mut self, wire: &mut W, address: u64, handle: MemHandle) -> Result<(), Error> {
+        let r = self.regions.get(handle).ok_or(Error::InvalidParameter)?;
+        if !r.holds(address, 0) {
+            return Err(Error::InvalidParameter);
+        }
+        if r.users != 0 {
+            return Err(Error::Resource);
+        }
+        let (ptag, start) = (r.ptag, r.start);
+        if r.segment.is_some() {
+            wire.publish(handle.index(), None);
+            if let Some(o) = self.owned_around_mut(start) {
+                o.regions.retain(|h| *h != handle);
+            }
+        }
+        self.regions.remove(handle);
+        self.release_ptag((ptag != 0).then(|| Handle::from_raw(ptag)));
+        Ok(())
+    }
+
+    /// The attributes of a region that holds `address`.
+    pub(crate) fn query(&self, address: u64, handle: MemHandle) -> Result<MemAttributes, Error> {
+        let r = self.regions.get(handle).filter(|r| r.holds(address, 0)).ok_or(Error::InvalidParameter)?;
+        Ok(MemAttributes { ptag: (r.ptag != 0).then(|| Handle::from_raw(r.ptag)), rdma_write: r.rdma_write, rdma_read: r.rdma_read })
+    }
+
+    pub(crate) fn set_attributes<W: Wire>(&mut self, wire: &mut W, address: u64, handle: MemHandle, new: &MemAttributes) -> Result<(), Error> {
+        let r = self.regions.get(handle).filter(|r| r.holds(address, 0)).ok_or(Error::InvalidParameter)?;
+        if new.rdma_write && !r.writable {
+            return Err(Error::InvalidParameter);
+        }
+        if r.users != 0 {
+            return Err(Error::Resource);
+        }
+        let old = r.ptag;
+        self.hold_ptag(new.ptag)?;
+        self.release_ptag((old != 0).then(|| Handle::from_raw(old)));
+        if let Some(r) = self.regions.get_mut(handle) {
+            r.ptag = new.ptag.map_or(0, Handle::raw);
+            (r.rdma_write, r.rdma_read) = (new.rdma_write, new.rdma_read);
+        }
+        wire.publish(handle.index(), None);
+        self.publish(wire, handle);
+        Ok(())
+    }
+
+    /// Tells peers about a region that they might reach directly.
+    fn publish<W: Wire>(&mut self, wire: &mut W, handle: MemHandle) {
+        self.versions = self.versions.wrapping_add(1).max(1);
+        let version = self.versions;
+        let Some(r) = self.regions.get_mut(handle) else { return };
+        r.version = version;
+        let Some(segment) = r.segment else { return };
+        if r.ptag == 0 || !(r.rdma_write || r.rdma_read) {
+            return;
+        }
+        wire.publish(
+            handle.index(),
+            Some(&CatalogueEntry {
+                handle: handle.raw(),
+                version,
+                ptag: r.ptag,
+                write: r.rdma_write,
+                read: r.rdma_read,
+                address: r.start,
+                length: r.length,
+                segment,
+                segment_offset: r.segment_offset,
+            }),
+        );
+    }
+
+    /// Checks one local segment for a VI with tag `ptag` (0: none). `write`: the engine will write it. Zero bytes are always fine.
+    #[inline]
+    pub(crate) fn check_local(&self, s: &Segment, ptag: u32, write: bool) -> Result<(), Status> {
+        if s.length == 0 {
+            return Ok(());
+        }
+        match self.regions.get(Handle::from_raw(s.handle)) {
+            Some(r) if r.holds(s.address, u64::from(s.length)) && (ptag == 0 || r.ptag == 0 || r.ptag == ptag) && (!write || r.writable) => Ok(()),
+            _ => Err(Status::PROTECTION_ERROR),
+        }
+    }
+
+    /// Whether the region covers `length` bytes at `address`, any tag: for descriptors themselves.
+    #[inline]
+    pub(crate) fn covers(&self, handle: u32, address: u64, length: u64) -> bool {
+        self.regions.get(Handle::from_raw(handle)).is_some_and(|r| r.holds(address, length) && r.writable)
+    }
+
+    /// Whether a peer of a VI with tag `ptag` may write (or read) these bytes. Zero bytes always.
+    #[inline]
+    pub(crate) fn permits_remote(&self, handle: u32, address: u64, length: u64, ptag: u32, write: bool) -> bool {
+        if length == 0 {
+            return true;
+        }
+        match self.regions.get(Handle::from_raw(handle)) {
+            Some(r) => r.holds(address, length) && ptag != 0 && r.ptag == ptag && if write { r.rdma_write } else { r.rdma_read },
+            None => false,
+        }
+    }
+
+    /// Where a segment lies, if it is inside an allocation.
+    #[inline]
+    pub(crate) fn place_of(&self, s: &Segment) -> Option<Place> {
+        let r = self.regions.get(Handle::from_raw(s.handle))?;
+        Some(Place { segment: r.segment?, offset: r.segment_offset + (s.address - r.start) })
+    }
+
+    #[inline]
+    pub(crate) fn hold(&mut self, handle: u32) {
+        if let Some(r) = self.regions.get_mut(Handle::from_raw(handle)) {
+            r.users += 1;
+        }
+    }
+
+    #[inline]
+    pub(crate) fn release(&mut self, handle: u32) {
+        if let Some(r) = self.regions.get_mut(Handle::from_raw(handle)) {
+            debug_assert!(r.users > 0, "released more often than held");
+            r.users -= 1;
+        }
+    }
+
+    pub(crate) fn allocate<W: Wire>(&mut self, wire: &mut W, bytes: usize) -> Result<*mut u8, Error> {
+        if bytes == 0 {
+            return Err(Error::InvalidParameter);
+        }
+        let allocation = wire.allocate(bytes).ok_or(Error::Resource)?;
+        self.owned.insert(allocation.base.expose_provenance() as u64, Owned { allocation, regions: Vec::new(), advertised: false });
+        Ok(allocation.base)
+    }
+
+    pub(crate) fn free<W: Wire>(&mut self, wire: &mut W, address: u64) -> Result<(), Error> {
+        let o = self.owned.get(&address).ok_or(Error::InvalidParameter)?;
+        if !o.regions.is_empty() {
+            return Err(Error::Resource);
+        }
+        wire.free(o.allocation.segment);
+        self.owned.remove(&address);
+        Ok(())
+    }
+
+    /// The one tag under which an allocation may be mapped by peers: all its pages are registered, under one tag. (Pages are what mapping
+    /// gives away; so a page that holds nothing registered, or memory of another tag, forbids it.)
+    pub(crate) fn mappable_tag(&self, segment: u32) -> Option<u32> {
+        let o = self.owned.values().find(|o| o.allocation.segment == segment)?;
+        let mut ranges = Vec::with_capacity(o.regions.len());
+        let mut tag = 0;
+        for h in &o.regions {
+            let r = self.regions.get(*h)?;
+            if r.ptag == 0 || (tag != 0 && r.ptag != tag) {
+                return None;
+            }
+            tag = r.ptag;
+            ranges.push((r.segment_offset, r.segment_offset + r.length));
+        }
+        ranges.sort_unstable();
+        const PAGE: u64 = 4096;
+        let mut covered = 0;
+        for (from, to) in ranges {
+            if from / PAGE * PAGE > covered {
+                return None;
+            }
+            covered = covered.max(to.div_ceil(PAGE) * PAGE);
+        }
+        (covered >= o.allocation.length as u64 && tag != 0).then_some(tag)
+    }
+
+    /// Whether peers have a reason to write an allocation.
+    pub(crate) fn is_writable_by_peers(&self, segment: u32) -> bool {
+        self.owned
+            .values()
+            .find(|o| o.allocation.segment == segment)
+            .is_some_and(|o| o.advertised || o.regions.iter().any(|h| self.regions.get(*h).is_some_and(|r| r.rdma_write)))
+    }
+
+    /// Notes that a receive descriptor at `address` is being made known.
+    #[inline]
+    pub(crate) fn mark_advertised(&mut self, address: u64) {
+        if let Some(o) = self.owned_around_mut(address) {
+            o.advertised = true;
+        }
+    }
+
+    fn allocation_around(&self, address: u64, length: u64) -> Option<(u64, u32)> {
+        let (base, o) = self.owned.range(..=address).next_back()?;
+        let offset = address - base;
+        (offset.checked_add(length)? <= o.allocation.length as u64).then_some((*base, o.allocation.segment))
+    }
+
+    fn owned_around_mut(&mut self, address: u64) -> Option<&mut Owned> {
+        self.owned.range_mut(..=address).next_back().map(|(_, o)| o)
+    }
+
+    /// The segment of an allocation that holds `address`.
+    pub(crate) fn segment_at(&self, address: u64) -> Option<u32> {
+        self.allocation_around(address, 1).map(|(_, s)| s)
+    }
+
+    /// Regions registered.
+    pub(crate) fn count(&self) -> usize {
+        self.regions.len()
+    }
+}
+
+impl Region {
+    #[inline]
+    fn holds(&self, address: u64, length: u64) -> bool {
+        let offset = address.wrapping_sub(self.start);
+        offset <= self.length && length <= self.length - offset
+    }
+}

@@ -1,0 +1,439 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Transmission: queued work leaves, straight into the peer's memory or as frames.
+//!
+//! Per VI, in this order: what we owe the peer (acknowledgements, "ready again"), reads done for it, then the send queue from `next` on. A request that finds no
+//! room stays where it is; its VI stays in the ready bitmap. Large requests move in pieces, so that no turn of the engine takes long.
+//!
+//! A direct access is only a shortcut: whenever the wire says no, the same bytes go as frames and the owner decides about them.
+
+use crate::attributes::ViState;
+use crate::complete::{awaits_answer, finish_send, sink};
+use crate::engine::Engine;
+use crate::frame::{self, Bulk, DisconnectReason, Head, INLINE_BYTES_MAX, INLINE_BYTES_MAX_IMMEDIATE, Op};
+use crate::status::{Operation, Status, WorkFlags};
+use crate::time::Duration;
+use crate::user_memory::{self, Gather};
+use crate::vi::Vi;
+use crate::wire::{Direct, RemoteAccess, Sent, Wire};
+use crate::work_queue::{SendWork, Way, WorkState};
+use bellwire_memory::line_queue::Line;
+
+/// Sends at least this long ask for the peer's advertised descriptor.
+pub const PLACE_BYTES_MIN: u32 = 2048;
+/// Most bytes of one direct access: bounds how long a turn of the engine takes.
+const DIRECT_PIECE_BYTES: u32 = 128 * 1024;
+/// Most bytes that one VI moves per turn.
+const TURN_BYTES_MAX: u32 = 256 * 1024;
+/// RDMA reads in frames that a VI has outstanding at a time.
+pub const READS_OUTSTANDING_MAX: u32 = 16;
+/// Unacknowledged requests of a VI; below the range of the sequence number's low bits.
+const UNACKNOWLEDGED_MAX: u32 = 8192;
+
+/// First and longest wait after "receiver not ready"; it doubles in between.
+pub(crate) const NOT_READY_BACKOFF_MIN: Duration = Duration::from_micros(20);
+pub(crate) const NOT_READY_BACKOFF_MAX: Duration = Duration::from_millis(2);
+
+/// How far a piece of work got.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Step {
+    /// Left; the next may follow.
+    Gone,
+    /// Moved something, more to do in a later turn.
+    More,
+    /// Cannot go on now (no room, fence, limit).
+    Blocked,
+    /// The link is gone.
+    Broken,
+}
+
+impl<W: Wire> Engine<W> {
+    /// Lets the VI at `index` send what it has. Keeps its ready bit as it should be.
+    pub(crate) fn transmit(&mut self, index: usize) {
+        let mut moved = 0;
+        let stays = loop {
+            match self.transmit_step(index, &mut moved) {
+                None => break false,
+                Some(Step::Gone) if moved < TURN_BYTES_MAX => {}
+                Some(Step::Gone | Step::More) => break true,
+                Some(Step::Blocked) => break true,
+                Some(Step::Broken) => {
+                    self.link_of_vi_broke(index);
+                    break false;
+                }
+            }
+        };
+        if stays {
+            self.ready.insert(index);
+        } else {
+            self.ready.remove(index);
+        }
+    }
+
+    /// One thing: `None` when there is nothing (more) to do.
+    fn transmit_step(&mut self, index: usize, moved: &mut u32) -> Option<Step> {
+        let vi = self.vis.at(index)?;
+        if vi.state != ViState::Connected {
+            return None;
+        }
+        if self.connections.control_pending {
+            // Control frames that found no room come first: an acceptance must not be overtaken by data.
+            return Some(Step::Blocked);
+        }
+        if vi.ready_due || vi.acknowledges && vi.acknowledged_sequence != vi.expected_sequence {
+            return Some(self.transmit_owed(index));
+        }
+        if !vi.read_jobs.is_empty() {
+            return Some(self.transmit_read_job(index, moved));
+        }
+        if vi.send.all_sent() || vi.not_ready_until > self.now {
+            return None;
+        }
+        Some(self.transmit_next(index, moved))
+    }
+
+    /// Acknowledgement, and "ready again".
+    fn transmit_owed(&mut self, index: usize) -> Step {
+        let Some(vi) = self.vis.at(index) else { return Step::Blocked };
+        if vi.ready_due {
+            let mut line = frame::short(Head::new(Op::ReceiverReady, vi.remote_connection), 0, 0);
+            match self.wire.send(vi.link, &mut line, 3) {
+                Sent::Yes => (vi.ready_due, vi.told_not_ready) = (false, false),
+                other => return stopped(other),
+            }
+        }
+        if vi.acknowledges && vi.acknowledged_sequence != vi.expected_sequence {
+            let mut line = frame::short(Head::new(Op::Ack, vi.remote_connection), u64::from(vi.expected_sequence), 0);
+            match self.wire.send(vi.link, &mut line, 3) {
+                Sent::Yes => vi.acknowledged_sequence = vi.expected_sequence,
+                other => return stopped(other),
+            }
+        }
+        Step::Gone
+    }
+
+    /// The next fragment of a read done for the peer.
+    fn transmit_read_job(&mut self, index: usize, moved: &mut u32) -> Step {
+        let Some(vi) = self.vis.at(index) else { return Step::Blocked };
+        let Some(job) = vi.read_jobs.front().copied() else { return Step::Blocked };
+        // Checked again for each piece: the region may have been deregistered since.
+        if !vi.attributes.rdma_read || !self.registry.permits_remote(job.handle, job.address, u64::from(job.length), vi.ptag, false) {
+            self.refuse_read(index, job.work);
+            return Step::Gone;
+        }
+        let n = (job.length - job.moved).min(self.wire.payload_bytes_max() as u32);
+        let last = job.moved + n == job.length;
+        let mut line = Line::default();
+        Bulk { offset: job.moved, total: job.length, length: n, work: job.work, ..Bulk::default() }.store(
+            Head::new(Op::ReadResponse, vi.remote_connection).bulk().last(last),
+            &mut line,
+        );
+        let from = core::ptr::with_exposed_provenance::<u8>((job.address + u64::from(job.moved)) as usize);
+        let sent = self.wire.send_with_payload(vi.link, &mut line, n as usize, |to| {
+            // SAFETY: U1 (user_memory.rs): permitted just above. The wire gives `n` bytes.
+            unsafe { user_memory::copy(to, from, n as usize) }
+        });
+        match sent {
+            Sent::Yes => {}
+            other => return stopped(other),
+        }
+        *moved += n;
+        if last {
+            vi.read_jobs.pop_front();
+        } else if let Some(j) = vi.read_jobs.front_mut() {
+            j.moved += n;
+        }
+        Step::Gone
+    }
+
+    /// The request at `send.next`.
+    fn transmit_next(&mut self, index: usize, moved: &mut u32) -> Step {
+        let Some(handle) = self.vis.handle_at(index) else { return Step::Blocked };
+        let Some(vi) = self.vis.at(index) else { return Step::Blocked };
+        let at = vi.send.next;
+        let work = vi.send.works.get(at);
+        if work.status.is_error() {
+            return self.transmit_faulty(index, at);
+        }
+        if work.flags.contains(WorkFlags::FENCE) && vi.reads_outstanding != 0 {
+            return Step::Blocked;
+        }
+        if vi.acknowledged && at.wrapping_sub(vi.send.done) >= UNACKNOWLEDGED_MAX {
+            return Step::Blocked;
+        }
+        if work.way == Way::Undecided {
+            let work = vi.send.works.at(at);
+            work.sequence = vi.next_sequence;
+            work.message = vi.next_message;
+        }
+        let step = match work.operation {
+            Operation::Send => self.transmit_send(index, at, moved),
+            Operation::RdmaWrite => self.transmit_write(index, at, moved),
+            Operation::RdmaRead => self.transmit_read(index, at, moved),
+        };
+        if step != Step::Gone {
+            return step;
+        }
+        let mut sink = sink!(self);
+        let Some(vi) = self.vis.at(index) else { return Step::Blocked };
+        vi.send.next = at.wrapping_add(1);
+        let work = vi.send.works.get(at);
+        // What went entirely by direct access needs no answer: it is in the peer's memory.
+        let silent = work.way == Way::Direct && !work.consumes_receive();
+        if !silent {
+            vi.next_sequence = vi.next_sequence.wrapping_add(1);
+        }
+        if work.consumes_receive() {
+            vi.next_message = vi.next_message.wrapping_add(1);
+        }
+        if work.way == Way::Direct || work.way == Way::Announce {
+            vi.counters.direct += 1;
+        }
+        if silent || !awaits_answer(work.operation, vi.acknowledged) {
+            finish_send(vi, handle, at, Status::empty(), &mut sink);
+        } else {
+            vi.send.works.at(at).state = WorkState::Sent;
+        }
+        Step::Gone
+    }
+
+    /// A request that was posted with a fault: completes with it, and a reliable connection breaks.
+    fn transmit_faulty(&mut self, index: usize, at: u32) -> Step {
+        let Some(handle) = self.vis.handle_at(index) else { return Step::Blocked };
+        let Some(vi) = self.vis.at(index) else { return Step::Blocked };
+        if vi.send.done != at {
+            // Those before it are still out; it must not overtake them.
+            return Step::Blocked;
+        }
+        let reliable = vi.attributes.reliability.is_reliable();
+        let status = vi.send.works.get(at).status;
+        vi.send.next = at.wrapping_add(1);
+        finish_send(vi, handle, at, status, &mut sink!(self));
+        if reliable {
+            self.break_connection(index, None, Some(DisconnectReason::PeerError));
+        }
+        Step::Gone
+    }
+
+    fn transmit_send(&mut self, index: usize, at: u32, moved: &mut u32) -> Step {
+        let Some(vi) = self.vis.at(index) else { return Step::Blocked };
+        let work = vi.send.works.get(at);
+        let immediate = work.flags.contains(WorkFlags::IMMEDIATE);
+        let inline_max = if immediate { INLINE_BYTES_MAX_IMMEDIATE } else { INLINE_BYTES_MAX };
+        if work.length as usize <= inline_max {
+            return self.transmit_inline(index, at);
+        }
+        let can_place = work.length >= PLACE_BYTES_MIN && vi.attributes.reliability.is_reliable() && !vi.remote_rnr;
+        if can_place && matches!(work.way, Way::Undecided | Way::Direct) {
+            let n = (work.length - work.moved).min(DIRECT_PIECE_BYTES);
+            let gather = Gather::new(work.segments, &vi.send.segments);
+            let placed = self.wire.with_advertised(vi.link, vi.remote_connection, work.message, work.length, work.moved, n, |to| {
+                // SAFETY: U1 (user_memory.rs): checked and held since post. The wire gives `n` bytes.
+                unsafe { gather.copy_out(work.moved, n, to) }
+            });
+            let stored = vi.send.works.at(at);
+            match placed {
+                Direct::Done => {
+                    *moved += n;
+                    stored.moved += n;
+                    stored.way = Way::Direct;
+                    if stored.moved != work.length {
+                        return Step::More;
+                    }
+                    stored.way = Way::Announce;
+                }
+                Direct::No => {
+                    // Not placed, or the permission went away in the middle: everything goes as frames.
+                    stored.moved = 0;
+                    stored.way = Way::Frames;
+                }
+            }
+        }
+        let work = vi.send.works.get(at);
+        if work.way == Way::Announce {
+            let head = Head::new(Op::SendPlaced, vi.remote_connection).immediate(immediate).sequence(work.sequence);
+            let mut line = frame::short(head, u64::from(work.message) | u64::from(work.length) << 32, u64::from(work.immediate));
+            return sent_step(self.wire.send(vi.link, &mut line, 3));
+        }
+        self.transmit_frames(index, at, Op::Send, moved)
+    }
+
+    fn transmit_inline(&mut self, index: usize, at: u32) -> Step {
+        let Some(vi) = self.vis.at(index) else { return Step::Blocked };
+        let work = vi.send.works.get(at);
+        let immediate = work.flags.contains(WorkFlags::IMMEDIATE);
+        let mut line = Line::default();
+        line.0[0] = Head::new(Op::Send, vi.remote_connection).inline(work.length as usize).immediate(immediate).sequence(work.sequence).0;
+        let mut first = 1;
+        if immediate {
+            line.0[1] = u64::from(work.immediate);
+            first = 2;
+        }
+        if work.flags.contains(WorkFlags::INLINE) {
+            let data = vi.send.inline.get(inline_index(vi, at));
+            line.0[first..first + data.len()].copy_from_slice(&data);
+        } else {
+            // SAFETY: U1 (user_memory.rs): checked and held since post; the line has room for an inline message.
+            unsafe { Gather::new(work.segments, &vi.send.segments).copy_out(0, work.length, line.0.as_mut_ptr().add(first).cast()) };
+        }
+        let step = sent_step(self.wire.send(vi.link, &mut line, first + (work.length as usize).div_ceil(8)));
+        if step == Step::Gone {
+            vi.send.works.at(at).way = Way::Frames;
+        }
+        step
+    }
+
+    /// Fragments with payload, from `moved` on.
+    fn transmit_frames(&mut self, index: usize, at: u32, op: Op, moved: &mut u32) -> Step {
+        let Some(vi) = self.vis.at(index) else { return Step::Blocked };
+        let max = self.wire.payload_bytes_max() as u32;
+        vi.send.works.at(at).way = Way::Frames;
+        loop {
+            let work = vi.send.works.get(at);
+            let n = (work.length - work.moved).min(max);
+            let last = work.moved + n == work.length;
+            let head = Head::new(op, vi.remote_connection).bulk().immediate(work.flags.contains(WorkFlags::IMMEDIATE)).last(last).sequence(work.sequence);
+            let mut line = Line::default();
+            Bulk {
+                offset: work.moved,
+                total: work.length,
+                immediate: work.immediate,
+                length: n,
+                remote_address: work.remote_address,
+                remote_handle: work.remote_handle,
+                work: at,
+            }
+            .store(head, &mut line);
+            let gather = Gather::new(work.segments, &vi.send.segments);
+            let sent = self.wire.send_with_payload(vi.link, &mut line, n as usize, |to| {
+                // SAFETY: U1 (user_memory.rs): checked and held since post. The wire gives `n` bytes.
+                unsafe { gather.copy_out(work.moved, n, to) }
+            });
+            if sent != Sent::Yes {
+                return stopped(sent);
+            }
+            *moved += n;
+            vi.send.works.at(at).moved += n;
+            if last {
+                return Step::Gone;
+            }
+            if *moved >= TURN_BYTES_MAX {
+                return Step::More;
+            }
+        }
+    }
+
+    fn transmit_write(&mut self, index: usize, at: u32, moved: &mut u32) -> Step {
+        match self.transmit_direct(index, at, moved) {
+            Some(Step::Gone) => {}
+            Some(other) => return other,
+            None => return self.transmit_frames(index, at, Op::Write, moved),
+        }
+        let Some(vi) = self.vis.at(index) else { return Step::Blocked };
+        let work = vi.send.works.get(at);
+        if !work.flags.contains(WorkFlags::IMMEDIATE) {
+            return Step::Gone;
+        }
+        vi.send.works.at(at).way = Way::Announce;
+        let head = Head::new(Op::WritePlaced, vi.remote_connection).immediate(true).sequence(work.sequence);
+        let mut line = frame::short(head, u64::from(work.message) | u64::from(work.length) << 32, u64::from(work.immediate));
+        sent_step(self.wire.send(vi.link, &mut line, 3))
+    }
+
+    fn transmit_read(&mut self, index: usize, at: u32, moved: &mut u32) -> Step {
+        if let Some(step) = self.transmit_direct(index, at, moved) {
+            return step;
+        }
+        let Some(vi) = self.vis.at(index) else { return Step::Blocked };
+        if vi.reads_outstanding >= READS_OUTSTANDING_MAX {
+            return Step::Blocked;
+        }
+        let work = vi.send.works.at(at);
+        // What direct access has moved before the permission went is asked for again: the owner decides about the whole request.
+        work.moved = 0;
+        work.way = Way::Frames;
+        let mut line = Line::default();
+        let bulk = Bulk { total: work.length, remote_address: work.remote_address, remote_handle: work.remote_handle, work: at, ..Bulk::default() };
+        bulk.store(Head::new(Op::ReadRequest, vi.remote_connection).sequence(work.sequence), &mut line);
+        let step = sent_step(self.wire.send(vi.link, &mut line, 5));
+        if step == Step::Gone {
+            vi.reads_outstanding += 1;
+        }
+        step
+    }
+
+    /// RDMA by direct access. `None`: not this way.
+    fn transmit_direct(&mut self, index: usize, at: u32, moved: &mut u32) -> Option<Step> {
+        let vi = self.vis.at(index)?;
+        let work = vi.send.works.get(at);
+        if work.way == Way::Announce {
+            return Some(Step::Gone);
+        }
+        let write = work.operation == Operation::RdmaWrite;
+        let allowed = vi.remote_ptag != 0 && if write { vi.remote_write } else { vi.remote_read };
+        // A peer that may refuse messages could get this one before an earlier one that it refused.
+        let in_order = !vi.remote_rnr || vi.send.done == at;
+        if !matches!(work.way, Way::Undecided | Way::Direct) || !allowed || !in_order || work.length == 0 {
+            return None;
+        }
+        let n = (work.length - work.moved).min(DIRECT_PIECE_BYTES);
+        let gather = Gather::new(work.segments, &vi.send.segments);
+        let wish = RemoteAccess {
+            handle: work.remote_handle,
+            ptag: vi.remote_ptag,
+            address: work.remote_address,
+            length: u64::from(work.length),
+            write,
+            part_offset: u64::from(work.moved),
+            part_length: u64::from(n),
+        };
+        let done = self.wire.with_granted(vi.link, &wish, |remote| {
+            // SAFETY: U1 (user_memory.rs): checked and held since post. The wire gives `n` bytes.
+            unsafe {
+                if write {
+                    gather.copy_out(work.moved, n, remote);
+                } else {
+                    gather.copy_in(work.moved, n, remote);
+                }
+            }
+        });
+        let stored = vi.send.works.at(at);
+        if done == Direct::No {
+            return None;
+        }
+        *moved += n;
+        stored.moved += n;
+        stored.way = Way::Direct;
+        Some(if stored.moved == work.length { Step::Gone } else { Step::More })
+    }
+}
+
+/// Where the data of the inline request at `at` is: inline data is a FIFO of its own.
+fn inline_index(vi: &Vi, at: u32) -> u32 {
+    let mut before = 0;
+    let mut i = vi.send.done;
+    while i != at {
+        before += u32::from(vi.send.works.get(i).flags.contains(WorkFlags::INLINE));
+        i = i.wrapping_add(1);
+    }
+    vi.send.inline.head().wrapping_add(before)
+}
+
+#[inline]
+fn sent_step(sent: Sent) -> Step {
+    if sent == Sent::Yes { Step::Gone } else { stopped(sent) }
+}
+
+#[inline]
+fn stopped(sent: Sent) -> Step {
+    match sent {
+        Sent::Broken => Step::Broken,
+        Sent::Yes | Sent::NoRoom => Step::Blocked,
+    }
+}
+
+/// A request starts over: after "receiver not ready".
+pub(crate) fn rewind(work: &mut SendWork) {
+    work.state = WorkState::Queued;
+    work.way = Way::Undecided;
+    work.moved = 0;
+}

@@ -1,0 +1,283 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Wires: what carries frames between two engines, and, where memory can be shared, lets one of them reach the other's memory directly.
+//!
+//! A wire joins NICs by *links*, one per pair. A link delivers frames reliably and in order, or breaks; all VIs between the two NICs share it. The direct calls
+//! (`with_granted`, `with_advertised`) are shortcuts: a wire without shared memory answers [`Direct::No`] and the engine sends frames.
+//! Nothing of the control half may block; what takes time is answered by a [`WireEvent`].
+
+use crate::attributes::NetAddress;
+use crate::handle::Handle;
+use bellwire_memory::line_queue::Line;
+
+pub mod shm;
+pub mod sim;
+
+/// Marks link handles.
+#[derive(Debug)]
+pub struct LinkTag;
+/// Names a link of a wire, with a generation.
+pub type LinkId = Handle<LinkTag>;
+
+/// What became of a frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub enum Sent {
+    /// It will arrive, or the link breaks.
+    Yes,
+    /// No room now.
+    NoRoom,
+    /// The link is gone, or its peer lied about an index.
+    Broken,
+}
+
+/// A frame that has arrived.
+#[derive(Clone, Copy, Debug)]
+pub struct Frame {
+    /// The line; bit 0 of word 0 has no meaning.
+    pub line: Line,
+    /// The payload beside it, valid until [`Wire::consume`]. A peer may still be writing it: copied out, never referenced.
+    pub payload: *const u8,
+    /// Bytes readable at `payload`, checked by the wire.
+    pub payload_len: usize,
+}
+
+/// What `receive` found.
+#[derive(Clone, Copy, Debug)]
+pub enum Received {
+    /// Nothing.
+    Empty,
+    /// A frame.
+    Frame(Frame),
+    /// The link is gone, or its peer sent something impossible.
+    Broken,
+}
+
+/// Whether a direct access took place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub enum Direct {
+    /// Yes; permission held throughout.
+    Done,
+    /// Not possible, not yet, or not permitted: use frames, the owner decides.
+    No,
+}
+
+/// A region of this NIC as told to its peers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CatalogueEntry {
+    /// Memory handle.
+    pub handle: u32,
+    /// Changes whenever an entry is told again under the same handle.
+    pub version: u32,
+    /// Protection tag, 0 for none.
+    pub ptag: u32,
+    /// Whether peers may write.
+    pub write: bool,
+    /// Whether peers may read.
+    pub read: bool,
+    /// First address.
+    pub address: u64,
+    /// Bytes.
+    pub length: u64,
+    /// The allocation it lies in.
+    pub segment: u32,
+    /// Where in that allocation.
+    pub segment_offset: u64,
+}
+
+/// A wish to reach a peer's region directly.
+#[derive(Clone, Copy, Debug)]
+pub struct RemoteAccess {
+    /// The peer's memory handle.
+    pub handle: u32,
+    /// Protection tag of the peer's VI.
+    pub ptag: u32,
+    /// First byte of the whole request.
+    pub address: u64,
+    /// Length of the whole request.
+    pub length: u64,
+    /// Write (else read).
+    pub write: bool,
+    /// The part to reach now: offset in the request.
+    pub part_offset: u64,
+    /// The part to reach now: bytes.
+    pub part_length: u64,
+}
+
+/// A receive descriptor that the peer may fill.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Advertisement {
+    /// The allocation it lies in.
+    pub segment: u32,
+    /// Capacity in bytes.
+    pub length: u32,
+    /// Where in the allocation.
+    pub offset: u64,
+}
+
+/// Memory made by the wire's allocator.
+#[derive(Clone, Copy, Debug)]
+pub struct Allocation {
+    /// First byte, page-aligned, zeroed.
+    pub base: *mut u8,
+    /// Bytes, whole pages.
+    pub length: usize,
+    /// Its number, as in [`CatalogueEntry::segment`].
+    pub segment: u32,
+}
+
+/// What a range of the process's memory is good for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MemoryKind {
+    /// Readable and writable.
+    Writable,
+    /// Readable only.
+    ReadOnly,
+    /// Not mapped, at least in part.
+    Unmapped,
+}
+
+/// How two NICs find each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rendezvous {
+    /// `remote` is being listened at.
+    Client,
+    /// Both sides call with each other's addresses.
+    Peer,
+}
+
+/// What a peer may do with an allocation that it maps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MapAccess {
+    /// Read it.
+    Read,
+    /// Read and write it.
+    Write,
+}
+
+/// Why a link ended or did not come about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LinkFailure {
+    /// Nobody is at that address (now).
+    NobodyThere,
+    /// The host cannot be reached by this wire.
+    NotReachable,
+    /// The peer's process ended.
+    PeerDied,
+    /// The peer closed its NIC.
+    PeerClosed,
+    /// The peer broke the rules of the link.
+    PeerMisbehaved,
+    /// This side is out of memory or descriptors.
+    LocalLimit,
+}
+
+/// What happened on the control half.
+#[derive(Clone, Copy, Debug)]
+pub enum WireEvent {
+    /// A link is up; `request` is ours if we asked.
+    LinkUp {
+        /// The link.
+        link: LinkId,
+        /// The number given to [`Wire::resolve`].
+        request: Option<u64>,
+    },
+    /// A request to resolve failed.
+    Unresolved {
+        /// The number given to [`Wire::resolve`].
+        request: u64,
+        /// Why.
+        reason: LinkFailure,
+    },
+    /// A link is gone; the engine answers with [`Wire::close`].
+    LinkDown {
+        /// The link.
+        link: LinkId,
+        /// Why.
+        reason: LinkFailure,
+    },
+    /// A peer asks to map an allocation; answer with [`Wire::grant`].
+    MapRequest {
+        /// The peer.
+        link: LinkId,
+        /// Our allocation.
+        segment: u32,
+        /// It would write there.
+        write: bool,
+    },
+}
+
+/// Facts about a link for people.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LinkInfo {
+    /// The peer's process id as this process sees it, 0 if unknown.
+    pub peer_pid: u32,
+    /// Whether memory is mapped between the two (mapped mode).
+    pub mapped: bool,
+    /// The peer is this very NIC.
+    pub loopback: bool,
+    /// Allocations of the peer mapped here.
+    pub segments_mapped: u32,
+}
+
+/// A wire.
+pub trait Wire {
+    /// A short name: "shm", "sim".
+    fn name(&self) -> &'static str;
+    /// This NIC's host address.
+    fn host_address(&self) -> &[u8];
+    /// Payload bytes that one frame may carry beside its line.
+    fn payload_bytes_max(&self) -> usize;
+
+    /// Sends a line of which `words` words are in use.
+    fn send(&mut self, link: LinkId, line: &mut Line, words: usize) -> Sent;
+    /// Sends a line with `length` bytes (at most `payload_bytes_max`) of payload, which `fill` writes at the address it is given.
+    fn send_with_payload<F: FnOnce(*mut u8)>(&mut self, link: LinkId, line: &mut Line, length: usize, fill: F) -> Sent;
+    /// The next frame of a link; it stays until [`consume`](Self::consume).
+    fn receive(&mut self, link: LinkId) -> Received;
+    /// Gives up the frame last received.
+    fn consume(&mut self, link: LinkId);
+    /// End of a batch of `receive`s: tell the sender about room.
+    fn finish_receiving(&mut self, link: LinkId);
+    /// Whether [`poll_event`](Self::poll_event) has something. Asked on every turn of the engine.
+    fn has_events(&self) -> bool;
+
+    /// Runs `access` on the part of the peer's region asked for, if it is mapped here and the peer's catalogue permits all of the request.
+    fn with_granted<F: FnOnce(*mut u8)>(&mut self, link: LinkId, wish: &RemoteAccess, access: F) -> Direct;
+    /// Runs `access` on bytes `offset..offset + length` of the descriptor advertised for (`connection`, `message`), if it is long enough for `total`.
+    fn with_advertised<F: FnOnce(*mut u8)>(&mut self, link: LinkId, connection: u32, message: u32, total: u32, offset: u32, length: u32, access: F) -> Direct;
+    /// Makes a posted receive descriptor known to the peer.
+    fn advertise(&mut self, link: LinkId, connection: u32, message: u32, advertisement: &Advertisement);
+    /// Takes it back. The peer may be inside: see [`quiesce`](Self::quiesce).
+    fn withdraw(&mut self, link: LinkId, connection: u32, message: u32);
+    /// Returns when no access by this peer that began before is still under way (or the peer is gone, or a bound has passed).
+    fn quiesce(&mut self, link: LinkId);
+
+    /// Memory that peers can be allowed to map.
+    fn allocate(&mut self, bytes: usize) -> Option<Allocation>;
+    /// Frees it. The engine has made sure that no region lies in it.
+    fn free(&mut self, segment: u32);
+    /// Tells peers about a region of an allocation (`slot` is the handle's index), or takes it back.
+    fn publish(&mut self, slot: usize, entry: Option<&CatalogueEntry>);
+    /// Answers a [`WireEvent::MapRequest`]; `None`: no.
+    fn grant(&mut self, link: LinkId, segment: u32, access: Option<MapAccess>);
+    /// What a range of local memory is good for. May bring its pages in.
+    fn probe_memory(&self, address: u64, length: u64) -> MemoryKind;
+
+    /// Accept links for this address. `false`: another process has it; try again later.
+    fn listen(&mut self, local: &NetAddress) -> bool;
+    /// No longer.
+    fn unlisten(&mut self, local: &NetAddress);
+    /// Find the NIC at `remote` and make a link to it, or use the one there is. Answered by an event.
+    fn resolve(&mut self, request: u64, how: Rendezvous, local: &NetAddress, remote: &NetAddress);
+    /// The answer is no longer wanted.
+    fn cancel(&mut self, request: u64);
+    /// What happened.
+    fn poll_event(&mut self) -> Option<WireEvent>;
+    /// Frees a link.
+    fn close(&mut self, link: LinkId);
+    /// About a link.
+    fn link_info(&self, link: LinkId) -> LinkInfo;
+    /// How many peers map an allocation of ours.
+    fn peers_mapping(&self, segment: u32) -> u32;
+}

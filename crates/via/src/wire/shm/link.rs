@@ -1,0 +1,366 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! One link: the data path between two NICs of a host.
+//!
+//! Invariants
+//! - L1: `out` is ours alone to write, `inward` and `catalogue` are mapped read-only (by this process and, through the seals, by any other).
+//! - L2: the pointers into them live as long as the link, which owns the mappings.
+//! - L3: whatever is read from `inward` or `catalogue` is a copy, checked before use.
+
+use super::layout::{
+    ADVERT_WORDS, ADVERTS, ADVERTS_AT, ARMED_AT, CATALOGUE_BYTES, CATALOGUE_ENTRIES, CATALOGUE_WORDS, EPOCH_AT, FRAME_PAYLOAD_MAX, HEAD_AT, Header, LINES,
+    LINES_AT, LINK_BYTES, PAYLOAD_AT, PAYLOAD_BYTES, advert_index, advert_tag,
+};
+use super::payload::PayloadFifo;
+use crate::frame::{Bulk, Head};
+use crate::wire::{Advertisement, Direct, Frame, Received, RemoteAccess, Sent};
+use bellwire_memory::MemoryError;
+use bellwire_memory::atomic::{AtomicU32, Ordering};
+use bellwire_memory::direct_epoch::{self, WorkerBarrier};
+use bellwire_memory::event::Bell;
+use bellwire_memory::line_queue::{Consumer, LINE_WORDS, Line, MappedHead, MappedSlots, Producer};
+use bellwire_memory::membarrier::{self, Reach};
+use bellwire_memory::region::{Access, Region, RegionKind, RemoteRegion};
+use bellwire_memory::tagged_table::{MappedWords, TableReader, TableWriter};
+use rustix::fd::OwnedFd;
+use std::collections::BTreeMap;
+
+/// Identifies a NIC while it is open: random.
+pub(super) type NicId = [u8; 16];
+
+/// A peer's allocation, as far as it is known here.
+#[derive(Debug)]
+pub(super) enum Foreign {
+    /// Asked for.
+    Requested { write: bool },
+    /// Here.
+    Mapped(RemoteRegion),
+    /// The owner said no; asked again only after something changed at this side.
+    Refused { write: bool },
+}
+
+/// What a link is made of, from the handshake.
+#[derive(Debug)]
+pub(super) struct Parts {
+    pub out: Region,
+    pub inward: RemoteRegion,
+    pub catalogue: RemoteRegion,
+    pub bell: Bell,
+    pub pidfd: Option<OwnedFd>,
+    pub socket: OwnedFd,
+    pub peer: NicId,
+    pub peer_pid: u32,
+    pub loopback: bool,
+    /// We asked for the link (which end of a loopback).
+    pub connector: bool,
+    pub mapped: bool,
+    /// The peer's `membarrier` reaches us and ours reaches it.
+    pub barriers: bool,
+}
+
+/// A link.
+#[derive(Debug)]
+pub(super) struct Link {
+    producer: Producer<MappedSlots, MappedHead>,
+    consumer: Consumer<MappedSlots, MappedHead>,
+    payload_out: PayloadFifo,
+    payload_in: *const u8,
+    payload_consumed: u32,
+    peer_armed: *const AtomicU32,
+    own_armed: *const AtomicU32,
+    own_epoch: *const AtomicU32,
+    peer_epoch: *const AtomicU32,
+    adverts_out: TableWriter<MappedWords, ADVERT_WORDS>,
+    adverts_in: TableReader<MappedWords, ADVERT_WORDS>,
+    catalogue_in: TableReader<MappedWords, CATALOGUE_WORDS>,
+    pub(super) foreign: BTreeMap<u32, Foreign>,
+    /// The mapping used last: (segment, base, bytes, writable).
+    recent: (u32, *mut u8, usize, bool),
+    /// Allocations of the peer to be asked for: (segment, write).
+    pub(super) wanted: Vec<(u32, bool)>,
+    pub(super) parts: Parts,
+}
+
+// SAFETY: L2: the raw pointers point into mappings that the link owns.
+unsafe impl Send for Link {}
+
+/// Our half of a new link: the region to offer.
+pub(super) fn new_region() -> Result<Region, MemoryError> {
+    let region = Region::create("bellwire-link", LINK_BYTES, RegionKind::WriterOwned)?;
+    region.bytes().copy_in(0, &Header::bytes())?;
+    Ok(region)
+}
+
+/// Maps and checks the peer's half.
+pub(super) fn map_region(memfd: OwnedFd) -> Result<RemoteRegion, MemoryError> {
+    let region = RemoteRegion::map(memfd, LINK_BYTES, LINK_BYTES + 65_536, Access::ReadOnly)?;
+    let mut header = [0; 32];
+    region.bytes().copy_out(0, &mut header)?;
+    if header != Header::bytes() {
+        return Err(MemoryError::NotMemory);
+    }
+    Ok(region)
+}
+
+/// Maps the peer's catalogue.
+pub(super) fn map_catalogue(memfd: OwnedFd) -> Result<RemoteRegion, MemoryError> {
+    RemoteRegion::map(memfd, CATALOGUE_BYTES, CATALOGUE_BYTES + 65_536, Access::ReadOnly)
+}
+
+impl Link {
+    pub(super) fn new(parts: Parts) -> Self {
+        let own = parts.out.base();
+        let peer = parts.inward.base().cast_mut();
+        let catalogue = parts.catalogue.base().cast_mut();
+        // SAFETY: M1, M2, M3 of their modules: the mappings have LINK_BYTES and CATALOGUE_BYTES, the offsets are aligned (layout.rs), and L2; only
+        // the writing ends are given memory of ours.
+        unsafe {
+            let head_of_peer = MappedHead::new(peer.add(HEAD_AT));
+            let head_of_ours = MappedHead::new(own.add(HEAD_AT));
+            Self {
+                producer: Producer::new(MappedSlots::new(own.add(LINES_AT)), head_of_peer, LINES),
+                consumer: Consumer::new(MappedSlots::new(peer.add(LINES_AT)), head_of_ours, LINES),
+                payload_out: PayloadFifo::new(own.add(PAYLOAD_AT), PAYLOAD_BYTES),
+                payload_in: peer.add(PAYLOAD_AT),
+                payload_consumed: 0,
+                peer_armed: peer.add(ARMED_AT).cast(),
+                own_armed: own.add(ARMED_AT).cast(),
+                own_epoch: own.add(EPOCH_AT).cast(),
+                peer_epoch: peer.add(EPOCH_AT).cast(),
+                adverts_out: TableWriter::new(MappedWords::new(own.add(ADVERTS_AT), ADVERTS * ADVERT_WORDS), ADVERTS),
+                adverts_in: TableReader::new(MappedWords::new(peer.add(ADVERTS_AT), ADVERTS * ADVERT_WORDS), ADVERTS),
+                catalogue_in: TableReader::new(MappedWords::new(catalogue, CATALOGUE_ENTRIES * CATALOGUE_WORDS), CATALOGUE_ENTRIES),
+                foreign: BTreeMap::new(),
+                recent: (0, core::ptr::null_mut(), 0, false),
+                wanted: Vec::new(),
+                parts,
+            }
+        }
+    }
+
+    // ---- frames
+
+    #[inline]
+    pub(super) fn send(&mut self, line: &mut Line, words: usize) -> Sent {
+        match self.producer.has_room() {
+            Ok(true) => {}
+            Ok(false) => return Sent::NoRoom,
+            Err(_) => return Sent::Broken,
+        }
+        self.producer.push(line, words);
+        self.ring_if_armed();
+        Sent::Yes
+    }
+
+    #[inline]
+    pub(super) fn send_with_payload(&mut self, line: &mut Line, length: usize, fill: impl FnOnce(*mut u8)) -> Sent {
+        debug_assert!(length <= FRAME_PAYLOAD_MAX as usize);
+        match self.producer.has_room() {
+            Ok(true) => {}
+            Ok(false) => return Sent::NoRoom,
+            Err(_) => return Sent::Broken,
+        }
+        let mut place = self.payload_out.allocate(length as u32, self.producer.head_seen());
+        if place.is_none() {
+            if self.producer.refresh().is_err() {
+                return Sent::Broken;
+            }
+            place = self.payload_out.allocate(length as u32, self.producer.head_seen());
+        }
+        let Some((position, to)) = place else { return Sent::NoRoom };
+        fill(to);
+        line.0[7] = u64::from(position);
+        self.payload_out.commit(self.producer.tail());
+        self.producer.push(line, LINE_WORDS);
+        self.ring_if_armed();
+        Sent::Yes
+    }
+
+    #[inline]
+    pub(super) fn receive(&mut self) -> Received {
+        let Some(line) = self.consumer.peek() else { return Received::Empty };
+        if !Head(line.0[0]).is_bulk() {
+            return Received::Frame(Frame { line, payload: core::ptr::null(), payload_len: 0 });
+        }
+        // A read request has no payload though it uses the words of one; `length` is 0 there.
+        let length = Bulk::load(&line).length;
+        let position = line.0[7];
+        if length > FRAME_PAYLOAD_MAX || position > u64::from(PAYLOAD_BYTES - length) {
+            return Received::Broken;
+        }
+        // SAFETY: L3: within the payload bytes, just checked.
+        let payload = unsafe { self.payload_in.add(position as usize) };
+        self.payload_consumed += length;
+        Received::Frame(Frame { line, payload, payload_len: length as usize })
+    }
+
+    #[inline]
+    pub(super) fn consume(&mut self) {
+        self.consumer.consume();
+        if self.consumer.unpublished() >= LINES / 4 || self.payload_consumed >= PAYLOAD_BYTES / 4 {
+            self.publish_head();
+        }
+    }
+
+    /// Tells the peer how far we have read; it may sleep for want of room.
+    #[inline]
+    pub(super) fn publish_head(&mut self) {
+        self.payload_consumed = 0;
+        self.consumer.publish();
+        self.ring_if_armed();
+    }
+
+    /// Rings the peer's bell if it sleeps. After everything that it may be waiting for.
+    #[inline]
+    fn ring_if_armed(&mut self) {
+        membarrier::light(self.parts.barriers);
+        // SAFETY: L2. Relaxed: ordered after the publication by the barrier above; pairs with arm() (Dekker: the sleeper's heavy barrier).
+        if unsafe { (*self.peer_armed).load(Ordering::Relaxed) } != 0 {
+            self.ring();
+        }
+    }
+
+    /// Rings the peer's bell.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn ring(&self) {
+        // A peer whose bell cannot be rung hurts itself alone: it finds the frame when it looks.
+        let _ = self.parts.bell.ring();
+    }
+
+    /// Asks the peer to ring our bell (or no longer). The caller issues the heavy barrier.
+    pub(super) fn arm(&self, yes: bool) {
+        // SAFETY: L2. Relaxed: made visible before the second look by the caller's barrier; pairs with ring_if_armed().
+        unsafe { (*self.own_armed).store(u32::from(yes), Ordering::Relaxed) };
+    }
+
+    /// Which barrier reaches the peer.
+    pub(super) fn reach(&self) -> Reach {
+        if self.parts.barriers { Reach::Registered } else { Reach::Fenced }
+    }
+
+    // ---- the peer's memory, directly
+
+    #[inline]
+    pub(super) fn with_granted(&mut self, wish: &RemoteAccess, access: impl FnOnce(*mut u8)) -> Direct {
+        if !self.parts.mapped {
+            return Direct::No;
+        }
+        let index = (wish.handle & 0xf_ffff) as usize;
+        let Some([tag, rights, address, length, place, offset, _, _]) = self.catalogue_in.get(index, u64::from(wish.handle), u64::from(u32::MAX)) else {
+            return Direct::No;
+        };
+        let right = if wish.write { 1 << 32 } else { 1 << 33 };
+        let start = wish.address.wrapping_sub(address);
+        if rights as u32 != wish.ptag || rights & right == 0 || start > length || wish.length > length - start {
+            return Direct::No;
+        }
+        let Some(at) = offset.checked_add(start).and_then(|o| o.checked_add(wish.part_offset)) else { return Direct::No };
+        let Some(remote) = self.mapping(place as u32, at, wish.part_length, wish.write) else { return Direct::No };
+        let catalogue = &self.catalogue_in;
+        inside(self.own_epoch, self.parts.barriers, || catalogue.still(index, tag), || access(remote))
+    }
+
+    #[inline]
+    pub(super) fn with_advertised(&mut self, connection: u32, message: u32, total: u32, offset: u32, length: u32, access: impl FnOnce(*mut u8)) -> Direct {
+        if !self.parts.mapped {
+            return Direct::No;
+        }
+        let (index, tag) = (advert_index(connection, message), advert_tag(connection, message));
+        let Some([_, place, base, _]) = self.adverts_in.get(index, tag, u64::MAX) else { return Direct::No };
+        if total > (place >> 32) as u32 {
+            return Direct::No;
+        }
+        let Some(at) = base.checked_add(u64::from(offset)) else { return Direct::No };
+        let Some(remote) = self.mapping(place as u32, at, u64::from(length), true) else { return Direct::No };
+        let adverts = &self.adverts_in;
+        inside(self.own_epoch, self.parts.barriers, || adverts.still(index, tag), || access(remote))
+    }
+
+    /// The address here of bytes `at..at + length` of a peer's allocation, if it is mapped; if not, it is asked for.
+    #[inline]
+    fn mapping(&mut self, segment: u32, at: u64, length: u64, write: bool) -> Option<*mut u8> {
+        if self.recent.0 != segment || self.recent.1.is_null() || (write && !self.recent.3) {
+            self.find_mapping(segment, write)?;
+        }
+        let (_, base, bytes, _) = self.recent;
+        let end = at.checked_add(length)?;
+        // Wrapping: within the mapping, by this check.
+        (end <= bytes as u64).then(|| base.wrapping_add(at as usize))
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn find_mapping(&mut self, segment: u32, write: bool) -> Option<()> {
+        match self.foreign.get(&segment) {
+            Some(Foreign::Mapped(region)) => {
+                let writable = region.base_mut().is_some();
+                if writable || !write {
+                    self.recent = (segment, region.base().cast_mut(), region.len(), writable);
+                    return Some(());
+                }
+            }
+            Some(Foreign::Requested { write: w } | Foreign::Refused { write: w }) if *w || !write => return None,
+            _ => {}
+        }
+        if self.foreign.len() < SEGMENTS_MAX {
+            // A read-only mapping stays in use until the writable one comes.
+            if !matches!(self.foreign.get(&segment), Some(Foreign::Mapped(_))) {
+                self.foreign.insert(segment, Foreign::Requested { write });
+            }
+            if !self.wanted.contains(&(segment, write)) {
+                self.wanted.push((segment, write));
+            }
+        }
+        None
+    }
+
+    /// Forgets a mapping.
+    pub(super) fn forget(&mut self, segment: u32) {
+        self.foreign.remove(&segment);
+        if self.recent.0 == segment {
+            self.recent = (0, core::ptr::null_mut(), 0, false);
+        }
+    }
+
+    #[inline]
+    pub(super) fn advertise(&self, connection: u32, message: u32, a: &Advertisement) {
+        if self.parts.mapped {
+            let tag = advert_tag(connection, message);
+            self.adverts_out.set(advert_index(connection, message), &[tag, u64::from(a.segment) | u64::from(a.length) << 32, a.offset, 0]);
+        }
+    }
+
+    #[inline]
+    pub(super) fn withdraw(&self, connection: u32, message: u32) {
+        self.adverts_out.clear(advert_index(connection, message), advert_tag(connection, message));
+    }
+
+    /// What to wait away from before our memory is ours again; after the heavy barrier.
+    pub(super) fn peer_inside(&self) -> Option<u32> {
+        // SAFETY: L2.
+        direct_epoch::inside(unsafe { &*self.peer_epoch })
+    }
+
+    /// Whether the peer has left.
+    pub(super) fn peer_has_left(&self, seen: u32) -> bool {
+        // SAFETY: L2.
+        direct_epoch::has_left(unsafe { &*self.peer_epoch }, seen)
+    }
+}
+
+/// Allocations of one peer that are mapped at a time.
+const SEGMENTS_MAX: usize = 4096;
+
+/// Runs `access` with the epoch odd, if the permission still holds then (E1 of direct_epoch.rs).
+#[inline]
+fn inside(epoch: *const AtomicU32, barriers: bool, permitted: impl FnOnce() -> bool, access: impl FnOnce()) -> Direct {
+    // SAFETY: L2: our own epoch word.
+    let epoch = unsafe { &*epoch };
+    direct_epoch::enter(epoch, if barriers { WorkerBarrier::Light } else { WorkerBarrier::Full });
+    let still = permitted();
+    if still {
+        access();
+    }
+    direct_epoch::leave(epoch);
+    if still { Direct::Done } else { Direct::No }
+}

@@ -1,0 +1,388 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The shared-memory wire: NICs of one host.
+//!
+//! Data path: `link.rs`, `payload.rs`, over `memory::line_queue`. Control: `rendezvous.rs` (finding each other, making links), `message.rs`, `segments.rs` (memory that
+//! peers map). Layout: `layout.rs`. Nothing here has a name in the file system; what a killed process leaves, the kernel takes back.
+
+mod layout;
+mod link;
+mod message;
+mod payload;
+mod rendezvous;
+mod segments;
+
+use crate::attributes::NetAddress;
+use crate::handle::{Handle, Slab};
+use crate::wire::{
+    Advertisement, Allocation, CatalogueEntry, Direct, LinkFailure, LinkId, LinkInfo, MapAccess, MemoryKind, Received, RemoteAccess, Rendezvous, Sent, Wire, WireEvent,
+};
+use bellwire_memory::MemoryError;
+use bellwire_memory::event::Bell;
+use bellwire_memory::line_queue::Line;
+use bellwire_memory::membarrier::{self, Reach};
+use bellwire_memory::{pause, pidfd};
+use link::{Foreign, Link};
+use rendezvous::Control;
+use rustix::fd::{AsFd, BorrowedFd};
+use segments::Segments;
+use std::collections::VecDeque;
+
+/// Links that a NIC may have.
+const LINKS_MAX: usize = 1 << 14;
+/// Longest wait for a peer to leave memory that is taken back. A peer that is stopped in the middle of a copy for longer may still write that memory.
+const QUIESCE_MAX: std::time::Duration = std::time::Duration::from_millis(100);
+
+/// How far peers may reach.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ProtectionMode {
+    /// Peers of the same user map memory that the engine allocated and that is registered under a tag they share.
+    Mapped,
+    /// Peers see queues only; the owner copies and checks every byte.
+    Guarded,
+}
+
+/// How to open the wire.
+#[derive(Clone, Debug)]
+pub struct ShmConfig {
+    /// Protection mode; a link is mapped only if both ends say so.
+    pub mode: ProtectionMode,
+    /// This NIC's host address.
+    pub host: Vec<u8>,
+}
+
+/// The wire.
+#[derive(Debug)]
+pub struct ShmWire {
+    config: ShmConfig,
+    links: Slab<Link>,
+    control: Control,
+    segments: Segments,
+    bell: Bell,
+    events: VecDeque<WireEvent>,
+    /// Some link has allocations to ask for.
+    wants: bool,
+    armed: bool,
+}
+
+impl ShmWire {
+    /// Opens the wire.
+    ///
+    /// # Errors
+    /// The kernel refuses memory or descriptors.
+    pub fn open(config: ShmConfig) -> Result<Self, MemoryError> {
+        membarrier::register();
+        Ok(Self {
+            config,
+            links: Slab::new(LINKS_MAX),
+            control: Control::new()?,
+            segments: Segments::new()?,
+            bell: Bell::create()?,
+            events: VecDeque::new(),
+            wants: false,
+            armed: false,
+        })
+    }
+
+    /// Readable when sockets or pidfds need [`handle_control`](Self::handle_control).
+    pub fn control_fd(&self) -> BorrowedFd<'_> {
+        self.control.epoll.as_fd()
+    }
+
+    /// Handles what is ready; never blocks. What comes of it is told by the engine's next turn.
+    pub fn handle_control(&mut self) {
+        rendezvous::handle_ready(self);
+    }
+
+    /// This NIC's bell: readable when a peer has rung it.
+    pub fn bell(&self) -> BorrowedFd<'_> {
+        self.bell.fd()
+    }
+
+    /// Silences the bell.
+    pub fn clear_bell(&mut self) {
+        let _ = self.bell.clear();
+    }
+
+    /// From now on peers ring. Then look once more before sleeping: what they published before is visible after this.
+    pub fn arm(&mut self) {
+        self.armed = true;
+        let mut registered = false;
+        for (_, link) in self.links.iter() {
+            link.arm(true);
+            registered |= link.reach() == Reach::Registered;
+        }
+        membarrier::heavy(Reach::Fenced);
+        if registered {
+            membarrier::heavy(Reach::Registered);
+        }
+    }
+
+    /// Peers need not ring any more.
+    pub fn disarm(&mut self) {
+        self.armed = false;
+        for (_, link) in self.links.iter() {
+            link.arm(false);
+        }
+    }
+
+    /// Rings every peer's bell, armed or not: we wait for something that only its engine can do.
+    pub fn kick_peers(&mut self) {
+        for (_, link) in self.links.iter() {
+            link.ring();
+        }
+    }
+
+    /// Links that carry traffic for which this process may have to work while it computes.
+    pub fn has_guarded_links(&self) -> bool {
+        self.links.iter().any(|(_, l)| !l.parts.mapped)
+    }
+
+    fn link(&mut self, id: LinkId) -> Option<&mut Link> {
+        self.links.get_mut(Handle::from_raw(id.raw()))
+    }
+
+    fn add_link(&mut self, link: Link) -> Option<LinkId> {
+        link.arm(self.armed);
+        self.links.insert(link).map(|h| LinkId::from_raw(h.raw()))
+    }
+
+    /// Asks peers for allocations that direct access has missed.
+    #[cold]
+    fn send_wants(&mut self) {
+        self.wants = false;
+        for handle in self.links.iter().map(|(h, _)| h).collect::<Vec<_>>() {
+            if let Some(link) = self.links.get_mut(handle) {
+                for (segment, write) in core::mem::take(&mut link.wanted) {
+                    if !rendezvous::tell(link, &message::Message::Want { segment, write }, None) {
+                        link.foreign.insert(segment, Foreign::Refused { write });
+                    }
+                }
+            }
+        }
+    }
+}
+
+impl Wire for ShmWire {
+    fn name(&self) -> &'static str {
+        "shm"
+    }
+
+    fn host_address(&self) -> &[u8] {
+        &self.config.host
+    }
+
+    #[inline]
+    fn payload_bytes_max(&self) -> usize {
+        layout::FRAME_PAYLOAD_MAX as usize
+    }
+
+    #[inline]
+    fn send(&mut self, link: LinkId, line: &mut Line, words: usize) -> Sent {
+        match self.link(link) {
+            Some(l) => l.send(line, words),
+            None => Sent::Broken,
+        }
+    }
+
+    #[inline]
+    fn send_with_payload<F: FnOnce(*mut u8)>(&mut self, link: LinkId, line: &mut Line, length: usize, fill: F) -> Sent {
+        match self.link(link) {
+            Some(l) => l.send_with_payload(line, length, fill),
+            None => Sent::Broken,
+        }
+    }
+
+    #[inline]
+    fn receive(&mut self, link: LinkId) -> Received {
+        match self.link(link) {
+            Some(l) => l.receive(),
+            None => Received::Broken,
+        }
+    }
+
+    #[inline]
+    fn consume(&mut self, link: LinkId) {
+        if let Some(l) = self.link(link) {
+            l.consume();
+        }
+    }
+
+    #[inline]
+    fn finish_receiving(&mut self, link: LinkId) {
+        if let Some(l) = self.link(link) {
+            l.publish_head();
+        }
+    }
+
+    #[inline]
+    fn has_events(&self) -> bool {
+        self.wants || !self.events.is_empty()
+    }
+
+    #[inline]
+    fn with_granted<F: FnOnce(*mut u8)>(&mut self, link: LinkId, wish: &RemoteAccess, access: F) -> Direct {
+        let Some(l) = self.link(link) else { return Direct::No };
+        let direct = l.with_granted(wish, access);
+        if direct == Direct::No {
+            self.wants |= self.link(link).is_some_and(|l| !l.wanted.is_empty());
+        }
+        direct
+    }
+
+    #[inline]
+    fn with_advertised<F: FnOnce(*mut u8)>(&mut self, link: LinkId, connection: u32, message: u32, total: u32, offset: u32, length: u32, access: F) -> Direct {
+        let Some(l) = self.link(link) else { return Direct::No };
+        let direct = l.with_advertised(connection, message, total, offset, length, access);
+        if direct == Direct::No {
+            self.wants |= self.link(link).is_some_and(|l| !l.wanted.is_empty());
+        }
+        direct
+    }
+
+    #[inline]
+    fn advertise(&mut self, link: LinkId, connection: u32, message: u32, advertisement: &Advertisement) {
+        if let Some(l) = self.link(link) {
+            l.advertise(connection, message, advertisement);
+        }
+    }
+
+    #[inline]
+    fn withdraw(&mut self, link: LinkId, connection: u32, message: u32) {
+        if let Some(l) = self.link(link) {
+            l.withdraw(connection, message);
+        }
+    }
+
+    fn quiesce(&mut self, link: LinkId) {
+        let Some(l) = self.link(link) else { return };
+        if !l.parts.mapped || l.parts.loopback {
+            // Nobody can be inside; in a loopback "the peer" is this very thread.
+            return;
+        }
+        membarrier::heavy(Reach::Fenced);
+        if l.reach() == Reach::Registered {
+            membarrier::heavy(Reach::Registered);
+        }
+        let Some(seen) = l.peer_inside() else { return };
+        let began = std::time::Instant::now();
+        let mut spins = 0u32;
+        while !l.peer_has_left(seen) {
+            spins += 1;
+            if spins < 2000 {
+                pause::pause();
+                continue;
+            }
+            let dead = l.parts.pidfd.as_ref().is_some_and(|p| pidfd::has_exited(p.as_fd()).unwrap_or(true));
+            if dead || began.elapsed() > QUIESCE_MAX {
+                return;
+            }
+            std::thread::yield_now();
+        }
+    }
+
+    fn allocate(&mut self, bytes: usize) -> Option<Allocation> {
+        self.segments.allocate(bytes)
+    }
+
+    fn free(&mut self, segment: u32) {
+        for link in self.segments.free(segment) {
+            if let Some(l) = self.link(link) {
+                rendezvous::tell(l, &message::Message::Gone { segment }, None);
+            }
+        }
+    }
+
+    fn publish(&mut self, slot: usize, entry: Option<&CatalogueEntry>) {
+        self.segments.publish(slot, entry);
+    }
+
+    fn grant(&mut self, link: LinkId, segment: u32, access: Option<MapAccess>) {
+        let fd = access.and_then(|a| self.segments.hand_out(segment, link, a));
+        let Some(l) = self.link(link) else { return };
+        let give = message::Message::Give { segment, granted: fd.is_some(), write: access == Some(MapAccess::Write) };
+        rendezvous::tell(l, &give, fd.as_ref().map(AsFd::as_fd));
+    }
+
+    fn probe_memory(&self, address: u64, length: u64) -> MemoryKind {
+        probe(address, length)
+    }
+
+    fn listen(&mut self, local: &NetAddress) -> bool {
+        self.control.listen(local)
+    }
+
+    fn unlisten(&mut self, local: &NetAddress) {
+        self.control.unlisten(local);
+    }
+
+    fn resolve(&mut self, request: u64, how: Rendezvous, local: &NetAddress, remote: &NetAddress) {
+        rendezvous::resolve(self, request, how, local, remote);
+    }
+
+    fn cancel(&mut self, request: u64) {
+        self.control.cancel(request);
+    }
+
+    fn poll_event(&mut self) -> Option<WireEvent> {
+        if self.wants {
+            self.send_wants();
+        }
+        self.events.pop_front()
+    }
+
+    fn close(&mut self, link: LinkId) {
+        self.segments.link_closed(link);
+        if let Some(l) = self.links.remove(Handle::from_raw(link.raw())) {
+            self.control.forget_link(&l, link);
+        }
+    }
+
+    fn link_info(&self, link: LinkId) -> LinkInfo {
+        self.links.get(Handle::from_raw(link.raw())).map_or_else(LinkInfo::default, |l| LinkInfo {
+            peer_pid: l.parts.peer_pid,
+            mapped: l.parts.mapped,
+            loopback: l.parts.loopback,
+            segments_mapped: l.foreign.values().filter(|f| matches!(f, Foreign::Mapped(_))).count() as u32,
+        })
+    }
+
+    fn peers_mapping(&self, segment: u32) -> u32 {
+        self.segments.peers_mapping(segment)
+    }
+}
+
+/// Brings the pages of a range in and tells what they are good for. Like the pinning of a hardware NIC it costs by the page, and spares the data path its page
+/// faults. A kernel that does not know the request (before 5.14) is believed.
+fn probe(address: u64, length: u64) -> MemoryKind {
+    use rustix::io::Errno;
+    use rustix::mm::{Advice, madvise};
+    let page = rustix::param::page_size() as u64;
+    let start = address & !(page - 1);
+    let Some(end) = address.checked_add(length).and_then(|e| e.checked_next_multiple_of(page)) else { return MemoryKind::Unmapped };
+    let populate = |advice| {
+        loop {
+            // SAFETY: populating changes no content and no mapping; a range that is not mapped is an error, not undefined.
+            match unsafe { madvise(core::ptr::with_exposed_provenance_mut(start as usize), (end - start) as usize, advice) } {
+                Err(Errno::INTR | Errno::AGAIN) => {}
+                other => return other,
+            }
+        }
+    };
+    match populate(Advice::LinuxPopulateWrite) {
+        Ok(()) | Err(Errno::INVAL | Errno::NOSYS) => MemoryKind::Writable,
+        Err(Errno::NOMEM) => MemoryKind::Unmapped,
+        Err(_) => match populate(Advice::LinuxPopulateRead) {
+            Ok(()) => MemoryKind::ReadOnly,
+            Err(_) => MemoryKind::Unmapped,
+        },
+    }
+}
+
+/// Why a link could not be made.
+fn failure_of(e: &MemoryError) -> LinkFailure {
+    match e {
+        MemoryError::ConnectionRefused | MemoryError::PeerClosed => LinkFailure::NobodyThere,
+        MemoryError::NoMemory { .. } | MemoryError::Os { .. } => LinkFailure::LocalLimit,
+        _ => LinkFailure::PeerMisbehaved,
+    }
+}

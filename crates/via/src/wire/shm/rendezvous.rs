@@ -1,0 +1,469 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Finding each other: abstract UNIX sockets named by address and discriminator, the handshake that makes a link, and the link's socket afterwards.
+//!
+//! Names: `bellwire` + user id + a hash of the addresses. A waiter listens under (host, discriminator); a client connects there. Of two peers that name each
+//! other the first to come listens under the hash of both addresses in order, the second finds the name taken and connects. Abstract names vanish with
+//! their process, so nothing is left behind. Anybody in the network namespace can take such a name: who is at the other end is checked by its
+//! credentials, and only the same user is dealt with.
+//!
+//! Everything is non-blocking: sockets, pidfds and listeners stand in one epoll set whose descriptor the NIC's helper thread sleeps on.
+
+use super::link::{self, Foreign, Link, NicId, Parts};
+use super::message::{self, Message};
+use super::{ProtectionMode, ShmWire, failure_of};
+use crate::attributes::NetAddress;
+use crate::handle::Handle;
+use crate::wire::{LinkFailure, LinkId, Rendezvous, WireEvent};
+use bellwire_memory::event::Bell;
+use bellwire_memory::fd_passing::{self, Received};
+use bellwire_memory::region::{Access, Region, RemoteRegion};
+use bellwire_memory::{MemoryError, membarrier, pidfd};
+use rustix::event::epoll;
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::collections::BTreeMap;
+
+/// Handshakes under way at a time; beyond, the oldest is dropped.
+const HANDSHAKES_MAX: usize = 1024;
+/// Largest allocation that a peer may hand us.
+const SEGMENT_BYTES_MAX: usize = 1 << 42;
+
+/// What an epoll entry is about; the upper byte of its data.
+const KIND_LISTENER: u64 = 1 << 56;
+const KIND_HANDSHAKE: u64 = 2 << 56;
+const KIND_LINK: u64 = 3 << 56;
+const KIND_PIDFD: u64 = 4 << 56;
+const KIND_MASK: u64 = 0xff << 56;
+
+#[derive(Debug)]
+struct Listener {
+    socket: OwnedFd,
+    /// The address, if it serves waiters.
+    address: Option<NetAddress>,
+    /// The request, if it is the first of two peers.
+    request: Option<u64>,
+}
+
+#[derive(Debug)]
+enum Stage {
+    /// Connector, after Knock.
+    AwaitHere,
+    /// Connector, after Offer.
+    AwaitOffer { out: Region },
+    /// Acceptor, before Knock.
+    AwaitKnock,
+    /// Acceptor, after Here.
+    AwaitOfferOrExisting { peer: NicId },
+}
+
+#[derive(Debug)]
+struct Handshake {
+    socket: OwnedFd,
+    stage: Stage,
+    request: Option<u64>,
+    /// The listener it came from.
+    listener: Option<u64>,
+}
+
+/// Sockets and what they are for.
+#[derive(Debug)]
+pub(super) struct Control {
+    pub epoll: OwnedFd,
+    id: NicId,
+    user: u32,
+    listeners: BTreeMap<u64, Listener>,
+    handshakes: BTreeMap<u64, Handshake>,
+    next: u64,
+}
+
+impl Control {
+    pub(super) fn new() -> Result<Self, MemoryError> {
+        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(|e| MemoryError::os("epoll_create1", e))?;
+        let mut id = [0; 16];
+        rustix::rand::getrandom(&mut id, rustix::rand::GetRandomFlags::empty()).map_err(|e| MemoryError::os("getrandom", e))?;
+        Ok(Self { epoll, id, user: rustix::process::geteuid().as_raw(), listeners: BTreeMap::new(), handshakes: BTreeMap::new(), next: 1 })
+    }
+
+    fn watch(&self, fd: BorrowedFd<'_>, data: u64) -> Result<(), MemoryError> {
+        epoll::add(&self.epoll, fd, epoll::EventData::new_u64(data), epoll::EventFlags::IN).map_err(|e| MemoryError::os("epoll_ctl", e))
+    }
+
+    fn unwatch(&self, fd: BorrowedFd<'_>) {
+        // Also needed before closing: a forked child may keep the description open.
+        let _ = epoll::delete(&self.epoll, fd);
+    }
+
+    fn take_number(&mut self) -> u64 {
+        self.next += 1;
+        self.next
+    }
+
+    fn open_listener(&mut self, name: &[u8], address: Option<NetAddress>, request: Option<u64>) -> Result<(), MemoryError> {
+        let socket = fd_passing::listen_abstract(name)?;
+        let number = self.take_number();
+        self.watch(socket.as_fd(), KIND_LISTENER | number)?;
+        self.listeners.insert(number, Listener { socket, address, request });
+        Ok(())
+    }
+
+    fn close_listener(&mut self, number: u64) {
+        if let Some(l) = self.listeners.remove(&number) {
+            self.unwatch(l.socket.as_fd());
+        }
+    }
+
+    pub(super) fn listen(&mut self, local: &NetAddress) -> bool {
+        self.open_listener(&name_of_waiter(self.user, local), Some(*local), None).is_ok()
+    }
+
+    pub(super) fn unlisten(&mut self, local: &NetAddress) {
+        let found = self.listeners.iter().find(|(_, l)| l.address == Some(*local)).map(|(n, _)| *n);
+        if let Some(n) = found {
+            self.close_listener(n);
+        }
+    }
+
+    pub(super) fn cancel(&mut self, request: u64) {
+        let listeners: Vec<u64> = self.listeners.iter().filter(|(_, l)| l.request == Some(request)).map(|(n, _)| *n).collect();
+        listeners.into_iter().for_each(|n| self.close_listener(n));
+        let handshakes: Vec<u64> = self.handshakes.iter().filter(|(_, h)| h.request == Some(request)).map(|(n, _)| *n).collect();
+        for n in handshakes {
+            self.drop_handshake(n);
+        }
+    }
+
+    fn drop_handshake(&mut self, number: u64) -> Option<Handshake> {
+        let h = self.handshakes.remove(&number)?;
+        self.unwatch(h.socket.as_fd());
+        Some(h)
+    }
+
+    fn begin(&mut self, socket: OwnedFd, stage: Stage, request: Option<u64>, listener: Option<u64>) -> Result<(), MemoryError> {
+        if self.handshakes.len() >= HANDSHAKES_MAX
+            && let Some(oldest) = self.handshakes.keys().next().copied()
+        {
+            self.drop_handshake(oldest);
+        }
+        let number = self.take_number();
+        self.watch(socket.as_fd(), KIND_HANDSHAKE | number)?;
+        self.handshakes.insert(number, Handshake { socket, stage, request, listener });
+        Ok(())
+    }
+
+    pub(super) fn forget_link(&self, link: &Link, _id: LinkId) {
+        self.unwatch(link.parts.socket.as_fd());
+        if let Some(p) = &link.parts.pidfd {
+            self.unwatch(p.as_fd());
+        }
+    }
+}
+
+/// Looks for the NIC at `remote`.
+pub(super) fn resolve(wire: &mut ShmWire, request: u64, how: Rendezvous, local: &NetAddress, remote: &NetAddress) {
+    let user = wire.control.user;
+    let begun = match how {
+        Rendezvous::Client => knock(wire, &name_of_waiter(user, remote), request),
+        Rendezvous::Peer => {
+            let name = name_of_pair(user, local, remote);
+            match wire.control.open_listener(&name, None, Some(request)) {
+                Err(MemoryError::AddressInUse) => knock(wire, &name, request),
+                other => other,
+            }
+        }
+    };
+    if let Err(e) = begun {
+        wire.events.push_back(WireEvent::Unresolved { request, reason: failure_of(&e) });
+    }
+}
+
+fn knock(wire: &mut ShmWire, name: &[u8], request: u64) -> Result<(), MemoryError> {
+    let socket = match fd_passing::connect_abstract(name) {
+        // The backlog is full: it is somebody, later.
+        Err(MemoryError::WouldBlock) => return Err(MemoryError::ConnectionRefused),
+        other => other?,
+    };
+    check_same_user(wire, socket.as_fd())?;
+    fd_passing::send(socket.as_fd(), &Message::Knock { id: wire.control.id }.store(), &[])?;
+    wire.control.begin(socket, Stage::AwaitHere, Some(request), None)
+}
+
+fn check_same_user(wire: &ShmWire, socket: BorrowedFd<'_>) -> Result<u32, MemoryError> {
+    let peer = fd_passing::peer_credentials(socket)?;
+    if peer.uid == wire.control.user { Ok(u32::try_from(peer.pid).unwrap_or(0)) } else { Err(MemoryError::ConnectionRefused) }
+}
+
+/// Handles all descriptors that are ready.
+pub(super) fn handle_ready(wire: &mut ShmWire) {
+    let mut events = [epoll::Event { flags: epoll::EventFlags::empty(), data: epoll::EventData::new_u64(0) }; 64];
+    // Bounded: a peer that talks without end does not keep us here.
+    for _ in 0..16 {
+        let now = rustix::event::Timespec { tv_sec: 0, tv_nsec: 0 };
+        let n = match epoll::wait(&wire.control.epoll, &mut events[..], Some(&now)) {
+            Ok(n) => n,
+            Err(_) => return,
+        };
+        for e in &events[..n] {
+            let data = e.data.u64();
+            let number = data & !KIND_MASK;
+            match data & KIND_MASK {
+                KIND_LISTENER => accept(wire, number),
+                KIND_HANDSHAKE => handshake_ready(wire, number),
+                KIND_LINK => link_ready(wire, LinkId::from_raw(number as u32)),
+                KIND_PIDFD => link_down(wire, LinkId::from_raw(number as u32), LinkFailure::PeerDied),
+                _ => {}
+            }
+        }
+        if n < events.len() {
+            return;
+        }
+    }
+}
+
+fn accept(wire: &mut ShmWire, number: u64) {
+    let Some(l) = wire.control.listeners.get(&number) else { return };
+    let request = l.request;
+    if let Ok(Some(socket)) = fd_passing::accept(l.socket.as_fd())
+        && check_same_user(wire, socket.as_fd()).is_ok()
+    {
+        let _ = wire.control.begin(socket, Stage::AwaitKnock, request, Some(number));
+    }
+}
+
+fn handshake_ready(wire: &mut ShmWire, number: u64) {
+    let Some(h) = wire.control.handshakes.get(&number) else { return };
+    let mut buffer = [0; message::BYTES];
+    let received = match fd_passing::receive(h.socket.as_fd(), &mut buffer) {
+        Err(MemoryError::WouldBlock) => return,
+        Ok(r) => r,
+        Err(e) => return handshake_failed(wire, number, failure_of(&e)),
+    };
+    let Some(m) = Message::load(&buffer[..received.len]) else { return handshake_failed(wire, number, LinkFailure::PeerMisbehaved) };
+    if let Err(e) = handshake_step(wire, number, m, received) {
+        handshake_failed(wire, number, failure_of(&e));
+    }
+}
+
+fn handshake_failed(wire: &mut ShmWire, number: u64, reason: LinkFailure) {
+    let Some(h) = wire.control.drop_handshake(number) else { return };
+    // The acceptor's own request stays: its listener is open for another try.
+    if let (Some(request), None) = (h.request, h.listener) {
+        wire.events.push_back(WireEvent::Unresolved { request, reason });
+    }
+}
+
+/// One message of a handshake.
+fn handshake_step(wire: &mut ShmWire, number: u64, m: Message, received: Received) -> Result<(), MemoryError> {
+    let own = wire.control.id;
+    let Some(mut h) = wire.control.drop_handshake(number) else { return Ok(()) };
+    let put_back = |wire: &mut ShmWire, h: Handshake| -> Result<(), MemoryError> {
+        wire.control.watch(h.socket.as_fd(), KIND_HANDSHAKE | number)?;
+        wire.control.handshakes.insert(number, h);
+        Ok(())
+    };
+    let outcome = match (h.stage, m) {
+        (Stage::AwaitKnock, Message::Knock { id }) => {
+            let linked = find_link(wire, &id, false).is_some();
+            fd_passing::send(h.socket.as_fd(), &Message::Here { id: own, linked }.store(), &[])?;
+            h.stage = Stage::AwaitOfferOrExisting { peer: id };
+            return put_back(wire, h);
+        }
+        (Stage::AwaitHere, Message::Here { id, linked }) => match find_link(wire, &id, true).filter(|_| linked) {
+            Some(link) => {
+                fd_passing::send(h.socket.as_fd(), &Message::Existing.store(), &[])?;
+                Ok(link)
+            }
+            None => {
+                let offered = link::new_region().and_then(|out| send_offer(wire, h.socket.as_fd(), &out).map(|()| out));
+                match offered {
+                    Ok(out) => {
+                        h.stage = Stage::AwaitOffer { out };
+                        return put_back(wire, h);
+                    }
+                    Err(e) => Err(e),
+                }
+            }
+        },
+        (Stage::AwaitOfferOrExisting { peer }, Message::Existing) => find_link(wire, &peer, false).ok_or(MemoryError::PeerClosed),
+        (Stage::AwaitOfferOrExisting { peer }, Message::Offer { id, mapped, barriers }) if id == peer => link::new_region().and_then(|out| {
+            send_offer(wire, h.socket.as_fd(), &out)?;
+            make_link(wire, h.socket, out, received.fds, Peer { id, mapped, barriers, connector: false })
+        }),
+        (Stage::AwaitOffer { out }, Message::Offer { id, mapped, barriers }) => {
+            make_link(wire, h.socket, out, received.fds, Peer { id, mapped, barriers, connector: true })
+        }
+        _ => Err(MemoryError::Truncated),
+    };
+    match outcome {
+        Ok(link) => {
+            if let (Some(l), Some(_)) = (h.listener, h.request) {
+                // The first of two peers has been found: its name is free again.
+                wire.control.close_listener(l);
+            }
+            wire.events.push_back(WireEvent::LinkUp { link, request: h.request });
+        }
+        Err(e) => {
+            if let (Some(request), None) = (h.request, h.listener) {
+                wire.events.push_back(WireEvent::Unresolved { request, reason: failure_of(&e) });
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The link to a NIC; of a loopback the end of the side asked for.
+fn find_link(wire: &ShmWire, peer: &NicId, connector: bool) -> Option<LinkId> {
+    wire.links.iter().find(|(_, l)| l.parts.peer == *peer && (!l.parts.loopback || l.parts.connector == connector)).map(|(h, _)| LinkId::from_raw(h.raw()))
+}
+
+fn send_offer(wire: &ShmWire, socket: BorrowedFd<'_>, out: &Region) -> Result<(), MemoryError> {
+    let offer = Message::Offer { id: wire.control.id, mapped: wire.config.mode == ProtectionMode::Mapped, barriers: membarrier::register().global_expedited };
+    let own = pidfd::own().ok();
+    let mut fds = vec![out.fd(), wire.segments.catalogue().fd(), wire.bell.fd()];
+    if let Some(p) = &own {
+        fds.push(p.as_fd());
+    }
+    fd_passing::send(socket, &offer.store(), &fds)
+}
+
+struct Peer {
+    id: NicId,
+    mapped: bool,
+    barriers: bool,
+    connector: bool,
+}
+
+fn make_link(wire: &mut ShmWire, socket: OwnedFd, out: Region, fds: Vec<OwnedFd>, peer: Peer) -> Result<LinkId, MemoryError> {
+    let peer_pid = check_same_user(wire, socket.as_fd())?;
+    let mut fds = fds.into_iter();
+    let (Some(region), Some(catalogue), Some(bell)) = (fds.next(), fds.next(), fds.next()) else { return Err(MemoryError::Truncated) };
+    let pidfd = match fds.next() {
+        Some(fd) => {
+            pidfd::process_id(fd.as_fd())?;
+            Some(fd)
+        }
+        // A peer that cannot make one: its socket's hang-up must do.
+        None => None,
+    };
+    let parts = Parts {
+        out,
+        inward: link::map_region(region)?,
+        catalogue: link::map_catalogue(catalogue)?,
+        bell: Bell::from_fd(bell)?,
+        pidfd,
+        socket,
+        peer: peer.id,
+        peer_pid,
+        loopback: peer.id == wire.control.id,
+        connector: peer.connector,
+        mapped: peer.mapped && wire.config.mode == ProtectionMode::Mapped,
+        barriers: peer.barriers && membarrier::register().global_expedited,
+    };
+    let link = wire.add_link(Link::new(parts)).ok_or(MemoryError::TooManyDescriptors { given: super::LINKS_MAX + 1, max: super::LINKS_MAX })?;
+    let Some(l) = wire.links.get(Handle::from_raw(link.raw())) else { return Err(MemoryError::PeerClosed) };
+    wire.control.watch(l.parts.socket.as_fd(), KIND_LINK | u64::from(link.raw()))?;
+    if let (Some(p), false) = (&l.parts.pidfd, l.parts.loopback) {
+        wire.control.watch(p.as_fd(), KIND_PIDFD | u64::from(link.raw()))?;
+    }
+    Ok(link)
+}
+
+/// Says something on a link's socket. `false`: it could not be said; what depends on it is then done another way.
+pub(super) fn tell(link: &Link, m: &Message, fd: Option<BorrowedFd<'_>>) -> bool {
+    fd_passing::send(link.parts.socket.as_fd(), &m.store(), fd.as_slice()).is_ok()
+}
+
+fn link_ready(wire: &mut ShmWire, id: LinkId) {
+    // Bounded per call; epoll is level-triggered.
+    for _ in 0..32 {
+        let Some(l) = wire.link(id) else { return };
+        let mut buffer = [0; message::BYTES];
+        let received = match fd_passing::receive(l.parts.socket.as_fd(), &mut buffer) {
+            Err(MemoryError::WouldBlock) => return,
+            Ok(r) => r,
+            Err(MemoryError::PeerClosed) => {
+                let died = l.parts.pidfd.as_ref().is_some_and(|p| pidfd::has_exited(p.as_fd()).unwrap_or(false));
+                return link_down(wire, id, if died { LinkFailure::PeerDied } else { LinkFailure::PeerClosed });
+            }
+            Err(_) => return link_down(wire, id, LinkFailure::PeerMisbehaved),
+        };
+        match (Message::load(&buffer[..received.len]), received.fds.into_iter().next()) {
+            (Some(Message::Want { segment, write }), None) => wire.events.push_back(WireEvent::MapRequest { link: id, segment, write }),
+            (Some(Message::Give { segment, granted: true, write }), Some(fd)) => map_segment(l, segment, write, fd),
+            (Some(Message::Give { segment, granted: false, write }), None) => {
+                if matches!(l.foreign.get(&segment), Some(Foreign::Requested { .. })) {
+                    l.foreign.insert(segment, Foreign::Refused { write });
+                }
+            }
+            (Some(Message::Gone { segment }), None) => l.forget(segment),
+            _ => return link_down(wire, id, LinkFailure::PeerMisbehaved),
+        }
+    }
+}
+
+fn map_segment(l: &mut Link, segment: u32, write: bool, fd: OwnedFd) {
+    // Only what was asked for: a peer cannot make us map without end.
+    if !l.foreign.contains_key(&segment) {
+        return;
+    }
+    let access = if write { Access::ReadWrite } else { Access::ReadOnly };
+    let mapped = RemoteRegion::map(fd, 1, SEGMENT_BYTES_MAX, access);
+    l.forget(segment);
+    l.foreign.insert(segment, mapped.map_or(Foreign::Refused { write }, Foreign::Mapped));
+}
+
+fn link_down(wire: &mut ShmWire, id: LinkId, reason: LinkFailure) {
+    let Some(l) = wire.links.get(Handle::from_raw(id.raw())) else { return };
+    // Once: the descriptors stay ready until the engine closes the link.
+    wire.control.forget_link(l, id);
+    wire.events.push_back(WireEvent::LinkDown { link: id, reason });
+}
+
+/// The abstract name under which a waiter listens.
+fn name_of_waiter(user: u32, address: &NetAddress) -> Vec<u8> {
+    name(user, b'w', &[address])
+}
+
+/// The name of two peers, the same from both sides.
+fn name_of_pair(user: u32, a: &NetAddress, b: &NetAddress) -> Vec<u8> {
+    name(user, b'p', if a <= b { [a, b] } else { [b, a] }.as_slice())
+}
+
+fn name(user: u32, kind: u8, addresses: &[&NetAddress]) -> Vec<u8> {
+    let mut hash = Fnv::new();
+    for a in addresses {
+        for part in [a.host(), a.discriminator()] {
+            hash.write(&[part.len() as u8]);
+            hash.write(part);
+        }
+    }
+    format!("bellwire/{}/{user}/{}/{:032x}", super::layout::VERSION, kind as char, hash.0).into_bytes()
+}
+
+/// FNV-1a with 128 bits: names need to be distinct, not secret.
+struct Fnv(u128);
+
+impl Fnv {
+    fn new() -> Self {
+        Self(0x6c62_272e_07bb_0142_62b8_2175_6295_c58d)
+    }
+    fn write(&mut self, bytes: &[u8]) {
+        for b in bytes {
+            self.0 = (self.0 ^ u128::from(*b)).wrapping_mul(0x0000_0000_0100_0000_0000_0000_0000_013b);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_tell_addresses_apart() {
+        let a = |h: &[u8], d: &[u8]| NetAddress::new(h, d).unwrap();
+        let (x, y) = (a(&[127, 0, 0, 1], b"one"), a(&[127, 0, 0, 1], b"two"));
+        assert_ne!(name_of_waiter(0, &x), name_of_waiter(0, &y));
+        assert_ne!(name_of_waiter(0, &x), name_of_waiter(1, &x));
+        assert_eq!(name_of_pair(0, &x, &y), name_of_pair(0, &y, &x));
+        assert_ne!(name_of_waiter(0, &a(&[1], &[2, 3])), name_of_waiter(0, &a(&[1, 2], &[3])));
+        assert!(name_of_waiter(u32::MAX, &x).len() <= fd_passing::NAME_MAX);
+    }
+}

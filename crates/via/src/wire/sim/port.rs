@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! One NIC's view of the network in memory: the [`Wire`] that its engine is given.
+//!
+//! There is no direct access: all memory is reached by frames, and the owner is the judge. Memory comes from the heap.
+
+use super::SimNetwork;
+use crate::attributes::NetAddress;
+use crate::wire::{
+    Advertisement, Allocation, CatalogueEntry, Direct, Frame, LinkFailure, LinkId, LinkInfo, MapAccess, MemoryKind, Received, RemoteAccess, Rendezvous, Sent, Wire, WireEvent,
+};
+use bellwire_memory::line_queue::Line;
+use std::alloc::{Layout, alloc_zeroed, dealloc};
+
+/// Alignment and granularity of allocations.
+const PAGE_BYTES: usize = 4096;
+/// Allocations living at a time.
+const ALLOCATIONS_MAX: usize = 1 << 16;
+/// User memory lies between these, as on the machines this runs on.
+const USER_MEMORY: core::ops::Range<u64> = PAGE_BYTES as u64..1 << 47;
+
+/// A NIC on a [`SimNetwork`]. Dropping it closes the NIC in good order.
+#[derive(Debug)]
+pub struct SimWire {
+    network: SimNetwork,
+    nic: usize,
+    host: Vec<u8>,
+    payload_bytes_max: usize,
+    allocations: Vec<Option<(*mut u8, Layout)>>,
+}
+
+impl SimWire {
+    pub(super) fn new(network: SimNetwork, nic: usize, host: &[u8], payload_bytes_max: usize) -> Self {
+        Self { network, nic, host: host.to_vec(), payload_bytes_max, allocations: Vec::new() }
+    }
+
+    /// The NIC's number in its network.
+    pub fn nic(&self) -> usize {
+        self.nic
+    }
+}
+
+impl Drop for SimWire {
+    fn drop(&mut self) {
+        self.network.0.borrow_mut().detach(self.nic, LinkFailure::PeerClosed);
+        for (base, layout) in self.allocations.drain(..).flatten() {
+            // SAFETY: allocated with this layout by `allocate`, and not yet freed: `free` takes it out of the table.
+            unsafe { dealloc(base, layout) };
+        }
+    }
+}
+
+impl Wire for SimWire {
+    fn name(&self) -> &'static str {
+        "sim"
+    }
+
+    fn host_address(&self) -> &[u8] {
+        &self.host
+    }
+
+    fn payload_bytes_max(&self) -> usize {
+        self.payload_bytes_max
+    }
+
+    fn send(&mut self, link: LinkId, line: &mut Line, _words: usize) -> Sent {
+        self.network.0.borrow_mut().send(self.nic, link, line, 0, |_| {})
+    }
+
+    fn send_with_payload<F: FnOnce(*mut u8)>(&mut self, link: LinkId, line: &mut Line, length: usize, fill: F) -> Sent {
+        assert!(length <= self.payload_bytes_max, "the engine keeps to the wire's limit");
+        self.network.0.borrow_mut().send(self.nic, link, line, length, fill)
+    }
+
+    fn receive(&mut self, link: LinkId) -> Received {
+        match self.network.0.borrow().front(self.nic, link) {
+            Err(()) => Received::Broken,
+            Ok(None) => Received::Empty,
+            Ok(Some(f)) => Received::Frame(Frame { line: f.line, payload: f.payload.as_ptr(), payload_len: f.payload.len() }),
+        }
+    }
+
+    fn consume(&mut self, link: LinkId) {
+        self.network.0.borrow_mut().consume(self.nic, link);
+    }
+
+    fn finish_receiving(&mut self, link: LinkId) {
+        self.network.0.borrow_mut().finish_receiving(self.nic, link);
+    }
+
+    fn has_events(&self) -> bool {
+        self.network.0.borrow().has_events(self.nic)
+    }
+
+    fn with_granted<F: FnOnce(*mut u8)>(&mut self, _link: LinkId, _wish: &RemoteAccess, _access: F) -> Direct {
+        Direct::No
+    }
+
+    fn with_advertised<F: FnOnce(*mut u8)>(&mut self, _link: LinkId, _connection: u32, _message: u32, _total: u32, _offset: u32, _length: u32, _access: F) -> Direct {
+        Direct::No
+    }
+
+    fn advertise(&mut self, _link: LinkId, _connection: u32, _message: u32, _advertisement: &Advertisement) {}
+
+    fn withdraw(&mut self, _link: LinkId, _connection: u32, _message: u32) {}
+
+    fn quiesce(&mut self, _link: LinkId) {}
+
+    fn allocate(&mut self, bytes: usize) -> Option<Allocation> {
+        let length = bytes.checked_next_multiple_of(PAGE_BYTES)?.max(PAGE_BYTES);
+        let layout = Layout::from_size_align(length, PAGE_BYTES).ok()?;
+        let slot = match self.allocations.iter().position(Option::is_none) {
+            Some(slot) => slot,
+            None if self.allocations.len() < ALLOCATIONS_MAX => {
+                self.allocations.push(None);
+                self.allocations.len() - 1
+            }
+            None => return None,
+        };
+        // SAFETY: the layout's size is not zero.
+        let base = unsafe { alloc_zeroed(layout) };
+        if base.is_null() {
+            return None;
+        }
+        self.allocations[slot] = Some((base, layout));
+        Some(Allocation { base, length, segment: slot as u32 + 1 })
+    }
+
+    fn free(&mut self, segment: u32) {
+        let slot = (segment as usize).wrapping_sub(1);
+        if let Some((base, layout)) = self.allocations.get_mut(slot).and_then(Option::take) {
+            // SAFETY: allocated with this layout by `allocate`; taken out of the table, so never freed again.
+            unsafe { dealloc(base, layout) };
+        }
+    }
+
+    fn publish(&mut self, _slot: usize, _entry: Option<&CatalogueEntry>) {}
+
+    fn grant(&mut self, _link: LinkId, _segment: u32, _access: Option<MapAccess>) {}
+
+    /// The network knows nothing about the process's memory: whatever can be user memory passes.
+    fn probe_memory(&self, address: u64, length: u64) -> MemoryKind {
+        let end = address.saturating_add(length);
+        if USER_MEMORY.contains(&address) && end <= USER_MEMORY.end { MemoryKind::Writable } else { MemoryKind::Unmapped }
+    }
+
+    fn listen(&mut self, _local: &NetAddress) -> bool {
+        true
+    }
+
+    fn unlisten(&mut self, _local: &NetAddress) {}
+
+    fn resolve(&mut self, request: u64, _how: Rendezvous, _local: &NetAddress, remote: &NetAddress) {
+        self.network.0.borrow_mut().resolve(self.nic, request, remote.host());
+    }
+
+    fn cancel(&mut self, request: u64) {
+        self.network.0.borrow_mut().cancel(self.nic, request);
+    }
+
+    fn poll_event(&mut self) -> Option<WireEvent> {
+        self.network.0.borrow_mut().poll_event(self.nic)
+    }
+
+    fn close(&mut self, link: LinkId) {
+        self.network.0.borrow_mut().close(self.nic, link);
+    }
+
+    fn link_info(&self, link: LinkId) -> LinkInfo {
+        LinkInfo { loopback: self.network.0.borrow().is_loopback(self.nic, link), ..LinkInfo::default() }
+    }
+
+    fn peers_mapping(&self, _segment: u32) -> u32 {
+        0
+    }
+}

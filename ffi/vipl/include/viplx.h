@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * viplx.h - extensions of the VI Provider Library that VIA 1.0 does not know. All have the prefix Vipx; the conventions at the top of
+ * vipl.h hold.
+ *
+ * Structures that the library fills or reads begin with Size: the caller sets it to sizeof of the structure it was compiled
+ * with. The library touches no byte beyond, so that a program keeps working when a later version appends fields. A Size below that of
+ * the first version, or 0, gives VIP_INVALID_PARAMETER.
+ */
+#ifndef BELLWIRE_VIPLX_H
+#define BELLWIRE_VIPLX_H
+
+#include "vipl.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* The version of the library: major * 65536 + minor * 256 + patch. Needs no NIC. */
+VIP_UINT32 VipxVersion(void);
+
+/* ------------------------------------------------------------------------------------------------ memory of the engine */
+
+/*
+ * Gives Bytes of zeroed memory, aligned to a page, that peers on the same host can map: between two such regions data moves with one
+ * copy. It must still be registered to be used. To be given back to VipxFreeMem; VipCloseNic takes back what is left.
+ * VIP_SUCCESS; VIP_INVALID_PARAMETER: bad NIC or pointer, Bytes 0; VIP_ERROR_RESOURCE: not enough memory, or above MaxRegisterBlockBytes.
+ */
+VIP_RETURN VipxAllocMem(IN VIP_NIC_HANDLE NicHandle, IN VIP_ULONG Bytes, OUT VIP_PVOID *Address);
+
+/*
+ * Gives memory back. Address is the one VipxAllocMem gave.
+ * VIP_SUCCESS; VIP_INVALID_PARAMETER: bad NIC, not such an address; VIP_ERROR_RESOURCE: a registered region lies in it.
+ */
+VIP_RETURN VipxFreeMem(IN VIP_NIC_HANDLE NicHandle, IN VIP_PVOID Address);
+
+/* ------------------------------------------------------------------------------------------------ queries */
+
+/* VIPX_VI_INFO.Wire */
+#define VIPX_WIRE_NONE 0     /* not connected */
+#define VIPX_WIRE_LOOPBACK 1 /* the peer is this NIC */
+#define VIPX_WIRE_SHM 2      /* shared memory of one host */
+
+/* VIPX_VI_INFO.Mode, VIPX_NIC_INFO.Mode */
+#define VIPX_MODE_MAPPED 1  /* peers map each other's shareable regions; checks are made at the initiator */
+#define VIPX_MODE_GUARDED 2 /* peers see rings only; the owner checks and copies every byte */
+
+typedef struct {
+    VIP_UINT32 Size;
+    VIP_UINT32 Wire;             /* VIPX_WIRE_* */
+    VIP_UINT32 Mode;             /* VIPX_MODE_*; 0 while not connected */
+    VIP_UINT32 PeerPid;          /* process of the peer; 0 while not connected */
+    VIP_UINT32 InlineBytesMax;   /* the largest message that travels inside one cache line, and the limit of VipxSendInline */
+    VIP_UINT32 LinkId;           /* VIs with the same number share one link; 0 while not connected */
+    VIP_UINT64 MessagesSent;     /* since the VI was made; sends and RDMA requests */
+    VIP_UINT64 MessagesReceived; /* messages that consumed a receive descriptor */
+    VIP_UINT64 BytesSent;
+    VIP_UINT64 BytesReceived;
+    VIP_UINT64 DirectCount;      /* requests that went straight into or out of the peer's memory */
+    VIP_UINT64 FrameCount;       /* requests that went as frames */
+} VIPX_VI_INFO;
+
+/* Fills Info. VIP_SUCCESS; VIP_INVALID_PARAMETER: bad VI or pointer, bad Size. */
+VIP_RETURN VipxQueryVi(IN VIP_VI_HANDLE ViHandle, IN OUT VIPX_VI_INFO *Info);
+
+/* VIPX_MEM_INFO.Origin */
+#define VIPX_MEM_FOREIGN 0 /* memory of the program: bytes pass through the rings */
+#define VIPX_MEM_ENGINE 1  /* of VipxAllocMem */
+
+typedef struct {
+    VIP_UINT32 Size;
+    VIP_UINT32 Origin;    /* VIPX_MEM_* */
+    VIP_UINT32 Shareable; /* 1: peers may map it (engine memory on a NIC in mapped mode), 0: not */
+    VIP_UINT32 PeerCount; /* peers that map it now */
+} VIPX_MEM_INFO;
+
+/* Fills Info for a registered region. VIP_SUCCESS; VIP_INVALID_PARAMETER: bad NIC, handle, address or pointer, bad Size. */
+VIP_RETURN VipxQueryMem(IN VIP_NIC_HANDLE NicHandle, IN VIP_PVOID VirtualAddress, IN VIP_MEM_HANDLE MemoryHandle,
+                        IN OUT VIPX_MEM_INFO *Info);
+
+typedef struct {
+    VIP_UINT32 Size;
+    VIP_UINT32 Mode;             /* VIPX_MODE_* */
+    VIP_UINT32 LinkCount;        /* peers (NICs) with a link to this one */
+    VIP_UINT32 ViCount;          /* VIs that exist */
+    VIP_UINT32 RegionCount;      /* registered regions */
+    VIP_UINT32 InlineBytesMax;
+    VIP_UINT64 RegisteredBytes;  /* sum over the registered regions */
+    VIP_UINT64 AllocatedBytes;   /* memory of VipxAllocMem */
+} VIPX_NIC_INFO;
+
+/* Fills Info. VIP_SUCCESS; VIP_INVALID_PARAMETER: bad NIC or pointer, bad Size. */
+VIP_RETURN VipxQueryNic(IN VIP_NIC_HANDLE NicHandle, IN OUT VIPX_NIC_INFO *Info);
+
+/* ------------------------------------------------------------------------------------------------ shared receive queues */
+
+typedef VIP_PVOID VIPX_SRQ_HANDLE;
+
+/*
+ * Makes a queue of receives that several VIs take from, to be given back to VipxDestroySrq.
+ *   Ptag  the regions that its receives may name; NULL: any of the NIC
+ * VIP_SUCCESS; VIP_INVALID_PARAMETER; VIP_INVALID_PTAG: not a tag of this NIC; VIP_ERROR_RESOURCE.
+ */
+VIP_RETURN VipxCreateSrq(IN VIP_NIC_HANDLE NicHandle, IN VIP_PROTECTION_HANDLE Ptag, OUT VIPX_SRQ_HANDLE *SrqHandle);
+
+/*
+ * Destroys a shared receive queue that no VI uses. Receives still in it are the caller's again.
+ * VIP_SUCCESS; VIP_INVALID_PARAMETER; VIP_ERROR_RESOURCE: a VI still uses it.
+ */
+VIP_RETURN VipxDestroySrq(IN VIPX_SRQ_HANDLE SrqHandle);
+
+/*
+ * Posts a receive for whichever VI gets the next message; it completes on that VI's receive queue. Codes as VipPostRecv, but a fault in
+ * the descriptor or its segments is refused at once with VIP_INVALID_PARAMETER.
+ */
+VIP_RETURN VipxPostSrqRecv(IN VIPX_SRQ_HANDLE SrqHandle, IN VIP_DESCRIPTOR *DescriptorPtr, IN VIP_MEM_HANDLE MemoryHandle);
+
+/* ------------------------------------------------------------------------------------------------ VIs with more */
+
+/* VIPX_VI_ATTRIBUTES.Flags */
+#define VIPX_VI_RNR_WAIT 0x1u /* a message without a posted receive waits, with back-off, instead of breaking the connection */
+
+typedef struct {
+    VIP_UINT32 Size;
+    VIP_UINT32 Flags;    /* VIPX_VI_*; other bits must be zero */
+    VIPX_SRQ_HANDLE Srq; /* where receives come from, or NULL for a queue of its own */
+} VIPX_VI_ATTRIBUTES;
+
+/* As VipCreateVi, with Extension (NULL: none). Codes of VipCreateVi; VIP_INVALID_PARAMETER also for a bad Size, flag or Srq. */
+VIP_RETURN VipxCreateVi(IN VIP_NIC_HANDLE NicHandle, IN VIP_VI_ATTRIBUTES *ViAttribs, IN const VIPX_VI_ATTRIBUTES *Extension,
+                        IN VIP_CQ_HANDLE SendCQHandle, IN VIP_CQ_HANDLE RecvCQHandle, OUT VIP_VI_HANDLE *ViHandle);
+
+/* ------------------------------------------------------------------------------------------------ inline sends */
+
+/* Flags of VipxSendInline */
+#define VIPX_SEND_IMMEDIATE 0x1u   /* ImmediateData is valid */
+#define VIPX_SEND_UNSIGNALLED 0x2u /* no completion when it goes well */
+
+/*
+ * Sends up to InlineBytesMax bytes without a descriptor and without registered memory; Data is free again when the call returns. The message
+ * takes its turn among posted sends. This version takes unsignalled sends only: there is no descriptor to hand
+ * back. A failure breaks the connection and shows there.
+ * VIP_SUCCESS; VIP_INVALID_PARAMETER: bad VI, Length above InlineBytesMax, Data NULL with Length above 0, unknown flag or
+ * VIPX_SEND_UNSIGNALLED missing; VIP_INVALID_STATE: not connected; VIP_ERROR_RESOURCE: MaxDescriptorsPerQueue are posted.
+ */
+VIP_RETURN VipxSendInline(IN VIP_VI_HANDLE ViHandle, IN const void *Data, IN VIP_UINT32 Length, IN VIP_UINT32 Flags,
+                          IN VIP_UINT32 ImmediateData);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
