@@ -56,7 +56,7 @@ impl Patience {
     #[inline]
     pub fn tick(&mut self) -> Result<(), Error> {
         self.polls = self.polls.wrapping_add(1);
-        if self.polls % POLLS_PER_LOOK == 0 { self.look() } else { Ok(()) }
+        if self.polls.is_multiple_of(POLLS_PER_LOOK) { self.look() } else { Ok(()) }
     }
 
     #[cold]

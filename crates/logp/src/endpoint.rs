@@ -297,7 +297,7 @@ impl Vi {
     /// # Errors
     /// What the library returns.
     #[inline]
-    pub fn post_send(&self, descriptor: *mut Descriptor) -> Result<(), CallFailed> {
+    pub(crate) fn post_send(&self, descriptor: *mut Descriptor) -> Result<(), CallFailed> {
         // SAFETY: E2 and E3.
         match unsafe { (self.api.post_send)(self.handle, descriptor, self.descriptors) } {
             code::SUCCESS => Ok(()),
@@ -310,7 +310,7 @@ impl Vi {
     /// # Errors
     /// What the library returns.
     #[inline]
-    pub fn post_recv(&self, descriptor: *mut Descriptor) -> Result<(), CallFailed> {
+    pub(crate) fn post_recv(&self, descriptor: *mut Descriptor) -> Result<(), CallFailed> {
         // SAFETY: E2 and E3.
         match unsafe { (self.api.post_recv)(self.handle, descriptor, self.descriptors) } {
             code::SUCCESS => Ok(()),

@@ -9,7 +9,7 @@ use crate::peers::Peers;
 use crate::plan::{self, PlanOptions};
 use crate::progress::Progress;
 use crate::report::Report;
-use crate::run;
+use crate::run::{self, Limits};
 use crate::session::{Session, SessionConfig};
 
 /// Everything a run depends on.
@@ -19,8 +19,8 @@ pub struct Options {
     pub plan: PlanOptions,
     /// With which processes.
     pub session: SessionConfig,
-    /// Rounds.
-    pub rounds: usize,
+    /// Rounds, and what is spent on a machine that is slow for a while.
+    pub limits: Limits,
     /// No progress.
     pub quiet: bool,
 }
@@ -33,8 +33,8 @@ pub fn run(options: &Options) -> Result<Report, Error> {
     let library = if options.plan.library { Some(open(&options.session)?) } else { None };
     let peers = if options.plan.compare { Peers::find() } else { Peers::default() };
     let steps = plan::build(&options.plan, &peers);
-    let mut progress = Progress::new(steps.len() * options.rounds, options.quiet);
-    let samples = run::run(options.session.clone(), &peers, &steps, options.rounds, &mut progress);
+    let mut progress = Progress::new(steps.len() * options.limits.rounds, options.quiet);
+    let samples = run::run(options.session.clone(), &peers, &steps, options.limits, &mut progress);
     progress.finish();
     let waiting = match options.session.waiting {
         Waiting::Poll => "polling",
@@ -43,8 +43,8 @@ pub fn run(options: &Options) -> Result<Report, Error> {
     Ok(Report {
         machine: machine::describe(options.session.pinning),
         library,
-        conditions: format!("{}, {waiting}, {} rounds", options.session.reliability.name(), options.rounds),
-        rounds: options.rounds,
+        conditions: format!("{}, {waiting}, {} rounds", options.session.reliability.name(), options.limits.rounds),
+        rounds: options.limits.rounds,
         peers: peers.versions(),
         missing: peers.missing.clone(),
         compared: options.plan.compare,

@@ -41,6 +41,19 @@ impl Progress {
         }
     }
 
+    /// A round begins that measures again what met a slow machine.
+    pub fn make_up(&mut self, round: usize, steps: usize) {
+        let text = format!("the machine was slow: measuring {steps} again, pass {round}");
+        match &self.bar {
+            Some(bar) => {
+                bar.set_prefix("again");
+                bar.set_message(text);
+            }
+            None if !self.quiet => eprintln!("{text} ({:.0} s)", self.start.elapsed().as_secs_f64()),
+            None => {}
+        }
+    }
+
     /// A measurement begins.
     pub fn step(&mut self, label: &str) {
         let Some(bar) = &self.bar else { return };

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Carries a plan out, round after round, with a canary between any two measurements.
 //!
-//! A measurement whose canaries show the far mode is repeated a bounded number of times; every sample is kept, with its canaries. A step that fails
-//! twice is left out of the later rounds.
+//! When the canary before a measurement shows the far mode, the runner waits a little for the near one; when a sample was far all the same, it is
+//! kept and marked, and once all rounds are done, steps that lack near samples are measured again while time is left. All of that is bounded
+//! ([`Limits`]). A step that fails twice is left out of the later rounds.
 
 use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
 
 use crate::bench::payload::SMALL_MAX;
 use crate::canary::{Canary, Mode};
@@ -19,12 +21,26 @@ use crate::session::{Session, SessionConfig};
 
 /// Exchanges of one canary; about 2 ms when near.
 const CANARY_COUNT: u64 = 20_000;
-/// Repetitions of one measurement in one round while the machine is far.
-const REPEATS_MAX: usize = 2;
 /// Failures after which a step is left out.
 const FAILURES_MAX: u32 = 2;
 /// Active VIs among many.
 const ACTIVE_VIS: usize = 10;
+
+/// Longest wait for the near mode before one measurement.
+const WAIT_MAX: Duration = Duration::from_secs(2);
+/// Pause between two canaries of such a wait.
+const WAIT_STEP: Duration = Duration::from_millis(25);
+
+/// How much is measured, and what is spent on a machine that is slow for a while.
+#[derive(Debug, Clone, Copy)]
+pub struct Limits {
+    /// Rounds; also the number of near samples that each step should get.
+    pub rounds: usize,
+    /// Time after which no further round begins that only makes up for far samples.
+    pub make_up: Duration,
+    /// Waiting for the near mode, in all.
+    pub waiting: Duration,
+}
 
 /// A run under way.
 #[derive(Debug)]
@@ -33,27 +49,50 @@ pub struct Runner<'p> {
     sessions: BTreeMap<Which, Session>,
     peers: &'p Peers,
     last_canary_ns: Option<f64>,
-    /// Repetitions that may still be spent on a far machine.
-    repeats_left: usize,
+    waiting_left: Duration,
     samples: Samples,
 }
 
-/// Runs `steps` for `rounds` rounds.
-pub fn run(config: SessionConfig, peers: &Peers, steps: &[Step], rounds: usize, progress: &mut Progress) -> Samples {
-    let repeats_left = steps.len() * rounds / 3 + REPEATS_MAX;
+/// Failures of a step, and the canaries of its samples.
+#[derive(Debug, Clone, Default)]
+struct Standing {
+    failures: u32,
+    canaries: Vec<Canary>,
+}
+
+impl Standing {
+    fn lacks(&self, rounds: usize, best_ns: f64) -> bool {
+        let near = self.canaries.iter().filter(|canary| canary.mode(best_ns) == Mode::Near).count();
+        self.failures < FAILURES_MAX && near < rounds
+    }
+}
+
+/// Runs `steps` within `limits`.
+pub fn run(config: SessionConfig, peers: &Peers, steps: &[Step], limits: Limits, progress: &mut Progress) -> Samples {
+    let start = Instant::now();
+    let waiting_left = limits.waiting;
     let mut runner =
-        Runner { config, sessions: BTreeMap::new(), peers, last_canary_ns: None, repeats_left, samples: Samples::default() };
-    let mut failures = vec![0; steps.len()];
-    for round in 1..=rounds {
-        progress.round(round, rounds);
-        for (step, failures) in steps.iter().zip(&mut failures) {
+        Runner { config, sessions: BTreeMap::new(), peers, last_canary_ns: None, waiting_left, samples: Samples::default() };
+    let mut standings = vec![Standing::default(); steps.len()];
+    for round in 1..=limits.rounds {
+        progress.round(round, limits.rounds);
+        for (step, standing) in steps.iter().zip(&mut standings) {
             progress.step(&step.label);
-            if *failures < FAILURES_MAX
-                && let Err(error) = runner.measure(step, round)
-            {
-                *failures = if matches!(error, Error::Unsupported(_)) { FAILURES_MAX } else { *failures + 1 };
-                let ours = step.is_ours() && matches!(error, Error::Failed(_));
-                runner.samples.fail(Failure { what: step.label.clone(), why: error.to_string(), ours });
+            runner.attempt(step, standing, round);
+        }
+    }
+    let mut round = limits.rounds;
+    while start.elapsed() < limits.make_up && round < 4 * limits.rounds {
+        let best_ns = runner.samples.best.ns();
+        let lacking = standings.iter().filter(|standing| standing.lacks(limits.rounds, best_ns)).count();
+        if lacking == 0 {
+            break;
+        }
+        round += 1;
+        progress.make_up(round - limits.rounds, lacking);
+        for (step, standing) in steps.iter().zip(&mut standings).filter(|(_, standing)| standing.lacks(limits.rounds, best_ns)) {
+            if start.elapsed() < limits.make_up {
+                runner.attempt(step, standing, round);
             }
         }
     }
@@ -61,26 +100,49 @@ pub fn run(config: SessionConfig, peers: &Peers, steps: &[Step], rounds: usize, 
 }
 
 impl Runner<'_> {
-    /// One step with its canaries, repeated while the machine is far and repetitions are left.
-    fn measure(&mut self, step: &Step, round: usize) -> Result<(), Error> {
-        for _ in 0..=REPEATS_MAX {
-            let before_ns = match self.last_canary_ns.take() {
-                Some(canary) => canary,
-                None => self.canary()?,
-            };
-            let points = self.execute(&step.action, round)?;
-            let after_ns = self.canary()?;
-            self.last_canary_ns = Some(after_ns);
-            let canary = Canary { before_ns, after_ns };
-            for (key, value) in points {
-                self.samples.add(key, Sample { round, value, canary });
-            }
-            if canary.mode(self.samples.best.ns()) == Mode::Near || self.repeats_left == 0 {
-                break;
-            }
-            self.repeats_left -= 1;
+    /// One step, unless it has failed too often; its failure is noted.
+    fn attempt(&mut self, step: &Step, standing: &mut Standing, round: usize) {
+        if standing.failures >= FAILURES_MAX {
+            return;
         }
-        Ok(())
+        match self.measure(step, round) {
+            Ok(canary) => standing.canaries.push(canary),
+            Err(error) => {
+                standing.failures = if matches!(error, Error::Unsupported(_)) { FAILURES_MAX } else { standing.failures + 1 };
+                let ours = step.is_ours() && matches!(error, Error::Failed(_));
+                self.samples.fail(Failure { what: step.label.clone(), why: error.to_string(), ours });
+            }
+        }
+    }
+
+    /// One step between two canaries.
+    fn measure(&mut self, step: &Step, round: usize) -> Result<Canary, Error> {
+        let before_ns = self.near_canary()?;
+        let points = self.execute(&step.action, round)?;
+        let after_ns = self.canary()?;
+        self.last_canary_ns = Some(after_ns);
+        let canary = Canary { before_ns, after_ns };
+        for (key, value) in points {
+            self.samples.add(key, Sample { round, value, canary });
+        }
+        Ok(canary)
+    }
+
+    /// The canary before a measurement: the one after the last, if nothing has happened since, or new ones until the machine is near.
+    fn near_canary(&mut self) -> Result<f64, Error> {
+        let mut canary_ns = match self.last_canary_ns.take() {
+            Some(canary_ns) => canary_ns,
+            None => self.canary()?,
+        };
+        let start = Instant::now();
+        let most = WAIT_MAX.min(self.waiting_left);
+        let is_far = |canary_ns, best_ns| Canary { before_ns: canary_ns, after_ns: canary_ns }.mode(best_ns) == Mode::Far;
+        while is_far(canary_ns, self.samples.best.ns()) && start.elapsed() < most {
+            std::thread::sleep(WAIT_STEP);
+            canary_ns = self.canary()?;
+        }
+        self.waiting_left = self.waiting_left.saturating_sub(start.elapsed());
+        Ok(canary_ns)
     }
 
     fn canary(&mut self) -> Result<f64, Error> {

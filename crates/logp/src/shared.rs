@@ -72,7 +72,7 @@ impl SharedMap {
     /// If it does not lie inside the mapping or is not aligned.
     #[inline]
     pub fn word(&self, offset: usize) -> Word<'_> {
-        assert!(offset % 8 == 0, "S3: word at {offset}");
+        assert!(offset.is_multiple_of(8), "S3: word at {offset}");
         let address = self.bytes(offset, 8).cast::<u64>();
         // SAFETY: S1, S2 and S3: mapped, in range, aligned; atomics are the only references made into the mapping.
         Word(unsafe { AtomicU64::from_ptr(address) })
@@ -83,7 +83,7 @@ impl SharedMap {
     /// # Panics
     /// If they do not lie inside the mapping or are not aligned.
     pub fn lines(&self, offset: usize, count: usize) -> &[Line] {
-        assert!(offset % LINE_BYTES == 0, "S3: line at {offset}");
+        assert!(offset.is_multiple_of(LINE_BYTES), "S3: line at {offset}");
         let first = self.bytes(offset, count * LINE_BYTES).cast::<Line>().cast_const();
         // SAFETY: S1, S2 and S3 as in `word`; a `Line` is nothing but atomic words, for which shared writing is defined.
         unsafe { core::slice::from_raw_parts(first, count) }

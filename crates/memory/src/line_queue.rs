@@ -167,6 +167,13 @@ impl<S: Slots, H: HeadWord> Consumer<S, H> {
         word & LAP_BIT == valid_bit(self.head, self.capacity)
     }
 
+    /// Word 0 of the line at the head, if it is there. The other words may be read from the slot until [`consume`](Self::consume).
+    #[inline]
+    pub fn peek_word0(&self) -> Option<u64> {
+        let word0 = self.slots.load_word0(self.head & (self.capacity - 1));
+        (word0 & LAP_BIT == valid_bit(self.head, self.capacity)).then_some(word0)
+    }
+
     /// A copy of the line at the head, if it is there; it stays until [`consume`](Self::consume).
     #[inline]
     pub fn peek(&self) -> Option<Line> {
@@ -179,6 +186,18 @@ impl<S: Slots, H: HeadWord> Consumer<S, H> {
         self.slots.load_rest(index, &mut line);
         line.0[0] = word0;
         Some(line)
+    }
+
+    /// The slots.
+    #[inline]
+    pub fn slots(&self) -> &S {
+        &self.slots
+    }
+
+    /// Where the slot at the head is.
+    #[inline]
+    pub fn slot_index(&self) -> u32 {
+        self.head & (self.capacity - 1)
     }
 
     /// Gives up the slot at the head. The writer learns of it by [`publish`](Self::publish).
@@ -227,6 +246,12 @@ impl MappedSlots {
     pub unsafe fn new(base: *mut u8) -> Self {
         assert!(base.addr().is_multiple_of(LINE_BYTES), "lines must be cache-line aligned");
         Self { base: base.cast() }
+    }
+
+    /// The address of slot `index`: to read words from, once [`Consumer::peek_word0`] has shown it valid.
+    #[inline]
+    pub fn address(&self, index: u32) -> *const Line {
+        self.base.wrapping_add(index as usize)
     }
 
     #[inline]
@@ -312,13 +337,19 @@ mod x86 {
     #[cfg(not(bellwire_portable))]
     #[inline]
     pub(super) fn store(to: *mut Line, line: &Line, words: usize) {
-        // SAFETY: Line is 64 plain bytes.
-        let [a, b, c, d] = unsafe { core::mem::transmute::<Line, [__m128i; 4]>(*line) };
+        // From words, not from the memory of `line`: a 16-byte load of two words just stored would wait until both have left the store buffer, that
+        // is, for the misses of the messages before.
+        let pair = |i: usize| {
+            // SAFETY: SSE2 is part of x86-64.
+            unsafe { core::arch::x86_64::_mm_set_epi64x(line.0[i + 1].cast_signed(), line.0[i].cast_signed()) }
+        };
+        let a = pair(0);
         if words <= 2 {
             // SAFETY: M1, and Q2: the slot is ours. One store carries flag and payload.
             unsafe { core::arch::asm!("movdqa [{p}], {a}", p = in(reg) to, a = in(xmm_reg) a, options(nostack, preserves_flags)) };
             return;
         }
+        let (b, c, d) = (pair(2), pair(4), pair(6));
         // SAFETY: M1, and Q2: the slot is ours. Program order of the stores is Q1's order.
         unsafe {
             core::arch::asm!(

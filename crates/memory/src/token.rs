@@ -6,17 +6,22 @@
 //! the fence left out; whoever wants the bias away pays for both sides with `membarrier` (see `membarrier.rs`).
 //!
 //! ```text
-//!  owner thread                         another thread (holding `queue`)
-//!  inside = 1                           owner = 0
+//!  owner thread (slot k)                another thread (holding `queue`)
+//!  inside[k] = 1                        k = owner, owner = 0
 //!  (compiler fence)                     membarrier: a full barrier in every running thread of the process
-//!  owner == me ? in : inside = 0        wait until inside == 0
+//!  owner == k ? in : inside[k] = 0      wait until inside[k] == 0
 //! ```
+//!
+//! Each thread that has ever been owner has a word `inside` of its own. With one for all, a thread delayed between its two looks at `owner` would, after the
+//! bias went to somebody else, clear the new owner's word, and a third could enter.
 //!
 //! Invariants
 //! - T1: `owner` is changed only by the holder of `queue`.
-//! - T2: exclusive access = (owner == me and inside == 1, seen in this order) or (holding `queue`, owner == 0, inside == 0 seen after the barrier).
+//! - T2: exclusive access = (inside[k] == 1 and then owner == k, my slot) or (holding `queue`, owner == 0, the last owner's inside == 0 seen after the barrier).
 //! - T3: a thread's id is its thread pointer: unique among living threads. A new thread that inherits a dead one's id has been synchronised
 //!   with it by the thread library.
+//! - T4: a slot belongs to the first thread that gets it, for the life of the token; only that thread writes its `inside`, and `owner` becomes k only by
+//!   that thread's own exit, so never while it is between its two looks. Threads beyond the last slot never get the bias.
 //!
 //! Without `membarrier` (old kernels, strict seccomp filters) the token is never biased and is a plain mutex.
 
@@ -45,6 +50,15 @@ pub enum Claim {
     Visit,
 }
 
+/// Slots for owners; slot 0 is nobody's. A power of two.
+const SLOTS: usize = if cfg!(loom) { 4 } else { 32 };
+
+/// A thread that has been owner (T4).
+struct Slot {
+    thread: AtomicUsize,
+    inside: AtomicU32,
+}
+
 struct Queue {
     last: usize,
     streak: u32,
@@ -52,9 +66,9 @@ struct Queue {
 
 /// A value and the right to use it.
 pub struct Token<T> {
-    // line 0: written by the owner thread at each entry; read by others only when they want the bias away
+    // Read at each entry; written when the bias moves. The owner's slot is written by it at each entry; read by others only when they want the bias away.
     owner: AtomicUsize,
-    inside: AtomicU32,
+    slots: [Slot; SLOTS],
     can_bias: bool,
     queue: Mutex<Queue>,
     value: UnsafeCell<T>,
@@ -69,7 +83,8 @@ unsafe impl<T: Send> Send for Token<T> {}
 pub struct Held<'a, T> {
     token: &'a Token<T>,
     queue: Option<MutexGuard<'a, Queue>>,
-    bias_on_exit: usize,
+    /// Our slot, if we are in as owner; the slot to make owner on exit, if we hold `queue` (0: none).
+    slot: usize,
 }
 
 impl<T> Token<T> {
@@ -78,12 +93,13 @@ impl<T> Token<T> {
         Self::with_bias(value, asymmetric_barrier_available())
     }
 
-    /// A token that may (or may not) ever be biased.
+    /// A token that may (or may not) ever be biased; it never is where `membarrier` is missing.
     pub fn with_bias(value: T, can_bias: bool) -> Self {
         Self {
             owner: AtomicUsize::new(0),
-            inside: AtomicU32::new(0),
-            can_bias,
+            slots: core::array::from_fn(|_| Slot { thread: AtomicUsize::new(0), inside: AtomicU32::new(0) }),
+            // Asks in any case: a process must be registered before its first barrier.
+            can_bias: can_bias && asymmetric_barrier_available(),
             queue: Mutex::new(Queue { last: 0, streak: 0 }),
             value: UnsafeCell::new(value),
         }
@@ -99,17 +115,20 @@ impl<T> Token<T> {
     #[inline]
     pub fn enter_as(&self, me: usize, claim: Claim) -> Held<'_, T> {
         // Relaxed (T1, T2): only says whether to try; the second look decides.
-        if self.owner.load(Ordering::Relaxed) == me {
-            debug_assert_eq!(self.inside.load(Ordering::Relaxed), 0, "the token is not re-entrant");
+        let slot = self.owner.load(Ordering::Relaxed) & (SLOTS - 1);
+        // Relaxed (T4): if it is ours, we wrote it ourselves.
+        if self.slots[slot].thread.load(Ordering::Relaxed) == me {
+            let inside = self.inside_of(slot);
+            debug_assert_eq!(inside.load(Ordering::Relaxed), 0, "the token is not re-entrant");
             // Relaxed: ordered before the load below by the revoker's membarrier (T2); others only read it.
-            self.inside.store(1, ENTER);
+            inside.store(1, ENTER);
             light_barrier();
             // Relaxed (T2): if the revoker's store came first we see it; otherwise it sees `inside`.
-            if self.owner.load(Ordering::Relaxed) == me {
-                return Held { token: self, queue: None, bias_on_exit: 0 };
+            if self.owner.load(Ordering::Relaxed) == slot {
+                return Held { token: self, queue: None, slot };
             }
             // Release: nothing was done inside, but the revoker waits for it.
-            self.inside.store(0, LEAVE);
+            inside.store(0, LEAVE);
         }
         self.enter_slow(me, claim)
     }
@@ -122,27 +141,51 @@ impl<T> Token<T> {
         #[cfg(loom)]
         let mut queue = self.queue.lock().unwrap();
         // Relaxed (T1): we hold `queue`.
-        if self.owner.load(Ordering::Relaxed) != 0 {
+        let owner = self.owner.load(Ordering::Relaxed) & (SLOTS - 1);
+        if owner != 0 {
             // Relaxed: made visible before the load of `inside` by the barrier (T2).
             self.owner.store(0, Ordering::Relaxed);
             heavy_barrier();
             let mut spins = 0u32;
             // Acquire: pairs with the release of `inside` at exit: we see what the owner did.
-            while self.inside.load(SEE_LEFT) != 0 {
+            while self.inside_of(owner).load(SEE_LEFT) != 0 {
                 wait_a_little(&mut spins);
             }
         }
-        let mut bias_on_exit = 0;
+        let mut slot = 0;
         if claim == Claim::Bias {
             queue.streak = if queue.last == me { queue.streak.saturating_add(1) } else { 1 };
             queue.last = me;
             if self.can_bias && queue.streak >= STREAK_MIN {
-                bias_on_exit = me;
+                slot = self.slot_for(me);
             }
         } else {
             queue.streak = 0;
         }
-        Held { token: self, queue: Some(queue), bias_on_exit }
+        Held { token: self, queue: Some(queue), slot }
+    }
+
+    #[inline]
+    fn inside_of(&self, slot: usize) -> &AtomicU32 {
+        // The variant is what the models must find: one word for all (T4).
+        &self.slots[if cfg!(bellwire_weaken = "token_one_word") { 0 } else { slot }].inside
+    }
+
+    /// The slot of thread `me`, a free one made its own, or 0. The caller holds `queue`.
+    fn slot_for(&self, me: usize) -> usize {
+        for (k, slot) in self.slots.iter().enumerate().skip(1) {
+            // Relaxed (T4): written under `queue` only, which we hold.
+            let thread = slot.thread.load(Ordering::Relaxed);
+            if thread == 0 {
+                // Relaxed (T4): compared without `queue` by us alone; to others it is a number that is not theirs.
+                slot.thread.store(me, Ordering::Relaxed);
+                return k;
+            }
+            if thread == me {
+                return k;
+            }
+        }
+        0
     }
 
     /// The value, if nobody else has the token object.
@@ -156,7 +199,7 @@ impl<T> Drop for Held<'_, T> {
     fn drop(&mut self) {
         if self.queue.is_none() {
             // Release: publishes what we did inside; pairs with the revoker's acquire.
-            self.token.inside.store(0, LEAVE);
+            self.token.inside_of(self.slot).store(0, LEAVE);
         } else {
             leave_slow(self);
         }
@@ -166,9 +209,9 @@ impl<T> Drop for Held<'_, T> {
 #[cold]
 #[inline(never)]
 fn leave_slow<T>(held: &mut Held<'_, T>) {
-    if held.bias_on_exit != 0 {
+    if held.slot != 0 {
         // Relaxed (T1): we hold `queue`; whoever locks it next sees this, and only we ourselves compare it without the lock.
-        held.token.owner.store(held.bias_on_exit, Ordering::Relaxed);
+        held.token.owner.store(held.slot, Ordering::Relaxed);
     }
     held.queue = None;
 }
@@ -271,8 +314,20 @@ mod tests {
         for _ in 0..100 {
             *t.enter(Claim::Bias) += 1;
         }
-        assert_eq!(t.owner.load(Ordering::Relaxed), thread_id());
+        let owner = t.owner.load(Ordering::Relaxed);
+        assert_eq!(t.slots[owner].thread.load(Ordering::Relaxed), thread_id());
         assert_eq!(*t.enter(Claim::Visit), 100);
+    }
+
+    #[test]
+    fn threads_beyond_the_last_slot_still_enter() {
+        let t = Token::with_bias(0usize, true);
+        for id in 1..=2 * SLOTS {
+            for _ in 0..2 * STREAK_MIN {
+                *t.enter_as(id * 4096, Claim::Bias) += 1;
+            }
+        }
+        assert_eq!(*t.enter(Claim::Visit), 2 * SLOTS * 2 * STREAK_MIN as usize);
     }
 
     #[test]

@@ -137,6 +137,11 @@ impl Connections {
         self.schedule(at, Timer::NotReady(vi));
     }
 
+    /// Drops an attempt that is over, with its outcome.
+    pub(crate) fn forget_attempt(&mut self, vi: ViHandle) {
+        self.attempts.remove(&vi);
+    }
+
     fn pop_due(&mut self, now: Instant) -> Option<Timer> {
         let due = self.timers.first().copied().filter(|(at, _)| *at <= now);
         if let Some(entry) = due {
@@ -516,6 +521,21 @@ impl<W: Wire> Engine<W> {
         true
     }
 
+    /// An acceptance for a request that has been given up: who accepted believes to be connected, and is told that it is not.
+    #[cold]
+    pub(crate) fn decline_late_acceptance(&mut self, link: LinkId, op: Op, frame: &Frame) {
+        if !matches!(op, Op::ConnectReply | Op::PeerAccept) {
+            return;
+        }
+        if let Some(m) = Message::load(frame)
+            && m.code == ReplyCode::Accepted
+            && m.connection != 0
+        {
+            let mut line = frame::short(Head::new(Op::Disconnect, m.connection), DisconnectReason::Requested as u64, 0);
+            self.send_control_line(link, &mut line);
+        }
+    }
+
     fn reply(&mut self, link: LinkId, to: u32, code: ReplyCode, vi: Option<ViHandle>) {
         self.reply_as(Op::ConnectReply, link, to, code, vi);
     }
@@ -595,7 +615,6 @@ impl<W: Wire> Engine<W> {
         match v.state {
             ViState::ConnectPending => {
                 self.give_up(vi, Error::InvalidState);
-                self.connections.attempts.remove(&vi);
             }
             ViState::Connected => {
                 self.say_goodbye(index, DisconnectReason::Requested);
@@ -604,6 +623,8 @@ impl<W: Wire> Engine<W> {
             }
             ViState::Idle | ViState::Error => {}
         }
+        // An outcome that nobody has asked for must not stand in the way of the next attempt.
+        self.connections.forget_attempt(vi);
         self.flush(index);
         self.ready.remove(index);
         if let Some(v) = self.vis.get_mut(vi) {

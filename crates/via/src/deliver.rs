@@ -45,13 +45,50 @@ impl<W: Wire> Engine<W> {
     /// Handles one frame. `false`: the link's peer broke its rules.
     #[inline]
     pub(crate) fn deliver(&mut self, link: LinkId, frame: &Frame) -> bool {
-        let head = Head(frame.line.0[0]);
+        self.deliver_inline(link, frame) || self.deliver_any(link, frame)
+    }
+
+    /// The fast path: a whole message in one line, for a VI with nothing unusual about it. `false`: not that, nothing done.
+    #[inline]
+    fn deliver_inline(&mut self, link: LinkId, frame: &Frame) -> bool {
+        let head = frame.head();
+        let Some(length) = head.inline_len() else { return false };
+        if head.op() != Some(Op::Send) || !head.is_last() {
+            return false;
+        }
+        let Some(connection) = self.connection_ids.get(Handle::from_raw(head.to())) else { return false };
+        let index = connection.vi as usize;
+        let mut sink = sink!(self);
+        let Some((handle, vi)) = self.vis.entry_at(index) else { return false };
+        if vi.link != link || vi.state != ViState::Connected || vi.acknowledges || vi.arriving || vi.advertises || !vi.receive.has_posted() {
+            return false;
+        }
+        let work = vi.receive.works.at(vi.receive.done);
+        if work.segments.count > 1 || length as u32 > work.capacity || work.status.is_error() {
+            return false;
+        }
+        let immediate = head.has_immediate().then(|| frame.word(1) as u32);
+        let to = core::ptr::with_exposed_provenance_mut(work.segments.only.address as usize);
+        // SAFETY: U1 (user_memory.rs): checked and held since post; `length` is within the capacity. F1 for the words.
+        unsafe { user_memory::copy(to, frame.words_from(1 + usize::from(immediate.is_some())), length) };
+        vi.message = vi.message.wrapping_add(1);
+        finish_receive(vi, handle, Status::OP_RECEIVE, length as u32, immediate, &mut sink);
+        if vi.receive.has_posted() && vi.receive.works.at(vi.receive.done).status.is_error() {
+            self.settle_faulty_receives(index);
+        }
+        true
+    }
+
+    #[inline(never)]
+    fn deliver_any(&mut self, link: LinkId, frame: &Frame) -> bool {
+        let head = frame.head();
         let Some(op) = head.op() else { return false };
         if head.to() == 0 {
             return self.deliver_control(link, op, frame);
         }
         let Some(connection) = self.connection_ids.get(Handle::from_raw(head.to())) else {
             self.stale_frames += 1;
+            self.decline_late_acceptance(link, op, frame);
             return true;
         };
         let index = connection.vi as usize;
@@ -74,10 +111,10 @@ impl<W: Wire> Engine<W> {
             Op::WritePlaced => self.deliver_write_placed(index, head, frame),
             Op::ReadRequest => self.deliver_read_request(index, frame),
             Op::ReadResponse => self.deliver_read_response(index, head, frame),
-            Op::Ack => self.deliver_ack(index, frame.line.0[1] as u32),
-            Op::ReceiverNotReady => self.deliver_not_ready(index, frame.line.0[1] as u32),
+            Op::Ack => self.deliver_ack(index, frame.word(1) as u32),
+            Op::ReceiverNotReady => self.deliver_not_ready(index, frame.word(1) as u32),
             Op::ReceiverReady => self.deliver_ready(index),
-            Op::Refused => self.deliver_refused(index, frame.line.0[1] as u32, frame.line.0[2] as u32),
+            Op::Refused => self.deliver_refused(index, frame.word(1) as u32, frame.word(2) as u32),
             Op::Disconnect => self.break_connection(index, Some(AsyncErrorCode::ConnectionLost), None),
             Op::PeerAccept | Op::ConnectReply | Op::ConnectCancel => {}
             Op::ConnectRequest | Op::PeerRequest => return false,
@@ -123,12 +160,19 @@ impl<W: Wire> Engine<W> {
                 None => return Taken::Fine,
             };
         }
-        let work = vi.receive.works.get(vi.receive.done);
+        let work = vi.receive.works.at(vi.receive.done);
         if a.offset > work.capacity || a.length > work.capacity - a.offset {
             return Taken::Break(AsyncErrorCode::ConnectionLost, DisconnectReason::Protocol);
         }
-        // SAFETY: U1 (user_memory.rs): checked and held since post; bounds just checked. `from` is readable for `length` bytes (send_arrival).
-        unsafe { Gather::new(work.segments, &vi.receive.segments).copy_in(a.offset, a.length, a.from) };
+        if work.segments.count == 1 {
+            let to = core::ptr::with_exposed_provenance_mut((work.segments.only.address + u64::from(a.offset)) as usize);
+            // SAFETY: U1 (user_memory.rs): checked and held since post; bounds just checked. `from` is readable for `length` bytes (send_arrival).
+            unsafe { user_memory::copy(to, a.from, a.length as usize) };
+        } else {
+            let segments = work.segments;
+            // SAFETY: as above.
+            unsafe { Gather::new(segments, &vi.receive.segments).copy_in(a.offset, a.length, a.from) };
+        }
         if a.last {
             vi.arriving = false;
             self.end_arrival(index, handle, a.total, a.immediate, operation);
@@ -164,7 +208,7 @@ impl<W: Wire> Engine<W> {
             return self.no_descriptor(index);
         }
         let Some(vi) = self.vis.at(index) else { return Ok(false) };
-        if a.total > vi.receive.works.get(vi.receive.done).capacity {
+        if a.total > vi.receive.works.at(vi.receive.done).capacity {
             return Err(self.too_long(index, a, operation));
         }
         Ok(true)
@@ -216,7 +260,7 @@ impl<W: Wire> Engine<W> {
         let Some(vi) = self.vis.at(index) else { return };
         vi.message = vi.message.wrapping_add(1);
         finish_receive(vi, handle, operation, total, immediate, &mut sink);
-        let faulty_next = vi.receive.has_posted() && vi.receive.works.get(vi.receive.done).status.is_error();
+        let faulty_next = vi.receive.has_posted() && vi.receive.works.at(vi.receive.done).status.is_error();
         let acknowledge = vi.acknowledges;
         if acknowledge {
             vi.expected_sequence = vi.expected_sequence.wrapping_add(1);
@@ -295,7 +339,8 @@ impl<W: Wire> Engine<W> {
     }
 
     fn deliver_send_placed(&mut self, index: usize, head: Head, frame: &Frame) {
-        let (message, total) = (frame.line.0[1] as u32, (frame.line.0[1] >> 32) as u32);
+        let placed = frame.word(1);
+        let (message, total) = (placed as u32, (placed >> 32) as u32);
         let Some(vi) = self.vis.at(index) else { return };
         let fits = vi.receive.has_posted() && vi.message == message && {
             let work = vi.receive.works.get(vi.receive.done);
@@ -308,27 +353,27 @@ impl<W: Wire> Engine<W> {
         if let Some(c) = connection {
             self.wire.withdraw(link, c.raw(), message);
         }
-        let immediate = head.has_immediate().then_some(frame.line.0[2] as u32);
+        let immediate = head.has_immediate().then_some(frame.word(2) as u32);
         if let Some(handle) = self.vis.handle_at(index) {
             self.end_arrival(index, handle, total, immediate, Status::OP_RECEIVE);
         }
     }
 
     fn deliver_write(&mut self, index: usize, head: Head, frame: &Frame) {
-        let bulk = Bulk::load(&frame.line);
+        let bulk = Bulk::load(frame);
         let end = bulk.offset.checked_add(bulk.length);
-        if !head.is_bulk() || bulk.length as usize != frame.payload_len || end.is_none_or(|e| e > bulk.total || head.is_last() != (e == bulk.total)) {
+        if !head.is_bulk() || bulk.length as usize != frame.payload_len() || end.is_none_or(|e| e > bulk.total || head.is_last() != (e == bulk.total)) {
             return self.protocol_error(index);
         }
         let Some(vi) = self.vis.at(index) else { return };
         // The whole range is checked with every fragment: nothing moves if any of it is refused.
         let permitted = vi.attributes.rdma_write || bulk.total == 0;
         if !permitted || !self.registry.permits_remote(bulk.remote_handle, bulk.remote_address, u64::from(bulk.total), vi.ptag, true) {
-            return self.refuse_write(index, bulk.work);
+            return self.refuse_write(index, bulk.work, head.is_last());
         }
         let to = core::ptr::with_exposed_provenance_mut::<u8>(bulk.remote_address.wrapping_add(u64::from(bulk.offset)) as usize);
         // SAFETY: U1 (user_memory.rs): permitted just above; the wire has checked `payload_len`.
-        unsafe { user_memory::copy(to, frame.payload, bulk.length as usize) };
+        unsafe { user_memory::copy(to, frame.payload(), bulk.length as usize) };
         if !head.is_last() {
             return;
         }
@@ -344,7 +389,7 @@ impl<W: Wire> Engine<W> {
         if !head.has_immediate() {
             return self.protocol_error(index);
         }
-        self.deliver_write_immediate(index, (frame.line.0[1] >> 32) as u32, frame.line.0[2] as u32);
+        self.deliver_write_immediate(index, (frame.word(1) >> 32) as u32, frame.word(2) as u32);
     }
 
     /// The data is in memory; its immediate data takes a descriptor, of any size.
@@ -369,7 +414,7 @@ impl<W: Wire> Engine<W> {
     }
 
     fn deliver_read_request(&mut self, index: usize, frame: &Frame) {
-        let bulk = Bulk::load(&frame.line);
+        let bulk = Bulk::load(frame);
         let Some(vi) = self.vis.at(index) else { return };
         if vi.read_jobs.len() >= READS_OUTSTANDING_MAX as usize || !vi.attributes.reliability.is_reliable() {
             return self.protocol_error(index);
@@ -386,13 +431,13 @@ impl<W: Wire> Engine<W> {
     }
 
     fn deliver_read_response(&mut self, index: usize, head: Head, frame: &Frame) {
-        let bulk = Bulk::load(&frame.line);
+        let bulk = Bulk::load(frame);
         let Some(handle) = self.vis.handle_at(index) else { return };
         let mut sink = sink!(self);
         let Some(vi) = self.vis.at(index) else { return };
         let Some(work) = sent_work(vi, bulk.work).filter(|w| w.operation == Operation::RdmaRead) else { return self.protocol_error(index) };
         let fits = head.is_bulk()
-            && bulk.length as usize == frame.payload_len
+            && bulk.length as usize == frame.payload_len()
             && bulk.total == work.length
             && bulk.offset == work.moved
             && bulk.length <= work.length - work.moved
@@ -401,7 +446,7 @@ impl<W: Wire> Engine<W> {
             return self.protocol_error(index);
         }
         // SAFETY: U1 (user_memory.rs): checked and held since post; bounds just checked; the wire has checked `payload_len`.
-        unsafe { Gather::new(work.segments, &vi.send.segments).copy_in(bulk.offset, bulk.length, frame.payload) };
+        unsafe { Gather::new(work.segments, &vi.send.segments).copy_in(bulk.offset, bulk.length, frame.payload()) };
         vi.send.works.at(bulk.work).moved += bulk.length;
         if head.is_last() {
             vi.reads_outstanding -= 1;
@@ -490,7 +535,7 @@ impl<W: Wire> Engine<W> {
         let mut sink = sink!(self);
         let Some(vi) = self.vis.at(index) else { return };
         // At reliable delivery a write is already done for us: the disconnect that follows tells of it.
-        let leaving = work == vi.send.next && !vi.send.all_sent() && vi.send.works.get(work).way == Way::Frames;
+        let leaving = work == vi.send.next && !vi.send.all_sent() && vi.send.works.get(work).way == Way::Frames && vi.send.works.get(work).state != WorkState::Done;
         let found = if leaving { Some(vi.send.works.get(work)) } else { sent_work(vi, work) };
         if let Some(w) = found {
             if w.operation == Operation::RdmaRead && !leaving {
@@ -504,9 +549,12 @@ impl<W: Wire> Engine<W> {
 
     /// The peer wrote where it may not: it is told, and a reliable connection breaks.
     #[cold]
-    fn refuse_write(&mut self, index: usize, work: u32) {
+    fn refuse_write(&mut self, index: usize, work: u32, last: bool) {
         let Some(vi) = self.vis.at(index) else { return };
         if !vi.attributes.reliability.is_reliable() {
+            if !last {
+                return; // Told once for a message, with its last frame.
+            }
             let handle = self.vis.handle_at(index);
             return self.raise(handle, AsyncErrorCode::RdmaWriteProtection);
         }
@@ -539,13 +587,13 @@ impl<W: Wire> Engine<W> {
 #[inline]
 fn send_arrival(head: Head, frame: &Frame) -> Option<Arrival> {
     if head.is_bulk() {
-        let b = Bulk::load(&frame.line);
+        let b = Bulk::load(frame);
         let end = b.offset.checked_add(b.length)?;
-        if b.length as usize != frame.payload_len || end > b.total || head.is_last() != (end == b.total) || (b.length == 0 && b.total != 0) {
+        if b.length as usize != frame.payload_len() || end > b.total || head.is_last() != (end == b.total) || (b.length == 0 && b.total != 0) {
             return None;
         }
         return Some(Arrival {
-            from: frame.payload,
+            from: frame.payload(),
             offset: b.offset,
             length: b.length,
             total: b.total,
@@ -558,14 +606,13 @@ fn send_arrival(head: Head, frame: &Frame) -> Option<Arrival> {
         return None;
     }
     let immediate = head.has_immediate();
-    let first = if immediate { 2 } else { 1 };
     debug_assert!(length <= INLINE_BYTES_MAX);
     Some(Arrival {
-        from: frame.line.0[first..].as_ptr().cast(),
+        from: frame.words_from(1 + usize::from(immediate)),
         offset: 0,
         length: length as u32,
         total: length as u32,
-        immediate: immediate.then_some(frame.line.0[1] as u32),
+        immediate: immediate.then_some(frame.word(1) as u32),
         last: true,
     })
 }

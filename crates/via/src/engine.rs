@@ -305,6 +305,7 @@ impl<W: Wire> Engine<W> {
         }
         self.flush(vi.index());
         self.ready.remove(vi.index());
+        self.connections.forget_attempt(vi);
         let Some(v) = self.vis.remove(vi) else { return Err(Error::InvalidParameter) };
         self.registry.release_ptag(v.attributes.ptag);
         for cq in [v.send_cq, v.receive_cq].into_iter().flatten() {

@@ -19,6 +19,7 @@
 //!
 //! Everything here was written by a peer: decoding never panics, and every value is checked by `deliver.rs` before use.
 
+use crate::wire::Frame;
 use bellwire_memory::line_queue::Line;
 
 /// Inline bytes without immediate data.
@@ -211,18 +212,18 @@ impl Bulk {
         line.0[4] = u64::from(self.remote_handle) | u64::from(self.work) << 32;
     }
 
-    /// Out of a line.
+    /// Out of a frame; each word is read once.
     #[inline]
-    pub fn load(line: &Line) -> Self {
-        let w = &line.0;
+    pub fn load(frame: &Frame) -> Self {
+        let (w1, w2, w4) = (frame.word(1), frame.word(2), frame.word(4));
         Self {
-            offset: w[1] as u32,
-            total: (w[1] >> 32) as u32,
-            immediate: w[2] as u32,
-            length: (w[2] >> 32) as u32,
-            remote_address: w[3],
-            remote_handle: w[4] as u32,
-            work: (w[4] >> 32) as u32,
+            offset: w1 as u32,
+            total: (w1 >> 32) as u32,
+            immediate: w2 as u32,
+            length: (w2 >> 32) as u32,
+            remote_address: frame.word(3),
+            remote_handle: w4 as u32,
+            work: (w4 >> 32) as u32,
         }
     }
 }

@@ -157,6 +157,14 @@ impl<T> Slab<T> {
         self.slots.get_mut(index)?.value.as_mut()
     }
 
+    /// The object at an index that the engine itself keeps, with its handle.
+    #[inline]
+    pub fn entry_at(&mut self, index: usize) -> Option<(Handle<T>, &mut T)> {
+        let slot = self.slots.get_mut(index)?;
+        let handle = Handle::new(index, slot.generation);
+        slot.value.as_mut().map(|v| (handle, v))
+    }
+
     /// The handle of the object at `index`.
     pub fn handle_at(&self, index: usize) -> Option<Handle<T>> {
         let slot = self.slots.get(index)?;

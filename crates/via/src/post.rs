@@ -84,6 +84,8 @@ impl<W: Wire> Engine<W> {
             && !vi.acknowledged
             && fault.is_empty()
             && !self.connections.control_pending
+            && !(request.flags.contains(WorkFlags::FENCE) && vi.reads_outstanding != 0)
+            && vi.send.works.len() < DESCRIPTORS_PER_QUEUE_MAX
             && request.operation == Operation::Send
             && only.length as usize <= INLINE_BYTES_MAX_IMMEDIATE
             && u64::from(only.length) <= vi.attributes.max_transfer_bytes
@@ -111,28 +113,15 @@ impl<W: Wire> Engine<W> {
         self.post_send_queued(handle, request, fault)
     }
 
-    /// Queues a request that has just been done.
+    /// Queues a request that has just been done: completed already, unless RDMA reads before it are still out.
     #[inline]
     fn complete_posted(&mut self, handle: ViHandle, request: &SendRequest<'_>, length: u32) -> Result<(), Error> {
         let mut sink = sink!(self);
         let Some(vi) = self.vis.get_mut(handle) else { return Err(Error::InvalidParameter) };
-        let mut descriptor_handle = 0;
-        if vi.send.done != vi.send.works.tail() {
-            // RDMA reads before it are still out: it completes after them, and its descriptor is in use until then.
-            descriptor_handle = request.descriptor.map_or(0, |d| d.handle);
-            sink.registry.hold(descriptor_handle);
+        if vi.send.done != vi.send.works.tail() || request.flags.contains(WorkFlags::UNSIGNALED) {
+            return complete::queue_done(vi, handle, request, length, &mut sink);
         }
-        let index = vi.send.works.push(SendWork {
-            context: request.context,
-            descriptor: request.descriptor.map_or(0, |d| d.address),
-            descriptor_handle,
-            operation: request.operation,
-            flags: request.flags & (WorkFlags::IMMEDIATE | WorkFlags::UNSIGNALED),
-            length,
-            ..SendWork::default()
-        });
-        vi.send.next = index.wrapping_add(1);
-        complete::finish_send(vi, handle, index, Status::empty(), &mut sink);
+        complete::push_completed_send(vi, handle, request, length, &mut sink);
         Ok(())
     }
 
@@ -373,6 +362,20 @@ impl<W: Wire> Engine<W> {
 /// Checks and builds a receive request; what it holds is counted.
 #[inline]
 fn receive_work(request: &ReceiveRequest<'_>, fault: Status, ptag: u32, registry: &mut crate::registration::Registry, more: &mut Fifo<Segment>) -> ReceiveWork {
+    if let ([only], true) = (request.segments, fault.is_empty())
+        && registry.check_local(only, ptag, true).is_ok()
+    {
+        // The fast path.
+        if only.length != 0 {
+            registry.hold(only.handle);
+        }
+        let (descriptor, descriptor_handle) = request.descriptor.map_or((0, 0), |d| (d.address, d.handle));
+        if descriptor_handle != 0 {
+            registry.hold(descriptor_handle);
+        }
+        let segments = SegmentList { only: *only, count: 1, more_at: 0 };
+        return ReceiveWork { context: request.context, descriptor, descriptor_handle, segments, capacity: only.length, ..ReceiveWork::default() };
+    }
     let (mut status, mut total) = (fault, 0u64);
     if request.segments.len() > SEGMENTS_MAX {
         status |= Status::FORMAT_ERROR;

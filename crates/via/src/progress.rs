@@ -23,8 +23,11 @@ impl<W: Wire> Engine<W> {
         if self.wire.has_events() {
             any |= self.handle_wire_events();
         }
-        for i in 0..self.links.len() {
+        let mut i = 0;
+        // A link that fails leaves the list, and the next one takes its place.
+        while i < self.links.len() {
             any |= self.receive_link(i);
+            i += 1;
         }
         if self.connections.control_pending {
             self.flush_control();

@@ -278,7 +278,7 @@ impl Receiver {
             };
             self.take(descriptor)?;
             taken += 1;
-            if self.received % self.shape.credit_every() == 0 || self.received == self.shape.count {
+            if self.received.is_multiple_of(self.shape.credit_every()) || self.received == self.shape.count {
                 self.give_credit(patience)?;
             }
         }

@@ -101,7 +101,7 @@ fn await_word(vi: &Vi, word: *const u64, sequence: u64, patience: &mut Patience)
     while unsafe { word.read_volatile() } != sequence {
         spin_loop();
         looks += 1;
-        if looks % LOOKS_PER_CALL == 0 {
+        if looks.is_multiple_of(LOOKS_PER_CALL) {
             vi.recv_done()?;
             patience.tick()?;
         }

@@ -96,7 +96,7 @@ fn parse_rate(text: &str) -> Option<f64> {
         let fields = line.trim().trim_start_matches("Final:");
         fields.split_whitespace().map(|field| field.parse().ok()).collect()
     };
-    let figures = text.lines().filter_map(numbers).filter(|numbers| numbers.len() == 8).next_back()?;
+    let figures = text.lines().filter_map(numbers).rfind(|numbers| numbers.len() == 8)?;
     figures.last().copied().filter(|rate| *rate > 0.0)
 }
 

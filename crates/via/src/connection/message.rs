@@ -99,13 +99,13 @@ impl Message {
 
     /// Out of a frame.
     pub(super) fn load(frame: &Frame) -> Option<Self> {
-        let n = frame.payload_len;
-        if !(FIXED..=BYTES_MAX).contains(&n) || !Head(frame.line.0[0]).is_bulk() {
+        let n = frame.payload_len();
+        if !(FIXED..=BYTES_MAX).contains(&n) || !frame.head().is_bulk() {
             return None;
         }
         let mut b = [0; BYTES_MAX];
         // SAFETY: the wire has checked that `payload_len` bytes are readable; copied once, then only the copy is used.
-        unsafe { user_memory::copy(b.as_mut_ptr(), frame.payload, n) };
+        unsafe { user_memory::copy(b.as_mut_ptr(), frame.payload(), n) };
         Self::parse(&b[..n])
     }
 
@@ -148,8 +148,9 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn frame_of(line: Line, bytes: &[u8]) -> Frame {
-        Frame { line, payload: bytes.as_ptr(), payload_len: bytes.len() }
+    fn frame_of(line: &Line, bytes: &[u8]) -> Frame {
+        // SAFETY: F1: both outlive the test's use.
+        unsafe { Frame::new(line.0[0], line.0.as_ptr(), bytes.as_ptr(), bytes.len()) }
     }
 
     #[test]
@@ -163,9 +164,9 @@ mod tests {
         m.to = NetAddress::new(&[7; 16], b"x").unwrap();
         let mut line = Line::default();
         let (b, n) = m.store(Head::new(crate::frame::Op::ConnectReply, 3), &mut line);
-        assert_eq!(Message::load(&frame_of(line, &b[..n])), Some(m));
+        assert_eq!(Message::load(&frame_of(&line, &b[..n])), Some(m));
         for cut in 0..n {
-            assert_eq!(Message::load(&frame_of(line, &b[..cut])), None, "cut at {cut}");
+            assert_eq!(Message::load(&frame_of(&line, &b[..cut])), None, "cut at {cut}");
         }
     }
 
@@ -174,7 +175,7 @@ mod tests {
         fn garbage_never_panics(bytes in proptest::collection::vec(any::<u8>(), 0..256)) {
             let mut line = Line::default();
             line.0[0] = Head::new(crate::frame::Op::ConnectRequest, 0).bulk().0;
-            let _ = Message::load(&frame_of(line, &bytes));
+            let _ = Message::load(&frame_of(&line, &bytes));
         }
     }
 }

@@ -7,7 +7,8 @@
 
 use crate::attributes::NetAddress;
 use crate::handle::Handle;
-use bellwire_memory::line_queue::Line;
+use crate::frame::Head;
+use bellwire_memory::line_queue::{LINE_WORDS, Line};
 
 pub mod shm;
 pub mod sim;
@@ -30,15 +31,58 @@ pub enum Sent {
     Broken,
 }
 
-/// A frame that has arrived.
+/// A frame that has arrived: where it lies in the wire, valid until [`Wire::consume`]. A peer may still be writing there, so each word is read once
+/// and payload is copied out, never referenced.
 #[derive(Clone, Copy, Debug)]
 pub struct Frame {
-    /// The line; bit 0 of word 0 has no meaning.
-    pub line: Line,
-    /// The payload beside it, valid until [`Wire::consume`]. A peer may still be writing it: copied out, never referenced.
-    pub payload: *const u8,
-    /// Bytes readable at `payload`, checked by the wire.
-    pub payload_len: usize,
+    head: u64,
+    words: *const u64,
+    payload: *const u8,
+    payload_len: usize,
+}
+
+impl Frame {
+    /// A frame whose word 0 was read as `head`.
+    ///
+    /// # Safety
+    /// F1: the line's eight words at `words` (8-byte aligned) and `payload_len` bytes at `payload` stay readable until `consume`.
+    #[inline]
+    pub unsafe fn new(head: u64, words: *const u64, payload: *const u8, payload_len: usize) -> Self {
+        Self { head, words, payload, payload_len }
+    }
+
+    /// Word 0, as first read; bit 0 has no meaning.
+    #[inline]
+    pub fn head(&self) -> Head {
+        Head(self.head)
+    }
+
+    /// Word `index` of the line, read now: once per word.
+    #[inline]
+    pub fn word(&self, index: usize) -> u64 {
+        assert!(index < LINE_WORDS);
+        // SAFETY: F1. Volatile: another process may be writing it.
+        unsafe { self.words.add(index).read_volatile() }
+    }
+
+    /// Where the words from `index` on lie: to copy inline data from.
+    #[inline]
+    pub fn words_from(&self, index: usize) -> *const u8 {
+        assert!(index < LINE_WORDS);
+        self.words.wrapping_add(index).cast()
+    }
+
+    /// The payload beside the line.
+    #[inline]
+    pub fn payload(&self) -> *const u8 {
+        self.payload
+    }
+
+    /// Bytes readable at `payload`, checked by the wire. The frame's own claim must be compared with it.
+    #[inline]
+    pub fn payload_len(&self) -> usize {
+        self.payload_len
+    }
 }
 
 /// What `receive` found.

@@ -11,7 +11,7 @@ use super::layout::{
     LINES_AT, LINK_BYTES, PAYLOAD_AT, PAYLOAD_BYTES, advert_index, advert_tag,
 };
 use super::payload::PayloadFifo;
-use crate::frame::{Bulk, Head};
+use crate::frame::Head;
 use crate::wire::{Advertisement, Direct, Frame, Received, RemoteAccess, Sent};
 use bellwire_memory::MemoryError;
 use bellwire_memory::atomic::{AtomicU32, Ordering};
@@ -177,20 +177,21 @@ impl Link {
 
     #[inline]
     pub(super) fn receive(&mut self) -> Received {
-        let Some(line) = self.consumer.peek() else { return Received::Empty };
-        if !Head(line.0[0]).is_bulk() {
-            return Received::Frame(Frame { line, payload: core::ptr::null(), payload_len: 0 });
+        let Some(head) = self.consumer.peek_word0() else { return Received::Empty };
+        let words = self.consumer.slots().address(self.consumer.slot_index()).cast::<u64>();
+        if !Head(head).is_bulk() {
+            // SAFETY: F1: the slot is mapped, and not written by an honest peer, until it is consumed.
+            return Received::Frame(unsafe { Frame::new(head, words, core::ptr::null(), 0) });
         }
-        // A read request has no payload though it uses the words of one; `length` is 0 there.
-        let length = Bulk::load(&line).length;
-        let position = line.0[7];
+        // A read request has no payload though it uses the words of one: it is not BULK.
+        // SAFETY: as above; volatile, since the peer may write it.
+        let (length, position) = unsafe { ((words.add(2).read_volatile() >> 32) as u32, words.add(7).read_volatile()) };
         if length > FRAME_PAYLOAD_MAX || position > u64::from(PAYLOAD_BYTES - length) {
             return Received::Broken;
         }
-        // SAFETY: L3: within the payload bytes, just checked.
-        let payload = unsafe { self.payload_in.add(position as usize) };
         self.payload_consumed += length;
-        Received::Frame(Frame { line, payload, payload_len: length as usize })
+        // SAFETY: L3 and F1: within the payload bytes, just checked.
+        Received::Frame(unsafe { Frame::new(head, words, self.payload_in.add(position as usize), length as usize) })
     }
 
     #[inline]

@@ -26,11 +26,13 @@ pub struct SimWire {
     host: Vec<u8>,
     payload_bytes_max: usize,
     allocations: Vec<Option<(*mut u8, Layout)>>,
+    /// The line last received: frames point into it, while the network's own queue may move.
+    current: Box<Line>,
 }
 
 impl SimWire {
     pub(super) fn new(network: SimNetwork, nic: usize, host: &[u8], payload_bytes_max: usize) -> Self {
-        Self { network, nic, host: host.to_vec(), payload_bytes_max, allocations: Vec::new() }
+        Self { network, nic, host: host.to_vec(), payload_bytes_max, allocations: Vec::new(), current: Box::default() }
     }
 
     /// The NIC's number in its network.
@@ -75,7 +77,11 @@ impl Wire for SimWire {
         match self.network.0.borrow().front(self.nic, link) {
             Err(()) => Received::Broken,
             Ok(None) => Received::Empty,
-            Ok(Some(f)) => Received::Frame(Frame { line: f.line, payload: f.payload.as_ptr(), payload_len: f.payload.len() }),
+            Ok(Some(f)) => {
+                *self.current = f.line;
+                // SAFETY: F1: `current` is boxed and changes with the next receive only; the payload's buffer lives until consume().
+                Received::Frame(unsafe { Frame::new(f.line.0[0], self.current.0.as_ptr(), f.payload.as_ptr(), f.payload.len()) })
+            }
         }
     }
 

@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+# make perf     builds everything and runs the main job: bellwire perf, beside its peers
+# make test     all tests that fit in minutes
+# make install PREFIX=/usr/local [DESTDIR=]
+export PATH := $(PATH):$(HOME)/.cargo/bin
+PREFIX ?= /usr/local
+DESTDIR ?=
+TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
+PERF_FLAGS ?= --compare
+
+.PHONY: all build perf test test-long check doc install clean
+all: build
+
+build:
+	@scripts/setup.sh build
+	cargo build --release --locked -p vipl -p bellwire-cli
+
+perf: build
+	@scripts/setup.sh perf
+	$(TARGET_DIR)/release/bellwire perf $(PERF_FLAGS)
+
+test:
+	@scripts/setup.sh test
+	TARGET_DIR=$(TARGET_DIR) scripts/test.sh
+
+test-long:
+	@scripts/setup.sh test
+	TARGET_DIR=$(TARGET_DIR) scripts/test.sh long
+
+check:
+	cargo clippy --workspace --all-targets --locked -- -D warnings
+	cargo run -q --locked -p xtask -- tidy
+
+doc:
+	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked
+
+install: build
+	BUILD=$(abspath $(TARGET_DIR))/release PREFIX=$(PREFIX) DESTDIR=$(DESTDIR) ffi/vipl/install.sh
+
+clean:
+	cargo clean

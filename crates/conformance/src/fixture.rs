@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What a wire must give to be put through the suite.
+
+use bellwire_via::wire::Wire;
+use bellwire_via::{Duration, Engine};
+
+/// One or two NICs on a wire, and time.
+pub trait Fixture {
+    /// The wire.
+    type W: Wire;
+
+    /// How long a case waits for something that must happen, in the engines' time.
+    const PATIENCE: Duration;
+    /// How long a case lets pass before it says that something did not happen.
+    const QUIET: Duration;
+    /// The same limit in turns, for time that stands still.
+    const TURNS_MAX: u64;
+
+    /// NICs: 1 or 2.
+    fn nics(&self) -> usize;
+    /// Runs `f` on a NIC's engine, which has been told the time.
+    fn with<R>(&mut self, nic: usize, f: impl FnOnce(&mut Engine<Self::W>) -> R) -> R;
+    /// Whether a NIC lives.
+    fn lives(&self, _nic: usize) -> bool {
+        true
+    }
+    /// Every NIC has a turn, and time goes on.
+    fn turn(&mut self);
+    /// A NIC dies without a word; `false` if the fixture cannot do that.
+    fn crash(&mut self, _nic: usize) -> bool {
+        false
+    }
+}
