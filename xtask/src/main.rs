@@ -1,2 +1,141 @@
-//! placeholder
-fn main() {}
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Bellwire's own checks: `cargo xtask tidy`.
+//!
+//! | check | why |
+//! |---|---|
+//! | layers | arrows between crates point downward only (ARCHITECTURE.md) |
+//! | licence | each source file names its licence in its first lines |
+//! | size | a file past the limit usually holds a second concern |
+//! | exports | `no_mangle` outside `ffi` would be exported by every C library that links the crate |
+//! | leftovers | marks of unfinished work |
+
+#![forbid(unsafe_code)]
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+/// What each crate of the workspace may depend on, lowest layer first.
+const LAYERS: &[(&str, &[&str])] = &[
+    ("bellwire-memory", &[]),
+    ("bellwire-via", &["bellwire-memory"]),
+    ("bellwire-conformance", &["bellwire-memory", "bellwire-via"]),
+    ("vipl", &["bellwire-memory", "bellwire-via"]),
+    // Measures through the C library, so it knows nothing of the engine.
+    ("bellwire-logp", &["bellwire-memory"]),
+    ("bellwire-cli", &["bellwire-logp"]),
+    ("xtask", &[]),
+];
+
+/// Lines of a source file without its tests.
+const LINES_MAX: usize = 700;
+/// Files that may be longer, each with its reason.
+const LONG: &[(&str, &str)] = &[("crates/via/src/deliver.rs", "one arm per kind of frame; splitting it would hide that all are there")];
+
+/// Marks that must not be left in the sources. Split, so that this file does not contain them.
+const LEFTOVERS: &[&str] = &[concat!("to", "do!("), concat!("unimpl", "emented!("), concat!("FIX", "ME"), concat!("db", "g!(")];
+
+fn main() -> ExitCode {
+    match std::env::args().nth(1).as_deref() {
+        Some("tidy") => {
+            let root = root();
+            let mut complaints = Vec::new();
+            layers(&root, &mut complaints);
+            sources(&root, &mut complaints);
+            for c in &complaints {
+                eprintln!("tidy: {c}");
+            }
+            if complaints.is_empty() {
+                println!("all tidy");
+                ExitCode::SUCCESS
+            } else {
+                ExitCode::FAILURE
+            }
+        }
+        other => {
+            eprintln!("usage: cargo xtask tidy{}", other.map_or(String::new(), |o| format!("   (not: {o})")));
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn root() -> PathBuf {
+    let here = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
+    here.parent().map_or(here.clone(), Path::to_path_buf)
+}
+
+/// Checks the crates' dependencies on each other against `LAYERS`.
+fn layers(root: &Path, complaints: &mut Vec<String>) {
+    let allowed: BTreeMap<&str, &[&str]> = LAYERS.iter().copied().collect();
+    for manifest in files(root, "toml").into_iter().filter(|p| p.ends_with("Cargo.toml")) {
+        let text = fs::read_to_string(&manifest).unwrap_or_default();
+        let Some(name) = value(&text, "name") else { continue };
+        let Some(may) = allowed.get(name.as_str()) else {
+            complaints.push(format!("crate {name} has no place in the layers: add it to xtask and ARCHITECTURE.md"));
+            continue;
+        };
+        let mut section = "";
+        for line in text.lines() {
+            if line.starts_with('[') {
+                section = line.trim_matches(['[', ']']);
+            }
+            let dependency = line.split(['.', '=', ' ']).next().unwrap_or("");
+            let is_ours = dependency.starts_with("bellwire-") || dependency == "vipl";
+            // A test may look upward; the library may not.
+            if is_ours && section == "dependencies" && dependency != name && !may.contains(&dependency) {
+                complaints.push(format!("{name} depends on {dependency}: arrows point downward only"));
+            }
+        }
+    }
+}
+
+fn value(manifest: &str, key: &str) -> Option<String> {
+    let line = manifest.lines().find(|l| l.split('=').next().is_some_and(|k| k.trim() == key))?;
+    Some(line.split('"').nth(1)?.to_string())
+}
+
+fn sources(root: &Path, complaints: &mut Vec<String>) {
+    for extension in ["rs", "c", "h", "sh"] {
+        for path in files(root, extension) {
+            let text = fs::read_to_string(&path).unwrap_or_default();
+            let name = path.strip_prefix(root).unwrap_or(&path).display().to_string();
+            if !text.lines().take(3).any(|l| l.contains("SPDX-License-Identifier: MIT OR Apache-2.0")) {
+                complaints.push(format!("{name}: no SPDX line"));
+            }
+            let lines = text.lines().take_while(|l| !l.starts_with("mod tests {")).count();
+            if extension == "rs" && lines > LINES_MAX && !LONG.iter().any(|(n, _)| *n == name) {
+                complaints.push(format!("{name}: {lines} lines; is there a second concern in it?"));
+            }
+            if extension == "rs" && !name.starts_with("ffi/") && !name.starts_with("xtask/") && text.contains("no_mangle") {
+                complaints.push(format!("{name}: no_mangle outside ffi"));
+            }
+            for mark in LEFTOVERS {
+                if text.contains(mark) {
+                    complaints.push(format!("{name}: {mark}"));
+                }
+            }
+        }
+    }
+}
+
+/// All files with an extension, without build output and hidden folders.
+fn files(root: &Path, extension: &str) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    let mut folders = vec![root.to_path_buf()];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {
+            let path = entry.path();
+            let name = entry.file_name().to_string_lossy().into_owned();
+            if path.is_dir() {
+                if !name.starts_with('.') && name != "target" {
+                    folders.push(path);
+                }
+            } else if path.extension().is_some_and(|e| e == extension) {
+                found.push(path);
+            }
+        }
+    }
+    found.sort();
+    found
+}

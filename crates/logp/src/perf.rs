@@ -31,7 +31,7 @@ pub struct Options {
 /// If the library cannot be opened, or the measuring processes do not start. Failures of single measurements are in the report.
 pub fn run(options: &Options) -> Result<Report, Error> {
     let library = if options.plan.library { Some(open(&options.session)?) } else { None };
-    let peers = if options.plan.compare { Peers::find() } else { Peers::default() };
+    let peers = if options.plan.compare { Peers::find(options.plan.wants_mpi()) } else { Peers::default() };
     let steps = plan::build(&options.plan, &peers);
     let mut progress = Progress::new(steps.len() * options.limits.rounds, options.quiet);
     let samples = run::run(options.session.clone(), &peers, &steps, options.limits, &mut progress);

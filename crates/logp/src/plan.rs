@@ -54,6 +54,13 @@ pub struct PlanOptions {
     pub vis: Vec<usize>,
 }
 
+impl PlanOptions {
+    /// Whether anything is asked for that the MPIs are measured for.
+    pub fn wants_mpi(&self) -> bool {
+        self.compare && self.groups.iter().any(|group| matches!(group, Group::Lat | Group::Bw | Group::Rate))
+    }
+}
+
 /// Which pair of processes does a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Which {
@@ -403,7 +410,7 @@ impl Builder<'_> {
         let groups = [(Group::Lat, Metric::Latency), (Group::Bw, Metric::Bandwidth), (Group::Rate, Metric::Rate)];
         let metrics: Vec<Metric> =
             groups.iter().filter(|(group, _)| self.options.groups.contains(group)).map(|(_, metric)| *metric).collect();
-        if !self.options.compare || metrics.is_empty() {
+        if !self.options.wants_mpi() {
             return;
         }
         let sizes = self.sizes(&[8, 56, 4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20], &[8, 56, 64 << 10, 256 << 10, 1 << 20]).to_vec();

@@ -60,6 +60,8 @@ pub struct Engine<W> {
     pub(crate) connections: Connections,
     pub(crate) events: VecDeque<Event>,
     pub(crate) random: Pcg64Mcg,
+    /// Polls of single VIs, for the turn of everything in between.
+    pub(crate) polls: u32,
     /// Frames for connections that are no more.
     pub(crate) stale_frames: u64,
     /// Completions since the engine began: tells sleepers that there is something new.
@@ -83,6 +85,7 @@ impl<W: Wire> Engine<W> {
             connections: Connections::new(),
             events: VecDeque::new(),
             random: Pcg64Mcg::seed_from_u64(seed),
+            polls: 0,
             stale_frames: 0,
             completions: 0,
         }

@@ -87,7 +87,8 @@ impl<W: Wire> Engine<W> {
             && !(request.flags.contains(WorkFlags::FENCE) && vi.reads_outstanding != 0)
             && vi.send.works.len() < DESCRIPTORS_PER_QUEUE_MAX
             && request.operation == Operation::Send
-            && only.length as usize <= INLINE_BYTES_MAX_IMMEDIATE
+            && only.length as usize <= if request.flags.contains(WorkFlags::IMMEDIATE) { INLINE_BYTES_MAX_IMMEDIATE } else { INLINE_BYTES_MAX }
+            && vi.send.works.len() < DESCRIPTORS_PER_QUEUE_MAX
             && u64::from(only.length) <= vi.attributes.max_transfer_bytes
             && self.registry.check_local(only, vi.ptag, false).is_ok()
         {

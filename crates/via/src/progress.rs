@@ -3,15 +3,22 @@
 //!
 //! Budget of an empty turn over one link: one load of the slot at the head of its queue, and four comparisons.
 
+use crate::attributes::ViState;
+use crate::complete::Completion;
+use crate::completion_queue::CqHandle;
 use crate::engine::{Engine, LinkState};
+use crate::error::Error;
 use crate::event::AsyncErrorCode;
 use crate::time::Instant;
+use crate::vi::{ViHandle, WorkQueueKind};
 use crate::wire::{LinkFailure, LinkId, MapAccess, Received, Sent, Wire, WireEvent};
 use bellwire_memory::line_queue::Line;
 use std::collections::VecDeque;
 
 /// Frames taken from one link per turn.
 const FRAMES_PER_TURN: u32 = 16;
+/// Polls of one VI per turn of the whole engine.
+const POLLS_PER_TURN: u32 = 16;
 /// Control frames that may wait for room on a link; a peer that makes us owe more is cut off.
 const CONTROL_OUT_MAX: usize = 4096;
 
@@ -55,6 +62,63 @@ impl<W: Wire> Engine<W> {
         !self.ready.is_empty() || self.connections.control_pending || self.wire.has_events()
     }
 
+    /// Dequeues the oldest completed receive; if there is none, takes frames from the VI's own link until one completes, and now and then moves everything
+    /// else. The call for those who poll one VI: it returns as soon as the message is there.
+    #[inline]
+    pub fn poll_receive(&mut self, handle: ViHandle) -> Result<Option<Completion>, Error> {
+        if let Some(done) = self.receive_done(handle)? {
+            return Ok(Some(done));
+        }
+        let Some(vi) = self.vis.get(handle) else { return Err(Error::InvalidParameter) };
+        let (link, connected) = (vi.link, vi.state == ViState::Connected);
+        self.polls = self.polls.wrapping_add(1);
+        if connected && !self.polls.is_multiple_of(POLLS_PER_TURN) && !self.has_work() {
+            for _ in 0..FRAMES_PER_TURN {
+                match self.wire.receive(link) {
+                    Received::Empty => return Ok(None),
+                    Received::Frame(frame) => {
+                        let fine = self.deliver(link, &frame);
+                        self.wire.consume(link);
+                        if !fine {
+                            self.link_failed(link, LinkFailure::PeerMisbehaved);
+                            break;
+                        }
+                    }
+                    Received::Broken => {
+                        self.link_failed(link, LinkFailure::PeerMisbehaved);
+                        break;
+                    }
+                }
+                if let Some(done) = self.receive_done(handle)? {
+                    return Ok(Some(done));
+                }
+            }
+        } else {
+            self.progress();
+        }
+        self.receive_done(handle)
+    }
+
+    /// Dequeues the oldest completed send-side request, after moving what can move if there is none.
+    #[inline]
+    pub fn poll_send(&mut self, handle: ViHandle) -> Result<Option<Completion>, Error> {
+        if let Some(done) = self.send_done(handle)? {
+            return Ok(Some(done));
+        }
+        self.progress();
+        self.send_done(handle)
+    }
+
+    /// Dequeues the oldest entry of a completion queue, after moving what can move if there is none.
+    #[inline]
+    pub fn poll_cq(&mut self, cq: CqHandle) -> Result<Option<(ViHandle, WorkQueueKind)>, Error> {
+        if let Some(entry) = self.cq_done(cq)? {
+            return Ok(Some(entry));
+        }
+        self.progress();
+        self.cq_done(cq)
+    }
+
     /// Takes frames of one link.
     #[inline]
     fn receive_link(&mut self, i: usize) -> bool {
@@ -62,20 +126,15 @@ impl<W: Wire> Engine<W> {
         if broken {
             return false;
         }
-        let mut frames = 0;
-        loop {
+        for frames in 0..FRAMES_PER_TURN {
             match self.wire.receive(id) {
-                Received::Empty => break,
+                Received::Empty => return frames != 0,
                 Received::Frame(frame) => {
                     let fine = self.deliver(id, &frame);
                     self.wire.consume(id);
-                    frames += 1;
                     if !fine {
                         self.link_failed(id, LinkFailure::PeerMisbehaved);
                         return true;
-                    }
-                    if frames == FRAMES_PER_TURN {
-                        break;
                     }
                 }
                 Received::Broken => {
@@ -84,10 +143,7 @@ impl<W: Wire> Engine<W> {
                 }
             }
         }
-        if frames != 0 {
-            self.wire.finish_receiving(id);
-        }
-        frames != 0
+        true
     }
 
     /// One round over the VIs that have something to send, beginning after where the last round ended.

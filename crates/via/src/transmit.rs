@@ -48,15 +48,21 @@ enum Step {
 
 impl<W: Wire> Engine<W> {
     /// Lets the VI at `index` send what it has. Keeps its ready bit as it should be.
-    pub(crate) fn transmit(&mut self, index: usize) {
+    /// True if anything moved: whether another turn may move more.
+    pub(crate) fn transmit(&mut self, index: usize) -> bool {
         let mut moved = 0;
+        let mut any = false;
         let stays = loop {
             match self.transmit_step(index, &mut moved) {
                 None => break false,
-                Some(Step::Gone) if moved < TURN_BYTES_MAX => {}
-                Some(Step::Gone | Step::More) => break true,
+                Some(Step::Gone) if moved < TURN_BYTES_MAX => any = true,
+                Some(Step::Gone | Step::More) => {
+                    any = true;
+                    break true;
+                }
                 Some(Step::Blocked) => break true,
                 Some(Step::Broken) => {
+                    any = true;
                     self.link_of_vi_broke(index);
                     break false;
                 }
@@ -67,6 +73,7 @@ impl<W: Wire> Engine<W> {
         } else {
             self.ready.remove(index);
         }
+        any
     }
 
     /// One thing: `None` when there is nothing (more) to do.

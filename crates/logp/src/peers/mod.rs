@@ -28,8 +28,8 @@ pub struct Peers {
 }
 
 impl Peers {
-    /// Looks for all of them.
-    pub fn find() -> Self {
+    /// Looks for them; the MPIs, whose program must be compiled, only `with_mpi`.
+    pub fn find(with_mpi: bool) -> Self {
         let mut peers = Peers { ucx: ucx::Ucx::find(), libfabric: libfabric::Libfabric::find(), ..Peers::default() };
         let mut missing = Vec::new();
         if peers.ucx.is_none() {
@@ -37,6 +37,10 @@ impl Peers {
         }
         if peers.libfabric.is_none() {
             missing.push("libfabric (fi_pingpong): package libfabric-bin".to_owned());
+        }
+        if !with_mpi {
+            peers.missing = missing;
+            return peers;
         }
         peers.mpich = note(mpi::Mpi::find(mpi::Flavour::Mpich), "MPICH: packages mpich libmpich-dev", &mut missing);
         peers.openmpi = note(mpi::Mpi::find(mpi::Flavour::OpenMpi), "Open MPI: packages openmpi-bin libopenmpi-dev", &mut missing);

@@ -7,7 +7,7 @@ use super::{Report, size_text};
 use crate::canary::Mode;
 use crate::goals::{Bound, Goal};
 use crate::peers::INSTALL_HINT;
-use crate::samples::{Figure, Key, Metric};
+use crate::samples::{Failure, Figure, Key, Metric};
 
 /// The whole report as text.
 pub fn render(report: &Report) -> String {
@@ -130,12 +130,27 @@ fn footnotes(report: &Report) -> String {
     }
     if !report.samples.failures.is_empty() {
         text += "\nNot measured:\n";
-        for failure in &report.samples.failures {
-            let _ = writeln!(text, "  {}: {}", failure.what, failure.why);
-        }
+        text += &failures(&report.samples.failures);
     }
     if report.machine.pinned.is_none() {
         text += "\nBoth processes share one processor or cannot be pinned: polling figures say little here.\n";
+    }
+    text
+}
+
+/// Failures with the same reason on one line, named by the first of them.
+fn failures(failures: &[Failure]) -> String {
+    let mut text = String::new();
+    for (index, failure) in failures.iter().enumerate() {
+        let same = |other: &&Failure| other.why == failure.why;
+        if failures[..index].iter().any(|earlier| same(&earlier)) {
+            continue;
+        }
+        let more = match failures[index + 1..].iter().filter(same).count() {
+            0 => String::new(),
+            more => format!(" (and {more} more)"),
+        };
+        let _ = writeln!(text, "  {}{more}: {}", failure.what, failure.why);
     }
     text
 }
@@ -166,6 +181,13 @@ mod tests {
     fn columns_line_up() {
         let rows = vec![vec!["size".to_owned(), "a".to_owned()], vec!["8 B".to_owned(), "12.5".to_owned()]];
         assert_eq!(align(&rows), "  size     a\n  8 B   12.5\n");
+    }
+
+    #[test]
+    fn one_line_per_reason() {
+        let failure = |what: &str, why: &str| Failure { what: what.to_owned(), why: why.to_owned(), ours: true };
+        let text = failures(&[failure("a", "died"), failure("b", "slow"), failure("c", "died")]);
+        assert_eq!(text, "  a (and 1 more): died\n  b: slow\n");
     }
 
     #[test]

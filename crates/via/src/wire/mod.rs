@@ -170,6 +170,9 @@ pub struct Allocation {
     pub segment: u32,
 }
 
+// SAFETY: it names memory of the process, which no thread owns; whoever dereferences `base` answers for that.
+unsafe impl Send for Allocation {}
+
 /// What a range of the process's memory is good for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MemoryKind {
@@ -277,12 +280,10 @@ pub trait Wire {
     fn send(&mut self, link: LinkId, line: &mut Line, words: usize) -> Sent;
     /// Sends a line with `length` bytes (at most `payload_bytes_max`) of payload, which `fill` writes at the address it is given.
     fn send_with_payload<F: FnOnce(*mut u8)>(&mut self, link: LinkId, line: &mut Line, length: usize, fill: F) -> Sent;
-    /// The next frame of a link; it stays until [`consume`](Self::consume).
+    /// The next frame of a link; it stays until [`consume`](Self::consume). Finding nothing, the wire tells the sender about room.
     fn receive(&mut self, link: LinkId) -> Received;
     /// Gives up the frame last received.
     fn consume(&mut self, link: LinkId);
-    /// End of a batch of `receive`s: tell the sender about room.
-    fn finish_receiving(&mut self, link: LinkId);
     /// Whether [`poll_event`](Self::poll_event) has something. Asked on every turn of the engine.
     fn has_events(&self) -> bool;
 

@@ -177,7 +177,12 @@ impl Link {
 
     #[inline]
     pub(super) fn receive(&mut self) -> Received {
-        let Some(head) = self.consumer.peek_word0() else { return Received::Empty };
+        let Some(head) = self.consumer.peek_word0() else {
+            if self.consumer.unpublished() != 0 {
+                self.publish_head();
+            }
+            return Received::Empty;
+        };
         let words = self.consumer.slots().address(self.consumer.slot_index()).cast::<u64>();
         if !Head(head).is_bulk() {
             // SAFETY: F1: the slot is mapped, and not written by an honest peer, until it is consumed.
@@ -204,7 +209,7 @@ impl Link {
 
     /// Tells the peer how far we have read; it may sleep for want of room.
     #[inline]
-    pub(super) fn publish_head(&mut self) {
+    fn publish_head(&mut self) {
         self.payload_consumed = 0;
         self.consumer.publish();
         self.ring_if_armed();

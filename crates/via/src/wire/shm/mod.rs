@@ -208,13 +208,6 @@ impl Wire for ShmWire {
     }
 
     #[inline]
-    fn finish_receiving(&mut self, link: LinkId) {
-        if let Some(l) = self.link(link) {
-            l.publish_head();
-        }
-    }
-
-    #[inline]
     fn has_events(&self) -> bool {
         self.wants || !self.events.is_empty()
     }

@@ -74,9 +74,13 @@ impl Wire for SimWire {
     }
 
     fn receive(&mut self, link: LinkId) -> Received {
-        match self.network.0.borrow().front(self.nic, link) {
+        let mut network = self.network.0.borrow_mut();
+        match network.front(self.nic, link) {
             Err(()) => Received::Broken,
-            Ok(None) => Received::Empty,
+            Ok(None) => {
+                network.finish_receiving(self.nic, link);
+                Received::Empty
+            }
             Ok(Some(f)) => {
                 *self.current = f.line;
                 // SAFETY: F1: `current` is boxed and changes with the next receive only; the payload's buffer lives until consume().
@@ -87,10 +91,6 @@ impl Wire for SimWire {
 
     fn consume(&mut self, link: LinkId) {
         self.network.0.borrow_mut().consume(self.nic, link);
-    }
-
-    fn finish_receiving(&mut self, link: LinkId) {
-        self.network.0.borrow_mut().finish_receiving(self.nic, link);
     }
 
     fn has_events(&self) -> bool {

@@ -1,0 +1,528 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The NIC of a real process: one engine on the shared-memory wire, the progress token, a helper thread, waiting.
+//!
+//! | file | concern |
+//! |---|---|
+//! | `nic.rs` | opening, closing, the calls of the data path |
+//! | `nic/wait.rs` | waits: spinning, sleeping, who wakes whom |
+//! | `nic/helper.rs` | the helper thread: control, timers, handlers, work for a process that computes |
+//! | `nic/handlers.rs` | notify handlers and the error handler |
+//! | `nic/config.rs` | how to open |
+//!
+//! Invariants
+//! - N1: everything in [`Core`] is touched only with the token held. Whoever lets the token go settles first (`Core::settle`): wakes the waiters whose completion is
+//!   there, and tells the helper of what only it will see to. So nothing is lost between "register" and "look": both happen under the token.
+//! - N2: handlers run, and are dropped, without the token.
+//! - N3: peers ring our bell only while `Core::armed`. Waiters arm it when there are any, else the helper may (`helper_armed`); who polls disarms.
+//!
+//! Budget of a call that finds what it wants: the token (a store and two loads) and about six loads that decide that nothing needs settling.
+//!
+//! **Fork.** The child of a `fork` must not use its parent's NIC: it has no helper thread, and shares sockets and rings with its parent. Its waits and connection
+//! calls fail with [`Error::InvalidState`]; dropping the NIC there does nothing. `exec` closes everything.
+
+mod config;
+mod handlers;
+mod helper;
+mod wait;
+
+pub use config::{ConfigError, NicConfig, OpenError, SPIN_DEFAULT, SPIN_MAX};
+
+use crate::attributes::{NetAddress, ViAttributes, ViState};
+use crate::complete::Completion;
+use crate::completion_queue::CqHandle;
+use crate::connection::ConnectionRequest;
+use crate::descriptor::DescriptorRef;
+use crate::engine::Engine;
+use crate::error::Error;
+use crate::event::AsyncError;
+use crate::post::{ReceiveRequest, SendRequest};
+use crate::time::Instant;
+use crate::vi::{ViHandle, WorkQueueKind};
+use crate::wire::shm::{ShmConfig, ShmWire};
+use bellwire_memory::atomic::{AtomicU32, Ordering};
+use bellwire_memory::token::{Claim, Token};
+use handlers::{ErrorHandling, Handlers};
+use helper::Port;
+use rustix::time::{ClockId, clock_gettime};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+use wait::{Target, Waiters};
+
+/// Turns of the engine between two looks at the clock while no timer is running.
+const TURNS_PER_CLOCK: u32 = 1024;
+/// Completions found without a turn of the engine after which there is one all the same.
+const HITS_PER_TURN: u32 = 64;
+/// Least time of a connection request: its handshake takes some.
+const HANDSHAKE_MIN: Duration = Duration::from_millis(10);
+
+/// What the token protects (N1).
+struct Core {
+    engine: Engine<ShmWire>,
+    /// Turns that the application has made.
+    polls: u32,
+    hits: u32,
+    /// Peers ring our bell.
+    armed: bool,
+    /// The helper armed it, and nobody waits.
+    helper_armed: bool,
+    /// The helper knows that there are events.
+    events_told: bool,
+    /// Until when the helper sleeps unless it is told; 0 while it is awake or ticks.
+    deep_until: Instant,
+    /// Completions for which waiters have been woken.
+    seen_completions: u64,
+    /// Until when the leading waiter sleeps unless it is woken.
+    leader_until: Instant,
+    waiters: Waiters,
+    handlers: Handlers,
+    /// How long the next wait spins, ns.
+    spin_ns: u64,
+}
+
+impl Core {
+    fn new(engine: Engine<ShmWire>, spin_ns: u64) -> Self {
+        Self {
+            engine,
+            polls: 0,
+            hits: 0,
+            armed: false,
+            helper_armed: false,
+            events_told: false,
+            deep_until: Instant(0),
+            seen_completions: 0,
+            leader_until: Instant::NEVER,
+            waiters: Waiters::default(),
+            handlers: Handlers::default(),
+            spin_ns,
+        }
+    }
+
+    /// One turn of the engine on behalf of the application. True if anything moved.
+    #[inline]
+    fn turn(&mut self, shared: &Shared) -> bool {
+        self.polls = self.polls.wrapping_add(1);
+        // Relaxed: a sign of life for the helper, nothing is published by it; written under the token only.
+        shared.polls.0.store(self.polls, Ordering::Relaxed);
+        if self.engine.next_timeout() != Instant::NEVER || self.polls.is_multiple_of(TURNS_PER_CLOCK) {
+            self.engine.set_now(clock());
+        }
+        if self.helper_armed {
+            self.disarm_for_polling(&shared.port);
+        }
+        self.engine.progress()
+    }
+
+    /// Whether [`settle`](Self::settle) has something to do.
+    #[inline]
+    fn needs_settling(&self) -> bool {
+        let events = self.engine.has_events() && !self.events_told;
+        let waiters = !self.waiters.is_empty() && (self.engine.completions() != self.seen_completions || self.engine.next_timeout() < self.leader_until);
+        let helper = self.deep_until != Instant(0) && (self.engine.has_work() || self.engine.next_timeout() < self.deep_until);
+        events || waiters || helper
+    }
+
+    /// Before the token is let go (N1).
+    #[cold]
+    #[inline(never)]
+    fn settle(&mut self, port: &Port) {
+        let timer = self.engine.next_timeout();
+        if self.engine.completions() != self.seen_completions {
+            self.seen_completions = self.engine.completions();
+            self.waiters.wake_ready(&self.engine);
+        }
+        if timer < self.leader_until {
+            self.leader_until = timer;
+            self.waiters.wake_leader();
+        }
+        if self.engine.has_events() && !self.events_told {
+            self.events_told = true;
+            self.tell(port, helper::EVENTS);
+        }
+        if self.deep_until != Instant(0) && (self.engine.has_work() || timer < self.deep_until) {
+            self.tell(port, helper::WORK);
+        }
+    }
+
+    /// Wakes the helper.
+    fn tell(&mut self, port: &Port, reason: u32) {
+        self.deep_until = Instant(0);
+        port.tell(reason);
+    }
+
+    /// Peers ring from now on; look again before sleeping.
+    fn arm(&mut self) {
+        if !self.armed {
+            self.engine.wire_mut().arm();
+            self.armed = true;
+        }
+    }
+
+    fn disarm(&mut self) {
+        if self.armed {
+            self.engine.wire_mut().disarm();
+            self.armed = false;
+        }
+        self.helper_armed = false;
+    }
+
+    /// The application polls: peers need not ring, and the helper watches for the end of that.
+    #[cold]
+    #[inline(never)]
+    fn disarm_for_polling(&mut self, port: &Port) {
+        self.disarm();
+        if self.deep_until != Instant(0) {
+            self.tell(port, helper::WORK);
+        }
+    }
+
+    /// Whether peers may need this processor while the application computes.
+    fn has_duties(&self) -> bool {
+        !self.handlers.is_empty() || self.engine.wire().has_guarded_links()
+    }
+}
+
+/// A word on a line of its own.
+#[repr(align(128))]
+struct OwnLine(AtomicU32);
+
+/// What the NIC, its helper and its waiters share.
+struct Shared {
+    // line 0: written at each turn by whoever polls; read by the helper at its ticks
+    polls: OwnLine,
+    token: Token<Core>,
+    port: Port,
+    errors: Mutex<ErrorHandling>,
+    spin_max_ns: u64,
+    pid: u32,
+}
+
+impl Shared {
+    #[inline]
+    fn with<R>(&self, f: impl FnOnce(&mut Engine<ShmWire>) -> R) -> R {
+        let mut core = self.token.enter(Claim::Bias);
+        let result = f(&mut core.engine);
+        if core.needs_settling() {
+            core.settle(&self.port);
+        }
+        result
+    }
+
+    /// Takes what is there; if there is nothing, one turn of the engine and once more.
+    #[inline]
+    fn poll<R>(&self, take: &mut impl FnMut(&mut Engine<ShmWire>) -> Result<Option<R>, Error>) -> Result<Option<R>, Error> {
+        let mut core = self.token.enter(Claim::Bias);
+        let mut result = take(&mut core.engine);
+        match result {
+            Ok(None) => {
+                core.turn(self);
+                result = take(&mut core.engine);
+            }
+            // What is found again and again without a turn must not starve what comes in.
+            Ok(Some(_)) => {
+                core.hits = core.hits.wrapping_add(1);
+                if core.hits.is_multiple_of(HITS_PER_TURN) {
+                    core.turn(self);
+                }
+            }
+            Err(_) => {}
+        }
+        if core.needs_settling() {
+            core.settle(&self.port);
+        }
+        result
+    }
+
+    /// Whether this is the child of a `fork`.
+    fn in_child(&self) -> bool {
+        std::process::id() != self.pid
+    }
+
+    /// The deadline `timeout` from now; the engine is told the time.
+    fn deadline(&self, timeout: Option<Duration>) -> Result<Instant, Error> {
+        if self.in_child() {
+            return Err(Error::InvalidState);
+        }
+        let now = clock();
+        self.token.enter(Claim::Bias).engine.set_now(now);
+        Ok(timeout.map_or(Instant::NEVER, |t| now + crate::time::Duration(saturating_ns(t))))
+    }
+}
+
+/// A NIC. `Send` and `Sync`: any thread may call at any time; one that calls most of the time is served without locked instructions.
+///
+/// Dropping it closes it.
+pub struct Nic {
+    shared: Arc<Shared>,
+    helper: Option<JoinHandle<()>>,
+}
+
+/// Caller: a NIC cannot be closed from within one of its handlers. The NIC is given back.
+#[derive(Debug)]
+pub struct CloseError {
+    /// The NIC, still open.
+    pub nic: Nic,
+}
+
+impl core::fmt::Debug for Nic {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("Nic").field("pid", &self.shared.pid).finish_non_exhaustive()
+    }
+}
+
+impl Nic {
+    /// Opens a NIC and starts its helper thread.
+    ///
+    /// # Errors
+    /// See [`OpenError`].
+    pub fn open(config: NicConfig) -> Result<Self, OpenError> {
+        config.check()?;
+        let spin_max_ns = saturating_ns(config.spin.min(SPIN_MAX));
+        let wire = ShmWire::open(ShmConfig { mode: config.mode, host: config.host })?;
+        let port = Port::new(&wire)?;
+        let mut engine = Engine::new(wire, config.seed);
+        engine.set_now(clock());
+        let shared = Arc::new(Shared {
+            polls: OwnLine(AtomicU32::new(0)),
+            token: Token::new(Core::new(engine, spin_max_ns)),
+            port,
+            errors: Mutex::new(ErrorHandling::default()),
+            spin_max_ns,
+            pid: std::process::id(),
+        });
+        let helper = std::thread::Builder::new().name("bellwire".into()).spawn({
+            let shared = Arc::clone(&shared);
+            move || helper::run(&shared)
+        });
+        Ok(Self { shared, helper: Some(helper.map_err(|_| OpenError::Thread)?) })
+    }
+
+    /// Closes the NIC: stops the helper (waiting for a handler that runs) and gives everything back. Peers see its connections lost.
+    ///
+    /// # Errors
+    /// Called from within a handler of this NIC.
+    pub fn close(self) -> Result<(), CloseError> {
+        if self.is_helper_thread() {
+            return Err(CloseError { nic: self });
+        }
+        drop(self);
+        Ok(())
+    }
+
+    /// Whether the calling thread is the one that runs this NIC's handlers.
+    pub fn is_helper_thread(&self) -> bool {
+        self.helper.as_ref().is_some_and(|h| h.thread().id() == std::thread::current().id())
+    }
+
+    /// Runs `f` on the engine, for everything that has no call of its own here. `f` must not call this NIC (it would wait for itself) and should be short.
+    #[inline]
+    pub fn with<R>(&self, f: impl FnOnce(&mut Engine<ShmWire>) -> R) -> R {
+        self.shared.with(f)
+    }
+
+    // ---- the data path
+
+    /// See [`Engine::post_send_descriptor`].
+    #[inline]
+    pub fn post_send_descriptor(&self, vi: ViHandle, descriptor: DescriptorRef) -> Result<(), Error> {
+        self.shared.with(|e| e.post_send_descriptor(vi, descriptor))
+    }
+
+    /// See [`Engine::post_receive_descriptor`].
+    #[inline]
+    pub fn post_receive_descriptor(&self, vi: ViHandle, descriptor: DescriptorRef) -> Result<(), Error> {
+        self.shared.with(|e| e.post_receive_descriptor(vi, descriptor))
+    }
+
+    /// See [`Engine::post_send`].
+    #[inline]
+    pub fn post_send(&self, vi: ViHandle, request: &SendRequest<'_>) -> Result<(), Error> {
+        self.shared.with(|e| e.post_send(vi, request))
+    }
+
+    /// See [`Engine::post_receive`].
+    #[inline]
+    pub fn post_receive(&self, vi: ViHandle, request: &ReceiveRequest<'_>) -> Result<(), Error> {
+        self.shared.with(|e| e.post_receive(vi, request))
+    }
+
+    /// The oldest completed send-side request, if there is one; never blocks.
+    #[inline]
+    pub fn send_done(&self, vi: ViHandle) -> Result<Option<Completion>, Error> {
+        self.shared.poll(&mut |e| e.send_done(vi))
+    }
+
+    /// The oldest completed receive, if there is one; never blocks.
+    #[inline]
+    pub fn receive_done(&self, vi: ViHandle) -> Result<Option<Completion>, Error> {
+        self.shared.poll(&mut |e| e.receive_done(vi))
+    }
+
+    /// The oldest entry of a completion queue, if there is one; never blocks.
+    #[inline]
+    pub fn cq_done(&self, cq: CqHandle) -> Result<Option<(ViHandle, WorkQueueKind)>, Error> {
+        self.shared.poll(&mut |e| e.cq_done(cq))
+    }
+
+    // ---- waiting (`None`: for ever)
+
+    /// As [`send_done`](Self::send_done), waiting. [`Error::Timeout`] when the time is over.
+    pub fn send_wait(&self, vi: ViHandle, timeout: Option<Duration>) -> Result<Completion, Error> {
+        self.wait(Target::Send(vi), timeout, |e| e.send_done(vi))
+    }
+
+    /// As [`receive_done`](Self::receive_done), waiting. [`Error::Timeout`] when the time is over.
+    pub fn receive_wait(&self, vi: ViHandle, timeout: Option<Duration>) -> Result<Completion, Error> {
+        self.wait(Target::Receive(vi), timeout, |e| e.receive_done(vi))
+    }
+
+    /// As [`cq_done`](Self::cq_done), waiting. [`Error::Timeout`] when the time is over.
+    pub fn cq_wait(&self, cq: CqHandle, timeout: Option<Duration>) -> Result<(ViHandle, WorkQueueKind), Error> {
+        self.wait(Target::Cq(cq), timeout, |e| e.cq_done(cq))
+    }
+
+    #[inline]
+    fn wait<R>(&self, target: Target, timeout: Option<Duration>, mut take: impl FnMut(&mut Engine<ShmWire>) -> Result<Option<R>, Error>) -> Result<R, Error> {
+        if let Some(found) = self.shared.poll(&mut take)? {
+            return Ok(found);
+        }
+        let deadline = self.shared.deadline(timeout)?;
+        wait::wait_for(&self.shared, target, deadline, &mut take)
+    }
+
+    // ---- connections
+
+    /// Waits for a request for a connection to `local`. Accept or reject it through [`with`](Self::with).
+    ///
+    /// # Errors
+    /// [`Error::Timeout`]; [`Error::Resource`]; [`Error::InvalidState`] in the child of a `fork`.
+    pub fn connect_wait(&self, local: &NetAddress, timeout: Option<Duration>) -> Result<ConnectionRequest, Error> {
+        let deadline = self.shared.deadline(timeout)?;
+        loop {
+            let wait = self.with(|e| e.connect_wait(local, deadline))?;
+            let outcome = wait::wait_for(&self.shared, Target::Incoming, deadline, &mut |e| e.poll_wait(wait));
+            if outcome.is_ok() {
+                return outcome;
+            }
+            self.with(|e| e.cancel_wait(wait));
+            // A requester that went away before anybody saw its request: the time is not over yet.
+            if outcome.as_ref().err() != Some(&Error::Timeout) || clock() >= deadline {
+                return outcome;
+            }
+        }
+    }
+
+    /// Connects `vi` to whoever waits at `remote`; returns the peer's attributes. A `timeout` of zero means one try.
+    ///
+    /// # Errors
+    /// [`Error::NoMatch`]: nobody waited there in that time; [`Error::Timeout`]: a waiter did not answer; and the refusals of either side.
+    pub fn connect_request(&self, vi: ViHandle, local: &NetAddress, remote: &NetAddress, timeout: Option<Duration>) -> Result<ViAttributes, Error> {
+        let deadline = self.shared.deadline(timeout.map(|t| t.max(HANDSHAKE_MIN)))?;
+        self.with(|e| e.connect_request(vi, local, remote, deadline))?;
+        self.await_connection(vi)
+    }
+
+    /// Begins to connect `vi` to a VI whose owner makes the mirrored call; see [`peer_done`](Self::peer_done) and [`peer_wait`](Self::peer_wait).
+    ///
+    /// # Errors
+    /// [`Error::InvalidState`] if `vi` is not idle, or in the child of a `fork`.
+    pub fn peer_request(&self, vi: ViHandle, local: &NetAddress, remote: &NetAddress, timeout: Option<Duration>) -> Result<(), Error> {
+        let deadline = self.shared.deadline(timeout.map(|t| t.max(HANDSHAKE_MIN)))?;
+        self.with(|e| e.peer_request(vi, local, remote, deadline))
+    }
+
+    /// How a peer request ended: the peer's attributes, or the error; `Ok(None)` while it goes on.
+    ///
+    /// # Errors
+    /// [`Error::InvalidState`] if there is none; else why it failed.
+    pub fn peer_done(&self, vi: ViHandle) -> Result<Option<ViAttributes>, Error> {
+        self.shared.poll(&mut |e| e.connect_status(vi))
+    }
+
+    /// As [`peer_done`](Self::peer_done), waiting for the end; the request's timeout governs.
+    ///
+    /// # Errors
+    /// As [`peer_done`](Self::peer_done).
+    pub fn peer_wait(&self, vi: ViHandle) -> Result<ViAttributes, Error> {
+        self.shared.deadline(None)?;
+        self.await_connection(vi)
+    }
+
+    /// The engine's own timers end the attempt.
+    fn await_connection(&self, vi: ViHandle) -> Result<ViAttributes, Error> {
+        let outcome = wait::wait_for(&self.shared, Target::Connect(vi), Instant::NEVER, &mut |e| e.connect_status(vi));
+        if outcome.is_err() {
+            self.with(|e| {
+                // The wait itself failed (no descriptor to sleep on): nobody will ask for the outcome.
+                if e.query_vi(vi).is_ok_and(|(state, ..)| state == ViState::ConnectPending) {
+                    let _ = e.disconnect(vi);
+                }
+            });
+        }
+        outcome
+    }
+
+    // ---- handlers: run on the helper thread, without the token; any call but `close` is allowed in them
+
+    /// Has `handler` called once with the next completion of a work queue, which is taken off the queue. Several handlers of a queue are served in order.
+    ///
+    /// # Errors
+    /// [`Error::InvalidParameter`]; [`Error::Resource`]: too many handlers wait.
+    pub fn notify(&self, vi: ViHandle, queue: WorkQueueKind, handler: Box<dyn FnOnce(ViHandle, Completion) + Send>) -> Result<(), Error> {
+        handlers::notify(&self.shared, vi, queue, handler)
+    }
+
+    /// Has `handler` called once with the next entry of a completion queue, which is taken off it.
+    ///
+    /// # Errors
+    /// [`Error::InvalidParameter`]; [`Error::Resource`]: too many handlers wait.
+    pub fn notify_cq(&self, cq: CqHandle, handler: Box<dyn FnOnce(ViHandle, WorkQueueKind) + Send>) -> Result<(), Error> {
+        handlers::notify_cq(&self.shared, cq, handler)
+    }
+
+    /// Sets who is told of asynchronous errors, those that came before included (the last 64). Without a handler each is one line on standard error.
+    pub fn set_error_handler(&self, handler: Option<Arc<dyn Fn(AsyncError) + Send + Sync>>) {
+        handlers::set_error_handler(&self.shared, handler);
+    }
+}
+
+impl Drop for Nic {
+    fn drop(&mut self) {
+        let Some(helper) = self.helper.take() else { return };
+        if self.shared.in_child() {
+            // Not ours: neither the thread nor the sockets. Closing would reach into the parent's epoll set.
+            core::mem::forget(helper);
+            core::mem::forget(Arc::clone(&self.shared));
+            return;
+        }
+        // What has been posted and fits leaves; the rest ends with the connections.
+        self.shared.with(|e| {
+            for _ in 0..64 {
+                if !e.has_work() || !e.progress() {
+                    break;
+                }
+            }
+        });
+        self.shared.port.tell(helper::CLOSE);
+        if helper.thread().id() == std::thread::current().id() {
+            // The last reference went away in a handler: the thread ends by itself after it.
+            return;
+        }
+        let _ = helper.join();
+    }
+}
+
+/// The monotonic clock.
+fn clock() -> Instant {
+    let t = clock_gettime(ClockId::Monotonic);
+    Instant((t.tv_sec as u64).wrapping_mul(1_000_000_000).wrapping_add(t.tv_nsec as u64))
+}
+
+fn saturating_ns(d: Duration) -> u64 {
+    u64::try_from(d.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// A lock whose holder may have panicked in a way that leaves the value usable.
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

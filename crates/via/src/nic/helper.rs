@@ -1,0 +1,339 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The helper thread: what must happen whether or not the application calls.
+//!
+//! It sleeps in `epoll` on the wire's control descriptor, a bell of its own, and the NIC's bell (unless waiters sleep on that). In this order of depth:
+//!
+//! ```text
+//!  deep      nothing pending; no CPU is used. Ends by: control (connections, peer death), a timer, being told (events, work left by a post), a ring.
+//!            With duties (handlers, guarded links) or work left it has armed the bell before, so that peers ring.
+//!  ticking   the application is active: every few milliseconds, is it still polling? (one load, no token) If not: move what there is, then deep.
+//!  serving   it has found traffic while the application computes: it polls for a short while, then deep.
+//! ```
+//!
+//! The helper enters with `Claim::Visit` and never gets the token's bias. While the application polls it stays out of its way: kicks and ticks are answered
+//! by the application's own turns.
+
+use super::handlers::{self, Job};
+use super::{Core, Shared, clock};
+use crate::time::{Duration, Instant};
+use crate::wire::shm::ShmWire;
+use bellwire_memory::MemoryError;
+use bellwire_memory::atomic::{AtomicU32, Ordering};
+use bellwire_memory::event::Bell;
+use bellwire_memory::pause::pause;
+use bellwire_memory::token::Claim;
+use rustix::event::{Timespec, epoll};
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+
+/// Reasons for which the helper is woken.
+pub(super) const CLOSE: u32 = 1;
+/// There are events, or a new error handler.
+pub(super) const EVENTS: u32 = 2;
+/// A call has left work in the engine; the application probably goes on polling.
+pub(super) const WORK: u32 = 4;
+/// There is a new handler.
+pub(super) const DUTY: u32 = 8;
+
+/// First tick after being told of work, and the following ones.
+const TICK_FIRST: Duration = Duration::from_millis(1);
+const TICK: Duration = Duration::from_millis(5);
+/// Ticks in a row without anything pending, application polling, after which it sleeps deeply all the same.
+const QUIET_TICKS_MAX: u32 = 20;
+/// How long it goes on polling after it has found something.
+const LINGER: Duration = Duration::from_micros(20);
+/// Pauses between two turns of the engine, and while it glances whether the application polls (some microseconds).
+const PAUSES_PER_TURN: u32 = 32;
+const PAUSES_PER_GLANCE: u32 = 64;
+/// Turns before it looks for something else to do.
+const TURNS_MAX: u32 = 4096;
+
+const CONTROL: u64 = 0;
+const TOLD: u64 = 1;
+const BELL: u64 = 2;
+
+/// How to reach the helper, and what it sleeps on.
+pub(super) struct Port {
+    reasons: AtomicU32,
+    told: Bell,
+    epoll: OwnedFd,
+    /// The wire's bell: a descriptor that can be used without the token.
+    wire_bell: OwnedFd,
+    /// The wire's control set, likewise; kept open because the epoll set refers to it.
+    _control: OwnedFd,
+}
+
+impl Port {
+    pub(super) fn new(wire: &ShmWire) -> Result<Self, MemoryError> {
+        let os = |call| move |errno| MemoryError::os(call, errno);
+        let told = Bell::create()?;
+        let wire_bell = rustix::io::fcntl_dupfd_cloexec(wire.bell(), 0).map_err(os("fcntl(F_DUPFD_CLOEXEC)"))?;
+        let control = rustix::io::fcntl_dupfd_cloexec(wire.control_fd(), 0).map_err(os("fcntl(F_DUPFD_CLOEXEC)"))?;
+        let set = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(os("epoll_create1"))?;
+        for (fd, data, flags) in [
+            (control.as_fd(), CONTROL, epoll::EventFlags::IN),
+            (told.fd(), TOLD, epoll::EventFlags::IN),
+            (wire_bell.as_fd(), BELL, bell_flags(true)),
+        ] {
+            epoll::add(&set, fd, epoll::EventData::new_u64(data), flags).map_err(os("epoll_ctl"))?;
+        }
+        Ok(Self { reasons: AtomicU32::new(0), told, epoll: set, wire_bell, _control: control })
+    }
+
+    /// Wakes the helper.
+    pub(super) fn tell(&self, reason: u32) {
+        // Release: what the reason is about comes before; pairs with the swap in sleep(). The ring comes after, so no reason is missed.
+        self.reasons.fetch_or(reason, Ordering::Release);
+        let _ = self.told.ring();
+    }
+
+    /// Whether the helper is woken by the NIC's bell.
+    pub(super) fn listen_to_bell(&self, yes: bool) {
+        let _ = epoll::modify(&self.epoll, &self.wire_bell, epoll::EventData::new_u64(BELL), bell_flags(yes));
+    }
+
+    pub(super) fn wire_bell(&self) -> BorrowedFd<'_> {
+        self.wire_bell.as_fd()
+    }
+}
+
+/// Edge-triggered: one wake-up per ring, though nobody silences a bell that rings while the application polls.
+fn bell_flags(listen: bool) -> epoll::EventFlags {
+    if listen { epoll::EventFlags::IN | epoll::EventFlags::ET } else { epoll::EventFlags::empty() }
+}
+
+/// How the helper sleeps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Mode {
+    Deep(Instant),
+    Tick(Duration),
+}
+
+/// Why it woke.
+#[derive(Clone, Copy, Debug, Default)]
+struct Woken {
+    control: bool,
+    bell: bool,
+    reasons: u32,
+}
+
+struct Helper<'a> {
+    shared: &'a Shared,
+    mode: Mode,
+    /// The application's turns, when last looked at.
+    polls: u32,
+    quiet_ticks: u32,
+    jobs: Vec<Job>,
+}
+
+/// The helper's thread.
+pub(super) fn run(shared: &Shared) {
+    let mut helper = Helper { shared, mode: Mode::Tick(Duration(0)), polls: 0, quiet_ticks: 0, jobs: Vec::new() };
+    loop {
+        let woken = helper.sleep();
+        if woken.reasons & CLOSE != 0 {
+            return;
+        }
+        helper.serve(woken);
+    }
+}
+
+impl Helper<'_> {
+    fn sleep(&mut self) -> Woken {
+        let left = match self.mode {
+            Mode::Deep(Instant::NEVER) => None,
+            Mode::Deep(until) => Some(until.since(clock())),
+            Mode::Tick(d) => Some(d),
+        };
+        let timeout = left.map(|d| Timespec { tv_sec: (d.0 / 1_000_000_000) as i64, tv_nsec: (d.0 % 1_000_000_000) as _ });
+        let mut events = [epoll::Event { flags: epoll::EventFlags::empty(), data: epoll::EventData::new_u64(u64::MAX) }; 4];
+        // A signal is a wake-up without a reason.
+        let n = epoll::wait(&self.shared.port.epoll, &mut events[..], timeout.as_ref()).unwrap_or(0);
+        let mut woken = Woken::default();
+        for e in &events[..n] {
+            match e.data.u64() {
+                CONTROL => woken.control = true,
+                TOLD => {
+                    let _ = self.shared.port.told.clear();
+                }
+                BELL => woken.bell = true,
+                _ => {}
+            }
+        }
+        // Acquire: pairs with the release in tell().
+        woken.reasons = self.shared.port.reasons.swap(0, Ordering::Acquire);
+        woken
+    }
+
+    fn serve(&mut self, woken: Woken) {
+        let timer = matches!(self.mode, Mode::Deep(until) if until <= clock());
+        if woken.control || timer || woken.reasons & EVENTS != 0 {
+            self.visit(woken);
+            return self.go_on();
+        }
+        if woken.reasons & WORK != 0 && !woken.bell {
+            // Its poster is likely to poll now: look again in a moment.
+            self.has_polled();
+            self.quiet_ticks = 0;
+            self.mode = Mode::Tick(TICK_FIRST);
+            return;
+        }
+        if woken.bell || woken.reasons & DUTY != 0 {
+            if woken.reasons != 0 {
+                // Whoever told us counts on us to be awake.
+                self.mode = Mode::Tick(TICK);
+            }
+            if !self.is_polling() {
+                self.settle_down();
+            }
+            return;
+        }
+        if let Mode::Tick(_) = self.mode {
+            self.tick();
+        }
+    }
+
+    /// After something that had to be done: who moves the rest?
+    fn go_on(&mut self) {
+        if self.is_polling() {
+            self.mode = Mode::Tick(TICK);
+        } else {
+            self.settle_down();
+        }
+    }
+
+    fn tick(&mut self) {
+        if !self.has_polled() {
+            return self.settle_down();
+        }
+        self.mode = Mode::Tick(TICK);
+        self.quiet_ticks += 1;
+        if self.quiet_ticks >= QUIET_TICKS_MAX {
+            self.quiet_ticks = 0;
+            let mut core = self.shared.token.enter(Claim::Visit);
+            if !core.has_duties() && !core.engine.has_work() && core.engine.next_timeout() == Instant::NEVER && !core.engine.has_events() {
+                core.deep_until = Instant::NEVER;
+                self.mode = Mode::Deep(Instant::NEVER);
+            }
+        }
+    }
+
+    fn polls_now(&self) -> u32 {
+        // Relaxed: a sign of life; nothing is read through it.
+        self.shared.polls.0.load(Ordering::Relaxed)
+    }
+
+    /// Whether the application has made turns since this was last asked.
+    fn has_polled(&mut self) -> bool {
+        let now = self.polls_now();
+        core::mem::replace(&mut self.polls, now) != now
+    }
+
+    /// Whether the application is making turns right now.
+    fn is_polling(&mut self) -> bool {
+        self.polls = self.polls_now();
+        for _ in 0..PAUSES_PER_GLANCE {
+            pause();
+            if self.has_polled() {
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Control, events, timers: at once, whatever the application does.
+    fn visit(&mut self, woken: Woken) {
+        let mut core = self.shared.token.enter(Claim::Visit);
+        core.deep_until = Instant(0);
+        core.engine.set_now(clock());
+        if woken.control {
+            core.engine.wire_mut().handle_control();
+            if core.armed {
+                // A link that has come up has not seen the barrier yet.
+                core.engine.wire_mut().arm();
+            }
+        }
+        for _ in 0..8 {
+            if !core.engine.progress() {
+                break;
+            }
+        }
+        handlers::collect(&mut core, &mut self.jobs);
+        if core.needs_settling() {
+            core.settle(&self.shared.port);
+        }
+        drop(core);
+        handlers::run(self.shared, &mut self.jobs);
+        handlers::report_kept(self.shared);
+    }
+
+    /// The application computes, waits, or is idle: move what there is, then sleep deeply.
+    fn settle_down(&mut self) {
+        self.has_polled();
+        let mut linger_until = Instant(0);
+        for _ in 0..TURNS_MAX {
+            let now = clock();
+            let mut core = self.shared.token.enter(Claim::Visit);
+            core.deep_until = Instant(0);
+            core.engine.set_now(now);
+            let mut moved = core.engine.progress();
+            if !moved && now >= linger_until {
+                moved = self.prepare_sleep(&mut core);
+            }
+            handlers::collect(&mut core, &mut self.jobs);
+            if let Some(orphans) = self.orphans(&mut core, moved) {
+                self.jobs.push(orphans);
+            }
+            let deep = !moved && now >= linger_until && self.jobs.is_empty();
+            if deep {
+                core.deep_until = core.engine.next_timeout();
+                self.mode = Mode::Deep(core.deep_until);
+            } else if moved && core.waiters.is_empty() {
+                // Awake: peers need not ring for each message.
+                core.disarm();
+                core.engine.wire_mut().clear_bell();
+            }
+            if core.needs_settling() {
+                core.settle(&self.shared.port);
+            }
+            drop(core);
+            if deep {
+                return;
+            }
+            if moved {
+                linger_until = now + LINGER;
+            }
+            handlers::run(self.shared, &mut self.jobs);
+            (0..PAUSES_PER_TURN).for_each(|_| pause());
+            if self.has_polled() {
+                self.mode = Mode::Tick(TICK);
+                return;
+            }
+            // Relaxed: only whether to stop here; sleep() takes the reasons.
+            if self.shared.port.reasons.load(Ordering::Relaxed) != 0 {
+                break;
+            }
+        }
+        self.mode = Mode::Tick(Duration(0));
+    }
+
+    /// Arms the bell if somebody may need us while we sleep. True if there was something to move after all.
+    fn prepare_sleep(&self, core: &mut Core) -> bool {
+        if !core.waiters.is_empty() {
+            // The bell is theirs, and so is what it announces.
+            return false;
+        }
+        if !core.has_duties() && !core.engine.has_work() {
+            core.disarm();
+            return false;
+        }
+        core.engine.wire_mut().clear_bell();
+        core.arm();
+        core.helper_armed = true;
+        core.engine.progress()
+    }
+
+    /// Now and then handlers are left behind by VIs that were destroyed; going to sleep is the time to find them.
+    fn orphans(&self, core: &mut Core, moved: bool) -> Option<Job> {
+        if moved || core.handlers.is_empty() { None } else { handlers::take_orphans(core) }
+    }
+}

@@ -1,0 +1,59 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT OR Apache-2.0
+# The tests of `make test` (and, with "long", of `make test-long`). Every part runs; the last line says how many were well.
+set -u
+cd "$(dirname "$0")/.." || exit 1
+target=${TARGET_DIR:-target}
+case $target in /*) ;; *) target=$PWD/$target ;; esac
+export CARGO_TARGET_DIR=$target
+mode=${1:-short}
+log=$target/test-logs
+mkdir -p "$log"
+passed=0 failed=0 skipped=0
+
+part() { # name, command ..
+    local name=$1 start=$SECONDS
+    shift
+    if "$@" >"$log/$name.log" 2>&1; then
+        passed=$((passed + 1))
+        echo "ok      $name  ($((SECONDS - start)) s)  $(grep -hE '^test result|passed, [0-9]+ failed|^all |all well' "$log/$name.log" | summary)"
+    else
+        failed=$((failed + 1))
+        echo "FAILED  $name  ($((SECONDS - start)) s): last lines of $log/$name.log"
+        tail -n 40 "$log/$name.log" | sed 's/^/    /'
+    fi
+}
+skip() { skipped=$((skipped + 1)); echo "SKIPPED $1: $2"; }
+# Adds up what test runners say.
+summary() {
+    awk '/^test result/ {p += $4; f += $6; seen = 1} /passed, [0-9]+ failed/ && !/^test result/ {p += $1; f += $3; seen = 1} /^all /||/all well/ {text = $0}
+         END {if (seen) printf "%d tests passed, %d failed", p, f; if (text) printf "%s%s", seen ? "; " : "", text}'
+}
+
+part format    cargo fmt --all --check
+part lints     cargo clippy --workspace --all-targets --locked -- -D warnings
+part tidy      cargo run -q --locked -p xtask -- tidy
+part docs      env RUSTDOCFLAGS="-D warnings" cargo doc -q --workspace --no-deps --locked
+part rust      cargo test --workspace --locked
+part models    crates/memory/tests/run_loom.sh
+part build     cargo build --release --locked -p vipl -p bellwire-cli
+part c         make -s -C tests/c check LIBVIPL="$target/release/libvipl.so" OUT="$target/tests-c"
+
+installed() {
+    local prefix=$target/installed
+    rm -rf "$prefix"
+    BUILD="$target/release" PREFIX=$prefix ffi/vipl/install.sh &&
+        LD_LIBRARY_PATH=$prefix/lib make -s -C examples/c check PKG_CONFIG_PATH="$prefix/lib/pkgconfig" OUT="$target/examples-c" &&
+        LD_LIBRARY_PATH=$prefix/lib "$prefix/bin/bellwire" --version && test -e "$prefix/share/man/man3/VipPostSend.3" && echo "all installed files are there"
+}
+part installed installed
+part quiet     scripts/quiet.sh "$target"
+
+if [ "$mode" = long ]; then
+    part sanitizers scripts/sanitizers.sh
+    part rust-long  env PROPTEST_CASES=5000 cargo test --workspace --locked --release
+    part models-deep env LOOM_MAX_PREEMPTIONS=4 crates/memory/tests/run_loom.sh
+fi
+
+echo "$passed passed, $failed failed, $skipped skipped"
+[ "$failed" = 0 ]
