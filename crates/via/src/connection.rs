@@ -133,6 +133,11 @@ impl Connections {
         self.first_timeout = self.first_timeout.min(at);
     }
 
+    fn unschedule(&mut self, at: Instant, timer: Timer) {
+        self.timers.remove(&(at, timer));
+        self.first_timeout = self.timers.first().map_or(Instant::NEVER, |(at, _)| *at);
+    }
+
     pub(crate) fn schedule_not_ready(&mut self, at: Instant, vi: usize) {
         self.schedule(at, Timer::NotReady(vi));
     }
@@ -353,6 +358,11 @@ impl<W: Wire> Engine<W> {
             return;
         }
         a.outcome = Some(outcome);
+        let (deadline, retry_at) = (a.deadline, a.retry_at);
+        // While a timer is set, every turn looks at the clock.
+        self.connections.unschedule(deadline, Timer::Attempt(vi));
+        self.connections.unschedule(retry_at, Timer::Attempt(vi));
+        let Some(a) = self.connections.attempts.get_mut(&vi) else { return };
         self.completions += 1;
         if let Some(request) = a.request.take() {
             self.connections.requests.remove(&request);

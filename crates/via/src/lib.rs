@@ -36,7 +36,7 @@ mod transmit;
 pub use attributes::{MemAttributes, NetAddress, PtagHandle, Reliability, ViAttributes, ViState};
 pub use complete::Completion;
 pub use completion_queue::CqHandle;
-pub use connection::{IncomingHandle, WaitHandle};
+pub use connection::{ConnectionRequest, IncomingHandle, WaitHandle};
 pub use engine::Engine;
 pub use error::Error;
 pub use event::Event;

@@ -49,19 +49,18 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 use wait::{Target, Waiters};
 
-/// Turns of the engine between two looks at the clock while no timer is running.
-const TURNS_PER_CLOCK: u32 = 1024;
-/// Completions found without a turn of the engine after which there is one all the same.
-const HITS_PER_TURN: u32 = 64;
+/// Polls between two looks at the clock while no timer is running.
+const POLLS_PER_CLOCK: u32 = 1024;
+/// Polls between two whole turns of the engine: what is found again and again without one must not starve what comes in.
+const POLLS_PER_TURN: u32 = 64;
 /// Least time of a connection request: its handshake takes some.
 const HANDSHAKE_MIN: Duration = Duration::from_millis(10);
 
 /// What the token protects (N1).
 struct Core {
     engine: Engine<ShmWire>,
-    /// Turns that the application has made.
+    /// Polls that the application has made.
     polls: u32,
-    hits: u32,
     /// Peers ring our bell.
     armed: bool,
     /// The helper armed it, and nobody waits.
@@ -85,7 +84,6 @@ impl Core {
         Self {
             engine,
             polls: 0,
-            hits: 0,
             armed: false,
             helper_armed: false,
             events_told: false,
@@ -98,19 +96,19 @@ impl Core {
         }
     }
 
-    /// One turn of the engine on behalf of the application. True if anything moved.
+    /// The application polls: a sign of life, the time if somebody needs it. True if a whole turn is due whatever is found.
     #[inline]
-    fn turn(&mut self, shared: &Shared) -> bool {
+    fn begin_poll(&mut self, shared: &Shared) -> bool {
         self.polls = self.polls.wrapping_add(1);
         // Relaxed: a sign of life for the helper, nothing is published by it; written under the token only.
         shared.polls.0.store(self.polls, Ordering::Relaxed);
-        if self.engine.next_timeout() != Instant::NEVER || self.polls.is_multiple_of(TURNS_PER_CLOCK) {
+        if self.engine.next_timeout() != Instant::NEVER || self.polls.is_multiple_of(POLLS_PER_CLOCK) {
             self.engine.set_now(clock());
         }
         if self.helper_armed {
             self.disarm_for_polling(&shared.port);
         }
-        self.engine.progress()
+        self.polls.is_multiple_of(POLLS_PER_TURN)
     }
 
     /// Whether [`settle`](Self::settle) has something to do.
@@ -208,25 +206,14 @@ impl Shared {
         result
     }
 
-    /// Takes what is there; if there is nothing, one turn of the engine and once more.
+    /// One look by `poll`, which takes what is there or moves what it needs and takes then.
     #[inline]
-    fn poll<R>(&self, take: &mut impl FnMut(&mut Engine<ShmWire>) -> Result<Option<R>, Error>) -> Result<Option<R>, Error> {
+    fn poll<R>(&self, poll: impl FnOnce(&mut Engine<ShmWire>) -> Result<Option<R>, Error>) -> Result<Option<R>, Error> {
         let mut core = self.token.enter(Claim::Bias);
-        let mut result = take(&mut core.engine);
-        match result {
-            Ok(None) => {
-                core.turn(self);
-                result = take(&mut core.engine);
-            }
-            // What is found again and again without a turn must not starve what comes in.
-            Ok(Some(_)) => {
-                core.hits = core.hits.wrapping_add(1);
-                if core.hits.is_multiple_of(HITS_PER_TURN) {
-                    core.turn(self);
-                }
-            }
-            Err(_) => {}
+        if core.begin_poll(self) {
+            core.engine.progress();
         }
+        let result = poll(&mut core.engine);
         if core.needs_settling() {
             core.settle(&self.port);
         }
@@ -349,36 +336,36 @@ impl Nic {
     /// The oldest completed send-side request, if there is one; never blocks.
     #[inline]
     pub fn send_done(&self, vi: ViHandle) -> Result<Option<Completion>, Error> {
-        self.shared.poll(&mut |e| e.send_done(vi))
+        self.shared.poll(|e| e.poll_send(vi))
     }
 
     /// The oldest completed receive, if there is one; never blocks.
     #[inline]
     pub fn receive_done(&self, vi: ViHandle) -> Result<Option<Completion>, Error> {
-        self.shared.poll(&mut |e| e.receive_done(vi))
+        self.shared.poll(|e| e.poll_receive(vi))
     }
 
     /// The oldest entry of a completion queue, if there is one; never blocks.
     #[inline]
     pub fn cq_done(&self, cq: CqHandle) -> Result<Option<(ViHandle, WorkQueueKind)>, Error> {
-        self.shared.poll(&mut |e| e.cq_done(cq))
+        self.shared.poll(|e| e.poll_cq(cq))
     }
 
     // ---- waiting (`None`: for ever)
 
     /// As [`send_done`](Self::send_done), waiting. [`Error::Timeout`] when the time is over.
     pub fn send_wait(&self, vi: ViHandle, timeout: Option<Duration>) -> Result<Completion, Error> {
-        self.wait(Target::Send(vi), timeout, |e| e.send_done(vi))
+        self.wait(Target::Send(vi), timeout, |e| e.poll_send(vi))
     }
 
     /// As [`receive_done`](Self::receive_done), waiting. [`Error::Timeout`] when the time is over.
     pub fn receive_wait(&self, vi: ViHandle, timeout: Option<Duration>) -> Result<Completion, Error> {
-        self.wait(Target::Receive(vi), timeout, |e| e.receive_done(vi))
+        self.wait(Target::Receive(vi), timeout, |e| e.poll_receive(vi))
     }
 
     /// As [`cq_done`](Self::cq_done), waiting. [`Error::Timeout`] when the time is over.
     pub fn cq_wait(&self, cq: CqHandle, timeout: Option<Duration>) -> Result<(ViHandle, WorkQueueKind), Error> {
-        self.wait(Target::Cq(cq), timeout, |e| e.cq_done(cq))
+        self.wait(Target::Cq(cq), timeout, |e| e.poll_cq(cq))
     }
 
     #[inline]
@@ -400,7 +387,10 @@ impl Nic {
         let deadline = self.shared.deadline(timeout)?;
         loop {
             let wait = self.with(|e| e.connect_wait(local, deadline))?;
-            let outcome = wait::wait_for(&self.shared, Target::Incoming, deadline, &mut |e| e.poll_wait(wait));
+            let outcome = wait::wait_for(&self.shared, Target::Incoming, deadline, &mut |e| {
+                e.progress();
+                e.poll_wait(wait)
+            });
             if outcome.is_ok() {
                 return outcome;
             }
@@ -436,7 +426,10 @@ impl Nic {
     /// # Errors
     /// [`Error::InvalidState`] if there is none; else why it failed.
     pub fn peer_done(&self, vi: ViHandle) -> Result<Option<ViAttributes>, Error> {
-        self.shared.poll(&mut |e| e.connect_status(vi))
+        self.shared.poll(|e| {
+            e.progress();
+            e.connect_status(vi)
+        })
     }
 
     /// As [`peer_done`](Self::peer_done), waiting for the end; the request's timeout governs.
@@ -450,7 +443,10 @@ impl Nic {
 
     /// The engine's own timers end the attempt.
     fn await_connection(&self, vi: ViHandle) -> Result<ViAttributes, Error> {
-        let outcome = wait::wait_for(&self.shared, Target::Connect(vi), Instant::NEVER, &mut |e| e.connect_status(vi));
+        let outcome = wait::wait_for(&self.shared, Target::Connect, Instant::NEVER, &mut |e| {
+            e.progress();
+            e.connect_status(vi)
+        });
         if outcome.is_err() {
             self.with(|e| {
                 // The wait itself failed (no descriptor to sleep on): nobody will ask for the outcome.

@@ -183,7 +183,7 @@ impl<W: Wire> Engine<W> {
         if vi.state != ViState::Connected {
             self.flush_sends(index);
         } else if first && work.length <= POST_COPY_BYTES_MAX {
-            self.transmit(index);
+            let _ = self.transmit(index);
         } else {
             self.ready.insert(index);
         }

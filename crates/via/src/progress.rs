@@ -40,8 +40,7 @@ impl<W: Wire> Engine<W> {
             self.flush_control();
         }
         if !self.ready.is_empty() {
-            any = true;
-            self.transmit_ready();
+            any |= self.transmit_ready();
         }
         if self.connections.next_timeout() <= self.now {
             any = true;
@@ -148,7 +147,8 @@ impl<W: Wire> Engine<W> {
 
     /// One round over the VIs that have something to send, beginning after where the last round ended.
     #[inline(never)]
-    fn transmit_ready(&mut self) {
+    fn transmit_ready(&mut self) -> bool {
+        let mut any = false;
         let start = self.ready_cursor;
         let mut at = start;
         let mut wrapped = false;
@@ -156,7 +156,7 @@ impl<W: Wire> Engine<W> {
             match self.ready.next(at) {
                 Some(index) if !(wrapped && index >= start) => {
                     self.ready_cursor = index + 1;
-                    self.transmit(index);
+                    any |= self.transmit(index);
                     at = index + 1;
                 }
                 None if !wrapped && start != 0 => {
@@ -166,6 +166,7 @@ impl<W: Wire> Engine<W> {
                 _ => break,
             }
         }
+        any
     }
 
     #[cold]

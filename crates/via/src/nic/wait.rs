@@ -45,7 +45,7 @@ pub(super) enum Target {
     /// An entry of a completion queue.
     Cq(CqHandle),
     /// The end of a connection attempt.
-    Connect(ViHandle),
+    Connect,
     /// A connection request.
     Incoming,
 }
@@ -57,7 +57,7 @@ impl Target {
             Self::Send(vi) => engine.vis.get(vi).is_none_or(|v| v.send.has_done()),
             Self::Receive(vi) => engine.vis.get(vi).is_none_or(|v| v.receive.has_done()),
             Self::Cq(cq) => engine.cqs.get(cq).is_none_or(|q| !q.entries.is_empty()),
-            Self::Connect(_) | Self::Incoming => true,
+            Self::Connect | Self::Incoming => true,
         }
     }
 
@@ -68,7 +68,7 @@ impl Target {
             Self::Send(vi) => engine.vis.get(vi).is_some_and(unfinished),
             Self::Cq(_) if engine.vis.len() > VIS_LOOKED_AT => true,
             Self::Cq(cq) => engine.vis.iter().any(|(_, v)| v.send_cq == Some(cq) && unfinished(v)),
-            Self::Connect(_) => true,
+            Self::Connect => true,
             Self::Receive(_) | Self::Incoming => false,
         }
     }
@@ -111,7 +111,7 @@ impl Waiters {
 
 type Take<'a, R> = &'a mut dyn FnMut(&mut Engine<ShmWire>) -> Result<Option<R>, Error>;
 
-/// Waits until `take` finds something, or `deadline`.
+/// Waits until `take` finds something, or `deadline`. `take` makes progress if it must.
 #[cold]
 pub(super) fn wait_for<R>(shared: &Shared, target: Target, deadline: Instant, mut take: Take<'_, R>) -> Result<R, Error> {
     let began = clock();
@@ -212,7 +212,8 @@ impl<'a> Place<'a> {
         core.arm();
         let mut turns = 0;
         let outcome = loop {
-            let moved = core.turn(shared);
+            core.begin_poll(shared);
+            let moved = core.engine.progress();
             turns += 1;
             match take(&mut core.engine) {
                 Ok(Some(found)) => break Ok(Look::Found(found)),
