@@ -3,8 +3,9 @@
 
 use serde::Serialize;
 
+use crate::canary::Mode;
 use crate::plan::{BULK_GOAL_SIZES, series as s};
-use crate::samples::{Figure, Key, Kind, Metric, Samples, Series};
+use crate::samples::{Key, Kind, Metric, Samples, Series};
 
 /// The direction of a goal.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
@@ -44,13 +45,25 @@ pub struct Goal {
     pub bound: Bound,
     /// Whether it is; nothing without both figures.
     pub met: Option<bool>,
+    /// Whether one of the figures has no near sample, so that the ratio says little.
+    pub far: bool,
+}
+
+/// A figure of somebody, for a ratio.
+#[derive(Debug, Clone)]
+struct Side {
+    median: f64,
+    name: String,
+    far: bool,
 }
 
 impl Goal {
-    fn new(what: String, unit: &'static str, ours: Option<f64>, other: Option<(f64, String)>, bound: Bound) -> Self {
-        let ratio = ours.zip(other.as_ref().map(|(value, _)| *value)).filter(|(_, other)| *other > 0.0).map(|(ours, other)| ours / other);
-        let (other, other_name) = other.map_or((None, String::new()), |(value, name)| (Some(value), name));
-        Goal { what, unit, ours, other, other_name, ratio, bound, met: ratio.map(|ratio| bound.is_met(ratio)) }
+    fn new(what: String, unit: &'static str, ours: Option<Side>, other: Option<Side>, bound: Bound) -> Self {
+        let ratio = ours.as_ref().zip(other.as_ref()).filter(|(_, other)| other.median > 0.0).map(|(ours, other)| ours.median / other.median);
+        let far = ours.iter().chain(&other).any(|side| side.far);
+        let (other, other_name) = other.map_or((None, String::new()), |side| (Some(side.median), side.name));
+        let met = ratio.map(|ratio| bound.is_met(ratio));
+        Goal { what, unit, ours: ours.map(|side| side.median), other, other_name, ratio, bound, met, far }
     }
 }
 
@@ -71,24 +84,22 @@ struct Table<'s> {
 }
 
 impl Table<'_> {
-    fn median(&self, metric: Metric, series: Series, size: u64) -> Option<f64> {
-        self.samples.figure(&Key::new(metric, series, size)).map(|figure: Figure| figure.summary.median)
-    }
-
-    fn named(&self, metric: Metric, series: Series, size: u64) -> Option<(f64, String)> {
-        self.median(metric, series, size).map(|value| (value, series.name.to_owned()))
+    fn side(&self, metric: Metric, series: Series, size: u64) -> Option<Side> {
+        let figure = self.samples.figure(&Key::new(metric, series, size))?;
+        Some(Side { median: figure.summary.median, name: series.name.to_owned(), far: figure.mode == Mode::Far })
     }
 
     /// The best peer of a metric at a size among those that `wanted` accepts.
-    fn best_peer(&self, metric: Metric, size: u64, wanted: impl Fn(Kind) -> bool) -> Option<(f64, String)> {
+    fn best_peer(&self, metric: Metric, size: u64, wanted: impl Fn(Kind) -> bool) -> Option<Side> {
         let candidates = self.samples.series_of(metric).into_iter().filter(|series| wanted(series.kind));
-        let measured = candidates.filter_map(|series| self.named(metric, series, size));
-        let better = |a: &(f64, String), b: &(f64, String)| if metric.less_is_better() { b.0.total_cmp(&a.0) } else { a.0.total_cmp(&b.0) };
+        let measured = candidates.filter_map(|series| self.side(metric, series, size));
+        let better =
+            |a: &Side, b: &Side| if metric.less_is_better() { b.median.total_cmp(&a.median) } else { a.median.total_cmp(&b.median) };
         measured.max_by(better)
     }
 
     fn latency(&self, goals: &mut Vec<Goal>) {
-        let ours = self.median(Metric::Latency, s::OURS, 8);
+        let ours = self.side(Metric::Latency, s::OURS, 8);
         let others = [
             (s::EXCHANGE, 1.6),
             (s::UCX_TAG, 0.8),
@@ -97,18 +108,18 @@ impl Table<'_> {
         ];
         for (series, limit) in others {
             let what = format!("latency 8 B / {}", series.name);
-            goals.push(Goal::new(what, "ns", ours, self.named(Metric::Latency, series, 8), Bound::AtMost(limit)));
+            goals.push(Goal::new(what, "ns", ours.clone(), self.side(Metric::Latency, series, 8), Bound::AtMost(limit)));
         }
-        let ours = self.median(Metric::WriteLatency, s::OURS, 8);
+        let ours = self.side(Metric::WriteLatency, s::OURS, 8);
         for (series, limit) in [(s::EXCHANGE, 1.3), (s::UCX_PUT, 1.1)] {
             let what = format!("RDMA write 8 B, polled / {}", series.name);
-            goals.push(Goal::new(what, "ns", ours, self.named(Metric::WriteLatency, series, 8), Bound::AtMost(limit)));
+            goals.push(Goal::new(what, "ns", ours.clone(), self.side(Metric::WriteLatency, series, 8), Bound::AtMost(limit)));
         }
     }
 
     fn rate(&self, goals: &mut Vec<Goal>) {
         for (size, least) in [(8, 1.3), (56, 1.2)] {
-            let ours = self.median(Metric::Rate, s::OURS, size);
+            let ours = self.side(Metric::Rate, s::OURS, size);
             let best = self.best_peer(Metric::Rate, size, |kind| matches!(kind, Kind::Peer { .. }));
             goals.push(Goal::new(format!("message rate {size} B / best peer"), "msg/s", ours, best, Bound::AtLeast(least)));
         }
@@ -117,17 +128,17 @@ impl Table<'_> {
     fn bulk(&self, goals: &mut Vec<Goal>) {
         let writes = [(4 << 10, 0.6), (16 << 10, 0.8), (64 << 10, 0.9), (256 << 10, 0.9), (1 << 20, 0.9)];
         for (size, least) in writes {
-            let ours = self.median(Metric::WriteBandwidth, s::OURS, size);
-            let memcpy = self.named(Metric::WriteBandwidth, s::MEMCPY, size);
+            let ours = self.side(Metric::WriteBandwidth, s::OURS, size);
+            let memcpy = self.side(Metric::WriteBandwidth, s::MEMCPY, size);
             let what = format!("RDMA write {} / memcpy", super::report::size_text(size));
             goals.push(Goal::new(what, "GB/s", ours, memcpy, Bound::AtLeast(least)));
         }
         for size in BULK_GOAL_SIZES {
-            let ours = self.median(Metric::Bandwidth, s::OURS, size);
+            let ours = self.side(Metric::Bandwidth, s::OURS, size);
             let size_text = super::report::size_text(size);
             let any = self.best_peer(Metric::Bandwidth, size, |kind| matches!(kind, Kind::Peer { .. }));
             let what = format!("two-sided {size_text} / best peer");
-            goals.push(Goal::new(what, "GB/s", ours, any, Bound::AtLeast(1.3)));
+            goals.push(Goal::new(what, "GB/s", ours.clone(), any, Bound::AtLeast(1.3)));
             let cma = self.best_peer(Metric::Bandwidth, size, |kind| kind == Kind::Peer { cma: true });
             let what = format!("two-sided {size_text} / best peer by CMA");
             goals.push(Goal::new(what, "GB/s", ours, cma, Bound::AtLeast(2.5)));
@@ -139,13 +150,14 @@ impl Table<'_> {
         if let (Some(&few), Some(&many)) = (sizes.first(), sizes.last())
             && few < many
         {
-            let ours = self.median(Metric::ManyVis, s::OURS, many);
-            let other = self.median(Metric::ManyVis, s::OURS, few).map(|value| (value, format!("{few} VIs")));
+            let ours = self.side(Metric::ManyVis, s::OURS, many);
+            let other = self.side(Metric::ManyVis, s::OURS, few).map(|side| Side { name: format!("{few} VIs"), ..side });
             goals.push(Goal::new(format!("latency with {many} VIs / with {few}"), "ns", ours, other, Bound::AtMost(1.1)));
         }
         if let Some(&many) = self.samples.sizes_of(Metric::ViMemory).last() {
-            let ours = self.median(Metric::ViMemory, s::OURS, many);
-            let limit = (16.0 * 1024.0, "16 KiB".to_owned());
+            // Memory does not depend on the machine's mode.
+            let ours = self.side(Metric::ViMemory, s::OURS, many).map(|side| Side { far: false, ..side });
+            let limit = Side { median: 16.0 * 1024.0, name: "16 KiB".to_owned(), far: false };
             goals.push(Goal::new(format!("memory per idle VI of {many}"), "bytes", ours, Some(limit), Bound::AtMost(1.0)));
         }
     }

@@ -221,9 +221,16 @@ impl Samples {
         figure(self.cells.get(key)?, self.best.ns())
     }
 
-    /// Series with samples of a metric, in the order in which they were first measured.
+    /// Series with samples of a metric: ours, limits, peers, each in the order in which they were first measured.
     pub fn series_of(&self, metric: Metric) -> Vec<Series> {
-        self.order.iter().copied().filter(|series| self.cells.keys().any(|key| key.metric == metric && key.series == *series)).collect()
+        let measured = |series: &Series| self.cells.keys().any(|key| key.metric == metric && key.series == *series);
+        let mut series: Vec<Series> = self.order.iter().copied().filter(measured).collect();
+        series.sort_by_key(|series| match series.kind {
+            Kind::Ours => 0,
+            Kind::Limit => 1,
+            Kind::Peer { .. } => 2,
+        });
+        series
     }
 
     /// Sizes with samples of a metric, rising.

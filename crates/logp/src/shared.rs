@@ -4,13 +4,13 @@
 //! Invariants: S1, a [`SharedMap`] covers `len` mapped bytes from `base` until it is dropped. S2, every offset is checked against `len`.
 //! S3, words are 8-byte aligned because `base` is page aligned and word offsets are multiples of 8.
 //! The layout (who writes which line) belongs to the modules of [`crate::limits`].
-// The limits are measured below every other layer, so this file uses the language's atomics as they are.
+// The atomics come through the memory crate; the lint sees through the re-export.
 #![allow(clippy::disallowed_types)]
 
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use bellwire_memory::atomic::{AtomicU64, Ordering};
 use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 

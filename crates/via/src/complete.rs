@@ -93,12 +93,13 @@ impl Sink<'_> {
     }
 }
 
-/// Queues a send that has left and is completed, with nothing before it that is not. The fast path: what it held was never counted.
+/// Queues a request that has left and is completed, with nothing before it that is not. The fast path: what it held was never counted.
 #[inline]
 pub(crate) fn push_completed_send(vi: &mut Vi, handle: ViHandle, request: &SendRequest<'_>, length: u32, sink: &mut Sink<'_>) {
-    let status = Status::DONE;
+    let status = Status::DONE | request.operation.status();
     let descriptor = request.descriptor.map_or(0, |d| d.address);
-    let index = vi.send.works.push(SendWork { context: request.context, descriptor, length, status, state: WorkState::Done, ..SendWork::default() });
+    let operation = request.operation;
+    let index = vi.send.works.push(SendWork { context: request.context, descriptor, operation, length, status, state: WorkState::Done, ..SendWork::default() });
     vi.send.done = index.wrapping_add(1);
     vi.send.next = index.wrapping_add(1);
     vi.counters.sent += 1;

@@ -8,7 +8,8 @@
 //!    ConnectRequest  ------------->  match: Pending   (or NoMatch: tried again until the deadline)
 //!                    <-------------  accept / reject            PeerRequest <------------> PeerRequest
 //!  Connected                       Connected                    whoever has a matching request of its own is
-//!                                                               connected, and says PeerAccept
+//!                                                               connected, and says PeerAccept (of two crossed
+//!                                                               requests, the side with the greater address)
 //! ```
 //!
 //! A connection id is made for each attempt and never used again; frames for an id that is gone are dropped. Times are deadlines given by the caller.
@@ -21,13 +22,13 @@ use crate::frame::{self, DisconnectReason, Head, Op};
 use crate::handle::{Handle, Slab};
 use crate::time::{Duration, Instant};
 use crate::vi::{Connection, ViHandle};
-use crate::wire::{Frame, LinkFailure, LinkId, Rendezvous, Wire};
-use bellwire_memory::line_queue::Line;
+use crate::wire::{LinkFailure, LinkId, Rendezvous, Wire};
 use rand_core::Rng;
 use std::collections::{BTreeMap, BTreeSet};
 
+mod arrival;
 mod message;
-use message::{Message, ReplyCode};
+use message::ReplyCode;
 
 /// Waiters and unanswered incoming requests that a NIC keeps.
 const WAITS_MAX: usize = 1 << 12;
@@ -431,154 +432,6 @@ impl<W: Wire> Engine<W> {
         if again {
             self.connections.schedule(self.now + RETRY_MAX, Timer::Listen);
         }
-    }
-
-    // ---- frames
-
-    /// Frames to nobody in particular. `false`: nonsense.
-    pub(crate) fn deliver_control(&mut self, link: LinkId, op: Op, frame: &Frame) -> bool {
-        let Some(m) = Message::load(frame) else { return false };
-        match op {
-            Op::ConnectRequest => self.incoming_request(link, &m),
-            Op::PeerRequest => self.incoming_peer(link, &m),
-            Op::ConnectCancel => {
-                let found = self.connections.incoming.iter().find(|(_, i)| i.link == link && i.their_connection == m.connection).map(|(h, _)| h);
-                if let Some(i) = found.and_then(|h| self.connections.incoming.get_mut(h)) {
-                    i.gone = true;
-                }
-            }
-            _ => return false,
-        }
-        true
-    }
-
-    fn incoming_request(&mut self, link: LinkId, m: &Message) {
-        let c = &mut self.connections;
-        let waiting = c.wait_order.iter().copied().find(|w| c.waits.get(*w).is_some_and(|w| w.matched.is_none() && w.address == m.to && w.deadline > self.now));
-        let Some(wait) = waiting else { return self.reply(link, m.connection, ReplyCode::NoMatch, None) };
-        let incoming = Incoming { link, their_connection: m.connection, remote: m.from, attributes: m.attributes, their_ptag: m.ptag, gone: false };
-        let Some(handle) = c.incoming.insert(incoming) else { return self.reply(link, m.connection, ReplyCode::NoMatch, None) };
-        if let Some(w) = c.waits.get_mut(wait) {
-            w.matched = Some(handle);
-        }
-        self.completions += 1;
-        self.reply(link, m.connection, ReplyCode::Pending, None);
-    }
-
-    fn incoming_peer(&mut self, link: LinkId, m: &Message) {
-        // Our own request to the same peer, not yet answered. On a link to ourselves a request must not meet itself.
-        let own = self.connections.attempts.iter().find(|(vi, a)| {
-            a.how == Rendezvous::Peer
-                && a.outcome.is_none()
-                && a.local == m.to
-                && a.remote == m.from
-                && self.vis.get(**vi).and_then(|v| v.connection).is_some_and(|c| !(self.wire.link_info(link).loopback && c.raw() == m.connection))
-        });
-        let Some((vi, _)) = own else { return };
-        let vi = *vi;
-        let Some(v) = self.vis.get(vi) else { return };
-        match compatible(&v.attributes, &m.attributes) {
-            Ok(()) => {
-                self.reply_as(Op::PeerAccept, link, m.connection, ReplyCode::Accepted, Some(vi));
-                self.connected(vi, link, m.connection, &m.attributes, m.ptag);
-                self.attempt_ends(vi, Ok(m.attributes));
-            }
-            Err(e) => {
-                self.reply_as(Op::PeerAccept, link, m.connection, ReplyCode::from_error(e), None);
-                self.attempt_ends(vi, Err(e));
-            }
-        }
-    }
-
-    /// Frames for a connection that is being made.
-    #[cold]
-    pub(crate) fn deliver_to_pending(&mut self, link: LinkId, index: usize, op: Op, frame: &Frame) -> bool {
-        let Some(vi) = self.vis.handle_at(index) else { return true };
-        let awaited = self.connections.attempts.get(&vi).is_some_and(|a| a.outcome.is_none() && (a.link == Some(link) || op == Op::PeerAccept));
-        if !matches!(op, Op::ConnectReply | Op::PeerAccept) || !awaited {
-            self.stale_frames += 1;
-            return true;
-        }
-        let Some(m) = Message::load(frame) else { return false };
-        match m.code {
-            ReplyCode::Accepted => {
-                let own = self.vis.get(vi).map(|v| v.attributes);
-                match own.map(|own| compatible(&own, &m.attributes)) {
-                    Some(Ok(())) => {
-                        self.connected(vi, link, m.connection, &m.attributes, m.ptag);
-                        self.attempt_ends(vi, Ok(m.attributes));
-                    }
-                    Some(Err(e)) => self.attempt_ends(vi, Err(e)),
-                    None => {}
-                }
-            }
-            ReplyCode::Pending => {
-                if let Some(a) = self.connections.attempts.get_mut(&vi) {
-                    a.matched = true;
-                }
-            }
-            ReplyCode::NoMatch => {
-                if let Some(a) = self.connections.attempts.get(&vi)
-                    && a.how == Rendezvous::Client
-                {
-                    self.try_later(vi);
-                }
-            }
-            ReplyCode::Rejected => self.attempt_ends(vi, Err(Error::Rejected)),
-            ReplyCode::BadReliability => self.attempt_ends(vi, Err(Error::InvalidReliability)),
-            ReplyCode::BadMtu => self.attempt_ends(vi, Err(Error::InvalidMtu)),
-        }
-        true
-    }
-
-    /// An acceptance for a request that has been given up: who accepted believes to be connected, and is told that it is not.
-    #[cold]
-    pub(crate) fn decline_late_acceptance(&mut self, link: LinkId, op: Op, frame: &Frame) {
-        if !matches!(op, Op::ConnectReply | Op::PeerAccept) {
-            return;
-        }
-        if let Some(m) = Message::load(frame)
-            && m.code == ReplyCode::Accepted
-            && m.connection != 0
-        {
-            let mut line = frame::short(Head::new(Op::Disconnect, m.connection), DisconnectReason::Requested as u64, 0);
-            self.send_control_line(link, &mut line);
-        }
-    }
-
-    fn reply(&mut self, link: LinkId, to: u32, code: ReplyCode, vi: Option<ViHandle>) {
-        self.reply_as(Op::ConnectReply, link, to, code, vi);
-    }
-
-    fn reply_as(&mut self, op: Op, link: LinkId, to: u32, code: ReplyCode, vi: Option<ViHandle>) {
-        if to == 0 {
-            return;
-        }
-        let m = self.message_of(vi, code);
-        let mut line = Line::default();
-        let (bytes, length) = m.store(Head::new(op, to), &mut line);
-        self.send_control(link, &mut line, &bytes[..length]);
-    }
-
-    fn send_message(&mut self, link: LinkId, head: Head, vi: ViHandle, code: ReplyCode) {
-        let m = self.message_of(Some(vi), code);
-        let mut line = Line::default();
-        let (bytes, length) = m.store(head, &mut line);
-        self.send_control(link, &mut line, &bytes[..length]);
-    }
-
-    fn message_of(&self, vi: Option<ViHandle>, code: ReplyCode) -> Message {
-        let mut m = Message::empty(code);
-        if let Some(v) = vi.and_then(|vi| self.vis.get(vi)) {
-            m.connection = v.connection.map_or(0, Handle::raw);
-            m.attributes = v.attributes;
-            m.ptag = v.ptag;
-        }
-        if let Some(a) = vi.and_then(|vi| self.connections.attempts.get(&vi)) {
-            m.from = a.local;
-            m.to = a.remote;
-        }
-        m
     }
 
     // ---- connected, and no longer

@@ -43,6 +43,21 @@ pub(crate) struct LinkState {
     pub broken: bool,
 }
 
+/// How much of everything a NIC has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Usage {
+    /// Links to other NICs (and to itself).
+    pub links: usize,
+    /// VIs.
+    pub vis: usize,
+    /// Registered regions.
+    pub regions: usize,
+    /// Sum of their lengths; overlaps count twice.
+    pub registered_bytes: u64,
+    /// Memory of the engine's allocator.
+    pub allocated_bytes: u64,
+}
+
 /// One NIC.
 #[derive(Debug)]
 pub struct Engine<W> {
@@ -57,6 +72,8 @@ pub struct Engine<W> {
     pub(crate) ready: ReadyBitmap,
     /// Where the round over ready VIs goes on.
     pub(crate) ready_cursor: usize,
+    /// The VI of a link that goes first when the link has room again.
+    pub(crate) starved: Vec<(LinkId, usize)>,
     pub(crate) connections: Connections,
     pub(crate) events: VecDeque<Event>,
     pub(crate) random: Pcg64Mcg,
@@ -82,6 +99,7 @@ impl<W: Wire> Engine<W> {
             links: Vec::new(),
             ready: ReadyBitmap::default(),
             ready_cursor: 0,
+            starved: Vec::new(),
             connections: Connections::new(),
             events: VecDeque::new(),
             random: Pcg64Mcg::seed_from_u64(seed),
@@ -168,6 +186,11 @@ impl<W: Wire> Engine<W> {
         self.registry.query(address, handle)
     }
 
+    /// First address and length of a region.
+    pub fn region_range(&self, handle: MemHandle) -> Result<(u64, u64), Error> {
+        self.registry.range(handle)
+    }
+
     /// Changes a region's tag and rights. [`Error::Resource`] while a posted request uses it.
     pub fn set_memory_attributes(&mut self, address: u64, handle: MemHandle, attributes: &MemAttributes) -> Result<(), Error> {
         self.registry.set_attributes(&mut self.wire, address, handle, attributes)?;
@@ -223,6 +246,7 @@ impl<W: Wire> Engine<W> {
             return Err(Error::Resource);
         }
         self.cqs.remove(cq);
+        self.completions += 1;
         Ok(())
     }
 
@@ -310,6 +334,8 @@ impl<W: Wire> Engine<W> {
         self.ready.remove(vi.index());
         self.connections.forget_attempt(vi);
         let Some(v) = self.vis.remove(vi) else { return Err(Error::InvalidParameter) };
+        // Whoever waits for it looks, and hears that it is gone.
+        self.completions += 1;
         self.registry.release_ptag(v.attributes.ptag);
         for cq in [v.send_cq, v.receive_cq].into_iter().flatten() {
             if let Some(q) = self.cqs.get_mut(cq) {
@@ -368,6 +394,40 @@ impl<W: Wire> Engine<W> {
     /// VIs, completion queues and tags are gone? For a NIC that is to be closed.
     pub fn is_unused(&self) -> bool {
         self.vis.is_empty() && self.cqs.is_empty() && self.srqs.is_empty()
+    }
+
+    /// Whether the completions of a work queue go to a completion queue.
+    #[inline]
+    pub fn is_bound(&self, vi: ViHandle, queue: WorkQueueKind) -> Result<bool, Error> {
+        let v = self.vis.get(vi).ok_or(Error::InvalidParameter)?;
+        Ok(match queue {
+            WorkQueueKind::Send => v.send_cq.is_some(),
+            WorkQueueKind::Receive => v.receive_cq.is_some(),
+        })
+    }
+
+    /// How much of everything there is. Costs by the region.
+    pub fn usage(&self) -> Usage {
+        let (registered_bytes, allocated_bytes) = self.registry.bytes();
+        Usage { links: self.links.len(), vis: self.vis.len(), regions: self.registry.count(), registered_bytes, allocated_bytes }
+    }
+
+    /// Forgets every VI, queue and connection attempt, without touching what is posted: for a NIC that is about to be dropped while others may wait in it.
+    /// Whoever waits finds that its object is gone. Connections end with the wire.
+    pub fn abandon(&mut self) {
+        for vi in self.vi_handles() {
+            self.vis.remove(vi);
+        }
+        for cq in self.cqs.iter().map(|(h, _)| h).collect::<Vec<_>>() {
+            self.cqs.remove(cq);
+        }
+        for srq in self.srqs.iter().map(|(h, _)| h).collect::<Vec<_>>() {
+            self.srqs.remove(srq);
+        }
+        self.connection_ids = Slab::new(2 * VIS_MAX);
+        self.ready = ReadyBitmap::default();
+        self.connections = Connections::new();
+        self.completions += 1;
     }
 
     /// The live VIs.

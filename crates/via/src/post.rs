@@ -14,7 +14,7 @@ use crate::shared_receive_queue::SrqHandle;
 use crate::status::{Operation, Status, WorkFlags};
 use crate::user_memory;
 use crate::vi::ViHandle;
-use crate::wire::{Sent, Wire};
+use crate::wire::{Direct, RemoteAccess, Sent, Wire};
 use crate::work_queue::{Fifo, INLINE_SEND_BYTES_MAX, InlineData, ReceiveWork, Segment, SegmentList, SendWork};
 use bellwire_memory::line_queue::Line;
 
@@ -111,7 +111,46 @@ impl<W: Wire> Engine<W> {
                 Sent::NoRoom | Sent::Broken => {}
             }
         }
+        if request.operation != Operation::Send && fault.is_empty() && self.post_direct(handle, request) {
+            return Ok(());
+        }
         self.post_send_queued(handle, request, fault)
+    }
+
+    /// The fast path of RDMA: a small write or read of memory that is mapped here, with nothing before it, done at once. `false`: nothing done.
+    #[inline]
+    fn post_direct(&mut self, handle: ViHandle, request: &SendRequest<'_>) -> bool {
+        let Some(vi) = self.vis.get_mut(handle) else { return false };
+        let [only] = request.segments else { return false };
+        let write = request.operation == Operation::RdmaWrite;
+        let allowed = vi.remote_ptag != 0 && if write { vi.remote_write } else { vi.remote_read };
+        let plain = !request.flags.intersects(WorkFlags::IMMEDIATE | WorkFlags::UNSIGNALED);
+        // Nothing posted is unfinished: so it cannot overtake anything, and a fence holds.
+        let first = vi.send.done == vi.send.works.tail() && vi.send.works.len() < DESCRIPTORS_PER_QUEUE_MAX;
+        let fits = only.length != 0 && only.length <= POST_COPY_BYTES_MAX && u64::from(only.length) <= vi.attributes.max_transfer_bytes;
+        if vi.state != ViState::Connected || !allowed || !plain || !first || !fits || self.registry.check_local(only, vi.ptag, !write).is_err() {
+            return false;
+        }
+        let wish = RemoteAccess {
+            handle: request.remote_handle,
+            ptag: vi.remote_ptag,
+            address: request.remote_address,
+            length: u64::from(only.length),
+            write,
+            part_offset: 0,
+            part_length: u64::from(only.length),
+        };
+        let (local, length) = (core::ptr::with_exposed_provenance_mut::<u8>(only.address as usize), only.length as usize);
+        let direct = self.wire.with_granted(vi.link, &wish, |remote| {
+            // SAFETY: U1 (user_memory.rs): checked just above. The wire gives `length` bytes.
+            unsafe { if write { user_memory::copy(remote, local, length) } else { user_memory::copy(local, remote, length) } }
+        });
+        if direct == Direct::No {
+            return false;
+        }
+        vi.counters.direct += 1;
+        complete::push_completed_send(vi, handle, request, only.length, &mut sink!(self));
+        true
     }
 
     /// Queues a request that has just been done: completed already, unless RDMA reads before it are still out.

@@ -149,6 +149,11 @@ impl<W: Wire> Engine<W> {
     #[inline(never)]
     fn transmit_ready(&mut self) -> bool {
         let mut any = false;
+        for _ in 0..self.starved.len() {
+            let (_, index) = self.starved.remove(0);
+            any |= self.transmit(index);
+            self.ready_cursor = index + 1;
+        }
         let start = self.ready_cursor;
         let mut at = start;
         let mut wrapped = false;

@@ -160,12 +160,12 @@ impl Registry {
 
     /// The attributes of a region that holds `address`.
     pub(crate) fn query(&self, address: u64, handle: MemHandle) -> Result<MemAttributes, Error> {
-        let r = self.regions.get(handle).filter(|r| r.holds(address, 0)).ok_or(Error::InvalidParameter)?;
+        let r = self.regions.get(handle).filter(|r| r.holds(address, 1)).ok_or(Error::InvalidParameter)?;
         Ok(MemAttributes { ptag: (r.ptag != 0).then(|| Handle::from_raw(r.ptag)), rdma_write: r.rdma_write, rdma_read: r.rdma_read })
     }
 
     pub(crate) fn set_attributes<W: Wire>(&mut self, wire: &mut W, address: u64, handle: MemHandle, new: &MemAttributes) -> Result<(), Error> {
-        let r = self.regions.get(handle).filter(|r| r.holds(address, 0)).ok_or(Error::InvalidParameter)?;
+        let r = self.regions.get(handle).filter(|r| r.holds(address, 1)).ok_or(Error::InvalidParameter)?;
         if new.rdma_write && !r.writable {
             return Err(Error::InvalidParameter);
         }
@@ -336,6 +336,16 @@ impl Registry {
     /// The segment of an allocation that holds `address`.
     pub(crate) fn segment_at(&self, address: u64) -> Option<u32> {
         self.allocation_around(address, 1).map(|(_, s)| s)
+    }
+
+    /// First address and length of a region.
+    pub(crate) fn range(&self, handle: MemHandle) -> Result<(u64, u64), Error> {
+        self.regions.get(handle).map(|r| (r.start, r.length)).ok_or(Error::InvalidParameter)
+    }
+
+    /// Bytes registered and allocated.
+    pub(crate) fn bytes(&self) -> (u64, u64) {
+        (self.regions.iter().map(|(_, r)| r.length).sum(), self.owned.values().map(|o| o.allocation.length as u64).sum())
     }
 
     /// Regions registered.

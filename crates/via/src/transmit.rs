@@ -40,8 +40,10 @@ enum Step {
     Gone,
     /// Moved something, more to do in a later turn.
     More,
-    /// Cannot go on now (no room, fence, limit).
+    /// Cannot go on now (fence, limit, control frames first).
     Blocked,
+    /// The link has no room.
+    Full,
     /// The link is gone.
     Broken,
 }
@@ -61,6 +63,13 @@ impl<W: Wire> Engine<W> {
                     break true;
                 }
                 Some(Step::Blocked) => break true,
+                Some(Step::Full) => {
+                    any |= moved != 0;
+                    if !any {
+                        self.remember_starved(index);
+                    }
+                    break true;
+                }
                 Some(Step::Broken) => {
                     any = true;
                     self.link_of_vi_broke(index);
@@ -74,6 +83,16 @@ impl<W: Wire> Engine<W> {
             self.ready.remove(index);
         }
         any
+    }
+
+    /// A VI found its link full before it could send anything: it goes first when there is room again, one VI for each link. Without this the first
+    /// VI of the round would take all room for ever.
+    #[cold]
+    fn remember_starved(&mut self, index: usize) {
+        let Some(link) = self.vis.at(index).map(|vi| vi.link) else { return };
+        if !self.starved.iter().any(|(l, _)| *l == link) {
+            self.starved.push((link, index));
+        }
     }
 
     /// One thing: `None` when there is nothing (more) to do.
@@ -434,7 +453,7 @@ fn sent_step(sent: Sent) -> Step {
 fn stopped(sent: Sent) -> Step {
     match sent {
         Sent::Broken => Step::Broken,
-        Sent::Yes | Sent::NoRoom => Step::Blocked,
+        Sent::Yes | Sent::NoRoom => Step::Full,
     }
 }
 

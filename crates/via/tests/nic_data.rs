@@ -98,13 +98,29 @@ fn a_completion_made_by_one_thread_wakes_another() {
 }
 
 #[test]
+fn a_wait_ends_when_its_object_is_destroyed() {
+    let a = open(Mapped);
+    let end = End::new(&a, Reliability::ReliableDelivery, None);
+    let cq = a.with(|e| e.create_cq(8)).unwrap();
+    std::thread::scope(|s| {
+        let waiters = [s.spawn(|| a.receive_wait(end.vi, LONG).unwrap_err()), s.spawn(|| a.cq_wait(cq, LONG).unwrap_err())];
+        std::thread::sleep(Duration::from_millis(20));
+        let began = Instant::now();
+        a.with(|e| e.destroy_vi(end.vi)).unwrap();
+        a.with(|e| e.destroy_cq(cq)).unwrap();
+        for w in waiters {
+            assert_eq!(w.join().unwrap(), Error::InvalidParameter);
+        }
+        assert!(began.elapsed() < Duration::from_secs(1));
+    });
+}
+
+#[test]
 fn many_threads_on_one_nic() {
     const PAIRS: usize = 6;
     const ROUNDS: usize = 300;
     let (a, b) = (open(Mapped), open(Mapped));
-    let ends: Vec<_> = (0..PAIRS)
-        .map(|_| (End::new(&a, Reliability::ReliableReception, None), End::new(&b, Reliability::ReliableReception, None)))
-        .collect();
+    let ends: Vec<_> = (0..PAIRS).map(|_| (End::new(&a, Reliability::ReliableReception, None), End::new(&b, Reliability::ReliableReception, None))).collect();
     ends.iter().for_each(|(x, y)| connect(x, y));
     std::thread::scope(|s| {
         for (x, y) in &ends {
@@ -212,8 +228,13 @@ fn a_nic_talks_to_itself() {
     for i in 0..200u8 {
         y.post_receive(0, 4096);
         x.write(0, &[i; 4096]);
-        let request =
-            SendRequest { operation: Operation::Send, flags: WorkFlags::IMMEDIATE, immediate: u32::from(i), segments: &[x.segment(0, 4096)], ..SendRequest::default() };
+        let request = SendRequest {
+            operation: Operation::Send,
+            flags: WorkFlags::IMMEDIATE,
+            immediate: u32::from(i),
+            segments: &[x.segment(0, 4096)],
+            ..SendRequest::default()
+        };
         a.post_send(x.vi, &request).unwrap();
         let c = a.receive_wait(y.vi, LONG).unwrap();
         assert_eq!((c.length, c.immediate), (4096, u32::from(i)));

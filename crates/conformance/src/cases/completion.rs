@@ -191,6 +191,7 @@ pub fn shared_receive_queue<F: Fixture>(s: &mut Stage<F>) {
             s.broken(pairs[0].1, &[AsyncErrorCode::ReceiveQueueEmpty]);
             assert_eq!(s.state(pairs[1].1), ViState::Connected);
         }
+        s.settle();
         // What is posted and belongs to nobody yet survives the VIs.
         shared_receive(s, nb, srq, &[to.segment(0, 8)], 500);
         s.settle();

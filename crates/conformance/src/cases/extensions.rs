@@ -23,16 +23,16 @@ pub fn waits_for_a_receive_descriptor<F: Fixture>(s: &mut Stage<F>) {
         let others = s.pair(level);
         let from = s.buffer(a.nic, Memory::Heap, 60_000, None);
         let to = s.buffer(b.nic, Memory::Heap, 60_000, None);
+        let (side_from, side_to) = (s.buffer(a.nic, Memory::Heap, 64, None), s.buffer(b.nic, Memory::Heap, 64, None));
+        from.write(0, &pattern(4, 60_000));
         let length = |i: usize| [0usize, 8, 56, 57, 3_000, 20_000][i % 6];
         for i in 0..MESSAGES {
             s.send(a, &[from.segment(i, length(i))], Some(i as u32), i as u64);
         }
-        from.write(0, &pattern(4, 60_000));
         s.settle();
         assert!(s.try_receive_done(b).is_none() && s.state(b) == ViState::Connected);
         for i in 0..MESSAGES {
-            s.ping(others.a, others.b, &from, &to);
-            from.write(0, &pattern(4, 60_000));
+            s.ping(others.a, others.b, &side_from, &side_to);
             if i % 5 == 4 {
                 s.settle();
             }

@@ -63,6 +63,10 @@ pub fn run(context: &Context<'_>, size: usize, count: u64, touch: Touch, both_wa
 /// See [`run`].
 pub fn drive(sender: &mut Option<Sender>, receiver: &mut Option<Receiver>) -> Result<(), Error> {
     let mut patience = Patience::lasting(PATIENCE);
+    if let (Some(sender), Some(receiver)) = (sender.as_mut(), receiver.as_mut()) {
+        sender.only_poll();
+        receiver.only_poll();
+    }
     loop {
         let mut moved = false;
         let mut done = true;

@@ -72,6 +72,7 @@ pub struct Sender {
     pattern: Pattern,
     data: *mut Descriptor,
     operation: u16,
+    may_wait: bool,
     posted: u64,
     collected: u64,
     credited: u64,
@@ -85,6 +86,7 @@ pub struct Receiver {
     pattern: Pattern,
     credits: *mut Descriptor,
     buffers: Vec<*const u8>,
+    may_wait: bool,
     received: u64,
     credits_posted: u64,
     credits_collected: u64,
@@ -116,7 +118,8 @@ impl Sender {
             }
         }
         let data = context.descriptor(first);
-        Ok(Sender { vi, shape, pattern, data, operation: SEND, posted: 0, collected: 0, credited: 0 })
+        let may_wait = vi.waiting() == Waiting::Block;
+        Ok(Sender { vi, shape, pattern, data, operation: SEND, may_wait, posted: 0, collected: 0, credited: 0 })
     }
 
     /// Turns the sends into RDMA writes with immediate data to the same slots of the receiver's incoming area.
@@ -136,6 +139,11 @@ impl Sender {
     /// Its VI, to be connected.
     pub fn vi(&self) -> &Vi {
         &self.vi
+    }
+
+    /// Never sleeps from now on: for a process that runs two halves, of which one must not wait for what the other could send.
+    pub fn only_poll(&mut self) {
+        self.may_wait = false;
     }
 
     /// Lets `more` further messages go.
@@ -180,6 +188,11 @@ impl Sender {
         if (self.posted - self.credited) * 2 >= window || self.posted == self.shape.count {
             moved |= self.take_credits(!moved, patience)?;
         }
+        if !moved && self.may_wait && self.collected < self.posted {
+            self.vi.next_send(patience)?;
+            self.collected += 1;
+            moved = true;
+        }
         Ok(moved)
     }
 
@@ -187,7 +200,7 @@ impl Sender {
         let mut moved = false;
         while self.credited < self.posted {
             let stuck = idle && !moved && self.collected == self.posted;
-            let descriptor = if stuck && self.vi.waiting() == Waiting::Block {
+            let descriptor = if stuck && self.may_wait {
                 self.vi.next_recv(patience)?
             } else {
                 match self.vi.recv_done()? {
@@ -241,12 +254,18 @@ impl Receiver {
         }
         let credits = context.descriptor(first + shape.window);
         let pattern = Pattern::new(shape.size);
-        Ok(Receiver { vi, shape, pattern, credits, buffers, received: 0, credits_posted: 0, credits_collected: 0 })
+        let may_wait = vi.waiting() == Waiting::Block;
+        Ok(Receiver { vi, shape, pattern, credits, buffers, may_wait, received: 0, credits_posted: 0, credits_collected: 0 })
     }
 
     /// Its VI, to be connected.
     pub fn vi(&self) -> &Vi {
         &self.vi
+    }
+
+    /// Never sleeps from now on: for a process that runs two halves, of which one must not wait for what the other could send.
+    pub fn only_poll(&mut self) {
+        self.may_wait = false;
     }
 
     /// Expects `more` further messages.
@@ -268,7 +287,7 @@ impl Receiver {
         let mut taken = 0;
         let before = self.credits_collected;
         while self.received < self.shape.count && taken < BURST {
-            let descriptor = if taken == 0 && self.vi.waiting() == Waiting::Block {
+            let descriptor = if taken == 0 && self.may_wait {
                 self.vi.next_recv(patience)?
             } else {
                 match self.vi.recv_done()? {

@@ -110,9 +110,10 @@ fn goal_table(goals: &[Goal]) -> String {
             Some(false) => "no",
             None => "-",
         };
+        let met = if goal.far && goal.met.is_some() { format!("{met} (far)") } else { met.to_owned() };
         let ratio = goal.ratio.map_or("-".to_owned(), |ratio| format!("{ratio:.2}"));
         let other_name = goal.other_name.clone();
-        rows.push(vec![goal.what.clone(), scaled(goal, goal.ours), scaled(goal, goal.other), other_name, ratio, bound, met.to_owned()]);
+        rows.push(vec![goal.what.clone(), scaled(goal, goal.ours), scaled(goal, goal.other), other_name, ratio, bound, met]);
     }
     let met = goals.iter().filter(|goal| goal.met == Some(true)).count();
     let known = goals.iter().filter(|goal| goal.met.is_some()).count();

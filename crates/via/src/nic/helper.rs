@@ -69,11 +69,9 @@ impl Port {
         let wire_bell = rustix::io::fcntl_dupfd_cloexec(wire.bell(), 0).map_err(os("fcntl(F_DUPFD_CLOEXEC)"))?;
         let control = rustix::io::fcntl_dupfd_cloexec(wire.control_fd(), 0).map_err(os("fcntl(F_DUPFD_CLOEXEC)"))?;
         let set = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(os("epoll_create1"))?;
-        for (fd, data, flags) in [
-            (control.as_fd(), CONTROL, epoll::EventFlags::IN),
-            (told.fd(), TOLD, epoll::EventFlags::IN),
-            (wire_bell.as_fd(), BELL, bell_flags(true)),
-        ] {
+        for (fd, data, flags) in
+            [(control.as_fd(), CONTROL, epoll::EventFlags::IN), (told.fd(), TOLD, epoll::EventFlags::IN), (wire_bell.as_fd(), BELL, bell_flags(true))]
+        {
             epoll::add(&set, fd, epoll::EventData::new_u64(data), flags).map_err(os("epoll_ctl"))?;
         }
         Ok(Self { reasons: AtomicU32::new(0), told, epoll: set, wire_bell, _control: control })

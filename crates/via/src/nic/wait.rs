@@ -304,4 +304,3 @@ impl Drop for Place<'_> {
         }
     }
 }
-

@@ -6,8 +6,8 @@ use bellwire_memory::atomic::{AtomicU32, Ordering};
 use bellwire_via::nic::NicConfig;
 use bellwire_via::wire::shm::ProtectionMode;
 use bellwire_via::{
-    Completion, CqHandle, Error, MemAttributes, MemHandle, NetAddress, Nic, Operation, PtagHandle, ReceiveRequest, Reliability, Segment, SendRequest, ViAttributes,
-    ViHandle,
+    Completion, CqHandle, Error, MemAttributes, MemHandle, NetAddress, Nic, Operation, PtagHandle, ReceiveRequest, Reliability, Segment, SendRequest,
+    ViAttributes, ViHandle,
 };
 use std::time::Duration;
 
@@ -83,8 +83,13 @@ impl<'a> End<'a> {
     }
 
     pub fn post_read(&self, offset: usize, length: usize, from: u64, handle: u32) {
-        let request =
-            SendRequest { operation: Operation::RdmaRead, segments: &[self.segment(offset, length)], remote_address: from, remote_handle: handle, ..SendRequest::default() };
+        let request = SendRequest {
+            operation: Operation::RdmaRead,
+            segments: &[self.segment(offset, length)],
+            remote_address: from,
+            remote_handle: handle,
+            ..SendRequest::default()
+        };
         self.nic.post_send(self.vi, &request).unwrap();
     }
 

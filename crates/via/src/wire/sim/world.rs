@@ -73,6 +73,11 @@ impl World {
     /// One turn of every NIC, then time moves on: by a turn if somebody was busy, else to the next arrival or timeout. `false` (and time stands
     /// still) when nothing will ever happen unless somebody calls an engine.
     pub fn step(&mut self) -> bool {
+        self.step_at_most(Instant::NEVER)
+    }
+
+    /// As [`step`](Self::step), but time does not go beyond `limit`; if nothing happens before, it goes there.
+    pub fn step_at_most(&mut self, limit: Instant) -> bool {
         let now = self.network.now();
         let (mut busy, mut next) = (false, Instant::NEVER);
         for engine in self.engines.iter_mut().flatten() {
@@ -82,7 +87,7 @@ impl World {
         }
         let soon = now + self.turn;
         let next = next.min(self.network.next_arrival());
-        let then = if busy { soon } else { next };
+        let then = if busy { soon } else { next }.min(limit);
         if then == Instant::NEVER {
             return false;
         }
@@ -99,9 +104,7 @@ impl World {
             if self.now() >= deadline {
                 return false;
             }
-            if !self.step() {
-                self.move_to(deadline);
-            }
+            self.step_at_most(deadline);
         }
     }
 

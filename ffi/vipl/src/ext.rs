@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The extensions of `viplx.h`, except `VipxCreateVi` (`vi.rs`).
+
+use crate::handles::{self, Kind};
+use crate::memory::{REGISTER_BLOCK_BYTES_MAX, ptag_of};
+use crate::status::{Outcome, VipReturn, call};
+use crate::types::{
+    VIPX_MEM_ENGINE, VIPX_MEM_FOREIGN, VIPX_MODE_GUARDED, VIPX_MODE_MAPPED, VIPX_SEND_IMMEDIATE, VIPX_SEND_UNSIGNALLED, VIPX_WIRE_LOOPBACK, VIPX_WIRE_SHM,
+    VipDescriptor, VipHandle, VipUlong, VipxMemInfo, VipxNicInfo, VipxViInfo,
+};
+use crate::work::{descriptor_at, enter_vi};
+use bellwire_via::work_queue::INLINE_SEND_BYTES_MAX;
+use bellwire_via::{Error, MemHandle, SendRequest, ViState, WorkFlags};
+use core::ffi::c_void;
+
+/// major * 65536 + minor * 256 + patch, of this crate.
+pub(crate) const VERSION: u32 = number(env!("CARGO_PKG_VERSION_MAJOR")) << 16 | number(env!("CARGO_PKG_VERSION_MINOR")) << 8 | number(env!("CARGO_PKG_VERSION_PATCH"));
+
+const fn number(text: &str) -> u32 {
+    match u32::from_str_radix(text, 10) {
+        Ok(n) if n < 256 => n,
+        _ => panic!("a version number is too large"),
+    }
+}
+
+const fn mode_code(is_mapped: bool) -> u32 {
+    if is_mapped { VIPX_MODE_MAPPED } else { VIPX_MODE_GUARDED }
+}
+
+/// The caller's `Size` of a structure that begins with it, if it is at least that of the first version.
+fn size_of_info<T>(info: *const T) -> Result<u32, VipReturn> {
+    if info.is_null() {
+        return Err(VipReturn::InvalidParameter);
+    }
+    // SAFETY: C1: whatever the version, Size comes first.
+    let size = unsafe { info.cast::<u32>().read() };
+    if (size as usize) < size_of::<T>() { Err(VipReturn::InvalidParameter) } else { Ok(size) }
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn VipxVersion() -> u32 {
+    VERSION
+}
+
+// ---- memory of the engine
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn VipxAllocMem(nic: VipHandle, bytes: VipUlong, out: *mut *mut c_void) -> VipReturn {
+    call(|| {
+        let nic = handles::enter_nic(nic)?;
+        if bytes == 0 || out.is_null() {
+            return Err(VipReturn::InvalidParameter);
+        }
+        if bytes > REGISTER_BLOCK_BYTES_MAX {
+            return Err(VipReturn::ErrorResource);
+        }
+        let base = nic.nic.with(|e| e.allocate(bytes as usize))?;
+        // SAFETY: C1, not NULL.
+        unsafe { out.write(base.cast()) };
+        Ok(())
+    })
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn VipxFreeMem(nic: VipHandle, address: *mut c_void) -> VipReturn {
+    call(|| {
+        let nic = handles::enter_nic(nic)?;
+        Ok(nic.nic.with(|e| e.free(address.cast()))?)
+    })
+}
+
+// ---- queries
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn VipxQueryVi(vi: VipHandle, info: *mut VipxViInfo) -> VipReturn {
+    call(|| {
+        let (nic, vi) = enter_vi(vi)?;
+        let size = size_of_info(info)?;
+        let (link, counted) = nic.nic.with(|e| Ok::<_, Error>((e.vi_link(vi)?, e.vi_counters(vi)?)))?;
+        let mut filled = VipxViInfo {
+            size,
+            inline_bytes_max: INLINE_SEND_BYTES_MAX as u32,
+            messages_sent: counted.sent,
+            messages_received: counted.received,
+            bytes_sent: counted.sent_bytes,
+            bytes_received: counted.received_bytes,
+            direct_count: counted.direct,
+            frame_count: counted.sent.saturating_sub(counted.direct),
+            ..VipxViInfo::default()
+        };
+        if let Some((link, about)) = link {
+            filled.wire = if about.loopback { VIPX_WIRE_LOOPBACK } else { VIPX_WIRE_SHM };
+            filled.mode = mode_code(about.mapped);
+            filled.peer_pid = about.peer_pid;
+            filled.link_id = link.raw();
+        }
+        // SAFETY: C1, and Size says that the structure is no shorter.
+        unsafe { info.write(filled) };
+        Ok(())
+    })
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn VipxQueryMem(nic: VipHandle, address: *mut c_void, handle: u32, info: *mut VipxMemInfo) -> VipReturn {
+    call(|| {
+        let nic = handles::enter_nic(nic)?;
+        let size = size_of_info(info)?;
+        let at = address.addr() as u64;
+        let filled = nic.nic.with(|e| {
+            e.query_memory(at, MemHandle::from_raw(handle))?;
+            Ok::<_, Error>(match e.allocation_at(at) {
+                None => VipxMemInfo { size, origin: VIPX_MEM_FOREIGN, ..VipxMemInfo::default() },
+                Some((segment, peers)) => {
+                    let shareable = nic.is_mapped_mode && e.is_mappable(segment);
+                    VipxMemInfo { size, origin: VIPX_MEM_ENGINE, shareable: u32::from(shareable), peer_count: peers }
+                }
+            })
+        })?;
+        // SAFETY: C1, and Size says that the structure is no shorter.
+        unsafe { info.write(filled) };
+        Ok(())
+    })
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn VipxQueryNic(nic: VipHandle, info: *mut VipxNicInfo) -> VipReturn {
+    call(|| {
+        let nic = handles::enter_nic(nic)?;
+        let size = size_of_info(info)?;
+        let usage = nic.nic.with(|e| e.usage());
+        let filled = VipxNicInfo {
+            size,
+            mode: mode_code(nic.is_mapped_mode),
+            link_count: usage.links as u32,
+            vi_count: usage.vis as u32,
+            region_count: usage.regions as u32,
+            inline_bytes_max: INLINE_SEND_BYTES_MAX as u32,
+            registered_bytes: usage.registered_bytes,
+            allocated_bytes: usage.allocated_bytes,
+        };
+        // SAFETY: C1, and Size says that the structure is no shorter.
+        unsafe { info.write(filled) };
+        Ok(())
+    })
+}
+
+// ---- shared receive queues
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn VipxCreateSrq(nic: VipHandle, ptag: VipHandle, out: *mut VipHandle) -> VipReturn {
+    call(|| {
+        let nic = handles::enter_nic(nic)?;
+        if out.is_null() {
+            return Err(VipReturn::InvalidParameter);
+        }
+        let ptag = ptag_of(&nic, ptag)?;
+        let srq = nic.nic.with(|e| e.create_srq(ptag))?;
+        // SAFETY: C1, not NULL.
+        unsafe { out.write(nic.handle(Kind::Srq, srq)) };
+        Ok(())
+    })
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn VipxDestroySrq(srq: VipHandle) -> VipReturn {
+    call(|| {
+        let (nic, srq) = handles::enter_object(Kind::Srq, srq)?;
+        Ok(nic.nic.with(|e| e.destroy_srq(srq))?)
+    })
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn VipxPostSrqRecv(srq: VipHandle, descriptor: *mut VipDescriptor, handle: u32) -> VipReturn {
+    call(|| {
+        let (nic, srq) = handles::enter_object(Kind::Srq, srq)?;
+        Ok(nic.nic.with(|e| e.post_shared_receive_descriptor(srq, descriptor_at(descriptor, handle)))?)
+    })
+}
+
+// ---- inline sends
+
+fn send_inline(vi: VipHandle, data: *const c_void, length: u32, flags: u32, immediate: u32) -> Outcome {
+    let (nic, vi) = enter_vi(vi)?;
+    let length = length as usize;
+    let known = VIPX_SEND_IMMEDIATE | VIPX_SEND_UNSIGNALLED;
+    if length > INLINE_SEND_BYTES_MAX || (data.is_null() && length != 0) || flags & !known != 0 || flags & VIPX_SEND_UNSIGNALLED == 0 {
+        return Err(VipReturn::InvalidParameter);
+    }
+    let mut bytes = [0u8; INLINE_SEND_BYTES_MAX];
+    if length != 0 {
+        // SAFETY: C1: `length` bytes are readable; `bytes` has room, checked above.
+        unsafe { data.cast::<u8>().copy_to_nonoverlapping(bytes.as_mut_ptr(), length) };
+    }
+    let work_flags = if flags & VIPX_SEND_IMMEDIATE != 0 { WorkFlags::UNSIGNALED | WorkFlags::IMMEDIATE } else { WorkFlags::UNSIGNALED };
+    let request = SendRequest { flags: work_flags, immediate, ..SendRequest::default() };
+    nic.nic.with(|e| {
+        if e.query_vi(vi)?.0 != ViState::Connected {
+            return Err(Error::InvalidState);
+        }
+        match e.post_send_inline(vi, &bytes[..length], &request) {
+            Err(Error::Resource) => {
+                // Nobody collects these sends, so nobody else may ever make room.
+                e.progress();
+                e.post_send_inline(vi, &bytes[..length], &request)
+            }
+            posted => posted,
+        }
+    })?;
+    Ok(())
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn VipxSendInline(vi: VipHandle, data: *const c_void, length: u32, flags: u32, immediate: u32) -> VipReturn {
+    call(|| send_inline(vi, data, length, flags, immediate))
+}

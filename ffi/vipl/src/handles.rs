@@ -1,0 +1,355 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Handles, and who is inside a NIC.
+//!
+//! A handle is a value, never an address:
+//!
+//! ```text
+//!  63..60   59..56   55..46     45..32           31..0
+//!  1011     kind     NIC slot   NIC generation   the engine's handle (1 for the NIC itself)
+//! ```
+//!
+//! The top bits make it differ from every user address. A handle is good if the slot holds an open NIC of that generation and the engine knows the rest.
+//!
+//! A NIC may be closed while other threads are inside its calls. Each call therefore says which NIC it is inside before it looks whether the NIC is
+//! open, and the closer looks the other way round, with `membarrier` between (Dekker's protocol; the caller's side has no locked instruction):
+//!
+//! ```text
+//!  caller                              closer
+//!  mark = slot          (H1)           key = 0                       (H2)
+//!  compiler fence                      membarrier; a full fence
+//!  key == handle's?     (H3)           wait until no mark == slot    (H4)
+//!  ... uses the NIC ...                drop the NIC
+//!  mark = 0             (H5)
+//! ```
+//!
+//! Invariants
+//! - A mark belongs to one thread for ever (a new thread with the same thread pointer inherits it, after its thread library has synchronised with the
+//!   dead one's); only that thread writes `inside`.
+//! - Whoever has no mark of its own, or is inside already (a signal handler), counts itself in the slot's `users` instead, with locked instructions.
+//! - `Slot::cell` is not NULL while a caller that has seen a matching key is inside.
+
+use crate::status::VipReturn;
+use crate::types::VipHandle;
+use bellwire_memory::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering, compiler_fence, fence};
+use bellwire_memory::membarrier;
+use bellwire_memory::token::thread_id;
+use bellwire_via::Nic;
+use bellwire_via::handle::Handle;
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+const SLOT_BITS: u32 = 10;
+const GENERATION_BITS: u32 = 14;
+/// NICs that may be open at a time.
+const SLOTS: usize = 1 << SLOT_BITS;
+const KEY_TAG: u32 = 0xB000_0000;
+const KIND_SHIFT: u32 = SLOT_BITS + GENERATION_BITS;
+/// What stands in the low half of a NIC's own handle.
+const NIC_OBJECT: u32 = 1;
+/// Marks for threads.
+const MARKS: usize = 256;
+/// Marks that a thread tries.
+const PROBES: usize = 4;
+/// Longest wait for callers to leave a NIC that is closed: a thread that was killed in a call never does. The NIC is then kept for ever.
+const LEAVE_MAX: Duration = Duration::from_secs(10);
+
+/// What a handle names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Kind {
+    Nic = 1,
+    Ptag = 2,
+    Cq = 3,
+    Vi = 4,
+    Connection = 5,
+    Srq = 6,
+}
+
+/// An open NIC.
+pub(crate) struct Cell {
+    pub nic: Nic,
+    /// Host address, for pointers into it that live until the NIC is closed.
+    pub host: Box<[u8]>,
+    /// Whether peers map memory.
+    pub is_mapped_mode: bool,
+    pid: u32,
+    key: u32,
+}
+
+impl Cell {
+    /// The handle of an object of this NIC.
+    #[inline]
+    pub fn handle<T>(&self, kind: Kind, object: Handle<T>) -> VipHandle {
+        compose(self.key, kind, object.raw())
+    }
+
+    /// This NIC's own handle.
+    pub fn own_handle(&self) -> VipHandle {
+        compose(self.key, Kind::Nic, NIC_OBJECT)
+    }
+
+    /// The part of handles that names the NIC.
+    pub fn key(&self) -> NicKey {
+        NicKey(self.key)
+    }
+
+    /// An object of this very NIC.
+    pub fn object<T>(&self, kind: Kind, handle: VipHandle) -> Option<Handle<T>> {
+        let bits = handle.addr() as u64;
+        ((bits >> 32) as u32 == self.key | (kind as u32) << KIND_SHIFT).then(|| Handle::from_raw(bits as u32))
+    }
+
+    /// As [`object`](Self::object), NULL meaning none.
+    pub fn optional<T>(&self, kind: Kind, handle: VipHandle) -> Result<Option<Handle<T>>, VipReturn> {
+        if handle.is_null() {
+            return Ok(None);
+        }
+        self.object(kind, handle).map(Some).ok_or(VipReturn::InvalidParameter)
+    }
+}
+
+/// Names a NIC without keeping it: for handlers, which make handles after the call that brought them.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct NicKey(u32);
+
+impl NicKey {
+    pub fn nic(self) -> VipHandle {
+        compose(self.0, Kind::Nic, NIC_OBJECT)
+    }
+
+    pub fn handle<T>(self, kind: Kind, object: Handle<T>) -> VipHandle {
+        compose(self.0, kind, object.raw())
+    }
+}
+
+#[inline]
+fn compose(key: u32, kind: Kind, object: u32) -> VipHandle {
+    let bits = u64::from(key | (kind as u32) << KIND_SHIFT) << 32 | u64::from(object);
+    core::ptr::without_provenance_mut(bits as usize)
+}
+
+struct Slot {
+    /// The open NIC's key, else 0.
+    key: AtomicU32,
+    /// Callers inside that have no mark.
+    users: AtomicU32,
+    cell: AtomicPtr<Cell>,
+}
+
+/// A thread's own word, on a line of its own.
+#[repr(align(64))]
+struct Mark {
+    thread: AtomicUsize,
+    /// Slot index + 1 of the NIC that the thread is inside, else 0.
+    inside: AtomicU32,
+}
+
+static NICS: [Slot; SLOTS] = [const { Slot { key: AtomicU32::new(0), users: AtomicU32::new(0), cell: AtomicPtr::new(core::ptr::null_mut()) } }; SLOTS];
+static THREADS: [Mark; MARKS] = [const { Mark { thread: AtomicUsize::new(0), inside: AtomicU32::new(0) } }; MARKS];
+
+/// Which slots are taken, and by which generation last; the cursor goes round, so that a stale handle stays stale for long.
+struct Allocation {
+    cursor: usize,
+    taken: [bool; SLOTS],
+    generation: [u16; SLOTS],
+}
+
+static ALLOCATION: Mutex<Allocation> = Mutex::new(Allocation { cursor: 0, taken: [false; SLOTS], generation: [0; SLOTS] });
+
+/// A caller inside a NIC. While it lives, the NIC is not dropped.
+pub(crate) struct Inside {
+    cell: *const Cell,
+    word: &'static AtomicU32,
+    counted: bool,
+}
+
+impl core::ops::Deref for Inside {
+    type Target = Cell;
+    #[inline]
+    fn deref(&self) -> &Cell {
+        // SAFETY: enter() saw the key with this mark or count in place, so the closer waits for us (H1-H4) before it drops the cell.
+        unsafe { &*self.cell }
+    }
+}
+
+impl Drop for Inside {
+    #[inline]
+    fn drop(&mut self) {
+        if self.counted {
+            // Release: what was done inside comes before; pairs with the acquire in is_empty().
+            self.word.fetch_sub(1, Ordering::Release);
+        } else {
+            // H5, Release: what was done inside comes before; pairs with H4.
+            self.word.store(0, Ordering::Release);
+        }
+    }
+}
+
+/// Enters the NIC of a handle of `kind`; the second value is the engine's part of the handle, unchecked.
+#[inline]
+pub(crate) fn enter(kind: Kind, handle: VipHandle) -> Result<(Inside, u32), VipReturn> {
+    let bits = handle.addr() as u64;
+    let upper = (bits >> 32) as u32;
+    let index = (upper >> GENERATION_BITS) as usize & (SLOTS - 1);
+    let slot = &NICS[index];
+    let me = thread_id();
+    let mark = &THREADS[home(me)];
+    // Relaxed, both: the words are our own.
+    let inside = if mark.thread.load(Ordering::Relaxed) == me && mark.inside.load(Ordering::Relaxed) == 0 {
+        // H1, Relaxed: ordered before H3 for the closer by its membarrier.
+        mark.inside.store(index as u32 + 1, Ordering::Relaxed);
+        compiler_fence(Ordering::SeqCst);
+        Inside { cell: core::ptr::null(), word: &mark.inside, counted: false }
+    } else {
+        enter_slowly(me, index)
+    };
+    // H3, Acquire: pairs with the release in open(); makes the cell's content visible.
+    let matches = slot.key.load(Ordering::Acquire) | (kind as u32) << KIND_SHIFT == upper;
+    // Relaxed: written before the key that we saw.
+    let cell = slot.cell.load(Ordering::Relaxed);
+    // A closed slot's key could match a number that is no handle: its tag is missing, and the cell too.
+    if !matches || upper & 0xF000_0000 != KEY_TAG || cell.is_null() {
+        return Err(VipReturn::InvalidParameter);
+    }
+    let mut inside = inside;
+    inside.cell = cell;
+    Ok((inside, bits as u32))
+}
+
+/// Enters the NIC that `handle` names.
+pub(crate) fn enter_nic(handle: VipHandle) -> Result<Inside, VipReturn> {
+    let (inside, object) = enter(Kind::Nic, handle)?;
+    if object == NIC_OBJECT { Ok(inside) } else { Err(VipReturn::InvalidParameter) }
+}
+
+/// Enters the NIC of an object's handle and gives the engine's name of the object.
+#[inline]
+pub(crate) fn enter_object<T>(kind: Kind, handle: VipHandle) -> Result<(Inside, Handle<T>), VipReturn> {
+    let (inside, object) = enter(kind, handle)?;
+    Ok((inside, Handle::from_raw(object)))
+}
+
+/// Where a thread looks for its mark first. Thread pointers are aligned and far apart.
+#[inline]
+fn home(me: usize) -> usize {
+    ((me >> 6).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> (usize::BITS - MARKS.trailing_zeros())) & (MARKS - 1)
+}
+
+/// The calling thread has no mark in its first place, or is inside already.
+#[cold]
+#[inline(never)]
+fn enter_slowly(me: usize, index: usize) -> Inside {
+    if membarrier::register().private_expedited {
+        for i in 0..PROBES {
+            let mark = &THREADS[(home(me) + i) & (MARKS - 1)];
+            // Relaxed, both: a mark's owner is only compared with ourselves and never changes again; nothing is published by it.
+            let ours = match mark.thread.load(Ordering::Relaxed) {
+                0 => mark.thread.compare_exchange(0, me, Ordering::Relaxed, Ordering::Relaxed).is_ok(),
+                owner => owner == me,
+            };
+            // Relaxed: our own word.
+            if ours && mark.inside.load(Ordering::Relaxed) == 0 {
+                // H1, Relaxed: as in enter().
+                mark.inside.store(index as u32 + 1, Ordering::Relaxed);
+                compiler_fence(Ordering::SeqCst);
+                return Inside { cell: core::ptr::null(), word: &mark.inside, counted: false };
+            }
+        }
+    }
+    let users = &NICS[index].users;
+    // SeqCst, with the fence: this store before the load of the key (H3); pairs with H2 and the fence in close().
+    users.fetch_add(1, Ordering::SeqCst);
+    fence(Ordering::SeqCst);
+    Inside { cell: core::ptr::null(), word: users, counted: true }
+}
+
+/// Makes a handle for a NIC.
+pub(crate) fn open(nic: Nic, host: Box<[u8]>, is_mapped_mode: bool) -> Result<VipHandle, VipReturn> {
+    let (index, key) = {
+        let mut a = lock();
+        let cursor = a.cursor;
+        let index = (0..SLOTS).map(|i| (cursor + i) % SLOTS).find(|i| !a.taken[*i]).ok_or(VipReturn::ErrorResource)?;
+        a.cursor = (index + 1) % SLOTS;
+        a.taken[index] = true;
+        a.generation[index] = (a.generation[index] + 1) & ((1 << GENERATION_BITS) - 1);
+        (index, KEY_TAG | (index as u32) << GENERATION_BITS | u32::from(a.generation[index]))
+    };
+    let cell = Box::new(Cell { nic, host, is_mapped_mode, pid: std::process::id(), key });
+    let handle = cell.own_handle();
+    let slot = &NICS[index];
+    // Relaxed: published by the key.
+    slot.cell.store(Box::into_raw(cell), Ordering::Relaxed);
+    // Release: the cell and its content come before; pairs with H3.
+    slot.key.store(key, Ordering::Release);
+    Ok(handle)
+}
+
+/// Closes a NIC: its handles are stale at once, whoever waits in it is sent away, and when the last caller has left it goes.
+pub(crate) fn close(handle: VipHandle) -> Result<(), VipReturn> {
+    let bits = handle.addr() as u64;
+    let upper = (bits >> 32) as u32;
+    let index = (upper >> GENERATION_BITS) as usize & (SLOTS - 1);
+    let key = upper ^ (Kind::Nic as u32) << KIND_SHIFT;
+    let slot = &NICS[index];
+    if bits as u32 != NIC_OBJECT || key & 0xFF00_0000 != KEY_TAG {
+        return Err(VipReturn::InvalidParameter);
+    }
+    // H2, SeqCst: before the fences and H4. Of several closers one sees the key.
+    if slot.key.compare_exchange(key, 0, Ordering::SeqCst, Ordering::Relaxed).is_err() {
+        return Err(VipReturn::InvalidParameter);
+    }
+    fence(Ordering::SeqCst);
+    if membarrier::register().private_expedited {
+        membarrier::private_expedited();
+    }
+    // Acquire: the closer may be another thread than the opener. Only the one closer of this generation takes it.
+    let cell = slot.cell.load(Ordering::Acquire);
+    // SAFETY: the exchange above made us the only one to drop it, and nobody else does while a caller is inside.
+    let nic = unsafe { &*cell };
+    // In the child of a fork the NIC is the parent's, and so are the callers that were inside.
+    let all_left = nic.pid == std::process::id() && send_away(nic, index);
+    // Relaxed: no key leads here any more.
+    slot.cell.store(core::ptr::null_mut(), Ordering::Relaxed);
+    if all_left {
+        // SAFETY: made by Box::into_raw in open(); nobody is inside (H4) and nobody can enter.
+        drop(unsafe { Box::from_raw(cell) });
+        lock().taken[index] = false;
+    }
+    Ok(())
+}
+
+/// Ends the waits of callers inside, and waits until they have left. `false`: some never did.
+fn send_away(cell: &Cell, index: usize) -> bool {
+    cell.nic.with(|engine| {
+        // What has been posted and fits still leaves.
+        for _ in 0..64 {
+            if !engine.has_work() || !engine.progress() {
+                break;
+            }
+        }
+    });
+    let since = Instant::now();
+    let mut pause = Duration::from_micros(20);
+    loop {
+        // Again each time: a caller that was about to make something may have made it by now, and wait for it.
+        cell.nic.with(|engine| engine.abandon());
+        if is_empty(index) {
+            return true;
+        }
+        if since.elapsed() > LEAVE_MAX {
+            return false;
+        }
+        std::thread::sleep(pause);
+        pause = (pause * 2).min(Duration::from_millis(5));
+    }
+}
+
+/// H4: whether no caller is inside.
+fn is_empty(index: usize) -> bool {
+    // Acquire: what callers did inside comes before; pairs with the releases in drop (H5).
+    NICS[index].users.load(Ordering::Acquire) == 0 && THREADS.iter().all(|m| m.inside.load(Ordering::Acquire) != index as u32 + 1)
+}
+
+fn lock() -> std::sync::MutexGuard<'static, Allocation> {
+    ALLOCATION.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}

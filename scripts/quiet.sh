@@ -1,0 +1,33 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT OR Apache-2.0
+# With the peer awake, messages of up to 4 KiB make no system call: strace counts all calls of a ping-pong between two processes, short and long. The
+# difference belongs to the messages. (Allocations: crates/via/tests/zero_alloc.rs.)
+#   scripts/quiet.sh TARGET_DIR      needs examples/c built in TARGET_DIR/examples-c
+set -u
+target=$1
+program=$target/examples-c/pingpong
+export LD_LIBRARY_PATH=$target/tests-c/lib:$target/release${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+if ! command -v strace >/dev/null 2>&1; then
+    echo "0 passed, 0 failed (skipped: no strace)"
+    exit 0
+fi
+passed=0 failed=0
+# Prints the number of system calls of a run.
+calls() { # size rounds
+    strace -f -c -o "$target/quiet.txt" "$program" --size "$1" --count "$2" >/dev/null || return 1
+    awk '$NF == "total" {print $(NF - 1) ~ /^[0-9]+$/ && NF > 4 ? $4 : $3}' "$target/quiet.txt"
+}
+for size in 1 56 4096; do
+    few=$(calls $size 2000) && many=$(calls $size 22000) || { echo "FAILED: $program --size $size"; failed=$((failed + 1)); continue; }
+    extra=$((many - few))
+    # 40000 messages more. A process that is put off its processor for long may sleep and be woken: a handful of calls, not one per message.
+    if [ "$extra" -lt 400 ]; then
+        echo "ok: $size bytes: $few calls for 4000 messages, $many for 44000"
+        passed=$((passed + 1))
+    else
+        echo "FAILED: $size bytes: $few calls for 4000 messages, $many for 44000"
+        failed=$((failed + 1))
+    fi
+done
+echo "$passed passed, $failed failed"
+[ "$failed" = 0 ]
