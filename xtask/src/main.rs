@@ -7,6 +7,7 @@
 //! | licence | each source file names its licence in its first lines |
 //! | size | a file past the limit usually holds a second concern |
 //! | exports | `no_mangle` outside `ffi` would be exported by every C library that links the crate |
+//! | atomics | live in `crates/memory`, where the models see them; elsewhere through its re-export |
 //! | leftovers | marks of unfinished work |
 
 #![forbid(unsafe_code)]
@@ -109,6 +110,9 @@ fn sources(root: &Path, complaints: &mut Vec<String>) {
             }
             if extension == "rs" && !name.starts_with("ffi/") && !name.starts_with("xtask/") && text.contains("no_mangle") {
                 complaints.push(format!("{name}: no_mangle outside ffi"));
+            }
+            if extension == "rs" && !name.starts_with("crates/memory/") && !name.starts_with("xtask/") && text.contains("sync::atomic::") {
+                complaints.push(format!("{name}: atomics of core or std; use bellwire_memory::atomic"));
             }
             for mark in LEFTOVERS {
                 if text.contains(mark) {

@@ -20,6 +20,10 @@ pub trait Fixture {
     fn nics(&self) -> usize;
     /// Runs `f` on a NIC's engine, which has been told the time.
     fn with<R>(&mut self, nic: usize, f: impl FnOnce(&mut Engine<Self::W>) -> R) -> R;
+    /// Whether memory of the engine's allocator is to be reached directly between the sides.
+    fn is_direct(&self) -> bool {
+        false
+    }
     /// Whether a NIC lives.
     fn lives(&self, _nic: usize) -> bool {
         true

@@ -18,7 +18,8 @@ macro_rules! suite {
                 transfer: every_size, exact_fit, order_of_mixed_sizes, scatter_and_gather, both_directions;
                 reliability: no_receive_descriptor, longer_than_the_descriptor, reception_means_in_memory, a_broken_connection_delivers_a_prefix;
                 rdma: write_every_size, write_with_immediate, read_every_size, no_read_at_the_unreliable_level, write_then_send,
-                    writes_and_reads_in_order, fence, many_reads, gather_and_empty;
+                    writes_and_reads_in_order, fence, many_reads, gather_and_empty, the_direct_way,
+                    order_while_the_way_changes;
                 protection: remote_access, to_the_last_byte, deregistered_in_flight, rights_taken_in_flight, local_tags;
                 faults: faulty_sends, faulty_receives, over_the_maximum_transfer_size, descriptors_in_memory;
                 memory: registration_errors, handles_carry_generations, in_use_is_refused, overlapping_regions, changed_attributes;

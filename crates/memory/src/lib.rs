@@ -24,8 +24,6 @@
 //! - `core::sync::atomic` is used through [`atomic`] only, so that the models (`--cfg loom`) see every access.
 //!   `MEMORY_MODEL.md` lists all of them.
 
-// The lint sees through re-exports; this crate is the one place where the types may be named.
-#![allow(clippy::disallowed_types)]
 
 pub mod atomic;
 pub mod bytes;

@@ -10,7 +10,7 @@ use crate::engine::Engine;
 use crate::event::AsyncErrorCode;
 use crate::frame::{self, Bulk, DisconnectReason, Head, INLINE_BYTES_MAX, Op};
 use crate::handle::Handle;
-use crate::status::{Operation, Status};
+use crate::status::{Operation, Status, WorkFlags};
 use crate::transmit::{self, PLACE_BYTES_MIN, READS_OUTSTANDING_MAX};
 use crate::user_memory::{self, Gather};
 use crate::vi::{ReadJob, Vi};
@@ -115,7 +115,7 @@ impl<W: Wire> Engine<W> {
             Op::ReceiverNotReady => self.deliver_not_ready(index, frame.word(1) as u32),
             Op::ReceiverReady => self.deliver_ready(index),
             Op::Refused => self.deliver_refused(index, frame.word(1) as u32, frame.word(2) as u32),
-            Op::Disconnect => self.break_connection(index, Some(AsyncErrorCode::ConnectionLost), None),
+            Op::Disconnect => self.deliver_disconnect(index, frame.word(1)),
             Op::PeerAccept | Op::ConnectReply | Op::ConnectCancel => {}
             Op::ConnectRequest | Op::PeerRequest => return false,
         }
@@ -527,6 +527,28 @@ impl<W: Wire> Engine<W> {
         let Some(vi) = self.vis.at(index) else { return };
         vi.not_ready_until = crate::time::Instant(0);
         self.ready.insert(index);
+    }
+
+    /// The peer ended the connection. If a message of ours was the reason and its completion is still out, its status says so: it is the oldest not yet
+    /// acknowledged, since the peer has acknowledged everything before it.
+    #[cold]
+    fn deliver_disconnect(&mut self, index: usize, reason: u64) {
+        if let DisconnectReason::ReceiveQueueEmpty | DisconnectReason::TooLong = DisconnectReason::from_bits(reason)
+            && let Some(vi) = self.vis.at(index)
+            && vi.acknowledged
+        {
+            let mut i = vi.send.done;
+            while i != vi.send.next {
+                let work = vi.send.works.at(i);
+                let takes_descriptor = work.operation == Operation::Send || work.operation == Operation::RdmaWrite && work.flags.contains(WorkFlags::IMMEDIATE);
+                if work.state == WorkState::Sent && takes_descriptor {
+                    work.status = Status::REMOTE_DESCRIPTOR_ERROR;
+                    break;
+                }
+                i = i.wrapping_add(1);
+            }
+        }
+        self.break_connection(index, Some(AsyncErrorCode::ConnectionLost), None);
     }
 
     /// Our request `work` was refused with status bits.

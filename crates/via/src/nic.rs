@@ -53,6 +53,8 @@ use wait::{Target, Waiters};
 const POLLS_PER_CLOCK: u32 = 1024;
 /// Polls between two whole turns of the engine: what is found again and again without one must not starve what comes in.
 const POLLS_PER_TURN: u32 = 64;
+/// VIs that are looked at before the helper goes to sleep.
+const VIS_LOOKED_AT: usize = 1024;
 /// Least time of a connection request: its handshake takes some.
 const HANDSHAKE_MIN: Duration = Duration::from_millis(10);
 
@@ -77,6 +79,8 @@ struct Core {
     handlers: Handlers,
     /// How long the next wait spins, ns.
     spin_ns: u64,
+    /// Somebody wants to hear of errors.
+    watched: bool,
 }
 
 impl Core {
@@ -93,6 +97,7 @@ impl Core {
             waiters: Waiters::default(),
             handlers: Handlers::default(),
             spin_ns,
+            watched: false,
         }
     }
 
@@ -176,7 +181,12 @@ impl Core {
 
     /// Whether peers may need this processor while the application computes.
     fn has_duties(&self) -> bool {
-        !self.handlers.is_empty() || self.engine.wire().has_guarded_links()
+        self.watched || !self.handlers.is_empty() || self.engine.wire().has_links() || self.may_have_to_resend()
+    }
+
+    /// Whether a peer may ask for a message again, which only this side can send.
+    fn may_have_to_resend(&self) -> bool {
+        self.engine.vis.iter().take(VIS_LOOKED_AT).any(|(_, v)| v.remote_rnr && v.send.done != v.send.works.tail())
     }
 }
 
@@ -478,7 +488,13 @@ impl Nic {
 
     /// Sets who is told of asynchronous errors, those that came before included (the last 64). Without a handler each is one line on standard error.
     pub fn set_error_handler(&self, handler: Option<Arc<dyn Fn(AsyncError) + Send + Sync>>) {
-        handlers::set_error_handler(&self.shared, handler);
+        let watched = handler.is_some();
+        handlers::set_error_handler(&self.shared, handler, watched);
+    }
+
+    /// Has asynchronous errors dropped: they show in VI states and completions only.
+    pub fn ignore_errors(&self) {
+        handlers::set_error_handler(&self.shared, Some(Arc::new(|_| ())), false);
     }
 }
 

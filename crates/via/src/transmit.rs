@@ -339,6 +339,9 @@ impl<W: Wire> Engine<W> {
             }
             *moved += n;
             vi.send.works.at(at).moved += n;
+            if op == Op::Write {
+                vi.wrote_frames = Some(self.wire.sent_mark(vi.link));
+            }
             if last {
                 return Step::Gone;
             }
@@ -412,6 +415,13 @@ impl<W: Wire> Engine<W> {
             part_offset: u64::from(work.moved),
             part_length: u64::from(n),
         };
+        if let Some(mark) = vi.wrote_frames {
+            if !self.wire.is_taken(vi.link, mark) {
+                // Wait, if this one could go directly; else it follows them as frames.
+                return (self.wire.with_granted(vi.link, &wish, |_| {}) == Direct::Done).then_some(Step::Blocked);
+            }
+            vi.wrote_frames = None;
+        }
         let done = self.wire.with_granted(vi.link, &wish, |remote| {
             // SAFETY: U1 (user_memory.rs): checked and held since post. The wire gives `n` bytes.
             unsafe {

@@ -90,6 +90,8 @@ pub struct Vi {
     pub(crate) remote_read: bool,
     /// The peer may refuse messages for want of a receive descriptor.
     pub(crate) remote_rnr: bool,
+    /// RDMA writes have gone as frames; the wire's mark behind the last of them. A direct access waits for them: it must not overtake them.
+    pub(crate) wrote_frames: Option<u32>,
     pub(crate) next_sequence: u32,
     pub(crate) next_message: u32,
     pub(crate) reads_outstanding: u32,
@@ -140,6 +142,7 @@ impl Vi {
             remote_write: false,
             remote_read: false,
             remote_rnr: false,
+            wrote_frames: None,
             next_sequence: 0,
             next_message: 0,
             reads_outstanding: 0,
@@ -168,6 +171,7 @@ impl Vi {
         self.remote_connection = 0;
         self.remote_ptag = 0;
         (self.remote_write, self.remote_read, self.remote_rnr) = (false, false, false);
+        self.wrote_frames = None;
         self.next_sequence = 0;
         self.next_message = 0;
         self.reads_outstanding = 0;

@@ -5,7 +5,6 @@ use crate::connect::{HOST_BYTES, write_address};
 use crate::ext::VERSION;
 use crate::handles;
 use crate::memory::REGISTER_BLOCK_BYTES_MAX;
-use crate::notify::ignore_errors;
 use crate::status::{Outcome, VipReturn, call};
 use crate::types::{VIP_SMI_AUTODISCOVERY, VIP_TRUE, VipAutodiscoveryList, VipHandle, VipNicAttributes, VipUlong};
 use bellwire_via::Nic;
@@ -43,7 +42,7 @@ fn open() -> Result<VipHandle, VipReturn> {
     }
     let (host, is_mapped_mode) = (config.host.clone().into_boxed_slice(), config.mode == ProtectionMode::Mapped);
     let nic = Nic::open(config).map_err(|e| refused(&e))?;
-    ignore_errors(&nic);
+    nic.ignore_errors();
     handles::open(nic, host, is_mapped_mode)
 }
 

@@ -88,7 +88,7 @@ pub extern "C" fn VipErrorCallback(nic: VipHandle, context: *mut c_void, handler
     call(|| {
         let nic = handles::enter_nic(nic)?;
         let Some(handler) = handler else {
-            ignore_errors(&nic.nic);
+            nic.nic.ignore_errors();
             return Ok(());
         };
         let (key, context) = (nic.key(), Context(context));
@@ -99,11 +99,6 @@ pub extern "C" fn VipErrorCallback(nic: VipHandle, context: *mut c_void, handler
         })));
         Ok(())
     })
-}
-
-/// The default: errors show in VI states and descriptors only.
-pub(crate) fn ignore_errors(nic: &bellwire_via::Nic) {
-    nic.set_error_handler(Some(Arc::new(|_| ())));
 }
 
 fn describe(key: NicKey, error: &AsyncError) -> VipErrorDescriptor {

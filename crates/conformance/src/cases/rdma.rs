@@ -249,3 +249,85 @@ pub fn gather_and_empty<F: Fixture>(s: &mut Stage<F>) {
         }
     }
 }
+
+/// Where memory can be mapped, it is: after the first accesses RDMA and large sends go straight into the peer's memory; elsewhere nothing does. Heap
+/// memory never goes that way.
+pub fn the_direct_way<F: Fixture>(s: &mut Stage<F>) {
+    for level in RELIABLE {
+        for memory in MEMORIES {
+            let p = s.pair(level);
+            let from = s.buffer(p.a.nic, memory, 20_000, p.tag_a);
+            let to = s.buffer(p.b.nic, memory, 20_000, p.tag_b);
+            let direct = |s: &mut Stage<F>| s.fixture.with(p.a.nic, |e| e.vi_counters(p.a.vi)).expect("there").direct;
+            let expected = s.fixture.is_direct() && memory == Memory::Engine;
+            let kinds: [(&str, fn(&mut Stage<F>, &crate::stage::Pair, &Buffer, &Buffer)); 3] = [
+                ("write", |s, p, from, to| s.rdma_write(p.a, &[from.segment(0, 20_000)], remote(to, 0), None, 1)),
+                ("read", |s, p, from, to| s.rdma_read(p.a, &[from.segment(0, 20_000)], remote(to, 0), 1)),
+                ("send", |s, p, from, to| {
+                    s.receive(p.b, &[to.segment(0, 20_000)], 2);
+                    s.send(p.a, &[from.segment(0, 20_000)], None, 1);
+                }),
+            ];
+            for (what, post) in kinds {
+                for _ in 0..4 {
+                    post(s, &p, &from, &to);
+                    s.sent(p.a, 1);
+                    s.settle();
+                }
+                let before = direct(s);
+                for round in 0..10u32 {
+                    let data = pattern(round, 20_000);
+                    (if what == "read" { &to } else { &from }).write(0, &data);
+                    post(s, &p, &from, &to);
+                    s.sent(p.a, 1);
+                    if what == "send" {
+                        // Posted before: those of the rounds before are used up.
+                        s.until("the message", |_| to.bytes()[..20_000] == data[..]);
+                        s.settle();
+                    }
+                    s.until("the data", |_| to.read(0, 20_000) == from.read(0, 20_000));
+                }
+                let went = direct(s) - before;
+                assert!(went == if expected { 10 } else { 0 }, "{level:?} {memory:?} {what}: {went} of 10 went directly");
+                s.drain_receives(p.b);
+            }
+        }
+    }
+}
+
+/// Many writes to one place, posted while the wire may be changing its way of reaching it: the last one wins, and a read sees at least all before it.
+pub fn order_while_the_way_changes<F: Fixture>(s: &mut Stage<F>) {
+    for level in RELIABLE {
+        for length in [8usize, 3_000] {
+            for chunk in [20u32, 60, 150] {
+                let p = s.pair(level);
+                let from = s.buffer(p.a.nic, Memory::Engine, 600 * 3_000, p.tag_a);
+                let back = s.buffer(p.a.nic, Memory::Engine, 64 * 3_000, p.tag_a);
+                // Fresh memory: nothing of it is mapped yet.
+                let to = s.buffer(p.b.nic, Memory::Engine, 4096, p.tag_b);
+                let (mut written, mut read, mut expected) = (0u32, 0usize, Vec::new());
+                while written < 600 {
+                    for _ in 0..chunk.min(600 - written) {
+                        let at = written as usize * 3_000;
+                        written += 1;
+                        from.write(at, &written.to_le_bytes());
+                        s.rdma_write(p.a, &[from.segment(at, length)], remote(&to, 0), None, 1);
+                    }
+                    s.rdma_read(p.a, &[back.segment(read * 3_000, length)], remote(&to, 0), 1);
+                    expected.push(written);
+                    read += 1;
+                    s.turn();
+                }
+                for _ in 0..600 + read {
+                    s.sent(p.a, 1);
+                }
+                let seen: Vec<u32> = (0..read).map(|i| u32::from_le_bytes(back.read(i * 3_000, 4).try_into().expect("four bytes"))).collect();
+                // Later writes may overtake a read: that is what the fence is for.
+                let in_order = seen.is_sorted() && seen.iter().zip(&expected).all(|(s, e)| s >= e);
+                assert!(in_order, "{level:?}, {length} bytes, {chunk} at a time: reads see the writes before them: {seen:?} for {expected:?}");
+                s.settle();
+                assert_eq!(to.read(0, 4), written.to_le_bytes(), "{level:?}, {length} bytes, {chunk} at a time: the last write wins");
+            }
+        }
+    }
+}

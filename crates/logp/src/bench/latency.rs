@@ -104,7 +104,12 @@ impl Side {
     }
 }
 
-/// `[half round trip in ns]`, the mean over `count` turns after a tenth of them for warming up.
+/// Turns before the timed ones: a tenth of them, but enough for a new connection to settle.
+fn warm_up(count: u64) -> u64 {
+    (count / 10).max(count.min(2000))
+}
+
+/// `[half round trip in ns]`, the mean over `count` turns after some for warming up.
 ///
 /// # Errors
 /// See [`Side::turn`].
@@ -112,7 +117,7 @@ pub fn mean(context: &Context<'_>, size: usize, count: u64, touch: Touch) -> Res
     let mut side = Side::connect(context, size, touch, 0)?;
     let mut patience = Patience::lasting(PATIENCE);
     context.meet(1)?;
-    for _ in 0..count / 10 + 2 {
+    for _ in 0..warm_up(count) {
         side.turn(context.first, &mut patience)?;
     }
     let start = Instant::now();
@@ -133,7 +138,7 @@ pub fn percentiles(context: &Context<'_>, size: usize, count: u64) -> Result<Vec
     let mut stamps = vec![0; count as usize + 1];
     let mut patience = Patience::lasting(PATIENCE);
     context.meet(1)?;
-    for _ in 0..count / 10 + 2 {
+    for _ in 0..warm_up(count) {
         side.turn(context.first, &mut patience)?;
     }
     stamps[0] = clock::ticks();

@@ -16,6 +16,7 @@ use super::{Context, Remote};
 use crate::clock::Patience;
 use crate::endpoint::{PATIENCE, SEND, Vi, arm, rearm};
 use crate::error::Error;
+use crate::job::Reliability;
 use crate::vipl_abi::control;
 
 /// Writes or reads under way at most.
@@ -185,6 +186,9 @@ fn write_touched(context: &Context<'_>, size: usize, count: u64) -> Result<Vec<f
 /// If the library fails, nothing comes, or what comes is damaged.
 pub fn read(context: &Context<'_>, size: usize, count: u64, window: usize, latency: bool) -> Result<Vec<f64>, Error> {
     context.check_size(size)?;
+    if context.setup.reliability == Reliability::Unreliable {
+        return Err(Error::unsupported("RDMA read needs a reliable connection"));
+    }
     let pattern = Pattern::new(size);
     let (destination, origin) = (context.outgoing(0, size), context.incoming(0, size));
     // SAFETY: P1: our own areas, before anything is posted. Both processes use the same stamp, so the reader knows what to expect.

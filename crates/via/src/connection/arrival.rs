@@ -8,6 +8,7 @@ use crate::engine::Engine;
 use crate::error::Error;
 use crate::frame::{self, DisconnectReason, Head, Op};
 use crate::handle::Handle;
+use crate::time::Instant;
 use crate::vi::ViHandle;
 use crate::wire::{Frame, LinkId, Rendezvous, Wire};
 use bellwire_memory::line_queue::Line;
@@ -60,7 +61,8 @@ impl<W: Wire> Engine<W> {
                 && a.remote == m.from
                 && self.vis.get(**vi).and_then(|v| v.connection).is_some_and(|c| !(self.wire.link_info(link).loopback && c.raw() == m.connection))
         });
-        let Some((vi, _)) = own else { return };
+        // Told that nobody has asked yet, the peer looks for us again: what its wire has found once may not be found by ours later.
+        let Some((vi, _)) = own else { return self.reply_as(Op::PeerAccept, link, m.connection, ReplyCode::NoMatch, None) };
         let vi = *vi;
         let Some(v) = self.vis.get(vi) else { return };
         match compatible(&v.attributes, &m.attributes) {
@@ -77,9 +79,21 @@ impl<W: Wire> Engine<W> {
     }
 
     fn ask_peer_again(&mut self, link: LinkId, m: &Message) {
-        let waiting = |a: &Attempt| a.how == Rendezvous::Peer && a.outcome.is_none() && a.link == Some(link) && a.local == m.to && a.remote == m.from;
+        let waiting = |a: &Attempt| a.how == Rendezvous::Peer && a.outcome.is_none() && a.link.is_none_or(|l| l == link) && a.local == m.to && a.remote == m.from;
         let asking: Vec<ViHandle> = self.connections.attempts.iter().filter(|(_, a)| waiting(a)).map(|(vi, _)| *vi).collect();
+        if asking.is_empty() {
+            return self.reply_as(Op::PeerAccept, link, m.connection, ReplyCode::NoMatch, None);
+        }
         for vi in asking {
+            // The peer has come to us: what the wire is still looking for is found.
+            if let Some(a) = self.connections.attempts.get_mut(&vi) {
+                a.link = Some(link);
+                a.retry_at = Instant::NEVER;
+                if let Some(request) = a.request.take() {
+                    self.connections.requests.remove(&request);
+                    self.wire.cancel(request);
+                }
+            }
             self.send_message(link, Head::new(Op::PeerRequest, 0), vi, ReplyCode::Accepted);
         }
     }
@@ -112,9 +126,7 @@ impl<W: Wire> Engine<W> {
                 }
             }
             ReplyCode::NoMatch => {
-                if let Some(a) = self.connections.attempts.get(&vi)
-                    && a.how == Rendezvous::Client
-                {
+                if self.connections.attempts.get(&vi).is_some_and(|a| a.link == Some(link)) {
                     self.try_later(vi);
                 }
             }

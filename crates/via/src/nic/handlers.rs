@@ -192,13 +192,16 @@ pub(super) fn report_kept(shared: &Shared) {
     }
 }
 
-pub(super) fn set_error_handler(shared: &Shared, handler: Option<ErrorHandler>) {
+/// `watched`: errors are to be heard of even while the application computes.
+pub(super) fn set_error_handler(shared: &Shared, handler: Option<ErrorHandler>, watched: bool) {
     let old = {
         let mut errors = lock(&shared.errors);
         core::mem::replace(&mut errors.handler, handler)
     };
     drop(old);
-    shared.token.enter(Claim::Bias).tell(&shared.port, EVENTS);
+    let mut core = shared.token.enter(Claim::Bias);
+    core.watched = watched;
+    core.tell(&shared.port, EVENTS);
 }
 
 pub(super) fn notify(shared: &Shared, vi: ViHandle, queue: WorkQueueKind, handler: QueueHandler) -> Result<(), Error> {

@@ -67,9 +67,11 @@ impl Target {
         match self {
             Self::Send(vi) => engine.vis.get(vi).is_some_and(unfinished),
             Self::Cq(_) if engine.vis.len() > VIS_LOOKED_AT => true,
-            Self::Cq(cq) => engine.vis.iter().any(|(_, v)| v.send_cq == Some(cq) && unfinished(v)),
+            Self::Cq(cq) => engine.vis.iter().any(|(_, v)| v.send_cq == Some(cq) && unfinished(v) || v.receive_cq == Some(cq) && v.attributes.rnr_wait),
             Self::Connect => true,
-            Self::Receive(_) | Self::Incoming => false,
+            // The peer may be asleep over a message that we had no descriptor for.
+            Self::Receive(vi) => engine.vis.get(vi).is_some_and(|v| v.attributes.rnr_wait),
+            Self::Incoming => false,
         }
     }
 }

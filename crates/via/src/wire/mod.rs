@@ -284,6 +284,10 @@ pub trait Wire {
     fn receive(&mut self, link: LinkId) -> Received;
     /// Gives up the frame last received.
     fn consume(&mut self, link: LinkId);
+    /// A mark behind all frames sent so far on a link.
+    fn sent_mark(&self, link: LinkId) -> u32;
+    /// Whether the peer's engine has dealt with all frames before a mark of [`sent_mark`](Self::sent_mark). Becomes true without further calls of ours.
+    fn is_taken(&mut self, link: LinkId, mark: u32) -> bool;
     /// Whether [`poll_event`](Self::poll_event) has something. Asked on every turn of the engine.
     fn has_events(&self) -> bool;
 

@@ -266,6 +266,22 @@ impl Link {
         inside(self.own_epoch, self.parts.barriers, || catalogue.still(index, tag), || access(remote))
     }
 
+    /// A mark behind all frames sent so far.
+    pub(super) fn sent_mark(&self) -> u32 {
+        self.producer.tail()
+    }
+
+    /// Whether the peer has consumed all frames before the mark. It publishes its head when it finds nothing more, at the latest.
+    pub(super) fn is_taken(&mut self, mark: u32) -> bool {
+        let tail = self.producer.tail();
+        let since = tail.wrapping_sub(mark);
+        if tail.wrapping_sub(self.producer.head_seen()) <= since {
+            return true;
+        }
+        // A lie about the head is found again, and acted upon, by the next send.
+        self.producer.refresh().is_ok() && tail.wrapping_sub(self.producer.head_seen()) <= since
+    }
+
     #[inline]
     pub(super) fn with_advertised(&mut self, connection: u32, message: u32, total: u32, offset: u32, length: u32, access: impl FnOnce(*mut u8)) -> Direct {
         if !self.parts.mapped {

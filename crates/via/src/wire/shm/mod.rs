@@ -132,9 +132,10 @@ impl ShmWire {
         }
     }
 
-    /// Links that carry traffic for which this process may have to work while it computes.
-    pub fn has_guarded_links(&self) -> bool {
-        self.links.iter().any(|(_, l)| !l.parts.mapped)
+    /// Whether there are links: what comes as frames (all in guarded mode; in mapped mode what is not mapped yet or not permitted) needs this
+    /// process even while it computes.
+    pub fn has_links(&self) -> bool {
+        !self.links.is_empty()
     }
 
     fn link(&mut self, id: LinkId) -> Option<&mut Link> {
@@ -208,6 +209,14 @@ impl Wire for ShmWire {
     }
 
     #[inline]
+    fn sent_mark(&self, link: LinkId) -> u32 {
+        self.links.get(Handle::from_raw(link.raw())).map_or(0, Link::sent_mark)
+    }
+
+    fn is_taken(&mut self, link: LinkId, mark: u32) -> bool {
+        self.link(link).is_none_or(|l| l.is_taken(mark))
+    }
+
     fn has_events(&self) -> bool {
         self.wants || !self.events.is_empty()
     }
@@ -345,29 +354,33 @@ impl Wire for ShmWire {
 }
 
 /// Brings the pages of a range in and tells what they are good for. Like the pinning of a hardware NIC it costs by the page, and spares the data path its page
-/// faults. A kernel that does not know the request (before 5.14) is believed.
+/// faults. Where the kernel does not know the request (before 5.14) the caller is believed.
 fn probe(address: u64, length: u64) -> MemoryKind {
-    use rustix::io::Errno;
-    use rustix::mm::{Advice, madvise};
+    use rustix::mm::Advice;
     let page = rustix::param::page_size() as u64;
     let start = address & !(page - 1);
     let Some(end) = address.checked_add(length).and_then(|e| e.checked_next_multiple_of(page)) else { return MemoryKind::Unmapped };
-    let populate = |advice| {
-        loop {
-            // SAFETY: populating changes no content and no mapping; a range that is not mapped is an error, not undefined.
-            match unsafe { madvise(core::ptr::with_exposed_provenance_mut(start as usize), (end - start) as usize, advice) } {
-                Err(Errno::INTR | Errno::AGAIN) => {}
-                other => return other,
-            }
+    if populate(start, end, Advice::LinuxPopulateWrite) {
+        return MemoryKind::Writable;
+    }
+    // Missing permission and a missing system call give the same error: ask about a page that is writable for certain.
+    let here = 0u8;
+    let own = core::ptr::from_ref(&here).addr() as u64 & !(page - 1);
+    if !populate(own, own + page, Advice::LinuxPopulateWrite) {
+        return MemoryKind::Writable;
+    }
+    if populate(start, end, Advice::LinuxPopulateRead) { MemoryKind::ReadOnly } else { MemoryKind::Unmapped }
+}
+
+/// Faults the pages from `start` to `end` in, for reading or writing. `false`: they cannot be, or the kernel cannot do that.
+fn populate(start: u64, end: u64, advice: rustix::mm::Advice) -> bool {
+    use rustix::io::Errno;
+    loop {
+        // SAFETY: populating changes no content and no mapping; a range that is not mapped is an error, not undefined.
+        match unsafe { rustix::mm::madvise(core::ptr::with_exposed_provenance_mut(start as usize), (end - start) as usize, advice) } {
+            Err(Errno::INTR | Errno::AGAIN) => {}
+            outcome => return outcome.is_ok(),
         }
-    };
-    match populate(Advice::LinuxPopulateWrite) {
-        Ok(()) | Err(Errno::INVAL | Errno::NOSYS) => MemoryKind::Writable,
-        Err(Errno::NOMEM) => MemoryKind::Unmapped,
-        Err(_) => match populate(Advice::LinuxPopulateRead) {
-            Ok(()) => MemoryKind::ReadOnly,
-            Err(_) => MemoryKind::Unmapped,
-        },
     }
 }
 

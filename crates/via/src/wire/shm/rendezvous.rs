@@ -41,6 +41,8 @@ struct Listener {
     address: Option<NetAddress>,
     /// The request, if it is the first of two peers.
     request: Option<u64>,
+    /// That request's own address and the peer's.
+    pair: Option<(NetAddress, NetAddress)>,
 }
 
 #[derive(Debug)]
@@ -97,11 +99,11 @@ impl Control {
         self.next
     }
 
-    fn open_listener(&mut self, name: &[u8], address: Option<NetAddress>, request: Option<u64>) -> Result<(), MemoryError> {
+    fn open_listener(&mut self, name: &[u8], address: Option<NetAddress>, request: Option<u64>, pair: Option<(NetAddress, NetAddress)>) -> Result<(), MemoryError> {
         let socket = fd_passing::listen_abstract(name)?;
         let number = self.take_number();
         self.watch(socket.as_fd(), KIND_LISTENER | number)?;
-        self.listeners.insert(number, Listener { socket, address, request });
+        self.listeners.insert(number, Listener { socket, address, request, pair });
         Ok(())
     }
 
@@ -112,7 +114,7 @@ impl Control {
     }
 
     pub(super) fn listen(&mut self, local: &NetAddress) -> bool {
-        self.open_listener(&name_of_waiter(self.user, local), Some(*local), None).is_ok()
+        self.open_listener(&name_of_waiter(self.user, local), Some(*local), None, None).is_ok()
     }
 
     pub(super) fn unlisten(&mut self, local: &NetAddress) {
@@ -164,7 +166,10 @@ pub(super) fn resolve(wire: &mut ShmWire, request: u64, how: Rendezvous, local: 
         Rendezvous::Client => knock(wire, &name_of_waiter(user, remote), request),
         Rendezvous::Peer => {
             let name = name_of_pair(user, local, remote);
-            match wire.control.open_listener(&name, None, Some(request)) {
+            let pair = (*local, *remote);
+            match wire.control.open_listener(&name, None, Some(request), Some(pair)) {
+                // Another request of ours waits there for the same peer; it would only meet ourselves. Tried again when that one is served.
+                Err(MemoryError::AddressInUse) if local != remote && wire.control.listeners.values().any(|l| l.pair == Some(pair)) => Err(MemoryError::ConnectionRefused),
                 Err(MemoryError::AddressInUse) => knock(wire, &name, request),
                 other => other,
             }

@@ -93,6 +93,15 @@ impl Wire for SimWire {
         self.network.0.borrow_mut().consume(self.nic, link);
     }
 
+    /// No mark is needed where nothing overtakes frames.
+    fn sent_mark(&self, _link: LinkId) -> u32 {
+        0
+    }
+
+    fn is_taken(&mut self, _link: LinkId, _mark: u32) -> bool {
+        true
+    }
+
     fn has_events(&self) -> bool {
         self.network.0.borrow().has_events(self.nic)
     }
