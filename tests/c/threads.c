@@ -183,12 +183,61 @@ static void ended_waits(void) {
     pthread_join(thread, NULL);
 }
 
+/* What the threads below use without asking whether it is still there. */
+static VIP_NIC_HANDLE closing_nic;
+static VIP_VI_HANDLE closing_vi;
+static int closing_over;
+
+static void *use_what_closes(void *argument) {
+    int which = *(int *)argument;
+    while (!__atomic_load_n(&closing_over, __ATOMIC_RELAXED)) {
+        VIP_NIC_HANDLE nic = __atomic_load_n(&closing_nic, __ATOMIC_RELAXED);
+        VIP_VI_HANDLE vi = __atomic_load_n(&closing_vi, __ATOMIC_RELAXED);
+        VIP_DESCRIPTOR *d = NULL;
+        VIP_NIC_ATTRIBUTES a;
+        VIP_PROTECTION_HANDLE tag;
+        VIP_RETURN result = VIP_INVALID_PARAMETER;
+        if (which == 0) result = VipRecvDone(vi, &d);
+        if (which == 1) result = VipQueryNic(nic, &a);
+        if (which == 2) result = VipCreatePtag(nic, &tag);
+        if (which == 3) result = VipRecvWait(vi, 5, &d);
+        if (result != VIP_SUCCESS && result != VIP_NOT_DONE && result != VIP_TIMEOUT && result != VIP_ERROR_RESOURCE) {
+            if (!CHECK_RETURN(result, VIP_INVALID_PARAMETER)) return NULL;
+        }
+    }
+    return NULL;
+}
+
+static void closed_under_calls(void) {
+    enum { KINDS = 4, NICS = 100 };
+    pthread_t thread[KINDS];
+    int kind[KINDS], i;
+    check_group("NICs closed while other threads are inside their calls: success or VIP_INVALID_PARAMETER, nothing else");
+    for (i = 0; i < KINDS; i++) {
+        kind[i] = i;
+        pthread_create(&thread[i], NULL, use_what_closes, &kind[i]);
+    }
+    for (i = 0; i < NICS; i++) {
+        End e;
+        int polls;
+        VIP_DESCRIPTOR *d;
+        end_create(&e, nic_open(), NULL);
+        __atomic_store_n(&closing_nic, e.nic, __ATOMIC_RELAXED);
+        __atomic_store_n(&closing_vi, e.vi, __ATOMIC_RELAXED);
+        for (polls = 0; polls < 100; polls++) VipRecvDone(e.vi, &d);
+        CHECK_RETURN(VipCloseNic(e.nic), VIP_SUCCESS);
+    }
+    __atomic_store_n(&closing_over, 1, __ATOMIC_RELAXED);
+    for (i = 0; i < KINDS; i++) pthread_join(thread[i], NULL);
+}
+
 int main(void) {
     nic_a = nic_open();
     nic_b = nic_open();
     own_vis();
     one_vi();
     ended_waits();
+    closed_under_calls();
     CHECK_RETURN(VipCloseNic(nic_a), VIP_SUCCESS);
     CHECK_RETURN(VipCloseNic(nic_b), VIP_SUCCESS);
     return check_end();

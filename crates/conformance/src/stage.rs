@@ -5,8 +5,8 @@ use crate::Fixture;
 use bellwire_memory::bytes;
 use bellwire_via::event::{AsyncError, AsyncErrorCode};
 use bellwire_via::{
-    Completion, CqHandle, Duration, Error, Event, Instant, MemAttributes, MemHandle, NetAddress, Operation, PtagHandle, ReceiveRequest, Reliability, Segment, SendRequest, SrqHandle,
-    Status, ViAttributes, ViHandle, ViState, WorkFlags,
+    Completion, CqHandle, Duration, Error, Event, Instant, MemAttributes, MemHandle, NetAddress, Operation, PtagHandle, ReceiveRequest, Reliability, Segment,
+    SendRequest, SrqHandle, Status, ViAttributes, ViHandle, ViState, WorkFlags,
 };
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 
@@ -274,11 +274,12 @@ impl<F: Fixture> Stage<F> {
 
     /// An address of a NIC.
     pub fn address(&mut self, nic: usize, discriminator: &[u8]) -> NetAddress {
-        self.fixture.with(nic, |e| {
-            use bellwire_via::wire::Wire;
-            NetAddress::new(e.wire().host_address(), discriminator)
-        })
-        .expect("a short address")
+        self.fixture
+            .with(nic, |e| {
+                use bellwire_via::wire::Wire;
+                NetAddress::new(e.wire().host_address(), discriminator)
+            })
+            .expect("a short address")
     }
 
     /// Connects two VIs, `b` as the server.
@@ -335,14 +336,16 @@ impl<F: Fixture> Stage<F> {
     /// Posts an RDMA write.
     #[track_caller]
     pub fn rdma_write(&mut self, p: Port, segments: &[Segment], to: (u64, u32), immediate: Option<u32>, context: u64) {
-        let request = SendRequest { operation: Operation::RdmaWrite, segments, remote_address: to.0, remote_handle: to.1, context, ..with_immediate(immediate) };
+        let request =
+            SendRequest { operation: Operation::RdmaWrite, segments, remote_address: to.0, remote_handle: to.1, context, ..with_immediate(immediate) };
         self.post(p, &request);
     }
 
     /// Posts an RDMA read.
     #[track_caller]
     pub fn rdma_read(&mut self, p: Port, segments: &[Segment], from: (u64, u32), context: u64) {
-        let request = SendRequest { operation: Operation::RdmaRead, segments, remote_address: from.0, remote_handle: from.1, context, ..SendRequest::default() };
+        let request =
+            SendRequest { operation: Operation::RdmaRead, segments, remote_address: from.0, remote_handle: from.1, context, ..SendRequest::default() };
         self.post(p, &request);
     }
 

@@ -82,7 +82,7 @@ pub struct Request {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[allow(missing_docs)]
 pub enum Job {
-    /// Limit: `[half round trip ns]`.
+    /// Limit: `[half round trip ns of the median chunk, mean]`.
     Exchange { count: u64, words: usize },
     /// Limit: `[GB/s]`.
     Copy { size: usize, count: u64, touch: Touch },

@@ -239,7 +239,9 @@ impl Builder<'_> {
 
     fn limit(&mut self, job: Job, key: Key) {
         if self.options.compare {
-            self.pair(Which::Main, job, vec![(key, From::First(0))]);
+            // Of an exchange the mean, since ours and the peers' figures are means.
+            let number = usize::from(matches!(job, Job::Exchange { .. }));
+            self.pair(Which::Main, job, vec![(key, From::First(number))]);
         }
     }
 

@@ -43,7 +43,10 @@ impl Worker {
     fn run(&mut self, request: &Request) -> Result<(Vec<f64>, String), Error> {
         let (map, first, epoch) = (&self.map, self.setup.first, meeting(request.epoch, 0));
         let value = match request.job {
-            Job::Exchange { count, words } => exchange::run(map, first, count, words, epoch)?,
+            Job::Exchange { count, words } => {
+                let halves = exchange::run(map, first, count, words, epoch)?;
+                return Ok((halves.to_vec(), String::new()));
+            }
             Job::Copy { size, count, touch } => copy::run(map, first, size, count, touch, epoch)?,
             Job::Ring { count, words } => ring::run(map, first, count, words, epoch)?,
             _ => {

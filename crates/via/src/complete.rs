@@ -15,7 +15,7 @@ use crate::shared_receive_queue::SrqHandle;
 use crate::status::{Operation, Status, WorkFlags};
 use crate::vi::{Vi, ViHandle, WorkQueueKind};
 use crate::wire::Wire;
-use crate::work_queue::{ReceiveWork, SegmentList, SendWork, WorkState};
+use crate::work_queue::{ReceiveWork, SegmentList, SendWork, Way, WorkState};
 use std::collections::VecDeque;
 
 /// A completed request, dequeued.
@@ -99,9 +99,15 @@ pub(crate) fn push_completed_send(vi: &mut Vi, handle: ViHandle, request: &SendR
     let status = Status::DONE | request.operation.status();
     let descriptor = request.descriptor.map_or(0, |d| d.address);
     let operation = request.operation;
-    let index = vi.send.works.push(SendWork { context: request.context, descriptor, operation, length, status, state: WorkState::Done, ..SendWork::default() });
-    vi.send.done = index.wrapping_add(1);
-    vi.send.next = index.wrapping_add(1);
+    // Only what dequeuing looks at (Fifo::push_slot).
+    let work = vi.send.works.push_slot();
+    work.context = request.context;
+    (work.descriptor, work.descriptor_handle) = (descriptor, 0);
+    (work.operation, work.flags, work.state, work.way) = (operation, WorkFlags::empty(), WorkState::Done, Way::Undecided);
+    (work.length, work.moved, work.status) = (length, 0, status);
+    work.segments.count = 0;
+    let tail = vi.send.works.tail();
+    (vi.send.done, vi.send.next) = (tail, tail);
     vi.counters.sent += 1;
     vi.counters.sent_bytes += u64::from(length);
     if descriptor != 0 {

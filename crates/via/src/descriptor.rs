@@ -40,29 +40,6 @@ pub struct DescriptorRef {
     pub handle: u32,
 }
 
-#[repr(C)]
-#[derive(Clone, Copy, Debug)]
-struct RawControl {
-    next: u64,
-    next_handle: u32,
-    segment_count: u16,
-    control: u16,
-    reserved: u32,
-    immediate: u32,
-    length: u32,
-    status: u32,
-}
-const _: () = assert!(size_of::<RawControl>() == CONTROL_BYTES);
-
-#[repr(C)]
-#[derive(Clone, Copy, Debug, Default)]
-struct RawSegment {
-    address: u64,
-    handle: u32,
-    length: u32,
-}
-const _: () = assert!(size_of::<RawSegment>() == SEGMENT_BYTES);
-
 /// A copy of a descriptor, decoded.
 #[derive(Clone, Copy, Debug)]
 pub struct Parsed {
@@ -72,8 +49,6 @@ pub struct Parsed {
     pub flags: WorkFlags,
     /// Immediate data.
     pub immediate: u32,
-    /// `CS.Length`.
-    pub length: u32,
     /// RDMA address.
     pub remote_address: u64,
     /// RDMA handle.
@@ -91,7 +66,6 @@ impl Parsed {
             operation: Operation::Send,
             flags: WorkFlags::empty(),
             immediate: 0,
-            length: 0,
             remote_address: 0,
             remote_handle: 0,
             count: 0,
@@ -113,41 +87,61 @@ impl Default for Parsed {
     }
 }
 
-/// Number of segments that follow the control segment, from memory; what must lie in the region too.
-///
-/// # Safety
-/// D1 for the control segment at `address`.
-#[inline]
-pub unsafe fn segment_count(address: usize) -> usize {
-    // SAFETY: D1; an aligned u16 inside the control segment.
-    usize::from(unsafe { core::ptr::with_exposed_provenance::<u16>(address + 12).read_volatile() })
+/// `CS.SegCount` and `CS.Control`, read together, once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ControlWord(u32);
+
+impl ControlWord {
+    /// Out of a descriptor.
+    ///
+    /// # Safety
+    /// D1 for the control segment at `address`, which is 64-byte aligned.
+    #[inline]
+    pub unsafe fn read(address: usize) -> Self {
+        // SAFETY: D1; an aligned u32 inside the control segment; volatile, once: another process may be writing it.
+        Self(unsafe { field::<u32>(address + 12) })
+    }
+
+    /// Segments that follow, the address segment included.
+    #[inline]
+    pub fn segment_count(self) -> usize {
+        (self.0 & 0xffff) as usize
+    }
+
+    #[inline]
+    fn control(self) -> u16 {
+        (self.0 >> 16) as u16
+    }
 }
 
-/// Copies a descriptor of `count` segments out of user memory and decodes the copy. `Err` is the status to complete it with.
+const _: () = assert!(cfg!(target_endian = "little"), "SegCount is the lower half of the word at 12");
+
+/// Copies a descriptor out of user memory, field by field, and decodes the copy. `Err` is the status to complete it with. (Field by field also because
+/// wider reads would wait for the user's stores of single fields.)
 ///
 /// # Safety
-/// D1 for `CONTROL_BYTES + count * SEGMENT_BYTES` bytes at `address`, which is 64-byte aligned.
+/// D1 for the control segment and `word.segment_count()` segments at `address`, which is 64-byte aligned.
 #[inline]
-pub unsafe fn parse(address: usize, count: usize, is_send: bool, out: &mut Parsed) -> Result<(), Status> {
-    // SAFETY: D1; volatile, once: another process may be writing it.
-    let c = unsafe { core::ptr::with_exposed_provenance::<RawControl>(address).read_volatile() };
-    out.immediate = c.immediate;
-    out.length = c.length;
+pub unsafe fn parse(address: usize, word: ControlWord, is_send: bool, out: &mut Parsed) -> Result<(), Status> {
+    let count = word.segment_count();
+    // SAFETY: D1.
+    out.immediate = unsafe { field::<u32>(address + 20) };
     let mut first = 0;
     if is_send {
-        if c.control & CONTROL_RESERVED != 0 || usize::from(c.segment_count) != count {
+        let control = word.control();
+        if control & CONTROL_RESERVED != 0 {
             return Err(Status::FORMAT_ERROR);
         }
-        out.operation = match c.control & CONTROL_OP_MASK {
+        out.operation = match control & CONTROL_OP_MASK {
             0 => Operation::Send,
             1 => Operation::RdmaWrite,
             2 => Operation::RdmaRead,
             _ => return Err(Status::FORMAT_ERROR),
         };
-        if c.control & CONTROL_IMMEDIATE != 0 {
+        if control & CONTROL_IMMEDIATE != 0 {
             out.flags |= WorkFlags::IMMEDIATE;
         }
-        if c.control & CONTROL_FENCE != 0 {
+        if control & CONTROL_FENCE != 0 {
             out.flags |= WorkFlags::FENCE;
         }
         if out.operation != Operation::Send {
@@ -155,7 +149,7 @@ pub unsafe fn parse(address: usize, count: usize, is_send: bool, out: &mut Parse
                 return Err(Status::FORMAT_ERROR);
             }
             // SAFETY: D1.
-            let s = unsafe { raw_segment(address, 0) };
+            let s = unsafe { segment(address, 0) };
             (out.remote_address, out.remote_handle) = (s.address, s.handle);
             first = 1;
         }
@@ -165,8 +159,7 @@ pub unsafe fn parse(address: usize, count: usize, is_send: bool, out: &mut Parse
     }
     for i in first..count {
         // SAFETY: D1.
-        let s = unsafe { raw_segment(address, i) };
-        out.segments[i - first].write(Segment { address: s.address, length: s.length, handle: s.handle });
+        out.segments[i - first].write(unsafe { segment(address, i) });
     }
     out.count = count - first;
     Ok(())
@@ -175,9 +168,18 @@ pub unsafe fn parse(address: usize, count: usize, is_send: bool, out: &mut Parse
 /// # Safety
 /// D1 for segment `index`.
 #[inline]
-unsafe fn raw_segment(address: usize, index: usize) -> RawSegment {
-    // SAFETY: D1; volatile, once.
-    unsafe { core::ptr::with_exposed_provenance::<RawSegment>(address + CONTROL_BYTES + index * SEGMENT_BYTES).read_volatile() }
+unsafe fn segment(address: usize, index: usize) -> Segment {
+    let at = address + CONTROL_BYTES + index * SEGMENT_BYTES;
+    // SAFETY: D1; aligned fields; volatile, once each.
+    unsafe { Segment { address: field(at), handle: field(at + 8), length: field(at + 12) } }
+}
+
+/// # Safety
+/// D1: `at` is the address of an aligned `T` in the descriptor.
+#[inline]
+unsafe fn field<T: Copy>(at: usize) -> T {
+    // SAFETY: D1.
+    unsafe { core::ptr::with_exposed_provenance::<T>(at).read_volatile() }
 }
 
 /// Writes the outcome into a descriptor: length and immediate data first, `Status` last.

@@ -6,7 +6,7 @@
 
 use crate::attributes::ViState;
 use crate::complete::{self, finish_receive, sink};
-use crate::descriptor::{self, CONTROL_BYTES, DESCRIPTOR_ALIGNMENT, DescriptorRef, Parsed, SEGMENT_BYTES, SEGMENTS_MAX};
+use crate::descriptor::{self, CONTROL_BYTES, ControlWord, DESCRIPTOR_ALIGNMENT, DescriptorRef, Parsed, SEGMENT_BYTES, SEGMENTS_MAX};
 use crate::engine::{DESCRIPTORS_PER_QUEUE_MAX, Engine};
 use crate::error::Error;
 use crate::frame::{Head, INLINE_BYTES_MAX, INLINE_BYTES_MAX_IMMEDIATE, Op};
@@ -85,7 +85,6 @@ impl<W: Wire> Engine<W> {
             && fault.is_empty()
             && !self.connections.control_pending
             && !(request.flags.contains(WorkFlags::FENCE) && vi.reads_outstanding != 0)
-            && vi.send.works.len() < DESCRIPTORS_PER_QUEUE_MAX
             && request.operation == Operation::Send
             && only.length as usize <= if request.flags.contains(WorkFlags::IMMEDIATE) { INLINE_BYTES_MAX_IMMEDIATE } else { INLINE_BYTES_MAX }
             && vi.send.works.len() < DESCRIPTORS_PER_QUEUE_MAX
@@ -125,8 +124,8 @@ impl<W: Wire> Engine<W> {
         let write = request.operation == Operation::RdmaWrite;
         let allowed = vi.remote_ptag != 0 && if write { vi.remote_write } else { vi.remote_read };
         let plain = !request.flags.intersects(WorkFlags::IMMEDIATE | WorkFlags::UNSIGNALED);
-        // Nothing posted is unfinished: so it cannot overtake anything, and a fence holds.
-        let first = vi.send.done == vi.send.works.tail() && vi.send.works.len() < DESCRIPTORS_PER_QUEUE_MAX;
+        // Nothing posted is unfinished, and no write is under way as frames: so it cannot overtake anything, and a fence holds.
+        let first = vi.send.done == vi.send.works.tail() && vi.wrote_frames.is_none() && vi.send.works.len() < DESCRIPTORS_PER_QUEUE_MAX;
         let fits = only.length != 0 && only.length <= POST_COPY_BYTES_MAX && u64::from(only.length) <= vi.attributes.max_transfer_bytes;
         if vi.state != ViState::Connected || !allowed || !plain || !first || !fits || self.registry.check_local(only, vi.ptag, !write).is_err() {
             return false;
@@ -274,9 +273,30 @@ impl<W: Wire> Engine<W> {
         if vi.receive.works.len() >= DESCRIPTORS_PER_QUEUE_MAX {
             return Err(Error::Resource);
         }
-        let work = receive_work(request, fault, vi.ptag, &mut self.registry, &mut vi.receive.segments);
-        let faulty = work.status.is_error();
-        vi.receive.works.push(work);
+        let mut faulty = false;
+        if let ([only], true) = (request.segments, fault.is_empty())
+            && self.registry.check_local(only, vi.ptag, true).is_ok()
+        {
+            // The fast path, field by field (Fifo::push_slot).
+            let work = vi.receive.works.push_slot();
+            work.context = request.context;
+            (work.descriptor, work.descriptor_handle) = request.descriptor.map_or((0, 0), |d| (d.address, d.handle));
+            (work.segments.only.address, work.segments.only.length, work.segments.only.handle) = (only.address, only.length, only.handle);
+            (work.segments.count, work.segments.more_at) = (1, 0);
+            (work.capacity, work.length, work.immediate) = (only.length, 0, 0);
+            (work.advertised, work.status) = (false, Status::empty());
+            let descriptor_handle = work.descriptor_handle;
+            if only.length != 0 {
+                self.registry.hold(only.handle);
+            }
+            if descriptor_handle != 0 {
+                self.registry.hold(descriptor_handle);
+            }
+        } else {
+            let work = receive_work(request, fault, vi.ptag, &mut self.registry, &mut vi.receive.segments);
+            faulty = work.status.is_error();
+            vi.receive.works.push(work);
+        }
         if faulty || vi.state == ViState::Error || vi.advertises || vi.told_not_ready {
             self.receive_posted(handle);
         }
@@ -386,13 +406,14 @@ impl<W: Wire> Engine<W> {
         if d.address == 0 || !d.address.is_multiple_of(DESCRIPTOR_ALIGNMENT) || !self.registry.covers(d.handle, d.address as u64, CONTROL_BYTES as u64) {
             return Err(Error::InvalidParameter);
         }
-        // SAFETY: D1 (descriptor.rs): the control segment is covered.
-        let count = unsafe { descriptor::segment_count(d.address) };
+        // SAFETY: D1 (descriptor.rs): the control segment is covered and aligned.
+        let word = unsafe { ControlWord::read(d.address) };
+        let count = word.segment_count();
         if count > SEGMENTS_MAX + 1 || !self.registry.covers(d.handle, d.address as u64, (CONTROL_BYTES + count * SEGMENT_BYTES) as u64) {
             return Ok(Status::FORMAT_ERROR);
         }
         // SAFETY: D1: covered, aligned.
-        match unsafe { descriptor::parse(d.address, count, is_send, out) } {
+        match unsafe { descriptor::parse(d.address, word, is_send, out) } {
             Ok(()) => Ok(Status::empty()),
             Err(fault) => Ok(fault),
         }
@@ -402,20 +423,6 @@ impl<W: Wire> Engine<W> {
 /// Checks and builds a receive request; what it holds is counted.
 #[inline]
 fn receive_work(request: &ReceiveRequest<'_>, fault: Status, ptag: u32, registry: &mut crate::registration::Registry, more: &mut Fifo<Segment>) -> ReceiveWork {
-    if let ([only], true) = (request.segments, fault.is_empty())
-        && registry.check_local(only, ptag, true).is_ok()
-    {
-        // The fast path.
-        if only.length != 0 {
-            registry.hold(only.handle);
-        }
-        let (descriptor, descriptor_handle) = request.descriptor.map_or((0, 0), |d| (d.address, d.handle));
-        if descriptor_handle != 0 {
-            registry.hold(descriptor_handle);
-        }
-        let segments = SegmentList { only: *only, count: 1, more_at: 0 };
-        return ReceiveWork { context: request.context, descriptor, descriptor_handle, segments, capacity: only.length, ..ReceiveWork::default() };
-    }
     let (mut status, mut total) = (fault, 0u64);
     if request.segments.len() > SEGMENTS_MAX {
         status |= Status::FORMAT_ERROR;

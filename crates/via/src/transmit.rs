@@ -415,12 +415,14 @@ impl<W: Wire> Engine<W> {
             part_offset: u64::from(work.moved),
             part_length: u64::from(n),
         };
-        if let Some(mark) = vi.wrote_frames {
-            if !self.wire.is_taken(vi.link, mark) {
-                // Wait, if this one could go directly; else it follows them as frames.
-                return (self.wire.with_granted(vi.link, &wish, |_| {}) == Direct::Done).then_some(Step::Blocked);
-            }
+        if let Some(mark) = vi.wrote_frames
+            && self.wire.is_taken(vi.link, mark)
+        {
             vi.wrote_frames = None;
+        }
+        // Writes under way as frames must not be overtaken, nor reads by a read. Wait, if this one could go directly; else it follows them as frames.
+        if (vi.wrote_frames.is_some() || (!write && vi.reads_outstanding != 0)) && work.way == Way::Undecided {
+            return (self.wire.with_granted(vi.link, &wish, |_| {}) == Direct::Done).then_some(Step::Blocked);
         }
         let done = self.wire.with_granted(vi.link, &wish, |remote| {
             // SAFETY: U1 (user_memory.rs): checked and held since post. The wire gives `n` bytes.

@@ -64,6 +64,19 @@ impl<T: Copy + Default> Fifo<T> {
         at
     }
 
+    /// Appends an element that keeps whatever its place held before, for the caller to fill field by field: a value built elsewhere and copied in wide moves
+    /// would wait for the narrow stores that built it.
+    #[inline]
+    pub fn push_slot(&mut self) -> &mut T {
+        if self.len() as usize == self.slots.len() {
+            self.grow();
+        }
+        let at = self.tail;
+        self.tail = at.wrapping_add(1);
+        let mask = self.slots.len() - 1;
+        &mut self.slots[at as usize & mask]
+    }
+
     /// The element at `index`, which lies between head and tail.
     #[inline]
     pub fn at(&mut self, index: u32) -> &mut T {

@@ -120,7 +120,8 @@ pub fn queues_are_bounded<F: Fixture>(s: &mut Stage<F>) {
     let (mut sends, mut receives) = (0, 0);
     for _ in 0..limit + 100 {
         sends += usize::from(s.fixture.with(p.a.nic, |e| e.post_send(p.a.vi, &SendRequest { segments: &segments, ..SendRequest::default() })).is_ok());
-        receives += usize::from(s.fixture.with(p.a.nic, |e| e.post_receive(p.a.vi, &ReceiveRequest { segments: &segments, ..ReceiveRequest::default() })).is_ok());
+        receives +=
+            usize::from(s.fixture.with(p.a.nic, |e| e.post_receive(p.a.vi, &ReceiveRequest { segments: &segments, ..ReceiveRequest::default() })).is_ok());
     }
     assert_eq!((sends, receives), (limit, limit));
     let again = s.fixture.with(p.a.nic, |e| e.post_send(p.a.vi, &SendRequest::default()));

@@ -164,7 +164,9 @@ pub fn writes_and_reads_in_order<F: Fixture>(s: &mut Stage<F>) {
 pub fn fence<F: Fixture>(s: &mut Stage<F>) {
     for level in RELIABLE {
         for memory in MEMORIES {
-            for (operation, length) in [(Operation::Send, 8usize), (Operation::Send, 40), (Operation::Send, 30_000), (Operation::RdmaWrite, 30_000), (Operation::RdmaWrite, 8)] {
+            for (operation, length) in
+                [(Operation::Send, 8usize), (Operation::Send, 40), (Operation::Send, 30_000), (Operation::RdmaWrite, 30_000), (Operation::RdmaWrite, 8)]
+            {
                 let p = s.pair(level);
                 let local = s.buffer(p.a.nic, memory, 40_000, p.tag_a);
                 let source = s.buffer(p.b.nic, memory, 40_000, p.tag_b);

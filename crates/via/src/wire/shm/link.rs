@@ -38,6 +38,12 @@ pub(super) enum Foreign {
     Refused { write: bool },
 }
 
+/// Frames in a row, none sent in between, that make a stream. A reader of a stream that has caught up with its writer looks less often: each look takes the line
+/// away from the writer, who then waits for it before the next message.
+const STREAM_FRAMES_MIN: u32 = 16;
+/// Polls that it then leaves out.
+const STREAM_POLLS_SKIPPED: u32 = 4;
+
 /// What a link is made of, from the handshake.
 #[derive(Debug)]
 pub(super) struct Parts {
@@ -65,6 +71,10 @@ pub(super) struct Link {
     payload_out: PayloadFifo,
     payload_in: *const u8,
     payload_consumed: u32,
+    /// Frames received since we last sent one: a stream, if many.
+    one_way: u32,
+    /// Polls to come that do not look.
+    skip: u32,
     peer_armed: *const AtomicU32,
     own_armed: *const AtomicU32,
     own_epoch: *const AtomicU32,
@@ -122,6 +132,8 @@ impl Link {
                 payload_out: PayloadFifo::new(own.add(PAYLOAD_AT), PAYLOAD_BYTES),
                 payload_in: peer.add(PAYLOAD_AT),
                 payload_consumed: 0,
+                one_way: 0,
+                skip: 0,
                 peer_armed: peer.add(ARMED_AT).cast(),
                 own_armed: own.add(ARMED_AT).cast(),
                 own_epoch: own.add(EPOCH_AT).cast(),
@@ -147,6 +159,7 @@ impl Link {
             Err(_) => return Sent::Broken,
         }
         self.producer.push(line, words);
+        self.one_way = 0;
         self.ring_if_armed();
         Sent::Yes
     }
@@ -171,18 +184,27 @@ impl Link {
         line.0[7] = u64::from(position);
         self.payload_out.commit(self.producer.tail());
         self.producer.push(line, LINE_WORDS);
+        self.one_way = 0;
         self.ring_if_armed();
         Sent::Yes
     }
 
     #[inline]
     pub(super) fn receive(&mut self) -> Received {
+        if self.skip != 0 {
+            self.skip -= 1;
+            return Received::Empty;
+        }
         let Some(head) = self.consumer.peek_word0() else {
+            if self.one_way >= STREAM_FRAMES_MIN {
+                self.skip = STREAM_POLLS_SKIPPED;
+            }
             if self.consumer.unpublished() != 0 {
                 self.publish_head();
             }
             return Received::Empty;
         };
+        self.one_way = self.one_way.saturating_add(1);
         let words = self.consumer.slots().address(self.consumer.slot_index()).cast::<u64>();
         if !Head(head).is_bulk() {
             // SAFETY: F1: the slot is mapped, and not written by an honest peer, until it is consumed.

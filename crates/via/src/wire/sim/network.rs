@@ -244,7 +244,7 @@ impl Network {
 
     fn digest(&mut self, nic: usize, link: usize, frame: &Flying) {
         let head = Head(frame.line.0[0]);
-        let has_address = head.is_bulk() && matches!(head.op(), Some(Op::Write | Op::ReadRequest)) || head.op() == Some(Op::ReadRequest);
+        let has_address = head.is_bulk() || head.op() == Some(Op::ReadRequest);
         let mut digest = self.statistics.digest;
         let mut mix = |word: u64| digest = (digest ^ word).wrapping_mul(0x0000_0100_0000_01b3).rotate_left(23);
         mix(self.now.0);
@@ -268,9 +268,11 @@ impl Network {
         let Some(peer) = self.nics.iter().rposition(|n| n.alive && n.host == host) else {
             return self.schedule(nic, later, WireEvent::Unresolved { request, reason: LinkFailure::NobodyThere });
         };
-        let joined = |l: &Link| l.up && l.ends[0].open && (l.loopback || l.ends[1].open) && {
-            let ends = (l.ends[0].nic, l.ends[1].nic);
-            ends == (nic, peer) || ends == (peer, nic)
+        let joined = |l: &Link| {
+            l.up && l.ends[0].open && (l.loopback || l.ends[1].open) && {
+                let ends = (l.ends[0].nic, l.ends[1].nic);
+                ends == (nic, peer) || ends == (peer, nic)
+            }
         };
         if let Some(at) = self.links.iter().position(joined) {
             let mine = usize::from(self.links[at].ends[0].nic != nic);
@@ -371,17 +373,7 @@ impl Network {
 
 impl End {
     fn new(nic: usize, id: LinkId, open: bool) -> Self {
-        Self {
-            nic,
-            id,
-            open,
-            inbox: VecDeque::new(),
-            occupied: 0,
-            credits: VecDeque::new(),
-            consumed: 0,
-            idle_at: Instant(0),
-            last_arrival: Instant(0),
-        }
+        Self { nic, id, open, inbox: VecDeque::new(), occupied: 0, credits: VecDeque::new(), consumed: 0, idle_at: Instant(0), last_arrival: Instant(0) }
     }
 }
 

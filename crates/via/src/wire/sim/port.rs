@@ -6,7 +6,8 @@
 use super::SimNetwork;
 use crate::attributes::NetAddress;
 use crate::wire::{
-    Advertisement, Allocation, CatalogueEntry, Direct, Frame, LinkFailure, LinkId, LinkInfo, MapAccess, MemoryKind, Received, RemoteAccess, Rendezvous, Sent, Wire, WireEvent,
+    Advertisement, Allocation, CatalogueEntry, Direct, Frame, LinkFailure, LinkId, LinkInfo, MapAccess, MemoryKind, Received, RemoteAccess, Rendezvous, Sent,
+    Wire, WireEvent,
 };
 use bellwire_memory::line_queue::Line;
 use std::alloc::{Layout, alloc_zeroed, dealloc};
@@ -64,7 +65,9 @@ impl Wire for SimWire {
         self.payload_bytes_max
     }
 
-    fn send(&mut self, link: LinkId, line: &mut Line, _words: usize) -> Sent {
+    fn send(&mut self, link: LinkId, line: &mut Line, words: usize) -> Sent {
+        // The words that are not in use may hold anything.
+        line.0[words..].fill(0);
         self.network.0.borrow_mut().send(self.nic, link, line, 0, |_| {})
     }
 
@@ -110,7 +113,16 @@ impl Wire for SimWire {
         Direct::No
     }
 
-    fn with_advertised<F: FnOnce(*mut u8)>(&mut self, _link: LinkId, _connection: u32, _message: u32, _total: u32, _offset: u32, _length: u32, _access: F) -> Direct {
+    fn with_advertised<F: FnOnce(*mut u8)>(
+        &mut self,
+        _link: LinkId,
+        _connection: u32,
+        _message: u32,
+        _total: u32,
+        _offset: u32,
+        _length: u32,
+        _access: F,
+    ) -> Direct {
         Direct::No
     }
 
