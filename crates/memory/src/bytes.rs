@@ -142,7 +142,7 @@ pub unsafe fn copy(to: *mut u8, from: *const u8, len: usize) {
 ///
 /// # Safety
 /// `from` is readable and `to` writable for `len` bytes, `len <= SMALL_MAX`, and they do not overlap.
-#[inline]
+#[inline(always)]
 pub unsafe fn copy_small(to: *mut u8, from: *const u8, len: usize) {
     debug_assert!(len <= SMALL_MAX);
     // SAFETY: each class reads and writes [0, size) and [len - size, len) (and for the largest two of each), with size <= len: within the caller's promise.
@@ -181,7 +181,7 @@ type Vector = u128;
 ///
 /// # Safety
 /// As for [`copy_small`], and `size_of::<W>() <= len`.
-#[inline]
+#[inline(always)]
 unsafe fn ends<W: Copy>(to: *mut u8, from: *const u8, len: usize) {
     let last = len - size_of::<W>();
     // SAFETY: the caller's promise.

@@ -103,7 +103,7 @@ impl<S: Slots, H: HeadWord> Producer<S, H> {
     }
 
     /// Whether a slot is free, looking at the reader's head only when the cached one says no.
-    #[inline]
+    #[inline(always)]
     pub fn has_room(&mut self) -> Result<bool, Corrupt> {
         if self.tail.wrapping_sub(self.head_seen) < self.capacity {
             return Ok(true);
@@ -126,7 +126,7 @@ impl<S: Slots, H: HeadWord> Producer<S, H> {
     }
 
     /// Writes one line; the caller has seen [`has_room`](Self::has_room). `words` counts the words in use, word 0 included; bit 0 of word 0 is ours.
-    #[inline]
+    #[inline(always)]
     pub fn push(&mut self, line: &mut Line, words: usize) {
         debug_assert!(self.tail.wrapping_sub(self.head_seen) < self.capacity, "push without room");
         debug_assert!((1..=LINE_WORDS).contains(&words));
@@ -168,7 +168,7 @@ impl<S: Slots, H: HeadWord> Consumer<S, H> {
     }
 
     /// Word 0 of the line at the head, if it is there. The other words may be read from the slot until [`consume`](Self::consume).
-    #[inline]
+    #[inline(always)]
     pub fn peek_word0(&self) -> Option<u64> {
         let word0 = self.slots.load_word0(self.head & (self.capacity - 1));
         (word0 & LAP_BIT == valid_bit(self.head, self.capacity)).then_some(word0)

@@ -56,7 +56,7 @@ pub(crate) use sink;
 
 impl Sink<'_> {
     /// One completion of a queue of `vi` is there.
-    #[inline]
+    #[inline(always)]
     fn announce(&mut self, handle: ViHandle, notify: &mut [u32; 2], cq: Option<CqHandle>, kind: WorkQueueKind) {
         *self.completions += 1;
         if let Some(cq) = cq {
@@ -94,7 +94,7 @@ impl Sink<'_> {
 }
 
 /// Queues a request that has left and is completed, with nothing before it that is not. The fast path: what it held was never counted.
-#[inline]
+#[inline(always)]
 pub(crate) fn push_completed_send(vi: &mut Vi, handle: ViHandle, request: &SendRequest<'_>, length: u32, sink: &mut Sink<'_>) {
     let status = Status::DONE | request.operation.status();
     let descriptor = request.descriptor.map_or(0, |d| d.address);
@@ -223,7 +223,7 @@ fn release(list: &SegmentList, descriptor_handle: u32, registry: &mut Registry, 
 }
 
 /// Completes the receive request at the front of the posted ones.
-#[inline]
+#[inline(always)]
 pub(crate) fn finish_receive(vi: &mut Vi, handle: ViHandle, status: Status, length: u32, immediate: Option<u32>, sink: &mut Sink<'_>) {
     let index = vi.receive.done;
     debug_assert!(vi.receive.has_posted());
@@ -259,7 +259,7 @@ pub(crate) fn finish_receive(vi: &mut Vi, handle: ViHandle, status: Status, leng
 
 impl<W: Wire> Engine<W> {
     /// Dequeues the oldest completed send-side request. Does not move anything: see [`Engine::progress`].
-    #[inline]
+    #[inline(always)]
     pub fn send_done(&mut self, vi: ViHandle) -> Result<Option<Completion>, Error> {
         let v = self.vis.get_mut(vi).ok_or(Error::InvalidParameter)?;
         while v.send.has_done() {
@@ -278,7 +278,7 @@ impl<W: Wire> Engine<W> {
     }
 
     /// Dequeues the oldest completed receive. Does not move anything: see [`Engine::progress`].
-    #[inline]
+    #[inline(always)]
     pub fn receive_done(&mut self, vi: ViHandle) -> Result<Option<Completion>, Error> {
         let v = self.vis.get_mut(vi).ok_or(Error::InvalidParameter)?;
         if !v.receive.has_done() {

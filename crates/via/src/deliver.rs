@@ -43,13 +43,13 @@ enum Taken {
 
 impl<W: Wire> Engine<W> {
     /// Handles one frame. `false`: the link's peer broke its rules.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn deliver(&mut self, link: LinkId, frame: &Frame) -> bool {
         self.deliver_inline(link, frame) || self.deliver_any(link, frame)
     }
 
     /// The fast path: a whole message in one line, for a VI with nothing unusual about it. `false`: not that, nothing done.
-    #[inline]
+    #[inline(always)]
     fn deliver_inline(&mut self, link: LinkId, frame: &Frame) -> bool {
         let head = frame.head();
         let Some(length) = head.inline_len() else { return false };

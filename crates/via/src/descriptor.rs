@@ -121,7 +121,7 @@ const _: () = assert!(cfg!(target_endian = "little"), "SegCount is the lower hal
 ///
 /// # Safety
 /// D1 for the control segment and `word.segment_count()` segments at `address`, which is 64-byte aligned.
-#[inline]
+#[inline(always)]
 pub unsafe fn parse(address: usize, word: ControlWord, is_send: bool, out: &mut Parsed) -> Result<(), Status> {
     let count = word.segment_count();
     // SAFETY: D1.
@@ -167,7 +167,7 @@ pub unsafe fn parse(address: usize, word: ControlWord, is_send: bool, out: &mut 
 
 /// # Safety
 /// D1 for segment `index`.
-#[inline]
+#[inline(always)]
 unsafe fn segment(address: usize, index: usize) -> Segment {
     let at = address + CONTROL_BYTES + index * SEGMENT_BYTES;
     // SAFETY: D1; aligned fields; volatile, once each.
@@ -176,7 +176,7 @@ unsafe fn segment(address: usize, index: usize) -> Segment {
 
 /// # Safety
 /// D1: `at` is the address of an aligned `T` in the descriptor.
-#[inline]
+#[inline(always)]
 unsafe fn field<T: Copy>(at: usize) -> T {
     // SAFETY: D1.
     unsafe { core::ptr::with_exposed_provenance::<T>(at).read_volatile() }

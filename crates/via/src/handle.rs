@@ -132,7 +132,7 @@ impl<T> Slab<T> {
     }
 
     /// The object, if the handle is not stale.
-    #[inline]
+    #[inline(always)]
     pub fn get(&self, handle: Handle<T>) -> Option<&T> {
         let slot = self.slots.get(handle.index())?;
         if u32::from(slot.generation) != handle.0 >> INDEX_BITS {
@@ -142,7 +142,7 @@ impl<T> Slab<T> {
     }
 
     /// The object, if the handle is not stale.
-    #[inline]
+    #[inline(always)]
     pub fn get_mut(&mut self, handle: Handle<T>) -> Option<&mut T> {
         let slot = self.slots.get_mut(handle.index())?;
         if u32::from(slot.generation) != handle.0 >> INDEX_BITS {
@@ -158,7 +158,7 @@ impl<T> Slab<T> {
     }
 
     /// The object at an index that the engine itself keeps, with its handle.
-    #[inline]
+    #[inline(always)]
     pub fn entry_at(&mut self, index: usize) -> Option<(Handle<T>, &mut T)> {
         let slot = self.slots.get_mut(index)?;
         let handle = Handle::new(index, slot.generation);

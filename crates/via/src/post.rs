@@ -75,7 +75,7 @@ impl<W: Wire> Engine<W> {
         self.post_send_checked(handle, request, Status::empty())
     }
 
-    #[inline]
+    #[inline(always)]
     fn post_send_checked(&mut self, handle: ViHandle, request: &SendRequest<'_>, fault: Status) -> Result<(), Error> {
         let vi = self.vis.get_mut(handle).ok_or(Error::InvalidParameter)?;
         if let [only] = request.segments
@@ -153,7 +153,7 @@ impl<W: Wire> Engine<W> {
     }
 
     /// Queues a request that has just been done: completed already, unless RDMA reads before it are still out.
-    #[inline]
+    #[inline(always)]
     fn complete_posted(&mut self, handle: ViHandle, request: &SendRequest<'_>, length: u32) -> Result<(), Error> {
         let mut sink = sink!(self);
         let Some(vi) = self.vis.get_mut(handle) else { return Err(Error::InvalidParameter) };
@@ -264,7 +264,7 @@ impl<W: Wire> Engine<W> {
         self.post_receive_checked(handle, request, Status::empty())
     }
 
-    #[inline]
+    #[inline(always)]
     fn post_receive_checked(&mut self, handle: ViHandle, request: &ReceiveRequest<'_>, fault: Status) -> Result<(), Error> {
         let vi = self.vis.get_mut(handle).ok_or(Error::InvalidParameter)?;
         if vi.srq.is_some() {
@@ -369,7 +369,7 @@ impl<W: Wire> Engine<W> {
     // ---- VIA descriptors
 
     /// Posts a VIA descriptor to the send queue. [`Error::InvalidParameter`] if it is misaligned or `handle` does not cover it.
-    #[inline]
+    #[inline(always)]
     pub fn post_send_descriptor(&mut self, vi: ViHandle, descriptor: DescriptorRef) -> Result<(), Error> {
         let mut parsed = Parsed::new();
         let fault = self.parse(descriptor, true, &mut parsed)?;
@@ -387,7 +387,7 @@ impl<W: Wire> Engine<W> {
     }
 
     /// Posts a VIA descriptor to the receive queue.
-    #[inline]
+    #[inline(always)]
     pub fn post_receive_descriptor(&mut self, vi: ViHandle, descriptor: DescriptorRef) -> Result<(), Error> {
         let mut parsed = Parsed::new();
         let fault = self.parse(descriptor, false, &mut parsed)?;
@@ -401,7 +401,7 @@ impl<W: Wire> Engine<W> {
         self.post_shared_receive_checked(srq, &ReceiveRequest { segments: parsed.segments(), context: 0, descriptor: Some(descriptor) }, fault)
     }
 
-    #[inline]
+    #[inline(always)]
     fn parse(&self, d: DescriptorRef, is_send: bool, out: &mut Parsed) -> Result<Status, Error> {
         if d.address == 0 || !d.address.is_multiple_of(DESCRIPTOR_ALIGNMENT) || !self.registry.covers(d.handle, d.address as u64, CONTROL_BYTES as u64) {
             return Err(Error::InvalidParameter);

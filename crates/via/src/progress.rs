@@ -63,7 +63,7 @@ impl<W: Wire> Engine<W> {
 
     /// Dequeues the oldest completed receive; if there is none, takes frames from the VI's own link until one completes, and now and then moves everything
     /// else. The call for those who poll one VI: it returns as soon as the message is there.
-    #[inline]
+    #[inline(always)]
     pub fn poll_receive(&mut self, handle: ViHandle) -> Result<Option<Completion>, Error> {
         if let Some(done) = self.receive_done(handle)? {
             return Ok(Some(done));

@@ -211,7 +211,7 @@ impl Registry {
     }
 
     /// Checks one local segment for a VI with tag `ptag` (0: none). `write`: the engine will write it. Zero bytes are always fine.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn check_local(&self, s: &Segment, ptag: u32, write: bool) -> Result<(), Status> {
         if s.length == 0 {
             return Ok(());
@@ -223,7 +223,7 @@ impl Registry {
     }
 
     /// Whether the region covers `length` bytes at `address`, any tag: for descriptors themselves.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn covers(&self, handle: u32, address: u64, length: u64) -> bool {
         self.regions.get(Handle::from_raw(handle)).is_some_and(|r| r.holds(address, length) && r.writable)
     }
@@ -247,14 +247,14 @@ impl Registry {
         Some(Place { segment: r.segment?, offset: r.segment_offset + (s.address - r.start) })
     }
 
-    #[inline]
+    #[inline(always)]
     pub(crate) fn hold(&mut self, handle: u32) {
         if let Some(r) = self.regions.get_mut(Handle::from_raw(handle)) {
             r.users += 1;
         }
     }
 
-    #[inline]
+    #[inline(always)]
     pub(crate) fn release(&mut self, handle: u32) {
         if let Some(r) = self.regions.get_mut(Handle::from_raw(handle)) {
             debug_assert!(r.users > 0, "released more often than held");
@@ -355,7 +355,7 @@ impl Registry {
 }
 
 impl Region {
-    #[inline]
+    #[inline(always)]
     fn holds(&self, address: u64, length: u64) -> bool {
         let offset = address.wrapping_sub(self.start);
         offset <= self.length && length <= self.length - offset

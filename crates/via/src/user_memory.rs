@@ -78,7 +78,7 @@ impl<'a> Gather<'a> {
 ///
 /// # Safety
 /// Both ranges are mapped, readable and writable respectively; they may overlap only if equal.
-#[inline]
+#[inline(always)]
 pub unsafe fn copy(to: *mut u8, from: *const u8, n: usize) {
     if n <= 64 {
         // SAFETY: the caller's.

@@ -151,7 +151,7 @@ pub fn descriptors_in_memory<F: Fixture>(s: &mut Stage<F>) {
 
     // Malformed ones are not posted, or complete with the format error; the unreliable level shows several in a row.
     for (address, handle) in
-        [(0, a.handle.raw()), (a.address() as usize + 32, a.handle.raw()), (a.address() as usize, 0), (a.address() as usize + 1 << 20, a.handle.raw())]
+        [(0, a.handle.raw()), (a.address() as usize + 32, a.handle.raw()), (a.address() as usize, 0), (a.address() as usize + (1 << 20), a.handle.raw())]
     {
         refused(s.fixture.with(p.a.nic, |e| e.post_send_descriptor(p.a.vi, DescriptorRef { address, handle })), Error::InvalidParameter);
     }

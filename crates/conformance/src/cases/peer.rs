@@ -54,13 +54,13 @@ pub fn several_with_the_same_addresses<F: Fixture>(s: &mut Stage<F>) {
             let a: Vec<Port> = (0..COUNT).map(|_| vi(s, 0)).collect();
             let b: Vec<Port> = (0..COUNT).map(|_| vi(s, 1)).collect();
             let deadline = s.after(1_500);
-            for i in 0..COUNT {
+            for (i, partner) in b.iter().enumerate() {
                 let k = if reversed { COUNT - 1 - i } else { i };
                 ask(s, a[k], &at_a, &at_b, deadline);
                 for _ in 0..turns {
                     s.turn();
                 }
-                ask(s, b[i], &at_b, &at_a, deadline);
+                ask(s, *partner, &at_b, &at_a, deadline);
             }
             for p in a.iter().chain(&b) {
                 outcome(s, *p).expect("connected");

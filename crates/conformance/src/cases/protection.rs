@@ -68,7 +68,7 @@ fn scene<F: Fixture>(s: &mut Stage<F>, wrong: Wrong, attempt: Try, level: Reliab
     let reads = attempt == Try::Read;
     let vi_right = wrong != Wrong::RightOfVi;
     let base = Stage::<F>::attributes(level, vi_tag);
-    let attributes = ViAttributes { rdma_write: !reads && vi_right || reads, rdma_read: level.is_reliable() && (reads && vi_right || !reads), ..base };
+    let attributes = ViAttributes { rdma_write: vi_right || reads, rdma_read: level.is_reliable() && (vi_right || !reads), ..base };
     let a = s.vi(na, &Stage::<F>::attributes(level, Some(tag_a)));
     let b = s.vi(nb, &attributes);
     s.connect(a, b);
@@ -81,7 +81,7 @@ fn scene<F: Fixture>(s: &mut Stage<F>, wrong: Wrong, attempt: Try, level: Reliab
         _ => Some(tag),
     };
     let right = wrong != Wrong::RightOfRegion;
-    let rights = MemAttributes { ptag: region_tag, rdma_write: !reads && right || reads, rdma_read: reads && right || !reads };
+    let rights = MemAttributes { ptag: region_tag, rdma_write: right || reads, rdma_read: right || !reads };
     // The region begins and ends within pages that belong to others, so that one byte more is memory like any other.
     // SAFETY: inside the allocation.
     let at = unsafe { memory.add(FIRST) };

@@ -252,6 +252,9 @@ pub fn gather_and_empty<F: Fixture>(s: &mut Stage<F>) {
     }
 }
 
+/// Posts a request of a kind.
+type Post<F> = fn(&mut Stage<F>, &crate::stage::Pair, &Buffer, &Buffer);
+
 /// Where memory can be mapped, it is: after the first accesses RDMA and large sends go straight into the peer's memory; elsewhere nothing does. Heap
 /// memory never goes that way.
 pub fn the_direct_way<F: Fixture>(s: &mut Stage<F>) {
@@ -262,7 +265,7 @@ pub fn the_direct_way<F: Fixture>(s: &mut Stage<F>) {
             let to = s.buffer(p.b.nic, memory, 20_000, p.tag_b);
             let direct = |s: &mut Stage<F>| s.fixture.with(p.a.nic, |e| e.vi_counters(p.a.vi)).expect("there").direct;
             let expected = s.fixture.is_direct() && memory == Memory::Engine;
-            let kinds: [(&str, fn(&mut Stage<F>, &crate::stage::Pair, &Buffer, &Buffer)); 3] = [
+            let kinds: [(&str, Post<F>); 3] = [
                 ("write", |s, p, from, to| s.rdma_write(p.a, &[from.segment(0, 20_000)], remote(to, 0), None, 1)),
                 ("read", |s, p, from, to| s.rdma_read(p.a, &[from.segment(0, 20_000)], remote(to, 0), 1)),
                 ("send", |s, p, from, to| {

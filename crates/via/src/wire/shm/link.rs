@@ -151,7 +151,7 @@ impl Link {
 
     // ---- frames
 
-    #[inline]
+    #[inline(always)]
     pub(super) fn send(&mut self, line: &mut Line, words: usize) -> Sent {
         match self.producer.has_room() {
             Ok(true) => {}
@@ -189,11 +189,14 @@ impl Link {
         Sent::Yes
     }
 
-    #[inline]
+    #[inline(always)]
     pub(super) fn receive(&mut self) -> Received {
         if self.skip != 0 {
             self.skip -= 1;
-            return Received::Empty;
+            // SAFETY: L2. Relaxed: our own word. Who has armed looks for the last time before it sleeps: that look must be a true one.
+            if unsafe { (*self.own_armed).load(Ordering::Relaxed) } == 0 {
+                return Received::Empty;
+            }
         }
         let Some(head) = self.consumer.peek_word0() else {
             if self.one_way >= STREAM_FRAMES_MIN {
@@ -221,7 +224,7 @@ impl Link {
         Received::Frame(unsafe { Frame::new(head, words, self.payload_in.add(position as usize), length as usize) })
     }
 
-    #[inline]
+    #[inline(always)]
     pub(super) fn consume(&mut self) {
         self.consumer.consume();
         if self.consumer.unpublished() >= LINES / 4 || self.payload_consumed >= PAYLOAD_BYTES / 4 {
@@ -238,7 +241,7 @@ impl Link {
     }
 
     /// Rings the peer's bell if it sleeps. After everything that it may be waiting for.
-    #[inline]
+    #[inline(always)]
     fn ring_if_armed(&mut self) {
         membarrier::light(self.parts.barriers);
         // SAFETY: L2. Relaxed: ordered after the publication by the barrier above; pairs with arm() (Dekker: the sleeper's heavy barrier).
@@ -253,6 +256,11 @@ impl Link {
     pub(super) fn ring(&self) {
         // A peer whose bell cannot be rung hurts itself alone: it finds the frame when it looks.
         let _ = self.parts.bell.ring();
+    }
+
+    /// The next look leaves no poll out.
+    pub(super) fn look_truly(&mut self) {
+        (self.one_way, self.skip) = (0, 0);
     }
 
     /// Asks the peer to ring our bell (or no longer). The caller issues the heavy barrier.

@@ -138,6 +138,7 @@ impl ShmWire {
         !self.links.is_empty()
     }
 
+    #[inline(always)]
     fn link(&mut self, id: LinkId) -> Option<&mut Link> {
         self.links.get_mut(Handle::from_raw(id.raw()))
     }
@@ -177,7 +178,7 @@ impl Wire for ShmWire {
         layout::FRAME_PAYLOAD_MAX as usize
     }
 
-    #[inline]
+    #[inline(always)]
     fn send(&mut self, link: LinkId, line: &mut Line, words: usize) -> Sent {
         match self.link(link) {
             Some(l) => l.send(line, words),
@@ -193,7 +194,7 @@ impl Wire for ShmWire {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn receive(&mut self, link: LinkId) -> Received {
         match self.link(link) {
             Some(l) => l.receive(),
@@ -201,7 +202,7 @@ impl Wire for ShmWire {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn consume(&mut self, link: LinkId) {
         if let Some(l) = self.link(link) {
             l.consume();

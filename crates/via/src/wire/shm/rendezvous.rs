@@ -416,6 +416,10 @@ fn map_segment(l: &mut Link, segment: u32, write: bool, fd: OwnedFd) {
 }
 
 fn link_down(wire: &mut ShmWire, id: LinkId, reason: LinkFailure) {
+    if let Some(l) = wire.link(id) {
+        // What the peer said before it went is still heard: the engine's next look must be a true one.
+        l.look_truly();
+    }
     let Some(l) = wire.links.get(Handle::from_raw(id.raw())) else { return };
     // Once: the descriptors stay ready until the engine closes the link.
     wire.control.forget_link(l, id);

@@ -25,7 +25,7 @@ impl World {
     pub fn with_nics(config: SimConfig, count: usize) -> Self {
         let mut world = Self::new(config);
         for i in 0..count {
-            world.attach(&[10, 0, (i + 1 >> 8) as u8, (i + 1) as u8]);
+            world.attach(&[10, 0, ((i + 1) >> 8) as u8, (i + 1) as u8]);
         }
         world
     }
