@@ -9,8 +9,8 @@ use bellwire_logp::job::{Reliability, Waiting};
 use bellwire_logp::perf::Options;
 use bellwire_logp::pin::{self, Pinning};
 use bellwire_logp::plan::{Group, PlanOptions};
-use bellwire_logp::run::Limits;
 use bellwire_logp::report::{Report, json, plot, table};
+use bellwire_logp::run::Limits;
 use bellwire_logp::session::SessionConfig;
 use clap::{Args, ValueEnum};
 

@@ -18,8 +18,7 @@ fn a_missing_library_is_said_clearly() {
 
 #[test]
 fn limits_are_measured_and_written_as_json() {
-    let arguments =
-        ["perf", "--compare", "--without-library", "--quick", "--rounds", "1", "--make-up", "0", "--only", "write", "--json", "-", "--quiet"];
+    let arguments = ["perf", "--compare", "--without-library", "--quick", "--rounds", "1", "--make-up", "0", "--only", "write", "--json", "-", "--quiet"];
     let output = bellwire(&arguments);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let report: serde_json::Value = serde_json::from_slice(&output.stdout).expect("nothing but JSON on standard output");

@@ -13,6 +13,8 @@ pub trait Fixture {
     const PATIENCE: Duration;
     /// How long a case lets pass before it says that something did not happen.
     const QUIET: Duration;
+    /// Turns that pass with it at least, for a thread that the machine keeps waiting.
+    const QUIET_TURNS: u64;
     /// The same limit in turns, for time that stands still.
     const TURNS_MAX: u64;
 

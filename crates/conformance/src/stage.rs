@@ -209,8 +209,10 @@ impl<F: Fixture> Stage<F> {
     /// Lets pass the time in which anything that is still to happen happens.
     pub fn settle(&mut self) {
         let end = self.clock() + F::QUIET;
-        while self.clock() < end {
+        let mut turns = 0;
+        while self.clock() < end || turns < F::QUIET_TURNS {
             self.turn();
+            turns += 1;
         }
     }
 

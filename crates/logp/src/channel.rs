@@ -7,9 +7,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
-use rustix::net::{
-    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
-};
+use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, recvmsg, sendmsg};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -54,9 +52,7 @@ impl Channel {
         match self.reader.read_line(&mut line) {
             Ok(0) => Ok(None),
             Ok(_) => serde_json::from_str(&line).map(Some).map_err(|error| Error::failed(error.to_string())),
-            Err(error) if matches!(error.kind(), std::io::ErrorKind::WouldBlock | std::io::ErrorKind::TimedOut) => {
-                Err(Error::failed("no answer in time"))
-            }
+            Err(error) if matches!(error.kind(), std::io::ErrorKind::WouldBlock | std::io::ErrorKind::TimedOut) => Err(Error::failed("no answer in time")),
             Err(error) => Err(error.into()),
         }
     }

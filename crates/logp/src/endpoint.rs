@@ -180,9 +180,7 @@ impl Nic {
         let deadline = Instant::now() + PATIENCE;
         loop {
             // SAFETY: E3; the addresses are longer than any length they declare.
-            let value = unsafe {
-                (self.api.connect_request)(vi.handle, own.pointer(), other.pointer(), PATIENCE.as_millis() as _, &mut attributes)
-            };
+            let value = unsafe { (self.api.connect_request)(vi.handle, own.pointer(), other.pointer(), PATIENCE.as_millis() as _, &mut attributes) };
             match value {
                 code::NO_MATCH | code::TIMEOUT | code::REJECT if Instant::now() < deadline => std::thread::sleep(Duration::from_micros(200)),
                 value => return check("VipConnectRequest", value),
@@ -197,8 +195,7 @@ impl Nic {
         let mut connection = null_mut();
         // SAFETY: E3; the addresses have room for anything the library may write.
         unsafe {
-            let value =
-                (self.api.connect_wait)(self.handle, own.pointer(), PATIENCE.as_millis() as _, other.pointer(), &mut attributes, &mut connection);
+            let value = (self.api.connect_wait)(self.handle, own.pointer(), PATIENCE.as_millis() as _, other.pointer(), &mut attributes, &mut connection);
             check("VipConnectWait", value)?;
             check("VipConnectAccept", (self.api.connect_accept)(connection, vi.handle))
         }

@@ -93,19 +93,13 @@ impl Table<'_> {
     fn best_peer(&self, metric: Metric, size: u64, wanted: impl Fn(Kind) -> bool) -> Option<Side> {
         let candidates = self.samples.series_of(metric).into_iter().filter(|series| wanted(series.kind));
         let measured = candidates.filter_map(|series| self.side(metric, series, size));
-        let better =
-            |a: &Side, b: &Side| if metric.less_is_better() { b.median.total_cmp(&a.median) } else { a.median.total_cmp(&b.median) };
+        let better = |a: &Side, b: &Side| if metric.less_is_better() { b.median.total_cmp(&a.median) } else { a.median.total_cmp(&b.median) };
         measured.max_by(better)
     }
 
     fn latency(&self, goals: &mut Vec<Goal>) {
         let ours = self.side(Metric::Latency, s::OURS, 8);
-        let others = [
-            (s::EXCHANGE, 1.6),
-            (s::UCX_TAG, 0.8),
-            (s::SHM_MESSAGE, 0.8),
-            (s::UCX_UCT_AM, 1.0),
-        ];
+        let others = [(s::EXCHANGE, 1.6), (s::UCX_TAG, 0.8), (s::SHM_MESSAGE, 0.8), (s::UCX_UCT_AM, 1.0)];
         for (series, limit) in others {
             let what = format!("latency 8 B / {}", series.name);
             goals.push(Goal::new(what, "ns", ours.clone(), self.side(Metric::Latency, series, 8), Bound::AtMost(limit)));
@@ -201,11 +195,8 @@ mod tests {
 
     #[test]
     fn memory_and_scaling() {
-        let goals = evaluate(&with(&[
-            (Metric::ManyVis, s::OURS, 10, 100.0),
-            (Metric::ManyVis, s::OURS, 1000, 112.0),
-            (Metric::ViMemory, s::OURS, 1000, 4096.0),
-        ]));
+        let goals =
+            evaluate(&with(&[(Metric::ManyVis, s::OURS, 10, 100.0), (Metric::ManyVis, s::OURS, 1000, 112.0), (Metric::ViMemory, s::OURS, 1000, 4096.0)]));
         assert_eq!(goals.iter().map(|goal| goal.met).collect::<Vec<_>>(), vec![Some(false), Some(true)]);
     }
 }

@@ -389,9 +389,7 @@ impl Builder<'_> {
 
     fn cpu(&mut self) {
         for &size in self.sizes(&[8, 512, 4 << 10, 64 << 10, 1 << 20], &[8, 64 << 10]) {
-            for (which, sender, receiver) in
-                [(Which::Main, s::SENDER, s::RECEIVER), (Which::Blocking, s::SENDER_BLOCKING, s::RECEIVER_BLOCKING)]
-            {
+            for (which, sender, receiver) in [(Which::Main, s::SENDER, s::RECEIVER), (Which::Blocking, s::SENDER_BLOCKING, s::RECEIVER_BLOCKING)] {
                 let count = self.count(self.message_ns(size) / 2.0, 200_000);
                 let key = |series| Key::new(Metric::Cpu, series, size as u64);
                 let keys = vec![(key(sender), From::First(1)), (key(receiver), From::Second(0))];
@@ -410,16 +408,12 @@ impl Builder<'_> {
 
     fn mpi(&mut self) {
         let groups = [(Group::Lat, Metric::Latency), (Group::Bw, Metric::Bandwidth), (Group::Rate, Metric::Rate)];
-        let metrics: Vec<Metric> =
-            groups.iter().filter(|(group, _)| self.options.groups.contains(group)).map(|(_, metric)| *metric).collect();
+        let metrics: Vec<Metric> = groups.iter().filter(|(group, _)| self.options.groups.contains(group)).map(|(_, metric)| *metric).collect();
         if !self.options.wants_mpi() {
             return;
         }
         let sizes = self.sizes(&[8, 56, 4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20], &[8, 56, 64 << 10, 256 << 10, 1 << 20]).to_vec();
-        let installed = [
-            (self.peers.mpich.is_some(), Flavour::Mpich, s::MPICH),
-            (self.peers.openmpi.is_some(), Flavour::OpenMpi, s::OPEN_MPI),
-        ];
+        let installed = [(self.peers.mpich.is_some(), Flavour::Mpich, s::MPICH), (self.peers.openmpi.is_some(), Flavour::OpenMpi, s::OPEN_MPI)];
         for (here, flavour, series) in installed {
             if here {
                 let action = Action::Mpi { flavour, sizes: sizes.clone(), series, metrics: metrics.clone() };

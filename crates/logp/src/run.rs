@@ -71,8 +71,7 @@ impl Standing {
 pub fn run(config: SessionConfig, peers: &Peers, steps: &[Step], limits: Limits, progress: &mut Progress) -> Samples {
     let start = Instant::now();
     let waiting_left = limits.waiting;
-    let mut runner =
-        Runner { config, sessions: BTreeMap::new(), peers, last_canary_ns: None, waiting_left, samples: Samples::default() };
+    let mut runner = Runner { config, sessions: BTreeMap::new(), peers, last_canary_ns: None, waiting_left, samples: Samples::default() };
     let mut standings = vec![Standing::default(); steps.len()];
     for round in 1..=limits.rounds {
         progress.round(round, limits.rounds);

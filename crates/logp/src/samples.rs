@@ -244,8 +244,7 @@ impl Samples {
 
 /// The figure of some samples, given the run's best canary.
 pub fn figure(samples: &[Sample], best_ns: f64) -> Option<Figure> {
-    let near: Vec<f64> =
-        samples.iter().filter(|sample| sample.canary.mode(best_ns) == Mode::Near).map(|sample| sample.value).collect();
+    let near: Vec<f64> = samples.iter().filter(|sample| sample.canary.mode(best_ns) == Mode::Near).map(|sample| sample.value).collect();
     let (mode, summary) = match summarize(&near) {
         Some(summary) => (Mode::Near, summary),
         None => (Mode::Far, summarize(&samples.iter().map(|sample| sample.value).collect::<Vec<_>>())?),

@@ -51,9 +51,7 @@ impl SharedMap {
     /// What the operating system says.
     pub fn map(fd: impl AsFd, len: usize) -> Result<Self, Error> {
         // SAFETY: a fresh mapping at an address of the kernel's choice touches no existing memory.
-        let base = unsafe {
-            mmap(core::ptr::null_mut(), len, ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED | MapFlags::POPULATE, fd, 0)?
-        };
+        let base = unsafe { mmap(core::ptr::null_mut(), len, ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED | MapFlags::POPULATE, fd, 0)? };
         Ok(SharedMap { base: base.cast(), len })
     }
 

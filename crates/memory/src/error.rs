@@ -147,10 +147,9 @@ impl From<(&'static str, Errno)> for MemoryError {
 impl fmt::Display for MemoryError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
-            Self::NoMemory { wanted, available } => write!(
-                f,
-                "not enough memory: {wanted} bytes wanted, {available} available to this process; raise its memory limit (cgroup) or ask for less"
-            ),
+            Self::NoMemory { wanted, available } => {
+                write!(f, "not enough memory: {wanted} bytes wanted, {available} available to this process; raise its memory limit (cgroup) or ask for less")
+            }
             Self::BadLength { len } => write!(f, "a length of {len} bytes cannot be mapped; ask for at least one byte and less than the address space"),
             Self::WouldBlock => f.write_str("not ready yet; wait until the descriptor is ready and try again"),
             Self::PeerClosed => f.write_str("the peer has closed its end; connect again"),

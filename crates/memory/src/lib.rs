@@ -24,7 +24,6 @@
 //! - `core::sync::atomic` is used through [`atomic`] only, so that the models (`--cfg loom`) see every access.
 //!   `MEMORY_MODEL.md` lists all of them.
 
-
 pub mod atomic;
 pub mod bytes;
 pub mod direct_epoch;

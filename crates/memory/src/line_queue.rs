@@ -133,7 +133,6 @@ impl<S: Slots, H: HeadWord> Producer<S, H> {
         line.0[0] = (line.0[0] & !LAP_BIT) | valid_bit(self.tail, self.capacity);
         self.slots.store(self.tail & (self.capacity - 1), line, words);
         self.tail = self.tail.wrapping_add(1);
-        self.slots.prefetch_for_write(self.tail.wrapping_add(1) & (self.capacity - 1));
     }
 }
 

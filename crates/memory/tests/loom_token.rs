@@ -40,8 +40,7 @@ fn model(can_bias: bool, threads: &'static [(Claim, u32)]) {
                 }
             }
         };
-        let others: Vec<_> =
-            threads.iter().enumerate().skip(1).map(|(i, &(claim, rounds))| thread::spawn(run(i + 1, claim, rounds, token.clone()))).collect();
+        let others: Vec<_> = threads.iter().enumerate().skip(1).map(|(i, &(claim, rounds))| thread::spawn(run(i + 1, claim, rounds, token.clone()))).collect();
         run(1, threads[0].0, threads[0].1, token.clone())();
         for other in others {
             other.join().unwrap();

@@ -44,12 +44,7 @@ pub(crate) struct Sink<'a> {
 /// The engine's parts for completing, apart from `vis`.
 macro_rules! sink {
     ($engine:expr) => {
-        $crate::complete::Sink {
-            registry: &mut $engine.registry,
-            cqs: &mut $engine.cqs,
-            events: &mut $engine.events,
-            completions: &mut $engine.completions,
-        }
+        $crate::complete::Sink { registry: &mut $engine.registry, cqs: &mut $engine.cqs, events: &mut $engine.events, completions: &mut $engine.completions }
     };
 }
 pub(crate) use sink;

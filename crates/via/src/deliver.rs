@@ -100,7 +100,10 @@ impl<W: Wire> Engine<W> {
         if vi.state != ViState::Connected {
             return self.deliver_to_pending(link, index, op, frame);
         }
-        if vi.acknowledges && matches!(op, Op::Send | Op::SendPlaced | Op::Write | Op::WritePlaced | Op::ReadRequest) && head.sequence_low() != vi.expected_sequence as u16 {
+        if vi.acknowledges
+            && matches!(op, Op::Send | Op::SendPlaced | Op::Write | Op::WritePlaced | Op::ReadRequest)
+            && head.sequence_low() != vi.expected_sequence as u16
+        {
             // Sent before the peer heard "not ready"; it comes again.
             return true;
         }
@@ -145,10 +148,8 @@ impl<W: Wire> Engine<W> {
             None => return Taken::Fine,
         };
         if !(vi.arriving && a.offset != 0 && a.offset == vi.arrived) {
-            if a.offset != 0 || vi.arriving {
-                if !self.restart_arrival(index, &a) {
-                    return Taken::Fine;
-                }
+            if (a.offset != 0 || vi.arriving) && !self.restart_arrival(index, &a) {
+                return Taken::Fine;
             }
             match self.begin_arrival(index, &a, operation) {
                 Ok(true) => {}
@@ -204,7 +205,8 @@ impl<W: Wire> Engine<W> {
     fn begin_arrival(&mut self, index: usize, a: &Arrival, operation: Status) -> Result<bool, Taken> {
         let Some(vi) = self.vis.at(index) else { return Ok(false) };
         vi.discarding = false;
-        if !vi.receive.has_posted() && !(vi.srq.is_some() && self.take_shared(index)) {
+        let there = vi.receive.has_posted() || vi.srq.is_some() && self.take_shared(index);
+        if !there {
             return self.no_descriptor(index);
         }
         let Some(vi) = self.vis.at(index) else { return Ok(false) };
@@ -557,7 +559,8 @@ impl<W: Wire> Engine<W> {
         let mut sink = sink!(self);
         let Some(vi) = self.vis.at(index) else { return };
         // At reliable delivery a write is already done for us: the disconnect that follows tells of it.
-        let leaving = work == vi.send.next && !vi.send.all_sent() && vi.send.works.get(work).way == Way::Frames && vi.send.works.get(work).state != WorkState::Done;
+        let leaving =
+            work == vi.send.next && !vi.send.all_sent() && vi.send.works.get(work).way == Way::Frames && vi.send.works.get(work).state != WorkState::Done;
         let found = if leaving { Some(vi.send.works.get(work)) } else { sent_work(vi, work) };
         if let Some(w) = found {
             if w.operation == Operation::RdmaRead && !leaving {

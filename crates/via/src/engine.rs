@@ -299,7 +299,13 @@ impl<W: Wire> Engine<W> {
     // ---- VIs
 
     /// A VI. `send_cq` and `receive_cq` may be the same queue; with `srq`, receives are drawn from it.
-    pub fn create_vi(&mut self, attributes: &ViAttributes, send_cq: Option<CqHandle>, receive_cq: Option<CqHandle>, srq: Option<SrqHandle>) -> Result<ViHandle, Error> {
+    pub fn create_vi(
+        &mut self,
+        attributes: &ViAttributes,
+        send_cq: Option<CqHandle>,
+        receive_cq: Option<CqHandle>,
+        srq: Option<SrqHandle>,
+    ) -> Result<ViHandle, Error> {
         check_vi_attributes(attributes)?;
         for cq in [send_cq, receive_cq].into_iter().flatten() {
             if self.cqs.get(cq).is_none() {

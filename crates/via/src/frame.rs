@@ -280,7 +280,10 @@ mod tests {
     #[test]
     fn heads_round_trip() {
         let h = Head::new(Op::Send, 0xdead_beef).inline(48).immediate(true).sequence(0x1_2345);
-        assert_eq!((h.op(), h.to(), h.inline_len(), h.has_immediate(), h.is_last(), h.sequence_low()), (Some(Op::Send), 0xdead_beef, Some(48), true, true, 0x2345));
+        assert_eq!(
+            (h.op(), h.to(), h.inline_len(), h.has_immediate(), h.is_last(), h.sequence_low()),
+            (Some(Op::Send), 0xdead_beef, Some(48), true, true, 0x2345)
+        );
         assert!(!h.is_bulk() && !h.last(false).is_last());
         assert_eq!(h.0 & 1, 0, "bit 0 is the wire's");
         assert_eq!(Head::new(Op::Send, 1).inline(57).inline_len(), None);

@@ -348,7 +348,8 @@ impl<W: Wire> Engine<W> {
         if s.queue.works.len() >= DESCRIPTORS_PER_QUEUE_MAX {
             return Err(Error::Resource);
         }
-        let faulty = fault.is_error() || request.segments.len() > SEGMENTS_MAX || request.segments.iter().any(|x| self.registry.check_local(x, s.ptag, true).is_err());
+        let faulty =
+            fault.is_error() || request.segments.len() > SEGMENTS_MAX || request.segments.iter().any(|x| self.registry.check_local(x, s.ptag, true).is_err());
         if faulty {
             return Err(Error::InvalidParameter);
         }

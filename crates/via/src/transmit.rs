@@ -14,7 +14,7 @@ use crate::status::{Operation, Status, WorkFlags};
 use crate::time::Duration;
 use crate::user_memory::{self, Gather};
 use crate::vi::Vi;
-use crate::wire::{Direct, RemoteAccess, Sent, Wire};
+use crate::wire::{Direct, Placement, RemoteAccess, Sent, Wire};
 use crate::work_queue::{SendWork, Way, WorkState};
 use bellwire_memory::line_queue::Line;
 
@@ -149,10 +149,8 @@ impl<W: Wire> Engine<W> {
         let n = (job.length - job.moved).min(self.wire.payload_bytes_max() as u32);
         let last = job.moved + n == job.length;
         let mut line = Line::default();
-        Bulk { offset: job.moved, total: job.length, length: n, work: job.work, ..Bulk::default() }.store(
-            Head::new(Op::ReadResponse, vi.remote_connection).bulk().last(last),
-            &mut line,
-        );
+        Bulk { offset: job.moved, total: job.length, length: n, work: job.work, ..Bulk::default() }
+            .store(Head::new(Op::ReadResponse, vi.remote_connection).bulk().last(last), &mut line);
         let from = core::ptr::with_exposed_provenance::<u8>((job.address + u64::from(job.moved)) as usize);
         let sent = self.wire.send_with_payload(vi.link, &mut line, n as usize, |to| {
             // SAFETY: U1 (user_memory.rs): permitted just above. The wire gives `n` bytes.
@@ -252,7 +250,8 @@ impl<W: Wire> Engine<W> {
         if can_place && matches!(work.way, Way::Undecided | Way::Direct) {
             let n = (work.length - work.moved).min(DIRECT_PIECE_BYTES);
             let gather = Gather::new(work.segments, &vi.send.segments);
-            let placed = self.wire.with_advertised(vi.link, vi.remote_connection, work.message, work.length, work.moved, n, |to| {
+            let placement = Placement { connection: vi.remote_connection, message: work.message, total: work.length, offset: work.moved, length: n };
+            let placed = self.wire.with_advertised(vi.link, &placement, |to| {
                 // SAFETY: U1 (user_memory.rs): checked and held since post. The wire gives `n` bytes.
                 unsafe { gather.copy_out(work.moved, n, to) }
             });

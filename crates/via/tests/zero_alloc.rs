@@ -66,13 +66,8 @@ fn round(p: &Pair, length: u32) {
     let segment = |offset: u64, length| [Segment { address: p.base + offset, length, handle: p.handle }];
     p.nic.post_receive(p.to, &ReceiveRequest { segments: &segment(0, 4096), ..ReceiveRequest::default() }).unwrap();
     for operation in [Operation::Send, Operation::RdmaWrite, Operation::RdmaRead] {
-        let request = SendRequest {
-            operation,
-            segments: &segment(8192, length),
-            remote_address: p.base + 16384,
-            remote_handle: p.handle,
-            ..SendRequest::default()
-        };
+        let request =
+            SendRequest { operation, segments: &segment(8192, length), remote_address: p.base + 16384, remote_handle: p.handle, ..SendRequest::default() };
         p.nic.post_send(p.from, &request).unwrap();
         let done = loop {
             if let Some(done) = p.nic.send_done(p.from).unwrap() {

@@ -90,7 +90,8 @@ pub(crate) fn write_address(out: *mut VipNetAddress, host: &[u8], discriminator:
 /// How much discriminator fits an out argument, by the lengths that it has on entry; those of an uninitialised structure mean none.
 fn room_of(out: *const VipNetAddress) -> usize {
     // SAFETY: C1: the lengths are always there. A caller that leaves them uninitialised gives some number, which is judged here.
-    let (host_len, discriminator_len) = unsafe { ((&raw const (*out).host_address_len).read_volatile(), (&raw const (*out).discriminator_len).read_volatile()) };
+    let (host_len, discriminator_len) =
+        unsafe { ((&raw const (*out).host_address_len).read_volatile(), (&raw const (*out).discriminator_len).read_volatile()) };
     let room = usize::from(discriminator_len);
     if usize::from(host_len) == HOST_BYTES && room <= DISCRIMINATOR_BYTES_MAX { room } else { 0 }
 }

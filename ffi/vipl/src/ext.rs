@@ -14,7 +14,8 @@ use bellwire_via::{Error, MemHandle, SendRequest, ViState, WorkFlags};
 use core::ffi::c_void;
 
 /// major * 65536 + minor * 256 + patch, of this crate.
-pub(crate) const VERSION: u32 = number(env!("CARGO_PKG_VERSION_MAJOR")) << 16 | number(env!("CARGO_PKG_VERSION_MINOR")) << 8 | number(env!("CARGO_PKG_VERSION_PATCH"));
+pub(crate) const VERSION: u32 =
+    number(env!("CARGO_PKG_VERSION_MAJOR")) << 16 | number(env!("CARGO_PKG_VERSION_MINOR")) << 8 | number(env!("CARGO_PKG_VERSION_PATCH"));
 
 const fn number(text: &str) -> u32 {
     match u32::from_str_radix(text, 10) {

@@ -58,7 +58,13 @@ pub extern "C" fn VipDestroyPtag(nic: VipHandle, ptag: VipHandle) -> VipReturn {
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn VipRegisterMem(nic: VipHandle, address: *mut c_void, length: VipUlong, attributes: *const VipMemAttributes, out: *mut u32) -> VipReturn {
+pub unsafe extern "C" fn VipRegisterMem(
+    nic: VipHandle,
+    address: *mut c_void,
+    length: VipUlong,
+    attributes: *const VipMemAttributes,
+    out: *mut u32,
+) -> VipReturn {
     call(|| {
         let nic = handles::enter_nic(nic)?;
         if address.is_null() || length == 0 || out.is_null() {

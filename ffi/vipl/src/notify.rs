@@ -4,7 +4,8 @@
 use crate::handles::{self, Inside, Kind, NicKey};
 use crate::status::{Outcome, VipReturn, call};
 use crate::types::{
-    CqCallback, ErrorHandler, VIP_FALSE, VIP_RESOURCE_CQ, VIP_RESOURCE_NIC, VIP_RESOURCE_VI, VIP_TRUE, ViCallback, VipBoolean, VipErrorDescriptor, VipHandle, VipUlong,
+    CqCallback, ErrorHandler, VIP_FALSE, VIP_RESOURCE_CQ, VIP_RESOURCE_NIC, VIP_RESOURCE_VI, VIP_TRUE, ViCallback, VipBoolean, VipErrorDescriptor, VipHandle,
+    VipUlong,
 };
 use crate::work::{descriptor_of, enter_vi};
 use bellwire_via::event::{AsyncError, AsyncErrorCode};

@@ -79,7 +79,13 @@ fn create(
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn VipCreateVi(nic: VipHandle, attributes: *const VipViAttributes, send_cq: VipHandle, receive_cq: VipHandle, out: *mut VipHandle) -> VipReturn {
+pub unsafe extern "C" fn VipCreateVi(
+    nic: VipHandle,
+    attributes: *const VipViAttributes,
+    send_cq: VipHandle,
+    receive_cq: VipHandle,
+    out: *mut VipHandle,
+) -> VipReturn {
     call(|| create(nic, attributes, core::ptr::null(), send_cq, receive_cq, out))
 }
 

@@ -312,9 +312,7 @@ impl Receiver {
         let slot = (self.received % self.shape.window as u64) as usize;
         let expected = self.shape.stamp(self.received);
         // SAFETY: E2 and P1: a completed descriptor and the slot's buffer are ours until posted again and credited.
-        let intact = unsafe {
-            (*descriptor).length as usize == self.shape.size && self.pattern.matches(self.buffers[slot], expected, self.shape.touch)
-        };
+        let intact = unsafe { (*descriptor).length as usize == self.shape.size && self.pattern.matches(self.buffers[slot], expected, self.shape.touch) };
         if !intact {
             return Err(Error::failed(format!("message {} arrived damaged", self.received)));
         }

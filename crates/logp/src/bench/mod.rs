@@ -77,8 +77,7 @@ impl Bench {
     /// # Errors
     /// What goes wrong.
     pub fn run(&mut self, request: &Request, map: &SharedMap) -> Result<(Vec<f64>, String), Error> {
-        let context =
-            Context { nic: &self.nic, block: &self.block, first: self.setup.first, setup: &self.setup, map, request };
+        let context = Context { nic: &self.nic, block: &self.block, first: self.setup.first, setup: &self.setup, map, request };
         let values = match request.job {
             Job::Latency { size, count, touch } => latency::mean(&context, size, count, touch)?,
             Job::Percentiles { size, count } => latency::percentiles(&context, size, count)?,

@@ -110,8 +110,7 @@ impl Pattern {
             if touch == Touch::All {
                 return sum(address, self.len) == self.sum.wrapping_add(sequence.wrapping_mul(2));
             }
-            address.cast::<u64>().read_unaligned() == sequence
-                && address.add(last_stamp(self.len)).cast::<u64>().read_unaligned() == sequence
+            address.cast::<u64>().read_unaligned() == sequence && address.add(last_stamp(self.len)).cast::<u64>().read_unaligned() == sequence
         }
     }
 

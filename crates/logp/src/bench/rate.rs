@@ -19,8 +19,7 @@ const WINDOW: usize = 256;
 /// If the library fails, nothing comes, or what comes is damaged.
 pub fn run(context: &Context<'_>, size: usize, count: u64) -> Result<Vec<f64>, Error> {
     let shape = Shape { size, window: WINDOW, count: count / 8 + 1, touch: Touch::All, distinct: true, by_write: false, index: 0 };
-    let (mut sender, mut receiver) =
-        if context.first { (Some(Sender::new(context, shape)?), None) } else { (None, Some(Receiver::new(context, shape)?)) };
+    let (mut sender, mut receiver) = if context.first { (Some(Sender::new(context, shape)?), None) } else { (None, Some(Receiver::new(context, shape)?)) };
     for vi in sender.as_ref().map(Sender::vi).into_iter().chain(receiver.as_ref().map(Receiver::vi)) {
         context.connect(vi, 0)?;
     }

@@ -156,8 +156,7 @@ fn write_untouched(context: &Context<'_>, size: usize, count: u64) -> Result<Vec
 
 fn write_touched(context: &Context<'_>, size: usize, count: u64) -> Result<Vec<f64>, Error> {
     let shape = Shape { by_write: true, ..Shape::bulk(size, count / 8 + 1, Touch::All, 0) };
-    let (mut sender, mut receiver) =
-        if context.first { (Some(Sender::new(context, shape)?), None) } else { (None, Some(Receiver::new(context, shape)?)) };
+    let (mut sender, mut receiver) = if context.first { (Some(Sender::new(context, shape)?), None) } else { (None, Some(Receiver::new(context, shape)?)) };
     for vi in sender.as_ref().map(Sender::vi).into_iter().chain(receiver.as_ref().map(Receiver::vi)) {
         context.connect(vi, 0)?;
     }

@@ -71,9 +71,7 @@ impl Mpi {
     /// # Errors
     /// If it is installed but does not compile the program.
     pub fn find(flavour: Flavour) -> Result<Option<Self>, Error> {
-        let (Some(compiler), Some(launcher)) =
-            (find(&format!("mpicc.{}", flavour.suffix())), find(&format!("mpirun.{}", flavour.suffix())))
-        else {
+        let (Some(compiler), Some(launcher)) = (find(&format!("mpicc.{}", flavour.suffix())), find(&format!("mpirun.{}", flavour.suffix()))) else {
             return Ok(None);
         };
         let directory = std::env::temp_dir().join(format!("bellwire-perf-{}-{}", std::process::id(), flavour.suffix()));
@@ -159,10 +157,7 @@ mod tests {
     fn figures_and_noise() {
         let text = "latency 8 113.181\nrate 8 15106631.6\n--- a warning of the launcher ---\nbandwidth 65536 12168890701.2\nlatency 8\n";
         let figure = |what, size, value| Figure { what, size, value };
-        assert_eq!(
-            parse(text),
-            vec![figure(What::Latency, 8, 113.181), figure(What::Rate, 8, 15_106_631.6), figure(What::Bandwidth, 65536, 12_168_890_701.2)]
-        );
+        assert_eq!(parse(text), vec![figure(What::Latency, 8, 113.181), figure(What::Rate, 8, 15_106_631.6), figure(What::Bandwidth, 65536, 12_168_890_701.2)]);
     }
 
     #[test]

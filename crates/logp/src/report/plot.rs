@@ -53,8 +53,7 @@ fn points(report: &Report, metric: Metric, series: Series) -> Vec<(f64, f64)> {
 }
 
 fn panel(report: &Report, area: &DrawingArea<SVGBackend<'_>, Shift>, metric: Metric, title: &str) -> Result<(), Error> {
-    let lines: Vec<(Series, Vec<(f64, f64)>)> =
-        report.samples.series_of(metric).into_iter().map(|series| (series, points(report, metric, series))).collect();
+    let lines: Vec<(Series, Vec<(f64, f64)>)> = report.samples.series_of(metric).into_iter().map(|series| (series, points(report, metric, series))).collect();
     let all: Vec<(f64, f64)> = lines.iter().flat_map(|(_, points)| points.iter().copied()).collect();
     let Some(((x_low, x_high), (y_low, y_high))) = range(&all) else {
         return Ok(());

@@ -48,9 +48,7 @@ fn metric_table(report: &Report, metric: Metric) -> String {
     }
     let mut rows = vec![std::iter::once(metric.row_heading().to_owned()).chain(series.iter().map(|s| s.name.to_owned())).collect::<Vec<_>>()];
     for size in samples.sizes_of(metric) {
-        let cells = series.iter().map(|series| {
-            samples.figure(&Key::new(metric, *series, size)).map_or_else(|| "-".to_owned(), |figure| cell(metric, figure))
-        });
+        let cells = series.iter().map(|series| samples.figure(&Key::new(metric, *series, size)).map_or_else(|| "-".to_owned(), |figure| cell(metric, figure)));
         rows.push(std::iter::once(row_name(metric, size)).chain(cells).collect());
     }
     format!("\n{} [{}]\n{}", metric.title(), unit_text(metric), align(&rows))

@@ -62,10 +62,7 @@ fn shared_is_written_by_both() {
 fn read_only_descriptor() {
     let region = Region::create("ro", page(), RegionKind::Shared).unwrap();
     let fd = region.read_only_fd().unwrap();
-    assert!(matches!(
-        RemoteRegion::map(fd.try_clone().unwrap(), 1, page(), Access::ReadWrite),
-        Err(MemoryError::Os { call: "mmap", errno: Errno::ACCESS })
-    ));
+    assert!(matches!(RemoteRegion::map(fd.try_clone().unwrap(), 1, page(), Access::ReadWrite), Err(MemoryError::Os { call: "mmap", errno: Errno::ACCESS })));
     assert!(RemoteRegion::map(fd, 1, page(), Access::ReadOnly).is_ok());
 }
 

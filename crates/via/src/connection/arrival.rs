@@ -79,7 +79,8 @@ impl<W: Wire> Engine<W> {
     }
 
     fn ask_peer_again(&mut self, link: LinkId, m: &Message) {
-        let waiting = |a: &Attempt| a.how == Rendezvous::Peer && a.outcome.is_none() && a.link.is_none_or(|l| l == link) && a.local == m.to && a.remote == m.from;
+        let waiting =
+            |a: &Attempt| a.how == Rendezvous::Peer && a.outcome.is_none() && a.link.is_none_or(|l| l == link) && a.local == m.to && a.remote == m.from;
         let asking: Vec<ViHandle> = self.connections.attempts.iter().filter(|(_, a)| waiting(a)).map(|(vi, _)| *vi).collect();
         if asking.is_empty() {
             return self.reply_as(Op::PeerAccept, link, m.connection, ReplyCode::NoMatch, None);

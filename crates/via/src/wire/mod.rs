@@ -6,8 +6,8 @@
 //! Nothing of the control half may block; what takes time is answered by a [`WireEvent`].
 
 use crate::attributes::NetAddress;
-use crate::handle::Handle;
 use crate::frame::Head;
+use crate::handle::Handle;
 use bellwire_memory::line_queue::{LINE_WORDS, Line};
 
 pub mod shm;
@@ -146,6 +146,21 @@ pub struct RemoteAccess {
     pub part_offset: u64,
     /// The part to reach now: bytes.
     pub part_length: u64,
+}
+
+/// A wish to fill a part of an advertised receive descriptor.
+#[derive(Clone, Copy, Debug)]
+pub struct Placement {
+    /// The peer's connection id.
+    pub connection: u32,
+    /// Number of the message.
+    pub message: u32,
+    /// Bytes of the whole message.
+    pub total: u32,
+    /// The part to fill now: offset in the message.
+    pub offset: u32,
+    /// The part to fill now: bytes.
+    pub length: u32,
 }
 
 /// A receive descriptor that the peer may fill.
@@ -293,8 +308,8 @@ pub trait Wire {
 
     /// Runs `access` on the part of the peer's region asked for, if it is mapped here and the peer's catalogue permits all of the request.
     fn with_granted<F: FnOnce(*mut u8)>(&mut self, link: LinkId, wish: &RemoteAccess, access: F) -> Direct;
-    /// Runs `access` on bytes `offset..offset + length` of the descriptor advertised for (`connection`, `message`), if it is long enough for `total`.
-    fn with_advertised<F: FnOnce(*mut u8)>(&mut self, link: LinkId, connection: u32, message: u32, total: u32, offset: u32, length: u32, access: F) -> Direct;
+    /// Runs `access` on a part of the descriptor that the peer advertised, if it is long enough for the whole message.
+    fn with_advertised<F: FnOnce(*mut u8)>(&mut self, link: LinkId, placement: &Placement, access: F) -> Direct;
     /// Makes a posted receive descriptor known to the peer.
     fn advertise(&mut self, link: LinkId, connection: u32, message: u32, advertisement: &Advertisement);
     /// Takes it back. The peer may be inside: see [`quiesce`](Self::quiesce).

@@ -12,7 +12,7 @@ use super::layout::{
 };
 use super::payload::PayloadFifo;
 use crate::frame::Head;
-use crate::wire::{Advertisement, Direct, Frame, Received, RemoteAccess, Sent};
+use crate::wire::{Advertisement, Direct, Frame, Placement, Received, RemoteAccess, Sent};
 use bellwire_memory::MemoryError;
 use bellwire_memory::atomic::{AtomicU32, Ordering};
 use bellwire_memory::direct_epoch::{self, WorkerBarrier};
@@ -313,17 +313,17 @@ impl Link {
     }
 
     #[inline]
-    pub(super) fn with_advertised(&mut self, connection: u32, message: u32, total: u32, offset: u32, length: u32, access: impl FnOnce(*mut u8)) -> Direct {
+    pub(super) fn with_advertised(&mut self, p: &Placement, access: impl FnOnce(*mut u8)) -> Direct {
         if !self.parts.mapped {
             return Direct::No;
         }
-        let (index, tag) = (advert_index(connection, message), advert_tag(connection, message));
+        let (index, tag) = (advert_index(p.connection, p.message), advert_tag(p.connection, p.message));
         let Some([_, place, base, _]) = self.adverts_in.get(index, tag, u64::MAX) else { return Direct::No };
-        if total > (place >> 32) as u32 {
+        if p.total > (place >> 32) as u32 {
             return Direct::No;
         }
-        let Some(at) = base.checked_add(u64::from(offset)) else { return Direct::No };
-        let Some(remote) = self.mapping(place as u32, at, u64::from(length), true) else { return Direct::No };
+        let Some(at) = base.checked_add(u64::from(p.offset)) else { return Direct::No };
+        let Some(remote) = self.mapping(place as u32, at, u64::from(p.length), true) else { return Direct::No };
         let adverts = &self.adverts_in;
         inside(self.own_epoch, self.parts.barriers, || adverts.still(index, tag), || access(remote))
     }

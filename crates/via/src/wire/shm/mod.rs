@@ -14,7 +14,8 @@ mod segments;
 use crate::attributes::NetAddress;
 use crate::handle::{Handle, Slab};
 use crate::wire::{
-    Advertisement, Allocation, CatalogueEntry, Direct, LinkFailure, LinkId, LinkInfo, MapAccess, MemoryKind, Received, RemoteAccess, Rendezvous, Sent, Wire, WireEvent,
+    Advertisement, Allocation, CatalogueEntry, Direct, LinkFailure, LinkId, LinkInfo, MapAccess, MemoryKind, Placement, Received, RemoteAccess, Rendezvous,
+    Sent, Wire, WireEvent,
 };
 use bellwire_memory::MemoryError;
 use bellwire_memory::event::Bell;
@@ -233,9 +234,9 @@ impl Wire for ShmWire {
     }
 
     #[inline]
-    fn with_advertised<F: FnOnce(*mut u8)>(&mut self, link: LinkId, connection: u32, message: u32, total: u32, offset: u32, length: u32, access: F) -> Direct {
+    fn with_advertised<F: FnOnce(*mut u8)>(&mut self, link: LinkId, placement: &Placement, access: F) -> Direct {
         let Some(l) = self.link(link) else { return Direct::No };
-        let direct = l.with_advertised(connection, message, total, offset, length, access);
+        let direct = l.with_advertised(placement, access);
         if direct == Direct::No {
             self.wants |= self.link(link).is_some_and(|l| !l.wanted.is_empty());
         }

@@ -48,13 +48,13 @@ struct Listener {
 #[derive(Debug)]
 enum Stage {
     /// Connector, after Knock.
-    AwaitHere,
+    Knocked,
     /// Connector, after Offer.
-    AwaitOffer { out: Region },
+    Offered { out: Region },
     /// Acceptor, before Knock.
-    AwaitKnock,
+    Accepted,
     /// Acceptor, after Here.
-    AwaitOfferOrExisting { peer: NicId },
+    Greeted { peer: NicId },
 }
 
 #[derive(Debug)]
@@ -99,7 +99,13 @@ impl Control {
         self.next
     }
 
-    fn open_listener(&mut self, name: &[u8], address: Option<NetAddress>, request: Option<u64>, pair: Option<(NetAddress, NetAddress)>) -> Result<(), MemoryError> {
+    fn open_listener(
+        &mut self,
+        name: &[u8],
+        address: Option<NetAddress>,
+        request: Option<u64>,
+        pair: Option<(NetAddress, NetAddress)>,
+    ) -> Result<(), MemoryError> {
         let socket = fd_passing::listen_abstract(name)?;
         let number = self.take_number();
         self.watch(socket.as_fd(), KIND_LISTENER | number)?;
@@ -169,7 +175,9 @@ pub(super) fn resolve(wire: &mut ShmWire, request: u64, how: Rendezvous, local: 
             let pair = (*local, *remote);
             match wire.control.open_listener(&name, None, Some(request), Some(pair)) {
                 // Another request of ours waits there for the same peer; it would only meet ourselves. Tried again when that one is served.
-                Err(MemoryError::AddressInUse) if local != remote && wire.control.listeners.values().any(|l| l.pair == Some(pair)) => Err(MemoryError::ConnectionRefused),
+                Err(MemoryError::AddressInUse) if local != remote && wire.control.listeners.values().any(|l| l.pair == Some(pair)) => {
+                    Err(MemoryError::ConnectionRefused)
+                }
                 Err(MemoryError::AddressInUse) => knock(wire, &name, request),
                 other => other,
             }
@@ -188,7 +196,7 @@ fn knock(wire: &mut ShmWire, name: &[u8], request: u64) -> Result<(), MemoryErro
     };
     check_same_user(wire, socket.as_fd())?;
     fd_passing::send(socket.as_fd(), &Message::Knock { id: wire.control.id }.store(), &[])?;
-    wire.control.begin(socket, Stage::AwaitHere, Some(request), None)
+    wire.control.begin(socket, Stage::Knocked, Some(request), None)
 }
 
 fn check_same_user(wire: &ShmWire, socket: BorrowedFd<'_>) -> Result<u32, MemoryError> {
@@ -229,7 +237,7 @@ fn accept(wire: &mut ShmWire, number: u64) {
     if let Ok(Some(socket)) = fd_passing::accept(l.socket.as_fd())
         && check_same_user(wire, socket.as_fd()).is_ok()
     {
-        let _ = wire.control.begin(socket, Stage::AwaitKnock, request, Some(number));
+        let _ = wire.control.begin(socket, Stage::Accepted, request, Some(number));
     }
 }
 
@@ -265,13 +273,13 @@ fn handshake_step(wire: &mut ShmWire, number: u64, m: Message, received: Receive
         Ok(())
     };
     let outcome = match (h.stage, m) {
-        (Stage::AwaitKnock, Message::Knock { id }) => {
+        (Stage::Accepted, Message::Knock { id }) => {
             let linked = find_link(wire, &id, false).is_some();
             fd_passing::send(h.socket.as_fd(), &Message::Here { id: own, linked }.store(), &[])?;
-            h.stage = Stage::AwaitOfferOrExisting { peer: id };
+            h.stage = Stage::Greeted { peer: id };
             return put_back(wire, h);
         }
-        (Stage::AwaitHere, Message::Here { id, linked }) => match find_link(wire, &id, true).filter(|_| linked) {
+        (Stage::Knocked, Message::Here { id, linked }) => match find_link(wire, &id, true).filter(|_| linked) {
             Some(link) => {
                 fd_passing::send(h.socket.as_fd(), &Message::Existing.store(), &[])?;
                 Ok(link)
@@ -280,19 +288,19 @@ fn handshake_step(wire: &mut ShmWire, number: u64, m: Message, received: Receive
                 let offered = link::new_region().and_then(|out| send_offer(wire, h.socket.as_fd(), &out).map(|()| out));
                 match offered {
                     Ok(out) => {
-                        h.stage = Stage::AwaitOffer { out };
+                        h.stage = Stage::Offered { out };
                         return put_back(wire, h);
                     }
                     Err(e) => Err(e),
                 }
             }
         },
-        (Stage::AwaitOfferOrExisting { peer }, Message::Existing) => find_link(wire, &peer, false).ok_or(MemoryError::PeerClosed),
-        (Stage::AwaitOfferOrExisting { peer }, Message::Offer { id, mapped, barriers }) if id == peer => link::new_region().and_then(|out| {
+        (Stage::Greeted { peer }, Message::Existing) => find_link(wire, &peer, false).ok_or(MemoryError::PeerClosed),
+        (Stage::Greeted { peer }, Message::Offer { id, mapped, barriers }) if id == peer => link::new_region().and_then(|out| {
             send_offer(wire, h.socket.as_fd(), &out)?;
             make_link(wire, h.socket, out, received.fds, Peer { id, mapped, barriers, connector: false })
         }),
-        (Stage::AwaitOffer { out }, Message::Offer { id, mapped, barriers }) => {
+        (Stage::Offered { out }, Message::Offer { id, mapped, barriers }) => {
             make_link(wire, h.socket, out, received.fds, Peer { id, mapped, barriers, connector: true })
         }
         _ => Err(MemoryError::Truncated),

@@ -6,8 +6,8 @@
 use super::SimNetwork;
 use crate::attributes::NetAddress;
 use crate::wire::{
-    Advertisement, Allocation, CatalogueEntry, Direct, Frame, LinkFailure, LinkId, LinkInfo, MapAccess, MemoryKind, Received, RemoteAccess, Rendezvous, Sent,
-    Wire, WireEvent,
+    Advertisement, Allocation, CatalogueEntry, Direct, Frame, LinkFailure, LinkId, LinkInfo, MapAccess, MemoryKind, Placement, Received, RemoteAccess,
+    Rendezvous, Sent, Wire, WireEvent,
 };
 use bellwire_memory::line_queue::Line;
 use std::alloc::{Layout, alloc_zeroed, dealloc};
@@ -113,16 +113,7 @@ impl Wire for SimWire {
         Direct::No
     }
 
-    fn with_advertised<F: FnOnce(*mut u8)>(
-        &mut self,
-        _link: LinkId,
-        _connection: u32,
-        _message: u32,
-        _total: u32,
-        _offset: u32,
-        _length: u32,
-        _access: F,
-    ) -> Direct {
+    fn with_advertised<F: FnOnce(*mut u8)>(&mut self, _link: LinkId, _placement: &Placement, _access: F) -> Direct {
         Direct::No
     }
 
