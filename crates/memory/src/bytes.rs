@@ -10,7 +10,7 @@
 //! - B1: a `SharedBytes` is valid for `len` bytes while its lifetime lasts (promised to `new`).
 //! - B2: after a copy returns, its destination holds one definite value: what is then checked is what is then used. The compiler may not go back to
 //!   the source for it. A plain copy would not do: the optimiser replaces a read of a fresh copy by another read of the original, which turns
-//!   "copy, check, use" into "check, use what the peer has written since". Hence [`settle`].
+//!   "copy, check, use" into "check, use what the peer has written since". Hence `settle`.
 //!
 //! What races for bytes is data, never something that orders other accesses: flags and tags are atomics, elsewhere.
 
@@ -117,7 +117,7 @@ fn out_of_bounds(offset: usize, len: usize, size: usize) -> MemoryError {
 /// Copies `len` bytes; source or destination may be written by others meanwhile (the bytes copied are then some mixture).
 ///
 /// By the C library's `memcpy`, which picks the widest moves of the machine it runs on, and streaming stores where they pay. The compiler cannot see into
-/// it, and [`settle`] keeps it from reasoning about its meaning, so the source is read by that call and by nothing else.
+/// it, and `settle` keeps it from reasoning about its meaning, so the source is read by that call and by nothing else.
 ///
 /// # Safety
 /// `from` is readable and `to` writable for `len` bytes, and they do not overlap.

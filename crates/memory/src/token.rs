@@ -7,9 +7,9 @@
 //!
 //! ```text
 //!  owner thread (slot k)                another thread (holding `queue`)
-//!  inside[k] = 1                        k = owner, owner = 0
+//!  inside of k = 1                        k = owner, owner = 0
 //!  (compiler fence)                     membarrier: a full barrier in every running thread of the process
-//!  owner == k ? in : inside[k] = 0      wait until inside[k] == 0
+//!  owner == k ? in : inside of k = 0      wait until inside of k == 0
 //! ```
 //!
 //! Each thread that has ever been owner has a word `inside` of its own. With one for all, a thread delayed between its two looks at `owner` would, after the
@@ -17,7 +17,7 @@
 //!
 //! Invariants
 //! - T1: `owner` is changed only by the holder of `queue`.
-//! - T2: exclusive access = (inside[k] == 1 and then owner == k, my slot) or (holding `queue`, owner == 0, the last owner's inside == 0 seen after the barrier).
+//! - T2: exclusive access = (inside of k == 1 and then owner == k, my slot) or (holding `queue`, owner == 0, the last owner's inside == 0 seen after the barrier).
 //! - T3: a thread's id is its thread pointer: unique among living threads. A new thread that inherits a dead one's id has been synchronised
 //!   with it by the thread library.
 //! - T4: a slot belongs to the first thread that gets it, for the life of the token; only that thread writes its `inside`, and `owner` becomes k only by

@@ -77,6 +77,8 @@ pub struct Engine<W> {
     pub(crate) connections: Connections,
     pub(crate) events: VecDeque<Event>,
     pub(crate) random: Pcg64Mcg,
+    /// The VI polled last.
+    pub(crate) polled_last: ViHandle,
     /// Polls of single VIs, for the turn of everything in between.
     pub(crate) polls: u32,
     /// Frames for connections that are no more.
@@ -103,6 +105,7 @@ impl<W: Wire> Engine<W> {
             connections: Connections::new(),
             events: VecDeque::new(),
             random: Pcg64Mcg::seed_from_u64(seed),
+            polled_last: ViHandle::from_raw(0),
             polls: 0,
             stale_frames: 0,
             completions: 0,

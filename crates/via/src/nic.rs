@@ -10,7 +10,7 @@
 //! | `nic/config.rs` | how to open |
 //!
 //! Invariants
-//! - N1: everything in [`Core`] is touched only with the token held. Whoever lets the token go settles first (`Core::settle`): wakes the waiters whose completion is
+//! - N1: everything in `Core` is touched only with the token held. Whoever lets the token go settles first (`Core::settle`): wakes the waiters whose completion is
 //!   there, and tells the helper of what only it will see to. So nothing is lost between "register" and "look": both happen under the token.
 //! - N2: handlers run, and are dropped, without the token.
 //! - N3: peers ring our bell only while `Core::armed`. Waiters arm it when there are any, else the helper may (`helper_armed`); who polls disarms.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A bare single-producer single-consumer ring of 64-byte slots: what a message rate could be with nothing but the queue.
 //!
-//! Both sides cache the other's index, and the consumer publishes its own only every [`LAZY`] slots. No descriptor, no completion, no check
+//! Both sides cache the other's index, and the consumer publishes its own only every `LAZY` slots. No descriptor, no completion, no check
 //! beyond the payload's.
 
 use std::hint::spin_loop;
