@@ -13,14 +13,17 @@
 #include "common.h"
 
 static const char help[] =
-    "pingpong [server|client] [--size BYTES] [--count ROUNDS] [--name NAME]\n"
+    "pingpong [server|client] [--size BYTES] [--count ROUNDS] [--name NAME] [--poll]\n"
     "\n"
     "Without server or client both run, as two processes.\n"
     "In two terminals:   pingpong server      pingpong client\n"
     "\n"
     "  --size BYTES    message length, 1 to 1048576 (default 8); the same at both ends\n"
     "  --count ROUNDS  round trips (default 100000); the same at both ends\n"
-    "  --name NAME     where the two meet (default pingpong)\n";
+    "  --name NAME     where the two meet (default pingpong)\n"
+    "  --poll          ask again and again (VipRecvDone) instead of waiting (VipRecvWait), which sleeps if it takes long\n";
+
+static int poll_only;
 
 typedef struct {
     VIP_NIC_HANDLE nic;
@@ -65,6 +68,7 @@ static void send_one(Player *p, unsigned char mark) {
 static void collect_send(Player *p) {
     VIP_DESCRIPTOR *done;
     VIP_RETURN result = VipSendDone(p->vi, &done);
+    while (poll_only && result == VIP_NOT_DONE) result = VipSendDone(p->vi, &done);
     if (result == VIP_NOT_DONE) result = VipSendWait(p->vi, 10000, &done);
     must(result, "VipSendDone");
 }
@@ -72,7 +76,11 @@ static void collect_send(Player *p) {
 static void receive_one(Player *p, unsigned char mark) {
     VIP_DESCRIPTOR *done;
     unsigned char *bytes;
-    must(VipRecvWait(p->vi, 10000, &done), "VipRecvWait");
+    VIP_RETURN result;
+    do {
+        result = poll_only ? VipRecvDone(p->vi, &done) : VipRecvWait(p->vi, 10000, &done);
+    } while (result == VIP_NOT_DONE);
+    must(result, "receive");
     bytes = done->DS[0].Local.Data.Address;
     if (done->CS.Length != p->size || bytes[0] != mark || bytes[p->size - 1] != mark) fail("a message arrived damaged");
     describe(done, &p->memory, bytes, p->size); /* Length and Status were overwritten: fill in again, then post again */
@@ -120,6 +128,7 @@ static void run_server(Player *p, long count, const char *name) {
 int main(int argc, char **argv) {
     long size = option_number(argc, argv, "--size", 8), count = option_number(argc, argv, "--count", 100000);
     const char *name = option_text(argc, argv, "--name");
+    poll_only = has_option(argc, argv, "--poll");
     int server = has_option(argc, argv, "server"), client = has_option(argc, argv, "client");
     char own_name[32];
     pid_t child = 0;
