@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Half round trips of send/receive: what every program pays, with nothing left out.
 //!
-//! Each turn, on each side, inside the timed loop: stamp, `VipPostSend`, poll `VipRecvDone`, check the payload, post the received descriptor again,
-//! collect the send's completion. The second side answers before it reposts; two receives are posted throughout, so that is legal.
+//! Each turn, on each side, inside the timed loop: stamp, `VipPostSend`, collect the send's completion, post the descriptor received last again, poll
+//! `VipRecvDone`, check the payload. Both sides send before they tidy up; of two receives one is always posted, so that is legal.
 
 use std::time::Instant;
 
@@ -27,6 +27,8 @@ pub struct Side {
     send: *mut Descriptor,
     out: *mut u8,
     sequence: u64,
+    /// Received last, not posted again yet; or null.
+    received: *mut Descriptor,
 }
 
 impl Side {
@@ -53,7 +55,7 @@ impl Side {
         }
         context.connect(&vi, index)?;
         let send = context.descriptor(first + RECEIVES);
-        Ok(Side { vi, pattern, touch, send, out: out.address as *mut u8, sequence: 0 })
+        Ok(Side { vi, pattern, touch, send, out: out.address as *mut u8, sequence: 0, received: std::ptr::null_mut() })
     }
 
     #[inline]
@@ -77,12 +79,16 @@ impl Side {
         if intact { Ok(descriptor) } else { Err(Error::failed(format!("message {} arrived damaged", self.sequence))) }
     }
 
+    /// Collects the send's completion and posts again what was received last.
     #[inline]
-    fn repost(&mut self, descriptor: *mut Descriptor, patience: &mut Patience) -> Result<(), Error> {
-        // SAFETY: E2: ours since it completed.
-        unsafe { rearm(descriptor, SEND, self.pattern.len() as u32) };
-        self.vi.post_recv(descriptor)?;
+    fn tidy(&mut self, patience: &mut Patience) -> Result<(), Error> {
         self.vi.next_send(patience)?;
+        if !self.received.is_null() {
+            // SAFETY: E2: ours since it completed.
+            unsafe { rearm(self.received, SEND, self.pattern.len() as u32) };
+            self.vi.post_recv(self.received)?;
+            self.received = std::ptr::null_mut();
+        }
         Ok(())
     }
 
@@ -95,12 +101,14 @@ impl Side {
         self.sequence += 1;
         if first {
             self.transmit()?;
-        }
-        let descriptor = self.receive(patience)?;
-        if !first {
+            self.tidy(patience)?;
+            self.received = self.receive(patience)?;
+        } else {
+            self.received = self.receive(patience)?;
             self.transmit()?;
+            self.tidy(patience)?;
         }
-        self.repost(descriptor, patience)
+        Ok(())
     }
 }
 

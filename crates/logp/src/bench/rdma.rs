@@ -80,10 +80,11 @@ pub fn write_latency(context: &Context<'_>, count: u64) -> Result<Vec<f64>, Erro
             rearm(descriptor, control::OP_RDMAWRITE, 8);
         }
         vi.post_send(descriptor)?;
+        // The completion is collected while the answer is on its way.
+        vi.next_send(&mut patience)?;
         if context.first {
             await_word(&vi, target, sequence, &mut patience)?;
         }
-        vi.next_send(&mut patience)?;
         Ok(())
     };
     let warm_up = count / 10 + 2;
