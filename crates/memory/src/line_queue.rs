@@ -53,10 +53,9 @@ pub trait Slots {
     fn load_word0(&self, index: u32) -> u64;
     /// Loads words 1.. of slot `index` into `line`, after `load_word0` has shown it valid.
     fn load_rest(&self, index: u32, line: &mut Line);
-    /// Stores the first `words` words of `line`, word 0 last (release).
-    fn store(&self, index: u32, line: &Line, words: usize);
-    /// Asks for ownership of slot `index` ahead of a store. A hint.
-    fn prefetch_for_write(&self, _index: u32) {}
+    /// Stores `word0` and words 1.. of the first `words` words of `line`, word 0 last (release). (Word 0 comes in a register: stored to `line` first and loaded
+    /// again together with word 1, it would wait for both to leave the store buffer.)
+    fn store(&self, index: u32, word0: u64, line: &Line, words: usize);
 }
 
 /// A word by which the reader tells the writer how far it has come.
@@ -127,11 +126,11 @@ impl<S: Slots, H: HeadWord> Producer<S, H> {
 
     /// Writes one line; the caller has seen [`has_room`](Self::has_room). `words` counts the words in use, word 0 included; bit 0 of word 0 is ours.
     #[inline(always)]
-    pub fn push(&mut self, line: &mut Line, words: usize) {
+    pub fn push(&mut self, line: &Line, words: usize) {
         debug_assert!(self.tail.wrapping_sub(self.head_seen) < self.capacity, "push without room");
         debug_assert!((1..=LINE_WORDS).contains(&words));
-        line.0[0] = (line.0[0] & !LAP_BIT) | valid_bit(self.tail, self.capacity);
-        self.slots.store(self.tail & (self.capacity - 1), line, words);
+        let word0 = (line.0[0] & !LAP_BIT) | valid_bit(self.tail, self.capacity);
+        self.slots.store(self.tail & (self.capacity - 1), word0, line, words);
         self.tail = self.tail.wrapping_add(1);
     }
 }
@@ -283,10 +282,10 @@ impl Slots for MappedSlots {
     }
 
     #[inline]
-    fn store(&self, index: u32, line: &Line, words: usize) {
+    fn store(&self, index: u32, word0: u64, line: &Line, words: usize) {
         #[cfg(all(target_arch = "x86_64", not(loom), not(miri), not(bellwire_portable)))]
         {
-            x86::store(self.base.wrapping_add(index as usize), line, words);
+            x86::store(self.base.wrapping_add(index as usize), word0, line, words);
         }
         #[cfg(not(all(target_arch = "x86_64", not(loom), not(miri), not(bellwire_portable))))]
         {
@@ -295,16 +294,8 @@ impl Slots for MappedSlots {
                 self.word(index, w).store(line.0[w], Ordering::Relaxed);
             }
             // Release (Q1): publishes words 1..; pairs with load_word0().
-            self.word(index, 0).store(line.0[0], PUBLISH_LINE);
+            self.word(index, 0).store(word0, PUBLISH_LINE);
         }
-    }
-
-    #[inline]
-    fn prefetch_for_write(&self, index: u32) {
-        #[cfg(all(target_arch = "x86_64", not(loom), not(miri)))]
-        x86::prefetch_for_write(self.base.wrapping_add(index as usize));
-        #[cfg(not(all(target_arch = "x86_64", not(loom), not(miri))))]
-        let _ = index;
     }
 }
 
@@ -335,14 +326,15 @@ mod x86 {
 
     #[cfg(not(bellwire_portable))]
     #[inline]
-    pub(super) fn store(to: *mut Line, line: &Line, words: usize) {
+    pub(super) fn store(to: *mut Line, word0: u64, line: &Line, words: usize) {
         // From words, not from the memory of `line`: a 16-byte load of two words just stored would wait until both have left the store buffer, that
         // is, for the misses of the messages before.
         let pair = |i: usize| {
             // SAFETY: SSE2 is part of x86-64.
             unsafe { core::arch::x86_64::_mm_set_epi64x(line.0[i + 1].cast_signed(), line.0[i].cast_signed()) }
         };
-        let a = pair(0);
+        // SAFETY: as above.
+        let a = unsafe { core::arch::x86_64::_mm_set_epi64x(line.0[1].cast_signed(), word0.cast_signed()) };
         if words <= 2 {
             // SAFETY: M1, and Q2: the slot is ours. One store carries flag and payload.
             unsafe { core::arch::asm!("movdqa [{p}], {a}", p = in(reg) to, a = in(xmm_reg) a, options(nostack, preserves_flags)) };
@@ -357,12 +349,6 @@ mod x86 {
                 options(nostack, preserves_flags)
             );
         }
-    }
-
-    #[inline]
-    pub(super) fn prefetch_for_write(at: *const Line) {
-        // SAFETY: prefetchw never faults. (`_mm_prefetch` has a write hint too, but falls back to a read hint on a baseline target.)
-        unsafe { core::arch::asm!("prefetchw [{p}]", p = in(reg) at, options(nostack, preserves_flags, readonly)) };
     }
 }
 

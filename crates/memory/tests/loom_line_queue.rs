@@ -50,11 +50,11 @@ impl Slots for Handle {
         line.0[1..WORDS].copy_from_slice(&rest);
     }
 
-    fn store(&self, index: u32, line: &Line, words: usize) {
+    fn store(&self, index: u32, word0: u64, line: &Line, words: usize) {
         assert_eq!(words, WORDS);
         // SAFETY: the model checks that nobody reads or writes meanwhile.
         self.0.rest[index as usize].with_mut(|p| unsafe { (*p).copy_from_slice(&line.0[1..WORDS]) });
-        self.0.word0[index as usize].store(line.0[0], orderings::PUBLISH_LINE);
+        self.0.word0[index as usize].store(word0, orderings::PUBLISH_LINE);
     }
 }
 
@@ -78,7 +78,7 @@ fn push_when_possible(producer: &mut Producer<Handle, Handle>, n: u64) {
     while !producer.has_room().unwrap() {
         thread::yield_now();
     }
-    producer.push(&mut line(n), WORDS);
+    producer.push(&line(n), WORDS);
 }
 
 fn take_when_possible(consumer: &mut Consumer<Handle, Handle>) -> Line {
@@ -146,7 +146,7 @@ fn a_prefix_arrives() {
             let mut sent = 0;
             for _ in 0..4 {
                 if producer.has_room().unwrap() {
-                    producer.push(&mut line(sent), WORDS);
+                    producer.push(&line(sent), WORDS);
                     sent += 1;
                 }
             }

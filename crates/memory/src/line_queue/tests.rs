@@ -46,7 +46,7 @@ fn order_and_content_over_many_laps() {
         for _ in 0..(sent % 9) + 1 {
             if p.has_room().unwrap() {
                 let words = 1 + (sent % 8) as usize;
-                p.push(&mut line(sent, words), words);
+                p.push(&line(sent, words), words);
                 sent += 1;
             }
         }
@@ -69,7 +69,7 @@ fn full_until_published() {
     let (mut p, mut c) = b.queue(4);
     for n in 0..4 {
         assert!(p.has_room().unwrap());
-        p.push(&mut line(n, 1), 1);
+        p.push(&line(n, 1), 1);
     }
     assert!(!p.has_room().unwrap());
     c.consume();
@@ -84,7 +84,7 @@ fn a_lying_head_is_found_out() {
         let b = Backing::new(4);
         let (mut p, _c) = b.queue(4);
         for n in 0..4 {
-            p.push(&mut line(n, 1), 1);
+            p.push(&line(n, 1), 1);
         }
         // SAFETY: M2.
         unsafe { MappedHead::new(b.base.wrapping_add(4 * LINE_BYTES)) }.publish(lie);
@@ -104,7 +104,7 @@ fn two_threads() {
                     std::thread::yield_now();
                 }
                 let words = 1 + (i % 8) as usize;
-                p.push(&mut line(i, words), words);
+                p.push(&line(i, words), words);
             }
         });
         s.spawn(move || {
