@@ -47,7 +47,11 @@ installed() {
         LD_LIBRARY_PATH=$prefix/lib "$prefix/bin/bellwire" --version && test -e "$prefix/share/man/man3/VipPostSend.3" && echo "all installed files are there"
 }
 part installed installed
-part quiet     scripts/quiet.sh "$target"
+if command -v strace >/dev/null 2>&1; then
+    part quiet scripts/quiet.sh "$target"
+else
+    skip quiet "no strace"
+fi
 
 if [ "$mode" = long ]; then
     part sanitizers scripts/sanitizers.sh

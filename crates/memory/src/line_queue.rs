@@ -158,13 +158,6 @@ impl<S: Slots, H: HeadWord> Consumer<S, H> {
         self.head
     }
 
-    /// Whether a line is there.
-    #[inline]
-    pub fn is_ready(&self) -> bool {
-        let word = self.slots.load_word0(self.head & (self.capacity - 1));
-        word & LAP_BIT == valid_bit(self.head, self.capacity)
-    }
-
     /// Word 0 of the line at the head, if it is there. The other words may be read from the slot until [`consume`](Self::consume).
     #[inline(always)]
     pub fn peek_word0(&self) -> Option<u64> {
@@ -172,7 +165,7 @@ impl<S: Slots, H: HeadWord> Consumer<S, H> {
         (word0 & LAP_BIT == valid_bit(self.head, self.capacity)).then_some(word0)
     }
 
-    /// A copy of the line at the head, if it is there; it stays until [`consume`](Self::consume).
+    /// A copy of the line at the head, if it is there: what the models and tests read by. It stays until [`consume`](Self::consume).
     #[inline]
     pub fn peek(&self) -> Option<Line> {
         let index = self.head & (self.capacity - 1);

@@ -10,7 +10,7 @@ use crate::engine::Engine;
 use crate::event::AsyncErrorCode;
 use crate::frame::{self, Bulk, DisconnectReason, Head, INLINE_BYTES_MAX, Op};
 use crate::handle::Handle;
-use crate::status::{Operation, Status, WorkFlags};
+use crate::status::{Operation, Status};
 use crate::transmit::{self, PLACE_BYTES_MIN, READS_OUTSTANDING_MAX};
 use crate::user_memory::{self, Gather};
 use crate::vi::{ReadJob, Vi};
@@ -542,8 +542,7 @@ impl<W: Wire> Engine<W> {
             let mut i = vi.send.done;
             while i != vi.send.next {
                 let work = vi.send.works.at(i);
-                let takes_descriptor = work.operation == Operation::Send || work.operation == Operation::RdmaWrite && work.flags.contains(WorkFlags::IMMEDIATE);
-                if work.state == WorkState::Sent && takes_descriptor {
+                if work.state == WorkState::Sent && work.consumes_receive() {
                     work.status = Status::REMOTE_DESCRIPTOR_ERROR;
                     break;
                 }
