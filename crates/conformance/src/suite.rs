@@ -22,7 +22,8 @@ macro_rules! suite {
                     order_while_the_way_changes;
                 protection: remote_access, to_the_last_byte, deregistered_in_flight, rights_taken_in_flight, local_tags;
                 faults: faulty_sends, faulty_receives, over_the_maximum_transfer_size, descriptors_in_memory;
-                memory: registration_errors, handles_carry_generations, in_use_is_refused, overlapping_regions, changed_attributes;
+                memory: registration_errors, handles_carry_generations, in_use_is_refused, overlapping_regions, changed_attributes,
+                    regions_used_again_and_again;
                 completion: one_entry_per_completion, overflow, resize, notifications, shared_receive_queue, shared_queue_refuses_faults;
                 extensions: waits_for_a_receive_descriptor, order_is_kept_while_waiting, waits_for_a_shared_descriptor, disconnect_while_waiting,
                     inline_sends, unsignalled;

@@ -22,6 +22,7 @@
 //! Budget: one 16-byte store for a message of up to 8 bytes, four for a full line; no locked instruction, no fence.
 
 use crate::atomic::{AtomicU32, AtomicU64, Ordering};
+use crate::bytes;
 
 /// Bytes of a slot.
 pub const LINE_BYTES: usize = 64;
@@ -56,6 +57,17 @@ pub trait Slots {
     /// Stores `word0` and words 1.. of the first `words` words of `line`, word 0 last (release). (Word 0 comes in a register: stored to `line` first and loaded
     /// again together with word 1, it would wait for both to leave the store buffer.)
     fn store(&self, index: u32, word0: u64, line: &Line, words: usize);
+    /// Stores `word0` (last, release) and after it `length` bytes from `from`.
+    ///
+    /// # Safety
+    /// `from` is readable for `length` bytes, at most 56.
+    #[inline]
+    unsafe fn store_bytes(&self, index: u32, word0: u64, from: *const u8, length: usize) {
+        let mut line = Line::default();
+        // SAFETY: the caller's; the line has room for 56 bytes after word 0.
+        unsafe { bytes::copy_small(line.0.as_mut_ptr().add(1).cast(), from, length) };
+        self.store(index, word0, &line, 1 + length.div_ceil(8));
+    }
 }
 
 /// A word by which the reader tells the writer how far it has come.
@@ -131,6 +143,22 @@ impl<S: Slots, H: HeadWord> Producer<S, H> {
         debug_assert!((1..=LINE_WORDS).contains(&words));
         let word0 = (line.0[0] & !LAP_BIT) | valid_bit(self.tail, self.capacity);
         self.slots.store(self.tail & (self.capacity - 1), word0, line, words);
+        self.tail = self.tail.wrapping_add(1);
+    }
+}
+
+impl<S: Slots, H: HeadWord> Producer<S, H> {
+    /// Writes one line of `word0` and `length` bytes after it, straight from where they are; the caller has seen [`has_room`](Self::has_room).
+    ///
+    /// # Safety
+    /// `from` is readable for `length` bytes, at most 56.
+    #[inline(always)]
+    pub unsafe fn push_bytes(&mut self, word0: u64, from: *const u8, length: usize) {
+        debug_assert!(self.tail.wrapping_sub(self.head_seen) < self.capacity, "push without room");
+        debug_assert!(length <= LINE_BYTES - 8);
+        let word0 = (word0 & !LAP_BIT) | valid_bit(self.tail, self.capacity);
+        // SAFETY: the caller's.
+        unsafe { self.slots.store_bytes(self.tail & (self.capacity - 1), word0, from, length) };
         self.tail = self.tail.wrapping_add(1);
     }
 }
@@ -272,6 +300,16 @@ impl Slots for MappedSlots {
                 line.0[w] = self.word(index, w).load(Ordering::Relaxed);
             }
         }
+    }
+
+    #[cfg(not(any(loom, miri)))]
+    #[inline(always)]
+    unsafe fn store_bytes(&self, index: u32, word0: u64, from: *const u8, length: usize) {
+        let slot = self.base.wrapping_add(index as usize).cast::<u8>();
+        // SAFETY: M1, and Q2: the slot is ours, 56 bytes after word 0; `from` is the caller's.
+        unsafe { bytes::copy_small(slot.add(8), from, length) };
+        // Release (Q1): publishes the bytes; pairs with load_word0().
+        self.word(index, 0).store(word0, PUBLISH_LINE);
     }
 
     #[inline]

@@ -27,6 +27,7 @@
 
 use crate::atomic::{AtomicU32, AtomicUsize, Ordering};
 use core::cell::UnsafeCell;
+use core::marker::PhantomData;
 use core::ops::{Deref, DerefMut};
 
 #[cfg(loom)]
@@ -62,6 +63,8 @@ struct Slot {
 struct Queue {
     last: usize,
     streak: u32,
+    /// The slot to make owner when who is in leaves, 0 for none.
+    next_owner: usize,
 }
 
 /// A value and the right to use it.
@@ -71,8 +74,13 @@ pub struct Token<T> {
     slots: [Slot; SLOTS],
     can_bias: bool,
     queue: Mutex<Queue>,
+    /// The guard of `queue` while whoever is in came that way; touched only by who is in (T2).
+    guard: UnsafeCell<Option<QueueGuard>>,
     value: UnsafeCell<T>,
 }
+
+/// A guard that does not know that it is of a mutex in the same token.
+struct QueueGuard(MutexGuard<'static, Queue>);
 
 // SAFETY: T2 gives one thread at a time access to the value.
 unsafe impl<T: Send> Sync for Token<T> {}
@@ -82,9 +90,10 @@ unsafe impl<T: Send> Send for Token<T> {}
 /// Access to the value; the token is let go when it is dropped.
 pub struct Held<'a, T> {
     token: &'a Token<T>,
-    queue: Option<MutexGuard<'a, Queue>>,
-    /// Our slot, if we are in as owner; the slot to make owner on exit, if we hold `queue` (0: none).
+    /// Our slot, if we are in as owner; 0 if we hold `queue`.
     slot: usize,
+    /// The guard of `queue` belongs to the thread that locked it.
+    not_send: PhantomData<*const ()>,
 }
 
 impl<T> Token<T> {
@@ -100,7 +109,8 @@ impl<T> Token<T> {
             slots: core::array::from_fn(|_| Slot { thread: AtomicUsize::new(0), inside: AtomicU32::new(0) }),
             // Asks in any case: a process must be registered before its first barrier.
             can_bias: can_bias && asymmetric_barrier_available(),
-            queue: Mutex::new(Queue { last: 0, streak: 0 }),
+            queue: Mutex::new(Queue { last: 0, streak: 0, next_owner: 0 }),
+            guard: UnsafeCell::new(None),
             value: UnsafeCell::new(value),
         }
     }
@@ -125,7 +135,7 @@ impl<T> Token<T> {
             light_barrier();
             // Relaxed (T2): if the revoker's store came first we see it; otherwise it sees `inside`.
             if self.owner.load(Ordering::Relaxed) == slot {
-                return Held { token: self, queue: None, slot };
+                return Held { token: self, slot, not_send: PhantomData };
             }
             // Release: nothing was done inside, but the revoker waits for it.
             inside.store(0, LEAVE);
@@ -162,7 +172,10 @@ impl<T> Token<T> {
         } else {
             queue.streak = 0;
         }
-        Held { token: self, queue: Some(queue), slot }
+        queue.next_owner = slot;
+        // SAFETY: T2: we are in. The mutex lives in `self`, which the Held borrows; leave_slow() drops the guard before that borrow ends.
+        unsafe { *self.guard.get() = Some(QueueGuard(core::mem::transmute::<MutexGuard<'_, Queue>, MutexGuard<'static, Queue>>(queue))) };
+        Held { token: self, slot: 0, not_send: PhantomData }
     }
 
     #[inline]
@@ -197,23 +210,25 @@ impl<T> Token<T> {
 impl<T> Drop for Held<'_, T> {
     #[inline]
     fn drop(&mut self) {
-        if self.queue.is_none() {
+        if self.slot != 0 {
             // Release: publishes what we did inside; pairs with the revoker's acquire.
             self.token.inside_of(self.slot).store(0, LEAVE);
         } else {
-            leave_slow(self);
+            leave_slow(self.token);
         }
     }
 }
 
 #[cold]
 #[inline(never)]
-fn leave_slow<T>(held: &mut Held<'_, T>) {
-    if held.slot != 0 {
+fn leave_slow<T>(token: &Token<T>) {
+    // SAFETY: T2: we are in, by `queue`.
+    let Some(QueueGuard(queue)) = (unsafe { (*token.guard.get()).take() }) else { return };
+    if queue.next_owner != 0 {
         // Relaxed (T1): we hold `queue`; whoever locks it next sees this, and only we ourselves compare it without the lock.
-        held.token.owner.store(held.slot, Ordering::Relaxed);
+        token.owner.store(queue.next_owner, Ordering::Relaxed);
     }
-    held.queue = None;
+    drop(queue);
 }
 
 impl<T> Deref for Held<'_, T> {

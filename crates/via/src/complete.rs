@@ -52,22 +52,27 @@ pub(crate) use sink;
 impl Sink<'_> {
     /// One completion of a queue of `vi` is there.
     #[inline(always)]
-    fn announce(&mut self, handle: ViHandle, notify: &mut [u32; 2], cq: Option<CqHandle>, kind: WorkQueueKind) {
+    pub(crate) fn announce(&mut self, vi: &mut Vi, handle: ViHandle, kind: WorkQueueKind) {
         *self.completions += 1;
-        if let Some(cq) = cq {
-            self.push_entry(cq, handle, kind);
-        }
-        let waiting = &mut notify[kind as usize];
-        if *waiting != 0 {
-            *waiting -= 1;
-            self.notify(handle, kind);
+        if vi.paths.announced[kind as usize] {
+            self.tell(vi, handle, kind);
         }
     }
 
-    #[cold]
     #[inline(never)]
-    fn notify(&mut self, handle: ViHandle, kind: WorkQueueKind) {
-        self.events.push_back(Event::Notify(handle, kind));
+    fn tell(&mut self, vi: &mut Vi, handle: ViHandle, kind: WorkQueueKind) {
+        let cq = match kind {
+            WorkQueueKind::Send => vi.send_cq,
+            WorkQueueKind::Receive => vi.receive_cq,
+        };
+        if let Some(cq) = cq {
+            self.push_entry(cq, handle, kind);
+        }
+        if vi.notify[kind as usize] != 0 {
+            vi.notify[kind as usize] -= 1;
+            vi.update_paths();
+            self.events.push_back(Event::Notify(handle, kind));
+        }
     }
 
     #[inline]
@@ -90,13 +95,11 @@ impl Sink<'_> {
 
 /// Queues a request that has left and is completed, with nothing before it that is not. The fast path: what it held was never counted.
 #[inline(always)]
-pub(crate) fn push_completed_send(vi: &mut Vi, handle: ViHandle, request: &SendRequest<'_>, length: u32, sink: &mut Sink<'_>) {
-    let status = Status::DONE | request.operation.status();
-    let descriptor = request.descriptor.map_or(0, |d| d.address);
-    let operation = request.operation;
+pub(crate) fn push_completed_send(vi: &mut Vi, handle: ViHandle, operation: Operation, context: u64, descriptor: usize, length: u32, sink: &mut Sink<'_>) {
+    let status = Status::DONE | operation.status();
     // Only what dequeuing looks at (Fifo::push_slot).
     let work = vi.send.works.push_slot();
-    work.context = request.context;
+    work.context = context;
     (work.descriptor, work.descriptor_handle) = (descriptor, 0);
     (work.operation, work.flags, work.state, work.way) = (operation, WorkFlags::empty(), WorkState::Done, Way::Undecided);
     (work.length, work.moved, work.status) = (length, 0, status);
@@ -109,7 +112,7 @@ pub(crate) fn push_completed_send(vi: &mut Vi, handle: ViHandle, request: &SendR
         // SAFETY: D1 (descriptor.rs): checked at post, which has not returned yet.
         unsafe { descriptor::complete(descriptor, status, length, None) };
     }
-    sink.announce(handle, &mut vi.notify, vi.send_cq, WorkQueueKind::Send);
+    sink.announce(vi, handle, WorkQueueKind::Send);
 }
 
 /// Queues a send that has left while RDMA reads before it are still out, or that is unsignalled.
@@ -166,7 +169,7 @@ pub(crate) fn advance_send(vi: &mut Vi, handle: ViHandle, sink: &mut Sink<'_>) {
                 vi.send.works.advance(1);
             }
         } else {
-            sink.announce(handle, &mut vi.notify, vi.send_cq, WorkQueueKind::Send);
+            sink.announce(vi, handle, WorkQueueKind::Send);
         }
     }
 }
@@ -228,7 +231,9 @@ pub(crate) fn finish_receive(vi: &mut Vi, handle: ViHandle, status: Status, leng
     work.length = length;
     work.immediate = immediate.unwrap_or(0);
     let descriptor = work.descriptor;
-    if work.segments.count <= 1 {
+    if work.leased {
+        vi.receive.end_leased();
+    } else if work.segments.count <= 1 {
         if work.segments.only.length != 0 {
             sink.registry.release(work.segments.only.handle);
         }
@@ -249,7 +254,7 @@ pub(crate) fn finish_receive(vi: &mut Vi, handle: ViHandle, status: Status, leng
         vi.counters.received += 1;
         vi.counters.received_bytes += u64::from(length);
     }
-    sink.announce(handle, &mut vi.notify, vi.receive_cq, WorkQueueKind::Receive);
+    sink.announce(vi, handle, WorkQueueKind::Receive);
 }
 
 impl<W: Wire> Engine<W> {
@@ -258,16 +263,19 @@ impl<W: Wire> Engine<W> {
     pub fn send_done(&mut self, vi: ViHandle) -> Result<Option<Completion>, Error> {
         let v = self.vis.get_mut(vi).ok_or(Error::InvalidParameter)?;
         while v.send.has_done() {
-            let work = v.send.works.get(v.send.works.head());
+            let Some(work) = v.send.works.front() else { return Ok(None) };
+            // Field by field: a copy of the whole would wait for what has just been stored.
+            let (context, descriptor, status) = (work.context, work.descriptor, work.status);
+            let length = if status.is_error() { work.moved } else { work.length };
+            let silent = is_silent(work);
             v.send.works.advance(1);
-            if is_silent(&work) {
+            if silent {
                 continue;
             }
-            while v.send.has_done() && is_silent(&v.send.works.get(v.send.works.head())) {
+            while v.send.has_done() && v.send.works.front().is_some_and(|next| is_silent(next)) {
                 v.send.works.advance(1);
             }
-            let length = if work.status.is_error() { work.moved } else { work.length };
-            return Ok(Some(Completion { context: work.context, descriptor: work.descriptor, status: work.status, length, immediate: 0 }));
+            return Ok(Some(Completion { context, descriptor, status, length, immediate: 0 }));
         }
         Ok(None)
     }
@@ -328,7 +336,7 @@ impl<W: Wire> Engine<W> {
         while vi.receive.has_posted() {
             let partial = vi.arriving && vi.arrived != 0;
             let length = if partial { vi.arrived } else { 0 };
-            vi.arriving = false;
+            vi.set_arriving(false);
             let work = vi.receive.works.get(vi.receive.done);
             let status = if work.status.is_error() { work.status } else { Status::FLUSHED };
             let status = status | Status::OP_RECEIVE | if partial { Status::PARTIAL_ERROR } else { Status::empty() };
@@ -366,6 +374,7 @@ impl<W: Wire> Engine<W> {
         while !q.works.is_empty() {
             let work: ReceiveWork = q.works.get(q.works.head());
             release(&work.segments, work.descriptor_handle, &mut self.registry, |i| q.segments.get(i));
+            debug_assert!(!work.leased, "nothing of a shared queue is leased");
             if work.segments.count > 1 {
                 q.segments.advance(u32::from(work.segments.count));
             }

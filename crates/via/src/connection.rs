@@ -274,10 +274,10 @@ impl<W: Wire> Engine<W> {
         if v.state != ViState::Idle || self.connections.attempts.contains_key(&vi) {
             return Err(Error::InvalidState);
         }
-        v.state = ViState::ConnectPending;
+        v.set_state(ViState::ConnectPending);
         if let Err(e) = self.new_connection_id(vi) {
             if let Some(v) = self.vis.get_mut(vi) {
-                v.state = ViState::Idle;
+                v.set_state(ViState::Idle);
             }
             return Err(e);
         }
@@ -371,7 +371,7 @@ impl<W: Wire> Engine<W> {
         }
         if outcome.is_err() {
             if let Some(v) = self.vis.get_mut(vi) {
-                v.state = ViState::Idle;
+                v.set_state(ViState::Idle);
             }
             self.drop_connection_id(vi);
         }
@@ -457,7 +457,7 @@ impl<W: Wire> Engine<W> {
     fn connected(&mut self, vi: ViHandle, link: LinkId, to: u32, theirs: &ViAttributes, their_ptag: u32) {
         let Some(v) = self.vis.get_mut(vi) else { return };
         v.reset_connection();
-        v.state = ViState::Connected;
+        v.set_state(ViState::Connected);
         v.link = link;
         v.remote_connection = to;
         v.remote_ptag = their_ptag;
@@ -468,6 +468,7 @@ impl<W: Wire> Engine<W> {
         v.acknowledged = reception || theirs.rnr_wait;
         v.acknowledges = reception || v.attributes.rnr_wait;
         v.advertised_to = v.receive.done;
+        v.update_paths();
         self.settle_faulty_receives(vi.index());
     }
 
@@ -492,7 +493,7 @@ impl<W: Wire> Engine<W> {
         self.ready.remove(index);
         if let Some(v) = self.vis.get_mut(vi) {
             v.reset_connection();
-            v.state = ViState::Idle;
+            v.set_state(ViState::Idle);
         }
         Ok(())
     }
@@ -509,7 +510,7 @@ impl<W: Wire> Engine<W> {
             self.say_goodbye(index, reason);
         }
         if let Some(v) = self.vis.at(index) {
-            v.state = ViState::Error;
+            v.set_state(ViState::Error);
         }
         self.flush(index);
         self.ready.remove(index);

@@ -175,10 +175,10 @@ impl<W: Wire> Engine<W> {
             unsafe { Gather::new(segments, &vi.receive.segments).copy_in(a.offset, a.length, a.from) };
         }
         if a.last {
-            vi.arriving = false;
+            vi.set_arriving(false);
             self.end_arrival(index, handle, a.total, a.immediate, operation);
         } else {
-            vi.arriving = true;
+            vi.set_arriving(true);
             vi.arrived = a.offset + a.length;
         }
         Taken::Fine
@@ -189,7 +189,7 @@ impl<W: Wire> Engine<W> {
     fn restart_arrival(&mut self, index: usize, a: &Arrival) -> bool {
         let Some(vi) = self.vis.at(index) else { return false };
         // The message before was cut off by loss; its descriptor stays for the next one.
-        vi.arriving = false;
+        vi.set_arriving(false);
         vi.arrived = 0;
         if a.offset != 0 {
             if a.last {
@@ -227,6 +227,7 @@ impl<W: Wire> Engine<W> {
             return Err(Taken::Break(AsyncErrorCode::ReceiveQueueEmpty, DisconnectReason::ReceiveQueueEmpty));
         }
         vi.told_not_ready = true;
+        vi.update_paths();
         let mut line = frame::short(Head::new(Op::ReceiverNotReady, vi.remote_connection), u64::from(vi.expected_sequence), 0);
         let link = vi.link;
         if let Some(srq) = vi.srq
@@ -266,17 +267,22 @@ impl<W: Wire> Engine<W> {
         let acknowledge = vi.acknowledges;
         if acknowledge {
             vi.expected_sequence = vi.expected_sequence.wrapping_add(1);
-            vi.told_not_ready = false;
+            if vi.told_not_ready {
+                vi.told_not_ready = false;
+                vi.update_paths();
+            }
         }
         if total >= PLACE_BYTES_MIN {
             vi.small_in_a_row = 0;
             if !vi.advertises && vi.srq.is_none() && vi.attributes.reliability.is_reliable() && !vi.attributes.rnr_wait {
                 vi.advertises = true;
+                vi.update_paths();
             }
         } else if vi.advertises {
             vi.small_in_a_row += 1;
             if vi.small_in_a_row > SMALL_IN_A_ROW_MAX {
                 vi.advertises = false;
+                vi.update_paths();
             }
         }
         let advertises = vi.advertises;

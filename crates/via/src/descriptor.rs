@@ -92,6 +92,11 @@ impl Default for Parsed {
 pub struct ControlWord(u32);
 
 impl ControlWord {
+    /// A send of one segment, nothing else.
+    pub const ONE_SEGMENT: Self = Self(1);
+    /// An RDMA write of one segment, nothing else.
+    pub const ONE_WRITE: Self = Self(2 | 1 << 16);
+
     /// Out of a descriptor.
     ///
     /// # Safety
@@ -165,10 +170,12 @@ pub unsafe fn parse(address: usize, word: ControlWord, is_send: bool, out: &mut 
     Ok(())
 }
 
+/// A copy of one segment.
+///
 /// # Safety
 /// D1 for segment `index`.
 #[inline(always)]
-unsafe fn segment(address: usize, index: usize) -> Segment {
+pub unsafe fn segment(address: usize, index: usize) -> Segment {
     let at = address + CONTROL_BYTES + index * SEGMENT_BYTES;
     // SAFETY: D1; aligned fields; volatile, once each.
     unsafe { Segment { address: field(at), handle: field(at + 8), length: field(at + 12) } }

@@ -177,6 +177,7 @@ impl<W: Wire> Engine<W> {
     /// Ends a registration. [`Error::Resource`] while a posted request uses it. When it returns, no peer is inside the region any more.
     pub fn deregister(&mut self, address: u64, handle: MemHandle) -> Result<(), Error> {
         let shared = self.registry.segment_at(address).is_some();
+        self.revoke_leases(handle);
         self.registry.deregister(&mut self.wire, address, handle)?;
         if shared {
             self.quiesce_all();
@@ -196,6 +197,7 @@ impl<W: Wire> Engine<W> {
 
     /// Changes a region's tag and rights. [`Error::Resource`] while a posted request uses it.
     pub fn set_memory_attributes(&mut self, address: u64, handle: MemHandle, attributes: &MemAttributes) -> Result<(), Error> {
+        self.revoke_leases(handle);
         self.registry.set_attributes(&mut self.wire, address, handle, attributes)?;
         self.quiesce_all();
         Ok(())
@@ -342,6 +344,7 @@ impl<W: Wire> Engine<W> {
         self.flush(vi.index());
         self.ready.remove(vi.index());
         self.connections.forget_attempt(vi);
+        self.end_leases(vi);
         let Some(v) = self.vis.remove(vi) else { return Err(Error::InvalidParameter) };
         // Whoever waits for it looks, and hears that it is gone.
         self.completions += 1;
@@ -377,9 +380,12 @@ impl<W: Wire> Engine<W> {
         };
         self.registry.hold_ptag(attributes.ptag)?;
         self.registry.release_ptag(old);
+        // What is leased was checked against the old tag.
+        self.end_leases(vi);
         if let Some(v) = self.vis.get_mut(vi) {
             v.attributes = *attributes;
             v.ptag = attributes.ptag.map_or(0, Handle::raw);
+            v.update_paths();
         }
         Ok(())
     }
@@ -455,6 +461,7 @@ impl<W: Wire> Engine<W> {
             self.events.push_back(Event::Notify(vi, queue));
         } else {
             v.notify[queue as usize] += 1;
+            v.update_paths();
         }
         Ok(())
     }

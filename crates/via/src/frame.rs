@@ -97,6 +97,11 @@ impl Op {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Head(pub u64);
 
+/// The bits of word 0 that say: a send, whole, in this line, without immediate data, to that connection.
+pub const WHOLE_MASK: u64 = 0xffff_ffff_0000_00fe;
+/// What no word 0 is under [`WHOLE_MASK`].
+pub const NO_HEAD: u64 = 1;
+
 const IMMEDIATE: u64 = 1 << 6;
 const LAST: u64 = 1 << 7;
 

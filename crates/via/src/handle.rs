@@ -75,6 +75,8 @@ impl<T> core::fmt::Debug for Handle<T> {
 
 #[derive(Debug)]
 struct Slot<T> {
+    /// The handle of the object in it, 0 while there is none.
+    raw: u32,
     generation: u16,
     value: Option<T>,
 }
@@ -103,7 +105,7 @@ impl<T> Slab<T> {
         let index = if let Some(i) = self.free.pop() {
             i as usize
         } else if self.slots.len() < HANDLES_MAX {
-            self.slots.push(Slot { generation: 0, value: None });
+            self.slots.push(Slot { raw: 0, generation: 0, value: None });
             self.slots.len() - 1
         } else {
             self.spent.pop_front()? as usize
@@ -112,16 +114,19 @@ impl<T> Slab<T> {
         slot.generation = if slot.generation == GENERATION_LAST { 1 } else { slot.generation + 1 };
         slot.value = Some(value);
         self.count += 1;
-        Some(Handle::new(index, slot.generation))
+        let handle = Handle::new(index, slot.generation);
+        slot.raw = handle.0;
+        Some(handle)
     }
 
     /// Removes an object.
     pub fn remove(&mut self, handle: Handle<T>) -> Option<T> {
         let slot = self.slots.get_mut(handle.index())?;
-        if u32::from(slot.generation) != handle.0 >> INDEX_BITS {
+        if slot.raw != handle.0 {
             return None;
         }
         let value = slot.value.take()?;
+        slot.raw = 0;
         self.count -= 1;
         if slot.generation == GENERATION_LAST {
             self.spent.push_back(handle.index() as u32);
@@ -135,7 +140,7 @@ impl<T> Slab<T> {
     #[inline(always)]
     pub fn get(&self, handle: Handle<T>) -> Option<&T> {
         let slot = self.slots.get(handle.index())?;
-        if u32::from(slot.generation) != handle.0 >> INDEX_BITS {
+        if slot.raw != handle.0 {
             return None;
         }
         slot.value.as_ref()
@@ -145,7 +150,7 @@ impl<T> Slab<T> {
     #[inline(always)]
     pub fn get_mut(&mut self, handle: Handle<T>) -> Option<&mut T> {
         let slot = self.slots.get_mut(handle.index())?;
-        if u32::from(slot.generation) != handle.0 >> INDEX_BITS {
+        if slot.raw != handle.0 {
             return None;
         }
         slot.value.as_mut()
@@ -175,6 +180,11 @@ impl<T> Slab<T> {
     /// All objects with their handles, by rising index.
     pub fn iter(&self) -> impl Iterator<Item = (Handle<T>, &T)> {
         self.slots.iter().enumerate().filter_map(|(i, s)| s.value.as_ref().map(|v| (Handle::new(i, s.generation), v)))
+    }
+
+    /// All objects with their handles, by rising index.
+    pub fn iter_mut(&mut self) -> impl Iterator<Item = (Handle<T>, &mut T)> {
+        self.slots.iter_mut().enumerate().filter_map(|(i, s)| s.value.as_mut().map(|v| (Handle::new(i, s.generation), v)))
     }
 
     /// Objects in the table.

@@ -29,6 +29,7 @@ pub mod work_queue;
 mod complete;
 mod connection;
 mod deliver;
+mod fast;
 mod post;
 mod progress;
 mod transmit;

@@ -119,10 +119,15 @@ impl Core {
     /// Whether [`settle`](Self::settle) has something to do.
     #[inline]
     fn needs_settling(&self) -> bool {
-        let events = self.engine.has_events() && !self.events_told;
+        (self.engine.has_events() && !self.events_told) || ((!self.waiters.is_empty() || self.deep_until != Instant(0)) && self.somebody_needs_telling())
+    }
+
+    /// Of those that sleep.
+    #[inline(never)]
+    fn somebody_needs_telling(&self) -> bool {
         let waiters = !self.waiters.is_empty() && (self.engine.completions() != self.seen_completions || self.engine.next_timeout() < self.leader_until);
         let helper = self.deep_until != Instant(0) && (self.engine.has_work() || self.engine.next_timeout() < self.deep_until);
-        events || waiters || helper
+        waiters || helper
     }
 
     /// Before the token is let go (N1).

@@ -9,17 +9,18 @@ use crate::complete::{self, finish_receive, sink};
 use crate::descriptor::{self, CONTROL_BYTES, ControlWord, DESCRIPTOR_ALIGNMENT, DescriptorRef, Parsed, SEGMENT_BYTES, SEGMENTS_MAX};
 use crate::engine::{DESCRIPTORS_PER_QUEUE_MAX, Engine};
 use crate::error::Error;
+use crate::fast::FastSend;
 use crate::frame::{Head, INLINE_BYTES_MAX, INLINE_BYTES_MAX_IMMEDIATE, Op};
 use crate::shared_receive_queue::SrqHandle;
 use crate::status::{Operation, Status, WorkFlags};
 use crate::user_memory;
-use crate::vi::ViHandle;
+use crate::vi::{ViHandle, WorkQueueKind};
 use crate::wire::{Direct, RemoteAccess, Sent, Wire};
 use crate::work_queue::{Fifo, INLINE_SEND_BYTES_MAX, InlineData, ReceiveWork, Segment, SegmentList, SendWork};
 use bellwire_memory::line_queue::Line;
 
 /// Most bytes that a post copies itself; longer requests move in [`Engine::progress`].
-pub const POST_COPY_BYTES_MAX: u32 = 16 * 1024;
+pub const POST_COPY_BYTES_MAX: u32 = 64 * 1024;
 
 /// A send-side request.
 #[derive(Clone, Copy, Debug)]
@@ -72,6 +73,18 @@ impl<W: Wire> Engine<W> {
     /// Posts a send, RDMA write or read. Errors mean that nothing was posted; faults in the request itself complete it with a status.
     #[inline]
     pub fn post_send(&mut self, handle: ViHandle, request: &SendRequest<'_>) -> Result<(), Error> {
+        if let [segment] = *request.segments
+            && request.flags.is_empty()
+            && request.operation != Operation::RdmaRead
+            && request.descriptor.is_none()
+        {
+            let to = (request.remote_address, request.remote_handle);
+            let send = FastSend { operation: request.operation, segment, to, context: request.context, descriptor: 0 };
+            if self.send_now::<false>(handle, &send) || self.send_now::<true>(handle, &send) {
+                return Ok(());
+            }
+            self.renew_leases(handle, WorkQueueKind::Send, 0, request.segments);
+        }
         self.post_send_checked(handle, request, Status::empty())
     }
 
@@ -148,7 +161,15 @@ impl<W: Wire> Engine<W> {
             return false;
         }
         vi.counters.direct += 1;
-        complete::push_completed_send(vi, handle, request, only.length, &mut sink!(self));
+        complete::push_completed_send(
+            vi,
+            handle,
+            request.operation,
+            request.context,
+            request.descriptor.map_or(0, |d| d.address),
+            only.length,
+            &mut sink!(self),
+        );
         true
     }
 
@@ -160,7 +181,7 @@ impl<W: Wire> Engine<W> {
         if vi.send.done != vi.send.works.tail() || request.flags.contains(WorkFlags::UNSIGNALED) {
             return complete::queue_done(vi, handle, request, length, &mut sink);
         }
-        complete::push_completed_send(vi, handle, request, length, &mut sink);
+        complete::push_completed_send(vi, handle, request.operation, request.context, request.descriptor.map_or(0, |d| d.address), length, &mut sink);
         Ok(())
     }
 
@@ -261,6 +282,12 @@ impl<W: Wire> Engine<W> {
     /// Posts a receive. Allowed in every state; in the error state it is flushed at once.
     #[inline]
     pub fn post_receive(&mut self, handle: ViHandle, request: &ReceiveRequest<'_>) -> Result<(), Error> {
+        if let ([segment], None) = (request.segments, request.descriptor) {
+            if self.queue_receive(handle, *segment, request.context, 0, 0) {
+                return Ok(());
+            }
+            self.renew_leases(handle, WorkQueueKind::Receive, 0, request.segments);
+        }
         self.post_receive_checked(handle, request, Status::empty())
     }
 
@@ -284,7 +311,7 @@ impl<W: Wire> Engine<W> {
             (work.segments.only.address, work.segments.only.length, work.segments.only.handle) = (only.address, only.length, only.handle);
             (work.segments.count, work.segments.more_at) = (1, 0);
             (work.capacity, work.length, work.immediate) = (only.length, 0, 0);
-            (work.advertised, work.status) = (false, Status::empty());
+            (work.advertised, work.leased, work.status) = (false, false, Status::empty());
             let descriptor_handle = work.descriptor_handle;
             if only.length != 0 {
                 self.registry.hold(only.handle);
@@ -372,6 +399,14 @@ impl<W: Wire> Engine<W> {
     /// Posts a VIA descriptor to the send queue. [`Error::InvalidParameter`] if it is misaligned or `handle` does not cover it.
     #[inline(always)]
     pub fn post_send_descriptor(&mut self, vi: ViHandle, descriptor: DescriptorRef) -> Result<(), Error> {
+        if self.post_send_fast::<false>(vi, descriptor) { Ok(()) } else { self.post_send_descriptor_any(vi, descriptor) }
+    }
+
+    #[inline(never)]
+    fn post_send_descriptor_any(&mut self, vi: ViHandle, descriptor: DescriptorRef) -> Result<(), Error> {
+        if self.post_send_fast::<true>(vi, descriptor) {
+            return Ok(());
+        }
         let mut parsed = Parsed::new();
         let fault = self.parse(descriptor, true, &mut parsed)?;
         let request = SendRequest {
@@ -384,14 +419,21 @@ impl<W: Wire> Engine<W> {
             context: 0,
             descriptor: Some(descriptor),
         };
+        self.renew_leases(vi, WorkQueueKind::Send, descriptor.handle, request.segments);
         self.post_send_checked(vi, &request, fault)
     }
 
     /// Posts a VIA descriptor to the receive queue.
     #[inline(always)]
     pub fn post_receive_descriptor(&mut self, vi: ViHandle, descriptor: DescriptorRef) -> Result<(), Error> {
+        if self.post_receive_fast(vi, descriptor) { Ok(()) } else { self.post_receive_descriptor_any(vi, descriptor) }
+    }
+
+    #[inline(never)]
+    fn post_receive_descriptor_any(&mut self, vi: ViHandle, descriptor: DescriptorRef) -> Result<(), Error> {
         let mut parsed = Parsed::new();
         let fault = self.parse(descriptor, false, &mut parsed)?;
+        self.renew_leases(vi, WorkQueueKind::Receive, descriptor.handle, parsed.segments());
         self.post_receive_checked(vi, &ReceiveRequest { segments: parsed.segments(), context: 0, descriptor: Some(descriptor) }, fault)
     }
 

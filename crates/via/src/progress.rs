@@ -13,13 +13,10 @@ use crate::time::Instant;
 use crate::vi::{ViHandle, WorkQueueKind};
 use crate::wire::{LinkFailure, LinkId, MapAccess, Received, Sent, Wire, WireEvent};
 use bellwire_memory::line_queue::Line;
-use bellwire_memory::pause::pause;
 use std::collections::VecDeque;
 
 /// Frames taken from one link per turn.
 const FRAMES_PER_TURN: u32 = 16;
-/// Looks at the link in one poll of a VI that has been polled last, too.
-const LOOKS_PER_POLL: u32 = 4;
 /// Polls of one VI per turn of the whole engine.
 const POLLS_PER_TURN: u32 = 16;
 /// Control frames that may wait for room on a link; a peer that makes us owe more is cut off.
@@ -68,6 +65,17 @@ impl<W: Wire> Engine<W> {
     /// else. The call for those who poll one VI: it returns as soon as the message is there.
     #[inline(always)]
     pub fn poll_receive(&mut self, handle: ViHandle) -> Result<Option<Completion>, Error> {
+        match self.take_whole::<false>(handle) {
+            Some(done) => Ok(Some(done)),
+            None => self.poll_receive_any(handle),
+        }
+    }
+
+    #[inline(never)]
+    fn poll_receive_any(&mut self, handle: ViHandle) -> Result<Option<Completion>, Error> {
+        if let Some(done) = self.take_whole::<true>(handle) {
+            return Ok(Some(done));
+        }
         if let Some(done) = self.receive_done(handle)? {
             return Ok(Some(done));
         }
@@ -75,16 +83,8 @@ impl<W: Wire> Engine<W> {
         let (link, connected) = (vi.link, vi.state == ViState::Connected);
         self.polls = self.polls.wrapping_add(1);
         if connected && !self.polls.is_multiple_of(POLLS_PER_TURN) && !self.has_work() {
-            // Whoever asks for nothing but this VI again and again spins; it may as well spin in here, close to the line.
-            let mut looks = if self.polled_last == handle { LOOKS_PER_POLL } else { 1 };
-            self.polled_last = handle;
             for _ in 0..FRAMES_PER_TURN {
                 match self.wire.receive(link) {
-                    Received::Empty if looks > 1 => {
-                        looks -= 1;
-                        pause();
-                        continue;
-                    }
                     Received::Empty => return Ok(None),
                     Received::Frame(frame) => {
                         let fine = self.deliver(link, &frame);
@@ -110,11 +110,16 @@ impl<W: Wire> Engine<W> {
     }
 
     /// Dequeues the oldest completed send-side request, after moving what can move if there is none.
-    #[inline]
+    #[inline(always)]
     pub fn poll_send(&mut self, handle: ViHandle) -> Result<Option<Completion>, Error> {
         if let Some(done) = self.send_done(handle)? {
             return Ok(Some(done));
         }
+        self.poll_send_any(handle)
+    }
+
+    #[inline(never)]
+    fn poll_send_any(&mut self, handle: ViHandle) -> Result<Option<Completion>, Error> {
         self.progress();
         self.send_done(handle)
     }

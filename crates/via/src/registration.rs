@@ -10,7 +10,7 @@ use crate::error::Error;
 use crate::handle::{Handle, Slab};
 use crate::status::Status;
 use crate::wire::{Allocation, CatalogueEntry, MemoryKind, Wire};
-use crate::work_queue::Segment;
+use crate::work_queue::{Lease, Segment};
 use std::collections::BTreeMap;
 
 /// Regions that a NIC can hold.
@@ -245,6 +245,22 @@ impl Registry {
     pub(crate) fn place_of(&self, s: &Segment) -> Option<Place> {
         let r = self.regions.get(Handle::from_raw(s.handle))?;
         Some(Place { segment: r.segment?, offset: r.segment_offset + (s.address - r.start) })
+    }
+
+    /// Lets a queue of a VI with tag `ptag` rely on a region, if it may (and, with `write`, write it).
+    pub(crate) fn lease(&mut self, handle: u32, ptag: Option<u32>, write: bool) -> Option<Lease> {
+        let r = self.regions.get_mut(Handle::from_raw(handle))?;
+        let fits = ptag.is_none_or(|tag| tag == 0 || r.ptag == 0 || r.ptag == tag);
+        if !fits || write && !r.writable {
+            return None;
+        }
+        r.users += 1;
+        Some(Lease { handle, users: 0, start: r.start, length: r.length })
+    }
+
+    /// Whether anything holds a region.
+    pub(crate) fn is_held(&self, handle: MemHandle) -> bool {
+        self.regions.get(handle).is_some_and(|r| r.users != 0)
     }
 
     #[inline(always)]

@@ -123,7 +123,10 @@ impl<W: Wire> Engine<W> {
         if vi.ready_due {
             let mut line = frame::short(Head::new(Op::ReceiverReady, vi.remote_connection), 0, 0);
             match self.wire.send(vi.link, &mut line, 3) {
-                Sent::Yes => (vi.ready_due, vi.told_not_ready) = (false, false),
+                Sent::Yes => {
+                    (vi.ready_due, vi.told_not_ready) = (false, false);
+                    vi.update_paths();
+                }
                 other => return stopped(other),
             }
         }

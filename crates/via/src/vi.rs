@@ -3,9 +3,12 @@
 
 use crate::attributes::{ViAttributes, ViState};
 use crate::completion_queue::CqHandle;
+use crate::frame::{Head, INLINE_BYTES_MAX, NO_HEAD, Op};
 use crate::handle::Handle;
+use crate::post::POST_COPY_BYTES_MAX;
 use crate::shared_receive_queue::SrqHandle;
 use crate::time::{Duration, Instant};
+use crate::transmit::PLACE_BYTES_MIN;
 use crate::wire::LinkId;
 use crate::work_queue::{ReceiveQueue, SendQueue};
 use std::collections::VecDeque;
@@ -61,10 +64,36 @@ pub struct ViCounters {
     pub receiver_not_ready: u64,
 }
 
+/// What the fast paths (`fast.rs`) may do on a VI. Worked out anew by [`Vi::update_paths`] whenever something changes that decides it, so that a message costs one
+/// comparison for all of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Paths {
+    /// Word 0, under [`WHOLE_MASK`], of a whole message in a line that may go straight to the descriptor at the front; [`NO_HEAD`] if none may.
+    pub whole_in: u64,
+    /// Word 0 of a whole message to the peer, length 0.
+    pub whole_out: u64,
+    /// One more than the length of the longest message that may leave in a line at once; 0 if none may.
+    pub send_limit: u32,
+    /// One more than the length of the longest message that may leave in one frame with payload at once; 0 if none may.
+    pub copy_limit: u32,
+    /// One more than the length of the longest RDMA write that may be done at once; 0 if none may.
+    pub write_limit: u32,
+    /// Whether a receive may be posted by putting it into the queue, nothing more.
+    pub plain_receives: bool,
+    /// Whether somebody is to be told of completions of a queue: a completion queue, a handler.
+    pub announced: [bool; 2],
+}
+
+impl Paths {
+    /// Nothing is as usual.
+    const NONE: Self = Self { whole_in: NO_HEAD, whole_out: 0, send_limit: 0, copy_limit: 0, write_limit: 0, plain_receives: false, announced: [true; 2] };
+}
+
 /// A virtual interface.
 #[derive(Debug)]
 pub struct Vi {
     // What every message needs comes first.
+    pub(crate) paths: Paths,
     pub(crate) state: ViState,
     /// Sends complete by an acknowledgement (reliable reception, or the peer may say "receiver not ready").
     pub(crate) acknowledged: bool,
@@ -122,7 +151,8 @@ pub struct Vi {
 
 impl Vi {
     pub(crate) fn new(attributes: ViAttributes, send_cq: Option<CqHandle>, receive_cq: Option<CqHandle>, srq: Option<SrqHandle>) -> Self {
-        Self {
+        let mut vi = Self {
+            paths: Paths::NONE,
             state: ViState::Idle,
             acknowledged: false,
             acknowledges: false,
@@ -160,7 +190,9 @@ impl Vi {
             advertises: false,
             small_in_a_row: 0,
             read_jobs: VecDeque::new(),
-        }
+        };
+        vi.update_paths();
+        vi
     }
 
     /// Forgets the connection; queues and counters stay.
@@ -186,6 +218,46 @@ impl Vi {
         self.advertises = false;
         self.small_in_a_row = 0;
         self.read_jobs.clear();
+        self.update_paths();
+    }
+
+    /// To be called after every change of what [`Paths`] depend on.
+    pub(crate) fn update_paths(&mut self) {
+        self.paths = self.paths_now();
+    }
+
+    /// What the fast paths may do as things stand.
+    pub(crate) fn paths_now(&self) -> Paths {
+        let connected = self.state == ViState::Connected;
+        let announced = [self.send_cq.is_some() || self.notify[0] != 0, self.receive_cq.is_some() || self.notify[1] != 0];
+        let plain_receives = self.srq.is_none() && self.state != ViState::Error && !self.advertises && !self.told_not_ready;
+        let mut paths = Paths { plain_receives, announced, ..Paths::NONE };
+        if connected && !self.acknowledges && !self.arriving && !self.advertises && self.srq.is_none() {
+            paths.whole_in = self.connection.map_or(NO_HEAD, |c| Head::new(Op::Send, c.raw()).0);
+        }
+        if connected && !self.acknowledged {
+            let transfer_max = self.attributes.max_transfer_bytes;
+            paths.whole_out = Head::new(Op::Send, self.remote_connection).0;
+            paths.send_limit = transfer_max.min(INLINE_BYTES_MAX as u64) as u32 + 1;
+            paths.copy_limit = transfer_max.min(u64::from(PLACE_BYTES_MIN) - 1) as u32 + 1;
+            if self.remote_write && self.remote_ptag != 0 {
+                paths.write_limit = transfer_max.min(u64::from(POST_COPY_BYTES_MAX)) as u32 + 1;
+            }
+        }
+        paths
+    }
+
+    pub(crate) fn set_state(&mut self, state: ViState) {
+        self.state = state;
+        self.update_paths();
+    }
+
+    /// A message is partly in the descriptor at the front, or no longer.
+    pub(crate) fn set_arriving(&mut self, arriving: bool) {
+        if self.arriving != arriving {
+            self.arriving = arriving;
+            self.update_paths();
+        }
     }
 
     /// Heap memory of the queues, bytes.

@@ -77,6 +77,25 @@ impl<T: Copy + Default> Fifo<T> {
         &mut self.slots[at as usize & mask]
     }
 
+    /// As [`push_slot`](Self::push_slot), only if nothing has to be allocated for it.
+    #[inline(always)]
+    pub fn push_slot_in_place(&mut self) -> Option<&mut T> {
+        let slots = self.slots.len();
+        if self.len() as usize >= slots {
+            return None;
+        }
+        let at = self.tail as usize & (slots - 1);
+        self.tail = self.tail.wrapping_add(1);
+        self.slots.get_mut(at)
+    }
+
+    /// The oldest element, if there is one.
+    #[inline(always)]
+    pub fn front(&mut self) -> Option<&mut T> {
+        let slots = self.slots.len();
+        self.slots.get_mut(self.head as usize & slots.wrapping_sub(1))
+    }
+
     /// The element at `index`, which lies between head and tail.
     #[inline]
     pub fn at(&mut self, index: u32) -> &mut T {
@@ -270,6 +289,8 @@ pub struct SendQueue {
     pub segments: Fifo<Segment>,
     /// Data of inline requests.
     pub inline: Fifo<InlineData>,
+    /// Regions in use.
+    pub leases: Leases,
 }
 
 impl SendQueue {
@@ -286,6 +307,38 @@ impl SendQueue {
     }
 }
 
+/// A region that a queue uses again and again: checked and held once, as long as it is leased. While it is held it can be neither deregistered nor changed, so a
+/// request inside it needs two comparisons and no look at the table of regions. Whoever wants to end the registration revokes leases that nothing posted uses.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Lease {
+    /// The region's handle, 0 for none.
+    pub handle: u32,
+    /// Posted requests that rely on it.
+    pub users: u32,
+    /// First address.
+    pub start: u64,
+    /// Bytes; 0 if there is none.
+    pub length: u64,
+}
+
+impl Lease {
+    /// Whether `length` bytes at `address` lie in it.
+    #[inline(always)]
+    pub fn covers(&self, handle: u32, address: u64, length: u64) -> bool {
+        let offset = address.wrapping_sub(self.start);
+        self.handle == handle && offset < self.length && length <= self.length - offset
+    }
+}
+
+/// The leases of a queue.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Leases {
+    /// Of the memory that holds descriptors.
+    pub descriptors: Lease,
+    /// Of the memory that they name.
+    pub data: Lease,
+}
+
 /// A receive request.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ReceiveWork {
@@ -297,6 +350,8 @@ pub struct ReceiveWork {
     pub segments: SegmentList,
     /// The region that holds the descriptor, 0 for none.
     pub descriptor_handle: u32,
+    /// What it uses is held by the queue's leases.
+    pub leased: bool,
     /// Bytes it can take.
     pub capacity: u32,
     /// The peer knows it.
@@ -318,9 +373,18 @@ pub struct ReceiveQueue {
     pub done: u32,
     /// Segments of requests with more than one.
     pub segments: Fifo<Segment>,
+    /// Regions in use.
+    pub leases: Leases,
 }
 
 impl ReceiveQueue {
+    /// A request that relied on the leases is completed.
+    #[inline(always)]
+    pub fn end_leased(&mut self) {
+        self.leases.descriptors.users -= 1;
+        self.leases.data.users -= 1;
+    }
+
     /// Whether a completed request waits to be dequeued.
     #[inline]
     pub fn has_done(&self) -> bool {

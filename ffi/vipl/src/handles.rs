@@ -15,7 +15,7 @@
 //!
 //! ```text
 //!  caller                              closer
-//!  mark = slot          (H1)           key = 0                       (H2)
+//!  mark = slot          (H1)           key = none                    (H2)
 //!  compiler fence                      membarrier; a full fence
 //!  key == handle's?     (H3)           wait until no mark == slot    (H4)
 //!  ... uses the NIC ...                drop the NIC
@@ -128,8 +128,13 @@ fn compose(key: u32, kind: Kind, object: u32) -> VipHandle {
     core::ptr::without_provenance_mut(bits as usize)
 }
 
+/// The key of a closed slot: no handle that leads to the slot matches it, for it names another one.
+const fn closed(index: usize) -> u32 {
+    ((index as u32) ^ 1) << GENERATION_BITS
+}
+
 struct Slot {
-    /// The open NIC's key, else 0.
+    /// The open NIC's key, else [`closed`].
     key: AtomicU32,
     /// Callers inside that have no mark.
     users: AtomicU32,
@@ -144,7 +149,15 @@ struct Mark {
     inside: AtomicU32,
 }
 
-static NICS: [Slot; SLOTS] = [const { Slot { key: AtomicU32::new(0), users: AtomicU32::new(0), cell: AtomicPtr::new(core::ptr::null_mut()) } }; SLOTS];
+static NICS: [Slot; SLOTS] = {
+    let mut slots = [const { Slot { key: AtomicU32::new(0), users: AtomicU32::new(0), cell: AtomicPtr::new(core::ptr::null_mut()) } }; SLOTS];
+    let mut index = 0;
+    while index < SLOTS {
+        slots[index].key = AtomicU32::new(closed(index));
+        index += 1;
+    }
+    slots
+};
 static THREADS: [Mark; MARKS] = [const { Mark { thread: AtomicUsize::new(0), inside: AtomicU32::new(0) } }; MARKS];
 
 /// Which slots are taken, and by which generation last; the cursor goes round, so that a stale handle stays stale for long.
@@ -175,13 +188,7 @@ impl core::ops::Deref for Inside {
 impl Drop for Inside {
     #[inline]
     fn drop(&mut self) {
-        if self.counted {
-            // Release: what was done inside comes before; pairs with the acquire in is_empty().
-            self.word.fetch_sub(1, Ordering::Release);
-        } else {
-            // H5, Release: what was done inside comes before; pairs with H4.
-            self.word.store(0, Ordering::Release);
-        }
+        unmark(self.word, self.counted);
     }
 }
 
@@ -192,26 +199,15 @@ pub(crate) fn enter(kind: Kind, handle: VipHandle) -> Result<(Inside, u32), VipR
     let upper = (bits >> 32) as u32;
     let index = (upper >> GENERATION_BITS) as usize & (SLOTS - 1);
     let slot = &NICS[index];
-    let me = thread_id();
-    let mark = &THREADS[home(me)];
-    // Relaxed, both: the words are our own.
-    let inside = if mark.thread.load(Ordering::Relaxed) == me && mark.inside.load(Ordering::Relaxed) == 0 {
-        // H1, Relaxed: ordered before H3 for the closer by its membarrier.
-        mark.inside.store(index as u32 + 1, Ordering::Relaxed);
-        compiler_fence(Ordering::SeqCst);
-        Inside { cell: core::ptr::null(), word: &mark.inside, counted: false }
-    } else {
-        enter_slowly(me, index)
-    };
+    let (word, counted) = mark_slowly(thread_id(), index);
+    let mut inside = Inside { cell: core::ptr::null(), word, counted };
     // H3, Acquire: pairs with the release in open(); makes the cell's content visible.
     let matches = slot.key.load(Ordering::Acquire) | (kind as u32) << KIND_SHIFT == upper;
     // Relaxed: written before the key that we saw.
     let cell = slot.cell.load(Ordering::Relaxed);
-    // A closed slot's key could match a number that is no handle: its tag is missing, and the cell too.
-    if !matches || upper & 0xF000_0000 != KEY_TAG || cell.is_null() {
+    if !matches {
         return Err(VipReturn::InvalidParameter);
     }
-    let mut inside = inside;
     inside.cell = cell;
     Ok((inside, bits as u32))
 }
@@ -229,16 +225,57 @@ pub(crate) fn enter_object<T>(kind: Kind, handle: VipHandle) -> Result<(Inside, 
     Ok((inside, Handle::from_raw(object)))
 }
 
-/// Where a thread looks for its mark first. Thread pointers are aligned and far apart.
-#[inline]
+/// Runs `body` inside the NIC of an object's handle: [`enter_object`] for the data path, where each instruction counts.
+#[inline(always)]
+pub(crate) fn with_object<T>(kind: Kind, handle: VipHandle, body: impl FnOnce(&Cell, Handle<T>) -> VipReturn) -> VipReturn {
+    let bits = handle.addr() as u64;
+    let upper = (bits >> 32) as u32;
+    let index = (upper >> GENERATION_BITS) as usize & (SLOTS - 1);
+    let slot = &NICS[index];
+    let me = thread_id();
+    let mut word = &THREADS[home(me)].inside;
+    let mut counted = false;
+    // Relaxed, both: the words are our own.
+    if THREADS[home(me)].thread.load(Ordering::Relaxed) == me && word.load(Ordering::Relaxed) == 0 {
+        // H1, Relaxed: ordered before H3 for the closer by its membarrier.
+        word.store(index as u32 + 1, Ordering::Relaxed);
+        compiler_fence(Ordering::SeqCst);
+    } else {
+        (word, counted) = mark_slowly(me, index);
+    }
+    // H3, Acquire: pairs with the release in open(); makes the cell's content visible.
+    let answer = if slot.key.load(Ordering::Acquire) | (kind as u32) << KIND_SHIFT == upper {
+        // SAFETY: the key was seen with this mark in place, so the closer waits for us (H1-H4). Relaxed: written before the key that we saw.
+        body(unsafe { &*slot.cell.load(Ordering::Relaxed) }, Handle::from_raw(bits as u32))
+    } else {
+        VipReturn::InvalidParameter
+    };
+    unmark(word, counted);
+    answer
+}
+
+/// H5: out again.
+#[inline(always)]
+fn unmark(word: &AtomicU32, counted: bool) {
+    if counted {
+        // Release: what was done inside comes before; pairs with the acquire in is_empty().
+        word.fetch_sub(1, Ordering::Release);
+    } else {
+        // Release: what was done inside comes before; pairs with H4.
+        word.store(0, Ordering::Release);
+    }
+}
+
+/// Where a thread looks for its mark first. Thread pointers are far apart, by whole pages.
+#[inline(always)]
 fn home(me: usize) -> usize {
-    ((me >> 6).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> (usize::BITS - MARKS.trailing_zeros())) & (MARKS - 1)
+    (me >> 12 ^ me >> 20) & (MARKS - 1)
 }
 
 /// The calling thread has no mark in its first place, or is inside already.
 #[cold]
 #[inline(never)]
-fn enter_slowly(me: usize, index: usize) -> Inside {
+fn mark_slowly(me: usize, index: usize) -> (&'static AtomicU32, bool) {
     if membarrier::register().private_expedited {
         for i in 0..PROBES {
             let mark = &THREADS[(home(me) + i) & (MARKS - 1)];
@@ -252,7 +289,7 @@ fn enter_slowly(me: usize, index: usize) -> Inside {
                 // H1, Relaxed: as in enter().
                 mark.inside.store(index as u32 + 1, Ordering::Relaxed);
                 compiler_fence(Ordering::SeqCst);
-                return Inside { cell: core::ptr::null(), word: &mark.inside, counted: false };
+                return (&mark.inside, false);
             }
         }
     }
@@ -260,7 +297,7 @@ fn enter_slowly(me: usize, index: usize) -> Inside {
     // SeqCst, with the fence: this store before the load of the key (H3); pairs with H2 and the fence in close().
     users.fetch_add(1, Ordering::SeqCst);
     fence(Ordering::SeqCst);
-    Inside { cell: core::ptr::null(), word: users, counted: true }
+    (users, true)
 }
 
 /// Makes a handle for a NIC.
@@ -295,7 +332,7 @@ pub(crate) fn close(handle: VipHandle) -> Result<(), VipReturn> {
         return Err(VipReturn::InvalidParameter);
     }
     // H2, SeqCst: before the fences and H4. Of several closers one sees the key.
-    if slot.key.compare_exchange(key, 0, Ordering::SeqCst, Ordering::Relaxed).is_err() {
+    if slot.key.compare_exchange(key, closed(index), Ordering::SeqCst, Ordering::Relaxed).is_err() {
         return Err(VipReturn::InvalidParameter);
     }
     fence(Ordering::SeqCst);

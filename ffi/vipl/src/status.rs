@@ -55,18 +55,24 @@ pub(crate) type Outcome = Result<(), VipReturn>;
 /// Runs the body of a C function.
 #[cfg(panic = "abort")]
 #[inline(always)]
-pub(crate) fn call(body: impl FnOnce() -> Outcome) -> VipReturn {
-    code(body())
+pub(crate) fn guard(body: impl FnOnce() -> VipReturn) -> VipReturn {
+    body()
 }
 
 /// Runs the body of a C function; a panic, which must not unwind into C, becomes a code.
 #[cfg(panic = "unwind")]
-pub(crate) fn call(body: impl FnOnce() -> Outcome) -> VipReturn {
-    std::panic::catch_unwind(std::panic::AssertUnwindSafe(body)).map_or(VipReturn::ErrorResource, code)
+pub(crate) fn guard(body: impl FnOnce() -> VipReturn) -> VipReturn {
+    std::panic::catch_unwind(std::panic::AssertUnwindSafe(body)).unwrap_or(VipReturn::ErrorResource)
 }
 
-#[inline]
-fn code(outcome: Outcome) -> VipReturn {
+/// Runs the body of a C function that stops at the first error.
+#[inline(always)]
+pub(crate) fn call(body: impl FnOnce() -> Outcome) -> VipReturn {
+    guard(|| code(body()))
+}
+
+#[inline(always)]
+pub(crate) fn code(outcome: Outcome) -> VipReturn {
     match outcome {
         Ok(()) => VipReturn::Success,
         Err(code) => code,

@@ -2,11 +2,14 @@
 //! Post, done, wait: the data path. No allocation, no lock but the NIC's token.
 
 use crate::handles::{self, Inside, Kind};
-use crate::status::{Outcome, VipReturn, call};
+use crate::status::{self, Outcome, VipReturn, call, guard};
 use crate::types::{VIP_INFINITE, VipDescriptor, VipHandle, VipUlong};
 use bellwire_via::descriptor::DescriptorRef;
 use bellwire_via::{Completion, Error, ViHandle, WorkQueueKind};
 use std::time::Duration;
+
+const SEND: u8 = WorkQueueKind::Send as u8;
+const RECEIVE: u8 = WorkQueueKind::Receive as u8;
 
 /// A timeout of the C interface: milliseconds, or for ever.
 #[inline]
@@ -32,15 +35,17 @@ pub(crate) fn descriptor_of(completion: &Completion) -> *mut VipDescriptor {
     core::ptr::with_exposed_provenance_mut(completion.descriptor)
 }
 
-#[inline]
-fn post(vi: VipHandle, descriptor: *mut VipDescriptor, handle: u32, queue: WorkQueueKind) -> Outcome {
-    let (nic, vi) = enter_vi(vi)?;
-    let at = descriptor_at(descriptor, handle);
-    match queue {
-        WorkQueueKind::Send => nic.nic.post_send_descriptor(vi, at)?,
-        WorkQueueKind::Receive => nic.nic.post_receive_descriptor(vi, at)?,
-    }
-    Ok(())
+/// One function for each queue, so that each C call has its path in one piece.
+#[inline(always)]
+fn post<const QUEUE: u8>(vi: VipHandle, descriptor: *mut VipDescriptor, handle: u32) -> VipReturn {
+    handles::with_object(Kind::Vi, vi, |nic, vi| {
+        let at = descriptor_at(descriptor, handle);
+        let posted = if QUEUE == SEND { nic.nic.post_send_descriptor(vi, at) } else { nic.nic.post_receive_descriptor(vi, at) };
+        match posted {
+            Ok(()) => VipReturn::Success,
+            Err(error) => error.into(),
+        }
+    })
 }
 
 /// Gives a completion to C. `None`: it was of a request without descriptor (a failed `VipxSendInline`), which nobody collects.
@@ -62,22 +67,23 @@ fn hand_over_nothing(out: *mut *mut VipDescriptor, code: VipReturn) -> Outcome {
     Err(code)
 }
 
-#[inline]
-fn done(vi: VipHandle, out: *mut *mut VipDescriptor, queue: WorkQueueKind) -> Outcome {
-    let (nic, vi) = enter_vi(vi)?;
+#[inline(always)]
+fn done<const QUEUE: u8>(vi: VipHandle, out: *mut *mut VipDescriptor) -> VipReturn {
     if out.is_null() {
-        return Err(VipReturn::InvalidParameter);
+        return VipReturn::InvalidParameter;
     }
-    loop {
-        let found = match queue {
-            WorkQueueKind::Send => nic.nic.send_done(vi)?,
-            WorkQueueKind::Receive => nic.nic.receive_done(vi)?,
-        };
-        let Some(completion) = found else { return hand_over_nothing(out, VipReturn::NotDone) };
-        if let Some(outcome) = hand_over(&completion, out) {
-            return outcome;
+    handles::with_object(Kind::Vi, vi, |nic, vi| {
+        loop {
+            let completion = match if QUEUE == SEND { nic.nic.send_done(vi) } else { nic.nic.receive_done(vi) } {
+                Ok(Some(completion)) => completion,
+                Ok(None) => return status::code(hand_over_nothing(out, VipReturn::NotDone)),
+                Err(error) => return error.into(),
+            };
+            if let Some(outcome) = hand_over(&completion, out) {
+                return status::code(outcome);
+            }
         }
-    }
+    })
 }
 
 #[inline]
@@ -109,22 +115,22 @@ fn wait(vi: VipHandle, timeout: VipUlong, out: *mut *mut VipDescriptor, queue: W
 
 #[unsafe(no_mangle)]
 pub extern "C" fn VipPostSend(vi: VipHandle, descriptor: *mut VipDescriptor, handle: u32) -> VipReturn {
-    call(|| post(vi, descriptor, handle, WorkQueueKind::Send))
+    guard(|| post::<SEND>(vi, descriptor, handle))
 }
 
 #[unsafe(no_mangle)]
 pub extern "C" fn VipPostRecv(vi: VipHandle, descriptor: *mut VipDescriptor, handle: u32) -> VipReturn {
-    call(|| post(vi, descriptor, handle, WorkQueueKind::Receive))
+    guard(|| post::<RECEIVE>(vi, descriptor, handle))
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn VipSendDone(vi: VipHandle, out: *mut *mut VipDescriptor) -> VipReturn {
-    call(|| done(vi, out, WorkQueueKind::Send))
+    guard(|| done::<SEND>(vi, out))
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn VipRecvDone(vi: VipHandle, out: *mut *mut VipDescriptor) -> VipReturn {
-    call(|| done(vi, out, WorkQueueKind::Receive))
+    guard(|| done::<RECEIVE>(vi, out))
 }
 
 #[unsafe(no_mangle)]

@@ -2,8 +2,8 @@
 //! Registration: what is refused and why, handles with generations, use counts.
 
 use crate::Fixture;
-use crate::stage::{MEMORIES, Memory, Stage, refused, remote};
-use bellwire_via::{Error, MemAttributes, MemHandle, Reliability};
+use crate::stage::{MEMORIES, Memory, Stage, pattern, refused, remote};
+use bellwire_via::{Error, MemAttributes, MemHandle, Reliability, Segment, Status};
 
 /// What cannot be registered.
 pub fn registration_errors<F: Fixture>(s: &mut Stage<F>) {
@@ -121,4 +121,68 @@ pub fn changed_attributes<F: Fixture>(s: &mut Stage<F>) {
         assert!(s.send_done(p.a).status.is_error());
         target.expect(0, &[], 19, "without the right");
     }
+}
+
+/// A region used again and again is remembered (leased) by a queue. That never keeps it registered, never outlives it, and never stretches what it covers.
+pub fn regions_used_again_and_again<F: Fixture>(s: &mut Stage<F>) {
+    let p = s.pair(Reliability::ReliableDelivery);
+    for memory in MEMORIES {
+        let from = [s.buffer(p.a.nic, memory, 4096, p.tag_a), s.buffer(p.a.nic, memory, 4096, p.tag_a)];
+        let to = [s.buffer(p.b.nic, memory, 4096, p.tag_b), s.buffer(p.b.nic, memory, 4096, p.tag_b)];
+        // The same region in a row, then two in turn, with several receives outstanding in each.
+        for i in 0..60u64 {
+            let which = if i < 20 { 0 } else { (i / 3 % 2) as usize };
+            let length = [8, 56, 57, 0, 2047, 2048][i as usize % 6];
+            let data = pattern(i as u32, length);
+            from[which].write(0, &data);
+            for extra in 0..2 {
+                s.receive(p.b, &[to[(which + extra) % 2].segment(extra * 2048, 2048)], 2 * i + extra as u64);
+            }
+            for extra in 0..2u64 {
+                s.send(p.a, &[from[which].segment(0, length)], None, i);
+                s.sent(p.a, i);
+                let got = s.received(p.b, 2 * i + extra);
+                assert_eq!(got.length as usize, length);
+                let at = &to[(which + extra as usize) % 2];
+                assert_eq!(at.read(extra as usize * 2048, length), data);
+            }
+        }
+        // Nothing is posted: every region can go, whatever is remembered of it.
+        for (nic, buffers) in [(p.a.nic, &from), (p.b.nic, &to)] {
+            for b in buffers {
+                s.fixture.with(nic, |e| e.deregister(b.address(), b.handle)).expect("nothing uses it");
+            }
+        }
+        // And what is gone is gone: a stale handle is a protection error, on both sides.
+        let fresh = s.register(p.a.nic, from[0].base, 100, MemAttributes { ptag: p.tag_a, rdma_write: false, rdma_read: false });
+        assert_ne!(fresh.handle, from[0].handle);
+        s.receive(p.b, &[to[0].segment(0, 8)], 900);
+        let refused_receive = s.receive_done(p.b);
+        assert!(refused_receive.status.contains(Status::PROTECTION_ERROR), "{refused_receive:?}");
+        let there = s.register(p.b.nic, to[0].base, 4096, MemAttributes { ptag: p.tag_b, rdma_write: false, rdma_read: false });
+        // A smaller region at the same place covers no more than it says.
+        for (offset, length) in [(0, 56), (44, 56), (0, 100)] {
+            s.receive(p.b, &[there.segment(0, 4096)], 901);
+            s.send(p.a, &[fresh.segment(offset, length)], None, 902);
+            s.sent(p.a, 902);
+            s.received(p.b, 901);
+        }
+        s.fixture.with(p.a.nic, |e| e.deregister(fresh.address(), fresh.handle)).expect("nothing uses it");
+        s.fixture.with(p.b.nic, |e| e.deregister(there.address(), there.handle)).expect("nothing uses it");
+    }
+    // One byte past the end of a region that has just been used ends the connection.
+    let from = s.buffer(p.a.nic, Memory::Heap, 4096, p.tag_a);
+    let part = s.register(p.a.nic, from.base, 100, MemAttributes { ptag: p.tag_a, rdma_write: false, rdma_read: false });
+    let to = s.buffer(p.b.nic, Memory::Heap, 4096, p.tag_b);
+    for _ in 0..3 {
+        s.receive(p.b, &[to.segment(0, 64)], 1);
+        s.send(p.a, &[part.segment(92, 8)], None, 2);
+        s.sent(p.a, 2);
+        s.received(p.b, 1);
+    }
+    s.receive(p.b, &[to.segment(0, 64)], 3);
+    let beyond = Segment { address: part.address() + 93, length: 8, handle: part.handle.raw() };
+    s.send(p.a, &[beyond], None, 4);
+    let outcome = s.send_done(p.a);
+    assert!(outcome.status.contains(Status::PROTECTION_ERROR), "{outcome:?}");
 }

@@ -6,8 +6,9 @@
 //! Nothing of the control half may block; what takes time is answered by a [`WireEvent`].
 
 use crate::attributes::NetAddress;
-use crate::frame::Head;
+use crate::frame::{Head, INLINE_BYTES_MAX};
 use crate::handle::Handle;
+use bellwire_memory::bytes;
 use bellwire_memory::line_queue::{LINE_WORDS, Line};
 
 pub mod shm;
@@ -293,6 +294,25 @@ pub trait Wire {
 
     /// Sends a line of which `words` words are in use.
     fn send(&mut self, link: LinkId, line: &mut Line, words: usize) -> Sent;
+    /// Sends a line of word 0 and `length` (at most [`INLINE_BYTES_MAX`]) bytes after it.
+    ///
+    /// # Safety
+    /// `from` is readable for `length` bytes.
+    #[inline]
+    unsafe fn send_whole(&mut self, link: LinkId, word0: u64, from: *const u8, length: usize) -> Sent {
+        let mut line = Line::default();
+        line.0[0] = word0;
+        assert!(length <= INLINE_BYTES_MAX);
+        // SAFETY: the caller's; the line has room for INLINE_BYTES_MAX bytes after word 0.
+        unsafe { bytes::copy_small(line.0.as_mut_ptr().add(1).cast(), from, length) };
+        self.send(link, &mut line, 1 + length.div_ceil(8))
+    }
+    /// Looks at most `looks` times for a frame, with pauses between; if the next one is a line without (with `PAYLOAD`, with) payload and `take` wants it, it is consumed. `None`:
+    /// nothing done; [`receive`](Self::receive) finds what is there.
+    #[inline]
+    fn take<const PAYLOAD: bool, R>(&mut self, _link: LinkId, _looks: u32, _take: impl FnOnce(&Frame) -> Option<R>) -> Option<R> {
+        None
+    }
     /// Sends a line with `length` bytes (at most `payload_bytes_max`) of payload, which `fill` writes at the address it is given.
     fn send_with_payload<F: FnOnce(*mut u8)>(&mut self, link: LinkId, line: &mut Line, length: usize, fill: F) -> Sent;
     /// The next frame of a link; it stays until [`consume`](Self::consume). Finding nothing, the wire tells the sender about room.

@@ -19,6 +19,7 @@ use bellwire_memory::direct_epoch::{self, WorkerBarrier};
 use bellwire_memory::event::Bell;
 use bellwire_memory::line_queue::{Consumer, LINE_WORDS, Line, MappedHead, MappedSlots, Producer};
 use bellwire_memory::membarrier::{self, Reach};
+use bellwire_memory::pause::pause;
 use bellwire_memory::region::{Access, Region, RegionKind, RemoteRegion};
 use bellwire_memory::tagged_table::{MappedWords, TableReader, TableWriter};
 use rustix::fd::OwnedFd;
@@ -85,9 +86,40 @@ pub(super) struct Link {
     pub(super) foreign: BTreeMap<u32, Foreign>,
     /// The mapping used last: (segment, base, bytes, writable).
     recent: (u32, *mut u8, usize, bool),
+    /// The peer's region used last by direct access.
+    grant: Grant,
     /// Allocations of the peer to be asked for: (segment, write).
     pub(super) wanted: Vec<(u32, bool)>,
     pub(super) parts: Parts,
+}
+
+/// What the peer's catalogue said about a region, copied and checked: while the entry's tag is the same, so is the rest.
+#[derive(Clone, Copy, Debug)]
+struct Grant {
+    handle: u32,
+    ptag: u32,
+    write: bool,
+    segment: u32,
+    index: usize,
+    tag: u64,
+    start: u64,
+    length: u64,
+    /// Where `start` is mapped here.
+    base: *mut u8,
+}
+
+impl Grant {
+    const NONE: Self = Self { handle: 0, ptag: 0, write: false, segment: 0, index: 0, tag: 0, start: 0, length: 0, base: core::ptr::null_mut() };
+
+    #[inline(always)]
+    fn covers(&self, wish: &RemoteAccess) -> bool {
+        let offset = wish.address.wrapping_sub(self.start);
+        let same = self.handle == wish.handle && self.ptag == wish.ptag && self.write == wish.write && !self.base.is_null();
+        same && offset <= self.length
+            && wish.length <= self.length - offset
+            && wish.part_offset <= wish.length
+            && wish.part_length <= wish.length - wish.part_offset
+    }
 }
 
 // SAFETY: L2: the raw pointers point into mappings that the link owns.
@@ -143,6 +175,7 @@ impl Link {
                 catalogue_in: TableReader::new(MappedWords::new(catalogue, CATALOGUE_ENTRIES * CATALOGUE_WORDS), CATALOGUE_ENTRIES),
                 foreign: BTreeMap::new(),
                 recent: (0, core::ptr::null_mut(), 0, false),
+                grant: Grant::NONE,
                 wanted: Vec::new(),
                 parts,
             }
@@ -162,6 +195,53 @@ impl Link {
         self.one_way = 0;
         self.ring_if_armed();
         Sent::Yes
+    }
+
+    /// Sends word 0 and `length` bytes.
+    ///
+    /// # Safety
+    /// `from` is readable for `length` bytes, at most 56.
+    #[inline(always)]
+    pub(super) unsafe fn send_whole(&mut self, word0: u64, from: *const u8, length: usize) -> Sent {
+        match self.producer.has_room() {
+            Ok(true) => {}
+            Ok(false) => return Sent::NoRoom,
+            Err(_) => return Sent::Broken,
+        }
+        // SAFETY: the caller's.
+        unsafe { self.producer.push_bytes(word0, from, length) };
+        self.one_way = 0;
+        self.ring_if_armed();
+        Sent::Yes
+    }
+
+    /// See [`Wire::take`](crate::wire::Wire::take). While looks are left out, nothing is taken.
+    #[inline(always)]
+    pub(super) fn take<const PAYLOAD: bool, R>(&mut self, mut looks: u32, take: impl FnOnce(&Frame) -> Option<R>) -> Option<R> {
+        if self.skip != 0 {
+            return None;
+        }
+        let head = loop {
+            if let Some(head) = self.consumer.peek_word0() {
+                break head;
+            }
+            looks -= 1;
+            if looks == 0 {
+                return None;
+            }
+            pause();
+        };
+        let words = self.consumer.slots().address(self.consumer.slot_index()).cast::<u64>();
+        // SAFETY: the words of the slot at the head, which is there.
+        let (payload, length) = if PAYLOAD && Head(head).is_bulk() { unsafe { self.payload_of(words) }? } else { (core::ptr::null(), 0) };
+        // SAFETY: F1: the slot is mapped, and not written by an honest peer, until it is consumed; the payload has been checked.
+        let taken = take(&unsafe { Frame::new(head, words, payload, length as usize) })?;
+        if PAYLOAD {
+            self.payload_consumed += length;
+        }
+        self.one_way = self.one_way.saturating_add(1);
+        self.consume();
+        Some(taken)
     }
 
     #[inline]
@@ -214,14 +294,26 @@ impl Link {
             return Received::Frame(unsafe { Frame::new(head, words, core::ptr::null(), 0) });
         }
         // A read request has no payload though it uses the words of one: it is not BULK.
-        // SAFETY: as above; volatile, since the peer may write it.
+        // SAFETY: the words of the slot at the head, which is there.
+        let Some((payload, length)) = (unsafe { self.payload_of(words) }) else { return Received::Broken };
+        self.payload_consumed += length;
+        // SAFETY: F1: the slot as above; the payload has been checked.
+        Received::Frame(unsafe { Frame::new(head, words, payload, length as usize) })
+    }
+
+    /// Where the payload of the frame with these words is, and its length; `None` if that cannot be.
+    ///
+    /// # Safety
+    /// F1: `words` are those of a slot that is there.
+    #[inline(always)]
+    unsafe fn payload_of(&self, words: *const u64) -> Option<(*const u8, u32)> {
+        // SAFETY: F1; volatile, since the peer may write it.
         let (length, position) = unsafe { ((words.add(2).read_volatile() >> 32) as u32, words.add(7).read_volatile()) };
         if length > FRAME_PAYLOAD_MAX || position > u64::from(PAYLOAD_BYTES - length) {
-            return Received::Broken;
+            return None;
         }
-        self.payload_consumed += length;
-        // SAFETY: L3 and F1: within the payload bytes, just checked.
-        Received::Frame(unsafe { Frame::new(head, words, self.payload_in.add(position as usize), length as usize) })
+        // SAFETY: L3: within the payload bytes, just checked.
+        Some((unsafe { self.payload_in.add(position as usize) }, length))
     }
 
     #[inline(always)]
@@ -276,24 +368,42 @@ impl Link {
 
     // ---- the peer's memory, directly
 
-    #[inline]
+    #[inline(always)]
     pub(super) fn with_granted(&mut self, wish: &RemoteAccess, access: impl FnOnce(*mut u8)) -> Direct {
-        if !self.parts.mapped {
+        if !self.grant.covers(wish) && !self.find_grant(wish) {
             return Direct::No;
+        }
+        // Wrapping: within the mapping, as find_grant() made sure for all of the region.
+        let remote = self.grant.base.wrapping_add((wish.address.wrapping_sub(self.grant.start) + wish.part_offset) as usize);
+        let (catalogue, index, tag) = (&self.catalogue_in, self.grant.index, self.grant.tag);
+        inside(self.own_epoch, self.parts.barriers, || catalogue.still(index, tag), || access(remote))
+    }
+
+    /// Looks a wish up in the peer's catalogue and remembers the answer. `false`: not permitted, or not mapped (yet).
+    #[inline(never)]
+    fn find_grant(&mut self, wish: &RemoteAccess) -> bool {
+        self.grant = Grant::NONE;
+        if !self.parts.mapped {
+            return false;
         }
         let index = (wish.handle & 0xf_ffff) as usize;
         let Some([tag, rights, address, length, place, offset, _, _]) = self.catalogue_in.get(index, u64::from(wish.handle), u64::from(u32::MAX)) else {
-            return Direct::No;
+            return false;
         };
         let right = if wish.write { 1 << 32 } else { 1 << 33 };
         let start = wish.address.wrapping_sub(address);
         if rights as u32 != wish.ptag || rights & right == 0 || start > length || wish.length > length - start {
-            return Direct::No;
+            return false;
         }
-        let Some(at) = offset.checked_add(start).and_then(|o| o.checked_add(wish.part_offset)) else { return Direct::No };
-        let Some(remote) = self.mapping(place as u32, at, wish.part_length, wish.write) else { return Direct::No };
-        let catalogue = &self.catalogue_in;
-        inside(self.own_epoch, self.parts.barriers, || catalogue.still(index, tag), || access(remote))
+        let segment = place as u32;
+        // All of the region must be mapped, not only the part asked for: later wishes are compared with the region alone.
+        let Some(base) = self.mapping(segment, offset, length, wish.write) else { return false };
+        let grant = Grant { handle: wish.handle, ptag: wish.ptag, write: wish.write, segment, index, tag, start: address, length, base };
+        let covers = grant.covers(wish);
+        if covers {
+            self.grant = grant;
+        }
+        covers
     }
 
     /// A mark behind all frames sent so far.
@@ -369,6 +479,9 @@ impl Link {
     /// Forgets a mapping.
     pub(super) fn forget(&mut self, segment: u32) {
         self.foreign.remove(&segment);
+        if self.grant.segment == segment {
+            self.grant = Grant::NONE;
+        }
         if self.recent.0 == segment {
             self.recent = (0, core::ptr::null_mut(), 0, false);
         }

@@ -14,8 +14,8 @@ mod segments;
 use crate::attributes::NetAddress;
 use crate::handle::{Handle, Slab};
 use crate::wire::{
-    Advertisement, Allocation, CatalogueEntry, Direct, LinkFailure, LinkId, LinkInfo, MapAccess, MemoryKind, Placement, Received, RemoteAccess, Rendezvous,
-    Sent, Wire, WireEvent,
+    Advertisement, Allocation, CatalogueEntry, Direct, Frame, LinkFailure, LinkId, LinkInfo, MapAccess, MemoryKind, Placement, Received, RemoteAccess,
+    Rendezvous, Sent, Wire, WireEvent,
 };
 use bellwire_memory::MemoryError;
 use bellwire_memory::event::Bell;
@@ -185,6 +185,20 @@ impl Wire for ShmWire {
             Some(l) => l.send(line, words),
             None => Sent::Broken,
         }
+    }
+
+    #[inline(always)]
+    unsafe fn send_whole(&mut self, link: LinkId, word0: u64, from: *const u8, length: usize) -> Sent {
+        match self.link(link) {
+            // SAFETY: the caller's.
+            Some(l) => unsafe { l.send_whole(word0, from, length) },
+            None => Sent::Broken,
+        }
+    }
+
+    #[inline(always)]
+    fn take<const PAYLOAD: bool, R>(&mut self, link: LinkId, looks: u32, take: impl FnOnce(&Frame) -> Option<R>) -> Option<R> {
+        self.link(link)?.take::<PAYLOAD, R>(looks, take)
     }
 
     #[inline]
