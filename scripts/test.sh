@@ -17,6 +17,7 @@ part() { # name, command ..
     if "$@" >"$log/$name.log" 2>&1; then
         passed=$((passed + 1))
         echo "ok      $name  ($((SECONDS - start)) s)  $(grep -hE '^test result|passed, [0-9]+ failed|^all |all well' "$log/$name.log" | summary)"
+        grep -h '^SKIPPED' "$log/$name.log" | sed 's/^/        /'
     else
         failed=$((failed + 1))
         echo "FAILED  $name  ($((SECONDS - start)) s): last lines of $log/$name.log"
@@ -38,6 +39,7 @@ part rust      cargo test --workspace --locked
 part models    crates/memory/tests/run_loom.sh
 part build     cargo build --release --locked -p vipl -p bellwire-cli
 part c         make -s -C tests/c check LIBVIPL="$target/release/libvipl.so" OUT="$target/tests-c"
+part places    scripts/places.sh "$target/tests-c"
 
 installed() {
     local prefix=$target/installed

@@ -160,7 +160,7 @@ static void extensions(void) {
     AT(VIPX_MEM_INFO, Size, 0);
     AT(VIPX_NIC_INFO, Size, 0);
     AT(VIPX_VI_ATTRIBUTES, Size, 0);
-    SIZE(VIPX_VI_INFO, 72);
+    SIZE(VIPX_VI_INFO, 88);
     SIZE(VIPX_MEM_INFO, 16);
     SIZE(VIPX_NIC_INFO, 40);
     SIZE(VIPX_VI_ATTRIBUTES, 16);

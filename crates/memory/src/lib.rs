@@ -7,6 +7,7 @@
 //! |---|---|
 //! | memory that can be handed to another process, sealed | [`region`], [`reserve`] |
 //! | handing it over; who the peer is | [`fd_passing`], [`pidfd`] |
+//! | reading another process's memory where that is permitted | [`mod@attach`] |
 //! | waking a sleeper; letting the sleeper pay | [`event`], [`membarrier`], [`mod@pause`] |
 //! | copying to and from memory that changes under one's hands | [`bytes`] |
 //!
@@ -25,6 +26,8 @@
 //!   `MEMORY_MODEL.md` lists all of them.
 
 pub mod atomic;
+#[cfg(not(loom))]
+pub mod attach;
 pub mod bytes;
 pub mod direct_epoch;
 pub mod error;

@@ -22,15 +22,24 @@ pub const ADVERTISED_MAX: u32 = 32;
 /// Small messages in a row after which a VI stops advertising.
 const SMALL_IN_A_ROW_MAX: u32 = 64;
 
+/// Where the bytes of a fragment are.
+#[derive(Clone, Copy)]
+pub(crate) enum Source {
+    /// In the wire.
+    Here(*const u8),
+    /// In the memory of the peer's process, to be copied by us; the peer's name for the request.
+    Peer(u64, u32),
+}
+
 /// A fragment of a message for a receive descriptor.
 #[derive(Clone, Copy)]
-struct Arrival {
-    from: *const u8,
-    offset: u32,
-    length: u32,
-    total: u32,
-    immediate: Option<u32>,
-    last: bool,
+pub(crate) struct Arrival {
+    pub from: Source,
+    pub offset: u32,
+    pub length: u32,
+    pub total: u32,
+    pub immediate: Option<u32>,
+    pub last: bool,
 }
 
 /// What to do with the rest of a message.
@@ -111,6 +120,9 @@ impl<W: Wire> Engine<W> {
             Op::Send => self.deliver_send(index, head, frame),
             Op::SendPlaced => self.deliver_send_placed(index, head, frame),
             Op::Write => self.deliver_write(index, head, frame),
+            Op::SendPull => self.deliver_send_pull(index, head, frame),
+            Op::WritePull => self.deliver_write_pull(index, head, frame),
+            Op::Pulled => self.deliver_pulled(index, frame.word(1) as u32, frame.word(2) == 1),
             Op::WritePlaced => self.deliver_write_placed(index, head, frame),
             Op::ReadRequest => self.deliver_read_request(index, frame),
             Op::ReadResponse => self.deliver_read_response(index, head, frame),
@@ -133,7 +145,7 @@ impl<W: Wire> Engine<W> {
 
     /// Takes a fragment into the descriptor at the front, with all that can be wrong about it.
     #[inline]
-    fn receive_fragment(&mut self, index: usize, arrival: Arrival, operation: Status) {
+    pub(crate) fn receive_fragment(&mut self, index: usize, arrival: Arrival, operation: Status) {
         match self.place_fragment(index, arrival, operation) {
             Taken::Fine => {}
             Taken::Break(code, reason) => self.break_connection(index, Some(code), Some(reason)),
@@ -165,18 +177,35 @@ impl<W: Wire> Engine<W> {
         if a.offset > work.capacity || a.length > work.capacity - a.offset {
             return Taken::Break(AsyncErrorCode::ConnectionLost, DisconnectReason::Protocol);
         }
-        if work.segments.count == 1 {
-            let to = core::ptr::with_exposed_provenance_mut((work.segments.only.address + u64::from(a.offset)) as usize);
-            // SAFETY: U1 (user_memory.rs): checked and held since post; bounds just checked. `from` is readable for `length` bytes (send_arrival).
-            unsafe { user_memory::copy(to, a.from, a.length as usize) };
-        } else {
-            let segments = work.segments;
+        let segments = work.segments;
+        match a.from {
+            Source::Here(from) if segments.count == 1 => {
+                let to = core::ptr::with_exposed_provenance_mut((segments.only.address + u64::from(a.offset)) as usize);
+                // SAFETY: U1 (user_memory.rs): checked and held since post; bounds just checked. `from` is readable for `length` bytes (send_arrival).
+                unsafe { user_memory::copy(to, from, a.length as usize) };
+            }
             // SAFETY: as above.
-            unsafe { Gather::new(segments, &vi.receive.segments).copy_in(a.offset, a.length, a.from) };
+            Source::Here(from) => unsafe { Gather::new(segments, &vi.receive.segments).copy_in(a.offset, a.length, from) },
+            Source::Peer(address, name) => {
+                let (wire, link) = (&mut self.wire, vi.link);
+                // SAFETY: U1: as above.
+                let whole = Gather::new(segments, &vi.receive.segments)
+                    .each(a.offset, a.length, |to, at, n| unsafe { wire.pull(link, address.wrapping_add(at), to, n) });
+                if !whole {
+                    // It comes again, from its beginning, as frames. What is left of it is dropped like the rest of a message that was cut off.
+                    vi.set_arriving(false);
+                    vi.arrived = 0;
+                    self.answer_pull(index, name, false);
+                    return Taken::Fine;
+                }
+            }
         }
         if a.last {
             vi.set_arriving(false);
             self.end_arrival(index, handle, a.total, a.immediate, operation);
+            if let Source::Peer(_, name) = a.from {
+                self.answer_pull(index, name, true);
+            }
         } else {
             vi.set_arriving(true);
             vi.arrived = a.offset + a.length;
@@ -401,8 +430,8 @@ impl<W: Wire> Engine<W> {
     }
 
     /// The data is in memory; its immediate data takes a descriptor, of any size.
-    fn deliver_write_immediate(&mut self, index: usize, total: u32, immediate: u32) {
-        let a = Arrival { from: core::ptr::null(), offset: 0, length: 0, total: 0, immediate: Some(immediate), last: true };
+    pub(crate) fn deliver_write_immediate(&mut self, index: usize, total: u32, immediate: u32) {
+        let a = Arrival { from: Source::Here(core::ptr::null()), offset: 0, length: 0, total: 0, immediate: Some(immediate), last: true };
         match self.begin_arrival(index, &a, Status::OP_REMOTE_RDMA_WRITE) {
             Ok(true) => {
                 let Some(handle) = self.vis.handle_at(index) else { return };
@@ -441,7 +470,6 @@ impl<W: Wire> Engine<W> {
     fn deliver_read_response(&mut self, index: usize, head: Head, frame: &Frame) {
         let bulk = Bulk::load(frame);
         let Some(handle) = self.vis.handle_at(index) else { return };
-        let mut sink = sink!(self);
         let Some(vi) = self.vis.at(index) else { return };
         let Some(work) = sent_work(vi, bulk.work).filter(|w| w.operation == Operation::RdmaRead) else { return self.protocol_error(index) };
         let fits = head.is_bulk()
@@ -458,6 +486,9 @@ impl<W: Wire> Engine<W> {
         vi.send.works.at(bulk.work).moved += bulk.length;
         if head.is_last() {
             vi.reads_outstanding -= 1;
+            self.time_way(index, bulk.work, false);
+            let mut sink = sink!(self);
+            let Some(vi) = self.vis.at(index) else { return };
             finish_send(vi, handle, bulk.work, Status::empty(), &mut sink);
             if !vi.send.all_sent() {
                 self.ready.insert(index);
@@ -579,7 +610,7 @@ impl<W: Wire> Engine<W> {
 
     /// The peer wrote where it may not: it is told, and a reliable connection breaks.
     #[cold]
-    fn refuse_write(&mut self, index: usize, work: u32, last: bool) {
+    pub(crate) fn refuse_write(&mut self, index: usize, work: u32, last: bool) {
         let Some(vi) = self.vis.at(index) else { return };
         if !vi.attributes.reliability.is_reliable() {
             if !last {
@@ -623,7 +654,7 @@ fn send_arrival(head: Head, frame: &Frame) -> Option<Arrival> {
             return None;
         }
         return Some(Arrival {
-            from: frame.payload(),
+            from: Source::Here(frame.payload()),
             offset: b.offset,
             length: b.length,
             total: b.total,
@@ -638,7 +669,7 @@ fn send_arrival(head: Head, frame: &Frame) -> Option<Arrival> {
     let immediate = head.has_immediate();
     debug_assert!(length <= INLINE_BYTES_MAX);
     Some(Arrival {
-        from: frame.words_from(1 + usize::from(immediate)),
+        from: Source::Here(frame.words_from(1 + usize::from(immediate))),
         offset: 0,
         length: length as u32,
         total: length as u32,

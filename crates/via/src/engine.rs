@@ -15,6 +15,7 @@ use crate::registration::{MemHandle, Registry};
 use crate::shared_receive_queue::{Srq, SrqHandle};
 use crate::time::Instant;
 use crate::vi::{Connection, Vi, ViCounters, ViHandle, WorkQueueKind};
+use crate::way::Chooser;
 use crate::wire::{LinkId, LinkInfo, Wire};
 use crate::work_queue::ReceiveQueue;
 use bellwire_memory::line_queue::Line;
@@ -41,6 +42,8 @@ pub(crate) struct LinkState {
     pub control_out: VecDeque<(Line, Vec<u8>)>,
     /// The link failed; its VIs are being told.
     pub broken: bool,
+    /// Which way large requests take.
+    pub ways: Chooser,
 }
 
 /// How much of everything a NIC has.
@@ -176,7 +179,7 @@ impl<W: Wire> Engine<W> {
 
     /// Ends a registration. [`Error::Resource`] while a posted request uses it. When it returns, no peer is inside the region any more.
     pub fn deregister(&mut self, address: u64, handle: MemHandle) -> Result<(), Error> {
-        let shared = self.registry.segment_at(address).is_some();
+        let shared = self.registry.is_published(handle);
         self.revoke_leases(handle);
         self.registry.deregister(&mut self.wire, address, handle)?;
         if shared {

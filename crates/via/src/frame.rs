@@ -15,6 +15,7 @@
 //!           word 3     remote address       (RDMA)
 //!           word 4     remote handle | work id << 32   (RDMA)
 //!           word 7     the wire's (position of the payload)
+//!  PULL      words 1 to 4 as BULK; word 5: address of the fragment in the sender's process. Nothing else of that VI follows before the answer.
 //! ```
 //!
 //! Everything here was written by a peer: decoding never panics, and every value is checked by `deliver.rs` before use.
@@ -65,6 +66,12 @@ pub enum Op {
     PeerRequest = 15,
     /// Answers it.
     PeerAccept = 16,
+    /// A part of a send that the receiver is to copy out of the sender's process.
+    SendPull = 17,
+    /// A part of an RDMA write likewise.
+    WritePull = 18,
+    /// Answers the last part of either: word 1 = work id, word 2 = 1 if all of it is in memory, 0 if it must come another way.
+    Pulled = 19,
 }
 
 impl Op {
@@ -88,6 +95,9 @@ impl Op {
             14 => Self::ConnectCancel,
             15 => Self::PeerRequest,
             16 => Self::PeerAccept,
+            17 => Self::SendPull,
+            18 => Self::WritePull,
+            19 => Self::Pulled,
             _ => return None,
         })
     }

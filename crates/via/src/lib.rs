@@ -32,7 +32,9 @@ mod deliver;
 mod fast;
 mod post;
 mod progress;
+mod pull;
 mod transmit;
+mod way;
 
 pub use attributes::{MemAttributes, NetAddress, PtagHandle, Reliability, ViAttributes, ViState};
 pub use complete::Completion;

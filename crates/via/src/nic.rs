@@ -280,7 +280,7 @@ impl Nic {
     pub fn open(config: NicConfig) -> Result<Self, OpenError> {
         config.check()?;
         let spin_max_ns = saturating_ns(config.spin.min(SPIN_MAX));
-        let wire = ShmWire::open(ShmConfig { mode: config.mode, host: config.host })?;
+        let wire = ShmWire::open(ShmConfig { mode: config.mode, host: config.host, attach: config.attach })?;
         let port = Port::new(&wire)?;
         let mut engine = Engine::new(wire, config.seed);
         engine.set_now(clock());

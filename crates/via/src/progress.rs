@@ -11,6 +11,7 @@ use crate::error::Error;
 use crate::event::AsyncErrorCode;
 use crate::time::Instant;
 use crate::vi::{ViHandle, WorkQueueKind};
+use crate::way::Chooser;
 use crate::wire::{LinkFailure, LinkId, MapAccess, Received, Sent, Wire, WireEvent};
 use bellwire_memory::line_queue::Line;
 use std::collections::VecDeque;
@@ -198,7 +199,7 @@ impl<W: Wire> Engine<W> {
             match event {
                 WireEvent::LinkUp { link, request } => {
                     if !self.links.iter().any(|l| l.id == link) {
-                        self.links.push(LinkState { id: link, control_out: VecDeque::new(), broken: false });
+                        self.links.push(LinkState { id: link, control_out: VecDeque::new(), broken: false, ways: Chooser::default() });
                     }
                     if let Some(request) = request {
                         self.resolved(request, Ok(link));

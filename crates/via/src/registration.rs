@@ -9,7 +9,7 @@ use crate::attributes::{MemAttributes, Ptag, PtagHandle};
 use crate::error::Error;
 use crate::handle::{Handle, Slab};
 use crate::status::Status;
-use crate::wire::{Allocation, CatalogueEntry, MemoryKind, Wire};
+use crate::wire::{Allocation, CatalogueEntry, MemoryKind, NO_SEGMENT, Wire};
 use crate::work_queue::{Lease, Segment};
 use std::collections::BTreeMap;
 
@@ -31,6 +31,8 @@ pub struct Region {
     /// The process itself may write it.
     writable: bool,
     version: u32,
+    /// Peers have been told.
+    published: bool,
     segment: Option<u32>,
     segment_offset: u64,
 }
@@ -122,6 +124,7 @@ impl Registry {
             rdma_read: attributes.rdma_read,
             writable,
             version: 0,
+            published: false,
             segment,
             segment_offset,
         };
@@ -147,11 +150,12 @@ impl Registry {
             return Err(Error::Resource);
         }
         let (ptag, start) = (r.ptag, r.start);
-        if r.segment.is_some() {
+        let owned = r.segment.is_some();
+        if r.published {
             wire.publish(handle.index(), None);
-            if let Some(o) = self.owned_around_mut(start) {
-                o.regions.retain(|h| *h != handle);
-            }
+        }
+        if owned && let Some(o) = self.owned_around_mut(start) {
+            o.regions.retain(|h| *h != handle);
         }
         self.regions.remove(handle);
         self.release_ptag((ptag != 0).then(|| Handle::from_raw(ptag)));
@@ -178,6 +182,7 @@ impl Registry {
         if let Some(r) = self.regions.get_mut(handle) {
             r.ptag = new.ptag.map_or(0, Handle::raw);
             (r.rdma_write, r.rdma_read) = (new.rdma_write, new.rdma_read);
+            r.published = false;
         }
         wire.publish(handle.index(), None);
         self.publish(wire, handle);
@@ -190,10 +195,11 @@ impl Registry {
         let version = self.versions;
         let Some(r) = self.regions.get_mut(handle) else { return };
         r.version = version;
-        let Some(segment) = r.segment else { return };
-        if r.ptag == 0 || !(r.rdma_write || r.rdma_read) {
+        // Memory of the program is told only for reading, by cross-memory attach.
+        if r.ptag == 0 || !(r.rdma_read || r.rdma_write && r.segment.is_some()) {
             return;
         }
+        r.published = true;
         wire.publish(
             handle.index(),
             Some(&CatalogueEntry {
@@ -204,7 +210,7 @@ impl Registry {
                 read: r.rdma_read,
                 address: r.start,
                 length: r.length,
-                segment,
+                segment: r.segment.unwrap_or(NO_SEGMENT),
                 segment_offset: r.segment_offset,
             }),
         );
@@ -256,6 +262,11 @@ impl Registry {
         }
         r.users += 1;
         Some(Lease { handle, users: 0, start: r.start, length: r.length })
+    }
+
+    /// Whether peers have been told of a region.
+    pub(crate) fn is_published(&self, handle: MemHandle) -> bool {
+        self.regions.get(handle).is_some_and(|r| r.published)
     }
 
     /// Whether anything holds a region.

@@ -35,7 +35,7 @@ pub(crate) const NOT_READY_BACKOFF_MAX: Duration = Duration::from_millis(2);
 
 /// How far a piece of work got.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Step {
+pub(crate) enum Step {
     /// Left; the next may follow.
     Gone,
     /// Moved something, more to do in a later turn.
@@ -111,7 +111,8 @@ impl<W: Wire> Engine<W> {
         if !vi.read_jobs.is_empty() {
             return Some(self.transmit_read_job(index, moved));
         }
-        if vi.send.all_sent() || vi.not_ready_until > self.now {
+        // The answer to what the peer is copying comes first.
+        if vi.send.all_sent() || vi.not_ready_until > self.now || vi.pulling.is_some() {
             return None;
         }
         Some(self.transmit_next(index, moved))
@@ -200,7 +201,6 @@ impl<W: Wire> Engine<W> {
         if step != Step::Gone {
             return step;
         }
-        let mut sink = sink!(self);
         let Some(vi) = self.vis.at(index) else { return Step::Blocked };
         vi.send.next = at.wrapping_add(1);
         let work = vi.send.works.get(at);
@@ -212,10 +212,18 @@ impl<W: Wire> Engine<W> {
         if work.consumes_receive() {
             vi.next_message = vi.next_message.wrapping_add(1);
         }
-        if work.way == Way::Direct || work.way == Way::Announce {
+        if work.attached {
+            vi.counters.attached += 1;
+        } else if work.way == Way::Direct || work.way == Way::Announce {
             vi.counters.direct += 1;
         }
-        if silent || !awaits_answer(work.operation, vi.acknowledged) {
+        if work.way == Way::Pull {
+            vi.pulling = Some(at);
+            vi.send.works.at(at).state = WorkState::Sent;
+        } else if silent || !awaits_answer(work.operation, vi.acknowledged) {
+            self.time_way(index, at, work.attached);
+            let mut sink = sink!(self);
+            let Some(vi) = self.vis.at(index) else { return Step::Blocked };
             finish_send(vi, handle, at, Status::empty(), &mut sink);
         } else {
             vi.send.works.at(at).state = WorkState::Sent;
@@ -281,6 +289,9 @@ impl<W: Wire> Engine<W> {
             let head = Head::new(Op::SendPlaced, vi.remote_connection).immediate(immediate).sequence(work.sequence);
             let mut line = frame::short(head, u64::from(work.message) | u64::from(work.length) << 32, u64::from(work.immediate));
             return sent_step(self.wire.send(vi.link, &mut line, 3));
+        }
+        if self.goes_by_pull(index, at) {
+            return self.transmit_pull(index, at, Op::SendPull);
         }
         self.transmit_frames(index, at, Op::Send, moved)
     }
@@ -357,6 +368,7 @@ impl<W: Wire> Engine<W> {
         match self.transmit_direct(index, at, moved) {
             Some(Step::Gone) => {}
             Some(other) => return other,
+            None if self.goes_by_pull(index, at) => return self.transmit_pull(index, at, Op::WritePull),
             None => return self.transmit_frames(index, at, Op::Write, moved),
         }
         let Some(vi) = self.vis.at(index) else { return Step::Blocked };
@@ -372,6 +384,9 @@ impl<W: Wire> Engine<W> {
 
     fn transmit_read(&mut self, index: usize, at: u32, moved: &mut u32) -> Step {
         if let Some(step) = self.transmit_direct(index, at, moved) {
+            return step;
+        }
+        if let Some(step) = self.transmit_read_attached(index, at, moved) {
             return step;
         }
         let Some(vi) = self.vis.at(index) else { return Step::Blocked };
@@ -464,7 +479,7 @@ fn sent_step(sent: Sent) -> Step {
 }
 
 #[inline]
-fn stopped(sent: Sent) -> Step {
+pub(crate) fn stopped(sent: Sent) -> Step {
     match sent {
         Sent::Broken => Step::Broken,
         Sent::Yes | Sent::NoRoom => Step::Full,

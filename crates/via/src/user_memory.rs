@@ -49,6 +49,28 @@ impl<'a> Gather<'a> {
         debug_assert_eq!(left, 0, "the request has that many bytes");
     }
 
+    /// The address of byte `offset` of the request, and how many bytes lie behind it in one piece, at most `max`. `None` at the end.
+    pub fn piece_at(&self, offset: u32, max: u32) -> Option<(u64, u32)> {
+        let mut skip = offset;
+        for i in 0..self.list.count {
+            let s = self.segment(i);
+            if skip < s.length {
+                return Some((s.address + u64::from(skip), (s.length - skip).min(max)));
+            }
+            skip -= s.length;
+        }
+        None
+    }
+
+    /// Calls `each(user address, offset from the start of the part, bytes)` for the pieces of bytes `offset..offset + length` of the request, while it says `true`.
+    pub fn each(&self, offset: u32, length: u32, mut each: impl FnMut(*mut u8, u64, usize) -> bool) -> bool {
+        let mut fine = true;
+        self.pieces(offset, length, |address, at, n| {
+            fine = fine && each(core::ptr::with_exposed_provenance_mut(address as usize), at as u64, n);
+        });
+        fine
+    }
+
     /// Copies bytes `offset..offset + length` of the request to `to`.
     ///
     /// # Safety

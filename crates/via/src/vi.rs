@@ -56,6 +56,8 @@ pub struct ViCounters {
     pub received: u64,
     /// Their bytes.
     pub received_bytes: u64,
+    /// Requests whose bytes were copied once by cross-memory attach.
+    pub attached: u64,
     /// Requests whose bytes went straight into (or came straight out of) the peer's memory.
     pub direct: u64,
     /// Messages dropped (unreliable only).
@@ -121,6 +123,10 @@ pub struct Vi {
     pub(crate) remote_rnr: bool,
     /// RDMA writes have gone as frames; the wire's mark behind the last of them. A direct access waits for them: it must not overtake them.
     pub(crate) wrote_frames: Option<u32>,
+    /// Our request that the peer copies out of our memory now. Nothing else is sent before its answer.
+    pub(crate) pulling: Option<u32>,
+    /// A part of the write that we copy out of the peer's memory could not be had.
+    pub(crate) pull_failed: bool,
     pub(crate) next_sequence: u32,
     pub(crate) next_message: u32,
     pub(crate) reads_outstanding: u32,
@@ -173,6 +179,8 @@ impl Vi {
             remote_read: false,
             remote_rnr: false,
             wrote_frames: None,
+            pulling: None,
+            pull_failed: false,
             next_sequence: 0,
             next_message: 0,
             reads_outstanding: 0,
@@ -204,6 +212,8 @@ impl Vi {
         self.remote_ptag = 0;
         (self.remote_write, self.remote_read, self.remote_rnr) = (false, false, false);
         self.wrote_frames = None;
+        self.pulling = None;
+        self.pull_failed = false;
         self.next_sequence = 0;
         self.next_message = 0;
         self.reads_outstanding = 0;

@@ -197,6 +197,8 @@ pub enum Way {
     Frames,
     /// All bytes are there; the announcing frame is not out yet.
     Announce,
+    /// The peer copies it out of our memory.
+    Pull,
 }
 
 /// A send-side request.
@@ -218,6 +220,8 @@ pub struct SendWork {
     pub state: WorkState,
     /// How it leaves.
     pub way: Way,
+    /// Its bytes were copied out of the peer's process.
+    pub attached: bool,
     /// Immediate data.
     pub immediate: u32,
     /// Bytes in all.
@@ -234,6 +238,8 @@ pub struct SendWork {
     pub sequence: u32,
     /// Number among the messages that consume a receive descriptor.
     pub message: u32,
+    /// When it began to leave, by the wire's stopwatch; 0: not timed.
+    pub began: u64,
 }
 
 impl Default for SendWork {
@@ -247,6 +253,7 @@ impl Default for SendWork {
             flags: WorkFlags::empty(),
             state: WorkState::Queued,
             way: Way::Undecided,
+            attached: false,
             immediate: 0,
             length: 0,
             remote_address: 0,
@@ -255,6 +262,7 @@ impl Default for SendWork {
             moved: 0,
             sequence: 0,
             message: 0,
+            began: 0,
         }
     }
 }

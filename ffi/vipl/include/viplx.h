@@ -58,6 +58,9 @@ typedef struct {
     VIP_UINT64 BytesReceived;
     VIP_UINT64 DirectCount;      /* requests that went straight into or out of the peer's memory */
     VIP_UINT64 FrameCount;       /* requests that went as frames */
+    VIP_UINT64 AttachCount;      /* requests that were copied once, by cross-memory attach */
+    VIP_UINT32 Attach;           /* 1: each side can read the other's memory by cross-memory attach; 0: not, or not connected */
+    VIP_UINT32 Reserved;
 } VIPX_VI_INFO;
 
 /* Fills Info. VIP_SUCCESS; VIP_INVALID_PARAMETER: bad VI or pointer, bad Size. */

@@ -86,7 +86,8 @@ pub unsafe extern "C" fn VipxQueryVi(vi: VipHandle, info: *mut VipxViInfo) -> Vi
             bytes_sent: counted.sent_bytes,
             bytes_received: counted.received_bytes,
             direct_count: counted.direct,
-            frame_count: counted.sent.saturating_sub(counted.direct),
+            frame_count: counted.sent.saturating_sub(counted.direct + counted.attached),
+            attach_count: counted.attached,
             ..VipxViInfo::default()
         };
         if let Some((link, about)) = link {
@@ -94,6 +95,7 @@ pub unsafe extern "C" fn VipxQueryVi(vi: VipHandle, info: *mut VipxViInfo) -> Vi
             filled.mode = mode_code(about.mapped);
             filled.peer_pid = about.peer_pid;
             filled.link_id = link.raw();
+            filled.attach = u32::from(about.attaches);
         }
         // SAFETY: C1, and Size says that the structure is no shorter.
         unsafe { info.write(filled) };

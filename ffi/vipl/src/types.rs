@@ -125,6 +125,9 @@ pub(crate) struct VipxViInfo {
     pub bytes_received: u64,
     pub direct_count: u64,
     pub frame_count: u64,
+    pub attach_count: u64,
+    pub attach: u32,
+    pub reserved: u32,
 }
 
 /// `VIPX_MEM_INFO`.
@@ -185,7 +188,7 @@ layout!(VipViAttributes, 40, max_transfer_size at 8, qos at 16, ptag at 24, enab
 layout!(VipMemAttributes, 16, ptag at 0, enable_rdma_write at 8, enable_rdma_read at 12);
 layout!(VipErrorDescriptor, 48, vi at 8, cq at 16, descriptor at 24, op_code at 32, resource_code at 40, error_code at 44);
 layout!(VipAutodiscoveryList, 24, addresses at 8, address_count at 16);
-layout!(VipxViInfo, 72, inline_bytes_max at 16, link_id at 20, messages_sent at 24, frame_count at 64);
+layout!(VipxViInfo, 88, inline_bytes_max at 16, link_id at 20, messages_sent at 24, frame_count at 64, attach_count at 72);
 layout!(VipxMemInfo, 16, origin at 4, peer_count at 12);
 layout!(VipxNicInfo, 40, inline_bytes_max at 20, registered_bytes at 24, allocated_bytes at 32);
 layout!(VipxViAttributes, 16, flags at 4, srq at 8);

@@ -2,6 +2,7 @@
 //! How a NIC is opened: from the program, or from the environment. Control plane only.
 
 use crate::attributes::HOST_ADDRESS_BYTES_MAX;
+use crate::wire::Attach;
 use crate::wire::shm::ProtectionMode;
 use bellwire_memory::MemoryError;
 use core::fmt;
@@ -20,6 +21,8 @@ pub const SPIN_MAX: Duration = Duration::from_secs(1);
 pub struct NicConfig {
     /// How far peers may reach.
     pub mode: ProtectionMode,
+    /// Cross-memory attach for memory of the program, in mapped mode.
+    pub attach: Attach,
     /// Host address of the NIC, at most 16 bytes.
     pub host: Vec<u8>,
     /// How long a wait spins at most before it sleeps; waits that spin in vain spin for less.
@@ -34,6 +37,7 @@ impl Default for NicConfig {
         let alone = std::thread::available_parallelism().is_ok_and(|n| n.get() == 1);
         Self {
             mode: ProtectionMode::Mapped,
+            attach: Attach::Auto,
             host: Ipv4Addr::LOCALHOST.octets().to_vec(),
             spin: if alone { Duration::ZERO } else { SPIN_DEFAULT },
             seed: RandomState::new().build_hasher().finish(),
@@ -42,7 +46,7 @@ impl Default for NicConfig {
 }
 
 impl NicConfig {
-    /// The default, changed by `BELLWIRE_MODE` (`mapped` or `guarded`), `BELLWIRE_ADDRESS` (an IPv4 address) and `BELLWIRE_SPIN_US` (0 to 1000000).
+    /// The default, changed by `BELLWIRE_MODE` (`mapped` or `guarded`), `BELLWIRE_ATTACH` (`auto`, `never`, `always`), `BELLWIRE_ADDRESS` (an IPv4 address) and `BELLWIRE_SPIN_US` (0 to 1000000).
     ///
     /// # Errors
     /// A variable is set to something else.
@@ -50,6 +54,9 @@ impl NicConfig {
         let mut config = Self::default();
         if let Some(mode) = read("BELLWIRE_MODE", parse_mode)? {
             config.mode = mode;
+        }
+        if let Some(attach) = read("BELLWIRE_ATTACH", parse_attach)? {
+            config.attach = attach;
         }
         if let Some(host) = read("BELLWIRE_ADDRESS", |v| v.parse::<Ipv4Addr>().ok())? {
             config.host = host.octets().to_vec();
@@ -80,6 +87,15 @@ fn parse_mode(value: &str) -> Option<ProtectionMode> {
     }
 }
 
+fn parse_attach(value: &str) -> Option<Attach> {
+    match value {
+        "auto" => Some(Attach::Auto),
+        "never" => Some(Attach::Never),
+        "always" => Some(Attach::Always),
+        _ => None,
+    }
+}
+
 fn parse_spin(value: &str) -> Option<Duration> {
     value.parse().ok().map(Duration::from_micros).filter(|d| *d <= SPIN_MAX)
 }
@@ -95,6 +111,7 @@ impl fmt::Display for ConfigError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let allowed = match self.variable {
             "BELLWIRE_MODE" => "\"mapped\" or \"guarded\"",
+            "BELLWIRE_ATTACH" => "\"auto\", \"never\" or \"always\"",
             "BELLWIRE_ADDRESS" => "an IPv4 address",
             _ => "a number of microseconds up to 1000000",
         };
@@ -142,6 +159,8 @@ mod tests {
     fn values() {
         assert_eq!(parse_mode("guarded"), Some(ProtectionMode::Guarded));
         assert_eq!(parse_mode("Mapped"), None);
+        assert_eq!(parse_attach("never"), Some(Attach::Never));
+        assert_eq!(parse_attach(""), None);
         assert_eq!(parse_spin("0"), Some(Duration::ZERO));
         assert_eq!(parse_spin("1000001"), None);
         assert_eq!(parse_spin("-1"), None);

@@ -107,6 +107,18 @@ pub enum Direct {
     No,
 }
 
+/// When to use cross-memory attach for memory that cannot be mapped.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Attach {
+    /// Never: bytes pass through the rings, copied by both cores.
+    Never,
+    /// When it has been faster than the rings.
+    #[default]
+    Auto,
+    /// Whenever it is possible.
+    Always,
+}
+
 /// A region of this NIC as told to its peers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CatalogueEntry {
@@ -124,11 +136,14 @@ pub struct CatalogueEntry {
     pub address: u64,
     /// Bytes.
     pub length: u64,
-    /// The allocation it lies in.
+    /// The allocation it lies in, or [`NO_SEGMENT`].
     pub segment: u32,
     /// Where in that allocation.
     pub segment_offset: u64,
 }
+
+/// Stands for an allocation where there is none: memory of the program.
+pub const NO_SEGMENT: u32 = u32::MAX;
 
 /// A wish to reach a peer's region directly.
 #[derive(Clone, Copy, Debug)]
@@ -281,6 +296,8 @@ pub struct LinkInfo {
     pub loopback: bool,
     /// Allocations of the peer mapped here.
     pub segments_mapped: u32,
+    /// Whether each side can read the other by cross-memory attach.
+    pub attaches: bool,
 }
 
 /// A wire.
@@ -330,6 +347,28 @@ pub trait Wire {
     fn with_granted<F: FnOnce(*mut u8)>(&mut self, link: LinkId, wish: &RemoteAccess, access: F) -> Direct;
     /// Runs `access` on a part of the descriptor that the peer advertised, if it is long enough for the whole message.
     fn with_advertised<F: FnOnce(*mut u8)>(&mut self, link: LinkId, placement: &Placement, access: F) -> Direct;
+    /// How this NIC may use cross-memory attach on a link: [`Attach::Never`] unless both sides have shown that they can read each other.
+    fn attach(&self, _link: LinkId) -> Attach {
+        Attach::Never
+    }
+    /// Cross-memory attach has failed on a link: no more of it.
+    fn attach_failed(&mut self, _link: LinkId) {}
+    /// Copies `length` bytes at `address` in the peer's process to `to`. `false`: it could not be done; a part may have been copied.
+    ///
+    /// # Safety
+    /// `to` may be written for `length` bytes.
+    unsafe fn pull(&mut self, _link: LinkId, _address: u64, _to: *mut u8, _length: usize) -> bool {
+        false
+    }
+    /// Runs `access` with a way to copy bytes of the peer's region (offset in the request, destination, length) if its catalogue permits all of the request for
+    /// reading and the region is in memory that cannot be mapped. `Direct::No`: not possible, not permitted, or `access` said `false`.
+    fn pull_granted(&mut self, _link: LinkId, _wish: &RemoteAccess, _access: impl FnOnce(&mut dyn FnMut(u64, *mut u8, usize) -> bool) -> bool) -> Direct {
+        Direct::No
+    }
+    /// A clock for comparing ways, nanoseconds; 0 if there is none (then nothing is compared).
+    fn stopwatch(&self) -> u64 {
+        0
+    }
     /// Makes a posted receive descriptor known to the peer.
     fn advertise(&mut self, link: LinkId, connection: u32, message: u32, advertisement: &Advertisement);
     /// Takes it back. The peer may be inside: see [`quiesce`](Self::quiesce).

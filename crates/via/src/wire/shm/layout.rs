@@ -7,6 +7,7 @@
 //!    128   head: how far the owner has read the peer's lines        written per batch, read by the peer when its view says "full"
 //!    256   armed: the owner sleeps, ring its bell                   written by sleepers, read after each frame
 //!    384   epoch: odd while the owner is inside the peer's memory   written per direct access, read when memory is taken back
+//!    512   proof: the peer's nonce, read out of its memory        written once; 0: the owner cannot read the peer's memory
 //!   4096   lines          LINES x 64 bytes
 //!          payload bytes  PAYLOAD_BYTES
 //!          advertisements ADVERTS x 32 bytes
@@ -34,11 +35,12 @@ pub(super) const CATALOGUE_WORDS: usize = 8;
 
 pub(super) const MAGIC: u64 = u64::from_le_bytes(*b"bellwire");
 /// Changes whenever anything of this layout or of the frames does.
-pub(super) const VERSION: u32 = 1;
+pub(super) const VERSION: u32 = 2;
 
 pub(super) const HEAD_AT: usize = 128;
 pub(super) const ARMED_AT: usize = 256;
 pub(super) const EPOCH_AT: usize = 384;
+pub(super) const PROOF_AT: usize = 512;
 pub(super) const LINES_AT: usize = 4096;
 pub(super) const PAYLOAD_AT: usize = LINES_AT + LINES as usize * LINE_BYTES;
 pub(super) const ADVERTS_AT: usize = PAYLOAD_AT + PAYLOAD_BYTES as usize;

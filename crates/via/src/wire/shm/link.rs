@@ -8,21 +8,23 @@
 
 use super::layout::{
     ADVERT_WORDS, ADVERTS, ADVERTS_AT, ARMED_AT, CATALOGUE_BYTES, CATALOGUE_ENTRIES, CATALOGUE_WORDS, EPOCH_AT, FRAME_PAYLOAD_MAX, HEAD_AT, Header, LINES,
-    LINES_AT, LINK_BYTES, PAYLOAD_AT, PAYLOAD_BYTES, advert_index, advert_tag,
+    LINES_AT, LINK_BYTES, PAYLOAD_AT, PAYLOAD_BYTES, PROOF_AT, advert_index, advert_tag,
 };
 use super::payload::PayloadFifo;
 use crate::frame::Head;
-use crate::wire::{Advertisement, Direct, Frame, Placement, Received, RemoteAccess, Sent};
+use crate::wire::{Advertisement, Direct, Frame, NO_SEGMENT, Placement, Received, RemoteAccess, Sent};
 use bellwire_memory::MemoryError;
-use bellwire_memory::atomic::{AtomicU32, Ordering};
+use bellwire_memory::atomic::{AtomicU32, AtomicU64, Ordering};
+use bellwire_memory::attach::{self, AttachError};
 use bellwire_memory::direct_epoch::{self, WorkerBarrier};
 use bellwire_memory::event::Bell;
 use bellwire_memory::line_queue::{Consumer, LINE_WORDS, Line, MappedHead, MappedSlots, Producer};
 use bellwire_memory::membarrier::{self, Reach};
 use bellwire_memory::pause::pause;
+use bellwire_memory::pidfd;
 use bellwire_memory::region::{Access, Region, RegionKind, RemoteRegion};
 use bellwire_memory::tagged_table::{MappedWords, TableReader, TableWriter};
-use rustix::fd::OwnedFd;
+use rustix::fd::{AsFd, OwnedFd};
 use std::collections::BTreeMap;
 
 /// Identifies a NIC while it is open: random.
@@ -60,6 +62,10 @@ pub(super) struct Parts {
     /// We asked for the link (which end of a loopback).
     pub connector: bool,
     pub mapped: bool,
+    /// The peer's nonce, read out of its memory; 0: that is not possible.
+    pub proof: u64,
+    /// Our own nonce; 0: cross-memory attach is not wanted.
+    pub nonce: u64,
     /// The peer's `membarrier` reaches us and ours reaches it.
     pub barriers: bool,
 }
@@ -90,6 +96,9 @@ pub(super) struct Link {
     grant: Grant,
     /// Allocations of the peer to be asked for: (segment, write).
     pub(super) wanted: Vec<(u32, bool)>,
+    /// Cross-memory attach has failed here.
+    pub(super) attach_failed: bool,
+    peer_proof: *const AtomicU64,
     pub(super) parts: Parts,
 }
 
@@ -151,6 +160,8 @@ pub(super) fn map_catalogue(memfd: OwnedFd) -> Result<RemoteRegion, MemoryError>
 impl Link {
     pub(super) fn new(parts: Parts) -> Self {
         let own = parts.out.base();
+        // SAFETY: L2: aligned (layout.rs), our own region. Relaxed: a number that the peer compares with one of its own; nothing is published by it.
+        unsafe { (*own.add(PROOF_AT).cast::<AtomicU64>()).store(parts.proof, Ordering::Relaxed) };
         let peer = parts.inward.base().cast_mut();
         let catalogue = parts.catalogue.base().cast_mut();
         // SAFETY: M1, M2, M3 of their modules: the mappings have LINK_BYTES and CATALOGUE_BYTES, the offsets are aligned (layout.rs), and L2; only
@@ -177,6 +188,8 @@ impl Link {
                 recent: (0, core::ptr::null_mut(), 0, false),
                 grant: Grant::NONE,
                 wanted: Vec::new(),
+                attach_failed: false,
+                peer_proof: peer.add(PROOF_AT).cast(),
                 parts,
             }
         }
@@ -396,6 +409,9 @@ impl Link {
             return false;
         }
         let segment = place as u32;
+        if segment == NO_SEGMENT {
+            return false;
+        }
         // All of the region must be mapped, not only the part asked for: later wishes are compared with the region alone.
         let Some(base) = self.mapping(segment, offset, length, wish.write) else { return false };
         let grant = Grant { handle: wish.handle, ptag: wish.ptag, write: wish.write, segment, index, tag, start: address, length, base };
@@ -404,6 +420,68 @@ impl Link {
             self.grant = grant;
         }
         covers
+    }
+
+    /// Whether each side can read the other's memory. Only then is it used: who can be attached to by the peer has nothing left to protect from it, while a peer
+    /// that we read and that may not read us could make us wait in a fault of its own making.
+    pub(super) fn attaches(&self) -> bool {
+        // SAFETY: L2. Relaxed: compared with a number that the peer can only have read out of our memory.
+        let theirs = unsafe { (*self.peer_proof).load(Ordering::Relaxed) };
+        self.parts.mapped && !self.attach_failed && self.parts.proof != 0 && self.parts.nonce != 0 && theirs == self.parts.nonce
+    }
+
+    /// Copies from the peer's process.
+    ///
+    /// # Safety
+    /// `to` may be written for `length` bytes.
+    pub(super) unsafe fn pull(&mut self, address: u64, to: *mut u8, length: usize) -> bool {
+        if !self.attaches() {
+            return false;
+        }
+        // SAFETY: the caller's.
+        let read = unsafe { attach::read(self.parts.peer_pid, address, to, length) };
+        if !matches!(read, Ok(()) | Err(AttachError::Unmapped)) {
+            self.attach_failed = true;
+        }
+        // Somebody else may have got its number by now: what we read would be his.
+        read.is_ok() && self.parts.pidfd.as_ref().is_some_and(|p| self.parts.loopback || !pidfd::has_exited(p.as_fd()).unwrap_or(true))
+    }
+
+    /// As [`with_granted`](Self::with_granted) for reading a region in memory that cannot be mapped.
+    pub(super) fn pull_granted(&mut self, wish: &RemoteAccess, access: impl FnOnce(&mut dyn FnMut(u64, *mut u8, usize) -> bool) -> bool) -> Direct {
+        if !self.attaches() || wish.write {
+            return Direct::No;
+        }
+        let index = (wish.handle & 0xf_ffff) as usize;
+        let Some([tag, rights, address, length, place, _, _, _]) = self.catalogue_in.get(index, u64::from(wish.handle), u64::from(u32::MAX)) else {
+            return Direct::No;
+        };
+        let start = wish.address.wrapping_sub(address);
+        let permitted = rights as u32 == wish.ptag && rights & 1 << 33 != 0 && start <= length && wish.length <= length - start;
+        if place as u32 != NO_SEGMENT || !permitted {
+            return Direct::No;
+        }
+        let (epoch, barriers) = (self.own_epoch, self.parts.barriers);
+        let mut whole = false;
+        let direct = inside(
+            epoch,
+            barriers,
+            || self.catalogue_in.still(index, tag),
+            || {
+                let mut copy = |offset: u64, to: *mut u8, length: usize| {
+                    let fits = offset <= wish.length && length as u64 <= wish.length - offset;
+                    // SAFETY: the engine gives memory that it may write.
+                    fits && unsafe { attach::read(self.parts.peer_pid, wish.address + offset, to, length) }.is_ok()
+                };
+                whole = access(&mut copy);
+            },
+        );
+        let alive = self.parts.loopback || self.parts.pidfd.as_ref().is_some_and(|p| !pidfd::has_exited(p.as_fd()).unwrap_or(true));
+        if direct == Direct::Done && !(whole && alive) {
+            self.attach_failed = true;
+            return Direct::No;
+        }
+        direct
     }
 
     /// A mark behind all frames sent so far.

@@ -10,7 +10,8 @@
 //!                            <--   Offer { .. } + fds     the socket now belongs to the link
 //!  Want { segment, write }   <->   Give { segment, granted } + fd       Gone { segment }
 //! ```
-//! 32 bytes each: 0 kind, 1 flags, 2-3 version, 4-7 segment, 8-23 NIC id, 24-31 zero. Reserved bytes are zero and checked.
+//! 32 bytes each: 0 kind, 1 flags, 2-3 version, 4-7 segment, 8-23 NIC id, 24-31 address of the block to try cross-memory attach with (Offer only, 0: do not
+//! try). Reserved bytes are zero and checked.
 
 use super::layout::VERSION;
 use super::link::NicId;
@@ -28,7 +29,7 @@ pub(super) enum Message {
     /// Let us use the link there is.
     Existing,
     /// My half of a link. With it: link region, catalogue, bell, and a pidfd if there is one.
-    Offer { id: NicId, mapped: bool, barriers: bool },
+    Offer { id: NicId, mapped: bool, barriers: bool, probe: u64 },
     /// May I map that allocation of yours?
     Want { segment: u32, write: bool },
     /// Yes, with a descriptor; or no.
@@ -41,11 +42,14 @@ impl Message {
     pub(super) fn store(&self) -> [u8; BYTES] {
         let mut b = [0; BYTES];
         b[2..4].copy_from_slice(&(VERSION as u16).to_le_bytes());
+        if let Self::Offer { probe, .. } = *self {
+            b[24..32].copy_from_slice(&probe.to_le_bytes());
+        }
         let (kind, flags, segment, id) = match *self {
             Self::Knock { id } => (1, 0, 0, Some(id)),
             Self::Here { id, linked } => (2, u8::from(linked), 0, Some(id)),
             Self::Existing => (3, 0, 0, None),
-            Self::Offer { id, mapped, barriers } => (4, u8::from(mapped) | u8::from(barriers) << 1, 0, Some(id)),
+            Self::Offer { id, mapped, barriers, .. } => (4, u8::from(mapped) | u8::from(barriers) << 1, 0, Some(id)),
             Self::Want { segment, write } => (5, u8::from(write), segment, None),
             Self::Give { segment, granted, write } => (6, u8::from(granted) | u8::from(write) << 1, segment, None),
             Self::Gone { segment } => (7, 0, segment, None),
@@ -60,7 +64,7 @@ impl Message {
 
     pub(super) fn load(b: &[u8]) -> Option<Self> {
         let b: &[u8; BYTES] = b.try_into().ok()?;
-        if b[2..4] != (VERSION as u16).to_le_bytes() || b[24..] != [0; 8] {
+        if b[2..4] != (VERSION as u16).to_le_bytes() || (b[0] != 4 && b[24..] != [0; 8]) {
             return None;
         }
         let segment = u32::from_le_bytes([b[4], b[5], b[6], b[7]]);
@@ -80,7 +84,7 @@ impl Message {
             1 => Self::Knock { id },
             2 => Self::Here { id, linked: one },
             3 => Self::Existing,
-            4 => Self::Offer { id, mapped: one, barriers: two },
+            4 => Self::Offer { id, mapped: one, barriers: two, probe: u64::from_le_bytes([b[24], b[25], b[26], b[27], b[28], b[29], b[30], b[31]]) },
             5 => Self::Want { segment, write: one },
             6 => Self::Give { segment, granted: one, write: two },
             7 => Self::Gone { segment },
@@ -101,7 +105,7 @@ mod tests {
             Message::Knock { id },
             Message::Here { id, linked: true },
             Message::Existing,
-            Message::Offer { id, mapped: false, barriers: true },
+            Message::Offer { id, mapped: false, barriers: true, probe: 0x7fff_1234_5678 },
             Message::Want { segment: 9, write: true },
             Message::Give { segment: u32::MAX, granted: true, write: false },
             Message::Gone { segment: 3 },

@@ -8,13 +8,14 @@ mod layout;
 mod link;
 mod message;
 mod payload;
+mod proof;
 mod rendezvous;
 mod segments;
 
 use crate::attributes::NetAddress;
 use crate::handle::{Handle, Slab};
 use crate::wire::{
-    Advertisement, Allocation, CatalogueEntry, Direct, Frame, LinkFailure, LinkId, LinkInfo, MapAccess, MemoryKind, Placement, Received, RemoteAccess,
+    Advertisement, Allocation, Attach, CatalogueEntry, Direct, Frame, LinkFailure, LinkId, LinkInfo, MapAccess, MemoryKind, Placement, Received, RemoteAccess,
     Rendezvous, Sent, Wire, WireEvent,
 };
 use bellwire_memory::MemoryError;
@@ -23,6 +24,7 @@ use bellwire_memory::line_queue::Line;
 use bellwire_memory::membarrier::{self, Reach};
 use bellwire_memory::{pause, pidfd};
 use link::{Foreign, Link};
+use proof::Proof;
 use rendezvous::Control;
 use rustix::fd::{AsFd, BorrowedFd};
 use segments::Segments;
@@ -49,6 +51,8 @@ pub struct ShmConfig {
     pub mode: ProtectionMode,
     /// This NIC's host address.
     pub host: Vec<u8>,
+    /// Cross-memory attach, in mapped mode.
+    pub attach: Attach,
 }
 
 /// The wire.
@@ -60,6 +64,7 @@ pub struct ShmWire {
     segments: Segments,
     bell: Bell,
     events: VecDeque<WireEvent>,
+    proof: Proof,
     /// Some link has allocations to ask for.
     wants: bool,
     armed: bool,
@@ -72,10 +77,13 @@ impl ShmWire {
     /// The kernel refuses memory or descriptors.
     pub fn open(config: ShmConfig) -> Result<Self, MemoryError> {
         membarrier::register();
+        let control = Control::new()?;
+        let proof = Proof::new(&control.id, config.attach != Attach::Never && config.mode == ProtectionMode::Mapped)?;
         Ok(Self {
             config,
             links: Slab::new(LINKS_MAX),
-            control: Control::new()?,
+            control,
+            proof,
             segments: Segments::new()?,
             bell: Bell::create()?,
             events: VecDeque::new(),
@@ -257,6 +265,33 @@ impl Wire for ShmWire {
         direct
     }
 
+    fn attach(&self, link: LinkId) -> Attach {
+        if self.links.get(Handle::from_raw(link.raw())).is_some_and(Link::attaches) { self.config.attach } else { Attach::Never }
+    }
+
+    fn attach_failed(&mut self, link: LinkId) {
+        if let Some(l) = self.link(link) {
+            l.attach_failed = true;
+        }
+    }
+
+    unsafe fn pull(&mut self, link: LinkId, address: u64, to: *mut u8, length: usize) -> bool {
+        // SAFETY: the caller's.
+        self.link(link).is_some_and(|l| unsafe { l.pull(address, to, length) })
+    }
+
+    fn pull_granted(&mut self, link: LinkId, wish: &RemoteAccess, access: impl FnOnce(&mut dyn FnMut(u64, *mut u8, usize) -> bool) -> bool) -> Direct {
+        match self.link(link) {
+            Some(l) => l.pull_granted(wish, access),
+            None => Direct::No,
+        }
+    }
+
+    fn stopwatch(&self) -> u64 {
+        let t = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+        (t.tv_sec as u64).wrapping_mul(1_000_000_000).wrapping_add(t.tv_nsec as u64).max(1)
+    }
+
     #[inline]
     fn advertise(&mut self, link: LinkId, connection: u32, message: u32, advertisement: &Advertisement) {
         if let Some(l) = self.link(link) {
@@ -360,6 +395,7 @@ impl Wire for ShmWire {
             peer_pid: l.parts.peer_pid,
             mapped: l.parts.mapped,
             loopback: l.parts.loopback,
+            attaches: l.attaches(),
             segments_mapped: l.foreign.values().filter(|f| matches!(f, Foreign::Mapped(_))).count() as u32,
         })
     }

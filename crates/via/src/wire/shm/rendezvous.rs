@@ -10,9 +10,11 @@
 
 use super::link::{self, Foreign, Link, NicId, Parts};
 use super::message::{self, Message};
+use super::proof;
 use super::{ProtectionMode, ShmWire, failure_of};
 use crate::attributes::NetAddress;
 use crate::handle::Handle;
+use crate::wire::Attach;
 use crate::wire::{LinkFailure, LinkId, Rendezvous, WireEvent};
 use bellwire_memory::event::Bell;
 use bellwire_memory::fd_passing::{self, Received};
@@ -70,7 +72,7 @@ struct Handshake {
 #[derive(Debug)]
 pub(super) struct Control {
     pub epoll: OwnedFd,
-    id: NicId,
+    pub id: NicId,
     user: u32,
     listeners: BTreeMap<u64, Listener>,
     handshakes: BTreeMap<u64, Handshake>,
@@ -296,12 +298,12 @@ fn handshake_step(wire: &mut ShmWire, number: u64, m: Message, received: Receive
             }
         },
         (Stage::Greeted { peer }, Message::Existing) => find_link(wire, &peer, false).ok_or(MemoryError::PeerClosed),
-        (Stage::Greeted { peer }, Message::Offer { id, mapped, barriers }) if id == peer => link::new_region().and_then(|out| {
+        (Stage::Greeted { peer }, Message::Offer { id, mapped, barriers, probe }) if id == peer => link::new_region().and_then(|out| {
             send_offer(wire, h.socket.as_fd(), &out)?;
-            make_link(wire, h.socket, out, received.fds, Peer { id, mapped, barriers, connector: false })
+            make_link(wire, h.socket, out, received.fds, Peer { id, mapped, barriers, probe, connector: false })
         }),
-        (Stage::Offered { out }, Message::Offer { id, mapped, barriers }) => {
-            make_link(wire, h.socket, out, received.fds, Peer { id, mapped, barriers, connector: true })
+        (Stage::Offered { out }, Message::Offer { id, mapped, barriers, probe }) => {
+            make_link(wire, h.socket, out, received.fds, Peer { id, mapped, barriers, probe, connector: true })
         }
         _ => Err(MemoryError::Truncated),
     };
@@ -328,7 +330,12 @@ fn find_link(wire: &ShmWire, peer: &NicId, connector: bool) -> Option<LinkId> {
 }
 
 fn send_offer(wire: &ShmWire, socket: BorrowedFd<'_>, out: &Region) -> Result<(), MemoryError> {
-    let offer = Message::Offer { id: wire.control.id, mapped: wire.config.mode == ProtectionMode::Mapped, barriers: membarrier::register().global_expedited };
+    let offer = Message::Offer {
+        id: wire.control.id,
+        mapped: wire.config.mode == ProtectionMode::Mapped,
+        barriers: membarrier::register().global_expedited,
+        probe: wire.proof.address(),
+    };
     let own = pidfd::own().ok();
     let mut fds = vec![out.fd(), wire.segments.catalogue().fd(), wire.bell.fd()];
     if let Some(p) = &own {
@@ -341,6 +348,7 @@ struct Peer {
     id: NicId,
     mapped: bool,
     barriers: bool,
+    probe: u64,
     connector: bool,
 }
 
@@ -356,7 +364,11 @@ fn make_link(wire: &mut ShmWire, socket: OwnedFd, out: Region, fds: Vec<OwnedFd>
         // A peer that cannot make one: its socket's hang-up must do.
         None => None,
     };
+    let mapped = peer.mapped && wire.config.mode == ProtectionMode::Mapped;
+    let proof = if mapped { proof::of_peer(peer_pid, peer.probe, &peer.id) } else { 0 };
     let parts = Parts {
+        proof,
+        nonce: if wire.config.attach == Attach::Never { 0 } else { wire.proof.nonce() },
         out,
         inward: link::map_region(region)?,
         catalogue: link::map_catalogue(catalogue)?,
@@ -367,7 +379,7 @@ fn make_link(wire: &mut ShmWire, socket: OwnedFd, out: Region, fds: Vec<OwnedFd>
         peer_pid,
         loopback: peer.id == wire.control.id,
         connector: peer.connector,
-        mapped: peer.mapped && wire.config.mode == ProtectionMode::Mapped,
+        mapped,
         barriers: peer.barriers && membarrier::register().global_expedited,
     };
     let link = wire.add_link(Link::new(parts)).ok_or(MemoryError::TooManyDescriptors { given: super::LINKS_MAX + 1, max: super::LINKS_MAX })?;

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Which way large requests from and to memory that cannot be mapped take on a link: through the rings, copied by both cores, or by cross-memory attach, copied once by
+//! the side that wants the data. Which is faster depends on the machine, the kernel, and on what the other process does just now; so both are timed.
+//!
+//! The first requests go both ways; then the faster way is taken, and now and then the other is tried again. Used by `transmit.rs`, one [`Chooser`] a link.
+
+use crate::wire::Attach;
+
+/// Requests below this are not worth a system call on either side when nobody has asked for attach.
+pub(crate) const ATTACH_BYTES_MIN_AUTO: u32 = 128 * 1024;
+/// The same where attach is to be used whenever possible.
+pub(crate) const ATTACH_BYTES_MIN_ALWAYS: u32 = 4096;
+/// Most bytes that one frame asks the peer to pull: bounds how long a turn of its engine takes.
+pub(crate) const PULL_BYTES_MAX: u32 = 128 * 1024;
+/// Requests shorter than this say little about speed: much of them fits into the rings.
+const TIMED_BYTES_MIN: u32 = 512 * 1024;
+/// Timed requests of each way at first.
+const TRIES: u32 = 2;
+/// One request in so many takes the slower way, to see whether it still is.
+const TRY_AGAIN: u32 = 128;
+/// Weight of the newest time.
+const WEIGHT: f32 = 0.25;
+
+/// What is chosen between the two ways for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// Sends and RDMA writes: the peer pulls.
+    Push = 0,
+    /// RDMA reads: we pull.
+    Read = 1,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Times {
+    /// Nanoseconds per KiB, by way (rings, attach); meaningless before the first sample.
+    mean: [f32; 2],
+    samples: [u32; 2],
+    chosen: u32,
+}
+
+/// Chooses, and learns.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Chooser {
+    times: [Times; 2],
+}
+
+impl Chooser {
+    /// Whether a request of `length` bytes is to go by attach.
+    pub fn attach(&mut self, mode: Attach, kind: Kind, length: u32) -> bool {
+        match mode {
+            Attach::Never => false,
+            Attach::Always => length >= ATTACH_BYTES_MIN_ALWAYS,
+            Attach::Auto => length >= ATTACH_BYTES_MIN_AUTO && self.times[kind as usize].attach(length),
+        }
+    }
+
+    /// A request took `ns`; 0: unknown.
+    pub fn record(&mut self, kind: Kind, attached: bool, length: u32, ns: u64) {
+        if ns == 0 || length < TIMED_BYTES_MIN {
+            return;
+        }
+        let t = &mut self.times[kind as usize];
+        let way = usize::from(attached);
+        let new = ns as f32 / (length as f32 / 1024.0);
+        t.mean[way] = if t.samples[way] == 0 { new } else { t.mean[way] + (new - t.mean[way]) * WEIGHT };
+        t.samples[way] = t.samples[way].saturating_add(1);
+    }
+}
+
+impl Times {
+    fn attach(&mut self, length: u32) -> bool {
+        if length >= TIMED_BYTES_MIN {
+            // The first ones by the rings: they need nothing that might fail.
+            for way in [0, 1] {
+                if self.samples[way] < TRIES {
+                    return way == 1;
+                }
+            }
+            self.chosen = self.chosen.wrapping_add(1);
+            if self.chosen.is_multiple_of(TRY_AGAIN) {
+                return self.mean[0] <= self.mean[1];
+            }
+        }
+        self.samples[1] >= TRIES && self.mean[1] < self.mean[0]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Runs `n` requests on a machine where the two ways take these times, and gives how many went by attach.
+    fn run(c: &mut Chooser, n: u32, rings: u64, attach: u64) -> u32 {
+        let length = 1 << 20;
+        (0..n)
+            .map(|_| {
+                let attached = c.attach(Attach::Auto, Kind::Push, length);
+                c.record(Kind::Push, attached, length, if attached { attach } else { rings });
+                u32::from(attached)
+            })
+            .sum()
+    }
+
+    #[test]
+    fn takes_the_faster_way_and_notices_a_change() {
+        let mut c = Chooser::default();
+        assert!(run(&mut c, 1000, 20_000, 90_000) < 20);
+        assert!(run(&mut c, 3000, 200_000, 90_000) > 2500);
+        assert!(run(&mut c, 3000, 20_000, 90_000) < 500);
+        assert!(!c.attach(Attach::Auto, Kind::Push, ATTACH_BYTES_MIN_AUTO - 1));
+    }
+
+    #[test]
+    fn modes_and_no_clock() {
+        let mut c = Chooser::default();
+        assert!(!c.attach(Attach::Never, Kind::Read, 1 << 30));
+        assert!(c.attach(Attach::Always, Kind::Read, ATTACH_BYTES_MIN_ALWAYS));
+        for _ in 0..100 {
+            assert!(!c.attach(Attach::Auto, Kind::Read, 1 << 20), "without a clock nothing is known to be faster");
+            c.record(Kind::Read, false, 1 << 20, 0);
+        }
+    }
+}
