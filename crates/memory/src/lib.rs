@@ -16,6 +16,7 @@
 //! | a queue of cache lines | [`line_queue`] |
 //! | a table that one writes and others read | [`tagged_table`] |
 //! | taking memory back from a peer | [`direct_epoch`] |
+//! | a door that many go through and one shuts | [`door`] |
 //! | mutual exclusion that costs its usual owner no locked instruction | [`token`] |
 //!
 //! Rules of the crate:
@@ -30,6 +31,7 @@ pub mod atomic;
 pub mod attach;
 pub mod bytes;
 pub mod direct_epoch;
+pub mod door;
 pub mod error;
 pub mod event;
 pub mod fd_passing;

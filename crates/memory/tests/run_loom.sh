@@ -15,6 +15,7 @@ line_publish:line_queue line_read:line_queue head_publish:line_queue head_read:l
 barrier_light:sleep barrier_heavy:sleep
 token_leave:token token_see_left:token token_barrier:token token_one_word:token
 table_publish:tagged_table table_read:tagged_table table_fence:tagged_table table_read_fence:tagged_table
+door_leave:door door_see_left:door door_barrier:door
 epoch_enter:direct_epoch epoch_leave:direct_epoch epoch_see_left:direct_epoch epoch_barrier:direct_epoch
 "
 SECONDS_MAX=120

@@ -10,28 +10,13 @@
 //!
 //! The top bits make it differ from every user address. A handle is good if the slot holds an open NIC of that generation and the engine knows the rest.
 //!
-//! A NIC may be closed while other threads are inside its calls. Each call therefore says which NIC it is inside before it looks whether the NIC is
-//! open, and the closer looks the other way round, with `membarrier` between (Dekker's protocol; the caller's side has no locked instruction):
-//!
-//! ```text
-//!  caller                              closer
-//!  mark = slot          (H1)           key = none                    (H2)
-//!  compiler fence                      membarrier; a full fence
-//!  key == handle's?     (H3)           wait until no mark == slot    (H4)
-//!  ... uses the NIC ...                drop the NIC
-//!  mark = 0             (H5)
-//! ```
-//!
-//! Invariants
-//! - A mark belongs to one thread for ever (a new thread with the same thread pointer inherits it, after its thread library has synchronised with the
-//!   dead one's); only that thread writes `inside`.
-//! - Whoever has no mark of its own, or is inside already (a signal handler), counts itself in the slot's `users` instead, with locked instructions.
-//! - `Slot::cell` is not NULL while a caller that has seen a matching key is inside.
+//! A NIC may be closed while other threads are inside its calls: each slot has a [`Door`], each thread a [`Mark`] (`memory::door` says how the two keep a NIC alive
+//! while somebody is inside). `Slot::cell` is not NULL while a caller that has seen a matching key is inside.
 
 use crate::status::VipReturn;
 use crate::types::VipHandle;
-use bellwire_memory::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering, compiler_fence, fence};
-use bellwire_memory::membarrier;
+use bellwire_memory::atomic::{AtomicPtr, Ordering};
+use bellwire_memory::door::{self, Door, Mark};
 use bellwire_memory::token::thread_id;
 use bellwire_via::Nic;
 use bellwire_via::handle::Handle;
@@ -47,7 +32,7 @@ const KIND_SHIFT: u32 = SLOT_BITS + GENERATION_BITS;
 /// What stands in the low half of a NIC's own handle.
 const NIC_OBJECT: u32 = 1;
 /// Marks for threads.
-const MARKS: usize = 256;
+const MARKS: usize = 1024;
 /// Marks that a thread tries.
 const PROBES: usize = 4;
 /// Longest wait for callers to leave a NIC that is closed: a thread that was killed in a call never does. The NIC is then kept for ever.
@@ -134,31 +119,38 @@ const fn closed(index: usize) -> u32 {
 }
 
 struct Slot {
-    /// The open NIC's key, else [`closed`].
-    key: AtomicU32,
-    /// Callers inside that have no mark.
-    users: AtomicU32,
+    /// Its key is the open NIC's, else [`closed`].
+    door: Door,
     cell: AtomicPtr<Cell>,
 }
 
-/// A thread's own word, on a line of its own.
-#[repr(align(64))]
-struct Mark {
-    thread: AtomicUsize,
-    /// Slot index + 1 of the NIC that the thread is inside, else 0.
-    inside: AtomicU32,
-}
-
 static NICS: [Slot; SLOTS] = {
-    let mut slots = [const { Slot { key: AtomicU32::new(0), users: AtomicU32::new(0), cell: AtomicPtr::new(core::ptr::null_mut()) } }; SLOTS];
+    let mut slots = [const { Slot { door: Door::new(0), cell: AtomicPtr::new(core::ptr::null_mut()) } }; SLOTS];
     let mut index = 0;
     while index < SLOTS {
-        slots[index].key = AtomicU32::new(closed(index));
+        slots[index].door = Door::new(closed(index));
         index += 1;
     }
     slots
 };
-static THREADS: [Mark; MARKS] = [const { Mark { thread: AtomicUsize::new(0), inside: AtomicU32::new(0) } }; MARKS];
+static THREADS: [Mark; MARKS] = [const { Mark::new() }; MARKS];
+
+/// How a caller has said that it is inside.
+#[derive(Clone, Copy)]
+enum Said {
+    Marked(&'static Mark),
+    Counted(&'static Door),
+}
+
+impl Said {
+    #[inline(always)]
+    fn leave(self) {
+        match self {
+            Self::Marked(mark) => mark.leave(),
+            Self::Counted(door) => door.count_out(),
+        }
+    }
+}
 
 /// Which slots are taken, and by which generation last; the cursor goes round, so that a stale handle stays stale for long.
 struct Allocation {
@@ -172,15 +164,14 @@ static ALLOCATION: Mutex<Allocation> = Mutex::new(Allocation { cursor: 0, taken:
 /// A caller inside a NIC. While it lives, the NIC is not dropped.
 pub(crate) struct Inside {
     cell: *const Cell,
-    word: &'static AtomicU32,
-    counted: bool,
+    said: Said,
 }
 
 impl core::ops::Deref for Inside {
     type Target = Cell;
     #[inline]
     fn deref(&self) -> &Cell {
-        // SAFETY: enter() saw the key with this mark or count in place, so the closer waits for us (H1-H4) before it drops the cell.
+        // SAFETY: enter() saw the key after it had said that we are inside, so the closer waits for us before it drops the cell.
         unsafe { &*self.cell }
     }
 }
@@ -188,7 +179,7 @@ impl core::ops::Deref for Inside {
 impl Drop for Inside {
     #[inline]
     fn drop(&mut self) {
-        unmark(self.word, self.counted);
+        self.said.leave();
     }
 }
 
@@ -199,16 +190,12 @@ pub(crate) fn enter(kind: Kind, handle: VipHandle) -> Result<(Inside, u32), VipR
     let upper = (bits >> 32) as u32;
     let index = (upper >> GENERATION_BITS) as usize & (SLOTS - 1);
     let slot = &NICS[index];
-    let (word, counted) = mark_slowly(thread_id(), index);
-    let mut inside = Inside { cell: core::ptr::null(), word, counted };
-    // H3, Acquire: pairs with the release in open(); makes the cell's content visible.
-    let matches = slot.key.load(Ordering::Acquire) | (kind as u32) << KIND_SHIFT == upper;
-    // Relaxed: written before the key that we saw.
-    let cell = slot.cell.load(Ordering::Relaxed);
-    if !matches {
+    let mut inside = Inside { cell: core::ptr::null(), said: say_slowly(thread_id(), index) };
+    if slot.door.key() | (kind as u32) << KIND_SHIFT != upper {
         return Err(VipReturn::InvalidParameter);
     }
-    inside.cell = cell;
+    // Relaxed: written before the key that we saw.
+    inside.cell = slot.cell.load(Ordering::Relaxed);
     Ok((inside, bits as u32))
 }
 
@@ -233,37 +220,27 @@ pub(crate) fn with_object<T>(kind: Kind, handle: VipHandle, body: impl FnOnce(&C
     let index = (upper >> GENERATION_BITS) as usize & (SLOTS - 1);
     let slot = &NICS[index];
     let me = thread_id();
-    let mut word = &THREADS[home(me)].inside;
-    let mut counted = false;
-    // Relaxed, both: the words are our own.
-    if THREADS[home(me)].thread.load(Ordering::Relaxed) == me && word.load(Ordering::Relaxed) == 0 {
-        // H1, Relaxed: ordered before H3 for the closer by its membarrier.
-        word.store(index as u32 + 1, Ordering::Relaxed);
-        compiler_fence(Ordering::SeqCst);
+    let mark = &THREADS[home(me)];
+    let said = if mark.is_free_for(me) {
+        mark.enter(name_of(index));
+        Said::Marked(mark)
     } else {
-        (word, counted) = mark_slowly(me, index);
-    }
-    // H3, Acquire: pairs with the release in open(); makes the cell's content visible.
-    let answer = if slot.key.load(Ordering::Acquire) | (kind as u32) << KIND_SHIFT == upper {
-        // SAFETY: the key was seen with this mark in place, so the closer waits for us (H1-H4). Relaxed: written before the key that we saw.
+        say_slowly(me, index)
+    };
+    let answer = if slot.door.key() | (kind as u32) << KIND_SHIFT == upper {
+        // SAFETY: the key was seen after we had said that we are inside, so the closer waits for us. Relaxed: written before the key that we saw.
         body(unsafe { &*slot.cell.load(Ordering::Relaxed) }, Handle::from_raw(bits as u32))
     } else {
         VipReturn::InvalidParameter
     };
-    unmark(word, counted);
+    said.leave();
     answer
 }
 
-/// H5: out again.
+/// What marks call the door of a slot: never 0.
 #[inline(always)]
-fn unmark(word: &AtomicU32, counted: bool) {
-    if counted {
-        // Release: what was done inside comes before; pairs with the acquire in is_empty().
-        word.fetch_sub(1, Ordering::Release);
-    } else {
-        // Release: what was done inside comes before; pairs with H4.
-        word.store(0, Ordering::Release);
-    }
+fn name_of(index: usize) -> u32 {
+    index as u32 + 1
 }
 
 /// Where a thread looks for its mark first. Thread pointers are far apart, by whole pages.
@@ -272,32 +249,22 @@ fn home(me: usize) -> usize {
     (me >> 12 ^ me >> 20) & (MARKS - 1)
 }
 
-/// The calling thread has no mark in its first place, or is inside already.
+/// Says that the calling thread goes in, when its mark is not in its first place, or it is inside already.
 #[cold]
 #[inline(never)]
-fn mark_slowly(me: usize, index: usize) -> (&'static AtomicU32, bool) {
-    if membarrier::register().private_expedited {
+fn say_slowly(me: usize, index: usize) -> Said {
+    if door::marks_work() {
         for i in 0..PROBES {
             let mark = &THREADS[(home(me) + i) & (MARKS - 1)];
-            // Relaxed, both: a mark's owner is only compared with ourselves and never changes again; nothing is published by it.
-            let ours = match mark.thread.load(Ordering::Relaxed) {
-                0 => mark.thread.compare_exchange(0, me, Ordering::Relaxed, Ordering::Relaxed).is_ok(),
-                owner => owner == me,
-            };
-            // Relaxed: our own word.
-            if ours && mark.inside.load(Ordering::Relaxed) == 0 {
-                // H1, Relaxed: as in enter().
-                mark.inside.store(index as u32 + 1, Ordering::Relaxed);
-                compiler_fence(Ordering::SeqCst);
-                return (&mark.inside, false);
+            if mark.claim(me) {
+                mark.enter(name_of(index));
+                return Said::Marked(mark);
             }
         }
     }
-    let users = &NICS[index].users;
-    // SeqCst, with the fence: this store before the load of the key (H3); pairs with H2 and the fence in close().
-    users.fetch_add(1, Ordering::SeqCst);
-    fence(Ordering::SeqCst);
-    (users, true)
+    let door = &NICS[index].door;
+    door.count_in();
+    Said::Counted(door)
 }
 
 /// Makes a handle for a NIC.
@@ -316,8 +283,7 @@ pub(crate) fn open(nic: Nic, host: Box<[u8]>, is_mapped_mode: bool) -> Result<Vi
     let slot = &NICS[index];
     // Relaxed: published by the key.
     slot.cell.store(Box::into_raw(cell), Ordering::Relaxed);
-    // Release: the cell and its content come before; pairs with H3.
-    slot.key.store(key, Ordering::Release);
+    slot.door.open(key);
     Ok(handle)
 }
 
@@ -331,13 +297,8 @@ pub(crate) fn close(handle: VipHandle) -> Result<(), VipReturn> {
     if bits as u32 != NIC_OBJECT || key & 0xFF00_0000 != KEY_TAG {
         return Err(VipReturn::InvalidParameter);
     }
-    // H2, SeqCst: before the fences and H4. Of several closers one sees the key.
-    if slot.key.compare_exchange(key, closed(index), Ordering::SeqCst, Ordering::Relaxed).is_err() {
+    if !slot.door.shut(key, closed(index)) {
         return Err(VipReturn::InvalidParameter);
-    }
-    fence(Ordering::SeqCst);
-    if membarrier::register().private_expedited {
-        membarrier::private_expedited();
     }
     // Acquire: the closer may be another thread than the opener. Only the one closer of this generation takes it.
     let cell = slot.cell.load(Ordering::Acquire);
@@ -348,7 +309,7 @@ pub(crate) fn close(handle: VipHandle) -> Result<(), VipReturn> {
     // Relaxed: no key leads here any more.
     slot.cell.store(core::ptr::null_mut(), Ordering::Relaxed);
     if all_left {
-        // SAFETY: made by Box::into_raw in open(); nobody is inside (H4) and nobody can enter.
+        // SAFETY: made by Box::into_raw in open(); nobody is inside and nobody can enter.
         drop(unsafe { Box::from_raw(cell) });
         lock().taken[index] = false;
     }
@@ -381,10 +342,9 @@ fn send_away(cell: &Cell, index: usize) -> bool {
     }
 }
 
-/// H4: whether no caller is inside.
+/// Whether no caller is inside.
 fn is_empty(index: usize) -> bool {
-    // Acquire: what callers did inside comes before; pairs with the releases in drop (H5).
-    NICS[index].users.load(Ordering::Acquire) == 0 && THREADS.iter().all(|m| m.inside.load(Ordering::Acquire) != index as u32 + 1)
+    !NICS[index].door.is_counted() && THREADS.iter().all(|mark| !mark.is_behind(name_of(index)))
 }
 
 fn lock() -> std::sync::MutexGuard<'static, Allocation> {
