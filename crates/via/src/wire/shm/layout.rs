@@ -34,7 +34,7 @@ pub(super) const CATALOGUE_WORDS: usize = 8;
 
 pub(super) const MAGIC: u64 = u64::from_le_bytes(*b"bellwire");
 /// Changes whenever anything of this layout or of the frames does.
-pub(super) const VERSION: u32 = 1;
+pub(super) const VERSION: u32 = 2;
 
 pub(super) const HEAD_AT: usize = 128;
 pub(super) const ARMED_AT: usize = 256;
