@@ -80,7 +80,7 @@ pub enum MemoryError {
     NotPidfd,
     /// The process that the pidfd names is not in this process's pid namespace.
     ForeignPid,
-    /// The descriptor that the peer sent is not a non-blocking eventfd.
+    /// The descriptor that the peer sent as its bell is not a pipe that can be opened.
     NotBell,
     /// A range outside the memory it is taken from.
     OutOfBounds {
@@ -165,7 +165,7 @@ impl fmt::Display for MemoryError {
             Self::WrongSize { len, min, max } => write!(f, "the peer sent memory of {len} bytes, allowed are {min} to {max}; break the link to it"),
             Self::NotPidfd => f.write_str("the peer sent a descriptor that is not a pidfd; break the link to it"),
             Self::ForeignPid => f.write_str("the peer's process cannot be seen from this pid namespace; share the pid namespace to learn of its death at once"),
-            Self::NotBell => f.write_str("the peer sent a descriptor that is not a non-blocking eventfd; break the link to it"),
+            Self::NotBell => f.write_str("the peer sent a descriptor that is not a pipe; break the link to it"),
             Self::OutOfBounds { offset, len, size } => write!(f, "bytes {offset} to {offset}+{len} lie outside memory of {size} bytes"),
             Self::ReadOnly => f.write_str("this memory is mapped for reading only; only its owner may write it"),
             Self::NoProc => f.write_str("/proc/self is not readable; mount proc in this container"),

@@ -5,7 +5,7 @@
 #![cfg(not(loom))]
 
 use bellwire_memory::MemoryError;
-use bellwire_memory::event::Bell;
+use bellwire_memory::event::{BellSet, PeerBell, pipe_of_bell};
 use bellwire_memory::fd_passing::{self, Credentials, Received};
 use bellwire_memory::pidfd;
 use bellwire_memory::region::{Access, Region, RegionKind, RemoteRegion};
@@ -89,10 +89,13 @@ fn peer() {
 fn gives(socket: &OwnedFd) {
     let region = Region::create("given", LEN, RegionKind::WriterOwned).unwrap();
     region.bytes().copy_in(0, b"before").unwrap();
-    let (me, bell) = (pidfd::own().unwrap(), Bell::create().unwrap());
-    fd_passing::send(socket.as_fd(), b"hello", &[region.fd(), me.as_fd(), bell.fd()]).unwrap();
-    wait_for(bell.fd());
-    assert!(bell.clear().unwrap());
+    let mut bells = BellSet::create().unwrap();
+    let (listener, ringer) = pipe_of_bell().unwrap();
+    bells.add(1, listener).unwrap();
+    let me = pidfd::own().unwrap();
+    fd_passing::send(socket.as_fd(), b"hello", &[region.fd(), me.as_fd(), ringer.as_fd()]).unwrap();
+    wait_for(bells.fd());
+    assert!(bells.clear());
     region.bytes().copy_in(0, b"after!").unwrap();
     fd_passing::send(socket.as_fd(), b"written", &[]).unwrap();
     assert_eq!(receive(socket).0, b"end");
@@ -135,7 +138,7 @@ fn a_peers_region_pidfd_and_bell() {
     let peer = Peer::start("gives");
     let (bytes, mut fds) = receive(&peer.socket);
     assert_eq!((bytes.as_slice(), fds.len()), (&b"hello"[..], 3));
-    let bell = Bell::from_fd(fds.pop().unwrap()).unwrap();
+    let bell = PeerBell::from_fd(fds.pop().unwrap()).unwrap();
     let their_pidfd = fds.pop().unwrap();
     let memfd = fds.pop().unwrap();
 

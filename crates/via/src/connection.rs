@@ -33,6 +33,8 @@ use message::ReplyCode;
 /// Waiters and unanswered incoming requests that a NIC keeps.
 const WAITS_MAX: usize = 1 << 12;
 const INCOMING_MAX: usize = 1 << 12;
+/// Errors that wait to be told: more than one for each VI.
+const EVENTS_MAX: usize = 1 << 17;
 /// First and longest pause between two tries of a request that found nobody.
 const RETRY_MIN: Duration = Duration::from_micros(200);
 const RETRY_MAX: Duration = Duration::from_millis(8);
@@ -544,7 +546,10 @@ impl<W: Wire> Engine<W> {
     }
 
     pub(crate) fn raise(&mut self, vi: Option<ViHandle>, code: AsyncErrorCode) {
-        self.events.push_back(Event::AsyncError(AsyncError { vi, cq: None, code }));
+        // A peer can raise errors faster than they are handled; beyond this many at a time they are not told one by one.
+        if self.events.len() < EVENTS_MAX {
+            self.events.push_back(Event::AsyncError(AsyncError { vi, cq: None, code }));
+        }
     }
 }
 

@@ -8,13 +8,13 @@
 
 use crate::attributes::ViState;
 use crate::complete::{awaits_answer, finish_send, sink};
-use crate::engine::Engine;
+use crate::engine::{Engine, LinkState};
 use crate::frame::{self, Bulk, DisconnectReason, Head, INLINE_BYTES_MAX, INLINE_BYTES_MAX_IMMEDIATE, Op};
 use crate::status::{Operation, Status, WorkFlags};
 use crate::time::Duration;
 use crate::user_memory::{self, Gather};
 use crate::vi::Vi;
-use crate::wire::{Direct, Placement, RemoteAccess, Sent, Wire};
+use crate::wire::{Direct, LinkId, Placement, RemoteAccess, Sent, Wire};
 use crate::work_queue::{SendWork, Way, WorkState};
 use bellwire_memory::line_queue::Line;
 
@@ -46,6 +46,12 @@ pub(crate) enum Step {
     Full,
     /// The link is gone.
     Broken,
+}
+
+/// Whether control frames wait for room on the link. (A peer that does not read stops its own link only.)
+#[cold]
+fn owes_control(links: &[LinkState], link: LinkId) -> bool {
+    links.iter().any(|l| l.id == link && !l.control_out.is_empty())
 }
 
 impl<W: Wire> Engine<W> {
@@ -101,7 +107,7 @@ impl<W: Wire> Engine<W> {
         if vi.state != ViState::Connected {
             return None;
         }
-        if self.connections.control_pending {
+        if self.connections.control_pending && owes_control(&self.links, vi.link) {
             // Control frames that found no room come first: an acceptance must not be overtaken by data.
             return Some(Step::Blocked);
         }

@@ -17,7 +17,7 @@ use bellwire_memory::MemoryError;
 use bellwire_memory::atomic::{AtomicU32, AtomicU64, Ordering};
 use bellwire_memory::attach::{self, AttachError};
 use bellwire_memory::direct_epoch::{self, WorkerBarrier};
-use bellwire_memory::event::Bell;
+use bellwire_memory::event::PeerBell;
 use bellwire_memory::line_queue::{Consumer, LINE_WORDS, Line, MappedHead, MappedSlots, Producer};
 use bellwire_memory::membarrier::{self, Reach};
 use bellwire_memory::pause::pause;
@@ -53,7 +53,7 @@ pub(super) struct Parts {
     pub out: Region,
     pub inward: RemoteRegion,
     pub catalogue: RemoteRegion,
-    pub bell: Bell,
+    pub bell: PeerBell,
     pub pidfd: Option<OwnedFd>,
     pub socket: OwnedFd,
     pub peer: NicId,

@@ -19,7 +19,7 @@ use crate::wire::{
     Rendezvous, Sent, Wire, WireEvent,
 };
 use bellwire_memory::MemoryError;
-use bellwire_memory::event::Bell;
+use bellwire_memory::event::BellSet;
 use bellwire_memory::line_queue::Line;
 use bellwire_memory::membarrier::{self, Reach};
 use bellwire_memory::{pause, pidfd};
@@ -30,8 +30,9 @@ use rustix::fd::{AsFd, BorrowedFd};
 use segments::Segments;
 use std::collections::VecDeque;
 
-/// Links that a NIC may have.
+/// Links that a NIC may have, and those of them to NICs of one other process: a peer cannot use up all memory and descriptors by making links.
 const LINKS_MAX: usize = 1 << 14;
+const LINKS_PER_PROCESS_MAX: usize = 64;
 /// Longest wait for a peer to leave memory that is taken back. A peer that is stopped in the middle of a copy for longer may still write that memory.
 const QUIESCE_MAX: std::time::Duration = std::time::Duration::from_millis(100);
 
@@ -62,7 +63,8 @@ pub struct ShmWire {
     links: Slab<Link>,
     control: Control,
     segments: Segments,
-    bell: Bell,
+    /// What peers ring: a bell for each link.
+    bells: BellSet,
     events: VecDeque<WireEvent>,
     proof: Proof,
     /// Some link has allocations to ask for.
@@ -85,7 +87,7 @@ impl ShmWire {
             control,
             proof,
             segments: Segments::new()?,
-            bell: Bell::create()?,
+            bells: BellSet::create()?,
             events: VecDeque::new(),
             wants: false,
             armed: false,
@@ -102,14 +104,14 @@ impl ShmWire {
         rendezvous::handle_ready(self);
     }
 
-    /// This NIC's bell: readable when a peer has rung it.
+    /// This NIC's bell: readable when a peer has rung.
     pub fn bell(&self) -> BorrowedFd<'_> {
-        self.bell.fd()
+        self.bells.fd()
     }
 
     /// Silences the bell.
     pub fn clear_bell(&mut self) {
-        let _ = self.bell.clear();
+        self.bells.clear();
     }
 
     /// From now on peers ring. Then look once more before sleeping: what they published before is visible after this.
@@ -386,7 +388,8 @@ impl Wire for ShmWire {
     fn close(&mut self, link: LinkId) {
         self.segments.link_closed(link);
         if let Some(l) = self.links.remove(Handle::from_raw(link.raw())) {
-            self.control.forget_link(&l, link);
+            self.control.forget_link(&l);
+            self.bells.remove(u64::from(link.raw()));
         }
     }
 

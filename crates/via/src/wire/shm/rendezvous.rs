@@ -4,19 +4,19 @@
 //! Names: `bellwire` + user id + a hash of the addresses. A waiter listens under (host, discriminator); a client connects there. Of two peers that name each
 //! other the first to come listens under the hash of both addresses in order, the second finds the name taken and connects. Abstract names vanish with
 //! their process, so nothing is left behind. Anybody in the network namespace can take such a name: who is at the other end is checked by its
-//! credentials, and only the same user is dealt with.
+//! credentials, and only the same user is dealt with. A NIC's id is told to whoever asks, so it proves nothing either: links are known by it *and* by
+//! the process at their other end.
 //!
 //! Everything is non-blocking: sockets, pidfds and listeners stand in one epoll set whose descriptor the NIC's helper thread sleeps on.
 
 use super::link::{self, Foreign, Link, NicId, Parts};
 use super::message::{self, Message};
 use super::proof;
-use super::{ProtectionMode, ShmWire, failure_of};
+use super::{LINKS_MAX, LINKS_PER_PROCESS_MAX, ProtectionMode, ShmWire, failure_of};
 use crate::attributes::NetAddress;
 use crate::handle::Handle;
-use crate::wire::Attach;
-use crate::wire::{LinkFailure, LinkId, Rendezvous, WireEvent};
-use bellwire_memory::event::Bell;
+use crate::wire::{Attach, LinkFailure, LinkId, Rendezvous, Wire, WireEvent};
+use bellwire_memory::event::{self, PeerBell};
 use bellwire_memory::fd_passing::{self, Received};
 use bellwire_memory::region::{Access, Region, RemoteRegion};
 use bellwire_memory::{MemoryError, membarrier, pidfd};
@@ -24,10 +24,10 @@ use rustix::event::epoll;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::collections::BTreeMap;
 
-/// Handshakes under way at a time; beyond, the oldest is dropped.
-const HANDSHAKES_MAX: usize = 1024;
-/// Largest allocation that a peer may hand us.
-const SEGMENT_BYTES_MAX: usize = 1 << 42;
+/// Handshakes under way at a time; beyond, the oldest of the process that has most of them is dropped.
+const HANDSHAKES_MAX: usize = 128;
+/// Most that is mapped of one peer: address space is not without end, and a peer can offer memory that it does not have.
+const SEGMENTS_BYTES_MAX: usize = 1 << 40;
 
 /// What an epoll entry is about; the upper byte of its data.
 const KIND_LISTENER: u64 = 1 << 56;
@@ -52,7 +52,7 @@ enum Stage {
     /// Connector, after Knock.
     Knocked,
     /// Connector, after Offer.
-    Offered { out: Region },
+    Offered { out: Region, bell: OwnedFd },
     /// Acceptor, before Knock.
     Accepted,
     /// Acceptor, after Here.
@@ -66,6 +66,8 @@ struct Handshake {
     request: Option<u64>,
     /// The listener it came from.
     listener: Option<u64>,
+    /// The process at the other end; 0 if it is in no pid namespace that we see.
+    peer_pid: u32,
 }
 
 /// Sockets and what they are for.
@@ -77,6 +79,8 @@ pub(super) struct Control {
     listeners: BTreeMap<u64, Listener>,
     handshakes: BTreeMap<u64, Handshake>,
     next: u64,
+    /// Given up for a moment when there are no descriptors left, so that a connection can be refused instead of waiting in the backlog and waking us again and again.
+    reserve: Option<OwnedFd>,
 }
 
 impl Control {
@@ -84,7 +88,14 @@ impl Control {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(|e| MemoryError::os("epoll_create1", e))?;
         let mut id = [0; 16];
         rustix::rand::getrandom(&mut id, rustix::rand::GetRandomFlags::empty()).map_err(|e| MemoryError::os("getrandom", e))?;
-        Ok(Self { epoll, id, user: rustix::process::geteuid().as_raw(), listeners: BTreeMap::new(), handshakes: BTreeMap::new(), next: 1 })
+        let user = rustix::process::geteuid().as_raw();
+        let mut control = Self { epoll, id, user, listeners: BTreeMap::new(), handshakes: BTreeMap::new(), next: 1, reserve: None };
+        control.restock();
+        Ok(control)
+    }
+
+    fn restock(&mut self) {
+        self.reserve = rustix::io::fcntl_dupfd_cloexec(&self.epoll, 0).ok();
     }
 
     fn watch(&self, fd: BorrowedFd<'_>, data: u64) -> Result<(), MemoryError> {
@@ -147,19 +158,28 @@ impl Control {
         Some(h)
     }
 
-    fn begin(&mut self, socket: OwnedFd, stage: Stage, request: Option<u64>, listener: Option<u64>) -> Result<(), MemoryError> {
+    fn begin(&mut self, socket: OwnedFd, stage: Stage, request: Option<u64>, listener: Option<u64>, peer_pid: u32) -> Result<(), MemoryError> {
         if self.handshakes.len() >= HANDSHAKES_MAX
-            && let Some(oldest) = self.handshakes.keys().next().copied()
+            && let Some(victim) = self.most_dispensable()
         {
-            self.drop_handshake(oldest);
+            self.drop_handshake(victim);
         }
         let number = self.take_number();
         self.watch(socket.as_fd(), KIND_HANDSHAKE | number)?;
-        self.handshakes.insert(number, Handshake { socket, stage, request, listener });
+        self.handshakes.insert(number, Handshake { socket, stage, request, listener, peer_pid });
         Ok(())
     }
 
-    pub(super) fn forget_link(&self, link: &Link, _id: LinkId) {
+    /// The oldest handshake of the process that has most of them, leaving our own requests alone: who floods us drops its own.
+    fn most_dispensable(&self) -> Option<u64> {
+        let theirs = || self.handshakes.iter().filter(|(_, h)| h.listener.is_some());
+        let mut counts: BTreeMap<u32, usize> = BTreeMap::new();
+        theirs().for_each(|(_, h)| *counts.entry(h.peer_pid).or_default() += 1);
+        let (pid, _) = counts.into_iter().max_by_key(|(_, n)| *n)?;
+        theirs().find(|(_, h)| h.peer_pid == pid).map(|(n, _)| *n)
+    }
+
+    pub(super) fn forget_link(&self, link: &Link) {
         self.unwatch(link.parts.socket.as_fd());
         if let Some(p) = &link.parts.pidfd {
             self.unwatch(p.as_fd());
@@ -196,9 +216,9 @@ fn knock(wire: &mut ShmWire, name: &[u8], request: u64) -> Result<(), MemoryErro
         Err(MemoryError::WouldBlock) => return Err(MemoryError::ConnectionRefused),
         other => other?,
     };
-    check_same_user(wire, socket.as_fd())?;
+    let peer_pid = check_same_user(wire, socket.as_fd())?;
     fd_passing::send(socket.as_fd(), &Message::Knock { id: wire.control.id }.store(), &[])?;
-    wire.control.begin(socket, Stage::Knocked, Some(request), None)
+    wire.control.begin(socket, Stage::Knocked, Some(request), None, peer_pid)
 }
 
 fn check_same_user(wire: &ShmWire, socket: BorrowedFd<'_>) -> Result<u32, MemoryError> {
@@ -236,10 +256,19 @@ pub(super) fn handle_ready(wire: &mut ShmWire) {
 fn accept(wire: &mut ShmWire, number: u64) {
     let Some(l) = wire.control.listeners.get(&number) else { return };
     let request = l.request;
-    if let Ok(Some(socket)) = fd_passing::accept(l.socket.as_fd())
-        && check_same_user(wire, socket.as_fd()).is_ok()
-    {
-        let _ = wire.control.begin(socket, Stage::Accepted, request, Some(number));
+    match fd_passing::accept(l.socket.as_fd()) {
+        Ok(Some(socket)) => {
+            if let Ok(peer_pid) = check_same_user(wire, socket.as_fd()) {
+                let _ = wire.control.begin(socket, Stage::Accepted, request, Some(number), peer_pid);
+            }
+        }
+        Ok(None) => {}
+        // No descriptors left. Refused, it tries again later; left in the backlog, it would keep us awake.
+        Err(_) => {
+            wire.control.reserve = None;
+            drop(fd_passing::accept(l.socket.as_fd()));
+            wire.control.restock();
+        }
     }
 }
 
@@ -268,6 +297,7 @@ fn handshake_failed(wire: &mut ShmWire, number: u64, reason: LinkFailure) {
 /// One message of a handshake.
 fn handshake_step(wire: &mut ShmWire, number: u64, m: Message, received: Received) -> Result<(), MemoryError> {
     let own = wire.control.id;
+    let pid = wire.control.handshakes.get(&number).map_or(0, |h| h.peer_pid);
     let Some(mut h) = wire.control.drop_handshake(number) else { return Ok(()) };
     let put_back = |wire: &mut ShmWire, h: Handshake| -> Result<(), MemoryError> {
         wire.control.watch(h.socket.as_fd(), KIND_HANDSHAKE | number)?;
@@ -276,34 +306,34 @@ fn handshake_step(wire: &mut ShmWire, number: u64, m: Message, received: Receive
     };
     let outcome = match (h.stage, m) {
         (Stage::Accepted, Message::Knock { id }) => {
-            let linked = find_link(wire, &id, false).is_some();
+            let linked = find_link(wire, &id, pid, false).is_some();
             fd_passing::send(h.socket.as_fd(), &Message::Here { id: own, linked }.store(), &[])?;
             h.stage = Stage::Greeted { peer: id };
             return put_back(wire, h);
         }
-        (Stage::Knocked, Message::Here { id, linked }) => match find_link(wire, &id, true).filter(|_| linked) {
+        (Stage::Knocked, Message::Here { id, linked }) => match find_link(wire, &id, pid, true).filter(|_| linked) {
             Some(link) => {
                 fd_passing::send(h.socket.as_fd(), &Message::Existing.store(), &[])?;
                 Ok(link)
             }
             None => {
-                let offered = link::new_region().and_then(|out| send_offer(wire, h.socket.as_fd(), &out).map(|()| out));
+                let offered = link::new_region().and_then(|out| Ok((send_offer(wire, h.socket.as_fd(), &out)?, out)));
                 match offered {
-                    Ok(out) => {
-                        h.stage = Stage::Offered { out };
+                    Ok((bell, out)) => {
+                        h.stage = Stage::Offered { out, bell };
                         return put_back(wire, h);
                     }
                     Err(e) => Err(e),
                 }
             }
         },
-        (Stage::Greeted { peer }, Message::Existing) => find_link(wire, &peer, false).ok_or(MemoryError::PeerClosed),
+        (Stage::Greeted { peer }, Message::Existing) => find_link(wire, &peer, pid, false).ok_or(MemoryError::PeerClosed),
         (Stage::Greeted { peer }, Message::Offer { id, mapped, barriers, probe }) if id == peer => link::new_region().and_then(|out| {
-            send_offer(wire, h.socket.as_fd(), &out)?;
-            make_link(wire, h.socket, out, received.fds, Peer { id, mapped, barriers, probe, connector: false })
+            let bell = send_offer(wire, h.socket.as_fd(), &out)?;
+            make_link(wire, h.socket, Ours { out, bell }, received.fds, Peer { id, mapped, barriers, probe, connector: false })
         }),
-        (Stage::Offered { out }, Message::Offer { id, mapped, barriers, probe }) => {
-            make_link(wire, h.socket, out, received.fds, Peer { id, mapped, barriers, probe, connector: true })
+        (Stage::Offered { out, bell }, Message::Offer { id, mapped, barriers, probe }) => {
+            make_link(wire, h.socket, Ours { out, bell }, received.fds, Peer { id, mapped, barriers, probe, connector: true })
         }
         _ => Err(MemoryError::Truncated),
     };
@@ -324,12 +354,14 @@ fn handshake_step(wire: &mut ShmWire, number: u64, m: Message, received: Receive
     Ok(())
 }
 
-/// The link to a NIC; of a loopback the end of the side asked for.
-fn find_link(wire: &ShmWire, peer: &NicId, connector: bool) -> Option<LinkId> {
-    wire.links.iter().find(|(_, l)| l.parts.peer == *peer && (!l.parts.loopback || l.parts.connector == connector)).map(|(h, _)| LinkId::from_raw(h.raw()))
+/// The link to a NIC of a process; of a loopback the end of the side asked for.
+fn find_link(wire: &ShmWire, peer: &NicId, peer_pid: u32, connector: bool) -> Option<LinkId> {
+    let same = |l: &Link| l.parts.peer == *peer && l.parts.peer_pid == peer_pid && (!l.parts.loopback || l.parts.connector == connector);
+    wire.links.iter().find(|(_, l)| same(l)).map(|(h, _)| LinkId::from_raw(h.raw()))
 }
 
-fn send_offer(wire: &ShmWire, socket: BorrowedFd<'_>, out: &Region) -> Result<(), MemoryError> {
+/// Offers our half of a link; gives the end of its bell to listen to.
+fn send_offer(wire: &ShmWire, socket: BorrowedFd<'_>, out: &Region) -> Result<OwnedFd, MemoryError> {
     let offer = Message::Offer {
         id: wire.control.id,
         mapped: wire.config.mode == ProtectionMode::Mapped,
@@ -337,11 +369,19 @@ fn send_offer(wire: &ShmWire, socket: BorrowedFd<'_>, out: &Region) -> Result<()
         probe: wire.proof.address(),
     };
     let own = pidfd::own().ok();
-    let mut fds = vec![out.fd(), wire.segments.catalogue().fd(), wire.bell.fd()];
+    let (listening, ringing) = event::pipe_of_bell()?;
+    let mut fds = vec![out.fd(), wire.segments.catalogue().fd(), ringing.as_fd()];
     if let Some(p) = &own {
         fds.push(p.as_fd());
     }
-    fd_passing::send(socket, &offer.store(), &fds)
+    fd_passing::send(socket, &offer.store(), &fds)?;
+    Ok(listening)
+}
+
+/// Our half of a link to be.
+struct Ours {
+    out: Region,
+    bell: OwnedFd,
 }
 
 struct Peer {
@@ -352,43 +392,79 @@ struct Peer {
     connector: bool,
 }
 
-fn make_link(wire: &mut ShmWire, socket: OwnedFd, out: Region, fds: Vec<OwnedFd>, peer: Peer) -> Result<LinkId, MemoryError> {
+fn make_link(wire: &mut ShmWire, socket: OwnedFd, ours: Ours, fds: Vec<OwnedFd>, peer: Peer) -> Result<LinkId, MemoryError> {
     let peer_pid = check_same_user(wire, socket.as_fd())?;
+    let loopback = peer.id == wire.control.id;
+    if loopback && peer_pid != std::process::id() {
+        // It gives itself out for us.
+        return Err(MemoryError::NotPidfd);
+    }
+    check_room(wire, peer_pid, loopback)?;
     let mut fds = fds.into_iter();
     let (Some(region), Some(catalogue), Some(bell)) = (fds.next(), fds.next(), fds.next()) else { return Err(MemoryError::Truncated) };
-    let pidfd = match fds.next() {
-        Some(fd) => {
-            pidfd::process_id(fd.as_fd())?;
-            Some(fd)
-        }
-        // A peer that cannot make one: its socket's hang-up must do.
-        None => None,
-    };
+    // A peer that cannot make one: its socket's hang-up must do.
+    let pidfd = fds.next();
+    if let Some(fd) = &pidfd {
+        check_is_peer(fd.as_fd(), peer_pid)?;
+    }
     let mapped = peer.mapped && wire.config.mode == ProtectionMode::Mapped;
     let proof = if mapped { proof::of_peer(peer_pid, peer.probe, &peer.id) } else { 0 };
     let parts = Parts {
         proof,
         nonce: if wire.config.attach == Attach::Never { 0 } else { wire.proof.nonce() },
-        out,
+        out: ours.out,
         inward: link::map_region(region)?,
         catalogue: link::map_catalogue(catalogue)?,
-        bell: Bell::from_fd(bell)?,
+        bell: PeerBell::from_fd(bell)?,
         pidfd,
         socket,
         peer: peer.id,
         peer_pid,
-        loopback: peer.id == wire.control.id,
+        loopback,
         connector: peer.connector,
         mapped,
         barriers: peer.barriers && membarrier::register().global_expedited,
     };
-    let link = wire.add_link(Link::new(parts)).ok_or(MemoryError::TooManyDescriptors { given: super::LINKS_MAX + 1, max: super::LINKS_MAX })?;
-    let Some(l) = wire.links.get(Handle::from_raw(link.raw())) else { return Err(MemoryError::PeerClosed) };
-    wire.control.watch(l.parts.socket.as_fd(), KIND_LINK | u64::from(link.raw()))?;
-    if let (Some(p), false) = (&l.parts.pidfd, l.parts.loopback) {
-        wire.control.watch(p.as_fd(), KIND_PIDFD | u64::from(link.raw()))?;
+    let link = wire.add_link(Link::new(parts)).ok_or(MemoryError::TooManyDescriptors { given: LINKS_MAX + 1, max: LINKS_MAX })?;
+    if let Err(e) = watch_link(wire, link, ours.bell) {
+        wire.close(link);
+        return Err(e);
     }
     Ok(link)
+}
+
+/// A link costs memory and descriptors.
+fn check_room(wire: &ShmWire, peer_pid: u32, loopback: bool) -> Result<(), MemoryError> {
+    let of_process = wire.links.iter().filter(|(_, l)| l.parts.peer_pid == peer_pid).count();
+    // Processes that we cannot tell apart (0) and our own have what all have together.
+    if of_process >= LINKS_PER_PROCESS_MAX && peer_pid != 0 && !loopback && peer_pid != std::process::id() {
+        return Err(MemoryError::TooManyDescriptors { given: of_process + 1, max: LINKS_PER_PROCESS_MAX });
+    }
+    Ok(())
+}
+
+/// Whether a pidfd is that of the process at the other end of the socket: else its death would be another's.
+fn check_is_peer(pidfd: BorrowedFd<'_>, peer_pid: u32) -> Result<(), MemoryError> {
+    match pidfd::process_id(pidfd) {
+        Ok(Some(pid)) if u32::try_from(pid) == Ok(peer_pid) => Ok(()),
+        Ok(Some(_)) => Err(MemoryError::NotPidfd),
+        Ok(None) => Err(MemoryError::PeerClosed),
+        // Of a pid namespace that we do not see, as the socket says too.
+        Err(MemoryError::ForeignPid) if peer_pid == 0 => Ok(()),
+        Err(e) => Err(e),
+    }
+}
+
+/// Listens to a new link's bell, socket and pidfd.
+fn watch_link(wire: &mut ShmWire, link: LinkId, bell: OwnedFd) -> Result<(), MemoryError> {
+    let number = u64::from(link.raw());
+    wire.bells.add(number, bell)?;
+    let Some(l) = wire.links.get(Handle::from_raw(link.raw())) else { return Err(MemoryError::PeerClosed) };
+    wire.control.watch(l.parts.socket.as_fd(), KIND_LINK | number)?;
+    if let (Some(p), false) = (&l.parts.pidfd, l.parts.loopback) {
+        wire.control.watch(p.as_fd(), KIND_PIDFD | number)?;
+    }
+    Ok(())
 }
 
 /// Says something on a link's socket. `false`: it could not be said; what depends on it is then done another way.
@@ -430,8 +506,9 @@ fn map_segment(l: &mut Link, segment: u32, write: bool, fd: OwnedFd) {
         return;
     }
     let access = if write { Access::ReadWrite } else { Access::ReadOnly };
-    let mapped = RemoteRegion::map(fd, 1, SEGMENT_BYTES_MAX, access);
     l.forget(segment);
+    let in_use: usize = l.foreign.values().map(|f| if let Foreign::Mapped(r) = f { r.len() } else { 0 }).sum();
+    let mapped = RemoteRegion::map(fd, 1, SEGMENTS_BYTES_MAX.saturating_sub(in_use), access);
     l.foreign.insert(segment, mapped.map_or(Foreign::Refused { write }, Foreign::Mapped));
 }
 
@@ -442,7 +519,7 @@ fn link_down(wire: &mut ShmWire, id: LinkId, reason: LinkFailure) {
     }
     let Some(l) = wire.links.get(Handle::from_raw(id.raw())) else { return };
     // Once: the descriptors stay ready until the engine closes the link.
-    wire.control.forget_link(l, id);
+    wire.control.forget_link(l);
     wire.events.push_back(WireEvent::LinkDown { link: id, reason });
 }
 
