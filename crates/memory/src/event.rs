@@ -6,14 +6,14 @@
 //!
 //! Both ends share one open file, flags included, so a hostile peer may read the counter (steal a ring), fill it, or clear `O_NONBLOCK`.
 //! - [`Bell::clear`] cannot be made to wait: it asks for no waiting in the call itself.
-//! - [`Bell::ring`] of a peer's bell looks at the flag and at the room first. Between look and write a peer that spins on exactly that could still
-//!   stop the ringer until it reads its own counter (the kernel has no non-waiting write for eventfds). Where peers are not trusted, ring from the
-//!   helper thread.
+//! - [`Bell::ring`] of a peer's bell looks at the flag first. Between look and write a peer that fills its counter and spins on exactly that could still stop
+//!   the ringer until it reads its own counter (the kernel has no non-waiting write for eventfds; a look at the room before would leave the same gap). Where
+//!   peers are not trusted, ring from the helper thread.
 //! - Rings stolen by one peer from another are prevented by giving each peer a bell of its own; a bell costs one descriptor.
 
 use crate::error::MemoryError;
 use crate::proc_fd;
-use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
+use rustix::event::{EventfdFlags, eventfd};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{OFlags, fcntl_getfl};
 use rustix::io::{Errno, IoSliceMut, ReadWriteFlags, preadv2, read, write};
@@ -56,9 +56,6 @@ impl Bell {
     pub fn ring(&self) -> Result<(), MemoryError> {
         if self.of_peer {
             self.check_non_blocking()?;
-            if !self.has_room()? {
-                return Ok(());
-            }
         }
         loop {
             match write(&self.eventfd, &1u64.to_ne_bytes()) {
@@ -102,17 +99,6 @@ impl Bell {
     fn check_non_blocking(&self) -> Result<(), MemoryError> {
         let flags = fcntl_getfl(&self.eventfd).map_err(MemoryError::from_call("fcntl(F_GETFL)"))?;
         if flags.contains(OFlags::NONBLOCK) { Ok(()) } else { Err(MemoryError::NotBell) }
-    }
-
-    fn has_room(&self) -> Result<bool, MemoryError> {
-        let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
-        let mut fds = [PollFd::new(&self.eventfd, PollFlags::OUT)];
-        match poll(&mut fds, Some(&at_once)) {
-            Ok(_) => Ok(fds[0].revents().contains(PollFlags::OUT)),
-            // A signal: the write that follows does not wait either, by its flag.
-            Err(Errno::INTR) => Ok(true),
-            Err(errno) => Err(MemoryError::os("poll", errno)),
-        }
     }
 }
 
