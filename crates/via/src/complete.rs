@@ -181,6 +181,8 @@ fn settle_send(vi: &mut Vi, work: &SendWork, registry: &mut Registry) -> Status 
     if !status.is_error() {
         vi.counters.sent += 1;
         vi.counters.sent_bytes += u64::from(work.length);
+    } else {
+        vi.counters.errors += 1;
     }
     release(&work.segments, work.descriptor_handle, registry, |i| vi.send.segments.get(i));
     if work.segments.count > 1 {
@@ -253,6 +255,8 @@ pub(crate) fn finish_receive(vi: &mut Vi, handle: ViHandle, status: Status, leng
     if !status.is_error() {
         vi.counters.received += 1;
         vi.counters.received_bytes += u64::from(length);
+    } else {
+        vi.counters.errors += 1;
     }
     sink.announce(vi, handle, WorkQueueKind::Receive);
 }

@@ -4,16 +4,22 @@
 //! | file | concern |
 //! |---|---|
 //! | `nic.rs` | opening, closing, the calls of the data path |
-//! | `nic/wait.rs` | waits: spinning, sleeping, who wakes whom |
+//! | `nic/wait.rs` | waits: sleeping, who wakes whom |
+//! | `nic/spin.rs` | how long a wait polls before it sleeps |
+//! | `nic/crowd.rs` | polls in vain let others run |
+//! | `nic/watch.rs` | completion queues with file descriptors |
 //! | `nic/helper.rs` | the helper thread: control, timers, handlers, work for a process that computes |
 //! | `nic/handlers.rs` | notify handlers and the error handler |
+//! | `nic/stat.rs`, `nic/snapshot.rs` | the live view: what others may ask about this NIC |
 //! | `nic/config.rs` | how to open |
 //!
 //! Invariants
 //! - N1: everything in `Core` is touched only with the token held. Whoever lets the token go settles first (`Core::settle`): wakes the waiters whose completion is
 //!   there, and tells the helper of what only it will see to. So nothing is lost between "register" and "look": both happen under the token.
 //! - N2: handlers run, and are dropped, without the token.
-//! - N3: peers ring our bell only while `Core::armed`. Waiters arm it when there are any, else the helper may (`helper_armed`); who polls disarms.
+//! - N3: peers ring our bell only while `Core::armed`. Waiters arm it when there are any, else the helper may, or who arms a completion queue. It stays armed when
+//!   they wake (`lingers`), for the next sleep then costs no barrier; the first polls after that disarm it.
+//! - N4: `Core::sleepers` says whether anybody sleeps who would have to be told: a waiter, the helper, a program on a completion queue's descriptor.
 //!
 //! Budget of a call that finds what it wants: the token (a store and two loads) and about six loads that decide that nothing needs settling.
 //!
@@ -21,11 +27,17 @@
 //! calls fail with [`Error::InvalidState`]; dropping the NIC there does nothing. `exec` closes everything.
 
 mod config;
+mod crowd;
 mod handlers;
 mod helper;
+mod snapshot;
+mod spin;
+mod stat;
 mod wait;
+mod watch;
 
 pub use config::{ConfigError, NicConfig, OpenError, SPIN_DEFAULT, SPIN_MAX};
+pub use spin::Spin;
 
 use crate::attributes::{NetAddress, ViAttributes, ViState};
 use crate::complete::Completion;
@@ -41,18 +53,24 @@ use crate::vi::{ViHandle, WorkQueueKind};
 use crate::wire::shm::{ShmConfig, ShmWire};
 use bellwire_memory::atomic::{AtomicU32, Ordering};
 use bellwire_memory::token::{Claim, Token};
+use crowd::Crowd;
 use handlers::{ErrorHandling, Handlers};
 use helper::Port;
-use rustix::time::{ClockId, clock_gettime};
+use rustix::fd::OwnedFd;
+use rustix::time::{ClockId, Timespec, clock_gettime};
+use spin::Adaptive;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 use wait::{Target, Waiters};
+use watch::Watches;
 
 /// Polls between two looks at the clock while no timer is running.
 const POLLS_PER_CLOCK: u32 = 1024;
 /// Polls between two whole turns of the engine: what is found again and again without one must not starve what comes in.
 const POLLS_PER_TURN: u32 = 64;
+/// Polls after a sleep that leave the bell armed: a program that looks at something else between two waits does not pay for arming again.
+const LINGERING_POLLS: u32 = 16;
 /// VIs that are looked at before the helper goes to sleep.
 const VIS_LOOKED_AT: usize = 1024;
 /// Least time of a connection request: its handshake takes some.
@@ -65,10 +83,18 @@ struct Core {
     polls: u32,
     /// Peers ring our bell.
     armed: bool,
-    /// The helper armed it, and nobody waits.
-    helper_armed: bool,
+    /// It is armed, and no waiter needs it now.
+    lingers: bool,
+    /// Polls since it began to linger.
+    lingering_polls: u32,
+    /// Polls have something to do besides: `lingers`, or a crowd.
+    attentive: bool,
+    /// The bell wakes waiters, not the helper.
+    bell_is_waiters: bool,
     /// The helper knows that there are events.
     events_told: bool,
+    /// N4.
+    sleepers: bool,
     /// Until when the helper sleeps unless it is told; 0 while it is awake or ticks.
     deep_until: Instant,
     /// Completions for which waiters have been woken.
@@ -76,27 +102,34 @@ struct Core {
     /// Until when the leading waiter sleeps unless it is woken.
     leader_until: Instant,
     waiters: Waiters,
+    watches: Watches,
     handlers: Handlers,
-    /// How long the next wait spins, ns.
-    spin_ns: u64,
+    spin: Adaptive,
+    crowd: Crowd,
     /// Somebody wants to hear of errors.
     watched: bool,
 }
 
 impl Core {
-    fn new(engine: Engine<ShmWire>, spin_ns: u64) -> Self {
+    fn new(engine: Engine<ShmWire>, spin_max_ns: u64) -> Self {
         Self {
             engine,
             polls: 0,
             armed: false,
-            helper_armed: false,
+            lingers: false,
+            lingering_polls: 0,
+            attentive: false,
+            bell_is_waiters: false,
             events_told: false,
+            sleepers: false,
             deep_until: Instant(0),
             seen_completions: 0,
             leader_until: Instant::NEVER,
             waiters: Waiters::default(),
+            watches: Watches::default(),
             handlers: Handlers::default(),
-            spin_ns,
+            spin: Adaptive::new(spin_max_ns),
+            crowd: Crowd::default(),
             watched: false,
         }
     }
@@ -104,64 +137,118 @@ impl Core {
     /// The application polls: a sign of life, the time if somebody needs it. True if a whole turn is due whatever is found.
     #[inline]
     fn begin_poll(&mut self, shared: &Shared) -> bool {
-        self.polls = self.polls.wrapping_add(1);
-        // Relaxed: a sign of life for the helper, nothing is published by it; written under the token only.
-        shared.polls.0.store(self.polls, Ordering::Relaxed);
+        self.count_poll(shared);
         if self.engine.next_timeout() != Instant::NEVER || self.polls.is_multiple_of(POLLS_PER_CLOCK) {
             self.engine.set_now(clock());
         }
-        if self.helper_armed {
-            self.disarm_for_polling(&shared.port);
+        if self.attentive {
+            self.attend(shared);
         }
         self.polls.is_multiple_of(POLLS_PER_TURN)
+    }
+
+    #[inline(always)]
+    fn count_poll(&mut self, shared: &Shared) {
+        self.polls = self.polls.wrapping_add(1);
+        // Relaxed: a sign of life for the helper, nothing is published by it; written under the token only.
+        shared.polls.0.store(self.polls, Ordering::Relaxed);
+    }
+
+    /// What a poll does while it is not as usual.
+    #[cold]
+    #[inline(never)]
+    fn attend(&mut self, shared: &Shared) {
+        if self.lingers {
+            self.lingering_polls += 1;
+            if self.lingering_polls > LINGERING_POLLS {
+                self.disarm_for_polling(&shared.port);
+            }
+        }
+        if self.crowd.is_crowded() {
+            self.crowd.poll(self.engine.completions());
+        }
+        self.note_attention();
+    }
+
+    fn note_attention(&mut self) {
+        self.attentive = self.lingers || self.crowd.is_crowded();
+    }
+
+    /// The whole turn that is due once in so many polls.
+    #[inline(never)]
+    fn turn(&mut self) {
+        self.engine.progress();
+        self.crowd.turn(self.engine.completions());
     }
 
     /// Whether [`settle`](Self::settle) has something to do.
     #[inline]
     fn needs_settling(&self) -> bool {
-        (self.engine.has_events() && !self.events_told) || ((!self.waiters.is_empty() || self.deep_until != Instant(0)) && self.somebody_needs_telling())
+        (self.engine.has_events() && !self.events_told) || (self.sleepers && self.somebody_needs_telling())
     }
 
     /// Of those that sleep.
     #[inline(never)]
     fn somebody_needs_telling(&self) -> bool {
-        let waiters = !self.waiters.is_empty() && (self.engine.completions() != self.seen_completions || self.engine.next_timeout() < self.leader_until);
+        let news = self.engine.completions() != self.seen_completions;
+        let waiters = !self.waiters.is_empty() && (news || self.engine.next_timeout() < self.leader_until);
         let helper = self.deep_until != Instant(0) && (self.engine.has_work() || self.engine.next_timeout() < self.deep_until);
-        waiters || helper
+        waiters || helper || (news && self.watches.any_armed())
+    }
+
+    /// N4, after a change.
+    fn note_sleepers(&mut self) {
+        self.sleepers = !self.waiters.is_empty() || self.deep_until != Instant(0) || self.watches.any_armed();
+    }
+
+    /// How deeply the helper sleeps; see `deep_until`.
+    fn set_deep(&mut self, until: Instant) {
+        self.deep_until = until;
+        self.note_sleepers();
     }
 
     /// Before the token is let go (N1).
     #[cold]
     #[inline(never)]
-    fn settle(&mut self, port: &Port) {
+    fn settle(&mut self, shared: &Shared) {
         let timer = self.engine.next_timeout();
         if self.engine.completions() != self.seen_completions {
             self.seen_completions = self.engine.completions();
-            self.waiters.wake_ready(&self.engine);
+            self.waiters.wake_ready(&self.engine, &shared.port);
+            if self.watches.any_armed() {
+                self.watches.ring_ready(&self.engine);
+                self.note_watches(shared);
+            }
         }
         if timer < self.leader_until {
             self.leader_until = timer;
-            self.waiters.wake_leader();
+            self.waiters.wake_leader(&shared.port);
         }
         if self.engine.has_events() && !self.events_told {
             self.events_told = true;
-            self.tell(port, helper::EVENTS);
+            self.tell(&shared.port, helper::EVENTS);
         }
         if self.deep_until != Instant(0) && (self.engine.has_work() || timer < self.deep_until) {
-            self.tell(port, helper::WORK);
+            self.tell(&shared.port, helper::WORK);
         }
     }
 
     /// Wakes the helper.
     fn tell(&mut self, port: &Port, reason: u32) {
-        self.deep_until = Instant(0);
+        self.set_deep(Instant(0));
         port.tell(reason);
+    }
+
+    /// Whether [`arm`](Self::arm) has something to do: what waits for room on a link is to be told of room, too.
+    fn needs_arming(&self) -> bool {
+        !self.armed || (self.engine.has_work() && !self.engine.wire().is_armed_for_room())
     }
 
     /// Peers ring from now on; look again before sleeping.
     fn arm(&mut self) {
-        if !self.armed {
-            self.engine.wire_mut().arm();
+        if self.needs_arming() {
+            let for_room = self.engine.has_work();
+            self.engine.wire_mut().arm(for_room);
             self.armed = true;
         }
     }
@@ -171,12 +258,30 @@ impl Core {
             self.engine.wire_mut().disarm();
             self.armed = false;
         }
-        self.helper_armed = false;
+        self.lingers = false;
+        self.note_attention();
+    }
+
+    /// Waiters need the bell no longer, or the helper has just been given it: it stays armed until the application polls.
+    fn linger(&mut self) {
+        if !self.engine.has_work() {
+            self.engine.wire_mut().arm_less();
+        }
+        self.lingers = self.armed;
+        self.lingering_polls = 0;
+        self.note_attention();
+    }
+
+    /// Arms the bell on the helper's behalf; there is no waiter.
+    fn arm_for_helper(&mut self, port: &Port) {
+        if core::mem::take(&mut self.bell_is_waiters) {
+            port.listen_to_bell(true);
+        }
+        self.arm();
+        self.linger();
     }
 
     /// The application polls: peers need not ring, and the helper watches for the end of that.
-    #[cold]
-    #[inline(never)]
     fn disarm_for_polling(&mut self, port: &Port) {
         self.disarm();
         if self.deep_until != Instant(0) {
@@ -186,7 +291,7 @@ impl Core {
 
     /// Whether peers may need this processor while the application computes.
     fn has_duties(&self) -> bool {
-        self.watched || !self.handlers.is_empty() || self.engine.wire().has_links() || self.may_have_to_resend()
+        self.watched || self.watches.any_armed() || !self.handlers.is_empty() || self.engine.wire().has_links() || self.may_have_to_resend()
     }
 
     /// Whether a peer may ask for a message again, which only this side can send.
@@ -206,7 +311,9 @@ struct Shared {
     token: Token<Core>,
     port: Port,
     errors: Mutex<ErrorHandling>,
-    spin_max_ns: u64,
+    /// Completion queues are armed: the helper must not take an application that has just polled for one that goes on polling.
+    armed_queues: AtomicU32,
+    identity: snapshot::Identity,
     pid: u32,
 }
 
@@ -216,7 +323,7 @@ impl Shared {
         let mut core = self.token.enter(Claim::Bias);
         let result = f(&mut core.engine);
         if core.needs_settling() {
-            core.settle(&self.port);
+            core.settle(self);
         }
         result
     }
@@ -226,13 +333,29 @@ impl Shared {
     fn poll<R>(&self, poll: impl FnOnce(&mut Engine<ShmWire>) -> Result<Option<R>, Error>) -> Result<Option<R>, Error> {
         let mut core = self.token.enter(Claim::Bias);
         if core.begin_poll(self) {
-            core.engine.progress();
+            core.turn();
         }
         let result = poll(&mut core.engine);
         if core.needs_settling() {
-            core.settle(&self.port);
+            core.settle(self);
+        }
+        if matches!(result, Ok(None)) && core.crowd.is_due() {
+            drop(core);
+            self.give_way();
         }
         result
+    }
+
+    /// Lets others run, if there are any.
+    #[cold]
+    #[inline(never)]
+    fn give_way(&self) {
+        let began = clock();
+        std::thread::yield_now();
+        let took = clock().since(began);
+        let mut core = self.token.enter(Claim::Bias);
+        core.crowd.gave_way(took.0);
+        core.note_attention();
     }
 
     /// Whether this is the child of a `fork`.
@@ -280,6 +403,7 @@ impl Nic {
     pub fn open(config: NicConfig) -> Result<Self, OpenError> {
         config.check()?;
         let spin_max_ns = saturating_ns(config.spin.min(SPIN_MAX));
+        let identity = snapshot::Identity::new(config.mode, &config.host);
         let wire = ShmWire::open(ShmConfig { mode: config.mode, host: config.host, attach: config.attach })?;
         let port = Port::new(&wire)?;
         let mut engine = Engine::new(wire, config.seed);
@@ -289,12 +413,14 @@ impl Nic {
             token: Token::new(Core::new(engine, spin_max_ns)),
             port,
             errors: Mutex::new(ErrorHandling::default()),
-            spin_max_ns,
+            armed_queues: AtomicU32::new(0),
+            identity,
             pid: std::process::id(),
         });
+        let stat = stat::Stat::open(&shared.port, shared.identity.number);
         let helper = std::thread::Builder::new().name("bellwire".into()).spawn({
             let shared = Arc::clone(&shared);
-            move || helper::run(&shared)
+            move || helper::run(&shared, stat)
         });
         Ok(Self { shared, helper: Some(helper.map_err(|_| OpenError::Thread)?) })
     }
@@ -370,26 +496,86 @@ impl Nic {
 
     /// As [`send_done`](Self::send_done), waiting. [`Error::Timeout`] when the time is over.
     pub fn send_wait(&self, vi: ViHandle, timeout: Option<Duration>) -> Result<Completion, Error> {
-        self.wait(Target::Send(vi), timeout, |e| e.poll_send(vi))
+        self.send_wait_with(vi, timeout, Spin::Nic)
     }
 
     /// As [`receive_done`](Self::receive_done), waiting. [`Error::Timeout`] when the time is over.
     pub fn receive_wait(&self, vi: ViHandle, timeout: Option<Duration>) -> Result<Completion, Error> {
-        self.wait(Target::Receive(vi), timeout, |e| e.poll_receive(vi))
+        self.receive_wait_with(vi, timeout, Spin::Nic)
     }
 
     /// As [`cq_done`](Self::cq_done), waiting. [`Error::Timeout`] when the time is over.
     pub fn cq_wait(&self, cq: CqHandle, timeout: Option<Duration>) -> Result<(ViHandle, WorkQueueKind), Error> {
-        self.wait(Target::Cq(cq), timeout, |e| e.poll_cq(cq))
+        self.cq_wait_with(cq, timeout, Spin::Nic)
+    }
+
+    /// As [`send_wait`](Self::send_wait), polling for a time of its own before it sleeps.
+    pub fn send_wait_with(&self, vi: ViHandle, timeout: Option<Duration>, spin: Spin) -> Result<Completion, Error> {
+        self.wait(Target::Send(vi), timeout, spin, |e| e.poll_send(vi))
+    }
+
+    /// As [`receive_wait`](Self::receive_wait), polling for a time of its own before it sleeps.
+    pub fn receive_wait_with(&self, vi: ViHandle, timeout: Option<Duration>, spin: Spin) -> Result<Completion, Error> {
+        self.wait(Target::Receive(vi), timeout, spin, |e| e.poll_receive(vi))
+    }
+
+    /// As [`cq_wait`](Self::cq_wait), polling for a time of its own before it sleeps.
+    pub fn cq_wait_with(&self, cq: CqHandle, timeout: Option<Duration>, spin: Spin) -> Result<(ViHandle, WorkQueueKind), Error> {
+        self.wait(Target::Cq(cq), timeout, spin, |e| e.poll_cq(cq))
     }
 
     #[inline]
-    fn wait<R>(&self, target: Target, timeout: Option<Duration>, mut take: impl FnMut(&mut Engine<ShmWire>) -> Result<Option<R>, Error>) -> Result<R, Error> {
+    fn wait<R>(
+        &self,
+        target: Target,
+        timeout: Option<Duration>,
+        spin: Spin,
+        mut take: impl FnMut(&mut Engine<ShmWire>) -> Result<Option<R>, Error>,
+    ) -> Result<R, Error> {
         if let Some(found) = self.shared.poll(&mut take)? {
             return Ok(found);
         }
         let deadline = self.shared.deadline(timeout)?;
-        wait::wait_for(&self.shared, target, deadline, &mut take)
+        wait::wait_for(&self.shared, target, deadline, spin, &mut take)
+    }
+
+    /// How long waits that say nothing else poll at most before they sleep, from now on; at most [`SPIN_MAX`]. What was learnt about spinning is forgotten.
+    pub fn set_spin(&self, spin: Duration) {
+        self.shared.token.enter(Claim::Bias).spin = Adaptive::new(saturating_ns(spin.min(SPIN_MAX)));
+    }
+
+    /// How long waits that say nothing else poll at most before they sleep.
+    pub fn spin(&self) -> Duration {
+        Duration::from_nanos(self.shared.token.enter(Claim::Bias).spin.max_ns())
+    }
+
+    /// The file descriptor of a completion queue, to sleep on with `epoll` or `poll`, level- or edge-triggered: see [`cq_arm`](Self::cq_arm). Each call gives another
+    /// duplicate, which belongs to the caller; it may be closed at any time, and outlives the queue and the NIC, silent. Nobody need read from it.
+    ///
+    /// # Errors
+    /// [`Error::InvalidParameter`]; [`Error::Resource`]: no descriptors left; [`Error::InvalidState`] in the child of a `fork`.
+    pub fn cq_fd(&self, cq: CqHandle) -> Result<OwnedFd, Error> {
+        watch::descriptor(&self.shared, cq)
+    }
+
+    /// Silences the descriptor of a completion queue and makes it readable once more when an entry is there. `true`: there is none now, sleep. `false`: there
+    /// is one already (and the descriptor is readable): take it, and all others, then arm again. Call it each time before sleeping, and at no other time: polling and the
+    /// messages themselves make no system call for it.
+    ///
+    /// # Errors
+    /// [`Error::InvalidParameter`]; [`Error::InvalidState`]: [`cq_fd`](Self::cq_fd) has never been called for it, or this is the child of a `fork`.
+    pub fn cq_arm(&self, cq: CqHandle) -> Result<bool, Error> {
+        watch::arm(&self.shared, cq)
+    }
+
+    /// See [`Engine::destroy_cq`]. Who sleeps on its descriptor is woken.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn destroy_cq(&self, cq: CqHandle) -> Result<(), Error> {
+        self.shared.with(|e| e.destroy_cq(cq))?;
+        watch::forget(&self.shared);
+        Ok(())
     }
 
     // ---- connections
@@ -402,7 +588,7 @@ impl Nic {
         let deadline = self.shared.deadline(timeout)?;
         loop {
             let wait = self.with(|e| e.connect_wait(local, deadline))?;
-            let outcome = wait::wait_for(&self.shared, Target::Incoming, deadline, &mut |e| {
+            let outcome = wait::wait_for(&self.shared, Target::Incoming, deadline, Spin::Nic, &mut |e| {
                 e.progress();
                 e.poll_wait(wait)
             });
@@ -458,7 +644,7 @@ impl Nic {
 
     /// The engine's own timers end the attempt.
     fn await_connection(&self, vi: ViHandle) -> Result<ViAttributes, Error> {
-        let outcome = wait::wait_for(&self.shared, Target::Connect, Instant::NEVER, &mut |e| {
+        let outcome = wait::wait_for(&self.shared, Target::Connect, Instant::NEVER, Spin::Nic, &mut |e| {
             e.progress();
             e.connect_status(vi)
         });
@@ -533,6 +719,10 @@ impl Drop for Nic {
 fn clock() -> Instant {
     let t = clock_gettime(ClockId::Monotonic);
     Instant((t.tv_sec as u64).wrapping_mul(1_000_000_000).wrapping_add(t.tv_nsec as u64))
+}
+
+fn timespec(d: crate::time::Duration) -> Timespec {
+    Timespec { tv_sec: (d.0 / 1_000_000_000) as i64, tv_nsec: (d.0 % 1_000_000_000) as _ }
 }
 
 fn saturating_ns(d: Duration) -> u64 {

@@ -64,6 +64,8 @@ pub struct ViCounters {
     pub dropped: u64,
     /// Times that the peer had no receive descriptor and we waited.
     pub receiver_not_ready: u64,
+    /// Requests that completed with an error, flushed ones included.
+    pub errors: u64,
 }
 
 /// What the fast paths (`fast.rs`) may do on a VI. Worked out anew by [`Vi::update_paths`] whenever something changes that decides it, so that a message costs one

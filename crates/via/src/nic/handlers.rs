@@ -230,12 +230,12 @@ fn add(shared: &Shared, insert: impl FnOnce(&mut Core) -> Result<(), Error>) -> 
         let outcome = if core.handlers.count >= HANDLERS_MAX { Err(Error::Resource) } else { insert(&mut core) };
         if outcome.is_ok() {
             core.handlers.count += 1;
-            if core.deep_until != crate::time::Instant(0) && !core.helper_armed {
+            if core.deep_until != crate::time::Instant(0) && (core.bell_is_waiters || !core.lingers) {
                 core.tell(&shared.port, DUTY);
             }
         }
         if core.needs_settling() {
-            core.settle(&shared.port);
+            core.settle(shared);
         }
         outcome
     };

@@ -14,7 +14,8 @@
 //! by the application's own turns.
 
 use super::handlers::{self, Job};
-use super::{Core, Shared, clock};
+use super::stat::Stat;
+use super::{Core, Shared, clock, timespec};
 use crate::time::{Duration, Instant};
 use crate::wire::shm::ShmWire;
 use bellwire_memory::MemoryError;
@@ -22,7 +23,7 @@ use bellwire_memory::atomic::{AtomicU32, Ordering};
 use bellwire_memory::event::Bell;
 use bellwire_memory::pause::pause;
 use bellwire_memory::token::Claim;
-use rustix::event::{Timespec, epoll};
+use rustix::event::epoll;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 
 /// Reasons for which the helper is woken.
@@ -50,12 +51,18 @@ const TURNS_MAX: u32 = 4096;
 const CONTROL: u64 = 0;
 const TOLD: u64 = 1;
 const BELL: u64 = 2;
+/// Sockets of the live view; the slot is added.
+const STAT: u64 = 16;
 
 /// How to reach the helper, and what it sleeps on.
 pub(super) struct Port {
     reasons: AtomicU32,
     told: Bell,
     epoll: OwnedFd,
+    /// What the leading waiter sleeps on: the wire's bell and `lead`.
+    leader: OwnedFd,
+    /// Wakes the leading waiter from within this process.
+    lead: Bell,
     /// The wire's bell: a descriptor that can be used without the token.
     wire_bell: OwnedFd,
     /// The wire's control set, likewise; kept open because the epoll set refers to it.
@@ -74,7 +81,12 @@ impl Port {
         {
             epoll::add(&set, fd, epoll::EventData::new_u64(data), flags).map_err(os("epoll_ctl"))?;
         }
-        Ok(Self { reasons: AtomicU32::new(0), told, epoll: set, wire_bell, _control: control })
+        let lead = Bell::create()?;
+        let leader = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(os("epoll_create1"))?;
+        for fd in [wire_bell.as_fd(), lead.fd()] {
+            epoll::add(&leader, fd, epoll::EventData::new_u64(BELL), bell_flags(true)).map_err(os("epoll_ctl"))?;
+        }
+        Ok(Self { reasons: AtomicU32::new(0), told, epoll: set, leader, lead, wire_bell, _control: control })
     }
 
     /// Wakes the helper.
@@ -89,8 +101,29 @@ impl Port {
         let _ = epoll::modify(&self.epoll, &self.wire_bell, epoll::EventData::new_u64(BELL), bell_flags(yes));
     }
 
-    pub(super) fn wire_bell(&self) -> BorrowedFd<'_> {
-        self.wire_bell.as_fd()
+    /// Wakes the leading waiter.
+    pub(super) fn wake_leader(&self) {
+        let _ = self.lead.ring();
+    }
+
+    /// Sleeps until the wire's bell rings, or the leader is woken, or for `time`. Says whether it was one of the first two. Rings that came while nobody slept
+    /// here end the next sleep.
+    pub(super) fn sleep_as_leader(&self, time: Option<Duration>) -> bool {
+        let timeout = time.map(timespec);
+        let mut events = [epoll::Event { flags: epoll::EventFlags::empty(), data: epoll::EventData::new_u64(0) }; 2];
+        epoll::wait(&self.leader, &mut events[..], timeout.as_ref()).is_ok_and(|n| n != 0)
+    }
+
+    /// Adds a socket of the live view.
+    pub(super) fn listen_to(&self, fd: BorrowedFd<'_>, slot: usize) -> bool {
+        // The listening one edge-triggered: while nobody can be accepted for want of descriptors, it must not keep the helper awake.
+        let flags = if slot == 0 { epoll::EventFlags::IN | epoll::EventFlags::ET } else { epoll::EventFlags::IN };
+        epoll::add(&self.epoll, fd, epoll::EventData::new_u64(STAT + slot as u64), flags).is_ok()
+    }
+
+    /// Takes one away that is about to be closed; a child of a `fork` may keep it open.
+    pub(super) fn forget(&self, fd: BorrowedFd<'_>) {
+        let _ = epoll::delete(&self.epoll, fd);
     }
 }
 
@@ -112,6 +145,8 @@ struct Woken {
     control: bool,
     bell: bool,
     reasons: u32,
+    /// Sockets of the live view, one bit each.
+    stat: u32,
 }
 
 struct Helper<'a> {
@@ -121,15 +156,19 @@ struct Helper<'a> {
     polls: u32,
     quiet_ticks: u32,
     jobs: Vec<Job>,
+    stat: Stat,
 }
 
 /// The helper's thread.
-pub(super) fn run(shared: &Shared) {
-    let mut helper = Helper { shared, mode: Mode::Tick(Duration(0)), polls: 0, quiet_ticks: 0, jobs: Vec::new() };
+pub(super) fn run(shared: &Shared, stat: Stat) {
+    let mut helper = Helper { shared, mode: Mode::Tick(Duration(0)), polls: 0, quiet_ticks: 0, jobs: Vec::new(), stat };
     loop {
         let woken = helper.sleep();
         if woken.reasons & CLOSE != 0 {
             return;
+        }
+        if woken.stat != 0 {
+            helper.stat.serve(shared, woken.stat);
         }
         helper.serve(woken);
     }
@@ -142,7 +181,7 @@ impl Helper<'_> {
             Mode::Deep(until) => Some(until.since(clock())),
             Mode::Tick(d) => Some(d),
         };
-        let timeout = left.map(|d| Timespec { tv_sec: (d.0 / 1_000_000_000) as i64, tv_nsec: (d.0 % 1_000_000_000) as _ });
+        let timeout = left.map(timespec);
         let mut events = [epoll::Event { flags: epoll::EventFlags::empty(), data: epoll::EventData::new_u64(u64::MAX) }; 4];
         // A signal is a wake-up without a reason.
         let n = epoll::wait(&self.shared.port.epoll, &mut events[..], timeout.as_ref()).unwrap_or(0);
@@ -154,6 +193,7 @@ impl Helper<'_> {
                     let _ = self.shared.port.told.clear();
                 }
                 BELL => woken.bell = true,
+                slot @ STAT.. => woken.stat |= 1 << ((slot - STAT) % 32),
                 _ => {}
             }
         }
@@ -180,7 +220,11 @@ impl Helper<'_> {
                 // Whoever told us counts on us to be awake.
                 self.mode = Mode::Tick(TICK);
             }
-            if !self.is_polling() {
+            // Relaxed: a hint, as is the glance that it saves. A program that sleeps on a completion queue has just polled, but does not go on.
+            if self.shared.armed_queues.load(Ordering::Relaxed) == 0 && self.is_polling() {
+                // It may stop at any moment without arming anew.
+                self.mode = Mode::Tick(TICK);
+            } else {
                 self.settle_down();
             }
             return;
@@ -209,7 +253,7 @@ impl Helper<'_> {
             self.quiet_ticks = 0;
             let mut core = self.shared.token.enter(Claim::Visit);
             if !core.has_duties() && !core.engine.has_work() && core.engine.next_timeout() == Instant::NEVER && !core.engine.has_events() {
-                core.deep_until = Instant::NEVER;
+                core.set_deep(Instant::NEVER);
                 self.mode = Mode::Deep(Instant::NEVER);
             }
         }
@@ -241,13 +285,14 @@ impl Helper<'_> {
     /// Control, events, timers: at once, whatever the application does.
     fn visit(&mut self, woken: Woken) {
         let mut core = self.shared.token.enter(Claim::Visit);
-        core.deep_until = Instant(0);
+        core.set_deep(Instant(0));
         core.engine.set_now(clock());
         if woken.control {
             core.engine.wire_mut().handle_control();
             if core.armed {
                 // A link that has come up has not seen the barrier yet.
-                core.engine.wire_mut().arm();
+                let for_room = core.engine.wire().is_armed_for_room();
+                core.engine.wire_mut().arm(for_room);
             }
         }
         for _ in 0..8 {
@@ -257,7 +302,7 @@ impl Helper<'_> {
         }
         handlers::collect(&mut core, &mut self.jobs);
         if core.needs_settling() {
-            core.settle(&self.shared.port);
+            core.settle(self.shared);
         }
         drop(core);
         handlers::run(self.shared, &mut self.jobs);
@@ -271,8 +316,9 @@ impl Helper<'_> {
         for _ in 0..TURNS_MAX {
             let now = clock();
             let mut core = self.shared.token.enter(Claim::Visit);
-            core.deep_until = Instant(0);
+            core.set_deep(Instant(0));
             core.engine.set_now(now);
+            let watched = core.watches.any_armed();
             let mut moved = core.engine.progress();
             if !moved && now >= linger_until {
                 moved = self.prepare_sleep(&mut core);
@@ -283,18 +329,25 @@ impl Helper<'_> {
             }
             let deep = !moved && now >= linger_until && self.jobs.is_empty();
             if deep {
-                core.deep_until = core.engine.next_timeout();
-                self.mode = Mode::Deep(core.deep_until);
-            } else if moved && core.waiters.is_empty() {
+                let until = core.engine.next_timeout();
+                core.set_deep(until);
+                self.mode = Mode::Deep(until);
+            } else if moved && core.waiters.is_empty() && !core.watches.any_armed() {
                 // Awake: peers need not ring for each message.
                 core.disarm();
                 core.engine.wire_mut().clear_bell();
             }
             if core.needs_settling() {
-                core.settle(&self.shared.port);
+                core.settle(self.shared);
             }
+            let woke_program = watched && !core.watches.any_armed();
             drop(core);
             if deep {
+                return;
+            }
+            if woke_program && self.jobs.is_empty() {
+                // It takes over; if it does not, the next tick shows.
+                self.mode = Mode::Tick(TICK_FIRST);
                 return;
             }
             if moved {
@@ -325,9 +378,8 @@ impl Helper<'_> {
             return false;
         }
         core.engine.wire_mut().clear_bell();
-        core.arm();
-        core.helper_armed = true;
-        core.engine.progress()
+        core.arm_for_helper(&self.shared.port);
+        core.engine.progress() || core.needs_arming()
     }
 
     /// Now and then handlers are left behind by VIs that were destroyed; going to sleep is the time to find them.

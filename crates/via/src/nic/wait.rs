@@ -1,14 +1,20 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Waits: spin for a while, then sleep until the bell, another thread of this process, or a timer.
 //!
-//! Sleeping waiters stand in a list under the token. The first is the *leader*: it sleeps on the NIC's bell besides its own, and makes progress for all; the
-//! others sleep on their own bells only. Whoever finds that completions have come rings the bells of those waiters for whom there is something
+//! Sleeping waiters stand in a list under the token. The first is the *leader*: it sleeps on the NIC's bell and on the leader's bell (`Port`), and makes progress
+//! for all; the others sleep on bells of their own. Whoever finds that completions have come rings for those waiters for whom there is something
 //! (`Core::settle`). A leader that leaves wakes the next.
 //!
 //! No wake-up is lost: a waiter registers, arms, turns the engine and looks, all under the token; whatever completes later under the
-//! token finds it in the list, and whatever a peer publishes later rings (N3).
+//! token finds it in the list, and whatever a peer publishes later rings (N3). The leader's two bells are edge-triggered in one `epoll` set, so it need not
+//! silence them: a ring that nobody slept through stays in the set, and the next leader looks once too often.
+//!
+//! System calls of a sleep in steady state: one by the leader (`epoll_pwait2`), two by the peer that wakes it. The bell stays armed, and waiters', when they leave; the
+//! helper takes it back at its next tick if the application does not wait again.
 
-use super::{Core, Shared, clock};
+use super::helper::Port;
+use super::spin::Spin;
+use super::{Core, SPIN_MAX, Shared, clock, saturating_ns};
 use crate::completion_queue::CqHandle;
 use crate::engine::Engine;
 use crate::error::Error;
@@ -18,7 +24,7 @@ use crate::wire::shm::ShmWire;
 use bellwire_memory::event::Bell;
 use bellwire_memory::pause::pause;
 use bellwire_memory::token::Claim;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::event::{PollFd, PollFlags, poll};
 use std::sync::Arc;
 
 /// Pauses between two looks of a spinning wait.
@@ -32,6 +38,8 @@ const KICK_MIN: Duration = Duration::from_millis(1);
 const KICK_MAX: Duration = Duration::from_millis(128);
 /// VIs that are looked at to know whether a completion queue waits for a peer's engine.
 const VIS_LOOKED_AT: usize = 64;
+/// Sleeps between two times that the bell's counter is emptied: a full one, which takes a hostile peer, does not ring.
+const SLEEPS_PER_CLEAR: u64 = 256;
 /// Bells kept for later waiters.
 const SPARE_BELLS: usize = 64;
 
@@ -89,6 +97,9 @@ pub(super) struct Waiters {
     list: Vec<Waiter>,
     spare: Vec<Arc<Bell>>,
     next_id: u64,
+    /// Times that one of them slept, and that it was woken by something else than the time.
+    pub(super) sleeps: u64,
+    pub(super) wakeups: u64,
 }
 
 impl Waiters {
@@ -98,15 +109,19 @@ impl Waiters {
     }
 
     /// Rings for those who should look.
-    pub(super) fn wake_ready(&self, engine: &Engine<ShmWire>) {
-        for w in self.list.iter().filter(|w| w.target.is_ready(engine)) {
-            let _ = w.bell.ring();
+    pub(super) fn wake_ready(&self, engine: &Engine<ShmWire>, port: &Port) {
+        for (at, w) in self.list.iter().enumerate().filter(|(_, w)| w.target.is_ready(engine)) {
+            if at == 0 {
+                port.wake_leader();
+            } else {
+                let _ = w.bell.ring();
+            }
         }
     }
 
-    pub(super) fn wake_leader(&self) {
-        if let Some(w) = self.list.first() {
-            let _ = w.bell.ring();
+    pub(super) fn wake_leader(&self, port: &Port) {
+        if !self.list.is_empty() {
+            port.wake_leader();
         }
     }
 }
@@ -115,12 +130,11 @@ type Take<'a, R> = &'a mut dyn FnMut(&mut Engine<ShmWire>) -> Result<Option<R>, 
 
 /// Waits until `take` finds something, or `deadline`. `take` makes progress if it must.
 #[cold]
-pub(super) fn wait_for<R>(shared: &Shared, target: Target, deadline: Instant, mut take: Take<'_, R>) -> Result<R, Error> {
-    let began = clock();
-    if let Some(found) = spin(shared, began, deadline, &mut take)? {
+pub(super) fn wait_for<R>(shared: &Shared, target: Target, deadline: Instant, spin: Spin, mut take: Take<'_, R>) -> Result<R, Error> {
+    if let Some(found) = spin_first(shared, deadline, spin, &mut take)? {
         return Ok(found);
     }
-    let mut place = Place::register(shared, target, began)?;
+    let mut place = Place::register(shared, target)?;
     loop {
         match place.look(deadline, take)? {
             Look::Found(found) => return Ok(found),
@@ -130,20 +144,39 @@ pub(super) fn wait_for<R>(shared: &Shared, target: Target, deadline: Instant, mu
     }
 }
 
-/// Polls for as long as it has lately been worth it.
-fn spin<R>(shared: &Shared, began: Instant, deadline: Instant, mut take: Take<'_, R>) -> Result<Option<R>, Error> {
-    let budget = {
+/// Polls before sleeping, for as long as was asked for, or as has lately been worth it.
+fn spin_first<R>(shared: &Shared, deadline: Instant, spin: Spin, take: Take<'_, R>) -> Result<Option<R>, Error> {
+    let (budget, ran) = {
         let mut core = shared.token.enter(Claim::Bias);
-        core.engine.set_now(began);
-        core.spin_ns
+        let budget = match spin {
+            Spin::Nic => core.spin.begin(),
+            Spin::For(time) => saturating_ns(time.min(SPIN_MAX)),
+        };
+        (budget, core.crowd.ran())
     };
-    let until = (began + Duration(budget)).min(deadline);
+    if budget == 0 {
+        return Ok(None);
+    }
+    let found = poll_for(shared, Duration(budget), deadline, ran, take)?;
+    if spin == Spin::Nic {
+        let mut core = shared.token.enter(Claim::Bias);
+        match found {
+            Some(_) => core.spin.paid(),
+            None => {
+                let crowded = core.crowd.ran() != ran;
+                core.spin.was_vain(crowded);
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// Polls for `budget`, or until others have wanted the processor since `ran` was read, or `deadline`.
+fn poll_for<R>(shared: &Shared, budget: Duration, deadline: Instant, ran: u32, take: Take<'_, R>) -> Result<Option<R>, Error> {
+    let until = (clock() + budget).min(deadline);
     loop {
         for _ in 0..LOOKS_PER_CLOCK {
-            if let Some(found) = shared.poll(&mut take)? {
-                if budget < shared.spin_max_ns {
-                    grow_spin(&mut shared.token.enter(Claim::Bias), shared.spin_max_ns);
-                }
+            if let Some(found) = shared.poll(&mut *take)? {
                 return Ok(Some(found));
             }
             (0..PAUSES_PER_LOOK).for_each(|_| pause());
@@ -152,14 +185,10 @@ fn spin<R>(shared: &Shared, began: Instant, deadline: Instant, mut take: Take<'_
         if now >= deadline {
             return Err(Error::Timeout);
         }
-        if now >= until {
+        if now >= until || shared.token.enter(Claim::Bias).crowd.ran() != ran {
             return Ok(None);
         }
     }
-}
-
-fn grow_spin(core: &mut Core, max: u64) {
-    core.spin_ns = (core.spin_ns * 2).clamp(max / 16, max);
 }
 
 enum Look<R> {
@@ -174,14 +203,15 @@ struct Place<'a> {
     id: u64,
     target: Target,
     bell: Arc<Bell>,
-    began: Instant,
     kick_at: Instant,
     kick_pause: Duration,
+    /// Something else than the time ended its last sleep.
+    woken: bool,
     left: bool,
 }
 
 impl<'a> Place<'a> {
-    fn register(shared: &'a Shared, target: Target, began: Instant) -> Result<Self, Error> {
+    fn register(shared: &'a Shared, target: Target) -> Result<Self, Error> {
         let mut core = shared.token.enter(Claim::Bias);
         let bell = match core.waiters.spare.pop() {
             Some(bell) => bell,
@@ -191,13 +221,17 @@ impl<'a> Place<'a> {
         core.waiters.next_id += 1;
         if core.waiters.is_empty() {
             // The bell is ours now; the helper does not listen to it.
-            shared.port.listen_to_bell(false);
+            if !core::mem::replace(&mut core.bell_is_waiters, true) {
+                shared.port.listen_to_bell(false);
+            }
             core.leader_until = Instant::NEVER;
         }
-        core.helper_armed = false;
+        core.lingers = false;
+        core.note_attention();
         core.waiters.list.push(Waiter { id, target, bell: Arc::clone(&bell) });
+        core.note_sleepers();
         drop(core);
-        Ok(Self { shared, id, target, bell, began, kick_at: Instant(0), kick_pause: KICK_MIN, left: false })
+        Ok(Self { shared, id, target, bell, kick_at: Instant(0), kick_pause: KICK_MIN, woken: false, left: false })
     }
 
     /// Makes what progress there is and looks.
@@ -205,32 +239,36 @@ impl<'a> Place<'a> {
         let shared = self.shared;
         let mut core = shared.token.enter(Claim::Bias);
         let core = &mut *core;
+        core.waiters.wakeups += u64::from(core::mem::take(&mut self.woken));
         let now = clock();
         core.engine.set_now(now);
         let leads = core.waiters.list.first().is_some_and(|w| w.id == self.id);
-        if leads {
+        if leads && core.waiters.sleeps.is_multiple_of(SLEEPS_PER_CLEAR) {
             core.engine.wire_mut().clear_bell();
         }
-        core.arm();
         let mut turns = 0;
         let outcome = loop {
-            core.begin_poll(shared);
+            core.count_poll(shared);
+            // Also after a turn that has left work behind: whoever waits for room says so.
+            core.arm();
             let moved = core.engine.progress();
             turns += 1;
             match take(&mut core.engine) {
                 Ok(Some(found)) => break Ok(Look::Found(found)),
                 Err(e) => break Err(e),
                 Ok(None) if now >= deadline => break Err(Error::Timeout),
-                Ok(None) if !moved => break Ok(Look::Sleep { until: self.plan(core, now, deadline, leads), leads }),
+                Ok(None) if !moved && !core.needs_arming() => break Ok(Look::Sleep { until: self.plan(core, now, deadline, leads), leads }),
                 Ok(None) if turns >= TURNS_BEFORE_SLEEP => break Ok(Look::Again),
                 Ok(None) => {}
             }
         };
-        if !matches!(outcome, Ok(Look::Again | Look::Sleep { .. })) {
-            self.leave(core, now);
+        match outcome {
+            Ok(Look::Sleep { .. }) => core.waiters.sleeps += 1,
+            Ok(Look::Again) => {}
+            _ => self.leave(core),
         }
         if core.needs_settling() {
-            core.settle(&shared.port);
+            core.settle(shared);
         }
         outcome
     }
@@ -253,29 +291,23 @@ impl<'a> Place<'a> {
     }
 
     /// Sleeps; a signal wakes too. Early returns are harmless: the caller looks again.
-    fn sleep(&self, until: Instant, leads: bool) {
-        let timeout = (until != Instant::NEVER).then(|| {
-            let left = until.since(clock()).0;
-            Timespec { tv_sec: (left / 1_000_000_000) as i64, tv_nsec: (left % 1_000_000_000) as _ }
-        });
-        let wire_bell = self.shared.port.wire_bell();
-        let mut fds = [PollFd::new(&*self.bell, PollFlags::IN), PollFd::from_borrowed_fd(wire_bell, PollFlags::IN)];
-        let count = if leads { 2 } else { 1 };
-        let _ = poll(&mut fds[..count], timeout.as_ref());
-        let _ = self.bell.clear();
+    fn sleep(&mut self, until: Instant, leads: bool) {
+        let left = (until != Instant::NEVER).then(|| until.since(clock()));
+        if leads {
+            self.woken = self.shared.port.sleep_as_leader(left);
+            return;
+        }
+        let timeout = left.map(super::timespec);
+        self.woken = poll(&mut [PollFd::new(&*self.bell, PollFlags::IN)], timeout.as_ref()).is_ok_and(|n| n != 0);
+        if self.woken {
+            let _ = self.bell.clear();
+        }
     }
 
     /// Leaves the list, with the token held.
-    fn leave(&mut self, core: &mut Core, now: Instant) {
+    fn leave(&mut self, core: &mut Core) {
         if core::mem::replace(&mut self.left, true) {
             return;
-        }
-        // Would spinning on have been cheaper than sleeping?
-        let max = self.shared.spin_max_ns;
-        if now.since(self.began).0 <= max {
-            grow_spin(core, max);
-        } else {
-            core.spin_ns = (core.spin_ns / 2).max(max / 16);
         }
         let Some(at) = core.waiters.list.iter().position(|w| w.id == self.id) else { return };
         let waiter = core.waiters.list.remove(at);
@@ -283,17 +315,17 @@ impl<'a> Place<'a> {
             // A ring that came too late would be the next waiter's: it looks once too often.
             core.waiters.spare.push(waiter.bell);
         }
+        core.note_sleepers();
         if core.waiters.is_empty() {
-            core.disarm();
-            core.engine.wire_mut().clear_bell();
-            self.shared.port.listen_to_bell(true);
+            core.linger();
             if core.deep_until != Instant(0) && core.has_duties() {
+                // Until the application waits again or the helper takes the bell over.
                 core.tell(&self.shared.port, super::helper::WORK);
             }
         } else if at == 0 {
-            // The next one leads: it has to listen to the bell.
+            // The next one leads, and has to sleep as a leader does; it may still sleep on its own bell.
             core.leader_until = Instant::NEVER;
-            core.waiters.wake_leader();
+            let _ = core.waiters.list[0].bell.ring();
         }
     }
 }
@@ -302,7 +334,7 @@ impl Drop for Place<'_> {
     fn drop(&mut self) {
         if !self.left {
             let mut core = self.shared.token.enter(Claim::Bias);
-            self.leave(&mut core, clock());
+            self.leave(&mut core);
         }
     }
 }

@@ -47,6 +47,10 @@ const STREAM_FRAMES_MIN: u32 = 16;
 /// Polls that it then leaves out.
 const STREAM_POLLS_SKIPPED: u32 = 4;
 
+/// Bits of an armed word: ring when you have sent something; ring also when you have read what I sent.
+pub(super) const ARMED: u32 = 1;
+pub(super) const FOR_ROOM: u32 = 2;
+
 /// What a link is made of, from the handshake.
 #[derive(Debug)]
 pub(super) struct Parts {
@@ -206,7 +210,7 @@ impl Link {
         }
         self.producer.push(line, words);
         self.one_way = 0;
-        self.ring_if_armed();
+        self.ring_if_armed(u32::MAX);
         Sent::Yes
     }
 
@@ -224,7 +228,7 @@ impl Link {
         // SAFETY: the caller's.
         unsafe { self.producer.push_bytes(word0, from, length) };
         self.one_way = 0;
-        self.ring_if_armed();
+        self.ring_if_armed(u32::MAX);
         Sent::Yes
     }
 
@@ -278,7 +282,7 @@ impl Link {
         self.payload_out.commit(self.producer.tail());
         self.producer.push(line, LINE_WORDS);
         self.one_way = 0;
-        self.ring_if_armed();
+        self.ring_if_armed(u32::MAX);
         Sent::Yes
     }
 
@@ -337,20 +341,20 @@ impl Link {
         }
     }
 
-    /// Tells the peer how far we have read; it may sleep for want of room.
+    /// Tells the peer how far we have read; it may sleep for want of room, and says so.
     #[inline]
     fn publish_head(&mut self) {
         self.payload_consumed = 0;
         self.consumer.publish();
-        self.ring_if_armed();
+        self.ring_if_armed(FOR_ROOM);
     }
 
     /// Rings the peer's bell if it sleeps. After everything that it may be waiting for.
     #[inline(always)]
-    fn ring_if_armed(&mut self) {
+    fn ring_if_armed(&mut self, reasons: u32) {
         membarrier::light(self.parts.barriers);
         // SAFETY: L2. Relaxed: ordered after the publication by the barrier above; pairs with arm() (Dekker: the sleeper's heavy barrier).
-        if unsafe { (*self.peer_armed).load(Ordering::Relaxed) } != 0 {
+        if unsafe { (*self.peer_armed).load(Ordering::Relaxed) } & reasons != 0 {
             self.ring();
         }
     }
@@ -368,10 +372,10 @@ impl Link {
         (self.one_way, self.skip) = (0, 0);
     }
 
-    /// Asks the peer to ring our bell (or no longer). The caller issues the heavy barrier.
-    pub(super) fn arm(&self, yes: bool) {
+    /// Says for what the peer is to ring our bell. The caller issues the heavy barrier.
+    pub(super) fn arm(&self, reasons: u32) {
         // SAFETY: L2. Relaxed: made visible before the second look by the caller's barrier; pairs with ring_if_armed().
-        unsafe { (*self.own_armed).store(u32::from(yes), Ordering::Relaxed) };
+        unsafe { (*self.own_armed).store(reasons, Ordering::Relaxed) };
     }
 
     /// Which barrier reaches the peer.

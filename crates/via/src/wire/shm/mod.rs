@@ -69,7 +69,8 @@ pub struct ShmWire {
     proof: Proof,
     /// Some link has allocations to ask for.
     wants: bool,
-    armed: bool,
+    /// What stands in the armed words of all links: 0, [`link::ARMED`], or with [`link::FOR_ROOM`].
+    armed: u32,
 }
 
 impl ShmWire {
@@ -90,7 +91,7 @@ impl ShmWire {
             bells: BellSet::create()?,
             events: VecDeque::new(),
             wants: false,
-            armed: false,
+            armed: 0,
         })
     }
 
@@ -114,12 +115,13 @@ impl ShmWire {
         self.bells.clear();
     }
 
-    /// From now on peers ring. Then look once more before sleeping: what they published before is visible after this.
-    pub fn arm(&mut self) {
-        self.armed = true;
+    /// From now on peers ring when they send; with `for_room`, also when they have read what we sent. Then look once more before sleeping: what they published
+    /// before is visible after this.
+    pub fn arm(&mut self, for_room: bool) {
+        self.armed = link::ARMED | if for_room { link::FOR_ROOM } else { 0 };
         let mut registered = false;
         for (_, link) in self.links.iter() {
-            link.arm(true);
+            link.arm(self.armed);
             registered |= link.reach() == Reach::Registered;
         }
         membarrier::heavy(Reach::Fenced);
@@ -128,11 +130,26 @@ impl ShmWire {
         }
     }
 
+    /// Room is no longer waited for.
+    pub fn arm_less(&mut self) {
+        if self.is_armed_for_room() {
+            self.armed = link::ARMED;
+            for (_, link) in self.links.iter() {
+                link.arm(self.armed);
+            }
+        }
+    }
+
+    /// Whether peers ring also for room.
+    pub fn is_armed_for_room(&self) -> bool {
+        self.armed & link::FOR_ROOM != 0
+    }
+
     /// Peers need not ring any more.
     pub fn disarm(&mut self) {
-        self.armed = false;
+        self.armed = 0;
         for (_, link) in self.links.iter() {
-            link.arm(false);
+            link.arm(0);
         }
     }
 

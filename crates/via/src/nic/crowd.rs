@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! More busy threads than processors: who polls in vain gives way.
+//!
+//! A program that polls uses up its time slice while the peer that it waits for may be the one that waits for this processor. So polls that find nothing let
+//! others run now and then (`sched_yield`), and how long that takes says whether there are any: alone, the call returns at once.
+//!
+//! ```text
+//!  alone     every 64 polls without a completion (some microseconds) are an idle turn. The first gives way; each time in vain doubles the distance to the next,
+//!            up to 64 turns, so that an idle poller loses next to nothing and a newcomer waits a fraction of a millisecond at most.
+//!  crowded   giving way took long: somebody ran. From now on four empty polls are enough, until it has been in vain eight times in a row.
+//! ```
+//!
+//! A poll that finds something pays nothing for this, and an undisturbed pair never gets as far as an idle turn. Called by `nic.rs`, under the token; the
+//! system call itself is made without it.
+
+/// A `sched_yield` that takes longer, ns, has let somebody run: alone it takes a third of that.
+const LONG_NS: u64 = 1_500;
+/// Most idle turns between two times of giving way.
+const GAP_MAX: u32 = 64;
+/// Empty polls in a row before giving way, when crowded.
+const EMPTY_POLLS: u32 = 4;
+/// Times in vain, in a row, after which it is not crowded any more.
+const QUICK_MAX: u32 = 8;
+
+/// What is known about others that want this processor.
+#[derive(Debug)]
+pub(super) struct Crowd {
+    /// Completions when last looked.
+    seen: u64,
+    idle_turns: u32,
+    gap: u32,
+    empty_polls: u32,
+    /// Times in a row that giving way was in vain.
+    quick: u32,
+    /// Times that somebody ran.
+    ran: u32,
+    is_crowded: bool,
+    /// The next poll that finds nothing gives way.
+    due: bool,
+}
+
+impl Default for Crowd {
+    fn default() -> Self {
+        Self { seen: 0, idle_turns: 0, gap: 1, empty_polls: 0, quick: 0, ran: 0, is_crowded: false, due: false }
+    }
+}
+
+impl Crowd {
+    /// Whether a poll that found nothing should let others run.
+    #[inline(always)]
+    pub(super) fn is_due(&self) -> bool {
+        self.due
+    }
+
+    /// Every poll is to be counted by [`poll`](Self::poll).
+    pub(super) fn is_crowded(&self) -> bool {
+        self.is_crowded
+    }
+
+    /// How often somebody has run when we gave way.
+    pub(super) fn ran(&self) -> u32 {
+        self.ran
+    }
+
+    /// Whether there has been no completion since this was last asked.
+    fn is_idle(&mut self, completions: u64) -> bool {
+        core::mem::replace(&mut self.seen, completions) == completions
+    }
+
+    /// A whole turn of the engine: once in 64 polls.
+    pub(super) fn turn(&mut self, completions: u64) {
+        if self.is_crowded {
+            return;
+        }
+        if !self.is_idle(completions) {
+            (self.idle_turns, self.due) = (0, false);
+            return;
+        }
+        self.idle_turns += 1;
+        if self.idle_turns >= self.gap {
+            (self.idle_turns, self.due) = (0, true);
+        }
+    }
+
+    /// A poll while it is crowded.
+    pub(super) fn poll(&mut self, completions: u64) {
+        if !self.is_idle(completions) {
+            (self.empty_polls, self.due) = (0, false);
+            return;
+        }
+        self.empty_polls += 1;
+        if self.empty_polls >= EMPTY_POLLS {
+            (self.empty_polls, self.due) = (0, true);
+        }
+    }
+
+    /// Others were let run; it took `ns`.
+    pub(super) fn gave_way(&mut self, ns: u64) {
+        self.due = false;
+        if ns >= LONG_NS {
+            (self.is_crowded, self.gap, self.quick) = (true, 1, 0);
+            self.ran = self.ran.wrapping_add(1);
+            return;
+        }
+        self.quick += 1;
+        self.gap = (self.gap * 2).min(GAP_MAX);
+        if self.quick >= QUICK_MAX {
+            self.is_crowded = false;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn turns_until_due(c: &mut Crowd) -> u32 {
+        for turns in 1..1000 {
+            c.turn(7);
+            if c.is_due() {
+                return turns;
+            }
+        }
+        0
+    }
+
+    #[test]
+    fn alone_it_gives_way_less_and_less() {
+        let mut c = Crowd::default();
+        c.turn(7);
+        let mut distances = Vec::new();
+        for _ in 0..9 {
+            distances.push(turns_until_due(&mut c));
+            c.gave_way(300);
+        }
+        assert_eq!(distances, [1, 2, 4, 8, 16, 32, 64, 64, 64]);
+        assert!(!c.is_crowded());
+    }
+
+    #[test]
+    fn completions_put_it_off() {
+        let mut c = Crowd::default();
+        for completions in 1..1000 {
+            c.turn(completions);
+            assert!(!c.is_due());
+        }
+    }
+
+    #[test]
+    fn a_crowd_is_noticed_and_forgotten() {
+        let mut c = Crowd::default();
+        c.gave_way(30_000);
+        assert!(c.is_crowded());
+        for round in 0..QUICK_MAX {
+            assert!(c.is_crowded(), "round {round}");
+            c.poll(u64::from(round) + 1);
+            assert!(!c.is_due());
+            (0..EMPTY_POLLS).for_each(|_| c.poll(u64::from(round) + 1));
+            assert!(c.is_due());
+            c.gave_way(300);
+        }
+        assert!(!c.is_crowded());
+        assert_eq!(c.ran(), 1);
+    }
+}

@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What the live view shows: figures copied under the token, written as JSON without it.
+//!
+//! Bounded in time and size: so many VIs and links are shown, of the others the number; where there are too many regions to add up, their sum is `null`.
+
+use super::{Core, Shared};
+use crate::attributes::{Reliability, ViState};
+use crate::vi::{Vi, ViCounters};
+use crate::wire::shm::ProtectionMode;
+use crate::wire::{LinkId, LinkInfo, Wire};
+use bellwire_memory::atomic::{AtomicU32, Ordering};
+use bellwire_memory::token::Claim;
+use core::fmt::Write;
+use std::time::Instant;
+
+/// Version of the text's layout.
+const FORMAT: u32 = 1;
+/// VIs and links shown: with them an answer fits into a socket's buffer.
+const VIS_MAX: usize = 256;
+const LINKS_MAX: usize = 64;
+/// Regions up to which their lengths are added up.
+const REGIONS_MAX: usize = 1 << 14;
+
+static OPENED: AtomicU32 = AtomicU32::new(0);
+
+/// What does not change while the NIC is open.
+pub(super) struct Identity {
+    /// Which of the process's NICs, from 0 in the order of opening.
+    pub number: u32,
+    mode: ProtectionMode,
+    host: String,
+    program: String,
+    opened: Instant,
+}
+
+impl Identity {
+    pub(super) fn new(mode: ProtectionMode, host: &[u8]) -> Self {
+        let host = match *host {
+            [a, b, c, d] => format!("{a}.{b}.{c}.{d}"),
+            _ => host.iter().fold(String::new(), |text, byte| text + &format!("{byte:02x}")),
+        };
+        let program = std::env::current_exe().ok().and_then(|path| Some(path.file_name()?.to_string_lossy().into_owned()));
+        // Relaxed: only distinct.
+        let number = OPENED.fetch_add(1, Ordering::Relaxed);
+        Self { number, mode, host, program: program.unwrap_or_default(), opened: Instant::now() }
+    }
+}
+
+/// A moment of the NIC.
+pub(super) struct Snapshot<'a> {
+    identity: &'a Identity,
+    spin_us: u64,
+    polls: u32,
+    sleeps: u64,
+    wakeups: u64,
+    links: Vec<(LinkId, LinkInfo)>,
+    links_left_out: usize,
+    vis: Vec<ViFigures>,
+    vis_left_out: usize,
+    regions: usize,
+    /// Registered and allocated.
+    bytes: Option<(u64, u64)>,
+}
+
+struct ViFigures {
+    /// As [`Handle`](crate::handle::Handle) shows itself.
+    name: String,
+    state: ViState,
+    reliability: Reliability,
+    /// Of a connected VI.
+    link: Option<(LinkId, u32)>,
+    counters: ViCounters,
+    posted_sends: u32,
+    posted_receives: u32,
+}
+
+/// Copies the figures, under the token.
+pub(super) fn take(shared: &Shared) -> Snapshot<'_> {
+    // Before the token is taken: growing would cost while others wait.
+    let (mut links, mut vis) = (Vec::with_capacity(LINKS_MAX), Vec::with_capacity(VIS_MAX));
+    let core = shared.token.enter(Claim::Visit);
+    let Core { engine, waiters, spin, polls, .. } = &*core;
+    links.extend(engine.links.iter().take(LINKS_MAX).map(|l| (l.id, engine.wire.link_info(l.id))));
+    vis.extend(engine.vis.iter().take(VIS_MAX).map(|(handle, vi)| figures(format!("{handle:?}"), vi, |link| engine.wire.link_info(link).peer_pid)));
+    let regions = engine.regions();
+    let bytes = (regions <= REGIONS_MAX).then(|| engine.usage()).map(|u| (u.registered_bytes, u.allocated_bytes));
+    Snapshot {
+        identity: &shared.identity,
+        spin_us: spin.max_ns() / 1000,
+        polls: *polls,
+        sleeps: waiters.sleeps,
+        wakeups: waiters.wakeups,
+        links_left_out: engine.links.len() - links.len(),
+        links,
+        vis_left_out: engine.vis.len() - vis.len(),
+        vis,
+        regions,
+        bytes,
+    }
+}
+
+fn figures(name: String, vi: &Vi, peer_pid: impl Fn(LinkId) -> u32) -> ViFigures {
+    ViFigures {
+        name,
+        state: vi.state,
+        reliability: vi.attributes.reliability,
+        link: (vi.state == ViState::Connected).then(|| (vi.link, peer_pid(vi.link))),
+        counters: vi.counters,
+        posted_sends: vi.send.works.tail().wrapping_sub(vi.send.done),
+        posted_receives: vi.receive.posted(),
+    }
+}
+
+/// All counters of a VI by name. The pattern names every field, so that none can be forgotten.
+fn counters(counters: &ViCounters) -> [(&'static str, u64); 9] {
+    let ViCounters { sent, sent_bytes, received, received_bytes, direct, attached, dropped, receiver_not_ready, errors } = *counters;
+    [
+        ("sent", sent),
+        ("sent_bytes", sent_bytes),
+        ("received", received),
+        ("received_bytes", received_bytes),
+        ("direct", direct),
+        ("attached", attached),
+        ("dropped", dropped),
+        ("receiver_not_ready", receiver_not_ready),
+        ("errors", errors),
+    ]
+}
+
+impl Snapshot<'_> {
+    /// One line of JSON.
+    pub(super) fn to_json(&self) -> String {
+        let mut out = String::with_capacity(1024 + 512 * self.vis.len());
+        // Writing to a string does not fail.
+        let _ = self.write(&mut out);
+        out
+    }
+
+    fn write(&self, out: &mut String) -> core::fmt::Result {
+        let Identity { number, mode, host, program, opened } = self.identity;
+        let (pid, uptime_ms) = (std::process::id(), opened.elapsed().as_millis());
+        let mode = if *mode == ProtectionMode::Mapped { "mapped" } else { "guarded" };
+        write!(out, "{{\"format\":{FORMAT},\"pid\":{pid},\"nic\":{number},\"program\":{},\"mode\":\"{mode}\",\"host\":{}", quoted(program), quoted(host))?;
+        let Self { spin_us, polls, sleeps, wakeups, .. } = self;
+        write!(out, ",\"uptime_ms\":{uptime_ms},\"spin_us\":{spin_us},\"polls\":{polls},\"sleeps\":{sleeps},\"wakeups\":{wakeups},\"links\":[")?;
+        for (at, (link, info)) in self.links.iter().enumerate() {
+            let LinkInfo { peer_pid, mapped, loopback, segments_mapped, .. } = info;
+            let comma = if at == 0 { "" } else { "," };
+            write!(out, "{comma}{{\"link\":\"{link:?}\",\"peer_pid\":{peer_pid},\"wire\":\"shm\",\"mapped\":{mapped},\"loopback\":{loopback},")?;
+            write!(out, "\"segments_mapped\":{segments_mapped}}}")?;
+        }
+        write!(out, "],\"links_left_out\":{},\"vis\":[", self.links_left_out)?;
+        for (at, vi) in self.vis.iter().enumerate() {
+            out.push_str(if at == 0 { "" } else { "," });
+            vi.write(out)?;
+        }
+        write!(out, "],\"vis_left_out\":{},\"regions\":{}", self.vis_left_out, self.regions)?;
+        match self.bytes {
+            Some((registered, allocated)) => writeln!(out, ",\"registered_bytes\":{registered},\"allocated_bytes\":{allocated}}}"),
+            None => writeln!(out, ",\"registered_bytes\":null,\"allocated_bytes\":null}}"),
+        }
+    }
+}
+
+impl ViFigures {
+    fn write(&self, out: &mut String) -> core::fmt::Result {
+        write!(out, "{{\"vi\":\"{}\",\"state\":\"{}\"", self.name, state_name(self.state))?;
+        match self.link {
+            Some((link, peer_pid)) => write!(out, ",\"link\":\"{link:?}\",\"peer_pid\":{peer_pid}")?,
+            None => out.push_str(",\"link\":null,\"peer_pid\":null"),
+        }
+        write!(out, ",\"reliability\":\"{}\"", reliability_name(self.reliability))?;
+        for (name, value) in counters(&self.counters) {
+            write!(out, ",\"{name}\":{value}")?;
+        }
+        write!(out, ",\"posted_sends\":{},\"posted_receives\":{}}}", self.posted_sends, self.posted_receives)
+    }
+}
+
+fn state_name(state: ViState) -> &'static str {
+    match state {
+        ViState::Idle => "idle",
+        ViState::ConnectPending => "connect_pending",
+        ViState::Connected => "connected",
+        ViState::Error => "error",
+    }
+}
+
+fn reliability_name(level: Reliability) -> &'static str {
+    match level {
+        Reliability::Unreliable => "unreliable",
+        Reliability::ReliableDelivery => "delivery",
+        Reliability::ReliableReception => "reception",
+    }
+}
+
+/// A JSON string.
+fn quoted(text: &str) -> String {
+    let mut out = String::from('"');
+    for c in text.chars() {
+        match c {
+            '"' | '\\' => out.extend(['\\', c]),
+            c if c < ' ' || c == '\u{7f}' => out.push_str(&format!("\\u{:04x}", u32::from(c))),
+            c => out.push(c),
+        }
+    }
+    out.push('"');
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn strings_are_quoted() {
+        assert_eq!(quoted("a\"b\\c\n"), "\"a\\\"b\\\\c\\u000a\"");
+        assert_eq!(quoted("über"), "\"über\"");
+    }
+}

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The live view's socket: tells other processes of this user what the NIC is doing, while it runs.
+//!
+//! An abstract stream socket named `bellwire/stat/<pid>/<number of the NIC in its process>`. Who has connected writes a byte and gets one line of JSON
+//! (`snapshot.rs`); bytes that come together are one request. Served by the helper thread. Nothing of it is on the data path; a snapshot takes the token for some
+//! microseconds.
+//!
+//! Readers are not trusted with anything: only processes of the same user, and root, are listened to; there are at most [`READERS_MAX`]; nothing here waits for
+//! them, and one that does not take its answer is cut off. A socket that cannot be made (name taken, system call forbidden, no descriptors left) is no
+//! reason not to open the NIC: the live view is then missing.
+
+use super::Shared;
+use super::helper::Port;
+use rustix::fd::{AsFd, OwnedFd};
+use rustix::io::Errno;
+use rustix::net::{
+    AddressFamily, RecvFlags, SendFlags, SocketAddrUnix, SocketFlags, SocketType, accept_with, bind, listen, recv, send, socket_with, sockopt::socket_peercred,
+};
+use rustix::process::geteuid;
+
+/// Readers at a time; more are refused.
+const READERS_MAX: usize = 8;
+/// Requests read in one go; more of them are answered later.
+const REQUEST_BYTES_MAX: usize = 256;
+
+/// The listening socket, in slot 0, and its readers, in the slots after.
+pub(super) struct Stat {
+    listener: Option<OwnedFd>,
+    readers: [Option<OwnedFd>; READERS_MAX],
+}
+
+impl Stat {
+    pub(super) fn open(port: &Port, number: u32) -> Self {
+        let listener = listener(number).ok().filter(|fd| port.listen_to(fd.as_fd(), 0));
+        Self { listener, readers: [const { None }; READERS_MAX] }
+    }
+
+    /// Serves the slots whose bits are set.
+    pub(super) fn serve(&mut self, shared: &Shared, slots: u32) {
+        if slots & 1 != 0 {
+            self.accept(&shared.port);
+        }
+        for at in 0..READERS_MAX {
+            if slots & 2 << at != 0
+                && let Some(reader) = self.readers[at].as_ref()
+                && !answer(shared, reader)
+                && let Some(gone) = self.readers[at].take()
+            {
+                shared.port.forget(gone.as_fd());
+            }
+        }
+    }
+
+    fn accept(&mut self, port: &Port) {
+        let Some(listener) = &self.listener else { return };
+        // Until there is none, or none can be had: the set tells of new ones only.
+        while let Ok(reader) = accept_with(listener, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK) {
+            let Some(at) = self.readers.iter().position(Option::is_none) else { continue };
+            if is_allowed(&reader) && port.listen_to(reader.as_fd(), 1 + at) {
+                self.readers[at] = Some(reader);
+            }
+        }
+    }
+}
+
+fn listener(number: u32) -> Result<OwnedFd, Errno> {
+    let name = format!("bellwire/stat/{}/{number}", std::process::id());
+    let fd = socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK, None)?;
+    bind(&fd, &SocketAddrUnix::new_abstract_name(name.as_bytes())?)?;
+    listen(&fd, READERS_MAX as i32)?;
+    Ok(fd)
+}
+
+/// Whether the other end belongs to this user, or to root.
+fn is_allowed(reader: &OwnedFd) -> bool {
+    socket_peercred(reader).is_ok_and(|peer| peer.uid == geteuid() || peer.uid.is_root())
+}
+
+/// Answers what a reader asks. `false`: it has gone, or does not read.
+fn answer(shared: &Shared, reader: &OwnedFd) -> bool {
+    let mut request = [0u8; REQUEST_BYTES_MAX];
+    match recv(reader, &mut request[..], RecvFlags::DONTWAIT) {
+        Ok((0, _)) => return false,
+        Ok(_) => {}
+        Err(Errno::AGAIN | Errno::INTR) => return true,
+        Err(_) => return false,
+    }
+    let text = super::snapshot::take(shared).to_json();
+    send(reader, text.as_bytes(), SendFlags::DONTWAIT | SendFlags::NOSIGNAL) == Ok(text.len())
+}
