@@ -447,10 +447,10 @@ fn check_room(wire: &ShmWire, peer_pid: u32, loopback: bool) -> Result<(), Memor
 fn check_is_peer(pidfd: BorrowedFd<'_>, peer_pid: u32) -> Result<(), MemoryError> {
     match pidfd::process_id(pidfd) {
         Ok(Some(pid)) if u32::try_from(pid) == Ok(peer_pid) => Ok(()),
+        // Of a pid namespace that we do not see, as the socket says too. (/proc may be that of yet another one, and give a number.)
+        Ok(Some(_)) | Err(MemoryError::ForeignPid) if peer_pid == 0 => Ok(()),
         Ok(Some(_)) => Err(MemoryError::NotPidfd),
         Ok(None) => Err(MemoryError::PeerClosed),
-        // Of a pid namespace that we do not see, as the socket says too.
-        Err(MemoryError::ForeignPid) if peer_pid == 0 => Ok(()),
         Err(e) => Err(e),
     }
 }
