@@ -315,6 +315,6 @@ mod tests {
             }
         }
         assert_eq!(Op::from_bits(0), None);
-        assert_eq!(Op::from_bits(17), None);
+        assert_eq!(Op::from_bits(20), None);
     }
 }
