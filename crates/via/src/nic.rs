@@ -52,7 +52,7 @@ use crate::time::Instant;
 use crate::vi::{ViHandle, WorkQueueKind};
 use crate::wire::shm::{ShmConfig, ShmWire};
 use bellwire_memory::atomic::{AtomicU32, Ordering};
-use bellwire_memory::token::{Claim, Token};
+use bellwire_memory::token::{Claim, Held, Token};
 use crowd::Crowd;
 use handlers::{ErrorHandling, Handlers};
 use helper::Port;
@@ -134,17 +134,14 @@ impl Core {
         }
     }
 
-    /// The application polls: a sign of life, the time if somebody needs it. True if a whole turn is due whatever is found.
+    /// The application polls: a sign of life, the time if somebody needs it. True if [`Shared::besides`] is due.
     #[inline]
     fn begin_poll(&mut self, shared: &Shared) -> bool {
         self.count_poll(shared);
         if self.engine.next_timeout() != Instant::NEVER || self.polls.is_multiple_of(POLLS_PER_CLOCK) {
             self.engine.set_now(clock());
         }
-        if self.attentive {
-            self.attend(shared);
-        }
-        self.polls.is_multiple_of(POLLS_PER_TURN)
+        self.attentive | self.polls.is_multiple_of(POLLS_PER_TURN)
     }
 
     #[inline(always)]
@@ -155,8 +152,6 @@ impl Core {
     }
 
     /// What a poll does while it is not as usual.
-    #[cold]
-    #[inline(never)]
     fn attend(&mut self, shared: &Shared) {
         if self.lingers {
             self.lingering_polls += 1;
@@ -172,13 +167,6 @@ impl Core {
 
     fn note_attention(&mut self) {
         self.attentive = self.lingers || self.crowd.is_crowded();
-    }
-
-    /// The whole turn that is due once in so many polls.
-    #[inline(never)]
-    fn turn(&mut self) {
-        self.engine.progress();
-        self.crowd.turn(self.engine.completions());
     }
 
     /// Whether [`settle`](Self::settle) has something to do.
@@ -333,29 +321,42 @@ impl Shared {
     fn poll<R>(&self, poll: impl FnOnce(&mut Engine<ShmWire>) -> Result<Option<R>, Error>) -> Result<Option<R>, Error> {
         let mut core = self.token.enter(Claim::Bias);
         if core.begin_poll(self) {
-            core.turn();
+            core = self.besides(core);
         }
         let result = poll(&mut core.engine);
         if core.needs_settling() {
             core.settle(self);
         }
-        if matches!(result, Ok(None)) && core.crowd.is_due() {
-            drop(core);
-            self.give_way();
-        }
         result
     }
 
-    /// Lets others run, if there are any.
+    /// What a poll does before it looks, now and then: the whole turn that is due once in so many polls, whatever is found; what is not as usual; and letting others
+    /// run when the polls before were in vain.
     #[cold]
     #[inline(never)]
-    fn give_way(&self) {
+    fn besides<'a>(&'a self, mut core: Held<'a, Core>) -> Held<'a, Core> {
+        if core.attentive {
+            core.attend(self);
+        }
+        if core.polls.is_multiple_of(POLLS_PER_TURN) {
+            core.engine.progress();
+            let completions = core.engine.completions();
+            core.crowd.turn(completions);
+        }
+        if !core.crowd.is_due() {
+            return core;
+        }
+        if core.needs_settling() {
+            core.settle(self);
+        }
+        drop(core);
         let began = clock();
         std::thread::yield_now();
         let took = clock().since(began);
         let mut core = self.token.enter(Claim::Bias);
         core.crowd.gave_way(took.0);
         core.note_attention();
+        core
     }
 
     /// Whether this is the child of a `fork`.
