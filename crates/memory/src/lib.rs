@@ -7,6 +7,7 @@
 //! |---|---|
 //! | memory that can be handed to another process, sealed | [`region`], [`reserve`] |
 //! | handing it over; who the peer is | [`fd_passing`], [`pidfd`] |
+//! | whether this is still the same process | [`fork_mark`] |
 //! | waking a sleeper; letting the sleeper pay | [`event`], [`membarrier`], [`mod@pause`] |
 //! | copying to and from memory that changes under one's hands | [`bytes`] |
 //!
@@ -30,6 +31,7 @@ pub mod direct_epoch;
 pub mod error;
 pub mod event;
 pub mod fd_passing;
+pub mod fork_mark;
 pub mod line_queue;
 pub mod membarrier;
 pub mod pause;

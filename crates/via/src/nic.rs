@@ -52,15 +52,16 @@ use crate::time::Instant;
 use crate::vi::{ViHandle, WorkQueueKind};
 use crate::wire::shm::{ShmConfig, ShmWire};
 use bellwire_memory::atomic::{AtomicU32, Ordering};
+use bellwire_memory::fork_mark::ForkMark;
 use bellwire_memory::token::{Claim, Held, Token};
 use crowd::Crowd;
 use handlers::{ErrorHandling, Handlers};
 use helper::Port;
 use rustix::fd::OwnedFd;
 use rustix::time::{ClockId, Timespec, clock_gettime};
+use spin::Adaptive;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
-use spin::Adaptive;
 use std::time::Duration;
 use wait::{Target, Waiters};
 use watch::Watches;
@@ -302,6 +303,7 @@ struct Shared {
     /// Completion queues are armed: the helper must not take an application that has just polled for one that goes on polling.
     armed_queues: AtomicU32,
     identity: snapshot::Identity,
+    fork: ForkMark,
     pid: u32,
 }
 
@@ -361,17 +363,17 @@ impl Shared {
 
     /// Whether this is the child of a `fork`.
     fn in_child(&self) -> bool {
-        std::process::id() != self.pid
+        self.fork.is_elsewhere()
     }
 
-    /// The deadline `timeout` from now; the engine is told the time.
-    fn deadline(&self, timeout: Option<Duration>) -> Result<Instant, Error> {
+    /// Now, and the deadline `timeout` from now; the engine is told the time.
+    fn deadline(&self, timeout: Option<Duration>) -> Result<(Instant, Instant), Error> {
         if self.in_child() {
             return Err(Error::InvalidState);
         }
         let now = clock();
         self.token.enter(Claim::Bias).engine.set_now(now);
-        Ok(timeout.map_or(Instant::NEVER, |t| now + crate::time::Duration(saturating_ns(t))))
+        Ok((now, timeout.map_or(Instant::NEVER, |t| now + crate::time::Duration(saturating_ns(t)))))
     }
 }
 
@@ -416,6 +418,7 @@ impl Nic {
             errors: Mutex::new(ErrorHandling::default()),
             armed_queues: AtomicU32::new(0),
             identity,
+            fork: ForkMark::new(),
             pid: std::process::id(),
         });
         let stat = stat::Stat::open(&shared.port, shared.identity.number);
@@ -533,11 +536,11 @@ impl Nic {
         spin: Spin,
         mut take: impl FnMut(&mut Engine<ShmWire>) -> Result<Option<R>, Error>,
     ) -> Result<R, Error> {
-        if let Some(found) = self.shared.poll(&mut take)? {
+        if let Some(found) = self.shared.poll(|e| wait::look_once(e, &mut take))? {
             return Ok(found);
         }
-        let deadline = self.shared.deadline(timeout)?;
-        wait::wait_for(&self.shared, target, deadline, spin, &mut take)
+        let (now, deadline) = self.shared.deadline(timeout)?;
+        wait::wait_for(&self.shared, target, now, deadline, spin, &mut take)
     }
 
     /// How long waits that say nothing else poll at most before they sleep, from now on; at most [`SPIN_MAX`]. What was learnt about spinning is forgotten.
@@ -586,10 +589,10 @@ impl Nic {
     /// # Errors
     /// [`Error::Timeout`]; [`Error::Resource`]; [`Error::InvalidState`] in the child of a `fork`.
     pub fn connect_wait(&self, local: &NetAddress, timeout: Option<Duration>) -> Result<ConnectionRequest, Error> {
-        let deadline = self.shared.deadline(timeout)?;
+        let (mut now, deadline) = self.shared.deadline(timeout)?;
         loop {
             let wait = self.with(|e| e.connect_wait(local, deadline))?;
-            let outcome = wait::wait_for(&self.shared, Target::Incoming, deadline, Spin::Nic, &mut |e| {
+            let outcome = wait::wait_for(&self.shared, Target::Incoming, now, deadline, Spin::Nic, &mut |e| {
                 e.progress();
                 e.poll_wait(wait)
             });
@@ -598,7 +601,8 @@ impl Nic {
             }
             self.with(|e| e.cancel_wait(wait));
             // A requester that went away before anybody saw its request: the time is not over yet.
-            if outcome.as_ref().err() != Some(&Error::Timeout) || clock() >= deadline {
+            now = clock();
+            if outcome.as_ref().err() != Some(&Error::Timeout) || now >= deadline {
                 return outcome;
             }
         }
@@ -609,7 +613,7 @@ impl Nic {
     /// # Errors
     /// [`Error::NoMatch`]: nobody waited there in that time; [`Error::Timeout`]: a waiter did not answer; and the refusals of either side.
     pub fn connect_request(&self, vi: ViHandle, local: &NetAddress, remote: &NetAddress, timeout: Option<Duration>) -> Result<ViAttributes, Error> {
-        let deadline = self.shared.deadline(timeout.map(|t| t.max(HANDSHAKE_MIN)))?;
+        let (_, deadline) = self.shared.deadline(timeout.map(|t| t.max(HANDSHAKE_MIN)))?;
         self.with(|e| e.connect_request(vi, local, remote, deadline))?;
         self.await_connection(vi)
     }
@@ -619,7 +623,7 @@ impl Nic {
     /// # Errors
     /// [`Error::InvalidState`] if `vi` is not idle, or in the child of a `fork`.
     pub fn peer_request(&self, vi: ViHandle, local: &NetAddress, remote: &NetAddress, timeout: Option<Duration>) -> Result<(), Error> {
-        let deadline = self.shared.deadline(timeout.map(|t| t.max(HANDSHAKE_MIN)))?;
+        let (_, deadline) = self.shared.deadline(timeout.map(|t| t.max(HANDSHAKE_MIN)))?;
         self.with(|e| e.peer_request(vi, local, remote, deadline))
     }
 
@@ -645,7 +649,7 @@ impl Nic {
 
     /// The engine's own timers end the attempt.
     fn await_connection(&self, vi: ViHandle) -> Result<ViAttributes, Error> {
-        let outcome = wait::wait_for(&self.shared, Target::Connect, Instant::NEVER, Spin::Nic, &mut |e| {
+        let outcome = wait::wait_for(&self.shared, Target::Connect, clock(), Instant::NEVER, Spin::Nic, &mut |e| {
             e.progress();
             e.connect_status(vi)
         });
