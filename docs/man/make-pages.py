@@ -26,6 +26,7 @@ PAGES = {  # section title in the header: page, what it is about
     "queries": ("viplx-query", "which way a VI, a region, a NIC really uses"),
     "shared receive queues": ("viplx-srq", "receives shared by several VIs"),
     "VIs with more": ("viplx-vi", "virtual interfaces with extended attributes"),
+    "waiting": ("viplx-wait", "how long waits spin; a file descriptor for a completion queue"),
     "inline sends": ("viplx-inline", "small sends without descriptor"),
 }
 WIDTH = 100

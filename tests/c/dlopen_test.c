@@ -20,6 +20,7 @@ static const char *const names[] = {
 static const char *const extensions[] = {
     "VipxVersion",   "VipxAllocMem",   "VipxFreeMem",     "VipxQueryVi",  "VipxQueryMem",   "VipxQueryNic",
     "VipxCreateSrq", "VipxDestroySrq", "VipxPostSrqRecv", "VipxCreateVi", "VipxSendInline",
+    "VipxSetSpin",   "VipxSendWait",   "VipxRecvWait",    "VipxCQWait",   "VipxCQFd",       "VipxCQArm",
 };
 
 int main(int argc, char **argv) {

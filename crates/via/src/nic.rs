@@ -52,7 +52,8 @@ use crate::time::Instant;
 use crate::vi::{ViHandle, WorkQueueKind};
 use crate::wire::shm::{ShmConfig, ShmWire};
 use bellwire_memory::atomic::{AtomicU32, Ordering};
-use bellwire_memory::token::{Claim, Token};
+use bellwire_memory::fork_mark::ForkMark;
+use bellwire_memory::token::{Claim, Held, Token};
 use crowd::Crowd;
 use handlers::{ErrorHandling, Handlers};
 use helper::Port;
@@ -134,17 +135,14 @@ impl Core {
         }
     }
 
-    /// The application polls: a sign of life, the time if somebody needs it. True if a whole turn is due whatever is found.
+    /// The application polls: a sign of life, the time if somebody needs it. True if [`Shared::besides`] is due.
     #[inline]
     fn begin_poll(&mut self, shared: &Shared) -> bool {
         self.count_poll(shared);
         if self.engine.next_timeout() != Instant::NEVER || self.polls.is_multiple_of(POLLS_PER_CLOCK) {
             self.engine.set_now(clock());
         }
-        if self.attentive {
-            self.attend(shared);
-        }
-        self.polls.is_multiple_of(POLLS_PER_TURN)
+        self.attentive | self.polls.is_multiple_of(POLLS_PER_TURN)
     }
 
     #[inline(always)]
@@ -155,8 +153,6 @@ impl Core {
     }
 
     /// What a poll does while it is not as usual.
-    #[cold]
-    #[inline(never)]
     fn attend(&mut self, shared: &Shared) {
         if self.lingers {
             self.lingering_polls += 1;
@@ -172,13 +168,6 @@ impl Core {
 
     fn note_attention(&mut self) {
         self.attentive = self.lingers || self.crowd.is_crowded();
-    }
-
-    /// The whole turn that is due once in so many polls.
-    #[inline(never)]
-    fn turn(&mut self) {
-        self.engine.progress();
-        self.crowd.turn(self.engine.completions());
     }
 
     /// Whether [`settle`](Self::settle) has something to do.
@@ -314,6 +303,7 @@ struct Shared {
     /// Completion queues are armed: the helper must not take an application that has just polled for one that goes on polling.
     armed_queues: AtomicU32,
     identity: snapshot::Identity,
+    fork: ForkMark,
     pid: u32,
 }
 
@@ -333,44 +323,57 @@ impl Shared {
     fn poll<R>(&self, poll: impl FnOnce(&mut Engine<ShmWire>) -> Result<Option<R>, Error>) -> Result<Option<R>, Error> {
         let mut core = self.token.enter(Claim::Bias);
         if core.begin_poll(self) {
-            core.turn();
+            core = self.besides(core);
         }
         let result = poll(&mut core.engine);
         if core.needs_settling() {
             core.settle(self);
         }
-        if matches!(result, Ok(None)) && core.crowd.is_due() {
-            drop(core);
-            self.give_way();
-        }
         result
     }
 
-    /// Lets others run, if there are any.
+    /// What a poll does before it looks, now and then: the whole turn that is due once in so many polls, whatever is found; what is not as usual; and letting others
+    /// run when the polls before were in vain.
     #[cold]
     #[inline(never)]
-    fn give_way(&self) {
+    fn besides<'a>(&'a self, mut core: Held<'a, Core>) -> Held<'a, Core> {
+        if core.attentive {
+            core.attend(self);
+        }
+        if core.polls.is_multiple_of(POLLS_PER_TURN) {
+            core.engine.progress();
+            let completions = core.engine.completions();
+            core.crowd.turn(completions);
+        }
+        if !core.crowd.is_due() {
+            return core;
+        }
+        if core.needs_settling() {
+            core.settle(self);
+        }
+        drop(core);
         let began = clock();
         std::thread::yield_now();
         let took = clock().since(began);
         let mut core = self.token.enter(Claim::Bias);
         core.crowd.gave_way(took.0);
         core.note_attention();
+        core
     }
 
     /// Whether this is the child of a `fork`.
     fn in_child(&self) -> bool {
-        std::process::id() != self.pid
+        self.fork.is_elsewhere()
     }
 
-    /// The deadline `timeout` from now; the engine is told the time.
-    fn deadline(&self, timeout: Option<Duration>) -> Result<Instant, Error> {
+    /// Now, and the deadline `timeout` from now; the engine is told the time.
+    fn deadline(&self, timeout: Option<Duration>) -> Result<(Instant, Instant), Error> {
         if self.in_child() {
             return Err(Error::InvalidState);
         }
         let now = clock();
         self.token.enter(Claim::Bias).engine.set_now(now);
-        Ok(timeout.map_or(Instant::NEVER, |t| now + crate::time::Duration(saturating_ns(t))))
+        Ok((now, timeout.map_or(Instant::NEVER, |t| now + crate::time::Duration(saturating_ns(t)))))
     }
 }
 
@@ -415,6 +418,7 @@ impl Nic {
             errors: Mutex::new(ErrorHandling::default()),
             armed_queues: AtomicU32::new(0),
             identity,
+            fork: ForkMark::new(),
             pid: std::process::id(),
         });
         let stat = stat::Stat::open(&shared.port, shared.identity.number);
@@ -532,11 +536,11 @@ impl Nic {
         spin: Spin,
         mut take: impl FnMut(&mut Engine<ShmWire>) -> Result<Option<R>, Error>,
     ) -> Result<R, Error> {
-        if let Some(found) = self.shared.poll(&mut take)? {
+        if let Some(found) = self.shared.poll(|e| wait::look_once(e, &mut take))? {
             return Ok(found);
         }
-        let deadline = self.shared.deadline(timeout)?;
-        wait::wait_for(&self.shared, target, deadline, spin, &mut take)
+        let (now, deadline) = self.shared.deadline(timeout)?;
+        wait::wait_for(&self.shared, target, now, deadline, spin, &mut take)
     }
 
     /// How long waits that say nothing else poll at most before they sleep, from now on; at most [`SPIN_MAX`]. What was learnt about spinning is forgotten.
@@ -585,10 +589,10 @@ impl Nic {
     /// # Errors
     /// [`Error::Timeout`]; [`Error::Resource`]; [`Error::InvalidState`] in the child of a `fork`.
     pub fn connect_wait(&self, local: &NetAddress, timeout: Option<Duration>) -> Result<ConnectionRequest, Error> {
-        let deadline = self.shared.deadline(timeout)?;
+        let (mut now, deadline) = self.shared.deadline(timeout)?;
         loop {
             let wait = self.with(|e| e.connect_wait(local, deadline))?;
-            let outcome = wait::wait_for(&self.shared, Target::Incoming, deadline, Spin::Nic, &mut |e| {
+            let outcome = wait::wait_for(&self.shared, Target::Incoming, now, deadline, Spin::Nic, &mut |e| {
                 e.progress();
                 e.poll_wait(wait)
             });
@@ -597,7 +601,8 @@ impl Nic {
             }
             self.with(|e| e.cancel_wait(wait));
             // A requester that went away before anybody saw its request: the time is not over yet.
-            if outcome.as_ref().err() != Some(&Error::Timeout) || clock() >= deadline {
+            now = clock();
+            if outcome.as_ref().err() != Some(&Error::Timeout) || now >= deadline {
                 return outcome;
             }
         }
@@ -608,7 +613,7 @@ impl Nic {
     /// # Errors
     /// [`Error::NoMatch`]: nobody waited there in that time; [`Error::Timeout`]: a waiter did not answer; and the refusals of either side.
     pub fn connect_request(&self, vi: ViHandle, local: &NetAddress, remote: &NetAddress, timeout: Option<Duration>) -> Result<ViAttributes, Error> {
-        let deadline = self.shared.deadline(timeout.map(|t| t.max(HANDSHAKE_MIN)))?;
+        let (_, deadline) = self.shared.deadline(timeout.map(|t| t.max(HANDSHAKE_MIN)))?;
         self.with(|e| e.connect_request(vi, local, remote, deadline))?;
         self.await_connection(vi)
     }
@@ -618,7 +623,7 @@ impl Nic {
     /// # Errors
     /// [`Error::InvalidState`] if `vi` is not idle, or in the child of a `fork`.
     pub fn peer_request(&self, vi: ViHandle, local: &NetAddress, remote: &NetAddress, timeout: Option<Duration>) -> Result<(), Error> {
-        let deadline = self.shared.deadline(timeout.map(|t| t.max(HANDSHAKE_MIN)))?;
+        let (_, deadline) = self.shared.deadline(timeout.map(|t| t.max(HANDSHAKE_MIN)))?;
         self.with(|e| e.peer_request(vi, local, remote, deadline))
     }
 
@@ -644,7 +649,7 @@ impl Nic {
 
     /// The engine's own timers end the attempt.
     fn await_connection(&self, vi: ViHandle) -> Result<ViAttributes, Error> {
-        let outcome = wait::wait_for(&self.shared, Target::Connect, Instant::NEVER, Spin::Nic, &mut |e| {
+        let outcome = wait::wait_for(&self.shared, Target::Connect, clock(), Instant::NEVER, Spin::Nic, &mut |e| {
             e.progress();
             e.connect_status(vi)
         });

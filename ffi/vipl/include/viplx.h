@@ -133,6 +133,56 @@ typedef struct {
 VIP_RETURN VipxCreateVi(IN VIP_NIC_HANDLE NicHandle, IN VIP_VI_ATTRIBUTES *ViAttribs, IN const VIPX_VI_ATTRIBUTES *Extension,
                         IN VIP_CQ_HANDLE SendCQHandle, IN VIP_CQ_HANDLE RecvCQHandle, OUT VIP_VI_HANDLE *ViHandle);
 
+/* ------------------------------------------------------------------------------------------------ waiting */
+
+/*
+ * The loop of a program that sleeps in epoll:
+ *
+ *     for (;;) {
+ *         while (VipCQDone(cq, &vi, &is_recv) == VIP_SUCCESS) serve(vi, is_recv);
+ *         if (VipxCQArm(cq) == VIP_NOT_DONE) continue;
+ *         epoll_wait(...);
+ *     }
+ */
+#define VIPX_SPIN_NIC 0xFFFFFFFFu /* Spin of a call: as the NIC is set */
+#define VIPX_SPIN_MAX 1000000u    /* the longest that can be asked for, microseconds */
+
+/*
+ * Sets how long the waits of a NIC poll ("spin") at most before they sleep, from now on. Without it that is 50 microseconds (none on a machine with
+ * one processor), or what the environment variable BELLWIRE_SPIN_US says. Waits spin only while spinning finds what they wait for: after two
+ * spins in vain, or one while others wanted the processor, they sleep at once, with a try now and then.
+ *   Microseconds  0: sleep at once; up to VIPX_SPIN_MAX
+ * VIP_SUCCESS; VIP_INVALID_PARAMETER: bad NIC, Microseconds too large.
+ */
+VIP_RETURN VipxSetSpin(IN VIP_NIC_HANDLE NicHandle, IN VIP_UINT32 Microseconds);
+
+/*
+ * As VipSendWait, VipRecvWait and VipCQWait, with a spin of their own, whatever spinning found before.
+ *   Spin  microseconds to poll before sleeping, 0: sleep at once; up to VIPX_SPIN_MAX, or VIPX_SPIN_NIC
+ * VIP_SUCCESS, VIP_TIMEOUT and the other codes of those calls; VIP_INVALID_PARAMETER: also for a bad Spin.
+ */
+VIP_RETURN VipxSendWait(IN VIP_VI_HANDLE ViHandle, IN VIP_ULONG TimeOut, IN VIP_UINT32 Spin, OUT VIP_DESCRIPTOR **DescriptorPtr);
+VIP_RETURN VipxRecvWait(IN VIP_VI_HANDLE ViHandle, IN VIP_ULONG TimeOut, IN VIP_UINT32 Spin, OUT VIP_DESCRIPTOR **DescriptorPtr);
+VIP_RETURN VipxCQWait(IN VIP_CQ_HANDLE CQHandle, IN VIP_ULONG TimeOut, IN VIP_UINT32 Spin, OUT VIP_VI_HANDLE *ViHandle,
+                      OUT VIP_BOOLEAN *RecvQueue);
+
+/*
+ * Gives a file descriptor to sleep on with epoll, poll or select until the completion queue has an entry, beside any other descriptors. It is an
+ * eventfd; level- and edge-triggered sleeping both work. It is the caller's, to be closed at any time; each call gives another for
+ * the same queue, and after VipDestroyCQ or VipCloseNic it stays valid, silent. Nobody need read from it. It is silent until VipxCQArm.
+ * VIP_SUCCESS; VIP_INVALID_PARAMETER: bad CQ or pointer; VIP_ERROR_RESOURCE: no descriptors left; VIP_INVALID_STATE: in the child of a fork.
+ */
+VIP_RETURN VipxCQFd(IN VIP_CQ_HANDLE CQHandle, OUT int *Fd);
+
+/*
+ * To be called each time before sleeping on the descriptor, and at no other time: takes back its readiness, looks once more, and makes it readable,
+ * once, when there is an entry. Messages, VipCQDone and polling never touch the descriptor. So: take entries until there is none, arm, and if that
+ * says VIP_NOT_DONE take entries again, else sleep. While the program sleeps, the NIC's own thread moves its messages. Who destroys the queue wakes the sleeper.
+ * VIP_SUCCESS: there is no entry; sleep; VIP_NOT_DONE: there is one already, and the descriptor is readable; do not sleep;
+ * VIP_INVALID_PARAMETER: bad CQ; VIP_INVALID_STATE: VipxCQFd has not been called for it, or in the child of a fork.
+ */
+VIP_RETURN VipxCQArm(IN VIP_CQ_HANDLE CQHandle);
+
 /* ------------------------------------------------------------------------------------------------ inline sends */
 
 /* Flags of VipxSendInline */

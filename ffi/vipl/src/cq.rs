@@ -7,6 +7,7 @@ use crate::status::{Outcome, VipReturn, call};
 use crate::types::{VipBoolean, VipHandle, VipUlong};
 use crate::work::timeout_of;
 use bellwire_via::completion_queue::CQ_ENTRIES_MAX;
+use bellwire_via::nic::Spin;
 use bellwire_via::{ViHandle, WorkQueueKind};
 
 /// The number of entries asked for, if it is allowed.
@@ -46,7 +47,7 @@ pub unsafe extern "C" fn VipCreateCQ(nic: VipHandle, entries: VipUlong, out: *mu
 pub extern "C" fn VipDestroyCQ(cq: VipHandle) -> VipReturn {
     call(|| {
         let (nic, cq) = handles::enter_object(Kind::Cq, cq)?;
-        Ok(nic.nic.with(|e| e.destroy_cq(cq))?)
+        Ok(nic.nic.destroy_cq(cq)?)
     })
 }
 
@@ -77,12 +78,14 @@ pub unsafe extern "C" fn VipCQDone(cq: VipHandle, vi_out: *mut VipHandle, is_rec
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn VipCQWait(cq: VipHandle, timeout: VipUlong, vi_out: *mut VipHandle, is_receive_out: *mut VipBoolean) -> VipReturn {
-    call(|| {
-        let (nic, cq) = handles::enter_object(Kind::Cq, cq)?;
-        if vi_out.is_null() || is_receive_out.is_null() {
-            return Err(VipReturn::InvalidParameter);
-        }
-        let entry = nic.nic.cq_wait(cq, timeout_of(timeout))?;
-        hand_over(&nic, entry, vi_out, is_receive_out)
-    })
+    call(|| wait(cq, timeout, Spin::Nic, vi_out, is_receive_out))
+}
+
+pub(crate) fn wait(cq: VipHandle, timeout: VipUlong, spin: Spin, vi_out: *mut VipHandle, is_receive_out: *mut VipBoolean) -> Outcome {
+    let (nic, cq) = handles::enter_object(Kind::Cq, cq)?;
+    if vi_out.is_null() || is_receive_out.is_null() {
+        return Err(VipReturn::InvalidParameter);
+    }
+    let entry = nic.nic.cq_wait_with(cq, timeout_of(timeout), spin)?;
+    hand_over(&nic, entry, vi_out, is_receive_out)
 }

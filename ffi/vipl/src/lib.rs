@@ -8,6 +8,7 @@
 //! |---|---|
 //! | `work.rs` | post, done, wait: the data path |
 //! | `handles.rs` | handles are values; who is inside a NIC; when a closed one may go |
+//! | `waiting.rs` | waits that say how long they spin; descriptors of completion queues |
 //! | `cq.rs`, `notify.rs`, `vi.rs`, `memory.rs`, `connect.rs`, `nic.rs`, `names.rs`, `ext.rs` | the other calls |
 //! | `types.rs`, `status.rs` | layouts; return codes |
 //!
@@ -28,4 +29,5 @@ mod notify;
 mod status;
 mod types;
 mod vi;
+mod waiting;
 mod work;

@@ -5,6 +5,7 @@ use crate::handles::{self, Inside, Kind};
 use crate::status::{self, Outcome, VipReturn, call, guard};
 use crate::types::{VIP_INFINITE, VipDescriptor, VipHandle, VipUlong};
 use bellwire_via::descriptor::DescriptorRef;
+use bellwire_via::nic::Spin;
 use bellwire_via::{Completion, Error, ViHandle, WorkQueueKind};
 use std::time::Duration;
 
@@ -87,7 +88,7 @@ fn done<const QUEUE: u8>(vi: VipHandle, out: *mut *mut VipDescriptor) -> VipRetu
 }
 
 #[inline]
-fn wait(vi: VipHandle, timeout: VipUlong, out: *mut *mut VipDescriptor, queue: WorkQueueKind) -> Outcome {
+pub(crate) fn wait(vi: VipHandle, timeout: VipUlong, spin: Spin, out: *mut *mut VipDescriptor, queue: WorkQueueKind) -> Outcome {
     let (nic, vi) = enter_vi(vi)?;
     if out.is_null() {
         return Err(VipReturn::InvalidParameter);
@@ -98,8 +99,8 @@ fn wait(vi: VipHandle, timeout: VipUlong, out: *mut *mut VipDescriptor, queue: W
     let timeout = timeout_of(timeout);
     loop {
         let found = match queue {
-            WorkQueueKind::Send => nic.nic.send_wait(vi, timeout),
-            WorkQueueKind::Receive => nic.nic.receive_wait(vi, timeout),
+            WorkQueueKind::Send => nic.nic.send_wait_with(vi, timeout, spin),
+            WorkQueueKind::Receive => nic.nic.receive_wait_with(vi, timeout, spin),
         };
         match found {
             Ok(completion) => {
@@ -135,10 +136,10 @@ pub unsafe extern "C" fn VipRecvDone(vi: VipHandle, out: *mut *mut VipDescriptor
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn VipSendWait(vi: VipHandle, timeout: VipUlong, out: *mut *mut VipDescriptor) -> VipReturn {
-    call(|| wait(vi, timeout, out, WorkQueueKind::Send))
+    call(|| wait(vi, timeout, Spin::Nic, out, WorkQueueKind::Send))
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn VipRecvWait(vi: VipHandle, timeout: VipUlong, out: *mut *mut VipDescriptor) -> VipReturn {
-    call(|| wait(vi, timeout, out, WorkQueueKind::Receive))
+    call(|| wait(vi, timeout, Spin::Nic, out, WorkQueueKind::Receive))
 }

@@ -35,7 +35,7 @@ pub(super) struct Crowd {
     /// Times that somebody ran.
     ran: u32,
     is_crowded: bool,
-    /// The next poll that finds nothing gives way.
+    /// See [`is_due`](Self::is_due).
     due: bool,
 }
 
@@ -46,8 +46,7 @@ impl Default for Crowd {
 }
 
 impl Crowd {
-    /// Whether a poll that found nothing should let others run.
-    #[inline(always)]
+    /// Whether the next poll should let others run before it looks.
     pub(super) fn is_due(&self) -> bool {
         self.due
     }

@@ -23,7 +23,7 @@ use bellwire_memory::atomic::{AtomicU32, Ordering};
 use bellwire_memory::event::Bell;
 use bellwire_memory::pause::pause;
 use bellwire_memory::token::Claim;
-use rustix::event::epoll;
+use rustix::event::{PollFd, PollFlags, epoll, poll};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 
 /// Reasons for which the helper is woken.
@@ -45,6 +45,8 @@ const LINGER: Duration = Duration::from_micros(20);
 /// Pauses between two turns of the engine, and while it glances whether the application polls (some microseconds).
 const PAUSES_PER_TURN: u32 = 32;
 const PAUSES_PER_GLANCE: u32 = 64;
+/// Sleeps of a leader that are shorter are timed to the nanosecond, with one more system call.
+const PRECISE_BELOW: Duration = Duration::from_millis(10);
 /// Turns before it looks for something else to do.
 const TURNS_MAX: u32 = 4096;
 
@@ -77,14 +79,14 @@ impl Port {
         let control = rustix::io::fcntl_dupfd_cloexec(wire.control_fd(), 0).map_err(os("fcntl(F_DUPFD_CLOEXEC)"))?;
         let set = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(os("epoll_create1"))?;
         for (fd, data, flags) in
-            [(control.as_fd(), CONTROL, epoll::EventFlags::IN), (told.fd(), TOLD, epoll::EventFlags::IN), (wire_bell.as_fd(), BELL, bell_flags(true))]
+            [(control.as_fd(), CONTROL, epoll::EventFlags::IN), (told.fd(), TOLD, epoll::EventFlags::IN), (wire_bell.as_fd(), BELL, BELL_FLAGS)]
         {
             epoll::add(&set, fd, epoll::EventData::new_u64(data), flags).map_err(os("epoll_ctl"))?;
         }
         let lead = Bell::create()?;
         let leader = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(os("epoll_create1"))?;
         for fd in [wire_bell.as_fd(), lead.fd()] {
-            epoll::add(&leader, fd, epoll::EventData::new_u64(BELL), bell_flags(true)).map_err(os("epoll_ctl"))?;
+            epoll::add(&leader, fd, epoll::EventData::new_u64(BELL), BELL_FLAGS).map_err(os("epoll_ctl"))?;
         }
         Ok(Self { reasons: AtomicU32::new(0), told, epoll: set, leader, lead, wire_bell, _control: control })
     }
@@ -98,7 +100,12 @@ impl Port {
 
     /// Whether the helper is woken by the NIC's bell.
     pub(super) fn listen_to_bell(&self, yes: bool) {
-        let _ = epoll::modify(&self.epoll, &self.wire_bell, epoll::EventData::new_u64(BELL), bell_flags(yes));
+        // Taken out altogether: the kernel then has one sleeper less to look at when a peer rings.
+        let _ = if yes {
+            epoll::add(&self.epoll, &self.wire_bell, epoll::EventData::new_u64(BELL), BELL_FLAGS)
+        } else {
+            epoll::delete(&self.epoll, &self.wire_bell)
+        };
     }
 
     /// Wakes the leading waiter.
@@ -109,7 +116,12 @@ impl Port {
     /// Sleeps until the wire's bell rings, or the leader is woken, or for `time`. Says whether it was one of the first two. Rings that came while nobody slept
     /// here end the next sleep.
     pub(super) fn sleep_as_leader(&self, time: Option<Duration>) -> bool {
-        let timeout = time.map(timespec);
+        let mut timeout = time.map(timespec);
+        if time.is_some_and(|t| t < PRECISE_BELOW) {
+            // Sleeping on an epoll set is exact to the millisecond only.
+            let _ = poll(&mut [PollFd::new(&self.leader, PollFlags::IN)], timeout.as_ref());
+            timeout = Some(timespec(Duration(0)));
+        }
         let mut events = [epoll::Event { flags: epoll::EventFlags::empty(), data: epoll::EventData::new_u64(0) }; 2];
         epoll::wait(&self.leader, &mut events[..], timeout.as_ref()).is_ok_and(|n| n != 0)
     }
@@ -128,9 +140,7 @@ impl Port {
 }
 
 /// Edge-triggered: one wake-up per ring, though nobody silences a bell that rings while the application polls.
-fn bell_flags(listen: bool) -> epoll::EventFlags {
-    if listen { epoll::EventFlags::IN | epoll::EventFlags::ET } else { epoll::EventFlags::empty() }
-}
+const BELL_FLAGS: epoll::EventFlags = epoll::EventFlags::IN.union(epoll::EventFlags::ET);
 
 /// How the helper sleeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -126,26 +126,32 @@ impl Waiters {
     }
 }
 
+/// Looks without the pauses of one who spins: what was there a moment ago is looked for, not what may come.
+pub(super) fn look_once<R>(engine: &mut Engine<ShmWire>, take: impl FnOnce(&mut Engine<ShmWire>) -> Result<Option<R>, Error>) -> Result<Option<R>, Error> {
+    engine.polled_last = ViHandle::from_raw(0);
+    take(engine)
+}
+
 type Take<'a, R> = &'a mut dyn FnMut(&mut Engine<ShmWire>) -> Result<Option<R>, Error>;
 
 /// Waits until `take` finds something, or `deadline`. `take` makes progress if it must.
 #[cold]
-pub(super) fn wait_for<R>(shared: &Shared, target: Target, deadline: Instant, spin: Spin, mut take: Take<'_, R>) -> Result<R, Error> {
-    if let Some(found) = spin_first(shared, deadline, spin, &mut take)? {
+pub(super) fn wait_for<R>(shared: &Shared, target: Target, mut now: Instant, deadline: Instant, spin: Spin, mut take: Take<'_, R>) -> Result<R, Error> {
+    if let Some(found) = spin_first(shared, &mut now, deadline, spin, &mut take)? {
         return Ok(found);
     }
-    let mut place = Place::register(shared, target)?;
+    let mut place = Place::register(shared, target, now)?;
     loop {
         match place.look(deadline, take)? {
             Look::Found(found) => return Ok(found),
-            Look::Again => {}
+            Look::Again => place.now = clock(),
             Look::Sleep { until, leads } => place.sleep(until, leads),
         }
     }
 }
 
 /// Polls before sleeping, for as long as was asked for, or as has lately been worth it.
-fn spin_first<R>(shared: &Shared, deadline: Instant, spin: Spin, take: Take<'_, R>) -> Result<Option<R>, Error> {
+fn spin_first<R>(shared: &Shared, now: &mut Instant, deadline: Instant, spin: Spin, take: Take<'_, R>) -> Result<Option<R>, Error> {
     let (budget, ran) = {
         let mut core = shared.token.enter(Claim::Bias);
         let budget = match spin {
@@ -157,7 +163,7 @@ fn spin_first<R>(shared: &Shared, deadline: Instant, spin: Spin, take: Take<'_, 
     if budget == 0 {
         return Ok(None);
     }
-    let found = poll_for(shared, Duration(budget), deadline, ran, take)?;
+    let found = poll_for(shared, now, Duration(budget), deadline, (spin == Spin::Nic).then_some(ran), take)?;
     if spin == Spin::Nic {
         let mut core = shared.token.enter(Claim::Bias);
         match found {
@@ -171,9 +177,9 @@ fn spin_first<R>(shared: &Shared, deadline: Instant, spin: Spin, take: Take<'_, 
     Ok(found)
 }
 
-/// Polls for `budget`, or until others have wanted the processor since `ran` was read, or `deadline`.
-fn poll_for<R>(shared: &Shared, budget: Duration, deadline: Instant, ran: u32, take: Take<'_, R>) -> Result<Option<R>, Error> {
-    let until = (clock() + budget).min(deadline);
+/// Polls for `budget`, or, if `ran` is given, until others have run since it was read, or `deadline`.
+fn poll_for<R>(shared: &Shared, now: &mut Instant, budget: Duration, deadline: Instant, ran: Option<u32>, take: Take<'_, R>) -> Result<Option<R>, Error> {
+    let until = (*now + budget).min(deadline);
     loop {
         for _ in 0..LOOKS_PER_CLOCK {
             if let Some(found) = shared.poll(&mut *take)? {
@@ -181,11 +187,11 @@ fn poll_for<R>(shared: &Shared, budget: Duration, deadline: Instant, ran: u32, t
             }
             (0..PAUSES_PER_LOOK).for_each(|_| pause());
         }
-        let now = clock();
-        if now >= deadline {
+        *now = clock();
+        if *now >= deadline {
             return Err(Error::Timeout);
         }
-        if now >= until || shared.token.enter(Claim::Bias).crowd.ran() != ran {
+        if *now >= until || ran.is_some_and(|ran| shared.token.enter(Claim::Bias).crowd.ran() != ran) {
             return Ok(None);
         }
     }
@@ -203,6 +209,8 @@ struct Place<'a> {
     id: u64,
     target: Target,
     bell: Arc<Bell>,
+    /// When it last looked at the clock: before its first look, and after each sleep.
+    now: Instant,
     kick_at: Instant,
     kick_pause: Duration,
     /// Something else than the time ended its last sleep.
@@ -211,7 +219,7 @@ struct Place<'a> {
 }
 
 impl<'a> Place<'a> {
-    fn register(shared: &'a Shared, target: Target) -> Result<Self, Error> {
+    fn register(shared: &'a Shared, target: Target, now: Instant) -> Result<Self, Error> {
         let mut core = shared.token.enter(Claim::Bias);
         let bell = match core.waiters.spare.pop() {
             Some(bell) => bell,
@@ -231,7 +239,7 @@ impl<'a> Place<'a> {
         core.waiters.list.push(Waiter { id, target, bell: Arc::clone(&bell) });
         core.note_sleepers();
         drop(core);
-        Ok(Self { shared, id, target, bell, kick_at: Instant(0), kick_pause: KICK_MIN, woken: false, left: false })
+        Ok(Self { shared, id, target, bell, now, kick_at: Instant(0), kick_pause: KICK_MIN, woken: false, left: false })
     }
 
     /// Makes what progress there is and looks.
@@ -240,7 +248,7 @@ impl<'a> Place<'a> {
         let mut core = shared.token.enter(Claim::Bias);
         let core = &mut *core;
         core.waiters.wakeups += u64::from(core::mem::take(&mut self.woken));
-        let now = clock();
+        let now = self.now;
         core.engine.set_now(now);
         let leads = core.waiters.list.first().is_some_and(|w| w.id == self.id);
         if leads && core.waiters.sleeps.is_multiple_of(SLEEPS_PER_CLEAR) {
@@ -253,7 +261,7 @@ impl<'a> Place<'a> {
             core.arm();
             let moved = core.engine.progress();
             turns += 1;
-            match take(&mut core.engine) {
+            match look_once(&mut core.engine, &mut *take) {
                 Ok(Some(found)) => break Ok(Look::Found(found)),
                 Err(e) => break Err(e),
                 Ok(None) if now >= deadline => break Err(Error::Timeout),
@@ -292,9 +300,10 @@ impl<'a> Place<'a> {
 
     /// Sleeps; a signal wakes too. Early returns are harmless: the caller looks again.
     fn sleep(&mut self, until: Instant, leads: bool) {
-        let left = (until != Instant::NEVER).then(|| until.since(clock()));
+        let left = (until != Instant::NEVER).then(|| until.since(self.now));
         if leads {
             self.woken = self.shared.port.sleep_as_leader(left);
+            self.now = clock();
             return;
         }
         let timeout = left.map(super::timespec);
@@ -302,6 +311,7 @@ impl<'a> Place<'a> {
         if self.woken {
             let _ = self.bell.clear();
         }
+        self.now = clock();
     }
 
     /// Leaves the list, with the token held.

@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The live view: what a reader gets, and that readers who misbehave disturb nobody.
+
+mod nic_common;
+
+use bellwire_via::wire::shm::ProtectionMode::{Guarded, Mapped};
+use bellwire_via::{Nic, Reliability};
+use nic_common::*;
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketType, connect as connect_socket, socket};
+use serde_json::Value;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::time::{Duration, Instant};
+
+/// Connections to the live view of the NIC with this number.
+fn reader(number: u64) -> Option<UnixStream> {
+    let fd = socket(AddressFamily::UNIX, SocketType::STREAM, None).unwrap();
+    let name = format!("bellwire/stat/{}/{number}", std::process::id());
+    connect_socket(&fd, &SocketAddrUnix::new_abstract_name(name.as_bytes()).unwrap()).ok()?;
+    let stream = UnixStream::from(fd);
+    stream.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+    Some(stream)
+}
+
+fn ask(stream: &mut UnixStream) -> std::io::Result<Value> {
+    stream.write_all(b"?")?;
+    let mut line = String::new();
+    BufReader::new(stream).read_line(&mut line)?;
+    Ok(serde_json::from_str(&line)?)
+}
+
+/// The live view of a NIC of this process: the one that has `vis` VIs, a number that the test alone uses.
+fn find(vis: usize) -> (UnixStream, Value) {
+    for number in 0..64 {
+        if let Some(mut stream) = reader(number)
+            && let Ok(value) = ask(&mut stream)
+            && value["vis"].as_array().unwrap().len() + value["vis_left_out"].as_u64().unwrap() as usize == vis
+        {
+            assert_eq!(value["nic"], number);
+            return (stream, value);
+        }
+    }
+    panic!("no such NIC");
+}
+
+fn more_vis<'a>(nic: &'a Nic, count: usize) -> Vec<End<'a>> {
+    (0..count).map(|_| End::new(nic, Reliability::ReliableReception, None)).collect()
+}
+
+#[test]
+fn figures_are_those_of_the_nic() {
+    let (a, b) = (open(Mapped), open(Guarded));
+    let (x, y) = (End::new(&a, Reliability::ReliableDelivery, None), End::new(&b, Reliability::ReliableDelivery, None));
+    let rest = more_vis(&a, 6);
+    connect(&x, &y);
+    let (mut stream, first) = find(7);
+    assert_eq!(first["format"], 1);
+    assert_eq!(first["pid"], std::process::id());
+    assert_eq!(first["mode"], "mapped");
+    assert_eq!(first["host"], "127.0.0.1");
+    assert!(first["program"].as_str().unwrap().starts_with("nic_stat"));
+    assert_eq!(first["links"][0]["mapped"], false);
+    assert_eq!(first["links"][0]["peer_pid"], std::process::id());
+    for i in 0..10 {
+        x.post_receive(i * 64, 64);
+        y.send_now(0, 8);
+        x.nic.receive_wait(x.vi, LONG).unwrap();
+    }
+    x.post_receive(0, 64);
+    let second = ask(&mut stream).unwrap();
+    let vi = second["vis"].as_array().unwrap().iter().find(|v| v["vi"] == format!("{:?}", x.vi)).unwrap();
+    assert_eq!(vi["state"], "connected");
+    assert_eq!(vi["link"], second["links"][0]["link"]);
+    assert_eq!(vi["peer_pid"], std::process::id());
+    assert_eq!(vi["reliability"], "delivery");
+    assert_eq!((&vi["received"], &vi["received_bytes"], &vi["posted_receives"]), (&10.into(), &80.into(), &1.into()));
+    let idle = second["vis"].as_array().unwrap().iter().find(|v| v["vi"] == format!("{:?}", rest[0].vi)).unwrap();
+    assert_eq!((&idle["state"], &idle["link"], &idle["peer_pid"]), (&"idle".into(), &Value::Null, &Value::Null));
+    assert_eq!(second["regions"], 7);
+    assert_eq!(second["registered_bytes"], 7 * AREA as u64);
+    assert!(second["uptime_ms"].as_u64() >= first["uptime_ms"].as_u64());
+    // The NIC goes, and with it the connection.
+    drop((x, rest));
+    a.close().unwrap();
+    assert_eq!(stream.read(&mut [0; 16]).unwrap_or(0), 0);
+}
+
+#[test]
+fn thousands_of_vis_are_cut_short() {
+    let nic = open(Mapped);
+    nic.with(|e| {
+        let attributes = bellwire_via::ViAttributes::default();
+        (0..3001).for_each(|_| assert!(e.create_vi(&attributes, None, None, None).is_ok()));
+    });
+    let (mut stream, value) = find(3001);
+    assert_eq!(value["vis"].as_array().unwrap().len(), 256);
+    assert_eq!(value["vis_left_out"], 3001 - 256);
+    let began = Instant::now();
+    (0..20).for_each(|_| drop(ask(&mut stream).unwrap()));
+    assert!(began.elapsed() < Duration::from_secs(2), "{:?}", began.elapsed());
+}
+
+#[test]
+fn readers_that_misbehave_disturb_nobody() {
+    let (a, b) = (open(Mapped), open(Mapped));
+    let (x, y) = (End::new(&a, Reliability::ReliableDelivery, None), End::new(&b, Reliability::ReliableDelivery, None));
+    let _rest = more_vis(&a, 40);
+    connect(&x, &y);
+    let (stream, value) = find(41);
+    let number = value["nic"].as_u64().unwrap();
+    // Asks again and again and never reads: cut off when its answers do not fit any more.
+    let mut deaf = stream;
+    deaf.set_write_timeout(Some(Duration::from_millis(500))).unwrap();
+    let began = Instant::now();
+    while deaf.write_all(b"?").is_ok() {
+        assert!(began.elapsed() < Duration::from_secs(10), "never cut off");
+        std::thread::sleep(Duration::from_micros(200));
+    }
+    // More than there is room for, silent or gone at once.
+    let many: Vec<_> = (0..40).filter_map(|_| reader(number)).collect();
+    for i in 0..200 {
+        x.post_receive(0, 64);
+        y.send_now(0, 8);
+        x.nic.receive_wait(x.vi, LONG).unwrap();
+        if i % 10 == 0 {
+            drop(reader(number));
+        }
+    }
+    drop(many);
+    // There is room again.
+    let began = Instant::now();
+    loop {
+        if let Some(mut again) = reader(number)
+            && ask(&mut again).is_ok()
+        {
+            break;
+        }
+        assert!(began.elapsed() < Duration::from_secs(5));
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
