@@ -90,6 +90,10 @@ pub(super) struct Link {
     grant: Grant,
     /// Allocations of the peer to be asked for: (segment, write).
     pub(super) wanted: Vec<(u32, bool)>,
+    /// The peer has been given some allocation of ours: it may be inside.
+    pub(super) given_memory: bool,
+    /// Times that it was waited for in vain to leave our memory.
+    pub(super) overstays: u32,
     pub(super) parts: Parts,
 }
 
@@ -177,6 +181,8 @@ impl Link {
                 recent: (0, core::ptr::null_mut(), 0, false),
                 grant: Grant::NONE,
                 wanted: Vec::new(),
+                given_memory: false,
+                overstays: 0,
                 parts,
             }
         }
