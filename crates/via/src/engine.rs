@@ -41,6 +41,8 @@ pub(crate) struct LinkState {
     pub control_out: VecDeque<(Line, Vec<u8>)>,
     /// The link failed; its VIs are being told.
     pub broken: bool,
+    /// It will fail in the next turn: not at once, since a frame of it may still be in use.
+    pub doomed: bool,
 }
 
 /// How much of everything a NIC has.
