@@ -260,10 +260,14 @@ typedef struct {
 
 static volatile int lost_count;
 static volatile double lost_at;
+static VIP_VI_HANDLE volatile watched[VIS_MAX];
 
 static void on_error(VIP_PVOID context, VIP_ERROR_DESCRIPTOR *error) {
+    int i, ours = 0;
     (void)context;
-    if (error->ErrorCode == VIP_ERROR_CONN_LOST) {
+    /* The successor of the round before may be told of late. */
+    for (i = 0; i < VIS_MAX; i++) ours |= error->ViHandle == watched[i];
+    if (error->ErrorCode == VIP_ERROR_CONN_LOST && ours) {
         lost_at = now_ms();
         __atomic_fetch_add(&lost_count, 1, __ATOMIC_RELEASE);
     }
@@ -379,7 +383,7 @@ static double one_life(const Job *job, Killer *k, int sleeps) {
     int joined = 0, i, status;
     double over = -1, deadline, ready;
     lost_count = 0;
-    for (i = 0; i < job->vis; i++) line_make(&lines[i], job->foreign, job->level);
+    for (i = 0; i < job->vis; i++) line_make(&lines[i], job->foreign, job->level), watched[i] = lines[i].end.vi;
     k->pid = start(job);
     if (job->exit_us == 0) pthread_create(&killer, NULL, kill_later, k);
     while (joined < job->vis && join(&lines[joined], joined, !job->listens, 100)) line_open(&lines[joined++]);
@@ -393,7 +397,7 @@ static double one_life(const Job *job, Killer *k, int sleeps) {
     if (job->exit_us == 0) pthread_join(killer, NULL);
     if (k->stop_us != 0) CHECK_SAME(k->lost_while_stopped, 0);
     for (i = 0; i < joined; i++) check_line(&lines[i]);
-    for (i = 0; i < job->vis; i++) end_destroy(&lines[i].end);
+    for (i = 0; i < job->vis; i++) watched[i] = NULL, end_destroy(&lines[i].end);
     waitpid(k->pid, &status, 0);
     /* Timed only when we had not been waiting for a connection of the dead. */
     return joined != job->vis || k->killed_at < ready ? -1 : over - k->killed_at;

@@ -44,6 +44,8 @@ pub(crate) struct LinkState {
     pub broken: bool,
     /// Which way large requests take.
     pub ways: Chooser,
+    /// It will fail in the next turn: not at once, since a frame of it may still be in use.
+    pub doomed: bool,
 }
 
 /// How much of everything a NIC has.

@@ -21,7 +21,7 @@ const FRAMES_PER_TURN: u32 = 16;
 /// Polls of one VI per turn of the whole engine.
 const POLLS_PER_TURN: u32 = 16;
 /// Control frames that may wait for room on a link; a peer that makes us owe more is cut off.
-const CONTROL_OUT_MAX: usize = 4096;
+const CONTROL_OUT_MAX: usize = if cfg!(fuzzing) { 16 } else { 4096 };
 
 impl<W: Wire> Engine<W> {
     /// Moves everything that can move now, up to a bound. True if anything did.
@@ -199,7 +199,7 @@ impl<W: Wire> Engine<W> {
             match event {
                 WireEvent::LinkUp { link, request } => {
                     if !self.links.iter().any(|l| l.id == link) {
-                        self.links.push(LinkState { id: link, control_out: VecDeque::new(), broken: false, ways: Chooser::default() });
+                        self.links.push(LinkState { id: link, control_out: VecDeque::new(), broken: false, doomed: false, ways: Chooser::default() });
                     }
                     if let Some(request) = request {
                         self.resolved(request, Ok(link));
@@ -248,7 +248,7 @@ impl<W: Wire> Engine<W> {
         }
         self.attempts_lost_link(link);
         self.links.retain(|l| l.id != link);
-        self.connections.control_pending = self.links.iter().any(|l| !l.control_out.is_empty());
+        self.connections.control_pending = self.links.iter().any(|l| l.doomed || !l.control_out.is_empty());
         self.wire.close(link);
     }
 
@@ -270,7 +270,7 @@ impl<W: Wire> Engine<W> {
 
     /// Sends a control frame with payload, or keeps it until there is room.
     pub(crate) fn send_control(&mut self, link: LinkId, line: &mut Line, payload: &[u8]) {
-        let Some(state) = self.links.iter_mut().find(|l| l.id == link && !l.broken) else { return };
+        let Some(state) = self.links.iter_mut().find(|l| l.id == link && !l.broken && !l.doomed) else { return };
         if state.control_out.is_empty() {
             match send_control_now(&mut self.wire, link, line, payload) {
                 Sent::Yes => return,
@@ -282,14 +282,18 @@ impl<W: Wire> Engine<W> {
         if state.control_out.len() >= CONTROL_OUT_MAX {
             // The peer makes us owe it thousands of answers and does not read them.
             state.control_out.clear();
-            return self.link_failed(link, LinkFailure::PeerMisbehaved);
+            state.doomed = true;
+        } else {
+            state.control_out.push_back((*line, payload.to_vec()));
         }
-        state.control_out.push_back((*line, payload.to_vec()));
         self.connections.control_pending = true;
     }
 
     #[cold]
     fn flush_control(&mut self) {
+        while let Some(link) = self.links.iter().find(|l| l.doomed).map(|l| l.id) {
+            self.link_failed(link, LinkFailure::PeerMisbehaved);
+        }
         let mut pending = false;
         for state in &mut self.links {
             while let Some((line, payload)) = state.control_out.front() {

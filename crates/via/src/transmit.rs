@@ -51,7 +51,7 @@ pub(crate) enum Step {
 /// Whether control frames wait for room on the link. (A peer that does not read stops its own link only.)
 #[cold]
 fn owes_control(links: &[LinkState], link: LinkId) -> bool {
-    links.iter().any(|l| l.id == link && !l.control_out.is_empty())
+    links.iter().any(|l| l.id == link && (l.doomed || !l.control_out.is_empty()))
 }
 
 impl<W: Wire> Engine<W> {

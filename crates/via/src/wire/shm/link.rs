@@ -103,6 +103,10 @@ pub(super) struct Link {
     /// Cross-memory attach has failed here.
     pub(super) attach_failed: bool,
     peer_proof: *const AtomicU64,
+    /// The peer has been given some allocation of ours: it may be inside.
+    pub(super) given_memory: bool,
+    /// Times that it was waited for in vain to leave our memory.
+    pub(super) overstays: u32,
     pub(super) parts: Parts,
 }
 
@@ -194,6 +198,8 @@ impl Link {
                 wanted: Vec::new(),
                 attach_failed: false,
                 peer_proof: peer.add(PROOF_AT).cast(),
+                given_memory: false,
+                overstays: 0,
                 parts,
             }
         }

@@ -35,6 +35,8 @@ const LINKS_MAX: usize = 1 << 14;
 const LINKS_PER_PROCESS_MAX: usize = 64;
 /// Longest wait for a peer to leave memory that is taken back. A peer that is stopped in the middle of a copy for longer may still write that memory.
 const QUIESCE_MAX: std::time::Duration = std::time::Duration::from_millis(100);
+/// Such waits in vain that a peer may cost us before its link is broken: each stops all of the NIC.
+const OVERSTAYS_MAX: u32 = 3;
 
 /// How far peers may reach.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -327,7 +329,7 @@ impl Wire for ShmWire {
 
     fn quiesce(&mut self, link: LinkId) {
         let Some(l) = self.link(link) else { return };
-        if !l.parts.mapped || l.parts.loopback {
+        if l.parts.loopback || !l.given_memory {
             // Nobody can be inside; in a loopback "the peer" is this very thread.
             return;
         }
@@ -345,7 +347,14 @@ impl Wire for ShmWire {
                 continue;
             }
             let dead = l.parts.pidfd.as_ref().is_some_and(|p| pidfd::has_exited(p.as_fd()).unwrap_or(true));
-            if dead || began.elapsed() > QUIESCE_MAX {
+            if dead {
+                return;
+            }
+            if began.elapsed() > QUIESCE_MAX {
+                l.overstays += 1;
+                if l.overstays == OVERSTAYS_MAX {
+                    self.events.push_back(WireEvent::LinkDown { link, reason: LinkFailure::PeerMisbehaved });
+                }
                 return;
             }
             std::thread::yield_now();
@@ -371,6 +380,7 @@ impl Wire for ShmWire {
     fn grant(&mut self, link: LinkId, segment: u32, access: Option<MapAccess>) {
         let fd = access.and_then(|a| self.segments.hand_out(segment, link, a));
         let Some(l) = self.link(link) else { return };
+        l.given_memory |= fd.is_some();
         let give = message::Message::Give { segment, granted: fd.is_some(), write: access == Some(MapAccess::Write) };
         rendezvous::tell(l, &give, fd.as_ref().map(AsFd::as_fd));
     }

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Fuzz targets as functions of bytes, so that libFuzzer runs them and an ordinary test replays the corpus (`tests/replay.rs`).
+//!
+//! | target | what the bytes are |
+//! |---|---|
+//! | `frames` | frames of a peer, calls of the program and turns of the engine, over a scripted wire |
+//! | `shared` | what a peer writes into its half of a link of the shared-memory wire, and what it says on the socket |
+//! | `rendezvous` | messages with descriptors on the sockets by which links are made |
+//! | `descriptors` | descriptors that a program posts |
+//!
+//! Besides what sanitizers see, each target asserts that no byte outside the granted memory changes and that every posted request completes exactly once.
+
+pub mod descriptors;
+pub mod frames;
+pub mod input;
+pub mod outsider;
+pub mod program;
+pub mod rendezvous;
+pub mod scripted;
+pub mod shared;

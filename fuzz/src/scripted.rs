@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A wire with one link, whose other end is the fuzzer.
+
+use bellwire_memory::line_queue::Line;
+use bellwire_via::NetAddress;
+use bellwire_via::frame::Head;
+use bellwire_via::handle::Handle;
+use bellwire_via::wire::{
+    Advertisement, Allocation, CatalogueEntry, Direct, Frame, LinkId, LinkInfo, MapAccess, MemoryKind, Placement, Received, RemoteAccess, Rendezvous, Sent,
+    Wire, WireEvent,
+};
+use std::collections::VecDeque;
+
+/// A frame of the peer's.
+pub struct Incoming {
+    pub words: Box<[u64; 8]>,
+    pub payload: Vec<u8>,
+}
+
+/// See the module.
+pub struct Scripted {
+    pub incoming: VecDeque<Incoming>,
+    pub events: VecDeque<WireEvent>,
+    /// Frames that find room before the link is full.
+    pub room: u32,
+    pub broken: bool,
+    /// The payload last sent.
+    pub sent: Vec<u8>,
+    pub taken: bool,
+    pub resolves: bool,
+    scratch: Vec<u8>,
+}
+
+/// The link.
+pub fn link() -> LinkId {
+    Handle::from_raw(1 << 20 | 1)
+}
+
+impl Scripted {
+    /// A link that is up.
+    pub fn new() -> Self {
+        let events = VecDeque::from([WireEvent::LinkUp { link: link(), request: None }]);
+        Self { incoming: VecDeque::new(), events, room: u32::MAX, broken: false, sent: Vec::new(), taken: true, resolves: true, scratch: vec![0; 65_536] }
+    }
+
+    fn leave(&mut self) -> Sent {
+        match (self.broken, self.room) {
+            (true, _) => Sent::Broken,
+            (_, 0) => Sent::NoRoom,
+            _ => {
+                self.room -= 1;
+                Sent::Yes
+            }
+        }
+    }
+}
+
+impl Default for Scripted {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Wire for Scripted {
+    fn name(&self) -> &'static str {
+        "scripted"
+    }
+    fn host_address(&self) -> &[u8] {
+        &[127, 0, 0, 1]
+    }
+    fn payload_bytes_max(&self) -> usize {
+        1024
+    }
+    fn send(&mut self, _: LinkId, _: &mut Line, _: usize) -> Sent {
+        self.leave()
+    }
+    fn send_with_payload<F: FnOnce(*mut u8)>(&mut self, _: LinkId, _: &mut Line, length: usize, fill: F) -> Sent {
+        let sent = self.leave();
+        if sent == Sent::Yes {
+            assert!(length <= self.payload_bytes_max());
+            fill(self.scratch.as_mut_ptr());
+            self.sent = self.scratch[..length].to_vec();
+        }
+        sent
+    }
+    fn receive(&mut self, _: LinkId) -> Received {
+        match self.incoming.front() {
+            _ if self.broken => Received::Broken,
+            None => Received::Empty,
+            // SAFETY: F1: the frame stays in the queue, its words and payload in their own allocations, until consume().
+            Some(f) => Received::Frame(unsafe {
+                let bulk = Head(f.words[0]).is_bulk();
+                Frame::new(f.words[0], f.words.as_ptr(), f.payload.as_ptr(), if bulk { f.payload.len() } else { 0 })
+            }),
+        }
+    }
+    fn consume(&mut self, _: LinkId) {
+        self.incoming.pop_front();
+    }
+    fn sent_mark(&self, _: LinkId) -> u32 {
+        0
+    }
+    fn is_taken(&mut self, _: LinkId, _: u32) -> bool {
+        self.taken
+    }
+    fn has_events(&self) -> bool {
+        !self.events.is_empty()
+    }
+    fn with_granted<F: FnOnce(*mut u8)>(&mut self, _: LinkId, _: &RemoteAccess, _: F) -> Direct {
+        Direct::No
+    }
+    fn with_advertised<F: FnOnce(*mut u8)>(&mut self, _: LinkId, _: &Placement, _: F) -> Direct {
+        Direct::No
+    }
+    fn advertise(&mut self, _: LinkId, _: u32, _: u32, _: &Advertisement) {}
+    fn withdraw(&mut self, _: LinkId, _: u32, _: u32) {}
+    fn quiesce(&mut self, _: LinkId) {}
+    fn allocate(&mut self, _: usize) -> Option<Allocation> {
+        None
+    }
+    fn free(&mut self, _: u32) {}
+    fn publish(&mut self, _: usize, _: Option<&CatalogueEntry>) {}
+    fn grant(&mut self, _: LinkId, _: u32, access: Option<MapAccess>) {
+        assert!(access.is_none(), "there is nothing to grant");
+    }
+    fn probe_memory(&self, _: u64, _: u64) -> MemoryKind {
+        MemoryKind::Writable
+    }
+    fn listen(&mut self, _: &NetAddress) -> bool {
+        true
+    }
+    fn unlisten(&mut self, _: &NetAddress) {}
+    fn resolve(&mut self, request: u64, _: Rendezvous, _: &NetAddress, _: &NetAddress) {
+        let reason = bellwire_via::wire::LinkFailure::NobodyThere;
+        let event = if self.resolves { WireEvent::LinkUp { link: link(), request: Some(request) } } else { WireEvent::Unresolved { request, reason } };
+        self.events.push_back(event);
+    }
+    fn cancel(&mut self, _: u64) {}
+    fn poll_event(&mut self) -> Option<WireEvent> {
+        self.events.pop_front()
+    }
+    fn close(&mut self, _: LinkId) {
+        // Whoever looks at a frame of a link that is closed looks at freed memory.
+        self.incoming.clear();
+        self.broken = true;
+    }
+    fn link_info(&self, _: LinkId) -> LinkInfo {
+        LinkInfo::default()
+    }
+    fn peers_mapping(&self, _: u32) -> u32 {
+        0
+    }
+}

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Every input of the corpus, and some thousands of random ones, through every target: what the fuzzer has found once stays found, also where it cannot run.
+
+use bellwire_fuzz::{descriptors, frames, rendezvous, shared};
+
+fn replay(target: &str, random: u64, run: fn(&[u8])) {
+    let directory = format!("{}/corpus/{target}", env!("CARGO_MANIFEST_DIR"));
+    let mut files: Vec<_> = std::fs::read_dir(&directory).expect("a corpus").map(|e| e.unwrap().path()).collect();
+    files.sort();
+    assert!(!files.is_empty(), "{directory} is empty");
+    for file in files {
+        println!("{}", file.display());
+        run(&std::fs::read(&file).unwrap());
+    }
+    let mut x = 0x9e37_79b9_7f4a_7c15_u64;
+    let mut next = || {
+        x ^= x << 13;
+        x ^= x >> 7;
+        x ^= x << 17;
+        x
+    };
+    for _ in 0..random {
+        let n = next() % 1500;
+        // Small numbers are more telling than large ones.
+        let data: Vec<u8> = (0..n).map(|_| if next() % 3 == 0 { next() as u8 } else { (next() % 20) as u8 }).collect();
+        run(&data);
+    }
+}
+
+#[test]
+fn frames_of_a_peer() {
+    replay("frames", 5000, frames::run);
+}
+
+#[test]
+fn the_shared_region() {
+    replay("shared", 300, shared::run);
+}
+
+#[test]
+fn making_links() {
+    replay("rendezvous", 300, rendezvous::run);
+}
+
+#[test]
+fn posted_descriptors() {
+    replay("descriptors", 5000, descriptors::run);
+}
