@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `bellwire perf`: arguments, and where the report goes.
 
-use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -14,8 +13,7 @@ use bellwire_logp::run::Limits;
 use bellwire_logp::session::SessionConfig;
 use clap::{Args, ValueEnum};
 
-/// The hidden command under which this executable starts itself.
-pub const PEER_COMMAND: &str = "perf-peer";
+use crate::output;
 
 /// Rounds if none are asked for: with and without comparison, and quick.
 const ROUNDS: (usize, usize, usize) = (9, 3, 3);
@@ -176,16 +174,15 @@ fn parse_cpus(text: &str) -> Result<Pinning, String> {
 pub fn run(arguments: &Arguments) -> Result<(), String> {
     let report = bellwire_logp::perf::run(&options(arguments)?).map_err(|error| error.to_string())?;
     if arguments.json.as_deref() == Some(Path::new("-")) {
-        print(&json::render(&report).map_err(|error| error.to_string())?)?;
+        output::print(&json::render(&report).map_err(|error| error.to_string())?)?;
     } else {
-        print(&table::render(&report))?;
+        output::print(&table::render(&report))?;
     }
     write_files(arguments, &report)?;
     report.failure().map_or(Ok(()), |error| Err(error.to_string()))
 }
 
 fn options(arguments: &Arguments) -> Result<Options, String> {
-    let executable = std::env::current_exe().map_err(|error| format!("cannot find this executable: {error}"))?;
     let mut groups: Vec<Group> = Vec::new();
     for group in arguments.only.iter().map(|&only| Group::from(only)) {
         if !groups.contains(&group) {
@@ -203,8 +200,6 @@ fn options(arguments: &Arguments) -> Result<Options, String> {
             vis: arguments.vis.iter().map(|&vis| usize::from(vis)).collect(),
         },
         session: SessionConfig {
-            worker: (executable, vec![PEER_COMMAND.to_owned()]),
-            pinning: arguments.cpus.unwrap_or_else(pin::choose),
             library: arguments.lib.clone(),
             device: arguments.device.clone(),
             reliability: match arguments.reliability {
@@ -213,6 +208,7 @@ fn options(arguments: &Arguments) -> Result<Options, String> {
                 Level::Reception => Reliability::ReliableReception,
             },
             waiting,
+            ..output::session(arguments.cpus.unwrap_or_else(pin::choose))?
         },
         limits: limits(arguments),
         quiet: arguments.quiet,
@@ -228,14 +224,6 @@ fn limits(arguments: &Arguments) -> Limits {
     };
     let make_up = Duration::from_secs(arguments.make_up.map_or(make_up, u64::from));
     Limits { rounds: arguments.rounds.map_or(rounds, usize::from), make_up, waiting: make_up / 3 }
-}
-
-fn print(text: &str) -> Result<(), String> {
-    match std::io::stdout().lock().write_all(text.as_bytes()) {
-        // Who closes the pipe early has seen enough.
-        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(format!("standard output: {error}")),
-        _ => Ok(()),
-    }
 }
 
 fn write_files(arguments: &Arguments, report: &Report) -> Result<(), String> {

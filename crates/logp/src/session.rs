@@ -35,6 +35,8 @@ pub struct SessionConfig {
     pub reliability: Reliability,
     /// Polling or blocking.
     pub waiting: Waiting,
+    /// Environment variables set for the measuring processes alone.
+    pub environment: Vec<(&'static str, String)>,
 }
 
 /// Figures of the first and of the second process, and the first one's remark.
@@ -106,7 +108,11 @@ impl Session {
         let (ours, theirs) = UnixStream::pair()?;
         let (program, arguments) = &self.config.worker;
         let mut command = Command::new(program);
-        command.args(arguments).stdin(Stdio::from(OwnedFd::from(theirs))).stdout(Stdio::null());
+        command
+            .args(arguments)
+            .envs(self.config.environment.iter().map(|(name, value)| (name, value)))
+            .stdin(Stdio::from(OwnedFd::from(theirs)))
+            .stdout(Stdio::null());
         let cpu = self.config.pinning.cpu(first);
         let child = pin::spawn_on(cpu, &mut command).map_err(|error| error.within(&program.display().to_string()))?;
         drop(command); // closes our copy of the child's end, so that its death is noticed

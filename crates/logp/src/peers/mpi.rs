@@ -3,10 +3,11 @@
 //!
 //! Received data is not read, and all receives use one buffer, as in the usual MPI benchmarks.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 
 use super::process::{find, run};
+use crate::cleanup::TempFolder;
 use crate::error::Error;
 use crate::pin::Pinning;
 
@@ -60,7 +61,7 @@ pub struct Figure {
 pub struct Mpi {
     launcher: PathBuf,
     flavour: Flavour,
-    directory: PathBuf,
+    directory: TempFolder,
     /// Version, if the launcher tells.
     pub version: String,
 }
@@ -74,10 +75,9 @@ impl Mpi {
         let (Some(compiler), Some(launcher)) = (find(&format!("mpicc.{}", flavour.suffix())), find(&format!("mpirun.{}", flavour.suffix()))) else {
             return Ok(None);
         };
-        let directory = std::env::temp_dir().join(format!("bellwire-perf-{}-{}", std::process::id(), flavour.suffix()));
-        std::fs::create_dir(&directory)?;
+        let directory = TempFolder::create(flavour.suffix())?;
         let mut mpi = Mpi { launcher, flavour, directory, version: String::new() };
-        let source = mpi.directory.join("mpi_bench.c");
+        let source = mpi.directory.path().join("mpi_bench.c");
         std::fs::write(&source, SOURCE)?;
         run(Command::new(compiler).args(["-O2", "-w", "-o"]).arg(mpi.program()).arg(&source)).map_err(|error| error.within("compiling mpi_bench.c"))?;
         mpi.version = run(Command::new(&mpi.launcher).arg("--version")).ok().and_then(|text| parse_version(&text)).unwrap_or_default();
@@ -85,7 +85,7 @@ impl Mpi {
     }
 
     fn program(&self) -> PathBuf {
-        self.directory.join("mpi_bench")
+        self.directory.path().join("mpi_bench")
     }
 
     /// All figures for these sizes.
@@ -113,16 +113,6 @@ impl Mpi {
         let figures = parse(&run(&mut command)?);
         if figures.is_empty() { Err(Error::failed("no figures in the output")) } else { Ok(figures) }
     }
-}
-
-impl Drop for Mpi {
-    fn drop(&mut self) {
-        remove(&self.directory);
-    }
-}
-
-fn remove(directory: &Path) {
-    let _ = std::fs::remove_dir_all(directory);
 }
 
 fn parse(text: &str) -> Vec<Figure> {
