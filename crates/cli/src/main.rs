@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 
 mod info;
+mod logp;
 mod output;
 mod perf;
 mod top;
@@ -23,6 +24,7 @@ struct Arguments {
 #[derive(Debug, Subcommand)]
 enum Command {
     Info(info::Arguments),
+    Logp(logp::Arguments),
     Perf(Box<perf::Arguments>),
     Top(top::Arguments),
     /// A measuring process.
@@ -36,6 +38,7 @@ enum Command {
 fn main() -> ExitCode {
     let result = match Arguments::parse().command {
         Command::Info(arguments) => info::run(&arguments),
+        Command::Logp(arguments) => logp::run(&arguments),
         Command::Perf(arguments) => perf::run(&arguments),
         Command::Top(arguments) => top::run(&arguments),
         Command::InfoPeer => bellwire_logp::host::probe::main().map_err(|error| error.to_string()),

@@ -146,8 +146,9 @@ impl From<Only> for Group {
     }
 }
 
+/// The reliability levels of the architecture.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Level {
+pub enum Level {
     /// Messages may be lost
     Unreliable,
     /// Reliable Delivery
@@ -156,7 +157,18 @@ enum Level {
     Reception,
 }
 
-fn parse_cpus(text: &str) -> Result<Pinning, String> {
+impl From<Level> for Reliability {
+    fn from(level: Level) -> Self {
+        match level {
+            Level::Unreliable => Reliability::Unreliable,
+            Level::Delivery => Reliability::ReliableDelivery,
+            Level::Reception => Reliability::ReliableReception,
+        }
+    }
+}
+
+/// Two different processors that are allowed.
+pub fn parse_cpus(text: &str) -> Result<Pinning, String> {
     match pin::parse_cpu_list(text)[..] {
         [a, b] if a != b => {
             let allowed = pin::allowed();
@@ -202,11 +214,7 @@ fn options(arguments: &Arguments) -> Result<Options, String> {
         session: SessionConfig {
             library: arguments.lib.clone(),
             device: arguments.device.clone(),
-            reliability: match arguments.reliability {
-                Level::Unreliable => Reliability::Unreliable,
-                Level::Delivery => Reliability::ReliableDelivery,
-                Level::Reception => Reliability::ReliableReception,
-            },
+            reliability: arguments.reliability.into(),
             waiting,
             ..output::session(arguments.cpus.unwrap_or_else(pin::choose))?
         },

@@ -108,6 +108,10 @@ pub enum Job {
     ReadBandwidth { size: usize, count: u64 },
     /// `[ns to register, ns to deregister]`; user memory, or the engine's.
     Registration { size: usize, count: u64, engine_memory: bool },
+    /// LogP: `[o_send, o_recv, upkeep]` in ns.
+    Overhead { size: usize, bursts: u64 },
+    /// LogP: `[ns between two requests]` of bursts of `burst`, a delay after each request.
+    Signature { size: usize, burst: u64, delay_ns: u64, bursts: u64 },
     /// Connect this many VIs and keep them: both answer `[resident bytes per VI]`.
     ScalingOpen { vis: usize, active: usize },
     /// `[half round trip ns]` over the active VIs in turn.

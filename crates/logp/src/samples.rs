@@ -40,10 +40,18 @@ pub enum Metric {
     ManyVis,
     /// Growth of resident memory per idle VI, bytes, by number of connected VIs.
     ViMemory,
+    /// LogP: processor time of a send, ns, by size.
+    SendOverhead,
+    /// LogP: processor time of a receive, ns, by size.
+    ReceiveOverhead,
+    /// LogP: collecting a completion and posting a receive again, ns, by size.
+    Upkeep,
+    /// LogP: time between two requests, ns, by their number.
+    Signature,
 }
 
 impl Metric {
-    /// All, in the order of the report.
+    /// All of `bellwire perf`, in the order of its report.
     pub const ALL: [Metric; 14] = [
         Metric::Latency,
         Metric::Percentile,
@@ -78,6 +86,10 @@ impl Metric {
             Metric::Cpu => "Processor use while streaming, of one processor",
             Metric::ManyVis => "Many VIs, ten of them active: half round trip of 8 bytes",
             Metric::ViMemory => "Many VIs: resident memory per idle VI",
+            Metric::SendOverhead => "LogP: o_send",
+            Metric::ReceiveOverhead => "LogP: o_recv",
+            Metric::Upkeep => "LogP: upkeep",
+            Metric::Signature => "LogP: signature",
         }
     }
 

@@ -8,11 +8,13 @@
 pub mod bandwidth;
 pub mod flow;
 pub mod latency;
+pub mod overhead;
 pub mod payload;
 pub mod rate;
 pub mod rdma;
 pub mod registration;
 pub mod scaling;
+pub mod signature;
 
 use crate::endpoint::{Block, Nic, PATIENCE, Vi};
 use crate::error::Error;
@@ -88,6 +90,8 @@ impl Bench {
             Job::ReadLatency { size, count } => rdma::read(&context, size, count, 1, true)?,
             Job::ReadBandwidth { size, count } => rdma::read(&context, size, count, rdma::WINDOW, false)?,
             Job::Registration { size, count, engine_memory } => registration::run(&context, size, count, engine_memory)?,
+            Job::Overhead { size, bursts } => overhead::run(&context, size, bursts)?,
+            Job::Signature { size, burst, delay_ns, bursts } => signature::run(&context, size, burst, delay_ns, bursts)?,
             Job::ScalingOpen { vis, active } => {
                 let (scaling, per_vi) = scaling::Scaling::open(&context, vis, active)?;
                 self.scaling = Some(scaling);

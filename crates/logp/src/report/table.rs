@@ -80,7 +80,7 @@ fn cell(metric: Metric, figure: Figure) -> String {
 }
 
 /// Three to four significant digits, no exponent.
-fn number(value: f64) -> String {
+pub(crate) fn number(value: f64) -> String {
     match value.abs() {
         size if size >= 100.0 => format!("{value:.0}"),
         size if size >= 10.0 => format!("{value:.1}"),
@@ -138,7 +138,7 @@ fn footnotes(report: &Report) -> String {
 }
 
 /// Failures with the same reason on one line, named by the first of them.
-fn failures(failures: &[Failure]) -> String {
+pub(crate) fn failures(failures: &[Failure]) -> String {
     let mut text = String::new();
     for (index, failure) in failures.iter().enumerate() {
         let same = |other: &&Failure| other.why == failure.why;
@@ -155,7 +155,7 @@ fn failures(failures: &[Failure]) -> String {
 }
 
 /// Columns padded to their widest cell: the first to the left, the others to the right.
-fn align(rows: &[Vec<String>]) -> String {
+pub(crate) fn align(rows: &[Vec<String>]) -> String {
     let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
     let width = |column: usize| rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max().unwrap_or(0);
     let widths: Vec<usize> = (0..columns).map(width).collect();
