@@ -21,14 +21,14 @@ const ROUNDS: (usize, usize, usize) = (9, 3, 3);
 const LONG_ABOUT: &str = "\
 Measures the Virtual Interface Architecture as installed: two processes on this machine, each on a processor of its own where \
 possible, connect virtual interfaces through the C interface of libvipl.so and measure send/receive latency, bandwidth one way \
-and both ways, message rate, RDMA write and read, the cost of registering memory, processor use, and many virtual interfaces at once.
+and both ways, message rate, RDMA write and read, the cost of registering memory, processor use, many virtual interfaces at once, user memory, guarded mode, sleeping and waking, and many pairs of processes.
 
 Nothing is left out of the timed loops: payload is stamped and checked, receives are posted again, send completions are collected. \
 \"Touched\" figures have the receiver read every byte; the others read both ends of a message (all of it up to 64 bytes), as other \
 libraries' benchmarks do.
 
 With --compare the same run also measures the limits of the machine (a two-line cache exchange, memcpy into a shared mapping, a bare \
-ring) and every other library that is installed (UCX, libfabric, MPICH, Open MPI), in turn, and prints the ratios. Libraries that are \
+ring, process_vm_readv, bouncing, bare eventfd and futex) and every other library that is installed (UCX, libfabric, MPICH, Open MPI, Intel MPI), in turn, and prints the ratios. Libraries that are \
 missing are named with the package to install.
 
 A short cache exchange before and after each measurement tells whether the machine was fast (near) or slow (far, as virtual machines are at \
@@ -41,10 +41,13 @@ Examples:
   bellwire perf --compare --quick --only lat     a first look at latency
   bellwire perf --json result.json --plot result.svg
   bellwire perf --only vis --vis 10,100,1000     what idle virtual interfaces cost
+  bellwire perf --compare --only user,wait       memory of malloc; what a wake-up costs
+  bellwire perf --only pairs --pairs 2,8         more busy processes than processors
 
 Environment:
   BELLWIRE_VIPL   path of libvipl.so, unless --lib is given; then the executable's folder, ../lib from there and the
                   loader's own path are searched
+  I_MPI_ROOT      where Intel MPI is, unless its mpiexec is found on PATH
   UCX_TLS         transports for UCX and the MPIs that use it (default: posix,cma,self)
 
 Exit status:
@@ -66,7 +69,7 @@ pub struct Arguments {
     /// Measure these only
     ///
     /// lat: latency and its quantiles; bw: bandwidth; rate: message rate; write, read: RDMA; reg: registration; cpu: processor use;
-    /// vis: many virtual interfaces.
+    /// vis: many virtual interfaces; user: user memory; guarded: guarded mode; wait: polling, blocking, sleeping; pairs: many ping-pongs.
     #[arg(long, value_name = "WHAT,...", value_delimiter = ',', value_enum)]
     only: Vec<Only>,
 
@@ -89,6 +92,10 @@ pub struct Arguments {
     /// Numbers of connected virtual interfaces to try, ten of them active
     #[arg(long, value_name = "N,...", value_delimiter = ',', default_value = "10,1000", value_parser = clap::value_parser!(u16).range(1..=4000))]
     vis: Vec<u16>,
+
+    /// Numbers of ping-pong pairs to run at once
+    #[arg(long, value_name = "N,...", value_delimiter = ',', default_value = "1,2,4,8", value_parser = clap::value_parser!(u16).range(1..=64))]
+    pairs: Vec<u16>,
 
     /// The two processors to use [default: the first two allowed, on different cores]
     #[arg(long, value_name = "A,B", value_parser = parse_cpus)]
@@ -129,6 +136,10 @@ enum Only {
     Reg,
     Cpu,
     Vis,
+    User,
+    Guarded,
+    Wait,
+    Pairs,
 }
 
 impl From<Only> for Group {
@@ -142,6 +153,10 @@ impl From<Only> for Group {
             Only::Reg => Group::Reg,
             Only::Cpu => Group::Cpu,
             Only::Vis => Group::Vis,
+            Only::User => Group::User,
+            Only::Guarded => Group::Guarded,
+            Only::Wait => Group::Wait,
+            Only::Pairs => Group::Pairs,
         }
     }
 }
@@ -210,6 +225,7 @@ fn options(arguments: &Arguments) -> Result<Options, String> {
             library: !arguments.without_library,
             waiting,
             vis: arguments.vis.iter().map(|&vis| usize::from(vis)).collect(),
+            pairs: arguments.pairs.iter().map(|&pairs| usize::from(pairs)).collect(),
         },
         session: SessionConfig {
             library: arguments.lib.clone(),

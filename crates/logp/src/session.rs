@@ -10,6 +10,8 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
+use rustix::event::{EventfdFlags, eventfd};
+
 use crate::channel::Channel;
 use crate::error::Error;
 use crate::job::{Job, Reliability, Reply, Request, Setup, Waiting};
@@ -101,10 +103,11 @@ impl Session {
 
     fn start(&self) -> Result<[Worker; 2], Error> {
         let memory = shared::create(SHARED_BYTES)?;
-        Ok([self.start_one(true, &memory)?, self.start_one(false, &memory)?])
+        let bells = [eventfd(0, EventfdFlags::CLOEXEC)?, eventfd(0, EventfdFlags::CLOEXEC)?];
+        Ok([self.start_one(true, &memory, &bells)?, self.start_one(false, &memory, &bells)?])
     }
 
-    fn start_one(&self, first: bool, memory: &OwnedFd) -> Result<Worker, Error> {
+    fn start_one(&self, first: bool, memory: &OwnedFd, bells: &[OwnedFd; 2]) -> Result<Worker, Error> {
         let (ours, theirs) = UnixStream::pair()?;
         let (program, arguments) = &self.config.worker;
         let mut command = Command::new(program);
@@ -119,6 +122,9 @@ impl Session {
         let mut worker = Worker { child, channel: Channel::new(ours) };
         worker.channel.set_patience(Some(JOB_TIME_MAX))?;
         worker.channel.send_fd(memory)?;
+        for bell in bells {
+            worker.channel.send_fd(bell)?;
+        }
         worker.channel.send(&Setup {
             first,
             cpu,

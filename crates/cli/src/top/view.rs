@@ -55,7 +55,7 @@ fn heading(snapshot: &Snapshot, sort: Sort) -> String {
         Sort::Process => "process",
     };
     let total = snapshot.nics.iter().fold((0.0, 0.0), |(messages, bytes), row| (messages + row.rates.messages(), bytes + row.rates.bytes()));
-    format!("bellwire top  {} NICs  {} msg/s  {}B/s  by {column}", snapshot.nics.len(), short(total.0), short(total.1))
+    format!("bellwire top  {} NICs  {} msg/s  {} B/s  by {column}", snapshot.nics.len(), short(total.0), short(total.1))
 }
 
 /// NICs and, of each, the numbers of its VIs, in order.
@@ -79,7 +79,7 @@ fn nic_line(row: &NicRow) -> String {
     let Nic { pid, nic, program, mode, host, uptime_ms, links, .. } = &row.nic;
     let connected = row.nic.vis.iter().filter(|vi| vi.state == "connected").count();
     let mut line = format!(
-        "{pid} {program}  NIC {nic} {host} {mode}  up {}  {} links, {} of {} VIs connected  {} msg/s {}B/s  sleeps {}/s",
+        "{pid} {program}  NIC {nic} {host} {mode}  up {}  {} links, {} of {} VIs connected  {} msg/s  {} B/s  sleeps {}/s",
         duration(*uptime_ms),
         links.len(),
         connected,
@@ -89,7 +89,7 @@ fn nic_line(row: &NicRow) -> String {
         short(row.sleeps),
     );
     for (key, value) in row.nic.others.iter().filter(|(key, _)| matches!(key.as_str(), "regions" | "registered_bytes" | "allocated_bytes")) {
-        let _ = write!(line, "  {} {}", key.replace("_bytes", ""), if key.ends_with("bytes") { short(*value as f64) + "B" } else { value.to_string() });
+        let _ = write!(line, "  {} {}", key.replace("_bytes", ""), if key.ends_with("bytes") { short(*value as f64) + " B" } else { value.to_string() });
     }
     line
 }
@@ -129,15 +129,14 @@ fn short(value: f64) -> String {
         value /= 1000.0;
         index += 1;
     }
-    match value {
-        _ if index == 0 && value.fract() == 0.0 => format!("{value:.0} "),
-        value if value >= 99.95 => format!("{value:.0} {}", PREFIXES[index]),
-        value if value >= 9.995 => format!("{value:.1} {}", PREFIXES[index]),
-        value => format!("{value:.2} {}", PREFIXES[index]),
-    }
-    .trim_end()
-    .to_owned()
-        + if index == 0 { "" } else { "" }
+    let digits = match value {
+        value if index == 0 && value.fract() == 0.0 => 0,
+        value if value >= 99.95 => 0,
+        value if value >= 9.995 => 1,
+        _ => 2,
+    };
+    let prefix = PREFIXES[index];
+    if prefix.is_empty() { format!("{value:.digits$}") } else { format!("{value:.digits$} {prefix}") }
 }
 
 fn duration(ms: u64) -> String {

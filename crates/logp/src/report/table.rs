@@ -56,7 +56,7 @@ fn metric_table(report: &Report, metric: Metric) -> String {
 
 fn unit_text(metric: Metric) -> &'static str {
     match metric {
-        Metric::Rate => "million messages/s",
+        Metric::Rate | Metric::Pairs => "million messages/s",
         metric => metric.unit(),
     }
 }
@@ -65,13 +65,14 @@ fn row_name(metric: Metric, size: u64) -> String {
     match metric {
         Metric::Percentile if size >= 1000 => "max".to_owned(),
         Metric::Percentile => format!("p{}", size as f64 / 10.0),
-        Metric::ManyVis | Metric::ViMemory => size.to_string(),
+        Metric::Waiting => format!("{size} us"),
+        Metric::ManyVis | Metric::ViMemory | Metric::Pairs => size.to_string(),
         _ => size_text(size),
     }
 }
 
 fn cell(metric: Metric, figure: Figure) -> String {
-    let value = number(if metric == Metric::Rate { figure.summary.median / 1e6 } else { figure.summary.median });
+    let value = number(if metric.unit() == "msg/s" { figure.summary.median / 1e6 } else { figure.summary.median });
     match (metric, figure.mode) {
         (Metric::ViMemory, _) => value,
         (_, Mode::Near) => format!("{value} {}/{}", figure.near, figure.total),
