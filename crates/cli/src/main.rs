@@ -3,7 +3,11 @@
 
 #![forbid(unsafe_code)]
 
+mod info;
+mod logp;
+mod output;
 mod perf;
+mod top;
 
 use std::process::ExitCode;
 
@@ -19,15 +23,25 @@ struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    Info(info::Arguments),
+    Logp(logp::Arguments),
     Perf(Box<perf::Arguments>),
-    /// A measuring process of `bellwire perf`.
-    #[command(name = perf::PEER_COMMAND, hide = true)]
+    Top(top::Arguments),
+    /// A measuring process.
+    #[command(name = output::PEER_COMMAND, hide = true)]
     PerfPeer,
+    /// A process on which `bellwire info` tries things.
+    #[command(name = info::HELPER_COMMAND, hide = true)]
+    InfoPeer,
 }
 
 fn main() -> ExitCode {
     let result = match Arguments::parse().command {
+        Command::Info(arguments) => info::run(&arguments),
+        Command::Logp(arguments) => logp::run(&arguments),
         Command::Perf(arguments) => perf::run(&arguments),
+        Command::Top(arguments) => top::run(&arguments),
+        Command::InfoPeer => bellwire_logp::host::probe::main().map_err(|error| error.to_string()),
         Command::PerfPeer => bellwire_logp::worker::main().map_err(|error| error.to_string()),
     };
     match result {

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `bellwire perf`: arguments, and where the report goes.
 
-use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -14,8 +13,7 @@ use bellwire_logp::run::Limits;
 use bellwire_logp::session::SessionConfig;
 use clap::{Args, ValueEnum};
 
-/// The hidden command under which this executable starts itself.
-pub const PEER_COMMAND: &str = "perf-peer";
+use crate::output;
 
 /// Rounds if none are asked for: with and without comparison, and quick.
 const ROUNDS: (usize, usize, usize) = (9, 3, 3);
@@ -23,14 +21,14 @@ const ROUNDS: (usize, usize, usize) = (9, 3, 3);
 const LONG_ABOUT: &str = "\
 Measures the Virtual Interface Architecture as installed: two processes on this machine, each on a processor of its own where \
 possible, connect virtual interfaces through the C interface of libvipl.so and measure send/receive latency, bandwidth one way \
-and both ways, message rate, RDMA write and read, the cost of registering memory, processor use, and many virtual interfaces at once.
+and both ways, message rate, RDMA write and read, the cost of registering memory, processor use, many virtual interfaces at once, user memory, guarded mode, sleeping and waking, and many pairs of processes.
 
 Nothing is left out of the timed loops: payload is stamped and checked, receives are posted again, send completions are collected. \
 \"Touched\" figures have the receiver read every byte; the others read both ends of a message (all of it up to 64 bytes), as other \
 libraries' benchmarks do.
 
 With --compare the same run also measures the limits of the machine (a two-line cache exchange, memcpy into a shared mapping, a bare \
-ring) and every other library that is installed (UCX, libfabric, MPICH, Open MPI), in turn, and prints the ratios. Libraries that are \
+ring, process_vm_readv, bouncing, bare eventfd and futex) and every other library that is installed (UCX, libfabric, MPICH, Open MPI, Intel MPI), in turn, and prints the ratios. Libraries that are \
 missing are named with the package to install.
 
 A short cache exchange before and after each measurement tells whether the machine was fast (near) or slow (far, as virtual machines are at \
@@ -43,10 +41,13 @@ Examples:
   bellwire perf --compare --quick --only lat     a first look at latency
   bellwire perf --json result.json --plot result.svg
   bellwire perf --only vis --vis 10,100,1000     what idle virtual interfaces cost
+  bellwire perf --compare --only user,wait       memory of malloc; what a wake-up costs
+  bellwire perf --only pairs --pairs 2,8         more busy processes than processors
 
 Environment:
   BELLWIRE_VIPL   path of libvipl.so, unless --lib is given; then the executable's folder, ../lib from there and the
                   loader's own path are searched
+  I_MPI_ROOT      where Intel MPI is, unless its mpiexec is found on PATH
   UCX_TLS         transports for UCX and the MPIs that use it (default: posix,cma,self)
 
 Exit status:
@@ -68,7 +69,7 @@ pub struct Arguments {
     /// Measure these only
     ///
     /// lat: latency and its quantiles; bw: bandwidth; rate: message rate; write, read: RDMA; reg: registration; cpu: processor use;
-    /// vis: many virtual interfaces.
+    /// vis: many virtual interfaces; user: user memory; guarded: guarded mode; wait: polling, blocking, sleeping; pairs: many ping-pongs.
     #[arg(long, value_name = "WHAT,...", value_delimiter = ',', value_enum)]
     only: Vec<Only>,
 
@@ -91,6 +92,10 @@ pub struct Arguments {
     /// Numbers of connected virtual interfaces to try, ten of them active
     #[arg(long, value_name = "N,...", value_delimiter = ',', default_value = "10,1000", value_parser = clap::value_parser!(u16).range(1..=4000))]
     vis: Vec<u16>,
+
+    /// Numbers of ping-pong pairs to run at once
+    #[arg(long, value_name = "N,...", value_delimiter = ',', default_value = "1,2,4,8", value_parser = clap::value_parser!(u16).range(1..=64))]
+    pairs: Vec<u16>,
 
     /// The two processors to use [default: the first two allowed, on different cores]
     #[arg(long, value_name = "A,B", value_parser = parse_cpus)]
@@ -131,6 +136,10 @@ enum Only {
     Reg,
     Cpu,
     Vis,
+    User,
+    Guarded,
+    Wait,
+    Pairs,
 }
 
 impl From<Only> for Group {
@@ -144,12 +153,17 @@ impl From<Only> for Group {
             Only::Reg => Group::Reg,
             Only::Cpu => Group::Cpu,
             Only::Vis => Group::Vis,
+            Only::User => Group::User,
+            Only::Guarded => Group::Guarded,
+            Only::Wait => Group::Wait,
+            Only::Pairs => Group::Pairs,
         }
     }
 }
 
+/// The reliability levels of the architecture.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Level {
+pub enum Level {
     /// Messages may be lost
     Unreliable,
     /// Reliable Delivery
@@ -158,7 +172,18 @@ enum Level {
     Reception,
 }
 
-fn parse_cpus(text: &str) -> Result<Pinning, String> {
+impl From<Level> for Reliability {
+    fn from(level: Level) -> Self {
+        match level {
+            Level::Unreliable => Reliability::Unreliable,
+            Level::Delivery => Reliability::ReliableDelivery,
+            Level::Reception => Reliability::ReliableReception,
+        }
+    }
+}
+
+/// Two different processors that are allowed.
+pub fn parse_cpus(text: &str) -> Result<Pinning, String> {
     match pin::parse_cpu_list(text)[..] {
         [a, b] if a != b => {
             let allowed = pin::allowed();
@@ -176,16 +201,15 @@ fn parse_cpus(text: &str) -> Result<Pinning, String> {
 pub fn run(arguments: &Arguments) -> Result<(), String> {
     let report = bellwire_logp::perf::run(&options(arguments)?).map_err(|error| error.to_string())?;
     if arguments.json.as_deref() == Some(Path::new("-")) {
-        print(&json::render(&report).map_err(|error| error.to_string())?)?;
+        output::print(&json::render(&report).map_err(|error| error.to_string())?)?;
     } else {
-        print(&table::render(&report))?;
+        output::print(&table::render(&report))?;
     }
     write_files(arguments, &report)?;
     report.failure().map_or(Ok(()), |error| Err(error.to_string()))
 }
 
 fn options(arguments: &Arguments) -> Result<Options, String> {
-    let executable = std::env::current_exe().map_err(|error| format!("cannot find this executable: {error}"))?;
     let mut groups: Vec<Group> = Vec::new();
     for group in arguments.only.iter().map(|&only| Group::from(only)) {
         if !groups.contains(&group) {
@@ -201,18 +225,14 @@ fn options(arguments: &Arguments) -> Result<Options, String> {
             library: !arguments.without_library,
             waiting,
             vis: arguments.vis.iter().map(|&vis| usize::from(vis)).collect(),
+            pairs: arguments.pairs.iter().map(|&pairs| usize::from(pairs)).collect(),
         },
         session: SessionConfig {
-            worker: (executable, vec![PEER_COMMAND.to_owned()]),
-            pinning: arguments.cpus.unwrap_or_else(pin::choose),
             library: arguments.lib.clone(),
             device: arguments.device.clone(),
-            reliability: match arguments.reliability {
-                Level::Unreliable => Reliability::Unreliable,
-                Level::Delivery => Reliability::ReliableDelivery,
-                Level::Reception => Reliability::ReliableReception,
-            },
+            reliability: arguments.reliability.into(),
             waiting,
+            ..output::session(arguments.cpus.unwrap_or_else(pin::choose))?
         },
         limits: limits(arguments),
         quiet: arguments.quiet,
@@ -228,14 +248,6 @@ fn limits(arguments: &Arguments) -> Limits {
     };
     let make_up = Duration::from_secs(arguments.make_up.map_or(make_up, u64::from));
     Limits { rounds: arguments.rounds.map_or(rounds, usize::from), make_up, waiting: make_up / 3 }
-}
-
-fn print(text: &str) -> Result<(), String> {
-    match std::io::stdout().lock().write_all(text.as_bytes()) {
-        // Who closes the pipe early has seen enough.
-        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(format!("standard output: {error}")),
-        _ => Ok(()),
-    }
 }
 
 fn write_files(arguments: &Arguments, report: &Report) -> Result<(), String> {

@@ -34,6 +34,14 @@ pub fn ns_per_tick(time: Duration) -> f64 {
     start.elapsed().as_nanos() as f64 / (ticks().wrapping_sub(start_ticks).max(1)) as f64
 }
 
+/// Computes for `time`, as a program does between two messages.
+pub fn compute(time: Duration) {
+    let start = Instant::now();
+    while start.elapsed() < time {
+        std::hint::spin_loop();
+    }
+}
+
 /// Ends a polling loop that would otherwise never end, at almost no cost per poll.
 ///
 /// Every few thousand polls it also gives the processor away once, so that two polling processes on one core still make progress.

@@ -4,7 +4,7 @@
 use serde::Serialize;
 
 use crate::canary::Mode;
-use crate::plan::{BULK_GOAL_SIZES, series as s};
+use crate::plan::{BULK_GOAL_SIZES, WAIT_GOAL_US, series as s};
 use crate::samples::{Key, Kind, Metric, Samples, Series};
 
 /// The direction of a goal.
@@ -75,6 +75,9 @@ pub fn evaluate(samples: &Samples) -> Vec<Goal> {
     table.rate(&mut goals);
     table.bulk(&mut goals);
     table.scaling(&mut goals);
+    table.user_memory(&mut goals);
+    table.waiting(&mut goals);
+    table.pairs(&mut goals);
     goals.retain(|goal| goal.ours.is_some() || goal.other.is_some());
     goals
 }
@@ -139,6 +142,35 @@ impl Table<'_> {
         }
     }
 
+    fn user_memory(&self, goals: &mut Vec<Goal>) {
+        for size in BULK_GOAL_SIZES {
+            let ours = self.side(Metric::Bandwidth, s::OURS_USER, size);
+            for (series, least) in [(s::ATTACH, 0.95), (s::INTEL_MPI, 0.9)] {
+                let what = format!("user memory, two-sided {} / {}", super::report::size_text(size), series.name);
+                goals.push(Goal::new(what, "GB/s", ours.clone(), self.side(Metric::Bandwidth, series, size), Bound::AtLeast(least)));
+            }
+        }
+        // In guarded mode user memory always bounces.
+        let (ours, bounced) = (self.side(Metric::Bandwidth, s::OURS_USER, 4096), self.side(Metric::Bandwidth, s::GUARDED_USER, 4096));
+        goals.push(Goal::new("user memory, two-sided 4 KiB / bounced".to_owned(), "GB/s", ours, bounced, Bound::AtLeast(1.0)));
+    }
+
+    fn waiting(&self, goals: &mut Vec<Goal>) {
+        let bare = self.side(Metric::Waiting, s::EVENTFD, WAIT_GOAL_US);
+        for series in [s::BLOCKING, s::SLEEPING] {
+            let ours = self.side(Metric::Waiting, series, WAIT_GOAL_US);
+            goals.push(Goal::new(format!("wake-up, {} / {}", series.name, s::EVENTFD.name), "ns", ours, bare.clone(), Bound::AtMost(1.2)));
+        }
+    }
+
+    fn pairs(&self, goals: &mut Vec<Goal>) {
+        for series in [s::BLOCKING, s::POLLING] {
+            let few = self.side(Metric::Pairs, series, 2).map(|side| Side { name: "2 pairs".to_owned(), ..side });
+            let what = format!("8 ping-pong pairs / 2, {}", series.name);
+            goals.push(Goal::new(what, "msg/s", self.side(Metric::Pairs, series, 8), few, Bound::AtLeast(0.5)));
+        }
+    }
+
     fn scaling(&self, goals: &mut Vec<Goal>) {
         let sizes = self.samples.sizes_of(Metric::ManyVis);
         if let (Some(&few), Some(&many)) = (sizes.first(), sizes.last())
@@ -191,6 +223,26 @@ mod tests {
         let rate = find("message rate 8 B / best peer");
         assert_eq!((rate.other_name.as_str(), rate.ratio, rate.met), ("MPICH", Some(1.6), Some(true)));
         assert!(!goals.iter().any(|goal| goal.what.starts_with("two-sided")));
+    }
+
+    #[test]
+    fn user_memory_waiting_and_pairs() {
+        let goals = evaluate(&with(&[
+            (Metric::Bandwidth, s::OURS_USER, 64 << 10, 19.0),
+            (Metric::Bandwidth, s::ATTACH, 64 << 10, 20.0),
+            (Metric::Bandwidth, s::OURS_USER, 4096, 9.0),
+            (Metric::Bandwidth, s::GUARDED_USER, 4096, 10.0),
+            (Metric::Waiting, s::SLEEPING, WAIT_GOAL_US, 5500.0),
+            (Metric::Waiting, s::EVENTFD, WAIT_GOAL_US, 5000.0),
+            (Metric::Pairs, s::BLOCKING, 2, 8e6),
+            (Metric::Pairs, s::BLOCKING, 8, 3e6),
+        ]));
+        let met = |what: &str| goals.iter().find(|goal| goal.what.contains(what)).and_then(|goal| goal.met);
+        assert_eq!(met("64 KiB / process_vm_readv"), Some(true));
+        assert_eq!(
+            (met("bounced"), met("sleeping at once / bare eventfd"), met("pairs / 2, blocking"), met("pairs / 2, polling")),
+            (Some(false), Some(true), Some(false), None)
+        );
     }
 
     #[test]

@@ -86,6 +86,14 @@ pub enum Job {
     Exchange { count: u64, words: usize },
     /// Limit: `[GB/s]`.
     Copy { size: usize, count: u64, touch: Touch },
+    /// Limit: `[GB/s]`, private memory to private memory by way of shared memory.
+    Bounce { size: usize, count: u64 },
+    /// Limit: `[GB/s]` of `process_vm_readv`.
+    Attach { size: usize, count: u64 },
+    /// Limit: `[ns from ringing to running again]`, on an eventfd; each side computes for `pause_us` before it rings, so that the other sleeps.
+    Eventfd { count: u64, pause_us: u64 },
+    /// Limit: the same on a futex.
+    Futex { count: u64, pause_us: u64 },
     /// Limit: `[messages/s]`.
     Ring { count: u64, words: usize },
     /// Load the library and open the NIC: `[]`, with a description.
@@ -108,6 +116,16 @@ pub enum Job {
     ReadBandwidth { size: usize, count: u64 },
     /// `[ns to register, ns to deregister]`; user memory, or the engine's.
     Registration { size: usize, count: u64, engine_memory: bool },
+    /// `[ns]`: half round trip of 8 bytes less the pause; each side computes for `pause_us` before it answers, so that the other sleeps if it ever does.
+    Wake { count: u64, pause_us: u64 },
+    /// `[messages/s]` of one ping-pong among several, for this many milliseconds.
+    PingPong { millis: u64 },
+    /// Another job, with descriptors and data in memory of the process instead of the engine's.
+    InUserMemory(Box<Job>),
+    /// LogP: `[o_send, o_recv, upkeep]` in ns.
+    Overhead { size: usize, bursts: u64 },
+    /// LogP: `[ns between two requests]` of bursts of `burst`, a delay after each request.
+    Signature { size: usize, burst: u64, delay_ns: u64, bursts: u64 },
     /// Connect this many VIs and keep them: both answer `[resident bytes per VI]`.
     ScalingOpen { vis: usize, active: usize },
     /// `[half round trip ns]` over the active VIs in turn.

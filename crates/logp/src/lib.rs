@@ -14,18 +14,24 @@
 //! - Figures that are compared were taken in the same run, in turn, with a canary around each ([`canary`]).
 //! - A failed measurement is reported beside the others; a peer that is missing is named, never an error.
 //!
-//! Called by the `bellwire` command: [`perf::run`] and, in the measuring processes, [`worker::main`].
+//! Beside the comparison: [`model`] measures the parameters of the LogP model by the same means, [`host`] says what this host offers, and [`stat`] asks running
+//! processes for their counters.
+//!
+//! Called by the `bellwire` command: [`perf::run`], [`model::run`], [`host::inspect`], [`stat::ask`] and, in the measuring processes, [`worker::main`].
 
 pub mod bench;
 pub mod canary;
 pub mod channel;
+pub mod cleanup;
 pub mod clock;
 pub mod endpoint;
 pub mod error;
 pub mod goals;
+pub mod host;
 pub mod job;
 pub mod limits;
 pub mod machine;
+pub mod model;
 pub mod peers;
 pub mod perf;
 pub mod pin;
@@ -36,6 +42,7 @@ pub mod run;
 pub mod samples;
 pub mod session;
 pub mod shared;
+pub mod stat;
 pub mod stats;
 pub mod vipl_abi;
 pub mod worker;

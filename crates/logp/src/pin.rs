@@ -51,6 +51,16 @@ fn choose_from(allowed: &[usize], siblings: &dyn Fn(usize) -> Vec<usize>) -> Pin
     }
 }
 
+/// The processors of pair number `pair` of many: each pair on two neighbours, all pairs over all processors, every other turn the other way round.
+pub fn spread(cpus: &[usize], pair: usize) -> Pinning {
+    let couples = cpus.len() / 2;
+    if couples == 0 {
+        return Pinning::None;
+    }
+    let (a, b) = (cpus[pair % couples * 2], cpus[pair % couples * 2 + 1]);
+    if (pair / couples).is_multiple_of(2) { Pinning::Pair(a, b) } else { Pinning::Pair(b, a) }
+}
+
 /// The hardware threads of the core that `cpu` belongs to; empty if unknown.
 fn siblings(cpu: usize) -> Vec<usize> {
     let path = format!("/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list");
@@ -108,6 +118,13 @@ mod tests {
         assert_eq!(parse_cpu_list("0-2,5\n"), vec![0, 1, 2, 5]);
         assert_eq!(parse_cpu_list("7"), vec![7]);
         assert_eq!(parse_cpu_list("x,3-1,"), Vec::<usize>::new());
+    }
+
+    #[test]
+    fn pairs_are_spread() {
+        assert_eq!([0, 1, 2].map(|pair| spread(&[0, 1], pair)), [Pinning::Pair(0, 1), Pinning::Pair(1, 0), Pinning::Pair(0, 1)]);
+        assert_eq!([0, 1, 2].map(|pair| spread(&[4, 5, 6, 7, 9], pair)), [Pinning::Pair(4, 5), Pinning::Pair(6, 7), Pinning::Pair(5, 4)]);
+        assert_eq!(spread(&[3], 1), Pinning::None);
     }
 
     #[test]

@@ -3,6 +3,10 @@
 //!
 //! A plan is data; [`crate::run`] carries it out once per round.
 
+mod ways;
+
+pub use ways::WAIT_GOAL_US;
+
 use crate::bench::payload::Touch;
 use crate::job::{Job, Waiting};
 use crate::peers::Peers;
@@ -30,11 +34,32 @@ pub enum Group {
     Cpu,
     /// Many VIs.
     Vis,
+    /// User memory beside the engine's, and the limits of both ways to it.
+    User,
+    /// Guarded mode beside mapped mode.
+    Guarded,
+    /// Polling, blocking, sleeping.
+    Wait,
+    /// Several ping-pongs at once.
+    Pairs,
 }
 
 impl Group {
     /// All of them.
-    pub const ALL: [Group; 8] = [Group::Lat, Group::Bw, Group::Rate, Group::Write, Group::Read, Group::Reg, Group::Cpu, Group::Vis];
+    pub const ALL: [Group; 12] = [
+        Group::Lat,
+        Group::Bw,
+        Group::Rate,
+        Group::Write,
+        Group::Read,
+        Group::Reg,
+        Group::Cpu,
+        Group::Vis,
+        Group::User,
+        Group::Guarded,
+        Group::Wait,
+        Group::Pairs,
+    ];
 }
 
 /// What a plan depends on.
@@ -52,12 +77,14 @@ pub struct PlanOptions {
     pub waiting: Waiting,
     /// Numbers of VIs.
     pub vis: Vec<usize>,
+    /// Numbers of ping-pong pairs.
+    pub pairs: Vec<usize>,
 }
 
 impl PlanOptions {
     /// Whether anything is asked for that the MPIs are measured for.
     pub fn wants_mpi(&self) -> bool {
-        self.compare && self.groups.iter().any(|group| matches!(group, Group::Lat | Group::Bw | Group::Rate))
+        self.compare && self.groups.iter().any(|group| matches!(group, Group::Lat | Group::Bw | Group::Rate | Group::User))
     }
 }
 
@@ -68,6 +95,12 @@ pub enum Which {
     Main,
     /// One that waits instead of polling.
     Blocking,
+    /// One that polls, however the others wait.
+    Polling,
+    /// One that sleeps at once instead of spinning first.
+    Sleeping,
+    /// One in guarded mode.
+    Guarded,
     /// One that has this many VIs open.
     Vis(usize),
 }
@@ -92,6 +125,17 @@ pub enum Action {
         job: Job,
         /// Where its numbers go.
         keys: Vec<(Key, From)>,
+    },
+    /// Several ping-pongs at once.
+    Pairs {
+        /// How many.
+        pairs: usize,
+        /// Polling or blocking.
+        waiting: Waiting,
+        /// How long.
+        millis: u64,
+        /// Where the figure goes.
+        key: Key,
     },
     /// A test of UCX.
     Ucx {
@@ -140,7 +184,10 @@ pub struct Step {
 impl Step {
     /// Whether the library under test is measured.
     pub fn is_ours(&self) -> bool {
-        matches!(&self.action, Action::Pair { keys, .. } if keys.iter().any(|(key, _)| key.series.kind == Kind::Ours))
+        match &self.action {
+            Action::Pair { keys, .. } => keys.iter().any(|(key, _)| key.series.kind == Kind::Ours),
+            action => matches!(action, Action::Pairs { .. }),
+        }
     }
 }
 
@@ -163,6 +210,16 @@ pub mod series {
     pub const OURS_TOUCHED: Series = ours("bellwire touched");
     pub const OURS_ENGINE: Series = ours("engine memory");
     pub const OURS_USER: Series = ours("user memory");
+    pub const GUARDED: Series = ours("guarded mode");
+    pub const GUARDED_USER: Series = ours("guarded, user memory");
+    pub const POLLING: Series = ours("polling");
+    pub const BLOCKING: Series = ours("blocking");
+    pub const SLEEPING: Series = ours("sleeping at once");
+    pub const EVENTFD: Series = limit("bare eventfd");
+    pub const FUTEX: Series = limit("bare futex");
+    pub const ATTACH: Series = limit("process_vm_readv");
+    pub const BOUNCE: Series = limit("bounce");
+    pub const INTEL_MPI: Series = peer("Intel MPI", true);
     pub const SENDER: Series = ours("sender, polling");
     pub const RECEIVER: Series = ours("receiver, polling");
     pub const SENDER_BLOCKING: Series = ours("sender, blocking");
@@ -199,6 +256,10 @@ pub fn build(options: &PlanOptions, peers: &Peers) -> Vec<Step> {
             Group::Reg => plan.registration(),
             Group::Cpu => plan.cpu(),
             Group::Vis => plan.vis(),
+            Group::User => plan.user(),
+            Group::Guarded => plan.guarded(),
+            Group::Wait => plan.wait(),
+            Group::Pairs => plan.pairs(),
         }
     }
     plan.mpi();
@@ -407,13 +468,17 @@ impl Builder<'_> {
     }
 
     fn mpi(&mut self) {
-        let groups = [(Group::Lat, Metric::Latency), (Group::Bw, Metric::Bandwidth), (Group::Rate, Metric::Rate)];
+        let groups = [(Group::Lat, Metric::Latency), (Group::Bw, Metric::Bandwidth), (Group::User, Metric::Bandwidth), (Group::Rate, Metric::Rate)];
         let metrics: Vec<Metric> = groups.iter().filter(|(group, _)| self.options.groups.contains(group)).map(|(_, metric)| *metric).collect();
         if !self.options.wants_mpi() {
             return;
         }
         let sizes = self.sizes(&[8, 56, 4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20], &[8, 56, 64 << 10, 256 << 10, 1 << 20]).to_vec();
-        let installed = [(self.peers.mpich.is_some(), Flavour::Mpich, s::MPICH), (self.peers.openmpi.is_some(), Flavour::OpenMpi, s::OPEN_MPI)];
+        let installed = [
+            (self.peers.mpich.is_some(), Flavour::Mpich, s::MPICH),
+            (self.peers.openmpi.is_some(), Flavour::OpenMpi, s::OPEN_MPI),
+            (self.peers.intel.is_some(), Flavour::Intel, s::INTEL_MPI),
+        ];
         for (here, flavour, series) in installed {
             if here {
                 let action = Action::Mpi { flavour, sizes: sizes.clone(), series, metrics: metrics.clone() };
@@ -433,7 +498,7 @@ mod tests {
     use super::*;
 
     fn options(compare: bool, library: bool) -> PlanOptions {
-        PlanOptions { groups: Group::ALL.to_vec(), compare, quick: false, library, waiting: Waiting::Poll, vis: vec![10, 1000] }
+        PlanOptions { groups: Group::ALL.to_vec(), compare, quick: false, library, waiting: Waiting::Poll, vis: vec![10, 1000], pairs: vec![1, 2] }
     }
 
     #[test]
@@ -447,7 +512,11 @@ mod tests {
         let steps = build(&options(false, true), &Peers::default());
         assert!(steps.iter().all(Step::is_ours));
         for metric in Metric::ALL.into_iter().filter(|metric| *metric != Metric::ViMemory) {
-            let measured = |step: &Step| matches!(&step.action, Action::Pair { keys, .. } if keys.iter().any(|(key, _)| key.metric == metric));
+            let measured = |step: &Step| match &step.action {
+                Action::Pair { keys, .. } => keys.iter().any(|(key, _)| key.metric == metric),
+                Action::Pairs { key, .. } => key.metric == metric,
+                _ => false,
+            };
             assert!(steps.iter().any(measured), "{metric:?}");
         }
     }

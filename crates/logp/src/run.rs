@@ -14,6 +14,7 @@ use crate::error::Error;
 use crate::job::{Job, Waiting};
 use crate::peers::Peers;
 use crate::peers::mpi::{Flavour, What};
+use crate::pin;
 use crate::plan::{Action, From, Step, Which, series};
 use crate::progress::Progress;
 use crate::samples::{Failure, Key, Metric, Sample, Samples};
@@ -98,6 +99,22 @@ pub fn run(config: SessionConfig, peers: &Peers, steps: &[Step], limits: Limits,
     runner.samples
 }
 
+/// The configuration of one kind of pair.
+fn configure(config: &SessionConfig, which: Which) -> SessionConfig {
+    let mut config = config.clone();
+    match which {
+        Which::Main | Which::Vis(_) => {}
+        Which::Blocking => config.waiting = Waiting::Block,
+        Which::Polling => config.waiting = Waiting::Poll,
+        Which::Sleeping => {
+            config.waiting = Waiting::Block;
+            config.environment.push(("BELLWIRE_SPIN_US", "0".to_owned()));
+        }
+        Which::Guarded => config.environment.push(("BELLWIRE_MODE", "guarded".to_owned())),
+    }
+    config
+}
+
 impl Runner<'_> {
     /// One step, unless it has failed too often; its failure is noted.
     fn attempt(&mut self, step: &Step, standing: &mut Standing, round: usize) {
@@ -153,8 +170,7 @@ impl Runner<'_> {
 
     fn session(&mut self, which: Which) -> Result<&mut Session, Error> {
         if !self.sessions.contains_key(&which) {
-            let waiting = if which == Which::Blocking { Waiting::Block } else { self.config.waiting };
-            self.sessions.insert(which, Session::new(SessionConfig { waiting, ..self.config.clone() }));
+            self.sessions.insert(which, Session::new(configure(&self.config, which)));
         }
         Ok(self.sessions.get_mut(&which).expect("inserted above"))
     }
@@ -162,6 +178,7 @@ impl Runner<'_> {
     fn execute(&mut self, action: &Action, round: usize) -> Result<Vec<(Key, f64)>, Error> {
         match action {
             Action::Pair { which, job, keys } => self.pair(*which, job, keys, round),
+            Action::Pairs { pairs, waiting, millis, key } => Ok(vec![(*key, self.pairs(*pairs, *waiting, *millis)?)]),
             Action::Ucx { test, size, count, key } => {
                 let ucx = self.peers.ucx.as_ref().ok_or_else(|| Error::unsupported("UCX"))?;
                 let rate = ucx.rate(*test, *size, *count, self.config.pinning)?;
@@ -182,7 +199,11 @@ impl Runner<'_> {
                 Ok(points)
             }
             Action::Mpi { flavour, sizes, series, metrics } => {
-                let mpi = if *flavour == Flavour::Mpich { &self.peers.mpich } else { &self.peers.openmpi };
+                let mpi = match flavour {
+                    Flavour::Mpich => &self.peers.mpich,
+                    Flavour::OpenMpi => &self.peers.openmpi,
+                    Flavour::Intel => &self.peers.intel,
+                };
                 let figures = mpi.as_ref().ok_or_else(|| Error::unsupported("MPI"))?.measure(sizes, self.config.pinning)?;
                 let points = figures.into_iter().map(|figure| {
                     let (metric, value) = match figure.what {
@@ -211,6 +232,22 @@ impl Runner<'_> {
             value.map(|value| (key, value)).ok_or_else(|| Error::failed("a measuring process answered without the figure"))
         };
         keys.iter().map(point).collect()
+    }
+
+    /// Messages a second of several ping-pongs at once, each between two fresh processes, spread over all processors that there are.
+    fn pairs(&self, pairs: usize, waiting: Waiting, millis: u64) -> Result<f64, Error> {
+        let cpus = pin::allowed();
+        let config = |pair| SessionConfig { waiting, pinning: pin::spread(&cpus, pair), ..self.config.clone() };
+        let mut sessions: Vec<Session> = (0..pairs).map(|pair| Session::new(config(pair))).collect();
+        for session in &mut sessions {
+            session.run(&Job::Open)?;
+        }
+        let rates: Vec<Result<f64, Error>> = std::thread::scope(|scope| {
+            let one = |session: &mut Session| session.run(&Job::PingPong { millis }).map(|answer| answer.first.first().copied().unwrap_or(f64::NAN));
+            let threads: Vec<_> = sessions.iter_mut().map(|session| scope.spawn(move || one(session))).collect();
+            threads.into_iter().map(|thread| thread.join().unwrap_or_else(|_| Err(Error::failed("a controlling thread panicked")))).collect()
+        });
+        rates.into_iter().sum()
     }
 
     /// Connects the VIs of a scaling pair, unless they are connected: the first time, or after the pair was restarted.

@@ -40,11 +40,23 @@ pub enum Metric {
     ManyVis,
     /// Growth of resident memory per idle VI, bytes, by number of connected VIs.
     ViMemory,
+    /// From a message's sending to its taker's running when that waits long, ns, by the length of the wait in microseconds.
+    Waiting,
+    /// Messages per second of several ping-pongs together, by number of pairs.
+    Pairs,
+    /// LogP: processor time of a send, ns, by size.
+    SendOverhead,
+    /// LogP: processor time of a receive, ns, by size.
+    ReceiveOverhead,
+    /// LogP: collecting a completion and posting a receive again, ns, by size.
+    Upkeep,
+    /// LogP: time between two requests, ns, by their number.
+    Signature,
 }
 
 impl Metric {
-    /// All, in the order of the report.
-    pub const ALL: [Metric; 14] = [
+    /// All of `bellwire perf`, in the order of its report.
+    pub const ALL: [Metric; 16] = [
         Metric::Latency,
         Metric::Percentile,
         Metric::Rate,
@@ -59,6 +71,8 @@ impl Metric {
         Metric::Cpu,
         Metric::ManyVis,
         Metric::ViMemory,
+        Metric::Waiting,
+        Metric::Pairs,
     ];
 
     /// Title of its table.
@@ -78,6 +92,12 @@ impl Metric {
             Metric::Cpu => "Processor use while streaming, of one processor",
             Metric::ManyVis => "Many VIs, ten of them active: half round trip of 8 bytes",
             Metric::ViMemory => "Many VIs: resident memory per idle VI",
+            Metric::Waiting => "Waking: half round trip of 8 bytes, each side computing before it answers, less that time",
+            Metric::Pairs => "Many ping-pong pairs of 8 bytes: messages of all together",
+            Metric::SendOverhead => "LogP: o_send",
+            Metric::ReceiveOverhead => "LogP: o_recv",
+            Metric::Upkeep => "LogP: upkeep",
+            Metric::Signature => "LogP: signature",
         }
     }
 
@@ -85,7 +105,7 @@ impl Metric {
     pub fn unit(self) -> &'static str {
         match self {
             Metric::Bandwidth | Metric::BothWays | Metric::WriteBandwidth | Metric::ReadBandwidth => "GB/s",
-            Metric::Rate => "msg/s",
+            Metric::Rate | Metric::Pairs => "msg/s",
             Metric::Cpu => "%",
             Metric::ViMemory => "bytes",
             _ => "ns",
@@ -97,6 +117,8 @@ impl Metric {
         match self {
             Metric::Percentile => "quantile",
             Metric::ManyVis | Metric::ViMemory => "VIs",
+            Metric::Pairs => "pairs",
+            Metric::Waiting => "computing",
             _ => "size",
         }
     }

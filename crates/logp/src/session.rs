@@ -10,6 +10,8 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
+use rustix::event::{EventfdFlags, eventfd};
+
 use crate::channel::Channel;
 use crate::error::Error;
 use crate::job::{Job, Reliability, Reply, Request, Setup, Waiting};
@@ -35,6 +37,8 @@ pub struct SessionConfig {
     pub reliability: Reliability,
     /// Polling or blocking.
     pub waiting: Waiting,
+    /// Environment variables set for the measuring processes alone.
+    pub environment: Vec<(&'static str, String)>,
 }
 
 /// Figures of the first and of the second process, and the first one's remark.
@@ -99,20 +103,28 @@ impl Session {
 
     fn start(&self) -> Result<[Worker; 2], Error> {
         let memory = shared::create(SHARED_BYTES)?;
-        Ok([self.start_one(true, &memory)?, self.start_one(false, &memory)?])
+        let bells = [eventfd(0, EventfdFlags::CLOEXEC)?, eventfd(0, EventfdFlags::CLOEXEC)?];
+        Ok([self.start_one(true, &memory, &bells)?, self.start_one(false, &memory, &bells)?])
     }
 
-    fn start_one(&self, first: bool, memory: &OwnedFd) -> Result<Worker, Error> {
+    fn start_one(&self, first: bool, memory: &OwnedFd, bells: &[OwnedFd; 2]) -> Result<Worker, Error> {
         let (ours, theirs) = UnixStream::pair()?;
         let (program, arguments) = &self.config.worker;
         let mut command = Command::new(program);
-        command.args(arguments).stdin(Stdio::from(OwnedFd::from(theirs))).stdout(Stdio::null());
+        command
+            .args(arguments)
+            .envs(self.config.environment.iter().map(|(name, value)| (name, value)))
+            .stdin(Stdio::from(OwnedFd::from(theirs)))
+            .stdout(Stdio::null());
         let cpu = self.config.pinning.cpu(first);
         let child = pin::spawn_on(cpu, &mut command).map_err(|error| error.within(&program.display().to_string()))?;
         drop(command); // closes our copy of the child's end, so that its death is noticed
         let mut worker = Worker { child, channel: Channel::new(ours) };
         worker.channel.set_patience(Some(JOB_TIME_MAX))?;
         worker.channel.send_fd(memory)?;
+        for bell in bells {
+            worker.channel.send_fd(bell)?;
+        }
         worker.channel.send(&Setup {
             first,
             cpu,

@@ -3,12 +3,13 @@
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
+use std::time::Duration;
 
 use crate::bench::{Bench, meeting};
 use crate::channel::Channel;
 use crate::error::Error;
 use crate::job::{Job, Reply, Request, Setup};
-use crate::limits::{SHARED_BYTES, copy, exchange, ring};
+use crate::limits::{SHARED_BYTES, attach, copy, exchange, ring, sleep};
 use crate::pin;
 use crate::shared::SharedMap;
 
@@ -19,13 +20,14 @@ use crate::shared::SharedMap;
 pub fn main() -> Result<(), Error> {
     let input: OwnedFd = std::io::stdin().as_fd().try_clone_to_owned()?;
     let mut channel = Channel::new(UnixStream::from(input));
-    let memory = channel.receive_fd().map_err(|error| error.within("perf-peer is started by `bellwire perf` only"))?;
+    let memory = channel.receive_fd().map_err(|error| error.within("perf-peer is started by `bellwire` only"))?;
+    let bells = [channel.receive_fd()?, channel.receive_fd()?];
     let Some(setup) = channel.receive::<Setup>()? else { return Ok(()) };
     if let Some(cpu) = setup.cpu {
         // Already inherited; done again for a controller that was itself moved in between.
         let _ = pin::pin_current(cpu);
     }
-    let mut worker = Worker { map: SharedMap::map(memory, SHARED_BYTES)?, bench: None, setup };
+    let mut worker = Worker { map: SharedMap::map(memory, SHARED_BYTES)?, bells, bench: None, setup };
     while let Some(request) = channel.receive::<Request>()? {
         let reply = Reply::from(worker.run(&request));
         channel.send(&reply)?;
@@ -35,6 +37,7 @@ pub fn main() -> Result<(), Error> {
 
 struct Worker {
     map: SharedMap,
+    bells: [OwnedFd; 2],
     bench: Option<Bench>,
     setup: Setup,
 }
@@ -48,6 +51,10 @@ impl Worker {
                 return Ok((halves.to_vec(), String::new()));
             }
             Job::Copy { size, count, touch } => copy::run(map, first, size, count, touch, epoch)?,
+            Job::Bounce { size, count } => copy::bounce(map, first, size, count, epoch)?,
+            Job::Attach { size, count } => attach::run(map, first, size, count, epoch)?,
+            Job::Eventfd { count, pause_us } => sleep::by_eventfd(map, first, &self.bells, count, Duration::from_micros(pause_us), epoch)?,
+            Job::Futex { count, pause_us } => sleep::by_futex(map, first, count, Duration::from_micros(pause_us), epoch)?,
             Job::Ring { count, words } => ring::run(map, first, count, words, epoch)?,
             _ => {
                 if self.bench.is_none() {

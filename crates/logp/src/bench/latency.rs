@@ -4,7 +4,7 @@
 //! Each turn, on each side, inside the timed loop: stamp, `VipPostSend`, collect the send's completion, post the descriptor received last again, poll
 //! `VipRecvDone`, check the payload. Both sides send before they tidy up; of two receives one is always posted, so that is legal.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
 
@@ -135,6 +135,35 @@ pub fn mean(context: &Context<'_>, size: usize, count: u64, touch: Touch) -> Res
     let half = start.elapsed().as_nanos() as f64 / count as f64 / 2.0;
     context.meet(2)?;
     Ok(vec![half])
+}
+
+/// `[ns]`: half a round trip less the pause that each side makes before it answers; so long that who waits has gone to sleep if it ever does.
+///
+/// # Errors
+/// See [`Side::turn`].
+pub fn woken(context: &Context<'_>, count: u64, pause: Duration) -> Result<Vec<f64>, Error> {
+    let mut side = Side::connect(context, 8, Touch::Ends, 0)?;
+    let mut patience = Patience::lasting(PATIENCE + pause * 3 * count as u32);
+    let mut turn = || -> Result<(), Error> {
+        side.sequence += 1;
+        if !context.first {
+            side.received = side.receive(&mut patience)?;
+        }
+        clock::compute(pause);
+        side.transmit()?;
+        side.tidy(&mut patience)?;
+        if context.first {
+            side.received = side.receive(&mut patience)?;
+        }
+        Ok(())
+    };
+    context.meet(1)?;
+    (0..count / 10 + 2).try_for_each(|_| turn())?;
+    let start = Instant::now();
+    (0..count).try_for_each(|_| turn())?;
+    let half = start.elapsed().as_nanos() as f64 / count as f64 / 2.0;
+    context.meet(2)?;
+    Ok(vec![half - pause.as_nanos() as f64])
 }
 
 /// `[p50, p90, p99, p99.9, max]` of `count` half round trips in ns, each stamped with the processor's time counter.

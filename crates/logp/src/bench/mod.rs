@@ -8,11 +8,16 @@
 pub mod bandwidth;
 pub mod flow;
 pub mod latency;
+pub mod overhead;
+pub mod pairs;
 pub mod payload;
 pub mod rate;
 pub mod rdma;
 pub mod registration;
 pub mod scaling;
+pub mod signature;
+
+use std::time::Duration;
 
 use crate::endpoint::{Block, Nic, PATIENCE, Vi};
 use crate::error::Error;
@@ -39,6 +44,8 @@ const MAILBOX_OFFSET: usize = 48 << 10;
 #[derive(Debug)]
 pub struct Bench {
     scaling: Option<scaling::Scaling>,
+    /// As `block`, in memory of the process; made when it is first asked for.
+    user_block: Option<Block>,
     block: Block,
     nic: Nic,
     setup: Setup,
@@ -69,7 +76,7 @@ impl Bench {
     pub fn open(setup: &Setup) -> Result<Self, Error> {
         let nic = Nic::open(setup.library.as_deref(), &setup.device)?;
         let block = nic.allocate(BLOCK_BYTES, true)?;
-        Ok(Bench { scaling: None, block, nic, setup: setup.clone() })
+        Ok(Bench { scaling: None, user_block: None, block, nic, setup: setup.clone() })
     }
 
     /// Runs one job: its figures and a remark.
@@ -77,8 +84,17 @@ impl Bench {
     /// # Errors
     /// What goes wrong.
     pub fn run(&mut self, request: &Request, map: &SharedMap) -> Result<(Vec<f64>, String), Error> {
-        let context = Context { nic: &self.nic, block: &self.block, first: self.setup.first, setup: &self.setup, map, request };
-        let values = match request.job {
+        let (job, block) = match &request.job {
+            Job::InUserMemory(job) => {
+                if self.user_block.is_none() {
+                    self.user_block = Some(self.nic.allocate(BLOCK_BYTES, false)?);
+                }
+                (job.as_ref(), self.user_block.as_ref().expect("made above"))
+            }
+            job => (job, &self.block),
+        };
+        let context = Context { nic: &self.nic, block, first: self.setup.first, setup: &self.setup, map, request };
+        let values = match *job {
             Job::Latency { size, count, touch } => latency::mean(&context, size, count, touch)?,
             Job::Percentiles { size, count } => latency::percentiles(&context, size, count)?,
             Job::Bandwidth { size, count, touch, both_ways } => bandwidth::run(&context, size, count, touch, both_ways)?,
@@ -88,6 +104,8 @@ impl Bench {
             Job::ReadLatency { size, count } => rdma::read(&context, size, count, 1, true)?,
             Job::ReadBandwidth { size, count } => rdma::read(&context, size, count, rdma::WINDOW, false)?,
             Job::Registration { size, count, engine_memory } => registration::run(&context, size, count, engine_memory)?,
+            Job::Overhead { size, bursts } => overhead::run(&context, size, bursts)?,
+            Job::Signature { size, burst, delay_ns, bursts } => signature::run(&context, size, burst, delay_ns, bursts)?,
             Job::ScalingOpen { vis, active } => {
                 let (scaling, per_vi) = scaling::Scaling::open(&context, vis, active)?;
                 self.scaling = Some(scaling);
@@ -101,7 +119,12 @@ impl Bench {
                 let memory = if self.block.engine { "engine-allocated memory" } else { "user memory" };
                 return Ok((Vec::new(), format!("{}, {memory}", self.nic.description)));
             }
-            Job::Exchange { .. } | Job::Copy { .. } | Job::Ring { .. } => return Err(Error::failed("a limit is no job of the library")),
+            Job::Wake { count, pause_us } => latency::woken(&context, count, Duration::from_micros(pause_us))?,
+            Job::PingPong { millis } => pairs::run(&context, Duration::from_millis(millis))?,
+            Job::InUserMemory(_) => return Err(Error::failed("a job in user memory inside another")),
+            Job::Exchange { .. } | Job::Copy { .. } | Job::Ring { .. } | Job::Bounce { .. } | Job::Attach { .. } | Job::Eventfd { .. } | Job::Futex { .. } => {
+                return Err(Error::failed("a limit is no job of the library"));
+            }
         };
         Ok((values, String::new()))
     }

@@ -20,6 +20,28 @@ const WRITTEN: usize = CONTROL_OFFSET;
 /// Word of the reader's count.
 const READ: usize = CONTROL_OFFSET + 4 * LINE_BYTES;
 
+/// Bytes of a piece of a bounced message.
+const BOUNCE_BYTES: usize = 16 << 10;
+
+/// Moves `size` bytes `count` times from private to private memory by way of the shared mapping, in pieces, one core copying in, the other copying out;
+/// bytes per nanosecond (GB/s) as seen by the first process.
+///
+/// # Errors
+/// As [`run`].
+pub fn bounce(map: &SharedMap, first: bool, size: usize, count: u64, epoch: u64) -> Result<f64, Error> {
+    if size == 0 || size > DATA_BYTES || size > BOUNCE_BYTES && !size.is_multiple_of(BOUNCE_BYTES) {
+        return Err(Error::unsupported(format!("bounces of {size} bytes")));
+    }
+    let piece = size.min(BOUNCE_BYTES);
+    let pieces = count * (size / piece) as u64;
+    if first {
+        map.word(WRITTEN).publish(0);
+        map.word(READ).publish(0);
+    }
+    map.meet(first, epoch, PATIENCE)?;
+    if first { write_slots(map, piece, pieces) } else { read_slots(map, piece, pieces, true).map(|()| 0.0) }
+}
+
 /// Copies `size` bytes `count` times; bytes per nanosecond (GB/s) as seen by the first process.
 ///
 /// # Errors
@@ -37,7 +59,7 @@ pub fn run(map: &SharedMap, first: bool, size: usize, count: u64, touch: Touch, 
         (true, Touch::Ends) => Ok(repeat_copy(map, size, count)),
         (true, Touch::All) => write_slots(map, size, count),
         (false, Touch::Ends) => Ok(0.0),
-        (false, Touch::All) => read_slots(map, size, count).map(|()| 0.0),
+        (false, Touch::All) => read_slots(map, size, count, false).map(|()| 0.0),
     }
 }
 
@@ -96,8 +118,10 @@ fn write_slots(map: &SharedMap, size: usize, count: u64) -> Result<f64, Error> {
     Ok((size as u64 * count) as f64 / start.elapsed().as_nanos().max(1) as f64)
 }
 
-fn read_slots(map: &SharedMap, size: usize, count: u64) -> Result<(), Error> {
+/// Takes every slot: reads all of it where it lies, or copies it `out` and looks at its ends.
+fn read_slots(map: &SharedMap, size: usize, count: u64, out: bool) -> Result<(), Error> {
     let pattern = Pattern::new(size);
+    let mut private = vec![0u8; size];
     let slots = slots(size) as u64;
     let (written, read) = (map.word(WRITTEN), map.word(READ));
     let mut patience = Patience::lasting(PATIENCE);
@@ -107,8 +131,16 @@ fn read_slots(map: &SharedMap, size: usize, count: u64) -> Result<(), Error> {
             patience.tick()?;
         }
         let slot = map.bytes(DATA_OFFSET + (sequence % slots) as usize * size, size);
-        // SAFETY: P1: the slot belongs to the reader from `written` covering it until `read` does.
-        if !unsafe { pattern.matches(slot, sequence, Touch::All) } {
+        // SAFETY: P1: the slot belongs to the reader from `written` covering it until `read` does; the private buffer is as long.
+        let intact = unsafe {
+            if out {
+                core::ptr::copy_nonoverlapping(slot, private.as_mut_ptr(), size);
+                pattern.matches(private.as_ptr(), sequence, Touch::Ends)
+            } else {
+                pattern.matches(slot, sequence, Touch::All)
+            }
+        };
+        if !intact {
             return Err(Error::failed("copied bytes differ"));
         }
         read.publish(sequence);
@@ -133,6 +165,13 @@ mod tests {
                 reader.join().unwrap().unwrap();
             });
         }
-        assert!(run(&one, true, DATA_BYTES + 1, 1, Touch::Ends, 9).is_err());
+        for (epoch, size) in [(5, 4096), (6, 64 << 10)] {
+            std::thread::scope(|scope| {
+                let reader = scope.spawn(|| bounce(&two, false, size, 50, epoch));
+                assert!(bounce(&one, true, size, 50, epoch).unwrap() > 0.0);
+                reader.join().unwrap().unwrap();
+            });
+        }
+        assert!(run(&one, true, DATA_BYTES + 1, 1, Touch::Ends, 9).is_err() && bounce(&one, true, 20_000, 1, 9).is_err());
     }
 }

@@ -7,13 +7,17 @@
 //! |---|---|
 //! | 0 .. 4096 | meeting point |
 //! | 4096 .. 8192 | [`exchange`]: one line per direction, two lines apart |
-//! | 8192 .. 64 Ki | indices of [`ring`], flags of [`copy`] |
+//! | 8192 .. 40 Ki | indices of [`ring`], flags of [`copy`], whereabouts for [`attach`] |
+//! | 40 Ki .. 48 Ki | words of [`sleep`] |
+//! | 48 Ki .. 64 Ki | addresses that the benchmarks tell each other |
 //! | 64 Ki .. 1 Mi | slots of [`ring`] |
 //! | 1 Mi .. | destination of [`copy`] |
 
+pub mod attach;
 pub mod copy;
 pub mod exchange;
 pub mod ring;
+pub mod sleep;
 
 use std::time::Duration;
 
@@ -21,6 +25,8 @@ use std::time::Duration;
 pub(crate) const EXCHANGE_OFFSET: usize = 4096;
 /// Where indices and flags lie.
 pub(crate) const CONTROL_OFFSET: usize = 8192;
+/// Where words that are slept on lie.
+pub(crate) const FUTEX_OFFSET: usize = 40 << 10;
 /// Where the ring's slots lie.
 pub(crate) const SLOTS_OFFSET: usize = 64 << 10;
 /// Where copies go.

@@ -23,6 +23,8 @@ pub struct Peers {
     pub mpich: Option<mpi::Mpi>,
     /// Open MPI.
     pub openmpi: Option<mpi::Mpi>,
+    /// Intel MPI.
+    pub intel: Option<mpi::Mpi>,
     /// One line per peer that is not here.
     pub missing: Vec<String>,
 }
@@ -44,6 +46,7 @@ impl Peers {
         }
         peers.mpich = note(mpi::Mpi::find(mpi::Flavour::Mpich), "MPICH: packages mpich libmpich-dev", &mut missing);
         peers.openmpi = note(mpi::Mpi::find(mpi::Flavour::OpenMpi), "Open MPI: packages openmpi-bin libopenmpi-dev", &mut missing);
+        peers.intel = note(mpi::Mpi::find(mpi::Flavour::Intel), mpi::INTEL_HINT, &mut missing);
         peers.missing = missing;
         peers
     }
@@ -55,6 +58,7 @@ impl Peers {
         names.extend(self.libfabric.as_ref().map(|fabric| format!("libfabric {}", fabric.version)));
         names.extend(self.mpich.as_ref().map(|mpi| format!("MPICH {}", mpi.version)));
         names.extend(self.openmpi.as_ref().map(|mpi| format!("Open MPI {}", mpi.version)));
+        names.extend(self.intel.as_ref().map(|mpi| format!("Intel MPI {}", mpi.version)));
         names
     }
 }

@@ -1,17 +1,22 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Debian's MPICH and Open MPI, measured with a small MPI program of our own, compiled with each one's compiler wrapper into a temporary folder.
+//! Debian's MPICH and Open MPI, and Intel MPI, measured with a small MPI program of our own, compiled into a temporary folder: with the compiler wrapper of
+//! each of the first two; for Intel MPI, whose run-time package brings no compiler, with MPICH's header, since both keep one binary interface.
 //!
 //! Received data is not read, and all receives use one buffer, as in the usual MPI benchmarks.
 
-use std::path::{Path, PathBuf};
+use std::ffi::OsString;
+use std::path::PathBuf;
 use std::process::Command;
 
 use super::process::{find, run};
+use crate::cleanup::TempFolder;
 use crate::error::Error;
 use crate::pin::Pinning;
 
 /// The program.
 const SOURCE: &str = include_str!("../../../../scripts/peers/mpi_bench.c");
+/// What is said where Intel MPI is missing.
+pub const INTEL_HINT: &str = "Intel MPI: pip install impi-rt, and its folder in I_MPI_ROOT";
 /// Milliseconds per figure.
 const BUDGET_MS: &str = "16";
 
@@ -22,6 +27,8 @@ pub enum Flavour {
     Mpich,
     /// Open MPI.
     OpenMpi,
+    /// Intel MPI.
+    Intel,
 }
 
 impl Flavour {
@@ -29,6 +36,7 @@ impl Flavour {
         match self {
             Flavour::Mpich => "mpich",
             Flavour::OpenMpi => "openmpi",
+            Flavour::Intel => "intel",
         }
     }
 }
@@ -60,7 +68,7 @@ pub struct Figure {
 pub struct Mpi {
     launcher: PathBuf,
     flavour: Flavour,
-    directory: PathBuf,
+    directory: TempFolder,
     /// Version, if the launcher tells.
     pub version: String,
 }
@@ -71,21 +79,19 @@ impl Mpi {
     /// # Errors
     /// If it is installed but does not compile the program.
     pub fn find(flavour: Flavour) -> Result<Option<Self>, Error> {
-        let (Some(compiler), Some(launcher)) = (find(&format!("mpicc.{}", flavour.suffix())), find(&format!("mpirun.{}", flavour.suffix()))) else {
-            return Ok(None);
-        };
-        let directory = std::env::temp_dir().join(format!("bellwire-perf-{}-{}", std::process::id(), flavour.suffix()));
-        std::fs::create_dir(&directory)?;
+        let tools = if flavour == Flavour::Intel { intel_tools()? } else { tools(flavour) };
+        let Some((mut compiler, launcher, linked)) = tools else { return Ok(None) };
+        let directory = TempFolder::create(flavour.suffix())?;
         let mut mpi = Mpi { launcher, flavour, directory, version: String::new() };
-        let source = mpi.directory.join("mpi_bench.c");
+        let source = mpi.directory.path().join("mpi_bench.c");
         std::fs::write(&source, SOURCE)?;
-        run(Command::new(compiler).args(["-O2", "-w", "-o"]).arg(mpi.program()).arg(&source)).map_err(|error| error.within("compiling mpi_bench.c"))?;
+        run(compiler.args(["-O2", "-w", "-o"]).arg(mpi.program()).arg(&source).args(linked)).map_err(|error| error.within("compiling mpi_bench.c"))?;
         mpi.version = run(Command::new(&mpi.launcher).arg("--version")).ok().and_then(|text| parse_version(&text)).unwrap_or_default();
         Ok(Some(mpi))
     }
 
     fn program(&self) -> PathBuf {
-        self.directory.join("mpi_bench")
+        self.directory.path().join("mpi_bench")
     }
 
     /// All figures for these sizes.
@@ -104,6 +110,8 @@ impl Mpi {
         command.env("UCX_LOG_LEVEL", "error").args(["-n", "2"]);
         match self.flavour {
             Flavour::Mpich => command.args(["-bind-to", "none", "-iface", "lo"]),
+            // The program pins itself. Fork: no remote shell for processes of this host.
+            Flavour::Intel => command.env("I_MPI_FABRICS", "shm").env("I_MPI_PIN", "0").args(["-bootstrap", "fork", "-iface", "lo"]),
             Flavour::OpenMpi => {
                 command.env("OMPI_ALLOW_RUN_AS_ROOT", "1").env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
                 command.args(["--oversubscribe", "--bind-to", "none", "--mca", "oob_tcp_if_include", "lo", "--mca", "btl_tcp_if_include", "lo"])
@@ -115,14 +123,43 @@ impl Mpi {
     }
 }
 
-impl Drop for Mpi {
-    fn drop(&mut self) {
-        remove(&self.directory);
-    }
+/// Compiler, launcher, and what is linked in the end.
+type Tools = (Command, PathBuf, Vec<OsString>);
+
+fn tools(flavour: Flavour) -> Option<Tools> {
+    let compiler = find(&format!("mpicc.{}", flavour.suffix()))?;
+    let launcher = find(&format!("mpirun.{}", flavour.suffix()))?;
+    Some((Command::new(compiler), launcher, Vec::new()))
 }
 
-fn remove(directory: &Path) {
-    let _ = std::fs::remove_dir_all(directory);
+/// Intel MPI: under `I_MPI_ROOT`, or wherever an `mpiexec` on the path belongs to it. The library stands beside the launcher's folder.
+fn intel_tools() -> Result<Option<Tools>, Error> {
+    let root = std::env::var_os("I_MPI_ROOT").map(PathBuf::from).or_else(|| intel_root(&find("mpiexec.hydra").or_else(|| find("mpiexec"))?));
+    let Some(root) = root else { return Ok(None) };
+    let (launcher, library) = (root.join("bin/mpiexec"), root.join("lib/libmpi.so.12"));
+    let library = if library.exists() { library } else { root.join("lib/release/libmpi.so.12") };
+    if !launcher.exists() || !library.exists() {
+        return Err(Error::failed(format!("no bin/mpiexec or lib/libmpi.so.12 in {}", root.display())));
+    }
+    let include = if root.join("include/mpi.h").exists() { Some(root.join("include")) } else { mpich_include() };
+    let include = include.ok_or_else(|| Error::failed("found, but no mpi.h: install libmpich-dev, whose header fits"))?;
+    let mut compiler = Command::new("cc");
+    compiler.arg("-I").arg(include);
+    let folder = library.parent().map(|path| path.as_os_str().to_owned()).unwrap_or_default();
+    let mut runtime = OsString::from("-Wl,--allow-shlib-undefined,-rpath,");
+    runtime.push(folder);
+    Ok(Some((compiler, launcher, vec![library.into_os_string(), runtime])))
+}
+
+/// The installation that a launcher belongs to, if it is one of Intel MPI.
+fn intel_root(launcher: &std::path::Path) -> Option<PathBuf> {
+    let text = run(Command::new(launcher).arg("--version")).ok()?;
+    text.contains("Intel(R) MPI").then(|| launcher.parent()?.parent().map(PathBuf::from)).flatten()
+}
+
+fn mpich_include() -> Option<PathBuf> {
+    let text = run(Command::new(find("mpicc.mpich")?).arg("-show")).ok()?;
+    text.split_whitespace().find_map(|word| word.strip_prefix("-I")).map(PathBuf::from)
 }
 
 fn parse(text: &str) -> Vec<Figure> {
@@ -142,7 +179,7 @@ fn parse_line(line: &str) -> Option<Figure> {
     fields.next().is_none().then_some(Figure { what, size, value })
 }
 
-/// The first word of the first line that looks like a version number.
+/// The first word that looks like a version number.
 fn parse_version(text: &str) -> Option<String> {
     let mut words = text.split_whitespace();
     let version = words.find(|word| word.starts_with(|c: char| c.is_ascii_digit()) && word.contains('.'))?;
@@ -163,6 +200,7 @@ mod tests {
     #[test]
     fn versions() {
         assert_eq!(parse_version("mpirun.openmpi (OpenRTE) 4.1.4\n\nReport bugs").as_deref(), Some("4.1.4"));
+        assert_eq!(parse_version("Intel(R) MPI Library for Linux* OS, Version 2021.18.1 Build 20260626 (id: x)\n").as_deref(), Some("2021.18.1"));
         assert_eq!(parse_version("HYDRA build details:\n    Version:     4.0.2\n").as_deref(), Some("4.0.2"));
     }
 }

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
 
+use crate::cleanup::Group;
 use crate::error::Error;
 use crate::pin::{Pinning, spawn_on};
 
@@ -31,6 +32,7 @@ fn is_executable(file: &Path) -> bool {
 /// A program that was started; ended when dropped.
 struct Running {
     child: Child,
+    _group: Option<Group>,
 }
 
 impl Running {
@@ -38,7 +40,9 @@ impl Running {
         // A process group of its own, so that what a launcher starts can be ended with it.
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
         let name = command.get_program().to_string_lossy().into_owned();
-        Ok(Running { child: spawn_on(cpu, command).map_err(|error| error.within(&name))? })
+        let child = spawn_on(cpu, command).map_err(|error| error.within(&name))?;
+        let _group = Pid::from_raw(child.id() as i32).map(Group::watch);
+        Ok(Running { child, _group })
     }
 
     /// Sleeps until the program has ended or `deadline` has come; whether it ended.

@@ -13,7 +13,7 @@ use crate::samples::{Key, Kind, Metric, Series};
 /// Size of the picture in pixels.
 const PICTURE: (u32, u32) = (1000, 1100);
 /// Line colours, in the order of the series.
-const COLOURS: [RGBColor; 9] = [
+pub(crate) const COLOURS: [RGBColor; 9] = [
     RGBColor(0, 90, 181),
     RGBColor(86, 160, 230),
     RGBColor(220, 50, 32),
@@ -34,7 +34,7 @@ pub fn write(report: &Report, path: &Path) -> Result<(), Error> {
     draw(report, &area).and_then(|()| area.present().map_err(wrong)).map_err(|error| error.within(&path.display().to_string()))
 }
 
-fn wrong(error: impl std::fmt::Display) -> Error {
+pub(crate) fn wrong(error: impl std::fmt::Display) -> Error {
     Error::failed(error.to_string())
 }
 

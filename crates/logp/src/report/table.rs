@@ -56,7 +56,7 @@ fn metric_table(report: &Report, metric: Metric) -> String {
 
 fn unit_text(metric: Metric) -> &'static str {
     match metric {
-        Metric::Rate => "million messages/s",
+        Metric::Rate | Metric::Pairs => "million messages/s",
         metric => metric.unit(),
     }
 }
@@ -65,13 +65,14 @@ fn row_name(metric: Metric, size: u64) -> String {
     match metric {
         Metric::Percentile if size >= 1000 => "max".to_owned(),
         Metric::Percentile => format!("p{}", size as f64 / 10.0),
-        Metric::ManyVis | Metric::ViMemory => size.to_string(),
+        Metric::Waiting => format!("{size} us"),
+        Metric::ManyVis | Metric::ViMemory | Metric::Pairs => size.to_string(),
         _ => size_text(size),
     }
 }
 
 fn cell(metric: Metric, figure: Figure) -> String {
-    let value = number(if metric == Metric::Rate { figure.summary.median / 1e6 } else { figure.summary.median });
+    let value = number(if metric.unit() == "msg/s" { figure.summary.median / 1e6 } else { figure.summary.median });
     match (metric, figure.mode) {
         (Metric::ViMemory, _) => value,
         (_, Mode::Near) => format!("{value} {}/{}", figure.near, figure.total),
@@ -80,7 +81,7 @@ fn cell(metric: Metric, figure: Figure) -> String {
 }
 
 /// Three to four significant digits, no exponent.
-fn number(value: f64) -> String {
+pub(crate) fn number(value: f64) -> String {
     match value.abs() {
         size if size >= 100.0 => format!("{value:.0}"),
         size if size >= 10.0 => format!("{value:.1}"),
@@ -138,7 +139,7 @@ fn footnotes(report: &Report) -> String {
 }
 
 /// Failures with the same reason on one line, named by the first of them.
-fn failures(failures: &[Failure]) -> String {
+pub(crate) fn failures(failures: &[Failure]) -> String {
     let mut text = String::new();
     for (index, failure) in failures.iter().enumerate() {
         let same = |other: &&Failure| other.why == failure.why;
@@ -155,7 +156,7 @@ fn failures(failures: &[Failure]) -> String {
 }
 
 /// Columns padded to their widest cell: the first to the left, the others to the right.
-fn align(rows: &[Vec<String>]) -> String {
+pub(crate) fn align(rows: &[Vec<String>]) -> String {
     let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
     let width = |column: usize| rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max().unwrap_or(0);
     let widths: Vec<usize> = (0..columns).map(width).collect();

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `bellwire logp`: arguments, and where the parameters go.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use bellwire_logp::model::{self, Options, plot, report};
+use bellwire_logp::pin::{self, Pinning};
+use bellwire_logp::run::Limits;
+use bellwire_logp::session::SessionConfig;
+use clap::Args;
+
+use crate::output;
+use crate::perf::{Level, parse_cpus};
+
+const LONG_ABOUT: &str = "\
+Measures the parameters of the LogP model over the C interface of libvipl.so, with two processes, each on a processor of its own:
+
+  o_send, o_recv   processor time of a send and of a receive
+  L                latency: half a round trip less both
+  g                gap: time between two messages of a long stream
+  G                time per byte of long messages
+  upkeep           collecting a completion and posting a receive again, which a ping-pong does while its message flies
+
+and the signature: the mean time between two requests against their number, with several delays after each.";
+
+const AFTER_HELP: &str = "\
+Examples:
+  bellwire logp                                  sizes 8 to 4096, three rounds
+  bellwire logp --quick --sizes 8                a first look
+  bellwire logp --json logp.json --plot signature.svg
+  BELLWIRE_MODE=guarded bellwire logp            peers map queues only
+
+Environment:
+  BELLWIRE_VIPL   path of libvipl.so, unless --lib is given
+
+Exit status:
+  0 if everything was measured; 1 if the library or one of the measurements failed.";
+
+/// Largest size of a message, bytes.
+const SIZE_MAX: u64 = 256 << 10;
+
+/// Measure the LogP parameters: overheads, latency, gap
+#[derive(Debug, Args)]
+#[command(long_about = LONG_ABOUT, after_help = AFTER_HELP)]
+pub struct Arguments {
+    /// Message sizes in bytes, the first also for the signature
+    #[arg(long, value_name = "BYTES,...", value_delimiter = ',', default_value = "8,56,256,1024,4096", value_parser = clap::value_parser!(u64).range(1..=SIZE_MAX))]
+    sizes: Vec<u64>,
+
+    /// Shorter measurements, one round
+    #[arg(long)]
+    quick: bool,
+
+    /// Rounds in which everything is measured once, in turn [default: 3, quick: 1]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=999))]
+    rounds: Option<u16>,
+
+    /// Reliability level of the connections
+    #[arg(long, value_enum, default_value = "delivery")]
+    reliability: Level,
+
+    /// The two processors to use [default: the first two allowed, on different cores]
+    #[arg(long, value_name = "A,B", value_parser = parse_cpus)]
+    cpus: Option<Pinning>,
+
+    /// The library to measure
+    #[arg(long, value_name = "PATH")]
+    lib: Option<PathBuf>,
+
+    /// Device name for VipOpenNic
+    #[arg(long, value_name = "NAME", default_value = "nic0")]
+    device: String,
+
+    /// Write everything as JSON; "-" is standard output, instead of the table
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+
+    /// Plot the signature
+    #[arg(long, value_name = "FILE.svg")]
+    plot: Option<PathBuf>,
+
+    /// No progress on standard error
+    #[arg(long, short)]
+    quiet: bool,
+}
+
+/// Measures and reports.
+///
+/// # Errors
+/// What the exit status is about, as text.
+pub fn run(arguments: &Arguments) -> Result<(), String> {
+    let text = |error: bellwire_logp::Error| error.to_string();
+    let model = model::run(&options(arguments)?).map_err(text)?;
+    match arguments.json.as_deref() {
+        Some(path) if path == Path::new("-") => output::print(&report::json(&model).map_err(text)?)?,
+        Some(path) => {
+            std::fs::write(path, report::json(&model).map_err(text)?).map_err(|error| format!("{}: {error}", path.display()))?;
+            output::print(&report::table(&model))?;
+        }
+        None => output::print(&report::table(&model))?,
+    }
+    if let Some(path) = arguments.plot.as_deref() {
+        plot::write(&model, path).map_err(text)?;
+    }
+    match model.failures.iter().find(|failure| failure.ours) {
+        Some(failure) => Err(format!("{}: {}", failure.what, failure.why)),
+        None => Ok(()),
+    }
+}
+
+fn options(arguments: &Arguments) -> Result<Options, String> {
+    let session = SessionConfig {
+        library: arguments.lib.clone(),
+        device: arguments.device.clone(),
+        reliability: arguments.reliability.into(),
+        ..output::session(arguments.cpus.unwrap_or_else(pin::choose))?
+    };
+    let make_up = Duration::from_secs(if arguments.quick { 10 } else { 60 });
+    let rounds = arguments.rounds.map_or(if arguments.quick { 1 } else { 3 }, usize::from);
+    let limits = Limits { rounds, make_up, waiting: make_up / 3 };
+    let mut sizes = Vec::new();
+    for &size in &arguments.sizes {
+        if !sizes.contains(&size) {
+            sizes.push(size);
+        }
+    }
+    Ok(Options { sizes, session, limits, quick: arguments.quick, quiet: arguments.quiet })
+}

@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! From counters to rates: what was there at the last look, and what has been added since.
+
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
+
+use bellwire_logp::stat::{self, Nic, Vi};
+use serde::Serialize;
+
+/// The time that all answers of one look may take together.
+const LOOK_MAX: Duration = Duration::from_secs(2);
+
+/// Per second, since the last look.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
+#[allow(missing_docs)]
+pub struct Rates {
+    pub sent: f64,
+    pub sent_bytes: f64,
+    pub received: f64,
+    pub received_bytes: f64,
+}
+
+impl Rates {
+    /// Messages a second in both directions.
+    pub fn messages(&self) -> f64 {
+        self.sent + self.received
+    }
+
+    /// Bytes a second in both directions.
+    pub fn bytes(&self) -> f64 {
+        self.sent_bytes + self.received_bytes
+    }
+
+    fn between(old: &Vi, new: &Vi, seconds: f64) -> Self {
+        // A counter that went back belongs to another VI of the same name.
+        let rate = |old: u64, new: u64| if seconds > 0.0 { new.saturating_sub(old) as f64 / seconds } else { 0.0 };
+        Rates {
+            sent: rate(old.sent, new.sent),
+            sent_bytes: rate(old.sent_bytes, new.sent_bytes),
+            received: rate(old.received, new.received),
+            received_bytes: rate(old.received_bytes, new.received_bytes),
+        }
+    }
+
+    fn add(&mut self, other: &Rates) {
+        self.sent += other.sent;
+        self.sent_bytes += other.sent_bytes;
+        self.received += other.received;
+        self.received_bytes += other.received_bytes;
+    }
+}
+
+/// One NIC with its rates.
+#[derive(Debug, Clone, Serialize)]
+pub struct NicRow {
+    /// What it said.
+    pub nic: Nic,
+    /// Of all its VIs together.
+    pub rates: Rates,
+    /// Of each of its VIs, in their order.
+    pub vi_rates: Vec<Rates>,
+    /// Times a second that it went to sleep and was woken, if it counts that.
+    pub sleeps: f64,
+}
+
+/// One look.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct Snapshot {
+    /// NICs that answered.
+    pub nics: Vec<NicRow>,
+    /// NICs that did not, with the reason.
+    pub silent: Vec<String>,
+    /// Seconds since the look before; 0 at the first.
+    pub seconds: f64,
+}
+
+/// What the last look saw.
+#[derive(Debug, Default)]
+pub struct Model {
+    last: HashMap<(i32, u32), (Nic, Instant)>,
+}
+
+impl Model {
+    /// Whether the last look saw no NIC.
+    pub fn is_empty(&self) -> bool {
+        self.last.is_empty()
+    }
+
+    /// Asks every NIC, of one process or of all.
+    pub fn look(&mut self, pid: Option<i32>) -> Snapshot {
+        let start = Instant::now();
+        let mut snapshot = Snapshot::default();
+        let mut seen = HashMap::new();
+        for place in stat::find(pid) {
+            // Many silent NICs together must not make the view stand still.
+            let time = stat::TIME_MAX.min(LOOK_MAX.saturating_sub(start.elapsed())).max(Duration::from_millis(1));
+            match stat::ask(&place, time) {
+                Ok(mut nic) => {
+                    // Whatever it says of itself: its socket's owner is known.
+                    (nic.pid, nic.nic) = (place.pid as u64, u64::from(place.nic));
+                    let now = Instant::now();
+                    let old = self.last.get(&(place.pid, place.nic));
+                    let row = row(nic.clone(), old.map(|(old, then)| (old, now.duration_since(*then).as_secs_f64())));
+                    snapshot.seconds = snapshot.seconds.max(old.map_or(0.0, |(_, then)| now.duration_since(*then).as_secs_f64()));
+                    snapshot.nics.push(row);
+                    seen.insert((place.pid, place.nic), (nic, now));
+                }
+                Err(error) => snapshot.silent.push(format!("process {}, NIC {}: {error}", place.pid, place.nic)),
+            }
+        }
+        self.last = seen;
+        snapshot
+    }
+}
+
+fn row(nic: Nic, old: Option<(&Nic, f64)>) -> NicRow {
+    let mut total = Rates::default();
+    let mut vi_rates = Vec::with_capacity(nic.vis.len());
+    let known: HashMap<&str, &Vi> = old.map(|(old, _)| old.vis.iter().map(|vi| (vi.vi.as_str(), vi)).collect()).unwrap_or_default();
+    let seconds = old.map_or(0.0, |(_, seconds)| seconds);
+    // Of a VI that is new since the last look, everything it has done was done since then.
+    let nothing = Vi::default();
+    for vi in &nic.vis {
+        let rates = if old.is_some() { Rates::between(known.get(vi.vi.as_str()).unwrap_or(&&nothing), vi, seconds) } else { Rates::default() };
+        total.add(&rates);
+        vi_rates.push(rates);
+    }
+    let counter = |nic: &Nic| nic.others.get("sleeps").copied().unwrap_or(0);
+    let sleeps = old.filter(|_| seconds > 0.0).map_or(0.0, |(old, seconds)| counter(&nic).saturating_sub(counter(old)) as f64 / seconds);
+    NicRow { nic, rates: total, vi_rates, sleeps }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn nic(vis: &[(&str, u64, u64)]) -> Nic {
+        let vi = |&(name, sent, sent_bytes): &(&str, u64, u64)| Vi { vi: name.to_owned(), sent, sent_bytes, ..Vi::default() };
+        Nic { vis: vis.iter().map(vi).collect(), ..Nic::default() }
+    }
+
+    #[test]
+    fn rates_are_differences_over_time() {
+        let (old, new) = (nic(&[("0.1", 100, 800)]), nic(&[("0.1", 300, 2400), ("0.2", 50, 400)]));
+        let row = row(new, Some((&old, 2.0)));
+        assert_eq!((row.vi_rates[0].sent, row.vi_rates[0].sent_bytes, row.vi_rates[1].sent), (100.0, 800.0, 25.0));
+        assert_eq!((row.rates.messages(), row.rates.bytes()), (125.0, 1000.0));
+    }
+
+    #[test]
+    fn the_first_look_has_no_rates_and_nothing_runs_backwards() {
+        assert_eq!(row(nic(&[("0.1", 100, 800)]), None).rates, Rates::default());
+        assert_eq!(row(nic(&[("0.1", 1, 8)]), Some((&nic(&[("0.1", 100, 800)]), 1.0))).rates, Rates::default());
+    }
+}

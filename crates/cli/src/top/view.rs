@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! One look as text: a line per NIC, below it its VIs, the busiest first.
+
+use std::cmp::Ordering;
+use std::fmt::Write;
+
+use bellwire_logp::stat::{Nic, Vi};
+
+use super::Sort;
+use super::model::{NicRow, Rates, Snapshot};
+
+/// Counters that have a column or a place of their own, and those that describe rather than count.
+const SHOWN: [&str; 5] = ["direct", "posted_sends", "posted_receives", "dropped", "receiver_not_ready"];
+
+/// A table; cut to `size` (columns, rows) if given.
+pub fn table(snapshot: &Snapshot, sort: Sort, size: Option<(usize, usize)>) -> String {
+    let mut lines = vec![heading(snapshot, sort)];
+    for (row, order) in ordered(snapshot, sort) {
+        lines.push(String::new());
+        lines.push(nic_line(row));
+        if !row.nic.vis.is_empty() {
+            lines.push(VI_HEADING.to_owned());
+        }
+        lines.extend(order.iter().map(|&index| vi_line(&row.nic.vis[index], &row.vi_rates[index])));
+        if row.nic.vis_left_out > 0 {
+            lines.push(format!("    and {} more", row.nic.vis_left_out));
+        }
+    }
+    for silent in &snapshot.silent {
+        lines.push(format!("silent: {silent}"));
+    }
+    if snapshot.nics.is_empty() && snapshot.silent.is_empty() {
+        lines.push("no NIC is open".to_owned());
+    }
+    if let Some((columns, rows)) = size {
+        lines.truncate(rows);
+        for line in &mut lines {
+            *line = line.chars().take(columns).collect();
+        }
+    }
+    lines.join("\n") + "\n"
+}
+
+/// One JSON object on one line.
+pub fn json(snapshot: &Snapshot, sort: Sort) -> String {
+    let nics: Vec<&NicRow> = ordered(snapshot, sort).into_iter().map(|(row, _)| row).collect();
+    let value = serde_json::json!({ "format": 1, "seconds": snapshot.seconds, "nics": nics, "silent": snapshot.silent });
+    value.to_string() + "\n"
+}
+
+fn heading(snapshot: &Snapshot, sort: Sort) -> String {
+    let column = match sort {
+        Sort::Messages => "messages/s",
+        Sort::Bytes => "bytes/s",
+        Sort::Process => "process",
+    };
+    let total = snapshot.nics.iter().fold((0.0, 0.0), |(messages, bytes), row| (messages + row.rates.messages(), bytes + row.rates.bytes()));
+    format!("bellwire top  {} NICs  {} msg/s  {} B/s  by {column}", snapshot.nics.len(), short(total.0), short(total.1))
+}
+
+/// NICs and, of each, the numbers of its VIs, in order.
+fn ordered(snapshot: &Snapshot, sort: Sort) -> Vec<(&NicRow, Vec<usize>)> {
+    let by = |a: &Rates, b: &Rates| match sort {
+        Sort::Messages => b.messages().total_cmp(&a.messages()),
+        Sort::Bytes => b.bytes().total_cmp(&a.bytes()),
+        Sort::Process => Ordering::Equal,
+    };
+    let mut rows: Vec<&NicRow> = snapshot.nics.iter().collect();
+    rows.sort_by(|a, b| by(&a.rates, &b.rates).then((a.nic.pid, a.nic.nic).cmp(&(b.nic.pid, b.nic.nic))));
+    let order = |row: &NicRow| {
+        let mut order: Vec<usize> = (0..row.nic.vis.len()).collect();
+        order.sort_by(|&a, &b| by(&row.vi_rates[a], &row.vi_rates[b]).then(a.cmp(&b)));
+        order
+    };
+    rows.into_iter().map(|row| (row, order(row))).collect()
+}
+
+fn nic_line(row: &NicRow) -> String {
+    let Nic { pid, nic, program, mode, host, uptime_ms, links, .. } = &row.nic;
+    let connected = row.nic.vis.iter().filter(|vi| vi.state == "connected").count();
+    let mut line = format!(
+        "{pid} {program}  NIC {nic} {host} {mode}  up {}  {} links, {} of {} VIs connected  {} msg/s  {} B/s  sleeps {}/s",
+        duration(*uptime_ms),
+        links.len(),
+        connected,
+        row.nic.vis.len() as u64 + row.nic.vis_left_out,
+        short(row.rates.messages()),
+        short(row.rates.bytes()),
+        short(row.sleeps),
+    );
+    for (key, value) in row.nic.others.iter().filter(|(key, _)| matches!(key.as_str(), "regions" | "registered_bytes" | "allocated_bytes")) {
+        let _ = write!(line, "  {} {}", key.replace("_bytes", ""), if key.ends_with("bytes") { short(*value as f64) + " B" } else { value.to_string() });
+    }
+    line
+}
+
+const VI_HEADING: &str = "    VI         state        peer     out msg/s    out B/s   in msg/s     in B/s   direct  posted s/r   RNR  other counters";
+
+fn vi_line(vi: &Vi, rates: &Rates) -> String {
+    let counter = |key: &str| vi.others.get(key).copied().unwrap_or(0);
+    let direct = match vi.sent {
+        0 => "-".to_owned(),
+        sent => format!("{:.0} %", 100.0 * counter("direct") as f64 / sent as f64),
+    };
+    let peer = if vi.peer_pid == 0 { "-".to_owned() } else { vi.peer_pid.to_string() };
+    let posted = format!("{}/{}", counter("posted_sends"), counter("posted_receives"));
+    let mut line = format!(
+        "    {:<10} {:<11} {peer:>7}  {:>10} {:>10} {:>10} {:>10}  {direct:>7}  {posted:>10} {:>5}",
+        vi.vi,
+        vi.state,
+        short(rates.sent),
+        short(rates.sent_bytes),
+        short(rates.received),
+        short(rates.received_bytes),
+        short(counter("receiver_not_ready") as f64),
+    );
+    for (key, value) in vi.others.iter().filter(|(key, value)| **value > 0 && (!SHOWN.contains(&key.as_str()) || key.as_str() == "dropped")) {
+        let _ = write!(line, "  {key} {value}");
+    }
+    line
+}
+
+/// Three digits and a unit's prefix.
+fn short(value: f64) -> String {
+    const PREFIXES: [&str; 6] = ["", "k", "M", "G", "T", "P"];
+    let mut value = value;
+    let mut index = 0;
+    while value >= 999.5 && index + 1 < PREFIXES.len() {
+        value /= 1000.0;
+        index += 1;
+    }
+    let digits = match value {
+        value if index == 0 && value.fract() == 0.0 => 0,
+        value if value >= 99.95 => 0,
+        value if value >= 9.995 => 1,
+        _ => 2,
+    };
+    let prefix = PREFIXES[index];
+    if prefix.is_empty() { format!("{value:.digits$}") } else { format!("{value:.digits$} {prefix}") }
+}
+
+fn duration(ms: u64) -> String {
+    match ms / 1000 {
+        seconds if seconds < 120 => format!("{seconds} s"),
+        seconds if seconds < 7200 => format!("{} min", seconds / 60),
+        seconds if seconds < 172_800 => format!("{} h", seconds / 3600),
+        seconds => format!("{} d", seconds / 86_400),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn snapshot() -> Snapshot {
+        let vi = |name: &str, sent| Vi {
+            vi: name.to_owned(),
+            state: "connected".to_owned(),
+            sent,
+            others: [("direct".to_owned(), sent / 2), ("odd".to_owned(), 3)].into(),
+            ..Vi::default()
+        };
+        let rates = |sent| Rates { sent, ..Rates::default() };
+        let row = |pid, vis: Vec<Vi>, vi_rates: Vec<Rates>| NicRow { rates: vi_rates[0], nic: Nic { pid, vis, ..Nic::default() }, vi_rates, sleeps: 0.0 };
+        let slow = row(5, vec![vi("0.1", 10)], vec![rates(1.0)]);
+        let busy = row(9, vec![vi("0.1", 10), vi("0.2", 4000)], vec![rates(100.0), rates(2.5e6)]);
+        Snapshot { nics: vec![slow, busy], silent: vec!["process 7".to_owned()], seconds: 1.0 }
+    }
+
+    #[test]
+    fn the_busiest_come_first() {
+        let text = table(&snapshot(), Sort::Messages, None);
+        let at = |what: &str| text.find(what).unwrap_or_else(|| panic!("{what} in {text}"));
+        assert!(at("9 ") < at("\n5 ") && at("0.2 ") < at("0.1 "), "{text}");
+        assert!(text.contains("2.50 M") && text.contains("50 %") && text.contains("odd 3") && text.contains("silent: process 7"), "{text}");
+        let text = table(&snapshot(), Sort::Process, None);
+        assert!(text.find("\n5 ").unwrap() < text.find("\n9 ").unwrap());
+    }
+
+    #[test]
+    fn a_screen_is_not_overrun() {
+        let text = table(&snapshot(), Sort::Messages, Some((20, 4)));
+        assert_eq!(text.lines().count(), 4);
+        assert!(text.lines().all(|line| line.chars().count() <= 20));
+    }
+
+    #[test]
+    fn programs_get_one_line() {
+        let text = json(&snapshot(), Sort::Bytes);
+        assert_eq!(text.lines().count(), 1);
+        let value: serde_json::Value = serde_json::from_str(&text).unwrap();
+        assert_eq!(value["nics"].as_array().map(Vec::len), Some(2));
+        assert_eq!(value["nics"][1]["vi_rates"][1]["sent"].as_f64(), Some(2.5e6));
+    }
+
+    #[test]
+    fn numbers_and_times() {
+        assert_eq!([0.0, 7.0, 1.5, 999.0, 1000.0, 25_400_000.0].map(short), ["0", "7", "1.50", "999", "1.00 k", "25.4 M"]);
+        assert_eq!([1500, 600_000, 9_000_000, 500_000_000].map(duration), ["1 s", "10 min", "2 h", "5 d"]);
+    }
+}

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `bellwire info`, `logp` and `top` as a user calls them, and that Ctrl-C leaves nothing behind.
+
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+fn command(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_bellwire"));
+    command.args(arguments).env_remove("BELLWIRE_VIPL").env_remove("BELLWIRE_MODE");
+    command
+}
+
+fn bellwire(arguments: &[&str]) -> Output {
+    command(arguments).output().expect("the command starts")
+}
+
+fn json(output: &Output) -> serde_json::Value {
+    serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(&output.stdout)))
+}
+
+fn fact<'v>(report: &'v serde_json::Value, name: &str) -> &'v serde_json::Value {
+    report["facts"].as_array().and_then(|facts| facts.iter().find(|fact| fact["name"] == name)).unwrap_or_else(|| panic!("{name} in {report}"))
+}
+
+#[test]
+fn info_tries_and_advises() {
+    let output = bellwire(&["info", "--json", "--lib", "/nonexistent/libvipl.so"]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let report = json(&output);
+    assert_eq!(fact(&report, "shared memory")["status"], "ok");
+    assert!(["ok", "limited", "missing"].contains(&fact(&report, "cross-memory attach")["status"].as_str().unwrap()));
+    let library = fact(&report, "libvipl");
+    assert!(
+        library["status"] == "missing"
+            && library["reason"].as_str().unwrap().contains("/nonexistent/libvipl.so")
+            && library["advice"].as_str().unwrap().contains("BELLWIRE_VIPL")
+    );
+    // No colours in a pipe.
+    let plain = bellwire(&["info"]);
+    assert!(!plain.stdout.contains(&0x1b) && plain.stdout.starts_with(b"memory\n"));
+}
+
+#[test]
+fn a_small_descriptor_limit_is_noticed() {
+    let output = Command::new("sh").args(["-c", "ulimit -n 200; exec \"$0\" info --json"]).arg(env!("CARGO_BIN_EXE_bellwire")).output().unwrap();
+    let report = json(&output);
+    assert_eq!((fact(&report, "open files")["status"].as_str(), fact(&report, "open files")["value"].as_str()), (Some("limited"), Some("200")));
+}
+
+#[test]
+fn info_says_what_a_connection_would_use() {
+    let pid = std::process::id().to_string();
+    let report = json(&bellwire(&["info", "--peer", &pid, "--json"]));
+    assert_eq!((fact(&report, "user")["status"].as_str(), fact(&report, "a connection would use")["status"].as_str()), (Some("ok"), Some("ok")));
+    assert_eq!(bellwire(&["info", "--peer", "2147483646"]).status.code(), Some(1));
+    assert_eq!(bellwire(&["info", "--peer", "0"]).status.code(), Some(2));
+}
+
+#[test]
+fn logp_needs_its_library_and_says_so() {
+    let output = bellwire(&["logp", "--lib", "/nonexistent/libvipl.so", "--quiet"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("/nonexistent/libvipl.so"));
+    for wrong in [&["logp", "--sizes", "0"][..], &["logp", "--sizes", ""], &["logp", "--rounds", "0"]] {
+        assert_eq!(bellwire(wrong).status.code(), Some(2), "{wrong:?}");
+    }
+}
+
+#[test]
+fn top_works_in_a_pipe() {
+    let output = bellwire(&["top", "--once", "--interval", "0.05"]);
+    assert!(output.status.success() && output.stdout.starts_with(b"bellwire top"));
+    let report = json(&bellwire(&["top", "--once", "--json", "--interval", "0.05"]));
+    assert!(report["nics"].is_array());
+    // No process has this number, so it has no NIC.
+    assert_eq!(bellwire(&["top", "2147483646", "--once"]).status.code(), Some(1));
+    // It goes on until its reader goes.
+    let mut child = command(&["top", "--interval", "0.05"]).stdout(Stdio::piped()).spawn().unwrap();
+    drop(child.stdout.take());
+    let start = Instant::now();
+    while child.try_wait().unwrap().is_none() {
+        assert!(start.elapsed() < Duration::from_secs(10), "top outlives its reader");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+#[test]
+fn an_interrupted_comparison_leaves_no_folder() {
+    let parent = std::env::temp_dir().join(format!("bellwire-interrupt-{}", std::process::id()));
+    std::fs::create_dir_all(&parent).unwrap();
+    // Compilers that take their time, so that the folder is there when the signal comes.
+    for name in ["mpicc.mpich", "mpirun.mpich"] {
+        let path = parent.join(name);
+        std::fs::write(&path, "#!/bin/sh\nsleep 20\n").unwrap();
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+        std::fs::set_permissions(&path, mode).unwrap();
+    }
+    let scratch = parent.join("tmp");
+    std::fs::create_dir_all(&scratch).unwrap();
+    let path = format!("{}:{}", parent.display(), std::env::var("PATH").unwrap_or_default());
+    let arguments = ["perf", "--compare", "--without-library", "--quick", "--only", "lat", "--quiet"];
+    let mut child = command(&arguments).env("TMPDIR", &scratch).env("PATH", path).stdout(Stdio::null()).spawn().unwrap();
+    let entries = || std::fs::read_dir(&scratch).unwrap().count();
+    let start = Instant::now();
+    while entries() == 0 {
+        assert!(start.elapsed() < Duration::from_secs(10), "no folder was made");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());
+    let status = child.wait().unwrap();
+    assert_eq!(std::os::unix::process::ExitStatusExt::signal(&status), Some(2), "{status}");
+    assert_eq!(entries(), 0, "a folder stayed behind");
+    std::fs::remove_dir_all(&parent).unwrap();
+}

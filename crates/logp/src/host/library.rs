@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The library: where it was found, whether it loads and opens a NIC; and how fast this machine is, as a quick figure. Both in processes of their own,
+//! so that a library that crashes is a fact too.
+
+use super::{Fact, Status};
+use crate::canary::FAR_FACTOR;
+use crate::job::Job;
+use crate::session::{Session, SessionConfig};
+use crate::stats;
+
+/// Exchanges of one trial, and trials: a few ms in all.
+const EXCHANGE: (u64, usize) = (10_000, 5);
+
+/// Adds the facts.
+pub(super) fn inspect(config: &SessionConfig, facts: &mut Vec<Fact>) {
+    let mut session = Session::new(config.clone());
+    facts.push(match session.run(&Job::Open) {
+        Ok(answer) => Fact::new("library", "libvipl", Status::Ok, answer.note, "loaded, NIC opened and closed in a process of its own"),
+        Err(error) => Fact::new("library", "libvipl", Status::Missing, "not usable", error.to_string().replace('\n', " "))
+            .advise("install it (make install PREFIX=...), or say where it is: BELLWIRE_VIPL=/path/libvipl.so.1"),
+    });
+    for variable in ["BELLWIRE_VIPL", "BELLWIRE_MODE", "BELLWIRE_ADDRESS", "BELLWIRE_SPIN_US"] {
+        if let Some(value) = std::env::var_os(variable) {
+            facts.push(Fact::new("library", variable, Status::Plain, value.to_string_lossy(), "set in the environment"));
+        }
+    }
+    exchange(&mut session, facts);
+}
+
+fn exchange(session: &mut Session, facts: &mut Vec<Fact>) {
+    const NAME: &str = "two-line exchange";
+    let mut halves = Vec::new();
+    for _ in 0..EXCHANGE.1 {
+        match session.run(&Job::Exchange { count: EXCHANGE.0, words: 1 }) {
+            Ok(answer) => halves.extend(answer.first.first().copied()),
+            Err(error) => {
+                facts.push(Fact::new("host", NAME, Status::Missing, "not measured", error.to_string()));
+                return;
+            }
+        }
+    }
+    let Some(summary) = stats::summarize(&halves) else { return };
+    let value = format!("{:.0} ns (best {:.0}, worst {:.0})", summary.median, summary.min, summary.max);
+    facts.push(match summary.median {
+        _ if session.config().pinning == crate::pin::Pinning::None => {
+            Fact::new("host", NAME, Status::Limited, value, "both processes shared one processor: nothing of the data path can be told from this")
+        }
+        slow if slow > NEAR_MAX_NS => Fact::new(
+            "host",
+            NAME,
+            Status::Limited,
+            value,
+            "half a round trip of one cache line between two processors; the machine is in its far mode, or the processors are of different sockets",
+        )
+        .advise("choose processors that share a cache (bellwire perf --cpus A,B); on a virtual machine, try again: the host moves processors"),
+        median if summary.max > median * FAR_FACTOR => Fact::new(
+            "host",
+            NAME,
+            Status::Limited,
+            value,
+            "half a round trip of one cache line between two processors; it changed between near and far meanwhile",
+        ),
+        _ => Fact::new("host", NAME, Status::Ok, value, "half a round trip of one cache line between two processors: no message can be faster"),
+    });
+}
+
+/// Processors that share a cache need less than this, ns.
+const NEAR_MAX_NS: f64 = 150.0;
