@@ -318,9 +318,21 @@ impl Shared {
         result
     }
 
+    /// As [`with`](Self::with), for calls of the data path: in the child of a `fork`, which has none of the NIC's memory, an error.
+    #[inline(always)]
+    fn try_with<R>(&self, f: impl FnOnce(&mut Engine<ShmWire>) -> Result<R, Error>) -> Result<R, Error> {
+        if self.in_child() {
+            return Err(Error::InvalidState);
+        }
+        self.with(f)
+    }
+
     /// One look by `poll`, which takes what is there or moves what it needs and takes then.
     #[inline]
     fn poll<R>(&self, poll: impl FnOnce(&mut Engine<ShmWire>) -> Result<Option<R>, Error>) -> Result<Option<R>, Error> {
+        if self.in_child() {
+            return Err(Error::InvalidState);
+        }
         let mut core = self.token.enter(Claim::Bias);
         if core.begin_poll(self) {
             core = self.besides(core);
@@ -362,6 +374,7 @@ impl Shared {
     }
 
     /// Whether this is the child of a `fork`.
+    #[inline(always)]
     fn in_child(&self) -> bool {
         self.fork.is_elsewhere()
     }
@@ -457,25 +470,25 @@ impl Nic {
     /// See [`Engine::post_send_descriptor`].
     #[inline]
     pub fn post_send_descriptor(&self, vi: ViHandle, descriptor: DescriptorRef) -> Result<(), Error> {
-        self.shared.with(|e| e.post_send_descriptor(vi, descriptor))
+        self.shared.try_with(|e| e.post_send_descriptor(vi, descriptor))
     }
 
     /// See [`Engine::post_receive_descriptor`].
     #[inline]
     pub fn post_receive_descriptor(&self, vi: ViHandle, descriptor: DescriptorRef) -> Result<(), Error> {
-        self.shared.with(|e| e.post_receive_descriptor(vi, descriptor))
+        self.shared.try_with(|e| e.post_receive_descriptor(vi, descriptor))
     }
 
     /// See [`Engine::post_send`].
     #[inline]
     pub fn post_send(&self, vi: ViHandle, request: &SendRequest<'_>) -> Result<(), Error> {
-        self.shared.with(|e| e.post_send(vi, request))
+        self.shared.try_with(|e| e.post_send(vi, request))
     }
 
     /// See [`Engine::post_receive`].
     #[inline]
     pub fn post_receive(&self, vi: ViHandle, request: &ReceiveRequest<'_>) -> Result<(), Error> {
-        self.shared.with(|e| e.post_receive(vi, request))
+        self.shared.try_with(|e| e.post_receive(vi, request))
     }
 
     /// The oldest completed send-side request, if there is one; never blocks.

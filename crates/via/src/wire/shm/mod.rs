@@ -329,7 +329,7 @@ impl Wire for ShmWire {
 
     fn quiesce(&mut self, link: LinkId) {
         let Some(l) = self.link(link) else { return };
-        if l.parts.loopback || !l.given_memory {
+        if l.parts.loopback || !(l.given_memory || l.attaches()) {
             // Nobody can be inside; in a loopback "the peer" is this very thread.
             return;
         }
