@@ -12,7 +12,7 @@ set -u
 # variant:model to run
 VARIANTS="
 line_publish:line_queue line_read:line_queue head_publish:line_queue head_read:line_queue
-barrier_light:sleep barrier_heavy:sleep
+barrier_light:sleep barrier_heavy:sleep barrier_light:waiting barrier_heavy:waiting
 token_leave:token token_see_left:token token_barrier:token token_one_word:token
 table_publish:tagged_table table_read:tagged_table table_fence:tagged_table table_read_fence:tagged_table
 door_leave:door door_see_left:door door_barrier:door

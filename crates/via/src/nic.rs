@@ -4,6 +4,7 @@
 //! | file | concern |
 //! |---|---|
 //! | `nic.rs` | opening, closing, the calls of the data path |
+//! | `nic/state.rs` | what the token protects: who sleeps, and whether peers ring |
 //! | `nic/wait.rs` | waits: sleeping, who wakes whom |
 //! | `nic/spin.rs` | how long a wait polls before it sleeps |
 //! | `nic/crowd.rs` | polls in vain let others run |
@@ -33,6 +34,7 @@ mod helper;
 mod snapshot;
 mod spin;
 mod stat;
+mod state;
 mod wait;
 mod watch;
 
@@ -51,243 +53,24 @@ use crate::post::{ReceiveRequest, SendRequest};
 use crate::time::Instant;
 use crate::vi::{ViHandle, WorkQueueKind};
 use crate::wire::shm::{ShmConfig, ShmWire};
-use bellwire_memory::atomic::{AtomicU32, Ordering};
+use bellwire_memory::atomic::AtomicU32;
 use bellwire_memory::fork_mark::ForkMark;
 use bellwire_memory::token::{Claim, Held, Token};
-use crowd::Crowd;
-use handlers::{ErrorHandling, Handlers};
+use handlers::ErrorHandling;
 use helper::Port;
 use rustix::fd::OwnedFd;
 use rustix::time::{ClockId, Timespec, clock_gettime};
 use spin::Adaptive;
+use state::Core;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
-use wait::{Target, Waiters};
-use watch::Watches;
+use wait::Target;
 
-/// Polls between two looks at the clock while no timer is running.
-const POLLS_PER_CLOCK: u32 = 1024;
 /// Polls between two whole turns of the engine: what is found again and again without one must not starve what comes in.
 const POLLS_PER_TURN: u32 = 64;
-/// Polls after a sleep that leave the bell armed: a program that looks at something else between two waits does not pay for arming again.
-const LINGERING_POLLS: u32 = 16;
-/// VIs that are looked at before the helper goes to sleep.
-const VIS_LOOKED_AT: usize = 1024;
 /// Least time of a connection request: its handshake takes some.
 const HANDSHAKE_MIN: Duration = Duration::from_millis(10);
-
-/// What the token protects (N1).
-struct Core {
-    engine: Engine<ShmWire>,
-    /// Polls that the application has made.
-    polls: u32,
-    /// Peers ring our bell.
-    armed: bool,
-    /// It is armed, and no waiter needs it now.
-    lingers: bool,
-    /// Polls since it began to linger.
-    lingering_polls: u32,
-    /// Polls have something to do besides: `lingers`, or a crowd.
-    attentive: bool,
-    /// The bell wakes waiters, not the helper.
-    bell_is_waiters: bool,
-    /// The helper knows that there are events.
-    events_told: bool,
-    /// N4.
-    sleepers: bool,
-    /// Until when the helper sleeps unless it is told; 0 while it is awake or ticks.
-    deep_until: Instant,
-    /// Completions for which waiters have been woken.
-    seen_completions: u64,
-    /// Until when the leading waiter sleeps unless it is woken.
-    leader_until: Instant,
-    waiters: Waiters,
-    watches: Watches,
-    handlers: Handlers,
-    spin: Adaptive,
-    crowd: Crowd,
-    /// Somebody wants to hear of errors.
-    watched: bool,
-}
-
-impl Core {
-    fn new(engine: Engine<ShmWire>, spin_max_ns: u64) -> Self {
-        Self {
-            engine,
-            polls: 0,
-            armed: false,
-            lingers: false,
-            lingering_polls: 0,
-            attentive: false,
-            bell_is_waiters: false,
-            events_told: false,
-            sleepers: false,
-            deep_until: Instant(0),
-            seen_completions: 0,
-            leader_until: Instant::NEVER,
-            waiters: Waiters::default(),
-            watches: Watches::default(),
-            handlers: Handlers::default(),
-            spin: Adaptive::new(spin_max_ns),
-            crowd: Crowd::default(),
-            watched: false,
-        }
-    }
-
-    /// The application polls: a sign of life, the time if somebody needs it. True if [`Shared::besides`] is due.
-    #[inline]
-    fn begin_poll(&mut self, shared: &Shared) -> bool {
-        self.count_poll(shared);
-        if self.engine.next_timeout() != Instant::NEVER || self.polls.is_multiple_of(POLLS_PER_CLOCK) {
-            self.engine.set_now(clock());
-        }
-        self.attentive | self.polls.is_multiple_of(POLLS_PER_TURN)
-    }
-
-    #[inline(always)]
-    fn count_poll(&mut self, shared: &Shared) {
-        self.polls = self.polls.wrapping_add(1);
-        // Relaxed: a sign of life for the helper, nothing is published by it; written under the token only.
-        shared.polls.0.store(self.polls, Ordering::Relaxed);
-    }
-
-    /// What a poll does while it is not as usual.
-    fn attend(&mut self, shared: &Shared) {
-        if self.lingers {
-            self.lingering_polls += 1;
-            if self.lingering_polls > LINGERING_POLLS {
-                self.disarm_for_polling(&shared.port);
-            }
-        }
-        if self.crowd.is_crowded() {
-            self.crowd.poll(self.engine.completions());
-        }
-        self.note_attention();
-    }
-
-    fn note_attention(&mut self) {
-        self.attentive = self.lingers || self.crowd.is_crowded();
-    }
-
-    /// Whether [`settle`](Self::settle) has something to do.
-    #[inline]
-    fn needs_settling(&self) -> bool {
-        (self.engine.has_events() && !self.events_told) || (self.sleepers && self.somebody_needs_telling())
-    }
-
-    /// Of those that sleep.
-    #[inline(never)]
-    fn somebody_needs_telling(&self) -> bool {
-        let news = self.engine.completions() != self.seen_completions;
-        let waiters = !self.waiters.is_empty() && (news || self.engine.next_timeout() < self.leader_until);
-        let helper = self.deep_until != Instant(0) && (self.engine.has_work() || self.engine.next_timeout() < self.deep_until);
-        waiters || helper || (news && self.watches.any_armed())
-    }
-
-    /// N4, after a change.
-    fn note_sleepers(&mut self) {
-        self.sleepers = !self.waiters.is_empty() || self.deep_until != Instant(0) || self.watches.any_armed();
-    }
-
-    /// How deeply the helper sleeps; see `deep_until`.
-    fn set_deep(&mut self, until: Instant) {
-        self.deep_until = until;
-        self.note_sleepers();
-    }
-
-    /// Before the token is let go (N1).
-    #[cold]
-    #[inline(never)]
-    fn settle(&mut self, shared: &Shared) {
-        let timer = self.engine.next_timeout();
-        if self.engine.completions() != self.seen_completions {
-            self.seen_completions = self.engine.completions();
-            self.waiters.wake_ready(&self.engine, &shared.port);
-            if self.watches.any_armed() {
-                self.watches.ring_ready(&self.engine);
-                self.note_watches(shared);
-            }
-        }
-        if timer < self.leader_until {
-            self.leader_until = timer;
-            self.waiters.wake_leader(&shared.port);
-        }
-        if self.engine.has_events() && !self.events_told {
-            self.events_told = true;
-            self.tell(&shared.port, helper::EVENTS);
-        }
-        if self.deep_until != Instant(0) && (self.engine.has_work() || timer < self.deep_until) {
-            self.tell(&shared.port, helper::WORK);
-        }
-    }
-
-    /// Wakes the helper.
-    fn tell(&mut self, port: &Port, reason: u32) {
-        self.set_deep(Instant(0));
-        port.tell(reason);
-    }
-
-    /// Whether [`arm`](Self::arm) has something to do: what waits for room on a link is to be told of room, too.
-    fn needs_arming(&self) -> bool {
-        !self.armed || (self.engine.has_work() && !self.engine.wire().is_armed_for_room())
-    }
-
-    /// Peers ring from now on; look again before sleeping.
-    fn arm(&mut self) {
-        if self.needs_arming() {
-            let for_room = self.engine.has_work();
-            self.engine.wire_mut().arm(for_room);
-            self.armed = true;
-        }
-    }
-
-    fn disarm(&mut self) {
-        if self.armed {
-            self.engine.wire_mut().disarm();
-            self.armed = false;
-        }
-        self.lingers = false;
-        self.note_attention();
-    }
-
-    /// Waiters need the bell no longer, or the helper has just been given it: it stays armed until the application polls.
-    fn linger(&mut self) {
-        if !self.engine.has_work() {
-            self.engine.wire_mut().arm_less();
-        }
-        self.lingers = self.armed;
-        self.lingering_polls = 0;
-        self.note_attention();
-    }
-
-    /// Arms the bell on the helper's behalf; there is no waiter.
-    fn arm_for_helper(&mut self, port: &Port) {
-        if core::mem::take(&mut self.bell_is_waiters) {
-            port.listen_to_bell(true);
-        }
-        self.arm();
-        self.linger();
-    }
-
-    /// The application polls: peers need not ring, and the helper watches for the end of that.
-    fn disarm_for_polling(&mut self, port: &Port) {
-        self.disarm();
-        if self.deep_until != Instant(0) {
-            self.tell(port, helper::WORK);
-        }
-    }
-
-    /// Whether peers may need this processor while the application computes.
-    fn has_duties(&self) -> bool {
-        self.watched || self.watches.any_armed() || !self.handlers.is_empty() || self.engine.wire().has_links() || self.may_have_to_resend()
-    }
-
-    /// Whether a peer may ask for a message again, which only this side can send.
-    fn may_have_to_resend(&self) -> bool {
-        self.engine.vis.iter().take(VIS_LOOKED_AT).any(|(_, v)| v.remote_rnr && v.send.done != v.send.works.tail())
-    }
-}
 
 /// A word on a line of its own.
 #[repr(align(128))]
@@ -549,6 +332,10 @@ impl Nic {
         spin: Spin,
         mut take: impl FnMut(&mut Engine<ShmWire>) -> Result<Option<R>, Error>,
     ) -> Result<R, Error> {
+        if self.shared.in_child() {
+            // Before the first look: the peers' memory is not mapped there.
+            return Err(Error::InvalidState);
+        }
         if let Some(found) = self.shared.poll(|e| wait::look_once(e, &mut take))? {
             return Ok(found);
         }

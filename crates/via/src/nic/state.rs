@@ -1,0 +1,233 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What the NIC's token protects: the engine, who sleeps, and whether peers ring. Used by all of `nic/`; the invariants N1 to N4 are in `nic.rs`.
+
+use super::crowd::Crowd;
+use super::handlers::Handlers;
+use super::helper::{self, Port};
+use super::spin::Adaptive;
+use super::wait::Waiters;
+use super::watch::Watches;
+use super::{POLLS_PER_TURN, Shared, clock};
+use crate::engine::Engine;
+use crate::time::Instant;
+use crate::wire::shm::ShmWire;
+use bellwire_memory::atomic::Ordering;
+
+/// Polls between two looks at the clock while no timer is running.
+const POLLS_PER_CLOCK: u32 = 1024;
+/// Polls after a sleep that leave the bell armed: a program that looks at something else between two waits does not pay for arming again.
+const LINGERING_POLLS: u32 = 16;
+/// VIs that are looked at before the helper goes to sleep.
+const VIS_LOOKED_AT: usize = 1024;
+
+/// What the token protects (N1).
+pub(super) struct Core {
+    pub(super) engine: Engine<ShmWire>,
+    /// Polls that the application has made.
+    pub(super) polls: u32,
+    /// Peers ring our bell.
+    pub(super) armed: bool,
+    /// It is armed, and no waiter needs it now.
+    pub(super) lingers: bool,
+    /// Polls since it began to linger.
+    pub(super) lingering_polls: u32,
+    /// Polls have something to do besides: `lingers`, or a crowd.
+    pub(super) attentive: bool,
+    /// The bell wakes waiters, not the helper.
+    pub(super) bell_is_waiters: bool,
+    /// The helper knows that there are events.
+    pub(super) events_told: bool,
+    /// N4.
+    pub(super) sleepers: bool,
+    /// Until when the helper sleeps unless it is told; 0 while it is awake or ticks.
+    pub(super) deep_until: Instant,
+    /// Completions for which waiters have been woken.
+    pub(super) seen_completions: u64,
+    /// Until when the leading waiter sleeps unless it is woken.
+    pub(super) leader_until: Instant,
+    pub(super) waiters: Waiters,
+    pub(super) watches: Watches,
+    pub(super) handlers: Handlers,
+    pub(super) spin: Adaptive,
+    pub(super) crowd: Crowd,
+    /// Somebody wants to hear of errors.
+    pub(super) watched: bool,
+}
+
+impl Core {
+    pub(super) fn new(engine: Engine<ShmWire>, spin_max_ns: u64) -> Self {
+        Self {
+            engine,
+            polls: 0,
+            armed: false,
+            lingers: false,
+            lingering_polls: 0,
+            attentive: false,
+            bell_is_waiters: false,
+            events_told: false,
+            sleepers: false,
+            deep_until: Instant(0),
+            seen_completions: 0,
+            leader_until: Instant::NEVER,
+            waiters: Waiters::default(),
+            watches: Watches::default(),
+            handlers: Handlers::default(),
+            spin: Adaptive::new(spin_max_ns),
+            crowd: Crowd::default(),
+            watched: false,
+        }
+    }
+
+    /// The application polls: a sign of life, the time if somebody needs it. True if [`Shared::besides`] is due.
+    #[inline]
+    pub(super) fn begin_poll(&mut self, shared: &Shared) -> bool {
+        self.count_poll(shared);
+        if self.engine.next_timeout() != Instant::NEVER || self.polls.is_multiple_of(POLLS_PER_CLOCK) {
+            self.engine.set_now(clock());
+        }
+        self.attentive | self.polls.is_multiple_of(POLLS_PER_TURN)
+    }
+
+    #[inline(always)]
+    pub(super) fn count_poll(&mut self, shared: &Shared) {
+        self.polls = self.polls.wrapping_add(1);
+        // Relaxed: a sign of life for the helper, nothing is published by it; written under the token only.
+        shared.polls.0.store(self.polls, Ordering::Relaxed);
+    }
+
+    /// What a poll does while it is not as usual.
+    pub(super) fn attend(&mut self, shared: &Shared) {
+        if self.lingers {
+            self.lingering_polls += 1;
+            if self.lingering_polls > LINGERING_POLLS {
+                self.disarm_for_polling(&shared.port);
+            }
+        }
+        if self.crowd.is_crowded() {
+            self.crowd.poll(self.engine.completions());
+        }
+        self.note_attention();
+    }
+
+    pub(super) fn note_attention(&mut self) {
+        self.attentive = self.lingers || self.crowd.is_crowded();
+    }
+
+    /// Whether [`settle`](Self::settle) has something to do.
+    #[inline]
+    pub(super) fn needs_settling(&self) -> bool {
+        (self.engine.has_events() && !self.events_told) || (self.sleepers && self.somebody_needs_telling())
+    }
+
+    /// Of those that sleep.
+    #[inline(never)]
+    pub(super) fn somebody_needs_telling(&self) -> bool {
+        let news = self.engine.completions() != self.seen_completions;
+        let waiters = !self.waiters.is_empty() && (news || self.engine.next_timeout() < self.leader_until);
+        let helper = self.deep_until != Instant(0) && (self.engine.has_work() || self.engine.next_timeout() < self.deep_until);
+        waiters || helper || (news && self.watches.any_armed())
+    }
+
+    /// N4, after a change.
+    pub(super) fn note_sleepers(&mut self) {
+        self.sleepers = !self.waiters.is_empty() || self.deep_until != Instant(0) || self.watches.any_armed();
+    }
+
+    /// How deeply the helper sleeps; see `deep_until`.
+    pub(super) fn set_deep(&mut self, until: Instant) {
+        self.deep_until = until;
+        self.note_sleepers();
+    }
+
+    /// Before the token is let go (N1).
+    #[cold]
+    #[inline(never)]
+    pub(super) fn settle(&mut self, shared: &Shared) {
+        let timer = self.engine.next_timeout();
+        if self.engine.completions() != self.seen_completions {
+            self.seen_completions = self.engine.completions();
+            self.waiters.wake_ready(&self.engine, &shared.port);
+            if self.watches.any_armed() {
+                self.watches.ring_ready(&self.engine);
+                self.note_watches(shared);
+            }
+        }
+        if timer < self.leader_until {
+            self.leader_until = timer;
+            self.waiters.wake_leader(&shared.port);
+        }
+        if self.engine.has_events() && !self.events_told {
+            self.events_told = true;
+            self.tell(&shared.port, helper::EVENTS);
+        }
+        if self.deep_until != Instant(0) && (self.engine.has_work() || timer < self.deep_until) {
+            self.tell(&shared.port, helper::WORK);
+        }
+    }
+
+    /// Wakes the helper.
+    pub(super) fn tell(&mut self, port: &Port, reason: u32) {
+        self.set_deep(Instant(0));
+        port.tell(reason);
+    }
+
+    /// Whether [`arm`](Self::arm) has something to do: what waits for room on a link is to be told of room, too.
+    pub(super) fn needs_arming(&self) -> bool {
+        !self.armed || (self.engine.has_work() && !self.engine.wire().is_armed_for_room())
+    }
+
+    /// Peers ring from now on; look again before sleeping.
+    pub(super) fn arm(&mut self) {
+        if self.needs_arming() {
+            let for_room = self.engine.has_work();
+            self.engine.wire_mut().arm(for_room);
+            self.armed = true;
+        }
+    }
+
+    pub(super) fn disarm(&mut self) {
+        if self.armed {
+            self.engine.wire_mut().disarm();
+            self.armed = false;
+        }
+        self.lingers = false;
+        self.note_attention();
+    }
+
+    /// Waiters need the bell no longer, or the helper has just been given it: it stays armed until the application polls.
+    pub(super) fn linger(&mut self) {
+        if !self.engine.has_work() {
+            self.engine.wire_mut().arm_less();
+        }
+        self.lingers = self.armed;
+        self.lingering_polls = 0;
+        self.note_attention();
+    }
+
+    /// Arms the bell on the helper's behalf; there is no waiter.
+    pub(super) fn arm_for_helper(&mut self, port: &Port) {
+        if core::mem::take(&mut self.bell_is_waiters) {
+            port.listen_to_bell(true);
+        }
+        self.arm();
+        self.linger();
+    }
+
+    /// The application polls: peers need not ring, and the helper watches for the end of that.
+    pub(super) fn disarm_for_polling(&mut self, port: &Port) {
+        self.disarm();
+        if self.deep_until != Instant(0) {
+            self.tell(port, helper::WORK);
+        }
+    }
+
+    /// Whether peers may need this processor while the application computes.
+    pub(super) fn has_duties(&self) -> bool {
+        self.watched || self.watches.any_armed() || !self.handlers.is_empty() || self.engine.wire().has_links() || self.may_have_to_resend()
+    }
+
+    /// Whether a peer may ask for a message again, which only this side can send.
+    pub(super) fn may_have_to_resend(&self) -> bool {
+        self.engine.vis.iter().take(VIS_LOOKED_AT).any(|(_, v)| v.remote_rnr && v.send.done != v.send.works.tail())
+    }
+}
