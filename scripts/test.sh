@@ -40,6 +40,7 @@ part models    crates/memory/tests/run_loom.sh
 part build     cargo build --release --locked -p vipl -p bellwire-cli
 part c         make -s -C tests/c check LIBVIPL="$target/release/libvipl.so" OUT="$target/tests-c"
 part places    scripts/places.sh "$target/tests-c"
+part hostile   make -s -C tests/hostile check LIBVIPL="$target/release/libvipl.so" OUT="$target/tests-hostile" SECONDS=6
 
 installed() {
     local prefix=$target/installed
@@ -56,6 +57,11 @@ else
 fi
 
 if [ "$mode" = long ]; then
+    part churn      make -s -C tests/c check-churn LIBVIPL="$target/release/libvipl.so" OUT="$target/tests-c"
+    part mortality  make -s -C tests/c check-mortality LIBVIPL="$target/release/libvipl.so" OUT="$target/tests-c"
+    part hostile-long make -s -C tests/hostile check LIBVIPL="$target/release/libvipl.so" OUT="$target/tests-hostile" SECONDS=60
+    part corpus     cargo test --release --locked --manifest-path fuzz/Cargo.toml
+    part fuzz       scripts/fuzz.sh 10
     part sanitizers scripts/sanitizers.sh
     part rust-long  env PROPTEST_CASES=5000 cargo test --workspace --locked --release
     part models-deep env LOOM_MAX_PREEMPTIONS=4 crates/memory/tests/run_loom.sh

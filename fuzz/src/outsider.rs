@@ -2,6 +2,7 @@
 //! A peer of the shared-memory wire that is not the library: it makes a link by itself and can write whatever a peer can. The numbers are those of
 //! `crates/via/src/wire/shm/layout.rs`, written down again; `link_up` fails when they differ.
 
+use bellwire_memory::atomic::{AtomicU32, Ordering};
 use bellwire_memory::event::{PeerBell, pipe_of_bell};
 use bellwire_memory::fd_passing::{self, Received};
 use bellwire_memory::pidfd;
@@ -9,7 +10,6 @@ use bellwire_memory::region::{Access, Region, RegionKind, RemoteRegion};
 use bellwire_via::wire::shm::{ProtectionMode, ShmConfig, ShmWire};
 use bellwire_via::{Engine, NetAddress};
 use rustix::fd::{AsFd, OwnedFd};
-use std::sync::atomic::{AtomicU32, Ordering};
 
 pub const VERSION: u32 = 2;
 pub const LINES: u32 = 1024;

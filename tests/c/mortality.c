@@ -23,6 +23,7 @@ enum {
     VIS_MAX = 3,
     WINDOW = 8,      /* outstanding in each direction of a VI */
     RECV_SLOT = 16,  /* descriptor slots: sends below, receives from here */
+    FIRST_SLOT = 40, /* where the first message lies, and after it that of the peer, in place of descriptors */
     FIRST_BYTES = 64, /* the first message: where the sender's memory is */
     LIFE_US_MAX = 4000,
     LOST_MS_MAX = 1000, /* far beyond what is asked for: an error, not a measurement */
@@ -77,17 +78,22 @@ static void line_make(Line *l, int foreign, VIP_RELIABILITY_LEVEL level) {
     options.foreign_memory = foreign;
     options.level = level;
     end_create(&l->end, nic, &options);
-    /* One receive until the first message is there: nothing else may overwrite it. */
-    d = work_recv(&l->end, RECV_SLOT, END_DATA_BYTES - FIRST_BYTES, FIRST_BYTES);
+    /* One receive until the first message is there, and not into the data: who knows our memory may write it before we have read that message. */
+    d = work_recv(&l->end, RECV_SLOT, 0, FIRST_BYTES);
+    d->DS[0].Local.Data.Address = &l->end.descriptors[FIRST_SLOT + 1];
     l->received += VipPostRecv(l->end.vi, d, l->end.memory) == VIP_SUCCESS;
 }
 
 static void line_open(Line *l) {
+    VIP_DESCRIPTOR *d;
     Window w;
     w.address = (uint64_t)(uintptr_t)l->end.data;
     w.handle = l->end.memory;
-    memcpy(l->end.data, &w, sizeof w);
-    l->sent += VipPostSend(l->end.vi, work_send(&l->end, 0, 0, sizeof w), l->end.memory) == VIP_SUCCESS;
+    /* Not in the data: while this waits for room on the link, the peer's first messages may arrive there. */
+    memcpy(&l->end.descriptors[FIRST_SLOT], &w, sizeof w);
+    d = work_send(&l->end, 0, 0, sizeof w);
+    d->DS[0].Local.Data.Address = &l->end.descriptors[FIRST_SLOT];
+    l->sent += VipPostSend(l->end.vi, d, l->end.memory) == VIP_SUCCESS;
 }
 
 static void post_receive(Line *l) {
@@ -260,6 +266,7 @@ typedef struct {
 
 static volatile int lost_count;
 static volatile double lost_at;
+static volatile unsigned codes_seen; /* of the VIs watched: bits by error code */
 static VIP_VI_HANDLE volatile watched[VIS_MAX];
 
 static void on_error(VIP_PVOID context, VIP_ERROR_DESCRIPTOR *error) {
@@ -267,6 +274,7 @@ static void on_error(VIP_PVOID context, VIP_ERROR_DESCRIPTOR *error) {
     (void)context;
     /* The successor of the round before may be told of late. */
     for (i = 0; i < VIS_MAX; i++) ours |= error->ViHandle == watched[i];
+    if (ours) codes_seen |= 1u << ((unsigned)error->ErrorCode % 32);
     if (error->ErrorCode == VIP_ERROR_CONN_LOST && ours) {
         lost_at = now_ms();
         __atomic_fetch_add(&lost_count, 1, __ATOMIC_RELEASE);
@@ -314,7 +322,7 @@ static Things things(void) {
     while (f != NULL && fgets(line, sizeof line, f) != NULL) sscanf(line, "VmRSS: %ld", &t.resident_kb);
     if (f != NULL) fclose(f);
     t.descriptors = count_files("/proc/self/fd", NULL);
-    t.files = count_files("/dev/shm", "bellwire") + count_files("/tmp", "bellwire-");
+    t.files = count_files("/dev/shm", "bellwire");
     return t;
 }
 
@@ -382,7 +390,7 @@ static double one_life(const Job *job, Killer *k, int sleeps) {
     pthread_t killer;
     int joined = 0, i, status;
     double over = -1, deadline, ready;
-    lost_count = 0;
+    lost_count = 0, codes_seen = 0;
     for (i = 0; i < job->vis; i++) line_make(&lines[i], job->foreign, job->level), watched[i] = lines[i].end.vi;
     k->pid = start(job);
     if (job->exit_us == 0) pthread_create(&killer, NULL, kill_later, k);
@@ -392,7 +400,10 @@ static double one_life(const Job *job, Killer *k, int sleeps) {
         over = live_through(lines, joined, k, sleeps);
         for (deadline = now_ms() + LOST_MS_MAX; lost_count < joined && now_ms() < deadline;) sched_yield();
         if (lost_at > over) over = lost_at;
-        CHECK_SAME(lost_count, joined);
+        if (!CHECK_SAME(lost_count, joined)) {
+            printf("codes seen 0x%x; vis %d, listens %d, foreign %d, exit %d us, level %d, sleeps %d\n", codes_seen, job->vis, job->listens, job->foreign,
+                   job->exit_us, (int)job->level, sleeps);
+        }
     }
     if (job->exit_us == 0) pthread_join(killer, NULL);
     if (k->stop_us != 0) CHECK_SAME(k->lost_while_stopped, 0);

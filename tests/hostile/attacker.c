@@ -184,6 +184,21 @@ static void plausible_line(Link *l, uint64_t *w) {
     }
 }
 
+/* Writes that just miss what may be written. Where errors do not break the connection, many of them. */
+static void edge_writes(Link *l) {
+    int i;
+    for (i = 0; i < 300; i++) {
+        volatile Entry *e = &l->catalogue[rnd(16)];
+        uint32_t length = (uint32_t)rnd(200), over = 1 + (uint32_t)rnd(64);
+        uint64_t w[8] = {0}, address = rnd(2) ? e->address - over : e->address + e->length - length + over;
+        if (e->tag == 0) continue;
+        w[0] = OP_WRITE << 1 | 1 << 7 | (uint64_t)0xff << 8 | (uint64_t)l->vi << 32 | (uint64_t)(l->sequence & 0xffff) << 16;
+        w[1] = (uint64_t)length << 32, w[2] = (uint64_t)length << 32, w[3] = address, w[4] = (uint32_t)e->tag | (uint64_t)1 << 32;
+        push(l, w);
+        if (i % 16 == 15) usleep(200);
+    }
+}
+
 static void ring(Link *l) {
     uint64_t one = 1;
     if (write(l->bell, &one, 1 + (rnd(4) == 0) * 7) < 0) { /* full: it rings */ }
@@ -303,7 +318,10 @@ static void attack_with_link(void) {
     Link l;
     int i;
     if (!link_up(&l, host, victim)) return;
-    if (rnd(5) != 0) connect_vi(&l, host, victim, rnd(4) ? 2 : rnd(2) ? 1 : 4, 60);
+    if (rnd(5) != 0) {
+        int reliability = rnd(3) ? 2 : rnd(3) ? 1 : 4;
+        if (connect_vi(&l, host, victim, reliability, 60) && reliability == 1) edge_writes(&l);
+    }
     for (i = (int)rnd(8); i >= 0; i--) {
         switch (rnd(20)) {
         case 0: scribble(&l); break;

@@ -26,6 +26,8 @@ const LAYERS: &[(&str, &[&str])] = &[
     // Measures through the C library, so it knows nothing of the engine.
     ("bellwire-logp", &["bellwire-memory"]),
     ("bellwire-cli", &["bellwire-logp"]),
+    // Outside the workspace: built with sanitizers.
+    ("bellwire-fuzz", &["bellwire-memory", "bellwire-via"]),
     ("xtask", &[]),
 ];
 

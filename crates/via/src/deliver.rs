@@ -423,10 +423,13 @@ impl<W: Wire> Engine<W> {
     }
 
     fn deliver_write_placed(&mut self, index: usize, head: Head, frame: &Frame) {
-        if !head.has_immediate() {
+        let total = (frame.word(1) >> 32) as u32;
+        // How much was written is the peer's word alone; a program may rely on it being no more than was agreed.
+        let possible = self.vis.at(index).is_some_and(|vi| vi.attributes.rdma_write && u64::from(total) <= vi.attributes.max_transfer_bytes);
+        if !head.has_immediate() || !possible {
             return self.protocol_error(index);
         }
-        self.deliver_write_immediate(index, (frame.word(1) >> 32) as u32, frame.word(2) as u32);
+        self.deliver_write_immediate(index, total, frame.word(2) as u32);
     }
 
     /// The data is in memory; its immediate data takes a descriptor, of any size.

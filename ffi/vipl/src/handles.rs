@@ -153,7 +153,7 @@ impl Said {
 }
 
 /// Which slots are taken, and by which generation last; the cursor goes round, so that a stale handle stays stale for long.
-struct Allocation {
+pub(crate) struct Allocation {
     cursor: usize,
     taken: [bool; SLOTS],
     generation: [u16; SLOTS],
@@ -267,8 +267,22 @@ fn say_slowly(me: usize, index: usize) -> Said {
     Said::Counted(door)
 }
 
+/// In the child of a `fork`: the parent's handles name nothing here. The NICs themselves stay as they are: their memory is the parent's, or not there at all, and
+/// the parent's other threads, who may have been inside, are not here. Stores only, as a child may do.
+pub(crate) fn forget_all() {
+    for (index, slot) in NICS.iter().enumerate() {
+        // Relaxed, all: the child has one thread.
+        slot.key.store(closed(index), Ordering::Relaxed);
+        slot.users.store(0, Ordering::Relaxed);
+    }
+    for mark in &THREADS {
+        mark.inside.store(0, Ordering::Relaxed);
+    }
+}
+
 /// Makes a handle for a NIC.
 pub(crate) fn open(nic: Nic, host: Box<[u8]>, is_mapped_mode: bool) -> Result<VipHandle, VipReturn> {
+    crate::forks::watch();
     let (index, key) = {
         let mut a = lock();
         let cursor = a.cursor;
@@ -347,6 +361,6 @@ fn is_empty(index: usize) -> bool {
     !NICS[index].door.is_counted() && THREADS.iter().all(|mark| !mark.is_behind(name_of(index)))
 }
 
-fn lock() -> std::sync::MutexGuard<'static, Allocation> {
+pub(crate) fn lock() -> std::sync::MutexGuard<'static, Allocation> {
     ALLOCATION.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }

@@ -21,6 +21,7 @@
 mod connect;
 mod cq;
 mod ext;
+mod forks;
 mod handles;
 mod memory;
 mod names;
