@@ -19,6 +19,18 @@ use rustix::fs::{OFlags, fcntl_getfl};
 use rustix::io::{Errno, IoSliceMut, ReadWriteFlags, preadv2, read, write};
 
 /// A bell: one's own, to sleep on, or a peer's, to ring.
+///
+/// ```
+/// use bellwire_memory::event::Bell;
+///
+/// let bell = Bell::create()?;
+/// assert!(!bell.clear()?);
+/// bell.ring()?;
+/// bell.ring()?; // rings already
+/// assert!(bell.clear()?);
+/// assert!(!bell.clear()?);
+/// # Ok::<(), bellwire_memory::MemoryError>(())
+/// ```
 #[derive(Debug)]
 pub struct Bell {
     eventfd: OwnedFd,
