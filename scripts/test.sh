@@ -35,6 +35,8 @@ part format    cargo fmt --all --check
 part lints     cargo clippy --workspace --all-targets --locked -- -D warnings
 part tidy      cargo run -q --locked -p xtask -- tidy
 part docs      env RUSTDOCFLAGS="-D warnings" cargo doc -q --workspace --no-deps --locked
+part links     cargo run -q --locked -p xtask -- links
+part man       scripts/check-man.sh
 part rust      cargo test --workspace --locked
 part models    crates/memory/tests/run_loom.sh
 part build     cargo build --release --locked -p vipl -p bellwire-cli
@@ -47,9 +49,10 @@ installed() {
     rm -rf "$prefix"
     BUILD="$target/release" PREFIX=$prefix ffi/vipl/install.sh &&
         LD_LIBRARY_PATH=$prefix/lib make -s -C examples/c check PKG_CONFIG_PATH="$prefix/lib/pkgconfig" OUT="$target/examples-c" &&
-        LD_LIBRARY_PATH=$prefix/lib "$prefix/bin/bellwire" --version && test -e "$prefix/share/man/man3/VipPostSend.3" && echo "all installed files are there"
+        LD_LIBRARY_PATH=$prefix/lib "$prefix/bin/bellwire" --version && test -e "$prefix/share/man/man3/VipPostSend.3" && test -e "$prefix/share/man/man1/bellwire-info.1" && echo "all installed files are there"
 }
 part installed installed
+part guide     env TARGET_DIR="$target" scripts/guide.sh
 if command -v strace >/dev/null 2>&1; then
     part quiet scripts/quiet.sh "$target"
 else

@@ -23,7 +23,7 @@ if [ ! -f "$build/libvipl.so" ]; then
     exit 1
 fi
 
-mkdir -p "$to/lib/pkgconfig" "$to/include" "$to/bin" "$to/share/man/man3" "$to/share/man/man7"
+mkdir -p "$to/lib/pkgconfig" "$to/include" "$to/bin" "$to/share/man/man1" "$to/share/man/man3" "$to/share/man/man7"
 
 # libvipl.so.1.<version> is the file; .so.1 is what programs are bound to, libvipl.so is for -lvipl, vipl.so for dlopen.
 file=libvipl.so.$abi.$version
@@ -37,7 +37,7 @@ sed -e "s|@PREFIX@|$prefix|" -e "s|@VERSION@|$version|" "$here/vipl.pc.in" > "$t
 chmod 644 "$to/lib/pkgconfig/vipl.pc"
 
 # A page documents several calls: ".\" calls:" in its second line names them, and each gets a page that points to it.
-for page in "$root"/docs/man/*.3 "$root"/docs/man/*.7; do
+for page in "$root"/docs/man/*.1 "$root"/docs/man/*.3 "$root"/docs/man/*.7; do
     [ -f "$page" ] || continue
     section=${page##*.}
     name=$(basename "$page")

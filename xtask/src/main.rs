@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Bellwire's own checks: `cargo xtask tidy`.
+//! Bellwire's own checks: `cargo xtask tidy`, and `cargo xtask links` for the links of the documentation.
 //!
 //! | check | why |
 //! |---|---|
@@ -11,6 +11,8 @@
 //! | leftovers | marks of unfinished work |
 
 #![forbid(unsafe_code)]
+
+mod links;
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -56,8 +58,22 @@ fn main() -> ExitCode {
                 ExitCode::FAILURE
             }
         }
+        Some("links") => {
+            let root = root();
+            let mut complaints = Vec::new();
+            let seen = links::check(&root, &files(&root, "md"), &mut complaints);
+            for c in &complaints {
+                eprintln!("links: {c}");
+            }
+            if complaints.is_empty() {
+                println!("all {seen} links lead somewhere");
+                ExitCode::SUCCESS
+            } else {
+                ExitCode::FAILURE
+            }
+        }
         other => {
-            eprintln!("usage: cargo xtask tidy{}", other.map_or(String::new(), |o| format!("   (not: {o})")));
+            eprintln!("usage: cargo xtask tidy|links{}", other.map_or(String::new(), |o| format!("   (not: {o})")));
             ExitCode::from(2)
         }
     }

@@ -29,6 +29,18 @@ const PIPE_BYTES: usize = 4096;
 const BELLS_PER_LOOK: usize = 32;
 
 /// A bell within this process.
+///
+/// ```
+/// use bellwire_memory::event::Bell;
+///
+/// let bell = Bell::create()?;
+/// assert!(!bell.clear()?);
+/// bell.ring()?;
+/// bell.ring()?; // rings already
+/// assert!(bell.clear()?);
+/// assert!(!bell.clear()?);
+/// # Ok::<(), bellwire_memory::MemoryError>(())
+/// ```
 #[derive(Debug)]
 pub struct Bell {
     eventfd: OwnedFd,

@@ -61,6 +61,21 @@ pub enum Access {
 }
 
 /// Memory created by this process, mapped for reading and writing.
+///
+/// ```
+/// use bellwire_memory::region::{Access, Region, RegionKind, RemoteRegion};
+///
+/// let mine = Region::create("example", 4096, RegionKind::WriterOwned)?;
+/// // What another process would do with the descriptor that it was handed.
+/// let theirs = RemoteRegion::map(mine.read_only_fd()?, 4096, 1 << 20, Access::ReadOnly)?;
+///
+/// mine.bytes().copy_in(100, b"seen by both")?;
+/// let mut seen = [0; 12];
+/// theirs.bytes().copy_out(100, &mut seen)?;
+/// assert_eq!(&seen, b"seen by both");
+/// assert!(theirs.bytes().copy_out(mine.len() - 4, &mut seen).is_err());
+/// # Ok::<(), bellwire_memory::MemoryError>(())
+/// ```
 #[derive(Debug)]
 pub struct Region {
     mapping: Mapping,

@@ -68,6 +68,18 @@ struct Queue {
 }
 
 /// A value and the right to use it.
+///
+/// ```
+/// use bellwire_memory::token::{Claim, Token};
+///
+/// let token = &Token::new(0);
+/// std::thread::scope(|scope| {
+///     for claim in [Claim::Bias, Claim::Visit] {
+///         scope.spawn(move || (0..1000).for_each(|_| *token.enter(claim) += 1));
+///     }
+/// });
+/// assert_eq!(*token.enter(Claim::Visit), 2000);
+/// ```
 pub struct Token<T> {
     // Read at each entry; written when the bias moves. The owner's slot is written by it at each entry; read by others only when they want the bias away.
     owner: AtomicUsize,

@@ -5,6 +5,48 @@
 //! - [`wire`]: what carries frames: shared memory ([`wire::shm`]) and an in-memory network in virtual time ([`wire::sim`]).
 //! - [`Nic`]: an engine with a progress token, a helper thread, sleeping and waking; what the C library and Rust programs use.
 //!
+//! A NIC that sends to itself, with all that a program between two processes needs:
+//!
+//! ```
+//! use bellwire_via::nic::NicConfig;
+//! use bellwire_via::{MemAttributes, NetAddress, Nic, ReceiveRequest, Segment, SendRequest, ViAttributes};
+//! use std::time::Duration;
+//!
+//! let patience = Some(Duration::from_secs(20));
+//! let nic = Nic::open(NicConfig::default()).expect("a NIC");
+//!
+//! // Memory under a protection tag; VIs of the same tag may use it.
+//! let tag = nic.with(|engine| engine.create_ptag())?;
+//! let memory = nic.with(|engine| engine.allocate(4096))?;
+//! let address = memory.expose_provenance() as u64;
+//! let handle = nic.with(|engine| engine.register(address, 4096, &MemAttributes { ptag: Some(tag), ..MemAttributes::default() }))?.raw();
+//! let attributes = ViAttributes { ptag: Some(tag), ..ViAttributes::default() };
+//! let giver = nic.with(|engine| engine.create_vi(&attributes, None, None, None))?;
+//! let taker = nic.with(|engine| engine.create_vi(&attributes, None, None, None))?;
+//!
+//! // A receive is posted before its message can come.
+//! let room = [Segment { address: address + 1024, length: 64, handle }];
+//! nic.post_receive(taker, &ReceiveRequest { segments: &room, ..ReceiveRequest::default() })?;
+//!
+//! // One side waits under a name, the other asks for it.
+//! let name = NetAddress::new(&[127, 0, 0, 1], format!("example {}", std::process::id()).as_bytes()).expect("short enough");
+//! std::thread::scope(|scope| {
+//!     scope.spawn(|| {
+//!         let request = nic.connect_wait(&name, patience).expect("somebody asks");
+//!         nic.with(|engine| engine.accept(request.incoming, taker)).expect("it still wants to");
+//!     });
+//!     nic.connect_request(giver, &name, &name, patience)
+//! })?;
+//!
+//! // SAFETY: the engine gave us 4096 bytes.
+//! unsafe { memory.copy_from_nonoverlapping(b"VIA".as_ptr(), 3) };
+//! nic.post_send(giver, &SendRequest { segments: &[Segment { address, length: 3, handle }], ..SendRequest::default() })?;
+//! let received = nic.receive_wait(taker, patience)?;
+//! assert_eq!(received.length, 3);
+//! assert!(!nic.send_wait(giver, patience)?.status.is_error());
+//! # Ok::<(), bellwire_via::Error>(())
+//! ```
+//!
 //! Where the data path is: `post.rs`, `transmit.rs`, `progress.rs`, `deliver.rs`, `complete.rs`; see ARCHITECTURE.md.
 
 pub mod attributes;

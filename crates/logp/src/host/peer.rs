@@ -96,7 +96,14 @@ fn attach_fact(pid: i32, attached: Result<(), Errno>) -> Fact {
     // /proc of a process that is not dumpable belongs to root.
     let owner = fs::metadata(format!("/proc/{pid}/maps")).map(|data| data.uid()).ok();
     let undumpable = owner == Some(0) && rustix::process::geteuid().as_raw() != 0;
-    let reason = if undumpable { "the process is not dumpable (or root's)".to_owned() } else { reason };
+    let (reason, advice) = if undumpable {
+        (
+            "the process is not dumpable (or root's)".to_owned(),
+            "it has changed its user, may not be read by it, or has called prctl(PR_SET_DUMPABLE, 0): undo that".to_owned(),
+        )
+    } else {
+        (reason, advice)
+    };
     Fact::new("peer", NAME, Status::Missing, format!("refused ({})", errno_name(errno)), reason).advise(advice)
 }
 

@@ -6,6 +6,26 @@ use crate::engine::Engine;
 use crate::time::{Duration, Instant};
 
 /// Many NICs in one process and one thread, in virtual time.
+///
+/// ```
+/// use bellwire_via::time::Duration;
+/// use bellwire_via::wire::sim::{SimConfig, World};
+/// use bellwire_via::{NetAddress, ViAttributes, ViState};
+///
+/// let mut world = World::with_nics(SimConfig { latency: Duration(5_000), ..SimConfig::default() }, 2);
+/// let vi = [0, 1].map(|nic| {
+///     let engine = world.engine(nic);
+///     let tag = engine.create_ptag().unwrap();
+///     engine.create_vi(&ViAttributes { ptag: Some(tag), ..ViAttributes::default() }, None, None, None).unwrap()
+/// });
+/// let [here, there] = [1, 2].map(|host| NetAddress::new(&[10, 0, 0, host], b"meeting").unwrap());
+/// let deadline = world.now() + Duration::from_micros(1_000);
+/// world.engine(0).peer_request(vi[0], &here, &there, deadline).unwrap();
+/// world.engine(1).peer_request(vi[1], &there, &here, deadline).unwrap();
+///
+/// let is_connected = |world: &mut World, nic: usize| world.engine(nic).query_vi(vi[nic]).is_ok_and(|(state, ..)| state == ViState::Connected);
+/// assert!(world.run_until(deadline, |world| (0..2).all(|nic| is_connected(world, nic))));
+/// ```
 #[derive(Debug)]
 pub struct World {
     network: SimNetwork,
