@@ -100,6 +100,12 @@ impl Mark {
         self.inside.store(0, LEAVE);
     }
 
+    /// In the child of a `fork`, which has one thread: nobody is behind any door. A store only, as a child may do.
+    pub fn forget(&self) {
+        // Relaxed: there is no other thread.
+        self.inside.store(0, Ordering::Relaxed);
+    }
+
     /// H4: whether its thread is behind the door called `name`.
     pub fn is_behind(&self, name: u32) -> bool {
         // Acquire: what was done inside comes before; pairs with H5.
@@ -145,6 +151,13 @@ impl Door {
             crate::membarrier::private_expedited();
         }
         true
+    }
+
+    /// In the child of a `fork`, which has one thread: shuts it, whatever the key, and nobody is inside. Stores only, as a child may do.
+    pub fn forget(&self, none: u32) {
+        // Relaxed, both: there is no other thread.
+        self.key.store(none, Ordering::Relaxed);
+        self.counted.store(0, Ordering::Relaxed);
     }
 
     /// H1 for those without a mark.

@@ -42,6 +42,8 @@ pub mod membarrier;
 pub mod pause;
 pub mod pidfd;
 mod proc_fd;
+#[cfg(not(loom))]
+pub mod processors;
 pub mod region;
 pub mod reserve;
 pub mod tagged_table;

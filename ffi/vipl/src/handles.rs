@@ -271,13 +271,9 @@ fn say_slowly(me: usize, index: usize) -> Said {
 /// the parent's other threads, who may have been inside, are not here. Stores only, as a child may do.
 pub(crate) fn forget_all() {
     for (index, slot) in NICS.iter().enumerate() {
-        // Relaxed, all: the child has one thread.
-        slot.key.store(closed(index), Ordering::Relaxed);
-        slot.users.store(0, Ordering::Relaxed);
+        slot.door.forget(closed(index));
     }
-    for mark in &THREADS {
-        mark.inside.store(0, Ordering::Relaxed);
-    }
+    THREADS.iter().for_each(Mark::forget);
 }
 
 /// Makes a handle for a NIC.

@@ -5,6 +5,7 @@ use crate::attributes::HOST_ADDRESS_BYTES_MAX;
 use crate::wire::Attach;
 use crate::wire::shm::ProtectionMode;
 use bellwire_memory::MemoryError;
+use bellwire_memory::processors;
 use core::fmt;
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hasher};
@@ -34,7 +35,8 @@ pub struct NicConfig {
 impl Default for NicConfig {
     /// Mapped mode, 127.0.0.1, [`SPIN_DEFAULT`] (none on a machine with one processor), a seed of its own.
     fn default() -> Self {
-        let alone = std::thread::available_parallelism().is_ok_and(|n| n.get() == 1);
+        // Of the machine, not of this process: whoever is pinned to one processor usually waits for a peer on another.
+        let alone = processors::online() == 1;
         Self {
             mode: ProtectionMode::Mapped,
             attach: Attach::Auto,
