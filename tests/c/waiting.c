@@ -116,11 +116,11 @@ static void arming(void) {
         CHECK(!is_readable(fd, 5));
     }
     close(second);
-    /* The child of a fork cannot use its parent's NIC, and is told. */
+    /* In the child of a fork its parent's handles name nothing. */
     i = (int)fork();
     if (i == 0) {
         VIP_DESCRIPTOR *done;
-        _exit(VipxCQArm(cq) == VIP_INVALID_STATE && VipSendWait(c.vi, 10, &done) == VIP_INVALID_STATE ? 0 : 1);
+        _exit(VipxCQArm(cq) == VIP_INVALID_PARAMETER && VipSendWait(c.vi, 10, &done) == VIP_INVALID_PARAMETER ? 0 : 1);
     }
     CHECK(waitpid(i, &i, 0) > 0);
     CHECK_SAME(i, 0);

@@ -55,6 +55,7 @@ use crate::vi::{ViHandle, WorkQueueKind};
 use crate::wire::shm::{ShmConfig, ShmWire};
 use bellwire_memory::atomic::AtomicU32;
 use bellwire_memory::fork_mark::ForkMark;
+use bellwire_memory::processors;
 use bellwire_memory::token::{Claim, Held, Token};
 use handlers::ErrorHandling;
 use helper::Port;
@@ -147,11 +148,11 @@ impl Shared {
             core.settle(self);
         }
         drop(core);
-        let began = clock();
+        let before = processors::times_displaced();
         std::thread::yield_now();
-        let took = clock().since(began);
+        let somebody_ran = processors::times_displaced() != before;
         let mut core = self.token.enter(Claim::Bias);
-        core.crowd.gave_way(took.0);
+        core.crowd.gave_way(somebody_ran);
         core.note_attention();
         core
     }

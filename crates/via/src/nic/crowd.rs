@@ -2,19 +2,18 @@
 //! More busy threads than processors: who polls in vain gives way.
 //!
 //! A program that polls uses up its time slice while the peer that it waits for may be the one that waits for this processor. So polls that find nothing let
-//! others run now and then (`sched_yield`), and how long that takes says whether there are any: alone, the call returns at once.
+//! others run now and then (`sched_yield`), and whether the thread was displaced by that says whether there are any. (How long the call took would not: a slow
+//! moment of a virtual machine looks the same, and two processes that both give way for that reason keep each other at it.)
 //!
 //! ```text
 //!  alone     every 64 polls without a completion (some microseconds) are an idle turn. The first gives way; each time in vain doubles the distance to the next,
 //!            up to 64 turns, so that an idle poller loses next to nothing and a newcomer waits a fraction of a millisecond at most.
-//!  crowded   giving way took long: somebody ran. From now on four empty polls are enough, until it has been in vain eight times in a row.
+//!  crowded   somebody ran when we gave way. From now on four empty polls are enough, until it has been in vain eight times in a row.
 //! ```
 //!
 //! A poll that finds something pays nothing for this, and an undisturbed pair never gets as far as an idle turn. Called by `nic.rs`, under the token; the
 //! system call itself is made without it.
 
-/// A `sched_yield` that takes longer, ns, has let somebody run: alone it takes a third of that.
-const LONG_NS: u64 = 1_500;
 /// Most idle turns between two times of giving way.
 const GAP_MAX: u32 = 64;
 /// Empty polls in a row before giving way, when crowded.
@@ -93,10 +92,10 @@ impl Crowd {
         }
     }
 
-    /// Others were let run; it took `ns`.
-    pub(super) fn gave_way(&mut self, ns: u64) {
+    /// Others were let run; whether there was one.
+    pub(super) fn gave_way(&mut self, somebody_ran: bool) {
         self.due = false;
-        if ns >= LONG_NS {
+        if somebody_ran {
             (self.is_crowded, self.gap, self.quick) = (true, 1, 0);
             self.ran = self.ran.wrapping_add(1);
             return;
@@ -130,7 +129,7 @@ mod tests {
         let mut distances = Vec::new();
         for _ in 0..9 {
             distances.push(turns_until_due(&mut c));
-            c.gave_way(300);
+            c.gave_way(false);
         }
         assert_eq!(distances, [1, 2, 4, 8, 16, 32, 64, 64, 64]);
         assert!(!c.is_crowded());
@@ -148,7 +147,7 @@ mod tests {
     #[test]
     fn a_crowd_is_noticed_and_forgotten() {
         let mut c = Crowd::default();
-        c.gave_way(30_000);
+        c.gave_way(true);
         assert!(c.is_crowded());
         for round in 0..QUICK_MAX {
             assert!(c.is_crowded(), "round {round}");
@@ -156,7 +155,7 @@ mod tests {
             assert!(!c.is_due());
             (0..EMPTY_POLLS).for_each(|_| c.poll(u64::from(round) + 1));
             assert!(c.is_due());
-            c.gave_way(300);
+            c.gave_way(false);
         }
         assert!(!c.is_crowded());
         assert_eq!(c.ran(), 1);
