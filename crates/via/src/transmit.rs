@@ -24,6 +24,9 @@ pub const PLACE_BYTES_MIN: u32 = 2048;
 const DIRECT_PIECE_BYTES: u32 = 128 * 1024;
 /// Most bytes that one VI moves per turn.
 const TURN_BYTES_MAX: u32 = 256 * 1024;
+/// Sends without an advertised descriptor after which only one in so many looks for one.
+const UNADVERTISED_MAX: u32 = 64;
+const UNADVERTISED_LOOK: u32 = 16;
 /// RDMA reads in frames that a VI has outstanding at a time.
 pub const READS_OUTSTANDING_MAX: u32 = 16;
 /// Unacknowledged requests of a VI; below the range of the sequence number's low bits.
@@ -263,7 +266,15 @@ impl<W: Wire> Engine<W> {
         if work.length as usize <= inline_max {
             return self.transmit_inline(index, at);
         }
-        let can_place = work.length >= PLACE_BYTES_MIN && vi.attributes.reliability.is_reliable() && !vi.remote_rnr;
+        let mut can_place = work.length >= PLACE_BYTES_MIN && vi.attributes.reliability.is_reliable() && !vi.remote_rnr;
+        if can_place && work.way == Way::Undecided && vi.unadvertised >= UNADVERTISED_MAX {
+            // It receives into memory of its own: looking at each message would be in vain.
+            vi.unadvertised += 1;
+            can_place = vi.unadvertised >= UNADVERTISED_MAX + UNADVERTISED_LOOK;
+            if can_place {
+                vi.unadvertised = UNADVERTISED_MAX;
+            }
+        }
         if can_place && matches!(work.way, Way::Undecided | Way::Direct) {
             let n = (work.length - work.moved).min(DIRECT_PIECE_BYTES);
             let gather = Gather::new(work.segments, &vi.send.segments);
@@ -278,6 +289,8 @@ impl<W: Wire> Engine<W> {
                     *moved += n;
                     stored.moved += n;
                     stored.way = Way::Direct;
+                    vi.unadvertised = 0;
+                    let stored = vi.send.works.at(at);
                     if stored.moved != work.length {
                         return Step::More;
                     }
@@ -287,6 +300,7 @@ impl<W: Wire> Engine<W> {
                     // Not placed, or the permission went away in the middle: everything goes as frames.
                     stored.moved = 0;
                     stored.way = Way::Frames;
+                    vi.unadvertised = vi.unadvertised.saturating_add(1);
                 }
             }
         }

@@ -131,6 +131,8 @@ pub struct Vi {
     pub(crate) pull_failed: bool,
     pub(crate) next_sequence: u32,
     pub(crate) next_message: u32,
+    /// Sends in a row for which the peer had advertised nothing.
+    pub(crate) unadvertised: u32,
     pub(crate) reads_outstanding: u32,
     pub(crate) not_ready_until: Instant,
     pub(crate) not_ready_backoff: Duration,
@@ -185,6 +187,7 @@ impl Vi {
             pull_failed: false,
             next_sequence: 0,
             next_message: 0,
+            unadvertised: 0,
             reads_outstanding: 0,
             not_ready_until: Instant(0),
             not_ready_backoff: Duration(0),
@@ -218,6 +221,7 @@ impl Vi {
         self.pull_failed = false;
         self.next_sequence = 0;
         self.next_message = 0;
+        self.unadvertised = 0;
         self.reads_outstanding = 0;
         self.not_ready_until = Instant(0);
         self.not_ready_backoff = Duration(0);
