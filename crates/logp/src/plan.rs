@@ -219,7 +219,7 @@ pub mod series {
     pub const FUTEX: Series = limit("bare futex");
     pub const ATTACH: Series = limit("process_vm_readv");
     pub const BOUNCE: Series = limit("bounce");
-    pub const INTEL_MPI: Series = peer("Intel MPI", true);
+    pub const INTEL_MPI: Series = peer("Intel MPI", false);
     pub const SENDER: Series = ours("sender, polling");
     pub const RECEIVER: Series = ours("receiver, polling");
     pub const SENDER_BLOCKING: Series = ours("sender, blocking");

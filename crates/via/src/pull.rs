@@ -38,6 +38,9 @@ impl<W: Wire> Engine<W> {
             return false;
         }
         let mode = self.wire.attach(vi.link);
+        if work.length < way::bytes_min(mode) {
+            return false;
+        }
         let link = vi.link;
         let Some(state) = self.links.iter_mut().find(|l| l.id == link) else { return false };
         let pull = mode != Attach::Never && state.ways.attach(mode, Kind::Push, work.length);
@@ -100,7 +103,7 @@ impl<W: Wire> Engine<W> {
         let vi = self.vis.at(index)?;
         let work = vi.send.works.get(at);
         let mode = self.wire.attach(vi.link);
-        let may = mode != Attach::Never && vi.remote_ptag != 0 && vi.remote_read && matches!(work.way, Way::Undecided | Way::Direct);
+        let may = work.length >= way::bytes_min(mode) && vi.remote_ptag != 0 && vi.remote_read && matches!(work.way, Way::Undecided | Way::Direct);
         // It must overtake neither writes under way as frames nor reads that the peer serves.
         if !may || work.length == 0 || vi.send.done != at || vi.reads_outstanding != 0 || vi.wrote_frames.is_some() {
             return None;

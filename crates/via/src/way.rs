@@ -21,6 +21,15 @@ const TRY_AGAIN: u32 = 128;
 /// Weight of the newest time.
 const WEIGHT: f32 = 0.25;
 
+/// Requests shorter than this never go by attach.
+pub(crate) fn bytes_min(mode: Attach) -> u32 {
+    match mode {
+        Attach::Never => u32::MAX,
+        Attach::Auto => ATTACH_BYTES_MIN_AUTO,
+        Attach::Always => ATTACH_BYTES_MIN_ALWAYS,
+    }
+}
+
 /// What is chosen between the two ways for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
@@ -47,11 +56,7 @@ pub(crate) struct Chooser {
 impl Chooser {
     /// Whether a request of `length` bytes is to go by attach.
     pub fn attach(&mut self, mode: Attach, kind: Kind, length: u32) -> bool {
-        match mode {
-            Attach::Never => false,
-            Attach::Always => length >= ATTACH_BYTES_MIN_ALWAYS,
-            Attach::Auto => length >= ATTACH_BYTES_MIN_AUTO && self.times[kind as usize].attach(length),
-        }
+        length >= bytes_min(mode) && (mode == Attach::Always || self.times[kind as usize].attach(length))
     }
 
     /// A request took `ns`; 0: unknown.

@@ -342,7 +342,7 @@ impl Link {
     #[inline(always)]
     pub(super) fn consume(&mut self) {
         self.consumer.consume();
-        if self.consumer.unpublished() >= LINES / 4 || self.payload_consumed >= PAYLOAD_BYTES / 4 {
+        if self.consumer.unpublished() >= LINES / 4 || self.payload_consumed >= PAYLOAD_BYTES / 8 {
             self.publish_head();
         }
     }
