@@ -109,10 +109,8 @@ impl<W: Wire> Engine<W> {
             return true;
         }
         let Some(m) = Message::load(frame) else { return false };
-        // From a link on which we have not asked: only the peer that was asked knows both addresses. (Connection ids can be guessed.) A loopback has two ends, and
-        // nobody but ourselves at either.
-        let own = self.wire.link_info(link).loopback;
-        let from_asked = |a: &Attempt| own || a.link == Some(link) || (m.from == a.remote && m.to == a.local);
+        // From a link on which we have not asked: only the peer that was asked knows both addresses. (Connection ids can be guessed.)
+        let from_asked = |a: &Attempt| a.link == Some(link) || (m.from == a.remote && m.to == a.local);
         if !self.connections.attempts.get(&vi).is_some_and(from_asked) {
             self.stale_frames += 1;
             return true;
