@@ -281,77 +281,72 @@ fn handshake_ready(wire: &mut ShmWire, number: u64) {
         Err(e) => return handshake_failed(wire, number, failure_of(&e)),
     };
     let Some(m) = Message::load(&buffer[..received.len]) else { return handshake_failed(wire, number, LinkFailure::PeerMisbehaved) };
-    if let Err(e) = handshake_step(wire, number, m, received) {
-        handshake_failed(wire, number, failure_of(&e));
-    }
+    handshake_step(wire, number, m, received);
 }
 
 fn handshake_failed(wire: &mut ShmWire, number: u64, reason: LinkFailure) {
-    let Some(h) = wire.control.drop_handshake(number) else { return };
+    if let Some(h) = wire.control.drop_handshake(number) {
+        handshake_came_to_nothing(wire, h.request, h.listener, reason);
+    }
+}
+
+fn handshake_came_to_nothing(wire: &mut ShmWire, request: Option<u64>, listener: Option<u64>, reason: LinkFailure) {
     // The acceptor's own request stays: its listener is open for another try.
-    if let (Some(request), None) = (h.request, h.listener) {
+    if let (Some(request), None) = (request, listener) {
         wire.events.push_back(WireEvent::Unresolved { request, reason });
     }
 }
 
-/// One message of a handshake.
-fn handshake_step(wire: &mut ShmWire, number: u64, m: Message, received: Received) -> Result<(), MemoryError> {
+/// One message of a handshake. Whatever fails on the way, the request is answered.
+fn handshake_step(wire: &mut ShmWire, number: u64, m: Message, received: Received) {
+    let Some(h) = wire.control.drop_handshake(number) else { return };
+    let (request, listener) = (h.request, h.listener);
+    match handshake_answer(wire, number, h, m, received) {
+        Ok(None) => {}
+        Ok(Some(link)) => {
+            if let (Some(l), Some(_)) = (listener, request) {
+                // The first of two peers has been found: its name is free again.
+                wire.control.close_listener(l);
+            }
+            wire.events.push_back(WireEvent::LinkUp { link, request });
+        }
+        Err(e) => handshake_came_to_nothing(wire, request, listener, failure_of(&e)),
+    }
+}
+
+/// The next step of a handshake, or the link it leads to.
+fn handshake_answer(wire: &mut ShmWire, number: u64, mut h: Handshake, m: Message, received: Received) -> Result<Option<LinkId>, MemoryError> {
     let own = wire.control.id;
-    let pid = wire.control.handshakes.get(&number).map_or(0, |h| h.peer_pid);
-    let Some(mut h) = wire.control.drop_handshake(number) else { return Ok(()) };
-    let put_back = |wire: &mut ShmWire, h: Handshake| -> Result<(), MemoryError> {
-        wire.control.watch(h.socket.as_fd(), KIND_HANDSHAKE | number)?;
-        wire.control.handshakes.insert(number, h);
-        Ok(())
-    };
-    let outcome = match (h.stage, m) {
+    let pid = h.peer_pid;
+    match (h.stage, m) {
         (Stage::Accepted, Message::Knock { id }) => {
             let linked = find_link(wire, &id, pid, false).is_some();
             fd_passing::send(h.socket.as_fd(), &Message::Here { id: own, linked }.store(), &[])?;
             h.stage = Stage::Greeted { peer: id };
-            return put_back(wire, h);
         }
-        (Stage::Knocked, Message::Here { id, linked }) => match find_link(wire, &id, pid, true).filter(|_| linked) {
-            Some(link) => {
+        (Stage::Knocked, Message::Here { id, linked }) => {
+            if let Some(link) = find_link(wire, &id, pid, true).filter(|_| linked) {
                 fd_passing::send(h.socket.as_fd(), &Message::Existing.store(), &[])?;
-                Ok(link)
+                return Ok(Some(link));
             }
-            None => {
-                let offered = link::new_region().and_then(|out| Ok((send_offer(wire, h.socket.as_fd(), &out)?, out)));
-                match offered {
-                    Ok((bell, out)) => {
-                        h.stage = Stage::Offered { out, bell };
-                        return put_back(wire, h);
-                    }
-                    Err(e) => Err(e),
-                }
-            }
-        },
-        (Stage::Greeted { peer }, Message::Existing) => find_link(wire, &peer, pid, false).ok_or(MemoryError::PeerClosed),
-        (Stage::Greeted { peer }, Message::Offer { id, mapped, barriers, probe }) if id == peer => link::new_region().and_then(|out| {
+            let out = link::new_region()?;
             let bell = send_offer(wire, h.socket.as_fd(), &out)?;
-            make_link(wire, h.socket, Ours { out, bell }, received.fds, Peer { id, mapped, barriers, probe, connector: false })
-        }),
+            h.stage = Stage::Offered { out, bell };
+        }
+        (Stage::Greeted { peer }, Message::Existing) => return find_link(wire, &peer, pid, false).ok_or(MemoryError::PeerClosed).map(Some),
+        (Stage::Greeted { peer }, Message::Offer { id, mapped, barriers, probe }) if id == peer => {
+            let out = link::new_region()?;
+            let bell = send_offer(wire, h.socket.as_fd(), &out)?;
+            return make_link(wire, h.socket, Ours { out, bell }, received.fds, Peer { id, mapped, barriers, probe, connector: false }).map(Some);
+        }
         (Stage::Offered { out, bell }, Message::Offer { id, mapped, barriers, probe }) => {
-            make_link(wire, h.socket, Ours { out, bell }, received.fds, Peer { id, mapped, barriers, probe, connector: true })
+            return make_link(wire, h.socket, Ours { out, bell }, received.fds, Peer { id, mapped, barriers, probe, connector: true }).map(Some);
         }
-        _ => Err(MemoryError::Truncated),
-    };
-    match outcome {
-        Ok(link) => {
-            if let (Some(l), Some(_)) = (h.listener, h.request) {
-                // The first of two peers has been found: its name is free again.
-                wire.control.close_listener(l);
-            }
-            wire.events.push_back(WireEvent::LinkUp { link, request: h.request });
-        }
-        Err(e) => {
-            if let (Some(request), None) = (h.request, h.listener) {
-                wire.events.push_back(WireEvent::Unresolved { request, reason: failure_of(&e) });
-            }
-        }
+        _ => return Err(MemoryError::Truncated),
     }
-    Ok(())
+    wire.control.watch(h.socket.as_fd(), KIND_HANDSHAKE | number)?;
+    wire.control.handshakes.insert(number, h);
+    Ok(None)
 }
 
 /// The link to a NIC of a process; of a loopback the end of the side asked for.
@@ -559,17 +554,4 @@ impl Fnv {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_tell_addresses_apart() {
-        let a = |h: &[u8], d: &[u8]| NetAddress::new(h, d).unwrap();
-        let (x, y) = (a(&[127, 0, 0, 1], b"one"), a(&[127, 0, 0, 1], b"two"));
-        assert_ne!(name_of_waiter(0, &x), name_of_waiter(0, &y));
-        assert_ne!(name_of_waiter(0, &x), name_of_waiter(1, &x));
-        assert_eq!(name_of_pair(0, &x, &y), name_of_pair(0, &y, &x));
-        assert_ne!(name_of_waiter(0, &a(&[1], &[2, 3])), name_of_waiter(0, &a(&[1, 2], &[3])));
-        assert!(name_of_waiter(u32::MAX, &x).len() <= fd_passing::NAME_MAX);
-    }
-}
+mod tests;
