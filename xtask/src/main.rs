@@ -21,8 +21,12 @@ use std::process::ExitCode;
 
 /// What each crate of the workspace may depend on, lowest layer first.
 const LAYERS: &[(&str, &[&str])] = &[
+    ("bellwire-time", &[]),
     ("bellwire-memory", &[]),
-    ("bellwire-via", &["bellwire-memory"]),
+    ("bellwire-faults", &["bellwire-time"]),
+    ("bellwire-proto", &["bellwire-time"]),
+    ("bellwire-via", &["bellwire-time", "bellwire-memory", "bellwire-faults", "bellwire-proto"]),
+    ("bellwire-sim", &["bellwire-time", "bellwire-faults", "bellwire-proto", "bellwire-via"]),
     ("bellwire-conformance", &["bellwire-memory", "bellwire-via"]),
     ("vipl", &["bellwire-memory", "bellwire-via"]),
     // Measures through the C library, so it knows nothing of the engine.

@@ -62,7 +62,7 @@ pub mod ready;
 pub mod registration;
 pub mod shared_receive_queue;
 pub mod status;
-pub mod time;
+pub use bellwire_time as time;
 mod user_memory;
 pub mod vi;
 pub mod wire;

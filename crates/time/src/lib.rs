@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Time as the engine knows it: nanoseconds since an origin that its caller chose. No clock in here.
+//! Time as the engine, the transport and the simulators know it: nanoseconds since an origin that their caller chose. No clock in here.
+
+#![forbid(unsafe_code)]
 
 use core::ops::Add;
 
@@ -12,6 +14,9 @@ pub struct Instant(pub u64);
 pub struct Duration(pub u64);
 
 impl Duration {
+    /// No time.
+    pub const ZERO: Self = Self(0);
+
     /// From microseconds.
     pub const fn from_micros(us: u64) -> Self {
         Self(us.saturating_mul(1_000))
@@ -20,6 +25,11 @@ impl Duration {
     /// From milliseconds.
     pub const fn from_millis(ms: u64) -> Self {
         Self(ms.saturating_mul(1_000_000))
+    }
+
+    /// From seconds.
+    pub const fn from_secs(s: u64) -> Self {
+        Self(s.saturating_mul(1_000_000_000))
     }
 }
 
