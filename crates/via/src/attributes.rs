@@ -5,8 +5,8 @@ use crate::handle::Handle;
 
 /// Longest discriminator in bytes.
 pub const DISCRIMINATOR_BYTES_MAX: usize = 64;
-/// Longest host address in bytes (IPv6).
-pub const HOST_ADDRESS_BYTES_MAX: usize = 16;
+/// Longest host address in bytes (IPv6, and a port).
+pub const HOST_ADDRESS_BYTES_MAX: usize = 18;
 
 /// Service of a VI (VIA 1.0, reliability levels).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

@@ -11,8 +11,10 @@ use crate::handle::Handle;
 use bellwire_memory::bytes;
 use bellwire_memory::line_queue::{LINE_WORDS, Line};
 
+mod names;
 pub mod shm;
 pub mod sim;
+pub mod udp;
 
 /// Marks link handles.
 #[derive(Debug)]

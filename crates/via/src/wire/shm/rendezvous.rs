@@ -15,7 +15,7 @@ use super::proof;
 use super::{LINKS_MAX, LINKS_PER_PROCESS_MAX, ProtectionMode, ShmWire, failure_of};
 use crate::attributes::NetAddress;
 use crate::handle::Handle;
-use crate::wire::{Attach, LinkFailure, LinkId, Rendezvous, Wire, WireEvent};
+use crate::wire::{Attach, LinkFailure, LinkId, Rendezvous, Wire, WireEvent, names};
 use bellwire_memory::event::{self, PeerBell};
 use bellwire_memory::fd_passing::{self, Received};
 use bellwire_memory::region::{Access, Region, RemoteRegion};
@@ -529,28 +529,7 @@ fn name_of_pair(user: u32, a: &NetAddress, b: &NetAddress) -> Vec<u8> {
 }
 
 fn name(user: u32, kind: u8, addresses: &[&NetAddress]) -> Vec<u8> {
-    let mut hash = Fnv::new();
-    for a in addresses {
-        for part in [a.host(), a.discriminator()] {
-            hash.write(&[part.len() as u8]);
-            hash.write(part);
-        }
-    }
-    format!("bellwire/{}/{user}/{}/{:032x}", super::layout::VERSION, kind as char, hash.0).into_bytes()
-}
-
-/// FNV-1a with 128 bits: names need to be distinct, not secret.
-struct Fnv(u128);
-
-impl Fnv {
-    fn new() -> Self {
-        Self(0x6c62_272e_07bb_0142_62b8_2175_6295_c58d)
-    }
-    fn write(&mut self, bytes: &[u8]) {
-        for b in bytes {
-            self.0 = (self.0 ^ u128::from(*b)).wrapping_mul(0x0000_0000_0100_0000_0000_0000_0000_013b);
-        }
-    }
+    format!("bellwire/{}/{user}/{}/{:032x}", super::layout::VERSION, kind as char, names::hash_of(addresses)).into_bytes()
 }
 
 #[cfg(test)]

@@ -1,0 +1,491 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Finding a NIC on another host: from an address and a discriminator to the UDP port of the process that waits there.
+//!
+//! ```text
+//!   asker                          the host asked                                  the process that waits
+//!   FIND { nonce, name }  ------>  directory (one process for each address, port 7118)
+//!                                    connects to the abstract socket of that name --->  accepts, says its UDP port
+//!                         <------  FOUND { nonce, port or none }
+//! ```
+//!
+//! Every NIC wants to be the directory of its address; the first gets the port. The others hold a connection to the directory's abstract socket; its end tells them
+//! that the place is free. So nothing is registered and nothing goes stale: who waits is known from who listens, and both end with their process. A wait is one for
+//! each address and discriminator, whoever's it is, as with a TCP port. Addresses with a port need no directory: the port is the NIC's.
+//!
+//! Of two peers that name each other each waits under its own name for the other and looks for the other; what both find becomes one session.
+//!
+//! Nobody is believed: FOUND is taken only with the nonce of an open question, from the host that was asked; answers are no longer than questions; what a directory
+//! does for strangers is bounded. A lying host can only say where on *its* address to look.
+
+use super::packet::{self, FIND_BYTES, Find, Found};
+use crate::attributes::NetAddress;
+use crate::time::{Duration, Instant};
+use crate::wire::{LinkFailure, Rendezvous, names};
+use bellwire_memory::{MemoryError, fd_passing};
+use rand_core::{Rng, SeedableRng};
+use rand_pcg::Pcg64Mcg;
+use rustix::event::epoll;
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::collections::{BTreeMap, VecDeque};
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+
+/// The directory's UDP port, unless configured.
+pub const DIRECTORY_PORT: u16 = 7118;
+/// Questions of strangers that a directory has open; beyond, the oldest is dropped.
+const ASKED_MAX: usize = 64;
+/// How long a process that waits may take to say its port.
+const ASKED_TIME: Duration = Duration::from_millis(200);
+/// A question is repeated after this, and given up after so many.
+const FIND_PERIOD: Duration = Duration::from_millis(20);
+const FIND_TRIES: u32 = 5;
+/// Connections that a directory holds for those who would succeed it.
+const HEIRS_MAX: usize = 1024;
+/// Who found neither the port nor its holder looks again after this.
+const PLACE_PERIOD: Duration = Duration::from_millis(500);
+/// Datagrams and connections taken per look, so that strangers do not keep us here.
+const PER_LOOK: usize = 64;
+
+const DIRECTORY: u64 = 1 << 56;
+const SUCCESSION: u64 = 2 << 56;
+const HOLDER: u64 = 3 << 56;
+const WAIT: u64 = 4 << 56;
+const ASKED: u64 = 5 << 56;
+const KIND_MASK: u64 = 0xff << 56;
+
+/// Who answers for our address.
+#[derive(Debug)]
+enum Place {
+    /// We do.
+    Directory { socket: UdpSocket, succession: Option<OwnedFd>, heirs: Vec<OwnedFd> },
+    /// Somebody else, at the other end.
+    Heir(#[allow(dead_code, reason = "held: its end is the news")] OwnedFd),
+    /// Nobody that we know of.
+    Vacant { retry_at: Instant },
+}
+
+/// Somebody of this NIC waits to be found.
+#[derive(Debug)]
+struct Waiting {
+    listener: OwnedFd,
+    name: u128,
+    users: u32,
+}
+
+/// A stranger's question, passed on to the process that waits.
+#[derive(Debug)]
+struct Asked {
+    socket: OwnedFd,
+    from: SocketAddr,
+    find: Find,
+    deadline: Instant,
+}
+
+/// Our question.
+#[derive(Debug)]
+struct Question {
+    to: SocketAddr,
+    find: Find,
+    tries: u32,
+    next_at: Instant,
+}
+
+/// One NIC's part in finding and being found.
+#[derive(Debug)]
+pub(super) struct Finder {
+    epoll: OwnedFd,
+    own: SocketAddr,
+    directory_port: u16,
+    place: Place,
+    waits: BTreeMap<u64, Waiting>,
+    asked: BTreeMap<u64, Asked>,
+    /// By request.
+    questions: BTreeMap<u64, Question>,
+    /// The wait that a request of two peers keeps, by request.
+    mutual: BTreeMap<u64, u128>,
+    found: VecDeque<(u64, Result<SocketAddr, LinkFailure>)>,
+    next: u64,
+    next_timeout: Instant,
+    random: Pcg64Mcg,
+    /// Datagrams that were none of ours.
+    pub(super) malformed: u64,
+}
+
+impl Finder {
+    /// For a NIC whose data socket is bound to `own`.
+    pub(super) fn new(own: SocketAddr, directory_port: u16, seed: u64, now: Instant) -> Result<Self, MemoryError> {
+        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(|e| MemoryError::os("epoll_create1", e))?;
+        let mut finder = Self {
+            epoll,
+            own,
+            directory_port,
+            place: Place::Vacant { retry_at: Instant::NEVER },
+            waits: BTreeMap::new(),
+            asked: BTreeMap::new(),
+            questions: BTreeMap::new(),
+            mutual: BTreeMap::new(),
+            found: VecDeque::new(),
+            next: 1,
+            next_timeout: Instant::NEVER,
+            random: Pcg64Mcg::seed_from_u64(seed),
+            malformed: 0,
+        };
+        finder.take_place(now);
+        Ok(finder)
+    }
+
+    /// Readable when [`handle_ready`](Self::handle_ready) has something to do.
+    pub(super) fn fd(&self) -> BorrowedFd<'_> {
+        self.epoll.as_fd()
+    }
+
+    pub(super) fn next_timeout(&self) -> Instant {
+        self.next_timeout
+    }
+
+    /// What became of a request.
+    pub(super) fn poll_found(&mut self) -> Option<(u64, Result<SocketAddr, LinkFailure>)> {
+        self.found.pop_front()
+    }
+
+    pub(super) fn has_found(&self) -> bool {
+        !self.found.is_empty()
+    }
+
+    // ---- waiting
+
+    /// Waits to be found under `local`. `false`: another process does.
+    pub(super) fn listen(&mut self, now: Instant, local: &NetAddress) -> bool {
+        let ready = self.wait_under(names::hash_of(&[local]));
+        self.seek_place(now);
+        ready
+    }
+
+    pub(super) fn unlisten(&mut self, local: &NetAddress) {
+        self.wait_no_more(names::hash_of(&[local]));
+    }
+
+    fn wait_under(&mut self, name: u128) -> bool {
+        if let Some(w) = self.waits.values_mut().find(|w| w.name == name) {
+            w.users += 1;
+            return true;
+        }
+        let Ok(listener) = fd_passing::listen_abstract(&name_of_wait(name)) else { return false };
+        let number = self.number();
+        if self.watch(listener.as_fd(), WAIT | number).is_err() {
+            return false;
+        }
+        self.waits.insert(number, Waiting { listener, name, users: 1 });
+        true
+    }
+
+    fn wait_no_more(&mut self, name: u128) {
+        let Some((number, w)) = self.waits.iter_mut().find(|(_, w)| w.name == name) else { return };
+        w.users -= 1;
+        if w.users == 0 {
+            let number = *number;
+            if let Some(w) = self.waits.remove(&number) {
+                self.unwatch(w.listener.as_fd());
+            }
+        }
+    }
+
+    // ---- asking
+
+    /// Looks for the NIC at `remote`; answered by [`poll_found`](Self::poll_found).
+    pub(super) fn locate(&mut self, now: Instant, socket: &UdpSocket, request: u64, how: Rendezvous, local: &NetAddress, remote: &NetAddress) {
+        let Some((ip, port)) = socket_address(remote.host()) else { return self.answer(request, Err(LinkFailure::NotReachable)) };
+        if ip.is_ipv4() != self.own.is_ipv4() {
+            return self.answer(request, Err(LinkFailure::NotReachable));
+        }
+        if let Some(port) = port {
+            return self.answer(request, Ok(SocketAddr::new(ip, port)));
+        }
+        let name = match how {
+            Rendezvous::Client => names::hash_of(&[remote]),
+            Rendezvous::Peer => {
+                let own = names::hash_of(&[local, remote]);
+                // Taken by another process with the same two addresses: then that one is found, and we may still find.
+                if self.wait_under(own) {
+                    self.mutual.insert(request, own);
+                }
+                self.seek_place(now);
+                names::hash_of(&[remote, local])
+            }
+        };
+        let find = Find { nonce: self.random.next_u64(), name };
+        let mut question = Question { to: SocketAddr::new(ip, self.directory_port), find, tries: 0, next_at: now };
+        if ask(&mut question, socket, now) {
+            self.questions.insert(request, question);
+            self.note_timeouts();
+        } else {
+            self.answer(request, Err(LinkFailure::NotReachable));
+        }
+    }
+
+    /// The answer is no longer wanted.
+    pub(super) fn cancel(&mut self, request: u64) {
+        self.questions.remove(&request);
+        self.found.retain(|(r, _)| *r != request);
+        if let Some(name) = self.mutual.remove(&request) {
+            self.wait_no_more(name);
+        }
+        self.note_timeouts();
+    }
+
+    fn answer(&mut self, request: u64, answer: Result<SocketAddr, LinkFailure>) {
+        self.questions.remove(&request);
+        if answer.is_err()
+            && let Some(name) = self.mutual.remove(&request)
+        {
+            self.wait_no_more(name);
+        }
+        self.found.push_back((request, answer));
+        self.note_timeouts();
+    }
+
+    /// A datagram of [`packet`] that came to the data socket.
+    pub(super) fn handle_packet(&mut self, from: SocketAddr, bytes: &[u8]) {
+        let Some(found) = Found::load(bytes) else {
+            self.malformed += 1;
+            return;
+        };
+        let open = self.questions.iter().find(|(_, q)| q.find == Find { nonce: found.nonce, name: found.name } && q.to == from);
+        let Some(request) = open.map(|(r, _)| *r) else { return };
+        let answer = if found.port == 0 { Err(LinkFailure::NobodyThere) } else { Ok(SocketAddr::new(from.ip(), found.port)) };
+        self.answer(request, answer);
+    }
+
+    // ---- time, and what the sockets say
+
+    pub(super) fn handle_timeout(&mut self, now: Instant, socket: &UdpSocket) {
+        if self.next_timeout > now {
+            return;
+        }
+        let due: Vec<u64> = self.questions.iter().filter(|(_, q)| q.next_at <= now).map(|(r, _)| *r).collect();
+        for request in due {
+            let Some(q) = self.questions.get_mut(&request) else { continue };
+            if q.tries >= FIND_TRIES {
+                self.answer(request, Err(LinkFailure::NobodyThere));
+            } else if !ask(q, socket, now) {
+                self.answer(request, Err(LinkFailure::NotReachable));
+            }
+        }
+        let late: Vec<u64> = self.asked.iter().filter(|(_, a)| a.deadline <= now).map(|(n, _)| *n).collect();
+        for number in late {
+            self.reply(number, None);
+        }
+        if matches!(self.place, Place::Vacant { retry_at } if retry_at <= now) {
+            self.take_place(now);
+        }
+        self.note_timeouts();
+    }
+
+    pub(super) fn handle_ready(&mut self, now: Instant) {
+        let mut events = [epoll::Event { flags: epoll::EventFlags::empty(), data: epoll::EventData::new_u64(0) }; PER_LOOK];
+        let at_once = rustix::event::Timespec { tv_sec: 0, tv_nsec: 0 };
+        let n = epoll::wait(&self.epoll, &mut events[..], Some(&at_once)).unwrap_or(0);
+        for e in &events[..n] {
+            let data = e.data.u64();
+            let number = data & !KIND_MASK;
+            match data & KIND_MASK {
+                DIRECTORY => self.take_questions(now),
+                SUCCESSION => self.take_heirs(),
+                HOLDER => self.take_place(now),
+                WAIT => self.say_port(number),
+                ASKED => self.pass_on(number),
+                _ => {}
+            }
+        }
+        self.note_timeouts();
+    }
+
+    // ---- the directory
+
+    /// Whoever waits wants a directory to be there.
+    fn seek_place(&mut self, now: Instant) {
+        if matches!(self.place, Place::Vacant { .. }) {
+            self.take_place(now);
+            self.note_timeouts();
+        }
+    }
+
+    /// Takes the directory's place, or stands behind who has it.
+    fn take_place(&mut self, now: Instant) {
+        self.leave_place();
+        let name = name_of_directory(self.own.ip(), self.directory_port);
+        self.place = match UdpSocket::bind(SocketAddr::new(self.own.ip(), self.directory_port)) {
+            Ok(socket) => self.become_directory(socket, &name),
+            Err(e) if e.kind() == io::ErrorKind::AddrInUse => match fd_passing::connect_abstract(&name) {
+                Ok(holder) if self.watch(holder.as_fd(), HOLDER).is_ok() => Place::Heir(holder),
+                _ => Place::Vacant { retry_at: now + PLACE_PERIOD },
+            },
+            Err(_) => Place::Vacant { retry_at: now + PLACE_PERIOD },
+        };
+    }
+
+    fn become_directory(&self, socket: UdpSocket, name: &[u8]) -> Place {
+        if socket.set_nonblocking(true).is_err() || self.watch(socket.as_fd(), DIRECTORY).is_err() {
+            return Place::Vacant { retry_at: Instant::NEVER };
+        }
+        let succession = fd_passing::listen_abstract(name).ok().filter(|s| self.watch(s.as_fd(), SUCCESSION).is_ok());
+        Place::Directory { socket, succession, heirs: Vec::new() }
+    }
+
+    fn leave_place(&mut self) {
+        match core::mem::replace(&mut self.place, Place::Vacant { retry_at: Instant::NEVER }) {
+            Place::Directory { socket, succession, .. } => {
+                self.unwatch(socket.as_fd());
+                succession.iter().for_each(|s| self.unwatch(s.as_fd()));
+            }
+            Place::Heir(holder) => self.unwatch(holder.as_fd()),
+            Place::Vacant { .. } => {}
+        }
+    }
+
+    fn take_heirs(&mut self) {
+        let Place::Directory { succession: Some(s), heirs, .. } = &mut self.place else { return };
+        for _ in 0..PER_LOOK {
+            match fd_passing::accept(s.as_fd()) {
+                Ok(Some(heir)) if heirs.len() < HEIRS_MAX => heirs.push(heir),
+                // One too many looks again from time to time.
+                Ok(Some(_)) => {}
+                Ok(None) | Err(_) => return,
+            }
+        }
+    }
+
+    fn take_questions(&mut self, now: Instant) {
+        for _ in 0..PER_LOOK {
+            let Place::Directory { socket, .. } = &self.place else { return };
+            let mut bytes = [0; FIND_BYTES + 1];
+            let Ok((n, from)) = socket.recv_from(&mut bytes) else { return };
+            let Some(find) = Find::load(&bytes[..n]) else {
+                self.malformed += 1;
+                continue;
+            };
+            self.take_question(now, from, find);
+        }
+    }
+
+    fn take_question(&mut self, now: Instant, from: SocketAddr, find: Find) {
+        // Asked again: the answer is on its way.
+        if self.asked.values().any(|a| a.from == from && a.find == find) {
+            return;
+        }
+        let number = self.number();
+        let socket = fd_passing::connect_abstract(&name_of_wait(find.name)).ok().filter(|s| self.watch(s.as_fd(), ASKED | number).is_ok());
+        match socket {
+            Some(socket) => {
+                if self.asked.len() >= ASKED_MAX
+                    && let Some((_, oldest)) = self.asked.pop_first()
+                {
+                    self.unwatch(oldest.socket.as_fd());
+                }
+                self.asked.insert(number, Asked { socket, from, find, deadline: now + ASKED_TIME });
+            }
+            None => self.say(from, find, None),
+        }
+    }
+
+    /// The process that waits has said its port, or gone.
+    fn pass_on(&mut self, number: u64) {
+        let Some(a) = self.asked.get(&number) else { return };
+        let mut bytes = [0; packet::WAITS_BYTES + 1];
+        let port = match fd_passing::receive(a.socket.as_fd(), &mut bytes) {
+            Err(MemoryError::WouldBlock) => return,
+            Err(_) => None,
+            Ok(r) => packet::load_port(&bytes[..r.len]),
+        };
+        self.reply(number, port);
+    }
+
+    fn reply(&mut self, number: u64, port: Option<u16>) {
+        if let Some(a) = self.asked.remove(&number) {
+            self.unwatch(a.socket.as_fd());
+            self.say(a.from, a.find, port);
+        }
+    }
+
+    fn say(&self, to: SocketAddr, find: Find, port: Option<u16>) {
+        if let Place::Directory { socket, .. } = &self.place {
+            // Lost, it is asked again.
+            let _ = socket.send_to(&Found { nonce: find.nonce, name: find.name, port: port.unwrap_or(0) }.store(), to);
+        }
+    }
+
+    /// A directory asks one of our waits.
+    fn say_port(&mut self, number: u64) {
+        let Some(w) = self.waits.get(&number) else { return };
+        for _ in 0..PER_LOOK {
+            let Ok(Some(socket)) = fd_passing::accept(w.listener.as_fd()) else { return };
+            let _ = fd_passing::send(socket.as_fd(), &packet::store_port(self.own.port()), &[]);
+        }
+    }
+
+    // ---- small things
+
+    fn number(&mut self) -> u64 {
+        self.next += 1;
+        self.next
+    }
+
+    fn watch(&self, fd: BorrowedFd<'_>, data: u64) -> Result<(), MemoryError> {
+        epoll::add(&self.epoll, fd, epoll::EventData::new_u64(data), epoll::EventFlags::IN).map_err(|e| MemoryError::os("epoll_ctl", e))
+    }
+
+    fn unwatch(&self, fd: BorrowedFd<'_>) {
+        // Also needed before closing: a forked child may keep the description open.
+        let _ = epoll::delete(&self.epoll, fd);
+    }
+
+    fn note_timeouts(&mut self) {
+        let place = match self.place {
+            // Nobody has to be found by those who do not wait.
+            Place::Vacant { retry_at } if !self.waits.is_empty() => retry_at,
+            _ => Instant::NEVER,
+        };
+        let questions = self.questions.values().map(|q| q.next_at);
+        let asked = self.asked.values().map(|a| a.deadline);
+        self.next_timeout = questions.chain(asked).fold(place, Instant::min);
+    }
+}
+
+/// Sends a question (again). `false`: there is no way to that host.
+fn ask(q: &mut Question, socket: &UdpSocket, now: Instant) -> bool {
+    q.tries += 1;
+    q.next_at = now + FIND_PERIOD;
+    match socket.send_to(&q.find.store(), q.to) {
+        Err(e) => !matches!(e.kind(), io::ErrorKind::NetworkUnreachable | io::ErrorKind::HostUnreachable | io::ErrorKind::PermissionDenied),
+        Ok(_) => true,
+    }
+}
+
+/// The IP address and, if it has one, port of a NIC's host address: 4 or 16 bytes, and 2 more (in network order) for a port.
+pub(super) fn socket_address(host: &[u8]) -> Option<(IpAddr, Option<u16>)> {
+    let (ip, port) = match host.len() {
+        4 | 16 => (host, None),
+        6 | 18 => {
+            let (ip, port) = host.split_at(host.len() - 2);
+            (ip, Some(u16::from_be_bytes([port[0], port[1]])))
+        }
+        _ => return None,
+    };
+    let ip = match <[u8; 4]>::try_from(ip) {
+        Ok(v4) => IpAddr::V4(Ipv4Addr::from(v4)),
+        Err(_) => IpAddr::V6(Ipv6Addr::from(<[u8; 16]>::try_from(ip).ok()?)),
+    };
+    (port != Some(0)).then_some((ip, port))
+}
+
+fn name_of_wait(name: u128) -> Vec<u8> {
+    format!("bellwire/udp/{name:032x}").into_bytes()
+}
+
+fn name_of_directory(own: IpAddr, port: u16) -> Vec<u8> {
+    format!("bellwire/udp/directory/{own}/{port}").into_bytes()
+}
+
+#[cfg(test)]
+#[path = "find_tests.rs"]
+mod tests;
