@@ -139,7 +139,8 @@ fn strangers_are_counted_and_bounded() {
         answers += 1;
         nothing += u32::from(Found::load(&bytes[..n]).unwrap().port == 0);
     }
-    assert_eq!((answers, nothing), (ASKED_MAX, ASKED_MAX as u32));
+    // Those that found its backlog full were told so at once; the dropped ones will ask again.
+    assert!((ASKED_MAX..200).contains(&answers) && nothing == answers as u32, "{answers} answers, {nothing} of them 'nobody'");
     // An answer that nobody asked for.
     b.finder.handle_packet(directory, &Found { nonce: 1, name: 1, port: 1 }.store());
     assert!(!b.finder.has_found());
