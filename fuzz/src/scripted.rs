@@ -11,6 +11,9 @@ use bellwire_via::wire::{
 };
 use std::collections::VecDeque;
 
+/// Payload of the longest frame.
+const PAYLOAD_MAX: usize = 1024;
+
 /// A frame of the peer's.
 pub struct Incoming {
     pub words: Box<[u64; 8]>,
@@ -68,8 +71,8 @@ impl Wire for Scripted {
     fn host_address(&self) -> &[u8] {
         &[127, 0, 0, 1]
     }
-    fn payload_bytes_max(&self) -> usize {
-        1024
+    fn payload_bytes_max(&self, _link: LinkId) -> usize {
+        PAYLOAD_MAX
     }
     fn send(&mut self, _: LinkId, _: &mut Line, _: usize) -> Sent {
         self.leave()
@@ -77,7 +80,7 @@ impl Wire for Scripted {
     fn send_with_payload<F: FnOnce(*mut u8)>(&mut self, _: LinkId, _: &mut Line, length: usize, fill: F) -> Sent {
         let sent = self.leave();
         if sent == Sent::Yes {
-            assert!(length <= self.payload_bytes_max());
+            assert!(length <= PAYLOAD_MAX);
             fill(self.scratch.as_mut_ptr());
             self.sent = self.scratch[..length].to_vec();
         }

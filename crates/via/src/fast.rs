@@ -80,7 +80,7 @@ impl<W: Wire> Engine<W> {
             let sent = if !PAYLOAD && s.length < vi.paths.send_limit {
                 // SAFETY: U1 (user_memory.rs): covered by a leased region.
                 unsafe { self.wire.send_whole(vi.link, vi.paths.whole_out | u64::from(s.length) << 8, from, s.length as usize) }
-            } else if PAYLOAD && s.length < vi.paths.copy_limit && s.length as usize <= self.wire.payload_bytes_max() {
+            } else if PAYLOAD && s.length < vi.paths.copy_limit && s.length as usize <= self.wire.payload_bytes_max(vi.link) {
                 let mut line = Line::default();
                 Bulk { total: s.length, length: s.length, ..Bulk::default() }.store(Head(vi.paths.whole_out).bulk(), &mut line);
                 self.wire.send_with_payload(vi.link, &mut line, s.length as usize, |to| {

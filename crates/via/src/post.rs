@@ -243,6 +243,7 @@ impl<W: Wire> Engine<W> {
             self.flush_sends(index);
         } else if first && work.length <= POST_COPY_BYTES_MAX {
             let _ = self.transmit(index);
+            self.wire.flush();
         } else {
             self.ready.insert(index);
         }
@@ -405,6 +406,7 @@ impl<W: Wire> Engine<W> {
     #[inline(never)]
     fn post_send_descriptor_any(&mut self, vi: ViHandle, descriptor: DescriptorRef) -> Result<(), Error> {
         if self.post_send_fast::<true>(vi, descriptor) {
+            self.wire.flush();
             return Ok(());
         }
         let mut parsed = Parsed::new();

@@ -47,13 +47,14 @@ impl<W: Wire> Engine<W> {
             any = true;
             self.handle_timeout();
         }
+        self.wire.flush();
         any
     }
 
     /// When [`progress`](Self::progress) must be called at the latest; [`Instant::NEVER`] if only for what the wire brings.
     #[inline]
     pub fn next_timeout(&self) -> Instant {
-        self.connections.next_timeout()
+        self.connections.next_timeout().min(self.wire.next_timeout())
     }
 
     /// Whether posted work waits to move: somebody should call [`progress`](Self::progress) soon.

@@ -159,7 +159,7 @@ impl<W: Wire> Engine<W> {
             self.refuse_read(index, job.work);
             return Step::Gone;
         }
-        let n = (job.length - job.moved).min(self.wire.payload_bytes_max() as u32);
+        let n = (job.length - job.moved).min(self.wire.payload_bytes_max(vi.link) as u32);
         let last = job.moved + n == job.length;
         let mut line = Line::default();
         Bulk { offset: job.moved, total: job.length, length: n, work: job.work, ..Bulk::default() }
@@ -344,7 +344,7 @@ impl<W: Wire> Engine<W> {
     /// Fragments with payload, from `moved` on.
     fn transmit_frames(&mut self, index: usize, at: u32, op: Op, moved: &mut u32) -> Step {
         let Some(vi) = self.vis.at(index) else { return Step::Blocked };
-        let max = self.wire.payload_bytes_max() as u32;
+        let max = self.wire.payload_bytes_max(vi.link) as u32;
         vi.send.works.at(at).way = Way::Frames;
         loop {
             let work = vi.send.works.get(at);

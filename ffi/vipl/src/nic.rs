@@ -14,7 +14,7 @@ use bellwire_via::descriptor::SEGMENTS_MAX;
 use bellwire_via::engine::{CQS_MAX, DESCRIPTORS_PER_QUEUE_MAX, TRANSFER_BYTES_MAX, VIS_MAX};
 use bellwire_via::nic::NicConfig;
 use bellwire_via::registration::{PTAGS_MAX, REGIONS_MAX};
-use bellwire_via::wire::Wire;
+use bellwire_via::wire::{LinkId, Wire};
 use bellwire_via::wire::shm::ProtectionMode;
 use core::ffi::{c_char, c_void};
 
@@ -97,7 +97,7 @@ pub unsafe extern "C" fn VipQueryNic(nic: VipHandle, out: *mut VipNicAttributes)
             max_cq: CQS_MAX as VipUlong,
             max_cq_entries: CQ_ENTRIES_MAX as VipUlong,
             max_transfer_size: TRANSFER_BYTES_MAX,
-            native_mtu: nic.nic.with(|e| e.wire().payload_bytes_max()) as VipUlong,
+            native_mtu: nic.nic.with(|e| e.wire().payload_bytes_max(LinkId::from_raw(0))) as VipUlong,
             max_ptags: PTAGS_MAX as VipUlong,
             reliability_level_support: RELIABILITY_LEVELS,
             rdma_read_support: RELIABLE_LEVELS,

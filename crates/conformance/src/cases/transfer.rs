@@ -3,12 +3,12 @@
 
 use crate::Fixture;
 use crate::stage::{LEVELS, MEMORIES, Memory, Pair, Stage, pattern};
-use bellwire_via::wire::Wire;
+use bellwire_via::wire::{LinkId, Wire};
 use bellwire_via::{Segment, Status};
 
 /// Sizes at and around the boundaries: inline lengths, placement, the wire's payload, the copy of post, powers of two.
 pub fn sizes<F: Fixture>(s: &mut Stage<F>) -> Vec<usize> {
-    let payload = s.fixture.with(0, |e| e.wire().payload_bytes_max());
+    let payload = s.fixture.with(0, |e| e.wire().payload_bytes_max(LinkId::from_raw(0)));
     let mut sizes = vec![0, 1, 2, 3, 7, 8, 9, 15, 16, 17, 31, 33, 47, 48, 49, 55, 56, 57, 63, 64, 65, 100, 1000, 70_001];
     for edge in [2048, 4096, 16 * 1024, 64 * 1024, payload, 2 * payload] {
         sizes.extend([edge - 1, edge, edge + 1]);

@@ -8,9 +8,11 @@
 use crate::attributes::NetAddress;
 use crate::frame::{Head, INLINE_BYTES_MAX};
 use crate::handle::Handle;
+use crate::time::Instant;
 use bellwire_memory::bytes;
 use bellwire_memory::line_queue::{LINE_WORDS, Line};
 
+mod heap;
 mod names;
 pub mod shm;
 pub mod sim;
@@ -302,14 +304,17 @@ pub struct LinkInfo {
     pub attaches: bool,
 }
 
+/// Payload that every frame of every wire may carry: that of the smallest packets, and enough for all that engines say to each other.
+pub const PAYLOAD_BYTES_MIN: usize = 256;
+
 /// A wire.
 pub trait Wire {
     /// A short name: "shm", "sim".
     fn name(&self) -> &'static str;
     /// This NIC's host address.
     fn host_address(&self) -> &[u8];
-    /// Payload bytes that one frame may carry beside its line.
-    fn payload_bytes_max(&self) -> usize;
+    /// Payload bytes that one frame may carry beside its line. On some wires more as a link gets to know its path; never less than [`PAYLOAD_BYTES_MIN`].
+    fn payload_bytes_max(&self, link: LinkId) -> usize;
 
     /// Sends a line of which `words` words are in use.
     fn send(&mut self, link: LinkId, line: &mut Line, words: usize) -> Sent;
@@ -338,6 +343,14 @@ pub trait Wire {
     fn receive(&mut self, link: LinkId) -> Received;
     /// Gives up the frame last received.
     fn consume(&mut self, link: LinkId);
+    /// Lets what was sent leave now: called when a call has sent all it will. Wires that batch do it here.
+    #[inline(always)]
+    fn flush(&mut self) {}
+    /// When [`has_events`](Self::has_events) must be asked at the latest.
+    #[inline(always)]
+    fn next_timeout(&self) -> Instant {
+        Instant::NEVER
+    }
     /// A mark behind all frames sent so far on a link.
     fn sent_mark(&self, link: LinkId) -> u32;
     /// Whether the peer's engine has dealt with all frames before a mark of [`sent_mark`](Self::sent_mark). Becomes true without further calls of ours.

@@ -169,7 +169,7 @@ impl ShmWire {
     }
 
     #[inline(always)]
-    fn link(&mut self, id: LinkId) -> Option<&mut Link> {
+    pub(super) fn link(&mut self, id: LinkId) -> Option<&mut Link> {
         self.links.get_mut(Handle::from_raw(id.raw()))
     }
 
@@ -204,7 +204,7 @@ impl Wire for ShmWire {
     }
 
     #[inline]
-    fn payload_bytes_max(&self) -> usize {
+    fn payload_bytes_max(&self, _link: LinkId) -> usize {
         layout::FRAME_PAYLOAD_MAX as usize
     }
 

@@ -5,19 +5,12 @@
 
 use super::SimNetwork;
 use crate::attributes::NetAddress;
+use crate::wire::heap::{self, Heap};
 use crate::wire::{
     Advertisement, Allocation, CatalogueEntry, Direct, Frame, LinkFailure, LinkId, LinkInfo, MapAccess, MemoryKind, Placement, Received, RemoteAccess,
     Rendezvous, Sent, Wire, WireEvent,
 };
 use bellwire_memory::line_queue::Line;
-use std::alloc::{Layout, alloc_zeroed, dealloc};
-
-/// Alignment and granularity of allocations.
-const PAGE_BYTES: usize = 4096;
-/// Allocations living at a time.
-const ALLOCATIONS_MAX: usize = 1 << 16;
-/// User memory lies between these, as on the machines this runs on.
-const USER_MEMORY: core::ops::Range<u64> = PAGE_BYTES as u64..1 << 47;
 
 /// A NIC on a [`SimNetwork`]. Dropping it closes the NIC in good order.
 #[derive(Debug)]
@@ -26,14 +19,14 @@ pub struct SimWire {
     nic: usize,
     host: Vec<u8>,
     payload_bytes_max: usize,
-    allocations: Vec<Option<(*mut u8, Layout)>>,
+    heap: Heap,
     /// The line last received: frames point into it, while the network's own queue may move.
     current: Box<Line>,
 }
 
 impl SimWire {
     pub(super) fn new(network: SimNetwork, nic: usize, host: &[u8], payload_bytes_max: usize) -> Self {
-        Self { network, nic, host: host.to_vec(), payload_bytes_max, allocations: Vec::new(), current: Box::default() }
+        Self { network, nic, host: host.to_vec(), payload_bytes_max, heap: Heap::default(), current: Box::default() }
     }
 
     /// The NIC's number in its network.
@@ -45,10 +38,6 @@ impl SimWire {
 impl Drop for SimWire {
     fn drop(&mut self) {
         self.network.0.borrow_mut().detach(self.nic, LinkFailure::PeerClosed);
-        for (base, layout) in self.allocations.drain(..).flatten() {
-            // SAFETY: allocated with this layout by `allocate`, and not yet freed: `free` takes it out of the table.
-            unsafe { dealloc(base, layout) };
-        }
     }
 }
 
@@ -61,7 +50,7 @@ impl Wire for SimWire {
         &self.host
     }
 
-    fn payload_bytes_max(&self) -> usize {
+    fn payload_bytes_max(&self, _link: LinkId) -> usize {
         self.payload_bytes_max
     }
 
@@ -124,41 +113,19 @@ impl Wire for SimWire {
     fn quiesce(&mut self, _link: LinkId) {}
 
     fn allocate(&mut self, bytes: usize) -> Option<Allocation> {
-        let length = bytes.checked_next_multiple_of(PAGE_BYTES)?.max(PAGE_BYTES);
-        let layout = Layout::from_size_align(length, PAGE_BYTES).ok()?;
-        let slot = match self.allocations.iter().position(Option::is_none) {
-            Some(slot) => slot,
-            None if self.allocations.len() < ALLOCATIONS_MAX => {
-                self.allocations.push(None);
-                self.allocations.len() - 1
-            }
-            None => return None,
-        };
-        // SAFETY: the layout's size is not zero.
-        let base = unsafe { alloc_zeroed(layout) };
-        if base.is_null() {
-            return None;
-        }
-        self.allocations[slot] = Some((base, layout));
-        Some(Allocation { base, length, segment: slot as u32 + 1 })
+        self.heap.allocate(bytes)
     }
 
     fn free(&mut self, segment: u32) {
-        let slot = (segment as usize).wrapping_sub(1);
-        if let Some((base, layout)) = self.allocations.get_mut(slot).and_then(Option::take) {
-            // SAFETY: allocated with this layout by `allocate`; taken out of the table, so never freed again.
-            unsafe { dealloc(base, layout) };
-        }
+        self.heap.free(segment);
     }
 
     fn publish(&mut self, _slot: usize, _entry: Option<&CatalogueEntry>) {}
 
     fn grant(&mut self, _link: LinkId, _segment: u32, _access: Option<MapAccess>) {}
 
-    /// The network knows nothing about the process's memory: whatever can be user memory passes.
     fn probe_memory(&self, address: u64, length: u64) -> MemoryKind {
-        let end = address.saturating_add(length);
-        if USER_MEMORY.contains(&address) && end <= USER_MEMORY.end { MemoryKind::Writable } else { MemoryKind::Unmapped }
+        heap::presumed_kind(address, length)
     }
 
     fn listen(&mut self, _local: &NetAddress) -> bool {

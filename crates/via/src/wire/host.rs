@@ -1,0 +1,376 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The wire of a NIC in a real process: shared memory to peers of this host, UDP to others, chosen by itself.
+//!
+//! A link of shared memory is found by one look-up, as without this layer; only when that fails is the link a packet link (`PACKET` in its id) or none. So what is fast on
+//! shared memory pays nothing for the choice.
+//!
+//! Who is meant by an address: shared memory is asked first, whatever the address, since any process of the host may have it. If nobody is there, and the address is not
+//! this NIC's own, UDP is asked. Two peers look for each other both ways at a time; the first link that comes is taken.
+
+use super::packet::PacketWire;
+use super::shm::ShmWire;
+use super::udp::UdpPort;
+use super::{
+    Advertisement, Allocation, Attach, CatalogueEntry, Direct, Frame, LinkFailure, LinkId, LinkInfo, MapAccess, MemoryKind, Placement, Received, RemoteAccess,
+    Rendezvous, Sent, Wire, WireEvent,
+};
+use crate::attributes::NetAddress;
+use crate::time::Instant;
+use bellwire_memory::line_queue::Line;
+use std::collections::BTreeMap;
+
+/// In the id of a packet link: beyond every link of shared memory.
+const PACKET: u32 = 1 << 19;
+
+/// A request that both wires may answer.
+#[derive(Debug)]
+struct Request {
+    how: Rendezvous,
+    local: NetAddress,
+    remote: NetAddress,
+    /// Still asked: shared memory, UDP.
+    shm: bool,
+    udp: bool,
+}
+
+/// The wire.
+#[derive(Debug)]
+pub struct HostWire {
+    shm: ShmWire,
+    packet: Option<PacketWire<UdpPort>>,
+    /// Only while there is a packet wire.
+    requests: BTreeMap<u64, Request>,
+}
+
+fn packet_link(link: LinkId) -> LinkId {
+    LinkId::from_raw(link.raw() & !PACKET)
+}
+
+fn host_link(link: LinkId) -> LinkId {
+    LinkId::from_raw(link.raw() | PACKET)
+}
+
+impl HostWire {
+    /// Shared memory, and UDP if there is a port.
+    pub fn new(shm: ShmWire, packet: Option<PacketWire<UdpPort>>) -> Self {
+        Self { shm, packet, requests: BTreeMap::new() }
+    }
+
+    /// The half within the host.
+    pub fn shm(&self) -> &ShmWire {
+        &self.shm
+    }
+
+    /// The half within the host.
+    pub fn shm_mut(&mut self) -> &mut ShmWire {
+        &mut self.shm
+    }
+
+    /// The half between hosts.
+    pub fn packet(&self) -> Option<&PacketWire<UdpPort>> {
+        self.packet.as_ref()
+    }
+
+    /// Handles what is ready on control descriptors; never blocks.
+    pub fn handle_control(&mut self) {
+        self.shm.handle_control();
+        if let Some(p) = &mut self.packet {
+            p.handle_control();
+        }
+    }
+
+    /// Whether there are links.
+    pub fn has_links(&self) -> bool {
+        self.shm.has_links() || self.packet.as_ref().is_some_and(PacketWire::has_links)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn packet_of(&mut self, link: LinkId) -> Option<(&mut PacketWire<UdpPort>, LinkId)> {
+        if link.raw() & PACKET == 0 {
+            return None;
+        }
+        self.packet.as_mut().map(|p| (p, packet_link(link)))
+    }
+
+    /// What one of the two says about a request that may be both's. `None`: not the last word.
+    fn settle(&mut self, request: u64, from_shm: bool, answer: Result<LinkId, LinkFailure>) -> Option<WireEvent> {
+        let Some(r) = self.requests.get_mut(&request) else {
+            // Asked of one only.
+            return Some(match answer {
+                Ok(link) => WireEvent::LinkUp { link, request: Some(request) },
+                Err(reason) => WireEvent::Unresolved { request, reason },
+            });
+        };
+        let other = if from_shm {
+            r.shm = false;
+            r.udp
+        } else {
+            r.udp = false;
+            r.shm
+        };
+        match answer {
+            Ok(link) => {
+                self.requests.remove(&request);
+                if other && let Some(p) = self.packet.as_mut().filter(|_| from_shm) {
+                    p.cancel(request);
+                } else if other {
+                    self.shm.cancel(request);
+                }
+                Some(WireEvent::LinkUp { link, request: Some(request) })
+            }
+            Err(_) if other => None,
+            Err(LinkFailure::NobodyThere) if from_shm && r.how == Rendezvous::Client && r.remote.host() != r.local.host() => {
+                r.udp = true;
+                let (local, remote) = (r.local, r.remote);
+                if let Some(p) = &mut self.packet {
+                    p.resolve(request, Rendezvous::Client, &local, &remote);
+                }
+                None
+            }
+            Err(reason) => {
+                self.requests.remove(&request);
+                Some(WireEvent::Unresolved { request, reason })
+            }
+        }
+    }
+
+    fn translate(&mut self, event: WireEvent, from_shm: bool) -> Option<WireEvent> {
+        let name = |link| if from_shm { link } else { host_link(link) };
+        match event {
+            WireEvent::LinkUp { link, request: Some(request) } => self.settle(request, from_shm, Ok(name(link))),
+            WireEvent::Unresolved { request, reason } => self.settle(request, from_shm, Err(reason)),
+            WireEvent::LinkUp { link, request: None } => Some(WireEvent::LinkUp { link: name(link), request: None }),
+            WireEvent::LinkDown { link, reason } => Some(WireEvent::LinkDown { link: name(link), reason }),
+            WireEvent::MapRequest { .. } => Some(event),
+        }
+    }
+}
+
+impl Wire for HostWire {
+    fn name(&self) -> &'static str {
+        if self.packet.is_some() { "shm+udp" } else { "shm" }
+    }
+
+    fn host_address(&self) -> &[u8] {
+        self.shm.host_address()
+    }
+
+    #[inline]
+    fn payload_bytes_max(&self, link: LinkId) -> usize {
+        match &self.packet {
+            Some(p) if link.raw() & PACKET != 0 => p.payload_bytes_max(packet_link(link)),
+            _ => self.shm.payload_bytes_max(link),
+        }
+    }
+
+    #[inline(always)]
+    fn send(&mut self, link: LinkId, line: &mut Line, words: usize) -> Sent {
+        match self.shm.link(link) {
+            Some(l) => l.send(line, words),
+            None => self.packet_of(link).map_or(Sent::Broken, |(p, link)| p.send(link, line, words)),
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn send_whole(&mut self, link: LinkId, word0: u64, from: *const u8, length: usize) -> Sent {
+        match self.shm.link(link) {
+            // SAFETY: the caller's.
+            Some(l) => unsafe { l.send_whole(word0, from, length) },
+            // SAFETY: the caller's.
+            None => self.packet_of(link).map_or(Sent::Broken, |(p, link)| unsafe { p.send_whole(link, word0, from, length) }),
+        }
+    }
+
+    #[inline(always)]
+    fn take<const PAYLOAD: bool, R>(&mut self, link: LinkId, looks: u32, take: impl FnOnce(&Frame) -> Option<R>) -> Option<R> {
+        // A packet link's frames are received the general way.
+        self.shm.link(link)?.take::<PAYLOAD, R>(looks, take)
+    }
+
+    #[inline]
+    fn send_with_payload<F: FnOnce(*mut u8)>(&mut self, link: LinkId, line: &mut Line, length: usize, fill: F) -> Sent {
+        match self.shm.link(link) {
+            Some(l) => l.send_with_payload(line, length, fill),
+            None => self.packet_of(link).map_or(Sent::Broken, |(p, link)| p.send_with_payload(link, line, length, fill)),
+        }
+    }
+
+    #[inline(always)]
+    fn receive(&mut self, link: LinkId) -> Received {
+        match self.shm.link(link) {
+            Some(l) => l.receive(),
+            None => self.packet_of(link).map_or(Received::Broken, |(p, link)| p.receive(link)),
+        }
+    }
+
+    #[inline(always)]
+    fn consume(&mut self, link: LinkId) {
+        match self.shm.link(link) {
+            Some(l) => l.consume(),
+            None => {
+                if let Some((p, link)) = self.packet_of(link) {
+                    p.consume(link);
+                }
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn flush(&mut self) {
+        if let Some(p) = &mut self.packet {
+            p.flush();
+        }
+    }
+
+    #[inline(always)]
+    fn next_timeout(&self) -> Instant {
+        self.packet.as_ref().map_or(Instant::NEVER, Wire::next_timeout)
+    }
+
+    #[inline]
+    fn sent_mark(&self, link: LinkId) -> u32 {
+        self.shm.sent_mark(link)
+    }
+
+    fn is_taken(&mut self, link: LinkId, mark: u32) -> bool {
+        self.shm.is_taken(link, mark)
+    }
+
+    #[inline(always)]
+    fn has_events(&self) -> bool {
+        self.shm.has_events() || self.packet.as_ref().is_some_and(Wire::has_events)
+    }
+
+    #[inline]
+    fn with_granted<F: FnOnce(*mut u8)>(&mut self, link: LinkId, wish: &RemoteAccess, access: F) -> Direct {
+        self.shm.with_granted(link, wish, access)
+    }
+
+    #[inline]
+    fn with_advertised<F: FnOnce(*mut u8)>(&mut self, link: LinkId, placement: &Placement, access: F) -> Direct {
+        self.shm.with_advertised(link, placement, access)
+    }
+
+    fn attach(&self, link: LinkId) -> Attach {
+        self.shm.attach(link)
+    }
+
+    fn attach_failed(&mut self, link: LinkId) {
+        self.shm.attach_failed(link);
+    }
+
+    unsafe fn pull(&mut self, link: LinkId, address: u64, to: *mut u8, length: usize) -> bool {
+        // SAFETY: the caller's.
+        unsafe { self.shm.pull(link, address, to, length) }
+    }
+
+    fn pull_granted(&mut self, link: LinkId, wish: &RemoteAccess, access: impl FnOnce(&mut dyn FnMut(u64, *mut u8, usize) -> bool) -> bool) -> Direct {
+        self.shm.pull_granted(link, wish, access)
+    }
+
+    fn stopwatch(&self) -> u64 {
+        self.shm.stopwatch()
+    }
+
+    #[inline]
+    fn advertise(&mut self, link: LinkId, connection: u32, message: u32, advertisement: &Advertisement) {
+        self.shm.advertise(link, connection, message, advertisement);
+    }
+
+    #[inline]
+    fn withdraw(&mut self, link: LinkId, connection: u32, message: u32) {
+        self.shm.withdraw(link, connection, message);
+    }
+
+    fn quiesce(&mut self, link: LinkId) {
+        self.shm.quiesce(link);
+    }
+
+    fn allocate(&mut self, bytes: usize) -> Option<Allocation> {
+        self.shm.allocate(bytes)
+    }
+
+    fn free(&mut self, segment: u32) {
+        self.shm.free(segment);
+    }
+
+    fn publish(&mut self, slot: usize, entry: Option<&CatalogueEntry>) {
+        self.shm.publish(slot, entry);
+    }
+
+    fn grant(&mut self, link: LinkId, segment: u32, access: Option<MapAccess>) {
+        self.shm.grant(link, segment, access);
+    }
+
+    fn probe_memory(&self, address: u64, length: u64) -> MemoryKind {
+        self.shm.probe_memory(address, length)
+    }
+
+    fn listen(&mut self, local: &NetAddress) -> bool {
+        let here = self.shm.listen(local);
+        if here && let Some(p) = &mut self.packet {
+            // Somebody else's on UDP only: still found within the host.
+            let _ = p.listen(local);
+        }
+        here
+    }
+
+    fn unlisten(&mut self, local: &NetAddress) {
+        self.shm.unlisten(local);
+        if let Some(p) = &mut self.packet {
+            p.unlisten(local);
+        }
+    }
+
+    fn resolve(&mut self, request: u64, how: Rendezvous, local: &NetAddress, remote: &NetAddress) {
+        if let Some(p) = &mut self.packet {
+            let both = how == Rendezvous::Peer && local.host() != remote.host();
+            self.requests.insert(request, Request { how, local: *local, remote: *remote, shm: true, udp: both });
+            if both {
+                p.resolve(request, how, local, remote);
+            }
+        }
+        self.shm.resolve(request, how, local, remote);
+    }
+
+    fn cancel(&mut self, request: u64) {
+        self.requests.remove(&request);
+        self.shm.cancel(request);
+        if let Some(p) = &mut self.packet {
+            p.cancel(request);
+        }
+    }
+
+    fn poll_event(&mut self) -> Option<WireEvent> {
+        while let Some(event) = self.shm.poll_event() {
+            if let Some(event) = self.translate(event, true) {
+                return Some(event);
+            }
+        }
+        while let Some(event) = self.packet.as_mut().and_then(Wire::poll_event) {
+            if let Some(event) = self.translate(event, false) {
+                return Some(event);
+            }
+        }
+        None
+    }
+
+    fn close(&mut self, link: LinkId) {
+        match self.packet_of(link) {
+            Some((p, link)) => p.close(link),
+            None => self.shm.close(link),
+        }
+    }
+
+    fn link_info(&self, link: LinkId) -> LinkInfo {
+        match &self.packet {
+            Some(p) if link.raw() & PACKET != 0 => p.link_info(packet_link(link)),
+            _ => self.shm.link_info(link),
+        }
+    }
+
+    fn peers_mapping(&self, segment: u32) -> u32 {
+        self.shm.peers_mapping(segment)
+    }
+}
