@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The reliable transport between two NICs, under every wire that can lose, duplicate or reorder packets.
+//!
+//! A [`Transport`] is a state machine: no socket, clock or thread. It is told the time and given the packets that arrived; it gives packets to be sent, deliveries, events and the time
+//! at which it wants to be called again. All randomness comes from one seed. So the same code runs under UDP and in virtual time.
+//!
+//! It carries *frames* (a head of 1 to 8 words, and a payload) over a *session* (one per pair of NICs), each frame on a *stream* (a number that the sender gives; 0 for
+//! control). Frames arrive exactly once, in order within a stream; frames of different streams do not wait for each other. A frame whose arrival cannot be shown returns to its sender when
+//! the session goes down. The transport knows nothing of descriptors and VIs.
+//!
+//! The protocol, byte for byte and rule by rule, is docs/PROTOCOL.md; `//= P-...` in the sources cites its requirements.
+//!
+//! | what | where |
+//! |---|---|
+//! | packets | `packet/` |
+//! | dispatch | `transport.rs` |
+//! | making sessions | `handshake.rs`, `cookie.rs` |
+//! | sending | `tx_ring.rs` (bytes), `tx_window.rs` (packets), `return_to_sender.rs` |
+//! | receiving | `rx_window.rs`, `ack.rs`, `nack.rs` |
+//! | time | `timers.rs`, `rtt.rs`, `congestion.rs`, `keepalive.rs`, `mtu.rs` |
+
+#![forbid(unsafe_code)]
+
+pub mod config;
+mod delivery;
+mod error;
+mod event;
+mod ids;
+pub mod packet;
+mod statistics;
+mod transport;
+
+pub use bellwire_time::{Duration, Instant};
+pub use config::Config;
+pub use delivery::{Buffer, Delivery, Frame, Frames, Head, Returned};
+pub use error::{Error, PacketError};
+pub use event::{DownReason, Event, FailReason, Refusal, ReturnReason, Sent};
+pub use ids::{NicId, SessionId};
+pub use statistics::{SessionInfo, Statistics};
+pub use transport::{Transmit, Transport};
