@@ -83,6 +83,12 @@ impl<B: Buffer> Delivery<B> {
         frames
     }
 
+    /// The frames from `at` on: where the [`place`](Frame::place) of one shown before ended.
+    #[inline]
+    pub fn frames_from(&self, at: usize) -> Frames<'_> {
+        Frames { bytes: self.buffer.as_ref(), at }
+    }
+
     /// The datagram.
     pub fn buffer(&self) -> &B {
         &self.buffer

@@ -7,6 +7,7 @@ pub mod control;
 pub mod data;
 pub mod handshake;
 pub mod header;
+mod length;
 
 use crate::error::PacketError;
 pub use ack::{Ack, Nack};
@@ -14,6 +15,7 @@ pub use control::{Close, CloseAck, Ping, Pong, Reset};
 pub use data::DataHeader;
 pub use handshake::{Cookie, Hello, Reject, Welcome};
 pub use header::{Header, Kind};
+pub use length::length;
 
 /// A packet, checked. Borrowed parts lie in the datagram.
 #[derive(Clone, Debug, PartialEq)]

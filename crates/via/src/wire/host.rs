@@ -75,7 +75,7 @@ impl HostWire {
     pub fn handle_control(&mut self) {
         self.shm.handle_control();
         if let Some(p) = &mut self.packet {
-            p.handle_control();
+            p.port_mut().handle_control();
         }
     }
 

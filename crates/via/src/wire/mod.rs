@@ -13,7 +13,9 @@ use bellwire_memory::bytes;
 use bellwire_memory::line_queue::{LINE_WORDS, Line};
 
 mod heap;
+pub mod host;
 mod names;
+pub mod packet;
 pub mod shm;
 pub mod sim;
 pub mod udp;

@@ -76,7 +76,7 @@ pub(super) struct Parts {
 
 /// A link.
 #[derive(Debug)]
-pub(super) struct Link {
+pub(in crate::wire) struct Link {
     producer: Producer<MappedSlots, MappedHead>,
     consumer: Consumer<MappedSlots, MappedHead>,
     payload_out: PayloadFifo,
@@ -208,7 +208,7 @@ impl Link {
     // ---- frames
 
     #[inline(always)]
-    pub(super) fn send(&mut self, line: &mut Line, words: usize) -> Sent {
+    pub(in crate::wire) fn send(&mut self, line: &mut Line, words: usize) -> Sent {
         match self.producer.has_room() {
             Ok(true) => {}
             Ok(false) => return Sent::NoRoom,
@@ -225,7 +225,7 @@ impl Link {
     /// # Safety
     /// `from` is readable for `length` bytes, at most 56.
     #[inline(always)]
-    pub(super) unsafe fn send_whole(&mut self, word0: u64, from: *const u8, length: usize) -> Sent {
+    pub(in crate::wire) unsafe fn send_whole(&mut self, word0: u64, from: *const u8, length: usize) -> Sent {
         match self.producer.has_room() {
             Ok(true) => {}
             Ok(false) => return Sent::NoRoom,
@@ -240,7 +240,7 @@ impl Link {
 
     /// See [`Wire::take`](crate::wire::Wire::take). While looks are left out, nothing is taken.
     #[inline(always)]
-    pub(super) fn take<const PAYLOAD: bool, R>(&mut self, mut looks: u32, take: impl FnOnce(&Frame) -> Option<R>) -> Option<R> {
+    pub(in crate::wire) fn take<const PAYLOAD: bool, R>(&mut self, mut looks: u32, take: impl FnOnce(&Frame) -> Option<R>) -> Option<R> {
         if self.skip != 0 {
             return None;
         }
@@ -268,7 +268,7 @@ impl Link {
     }
 
     #[inline]
-    pub(super) fn send_with_payload(&mut self, line: &mut Line, length: usize, fill: impl FnOnce(*mut u8)) -> Sent {
+    pub(in crate::wire) fn send_with_payload(&mut self, line: &mut Line, length: usize, fill: impl FnOnce(*mut u8)) -> Sent {
         debug_assert!(length <= FRAME_PAYLOAD_MAX as usize);
         match self.producer.has_room() {
             Ok(true) => {}
@@ -293,7 +293,7 @@ impl Link {
     }
 
     #[inline(always)]
-    pub(super) fn receive(&mut self) -> Received {
+    pub(in crate::wire) fn receive(&mut self) -> Received {
         if self.skip != 0 {
             self.skip -= 1;
             // SAFETY: L2. Relaxed: our own word. Who has armed looks for the last time before it sleeps: that look must be a true one.
@@ -340,7 +340,7 @@ impl Link {
     }
 
     #[inline(always)]
-    pub(super) fn consume(&mut self) {
+    pub(in crate::wire) fn consume(&mut self) {
         self.consumer.consume();
         if self.consumer.unpublished() >= LINES / 4 || self.payload_consumed >= PAYLOAD_BYTES / 8 {
             self.publish_head();

@@ -1,23 +1,25 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Where datagrams arrive: slots of the largest size, used again as soon as nobody refers to them. No copy, no allocation once made.
+//! Where datagrams arrive: slots of the largest size, used again as soon as nobody refers to them. No copy, and no allocation once made.
 //!
-//! The transport keeps packets that came out of order by reference. Each may hold a slot of 64 KiB, so the last free slots are never lent to such: see
-//! [`Buffers::is_scarce`].
+//! What came out of order is kept by reference and may hold a whole slot, so the transport is told to keep fewer packets ([`KEPT_MAX`]) than there are slots: the datagram
+//! that everything waits for always finds one.
 
-use bellwire_proto::Buffer;
+use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// Bytes of a slot: the longest datagram, and what the kernel joins from several.
-pub(super) const SLOT_BYTES: usize = 65536;
-/// Slots of a NIC. Their pages are taken as they are first used.
-const SLOTS: usize = 64;
-/// Free slots below which nothing is kept that can be had again.
-const SCARCE: usize = 16;
+/// Bytes of a slot: the longest datagram, and the most that the kernel joins from several.
+const SLOT_BYTES: usize = 65536;
+/// Slots of a NIC. A slot's pages are taken as they are first written, so unused ones cost address space.
+const SLOTS: usize = 512;
+/// Packets that may be kept at a time.
+pub(super) const KEPT_MAX: usize = SLOTS - 64;
+/// Slots looked at for a free one; the others are in use for as long or longer.
+const LOOKED_AT: usize = 8;
 
-/// A datagram, or a part of what the kernel joined.
+/// A datagram, or a part of what the kernel joined. The bytes are on the heap: they stay where they are when it is moved.
 #[derive(Clone, Debug)]
 pub struct UdpBuffer {
-    slot: Arc<[u8]>,
+    slot: Arc<Vec<u8>>,
     start: u32,
     end: u32,
 }
@@ -29,10 +31,96 @@ impl AsRef<[u8]> for UdpBuffer {
     }
 }
 
-impl Buffer for UdpBuffer {}
-
-/// The slots.
+/// The slots of a NIC.
 #[derive(Debug)]
 pub(super) struct Buffers {
-    slots: Vec<Arc<[u8]>>,
+    /// What is written next: nobody else refers to it. `None`: all slots are in use.
+    current: Option<Arc<Vec<u8>>>,
+    /// The others, the latest at the back.
+    used: VecDeque<Arc<Vec<u8>>>,
+    made: usize,
+}
+
+impl Buffers {
+    pub(super) fn new() -> Self {
+        Self { current: None, used: VecDeque::new(), made: 0 }
+    }
+
+    /// A slot to write to. `None`: all are in use.
+    pub(super) fn writable(&mut self) -> Option<&mut [u8]> {
+        if self.current.is_none() {
+            self.current = self.find();
+        }
+        Arc::get_mut(self.current.as_mut()?).map(Vec::as_mut_slice)
+    }
+
+    /// The latest first (its bytes are still in the cache), then those that have been in use for longest.
+    fn find(&mut self) -> Option<Arc<Vec<u8>>> {
+        let count = self.used.len();
+        let latest = (count.saturating_sub(LOOKED_AT)..count).rev();
+        let oldest = 0..count.saturating_sub(LOOKED_AT);
+        // Strong references only: no weak ones are ever made.
+        let free = latest.chain(oldest).find(|i| Arc::strong_count(&self.used[*i]) == 1);
+        match free {
+            Some(i) => self.used.remove(i),
+            None if self.made < SLOTS => {
+                self.made += 1;
+                Some(Arc::new(vec![0; SLOT_BYTES]))
+            }
+            None => None,
+        }
+    }
+
+    /// Lends out the `written` bytes of the slot in parts: `length` says how long the first of some bytes is, at least 1.
+    pub(super) fn lend(&mut self, written: usize, length: impl Fn(&[u8]) -> usize, mut lend: impl FnMut(UdpBuffer)) {
+        let Some(slot) = self.current.take() else { return };
+        let mut start = 0;
+        while start < written {
+            let end = start + length(&slot[start..written]).max(1);
+            lend(UdpBuffer { slot: Arc::clone(&slot), start: start as u32, end: end as u32 });
+            start = end;
+        }
+        self.used.push_back(slot);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fill(buffers: &mut Buffers, byte: u8) -> UdpBuffer {
+        buffers.writable().unwrap()[..3].fill(byte);
+        let mut got = None;
+        buffers.lend(3, <[u8]>::len, |b| got = Some(b));
+        got.unwrap()
+    }
+
+    #[test]
+    fn slots_are_used_again_and_never_while_somebody_reads() {
+        let mut buffers = Buffers::new();
+        for i in 0..1000u32 {
+            assert_eq!(fill(&mut buffers, i as u8).as_ref(), [i as u8; 3]);
+        }
+        assert_eq!(buffers.made, 1, "given back each time");
+        let kept: Vec<UdpBuffer> = (0..SLOTS).map(|i| fill(&mut buffers, i as u8)).collect();
+        assert!(buffers.writable().is_none() && buffers.made == SLOTS);
+        assert!(kept.iter().enumerate().all(|(i, b)| b.as_ref() == [i as u8; 3]));
+        drop(kept);
+        assert!(buffers.writable().is_some());
+    }
+
+    #[test]
+    fn a_slot_is_free_when_its_last_part_is() {
+        let mut buffers = Buffers::new();
+        buffers.writable().unwrap()[..6].copy_from_slice(b"abcdef");
+        let mut parts = Vec::new();
+        buffers.lend(6, |_| 2, |b| parts.push(b));
+        let last = parts.pop().unwrap();
+        parts.clear();
+        let other = fill(&mut buffers, 1);
+        assert_eq!((last.as_ref(), buffers.made), (b"ef".as_slice(), 2));
+        drop((last, other));
+        fill(&mut buffers, 2);
+        assert_eq!(buffers.made, 2);
+    }
 }

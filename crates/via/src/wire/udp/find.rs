@@ -148,8 +148,9 @@ impl Finder {
         self.found.pop_front()
     }
 
-    pub(super) fn has_found(&self) -> bool {
-        !self.found.is_empty()
+    /// Whether somebody may look for this NIC.
+    pub(super) fn is_listening(&self) -> bool {
+        !self.waits.is_empty()
     }
 
     // ---- waiting

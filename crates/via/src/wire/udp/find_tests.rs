@@ -143,7 +143,7 @@ fn strangers_are_counted_and_bounded() {
     assert!((ASKED_MAX..200).contains(&answers) && nothing == answers as u32, "{answers} answers, {nothing} of them 'nobody'");
     // An answer that nobody asked for.
     b.finder.handle_packet(directory, &Found { nonce: 1, name: 1, port: 1 }.store());
-    assert!(!b.finder.has_found());
+    assert!(b.finder.poll_found().is_none());
 }
 
 #[test]

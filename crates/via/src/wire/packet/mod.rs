@@ -1,0 +1,445 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The wire over packets: what a network that loses, duplicates and reorders can be for the engine, by `bellwire-proto`.
+//!
+//! ```text
+//!   Engine  --frames-->  PacketWire  --frames-->  Transport (proto)  --packets-->  PacketPort: a UDP socket, a simulated fabric
+//!           <--frames--              <-packets--                     <--packets--
+//! ```
+//!
+//! A link is a session of the transport; a VI's frames are one of its streams (named by the receiver's connection id), so a lost packet stops only the VIs whose
+//! frames it held. All memory is reached by frames, and its owner is the judge: the direct calls answer [`Direct::No`].
+//!
+//! Invariants
+//! - K1: what arrived is looked at in place, in the buffer that the kernel wrote; payload moves once, to where it belongs.
+//! - K2: the port is asked for packets at most once per turn of the engine (`has_events`) or poll of a VI, and only when a link has nothing more to deliver.
+//! - K3: whatever was sent leaves with `flush`, which the engine calls at the end of each call that sends; what was received is answered at the end of each look.
+
+mod port;
+
+pub use port::PacketPort;
+
+use super::heap::{self, Heap};
+use super::{
+    Advertisement, Allocation, CatalogueEntry, Direct, Frame, LinkFailure, LinkId, LinkInfo, MapAccess, MemoryKind, PAYLOAD_BYTES_MIN, Placement, Received,
+    RemoteAccess, Rendezvous, Sent, Wire, WireEvent,
+};
+use crate::attributes::NetAddress;
+use crate::frame;
+use crate::handle::{Handle, Slab};
+use crate::time::Instant;
+use bellwire_memory::bytes;
+use bellwire_memory::line_queue::Line;
+use bellwire_proto::{Config, Delivery, DownReason, Event, FailReason, Head, SessionId, SessionInfo, Statistics, Transport};
+use core::cell::Cell;
+use core::net::SocketAddr;
+use core::ops::Range;
+use std::collections::{BTreeMap, VecDeque};
+
+/// Links of one NIC.
+const LINKS_MAX: usize = 1 << 14;
+/// Words of the longest frame head that has payload beside it: that of [`frame::Bulk`].
+const BULK_WORDS: usize = 5;
+/// Datagrams taken in one look, so that a turn of the engine stays short.
+const LOOK_MAX: u32 = 64;
+
+/// One session, as the engine sees it.
+#[derive(Debug)]
+struct Link<B> {
+    session: SessionId,
+    loopback: bool,
+    /// The session is over; the engine has been told.
+    down: bool,
+    /// The packet being delivered, and where its next frame begins (0: not yet looked at).
+    current: Option<(Delivery<B>, usize)>,
+    /// Where the frame after the one shown last begins.
+    after: usize,
+}
+
+/// A wire over packets.
+#[derive(Debug)]
+pub struct PacketWire<P: PacketPort> {
+    port: P,
+    transport: Transport<P::Buffer>,
+    host: Vec<u8>,
+    links: Slab<Link<P::Buffer>>,
+    by_session: BTreeMap<SessionId, LinkId>,
+    /// Requests whose session is being made; their number is also the transport's context.
+    connecting: BTreeMap<u64, SessionId>,
+    events: VecDeque<WireEvent>,
+    heap: Heap,
+    /// The words of the frame received last: frames point into it.
+    words: Box<Line>,
+    /// The port has been asked in this turn.
+    looked: Cell<bool>,
+}
+
+impl<P: PacketPort> PacketWire<P> {
+    /// A NIC at `host` whose packets go through `port`.
+    pub fn new(port: P, config: Config, host: &[u8], seed: u64) -> Self {
+        Self {
+            port,
+            transport: Transport::new(config, seed),
+            host: host.to_vec(),
+            links: Slab::new(LINKS_MAX),
+            by_session: BTreeMap::new(),
+            connecting: BTreeMap::new(),
+            events: VecDeque::new(),
+            heap: Heap::default(),
+            words: Box::default(),
+            looked: Cell::new(false),
+        }
+    }
+
+    /// The port.
+    pub fn port(&self) -> &P {
+        &self.port
+    }
+
+    /// The port.
+    pub fn port_mut(&mut self) -> &mut P {
+        &mut self.port
+    }
+
+    /// What the transport has counted.
+    pub fn statistics(&self) -> &Statistics {
+        self.transport.statistics()
+    }
+
+    /// What is known of a link's path.
+    pub fn path(&self, link: LinkId) -> Option<SessionInfo> {
+        self.transport.session_info(self.find(link)?.session)
+    }
+
+    /// Whether packets may come that nobody asks for while the program computes.
+    pub fn has_links(&self) -> bool {
+        !self.links.is_empty() || !self.connecting.is_empty() || self.port.is_listening()
+    }
+
+    fn find(&self, id: LinkId) -> Option<&Link<P::Buffer>> {
+        self.links.get(Handle::from_raw(id.raw()))
+    }
+
+    fn find_mut(&mut self, id: LinkId) -> Option<&mut Link<P::Buffer>> {
+        self.links.get_mut(Handle::from_raw(id.raw()))
+    }
+
+    /// Takes what has arrived, does what is due, and answers.
+    #[inline(never)]
+    fn look(&mut self) {
+        self.looked.set(true);
+        let now = self.port.now();
+        for _ in 0..LOOK_MAX {
+            match self.port.receive() {
+                Some((from, buffer)) => self.transport.handle_packet(now, from, buffer),
+                None => break,
+            }
+        }
+        while let Some((to, bytes)) = self.port.poll_too_big() {
+            self.transport.handle_too_big(now, to, bytes);
+        }
+        if self.transport.next_timeout() <= now {
+            self.transport.handle_timeout(now);
+        }
+        while let Some((request, found)) = self.port.poll_located() {
+            self.located(now, request, found);
+        }
+        while let Some(event) = self.transport.poll_event() {
+            self.handle_event(now, event);
+        }
+        self.transmit(now);
+    }
+
+    fn transmit(&mut self, now: Instant) {
+        while self.port.is_ready()
+            && let Some(packets) = self.transport.poll_transmit(now)
+        {
+            self.port.send(&packets);
+        }
+    }
+
+    // ---- sessions
+
+    fn located(&mut self, now: Instant, request: u64, found: Result<SocketAddr, LinkFailure>) {
+        let reason = match found {
+            Ok(to) => match self.transport.connect(now, to, request) {
+                Ok(session) => {
+                    self.connecting.insert(request, session);
+                    return;
+                }
+                Err(_) => LinkFailure::LocalLimit,
+            },
+            Err(reason) => reason,
+        };
+        self.port.forget(request);
+        self.events.push_back(WireEvent::Unresolved { request, reason });
+    }
+
+    fn handle_event(&mut self, now: Instant, event: Event) {
+        match event {
+            Event::Up { session, context, peer, .. } => {
+                let wanted = context.filter(|c| self.connecting.remove(c).is_some());
+                let loopback = peer == self.transport.config().nic;
+                let link = match self.by_session.get(&session) {
+                    Some(link) => Some(*link),
+                    None => self.links.insert(Link { session, loopback, down: false, current: None, after: 0 }).map(|h| LinkId::from_raw(h.raw())),
+                };
+                match link {
+                    Some(link) => {
+                        self.by_session.insert(session, link);
+                        self.transport.set_depended(now, session, true);
+                        self.events.push_back(WireEvent::LinkUp { link, request: wanted });
+                    }
+                    None => {
+                        let _ = self.transport.close(now, session);
+                        self.events.extend(wanted.map(|request| WireEvent::Unresolved { request, reason: LinkFailure::LocalLimit }));
+                    }
+                }
+                wanted.inspect(|request| self.port.forget(*request));
+            }
+            Event::Failed { context, reason } if self.connecting.remove(&context).is_some() => {
+                self.port.forget(context);
+                self.events.push_back(WireEvent::Unresolved { request: context, reason: failure_of(reason) });
+            }
+            Event::Down { session, reason } => {
+                // The engine completes what was posted; frames that came back say nothing new.
+                while self.transport.poll_returned(session).is_some() {}
+                if let Some(link) = self.by_session.remove(&session)
+                    && let Some(l) = self.find_mut(link)
+                {
+                    l.down = true;
+                    self.events.push_back(WireEvent::LinkDown { link, reason: down_reason(reason) });
+                }
+            }
+            Event::Returned { session } => while self.transport.poll_returned(session).is_some() {},
+            _ => {}
+        }
+    }
+
+    // ---- frames
+
+    fn send_frame(&mut self, link: LinkId, line: &Line, words: usize, length: usize, fill: impl FnOnce(*mut u8)) -> Sent {
+        let Some(l) = self.links.get(Handle::from_raw(link.raw())).filter(|l| !l.down) else { return Sent::Broken };
+        let now = self.port.now();
+        let stream = frame::Head(line.0[0]).to();
+        match self.transport.send(now, l.session, stream, &line.0[..words], length, |to| fill(to.as_mut_ptr())) {
+            bellwire_proto::Sent::Yes => Sent::Yes,
+            // The path carries less than it did: the engine asks again how much.
+            bellwire_proto::Sent::NoRoom | bellwire_proto::Sent::TooLong => Sent::NoRoom,
+            bellwire_proto::Sent::Broken => Sent::Broken,
+        }
+    }
+
+    /// The next frame of what has been taken for a link; where it lies.
+    fn next_frame(&mut self, link: LinkId) -> Option<(Head, Range<usize>)> {
+        let l = self.links.get_mut(Handle::from_raw(link.raw()))?;
+        loop {
+            if let Some((delivery, at)) = &l.current {
+                let mut frames = if *at == 0 { delivery.frames() } else { delivery.frames_from(*at) };
+                if let Some(f) = frames.next() {
+                    l.after = f.place.end;
+                    return Some((f.head, f.place));
+                }
+            }
+            l.current = Some((self.transport.poll_deliver(l.session)?, 0));
+        }
+    }
+
+    fn show(&mut self, link: LinkId, head: Head, place: Range<usize>) -> Received {
+        self.words.0 = *head.padded();
+        let Some((delivery, _)) = self.find(link).and_then(|l| l.current.as_ref()) else { return Received::Broken };
+        let payload = &delivery.buffer().as_ref()[place];
+        // SAFETY: F1: `words` is boxed and changes with the next receive only; the payload lies in the buffer of the packet, which does not move (PacketPort::Buffer)
+        // and is kept until the frame after this one is asked for.
+        Received::Frame(unsafe { Frame::new(self.words.0[0], self.words.0.as_ptr(), payload.as_ptr(), payload.len()) })
+    }
+}
+
+impl<P: PacketPort> Drop for PacketWire<P> {
+    /// Peers are told, as far as one packet can do it.
+    fn drop(&mut self) {
+        let now = self.port.now();
+        for session in self.by_session.keys() {
+            let _ = self.transport.close(now, *session);
+        }
+        self.transmit(now);
+    }
+}
+
+impl<P: PacketPort> Wire for PacketWire<P> {
+    fn name(&self) -> &'static str {
+        self.port.name()
+    }
+
+    fn host_address(&self) -> &[u8] {
+        &self.host
+    }
+
+    fn payload_bytes_max(&self, link: LinkId) -> usize {
+        let max = self.find(link).map_or(0, |l| self.transport.payload_max(l.session, BULK_WORDS));
+        max.max(PAYLOAD_BYTES_MIN)
+    }
+
+    fn send(&mut self, link: LinkId, line: &mut Line, words: usize) -> Sent {
+        self.send_frame(link, line, words, 0, |_| {})
+    }
+
+    /// From the fast path, after which nobody flushes.
+    unsafe fn send_whole(&mut self, link: LinkId, word0: u64, from: *const u8, length: usize) -> Sent {
+        let mut line = Line::default();
+        line.0[0] = word0;
+        assert!(length <= frame::INLINE_BYTES_MAX);
+        // SAFETY: the caller's; the line has room for INLINE_BYTES_MAX bytes after word 0.
+        unsafe { bytes::copy_small(line.0.as_mut_ptr().add(1).cast(), from, length) };
+        let sent = self.send_frame(link, &line, 1 + length.div_ceil(8), 0, |_| {});
+        self.flush();
+        sent
+    }
+
+    fn send_with_payload<F: FnOnce(*mut u8)>(&mut self, link: LinkId, line: &mut Line, length: usize, fill: F) -> Sent {
+        self.send_frame(link, line, BULK_WORDS, length, fill)
+    }
+
+    fn receive(&mut self, link: LinkId) -> Received {
+        if self.find(link).is_none_or(|l| l.down && l.current.is_none()) {
+            return if self.find(link).is_some() { Received::Empty } else { Received::Broken };
+        }
+        let mut found = self.next_frame(link);
+        if found.is_none() && !self.looked.get() {
+            self.look();
+            found = self.next_frame(link);
+        }
+        match found {
+            Some((head, place)) => self.show(link, head, place),
+            None => Received::Empty,
+        }
+    }
+
+    fn consume(&mut self, link: LinkId) {
+        if let Some(l) = self.find_mut(link) {
+            let after = l.after;
+            l.current.iter_mut().for_each(|(_, at)| *at = after);
+        }
+    }
+
+    fn flush(&mut self) {
+        if self.transport.has_transmit() {
+            // Nothing is asked of the port while there is nothing to send.
+            let now = self.port.now();
+            self.transmit(now);
+        }
+    }
+
+    fn next_timeout(&self) -> Instant {
+        self.transport.next_timeout().min(self.port.next_timeout())
+    }
+
+    fn sent_mark(&self, _link: LinkId) -> u32 {
+        0
+    }
+
+    /// No mark is needed where nothing overtakes frames.
+    fn is_taken(&mut self, _link: LinkId, _mark: u32) -> bool {
+        true
+    }
+
+    fn has_events(&self) -> bool {
+        // A new turn: the port may be asked again; if there is no link whose receive() would, by poll_event().
+        self.looked.set(false);
+        !self.events.is_empty() || (self.links.is_empty() && self.has_links())
+    }
+
+    fn with_granted<F: FnOnce(*mut u8)>(&mut self, _link: LinkId, _wish: &RemoteAccess, _access: F) -> Direct {
+        Direct::No
+    }
+
+    fn with_advertised<F: FnOnce(*mut u8)>(&mut self, _link: LinkId, _placement: &Placement, _access: F) -> Direct {
+        Direct::No
+    }
+
+    fn advertise(&mut self, _link: LinkId, _connection: u32, _message: u32, _advertisement: &Advertisement) {}
+
+    fn withdraw(&mut self, _link: LinkId, _connection: u32, _message: u32) {}
+
+    fn quiesce(&mut self, _link: LinkId) {}
+
+    fn allocate(&mut self, bytes: usize) -> Option<Allocation> {
+        self.heap.allocate(bytes)
+    }
+
+    fn free(&mut self, segment: u32) {
+        self.heap.free(segment);
+    }
+
+    fn publish(&mut self, _slot: usize, _entry: Option<&CatalogueEntry>) {}
+
+    fn grant(&mut self, _link: LinkId, _segment: u32, _access: Option<MapAccess>) {}
+
+    fn probe_memory(&self, address: u64, length: u64) -> MemoryKind {
+        heap::presumed_kind(address, length)
+    }
+
+    fn listen(&mut self, local: &NetAddress) -> bool {
+        self.port.listen(local)
+    }
+
+    fn unlisten(&mut self, local: &NetAddress) {
+        self.port.unlisten(local);
+    }
+
+    fn resolve(&mut self, request: u64, how: Rendezvous, local: &NetAddress, remote: &NetAddress) {
+        self.port.locate(request, how, local, remote);
+        // Some addresses need no search.
+        let now = self.port.now();
+        while let Some((request, found)) = self.port.poll_located() {
+            self.located(now, request, found);
+        }
+        self.transmit(now);
+    }
+
+    fn cancel(&mut self, request: u64) {
+        // A session that is being made may come about; others may want it.
+        self.connecting.remove(&request);
+        self.port.forget(request);
+    }
+
+    fn poll_event(&mut self) -> Option<WireEvent> {
+        if self.events.is_empty() && !self.looked.get() && self.links.is_empty() {
+            self.look();
+        }
+        self.events.pop_front()
+    }
+
+    fn close(&mut self, link: LinkId) {
+        let now = self.port.now();
+        if let Some(l) = self.links.remove(Handle::from_raw(link.raw())) {
+            self.by_session.remove(&l.session);
+            if !l.down {
+                let _ = self.transport.close(now, l.session);
+                self.transmit(now);
+            }
+        }
+    }
+
+    fn link_info(&self, link: LinkId) -> LinkInfo {
+        LinkInfo { loopback: self.find(link).is_some_and(|l| l.loopback), ..LinkInfo::default() }
+    }
+
+    fn peers_mapping(&self, _segment: u32) -> u32 {
+        0
+    }
+}
+
+fn failure_of(reason: FailReason) -> LinkFailure {
+    match reason {
+        FailReason::PeerFull | FailReason::NoAnswer | FailReason::NotAccepting | FailReason::Closed => LinkFailure::NobodyThere,
+        _ => LinkFailure::PeerMisbehaved,
+    }
+}
+
+fn down_reason(reason: DownReason) -> LinkFailure {
+    match reason {
+        DownReason::Closed | DownReason::PeerClosed | DownReason::CloseTimeout => LinkFailure::PeerClosed,
+        DownReason::PeerRestarted | DownReason::PeerForgot | DownReason::Unreachable => LinkFailure::PeerDied,
+        _ => LinkFailure::PeerMisbehaved,
+    }
+}

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What carries a packet wire's datagrams: a socket, or a simulated network. All that depends on where packets go is behind this; no rule of the protocol is.
+
+use crate::attributes::NetAddress;
+use crate::time::Instant;
+use crate::wire::{LinkFailure, Rendezvous};
+use bellwire_proto::{Buffer, Transmit};
+use core::net::SocketAddr;
+
+/// A way for datagrams out and in, time, and a way to find who is at an address. Nothing here blocks.
+pub trait PacketPort {
+    /// A datagram that has arrived. Its bytes stay where they are when it is moved.
+    type Buffer: Buffer;
+
+    /// A short name: "udp", "fabric".
+    fn name(&self) -> &'static str;
+    /// The time, on the clock that the engine is told.
+    fn now(&self) -> Instant;
+    /// Whether packets can leave; what found no room the last time goes first.
+    fn is_ready(&mut self) -> bool {
+        true
+    }
+    /// Sends packets, while [`is_ready`](Self::is_ready). What the network cannot take is lost; the transport sends it again.
+    fn send(&mut self, transmit: &Transmit<'_>);
+    /// The next datagram that has arrived. `None`: nothing, or enough for one turn.
+    fn receive(&mut self) -> Option<(SocketAddr, Self::Buffer)>;
+    /// The network said that a datagram of so many bytes to somebody is too large for the path.
+    fn poll_too_big(&mut self) -> Option<(SocketAddr, usize)> {
+        None
+    }
+
+    /// Accept sessions for this address. `false`: another process does.
+    fn listen(&mut self, local: &NetAddress) -> bool;
+    /// No longer.
+    fn unlisten(&mut self, local: &NetAddress);
+    /// Find where packets for the NIC at `remote` go; answered by [`poll_located`](Self::poll_located).
+    fn locate(&mut self, request: u64, how: Rendezvous, local: &NetAddress, remote: &NetAddress);
+    /// The answer is no longer wanted, or what it was for is over.
+    fn forget(&mut self, request: u64);
+    /// An answer.
+    fn poll_located(&mut self) -> Option<(u64, Result<SocketAddr, LinkFailure>)>;
+    /// When [`poll_located`](Self::poll_located) must be asked at the latest.
+    fn next_timeout(&self) -> Instant;
+    /// Whether somebody may look for this NIC.
+    fn is_listening(&self) -> bool;
+}
