@@ -38,7 +38,7 @@ mod state;
 mod wait;
 mod watch;
 
-pub use config::{ConfigError, NicConfig, OpenError, SPIN_DEFAULT, SPIN_MAX};
+pub use config::{ConfigError, NicConfig, OpenError, SPIN_DEFAULT, SPIN_MAX, Udp};
 pub use spin::Spin;
 
 use crate::attributes::{NetAddress, ViAttributes, ViState};
@@ -52,7 +52,10 @@ use crate::event::AsyncError;
 use crate::post::{ReceiveRequest, SendRequest};
 use crate::time::Instant;
 use crate::vi::{ViHandle, WorkQueueKind};
+use crate::wire::host::HostWire;
+use crate::wire::packet::PacketWire;
 use crate::wire::shm::{ShmConfig, ShmWire};
+use crate::wire::udp::{UdpConfig, UdpPort, socket_address};
 use bellwire_memory::atomic::AtomicU32;
 use bellwire_memory::fork_mark::ForkMark;
 use bellwire_memory::processors;
@@ -93,7 +96,7 @@ struct Shared {
 
 impl Shared {
     #[inline]
-    fn with<R>(&self, f: impl FnOnce(&mut Engine<ShmWire>) -> R) -> R {
+    fn with<R>(&self, f: impl FnOnce(&mut Engine<HostWire>) -> R) -> R {
         let mut core = self.token.enter(Claim::Bias);
         let result = f(&mut core.engine);
         if core.needs_settling() {
@@ -104,7 +107,7 @@ impl Shared {
 
     /// As [`with`](Self::with), for calls of the data path: in the child of a `fork`, which has none of the NIC's memory, an error.
     #[inline(always)]
-    fn try_with<R>(&self, f: impl FnOnce(&mut Engine<ShmWire>) -> Result<R, Error>) -> Result<R, Error> {
+    fn try_with<R>(&self, f: impl FnOnce(&mut Engine<HostWire>) -> Result<R, Error>) -> Result<R, Error> {
         if self.in_child() {
             return Err(Error::InvalidState);
         }
@@ -113,7 +116,7 @@ impl Shared {
 
     /// One look by `poll`, which takes what is there or moves what it needs and takes then.
     #[inline]
-    fn poll<R>(&self, poll: impl FnOnce(&mut Engine<ShmWire>) -> Result<Option<R>, Error>) -> Result<Option<R>, Error> {
+    fn poll<R>(&self, poll: impl FnOnce(&mut Engine<HostWire>) -> Result<Option<R>, Error>) -> Result<Option<R>, Error> {
         if self.in_child() {
             return Err(Error::InvalidState);
         }
@@ -195,6 +198,22 @@ impl core::fmt::Debug for Nic {
     }
 }
 
+/// Shared memory, and UDP if it is wanted.
+fn open_wire(config: &NicConfig) -> Result<HostWire, OpenError> {
+    let shm = ShmWire::open(ShmConfig { mode: config.mode, host: config.host.clone(), attach: config.attach })?;
+    let packet = match config.udp {
+        None => None,
+        Some(udp) => {
+            let address = socket_address(&config.host).ok_or(OpenError::HostAddress)?;
+            let udp = UdpConfig { address, directory_port: udp.directory_port, seed: config.seed };
+            let port = UdpPort::open(&udp).map_err(|e| OpenError::Udp(address, e.kind()))?;
+            let transport = port.transport_config()?;
+            Some(PacketWire::new(port, transport, &config.host, config.seed))
+        }
+    };
+    Ok(HostWire::new(shm, packet)?)
+}
+
 impl Nic {
     /// Opens a NIC and starts its helper thread.
     ///
@@ -204,7 +223,7 @@ impl Nic {
         config.check()?;
         let spin_max_ns = saturating_ns(config.spin.min(SPIN_MAX));
         let identity = snapshot::Identity::new(config.mode, &config.host);
-        let wire = ShmWire::open(ShmConfig { mode: config.mode, host: config.host, attach: config.attach })?;
+        let wire = open_wire(&config)?;
         let port = Port::new(&wire)?;
         let mut engine = Engine::new(wire, config.seed);
         engine.set_now(clock());
@@ -245,7 +264,7 @@ impl Nic {
 
     /// Runs `f` on the engine, for everything that has no call of its own here. `f` must not call this NIC (it would wait for itself) and should be short.
     #[inline]
-    pub fn with<R>(&self, f: impl FnOnce(&mut Engine<ShmWire>) -> R) -> R {
+    pub fn with<R>(&self, f: impl FnOnce(&mut Engine<HostWire>) -> R) -> R {
         self.shared.with(f)
     }
 
@@ -331,7 +350,7 @@ impl Nic {
         target: Target,
         timeout: Option<Duration>,
         spin: Spin,
-        mut take: impl FnMut(&mut Engine<ShmWire>) -> Result<Option<R>, Error>,
+        mut take: impl FnMut(&mut Engine<HostWire>) -> Result<Option<R>, Error>,
     ) -> Result<R, Error> {
         if self.shared.in_child() {
             // Before the first look: the peers' memory is not mapped there.

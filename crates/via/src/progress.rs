@@ -28,6 +28,7 @@ impl<W: Wire> Engine<W> {
     #[inline]
     pub fn progress(&mut self) -> bool {
         let mut any = false;
+        self.wire.begin_turn();
         if self.wire.has_events() {
             any |= self.handle_wire_events();
         }
@@ -85,6 +86,7 @@ impl<W: Wire> Engine<W> {
         let (link, connected) = (vi.link, vi.state == ViState::Connected);
         self.polls = self.polls.wrapping_add(1);
         if connected && !self.polls.is_multiple_of(POLLS_PER_TURN) && !self.has_work() {
+            self.wire.begin_turn();
             for _ in 0..FRAMES_PER_TURN {
                 match self.wire.receive(link) {
                     Received::Empty => return Ok(None),

@@ -4,12 +4,13 @@
 use crate::attributes::HOST_ADDRESS_BYTES_MAX;
 use crate::wire::Attach;
 use crate::wire::shm::ProtectionMode;
+use crate::wire::udp::{DIRECTORY_PORT, address_from, host_address};
 use bellwire_memory::MemoryError;
 use bellwire_memory::processors;
 use core::fmt;
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hasher};
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
 /// How long waits spin at most, unless told otherwise: about what a sleep and a wake-up cost.
@@ -24,16 +25,31 @@ pub struct NicConfig {
     pub mode: ProtectionMode,
     /// Cross-memory attach for memory of the program, in mapped mode.
     pub attach: Attach,
-    /// Host address of the NIC, at most 16 bytes.
+    /// Host address of the NIC: an IPv4 or IPv6 address, with 2 more bytes if a port belongs to it (4, 16, 6 or 18 bytes; others only without UDP).
     pub host: Vec<u8>,
+    /// UDP to other hosts, at the host address; `None`: this host only.
+    pub udp: Option<Udp>,
     /// How long a wait spins at most before it sleeps; waits that spin in vain spin for less.
     pub spin: Duration,
     /// Seed of the engine's randomness (pauses between tries of a connection).
     pub seed: u64,
 }
 
+/// UDP to other hosts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Udp {
+    /// The port under which the hosts answer who waits where; the same on all of them.
+    pub directory_port: u16,
+}
+
+impl Default for Udp {
+    fn default() -> Self {
+        Self { directory_port: DIRECTORY_PORT }
+    }
+}
+
 impl Default for NicConfig {
-    /// Mapped mode, 127.0.0.1, [`SPIN_DEFAULT`] (none on a machine with one processor), a seed of its own.
+    /// Mapped mode, 127.0.0.1 without UDP, [`SPIN_DEFAULT`] (none on a machine with one processor), a seed of its own.
     fn default() -> Self {
         // Of the machine, not of this process: whoever is pinned to one processor usually waits for a peer on another.
         let alone = processors::online() == 1;
@@ -41,6 +57,7 @@ impl Default for NicConfig {
             mode: ProtectionMode::Mapped,
             attach: Attach::Auto,
             host: Ipv4Addr::LOCALHOST.octets().to_vec(),
+            udp: None,
             spin: if alone { Duration::ZERO } else { SPIN_DEFAULT },
             seed: RandomState::new().build_hasher().finish(),
         }
@@ -48,7 +65,9 @@ impl Default for NicConfig {
 }
 
 impl NicConfig {
-    /// The default, changed by `BELLWIRE_MODE` (`mapped` or `guarded`), `BELLWIRE_ATTACH` (`auto`, `never`, `always`), `BELLWIRE_ADDRESS` (an IPv4 address) and `BELLWIRE_SPIN_US` (0 to 1000000).
+    /// The default, changed by `BELLWIRE_MODE` (`mapped` or `guarded`), `BELLWIRE_ATTACH` (`auto`, `never`, `always`), `BELLWIRE_SPIN_US` (0 to 1000000),
+    /// `BELLWIRE_ADDRESS` (an IP address with or without a port, the name of an interface, or `auto`: any but a loopback address turns UDP on), `BELLWIRE_UDP` (`on` or `off`) and
+    /// `BELLWIRE_DIRECTORY_PORT`.
     ///
     /// # Errors
     /// A variable is set to something else.
@@ -60,8 +79,18 @@ impl NicConfig {
         if let Some(attach) = read("BELLWIRE_ATTACH", parse_attach)? {
             config.attach = attach;
         }
-        if let Some(host) = read("BELLWIRE_ADDRESS", |v| v.parse::<Ipv4Addr>().ok())? {
-            config.host = host.octets().to_vec();
+        if let Some(address) = read("BELLWIRE_ADDRESS", address_from)? {
+            config.host = host_address(address);
+            // Nobody else can send to a loopback address; whoever gives another wants to be reached there.
+            config.udp = (!address.ip().is_loopback()).then(Udp::default);
+        }
+        if let Some(on) = read("BELLWIRE_UDP", parse_switch)? {
+            config.udp = on.then(Udp::default);
+        }
+        if let Some(port) = read("BELLWIRE_DIRECTORY_PORT", parse_port)?
+            && let Some(udp) = &mut config.udp
+        {
+            udp.directory_port = port;
         }
         if let Some(spin) = read("BELLWIRE_SPIN_US", parse_spin)? {
             config.spin = spin;
@@ -89,6 +118,18 @@ fn parse_mode(value: &str) -> Option<ProtectionMode> {
     }
 }
 
+fn parse_switch(value: &str) -> Option<bool> {
+    match value {
+        "on" => Some(true),
+        "off" => Some(false),
+        _ => None,
+    }
+}
+
+fn parse_port(value: &str) -> Option<u16> {
+    value.parse().ok().filter(|port| *port != 0)
+}
+
 fn parse_attach(value: &str) -> Option<Attach> {
     match value {
         "auto" => Some(Attach::Auto),
@@ -114,7 +155,9 @@ impl fmt::Display for ConfigError {
         let allowed = match self.variable {
             "BELLWIRE_MODE" => "\"mapped\" or \"guarded\"",
             "BELLWIRE_ATTACH" => "\"auto\", \"never\" or \"always\"",
-            "BELLWIRE_ADDRESS" => "an IPv4 address",
+            "BELLWIRE_ADDRESS" => "an IP address of this host (10.0.0.5, 10.0.0.5:9000), the name of an interface, or \"auto\"",
+            "BELLWIRE_UDP" => "\"on\" or \"off\"",
+            "BELLWIRE_DIRECTORY_PORT" => "a port, 1 to 65535",
             _ => "a number of microseconds up to 1000000",
         };
         write!(f, "the environment variable {} must be {allowed}", self.variable)
@@ -127,10 +170,12 @@ impl std::error::Error for ConfigError {}
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum OpenError {
-    /// Caller: the host address is empty or longer than 16 bytes.
+    /// Caller: the host address is empty or too long, or no IP address although UDP is wanted.
     HostAddress,
     /// Local limit: the kernel refuses memory or descriptors.
     Memory(MemoryError),
+    /// The UDP socket: the address is not this host's, the port is taken, or a local limit.
+    Udp(SocketAddr, std::io::ErrorKind),
     /// Local limit: no thread for the helper.
     Thread,
 }
@@ -144,7 +189,8 @@ impl From<MemoryError> for OpenError {
 impl fmt::Display for OpenError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::HostAddress => f.write_str("the host address is empty or too long"),
+            Self::HostAddress => f.write_str("the host address is empty, too long, or no IP address"),
+            Self::Udp(address, kind) => write!(f, "no UDP socket at {address}: {kind} (the address must be one of this host's; see BELLWIRE_ADDRESS)"),
             Self::Memory(error) => write!(f, "{error}"),
             Self::Thread => f.write_str("no thread could be started"),
         }

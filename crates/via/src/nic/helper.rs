@@ -17,7 +17,7 @@ use super::handlers::{self, Job};
 use super::stat::Stat;
 use super::{Core, Shared, clock, timespec};
 use crate::time::{Duration, Instant};
-use crate::wire::shm::ShmWire;
+use crate::wire::host::HostWire;
 use bellwire_memory::MemoryError;
 use bellwire_memory::atomic::{AtomicU32, Ordering};
 use bellwire_memory::event::Bell;
@@ -72,7 +72,7 @@ pub(super) struct Port {
 }
 
 impl Port {
-    pub(super) fn new(wire: &ShmWire) -> Result<Self, MemoryError> {
+    pub(super) fn new(wire: &HostWire) -> Result<Self, MemoryError> {
         let os = |call| move |errno| MemoryError::os(call, errno);
         let told = Bell::create()?;
         let wire_bell = rustix::io::fcntl_dupfd_cloexec(wire.bell(), 0).map_err(os("fcntl(F_DUPFD_CLOEXEC)"))?;

@@ -10,7 +10,7 @@ use super::watch::Watches;
 use super::{POLLS_PER_TURN, Shared, clock};
 use crate::engine::Engine;
 use crate::time::Instant;
-use crate::wire::shm::ShmWire;
+use crate::wire::host::HostWire;
 use bellwire_memory::atomic::Ordering;
 
 /// Polls between two looks at the clock while no timer is running.
@@ -22,7 +22,7 @@ const VIS_LOOKED_AT: usize = 1024;
 
 /// What the token protects (N1).
 pub(super) struct Core {
-    pub(super) engine: Engine<ShmWire>,
+    pub(super) engine: Engine<HostWire>,
     /// Polls that the application has made.
     pub(super) polls: u32,
     /// Peers ring our bell.
@@ -55,7 +55,7 @@ pub(super) struct Core {
 }
 
 impl Core {
-    pub(super) fn new(engine: Engine<ShmWire>, spin_max_ns: u64) -> Self {
+    pub(super) fn new(engine: Engine<HostWire>, spin_max_ns: u64) -> Self {
         Self {
             engine,
             polls: 0,

@@ -20,7 +20,7 @@ use crate::engine::Engine;
 use crate::error::Error;
 use crate::time::{Duration, Instant};
 use crate::vi::ViHandle;
-use crate::wire::shm::ShmWire;
+use crate::wire::host::HostWire;
 use bellwire_memory::event::Bell;
 use bellwire_memory::pause::pause;
 use bellwire_memory::token::Claim;
@@ -60,7 +60,7 @@ pub(super) enum Target {
 
 impl Target {
     /// Whether the waiter should look; rather too often than not.
-    fn is_ready(self, engine: &Engine<ShmWire>) -> bool {
+    fn is_ready(self, engine: &Engine<HostWire>) -> bool {
         match self {
             Self::Send(vi) => engine.vis.get(vi).is_none_or(|v| v.send.has_done()),
             Self::Receive(vi) => engine.vis.get(vi).is_none_or(|v| v.receive.has_done()),
@@ -70,7 +70,7 @@ impl Target {
     }
 
     /// Whether only the peer's engine can end the wait, which may be asleep while its process computes.
-    fn needs_peer(self, engine: &Engine<ShmWire>) -> bool {
+    fn needs_peer(self, engine: &Engine<HostWire>) -> bool {
         let unfinished = |v: &crate::vi::Vi| v.send.done != v.send.works.tail();
         match self {
             Self::Send(vi) => engine.vis.get(vi).is_some_and(unfinished),
@@ -109,7 +109,7 @@ impl Waiters {
     }
 
     /// Rings for those who should look.
-    pub(super) fn wake_ready(&self, engine: &Engine<ShmWire>, port: &Port) {
+    pub(super) fn wake_ready(&self, engine: &Engine<HostWire>, port: &Port) {
         for (at, w) in self.list.iter().enumerate().filter(|(_, w)| w.target.is_ready(engine)) {
             if at == 0 {
                 port.wake_leader();
@@ -127,12 +127,12 @@ impl Waiters {
 }
 
 /// Looks without the pauses of one who spins: what was there a moment ago is looked for, not what may come.
-pub(super) fn look_once<R>(engine: &mut Engine<ShmWire>, take: impl FnOnce(&mut Engine<ShmWire>) -> Result<Option<R>, Error>) -> Result<Option<R>, Error> {
+pub(super) fn look_once<R>(engine: &mut Engine<HostWire>, take: impl FnOnce(&mut Engine<HostWire>) -> Result<Option<R>, Error>) -> Result<Option<R>, Error> {
     engine.polled_last = ViHandle::from_raw(0);
     take(engine)
 }
 
-type Take<'a, R> = &'a mut dyn FnMut(&mut Engine<ShmWire>) -> Result<Option<R>, Error>;
+type Take<'a, R> = &'a mut dyn FnMut(&mut Engine<HostWire>) -> Result<Option<R>, Error>;
 
 /// Waits until `take` finds something, or `deadline`. `take` makes progress if it must.
 #[cold]

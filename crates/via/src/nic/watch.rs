@@ -21,7 +21,7 @@ use super::{Core, Shared, clock};
 use crate::completion_queue::CqHandle;
 use crate::engine::Engine;
 use crate::error::Error;
-use crate::wire::shm::ShmWire;
+use crate::wire::host::HostWire;
 use bellwire_memory::atomic::Ordering;
 use bellwire_memory::event::Bell;
 use bellwire_memory::token::Claim;
@@ -51,7 +51,7 @@ impl Watches {
     }
 
     /// Makes the descriptors of armed queues readable that have an entry, or are no more.
-    pub(super) fn ring_ready(&mut self, engine: &Engine<ShmWire>) {
+    pub(super) fn ring_ready(&mut self, engine: &Engine<HostWire>) {
         let all = &mut self.all;
         self.armed.retain(|cq| {
             let entries = engine.cqs.get(*cq).map(|q| q.entries.len());
@@ -70,7 +70,7 @@ impl Watches {
     }
 
     /// Forgets queues that are no more.
-    fn sweep(&mut self, engine: &Engine<ShmWire>) {
+    fn sweep(&mut self, engine: &Engine<HostWire>) {
         self.ring_ready(engine);
         self.all.retain(|cq, _| engine.has_cq(*cq));
     }
@@ -142,7 +142,7 @@ pub(super) fn forget(shared: &Shared) {
     core.note_watches(shared);
 }
 
-fn is_empty(engine: &Engine<ShmWire>, cq: CqHandle) -> bool {
+fn is_empty(engine: &Engine<HostWire>, cq: CqHandle) -> bool {
     engine.cqs.get(cq).is_some_and(|q| q.entries.is_empty())
 }
 

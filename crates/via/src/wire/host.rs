@@ -16,7 +16,10 @@ use super::{
 };
 use crate::attributes::NetAddress;
 use crate::time::Instant;
+use bellwire_memory::MemoryError;
 use bellwire_memory::line_queue::Line;
+use rustix::event::epoll;
+use rustix::fd::BorrowedFd;
 use std::collections::BTreeMap;
 
 /// In the id of a packet link: beyond every link of shared memory.
@@ -50,20 +53,20 @@ fn host_link(link: LinkId) -> LinkId {
     LinkId::from_raw(link.raw() | PACKET)
 }
 
+/// In the sets of descriptors of the shared-memory half: those of the other.
+const OTHERS: u64 = u64::MAX;
+
 impl HostWire {
     /// Shared memory, and UDP if there is a port.
-    pub fn new(shm: ShmWire, packet: Option<PacketWire<UdpPort>>) -> Self {
-        Self { shm, packet, requests: BTreeMap::new() }
-    }
-
-    /// The half within the host.
-    pub fn shm(&self) -> &ShmWire {
-        &self.shm
-    }
-
-    /// The half within the host.
-    pub fn shm_mut(&mut self) -> &mut ShmWire {
-        &mut self.shm
+    ///
+    /// # Errors
+    /// [`MemoryError::Os`]: no descriptors left.
+    pub fn new(shm: ShmWire, packet: Option<PacketWire<UdpPort>>) -> Result<Self, MemoryError> {
+        if let Some(p) = &packet {
+            let data = epoll::EventData::new_u64(OTHERS);
+            epoll::add(shm.control_fd(), p.port().control_fd(), data, epoll::EventFlags::IN).map_err(|e| MemoryError::os("epoll_ctl", e))?;
+        }
+        Ok(Self { shm, packet, requests: BTreeMap::new() })
     }
 
     /// The half between hosts.
@@ -71,7 +74,14 @@ impl HostWire {
         self.packet.as_ref()
     }
 
-    /// Handles what is ready on control descriptors; never blocks.
+    // ---- as in ShmWire, for both
+
+    /// Readable when [`handle_control`](Self::handle_control) has something to do.
+    pub fn control_fd(&self) -> BorrowedFd<'_> {
+        self.shm.control_fd()
+    }
+
+    /// Handles what is ready on control descriptors; never blocks. What comes of it is told by the engine's next turn.
     pub fn handle_control(&mut self) {
         self.shm.handle_control();
         if let Some(p) = &mut self.packet {
@@ -79,7 +89,50 @@ impl HostWire {
         }
     }
 
-    /// Whether there are links.
+    /// To sleep on: readable when a peer has rung, or (while armed) a packet has come.
+    pub fn bell(&self) -> BorrowedFd<'_> {
+        self.shm.bell()
+    }
+
+    /// Silences the bell.
+    pub fn clear_bell(&mut self) {
+        self.shm.clear_bell();
+    }
+
+    /// Peers ring from now on, and packets wake. Then look once more before sleeping.
+    pub fn arm(&mut self, for_room: bool) {
+        if let Some(p) = &self.packet {
+            // Edge-triggered, and only while somebody sleeps: who polls is not to wake the helper with each packet. Added already: then it stays.
+            let flags = epoll::EventFlags::IN | epoll::EventFlags::ET;
+            let _ = epoll::add(self.shm.bell(), p.port().socket_fd(), epoll::EventData::new_u64(OTHERS), flags);
+        }
+        self.shm.arm(for_room);
+    }
+
+    /// Room is no longer waited for.
+    pub fn arm_less(&mut self) {
+        self.shm.arm_less();
+    }
+
+    /// Whether peers ring also for room.
+    pub fn is_armed_for_room(&self) -> bool {
+        self.shm.is_armed_for_room()
+    }
+
+    /// Peers need not ring any more.
+    pub fn disarm(&mut self) {
+        if let Some(p) = &self.packet {
+            let _ = epoll::delete(self.shm.bell(), p.port().socket_fd());
+        }
+        self.shm.disarm();
+    }
+
+    /// Rings every peer's bell, armed or not.
+    pub fn kick_peers(&mut self) {
+        self.shm.kick_peers();
+    }
+
+    /// Whether there is something that needs this process even while it computes.
     pub fn has_links(&self) -> bool {
         self.shm.has_links() || self.packet.as_ref().is_some_and(PacketWire::has_links)
     }
@@ -213,6 +266,13 @@ impl Wire for HostWire {
                     p.consume(link);
                 }
             }
+        }
+    }
+
+    #[inline(always)]
+    fn begin_turn(&mut self) {
+        if let Some(p) = &mut self.packet {
+            p.begin_turn();
         }
     }
 

@@ -345,10 +345,13 @@ pub trait Wire {
     fn receive(&mut self, link: LinkId) -> Received;
     /// Gives up the frame last received.
     fn consume(&mut self, link: LinkId);
+    /// A turn of the engine, or a poll of one VI, begins.
+    #[inline(always)]
+    fn begin_turn(&mut self) {}
     /// Lets what was sent leave now: called when a call has sent all it will. Wires that batch do it here.
     #[inline(always)]
     fn flush(&mut self) {}
-    /// When [`has_events`](Self::has_events) must be asked at the latest.
+    /// When a turn must begin at the latest.
     #[inline(always)]
     fn next_timeout(&self) -> Instant {
         Instant::NEVER

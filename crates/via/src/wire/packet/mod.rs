@@ -11,7 +11,7 @@
 //!
 //! Invariants
 //! - K1: what arrived is looked at in place, in the buffer that the kernel wrote; payload moves once, to where it belongs.
-//! - K2: the port is asked for packets at most once per turn of the engine (`has_events`) or poll of a VI, and only when a link has nothing more to deliver.
+//! - K2: the port is asked for packets at most once per turn of the engine or poll of a VI (`begin_turn`), and only when a link has nothing more to deliver.
 //! - K3: whatever was sent leaves with `flush`, which the engine calls at the end of each call that sends; what was received is answered at the end of each look.
 
 mod port;
@@ -30,7 +30,6 @@ use crate::time::Instant;
 use bellwire_memory::bytes;
 use bellwire_memory::line_queue::Line;
 use bellwire_proto::{Config, Delivery, DownReason, Event, FailReason, Head, SessionId, SessionInfo, Statistics, Transport};
-use core::cell::Cell;
 use core::net::SocketAddr;
 use core::ops::Range;
 use std::collections::{BTreeMap, VecDeque};
@@ -70,7 +69,7 @@ pub struct PacketWire<P: PacketPort> {
     /// The words of the frame received last: frames point into it.
     words: Box<Line>,
     /// The port has been asked in this turn.
-    looked: Cell<bool>,
+    looked: bool,
 }
 
 impl<P: PacketPort> PacketWire<P> {
@@ -86,7 +85,7 @@ impl<P: PacketPort> PacketWire<P> {
             events: VecDeque::new(),
             heap: Heap::default(),
             words: Box::default(),
-            looked: Cell::new(false),
+            looked: false,
         }
     }
 
@@ -110,9 +109,9 @@ impl<P: PacketPort> PacketWire<P> {
         self.transport.session_info(self.find(link)?.session)
     }
 
-    /// Whether packets may come that nobody asks for while the program computes.
+    /// Whether packets may come: there are links, sessions are being made, or somebody may look for this NIC.
     pub fn has_links(&self) -> bool {
-        !self.links.is_empty() || !self.connecting.is_empty() || self.port.is_listening()
+        !self.links.is_empty() || !self.connecting.is_empty() || self.port.is_busy()
     }
 
     fn find(&self, id: LinkId) -> Option<&Link<P::Buffer>> {
@@ -126,7 +125,7 @@ impl<P: PacketPort> PacketWire<P> {
     /// Takes what has arrived, does what is due, and answers.
     #[inline(never)]
     fn look(&mut self) {
-        self.looked.set(true);
+        self.looked = true;
         let now = self.port.now();
         for _ in 0..LOOK_MAX {
             match self.port.receive() {
@@ -304,7 +303,7 @@ impl<P: PacketPort> Wire for PacketWire<P> {
             return if self.find(link).is_some() { Received::Empty } else { Received::Broken };
         }
         let mut found = self.next_frame(link);
-        if found.is_none() && !self.looked.get() {
+        if found.is_none() && !self.looked {
             self.look();
             found = self.next_frame(link);
         }
@@ -342,10 +341,16 @@ impl<P: PacketPort> Wire for PacketWire<P> {
         true
     }
 
+    fn begin_turn(&mut self) {
+        self.looked = false;
+        // Without a link there is no receive() to look.
+        if self.links.is_empty() && self.has_links() {
+            self.look();
+        }
+    }
+
     fn has_events(&self) -> bool {
-        // A new turn: the port may be asked again; if there is no link whose receive() would, by poll_event().
-        self.looked.set(false);
-        !self.events.is_empty() || (self.links.is_empty() && self.has_links())
+        !self.events.is_empty()
     }
 
     fn with_granted<F: FnOnce(*mut u8)>(&mut self, _link: LinkId, _wish: &RemoteAccess, _access: F) -> Direct {
@@ -403,9 +408,6 @@ impl<P: PacketPort> Wire for PacketWire<P> {
     }
 
     fn poll_event(&mut self) -> Option<WireEvent> {
-        if self.events.is_empty() && !self.looked.get() && self.links.is_empty() {
-            self.look();
-        }
         self.events.pop_front()
     }
 

@@ -41,6 +41,6 @@ pub trait PacketPort {
     fn poll_located(&mut self) -> Option<(u64, Result<SocketAddr, LinkFailure>)>;
     /// When [`poll_located`](Self::poll_located) must be asked at the latest.
     fn next_timeout(&self) -> Instant;
-    /// Whether somebody may look for this NIC.
-    fn is_listening(&self) -> bool;
+    /// Whether somebody may look for this NIC, or it looks for somebody.
+    fn is_busy(&self) -> bool;
 }

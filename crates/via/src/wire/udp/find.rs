@@ -148,9 +148,9 @@ impl Finder {
         self.found.pop_front()
     }
 
-    /// Whether somebody may look for this NIC.
-    pub(super) fn is_listening(&self) -> bool {
-        !self.waits.is_empty()
+    /// Whether somebody may look for this NIC, or it looks for somebody.
+    pub(super) fn is_busy(&self) -> bool {
+        !self.waits.is_empty() || !self.questions.is_empty() || !self.found.is_empty()
     }
 
     // ---- waiting
@@ -195,7 +195,7 @@ impl Finder {
 
     /// Looks for the NIC at `remote`; answered by [`poll_found`](Self::poll_found).
     pub(super) fn locate(&mut self, now: Instant, socket: &UdpSocket, request: u64, how: Rendezvous, local: &NetAddress, remote: &NetAddress) {
-        let Some((ip, port)) = socket_address(remote.host()) else { return self.answer(request, Err(LinkFailure::NotReachable)) };
+        let Some((ip, port)) = ip_and_port(remote.host()) else { return self.answer(request, Err(LinkFailure::NotReachable)) };
         if ip.is_ipv4() != self.own.is_ipv4() {
             return self.answer(request, Err(LinkFailure::NotReachable));
         }
@@ -463,7 +463,7 @@ fn ask(q: &mut Question, socket: &UdpSocket, now: Instant) -> bool {
 }
 
 /// The IP address and, if it has one, port of a NIC's host address: 4 or 16 bytes, and 2 more (in network order) for a port.
-pub(super) fn socket_address(host: &[u8]) -> Option<(IpAddr, Option<u16>)> {
+fn ip_and_port(host: &[u8]) -> Option<(IpAddr, Option<u16>)> {
     let (ip, port) = match host.len() {
         4 | 16 => (host, None),
         6 | 18 => {
@@ -477,6 +477,11 @@ pub(super) fn socket_address(host: &[u8]) -> Option<(IpAddr, Option<u16>)> {
         Err(_) => IpAddr::V6(Ipv6Addr::from(<[u8; 16]>::try_from(ip).ok()?)),
     };
     (port != Some(0)).then_some((ip, port))
+}
+
+/// Where a NIC of that host address has its socket; port 0: anywhere.
+pub fn socket_address(host: &[u8]) -> Option<SocketAddr> {
+    ip_and_port(host).map(|(ip, port)| SocketAddr::new(ip, port.unwrap_or(0)))
 }
 
 fn name_of_wait(name: u128) -> Vec<u8> {

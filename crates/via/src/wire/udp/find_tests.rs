@@ -148,11 +148,11 @@ fn strangers_are_counted_and_bounded() {
 
 #[test]
 fn addresses_with_and_without_a_port() {
-    assert_eq!(socket_address(&[10, 0, 0, 1]), Some((IpAddr::from([10, 0, 0, 1]), None)));
-    assert_eq!(socket_address(&[10, 0, 0, 1, 0x1b, 0xce]), Some((IpAddr::from([10, 0, 0, 1]), Some(7118))));
+    assert_eq!(ip_and_port(&[10, 0, 0, 1]), Some((IpAddr::from([10, 0, 0, 1]), None)));
+    assert_eq!(ip_and_port(&[10, 0, 0, 1, 0x1b, 0xce]), Some((IpAddr::from([10, 0, 0, 1]), Some(7118))));
     let mut v6 = [0u8; 18];
     (v6[15], v6[17]) = (1, 9);
-    assert_eq!(socket_address(&v6[..16]), Some((IpAddr::V6(Ipv6Addr::LOCALHOST), None)));
-    assert_eq!(socket_address(&v6), Some((IpAddr::V6(Ipv6Addr::LOCALHOST), Some(9))));
-    assert!(socket_address(&[1, 2, 3]).is_none() && socket_address(&[]).is_none() && socket_address(&[10, 0, 0, 1, 0, 0]).is_none());
+    assert_eq!(ip_and_port(&v6[..16]), Some((IpAddr::V6(Ipv6Addr::LOCALHOST), None)));
+    assert_eq!(ip_and_port(&v6), Some((IpAddr::V6(Ipv6Addr::LOCALHOST), Some(9))));
+    assert!(ip_and_port(&[1, 2, 3]).is_none() && ip_and_port(&[]).is_none() && ip_and_port(&[10, 0, 0, 1, 0, 0]).is_none());
 }

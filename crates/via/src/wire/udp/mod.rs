@@ -4,14 +4,16 @@
 //! One socket per NIC, bound to the NIC's own address. Several packets of a size leave in one call (GSO) and arrive joined (GRO); packets say their own length, so what the
 //! kernel has joined needs no note of where to cut. When the socket takes no more, the packets that found no room wait here and nothing else leaves before them.
 //!
-//! `find.rs`: who is where. `buffers.rs`: where datagrams arrive.
+//! `find.rs`: who is where. `interface.rs`: which address is ours. `buffers.rs`: where datagrams arrive.
 
 mod buffers;
 mod find;
+mod interface;
 mod packet;
 
 pub use buffers::UdpBuffer;
-pub use find::DIRECTORY_PORT;
+pub use find::{DIRECTORY_PORT, socket_address};
+pub use interface::address_from;
 
 use super::packet::PacketPort;
 use super::{LinkFailure, Rendezvous};
@@ -26,7 +28,7 @@ use rustix::fd::{AsFd, BorrowedFd};
 use rustix::time::{ClockId, clock_gettime};
 use std::collections::VecDeque;
 use std::io;
-use std::net::{SocketAddr, UdpSocket};
+use std::net::{IpAddr, SocketAddr, UdpSocket};
 
 /// Wanted of the kernel for what arrives while nobody looks; it gives what it allows.
 const RECEIVE_BUFFER_BYTES: usize = 4 << 20;
@@ -52,6 +54,18 @@ struct Stalled {
     to: Option<SocketAddr>,
     segment: Option<usize>,
     retry_at: Instant,
+}
+
+/// The host address of a NIC that is at a socket address: 4 or 16 bytes, and 2 more for a port that was chosen.
+pub fn host_address(address: SocketAddr) -> Vec<u8> {
+    let mut host = match address.ip() {
+        IpAddr::V4(ip) => ip.octets().to_vec(),
+        IpAddr::V6(ip) => ip.octets().to_vec(),
+    };
+    if address.port() != 0 {
+        host.extend_from_slice(&address.port().to_be_bytes());
+    }
+    host
 }
 
 /// A UDP socket, and whom it can reach.
@@ -257,7 +271,7 @@ impl PacketPort for UdpPort {
         self.finder.next_timeout().min(stall)
     }
 
-    fn is_listening(&self) -> bool {
-        self.finder.is_listening()
+    fn is_busy(&self) -> bool {
+        self.finder.is_busy()
     }
 }
