@@ -62,14 +62,22 @@ impl Given {
         if self.host_len != 0 && *self.host() != *nic.host { Err(VipReturn::InvalidParameter) } else { self.with_host(&nic.host) }
     }
 
-    /// An address of another.
-    fn remote(&self) -> Result<NetAddress, VipReturn> {
-        if self.host_len == 0 { Err(VipReturn::InvalidParameter) } else { self.with_host(self.host()) }
+    /// An address of another. On a NIC that other hosts know by a name of its own, "this host" is that name.
+    fn remote(&self, nic: &Cell) -> Result<NetAddress, VipReturn> {
+        match self.host_len {
+            0 => Err(VipReturn::InvalidParameter),
+            _ if nic.reaches_others && self.is_loopback() => self.with_host(&nic.host),
+            _ => self.with_host(self.host()),
+        }
     }
 
-    /// Whether the shared-memory wire can lead there: this NIC's host, or any loopback address.
+    fn is_loopback(&self) -> bool {
+        self.host[0] == 127
+    }
+
+    /// Whether a wire can lead there: to this NIC's host or any loopback address by shared memory, elsewhere by UDP.
     fn is_reachable(&self, nic: &Cell) -> bool {
-        self.host[0] == 127 || *self.host() == *nic.host
+        nic.reaches_others || self.is_loopback() || *self.host() == *nic.host
     }
 }
 
@@ -151,7 +159,7 @@ pub extern "C" fn VipConnectReject(connection: VipHandle) -> VipReturn {
 /// What requests have in common: an idle VI and two addresses.
 fn addresses(nic: &Cell, vi: ViHandle, local: *const VipNetAddress, remote: *const VipNetAddress) -> Result<(NetAddress, NetAddress), VipReturn> {
     let (local, given) = (Given::read(local)?.local(nic)?, Given::read(remote)?);
-    let remote = given.remote()?;
+    let remote = given.remote(nic)?;
     if nic.nic.with(|e| e.query_vi(vi))?.0 != ViState::Idle {
         return Err(VipReturn::InvalidState);
     }

@@ -57,6 +57,8 @@ pub(crate) struct Cell {
     pub host: Box<[u8]>,
     /// Whether peers map memory.
     pub is_mapped_mode: bool,
+    /// Whether there is a wire to other hosts.
+    pub reaches_others: bool,
     pid: u32,
     key: u32,
 }
@@ -277,7 +279,7 @@ pub(crate) fn forget_all() {
 }
 
 /// Makes a handle for a NIC.
-pub(crate) fn open(nic: Nic, host: Box<[u8]>, is_mapped_mode: bool) -> Result<VipHandle, VipReturn> {
+pub(crate) fn open(nic: Nic, host: Box<[u8]>, is_mapped_mode: bool, reaches_others: bool) -> Result<VipHandle, VipReturn> {
     crate::forks::watch();
     let (index, key) = {
         let mut a = lock();
@@ -288,7 +290,7 @@ pub(crate) fn open(nic: Nic, host: Box<[u8]>, is_mapped_mode: bool) -> Result<Vi
         a.generation[index] = (a.generation[index] + 1) & ((1 << GENERATION_BITS) - 1);
         (index, KEY_TAG | (index as u32) << GENERATION_BITS | u32::from(a.generation[index]))
     };
-    let cell = Box::new(Cell { nic, host, is_mapped_mode, pid: std::process::id(), key });
+    let cell = Box::new(Cell { nic, host, is_mapped_mode, reaches_others, pid: std::process::id(), key });
     let handle = cell.own_handle();
     let slot = &NICS[index];
     // Relaxed: published by the key.

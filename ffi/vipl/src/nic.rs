@@ -14,8 +14,8 @@ use bellwire_via::descriptor::SEGMENTS_MAX;
 use bellwire_via::engine::{CQS_MAX, DESCRIPTORS_PER_QUEUE_MAX, TRANSFER_BYTES_MAX, VIS_MAX};
 use bellwire_via::nic::NicConfig;
 use bellwire_via::registration::{PTAGS_MAX, REGIONS_MAX};
-use bellwire_via::wire::{LinkId, Wire};
 use bellwire_via::wire::shm::ProtectionMode;
+use bellwire_via::wire::{LinkId, Wire};
 use core::ffi::{c_char, c_void};
 
 const NIC_NAME: &[u8] = b"Bellwire";
@@ -38,12 +38,13 @@ fn is_known(name: *const c_char) -> bool {
 fn open() -> Result<VipHandle, VipReturn> {
     let config = NicConfig::from_env().map_err(|e| refused(&e))?;
     if config.host.len() != HOST_BYTES {
-        return Err(VipReturn::ErrorResource);
+        return Err(refused(&"VIPL addresses are IPv4 addresses without a port (BELLWIRE_ADDRESS)"));
     }
     let (host, is_mapped_mode) = (config.host.clone().into_boxed_slice(), config.mode == ProtectionMode::Mapped);
+    let reaches_others = config.udp.is_some();
     let nic = Nic::open(config).map_err(|e| refused(&e))?;
     nic.ignore_errors();
-    handles::open(nic, host, is_mapped_mode)
+    handles::open(nic, host, is_mapped_mode, reaches_others)
 }
 
 /// The code alone would leave its reader in the dark.

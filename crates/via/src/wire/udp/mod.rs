@@ -101,16 +101,7 @@ impl UdpPort {
         let _ = state.set_send_buffer_size(UdpSockRef::from(&socket), SEND_BUFFER_BYTES);
         let address = socket.local_addr()?;
         let finder = Finder::new(address, config.directory_port, config.seed, clock()).map_err(io::Error::other)?;
-        Ok(Self {
-            socket,
-            state,
-            address,
-            finder,
-            buffers: Buffers::new(),
-            arrived: VecDeque::new(),
-            stalled: Stalled::default(),
-            too_big: VecDeque::new(),
-        })
+        Ok(Self { socket, state, address, finder, buffers: Buffers::new(), arrived: VecDeque::new(), stalled: Stalled::default(), too_big: VecDeque::new() })
     }
 
     /// Where peers send to.
