@@ -17,7 +17,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { CALLS = 4, SIZES = 2, TRIES = 12, WARM = 20000, STEPS_MAX = 100000 };
+enum { CALLS = 4, SIZES = 2, TRIES = 40, WARM = 6000, STEPS_MAX = 100000 };
 
 static const char *const names[CALLS] = {"VipPostRecv", "VipPostSend", "VipSendDone", "VipRecvDone"};
 /* What the calls may cost, some compilers' whims included. 8 bytes: 163, 254, 169, 294 with rustc 1.97. */
