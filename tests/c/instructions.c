@@ -17,7 +17,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { CALLS = 4, SIZES = 2, TRIES = 40, WARM = 6000, STEPS_MAX = 100000 };
+enum { CALLS = 4, SIZES = 2, TRIES = 12, WARM = 20000, ROUNDS = 4, STEPS_MAX = 100000 };
 
 static const char *const names[CALLS] = {"VipPostRecv", "VipPostSend", "VipSendDone", "VipRecvDone"};
 /* What the calls may cost, some compilers' whims included. 8 bytes: 163, 254, 169, 294 with rustc 1.97. */
@@ -80,37 +80,57 @@ static long count(pid_t pid) {
     return steps;
 }
 
-int main(void) {
-    long best[SIZES][CALLS];
-    int status, hits = 0, size, call;
+static long best[SIZES][CALLS];
+
+static int within(void) {
+    int size, call;
+    for (size = 0; size < SIZES; size++)
+        for (call = 0; call < CALLS; call++)
+            if (best[size][call] > most[size][call]) return 0;
+    return 1;
+}
+
+/* Runs the child and notes the best of its counts. How it ended. */
+static int measure(int *hits) {
+    int status;
     pid_t pid = fork();
     if (pid == 0) {
         if (ptrace(PTRACE_TRACEME, 0, NULL, NULL) != 0) _exit(77);
         raise(SIGSTOP);
         child();
     }
-    check_group("instructions of the data path");
-    for (size = 0; size < SIZES; size++)
-        for (call = 0; call < CALLS; call++) best[size][call] = STEPS_MAX;
     for (;;) {
         int forward = 0;
         if (waitpid(pid, &status, 0) != pid || !WIFSTOPPED(status)) break;
         if (WSTOPSIG(status) == SIGTRAP) {
             const long steps = count(pid);
-            long *const cell = &best[hits / (TRIES * CALLS) % SIZES][hits % CALLS];
+            long *const cell = &best[*hits / (TRIES * CALLS) % SIZES][*hits % CALLS];
             if (steps >= 0 && steps < *cell) *cell = steps;
-            hits++;
+            ++*hits;
         } else if (WSTOPSIG(status) != SIGSTOP) {
             forward = WSTOPSIG(status);
         }
         if (ptrace(PTRACE_CONT, pid, NULL, (void *)(long)forward) != 0) break;
     }
-    if (WIFEXITED(status) && WEXITSTATUS(status) == 77) {
-        printf("SKIPPED instructions: ptrace is not permitted here\n");
-        return 0;
+    return status;
+}
+
+int main(void) {
+    int status = 0, round, size, call;
+    check_group("instructions of the data path");
+    for (size = 0; size < SIZES; size++)
+        for (call = 0; call < CALLS; call++) best[size][call] = STEPS_MAX;
+    /* While the child stands at a mark its helper thread believes that nobody polls, and on a busy machine it may come in between each time. */
+    for (round = 0; round < ROUNDS && !within(); round++) {
+        int hits = 0;
+        status = measure(&hits);
+        if (WIFEXITED(status) && WEXITSTATUS(status) == 77) {
+            printf("SKIPPED instructions: ptrace is not permitted here\n");
+            return 0;
+        }
+        CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+        CHECK_SAME(hits, SIZES * TRIES * CALLS);
     }
-    CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
-    CHECK_SAME(hits, SIZES * TRIES * CALLS);
     for (size = 0; size < SIZES; size++) {
         for (call = 0; call < CALLS; call++) {
             printf("%s, %s: %ld instructions (at most %ld)\n", names[call], size ? "1 KiB" : "8 bytes", best[size][call], most[size][call]);
