@@ -7,6 +7,7 @@ use bellwire_memory::event::{PeerBell, pipe_of_bell};
 use bellwire_memory::fd_passing::{self, Received};
 use bellwire_memory::pidfd;
 use bellwire_memory::region::{Access, Region, RegionKind, RemoteRegion};
+use bellwire_via::wire::Attach;
 use bellwire_via::wire::shm::{ProtectionMode, ShmConfig, ShmWire};
 use bellwire_via::{Engine, NetAddress};
 use rustix::fd::{AsFd, OwnedFd};
@@ -27,7 +28,7 @@ pub const MESSAGE_BYTES: usize = 32;
 
 /// A NIC to be attacked.
 pub fn engine(mode: ProtectionMode) -> Engine<ShmWire> {
-    Engine::new(ShmWire::open(ShmConfig { mode, host: vec![127, 0, 0, 1] }).unwrap(), 1)
+    Engine::new(ShmWire::open(ShmConfig { mode, host: vec![127, 0, 0, 1], attach: Attach::Auto }).unwrap(), 1)
 }
 
 /// An address that nobody else uses.
