@@ -57,7 +57,8 @@ impl<W: Wire> Engine<W> {
         self.deliver_inline(link, frame) || self.deliver_any(link, frame)
     }
 
-    /// The fast path: a whole message in one line, for a VI with nothing unusual about it. `false`: not that, nothing done.
+    /// A whole message in one line, for a VI with nothing unusual about it that is not being polled (then `take_whole` of fast.rs has it). `false`: not that,
+    /// nothing done.
     #[inline(always)]
     fn deliver_inline(&mut self, link: LinkId, frame: &Frame) -> bool {
         let head = frame.head();
