@@ -9,8 +9,8 @@
 use std::hint::spin_loop;
 use std::time::Instant;
 
-use super::bandwidth::drive;
-use super::flow::{Receiver, Sender, Shape};
+use super::bandwidth::{drive, extend, one_way};
+use super::flow::Shape;
 use super::payload::{Pattern, Touch};
 use super::{Context, Remote};
 use crate::clock::Patience;
@@ -157,21 +157,13 @@ fn write_untouched(context: &Context<'_>, size: usize, count: u64) -> Result<Vec
 
 fn write_touched(context: &Context<'_>, size: usize, count: u64) -> Result<Vec<f64>, Error> {
     let shape = Shape { by_write: true, ..Shape::bulk(size, count / 8 + 1, Touch::All, 0) };
-    let (mut sender, mut receiver) = if context.first { (Some(Sender::new(context, shape)?), None) } else { (None, Some(Receiver::new(context, shape)?)) };
-    for vi in sender.as_ref().map(Sender::vi).into_iter().chain(receiver.as_ref().map(Receiver::vi)) {
-        context.connect(vi, 0)?;
-    }
+    let (mut sender, mut receiver) = one_way(context, shape)?;
     let remote = context.exchange_areas(1)?;
     if let Some(sender) = &mut sender {
         sender.aim(remote);
     }
     drive(&mut sender, &mut receiver)?;
-    if let Some(sender) = &mut sender {
-        sender.extend(count);
-    }
-    if let Some(receiver) = &mut receiver {
-        receiver.extend(count);
-    }
+    extend(&mut sender, &mut receiver, count);
     context.meet(2)?;
     let start = Instant::now();
     drive(&mut sender, &mut receiver)?;
