@@ -145,17 +145,13 @@ impl<W: Wire> Engine<W> {
     /// A part of an RDMA write likewise.
     pub(crate) fn deliver_write_pull(&mut self, index: usize, head: Head, frame: &Frame) {
         let Some((bulk, address)) = pull_fragment(head, frame) else { return self.protocol_error(index) };
+        let Some(to) = self.write_target(index, head, &bulk) else { return };
         let Some(vi) = self.vis.at(index) else { return };
-        // The whole range is checked with every fragment, as for writes in frames.
-        if !vi.attributes.rdma_write || !self.registry.permits_remote(bulk.remote_handle, bulk.remote_address, u64::from(bulk.total), vi.ptag, true) {
-            return self.refuse_write(index, bulk.work, head.is_last());
-        }
         if bulk.offset == 0 {
             vi.pull_failed = false;
         } else if vi.pull_failed {
             return;
         }
-        let to = core::ptr::with_exposed_provenance_mut::<u8>(bulk.remote_address.wrapping_add(u64::from(bulk.offset)) as usize);
         // SAFETY: U1 (user_memory.rs): permitted just above.
         if !unsafe { self.wire.pull(vi.link, address, to, bulk.length as usize) } {
             vi.pull_failed = true;
