@@ -16,32 +16,29 @@ calls() { # size rounds
     # "% time, seconds, usecs/call, calls, [errors,] total"
     awk '$NF == "total" {print $4; found = 1} END {exit !found}' "$target/quiet.txt"
 }
+# Counts a result: well if the number is below the limit.
+judge() { # number limit text
+    if [ "$1" -lt "$2" ]; then
+        echo "ok: $3"
+        passed=$((passed + 1))
+    else
+        echo "FAILED: $3"
+        failed=$((failed + 1))
+    fi
+}
 apart=$target/apart.so
 cc -D_GNU_SOURCE -O1 -shared -fPIC -o "$apart" tests/c/apart.c -ldl || exit 1
 for size in 1 56 4096; do
     count=$(LD_PRELOAD=$apart "$program" --poll --size $size --count 22000 2>&1 >/dev/null | awk '/^yields/ {n += $2} END {print n + 0}')
     # Of both processes, connecting included; one in a hundred messages would be 440.
-    if [ "$count" -lt 440 ]; then
-        echo "ok: $size bytes: $count times another was let run, 44000 messages"
-        passed=$((passed + 1))
-    else
-        echo "FAILED: $size bytes: $count times another was let run, 44000 messages"
-        failed=$((failed + 1))
-    fi
+    judge "$count" 440 "$size bytes: $count times another was let run, 44000 messages"
 done
 for size in 1 56 4096; do
     few=$(calls $size 2000) && many=$(calls $size 22000) && again=$(calls $size 22000) && third=$(calls $size 22000) || { echo "FAILED: $program --size $size"; failed=$((failed + 1)); continue; }
     # The least of three: strace wants a processor, too.
     for n in "$again" "$third"; do [ "$n" -lt "$many" ] && many=$n; done
-    extra=$((many - few))
     # 40000 messages more. The helper threads take a look now and then: some calls per tenth of a second.
-    if [ "$extra" -lt 400 ]; then
-        echo "ok: $size bytes: $few calls for 4000 messages, $many for 44000"
-        passed=$((passed + 1))
-    else
-        echo "FAILED: $size bytes: $few calls for 4000 messages, $many for 44000"
-        failed=$((failed + 1))
-    fi
+    judge $((many - few)) 400 "$size bytes: $few calls for 4000 messages, $many for 44000"
 done
 echo "$passed passed, $failed failed"
 [ "$failed" = 0 ]

@@ -39,6 +39,7 @@ part links     cargo run -q --locked -p xtask -- links
 part man       scripts/check-man.sh
 part rust      cargo test --workspace --locked
 part models    crates/memory/tests/run_loom.sh
+part corpus    cargo test --release --locked --manifest-path fuzz/Cargo.toml
 part build     cargo build --release --locked -p vipl -p bellwire-cli
 part c         make -s -C tests/c check LIBVIPL="$target/release/libvipl.so" OUT="$target/tests-c"
 part places    scripts/places.sh "$target/tests-c"
@@ -63,7 +64,6 @@ if [ "$mode" = long ]; then
     part churn      make -s -C tests/c check-churn LIBVIPL="$target/release/libvipl.so" OUT="$target/tests-c"
     part mortality  make -s -C tests/c check-mortality LIBVIPL="$target/release/libvipl.so" OUT="$target/tests-c"
     part hostile-long make -s -C tests/hostile check LIBVIPL="$target/release/libvipl.so" OUT="$target/tests-hostile" SECONDS=60
-    part corpus     cargo test --release --locked --manifest-path fuzz/Cargo.toml
     part fuzz       scripts/fuzz.sh 10
     part sanitizers scripts/sanitizers.sh
     part rust-long  env PROPTEST_CASES=5000 cargo test --workspace --locked --release

@@ -7,6 +7,7 @@ use crate::scripted::Scripted;
 use bellwire_via::descriptor::DescriptorRef;
 use bellwire_via::{Engine, MemAttributes};
 
+const STEPS_MAX: usize = 64;
 const BYTES: usize = 64 * 64;
 
 /// Memory for descriptors, aligned as they must be.
@@ -23,14 +24,11 @@ pub fn run(data: &[u8]) {
     let base = place.0.as_mut_ptr().expose_provenance();
     let rights = MemAttributes { ptag: Some(program.tag), ..Default::default() };
     let handle = engine.register(base as u64, BYTES as u64, &rights).unwrap();
-    for _ in 0..64 {
-        if input.is_empty() {
-            break;
-        }
+    input.drive(STEPS_MAX, |input| {
         let slot = usize::from(input.u8()) % 64;
         let which = usize::from(input.u8()) % program.vis.len();
         let form = input.u8();
-        let bytes = fill(&mut input, &program, form);
+        let bytes = fill(input, &program, form);
         let room = BYTES - slot * 64;
         let n = bytes.len().min(room);
         // SAFETY: within the box; the engine holds no reference to it, and this thread is the only one.
@@ -47,7 +45,7 @@ pub fn run(data: &[u8]) {
         if form & 2 != 0 {
             program.collect(&mut engine);
         }
-    }
+    });
     for i in 0..program.vis.len() {
         program.disconnect(&mut engine, i);
     }

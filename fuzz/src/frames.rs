@@ -8,7 +8,6 @@ use bellwire_via::wire::{LinkFailure, WireEvent};
 use bellwire_via::{Engine, Instant, NetAddress};
 
 const STEPS_MAX: usize = 400;
-const LEVELS: [u8; VIS] = [1, 2, 4, 2];
 
 /// The engine, its program, and the connection ids that the peer was told.
 struct Stage {
@@ -39,7 +38,7 @@ impl Stage {
     /// Asks for a connection and accepts it, if the link allows.
     fn connect(&mut self, which: usize) {
         let Ok(wait) = self.engine.connect_wait(&address(which), Instant::NEVER) else { return };
-        let payload = program::connection_request(LEVELS[which], 100 + which as u32, &address(9), &address(which));
+        let payload = program::connection_request(program::LEVELS[which], 100 + which as u32, &address(9), &address(which));
         let n = payload.len() as u64;
         self.deliver([program::head(12, 0, true), n << 32, n << 32, 0, 0, 0, 0, 0], payload);
         self.engine.progress();
@@ -103,18 +102,10 @@ impl Stage {
 pub fn run(data: &[u8]) {
     let mut input = Input(data);
     let mut stage = Stage::new();
-    for _ in 0..STEPS_MAX {
-        if input.is_empty() {
-            break;
-        }
-        stage.step(&mut input);
-        for _ in 0..4 {
-            if !stage.engine.progress() {
-                break;
-            }
-        }
-        stage.program.check();
-    }
+    input.drive(STEPS_MAX, |input| {
+        stage.step(input);
+        stage.program.turns(&mut stage.engine);
+    });
     stage.engine.progress();
     stage.program.collect(&mut stage.engine);
     stage.program.finish(&mut stage.engine);

@@ -10,6 +10,16 @@ impl Input<'_> {
         self.0.is_empty()
     }
 
+    /// Runs a step while there is something left, at most so many times.
+    pub fn drive(&mut self, steps_max: usize, mut step: impl FnMut(&mut Self)) {
+        for _ in 0..steps_max {
+            if self.is_empty() {
+                break;
+            }
+            step(self);
+        }
+    }
+
     /// The next byte.
     pub fn u8(&mut self) -> u8 {
         let Some((first, rest)) = self.0.split_first() else { return 0 };

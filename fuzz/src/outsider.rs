@@ -7,9 +7,11 @@ use bellwire_memory::event::{PeerBell, pipe_of_bell};
 use bellwire_memory::fd_passing::{self, Received};
 use bellwire_memory::pidfd;
 use bellwire_memory::region::{Access, Region, RegionKind, RemoteRegion};
+use bellwire_via::wire::Attach;
 use bellwire_via::wire::shm::{ProtectionMode, ShmConfig, ShmWire};
 use bellwire_via::{Engine, NetAddress};
 use rustix::fd::{AsFd, OwnedFd};
+use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
 
 pub const VERSION: u32 = 2;
 pub const LINES: u32 = 1024;
@@ -27,7 +29,7 @@ pub const MESSAGE_BYTES: usize = 32;
 
 /// A NIC to be attacked.
 pub fn engine(mode: ProtectionMode) -> Engine<ShmWire> {
-    Engine::new(ShmWire::open(ShmConfig { mode, host: vec![127, 0, 0, 1] }).unwrap(), 1)
+    Engine::new(ShmWire::open(ShmConfig { mode, host: vec![127, 0, 0, 1], attach: Attach::Auto }).unwrap(), 1)
 }
 
 /// An address that nobody else uses.
@@ -57,6 +59,13 @@ pub fn message(kind: u8, flags: u8, segment: u32, id: [u8; 16]) -> [u8; MESSAGE_
     b[4..8].copy_from_slice(&segment.to_le_bytes());
     b[8..24].copy_from_slice(&id);
     b
+}
+
+/// Memory without seals: whoever has it may cut it off.
+pub fn soft(bytes: u64) -> OwnedFd {
+    let fd = memfd_create("soft", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING).unwrap();
+    ftruncate(&fd, bytes).unwrap();
+    fd
 }
 
 /// Our half of a link.

@@ -14,6 +14,10 @@ const AREAS: usize = 5;
 const CANARY: u8 = 0xc5;
 /// VIs, one of each reliability level and one that waits for receive descriptors.
 pub const VIS: usize = 4;
+/// Their reliability levels as connection requests say them.
+pub const LEVELS: [u8; VIS] = [1, 2, 4, 2];
+/// Turns of the engine after each step, at most: a peer may keep it busy for ever.
+const TURNS_MAX: usize = 4;
 
 /// A VI and what is out on it.
 pub struct Counted {
@@ -59,16 +63,21 @@ impl Program {
         Segment { address: self.open_at().wrapping_add(offset), length, handle: if input.u8() == 0 { input.u32() } else { self.open.raw() } }
     }
 
+    /// Up to two local segments.
+    fn segments(&self, input: &mut Input<'_>) -> Vec<Segment> {
+        (0..input.u8() % 3).map(|_| self.segment(input)).collect()
+    }
+
     /// Posts a receive.
     pub fn post_receive<W: Wire>(&mut self, engine: &mut Engine<W>, which: usize, input: &mut Input<'_>) {
-        let segments: Vec<Segment> = (0..input.u8() % 3).map(|_| self.segment(input)).collect();
+        let segments = self.segments(input);
         let v = &mut self.vis[which];
         v.receives += u32::from(engine.post_receive(v.vi, &ReceiveRequest { segments: &segments, ..Default::default() }).is_ok());
     }
 
     /// Posts a send, write or read.
     pub fn post_send<W: Wire>(&mut self, engine: &mut Engine<W>, which: usize, input: &mut Input<'_>) {
-        let segments: Vec<Segment> = (0..input.u8() % 3).map(|_| self.segment(input)).collect();
+        let segments = self.segments(input);
         let kind = input.u8();
         let operation = [Operation::Send, Operation::RdmaWrite, Operation::RdmaRead][usize::from(kind % 3)];
         let flags =
@@ -104,6 +113,16 @@ impl Program {
         let v = &self.vis[which];
         assert_eq!((v.sends, v.receives), (0, 0), "requests that never completed");
         assert_eq!(engine.query_vi(v.vi).unwrap().0, ViState::Idle);
+    }
+
+    /// Lets the engine do what a step has left to do, and checks.
+    pub fn turns<W: Wire>(&self, engine: &mut Engine<W>) {
+        for _ in 0..TURNS_MAX {
+            if !engine.progress() {
+                break;
+            }
+        }
+        self.check();
     }
 
     /// Panics if a byte outside what peers and receives may write has changed.
@@ -146,7 +165,7 @@ pub fn connection_request(reliability: u8, their: u32, from: &NetAddress, to: &N
 
 /// Words of a frame head: operation, connection, and whether it has payload.
 pub fn head(op: u64, to: u32, bulk: bool) -> u64 {
-    op << 1 | 1 << 7 | u64::from(bulk) * 0xff00 | u64::from(to) << 32
+    (op << 1) | (1 << 7) | (u64::from(bulk) * 0xff00) | (u64::from(to) << 32)
 }
 
 /// Words of a frame as the fuzzer wishes, mostly well-formed; and the payload's length.

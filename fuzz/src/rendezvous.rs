@@ -2,13 +2,12 @@
 //! Messages with descriptors on the sockets by which links are made, from both ends: at the NIC's name, and at a name that the NIC looks for.
 
 use crate::input::Input;
-use crate::outsider::{self, fresh_address, half, message, waiter_name};
+use crate::outsider::{self, fresh_address, half, message, soft, waiter_name};
 use bellwire_memory::event::pipe_of_bell;
 use bellwire_memory::{fd_passing, pidfd};
 use bellwire_via::wire::shm::{ProtectionMode, ShmWire};
 use bellwire_via::{Engine, Instant, NetAddress, ViAttributes};
 use rustix::fd::{AsFd, OwnedFd};
-use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
 
 const STEPS_MAX: usize = 64;
 const SOCKETS_MAX: usize = 8;
@@ -117,11 +116,7 @@ fn odd(input: &mut Input<'_>) -> OwnedFd {
         1 => open("/"),
         2 => pipe_of_bell().unwrap().0,
         3 => pidfd::open(1).or_else(|_| pidfd::own()).unwrap(),
-        _ => {
-            let fd = memfd_create("soft", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING).unwrap();
-            ftruncate(&fd, outsider::LINK_BYTES as u64 + u64::from(input.u8())).unwrap();
-            fd
-        }
+        _ => soft(outsider::LINK_BYTES as u64 + u64::from(input.u8())),
     }
 }
 
@@ -129,12 +124,7 @@ fn odd(input: &mut Input<'_>) -> OwnedFd {
 pub fn run(data: &[u8]) {
     let mut input = Input(data);
     let mut stage = Stage::new();
-    for _ in 0..STEPS_MAX {
-        if input.is_empty() {
-            break;
-        }
-        stage.step(&mut input);
-    }
+    input.drive(STEPS_MAX, |input| stage.step(input));
     // It still speaks with who behaves.
     stage.sockets.clear();
     for _ in 0..4 {

@@ -2,17 +2,16 @@
 //! A link whose other half is written by the fuzzer: lines, payload, head, armed word, epoch, advertisements, catalogue, and the socket.
 
 use crate::input::Input;
-use crate::outsider::{ADVERTS, ADVERTS_AT, CATALOGUE_ENTRIES, HEAD_AT, LINES, LINK_BYTES, Outsider, engine, fresh_address, message};
+use crate::outsider::{ADVERTS, ADVERTS_AT, CATALOGUE_ENTRIES, HEAD_AT, LINES, LINK_BYTES, Outsider, engine, fresh_address, message, soft};
 use crate::program::{self, Program, VIS};
 use bellwire_memory::fd_passing;
 use bellwire_memory::region::{Region, RegionKind};
 use bellwire_via::wire::shm::{ProtectionMode, ShmWire};
 use bellwire_via::{Engine, Instant, NetAddress};
 use rustix::fd::{AsFd, OwnedFd};
-use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
+use rustix::fs::ftruncate;
 
 const STEPS_MAX: usize = 200;
-const LEVELS: [u8; VIS] = [1, 2, 4, 2];
 
 struct Stage {
     engine: Engine<ShmWire>,
@@ -44,7 +43,7 @@ impl Stage {
     fn connect(&mut self, which: usize) {
         let to = NetAddress::new(&[127, 0, 0, 1], &[which as u8]).unwrap();
         let Ok(wait) = self.engine.connect_wait(&to, Instant::NEVER) else { return };
-        let payload = program::connection_request(LEVELS[which], 100 + which as u32, &self.address, &to);
+        let payload = program::connection_request(program::LEVELS[which], 100 + which as u32, &self.address, &to);
         let n = payload.len() as u64;
         self.peer.push([program::head(12, 0, true), n << 32, n << 32, 0, 0, 0, 0, 4096], &payload);
         self.engine.progress();
@@ -126,8 +125,7 @@ impl Stage {
             0 | 1 => None,
             2 => Region::create("given", 4096 << (input.u8() % 6), RegionKind::Shared).unwrap().fd().try_clone_to_owned().ok(),
             _ => {
-                let fd = memfd_create("soft", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING).unwrap();
-                ftruncate(&fd, 65_536).unwrap();
+                let fd = soft(65_536);
                 self.soft.push(fd.try_clone().unwrap());
                 Some(fd)
             }
@@ -151,18 +149,10 @@ pub fn run(data: &[u8]) {
     let mut input = Input(data);
     let mode = if input.u8() & 1 == 0 { ProtectionMode::Mapped } else { ProtectionMode::Guarded };
     let mut stage = Stage::new(mode);
-    for _ in 0..STEPS_MAX {
-        if input.is_empty() {
-            break;
-        }
-        stage.step(&mut input);
-        for _ in 0..4 {
-            if !stage.engine.progress() {
-                break;
-            }
-        }
-        stage.program.check();
-    }
+    input.drive(STEPS_MAX, |input| {
+        stage.step(input);
+        stage.program.turns(&mut stage.engine);
+    });
     stage.program.collect(&mut stage.engine);
     stage.program.finish(&mut stage.engine);
 }

@@ -48,6 +48,22 @@ static void prepare(Case which) {
     if (which == FILTERED) CHECK(filter());
 }
 
+/* An end with memory of the program, on a NIC of its own, in a process of the case. */
+static void open_as(Case which, End *end) {
+    EndOptions options = {0};
+    prepare(which);
+    options.foreign_memory = 1;
+    end_create(end, nic_open(), &options);
+}
+
+/* The end of such a process. */
+static void close_and_exit(End *end) {
+    VIP_NIC_HANDLE nic = end->nic;
+    end_destroy(end);
+    CHECK_RETURN(VipCloseNic(nic), VIP_SUCCESS);
+    exit(check_end());
+}
+
 static void half_way(Case which) {
     if (which == UNDUMPABLE_LATER) CHECK(prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) == 0);
 }
@@ -66,25 +82,14 @@ static VIP_UINT32 bytes_of_round(int i) {
 /* Client: each round a send of the first half of its data, a write of the same to the server's second half, and a read back of what was written. */
 static void client(Case which, const Address *at) {
     End end;
-    EndOptions options;
-    Address local, remote = *at;
-    VIP_VI_ATTRIBUTES attributes;
     VIPX_VI_INFO info;
     VIP_DESCRIPTOR *d;
     Place there;
     VIP_RETURN code = VIP_NO_MATCH;
-    VIP_NIC_HANDLE nic;
     int i, bad = 0;
-    prepare(which);
-    nic = nic_open();
-    memset(&options, 0, sizeof options);
-    options.foreign_memory = 1;
-    end_create(&end, nic, &options);
+    open_as(which, &end);
     post_recv(&end, work_recv(&end, 0, 0, sizeof there));
-    for (i = 0; i < 100 && code == VIP_NO_MATCH; i++) {
-        address_unique(&local, nic);
-        code = VipConnectRequest(end.vi, &local.net, &remote.net, WAIT_MS, &attributes);
-    }
+    for (i = 0; i < 100 && code == VIP_NO_MATCH; i++) code = end_request(&end, at, WAIT_MS);
     CHECK_RETURN(code, VIP_SUCCESS);
     CHECK_RETURN(VipRecvWait(end.vi, WAIT_MS, &d), VIP_SUCCESS);
     memcpy(&there, end.data, sizeof there);
@@ -127,30 +132,17 @@ static void client(Case which, const Address *at) {
         CHECK_SAME(info.Attach, 0);
         CHECK_SAME(info.AttachCount, 0);
     }
-    end_destroy(&end);
-    CHECK_RETURN(VipCloseNic(nic), VIP_SUCCESS);
-    exit(check_end());
+    close_and_exit(&end);
 }
 
 static void server(Case which, const Address *at) {
     End end;
-    EndOptions options;
-    Address from, local = *at;
-    VIP_VI_ATTRIBUTES attributes;
-    VIP_CONN_HANDLE connection = NULL;
     VIP_DESCRIPTOR *d;
     Place here;
-    VIP_NIC_HANDLE nic;
     int i, bad = 0;
-    prepare(which);
-    nic = nic_open();
-    memset(&options, 0, sizeof options);
-    options.foreign_memory = 1;
-    end_create(&end, nic, &options);
+    open_as(which, &end);
     post_recv(&end, work_recv(&end, 0, 0, PART));
-    address_room(&from);
-    CHECK_RETURN(VipConnectWait(nic, &local.net, WAIT_MS, &from.net, &attributes, &connection), VIP_SUCCESS);
-    CHECK_RETURN(VipConnectAccept(connection, end.vi), VIP_SUCCESS);
+    CHECK_RETURN(end_accept(&end, at, WAIT_MS), VIP_SUCCESS);
     here.data = end.data;
     here.memory = end.memory;
     memcpy(end.data + RDMA_AT, &here, sizeof here);
@@ -169,9 +161,7 @@ static void server(Case which, const Address *at) {
     CHECK_SAME(bad, 0);
     /* The client's last requests need us until it has gone. */
     expect_state(&end, VIP_STATE_ERROR);
-    end_destroy(&end);
-    CHECK_RETURN(VipCloseNic(nic), VIP_SUCCESS);
-    exit(check_end());
+    close_and_exit(&end);
 }
 
 /* Two fresh processes for each case: what is given up cannot be taken back. */

@@ -93,14 +93,10 @@ static void post_receive(Line *l, unsigned slot) {
 }
 
 static void line_make(Line *l, VIP_RELIABILITY_LEVEL level) {
-    VIPX_VI_ATTRIBUTES extension;
     EndOptions options = {0};
     unsigned i;
     memset(l, 0, sizeof *l);
-    memset(&extension, 0, sizeof extension);
-    extension.Size = sizeof extension;
-    extension.Flags = VIPX_VI_RNR_WAIT;
-    options.extension = &extension;
+    options.rnr_wait = 1;
     options.foreign_memory = (int)rnd(2);
     options.level = level;
     end_create(&l->end, nic, &options);
@@ -245,12 +241,10 @@ static void name_of(Address *at, int who) {
 }
 
 static void call_somebody(Line *l) {
-    Address to, local;
-    VIP_VI_ATTRIBUTES attributes;
+    Address to;
     name_of(&to, (int)rnd((uint64_t)processes)); /* ourselves too: a loopback that nobody accepts */
-    address_unique(&local, nic);
     line_make(l, rnd(2) ? VIP_SERVICE_RELIABLE_DELIVERY : VIP_SERVICE_RELIABLE_RECEPTION);
-    if (VipConnectRequest(l->end.vi, &local.net, &to.net, 1 + (VIP_ULONG)rnd(40), &attributes) != VIP_SUCCESS) line_end(l);
+    if (end_request(&l->end, &to, 1 + (int)rnd(40)) != VIP_SUCCESS) line_end(l);
     else __atomic_fetch_add(&board->connections, 1, __ATOMIC_RELAXED);
 }
 

@@ -2,9 +2,12 @@
 /* The helpers of ends.h. */
 #include "ends.h"
 
+#include <errno.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -34,6 +37,8 @@ static void block_allocate(End *end, int foreign) {
 void end_create(End *end, VIP_NIC_HANDLE nic, const EndOptions *options) {
     static const EndOptions usual;
     VIP_MEM_ATTRIBUTES rights = {0};
+    VIPX_VI_ATTRIBUTES waits = {0};
+    VIPX_VI_ATTRIBUTES *extension;
     if (options == NULL) options = &usual;
     memset(end, 0, sizeof *end);
     end->nic = nic;
@@ -48,7 +53,10 @@ void end_create(End *end, VIP_NIC_HANDLE nic, const EndOptions *options) {
     end->attributes.Ptag = options->no_tag ? NULL : end->tag;
     end->attributes.EnableRdmaWrite = !options->no_rdma_write;
     end->attributes.EnableRdmaRead = !options->no_rdma_read && end->attributes.ReliabilityLevel != VIP_SERVICE_UNRELIABLE;
-    CHECK_RETURN(VipxCreateVi(nic, &end->attributes, options->extension, options->send_cq, options->recv_cq, &end->vi),
+    waits.Size = sizeof waits;
+    waits.Flags = VIPX_VI_RNR_WAIT;
+    extension = options->rnr_wait ? &waits : options->extension;
+    CHECK_RETURN(VipxCreateVi(nic, &end->attributes, extension, options->send_cq, options->recv_cq, &end->vi),
                  VIP_SUCCESS);
 }
 
@@ -86,6 +94,24 @@ void address_unique(Address *address, VIP_NIC_HANDLE nic) {
     words[1] = ++count;
     pthread_mutex_unlock(&lock);
     address_set(address, nic, words, sizeof words);
+}
+
+AddressText address_text(const Address *address) {
+    AddressText text = {""};
+    int i;
+    for (i = 0; i < address->net.DiscriminatorLen; i++) sprintf(text.hex + 2 * i, "%02x", address->bytes[4 + address->net.HostAddressLen + i]);
+    return text;
+}
+
+void address_of_text(Address *address, VIP_NIC_HANDLE nic, const char *hex) {
+    unsigned char bytes[DISCRIMINATOR_MAX];
+    size_t i, count = strlen(hex) / 2;
+    for (i = 0; i < count && i < sizeof bytes; i++) {
+        unsigned value = 0;
+        sscanf(hex + 2 * i, "%2x", &value);
+        bytes[i] = (unsigned char)value;
+    }
+    address_set(address, nic, bytes, i);
 }
 
 void address_room(Address *address) {
@@ -129,6 +155,23 @@ VIP_RETURN ends_connect(End *client, End *server, VIP_RETURN *accepted) {
     pthread_join(thread, NULL);
     if (accepted != NULL) *accepted = acceptor.result;
     return result;
+}
+
+VIP_RETURN end_request(End *end, const Address *at, int ms) {
+    Address local, remote = *at;
+    VIP_VI_ATTRIBUTES attributes;
+    address_unique(&local, end->nic);
+    return VipConnectRequest(end->vi, &local.net, &remote.net, (VIP_ULONG)ms, &attributes);
+}
+
+VIP_RETURN end_accept(End *end, const Address *at, int ms) {
+    Address from, local = *at;
+    VIP_VI_ATTRIBUTES attributes;
+    VIP_CONN_HANDLE connection = NULL;
+    VIP_RETURN result;
+    address_room(&from);
+    result = VipConnectWait(end->nic, &local.net, (VIP_ULONG)ms, &from.net, &attributes, &connection);
+    return result == VIP_SUCCESS ? VipConnectAccept(connection, end->vi) : result;
 }
 
 void ends_pair(End *client, VIP_NIC_HANDLE client_nic, End *server, VIP_NIC_HANDLE server_nic, const EndOptions *options) {
@@ -232,6 +275,23 @@ void sleep_ms(int ms) {
     t.tv_sec = ms / 1000;
     t.tv_nsec = (long)(ms % 1000) * 1000000L;
     nanosleep(&t, NULL);
+}
+
+pid_t start_again(const char *job, const char *argument) {
+    pid_t pid;
+    fflush(stdout);
+    pid = fork();
+    if (pid == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        execl("/proc/self/exe", program_invocation_short_name, job, argument, (char *)NULL);
+        _exit(127);
+    }
+    return pid;
+}
+
+int by_value(const void *a, const void *b) {
+    double x = *(const double *)a, y = *(const double *)b;
+    return x < y ? -1 : x > y;
 }
 
 void pattern_fill(unsigned char *bytes, size_t count, unsigned seed) {

@@ -8,6 +8,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "check.h"
 #include "vipl.h"
@@ -43,7 +44,8 @@ typedef struct {
     VIP_RELIABILITY_LEVEL level;  /* 0: Reliable Delivery */
     VIP_ULONG transfer_bytes_max; /* 0: END_DATA_BYTES */
     VIP_CQ_HANDLE send_cq, recv_cq;
-    VIPX_VI_ATTRIBUTES *extension;
+    int rnr_wait; /* VIPX_VI_RNR_WAIT */
+    VIPX_VI_ATTRIBUTES *extension; /* instead of rnr_wait, for what else there is */
     int no_rdma_write, no_rdma_read; /* rights of the VI */
     int no_tag;                      /* the VI has tag NULL */
     int foreign_memory;              /* malloc instead of VipxAllocMem */
@@ -59,11 +61,20 @@ void end_destroy(End *end);
 /* An address of this host with the given discriminator. address_unique makes one that nothing else on the machine uses. */
 void address_set(Address *address, VIP_NIC_HANDLE nic, const void *discriminator, size_t bytes);
 void address_unique(Address *address, VIP_NIC_HANDLE nic);
+/* An address's discriminator as text for a command line, and back. */
+typedef struct {
+    char hex[2 * DISCRIMINATOR_MAX + 1];
+} AddressText;
+AddressText address_text(const Address *address);
+void address_of_text(Address *address, VIP_NIC_HANDLE nic, const char *hex);
 /* Prepares an out argument of VipConnectWait: all the room there is. */
 void address_room(Address *address);
 
 /* Connects two idle ends; returns what VipConnectRequest gave and puts what VipConnectAccept gave into *accepted (if not NULL). */
 VIP_RETURN ends_connect(End *client, End *server, VIP_RETURN *accepted);
+/* One half of the same, for two processes: asks for a connection to who waits at the address; waits there for one request and accepts it. */
+VIP_RETURN end_request(End *end, const Address *at, int ms);
+VIP_RETURN end_accept(End *end, const Address *at, int ms);
 /* Two ends on the given NICs (may be the same), connected. */
 void ends_pair(End *client, VIP_NIC_HANDLE client_nic, End *server, VIP_NIC_HANDLE server_nic, const EndOptions *options);
 
@@ -90,6 +101,12 @@ void expect_state(End *end, VIP_VI_STATE state);
 /* Milliseconds of the monotonic clock, with fraction. */
 double now_ms(void);
 void sleep_ms(int ms);
+
+/* Starts this program anew in a process of its own, with two arguments; it is killed when the caller's thread ends. */
+pid_t start_again(const char *job, const char *argument);
+
+/* For qsort of double. */
+int by_value(const void *a, const void *b);
 
 /* A pattern that differs with seed and position; pattern_ok gives 1 if all bytes match. */
 void pattern_fill(unsigned char *bytes, size_t count, unsigned seed);

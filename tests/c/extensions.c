@@ -139,15 +139,11 @@ static void shared_receive_queue(void) {
 }
 
 static void receiver_not_ready(void) {
-    VIPX_VI_ATTRIBUTES extension;
     EndOptions options = {0};
     End c, s;
     int i;
     check_group("VIPX_VI_RNR_WAIT: messages wait for a receive, none is lost, order is kept");
-    memset(&extension, 0, sizeof extension);
-    extension.Size = sizeof extension;
-    extension.Flags = VIPX_VI_RNR_WAIT;
-    options.extension = &extension;
+    options.rnr_wait = 1;
     ends_pair(&c, nic_a, &s, nic_b, &options);
     for (i = 0; i < 10; i++) post_send(&c, with_immediate(work_send(&c, i, 0, (VIP_UINT32)i * 500), (VIP_UINT32)i));
     sleep_ms(50);

@@ -108,15 +108,12 @@ static void a_child_that_writes(void) {
 static int in_child(End *parents, const Address *at) {
     VIP_NIC_HANDLE own = NULL;
     VIP_DESCRIPTOR *d = NULL;
-    VIP_VI_ATTRIBUTES attributes;
-    Address to = *at, local;
     End end;
     if (VipRecvWait(parents->vi, 10, &d) != VIP_INVALID_PARAMETER || VipSendDone(parents->vi, &d) != VIP_INVALID_PARAMETER) return 3;
     if (VipPostSend(parents->vi, parents->descriptors, parents->memory) != VIP_INVALID_PARAMETER || VipCloseNic(nic) != VIP_INVALID_PARAMETER) return 4;
     if (VipOpenNic("nic0", &own) != VIP_SUCCESS) return 5;
     end_create(&end, own, NULL);
-    address_unique(&local, own);
-    if (VipConnectRequest(end.vi, &local.net, &to.net, WAIT_MS, &attributes) != VIP_SUCCESS) return 6;
+    if (end_request(&end, at, WAIT_MS) != VIP_SUCCESS) return 6;
     pattern_fill(end.data, 1000, 5);
     post_send(&end, work_send(&end, 0, 0, 1000));
     expect_send(&end, &end.descriptors[0], 0);
@@ -128,9 +125,7 @@ static void children_with_a_nic(void) {
     int i;
     for (i = 0; i < FORKS / 4; i++) {
         End a, b, server;
-        Address at, from;
-        VIP_VI_ATTRIBUTES attributes;
-        VIP_CONN_HANDLE connection;
+        Address at;
         pid_t pid;
         check_group("a child with a NIC of its own");
         ends_pair(&a, nic, &b, other_nic, NULL);
@@ -144,9 +139,7 @@ static void children_with_a_nic(void) {
             fflush(stdout);
             _exit(code);
         }
-        address_room(&from);
-        if (CHECK_RETURN(VipConnectWait(nic, &at.net, WAIT_MS, &from.net, &attributes, &connection), VIP_SUCCESS)) {
-            CHECK_RETURN(VipConnectAccept(connection, server.vi), VIP_SUCCESS);
+        if (CHECK_RETURN(end_accept(&server, &at, WAIT_MS), VIP_SUCCESS)) {
             expect_recv(&server, &server.descriptors[0], 0);
             CHECK(pattern_ok(server.data, 1000, 5));
         }
@@ -160,29 +153,6 @@ static void children_with_a_nic(void) {
 
 /* ---- other processes */
 
-static pid_t start(const char *job, const Address *at) {
-    char hex[2 * DISCRIMINATOR_MAX + 1];
-    int i;
-    pid_t pid;
-    for (i = 0; i < at->net.DiscriminatorLen; i++) sprintf(hex + 2 * i, "%02x", at->bytes[8 + i]);
-    pid = child();
-    if (pid == 0) {
-        execl("/proc/self/exe", "forks", job, hex, (char *)NULL);
-        _exit(127);
-    }
-    return pid;
-}
-
-static void accept_at(End *end, const Address *at) {
-    Address from, local = *at;
-    VIP_VI_ATTRIBUTES attributes;
-    VIP_CONN_HANDLE connection = NULL;
-    address_room(&from);
-    if (CHECK_RETURN(VipConnectWait(nic, &local.net, WAIT_MS, &from.net, &attributes, &connection), VIP_SUCCESS)) {
-        CHECK_RETURN(VipConnectAccept(connection, end->vi), VIP_SUCCESS);
-    }
-}
-
 /* The peer is killed; a child that it has forked holds every descriptor that it had. */
 static void a_peer_with_a_child(void) {
     End end;
@@ -194,8 +164,8 @@ static void a_peer_with_a_child(void) {
     end_create(&end, nic, NULL);
     post_recv(&end, work_recv(&end, 0, 0, 64));
     post_recv(&end, work_recv(&end, 1, 64, 64));
-    pid = start("forker", &at);
-    accept_at(&end, &at);
+    pid = start_again("forker", address_text(&at).hex);
+    CHECK_RETURN(end_accept(&end, &at, WAIT_MS), VIP_SUCCESS);
     expect_recv(&end, &end.descriptors[0], 0);
     memcpy(&grandchild, end.data, sizeof grandchild);
     CHECK(kill(grandchild, 0) == 0);
@@ -225,8 +195,8 @@ static void unmapped(const char *job) {
     end_create(&end, nic, NULL);
     post_recv(&end, work_recv(&end, 0, 131072, 64));
     for (i = 1; i < 4; i++) post_recv(&end, work_recv(&end, i, 0, 65536));
-    pid = start(job, &at);
-    accept_at(&end, &at);
+    pid = start_again(job, address_text(&at).hex);
+    CHECK_RETURN(end_accept(&end, &at, WAIT_MS), VIP_SUCCESS);
     expect_recv(&end, &end.descriptors[0], 0); /* where its memory is, and that it is gone */
     if (strstr(job, "receive") != NULL) {
         post_send(&end, work_send(&end, 8, 0, 50000));
@@ -278,23 +248,13 @@ static int unmapper(const char *job, End *end) {
 
 static int other_end(const char *job, const char *hex) {
     End end;
-    Address at, local;
-    VIP_VI_ATTRIBUTES attributes;
-    unsigned char bytes[DISCRIMINATOR_MAX];
-    size_t i, count = strlen(hex) / 2;
+    Address at;
     pid_t pid;
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
     check_group("the other process");
     nic = nic_open();
-    for (i = 0; i < count; i++) {
-        unsigned value = 0;
-        sscanf(hex + 2 * i, "%2x", &value);
-        bytes[i] = (unsigned char)value;
-    }
-    address_set(&at, nic, bytes, count);
+    address_of_text(&at, nic, hex);
     end_create(&end, nic, NULL);
-    address_unique(&local, nic);
-    if (VipConnectRequest(end.vi, &local.net, &at.net, WAIT_MS, &attributes) != VIP_SUCCESS) return 2;
+    if (end_request(&end, &at, WAIT_MS) != VIP_SUCCESS) return 2;
     if (strcmp(job, "forker") != 0) return unmapper(job, &end);
     pid = fork();
     if (pid == 0) {

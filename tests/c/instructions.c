@@ -20,7 +20,7 @@
 enum { CALLS = 4, SIZES = 2, TRIES = 12, WARM = 20000, ROUNDS = 4, STEPS_MAX = 100000 };
 
 static const char *const names[CALLS] = {"VipPostRecv", "VipPostSend", "VipSendDone", "VipRecvDone"};
-/* What the calls may cost, some compilers' whims included. 8 bytes: 163, 254, 169, 294 with rustc 1.97. */
+/* What the calls may cost, some compilers' whims included. 8 bytes: 172, 268, 171, 297 with rustc 1.95. */
 static const long most[SIZES][CALLS] = {{200, 300, 205, 345}, {200, 620, 205, 650}};
 
 #define MARK __asm__ volatile("int3" ::: "memory")

@@ -13,7 +13,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -67,14 +66,10 @@ static VIP_UINT32 any_size(void) {
 }
 
 static void line_make(Line *l, int foreign, VIP_RELIABILITY_LEVEL level) {
-    VIPX_VI_ATTRIBUTES extension;
     EndOptions options = {0};
     VIP_DESCRIPTOR *d;
     memset(l, 0, sizeof *l);
-    memset(&extension, 0, sizeof extension);
-    extension.Size = sizeof extension;
-    extension.Flags = VIPX_VI_RNR_WAIT;
-    options.extension = &extension;
+    options.rnr_wait = 1;
     options.foreign_memory = foreign;
     options.level = level;
     end_create(&l->end, nic, &options);
@@ -164,17 +159,9 @@ static void meeting(Address *at, int which) {
 }
 
 static int join(Line *l, int index, int listens, int ms) {
-    Address at, other;
-    VIP_VI_ATTRIBUTES attributes;
-    VIP_CONN_HANDLE connection = NULL;
+    Address at;
     meeting(&at, index);
-    address_room(&other);
-    if (!listens) {
-        address_unique(&other, nic);
-        return VipConnectRequest(l->end.vi, &other.net, &at.net, (VIP_ULONG)ms, &attributes) == VIP_SUCCESS;
-    }
-    if (VipConnectWait(nic, &at.net, (VIP_ULONG)ms, &other.net, &attributes, &connection) != VIP_SUCCESS) return 0;
-    return VipConnectAccept(connection, l->end.vi) == VIP_SUCCESS;
+    return (listens ? end_accept(&l->end, &at, ms) : end_request(&l->end, &at, ms)) == VIP_SUCCESS;
 }
 
 /* ---- the peer */
@@ -217,7 +204,6 @@ static int peer(const Job *job) {
     static Line lines[VIS_MAX];
     pthread_t thread;
     int i;
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
     seed_with(job->seed);
     if (job->exit_us != 0) pthread_create(&thread, NULL, leave, (void *)&job->exit_us);
     nic = nic_open();
@@ -243,16 +229,9 @@ static int peer(const Job *job) {
 
 static pid_t start(const Job *job) {
     char text[128];
-    pid_t pid;
     snprintf(text, sizeof text, "%d %d %d %d %d %d %d %llu", job->vis, job->listens, job->foreign, job->connects, job->exit_us, job->fresh,
              (int)job->level, job->seed);
-    fflush(stdout);
-    pid = fork();
-    if (pid == 0) {
-        execl("/proc/self/exe", "mortality", "peer", text, (char *)NULL);
-        _exit(127);
-    }
-    return pid;
+    return start_again("peer", text);
 }
 
 /* ---- who kills */
@@ -460,11 +439,6 @@ static void successor(void) {
     CHECK(WIFEXITED(status));
     CHECK_SAME(WEXITSTATUS(status), 0);
     end_destroy(&l.end);
-}
-
-static int by_value(const void *a, const void *b) {
-    double x = *(const double *)a, y = *(const double *)b;
-    return x < y ? -1 : x > y;
 }
 
 static void report(double *took, int told, int rounds) {

@@ -127,16 +127,12 @@ static void *shared_receiver(void *argument) {
 }
 
 static void one_vi(void) {
-    VIPX_VI_ATTRIBUTES extension;
     EndOptions options;
     pthread_t thread[6];
     int i;
     check_group("one VI shared by three sending and three receiving threads");
     memset(&options, 0, sizeof options);
-    memset(&extension, 0, sizeof extension);
-    extension.Size = sizeof extension;
-    extension.Flags = VIPX_VI_RNR_WAIT;
-    options.extension = &extension;
+    options.rnr_wait = 1;
     ends_pair(&shared.c, nic_a, &shared.s, nic_b, &options);
     for (i = 0; i < END_DESCRIPTORS; i++) post_recv(&shared.s, work_recv(&shared.s, i, (size_t)i * 64, 64));
     for (i = 0; i < 6; i++) pthread_create(&thread[i], NULL, i < 3 ? shared_sender : shared_receiver, NULL);

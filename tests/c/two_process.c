@@ -28,49 +28,6 @@ static VIP_UINT32 size_of_message(int i) {
     return (VIP_UINT32)(8 + (i * 131) % (SLOT_BYTES - 8));
 }
 
-/* Starts the other end; `job` is its first argument, the address of the meeting its second. */
-static pid_t start(const char *job, const Address *at) {
-    char hex[2 * DISCRIMINATOR_MAX + 1];
-    int i;
-    pid_t pid;
-    for (i = 0; i < at->net.DiscriminatorLen; i++) sprintf(hex + 2 * i, "%02x", at->bytes[8 + i]);
-    fflush(stdout);
-    pid = fork();
-    if (pid == 0) {
-        execl("/proc/self/exe", "two_process", job, hex, (char *)NULL);
-        _exit(127);
-    }
-    return pid;
-}
-
-/* The meeting address from the second argument. */
-static void meeting(const char *hex, Address *at) {
-    unsigned char bytes[DISCRIMINATOR_MAX];
-    size_t i, count = strlen(hex) / 2;
-    for (i = 0; i < count; i++) {
-        unsigned value = 0;
-        sscanf(hex + 2 * i, "%2x", &value);
-        bytes[i] = (unsigned char)value;
-    }
-    address_set(at, nic, bytes, count);
-}
-
-static void accept_at(End *end, const Address *at) {
-    Address from, local = *at;
-    VIP_VI_ATTRIBUTES attributes;
-    VIP_CONN_HANDLE connection = NULL;
-    address_room(&from);
-    CHECK_RETURN(VipConnectWait(nic, &local.net, WAIT_MS, &from.net, &attributes, &connection), VIP_SUCCESS);
-    CHECK_RETURN(VipConnectAccept(connection, end->vi), VIP_SUCCESS);
-}
-
-static int request_at(End *end, const Address *at) {
-    Address local, remote = *at;
-    VIP_VI_ATTRIBUTES attributes;
-    address_unique(&local, nic);
-    return VipConnectRequest(end->vi, &local.net, &remote.net, WAIT_MS, &attributes) == VIP_SUCCESS;
-}
-
 /* Sends message i: eight bytes of checksum, then bytes that it covers. */
 static void send_message(End *end, int i) {
     size_t offset = (size_t)(i % WINDOW) * SLOT_BYTES;
@@ -193,8 +150,8 @@ static void checked_traffic(int foreign) {
     address_unique(&at, nic);
     end_create(&end, nic, &options);
     post_window(&end);
-    pid = start(foreign ? "traffic-foreign" : "traffic", &at);
-    accept_at(&end, &at);
+    pid = start_again(foreign ? "traffic-foreign" : "traffic", address_text(&at).hex);
+    CHECK_RETURN(end_accept(&end, &at, WAIT_MS), VIP_SUCCESS);
     traffic(&end, 1);
     waitpid(pid, &status, 0);
     CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
@@ -244,21 +201,12 @@ static double stream_until_error(End *end, pid_t victim, int kill_after_ms, doub
     return 0;
 }
 
-static int by_value(const void *a, const void *b) {
-    double x = *(const double *)a, y = *(const double *)b;
-    return x < y ? -1 : x > y;
-}
-
 static void killed(int sleeping) {
     double took[KILL_ROUNDS];
-    VIPX_VI_ATTRIBUTES extension;
     EndOptions options = {0};
     int round;
     check_group(sleeping ? "kill -9 of the peer, this side asleep" : "kill -9 of the peer, this side polling");
-    memset(&extension, 0, sizeof extension);
-    extension.Size = sizeof extension;
-    extension.Flags = VIPX_VI_RNR_WAIT; /* both sides send as fast as they can */
-    options.extension = &extension;
+    options.rnr_wait = 1; /* both sides send as fast as they can */
     for (round = 0; round < KILL_ROUNDS; round++) {
         End end;
         Address at;
@@ -272,8 +220,8 @@ static void killed(int sleeping) {
         CHECK_RETURN(VipErrorCallback(nic, NULL, on_error), VIP_SUCCESS);
         end_create(&end, nic, &options);
         post_window(&end);
-        pid = start("stream", &at);
-        accept_at(&end, &at);
+        pid = start_again("stream", address_text(&at).hex);
+        CHECK_RETURN(end_accept(&end, &at, WAIT_MS), VIP_SUCCESS);
         seen = stream_until_error(&end, pid, 20 + round * 3, &killed_at, sleeping);
         CHECK(seen != 0 && killed_at != 0);
         while (lost_at == 0 && now_ms() < killed_at + 1000) sleep_ms(1);
@@ -309,19 +257,15 @@ static int other_end(const char *job, const char *hex) {
     End end;
     Address at;
     EndOptions options = {0};
-    VIPX_VI_ATTRIBUTES extension;
     double unused;
     check_group("the other process");
     nic = nic_open();
-    memset(&extension, 0, sizeof extension);
-    extension.Size = sizeof extension;
-    extension.Flags = VIPX_VI_RNR_WAIT;
-    if (strcmp(job, "stream") == 0) options.extension = &extension;
+    options.rnr_wait = strcmp(job, "stream") == 0;
     options.foreign_memory = strcmp(job, "traffic-foreign") == 0;
-    meeting(hex, &at);
+    address_of_text(&at, nic, hex);
     end_create(&end, nic, &options);
     post_window(&end);
-    CHECK(request_at(&end, &at));
+    CHECK_RETURN(end_request(&end, &at, WAIT_MS), VIP_SUCCESS);
     if (strcmp(job, "stream") == 0) {
         stream_until_error(&end, 0, 0, &unused, 0);
         return 0;

@@ -142,15 +142,12 @@ static void arming(void) {
 static void echo(const Address *at) {
     End e;
     VIP_DESCRIPTOR *done;
-    VIP_VI_ATTRIBUTES attributes;
-    Address here;
     VIP_NIC_HANDLE nic;
     int i, failed = 0;
     if (VipOpenNic("nic0", &nic) != VIP_SUCCESS) _exit(1);
     end_create(&e, nic, NULL);
     for (i = 0; i < WINDOW; i++) post_recv(&e, work_recv(&e, i, (size_t)i * 64, 64));
-    address_unique(&here, nic);
-    if (VipConnectRequest(e.vi, &here.net, (VIP_NET_ADDRESS *)&at->net, WAIT_MS, &attributes) != VIP_SUCCESS) _exit(2);
+    if (end_request(&e, at, WAIT_MS) != VIP_SUCCESS) _exit(2);
     for (i = 0; i < ROUNDS && !failed; i++) {
         if (VipRecvWait(e.vi, WAIT_MS, &done) != VIP_SUCCESS) _exit(3);
         post_recv(&e, work_recv(&e, i % WINDOW, 0, 64));
@@ -165,12 +162,10 @@ static void echo(const Address *at) {
 static void sleeping(unsigned trigger) {
     End c;
     EndOptions options;
-    Address at, from;
+    Address at;
     VIP_CQ_HANDLE cq;
     VIP_VI_HANDLE vi;
     VIP_BOOLEAN is_recv;
-    VIP_CONN_HANDLE connection;
-    VIP_VI_ATTRIBUTES attributes;
     struct epoll_event event;
     int set = epoll_create1(0), fd = -1, got = 0, sent = 0, sleeps = 0, status = 0;
     pid_t child;
@@ -186,9 +181,7 @@ static void sleeping(unsigned trigger) {
     CHECK(epoll_ctl(set, EPOLL_CTL_ADD, fd, &event) == 0);
     options.recv_cq = cq;
     end_create(&c, nic_a, &options);
-    address_room(&from);
-    CHECK_RETURN(VipConnectWait(nic_a, &at.net, WAIT_MS, &from.net, &attributes, &connection), VIP_SUCCESS);
-    CHECK_RETURN(VipConnectAccept(connection, c.vi), VIP_SUCCESS);
+    CHECK_RETURN(end_accept(&c, &at, WAIT_MS), VIP_SUCCESS);
     post_recv(&c, work_recv(&c, 0, 0, 64));
     post_send(&c, work_send(&c, 1, 0, 8));
     sent = 1;

@@ -1,17 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `bellwire logp`: arguments, and where the parameters go.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use bellwire_logp::model::{self, Options, plot, report};
-use bellwire_logp::pin::{self, Pinning};
 use bellwire_logp::run::Limits;
-use bellwire_logp::session::SessionConfig;
 use clap::Args;
 
+use crate::measured::{Level, Measured};
 use crate::output;
-use crate::perf::{Level, parse_cpus};
 
 const LONG_ABOUT: &str = "\
 Measures the parameters of the LogP model over the C interface of libvipl.so, with two processes, each on a processor of its own:
@@ -60,17 +58,8 @@ pub struct Arguments {
     #[arg(long, value_enum, default_value = "delivery")]
     reliability: Level,
 
-    /// The two processors to use [default: the first two allowed, on different cores]
-    #[arg(long, value_name = "A,B", value_parser = parse_cpus)]
-    cpus: Option<Pinning>,
-
-    /// The library to measure
-    #[arg(long, value_name = "PATH")]
-    lib: Option<PathBuf>,
-
-    /// Device name for VipOpenNic
-    #[arg(long, value_name = "NAME", default_value = "nic0")]
-    device: String,
+    #[command(flatten)]
+    measured: Measured,
 
     /// Write everything as JSON; "-" is standard output, instead of the table
     #[arg(long, value_name = "FILE")]
@@ -92,14 +81,7 @@ pub struct Arguments {
 pub fn run(arguments: &Arguments) -> Result<(), String> {
     let text = |error: bellwire_logp::Error| error.to_string();
     let model = model::run(&options(arguments)?).map_err(text)?;
-    match arguments.json.as_deref() {
-        Some(path) if path == Path::new("-") => output::print(&report::json(&model).map_err(text)?)?,
-        Some(path) => {
-            std::fs::write(path, report::json(&model).map_err(text)?).map_err(|error| format!("{}: {error}", path.display()))?;
-            output::print(&report::table(&model))?;
-        }
-        None => output::print(&report::table(&model))?,
-    }
+    output::report(arguments.json.as_deref(), || report::json(&model), || report::table(&model))?;
     if let Some(path) = arguments.plot.as_deref() {
         plot::write(&model, path).map_err(text)?;
     }
@@ -110,12 +92,6 @@ pub fn run(arguments: &Arguments) -> Result<(), String> {
 }
 
 fn options(arguments: &Arguments) -> Result<Options, String> {
-    let session = SessionConfig {
-        library: arguments.lib.clone(),
-        device: arguments.device.clone(),
-        reliability: arguments.reliability.into(),
-        ..output::session(arguments.cpus.unwrap_or_else(pin::choose))?
-    };
     let make_up = Duration::from_secs(if arguments.quick { 10 } else { 60 });
     let rounds = arguments.rounds.map_or(if arguments.quick { 1 } else { 3 }, usize::from);
     let limits = Limits { rounds, make_up, waiting: make_up / 3 };
@@ -125,5 +101,5 @@ fn options(arguments: &Arguments) -> Result<Options, String> {
             sizes.push(size);
         }
     }
-    Ok(Options { sizes, session, limits, quick: arguments.quick, quiet: arguments.quiet })
+    Ok(Options { sizes, session: arguments.measured.session(arguments.reliability)?, limits, quick: arguments.quick, quiet: arguments.quiet })
 }

@@ -5,6 +5,7 @@
 
 mod info;
 mod logp;
+mod measured;
 mod output;
 mod perf;
 mod top;

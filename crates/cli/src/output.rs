@@ -2,8 +2,9 @@
 //! What the commands share: printing, and how this executable starts itself for measuring.
 
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
+use bellwire_logp::Error;
 use bellwire_logp::job::{Reliability, Waiting};
 use bellwire_logp::pin::Pinning;
 use bellwire_logp::session::SessionConfig;
@@ -21,6 +22,21 @@ pub fn print(text: &str) -> Result<(), String> {
         Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(format!("standard output: {error}")),
         _ => Ok(()),
     }
+}
+
+/// Prints a report: the table, or with "-" the JSON; any other `path` is a file for the JSON, beside the table.
+///
+/// # Errors
+/// If something cannot be written.
+pub fn report(path: Option<&Path>, json: impl FnOnce() -> Result<String, Error>, table: impl FnOnce() -> String) -> Result<(), String> {
+    let json = || json().map_err(|error| error.to_string());
+    if path == Some(Path::new("-")) {
+        return print(&json()?);
+    }
+    // First: if the file cannot be written, the figures are not lost.
+    print(&table())?;
+    let Some(path) = path else { return Ok(()) };
+    std::fs::write(path, json()?).map_err(|error| format!("{}: {error}", path.display()))
 }
 
 /// This executable.

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `bellwire perf`: arguments, and where the report goes.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
-use bellwire_logp::job::{Reliability, Waiting};
+use bellwire_logp::job::Waiting;
 use bellwire_logp::perf::Options;
-use bellwire_logp::pin::{self, Pinning};
 use bellwire_logp::plan::{Group, PlanOptions};
-use bellwire_logp::report::{Report, json, plot, table};
+use bellwire_logp::report::{json, plot, table};
 use bellwire_logp::run::Limits;
 use bellwire_logp::session::SessionConfig;
 use clap::{Args, ValueEnum};
 
+use crate::measured::{Level, Measured};
 use crate::output;
 
 /// Rounds if none are asked for: with and without comparison, and quick.
@@ -97,17 +97,8 @@ pub struct Arguments {
     #[arg(long, value_name = "N,...", value_delimiter = ',', default_value = "1,2,4,8", value_parser = clap::value_parser!(u16).range(1..=64))]
     pairs: Vec<u16>,
 
-    /// The two processors to use [default: the first two allowed, on different cores]
-    #[arg(long, value_name = "A,B", value_parser = parse_cpus)]
-    cpus: Option<Pinning>,
-
-    /// The library to measure
-    #[arg(long, value_name = "PATH")]
-    lib: Option<PathBuf>,
-
-    /// Device name for VipOpenNic
-    #[arg(long, value_name = "NAME", default_value = "nic0")]
-    device: String,
+    #[command(flatten)]
+    measured: Measured,
 
     /// With --compare: measure limits and other libraries only
     #[arg(long, requires = "compare")]
@@ -161,51 +152,17 @@ impl From<Only> for Group {
     }
 }
 
-/// The reliability levels of the architecture.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Level {
-    /// Messages may be lost
-    Unreliable,
-    /// Reliable Delivery
-    Delivery,
-    /// Reliable Reception
-    Reception,
-}
-
-impl From<Level> for Reliability {
-    fn from(level: Level) -> Self {
-        match level {
-            Level::Unreliable => Reliability::Unreliable,
-            Level::Delivery => Reliability::ReliableDelivery,
-            Level::Reception => Reliability::ReliableReception,
-        }
-    }
-}
-
-/// Two different processors that are allowed.
-pub fn parse_cpus(text: &str) -> Result<Pinning, String> {
-    match pin::parse_cpu_list(text)[..] {
-        [a, b] if a != b => {
-            let allowed = pin::allowed();
-            let outside = [a, b].into_iter().find(|cpu| !allowed.contains(cpu));
-            outside.map_or(Ok(Pinning::Pair(a, b)), |cpu| Err(format!("processor {cpu} is not among the allowed ones: {allowed:?}")))
-        }
-        _ => Err("two different processor numbers are expected, such as 0,1".to_owned()),
-    }
-}
-
 /// Measures and reports.
 ///
 /// # Errors
 /// What the exit status is about, as text.
 pub fn run(arguments: &Arguments) -> Result<(), String> {
-    let report = bellwire_logp::perf::run(&options(arguments)?).map_err(|error| error.to_string())?;
-    if arguments.json.as_deref() == Some(Path::new("-")) {
-        output::print(&json::render(&report).map_err(|error| error.to_string())?)?;
-    } else {
-        output::print(&table::render(&report))?;
+    let text = |error: bellwire_logp::Error| error.to_string();
+    let report = bellwire_logp::perf::run(&options(arguments)?).map_err(text)?;
+    output::report(arguments.json.as_deref(), || json::render(&report), || table::render(&report))?;
+    if let Some(path) = arguments.plot.as_deref() {
+        plot::write(&report, path).map_err(text)?;
     }
-    write_files(arguments, &report)?;
     report.failure().map_or(Ok(()), |error| Err(error.to_string()))
 }
 
@@ -227,13 +184,7 @@ fn options(arguments: &Arguments) -> Result<Options, String> {
             vis: arguments.vis.iter().map(|&vis| usize::from(vis)).collect(),
             pairs: arguments.pairs.iter().map(|&pairs| usize::from(pairs)).collect(),
         },
-        session: SessionConfig {
-            library: arguments.lib.clone(),
-            device: arguments.device.clone(),
-            reliability: arguments.reliability.into(),
-            waiting,
-            ..output::session(arguments.cpus.unwrap_or_else(pin::choose))?
-        },
+        session: SessionConfig { waiting, ..arguments.measured.session(arguments.reliability)? },
         limits: limits(arguments),
         quiet: arguments.quiet,
     })
@@ -248,27 +199,4 @@ fn limits(arguments: &Arguments) -> Limits {
     };
     let make_up = Duration::from_secs(arguments.make_up.map_or(make_up, u64::from));
     Limits { rounds: arguments.rounds.map_or(rounds, usize::from), make_up, waiting: make_up / 3 }
-}
-
-fn write_files(arguments: &Arguments, report: &Report) -> Result<(), String> {
-    if let Some(path) = arguments.json.as_deref().filter(|path| *path != Path::new("-")) {
-        let text = json::render(report).map_err(|error| error.to_string())?;
-        std::fs::write(path, text).map_err(|error| format!("{}: {error}", path.display()))?;
-    }
-    if let Some(path) = arguments.plot.as_deref() {
-        plot::write(report, path).map_err(|error| error.to_string())?;
-    }
-    Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn processors_are_two_and_different() {
-        assert!(parse_cpus("0").is_err());
-        assert!(parse_cpus("0,0").is_err());
-        assert!(parse_cpus("0,100000").is_err());
-    }
 }

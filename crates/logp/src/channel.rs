@@ -25,6 +25,14 @@ impl Channel {
         Channel { reader: BufReader::new(stream) }
     }
 
+    /// The socket that a process under a hidden command finds as its standard input.
+    ///
+    /// # Errors
+    /// If there is no standard input. (Whether it is such a socket shows at the first message.)
+    pub fn of_standard_input() -> Result<Self, Error> {
+        Ok(Channel::new(UnixStream::from(std::io::stdin().as_fd().try_clone_to_owned()?)))
+    }
+
     /// Limits how long [`Channel::receive`] waits; `None` means for ever.
     ///
     /// # Errors

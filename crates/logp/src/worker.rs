@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A measuring process: takes jobs from the controller over its standard input, runs them, answers. Entered by the hidden command `perf-peer`.
 
-use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::net::UnixStream;
+use std::os::fd::OwnedFd;
 use std::time::Duration;
 
 use crate::bench::{Bench, meeting};
@@ -18,8 +17,7 @@ use crate::shared::SharedMap;
 /// # Errors
 /// If standard input is not such a line, or breaks.
 pub fn main() -> Result<(), Error> {
-    let input: OwnedFd = std::io::stdin().as_fd().try_clone_to_owned()?;
-    let mut channel = Channel::new(UnixStream::from(input));
+    let mut channel = Channel::of_standard_input()?;
     let memory = channel.receive_fd().map_err(|error| error.within("perf-peer is started by `bellwire` only"))?;
     let bells = [channel.receive_fd()?, channel.receive_fd()?];
     let Some(setup) = channel.receive::<Setup>()? else { return Ok(()) };

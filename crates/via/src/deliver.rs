@@ -57,7 +57,8 @@ impl<W: Wire> Engine<W> {
         self.deliver_inline(link, frame) || self.deliver_any(link, frame)
     }
 
-    /// The fast path: a whole message in one line, for a VI with nothing unusual about it. `false`: not that, nothing done.
+    /// A whole message in one line, for a VI with nothing unusual about it that is not being polled (then `take_whole` of fast.rs has it). `false`: not that,
+    /// nothing done.
     #[inline(always)]
     fn deliver_inline(&mut self, link: LinkId, frame: &Frame) -> bool {
         let head = frame.head();
@@ -402,15 +403,10 @@ impl<W: Wire> Engine<W> {
         if !head.is_bulk() || bulk.length as usize != frame.payload_len() || end.is_none_or(|e| e > bulk.total || head.is_last() != (e == bulk.total)) {
             return self.protocol_error(index);
         }
-        let Some(vi) = self.vis.at(index) else { return };
-        // The whole range is checked with every fragment: nothing moves if any of it is refused.
-        let permitted = vi.attributes.rdma_write || bulk.total == 0;
-        if !permitted || !self.registry.permits_remote(bulk.remote_handle, bulk.remote_address, u64::from(bulk.total), vi.ptag, true) {
-            return self.refuse_write(index, bulk.work, head.is_last());
-        }
-        let to = core::ptr::with_exposed_provenance_mut::<u8>(bulk.remote_address.wrapping_add(u64::from(bulk.offset)) as usize);
+        let Some(to) = self.write_target(index, head, &bulk) else { return };
         // SAFETY: U1 (user_memory.rs): permitted just above; the wire has checked `payload_len`.
         unsafe { user_memory::copy(to, frame.payload(), bulk.length as usize) };
+        let Some(vi) = self.vis.at(index) else { return };
         if !head.is_last() {
             return;
         }
@@ -420,6 +416,18 @@ impl<W: Wire> Engine<W> {
             vi.expected_sequence = vi.expected_sequence.wrapping_add(1);
             self.ready.insert(index);
         }
+    }
+
+    /// Where a fragment of an RDMA write goes, if it is permitted; else it is refused here. Its lengths agree.
+    pub(crate) fn write_target(&mut self, index: usize, head: Head, bulk: &Bulk) -> Option<*mut u8> {
+        let vi = self.vis.at(index)?;
+        // The whole range is checked with every fragment: nothing moves if any of it is refused.
+        let permitted = vi.attributes.rdma_write || bulk.total == 0;
+        if !permitted || !self.registry.permits_remote(bulk.remote_handle, bulk.remote_address, u64::from(bulk.total), vi.ptag, true) {
+            self.refuse_write(index, bulk.work, head.is_last());
+            return None;
+        }
+        Some(core::ptr::with_exposed_provenance_mut(bulk.remote_address.wrapping_add(u64::from(bulk.offset)) as usize))
     }
 
     fn deliver_write_placed(&mut self, index: usize, head: Head, frame: &Frame) {

@@ -24,8 +24,8 @@
 //!
 //! Budget of a call that finds what it wants: the token (a store and two loads) and about six loads that decide that nothing needs settling.
 //!
-//! **Fork.** The child of a `fork` must not use its parent's NIC: it has no helper thread, and shares sockets and rings with its parent. Its waits and connection
-//! calls fail with [`Error::InvalidState`]; dropping the NIC there does nothing. `exec` closes everything.
+//! **Fork.** The child of a `fork` must not use its parent's NIC: it has no helper thread, and shares sockets and rings with its parent. Posts, polls, waits
+//! and connection calls fail with [`Error::InvalidState`]; dropping the NIC there does nothing. `exec` closes everything.
 
 mod config;
 mod crowd;
@@ -108,18 +108,14 @@ impl Shared {
     /// As [`with`](Self::with), for calls of the data path: in the child of a `fork`, which has none of the NIC's memory, an error.
     #[inline(always)]
     fn try_with<R>(&self, f: impl FnOnce(&mut Engine<HostWire>) -> Result<R, Error>) -> Result<R, Error> {
-        if self.in_child() {
-            return Err(Error::InvalidState);
-        }
+        self.here()?;
         self.with(f)
     }
 
     /// One look by `poll`, which takes what is there or moves what it needs and takes then.
     #[inline]
     fn poll<R>(&self, poll: impl FnOnce(&mut Engine<HostWire>) -> Result<Option<R>, Error>) -> Result<Option<R>, Error> {
-        if self.in_child() {
-            return Err(Error::InvalidState);
-        }
+        self.here()?;
         let mut core = self.token.enter(Claim::Bias);
         if core.begin_poll(self) {
             core = self.besides(core);
@@ -166,11 +162,15 @@ impl Shared {
         self.fork.is_elsewhere()
     }
 
+    /// An error in the child of a `fork`.
+    #[inline(always)]
+    fn here(&self) -> Result<(), Error> {
+        if self.in_child() { Err(Error::InvalidState) } else { Ok(()) }
+    }
+
     /// Now, and the deadline `timeout` from now; the engine is told the time.
     fn deadline(&self, timeout: Option<Duration>) -> Result<(Instant, Instant), Error> {
-        if self.in_child() {
-            return Err(Error::InvalidState);
-        }
+        self.here()?;
         let now = clock();
         self.token.enter(Claim::Bias).engine.set_now(now);
         Ok((now, timeout.map_or(Instant::NEVER, |t| now + crate::time::Duration(saturating_ns(t)))))
@@ -352,10 +352,8 @@ impl Nic {
         spin: Spin,
         mut take: impl FnMut(&mut Engine<HostWire>) -> Result<Option<R>, Error>,
     ) -> Result<R, Error> {
-        if self.shared.in_child() {
-            // Before the first look: the peers' memory is not mapped there.
-            return Err(Error::InvalidState);
-        }
+        // Before the first look: in a child the peers' memory is not mapped.
+        self.shared.here()?;
         if let Some(found) = self.shared.poll(|e| wait::look_once(e, &mut take))? {
             return Ok(found);
         }

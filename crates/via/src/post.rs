@@ -104,7 +104,8 @@ impl<W: Wire> Engine<W> {
             && u64::from(only.length) <= vi.attributes.max_transfer_bytes
             && self.registry.check_local(only, vi.ptag, false).is_ok()
         {
-            // The fast path: one line, completed at once (what is reliable about it is the wire's business).
+            // What fast.rs leaves over of one line: immediate data, a fence, no completion wanted, regions not leased. Completed at once (what is reliable about
+            // it is the wire's business).
             let immediate = request.flags.contains(WorkFlags::IMMEDIATE);
             let length = only.length as usize;
             let mut line = Line::default();
@@ -129,7 +130,8 @@ impl<W: Wire> Engine<W> {
         self.post_send_queued(handle, request, fault)
     }
 
-    /// The fast path of RDMA: a small write or read of memory that is mapped here, with nothing before it, done at once. `false`: nothing done.
+    /// What fast.rs leaves over of RDMA at once: a small read, or a write from a region that is not leased, in memory that is mapped here, with nothing before it.
+    /// `false`: nothing done.
     #[inline]
     fn post_direct(&mut self, handle: ViHandle, request: &SendRequest<'_>) -> bool {
         let Some(vi) = self.vis.get_mut(handle) else { return false };
@@ -305,15 +307,8 @@ impl<W: Wire> Engine<W> {
         if let ([only], true) = (request.segments, fault.is_empty())
             && self.registry.check_local(only, vi.ptag, true).is_ok()
         {
-            // The fast path, field by field (Fifo::push_slot).
-            let work = vi.receive.works.push_slot();
-            work.context = request.context;
-            (work.descriptor, work.descriptor_handle) = request.descriptor.map_or((0, 0), |d| (d.address, d.handle));
-            (work.segments.only.address, work.segments.only.length, work.segments.only.handle) = (only.address, only.length, only.handle);
-            (work.segments.count, work.segments.more_at) = (1, 0);
-            (work.capacity, work.length, work.immediate) = (only.length, 0, 0);
-            (work.advertised, work.leased, work.status) = (false, false, Status::empty());
-            let descriptor_handle = work.descriptor_handle;
+            let (descriptor, descriptor_handle) = request.descriptor.map_or((0, 0), |d| (d.address, d.handle));
+            vi.receive.works.push_slot().fill(only, request.context, (descriptor, descriptor_handle), false);
             if only.length != 0 {
                 self.registry.hold(only.handle);
             }

@@ -16,10 +16,10 @@ use crate::deliver::{Arrival, Source};
 use crate::engine::Engine;
 use crate::frame::{self, Bulk, Head, Op};
 use crate::status::{Operation, Status, WorkFlags};
-use crate::transmit::{self, Step, stopped};
+use crate::transmit::{self, Step, fragment, stopped, wish};
 use crate::user_memory::Gather;
 use crate::way::{self, Kind, PULL_BYTES_MAX};
-use crate::wire::{Attach, Direct, Frame, RemoteAccess, Sent, Wire};
+use crate::wire::{Attach, Direct, Frame, Sent, Wire};
 use crate::work_queue::Way;
 use bellwire_memory::line_queue::Line;
 
@@ -61,17 +61,8 @@ impl<W: Wire> Engine<W> {
             let work = vi.send.works.get(at);
             let Some((from, n)) = Gather::new(work.segments, &vi.send.segments).piece_at(work.moved, PULL_BYTES_MAX) else { return Step::Gone };
             let last = work.moved + n == work.length;
-            let bulk = Bulk {
-                offset: work.moved,
-                total: work.length,
-                immediate: work.immediate,
-                length: n,
-                remote_address: work.remote_address,
-                remote_handle: work.remote_handle,
-                work: at,
-            };
             let mut line = Line::default();
-            bulk.store(Head::new(op, vi.remote_connection).immediate(work.flags.contains(WorkFlags::IMMEDIATE)).last(last), &mut line);
+            fragment(&work, at, n).store(Head::new(op, vi.remote_connection).immediate(work.flags.contains(WorkFlags::IMMEDIATE)).last(last), &mut line);
             line.0[5] = from;
             let sent = self.wire.send(vi.link, &mut line, 6);
             if sent != Sent::Yes {
@@ -118,15 +109,7 @@ impl<W: Wire> Engine<W> {
             }
         }
         let n = (work.length - work.moved).min(PULL_BYTES_MAX);
-        let wish = RemoteAccess {
-            handle: work.remote_handle,
-            ptag: vi.remote_ptag,
-            address: work.remote_address,
-            length: u64::from(work.length),
-            write: false,
-            part_offset: u64::from(work.moved),
-            part_length: u64::from(n),
-        };
+        let wish = wish(&work, vi.remote_ptag, n);
         let gather = Gather::new(work.segments, &vi.send.segments);
         let done = self.wire.pull_granted(link, &wish, |copy| gather.each(work.moved, n, |to, offset, bytes| copy(u64::from(work.moved) + offset, to, bytes)));
         if done == Direct::No {
@@ -162,17 +145,13 @@ impl<W: Wire> Engine<W> {
     /// A part of an RDMA write likewise.
     pub(crate) fn deliver_write_pull(&mut self, index: usize, head: Head, frame: &Frame) {
         let Some((bulk, address)) = pull_fragment(head, frame) else { return self.protocol_error(index) };
+        let Some(to) = self.write_target(index, head, &bulk) else { return };
         let Some(vi) = self.vis.at(index) else { return };
-        // The whole range is checked with every fragment, as for writes in frames.
-        if !vi.attributes.rdma_write || !self.registry.permits_remote(bulk.remote_handle, bulk.remote_address, u64::from(bulk.total), vi.ptag, true) {
-            return self.refuse_write(index, bulk.work, head.is_last());
-        }
         if bulk.offset == 0 {
             vi.pull_failed = false;
         } else if vi.pull_failed {
             return;
         }
-        let to = core::ptr::with_exposed_provenance_mut::<u8>(bulk.remote_address.wrapping_add(u64::from(bulk.offset)) as usize);
         // SAFETY: U1 (user_memory.rs): permitted just above.
         if !unsafe { self.wire.pull(vi.link, address, to, bulk.length as usize) } {
             vi.pull_failed = true;

@@ -306,8 +306,7 @@ impl<W: Wire> Engine<W> {
         }
         let work = vi.send.works.get(at);
         if work.way == Way::Announce {
-            let head = Head::new(Op::SendPlaced, vi.remote_connection).immediate(immediate).sequence(work.sequence);
-            let mut line = frame::short(head, u64::from(work.message) | u64::from(work.length) << 32, u64::from(work.immediate));
+            let mut line = announcement(Op::SendPlaced, vi.remote_connection, &work);
             return sent_step(self.wire.send(vi.link, &mut line, 3));
         }
         if self.goes_by_pull(index, at) {
@@ -352,16 +351,7 @@ impl<W: Wire> Engine<W> {
             let last = work.moved + n == work.length;
             let head = Head::new(op, vi.remote_connection).bulk().immediate(work.flags.contains(WorkFlags::IMMEDIATE)).last(last).sequence(work.sequence);
             let mut line = Line::default();
-            Bulk {
-                offset: work.moved,
-                total: work.length,
-                immediate: work.immediate,
-                length: n,
-                remote_address: work.remote_address,
-                remote_handle: work.remote_handle,
-                work: at,
-            }
-            .store(head, &mut line);
+            fragment(&work, at, n).store(head, &mut line);
             let gather = Gather::new(work.segments, &vi.send.segments);
             let sent = self.wire.send_with_payload(vi.link, &mut line, n as usize, |to| {
                 // SAFETY: U1 (user_memory.rs): checked and held since post. The wire gives `n` bytes.
@@ -397,8 +387,7 @@ impl<W: Wire> Engine<W> {
             return Step::Gone;
         }
         vi.send.works.at(at).way = Way::Announce;
-        let head = Head::new(Op::WritePlaced, vi.remote_connection).immediate(true).sequence(work.sequence);
-        let mut line = frame::short(head, u64::from(work.message) | u64::from(work.length) << 32, u64::from(work.immediate));
+        let mut line = announcement(Op::WritePlaced, vi.remote_connection, &work);
         sent_step(self.wire.send(vi.link, &mut line, 3))
     }
 
@@ -443,15 +432,7 @@ impl<W: Wire> Engine<W> {
         }
         let n = (work.length - work.moved).min(DIRECT_PIECE_BYTES);
         let gather = Gather::new(work.segments, &vi.send.segments);
-        let wish = RemoteAccess {
-            handle: work.remote_handle,
-            ptag: vi.remote_ptag,
-            address: work.remote_address,
-            length: u64::from(work.length),
-            write,
-            part_offset: u64::from(work.moved),
-            part_length: u64::from(n),
-        };
+        let wish = wish(&work, vi.remote_ptag, n);
         if let Some(mark) = vi.wrote_frames
             && self.wire.is_taken(vi.link, mark)
         {
@@ -491,6 +472,41 @@ fn inline_index(vi: &Vi, at: u32) -> u32 {
         i = i.wrapping_add(1);
     }
     vi.send.inline.head().wrapping_add(before)
+}
+
+/// The next `n` bytes of the request at `at`, as the peer is told of them.
+#[inline]
+pub(crate) fn fragment(work: &SendWork, at: u32, n: u32) -> Bulk {
+    Bulk {
+        offset: work.moved,
+        total: work.length,
+        immediate: work.immediate,
+        length: n,
+        remote_address: work.remote_address,
+        remote_handle: work.remote_handle,
+        work: at,
+    }
+}
+
+/// Direct access to the next `n` bytes of the target of an RDMA request.
+#[inline]
+pub(crate) fn wish(work: &SendWork, ptag: u32, n: u32) -> RemoteAccess {
+    RemoteAccess {
+        handle: work.remote_handle,
+        ptag,
+        address: work.remote_address,
+        length: u64::from(work.length),
+        write: work.operation == Operation::RdmaWrite,
+        part_offset: u64::from(work.moved),
+        part_length: u64::from(n),
+    }
+}
+
+/// Tells that a request that consumes a receive has been placed.
+#[inline]
+fn announcement(op: Op, connection: u32, work: &SendWork) -> Line {
+    let head = Head::new(op, connection).immediate(work.flags.contains(WorkFlags::IMMEDIATE)).sequence(work.sequence);
+    frame::short(head, u64::from(work.message) | u64::from(work.length) << 32, u64::from(work.immediate))
 }
 
 #[inline]

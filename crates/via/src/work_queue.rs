@@ -372,6 +372,19 @@ pub struct ReceiveWork {
     pub length: u32,
 }
 
+impl ReceiveWork {
+    /// Makes it a request of one segment, whatever it was before; field by field, see [`Fifo::push_slot`]. The descriptor: address and handle.
+    #[inline(always)]
+    pub(crate) fn fill(&mut self, s: &Segment, context: u64, descriptor: (usize, u32), leased: bool) {
+        self.context = context;
+        (self.descriptor, self.descriptor_handle) = descriptor;
+        (self.segments.only.address, self.segments.only.length, self.segments.only.handle) = (s.address, s.length, s.handle);
+        (self.segments.count, self.segments.more_at) = (1, 0);
+        (self.capacity, self.length, self.immediate) = (s.length, 0, 0);
+        (self.advertised, self.leased, self.status) = (false, leased, Status::empty());
+    }
+}
+
 /// A receive queue: of a VI, or shared.
 #[derive(Debug, Default)]
 pub struct ReceiveQueue {

@@ -10,8 +10,7 @@ use std::time::{Duration, Instant};
 
 fn ping_pong(mode: ProtectionMode, waiting: bool, rounds: usize, size: usize) {
     let (a, b) = (open(mode), open(mode));
-    let (x, y) = (End::new(&a, Reliability::ReliableDelivery, None), End::new(&b, Reliability::ReliableDelivery, None));
-    connect(&x, &y);
+    let (x, y) = pair(&a, &b, None);
     let receive = |end: &End<'_>| if waiting { end.nic.receive_wait(end.vi, LONG).unwrap() } else { end.poll_receive() };
     y.post_receive(0, size);
     std::thread::scope(|s| {
@@ -81,8 +80,7 @@ fn waits_end_in_time() {
 fn a_completion_made_by_one_thread_wakes_another() {
     // The waiter sleeps; what it waits for is completed by a call of another thread of the same NIC: the flush by disconnect.
     let (a, b) = (open(Mapped), open(Mapped));
-    let (x, y) = (End::new(&a, Reliability::ReliableDelivery, None), End::new(&b, Reliability::ReliableDelivery, None));
-    connect(&x, &y);
+    let (x, _y) = pair(&a, &b, None);
     for _ in 0..20 {
         x.post_receive(0, 64);
         std::thread::scope(|s| {
@@ -184,8 +182,7 @@ fn several_threads_share_a_completion_queue() {
 fn a_computing_peer_serves_reads_and_acknowledgements() {
     // The target never polls. Guarded: its helper has the duty. Mapped, acknowledged sends: it is kicked.
     let (a, b) = (open(Guarded), open(Guarded));
-    let (x, y) = (End::new(&a, Reliability::ReliableDelivery, None), End::new(&b, Reliability::ReliableDelivery, None));
-    connect(&x, &y);
+    let (x, y) = pair(&a, &b, None);
     y.write(4096, &[7; 100_000]);
     for _ in 0..20 {
         let began = Instant::now();
@@ -209,8 +206,7 @@ fn a_computing_peer_serves_reads_and_acknowledgements() {
 #[test]
 fn work_left_by_a_post_moves_without_further_calls() {
     let (a, b) = (open(Mapped), open(Mapped));
-    let (x, y) = (End::new(&a, Reliability::ReliableDelivery, None), End::new(&b, Reliability::ReliableDelivery, None));
-    connect(&x, &y);
+    let (x, y) = pair(&a, &b, None);
     y.post_receive(0, 900_000);
     x.write(0, &[9; 900_000]);
     x.post_send(0, 900_000);

@@ -14,8 +14,7 @@ use std::time::{Duration, Instant};
 #[test]
 fn notify_handlers_get_each_completion_in_order() {
     let (a, b) = (Arc::new(open(Mapped)), open(Mapped));
-    let (x, y) = (End::new(&a, Reliability::ReliableDelivery, None), End::new(&b, Reliability::ReliableDelivery, None));
-    connect(&x, &y);
+    let (x, y) = pair(&a, &b, None);
     let (tell, told) = mpsc::channel();
     for i in 0..50 {
         x.post_receive(i * 64, 64);
@@ -52,8 +51,7 @@ fn a_handler_may_call_the_nic_and_ask_again() {
         .unwrap();
     }
     let (a, b) = (Arc::new(open(Mapped)), open(Mapped));
-    let (x, y) = (End::new(&a, Reliability::ReliableDelivery, None), End::new(&b, Reliability::ReliableDelivery, None));
-    connect(&x, &y);
+    let (x, y) = pair(&a, &b, None);
     let (tell, told) = mpsc::channel();
     again(Arc::clone(&a), x.vi, 10, tell);
     for left in (1..=10).rev() {
@@ -67,8 +65,7 @@ fn a_handler_may_call_the_nic_and_ask_again() {
 fn handlers_of_a_completion_queue() {
     let (a, b) = (open(Guarded), open(Guarded));
     let cq = a.with(|e| e.create_cq(16)).unwrap();
-    let (x, y) = (End::new(&a, Reliability::ReliableDelivery, Some(cq)), End::new(&b, Reliability::ReliableDelivery, None));
-    connect(&x, &y);
+    let (x, y) = pair(&a, &b, Some(cq));
     let (tell, told) = mpsc::channel();
     for _ in 0..10 {
         let tell = tell.clone();
@@ -238,8 +235,7 @@ fn idle_process() {
     }
     for mode in [Mapped, Guarded] {
         let (a, b) = (open(mode), open(mode));
-        let (x, y) = (End::new(&a, Reliability::ReliableDelivery, None), End::new(&b, Reliability::ReliableDelivery, None));
-        connect(&x, &y);
+        let (x, y) = pair(&a, &b, None);
         x.post_receive(0, 64);
         x.post_receive(0, 64);
         a.notify(x.vi, WorkQueueKind::Receive, Box::new(|_, _| {})).unwrap();

@@ -24,8 +24,7 @@ fn watched<'a>(a: &'a Nic, b: &'a Nic) -> (CqHandle, OwnedFd, End<'a>, End<'a>) 
     a.ignore_errors();
     b.ignore_errors();
     let cq = a.with(|e| e.create_cq(64)).unwrap();
-    let (x, y) = (End::new(a, RELIABLE, Some(cq)), End::new(b, RELIABLE, None));
-    connect(&x, &y);
+    let (x, y) = pair(a, b, Some(cq));
     (cq, a.cq_fd(cq).unwrap(), x, y)
 }
 

@@ -170,7 +170,7 @@ VIP_RETURN VipxCQWait(IN VIP_CQ_HANDLE CQHandle, IN VIP_ULONG TimeOut, IN VIP_UI
  * Gives a file descriptor to sleep on with epoll, poll or select until the completion queue has an entry, beside any other descriptors. It is an
  * eventfd; level- and edge-triggered sleeping both work. It is the caller's, to be closed at any time; each call gives another for
  * the same queue, and after VipDestroyCQ or VipCloseNic it stays valid, silent. Nobody need read from it. It is silent until VipxCQArm.
- * VIP_SUCCESS; VIP_INVALID_PARAMETER: bad CQ or pointer; VIP_ERROR_RESOURCE: no descriptors left; VIP_INVALID_STATE: in the child of a fork.
+ * VIP_SUCCESS; VIP_INVALID_PARAMETER: bad CQ or pointer; VIP_ERROR_RESOURCE: no descriptors left.
  */
 VIP_RETURN VipxCQFd(IN VIP_CQ_HANDLE CQHandle, OUT int *Fd);
 
@@ -179,7 +179,7 @@ VIP_RETURN VipxCQFd(IN VIP_CQ_HANDLE CQHandle, OUT int *Fd);
  * once, when there is an entry. Messages, VipCQDone and polling never touch the descriptor. So: take entries until there is none, arm, and if that
  * says VIP_NOT_DONE take entries again, else sleep. While the program sleeps, the NIC's own thread moves its messages. Who destroys the queue wakes the sleeper.
  * VIP_SUCCESS: there is no entry; sleep; VIP_NOT_DONE: there is one already, and the descriptor is readable; do not sleep;
- * VIP_INVALID_PARAMETER: bad CQ; VIP_INVALID_STATE: VipxCQFd has not been called for it, or in the child of a fork.
+ * VIP_INVALID_PARAMETER: bad CQ; VIP_INVALID_STATE: VipxCQFd has not been called for it.
  */
 VIP_RETURN VipxCQArm(IN VIP_CQ_HANDLE CQHandle);
 

@@ -82,8 +82,8 @@ impl Cell {
 
     /// An object of this very NIC.
     pub fn object<T>(&self, kind: Kind, handle: VipHandle) -> Option<Handle<T>> {
-        let bits = handle.addr() as u64;
-        ((bits >> 32) as u32 == self.key | (kind as u32) << KIND_SHIFT).then(|| Handle::from_raw(bits as u32))
+        let (upper, _, object) = parts(handle);
+        (upper == self.key | (kind as u32) << KIND_SHIFT).then(|| Handle::from_raw(object))
     }
 
     /// As [`object`](Self::object), NULL meaning none.
@@ -185,12 +185,18 @@ impl Drop for Inside {
     }
 }
 
+/// A handle in parts: kind and key, index of the slot (always of one that there is), the engine's part.
+#[inline(always)]
+fn parts(handle: VipHandle) -> (u32, usize, u32) {
+    let bits = handle.addr() as u64;
+    let upper = (bits >> 32) as u32;
+    (upper, (upper >> GENERATION_BITS) as usize & (SLOTS - 1), bits as u32)
+}
+
 /// Enters the NIC of a handle of `kind`; the second value is the engine's part of the handle, unchecked.
 #[inline]
 pub(crate) fn enter(kind: Kind, handle: VipHandle) -> Result<(Inside, u32), VipReturn> {
-    let bits = handle.addr() as u64;
-    let upper = (bits >> 32) as u32;
-    let index = (upper >> GENERATION_BITS) as usize & (SLOTS - 1);
+    let (upper, index, object) = parts(handle);
     let slot = &NICS[index];
     let mut inside = Inside { cell: core::ptr::null(), said: say_slowly(thread_id(), index) };
     if slot.door.key() | (kind as u32) << KIND_SHIFT != upper {
@@ -198,7 +204,7 @@ pub(crate) fn enter(kind: Kind, handle: VipHandle) -> Result<(Inside, u32), VipR
     }
     // Relaxed: written before the key that we saw.
     inside.cell = slot.cell.load(Ordering::Relaxed);
-    Ok((inside, bits as u32))
+    Ok((inside, object))
 }
 
 /// Enters the NIC that `handle` names.
@@ -217,9 +223,7 @@ pub(crate) fn enter_object<T>(kind: Kind, handle: VipHandle) -> Result<(Inside, 
 /// Runs `body` inside the NIC of an object's handle: [`enter_object`] for the data path, where each instruction counts.
 #[inline(always)]
 pub(crate) fn with_object<T>(kind: Kind, handle: VipHandle, body: impl FnOnce(&Cell, Handle<T>) -> VipReturn) -> VipReturn {
-    let bits = handle.addr() as u64;
-    let upper = (bits >> 32) as u32;
-    let index = (upper >> GENERATION_BITS) as usize & (SLOTS - 1);
+    let (upper, index, object) = parts(handle);
     let slot = &NICS[index];
     let me = thread_id();
     let mark = &THREADS[home(me)];
@@ -231,7 +235,7 @@ pub(crate) fn with_object<T>(kind: Kind, handle: VipHandle, body: impl FnOnce(&C
     };
     let answer = if slot.door.key() | (kind as u32) << KIND_SHIFT == upper {
         // SAFETY: the key was seen after we had said that we are inside, so the closer waits for us. Relaxed: written before the key that we saw.
-        body(unsafe { &*slot.cell.load(Ordering::Relaxed) }, Handle::from_raw(bits as u32))
+        body(unsafe { &*slot.cell.load(Ordering::Relaxed) }, Handle::from_raw(object))
     } else {
         VipReturn::InvalidParameter
     };
@@ -301,12 +305,10 @@ pub(crate) fn open(nic: Nic, host: Box<[u8]>, is_mapped_mode: bool, reaches_othe
 
 /// Closes a NIC: its handles are stale at once, whoever waits in it is sent away, and when the last caller has left it goes.
 pub(crate) fn close(handle: VipHandle) -> Result<(), VipReturn> {
-    let bits = handle.addr() as u64;
-    let upper = (bits >> 32) as u32;
-    let index = (upper >> GENERATION_BITS) as usize & (SLOTS - 1);
+    let (upper, index, object) = parts(handle);
     let key = upper ^ (Kind::Nic as u32) << KIND_SHIFT;
     let slot = &NICS[index];
-    if bits as u32 != NIC_OBJECT || key & 0xFF00_0000 != KEY_TAG {
+    if object != NIC_OBJECT || key & 0xFF00_0000 != KEY_TAG {
         return Err(VipReturn::InvalidParameter);
     }
     if !slot.door.shut(key, closed(index)) {

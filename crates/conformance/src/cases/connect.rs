@@ -26,6 +26,14 @@ fn incoming<F: Fixture>(s: &mut Stage<F>, nic: usize, wait: bellwire_via::WaitHa
     s.wait("a request", |s| s.fixture.with(nic, |e| e.poll_wait(wait)).transpose())
 }
 
+/// A server on `nic` that waits hears of a request by `a`; `addresses`: local and remote.
+#[track_caller]
+fn asked<F: Fixture>(s: &mut Stage<F>, a: Port, nic: usize, addresses: (&NetAddress, &NetAddress), deadline: Instant) -> bellwire_via::ConnectionRequest {
+    let wait = s.fixture.with(nic, |e| e.connect_wait(addresses.1, Instant::NEVER)).expect("a wait");
+    request(s, a, addresses.0, addresses.1, deadline);
+    incoming(s, nic, wait).expect("a request")
+}
+
 /// A request finds a server that waits already, and one that begins to wait later.
 pub fn before_and_after<F: Fixture>(s: &mut Stage<F>) {
     for server_first in [true, false] {
@@ -128,10 +136,8 @@ pub fn timeouts<F: Fixture>(s: &mut Stage<F>) {
     refused(s.fixture.with(b.nic, |e| e.poll_wait(wait)), Error::InvalidParameter);
 
     // The server takes the request and does not answer.
-    let wait = s.fixture.with(b.nic, |e| e.connect_wait(&remote, Instant::NEVER)).expect("a wait");
     let deadline = s.after(40);
-    request(s, a, &local, &remote, deadline);
-    let found = incoming(s, b.nic, wait).expect("a request");
+    let found = asked(s, a, b.nic, (&local, &remote), deadline);
     assert_eq!(outcome(s, a), Err(Error::Timeout));
     assert_eq!(s.state(a), ViState::Idle);
     s.settle();
@@ -144,9 +150,7 @@ pub fn timeouts<F: Fixture>(s: &mut Stage<F>) {
 pub fn reject_and_cancel<F: Fixture>(s: &mut Stage<F>) {
     let (a, b) = (reliable(s, 0), reliable(s, 1));
     let (local, remote) = (s.fresh_address(a.nic), s.fresh_address(b.nic));
-    let wait = s.fixture.with(b.nic, |e| e.connect_wait(&remote, Instant::NEVER)).expect("a wait");
-    request(s, a, &local, &remote, Instant::NEVER);
-    let found = incoming(s, b.nic, wait).expect("a request");
+    let found = asked(s, a, b.nic, (&local, &remote), Instant::NEVER);
     s.fixture.with(b.nic, |e| e.reject(found.incoming)).expect("rejected");
     assert_eq!(outcome(s, a), Err(Error::Rejected));
     assert_eq!(s.state(a), ViState::Idle);
@@ -160,9 +164,7 @@ pub fn reject_and_cancel<F: Fixture>(s: &mut Stage<F>) {
     refused(s.fixture.with(b.nic, |e| e.poll_wait(wait)), Error::InvalidParameter);
 
     // The client gives up while the server thinks.
-    let wait = s.fixture.with(b.nic, |e| e.connect_wait(&remote, Instant::NEVER)).expect("a wait");
-    request(s, a, &local, &remote, Instant::NEVER);
-    let found = incoming(s, b.nic, wait).expect("a request");
+    let found = asked(s, a, b.nic, (&local, &remote), Instant::NEVER);
     s.fixture.with(a.nic, |e| e.disconnect(a.vi)).expect("given up");
     s.settle();
     refused(s.fixture.with(b.nic, |e| e.accept(found.incoming, b.vi)), Error::Timeout);
@@ -177,9 +179,7 @@ pub fn given_up_while_accepted<F: Fixture>(s: &mut Stage<F>) {
     }
     let (a, b) = (reliable(s, 0), reliable(s, 1));
     let (local, remote) = (s.fresh_address(a.nic), s.fresh_address(b.nic));
-    let wait = s.fixture.with(b.nic, |e| e.connect_wait(&remote, Instant::NEVER)).expect("a wait");
-    request(s, a, &local, &remote, Instant::NEVER);
-    let found = incoming(s, b.nic, wait).expect("a request");
+    let found = asked(s, a, b.nic, (&local, &remote), Instant::NEVER);
     s.fixture.with(b.nic, |e| e.accept(found.incoming, b.vi)).expect("accepted");
     s.fixture.with(a.nic, |e| e.disconnect(a.vi)).expect("given up");
     s.broken(b, &[AsyncErrorCode::ConnectionLost]);
@@ -201,9 +201,7 @@ pub fn attributes_must_agree<F: Fixture>(s: &mut Stage<F>) {
         let a = reliable(s, 0);
         let (b, fitting) = (s.vi(nb, &attributes), reliable(s, 1));
         let (local, remote) = (s.fresh_address(a.nic), s.fresh_address(nb));
-        let wait = s.fixture.with(nb, |e| e.connect_wait(&remote, Instant::NEVER)).expect("a wait");
-        request(s, a, &local, &remote, Instant::NEVER);
-        let found = incoming(s, nb, wait).expect("a request");
+        let found = asked(s, a, nb, (&local, &remote), Instant::NEVER);
         refused(s.fixture.with(nb, |e| e.accept(found.incoming, b.vi)), why);
         assert_eq!((s.state(b), s.state(a)), (ViState::Idle, ViState::ConnectPending));
         s.fixture.with(nb, |e| e.accept(found.incoming, fitting.vi)).expect("accepted with another");
@@ -212,9 +210,7 @@ pub fn attributes_must_agree<F: Fixture>(s: &mut Stage<F>) {
         s.ping(a, fitting, &from, &to);
         // A VI that is connected cannot accept.
         let again = reliable(s, 0);
-        let wait = s.fixture.with(nb, |e| e.connect_wait(&remote, Instant::NEVER)).expect("a wait");
-        request(s, again, &local, &remote, Instant::NEVER);
-        let found = incoming(s, nb, wait).expect("a request");
+        let found = asked(s, again, nb, (&local, &remote), Instant::NEVER);
         refused(s.fixture.with(nb, |e| e.accept(found.incoming, fitting.vi)), Error::InvalidState);
         s.fixture.with(nb, |e| e.reject(found.incoming)).expect("rejected");
         assert_eq!(outcome(s, again), Err(Error::Rejected));
@@ -226,9 +222,7 @@ pub fn unasked_outcome<F: Fixture>(s: &mut Stage<F>) {
     let (a, b) = (reliable(s, 0), reliable(s, 1));
     let (local, remote) = (s.fresh_address(a.nic), s.fresh_address(b.nic));
     for round in 0..3 {
-        let wait = s.fixture.with(b.nic, |e| e.connect_wait(&remote, Instant::NEVER)).expect("a wait");
-        request(s, a, &local, &remote, Instant::NEVER);
-        let found = incoming(s, b.nic, wait).expect("a request");
+        let found = asked(s, a, b.nic, (&local, &remote), Instant::NEVER);
         s.fixture.with(b.nic, |e| e.accept(found.incoming, b.vi)).expect("accepted");
         s.until("a connection", |s| s.state(a) == ViState::Connected);
         s.part(&[a]);

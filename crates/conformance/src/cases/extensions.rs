@@ -1,25 +1,25 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What goes beyond VIA: waiting for a receive descriptor, inline and unsignalled sends.
 
-use crate::stage::{LEVELS, MEMORIES, Memory, RELIABLE, Stage, pattern, refused, remote, with_immediate};
+use crate::stage::{LEVELS, MEMORIES, Memory, Pair, RELIABLE, Stage, pattern, refused, remote, with_immediate};
 use crate::{Fixture, Port};
 use bellwire_via::{Error, ReceiveRequest, Reliability, SendRequest, SrqHandle, Status, ViAttributes, ViState, WorkFlags};
 
-fn waiting_pair<F: Fixture>(s: &mut Stage<F>, level: Reliability, srq: Option<SrqHandle>) -> (Port, Port) {
+fn waiting_pair<F: Fixture>(s: &mut Stage<F>, level: Reliability, srq: Option<SrqHandle>) -> Pair {
     let (na, nb) = (s.side(0), s.side(1));
-    let (ta, tb) = (s.ptag(na), s.ptag(nb));
-    let a = s.vi(na, &Stage::<F>::attributes(level, Some(ta)));
-    let attributes = ViAttributes { rnr_wait: true, ..Stage::<F>::attributes(level, Some(tb)) };
+    let (tag_a, tag_b) = (s.ptag(na), s.ptag(nb));
+    let a = s.vi(na, &Stage::<F>::attributes(level, Some(tag_a)));
+    let attributes = ViAttributes { rnr_wait: true, ..Stage::<F>::attributes(level, Some(tag_b)) };
     let b = s.vi_with(nb, &attributes, None, None, srq);
     s.connect(a, b);
-    (a, b)
+    Pair { a, b, tag_a: Some(tag_a), tag_b: Some(tag_b), reliability: level }
 }
 
 /// Messages wait for receive descriptors: none is lost, doubled or overtaken, and no other VI waits with them.
 pub fn waits_for_a_receive_descriptor<F: Fixture>(s: &mut Stage<F>) {
     const MESSAGES: usize = 30;
     for level in RELIABLE {
-        let (a, b) = waiting_pair(s, level, None);
+        let Pair { a, b, .. } = waiting_pair(s, level, None);
         let others = s.pair(level);
         let from = s.buffer(a.nic, Memory::Heap, 60_000, None);
         let to = s.buffer(b.nic, Memory::Heap, 60_000, None);
@@ -54,13 +54,9 @@ pub fn waits_for_a_receive_descriptor<F: Fixture>(s: &mut Stage<F>) {
 pub fn order_is_kept_while_waiting<F: Fixture>(s: &mut Stage<F>) {
     for level in RELIABLE {
         for memory in MEMORIES {
-            let (na, nb) = (s.side(0), s.side(1));
-            let (ta, tb) = (s.ptag(na), s.ptag(nb));
-            let a = s.vi(na, &Stage::<F>::attributes(level, Some(ta)));
-            let b = s.vi(nb, &ViAttributes { rnr_wait: true, ..Stage::<F>::attributes(level, Some(tb)) });
-            s.connect(a, b);
-            let from = s.buffer(na, memory, 40_000, Some(ta));
-            let to = s.buffer(nb, memory, 40_000, Some(tb));
+            let Pair { a, b, tag_a, tag_b, .. } = waiting_pair(s, level, None);
+            let from = s.buffer(a.nic, memory, 40_000, tag_a);
+            let to = s.buffer(b.nic, memory, 40_000, tag_b);
             for round in 0..6u8 {
                 from.write(0, &[round; 10_000]);
                 from.write(10_000, &[round + 100; 10_000]);
@@ -109,7 +105,7 @@ pub fn waits_for_a_shared_descriptor<F: Fixture>(s: &mut Stage<F>) {
     for level in RELIABLE {
         let nb = s.side(1);
         let srq = s.fixture.with(nb, |e| e.create_srq(None)).expect("a queue");
-        let pairs: Vec<(Port, Port)> = (0..3).map(|_| waiting_pair(s, level, Some(srq))).collect();
+        let pairs: Vec<(Port, Port)> = (0..3).map(|_| waiting_pair(s, level, Some(srq))).map(|p| (p.a, p.b)).collect();
         for i in 0..10u64 {
             for (a, _) in &pairs {
                 s.send(*a, &[], Some(i as u32), i);
@@ -138,7 +134,7 @@ pub fn waits_for_a_shared_descriptor<F: Fixture>(s: &mut Stage<F>) {
 pub fn disconnect_while_waiting<F: Fixture>(s: &mut Stage<F>) {
     for level in RELIABLE {
         for from_sender in [true, false] {
-            let (a, b) = waiting_pair(s, level, None);
+            let Pair { a, b, .. } = waiting_pair(s, level, None);
             for i in 0..10 {
                 s.send(a, &[], Some(1), i);
             }

@@ -38,12 +38,7 @@ pub fn run(context: &Context<'_>, size: usize, count: u64, touch: Touch, both_wa
     }
     context.meet(1)?;
     drive(&mut sender, &mut receiver)?;
-    if let Some(sender) = &mut sender {
-        sender.extend(count);
-    }
-    if let Some(receiver) = &mut receiver {
-        receiver.extend(count);
-    }
+    extend(&mut sender, &mut receiver, count);
     context.meet(2)?;
     let (start, cpu) = (Instant::now(), processor_time());
     drive(&mut sender, &mut receiver)?;
@@ -55,6 +50,32 @@ pub fn run(context: &Context<'_>, size: usize, count: u64, touch: Touch, both_wa
     }
     let directions = if both_ways { 2 } else { 1 };
     Ok(vec![(size as u64 * count * directions) as f64 / wall.as_nanos() as f64, share])
+}
+
+/// A stream from the first process to the other: the half of it that this process has, connected.
+///
+/// # Errors
+/// See [`run`].
+pub fn one_way(context: &Context<'_>, shape: Shape) -> Result<(Option<Sender>, Option<Receiver>), Error> {
+    Ok(if context.first {
+        let sender = Sender::new(context, shape)?;
+        context.connect(sender.vi(), 0)?;
+        (Some(sender), None)
+    } else {
+        let receiver = Receiver::new(context, shape)?;
+        context.connect(receiver.vi(), 0)?;
+        (None, Some(receiver))
+    })
+}
+
+/// More messages for both halves, where present.
+pub fn extend(sender: &mut Option<Sender>, receiver: &mut Option<Receiver>, count: u64) {
+    if let Some(sender) = sender {
+        sender.extend(count);
+    }
+    if let Some(receiver) = receiver {
+        receiver.extend(count);
+    }
 }
 
 /// Runs both halves, where present, to their ends.

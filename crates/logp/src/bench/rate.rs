@@ -5,8 +5,8 @@
 use std::time::Instant;
 
 use super::Context;
-use super::bandwidth::drive;
-use super::flow::{Receiver, Sender, Shape};
+use super::bandwidth::{drive, extend, one_way};
+use super::flow::Shape;
 use super::payload::Touch;
 use crate::error::Error;
 
@@ -19,18 +19,10 @@ const WINDOW: usize = 256;
 /// If the library fails, nothing comes, or what comes is damaged.
 pub fn run(context: &Context<'_>, size: usize, count: u64) -> Result<Vec<f64>, Error> {
     let shape = Shape { size, window: WINDOW, count: count / 8 + 1, touch: Touch::All, distinct: true, by_write: false, index: 0 };
-    let (mut sender, mut receiver) = if context.first { (Some(Sender::new(context, shape)?), None) } else { (None, Some(Receiver::new(context, shape)?)) };
-    for vi in sender.as_ref().map(Sender::vi).into_iter().chain(receiver.as_ref().map(Receiver::vi)) {
-        context.connect(vi, 0)?;
-    }
+    let (mut sender, mut receiver) = one_way(context, shape)?;
     context.meet(1)?;
     drive(&mut sender, &mut receiver)?;
-    if let Some(sender) = &mut sender {
-        sender.extend(count);
-    }
-    if let Some(receiver) = &mut receiver {
-        receiver.extend(count);
-    }
+    extend(&mut sender, &mut receiver, count);
     context.meet(2)?;
     let start = Instant::now();
     drive(&mut sender, &mut receiver)?;

@@ -9,15 +9,15 @@
 use std::hint::spin_loop;
 use std::time::Instant;
 
-use super::bandwidth::drive;
-use super::flow::{Receiver, Sender, Shape};
+use super::bandwidth::{drive, extend, one_way};
+use super::flow::Shape;
 use super::payload::{Pattern, Touch};
 use super::{Context, Remote};
 use crate::clock::Patience;
 use crate::endpoint::{PATIENCE, SEND, Vi, arm, rearm};
 use crate::error::Error;
 use crate::job::Reliability;
-use crate::vipl_abi::control;
+use crate::vipl_abi::{Segment, control};
 
 /// Writes or reads under way at most.
 pub const WINDOW: usize = 16;
@@ -123,15 +123,20 @@ pub fn write_bandwidth(context: &Context<'_>, size: usize, count: u64, touch: To
     }
 }
 
+/// The pattern where bytes come from, zeroes where they go. Both processes use the same stamp, so each knows what to expect.
+fn lay_out(context: &Context<'_>, pattern: &Pattern, from: &Segment, to: &Segment) {
+    // SAFETY: P1: our own areas, before anything is posted.
+    unsafe {
+        core::ptr::write_bytes(to.address as *mut u8, 0, to.length as usize);
+        pattern.fill(from.address as *mut u8);
+        pattern.stamp(from.address as *mut u8, context.request.epoch);
+    }
+}
+
 fn write_untouched(context: &Context<'_>, size: usize, count: u64) -> Result<Vec<f64>, Error> {
     let pattern = Pattern::new(size);
     let (source, target) = (context.outgoing(0, size), context.incoming(0, size));
-    // SAFETY: P1: our own areas, before anything is posted.
-    unsafe {
-        core::ptr::write_bytes(target.address as *mut u8, 0, size);
-        pattern.fill(source.address as *mut u8);
-        pattern.stamp(source.address as *mut u8, context.request.epoch);
-    }
+    lay_out(context, &pattern, &source, &target);
     let (vi, remote) = connect(context)?;
     let mut patience = Patience::lasting(PATIENCE);
     let mut elapsed = 1.0;
@@ -157,21 +162,13 @@ fn write_untouched(context: &Context<'_>, size: usize, count: u64) -> Result<Vec
 
 fn write_touched(context: &Context<'_>, size: usize, count: u64) -> Result<Vec<f64>, Error> {
     let shape = Shape { by_write: true, ..Shape::bulk(size, count / 8 + 1, Touch::All, 0) };
-    let (mut sender, mut receiver) = if context.first { (Some(Sender::new(context, shape)?), None) } else { (None, Some(Receiver::new(context, shape)?)) };
-    for vi in sender.as_ref().map(Sender::vi).into_iter().chain(receiver.as_ref().map(Receiver::vi)) {
-        context.connect(vi, 0)?;
-    }
+    let (mut sender, mut receiver) = one_way(context, shape)?;
     let remote = context.exchange_areas(1)?;
     if let Some(sender) = &mut sender {
         sender.aim(remote);
     }
     drive(&mut sender, &mut receiver)?;
-    if let Some(sender) = &mut sender {
-        sender.extend(count);
-    }
-    if let Some(receiver) = &mut receiver {
-        receiver.extend(count);
-    }
+    extend(&mut sender, &mut receiver, count);
     context.meet(2)?;
     let start = Instant::now();
     drive(&mut sender, &mut receiver)?;
@@ -191,12 +188,7 @@ pub fn read(context: &Context<'_>, size: usize, count: u64, window: usize, laten
     }
     let pattern = Pattern::new(size);
     let (destination, origin) = (context.outgoing(0, size), context.incoming(0, size));
-    // SAFETY: P1: our own areas, before anything is posted. Both processes use the same stamp, so the reader knows what to expect.
-    unsafe {
-        core::ptr::write_bytes(destination.address as *mut u8, 0, size);
-        pattern.fill(origin.address as *mut u8);
-        pattern.stamp(origin.address as *mut u8, context.request.epoch);
-    }
+    lay_out(context, &pattern, &origin, &destination);
     let (vi, remote) = connect(context)?;
     let mut patience = Patience::lasting(PATIENCE);
     let mut elapsed = 1.0;

@@ -4,7 +4,7 @@
 //!
 //! Only siblings tell the truth: between parent and child Yama allows what it refuses to anybody else.
 
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -46,8 +46,7 @@ enum Answer {
 /// # Errors
 /// If standard input is not the socket of `bellwire info`.
 pub fn main() -> Result<(), Error> {
-    let input: OwnedFd = std::io::stdin().as_fd().try_clone_to_owned()?;
-    let mut channel = Channel::new(UnixStream::from(input));
+    let mut channel = Channel::of_standard_input()?;
     let secret = Box::new(u64::from(std::process::id()).wrapping_mul(0x9E37_79B9_7F4A_7C15));
     let address = core::ptr::from_ref::<u64>(&secret) as u64;
     while let Some(order) = channel.receive::<Order>()? {

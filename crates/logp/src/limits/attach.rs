@@ -70,13 +70,11 @@ fn read_all(pid: i32, address: u64, bytes: &mut [u8], count: u64) -> Result<f64,
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::limits::SHARED_BYTES;
-    use crate::shared::create;
+    use crate::limits::two_mappings;
 
     #[test]
     fn reads_what_is_there() {
-        let fd = create(SHARED_BYTES).unwrap();
-        let (one, two) = (SharedMap::map(&fd, SHARED_BYTES).unwrap(), SharedMap::map(&fd, SHARED_BYTES).unwrap());
+        let (one, two) = two_mappings();
         std::thread::scope(|scope| {
             let target = scope.spawn(|| run(&two, false, 5000, 20, 1));
             match run(&one, true, 5000, 20, 1) {

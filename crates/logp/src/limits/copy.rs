@@ -151,13 +151,11 @@ fn read_slots(map: &SharedMap, size: usize, count: u64, out: bool) -> Result<(),
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::limits::SHARED_BYTES;
-    use crate::shared::create;
+    use crate::limits::two_mappings;
 
     #[test]
     fn touched_and_untouched() {
-        let fd = create(SHARED_BYTES).unwrap();
-        let (one, two) = (SharedMap::map(&fd, SHARED_BYTES).unwrap(), SharedMap::map(&fd, SHARED_BYTES).unwrap());
+        let (one, two) = two_mappings();
         for (epoch, (size, touch)) in [(8, Touch::All), (4096, Touch::All), (100, Touch::Ends)].into_iter().enumerate() {
             std::thread::scope(|scope| {
                 let reader = scope.spawn(|| run(&two, false, size, 200, touch, epoch as u64 + 1));

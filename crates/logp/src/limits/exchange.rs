@@ -74,13 +74,11 @@ fn read(line: &Line, words: usize, sequence: u64, patience: &mut Patience) -> Re
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::limits::SHARED_BYTES;
-    use crate::shared::create;
+    use crate::limits::two_mappings;
 
     #[test]
     fn exchanges_between_two_mappings() {
-        let fd = create(SHARED_BYTES).unwrap();
-        let (one, two) = (SharedMap::map(&fd, SHARED_BYTES).unwrap(), SharedMap::map(&fd, SHARED_BYTES).unwrap());
+        let (one, two) = two_mappings();
         for (epoch, words) in [(1, 1), (2, 8)] {
             std::thread::scope(|scope| {
                 let other = scope.spawn(|| run(&two, false, 64, words, epoch));

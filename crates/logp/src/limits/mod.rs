@@ -38,3 +38,11 @@ pub const SHARED_BYTES: usize = DATA_OFFSET + DATA_BYTES;
 
 /// How long one side waits for the other.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
+
+/// What two processes have: the same memory at two addresses.
+#[cfg(test)]
+fn two_mappings() -> (crate::shared::SharedMap, crate::shared::SharedMap) {
+    let fd = crate::shared::create(SHARED_BYTES).unwrap();
+    let map = || crate::shared::SharedMap::map(&fd, SHARED_BYTES).unwrap();
+    (map(), map())
+}

@@ -94,13 +94,11 @@ fn consume(map: &SharedMap, tail: Word<'_>, head: Word<'_>, count: u64, words: u
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::limits::SHARED_BYTES;
-    use crate::shared::create;
+    use crate::limits::two_mappings;
 
     #[test]
     fn all_messages_arrive() {
-        let fd = create(SHARED_BYTES).unwrap();
-        let (one, two) = (SharedMap::map(&fd, SHARED_BYTES).unwrap(), SharedMap::map(&fd, SHARED_BYTES).unwrap());
+        let (one, two) = two_mappings();
         for (epoch, words) in [(1, 1), (2, 7)] {
             std::thread::scope(|scope| {
                 let consumer = scope.spawn(|| run(&two, false, 5000, words, epoch));

@@ -97,16 +97,14 @@ fn round_trips(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::limits::SHARED_BYTES;
-    use crate::shared::create;
+    use crate::limits::two_mappings;
     use rustix::event::{EventfdFlags, eventfd};
 
     const PAUSE: Duration = Duration::from_micros(50);
 
     #[test]
     fn both_ways_of_sleeping_wake() {
-        let fd = create(SHARED_BYTES).unwrap();
-        let (one, two) = (SharedMap::map(&fd, SHARED_BYTES).unwrap(), SharedMap::map(&fd, SHARED_BYTES).unwrap());
+        let (one, two) = two_mappings();
         let bells = [0, 1].map(|_| eventfd(0, EventfdFlags::CLOEXEC).unwrap());
         std::thread::scope(|scope| {
             let other = scope.spawn(|| (by_eventfd(&two, false, &bells, 50, PAUSE, 1), by_futex(&two, false, 50, PAUSE, 2)));

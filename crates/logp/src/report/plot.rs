@@ -3,46 +3,26 @@
 
 use std::path::Path;
 
-use plotters::coord::Shift;
-use plotters::prelude::*;
+use plotters::prelude::SeriesLabelPosition;
 
 use super::{Report, size_text};
 use crate::error::Error;
+use crate::picture::{self, Area, Axes, Chart};
 use crate::samples::{Key, Kind, Metric, Series};
 
 /// Size of the picture in pixels.
 const PICTURE: (u32, u32) = (1000, 1100);
-/// Line colours, in the order of the series.
-pub(crate) const COLOURS: [RGBColor; 9] = [
-    RGBColor(0, 90, 181),
-    RGBColor(86, 160, 230),
-    RGBColor(220, 50, 32),
-    RGBColor(230, 140, 20),
-    RGBColor(120, 70, 160),
-    RGBColor(30, 140, 90),
-    RGBColor(150, 110, 60),
-    RGBColor(200, 90, 150),
-    RGBColor(90, 90, 90),
-];
 
 /// Writes the picture.
 ///
 /// # Errors
 /// If there is nothing to plot or the file cannot be written.
 pub fn write(report: &Report, path: &Path) -> Result<(), Error> {
-    let area = SVGBackend::new(path, PICTURE).into_drawing_area();
-    draw(report, &area).and_then(|()| area.present().map_err(wrong)).map_err(|error| error.within(&path.display().to_string()))
-}
-
-pub(crate) fn wrong(error: impl std::fmt::Display) -> Error {
-    Error::failed(error.to_string())
-}
-
-fn draw(report: &Report, area: &DrawingArea<SVGBackend<'_>, Shift>) -> Result<(), Error> {
-    area.fill(&WHITE).map_err(wrong)?;
-    let panels = area.split_evenly((2, 1));
-    panel(report, &panels[0], Metric::Latency, "Half round trip, ns")?;
-    panel(report, &panels[1], Metric::Bandwidth, "One-way bandwidth, GB/s")
+    picture::write(path, PICTURE, |area| {
+        let panels = area.split_evenly((2, 1));
+        panel(report, &panels[0], Metric::Latency, "Half round trip, ns")?;
+        panel(report, &panels[1], Metric::Bandwidth, "One-way bandwidth, GB/s")
+    })
 }
 
 /// Points of one line, rising sizes.
@@ -52,40 +32,28 @@ fn points(report: &Report, metric: Metric, series: Series) -> Vec<(f64, f64)> {
     sizes.into_iter().filter_map(|size| Some((size as f64, median(size)?))).filter(|&(x, y)| x > 0.0 && y > 0.0).collect()
 }
 
-fn panel(report: &Report, area: &DrawingArea<SVGBackend<'_>, Shift>, metric: Metric, title: &str) -> Result<(), Error> {
+fn panel(report: &Report, area: &Area<'_>, metric: Metric, title: &str) -> Result<(), Error> {
     let lines: Vec<(Series, Vec<(f64, f64)>)> = report.samples.series_of(metric).into_iter().map(|series| (series, points(report, metric, series))).collect();
     let all: Vec<(f64, f64)> = lines.iter().flat_map(|(_, points)| points.iter().copied()).collect();
     let Some(((x_low, x_high), (y_low, y_high))) = range(&all) else {
         return Ok(());
     };
-    let mut chart = ChartBuilder::on(area)
-        .caption(title, ("sans-serif", 22))
-        .margin(14)
-        .x_label_area_size(36)
-        .y_label_area_size(70)
-        .build_cartesian_2d((x_low..x_high).log_scale().base(2.0), (y_low..y_high).log_scale())
-        .map_err(wrong)?;
-    chart
-        .configure_mesh()
-        .x_desc("message size")
-        .x_labels(12)
-        .x_label_formatter(&|size| size_text(size.round() as u64))
-        .y_label_formatter(&|value| if *value < 10.0 { format!("{value:.1}") } else { format!("{value:.0}") })
-        .light_line_style(RGBColor(235, 235, 235))
-        .draw()
-        .map_err(wrong)?;
-    for (index, (series, points)) in lines.into_iter().enumerate() {
-        let width = if series.kind == Kind::Ours { 3 } else { 1 };
-        let style = COLOURS[index % COLOURS.len()].stroke_width(width);
-        chart.draw_series(LineSeries::new(points.iter().copied(), style)).map_err(wrong)?;
-        chart
-            .draw_series(points.into_iter().map(|point| Circle::new(point, 3, style.color.filled())))
-            .map_err(wrong)?
-            .label(series.name)
-            .legend(move |(x, y)| PathElement::new(vec![(x, y), (x + 18, y)], style));
+    let mut chart = Chart::new(
+        area,
+        Axes {
+            title,
+            x: x_low..x_high,
+            y: y_low..y_high,
+            x_desc: "message size",
+            x_labels: 12,
+            x_text: |size| size_text(size.round() as u64),
+            y_text: |value| if *value < 10.0 { format!("{value:.1}") } else { format!("{value:.0}") },
+        },
+    )?;
+    for (series, points) in lines {
+        chart.line(series.name, if series.kind == Kind::Ours { 3 } else { 1 }, points)?;
     }
-    let labels = chart.configure_series_labels().position(SeriesLabelPosition::UpperLeft).border_style(BLACK).background_style(WHITE).draw();
-    labels.map_err(wrong)
+    chart.legend(SeriesLabelPosition::UpperLeft)
 }
 
 type Span = (f64, f64);

@@ -38,7 +38,7 @@ const KICK_MIN: Duration = Duration::from_millis(1);
 const KICK_MAX: Duration = Duration::from_millis(128);
 /// VIs that are looked at to know whether a completion queue waits for a peer's engine.
 const VIS_LOOKED_AT: usize = 64;
-/// Sleeps between two times that the bell's counter is emptied: a full one, which takes a hostile peer, does not ring.
+/// Sleeps between two times that the leader silences the bells. That a ring wakes it does not depend on this, except on the kernels named in B2 (`memory::event`).
 const SLEEPS_PER_CLEAR: u64 = 256;
 /// Bells kept for later waiters.
 const SPARE_BELLS: usize = 64;

@@ -78,9 +78,7 @@ impl Watches {
 
 /// The descriptor of a completion queue: a duplicate that belongs to the caller.
 pub(super) fn descriptor(shared: &Shared, cq: CqHandle) -> Result<OwnedFd, Error> {
-    if shared.in_child() {
-        return Err(Error::InvalidState);
-    }
+    shared.here()?;
     let mut core = shared.token.enter(Claim::Bias);
     let Core { watches, engine, .. } = &mut *core;
     if !engine.has_cq(cq) {
@@ -98,9 +96,7 @@ pub(super) fn descriptor(shared: &Shared, cq: CqHandle) -> Result<OwnedFd, Error
 
 /// Arms a queue that has a descriptor. `false`: an entry is there, take it.
 pub(super) fn arm(shared: &Shared, cq: CqHandle) -> Result<bool, Error> {
-    if shared.in_child() {
-        return Err(Error::InvalidState);
-    }
+    shared.here()?;
     let mut core = shared.token.enter(Claim::Bias);
     let core = &mut *core;
     if !core.engine.has_cq(cq) {

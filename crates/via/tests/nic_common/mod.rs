@@ -118,6 +118,13 @@ pub fn call(end: &End<'_>, address: &NetAddress) -> Result<ViAttributes, Error> 
     end.nic.connect_request(end.vi, &self::address(), address, LONG)
 }
 
+/// Two connected ends at Reliable Delivery; the queues of the first go to `cq`.
+pub fn pair<'a>(a: &'a Nic, b: &'a Nic, cq: Option<CqHandle>) -> (End<'a>, End<'a>) {
+    let (x, y) = (End::new(a, Reliability::ReliableDelivery, cq), End::new(b, Reliability::ReliableDelivery, None));
+    connect(&x, &y);
+    (x, y)
+}
+
 /// Connects two ends, each from a thread of its own.
 pub fn connect(server: &End<'_>, client: &End<'_>) {
     let at = address();

@@ -110,6 +110,18 @@ pub(in crate::wire) struct Link {
     pub(super) parts: Parts,
 }
 
+/// An entry of the peer's catalogue, copied; a wish that it permits lies within `address` and `length`. All of it is the peer's claim.
+#[derive(Clone, Copy, Debug)]
+struct Permit {
+    index: usize,
+    tag: u64,
+    address: u64,
+    length: u64,
+    /// The allocation that the region is in, [`NO_SEGMENT`] for memory that cannot be mapped, and where in it.
+    segment: u32,
+    offset: u64,
+}
+
 /// What the peer's catalogue said about a region, copied and checked: while the entry's tag is the same, so is the rest.
 #[derive(Clone, Copy, Debug)]
 struct Grant {
@@ -207,17 +219,31 @@ impl Link {
 
     // ---- frames
 
+    /// Whether there is room for a line; if not, what to answer.
     #[inline(always)]
-    pub(in crate::wire) fn send(&mut self, line: &mut Line, words: usize) -> Sent {
+    fn room(&mut self) -> Result<(), Sent> {
         match self.producer.has_room() {
-            Ok(true) => {}
-            Ok(false) => return Sent::NoRoom,
-            Err(_) => return Sent::Broken,
+            Ok(true) => Ok(()),
+            Ok(false) => Err(Sent::NoRoom),
+            Err(_) => Err(Sent::Broken),
         }
-        self.producer.push(line, words);
+    }
+
+    /// What follows a line that has been published.
+    #[inline(always)]
+    fn sent(&mut self) -> Sent {
         self.one_way = 0;
         self.ring_if_armed(u32::MAX);
         Sent::Yes
+    }
+
+    #[inline(always)]
+    pub(in crate::wire) fn send(&mut self, line: &mut Line, words: usize) -> Sent {
+        if let Err(stopped) = self.room() {
+            return stopped;
+        }
+        self.producer.push(line, words);
+        self.sent()
     }
 
     /// Sends word 0 and `length` bytes.
@@ -226,16 +252,12 @@ impl Link {
     /// `from` is readable for `length` bytes, at most 56.
     #[inline(always)]
     pub(in crate::wire) unsafe fn send_whole(&mut self, word0: u64, from: *const u8, length: usize) -> Sent {
-        match self.producer.has_room() {
-            Ok(true) => {}
-            Ok(false) => return Sent::NoRoom,
-            Err(_) => return Sent::Broken,
+        if let Err(stopped) = self.room() {
+            return stopped;
         }
         // SAFETY: the caller's.
         unsafe { self.producer.push_bytes(word0, from, length) };
-        self.one_way = 0;
-        self.ring_if_armed(u32::MAX);
-        Sent::Yes
+        self.sent()
     }
 
     /// See [`Wire::take`](crate::wire::Wire::take). While looks are left out, nothing is taken.
@@ -270,10 +292,8 @@ impl Link {
     #[inline]
     pub(in crate::wire) fn send_with_payload(&mut self, line: &mut Line, length: usize, fill: impl FnOnce(*mut u8)) -> Sent {
         debug_assert!(length <= FRAME_PAYLOAD_MAX as usize);
-        match self.producer.has_room() {
-            Ok(true) => {}
-            Ok(false) => return Sent::NoRoom,
-            Err(_) => return Sent::Broken,
+        if let Err(stopped) = self.room() {
+            return stopped;
         }
         let mut place = self.payload_out.allocate(length as u32, self.producer.head_seen());
         if place.is_none() {
@@ -287,9 +307,7 @@ impl Link {
         line.0[7] = u64::from(position);
         self.payload_out.commit(self.producer.tail());
         self.producer.push(line, LINE_WORDS);
-        self.one_way = 0;
-        self.ring_if_armed(u32::MAX);
-        Sent::Yes
+        self.sent()
     }
 
     #[inline(always)]
@@ -402,6 +420,16 @@ impl Link {
         inside(self.own_epoch, self.parts.barriers, || catalogue.still(index, tag), || access(remote))
     }
 
+    /// What the peer's catalogue says of the region that a wish is about, if it permits it.
+    fn permitted(&self, wish: &RemoteAccess) -> Option<Permit> {
+        let index = (wish.handle & 0xf_ffff) as usize;
+        let [tag, rights, address, length, place, offset, _, _] = self.catalogue_in.get(index, u64::from(wish.handle), u64::from(u32::MAX))?;
+        let right = if wish.write { 1 << 32 } else { 1 << 33 };
+        let start = wish.address.wrapping_sub(address);
+        let permitted = rights as u32 == wish.ptag && rights & right != 0 && start <= length && wish.length <= length - start;
+        permitted.then_some(Permit { index, tag, address, length, segment: place as u32, offset })
+    }
+
     /// Looks a wish up in the peer's catalogue and remembers the answer. `false`: not permitted, or not mapped (yet).
     #[inline(never)]
     fn find_grant(&mut self, wish: &RemoteAccess) -> bool {
@@ -409,16 +437,7 @@ impl Link {
         if !self.parts.mapped {
             return false;
         }
-        let index = (wish.handle & 0xf_ffff) as usize;
-        let Some([tag, rights, address, length, place, offset, _, _]) = self.catalogue_in.get(index, u64::from(wish.handle), u64::from(u32::MAX)) else {
-            return false;
-        };
-        let right = if wish.write { 1 << 32 } else { 1 << 33 };
-        let start = wish.address.wrapping_sub(address);
-        if rights as u32 != wish.ptag || rights & right == 0 || start > length || wish.length > length - start {
-            return false;
-        }
-        let segment = place as u32;
+        let Some(Permit { index, tag, address, length, segment, offset }) = self.permitted(wish) else { return false };
         if segment == NO_SEGMENT {
             return false;
         }
@@ -440,6 +459,11 @@ impl Link {
         self.parts.mapped && !self.attach_failed && self.parts.proof != 0 && self.parts.nonce != 0 && theirs == self.parts.nonce
     }
 
+    /// Whether the peer's process is there still. Asked after reading its memory: somebody else may have got its number by then, and what was read would be his.
+    fn peer_lives(&self) -> bool {
+        self.parts.loopback || self.parts.pidfd.as_ref().is_some_and(|p| !pidfd::has_exited(p.as_fd()).unwrap_or(true))
+    }
+
     /// Copies from the peer's process.
     ///
     /// # Safety
@@ -453,8 +477,7 @@ impl Link {
         if !matches!(read, Ok(()) | Err(AttachError::Unmapped)) {
             self.attach_failed = true;
         }
-        // Somebody else may have got its number by now: what we read would be his.
-        read.is_ok() && self.parts.pidfd.as_ref().is_some_and(|p| self.parts.loopback || !pidfd::has_exited(p.as_fd()).unwrap_or(true))
+        read.is_ok() && self.peer_lives()
     }
 
     /// As [`with_granted`](Self::with_granted) for reading a region in memory that cannot be mapped.
@@ -462,15 +485,7 @@ impl Link {
         if !self.attaches() || wish.write {
             return Direct::No;
         }
-        let index = (wish.handle & 0xf_ffff) as usize;
-        let Some([tag, rights, address, length, place, _, _, _]) = self.catalogue_in.get(index, u64::from(wish.handle), u64::from(u32::MAX)) else {
-            return Direct::No;
-        };
-        let start = wish.address.wrapping_sub(address);
-        let permitted = rights as u32 == wish.ptag && rights & 1 << 33 != 0 && start <= length && wish.length <= length - start;
-        if place as u32 != NO_SEGMENT || !permitted {
-            return Direct::No;
-        }
+        let Some(Permit { index, tag, segment: NO_SEGMENT, .. }) = self.permitted(wish) else { return Direct::No };
         let (epoch, barriers) = (self.own_epoch, self.parts.barriers);
         let mut whole = false;
         let direct = inside(
@@ -486,8 +501,7 @@ impl Link {
                 whole = access(&mut copy);
             },
         );
-        let alive = self.parts.loopback || self.parts.pidfd.as_ref().is_some_and(|p| !pidfd::has_exited(p.as_fd()).unwrap_or(true));
-        if direct == Direct::Done && !(whole && alive) {
+        if direct == Direct::Done && !(whole && self.peer_lives()) {
             self.attach_failed = true;
             return Direct::No;
         }

@@ -173,6 +173,17 @@ impl ShmWire {
         self.links.get_mut(Handle::from_raw(id.raw()))
     }
 
+    /// Runs a direct access; one that fails may have found out that a mapping is wanted.
+    #[inline(always)]
+    fn direct(&mut self, id: LinkId, access: impl FnOnce(&mut Link) -> Direct) -> Direct {
+        let Some(l) = self.link(id) else { return Direct::No };
+        let direct = access(l);
+        if direct == Direct::No {
+            self.wants |= self.link(id).is_some_and(|l| !l.wanted.is_empty());
+        }
+        direct
+    }
+
     fn add_link(&mut self, link: Link) -> Option<LinkId> {
         link.arm(self.armed);
         self.links.insert(link).map(|h| LinkId::from_raw(h.raw()))
@@ -268,22 +279,12 @@ impl Wire for ShmWire {
 
     #[inline]
     fn with_granted<F: FnOnce(*mut u8)>(&mut self, link: LinkId, wish: &RemoteAccess, access: F) -> Direct {
-        let Some(l) = self.link(link) else { return Direct::No };
-        let direct = l.with_granted(wish, access);
-        if direct == Direct::No {
-            self.wants |= self.link(link).is_some_and(|l| !l.wanted.is_empty());
-        }
-        direct
+        self.direct(link, |l| l.with_granted(wish, access))
     }
 
     #[inline]
     fn with_advertised<F: FnOnce(*mut u8)>(&mut self, link: LinkId, placement: &Placement, access: F) -> Direct {
-        let Some(l) = self.link(link) else { return Direct::No };
-        let direct = l.with_advertised(placement, access);
-        if direct == Direct::No {
-            self.wants |= self.link(link).is_some_and(|l| !l.wanted.is_empty());
-        }
-        direct
+        self.direct(link, |l| l.with_advertised(placement, access))
     }
 
     fn attach(&self, link: LinkId) -> Attach {
