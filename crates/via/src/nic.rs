@@ -211,7 +211,7 @@ fn open_wire(config: &NicConfig) -> Result<HostWire, OpenError> {
             Some(PacketWire::new(port, transport, &config.host, config.seed))
         }
     };
-    Ok(HostWire::new(shm, packet)?)
+    Ok(HostWire::new(shm, packet, config.shm)?)
 }
 
 impl Nic {

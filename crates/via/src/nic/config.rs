@@ -29,6 +29,8 @@ pub struct NicConfig {
     pub host: Vec<u8>,
     /// UDP to other hosts, at the host address; `None`: this host only.
     pub udp: Option<Udp>,
+    /// Shared memory to peers on this host. Without it, and with UDP, they are reached by UDP as if they were elsewhere: to measure and to test.
+    pub shm: bool,
     /// How long a wait spins at most before it sleeps; waits that spin in vain spin for less.
     pub spin: Duration,
     /// Seed of the engine's randomness (pauses between tries of a connection).
@@ -58,6 +60,7 @@ impl Default for NicConfig {
             attach: Attach::Auto,
             host: Ipv4Addr::LOCALHOST.octets().to_vec(),
             udp: None,
+            shm: true,
             spin: if alone { Duration::ZERO } else { SPIN_DEFAULT },
             seed: RandomState::new().build_hasher().finish(),
         }
@@ -66,8 +69,8 @@ impl Default for NicConfig {
 
 impl NicConfig {
     /// The default, changed by `BELLWIRE_MODE` (`mapped` or `guarded`), `BELLWIRE_ATTACH` (`auto`, `never`, `always`), `BELLWIRE_SPIN_US` (0 to 1000000),
-    /// `BELLWIRE_ADDRESS` (an IP address with or without a port, the name of an interface, or `auto`: any but a loopback address turns UDP on), `BELLWIRE_UDP` (`on` or `off`) and
-    /// `BELLWIRE_DIRECTORY_PORT`.
+    /// `BELLWIRE_ADDRESS` (an IP address with or without a port, the name of an interface, or `auto`: any but a loopback address turns UDP on), `BELLWIRE_UDP` and `BELLWIRE_SHM`
+    /// (`on` or `off`) and `BELLWIRE_DIRECTORY_PORT`.
     ///
     /// # Errors
     /// A variable is set to something else.
@@ -86,6 +89,9 @@ impl NicConfig {
         }
         if let Some(on) = read("BELLWIRE_UDP", parse_switch)? {
             config.udp = on.then(Udp::default);
+        }
+        if let Some(on) = read("BELLWIRE_SHM", parse_switch)? {
+            config.shm = on;
         }
         if let Some(port) = read("BELLWIRE_DIRECTORY_PORT", parse_port)?
             && let Some(udp) = &mut config.udp
@@ -156,7 +162,7 @@ impl fmt::Display for ConfigError {
             "BELLWIRE_MODE" => "\"mapped\" or \"guarded\"",
             "BELLWIRE_ATTACH" => "\"auto\", \"never\" or \"always\"",
             "BELLWIRE_ADDRESS" => "an IP address of this host (10.0.0.5, 10.0.0.5:9000), the name of an interface, or \"auto\"",
-            "BELLWIRE_UDP" => "\"on\" or \"off\"",
+            "BELLWIRE_UDP" | "BELLWIRE_SHM" => "\"on\" or \"off\"",
             "BELLWIRE_DIRECTORY_PORT" => "a port, 1 to 65535",
             _ => "a number of microseconds up to 1000000",
         };

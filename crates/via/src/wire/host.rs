@@ -41,6 +41,8 @@ struct Request {
 pub struct HostWire {
     shm: ShmWire,
     packet: Option<PacketWire<UdpPort>>,
+    /// Peers of this host are looked for by shared memory.
+    prefers_shm: bool,
     /// Only while there is a packet wire.
     requests: BTreeMap<u64, Request>,
 }
@@ -57,16 +59,17 @@ fn host_link(link: LinkId) -> LinkId {
 const OTHERS: u64 = u64::MAX;
 
 impl HostWire {
-    /// Shared memory, and UDP if there is a port.
+    /// Shared memory, and UDP if there is a port; without `prefers_shm`, UDP to peers of this host, too.
     ///
     /// # Errors
     /// [`MemoryError::Os`]: no descriptors left.
-    pub fn new(shm: ShmWire, packet: Option<PacketWire<UdpPort>>) -> Result<Self, MemoryError> {
+    pub fn new(shm: ShmWire, packet: Option<PacketWire<UdpPort>>, prefers_shm: bool) -> Result<Self, MemoryError> {
         if let Some(p) = &packet {
             let data = epoll::EventData::new_u64(OTHERS);
             epoll::add(shm.control_fd(), p.port().control_fd(), data, epoll::EventFlags::IN).map_err(|e| MemoryError::os("epoll_ctl", e))?;
         }
-        Ok(Self { shm, packet, requests: BTreeMap::new() })
+        let prefers_shm = prefers_shm || packet.is_none();
+        Ok(Self { shm, packet, prefers_shm, requests: BTreeMap::new() })
     }
 
     /// The half between hosts.
@@ -368,12 +371,12 @@ impl Wire for HostWire {
     }
 
     fn listen(&mut self, local: &NetAddress) -> bool {
-        let here = self.shm.listen(local);
-        if here && let Some(p) = &mut self.packet {
-            // Somebody else's on UDP only: still found within the host.
-            let _ = p.listen(local);
+        let here = !self.prefers_shm || self.shm.listen(local);
+        match &mut self.packet {
+            // Somebody else's on UDP: still found within the host.
+            Some(p) if here => p.listen(local) || self.prefers_shm,
+            _ => here,
         }
-        here
     }
 
     fn unlisten(&mut self, local: &NetAddress) {
@@ -385,6 +388,9 @@ impl Wire for HostWire {
 
     fn resolve(&mut self, request: u64, how: Rendezvous, local: &NetAddress, remote: &NetAddress) {
         if let Some(p) = &mut self.packet {
+            if !self.prefers_shm {
+                return p.resolve(request, how, local, remote);
+            }
             let both = how == Rendezvous::Peer && local.host() != remote.host();
             self.requests.insert(request, Request { how, local: *local, remote: *remote, shm: true, udp: both });
             if both {
