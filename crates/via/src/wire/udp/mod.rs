@@ -221,7 +221,7 @@ impl PacketPort for UdpPort {
             let (n, from) = self.socket.recv_from(slot).ok()?;
             let bytes = &slot[..n];
             if packet::is_ours(bytes) {
-                self.finder.handle_packet(from, bytes);
+                self.finder.handle_packet(clock(), from, bytes);
                 continue;
             }
             let arrived = &mut self.arrived;
