@@ -82,6 +82,14 @@ impl<B> Places<B> {
         self.places.get(slot)
     }
 
+    /// The session of an id that a stranger may have written, whatever its generation.
+    pub(crate) fn live_at(&mut self, slot: usize) -> Option<&mut Session<B>> {
+        match self.places.get_mut(slot) {
+            Some(Place::Live(s)) => Some(s),
+            _ => None,
+        }
+    }
+
     #[inline]
     pub(crate) fn live(&mut self, id: SessionId) -> Option<&mut Session<B>> {
         match self.places.get_mut(id.slot()) {

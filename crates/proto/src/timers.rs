@@ -84,14 +84,18 @@ impl Timers {
                 break;
             }
             self.elapsed = self.elapsed.max(at);
-            let index = self.heads[level * SLOTS + slot] as usize;
-            let due = self.alarms[index].at <= self.elapsed;
-            self.unlink_from_list(index);
-            if due {
-                self.alarms[index].at = u64::MAX;
+            let list = level * SLOTS + slot;
+            if level == 0 {
+                let index = self.heads[list] as usize;
+                self.unlink(index);
                 return Some(index);
             }
-            self.link(index);
+            // All of them at once: what is left on this level counts as later than everything below.
+            while self.heads[list] != NIL {
+                let index = self.heads[list] as usize;
+                self.unlink_from_list(index);
+                self.link(index);
+            }
         }
         self.elapsed = self.elapsed.max(now);
         None

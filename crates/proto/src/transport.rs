@@ -348,7 +348,7 @@ impl<B: Buffer> Transport<B> {
 
     /// Something about a session changed: it is queued if it has output, and its alarm is set.
     pub(crate) fn touch(&mut self, now: Instant, slot: usize) {
-        let Place::Live(session) = self.places.at(slot) else { return };
+        let Some(session) = self.places.live_at(slot) else { return };
         let context = Context { config: &self.config, statistics: &mut self.statistics, now };
         let has_output = session.has_output(&context);
         // An alarm in the past would ring for ever.
