@@ -2,6 +2,8 @@
 //! Two transports and a bad network between them, in virtual time, from one seed; and a ledger of every frame.
 #![allow(dead_code, reason = "each test file uses its part")]
 
+pub mod puppet;
+
 use bellwire_proto::packet::Packet;
 use bellwire_proto::{Config, Delivery, DownReason, Duration, Event, Instant, NicId, Refusal, ReturnReason, Sent, SessionId, Transport};
 use rand_core::{Rng, SeedableRng};
