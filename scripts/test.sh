@@ -42,7 +42,7 @@ part models    crates/memory/tests/run_loom.sh
 part build     cargo build --release --locked -p vipl -p bellwire-cli
 part c         make -s -C tests/c check LIBVIPL="$target/release/libvipl.so" OUT="$target/tests-c"
 part places    scripts/places.sh "$target/tests-c"
-part hostile   make -s -C tests/hostile check LIBVIPL="$target/release/libvipl.so" OUT="$target/tests-hostile" SECONDS=6
+part hostile   make -s -C tests/hostile check LIBVIPL="$target/release/libvipl.so" OUT="$target/tests-hostile" SECONDS=5
 
 installed() {
     local prefix=$target/installed
