@@ -231,7 +231,7 @@ impl Wire for ShmWire {
     }
 
     #[inline]
-    fn send_with_payload<F: FnOnce(*mut u8)>(&mut self, link: LinkId, line: &mut Line, length: usize, fill: F) -> Sent {
+    fn send_with_payload<F: FnOnce(*mut u8) -> bool>(&mut self, link: LinkId, line: &mut Line, length: usize, fill: F) -> Sent {
         match self.link(link) {
             Some(l) => l.send_with_payload(line, length, fill),
             None => Sent::Broken,
