@@ -2,7 +2,7 @@
 //! Completion queues: one entry per completion of the work queues bound to them.
 
 use crate::handle::Handle;
-use crate::vi::{ViHandle, WaitCounters, WorkQueueKind};
+use crate::vi::{ViHandle, WorkQueueKind};
 use std::collections::VecDeque;
 
 /// Entries that a completion queue may have.
@@ -22,12 +22,10 @@ pub struct Cq {
     pub(crate) overflowed: bool,
     /// Handlers waiting for one entry each.
     pub(crate) notify: u32,
-    /// Waits for an entry.
-    pub(crate) waits: WaitCounters,
 }
 
 impl Cq {
     pub(crate) fn new(capacity: usize) -> Self {
-        Self { entries: VecDeque::with_capacity(capacity.min(4096)), capacity, users: 0, overflowed: false, notify: 0, waits: WaitCounters::default() }
+        Self { entries: VecDeque::with_capacity(capacity.min(4096)), capacity, users: 0, overflowed: false, notify: 0 }
     }
 }

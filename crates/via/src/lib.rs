@@ -93,5 +93,5 @@ pub use shared_receive_queue::SrqHandle;
 pub use status::{Operation, Status, WorkFlags};
 pub use time::{Duration, Instant};
 pub use user_memory::MemoryMode;
-pub use vi::{ViCounters, ViHandle, WaitCounters, WorkQueueKind};
+pub use vi::{ViCounters, ViHandle, WorkQueueKind};
 pub use work_queue::Segment;

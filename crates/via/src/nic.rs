@@ -36,6 +36,7 @@ mod spin;
 mod stat;
 mod state;
 mod wait;
+mod waits;
 mod watch;
 
 pub use config::{ConfigError, NicConfig, OpenError, SPIN_DEFAULT, SPIN_MAX};

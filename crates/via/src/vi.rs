@@ -66,19 +66,6 @@ pub struct ViCounters {
     pub receiver_not_ready: u64,
     /// Requests that completed with an error, flushed ones included.
     pub errors: u64,
-    /// Waits for one of its queues.
-    pub waits: WaitCounters,
-}
-
-/// Calls that had to wait for something: those that found it at once are not counted. For people.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct WaitCounters {
-    /// How many, those that ended without it included.
-    pub count: u64,
-    /// How many of them slept; the others found it while they polled.
-    pub slept: u64,
-    /// How long all of them took, nanoseconds. Of waits that were over within some looks one in a few is timed, and stands for the others.
-    pub ns: u64,
 }
 
 /// What the fast paths (`fast.rs`) may do on a VI. Worked out anew by [`Vi::update_paths`] whenever something changes that decides it, so that a message costs one

@@ -4,10 +4,11 @@
 //! Bounded in time and size: so many VIs and links are shown, of the others the number; where there are too many regions to add up, their sum is `null`.
 
 use super::wait::Target;
+use super::waits::WaitCounters;
 use super::{Core, Shared, clock};
 use crate::attributes::{Reliability, ViState};
 use crate::completion_queue::CqHandle;
-use crate::vi::{Vi, ViCounters, ViHandle, WaitCounters};
+use crate::vi::{Vi, ViCounters, ViHandle};
 use crate::wire::shm::ProtectionMode;
 use crate::wire::{LinkId, LinkInfo, Wire};
 use bellwire_memory::atomic::{AtomicU32, Ordering};
@@ -76,6 +77,7 @@ struct ViFigures {
     /// Of a connected VI.
     link: Option<(LinkId, u32)>,
     counters: ViCounters,
+    waits: WaitCounters,
     /// How many wait for it now.
     waiting: u64,
     posted_sends: u32,
@@ -99,12 +101,18 @@ pub(super) fn take(shared: &Shared) -> Snapshot<'_> {
     let core = shared.token.enter(Claim::Visit);
     let Core { engine, waiters, spin, polls, .. } = &*core;
     links.extend(engine.links.iter().take(LINKS_MAX).map(|l| (l.id, engine.wire.link_info(l.id))));
-    vis.extend(engine.vis.iter().take(VIS_MAX).map(|(handle, vi)| figures(handle, vi, |link| engine.wire.link_info(link).peer_pid)));
+    vis.extend(
+        engine
+            .vis
+            .iter()
+            .take(VIS_MAX)
+            .map(|(handle, vi)| figures(handle, vi, waiters.counted.of(Target::Send(handle)), |link| engine.wire.link_info(link).peer_pid)),
+    );
     cqs.extend(engine.cqs.iter().take(CQS_MAX).map(|(handle, q)| CqFigures {
         handle,
         entries: q.entries.len(),
         capacity: q.capacity,
-        waits: q.waits,
+        waits: waiters.counted.of(Target::Cq(handle)),
         waiting: 0,
     }));
     waiting.extend(waiters.waiting(now).take(WAITERS_MAX));
@@ -136,7 +144,7 @@ impl Snapshot<'_> {
     /// Adds who waits now, and for how long so far.
     fn add_waiting(&mut self, target: Target, ns: u64) {
         let found = match target {
-            Target::Send(vi) | Target::Receive(vi) => self.vis.iter_mut().find(|v| v.handle == vi).map(|v| (&mut v.counters.waits, &mut v.waiting)),
+            Target::Send(vi) | Target::Receive(vi) => self.vis.iter_mut().find(|v| v.handle == vi).map(|v| (&mut v.waits, &mut v.waiting)),
             Target::Cq(cq) => self.cqs.iter_mut().find(|q| q.handle == cq).map(|q| (&mut q.waits, &mut q.waiting)),
             Target::Connect | Target::Incoming => None,
         };
@@ -147,13 +155,14 @@ impl Snapshot<'_> {
     }
 }
 
-fn figures(handle: ViHandle, vi: &Vi, peer_pid: impl Fn(LinkId) -> u32) -> ViFigures {
+fn figures(handle: ViHandle, vi: &Vi, waits: WaitCounters, peer_pid: impl Fn(LinkId) -> u32) -> ViFigures {
     ViFigures {
         handle,
         state: vi.state,
         reliability: vi.attributes.reliability,
         link: (vi.state == ViState::Connected).then(|| (vi.link, peer_pid(vi.link))),
         counters: vi.counters,
+        waits,
         waiting: 0,
         posted_sends: vi.send.works.tail().wrapping_sub(vi.send.done),
         posted_receives: vi.receive.posted(),
@@ -161,9 +170,8 @@ fn figures(handle: ViHandle, vi: &Vi, peer_pid: impl Fn(LinkId) -> u32) -> ViFig
 }
 
 /// All counters of a VI by name. The pattern names every field, so that none can be forgotten.
-fn counters(counters: &ViCounters) -> [(&'static str, u64); 12] {
-    let ViCounters { sent, sent_bytes, received, received_bytes, direct, attached, dropped, receiver_not_ready, errors, waits } = *counters;
-    let [waits, slept, waited_us] = wait_counters(&waits);
+fn counters(counters: &ViCounters) -> [(&'static str, u64); 9] {
+    let ViCounters { sent, sent_bytes, received, received_bytes, direct, attached, dropped, receiver_not_ready, errors } = *counters;
     [
         ("sent", sent),
         ("sent_bytes", sent_bytes),
@@ -174,9 +182,6 @@ fn counters(counters: &ViCounters) -> [(&'static str, u64); 12] {
         ("dropped", dropped),
         ("receiver_not_ready", receiver_not_ready),
         ("errors", errors),
-        waits,
-        slept,
-        waited_us,
     ]
 }
 
@@ -233,7 +238,7 @@ impl ViFigures {
             None => out.push_str(",\"link\":null,\"peer_pid\":null"),
         }
         write!(out, ",\"reliability\":\"{}\"", reliability_name(self.reliability))?;
-        for (name, value) in counters(&self.counters) {
+        for (name, value) in counters(&self.counters).into_iter().chain(wait_counters(&self.waits)) {
             write!(out, ",\"{name}\":{value}")?;
         }
         write!(out, ",\"waiting\":{},\"posted_sends\":{},\"posted_receives\":{}}}", self.waiting, self.posted_sends, self.posted_receives)

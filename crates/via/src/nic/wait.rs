@@ -14,12 +14,13 @@
 
 use super::helper::Port;
 use super::spin::Spin;
+use super::waits::Waits;
 use super::{Core, SPIN_MAX, Shared, clock, saturating_ns};
 use crate::completion_queue::CqHandle;
 use crate::engine::Engine;
 use crate::error::Error;
 use crate::time::{Duration, Instant};
-use crate::vi::{ViHandle, WaitCounters};
+use crate::vi::ViHandle;
 use crate::wire::shm::ShmWire;
 use bellwire_memory::event::Bell;
 use bellwire_memory::pause::pause;
@@ -71,15 +72,6 @@ impl Target {
         }
     }
 
-    /// Where waits for it are counted.
-    fn counters(self, engine: &mut Engine<ShmWire>) -> Option<&mut WaitCounters> {
-        match self {
-            Self::Send(vi) | Self::Receive(vi) => engine.vis.get_mut(vi).map(|v| &mut v.counters.waits),
-            Self::Cq(cq) => engine.cqs.get_mut(cq).map(|q| &mut q.waits),
-            Self::Connect | Self::Incoming => None,
-        }
-    }
-
     /// Whether only the peer's engine can end the wait, which may be asleep while its process computes.
     fn needs_peer(self, engine: &Engine<ShmWire>) -> bool {
         let unfinished = |v: &crate::vi::Vi| v.send.done != v.send.works.tail();
@@ -110,6 +102,8 @@ pub(super) struct Waiters {
     list: Vec<Waiter>,
     spare: Vec<Arc<Bell>>,
     next_id: u64,
+    /// What their waits are counted in.
+    pub(super) counted: Waits,
     /// Times that one of them slept, and that it was woken by something else than the time.
     pub(super) sleeps: u64,
     pub(super) wakeups: u64,
@@ -195,15 +189,15 @@ fn spin_first<R>(shared: &Shared, target: Target, now: &mut Instant, deadline: I
             if spin == Spin::Nic && found.is_ok() {
                 core.spin.paid();
             }
-            count_polled(&mut core.engine, target, began, *now);
+            count_polled(&mut core.waiters.counted, target, began, *now);
         }
     }
     found
 }
 
 /// Counts a wait that ended while it polled. `now` is when it looked at the clock last.
-fn count_polled(engine: &mut Engine<ShmWire>, target: Target, began: Instant, now: Instant) {
-    let Some(waits) = target.counters(engine) else { return };
+fn count_polled(counted: &mut Waits, target: Target, began: Instant, now: Instant) {
+    let Some(waits) = counted.at(target) else { return };
     waits.count += 1;
     if now != began {
         waits.ns += now.since(began).0;
@@ -361,7 +355,7 @@ impl<'a> Place<'a> {
         }
         let Some(at) = core.waiters.list.iter().position(|w| w.id == self.id) else { return };
         let waiter = core.waiters.list.remove(at);
-        if let Some(waits) = self.target.counters(&mut core.engine) {
+        if let Some(waits) = core.waiters.counted.at(self.target) {
             waits.count += 1;
             waits.slept += u64::from(self.slept);
             waits.ns += self.now.since(self.began).0;
