@@ -2,6 +2,7 @@
 //! How a NIC is opened: from the program, or from the environment. Control plane only.
 
 use crate::attributes::HOST_ADDRESS_BYTES_MAX;
+use crate::user_memory::{MemoryMode, kernel_copies};
 use crate::wire::Attach;
 use crate::wire::shm::ProtectionMode;
 use bellwire_memory::MemoryError;
@@ -24,6 +25,8 @@ pub struct NicConfig {
     pub mode: ProtectionMode,
     /// Cross-memory attach for memory of the program, in mapped mode.
     pub attach: Attach,
+    /// Whether registered memory of the program is believed to be mapped.
+    pub memory: MemoryMode,
     /// Host address of the NIC, at most 16 bytes.
     pub host: Vec<u8>,
     /// How long a wait spins at most before it sleeps; waits that spin in vain spin for less.
@@ -40,6 +43,7 @@ impl Default for NicConfig {
         Self {
             mode: ProtectionMode::Mapped,
             attach: Attach::Auto,
+            memory: MemoryMode::Trust,
             host: Ipv4Addr::LOCALHOST.octets().to_vec(),
             spin: if alone { Duration::ZERO } else { SPIN_DEFAULT },
             seed: RandomState::new().build_hasher().finish(),
@@ -48,7 +52,8 @@ impl Default for NicConfig {
 }
 
 impl NicConfig {
-    /// The default, changed by `BELLWIRE_MODE` (`mapped` or `guarded`), `BELLWIRE_ATTACH` (`auto`, `never`, `always`), `BELLWIRE_ADDRESS` (an IPv4 address) and `BELLWIRE_SPIN_US` (0 to 1000000).
+    /// The default, changed by `BELLWIRE_MODE` (`mapped` or `guarded`), `BELLWIRE_ATTACH` (`auto`, `never`, `always`), `BELLWIRE_MEMORY` (`trust` or `strict`), `BELLWIRE_ADDRESS` (an IPv4
+    /// address) and `BELLWIRE_SPIN_US` (0 to 1000000).
     ///
     /// # Errors
     /// A variable is set to something else.
@@ -60,6 +65,9 @@ impl NicConfig {
         if let Some(attach) = read("BELLWIRE_ATTACH", parse_attach)? {
             config.attach = attach;
         }
+        if let Some(memory) = read("BELLWIRE_MEMORY", parse_memory)? {
+            config.memory = memory;
+        }
         if let Some(host) = read("BELLWIRE_ADDRESS", |v| v.parse::<Ipv4Addr>().ok())? {
             config.host = host.octets().to_vec();
         }
@@ -70,7 +78,10 @@ impl NicConfig {
     }
 
     pub(super) fn check(&self) -> Result<(), OpenError> {
-        if self.host.is_empty() || self.host.len() > HOST_ADDRESS_BYTES_MAX { Err(OpenError::HostAddress) } else { Ok(()) }
+        if self.host.is_empty() || self.host.len() > HOST_ADDRESS_BYTES_MAX {
+            return Err(OpenError::HostAddress);
+        }
+        if self.memory == MemoryMode::Strict && !kernel_copies() { Err(OpenError::StrictMemory) } else { Ok(()) }
     }
 }
 
@@ -98,6 +109,14 @@ fn parse_attach(value: &str) -> Option<Attach> {
     }
 }
 
+fn parse_memory(value: &str) -> Option<MemoryMode> {
+    match value {
+        "trust" => Some(MemoryMode::Trust),
+        "strict" => Some(MemoryMode::Strict),
+        _ => None,
+    }
+}
+
 fn parse_spin(value: &str) -> Option<Duration> {
     value.parse().ok().map(Duration::from_micros).filter(|d| *d <= SPIN_MAX)
 }
@@ -114,6 +133,7 @@ impl fmt::Display for ConfigError {
         let allowed = match self.variable {
             "BELLWIRE_MODE" => "\"mapped\" or \"guarded\"",
             "BELLWIRE_ATTACH" => "\"auto\", \"never\" or \"always\"",
+            "BELLWIRE_MEMORY" => "\"trust\" or \"strict\"",
             "BELLWIRE_ADDRESS" => "an IPv4 address",
             _ => "a number of microseconds up to 1000000",
         };
@@ -129,6 +149,8 @@ impl std::error::Error for ConfigError {}
 pub enum OpenError {
     /// Caller: the host address is empty or longer than 16 bytes.
     HostAddress,
+    /// Local limit: strict memory was asked for, and the kernel does not copy within this process (`process_vm_readv`).
+    StrictMemory,
     /// Local limit: the kernel refuses memory or descriptors.
     Memory(MemoryError),
     /// Local limit: no thread for the helper.
@@ -145,6 +167,9 @@ impl fmt::Display for OpenError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::HostAddress => f.write_str("the host address is empty or too long"),
+            Self::StrictMemory => f.write_str(
+                "strict memory needs the system call process_vm_readv on this process itself, which the kernel refuses (a seccomp filter, or built without it)",
+            ),
             Self::Memory(error) => write!(f, "{error}"),
             Self::Thread => f.write_str("no thread could be started"),
         }
@@ -163,6 +188,8 @@ mod tests {
         assert_eq!(parse_mode("Mapped"), None);
         assert_eq!(parse_attach("never"), Some(Attach::Never));
         assert_eq!(parse_attach(""), None);
+        assert_eq!(parse_memory("strict"), Some(MemoryMode::Strict));
+        assert_eq!(parse_memory("Trust"), None);
         assert_eq!(parse_spin("0"), Some(Duration::ZERO));
         assert_eq!(parse_spin("1000001"), None);
         assert_eq!(parse_spin("-1"), None);
