@@ -43,7 +43,7 @@ part corpus    cargo test --release --locked --manifest-path fuzz/Cargo.toml
 part build     cargo build --release --locked -p vipl -p bellwire-cli
 part c         make -s -C tests/c check LIBVIPL="$target/release/libvipl.so" OUT="$target/tests-c"
 part places    scripts/places.sh "$target/tests-c"
-part hostile   make -s -C tests/hostile check LIBVIPL="$target/release/libvipl.so" OUT="$target/tests-hostile" SECONDS=6
+part hostile   make -s -C tests/hostile check LIBVIPL="$target/release/libvipl.so" OUT="$target/tests-hostile" SECONDS=5
 
 installed() {
     local prefix=$target/installed

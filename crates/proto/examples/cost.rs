@@ -110,7 +110,10 @@ impl Pair {
         let mut send_and_transmit = |pair: &mut Self, count: usize, all: &mut Vec<Datagram>| {
             let start = Clock::now();
             for _ in 0..count {
-                let sent = pair.transports[0].send(now, session, 5, &[1, 2], payload, |b| b.copy_from_slice(&source[..payload]));
+                let sent = pair.transports[0].send(now, session, 5, &[1, 2], payload, |b| {
+                    b.copy_from_slice(&source[..payload]);
+                    true
+                });
                 assert_eq!(sent, Sent::Yes);
             }
             parts.send += start.elapsed().as_nanos() as f64;
@@ -191,7 +194,13 @@ fn bulk(datagram: usize) -> f64 {
                 let now = Instant(pair.now);
                 pair.transports.iter_mut().for_each(|t| t.handle_timeout(now));
                 for _ in 0..BATCH {
-                    assert_eq!(pair.transports[0].send(now, session, 5, &[1, 2], payload, |b| b.copy_from_slice(&source)), Sent::Yes);
+                    assert_eq!(
+                        pair.transports[0].send(now, session, 5, &[1, 2], payload, |b| {
+                            b.copy_from_slice(&source);
+                            true
+                        }),
+                        Sent::Yes
+                    );
                 }
                 let moved = pair.carry(0);
                 pair.hand(1, moved);

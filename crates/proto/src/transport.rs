@@ -169,19 +169,19 @@ impl<B: Buffer> Transport<B> {
         self.timers.next()
     }
 
-    /// Sends a frame: 1 to 8 words of head and `payload_len` bytes that `fill` writes straight into the transmit ring (it must write all of them; they hold old
-    /// bytes). Frames of one `stream` arrive in order. `fill` is called only when the answer is [`Sent::Yes`]. The packet leaves by [`Transport::poll_transmit`]; until then, later
+    /// Sends a frame: 1 to 8 words of head and `payload_len` bytes that `fill` writes straight into the transmit ring (all of them, they hold old
+    /// bytes; or it says that it cannot). The first word of the head is not zero. Frames of one `stream` arrive in order. `fill` is called only when the answer is [`Sent::Yes`]. The packet leaves by [`Transport::poll_transmit`]; until then, later
     /// small frames join it.
     ///
     /// # Panics
     /// If `head` has no word or more than eight.
     #[inline]
-    pub fn send(&mut self, now: Instant, session: SessionId, stream: u32, head: &[u64], payload_len: usize, fill: impl FnOnce(&mut [u8])) -> Sent {
+    pub fn send(&mut self, now: Instant, session: SessionId, stream: u32, head: &[u64], payload_len: usize, fill: impl FnOnce(&mut [u8]) -> bool) -> Sent {
         self.advance(now);
         let Some(live) = self.places.live(session).filter(|s| s.stage == Stage::Up) else { return Sent::Broken };
         let sent = live.tx.write(&self.config, live.mtu.current(), stream, head, payload_len, fill);
         match sent {
-            Sent::Yes => {
+            Sent::Yes | Sent::Unfilled => {
                 self.statistics.frames_out += 1;
                 self.queue_transmit(session.slot());
             }

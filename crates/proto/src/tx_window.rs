@@ -162,8 +162,9 @@ impl Tx {
 
     /// Writes a frame. See [`Transport::send`](crate::Transport::send).
     #[inline]
-    pub(crate) fn write(&mut self, config: &Config, datagram: usize, stream: u32, head: &[u64], payload: usize, fill: impl FnOnce(&mut [u8])) -> Sent {
+    pub(crate) fn write(&mut self, config: &Config, datagram: usize, stream: u32, head: &[u64], payload: usize, fill: impl FnOnce(&mut [u8]) -> bool) -> Sent {
         assert!(!head.is_empty() && head.len() <= HEAD_WORDS_MAX, "a head has one to eight words");
+        debug_assert!(head[0] != 0, "a head of zeros is that of a void frame");
         let need = FRAME_HEADER + head.len() * 8 + payload;
         if payload > usize::from(u16::MAX) || DATA_HEADER + need > datagram {
             return Sent::TooLong;
@@ -184,8 +185,13 @@ impl Tx {
         for (place, word) in words.as_chunks_mut::<8>().0.iter_mut().zip(head) {
             *place = word.to_le_bytes();
         }
-        fill(payload_bytes);
-        Sent::Yes
+        if fill(payload_bytes) {
+            return Sent::Yes;
+        }
+        //= P-FRAME-3
+        words.fill(0);
+        payload_bytes.fill(0);
+        Sent::Unfilled
     }
 
     /// Room in the last packet, if it has not left, and may be shared.

@@ -107,7 +107,7 @@ fn a_session_with_oneself_has_two_ends() {
             }
         }
         if turn % 10 == 9 && ends.len() == 2 {
-            ends.iter().for_each(|(s, _)| assert_eq!(t.send(now, *s, 1, &[turn], 0, |_| ()), Sent::Yes));
+            ends.iter().for_each(|(s, _)| assert_eq!(t.send(now, *s, 1, &[turn + 1], 0, |_| true), Sent::Yes));
         }
     }
     assert_eq!(ends.len(), 2);
@@ -196,7 +196,7 @@ fn closing_delivers_first() {
         }
         let session = w.nodes[0].session.unwrap();
         w.nodes[0].transport.close(w.now, session).unwrap();
-        assert_eq!(w.nodes[0].transport.send(w.now, session, 1, &[1], 0, |_| ()), Sent::Broken);
+        assert_eq!(w.nodes[0].transport.send(w.now, session, 1, &[1], 0, |_| true), Sent::Broken);
         w.pump(0);
         w.run_for(Duration::from_secs(30));
         assert_eq!(w.delivered(), 300);

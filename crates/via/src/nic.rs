@@ -36,6 +36,7 @@ mod spin;
 mod stat;
 mod state;
 mod wait;
+mod waits;
 mod watch;
 
 pub use config::{ConfigError, NicConfig, OpenError, SPIN_DEFAULT, SPIN_MAX, Udp};
@@ -227,6 +228,7 @@ impl Nic {
         let port = Port::new(&wire)?;
         let mut engine = Engine::new(wire, config.seed);
         engine.set_now(clock());
+        engine.set_memory_mode(config.memory);
         let shared = Arc::new(Shared {
             polls: OwnLine(AtomicU32::new(0)),
             token: Token::new(Core::new(engine, spin_max_ns)),

@@ -290,7 +290,7 @@ impl Link {
     }
 
     #[inline]
-    pub(in crate::wire) fn send_with_payload(&mut self, line: &mut Line, length: usize, fill: impl FnOnce(*mut u8)) -> Sent {
+    pub(in crate::wire) fn send_with_payload(&mut self, line: &mut Line, length: usize, fill: impl FnOnce(*mut u8) -> bool) -> Sent {
         debug_assert!(length <= FRAME_PAYLOAD_MAX as usize);
         if let Err(stopped) = self.room() {
             return stopped;
@@ -303,7 +303,9 @@ impl Link {
             place = self.payload_out.allocate(length as u32, self.producer.head_seen());
         }
         let Some((position, to)) = place else { return Sent::NoRoom };
-        fill(to);
+        if !fill(to) {
+            return Sent::Unfilled;
+        }
         line.0[7] = u64::from(position);
         self.payload_out.commit(self.producer.tail());
         self.producer.push(line, LINE_WORDS);
@@ -487,7 +489,7 @@ impl Link {
         }
         let Some(Permit { index, tag, segment: NO_SEGMENT, .. }) = self.permitted(wish) else { return Direct::No };
         let (epoch, barriers) = (self.own_epoch, self.parts.barriers);
-        let mut whole = false;
+        let (mut whole, mut refused) = (false, false);
         let direct = inside(
             epoch,
             barriers,
@@ -496,13 +498,17 @@ impl Link {
                 let mut copy = |offset: u64, to: *mut u8, length: usize| {
                     let fits = offset <= wish.length && length as u64 <= wish.length - offset;
                     // SAFETY: the engine gives memory that it may write.
-                    fits && unsafe { attach::read(self.parts.peer_pid, wish.address + offset, to, length) }.is_ok()
+                    let read = if fits { unsafe { attach::read(self.parts.peer_pid, wish.address + offset, to, length) } } else { Err(AttachError::Refused) };
+                    // Memory that is not there, ours or the peer's, is that request's matter.
+                    refused |= !matches!(read, Ok(()) | Err(AttachError::Unmapped));
+                    read.is_ok()
                 };
                 whole = access(&mut copy);
             },
         );
-        if direct == Direct::Done && !(whole && self.peer_lives()) {
-            self.attach_failed = true;
+        let alive = self.peer_lives();
+        if direct == Direct::Done && !(whole && alive) {
+            self.attach_failed |= refused || !alive;
             return Direct::No;
         }
         direct
