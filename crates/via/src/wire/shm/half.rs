@@ -22,15 +22,16 @@ const ROUNDED_MAX: usize = 65_536;
 #[derive(Debug)]
 pub(super) struct OwnHalf {
     pub lines: Region,
-    pub payload: Region,
+    /// Boxed, as those below: a link is found by a multiplication with its size, which another size makes longer on the path of small messages.
+    pub payload: Box<Region>,
 }
 
 /// The peer's, mapped.
 #[derive(Debug)]
 pub(super) struct PeerHalf {
     pub lines: RemoteRegion,
-    pub payload: RemoteRegion,
-    pub catalogue: RemoteRegion,
+    pub payload: Box<RemoteRegion>,
+    pub catalogue: Box<RemoteRegion>,
 }
 
 impl OwnHalf {
@@ -38,7 +39,7 @@ impl OwnHalf {
         let lines = Region::create("bellwire-link", LINK_BYTES, RegionKind::WriterOwned)?;
         lines.bytes().copy_in(0, &Header::bytes())?;
         let kind = if mode == ProtectionMode::Mapped { RegionKind::Open } else { RegionKind::WriterOwned };
-        let payload = Region::create("bellwire-payload", PAYLOAD_BYTES as usize, kind)?;
+        let payload = Box::new(Region::create("bellwire-payload", PAYLOAD_BYTES as usize, kind)?);
         Ok(Self { lines, payload })
     }
 }
@@ -56,8 +57,8 @@ impl PeerHalf {
         let bytes = PAYLOAD_BYTES as usize;
         Ok(Self {
             lines,
-            payload: RemoteRegion::map(payload, bytes, bytes + ROUNDED_MAX, access)?,
-            catalogue: RemoteRegion::map(catalogue, CATALOGUE_BYTES, CATALOGUE_BYTES + ROUNDED_MAX, Access::ReadOnly)?,
+            payload: Box::new(RemoteRegion::map(payload, bytes, bytes + ROUNDED_MAX, access)?),
+            catalogue: Box::new(RemoteRegion::map(catalogue, CATALOGUE_BYTES, CATALOGUE_BYTES + ROUNDED_MAX, Access::ReadOnly)?),
         })
     }
 }
