@@ -175,7 +175,7 @@ static void session(Speech *s) {
         }
         if (i % 32 == 0) hear_socket(s, 0);
     }
-    if (has_canaries(s->l->in + PAYLOAD_AT, PAYLOAD_BYTES)) SCORE(s, leaks, 1);
+    if (has_canaries(s->l->in_payload, PAYLOAD_BYTES)) SCORE(s, leaks, 1);
 }
 
 static void attack(void) {

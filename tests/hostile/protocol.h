@@ -10,7 +10,7 @@
 #include <stdint.h>
 
 enum {
-    VERSION = 2,
+    VERSION = 3,
     LINES = 1024,
     PAYLOAD_BYTES = 256 * 1024,
     ADVERTS = 1024,
@@ -20,8 +20,7 @@ enum {
     EPOCH_AT = 384,
     PROOF_AT = 512,
     LINES_AT = 4096,
-    PAYLOAD_AT = LINES_AT + LINES * 64,
-    ADVERTS_AT = PAYLOAD_AT + PAYLOAD_BYTES,
+    ADVERTS_AT = LINES_AT + LINES * 64,
     LINK_BYTES = ADVERTS_AT + ADVERTS * 32,
     CATALOGUE_BYTES = CATALOGUE_ENTRIES * 64,
     MESSAGE_BYTES = 32
@@ -46,7 +45,11 @@ typedef struct {
     int socket;
     unsigned char own_id[16], id[16];
     uint8_t *out;             /* our link region: ours to write */
+    uint8_t *out_payload;     /* our payload bytes */
     volatile uint8_t *in;     /* the victim's */
+    volatile uint8_t *in_payload; /* the victim's: ours to write too, unless it is guarded */
+    int in_payload_fd;        /* the same, as a file */
+    int in_payload_writable;
     uint64_t *own_catalogue;  /* ours to write */
     volatile Entry *catalogue; /* the victim's */
     int bell;                 /* the victim's */

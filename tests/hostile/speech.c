@@ -72,7 +72,7 @@ static uint8_t *payload(Speech *s, uint32_t bytes, uint64_t *w7) {
     if (l->payload % PAYLOAD_BYTES + bytes > PAYLOAD_BYTES) l->payload += PAYLOAD_BYTES - l->payload % PAYLOAD_BYTES;
     *w7 = l->payload % PAYLOAD_BYTES;
     l->payload += (bytes + 63) & ~63u;
-    return l->out + PAYLOAD_AT + *w7;
+    return l->out_payload + *w7;
 }
 
 /* A message in fragments. `seed` -1: any bytes. */
@@ -263,7 +263,7 @@ static void heard_frame(Speech *s, uint64_t head, volatile uint64_t *slot) {
     case OP_NOT_READY: s->l->sequence = (uint32_t)slot[1]; break; /* what followed is lost: the message numbers are then wrong, too */
     case OP_READ_RESPONSE:
         if (bulk && position < PAYLOAD_BYTES && bulk_length <= PAYLOAD_BYTES - position) {
-            read_answered(s, (uint32_t)(slot[4] >> 32), (uint32_t)slot[1], s->l->in + PAYLOAD_AT + position, bulk_length, (head & LAST) != 0);
+            read_answered(s, (uint32_t)(slot[4] >> 32), (uint32_t)slot[1], (uint8_t *)(uintptr_t)s->l->in_payload + position, bulk_length, (head & LAST) != 0);
         }
         break;
     case OP_SEND: case OP_SEND_PLACED: case OP_WRITE: case OP_WRITE_PLACED:

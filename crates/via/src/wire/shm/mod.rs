@@ -4,6 +4,7 @@
 //! Data path: `link.rs`, `payload.rs`, over `memory::line_queue`. Control: `rendezvous.rs` (finding each other, making links), `message.rs`, `segments.rs` (memory that
 //! peers map). Layout: `layout.rs`. Nothing here has a name in the file system; what a killed process leaves, the kernel takes back.
 
+mod half;
 mod layout;
 mod link;
 mod message;
