@@ -4,7 +4,7 @@
 mod common;
 
 use bellwire_sim::{Duration, FabricEvent, FaultPlan, LinkSpec, NodeId, Routing, Topology, WhenFull};
-use common::Net;
+use common::{Arrival, Net};
 use proptest::prelude::*;
 use std::cell::RefCell;
 use std::io;
@@ -58,7 +58,7 @@ fn traffic() -> impl Strategy<Value = Traffic> {
 }
 
 /// Sends all that is taken, with a number in front of each packet, reading as it goes if asked; then gives what arrived.
-fn play(net: &mut Net, traffic: &Traffic, read: bool) -> (Vec<(usize, usize)>, Vec<(u64, usize, Vec<u8>)>) {
+fn play(net: &mut Net, traffic: &Traffic, read: bool) -> (Vec<(usize, usize)>, Vec<Arrival>) {
     let count = net.ports.len();
     let (mut now, mut taken, mut arrived) = (0, Vec::new(), Vec::new());
     for (number, &(from, to, bytes, gap)) in traffic.iter().enumerate() {
@@ -92,7 +92,7 @@ fn number(bytes: &[u8]) -> u64 {
 /// A plan of this seed whose outages fit into the short time of a test.
 fn short_plan(seed: u64) -> FaultPlan {
     let mut plan = FaultPlan::draw(seed);
-    if seed % 3 == 0 {
+    if seed.is_multiple_of(3) {
         plan.outages = "partition=50us/30us,down=40us/20us,crash=60us/30us".parse::<FaultPlan>().unwrap().outages;
     }
     plan

@@ -5,6 +5,9 @@
 use bellwire_sim::{Fabric, FaultPlan, Instant, NodeId, Port, Topology};
 use std::net::SocketAddr;
 
+/// Time, node, bytes.
+pub type Arrival = (u64, usize, Vec<u8>);
+
 pub struct Net {
     pub fabric: Fabric,
     pub ports: Vec<Port>,
@@ -28,8 +31,8 @@ impl Net {
         self.fabric.send(self.ports[from], self.addresses[to], bytes, Instant(now))
     }
 
-    /// Lets all happen until nothing is under way or the time has come; gives (time, node, bytes) of what arrived, in order.
-    pub fn run(&mut self, until: u64) -> Vec<(u64, usize, Vec<u8>)> {
+    /// Lets all happen until nothing is under way or the time has come; gives what arrived, in order.
+    pub fn run(&mut self, until: u64) -> Vec<Arrival> {
         let mut arrived = Vec::new();
         loop {
             self.take(&mut arrived);
@@ -41,7 +44,7 @@ impl Net {
         }
     }
 
-    pub fn take(&mut self, arrived: &mut Vec<(u64, usize, Vec<u8>)>) {
+    pub fn take(&mut self, arrived: &mut Vec<Arrival>) {
         let now = self.fabric.now();
         while let Some(port) = self.fabric.poll_readable() {
             let node = self.ports.iter().position(|p| *p == port).unwrap();
