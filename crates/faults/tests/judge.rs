@@ -117,7 +117,7 @@ fn a_random_outage_begins_inside_the_span_only() {
         assert!(all.len() < 1_000, "they go on");
         all.push(change);
     }
-    assert!(all.len() > 20 && all.len() % 2 == 0, "{}", all.len());
+    assert!(all.len() > 20 && all.len().is_multiple_of(2), "{}", all.len());
     for pair in all.chunks(2) {
         assert!(pair[0].begins && !pair[1].begins && pair[0].draw == pair[1].draw && pair[0].at < pair[1].at);
         assert!((5_000_000..50_000_000).contains(&pair[0].at.0));
