@@ -206,7 +206,7 @@ fn open_wire(config: &NicConfig) -> Result<HostWire, OpenError> {
         None => None,
         Some(udp) => {
             let address = socket_address(&config.host).ok_or(OpenError::HostAddress)?;
-            let udp = UdpConfig { address, directory_port: udp.directory_port, seed: config.seed };
+            let udp = UdpConfig { address, directory_port: udp.directory_port, seed: config.seed, faults: config.faults.clone() };
             let port = UdpPort::open(&udp).map_err(|e| OpenError::Udp(address, e.kind()))?;
             let transport = port.transport_config()?;
             Some(PacketWire::new(port, transport, &config.host, config.seed))

@@ -6,6 +6,7 @@ use crate::user_memory::{MemoryMode, kernel_copies};
 use crate::wire::Attach;
 use crate::wire::shm::ProtectionMode;
 use crate::wire::udp::{DIRECTORY_PORT, address_from, host_address};
+use bellwire_faults::FaultPlan;
 use bellwire_memory::MemoryError;
 use bellwire_memory::processors;
 use core::fmt;
@@ -32,6 +33,8 @@ pub struct NicConfig {
     pub host: Vec<u8>,
     /// UDP to other hosts, at the host address; `None`: this host only.
     pub udp: Option<Udp>,
+    /// Faults on purpose, for what leaves by UDP.
+    pub faults: Option<FaultPlan>,
     /// Shared memory to peers on this host. Without it, and with UDP, they are reached by UDP as if they were elsewhere: to measure and to test.
     pub shm: bool,
     /// How long a wait spins at most before it sleeps; waits that spin in vain spin for less.
@@ -64,6 +67,7 @@ impl Default for NicConfig {
             memory: MemoryMode::Trust,
             host: Ipv4Addr::LOCALHOST.octets().to_vec(),
             udp: None,
+            faults: None,
             shm: true,
             spin: if alone { Duration::ZERO } else { SPIN_DEFAULT },
             seed: RandomState::new().build_hasher().finish(),
@@ -75,7 +79,7 @@ impl NicConfig {
     /// The default, changed by `BELLWIRE_MODE` (`mapped` or `guarded`), `BELLWIRE_ATTACH` (`auto`, `never`, `always`), `BELLWIRE_MEMORY` (`trust` or `strict`),
     /// `BELLWIRE_SPIN_US` (0 to 1000000),
     /// `BELLWIRE_ADDRESS` (an IP address with or without a port, the name of an interface, or `auto`: any but a loopback address turns UDP on), `BELLWIRE_UDP` and `BELLWIRE_SHM`
-    /// (`on` or `off`) and `BELLWIRE_DIRECTORY_PORT`.
+    /// (`on` or `off`), `BELLWIRE_DIRECTORY_PORT` and `BELLWIRE_FAULTS` (a [`FaultPlan`]).
     ///
     /// # Errors
     /// A variable is set to something else.
@@ -97,6 +101,9 @@ impl NicConfig {
         }
         if let Some(on) = read("BELLWIRE_UDP", parse_switch)? {
             config.udp = on.then(Udp::default);
+        }
+        if let Some(plan) = read("BELLWIRE_FAULTS", |v| v.parse::<FaultPlan>().ok())? {
+            config.faults = Some(plan);
         }
         if let Some(on) = read("BELLWIRE_SHM", parse_switch)? {
             config.shm = on;
@@ -182,6 +189,7 @@ impl fmt::Display for ConfigError {
             "BELLWIRE_ATTACH" => "\"auto\", \"never\" or \"always\"",
             "BELLWIRE_MEMORY" => "\"trust\" or \"strict\"",
             "BELLWIRE_ADDRESS" => "an IP address of this host (10.0.0.5, 10.0.0.5:9000), the name of an interface, or \"auto\"",
+            "BELLWIRE_FAULTS" => "a plan of faults, such as \"loss=0.01,reorder=0.02,seed=7\" (docs/simulator.md)",
             "BELLWIRE_UDP" | "BELLWIRE_SHM" => "\"on\" or \"off\"",
             "BELLWIRE_DIRECTORY_PORT" => "a port, 1 to 65535",
             _ => "a number of microseconds up to 1000000",
