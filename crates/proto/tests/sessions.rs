@@ -327,3 +327,19 @@ fn large_packets_are_tried_and_given_up() {
     w.run_for(Duration::from_secs(1));
     assert_eq!(datagram(&w), 1472);
 }
+
+#[test]
+fn a_connect_waits_for_a_session_that_is_being_closed() {
+    let mut w = world(Load { frames: 50, ..SOME });
+    w.nodes[1].left = 0;
+    w.connect(0);
+    while w.nodes[0].left > 0 {
+        assert!(w.step(Instant(60_000_000_000)));
+    }
+    let session = w.nodes[0].session.unwrap();
+    w.nodes[0].transport.close(w.now, session).unwrap();
+    w.connect(0);
+    w.run_for(Duration::from_secs(1));
+    assert_eq!((w.delivered(), w.nodes[0].downs.as_slice()), (50, &[DownReason::Closed][..]));
+    assert!(w.nodes.iter().all(|n| n.ups == 2 && n.session.is_some() && n.session != Some(session)));
+}
