@@ -287,6 +287,7 @@ impl Tx {
         open && (self.next != self.end || !self.lost.is_empty())
     }
 
+    //= P-CONG-5
     /// A packet may leave when nothing is in flight, however small the windows are.
     #[inline]
     fn is_open(&self, allowance: Allowance, length: u32) -> bool {
