@@ -157,7 +157,7 @@ impl<B: Buffer> Transport<B> {
                 let id = session.id;
                 let ended = session.timeout(&mut Context { config: &self.config, statistics: &mut self.statistics, now });
                 match ended {
-                    Some(reason) => self.end(now, id, reason),
+                    Some(reason) => self.end(id, reason),
                     None => self.touch(now, slot),
                 }
             }
@@ -322,15 +322,14 @@ impl<B: Buffer> Transport<B> {
     }
 
     /// A session is over: everything of it that others could find is gone, and its frames wait to be fetched.
-    pub(crate) fn end(&mut self, _now: Instant, id: SessionId, reason: DownReason) {
-        let is_self_key = |nic| (nic, true);
+    pub(crate) fn end(&mut self, id: SessionId, reason: DownReason) {
         let Some(live) = self.places.live(id).filter(|s| !s.is_down()) else { return };
         self.kept_bytes -= live.rx.bytes();
         live.down(reason);
         let (peer, path) = (live.peer, (live.address, live.peer_id));
         self.statistics.sessions_down += 1;
         self.by_path.remove(&path);
-        for key in [(peer, false), is_self_key(peer)] {
+        for key in [(peer, false), (peer, true)] {
             if self.by_peer.get(&key) == Some(&id) {
                 self.by_peer.remove(&key);
             }

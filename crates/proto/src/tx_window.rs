@@ -81,6 +81,8 @@ pub(crate) struct Run {
 pub(crate) struct Allowance {
     pub(crate) packets: u32,
     pub(crate) bytes: u32,
+    /// Larger packets than this leave alone: they must be fragmented.
+    pub(crate) datagram: usize,
 }
 
 /// The sending half.
@@ -291,6 +293,7 @@ impl Tx {
         open && (self.next != self.end || !self.lost.is_empty())
     }
 
+    //= P-CONG-5
     /// A packet may leave when nothing is in flight, however small the windows are.
     #[inline]
     fn is_open(&self, allowance: Allowance, length: u32) -> bool {
@@ -313,7 +316,8 @@ impl Tx {
             match &mut run {
                 None => run = Some(Run { start, length, packets: 1, segment: length, again: false }),
                 Some(r) => {
-                    let continues = start == r.start + r.length && length <= r.segment && r.length == r.packets as usize * r.segment;
+                    let continues =
+                        r.segment <= allowance.datagram && start == r.start + r.length && length <= r.segment && r.length == r.packets as usize * r.segment;
                     if !continues || r.packets as usize >= config.run_packets_max || r.length + length > config.run_bytes_max {
                         break;
                     }

@@ -141,6 +141,20 @@ fn whoever_is_stopped_asks_for_an_answer() {
 }
 
 #[test]
+fn no_more_bytes_fly_than_the_peer_has_room_for() {
+    //= P-CONG-5
+    let mut p = Puppet::connected_with(Transport::new(Config { probe_path: false, ..config(0) }, 1), 5000);
+    let id = p.id();
+    let full = p.transport.payload_max(id, 1);
+    (0..10).for_each(|_| assert_eq!(send(&mut p, 1, 0, full), Sent::Yes));
+    assert_eq!(numbers(&p.hear()).len(), 4);
+    ack(&mut p, 1, 0, None);
+    assert_eq!(numbers(&p.hear()).len(), 1);
+    ack(&mut p, 1, 0b1110, None);
+    assert_eq!(numbers(&p.hear()), [1, 5, 6, 7].map(|n| p.their_psn.wrapping_add(n)), "what arrived does not fly");
+}
+
+#[test]
 fn lies_about_arrival_are_counted() {
     //= P-ACK-5
     let mut p = puppet(config(0));
@@ -301,11 +315,16 @@ fn timeouts_double_and_end_in_return_to_sender() {
 fn what_the_peer_sends_by_itself_is_no_sign_of_life() {
     //= P-LIFE-3
     let mut p = puppet(config(0));
+    let out = send_each(&mut p, 1);
+    let echo = data(&out[0]).unwrap().timestamp;
+    ack(&mut p, 1, 0, Some(echo));
     send_each(&mut p, 1);
     let begin = p.now;
     while p.transport.session_info(p.id()).is_some() {
         p.wait(Duration::from_millis(100));
-        let data = p.data(0, false, &[]);
+        let mut data = p.data(0, false, &[]);
+        // What it heard last, again and again.
+        data.answer.echo = Some((echo, u16::MAX - 1));
         p.say(&Packet::Data(data));
         p.psn = p.psn.wrapping_add(1);
         assert!(p.now.since(begin) < Duration::from_secs(13));

@@ -180,6 +180,7 @@ impl World {
             let size = t.segment.unwrap_or(t.bytes.len());
             assert!(t.bytes.len() <= 70_000);
             assert!(t.segment.is_none() || t.bytes.len() > size);
+            assert!(!t.fragment || t.segment.is_none(), "what must be fragmented leaves alone");
             for packet in t.bytes.chunks(size) {
                 out.push((t.to, packet.to_vec(), t.fragment));
             }
