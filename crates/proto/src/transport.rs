@@ -314,7 +314,7 @@ impl<B: Buffer> Transport<B> {
             let Some(live) = self.places.live(id) else { continue };
             live.life.refused(now);
             if live.life.is_gone(&self.config) {
-                self.end(now, id, DownReason::PeerGone);
+                self.end(id, DownReason::PeerGone);
             } else {
                 self.touch(now, id.slot());
             }
