@@ -13,10 +13,10 @@
 //! | what | where |
 //! |---|---|
 //! | packets | `packet/` |
-//! | dispatch | `transport.rs` |
-//! | making sessions | `handshake.rs`, `cookie.rs` |
-//! | sending | `tx_ring.rs` (bytes), `tx_window.rs` (packets), `return_to_sender.rs` |
-//! | receiving | `rx_window.rs`, `ack.rs`, `nack.rs` |
+//! | dispatch | `transport.rs`, `transport/` (in, out); `session.rs`, `session/` (in, out) |
+//! | making sessions | `handshake.rs`, `cookie.rs`, `places.rs` |
+//! | sending | `tx_ring.rs` (bytes), `tx_window.rs` (packets), `tx_acks.rs`, `tx_losses.rs`, `return_to_sender.rs` |
+//! | receiving | `rx_window.rs` (order, refusals), `ack.rs` |
 //! | time | `timers.rs`, `rtt.rs`, `congestion.rs`, `keepalive.rs`, `mtu.rs` |
 
 #![forbid(unsafe_code)]
