@@ -27,6 +27,7 @@ use bellwire_proto::{NicId, Transmit};
 use buffers::Buffers;
 use faults::Struck;
 use find::Finder;
+use quinn_udp::UdpSockRef;
 use rustix::fd::BorrowedFd;
 use rustix::time::{ClockId, clock_gettime};
 use sockets::Sockets;
@@ -34,6 +35,10 @@ use std::collections::VecDeque;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 
+/// A peer that cannot be reached for so long is lost: longer than a cable is out for a moment, shorter than people wait.
+const UNREACHABLE_AFTER: Duration = Duration::from_secs(5);
+/// The smallest receive buffer of a usual system.
+const RECEIVE_BYTES_LEAST: usize = 212_992;
 /// Packets that found no room are tried again after this, if nothing else happens.
 const STALL: Duration = Duration::from_micros(200);
 
@@ -139,6 +144,14 @@ impl UdpPort {
             nic: NicId(nic),
             boot: clock().0,
             kept_packets_max: buffers::KEPT_MAX,
+            // What the kernel keeps while nobody looks: peers have no more under way.
+            receive_bytes: self
+                .sockets
+                .first()
+                .state
+                .recv_buffer_size(UdpSockRef::from(&self.sockets.first().socket))
+                .map_or(RECEIVE_BYTES_LEAST, |twice| twice / 2),
+            unreachable_after: UNREACHABLE_AFTER,
             run_packets_max: self.sockets.first().state.max_gso_segments(),
             ..bellwire_proto::Config::default()
         })
