@@ -53,6 +53,7 @@ installed() {
         LD_LIBRARY_PATH=$prefix/lib "$prefix/bin/bellwire" --version && test -e "$prefix/share/man/man3/VipPostSend.3" && test -e "$prefix/share/man/man1/bellwire-info.1" && echo "all installed files are there"
 }
 part installed installed
+part hosts     scripts/hosts.sh "$target/examples-c" "$target/installed/lib"
 part guide     env TARGET_DIR="$target" scripts/guide.sh
 if command -v strace >/dev/null 2>&1; then
     part quiet scripts/quiet.sh "$target"

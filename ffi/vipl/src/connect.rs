@@ -66,7 +66,7 @@ impl Given {
     fn remote(&self, nic: &Cell) -> Result<NetAddress, VipReturn> {
         match self.host_len {
             0 => Err(VipReturn::InvalidParameter),
-            _ if nic.reaches_others && self.is_loopback() => self.with_host(&nic.host),
+            _ if nic.reaches_others && self.is_loopback() && nic.host.first() != Some(&127) => self.with_host(&nic.host),
             _ => self.with_host(self.host()),
         }
     }
