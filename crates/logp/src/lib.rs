@@ -39,6 +39,7 @@ pub mod pin;
 pub mod plan;
 pub mod progress;
 pub mod report;
+pub mod route;
 pub mod run;
 pub mod samples;
 pub mod session;

@@ -14,6 +14,7 @@ use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
 use crate::cleanup::Group;
 use crate::error::Error;
 use crate::pin::{Pinning, spawn_on};
+use crate::route::Route;
 
 /// How long a peer's program may take.
 pub const TIME_MAX: Duration = Duration::from_secs(8);
@@ -101,6 +102,15 @@ pub fn run(command: &mut Command) -> Result<String, Error> {
     Running::start(command, None)?.output(Instant::now() + TIME_MAX)
 }
 
+/// Where the two programs of a peer run, and how they reach each other.
+#[derive(Debug, Clone, Copy)]
+pub struct Place<'p> {
+    /// Processors.
+    pub pinning: Pinning,
+    /// The way between them.
+    pub route: &'p Route,
+}
+
 /// Runs a server and, once it listens on `port`, a client, each on a processor of its own; what the client printed.
 ///
 /// # Errors
@@ -108,7 +118,7 @@ pub fn run(command: &mut Command) -> Result<String, Error> {
 pub fn run_pair(server: &mut Command, client: &mut Command, port: u16, pinning: Pinning) -> Result<String, Error> {
     let deadline = Instant::now() + TIME_MAX;
     let mut serving = Running::start(server, pinning.cpu(false))?;
-    while !is_listening(port) {
+    while !is_listening(serving.child.id(), port) {
         if matches!(serving.child.try_wait(), Ok(Some(_))) {
             return Err(serving.output(deadline).err().unwrap_or_else(|| Error::failed("the server ended early")));
         }
@@ -131,9 +141,10 @@ pub fn free_port() -> Result<u16, Error> {
     Ok(TcpListener::bind(("127.0.0.1", 0))?.local_addr()?.port())
 }
 
-/// Whether somebody listens on this port of this machine. Looking does not disturb the server, as connecting would.
-fn is_listening(port: u16) -> bool {
-    ["/proc/net/tcp", "/proc/net/tcp6"].iter().any(|path| std::fs::read_to_string(path).is_ok_and(|text| table_has_listener(&text, port)))
+/// Whether somebody listens on this port where process `pid` stands. Looking does not disturb the server, as connecting would.
+fn is_listening(pid: u32, port: u16) -> bool {
+    let table = |name| std::fs::read_to_string(format!("/proc/{pid}/net/{name}"));
+    ["tcp", "tcp6"].into_iter().any(|name| table(name).is_ok_and(|text| table_has_listener(&text, port)))
 }
 
 fn table_has_listener(table: &str, port: u16) -> bool {
@@ -161,7 +172,7 @@ mod tests {
     #[test]
     fn a_real_listener_is_seen() {
         let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
-        assert!(is_listening(listener.local_addr().unwrap().port()));
+        assert!(is_listening(std::process::id(), listener.local_addr().unwrap().port()));
     }
 
     #[test]
