@@ -8,11 +8,13 @@
 //! | size | a file past the limit usually holds a second concern |
 //! | exports | `no_mangle` outside `ffi` would be exported by every C library that links the crate |
 //! | atomics | live in `crates/memory`, where the models see them; elsewhere through its re-export |
+//! | requirements | each rule of docs/PROTOCOL.md is followed somewhere and shown by a test |
 //! | leftovers | marks of unfinished work |
 
 #![forbid(unsafe_code)]
 
 mod links;
+mod requirements;
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -33,7 +35,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("bellwire-logp", &["bellwire-memory"]),
     ("bellwire-cli", &["bellwire-logp"]),
     // Outside the workspace: built with sanitizers.
-    ("bellwire-fuzz", &["bellwire-memory", "bellwire-via"]),
+    ("bellwire-fuzz", &["bellwire-memory", "bellwire-proto", "bellwire-via"]),
     ("xtask", &[]),
 ];
 
@@ -52,6 +54,7 @@ fn main() -> ExitCode {
             let mut complaints = Vec::new();
             layers(&root, &mut complaints);
             sources(&root, &mut complaints);
+            requirements::check(&root, &files(&root, "rs"), &mut complaints);
             for c in &complaints {
                 eprintln!("tidy: {c}");
             }

@@ -46,6 +46,8 @@ pub struct Config {
     pub kept_bytes_total_max: usize,
     /// The largest datagram that is sent or received, in bytes; [`DATAGRAM_BASE`] to [`DATAGRAM_MAX`].
     pub datagram_max: usize,
+    /// Bytes that each peer may have in flight towards this NIC: what the receiving socket can hold (a share of it, with many busy peers).
+    pub receive_bytes: usize,
     /// Whether datagrams above [`DATAGRAM_BASE`] are tried out; without it, [`Config::datagram_max`] is used at once (a path that is known).
     pub probe_path: bool,
     /// When a smaller size than the largest was found: the time until larger ones are tried again.
@@ -108,6 +110,7 @@ impl Default for Config {
             kept_bytes_max: 4 << 20,
             kept_bytes_total_max: 64 << 20,
             datagram_max: 8952,
+            receive_bytes: 4 << 20,
             probe_path: true,
             probe_again: Duration::from_secs(600),
             run_packets_max: 64,
@@ -142,6 +145,7 @@ impl Config {
         self.window_packets = self.window_packets.clamp(8, WINDOW_PACKETS_MAX).next_power_of_two();
         self.window_packets_initial = self.window_packets_initial.clamp(2, self.window_packets);
         self.datagram_max = self.datagram_max.clamp(DATAGRAM_BASE, DATAGRAM_MAX);
+        self.receive_bytes = self.receive_bytes.clamp(self.datagram_max, u32::MAX as usize);
         self.ring_bytes = self.ring_bytes.clamp(4 * self.datagram_max, 1 << 30);
         self.ring_bytes_initial = self.ring_bytes_initial.clamp(2 * DATAGRAM_BASE, self.ring_bytes);
         self.kept_packets_max = self.kept_packets_max.clamp(1, 1 << 16);

@@ -21,14 +21,31 @@
 
 #![forbid(unsafe_code)]
 
+mod ack;
 pub mod config;
+mod congestion;
+mod cookie;
 mod delivery;
 mod error;
 mod event;
+mod handshake;
 mod ids;
+mod keepalive;
+mod mtu;
 pub mod packet;
+mod places;
+mod return_to_sender;
+mod rtt;
+mod rx_window;
+mod sequence;
+mod session;
 mod statistics;
+mod timers;
 mod transport;
+mod tx_acks;
+mod tx_losses;
+mod tx_ring;
+mod tx_window;
 
 pub use bellwire_time::{Duration, Instant};
 pub use config::Config;

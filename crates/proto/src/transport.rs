@@ -1,37 +1,28 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! All sessions of one NIC: dispatch only. What a rule says stands in the file that it is named after.
 
+mod input;
+mod output;
+
 use crate::config::Config;
+use crate::cookie::Baker;
 use crate::delivery::{Buffer, Delivery, Returned};
 use crate::error::Error;
-use crate::event::{Event, Refusal, Sent};
+use crate::event::{DownReason, Event, FailReason, Refusal, Sent};
+use crate::handshake::PeerKey;
 use crate::ids::SessionId;
+use crate::packet::{Nack, Packet};
+use crate::places::{Place, Places};
+use crate::session::{Context, Stage};
 use crate::statistics::{SessionInfo, Statistics};
+use crate::timers::Timers;
 use bellwire_time::Instant;
-use core::marker::PhantomData;
-use core::net::SocketAddr;
-
-/// Packets to be sent, in one contiguous piece.
-#[derive(Debug)]
-pub struct Transmit<'a> {
-    /// Where to.
-    pub to: SocketAddr,
-    /// The packets' bytes.
-    pub bytes: &'a [u8],
-    /// When there are several packets: the size of each but the last, which may be shorter. What generic segmentation offload wants.
-    pub segment: Option<usize>,
-    /// The packet is larger than what the path was found to carry: let the network layer fragment it. Only ever single packets, sent again after the path changed.
-    pub fragment: bool,
-    /// The session, if it belongs to one.
-    pub session: Option<SessionId>,
-}
-
-impl Transmit<'_> {
-    /// How many packets there are.
-    pub fn packets(&self) -> usize {
-        self.segment.map_or(1, |s| self.bytes.len().div_ceil(s))
-    }
-}
+use core::net::{SocketAddr, SocketAddrV6};
+use output::Answers;
+pub use output::Transmit;
+use rand_core::{Rng, SeedableRng};
+use rand_pcg::Pcg64Mcg;
+use std::collections::{BTreeMap, VecDeque};
 
 /// All sessions of one NIC. Every method that takes `now` must be given times that do not go backward.
 ///
@@ -39,17 +30,59 @@ impl Transmit<'_> {
 /// `next_timeout` has passed; `poll_transmit` until `None`.
 #[derive(Debug)]
 pub struct Transport<B: Buffer> {
-    config: Config,
-    statistics: Statistics,
-    buffers: PhantomData<B>,
+    pub(crate) config: Config,
+    pub(crate) statistics: Statistics,
+    pub(crate) rng: Pcg64Mcg,
+    pub(crate) baker: Baker,
+    pub(crate) places: Places<B>,
+    /// One alarm for each place.
+    pub(crate) timers: Timers,
+    /// Sessions up or closing, by peer; and by where their packets go and the peer's id, which is what a RESET tells.
+    pub(crate) by_peer: BTreeMap<PeerKey, SessionId>,
+    pub(crate) by_path: BTreeMap<(SocketAddr, u64), SessionId>,
+    pub(crate) openings: Vec<SessionId>,
+    pub(crate) halves: Vec<SessionId>,
+    /// Handshakes begun.
+    pub(crate) attempt: u64,
+    /// Places that may have packets to be sent, and those that have deliveries.
+    transmit: VecDeque<u16>,
+    deliver: VecDeque<u16>,
+    answers: Answers,
+    /// Where packets are written that are not in a ring.
+    scratch: Box<[u8]>,
+    pub(crate) events: VecDeque<Event>,
+    /// Bytes of packets kept by all sessions.
+    kept_bytes: usize,
+    now: Instant,
 }
 
 impl<B: Buffer> Transport<B> {
     /// A transport without sessions. All its randomness (session ids, cookies' key, first packet numbers) comes from `seed`, which strangers must not guess.
     /// Settings out of bounds are moved to the bound.
     pub fn new(config: Config, seed: u64) -> Self {
-        let _ = seed;
-        Self { config: config.bounded(), statistics: Statistics::default(), buffers: PhantomData }
+        let config = config.bounded();
+        let mut rng = Pcg64Mcg::seed_from_u64(seed);
+        let key = [rng.next_u64(), rng.next_u64()];
+        Self {
+            statistics: Statistics::default(),
+            baker: Baker::new(key, config.cookie_time),
+            places: Places::new(config.sessions_max),
+            timers: Timers::new(),
+            by_peer: BTreeMap::new(),
+            by_path: BTreeMap::new(),
+            openings: Vec::new(),
+            halves: Vec::new(),
+            attempt: 0,
+            transmit: VecDeque::new(),
+            deliver: VecDeque::new(),
+            answers: Answers::new(config.answers_per_second),
+            scratch: vec![0; config.datagram_max].into_boxed_slice(),
+            events: VecDeque::new(),
+            kept_bytes: 0,
+            now: Instant(0),
+            rng,
+            config,
+        }
     }
 
     /// Begins a session with the NIC at `to`, or takes the one that there is. Answered by [`Event::Up`] or [`Event::Failed`] with `context`; the session in
@@ -58,8 +91,22 @@ impl<B: Buffer> Transport<B> {
     /// # Errors
     /// [`Error::SessionsMax`].
     pub fn connect(&mut self, now: Instant, to: SocketAddr, context: u64) -> Result<SessionId, Error> {
-        let _ = (now, to, context);
-        Err(Error::SessionsMax)
+        let now = self.advance(now);
+        let to = plain(to);
+        let known = self.by_path.range((to, 0)..=(to, u64::MAX)).map(|(_, id)| *id);
+        let places = &self.places;
+        // Of the two ends of a session with oneself, the one that began.
+        let is_usable = |id: &SessionId| places.live_ref(*id).is_some_and(|s| s.stage == Stage::Up && (s.peer != self.config.nic || !s.incoming));
+        if let Some(id) = known.into_iter().find(is_usable) {
+            self.tell_up(id, Some(context));
+            return Ok(id);
+        }
+        let same = self.openings.iter().copied().find(|id| places.opening_ref(*id).is_some_and(|o| o.to == to));
+        if let Some(opening) = same.and_then(|id| self.places.opening(id)) {
+            opening.contexts.push(context);
+            return Ok(opening.id);
+        }
+        self.begin(now, to, context).ok_or(Error::SessionsMax)
     }
 
     /// Ends a session politely: what was sent is delivered first, nothing more can be sent. [`Event::Down`] follows (or [`Event::Failed`] while it is being made).
@@ -67,23 +114,59 @@ impl<B: Buffer> Transport<B> {
     /// # Errors
     /// [`Error::NoSession`].
     pub fn close(&mut self, now: Instant, session: SessionId) -> Result<(), Error> {
-        let _ = (now, session);
-        Err(Error::NoSession)
-    }
-
-    /// Takes one datagram. It is hostile until shown otherwise; what is wrong with it is counted.
-    pub fn handle_packet(&mut self, now: Instant, from: SocketAddr, buffer: B) {
-        let _ = (now, from, buffer);
+        let now = self.advance(now);
+        if self.places.opening_ref(session).is_some() {
+            self.fail(session, FailReason::Closed);
+            return Ok(());
+        }
+        let config = &self.config;
+        let live = self.places.live(session).filter(|s| !s.is_down()).ok_or(Error::NoSession)?;
+        live.close(config, now);
+        self.touch(now, session.slot());
+        Ok(())
     }
 
     /// Does what is due. Calling it early or late is harmless.
     pub fn handle_timeout(&mut self, now: Instant) {
-        let _ = now;
+        let now = self.advance(now);
+        while let Some(slot) = self.timers.expire(now) {
+            self.alarm(now, slot);
+        }
+    }
+
+    fn alarm(&mut self, now: Instant, slot: usize) {
+        match self.places.at(slot) {
+            Place::Free => {}
+            Place::Opening(opening) => {
+                let id = opening.id;
+                if opening.is_over(now) {
+                    self.fail(id, FailReason::NoAnswer);
+                } else {
+                    self.arm_opening(now, id);
+                }
+            }
+            Place::Half(half) => {
+                let (id, until) = (half.id, half.until);
+                if until <= now {
+                    self.drop_half(id);
+                } else {
+                    self.timers.set(slot, until);
+                }
+            }
+            Place::Live(session) => {
+                let id = session.id;
+                let ended = session.timeout(&mut Context { config: &self.config, statistics: &mut self.statistics, now });
+                match ended {
+                    Some(reason) => self.end(now, id, reason),
+                    None => self.touch(now, slot),
+                }
+            }
+        }
     }
 
     /// When [`Transport::handle_timeout`] is to be called at the latest; may be early by a turn of the timing wheel, never late. [`Instant::NEVER`] when nothing waits.
     pub fn next_timeout(&self) -> Instant {
-        Instant::NEVER
+        self.timers.next()
     }
 
     /// Sends a frame: 1 to 8 words of head and `payload_len` bytes that `fill` writes straight into the transmit ring (it must write all of them; they hold old
@@ -92,39 +175,53 @@ impl<B: Buffer> Transport<B> {
     ///
     /// # Panics
     /// If `head` has no word or more than eight.
+    #[inline]
     pub fn send(&mut self, now: Instant, session: SessionId, stream: u32, head: &[u64], payload_len: usize, fill: impl FnOnce(&mut [u8])) -> Sent {
-        let _ = (now, session, stream, head, payload_len, fill);
-        Sent::Broken
+        self.advance(now);
+        let Some(live) = self.places.live(session).filter(|s| s.stage == Stage::Up) else { return Sent::Broken };
+        let sent = live.tx.write(&self.config, live.mtu.current(), stream, head, payload_len, fill);
+        match sent {
+            Sent::Yes => {
+                self.statistics.frames_out += 1;
+                self.queue_transmit(session.slot());
+            }
+            Sent::NoRoom => live.wants_room = true,
+            Sent::TooLong | Sent::Broken => {}
+        }
+        sent
     }
 
     /// The largest payload that a frame with so many head words can have at present; zero when the session is not up. A stream of such frames travels as
     /// packets of equal size, which is what segmentation offload wants.
     pub fn payload_max(&self, session: SessionId, head_words: usize) -> usize {
-        let _ = (session, head_words);
-        0
-    }
-
-    /// The next packets to be sent. The caller hands them to the network at once; what it cannot hand over counts as lost.
-    pub fn poll_transmit(&mut self, now: Instant) -> Option<Transmit<'_>> {
-        let _ = now;
-        None
-    }
-
-    /// Whether [`Transport::poll_transmit`] may have something (it may still find that nothing is due).
-    pub fn has_transmit(&self) -> bool {
-        false
+        let overhead = crate::config::DATA_HEADER + crate::config::FRAME_HEADER + head_words * 8;
+        self.places.live_ref(session).filter(|s| s.stage == Stage::Up).map_or(0, |s| s.mtu.current().saturating_sub(overhead))
     }
 
     /// A session that has something to deliver, if any. The same one until it has nothing more.
+    #[inline]
     pub fn next_delivery(&self) -> Option<SessionId> {
-        None
+        let slot = usize::from(*self.deliver.front()?);
+        self.places.id_at(slot)
     }
 
     /// The next packet of a session whose predecessors have been delivered. Taking it accepts it: it will be acknowledged, unless [`Transport::refuse`] comes before the next
     /// `poll_deliver` of that session and before the next [`Transport::poll_transmit`].
+    #[inline]
     pub fn poll_deliver(&mut self, session: SessionId) -> Option<Delivery<B>> {
-        let _ = session;
-        None
+        let live = self.places.live(session)?;
+        let before = live.rx.bytes();
+        let delivery = live.rx.deliver(session);
+        if delivery.is_some() {
+            live.ack.delivered(&self.config, self.now);
+            self.statistics.data_in += 1;
+            self.timers.set_earlier(session.slot(), live.ack.deadline());
+        }
+        self.kept_bytes -= before - live.rx.bytes();
+        if !live.rx.has_ready() {
+            self.unqueue_deliver(session.slot());
+        }
+        delivery
     }
 
     /// Takes back the acceptance of the delivery fetched last: the sender is told `reason`, and sends the packet again later if that may pass; otherwise its frames return to
@@ -133,30 +230,146 @@ impl<B: Buffer> Transport<B> {
     /// # Errors
     /// [`Error::TooLate`] when the packet may have been acknowledged already; [`Error::NoSession`].
     pub fn refuse(&mut self, now: Instant, delivery: Delivery<B>, consumed: usize, reason: Refusal) -> Result<(), Error> {
-        let _ = (now, delivery, consumed, reason);
-        Err(Error::NoSession)
+        self.advance(now);
+        let consumed = delivery.skip.saturating_add(u16::try_from(consumed).unwrap_or(u16::MAX));
+        let live = self.places.live(delivery.session).filter(|s| !s.is_down()).ok_or(Error::NoSession)?;
+        if !live.rx.refuse(delivery.psn, delivery.timestamp, consumed) {
+            return Err(Error::TooLate);
+        }
+        let (to, ready) = (live.address, live.rx.has_ready());
+        let nack = Nack { session: live.peer_id, psn: delivery.psn, reason, echo: delivery.timestamp, consumed };
+        self.statistics.data_in -= 1;
+        self.statistics.nacks_out += 1;
+        self.answer(to, &Packet::Nack(nack));
+        if !ready {
+            self.unqueue_deliver(delivery.session.slot());
+        }
+        Ok(())
     }
 
     /// The next event.
     pub fn poll_event(&mut self) -> Option<Event> {
-        None
+        let event = self.events.pop_front()?;
+        match event {
+            Event::Refused { session, reason } => {
+                // The latest reason, whatever it was when the event was put here.
+                let reason = self.places.live(session).and_then(|s| s.refusal.take()).unwrap_or(reason);
+                Some(Event::Refused { session, reason })
+            }
+            Event::Down { session, .. } => {
+                self.release(session);
+                Some(event)
+            }
+            _ => Some(event),
+        }
     }
 
     /// The next frame that came back: after [`Event::Down`] each frame that is not known to be delivered, after [`Event::Returned`] those that were refused for good.
     /// In the order of sending. After `Down`, the session's place is free when this gives `None`.
     pub fn poll_returned(&mut self, session: SessionId) -> Option<Returned> {
-        let _ = session;
-        None
+        let live = self.places.live(session)?;
+        let returned = live.next_returned();
+        self.statistics.frames_returned += u64::from(returned.is_some());
+        if returned.is_none() {
+            self.release(session);
+        }
+        returned
+    }
+
+    /// Frees the place of a session that is down and has given everything back.
+    fn release(&mut self, session: SessionId) {
+        if self.places.live(session).is_some_and(|s| s.is_down() && !s.has_returned()) {
+            self.places.remove(session);
+        }
     }
 
     /// Says whether something depends on the session (a connected VI): then silence is tried with PINGs, and an unreachable peer is found out although nothing is being sent.
     pub fn set_depended(&mut self, now: Instant, session: SessionId, depended: bool) {
-        let _ = (now, session, depended);
+        let now = self.advance(now);
+        if let Some(live) = self.places.live(session) {
+            live.life.depended = depended;
+            self.touch(now, session.slot());
+        }
     }
 
     /// The network said that a datagram of `bytes` to `to` is too large for the path.
     pub fn handle_too_big(&mut self, now: Instant, to: SocketAddr, bytes: usize) {
-        let _ = (now, to, bytes);
+        let now = self.advance(now);
+        let to = plain(to);
+        let ids: Vec<SessionId> = self.by_path.range((to, 0)..=(to, u64::MAX)).map(|(_, id)| *id).collect();
+        for id in ids {
+            if let Some(live) = self.places.live(id) {
+                self.statistics.black_holes += u64::from(live.mtu.too_big(now, bytes));
+                self.touch(now, id.slot());
+            }
+        }
+    }
+
+    /// A session is over: everything of it that others could find is gone, and its frames wait to be fetched.
+    pub(crate) fn end(&mut self, _now: Instant, id: SessionId, reason: DownReason) {
+        let is_self_key = |nic| (nic, true);
+        let Some(live) = self.places.live(id).filter(|s| !s.is_down()) else { return };
+        self.kept_bytes -= live.rx.bytes();
+        live.down(reason);
+        let (peer, path) = (live.peer, (live.address, live.peer_id));
+        self.statistics.sessions_down += 1;
+        self.by_path.remove(&path);
+        for key in [(peer, false), is_self_key(peer)] {
+            if self.by_peer.get(&key) == Some(&id) {
+                self.by_peer.remove(&key);
+            }
+        }
+        self.timers.set(id.slot(), Instant::NEVER);
+        self.unqueue_deliver(id.slot());
+        self.events.push_back(Event::Down { session: id, reason });
+    }
+
+    /// The place may have packets to be sent.
+    #[inline]
+    pub(crate) fn queue_transmit(&mut self, slot: usize) {
+        let queued = &mut self.places.queued[slot].transmit;
+        if !*queued {
+            *queued = true;
+            self.transmit.push_back(slot as u16);
+        }
+    }
+
+    #[inline]
+    fn unqueue_deliver(&mut self, slot: usize) {
+        if !core::mem::take(&mut self.places.queued[slot].deliver) {
+            return;
+        }
+        if self.deliver.front() == Some(&(slot as u16)) {
+            self.deliver.pop_front();
+        } else {
+            self.deliver.retain(|s| usize::from(*s) != slot);
+        }
+    }
+
+    /// Something about a session changed: it is queued if it has output, and its alarm is set.
+    pub(crate) fn touch(&mut self, now: Instant, slot: usize) {
+        let Some(session) = self.places.live_at(slot) else { return };
+        let context = Context { config: &self.config, statistics: &mut self.statistics, now };
+        let has_output = session.has_output(&context);
+        // An alarm in the past would ring for ever.
+        let deadline = session.deadline(&self.config, now);
+        let deadline = if deadline <= now { Instant(now.0 + 1) } else { deadline };
+        self.timers.set_earlier(slot, deadline);
+        if has_output {
+            self.queue_transmit(slot);
+        }
+    }
+
+    /// Time does not go backward.
+    #[inline]
+    fn advance(&mut self, now: Instant) -> Instant {
+        self.now = self.now.max(now);
+        self.now
+    }
+
+    /// Places that are taken: sessions up, being made, or down with something to be fetched.
+    pub fn sessions(&self) -> usize {
+        self.places.count()
     }
 
     /// What was counted.
@@ -166,12 +379,20 @@ impl<B: Buffer> Transport<B> {
 
     /// The state of a session that is up or closing.
     pub fn session_info(&self, session: SessionId) -> Option<SessionInfo> {
-        let _ = session;
-        None
+        self.places.live_ref(session).filter(|s| !s.is_down()).map(|s| s.info(&self.config))
     }
 
     /// The settings in force.
     pub fn config(&self) -> &Config {
         &self.config
+    }
+}
+
+/// An address without what says nothing about where it is.
+#[inline]
+fn plain(address: SocketAddr) -> SocketAddr {
+    match address {
+        SocketAddr::V4(_) => address,
+        SocketAddr::V6(a) => SocketAddrV6::new(*a.ip(), a.port(), 0, a.scope_id()).into(),
     }
 }

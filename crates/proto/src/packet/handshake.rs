@@ -24,8 +24,9 @@ struct HelloRaw {
     features: U64,
     datagram: U32,
     psn: U32,
+    room: U32,
     versions: [u8; 2],
-    zero: [u8; 6],
+    zero: [u8; 2],
     cookie: [u8; 16],
 }
 
@@ -46,6 +47,8 @@ pub struct Party {
     pub datagram: u32,
     /// The number of its first data packet.
     pub psn: u32,
+    /// Bytes that may be in flight towards it (what its socket can hold); at least one datagram is always allowed.
+    pub room: u32,
 }
 
 impl Party {
@@ -83,7 +86,7 @@ impl Hello {
             return Err(PacketError::Long);
         }
         let raw: &HelloRaw = header::padded(bytes)?;
-        header::reserved(raw.header.flags == 0 && raw.header.short.get() == 0 && raw.header.session.get() == 0 && raw.zero == [0; 6])?;
+        header::reserved(raw.header.flags == 0 && raw.header.short.get() == 0 && raw.header.session.get() == 0 && raw.zero == [0; 2])?;
         let party = Party {
             nic: NicId(raw.nic),
             boot: raw.boot.get(),
@@ -92,6 +95,7 @@ impl Hello {
             features: raw.features.get(),
             datagram: raw.datagram.get(),
             psn: raw.psn.get(),
+            room: raw.room.get(),
         };
         if raw.versions[0] == 0 || raw.versions[0] > raw.versions[1] || raw.versions[1] > 15 {
             return Err(PacketError::Value);
@@ -111,8 +115,9 @@ impl Hello {
             features: p.features.into(),
             datagram: p.datagram.into(),
             psn: p.psn.into(),
+            room: p.room.into(),
             versions: self.versions,
-            zero: [0; 6],
+            zero: [0; 2],
             cookie: self.cookie,
         };
         let n = header::put(&raw, out);
@@ -191,6 +196,8 @@ struct WelcomeRaw {
     features: U64,
     datagram: U32,
     psn: U32,
+    room: U32,
+    zero: U32,
 }
 
 /// The answer to a HELLO with a good cookie: the session's other end.
@@ -211,7 +218,7 @@ pub struct Welcome {
 impl Welcome {
     pub(crate) fn parse(bytes: &[u8]) -> Result<Self, PacketError> {
         let raw: &WelcomeRaw = header::exact(bytes)?;
-        header::reserved(raw.header.flags == 0)?;
+        header::reserved(raw.header.flags == 0 && raw.zero.get() == 0)?;
         let party = Party {
             nic: NicId(raw.nic),
             boot: raw.boot.get(),
@@ -220,6 +227,7 @@ impl Welcome {
             features: raw.features.get(),
             datagram: raw.datagram.get(),
             psn: raw.psn.get(),
+            room: raw.room.get(),
         };
         if raw.header.short.get() != u16::from(header::VERSION) {
             return Err(PacketError::Value);
@@ -239,6 +247,8 @@ impl Welcome {
             features: p.features.into(),
             datagram: p.datagram.into(),
             psn: p.psn.into(),
+            room: p.room.into(),
+            zero: 0.into(),
         };
         header::put(&raw, out)
     }

@@ -79,6 +79,7 @@ impl Kind {
 }
 
 /// The common header as it travels.
+//= P-HEAD-1
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 pub struct Header {
@@ -106,6 +107,7 @@ pub(crate) fn kind_of(bytes: &[u8]) -> Result<Kind, PacketError> {
     if bytes.len() < HEADER {
         return Err(PacketError::Short);
     }
+    //= P-HEAD-2
     if bytes[0] >> 4 != VERSION {
         return Err(PacketError::Version);
     }

@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! One session: its two halves and what they share. `input.rs` takes what arrived, `output.rs` gives what leaves.
+
+mod input;
+mod output;
+
+use crate::ack::AckState;
+use crate::config::Config;
+use crate::congestion::Congestion;
+use crate::delivery::{Buffer, Returned};
+use crate::event::{DownReason, Refusal};
+use crate::ids::{NicId, SessionId};
+use crate::keepalive::Liveness;
+use crate::mtu::Mtu;
+use crate::packet::handshake::Party;
+use crate::rtt::Rtt;
+use crate::rx_window::Rx;
+use crate::statistics::{SessionInfo, Statistics};
+use crate::tx_losses::Timeout;
+use crate::tx_window::{Allowance, Tx};
+use bellwire_time::{Duration, Instant};
+use core::net::SocketAddr;
+pub(crate) use input::Arrived;
+pub(crate) use output::Out;
+use std::collections::VecDeque;
+
+/// Where a session stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stage {
+    Up,
+    /// Being closed from here; until when, and when the next CLOSE leaves.
+    Closing {
+        until: Instant,
+        next: Instant,
+    },
+    /// Over; frames may wait to be fetched. The next: packet and frame within it.
+    Down {
+        reason: DownReason,
+        psn: u32,
+        frame: usize,
+    },
+}
+
+/// What a call needs besides the session.
+pub(crate) struct Context<'a> {
+    pub(crate) config: &'a Config,
+    pub(crate) statistics: &'a mut Statistics,
+    pub(crate) now: Instant,
+}
+
+/// A session.
+#[derive(Debug)]
+pub(crate) struct Session<B> {
+    pub(crate) id: SessionId,
+    pub(crate) peer_id: u64,
+    pub(crate) peer: NicId,
+    pub(crate) peer_boot: u64,
+    pub(crate) peer_attempt: u64,
+    pub(crate) address: SocketAddr,
+    pub(crate) incoming: bool,
+    pub(crate) stage: Stage,
+    pub(crate) tx: Tx,
+    pub(crate) rx: Rx<B>,
+    pub(crate) ack: AckState,
+    pub(crate) rtt: Rtt,
+    congestion: Congestion,
+    pub(crate) life: Liveness,
+    pub(crate) mtu: Mtu,
+    /// Bytes that the peer lets be in flight.
+    room: u32,
+    /// When the newest packet left here that the peer has echoed, in ns.
+    echoed: u64,
+    /// Tokens of PINGs.
+    token: u32,
+    /// `send` was told that there is no room, and waits for the event.
+    pub(crate) wants_room: bool,
+    /// A refusal that no event has told.
+    pub(crate) refusal: Option<Refusal>,
+    pub(crate) returned: VecDeque<Returned>,
+    pub(crate) returned_bytes: usize,
+}
+
+impl<B: Buffer> Session<B> {
+    pub(crate) fn new(config: &Config, now: Instant, id: SessionId, address: SocketAddr, peer: &Party, psn: u32, incoming: bool) -> Self {
+        Self {
+            id,
+            peer_id: peer.session,
+            peer: peer.nic,
+            peer_boot: peer.boot,
+            peer_attempt: peer.attempt,
+            address,
+            incoming,
+            stage: Stage::Up,
+            tx: Tx::new(peer.session, psn),
+            rx: Rx::new(peer.psn),
+            ack: AckState::new(),
+            rtt: Rtt::default(),
+            congestion: Congestion::new(config, psn),
+            life: Liveness::new(now),
+            mtu: Mtu::new(config, peer.datagram as usize, now),
+            room: peer.room,
+            echoed: now.0,
+            token: id.raw() as u32,
+            wants_room: false,
+            refusal: None,
+            returned: VecDeque::new(),
+            returned_bytes: 0,
+        }
+    }
+
+    pub(crate) const fn is_down(&self) -> bool {
+        matches!(self.stage, Stage::Down { .. })
+    }
+
+    #[inline]
+    fn allowance(&self) -> Allowance {
+        Allowance { packets: self.congestion.window(), bytes: self.room }
+    }
+
+    /// When the session wants to be looked at; what waits for leaving is not in it.
+    pub(crate) fn deadline(&self, config: &Config, now: Instant) -> Instant {
+        let later = |at: Instant| if at > now { at } else { Instant::NEVER };
+        let closing = match self.stage {
+            Stage::Up => Instant::NEVER,
+            Stage::Closing { until, next } => until.min(if self.tx.outstanding() == 0 { later(next) } else { Instant::NEVER }),
+            Stage::Down { .. } => return Instant::NEVER,
+        };
+        let waits = later(self.ack.deadline()).min(later(self.life.deadline(config))).min(later(self.mtu.deadline()));
+        self.tx.deadline(config, &self.rtt).min(closing).min(waits)
+    }
+
+    /// Its alarm rang. The reason, when that is the end of it.
+    pub(crate) fn timeout(&mut self, context: &mut Context<'_>) -> Option<DownReason> {
+        let Context { config, statistics, now } = context;
+        self.tx.wake_refused(*now);
+        match self.tx.timeout(config, *now, &self.rtt) {
+            Timeout::Nothing => {}
+            Timeout::Late(count) => {
+                self.congestion.lost(count);
+                statistics.fast_retransmits += u64::from(count);
+            }
+            Timeout::Probe => {
+                statistics.tail_probes += 1;
+                self.life.asked(*now);
+            }
+            Timeout::Retransmit => {
+                statistics.timeouts += 1;
+                self.life.unanswered(*now);
+                //= P-CONG-4
+                if self.tx.losses.backoff == 2 {
+                    self.congestion.collapse();
+                }
+                //= P-MTU-2
+                if self.tx.losses.backoff == 3 && self.mtu.fall(*now) {
+                    statistics.black_holes += 1;
+                }
+            }
+        }
+        if self.life.is_dead(config, *now) {
+            return Some(DownReason::Unreachable);
+        }
+        match self.stage {
+            Stage::Closing { until, .. } if until <= *now => Some(DownReason::CloseTimeout),
+            _ => None,
+        }
+    }
+
+    /// Begins to close it.
+    pub(crate) fn close(&mut self, config: &Config, now: Instant) {
+        if self.stage == Stage::Up {
+            self.stage = Stage::Closing { until: now + config.close_time, next: now };
+        }
+    }
+
+    /// The time between two CLOSEs or two PINGs.
+    fn patience(&self, config: &Config) -> Duration {
+        let rto = self.rtt.rto(config);
+        Duration((2 * rto.0).min(config.rto_max.0))
+    }
+
+    /// The next number for a PING.
+    fn next_token(&mut self) -> u32 {
+        self.token = self.token.wrapping_add(1);
+        self.token
+    }
+
+    /// It is over.
+    pub(crate) fn down(&mut self, reason: DownReason) {
+        self.rx.clear();
+        self.stage = Stage::Down { reason, psn: self.tx.una, frame: 0 };
+    }
+
+    pub(crate) fn info(&self, config: &Config) -> SessionInfo {
+        SessionInfo {
+            peer: self.peer,
+            peer_boot: self.peer_boot,
+            address: self.address,
+            incoming: self.incoming,
+            datagram: self.mtu.current(),
+            rtt: Duration(self.rtt.smoothed()),
+            rtt_deviation: Duration(self.rtt.deviation()),
+            rtt_min: Duration(self.rtt.smallest()),
+            rto: self.rtt.rto(config),
+            window: self.congestion.window(),
+            in_flight: self.tx.flying,
+            outstanding: self.tx.outstanding(),
+            kept: self.rx.kept() as u32,
+            data_out: self.tx.sent_total,
+            data_in: self.rx.delivered_total,
+            retransmitted: self.tx.again_total,
+            lost: self.tx.lost_total,
+        }
+    }
+}

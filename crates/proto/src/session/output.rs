@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What leaves a session: data first, which carries acknowledgements along; then what has no data to go with.
+
+use super::{Context, Session, Stage};
+use crate::delivery::Buffer;
+use crate::packet::control::PING_BYTES;
+use crate::packet::{Close, Ping};
+use crate::sequence::timestamp;
+use crate::tx_window::Run;
+
+/// Packets to be sent.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Out {
+    /// In the ring.
+    Run(Run),
+    /// So many bytes of the scratch buffer.
+    Scratch(usize),
+}
+
+impl<B: Buffer> Session<B> {
+    /// Whether [`Session::poll`] would give something.
+    #[inline]
+    pub(crate) fn has_output(&self, context: &Context<'_>) -> bool {
+        if self.is_down() {
+            return false;
+        }
+        self.tx.can_leave(self.allowance())
+            || self.ack.is_due(context.now)
+            || self.life.deadline(context.config) <= context.now
+            || self.mtu.deadline() <= context.now
+            || self.close_is_due(context)
+    }
+
+    fn close_is_due(&self, context: &Context<'_>) -> bool {
+        matches!(self.stage, Stage::Closing { next, .. } if next <= context.now && self.tx.outstanding() == 0)
+    }
+
+    /// The next packets.
+    #[inline]
+    pub(crate) fn poll(&mut self, context: &mut Context<'_>, scratch: &mut [u8]) -> Option<Out> {
+        if self.is_down() {
+            return None;
+        }
+        let allowance = self.allowance();
+        if self.tx.can_leave(allowance) {
+            self.rx.decide();
+            let stamp = self.ack.stamp(context.now, &self.rx);
+            if let Some(run) = self.tx.leave(context.config, context.now, allowance, &stamp) {
+                self.ack.piggybacked(&self.rx);
+                self.life.asked(context.now);
+                if run.again {
+                    context.statistics.retransmitted += 1;
+                } else {
+                    context.statistics.data_out += u64::from(run.packets);
+                }
+                return Some(Out::Run(run));
+            }
+        }
+        if self.ack.is_due(context.now) {
+            self.rx.decide();
+            context.statistics.acks_out += 1;
+            return Some(Out::Scratch(self.ack.packet(context.now, self.peer_id, &self.rx).emit(scratch)));
+        }
+        self.poll_rare(context, scratch)
+    }
+
+    fn poll_rare(&mut self, context: &mut Context<'_>, scratch: &mut [u8]) -> Option<Out> {
+        let now = context.now;
+        let length = if self.life.deadline(context.config) <= now {
+            let token = self.next_token();
+            self.life.ping(context.config, now, self.rtt.rto(context.config), token);
+            self.ping(context, token, PING_BYTES, scratch)
+        } else if self.mtu.deadline() <= now {
+            let token = self.next_token();
+            let size = self.mtu.probe(context.config, now, self.rtt.rto(context.config), token)?;
+            self.ping(context, token, size, scratch)
+        } else if self.close_is_due(context) {
+            let next = now + self.patience(context.config);
+            if let Stage::Closing { next: at, .. } = &mut self.stage {
+                *at = next;
+            }
+            //= P-CLOSE-1
+            Close { session: self.peer_id, psn: self.tx.end, own: self.id.raw() }.emit(scratch)
+        } else {
+            return None;
+        };
+        Some(Out::Scratch(length))
+    }
+
+    fn ping(&mut self, context: &mut Context<'_>, token: u32, length: usize, scratch: &mut [u8]) -> usize {
+        context.statistics.pings_out += 1;
+        Ping { session: self.peer_id, token, timestamp: timestamp(context.now), length }.emit(scratch)
+    }
+}

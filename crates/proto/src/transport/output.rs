@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What leaves: answers that belong to no session first, then one run of packets from each session that has some, in turn.
+
+use super::Transport;
+use crate::delivery::Buffer;
+use crate::ids::SessionId;
+use crate::packet::control::RESET_BYTES;
+use crate::packet::{Packet, Reset};
+use crate::places::Place;
+use crate::session::{Context, Out};
+use bellwire_time::Instant;
+use core::net::SocketAddr;
+use std::collections::VecDeque;
+
+/// Answers that wait to leave, at most.
+const ANSWERS_MAX: usize = 256;
+/// Bytes of the longest answer (a WELCOME).
+const ANSWER_BYTES: usize = 88;
+
+/// Packets to be sent, in one contiguous piece.
+#[derive(Debug)]
+pub struct Transmit<'a> {
+    /// Where to.
+    pub to: SocketAddr,
+    /// The packets' bytes.
+    pub bytes: &'a [u8],
+    /// When there are several packets: the size of each but the last, which may be shorter. What generic segmentation offload wants.
+    pub segment: Option<usize>,
+    /// The packet is larger than what the path was found to carry: let the network layer fragment it. Only ever single packets, sent again after the path changed.
+    pub fragment: bool,
+    /// The session, if it belongs to one.
+    pub session: Option<SessionId>,
+}
+
+impl Transmit<'_> {
+    /// How many packets there are.
+    pub fn packets(&self) -> usize {
+        self.segment.map_or(1, |s| self.bytes.len().div_ceil(s))
+    }
+}
+
+#[derive(Debug)]
+struct Answer {
+    to: SocketAddr,
+    length: usize,
+    bytes: [u8; ANSWER_BYTES],
+}
+
+/// Short packets that are written when their cause arrives: what answers a handshake, refuses, or says that there is no session.
+#[derive(Debug)]
+pub(super) struct Answers {
+    waiting: VecDeque<Answer>,
+    /// Tokens for answers to packets without a session, in 1/2^30 (about a nanosecond's worth at one per second).
+    tokens: u64,
+    per_second: u32,
+    filled: Instant,
+}
+
+impl Answers {
+    pub(super) fn new(per_second: u32) -> Self {
+        Self { waiting: VecDeque::with_capacity(ANSWERS_MAX), tokens: u64::from(per_second) << 26, per_second, filled: Instant(0) }
+    }
+
+    /// Whether one more may be given: so many a second, a sixteenth of that in one burst.
+    //= P-RESET-2
+    fn take_token(&mut self, now: Instant) -> bool {
+        let burst = (u64::from(self.per_second) << 26).max(1 << 30);
+        let passed = now.since(self.filled).0.min(1 << 30);
+        self.filled = now;
+        self.tokens = (self.tokens + passed * u64::from(self.per_second)).min(burst);
+        let has = self.tokens >= 1 << 30;
+        self.tokens -= if has { 1 << 30 } else { 0 };
+        has
+    }
+}
+
+enum Piece {
+    Scratch(usize),
+    Ring { start: usize, length: usize, segment: Option<usize>, fragment: bool },
+}
+
+impl<B: Buffer> Transport<B> {
+    /// Whether [`Transport::poll_transmit`] may have something (it may still find that nothing is due).
+    #[inline]
+    pub fn has_transmit(&self) -> bool {
+        !self.transmit.is_empty() || !self.answers.waiting.is_empty()
+    }
+
+    /// The next packets to be sent. The caller hands them to the network at once; what it cannot hand over counts as lost.
+    #[inline]
+    pub fn poll_transmit(&mut self, now: Instant) -> Option<Transmit<'_>> {
+        let now = self.advance(now);
+        if let Some(answer) = self.answers.waiting.pop_front() {
+            self.scratch[..answer.length].copy_from_slice(&answer.bytes[..answer.length]);
+            return Some(self.give(answer.to, None, 0, Piece::Scratch(answer.length)));
+        }
+        while let Some(slot) = self.transmit.pop_front() {
+            let slot = usize::from(slot);
+            self.places.queued[slot].transmit = false;
+            let Some((to, id, piece)) = self.poll_place(now, slot) else { continue };
+            return Some(self.give(to, id, slot, piece));
+        }
+        None
+    }
+
+    fn poll_place(&mut self, now: Instant, slot: usize) -> Option<(SocketAddr, Option<SessionId>, Piece)> {
+        match self.places.at(slot) {
+            Place::Free | Place::Half(_) => None,
+            Place::Opening(opening) => {
+                if opening.next > now {
+                    return None;
+                }
+                let length = Packet::Hello(opening.hello(now)).emit(&mut self.scratch);
+                let deadline = opening.deadline();
+                let to = opening.to;
+                self.timers.set(slot, deadline);
+                Some((to, None, Piece::Scratch(length)))
+            }
+            Place::Live(session) => {
+                let mut context = Context { config: &self.config, statistics: &mut self.statistics, now };
+                let out = session.poll(&mut context, &mut self.scratch)?;
+                let more = session.has_output(&context);
+                let (to, id, datagram) = (session.address, session.id, session.mtu.current());
+                let piece = match out {
+                    Out::Run(run) => {
+                        self.timers.set_earlier(slot, session.tx.deadline(&self.config, &session.rtt));
+                        let segment = (run.packets > 1).then_some(run.segment);
+                        Piece::Ring { start: run.start, length: run.length, segment, fragment: run.segment > datagram }
+                    }
+                    Out::Scratch(length) => {
+                        let deadline = session.deadline(&self.config, now);
+                        self.timers.set_earlier(slot, if deadline <= now { Instant(now.0 + 1) } else { deadline });
+                        Piece::Scratch(length)
+                    }
+                };
+                if more {
+                    self.queue_transmit(slot);
+                }
+                Some((to, Some(id), piece))
+            }
+        }
+    }
+
+    #[inline]
+    fn give(&mut self, to: SocketAddr, session: Option<SessionId>, slot: usize, piece: Piece) -> Transmit<'_> {
+        let (bytes, segment, fragment) = match piece {
+            Piece::Scratch(length) => (&self.scratch[..length], None, false),
+            Piece::Ring { start, length, segment, fragment } => match self.places.at(slot) {
+                Place::Live(s) => (s.tx.ring.get(start, length), segment, fragment),
+                _ => unreachable!("the run came from this session"),
+            },
+        };
+        let transmit = Transmit { to, bytes, segment, fragment, session };
+        self.statistics.packets_out += transmit.packets() as u64;
+        self.statistics.bytes_out += bytes.len() as u64;
+        transmit
+    }
+
+    /// An answer leaves soon. When too many wait, it is lost: whoever wants it asks again.
+    pub(crate) fn answer(&mut self, to: SocketAddr, packet: &Packet<'_>) {
+        if self.answers.waiting.len() >= ANSWERS_MAX {
+            self.statistics.answers_limited += 1;
+            return;
+        }
+        let mut bytes = [0; ANSWER_BYTES];
+        let length = packet.emit(&mut bytes);
+        self.answers.waiting.push_back(Answer { to, length, bytes });
+    }
+
+    /// Answers a packet of `length` bytes for a session that is not, as long as these are not too many.
+    pub(super) fn answer_reset(&mut self, now: Instant, to: SocketAddr, reset: Reset, length: usize) {
+        self.statistics.unknown_session += 1;
+        //= P-RESET-1
+        if length <= RESET_BYTES {
+            return;
+        }
+        if !self.answers.take_token(now) {
+            self.statistics.answers_limited += 1;
+            return;
+        }
+        self.statistics.resets_out += 1;
+        self.answer(to, &Packet::Reset(reset));
+    }
+}

@@ -1,0 +1,427 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The sending half of a session: packets written, in flight, and not yet released. Frames go straight into the ring, behind a header that is complete except for what is
+//! only known when the packet leaves. Each packet has a slot in a table indexed by its number.
+//!
+//! ```text
+//!     una              next             end
+//!      | in flight, ..  | written only   |
+//! ```
+//!
+//! What acknowledgements do to it is in `tx_acks.rs`, losses and timeouts in `tx_losses.rs`.
+
+use crate::config::{Config, DATA_HEADER, FRAME_HEADER, HEAD_WORDS_MAX};
+use crate::event::{Refusal, Sent};
+use crate::packet::data::DataHeader;
+use crate::packet::header::{ACK_NOW, Header, Kind, ORDERED, RETRANSMITTED};
+use crate::sequence::PacketSet;
+use crate::tx_ring::Ring;
+use bellwire_time::Instant;
+use zerocopy::FromBytes;
+
+const LANE_BITS: u32 = 10;
+
+/// What a packet is waiting for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum State {
+    /// For leaving.
+    #[default]
+    Written,
+    /// For an acknowledgement.
+    Flying,
+    /// It has arrived; for being accepted.
+    Arrived,
+    /// For leaving again.
+    Lost,
+    /// It was refused; for its time to leave again.
+    Refused,
+}
+
+/// A packet.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Slot {
+    /// When it left last, in ns.
+    pub(crate) sent: u64,
+    /// When it may leave again, after a refusal.
+    pub(crate) due: u64,
+    /// Its place in the ring.
+    pub(crate) start: u32,
+    pub(crate) length: u32,
+    /// Frames at its beginning that the peer accepted when it refused the rest.
+    pub(crate) consumed: u16,
+    pub(crate) refusals: u16,
+    pub(crate) state: State,
+    /// Transmissions but the first, saturating.
+    pub(crate) tries: u8,
+    /// Whether the last retransmission was because later packets had arrived.
+    pub(crate) fast: bool,
+}
+
+/// What all packets that leave now carry.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Stamp {
+    pub(crate) flags: u8,
+    pub(crate) ack: u32,
+    pub(crate) timestamp: u32,
+    pub(crate) echo: u32,
+    pub(crate) echo_delay: u16,
+}
+
+/// Packets that leave: a place in the ring.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Run {
+    pub(crate) start: usize,
+    pub(crate) length: usize,
+    pub(crate) packets: u32,
+    pub(crate) segment: usize,
+    pub(crate) again: bool,
+}
+
+/// How much may be in flight.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Allowance {
+    pub(crate) packets: u32,
+    pub(crate) bytes: u32,
+}
+
+/// The sending half.
+#[derive(Debug)]
+pub(crate) struct Tx {
+    /// The peer's id for the session, for headers.
+    peer: u64,
+    pub(crate) una: u32,
+    pub(crate) next: u32,
+    pub(crate) end: u32,
+    pub(crate) slots: Vec<Slot>,
+    pub(crate) ring: Ring,
+    /// The last packet of each lane: streams are hashed to lanes, and those that share one are ordered among each other.
+    lanes: Vec<u32>,
+    /// The lane of the last packet, which may take more frames if it has not left; whether it waits for all earlier ones.
+    open_lane: u32,
+    open_ordered: bool,
+    pub(crate) arrived: PacketSet,
+    pub(crate) lost: PacketSet,
+    pub(crate) refused: PacketSet,
+    pub(crate) refused_due: Instant,
+    pub(crate) flying: u32,
+    pub(crate) flying_bytes: u32,
+    /// Packets that may leave although the windows are full: a probe, or what a timeout found.
+    pub(crate) forced: u32,
+    pub(crate) losses: crate::tx_losses::Losses,
+    pub(crate) sent_total: u64,
+    pub(crate) again_total: u64,
+    pub(crate) lost_total: u64,
+}
+
+impl Tx {
+    pub(crate) fn new(peer: u64, first: u32) -> Self {
+        Self {
+            peer,
+            una: first,
+            next: first,
+            end: first,
+            slots: Vec::new(),
+            ring: Ring::default(),
+            lanes: Vec::new(),
+            open_lane: 0,
+            open_ordered: false,
+            arrived: PacketSet::default(),
+            lost: PacketSet::default(),
+            refused: PacketSet::default(),
+            refused_due: Instant::NEVER,
+            flying: 0,
+            flying_bytes: 0,
+            forced: 0,
+            losses: crate::tx_losses::Losses::default(),
+            sent_total: 0,
+            again_total: 0,
+            lost_total: 0,
+        }
+    }
+
+    #[inline]
+    pub(crate) fn slot(&mut self, psn: u32) -> &mut Slot {
+        let mask = self.slots.len() - 1;
+        &mut self.slots[psn as usize & mask]
+    }
+
+    /// Packets written and not released.
+    #[inline]
+    pub(crate) fn outstanding(&self) -> u32 {
+        self.end.wrapping_sub(self.una)
+    }
+
+    /// Whether packets have left that are not released.
+    pub(crate) fn is_unacknowledged(&self) -> bool {
+        self.una != self.next
+    }
+
+    #[inline]
+    pub(crate) fn lane(stream: u32) -> u32 {
+        stream.wrapping_mul(0x9e37_79b1) >> (32 - LANE_BITS)
+    }
+
+    /// Writes a frame. See [`Transport::send`](crate::Transport::send).
+    #[inline]
+    pub(crate) fn write(&mut self, config: &Config, datagram: usize, stream: u32, head: &[u64], payload: usize, fill: impl FnOnce(&mut [u8])) -> Sent {
+        assert!(!head.is_empty() && head.len() <= HEAD_WORDS_MAX, "a head has one to eight words");
+        let need = FRAME_HEADER + head.len() * 8 + payload;
+        if payload > usize::from(u16::MAX) || DATA_HEADER + need > datagram {
+            return Sent::TooLong;
+        }
+        let lane = Self::lane(stream);
+        let at = match self.join(need, datagram, lane, config.coalesce_bytes_max) {
+            Some(at) => at,
+            None => match self.begin(config, need, lane) {
+                Some(at) => at,
+                None => return Sent::NoRoom,
+            },
+        };
+        let bytes = self.ring.get_mut(at, need);
+        //= P-FRAME-1
+        let length = (payload as u16).to_le_bytes();
+        bytes[..FRAME_HEADER].copy_from_slice(&[head.len() as u8, 0, length[0], length[1]]);
+        let (words, payload_bytes) = bytes[FRAME_HEADER..].split_at_mut(head.len() * 8);
+        for (place, word) in words.as_chunks_mut::<8>().0.iter_mut().zip(head) {
+            *place = word.to_le_bytes();
+        }
+        fill(payload_bytes);
+        Sent::Yes
+    }
+
+    /// Room in the last packet, if it has not left, and may be shared.
+    #[inline]
+    fn join(&mut self, need: usize, datagram: usize, lane: u32, coalesce: usize) -> Option<usize> {
+        if self.end == self.next {
+            return None;
+        }
+        let psn = self.end.wrapping_sub(1);
+        let same = lane == self.open_lane && !self.open_ordered;
+        let slot = *self.slot(psn);
+        if slot.length as usize + need > datagram || (!same && need > coalesce) {
+            return None;
+        }
+        let at = self.ring.extend(need)?;
+        self.slot(psn).length += need as u32;
+        if !same {
+            //= P-DATA-4
+            if !self.open_ordered {
+                self.open_ordered = true;
+                let header = self.header(slot.start as usize);
+                header.header.flags = ORDERED;
+                header.header.short = 0.into();
+            }
+            self.lanes[lane as usize] = psn;
+        }
+        Some(at)
+    }
+
+    /// Room in a new packet.
+    #[inline]
+    fn begin(&mut self, config: &Config, need: usize, lane: u32) -> Option<usize> {
+        if self.outstanding() as usize >= config.window_packets {
+            return None;
+        }
+        let length = DATA_HEADER + need;
+        let at = match self.ring.place(length) {
+            Some(at) => at,
+            None => self.grow(config, length)?,
+        };
+        self.ring.take(at, length);
+        let psn = self.end;
+        //= P-DATA-1
+        self.end = psn.wrapping_add(1);
+        //= P-DATA-2
+        let back = psn.wrapping_sub(self.lanes[lane as usize]);
+        let back = if back <= psn.wrapping_sub(self.una) { back as u16 } else { 0 };
+        self.lanes[lane as usize] = psn;
+        (self.open_lane, self.open_ordered) = (lane, false);
+        *self.slot(psn) = Slot { start: at as u32, length: length as u32, ..Slot::default() };
+        let peer = self.peer;
+        let header = Header::new(Kind::Data, 0, back, psn, peer);
+        *self.header(at) = DataHeader { header, ack: 0.into(), timestamp: 0.into(), echo: 0.into(), echo_delay: 0.into(), zero: 0.into() };
+        Some(at + DATA_HEADER)
+    }
+
+    /// The tables at the first packet, the small ring then, and the large one when that is full.
+    #[cold]
+    #[inline(never)]
+    fn grow(&mut self, config: &Config, length: usize) -> Option<usize> {
+        if self.slots.is_empty() {
+            self.slots = vec![Slot::default(); config.window_packets];
+            self.lanes = vec![self.una.wrapping_sub(1); 1 << LANE_BITS];
+        }
+        while self.ring.capacity() < config.ring_bytes {
+            let capacity = if self.ring.capacity() == 0 { config.ring_bytes_initial } else { config.ring_bytes };
+            let mask = self.slots.len() - 1;
+            let (una, count) = (self.una as usize & mask, self.outstanding() as usize);
+            let (front, back) = self.slots.split_at_mut(una);
+            let mut packets = back.iter_mut().chain(front).take(count).map(|s| (&mut s.start, s.length));
+            self.ring.regrow(capacity, &mut packets);
+            if let Some(at) = self.ring.place(length) {
+                return Some(at);
+            }
+        }
+        None
+    }
+
+    #[inline]
+    fn header(&mut self, start: usize) -> &mut DataHeader {
+        match DataHeader::mut_from_bytes(self.ring.get_mut(start, DATA_HEADER)) {
+            Ok(header) => header,
+            // The layout has no alignment and exactly this size.
+            Err(_) => unreachable!(),
+        }
+    }
+
+    /// Whether a frame of a whole datagram would find room.
+    pub(crate) fn has_room(&self, config: &Config, datagram: usize) -> bool {
+        (self.outstanding() as usize) < config.window_packets && (self.ring.place(datagram).is_some() || self.ring.capacity() < config.ring_bytes)
+    }
+
+    /// Whether there is something that [`Tx::leave`] would give.
+    #[inline]
+    pub(crate) fn can_leave(&self, allowance: Allowance) -> bool {
+        let open = self.forced > 0 || self.is_open(allowance, 0);
+        open && (self.next != self.end || !self.lost.is_empty())
+    }
+
+    /// A packet may leave when nothing is in flight, however small the windows are.
+    #[inline]
+    fn is_open(&self, allowance: Allowance, length: u32) -> bool {
+        self.flying == 0 || (self.flying < allowance.packets && self.flying_bytes.saturating_add(length) <= allowance.bytes)
+    }
+
+    /// The next packets that may leave: one that is lost, or a run of new ones, equal in size but for the last.
+    pub(crate) fn leave(&mut self, config: &Config, now: Instant, allowance: Allowance, stamp: &Stamp) -> Option<Run> {
+        if let Some(run) = self.leave_again(now, allowance, stamp) {
+            return Some(run);
+        }
+        let mut run: Option<Run> = None;
+        while self.next != self.end {
+            let psn = self.next;
+            let slot = *self.slot(psn);
+            let (start, length) = (slot.start as usize, slot.length as usize);
+            if self.forced == 0 && !self.is_open(allowance, slot.length) {
+                break;
+            }
+            match &mut run {
+                None => run = Some(Run { start, length, packets: 1, segment: length, again: false }),
+                Some(r) => {
+                    let continues = start == r.start + r.length && length <= r.segment && r.length == r.packets as usize * r.segment;
+                    if !continues || r.packets as usize >= config.run_packets_max || r.length + length > config.run_bytes_max {
+                        break;
+                    }
+                    r.length += length;
+                    r.packets += 1;
+                }
+            }
+            self.next = psn.wrapping_add(1);
+            self.depart(psn, now, stamp, false);
+            self.sent_total += 1;
+        }
+        let run = run?;
+        // Whoever is stopped by its window should not wait for a delayed acknowledgement.
+        //= P-DATA-7
+        let full = self.outstanding() as usize >= config.window_packets;
+        if full || (self.next != self.end && !self.is_open(allowance, 0)) || self.flying * 2 > allowance.packets {
+            let last = self.next.wrapping_sub(1);
+            let start = self.slot(last).start as usize;
+            self.header(start).header.flags |= ACK_NOW;
+        }
+        Some(run)
+    }
+
+    fn leave_again(&mut self, now: Instant, allowance: Allowance, stamp: &Stamp) -> Option<Run> {
+        if self.lost.is_empty() {
+            return None;
+        }
+        let psn = self.lost.first(self.una, self.next.wrapping_sub(self.una))?;
+        let length = self.slot(psn).length;
+        if self.forced == 0 && !self.is_open(allowance, length) {
+            return None;
+        }
+        self.lost.remove(psn);
+        self.depart(psn, now, stamp, true);
+        self.again_total += 1;
+        let slot = *self.slot(psn);
+        Some(Run { start: slot.start as usize, length: slot.length as usize, packets: 1, segment: slot.length as usize, again: true })
+    }
+
+    /// The packet is in flight from now on; its header is completed.
+    #[inline]
+    fn depart(&mut self, psn: u32, now: Instant, stamp: &Stamp, again: bool) {
+        self.forced = self.forced.saturating_sub(1);
+        if self.flying == 0 {
+            self.losses.restart(now);
+        }
+        self.flying += 1;
+        let slot = self.slot(psn);
+        debug_assert!(slot.state == State::Written || slot.state == State::Lost);
+        slot.state = State::Flying;
+        slot.sent = now.0;
+        slot.tries = slot.tries.saturating_add(u8::from(again));
+        let (start, length) = (slot.start as usize, slot.length);
+        self.flying_bytes += length;
+        let header = self.header(start);
+        let own = header.header.flags & ORDERED | if again { RETRANSMITTED | ACK_NOW } else { 0 };
+        header.header.flags = own | stamp.flags;
+        header.ack = stamp.ack.into();
+        header.timestamp = stamp.timestamp.into();
+        header.echo = stamp.echo.into();
+        header.echo_delay = stamp.echo_delay.into();
+    }
+
+    /// The packet is not in flight any more.
+    #[inline]
+    pub(crate) fn land(&mut self, length: u32) {
+        debug_assert!(self.flying > 0 && self.flying_bytes >= length);
+        self.flying -= 1;
+        self.flying_bytes -= length;
+    }
+
+    /// The bytes of a packet.
+    pub(crate) fn packet(&mut self, psn: u32) -> &[u8] {
+        let slot = *self.slot(psn);
+        self.ring.get(slot.start as usize, slot.length as usize)
+    }
+
+    /// Takes the frames out of a refused packet: what remains is an empty packet with the same number and order, which the peer will pass over.
+    //= P-NACK-4
+    pub(crate) fn empty(&mut self, psn: u32) {
+        debug_assert!(self.slot(psn).state == State::Refused);
+        self.slot(psn).length = DATA_HEADER as u32;
+    }
+
+    /// How long a refused packet waits, by how often it was refused.
+    pub(crate) fn refusal_wait(config: &Config, refusals: u16) -> u64 {
+        let doubled = config.refusal_wait_min.0.saturating_mul(1 << refusals.saturating_sub(1).min(30));
+        doubled.min(config.refusal_wait_max.0)
+    }
+
+    /// Refused packets whose time has come are lost ones from now on.
+    pub(crate) fn wake_refused(&mut self, now: Instant) {
+        if now < self.refused_due {
+            return;
+        }
+        let mut earliest = Instant::NEVER;
+        let mut from = self.una;
+        while let Some(psn) = self.refused.first(from, self.next.wrapping_sub(from)) {
+            let due = self.slot(psn).due;
+            if due <= now.0 {
+                self.refused.remove(psn);
+                self.slot(psn).state = State::Lost;
+                self.slot(psn).fast = false;
+                self.lost.insert(psn);
+            } else {
+                earliest = earliest.min(Instant(due));
+            }
+            from = psn.wrapping_add(1);
+        }
+        self.refused_due = earliest;
+    }
+}
+
+/// Whether a refusal ends a packet's life.
+pub(crate) fn is_final(config: &Config, reason: Refusal, refusals: u16) -> bool {
+    !reason.is_passing() || u32::from(refusals) > config.refusals_max
+}
