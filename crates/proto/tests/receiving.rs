@@ -159,7 +159,11 @@ fn a_refused_packet_comes_again_and_what_follows_waits() {
     assert_eq!(delivery.frames().next().unwrap().head[0], 10);
     p.transport.refuse(p.now, delivery, 0, Refusal::NotResident).unwrap();
     let nacks = p.hear();
-    assert!(nacks.iter().any(|n| matches!(Packet::parse(n), Ok(Packet::Nack(n)) if n.psn == p.psn && n.reason == Refusal::NotResident && n.echo == (p.now.0 >> 6) as u32)));
+    assert!(
+        nacks
+            .iter()
+            .any(|n| matches!(Packet::parse(n), Ok(Packet::Nack(n)) if n.psn == p.psn && n.reason == Refusal::NotResident && n.echo == (p.now.0 >> 6) as u32))
+    );
     assert_eq!(p.delivered(), [20], "11 follows 10 on its stream");
     say(&mut p, 0, 0, false, 10);
     assert_eq!(p.delivered(), [], "the same transmission again");

@@ -17,8 +17,20 @@ fn party() -> Party {
 
 fn packets() -> Vec<(&'static str, Packet<'static>)> {
     let answer = Answer { ack: Some(0x99), echo: Some((0xaabb_ccdd, 0x1234)) };
-    let data = Data { session: SESSION, psn: 0x0102_0304, stream_back: 5, ordered: false, ack_now: true, retransmitted: true, timestamp: 0x0a0b_0c0d, answer, frames: FRAMES, count: 2 };
-    let ordered = Data { stream_back: 0, ordered: true, ack_now: false, retransmitted: false, answer: Answer::default(), frames: &[], count: 0, ..data.clone() };
+    let data = Data {
+        session: SESSION,
+        psn: 0x0102_0304,
+        stream_back: 5,
+        ordered: false,
+        ack_now: true,
+        retransmitted: true,
+        timestamp: 0x0a0b_0c0d,
+        answer,
+        frames: FRAMES,
+        count: 2,
+    };
+    let ordered =
+        Data { stream_back: 0, ordered: true, ack_now: false, retransmitted: false, answer: Answer::default(), frames: &[], count: 0, ..data.clone() };
     let mut bitmap = [0; BITMAP_WORDS_MAX];
     bitmap[..2].copy_from_slice(&[0xfe, 1]);
     let nonce = 0xdead_beef_0bad_cafe;

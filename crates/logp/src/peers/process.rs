@@ -72,8 +72,8 @@ impl Running {
         if let Some(mut err) = self.child.stderr.take() {
             let _ = err.read_to_string(&mut complaint);
         }
-        let line = complaint.lines().chain(text.lines()).find(|line| !line.trim().is_empty()).unwrap_or("");
-        Err(Error::failed(format!("{status}: {}", line.trim())))
+        let line = complaint_in(&complaint).or_else(|| complaint_in(&text)).unwrap_or_default();
+        Err(Error::failed(format!("{status}: {line}")))
     }
 }
 
@@ -92,6 +92,13 @@ impl Drop for Running {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// The line that says why a program failed: the first that speaks of an error, else the first that is not empty.
+fn complaint_in(text: &str) -> Option<&str> {
+    let lines = || text.lines().map(str::trim).filter(|line| !line.is_empty());
+    let speaks = |line: &&str| ["error", "fail", "refused"].iter().any(|word| line.to_ascii_lowercase().contains(word));
+    lines().find(speaks).or_else(|| lines().next())
 }
 
 /// Runs one program to its end.
@@ -181,6 +188,12 @@ mod tests {
         let error = run(Command::new("sh").args(["-c", "echo broken >&2; exit 3"])).unwrap_err();
         assert!(error.to_string().contains("broken"), "{error}");
         assert!(run(&mut Command::new("/nonexistent/program")).is_err());
+    }
+
+    #[test]
+    fn the_reason_is_found_among_other_lines() {
+        assert_eq!(complaint_in("+-----+\n| Test |\n  UCX  ERROR connect() failed \n"), Some("UCX  ERROR connect() failed"));
+        assert_eq!((complaint_in("\n what\n"), complaint_in("")), (Some("what"), None));
     }
 
     #[test]

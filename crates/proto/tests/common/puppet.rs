@@ -37,7 +37,8 @@ pub fn frame(word: u64, payload: &[u8]) -> Vec<u8> {
 
 impl Puppet {
     pub fn strange(transport: Transport<Vec<u8>>) -> Self {
-        let party = Party { nic: NicId([0xaa; 16]), boot: 5, session: 0x1_0000_0001, attempt: 1, features: 0, datagram: 1200, psn: u32::MAX - 2, room: 1 << 20 };
+        let party =
+            Party { nic: NicId([0xaa; 16]), boot: 5, session: 0x1_0000_0001, attempt: 1, features: 0, datagram: 1200, psn: u32::MAX - 2, room: 1 << 20 };
         let now = Instant(5_000_000);
         Self { transport, address: "10.9.9.9:9".parse().unwrap(), now, party, session: 0, their_psn: 0, psn: party.psn }
     }
@@ -78,7 +79,18 @@ impl Puppet {
 
     pub fn data<'a>(&self, stream_back: u16, ordered: bool, frames: &'a [u8]) -> Data<'a> {
         let timestamp = (self.now.0 >> 6) as u32;
-        Data { session: self.session, psn: self.psn, stream_back, ordered, ack_now: false, retransmitted: false, timestamp, answer: Answer::default(), frames, count: 0 }
+        Data {
+            session: self.session,
+            psn: self.psn,
+            stream_back,
+            ordered,
+            ack_now: false,
+            retransmitted: false,
+            timestamp,
+            answer: Answer::default(),
+            frames,
+            count: 0,
+        }
     }
 
     pub fn say(&mut self, packet: &Packet<'_>) {
