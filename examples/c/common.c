@@ -92,11 +92,11 @@ void vi_close(VIP_VI_HANDLE vi) {
     MUST(VipDestroyVi(vi));
 }
 
-static void address_of(Address *address, VIP_NIC_HANDLE nic, const char *name) {
-    size_t length = strlen(name);
+/* `name` at `host`: a text of up to DISCRIMINATOR_MAX bytes, and a host's name or address. */
+static void address_of(Address *address, VIP_NIC_HANDLE nic, const char *name, size_t length, const char *host) {
     if (length > DISCRIMINATOR_MAX) fail("the name is longer than %d bytes: %s", DISCRIMINATOR_MAX, name);
     memset(address, 0, sizeof *address);
-    MUST(VipNSGetHostByName(nic, "localhost", &address->net, 0));
+    if (VipNSGetHostByName(nic, (char *)host, &address->net, 0) != VIP_SUCCESS) fail("no host is known as \"%s\"", host);
     address->net.DiscriminatorLen = (VIP_UINT16)length;
     memcpy(address->bytes + 4 + address->net.HostAddressLen, name, length);
 }
@@ -106,7 +106,7 @@ int vi_accept(VIP_NIC_HANDLE nic, const char *name, VIP_ULONG timeout_ms, VIP_VI
     VIP_VI_ATTRIBUTES attributes;
     VIP_CONN_HANDLE connection;
     VIP_RETURN result;
-    address_of(&here, nic, name);
+    address_of(&here, nic, name, strlen(name), "localhost");
     from = here;
     from.net.DiscriminatorLen = DISCRIMINATOR_MAX; /* the room there is for the client's address */
     result = VipConnectWait(nic, &here.net, timeout_ms, &from.net, &attributes, &connection);
@@ -122,8 +122,9 @@ void vi_dial(VIP_NIC_HANDLE nic, const char *name, VIP_ULONG timeout_ms, VIP_VI_
     Address here, there;
     VIP_VI_ATTRIBUTES attributes;
     VIP_RETURN result;
-    address_of(&there, nic, name);
-    address_of(&here, nic, "client");
+    const char *at = strrchr(name, '@');
+    address_of(&there, nic, name, at ? (size_t)(at - name) : strlen(name), at ? at + 1 : "localhost");
+    address_of(&here, nic, "client", 6, "localhost");
     result = VipConnectRequest(vi, &here.net, &there.net, timeout_ms, &attributes);
     if (result == VIP_NO_MATCH) fail("no server waits under the name \"%s\"", name);
     must(result, "VipConnectRequest");

@@ -32,7 +32,7 @@ void vi_close(VIP_VI_HANDLE vi);
 
 /* Waits for one client at `name`, a text of up to 64 bytes that both sides know, and connects it. Gives 0 if none came in time. */
 int vi_accept(VIP_NIC_HANDLE nic, const char *name, VIP_ULONG timeout_ms, VIP_VI_HANDLE vi);
-/* Connects to a server at `name` on this host; waits up to timeout_ms for it to be there. */
+/* Connects to a server at `name` on this host, or at `name@host`; waits up to timeout_ms for it to be there. */
 void vi_dial(VIP_NIC_HANDLE nic, const char *name, VIP_ULONG timeout_ms, VIP_VI_HANDLE vi);
 
 /* Fill a descriptor for one segment of the memory. */

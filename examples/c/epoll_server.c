@@ -18,13 +18,15 @@
 #include "common.h"
 
 static const char help[] =
-    "epoll_server [--clients N] [--messages N] [--edge]\n"
+    "epoll_server [server|client] [--clients N] [--messages N] [--edge] [--name NAME]\n"
     "\n"
     "Starts a server and its clients, which send a message now and then and wait for the answer.\n"
+    "On two hosts:  BELLWIRE_ADDRESS=auto epoll_server server      BELLWIRE_ADDRESS=auto epoll_server client --name epoll_server@HOST\n"
     "\n"
     "  --clients N    how many clients, 1 to 64 (default 8)\n"
     "  --messages N   messages of each client (default 1000)\n"
-    "  --edge         sleep edge-triggered\n";
+    "  --edge         sleep edge-triggered\n"
+    "  --name NAME    where server and clients meet (default epoll_server); a client may add @HOST\n";
 
 enum { CLIENTS_MAX = 64, MESSAGE_BYTES = 64, TICK_MS = 50 };
 
@@ -154,30 +156,49 @@ static void run_client(long number, long messages, const char *name) {
     MUST(VipCloseNic(nic));
 }
 
-int main(int argc, char **argv) {
-    long clients = option_number(argc, argv, "--clients", 8), messages = option_number(argc, argv, "--messages", 1000), i;
-    uint32_t flags = has_option(argc, argv, "--edge") ? EPOLLET : 0;
-    char name[32];
+/* Starts the clients as processes of their own. */
+static void start_clients(long clients, long messages, const char *name) {
+    long i;
+    for (i = 0; i < clients; i++) {
+        pid_t child = fork(); /* before the library is used: a NIC belongs to one process */
+        if (child < 0) fail("fork failed");
+        if (child == 0) {
+            run_client(i, messages, name);
+            exit(0);
+        }
+    }
+}
+
+static void wait_for_clients(void) {
     int status, failed = 0;
+    while (wait(&status) > 0) failed |= status;
+    if (failed != 0) fail("a client failed");
+}
+
+int main(int argc, char **argv) {
+    long clients = option_number(argc, argv, "--clients", 8), messages = option_number(argc, argv, "--messages", 1000);
+    uint32_t flags = has_option(argc, argv, "--edge") ? EPOLLET : 0;
+    const char *name = option_text(argc, argv, "--name");
+    int is_server = has_option(argc, argv, "server"), is_client = has_option(argc, argv, "client");
+    char own_name[32];
     Server server;
     if (has_option(argc, argv, "--help") || has_option(argc, argv, "-h")) {
         fputs(help, stdout);
         return 0;
     }
     if (clients < 1 || clients > CLIENTS_MAX) fail("--clients must be 1 to %d; see --help", CLIENTS_MAX);
-    snprintf(name, sizeof name, "epoll_server-%ld", (long)getpid());
-    for (i = 0; i < clients; i++) {
-        pid_t child = fork(); /* before the library is used: a NIC belongs to one process */
-        if (child < 0) fail("fork failed");
-        if (child == 0) {
-            run_client(i, messages, name);
-            return 0;
-        }
+    if (name == NULL) name = "epoll_server";
+    if (!is_server && !is_client) {
+        snprintf(own_name, sizeof own_name, "epoll_server-%ld", (long)getpid());
+        name = own_name;
     }
-    open_server(&server, clients, flags, name);
-    run_server(&server, clients);
-    while (wait(&status) > 0) failed |= status;
-    if (failed != 0) fail("a client failed");
+    if (!is_server) start_clients(clients, messages, name);
+    if (!is_client) {
+        open_server(&server, clients, flags, name);
+        run_server(&server, clients);
+    }
+    wait_for_clients();
+    if (is_client) return 0;
     if (server.answered != clients * messages) fail("%ld answers, but %ld messages", server.answered, clients * messages);
     printf("%ld messages of %ld clients answered; slept %ld times, %ld ticks of the timer beside\n", server.answered, clients, server.sleeps, server.ticks);
     close_server(&server, clients);

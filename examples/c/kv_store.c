@@ -22,10 +22,11 @@ static const char help[] =
     "\n"
     "Without server or client one server and --clients clients run, each as a process.\n"
     "In two terminals:   kv_store server      kv_store client\n"
+    "On two hosts:       BELLWIRE_ADDRESS=auto kv_store server      BELLWIRE_ADDRESS=auto kv_store client --name kv_store@HOST\n"
     "\n"
     "  --clients N     clients to start; as server: stop after so many have come and gone (default: 3; as server: never)\n"
     "  --operations N  operations of each client, checked against what it knows (default 20000)\n"
-    "  --name NAME     where they meet (default kv_store)\n";
+    "  --name NAME     where they meet (default kv_store); a client may add @HOST\n";
 
 enum { KEY_BYTES_MAX = 32, VALUE_BYTES_MAX = 400, CLIENTS_MAX = 256, BUCKETS = 4096 };
 

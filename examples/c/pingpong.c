@@ -17,10 +17,11 @@ static const char help[] =
     "\n"
     "Without server or client both run, as two processes.\n"
     "In two terminals:   pingpong server      pingpong client\n"
+    "On two hosts:       BELLWIRE_ADDRESS=auto pingpong server      BELLWIRE_ADDRESS=auto pingpong client --name pingpong@HOST\n"
     "\n"
     "  --size BYTES    message length, 1 to 1048576 (default 8); the same at both ends\n"
     "  --count ROUNDS  round trips (default 100000); the same at both ends\n"
-    "  --name NAME     where the two meet (default pingpong)\n"
+    "  --name NAME     where the two meet (default pingpong); the client may add @HOST\n"
     "  --poll          ask again and again (VipRecvDone) instead of waiting (VipRecvWait), which sleeps if it takes long\n";
 
 static int poll_only;

@@ -18,10 +18,11 @@ static const char help[] =
     "\n"
     "Without server or client both run, as two processes.\n"
     "In two terminals:   rdma_write server      rdma_write client\n"
+    "On two hosts:       BELLWIRE_ADDRESS=auto rdma_write server      BELLWIRE_ADDRESS=auto rdma_write client --name rdma_write@HOST\n"
     "\n"
     "  --size BYTES    bytes of one write, 1 to 4194304 (default 65536); the same at both ends\n"
     "  --count WRITES  writes (default 10000)\n"
-    "  --name NAME     where the two meet (default rdma_write)\n";
+    "  --name NAME     where the two meet (default rdma_write); the client may add @HOST\n";
 
 /* What the owner tells the writer. */
 typedef struct {

@@ -7,14 +7,19 @@
 //! | `shared` | what a peer writes into its half of a link of the shared-memory wire, and what it says on the socket |
 //! | `rendezvous` | messages with descriptors on the sockets by which links are made |
 //! | `descriptors` | descriptors that a program posts |
+//! | `packets` | a packet of the NIC-to-NIC protocol |
+//! | `transport` | packets, a network's doings, calls and time for two transports |
 //!
-//! Besides what sanitizers see, each target asserts that no byte outside the granted memory changes and that every posted request completes exactly once.
+//! Besides what sanitizers see, the targets of the engine assert that no byte outside the granted memory changes and that every posted request completes exactly once; those of the
+//! transport, that packets are written as they were read, and that left alone it comes to rest with every place free that no session holds.
 
 pub mod descriptors;
 pub mod frames;
 pub mod input;
 pub mod outsider;
+pub mod packets;
 pub mod program;
 pub mod rendezvous;
 pub mod scripted;
 pub mod shared;
+pub mod transport;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Every input of the corpus, and some thousands of random ones, through every target: what the fuzzer has found once stays found, also where it cannot run.
 
-use bellwire_fuzz::{descriptors, frames, rendezvous, shared};
+use bellwire_fuzz::{descriptors, frames, packets, rendezvous, shared, transport};
 
 fn replay(target: &str, random: u64, run: fn(&[u8])) {
     let directory = format!("{}/corpus/{target}", env!("CARGO_MANIFEST_DIR"));
@@ -45,4 +45,14 @@ fn making_links() {
 #[test]
 fn posted_descriptors() {
     replay("descriptors", 5000, descriptors::run);
+}
+
+#[test]
+fn packets_of_the_protocol() {
+    replay("packets", 20_000, packets::run);
+}
+
+#[test]
+fn the_transport() {
+    replay("transport", 1000, transport::run);
 }

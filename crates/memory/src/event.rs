@@ -226,6 +226,11 @@ impl BellSet {
         rang
     }
 
+    /// Whether a bell that rings already wakes nobody when it is rung again (B2): then [`clear`](Self::clear) before the last look before each sleep.
+    pub fn must_be_cleared(&self) -> bool {
+        self.reads
+    }
+
     fn take_events(&self, events: &mut [epoll::Event]) -> usize {
         epoll::wait(&self.set, events, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).unwrap_or(0)
     }

@@ -70,6 +70,8 @@ pub struct Config {
     pub retries_max: u32,
     /// .. and this time since the first packet without such a sign.
     pub unreachable_after: Duration,
+    /// The network saying that nobody is at the peer's address ends a session when it is said again after this time, in which the peer did not answer.
+    pub refused_after: Duration,
     /// How often a packet may be refused for a passing reason before its frames return to the sender.
     pub refusals_max: u32,
     /// How long refused packets wait: this, doubled each time ..
@@ -122,6 +124,7 @@ impl Default for Config {
             rto_max: Duration::from_secs(1),
             retries_max: 10,
             unreachable_after: Duration::from_secs(10),
+            refused_after: Duration::from_millis(5),
             refusals_max: 100,
             refusal_wait_min: Duration::from_micros(50),
             refusal_wait_max: Duration::from_millis(100),

@@ -97,6 +97,8 @@ pub enum DownReason {
     PeerForgot,
     /// The peer gave no sign for [`Config::unreachable_after`](crate::Config::unreachable_after).
     Unreachable,
+    /// The peer's host says that nobody is at its address any more: its process has ended.
+    PeerGone,
     /// Close was called here, and the peer did not take everything in [`Config::close_time`](crate::Config::close_time).
     CloseTimeout,
     /// The peer acknowledged what was never sent, or otherwise broke the protocol.

@@ -73,6 +73,8 @@ pub(crate) struct Half {
     /// Our first packet's number.
     psn: u32,
     pub(crate) until: Instant,
+    /// Until when our own handshake waits for this one. Not for long: it may have come from a HELLO of the past, said again by somebody else.
+    patience: Instant,
 }
 
 /// How sessions are found by peer: a session with oneself has two ends.
@@ -84,7 +86,7 @@ impl<B: Buffer> Transport<B> {
         // A peer at this address has begun: its handshake comes first.
         //= P-HAND-7
         let next =
-            self.halves.iter().filter_map(|id| self.places.half(*id)).filter(|h| h.address == to && h.peer.nic != self.config.nic).map(|h| h.until).max();
+            self.halves.iter().filter_map(|id| self.places.half(*id)).filter(|h| h.address == to && h.peer.nic != self.config.nic).map(|h| h.patience).max();
         let (random, nonce, psn) = (self.rng.next_u32(), self.rng.next_u64(), self.rng.next_u32());
         self.attempt += 1;
         let (config, attempt) = (&self.config, self.attempt);
@@ -145,9 +147,14 @@ impl<B: Buffer> Transport<B> {
         }
         let (random, psn) = (self.rng.next_u32(), self.rng.next_u32());
         let until = now + self.config.handshake_time;
+        let patience = now + Duration(4 * self.config.handshake_retry.0);
         // Whoever comes and goes while nobody fetches events must not fill memory.
         let crowded = self.halves.len() >= self.config.handshakes_max || self.events.len() > 4 * self.config.sessions_max;
-        let id = if crowded { None } else { self.places.insert(random, |id| Place::Half(Box::new(Half { id, address: from, peer: hello.party, psn, until }))) };
+        let id = if crowded {
+            None
+        } else {
+            self.places.insert(random, |id| Place::Half(Box::new(Half { id, address: from, peer: hello.party, psn, until, patience })))
+        };
         //= P-HAND-5
         let Some(id) = id else {
             self.statistics.sessions_refused += 1;
@@ -156,7 +163,7 @@ impl<B: Buffer> Transport<B> {
         self.halves.push(id);
         self.timers.reserve(id.slot());
         self.timers.set(id.slot(), until);
-        self.step_back(now, from, hello.party.nic, until);
+        self.step_back(now, from, hello.party.nic, patience);
         self.welcome(from, hello, id, psn);
     }
 
@@ -226,13 +233,12 @@ impl<B: Buffer> Transport<B> {
     }
 
     /// The peer's handshake goes before ours.
-    fn step_back(&mut self, now: Instant, address: SocketAddr, nic: NicId, until: Instant) {
+    fn step_back(&mut self, now: Instant, address: SocketAddr, nic: NicId, patience: Instant) {
         if nic != self.config.nic
             && let Some(id) = self.opening_towards(address, nic)
             && let Some(opening) = self.places.opening(id)
         {
-            opening.next = until;
-            opening.until = opening.until.max(until + self.config.handshake_retry);
+            opening.next = patience;
             self.arm_opening(now, id);
         }
     }
@@ -250,11 +256,11 @@ impl<B: Buffer> Transport<B> {
             return contexts.into_iter().for_each(|c| self.tell_up(known, Some(c)));
         }
         let places = &self.places;
-        let half = self.halves.iter().find_map(|h| places.half(*h).filter(|h| h.peer.nic == cookie.nic && h.peer.nic != self.config.nic).map(|h| h.until));
+        let half = self.halves.iter().find_map(|h| places.half(*h).filter(|h| h.peer.nic == cookie.nic && h.peer.nic != self.config.nic).map(|h| h.patience));
         if let Some(opening) = self.places.opening(id) {
             opening.cookie = cookie.cookie;
             opening.peer = Some((cookie.nic, cookie.boot));
-            opening.next = half.unwrap_or(now);
+            opening.next = half.map_or(now, |patience| patience.max(now));
         }
         self.arm_opening(now, id);
     }

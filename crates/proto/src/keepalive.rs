@@ -15,6 +15,8 @@ pub(crate) struct Liveness {
     tries: u32,
     /// When the peer last showed that we reach it.
     proof: Instant,
+    /// The network has said since that nobody is there: when first, and when last.
+    refused: Option<(Instant, Instant)>,
     /// Something depends on the session.
     pub(crate) depended: bool,
     /// A PING is wanted although nothing depends on it.
@@ -26,7 +28,7 @@ pub(crate) struct Liveness {
 
 impl Liveness {
     pub(crate) const fn new(now: Instant) -> Self {
-        Self { asked: None, tries: 0, proof: now, depended: false, wanted: false, token: 0, ping_at: Instant::NEVER }
+        Self { asked: None, tries: 0, proof: now, refused: None, depended: false, wanted: false, token: 0, ping_at: Instant::NEVER }
     }
 
     /// A question left.
@@ -46,13 +48,30 @@ impl Liveness {
     /// The peer answered something recent.
     #[inline]
     pub(crate) fn proof(&mut self, now: Instant) {
-        (self.asked, self.tries, self.proof, self.wanted) = (None, 0, now, false);
+        (self.asked, self.tries, self.proof, self.wanted, self.refused) = (None, 0, now, false, None);
     }
 
     /// Whether the peer counts as unreachable.
     //= P-LIFE-2
     pub(crate) fn is_dead(&self, config: &Config, now: Instant) -> bool {
         self.tries > config.retries_max && self.asked.is_some_and(|at| now.since(at) >= config.unreachable_after)
+    }
+
+    /// The network says that nobody is there. Anybody who can guess the ports can say so, and a packet that was on its way may still prove the contrary: the peer is asked.
+    pub(crate) fn refused(&mut self, now: Instant) {
+        match &mut self.refused {
+            Some((_, last)) => *last = now,
+            None => {
+                self.refused = Some((now, now));
+                self.want(now);
+            }
+        }
+    }
+
+    /// Whether the peer is gone: refused again after it had time to answer.
+    //= P-LIFE-5
+    pub(crate) fn is_gone(&self, config: &Config) -> bool {
+        self.refused.is_some_and(|(first, last)| last.since(first) >= config.refused_after)
     }
 
     /// Asks at once, and goes on until there is an answer.
@@ -115,6 +134,22 @@ mod tests {
         assert!(pings > config.retries_max && pings < 30);
         life.proof(now);
         assert!(!life.is_dead(&config, now) && life.deadline(&config) == now + config.keepalive_idle);
+    }
+
+    #[test]
+    fn who_is_refused_twice_and_does_not_answer_in_between_is_gone() {
+        //= P-LIFE-5
+        let config = Config::default();
+        let mut life = Liveness::new(Instant(0));
+        life.refused(Instant(100));
+        assert_eq!(life.deadline(&config), Instant(100), "asked at once");
+        life.refused(Instant(200));
+        assert!(!life.is_gone(&config), "both may be of one moment");
+        life.proof(Instant(300));
+        life.refused(Instant(400));
+        assert!(!life.is_gone(&config), "it has answered since");
+        life.refused(Instant(400 + config.refused_after.0));
+        assert!(life.is_gone(&config));
     }
 
     #[test]

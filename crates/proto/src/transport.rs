@@ -305,6 +305,22 @@ impl<B: Buffer> Transport<B> {
         }
     }
 
+    /// The network said that nobody is at `to` (ICMP port unreachable).
+    pub fn handle_refused(&mut self, now: Instant, to: SocketAddr) {
+        let now = self.advance(now);
+        let to = plain(to);
+        let ids: Vec<SessionId> = self.by_path.range((to, 0)..=(to, u64::MAX)).map(|(_, id)| *id).collect();
+        for id in ids {
+            let Some(live) = self.places.live(id) else { continue };
+            live.life.refused(now);
+            if live.life.is_gone(&self.config) {
+                self.end(now, id, DownReason::PeerGone);
+            } else {
+                self.touch(now, id.slot());
+            }
+        }
+    }
+
     /// A session is over: everything of it that others could find is gone, and its frames wait to be fetched.
     pub(crate) fn end(&mut self, _now: Instant, id: SessionId, reason: DownReason) {
         let is_self_key = |nic| (nic, true);

@@ -186,6 +186,8 @@ pub fn destroy_gives_posted_receives_back<F: Fixture>(s: &mut Stage<F>) {
 
 /// The death of a peer reaches every VI connected to it, once, with everything flushed.
 pub fn death_of_a_peer<F: Fixture>(s: &mut Stage<F>) {
+    /// More than any wire takes before it is acknowledged.
+    const MESSAGES: u64 = 60;
     if s.is_loopback() {
         return;
     }
@@ -200,7 +202,7 @@ pub fn death_of_a_peer<F: Fixture>(s: &mut Stage<F>) {
     }
     let pending = s.vi(s.side(0), &Stage::<F>::attributes(Reliability::ReliableDelivery, None));
     for (p, from) in &pairs {
-        for i in 0..20 {
+        for i in 0..MESSAGES {
             s.send(p.a, &[from.segment(0, 40_000)], None, i);
         }
     }
@@ -218,7 +220,7 @@ pub fn death_of_a_peer<F: Fixture>(s: &mut Stage<F>) {
     for (p, from) in &pairs {
         assert_eq!(s.take_errors(p.a), [AsyncErrorCode::ConnectionLost], "once");
         let sends = s.drain_sends(p.a);
-        assert_eq!(sends.iter().map(|c| c.context).collect::<Vec<_>>(), (0..20).collect::<Vec<_>>());
+        assert_eq!(sends.iter().map(|c| c.context).collect::<Vec<_>>(), (0..MESSAGES).collect::<Vec<_>>());
         assert!(sends.last().is_some_and(|c| c.status.contains(Status::FLUSHED)));
         let receives = s.drain_receives(p.a);
         assert_eq!(receives.iter().map(|c| c.context).collect::<Vec<_>>(), (0..5).collect::<Vec<_>>());

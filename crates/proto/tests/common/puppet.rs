@@ -16,6 +16,8 @@ pub struct Puppet {
     pub session: u64,
     pub their_psn: u32,
     pub psn: u32,
+    /// The transport's end.
+    pub end: Option<SessionId>,
 }
 
 /// Bytes of one packet.
@@ -40,7 +42,7 @@ impl Puppet {
         let party =
             Party { nic: NicId([0xaa; 16]), boot: 5, session: 0x1_0000_0001, attempt: 1, features: 0, datagram: 1200, psn: u32::MAX - 2, room: 1 << 20 };
         let now = Instant(5_000_000);
-        Self { transport, address: "10.9.9.9:9".parse().unwrap(), now, party, session: 0, their_psn: 0, psn: party.psn }
+        Self { transport, address: "10.9.9.9:9".parse().unwrap(), now, party, session: 0, their_psn: 0, psn: party.psn, end: None }
     }
 
     /// With a session that is up, begun from here.
@@ -49,8 +51,12 @@ impl Puppet {
         assert!(puppet.shake_hands());
         puppet.say(&Packet::Data(puppet.data(0, false, &[])));
         puppet.psn = puppet.psn.wrapping_add(1);
-        assert!(matches!(puppet.transport.poll_event(), Some(Event::Up { incoming: true, context: None, .. })));
+        match puppet.transport.poll_event() {
+            Some(Event::Up { incoming: true, context: None, session, .. }) => puppet.end = Some(session),
+            other => panic!("{other:?}"),
+        }
         puppet.hear();
+        puppet.now = puppet.now + Duration::from_micros(1);
         puppet
     }
 
@@ -74,7 +80,7 @@ impl Puppet {
     }
 
     pub fn id(&self) -> SessionId {
-        self.transport.next_delivery().unwrap_or_else(|| panic!("something to deliver"))
+        self.end.expect("a session")
     }
 
     pub fn data<'a>(&self, stream_back: u16, ordered: bool, frames: &'a [u8]) -> Data<'a> {

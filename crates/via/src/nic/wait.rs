@@ -38,7 +38,7 @@ const KICK_MIN: Duration = Duration::from_millis(1);
 const KICK_MAX: Duration = Duration::from_millis(128);
 /// VIs that are looked at to know whether a completion queue waits for a peer's engine.
 const VIS_LOOKED_AT: usize = 64;
-/// Sleeps between two times that the leader silences the bells. That a ring wakes it does not depend on this, except on the kernels named in B2 (`memory::event`).
+/// Sleeps between two times that the leader silences the bells where a ring wakes it all the same; elsewhere (B2 of `memory::event`) it does before each.
 const SLEEPS_PER_CLEAR: u64 = 256;
 /// Bells kept for later waiters.
 const SPARE_BELLS: usize = 64;
@@ -251,7 +251,7 @@ impl<'a> Place<'a> {
         let now = self.now;
         core.engine.set_now(now);
         let leads = core.waiters.list.first().is_some_and(|w| w.id == self.id);
-        if leads && core.waiters.sleeps.is_multiple_of(SLEEPS_PER_CLEAR) {
+        if leads && (core.waiters.sleeps.is_multiple_of(SLEEPS_PER_CLEAR) || core.engine.wire().bell_must_be_cleared()) {
             core.engine.wire_mut().clear_bell();
         }
         let mut turns = 0;

@@ -97,6 +97,11 @@ impl HostWire {
         self.shm.bell()
     }
 
+    /// Whether the bell must be silenced before each sleep, else now and then.
+    pub fn bell_must_be_cleared(&self) -> bool {
+        self.shm.bell_must_be_cleared()
+    }
+
     /// Silences the bell.
     pub fn clear_bell(&mut self) {
         self.shm.clear_bell();

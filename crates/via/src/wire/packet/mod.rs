@@ -45,6 +45,7 @@ const LOOK_MAX: u32 = 64;
 #[derive(Debug)]
 struct Link<B> {
     session: SessionId,
+    peer: SocketAddr,
     loopback: bool,
     /// The session is over; the engine has been told.
     down: bool,
@@ -136,6 +137,9 @@ impl<P: PacketPort> PacketWire<P> {
         while let Some((to, bytes)) = self.port.poll_too_big() {
             self.transport.handle_too_big(now, to, bytes);
         }
+        while let Some(to) = self.port.poll_refused() {
+            self.transport.handle_refused(now, to);
+        }
         if self.transport.next_timeout() <= now {
             self.transport.handle_timeout(now);
         }
@@ -180,7 +184,7 @@ impl<P: PacketPort> PacketWire<P> {
                 let loopback = peer == self.transport.config().nic;
                 let link = match self.by_session.get(&session) {
                     Some(link) => Some(*link),
-                    None => self.links.insert(Link { session, loopback, down: false, current: None, after: 0 }).map(|h| LinkId::from_raw(h.raw())),
+                    None => self.add_link(session, loopback),
                 };
                 match link {
                     Some(link) => {
@@ -206,12 +210,21 @@ impl<P: PacketPort> PacketWire<P> {
                     && let Some(l) = self.find_mut(link)
                 {
                     l.down = true;
+                    let peer = l.peer;
+                    self.port.session_down(peer);
                     self.events.push_back(WireEvent::LinkDown { link, reason: down_reason(reason) });
                 }
             }
             Event::Returned { session } => while self.transport.poll_returned(session).is_some() {},
             _ => {}
         }
+    }
+
+    fn add_link(&mut self, session: SessionId, loopback: bool) -> Option<LinkId> {
+        let peer = self.transport.session_info(session)?.address;
+        let link = self.links.insert(Link { session, peer, loopback, down: false, current: None, after: 0 })?;
+        self.port.session_up(peer);
+        Some(LinkId::from_raw(link.raw()))
     }
 
     // ---- frames
@@ -418,6 +431,7 @@ impl<P: PacketPort> Wire for PacketWire<P> {
             if !l.down {
                 let _ = self.transport.close(now, l.session);
                 self.transmit(now);
+                self.port.session_down(l.peer);
             }
         }
     }
@@ -441,7 +455,7 @@ fn failure_of(reason: FailReason) -> LinkFailure {
 fn down_reason(reason: DownReason) -> LinkFailure {
     match reason {
         DownReason::Closed | DownReason::PeerClosed | DownReason::CloseTimeout => LinkFailure::PeerClosed,
-        DownReason::PeerRestarted | DownReason::PeerForgot | DownReason::Unreachable => LinkFailure::PeerDied,
+        DownReason::PeerRestarted | DownReason::PeerForgot | DownReason::PeerGone | DownReason::Unreachable => LinkFailure::PeerDied,
         _ => LinkFailure::PeerMisbehaved,
     }
 }

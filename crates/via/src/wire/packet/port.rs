@@ -28,6 +28,14 @@ pub trait PacketPort {
     fn poll_too_big(&mut self) -> Option<(SocketAddr, usize)> {
         None
     }
+    /// The network said that nobody is at an address.
+    fn poll_refused(&mut self) -> Option<SocketAddr> {
+        None
+    }
+    /// There is a session with a peer (once for each of several).
+    fn session_up(&mut self, _peer: SocketAddr) {}
+    /// One is over.
+    fn session_down(&mut self, _peer: SocketAddr) {}
 
     /// Accept sessions for this address. `false`: another process does.
     fn listen(&mut self, local: &NetAddress) -> bool;

@@ -112,6 +112,11 @@ impl ShmWire {
         self.bells.fd()
     }
 
+    /// Whether the bell must be silenced before each sleep, else now and then.
+    pub fn bell_must_be_cleared(&self) -> bool {
+        self.bells.must_be_cleared()
+    }
+
     /// Silences the bell.
     pub fn clear_bell(&mut self) {
         self.bells.clear();

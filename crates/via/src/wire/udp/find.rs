@@ -39,6 +39,8 @@ const ASKED_TIME: Duration = Duration::from_millis(200);
 /// A question is repeated after this, and given up after so many.
 const FIND_PERIOD: Duration = Duration::from_millis(20);
 const FIND_TRIES: u32 = 5;
+/// A peer that was not there is asked for again after this: the one that comes later finds the other at once, so this is for questions that were lost or crossed.
+const PATIENCE: Duration = Duration::from_millis(50);
 /// Connections that a directory holds for those who would succeed it.
 const HEIRS_MAX: usize = 1024;
 /// Who found neither the port nor its holder looks again after this.
@@ -88,6 +90,8 @@ struct Question {
     find: Find,
     tries: u32,
     next_at: Instant,
+    /// Of two peers: asked again until it is cancelled, for the other may come at any time.
+    patient: bool,
 }
 
 /// One NIC's part in finding and being found.
@@ -215,7 +219,8 @@ impl Finder {
             }
         };
         let find = Find { nonce: self.random.next_u64(), name };
-        let mut question = Question { to: SocketAddr::new(ip, self.directory_port), find, tries: 0, next_at: now };
+        let patient = how == Rendezvous::Peer;
+        let mut question = Question { to: SocketAddr::new(ip, self.directory_port), find, tries: 0, next_at: now, patient };
         if ask(&mut question, socket, now) {
             self.questions.insert(request, question);
             self.note_timeouts();
@@ -246,13 +251,19 @@ impl Finder {
     }
 
     /// A datagram of [`packet`] that came to the data socket.
-    pub(super) fn handle_packet(&mut self, from: SocketAddr, bytes: &[u8]) {
+    pub(super) fn handle_packet(&mut self, now: Instant, from: SocketAddr, bytes: &[u8]) {
         let Some(found) = Found::load(bytes) else {
             self.malformed += 1;
             return;
         };
         let open = self.questions.iter().find(|(_, q)| q.find == Find { nonce: found.nonce, name: found.name } && q.to == from);
         let Some(request) = open.map(|(r, _)| *r) else { return };
+        if found.port == 0
+            && let Some(q) = self.questions.get_mut(&request).filter(|q| q.patient)
+        {
+            (q.tries, q.next_at) = (0, now + PATIENCE);
+            return self.note_timeouts();
+        }
         let answer = if found.port == 0 { Err(LinkFailure::NobodyThere) } else { Ok(SocketAddr::new(from.ip(), found.port)) };
         self.answer(request, answer);
     }
@@ -266,7 +277,7 @@ impl Finder {
         let due: Vec<u64> = self.questions.iter().filter(|(_, q)| q.next_at <= now).map(|(r, _)| *r).collect();
         for request in due {
             let Some(q) = self.questions.get_mut(&request) else { continue };
-            if q.tries >= FIND_TRIES {
+            if q.tries >= FIND_TRIES && !q.patient {
                 self.answer(request, Err(LinkFailure::NobodyThere));
             } else if !ask(q, socket, now) {
                 self.answer(request, Err(LinkFailure::NotReachable));
@@ -455,7 +466,7 @@ impl Finder {
 /// Sends a question (again). `false`: there is no way to that host.
 fn ask(q: &mut Question, socket: &UdpSocket, now: Instant) -> bool {
     q.tries += 1;
-    q.next_at = now + FIND_PERIOD;
+    q.next_at = now + if q.tries > FIND_TRIES { PATIENCE } else { FIND_PERIOD };
     match socket.send_to(&q.find.store(), q.to) {
         Err(e) => !matches!(e.kind(), io::ErrorKind::NetworkUnreachable | io::ErrorKind::HostUnreachable | io::ErrorKind::PermissionDenied),
         Ok(_) => true,

@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! UDP between hosts: the port of a packet wire that is a socket.
 //!
-//! One socket per NIC, bound to the NIC's own address. Several packets of a size leave in one call (GSO) and arrive joined (GRO); packets say their own length, so what the
+//! Several packets of a size leave in one call (GSO) and arrive joined (GRO); packets say their own length, so what the
 //! kernel has joined needs no note of where to cut. When the socket takes no more, the packets that found no room wait here and nothing else leaves before them.
 //!
-//! `find.rs`: who is where. `interface.rs`: which address is ours. `buffers.rs`: where datagrams arrive.
+//! `sockets.rs`: which socket. `find.rs`: who is where. `interface.rs`: which address is ours. `buffers.rs`: where datagrams arrive.
 
 mod buffers;
 mod find;
 mod interface;
 mod packet;
+mod sockets;
 
 pub use buffers::UdpBuffer;
 pub use find::{DIRECTORY_PORT, socket_address};
@@ -23,16 +24,13 @@ use bellwire_memory::MemoryError;
 use bellwire_proto::{NicId, Transmit};
 use buffers::Buffers;
 use find::Finder;
-use quinn_udp::{UdpSockRef, UdpSocketState};
-use rustix::fd::{AsFd, BorrowedFd};
+use rustix::fd::BorrowedFd;
 use rustix::time::{ClockId, clock_gettime};
+use sockets::Sockets;
 use std::collections::VecDeque;
 use std::io;
-use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::net::{IpAddr, SocketAddr};
 
-/// Wanted of the kernel for what arrives while nobody looks; it gives what it allows.
-const RECEIVE_BUFFER_BYTES: usize = 4 << 20;
-const SEND_BUFFER_BYTES: usize = 1 << 20;
 /// Packets that found no room are tried again after this, if nothing else happens.
 const STALL: Duration = Duration::from_micros(200);
 
@@ -71,14 +69,13 @@ pub fn host_address(address: SocketAddr) -> Vec<u8> {
 /// A UDP socket, and whom it can reach.
 #[derive(Debug)]
 pub struct UdpPort {
-    socket: UdpSocket,
-    state: UdpSocketState,
-    address: SocketAddr,
+    sockets: Sockets,
     finder: Finder,
     buffers: Buffers,
     arrived: VecDeque<(SocketAddr, UdpBuffer)>,
     stalled: Stalled,
     too_big: VecDeque<(SocketAddr, usize)>,
+    refused: VecDeque<SocketAddr>,
 }
 
 /// The time that engines in real processes are told.
@@ -93,25 +90,27 @@ impl UdpPort {
     /// # Errors
     /// The address is not this host's, the port is taken, or the kernel refuses sockets.
     pub fn open(config: &UdpConfig) -> Result<Self, io::Error> {
-        let socket = UdpSocket::bind(config.address)?;
-        socket.set_nonblocking(true)?;
-        let state = UdpSocketState::new(UdpSockRef::from(&socket))?;
-        // Less than wanted is the machine's limit (net.core.rmem_max), not an error.
-        let _ = state.set_recv_buffer_size(UdpSockRef::from(&socket), RECEIVE_BUFFER_BYTES);
-        let _ = state.set_send_buffer_size(UdpSockRef::from(&socket), SEND_BUFFER_BYTES);
-        let address = socket.local_addr()?;
-        let finder = Finder::new(address, config.directory_port, config.seed, clock()).map_err(io::Error::other)?;
-        Ok(Self { socket, state, address, finder, buffers: Buffers::new(), arrived: VecDeque::new(), stalled: Stalled::default(), too_big: VecDeque::new() })
+        let sockets = Sockets::open(config.address)?;
+        let finder = Finder::new(sockets.own(), config.directory_port, config.seed, clock()).map_err(io::Error::other)?;
+        Ok(Self {
+            sockets,
+            finder,
+            buffers: Buffers::new(),
+            arrived: VecDeque::new(),
+            stalled: Stalled::default(),
+            too_big: VecDeque::new(),
+            refused: VecDeque::new(),
+        })
     }
 
     /// Where peers send to.
     pub fn address(&self) -> SocketAddr {
-        self.address
+        self.sockets.own()
     }
 
     /// Readable when packets have arrived.
     pub fn socket_fd(&self) -> BorrowedFd<'_> {
-        self.socket.as_fd()
+        self.sockets.fd()
     }
 
     /// Readable when [`handle_control`](Self::handle_control) has something to do.
@@ -132,43 +131,34 @@ impl UdpPort {
             nic: NicId(nic),
             boot: clock().0,
             kept_packets_max: buffers::KEPT_MAX,
-            run_packets_max: self.state.max_gso_segments(),
+            run_packets_max: self.sockets.first().state.max_gso_segments(),
             ..bellwire_proto::Config::default()
         })
     }
 
     /// One datagram or several of a size. `false`: the socket takes no more now.
     fn put(&mut self, to: SocketAddr, bytes: &[u8], segment: Option<usize>) -> bool {
-        let sent = match segment {
-            None => self.socket.send_to(bytes, to).map(drop),
-            Some(size) => {
-                let t = quinn_udp::Transmit { destination: to, ecn: None, contents: bytes, segment_size: Some(size), src_ip: None };
-                self.state.try_send(UdpSockRef::from(&self.socket), &t)
-            }
+        let (socket, connected) = self.sockets.to(to);
+        let e = match socket.put(to, connected, bytes, segment) {
+            Ok(()) => return true,
+            Err(e) => e,
         };
-        match sent {
-            Ok(()) => true,
-            Err(e) if e.kind() == io::ErrorKind::WouldBlock => false,
-            Err(e) => {
-                self.failed(to, bytes, segment, &e);
-                true
+        match e.kind() {
+            io::ErrorKind::WouldBlock => return false,
+            // Said of an earlier packet; this one has not left.
+            io::ErrorKind::ConnectionRefused => self.refused.push_back(to),
+            _ if e.raw_os_error() == Some(rustix::io::Errno::MSGSIZE.raw_os_error()) => self.too_big.push_back((to, segment.unwrap_or(bytes.len()))),
+            _ => {
+                if let Some(size) = segment
+                    && socket.state.max_gso_segments() == 1
+                {
+                    // Segmentation turned out not to work here: one at a time.
+                    bytes.chunks(size).for_each(|packet| drop(socket.put(to, connected, packet, None)));
+                }
             }
         }
-    }
-
-    /// What cannot be sent counts as lost; the transport's timers see to it.
-    #[cold]
-    fn failed(&mut self, to: SocketAddr, bytes: &[u8], segment: Option<usize>, error: &io::Error) {
-        if error.raw_os_error() == Some(rustix::io::Errno::MSGSIZE.raw_os_error()) {
-            self.too_big.push_back((to, segment.unwrap_or(bytes.len())));
-        } else if let Some(size) = segment
-            && self.state.max_gso_segments() == 1
-        {
-            // Segmentation turned out not to work here: one at a time.
-            for packet in bytes.chunks(size) {
-                let _ = self.socket.send_to(packet, to);
-            }
-        }
+        // What cannot be sent counts as lost; the transport's timers see to it.
+        true
     }
 
     /// What did not find room, again.
@@ -217,11 +207,16 @@ impl PacketPort for UdpPort {
         }
         loop {
             let slot = self.buffers.writable()?;
-            // Errors are those of packets sent earlier (ICMP), or no memory: the transport's timers see to both.
-            let (n, from) = self.socket.recv_from(slot).ok()?;
+            let (n, from) = match self.sockets.receive(slot) {
+                Ok(got) => got?,
+                Err(peer) => {
+                    self.refused.push_back(peer);
+                    return None;
+                }
+            };
             let bytes = &slot[..n];
             if packet::is_ours(bytes) {
-                self.finder.handle_packet(from, bytes);
+                self.finder.handle_packet(clock(), from, bytes);
                 continue;
             }
             let arrived = &mut self.arrived;
@@ -236,6 +231,18 @@ impl PacketPort for UdpPort {
         self.too_big.pop_front()
     }
 
+    fn poll_refused(&mut self) -> Option<SocketAddr> {
+        self.refused.pop_front()
+    }
+
+    fn session_up(&mut self, peer: SocketAddr) {
+        self.sockets.connect(peer);
+    }
+
+    fn session_down(&mut self, peer: SocketAddr) {
+        self.sockets.disconnect(peer);
+    }
+
     fn listen(&mut self, local: &NetAddress) -> bool {
         self.finder.listen(clock(), local)
     }
@@ -245,7 +252,7 @@ impl PacketPort for UdpPort {
     }
 
     fn locate(&mut self, request: u64, how: Rendezvous, local: &NetAddress, remote: &NetAddress) {
-        self.finder.locate(clock(), &self.socket, request, how, local, remote);
+        self.finder.locate(clock(), &self.sockets.first().socket, request, how, local, remote);
     }
 
     fn forget(&mut self, request: u64) {
@@ -253,7 +260,7 @@ impl PacketPort for UdpPort {
     }
 
     fn poll_located(&mut self) -> Option<(u64, Result<SocketAddr, LinkFailure>)> {
-        self.finder.handle_timeout(clock(), &self.socket);
+        self.finder.handle_timeout(clock(), &self.sockets.first().socket);
         self.finder.poll_found()
     }
 

@@ -1,0 +1,104 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT OR Apache-2.0
+# Two hosts: network namespaces joined by a veth pair, made here and removed again. Every example runs between them, over IPv4; then what can happen to hosts and networks: a peer
+# killed, packets lost, a cable pulled for a second and for good. `hosts.sh DIR LIBDIR`: DIR holds the examples. Needs root and `ip`; without them it is skipped, visibly.
+set -u
+examples=$(cd "$1" && pwd) || exit 1
+export LD_LIBRARY_PATH=$2
+failed=0 passed=0
+a=bellwire-a-$$ b=bellwire-b-$$
+log=$(mktemp -d)
+
+skip() { echo "SKIPPED two hosts: $1"; rm -rf "$log"; exit 0; }
+command -v ip >/dev/null 2>&1 || skip "no ip command (Debian: iproute2)"
+ip netns add "$a" 2>/dev/null || skip "network namespaces cannot be made here (not root?)"
+cleanup() {
+    jobs -p | xargs -r kill -9 2>/dev/null
+    wait 2>/dev/null
+    ip netns del "$a" 2>/dev/null
+    ip netns del "$b" 2>/dev/null
+    rm -rf "$log"
+}
+trap cleanup EXIT
+trap 'exit 1' INT TERM
+ip netns add "$b"
+if ! ip link add eth0 netns "$a" type veth peer name eth0 netns "$b" 2>/dev/null; then skip "no veth devices"; fi
+for host in "$a 1" "$b 2"; do
+    set -- $host
+    ip -n "$1" addr add "10.118.0.$2/24" dev eth0
+    ip -n "$1" link set lo up
+    ip -n "$1" link set eth0 up
+done
+here=10.118.0.1
+
+on() { # namespace, command..: as a host of its own, whose address is that of its interface
+    local namespace=$1
+    shift
+    ip netns exec "$namespace" env BELLWIRE_ADDRESS=eth0 "$@"
+}
+ok() { echo "ok: $1"; passed=$((passed + 1)); }
+bad() { echo "FAILED: $1"; tail -n 15 "$log"/* | sed 's/^/    /'; failed=1; }
+
+between() { # title, program, server's arguments, client's arguments
+    local title=$1 program=$2
+    rm -f "$log"/*
+    on "$a" timeout 60 "$examples/$program" server $3 >"$log/server" 2>&1 &
+    local server=$!
+    if on "$b" timeout 60 "$examples/$program" client --name "$program@$here" $4 >"$log/client" 2>&1 && wait $server; then
+        ok "$title  ($(tail -qn 1 "$log"/client "$log"/server | head -n 1))"
+    else
+        kill -9 $server 2>/dev/null
+        bad "$title"
+    fi
+}
+
+between "ping-pong" pingpong "--count 3000" "--count 3000"
+between "ping-pong, polling" pingpong "--count 3000 --poll" "--count 3000 --poll"
+between "ping-pong, 1 MB" pingpong "--size 1000000 --count 100" "--size 1000000 --count 100"
+between "RDMA write and read" rdma_write "" "--count 1000"
+between "RDMA write of 4 MB" rdma_write "--size 4194304" "--size 4194304 --count 20"
+between "key-value store" kv_store "--clients 1" "--operations 3000"
+between "epoll server" epoll_server "--clients 4 --messages 100" "--clients 4 --messages 100"
+
+# The network loses every twentieth packet.
+if ip netns exec "$b" tc qdisc add dev eth0 root netem loss 5% 2>/dev/null; then
+    between "ping-pong, 5 % loss" pingpong "--count 1000" "--count 1000"
+    between "RDMA write, 5 % loss" rdma_write "" "--count 300"
+    ip netns exec "$b" tc qdisc del dev eth0 root
+else
+    echo "SKIPPED loss: no netem"
+fi
+
+# The cable is out for a second: nothing is lost.
+rm -f "$log"/*
+on "$a" timeout 60 "$examples/pingpong" server --count 200000 >"$log/server" 2>&1 &
+server=$!
+on "$b" timeout 60 "$examples/pingpong" client --name "pingpong@$here" --count 200000 >"$log/client" 2>&1 &
+client=$!
+sleep 0.5
+ip -n "$b" link set eth0 down
+sleep 1
+ip -n "$b" link set eth0 up
+if wait $client && wait $server; then ok "cable out for 1 s"; else bad "cable out for 1 s"; fi
+
+# The peer is killed, then the cable pulled for good: the other side is told in time.
+for event in kill cable; do
+    rm -f "$log"/*
+    on "$a" timeout 60 "$examples/pingpong" server --count 100000000 >"$log/server" 2>&1 &
+    server=$!
+    on "$b" timeout 60 "$examples/pingpong" client --name "pingpong@$here" --count 100000000 >"$log/client" 2>&1 &
+    client=$!
+    sleep 0.5
+    began=$(date +%s%N)
+    if [ $event = kill ]; then pkill -9 -P $client; else ip -n "$b" link set eth0 down; fi
+    wait $server
+    code=$?
+    took=$((($(date +%s%N) - began) / 1000000))
+    # 124: still there when its time was up.
+    if [ $code -ne 0 ] && [ $code -ne 124 ] && [ $took -lt 20000 ]; then ok "$event: told after $took ms ($(tail -n 1 "$log/server"))"; else bad "$event: exit $code after $took ms"; fi
+    kill -9 $client 2>/dev/null
+    wait $client 2>/dev/null
+    ip -n "$b" link set eth0 up
+done
+echo "all hosts: $passed"
+exit $failed
