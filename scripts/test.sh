@@ -53,6 +53,7 @@ installed() {
         LD_LIBRARY_PATH=$prefix/lib "$prefix/bin/bellwire" --version && test -e "$prefix/share/man/man3/VipPostSend.3" && test -e "$prefix/share/man/man1/bellwire-info.1" && echo "all installed files are there"
 }
 part installed installed
+part perf-udp  env BELLWIRE="$target/release/bellwire" scripts/perf-udp.sh
 part guide     env TARGET_DIR="$target" scripts/guide.sh
 if command -v strace >/dev/null 2>&1; then
     part quiet scripts/quiet.sh "$target"

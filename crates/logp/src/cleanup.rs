@@ -65,7 +65,7 @@ fn clean() {
     std::mem::forget(registry);
 }
 
-/// To be done if a signal ends this process.
+/// To be done if a signal ends this process. `action` must not register anything, which would wait for ever.
 pub fn at_signal(action: impl FnOnce() + Send + 'static) {
     registry().actions.push(Box::new(action));
 }

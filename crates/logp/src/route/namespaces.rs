@@ -7,7 +7,7 @@
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use crate::cleanup;
 use crate::error::Error;
@@ -61,7 +61,8 @@ impl Namespaces {
         for (index, (name, link)) in [(a, link_a), (b, link_b)].into_iter().enumerate() {
             ip(&["-n", name, "address", "add", &format!("{}/{PREFIX_BITS}", ADDRESSES[index]), "dev", link])?;
             ip(&["-n", name, "link", "set", "lo", "up"])?;
-            ip(&["-n", name, "link", "set", link, "up"])?;
+            // Without IPv6 of its own: its address would be tentative for a second, in which some programs fail.
+            ip(&["-n", name, "link", "set", link, "addrgenmode", "none", "up"])?;
         }
         Ok(())
     }
@@ -92,10 +93,11 @@ impl Drop for Namespaces {
     }
 }
 
-/// Removes a namespace if it is there. Its interfaces go when its last process has ended.
+/// Removes a namespace if it is there. Its interfaces go when its last process has ended. Runs also while the registry of [`cleanup`] is held, so it must not
+/// register anything.
 fn remove(ip: &Path, name: &str) {
     if Path::new(FOLDER).join(name).exists() {
-        let _ = run(Command::new(ip).args(["netns", "del", name]));
+        let _ = Command::new(ip).args(["netns", "del", name]).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status();
     }
 }
 
