@@ -8,7 +8,7 @@ cd "$(dirname "$0")/.." || exit 1
 target=${TARGET_DIR:-${CARGO_TARGET_DIR:-target}}
 case $target in /*) ;; *) target=$PWD/$target ;; esac
 export CARGO_TARGET_DIR=$target CARGO_HOME=${CARGO_HOME:-$HOME/.cargo} RUSTUP_HOME=${RUSTUP_HOME:-$HOME/.rustup}
-unset BELLWIRE_VIPL BELLWIRE_MODE BELLWIRE_SPIN_US BELLWIRE_ADDRESS MAKEFLAGS MAKELEVEL
+unset BELLWIRE_VIPL BELLWIRE_MODE BELLWIRE_ATTACH BELLWIRE_MEMORY BELLWIRE_SPIN_US BELLWIRE_ADDRESS MAKEFLAGS MAKELEVEL
 scratch=$(mktemp -d) || exit 1
 trap 'rm -rf "$scratch"' EXIT
 pages=$(sed -n 's/^| \[[^]]*\](\([a-z-]*\.md\)).*/\1/p' docs/guide/README.md)

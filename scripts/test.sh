@@ -43,7 +43,7 @@ part corpus    cargo test --release --locked --manifest-path fuzz/Cargo.toml
 part build     cargo build --release --locked -p vipl -p bellwire-cli
 part c         make -s -C tests/c check LIBVIPL="$target/release/libvipl.so" OUT="$target/tests-c"
 part places    scripts/places.sh "$target/tests-c"
-part hostile   make -s -C tests/hostile check LIBVIPL="$target/release/libvipl.so" OUT="$target/tests-hostile" SECONDS=6
+part hostile   make -s -C tests/hostile check LIBVIPL="$target/release/libvipl.so" OUT="$target/tests-hostile" SECONDS=5
 
 installed() {
     local prefix=$target/installed
@@ -68,6 +68,7 @@ if [ "$mode" = long ]; then
     part fuzz       scripts/fuzz.sh 10
     part sanitizers scripts/sanitizers.sh
     part rust-long  env PROPTEST_CASES=5000 cargo test --workspace --locked --release
+    part proto-long env BELLWIRE_PROTO_SEEDS=100000 cargo test --locked --release -p bellwire-proto --test lossy
     part models-deep env LOOM_MAX_PREEMPTIONS=4 crates/memory/tests/run_loom.sh
 fi
 

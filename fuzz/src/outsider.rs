@@ -13,15 +13,14 @@ use bellwire_via::{Engine, NetAddress};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
 
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 pub const LINES: u32 = 1024;
 pub const PAYLOAD_BYTES: usize = 256 * 1024;
 pub const ADVERTS: usize = 1024;
 pub const CATALOGUE_ENTRIES: usize = 4096;
 pub const HEAD_AT: usize = 128;
 pub const LINES_AT: usize = 4096;
-pub const PAYLOAD_AT: usize = LINES_AT + LINES as usize * 64;
-pub const ADVERTS_AT: usize = PAYLOAD_AT + PAYLOAD_BYTES;
+pub const ADVERTS_AT: usize = LINES_AT + LINES as usize * 64;
 pub const LINK_BYTES: usize = ADVERTS_AT + ADVERTS * 32;
 pub const CATALOGUE_BYTES: usize = CATALOGUE_ENTRIES * 64;
 /// Bytes of a socket message.
@@ -68,13 +67,14 @@ pub fn soft(bytes: u64) -> OwnedFd {
     fd
 }
 
-/// Our half of a link.
-pub fn half() -> (Region, Region) {
+/// Our half of a link: region, payload bytes, catalogue.
+pub fn half() -> (Region, Region, Region) {
     let out = Region::create("outsider", LINK_BYTES, RegionKind::Shared).unwrap();
     let header: Vec<u8> =
         [&b"bellwire"[..]].concat().into_iter().chain([VERSION, LINES, PAYLOAD_BYTES as u32, 1024, 4096, 0].iter().flat_map(|w| w.to_ne_bytes())).collect();
     out.bytes().copy_in(0, &header).unwrap();
-    (out, Region::create("outsider-catalogue", CATALOGUE_BYTES, RegionKind::Shared).unwrap())
+    let payload = Region::create("outsider-payload", PAYLOAD_BYTES, RegionKind::Shared).unwrap();
+    (out, payload, Region::create("outsider-catalogue", CATALOGUE_BYTES, RegionKind::Shared).unwrap())
 }
 
 /// Lets the NIC do all that its sockets ask for: each call does one round.
@@ -86,8 +86,10 @@ pub fn control(engine: &mut Engine<ShmWire>) {
 pub struct Outsider {
     pub socket: OwnedFd,
     pub out: Region,
+    pub payload: Region,
     pub catalogue: Region,
     pub inward: RemoteRegion,
+    pub payload_inward: RemoteRegion,
     pub tail: u32,
     pub bell: PeerBell,
     _listener: OwnedFd,
@@ -102,24 +104,25 @@ impl Outsider {
         control(engine);
         let mut b = [0; 64];
         fd_passing::receive(socket.as_fd(), &mut b).expect("an answer");
-        let (out, catalogue) = half();
+        let (out, payload, catalogue) = half();
         let (listener, ringer) = pipe_of_bell().unwrap();
         let own = pidfd::own().unwrap();
-        fd_passing::send(socket.as_fd(), &message(4, 3, 0, id), &[out.fd(), catalogue.fd(), ringer.as_fd(), own.as_fd()]).unwrap();
+        fd_passing::send(socket.as_fd(), &message(4, 3, 0, id), &[out.fd(), payload.fd(), catalogue.fd(), ringer.as_fd(), own.as_fd()]).unwrap();
         control(engine);
         let Received { fds, .. } = fd_passing::receive(socket.as_fd(), &mut b).expect("an offer");
         let mut fds = fds.into_iter();
         let inward = RemoteRegion::map(fds.next().unwrap(), LINK_BYTES, LINK_BYTES + 65_536, Access::ReadOnly).unwrap();
+        let payload_inward = RemoteRegion::map(fds.next().unwrap(), PAYLOAD_BYTES, PAYLOAD_BYTES + 65_536, Access::ReadOnly).unwrap();
         let bell = PeerBell::from_fd(fds.nth(1).unwrap()).unwrap();
         engine.progress();
-        Self { socket, out, catalogue, inward, tail: 0, bell, _listener: listener }
+        Self { socket, out, payload, catalogue, inward, payload_inward, tail: 0, bell, _listener: listener }
     }
 
     /// Puts a line into our queue, and payload where it says.
     pub fn push(&mut self, mut words: [u64; 8], payload: &[u8]) {
         let at = words[7] as usize % PAYLOAD_BYTES;
         let n = payload.len().min(PAYLOAD_BYTES - at);
-        self.out.bytes().copy_in(PAYLOAD_AT + at, &payload[..n]).unwrap();
+        self.payload.bytes().copy_in(at, &payload[..n]).unwrap();
         words[0] = words[0] & !1 | u64::from(self.tail & LINES == 0);
         let bytes: Vec<u8> = words.iter().flat_map(|w| w.to_ne_bytes()).collect();
         self.out.bytes().copy_in(LINES_AT + (self.tail % LINES) as usize * 64, &bytes).unwrap();
@@ -133,7 +136,7 @@ impl Outsider {
         for (w, c) in words.iter_mut().zip(b.chunks(8)) {
             *w = u64::from_ne_bytes(c.try_into().unwrap());
         }
-        let _ = self.inward.bytes().copy_out(PAYLOAD_AT + words[7] as usize % (PAYLOAD_BYTES - 64), &mut payload);
+        let _ = self.payload_inward.bytes().copy_out(words[7] as usize % (PAYLOAD_BYTES - 64), &mut payload);
         (words, payload)
     }
 }

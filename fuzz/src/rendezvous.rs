@@ -4,6 +4,7 @@
 use crate::input::Input;
 use crate::outsider::{self, fresh_address, half, message, soft, waiter_name};
 use bellwire_memory::event::pipe_of_bell;
+use bellwire_memory::region::Region;
 use bellwire_memory::{fd_passing, pidfd};
 use bellwire_via::wire::shm::{ProtectionMode, ShmWire};
 use bellwire_via::{Engine, Instant, NetAddress, ViAttributes};
@@ -93,15 +94,16 @@ fn fds(input: &mut Input<'_>) -> Vec<OwnedFd> {
     if form & 1 == 0 {
         return Vec::new();
     }
-    let (out, catalogue) = half();
+    let (out, payload, catalogue) = half();
     let (_, ringer) = pipe_of_bell().unwrap();
-    let mut all = vec![out.fd().try_clone_to_owned().unwrap(), catalogue.fd().try_clone_to_owned().unwrap(), ringer, pidfd::own().unwrap()];
+    let copy = |region: &Region| region.fd().try_clone_to_owned().unwrap();
+    let mut all = vec![copy(&out), copy(&payload), copy(&catalogue), ringer, pidfd::own().unwrap()];
     if form & 2 != 0 {
         let at = usize::from(input.u8()) % all.len();
         all[at] = odd(input);
     }
     if form & 4 != 0 {
-        all.truncate(usize::from(input.u8()) % 5);
+        all.truncate(usize::from(input.u8()) % 6);
     }
     if form & 8 != 0 {
         all.extend((0..input.u8() % 5).map(|_| odd(input)));

@@ -77,11 +77,13 @@ impl Wire for Scripted {
     fn send(&mut self, _: LinkId, _: &mut Line, _: usize) -> Sent {
         self.leave()
     }
-    fn send_with_payload<F: FnOnce(*mut u8)>(&mut self, _: LinkId, _: &mut Line, length: usize, fill: F) -> Sent {
+    fn send_with_payload<F: FnOnce(*mut u8) -> bool>(&mut self, _: LinkId, _: &mut Line, length: usize, fill: F) -> Sent {
         let sent = self.leave();
         if sent == Sent::Yes {
             assert!(length <= PAYLOAD_MAX);
-            fill(self.scratch.as_mut_ptr());
+            if !fill(self.scratch.as_mut_ptr()) {
+                return Sent::Unfilled;
+            }
             self.sent = self.scratch[..length].to_vec();
         }
         sent

@@ -155,7 +155,10 @@ impl Stage {
                 let (stream, length) = (u32::from(input.u8() % 8), input.number() as usize % 2000);
                 if let Some(session) = session {
                     for _ in 0..input.u8() % 32 {
-                        let _ = self.sides[which].transport.send(self.now, session, stream, &[1, 2, 3], length, |b| b.fill(9));
+                        let _ = self.sides[which].transport.send(self.now, session, stream, &[1, 2, 3], length, |b| {
+                            b.fill(9);
+                            length % 7 != 6
+                        });
                     }
                 }
             }

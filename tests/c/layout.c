@@ -162,7 +162,8 @@ static void extensions(void) {
     AT(VIPX_VI_ATTRIBUTES, Size, 0);
     SIZE(VIPX_VI_INFO, 88);
     SIZE(VIPX_MEM_INFO, 16);
-    SIZE(VIPX_NIC_INFO, 40);
+    SIZE(VIPX_NIC_INFO, 48);
+    AT(VIPX_NIC_INFO, Memory, 40);
     SIZE(VIPX_VI_ATTRIBUTES, 16);
 }
 

@@ -77,7 +77,7 @@ static void garbage_on_the_socket(void) {
 /* An offer in which one thing is a lie. Memory without seals is cut off afterwards. */
 static void lying_offer(void) {
     uint8_t m[64], id[16] = {0};
-    int s = knock_at(host, victim), fds[8], got, own[4], pipes[2], i, lie = (int)rnd(4);
+    int s = knock_at(host, victim), fds[8], got, own[5], pipes[2], i, lie = (int)rnd(5);
     void *base = NULL;
     if (s < 0) return;
     for (i = 0; i < 16; i++) id[i] = (uint8_t)rnd(256);
@@ -86,18 +86,19 @@ static void lying_offer(void) {
     if (hear(s, m, sizeof m, fds, &got, 300) != MESSAGE_BYTES) { close(s); return; }
     if (rnd(4) == 0) memcpy(id, m + 8, 16); /* "I am you" */
     own[0] = sealed_memory(LINK_BYTES, &base, lie == 0 ? (int)(rnd(2) ? 0 : F_SEAL_SHRINK) : F_SEAL_SHRINK | F_SEAL_GROW);
-    own[1] = sealed_memory(CATALOGUE_BYTES, NULL, lie == 1 ? 0 : F_SEAL_SHRINK | F_SEAL_GROW);
+    own[1] = sealed_memory(lie == 3 ? 4096 : PAYLOAD_BYTES, NULL, lie == 4 ? 0 : F_SEAL_SHRINK | F_SEAL_GROW);
+    own[2] = sealed_memory(CATALOGUE_BYTES, NULL, lie == 1 ? 0 : F_SEAL_SHRINK | F_SEAL_GROW);
     if (pipe2(pipes, O_NONBLOCK) != 0) { close(s); return; }
-    own[2] = pipes[1];
-    own[3] = (int)syscall(SYS_pidfd_open, rnd(2) ? getpid() : getppid(), 0);
-    if (lie == 2) { i = (int)rnd(4); close(own[i]); own[i] = any_descriptor(); }
+    own[3] = pipes[1];
+    own[4] = (int)syscall(SYS_pidfd_open, rnd(2) ? getpid() : getppid(), 0);
+    if (lie == 2) { i = (int)rnd(5); close(own[i]); own[i] = any_descriptor(); }
     message(m, OFFER, (int)rnd(4), 0, id);
-    tell(s, m, MESSAGE_BYTES, own, own[0] >= 0 && own[1] >= 0 && own[2] >= 0 && own[3] >= 0 ? 4 - (int)(rnd(5) == 0) : 0);
+    tell(s, m, MESSAGE_BYTES, own, own[0] >= 0 && own[1] >= 0 && own[2] >= 0 && own[3] >= 0 && own[4] >= 0 ? 5 - (int)(rnd(5) == 0) : 0);
     for (i = 0; i < 50; i++) { /* while it looks */
-        if (ftruncate(own[0], i % 2 ? LINK_BYTES : 0) != 0 || ftruncate(own[1], i % 2 ? CATALOGUE_BYTES : 0) != 0) usleep(20);
+        if (ftruncate(own[0], i % 2 ? LINK_BYTES : 0) != 0 || ftruncate(own[1], i % 2 ? PAYLOAD_BYTES : 0) != 0 || ftruncate(own[2], i % 2 ? CATALOGUE_BYTES : 0) != 0) usleep(20);
     }
     if (base != NULL) munmap(base, LINK_BYTES);
-    for (i = 0; i < 4; i++) if (own[i] >= 0) close(own[i]);
+    for (i = 0; i < 5; i++) if (own[i] >= 0) close(own[i]);
     close(pipes[0]), close(s);
 }
 
@@ -208,7 +209,7 @@ static void crafted_frames(Link *l) {
     int i, count = 1 + (int)rnd(rnd(4) ? 20 : 3000), wild = (int)rnd(5); /* 0, 1: hardly anything is wrong */
     double until = now() + 0.1;
     uint64_t w[8];
-    for (i = 0; i < (int)rnd(2000); i++) l->out[PAYLOAD_AT + rnd(PAYLOAD_BYTES)] = (uint8_t)rnd(256);
+    for (i = 0; i < (int)rnd(2000); i++) l->out_payload[rnd(PAYLOAD_BYTES)] = (uint8_t)rnd(256);
     for (i = 0; i < count && now() < until; i++) {
         if (wild == 4 || (wild > 1 && rnd(20) == 0)) crafted_line(l, w);
         else plausible_line(l, w);
@@ -314,6 +315,25 @@ static void spoil_bells(Link *l) {
     }
 }
 
+/* What the victim tells us lies in memory that we may write, unless it is guarded: it is scribbled on and punched away under its hands. */
+static void spoil_payload(Link *l) {
+    double until = now() + (double)rnd(30) / 1000;
+    if (guarded) {
+        /* Neither by the mapping that link_up tried, nor by the file. */
+        if (l->in_payload_writable || fallocate(l->in_payload_fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, PAYLOAD_BYTES) == 0) _exit(9);
+        return;
+    }
+    if (ftruncate(l->in_payload_fd, 0) == 0 || fcntl(l->in_payload_fd, F_ADD_SEALS, F_SEAL_WRITE) == 0) _exit(9);
+    if (!l->in_payload_writable) return;
+    while (now() < until) {
+        int i;
+        connection_request(l, host, rnd(2) ? "nobody" : victim, 2, 1 + (uint32_t)rnd(0xffff)); /* its answers have payload */
+        ring(l);
+        for (i = 0; i < 500; i++) l->in_payload[rnd(PAYLOAD_BYTES)] = (uint8_t)rnd(256);
+        if (fallocate(l->in_payload_fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)(rnd(64) * 4096), (off_t)(4096 * (1 + rnd(64)))) != 0) continue;
+    }
+}
+
 static void attack_with_link(void) {
     Link l;
     int i;
@@ -329,6 +349,7 @@ static void attack_with_link(void) {
         case 2: talk(&l); break;
         case 3: flood_requests(&l); break;
         case 4: spoil_bells(&l); break;
+        case 5: case 6: spoil_payload(&l); break;
         default: crafted_frames(&l); break;
         }
     }

@@ -123,9 +123,11 @@ static void region_header(uint8_t *b) {
 
 int link_up(Link *l, uint32_t host, const char *discriminator) {
     uint8_t m[64];
-    void *out, *catalogue;
-    int fds[8], got, own[4], pipes[2], i, fine;
+    void *out, *payload, *catalogue;
+    int fds[8], got, own[5], pipes[2], i, fine;
+    uint64_t probe;
     memset(l, 0, sizeof *l);
+    l->own_flags = 7;
     l->socket = knock_at(host, discriminator);
     if (l->socket < 0) return 0;
     for (i = 0; i < 16; i++) l->own_id[i] = (uint8_t)rnd(256);
@@ -136,32 +138,42 @@ int link_up(Link *l, uint32_t host, const char *discriminator) {
     }
     memcpy(l->id, m + 8, 16);
     own[0] = sealed_memory(LINK_BYTES, &out, F_SEAL_SHRINK | F_SEAL_GROW);
-    own[1] = sealed_memory(CATALOGUE_BYTES, &catalogue, F_SEAL_SHRINK | F_SEAL_GROW);
+    own[1] = sealed_memory(PAYLOAD_BYTES, &payload, F_SEAL_SHRINK | F_SEAL_GROW);
+    own[2] = sealed_memory(CATALOGUE_BYTES, &catalogue, F_SEAL_SHRINK | F_SEAL_GROW);
     if (pipe2(pipes, O_NONBLOCK | O_CLOEXEC) != 0) return 0;
-    own[2] = pipes[1];
-    own[3] = (int)syscall(SYS_pidfd_open, getpid(), 0);
+    own[3] = pipes[1];
+    own[4] = (int)syscall(SYS_pidfd_open, getpid(), 0);
     region_header(out);
     message(m, OFFER, 3, 0, l->own_id);
-    fine = tell(l->socket, m, MESSAGE_BYTES, own, 4) && hear(l->socket, m, sizeof m, fds, &got, 500) == MESSAGE_BYTES && m[0] == OFFER && got >= 3;
-    for (i = 0; i < 4; i++) close(own[i]);
-    l->out = out, l->own_catalogue = catalogue, l->own_bell = pipes[0];
+    memcpy(l->block, l->own_id, 16), l->block[16] = 9;
+    probe = (uint64_t)(uintptr_t)l->block;
+    memcpy(m + 24, &probe, 8);
+    fine = tell(l->socket, m, MESSAGE_BYTES, own, 5) && hear(l->socket, m, sizeof m, fds, &got, 500) == MESSAGE_BYTES && m[0] == OFFER && got >= 4;
+    for (i = 0; i < 5; i++) close(own[i]);
+    l->out = out, l->out_payload = payload, l->own_catalogue = catalogue, l->own_bell = pipes[0];
     if (!fine) {
-        munmap(out, LINK_BYTES), munmap(catalogue, CATALOGUE_BYTES);
+        munmap(out, LINK_BYTES), munmap(payload, PAYLOAD_BYTES), munmap(catalogue, CATALOGUE_BYTES);
         close(pipes[0]), close(l->socket);
         return 0;
     }
     l->in = mmap(NULL, LINK_BYTES, PROT_READ, MAP_SHARED, fds[0], 0);
-    l->catalogue = mmap(NULL, CATALOGUE_BYTES, PROT_READ, MAP_SHARED, fds[1], 0);
-    l->bell = fds[2];
-    close(fds[0]), close(fds[1]);
-    for (i = 3; i < got; i++) close(fds[i]);
+    l->in_payload_fd = fds[1];
+    l->in_payload = mmap(NULL, PAYLOAD_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fds[1], 0);
+    l->in_payload_writable = l->in_payload != MAP_FAILED;
+    if (!l->in_payload_writable) l->in_payload = mmap(NULL, PAYLOAD_BYTES, PROT_READ, MAP_SHARED, fds[1], 0);
+    l->catalogue = mmap(NULL, CATALOGUE_BYTES, PROT_READ, MAP_SHARED, fds[2], 0);
+    l->bell = fds[3];
+    memcpy(&l->peer_probe, m + 24, 8);
+    close(fds[0]), close(fds[2]);
+    for (i = 4; i < got; i++) close(fds[i]);
     return 1;
 }
 
 void link_down(Link *l) {
-    munmap(l->out, LINK_BYTES), munmap(l->own_catalogue, CATALOGUE_BYTES);
+    munmap(l->out, LINK_BYTES), munmap(l->out_payload, PAYLOAD_BYTES), munmap(l->own_catalogue, CATALOGUE_BYTES);
     munmap((void *)(uintptr_t)l->in, LINK_BYTES), munmap((void *)(uintptr_t)l->catalogue, CATALOGUE_BYTES);
-    close(l->bell), close(l->own_bell), close(l->socket);
+    munmap((void *)(uintptr_t)l->in_payload, PAYLOAD_BYTES);
+    close(l->bell), close(l->own_bell), close(l->socket), close(l->in_payload_fd);
 }
 
 void push(Link *l, const uint64_t *words) {
@@ -179,14 +191,15 @@ void connection_request(Link *l, uint32_t host, const char *discriminator, int r
     uint32_t length, me = 0x0900007f, position = l->payload % (PAYLOAD_BYTES / 2);
     size_t at = 32, n = strlen(discriminator);
     memset(b, 0, sizeof b);
-    b[0] = 1, b[2] = (uint8_t)reliability, b[3] = 7;
+    b[0] = 1, b[2] = (uint8_t)reliability, b[3] = (uint8_t)l->own_flags;
     b[4] = 4, b[5] = 3, b[6] = 4, b[7] = (uint8_t)n;
-    memcpy(b + 8, &connection, 4);
+    memcpy(b + 8, &connection, 4), memcpy(b + 12, &l->own_tag, 4);
+    l->own_connection = connection;
     memcpy(b + 16, &transfer, 8);
     memcpy(b + at, &me, 4), memcpy(b + at + 4, "bad", 3), at += 7;
     memcpy(b + at, &host, 4), memcpy(b + at + 4, discriminator, n), at += 4 + n;
     length = (uint32_t)at;
-    memcpy(l->out + PAYLOAD_AT + position, b, at);
+    memcpy(l->out_payload + position, b, at);
     l->payload += 256;
     words[0] = (uint64_t)OP_CONNECT_REQUEST << 1 | 1 << 7 | 0xff << 8;
     words[1] = (uint64_t)length << 32, words[2] = (uint64_t)length << 32, words[7] = position;
@@ -201,8 +214,8 @@ static uint32_t look_for_acceptance(Link *l) {
         uint32_t vi = 0;
         if ((head & 1) != ((l->head & LINES) == 0)) return 0;
         if ((head >> 1 & 31) == OP_CONNECT_REPLY && (head >> 8 & 255) == 255 && slot[7] < PAYLOAD_BYTES - 64) {
-            volatile uint8_t *b = l->in + PAYLOAD_AT + slot[7];
-            if (b[1] == 0) memcpy(&vi, (void *)(uintptr_t)(b + 8), 4);
+            volatile uint8_t *b = l->in_payload + slot[7];
+            if (b[1] == 0) memcpy(&vi, (void *)(uintptr_t)(b + 8), 4), memcpy(&l->vi_tag, (void *)(uintptr_t)(b + 12), 4), l->vi_flags = b[3];
         }
         l->head++;
         *(volatile uint32_t *)(l->out + HEAD_AT) = l->head;
@@ -212,14 +225,16 @@ static uint32_t look_for_acceptance(Link *l) {
 
 int connect_vi(Link *l, uint32_t host, const char *discriminator, int reliability, int ms) {
     int i;
-    connection_request(l, host, discriminator, reliability, 1 + (uint32_t)rnd(1000));
+    uint32_t name = 1 + (uint32_t)rnd(1000);
+    l->sequence = 0;
+    connection_request(l, host, discriminator, reliability, name);
     for (i = 0; i < ms * 10; i++) {
         char one = 0;
         l->vi = look_for_acceptance(l);
         if (l->vi != 0) return 1;
         if (i % 10 == 0 && write(l->bell, &one, 1) < 0) { /* full: it rings */ }
         usleep(100);
-        if (i % 100 == 99) connection_request(l, host, discriminator, reliability, 1 + (uint32_t)rnd(1000));
+        if (i % 100 == 99) connection_request(l, host, discriminator, reliability, name);
     }
     return 0;
 }

@@ -10,7 +10,7 @@
 #include <stdint.h>
 
 enum {
-    VERSION = 2,
+    VERSION = 3,
     LINES = 1024,
     PAYLOAD_BYTES = 256 * 1024,
     ADVERTS = 1024,
@@ -18,9 +18,9 @@ enum {
     HEAD_AT = 128,
     ARMED_AT = 256,
     EPOCH_AT = 384,
+    PROOF_AT = 512,
     LINES_AT = 4096,
-    PAYLOAD_AT = LINES_AT + LINES * 64,
-    ADVERTS_AT = PAYLOAD_AT + PAYLOAD_BYTES,
+    ADVERTS_AT = LINES_AT + LINES * 64,
     LINK_BYTES = ADVERTS_AT + ADVERTS * 32,
     CATALOGUE_BYTES = CATALOGUE_ENTRIES * 64,
     MESSAGE_BYTES = 32
@@ -32,7 +32,7 @@ enum { KNOCK = 1, HERE, EXISTING, OFFER, WANT, GIVE, GONE };
 /* Operations of frames. */
 enum {
     OP_SEND = 1, OP_SEND_PLACED, OP_WRITE, OP_WRITE_PLACED, OP_READ_REQUEST, OP_READ_RESPONSE, OP_ACK, OP_NOT_READY, OP_READY, OP_REFUSED,
-    OP_DISCONNECT, OP_CONNECT_REQUEST, OP_CONNECT_REPLY, OP_CONNECT_CANCEL, OP_PEER_REQUEST, OP_PEER_ACCEPT, OP_COUNT
+    OP_DISCONNECT, OP_CONNECT_REQUEST, OP_CONNECT_REPLY, OP_CONNECT_CANCEL, OP_PEER_REQUEST, OP_PEER_ACCEPT, OP_COUNT, OP_SEND_PULL = OP_COUNT, OP_WRITE_PULL, OP_PULLED
 };
 
 /* What an entry of the catalogue says. */
@@ -45,14 +45,22 @@ typedef struct {
     int socket;
     unsigned char own_id[16], id[16];
     uint8_t *out;             /* our link region: ours to write */
+    uint8_t *out_payload;     /* our payload bytes */
     volatile uint8_t *in;     /* the victim's */
+    volatile uint8_t *in_payload; /* the victim's: ours to write too, unless it is guarded */
+    int in_payload_fd;        /* the same, as a file */
+    int in_payload_writable;
     uint64_t *own_catalogue;  /* ours to write */
     volatile Entry *catalogue; /* the victim's */
     int bell;                 /* the victim's */
     int own_bell;             /* ours: what the victim rings */
+    uint8_t block[24];        /* what the victim is to find in our memory, if it may look: our id and a number */
+    uint64_t peer_probe;      /* where the victim wants to be read, to see whether it can be */
     uint32_t tail, head;      /* lines that we wrote, lines that we read */
     uint32_t payload;         /* where our next payload goes */
     uint32_t vi;              /* the victim's connection id, once connected */
+    uint32_t vi_tag, vi_flags; /* what the acceptance told besides: its tag; 1 RDMA write, 2 RDMA read, 4 it answers when there is no receive */
+    uint32_t own_tag, own_flags, own_connection; /* what our next request for a connection says */
     uint32_t sequence;        /* of the next message to it */
 } Link;
 

@@ -5,18 +5,15 @@
  *
  *   victim [seconds]     SEED=n repeats the attackers' choices; the seed is printed
  */
-#include <arpa/inet.h>
-#include <dirent.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "ends.h"
+#include "honest.h"
 
 enum {
     SECONDS_DEFAULT = 10,
@@ -27,103 +24,11 @@ enum {
     AREAS = 7,
     ODD = 24,       /* regions begin and end off the page */
     ATTACKERS = 2,
-    PAUSE_MS_MAX = 2000,
-    NEWCOMER_MESSAGES = 30,
     RESIDENT_KB_MAX = 200 * 1024,
     CANARY = 0xc5
 };
 
-static VIP_NIC_HANDLE nic;
-static volatile int stop;
 static double ends_at;
-
-/* ---- honest peers: each message comes back, checked at both sides */
-
-static void name_of(char *name, const char *what) { sprintf(name, "%s-%s", what, getenv("VICTIM")); }
-
-static void address_of(Address *at, const char *what) {
-    char name[64];
-    name_of(name, what);
-    address_set(at, nic, name, strlen(name));
-}
-
-static void honest_end(End *end) {
-    VIPX_VI_ATTRIBUTES extension;
-    EndOptions options = {0};
-    memset(&extension, 0, sizeof extension);
-    extension.Size = sizeof extension;
-    extension.Flags = VIPX_VI_RNR_WAIT;
-    options.extension = &extension;
-    end_create(end, nic, &options);
-}
-
-static VIP_UINT32 honest_size(unsigned i) { return 1 + (i * 2654435761u >> 8) % (i % 8 == 0 ? 100000 : 300); }
-
-static void *serve_honest(void *what) {
-    VIP_VI_ATTRIBUTES attributes;
-    while (!stop) {
-        End end;
-        Address at, from;
-        VIP_CONN_HANDLE connection;
-        VIP_DESCRIPTOR *d;
-        VIP_RETURN result;
-        unsigned i = 0;
-        address_of(&at, what);
-        address_room(&from);
-        if (VipConnectWait(nic, &at.net, 100, &from.net, &attributes, &connection) != VIP_SUCCESS) continue;
-        honest_end(&end);
-        post_recv(&end, work_recv(&end, 1, 131072, 131072));
-        if (VipConnectAccept(connection, end.vi) == VIP_SUCCESS) {
-            while ((result = VipRecvWait(end.vi, WAIT_MS, &d)) == VIP_SUCCESS) {
-                VIP_UINT32 bytes = d->CS.Length;
-                CHECK(bytes == honest_size(i) && pattern_ok(end.data + 131072, bytes, i));
-                post_recv(&end, work_recv(&end, 1, 131072, 131072));
-                pattern_fill(end.data, bytes, i + 1);
-                post_send(&end, work_send(&end, 0, 0, bytes));
-                if (VipSendWait(end.vi, WAIT_MS, &d) != VIP_SUCCESS) break;
-                i++;
-            }
-            CHECK(result == VIP_DESCRIPTOR_ERROR); /* it has gone; not: it was not heard of */
-        }
-        end_destroy(&end);
-    }
-    return NULL;
-}
-
-/* The honest peer's own process. */
-static int honest(const char *what, double seconds) {
-    End end;
-    Address at, local;
-    VIP_VI_ATTRIBUTES attributes;
-    VIP_DESCRIPTOR *d;
-    unsigned i;
-    double begin = now_ms(), last, pause = 0, connected;
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    nic = nic_open();
-    honest_end(&end);
-    address_of(&at, what);
-    address_unique(&local, nic);
-    if (VipConnectRequest(end.vi, &local.net, &at.net, WAIT_MS, &attributes) != VIP_SUCCESS) return 3;
-    connected = last = now_ms();
-    for (i = 0; seconds > 0 ? now_ms() - begin < seconds * 1000 : i < NEWCOMER_MESSAGES; i++) {
-        VIP_UINT32 bytes = honest_size(i);
-        post_recv(&end, work_recv(&end, 1, 131072, 131072));
-        pattern_fill(end.data, bytes, i);
-        post_send(&end, work_send(&end, 0, 0, bytes));
-        if (VipRecvWait(end.vi, WAIT_MS, &d) != VIP_SUCCESS) return 4;
-        if (d->CS.Length != bytes || !pattern_ok(end.data + 131072, bytes, i + 1)) return 5;
-        if (VipSendWait(end.vi, WAIT_MS, &d) != VIP_SUCCESS) return 6;
-        if (now_ms() - last > pause) pause = now_ms() - last;
-        last = now_ms();
-    }
-    if (seconds > 0) {
-        printf("honest peer: %u messages and answers, longest pause %.1f ms, connected in %.1f ms\n", i, pause, connected - begin);
-        fflush(stdout);
-    }
-    end_destroy(&end);
-    if (VipCloseNic(nic) != VIP_SUCCESS) return 7;
-    return pause > PAUSE_MS_MAX ? 8 : 0;
-}
 
 /* ---- what is granted, and what lies around it */
 
@@ -316,17 +221,6 @@ static void *serve_evil(void *unused) {
 
 /* ---- the whole */
 
-static pid_t start(char *const *words) {
-    pid_t pid;
-    fflush(stdout);
-    pid = fork();
-    if (pid == 0) {
-        execv(words[0], words);
-        _exit(127);
-    }
-    return pid;
-}
-
 static pid_t start_attacker(const char *program, unsigned long long seed) {
     char address[16], discriminator[64], seconds[16], seed_text[32];
     VIP_NIC_ATTRIBUTES a;
@@ -344,30 +238,6 @@ static pid_t start_attacker(const char *program, unsigned long long seed) {
     snprintf(seconds, sizeof seconds, "%.2f", 0.3 + (double)(seed % 13) / 10);
     snprintf(seed_text, sizeof seed_text, "%llu", seed);
     return start(words);
-}
-
-static pid_t start_honest(const char *what, double seconds) {
-    char text[32];
-    char *words[] = {(char *)(uintptr_t)"/proc/self/exe", (char *)(uintptr_t)what, text, NULL};
-    snprintf(text, sizeof text, "%.1f", seconds);
-    return start(words);
-}
-
-static long resident_kb(void) {
-    char line[256];
-    long kb = 0;
-    FILE *f = fopen("/proc/self/status", "r");
-    while (f != NULL && fgets(line, sizeof line, f) != NULL) sscanf(line, "VmRSS: %ld", &kb);
-    if (f != NULL) fclose(f);
-    return kb;
-}
-
-static int descriptors_open(void) {
-    DIR *d = opendir("/proc/self/fd");
-    int count = 0;
-    while (d != NULL && readdir(d) != NULL) count++;
-    if (d != NULL) closedir(d);
-    return count;
 }
 
 static void on_error(VIP_PVOID context, VIP_ERROR_DESCRIPTOR *error) {

@@ -3,7 +3,8 @@
 //!
 //! | kind | who writes | seals | used for |
 //! |---|---|---|---|
-//! | [`RegionKind::WriterOwned`] | its creator alone | shrink, grow, future-write, seal | lines, payload bytes, advertisements, the catalogue |
+//! | [`RegionKind::WriterOwned`] | its creator alone | shrink, grow, future-write, seal | lines, advertisements, the catalogue, payload bytes of guarded NICs |
+//! | [`RegionKind::Open`] | its creator; others could | shrink, grow, seal | payload bytes, mapped for writing by a reader that never writes (why: docs/decisions/0011) |
 //! | [`RegionKind::Shared`] | whoever was given it | shrink, grow, seal | user memory that the engine allocated (mapped mode) |
 //!
 //! Invariants
@@ -13,12 +14,12 @@
 //!   The same seal refuses hole punching (which would replace live data by zeros) and `write`.
 //! - R4: a remote region is a memfd of ordinary pages. One of huge pages could raise SIGBUS when the pool is empty; other files could be truncated.
 //!
-//! Left to the peer: in a `Shared` region it may write, and punch holes, as it likes. It spoils the data that it was given, nothing else.
+//! Left to the peer: in a `Shared` or `Open` region it may write, and punch holes, as it likes. It spoils the data that it was given, nothing else.
 //!
 //! Huge pages: none, for memory that a peer can write or map. A memfd gets transparent huge pages only if the administrator says so for shared
 //! memory (`shmem_enabled`, normally `never` or `advise`) and then by `MADV_HUGEPAGE`, which is never given here, so `MADV_NOHUGEPAGE` is not needed.
 //!
-//! Fork: mappings of `WriterOwned` and of remote regions are not inherited (`MADV_DONTFORK`): a child that went on using its parent's lines
+//! Fork: mappings of `WriterOwned`, `Open` and remote regions are not inherited (`MADV_DONTFORK`): a child that went on using its parent's lines
 //! would corrupt them silently; so it gets a plain SIGSEGV at once. `Shared` regions are user memory: a child sees them like any shared mapping,
 //! at the same address, and may read what its parent received. Descriptors are close-on-exec.
 
@@ -38,6 +39,8 @@ pub enum RegionKind {
     WriterOwned,
     /// Written by everybody who is given it.
     Shared,
+    /// Written by its creator only, who never reads what is in it; others may map it for writing.
+    Open,
 }
 
 impl RegionKind {
@@ -46,7 +49,7 @@ impl RegionKind {
         let size = SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL;
         match self {
             Self::WriterOwned => size | SealFlags::FUTURE_WRITE,
-            Self::Shared => size,
+            Self::Shared | Self::Open => size,
         }
     }
 }
@@ -56,7 +59,7 @@ impl RegionKind {
 pub enum Access {
     /// For reading.
     ReadOnly,
-    /// For reading and writing; only possible for [`RegionKind::Shared`].
+    /// For reading and writing; not possible for [`RegionKind::WriterOwned`].
     ReadWrite,
 }
 
@@ -94,7 +97,7 @@ impl Region {
         ftruncate(&memfd, len as u64).map_err(MemoryError::from_call("ftruncate"))?;
         reserve::reserve(memfd.as_fd(), len as u64)?;
         let mapping = Mapping::new(memfd.as_fd(), len, Access::ReadWrite)?;
-        if kind == RegionKind::WriterOwned {
+        if kind != RegionKind::Shared {
             mapping.keep_from_children()?;
         }
         // After the mapping: FUTURE_WRITE forbids new writable ones, ours included (R3).

@@ -119,14 +119,19 @@ impl<'a> Iterator for Frames<'a> {
 
     #[inline]
     fn next(&mut self) -> Option<Frame<'a>> {
-        let &[words, _, low, high] = self.bytes.get(self.at..)?.first_chunk::<FRAME_HEADER>()?;
-        let head_at = self.at + FRAME_HEADER;
-        let place_from = head_at + usize::from(words) * 8;
-        let place = place_from..place_from + usize::from(u16::from_le_bytes([low, high]));
-        let payload = self.bytes.get(place.clone())?;
-        let head = Head::from_bytes(&self.bytes[head_at..place_from]);
-        self.at = place.end;
-        Some(Frame { head, payload, place })
+        loop {
+            let &[words, _, low, high] = self.bytes.get(self.at..)?.first_chunk::<FRAME_HEADER>()?;
+            let head_at = self.at + FRAME_HEADER;
+            let place_from = head_at + usize::from(words) * 8;
+            let place = place_from..place_from + usize::from(u16::from_le_bytes([low, high]));
+            let payload = self.bytes.get(place.clone())?;
+            let head = Head::from_bytes(&self.bytes[head_at..place_from]);
+            self.at = place.end;
+            //= P-FRAME-3
+            if head.padded()[0] != 0 {
+                return Some(Frame { head, payload, place });
+            }
+        }
     }
 }
 

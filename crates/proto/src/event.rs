@@ -63,6 +63,8 @@ pub enum Sent {
     NoRoom,
     /// The frame does not fit into a packet: see [`payload_max`](crate::Transport::payload_max), which can become smaller when the path changes.
     TooLong,
+    /// `fill` could not write the payload. A frame without meaning travels in its place, which the receiver does not see.
+    Unfilled,
     /// The session is not up (being made, closed, down, or unknown).
     Broken,
 }

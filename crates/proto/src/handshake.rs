@@ -22,7 +22,7 @@ use crate::packet::header::VERSION;
 use crate::packet::{Cookie, Hello, Packet, Reject, Welcome};
 use crate::places::Place;
 use crate::sequence::timestamp;
-use crate::session::Session;
+use crate::session::{Session, Stage};
 use crate::transport::Transport;
 use bellwire_time::{Duration, Instant};
 use core::net::SocketAddr;
@@ -229,7 +229,7 @@ impl<B: Buffer> Transport<B> {
     fn opening_towards(&self, address: SocketAddr, nic: NicId) -> Option<SessionId> {
         let places = &self.places;
         let is_towards = |o: &Opening| o.peer.map_or(o.to == address, |(peer, _)| peer == nic);
-        self.openings.iter().copied().find(|id| places.opening_ref(*id).is_some_and(|o| is_towards(o)))
+        self.openings.iter().copied().find(|id| places.opening_ref(*id).is_some_and(&is_towards))
     }
 
     /// The peer's handshake goes before ours.
@@ -250,8 +250,16 @@ impl<B: Buffer> Transport<B> {
         // The NIC is known under another address.
         //= P-HAND-9
         if let Some(known) = self.by_peer.get(&(cookie.nic, false)).copied()
-            && self.places.live(known).is_some_and(|s| s.peer_boot == cookie.boot)
+            && let Some(session) = self.places.live(known).filter(|s| s.peer_boot == cookie.boot)
         {
+            // It is being closed: what was sent on it comes first.
+            if session.stage != Stage::Up {
+                let next = now + Duration(4 * self.config.handshake_retry.0);
+                if let Some(opening) = self.places.opening(id) {
+                    opening.next = next;
+                }
+                return self.arm_opening(now, id);
+            }
             let contexts = self.drop_opening(id);
             return contexts.into_iter().for_each(|c| self.tell_up(known, Some(c)));
         }
@@ -276,7 +284,7 @@ impl<B: Buffer> Transport<B> {
         //= P-HAND-10
         session.life.want(now);
         self.openings.retain(|o| *o != id);
-        self.replace_peer(now, (welcome.party.nic, false), welcome.party.boot);
+        self.replace_peer((welcome.party.nic, false), welcome.party.boot);
         self.forget_older_halves(&welcome.party);
         self.install(now, session, (welcome.party.nic, false));
         contexts.into_iter().for_each(|c| self.tell_up(id, Some(c)));
@@ -313,7 +321,7 @@ impl<B: Buffer> Transport<B> {
         let key = (peer.nic, peer.nic == self.config.nic);
         let session = Session::new(&self.config, now, id, address, &peer, psn, true);
         self.halves.retain(|h| *h != id);
-        self.replace_peer(now, key, peer.boot);
+        self.replace_peer(key, peer.boot);
         self.install(now, session, key);
         let mut waiting = Vec::new();
         while !key.1
@@ -338,11 +346,11 @@ impl<B: Buffer> Transport<B> {
     }
 
     /// Ends the session that there is with a peer, before a new one comes up.
-    fn replace_peer(&mut self, now: Instant, key: PeerKey, boot: u64) {
+    fn replace_peer(&mut self, key: PeerKey, boot: u64) {
         if let Some(old) = self.by_peer.get(&key).copied() {
             let same_life = self.places.live(old).is_some_and(|s| s.peer_boot == boot);
             //= P-HAND-6
-            self.end(now, old, if same_life { DownReason::PeerForgot } else { DownReason::PeerRestarted });
+            self.end(old, if same_life { DownReason::PeerForgot } else { DownReason::PeerRestarted });
         }
     }
 
@@ -350,7 +358,7 @@ impl<B: Buffer> Transport<B> {
     fn forget_older_halves(&mut self, peer: &Party) {
         let places = &self.places;
         let is_older = |h: &Half| h.peer.nic == peer.nic && (h.peer.boot, h.peer.attempt) <= (peer.boot, peer.attempt);
-        let older: Vec<SessionId> = self.halves.iter().copied().filter(|id| places.half(*id).is_some_and(|h| is_older(h))).collect();
+        let older: Vec<SessionId> = self.halves.iter().copied().filter(|id| places.half(*id).is_some_and(&is_older)).collect();
         if peer.nic != self.config.nic {
             older.into_iter().for_each(|id| self.drop_half(id));
         }

@@ -114,7 +114,7 @@ impl<B: Buffer> Session<B> {
 
     #[inline]
     fn allowance(&self) -> Allowance {
-        Allowance { packets: self.congestion.window(), bytes: self.room }
+        Allowance { packets: self.congestion.window(), bytes: self.room, datagram: self.mtu.current() }
     }
 
     /// When the session wants to be looked at; what waits for leaving is not in it.

@@ -157,7 +157,7 @@ impl<B: Buffer> Transport<B> {
                 let id = session.id;
                 let ended = session.timeout(&mut Context { config: &self.config, statistics: &mut self.statistics, now });
                 match ended {
-                    Some(reason) => self.end(now, id, reason),
+                    Some(reason) => self.end(id, reason),
                     None => self.touch(now, slot),
                 }
             }
@@ -169,19 +169,19 @@ impl<B: Buffer> Transport<B> {
         self.timers.next()
     }
 
-    /// Sends a frame: 1 to 8 words of head and `payload_len` bytes that `fill` writes straight into the transmit ring (it must write all of them; they hold old
-    /// bytes). Frames of one `stream` arrive in order. `fill` is called only when the answer is [`Sent::Yes`]. The packet leaves by [`Transport::poll_transmit`]; until then, later
+    /// Sends a frame: 1 to 8 words of head and `payload_len` bytes that `fill` writes straight into the transmit ring (all of them, they hold old
+    /// bytes; or it says that it cannot). The first word of the head is not zero. Frames of one `stream` arrive in order. `fill` is called only when the answer is [`Sent::Yes`]. The packet leaves by [`Transport::poll_transmit`]; until then, later
     /// small frames join it.
     ///
     /// # Panics
     /// If `head` has no word or more than eight.
     #[inline]
-    pub fn send(&mut self, now: Instant, session: SessionId, stream: u32, head: &[u64], payload_len: usize, fill: impl FnOnce(&mut [u8])) -> Sent {
+    pub fn send(&mut self, now: Instant, session: SessionId, stream: u32, head: &[u64], payload_len: usize, fill: impl FnOnce(&mut [u8]) -> bool) -> Sent {
         self.advance(now);
         let Some(live) = self.places.live(session).filter(|s| s.stage == Stage::Up) else { return Sent::Broken };
         let sent = live.tx.write(&self.config, live.mtu.current(), stream, head, payload_len, fill);
         match sent {
-            Sent::Yes => {
+            Sent::Yes | Sent::Unfilled => {
                 self.statistics.frames_out += 1;
                 self.queue_transmit(session.slot());
             }
@@ -314,7 +314,7 @@ impl<B: Buffer> Transport<B> {
             let Some(live) = self.places.live(id) else { continue };
             live.life.refused(now);
             if live.life.is_gone(&self.config) {
-                self.end(now, id, DownReason::PeerGone);
+                self.end(id, DownReason::PeerGone);
             } else {
                 self.touch(now, id.slot());
             }
@@ -322,15 +322,14 @@ impl<B: Buffer> Transport<B> {
     }
 
     /// A session is over: everything of it that others could find is gone, and its frames wait to be fetched.
-    pub(crate) fn end(&mut self, _now: Instant, id: SessionId, reason: DownReason) {
-        let is_self_key = |nic| (nic, true);
+    pub(crate) fn end(&mut self, id: SessionId, reason: DownReason) {
         let Some(live) = self.places.live(id).filter(|s| !s.is_down()) else { return };
         self.kept_bytes -= live.rx.bytes();
         live.down(reason);
         let (peer, path) = (live.peer, (live.address, live.peer_id));
         self.statistics.sessions_down += 1;
         self.by_path.remove(&path);
-        for key in [(peer, false), is_self_key(peer)] {
+        for key in [(peer, false), (peer, true)] {
             if self.by_peer.get(&key) == Some(&id) {
                 self.by_peer.remove(&key);
             }

@@ -81,6 +81,8 @@ pub(crate) struct Run {
 pub(crate) struct Allowance {
     pub(crate) packets: u32,
     pub(crate) bytes: u32,
+    /// Larger packets than this leave alone: they must be fragmented.
+    pub(crate) datagram: usize,
 }
 
 /// The sending half.
@@ -162,8 +164,9 @@ impl Tx {
 
     /// Writes a frame. See [`Transport::send`](crate::Transport::send).
     #[inline]
-    pub(crate) fn write(&mut self, config: &Config, datagram: usize, stream: u32, head: &[u64], payload: usize, fill: impl FnOnce(&mut [u8])) -> Sent {
+    pub(crate) fn write(&mut self, config: &Config, datagram: usize, stream: u32, head: &[u64], payload: usize, fill: impl FnOnce(&mut [u8]) -> bool) -> Sent {
         assert!(!head.is_empty() && head.len() <= HEAD_WORDS_MAX, "a head has one to eight words");
+        debug_assert!(head[0] != 0, "a head of zeros is that of a void frame");
         let need = FRAME_HEADER + head.len() * 8 + payload;
         if payload > usize::from(u16::MAX) || DATA_HEADER + need > datagram {
             return Sent::TooLong;
@@ -184,8 +187,13 @@ impl Tx {
         for (place, word) in words.as_chunks_mut::<8>().0.iter_mut().zip(head) {
             *place = word.to_le_bytes();
         }
-        fill(payload_bytes);
-        Sent::Yes
+        if fill(payload_bytes) {
+            return Sent::Yes;
+        }
+        //= P-FRAME-3
+        words.fill(0);
+        payload_bytes.fill(0);
+        Sent::Unfilled
     }
 
     /// Room in the last packet, if it has not left, and may be shared.
@@ -285,6 +293,7 @@ impl Tx {
         open && (self.next != self.end || !self.lost.is_empty())
     }
 
+    //= P-CONG-5
     /// A packet may leave when nothing is in flight, however small the windows are.
     #[inline]
     fn is_open(&self, allowance: Allowance, length: u32) -> bool {
@@ -307,7 +316,8 @@ impl Tx {
             match &mut run {
                 None => run = Some(Run { start, length, packets: 1, segment: length, again: false }),
                 Some(r) => {
-                    let continues = start == r.start + r.length && length <= r.segment && r.length == r.packets as usize * r.segment;
+                    let continues =
+                        r.segment <= allowance.datagram && start == r.start + r.length && length <= r.segment && r.length == r.packets as usize * r.segment;
                     if !continues || r.packets as usize >= config.run_packets_max || r.length + length > config.run_bytes_max {
                         break;
                     }

@@ -202,7 +202,10 @@ fn without_a_checksum_below_there_is_nonsense_but_no_harm() {
                 let t = &mut pair[which];
                 t.handle_timeout(now);
                 if let Some(session) = sessions[which] {
-                    let _ = t.send(now, session, turn as u32 % 5, &[turn], 50, |b| b.fill(1));
+                    let _ = t.send(now, session, turn as u32 % 5, &[turn + 1], 50, |b| {
+                        b.fill(1);
+                        true
+                    });
                 }
                 while let Some(s) = t.next_delivery() {
                     while let Some(d) = t.poll_deliver(s) {

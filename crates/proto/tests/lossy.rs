@@ -53,7 +53,7 @@ fn run(seed: u64) -> u64 {
     let kind = world.rng.next_u64() % 8;
     world.reconnect = kind >= 5;
     world.connect(0);
-    if seed % 3 == 0 {
+    if seed.is_multiple_of(3) {
         world.connect(1);
     }
     match kind {
@@ -66,7 +66,7 @@ fn run(seed: u64) -> u64 {
         6 | 7 => {
             let time = world.rng.next_u64() % 10_000_000;
             world.run_for(Duration(time));
-            world.cut = if kind == 6 { [true, true] } else { [seed % 2 == 0, seed % 2 == 1] };
+            world.cut = if kind == 6 { [true, true] } else { [seed.is_multiple_of(2), !seed.is_multiple_of(2)] };
             let time = [1_000_000_000, 3_000_000_000, 14_000_000_000][(world.rng.next_u64() % 3) as usize];
             world.run_for(Duration(time));
             world.cut = [false; 2];
@@ -114,7 +114,7 @@ fn range(from: u64, to: u64) {
     for seed in from..to {
         let hash = run(seed);
         // A double run says whether anything but the seed decides.
-        if seed % 10 == 0 {
+        if seed.is_multiple_of(10) {
             assert_eq!(hash, run(seed), "seed {seed} has two outcomes");
         }
     }

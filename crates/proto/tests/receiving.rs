@@ -175,9 +175,9 @@ fn a_refused_packet_comes_again_and_what_follows_waits() {
 #[test]
 fn frames_consumed_before_a_refusal_are_not_shown_again() {
     let mut p = puppet(config(0));
-    let frames: Vec<u8> = (0..4).flat_map(|n| frame(n, b"x")).collect();
+    let frames: Vec<u8> = (1..5).flat_map(|n| frame(n, b"x")).collect();
     let mut consumed = 0;
-    for expected in [vec![0, 1, 2, 3], vec![1, 2, 3], vec![3]] {
+    for expected in [vec![1, 2, 3, 4], vec![2, 3, 4], vec![4]] {
         let data = p.data(0, true, &frames);
         p.say(&Packet::Data(data));
         let id = p.id();
@@ -190,6 +190,16 @@ fn frames_consumed_before_a_refusal_are_not_shown_again() {
         }
     }
     assert_eq!(p.delivered(), []);
+}
+
+#[test]
+fn void_frames_are_not_shown() {
+    //= P-FRAME-3
+    let mut p = puppet(config(0));
+    let frames = [frame(0, b"void"), frame(7, b""), frame(0, b""), frame(8, b"y")].concat();
+    let data = p.data(0, false, &frames);
+    p.say(&Packet::Data(data));
+    assert_eq!(p.delivered(), [7, 8]);
 }
 
 #[test]

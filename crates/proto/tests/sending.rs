@@ -14,9 +14,15 @@ fn puppet(change: Config) -> Puppet {
     Puppet::connected(Transport::new(Config { probe_path: false, ..change }, 1))
 }
 
+/// A head is not zero.
+const HEAD: u64 = 1 << 32;
+
 fn send(p: &mut Puppet, stream: u32, word: u64, payload: usize) -> Sent {
     let id = p.id();
-    p.transport.send(p.now, id, stream, &[word], payload, |b| b.fill(7))
+    p.transport.send(p.now, id, stream, &[word | HEAD], payload, |b| {
+        b.fill(7);
+        true
+    })
 }
 
 /// Sends frames, each in a packet of its own.
@@ -49,6 +55,22 @@ fn nack(p: &mut Puppet, packet: &[u8], reason: Refusal, consumed: u16) {
     let d = data(packet).unwrap();
     let (psn, echo) = (d.psn, d.timestamp);
     p.say(&Packet::Nack(Nack { session: p.session, psn, reason, echo, consumed }));
+}
+
+#[test]
+fn what_could_not_be_filled_travels_void() {
+    //= P-FRAME-3
+    let mut p = puppet(config(0));
+    let id = p.id();
+    let sent = p.transport.send(p.now, id, 1, &[HEAD, 5], 3, |b| {
+        b.fill(7);
+        false
+    });
+    assert_eq!(sent, Sent::Unfilled);
+    assert_eq!(send(&mut p, 1, 2, 0), Sent::Yes);
+    let out = p.hear();
+    let frames = data(&out[0]).unwrap().frames;
+    assert_eq!(&frames[..4 + 16 + 3], [&[2, 0, 3, 0][..], &[0; 19]].concat());
 }
 
 #[test]
@@ -119,6 +141,20 @@ fn whoever_is_stopped_asks_for_an_answer() {
 }
 
 #[test]
+fn no_more_bytes_fly_than_the_peer_has_room_for() {
+    //= P-CONG-5
+    let mut p = Puppet::connected_with(Transport::new(Config { probe_path: false, ..config(0) }, 1), 5000);
+    let id = p.id();
+    let full = p.transport.payload_max(id, 1);
+    (0..10).for_each(|_| assert_eq!(send(&mut p, 1, 0, full), Sent::Yes));
+    assert_eq!(numbers(&p.hear()).len(), 4);
+    ack(&mut p, 1, 0, None);
+    assert_eq!(numbers(&p.hear()).len(), 1);
+    ack(&mut p, 1, 0b1110, None);
+    assert_eq!(numbers(&p.hear()), [1, 5, 6, 7].map(|n| p.their_psn.wrapping_add(n)), "what arrived does not fly");
+}
+
+#[test]
 fn lies_about_arrival_are_counted() {
     //= P-ACK-5
     let mut p = puppet(config(0));
@@ -168,7 +204,7 @@ fn frames_refused_for_good_return_and_the_packet_goes_on_empty() {
     let id = p.id();
     assert!(p.events().contains(&Event::Returned { session: id }));
     let back: Vec<_> = core::iter::from_fn(|| p.transport.poll_returned(id)).collect();
-    assert_eq!(back.iter().map(|r| r.head[0]).collect::<Vec<_>>(), [1, 2]);
+    assert_eq!(back.iter().map(|r| r.head[0] & !HEAD).collect::<Vec<_>>(), [1, 2]);
     assert!(back.iter().all(|r| r.reason == ReturnReason::Refused(Refusal::Protection) && r.payload == [7; 8]));
     let again = p.wait(Duration::from_micros(50));
     assert_eq!((numbers(&again), data(&again[0]).unwrap().count), (vec![p.their_psn], 0));
@@ -269,7 +305,7 @@ fn timeouts_double_and_end_in_return_to_sender() {
     assert_eq!(p.events(), [Event::Down { session: id, reason: DownReason::Unreachable }]);
     assert_eq!(send(&mut p, 1, 0, 8), Sent::Broken);
     let back: Vec<_> = core::iter::from_fn(|| p.transport.poll_returned(id)).collect();
-    assert_eq!(back.iter().map(|r| r.head[0]).collect::<Vec<_>>(), [0, 1, 2, 3, 4]);
+    assert_eq!(back.iter().map(|r| r.head[0] & !HEAD).collect::<Vec<_>>(), [0, 1, 2, 3, 4]);
     assert!(back.iter().all(|r| r.reason == ReturnReason::Down(DownReason::Unreachable)));
     assert_eq!(p.transport.sessions(), 0, "its place is free");
     assert_eq!(p.transport.next_timeout(), bellwire_proto::Instant::NEVER);
@@ -279,11 +315,16 @@ fn timeouts_double_and_end_in_return_to_sender() {
 fn what_the_peer_sends_by_itself_is_no_sign_of_life() {
     //= P-LIFE-3
     let mut p = puppet(config(0));
+    let out = send_each(&mut p, 1);
+    let echo = data(&out[0]).unwrap().timestamp;
+    ack(&mut p, 1, 0, Some(echo));
     send_each(&mut p, 1);
     let begin = p.now;
     while p.transport.session_info(p.id()).is_some() {
         p.wait(Duration::from_millis(100));
-        let data = p.data(0, false, &[]);
+        let mut data = p.data(0, false, &[]);
+        // What it heard last, again and again.
+        data.answer.echo = Some((echo, u16::MAX - 1));
         p.say(&Packet::Data(data));
         p.psn = p.psn.wrapping_add(1);
         assert!(p.now.since(begin) < Duration::from_secs(13));

@@ -17,7 +17,8 @@ fn world(load: Load) -> World {
 #[test]
 fn one_side_begins() {
     //= P-HAND-10
-    let mut w = world(NO_LOAD);
+    let known_path = |c: Config| Config { probe_path: false, ..c };
+    let mut w = World::new(7, Faults::NONE, NO_LOAD, [known_path(config(0)), known_path(config(1))]);
     w.connect(0);
     w.run_for(Duration::from_millis(1));
     assert!(w.nodes.iter().all(|n| n.ups == 1 && n.session.is_some()), "the responder knows although nothing was sent");
@@ -107,7 +108,7 @@ fn a_session_with_oneself_has_two_ends() {
             }
         }
         if turn % 10 == 9 && ends.len() == 2 {
-            ends.iter().for_each(|(s, _)| assert_eq!(t.send(now, *s, 1, &[turn], 0, |_| ()), Sent::Yes));
+            ends.iter().for_each(|(s, _)| assert_eq!(t.send(now, *s, 1, &[turn + 1], 0, |_| true), Sent::Yes));
         }
     }
     assert_eq!(ends.len(), 2);
@@ -196,7 +197,7 @@ fn closing_delivers_first() {
         }
         let session = w.nodes[0].session.unwrap();
         w.nodes[0].transport.close(w.now, session).unwrap();
-        assert_eq!(w.nodes[0].transport.send(w.now, session, 1, &[1], 0, |_| ()), Sent::Broken);
+        assert_eq!(w.nodes[0].transport.send(w.now, session, 1, &[1], 0, |_| true), Sent::Broken);
         w.pump(0);
         w.run_for(Duration::from_secs(30));
         assert_eq!(w.delivered(), 300);
@@ -326,4 +327,51 @@ fn large_packets_are_tried_and_given_up() {
     w.pump(0);
     w.run_for(Duration::from_secs(1));
     assert_eq!(datagram(&w), 1472);
+}
+
+#[test]
+fn a_connect_waits_for_a_session_that_is_being_closed() {
+    let mut w = world(Load { frames: 50, ..SOME });
+    w.nodes[1].left = 0;
+    w.connect(0);
+    while w.nodes[0].left > 0 {
+        assert!(w.step(Instant(60_000_000_000)));
+    }
+    let session = w.nodes[0].session.unwrap();
+    w.nodes[0].transport.close(w.now, session).unwrap();
+    w.connect(0);
+    w.run_for(Duration::from_secs(1));
+    assert_eq!((w.delivered(), w.nodes[0].downs.as_slice()), (50, &[DownReason::Closed][..]));
+    assert!(w.nodes.iter().all(|n| n.ups == 2 && n.session.is_some() && n.session != Some(session)));
+}
+
+/// Time to bring over 20 MB, in us, on a path with a round trip of 100 us and no limit but the protocol's.
+fn bulk(loss: u64, reordering: u64) -> u64 {
+    let load = Load { frames: 10_000, streams: 1, payload_max: 8_000, ..NO_LOAD };
+    let mut w = World::new(3, Faults { loss, reordering, delay: 50_000, ..Faults::NONE }, load, [config(0), config(1)]);
+    w.nodes[1].left = 0;
+    w.connect(0);
+    let begin = w.now;
+    let is_done = |w: &World| w.nodes[0].left == 0 && w.nodes[0].session.is_some_and(|s| w.nodes[0].transport.session_info(s).unwrap().outstanding == 0);
+    while !is_done(&w) {
+        assert!(w.step(begin + Duration::from_secs(20)));
+    }
+    assert_eq!(w.delivered(), 10_000);
+    let s = w.nodes[0].transport.statistics();
+    println!(
+        "loss {loss}, reordering {reordering}: {} us, again {}, timeouts {}, probes {}, needless {}",
+        w.now.since(begin).0 / 1000,
+        s.retransmitted,
+        s.timeouts,
+        s.tail_probes,
+        s.spurious
+    );
+    w.now.since(begin).0 / 1000
+}
+
+#[test]
+fn a_little_loss_costs_little() {
+    let (clean, lossy, jumbled) = (bulk(0, 0), bulk(20, 0), bulk(0, 300));
+    assert!(lossy < 4 * clean, "{clean} {lossy}");
+    assert!(jumbled < 4 * clean, "{clean} {jumbled}");
 }

@@ -93,7 +93,10 @@ impl Pair {
             let Some(session) = self.sessions[which] else { continue };
             for n in 0..20u32 {
                 let length = if n % 2 == 0 { 8 } else { 1000 };
-                let sent = self.transports[which].send(self.now, session, n % 3, &[1, 2], length, |b| b.fill(3));
+                let sent = self.transports[which].send(self.now, session, n % 3, &[1, 2], length, |b| {
+                    b.fill(3);
+                    true
+                });
                 assert!(matches!(sent, Sent::Yes | Sent::NoRoom));
             }
         }

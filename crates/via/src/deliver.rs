@@ -70,7 +70,14 @@ impl<W: Wire> Engine<W> {
         let index = connection.vi as usize;
         let mut sink = sink!(self);
         let Some((handle, vi)) = self.vis.entry_at(index) else { return false };
-        if vi.link != link || vi.state != ViState::Connected || vi.acknowledges || vi.arriving || vi.advertises || !vi.receive.has_posted() {
+        if vi.link != link
+            || vi.state != ViState::Connected
+            || vi.acknowledges
+            || vi.arriving
+            || vi.advertises
+            || !vi.receive.has_posted()
+            || sink.registry.is_strict()
+        {
             return false;
         }
         let work = vi.receive.works.at(vi.receive.done);
@@ -179,14 +186,13 @@ impl<W: Wire> Engine<W> {
             return Taken::Break(AsyncErrorCode::ConnectionLost, DisconnectReason::Protocol);
         }
         let segments = work.segments;
-        match a.from {
+        let there = match a.from {
             Source::Here(from) if segments.count == 1 => {
-                let to = core::ptr::with_exposed_provenance_mut((segments.only.address + u64::from(a.offset)) as usize);
                 // SAFETY: U1 (user_memory.rs): checked and held since post; bounds just checked. `from` is readable for `length` bytes (send_arrival).
-                unsafe { user_memory::copy(to, from, a.length as usize) };
+                unsafe { self.registry.copy_in(segments.only.address + u64::from(a.offset), from, a.length as usize) }
             }
             // SAFETY: as above.
-            Source::Here(from) => unsafe { Gather::new(segments, &vi.receive.segments).copy_in(a.offset, a.length, from) },
+            Source::Here(from) => unsafe { Gather::new(segments, &vi.receive.segments).copy_in(&self.registry, a.offset, a.length, from) },
             Source::Peer(address, name) => {
                 let (wire, link) = (&mut self.wire, vi.link);
                 // SAFETY: U1: as above.
@@ -199,7 +205,12 @@ impl<W: Wire> Engine<W> {
                     self.answer_pull(index, name, false);
                     return Taken::Fine;
                 }
+                true
             }
+        };
+        if !there {
+            self.receive_faulted(index, &a, operation);
+            return Taken::Fine;
         }
         if a.last {
             vi.set_arriving(false);
@@ -405,7 +416,9 @@ impl<W: Wire> Engine<W> {
         }
         let Some(to) = self.write_target(index, head, &bulk) else { return };
         // SAFETY: U1 (user_memory.rs): permitted just above; the wire has checked `payload_len`.
-        unsafe { user_memory::copy(to, frame.payload(), bulk.length as usize) };
+        if !unsafe { self.registry.copy_in(to, frame.payload(), bulk.length as usize) } {
+            return self.refuse_write(index, bulk.work, head.is_last());
+        }
         let Some(vi) = self.vis.at(index) else { return };
         if !head.is_last() {
             return;
@@ -419,7 +432,7 @@ impl<W: Wire> Engine<W> {
     }
 
     /// Where a fragment of an RDMA write goes, if it is permitted; else it is refused here. Its lengths agree.
-    pub(crate) fn write_target(&mut self, index: usize, head: Head, bulk: &Bulk) -> Option<*mut u8> {
+    pub(crate) fn write_target(&mut self, index: usize, head: Head, bulk: &Bulk) -> Option<u64> {
         let vi = self.vis.at(index)?;
         // The whole range is checked with every fragment: nothing moves if any of it is refused.
         let permitted = vi.attributes.rdma_write || bulk.total == 0;
@@ -427,7 +440,7 @@ impl<W: Wire> Engine<W> {
             self.refuse_write(index, bulk.work, head.is_last());
             return None;
         }
-        Some(core::ptr::with_exposed_provenance_mut(bulk.remote_address.wrapping_add(u64::from(bulk.offset)) as usize))
+        Some(bulk.remote_address.wrapping_add(u64::from(bulk.offset)))
     }
 
     fn deliver_write_placed(&mut self, index: usize, head: Head, frame: &Frame) {
@@ -493,7 +506,11 @@ impl<W: Wire> Engine<W> {
             return self.protocol_error(index);
         }
         // SAFETY: U1 (user_memory.rs): checked and held since post; bounds just checked; the wire has checked `payload_len`.
-        unsafe { Gather::new(work.segments, &vi.send.segments).copy_in(bulk.offset, bulk.length, frame.payload()) };
+        if !unsafe { Gather::new(work.segments, &vi.send.segments).copy_in(&self.registry, bulk.offset, bulk.length, frame.payload()) } {
+            vi.reads_outstanding -= 1;
+            finish_send(vi, handle, bulk.work, Status::PROTECTION_ERROR, &mut sink!(self));
+            return self.break_connection(index, None, Some(DisconnectReason::PeerError));
+        }
         vi.send.works.at(bulk.work).moved += bulk.length;
         if head.is_last() {
             vi.reads_outstanding -= 1;
@@ -583,7 +600,7 @@ impl<W: Wire> Engine<W> {
     /// acknowledged, since the peer has acknowledged everything before it.
     #[cold]
     fn deliver_disconnect(&mut self, index: usize, reason: u64) {
-        if let DisconnectReason::ReceiveQueueEmpty | DisconnectReason::TooLong = DisconnectReason::from_bits(reason)
+        if let DisconnectReason::ReceiveQueueEmpty | DisconnectReason::TooLong | DisconnectReason::ReceiveFault = DisconnectReason::from_bits(reason)
             && let Some(vi) = self.vis.at(index)
             && vi.acknowledged
         {
@@ -595,6 +612,13 @@ impl<W: Wire> Engine<W> {
                     break;
                 }
                 i = i.wrapping_add(1);
+            }
+            // Or the one whose first parts have gone.
+            if i == vi.send.next && !vi.send.all_sent() {
+                let work = vi.send.works.at(i);
+                if work.state == WorkState::Queued && work.moved != 0 && work.consumes_receive() {
+                    work.status = Status::REMOTE_DESCRIPTOR_ERROR;
+                }
             }
         }
         self.break_connection(index, Some(AsyncErrorCode::ConnectionLost), None);
@@ -617,41 +641,6 @@ impl<W: Wire> Engine<W> {
             let status = if status.is_empty() { Status::TRANSPORT_ERROR } else { status };
             finish_send(vi, handle, work, status, &mut sink);
         }
-    }
-
-    /// The peer wrote where it may not: it is told, and a reliable connection breaks.
-    #[cold]
-    pub(crate) fn refuse_write(&mut self, index: usize, work: u32, last: bool) {
-        let Some(vi) = self.vis.at(index) else { return };
-        if !vi.attributes.reliability.is_reliable() {
-            if !last {
-                return; // Told once for a message, with its last frame.
-            }
-            let handle = self.vis.handle_at(index);
-            return self.raise(handle, AsyncErrorCode::RdmaWriteProtection);
-        }
-        self.send_refused(index, work);
-        self.break_connection(index, Some(AsyncErrorCode::RdmaWriteProtection), Some(DisconnectReason::WriteProtection));
-    }
-
-    /// The peer read where it may not.
-    #[cold]
-    pub(crate) fn refuse_read(&mut self, index: usize, work: u32) {
-        self.send_refused(index, work);
-        self.break_connection(index, Some(AsyncErrorCode::RdmaReadProtection), Some(DisconnectReason::ReadProtection));
-    }
-
-    fn send_refused(&mut self, index: usize, work: u32) {
-        self.send_last_acknowledgement(index);
-        let Some(vi) = self.vis.at(index) else { return };
-        let mut line = frame::short(Head::new(Op::Refused, vi.remote_connection), u64::from(Status::RDMA_PROTECTION_ERROR.bits()), u64::from(work));
-        let link = vi.link;
-        self.send_control_line(link, &mut line);
-    }
-
-    #[cold]
-    pub(crate) fn protocol_error(&mut self, index: usize) {
-        self.break_connection(index, Some(AsyncErrorCode::ConnectionLost), Some(DisconnectReason::Protocol));
     }
 }
 

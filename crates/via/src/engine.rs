@@ -14,6 +14,7 @@ use crate::ready::ReadyBitmap;
 use crate::registration::{MemHandle, Registry};
 use crate::shared_receive_queue::{Srq, SrqHandle};
 use crate::time::Instant;
+use crate::user_memory::MemoryMode;
 use crate::vi::{Connection, Vi, ViCounters, ViHandle, WorkQueueKind};
 use crate::way::Chooser;
 use crate::wire::{LinkId, LinkInfo, Wire};
@@ -115,6 +116,17 @@ impl<W: Wire> Engine<W> {
             stale_frames: 0,
             completions: 0,
         }
+    }
+
+    /// Whether registered memory of the program is believed to be mapped; to be said before there is any.
+    pub fn set_memory_mode(&mut self, mode: MemoryMode) {
+        debug_assert_eq!(self.registry.count(), 0);
+        self.registry.strict_pid = if mode == MemoryMode::Strict { std::process::id() } else { 0 };
+    }
+
+    /// What was said by [`set_memory_mode`](Self::set_memory_mode).
+    pub fn memory_mode(&self) -> MemoryMode {
+        if self.registry.is_strict() { MemoryMode::Strict } else { MemoryMode::Trust }
     }
 
     /// Tells the time. Time never runs backwards.

@@ -85,7 +85,8 @@ impl<W: Wire> Engine<W> {
                 Bulk { total: s.length, length: s.length, ..Bulk::default() }.store(Head(vi.paths.whole_out).bulk(), &mut line);
                 self.wire.send_with_payload(vi.link, &mut line, s.length as usize, |to| {
                     // SAFETY: U1 (user_memory.rs): covered by a leased region. The wire gives as many bytes.
-                    unsafe { user_memory::copy(to, from, s.length as usize) }
+                    unsafe { user_memory::copy(to, from, s.length as usize) };
+                    true
                 })
             } else {
                 return false;

@@ -271,6 +271,8 @@ pub enum DisconnectReason {
     PeerError = 6,
     /// The peer sent nonsense.
     Protocol = 7,
+    /// The memory of a receive is not there.
+    ReceiveFault = 8,
 }
 
 impl DisconnectReason {
@@ -283,6 +285,7 @@ impl DisconnectReason {
             4 => Self::WriteProtection,
             5 => Self::ReadProtection,
             6 => Self::PeerError,
+            8 => Self::ReceiveFault,
             _ => Self::Protocol,
         }
     }

@@ -75,6 +75,7 @@ mod fast;
 mod post;
 mod progress;
 mod pull;
+mod refuse;
 mod transmit;
 mod way;
 
@@ -91,5 +92,6 @@ pub use registration::MemHandle;
 pub use shared_receive_queue::SrqHandle;
 pub use status::{Operation, Status, WorkFlags};
 pub use time::{Duration, Instant};
+pub use user_memory::MemoryMode;
 pub use vi::{ViCounters, ViHandle, WorkQueueKind};
 pub use work_queue::Segment;

@@ -36,6 +36,7 @@ mod spin;
 mod stat;
 mod state;
 mod wait;
+mod waits;
 mod watch;
 
 pub use config::{ConfigError, NicConfig, OpenError, SPIN_DEFAULT, SPIN_MAX, Udp};
@@ -205,7 +206,7 @@ fn open_wire(config: &NicConfig) -> Result<HostWire, OpenError> {
         None => None,
         Some(udp) => {
             let address = socket_address(&config.host).ok_or(OpenError::HostAddress)?;
-            let udp = UdpConfig { address, directory_port: udp.directory_port, seed: config.seed };
+            let udp = UdpConfig { address, directory_port: udp.directory_port, seed: config.seed, faults: config.faults.clone() };
             let port = UdpPort::open(&udp).map_err(|e| OpenError::Udp(address, e.kind()))?;
             let transport = port.transport_config()?;
             Some(PacketWire::new(port, transport, &config.host, config.seed))
@@ -227,6 +228,7 @@ impl Nic {
         let port = Port::new(&wire)?;
         let mut engine = Engine::new(wire, config.seed);
         engine.set_now(clock());
+        engine.set_memory_mode(config.memory);
         let shared = Arc::new(Shared {
             polls: OwnLine(AtomicU32::new(0)),
             token: Token::new(Core::new(engine, spin_max_ns)),

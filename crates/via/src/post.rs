@@ -97,6 +97,7 @@ impl<W: Wire> Engine<W> {
             && !vi.acknowledged
             && fault.is_empty()
             && !self.connections.control_pending
+            && !self.registry.is_strict()
             && !(request.flags.contains(WorkFlags::FENCE) && vi.reads_outstanding != 0)
             && request.operation == Operation::Send
             && only.length as usize <= if request.flags.contains(WorkFlags::IMMEDIATE) { INLINE_BYTES_MAX_IMMEDIATE } else { INLINE_BYTES_MAX }
@@ -121,10 +122,10 @@ impl<W: Wire> Engine<W> {
                     vi.next_message = vi.next_message.wrapping_add(1);
                     return self.complete_posted(handle, request, length as u32);
                 }
-                Sent::NoRoom | Sent::Broken => {}
+                Sent::NoRoom | Sent::Broken | Sent::Unfilled => {}
             }
         }
-        if request.operation != Operation::Send && fault.is_empty() && self.post_direct(handle, request) {
+        if request.operation != Operation::Send && fault.is_empty() && !self.registry.is_strict() && self.post_direct(handle, request) {
             return Ok(());
         }
         self.post_send_queued(handle, request, fault)

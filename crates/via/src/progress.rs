@@ -279,7 +279,7 @@ impl<W: Wire> Engine<W> {
                 Sent::Yes => return,
                 Sent::NoRoom => {}
                 // Found again, and acted upon, by the next turn's receive.
-                Sent::Broken => return,
+                Sent::Broken | Sent::Unfilled => return,
             }
         }
         if state.control_out.len() >= CONTROL_OUT_MAX {
@@ -318,7 +318,8 @@ fn send_control_now<W: Wire>(wire: &mut W, link: LinkId, line: &mut Line, payloa
     } else {
         wire.send_with_payload(link, line, payload.len(), |to| {
             // SAFETY: the wire gives `payload.len()` writable bytes that nothing else refers to.
-            unsafe { core::ptr::copy_nonoverlapping(payload.as_ptr(), to, payload.len()) }
+            unsafe { core::ptr::copy_nonoverlapping(payload.as_ptr(), to, payload.len()) };
+            true
         })
     }
 }

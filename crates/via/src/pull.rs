@@ -146,6 +146,7 @@ impl<W: Wire> Engine<W> {
     pub(crate) fn deliver_write_pull(&mut self, index: usize, head: Head, frame: &Frame) {
         let Some((bulk, address)) = pull_fragment(head, frame) else { return self.protocol_error(index) };
         let Some(to) = self.write_target(index, head, &bulk) else { return };
+        let to = core::ptr::with_exposed_provenance_mut(to as usize);
         let Some(vi) = self.vis.at(index) else { return };
         if bulk.offset == 0 {
             vi.pull_failed = false;

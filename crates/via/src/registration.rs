@@ -66,11 +66,24 @@ pub struct Registry {
     /// Allocations by base address.
     owned: BTreeMap<u64, Owned>,
     versions: u32,
+    /// Strict mode ([`MemoryMode`](crate::MemoryMode)): the number of this process, by which the kernel is asked to copy; else 0.
+    pub(crate) strict_pid: u32,
 }
 
 impl Registry {
     pub(crate) fn new() -> Self {
-        Self { regions: Slab::new(REGIONS_MAX), ptags: Slab::new(PTAGS_MAX), owned: BTreeMap::new(), versions: 0 }
+        Self { regions: Slab::new(REGIONS_MAX), ptags: Slab::new(PTAGS_MAX), owned: BTreeMap::new(), versions: 0, strict_pid: 0 }
+    }
+
+    /// Whether each copy from and to memory of the program is the kernel's.
+    #[inline(always)]
+    pub(crate) fn is_strict(&self) -> bool {
+        self.strict_pid != 0
+    }
+
+    /// Whether these bytes lie in one allocation of the engine.
+    pub(crate) fn is_engine_memory(&self, address: u64, length: u64) -> bool {
+        self.allocation_around(address, length).is_some()
     }
 
     pub(crate) fn create_ptag(&mut self) -> Result<PtagHandle, Error> {
@@ -257,7 +270,9 @@ impl Registry {
     pub(crate) fn lease(&mut self, handle: u32, ptag: Option<u32>, write: bool) -> Option<Lease> {
         let r = self.regions.get_mut(Handle::from_raw(handle))?;
         let fits = ptag.is_none_or(|tag| tag == 0 || r.ptag == 0 || r.ptag == tag);
-        if !fits || write && !r.writable {
+        // What is copied by the fast paths must not be able to vanish (descriptors have no tag asked for).
+        let kernels = self.strict_pid != 0 && ptag.is_some() && r.segment.is_none();
+        if !fits || write && !r.writable || kernels {
             return None;
         }
         r.users += 1;

@@ -12,7 +12,7 @@ use crate::engine::{Engine, LinkState};
 use crate::frame::{self, Bulk, DisconnectReason, Head, INLINE_BYTES_MAX, INLINE_BYTES_MAX_IMMEDIATE, Op};
 use crate::status::{Operation, Status, WorkFlags};
 use crate::time::Duration;
-use crate::user_memory::{self, Gather};
+use crate::user_memory::Gather;
 use crate::vi::Vi;
 use crate::wire::{Direct, LinkId, Placement, RemoteAccess, Sent, Wire};
 use crate::work_queue::{SendWork, Way, WorkState};
@@ -164,13 +164,17 @@ impl<W: Wire> Engine<W> {
         let mut line = Line::default();
         Bulk { offset: job.moved, total: job.length, length: n, work: job.work, ..Bulk::default() }
             .store(Head::new(Op::ReadResponse, vi.remote_connection).bulk().last(last), &mut line);
-        let from = core::ptr::with_exposed_provenance::<u8>((job.address + u64::from(job.moved)) as usize);
+        let (registry, from) = (&self.registry, job.address + u64::from(job.moved));
         let sent = self.wire.send_with_payload(vi.link, &mut line, n as usize, |to| {
             // SAFETY: U1 (user_memory.rs): permitted just above. The wire gives `n` bytes.
-            unsafe { user_memory::copy(to, from, n as usize) }
+            unsafe { registry.copy_out(from, to, n as usize) }
         });
         match sent {
             Sent::Yes => {}
+            Sent::Unfilled => {
+                self.refuse_read(index, job.work);
+                return Step::Gone;
+            }
             other => return stopped(other),
         }
         *moved += n;
@@ -258,6 +262,14 @@ impl<W: Wire> Engine<W> {
         Step::Gone
     }
 
+    /// Local memory of the request at `send.next` is not there (strict mode): it completes so, when its turn comes.
+    #[cold]
+    fn transmit_unmapped(&mut self, index: usize, at: u32) -> Step {
+        let Some(vi) = self.vis.at(index) else { return Step::Blocked };
+        vi.send.works.at(at).status = Status::PROTECTION_ERROR;
+        self.transmit_faulty(index, at)
+    }
+
     fn transmit_send(&mut self, index: usize, at: u32, moved: &mut u32) -> Step {
         let Some(vi) = self.vis.at(index) else { return Step::Blocked };
         let work = vi.send.works.get(at);
@@ -279,10 +291,14 @@ impl<W: Wire> Engine<W> {
             let n = (work.length - work.moved).min(DIRECT_PIECE_BYTES);
             let gather = Gather::new(work.segments, &vi.send.segments);
             let placement = Placement { connection: vi.remote_connection, message: work.message, total: work.length, offset: work.moved, length: n };
+            let (registry, mut there) = (&self.registry, true);
             let placed = self.wire.with_advertised(vi.link, &placement, |to| {
                 // SAFETY: U1 (user_memory.rs): checked and held since post. The wire gives `n` bytes.
-                unsafe { gather.copy_out(work.moved, n, to) }
+                there = unsafe { gather.copy_out(registry, work.moved, n, to) };
             });
+            if !there {
+                return self.transmit_unmapped(index, at);
+            }
             let stored = vi.send.works.at(at);
             match placed {
                 Direct::Done => {
@@ -330,8 +346,11 @@ impl<W: Wire> Engine<W> {
             let data = vi.send.inline.get(inline_index(vi, at));
             line.0[first..first + data.len()].copy_from_slice(&data);
         } else {
+            let to = line.0.as_mut_ptr().wrapping_add(first).cast();
             // SAFETY: U1 (user_memory.rs): checked and held since post; the line has room for an inline message.
-            unsafe { Gather::new(work.segments, &vi.send.segments).copy_out(0, work.length, line.0.as_mut_ptr().add(first).cast()) };
+            if !unsafe { Gather::new(work.segments, &vi.send.segments).copy_out(&self.registry, 0, work.length, to) } {
+                return self.transmit_unmapped(index, at);
+            }
         }
         let step = sent_step(self.wire.send(vi.link, &mut line, first + (work.length as usize).div_ceil(8)));
         if step == Step::Gone {
@@ -352,11 +371,14 @@ impl<W: Wire> Engine<W> {
             let head = Head::new(op, vi.remote_connection).bulk().immediate(work.flags.contains(WorkFlags::IMMEDIATE)).last(last).sequence(work.sequence);
             let mut line = Line::default();
             fragment(&work, at, n).store(head, &mut line);
-            let gather = Gather::new(work.segments, &vi.send.segments);
+            let (gather, registry) = (Gather::new(work.segments, &vi.send.segments), &self.registry);
             let sent = self.wire.send_with_payload(vi.link, &mut line, n as usize, |to| {
                 // SAFETY: U1 (user_memory.rs): checked and held since post. The wire gives `n` bytes.
-                unsafe { gather.copy_out(work.moved, n, to) }
+                unsafe { gather.copy_out(registry, work.moved, n, to) }
             });
+            if sent == Sent::Unfilled {
+                return self.transmit_unmapped(index, at);
+            }
             if sent != Sent::Yes {
                 return stopped(sent);
             }
@@ -442,16 +464,14 @@ impl<W: Wire> Engine<W> {
         if (vi.wrote_frames.is_some() || (!write && vi.reads_outstanding != 0)) && work.way == Way::Undecided {
             return (self.wire.with_granted(vi.link, &wish, |_| {}) == Direct::Done).then_some(Step::Blocked);
         }
+        let (registry, mut there) = (&self.registry, true);
         let done = self.wire.with_granted(vi.link, &wish, |remote| {
             // SAFETY: U1 (user_memory.rs): checked and held since post. The wire gives `n` bytes.
-            unsafe {
-                if write {
-                    gather.copy_out(work.moved, n, remote);
-                } else {
-                    gather.copy_in(work.moved, n, remote);
-                }
-            }
+            there = unsafe { if write { gather.copy_out(registry, work.moved, n, remote) } else { gather.copy_in(registry, work.moved, n, remote) } };
         });
+        if !there {
+            return Some(self.transmit_unmapped(index, at));
+        }
         let stored = vi.send.works.at(at);
         if done == Direct::No {
             return None;
@@ -518,7 +538,7 @@ fn sent_step(sent: Sent) -> Step {
 pub(crate) fn stopped(sent: Sent) -> Step {
     match sent {
         Sent::Broken => Step::Broken,
-        Sent::Yes | Sent::NoRoom => Step::Full,
+        Sent::Yes | Sent::NoRoom | Sent::Unfilled => Step::Full,
     }
 }
 

@@ -3,10 +3,82 @@
 //!
 //! Invariant U1: every segment given here was checked against a registered region at post, and the request counts as a user of that region (or is
 //! executed before post returns), so it cannot be deregistered while it is used. That the memory is still mapped is the registering program's duty, as
-//! with any registered memory.
+//! with any registered memory; or, in strict mode ([`MemoryMode`]), the kernel copies what is not the engine's, and says when it is not there.
 
+use crate::registration::Registry;
 use crate::work_queue::{Fifo, Segment, SegmentList};
-use bellwire_memory::bytes;
+use bellwire_memory::{attach, bytes};
+
+/// Whether registered memory of the program is believed to be mapped.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum MemoryMode {
+    /// It is: a program that unmaps what is registered and used gets a fault.
+    #[default]
+    Trust,
+    /// Each copy from or to it is made by the kernel: a request that meets memory which is not there completes with
+    /// [`PROTECTION_ERROR`](crate::Status::PROTECTION_ERROR). Costs a system call a copy.
+    Strict,
+}
+
+/// Whether the kernel copies within this process, and says so when memory is not there: what [`MemoryMode::Strict`] needs.
+pub(crate) fn kernel_copies() -> bool {
+    let (from, mut to) = (*b"bellwire", [0u8; 8]);
+    let (pid, address) = (std::process::id(), from.as_ptr().expose_provenance() as u64);
+    // SAFETY: `to` is ours; the first page is never mapped.
+    let (there, nowhere) = unsafe { (attach::read(pid, address, to.as_mut_ptr(), 8), attach::read(pid, 8, to.as_mut_ptr(), 8)) };
+    there.is_ok() && nowhere.is_err() && to == from
+}
+
+impl Registry {
+    /// Copies `n` bytes of registered memory at `from` to `to`. `false`: not all of it is there (strict mode); a part may have been copied.
+    ///
+    /// # Safety
+    /// U1 for `from`; `to` is writable for `n` bytes.
+    #[inline(always)]
+    pub(crate) unsafe fn copy_out(&self, from: u64, to: *mut u8, n: usize) -> bool {
+        if self.strict_pid == 0 {
+            // SAFETY: the caller's.
+            unsafe { copy(to, core::ptr::with_exposed_provenance(from as usize), n) };
+            return true;
+        }
+        // SAFETY: the caller's.
+        unsafe { self.copy_strictly(from, to, core::ptr::with_exposed_provenance(from as usize), n) }
+    }
+
+    /// Copies `n` bytes from `from` to registered memory at `to`. `false`: not all of it is there (strict mode); a part may have been copied.
+    ///
+    /// # Safety
+    /// U1 for `to`; `from` is readable for `n` bytes (another process may be writing them).
+    #[inline(always)]
+    pub(crate) unsafe fn copy_in(&self, to: u64, from: *const u8, n: usize) -> bool {
+        if self.strict_pid == 0 {
+            // SAFETY: the caller's.
+            unsafe { copy(core::ptr::with_exposed_provenance_mut(to as usize), from, n) };
+            return true;
+        }
+        // SAFETY: the caller's.
+        unsafe { self.copy_strictly(to, core::ptr::with_exposed_provenance_mut(to as usize), from, n) }
+    }
+
+    /// Copies, one side being registered memory at `registered`: the engine's own directly, the program's by the kernel.
+    ///
+    /// # Safety
+    /// U1 for the registered side; the other is valid for `n` bytes.
+    #[cold]
+    #[inline(never)]
+    unsafe fn copy_strictly(&self, registered: u64, to: *mut u8, from: *const u8, n: usize) -> bool {
+        if n == 0 {
+            return true;
+        }
+        if self.is_engine_memory(registered, n as u64) {
+            // SAFETY: the caller's; an allocation that holds a region is not freed.
+            unsafe { copy(to, from, n) };
+            return true;
+        }
+        // SAFETY: the caller's, as far as it is mapped.
+        unsafe { attach::read(self.strict_pid, from.addr() as u64, to, n) }.is_ok()
+    }
+}
 
 /// A request's segments.
 #[derive(Clone, Copy, Debug)]
@@ -71,28 +143,32 @@ impl<'a> Gather<'a> {
         fine
     }
 
-    /// Copies bytes `offset..offset + length` of the request to `to`.
+    /// Copies bytes `offset..offset + length` of the request to `to`. `false`: not all of them are there (strict mode).
     ///
     /// # Safety
     /// U1 for the segments; `to` is writable for `length` bytes.
     #[inline]
-    pub unsafe fn copy_out(&self, offset: u32, length: u32, to: *mut u8) {
+    pub unsafe fn copy_out(&self, registry: &Registry, offset: u32, length: u32, to: *mut u8) -> bool {
+        let mut fine = true;
         self.pieces(offset, length, |address, at, n| {
             // SAFETY: U1; `to + at .. + n` lies within `length`.
-            unsafe { copy(to.add(at), core::ptr::with_exposed_provenance(address as usize), n) };
+            fine = fine && unsafe { registry.copy_out(address, to.add(at), n) };
         });
+        fine
     }
 
-    /// Copies `length` bytes from `from` to byte `offset` of the request.
+    /// Copies `length` bytes from `from` to byte `offset` of the request. `false`: not all of its memory is there (strict mode).
     ///
     /// # Safety
     /// U1 for the segments; `from` is readable for `length` bytes (another process may be writing them: the content is then garbage, nothing worse).
     #[inline]
-    pub unsafe fn copy_in(&self, offset: u32, length: u32, from: *const u8) {
+    pub unsafe fn copy_in(&self, registry: &Registry, offset: u32, length: u32, from: *const u8) -> bool {
+        let mut fine = true;
         self.pieces(offset, length, |address, at, n| {
             // SAFETY: U1; `from + at .. + n` lies within `length`.
-            unsafe { copy(core::ptr::with_exposed_provenance_mut(address as usize), from.add(at), n) };
+            fine = fine && unsafe { registry.copy_in(address, from.add(at), n) };
         });
+        fine
     }
 }
 

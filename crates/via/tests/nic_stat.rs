@@ -86,6 +86,87 @@ fn figures_are_those_of_the_nic() {
     assert_eq!(stream.read(&mut [0; 16]).unwrap_or(0), 0);
 }
 
+/// The figures of waits of a VI or completion queue: waits, those that slept, microseconds, waiting now.
+fn waits(of: &Value) -> [u64; 4] {
+    ["waits", "waits_slept", "waited_us", "waiting"].map(|name| of[name].as_u64().unwrap())
+}
+
+fn entry<'a>(answer: &'a Value, list: &str, key: &str, name: &str) -> &'a Value {
+    answer[list].as_array().unwrap().iter().find(|v| v[key] == name).unwrap()
+}
+
+#[test]
+fn waits_are_counted_where_they_belong() {
+    let (a, b) = (open(Mapped), open(Mapped));
+    b.ignore_errors();
+    let cq = a.with(|e| e.create_cq(16)).unwrap();
+    let (x, y) = (End::new(&a, Reliability::ReliableDelivery, None), End::new(&b, Reliability::ReliableDelivery, None));
+    let (bound, z) = (End::new(&a, Reliability::ReliableDelivery, Some(cq)), End::new(&b, Reliability::ReliableDelivery, None));
+    let _rest = more_vis(&a, 15);
+    connect(&x, &y);
+    connect(&bound, &z);
+    let (mut stream, first) = find(17);
+    let (vi, queue) = (format!("{:?}", x.vi), format!("{cq:?}"));
+    assert_eq!(waits(entry(&first, "vis", "vi", &vi)), [0; 4]);
+    assert_eq!(waits(entry(&first, "cqs", "cq", &queue)), [0; 4]);
+    // What is there already is no wait, nor is polling.
+    x.post_receive(0, 64);
+    y.send_now(0, 8);
+    std::thread::sleep(Duration::from_millis(20));
+    x.nic.receive_wait(x.vi, LONG).unwrap();
+    (0..1000).for_each(|_| assert!(x.nic.receive_done(x.vi).unwrap().is_none()));
+    assert_eq!(waits(entry(&ask(&mut stream).unwrap(), "vis", "vi", &vi)), [0; 4]);
+    // One that sleeps, seen while it does and afterwards; one that ends without it; and one for the queue.
+    x.post_receive(0, 64);
+    bound.post_receive(0, 64);
+    std::thread::scope(|s| {
+        s.spawn(|| x.nic.receive_wait(x.vi, LONG).unwrap());
+        s.spawn(|| x.nic.cq_wait(cq, LONG).unwrap());
+        std::thread::sleep(Duration::from_millis(300));
+        let now = ask(&mut stream).unwrap();
+        for figures in [waits(entry(&now, "vis", "vi", &vi)), waits(entry(&now, "cqs", "cq", &queue))] {
+            assert!(figures[..2] == [0, 0] && figures[2] >= 200_000 && figures[3] == 1, "{figures:?}");
+        }
+        y.send_now(0, 8);
+        z.send_now(0, 8);
+    });
+    assert!(x.nic.send_wait(x.vi, Some(Duration::from_millis(50))).is_err());
+    let then = ask(&mut stream).unwrap();
+    let [count, slept, us, waiting] = waits(entry(&then, "vis", "vi", &vi));
+    assert!(count == 2 && slept == 2 && (330_000..5_000_000).contains(&us) && waiting == 0, "{count} {slept} {us} {waiting}");
+    let [count, slept, us, waiting] = waits(entry(&then, "cqs", "cq", &queue));
+    assert!(count == 1 && slept == 1 && us >= 280_000 && waiting == 0, "{count} {slept} {us} {waiting}");
+    assert_eq!(waits(entry(&then, "vis", "vi", &format!("{:?}", bound.vi))), [0; 4]);
+}
+
+#[test]
+fn short_waits_are_counted_too() {
+    let (a, b) = (open(Mapped), open(Mapped));
+    b.ignore_errors();
+    let (x, y) = (End::new(&a, Reliability::ReliableDelivery, None), End::new(&b, Reliability::ReliableDelivery, None));
+    let _rest = more_vis(&a, 22);
+    connect(&x, &y);
+    let (mut stream, _) = find(23);
+    y.post_receive(0, 64);
+    std::thread::scope(|s| {
+        s.spawn(|| {
+            for _ in 0..2000 {
+                y.nic.receive_wait(y.vi, LONG).unwrap();
+                y.post_receive(0, 64);
+                y.send_now(64, 8);
+            }
+        });
+        for _ in 0..2000 {
+            x.post_receive(0, 64);
+            x.send_now(64, 8);
+            x.nic.receive_wait(x.vi, LONG).unwrap();
+        }
+    });
+    let [count, slept, us, _] = waits(entry(&ask(&mut stream).unwrap(), "vis", "vi", &format!("{:?}", x.vi)));
+    // Every answer is waited for, unless it was there first. (How long is sampled, and on a busy machine one sample may be any time.)
+    assert!(count > 500 && slept <= count && us > 0, "{count} waits, {slept} slept, {us} us");
+}
+
 #[test]
 fn thousands_of_vis_are_cut_short() {
     let nic = open(Mapped);

@@ -81,6 +81,10 @@ typedef struct {
 VIP_RETURN VipxQueryMem(IN VIP_NIC_HANDLE NicHandle, IN VIP_PVOID VirtualAddress, IN VIP_MEM_HANDLE MemoryHandle,
                         IN OUT VIPX_MEM_INFO *Info);
 
+/* VIPX_NIC_INFO.Memory */
+#define VIPX_MEMORY_TRUST 1  /* memory of the program is believed to be mapped while it is registered */
+#define VIPX_MEMORY_STRICT 2 /* the kernel copies from and to it: what is not there gives VIP_STATUS_PROTECTION_ERROR (BELLWIRE_MEMORY=strict) */
+
 typedef struct {
     VIP_UINT32 Size;
     VIP_UINT32 Mode;             /* VIPX_MODE_* */
@@ -90,6 +94,8 @@ typedef struct {
     VIP_UINT32 InlineBytesMax;
     VIP_UINT64 RegisteredBytes;  /* sum over the registered regions */
     VIP_UINT64 AllocatedBytes;   /* memory of VipxAllocMem */
+    VIP_UINT32 Memory;           /* VIPX_MEMORY_* */
+    VIP_UINT32 Reserved;
 } VIPX_NIC_INFO;
 
 /* Fills Info. VIP_SUCCESS; VIP_INVALID_PARAMETER: bad NIC or pointer, bad Size. */

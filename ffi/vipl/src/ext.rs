@@ -5,12 +5,12 @@ use crate::handles::{self, Kind};
 use crate::memory::{REGISTER_BLOCK_BYTES_MAX, ptag_of};
 use crate::status::{Outcome, VipReturn, call};
 use crate::types::{
-    VIPX_MEM_ENGINE, VIPX_MEM_FOREIGN, VIPX_MODE_GUARDED, VIPX_MODE_MAPPED, VIPX_SEND_IMMEDIATE, VIPX_SEND_UNSIGNALLED, VIPX_WIRE_LOOPBACK, VIPX_WIRE_SHM,
-    VipDescriptor, VipHandle, VipUlong, VipxMemInfo, VipxNicInfo, VipxViInfo,
+    VIPX_MEM_ENGINE, VIPX_MEM_FOREIGN, VIPX_MEMORY_STRICT, VIPX_MEMORY_TRUST, VIPX_MODE_GUARDED, VIPX_MODE_MAPPED, VIPX_SEND_IMMEDIATE, VIPX_SEND_UNSIGNALLED,
+    VIPX_WIRE_LOOPBACK, VIPX_WIRE_SHM, VipDescriptor, VipHandle, VipUlong, VipxMemInfo, VipxNicInfo, VipxViInfo,
 };
 use crate::work::{descriptor_at, enter_vi};
 use bellwire_via::work_queue::INLINE_SEND_BYTES_MAX;
-use bellwire_via::{Error, MemHandle, SendRequest, ViState, WorkFlags};
+use bellwire_via::{Error, MemHandle, MemoryMode, SendRequest, ViState, WorkFlags};
 use core::ffi::c_void;
 
 /// major * 65536 + minor * 256 + patch, of this crate.
@@ -28,14 +28,26 @@ const fn mode_code(is_mapped: bool) -> u32 {
     if is_mapped { VIPX_MODE_MAPPED } else { VIPX_MODE_GUARDED }
 }
 
-/// The caller's `Size` of a structure that begins with it, if it is at least that of the first version.
-fn size_of_info<T>(info: *const T) -> Result<u32, VipReturn> {
+/// Bytes of the first version of [`VipxNicInfo`].
+const NIC_INFO_BYTES_FIRST: usize = core::mem::offset_of!(VipxNicInfo, memory);
+
+/// The caller's `Size` of a structure that begins with it, if it is at least `first`, that of the first version.
+fn size_of_info<T>(info: *const T, first: usize) -> Result<u32, VipReturn> {
     if info.is_null() {
         return Err(VipReturn::InvalidParameter);
     }
     // SAFETY: C1: whatever the version, Size comes first.
     let size = unsafe { info.cast::<u32>().read() };
-    if (size as usize) < size_of::<T>() { Err(VipReturn::InvalidParameter) } else { Ok(size) }
+    if (size as usize) < first { Err(VipReturn::InvalidParameter) } else { Ok(size) }
+}
+
+/// Fills a structure, as far as the caller's version knows it.
+///
+/// # Safety
+/// C1, for the `size` bytes that the caller says there are.
+unsafe fn fill_info<T>(info: *mut T, filled: &T, size: u32) {
+    // SAFETY: the caller's; no more than either has.
+    unsafe { core::ptr::from_ref(filled).cast::<u8>().copy_to_nonoverlapping(info.cast(), size_of::<T>().min(size as usize)) };
 }
 
 #[unsafe(no_mangle)]
@@ -76,7 +88,7 @@ pub extern "C" fn VipxFreeMem(nic: VipHandle, address: *mut c_void) -> VipReturn
 pub unsafe extern "C" fn VipxQueryVi(vi: VipHandle, info: *mut VipxViInfo) -> VipReturn {
     call(|| {
         let (nic, vi) = enter_vi(vi)?;
-        let size = size_of_info(info)?;
+        let size = size_of_info(info, size_of::<VipxViInfo>())?;
         let (link, counted) = nic.nic.with(|e| Ok::<_, Error>((e.vi_link(vi)?, e.vi_counters(vi)?)))?;
         let mut filled = VipxViInfo {
             size,
@@ -107,7 +119,7 @@ pub unsafe extern "C" fn VipxQueryVi(vi: VipHandle, info: *mut VipxViInfo) -> Vi
 pub unsafe extern "C" fn VipxQueryMem(nic: VipHandle, address: *mut c_void, handle: u32, info: *mut VipxMemInfo) -> VipReturn {
     call(|| {
         let nic = handles::enter_nic(nic)?;
-        let size = size_of_info(info)?;
+        let size = size_of_info(info, size_of::<VipxMemInfo>())?;
         let at = address.addr() as u64;
         let filled = nic.nic.with(|e| {
             e.query_memory(at, MemHandle::from_raw(handle))?;
@@ -129,8 +141,8 @@ pub unsafe extern "C" fn VipxQueryMem(nic: VipHandle, address: *mut c_void, hand
 pub unsafe extern "C" fn VipxQueryNic(nic: VipHandle, info: *mut VipxNicInfo) -> VipReturn {
     call(|| {
         let nic = handles::enter_nic(nic)?;
-        let size = size_of_info(info)?;
-        let usage = nic.nic.with(|e| e.usage());
+        let size = size_of_info(info, NIC_INFO_BYTES_FIRST)?;
+        let (usage, memory) = nic.nic.with(|e| (e.usage(), e.memory_mode()));
         let filled = VipxNicInfo {
             size,
             mode: mode_code(nic.is_mapped_mode),
@@ -140,9 +152,11 @@ pub unsafe extern "C" fn VipxQueryNic(nic: VipHandle, info: *mut VipxNicInfo) ->
             inline_bytes_max: INLINE_SEND_BYTES_MAX as u32,
             registered_bytes: usage.registered_bytes,
             allocated_bytes: usage.allocated_bytes,
+            memory: if memory == MemoryMode::Strict { VIPX_MEMORY_STRICT } else { VIPX_MEMORY_TRUST },
+            reserved: 0,
         };
-        // SAFETY: C1, and Size says that the structure is no shorter.
-        unsafe { info.write(filled) };
+        // SAFETY: C1, not NULL.
+        unsafe { fill_info(info, &filled, size) };
         Ok(())
     })
 }

@@ -20,6 +20,8 @@ pub(crate) const VIP_RESOURCE_CQ: c_int = 2;
 
 pub(crate) const VIPX_WIRE_LOOPBACK: u32 = 1;
 pub(crate) const VIPX_WIRE_SHM: u32 = 2;
+pub(crate) const VIPX_MEMORY_TRUST: u32 = 1;
+pub(crate) const VIPX_MEMORY_STRICT: u32 = 2;
 pub(crate) const VIPX_MODE_MAPPED: u32 = 1;
 pub(crate) const VIPX_MODE_GUARDED: u32 = 2;
 pub(crate) const VIPX_MEM_FOREIGN: u32 = 0;
@@ -152,6 +154,8 @@ pub(crate) struct VipxNicInfo {
     pub inline_bytes_max: u32,
     pub registered_bytes: u64,
     pub allocated_bytes: u64,
+    pub memory: u32,
+    pub reserved: u32,
 }
 
 /// `VIPX_VI_ATTRIBUTES`.
@@ -190,5 +194,5 @@ layout!(VipErrorDescriptor, 48, vi at 8, cq at 16, descriptor at 24, op_code at 
 layout!(VipAutodiscoveryList, 24, addresses at 8, address_count at 16);
 layout!(VipxViInfo, 88, inline_bytes_max at 16, link_id at 20, messages_sent at 24, frame_count at 64, attach_count at 72);
 layout!(VipxMemInfo, 16, origin at 4, peer_count at 12);
-layout!(VipxNicInfo, 40, inline_bytes_max at 20, registered_bytes at 24, allocated_bytes at 32);
+layout!(VipxNicInfo, 48, inline_bytes_max at 20, registered_bytes at 24, allocated_bytes at 32, memory at 40);
 layout!(VipxViAttributes, 16, flags at 4, srq at 8);

@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-use bellwire_logp::stat::{self, Nic, Vi};
+use bellwire_logp::stat::{self, Nic, Vi, Waits};
 use serde::Serialize;
 
 /// The time that all answers of one look may take together.
@@ -18,6 +18,34 @@ pub struct Rates {
     pub sent_bytes: f64,
     pub received: f64,
     pub received_bytes: f64,
+    #[serde(flatten)]
+    pub waits: WaitRates,
+}
+
+/// Waits since the last look, per second.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
+pub struct WaitRates {
+    /// Waits that ended.
+    pub waits: f64,
+    /// Of these, those that slept.
+    pub waits_slept: f64,
+    /// Seconds of waiting: more than 1 if several threads wait.
+    pub waited: f64,
+}
+
+impl WaitRates {
+    fn between(old: &Waits, new: &Waits, seconds: f64) -> Self {
+        WaitRates {
+            waits: rate(old.waits, new.waits, seconds),
+            waits_slept: rate(old.waits_slept, new.waits_slept, seconds),
+            waited: rate(old.waited_us, new.waited_us, seconds) / 1e6,
+        }
+    }
+}
+
+/// A counter that went back belongs to another thing of the same name.
+fn rate(old: u64, new: u64, seconds: f64) -> f64 {
+    if seconds > 0.0 { new.saturating_sub(old) as f64 / seconds } else { 0.0 }
 }
 
 impl Rates {
@@ -32,13 +60,12 @@ impl Rates {
     }
 
     fn between(old: &Vi, new: &Vi, seconds: f64) -> Self {
-        // A counter that went back belongs to another VI of the same name.
-        let rate = |old: u64, new: u64| if seconds > 0.0 { new.saturating_sub(old) as f64 / seconds } else { 0.0 };
         Rates {
-            sent: rate(old.sent, new.sent),
-            sent_bytes: rate(old.sent_bytes, new.sent_bytes),
-            received: rate(old.received, new.received),
-            received_bytes: rate(old.received_bytes, new.received_bytes),
+            sent: rate(old.sent, new.sent, seconds),
+            sent_bytes: rate(old.sent_bytes, new.sent_bytes, seconds),
+            received: rate(old.received, new.received, seconds),
+            received_bytes: rate(old.received_bytes, new.received_bytes, seconds),
+            waits: WaitRates::between(&old.waits, &new.waits, seconds),
         }
     }
 
@@ -47,6 +74,9 @@ impl Rates {
         self.sent_bytes += other.sent_bytes;
         self.received += other.received;
         self.received_bytes += other.received_bytes;
+        self.waits.waits += other.waits.waits;
+        self.waits.waits_slept += other.waits.waits_slept;
+        self.waits.waited += other.waits.waited;
     }
 }
 
@@ -59,6 +89,8 @@ pub struct NicRow {
     pub rates: Rates,
     /// Of each of its VIs, in their order.
     pub vi_rates: Vec<Rates>,
+    /// Of the waits for each of its completion queues, in their order.
+    pub cq_rates: Vec<WaitRates>,
     /// Times a second that it went to sleep and was woken, if it counts that.
     pub sleeps: f64,
 }
@@ -125,9 +157,13 @@ fn row(nic: Nic, old: Option<(&Nic, f64)>) -> NicRow {
         total.add(&rates);
         vi_rates.push(rates);
     }
+    let idle = Waits::default();
+    let known: HashMap<&str, &Waits> = old.map(|(old, _)| old.cqs.iter().map(|cq| (cq.cq.as_str(), &cq.waits)).collect()).unwrap_or_default();
+    let cq_rate = |cq: &stat::Cq| old.map_or(WaitRates::default(), |_| WaitRates::between(known.get(cq.cq.as_str()).unwrap_or(&&idle), &cq.waits, seconds));
+    let cq_rates = nic.cqs.iter().map(cq_rate).collect();
     let counter = |nic: &Nic| nic.others.get("sleeps").copied().unwrap_or(0);
     let sleeps = old.filter(|_| seconds > 0.0).map_or(0.0, |(old, seconds)| counter(&nic).saturating_sub(counter(old)) as f64 / seconds);
-    NicRow { nic, rates: total, vi_rates, sleeps }
+    NicRow { nic, rates: total, vi_rates, cq_rates, sleeps }
 }
 
 #[cfg(test)]
@@ -145,6 +181,21 @@ mod tests {
         let row = row(new, Some((&old, 2.0)));
         assert_eq!((row.vi_rates[0].sent, row.vi_rates[0].sent_bytes, row.vi_rates[1].sent), (100.0, 800.0, 25.0));
         assert_eq!((row.rates.messages(), row.rates.bytes()), (125.0, 1000.0));
+    }
+
+    #[test]
+    fn waits_of_vis_and_queues() {
+        let with = |waits, waited_us| {
+            let waits = Waits { waits, waits_slept: waits / 2, waited_us, waiting: 1 };
+            Nic {
+                vis: vec![Vi { vi: "0.1".to_owned(), waits, ..Vi::default() }],
+                cqs: vec![stat::Cq { cq: "0.1".to_owned(), waits, ..stat::Cq::default() }],
+                ..Nic::default()
+            }
+        };
+        let row = row(with(30, 3_000_000), Some((&with(10, 2_000_000), 2.0)));
+        let expected = WaitRates { waits: 10.0, waits_slept: 5.0, waited: 0.5 };
+        assert_eq!((row.vi_rates[0].waits, row.rates.waits, row.cq_rates[0]), (expected, expected, expected));
     }
 
     #[test]

@@ -4,10 +4,10 @@
 use std::cmp::Ordering;
 use std::fmt::Write;
 
-use bellwire_logp::stat::{Nic, Vi};
+use bellwire_logp::stat::{Cq, Nic, Vi};
 
 use super::Sort;
-use super::model::{NicRow, Rates, Snapshot};
+use super::model::{NicRow, Rates, Snapshot, WaitRates};
 
 /// Counters that have a column or a place of their own, and those that describe rather than count.
 const SHOWN: [&str; 5] = ["direct", "posted_sends", "posted_receives", "dropped", "receiver_not_ready"];
@@ -24,6 +24,10 @@ pub fn table(snapshot: &Snapshot, sort: Sort, size: Option<(usize, usize)>) -> S
         lines.extend(order.iter().map(|&index| vi_line(&row.nic.vis[index], &row.vi_rates[index])));
         if row.nic.vis_left_out > 0 {
             lines.push(format!("    and {} more", row.nic.vis_left_out));
+        }
+        lines.extend(row.nic.cqs.iter().zip(&row.cq_rates).filter_map(|(cq, rates)| cq_line(cq, rates)));
+        if row.nic.cqs_left_out > 0 {
+            lines.push(format!("    and {} more completion queues", row.nic.cqs_left_out));
         }
     }
     for silent in &snapshot.silent {
@@ -94,7 +98,8 @@ fn nic_line(row: &NicRow) -> String {
     line
 }
 
-const VI_HEADING: &str = "    VI         state        peer     out msg/s    out B/s   in msg/s     in B/s   direct  posted s/r   RNR  other counters";
+const VI_HEADING: &str =
+    "    VI         state        peer     out msg/s    out B/s   in msg/s     in B/s   direct  posted s/r   RNR   waits/s  asleep waiting  other counters";
 
 fn vi_line(vi: &Vi, rates: &Rates) -> String {
     let counter = |key: &str| vi.others.get(key).copied().unwrap_or(0);
@@ -105,7 +110,7 @@ fn vi_line(vi: &Vi, rates: &Rates) -> String {
     let peer = if vi.peer_pid == 0 { "-".to_owned() } else { vi.peer_pid.to_string() };
     let posted = format!("{}/{}", counter("posted_sends"), counter("posted_receives"));
     let mut line = format!(
-        "    {:<10} {:<11} {peer:>7}  {:>10} {:>10} {:>10} {:>10}  {direct:>7}  {posted:>10} {:>5}",
+        "    {:<10} {:<11} {peer:>7}  {:>10} {:>10} {:>10} {:>10}  {direct:>7}  {posted:>10} {:>5}  {}",
         vi.vi,
         vi.state,
         short(rates.sent),
@@ -113,12 +118,34 @@ fn vi_line(vi: &Vi, rates: &Rates) -> String {
         short(rates.received),
         short(rates.received_bytes),
         short(counter("receiver_not_ready") as f64),
+        waits(&rates.waits, vi.waits.waiting),
     );
     for (key, value) in vi.others.iter().filter(|(key, value)| **value > 0 && (!SHOWN.contains(&key.as_str()) || key.as_str() == "dropped")) {
         let _ = write!(line, "  {key} {value}");
     }
     line
 }
+
+/// Waits a second, the share of them that slept, the share of the time that a thread waited; with the number of those who wait now, if any do.
+fn waits(rates: &WaitRates, now: u64) -> String {
+    let asleep = if rates.waits > 0.0 { format!("{:.0} %", 100.0 * rates.waits_slept / rates.waits) } else { "-".to_owned() };
+    let time = format!("{:.0} %", 100.0 * rates.waited);
+    format!("{:>8} {asleep:>7} {:>7}", short(rates.waits), if now > 1 { format!("{now}: {time}") } else { time })
+}
+
+/// Only of queues that somebody waits for.
+fn cq_line(cq: &Cq, rates: &WaitRates) -> Option<String> {
+    if cq.waits.waits == 0 && cq.waits.waiting == 0 {
+        return None;
+    }
+    let entries = cq.others.get("entries").copied().unwrap_or(0);
+    let text = format!("completion queue, {entries} entries");
+    // Under the same columns.
+    Some(format!("    {:<10} {text:<width$}{}", cq.cq, waits(rates, cq.waits.waiting), width = WAITS_COLUMN - 15))
+}
+
+/// Where the columns of waits begin.
+const WAITS_COLUMN: usize = 108;
 
 /// Three digits and a unit's prefix.
 fn short(value: f64) -> String {
@@ -151,6 +178,7 @@ fn duration(ms: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use bellwire_logp::stat::Waits;
 
     fn snapshot() -> Snapshot {
         let vi = |name: &str, sent| Vi {
@@ -161,7 +189,13 @@ mod tests {
             ..Vi::default()
         };
         let rates = |sent| Rates { sent, ..Rates::default() };
-        let row = |pid, vis: Vec<Vi>, vi_rates: Vec<Rates>| NicRow { rates: vi_rates[0], nic: Nic { pid, vis, ..Nic::default() }, vi_rates, sleeps: 0.0 };
+        let row = |pid, vis: Vec<Vi>, vi_rates: Vec<Rates>| NicRow {
+            rates: vi_rates[0],
+            nic: Nic { pid, vis, ..Nic::default() },
+            vi_rates,
+            cq_rates: vec![],
+            sleeps: 0.0,
+        };
         let slow = row(5, vec![vi("0.1", 10)], vec![rates(1.0)]);
         let busy = row(9, vec![vi("0.1", 10), vi("0.2", 4000)], vec![rates(100.0), rates(2.5e6)]);
         Snapshot { nics: vec![slow, busy], silent: vec!["process 7".to_owned()], seconds: 1.0 }
@@ -175,6 +209,24 @@ mod tests {
         assert!(text.contains("2.50 M") && text.contains("50 %") && text.contains("odd 3") && text.contains("silent: process 7"), "{text}");
         let text = table(&snapshot(), Sort::Process, None);
         assert!(text.find("\n5 ").unwrap() < text.find("\n9 ").unwrap());
+    }
+
+    #[test]
+    fn waits_have_columns() {
+        let mut snapshot = snapshot();
+        let row = &mut snapshot.nics[1];
+        let rates = WaitRates { waits: 40.0, waits_slept: 10.0, waited: 0.95 };
+        row.vi_rates[0].waits = rates;
+        let cq = |name: &str, waits, waiting| Cq { cq: name.to_owned(), waits: Waits { waits, waiting, ..Waits::default() }, ..Cq::default() };
+        row.nic.cqs = vec![cq("0.7", 0, 3), cq("0.8", 0, 0)];
+        row.cq_rates = vec![WaitRates { waits: 0.0, waits_slept: 0.0, waited: 2.0 }, WaitRates::default()];
+        let text = table(&snapshot, Sort::Messages, None);
+        let ends = |line: &str, what: &str| line.find(what).map(|at| at + what.len()).unwrap_or_else(|| panic!("{what} in {line}"));
+        let line = |what: &str| text.lines().find(|line| line.trim_start().starts_with(what)).unwrap_or_else(|| panic!("{what} in {text}"));
+        let (heading, vi, queue) = (line("VI "), text.lines().find(|l| l.contains("25 %")).expect("its waits"), line("0.7"));
+        assert_eq!((ends(heading, "waits/s"), ends(heading, "asleep"), ends(heading, " waiting")), (ends(vi, " 40"), ends(vi, "25 %"), ends(vi, "95 %")));
+        assert_eq!(ends(heading, " waiting"), ends(queue, "200 %") - 1, "3: 200 % needs one more: {text}");
+        assert!(queue.contains("completion queue, 0 entries") && queue.contains("3: 200 %") && !text.contains("0.8"), "{text}");
     }
 
     #[test]

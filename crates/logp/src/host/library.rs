@@ -19,7 +19,7 @@ pub(super) fn inspect(config: &SessionConfig, facts: &mut Vec<Fact>) {
         Err(error) => Fact::new("library", "libvipl", Status::Missing, "not usable", error.to_string().replace('\n', " "))
             .advise("install it (make install PREFIX=...), or say where it is: BELLWIRE_VIPL=/path/libvipl.so.1"),
     });
-    for variable in ["BELLWIRE_VIPL", "BELLWIRE_MODE", "BELLWIRE_ADDRESS", "BELLWIRE_SPIN_US"] {
+    for variable in ["BELLWIRE_VIPL", "BELLWIRE_MODE", "BELLWIRE_ATTACH", "BELLWIRE_MEMORY", "BELLWIRE_ADDRESS", "BELLWIRE_SPIN_US"] {
         if let Some(value) = std::env::var_os(variable) {
             facts.push(Fact::new("library", variable, Status::Plain, value.to_string_lossy(), "set in the environment"));
         }

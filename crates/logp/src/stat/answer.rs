@@ -37,6 +37,10 @@ pub struct Nic {
     pub vis_left_out: u64,
     /// Its links, by name, with their counters.
     pub links: Vec<Link>,
+    /// Its completion queues.
+    pub cqs: Vec<Cq>,
+    /// Completion queues that it did not tell of.
+    pub cqs_left_out: u64,
     /// Everything else that is a number.
     pub others: BTreeMap<String, u64>,
 }
@@ -54,6 +58,31 @@ pub struct Link {
     pub others: BTreeMap<String, u64>,
 }
 
+/// Waits for something: calls that did not find it at once. Since it was made; those that go on are in the time, not in the numbers.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct Waits {
+    /// Waits that are over.
+    pub waits: u64,
+    /// Of these, those that slept.
+    pub waits_slept: u64,
+    /// Time of all waits together, microseconds.
+    pub waited_us: u64,
+    /// Threads that wait now.
+    pub waiting: u64,
+}
+
+/// One completion queue.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct Cq {
+    /// Name.
+    pub cq: String,
+    /// Waits for an entry.
+    #[serde(flatten)]
+    pub waits: Waits,
+    /// Everything else that is a number.
+    pub others: BTreeMap<String, u64>,
+}
+
 /// One VI. Counters since it was made.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 #[allow(missing_docs)]
@@ -67,6 +96,8 @@ pub struct Vi {
     pub sent_bytes: u64,
     pub received: u64,
     pub received_bytes: u64,
+    #[serde(flatten)]
+    pub waits: Waits,
     /// Everything else that is a number.
     pub others: BTreeMap<String, u64>,
 }
@@ -86,6 +117,7 @@ pub fn parse(text: &[u8]) -> Result<Nic, Error> {
     };
     let vis = list(&mut fields, "vis").into_iter().map(vi).collect();
     let links = list(&mut fields, "links").into_iter().map(link).collect();
+    let cqs = list(&mut fields, "cqs").into_iter().map(cq).collect();
     Ok(Nic {
         pid: number(&mut fields, "pid"),
         nic: number(&mut fields, "nic"),
@@ -96,6 +128,8 @@ pub fn parse(text: &[u8]) -> Result<Nic, Error> {
         vis_left_out: number(&mut fields, "vis_left_out"),
         vis,
         links,
+        cqs_left_out: number(&mut fields, "cqs_left_out"),
+        cqs,
         others: others(fields),
     })
 }
@@ -111,7 +145,21 @@ fn vi(mut fields: Map<String, Value>) -> Vi {
         sent_bytes: number(&mut fields, "sent_bytes"),
         received: number(&mut fields, "received"),
         received_bytes: number(&mut fields, "received_bytes"),
+        waits: waits(&mut fields),
         others: others(fields),
+    }
+}
+
+fn cq(mut fields: Map<String, Value>) -> Cq {
+    Cq { cq: text_of(&mut fields, "cq"), waits: waits(&mut fields), others: others(fields) }
+}
+
+fn waits(fields: &mut Map<String, Value>) -> Waits {
+    Waits {
+        waits: number(fields, "waits"),
+        waits_slept: number(fields, "waits_slept"),
+        waited_us: number(fields, "waited_us"),
+        waiting: number(fields, "waiting"),
     }
 }
 
@@ -154,13 +202,15 @@ mod tests {
         let nic = parse(
             br#"{"format":1,"pid":41,"nic":0,"program":"kv","mode":"guarded","host":"127.0.0.1","uptime_ms":1500,"sleeps":7,"tune":"x",
                 "links":[{"link":"0.1","peer_pid":9,"wire":"shm","mapped":true,"segments_mapped":3}],
-                "vis":[{"vi":"0.1","state":"connected","link":null,"peer_pid":9,"reliability":"delivery","sent":5,"sent_bytes":40,"direct":2,"newer":1e3}],
-                "vis_left_out":2}"#,
+                "vis":[{"vi":"0.1","state":"connected","link":null,"peer_pid":9,"reliability":"delivery","sent":5,"sent_bytes":40,"direct":2,"newer":1e3,
+                "waits":6,"waits_slept":4,"waited_us":900,"waiting":1}],"vis_left_out":2,"cqs":[{"cq":"0.3","entries":2,"waits":8},7],"cqs_left_out":3}"#,
         )
         .unwrap();
         assert_eq!((nic.pid, nic.program.as_str(), nic.mode.as_str(), nic.uptime_ms, nic.vis_left_out), (41, "kv", "guarded", 1500, 2));
         assert_eq!(nic.others, BTreeMap::from([("sleeps".to_owned(), 7)]));
         assert_eq!(nic.links[0].others["mapped"], 1);
+        assert_eq!(nic.vis[0].waits, Waits { waits: 6, waits_slept: 4, waited_us: 900, waiting: 1 });
+        assert_eq!((nic.cqs.len(), nic.cqs[0].cq.as_str(), nic.cqs[0].waits.waits, nic.cqs[0].others["entries"], nic.cqs_left_out), (1, "0.3", 8, 2, 3));
         assert_eq!((nic.vis[0].sent, nic.vis[0].link.as_str(), nic.vis[0].others["direct"], nic.vis[0].others["newer"]), (5, "", 2, 1000));
     }
 

@@ -47,6 +47,28 @@ fn writer_owned_is_read_only_for_everybody_else() {
 }
 
 #[test]
+fn open_may_be_mapped_for_writing_and_stays_with_its_creator() {
+    let region = Region::create("open", page(), RegionKind::Open).unwrap();
+    let theirs = RemoteRegion::map(region.fd().try_clone_to_owned().unwrap(), page(), page(), Access::ReadWrite).unwrap();
+    region.bytes().copy_in(0, b"hello").unwrap();
+    let mut got = [0; 5];
+    theirs.bytes().copy_out(0, &mut got).unwrap();
+    assert_eq!(&got, b"hello");
+    assert_eq!(ftruncate(region.fd(), 0), Err(Errno::PERM));
+    assert_eq!(fcntl_add_seals(region.fd(), SealFlags::WRITE), Err(Errno::PERM));
+    // A hole is what a reader could make of it: the creator writes on, into fresh pages.
+    fallocate(region.fd(), FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE, 0, page() as u64).unwrap();
+    region.bytes().copy_in(1, b"again").unwrap();
+    theirs.bytes().copy_out(1, &mut got).unwrap();
+    assert_eq!(&got, b"again");
+    // Not inherited by a child: a "dc" (do not copy) among the mapping's flags, where the kernel tells them.
+    let Ok(maps) = std::fs::read_to_string("/proc/self/smaps") else { return };
+    let at = format!("{:x}-", region.base().addr());
+    let flags = maps.lines().skip_while(|l| !l.starts_with(&at)).find(|l| l.starts_with("VmFlags:")).unwrap_or_default();
+    assert!(flags.split(' ').any(|f| f == "dc"), "{flags}");
+}
+
+#[test]
 fn shared_is_written_by_both() {
     let region = Region::create("ours", page(), RegionKind::Shared).unwrap();
     let theirs = RemoteRegion::map(region.fd().try_clone_to_owned().unwrap(), page(), page(), Access::ReadWrite).unwrap();

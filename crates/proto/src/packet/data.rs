@@ -114,7 +114,7 @@ impl<'a> Data<'a> {
 impl Answer {
     /// The flags that say what is valid.
     pub(crate) fn flags(&self) -> u8 {
-        u8::from(self.ack.is_some()) * ACK_VALID | u8::from(self.echo.is_some()) * ECHO_VALID
+        (if self.ack.is_some() { ACK_VALID } else { 0 }) | (if self.echo.is_some() { ECHO_VALID } else { 0 })
     }
 }
 

@@ -12,6 +12,7 @@ const ACK_BYTES: usize = 24;
 /// are taken to be all there is, and whatever is wrong with that is found when they are parsed.
 #[inline]
 pub fn length(bytes: &[u8]) -> usize {
+    //= P-HEAD-6
     let end = match kind_of(bytes) {
         Ok(Kind::Data) => end_of_frames(bytes),
         Ok(Kind::Ack) => ACK_BYTES + usize::from(u16::from_le_bytes([bytes[2], bytes[3]])) * 8,
@@ -58,6 +59,7 @@ mod tests {
 
     #[test]
     fn joined_packets_are_cut_where_they_end() {
+        //= P-HEAD-6
         let frame = |payload: usize| {
             let mut f = vec![2, 0, payload as u8, (payload >> 8) as u8];
             f.extend(core::iter::repeat_n(0x11, 16 + payload));

@@ -118,7 +118,7 @@ impl<B: Buffer> Transport<B> {
             Packet::Cookie(p) => self.handle_cookie(now, from, p),
             Packet::Welcome(p) => self.handle_welcome(now, from, p),
             Packet::Reject(p) => self.handle_reject(from, p),
-            Packet::Reset(p) => self.handle_reset(now, from, p),
+            Packet::Reset(p) => self.handle_reset(from, p),
             Packet::Ack(p) => {
                 let trace = Trace { kind: Kind::Ack, word: p.ack, length };
                 self.statistics.acks_in += 1;
@@ -141,7 +141,7 @@ impl<B: Buffer> Transport<B> {
             Packet::Ping(p) => self.handle_ping(now, from, p),
             Packet::Pong(p) => self.handle_pong(now, from, p, length),
             Packet::Close(p) => self.handle_close(now, from, p, length),
-            Packet::CloseAck(p) => self.handle_close_ack(now, from, p),
+            Packet::CloseAck(p) => self.handle_close_ack(from, p),
         }
     }
 
@@ -195,22 +195,22 @@ impl<B: Buffer> Transport<B> {
         let ack = CloseAck { session: session.peer_id, psn: close.psn };
         let reason = if session.is_done() { DownReason::Closed } else { DownReason::PeerClosed };
         self.answer(from, &Packet::CloseAck(ack));
-        self.end(now, id, reason);
+        self.end(id, reason);
     }
 
-    fn handle_close_ack(&mut self, now: Instant, from: SocketAddr, ack: &CloseAck) {
+    fn handle_close_ack(&mut self, from: SocketAddr, ack: &CloseAck) {
         let id = SessionId(ack.session);
         //= P-CLOSE-3
         let is_answer = self.places.live(id).is_some_and(|s| s.is_done() && s.address == from && s.tx.end == ack.psn);
         if is_answer {
-            self.end(now, id, DownReason::Closed);
+            self.end(id, DownReason::Closed);
         } else {
             self.statistics.unknown_session += 1;
         }
     }
 
     /// The peer knows nothing of the session.
-    fn handle_reset(&mut self, now: Instant, from: SocketAddr, reset: &Reset) {
+    fn handle_reset(&mut self, from: SocketAddr, reset: &Reset) {
         let known = self.by_path.get(&(from, reset.unknown)).copied();
         let Some((id, session)) = known.and_then(|id| Some((id, self.places.live(id)?))) else {
             self.statistics.unknown_session += 1;
@@ -223,6 +223,6 @@ impl<B: Buffer> Transport<B> {
         }
         let reason = if session.is_done() { DownReason::Closed } else { DownReason::PeerForgot };
         self.statistics.resets_in += 1;
-        self.end(now, id, reason);
+        self.end(id, reason);
     }
 }

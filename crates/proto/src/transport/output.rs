@@ -26,7 +26,7 @@ pub struct Transmit<'a> {
     pub bytes: &'a [u8],
     /// When there are several packets: the size of each but the last, which may be shorter. What generic segmentation offload wants.
     pub segment: Option<usize>,
-    /// The packet is larger than what the path was found to carry: let the network layer fragment it. Only ever single packets, sent again after the path changed.
+    /// The packet is larger than what the path was found to carry: let the network layer fragment it. Only ever a single packet, written before the path changed.
     pub fragment: bool,
     /// The session, if it belongs to one.
     pub session: Option<SessionId>,

@@ -180,6 +180,7 @@ impl World {
             let size = t.segment.unwrap_or(t.bytes.len());
             assert!(t.bytes.len() <= 70_000);
             assert!(t.segment.is_none() || t.bytes.len() > size);
+            assert!(!t.fragment || t.segment.is_none(), "what must be fragmented leaves alone");
             for packet in t.bytes.chunks(size) {
                 out.push((t.to, packet.to_vec(), t.fragment));
             }
@@ -237,8 +238,12 @@ impl World {
             let frame = self.next_frame;
             let index = *node.next_index.get(&stream).unwrap_or(&0);
             let head = [frame, u64::from(stream) << 32 | index, session.raw(), node.life, 5, 6, 7, 8];
-            let fill = |b: &mut [u8]| b.iter_mut().enumerate().for_each(|(i, b)| *b = payload_byte(frame, i));
+            let fill = |b: &mut [u8]| {
+                b.iter_mut().enumerate().for_each(|(i, b)| *b = payload_byte(frame, i));
+                true
+            };
             match node.transport.send(now, session, stream, &head[..words], length, fill) {
+                Sent::Unfilled => unreachable!("it is always filled"),
                 Sent::Yes => {
                     node.left -= 1;
                     self.next_frame += 1;

@@ -47,7 +47,13 @@ impl Puppet {
 
     /// With a session that is up, begun from here.
     pub fn connected(transport: Transport<Vec<u8>>) -> Self {
+        Self::connected_with(transport, 1 << 20)
+    }
+
+    /// .. with room for so many bytes in flight.
+    pub fn connected_with(transport: Transport<Vec<u8>>, room: u32) -> Self {
         let mut puppet = Self::strange(transport);
+        puppet.party.room = room;
         assert!(puppet.shake_hands());
         puppet.say(&Packet::Data(puppet.data(0, false, &[])));
         puppet.psn = puppet.psn.wrapping_add(1);

@@ -2,9 +2,11 @@
 //! How a NIC is opened: from the program, or from the environment. Control plane only.
 
 use crate::attributes::HOST_ADDRESS_BYTES_MAX;
+use crate::user_memory::{MemoryMode, kernel_copies};
 use crate::wire::Attach;
 use crate::wire::shm::ProtectionMode;
 use crate::wire::udp::{DIRECTORY_PORT, address_from, host_address};
+use bellwire_faults::FaultPlan;
 use bellwire_memory::MemoryError;
 use bellwire_memory::processors;
 use core::fmt;
@@ -25,10 +27,14 @@ pub struct NicConfig {
     pub mode: ProtectionMode,
     /// Cross-memory attach for memory of the program, in mapped mode.
     pub attach: Attach,
+    /// Whether registered memory of the program is believed to be mapped.
+    pub memory: MemoryMode,
     /// Host address of the NIC: an IPv4 or IPv6 address, with 2 more bytes if a port belongs to it (4, 16, 6 or 18 bytes; others only without UDP).
     pub host: Vec<u8>,
     /// UDP to other hosts, at the host address; `None`: this host only.
     pub udp: Option<Udp>,
+    /// Faults on purpose, for what leaves by UDP.
+    pub faults: Option<FaultPlan>,
     /// Shared memory to peers on this host. Without it, and with UDP, they are reached by UDP as if they were elsewhere: to measure and to test.
     pub shm: bool,
     /// How long a wait spins at most before it sleeps; waits that spin in vain spin for less.
@@ -58,8 +64,10 @@ impl Default for NicConfig {
         Self {
             mode: ProtectionMode::Mapped,
             attach: Attach::Auto,
+            memory: MemoryMode::Trust,
             host: Ipv4Addr::LOCALHOST.octets().to_vec(),
             udp: None,
+            faults: None,
             shm: true,
             spin: if alone { Duration::ZERO } else { SPIN_DEFAULT },
             seed: RandomState::new().build_hasher().finish(),
@@ -68,9 +76,10 @@ impl Default for NicConfig {
 }
 
 impl NicConfig {
-    /// The default, changed by `BELLWIRE_MODE` (`mapped` or `guarded`), `BELLWIRE_ATTACH` (`auto`, `never`, `always`), `BELLWIRE_SPIN_US` (0 to 1000000),
+    /// The default, changed by `BELLWIRE_MODE` (`mapped` or `guarded`), `BELLWIRE_ATTACH` (`auto`, `never`, `always`), `BELLWIRE_MEMORY` (`trust` or `strict`),
+    /// `BELLWIRE_SPIN_US` (0 to 1000000),
     /// `BELLWIRE_ADDRESS` (an IP address with or without a port, the name of an interface, or `auto`: any but a loopback address turns UDP on), `BELLWIRE_UDP` and `BELLWIRE_SHM`
-    /// (`on` or `off`) and `BELLWIRE_DIRECTORY_PORT`.
+    /// (`on` or `off`), `BELLWIRE_DIRECTORY_PORT` and `BELLWIRE_FAULTS` (a [`FaultPlan`]).
     ///
     /// # Errors
     /// A variable is set to something else.
@@ -82,6 +91,9 @@ impl NicConfig {
         if let Some(attach) = read("BELLWIRE_ATTACH", parse_attach)? {
             config.attach = attach;
         }
+        if let Some(memory) = read("BELLWIRE_MEMORY", parse_memory)? {
+            config.memory = memory;
+        }
         if let Some(address) = read("BELLWIRE_ADDRESS", address_from)? {
             config.host = host_address(address);
             // Nobody else can send to a loopback address; whoever gives another wants to be reached there.
@@ -89,6 +101,9 @@ impl NicConfig {
         }
         if let Some(on) = read("BELLWIRE_UDP", parse_switch)? {
             config.udp = on.then(Udp::default);
+        }
+        if let Some(plan) = read("BELLWIRE_FAULTS", |v| v.parse::<FaultPlan>().ok())? {
+            config.faults = Some(plan);
         }
         if let Some(on) = read("BELLWIRE_SHM", parse_switch)? {
             config.shm = on;
@@ -105,7 +120,10 @@ impl NicConfig {
     }
 
     pub(super) fn check(&self) -> Result<(), OpenError> {
-        if self.host.is_empty() || self.host.len() > HOST_ADDRESS_BYTES_MAX { Err(OpenError::HostAddress) } else { Ok(()) }
+        if self.host.is_empty() || self.host.len() > HOST_ADDRESS_BYTES_MAX {
+            return Err(OpenError::HostAddress);
+        }
+        if self.memory == MemoryMode::Strict && !kernel_copies() { Err(OpenError::StrictMemory) } else { Ok(()) }
     }
 }
 
@@ -145,6 +163,14 @@ fn parse_attach(value: &str) -> Option<Attach> {
     }
 }
 
+fn parse_memory(value: &str) -> Option<MemoryMode> {
+    match value {
+        "trust" => Some(MemoryMode::Trust),
+        "strict" => Some(MemoryMode::Strict),
+        _ => None,
+    }
+}
+
 fn parse_spin(value: &str) -> Option<Duration> {
     value.parse().ok().map(Duration::from_micros).filter(|d| *d <= SPIN_MAX)
 }
@@ -161,7 +187,9 @@ impl fmt::Display for ConfigError {
         let allowed = match self.variable {
             "BELLWIRE_MODE" => "\"mapped\" or \"guarded\"",
             "BELLWIRE_ATTACH" => "\"auto\", \"never\" or \"always\"",
+            "BELLWIRE_MEMORY" => "\"trust\" or \"strict\"",
             "BELLWIRE_ADDRESS" => "an IP address of this host (10.0.0.5, 10.0.0.5:9000), the name of an interface, or \"auto\"",
+            "BELLWIRE_FAULTS" => "a plan of faults, such as \"loss=0.01,reorder=0.02,seed=7\" (docs/simulator.md)",
             "BELLWIRE_UDP" | "BELLWIRE_SHM" => "\"on\" or \"off\"",
             "BELLWIRE_DIRECTORY_PORT" => "a port, 1 to 65535",
             _ => "a number of microseconds up to 1000000",
@@ -178,6 +206,8 @@ impl std::error::Error for ConfigError {}
 pub enum OpenError {
     /// Caller: the host address is empty or too long, or no IP address although UDP is wanted.
     HostAddress,
+    /// Local limit: strict memory was asked for, and the kernel does not copy within this process (`process_vm_readv`).
+    StrictMemory,
     /// Local limit: the kernel refuses memory or descriptors.
     Memory(MemoryError),
     /// The UDP socket: the address is not this host's, the port is taken, or a local limit.
@@ -197,6 +227,9 @@ impl fmt::Display for OpenError {
         match self {
             Self::HostAddress => f.write_str("the host address is empty, too long, or no IP address"),
             Self::Udp(address, kind) => write!(f, "no UDP socket at {address}: {kind} (the address must be one of this host's; see BELLWIRE_ADDRESS)"),
+            Self::StrictMemory => f.write_str(
+                "strict memory needs the system call process_vm_readv on this process itself, which the kernel refuses (a seccomp filter, or built without it)",
+            ),
             Self::Memory(error) => write!(f, "{error}"),
             Self::Thread => f.write_str("no thread could be started"),
         }
@@ -215,6 +248,8 @@ mod tests {
         assert_eq!(parse_mode("Mapped"), None);
         assert_eq!(parse_attach("never"), Some(Attach::Never));
         assert_eq!(parse_attach(""), None);
+        assert_eq!(parse_memory("strict"), Some(MemoryMode::Strict));
+        assert_eq!(parse_memory("Trust"), None);
         assert_eq!(parse_spin("0"), Some(Duration::ZERO));
         assert_eq!(parse_spin("1000001"), None);
         assert_eq!(parse_spin("-1"), None);

@@ -3,9 +3,12 @@
 //!
 //! Bounded in time and size: so many VIs and links are shown, of the others the number; where there are too many regions to add up, their sum is `null`.
 
-use super::{Core, Shared};
+use super::wait::Target;
+use super::waits::WaitCounters;
+use super::{Core, Shared, clock};
 use crate::attributes::{Reliability, ViState};
-use crate::vi::{Vi, ViCounters};
+use crate::completion_queue::CqHandle;
+use crate::vi::{Vi, ViCounters, ViHandle};
 use crate::wire::shm::ProtectionMode;
 use crate::wire::{LinkId, LinkInfo, Wire};
 use bellwire_memory::atomic::{AtomicU32, Ordering};
@@ -15,9 +18,12 @@ use std::time::Instant;
 
 /// Version of the text's layout.
 const FORMAT: u32 = 1;
-/// VIs and links shown: with them an answer fits into a socket's buffer.
+/// VIs, links and completion queues shown: with them an answer fits into a socket's buffer.
 const VIS_MAX: usize = 256;
 const LINKS_MAX: usize = 64;
+const CQS_MAX: usize = 64;
+/// Waiters looked at: what the others have waited so far is told when they are done.
+const WAITERS_MAX: usize = 1024;
 /// Regions up to which their lengths are added up.
 const REGIONS_MAX: usize = 1 << 14;
 
@@ -57,34 +63,62 @@ pub(super) struct Snapshot<'a> {
     links_left_out: usize,
     vis: Vec<ViFigures>,
     vis_left_out: usize,
+    cqs: Vec<CqFigures>,
+    cqs_left_out: usize,
     regions: usize,
     /// Registered and allocated.
     bytes: Option<(u64, u64)>,
 }
 
 struct ViFigures {
-    /// As [`Handle`](crate::handle::Handle) shows itself.
-    name: String,
+    handle: ViHandle,
     state: ViState,
     reliability: Reliability,
     /// Of a connected VI.
     link: Option<(LinkId, u32)>,
     counters: ViCounters,
+    waits: WaitCounters,
+    /// How many wait for it now.
+    waiting: u64,
     posted_sends: u32,
     posted_receives: u32,
+}
+
+struct CqFigures {
+    handle: CqHandle,
+    entries: usize,
+    capacity: usize,
+    waits: WaitCounters,
+    waiting: u64,
 }
 
 /// Copies the figures, under the token.
 pub(super) fn take(shared: &Shared) -> Snapshot<'_> {
     // Before the token is taken: growing would cost while others wait.
-    let (mut links, mut vis) = (Vec::with_capacity(LINKS_MAX), Vec::with_capacity(VIS_MAX));
+    let (mut links, mut vis, mut cqs) = (Vec::with_capacity(LINKS_MAX), Vec::with_capacity(VIS_MAX), Vec::with_capacity(CQS_MAX));
+    let mut waiting = Vec::with_capacity(WAITERS_MAX);
+    let now = clock();
     let core = shared.token.enter(Claim::Visit);
     let Core { engine, waiters, spin, polls, .. } = &*core;
     links.extend(engine.links.iter().take(LINKS_MAX).map(|l| (l.id, engine.wire.link_info(l.id))));
-    vis.extend(engine.vis.iter().take(VIS_MAX).map(|(handle, vi)| figures(format!("{handle:?}"), vi, |link| engine.wire.link_info(link).peer_pid)));
+    vis.extend(
+        engine
+            .vis
+            .iter()
+            .take(VIS_MAX)
+            .map(|(handle, vi)| figures(handle, vi, waiters.counted.of(Target::Send(handle)), |link| engine.wire.link_info(link).peer_pid)),
+    );
+    cqs.extend(engine.cqs.iter().take(CQS_MAX).map(|(handle, q)| CqFigures {
+        handle,
+        entries: q.entries.len(),
+        capacity: q.capacity,
+        waits: waiters.counted.of(Target::Cq(handle)),
+        waiting: 0,
+    }));
+    waiting.extend(waiters.waiting(now).take(WAITERS_MAX));
     let regions = engine.regions();
     let bytes = (regions <= REGIONS_MAX).then(|| engine.usage()).map(|u| (u.registered_bytes, u.allocated_bytes));
-    Snapshot {
+    let mut snapshot = Snapshot {
         identity: &shared.identity,
         spin_us: spin.max_ns() / 1000,
         polls: *polls,
@@ -94,18 +128,42 @@ pub(super) fn take(shared: &Shared) -> Snapshot<'_> {
         links,
         vis_left_out: engine.vis.len() - vis.len(),
         vis,
+        cqs_left_out: engine.cqs.len() - cqs.len(),
+        cqs,
         regions,
         bytes,
+    };
+    drop(core);
+    for (target, ns) in waiting {
+        snapshot.add_waiting(target, ns);
+    }
+    snapshot
+}
+
+impl Snapshot<'_> {
+    /// Adds who waits now, and for how long so far.
+    fn add_waiting(&mut self, target: Target, ns: u64) {
+        let found = match target {
+            Target::Send(vi) | Target::Receive(vi) => self.vis.iter_mut().find(|v| v.handle == vi).map(|v| (&mut v.waits, &mut v.waiting)),
+            Target::Cq(cq) => self.cqs.iter_mut().find(|q| q.handle == cq).map(|q| (&mut q.waits, &mut q.waiting)),
+            Target::Connect | Target::Incoming => None,
+        };
+        if let Some((waits, waiting)) = found {
+            waits.ns += ns;
+            *waiting += 1;
+        }
     }
 }
 
-fn figures(name: String, vi: &Vi, peer_pid: impl Fn(LinkId) -> u32) -> ViFigures {
+fn figures(handle: ViHandle, vi: &Vi, waits: WaitCounters, peer_pid: impl Fn(LinkId) -> u32) -> ViFigures {
     ViFigures {
-        name,
+        handle,
         state: vi.state,
         reliability: vi.attributes.reliability,
         link: (vi.state == ViState::Connected).then(|| (vi.link, peer_pid(vi.link))),
         counters: vi.counters,
+        waits,
+        waiting: 0,
         posted_sends: vi.send.works.tail().wrapping_sub(vi.send.done),
         posted_receives: vi.receive.posted(),
     }
@@ -125,6 +183,11 @@ fn counters(counters: &ViCounters) -> [(&'static str, u64); 9] {
         ("receiver_not_ready", receiver_not_ready),
         ("errors", errors),
     ]
+}
+
+fn wait_counters(waits: &WaitCounters) -> [(&'static str, u64); 3] {
+    let WaitCounters { count, slept, ns } = *waits;
+    [("waits", count), ("waits_slept", slept), ("waited_us", ns / 1000)]
 }
 
 impl Snapshot<'_> {
@@ -154,7 +217,12 @@ impl Snapshot<'_> {
             out.push_str(if at == 0 { "" } else { "," });
             vi.write(out)?;
         }
-        write!(out, "],\"vis_left_out\":{},\"regions\":{}", self.vis_left_out, self.regions)?;
+        write!(out, "],\"vis_left_out\":{},\"cqs\":[", self.vis_left_out)?;
+        for (at, cq) in self.cqs.iter().enumerate() {
+            out.push_str(if at == 0 { "" } else { "," });
+            cq.write(out)?;
+        }
+        write!(out, "],\"cqs_left_out\":{},\"regions\":{}", self.cqs_left_out, self.regions)?;
         match self.bytes {
             Some((registered, allocated)) => writeln!(out, ",\"registered_bytes\":{registered},\"allocated_bytes\":{allocated}}}"),
             None => writeln!(out, ",\"registered_bytes\":null,\"allocated_bytes\":null}}"),
@@ -164,16 +232,26 @@ impl Snapshot<'_> {
 
 impl ViFigures {
     fn write(&self, out: &mut String) -> core::fmt::Result {
-        write!(out, "{{\"vi\":\"{}\",\"state\":\"{}\"", self.name, state_name(self.state))?;
+        write!(out, "{{\"vi\":\"{:?}\",\"state\":\"{}\"", self.handle, state_name(self.state))?;
         match self.link {
             Some((link, peer_pid)) => write!(out, ",\"link\":\"{link:?}\",\"peer_pid\":{peer_pid}")?,
             None => out.push_str(",\"link\":null,\"peer_pid\":null"),
         }
         write!(out, ",\"reliability\":\"{}\"", reliability_name(self.reliability))?;
-        for (name, value) in counters(&self.counters) {
+        for (name, value) in counters(&self.counters).into_iter().chain(wait_counters(&self.waits)) {
             write!(out, ",\"{name}\":{value}")?;
         }
-        write!(out, ",\"posted_sends\":{},\"posted_receives\":{}}}", self.posted_sends, self.posted_receives)
+        write!(out, ",\"waiting\":{},\"posted_sends\":{},\"posted_receives\":{}}}", self.waiting, self.posted_sends, self.posted_receives)
+    }
+}
+
+impl CqFigures {
+    fn write(&self, out: &mut String) -> core::fmt::Result {
+        write!(out, "{{\"cq\":\"{:?}\",\"entries\":{},\"capacity\":{}", self.handle, self.entries, self.capacity)?;
+        for (name, value) in wait_counters(&self.waits) {
+            write!(out, ",\"{name}\":{value}")?;
+        }
+        write!(out, ",\"waiting\":{}}}", self.waiting)
     }
 }
 

@@ -14,6 +14,7 @@
 
 use super::helper::Port;
 use super::spin::Spin;
+use super::waits::Waits;
 use super::{Core, SPIN_MAX, Shared, clock, saturating_ns};
 use crate::completion_queue::CqHandle;
 use crate::engine::Engine;
@@ -40,6 +41,8 @@ const KICK_MAX: Duration = Duration::from_millis(128);
 const VIS_LOOKED_AT: usize = 64;
 /// Sleeps between two times that the leader silences the bells where a ring wakes it all the same; elsewhere (B2 of `memory::event`) it does before each.
 const SLEEPS_PER_CLEAR: u64 = 256;
+/// Of the waits that end before the clock has been looked at again, one in so many is timed. (A prime: programs have rhythms.)
+const WAITS_PER_TIMED: u64 = 13;
 /// Bells kept for later waiters.
 const SPARE_BELLS: usize = 64;
 
@@ -88,6 +91,8 @@ impl Target {
 struct Waiter {
     id: u64,
     target: Target,
+    /// When its call began.
+    began: Instant,
     bell: Arc<Bell>,
 }
 
@@ -97,6 +102,8 @@ pub(super) struct Waiters {
     list: Vec<Waiter>,
     spare: Vec<Arc<Bell>>,
     next_id: u64,
+    /// What their waits are counted in.
+    pub(super) counted: Waits,
     /// Times that one of them slept, and that it was woken by something else than the time.
     pub(super) sleeps: u64,
     pub(super) wakeups: u64,
@@ -106,6 +113,11 @@ impl Waiters {
     #[inline]
     pub(super) fn is_empty(&self) -> bool {
         self.list.is_empty()
+    }
+
+    /// What those in the list wait for, and for how long they have at `now`, ns.
+    pub(super) fn waiting(&self, now: Instant) -> impl Iterator<Item = (Target, u64)> {
+        self.list.iter().map(move |w| (w.target, now.since(w.began).0))
     }
 
     /// Rings for those who should look.
@@ -137,10 +149,11 @@ type Take<'a, R> = &'a mut dyn FnMut(&mut Engine<HostWire>) -> Result<Option<R>,
 /// Waits until `take` finds something, or `deadline`. `take` makes progress if it must.
 #[cold]
 pub(super) fn wait_for<R>(shared: &Shared, target: Target, mut now: Instant, deadline: Instant, spin: Spin, mut take: Take<'_, R>) -> Result<R, Error> {
-    if let Some(found) = spin_first(shared, &mut now, deadline, spin, &mut take)? {
+    let began = now;
+    if let Some(found) = spin_first(shared, target, &mut now, deadline, spin, &mut take)? {
         return Ok(found);
     }
-    let mut place = Place::register(shared, target, now)?;
+    let mut place = Place::register(shared, target, began, now)?;
     loop {
         match place.look(deadline, take)? {
             Look::Found(found) => return Ok(found),
@@ -151,7 +164,8 @@ pub(super) fn wait_for<R>(shared: &Shared, target: Target, mut now: Instant, dea
 }
 
 /// Polls before sleeping, for as long as was asked for, or as has lately been worth it.
-fn spin_first<R>(shared: &Shared, now: &mut Instant, deadline: Instant, spin: Spin, take: Take<'_, R>) -> Result<Option<R>, Error> {
+fn spin_first<R>(shared: &Shared, target: Target, now: &mut Instant, deadline: Instant, spin: Spin, take: Take<'_, R>) -> Result<Option<R>, Error> {
+    let began = *now;
     let (budget, ran) = {
         let mut core = shared.token.enter(Claim::Bias);
         let budget = match spin {
@@ -163,18 +177,33 @@ fn spin_first<R>(shared: &Shared, now: &mut Instant, deadline: Instant, spin: Sp
     if budget == 0 {
         return Ok(None);
     }
-    let found = poll_for(shared, now, Duration(budget), deadline, (spin == Spin::Nic).then_some(ran), take)?;
-    if spin == Spin::Nic {
-        let mut core = shared.token.enter(Claim::Bias);
-        match found {
-            Some(_) => core.spin.paid(),
-            None => {
-                let crowded = core.crowd.ran() != ran;
-                core.spin.was_vain(crowded);
+    let found = poll_for(shared, now, Duration(budget), deadline, (spin == Spin::Nic).then_some(ran), take);
+    let mut core = shared.token.enter(Claim::Bias);
+    match found {
+        Ok(None) if spin == Spin::Nic => {
+            let crowded = core.crowd.ran() != ran;
+            core.spin.was_vain(crowded);
+        }
+        Ok(None) => {}
+        Ok(Some(_)) | Err(_) => {
+            if spin == Spin::Nic && found.is_ok() {
+                core.spin.paid();
             }
+            count_polled(&mut core.waiters.counted, target, began, *now);
         }
     }
-    Ok(found)
+    found
+}
+
+/// Counts a wait that ended while it polled. `now` is when it looked at the clock last.
+fn count_polled(counted: &mut Waits, target: Target, began: Instant, now: Instant) {
+    let Some(waits) = counted.at(target) else { return };
+    waits.count += 1;
+    if now != began {
+        waits.ns += now.since(began).0;
+    } else if waits.count.is_multiple_of(WAITS_PER_TIMED) {
+        waits.ns += clock().since(began).0 * WAITS_PER_TIMED;
+    }
 }
 
 /// Polls for `budget`, or, if `ran` is given, until others have run since it was read, or `deadline`.
@@ -209,6 +238,8 @@ struct Place<'a> {
     id: u64,
     target: Target,
     bell: Arc<Bell>,
+    began: Instant,
+    slept: bool,
     /// When it last looked at the clock: before its first look, and after each sleep.
     now: Instant,
     kick_at: Instant,
@@ -219,7 +250,7 @@ struct Place<'a> {
 }
 
 impl<'a> Place<'a> {
-    fn register(shared: &'a Shared, target: Target, now: Instant) -> Result<Self, Error> {
+    fn register(shared: &'a Shared, target: Target, began: Instant, now: Instant) -> Result<Self, Error> {
         let mut core = shared.token.enter(Claim::Bias);
         let bell = match core.waiters.spare.pop() {
             Some(bell) => bell,
@@ -236,10 +267,10 @@ impl<'a> Place<'a> {
         }
         core.lingers = false;
         core.note_attention();
-        core.waiters.list.push(Waiter { id, target, bell: Arc::clone(&bell) });
+        core.waiters.list.push(Waiter { id, target, began, bell: Arc::clone(&bell) });
         core.note_sleepers();
         drop(core);
-        Ok(Self { shared, id, target, bell, now, kick_at: Instant(0), kick_pause: KICK_MIN, woken: false, left: false })
+        Ok(Self { shared, id, target, bell, began, slept: false, now, kick_at: Instant(0), kick_pause: KICK_MIN, woken: false, left: false })
     }
 
     /// Makes what progress there is and looks.
@@ -271,7 +302,10 @@ impl<'a> Place<'a> {
             }
         };
         match outcome {
-            Ok(Look::Sleep { .. }) => core.waiters.sleeps += 1,
+            Ok(Look::Sleep { .. }) => {
+                core.waiters.sleeps += 1;
+                self.slept = true;
+            }
             Ok(Look::Again) => {}
             _ => self.leave(core),
         }
@@ -321,6 +355,11 @@ impl<'a> Place<'a> {
         }
         let Some(at) = core.waiters.list.iter().position(|w| w.id == self.id) else { return };
         let waiter = core.waiters.list.remove(at);
+        if let Some(waits) = core.waiters.counted.at(self.target) {
+            waits.count += 1;
+            waits.slept += u64::from(self.slept);
+            waits.ns += self.now.since(self.began).0;
+        }
         if core.waiters.spare.len() < SPARE_BELLS {
             // A ring that came too late would be the next waiter's: it looks once too often.
             core.waiters.spare.push(waiter.bell);

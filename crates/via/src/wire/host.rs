@@ -250,7 +250,7 @@ impl Wire for HostWire {
     }
 
     #[inline]
-    fn send_with_payload<F: FnOnce(*mut u8)>(&mut self, link: LinkId, line: &mut Line, length: usize, fill: F) -> Sent {
+    fn send_with_payload<F: FnOnce(*mut u8) -> bool>(&mut self, link: LinkId, line: &mut Line, length: usize, fill: F) -> Sent {
         match self.shm.link(link) {
             Some(l) => l.send_with_payload(line, length, fill),
             None => self.packet_of(link).map_or(Sent::Broken, |(p, link)| p.send_with_payload(link, line, length, fill)),

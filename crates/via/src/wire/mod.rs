@@ -36,6 +36,8 @@ pub enum Sent {
     NoRoom,
     /// The link is gone, or its peer lied about an index.
     Broken,
+    /// Its payload could not be filled in: nothing was sent.
+    Unfilled,
 }
 
 /// A frame that has arrived: where it lies in the wire, valid until [`Wire::consume`]. A peer may still be writing there, so each word is read once
@@ -339,8 +341,8 @@ pub trait Wire {
     fn take<const PAYLOAD: bool, R>(&mut self, _link: LinkId, _looks: u32, _take: impl FnOnce(&Frame) -> Option<R>) -> Option<R> {
         None
     }
-    /// Sends a line with `length` bytes (at most `payload_bytes_max`) of payload, which `fill` writes at the address it is given.
-    fn send_with_payload<F: FnOnce(*mut u8)>(&mut self, link: LinkId, line: &mut Line, length: usize, fill: F) -> Sent;
+    /// Sends a line with `length` bytes (at most `payload_bytes_max`) of payload, which `fill` writes at the address it is given, unless it says `false`.
+    fn send_with_payload<F: FnOnce(*mut u8) -> bool>(&mut self, link: LinkId, line: &mut Line, length: usize, fill: F) -> Sent;
     /// The next frame of a link; it stays until [`consume`](Self::consume). Finding nothing, the wire tells the sender about room.
     fn receive(&mut self, link: LinkId) -> Received;
     /// Gives up the frame last received.

@@ -229,12 +229,13 @@ impl<P: PacketPort> PacketWire<P> {
 
     // ---- frames
 
-    fn send_frame(&mut self, link: LinkId, line: &Line, words: usize, length: usize, fill: impl FnOnce(*mut u8)) -> Sent {
+    fn send_frame(&mut self, link: LinkId, line: &Line, words: usize, length: usize, fill: impl FnOnce(*mut u8) -> bool) -> Sent {
         let Some(l) = self.links.get(Handle::from_raw(link.raw())).filter(|l| !l.down) else { return Sent::Broken };
         let now = self.port.now();
         let stream = frame::Head(line.0[0]).to();
         match self.transport.send(now, l.session, stream, &line.0[..words], length, |to| fill(to.as_mut_ptr())) {
             bellwire_proto::Sent::Yes => Sent::Yes,
+            bellwire_proto::Sent::Unfilled => Sent::Unfilled,
             // The path carries less than it did: the engine asks again how much.
             bellwire_proto::Sent::NoRoom | bellwire_proto::Sent::TooLong => Sent::NoRoom,
             bellwire_proto::Sent::Broken => Sent::Broken,
@@ -292,7 +293,7 @@ impl<P: PacketPort> Wire for PacketWire<P> {
     }
 
     fn send(&mut self, link: LinkId, line: &mut Line, words: usize) -> Sent {
-        self.send_frame(link, line, words, 0, |_| {})
+        self.send_frame(link, line, words, 0, |_| true)
     }
 
     /// From the fast path, after which nobody flushes.
@@ -302,12 +303,12 @@ impl<P: PacketPort> Wire for PacketWire<P> {
         assert!(length <= frame::INLINE_BYTES_MAX);
         // SAFETY: the caller's; the line has room for INLINE_BYTES_MAX bytes after word 0.
         unsafe { bytes::copy_small(line.0.as_mut_ptr().add(1).cast(), from, length) };
-        let sent = self.send_frame(link, &line, 1 + length.div_ceil(8), 0, |_| {});
+        let sent = self.send_frame(link, &line, 1 + length.div_ceil(8), 0, |_| true);
         self.flush();
         sent
     }
 
-    fn send_with_payload<F: FnOnce(*mut u8)>(&mut self, link: LinkId, line: &mut Line, length: usize, fill: F) -> Sent {
+    fn send_with_payload<F: FnOnce(*mut u8) -> bool>(&mut self, link: LinkId, line: &mut Line, length: usize, fill: F) -> Sent {
         self.send_frame(link, line, BULK_WORDS, length, fill)
     }
 

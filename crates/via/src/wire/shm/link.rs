@@ -2,18 +2,19 @@
 //! One link: the data path between two NICs of a host.
 //!
 //! Invariants
-//! - L1: `out` is ours alone to write, `inward` and `catalogue` are mapped read-only (by this process and, through the seals, by any other).
+//! - L1: our words, lines and advertisements are ours alone to write, the peer's and its catalogue are mapped read-only (by this process and, through the seals, by any
+//!   other). Payload bytes may be writable by both sides: written by the sending side only, which never reads them (H1 of half.rs).
 //! - L2: the pointers into them live as long as the link, which owns the mappings.
-//! - L3: whatever is read from `inward` or `catalogue` is a copy, checked before use.
+//! - L3: whatever is read from `inward` is a copy, checked before use.
 
+use super::half::{OwnHalf, PeerHalf};
 use super::layout::{
-    ADVERT_WORDS, ADVERTS, ADVERTS_AT, ARMED_AT, CATALOGUE_BYTES, CATALOGUE_ENTRIES, CATALOGUE_WORDS, EPOCH_AT, FRAME_PAYLOAD_MAX, HEAD_AT, Header, LINES,
-    LINES_AT, LINK_BYTES, PAYLOAD_AT, PAYLOAD_BYTES, PROOF_AT, advert_index, advert_tag,
+    ADVERT_WORDS, ADVERTS, ADVERTS_AT, ARMED_AT, CATALOGUE_ENTRIES, CATALOGUE_WORDS, EPOCH_AT, FRAME_PAYLOAD_MAX, HEAD_AT, LINES, LINES_AT, PAYLOAD_BYTES,
+    PROOF_AT, advert_index, advert_tag,
 };
 use super::payload::PayloadFifo;
 use crate::frame::Head;
 use crate::wire::{Advertisement, Direct, Frame, NO_SEGMENT, Placement, Received, RemoteAccess, Sent};
-use bellwire_memory::MemoryError;
 use bellwire_memory::atomic::{AtomicU32, AtomicU64, Ordering};
 use bellwire_memory::attach::{self, AttachError};
 use bellwire_memory::direct_epoch::{self, WorkerBarrier};
@@ -22,7 +23,7 @@ use bellwire_memory::line_queue::{Consumer, LINE_WORDS, Line, MappedHead, Mapped
 use bellwire_memory::membarrier::{self, Reach};
 use bellwire_memory::pause::pause;
 use bellwire_memory::pidfd;
-use bellwire_memory::region::{Access, Region, RegionKind, RemoteRegion};
+use bellwire_memory::region::RemoteRegion;
 use bellwire_memory::tagged_table::{MappedWords, TableReader, TableWriter};
 use rustix::fd::{AsFd, OwnedFd};
 use std::collections::BTreeMap;
@@ -54,9 +55,8 @@ pub(super) const FOR_ROOM: u32 = 2;
 /// What a link is made of, from the handshake.
 #[derive(Debug)]
 pub(super) struct Parts {
-    pub out: Region,
-    pub inward: RemoteRegion,
-    pub catalogue: RemoteRegion,
+    pub out: OwnHalf,
+    pub inward: PeerHalf,
     pub bell: PeerBell,
     pub pidfd: Option<OwnedFd>,
     pub socket: OwnedFd,
@@ -154,37 +154,14 @@ impl Grant {
 // SAFETY: L2: the raw pointers point into mappings that the link owns.
 unsafe impl Send for Link {}
 
-/// Our half of a new link: the region to offer.
-pub(super) fn new_region() -> Result<Region, MemoryError> {
-    let region = Region::create("bellwire-link", LINK_BYTES, RegionKind::WriterOwned)?;
-    region.bytes().copy_in(0, &Header::bytes())?;
-    Ok(region)
-}
-
-/// Maps and checks the peer's half.
-pub(super) fn map_region(memfd: OwnedFd) -> Result<RemoteRegion, MemoryError> {
-    let region = RemoteRegion::map(memfd, LINK_BYTES, LINK_BYTES + 65_536, Access::ReadOnly)?;
-    let mut header = [0; 32];
-    region.bytes().copy_out(0, &mut header)?;
-    if header != Header::bytes() {
-        return Err(MemoryError::NotMemory);
-    }
-    Ok(region)
-}
-
-/// Maps the peer's catalogue.
-pub(super) fn map_catalogue(memfd: OwnedFd) -> Result<RemoteRegion, MemoryError> {
-    RemoteRegion::map(memfd, CATALOGUE_BYTES, CATALOGUE_BYTES + 65_536, Access::ReadOnly)
-}
-
 impl Link {
     pub(super) fn new(parts: Parts) -> Self {
-        let own = parts.out.base();
+        let own = parts.out.lines.base();
         // SAFETY: L2: aligned (layout.rs), our own region. Relaxed: a number that the peer compares with one of its own; nothing is published by it.
         unsafe { (*own.add(PROOF_AT).cast::<AtomicU64>()).store(parts.proof, Ordering::Relaxed) };
-        let peer = parts.inward.base().cast_mut();
-        let catalogue = parts.catalogue.base().cast_mut();
-        // SAFETY: M1, M2, M3 of their modules: the mappings have LINK_BYTES and CATALOGUE_BYTES, the offsets are aligned (layout.rs), and L2; only
+        let peer = parts.inward.lines.base().cast_mut();
+        let catalogue = parts.inward.catalogue.base().cast_mut();
+        // SAFETY: M1, M2, M3 of their modules: the mappings have LINK_BYTES, PAYLOAD_BYTES and CATALOGUE_BYTES, the offsets are aligned (layout.rs), and L2; only
         // the writing ends are given memory of ours.
         unsafe {
             let head_of_peer = MappedHead::new(peer.add(HEAD_AT));
@@ -192,8 +169,8 @@ impl Link {
             Self {
                 producer: Producer::new(MappedSlots::new(own.add(LINES_AT)), head_of_peer, LINES),
                 consumer: Consumer::new(MappedSlots::new(peer.add(LINES_AT)), head_of_ours, LINES),
-                payload_out: PayloadFifo::new(own.add(PAYLOAD_AT), PAYLOAD_BYTES),
-                payload_in: peer.add(PAYLOAD_AT),
+                payload_out: PayloadFifo::new(parts.out.payload.base(), PAYLOAD_BYTES),
+                payload_in: parts.inward.payload.base(),
                 payload_consumed: 0,
                 one_way: 0,
                 skip: 0,
@@ -290,7 +267,7 @@ impl Link {
     }
 
     #[inline]
-    pub(in crate::wire) fn send_with_payload(&mut self, line: &mut Line, length: usize, fill: impl FnOnce(*mut u8)) -> Sent {
+    pub(in crate::wire) fn send_with_payload(&mut self, line: &mut Line, length: usize, fill: impl FnOnce(*mut u8) -> bool) -> Sent {
         debug_assert!(length <= FRAME_PAYLOAD_MAX as usize);
         if let Err(stopped) = self.room() {
             return stopped;
@@ -303,7 +280,9 @@ impl Link {
             place = self.payload_out.allocate(length as u32, self.producer.head_seen());
         }
         let Some((position, to)) = place else { return Sent::NoRoom };
-        fill(to);
+        if !fill(to) {
+            return Sent::Unfilled;
+        }
         line.0[7] = u64::from(position);
         self.payload_out.commit(self.producer.tail());
         self.producer.push(line, LINE_WORDS);
@@ -487,7 +466,7 @@ impl Link {
         }
         let Some(Permit { index, tag, segment: NO_SEGMENT, .. }) = self.permitted(wish) else { return Direct::No };
         let (epoch, barriers) = (self.own_epoch, self.parts.barriers);
-        let mut whole = false;
+        let (mut whole, mut refused) = (false, false);
         let direct = inside(
             epoch,
             barriers,
@@ -496,13 +475,17 @@ impl Link {
                 let mut copy = |offset: u64, to: *mut u8, length: usize| {
                     let fits = offset <= wish.length && length as u64 <= wish.length - offset;
                     // SAFETY: the engine gives memory that it may write.
-                    fits && unsafe { attach::read(self.parts.peer_pid, wish.address + offset, to, length) }.is_ok()
+                    let read = if fits { unsafe { attach::read(self.parts.peer_pid, wish.address + offset, to, length) } } else { Err(AttachError::Refused) };
+                    // Memory that is not there, ours or the peer's, is that request's matter.
+                    refused |= !matches!(read, Ok(()) | Err(AttachError::Unmapped));
+                    read.is_ok()
                 };
                 whole = access(&mut copy);
             },
         );
-        if direct == Direct::Done && !(whole && self.peer_lives()) {
-            self.attach_failed = true;
+        let alive = self.peer_lives();
+        if direct == Direct::Done && !(whole && alive) {
+            self.attach_failed |= refused || !alive;
             return Direct::No;
         }
         direct

@@ -28,7 +28,7 @@ pub(super) enum Message {
     Here { id: NicId, linked: bool },
     /// Let us use the link there is.
     Existing,
-    /// My half of a link. With it: link region, catalogue, bell, and a pidfd if there is one.
+    /// My half of a link. With it: link region, payload bytes, catalogue, bell, and a pidfd if there is one.
     Offer { id: NicId, mapped: bool, barriers: bool, probe: u64 },
     /// May I map that allocation of yours?
     Want { segment: u32, write: bool },

@@ -4,6 +4,7 @@
 //! Data path: `link.rs`, `payload.rs`, over `memory::line_queue`. Control: `rendezvous.rs` (finding each other, making links), `message.rs`, `segments.rs` (memory that
 //! peers map). Layout: `layout.rs`. Nothing here has a name in the file system; what a killed process leaves, the kernel takes back.
 
+mod half;
 mod layout;
 mod link;
 mod message;
@@ -247,7 +248,7 @@ impl Wire for ShmWire {
     }
 
     #[inline]
-    fn send_with_payload<F: FnOnce(*mut u8)>(&mut self, link: LinkId, line: &mut Line, length: usize, fill: F) -> Sent {
+    fn send_with_payload<F: FnOnce(*mut u8) -> bool>(&mut self, link: LinkId, line: &mut Line, length: usize, fill: F) -> Sent {
         match self.link(link) {
             Some(l) => l.send_with_payload(line, length, fill),
             None => Sent::Broken,
@@ -384,7 +385,9 @@ impl Wire for ShmWire {
     }
 
     fn grant(&mut self, link: LinkId, segment: u32, access: Option<MapAccess>) {
-        let fd = access.and_then(|a| self.segments.hand_out(segment, link, a));
+        // A peer of a guarded link has no business to ask, whatever it was told of the memory: it sees queues only.
+        let mapped = self.link(link).is_some_and(|l| l.parts.mapped);
+        let fd = access.filter(|_| mapped).and_then(|a| self.segments.hand_out(segment, link, a));
         let Some(l) = self.link(link) else { return };
         l.given_memory |= fd.is_some();
         let give = message::Message::Give { segment, granted: fd.is_some(), write: access == Some(MapAccess::Write) };

@@ -9,7 +9,8 @@
 //!
 //! Everything is non-blocking: sockets, pidfds and listeners stand in one epoll set whose descriptor the NIC's helper thread sleeps on.
 
-use super::link::{self, Foreign, Link, NicId, Parts};
+use super::half::{OwnHalf, PeerHalf};
+use super::link::{Foreign, Link, NicId, Parts};
 use super::message::{self, Message};
 use super::proof;
 use super::{LINKS_MAX, LINKS_PER_PROCESS_MAX, ProtectionMode, ShmWire, failure_of};
@@ -18,7 +19,7 @@ use crate::handle::Handle;
 use crate::wire::{Attach, LinkFailure, LinkId, Rendezvous, Wire, WireEvent, names};
 use bellwire_memory::event::{self, PeerBell};
 use bellwire_memory::fd_passing::{self, Received};
-use bellwire_memory::region::{Access, Region, RemoteRegion};
+use bellwire_memory::region::{Access, RemoteRegion};
 use bellwire_memory::{MemoryError, membarrier, pidfd};
 use rustix::event::epoll;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -52,7 +53,7 @@ enum Stage {
     /// Connector, after Knock.
     Knocked,
     /// Connector, after Offer.
-    Offered { out: Region, bell: OwnedFd },
+    Offered { out: OwnHalf, bell: OwnedFd },
     /// Acceptor, before Knock.
     Accepted,
     /// Acceptor, after Here.
@@ -329,13 +330,13 @@ fn handshake_answer(wire: &mut ShmWire, number: u64, mut h: Handshake, m: Messag
                 fd_passing::send(h.socket.as_fd(), &Message::Existing.store(), &[])?;
                 return Ok(Some(link));
             }
-            let out = link::new_region()?;
+            let out = OwnHalf::create(wire.config.mode)?;
             let bell = send_offer(wire, h.socket.as_fd(), &out)?;
             h.stage = Stage::Offered { out, bell };
         }
         (Stage::Greeted { peer }, Message::Existing) => return find_link(wire, &peer, pid, false).ok_or(MemoryError::PeerClosed).map(Some),
         (Stage::Greeted { peer }, Message::Offer { id, mapped, barriers, probe }) if id == peer => {
-            let out = link::new_region()?;
+            let out = OwnHalf::create(wire.config.mode)?;
             let bell = send_offer(wire, h.socket.as_fd(), &out)?;
             return make_link(wire, h.socket, Ours { out, bell }, received.fds, Peer { id, mapped, barriers, probe, connector: false }).map(Some);
         }
@@ -356,7 +357,7 @@ fn find_link(wire: &ShmWire, peer: &NicId, peer_pid: u32, connector: bool) -> Op
 }
 
 /// Offers our half of a link; gives the end of its bell to listen to.
-fn send_offer(wire: &ShmWire, socket: BorrowedFd<'_>, out: &Region) -> Result<OwnedFd, MemoryError> {
+fn send_offer(wire: &ShmWire, socket: BorrowedFd<'_>, out: &OwnHalf) -> Result<OwnedFd, MemoryError> {
     let offer = Message::Offer {
         id: wire.control.id,
         mapped: wire.config.mode == ProtectionMode::Mapped,
@@ -365,7 +366,7 @@ fn send_offer(wire: &ShmWire, socket: BorrowedFd<'_>, out: &Region) -> Result<Ow
     };
     let own = pidfd::own().ok();
     let (listening, ringing) = event::pipe_of_bell()?;
-    let mut fds = vec![out.fd(), wire.segments.catalogue().fd(), ringing.as_fd()];
+    let mut fds = vec![out.lines.fd(), out.payload.fd(), wire.segments.catalogue().fd(), ringing.as_fd()];
     if let Some(p) = &own {
         fds.push(p.as_fd());
     }
@@ -375,7 +376,7 @@ fn send_offer(wire: &ShmWire, socket: BorrowedFd<'_>, out: &Region) -> Result<Ow
 
 /// Our half of a link to be.
 struct Ours {
-    out: Region,
+    out: OwnHalf,
     bell: OwnedFd,
 }
 
@@ -396,7 +397,9 @@ fn make_link(wire: &mut ShmWire, socket: OwnedFd, ours: Ours, fds: Vec<OwnedFd>,
     }
     check_room(wire, peer_pid, loopback)?;
     let mut fds = fds.into_iter();
-    let (Some(region), Some(catalogue), Some(bell)) = (fds.next(), fds.next(), fds.next()) else { return Err(MemoryError::Truncated) };
+    let (Some(lines), Some(payload), Some(catalogue), Some(bell)) = (fds.next(), fds.next(), fds.next(), fds.next()) else {
+        return Err(MemoryError::Truncated);
+    };
     // A peer that cannot make one: its socket's hang-up must do.
     let pidfd = fds.next();
     if let Some(fd) = &pidfd {
@@ -408,8 +411,7 @@ fn make_link(wire: &mut ShmWire, socket: OwnedFd, ours: Ours, fds: Vec<OwnedFd>,
         proof,
         nonce: if wire.config.attach == Attach::Never { 0 } else { wire.proof.nonce() },
         out: ours.out,
-        inward: link::map_region(region)?,
-        catalogue: link::map_catalogue(catalogue)?,
+        inward: PeerHalf::map(lines, payload, catalogue, peer.mapped)?,
         bell: PeerBell::from_fd(bell)?,
         pidfd,
         socket,

@@ -180,7 +180,7 @@ impl Network {
         if link.loopback { 0 } else { 1 - end }
     }
 
-    pub(super) fn send(&mut self, nic: usize, id: LinkId, line: &Line, length: usize, fill: impl FnOnce(*mut u8)) -> Sent {
+    pub(super) fn send(&mut self, nic: usize, id: LinkId, line: &Line, length: usize, fill: impl FnOnce(*mut u8) -> bool) -> Sent {
         let Some((at, end)) = self.find(nic, id) else { return Sent::Broken };
         let far = Self::far(&self.links[at], end);
         if !self.links[at].up || !self.links[at].ends[far].open || !self.nics[nic].alive {
@@ -197,7 +197,9 @@ impl Network {
             return Sent::NoRoom;
         }
         let mut payload = vec![0; length];
-        fill(payload.as_mut_ptr());
+        if !fill(payload.as_mut_ptr()) {
+            return Sent::Unfilled;
+        }
         let bits = (FRAME_OVERHEAD_BYTES + length as u64) * 8;
         let transmission = Duration((bits * 1_000_000_000).checked_div(self.config.bits_per_second).unwrap_or(0));
         let jitter = if self.config.jitter.0 == 0 { 0 } else { self.random.next_u64() % self.config.jitter.0 };

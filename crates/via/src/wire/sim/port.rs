@@ -57,10 +57,10 @@ impl Wire for SimWire {
     fn send(&mut self, link: LinkId, line: &mut Line, words: usize) -> Sent {
         // The words that are not in use may hold anything.
         line.0[words..].fill(0);
-        self.network.0.borrow_mut().send(self.nic, link, line, 0, |_| {})
+        self.network.0.borrow_mut().send(self.nic, link, line, 0, |_| true)
     }
 
-    fn send_with_payload<F: FnOnce(*mut u8)>(&mut self, link: LinkId, line: &mut Line, length: usize, fill: F) -> Sent {
+    fn send_with_payload<F: FnOnce(*mut u8) -> bool>(&mut self, link: LinkId, line: &mut Line, length: usize, fill: F) -> Sent {
         assert!(length <= self.payload_bytes_max, "the engine keeps to the wire's limit");
         self.network.0.borrow_mut().send(self.nic, link, line, length, fill)
     }

@@ -37,7 +37,7 @@ fn frames_arrive_in_order_after_latency_and_transmission() {
     let (network, mut a, mut b, at_a, at_b) = joined(SimConfig { bits_per_second: 1_000_000_000, jitter: Duration(700), ..SimConfig::default() });
     let start = network.now();
     for i in 0..20 {
-        assert_eq!(a.send_with_payload(at_a, &mut line(i), 1000, |_| {}), Sent::Yes);
+        assert_eq!(a.send_with_payload(at_a, &mut line(i), 1000, |_| true), Sent::Yes);
     }
     assert_eq!(take(&mut b, at_b), None);
     for i in 0..20 {

@@ -4,9 +4,10 @@
 //! Several packets of a size leave in one call (GSO) and arrive joined (GRO); packets say their own length, so what the
 //! kernel has joined needs no note of where to cut. When the socket takes no more, the packets that found no room wait here and nothing else leaves before them.
 //!
-//! `sockets.rs`: which socket. `find.rs`: who is where. `interface.rs`: which address is ours. `buffers.rs`: where datagrams arrive.
+//! `sockets.rs`: which socket. `find.rs`: who is where. `interface.rs`: which address is ours. `buffers.rs`: where datagrams arrive. `faults.rs`: faults on purpose.
 
 mod buffers;
+mod faults;
 mod find;
 mod interface;
 mod packet;
@@ -20,9 +21,11 @@ use super::packet::PacketPort;
 use super::{LinkFailure, Rendezvous};
 use crate::attributes::NetAddress;
 use crate::time::{Duration, Instant};
+use bellwire_faults::FaultPlan;
 use bellwire_memory::MemoryError;
 use bellwire_proto::{NicId, Transmit};
 use buffers::Buffers;
+use faults::Struck;
 use find::Finder;
 use rustix::fd::BorrowedFd;
 use rustix::time::{ClockId, clock_gettime};
@@ -43,6 +46,8 @@ pub struct UdpConfig {
     pub directory_port: u16,
     /// Seed of the questions' nonces.
     pub seed: u64,
+    /// What happens to the packets that leave.
+    pub faults: Option<FaultPlan>,
 }
 
 /// Packets that the socket did not take.
@@ -76,6 +81,7 @@ pub struct UdpPort {
     stalled: Stalled,
     too_big: VecDeque<(SocketAddr, usize)>,
     refused: VecDeque<SocketAddr>,
+    struck: Option<Box<Struck>>,
 }
 
 /// The time that engines in real processes are told.
@@ -91,6 +97,7 @@ impl UdpPort {
     /// The address is not this host's, the port is taken, or the kernel refuses sockets.
     pub fn open(config: &UdpConfig) -> Result<Self, io::Error> {
         let sockets = Sockets::open(config.address)?;
+        let struck = config.faults.clone().filter(|plan| !plan.is_none()).map(|plan| Box::new(Struck::new(plan, sockets.own(), clock())));
         let finder = Finder::new(sockets.own(), config.directory_port, config.seed, clock()).map_err(io::Error::other)?;
         Ok(Self {
             sockets,
@@ -100,6 +107,7 @@ impl UdpPort {
             stalled: Stalled::default(),
             too_big: VecDeque::new(),
             refused: VecDeque::new(),
+            struck,
         })
     }
 
@@ -188,11 +196,24 @@ impl PacketPort for UdpPort {
     }
 
     fn is_ready(&mut self) -> bool {
+        if let Some(mut struck) = self.struck.take() {
+            struck.release(clock(), |to, packet| _ = self.put(to, packet, None));
+            self.struck = Some(struck);
+        }
         self.unstall();
         self.stalled.to.is_none()
     }
 
     fn send(&mut self, transmit: &Transmit<'_>) {
+        if let Some(mut struck) = self.struck.take() {
+            let (now, size) = (clock(), transmit.segment.unwrap_or(transmit.bytes.len()).max(1));
+            for packet in transmit.bytes.chunks(size) {
+                // What the socket does not take is one more that is lost.
+                struck.send(now, transmit.to, packet, |p| _ = self.put(transmit.to, p, None));
+            }
+            self.struck = Some(struck);
+            return;
+        }
         if !self.put(transmit.to, transmit.bytes, transmit.segment) {
             self.stalled.bytes.clear();
             self.stalled.bytes.extend_from_slice(transmit.bytes);
@@ -266,7 +287,8 @@ impl PacketPort for UdpPort {
 
     fn next_timeout(&self) -> Instant {
         let stall = if self.stalled.to.is_some() { self.stalled.retry_at } else { Instant::NEVER };
-        self.finder.next_timeout().min(stall)
+        let held = self.struck.as_ref().map_or(Instant::NEVER, |s| s.next_timeout());
+        self.finder.next_timeout().min(stall).min(held)
     }
 
     fn is_busy(&self) -> bool {
