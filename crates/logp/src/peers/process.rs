@@ -49,7 +49,11 @@ impl Running {
     /// Sleeps until the program has ended or `deadline` has come; whether it ended.
     fn await_end(&mut self, deadline: Instant) -> Result<bool, Error> {
         let Some(pid) = Pid::from_raw(self.child.id() as i32) else { return Ok(false) };
-        let fd = pidfd_open(pid, PidfdFlags::empty())?;
+        let fd = match pidfd_open(pid, PidfdFlags::empty()) {
+            // Ended already.
+            Err(rustix::io::Errno::SRCH) => return Ok(true),
+            result => result?,
+        };
         let left = deadline.saturating_duration_since(Instant::now());
         let time = Timespec { tv_sec: left.as_secs() as i64, tv_nsec: i64::from(left.subsec_nanos()) };
         Ok(poll(&mut [PollFd::new(&fd, PollFlags::IN)], Some(&time))? > 0)

@@ -8,6 +8,7 @@ use std::fs;
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
 use crate::cleanup;
 use crate::error::Error;
@@ -19,6 +20,9 @@ const PREFIX: &str = "bellwire-perf-";
 const FOLDER: &str = "/run/netns";
 /// The two addresses. Nobody else is in these namespaces.
 const ADDRESSES: [Ipv4Addr; 2] = [Ipv4Addr::new(10, 118, 0, 1), Ipv4Addr::new(10, 118, 0, 2)];
+/// How long the link may take to come up, and how often that is looked at.
+const LINK_TIME_MAX: Duration = Duration::from_secs(5);
+const LINK_STEP: Duration = Duration::from_millis(10);
 /// Bits of their network.
 const PREFIX_BITS: u32 = 30;
 
@@ -61,10 +65,24 @@ impl Namespaces {
         for (index, (name, link)) in [(a, link_a), (b, link_b)].into_iter().enumerate() {
             ip(&["-n", name, "address", "add", &format!("{}/{PREFIX_BITS}", ADDRESSES[index]), "dev", link])?;
             ip(&["-n", name, "link", "set", "lo", "up"])?;
-            // Without IPv6 of its own: its address would be tentative for a second, in which some programs fail.
-            ip(&["-n", name, "link", "set", link, "addrgenmode", "none", "up"])?;
+            ip(&["-n", name, "link", "set", link, "up"])?;
         }
-        Ok(())
+        [(a, link_a), (b, link_b)].into_iter().try_for_each(|(name, link)| self.await_link(name, link))
+    }
+
+    /// The kernel says with some delay that a link is up; until then some programs take it for unusable.
+    fn await_link(&self, name: &str, link: &str) -> Result<(), Error> {
+        let deadline = Instant::now() + LINK_TIME_MAX;
+        loop {
+            let said = run(Command::new(&self.ip).args(["-n", name, "-o", "link", "show", "dev", link]))?;
+            if said.contains("state UP") {
+                return Ok(());
+            }
+            if Instant::now() > deadline {
+                return Err(Error::failed(format!("the link between the network namespaces does not come up: {}", said.trim())));
+            }
+            std::thread::sleep(LINK_STEP);
+        }
     }
 
     /// Address of the first and of the second process.
