@@ -54,6 +54,7 @@ installed() {
 }
 part installed installed
 part hosts     scripts/hosts.sh "$target/examples-c" "$target/installed/lib"
+part perf-udp  env BELLWIRE="$target/release/bellwire" scripts/perf-udp.sh
 part guide     env TARGET_DIR="$target" scripts/guide.sh
 if command -v strace >/dev/null 2>&1; then
     part quiet scripts/quiet.sh "$target"

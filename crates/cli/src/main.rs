@@ -40,7 +40,10 @@ fn main() -> ExitCode {
     let result = match Arguments::parse().command {
         Command::Info(arguments) => info::run(&arguments),
         Command::Logp(arguments) => logp::run(&arguments),
-        Command::Perf(arguments) => perf::run(&arguments),
+        Command::Perf(arguments) => match perf::run(&arguments) {
+            Ok(code) => return code,
+            Err(error) => Err(error),
+        },
         Command::Top(arguments) => top::run(&arguments),
         Command::InfoPeer => bellwire_logp::host::probe::main().map_err(|error| error.to_string()),
         Command::PerfPeer => bellwire_logp::worker::main().map_err(|error| error.to_string()),

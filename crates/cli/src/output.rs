@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use bellwire_logp::Error;
 use bellwire_logp::job::{Reliability, Waiting};
 use bellwire_logp::pin::Pinning;
+use bellwire_logp::route::Route;
 use bellwire_logp::session::SessionConfig;
 
 /// The hidden command of a measuring process.
@@ -59,6 +60,7 @@ pub fn session(pinning: Pinning) -> Result<SessionConfig, String> {
         device: "nic0".to_owned(),
         reliability: Reliability::ReliableDelivery,
         waiting: Waiting::Poll,
+        route: Route::shared_memory(),
         environment: Vec::new(),
     })
 }

@@ -2,12 +2,15 @@
 //! `bellwire perf`: arguments, and where the report goes.
 
 use std::path::PathBuf;
+use std::process::ExitCode;
 use std::time::Duration;
 
+use bellwire_logp::Error;
 use bellwire_logp::job::Waiting;
 use bellwire_logp::perf::Options;
 use bellwire_logp::plan::{Group, PlanOptions};
 use bellwire_logp::report::{json, plot, table};
+use bellwire_logp::route::Route;
 use bellwire_logp::run::Limits;
 use bellwire_logp::session::SessionConfig;
 use clap::{Args, ValueEnum};
@@ -15,6 +18,8 @@ use clap::{Args, ValueEnum};
 use crate::measured::{Level, Measured};
 use crate::output;
 
+/// Exit status when nothing was measured because this machine does not offer what was asked for.
+const SKIPPED: u8 = 77;
 /// Rounds if none are asked for: with and without comparison, and quick.
 const ROUNDS: (usize, usize, usize) = (9, 3, 3);
 
@@ -31,6 +36,11 @@ With --compare the same run also measures the limits of the machine (a two-line 
 ring, process_vm_readv, bouncing, bare eventfd and futex) and every other library that is installed (UCX, libfabric, MPICH, Open MPI, Intel MPI), in turn, and prints the ratios. Libraries that are \
 missing are named with the package to install.
 
+With --wire udp the two processes reach each other by UDP although they are on one host: over the loopback interface, or with --netns (root only) \
+between two network namespaces joined by a veth pair, made for the run and removed after it. Measured are latency polling and blocking, bandwidth, \
+message rate, RDMA write and what lost packets cost; --compare adds bare UDP and TCP sockets, a bare stream of datagrams with GSO and GRO, libfabric \
+over tcp and udp;ofi_rxd, and UCX over tcp, all over the same way.
+
 A short cache exchange before and after each measurement tells whether the machine was fast (near) or slow (far, as virtual machines are at \
 times). Medians are taken over near samples; each figure says how many there were.";
 
@@ -43,6 +53,8 @@ Examples:
   bellwire perf --only vis --vis 10,100,1000     what idle virtual interfaces cost
   bellwire perf --compare --only user,wait       memory of malloc; what a wake-up costs
   bellwire perf --only pairs --pairs 2,8         more busy processes than processors
+  bellwire perf --wire udp --compare             over UDP, against bare sockets and other libraries
+  bellwire perf --wire udp --netns --compare     the same between two network namespaces
 
 Environment:
   BELLWIRE_VIPL   path of libvipl.so, unless --lib is given; then the executable's folder, ../lib from there and the
@@ -51,7 +63,8 @@ Environment:
   UCX_TLS         transports for UCX and the MPIs that use it (default: posix,cma,self)
 
 Exit status:
-  0 if everything that was asked for was measured, whatever the figures; 1 if the library or one of its measurements failed.
+  0 if everything that was asked for was measured, whatever the figures; 1 if the library or one of its measurements failed;
+  77 if this machine has no network namespaces for --netns.
   Missing or failing other libraries do not matter.";
 
 /// Measure latency, bandwidth, rate and more over libvipl, and compare with others.
@@ -62,6 +75,14 @@ pub struct Arguments {
     #[arg(long)]
     compare: bool,
 
+    /// By which way the two processes reach each other [default: shm]
+    #[arg(long, value_name = "WIRE", value_enum)]
+    wire: Option<Wire>,
+
+    /// With --wire udp: each process in a network namespace of its own (root only)
+    #[arg(long, requires = "wire")]
+    netns: bool,
+
     /// Fewer sizes, shorter measurements, three rounds
     #[arg(long)]
     quick: bool,
@@ -69,7 +90,8 @@ pub struct Arguments {
     /// Measure these only
     ///
     /// lat: latency and its quantiles; bw: bandwidth; rate: message rate; write, read: RDMA; reg: registration; cpu: processor use;
-    /// vis: many virtual interfaces; user: user memory; guarded: guarded mode; wait: polling, blocking, sleeping; pairs: many ping-pongs.
+    /// vis: many virtual interfaces; user: user memory; guarded: guarded mode; wait: polling, blocking, sleeping; pairs: many ping-pongs;
+    /// loss: RDMA write while packets are lost. Over UDP: lat, bw, rate, write, wait, loss.
     #[arg(long, value_name = "WHAT,...", value_delimiter = ',', value_enum)]
     only: Vec<Only>,
 
@@ -131,6 +153,15 @@ enum Only {
     Guarded,
     Wait,
     Pairs,
+    Loss,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Wire {
+    /// Shared memory
+    Shm,
+    /// UDP
+    Udp,
 }
 
 impl From<Only> for Group {
@@ -148,6 +179,7 @@ impl From<Only> for Group {
             Only::Guarded => Group::Guarded,
             Only::Wait => Group::Wait,
             Only::Pairs => Group::Pairs,
+            Only::Loss => Group::Loss,
         }
     }
 }
@@ -156,35 +188,69 @@ impl From<Only> for Group {
 ///
 /// # Errors
 /// What the exit status is about, as text.
-pub fn run(arguments: &Arguments) -> Result<(), String> {
-    let text = |error: bellwire_logp::Error| error.to_string();
-    let report = bellwire_logp::perf::run(&options(arguments)?).map_err(text)?;
+pub fn run(arguments: &Arguments) -> Result<ExitCode, String> {
+    let text = |error: Error| error.to_string();
+    let groups = groups(arguments)?;
+    let route = match route(arguments) {
+        Err(Error::Unsupported(why)) => {
+            eprintln!("SKIPPED: {why}");
+            return Ok(ExitCode::from(SKIPPED));
+        }
+        result => result.map_err(text)?,
+    };
+    let report = bellwire_logp::perf::run(&options(arguments, groups, route)?).map_err(text)?;
     output::report(arguments.json.as_deref(), || json::render(&report), || table::render(&report))?;
     if let Some(path) = arguments.plot.as_deref() {
         plot::write(&report, path).map_err(text)?;
     }
-    report.failure().map_or(Ok(()), |error| Err(error.to_string()))
+    report.failure().map_or(Ok(ExitCode::SUCCESS), |error| Err(error.to_string()))
 }
 
-fn options(arguments: &Arguments) -> Result<Options, String> {
+fn is_udp(arguments: &Arguments) -> bool {
+    arguments.wire == Some(Wire::Udp)
+}
+
+fn route(arguments: &Arguments) -> Result<Route, Error> {
+    match (is_udp(arguments), arguments.netns) {
+        (true, true) => Route::between_namespaces(),
+        (true, false) => Ok(Route::loopback()),
+        (false, true) => Err(Error::failed("--netns needs --wire udp")),
+        (false, false) => Ok(Route::shared_memory()),
+    }
+}
+
+/// What is measured, each once; all that the wire has, unless told otherwise.
+fn groups(arguments: &Arguments) -> Result<Vec<Group>, String> {
+    let offered: &[Group] = if is_udp(arguments) { &Group::UDP } else { &Group::ALL };
     let mut groups: Vec<Group> = Vec::new();
-    for group in arguments.only.iter().map(|&only| Group::from(only)) {
+    for &only in &arguments.only {
+        let group = Group::from(only);
+        if !offered.contains(&group) {
+            let name = only.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned());
+            let way = if is_udp(arguments) { "over UDP" } else { "over shared memory" };
+            return Err(format!("--only {name} is not measured {way}"));
+        }
         if !groups.contains(&group) {
             groups.push(group);
         }
     }
+    Ok(if groups.is_empty() { offered.to_vec() } else { groups })
+}
+
+fn options(arguments: &Arguments, groups: Vec<Group>, route: Route) -> Result<Options, String> {
     let waiting = if arguments.blocking { Waiting::Block } else { Waiting::Poll };
     Ok(Options {
         plan: PlanOptions {
-            groups: if groups.is_empty() { Group::ALL.to_vec() } else { groups },
+            groups,
             compare: arguments.compare,
             quick: arguments.quick,
             library: !arguments.without_library,
             waiting,
             vis: arguments.vis.iter().map(|&vis| usize::from(vis)).collect(),
             pairs: arguments.pairs.iter().map(|&pairs| usize::from(pairs)).collect(),
+            udp: route.is_udp().then(|| route.takes_long_datagrams()),
         },
-        session: SessionConfig { waiting, ..arguments.measured.session(arguments.reliability)? },
+        session: SessionConfig { waiting, route, ..arguments.measured.session(arguments.reliability)? },
         limits: limits(arguments),
         quiet: arguments.quiet,
     })

@@ -65,7 +65,7 @@ fn clean() {
     std::mem::forget(registry);
 }
 
-/// To be done if a signal ends this process.
+/// To be done if a signal ends this process. `action` must not register anything, which would wait for ever.
 pub fn at_signal(action: impl FnOnce() + Send + 'static) {
     registry().actions.push(Box::new(action));
 }
@@ -124,8 +124,7 @@ impl Drop for TempFolder {
 fn sweep(parent: &Path) {
     for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
         let name = entry.file_name();
-        let process = name.to_str().and_then(owner_of).and_then(Pid::from_raw);
-        let gone = process.is_some_and(|pid| test_kill_process(pid) == Err(rustix::io::Errno::SRCH));
+        let gone = name.to_str().and_then(owner_of).is_some_and(is_gone);
         // The entry itself, not what a link points to.
         let own = entry.metadata().is_ok_and(|data| data.is_dir() && data.uid() == rustix::process::geteuid().as_raw());
         if gone && own {
@@ -134,8 +133,13 @@ fn sweep(parent: &Path) {
     }
 }
 
-/// The process id in a folder's name.
-fn owner_of(name: &str) -> Option<i32> {
+/// Whether no process has this id.
+pub(crate) fn is_gone(pid: i32) -> bool {
+    Pid::from_raw(pid).is_some_and(|pid| test_kill_process(pid) == Err(rustix::io::Errno::SRCH))
+}
+
+/// The process id in the name of a folder, or of something else that belongs to a process.
+pub(crate) fn owner_of(name: &str) -> Option<i32> {
     name.strip_prefix(FOLDER_PREFIX)?.split_once('-')?.0.parse().ok().filter(|pid| *pid > 0)
 }
 

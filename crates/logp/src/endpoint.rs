@@ -6,6 +6,7 @@
 //! block, 64-byte aligned, and are not touched between post and completion. E3, handles are used only while their owner lives.
 
 use std::ffi::{CString, c_void};
+use std::net::IpAddr;
 use std::ptr::null_mut;
 use std::time::{Duration, Instant};
 
@@ -44,6 +45,8 @@ pub struct Nic {
     handle: Handle,
     ptag: Handle,
     address: Vec<u8>,
+    /// Of the NIC that connections go to.
+    remote: Vec<u8>,
     /// Largest transfer in bytes.
     pub transfer_max: usize,
     /// Name and library, for people.
@@ -51,11 +54,11 @@ pub struct Nic {
 }
 
 impl Nic {
-    /// Loads the library and opens `device`.
+    /// Loads the library and opens `device`; connections go to the host `remote`, or to this NIC's own address.
     ///
     /// # Errors
     /// If the library is not found or refuses.
-    pub fn open(library: Option<&std::path::Path>, device: &str) -> Result<Self, Error> {
+    pub fn open(library: Option<&std::path::Path>, device: &str, remote: Option<IpAddr>) -> Result<Self, Error> {
         let loaded = vipl_abi::load(library)?;
         let api = loaded.api;
         let name = CString::new(device).map_err(|_| Error::failed("device name with a NUL"))?;
@@ -75,7 +78,11 @@ impl Nic {
             unsafe { core::ptr::copy_nonoverlapping(attributes.local_nic_address, address.as_mut_ptr(), len) };
         }
         let description = format!("{} ({})", loaded.path.display(), vipl_abi::nic_name(&attributes));
-        Ok(Nic { api, handle, ptag, address, transfer_max: attributes.max_transfer_size as usize, description })
+        let remote = match remote {
+            None => address.clone(),
+            Some(host) => look_up(&api, handle, host)?,
+        };
+        Ok(Nic { api, handle, ptag, address, remote, transfer_max: attributes.max_transfer_size as usize, description })
     }
 
     /// Memory of the engine's, or, where the library has no such call, of the process; registered for everything.
@@ -156,10 +163,7 @@ impl Nic {
 
     /// `VIP_NET_ADDRESS` of this NIC with a discriminator.
     fn net_address(&self, discriminator: &[u8]) -> Box<NetAddress> {
-        let mut address = Box::new(NetAddress { host_len: self.address.len() as u16, discriminator_len: discriminator.len() as u16, bytes: [0; 160] });
-        address.bytes[..self.address.len()].copy_from_slice(&self.address);
-        address.bytes[self.address.len()..self.address.len() + discriminator.len()].copy_from_slice(discriminator);
-        address
+        NetAddress::new(&self.address, discriminator)
     }
 
     /// Connects `vi` with the other process, which calls this with the same `name` and the other `first`.
@@ -175,7 +179,7 @@ impl Nic {
 
     fn request(&self, vi: &Vi, discriminator: &[u8]) -> Result<(), Error> {
         let mut own = self.net_address(discriminator);
-        let mut other = self.net_address(discriminator);
+        let mut other = NetAddress::new(&self.remote, discriminator);
         let mut attributes = self.vi_attributes(0);
         let deadline = Instant::now() + PATIENCE;
         loop {
@@ -218,9 +222,32 @@ struct NetAddress {
 }
 
 impl NetAddress {
+    fn new(host: &[u8], discriminator: &[u8]) -> Box<Self> {
+        let mut address = Box::new(NetAddress { host_len: host.len() as u16, discriminator_len: discriminator.len() as u16, bytes: [0; 160] });
+        address.bytes[..host.len()].copy_from_slice(host);
+        address.bytes[host.len()..host.len() + discriminator.len()].copy_from_slice(discriminator);
+        address
+    }
+
     fn pointer(&mut self) -> *mut c_void {
         core::ptr::from_mut(self).cast()
     }
+}
+
+/// The host address that the library's name service gives for an IP address.
+fn look_up(api: &Api, nic: Handle, host: IpAddr) -> Result<Vec<u8>, Error> {
+    let (Some(init), Some(by_name)) = (api.ns_init, api.ns_get_host_by_name) else {
+        return Err(Error::unsupported("the library has no name service"));
+    };
+    let name = CString::new(host.to_string()).map_err(|_| Error::failed("an address with a NUL"))?;
+    let mut address = NetAddress::new(&[], &[]);
+    // SAFETY: E3; the address has room for the longest host address.
+    unsafe {
+        check("VipNSInit", init(nic, null_mut()))?;
+        check("VipNSGetHostByName", by_name(nic, name.as_ptr(), address.pointer(), 0)).map_err(|error| error.within(&host.to_string()))?;
+    }
+    let len = usize::from(address.host_len).min(HOST_ADDRESS_MAX);
+    Ok(address.bytes[..len].to_vec())
 }
 
 /// Registered memory.

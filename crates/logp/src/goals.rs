@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What the library has set itself to reach, as ratios of figures taken in one run.
 
+mod udp;
+
 use serde::Serialize;
 
 use crate::canary::Mode;
@@ -67,17 +69,21 @@ impl Goal {
     }
 }
 
-/// All goals for which at least one side was measured.
-pub fn evaluate(samples: &Samples) -> Vec<Goal> {
+/// All goals, of UDP or of shared memory, for which at least one side was measured.
+pub fn evaluate(samples: &Samples, udp: bool) -> Vec<Goal> {
     let table = Table { samples };
     let mut goals = Vec::new();
-    table.latency(&mut goals);
-    table.rate(&mut goals);
-    table.bulk(&mut goals);
-    table.scaling(&mut goals);
-    table.user_memory(&mut goals);
-    table.waiting(&mut goals);
-    table.pairs(&mut goals);
+    if udp {
+        table.over_udp(&mut goals);
+    } else {
+        table.latency(&mut goals);
+        table.rate(&mut goals);
+        table.bulk(&mut goals);
+        table.scaling(&mut goals);
+        table.user_memory(&mut goals);
+        table.waiting(&mut goals);
+        table.pairs(&mut goals);
+    }
     goals.retain(|goal| goal.ours.is_some() || goal.other.is_some());
     goals
 }
@@ -195,6 +201,10 @@ mod tests {
     use crate::canary::Canary;
     use crate::samples::Sample;
 
+    fn evaluate_shm(samples: &Samples) -> Vec<Goal> {
+        evaluate(samples, false)
+    }
+
     fn with(cells: &[(Metric, Series, u64, f64)]) -> Samples {
         let mut samples = Samples::default();
         samples.best.note(50.0);
@@ -207,7 +217,7 @@ mod tests {
 
     #[test]
     fn ratios_and_bounds() {
-        let goals = evaluate(&with(&[
+        let goals = evaluate_shm(&with(&[
             (Metric::Latency, s::OURS, 8, 75.0),
             (Metric::Latency, s::EXCHANGE, 8, 50.0),
             (Metric::Latency, s::UCX_UCT_AM, 8, 70.0),
@@ -227,7 +237,7 @@ mod tests {
 
     #[test]
     fn user_memory_waiting_and_pairs() {
-        let goals = evaluate(&with(&[
+        let goals = evaluate_shm(&with(&[
             (Metric::Bandwidth, s::OURS_USER, 64 << 10, 19.0),
             (Metric::Bandwidth, s::ATTACH, 64 << 10, 20.0),
             (Metric::Bandwidth, s::OURS_USER, 4096, 9.0),
@@ -248,7 +258,7 @@ mod tests {
     #[test]
     fn memory_and_scaling() {
         let goals =
-            evaluate(&with(&[(Metric::ManyVis, s::OURS, 10, 100.0), (Metric::ManyVis, s::OURS, 1000, 112.0), (Metric::ViMemory, s::OURS, 1000, 4096.0)]));
+            evaluate_shm(&with(&[(Metric::ManyVis, s::OURS, 10, 100.0), (Metric::ManyVis, s::OURS, 1000, 112.0), (Metric::ViMemory, s::OURS, 1000, 4096.0)]));
         assert_eq!(goals.iter().map(|goal| goal.met).collect::<Vec<_>>(), vec![Some(false), Some(true)]);
     }
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What the controller tells the two measuring processes to do, and what they answer. One JSON object a line, over a socket pair.
 
+use std::net::IpAddr;
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
@@ -23,6 +24,17 @@ pub struct Setup {
     pub reliability: Reliability,
     /// How completions are awaited.
     pub waiting: Waiting,
+    /// Addresses, if the processes reach each other by UDP.
+    pub ends: Option<Ends>,
+}
+
+/// The IP addresses of the two processes, as one of them sees them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Ends {
+    /// Its own.
+    pub own: IpAddr,
+    /// The other one's.
+    pub other: IpAddr,
 }
 
 /// The three levels of the architecture.
@@ -96,6 +108,12 @@ pub enum Job {
     Futex { count: u64, pause_us: u64 },
     /// Limit: `[messages/s]`.
     Ring { count: u64, words: usize },
+    /// Limit: `[half round trip ns, less the pause]` over a bare socket, spinning or sleeping.
+    Socket { kind: Socket, size: usize, count: u64, blocking: bool, pause_us: u64 },
+    /// Limit: the second process answers `[GB/s, % of datagrams lost, messages/s]`: `count` times `size` bytes one way, in datagrams of at most `datagram` bytes.
+    DatagramStream { size: usize, count: u64, datagram: usize },
+    /// Limit: the second process answers `[GB/s]`: `count` times `size` bytes one way over TCP.
+    ByteStream { size: usize, count: u64 },
     /// Load the library and open the NIC: `[]`, with a description.
     Open,
     /// `[half round trip ns]`.
@@ -130,6 +148,16 @@ pub enum Job {
     ScalingOpen { vis: usize, active: usize },
     /// `[half round trip ns]` over the active VIs in turn.
     ScalingLatency { count: u64 },
+}
+
+/// A bare socket of the operating system.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Socket {
+    /// UDP, connected.
+    Udp,
+    /// TCP without delay.
+    Tcp,
 }
 
 /// The answer of one process.

@@ -5,6 +5,7 @@
 //!   perf ── plan ── run ──────────────┬── session ══ socket pair ══ worker ─┬─ limits      (two processes, one mapping)
 //!             what     rounds,        │   two measuring processes           └─ bench ── endpoint ── vipl_abi ── libvipl.so
 //!                      canaries       └── peers       ucx_perftest, fi_pingpong, MPI programs
+//!                                     └── route: shared memory, UDP over loopback, UDP between network namespaces; the same for ours, limits and peers
 //!   samples ── goals ── report         table, json, plot
 //! ```
 //!
@@ -39,6 +40,7 @@ pub mod pin;
 pub mod plan;
 pub mod progress;
 pub mod report;
+pub mod route;
 pub mod run;
 pub mod samples;
 pub mod session;

@@ -223,6 +223,7 @@ mod tests {
             device: String::new(),
             reliability: crate::job::Reliability::ReliableDelivery,
             waiting: crate::job::Waiting::Poll,
+            route: crate::route::Route::default(),
             environment: vec![],
         };
         let zero = std::time::Duration::ZERO;

@@ -44,11 +44,13 @@ pub fn run(options: &Options) -> Result<Report, Error> {
         machine: machine::describe(options.session.pinning),
         library,
         conditions: format!("{}, {waiting}, {} rounds", options.session.reliability.name(), options.limits.rounds),
+        wire: options.session.route.name(),
+        way: options.session.route.description(),
         rounds: options.limits.rounds,
         peers: peers.versions(),
         missing: peers.missing.clone(),
         compared: options.plan.compare,
-        goals: goals::evaluate(&samples),
+        goals: goals::evaluate(&samples, options.session.route.is_udp()),
         samples,
     })
 }

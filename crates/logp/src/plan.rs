@@ -3,14 +3,16 @@
 //!
 //! A plan is data; [`crate::run`] carries it out once per round.
 
+mod udp;
 mod ways;
 
+pub use udp::{LOSS_GOAL_SIZE, UDP_BULK_GOAL_SIZES};
 pub use ways::WAIT_GOAL_US;
 
 use crate::bench::payload::Touch;
 use crate::job::{Job, Waiting};
 use crate::peers::Peers;
-use crate::peers::libfabric::Matching;
+use crate::peers::libfabric::Way;
 use crate::peers::mpi::Flavour;
 use crate::peers::ucx::Test;
 use crate::samples::{Key, Kind, Metric, Series};
@@ -42,10 +44,15 @@ pub enum Group {
     Wait,
     /// Several ping-pongs at once.
     Pairs,
+    /// Bandwidth while packets are lost on purpose.
+    Loss,
 }
 
 impl Group {
-    /// All of them.
+    /// Those over UDP.
+    pub const UDP: [Group; 6] = [Group::Lat, Group::Bw, Group::Rate, Group::Write, Group::Wait, Group::Loss];
+
+    /// Those over shared memory.
     pub const ALL: [Group; 12] = [
         Group::Lat,
         Group::Bw,
@@ -79,12 +86,17 @@ pub struct PlanOptions {
     pub vis: Vec<usize>,
     /// Numbers of ping-pong pairs.
     pub pairs: Vec<usize>,
+    /// Over UDP instead of shared memory; whether that takes datagrams of the greatest length uncut.
+    pub udp: Option<LongDatagrams>,
 }
+
+/// Whether datagrams of the greatest length travel uncut.
+pub type LongDatagrams = bool;
 
 impl PlanOptions {
     /// Whether anything is asked for that the MPIs are measured for.
     pub fn wants_mpi(&self) -> bool {
-        self.compare && self.groups.iter().any(|group| matches!(group, Group::Lat | Group::Bw | Group::Rate | Group::User))
+        self.compare && self.udp.is_none() && self.groups.iter().any(|group| matches!(group, Group::Lat | Group::Bw | Group::Rate | Group::User))
     }
 }
 
@@ -101,6 +113,8 @@ pub enum Which {
     Sleeping,
     /// One in guarded mode.
     Guarded,
+    /// One whose library loses packets on purpose.
+    Lossy,
     /// One that has this many VIs open.
     Vis(usize),
 }
@@ -150,8 +164,8 @@ pub enum Action {
     },
     /// A ping-pong of libfabric; large ones also count as bandwidth.
     Libfabric {
-        /// How messages are matched.
-        matching: Matching,
+        /// Over what.
+        way: Way,
         /// Bytes.
         size: usize,
         /// Messages.
@@ -237,6 +251,14 @@ pub mod series {
     pub const SHM_TAGGED: Series = peer("shm tagged", true);
     pub const MPICH: Series = peer("MPICH", true);
     pub const OPEN_MPI: Series = peer("Open MPI", true);
+    pub const LOSSY: Series = ours("2 % lost");
+    pub const UDP: Series = limit("bare UDP");
+    pub const TCP: Series = limit("bare TCP");
+    pub const UDP_BULK: Series = limit("UDP, GSO+GRO");
+    pub const UDP_LONG: Series = limit("UDP, 64 KiB datagrams");
+    pub const UCX_TCP: Series = peer("UCX tcp", false);
+    pub const FABRIC_TCP: Series = peer("libfabric tcp", false);
+    pub const FABRIC_RXD: Series = peer("libfabric udp;ofi_rxd", false);
 }
 use series as s;
 
@@ -246,6 +268,10 @@ pub const BULK_GOAL_SIZES: [u64; 3] = [64 << 10, 256 << 10, 1 << 20];
 /// Builds the steps of one round.
 pub fn build(options: &PlanOptions, peers: &Peers) -> Vec<Step> {
     let mut plan = Builder { options, peers, steps: Vec::new() };
+    if let Some(long) = options.udp {
+        plan.over_udp(long);
+        return plan.steps;
+    }
     for group in &options.groups {
         match group {
             Group::Lat => plan.latency(),
@@ -260,6 +286,7 @@ pub fn build(options: &PlanOptions, peers: &Peers) -> Vec<Step> {
             Group::Guarded => plan.guarded(),
             Group::Wait => plan.wait(),
             Group::Pairs => plan.pairs(),
+            Group::Loss => {}
         }
     }
     plan.mpi();
@@ -320,13 +347,16 @@ impl Builder<'_> {
     }
 
     fn libfabric(&mut self, size: usize) {
-        if !self.options.compare || self.peers.libfabric.is_none() {
-            return;
+        for (way, series) in [(Way::Message, s::SHM_MESSAGE), (Way::Tagged, s::SHM_TAGGED)] {
+            self.libfabric_over(way, series, size, 400.0 + size as f64 * 0.2);
         }
-        for (matching, series) in [(Matching::Message, s::SHM_MESSAGE), (Matching::Tagged, s::SHM_TAGGED)] {
-            let count = self.count(400.0 + size as f64 * 0.2, 200_000);
+    }
+
+    fn libfabric_over(&mut self, way: Way, series: Series, size: usize, each_ns: f64) {
+        if self.options.compare && self.peers.libfabric.is_some() {
+            let count = self.count(each_ns, 200_000);
             let label = label(&Key::new(Metric::Latency, series, size as u64));
-            self.steps.push(Step { label, action: Action::Libfabric { matching, size, count, series } });
+            self.steps.push(Step { label, action: Action::Libfabric { way, size, count, series } });
         }
     }
 
@@ -498,7 +528,7 @@ mod tests {
     use super::*;
 
     fn options(compare: bool, library: bool) -> PlanOptions {
-        PlanOptions { groups: Group::ALL.to_vec(), compare, quick: false, library, waiting: Waiting::Poll, vis: vec![10, 1000], pairs: vec![1, 2] }
+        PlanOptions { groups: Group::ALL.to_vec(), compare, quick: false, library, waiting: Waiting::Poll, vis: vec![10, 1000], pairs: vec![1, 2], udp: None }
     }
 
     #[test]
@@ -509,9 +539,10 @@ mod tests {
 
     #[test]
     fn without_comparison_only_ours_is_measured() {
-        let steps = build(&options(false, true), &Peers::default());
+        let mut steps = build(&options(false, true), &Peers::default());
+        steps.extend(build(&PlanOptions { groups: Group::UDP.to_vec(), udp: Some(true), ..options(false, true) }, &Peers::default()));
         assert!(steps.iter().all(Step::is_ours));
-        for metric in Metric::ALL.into_iter().filter(|metric| *metric != Metric::ViMemory) {
+        for metric in Metric::ALL.into_iter().filter(|metric| !matches!(metric, Metric::ViMemory | Metric::DatagramsLost)) {
             let measured = |step: &Step| match &step.action {
                 Action::Pair { keys, .. } => keys.iter().any(|(key, _)| key.metric == metric),
                 Action::Pairs { key, .. } => key.metric == metric,

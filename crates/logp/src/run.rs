@@ -14,6 +14,7 @@ use crate::error::Error;
 use crate::job::{Job, Waiting};
 use crate::peers::Peers;
 use crate::peers::mpi::{Flavour, What};
+use crate::peers::process::Place;
 use crate::pin;
 use crate::plan::{Action, From, Step, Which, series};
 use crate::progress::Progress;
@@ -26,6 +27,12 @@ const CANARY_COUNT: u64 = 20_000;
 const FAILURES_MAX: u32 = 2;
 /// Active VIs among many.
 const ACTIVE_VIS: usize = 10;
+
+/// The variable that asks the library for faults, and the loss that is asked for.
+const FAULTS: &str = "BELLWIRE_FAULTS";
+const LOSS: &str = "loss=0.02,seed=1";
+/// No value of it.
+const NO_FAULTS: &str = "?";
 
 /// Longest wait for the near mode before one measurement.
 const WAIT_MAX: Duration = Duration::from_secs(2);
@@ -51,6 +58,8 @@ pub struct Runner<'p> {
     peers: &'p Peers,
     last_canary_ns: Option<f64>,
     waiting_left: Duration,
+    /// Whether the library knows how to lose packets on purpose, once it is known.
+    knows_faults: Option<bool>,
     samples: Samples,
 }
 
@@ -72,7 +81,7 @@ impl Standing {
 pub fn run(config: SessionConfig, peers: &Peers, steps: &[Step], limits: Limits, progress: &mut Progress) -> Samples {
     let start = Instant::now();
     let waiting_left = limits.waiting;
-    let mut runner = Runner { config, sessions: BTreeMap::new(), peers, last_canary_ns: None, waiting_left, samples: Samples::default() };
+    let mut runner = Runner { config, sessions: BTreeMap::new(), peers, last_canary_ns: None, waiting_left, knows_faults: None, samples: Samples::default() };
     let mut standings = vec![Standing::default(); steps.len()];
     for round in 1..=limits.rounds {
         progress.round(round, limits.rounds);
@@ -111,6 +120,7 @@ fn configure(config: &SessionConfig, which: Which) -> SessionConfig {
             config.environment.push(("BELLWIRE_SPIN_US", "0".to_owned()));
         }
         Which::Guarded => config.environment.push(("BELLWIRE_MODE", "guarded".to_owned())),
+        Which::Lossy => config.environment.push((FAULTS, LOSS.to_owned())),
     }
     config
 }
@@ -181,7 +191,7 @@ impl Runner<'_> {
             Action::Pairs { pairs, waiting, millis, key } => Ok(vec![(*key, self.pairs(*pairs, *waiting, *millis)?)]),
             Action::Ucx { test, size, count, key } => {
                 let ucx = self.peers.ucx.as_ref().ok_or_else(|| Error::unsupported("UCX"))?;
-                let rate = ucx.rate(*test, *size, *count, self.config.pinning)?;
+                let rate = ucx.rate(*test, *size, *count, self.place())?;
                 let value = match key.metric {
                     Metric::Rate => rate,
                     Metric::Bandwidth | Metric::WriteBandwidth => rate * *size as f64 / 1e9,
@@ -189,9 +199,9 @@ impl Runner<'_> {
                 };
                 Ok(vec![(*key, value)])
             }
-            Action::Libfabric { matching, size, count, series } => {
+            Action::Libfabric { way, size, count, series } => {
                 let fabric = self.peers.libfabric.as_ref().ok_or_else(|| Error::unsupported("libfabric"))?;
-                let half = fabric.half_round_trip(*matching, *size, *count, self.config.pinning)?;
+                let half = fabric.half_round_trip(*way, *size, *count, self.place())?;
                 let mut points = vec![(Key::new(Metric::Latency, *series, *size as u64), half)];
                 if *size > SMALL_MAX {
                     points.push((Key::new(Metric::Bandwidth, *series, *size as u64), *size as f64 / half));
@@ -222,6 +232,9 @@ impl Runner<'_> {
         if let Which::Vis(vis) = which {
             self.open_vis(which, vis, round)?;
         }
+        if which == Which::Lossy && !self.knows_faults() {
+            return Err(Error::unsupported(format!("the library does not know {FAULTS}, so packets cannot be lost on purpose")));
+        }
         let answer = self.session(which)?.run(job)?;
         let number = |from: From| match from {
             From::First(index) => answer.first.get(index),
@@ -248,6 +261,21 @@ impl Runner<'_> {
             threads.into_iter().map(|thread| thread.join().unwrap_or_else(|_| Err(Error::failed("a controlling thread panicked")))).collect()
         });
         rates.into_iter().sum()
+    }
+
+    /// Where programs of others run.
+    fn place(&self) -> Place<'_> {
+        Place { pinning: self.config.pinning, route: &self.config.route }
+    }
+
+    /// Whether the library understands the variable for faults: then it refuses a value that means nothing, as it does with its other variables.
+    fn knows_faults(&mut self) -> bool {
+        let config = &self.config;
+        *self.knows_faults.get_or_insert_with(|| {
+            let mut config = config.clone();
+            config.environment.push((FAULTS, NO_FAULTS.to_owned()));
+            Session::new(config).run(&Job::Open).is_err()
+        })
     }
 
     /// Connects the VIs of a scaling pair, unless they are connected: the first time, or after the pair was restarted.

@@ -42,6 +42,12 @@ pub enum Metric {
     ViMemory,
     /// From a message's sending to its taker's running when that waits long, ns, by the length of the wait in microseconds.
     Waiting,
+    /// Half round trip of messages between processes that wait instead of polling, ns, by size.
+    Blocking,
+    /// Bandwidth into the other side's memory while packets are lost on purpose, GB/s, by size.
+    Loss,
+    /// Datagrams that the bare stream of UDP has lost, per cent, by size of the row that it stands in.
+    DatagramsLost,
     /// Messages per second of several ping-pongs together, by number of pairs.
     Pairs,
     /// LogP: processor time of a send, ns, by size.
@@ -56,7 +62,7 @@ pub enum Metric {
 
 impl Metric {
     /// All of `bellwire perf`, in the order of its report.
-    pub const ALL: [Metric; 16] = [
+    pub const ALL: [Metric; 19] = [
         Metric::Latency,
         Metric::Percentile,
         Metric::Rate,
@@ -71,7 +77,10 @@ impl Metric {
         Metric::Cpu,
         Metric::ManyVis,
         Metric::ViMemory,
+        Metric::Blocking,
         Metric::Waiting,
+        Metric::Loss,
+        Metric::DatagramsLost,
         Metric::Pairs,
     ];
 
@@ -93,6 +102,9 @@ impl Metric {
             Metric::ManyVis => "Many VIs, ten of them active: half round trip of 8 bytes",
             Metric::ViMemory => "Many VIs: resident memory per idle VI",
             Metric::Waiting => "Waking: half round trip of 8 bytes, each side computing before it answers, less that time",
+            Metric::Blocking => "Latency, blocking: half round trip of send/receive between processes that wait",
+            Metric::Loss => "RDMA write while packets are lost on purpose: bandwidth",
+            Metric::DatagramsLost => "Datagrams lost by the bare streams, which repair nothing",
             Metric::Pairs => "Many ping-pong pairs of 8 bytes: messages of all together",
             Metric::SendOverhead => "LogP: o_send",
             Metric::ReceiveOverhead => "LogP: o_recv",
@@ -104,9 +116,9 @@ impl Metric {
     /// Unit of the samples.
     pub fn unit(self) -> &'static str {
         match self {
-            Metric::Bandwidth | Metric::BothWays | Metric::WriteBandwidth | Metric::ReadBandwidth => "GB/s",
+            Metric::Bandwidth | Metric::BothWays | Metric::WriteBandwidth | Metric::ReadBandwidth | Metric::Loss => "GB/s",
             Metric::Rate | Metric::Pairs => "msg/s",
-            Metric::Cpu => "%",
+            Metric::Cpu | Metric::DatagramsLost => "%",
             Metric::ViMemory => "bytes",
             _ => "ns",
         }

@@ -7,7 +7,7 @@
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 use std::time::Duration;
 
 use rustix::event::{EventfdFlags, eventfd};
@@ -17,6 +17,7 @@ use crate::error::Error;
 use crate::job::{Job, Reliability, Reply, Request, Setup, Waiting};
 use crate::limits::SHARED_BYTES;
 use crate::pin::{self, Pinning};
+use crate::route::Route;
 use crate::shared;
 
 /// How long a job may take.
@@ -37,6 +38,8 @@ pub struct SessionConfig {
     pub reliability: Reliability,
     /// Polling or blocking.
     pub waiting: Waiting,
+    /// By which way they reach each other.
+    pub route: Route,
     /// Environment variables set for the measuring processes alone.
     pub environment: Vec<(&'static str, String)>,
 }
@@ -110,9 +113,10 @@ impl Session {
     fn start_one(&self, first: bool, memory: &OwnedFd, bells: &[OwnedFd; 2]) -> Result<Worker, Error> {
         let (ours, theirs) = UnixStream::pair()?;
         let (program, arguments) = &self.config.worker;
-        let mut command = Command::new(program);
+        let mut command = self.config.route.command(first, program);
         command
             .args(arguments)
+            .envs(self.config.route.environment(first))
             .envs(self.config.environment.iter().map(|(name, value)| (name, value)))
             .stdin(Stdio::from(OwnedFd::from(theirs)))
             .stdout(Stdio::null());
@@ -132,6 +136,7 @@ impl Session {
             device: self.config.device.clone(),
             reliability: self.config.reliability,
             waiting: self.config.waiting,
+            ends: self.config.route.ends(first),
         })?;
         Ok(worker)
     }

@@ -197,6 +197,10 @@ api! {
     /// `VipDisconnect`.
     disconnect = b"VipDisconnect": fn(Handle);
     optional:
+    /// `VipNSInit`.
+    ns_init = b"VipNSInit": fn(Handle, *mut c_void);
+    /// `VipNSGetHostByName`.
+    ns_get_host_by_name = b"VipNSGetHostByName": fn(Handle, *const c_char, *mut c_void, c_ulong);
     /// `VipxAllocMem`: memory that the engine owns and peers can map.
     alloc_mem = b"VipxAllocMem": fn(Handle, c_ulong, *mut *mut c_void);
     /// `VipxFreeMem`.

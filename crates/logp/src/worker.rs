@@ -7,7 +7,8 @@ use std::time::Duration;
 use crate::bench::{Bench, meeting};
 use crate::channel::Channel;
 use crate::error::Error;
-use crate::job::{Job, Reply, Request, Setup};
+use crate::job::{Job, Reply, Request, Setup, Socket};
+use crate::limits::net::{Side, Trip, datagram, datagrams, stream};
 use crate::limits::{SHARED_BYTES, attach, copy, exchange, ring, sleep};
 use crate::pin;
 use crate::shared::SharedMap;
@@ -53,6 +54,18 @@ impl Worker {
             Job::Attach { size, count } => attach::run(map, first, size, count, epoch)?,
             Job::Eventfd { count, pause_us } => sleep::by_eventfd(map, first, &self.bells, count, Duration::from_micros(pause_us), epoch)?,
             Job::Futex { count, pause_us } => sleep::by_futex(map, first, count, Duration::from_micros(pause_us), epoch)?,
+            Job::Socket { kind, size, count, blocking, pause_us } => {
+                let trip = Trip { size, count, blocking, pause: Duration::from_micros(pause_us) };
+                match kind {
+                    Socket::Udp => datagram::ping_pong(self.side(epoch)?, trip)?,
+                    Socket::Tcp => stream::ping_pong(self.side(epoch)?, trip)?,
+                }
+            }
+            Job::DatagramStream { size, count, datagram } => {
+                let goodput = datagrams::one_way(self.side(epoch)?, size as u64 * count, datagram.min(size))?;
+                return Ok((vec![goodput.rate, goodput.lost, goodput.datagrams], String::new()));
+            }
+            Job::ByteStream { size, count } => stream::one_way(self.side(epoch)?, size, count)?,
             Job::Ring { count, words } => ring::run(map, first, count, words, epoch)?,
             _ => {
                 if self.bench.is_none() {
@@ -63,5 +76,10 @@ impl Worker {
             }
         };
         Ok((vec![value], String::new()))
+    }
+    /// This process in a limit over sockets.
+    fn side(&self, epoch: u64) -> Result<Side<'_>, Error> {
+        let ends = self.setup.ends.ok_or_else(|| Error::failed("bare sockets without addresses"))?;
+        Ok(Side { map: &self.map, first: self.setup.first, ends, epoch })
     }
 }

@@ -74,7 +74,7 @@ impl Bench {
     /// # Errors
     /// If either fails.
     pub fn open(setup: &Setup) -> Result<Self, Error> {
-        let nic = Nic::open(setup.library.as_deref(), &setup.device)?;
+        let nic = Nic::open(setup.library.as_deref(), &setup.device, setup.ends.map(|ends| ends.other))?;
         let block = nic.allocate(BLOCK_BYTES, true)?;
         Ok(Bench { scaling: None, user_block: None, block, nic, setup: setup.clone() })
     }
@@ -122,7 +122,16 @@ impl Bench {
             Job::Wake { count, pause_us } => latency::woken(&context, count, Duration::from_micros(pause_us))?,
             Job::PingPong { millis } => pairs::run(&context, Duration::from_millis(millis))?,
             Job::InUserMemory(_) => return Err(Error::failed("a job in user memory inside another")),
-            Job::Exchange { .. } | Job::Copy { .. } | Job::Ring { .. } | Job::Bounce { .. } | Job::Attach { .. } | Job::Eventfd { .. } | Job::Futex { .. } => {
+            Job::Exchange { .. }
+            | Job::Copy { .. }
+            | Job::Ring { .. }
+            | Job::Bounce { .. }
+            | Job::Attach { .. }
+            | Job::Eventfd { .. }
+            | Job::Futex { .. }
+            | Job::Socket { .. }
+            | Job::DatagramStream { .. }
+            | Job::ByteStream { .. } => {
                 return Err(Error::failed("a limit is no job of the library"));
             }
         };

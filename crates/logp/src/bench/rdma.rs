@@ -21,8 +21,10 @@ use crate::vipl_abi::{Segment, control};
 
 /// Writes or reads under way at most.
 pub const WINDOW: usize = 16;
-/// Looks at memory between two calls that let a library without direct access make progress.
+/// Looks at memory between two calls that let a library without direct access make progress: writes land by themselves in shared memory, mostly.
 const LOOKS_PER_CALL: u32 = 4096;
+/// The same over a network, where whoever polls fetches what is written to it.
+const LOOKS_PER_CALL_NETWORK: u32 = 1;
 /// Descriptor that receives the last word of a benchmark.
 const FINAL_RECEIVE: usize = WINDOW;
 /// Descriptor that sends it.
@@ -70,9 +72,10 @@ pub fn write_latency(context: &Context<'_>, count: u64) -> Result<Vec<f64>, Erro
     // SAFETY: E2: not posted yet.
     unsafe { arm(descriptor, control::OP_RDMAWRITE, 8, &[remote.segment(0), source]) };
     let mut patience = Patience::lasting(PATIENCE);
+    let looks_per_call = if context.setup.ends.is_some() { LOOKS_PER_CALL_NETWORK } else { LOOKS_PER_CALL };
     let mut turn = |sequence: u64| -> Result<(), Error> {
         if !context.first {
-            await_word(&vi, target, sequence, &mut patience)?;
+            await_word(&vi, looks_per_call, target, sequence, &mut patience)?;
         }
         // SAFETY: E2 and P1: the previous write of this descriptor has been collected.
         unsafe {
@@ -83,7 +86,7 @@ pub fn write_latency(context: &Context<'_>, count: u64) -> Result<Vec<f64>, Erro
         // The completion is collected while the answer is on its way.
         vi.next_send(&mut patience)?;
         if context.first {
-            await_word(&vi, target, sequence, &mut patience)?;
+            await_word(&vi, looks_per_call, target, sequence, &mut patience)?;
         }
         Ok(())
     };
@@ -97,13 +100,13 @@ pub fn write_latency(context: &Context<'_>, count: u64) -> Result<Vec<f64>, Erro
 }
 
 #[inline]
-fn await_word(vi: &Vi, word: *const u64, sequence: u64, patience: &mut Patience) -> Result<(), Error> {
+fn await_word(vi: &Vi, looks_per_call: u32, word: *const u64, sequence: u64, patience: &mut Patience) -> Result<(), Error> {
     let mut looks = 0u32;
     // SAFETY: P1: a word of our own block that the other process writes as a whole; a volatile read sees each write once it is there.
     while unsafe { word.read_volatile() } != sequence {
         spin_loop();
         looks += 1;
-        if looks.is_multiple_of(LOOKS_PER_CALL) {
+        if looks.is_multiple_of(looks_per_call) {
             vi.recv_done()?;
             patience.tick()?;
         }

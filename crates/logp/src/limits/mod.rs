@@ -8,7 +8,8 @@
 //! | 0 .. 4096 | meeting point |
 //! | 4096 .. 8192 | [`exchange`]: one line per direction, two lines apart |
 //! | 8192 .. 40 Ki | indices of [`ring`], flags of [`copy`], whereabouts for [`attach`] |
-//! | 40 Ki .. 48 Ki | words of [`sleep`] |
+//! | 40 Ki .. 44 Ki | words of [`sleep`] |
+//! | 44 Ki .. 48 Ki | ports of [`net`] |
 //! | 48 Ki .. 64 Ki | addresses that the benchmarks tell each other |
 //! | 64 Ki .. 1 Mi | slots of [`ring`] |
 //! | 1 Mi .. | destination of [`copy`] |
@@ -16,6 +17,7 @@
 pub mod attach;
 pub mod copy;
 pub mod exchange;
+pub mod net;
 pub mod ring;
 pub mod sleep;
 
@@ -27,6 +29,8 @@ pub(crate) const EXCHANGE_OFFSET: usize = 4096;
 pub(crate) const CONTROL_OFFSET: usize = 8192;
 /// Where words that are slept on lie.
 pub(crate) const FUTEX_OFFSET: usize = 40 << 10;
+/// Where processes tell each other their ports.
+pub(crate) const NET_OFFSET: usize = 44 << 10;
 /// Where the ring's slots lie.
 pub(crate) const SLOTS_OFFSET: usize = 64 << 10;
 /// Where copies go.

@@ -66,7 +66,8 @@ fn word(map: &SharedMap, offset: usize) -> &AtomicU32 {
     unsafe { AtomicU32::from_ptr(address) }
 }
 
-fn round_trips(
+/// Times `count` round trips of `ring` on one side and `wait` on the other, after some for warming up; half of one in ns, less the pause.
+pub(super) fn round_trips(
     map: &SharedMap,
     first: bool,
     (count, pause): (u64, Duration),
@@ -75,6 +76,11 @@ fn round_trips(
     mut wait: impl FnMut(u64) -> Result<(), Error>,
 ) -> Result<f64, Error> {
     map.meet(first, epoch, PATIENCE)?;
+    let compute = || {
+        if !pause.is_zero() {
+            clock::compute(pause);
+        }
+    };
     let warm_up = count / 10 + 2;
     let mut start = Instant::now();
     for turn in 1..=warm_up + count {
@@ -82,12 +88,12 @@ fn round_trips(
             start = Instant::now();
         }
         if first {
-            clock::compute(pause);
+            compute();
             ring(turn)?;
             wait(turn)?;
         } else {
             wait(turn)?;
-            clock::compute(pause);
+            compute();
             ring(turn)?;
         }
     }

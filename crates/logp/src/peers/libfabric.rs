@@ -1,25 +1,39 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! libfabric, measured with its own `fi_pingpong` over the shm provider.
+//! libfabric, measured with its own `fi_pingpong` over the shm provider, or over TCP and reliable datagrams on UDP.
 //!
 //! It knows ping-pong only, so its "bandwidth" is that of one message at a time. Received data is not read.
 
 use std::path::PathBuf;
 use std::process::Command;
 
-use super::process::{find, free_port, run, run_pair};
+use super::process::{Place, find, free_port, run, run_pair};
 use crate::error::Error;
-use crate::pin::Pinning;
 
 /// Program that is run.
 const PROGRAM: &str = "fi_pingpong";
 
-/// How messages are matched.
+/// What is measured of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Matching {
-    /// In order.
+pub enum Way {
+    /// Shared memory, messages in order.
     Message,
-    /// By tag.
+    /// Shared memory, messages by tag.
     Tagged,
+    /// TCP: connected endpoints, its shortest way.
+    Tcp,
+    /// Reliable datagrams over UDP.
+    UdpRxd,
+}
+
+impl Way {
+    fn arguments(self) -> [&'static str; 6] {
+        match self {
+            Way::Message => ["-p", "shm", "-e", "rdm", "-m", "msg"],
+            Way::Tagged => ["-p", "shm", "-e", "rdm", "-m", "tagged"],
+            Way::Tcp => ["-p", "tcp", "-e", "msg", "-m", "msg"],
+            Way::UdpRxd => ["-p", "udp;ofi_rxd", "-e", "rdm", "-m", "msg"],
+        }
+    }
 }
 
 /// Where the program is and which version it has.
@@ -43,15 +57,18 @@ impl Libfabric {
     ///
     /// # Errors
     /// If the program fails or prints something else than expected.
-    pub fn half_round_trip(&self, matching: Matching, size: usize, count: u64, pinning: Pinning) -> Result<f64, Error> {
+    pub fn half_round_trip(&self, way: Way, size: usize, count: u64, place: Place<'_>) -> Result<f64, Error> {
         let port = free_port()?;
-        let command = |port_option: &str| {
-            let mut command = Command::new(&self.program);
-            command.args(["-p", "shm", "-e", "rdm", "-I", &count.to_string(), "-S", &size.to_string()]);
-            command.args(["-m", if matching == Matching::Tagged { "tagged" } else { "msg" }, port_option, &port.to_string()]);
+        let command = |first, port_option: &str| {
+            let mut command = place.route.command(first, &self.program);
+            if place.route.is_udp() {
+                let interface = place.route.interface(first);
+                command.env("FI_TCP_IFACE", interface).env("FI_UDP_IFACE", interface);
+            }
+            command.args(way.arguments()).args(["-I", &count.to_string(), "-S", &size.to_string(), port_option, &port.to_string()]);
             command
         };
-        let text = run_pair(&mut command("-B"), command("-P").arg("127.0.0.1"), port, pinning)?;
+        let text = run_pair(&mut command(false, "-B"), command(true, "-P").arg(place.route.server().to_string()), port, place.pinning)?;
         parse_half_round_trip(&text, size).ok_or_else(|| Error::failed("no figures in the output"))
     }
 }

@@ -14,6 +14,7 @@ use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
 use crate::cleanup::Group;
 use crate::error::Error;
 use crate::pin::{Pinning, spawn_on};
+use crate::route::Route;
 
 /// How long a peer's program may take.
 pub const TIME_MAX: Duration = Duration::from_secs(8);
@@ -48,7 +49,11 @@ impl Running {
     /// Sleeps until the program has ended or `deadline` has come; whether it ended.
     fn await_end(&mut self, deadline: Instant) -> Result<bool, Error> {
         let Some(pid) = Pid::from_raw(self.child.id() as i32) else { return Ok(false) };
-        let fd = pidfd_open(pid, PidfdFlags::empty())?;
+        let fd = match pidfd_open(pid, PidfdFlags::empty()) {
+            // Ended already.
+            Err(rustix::io::Errno::SRCH) => return Ok(true),
+            result => result?,
+        };
         let left = deadline.saturating_duration_since(Instant::now());
         let time = Timespec { tv_sec: left.as_secs() as i64, tv_nsec: i64::from(left.subsec_nanos()) };
         Ok(poll(&mut [PollFd::new(&fd, PollFlags::IN)], Some(&time))? > 0)
@@ -71,8 +76,8 @@ impl Running {
         if let Some(mut err) = self.child.stderr.take() {
             let _ = err.read_to_string(&mut complaint);
         }
-        let line = complaint.lines().chain(text.lines()).find(|line| !line.trim().is_empty()).unwrap_or("");
-        Err(Error::failed(format!("{status}: {}", line.trim())))
+        let line = complaint_in(&complaint).or_else(|| complaint_in(&text)).unwrap_or_default();
+        Err(Error::failed(format!("{status}: {line}")))
     }
 }
 
@@ -93,12 +98,28 @@ impl Drop for Running {
     }
 }
 
+/// The line that says why a program failed: the first that speaks of an error, else the first that is not empty.
+fn complaint_in(text: &str) -> Option<&str> {
+    let lines = || text.lines().map(str::trim).filter(|line| !line.is_empty());
+    let speaks = |line: &&str| ["error", "fail", "refused"].iter().any(|word| line.to_ascii_lowercase().contains(word));
+    lines().find(speaks).or_else(|| lines().next())
+}
+
 /// Runs one program to its end.
 ///
 /// # Errors
 /// If it does not start, fails or takes too long.
 pub fn run(command: &mut Command) -> Result<String, Error> {
     Running::start(command, None)?.output(Instant::now() + TIME_MAX)
+}
+
+/// Where the two programs of a peer run, and how they reach each other.
+#[derive(Debug, Clone, Copy)]
+pub struct Place<'p> {
+    /// Processors.
+    pub pinning: Pinning,
+    /// The way between them.
+    pub route: &'p Route,
 }
 
 /// Runs a server and, once it listens on `port`, a client, each on a processor of its own; what the client printed.
@@ -108,7 +129,7 @@ pub fn run(command: &mut Command) -> Result<String, Error> {
 pub fn run_pair(server: &mut Command, client: &mut Command, port: u16, pinning: Pinning) -> Result<String, Error> {
     let deadline = Instant::now() + TIME_MAX;
     let mut serving = Running::start(server, pinning.cpu(false))?;
-    while !is_listening(port) {
+    while !is_listening(serving.child.id(), port) {
         if matches!(serving.child.try_wait(), Ok(Some(_))) {
             return Err(serving.output(deadline).err().unwrap_or_else(|| Error::failed("the server ended early")));
         }
@@ -131,9 +152,10 @@ pub fn free_port() -> Result<u16, Error> {
     Ok(TcpListener::bind(("127.0.0.1", 0))?.local_addr()?.port())
 }
 
-/// Whether somebody listens on this port of this machine. Looking does not disturb the server, as connecting would.
-fn is_listening(port: u16) -> bool {
-    ["/proc/net/tcp", "/proc/net/tcp6"].iter().any(|path| std::fs::read_to_string(path).is_ok_and(|text| table_has_listener(&text, port)))
+/// Whether somebody listens on this port where process `pid` stands. Looking does not disturb the server, as connecting would.
+fn is_listening(pid: u32, port: u16) -> bool {
+    let table = |name| std::fs::read_to_string(format!("/proc/{pid}/net/{name}"));
+    ["tcp", "tcp6"].into_iter().any(|name| table(name).is_ok_and(|text| table_has_listener(&text, port)))
 }
 
 fn table_has_listener(table: &str, port: u16) -> bool {
@@ -161,7 +183,7 @@ mod tests {
     #[test]
     fn a_real_listener_is_seen() {
         let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
-        assert!(is_listening(listener.local_addr().unwrap().port()));
+        assert!(is_listening(std::process::id(), listener.local_addr().unwrap().port()));
     }
 
     #[test]
@@ -170,6 +192,12 @@ mod tests {
         let error = run(Command::new("sh").args(["-c", "echo broken >&2; exit 3"])).unwrap_err();
         assert!(error.to_string().contains("broken"), "{error}");
         assert!(run(&mut Command::new("/nonexistent/program")).is_err());
+    }
+
+    #[test]
+    fn the_reason_is_found_among_other_lines() {
+        assert_eq!(complaint_in("+-----+\n| Test |\n  UCX  ERROR connect() failed \n"), Some("UCX  ERROR connect() failed"));
+        assert_eq!((complaint_in("\n what\n"), complaint_in("")), (Some("what"), None));
     }
 
     #[test]

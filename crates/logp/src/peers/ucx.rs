@@ -1,19 +1,20 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! UCX, measured with its own `ucx_perftest` over its POSIX shared memory and cross-memory attach.
+//! UCX, measured with its own `ucx_perftest` over its POSIX shared memory and cross-memory attach, or over TCP where the way is one of a network.
 //!
 //! Received data is never read by these tests. The put tests use memory that UCX allocated and mapped on both sides.
 
 use std::path::PathBuf;
 use std::process::Command;
 
-use super::process::{find, free_port, run_pair};
+use super::process::{Place, find, free_port, run_pair};
 use crate::error::Error;
-use crate::pin::Pinning;
 
 /// Program that is run.
 const PROGRAM: &str = "ucx_perftest";
 /// Transports, unless the user has chosen others in `UCX_TLS`.
 const TRANSPORTS: &str = "posix,cma,self";
+/// Transports over a network.
+const NETWORK_TRANSPORTS: &str = "tcp,self";
 
 /// A test of `ucx_perftest`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -74,18 +75,20 @@ impl Ucx {
     ///
     /// # Errors
     /// If the program fails or prints something else than expected.
-    pub fn rate(&self, test: Test, size: usize, count: u64, pinning: Pinning) -> Result<f64, Error> {
+    pub fn rate(&self, test: Test, size: usize, count: u64, place: Place<'_>) -> Result<f64, Error> {
         let port = free_port()?;
-        let command = || {
-            let mut command = Command::new(&self.program);
+        let command = |first| {
+            let mut command = place.route.command(first, &self.program);
             command.env("UCX_LOG_LEVEL", "error").args(["-f", "-p", &port.to_string()]).args(test.arguments());
             command.args(["-s", &size.to_string(), "-n", &count.to_string(), "-w", &(count / 20 + 10).to_string()]);
-            if std::env::var_os("UCX_TLS").is_none() {
+            if place.route.is_udp() {
+                command.env("UCX_TLS", NETWORK_TRANSPORTS).env("UCX_NET_DEVICES", place.route.interface(first));
+            } else if std::env::var_os("UCX_TLS").is_none() {
                 command.env("UCX_TLS", TRANSPORTS);
             }
             command
         };
-        let text = run_pair(&mut command(), command().arg("127.0.0.1"), port, pinning)?;
+        let text = run_pair(&mut command(false), command(true).arg(place.route.server().to_string()), port, place.pinning)?;
         parse_rate(&text).ok_or_else(|| Error::failed("no figures in the output"))
     }
 }

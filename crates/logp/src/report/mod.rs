@@ -19,6 +19,10 @@ pub struct Report {
     pub library: Option<String>,
     /// Reliability and way of waiting.
     pub conditions: String,
+    /// The way between the processes, for programs.
+    pub wire: &'static str,
+    /// The same in words.
+    pub way: String,
     /// Rounds.
     pub rounds: usize,
     /// Names and versions of the peers.

@@ -29,6 +29,7 @@ fn heading(report: &Report) -> String {
     if let Some(library) = &report.library {
         let _ = writeln!(text, "library: {library}; {}", report.conditions);
     }
+    let _ = writeln!(text, "way: {}", report.way);
     if !report.peers.is_empty() {
         let _ = writeln!(text, "compared with: {}", report.peers.join(", "));
     }
