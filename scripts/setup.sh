@@ -6,7 +6,7 @@ set -eu
 goal=${1:-build}
 packages="gcc g++ make pkg-config"
 case $goal in
-    test) packages="$packages strace" ;;
+    test) packages="$packages strace iproute2 python3" ;;
     # The peers that `bellwire perf --compare` measures beside us.
     perf) packages="$packages ucx-utils libfabric-bin mpich libmpich-dev openmpi-bin libopenmpi-dev" ;;
 esac
