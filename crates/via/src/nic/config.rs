@@ -254,7 +254,7 @@ mod tests {
         assert_eq!(parse_spin("1000001"), None);
         assert_eq!(parse_spin("-1"), None);
         assert_eq!(read("BELLWIRE_NO_SUCH_VARIABLE", parse_spin), Ok(None));
-        assert!(NicConfig { host: vec![0; 17], ..NicConfig::default() }.check().is_err());
+        assert!(NicConfig { host: vec![0; 19], ..NicConfig::default() }.check().is_err());
         assert!(NicConfig::default().check().is_ok());
     }
 }
