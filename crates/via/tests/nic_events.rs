@@ -260,5 +260,5 @@ fn an_idle_nic_uses_no_processor_time() {
 
 #[test]
 fn bad_configurations_are_refused() {
-    assert_eq!(Nic::open(NicConfig { host: vec![1; 17], ..NicConfig::default() }).unwrap_err(), OpenError::HostAddress);
+    assert_eq!(Nic::open(NicConfig { host: vec![1; 19], ..NicConfig::default() }).unwrap_err(), OpenError::HostAddress);
 }
