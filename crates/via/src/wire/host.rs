@@ -109,7 +109,8 @@ impl HostWire {
 
     /// Peers ring from now on, and packets wake. Then look once more before sleeping.
     pub fn arm(&mut self, for_room: bool) {
-        if let Some(p) = &self.packet {
+        if let Some(p) = &mut self.packet {
+            p.set_armed(true);
             // Edge-triggered, and only while somebody sleeps: who polls is not to wake the helper with each packet. Added already: then it stays.
             let flags = epoll::EventFlags::IN | epoll::EventFlags::ET;
             let _ = epoll::add(self.shm.bell(), p.port().socket_fd(), epoll::EventData::new_u64(OTHERS), flags);
@@ -129,7 +130,8 @@ impl HostWire {
 
     /// Peers need not ring any more.
     pub fn disarm(&mut self) {
-        if let Some(p) = &self.packet {
+        if let Some(p) = &mut self.packet {
+            p.set_armed(false);
             let _ = epoll::delete(self.shm.bell(), p.port().socket_fd());
         }
         self.shm.disarm();

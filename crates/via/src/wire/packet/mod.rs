@@ -38,6 +38,8 @@ use std::collections::{BTreeMap, VecDeque};
 const LINKS_MAX: usize = 1 << 14;
 /// Words of the longest frame head that has payload beside it: that of [`frame::Bulk`].
 const BULK_WORDS: usize = 5;
+/// Turns between two looks of a NIC that polls and only waits for strangers to come.
+const TURNS_PER_LOOK: u32 = 256;
 /// Datagrams taken in one look, so that a turn of the engine stays short.
 const LOOK_MAX: u32 = 64;
 
@@ -71,6 +73,9 @@ pub struct PacketWire<P: PacketPort> {
     words: Box<Line>,
     /// The port has been asked in this turn.
     looked: bool,
+    /// Somebody sleeps, or is about to: each turn may be the last for long.
+    armed: bool,
+    turns: u32,
 }
 
 impl<P: PacketPort> PacketWire<P> {
@@ -87,6 +92,8 @@ impl<P: PacketPort> PacketWire<P> {
             heap: Heap::default(),
             words: Box::default(),
             looked: false,
+            armed: false,
+            turns: 0,
         }
     }
 
@@ -108,6 +115,11 @@ impl<P: PacketPort> PacketWire<P> {
     /// What is known of a link's path.
     pub fn path(&self, link: LinkId) -> Option<SessionInfo> {
         self.transport.session_info(self.find(link)?.session)
+    }
+
+    /// Whether somebody sleeps until packets come.
+    pub fn set_armed(&mut self, armed: bool) {
+        self.armed = armed;
     }
 
     /// Whether packets may come: there are links, sessions are being made, or somebody may look for this NIC.
@@ -357,9 +369,13 @@ impl<P: PacketPort> Wire for PacketWire<P> {
 
     fn begin_turn(&mut self) {
         self.looked = false;
-        // Without a link there is no receive() to look.
-        if self.links.is_empty() && self.has_links() {
-            self.look();
+        // Without a link there is no receive() to look. Who may only be looked for by strangers need not look at each turn, while it makes many.
+        if self.links.is_empty() {
+            self.turns = self.turns.wrapping_add(1);
+            let seldom = self.turns.is_multiple_of(TURNS_PER_LOOK) && self.has_links();
+            if seldom || (self.armed && self.has_links()) || !self.connecting.is_empty() || self.port.is_asking() {
+                self.look();
+            }
         }
     }
 

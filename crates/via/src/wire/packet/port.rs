@@ -51,4 +51,8 @@ pub trait PacketPort {
     fn next_timeout(&self) -> Instant;
     /// Whether somebody may look for this NIC, or it looks for somebody.
     fn is_busy(&self) -> bool;
+    /// Whether it looks for somebody.
+    fn is_asking(&self) -> bool {
+        self.is_busy()
+    }
 }

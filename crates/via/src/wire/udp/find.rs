@@ -154,7 +154,12 @@ impl Finder {
 
     /// Whether somebody may look for this NIC, or it looks for somebody.
     pub(super) fn is_busy(&self) -> bool {
-        !self.waits.is_empty() || !self.questions.is_empty() || !self.found.is_empty()
+        !self.waits.is_empty() || self.is_asking()
+    }
+
+    /// Whether it looks for somebody.
+    pub(super) fn is_asking(&self) -> bool {
+        !self.questions.is_empty() || !self.found.is_empty()
     }
 
     // ---- waiting

@@ -307,4 +307,8 @@ impl PacketPort for UdpPort {
     fn is_busy(&self) -> bool {
         self.finder.is_busy()
     }
+
+    fn is_asking(&self) -> bool {
+        self.finder.is_asking()
+    }
 }
