@@ -46,10 +46,14 @@ if ! command -v cargo >/dev/null 2>&1; then
     if ! command -v curl >/dev/null 2>&1 && [ "$(id -u)" = 0 ]; then
         apt-get install -y -qq curl ca-certificates >/dev/null
     fi
-    curl --proto '=https' --tlsv1.2 -sSf https://sh.rustup.rs | sh -s -- -y --profile minimal -c clippy -c rustfmt || {
-        echo "setup: Rust 1.88 or later is needed: see https://rustup.rs" >&2
+    # To a file first: of a pipe only the last command's failure would be seen.
+    installer=$(mktemp)
+    if ! { curl --proto '=https' --tlsv1.2 -sSf -o "$installer" https://sh.rustup.rs && sh "$installer" -y --profile minimal -c clippy -c rustfmt; }; then
+        rm -f "$installer"
+        echo "setup: Rust could not be installed. Rust 1.88 or later is needed: see https://rustup.rs" >&2
         exit 1
-    }
+    fi
+    rm -f "$installer"
     PATH="$HOME/.cargo/bin:$PATH"
 fi
 version=$(cargo --version | cut -d' ' -f2)
