@@ -3,6 +3,8 @@
 //!
 //! - [`topology`]: which nodes, switches and links there are; generators; the TOML form of docs/simulator.md.
 //! - [`fabric`]: carries opaque datagrams between ports through that topology, under the faults of `bellwire_faults`. It knows nothing of engines or transports.
+//! - [`port`]: a port of the fabric, as the wire over packets wants it.
+//! - [`world`]: an engine on each node, stepped in virtual time.
 //!
 //! ```
 //! use bellwire_sim::{Fabric, Instant, LinkSpec, Topology};
@@ -23,9 +25,14 @@
 #![forbid(unsafe_code)]
 
 pub mod fabric;
+pub mod memory;
+pub mod port;
 pub mod topology;
+pub mod world;
 
 pub use bellwire_faults::{FaultPlan, PlanError};
 pub use bellwire_time::{Duration, Instant};
 pub use fabric::{AttachError, Datagram, DropCause, Fabric, FabricError, FabricEvent, LinkStatistics, Port, SendError, Statistics};
+pub use port::{FabricBuffer, FabricPort};
 pub use topology::{LinkSpec, NodeId, Place, Routing, SwitchId, Topology, TopologyError, WhenFull};
+pub use world::{FabricEngine, Happened, World, WorldConfig};

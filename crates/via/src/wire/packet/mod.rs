@@ -105,6 +105,11 @@ impl<P: PacketPort> PacketWire<P> {
         self.transport.statistics()
     }
 
+    /// The transport, to look at.
+    pub fn transport(&self) -> &Transport<P::Buffer> {
+        &self.transport
+    }
+
     /// What is known of a link's path.
     pub fn path(&self, link: LinkId) -> Option<SessionInfo> {
         self.transport.session_info(self.find(link)?.session)
