@@ -3,7 +3,7 @@
 //!
 //!     cargo run --release -p bellwire-sim --example packets [-- SECONDS [FAULTS]]
 //!
-//! Each node sends to all others by turns, 32 messages of 48 bytes outstanding on each connection, each in a packet of its own; acknowledgements are packets too. Counted is what
+//! Each node sends to the next two (or all) others, 32 messages of 48 bytes outstanding on each connection, each in a packet of its own; acknowledgements are packets too. Counted is what
 //! transports have sent.
 
 use bellwire_sim::memory::Memory;
@@ -25,7 +25,8 @@ struct Run {
 }
 
 impl Run {
-    fn new(topology: Topology, faults: &str, nodes: usize) -> Result<Self, Box<dyn std::error::Error>> {
+    fn new(topology: Topology, faults: &str, partners: usize) -> Result<Self, Box<dyn std::error::Error>> {
+        let nodes = topology.nodes();
         let mut world = World::new(topology, &faults.parse()?, WorldConfig::default(), 1)?;
         let (mut memory, mut queues) = (Vec::new(), Vec::new());
         for node in 0..nodes {
@@ -35,7 +36,7 @@ impl Run {
             queues.push(world.with(node, |e| e.create_cq(4 * WINDOW * nodes))?);
         }
         let mut run = Self { world, memory, queues, senders: vec![Vec::new(); nodes], messages: 0 };
-        let pairs = (0..nodes).flat_map(|a| (0..nodes).map(move |b| (a, b))).filter(|(a, b)| a != b);
+        let pairs = (0..nodes).flat_map(|a| (1..=partners.min(nodes - 1)).map(move |i| (a, (a + i) % nodes)));
         for (a, b) in pairs {
             run.connect(a, b)?;
         }
@@ -103,9 +104,8 @@ impl Run {
     }
 }
 
-fn measure(name: &str, topology: Topology, faults: &str, seconds: f64) -> Result<(), Box<dyn std::error::Error>> {
-    let nodes = topology.nodes();
-    let mut run = Run::new(topology, faults, nodes)?;
+fn measure(name: &str, topology: Topology, faults: &str, partners: usize, seconds: f64) -> Result<(), Box<dyn std::error::Error>> {
+    let mut run = Run::new(topology, faults, partners)?;
     (0..20_000).for_each(|_| run.turn());
     let before = (run.packets(), run.messages, run.world.turns(), run.world.now());
     let start = Clock::now();
@@ -129,8 +129,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let seconds = arguments.next().map_or(Ok(1.0), |s| s.parse())?;
     let faults = arguments.next().unwrap_or("loss=0.01,dup=0.01,reorder=0.01,seed=7".into());
     let link = LinkSpec::default();
-    measure("2 nodes", Topology::mesh(2, link)?, "", seconds)?;
-    measure("4 nodes, a link for each two", Topology::mesh(4, link)?, "", seconds)?;
-    measure("16 nodes around a switch", Topology::star(16, link)?, "", seconds)?;
-    measure("4 nodes, faults", Topology::mesh(4, link)?, &faults, seconds)
+    measure("2 nodes", Topology::mesh(2, link)?, "", 1, seconds)?;
+    measure("4 nodes, a link for each two", Topology::mesh(4, link)?, "", 3, seconds)?;
+    measure("16 nodes around a switch", Topology::star(16, link)?, "", 2, seconds)?;
+    measure("the same, each to all", Topology::star(16, link)?, "", 15, seconds)?;
+    measure("4 nodes, faults", Topology::mesh(4, link)?, &faults, 3, seconds)
 }

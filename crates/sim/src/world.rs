@@ -168,8 +168,10 @@ impl World {
         drop(fabric);
         let engine = self.nics[nic].engine.as_mut().expect("the NIC lives");
         engine.set_now(local);
+        let before = engine.ready_vis();
         let result = f(engine);
-        let has_work = engine.has_work();
+        // A VI that waited for room before the call waits for packets, not for a turn.
+        let has_work = engine.ready_vis() > before || engine.wire().has_events();
         self.wake_at_timeout(nic);
         if has_work {
             self.wake(nic, now);
