@@ -20,5 +20,5 @@ fn narrow() -> LinkSpec {
 bellwire_conformance::suite!(clean, Fabric::new(LinkSpec::default(), "", 2));
 bellwire_conformance::suite!(loopback, Fabric::new(LinkSpec::default(), "", 1));
 bellwire_conformance::suite!(lossy, Fabric::new(LinkSpec::default(), BAD, 2));
-bellwire_conformance::suite!(bursts, Fabric::new(LinkSpec::default(), "burst=0.02:0.3,delay=300us,reorder=0.05,seed=9", 2));
+bellwire_conformance::suite!(bursts, Fabric::new(LinkSpec::default(), "burst=0.02:0.5,delay=300us,reorder=0.05,seed=9", 2));
 bellwire_conformance::suite!(narrow_queues, Fabric::new(narrow(), "", 2));
