@@ -5,6 +5,8 @@
 //! - [`fabric`]: carries opaque datagrams between ports through that topology, under the faults of `bellwire_faults`. It knows nothing of engines or transports.
 //! - [`port`]: a port of the fabric, as the wire over packets wants it.
 //! - [`world`]: an engine on each node, stepped in virtual time.
+//! - [`memory`]: memory of simulated programs.
+//! - [`trial`]: random programs under random faults, checked.
 //!
 //! ```
 //! use bellwire_sim::{Fabric, Instant, LinkSpec, Topology};
@@ -28,6 +30,7 @@ pub mod fabric;
 pub mod memory;
 pub mod port;
 pub mod topology;
+pub mod trial;
 pub mod world;
 
 pub use bellwire_faults::{FaultPlan, PlanError};

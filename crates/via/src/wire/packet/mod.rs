@@ -110,6 +110,11 @@ impl<P: PacketPort> PacketWire<P> {
         &self.transport
     }
 
+    /// The links that there are.
+    pub fn links(&self) -> Vec<LinkId> {
+        self.links.iter().map(|(link, _)| LinkId::from_raw(link.raw())).collect()
+    }
+
     /// What is known of a link's path.
     pub fn path(&self, link: LinkId) -> Option<SessionInfo> {
         self.transport.session_info(self.find(link)?.session)
