@@ -101,6 +101,22 @@ impl FabricPort {
     }
 }
 
+/// What an accurate clock shows at the fabric's time 0, nanoseconds: so long that a clock that is an hour slow does not stand still at its own zero.
+const EPOCH: u64 = 1 << 43;
+
+/// What the clock of a node shows now.
+pub(crate) fn local_time(fabric: &Fabric, node: NodeId) -> Instant {
+    fabric.local_time(node, Instant(fabric.now().0 + EPOCH))
+}
+
+/// When the clock of a node shows a time.
+pub(crate) fn global_time(fabric: &Fabric, node: NodeId, local: Instant) -> Instant {
+    match fabric.global_time(node, local) {
+        Instant::NEVER => Instant::NEVER,
+        at => Instant(at.0.saturating_sub(EPOCH)),
+    }
+}
+
 /// A hash of a packet without the addresses of memory in it, which differ from run to run.
 fn placeless_hash(packet: &[u8]) -> u64 {
     let mut sum = packet.len() as u64;
@@ -126,8 +142,7 @@ impl PacketPort for FabricPort {
 
     /// What the node's clock shows.
     fn now(&self) -> Instant {
-        let fabric = self.fabric.borrow();
-        fabric.local_time(self.node, fabric.now())
+        local_time(&self.fabric.borrow(), self.node)
     }
 
     fn is_ready(&mut self) -> bool {

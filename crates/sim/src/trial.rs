@@ -101,8 +101,6 @@ struct Trial {
     ledger: BTreeMap<u64, Received>,
     next_connection: u64,
     next_context: u64,
-    /// No more new faults and disconnections by programs; all of them try to work.
-    settling: bool,
     cuts: u32,
     outcome: Outcome,
 }
@@ -126,7 +124,6 @@ pub fn run(seed: u64, options: Options) -> Result<Outcome, FabricError> {
         ledger: BTreeMap::new(),
         next_connection: 1,
         next_context: 1,
-        settling: false,
         cuts: 0,
         outcome: Outcome { seed, nodes, ..Outcome::default() },
     };

@@ -13,7 +13,7 @@
 //! - W4: a node that crashes loses its engine without a word; one that restarts has a new engine, with a new transport, at the same address.
 
 use crate::fabric::hash;
-use crate::port::FabricPort;
+use crate::port::{self, FabricPort};
 use crate::{Fabric, FabricError, FabricEvent, FaultPlan, NodeId, Topology};
 use bellwire_faults::Random;
 use bellwire_proto::{Config, NicId};
@@ -155,7 +155,7 @@ impl World {
     /// A point of a node's clock, some time from now.
     pub fn after(&self, nic: usize, time: Duration) -> Instant {
         let fabric = self.fabric.borrow();
-        fabric.local_time(NodeId(nic as u32), fabric.now()) + time
+        port::local_time(&fabric, NodeId(nic as u32)) + time
     }
 
     /// Calls a NIC's engine, which has been told the time.
@@ -164,7 +164,7 @@ impl World {
     /// When the NIC is dead.
     pub fn with<R>(&mut self, nic: usize, f: impl FnOnce(&mut FabricEngine) -> R) -> R {
         let fabric = self.fabric.borrow();
-        let (now, local) = (fabric.now().0, fabric.local_time(NodeId(nic as u32), fabric.now()));
+        let (now, local) = (fabric.now().0, port::local_time(&fabric, NodeId(nic as u32)));
         drop(fabric);
         let engine = self.nics[nic].engine.as_mut().expect("the NIC lives");
         engine.set_now(local);
@@ -277,13 +277,13 @@ impl World {
         let port = FabricPort::new(Rc::clone(&self.fabric), node, port);
         let mut engine = Engine::new(PacketWire::new(port, transport, &n.host, seed), seed);
         let fabric = self.fabric.borrow();
-        engine.set_now(fabric.local_time(node, fabric.now()));
+        engine.set_now(port::local_time(&fabric, node));
         n.engine = Some(engine);
     }
 
     fn turn(&mut self, nic: usize) {
         let fabric = self.fabric.borrow();
-        let (now, local) = (fabric.now().0, fabric.local_time(NodeId(nic as u32), fabric.now()));
+        let (now, local) = (fabric.now().0, port::local_time(&fabric, NodeId(nic as u32)));
         drop(fabric);
         let n = &mut self.nics[nic];
         n.free = now + self.config.turn.0;
@@ -305,7 +305,7 @@ impl World {
 
     fn wake_at_timeout(&mut self, nic: usize) {
         let Some(engine) = &self.nics[nic].engine else { return };
-        let at = self.fabric.borrow().global_time(NodeId(nic as u32), engine.next_timeout());
+        let at = port::global_time(&self.fabric.borrow(), NodeId(nic as u32), engine.next_timeout());
         self.wake(nic, at.0);
     }
 

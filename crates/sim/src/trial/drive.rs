@@ -163,7 +163,7 @@ impl Trial {
     }
 
     /// Receives of the peer that no message sent so far will take.
-    fn room_at_peer(&self, c: usize, s: usize) -> bool {
+    pub(super) fn room_at_peer(&self, c: usize, s: usize) -> bool {
         let [end, peer] = [s, 1 - s].map(|s| &self.channels[c].ends[s]);
         let received = self.ledger.get(&end.connection).map_or(0, |r| r.count);
         peer.phase == Phase::Gone || end.sent.saturating_sub(received) < peer.receives.len() as u64

@@ -101,6 +101,7 @@ impl End {
     /// New memory, nothing posted: its node has been started.
     pub fn begin(&mut self) {
         *self = Self { memory: Memory::new(ALL), phase: Phase::Idle, ..Self::new(self.node) };
+        self.blank();
     }
 
     /// What no RDMA write may be outstanding for is blank again.

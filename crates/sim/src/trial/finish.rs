@@ -17,7 +17,6 @@ const LAST_MESSAGES: u64 = 3;
 
 impl Trial {
     pub(super) fn finish(&mut self) -> Result<(), String> {
-        self.settling = true;
         self.world.fabric_mut().heal();
         self.reconnect()?;
         self.deliver_all()?;
@@ -45,9 +44,14 @@ impl Trial {
         let deadline = self.deadline(DELIVERY);
         let mut left = vec![[LAST_MESSAGES; 2]; self.channels.len()];
         loop {
+            // A message that was under way when the faults ended may still break a connection, for want of a receive: then all begins anew.
+            self.ask_all();
             for (c, s) in (0..left.len()).flat_map(|c| [(c, 0), (c, 1)]) {
                 self.post_receive(c, 1 - s)?;
-                if left[c][s] > 0 && self.post_message(c, s, None)? {
+                if self.channels[c].ends[s].phase != Phase::Connected {
+                    left[c] = [LAST_MESSAGES; 2];
+                }
+                if left[c][s] > 0 && self.room_at_peer(c, s) && self.post_message(c, s, None)? {
                     left[c][s] -= 1;
                 }
             }
@@ -91,6 +95,7 @@ impl Trial {
                 e.deregister(address, MemHandle::from_raw(region))
             });
             destroyed.map_err(|e| format!("channel {c}, end {s}: not destroyed: {e:?}"))?;
+            self.channels[c].ends[s].phase = Phase::Gone;
         }
         for node in 0..self.nodes.len() {
             let Some(ptag) = self.nodes[node].ptag else { continue };
