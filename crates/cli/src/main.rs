@@ -8,6 +8,7 @@ mod logp;
 mod measured;
 mod output;
 mod perf;
+mod sim;
 mod top;
 
 use std::process::ExitCode;
@@ -27,6 +28,7 @@ enum Command {
     Info(info::Arguments),
     Logp(logp::Arguments),
     Perf(Box<perf::Arguments>),
+    Sim(sim::Arguments),
     Top(top::Arguments),
     /// A measuring process.
     #[command(name = output::PEER_COMMAND, hide = true)]
@@ -41,6 +43,7 @@ fn main() -> ExitCode {
         Command::Info(arguments) => info::run(&arguments),
         Command::Logp(arguments) => logp::run(&arguments),
         Command::Perf(arguments) => perf::run(&arguments),
+        Command::Sim(arguments) => sim::run(&arguments),
         Command::Top(arguments) => top::run(&arguments),
         Command::InfoPeer => bellwire_logp::host::probe::main().map_err(|error| error.to_string()),
         Command::PerfPeer => bellwire_logp::worker::main().map_err(|error| error.to_string()),
