@@ -24,7 +24,7 @@ mod drive;
 mod end;
 mod finish;
 
-use crate::{FabricError, FaultPlan, Topology, World};
+use crate::{FabricError, FaultPlan, NodeId, Topology, World};
 use bellwire_faults::Random;
 use bellwire_time::{Duration, Instant};
 use draw::Drawn;
@@ -101,7 +101,9 @@ struct Trial {
     ledger: BTreeMap<u64, Received>,
     next_connection: u64,
     next_context: u64,
+    /// Partitions made by hand, and nodes crashed by hand.
     cuts: u32,
+    unplugged: Vec<NodeId>,
     outcome: Outcome,
 }
 
@@ -125,6 +127,7 @@ pub fn run(seed: u64, options: Options) -> Result<Outcome, FabricError> {
         next_connection: 1,
         next_context: 1,
         cuts: 0,
+        unplugged: Vec::new(),
         outcome: Outcome { seed, nodes, ..Outcome::default() },
     };
     let result = trial.all(operations, between);
@@ -145,6 +148,7 @@ impl Trial {
         for node in 0..self.nodes.len() {
             self.begin_node(node)?;
         }
+        self.ask_all();
         for _ in 0..operations {
             let pause = Duration(self.random.below(2 * between.0) + 1);
             self.let_pass(pause)?;

@@ -24,8 +24,8 @@ impl Drawn {
         let mut random = Random::new(seed, 0x7_21a1);
         let drawn_topology = draw_topology(&mut random);
         let topology = topology.unwrap_or(drawn_topology);
-        let operations = random.within(30, 150);
-        let between = Duration::from_micros(one_of(&mut random, &[5, 50, 300, 3_000]));
+        let operations = random.within(50, 400);
+        let between = Duration::from_micros(one_of(&mut random, &[20, 100, 500, 3_000]));
         let mut plan = plan.unwrap_or_else(|| FaultPlan::draw(seed));
         if plan.during.is_none() {
             plan.during = Some(Span { from: Instant(0), to: Instant(operations * between.0) });

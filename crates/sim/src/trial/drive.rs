@@ -69,9 +69,9 @@ impl Trial {
         match self.random.below(100) {
             0 => self.crash(),
             1 => self.cut(),
-            2 => self.mend(),
-            3 => return self.disconnect(c, s),
-            4..20 => self.ask_all(),
+            2..6 => self.mend(),
+            6 => return self.disconnect(c, s),
+            7..20 => self.ask_all(),
             20..35 => return self.post_receive(c, s),
             35..45 => return self.post_write(c, s),
             45..55 => return self.post_read(c, s),
@@ -80,14 +80,12 @@ impl Trial {
         Ok(())
     }
 
-    /// A crash by hand, of a node that is alive; somebody starts it again at once, after whatever is under way then.
+    /// Somebody pulls a plug; [`mend`](Self::mend) puts it in again.
     fn crash(&mut self) {
         let node = NodeId(self.random.below(self.nodes.len() as u64) as u32);
-        let mut fabric = self.world.fabric_mut();
-        if fabric.is_crashed(node) {
-            fabric.restart(node);
-        } else {
-            fabric.crash(node);
+        if !self.unplugged.contains(&node) {
+            self.unplugged.push(node);
+            self.world.fabric_mut().crash(node);
         }
     }
 
@@ -105,7 +103,9 @@ impl Trial {
 
     fn mend(&mut self) {
         self.cuts = 0;
-        self.world.fabric_mut().mend();
+        let mut fabric = self.world.fabric_mut();
+        fabric.mend();
+        self.unplugged.drain(..).for_each(|node| fabric.restart(node));
     }
 
     fn addresses(&self, c: usize, s: usize) -> (NetAddress, NetAddress) {
@@ -170,7 +170,7 @@ impl Trial {
     }
 
     fn post_burst(&mut self, c: usize, s: usize) -> Result<(), String> {
-        for _ in 0..self.random.within(1, 3) {
+        for _ in 0..self.random.within(1, 5) {
             // At the other levels a message that finds no receive is lost, or ends the connection: that must be seldom.
             if self.room_at_peer(c, s) || self.channels[c].rnr_wait || self.random.below(50) == 0 {
                 self.post_message(c, s, None)?;
