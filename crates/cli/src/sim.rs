@@ -5,7 +5,7 @@ use std::cell::Cell;
 use std::fs::File;
 use std::io::{BufWriter, IsTerminal};
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
 use bellwire_sim::trial::{self, Options, Outcome};
@@ -170,16 +170,12 @@ fn name_trials_in_panics() {
 
 /// Runs the trials of some seeds on all processors; what they did, in order of seeds.
 fn trials(setting: &Setting, first: u64, last: u64, trace: Option<&PathBuf>) -> Result<Vec<Outcome>, String> {
-    let next = AtomicU64::new(0);
+    let seeds = Mutex::new(first..=last);
     let worker = || {
         let mut outcomes = Vec::new();
         loop {
-            // Relaxed: it only hands out numbers; the results come by joining.
-            let offset = next.fetch_add(1, Ordering::Relaxed);
-            if offset > last - first {
-                return Ok(outcomes);
-            }
-            outcomes.push(one(setting, first + offset, trace)?);
+            let Some(seed) = seeds.lock().unwrap_or_else(PoisonError::into_inner).next() else { return Ok(outcomes) };
+            outcomes.push(one(setting, seed, trace)?);
         }
     };
     let threads = std::thread::available_parallelism().map_or(1, usize::from).min(usize::try_from(last - first + 1).unwrap_or(usize::MAX));

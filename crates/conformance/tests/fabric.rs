@@ -8,13 +8,7 @@ const BAD: &str = "loss=0.1,dup=0.1,reorder=0.1:200us,corrupt=0.01,jitter=5us,sk
 
 /// Queues for a few packets that hold instead of dropping, and a path that carries less than packets could be.
 fn narrow() -> LinkSpec {
-    LinkSpec {
-        latency: Duration::from_micros(5),
-        bits_per_second: 1_000_000_000,
-        queue_bytes: 4096,
-        when_full: WhenFull::Hold,
-        mtu_bytes: 1452,
-    }
+    LinkSpec { latency: Duration::from_micros(5), bits_per_second: 1_000_000_000, queue_bytes: 4096, when_full: WhenFull::Hold, mtu_bytes: 1452 }
 }
 
 bellwire_conformance::suite!(clean, Fabric::new(LinkSpec::default(), "", 2));

@@ -58,7 +58,9 @@ impl Run {
         self.world.with(b, |e| e.peer_request(to, &there, &here, Instant::NEVER))?;
         let until = self.world.now() + bellwire_sim::Duration::from_secs(10);
         let joined = self.world.run_until(until, |w| {
-            [(a, from), (b, to)].iter().all(|&(nic, vi)| w.engine(nic).and_then(|e| e.query_vi(vi).ok()).is_some_and(|v| v.0 == bellwire_via::ViState::Connected))
+            [(a, from), (b, to)]
+                .iter()
+                .all(|&(nic, vi)| w.engine(nic).and_then(|e| e.query_vi(vi).ok()).is_some_and(|v| v.0 == bellwire_via::ViState::Connected))
         });
         assert!(joined, "two nodes do not come together");
         (0..2 * WINDOW).for_each(|_| self.receive(b, to));

@@ -8,6 +8,24 @@
 //! - [`memory`]: memory of simulated programs.
 //! - [`trial`]: random programs under random faults, checked.
 //!
+//! Two NICs that meet, and a packet fabric by itself:
+//!
+//! ```
+//! use bellwire_sim::{Duration, LinkSpec, Topology, World, WorldConfig};
+//! use bellwire_via::{ViAttributes, ViState};
+//!
+//! let mut world = World::new(Topology::star(2, LinkSpec::default())?, &"loss=0.1".parse()?, WorldConfig::default(), 7)?;
+//! let vi = [0, 1].map(|nic| world.with(nic, |engine| engine.create_vi(&ViAttributes::default(), None, None, None)).unwrap());
+//! let [here, there] = [0, 1].map(|nic| world.address(nic, b"meeting"));
+//! let until = world.after(0, Duration::from_secs(5));
+//! world.with(0, |engine| engine.peer_request(vi[0], &here, &there, until)).unwrap();
+//! world.with(1, |engine| engine.peer_request(vi[1], &there, &here, until)).unwrap();
+//! let is_connected = |world: &World, nic: usize| world.engine(nic).unwrap().query_vi(vi[nic]).unwrap().0 == ViState::Connected;
+//! let deadline = world.now() + Duration::from_secs(5);
+//! assert!(world.run_until(deadline, |world| (0..2).all(|nic| is_connected(world, nic))));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
 //! ```
 //! use bellwire_sim::{Fabric, Instant, LinkSpec, Topology};
 //!

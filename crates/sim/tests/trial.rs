@@ -5,7 +5,7 @@
 
 use bellwire_sim::trial::{self, Options, Outcome};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::Mutex;
 
 fn number(name: &str, usual: u64) -> u64 {
     std::env::var(name).map_or(usual, |text| text.parse().unwrap_or_else(|_| panic!("{name} is a number, not {text}")))
@@ -19,17 +19,16 @@ fn outcome(seed: u64) -> Result<Outcome, String> {
 
 /// Runs seeds on all processors; gives those that failed.
 fn run_all(seeds: &[u64]) -> Vec<(u64, String)> {
-    let next = AtomicU64::new(0);
+    let next = Mutex::new(seeds.iter());
     let worker = || {
         let mut failed = Vec::new();
-        // Relaxed: it only hands out numbers; the results come by joining.
-        while let Some(&seed) = seeds.get(next.fetch_add(1, Ordering::Relaxed) as usize) {
+        loop {
+            let Some(&seed) = next.lock().expect("nobody panics here").next() else { return failed };
             if let Err(why) = outcome(seed) {
                 eprintln!("seed {seed}: {why}\n    again: bellwire sim --seed {seed} --trace trace.txt");
                 failed.push((seed, why));
             }
         }
-        failed
     };
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     std::thread::scope(|scope| {

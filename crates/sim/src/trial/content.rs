@@ -50,7 +50,7 @@ impl Pattern {
 
 impl Header {
     pub fn put(&self, memory: &Memory, at: usize) {
-        let written = self.written.map_or(0, |(slot, bytes)| slot as u64 + 1 | (bytes as u64) << 32);
+        let written = self.written.map_or(0, |(slot, bytes)| (slot as u64 + 1) | ((bytes as u64) << 32));
         let words = [u64::from(self.channel) | u64::from(self.side) << 32, self.connection, self.number, self.length, written, !self.connection];
         for (i, word) in words.into_iter().enumerate() {
             memory.write(at + 8 * i, &word.to_le_bytes());

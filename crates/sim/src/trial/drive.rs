@@ -238,8 +238,7 @@ impl Trial {
         Pattern::new(connection, number | WRITE).put(&end.memory, place_at(0, place), 0, bytes);
         let segments = [end.segment(place_at(0, place), bytes)];
         self.channels[c].ends[1 - s].slots[slot] = Some((connection, number, bytes));
-        let request =
-            SendRequest { operation: Operation::RdmaWrite, segments: &segments, remote_address: to, remote_handle: handle, ..SendRequest::default() };
+        let request = SendRequest { operation: Operation::RdmaWrite, segments: &segments, remote_address: to, remote_handle: handle, ..SendRequest::default() };
         self.post(c, s, place, Work::Write, &request)?;
         self.post_message(c, s, Some((slot, bytes))).map(drop)
     }
@@ -256,8 +255,7 @@ impl Trial {
         }
         let Some(place) = end.take_place(0) else { return Ok(()) };
         let segments = [end.segment(place_at(0, place), bytes)];
-        let request =
-            SendRequest { operation: Operation::RdmaRead, segments: &segments, remote_address: to, remote_handle: handle, ..SendRequest::default() };
+        let request = SendRequest { operation: Operation::RdmaRead, segments: &segments, remote_address: to, remote_handle: handle, ..SendRequest::default() };
         self.post(c, s, place, Work::Read { from, bytes }, &request)
     }
 

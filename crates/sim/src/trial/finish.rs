@@ -63,7 +63,10 @@ impl Trial {
             if self.world.now() > deadline {
                 let end = &self.channels[c].ends[s];
                 let got = self.ledger.get(&end.connection).map_or(0, |r| r.count);
-                return Err(format!("channel {c} ({:?}), end {s}: {} messages sent, {got} arrived, {:?} are open", self.channels[c].level, end.sent, end.sends));
+                return Err(format!(
+                    "channel {c} ({:?}), end {s}: {} messages sent, {got} arrived, {:?} are open",
+                    self.channels[c].level, end.sent, end.sends
+                ));
             }
         }
     }
