@@ -44,6 +44,11 @@ impl Trial {
         let state = self.world.with(node, |e| e.query_vi(vi)).map_err(|e| format!("the VI is gone: {e:?}"))?.0;
         if state == ViState::Error {
             self.outcome.breaks += 1;
+            self.collect_completions(c, s)?;
+            let end = &self.channels[c].ends[s];
+            if let Some(left) = end.sends.front().map(|p| p.context).or(end.receives.front().map(|p| p.context)) {
+                return Err(format!("the connection has broken and request {left} has not come back"));
+            }
             return self.disconnect(c, s);
         }
         Ok(())
