@@ -16,7 +16,7 @@ part() { # name, command ..
     shift
     if "$@" >"$log/$name.log" 2>&1; then
         passed=$((passed + 1))
-        echo "ok      $name  ($((SECONDS - start)) s)  $(grep -hE '^test result|passed, [0-9]+ failed|^all |all well' "$log/$name.log" | summary)"
+        echo "ok      $name  ($((SECONDS - start)) s)  $(grep -hE '^test result|passed, [0-9]+ failed|^all |all well|^[0-9]+ trials' "$log/$name.log" | summary)"
         grep -h '^SKIPPED' "$log/$name.log" | sed 's/^/        /'
     else
         failed=$((failed + 1))
@@ -27,7 +27,7 @@ part() { # name, command ..
 skip() { skipped=$((skipped + 1)); echo "SKIPPED $1: $2"; }
 # Adds up what test runners say.
 summary() {
-    awk '/^test result/ {p += $4; f += $6; seen = 1} /passed, [0-9]+ failed/ && !/^test result/ {p += $1; f += $3; seen = 1} /^all /||/all well/ {text = $0}
+    awk '/^test result/ {p += $4; f += $6; seen = 1} /passed, [0-9]+ failed/ && !/^test result/ {p += $1; f += $3; seen = 1} /^all /||/all well/||/^[0-9]+ trials/ {text = $0}
          END {if (seen) printf "%d tests passed, %d failed", p, f; if (text) printf "%s%s", seen ? "; " : "", text}'
 }
 
@@ -66,6 +66,7 @@ if [ "$mode" = long ]; then
     part churn      make -s -C tests/c check-churn LIBVIPL="$target/release/libvipl.so" OUT="$target/tests-c"
     part mortality  make -s -C tests/c check-mortality LIBVIPL="$target/release/libvipl.so" OUT="$target/tests-c"
     part hostile-long make -s -C tests/hostile check LIBVIPL="$target/release/libvipl.so" OUT="$target/tests-hostile" SECONDS=60
+    part sim-long   "$target/release/bellwire" sim --seeds "${BELLWIRE_SIM_SEEDS:-1000000}"
     part fuzz       scripts/fuzz.sh 10
     part sanitizers scripts/sanitizers.sh
     part rust-long  env PROPTEST_CASES=5000 cargo test --workspace --locked --release

@@ -29,11 +29,11 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("bellwire-proto", &["bellwire-time"]),
     ("bellwire-via", &["bellwire-time", "bellwire-memory", "bellwire-faults", "bellwire-proto"]),
     ("bellwire-sim", &["bellwire-time", "bellwire-faults", "bellwire-proto", "bellwire-via"]),
-    ("bellwire-conformance", &["bellwire-memory", "bellwire-via"]),
+    ("bellwire-conformance", &["bellwire-memory", "bellwire-via", "bellwire-sim"]),
     ("vipl", &["bellwire-memory", "bellwire-via"]),
     // Measures through the C library, so it knows nothing of the engine.
     ("bellwire-logp", &["bellwire-memory"]),
-    ("bellwire-cli", &["bellwire-logp"]),
+    ("bellwire-cli", &["bellwire-logp", "bellwire-sim"]),
     // Outside the workspace: built with sanitizers.
     ("bellwire-fuzz", &["bellwire-memory", "bellwire-proto", "bellwire-via"]),
     ("xtask", &[]),

@@ -8,6 +8,7 @@ mod logp;
 mod measured;
 mod output;
 mod perf;
+mod sim;
 mod top;
 
 use std::process::ExitCode;
@@ -27,6 +28,7 @@ enum Command {
     Info(info::Arguments),
     Logp(logp::Arguments),
     Perf(Box<perf::Arguments>),
+    Sim(sim::Arguments),
     Top(top::Arguments),
     /// A measuring process.
     #[command(name = output::PEER_COMMAND, hide = true)]
@@ -44,6 +46,7 @@ fn main() -> ExitCode {
             Ok(code) => return code,
             Err(error) => Err(error),
         },
+        Command::Sim(arguments) => sim::run(&arguments),
         Command::Top(arguments) => top::run(&arguments),
         Command::InfoPeer => bellwire_logp::host::probe::main().map_err(|error| error.to_string()),
         Command::PerfPeer => bellwire_logp::worker::main().map_err(|error| error.to_string()),

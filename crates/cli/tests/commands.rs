@@ -67,6 +67,28 @@ fn logp_needs_its_library_and_says_so() {
 }
 
 #[test]
+fn sim_repeats_a_seed() {
+    let run = |arguments: &[&str]| {
+        let output = bellwire(arguments);
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8_lossy(&output.stdout).lines().map(str::to_owned).collect::<Vec<_>>()
+    };
+    let lines = run(&["sim", "--seed", "5", "--seeds", "3"]);
+    assert_eq!(lines.len(), 4, "{lines:?}");
+    assert_eq!(lines[1], run(&["sim", "--seed", "6"])[0]);
+    let trace = std::env::temp_dir().join(format!("bellwire-trace-{}", std::process::id()));
+    let with_trace = run(&["sim", "--seed", "6", "--json", "--trace", trace.to_str().unwrap()]);
+    let trial: serde_json::Value = serde_json::from_str(&with_trace[0]).unwrap();
+    assert!(lines[1].contains(trial["hash"].as_str().unwrap()) && trial["violation"].is_null());
+    assert!(std::fs::read_to_string(&trace).unwrap().lines().count() as u64 >= trial["packets"].as_u64().unwrap());
+    std::fs::remove_file(&trace).unwrap();
+    for wrong in [&["sim", "--faults", "loss=2"][..], &["sim", "--topology", "/nonexistent"], &["sim", "--seeds", "2", "--trace", "/nonexistent"]] {
+        assert_eq!(bellwire(wrong).status.code(), Some(1), "{wrong:?}");
+    }
+    assert_eq!(bellwire(&["sim", "--seeds", "0"]).status.code(), Some(2));
+}
+
+#[test]
 fn top_works_in_a_pipe() {
     let output = bellwire(&["top", "--once", "--interval", "0.05"]);
     assert!(output.status.success() && output.stdout.starts_with(b"bellwire top"));

@@ -4,6 +4,7 @@
 use crate::config::{DATA_HEADER, FRAME_HEADER, HEAD_WORDS_MAX};
 use crate::event::ReturnReason;
 use crate::ids::SessionId;
+use crate::packet::header::{self, Kind};
 use core::ops::{Deref, Range};
 
 /// A received datagram, or a part of a larger buffer, kept by reference. It is dropped when the transport is done with it, or moves on in a [`Delivery`].
@@ -111,6 +112,14 @@ impl<'a> Frames<'a> {
     /// Over a data packet's bytes, header included.
     pub(crate) fn of(packet: &'a [u8]) -> Self {
         Self { bytes: packet, at: DATA_HEADER }
+    }
+
+    /// The frames of a packet under way, for those who watch; none if it is not of kind DATA. What is malformed ends them.
+    pub fn of_packet(packet: &'a [u8]) -> Self {
+        match header::kind_of(packet) {
+            Ok(Kind::Data) => Self::of(packet),
+            _ => Self { bytes: &[], at: 0 },
+        }
     }
 }
 

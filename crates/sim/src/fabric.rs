@@ -21,7 +21,7 @@
 //!
 //! Cost: one event in a heap of lanes (two for a busy queue that holds) and no allocation for each hop.
 
-mod hash;
+pub(crate) mod hash;
 mod lane;
 mod moving;
 mod outages;

@@ -64,6 +64,11 @@ impl<W: Wire> Engine<W> {
         !self.ready.is_empty() || self.connections.control_pending || self.wire.has_events()
     }
 
+    /// VIs that have something to send: work that can move, and work that waits for room on its link.
+    pub fn ready_vis(&self) -> usize {
+        self.ready.count()
+    }
+
     /// Dequeues the oldest completed receive; if there is none, takes frames from the VI's own link until one completes, and now and then moves everything
     /// else. The call for those who poll one VI: it returns as soon as the message is there.
     #[inline(always)]

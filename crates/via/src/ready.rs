@@ -16,6 +16,12 @@ impl ReadyBitmap {
         self.count == 0
     }
 
+    /// How many bits are set.
+    #[inline]
+    pub fn count(&self) -> usize {
+        self.count
+    }
+
     /// Sets a bit.
     pub fn insert(&mut self, index: usize) {
         let word = index / 64;
@@ -89,6 +95,7 @@ mod tests {
             }
             let from = (x >> 20) as usize % 9100;
             assert_eq!(b.next(from), s.range(from..).next().copied());
+            assert_eq!(b.count(), s.len());
             assert_eq!(b.is_empty(), s.is_empty());
         }
     }

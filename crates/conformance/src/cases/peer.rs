@@ -139,7 +139,7 @@ pub fn attributes_must_agree<F: Fixture>(s: &mut Stage<F>) {
         for (theirs, why) in [(other, Error::InvalidReliability), (ViAttributes { max_transfer_bytes: 77, ..base }, Error::InvalidMtu)] {
             let (a, b) = (s.vi(na, &base), s.vi(nb, &theirs));
             let (at_a, at_b) = (s.fresh_address(na), s.fresh_address(nb));
-            let deadline = s.after(300);
+            let deadline = s.after(300) + F::QUIET + F::QUIET;
             if first == 0 {
                 ask(s, a, &at_a, &at_b, deadline);
                 ask(s, b, &at_b, &at_a, deadline);

@@ -8,14 +8,14 @@ const MULTIPLIER: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// One more word into a hash: the two halves of a product folded, so that every bit goes everywhere.
 #[inline]
-pub(super) const fn fold(hash: u64, word: u64) -> u64 {
+pub(crate) const fn fold(hash: u64, word: u64) -> u64 {
     let product = ((hash ^ word) as u128 ^ 0x632b_e59b_d9b4_e019) * (MULTIPLIER as u128);
     ((product >> 64) as u64 ^ product as u64).wrapping_add(hash.rotate_left(23))
 }
 
 /// Hash of a packet's bytes, its length included.
 #[inline]
-pub(super) fn of_bytes(bytes: &[u8]) -> u64 {
+pub(crate) fn of_bytes(bytes: &[u8]) -> u64 {
     let mut hash = bytes.len() as u64;
     let mut words = bytes.chunks_exact(8);
     for word in words.by_ref() {
@@ -28,7 +28,7 @@ pub(super) fn of_bytes(bytes: &[u8]) -> u64 {
 
 /// Hasher of small keys.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct KeyHasher(u64);
+pub(crate) struct KeyHasher(u64);
 
 impl Hasher for KeyHasher {
     fn write(&mut self, bytes: &[u8]) {
@@ -52,4 +52,4 @@ impl Hasher for KeyHasher {
 }
 
 /// A map for look-ups. Never gone through: its order means nothing.
-pub(super) type Map<K, V> = HashMap<K, V, BuildHasherDefault<KeyHasher>>;
+pub(crate) type Map<K, V> = HashMap<K, V, BuildHasherDefault<KeyHasher>>;

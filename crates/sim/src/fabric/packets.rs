@@ -23,6 +23,8 @@ pub(super) struct Packet {
     pub end: u32,
     /// Of its bytes.
     pub hash: u64,
+    /// Bits were flipped.
+    pub corrupted: bool,
 }
 
 /// All packets under way.
@@ -68,16 +70,17 @@ impl Packets {
     /// Another packet like this one.
     pub fn copy(&mut self, id: u32) -> u32 {
         let mut bytes = self.buffer();
-        let Packet { bytes: original, from, to, source, target, next, end, hash } = self.get(id);
+        let Packet { bytes: original, from, to, source, target, next, end, hash, corrupted } = self.get(id);
         bytes.extend_from_slice(original);
-        let packet = Packet { bytes, from: *from, to: *to, source: *source, target: *target, next: *next, end: *end, hash: *hash };
+        let packet = Packet { bytes, from: *from, to: *to, source: *source, target: *target, next: *next, end: *end, hash: *hash, corrupted: *corrupted };
         self.add(packet)
     }
 
     pub fn corrupt(&mut self, id: u32, corruption: bellwire_faults::Corruption) {
         let packet = self.get_mut(id);
         corruption.strike(&mut packet.bytes);
-        packet.hash = hash::of_bytes(&packet.bytes);
+        packet.hash = hash::fold(packet.hash, corruption.seed ^ u64::from(corruption.bits));
+        packet.corrupted = true;
     }
 
     /// An empty buffer.

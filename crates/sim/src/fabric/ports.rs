@@ -29,6 +29,8 @@ pub struct Datagram {
     pub from: SocketAddr,
     /// What it carries; [`Fabric::recycle`] takes the buffer back.
     pub bytes: Vec<u8>,
+    /// Its bits were flipped on the way: what a checksum would find.
+    pub corrupted: bool,
 }
 
 /// Why a port was not attached.
@@ -176,6 +178,15 @@ impl Fabric {
     /// # Errors
     /// The datagram comes back if the port is closed, or if the first queue holds and is full.
     pub fn send(&mut self, port: Port, to: SocketAddr, bytes: Vec<u8>, now: Instant) -> Result<(), SendError> {
+        let hash = hash::of_bytes(&bytes);
+        self.send_hashed(port, to, bytes, hash, now)
+    }
+
+    /// As [`send`](Self::send), for bytes of which some differ from run to run (addresses of memory): `hash` stands for them in digest and trace.
+    ///
+    /// # Errors
+    /// As [`send`](Self::send).
+    pub fn send_hashed(&mut self, port: Port, to: SocketAddr, bytes: Vec<u8>, hash: u64, now: Instant) -> Result<(), SendError> {
         self.advance_to(now);
         let Some(&PortState { address: from, node: source, .. }) = self.state(port) else { return Err(SendError::Closed(bytes)) };
         let target = self.node_at.get(&to.ip()).copied();
@@ -190,13 +201,12 @@ impl Fabric {
                 return Err(SendError::Full(bytes));
             }
         }
-        let hash = hash::of_bytes(&bytes);
         let mark = Mark { bytes: bytes.len() as u64, hash };
         self.record.statistics.sent += 1;
         self.record.note(self.now, What::Sent, source, mark, 0, || format!("{from}>{to}"));
         let too_big = bytes.len() > DATAGRAM_BYTES_MAX;
         let (next, end) = way.unwrap_or_default();
-        let id = self.packets.add(Packet { bytes, from, to, source, target: target.unwrap_or(source), next, end, hash });
+        let id = self.packets.add(Packet { bytes, from, to, source, target: target.unwrap_or(source), next, end, hash, corrupted: false });
         if too_big {
             self.discard(id, DropCause::TooBig, None);
         } else if way.is_none() {
@@ -268,7 +278,12 @@ impl Fabric {
             self.relieved.push_back(Sink::Port(port.index));
             self.settle();
         }
-        Some(Datagram { from: packet.from, bytes: packet.bytes })
+        Some(Datagram { from: packet.from, bytes: packet.bytes, corrupted: packet.corrupted })
+    }
+
+    /// Whether a port has something to be polled.
+    pub fn is_readable(&self, port: Port) -> bool {
+        self.state(port).is_some_and(|s| !s.inbox.is_empty())
     }
 
     /// A port whose inbox got something since the port was last named here. To be polled until it is empty.

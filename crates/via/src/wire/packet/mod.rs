@@ -112,6 +112,16 @@ impl<P: PacketPort> PacketWire<P> {
         self.transport.statistics()
     }
 
+    /// The transport, to look at.
+    pub fn transport(&self) -> &Transport<P::Buffer> {
+        &self.transport
+    }
+
+    /// The links that there are.
+    pub fn links(&self) -> Vec<LinkId> {
+        self.links.iter().map(|(link, _)| LinkId::from_raw(link.raw())).collect()
+    }
+
     /// What is known of a link's path.
     pub fn path(&self, link: LinkId) -> Option<SessionInfo> {
         self.transport.session_info(self.find(link)?.session)
