@@ -6,6 +6,8 @@ set -eu
 cd "$(dirname "$0")/.."
 export RUSTC_BOOTSTRAP=1
 export RUSTFLAGS="-Zsanitizer=address --cfg bellwire_portable"
+# Doctests are linked by rustdoc.
+export RUSTDOCFLAGS=$RUSTFLAGS
 export CARGO_TARGET_DIR="${CARGO_TARGET_DIR:-target}/asan"
 # Fork-and-exit children of the tests are not leaks of the parent.
 export ASAN_OPTIONS=detect_leaks=0
