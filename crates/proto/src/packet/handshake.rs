@@ -11,11 +11,10 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 /// Bytes of a HELLO.
 pub const HELLO_BYTES: usize = 256;
 
-/// `word`: the initiator's clock. Padded with zeros to [`HELLO_BYTES`].
+/// A party, and the nonce of the handshake, as they travel in HELLO and WELCOME.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
-struct HelloRaw {
-    header: Header,
+struct PartyRaw {
     nic: [u8; 16],
     boot: U64,
     nonce: U64,
@@ -25,6 +24,44 @@ struct HelloRaw {
     datagram: U32,
     psn: U32,
     room: U32,
+}
+
+impl PartyRaw {
+    fn new(p: &Party, nonce: u64) -> Self {
+        Self {
+            nic: p.nic.0,
+            boot: p.boot.into(),
+            nonce: nonce.into(),
+            session: p.session.into(),
+            attempt: p.attempt.into(),
+            features: p.features.into(),
+            datagram: p.datagram.into(),
+            psn: p.psn.into(),
+            room: p.room.into(),
+        }
+    }
+
+    fn party(&self) -> Result<Party, PacketError> {
+        let party = Party {
+            nic: NicId(self.nic),
+            boot: self.boot.get(),
+            session: self.session.get(),
+            attempt: self.attempt.get(),
+            features: self.features.get(),
+            datagram: self.datagram.get(),
+            psn: self.psn.get(),
+            room: self.room.get(),
+        };
+        party.check()
+    }
+}
+
+/// `word`: the initiator's clock. Padded with zeros to [`HELLO_BYTES`].
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+struct HelloRaw {
+    header: Header,
+    party: PartyRaw,
     versions: [u8; 2],
     zero: [u8; 2],
     cookie: [u8; 16],
@@ -87,35 +124,16 @@ impl Hello {
         }
         let raw: &HelloRaw = header::padded(bytes)?;
         header::reserved(raw.header.flags == 0 && raw.header.short.get() == 0 && raw.header.session.get() == 0 && raw.zero == [0; 2])?;
-        let party = Party {
-            nic: NicId(raw.nic),
-            boot: raw.boot.get(),
-            session: raw.session.get(),
-            attempt: raw.attempt.get(),
-            features: raw.features.get(),
-            datagram: raw.datagram.get(),
-            psn: raw.psn.get(),
-            room: raw.room.get(),
-        };
         if raw.versions[0] == 0 || raw.versions[0] > raw.versions[1] || raw.versions[1] > 15 {
             return Err(PacketError::Value);
         }
-        Ok(Self { timestamp: raw.header.word.get(), party: party.check()?, nonce: raw.nonce.get(), versions: raw.versions, cookie: raw.cookie })
+        Ok(Self { timestamp: raw.header.word.get(), party: raw.party.party()?, nonce: raw.party.nonce.get(), versions: raw.versions, cookie: raw.cookie })
     }
 
     pub(crate) fn emit(&self, out: &mut [u8]) -> usize {
-        let p = &self.party;
         let raw = HelloRaw {
             header: Header::new(Kind::Hello, 0, 0, self.timestamp, 0),
-            nic: p.nic.0,
-            boot: p.boot.into(),
-            nonce: self.nonce.into(),
-            session: p.session.into(),
-            attempt: p.attempt.into(),
-            features: p.features.into(),
-            datagram: p.datagram.into(),
-            psn: p.psn.into(),
-            room: p.room.into(),
+            party: PartyRaw::new(&self.party, self.nonce),
             versions: self.versions,
             zero: [0; 2],
             cookie: self.cookie,
@@ -188,15 +206,7 @@ impl Cookie {
 #[repr(C)]
 struct WelcomeRaw {
     header: Header,
-    nic: [u8; 16],
-    boot: U64,
-    nonce: U64,
-    session: U64,
-    attempt: U64,
-    features: U64,
-    datagram: U32,
-    psn: U32,
-    room: U32,
+    party: PartyRaw,
     zero: U32,
 }
 
@@ -219,35 +229,22 @@ impl Welcome {
     pub(crate) fn parse(bytes: &[u8]) -> Result<Self, PacketError> {
         let raw: &WelcomeRaw = header::exact(bytes)?;
         header::reserved(raw.header.flags == 0 && raw.zero.get() == 0)?;
-        let party = Party {
-            nic: NicId(raw.nic),
-            boot: raw.boot.get(),
-            session: raw.session.get(),
-            attempt: raw.attempt.get(),
-            features: raw.features.get(),
-            datagram: raw.datagram.get(),
-            psn: raw.psn.get(),
-            room: raw.room.get(),
-        };
         if raw.header.short.get() != u16::from(header::VERSION) {
             return Err(PacketError::Value);
         }
-        Ok(Self { session: raw.header.session.get(), echo: raw.header.word.get(), party: party.check()?, nonce: raw.nonce.get(), version: header::VERSION })
+        Ok(Self {
+            session: raw.header.session.get(),
+            echo: raw.header.word.get(),
+            party: raw.party.party()?,
+            nonce: raw.party.nonce.get(),
+            version: header::VERSION,
+        })
     }
 
     pub(crate) fn emit(&self, out: &mut [u8]) -> usize {
-        let p = &self.party;
         let raw = WelcomeRaw {
             header: Header::new(Kind::Welcome, 0, u16::from(self.version), self.echo, self.session),
-            nic: p.nic.0,
-            boot: p.boot.into(),
-            nonce: self.nonce.into(),
-            session: p.session.into(),
-            attempt: p.attempt.into(),
-            features: p.features.into(),
-            datagram: p.datagram.into(),
-            psn: p.psn.into(),
-            room: p.room.into(),
+            party: PartyRaw::new(&self.party, self.nonce),
             zero: 0.into(),
         };
         header::put(&raw, out)
