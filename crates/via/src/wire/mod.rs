@@ -333,7 +333,10 @@ pub trait Wire {
         assert!(length <= INLINE_BYTES_MAX);
         // SAFETY: the caller's; the line has room for INLINE_BYTES_MAX bytes after word 0.
         unsafe { bytes::copy_small(line.0.as_mut_ptr().add(1).cast(), from, length) };
-        self.send(link, &mut line, 1 + length.div_ceil(8))
+        let sent = self.send(link, &mut line, 1 + length.div_ceil(8));
+        // From the fast path, after which nobody else flushes.
+        self.flush();
+        sent
     }
     /// Looks at most `looks` times for a frame, with pauses between; if the next one is a line without (with `PAYLOAD`, with) payload and `take` wants it, it is consumed. `None`:
     /// nothing done; [`receive`](Self::receive) finds what is there.
@@ -359,16 +362,26 @@ pub trait Wire {
         Instant::NEVER
     }
     /// A mark behind all frames sent so far on a link.
-    fn sent_mark(&self, link: LinkId) -> u32;
+    fn sent_mark(&self, _link: LinkId) -> u32 {
+        0
+    }
     /// Whether the peer's engine has dealt with all frames before a mark of [`sent_mark`](Self::sent_mark). Becomes true without further calls of ours.
-    fn is_taken(&mut self, link: LinkId, mark: u32) -> bool;
+    /// Where nothing overtakes frames, no mark is needed.
+    fn is_taken(&mut self, _link: LinkId, _mark: u32) -> bool {
+        true
+    }
     /// Whether [`poll_event`](Self::poll_event) has something. Asked on every turn of the engine.
     fn has_events(&self) -> bool;
 
     /// Runs `access` on the part of the peer's region asked for, if it is mapped here and the peer's catalogue permits all of the request.
-    fn with_granted<F: FnOnce(*mut u8)>(&mut self, link: LinkId, wish: &RemoteAccess, access: F) -> Direct;
+    /// This and what follows up to [`quiesce`](Self::quiesce): a wire without shared memory keeps the answers given here.
+    fn with_granted<F: FnOnce(*mut u8)>(&mut self, _link: LinkId, _wish: &RemoteAccess, _access: F) -> Direct {
+        Direct::No
+    }
     /// Runs `access` on a part of the descriptor that the peer advertised, if it is long enough for the whole message.
-    fn with_advertised<F: FnOnce(*mut u8)>(&mut self, link: LinkId, placement: &Placement, access: F) -> Direct;
+    fn with_advertised<F: FnOnce(*mut u8)>(&mut self, _link: LinkId, _placement: &Placement, _access: F) -> Direct {
+        Direct::No
+    }
     /// How this NIC may use cross-memory attach on a link: [`Attach::Never`] unless both sides have shown that they can read each other.
     fn attach(&self, _link: LinkId) -> Attach {
         Attach::Never
@@ -392,20 +405,20 @@ pub trait Wire {
         0
     }
     /// Makes a posted receive descriptor known to the peer.
-    fn advertise(&mut self, link: LinkId, connection: u32, message: u32, advertisement: &Advertisement);
+    fn advertise(&mut self, _link: LinkId, _connection: u32, _message: u32, _advertisement: &Advertisement) {}
     /// Takes it back. The peer may be inside: see [`quiesce`](Self::quiesce).
-    fn withdraw(&mut self, link: LinkId, connection: u32, message: u32);
+    fn withdraw(&mut self, _link: LinkId, _connection: u32, _message: u32) {}
     /// Returns when no access by this peer that began before is still under way (or the peer is gone, or a bound has passed).
-    fn quiesce(&mut self, link: LinkId);
+    fn quiesce(&mut self, _link: LinkId) {}
 
     /// Memory that peers can be allowed to map.
     fn allocate(&mut self, bytes: usize) -> Option<Allocation>;
     /// Frees it. The engine has made sure that no region lies in it.
     fn free(&mut self, segment: u32);
     /// Tells peers about a region of an allocation (`slot` is the handle's index), or takes it back.
-    fn publish(&mut self, slot: usize, entry: Option<&CatalogueEntry>);
+    fn publish(&mut self, _slot: usize, _entry: Option<&CatalogueEntry>) {}
     /// Answers a [`WireEvent::MapRequest`]; `None`: no.
-    fn grant(&mut self, link: LinkId, segment: u32, access: Option<MapAccess>);
+    fn grant(&mut self, _link: LinkId, _segment: u32, _access: Option<MapAccess>) {}
     /// What a range of local memory is good for. May bring its pages in.
     fn probe_memory(&self, address: u64, length: u64) -> MemoryKind;
 
@@ -424,5 +437,7 @@ pub trait Wire {
     /// About a link.
     fn link_info(&self, link: LinkId) -> LinkInfo;
     /// How many peers map an allocation of ours.
-    fn peers_mapping(&self, segment: u32) -> u32;
+    fn peers_mapping(&self, _segment: u32) -> u32 {
+        0
+    }
 }

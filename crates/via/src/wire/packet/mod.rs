@@ -19,20 +19,16 @@ mod port;
 pub use port::PacketPort;
 
 use super::heap::{self, Heap};
-use super::{
-    Advertisement, Allocation, CatalogueEntry, Direct, Frame, LinkFailure, LinkId, LinkInfo, MapAccess, MemoryKind, PAYLOAD_BYTES_MIN, Placement, Received,
-    RemoteAccess, Rendezvous, Sent, Wire, WireEvent,
-};
+use super::{Allocation, Frame, LinkFailure, LinkId, LinkInfo, MemoryKind, PAYLOAD_BYTES_MIN, Received, Rendezvous, Sent, Wire, WireEvent};
 use crate::attributes::NetAddress;
 use crate::frame;
 use crate::handle::{Handle, Slab};
 use crate::time::Instant;
-use bellwire_memory::bytes;
 use bellwire_memory::line_queue::Line;
-use bellwire_proto::{Config, Delivery, DownReason, Event, FailReason, Head, SessionId, SessionInfo, Statistics, Transport};
+use bellwire_proto::{Config, Delivery, DownReason, Event, FailReason, Head, SessionId, SessionInfo, Transport};
 use core::net::SocketAddr;
 use core::ops::Range;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// Links of one NIC.
 const LINKS_MAX: usize = 1 << 14;
@@ -66,7 +62,7 @@ pub struct PacketWire<P: PacketPort> {
     links: Slab<Link<P::Buffer>>,
     by_session: BTreeMap<SessionId, LinkId>,
     /// Requests whose session is being made; their number is also the transport's context.
-    connecting: BTreeMap<u64, SessionId>,
+    connecting: BTreeSet<u64>,
     events: VecDeque<WireEvent>,
     heap: Heap,
     /// The words of the frame received last: frames point into it.
@@ -87,7 +83,7 @@ impl<P: PacketPort> PacketWire<P> {
             host: host.to_vec(),
             links: Slab::new(LINKS_MAX),
             by_session: BTreeMap::new(),
-            connecting: BTreeMap::new(),
+            connecting: BTreeSet::new(),
             events: VecDeque::new(),
             heap: Heap::default(),
             words: Box::default(),
@@ -105,11 +101,6 @@ impl<P: PacketPort> PacketWire<P> {
     /// The port.
     pub fn port_mut(&mut self) -> &mut P {
         &mut self.port
-    }
-
-    /// What the transport has counted.
-    pub fn statistics(&self) -> &Statistics {
-        self.transport.statistics()
     }
 
     /// The transport, to look at.
@@ -165,9 +156,7 @@ impl<P: PacketPort> PacketWire<P> {
         if self.transport.next_timeout() <= now {
             self.transport.handle_timeout(now);
         }
-        while let Some((request, found)) = self.port.poll_located() {
-            self.located(now, request, found);
-        }
+        self.take_located(now);
         while let Some(event) = self.transport.poll_event() {
             self.handle_event(now, event);
         }
@@ -184,11 +173,17 @@ impl<P: PacketPort> PacketWire<P> {
 
     // ---- sessions
 
+    fn take_located(&mut self, now: Instant) {
+        while let Some((request, found)) = self.port.poll_located() {
+            self.located(now, request, found);
+        }
+    }
+
     fn located(&mut self, now: Instant, request: u64, found: Result<SocketAddr, LinkFailure>) {
         let reason = match found {
             Ok(to) => match self.transport.connect(now, to, request) {
-                Ok(session) => {
-                    self.connecting.insert(request, session);
+                Ok(_) => {
+                    self.connecting.insert(request);
                     return;
                 }
                 Err(_) => LinkFailure::LocalLimit,
@@ -202,7 +197,7 @@ impl<P: PacketPort> PacketWire<P> {
     fn handle_event(&mut self, now: Instant, event: Event) {
         match event {
             Event::Up { session, context, peer, .. } => {
-                let wanted = context.filter(|c| self.connecting.remove(c).is_some());
+                let wanted = context.filter(|c| self.connecting.remove(c));
                 let loopback = peer == self.transport.config().nic;
                 let link = match self.by_session.get(&session) {
                     Some(link) => Some(*link),
@@ -221,7 +216,7 @@ impl<P: PacketPort> PacketWire<P> {
                 }
                 wanted.inspect(|request| self.port.forget(*request));
             }
-            Event::Failed { context, reason } if self.connecting.remove(&context).is_some() => {
+            Event::Failed { context, reason } if self.connecting.remove(&context) => {
                 self.port.forget(context);
                 self.events.push_back(WireEvent::Unresolved { request: context, reason: failure_of(reason) });
             }
@@ -318,25 +313,14 @@ impl<P: PacketPort> Wire for PacketWire<P> {
         self.send_frame(link, line, words, 0, |_| true)
     }
 
-    /// From the fast path, after which nobody flushes.
-    unsafe fn send_whole(&mut self, link: LinkId, word0: u64, from: *const u8, length: usize) -> Sent {
-        let mut line = Line::default();
-        line.0[0] = word0;
-        assert!(length <= frame::INLINE_BYTES_MAX);
-        // SAFETY: the caller's; the line has room for INLINE_BYTES_MAX bytes after word 0.
-        unsafe { bytes::copy_small(line.0.as_mut_ptr().add(1).cast(), from, length) };
-        let sent = self.send_frame(link, &line, 1 + length.div_ceil(8), 0, |_| true);
-        self.flush();
-        sent
-    }
-
     fn send_with_payload<F: FnOnce(*mut u8) -> bool>(&mut self, link: LinkId, line: &mut Line, length: usize, fill: F) -> Sent {
         self.send_frame(link, line, BULK_WORDS, length, fill)
     }
 
     fn receive(&mut self, link: LinkId) -> Received {
-        if self.find(link).is_none_or(|l| l.down && l.current.is_none()) {
-            return if self.find(link).is_some() { Received::Empty } else { Received::Broken };
+        let Some(l) = self.find(link) else { return Received::Broken };
+        if l.down && l.current.is_none() {
+            return Received::Empty;
         }
         let mut found = self.next_frame(link);
         if found.is_none() && !self.looked {
@@ -368,15 +352,6 @@ impl<P: PacketPort> Wire for PacketWire<P> {
         self.transport.next_timeout().min(self.port.next_timeout())
     }
 
-    fn sent_mark(&self, _link: LinkId) -> u32 {
-        0
-    }
-
-    /// No mark is needed where nothing overtakes frames.
-    fn is_taken(&mut self, _link: LinkId, _mark: u32) -> bool {
-        true
-    }
-
     fn begin_turn(&mut self) {
         self.looked = false;
         // Without a link there is no receive() to look. Who may only be looked for by strangers need not look at each turn, while it makes many.
@@ -393,20 +368,6 @@ impl<P: PacketPort> Wire for PacketWire<P> {
         !self.events.is_empty()
     }
 
-    fn with_granted<F: FnOnce(*mut u8)>(&mut self, _link: LinkId, _wish: &RemoteAccess, _access: F) -> Direct {
-        Direct::No
-    }
-
-    fn with_advertised<F: FnOnce(*mut u8)>(&mut self, _link: LinkId, _placement: &Placement, _access: F) -> Direct {
-        Direct::No
-    }
-
-    fn advertise(&mut self, _link: LinkId, _connection: u32, _message: u32, _advertisement: &Advertisement) {}
-
-    fn withdraw(&mut self, _link: LinkId, _connection: u32, _message: u32) {}
-
-    fn quiesce(&mut self, _link: LinkId) {}
-
     fn allocate(&mut self, bytes: usize) -> Option<Allocation> {
         self.heap.allocate(bytes)
     }
@@ -414,10 +375,6 @@ impl<P: PacketPort> Wire for PacketWire<P> {
     fn free(&mut self, segment: u32) {
         self.heap.free(segment);
     }
-
-    fn publish(&mut self, _slot: usize, _entry: Option<&CatalogueEntry>) {}
-
-    fn grant(&mut self, _link: LinkId, _segment: u32, _access: Option<MapAccess>) {}
 
     fn probe_memory(&self, address: u64, length: u64) -> MemoryKind {
         heap::presumed_kind(address, length)
@@ -435,9 +392,7 @@ impl<P: PacketPort> Wire for PacketWire<P> {
         self.port.locate(request, how, local, remote);
         // Some addresses need no search.
         let now = self.port.now();
-        while let Some((request, found)) = self.port.poll_located() {
-            self.located(now, request, found);
-        }
+        self.take_located(now);
         self.transmit(now);
     }
 
@@ -465,10 +420,6 @@ impl<P: PacketPort> Wire for PacketWire<P> {
 
     fn link_info(&self, link: LinkId) -> LinkInfo {
         LinkInfo { loopback: self.find(link).is_some_and(|l| l.loopback), ..LinkInfo::default() }
-    }
-
-    fn peers_mapping(&self, _segment: u32) -> u32 {
-        0
     }
 }
 

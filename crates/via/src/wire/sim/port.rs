@@ -6,10 +6,7 @@
 use super::SimNetwork;
 use crate::attributes::NetAddress;
 use crate::wire::heap::{self, Heap};
-use crate::wire::{
-    Advertisement, Allocation, CatalogueEntry, Direct, Frame, LinkFailure, LinkId, LinkInfo, MapAccess, MemoryKind, Placement, Received, RemoteAccess,
-    Rendezvous, Sent, Wire, WireEvent,
-};
+use crate::wire::{Allocation, Frame, LinkFailure, LinkId, LinkInfo, MemoryKind, Received, Rendezvous, Sent, Wire, WireEvent};
 use bellwire_memory::line_queue::Line;
 
 /// A NIC on a [`SimNetwork`]. Dropping it closes the NIC in good order.
@@ -85,32 +82,9 @@ impl Wire for SimWire {
         self.network.0.borrow_mut().consume(self.nic, link);
     }
 
-    /// No mark is needed where nothing overtakes frames.
-    fn sent_mark(&self, _link: LinkId) -> u32 {
-        0
-    }
-
-    fn is_taken(&mut self, _link: LinkId, _mark: u32) -> bool {
-        true
-    }
-
     fn has_events(&self) -> bool {
         self.network.0.borrow().has_events(self.nic)
     }
-
-    fn with_granted<F: FnOnce(*mut u8)>(&mut self, _link: LinkId, _wish: &RemoteAccess, _access: F) -> Direct {
-        Direct::No
-    }
-
-    fn with_advertised<F: FnOnce(*mut u8)>(&mut self, _link: LinkId, _placement: &Placement, _access: F) -> Direct {
-        Direct::No
-    }
-
-    fn advertise(&mut self, _link: LinkId, _connection: u32, _message: u32, _advertisement: &Advertisement) {}
-
-    fn withdraw(&mut self, _link: LinkId, _connection: u32, _message: u32) {}
-
-    fn quiesce(&mut self, _link: LinkId) {}
 
     fn allocate(&mut self, bytes: usize) -> Option<Allocation> {
         self.heap.allocate(bytes)
@@ -119,10 +93,6 @@ impl Wire for SimWire {
     fn free(&mut self, segment: u32) {
         self.heap.free(segment);
     }
-
-    fn publish(&mut self, _slot: usize, _entry: Option<&CatalogueEntry>) {}
-
-    fn grant(&mut self, _link: LinkId, _segment: u32, _access: Option<MapAccess>) {}
 
     fn probe_memory(&self, address: u64, length: u64) -> MemoryKind {
         heap::presumed_kind(address, length)
@@ -152,9 +122,5 @@ impl Wire for SimWire {
 
     fn link_info(&self, link: LinkId) -> LinkInfo {
         LinkInfo { loopback: self.network.0.borrow().is_loopback(self.nic, link), ..LinkInfo::default() }
-    }
-
-    fn peers_mapping(&self, _segment: u32) -> u32 {
-        0
     }
 }

@@ -294,7 +294,10 @@ impl PacketPort for UdpPort {
     }
 
     fn poll_located(&mut self) -> Option<(u64, Result<SocketAddr, LinkFailure>)> {
-        self.finder.handle_timeout(clock(), &self.sockets.first().socket);
+        // Asked at each look: the clock only if something is being looked for.
+        if self.finder.next_timeout() != Instant::NEVER {
+            self.finder.handle_timeout(clock(), &self.sockets.first().socket);
+        }
         self.finder.poll_found()
     }
 
