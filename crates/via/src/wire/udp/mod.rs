@@ -143,7 +143,6 @@ impl UdpPort {
         Ok(bellwire_proto::Config {
             nic: NicId(nic),
             boot: clock().0,
-            kept_packets_max: buffers::KEPT_MAX,
             // What the kernel keeps while nobody looks: peers have no more under way.
             receive_bytes: self
                 .sockets
@@ -220,10 +219,8 @@ impl PacketPort for UdpPort {
     fn send(&mut self, transmit: &Transmit<'_>) {
         if let Some(mut struck) = self.struck.take() {
             let (now, size) = (clock(), transmit.segment.unwrap_or(transmit.bytes.len()).max(1));
-            for packet in transmit.bytes.chunks(size) {
-                // What the socket does not take is one more that is lost.
-                struck.send(now, transmit.to, packet, |p| _ = self.put(transmit.to, p, None));
-            }
+            // What the socket does not take is one more that is lost.
+            struck.send(now, transmit.to, transmit.bytes, size, |p| _ = self.put(transmit.to, p, (p.len() > size).then_some(size)));
             self.struck = Some(struck);
             return;
         }
