@@ -42,6 +42,9 @@ const RECEIVE_BYTES_LEAST: usize = 212_992;
 /// Packets that found no room are tried again after this, if nothing else happens.
 const STALL: Duration = Duration::from_micros(200);
 
+/// A datagram up to this length, alone, is a message or an answer, not a part of a stream.
+const SHORT: usize = 1024;
+
 /// How to open the port.
 #[derive(Clone, Debug)]
 pub struct UdpConfig {
@@ -83,6 +86,8 @@ pub struct UdpPort {
     finder: Finder,
     buffers: Buffers,
     arrived: VecDeque<(SocketAddr, UdpBuffer)>,
+    /// Bytes of what the socket gave last.
+    came_last: usize,
     stalled: Stalled,
     too_big: VecDeque<(SocketAddr, usize)>,
     refused: VecDeque<SocketAddr>,
@@ -109,6 +114,7 @@ impl UdpPort {
             finder,
             buffers: Buffers::new(),
             arrived: VecDeque::new(),
+            came_last: 0,
             stalled: Stalled::default(),
             too_big: VecDeque::new(),
             refused: VecDeque::new(),
@@ -245,6 +251,7 @@ impl PacketPort for UdpPort {
                     return None;
                 }
             };
+            self.came_last = n;
             let bytes = &slot[..n];
             if packet::is_ours(bytes) {
                 self.finder.handle_packet(clock(), from, bytes);
@@ -256,6 +263,10 @@ impl PacketPort for UdpPort {
                 return Some(first);
             }
         }
+    }
+
+    fn expects_more(&self) -> bool {
+        self.came_last > SHORT || !self.arrived.is_empty()
     }
 
     fn poll_too_big(&mut self) -> Option<(SocketAddr, usize)> {
