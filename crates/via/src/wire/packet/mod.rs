@@ -7,7 +7,7 @@
 //! ```
 //!
 //! A link is a session of the transport; a VI's frames are one of its streams (named by the receiver's connection id), so a lost packet stops only the VIs whose
-//! frames it held. All memory is reached by frames, and its owner is the judge: the direct calls answer [`Direct::No`].
+//! frames it held. All memory is reached by frames, and its owner is the judge: the direct calls answer [`Direct::No`](super::Direct::No).
 //!
 //! Invariants
 //! - K1: what arrived is looked at in place, in the buffer that the kernel wrote; payload moves once, to where it belongs.
