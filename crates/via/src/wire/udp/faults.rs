@@ -124,7 +124,7 @@ mod tests {
             struck.send(Instant(0), to, &bytes, 10, |p| calls.push(p.to_vec()));
             calls
         };
-        assert_eq!(calls("seed=1"), [bytes.clone()], "the short last one too");
+        assert_eq!(calls("seed=1"), std::slice::from_ref(&bytes), "the short last one too");
         let lossy = calls("loss=0.2,seed=3");
         assert!(lossy.len() > 2 && lossy.len() < 20 && lossy.iter().any(|c| c.len() >= 30), "{lossy:?}");
         assert!(lossy.iter().rev().skip(1).all(|c| c.len() % 10 == 0), "cut between packets");
