@@ -11,7 +11,7 @@
 //!
 //! Invariants
 //! - K1: what arrived is looked at in place, in the buffer that the kernel wrote; payload moves once, to where it belongs.
-//! - K2: the port is asked for packets at most once per turn of the engine or poll of a VI (`begin_turn`), and only when a link has nothing more to deliver.
+//! - K2: the port is asked for packets at most once per turn of the engine or poll of a VI (`begin_turn`), and only when a link has nothing more to deliver; it is asked for no more than it takes until something can be delivered.
 //! - K3: whatever was sent leaves with `flush`, which the engine calls at the end of each call that sends; what was received is answered at the end of each look.
 
 mod port;
@@ -145,6 +145,11 @@ impl<P: PacketPort> PacketWire<P> {
             match self.port.receive() {
                 Some((from, buffer)) => self.transport.handle_packet(now, from, buffer),
                 None => break,
+            }
+            // What can be delivered is delivered before the port is asked again: whoever waits for one message does not wait for the answer that there is no other. Who
+            // delivered something looks again before sleeping.
+            if self.transport.next_delivery().is_some() && !self.port.expects_more() {
+                break;
             }
         }
         while let Some((to, bytes)) = self.port.poll_too_big() {

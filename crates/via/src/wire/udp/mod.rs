@@ -42,6 +42,9 @@ const RECEIVE_BYTES_LEAST: usize = 212_992;
 /// Packets that found no room are tried again after this, if nothing else happens.
 const STALL: Duration = Duration::from_micros(200);
 
+/// A datagram up to this length, alone, is a message or an answer, not a part of a stream.
+const SHORT: usize = 1024;
+
 /// How to open the port.
 #[derive(Clone, Debug)]
 pub struct UdpConfig {
@@ -83,6 +86,8 @@ pub struct UdpPort {
     finder: Finder,
     buffers: Buffers,
     arrived: VecDeque<(SocketAddr, UdpBuffer)>,
+    /// Bytes of what the socket gave last.
+    came_last: usize,
     stalled: Stalled,
     too_big: VecDeque<(SocketAddr, usize)>,
     refused: VecDeque<SocketAddr>,
@@ -109,6 +114,7 @@ impl UdpPort {
             finder,
             buffers: Buffers::new(),
             arrived: VecDeque::new(),
+            came_last: 0,
             stalled: Stalled::default(),
             too_big: VecDeque::new(),
             refused: VecDeque::new(),
@@ -143,7 +149,6 @@ impl UdpPort {
         Ok(bellwire_proto::Config {
             nic: NicId(nic),
             boot: clock().0,
-            kept_packets_max: buffers::KEPT_MAX,
             // What the kernel keeps while nobody looks: peers have no more under way.
             receive_bytes: self
                 .sockets
@@ -220,10 +225,8 @@ impl PacketPort for UdpPort {
     fn send(&mut self, transmit: &Transmit<'_>) {
         if let Some(mut struck) = self.struck.take() {
             let (now, size) = (clock(), transmit.segment.unwrap_or(transmit.bytes.len()).max(1));
-            for packet in transmit.bytes.chunks(size) {
-                // What the socket does not take is one more that is lost.
-                struck.send(now, transmit.to, packet, |p| _ = self.put(transmit.to, p, None));
-            }
+            // What the socket does not take is one more that is lost.
+            struck.send(now, transmit.to, transmit.bytes, size, |p| _ = self.put(transmit.to, p, (p.len() > size).then_some(size)));
             self.struck = Some(struck);
             return;
         }
@@ -248,6 +251,7 @@ impl PacketPort for UdpPort {
                     return None;
                 }
             };
+            self.came_last = n;
             let bytes = &slot[..n];
             if packet::is_ours(bytes) {
                 self.finder.handle_packet(clock(), from, bytes);
@@ -259,6 +263,10 @@ impl PacketPort for UdpPort {
                 return Some(first);
             }
         }
+    }
+
+    fn expects_more(&self) -> bool {
+        self.came_last > SHORT || !self.arrived.is_empty()
     }
 
     fn poll_too_big(&mut self) -> Option<(SocketAddr, usize)> {
