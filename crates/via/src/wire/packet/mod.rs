@@ -14,6 +14,7 @@
 //! - K2: the port is asked for packets at most once per turn of the engine or poll of a VI (`begin_turn`), and only when a link has nothing more to deliver; it is asked for no more than it takes until something can be delivered.
 //! - K3: whatever was sent leaves with `flush`, which the engine calls at the end of each call that sends; what was received is answered at the end of each look.
 
+mod farewell;
 mod port;
 
 pub use port::PacketPort;
@@ -290,7 +291,7 @@ impl<P: PacketPort> PacketWire<P> {
 }
 
 impl<P: PacketPort> Drop for PacketWire<P> {
-    /// Peers are told, as far as one packet can do it.
+    /// Peers are told, as far as one packet can do it. Who wants to be sure that what was sent arrives takes leave before (`farewell.rs`).
     fn drop(&mut self) {
         let now = self.port.now();
         for session in self.by_session.keys() {
