@@ -26,8 +26,9 @@ thread_local! {
     static TRIAL: Cell<Option<u64>> = const { Cell::new(None) };
 }
 
-/// What trials are told.
+/// What trials are told. The group needs a name of its own, beside the command's.
 #[derive(Debug, Args)]
+#[group(id = "trials")]
 pub struct Arguments {
     /// The first seed [default: 1]; alone: this one only
     #[arg(long, value_name = "N")]
