@@ -4,6 +4,7 @@
 //! - `options.rs`: what a scenario may be told, with defaults; read from text.
 //! - `report.rs`: what it has to say: tables and plots with units, and a hash.
 //! - `cluster.rs`: nodes with programs, connected in pairs, which most scenarios are made of.
+//! - `networks.rs`: the networks that several run on.
 //! - one file for each scenario; [`ALL`] lists them.
 //!
 //! Invariants
@@ -13,8 +14,10 @@
 
 pub mod cluster;
 mod logp;
+mod networks;
 pub mod options;
 pub mod report;
+mod traffic;
 
 pub use options::{Kind, OptionSpec, Values};
 pub use report::Report;
@@ -24,7 +27,7 @@ use core::fmt;
 use std::sync::{Mutex, PoisonError};
 
 /// All scenarios, in the order in which they are listed.
-pub const ALL: &[Scenario] = &[logp::SCENARIO];
+pub const ALL: &[Scenario] = &[logp::SCENARIO, traffic::SCENARIO];
 
 /// An experiment.
 #[derive(Clone, Copy, Debug)]
