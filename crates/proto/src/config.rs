@@ -46,6 +46,8 @@ pub struct Config {
     pub kept_bytes_total_max: usize,
     /// The largest datagram that is sent or received, in bytes; [`DATAGRAM_BASE`] to [`DATAGRAM_MAX`].
     pub datagram_max: usize,
+    /// Whether the port puts a checksum to each packet ([`packet::checksum`](crate::packet::checksum)): packets are shorter by its trailer, so that all sizes are those on the wire.
+    pub checksum: bool,
     /// Bytes that each peer may have in flight towards this NIC: what the receiving socket can hold (a share of it, with many busy peers).
     pub receive_bytes: usize,
     /// Whether datagrams above [`DATAGRAM_BASE`] are tried out; without it, [`Config::datagram_max`] is used at once (a path that is known).
@@ -114,6 +116,7 @@ impl Default for Config {
             kept_bytes_max: 4 << 20,
             kept_bytes_total_max: 64 << 20,
             datagram_max: 8952,
+            checksum: false,
             receive_bytes: 4 << 20,
             probe_path: true,
             probe_again: Duration::from_secs(600),

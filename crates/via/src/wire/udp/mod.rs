@@ -37,6 +37,8 @@ use std::net::{IpAddr, SocketAddr};
 
 /// A peer that cannot be reached for so long is lost: longer than a cable is out for a moment, shorter than people wait.
 const UNREACHABLE_AFTER: Duration = Duration::from_secs(5);
+/// With timeouts of up to a second each, more would take longer than is promised (docs/guide/hosts.md: 5 to 7 s).
+const RETRIES_MAX: u32 = 5;
 /// The smallest receive buffer of a usual system.
 const RECEIVE_BYTES_LEAST: usize = 212_992;
 /// Packets that found no room are tried again after this, if nothing else happens.
@@ -157,6 +159,7 @@ impl UdpPort {
                 .recv_buffer_size(UdpSockRef::from(&self.sockets.first().socket))
                 .map_or(RECEIVE_BYTES_LEAST, |twice| twice / 2),
             unreachable_after: UNREACHABLE_AFTER,
+            retries_max: RETRIES_MAX,
             run_packets_max: self.sockets.first().state.max_gso_segments(),
             ..bellwire_proto::Config::default()
         })
