@@ -94,7 +94,7 @@ impl Parameters {
             return wrong("cache_bytes must be a power of two, at least a block and at most 1 GiB, and cache_ways at least 1");
         }
         let lines = self.cache_bytes / self.block_bytes;
-        if lines % self.cache_ways as u64 != 0 || !(lines / self.cache_ways as u64).is_power_of_two() {
+        if !lines.is_multiple_of(self.cache_ways as u64) || !(lines / self.cache_ways as u64).is_power_of_two() {
             return wrong("cache_ways must divide the blocks of the cache into a power of two of sets");
         }
         if self.bus_bytes < 8 || self.header_bytes < 8 || self.message_bytes < self.header_bytes + 8 || self.message_bytes > 1 << 16 {
