@@ -10,6 +10,7 @@
 //! | `ni/` | one file for each network interface |
 //! | `am.rs` | active messages for the programs of nodes |
 //! | `cluster.rs` | builds the nodes, runs a program on each |
+//! | `bench.rs`, `table5.rs` | the microbenchmarks, and their table beside the paper's |
 //!
 //! Everything of one simulation lives on one thread; several simulations run beside each other on several threads. Nothing is random: the same
 //! program on the same machine gives the same times.
@@ -17,10 +18,12 @@
 #![forbid(unsafe_code)]
 
 pub mod am;
+pub mod bench;
 pub mod cluster;
 pub mod engine;
 pub mod machine;
 pub mod network;
 pub mod ni;
 pub mod node;
+pub mod table5;
 pub mod time;

@@ -30,6 +30,8 @@ pub struct Costs {
     pub turnaround: u64,
     /// From the snoop's result until a processor's cache has the block ready.
     pub cache_supply: Time,
+    /// Handing the bus from the processor to an NI that is to master it, and back: about twenty bus cycles each way of a bus where mastership rests.
+    pub master_switch: Time,
     /// Bytes that an NI injects into the network in a nanosecond: the bandwidth of the bus, so that the network is not the bottleneck.
     pub injection_bytes_per_ns: u64,
     /// Between the return of a message to its sender and the next try: one more network latency, so that the receiver has time to drain.
@@ -50,6 +52,7 @@ impl Default for Costs {
             data_arbitration: 2,
             turnaround: 1,
             cache_supply: Time::from_ns(20),
+            master_switch: Time::from_ns(75),
             injection_bytes_per_ns: 8,
             retry: Time::from_ns(40),
         }

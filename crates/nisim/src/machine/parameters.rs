@@ -75,6 +75,11 @@ impl Parameters {
         (payload as u64 + self.header_bytes).div_ceil(self.block_bytes)
     }
 
+    /// Words of eight bytes that lie in block `index` of a message of so many bytes of payload, header included.
+    pub fn words_in(&self, payload: usize, index: u64) -> u64 {
+        (payload as u64 + self.header_bytes - index * self.block_bytes).min(self.block_bytes).div_ceil(8)
+    }
+
     /// Whether such a machine can be built.
     ///
     /// # Errors

@@ -11,21 +11,22 @@ use crate::node::Node;
 use crate::node::cpu::Cpu;
 
 /// The design.
-pub const DESIGN: Design =
-    Design { name: "ap3000", like: "Fujitsu AP3000", make: |node, network| Rc::new(Ap3000 { node: node.clone(), network: network.clone() }) };
+pub const DESIGN: Design = Design { name: "ap3000", like: "Fujitsu AP3000", make: |node, network| Rc::new(Ap3000::new(node, network)) };
 
-struct Ap3000 {
+pub(super) struct Ap3000 {
     node: Rc<Node>,
     network: Rc<Network>,
 }
 
 impl Ap3000 {
+    pub(super) fn new(node: &Rc<Node>, network: &Rc<Network>) -> Self {
+        Self { node: node.clone(), network: network.clone() }
+    }
+
     /// Copies what of a message lies in its block `index`, header included, to or from the block buffer.
     fn copy(&self, cpu: &Cpu, message: &Message, index: u64) {
         let parameters = &self.node.parameters;
-        let bytes = message.payload.len() as u64 + parameters.header_bytes;
-        let here = (bytes - index * parameters.block_bytes).min(parameters.block_bytes);
-        cpu.compute(here.div_ceil(8) * parameters.costs.copy_cycles);
+        cpu.compute(parameters.words_in(message.payload.len(), index) * parameters.costs.copy_cycles);
     }
 }
 

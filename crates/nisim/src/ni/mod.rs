@@ -3,7 +3,15 @@
 //! (tasks that its constructor spawns).
 
 mod ap3000;
+mod cni32qm;
+mod cni512q;
+mod memory_channel;
+mod memory_receive;
 mod ni2w;
+mod queue;
+mod startjr;
+mod udma;
+mod watching_send;
 
 use std::future::Future;
 use std::pin::Pin;
@@ -41,7 +49,18 @@ pub struct Design {
 }
 
 /// All designs.
-pub const DESIGNS: &[Design] = &[ni2w::DESIGN, ni2w::SINGLE_CYCLE, ap3000::DESIGN];
+pub const DESIGNS: &[Design] = &[
+    ni2w::DESIGN,
+    ni2w::SINGLE_CYCLE,
+    udma::DESIGN,
+    udma::ALWAYS,
+    ap3000::DESIGN,
+    startjr::DESIGN,
+    memory_channel::DESIGN,
+    cni512q::DESIGN,
+    cni32qm::DESIGN,
+    cni32qm::THROTTLE,
+];
 
 /// The design of a name.
 pub fn find(name: &str) -> Option<&'static Design> {

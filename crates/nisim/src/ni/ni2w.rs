@@ -17,17 +17,21 @@ pub const DESIGN: Design = Design { name: "ni2w", like: "TMC CM-5", make: |node,
 /// In the processor's registers.
 pub const SINGLE_CYCLE: Design = Design { name: "ni2w-single-cycle", like: "register-mapped", make: |node, network| make(node, network, true) };
 
-struct Ni2w {
+pub(super) struct Ni2w {
     node: Rc<Node>,
     network: Rc<Network>,
     single_cycle: bool,
 }
 
 fn make(node: &Rc<Node>, network: &Rc<Network>, single_cycle: bool) -> Rc<dyn NetworkInterface> {
-    Rc::new(Ni2w { node: node.clone(), network: network.clone(), single_cycle })
+    Rc::new(Ni2w::new(node, network, single_cycle))
 }
 
 impl Ni2w {
+    pub(super) fn new(node: &Rc<Node>, network: &Rc<Network>, single_cycle: bool) -> Self {
+        Self { node: node.clone(), network: network.clone(), single_cycle }
+    }
+
     /// One access to a word of the NI.
     async fn access(&self, cpu: &Cpu) {
         if self.single_cycle {

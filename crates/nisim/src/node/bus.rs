@@ -16,6 +16,11 @@ pub struct Port {
 }
 
 impl Port {
+    /// When it is free.
+    pub fn free(&self) -> Time {
+        self.free.get()
+    }
+
     /// Takes the port for an access of `length` from `at` on; when the access ends.
     pub fn access(&self, at: Time, length: Time) -> Time {
         let end = at.max(self.free.get()) + length;

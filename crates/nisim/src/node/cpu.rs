@@ -72,6 +72,14 @@ impl Cpu {
         }
     }
 
+    /// Makes sure that the cache holds a block, as if a program had just written it: user data from which an NI sends by itself.
+    pub(crate) fn preload(&self, block: Block) {
+        let ready = self.0.engine.now();
+        if let Some(cache) = &mut self.0.caches.borrow_mut()[Agent::Processor as usize] {
+            cache.put(block, State::Modified, ready);
+        }
+    }
+
     async fn access(&self, address: u64, write: bool) {
         self.compute(1);
         let block = Block(address / self.0.parameters.block_bytes);

@@ -51,6 +51,8 @@ pub struct Node {
     pub caches: RefCell<[Option<Cache>; 3]>,
     /// Flow control of its NI.
     pub flow: Flow,
+    /// Given when a look at a queue or a send that was in vain may succeed now.
+    pub queue_activity: Signal,
     /// Cycles that the processor is ahead of virtual time.
     ahead: Cell<Time>,
     watches: RefCell<Vec<Rc<Watch>>>,
@@ -68,6 +70,7 @@ impl Node {
             ni_memory: Cell::new(parameters.ni_memory),
             caches: RefCell::new([Some(Cache::new(sets, parameters.cache_ways)), None, None]),
             flow: Flow::new(id, parameters.buffers),
+            queue_activity: Signal::default(),
             ahead: Cell::default(),
             watches: RefCell::default(),
             engine,
@@ -78,6 +81,18 @@ impl Node {
     /// The first block of those whose home is the NI.
     pub const fn ni_home() -> Block {
         Block(NI_HOME)
+    }
+
+    /// Drops a block whose content nobody will read from a cache, without writing it back.
+    pub fn forget(&self, agent: Agent, block: Block) {
+        if let Some(cache) = &mut self.caches.borrow_mut()[agent as usize] {
+            cache.take(block);
+        }
+    }
+
+    /// When main memory has done all that it was asked for.
+    pub fn memory_free(&self) -> Time {
+        self.memory.free()
     }
 
     fn is_ni_home(&self, block: Block) -> bool {
