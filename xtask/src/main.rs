@@ -33,7 +33,9 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("vipl", &["bellwire-memory", "bellwire-via"]),
     // Measures through the C library, so it knows nothing of the engine.
     ("bellwire-logp", &["bellwire-memory"]),
-    ("bellwire-cli", &["bellwire-logp", "bellwire-sim"]),
+    // Simulates machines, not the engine: needs nothing of the rest.
+    ("bellwire-nisim", &[]),
+    ("bellwire-cli", &["bellwire-logp", "bellwire-nisim", "bellwire-sim"]),
     // Outside the workspace: built with sanitizers.
     ("bellwire-fuzz", &["bellwire-memory", "bellwire-proto", "bellwire-via"]),
     ("xtask", &[]),
