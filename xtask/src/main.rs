@@ -27,6 +27,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("bellwire-memory", &[]),
     ("bellwire-faults", &["bellwire-time"]),
     ("bellwire-proto", &["bellwire-time"]),
+    ("bellwire-residency", &["bellwire-time"]),
     ("bellwire-via", &["bellwire-time", "bellwire-memory", "bellwire-faults", "bellwire-proto"]),
     ("bellwire-sim", &["bellwire-time", "bellwire-faults", "bellwire-proto", "bellwire-via"]),
     ("bellwire-conformance", &["bellwire-memory", "bellwire-via", "bellwire-sim"]),
