@@ -13,8 +13,8 @@ impl Residency {
         for endpoint in self.frames.iter().flatten() {
             let entry = &self.entries[endpoint.0 as usize];
             let State::Resident(_) = entry.state else { continue };
-            let from = entry.loaded + self.config.grace;
-            if entry.used.is_none() && from > now {
+            let from = entry.loaded + self.config.stay;
+            if from > now {
                 later = later.min(from);
             } else {
                 candidates.push((*endpoint, entry));

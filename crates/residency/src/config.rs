@@ -24,15 +24,16 @@ pub struct Config {
     pub remaps_max: usize,
     /// Who makes room.
     pub policy: Policy,
-    /// How long an endpoint may keep its frame without being used after it was loaded. Longer than a refused sender waits before it tries again, or such senders come too late.
-    pub grace: Duration,
+    /// How long an endpoint keeps its frame at least. Longer than a round trip and than a refused sender waits before it tries again: or endpoints that send to each other take turns at
+    /// being away, and nothing arrives.
+    pub stay: Duration,
     /// How long an endpoint may quiesce before another one does so too.
     pub patience: Duration,
 }
 
 impl Default for Config {
     fn default() -> Self {
-        Self { frames: 7, remaps_max: 1, policy: Policy::default(), grace: Duration::from_millis(5), patience: Duration::from_millis(10) }
+        Self { frames: 7, remaps_max: 1, policy: Policy::default(), stay: Duration::from_millis(5), patience: Duration::from_millis(10) }
     }
 }
 

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 const ALL: [Policy; 3] = [Policy::LeastRecentlyUsed, Policy::Random, Policy::LongestResident];
 
 fn config(frames: usize, policy: Policy) -> Config {
-    Config { frames, policy, grace: Duration(50), patience: Duration(100), ..Config::default() }
+    Config { frames, policy, stay: Duration(50), patience: Duration(100), ..Config::default() }
 }
 
 /// Does all actions at once.
@@ -29,22 +29,22 @@ fn who_was_used_least_recently_makes_room() {
         assert_eq!(r.access(Instant(e.into()), EndpointId(e)), None);
         settle_all(&mut r, Instant(e.into()));
     }
-    assert_eq!(r.access(Instant(10), EndpointId(1)), Some(FrameId(1)));
-    assert_eq!(r.access(Instant(11), EndpointId(0)), Some(FrameId(0)));
-    assert_eq!(r.access(Instant(12), EndpointId(2)), None);
+    assert_eq!(r.access(Instant(110), EndpointId(1)), Some(FrameId(1)));
+    assert_eq!(r.access(Instant(111), EndpointId(0)), Some(FrameId(0)));
+    assert_eq!(r.access(Instant(112), EndpointId(2)), None);
     assert_eq!(r.poll_action(), Some(Action::Quiesce(EndpointId(1))));
-    assert_eq!(r.access(Instant(13), EndpointId(1)), None, "who quiesces takes nothing more");
-    r.settled(Instant(14), EndpointId(1));
+    assert_eq!(r.access(Instant(113), EndpointId(1)), None, "who quiesces takes nothing more");
+    r.settled(Instant(114), EndpointId(1));
     assert_eq!(r.poll_action(), Some(Action::Unload(EndpointId(1), FrameId(1))));
     assert_eq!(r.poll_action(), None, "the frame is taken until the image is out");
-    r.unloaded(Instant(15), EndpointId(1), true);
+    r.unloaded(Instant(115), EndpointId(1), true);
     assert_eq!(r.poll_action(), Some(Action::Load(EndpointId(2), FrameId(1))));
-    r.loaded(Instant(16), EndpointId(2));
+    r.loaded(Instant(116), EndpointId(2));
     assert!(matches!(r.state(EndpointId(1)), State::Waiting(_)));
 }
 
 #[test]
-fn what_was_just_loaded_stays_until_it_was_used_or_grace_is_over() {
+fn what_was_just_loaded_stays_for_a_while() {
     let mut r = Residency::new(config(1, Policy::LongestResident), 1);
     r.access(Instant(0), EndpointId(0));
     settle_all(&mut r, Instant(0));
@@ -64,10 +64,10 @@ fn one_that_cannot_settle_does_not_stop_the_others() {
         settle_all(&mut r, Instant(0));
         r.access(Instant(1), EndpointId(e));
     }
-    r.access(Instant(10), EndpointId(3));
+    r.access(Instant(60), EndpointId(3));
     for e in 0..3_u32 {
         assert_eq!(r.poll_action(), Some(Action::Quiesce(EndpointId(e))));
-        assert_eq!((r.poll_action(), r.next_timeout()), (None, Instant(110 + u64::from(e) * 100)));
+        assert_eq!((r.poll_action(), r.next_timeout()), (None, Instant(160 + u64::from(e) * 100)));
         r.handle_timeout(r.next_timeout());
     }
     assert_eq!((r.poll_action(), r.quiescing().count(), r.statistics().impatient), (None, 3, 3));
