@@ -2,10 +2,16 @@
 //! Who makes room.
 
 use crate::{EndpointId, Policy, Residency, State};
-use bellwire_time::Instant;
+use bellwire_time::{Duration, Instant};
 use rand_core::Rng;
 
 impl Residency {
+    /// How long an endpoint keeps its frame: once to twice the stay, drawn, so that NICs whose endpoints take turns do not fall into step.
+    pub(crate) fn draw_stay(&mut self) -> Duration {
+        let stay = self.config.stay.0;
+        Duration(stay.saturating_add(self.rng.next_u64() % stay.max(1)))
+    }
+
     /// A victim; or when there may be one.
     pub(crate) fn choose(&mut self, now: Instant) -> Result<EndpointId, Instant> {
         let mut later = Instant::NEVER;
@@ -13,9 +19,8 @@ impl Residency {
         for endpoint in self.frames.iter().flatten() {
             let entry = &self.entries[endpoint.0 as usize];
             let State::Resident(_) = entry.state else { continue };
-            let from = entry.loaded + self.config.stay;
-            if from > now {
-                later = later.min(from);
+            if entry.kept > now {
+                later = later.min(entry.kept);
             } else {
                 candidates.push((*endpoint, entry));
             }

@@ -94,6 +94,8 @@ pub(crate) struct Entry {
     /// The first demand of the load under way.
     wanted: Instant,
     pub(crate) loaded: Instant,
+    /// It keeps its frame until then.
+    pub(crate) kept: Instant,
     pub(crate) used: Option<Instant>,
     quiescing_since: Instant,
     /// Its quiescing took too long, and no longer counts as the remap under way.
@@ -171,9 +173,10 @@ impl Residency {
     pub fn loaded(&mut self, now: Instant, endpoint: EndpointId) {
         self.now = self.now.max(now);
         let now = self.now;
+        let kept = now + self.draw_stay();
         let entry = self.entry(endpoint);
         let State::Loading(frame) = entry.state else { panic!("{endpoint:?} is loaded, but was {:?}", entry.state) };
-        *entry = Entry { state: State::Resident(frame), loaded: now, used: None, ..*entry };
+        *entry = Entry { state: State::Resident(frame), loaded: now, kept, used: None, ..*entry };
         let waited = now.since(entry.wanted);
         self.statistics.loads += 1;
         self.statistics.waited = Duration(self.statistics.waited.0 + waited.0);

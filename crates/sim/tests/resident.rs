@@ -14,7 +14,7 @@ use std::rc::Rc;
 /// Replies have this bit in their number.
 const REPLY: u64 = 1 << 40;
 /// Virtual time after which all must be over.
-const LIMIT: Instant = Instant(2_000_000_000);
+const LIMIT: Instant = Instant(60_000_000_000);
 
 #[derive(Default)]
 struct Fate {
@@ -187,7 +187,10 @@ fn no_message_arrives_twice_or_arrives_and_comes_back() {
             _ => "burst=0.02:0.3,jitter=300us,reorder=0.1",
         };
         let mut trial = Trial::new(seed, faults);
-        loads += trial.run(150).unwrap_or(0);
+        let done = trial.run(150);
+        println!("seed {seed}: nodes {} frames {} endpoints {} done {done:?} at {:.3}", trial.nics.len(), trial.frames, trial.endpoints, trial.now().0 as f64/1e9);
+        if std::env::var("DUMP").is_ok() && done.is_none() { for n in &trial.nics { println!("{:?} waiting {}", n.residency().statistics(), n.waiting()); } }
+        loads += done.unwrap_or(0);
         for nic in &trial.nics {
             let s = nic.statistics();
             (refused, stale, recalled) = (refused + s.nacks_in, stale + s.nacks_stale, recalled + s.frames_returned);
