@@ -24,8 +24,8 @@ pub struct Config {
     pub remaps_max: usize,
     /// Who makes room.
     pub policy: Policy,
-    /// How long an endpoint keeps its frame at least. Longer than a round trip and than a refused sender waits before it tries again: or endpoints that send to each other take turns at
-    /// being away, and nothing arrives.
+    /// How long an endpoint keeps its frame at least; each time once to twice this, drawn. Longer than a round trip and than a refused sender waits before it tries again: or who was
+    /// loaded for a message is gone when that comes again.
     pub stay: Duration,
     /// How long an endpoint may quiesce before another one does so too.
     pub patience: Duration,

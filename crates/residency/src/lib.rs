@@ -17,7 +17,8 @@
 //! - R1: a frame belongs to at most one endpoint, and none is lost.
 //! - R2: demands are met in their order, each endpoint being in the queue at most once.
 //! - R3: while somebody waits, an action is under way, or [`Residency::next_timeout`] says when one will be.
-//! - R4: an endpoint keeps its frame for [`Config::stay`]: what it was loaded for gets its chance.
+//! - R4: an endpoint keeps its frame for [`Config::stay`] and a part of it that is drawn: what it was loaded for gets its chance. With equal stays the turns of busy NICs fall into step,
+//!   and a sender and its receiver are never resident at once; with drawn ones they are, in the end.
 //! - R5: an endpoint that cannot settle does not stop the others: after [`Config::patience`] another one quiesces, in the end all of them.
 //!
 //! An endpoint settles when each message that it has sent is known to be taken or known not to be (the transport's `recall`); by R5 and since every message is answered, that comes.
@@ -118,7 +119,7 @@ pub struct Residency {
 }
 
 impl Residency {
-    /// All frames are empty. `seed` draws victims under [`Policy::Random`].
+    /// All frames are empty. `seed` draws how long endpoints stay, and victims under [`Policy::Random`]; it should differ between NICs.
     pub fn new(config: Config, seed: u64) -> Self {
         let config = config.bounded();
         Self {

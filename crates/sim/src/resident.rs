@@ -85,7 +85,7 @@ pub struct NicConfig {
     pub endpoints: u32,
     /// Messages in an inbox at most; what comes then is refused.
     pub inbox_max: usize,
-    /// Of the transport.
+    /// Of the transport. Refused packets wait for half of [`stay`](bellwire_residency::Config::stay) at most.
     pub transport: Config,
     /// Of the frames.
     pub residency: bellwire_residency::Config,
@@ -121,9 +121,15 @@ pub struct EndpointNic {
 impl EndpointNic {
     /// A NIC at a port of the fabric. `seed` is that of its transport and of its choice of victims.
     pub fn new(port: FabricPort, config: NicConfig, seed: u64) -> Self {
-        Self {
+        let transport = Config {
             // Frames of several endpoints would share a packet, and a refusal.
-            transport: Transport::new(Config { coalesce_bytes_max: 0, ..config.transport.clone() }, seed),
+            coalesce_bytes_max: 0,
+            // The endpoint that a refused message has called into a frame must still be there when the message comes again. All NICs have the same stay.
+            refusal_wait_max: config.transport.refusal_wait_max.min(Duration(config.residency.stay.0 / 2)),
+            ..config.transport.clone()
+        };
+        Self {
+            transport: Transport::new(transport, seed),
             residency: Residency::new(config.residency.clone(), seed),
             endpoints: (0..config.endpoints).map(|_| Endpoint::default()).collect(),
             links: BTreeMap::new(),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! More endpoints than frames, on a network that loses, doubles and reorders: no message arrives twice, no frame is lost.
+//! More endpoints than frames, on a network that loses, doubles and reorders: each message arrives, or comes back, in time and once; no frame is lost.
 
 use bellwire_faults::Random;
 use bellwire_proto::{Config, NicId, ReturnReason};
@@ -48,8 +48,7 @@ impl Trial {
         let times = MoveTimes { load: Duration::from_micros(random.within(1, 500)), unload: Duration::from_micros(random.within(1, 500)) };
         let inbox_max = random.within(2, 40) as usize;
         let nic = |nic: u32| {
-            let transport =
-                Config { nic: NicId([nic as u8 + 1; 16]), boot: 1, refusal_wait_max: Duration::from_millis(2), refusals_max: 10_000, ..Config::default() };
+            let transport = Config { nic: NicId([nic as u8 + 1; 16]), boot: 1, refusals_max: 10_000, ..Config::default() };
             let config = NicConfig { nic, peers: peers.clone(), endpoints, inbox_max, transport, residency: residency.clone(), times };
             let port = FabricPort::new(Rc::clone(&fabric), NodeId(nic), ports[nic as usize]);
             EndpointNic::new(port, config, seed + u64::from(nic))
@@ -140,8 +139,8 @@ impl Trial {
         self.nics.iter().all(|n| n.waiting() == 0) && self.fates.values().all(|f| f.delivered == 1 || f.returned.is_some())
     }
 
-    /// Posts messages in bursts, then waits until each has its fate. How many loads there were; `None` if it was not over in time.
-    fn run(&mut self, requests: u64) -> Option<u64> {
+    /// Posts messages in bursts, then waits until each has its fate. How many loads there were.
+    fn run(&mut self, requests: u64) -> u64 {
         while self.posted < requests {
             (0..self.random.within(1, 20)).for_each(|_| self.post_request());
             (0..self.nics.len()).for_each(|nic| self.turn(nic));
@@ -149,9 +148,8 @@ impl Trial {
             while self.step(until) {}
         }
         while !self.is_over() {
-            if !self.step(LIMIT) && self.now() >= LIMIT {
-                return None;
-            }
+            let goes_on = self.step(LIMIT);
+            assert!(goes_on, "seed {}: somebody starves; waiting: {:?}", self.seed, self.nics.iter().map(EndpointNic::waiting).collect::<Vec<_>>());
         }
         // What is still under way must not bring anything a second time.
         let until = self.now() + Duration::from_millis(500);
@@ -162,22 +160,16 @@ impl Trial {
             let down = matches!(fate.returned, Some(ReturnReason::Down(_)));
             assert!(fate.returned.is_none() || fate.delivered == 0 || down, "seed {}: {id:#x} came back and arrived", self.seed);
         }
-        Some(self.nics.iter().map(|n| n.residency().statistics().loads).sum())
+        self.nics.iter().map(|n| n.residency().statistics().loads).sum()
     }
 }
 
 fn seeds() -> u64 {
-    std::env::var("BELLWIRE_RESIDENT_SEEDS").ok().and_then(|s| s.parse().ok()).unwrap_or(24)
+    std::env::var("BELLWIRE_RESIDENT_SEEDS").ok().and_then(|s| s.parse().ok()).unwrap_or(64)
 }
 
 #[test]
-#[ignore = "fails: where endpoints of all NICs take turns in one or two frames, sender and receiver are seldom resident at once"]
-fn nobody_starves() {
-    assert!(Trial::new(12, "").run(150).is_some());
-}
-
-#[test]
-fn no_message_arrives_twice_or_arrives_and_comes_back() {
+fn nobody_starves_and_no_message_arrives_twice_or_arrives_and_comes_back() {
     let (mut loads, mut refused, mut stale, mut recalled) = (0, 0, 0, 0);
     for seed in 0..seeds() {
         let faults = match seed % 4 {
@@ -187,10 +179,7 @@ fn no_message_arrives_twice_or_arrives_and_comes_back() {
             _ => "burst=0.02:0.3,jitter=300us,reorder=0.1",
         };
         let mut trial = Trial::new(seed, faults);
-        let done = trial.run(150);
-        println!("seed {seed}: nodes {} frames {} endpoints {} done {done:?} at {:.3}", trial.nics.len(), trial.frames, trial.endpoints, trial.now().0 as f64/1e9);
-        if std::env::var("DUMP").is_ok() && done.is_none() { for n in &trial.nics { println!("{:?} waiting {}", n.residency().statistics(), n.waiting()); } }
-        loads += done.unwrap_or(0);
+        loads += trial.run(150);
         for nic in &trial.nics {
             let s = nic.statistics();
             (refused, stale, recalled) = (refused + s.nacks_in, stale + s.nacks_stale, recalled + s.frames_returned);
