@@ -7,6 +7,7 @@
 //! - [`resident`]: a NIC with more endpoints than frames.
 //! - [`world`]: an engine on each node, stepped in virtual time.
 //! - [`memory`]: memory of simulated programs.
+//! - [`scenario`]: experiments with tables and plots.
 //! - [`trial`]: random programs under random faults, checked.
 //!
 //! Two NICs that meet, and a packet fabric by itself:
@@ -49,6 +50,7 @@ pub mod fabric;
 pub mod memory;
 pub mod port;
 pub mod resident;
+pub mod scenario;
 pub mod topology;
 pub mod trial;
 pub mod world;
