@@ -165,7 +165,7 @@ impl Trial {
 }
 
 fn seeds() -> u64 {
-    std::env::var("BELLWIRE_RESIDENT_SEEDS").ok().and_then(|s| s.parse().ok()).unwrap_or(64)
+    std::env::var("BELLWIRE_RESIDENT_SEEDS").ok().and_then(|s| s.parse().ok()).unwrap_or(16)
 }
 
 #[test]
