@@ -27,8 +27,9 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("bellwire-memory", &[]),
     ("bellwire-faults", &["bellwire-time"]),
     ("bellwire-proto", &["bellwire-time"]),
+    ("bellwire-residency", &["bellwire-time"]),
     ("bellwire-via", &["bellwire-time", "bellwire-memory", "bellwire-faults", "bellwire-proto"]),
-    ("bellwire-sim", &["bellwire-time", "bellwire-faults", "bellwire-proto", "bellwire-via"]),
+    ("bellwire-sim", &["bellwire-time", "bellwire-faults", "bellwire-proto", "bellwire-residency", "bellwire-via"]),
     ("bellwire-conformance", &["bellwire-memory", "bellwire-via", "bellwire-sim"]),
     ("vipl", &["bellwire-memory", "bellwire-via"]),
     // Measures through the C library, so it knows nothing of the engine.
