@@ -29,6 +29,8 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("bellwire-proto", &["bellwire-time"]),
     ("bellwire-via", &["bellwire-time", "bellwire-memory", "bellwire-faults", "bellwire-proto"]),
     ("bellwire-sim", &["bellwire-time", "bellwire-faults", "bellwire-proto", "bellwire-via"]),
+    ("bellwire-job", &[]),
+    ("bellwire-job-c", &["bellwire-job"]),
     ("bellwire-conformance", &["bellwire-memory", "bellwire-via", "bellwire-sim"]),
     ("vipl", &["bellwire-memory", "bellwire-via"]),
     // Measures through the C library, so it knows nothing of the engine.
