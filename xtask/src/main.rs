@@ -30,12 +30,13 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("bellwire-via", &["bellwire-time", "bellwire-memory", "bellwire-faults", "bellwire-proto"]),
     ("bellwire-sim", &["bellwire-time", "bellwire-faults", "bellwire-proto", "bellwire-via"]),
     ("bellwire-job", &[]),
+    ("bellwire-launch", &["bellwire-memory", "bellwire-job"]),
     ("bellwire-job-c", &["bellwire-job"]),
     ("bellwire-conformance", &["bellwire-memory", "bellwire-via", "bellwire-sim"]),
     ("vipl", &["bellwire-memory", "bellwire-via"]),
     // Measures through the C library, so it knows nothing of the engine.
     ("bellwire-logp", &["bellwire-memory"]),
-    ("bellwire-cli", &["bellwire-logp", "bellwire-sim"]),
+    ("bellwire-cli", &["bellwire-job", "bellwire-launch", "bellwire-logp", "bellwire-sim"]),
     // Outside the workspace: built with sanitizers.
     ("bellwire-fuzz", &["bellwire-memory", "bellwire-proto", "bellwire-via"]),
     ("xtask", &[]),

@@ -116,8 +116,8 @@ impl Job {
         let job = Self { shared: Arc::new(Shared::join(&get)?) };
         *membership = Arc::downgrade(&job.shared);
         if !matches!(job.shared.end, End::Alone) {
-            // SAFETY: a function without arguments that does not unwind; there are places for 32 such functions at least, and without one only the good-bye is missing.
             AT_EXIT.call_once(|| {
+                // SAFETY: a function without arguments that does not unwind. There are places for 32 at least; without one only the good-bye is missing.
                 let _ = unsafe { libc::atexit(leave_at_exit) };
             });
         }
