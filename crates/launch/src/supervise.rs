@@ -21,7 +21,7 @@ use crate::signals::{self, Signals};
 use crate::spawn::{self, NotStarted, Process};
 use crate::summary::{RankSummary, Summary};
 
-/// A process that has closed its PMI connection without a word may be ending: so long until it counts as gone.
+/// A process that has left the job, or closed its connection without a word, may be ending: for so long its exit status, which says more, is waited for.
 const CLOSED_MAX: Duration = Duration::from_secs(1);
 /// How often a background job looks whether the terminal is its own now.
 const FOREGROUND_EVERY: Duration = Duration::from_millis(300);
@@ -97,6 +97,8 @@ struct Supervisor<'p> {
     /// What the relay waits for in the set.
     watched: Want,
     reads_outputs: bool,
+    /// Somebody waits in a barrier for one who has left and lives: from when on that ends the job, and why.
+    stuck: Option<(Instant, Reason)>,
     /// Signals that were passed on, of which processes may die without further words.
     forwarded: Vec<i32>,
     start: Instant,
@@ -151,6 +153,7 @@ impl<'p> Supervisor<'p> {
             ending: Ending::default(),
             watched: Want::Nothing,
             reads_outputs: true,
+            stuck: None,
             forwarded: Vec::new(),
             start: Instant::now(),
         })
@@ -187,7 +190,7 @@ impl<'p> Supervisor<'p> {
         while self.ranks.iter().any(|rank| rank.ended.is_none()) {
             let always = self.watch_input()?;
             let next = [timeout_at.filter(|_| !self.ending.has_begun()), self.ending.deadline(), self.outputs.deadline()].into_iter().flatten();
-            let next = next.chain(self.ranks.iter().filter_map(|rank| rank.gone_at)).min();
+            let next = next.chain(self.stuck.as_ref().map(|stuck| stuck.0)).chain(self.ranks.iter().filter_map(|rank| rank.gone_at)).min();
             let tick = (self.watched == Want::Foreground).then(|| Instant::now() + FOREGROUND_EVERY);
             let deadline = if always { Some(Instant::now()) } else { next.into_iter().chain(tick).min() };
             self.turn(deadline)?;
@@ -362,8 +365,14 @@ impl<'p> Supervisor<'p> {
                 Effect::Abort { rank, code } => self.end(Reason::Exit { rank: rank as usize, status: code & 0xff }),
                 Effect::Nonsense { rank, why } => self.end(Reason::Broken { why: format!("rank {rank} does not speak PMI-1: {why}") }),
                 Effect::Stuck { waiting, gone } => {
-                    let how = if self.ranks.get(gone as usize).is_some_and(|rank| rank.ended.is_some()) { "has ended" } else { "has left the job" };
-                    self.end(Reason::Broken { why: format!("rank {waiting} waits in a barrier to which rank {gone} will not come: it {how}") });
+                    let has_ended = self.ranks.get(gone as usize).is_some_and(|rank| rank.ended.is_some());
+                    let how = if has_ended { "has ended" } else { "has left the job" };
+                    let reason = Reason::Broken { why: format!("rank {waiting} waits in a barrier to which rank {gone} will not come: it {how}") };
+                    if has_ended {
+                        self.end(reason);
+                    } else {
+                        self.stuck.get_or_insert((Instant::now() + CLOSED_MAX, reason));
+                    }
                 }
             }
         }
@@ -379,6 +388,9 @@ impl<'p> Supervisor<'p> {
                 let effects = self.pmi.ended(rank);
                 self.take_effects(effects);
             }
+        }
+        if let Some((_, reason)) = self.stuck.take_if(|stuck| now >= stuck.0) {
+            self.end(reason);
         }
         if self.ending.press(now) == Some(Press::Kill) {
             self.signal_all(Signal::KILL);
