@@ -50,7 +50,7 @@ installed() {
     local prefix=$target/installed
     rm -rf "$prefix"
     BUILD="$target/release" PREFIX=$prefix ffi/vipl/install.sh &&
-        LD_LIBRARY_PATH=$prefix/lib make -s -C examples/c check PKG_CONFIG_PATH="$prefix/lib/pkgconfig" OUT="$target/examples-c" &&
+        LD_LIBRARY_PATH=$prefix/lib PATH=$prefix/bin:$PATH make -s -C examples/c check PKG_CONFIG_PATH="$prefix/lib/pkgconfig" OUT="$target/examples-c" &&
         LD_LIBRARY_PATH=$prefix/lib "$prefix/bin/bellwire" --version && test -e "$prefix/share/man/man3/VipPostSend.3" && test -e "$prefix/share/man/man1/bellwire-info.1" && echo "all installed files are there"
 }
 part installed installed
