@@ -38,7 +38,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("bellwire-logp", &["bellwire-memory"]),
     ("bellwire-cli", &["bellwire-job", "bellwire-launch", "bellwire-logp", "bellwire-sim"]),
     // Outside the workspace: built with sanitizers.
-    ("bellwire-fuzz", &["bellwire-memory", "bellwire-proto", "bellwire-via"]),
+    ("bellwire-fuzz", &["bellwire-job", "bellwire-memory", "bellwire-proto", "bellwire-via"]),
     ("xtask", &[]),
 ];
 
