@@ -12,7 +12,7 @@ use crate::header::ARGS_MAX;
 use crate::name::Name;
 use crate::status::{Operation, Returned, Status};
 use bellwire_via::handle::Handle;
-use bellwire_via::{MemHandle, ViHandle};
+use bellwire_via::ViHandle;
 use std::collections::VecDeque;
 
 /// Names a connection.
@@ -54,47 +54,11 @@ pub(crate) enum State {
     Dead(Status),
 }
 
-/// The peer's segment.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct RemoteSegment {
-    pub address: u64,
-    pub length: u64,
-    pub handle: u32,
-}
-
-impl RemoteSegment {
-    /// Address of `length` bytes at `offset`, if they are inside.
-    pub(crate) fn at(&self, offset: u64, length: u64) -> Option<u64> {
-        (offset <= self.length && length <= self.length - offset).then(|| self.address.wrapping_add(offset))
-    }
-}
-
-/// Where the bytes of a write are.
+/// A message that waits to leave, and how much of it has left.
 #[derive(Debug)]
-pub(crate) enum Bytes {
-    /// A copy of ours.
-    Owned(Box<[u8]>, MemHandle),
-    /// The program's, registered for this.
-    Program(MemHandle),
-    /// In the endpoint's segment.
-    Segment,
-}
-
-/// An RDMA write on its way, with its trailer if that is short enough to go with it.
-#[derive(Debug)]
-pub(crate) struct Write {
-    pub bytes: Bytes,
-    pub local: bellwire_via::Segment,
-    pub remote: (u64, u32),
-    pub trailer: Vec<u8>,
-    pub posted: bool,
-}
-
-/// Something that waits to leave.
-#[derive(Debug)]
-pub(crate) enum Out {
-    Message { bytes: Vec<u8>, sent: usize },
-    Write(Write),
+pub(crate) struct Out {
+    pub bytes: Vec<u8>,
+    pub sent: usize,
 }
 
 /// A connection.
@@ -114,15 +78,10 @@ pub struct Connection {
     /// Server: requests handled, and what the client was told of it.
     pub(crate) handled: u32,
     pub(crate) told: u32,
-    pub(crate) remote: Option<RemoteSegment>,
     pub(crate) out: VecDeque<Out>,
-    /// Writes of the program's memory that are not done: begun, ended.
-    pub(crate) writes_begun: u64,
-    pub(crate) writes_ended: u64,
-    /// Why the peer said it would go.
-    pub(crate) closing: bool,
-    pub(crate) is_dirty: bool,
-    pub(crate) is_busy: bool,
+    /// Whether the bundle knows that `out` is not empty, and that the client has not heard of all that is handled.
+    pub(crate) is_unsent: bool,
+    pub(crate) is_untold: bool,
 }
 
 impl Connection {
@@ -140,13 +99,9 @@ impl Connection {
             records: Box::default(),
             handled: 0,
             told: 0,
-            remote: None,
             out: VecDeque::new(),
-            writes_begun: 0,
-            writes_ended: 0,
-            closing: false,
-            is_dirty: false,
-            is_busy: false,
+            is_unsent: false,
+            is_untold: false,
         }
     }
 

@@ -3,7 +3,7 @@
 
 use crate::connection::ConnectionId;
 use crate::name::Name;
-use bellwire_via::{MemHandle, PtagHandle};
+use bellwire_via::PtagHandle;
 
 /// Handlers of an endpoint; 0 is for messages that come back.
 pub const HANDLERS: usize = 256;
@@ -62,21 +62,6 @@ impl Counters {
     }
 }
 
-/// The endpoint's segment.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Segment {
-    pub address: u64,
-    pub length: u64,
-    pub handle: Option<MemHandle>,
-}
-
-impl Segment {
-    /// Address of `length` bytes at `offset`, if they are inside.
-    pub(crate) fn at(&self, offset: u64, length: u64) -> Option<u64> {
-        (offset <= self.length && length <= self.length - offset).then(|| self.address + offset)
-    }
-}
-
 /// An entry of the translation table.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Translation {
@@ -91,7 +76,6 @@ pub struct Endpoint<H> {
     pub(crate) name: Name,
     pub(crate) tag: u64,
     pub(crate) ptag: PtagHandle,
-    pub(crate) segment: Segment,
     pub(crate) handlers: Vec<Slot<H>>,
     pub(crate) translations: Vec<Option<Translation>>,
     pub(crate) counters: Counters,
@@ -110,8 +94,7 @@ impl<H> Endpoint<H> {
     pub(crate) fn new(name: Name, ptag: PtagHandle) -> Self {
         let mut handlers = Vec::with_capacity(HANDLERS);
         handlers.resize_with(HANDLERS, || Slot::Free);
-        let (segment, counters) = (Segment::default(), Counters::default());
-        Self { name, tag: TAG_NONE, ptag, segment, handlers, translations: vec![None; TRANSLATIONS_DEFAULT], counters }
+        Self { name, tag: TAG_NONE, ptag, handlers, translations: vec![None; TRANSLATIONS_DEFAULT], counters: Counters::default() }
     }
 
     /// Whether a message with this tag is accepted.

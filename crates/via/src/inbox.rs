@@ -70,6 +70,16 @@ impl Kept {
         self.at
     }
 
+    /// Copies the bytes from `at` on to `to`.
+    ///
+    /// # Safety
+    /// The engine lives and the message is not released (which would have used it up); `at + to.len()` is at most [`len`](Self::len).
+    #[inline]
+    pub unsafe fn read(&self, at: usize, to: &mut [u8]) {
+        // SAFETY: the caller's; the sender may be writing, which the copy allows.
+        unsafe { user_memory::copy(to.as_mut_ptr(), self.at.add(at), to.len()) };
+    }
+
     /// Bytes.
     #[inline]
     pub fn len(&self) -> usize {
