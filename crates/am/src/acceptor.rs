@@ -75,13 +75,6 @@ impl Acceptor {
         Ok(name)
     }
 
-    /// An endpoint has moved.
-    pub(crate) fn relist(&mut self, name: &Name, inbox: InboxHandle) {
-        if let Some(listed) = self.endpoints.get_mut(&name.endpoint) {
-            listed.inbox = inbox;
-        }
-    }
-
     /// An endpoint is no more.
     pub(crate) fn unlist(&mut self, name: &Name) {
         self.endpoints.remove(&name.endpoint);

@@ -45,7 +45,9 @@ impl Bundle {
         let ptag = self.device.nic.with(|engine| engine.create_ptag())?;
         let listed = self.device.acceptor().list(core.inbox, ptag);
         let added = listed.and_then(|name| core.add_endpoint(name, ptag).inspect_err(|_| self.device.acceptor().unlist(&name)));
-        added.inspect_err(|_| drop(self.device.nic.with(|engine| engine.destroy_ptag(ptag))))
+        added.inspect_err(|_| {
+            let _ = self.device.nic.with(|engine| engine.destroy_ptag(ptag));
+        })
     }
 
     /// Ends an endpoint: requests to it come back to those who sent them; its own that are not handled are dropped.

@@ -11,8 +11,8 @@ use crate::core::EndpointId;
 use crate::header::ARGS_MAX;
 use crate::name::Name;
 use crate::status::{Operation, Returned, Status};
-use bellwire_via::handle::Handle;
 use bellwire_via::ViHandle;
+use bellwire_via::handle::Handle;
 use std::collections::VecDeque;
 
 /// Names a connection.

@@ -129,7 +129,7 @@ impl<H> Core<H> {
             return Err(Error::InUse);
         }
         let connection = self.connections.insert(Connection::new(id, Role::Client { index }, name, tag)).ok_or(Error::Resource)?;
-        self.endpoint_mut(id)?.translations[index as usize] = Some(Translation { name, tag, connection });
+        self.endpoint_mut(id)?.translations[index as usize] = Some(Translation { connection });
         Ok(())
     }
 

@@ -65,8 +65,6 @@ impl Counters {
 /// An entry of the translation table.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Translation {
-    pub name: Name,
-    pub tag: u64,
     pub connection: ConnectionId,
 }
 

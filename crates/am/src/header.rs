@@ -16,8 +16,6 @@
 pub const ARGS_MAX: usize = 16;
 /// Longest payload of a medium message, bytes.
 pub const MEDIUM_BYTES_MAX: usize = 65_000;
-/// Longest bulk transfer, bytes.
-pub const LONG_BYTES_MAX: usize = 1 << 30;
 /// Longest head of a message: what precedes the payload.
 pub(crate) const HEAD_BYTES_MAX: usize = 32 + 4 * ARGS_MAX;
 
@@ -128,7 +126,8 @@ pub(crate) fn parse(words: &[u64], length: usize, head: &mut Head) -> Option<usi
         Kind::Medium | Kind::ReplyMedium => end.next_multiple_of(8),
         _ => end,
     };
-    let fits = if start == end && !matches!(kind, Kind::Medium | Kind::ReplyMedium) { length == end } else { length >= start && length - start <= MEDIUM_BYTES_MAX };
+    let fits =
+        if start == end && !matches!(kind, Kind::Medium | Kind::ReplyMedium) { length == end } else { length >= start && length - start <= MEDIUM_BYTES_MAX };
     if !fits || end > 8 * words.len() {
         return None;
     }

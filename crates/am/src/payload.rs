@@ -29,6 +29,9 @@ impl Place {
     /// Copies the bytes from `at` on that there are to `to`; returns how many.
     pub(crate) fn read(&self, at: usize, to: &mut [u8]) -> usize {
         let n = to.len().min(self.len().saturating_sub(at));
+        if n == 0 {
+            return 0;
+        }
         let to = &mut to[..n];
         match self {
             Self::Line(words, _) => to.iter_mut().enumerate().for_each(|(i, b)| *b = words[(at + i) / 8].to_ne_bytes()[(at + i) % 8]),
