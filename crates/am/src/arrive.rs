@@ -164,7 +164,7 @@ impl<H> Core<H> {
     #[inline]
     fn reply_arrived<W: Wire>(&mut self, engine: &mut Engine<W>, id: ConnectionId, head: Head, at: Place, start: usize) -> Step<H> {
         let Some(connection) = self.connections.get_mut(id) else { return Step::Moved };
-        if !connection.acknowledge(head.handled).is_some_and(|more| more != 0) {
+        if connection.acknowledge(head.handled).is_none_or(|more| more == 0) {
             at.give_back(engine, self.inbox);
             self.malformed(engine, id);
             return Step::Moved;

@@ -2,10 +2,10 @@
 //! Requests and replies between endpoints of one process and of two, and what comes back.
 
 use bellwire_am::{Bundle, Device, Error, MEDIUM_BYTES_MAX, NAME_BYTES, Name, Operation, Status, TAG_ALL};
+use bellwire_memory::atomic::{AtomicBool, AtomicU64, Ordering};
 use bellwire_via::nic::NicConfig;
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Command, Stdio};
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -254,7 +254,7 @@ fn handlers_only_reply() {
     let endpoint = bundle.create_endpoint().unwrap();
     bundle.set_tag(endpoint, TAG).unwrap();
     bundle.map(endpoint, 0, bundle.name(endpoint).unwrap(), TAG).unwrap();
-    let seen = Arc::new(AtomicI32::new(0));
+    let seen = Arc::new(AtomicU64::new(0));
     let (weak, s) = (Arc::downgrade(&bundle), Arc::clone(&seen));
     bundle
         .set_handler(endpoint, ECHO, move |m| {
@@ -262,7 +262,7 @@ fn handlers_only_reply() {
             assert_eq!(bundle.request(m.endpoint(), 0, ECHO, &[]), Err(Error::BadArgument));
             assert_eq!(bundle.poll(), Err(Error::BadArgument));
             std::thread::scope(|scope| scope.spawn(|| assert_eq!(bundle.poll(), Ok(0))).join().unwrap());
-            s.store(m.args()[0], Ordering::SeqCst);
+            s.store(m.args()[0] as u64, Ordering::SeqCst);
         })
         .unwrap();
     bundle.request(endpoint, 0, ECHO, &[42]).unwrap();
