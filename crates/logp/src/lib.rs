@@ -35,7 +35,7 @@ pub mod machine;
 pub mod model;
 pub mod peers;
 pub mod perf;
-pub(crate) mod picture;
+pub mod picture;
 pub mod pin;
 pub mod plan;
 pub mod progress;

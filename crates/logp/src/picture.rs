@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the SVG files of this crate have in common: logarithmic axes, a line with a dot at each point, a legend. Used by `report/plot.rs` and `model/plot.rs`.
+//! What SVG files have in common: axes by difference or by quotient, a line with a dot at each point, a legend. Used by `report/plot.rs` and `model/plot.rs`, and by the
+//! `bellwire` command for the simulator's scenarios.
 
 use std::ops::Range;
 use std::path::Path;
 
 use plotters::coord::Shift;
 use plotters::coord::combinators::LogCoord;
+use plotters::coord::ranged1d::{DefaultFormatting, KeyPointHint, Ranged};
+use plotters::coord::types::RangedCoordf64;
 use plotters::prelude::*;
 
 use crate::error::Error;
@@ -24,28 +27,114 @@ const COLOURS: [RGBColor; 9] = [
 ];
 
 /// A picture, or a part of one.
-pub(crate) type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
+pub type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 
 /// Axes to draw lines between.
-pub(crate) struct Chart<'a, 'b> {
-    inner: ChartContext<'a, SVGBackend<'b>, Cartesian2d<LogCoord<f64>, LogCoord<f64>>>,
+pub struct Chart<'a, 'b> {
+    inner: ChartContext<'a, SVGBackend<'b>, Cartesian2d<Coordinate, Coordinate>>,
     lines: usize,
 }
 
+/// How far apart numbers are on an axis.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Scale {
+    /// By their difference.
+    Linear,
+    /// By their quotient, with marks at powers of this base.
+    Log(f64),
+}
+
+/// From where to where an axis goes, and how.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Span {
+    /// The numbers at its ends; positive for [`Scale::Log`].
+    pub range: Range<f64>,
+    /// How far apart numbers are.
+    pub scale: Scale,
+}
+
+impl Span {
+    /// By quotients.
+    pub fn log(range: Range<f64>, base: f64) -> Self {
+        Self { range, scale: Scale::Log(base) }
+    }
+
+    fn coordinate(self) -> Coordinate {
+        match self.scale {
+            Scale::Linear => Coordinate::Linear(self.range.into()),
+            Scale::Log(base) => Coordinate::Log(self.range.log_scale().base(base).into()),
+        }
+    }
+}
+
+/// Either kind of axis, so that a chart is one type.
+enum Coordinate {
+    Linear(RangedCoordf64),
+    Log(LogCoord<f64>),
+}
+
+impl Ranged for Coordinate {
+    type FormatOption = DefaultFormatting;
+    type ValueType = f64;
+
+    fn map(&self, value: &f64, limit: (i32, i32)) -> i32 {
+        match self {
+            Self::Linear(inner) => inner.map(value, limit),
+            Self::Log(inner) => inner.map(value, limit),
+        }
+    }
+
+    fn key_points<Hint: KeyPointHint>(&self, hint: Hint) -> Vec<f64> {
+        match self {
+            Self::Linear(inner) => inner.key_points(hint),
+            Self::Log(inner) => inner.key_points(hint),
+        }
+    }
+
+    fn range(&self) -> Range<f64> {
+        match self {
+            Self::Linear(inner) => inner.range(),
+            Self::Log(inner) => inner.range(),
+        }
+    }
+}
+
+/// Where a legend stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Corner {
+    /// At the top, left.
+    UpperLeft,
+    /// At the top, right.
+    UpperRight,
+    /// Half way up, right.
+    MiddleRight,
+}
+
 /// The axes of a chart.
-pub(crate) struct Axes<'t> {
+pub struct Axes<'t> {
+    /// Above the chart.
     pub title: &'t str,
-    pub x: Range<f64>,
-    pub y: Range<f64>,
+    /// From left to right.
+    pub x: Span,
+    /// From bottom to top.
+    pub y: Span,
+    /// Below the horizontal axis.
     pub x_desc: &'t str,
+    /// Beside the vertical axis; may be empty.
+    pub y_desc: &'t str,
     /// How many numbers stand at the horizontal axis, about.
     pub x_labels: usize,
+    /// A number at the horizontal axis.
     pub x_text: fn(&f64) -> String,
+    /// A number at the vertical axis.
     pub y_text: fn(&f64) -> String,
 }
 
 /// Writes what `draw` draws on white.
-pub(crate) fn write(path: &Path, size: (u32, u32), draw: impl FnOnce(&Area<'_>) -> Result<(), Error>) -> Result<(), Error> {
+///
+/// # Errors
+/// The file cannot be written, or `draw` has one.
+pub fn write(path: &Path, size: (u32, u32), draw: impl FnOnce(&Area<'_>) -> Result<(), Error>) -> Result<(), Error> {
     let area = SVGBackend::new(path, size).into_drawing_area();
     let drawn = area.fill(&WHITE).map_err(wrong).and_then(|()| draw(&area));
     drawn.and_then(|()| area.present().map_err(wrong)).map_err(|error| error.within(&path.display().to_string()))
@@ -56,18 +145,22 @@ fn wrong(error: impl std::fmt::Display) -> Error {
 }
 
 impl<'a, 'b: 'a> Chart<'a, 'b> {
-    /// Draws the axes, both logarithmic, the horizontal one by powers of two.
-    pub(crate) fn new(area: &'a Area<'b>, axes: Axes<'_>) -> Result<Self, Error> {
+    /// Draws the axes.
+    ///
+    /// # Errors
+    /// The picture cannot be written to.
+    pub fn new(area: &'a Area<'b>, axes: Axes<'_>) -> Result<Self, Error> {
         let mut inner = ChartBuilder::on(area)
             .caption(axes.title, ("sans-serif", 22))
             .margin(14)
             .x_label_area_size(36)
             .y_label_area_size(70)
-            .build_cartesian_2d(axes.x.log_scale().base(2.0), axes.y.log_scale())
+            .build_cartesian_2d(axes.x.coordinate(), axes.y.coordinate())
             .map_err(wrong)?;
         inner
             .configure_mesh()
             .x_desc(axes.x_desc)
+            .y_desc(axes.y_desc)
             .x_labels(axes.x_labels)
             .x_label_formatter(&axes.x_text)
             .y_label_formatter(&axes.y_text)
@@ -78,7 +171,10 @@ impl<'a, 'b: 'a> Chart<'a, 'b> {
     }
 
     /// Draws a line, in the next colour.
-    pub(crate) fn line(&mut self, name: impl Into<String>, width: u32, points: Vec<(f64, f64)>) -> Result<(), Error> {
+    ///
+    /// # Errors
+    /// The picture cannot be written to.
+    pub fn line(&mut self, name: impl Into<String>, width: u32, points: Vec<(f64, f64)>) -> Result<(), Error> {
         let style = COLOURS[self.lines % COLOURS.len()].stroke_width(width);
         self.lines += 1;
         self.inner.draw_series(LineSeries::new(points.iter().copied(), style)).map_err(wrong)?;
@@ -89,7 +185,15 @@ impl<'a, 'b: 'a> Chart<'a, 'b> {
     }
 
     /// Draws the legend.
-    pub(crate) fn legend(mut self, position: SeriesLabelPosition) -> Result<(), Error> {
+    ///
+    /// # Errors
+    /// The picture cannot be written to.
+    pub fn legend(mut self, corner: Corner) -> Result<(), Error> {
+        let position = match corner {
+            Corner::UpperLeft => SeriesLabelPosition::UpperLeft,
+            Corner::UpperRight => SeriesLabelPosition::UpperRight,
+            Corner::MiddleRight => SeriesLabelPosition::MiddleRight,
+        };
         self.inner.configure_series_labels().position(position).border_style(BLACK).background_style(WHITE).draw().map_err(wrong)
     }
 }

@@ -6,6 +6,7 @@
 //! - [`port`]: a port of the fabric, as the wire over packets wants it.
 //! - [`world`]: an engine on each node, stepped in virtual time.
 //! - [`memory`]: memory of simulated programs.
+//! - [`scenario`]: experiments with tables and plots.
 //! - [`trial`]: random programs under random faults, checked.
 //!
 //! Two NICs that meet, and a packet fabric by itself:
@@ -47,6 +48,7 @@
 pub mod fabric;
 pub mod memory;
 pub mod port;
+pub mod scenario;
 pub mod topology;
 pub mod trial;
 pub mod world;

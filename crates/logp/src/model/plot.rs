@@ -3,11 +3,9 @@
 
 use std::path::Path;
 
-use plotters::prelude::SeriesLabelPosition;
-
 use super::{DELAYS, Model};
 use crate::error::Error;
-use crate::picture::{self, Area, Axes, Chart};
+use crate::picture::{self, Area, Axes, Chart, Corner, Span};
 use crate::report::size_text;
 
 /// Size of the picture in pixels.
@@ -31,9 +29,10 @@ fn draw(model: &Model, area: &Area<'_>) -> Result<(), Error> {
         area,
         Axes {
             title: &format!("LogP signature, {}: time between requests, ns", size_text(model.signature_size)),
-            x: 0.9..most * 1.2,
-            y: span.0.max(1.0) / 1.5..span.1 * 1.5,
+            x: Span::log(0.9..most * 1.2, 2.0),
+            y: Span::log(span.0.max(1.0) / 1.5..span.1 * 1.5, 10.0),
             x_desc: "requests issued in a row",
+            y_desc: "",
             x_labels: 11,
             x_text: |count| format!("{count:.0}"),
             y_text: |value| format!("{value:.0}"),
@@ -43,7 +42,7 @@ fn draw(model: &Model, area: &Area<'_>) -> Result<(), Error> {
         let points = model.signature.iter().filter(|point| point.delay_ns == delay).map(|point| (point.burst as f64, point.interval_ns)).collect();
         chart.line(series.name, 2, points)?;
     }
-    chart.legend(SeriesLabelPosition::MiddleRight)
+    chart.legend(Corner::MiddleRight)
 }
 
 #[cfg(test)]

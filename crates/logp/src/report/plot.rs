@@ -3,11 +3,9 @@
 
 use std::path::Path;
 
-use plotters::prelude::SeriesLabelPosition;
-
 use super::{Report, size_text};
 use crate::error::Error;
-use crate::picture::{self, Area, Axes, Chart};
+use crate::picture::{self, Area, Axes, Chart, Corner, Span};
 use crate::samples::{Key, Kind, Metric, Series};
 
 /// Size of the picture in pixels.
@@ -42,9 +40,10 @@ fn panel(report: &Report, area: &Area<'_>, metric: Metric, title: &str) -> Resul
         area,
         Axes {
             title,
-            x: x_low..x_high,
-            y: y_low..y_high,
+            x: Span::log(x_low..x_high, 2.0),
+            y: Span::log(y_low..y_high, 10.0),
             x_desc: "message size",
+            y_desc: "",
             x_labels: 12,
             x_text: |size| size_text(size.round() as u64),
             y_text: |value| if *value < 10.0 { format!("{value:.1}") } else { format!("{value:.0}") },
@@ -53,13 +52,13 @@ fn panel(report: &Report, area: &Area<'_>, metric: Metric, title: &str) -> Resul
     for (series, points) in lines {
         chart.line(series.name, if series.kind == Kind::Ours { 3 } else { 1 }, points)?;
     }
-    chart.legend(SeriesLabelPosition::UpperLeft)
+    chart.legend(Corner::UpperLeft)
 }
 
-type Span = (f64, f64);
+type Ends = (f64, f64);
 
 /// Least and greatest of both coordinates, with room around them; nothing for no points.
-fn range(points: &[(f64, f64)]) -> Option<(Span, Span)> {
+fn range(points: &[(f64, f64)]) -> Option<(Ends, Ends)> {
     let span = |values: &mut dyn Iterator<Item = f64>, room: f64| {
         let (low, high) = values.fold((f64::INFINITY, 0.0_f64), |(low, high), value| (low.min(value), high.max(value)));
         (high > 0.0).then_some((low / room, high * room))

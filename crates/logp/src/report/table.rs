@@ -82,7 +82,7 @@ fn cell(metric: Metric, figure: Figure) -> String {
 }
 
 /// Three to four significant digits, no exponent.
-pub(crate) fn number(value: f64) -> String {
+pub fn number(value: f64) -> String {
     match value.abs() {
         size if size >= 100.0 => format!("{value:.0}"),
         size if size >= 10.0 => format!("{value:.1}"),
@@ -157,7 +157,7 @@ pub(crate) fn failures(failures: &[Failure]) -> String {
 }
 
 /// Columns padded to their widest cell: the first to the left, the others to the right.
-pub(crate) fn align(rows: &[Vec<String>]) -> String {
+pub fn align(rows: &[Vec<String>]) -> String {
     let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
     let width = |column: usize| rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max().unwrap_or(0);
     let widths: Vec<usize> = (0..columns).map(width).collect();

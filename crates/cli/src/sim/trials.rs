@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `bellwire sim`: trials of whole engines on a simulated network, by seed; what they did, and which failed.
+//! Trials of whole engines on a simulated network, by seed: what they did, and which failed.
 
 use std::cell::Cell;
 use std::fs::File;
@@ -14,25 +14,6 @@ use clap::Args;
 
 use crate::output;
 
-const LONG_ABOUT: &str = "\
-Runs trials: whole engines on a simulated network, in virtual time, each from one seed. The seed draws the network, what goes wrong in it, the settings of the transport, and what \
-programs do: they connect, send, write and read remote memory, disconnect; nodes crash and start again. Checkers see to it that everything is delivered once, in order and \
-intact, or comes back; that everything works again after the faults; and that nothing is left over.
-
-A seed is a run: its hash covers every packet and everything that programs saw, and is the same each time, for one version of Bellwire.";
-
-const AFTER_HELP: &str = "\
-Examples:
-  bellwire sim                                   the first 100 seeds
-  bellwire sim --seed 7 --trace trace.txt        one seed, with a line for each event
-  bellwire sim --seeds 1000000 --seed 1000       a million seeds from 1000 on
-  bellwire sim --faults loss=0.1,dup=0.1,reorder=0.1 --topology star.toml
-
-Topology files and fault plans: docs/simulator.md.
-
-Exit status:
-  0 if all trials were well; 1 if one failed, or something could not be read or written; 2 if the arguments were wrong.";
-
 /// Seeds of a run without arguments.
 const SEEDS: u64 = 100;
 /// Up to so many trials have a line each.
@@ -45,9 +26,9 @@ thread_local! {
     static TRIAL: Cell<Option<u64>> = const { Cell::new(None) };
 }
 
-/// Try whole engines on a simulated network, by seed
+/// What trials are told. The group needs a name of its own, beside the command's.
 #[derive(Debug, Args)]
-#[command(long_about = LONG_ABOUT, after_help = AFTER_HELP)]
+#[group(id = "trials")]
 pub struct Arguments {
     /// The first seed [default: 1]; alone: this one only
     #[arg(long, value_name = "N")]

@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Scenarios: experiments on whole engines in virtual time, each with tables and plots as its result. Run by `bellwire sim SCENARIO` and by the tests.
+//!
+//! - `options.rs`: what a scenario may be told, with defaults; read from text.
+//! - `report.rs`: what it has to say: tables and plots with units, and a hash.
+//! - `cluster.rs`: nodes with programs, connected in pairs, which most scenarios are made of.
+//! - `networks.rs`: the networks that several run on.
+//! - one file for each scenario; [`ALL`] lists them.
+//!
+//! Invariants
+//! - A report is a function of the options and the seed, byte for byte, except for columns that are [`measured`](report::Column::measured).
+//! - Its hash covers every packet of every run in it.
+//! - Cases of a scenario share nothing, so that they may run at the same time.
+
+pub mod cluster;
+mod logp;
+mod networks;
+pub mod options;
+pub mod report;
+mod traffic;
+
+pub use options::{Kind, OptionSpec, Values};
+pub use report::Report;
+
+use crate::{FabricError, TopologyError};
+use core::fmt;
+use std::sync::{Mutex, PoisonError};
+
+/// All scenarios, in the order in which they are listed.
+pub const ALL: &[Scenario] = &[logp::SCENARIO, traffic::SCENARIO];
+
+/// An experiment.
+#[derive(Clone, Copy, Debug)]
+pub struct Scenario {
+    /// What it is called by.
+    pub name: &'static str,
+    /// One line: what it shows.
+    pub summary: &'static str,
+    /// What is done, and what the columns mean: paragraphs.
+    pub about: &'static str,
+    /// What it may be told.
+    pub options: &'static [OptionSpec],
+    /// Does it.
+    pub run: fn(&Run<'_>) -> Result<Report, ScenarioError>,
+}
+
+/// The scenario of this name.
+pub fn find(name: &str) -> Option<&'static Scenario> {
+    ALL.iter().find(|scenario| scenario.name == name)
+}
+
+impl Scenario {
+    /// Runs it with the options in `given`, pairs of name and text, and the usual values of all others.
+    ///
+    /// # Errors
+    /// An option is not one of this scenario's, its text is wrong, or what was asked for cannot be done.
+    pub fn run_with(&self, seed: u64, given: &[(&str, &str)]) -> Result<Report, ScenarioError> {
+        let values = Values::read(self.options, given)?;
+        (self.run)(&Run { seed, values, progress: &|_| {} })
+    }
+}
+
+/// Why a scenario has no report: a sentence.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ScenarioError(pub String);
+
+impl fmt::Display for ScenarioError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for ScenarioError {}
+
+impl From<FabricError> for ScenarioError {
+    fn from(error: FabricError) -> Self {
+        Self(error.to_string())
+    }
+}
+
+impl From<TopologyError> for ScenarioError {
+    fn from(error: TopologyError) -> Self {
+        Self(error.to_string())
+    }
+}
+
+impl From<bellwire_via::Error> for ScenarioError {
+    fn from(error: bellwire_via::Error) -> Self {
+        Self(format!("the engine refuses: {error:?}"))
+    }
+}
+
+/// How far a scenario is.
+#[derive(Clone, Copy, Debug)]
+pub struct Progress<'a> {
+    /// Cases that are done.
+    pub done: usize,
+    /// All cases.
+    pub all: usize,
+    /// The case that was done last.
+    pub case: &'a str,
+}
+
+/// What a scenario is given.
+pub struct Run<'a> {
+    /// All that is random is drawn from it.
+    pub seed: u64,
+    /// Its options.
+    pub values: Values,
+    /// Told of each case that is done.
+    pub progress: &'a (dyn Fn(Progress<'_>) + Sync),
+}
+
+impl fmt::Debug for Run<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Run").field("seed", &self.seed).field("values", &self.values).finish_non_exhaustive()
+    }
+}
+
+impl Run<'_> {
+    /// Does something with each case, on all processors; gives the results in the order of the cases.
+    ///
+    /// # Errors
+    /// The first case, in their order, that has one.
+    ///
+    /// # Panics
+    /// When a case does.
+    pub fn each<T: Sync, R: Send>(
+        &self,
+        cases: &[T],
+        name: impl Fn(&T) -> String + Sync,
+        work: impl Fn(&T) -> Result<R, ScenarioError> + Sync,
+    ) -> Result<Vec<R>, ScenarioError> {
+        self.each_on(std::thread::available_parallelism().map_or(1, usize::from), cases, name, work)
+    }
+
+    /// The same, one after the other: for what takes the time of this processor.
+    ///
+    /// # Errors
+    /// As [`each`](Self::each).
+    pub fn each_alone<T: Sync, R: Send>(
+        &self,
+        cases: &[T],
+        name: impl Fn(&T) -> String + Sync,
+        work: impl Fn(&T) -> Result<R, ScenarioError> + Sync,
+    ) -> Result<Vec<R>, ScenarioError> {
+        self.each_on(1, cases, name, work)
+    }
+
+    fn each_on<T: Sync, R: Send>(
+        &self,
+        threads: usize,
+        cases: &[T],
+        name: impl Fn(&T) -> String + Sync,
+        work: impl Fn(&T) -> Result<R, ScenarioError> + Sync,
+    ) -> Result<Vec<R>, ScenarioError> {
+        let (next, done) = (Mutex::new(cases.iter().enumerate()), Mutex::new(0));
+        let worker = || {
+            let mut results = Vec::new();
+            loop {
+                let Some((index, case)) = next.lock().unwrap_or_else(PoisonError::into_inner).next() else { return results };
+                results.push((index, work(case)));
+                let mut done = done.lock().unwrap_or_else(PoisonError::into_inner);
+                *done += 1;
+                (self.progress)(Progress { done: *done, all: cases.len(), case: &name(case) });
+            }
+        };
+        let mut all = std::thread::scope(|scope| {
+            let workers: Vec<_> = (0..threads.min(cases.len())).map(|_| scope.spawn(worker)).collect();
+            workers.into_iter().flat_map(|w| w.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))).collect::<Vec<_>>()
+        });
+        all.sort_by_key(|(index, _)| *index);
+        all.into_iter().map(|(_, result)| result).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn run() -> Run<'static> {
+        Run { seed: 1, values: Values::read(&[], &[]).unwrap(), progress: &|_| {} }
+    }
+
+    #[test]
+    fn results_are_in_order_and_the_first_error_counts() {
+        let cases: Vec<u64> = (0..50).collect();
+        assert_eq!(run().each(&cases, u64::to_string, |case| Ok(case * 2)).unwrap(), (0..50).map(|case| case * 2).collect::<Vec<_>>());
+        let error = run().each(&cases, u64::to_string, |case| if case % 10 == 9 { Err(ScenarioError(case.to_string())) } else { Ok(()) });
+        assert_eq!(error, Err(ScenarioError("9".into())));
+    }
+
+    #[test]
+    fn scenarios_have_names_and_defaults_of_their_own() {
+        for (index, scenario) in ALL.iter().enumerate() {
+            assert!(ALL[..index].iter().all(|other| other.name != scenario.name) && scenario.name != "list", "{}", scenario.name);
+            Values::read(scenario.options, &[]).unwrap_or_else(|error| panic!("{}: {error}", scenario.name));
+        }
+    }
+}

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Small versions of the scenarios: the same seed gives the same report, and figures are what the network allows.
+
+use bellwire_sim::scenario::report::{Cell, Report};
+use bellwire_sim::scenario::{self};
+
+fn run(name: &str, given: &[(&str, &str)]) -> Report {
+    let scenario = scenario::find(name).expect("a scenario");
+    let report = scenario.run_with(3, given).unwrap_or_else(|error| panic!("{name}: {error}"));
+    assert_eq!(report, scenario.run_with(3, given).unwrap(), "{name}: the same seed gives the same report");
+    assert_ne!(report.hash, scenario.run_with(4, given).unwrap().hash, "{name}: another seed is another run");
+    report
+}
+
+/// The numbers of a column of the first table.
+fn column(report: &Report, name: &str) -> Vec<f64> {
+    let table = &report.tables[0];
+    let at = table.columns.iter().position(|column| column.name == name).unwrap_or_else(|| panic!("no column {name}"));
+    let number = |row: &Vec<Cell>| match &row[at] {
+        Cell::Number(number) => *number,
+        Cell::Count(count) => *count as f64,
+        other => panic!("{name}: {other:?}"),
+    };
+    table.rows.iter().map(number).collect()
+}
+
+#[test]
+fn two_nodes() {
+    let report = run("logp", &[("sizes", "8,16k"), ("messages", "200"), ("latency", "2us"), ("rate", "10G")]);
+    let (half, bandwidth) = (column(&report, "half round trip"), column(&report, "bandwidth"));
+    assert!(half[0] > 2.0 && half[0] < 4.0 && half[1] > half[0], "{half:?}");
+    assert!(bandwidth[1] > 900.0 && bandwidth[1] < 1250.0, "{bandwidth:?}");
+}
+
+#[test]
+fn a_star_is_fair_and_full() {
+    let given = [("nodes", "4"), ("networks", "star"), ("patterns", "cshift,bisection"), ("sizes", "8k"), ("time", "1ms")];
+    let report = run("traffic", &given);
+    assert!(column(&report, "least").iter().all(|rate| *rate > 1000.0 && *rate < 1250.0), "{report:?}");
+    assert!(column(&report, "Jain").iter().all(|index| *index > 0.99), "{report:?}");
+    assert!(column(&report, "dropped").iter().all(|dropped| *dropped == 0.0), "{report:?}");
+}
+
+#[test]
+fn what_cannot_be_is_refused() {
+    let traffic = scenario::find("traffic").expect("a scenario");
+    assert!(traffic.run_with(1, &[("nodes", "5")]).unwrap_err().0.contains("even"));
+    assert!(traffic.run_with(1, &[("sizes", "0x")]).is_err());
+}
