@@ -73,7 +73,7 @@ std::vector<std::string> forDriver(llvm::ArrayRef<const char *> arguments, const
 void addLibraries(std::vector<std::string> &arguments, const Home &home) {
     for (const std::string &argument : arguments)
         if (argument == "-c" || argument == "-S" || argument == "-E" || argument == "-fsyntax-only" || argument == "-shared" || argument == "-r" || argument == "-nostdlib" || argument == "-M" || argument == "-MM") return;
-    arguments.insert(arguments.end(), {home.lib + "/splitc_start.o", "-L" + home.lib, "-Wl,-rpath," + home.lib, "-lbellwire_gas", "-lm"});
+    arguments.insert(arguments.end(), {"-Wl,--undefined=main", "-L" + home.lib, "-Wl,-rpath," + home.lib, "-lsplitc", "-lbellwire_gas", "-lm"});
 }
 
 int compile(llvm::SmallVectorImpl<const char *> &arguments) {

@@ -142,7 +142,7 @@ private:
             IRBuilder<> build(store);
             Value *from = address(build, load.getPointerOperand());
             Value *to = build.CreateBitCast(store->getPointerOperand(), build.getInt8PtrTy());
-            Value *size = build.getInt64(layout.getTypeStoreSize(type));
+            Value *size = build.getInt64(layout.getTypeAllocSize(type));
             check(build, load, from, size, load.getAlign().value());
             if (bytes) build.CreateCall(runtime("__splitc_get_" + Twine(bytes), build.getVoidTy(), {build.getInt8PtrTy(), build.getInt64Ty()}), {to, from});
             else bulkRead(build, "get", to, from, size);
@@ -152,14 +152,14 @@ private:
         }
         IRBuilder<> build(&load);
         Value *from = address(build, load.getPointerOperand());
-        check(build, load, from, build.getInt64(layout.getTypeStoreSize(type)), load.getAlign().value());
+        check(build, load, from, build.getInt64(layout.getTypeAllocSize(type)), load.getAlign().value());
         Value *value;
         if (bytes) {
             Value *raw = build.CreateCall(runtime("__splitc_read_" + Twine(bytes), build.getIntNTy(bytes * 8), {build.getInt64Ty()}), {from});
             value = build.CreateBitOrPointerCast(raw, type);
         } else {
             AllocaInst *place = temporary(type);
-            bulkRead(build, "read", place, from, build.getInt64(layout.getTypeStoreSize(type)));
+            bulkRead(build, "read", place, from, build.getInt64(layout.getTypeAllocSize(type)));
             value = build.CreateLoad(type, place);
         }
         load.replaceAllUsesWith(value);
@@ -172,7 +172,7 @@ private:
         const unsigned space = store.getPointerAddressSpace();
         const uint64_t bytes = word(value->getType(), store.getAlign());
         Value *to = address(build, store.getPointerOperand());
-        Value *size = build.getInt64(layout.getTypeStoreSize(value->getType()));
+        Value *size = build.getInt64(layout.getTypeAllocSize(value->getType()));
         check(build, store, to, size, store.getAlign().value());
         if (bytes) {
             Value *raw = build.CreateBitOrPointerCast(value, build.getIntNTy(bytes * 8));

@@ -35,6 +35,8 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("bellwire-job-c", &["bellwire-job"]),
     ("bellwire-conformance", &["bellwire-memory", "bellwire-via", "bellwire-sim"]),
     ("bellwire-am", &["bellwire-memory", "bellwire-via"]),
+    ("bellwire-gas", &["bellwire-memory", "bellwire-job"]),
+    ("bellwire-gas-c", &["bellwire-gas", "bellwire-memory"]),
     ("vipl", &["bellwire-memory", "bellwire-via"]),
     // Measures through the C library, so it knows nothing of the engine.
     ("bellwire-logp", &["bellwire-memory"]),
