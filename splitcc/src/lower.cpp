@@ -28,6 +28,8 @@ public:
         std::vector<Instruction *> all;
         for (Instruction &instruction : instructions(function)) all.push_back(&instruction);
         for (Instruction *instruction : all) constants(*instruction);
+        for (Instruction *instruction : all)
+            if (auto *call = dyn_cast<CallInst>(instruction)) aggregates(*call);
         all.clear();
         for (Instruction &instruction : instructions(function)) all.push_back(&instruction);
         for (Instruction *instruction : all) visit(*instruction);
@@ -46,6 +48,26 @@ private:
             expanded->setDebugLoc(instruction.getDebugLoc());
             instruction.setOperand(i, expanded);
             constants(*expanded);
+        }
+    }
+
+    // A struct that is passed by value: clang would have the callee's copy made from the local part of its address. So it is copied here first.
+    void aggregates(CallInst &call) {
+        for (unsigned i = 0; i < call.arg_size(); i++) {
+            auto *cast = dyn_cast<AddrSpaceCastInst>(call.getArgOperand(i)->stripPointerCasts());
+            if (!cast) cast = dyn_cast<AddrSpaceCastInst>(call.getArgOperand(i));
+            const bool isValue = call.isByValArgument(i), isResult = call.paramHasAttr(i, Attribute::StructRet);
+            if (!cast || !isOurs(cast->getSrcAddressSpace()) || (!isValue && !isResult)) continue;
+            Type *type = isValue ? call.getParamByValType(i) : call.getAttributes().getParamStructRetType(i);
+            AllocaInst *place = temporary(type);
+            place->setAlignment(std::max(call.getParamAlign(i).valueOrOne(), place->getAlign()));
+            IRBuilder<> build(isValue ? &call : call.getNextNode());
+            build.SetCurrentDebugLocation(call.getDebugLoc());
+            Value *there = address(build, cast->getPointerOperand()), *size = build.getInt64(layout.getTypeAllocSize(type));
+            check(build, call, there, size, 1);
+            if (isValue) bulkRead(build, "read", place, there, size);
+            else bulkWrite(build, "write", there, place, size);
+            call.setArgOperand(i, build.CreateBitCast(place, call.getArgOperand(i)->getType()));
         }
     }
 

@@ -18,12 +18,16 @@ static void replaceAll(std::string &text, llvm::StringRef from, llvm::StringRef 
 static std::string wordsBehindStars(std::string text) {
     static const llvm::Regex inner("(.*)\\((global|spread) \\*(.*)");
     static const llvm::Regex plain("(.*['(, ]|^)(global|spread) ([^*()',]*[^*()', ]) \\*(.*)");
-    llvm::SmallVector<llvm::StringRef, 5> part;
+    llvm::SmallVector<llvm::StringRef, 6> part;
     for (int i = 0; i < 20; i++) {
         if (inner.match(text, &part)) text = (part[1] + "(*" + part[2] + part[3]).str();
         else if (plain.match(text, &part)) text = (part[1] + part[3] + " *" + part[2] + part[4]).str();
         else break;
     }
+    // clang does not close the bracket of a type that is a place; and a pointer needs none around its star.
+    static const llvm::Regex open("(.*) \\((global|spread)([^)']*)'(.*)"), round("(.*)\\((\\*(global|spread))\\)('|,| \\*|$)(.*)");
+    while (open.match(text, &part)) text = (part[1] + " " + part[2] + part[3] + "'" + part[4]).str();
+    while (round.match(text, &part)) text = (part[1] + part[2] + part[4] + part[5]).str();
     return text;
 }
 

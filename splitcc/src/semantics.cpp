@@ -105,8 +105,21 @@ static Expr *key(Builder &build, Expr *spread) {
     return build.call("__splitc_spread_key", arguments);
 }
 
+// clang would convert one of them by itself.
+static bool isMixed(Builder &build, Expr *left, Expr *right) {
+    const auto isPointer = [](Expr *one) { return !one->getType().isNull() && (one->getType()->isPointerType() || one->getType()->isArrayType()); };
+    const auto isNull = [&](Expr *one) { return one->isNullPointerConstant(build.context, Expr::NPC_NeverValueDependent) != Expr::NPCK_NotNull; };
+    if (!isPointer(left) || !isPointer(right) || isNull(left) || isNull(right)) return false;
+    const bool isLocalLeft = spaceOf(build.value(left)->getType()) == Local, isLocalRight = spaceOf(build.value(right)->getType()) == Local;
+    if (isLocalLeft == isLocalRight) return false;
+    build.report(DiagnosticsEngine::Error, "a local pointer cannot be compared with a global or spread one: convert one of them", SourceRange(left->getBeginLoc(), right->getEndLoc()));
+    return true;
+}
+
 static ExprResult binary(Builder &build, tok::TokenKind kind, Expr *left, Expr *right) {
     const unsigned rankLeft = spreadRank(left->getType()), rankRight = spreadRank(right->getType());
+    const bool isComparison = kind == tok::less || kind == tok::lessequal || kind == tok::greater || kind == tok::greaterequal || kind == tok::equalequal || kind == tok::exclaimequal;
+    if (isComparison && isMixed(build, left, right)) return ExprError();
     switch (kind) {
     case tok::plus:
         if (rankLeft && isInteger(right)) return build.step(left, right, false);

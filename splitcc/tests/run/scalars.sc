@@ -40,6 +40,7 @@
         *there :- mine;                                                                        \
         all_store_sync();                                                                      \
         CHECK(*own == value_##name(left));                                                     \
+        barrier();                                                                             \
         (*there)++;                                                                            \
         *there += 1;                                                                           \
         barrier();                                                                             \
