@@ -20,13 +20,18 @@ std::vector<Token> TokenRewriter::run(std::vector<Token> tokens) {
     return std::move(out);
 }
 
-void TokenRewriter::step() {
+// Closes the brackets of declarators that end here.
+void TokenRewriter::close() {
     while (true) {
         auto closing = std::find(closings.begin(), closings.end(), at);
-        if (closing == closings.end()) break;
+        if (closing == closings.end()) return;
         closings.erase(closing);
         write(")", in[at].getLocation());
     }
+}
+
+void TokenRewriter::step() {
+    close();
     if (pointer() || spreadArray() || sign()) return;
     const Token token = in[at++];
     track(token);
@@ -191,6 +196,9 @@ bool TokenRewriter::spreadArray() {
         const size_t end = group(at);
         while (at < end) emit(in[at++]);
     }
+
+    // Elements may be global pointers: their bracket closes before the storage.
+    close();
 
     const bool isParameter = nests.back().kind == tok::l_paren;
     bool isInFunction = false;

@@ -55,6 +55,7 @@ private:
     };
 
     void step();
+    void close();
     bool pointer();
     bool spreadArray();
     bool sign();

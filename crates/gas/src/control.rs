@@ -66,13 +66,13 @@ impl Control {
     }
 
     fn word32(&self, offset: u64) -> &AtomicU32 {
-        debug_assert!(offset % 4 == 0 && offset + 4 <= self.file.control_bytes());
+        debug_assert!(offset.is_multiple_of(4) && offset + 4 <= self.file.control_bytes());
         // SAFETY: G1; words are only used as atomics.
         unsafe { AtomicU32::from_ptr(self.base.add(offset as usize).cast()) }
     }
 
     fn word64(&self, offset: u64) -> &AtomicU64 {
-        debug_assert!(offset % 8 == 0 && offset + 8 <= self.file.control_bytes());
+        debug_assert!(offset.is_multiple_of(8) && offset + 8 <= self.file.control_bytes());
         // SAFETY: G1; words are only used as atomics.
         unsafe { AtomicU64::from_ptr(self.base.add(offset as usize).cast()) }
     }

@@ -199,7 +199,7 @@ impl Process {
     /// An aligned word of 4 or 8 bytes that is mapped here.
     fn shared_word(&self, pointer: u64, bytes: u64) -> Result<*mut u8, Error> {
         let there = self.peer(pointer)?.mapped(layout::address_of(pointer), bytes);
-        there.filter(|_| pointer % bytes == 0).ok_or(Error::NoMemoryThere)
+        there.filter(|_| pointer.is_multiple_of(bytes)).ok_or(Error::NoMemoryThere)
     }
 
     /// Applies an atomic operation to an aligned word of 4 bytes.
@@ -335,7 +335,8 @@ fn reserve_aliases(processes: u32) -> Result<(), Error> {
     let at = std::ptr::without_provenance_mut(layout::ALIAS_BASE as usize);
     let bytes = u64::from(processes) * layout::ALIAS_STRIDE;
     // SAFETY: without FIXED_REPLACE nothing that is there is lost.
-    unsafe { mmap_anonymous(at, bytes as usize, ProtFlags::empty(), MapFlags::PRIVATE | MapFlags::NORESERVE | MapFlags::FIXED_NOREPLACE) }.map_err(Error::from_call("mmap"))?;
+    unsafe { mmap_anonymous(at, bytes as usize, ProtFlags::empty(), MapFlags::PRIVATE | MapFlags::NORESERVE | MapFlags::FIXED_NOREPLACE) }
+        .map_err(Error::from_call("mmap"))?;
     Ok(())
 }
 

@@ -10,7 +10,7 @@ use std::fs;
 
 use rustix::fd::{AsFd, BorrowedFd};
 use rustix::io::pwrite;
-use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap};
+use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, mmap_anonymous};
 
 use crate::error::Error;
 use crate::layout::{PAGE, SYMMETRIC_BASE, WINDOW_END, page_down, page_up};
@@ -66,12 +66,15 @@ pub fn take_over(memfd: BorrowedFd<'_>, file: u64, statics: Range, heap_bytes: u
     map(memfd, file, symmetric)?;
     grow_heap(heap_bytes);
     // Whatever is allocated for the work is allocated here.
-    let heap = find_heap().filter(|heap| heap.0 >= statics.1 && heap.1 <= SYMMETRIC_BASE).unwrap_or_default();
-    let pages = touched(heap)?;
+    let is_in_window = |heap: &Range| heap.0 >= statics.1 && heap.1 + PAGE <= SYMMETRIC_BASE;
+    let heap = find_heap().filter(is_in_window).ok_or(Error::Os("brk", rustix::io::Errno::NOMEM))?;
+    // The break cannot pass this page: what the C library needs beyond it, it maps elsewhere, outside the window. In it would be a hole, for the others.
+    let guard = std::ptr::without_provenance_mut(heap.1 as usize);
+    // SAFETY: without FIXED_REPLACE nothing that is there is lost.
+    unsafe { mmap_anonymous(guard, PAGE as usize, ProtFlags::empty(), MapFlags::PRIVATE | MapFlags::FIXED_NOREPLACE) }.map_err(Error::from_call("mmap"))?;
+    let pages = touched(heap);
     exchange(memfd, file, statics, |_| true)?;
-    if heap != (0, 0) {
-        exchange(memfd, file, heap, |page| pages.get(page).is_none_or(|entry| entry >> 62 != 0))?;
-    }
+    exchange(memfd, file, heap, |page| pages.get(page).is_none_or(|entry| entry >> 62 != 0))?;
     Ok(Window { statics, heap, symmetric })
 }
 
@@ -87,7 +90,8 @@ fn grow_heap(bytes: u64) {
         // Larger than what is left of the first step, so that the heap grows now.
         let block = libc::malloc(1 << 20);
         libc::mallopt(libc::M_TOP_PAD, 1 << 20);
-        libc::free(block);
+        // Looked at, or the compiler would leave out both calls.
+        libc::free(std::hint::black_box(block));
     }
 }
 
@@ -99,22 +103,27 @@ fn find_heap() -> Option<Range> {
     Some((u64::from_str_radix(begin, 16).ok()?, u64::from_str_radix(end, 16).ok()?))
 }
 
-/// The kernel's word about each page of a range: bit 63 in memory, bit 62 swapped out. None if it does not say.
-fn touched(range: Range) -> Result<Vec<u64>, Error> {
+/// The kernel's word about each page of a range: bit 63 in memory, bit 62 swapped out. As if in memory where it does not say.
+fn touched(range: Range) -> Vec<u64> {
+    const IN_MEMORY: u64 = 1 << 63;
     let count = usize::try_from((range.1 - range.0) / PAGE).unwrap_or(0);
-    let mut bytes = vec![0u8; count * 8];
-    let file = match fs::File::open("/proc/self/pagemap") {
-        Ok(file) => file,
-        Err(_) => return Ok(Vec::new()),
-    };
+    // Written before the kernel is asked: this list lies in the range itself, and what is written later would not be known.
+    let mut pages = vec![IN_MEMORY; count];
+    let Ok(file) = fs::File::open("/proc/self/pagemap") else { return pages };
+    let mut part = [0u8; 4096];
     let mut done = 0;
-    while done < bytes.len() {
-        match rustix::io::pread(file.as_fd(), &mut bytes[done..], range.0 / PAGE * 8 + done as u64) {
-            Ok(0) | Err(_) => return Ok(Vec::new()),
-            Ok(n) => done += n,
+    while done < count {
+        match rustix::io::pread(file.as_fd(), &mut part, (range.0 / PAGE + done as u64) * 8) {
+            Ok(n) if n >= 8 => {
+                for (page, entry) in pages[done..].iter_mut().zip(part[..n].chunks_exact(8)) {
+                    *page = u64::from_ne_bytes(entry.try_into().expect("eight bytes"));
+                }
+                done += n / 8;
+            }
+            _ => break,
         }
     }
-    Ok(bytes.chunks_exact(8).map(|entry| u64::from_ne_bytes(entry.try_into().expect("eight bytes"))).collect())
+    pages
 }
 
 /// Copies what is in a range to the memfd and maps that in its place. Allocates nothing.
@@ -141,9 +150,10 @@ fn map(memfd: BorrowedFd<'_>, file: u64, range: Range) -> Result<(), Error> {
 pub fn map_at(memfd: BorrowedFd<'_>, offset: u64, address: u64, bytes: u64) -> Result<(), Error> {
     let at = std::ptr::with_exposed_provenance_mut(address as usize);
     // SAFETY: the address is that of memory whose content has just been copied to the memfd, or in a region that `layout` reserves for us.
-    unsafe { mmap(at, bytes as usize, ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED | MapFlags::FIXED | MapFlags::NORESERVE, memfd, offset) }.map_err(Error::from_call("mmap"))?;
-    // A copy of all processes' memory in everybody's core file helps nobody. SAFETY: our mapping, and the advice changes no content.
+    unsafe { mmap(at, bytes as usize, ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED | MapFlags::FIXED | MapFlags::NORESERVE, memfd, offset) }
+        .map_err(Error::from_call("mmap"))?;
     if crate::layout::of_alias(address, u32::MAX).is_some() {
+        // SAFETY: our mapping; the advice changes no content, and a copy of all processes' memory in everybody's core file helps nobody.
         let _ = unsafe { madvise(at, bytes as usize, Advice::LinuxDontDump) };
     }
     Ok(())

@@ -74,10 +74,13 @@ static void arrays(int n, int m) {
     int X[n][PROCS]::[m][2];
     struct cell cells[n * PROCS]::[2];
     struct cell mine[3];
+    int *global where[PROCS]::[2], *spread all[PROCS]::;
     int i, j, k, buffer[64];
     int *local = tolocal(A[MYPROC]);
     for (k = 0; k < m; k++) local[k] = MYPROC * 100 + k;
     single[MYPROC] = MYPROC + 7;
+    where[MYPROC][1] = &A[MYPROC][0];
+    all[MYPROC] = single;
     for (i = 0; i < n; i++)
         for (k = 0; k < m; k++) X[i][MYPROC][k][1] = i * 1000 + MYPROC * 100 + k, X[i][MYPROC][k][0] = 1;
     for (i = 0; i < n; i++) {
@@ -88,6 +91,7 @@ static void arrays(int n, int m) {
     for (i = 0; i < PROCS; i++) {
         CHECK(A[i][m - 1] == i * 100 + m - 1);
         CHECK(single[i] == i + 7);
+        CHECK(*where[i][1] == i * 100 && toproc(where[i][1]) == i && all[i][PROCS - 1] == PROCS + 6);
         bulk_read(buffer, &A[i][1], (m - 1) * sizeof(int));
         for (k = 1; k < m; k++) CHECK(buffer[k - 1] == i * 100 + k);
         for (j = 0; j < n; j++) {
