@@ -1,12 +1,14 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT OR Apache-2.0
 # Installs what the Makefile's targets need on Debian 12, or says what is missing.
-#   scripts/setup.sh build|test|perf
+#   scripts/setup.sh build|test|splitc|perf
 set -eu
 goal=${1:-build}
 packages="gcc g++ make pkg-config"
 case $goal in
-    test) packages="$packages strace iproute2 python3" ;;
+    test) packages="$packages strace iproute2 python3 clang-14 llvm-14-dev libclang-14-dev gdb" ;;
+    # For splitcc: this version and no other (docs/decisions/0018).
+    splitc) packages="$packages clang-14 llvm-14-dev libclang-14-dev" ;;
     # The peers that `bellwire perf --compare` measures beside us.
     perf) packages="$packages ucx-utils libfabric-bin mpich libmpich-dev openmpi-bin libopenmpi-dev" ;;
 esac
