@@ -12,7 +12,7 @@ use super::shm::ShmWire;
 use super::udp::UdpPort;
 use super::{
     Advertisement, Allocation, Attach, CatalogueEntry, Direct, Frame, LinkFailure, LinkId, LinkInfo, MapAccess, MemoryKind, Placement, Received, RemoteAccess,
-    Rendezvous, Sent, Wire, WireEvent,
+    Rendezvous, Sent, Wire, WireEvent, WireReason,
 };
 use crate::attributes::NetAddress;
 use crate::time::{Duration, Instant};
@@ -456,7 +456,10 @@ impl Wire for HostWire {
 
     fn link_info(&self, link: LinkId) -> LinkInfo {
         match &self.packet {
-            Some(p) if link.raw() & PACKET != 0 => p.link_info(packet_link(link)),
+            Some(p) if link.raw() & PACKET != 0 => {
+                let reason = if self.prefers_shm { WireReason::NotOnThisHost } else { WireReason::SharedMemoryOff };
+                LinkInfo { reason, ..p.link_info(packet_link(link)) }
+            }
             _ => self.shm.link_info(link),
         }
     }
