@@ -26,10 +26,16 @@ if ! ip link add eth0 netns "$a" type veth peer name eth0 netns "$b" 2>/dev/null
 for host in "$a 1" "$b 2"; do
     set -- $host
     ip -n "$1" addr add "10.118.0.$2/24" dev eth0
+    # Without the wait for somebody else who has it.
+    ip -n "$1" addr add "fd76::$2/64" dev eth0 nodad 2>/dev/null
     ip -n "$1" link set lo up
     ip -n "$1" link set eth0 up
 done
-here=10.118.0.1
+here=10.118.0.1 there=10.118.0.2 here6=fd76::1 there6=fd76::2
+
+link_address() { # namespace: the address that its interface has for the link only
+    ip -n "$1" -6 -o addr show dev eth0 scope link | awk '{sub("/.*", "", $4); print $4 "%eth0"; exit}'
+}
 
 on() { # namespace, command..: as a host of its own, whose address is that of its interface
     local namespace=$1
