@@ -37,10 +37,11 @@ link_address() { # namespace: the address that its interface has for the link on
     ip -n "$1" -6 -o addr show dev eth0 scope link | awk '{sub("/.*", "", $4); print $4 "%eth0"; exit}'
 }
 
-on() { # namespace, command..: as a host of its own, whose address is that of its interface
+declare -A address=([$a]=eth0 [$b]=eth0)
+on() { # namespace, command..: as a host of its own, whose address is that of its interface, unless another is chosen
     local namespace=$1
     shift
-    ip netns exec "$namespace" env BELLWIRE_ADDRESS=eth0 "$@"
+    ip netns exec "$namespace" env BELLWIRE_ADDRESS="${address[$namespace]}" "$@"
 }
 ok() { echo "ok: $1"; passed=$((passed + 1)); }
 bad() { echo "FAILED: $1"; tail -n 15 "$log"/* | sed 's/^/    /'; failed=1; }
