@@ -33,7 +33,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("bellwire-am", &["bellwire-memory", "bellwire-via"]),
     ("vipl", &["bellwire-memory", "bellwire-via"]),
     // Measures through the C library, so it knows nothing of the engine.
-    ("bellwire-logp", &["bellwire-memory"]),
+    ("bellwire-logp", &["bellwire-am", "bellwire-memory", "bellwire-via"]),
     ("bellwire-cli", &["bellwire-logp", "bellwire-sim"]),
     // Outside the workspace: built with sanitizers.
     ("bellwire-fuzz", &["bellwire-memory", "bellwire-proto", "bellwire-via"]),
