@@ -31,6 +31,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("bellwire-sim", &["bellwire-time", "bellwire-faults", "bellwire-proto", "bellwire-via"]),
     ("bellwire-conformance", &["bellwire-memory", "bellwire-via", "bellwire-sim"]),
     ("bellwire-am", &["bellwire-memory", "bellwire-via"]),
+    ("bellwire-am-c", &["bellwire-am", "bellwire-memory", "bellwire-via"]),
     ("vipl", &["bellwire-memory", "bellwire-via"]),
     // Measures through the C library, so it knows nothing of the engine.
     ("bellwire-logp", &["bellwire-am", "bellwire-memory", "bellwire-via"]),

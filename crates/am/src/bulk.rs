@@ -19,6 +19,11 @@ use std::sync::Arc;
 pub(crate) const BULK: usize = 2;
 pub(crate) const GET: usize = 3;
 
+/// A payload: address and bytes, readable throughout the call that it is given to (U2); peers may be writing it.
+pub(crate) type Data = (*const u8, usize);
+/// No payload.
+pub(crate) const NO_DATA: Data = (core::ptr::null(), 0);
+
 /// Where bulk data is. Invariant U2: readable for `length` bytes until it is sent: while the caller waits for that, or for as long as `keep` does.
 #[derive(Debug)]
 pub(crate) struct Source<'a> {
@@ -106,11 +111,11 @@ impl<H> Core<H> {
         }
         let head = Head { words: [r.offset, r.source.length as u64, 0], ..Head::new(Kind::Xfer, r.handler, r.args) }.to_bytes();
         let sent = if is_direct {
-            match connection.send(engine, &head, &[]) {
+            match connection.send(engine, &head, NO_DATA) {
                 Some(sent) if sent == head.len() => Sent::Yes,
                 Some(0) | None => return Ok(Sent::Wait),
                 Some(sent) => {
-                    connection.keep_rest(&head, &[], sent);
+                    connection.keep_rest(&head, NO_DATA, sent);
                     Sent::Yes
                 }
             }
@@ -139,9 +144,9 @@ impl<H> Core<H> {
         };
         let Some(connection) = self.connections.get_mut(id) else { return Err(Error::BadArgument) };
         let head = Head { words: [g.offset, g.to, g.length as u64], ..Head::new(Kind::Get, g.handler, g.args) }.to_bytes();
-        match connection.send(engine, &head, &[]) {
+        match connection.send(engine, &head, NO_DATA) {
             Some(0) | None => return Ok(Sent::Wait),
-            Some(sent) if sent < head.len() => connection.keep_rest(&head, &[], sent),
+            Some(sent) if sent < head.len() => connection.keep_rest(&head, NO_DATA, sent),
             Some(_) => {}
         }
         *connection.note() = record;
@@ -193,7 +198,7 @@ impl<H> Core<H> {
         while write_more(engine, connection, source, to, &mut written) {
             // A get is answered within a turn of the engine: no longer than one piece.
             if written.bytes == source.length {
-                return self.answer(engine, id, head, &[]);
+                return self.answer(engine, id, head, NO_DATA);
             }
             if of_own.is_some() {
                 break;
@@ -286,7 +291,7 @@ impl<H> Core<H> {
         if let Some(endpoint) = self.endpoints.get_mut(place(endpoint)) {
             endpoint.counters.refused += 1;
         }
-        let _ = self.answer(engine, id, &mut Head::new(Kind::Returned, why as u8, &[]), &[]);
+        let _ = self.answer(engine, id, &mut Head::new(Kind::Returned, why as u8, &[]), NO_DATA);
     }
 
     /// Sets an endpoint's segment; the one before is returned, and reached by nobody any more.

@@ -48,6 +48,11 @@ impl Bundle {
         }
     }
 
+    /// Whether the calling thread is inside a handler of this bundle.
+    pub fn is_in_handler(&self) -> bool {
+        self.core().running == thread_id()
+    }
+
     // ---- endpoints
 
     /// A new endpoint, which accepts nothing until it has a tag.

@@ -10,8 +10,8 @@
 use crate::core::EndpointId;
 use crate::header::ARGS_MAX;
 use crate::name::Name;
-use crate::status::{Operation, Returned, Status};
 use crate::region::Region;
+use crate::status::{Operation, Returned, Status};
 use bellwire_via::handle::Handle;
 use bellwire_via::{Segment, ViHandle};
 use std::collections::VecDeque;

@@ -8,6 +8,7 @@
 
 use crate::acceptor::end_vi;
 use crate::arrive::Delivery;
+use crate::bulk::{Data, NO_DATA};
 use crate::connection::{Connection, ConnectionId, Record, Role, State};
 use crate::endpoint::{Endpoint, Slot, Translation};
 use crate::header::{ARGS_MAX, HeadBytes, Kind, MEDIUM_BYTES_MAX, word0};
@@ -51,7 +52,7 @@ pub(crate) struct Request<'a> {
     pub handler: u8,
     pub args: &'a [i32],
     /// The payload of a medium.
-    pub medium: Option<&'a [u8]>,
+    pub medium: Option<Data>,
 }
 
 /// A bundle.
@@ -144,8 +145,8 @@ impl<H> Core<H> {
     /// Sends a short or medium request, or says that it has to wait.
     #[inline]
     pub(crate) fn request<W: Wire>(&mut self, engine: &mut Engine<W>, request: &Request<'_>) -> Result<Sent, Error> {
-        let payload = request.medium.unwrap_or_default();
-        if request.args.len() > ARGS_MAX || request.handler == 0 || payload.len() > MEDIUM_BYTES_MAX {
+        let payload = request.medium.unwrap_or(NO_DATA);
+        if request.args.len() > ARGS_MAX || request.handler == 0 || payload.1 > MEDIUM_BYTES_MAX {
             return Err(Error::BadArgument);
         }
         let endpoint = self.endpoints.get_mut(place(request.endpoint)).ok_or(Error::BadArgument)?;
@@ -165,7 +166,7 @@ impl<H> Core<H> {
         match connection.send(engine, head, payload) {
             // None: broken; the notice of it is on its way.
             Some(0) | None => return Ok(Sent::Wait),
-            Some(sent) if sent < head.len() + payload.len() => {
+            Some(sent) if sent < head.len() + payload.1 => {
                 connection.keep_rest(head, payload, sent);
                 connection.is_unsent = true;
                 self.unsent.push(id);
@@ -174,7 +175,7 @@ impl<H> Core<H> {
         }
         request.fill(connection.note());
         endpoint.counters.requests_sent[size] += 1;
-        endpoint.counters.bytes_sent += payload.len() as u64;
+        endpoint.counters.bytes_sent += payload.1 as u64;
         Ok(Sent::Yes)
     }
 
@@ -234,7 +235,7 @@ impl Request<'_> {
     #[inline]
     fn fill(&self, record: &mut Record) {
         let operation = if self.medium.is_some() { Operation::RequestMedium } else { Operation::Request };
-        let (source, length) = self.medium.map_or((0, 0), |m| (m.as_ptr().addr(), m.len() as u32));
+        let (source, length) = self.medium.map_or((0, 0), |m| (m.0.addr(), m.1 as u32));
         (record.operation, record.handler, record.arg_count) = (operation, self.handler, self.args.len() as u8);
         (record.length, record.source, record.offset) = (length, source, 0);
         record.args[..self.args.len()].copy_from_slice(self.args);

@@ -4,8 +4,8 @@
 //! Locks are taken in this order: bundle, acceptor, the NIC's token.
 
 use crate::acceptor::Acceptor;
-use crate::status::Error;
 use crate::region::Region;
+use crate::status::Error;
 use bellwire_via::Nic;
 use bellwire_via::nic::NicConfig;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -113,7 +113,16 @@ impl<H> Endpoint<H> {
     pub(crate) fn new(name: Name, ptag: PtagHandle) -> Self {
         let mut handlers = Vec::with_capacity(HANDLERS);
         handlers.resize_with(HANDLERS, || Slot::Free);
-        Self { name, tag: TAG_NONE, ptag, handlers, translations: vec![None; TRANSLATIONS_DEFAULT], segment: None, credits: CREDITS_DEFAULT, counters: Counters::default() }
+        Self {
+            name,
+            tag: TAG_NONE,
+            ptag,
+            handlers,
+            translations: vec![None; TRANSLATIONS_DEFAULT],
+            segment: None,
+            credits: CREDITS_DEFAULT,
+            counters: Counters::default(),
+        }
     }
 
     /// Whether a message with this tag is accepted.

@@ -2,10 +2,12 @@
 //! How messages leave: at once, or in order behind what waits.
 
 use crate::acceptor::LIMIT;
+use crate::bulk::{Data, NO_DATA};
 use crate::connection::{CREDITS_DEFAULT, Connection, ConnectionId, Out, State};
 use crate::core::Core;
 use crate::header::{Head, HeadBytes, Kind};
 use crate::status::{Error, Status};
+use bellwire_memory::bytes;
 use bellwire_via::frame::INLINE_BYTES_MAX;
 use bellwire_via::wire::Wire;
 use bellwire_via::work_queue::INLINE_SEND_BYTES_MAX;
@@ -17,20 +19,24 @@ const TELL_AFTER: u32 = CREDITS_DEFAULT / 4;
 impl Connection {
     /// Sends what can leave of a message; returns how many bytes. `None`: the connection is broken.
     #[inline]
-    pub(crate) fn send<W: Wire>(&self, engine: &mut Engine<W>, head: &[u8], payload: &[u8]) -> Option<usize> {
-        if payload.is_empty() && head.len() <= INLINE_BYTES_MAX {
+    pub(crate) fn send<W: Wire>(&self, engine: &mut Engine<W>, head: &[u8], payload: Data) -> Option<usize> {
+        if payload.1 == 0 && head.len() <= INLINE_BYTES_MAX {
             // SAFETY: U2: `head` is ours and outlives the call.
             let left = unsafe { engine.send_line(self.vi, head.as_ptr(), head.len()) };
             return left.ok().map(|left| if left { head.len() } else { 0 });
         }
-        let pieces = Pieces { head: (head.as_ptr(), head.len()), body: (payload.as_ptr(), payload.len()) };
-        // SAFETY: U2: both slices outlive the call.
+        let pieces = Pieces { head: (head.as_ptr(), head.len()), body: payload };
+        // SAFETY: U2: `head` outlives the call; so does the payload, as the caller says.
         unsafe { engine.send_copied(self.vi, &pieces, 0) }.ok()
     }
 
     /// Keeps a copy of a message of which `sent` bytes have left.
-    pub(crate) fn keep_rest(&mut self, head: &[u8], payload: &[u8], sent: usize) {
-        self.out.push_back(Out { write: None, bytes: [head, payload].concat(), sent });
+    pub(crate) fn keep_rest(&mut self, head: &[u8], payload: Data, sent: usize) {
+        let mut message = vec![0; head.len() + payload.1];
+        message[..head.len()].copy_from_slice(head);
+        // SAFETY: U2; there is room for as many bytes behind the head.
+        unsafe { bytes::copy(message[head.len()..].as_mut_ptr(), payload.0, payload.1) };
+        self.out.push_back(Out { write: None, bytes: message, sent });
     }
 
     /// Has a message with a write before it leave when it can.
@@ -47,8 +53,7 @@ impl Connection {
         let (remote_address, remote_handle) = write.remote;
         let request = SendRequest { operation: Operation::RdmaWrite, segments: &segments, remote_address, remote_handle, ..SendRequest::default() };
         let has_trailer = first.bytes.len() <= INLINE_SEND_BYTES_MAX;
-        let posted =
-            if has_trailer { engine.post_write_with_trailer(self.vi, &request, &first.bytes) } else { engine.post_send(self.vi, &request) };
+        let posted = if has_trailer { engine.post_write_with_trailer(self.vi, &request, &first.bytes) } else { engine.post_send(self.vi, &request) };
         if posted.is_err() {
             // No descriptor is free: later. Broken: the notice of it is on its way, and clears what is left.
             first.write = Some(write);
@@ -89,14 +94,14 @@ impl Connection {
 impl<H> Core<H> {
     /// Sends a message that needs no credit: of a server, or of a segment; what cannot leave waits, in order. It tells of all that was handled.
     #[inline]
-    pub(crate) fn answer<W: Wire>(&mut self, engine: &mut Engine<W>, id: ConnectionId, head: &mut Head, payload: &[u8]) -> Result<(), Error> {
+    pub(crate) fn answer<W: Wire>(&mut self, engine: &mut Engine<W>, id: ConnectionId, head: &mut Head, payload: Data) -> Result<(), Error> {
         let Some(connection) = self.connections.get_mut(id).filter(|c| c.state == State::Open) else { return Err(Error::NotSent) };
         head.handled = connection.handled;
         connection.told = connection.handled;
         let mut bytes = HeadBytes::new();
         let head = bytes.store_head(head);
         let sent = if connection.out.is_empty() { connection.send(engine, head, payload).ok_or(Error::NotSent)? } else { 0 };
-        if sent == head.len() + payload.len() {
+        if sent == head.len() + payload.1 {
             return Ok(());
         }
         if connection.out.len() >= LIMIT as usize {
@@ -133,7 +138,7 @@ impl<H> Core<H> {
     pub(crate) fn owe<W: Wire>(&mut self, engine: &mut Engine<W>, id: ConnectionId) {
         let Some(connection) = self.connections.get_mut(id) else { return };
         if connection.handled.wrapping_sub(connection.told) >= TELL_AFTER {
-            let _ = self.answer(engine, id, &mut Head::new(Kind::Ack, 0, &[]), &[]);
+            let _ = self.answer(engine, id, &mut Head::new(Kind::Ack, 0, &[]), NO_DATA);
         } else if !connection.is_untold {
             connection.is_untold = true;
             self.untold.push(id);
@@ -147,7 +152,7 @@ impl<H> Core<H> {
             let Some(connection) = self.connections.get_mut(id) else { continue };
             connection.is_untold = false;
             if connection.handled != connection.told {
-                let _ = self.answer(engine, id, &mut Head::new(Kind::Ack, 0, &[]), &[]);
+                let _ = self.answer(engine, id, &mut Head::new(Kind::Ack, 0, &[]), NO_DATA);
             }
         }
     }

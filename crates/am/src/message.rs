@@ -2,7 +2,7 @@
 //! What a handler gets: the message, and the right to reply once.
 
 use crate::arrive::Delivery;
-use crate::bulk::{BULK, Source};
+use crate::bulk::{BULK, Data, NO_DATA, Source};
 use crate::bundle::Bundle;
 use crate::core::{Core, EndpointId, place};
 use crate::header::{ARGS_MAX, BULK_BYTES_MAX, Head, Kind, MEDIUM_BYTES_MAX};
@@ -76,7 +76,7 @@ impl Message<'_> {
     /// [`Error::BadArgument`]: not a request, answered already, or a parameter means nothing; [`Error::NotSent`]: the requester is gone.
     #[inline]
     pub fn reply(&mut self, handler: u8, args: &[i32]) -> Result<(), Error> {
-        self.send(Kind::ReplyShort, handler, &[], args)
+        self.send(Kind::ReplyShort, handler, NO_DATA, args)
     }
 
     /// Answers a request with a payload of at most [`MEDIUM_BYTES_MAX`] bytes, which is copied.
@@ -84,7 +84,29 @@ impl Message<'_> {
     /// # Errors
     /// As [`reply`](Self::reply).
     pub fn reply_medium(&mut self, handler: u8, payload: &[u8], args: &[i32]) -> Result<(), Error> {
-        self.send(Kind::ReplyMedium, handler, payload, args)
+        self.send(Kind::ReplyMedium, handler, (payload.as_ptr(), payload.len()), args)
+    }
+
+    /// As [`reply_medium`](Self::reply_medium), out of memory of the program that peers may be writing.
+    ///
+    /// # Errors
+    /// As [`reply`](Self::reply).
+    ///
+    /// # Safety
+    /// U2: the `data.1` bytes at `data.0` are readable throughout the call.
+    pub unsafe fn reply_medium_of_program(&mut self, handler: u8, data: (*const u8, usize), args: &[i32]) -> Result<(), Error> {
+        self.send(Kind::ReplyMedium, handler, data, args)
+    }
+
+    /// As [`reply_bulk`](Self::reply_bulk), out of memory of the program that peers may be writing.
+    ///
+    /// # Errors
+    /// As [`reply_bulk`](Self::reply_bulk).
+    ///
+    /// # Safety
+    /// U2: the `data.1` bytes at `data.0` are readable throughout the call.
+    pub unsafe fn reply_bulk_of_program(&mut self, handler: u8, offset: u64, data: (*const u8, usize), args: &[i32]) -> Result<(), Error> {
+        self.send_bulk(handler, offset, &Source { from: data.0, length: data.1, region: None }, args)
     }
 
     /// Answers a request with at most [`BULK_BYTES_MAX`] bytes that go to `offset` in the requester's segment. What cannot be written there now is copied, and written later.
@@ -117,23 +139,18 @@ impl Message<'_> {
     }
 
     #[inline]
-    fn send(&mut self, kind: Kind, handler: u8, payload: &[u8], args: &[i32]) -> Result<(), Error> {
-        if !self.may_reply(handler, args) || payload.len() > MEDIUM_BYTES_MAX {
+    fn send(&mut self, kind: Kind, handler: u8, payload: Data, args: &[i32]) -> Result<(), Error> {
+        if !self.may_reply(handler, args) || payload.1 > MEDIUM_BYTES_MAX {
             return Err(Error::BadArgument);
         }
         let id = self.delivery.connection;
         let size = usize::from(kind == Kind::ReplyMedium);
-        self.answer(size, payload.len(), |core, engine| core.answer(engine, id, &mut Head::new(kind, handler, args), payload))
+        self.answer(size, payload.1, |core, engine| core.answer(engine, id, &mut Head::new(kind, handler, args), payload))
     }
 
     /// Has `send` answer the request, which counts as handled then.
     #[inline]
-    fn answer(
-        &mut self,
-        size: usize,
-        bytes: usize,
-        send: impl FnOnce(&mut Core<Handler>, &mut Engine<HostWire>) -> Result<(), Error>,
-    ) -> Result<(), Error> {
+    fn answer(&mut self, size: usize, bytes: usize, send: impl FnOnce(&mut Core<Handler>, &mut Engine<HostWire>) -> Result<(), Error>) -> Result<(), Error> {
         let mut guard = self.bundle.core();
         let core = &mut *guard;
         let Some(connection) = core.connections.get_mut(self.delivery.connection) else { return Err(Error::NotSent) };

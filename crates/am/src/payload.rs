@@ -19,7 +19,12 @@ pub(crate) enum Place {
     Kept(Kept),
     Owned(Vec<u8>),
     /// Bulk: data in the endpoint's segment, and where the message itself lies.
-    Segment { at: *const u8, length: usize, owner: Option<Arc<Region>>, message: Option<Box<Place>> },
+    Segment {
+        at: *const u8,
+        length: usize,
+        owner: Option<Arc<Region>>,
+        message: Option<Box<Place>>,
+    },
 }
 
 // SAFETY: the pointer is into memory of the process, which `owner` keeps, or the program that gave it as a segment (G1, P2).

@@ -14,6 +14,10 @@ use bellwire_via::wire::host::HostWire;
 use std::sync::Arc;
 use std::time::Instant;
 
+/// Who is out of credits sends on when this part of them is back, or nothing comes for so many polls.
+const BATCH_SHARE: u32 = 4;
+const POLLS_IN_VAIN_MAX: u32 = 32;
+
 /// A part of a region: from which byte on, how many.
 pub type Part<'a> = (&'a Arc<Region>, usize, usize);
 
@@ -33,7 +37,18 @@ impl Bundle {
     /// As [`request`](Self::request).
     #[inline]
     pub fn request_medium(&self, endpoint: EndpointId, index: u32, handler: u8, payload: &[u8], args: &[i32]) -> Result<(), Error> {
-        self.send(&Request { endpoint, index, handler, args, medium: Some(payload) })
+        self.send(&Request { endpoint, index, handler, args, medium: Some((payload.as_ptr(), payload.len())) })
+    }
+
+    /// As [`request_medium`](Self::request_medium), out of memory of the program that peers may be writing.
+    ///
+    /// # Errors
+    /// As [`request`](Self::request).
+    ///
+    /// # Safety
+    /// U2: the `data.1` bytes at `data.0` are readable throughout the call.
+    pub unsafe fn request_medium_of_program(&self, endpoint: EndpointId, index: u32, handler: u8, data: (*const u8, usize), args: &[i32]) -> Result<(), Error> {
+        self.send(&Request { endpoint, index, handler, args, medium: Some(data) })
     }
 
     /// Sends a bulk request: at most [`BULK_BYTES_MAX`](crate::BULK_BYTES_MAX) bytes go to `offset` in the receiver's segment, then the handler runs. The data may be reused when this
@@ -62,6 +77,26 @@ impl Bundle {
     pub fn try_request_bulk_from(&self, endpoint: EndpointId, index: u32, handler: u8, offset: u64, part: Part<'_>, args: &[i32]) -> Result<(), Error> {
         let source = Source::of_region(part.0, part.1, part.2)?;
         self.send_bulk(&Bulk { endpoint, index, handler, args, offset, source }, false, false)
+    }
+
+    /// As [`request_bulk`](Self::request_bulk), out of memory of the program that peers may be writing.
+    ///
+    /// # Errors
+    /// As [`request`](Self::request).
+    ///
+    /// # Safety
+    /// U2: the `data.1` bytes at `data.0` are readable throughout the call.
+    pub unsafe fn request_bulk_of_program(
+        &self,
+        endpoint: EndpointId,
+        index: u32,
+        handler: u8,
+        offset: u64,
+        data: (*const u8, usize),
+        args: &[i32],
+    ) -> Result<(), Error> {
+        let source = Source { from: data.0, length: data.1, region: None };
+        self.send_bulk(&Bulk { endpoint, index, handler, args, offset, source }, true, true)
     }
 
     /// As [`try_request_bulk_from`](Self::try_request_bulk_from), out of memory of the program.
@@ -133,10 +168,11 @@ impl Bundle {
         if let Ok(endpoint) = core.endpoint_mut(endpoint) {
             endpoint.counters.stalls += 1;
         }
+        let batch = core.endpoint(endpoint).map_or(1, |e| (e.credits / BATCH_SHARE).max(1));
         let end = core.patience.map(|p| Instant::now() + p);
         drop(core);
         loop {
-            if self.poll()? == 0 {
+            if self.poll_batch(batch)? == 0 {
                 // An attempt to connect counts from when it begins.
                 self.device.nic.now();
                 if end.is_some_and(|end| Instant::now() >= end) {
@@ -149,6 +185,19 @@ impl Bundle {
                 return Ok(sent);
             }
         }
+    }
+
+    /// Handles up to `batch` messages; ends early when nothing comes for a while. Sending one request for each reply would have both sides wait for each other's every line.
+    fn poll_batch(&self, batch: u32) -> Result<u32, Error> {
+        let (mut handled, mut in_vain) = (0, 0);
+        while handled < batch && in_vain < POLLS_IN_VAIN_MAX {
+            if self.poll()? == 0 {
+                in_vain += 1;
+            } else {
+                (handled, in_vain) = (handled + 1, 0);
+            }
+        }
+        Ok(handled)
     }
 
     /// Sends a bulk request: waiting until it can leave, if `may_wait`, and until its memory is not read any more, if `until_read`.

@@ -31,6 +31,7 @@ pub mod error;
 pub mod goals;
 pub mod host;
 pub mod job;
+pub mod layer;
 pub mod limits;
 pub mod machine;
 pub mod model;

@@ -42,7 +42,16 @@ pub(super) fn gap(pair: &Pair<'_>, count: u64, replied: bool) -> Result<Vec<f64>
         if number == warm_up {
             start = Instant::now();
         }
-        pair.request(if replied { PING } else if number + 1 == all { LAST } else { COUNT }, number)?;
+        pair.request(
+            if replied {
+                PING
+            } else if number + 1 == all {
+                LAST
+            } else {
+                COUNT
+            },
+            number,
+        )?;
     }
     if replied {
         pair.until(&pair.am.pongs, all)?;
@@ -86,7 +95,8 @@ pub(super) fn overhead(pair: &Pair<'_>, bursts: u64) -> Result<Vec<f64>, Error> 
             }
         }
     }
-    let median = |samples: &Vec<f64>| stats::median(samples).ok_or_else(|| Error::unsupported("replies come too late on this wire to be told apart from waiting"));
+    let median =
+        |samples: &Vec<f64>| stats::median(samples).ok_or_else(|| Error::unsupported("replies come too late on this wire to be told apart from waiting"));
     samples.iter().map(median).collect()
 }
 
