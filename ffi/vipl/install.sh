@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT OR Apache-2.0
-# Installs what is built: libvipl with its links, headers, pkg-config file, manual pages, and the bellwire command if it is there.
+# Installs what is built: libvipl, and libbellwire_am if it is there, with links, headers and pkg-config files; manual pages; and the bellwire command if it is there.
 #   PREFIX  where programs will find it (default /usr/local)
 #   DESTDIR put in front of every path, for packagers
 #   BUILD   cargo's output directory (default: target/release of this tree)
@@ -25,16 +25,22 @@ fi
 
 mkdir -p "$to/lib/pkgconfig" "$to/include" "$to/bin" "$to/share/man/man1" "$to/share/man/man3" "$to/share/man/man7"
 
-# libvipl.so.1.<version> is the file; .so.1 is what programs are bound to, libvipl.so is for -lvipl, vipl.so for dlopen.
-file=libvipl.so.$abi.$version
-install -m 755 "$build/libvipl.so" "$to/lib/$file"
-ln -sf "$file" "$to/lib/libvipl.so.$abi"
-ln -sf "libvipl.so.$abi" "$to/lib/libvipl.so"
-ln -sf "libvipl.so.$abi" "$to/lib/vipl.so"
-
-install -m 644 "$here/include/vipl.h" "$here/include/viplx.h" "$to/include/"
-sed -e "s|@PREFIX@|$prefix|" -e "s|@VERSION@|$version|" "$here/vipl.pc.in" > "$to/lib/pkgconfig/vipl.pc"
-chmod 644 "$to/lib/pkgconfig/vipl.pc"
+# <library>.1.<version> is the file; .so.1 is what programs are bound to, .so is for -l.
+library() { # libX.so, folder of its headers and pkg-config file, name of that file, headers ..
+    library=$1 folder=$2 module=$3 file=$1.$abi.$version
+    shift 3
+    install -m 755 "$build/$library" "$to/lib/$file"
+    ln -sf "$file" "$to/lib/$library.$abi"
+    ln -sf "$library.$abi" "$to/lib/$library"
+    for header; do install -m 644 "$folder/include/$header" "$to/include/"; done
+    sed -e "s|@PREFIX@|$prefix|" -e "s|@VERSION@|$version|" "$folder/$module.pc.in" > "$to/lib/pkgconfig/$module.pc"
+    chmod 644 "$to/lib/pkgconfig/$module.pc"
+}
+library libvipl.so "$here" vipl vipl.h viplx.h
+ln -sf "libvipl.so.$abi" "$to/lib/vipl.so" # for dlopen
+if [ -f "$build/libbellwire_am.so" ]; then
+    library libbellwire_am.so "$root/ffi/am" bellwire-am am.h
+fi
 
 # A page documents several calls: ".\" calls:" in its second line names them, and each gets a page that points to it.
 for page in "$root"/docs/man/*.1 "$root"/docs/man/*.3 "$root"/docs/man/*.7; do
