@@ -26,6 +26,10 @@ named=$(sed -n 's/^\.\\" calls: //p' ./*.3 ./*.7)
 for call in $(grep -ohE '\bVipx?[A-Z][A-Za-z]+\(' ../../ffi/vipl/include/vipl.h ../../ffi/vipl/include/viplx.h | tr -d '(' | sort -u); do
     printf '%s\n' $named | grep -qx "$call" || complain "$call has no page"
 done
+# Of calls with M arguments, the family.
+for call in $(grep -vE '^#|^    |^AM_DEFINE' ../../ffi/am/include/am.h | grep -ohE '\bAMX?_[A-Z][A-Za-z]+\(' | tr -d '(' | sort -u) $(sed -n 's/^    static inline int \(AM_[A-Za-z]*\)##M.*/\1M/p' ../../ffi/am/include/am.h); do
+    printf '%s\n' $named | grep -qx "$call" || complain "$call has no page"
+done
 for command in $(sed -n 's/^    \([A-Z][a-z]*\)([a-zB].*Arguments.*/\1/p' ../../crates/cli/src/main.rs | tr 'A-Z' 'a-z'); do
     [ -f "bellwire-$command.1" ] || complain "bellwire $command has no page"
 done

@@ -21,7 +21,7 @@ use std::sync::Arc;
 pub(crate) type ConnectionId = Handle<Connection>;
 
 /// Requests that a client may have out by default; at most [`CREDITS_MAX`].
-pub const CREDITS_DEFAULT: u32 = 32;
+pub const CREDITS_DEFAULT: u32 = 64;
 /// Most requests that a client may have out.
 pub const CREDITS_MAX: u32 = 256;
 

@@ -179,6 +179,12 @@ impl<H> Core<H> {
         Ok(Sent::Yes)
     }
 
+    /// Whether a quarter of an entry's credits are there, or there is nothing to wait for.
+    pub(crate) fn may_stream(&self, endpoint: EndpointId, index: u32) -> bool {
+        let entry = self.endpoint(endpoint).ok().and_then(|e| e.translation(index)).and_then(|t| self.connections.get(t.connection));
+        entry.is_none_or(|c| c.state != State::Open || c.credits - c.outstanding() >= c.credits.div_ceil(4))
+    }
+
     /// A request that has not left comes back.
     pub(crate) fn return_at_once(&mut self, endpoint: EndpointId, index: u32, record: &Record, status: Status) {
         let entry = self.endpoint(endpoint).ok().and_then(|e| e.translation(index)).and_then(|t| self.connections.get(t.connection));

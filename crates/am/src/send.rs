@@ -14,8 +14,7 @@ use bellwire_via::wire::host::HostWire;
 use std::sync::Arc;
 use std::time::Instant;
 
-/// Who is out of credits sends on when this part of them is back, or nothing comes for so many polls.
-const BATCH_SHARE: u32 = 4;
+/// Who is out of credits sends on when some of them are back, or nothing comes for so many polls.
 const POLLS_IN_VAIN_MAX: u32 = 32;
 
 /// A part of a region: from which byte on, how many.
@@ -168,11 +167,10 @@ impl Bundle {
         if let Ok(endpoint) = core.endpoint_mut(endpoint) {
             endpoint.counters.stalls += 1;
         }
-        let batch = core.endpoint(endpoint).map_or(1, |e| (e.credits / BATCH_SHARE).max(1));
         let end = core.patience.map(|p| Instant::now() + p);
         drop(core);
         loop {
-            if self.poll_batch(batch)? == 0 {
+            if self.poll_batch(endpoint, index)? == 0 {
                 // An attempt to connect counts from when it begins.
                 self.device.nic.now();
                 if end.is_some_and(|end| Instant::now() >= end) {
@@ -187,14 +185,18 @@ impl Bundle {
         }
     }
 
-    /// Handles up to `batch` messages; ends early when nothing comes for a while. Sending one request for each reply would have both sides wait for each other's every line.
-    fn poll_batch(&self, batch: u32) -> Result<u32, Error> {
+    /// Polls until some credits are back, or nothing comes for a while. Returns how many messages came. Sending one request for each reply would have both sides wait for each other's
+    /// every line.
+    fn poll_batch(&self, endpoint: EndpointId, index: u32) -> Result<u32, Error> {
         let (mut handled, mut in_vain) = (0, 0);
-        while handled < batch && in_vain < POLLS_IN_VAIN_MAX {
+        while in_vain < POLLS_IN_VAIN_MAX {
             if self.poll()? == 0 {
                 in_vain += 1;
             } else {
                 (handled, in_vain) = (handled + 1, 0);
+                if self.core().may_stream(endpoint, index) {
+                    break;
+                }
             }
         }
         Ok(handled)

@@ -100,7 +100,7 @@ int AM_GetNumTranslations(ep_t endpoint, int *entries);
 int AM_SetNumTranslations(ep_t endpoint, int entries);
 int AM_MaxNumTranslations(int *entries);
 
-/* Endpoints that will be talked to, and requests that may be out to each (1 to 256; 32 at first). */
+/* Endpoints that will be talked to, and requests that may be out to each (1 to 256; 64 at first). */
 int AM_SetExpectedResources(ep_t endpoint, int endpoints, int outstanding);
 
 /* ------------------------------------------------------------------------------------------------ handlers */
