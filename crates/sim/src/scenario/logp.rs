@@ -11,8 +11,7 @@ use bellwire_via::{ViAttributes, WorkQueueKind};
 pub(super) const SCENARIO: Scenario = Scenario {
     name: "logp",
     summary: "two nodes: half a round trip and bandwidth against size",
-    about: "Two nodes and a link. Half a round trip: the mean of many, one message at a time. Bandwidth: many messages outstanding in one direction. A message is done when its acknowledgement \
-is there: where the outstanding messages fit in fewer packets than are acknowledged at once (16), they wait for a delayed acknowledgement, and bandwidth dips.",
+    about: "Two nodes and a link. Half a round trip: the mean of many, one message at a time. Bandwidth: many messages outstanding in one direction.",
     options: &[
         OptionSpec::several("sizes", Kind::Size, "8,64,256,1k,4k,16k,64k", "sizes of messages"),
         OptionSpec::one("latency", Kind::Time, "1us", "latency of the link"),
