@@ -1,43 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT OR Apache-2.0
-# Two hosts: network namespaces joined by a veth pair, made here and removed again. Every example runs between them, over IPv4; then what can happen to hosts and networks: a peer
-# killed, packets lost, a cable pulled for a second and for good. `hosts.sh DIR LIBDIR`: DIR holds the examples. Needs root and `ip`; without them it is skipped, visibly.
-set -u
-examples=$(cd "$1" && pwd) || exit 1
-export LD_LIBRARY_PATH=$2
-failed=0 passed=0
-a=bellwire-a-$$ b=bellwire-b-$$
-log=$(mktemp -d)
-
-skip() { echo "SKIPPED two hosts: $1"; rm -rf "$log"; exit 0; }
-command -v ip >/dev/null 2>&1 || skip "no ip command (Debian: iproute2)"
-ip netns add "$a" 2>/dev/null || skip "network namespaces cannot be made here (not root?)"
-cleanup() {
-    jobs -p | xargs -r kill -9 2>/dev/null
-    wait 2>/dev/null
-    ip netns del "$a" 2>/dev/null
-    ip netns del "$b" 2>/dev/null
-    rm -rf "$log"
-}
-trap cleanup EXIT
-trap 'exit 1' INT TERM
-ip netns add "$b"
-if ! ip link add eth0 netns "$a" type veth peer name eth0 netns "$b" 2>/dev/null; then skip "no veth devices"; fi
-for host in "$a 1" "$b 2"; do
-    set -- $host
-    ip -n "$1" addr add "10.118.0.$2/24" dev eth0
-    ip -n "$1" link set lo up
-    ip -n "$1" link set eth0 up
-done
-here=10.118.0.1
-
-on() { # namespace, command..: as a host of its own, whose address is that of its interface
-    local namespace=$1
-    shift
-    ip netns exec "$namespace" env BELLWIRE_ADDRESS=eth0 "$@"
-}
-ok() { echo "ok: $1"; passed=$((passed + 1)); }
-bad() { echo "FAILED: $1"; tail -n 15 "$log"/* | sed 's/^/    /'; failed=1; }
+# Two hosts (two-hosts.sh): every example runs between them, over IPv4; then a peer is killed, packets are lost, a cable is pulled for a second and for good. What takes longer is in
+# hosts-outages.sh. `hosts.sh DIR LIBDIR`: DIR holds the examples.
+source "$(dirname "$0")/two-hosts.sh"
 
 between() { # title, program, server's arguments, client's arguments
     local title=$1 program=$2

@@ -64,6 +64,7 @@ fi
 
 if [ "$mode" = long ]; then
     part churn      make -s -C tests/c check-churn LIBVIPL="$target/release/libvipl.so" OUT="$target/tests-c"
+    part hosts-outages scripts/hosts-outages.sh "$target/examples-c" "$target/installed/lib"
     part mortality  make -s -C tests/c check-mortality LIBVIPL="$target/release/libvipl.so" OUT="$target/tests-c"
     part hostile-long make -s -C tests/hostile check LIBVIPL="$target/release/libvipl.so" OUT="$target/tests-hostile" SECONDS=60
     part sim-long   "$target/release/bellwire" sim --seeds "${BELLWIRE_SIM_SEEDS:-1000000}"

@@ -48,6 +48,8 @@ pub struct Config {
     pub kept_bytes_total_max: usize,
     /// The largest datagram that is sent or received, in bytes; [`DATAGRAM_BASE`] to [`DATAGRAM_MAX`].
     pub datagram_max: usize,
+    /// Whether the port puts a checksum to each packet ([`packet::checksum`](crate::packet::checksum)): packets are shorter by its trailer, so that all sizes are those on the wire.
+    pub checksum: bool,
     /// Bytes that each peer may have in flight towards this NIC: what the receiving socket can hold (a share of it, with many busy peers).
     pub receive_bytes: usize,
     /// Whether datagrams above [`DATAGRAM_BASE`] are tried out; without it, [`Config::datagram_max`] is used at once (a path that is known).
@@ -82,8 +84,10 @@ pub struct Config {
     pub refusal_wait_max: Duration,
     /// Silence after which a session on which something depends is tried with a PING.
     pub keepalive_idle: Duration,
-    /// Time between the HELLOs of a handshake; doubled each time.
+    /// Time between the HELLOs of a handshake; doubled each time ..
     pub handshake_retry: Duration,
+    /// .. up to this; the first time again once the peer has answered.
+    pub handshake_retry_max: Duration,
     /// Time after which a handshake has failed.
     pub handshake_time: Duration,
     /// Time after which a session that is being closed is given up.
@@ -115,6 +119,7 @@ impl Default for Config {
             kept_bytes_max: 4 << 20,
             kept_bytes_total_max: 64 << 20,
             datagram_max: 8952,
+            checksum: false,
             receive_bytes: 4 << 20,
             probe_path: true,
             probe_again: Duration::from_secs(600),
@@ -133,6 +138,7 @@ impl Default for Config {
             refusal_wait_max: Duration::from_millis(100),
             keepalive_idle: Duration::from_secs(1),
             handshake_retry: Duration::from_millis(50),
+            handshake_retry_max: Duration::from_millis(200),
             handshake_time: Duration::from_secs(5),
             close_time: Duration::from_secs(3),
             cookie_time: Duration::from_secs(10),
@@ -167,6 +173,7 @@ impl Config {
         self.refusal_wait_max = self.refusal_wait_max.max(self.refusal_wait_min);
         self.keepalive_idle.0 = self.keepalive_idle.0.max(1_000_000);
         self.handshake_retry.0 = self.handshake_retry.0.max(1_000_000);
+        self.handshake_retry_max = self.handshake_retry_max.max(self.handshake_retry);
         self.cookie_time.0 = self.cookie_time.0.max(1_000_000);
         self.target_factor_eighths = self.target_factor_eighths.clamp(8, 800);
         self

@@ -57,9 +57,10 @@ impl Opening {
     }
 
     /// The HELLO that leaves now.
-    pub(crate) fn hello(&mut self, now: Instant) -> Hello {
+    //= P-HAND-11
+    pub(crate) fn hello(&mut self, now: Instant, config: &Config) -> Hello {
         self.next = now + self.wait;
-        self.wait = Duration(self.wait.0.saturating_mul(2).min(1_000_000_000));
+        self.wait = Duration(self.wait.0.saturating_mul(2)).min(config.handshake_retry_max);
         Hello { timestamp: timestamp(now), party: self.party, nonce: self.nonce, versions: [VERSION, VERSION], cookie: self.cookie }
     }
 }
@@ -265,8 +266,11 @@ impl<B: Buffer> Transport<B> {
         }
         let places = &self.places;
         let half = self.halves.iter().find_map(|h| places.half(*h).filter(|h| h.peer.nic == cookie.nic && h.peer.nic != self.config.nic).map(|h| h.patience));
+        let wait = self.config.handshake_retry;
         if let Some(opening) = self.places.opening(id) {
             opening.cookie = cookie.cookie;
+            // The peer is there: what is missing now was lost, and nobody is crowded.
+            opening.wait = wait;
             opening.peer = Some((cookie.nic, cookie.boot));
             opening.next = half.map_or(now, |patience| patience.max(now));
         }

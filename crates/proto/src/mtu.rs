@@ -2,6 +2,7 @@
 //! How large a datagram the path carries: begins with what every path must, tries larger sizes by padded PINGs, and falls back when large packets stop arriving.
 
 use crate::config::{Config, DATAGRAM_BASE};
+use crate::packet::checksum;
 use bellwire_time::{Duration, Instant};
 
 /// Sizes worth trying below the largest: Ethernet over IPv6 with room for a tunnel, Ethernet over IPv4, jumbo frames, and powers of two less headers.
@@ -15,6 +16,8 @@ const AFTER_FALL: Duration = Duration::from_secs(5);
 /// The search for a size.
 #[derive(Clone, Debug)]
 pub(crate) struct Mtu {
+    /// Sizes are those on the wire, with the trailer of a checksum.
+    trailer: usize,
     current: usize,
     max: usize,
     /// The smallest size that is known not to arrive.
@@ -28,13 +31,16 @@ impl Mtu {
     pub(crate) fn new(config: &Config, peer_max: usize, now: Instant) -> Self {
         let max = config.datagram_max.min(peer_max).max(DATAGRAM_BASE);
         let current = if config.probe_path { DATAGRAM_BASE } else { max };
+        let trailer = if config.checksum { checksum::TRAILER } else { 0 };
         let due = if current < max { now } else { Instant::NEVER };
-        Self { current, max, ceiling: usize::MAX, trying: None, due }
+        Self { trailer, current, max, ceiling: usize::MAX, trying: None, due }
     }
 
+    /// Bytes of a packet.
+    //= P-SUM-3
     #[inline]
     pub(crate) const fn current(&self) -> usize {
-        self.current
+        self.current - self.trailer
     }
 
     pub(crate) const fn deadline(&self) -> Instant {
@@ -64,11 +70,12 @@ impl Mtu {
         }
         self.trying = Some((size, token, tries));
         self.due = now + Duration((4 * rto.0).max(WAIT_MIN));
-        Some(size)
+        Some(size - self.trailer)
     }
 
     /// A PONG came for a PING of `length` bytes.
     pub(crate) fn answered(&mut self, config: &Config, now: Instant, token: u32, length: usize) {
+        let length = length.saturating_add(self.trailer);
         if self.trying.is_none_or(|(size, t, _)| t != token || size != length) {
             return;
         }
@@ -154,6 +161,18 @@ mod tests {
             assert_eq!(mtu.deadline() == Instant::NEVER, found == 65_487);
         }
         assert_eq!(Mtu::new(&Config { probe_path: false, ..config }, 4000, Instant(0)).current(), 4000);
+    }
+
+    #[test]
+    fn the_trailer_of_a_checksum_is_part_of_the_size() {
+        //= P-SUM-3
+        let config = Config { datagram_max: 8952, checksum: true, ..Config::default() };
+        let mut now = Instant(7);
+        let mut mtu = Mtu::new(&config, 1 << 20, now);
+        assert_eq!(mtu.current(), 1192);
+        // What `search` counts is without it.
+        search(&mut mtu, &config, &mut now, 1472 - 8);
+        assert_eq!(mtu.current(), 1464);
     }
 
     #[test]

@@ -3,12 +3,13 @@
 //!
 //! Invariants
 //! - A NIC's host address holds its port (6 or 18 bytes), so nobody is searched for: [`PacketPort::locate`] answers at once.
-//! - Corrupted packets are counted and dropped here, as UDP's checksum drops them.
+//! - The fabric has no checksum, so packets carry the transport's (`packet::checksum`): those that were corrupted are found by it, counted and dropped. Whether it missed one is counted, too.
 //! - Digest and trace do not depend on where memory lies: the addresses in RDMA frames are left out of a packet's hash.
 //! - The fabric is borrowed within a call only, and no call of it leads back here.
 
 use crate::fabric::hash;
 use crate::{Fabric, NodeId, Port, SendError};
+use bellwire_proto::packet::checksum;
 use bellwire_proto::{Frames, Transmit};
 use bellwire_time::Instant;
 use bellwire_via::NetAddress;
@@ -57,12 +58,13 @@ pub struct FabricPort {
     stalled: VecDeque<(SocketAddr, Vec<u8>)>,
     located: VecDeque<(u64, Result<SocketAddr, LinkFailure>)>,
     corrupted: u64,
+    missed: u64,
 }
 
 impl FabricPort {
     /// Takes a port that is attached to `fabric`, at `node`.
     pub fn new(fabric: Rc<RefCell<Fabric>>, node: NodeId, port: Port) -> Self {
-        Self { fabric, node, port, stalled: VecDeque::new(), located: VecDeque::new(), corrupted: 0 }
+        Self { fabric, node, port, stalled: VecDeque::new(), located: VecDeque::new(), corrupted: 0, missed: 0 }
     }
 
     /// The port of the fabric.
@@ -75,6 +77,11 @@ impl FabricPort {
         self.corrupted
     }
 
+    /// Packets about which the checksum was wrong: flipped bits that it did not find, or found where there are none.
+    pub const fn missed(&self) -> u64 {
+        self.missed
+    }
+
     /// Packets that wait for room.
     pub fn stalled(&self) -> usize {
         self.stalled.len()
@@ -84,7 +91,8 @@ impl FabricPort {
     fn put(&mut self, to: SocketAddr, bytes: Vec<u8>) -> Result<(), Vec<u8>> {
         let mut fabric = self.fabric.borrow_mut();
         let now = fabric.now();
-        let hash = placeless_hash(&bytes);
+        // The checksum covers the addresses that are left out.
+        let hash = placeless_hash(&bytes[..bytes.len() - checksum::TRAILER]);
         match fabric.send_hashed(self.port, to, bytes, hash, now) {
             Err(SendError::Full(bytes)) => Err(bytes),
             Ok(()) | Err(SendError::Closed(_)) => Ok(()),
@@ -156,6 +164,7 @@ impl PacketPort for FabricPort {
         for packet in transmit.bytes.chunks(transmit.segment.unwrap_or(transmit.bytes.len()).max(1)) {
             let mut bytes = self.fabric.borrow_mut().buffer();
             bytes.extend_from_slice(packet);
+            checksum::seal(&mut bytes);
             if !self.stalled.is_empty() {
                 self.stalled.push_back((transmit.to, bytes));
             } else if let Err(bytes) = self.put(transmit.to, bytes) {
@@ -168,8 +177,10 @@ impl PacketPort for FabricPort {
         let mut fabric = self.fabric.borrow_mut();
         let now = fabric.now();
         loop {
-            let datagram = fabric.poll(self.port, now)?;
-            if !datagram.corrupted {
+            let mut datagram = fabric.poll(self.port, now)?;
+            let is_whole = checksum::open(&mut datagram.bytes);
+            self.missed += u64::from(is_whole == datagram.corrupted);
+            if is_whole {
                 return Some((datagram.from, FabricBuffer { bytes: datagram.bytes, fabric: Rc::clone(&self.fabric) }));
             }
             self.corrupted += 1;

@@ -16,6 +16,7 @@
 //! - T4: a send that succeeded at Reliable Reception has arrived.
 //! - T5: after the faults, all channels work within a bounded time.
 //! - T6: sessions and what they keep are bounded at all times; at the end nothing is kept, and all objects can be destroyed.
+//! - T7: corrupted packets, and no others, are found by the checksum.
 
 mod collect;
 mod content;

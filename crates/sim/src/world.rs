@@ -272,7 +272,7 @@ impl World {
         let mut name = [0; 16];
         name[..8].copy_from_slice(&Random::mix(self.seed, nic as u64).to_le_bytes());
         name[8..].copy_from_slice(&(nic as u64 + 1).to_le_bytes());
-        let transport = Config { nic: NicId(name), boot: n.life, ..self.config.transport.clone() };
+        let transport = Config { nic: NicId(name), boot: n.life, checksum: true, ..self.config.transport.clone() };
         let seed = Random::mix(Random::mix(self.seed, 0xe_96_1e), (nic as u64) << 32 | n.life);
         let port = FabricPort::new(Rc::clone(&self.fabric), node, port);
         let mut engine = Engine::new(PacketWire::new(port, transport, &n.host, seed), seed);

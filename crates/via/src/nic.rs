@@ -247,7 +247,8 @@ impl Nic {
         Ok(Self { shared, helper: Some(helper.map_err(|_| OpenError::Thread)?) })
     }
 
-    /// Closes the NIC: stops the helper (waiting for a handler that runs) and gives everything back. Peers see its connections lost.
+    /// Closes the NIC: stops the helper (waiting for a handler that runs) and gives everything back. Peers see its connections lost. What has left by UDP arrives first: that is
+    /// waited for, 3 s at most.
     ///
     /// # Errors
     /// Called from within a handler of this NIC.
@@ -530,6 +531,7 @@ impl Drop for Nic {
                     break;
                 }
             }
+            e.wire_mut().take_leave();
         });
         self.shared.port.tell(helper::CLOSE);
         if helper.thread().id() == std::thread::current().id() {

@@ -148,23 +148,27 @@ fn short_waits_are_counted_too() {
     connect(&x, &y);
     let (mut stream, _) = find(23);
     y.post_receive(0, 64);
-    std::thread::scope(|s| {
-        s.spawn(|| {
+    let mut round_trips = || {
+        std::thread::scope(|s| {
+            s.spawn(|| {
+                for _ in 0..2000 {
+                    y.nic.receive_wait(y.vi, LONG).unwrap();
+                    y.post_receive(0, 64);
+                    y.send_now(64, 8);
+                }
+            });
             for _ in 0..2000 {
-                y.nic.receive_wait(y.vi, LONG).unwrap();
-                y.post_receive(0, 64);
-                y.send_now(64, 8);
+                x.post_receive(0, 64);
+                x.send_now(64, 8);
+                x.nic.receive_wait(x.vi, LONG).unwrap();
             }
         });
-        for _ in 0..2000 {
-            x.post_receive(0, 64);
-            x.send_now(64, 8);
-            x.nic.receive_wait(x.vi, LONG).unwrap();
-        }
-    });
-    let [count, slept, us, _] = waits(entry(&ask(&mut stream).unwrap(), "vis", "vi", &format!("{:?}", x.vi)));
-    // Every answer is waited for, unless it was there first. (How long is sampled, and on a busy machine one sample may be any time.)
-    assert!(count > 500 && slept <= count && us > 0, "{count} waits, {slept} slept, {us} us");
+        waits(entry(&ask(&mut stream).unwrap(), "vis", "vi", &format!("{:?}", x.vi)))
+    };
+    // Every answer is waited for, unless it was there first: on a busy machine most are, so there may be several tries.
+    let [count, slept, us, _] = (0..10).map(|_| round_trips()).find(|[count, ..]| *count > 500).expect("waits are counted");
+    // (How long is sampled, and on a busy machine one sample may be any time.)
+    assert!(slept <= count && us > 0, "{count} waits, {slept} slept, {us} us");
 }
 
 #[test]

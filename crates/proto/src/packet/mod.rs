@@ -3,6 +3,7 @@
 //! nonsense. `parse` looks at bytes from strangers: it checks everything that can be checked without knowing the session.
 
 pub mod ack;
+pub mod checksum;
 pub mod control;
 pub mod data;
 pub mod handshake;

@@ -110,7 +110,7 @@ impl<B: Buffer> Transport<B> {
                 if opening.next > now {
                     return None;
                 }
-                let length = Packet::Hello(opening.hello(now)).emit(&mut self.scratch);
+                let length = Packet::Hello(opening.hello(now, &self.config)).emit(&mut self.scratch);
                 let deadline = opening.deadline();
                 let to = opening.to;
                 self.timers.set(slot, deadline);

@@ -242,6 +242,9 @@ impl Trial {
     pub(super) fn check_bounds(&self) -> Result<(), String> {
         for node in 0..self.nodes.len() {
             let Some(engine) = self.world.engine(node) else { continue };
+            if engine.wire().port().missed() > 0 {
+                return Err(format!("node {node}: the checksum was wrong about {} packets", engine.wire().port().missed()));
+            }
             let sessions = engine.wire().transport().sessions();
             let most = 2 * self.nodes.len() + SESSIONS_MORE;
             if sessions > most || engine.usage().links > most {

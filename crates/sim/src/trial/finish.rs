@@ -17,6 +17,7 @@ const LAST_MESSAGES: u64 = 3;
 
 impl Trial {
     pub(super) fn finish(&mut self) -> Result<(), String> {
+        self.check_bounds()?;
         self.world.fabric_mut().heal();
         self.reconnect()?;
         self.deliver_all()?;

@@ -7,7 +7,7 @@
 //! Who is meant by an address: shared memory is asked first, whatever the address, since any process of the host may have it. If nobody is there, and the address is not
 //! this NIC's own, UDP is asked. Two peers look for each other both ways at a time; the first link that comes is taken.
 
-use super::packet::PacketWire;
+use super::packet::{PacketPort as _, PacketWire};
 use super::shm::ShmWire;
 use super::udp::UdpPort;
 use super::{
@@ -15,15 +15,18 @@ use super::{
     Rendezvous, Sent, Wire, WireEvent,
 };
 use crate::attributes::NetAddress;
-use crate::time::Instant;
+use crate::time::{Duration, Instant};
 use bellwire_memory::MemoryError;
 use bellwire_memory::line_queue::Line;
-use rustix::event::epoll;
+use rustix::event::{PollFd, PollFlags, epoll, poll};
 use rustix::fd::BorrowedFd;
 use std::collections::BTreeMap;
 
 /// In the id of a packet link: beyond every link of shared memory.
 const PACKET: u32 = 1 << 19;
+
+/// Longest sleep of a NIC that is being closed.
+const FAREWELL_SLEEP_MAX: Duration = Duration::from_millis(100);
 
 /// A request that both wires may answer.
 #[derive(Debug)]
@@ -145,6 +148,21 @@ impl HostWire {
     /// Whether there is something that needs this process even while it computes.
     pub fn has_links(&self) -> bool {
         self.shm.has_links() || self.packet.as_ref().is_some_and(PacketWire::has_links)
+    }
+
+    /// The NIC is being closed: returns when everything sent by UDP has been acknowledged, or after 3 s (`close_time` of the transport) without that. Peers hear of the end.
+    pub fn take_leave(&mut self) {
+        let Some(p) = &mut self.packet else { return };
+        p.begin_farewell();
+        let mut settled = None;
+        while let Some(until) = p.farewell_turn(&mut settled) {
+            let port = p.port();
+            let wait = until.since(port.now()).0.clamp(1, FAREWELL_SLEEP_MAX.0);
+            let wait = rustix::event::Timespec { tv_sec: 0, tv_nsec: wait as i64 };
+            let mut fds = [PollFd::from_borrowed_fd(port.socket_fd(), PollFlags::IN)];
+            // Interrupted: the loop looks again.
+            let _ = poll(&mut fds, Some(&wait));
+        }
     }
 
     #[cold]

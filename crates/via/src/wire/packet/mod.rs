@@ -7,13 +7,14 @@
 //! ```
 //!
 //! A link is a session of the transport; a VI's frames are one of its streams (named by the receiver's connection id), so a lost packet stops only the VIs whose
-//! frames it held. All memory is reached by frames, and its owner is the judge: the direct calls answer [`Direct::No`].
+//! frames it held. All memory is reached by frames, and its owner is the judge: the direct calls answer [`Direct::No`](super::Direct::No).
 //!
 //! Invariants
 //! - K1: what arrived is looked at in place, in the buffer that the kernel wrote; payload moves once, to where it belongs.
-//! - K2: the port is asked for packets at most once per turn of the engine or poll of a VI (`begin_turn`), and only when a link has nothing more to deliver.
+//! - K2: the port is asked for packets at most once per turn of the engine or poll of a VI (`begin_turn`), and only when a link has nothing more to deliver; it is asked for no more than it takes until something can be delivered.
 //! - K3: whatever was sent leaves with `flush`, which the engine calls at the end of each call that sends; what was received is answered at the end of each look.
 
+mod farewell;
 mod port;
 
 pub use port::PacketPort;
@@ -145,6 +146,11 @@ impl<P: PacketPort> PacketWire<P> {
             match self.port.receive() {
                 Some((from, buffer)) => self.transport.handle_packet(now, from, buffer),
                 None => break,
+            }
+            // What can be delivered is delivered before the port is asked again: whoever waits for one message does not wait for the answer that there is no other. Who
+            // delivered something looks again before sleeping.
+            if self.transport.next_delivery().is_some() && !self.port.expects_more() {
+                break;
             }
         }
         while let Some((to, bytes)) = self.port.poll_too_big() {
@@ -285,7 +291,7 @@ impl<P: PacketPort> PacketWire<P> {
 }
 
 impl<P: PacketPort> Drop for PacketWire<P> {
-    /// Peers are told, as far as one packet can do it.
+    /// Peers are told, as far as one packet can do it. Who wants to be sure that what was sent arrives takes leave before (`farewell.rs`).
     fn drop(&mut self) {
         let now = self.port.now();
         for session in self.by_session.keys() {

@@ -24,6 +24,10 @@ pub trait PacketPort {
     fn send(&mut self, transmit: &Transmit<'_>);
     /// The next datagram that has arrived. `None`: nothing, or enough for one turn.
     fn receive(&mut self) -> Option<(SocketAddr, Self::Buffer)>;
+    /// Whether [`receive`](Self::receive) is likely to have more: not after a short datagram that came alone.
+    fn expects_more(&self) -> bool {
+        true
+    }
     /// The network said that a datagram of so many bytes to somebody is too large for the path.
     fn poll_too_big(&mut self) -> Option<(SocketAddr, usize)> {
         None

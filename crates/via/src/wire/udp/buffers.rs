@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Where datagrams arrive: slots of the largest size, used again as soon as nobody refers to them. No copy, and no allocation once made.
 //!
-//! What came out of order is kept by reference and may hold a whole slot, so the transport is told to keep fewer packets ([`KEPT_MAX`]) than there are slots: the datagram
-//! that everything waits for always finds one.
+//! What came out of order is kept by reference and may hold a whole slot. When all but one are held, what is lent is a copy, packet by packet: so there is always a slot for the datagram
+//! that everything waits for, and what is kept beyond takes as much memory as it is long, which the transport bounds.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -10,9 +10,7 @@ use std::sync::Arc;
 /// Bytes of a slot: the longest datagram, and the most that the kernel joins from several.
 const SLOT_BYTES: usize = 65536;
 /// Slots of a NIC. A slot's pages are taken as they are first written, so unused ones cost address space.
-const SLOTS: usize = 512;
-/// Packets that may be kept at a time.
-pub(super) const KEPT_MAX: usize = SLOTS - 64;
+const SLOTS: usize = 256;
 /// Slots looked at for a free one; the others are in use for as long or longer.
 const LOOKED_AT: usize = 8;
 
@@ -34,7 +32,7 @@ impl AsRef<[u8]> for UdpBuffer {
 /// The slots of a NIC.
 #[derive(Debug)]
 pub(super) struct Buffers {
-    /// What is written next: nobody else refers to it. `None`: all slots are in use.
+    /// What is written next: nobody else refers to it.
     current: Option<Arc<Vec<u8>>>,
     /// The others, the latest at the back.
     used: VecDeque<Arc<Vec<u8>>>,
@@ -74,13 +72,24 @@ impl Buffers {
     /// Lends out the `written` bytes of the slot in parts: `length` says how long the first of some bytes is, at least 1.
     pub(super) fn lend(&mut self, written: usize, length: impl Fn(&[u8]) -> usize, mut lend: impl FnMut(UdpBuffer)) {
         let Some(slot) = self.current.take() else { return };
+        // Only when all have been made can this one be the last.
+        self.current = if self.made < SLOTS { None } else { self.find() };
+        let is_last = self.made == SLOTS && self.current.is_none();
         let mut start = 0;
         while start < written {
             let end = start + length(&slot[start..written]).max(1);
-            lend(UdpBuffer { slot: Arc::clone(&slot), start: start as u32, end: end as u32 });
+            lend(if is_last {
+                UdpBuffer { slot: Arc::new(slot[start..end].to_vec()), start: 0, end: (end - start) as u32 }
+            } else {
+                UdpBuffer { slot: Arc::clone(&slot), start: start as u32, end: end as u32 }
+            });
             start = end;
         }
-        self.used.push_back(slot);
+        if is_last {
+            self.current = Some(slot);
+        } else {
+            self.used.push_back(slot);
+        }
     }
 }
 
@@ -102,11 +111,12 @@ mod tests {
             assert_eq!(fill(&mut buffers, i as u8).as_ref(), [i as u8; 3]);
         }
         assert_eq!(buffers.made, 1, "given back each time");
-        let kept: Vec<UdpBuffer> = (0..SLOTS).map(|i| fill(&mut buffers, i as u8)).collect();
-        assert!(buffers.writable().is_none() && buffers.made == SLOTS);
+        let kept: Vec<UdpBuffer> = (0..3 * SLOTS).map(|i| fill(&mut buffers, i as u8)).collect();
+        assert!(buffers.writable().is_some() && buffers.made == SLOTS, "the last slot is never lent");
+        assert!(kept.iter().skip(SLOTS).all(|b| b.slot.len() == 3), "what is kept beyond takes no more than it needs");
         assert!(kept.iter().enumerate().all(|(i, b)| b.as_ref() == [i as u8; 3]));
         drop(kept);
-        assert!(buffers.writable().is_some());
+        assert_eq!(fill(&mut buffers, 9).slot.len(), SLOT_BYTES);
     }
 
     #[test]

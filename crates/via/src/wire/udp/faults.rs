@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Faults on purpose (`BELLWIRE_FAULTS`): what leaves is lost, doubled, delayed, overtaken, damaged or held up by a partition, as a plan with a seed says. (Damaged is lost: the checksum of UDP is below.) The same model as in
-//! the simulator (`bellwire-faults`), so a plan means the same in both; here it strikes what this NIC sends, packet by packet, and no packets leave joined.
+//! the simulator (`bellwire-faults`), so a plan means the same in both; here it strikes what this NIC sends, packet by packet; neighbours that are spared leave joined.
 
-use crate::time::Instant;
+use crate::time::{Duration, Instant};
 use bellwire_faults::{FaultPlan, Faults, Verdict};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -28,21 +28,45 @@ impl Struck {
         Self { plan, own: own.ip().to_string(), opened, ways: BTreeMap::new(), held: BTreeMap::new(), number: 0 }
     }
 
-    /// One packet wants to leave: `put` is called for it, perhaps twice, perhaps never; or later, by [`release`](Self::release).
-    pub(super) fn send(&mut self, now: Instant, to: SocketAddr, bytes: &[u8], mut put: impl FnMut(&[u8])) {
+    /// Packets want to leave, each of `size` bytes but the last: `put` is called for those that do, neighbours together as they came (faults strike packets, not calls); or later, by
+    /// [`release`](Self::release).
+    pub(super) fn send(&mut self, now: Instant, to: SocketAddr, bytes: &[u8], size: usize, mut put: impl FnMut(&[u8])) {
+        // What leaves next: packets that nothing has happened to.
+        let mut whole = 0..0;
+        for start in (0..bytes.len()).step_by(size.max(1)) {
+            let packet = start..bytes.len().min(start + size.max(1));
+            let (copies, delay) = self.judge(now, to, packet.len());
+            if (copies, delay) == (1, Duration(0)) {
+                whole.end = packet.end;
+                continue;
+            }
+            if !whole.is_empty() {
+                put(&bytes[whole]);
+            }
+            whole = packet.end..packet.end;
+            for _ in 0..copies {
+                if delay == Duration(0) {
+                    put(&bytes[packet.clone()]);
+                } else if self.held.len() < HELD_MAX {
+                    self.number += 1;
+                    self.held.insert((now + delay, self.number), (to, bytes[packet.clone()].to_vec()));
+                }
+            }
+        }
+        if !whole.is_empty() {
+            put(&bytes[whole]);
+        }
+    }
+
+    /// How many times a packet arrives, and how much later.
+    fn judge(&mut self, now: Instant, to: SocketAddr, length: usize) -> (usize, Duration) {
         let stream = self.ways.len() as u64;
         let (plan, own) = (&self.plan, &self.own);
         let way = self.ways.entry(to).or_insert_with(|| plan.faults(own, &to.ip().to_string(), stream));
-        let Verdict::Pass(changes) = way.judge(Instant(now.since(self.opened).0), bytes.len()) else { return };
-        // Damage is found by the checksum of UDP, which is below: such a packet is lost.
-        let copies = usize::from(changes.corruption.is_none()) + usize::from(changes.duplicate);
-        for _ in 0..copies {
-            if changes.delay.0 == 0 {
-                put(bytes);
-            } else if self.held.len() < HELD_MAX {
-                self.number += 1;
-                self.held.insert((now + changes.delay, self.number), (to, bytes.to_vec()));
-            }
+        match way.judge(Instant(now.since(self.opened).0), length) {
+            Verdict::Drop(_) => (0, Duration(0)),
+            // Damage is found by the checksum of UDP, which is below: such a packet is lost.
+            Verdict::Pass(changes) => (usize::from(changes.corruption.is_none()) + usize::from(changes.duplicate), changes.delay),
         }
     }
 
@@ -64,7 +88,6 @@ impl Struck {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::time::Duration;
     use std::net::Ipv4Addr;
 
     fn run(plan: &str) -> (Vec<Vec<u8>>, Struck) {
@@ -74,7 +97,7 @@ mod tests {
         for i in 0..1000u32 {
             let now = Instant(1_000) + Duration::from_micros(u64::from(i));
             struck.release(now, |_, p| left.push(p.to_vec()));
-            struck.send(now, to, &i.to_le_bytes(), |p| left.push(p.to_vec()));
+            struck.send(now, to, &i.to_le_bytes(), 4, |p| left.push(p.to_vec()));
         }
         (left, struck)
     }
@@ -89,6 +112,25 @@ mod tests {
         assert_ne!(lossy, run("loss=0.1,dup=0.05,seed=8").0);
         let (damaged, _) = run("corrupt=0.2,seed=3");
         assert!((700..900).contains(&damaged.len()) && damaged.iter().all(|p| all.contains(p)), "lost, not wrong: {}", damaged.len());
+    }
+
+    #[test]
+    fn what_is_spared_leaves_joined_and_what_is_lost_does_not() {
+        let to: SocketAddr = (Ipv4Addr::new(10, 0, 0, 2), 7).into();
+        let bytes: Vec<u8> = (0..401u32).map(|i| (i / 10) as u8).collect();
+        let calls = |plan: &str| {
+            let mut struck = Struck::new(plan.parse().unwrap(), (Ipv4Addr::new(10, 0, 0, 1), 7).into(), Instant(0));
+            let mut calls: Vec<Vec<u8>> = Vec::new();
+            struck.send(Instant(0), to, &bytes, 10, |p| calls.push(p.to_vec()));
+            calls
+        };
+        assert_eq!(calls("seed=1"), std::slice::from_ref(&bytes), "the short last one too");
+        let lossy = calls("loss=0.2,seed=3");
+        assert!(lossy.len() > 2 && lossy.len() < 20 && lossy.iter().any(|c| c.len() >= 30), "{lossy:?}");
+        assert!(lossy.iter().rev().skip(1).all(|c| c.len() % 10 == 0), "cut between packets");
+        let left: Vec<u8> = lossy.concat();
+        assert!(left.is_sorted() && left.len() < bytes.len(), "each at most once, in order");
+        assert!(calls("dup=0.2,seed=3").concat().len() > bytes.len());
     }
 
     #[test]

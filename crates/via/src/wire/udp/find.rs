@@ -24,7 +24,7 @@ use crate::wire::{LinkFailure, Rendezvous, names};
 use bellwire_memory::{MemoryError, fd_passing};
 use rand_core::{Rng, SeedableRng};
 use rand_pcg::Pcg64Mcg;
-use rustix::event::epoll;
+use rustix::event::{PollFd, PollFlags, epoll, poll};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
@@ -351,8 +351,9 @@ impl Finder {
 
     fn leave_place(&mut self) {
         match core::mem::replace(&mut self.place, Place::Vacant { retry_at: Instant::NEVER }) {
-            Place::Directory { socket, succession, .. } => {
+            Place::Directory { socket, succession, heirs } => {
                 self.unwatch(socket.as_fd());
+                heirs.iter().for_each(|heir| self.unwatch(heir.as_fd()));
                 succession.iter().for_each(|s| self.unwatch(s.as_fd()));
             }
             Place::Heir(holder) => self.unwatch(holder.as_fd()),
@@ -362,9 +363,21 @@ impl Finder {
 
     fn take_heirs(&mut self) {
         let Place::Directory { succession: Some(s), heirs, .. } = &mut self.place else { return };
+        // An heir says nothing: who can be read from has ended.
+        heirs.retain(|heir| {
+            let lives = !is_readable(heir);
+            if !lives {
+                // Also needed before closing: a forked child may keep the description open.
+                let _ = epoll::delete(&self.epoll, heir);
+            }
+            lives
+        });
         for _ in 0..PER_LOOK {
             match fd_passing::accept(s.as_fd()) {
-                Ok(Some(heir)) if heirs.len() < HEIRS_MAX => heirs.push(heir),
+                Ok(Some(heir)) if heirs.len() < HEIRS_MAX => {
+                    let _ = epoll::add(&self.epoll, &heir, epoll::EventData::new_u64(SUCCESSION), epoll::EventFlags::IN);
+                    heirs.push(heir);
+                }
                 // One too many looks again from time to time.
                 Ok(Some(_)) => {}
                 Ok(None) | Err(_) => return,
@@ -466,6 +479,13 @@ impl Finder {
         let asked = self.asked.values().map(|a| a.deadline);
         self.next_timeout = questions.chain(asked).fold(place, Instant::min);
     }
+}
+
+/// Whether there is something to be read, or the other end is closed.
+fn is_readable(fd: &OwnedFd) -> bool {
+    let mut fds = [PollFd::new(fd, PollFlags::IN)];
+    let at_once = rustix::event::Timespec { tv_sec: 0, tv_nsec: 0 };
+    poll(&mut fds, Some(&at_once)).is_ok_and(|ready| ready > 0)
 }
 
 /// Sends a question (again). `false`: there is no way to that host.

@@ -37,10 +37,15 @@ use std::net::{IpAddr, SocketAddr};
 
 /// A peer that cannot be reached for so long is lost: longer than a cable is out for a moment, shorter than people wait.
 const UNREACHABLE_AFTER: Duration = Duration::from_secs(5);
+/// With timeouts of up to a second each, more would take longer than is promised (docs/guide/hosts.md: 5 to 7 s).
+const RETRIES_MAX: u32 = 5;
 /// The smallest receive buffer of a usual system.
 const RECEIVE_BYTES_LEAST: usize = 212_992;
 /// Packets that found no room are tried again after this, if nothing else happens.
 const STALL: Duration = Duration::from_micros(200);
+
+/// A datagram up to this length, alone, is a message or an answer, not a part of a stream.
+const SHORT: usize = 1024;
 
 /// How to open the port.
 #[derive(Clone, Debug)]
@@ -83,6 +88,8 @@ pub struct UdpPort {
     finder: Finder,
     buffers: Buffers,
     arrived: VecDeque<(SocketAddr, UdpBuffer)>,
+    /// Bytes of what the socket gave last.
+    came_last: usize,
     stalled: Stalled,
     too_big: VecDeque<(SocketAddr, usize)>,
     refused: VecDeque<SocketAddr>,
@@ -109,6 +116,7 @@ impl UdpPort {
             finder,
             buffers: Buffers::new(),
             arrived: VecDeque::new(),
+            came_last: 0,
             stalled: Stalled::default(),
             too_big: VecDeque::new(),
             refused: VecDeque::new(),
@@ -143,7 +151,6 @@ impl UdpPort {
         Ok(bellwire_proto::Config {
             nic: NicId(nic),
             boot: clock().0,
-            kept_packets_max: buffers::KEPT_MAX,
             // What the kernel keeps while nobody looks: peers have no more under way.
             receive_bytes: self
                 .sockets
@@ -152,6 +159,7 @@ impl UdpPort {
                 .recv_buffer_size(UdpSockRef::from(&self.sockets.first().socket))
                 .map_or(RECEIVE_BYTES_LEAST, |twice| twice / 2),
             unreachable_after: UNREACHABLE_AFTER,
+            retries_max: RETRIES_MAX,
             run_packets_max: self.sockets.first().state.max_gso_segments(),
             ..bellwire_proto::Config::default()
         })
@@ -220,10 +228,8 @@ impl PacketPort for UdpPort {
     fn send(&mut self, transmit: &Transmit<'_>) {
         if let Some(mut struck) = self.struck.take() {
             let (now, size) = (clock(), transmit.segment.unwrap_or(transmit.bytes.len()).max(1));
-            for packet in transmit.bytes.chunks(size) {
-                // What the socket does not take is one more that is lost.
-                struck.send(now, transmit.to, packet, |p| _ = self.put(transmit.to, p, None));
-            }
+            // What the socket does not take is one more that is lost.
+            struck.send(now, transmit.to, transmit.bytes, size, |p| _ = self.put(transmit.to, p, (p.len() > size).then_some(size)));
             self.struck = Some(struck);
             return;
         }
@@ -248,6 +254,7 @@ impl PacketPort for UdpPort {
                     return None;
                 }
             };
+            self.came_last = n;
             let bytes = &slot[..n];
             if packet::is_ours(bytes) {
                 self.finder.handle_packet(clock(), from, bytes);
@@ -259,6 +266,10 @@ impl PacketPort for UdpPort {
                 return Some(first);
             }
         }
+    }
+
+    fn expects_more(&self) -> bool {
+        self.came_last > SHORT || !self.arrived.is_empty()
     }
 
     fn poll_too_big(&mut self) -> Option<(SocketAddr, usize)> {

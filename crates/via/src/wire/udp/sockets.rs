@@ -205,14 +205,16 @@ impl Sockets {
     }
 
     fn receive_at(&mut self, at: At, slot: &mut [u8]) -> Result<Option<(usize, SocketAddr)>, SocketAddr> {
-        let socket = match at {
-            At::First => &self.first,
+        let got = match at {
+            At::First => self.first.socket.recv_from(slot),
             At::Peer(to) => match self.peers.get(&to) {
-                Some(p) => &p.socket,
+                // Only its packets arrive there: the kernel need not say whose they are. (One that came before the socket was connected passes for the peer's, as one with a forged source
+                // would; the transport believes neither more than it must.)
+                Some(p) => p.socket.socket.recv(slot).map(|n| (n, to)),
                 None => return Ok(None),
             },
         };
-        match (socket.socket.recv_from(slot), at) {
+        match (got, at) {
             (Ok(got), _) => Ok(Some(got)),
             (Err(e), At::Peer(to)) if e.kind() == io::ErrorKind::ConnectionRefused => Err(to),
             // Nothing, or no memory: the transport's timers see to that.

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Closing a NIC: what was sent before arrives, also when packets are lost; and nobody waits for ever for a peer that is not there.
+
+mod nic_common;
+
+use bellwire_via::nic::{NicConfig, Udp};
+use bellwire_via::{Error, NetAddress, Nic, Reliability};
+use nic_common::*;
+use std::time::{Duration, Instant};
+
+/// A NIC that reaches all others by UDP, at a loopback address of its own.
+fn open_udp(last: u8, faults: &str) -> Nic {
+    let id = std::process::id();
+    let host = vec![127, (id >> 8) as u8 | 0x80, id as u8, last];
+    let faults = (!faults.is_empty()).then(|| faults.parse().unwrap());
+    Nic::open(NicConfig { host, udp: Some(Udp::default()), shm: false, faults, ..NicConfig::default() }).unwrap()
+}
+
+fn at(nic: u8, name: &str) -> NetAddress {
+    let id = std::process::id();
+    NetAddress::new(&[127, (id >> 8) as u8 | 0x80, id as u8, nic], name.as_bytes()).unwrap()
+}
+
+fn join<'a, 'b>(server: &'a Nic, client: &'b Nic, places: (u8, u8)) -> (End<'a>, End<'b>) {
+    let (x, y) = (End::new(server, Reliability::ReliableDelivery, None), End::new(client, Reliability::ReliableDelivery, None));
+    let (there, here) = (at(places.0, "closing"), at(places.1, "client"));
+    std::thread::scope(|s| {
+        s.spawn(|| serve(&x, &there).unwrap());
+        client.connect_request(y.vi, &here, &there, LONG).unwrap();
+    });
+    (x, y)
+}
+
+#[test]
+fn what_was_sent_before_the_end_arrives_under_loss() {
+    const MESSAGES: usize = 20;
+    for round in 0..10u8 {
+        let faults = format!("loss=0.3,seed={round}");
+        let places = (2 * round + 1, 2 * round + 2);
+        let (server, client) = (open_udp(places.0, &faults), open_udp(places.1, &faults));
+        let (x, y) = join(&server, &client, places);
+        (0..MESSAGES).for_each(|i| x.post_receive(i * 4096, 3000));
+        for i in 0..MESSAGES {
+            y.write(0, &[i as u8; 3000]);
+            // Complete as soon as the transport has it.
+            y.send_now(0, 3000);
+        }
+        drop(client);
+        for i in 0..MESSAGES {
+            let done = x.nic.receive_wait(x.vi, LONG).unwrap();
+            assert!(!done.status.is_error(), "round {round}, message {i}: {:?}", done.status);
+            assert_eq!(x.read(i * 4096, 3000), vec![i as u8; 3000], "round {round}, message {i}");
+        }
+    }
+}
+
+#[test]
+fn two_that_close_at_once_do_not_wait_for_each_other() {
+    let (server, client) = (open_udp(101, ""), open_udp(102, ""));
+    let (x, y) = join(&server, &client, (101, 102));
+    for end in [&x, &y] {
+        end.post_receive(0, 3000);
+        end.post_send(8192, 3000);
+    }
+    let began = Instant::now();
+    std::thread::scope(|s| {
+        s.spawn(|| drop(server));
+        s.spawn(|| drop(client));
+    });
+    assert!(began.elapsed() < Duration::from_secs(1), "{:?}", began.elapsed());
+}
+
+#[test]
+fn a_peer_that_is_not_reached_is_waited_for_three_seconds() {
+    // From the moment of its opening on the NIC's packets are lost after a second.
+    let (server, client) = (open_udp(111, ""), open_udp(112, "partition=1s..100s"));
+    let (x, y) = join(&server, &client, (111, 112));
+    x.post_receive(0, 3000);
+    std::thread::sleep(Duration::from_millis(1100));
+    y.post_send(0, 3000);
+    let began = Instant::now();
+    drop(client);
+    let took = began.elapsed();
+    assert!(took > Duration::from_millis(2_500) && took < Duration::from_millis(4_000), "{took:?}");
+    assert!(matches!(x.nic.receive_done(x.vi), Ok(None) | Err(Error::Timeout)), "nothing came");
+}
