@@ -42,7 +42,7 @@ part models    crates/memory/tests/run_loom.sh
 part corpus    cargo test --release --locked --manifest-path fuzz/Cargo.toml
 part build     cargo build --release --locked -p vipl -p bellwire-job-c -p bellwire-cli
 part c         make -s -C tests/c check LIBVIPL="$target/release/libvipl.so" OUT="$target/tests-c"
-part launchers make -s -C tests/job check LIBJOB="$target/release/libbellwire_job_c.so" BELLWIRE="$target/release/bellwire" OUT="$target/tests-job"
+part launchers make -s -C tests/job check LIBJOB="$target/release/libbellwire_job_c.so" BELLWIRE="$target/release/bellwire" RING="$target/debug/examples/ring" OUT="$target/tests-job"
 part places    scripts/places.sh "$target/tests-c"
 part hostile   make -s -C tests/hostile check LIBVIPL="$target/release/libvipl.so" OUT="$target/tests-hostile" SECONDS=5
 
