@@ -4,6 +4,7 @@
 //! Data goes straight into the segment, by the caller's copy, where that is mapped; else by RDMA write with trailer in the engine's own time. Then the write waits in `out` like a message, so
 //! that the order stays; its memory is registered, and kept until the engine is done with it.
 
+use crate::acceptor::LIMIT;
 use crate::connection::{Connection, ConnectionId, Keep, Out, Record, Role, State, Write};
 use crate::core::{Core, EndpointId, Sent, place};
 use crate::endpoint::lies_within;
@@ -192,6 +193,10 @@ impl<H> Core<H> {
         of_own: Option<u32>,
     ) -> Result<(), Error> {
         let Some(connection) = self.connections.get(id).filter(|c| c.state == State::Open) else { return Err(Error::NotSent) };
+        if connection.out.len() + connection.writes.len() >= LIMIT as usize {
+            self.malformed(engine, id);
+            return Err(Error::NotSent);
+        }
         let segment = connection.peer_segment.filter(|s| lies_within(head.words[0], source.length as u64, s.length)).ok_or(Error::BadArgument)?;
         let to = (segment.address + head.words[0], segment.handle);
         let mut written = Written::default();

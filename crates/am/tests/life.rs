@@ -153,6 +153,31 @@ fn a_client_moves() {
     assert!(answers.lock().unwrap().iter().map(|(args, _)| args[0]).eq(0..2_000));
 }
 
+/// Threads send through one endpoint, all of them polling; each request is answered once, and those of a thread in order.
+#[test]
+fn threads_share_a_bundle() {
+    const THREADS: i32 = 4;
+    const EACH: i32 = 500;
+    let (one, other) = (Side::new(&device()), Side::new(&device()));
+    echoes(&other);
+    one.map(&other);
+    let (answers, returns) = listens(&one);
+    served(&other.bundle, || {
+        std::thread::scope(|scope| {
+            for thread in 0..THREADS {
+                let one = &one;
+                scope.spawn(move || (0..EACH).for_each(|i| one.bundle.request(one.endpoint, 0, ECHO, &[thread, i]).unwrap()));
+            }
+        });
+        poll_until(&[&one.bundle], "all answers", || answers.lock().unwrap().len() as i32 == THREADS * EACH);
+    });
+    assert!(returns.lock().unwrap().is_empty());
+    let answers = answers.lock().unwrap();
+    for thread in 0..THREADS {
+        assert!(answers.iter().filter(|(args, _)| args[0] == thread).map(|(args, _)| args[1]).eq(0..EACH));
+    }
+}
+
 /// A receiver that is there but takes nothing.
 #[test]
 fn patience_ends() {
