@@ -9,13 +9,17 @@
 //!  get      offset in the receiver's segment | offset in the sender's segment | length | arguments
 //!  segment  address | length | memory handle
 //! ```
-//! On a connection the *client* (who asked for it) sends requests, gets and its segment; the *server* everything else. All of it is written by a peer: `parse` checks lengths and kinds, and
+//! On a connection the *client* (who asked for it) sends requests and gets, the *server* everything else; both tell of their segment. Closing: the server's endpoint ends. All of it is written by a peer: `parse` checks lengths and kinds, and
 //! gives nothing for what cannot be.
+
+use zerocopy::IntoBytes;
 
 /// Most arguments of a message.
 pub const ARGS_MAX: usize = 16;
 /// Longest payload of a medium message, bytes.
 pub const MEDIUM_BYTES_MAX: usize = 65_000;
+/// Longest bulk message or get, bytes.
+pub const BULK_BYTES_MAX: usize = 1 << 30;
 /// Longest head of a message: what precedes the payload.
 pub(crate) const HEAD_BYTES_MAX: usize = 32 + 4 * ARGS_MAX;
 
@@ -85,24 +89,51 @@ impl Head {
         head
     }
 
-    /// The head as bytes: how many. A medium's is padded, so that its payload is aligned.
-    pub(crate) fn store(&self, to: &mut [u8; HEAD_BYTES_MAX]) -> usize {
-        let word0 = word0(self.kind, self.handler, usize::from(self.arg_count), self.handled);
-        to[..8].copy_from_slice(&word0.to_le_bytes());
-        let mut at = 8;
-        for word in &self.words[..self.kind.words()] {
-            to[at..at + 8].copy_from_slice(&word.to_le_bytes());
-            at += 8;
+    pub(crate) fn args(&self) -> &[i32] {
+        &self.args[..usize::from(self.arg_count)]
+    }
+
+    /// The head as bytes.
+    pub(crate) fn to_bytes(self) -> Vec<u8> {
+        HeadBytes::new().store_head(&self).to_vec()
+    }
+}
+
+/// Room for a head as bytes.
+pub(crate) struct HeadBytes([u64; HEAD_WORDS_MAX]);
+
+impl HeadBytes {
+    #[inline]
+    pub(crate) fn new() -> Self {
+        Self([0; HEAD_WORDS_MAX])
+    }
+
+    /// A head, put together. A medium's is padded, so that its payload is aligned.
+    #[inline]
+    pub(crate) fn store(&mut self, word0: u64, own: &[u64], args: &[i32], is_padded: bool) -> &[u8] {
+        debug_assert!(own.len() <= 3 && args.len() <= ARGS_MAX);
+        self.0[0] = word0.to_le();
+        for (to, word) in self.0[1..].iter_mut().zip(own) {
+            *to = word.to_le();
         }
-        for arg in &self.args[..usize::from(self.arg_count)] {
-            to[at..at + 4].copy_from_slice(&arg.to_le_bytes());
-            at += 4;
+        let at = 1 + own.len();
+        for (to, pair) in self.0[at..].iter_mut().zip(args.chunks(2)) {
+            let high = pair.get(1).map_or(0, |a| u64::from(a.cast_unsigned()));
+            *to = (u64::from(pair[0].cast_unsigned()) | high << 32).to_le();
         }
-        if matches!(self.kind, Kind::Medium | Kind::ReplyMedium) && !at.is_multiple_of(8) {
-            to[at..at + 4].fill(0);
-            at += 4;
-        }
-        at
+        let end = 8 * at + 4 * args.len();
+        &self.bytes()[..if is_padded { end.next_multiple_of(8) } else { end }]
+    }
+
+    pub(crate) fn store_head(&mut self, head: &Head) -> &[u8] {
+        let count = usize::from(head.arg_count);
+        let word0 = word0(head.kind, head.handler, count, head.handled);
+        self.store(word0, &head.words[..head.kind.words()], &head.args[..count], matches!(head.kind, Kind::Medium | Kind::ReplyMedium))
+    }
+
+    #[inline]
+    fn bytes(&self) -> &[u8] {
+        self.0.as_bytes()
     }
 }
 
@@ -161,8 +192,8 @@ mod tests {
             let kind = Kind::from_bits(kind).unwrap();
             let mut head = Head::new(kind, handler, &args);
             (head.handled, head.words) = (handled, own);
-            let mut bytes = [0; HEAD_BYTES_MAX];
-            let n = head.store(&mut bytes);
+            let bytes = head.to_bytes();
+            let n = bytes.len();
             let mut out = Head::new(Kind::Ack, 0, &[]);
             prop_assert_eq!(parse(&words(&bytes), n, &mut out), Some(n));
             prop_assert_eq!((out.kind, out.handler, out.handled), (kind, handler, handled));

@@ -326,6 +326,15 @@ impl Nic {
         self.shared.poll(poll)
     }
 
+    /// As [`with`](Self::with), but in the child of a `fork` an error.
+    ///
+    /// # Errors
+    /// Those of `f`; [`Error::InvalidState`] in the child of a `fork`.
+    #[inline]
+    pub fn try_with<R>(&self, f: impl FnOnce(&mut Engine<HostWire>) -> Result<R, Error>) -> Result<R, Error> {
+        self.shared.try_with(f)
+    }
+
     /// Now, as the engine is told it.
     pub fn now(&self) -> Instant {
         let now = clock();
