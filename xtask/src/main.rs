@@ -28,15 +28,23 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("bellwire-memory", &[]),
     ("bellwire-faults", &["bellwire-time"]),
     ("bellwire-proto", &["bellwire-time"]),
+    ("bellwire-residency", &["bellwire-time"]),
     ("bellwire-via", &["bellwire-time", "bellwire-memory", "bellwire-faults", "bellwire-proto"]),
-    ("bellwire-sim", &["bellwire-time", "bellwire-faults", "bellwire-proto", "bellwire-via"]),
+    ("bellwire-sim", &["bellwire-time", "bellwire-faults", "bellwire-proto", "bellwire-residency", "bellwire-via"]),
+    ("bellwire-job", &[]),
+    ("bellwire-launch", &["bellwire-memory", "bellwire-job"]),
+    ("bellwire-job-c", &["bellwire-job"]),
     ("bellwire-conformance", &["bellwire-memory", "bellwire-via", "bellwire-sim"]),
+    ("bellwire-am", &["bellwire-memory", "bellwire-via"]),
+    ("bellwire-am-c", &["bellwire-am", "bellwire-memory", "bellwire-via"]),
     ("vipl", &["bellwire-memory", "bellwire-via"]),
-    // Measures through the C library, so it knows nothing of the engine.
-    ("bellwire-logp", &["bellwire-memory"]),
-    ("bellwire-cli", &["bellwire-logp", "bellwire-sim"]),
+    // Measures virtual interfaces through the C library; the layers above it directly.
+    ("bellwire-logp", &["bellwire-am", "bellwire-memory", "bellwire-via"]),
+    // Simulates machines, not the engine: needs nothing of the rest.
+    ("bellwire-nisim", &[]),
+    ("bellwire-cli", &["bellwire-job", "bellwire-launch", "bellwire-logp", "bellwire-nisim", "bellwire-sim"]),
     // Outside the workspace: built with sanitizers.
-    ("bellwire-fuzz", &["bellwire-memory", "bellwire-proto", "bellwire-via"]),
+    ("bellwire-fuzz", &["bellwire-job", "bellwire-memory", "bellwire-proto", "bellwire-via"]),
     ("xtask", &[]),
 ];
 

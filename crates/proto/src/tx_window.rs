@@ -199,7 +199,8 @@ impl Tx {
     /// Room in the last packet, if it has not left, and may be shared.
     #[inline]
     fn join(&mut self, need: usize, datagram: usize, lane: u32, coalesce: usize) -> Option<usize> {
-        if self.end == self.next {
+        // The stop-and-wait channels have one frame in each packet.
+        if self.end == self.next || self.losses.by_channels {
             return None;
         }
         let psn = self.end.wrapping_sub(1);
@@ -400,6 +401,13 @@ impl Tx {
     pub(crate) fn empty(&mut self, psn: u32) {
         debug_assert!(self.slot(psn).state == State::Refused);
         self.slot(psn).length = DATA_HEADER as u32;
+    }
+
+    /// A refused packet waits no longer.
+    pub(crate) fn hasten(&mut self, psn: u32, now: Instant) {
+        debug_assert!(self.slot(psn).state == State::Refused);
+        self.slot(psn).due = now.0;
+        self.refused_due = self.refused_due.min(now);
     }
 
     /// How long a refused packet waits, by how often it was refused.
