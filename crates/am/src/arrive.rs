@@ -34,9 +34,47 @@ impl Delivery {
         Self { connection, endpoint, source: Name::NOBODY, tag: 0, head: Head::new(Kind::Ack, 0, &[]), place: Place::NONE, start: 0, has_replied: false }
     }
 
+    /// Notes where the message lies; a line only if it holds a payload.
+    #[inline]
+    fn lies(&mut self, place: Arriving<'_>, start: usize) {
+        match place {
+            Arriving::Line(_, length) if length == start => {
+                if self.place.len() != 0 {
+                    self.place = Place::NONE;
+                }
+                self.start = 0;
+            }
+            place => (self.place, self.start) = (place.stay(), start),
+        }
+    }
+
     #[inline]
     pub(crate) fn is_request(&self) -> bool {
         matches!(self.head.kind, Kind::Short | Kind::Medium | Kind::Xfer)
+    }
+}
+
+/// Where a message lies that is looked at: in a line that the caller has, or where it will stay.
+enum Arriving<'a> {
+    Line(&'a LineWords, usize),
+    There(Place),
+}
+
+impl Arriving<'_> {
+    #[inline]
+    fn len(&self) -> usize {
+        match self {
+            Self::Line(_, length) => *length,
+            Self::There(place) => place.len(),
+        }
+    }
+
+    #[inline]
+    fn stay(self) -> Place {
+        match self {
+            Self::Line(line, length) => Place::Line(*line, length),
+            Self::There(place) => place,
+        }
     }
 }
 
@@ -74,7 +112,7 @@ impl<H> Core<H> {
                 }
                 Step::Nothing
             }
-            Some(Taken::Line(context, length)) => self.message(engine, context, &line, Place::Line(line, length as usize)),
+            Some(Taken::Line(context, length)) => self.message(engine, context, &line, Arriving::Line(&line, length as usize)),
             Some(Taken::Kept(context, kept)) => self.long_message(engine, context, Place::Kept(kept)),
             Some(Taken::Waited(context, data)) => self.long_message(engine, context, Place::Owned(data)),
             Some(Taken::Notice(context, vi, notice)) => self.notice(engine, ConnectionId::from_raw(context as u32), vi, notice),
@@ -101,7 +139,7 @@ impl<H> Core<H> {
     fn long_message<W: Wire>(&mut self, engine: &mut Engine<W>, context: u64, place: Place) -> Step<H> {
         let mut words = [0; HEAD_WORDS_MAX];
         place.words(&mut words);
-        self.message(engine, context, &words, place)
+        self.message(engine, context, &words, Arriving::There(place))
     }
 
     #[cold]
@@ -114,20 +152,20 @@ impl<H> Core<H> {
     }
 
     #[inline]
-    fn message<W: Wire>(&mut self, engine: &mut Engine<W>, context: u64, words: &[u64], place: Place) -> Step<H> {
+    fn message<W: Wire>(&mut self, engine: &mut Engine<W>, context: u64, words: &[u64], place: Arriving<'_>) -> Step<H> {
         let id = ConnectionId::from_raw(context as u32);
         let mut delivery = self.spare.take().unwrap_or_else(|| Box::new(Delivery::empty()));
         let start = parse(words, place.len(), &mut delivery.head);
         let head = &delivery.head;
         let role = self.connections.get(id).map(|c| c.role);
-        let Some(start) = start else { return self.control(engine, id, false, place, delivery) };
+        let Some(start) = start else { return self.control(engine, id, false, place.stay(), delivery) };
         let fine = match (role, head.kind) {
             (Some(Role::Server), Kind::Short | Kind::Medium | Kind::Xfer) => {
-                (delivery.place, delivery.start) = (place, start);
+                delivery.lies(place, start);
                 return self.request_arrived(engine, id, delivery);
             }
             (Some(Role::Client { .. }), Kind::ReplyShort | Kind::ReplyMedium | Kind::ReplyXfer) => {
-                (delivery.place, delivery.start) = (place, start);
+                delivery.lies(place, start);
                 return self.reply_arrived(engine, id, delivery);
             }
             (Some(Role::Client { .. }), Kind::Ack | Kind::Returned) => self.told(id, head),
@@ -139,7 +177,7 @@ impl<H> Core<H> {
             (Some(_), Kind::Segment) => self.heard_segment(id, head),
             _ => false,
         };
-        self.control(engine, id, fine, place, delivery)
+        self.control(engine, id, fine, place.stay(), delivery)
     }
 
     /// A message that no handler gets is done with.

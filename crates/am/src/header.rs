@@ -99,6 +99,32 @@ impl Head {
     }
 }
 
+/// What a message says that needs no credit: it is stored when the count that it carries is known.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Answer<'a> {
+    pub kind: Kind,
+    /// Returned: the status.
+    pub handler: u8,
+    /// The kind's own words.
+    pub words: [u64; 3],
+    pub args: &'a [i32],
+}
+
+impl Answer<'static> {
+    /// One that only tells.
+    pub(crate) fn of(kind: Kind, handler: u8) -> Self {
+        Self { kind, handler, words: [0; 3], args: &[] }
+    }
+}
+
+impl Answer<'_> {
+    #[inline]
+    pub(crate) fn store<'b>(&self, handled: u32, to: &'b mut HeadBytes) -> &'b [u8] {
+        let word0 = word0(self.kind, self.handler, self.args.len(), handled);
+        to.store(word0, &self.words[..self.kind.words()], self.args, matches!(self.kind, Kind::Medium | Kind::ReplyMedium))
+    }
+}
+
 /// Room for a head as bytes.
 pub(crate) struct HeadBytes([u64; HEAD_WORDS_MAX]);
 
