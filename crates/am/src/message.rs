@@ -41,7 +41,7 @@ impl Message<'_> {
     /// The payload of a medium or bulk message, or of a get's answer; of a short message none.
     #[inline]
     pub fn payload(&self) -> Payload<'_> {
-        Payload { place: &self.delivery.place, start: self.delivery.start }
+        Payload { place: self.delivery.place.as_ref(), start: self.delivery.start }
     }
 
     /// Whether it is a short message, which has no payload.

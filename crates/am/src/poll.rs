@@ -67,14 +67,14 @@ impl Bundle {
         if is_unanswered && let Some(connection) = core.connections.get_mut(delivery.connection) {
             connection.handled = connection.handled.wrapping_add(1);
         }
-        if is_unanswered || delivery.place.is_held() {
-            let place = core::mem::replace(&mut delivery.place, Place::NONE);
+        let place = delivery.place.take();
+        if is_unanswered || place.as_ref().is_some_and(Place::is_held) {
             let inbox = core.inbox;
             self.device.nic.with(|engine| {
                 if is_unanswered {
                     core.owe(engine, delivery.connection);
                 }
-                unused.1 = place.give_back(engine, inbox);
+                unused.1 = place.and_then(|place| place.give_back(engine, inbox));
             });
         }
         core.spare = Some(delivery);
