@@ -44,12 +44,18 @@ fn connect(nic: &Nic, name: &Name, server: &Bundle) -> ViHandle {
 
 /// A message: mostly a head that could be, with anything in it.
 fn nonsense() -> impl Strategy<Value = Vec<u8>> {
-    let head = (any::<u8>(), prop_oneof![Just(ECHO), any::<u8>()], 0u8..18, prop_oneof![9 => Just(0u8), 1 => any::<u8>()], any::<u32>());
+    let head = (any::<u8>(), prop_oneof![Just(ECHO), any::<u8>()], 0u8..19, prop_oneof![9 => Just(0u8), 1 => any::<u8>()], any::<u32>());
     let words = prop::collection::vec(prop_oneof![Just(0u64), 0u64..100_000, any::<u64>()], 0..12);
-    (head, 1u8..16, words, 0usize..9, any::<bool>()).prop_map(|((any, handler, count, zero, handled), kind, words, cut, is_kind)| {
+    let shape = (0usize..9, any::<bool>(), any::<bool>());
+    (head, 1u8..16, words, shape).prop_map(|((any, handler, count, zero, handled), kind, words, (cut, is_kind, fits))| {
         let mut message = vec![if is_kind { kind } else { any }, handler, count, zero];
         message.extend(handled.to_le_bytes());
         words.iter().for_each(|w| message.extend(w.to_le_bytes()));
+        if fits {
+            let own = [3, 11].contains(&kind).then_some(16).or([4, 5].contains(&kind).then_some(24)).unwrap_or(0);
+            message.resize(8 + own + 4 * usize::from(count), 1);
+            return message;
+        }
         message.truncate((message.len() - cut.min(message.len() - 1)).max(1));
         message
     })
