@@ -132,16 +132,24 @@ impl<H> Core<H> {
         }
     }
 
-    /// A request is handled and has no reply: the client hears of it with the next message, or when there is nothing else to do.
+    /// A request is handled and has no reply: the client hears of it with the next message, or when there is nothing else to do; or now, if this returns true.
     #[inline]
-    pub(crate) fn owe<W: Wire>(&mut self, engine: &mut Engine<W>, id: ConnectionId) {
-        let Some(connection) = self.connections.get_mut(id) else { return };
+    pub(crate) fn owes(&mut self, id: ConnectionId) -> bool {
+        let Some(connection) = self.connections.get_mut(id) else { return false };
+        connection.handled = connection.handled.wrapping_add(1);
         if connection.handled.wrapping_sub(connection.told) >= TELL_AFTER {
-            let _ = self.answer(engine, id, &Answer::of(Kind::Ack, 0), NO_DATA);
-        } else if !connection.is_untold {
+            return true;
+        }
+        if !connection.is_untold {
             connection.is_untold = true;
             self.untold.push(id);
         }
+        false
+    }
+
+    /// Tells a client how many of its requests are handled.
+    pub(crate) fn tell_one<W: Wire>(&mut self, engine: &mut Engine<W>, id: ConnectionId) {
+        let _ = self.answer(engine, id, &Answer::of(Kind::Ack, 0), NO_DATA);
     }
 
     /// Tells clients what they have not heard.
@@ -151,7 +159,7 @@ impl<H> Core<H> {
             let Some(connection) = self.connections.get_mut(id) else { continue };
             connection.is_untold = false;
             if connection.handled != connection.told {
-                let _ = self.answer(engine, id, &Answer::of(Kind::Ack, 0), NO_DATA);
+                self.tell_one(engine, id);
             }
         }
     }
