@@ -198,6 +198,15 @@ impl<B: Buffer> Transport<B> {
         self.places.live_ref(session).filter(|s| s.stage == Stage::Up).map_or(0, |s| s.mtu.current().saturating_sub(overhead))
     }
 
+    /// The payload that the next frame of `stream` with so many head words should have, if it is one of many: what is left of a packet that has been begun, if that is
+    /// at least `least`, else [`payload_max`](Self::payload_max). So all packets of a stream of messages are of one size, and leave in whole runs.
+    pub fn payload_next(&self, session: SessionId, stream: u32, head_words: usize, least: usize) -> usize {
+        let frame = crate::config::FRAME_HEADER + head_words * 8;
+        let Some(live) = self.places.live_ref(session).filter(|s| s.stage == Stage::Up) else { return 0 };
+        let left = live.tx.begun(live.mtu.current(), stream).map_or(0, |left| left.saturating_sub(frame));
+        if left >= least { left } else { live.mtu.current().saturating_sub(crate::config::DATA_HEADER + frame) }
+    }
+
     /// A session that has something to deliver, if any. The same one until it has nothing more.
     #[inline]
     pub fn next_delivery(&self) -> Option<SessionId> {
@@ -245,6 +254,12 @@ impl<B: Buffer> Transport<B> {
             self.unqueue_deliver(delivery.session.slot());
         }
         Ok(())
+    }
+
+    /// Whether [`Transport::poll_event`] has something.
+    #[inline]
+    pub fn has_events(&self) -> bool {
+        !self.events.is_empty()
     }
 
     /// The next event.

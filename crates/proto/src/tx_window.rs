@@ -83,6 +83,8 @@ pub(crate) struct Allowance {
     pub(crate) bytes: u32,
     /// Larger packets than this leave alone: they must be fragmented.
     pub(crate) datagram: usize,
+    /// Packets of that size in a whole run.
+    pub(crate) run: u32,
 }
 
 /// The sending half.
@@ -196,6 +198,16 @@ impl Tx {
         Sent::Unfilled
     }
 
+    /// Bytes that the next frame of `stream` may have if it is to end a packet that has been begun; `None`: it begins one.
+    #[inline]
+    pub(crate) fn begun(&self, datagram: usize, stream: u32) -> Option<usize> {
+        if self.end == self.next || self.open_ordered || self.open_lane != Self::lane(stream) {
+            return None;
+        }
+        let last = self.slots.get(self.end.wrapping_sub(1) as usize & (self.slots.len() - 1))?;
+        datagram.checked_sub(last.length as usize)
+    }
+
     /// Room in the last packet, if it has not left, and may be shared.
     #[inline]
     fn join(&mut self, need: usize, datagram: usize, lane: u32, coalesce: usize) -> Option<usize> {
@@ -289,8 +301,25 @@ impl Tx {
     /// Whether there is something that [`Tx::leave`] would give.
     #[inline]
     pub(crate) fn can_leave(&self, allowance: Allowance) -> bool {
-        let open = self.forced > 0 || self.is_open(allowance, 0);
+        let open = self.forced > 0 || if self.lost.is_empty() { self.may_begin(allowance) } else { self.is_open(allowance, 0) };
         open && (self.next != self.end || !self.lost.is_empty())
+    }
+
+    /// Whether a run of new packets may begin. While packets are in flight, one that the windows would cut short waits until they let a whole one leave, or a quarter of all that they ever
+    /// do: each run costs a system call and a way through the network layers on either side, however short it is. What is in flight has been asked to be acknowledged at once.
+    //= P-CONG-6
+    #[inline]
+    fn may_begin(&self, allowance: Allowance) -> bool {
+        if self.flying == 0 {
+            return true;
+        }
+        if !self.is_open(allowance, 0) {
+            return false;
+        }
+        let datagram = (allowance.datagram as u32).max(1);
+        let all = allowance.packets.min(allowance.bytes / datagram);
+        let free = (allowance.packets - self.flying).min((allowance.bytes - self.flying_bytes) / datagram);
+        free >= self.end.wrapping_sub(self.next) || free >= allowance.run || free >= all / 4
     }
 
     //= P-CONG-5
@@ -304,6 +333,9 @@ impl Tx {
     pub(crate) fn leave(&mut self, config: &Config, now: Instant, allowance: Allowance, stamp: &Stamp) -> Option<Run> {
         if let Some(run) = self.leave_again(now, allowance, stamp) {
             return Some(run);
+        }
+        if self.forced == 0 && !self.may_begin(allowance) {
+            return None;
         }
         let mut run: Option<Run> = None;
         while self.next != self.end {
@@ -333,7 +365,7 @@ impl Tx {
         // Whoever is stopped by its window should not wait for a delayed acknowledgement.
         //= P-DATA-7
         let full = self.outstanding() as usize >= config.window_packets;
-        if full || (self.next != self.end && !self.is_open(allowance, 0)) || self.flying * 2 > allowance.packets {
+        if full || (self.next != self.end && !self.may_begin(allowance)) || self.flying * 2 > allowance.packets {
             let last = self.next.wrapping_sub(1);
             let start = self.slot(last).start as usize;
             self.header(start).header.flags |= ACK_NOW;
