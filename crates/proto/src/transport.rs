@@ -48,6 +48,8 @@ pub struct Transport<B: Buffer> {
     transmit: VecDeque<u16>,
     deliver: VecDeque<u16>,
     answers: Answers,
+    /// Data packets of it came, and what follows from them waits for the last of those that came together.
+    unsettled: Option<SessionId>,
     /// Where packets are written that are not in a ring.
     scratch: Box<[u8]>,
     pub(crate) events: VecDeque<Event>,
@@ -76,6 +78,7 @@ impl<B: Buffer> Transport<B> {
             transmit: VecDeque::new(),
             deliver: VecDeque::new(),
             answers: Answers::new(config.answers_per_second),
+            unsettled: None,
             scratch: vec![0; config.datagram_max].into_boxed_slice(),
             events: VecDeque::new(),
             kept_bytes: 0,
@@ -189,6 +192,13 @@ impl<B: Buffer> Transport<B> {
             Sent::TooLong | Sent::Broken => {}
         }
         sent
+    }
+
+    /// Whether more frames follow at once upon the last one sent: then a short run of packets may wait for them (P-CONG-6).
+    pub fn set_more(&mut self, session: SessionId, more: bool) {
+        if let Some(live) = self.places.live(session) {
+            live.tx.more = more;
+        }
     }
 
     /// The largest payload that a frame with so many head words can have at present; zero when the session is not up. A stream of such frames travels as

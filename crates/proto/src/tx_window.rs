@@ -110,6 +110,8 @@ pub(crate) struct Tx {
     pub(crate) flying_bytes: u32,
     /// Packets that may leave although the windows are full: a probe, or what a timeout found.
     pub(crate) forced: u32,
+    /// The last frame written is not the end of what its sender has begun.
+    pub(crate) more: bool,
     pub(crate) losses: crate::tx_losses::Losses,
     pub(crate) sent_total: u64,
     pub(crate) again_total: u64,
@@ -135,6 +137,7 @@ impl Tx {
             flying: 0,
             flying_bytes: 0,
             forced: 0,
+            more: false,
             losses: crate::tx_losses::Losses::default(),
             sent_total: 0,
             again_total: 0,
@@ -305,8 +308,8 @@ impl Tx {
         open && (self.next != self.end || !self.lost.is_empty())
     }
 
-    /// Whether a run of new packets may begin. While packets are in flight, one that the windows would cut short waits until they let a whole one leave, or a quarter of all that they ever
-    /// do: each run costs a system call and a way through the network layers on either side, however short it is. What is in flight has been asked to be acknowledged at once.
+    /// Whether a run of new packets may begin. While packets are in flight, one that the windows would cut short, or that its sender is about to go on with, waits until a whole one may leave, or
+    /// a quarter of all that ever may: each run costs a system call and a way through the network layers on either side, however short it is. What is in flight has been asked to be acknowledged at once.
     //= P-CONG-6
     #[inline]
     fn may_begin(&self, allowance: Allowance) -> bool {
@@ -319,7 +322,9 @@ impl Tx {
         let datagram = (allowance.datagram as u32).max(1);
         let all = allowance.packets.min(allowance.bytes / datagram);
         let free = (allowance.packets - self.flying).min((allowance.bytes - self.flying_bytes) / datagram);
-        free >= self.end.wrapping_sub(self.next) || free >= allowance.run || free >= all / 4
+        let waiting = self.end.wrapping_sub(self.next);
+        let leaves = waiting.min(free);
+        leaves >= allowance.run || leaves >= all / 4 || (free >= waiting && !self.more)
     }
 
     //= P-CONG-5

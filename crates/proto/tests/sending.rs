@@ -175,6 +175,16 @@ fn runs_are_not_cut_short_while_an_answer_is_on_its_way() {
     assert_eq!(p.hear().len(), 4);
     ack(&mut p, 21, 0, None);
     assert_eq!(p.hear().len(), 4, "nothing is in flight");
+    p.transport.set_more(id, true);
+    whole(&mut p);
+    assert_eq!(p.hear().len(), 0, "more comes soon");
+    ack(&mut p, 25, 0, None);
+    assert_eq!(p.hear().len(), 1, "but nothing is waited for in vain");
+    (0..3).for_each(|_| whole(&mut p));
+    assert_eq!(p.hear().len(), 0);
+    p.transport.set_more(id, false);
+    whole(&mut p);
+    assert_eq!(p.hear().len(), 4);
 }
 
 #[test]

@@ -41,7 +41,7 @@ const BULK_WORDS: usize = 5;
 const TURNS_PER_LOOK: u32 = 256;
 /// What is taken in one look, so that a turn of the engine stays short, and the peer soon hears how far it may go on: so many datagrams (joined ones count as one), or so many bytes.
 const LOOK_MAX: u32 = 64;
-const LOOK_BYTES_MAX: usize = 32 << 10;
+const LOOK_BYTES_MAX: usize = 96 << 10;
 /// Looks in vain that are no further apart are those of somebody who waits and does nothing else.
 const SPINS_WITHIN: Duration = Duration::from_micros(2);
 
@@ -57,6 +57,8 @@ struct Link<B> {
     current: Option<(Delivery<B>, usize)>,
     /// Where the frame after the one shown last begins.
     after: usize,
+    /// The last frame sent is not the last of its message.
+    more: bool,
 }
 
 /// A wire over packets.
@@ -232,12 +234,16 @@ impl<P: PacketPort> PacketWire<P> {
 
     /// Takes a datagram and what came with it; how many bytes.
     #[inline(always)]
-    fn take_datagram(&mut self, (from, buffer): (SocketAddr, P::Buffer)) -> usize {
-        let mut bytes = buffer.as_ref().len();
-        self.transport.handle_packet(self.now, from, buffer);
-        while let Some((from, buffer)) = self.port.receive_joined() {
+    fn take_datagram(&mut self, first: (SocketAddr, P::Buffer)) -> usize {
+        let (mut bytes, mut next) = (0, Some(first));
+        while let Some((from, buffer)) = next.take() {
             bytes += buffer.as_ref().len();
-            self.transport.handle_packet(self.now, from, buffer);
+            next = self.port.receive_joined();
+            if next.is_some() {
+                self.transport.handle_joined(self.now, from, buffer);
+            } else {
+                self.transport.handle_packet(self.now, from, buffer);
+            }
         }
         bytes
     }
@@ -318,7 +324,7 @@ impl<P: PacketPort> PacketWire<P> {
 
     fn add_link(&mut self, session: SessionId, loopback: bool) -> Option<LinkId> {
         let peer = self.transport.session_info(session)?.address;
-        let link = self.links.insert(Link { session, peer, loopback, down: false, current: None, after: 0 })?;
+        let link = self.links.insert(Link { session, peer, loopback, down: false, current: None, after: 0, more: false })?;
         self.port.session_up(peer);
         Some(LinkId::from_raw(link.raw()))
     }
@@ -326,10 +332,14 @@ impl<P: PacketPort> PacketWire<P> {
     // ---- frames
 
     fn send_frame(&mut self, link: LinkId, line: &Line, words: usize, length: usize, fill: impl FnOnce(*mut u8) -> bool) -> Sent {
-        let Some(l) = self.links.get(Handle::from_raw(link.raw())).filter(|l| !l.down) else { return Sent::Broken };
-        let stream = frame::Head(line.0[0]).to();
+        let Some(l) = self.links.get_mut(Handle::from_raw(link.raw())).filter(|l| !l.down) else { return Sent::Broken };
+        let head = frame::Head(line.0[0]);
+        if l.more == head.is_last() {
+            l.more = !l.more;
+            self.transport.set_more(l.session, l.more);
+        }
         // Its time is that of its leaving, by `flush`.
-        match self.transport.send(self.now, l.session, stream, &line.0[..words], length, |to| fill(to.as_mut_ptr())) {
+        match self.transport.send(self.now, l.session, head.to(), &line.0[..words], length, |to| fill(to.as_mut_ptr())) {
             bellwire_proto::Sent::Yes => Sent::Yes,
             bellwire_proto::Sent::Unfilled => Sent::Unfilled,
             // The path carries less than it did: the engine asks again how much.
