@@ -204,7 +204,7 @@ impl Tx {
     /// Bytes that the next frame of `stream` may have if it is to end a packet that has been begun; `None`: it begins one.
     #[inline]
     pub(crate) fn begun(&self, datagram: usize, stream: u32) -> Option<usize> {
-        if self.end == self.next || self.open_ordered || self.open_lane != Self::lane(stream) {
+        if self.end == self.next || self.losses.by_channels || self.open_ordered || self.open_lane != Self::lane(stream) {
             return None;
         }
         let last = self.slots.get(self.end.wrapping_sub(1) as usize & (self.slots.len() - 1))?;
@@ -214,7 +214,8 @@ impl Tx {
     /// Room in the last packet, if it has not left, and may be shared.
     #[inline]
     fn join(&mut self, need: usize, datagram: usize, lane: u32, coalesce: usize) -> Option<usize> {
-        if self.end == self.next {
+        // The stop-and-wait channels have one frame in each packet.
+        if self.end == self.next || self.losses.by_channels {
             return None;
         }
         let psn = self.end.wrapping_sub(1);
@@ -316,8 +317,8 @@ impl Tx {
         if self.flying == 0 {
             return true;
         }
-        if !self.is_open(allowance, 0) {
-            return false;
+        if !self.is_open(allowance, 0) || self.losses.by_channels {
+            return self.is_open(allowance, 0);
         }
         let datagram = (allowance.datagram as u32).max(1);
         let all = allowance.packets.min(allowance.bytes / datagram);
@@ -437,6 +438,13 @@ impl Tx {
     pub(crate) fn empty(&mut self, psn: u32) {
         debug_assert!(self.slot(psn).state == State::Refused);
         self.slot(psn).length = DATA_HEADER as u32;
+    }
+
+    /// A refused packet waits no longer.
+    pub(crate) fn hasten(&mut self, psn: u32, now: Instant) {
+        debug_assert!(self.slot(psn).state == State::Refused);
+        self.slot(psn).due = now.0;
+        self.refused_due = self.refused_due.min(now);
     }
 
     /// How long a refused packet waits, by how often it was refused.

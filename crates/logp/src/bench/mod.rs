@@ -130,9 +130,10 @@ impl Bench {
             | Job::Eventfd { .. }
             | Job::Futex { .. }
             | Job::Socket { .. }
+            | Job::Am(_)
             | Job::DatagramStream { .. }
             | Job::ByteStream { .. } => {
-                return Err(Error::failed("a limit is no job of the library"));
+                return Err(Error::failed("this is no job of the library"));
             }
         };
         Ok((values, String::new()))
