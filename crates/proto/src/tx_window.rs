@@ -309,6 +309,13 @@ impl Tx {
         open && (self.next != self.end || !self.lost.is_empty())
     }
 
+    /// Whether something may have been lost: then nothing waits, since what overtakes a lost packet tells of it.
+    #[inline]
+    fn is_troubled(&self) -> bool {
+        let gap = !self.arrived.is_empty() && self.losses.highest.wrapping_sub(self.una) >= self.arrived.count();
+        gap || !self.lost.is_empty() || self.losses.is_asking()
+    }
+
     /// Whether a run of new packets may begin. While packets are in flight, one that the windows would cut short, or that its sender is about to go on with, waits until a whole one may leave, or
     /// a quarter of all that ever may: each run costs a system call and a way through the network layers on either side, however short it is. What is in flight has been asked to be acknowledged at once.
     //= P-CONG-6
@@ -317,7 +324,7 @@ impl Tx {
         if self.flying == 0 {
             return true;
         }
-        if !self.is_open(allowance, 0) || self.losses.by_channels {
+        if !self.is_open(allowance, 0) || self.losses.by_channels || self.is_troubled() {
             return self.is_open(allowance, 0);
         }
         let datagram = (allowance.datagram as u32).max(1);

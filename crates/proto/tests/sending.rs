@@ -185,6 +185,10 @@ fn runs_are_not_cut_short_while_an_answer_is_on_its_way() {
     p.transport.set_more(id, false);
     whole(&mut p);
     assert_eq!(p.hear().len(), 4);
+    p.transport.set_more(id, true);
+    ack(&mut p, 26, 0b10, None);
+    whole(&mut p);
+    assert_eq!(p.hear().len(), 1, "a packet is missing");
 }
 
 #[test]

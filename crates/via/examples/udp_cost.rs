@@ -12,10 +12,14 @@ mod nic_common;
 
 use bellwire_via::{Operation, SendRequest};
 use nic_common::{AREA, End, join_udp, open_udp};
+use std::time::{Duration, Instant};
 
 /// Bytes of one message, and of one write.
 const MESSAGE: usize = 8;
 const WRITE: usize = AREA / 4;
+
+/// A message has arrived after this.
+const FLIGHT: Duration = Duration::from_micros(10);
 
 // One function for each side and thing, not inlined, so that they can be told apart from outside.
 
@@ -45,6 +49,9 @@ fn messages(a: &End<'_>, b: &End<'_>, count: usize) {
         for (from, to) in [(a, b), (b, a)] {
             to.post_receive(4096, 64);
             counted_send(from);
+            // So that it is there, and not every now and then a poll in vain is counted.
+            let left = Instant::now();
+            while left.elapsed() < FLIGHT {}
             while !counted_take(to) {}
             while from.nic.send_done(from.vi).unwrap().is_none() {}
         }
