@@ -34,6 +34,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("bellwire-launch", &["bellwire-memory", "bellwire-job"]),
     ("bellwire-job-c", &["bellwire-job"]),
     ("bellwire-conformance", &["bellwire-memory", "bellwire-via", "bellwire-sim"]),
+    ("bellwire-am", &["bellwire-memory", "bellwire-via"]),
     ("vipl", &["bellwire-memory", "bellwire-via"]),
     // Measures through the C library, so it knows nothing of the engine.
     ("bellwire-logp", &["bellwire-memory"]),
