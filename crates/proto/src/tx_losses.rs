@@ -34,11 +34,24 @@ pub(crate) struct Losses {
     /// Timeouts in a row.
     pub(crate) backoff: u32,
     probed: bool,
+    /// Stop-and-wait channels, each with its own timer, tell what is lost.
+    pub(crate) by_channels: bool,
 }
 
 impl Default for Losses {
     fn default() -> Self {
-        Self { newest: 0, refused: 0, highest: 0, overtaken: OVERTAKEN_MIN, tolerance: 1, late_at: Instant::NEVER, base: Instant(0), backoff: 0, probed: false }
+        Self {
+            newest: 0,
+            refused: 0,
+            highest: 0,
+            overtaken: OVERTAKEN_MIN,
+            tolerance: 1,
+            late_at: Instant::NEVER,
+            base: Instant(0),
+            backoff: 0,
+            probed: false,
+            by_channels: false,
+        }
     }
 }
 
@@ -53,6 +66,8 @@ pub(crate) enum Timeout {
     Probe,
     /// The oldest packet leaves again.
     Retransmit,
+    /// So many channels send again.
+    Channels(u32),
 }
 
 impl Losses {
@@ -97,6 +112,9 @@ impl Losses {
 impl Tx {
     /// When [`Tx::timeout`] or [`Tx::wake_refused`] has something to do.
     pub(crate) fn deadline(&self, config: &Config, rtt: &Rtt) -> Instant {
+        if self.losses.by_channels {
+            return self.refused_due.min(self.channels_deadline(config, rtt));
+        }
         let mut at = self.refused_due.min(self.losses.late_at);
         if self.is_unacknowledged() {
             at = at.min(self.losses.base + bellwire_time::Duration(self.losses.patience(config, rtt)));
@@ -114,7 +132,7 @@ impl Tx {
     //= P-TIME-4
     pub(crate) fn find_losses(&mut self, now: Instant, rtt: &Rtt) -> u32 {
         self.losses.late_at = Instant::NEVER;
-        if self.flying == 0 {
+        if self.flying == 0 || self.losses.by_channels {
             return 0;
         }
         let tolerance = self.losses.tolerance(rtt);
@@ -190,6 +208,9 @@ impl Tx {
 
     /// Does what silence asks for.
     pub(crate) fn timeout(&mut self, config: &Config, now: Instant, rtt: &Rtt) -> Timeout {
+        if self.losses.by_channels {
+            return self.channels_timeout(config, now, rtt);
+        }
         if now >= self.losses.late_at {
             let found = self.find_losses(now, rtt);
             if found > 0 {

@@ -199,7 +199,8 @@ impl Tx {
     /// Room in the last packet, if it has not left, and may be shared.
     #[inline]
     fn join(&mut self, need: usize, datagram: usize, lane: u32, coalesce: usize) -> Option<usize> {
-        if self.end == self.next {
+        // The stop-and-wait channels have one frame in each packet.
+        if self.end == self.next || self.losses.by_channels {
             return None;
         }
         let psn = self.end.wrapping_sub(1);

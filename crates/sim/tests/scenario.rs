@@ -42,6 +42,39 @@ fn a_star_is_fair_and_full() {
 }
 
 #[test]
+fn a_permutation_fills_a_fat_tree_by_target_and_not_by_hash() {
+    let given = [("nodes", "16"), ("networks", "fat-tree,fat-tree-hash"), ("patterns", "bisection"), ("sizes", "8k"), ("time", "3ms")];
+    let report = run("traffic", &given);
+    let (least, jain) = (column(&report, "least"), column(&report, "Jain"));
+    assert!(jain[0] > 0.999 && least[0] > 900.0 && least[0] > 1.4 * least[1], "{least:?} {jain:?}");
+}
+
+#[test]
+fn channels_are_limited_by_the_round_trip_and_the_window_is_not() {
+    let given = [("channels", "1,64"), ("latencies", "10us"), ("rates", "10G"), ("messages", "500")];
+    let bandwidth = column(&run("channels", &given), "bandwidth");
+    // 1 KiB in each round trip of 20 us, and a little.
+    assert!(bandwidth[1] > 35.0 && bandwidth[1] < 51.2, "{bandwidth:?}");
+    assert!(bandwidth[2] > 15.0 * bandwidth[1] && bandwidth[0] > bandwidth[1] * 10.0, "{bandwidth:?}");
+}
+
+#[test]
+fn traffic_sets_channels_beside_the_window() {
+    let given = [
+        ("nodes", "4"),
+        ("networks", "star"),
+        ("patterns", "cshift"),
+        ("sizes", "512"),
+        ("time", "1ms"),
+        ("transport", "window,channels"),
+        ("channels", "1,4"),
+    ];
+    let report = run("traffic", &given);
+    let all = column(&report, "all");
+    assert!(all[0] > all[2] && all[2] > 2.0 * all[1] && report.plots.len() == 1, "{all:?}");
+}
+
+#[test]
 fn what_cannot_be_is_refused() {
     let traffic = scenario::find("traffic").expect("a scenario");
     assert!(traffic.run_with(1, &[("nodes", "5")]).unwrap_err().0.contains("even"));

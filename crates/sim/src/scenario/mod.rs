@@ -12,6 +12,7 @@
 //! - Its hash covers every packet of every run in it.
 //! - Cases of a scenario share nothing, so that they may run at the same time.
 
+mod channels;
 pub mod cluster;
 mod logp;
 mod networks;
@@ -27,7 +28,7 @@ use core::fmt;
 use std::sync::{Mutex, PoisonError};
 
 /// All scenarios, in the order in which they are listed.
-pub const ALL: &[Scenario] = &[logp::SCENARIO, traffic::SCENARIO];
+pub const ALL: &[Scenario] = &[channels::SCENARIO, logp::SCENARIO, traffic::SCENARIO];
 
 /// An experiment.
 #[derive(Clone, Copy, Debug)]
