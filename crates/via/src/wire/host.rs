@@ -159,6 +159,7 @@ impl HostWire {
     pub fn take_leave(&mut self) {
         let Some(p) = &mut self.packet else { return };
         p.begin_farewell();
+        p.set_armed(true);
         let mut settled = None;
         while let Some(until) = p.farewell_turn(&mut settled) {
             let port = p.port();
@@ -246,6 +247,14 @@ impl Wire for HostWire {
     fn payload_bytes_max(&self, link: LinkId) -> usize {
         match &self.packet {
             Some(p) if link.raw() & PACKET != 0 => p.payload_bytes_max(packet_link(link)),
+            _ => self.shm.payload_bytes_max(link),
+        }
+    }
+
+    #[inline]
+    fn payload_bytes_next(&self, link: LinkId, to: u32) -> usize {
+        match &self.packet {
+            Some(p) if link.raw() & PACKET != 0 => p.payload_bytes_next(packet_link(link), to),
             _ => self.shm.payload_bytes_max(link),
         }
     }

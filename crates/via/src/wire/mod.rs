@@ -353,6 +353,12 @@ pub trait Wire {
     /// Payload bytes that one frame may carry beside its line. On some wires more as a link gets to know its path; never less than [`PAYLOAD_BYTES_MIN`].
     fn payload_bytes_max(&self, link: LinkId) -> usize;
 
+    /// Payload bytes that the next frame to connection `to` should carry if it is one of many: less than [`payload_bytes_max`](Self::payload_bytes_max) where that fills up a packet.
+    #[inline]
+    fn payload_bytes_next(&self, link: LinkId, _to: u32) -> usize {
+        self.payload_bytes_max(link)
+    }
+
     /// Sends a line of which `words` words are in use.
     fn send(&mut self, link: LinkId, line: &mut Line, words: usize) -> Sent;
     /// Sends a line of word 0 and `length` (at most [`INLINE_BYTES_MAX`]) bytes after it.
