@@ -57,6 +57,7 @@ installed() {
 }
 part installed installed
 part hosts     scripts/hosts.sh "$target/examples-c" "$target/installed/lib"
+part hosts-suite scripts/hosts-conformance.sh "$target/examples-c" "$target/installed/lib" fd76::1/fd76::2
 part perf-udp  env BELLWIRE="$target/release/bellwire" scripts/perf-udp.sh
 part guide     env TARGET_DIR="$target" scripts/guide.sh
 if command -v strace >/dev/null 2>&1; then
@@ -67,6 +68,7 @@ fi
 
 if [ "$mode" = long ]; then
     part churn      make -s -C tests/c check-churn LIBVIPL="$target/release/libvipl.so" OUT="$target/tests-c"
+    part hosts-suites scripts/hosts-conformance.sh "$target/examples-c" "$target/installed/lib"
     part hosts-outages scripts/hosts-outages.sh "$target/examples-c" "$target/installed/lib"
     part mortality  make -s -C tests/c check-mortality LIBVIPL="$target/release/libvipl.so" OUT="$target/tests-c"
     part hostile-long make -s -C tests/hostile check LIBVIPL="$target/release/libvipl.so" OUT="$target/tests-hostile" SECONDS=60

@@ -6,7 +6,7 @@ use crate::bulk::{BULK, GET};
 use crate::connection::{ConnectionId, Role, SEGMENTS_AHEAD};
 use crate::core::{Core, EndpointId, place};
 use crate::endpoint::{Endpoint, Slot, lies_within};
-use crate::header::{HEAD_WORDS_MAX, Head, Kind, parse};
+use crate::header::{HEAD_WORDS_MAX, Head, Kind, parse, parse_short_line};
 use crate::name::{Ask, Name};
 use crate::payload::Place;
 use crate::status::{Operation, Returned, Status};
@@ -22,7 +22,8 @@ pub(crate) struct Delivery {
     pub source: Name,
     pub tag: u64,
     pub head: Head,
-    pub place: Place,
+    /// None: a short message in a line, which is all in `head`.
+    pub place: Option<Place>,
     /// Where in `place` the payload begins.
     pub start: usize,
     pub has_replied: bool,
@@ -31,12 +32,53 @@ pub(crate) struct Delivery {
 impl Delivery {
     fn empty() -> Self {
         let (connection, endpoint) = (ConnectionId::from_raw(0), EndpointId::from_raw(0));
-        Self { connection, endpoint, source: Name::NOBODY, tag: 0, head: Head::new(Kind::Ack, 0, &[]), place: Place::NONE, start: 0, has_replied: false }
+        Self { connection, endpoint, source: Name::NOBODY, tag: 0, head: Head::new(Kind::Ack, 0, &[]), place: None, start: 0, has_replied: false }
+    }
+
+    /// Notes where the message lies, if it has a payload or is to be given back.
+    #[inline]
+    fn lies(&mut self, place: Arriving<'_>, start: usize) {
+        debug_assert!(self.place.is_none(), "the message before has been given back");
+        match place {
+            Arriving::Line(_, length) if length == start => {}
+            place => self.place = Some(place.stay()),
+        }
+        self.start = start;
+    }
+
+    /// Bytes of payload.
+    #[inline]
+    pub(crate) fn payload_len(&self) -> usize {
+        self.place.as_ref().map_or(0, |place| place.len() - self.start)
     }
 
     #[inline]
     pub(crate) fn is_request(&self) -> bool {
         matches!(self.head.kind, Kind::Short | Kind::Medium | Kind::Xfer)
+    }
+}
+
+/// Where a message lies that is looked at: in a line that the caller has, or where it will stay.
+enum Arriving<'a> {
+    Line(&'a LineWords, usize),
+    There(Place),
+}
+
+impl Arriving<'_> {
+    #[inline]
+    fn len(&self) -> usize {
+        match self {
+            Self::Line(_, length) => *length,
+            Self::There(place) => place.len(),
+        }
+    }
+
+    #[inline]
+    fn stay(self) -> Place {
+        match self {
+            Self::Line(line, length) => Place::Line(*line, length),
+            Self::There(place) => place,
+        }
     }
 }
 
@@ -74,7 +116,7 @@ impl<H> Core<H> {
                 }
                 Step::Nothing
             }
-            Some(Taken::Line(context, length)) => self.message(engine, context, &line, Place::Line(line, length as usize)),
+            Some(Taken::Line(context, length)) => self.message(engine, context, &line, Arriving::Line(&line, length as usize)),
             Some(Taken::Kept(context, kept)) => self.long_message(engine, context, Place::Kept(kept)),
             Some(Taken::Waited(context, data)) => self.long_message(engine, context, Place::Owned(data)),
             Some(Taken::Notice(context, vi, notice)) => self.notice(engine, ConnectionId::from_raw(context as u32), vi, notice),
@@ -101,7 +143,7 @@ impl<H> Core<H> {
     fn long_message<W: Wire>(&mut self, engine: &mut Engine<W>, context: u64, place: Place) -> Step<H> {
         let mut words = [0; HEAD_WORDS_MAX];
         place.words(&mut words);
-        self.message(engine, context, &words, place)
+        self.message(engine, context, &words, Arriving::There(place))
     }
 
     #[cold]
@@ -113,21 +155,24 @@ impl<H> Core<H> {
         Step::Return(id, handler, Box::new(returned))
     }
 
-    #[inline]
-    fn message<W: Wire>(&mut self, engine: &mut Engine<W>, context: u64, words: &[u64], place: Place) -> Step<H> {
+    #[inline(always)]
+    fn message<W: Wire>(&mut self, engine: &mut Engine<W>, context: u64, words: &[u64], place: Arriving<'_>) -> Step<H> {
         let id = ConnectionId::from_raw(context as u32);
         let mut delivery = self.spare.take().unwrap_or_else(|| Box::new(Delivery::empty()));
-        let start = parse(words, place.len(), &mut delivery.head);
+        let start = match place {
+            Arriving::Line(line, length) if parse_short_line(line, length, &mut delivery.head) => Some(length),
+            _ => parse(words, place.len(), &mut delivery.head),
+        };
         let head = &delivery.head;
         let role = self.connections.get(id).map(|c| c.role);
-        let Some(start) = start else { return self.control(engine, id, false, place, delivery) };
+        let Some(start) = start else { return self.control(engine, id, false, place.stay(), delivery) };
         let fine = match (role, head.kind) {
             (Some(Role::Server), Kind::Short | Kind::Medium | Kind::Xfer) => {
-                (delivery.place, delivery.start) = (place, start);
+                delivery.lies(place, start);
                 return self.request_arrived(engine, id, delivery);
             }
             (Some(Role::Client { .. }), Kind::ReplyShort | Kind::ReplyMedium | Kind::ReplyXfer) => {
-                (delivery.place, delivery.start) = (place, start);
+                delivery.lies(place, start);
                 return self.reply_arrived(engine, id, delivery);
             }
             (Some(Role::Client { .. }), Kind::Ack | Kind::Returned) => self.told(id, head),
@@ -139,7 +184,7 @@ impl<H> Core<H> {
             (Some(_), Kind::Segment) => self.heard_segment(id, head),
             _ => false,
         };
-        self.control(engine, id, fine, place, delivery)
+        self.control(engine, id, fine, place.stay(), delivery)
     }
 
     /// A message that no handler gets is done with.
@@ -195,7 +240,7 @@ impl<H> Core<H> {
                     Status::BadSegmentOffset
                 } else if let Some(handler) = take_handler(endpoint, delivery.head.handler) {
                     endpoint.counters.requests_received[size(delivery.head.kind)] += 1;
-                    endpoint.counters.bytes_received += (delivery.place.len() - delivery.start) as u64;
+                    endpoint.counters.bytes_received += delivery.payload_len() as u64;
                     return Step::Run(delivery, handler);
                 } else {
                     Status::BadHandler
@@ -210,8 +255,9 @@ impl<H> Core<H> {
 
     #[cold]
     fn drop_delivery<W: Wire>(&mut self, engine: &mut Engine<W>, mut delivery: Box<Delivery>) {
-        let place = core::mem::replace(&mut delivery.place, Place::NONE);
-        self.give_up(engine, place);
+        if let Some(place) = delivery.place.take() {
+            self.give_up(engine, place);
+        }
         self.spare = Some(delivery);
     }
 
@@ -231,7 +277,7 @@ impl<H> Core<H> {
         let Some(handler) = take_handler(endpoint, delivery.head.handler) else { return self.reply_rejected(engine, id, delivery) };
         let is_get = is_bulk && connection.returned(delivery.head.handled.wrapping_sub(1), Status::Unreachable).operation == Operation::Get;
         endpoint.counters.replies_received[if is_get { GET } else { size(delivery.head.kind) }] += 1;
-        endpoint.counters.bytes_received += (delivery.place.len() - delivery.start) as u64;
+        endpoint.counters.bytes_received += delivery.payload_len() as u64;
         Step::Run(delivery, handler)
     }
 
@@ -247,7 +293,7 @@ impl<H> Core<H> {
                 _ => Operation::Reply,
             };
             (returned.handler, returned.arg_count, returned.args) = (head.handler, head.arg_count, head.args);
-            (returned.source, returned.length) = (0, delivery.place.len() - delivery.start);
+            (returned.source, returned.length) = (0, delivery.payload_len());
             self.returns.push_back((delivery.endpoint, returned));
         }
         self.drop_delivery(engine, delivery);
@@ -271,11 +317,9 @@ fn find_data<H>(endpoint: &Endpoint<H>, delivery: &mut Delivery) -> bool {
     let [offset, length, _] = delivery.head.words;
     let Some(segment) = endpoint.segment.as_ref().filter(|s| lies_within(offset, length, s.length)) else { return false };
     let at = core::ptr::with_exposed_provenance((segment.address + offset) as usize);
-    let old = core::mem::replace(&mut delivery.place, Place::Segment { at, length: length as usize, owner: segment.owner.clone(), message: None });
+    let message = delivery.place.take().map(Box::new);
+    delivery.place = Some(Place::Segment { at, length: length as usize, owner: segment.owner.clone(), message });
     delivery.start = 0;
-    if let Place::Segment { message, .. } = &mut delivery.place {
-        *message = Some(Box::new(old));
-    }
     true
 }
 

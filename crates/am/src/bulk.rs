@@ -8,7 +8,7 @@ use crate::acceptor::LIMIT;
 use crate::connection::{Connection, ConnectionId, Keep, Out, Record, Role, State, Write};
 use crate::core::{Core, EndpointId, Sent, place};
 use crate::endpoint::lies_within;
-use crate::header::{ARGS_MAX, BULK_BYTES_MAX, Head, Kind};
+use crate::header::{ARGS_MAX, Answer, BULK_BYTES_MAX, Head, HeadBytes, Kind};
 use crate::life::finish_write;
 use crate::region::Region;
 use crate::status::{Error, Operation, Status};
@@ -188,7 +188,7 @@ impl<H> Core<H> {
         &mut self,
         engine: &mut Engine<W>,
         id: ConnectionId,
-        head: &mut Head,
+        answer: &Answer<'_>,
         source: &Source<'_>,
         of_own: Option<u32>,
     ) -> Result<(), Error> {
@@ -197,13 +197,13 @@ impl<H> Core<H> {
             self.malformed(engine, id);
             return Err(Error::NotSent);
         }
-        let segment = connection.peer_segment.filter(|s| lies_within(head.words[0], source.length as u64, s.length)).ok_or(Error::BadArgument)?;
-        let to = (segment.address + head.words[0], segment.handle);
+        let segment = connection.peer_segment.filter(|s| lies_within(answer.words[0], source.length as u64, s.length)).ok_or(Error::BadArgument)?;
+        let to = (segment.address + answer.words[0], segment.handle);
         let mut written = Written::default();
         while write_more(engine, connection, source, to, &mut written) {
             // A get is answered within a turn of the engine: no longer than one piece.
             if written.bytes == source.length {
-                return self.answer(engine, id, head, NO_DATA);
+                return self.answer(engine, id, answer, NO_DATA);
             }
             if of_own.is_some() {
                 break;
@@ -233,9 +233,9 @@ impl<H> Core<H> {
             }
         };
         let Some(connection) = self.connections.get_mut(id) else { return Err(Error::NotSent) };
-        head.handled = connection.handled;
         connection.told = connection.handled;
-        connection.queue(Out { write: Some(write), bytes: head.to_bytes(), sent: 0 });
+        let bytes = answer.store(connection.handled, &mut HeadBytes::new()).to_vec();
+        connection.queue(Out { write: Some(write), bytes, sent: 0 });
         self.leave(engine, id);
         Ok(())
     }
@@ -273,8 +273,8 @@ impl<H> Core<H> {
             (true, None) => Status::BadSegmentOffset,
             (true, Some((source, handle))) => {
                 endpoint.counters.requests_received[GET] += 1;
-                let mut reply = Head { words: [to, length, 0], ..Head::new(Kind::ReplyXfer, head.handler, head.args()) };
-                match self.answer_bulk(engine, id, &mut reply, &source, Some(handle)) {
+                let reply = Answer { kind: Kind::ReplyXfer, handler: head.handler, words: [to, length, 0], args: head.args() };
+                match self.answer_bulk(engine, id, &reply, &source, Some(handle)) {
                     Ok(()) => {
                         if let Some(endpoint) = self.endpoints.get_mut(place(endpoint_id)) {
                             endpoint.counters.replies_sent[GET] += 1;
@@ -296,7 +296,7 @@ impl<H> Core<H> {
         if let Some(endpoint) = self.endpoints.get_mut(place(endpoint)) {
             endpoint.counters.refused += 1;
         }
-        let _ = self.answer(engine, id, &mut Head::new(Kind::Returned, why as u8, &[]), NO_DATA);
+        let _ = self.answer(engine, id, &Answer::of(Kind::Returned, why as u8), NO_DATA);
     }
 
     /// Sets an endpoint's segment; the one before is returned, and reached by nobody any more.

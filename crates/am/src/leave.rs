@@ -5,7 +5,7 @@ use crate::acceptor::LIMIT;
 use crate::bulk::{Data, NO_DATA};
 use crate::connection::{CREDITS_DEFAULT, Connection, ConnectionId, Out, State};
 use crate::core::Core;
-use crate::header::{Head, HeadBytes, Kind};
+use crate::header::{Answer, HeadBytes, Kind};
 use crate::status::{Error, Status};
 use bellwire_memory::bytes;
 use bellwire_via::frame::INLINE_BYTES_MAX;
@@ -94,12 +94,11 @@ impl Connection {
 impl<H> Core<H> {
     /// Sends a message that needs no credit: of a server, or of a segment; what cannot leave waits, in order. It tells of all that was handled.
     #[inline]
-    pub(crate) fn answer<W: Wire>(&mut self, engine: &mut Engine<W>, id: ConnectionId, head: &mut Head, payload: Data) -> Result<(), Error> {
+    pub(crate) fn answer<W: Wire>(&mut self, engine: &mut Engine<W>, id: ConnectionId, answer: &Answer<'_>, payload: Data) -> Result<(), Error> {
         let Some(connection) = self.connections.get_mut(id).filter(|c| c.state == State::Open) else { return Err(Error::NotSent) };
-        head.handled = connection.handled;
         connection.told = connection.handled;
         let mut bytes = HeadBytes::new();
-        let head = bytes.store_head(head);
+        let head = answer.store(connection.handled, &mut bytes);
         let sent = if connection.out.is_empty() { connection.send(engine, head, payload).ok_or(Error::NotSent)? } else { 0 };
         if sent == head.len() + payload.1 {
             return Ok(());
@@ -133,16 +132,24 @@ impl<H> Core<H> {
         }
     }
 
-    /// A request is handled and has no reply: the client hears of it with the next message, or when there is nothing else to do.
+    /// A request is handled and has no reply: the client hears of it with the next message, or when there is nothing else to do; or now, if this returns true.
     #[inline]
-    pub(crate) fn owe<W: Wire>(&mut self, engine: &mut Engine<W>, id: ConnectionId) {
-        let Some(connection) = self.connections.get_mut(id) else { return };
+    pub(crate) fn owes(&mut self, id: ConnectionId) -> bool {
+        let Some(connection) = self.connections.get_mut(id) else { return false };
+        connection.handled = connection.handled.wrapping_add(1);
         if connection.handled.wrapping_sub(connection.told) >= TELL_AFTER {
-            let _ = self.answer(engine, id, &mut Head::new(Kind::Ack, 0, &[]), NO_DATA);
-        } else if !connection.is_untold {
+            return true;
+        }
+        if !connection.is_untold {
             connection.is_untold = true;
             self.untold.push(id);
         }
+        false
+    }
+
+    /// Tells a client how many of its requests are handled.
+    pub(crate) fn tell_one<W: Wire>(&mut self, engine: &mut Engine<W>, id: ConnectionId) {
+        let _ = self.answer(engine, id, &Answer::of(Kind::Ack, 0), NO_DATA);
     }
 
     /// Tells clients what they have not heard.
@@ -152,7 +159,7 @@ impl<H> Core<H> {
             let Some(connection) = self.connections.get_mut(id) else { continue };
             connection.is_untold = false;
             if connection.handled != connection.told {
-                let _ = self.answer(engine, id, &mut Head::new(Kind::Ack, 0, &[]), NO_DATA);
+                self.tell_one(engine, id);
             }
         }
     }

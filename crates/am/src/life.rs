@@ -5,7 +5,7 @@ use crate::acceptor::{LIMIT, create_vi, end_vi};
 use crate::bulk::NO_DATA;
 use crate::connection::{CREDITS_MAX, Connection, ConnectionId, Keep, Role, State, Write};
 use crate::core::{Core, EndpointId, place};
-use crate::header::{Head, Kind};
+use crate::header::{Answer, Kind};
 use crate::name::{Ask, Name};
 use crate::status::{Error, Status};
 use bellwire_via::wire::Wire;
@@ -77,7 +77,7 @@ impl<H> Core<H> {
         }
         connection.segments_left = connection.segments_left.saturating_sub(1);
         let words = segment.map_or([0; 3], |s| [s.address, s.length, u64::from(s.handle.raw())]);
-        let _ = self.answer(engine, id, &mut Head { words, ..Head::new(Kind::Segment, 0, &[]) }, NO_DATA);
+        let _ = self.answer(engine, id, &Answer { words, ..Answer::of(Kind::Segment, 0) }, NO_DATA);
     }
 
     /// A connection is over: a client's requests that are not handled come back; of a server nothing is left.
@@ -116,7 +116,7 @@ impl<H> Core<H> {
         let of: Vec<(ConnectionId, Role)> = self.connections.iter().filter(|(_, c)| c.endpoint == id).map(|(h, c)| (h, c.role)).collect();
         for (connection, role) in of {
             if role == Role::Server {
-                let _ = self.answer(engine, connection, &mut Head::new(Kind::Closing, 0, &[]), NO_DATA);
+                let _ = self.answer(engine, connection, &Answer::of(Kind::Closing, 0), NO_DATA);
             }
             self.remove_connection(engine, connection, Status::BadEndpoint);
         }

@@ -5,7 +5,7 @@ use crate::arrive::Delivery;
 use crate::bulk::{BULK, Data, NO_DATA, Source};
 use crate::bundle::Bundle;
 use crate::core::{Core, EndpointId, place};
-use crate::header::{ARGS_MAX, BULK_BYTES_MAX, Head, Kind, MEDIUM_BYTES_MAX};
+use crate::header::{ARGS_MAX, Answer, BULK_BYTES_MAX, Kind, MEDIUM_BYTES_MAX};
 use crate::name::Name;
 use crate::payload::Payload;
 use crate::region::Region;
@@ -41,7 +41,7 @@ impl Message<'_> {
     /// The payload of a medium or bulk message, or of a get's answer; of a short message none.
     #[inline]
     pub fn payload(&self) -> Payload<'_> {
-        Payload { place: &self.delivery.place, start: self.delivery.start }
+        Payload { place: self.delivery.place.as_ref(), start: self.delivery.start }
     }
 
     /// Whether it is a short message, which has no payload.
@@ -134,8 +134,8 @@ impl Message<'_> {
             return Err(Error::BadArgument);
         }
         let id = self.delivery.connection;
-        let mut head = Head { words: [offset, source.length as u64, 0], ..Head::new(Kind::ReplyXfer, handler, args) };
-        self.answer(BULK, source.length, |core, engine| core.answer_bulk(engine, id, &mut head, source, None))
+        let answer = Answer { kind: Kind::ReplyXfer, handler, words: [offset, source.length as u64, 0], args };
+        self.answer(BULK, source.length, |core, engine| core.answer_bulk(engine, id, &answer, source, None))
     }
 
     #[inline]
@@ -145,7 +145,7 @@ impl Message<'_> {
         }
         let id = self.delivery.connection;
         let size = usize::from(kind == Kind::ReplyMedium);
-        self.answer(size, payload.1, |core, engine| core.answer(engine, id, &mut Head::new(kind, handler, args), payload))
+        self.answer(size, payload.1, |core, engine| core.answer(engine, id, &Answer { kind, handler, words: [0; 3], args }, payload))
     }
 
     /// Has `send` answer the request, which counts as handled then.

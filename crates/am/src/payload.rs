@@ -31,8 +31,6 @@ pub(crate) enum Place {
 unsafe impl Send for Place {}
 
 impl Place {
-    pub(crate) const NONE: Self = Self::Line([0; 7], 0);
-
     /// Bytes of the message.
     #[inline]
     pub(crate) fn len(&self) -> usize {
@@ -110,7 +108,7 @@ impl Place {
 /// The payload of a medium or bulk message. Its sender could still be writing it: so it is read by copying, and what was checked must not be read twice.
 #[derive(Clone, Copy, Debug)]
 pub struct Payload<'a> {
-    pub(crate) place: &'a Place,
+    pub(crate) place: Option<&'a Place>,
     pub(crate) start: usize,
 }
 
@@ -118,7 +116,7 @@ impl Payload<'_> {
     /// Bytes.
     #[inline]
     pub fn len(&self) -> usize {
-        self.place.len() - self.start
+        self.place.map_or(0, |place| place.len() - self.start)
     }
 
     /// Whether there are none.
@@ -128,12 +126,12 @@ impl Payload<'_> {
 
     /// Copies the bytes from `at` on to `to`, as many as there are; returns how many.
     pub fn read(&self, at: usize, to: &mut [u8]) -> usize {
-        self.place.read(self.start.saturating_add(at), to)
+        self.place.map_or(0, |place| place.read(self.start.saturating_add(at), to))
     }
 
     /// First byte: readable for [`len`](Self::len) bytes while the handler runs. Never to be made a slice of, for it may change meanwhile.
     pub fn as_ptr(&self) -> *const u8 {
-        self.place.as_ptr().wrapping_add(self.start)
+        self.place.map_or(core::ptr::dangling(), |place| place.as_ptr().wrapping_add(self.start))
     }
 
     /// A copy of all of it.

@@ -63,18 +63,15 @@ impl Bundle {
         let mut core = self.core();
         core.running = 0;
         let mut unused = (core.put_back(delivery.endpoint, delivery.head.handler, handler), None);
-        let is_unanswered = delivery.is_request() && !delivery.has_replied;
-        if is_unanswered && let Some(connection) = core.connections.get_mut(delivery.connection) {
-            connection.handled = connection.handled.wrapping_add(1);
-        }
-        if is_unanswered || delivery.place.is_held() {
-            let place = core::mem::replace(&mut delivery.place, Place::NONE);
+        let must_tell = delivery.is_request() && !delivery.has_replied && core.owes(delivery.connection);
+        let place = delivery.place.take();
+        if must_tell || place.as_ref().is_some_and(Place::is_held) {
             let inbox = core.inbox;
             self.device.nic.with(|engine| {
-                if is_unanswered {
-                    core.owe(engine, delivery.connection);
+                if must_tell {
+                    core.tell_one(engine, delivery.connection);
                 }
-                unused.1 = place.give_back(engine, inbox);
+                unused.1 = place.and_then(|place| place.give_back(engine, inbox));
             });
         }
         core.spare = Some(delivery);

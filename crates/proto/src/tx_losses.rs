@@ -20,6 +20,8 @@ const PROBE_MIN: u64 = 400_000;
 pub(crate) struct Losses {
     /// When the newest packet left that is known to have arrived.
     pub(crate) newest: u64,
+    /// When the newest packet left that was refused, as long as that may tell of others; 0 otherwise.
+    refused: u64,
     /// The highest packet that the peer's bitmaps showed; meaningful while some have arrived out of order.
     pub(crate) highest: u32,
     overtaken: u32,
@@ -40,6 +42,7 @@ impl Default for Losses {
     fn default() -> Self {
         Self {
             newest: 0,
+            refused: 0,
             highest: 0,
             overtaken: OVERTAKEN_MIN,
             tolerance: 1,
@@ -76,6 +79,12 @@ impl Losses {
     /// Acknowledgements make progress.
     pub(crate) fn progress(&mut self, now: Instant) {
         (self.base, self.backoff, self.probed) = (now, 0, false);
+    }
+
+    /// A transmission that left then was refused: so it has arrived.
+    pub(crate) fn refused(&mut self, sent: u64) {
+        self.newest = self.newest.max(sent);
+        self.refused = self.refused.max(sent);
     }
 
     /// A packet was sent again needlessly, because later ones had arrived before it.
@@ -134,16 +143,19 @@ impl Tx {
         }
         let tolerance = self.losses.tolerance(rtt);
         // Without a gap, packets are overtaken only by earlier ones that were sent again later.
-        let span = if self.arrived.is_empty() {
+        let all = self.next.wrapping_sub(self.una);
+        let span = if self.losses.refused > 0 {
+            all
+        } else if self.arrived.is_empty() {
             let oldest = *self.slot(self.una);
             if oldest.sent.saturating_add(tolerance) >= self.losses.newest {
                 return 0;
             }
-            self.next.wrapping_sub(self.una)
+            all
         } else {
             self.losses.highest.wrapping_sub(self.una)
         };
-        debug_assert!(span <= self.next.wrapping_sub(self.una));
+        debug_assert!(span <= all);
         let patience = rtt.latest().max(rtt.smoothed()) + tolerance;
         let (total, mut below, mut found, mut at) = (self.arrived.count(), 0, 0, 0);
         while at < span {
@@ -160,6 +172,9 @@ impl Tx {
             below += (have & mask).count_ones();
             at += 64;
         }
+        if self.losses.late_at == Instant::NEVER {
+            self.losses.refused = 0;
+        }
         self.lost_total += u64::from(found);
         found
     }
@@ -173,12 +188,13 @@ impl Tx {
         let newest = self.losses.newest;
         let overtaken = slot.tries == 0 && overtakers >= self.losses.overtaken;
         let is_old = slot.sent.saturating_add(tolerance) < newest;
-        let is_late = newest >= slot.sent && overtakers > 0 && slot.sent.saturating_add(patience) <= now.0;
+        let has_answer = newest >= slot.sent && (overtakers > 0 || self.losses.refused >= slot.sent);
+        let is_late = has_answer && slot.sent.saturating_add(patience) <= now.0;
         if overtaken || is_old || is_late {
             self.lose(psn, true);
             return true;
         }
-        if newest >= slot.sent && overtakers > 0 {
+        if has_answer {
             self.losses.late_at = self.losses.late_at.min(Instant(slot.sent.saturating_add(patience)));
         }
         false

@@ -41,7 +41,7 @@ pub(crate) enum State {
 pub(crate) struct Slot {
     /// When it left last, in ns.
     pub(crate) sent: u64,
-    /// When it may leave again, after a refusal.
+    /// Refused: when it may leave again. Arrived: when that became known.
     pub(crate) due: u64,
     /// Its place in the ring.
     pub(crate) start: u32,

@@ -81,3 +81,26 @@ fn what_cannot_be_is_refused() {
     assert!(traffic.run_with(1, &[("nodes", "5")]).unwrap_err().0.contains("even"));
     assert!(traffic.run_with(1, &[("sizes", "0x")]).is_err());
 }
+
+#[test]
+fn virtual_networks_share_the_frames_that_there_are() {
+    let given = [("clients", "2,3,5"), ("frames", "3"), ("transport", "window"), ("start", "20ms"), ("time", "150ms")];
+    let report = run("networks", &given);
+    let (all, loads, least) = (column(&report, "all"), column(&report, "loads"), column(&report, "least"));
+    // One thread; then a thread for each endpoint.
+    assert!(loads[0] + loads[1] + loads[3] + loads[4] == 0.0 && loads[2] > 5.0 && loads[5] > 5.0, "{loads:?}");
+    // The processor takes 12 us for each, and is full.
+    assert!(all[0] > 80.0 && all[1] > 80.0 && all[1] < 83.4, "{all:?}");
+    assert!(all[2] < all[1] / 2.0 && all[5] > 1.5 * all[2] && all[5] > all[4] / 2.0, "one thread is suspended, and threads go on: {all:?}");
+    assert!(least.iter().all(|rate| *rate > 0.1), "nobody starves: {least:?}");
+}
+
+#[test]
+fn clients_of_one_endpoint_share_it() {
+    let given = [("clients", "1,12"), ("sizes", "16"), ("start", "10ms"), ("time", "60ms"), ("channels", "4")];
+    let report = run("clients", &given);
+    let (all, response, refused, jain) = (column(&report, "all"), column(&report, "response"), column(&report, "refused"), column(&report, "Jain"));
+    assert!(all.iter().all(|all| *all > 60.0 && *all < 83.4), "{all:?}");
+    assert!(response[1] > 8.0 * response[0] && refused[0] == 0.0 && refused[1] > 0.0, "{response:?} {refused:?}");
+    assert!(jain.iter().all(|jain| *jain > 0.9), "{jain:?}");
+}

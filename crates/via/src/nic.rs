@@ -68,6 +68,7 @@ use rustix::fd::OwnedFd;
 use rustix::time::{ClockId, Timespec, clock_gettime};
 use spin::Adaptive;
 use state::Core;
+use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -206,7 +207,10 @@ fn open_wire(config: &NicConfig) -> Result<HostWire, OpenError> {
     let packet = match config.udp {
         None => None,
         Some(udp) => {
-            let address = socket_address(&config.host).ok_or(OpenError::HostAddress)?;
+            let mut address = socket_address(&config.host).ok_or(OpenError::HostAddress)?;
+            if let SocketAddr::V6(v6) = &mut address {
+                v6.set_scope_id(config.scope);
+            }
             let udp = UdpConfig { address, directory_port: udp.directory_port, seed: config.seed, faults: config.faults.clone() };
             let port = UdpPort::open(&udp).map_err(|e| OpenError::Udp(address, e.kind()))?;
             let transport = port.transport_config()?;

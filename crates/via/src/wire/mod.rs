@@ -11,6 +11,7 @@ use crate::handle::Handle;
 use crate::time::Instant;
 use bellwire_memory::bytes;
 use bellwire_memory::line_queue::{LINE_WORDS, Line};
+pub use bellwire_proto::SessionInfo;
 
 mod heap;
 pub mod host;
@@ -293,9 +294,41 @@ pub enum WireEvent {
     },
 }
 
+/// Why a link goes by its wire.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum WireReason {
+    /// The NIC has no other.
+    #[default]
+    OnlyWire,
+    /// The peer is on this host.
+    SameHost,
+    /// Nobody of this host answered by shared memory.
+    NotOnThisHost,
+    /// Shared memory is switched off.
+    SharedMemoryOff,
+}
+
+impl WireReason {
+    /// For people.
+    pub const fn text(self) -> &'static str {
+        match self {
+            Self::OnlyWire => "the only wire of this NIC",
+            Self::SameHost => "the peer is on this host",
+            Self::NotOnThisHost => "nobody of this host answered by shared memory",
+            Self::SharedMemoryOff => "shared memory is switched off",
+        }
+    }
+}
+
 /// Facts about a link for people.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LinkInfo {
+    /// Name of its wire: "shm", "udp", ...
+    pub wire: &'static str,
+    /// Why this one.
+    pub reason: WireReason,
+    /// Of a link of packets: where they go, and how that goes.
+    pub path: Option<SessionInfo>,
     /// The peer's process id as this process sees it, 0 if unknown.
     pub peer_pid: u32,
     /// Whether memory is mapped between the two (mapped mode).

@@ -127,10 +127,13 @@ pub fn pair<'a>(a: &'a Nic, b: &'a Nic, cq: Option<CqHandle>) -> (End<'a>, End<'
 
 /// Connects two ends, each from a thread of its own.
 pub fn connect(server: &End<'_>, client: &End<'_>) {
-    let at = address();
+    connect_at(server, client, &address());
+}
+
+pub fn connect_at(server: &End<'_>, client: &End<'_>, at: &NetAddress) {
     std::thread::scope(|s| {
-        s.spawn(|| serve(server, &at).unwrap());
-        call(client, &at).unwrap();
+        s.spawn(|| serve(server, at).unwrap());
+        call(client, at).unwrap();
     });
 }
 

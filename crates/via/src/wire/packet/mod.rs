@@ -520,7 +520,7 @@ impl<P: PacketPort> Wire for PacketWire<P> {
     }
 
     fn link_info(&self, link: LinkId) -> LinkInfo {
-        LinkInfo { loopback: self.find(link).is_some_and(|l| l.loopback), ..LinkInfo::default() }
+        LinkInfo { wire: self.name(), path: self.path(link), loopback: self.find(link).is_some_and(|l| l.loopback), ..LinkInfo::default() }
     }
 }
 
