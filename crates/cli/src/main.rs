@@ -6,8 +6,10 @@
 mod info;
 mod logp;
 mod measured;
+mod ni;
 mod output;
 mod perf;
+mod report;
 mod sim;
 mod top;
 
@@ -27,6 +29,7 @@ struct Arguments {
 enum Command {
     Info(info::Arguments),
     Logp(logp::Arguments),
+    Ni(Box<ni::Arguments>),
     Perf(Box<perf::Arguments>),
     Sim(sim::Arguments),
     Top(top::Arguments),
@@ -42,6 +45,7 @@ fn main() -> ExitCode {
     let result = match Arguments::parse().command {
         Command::Info(arguments) => info::run(&arguments),
         Command::Logp(arguments) => logp::run(&arguments),
+        Command::Ni(arguments) => ni::run(&arguments),
         Command::Perf(arguments) => match perf::run(&arguments) {
             Ok(code) => return code,
             Err(error) => Err(error),
