@@ -10,6 +10,7 @@
 //! | `ni/` | one file for each network interface |
 //! | `am.rs` | active messages for the programs of nodes |
 //! | `cluster.rs` | builds the nodes, runs a program on each |
+//! | `programs/` | the macrobenchmarks |
 //! | `experiment/` | the microbenchmarks, the paper's tables beside ours, plans |
 //!
 //! Everything of one simulation lives on one thread; several simulations run beside each other on several threads. Nothing is random: the same
@@ -25,4 +26,5 @@ pub mod machine;
 pub mod network;
 pub mod ni;
 pub mod node;
+pub mod programs;
 pub mod time;

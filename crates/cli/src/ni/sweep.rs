@@ -4,9 +4,10 @@
 use std::path::PathBuf;
 
 use bellwire_nisim::experiment::plan::{self, Plan};
-use bellwire_nisim::experiment::{Measure, Measured};
+use bellwire_nisim::experiment::{Measure, Measured, SEED};
 use bellwire_nisim::machine::Parameters;
 use bellwire_nisim::ni;
+use bellwire_nisim::programs::Size;
 use bellwire_sim::scenario::Report;
 use bellwire_sim::scenario::report::{Axis, Cell, Column, Line, Plot, Scale, Table, Unit};
 use clap::Args;
@@ -20,7 +21,7 @@ pub struct Arguments {
     #[arg(value_name = "PLAN", conflicts_with_all = ["measure", "design", "parameter"])]
     plan: Option<PathBuf>,
 
-    /// What to measure: round-trip:BYTES, bandwidth:BYTES
+    /// What to measure: round-trip:BYTES, bandwidth:BYTES, or a program: em3d, spsolve, ..
     #[arg(long, value_name = "MEASURE", required_unless_present = "plan")]
     measure: Vec<String>,
 
@@ -58,7 +59,7 @@ impl Arguments {
         let named = self.design.iter().map(|name| plan::design(name)).collect::<Result<Vec<_>, _>>()?;
         let designs = if named.is_empty() { ni::DESIGNS.iter().collect() } else { named };
         let sweep = self.parameter.as_ref().map(|name| plan::knob(name).map(|knob| (knob, self.values.clone()))).transpose()?;
-        Ok(Plan { machine: Parameters::default(), measures, designs, sweep })
+        Ok(Plan { machine: Parameters::default(), measures, designs, sweep, size: Size::default(), seed: SEED })
     }
 }
 

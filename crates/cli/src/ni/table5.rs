@@ -41,6 +41,7 @@ fn unit(entry: &Entry) -> Unit {
 fn payload(entry: &Entry) -> usize {
     match entry.measure {
         Measure::RoundTrip(payload) | Measure::Bandwidth(payload) => payload,
+        Measure::Program(_) => 0,
     }
 }
 

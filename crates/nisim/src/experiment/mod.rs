@@ -12,6 +12,7 @@ use crate::cluster::Outcome;
 use crate::engine::Stuck;
 use crate::machine::Parameters;
 use crate::ni::Design;
+use crate::programs::{self, Program, Setup, Size};
 
 /// What is measured.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -20,6 +21,8 @@ pub enum Measure {
     RoundTrip(usize),
     /// A stream of messages of so many bytes of payload, in MB/s.
     Bandwidth(usize),
+    /// A macrobenchmark from beginning to end, in microseconds.
+    Program(&'static Program),
 }
 
 /// The greatest payload of a microbenchmark, in bytes.
@@ -38,14 +41,17 @@ impl Measure {
         match text.split_once(':') {
             Some(("round-trip", bytes)) => payload(bytes).map(Self::RoundTrip),
             Some(("bandwidth", bytes)) => payload(bytes).map(Self::Bandwidth),
-            _ => Err(format!("\"{text}\" is no measure: round-trip:BYTES or bandwidth:BYTES")),
+            _ => programs::find(text).map(Self::Program).ok_or_else(|| {
+                let names: Vec<&str> = programs::PROGRAMS.iter().map(|program| program.name).collect();
+                format!("\"{text}\" is no measure: round-trip:BYTES, bandwidth:BYTES, {}", names.join(", "))
+            }),
         }
     }
 
     /// What its value is in.
     pub const fn unit(self) -> &'static str {
         match self {
-            Self::RoundTrip(_) => "us",
+            Self::RoundTrip(_) | Self::Program(_) => "us",
             Self::Bandwidth(_) => "MB/s",
         }
     }
@@ -56,9 +62,13 @@ impl fmt::Display for Measure {
         match self {
             Self::RoundTrip(payload) => write!(f, "round-trip:{payload}"),
             Self::Bandwidth(payload) => write!(f, "bandwidth:{payload}"),
+            Self::Program(program) => f.write_str(program.name),
         }
     }
 }
+
+/// The seed unless another is given.
+pub const SEED: u64 = 1;
 
 /// One simulation.
 #[derive(Clone)]
@@ -69,6 +79,10 @@ pub struct Case {
     pub design: &'static Design,
     /// On which machine.
     pub machine: Parameters,
+    /// How large the input of a macrobenchmark is.
+    pub size: Size,
+    /// What that input is drawn from.
+    pub seed: u64,
 }
 
 /// What a case gave.
@@ -107,6 +121,11 @@ impl fmt::Display for Failure {
 impl std::error::Error for Failure {}
 
 impl Case {
+    /// A case with the usual size and seed.
+    pub fn new(measure: Measure, design: &'static Design, machine: Parameters) -> Self {
+        Self { measure, design, machine, size: Size::default(), seed: SEED }
+    }
+
     /// Runs it.
     ///
     /// # Errors
@@ -115,7 +134,7 @@ impl Case {
     /// # Panics
     /// If the machine cannot be built ([`Parameters::check`]), or an invariant of the model does not hold.
     pub fn run(&self) -> Result<Measured, Failure> {
-        let Self { measure, design, machine } = self;
+        let Self { measure, design, machine, .. } = self;
         match *measure {
             Measure::RoundTrip(payload) => {
                 let (time, outcome) = bench::round_trip(machine, design, payload)?;
@@ -124,6 +143,10 @@ impl Case {
             Measure::Bandwidth(payload) => {
                 let (value, outcome) = bench::bandwidth(machine, design, payload)?;
                 Ok(Measured { value, outcome })
+            }
+            Measure::Program(program) => {
+                let outcome = (program.run)(&Setup { machine, design, size: self.size, seed: self.seed })?;
+                Ok(Measured { value: outcome.time.as_ns() / 1e3, outcome })
             }
         }
     }

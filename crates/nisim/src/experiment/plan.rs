@@ -6,9 +6,10 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 use toml::Spanned;
 
-use super::{Case, Measure};
+use super::{Case, Measure, SEED};
 use crate::machine::{Knob, Parameters, knobs};
 use crate::ni::{self, Design};
+use crate::programs::Size;
 
 /// The most values that a parameter takes in a plan.
 const VALUES_MAX: usize = 1000;
@@ -24,6 +25,10 @@ pub struct Plan {
     pub designs: Vec<&'static Design>,
     /// The parameter that takes several values, and these.
     pub sweep: Option<(&'static Knob, Vec<f64>)>,
+    /// How large the inputs of macrobenchmarks are.
+    pub size: Size,
+    /// What they are drawn from.
+    pub seed: u64,
 }
 
 #[derive(Deserialize)]
@@ -34,6 +39,9 @@ struct File {
     #[serde(default)]
     machine: BTreeMap<Spanned<String>, f64>,
     sweep: Option<Sweep>,
+    #[serde(default)]
+    size: Size,
+    seed: Option<u64>,
 }
 
 #[derive(Deserialize)]
@@ -92,7 +100,7 @@ impl Plan {
             check_sweep(&machine, knob, sweep.values.get_ref()).map_err(at(sweep.values.span().start))?;
             Ok::<_, String>((knob, sweep.values.into_inner()))
         });
-        Self { machine, measures, designs, sweep: sweep.transpose()? }.checked()
+        Self { machine, measures, designs, sweep: sweep.transpose()?, size: file.size, seed: file.seed.unwrap_or(SEED) }.checked()
     }
 
     /// The plan, if there is something to do in it and each of its machines can be built.
@@ -119,7 +127,7 @@ impl Plan {
         let mut cases = Vec::new();
         for machine in machines {
             for &design in &self.designs {
-                cases.extend(self.measures.iter().map(|&measure| Case { measure, design, machine: machine.clone() }));
+                cases.extend(self.measures.iter().map(|&measure| Case { size: self.size, seed: self.seed, ..Case::new(measure, design, machine.clone()) }));
             }
         }
         cases

@@ -60,7 +60,7 @@ pub fn cases(machine: &Parameters) -> Vec<(Case, f64)> {
         let design = ni::find(name).expect("the table names designs that exist");
         let round_trips = ROUND_TRIPS.map(Measure::RoundTrip).into_iter().zip(round_trips.into_iter().flatten());
         let all = round_trips.chain(BANDWIDTHS.map(Measure::Bandwidth).into_iter().zip(bandwidths));
-        cases.extend(all.map(|(measure, paper)| (Case { measure, design, machine: machine.clone() }, paper)));
+        cases.extend(all.map(|(measure, paper)| (Case::new(measure, design, machine.clone()), paper)));
     }
     cases
 }

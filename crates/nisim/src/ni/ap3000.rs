@@ -61,6 +61,10 @@ impl NetworkInterface for Ap3000 {
         })
     }
 
+    fn is_waiting(&self) -> bool {
+        self.node.flow.has_arrived()
+    }
+
     fn activity(&self) -> &Signal {
         &self.node.flow.activity
     }

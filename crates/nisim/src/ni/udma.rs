@@ -108,6 +108,10 @@ impl NetworkInterface for Udma {
         })
     }
 
+    fn is_waiting(&self) -> bool {
+        self.node.flow.has_arrived()
+    }
+
     fn activity(&self) -> &Signal {
         &self.node.flow.activity
     }
