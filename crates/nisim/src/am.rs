@@ -88,7 +88,10 @@ impl Am {
     async fn send_piece(&self, mut message: Message) {
         let Layer { cpu, ni, aside, in_handler, .. } = &*self.0;
         cpu.compute(cpu.0.parameters.costs.send_cycles);
-        if !in_handler.get() && ni.is_waiting() && let Some(arrived) = ni.receive(cpu).await {
+        if !in_handler.get()
+            && ni.is_waiting()
+            && let Some(arrived) = ni.receive(cpu).await
+        {
             aside.borrow_mut().push_back(arrived);
         }
         loop {

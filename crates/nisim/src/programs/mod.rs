@@ -7,8 +7,11 @@
 
 pub mod collective;
 mod em3d;
+mod moldyn;
 pub mod random;
+pub mod shared;
 mod spsolve;
+mod unstructured;
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -76,7 +79,7 @@ impl std::fmt::Debug for Program {
 }
 
 /// All of them, in the paper's order.
-pub const PROGRAMS: &[Program] = &[em3d::PROGRAM, spsolve::PROGRAM];
+pub const PROGRAMS: &[Program] = &[em3d::PROGRAM, moldyn::PROGRAM, spsolve::PROGRAM, unstructured::PROGRAM];
 
 /// The program of a name.
 pub fn find(name: &str) -> Option<&'static Program> {
