@@ -91,6 +91,11 @@ impl Flow {
         !self.arrived.borrow().is_empty()
     }
 
+    /// How many messages have arrived and not been taken.
+    pub fn arrived(&self) -> usize {
+        self.arrived.borrow().len()
+    }
+
     /// The oldest arrived message, and what it carries, without taking it out of its buffer.
     pub fn peek<T>(&self, look: impl FnOnce(&Message) -> T) -> Option<T> {
         self.arrived.borrow().front().map(look)

@@ -44,7 +44,7 @@ impl Default for Costs {
     fn default() -> Self {
         Self {
             send_cycles: 80,
-            receive_cycles: 120,
+            receive_cycles: 80,
             poll_cycles: 30,
             copy_cycles: 4,
             block_buffer_cycles: 12,

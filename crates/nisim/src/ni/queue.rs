@@ -109,6 +109,8 @@ impl SendQueue {
             self.head.set(start + self.node.parameters.blocks(message.payload.len()));
             network.launch(message);
             self.node.queue_activity.give(&self.node.engine);
+            // Meanwhile the NI reads the message out of its memory, and does nothing else.
+            self.node.engine.sleep_until(self.node.engine.now() + self.node.ni_memory.get()).await;
         }
     }
 }

@@ -9,7 +9,7 @@ use std::rc::Rc;
 
 use super::collective::Barrier;
 use super::random::Random;
-use super::{FLOP, Program, Setup, Size, compare};
+use super::{FLOP, HEAP, Program, Setup, Size, compare};
 use crate::am::Am;
 use crate::cluster::Outcome;
 use crate::experiment::Failure;
@@ -30,9 +30,9 @@ const SPAN: usize = 6;
 const DEGREE: usize = 5;
 
 /// Where arrays begin in a node's memory: values of the two kinds, copies of others' values, and the dependences.
-const VALUES: [u64; 2] = [0x0100_0000, 0x0200_8000];
-const COPIES: [u64; 2] = [0x0301_0000, 0x0401_8000];
-const DEPENDENCES: [u64; 2] = [0x0502_0000, 0x0604_0000];
+const VALUES: [u64; 2] = [HEAP, HEAP + 0x4000];
+const COPIES: [u64; 2] = [HEAP + 0x8000, HEAP + 0xc000];
+const DEPENDENCES: [u64; 2] = [HEAP + 0x1_0000, HEAP + 0x2_0000];
 
 /// The graph. Elements of each kind are numbered over all processors, `per` on each.
 struct Input {

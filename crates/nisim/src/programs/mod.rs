@@ -5,7 +5,11 @@
 //! What is charged: each access to an array goes through the simulated cache; each floating-point operation takes [`FLOP`] cycles; loops and indices are
 //! charged as instructions.
 
+mod appbt;
+mod barnes;
+mod boxes;
 pub mod collective;
+mod dsmc;
 mod em3d;
 mod moldyn;
 pub mod random;
@@ -27,6 +31,8 @@ use crate::time::Time;
 
 /// Processor cycles of a floating-point operation: pipelined, one a cycle.
 pub const FLOP: u64 = 1;
+/// Where a program's arrays begin in a node's memory, one behind the other: in the half of a direct-mapped cache of 1 MB that no NI's queue falls into.
+const HEAP: u64 = 0x0108_0000;
 /// No program takes as long.
 const LIMIT: Time = Time::from_ns(100_000_000_000);
 
@@ -79,7 +85,7 @@ impl std::fmt::Debug for Program {
 }
 
 /// All of them, in the paper's order.
-pub const PROGRAMS: &[Program] = &[em3d::PROGRAM, moldyn::PROGRAM, spsolve::PROGRAM, unstructured::PROGRAM];
+pub const PROGRAMS: &[Program] = &[appbt::PROGRAM, barnes::PROGRAM, dsmc::PROGRAM, em3d::PROGRAM, moldyn::PROGRAM, spsolve::PROGRAM, unstructured::PROGRAM];
 
 /// The program of a name.
 pub fn find(name: &str) -> Option<&'static Program> {

@@ -9,7 +9,7 @@ use std::rc::Rc;
 use super::collective::Barrier;
 use super::random::Random;
 use super::shared::Shared;
-use super::{FLOP, Program, Setup, Size, compare};
+use super::{FLOP, HEAP, Program, Setup, Size, compare};
 use crate::am::Am;
 use crate::cluster::Outcome;
 use crate::experiment::Failure;
@@ -32,10 +32,10 @@ const CUTOFF: f64 = 2.5;
 const LISTED: f64 = 2.8;
 const STEP: f64 = 0.002;
 /// Where a node's arrays begin: forces, velocities, pairs, what arrives.
-const FORCES: u64 = 0x0100_0000;
-const VELOCITIES: u64 = 0x0201_0000;
-const PAIRS: u64 = 0x0302_0000;
-const LANDING: u64 = 0x0503_0000;
+const FORCES: u64 = HEAP;
+const VELOCITIES: u64 = HEAP + 0x1_0000;
+const PAIRS: u64 = HEAP + 0x2_0000;
+const LANDING: u64 = HEAP + 0x1_8000;
 
 type Vector = [f64; 3];
 

@@ -27,8 +27,8 @@ const FAULT: u64 = 60;
 /// Instructions of a handler: the block's state, what to do.
 const HANDLE: u64 = 30;
 /// Where the copies and the directory begin in a node's memory.
-const COPIES: u64 = 0x1000_0000;
-const DIRECTORY: u64 = 0x2000_8000;
+const COPIES: u64 = 0x100c_0000;
+const DIRECTORY: u64 = 0x2000_a000;
 
 /// What a node may do with a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

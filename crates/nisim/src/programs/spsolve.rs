@@ -8,7 +8,7 @@ use std::rc::Rc;
 
 use super::collective::Barrier;
 use super::random::Random;
-use super::{FLOP, Program, Setup, Size, compare};
+use super::{FLOP, HEAP, Program, Setup, Size, compare};
 use crate::am::Am;
 use crate::cluster::Outcome;
 use crate::experiment::Failure;
@@ -29,8 +29,8 @@ const NEEDS: usize = 8;
 /// Levels that an edge goes up, at most.
 const REACH: usize = 4;
 /// Where a node's arrays begin: the elements' state, their edges.
-const ELEMENTS: u64 = 0x0100_0000;
-const EDGES: u64 = 0x0200_8000;
+const ELEMENTS: u64 = HEAP;
+const EDGES: u64 = HEAP + 0x4000;
 /// Bytes of an element's state: sum, right side, diagonal, count, first edge.
 const ELEMENT_BYTES: u64 = 40;
 

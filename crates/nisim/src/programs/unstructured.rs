@@ -9,7 +9,7 @@ use std::rc::Rc;
 
 use super::collective::Barrier;
 use super::random::Random;
-use super::{FLOP, Program, Setup, Size, compare};
+use super::{FLOP, HEAP, Program, Setup, Size, compare};
 use crate::am::Am;
 use crate::cluster::Outcome;
 use crate::experiment::Failure;
@@ -25,10 +25,10 @@ pub const PROGRAM: Program = Program {
 const UPDATE: u16 = 1;
 const VARIABLES: usize = 4;
 /// Where a node's arrays begin: values, edges, faces, changes.
-const VALUES: u64 = 0x0100_0000;
-const EDGES: u64 = 0x0201_0000;
-const FACES: u64 = 0x0402_0000;
-const CHANGES: u64 = 0x0503_0000;
+const VALUES: u64 = HEAP;
+const EDGES: u64 = HEAP + 0x2_8000;
+const FACES: u64 = HEAP + 0x4_0000;
+const CHANGES: u64 = HEAP + 0x4_8000;
 
 struct Input {
     iterations: usize,
@@ -206,7 +206,7 @@ impl Part {
     }
 
     fn address(variable: usize, point: usize) -> u64 {
-        VALUES + (variable * 0x8_1000 + point * 4) as u64
+        VALUES + (variable * 0xa000 + point * 4) as u64
     }
 
     /// Own values of a variable go to who needs them.
