@@ -3,7 +3,7 @@
 
 use bellwire_logp::report::table::align;
 use bellwire_nisim::machine::knobs::{KNOBS, Source};
-use bellwire_nisim::machine::{Knob, Parameters};
+use bellwire_nisim::machine::Parameters;
 use bellwire_nisim::ni;
 use bellwire_sim::scenario::Report;
 use bellwire_sim::scenario::report::{Cell, Column, Table};
@@ -14,18 +14,14 @@ pub fn designs() -> String {
 }
 
 /// Every size, time and cost.
-pub fn parameters() -> Report {
+pub fn parameters(machine: &Parameters) -> Report {
     let mut report = Report::new("The machine");
     let mut table = Table::new("Sizes, times and costs", ["name", "value", "unit", "from", "what it is, and why"].map(Column::plain));
     for knob in KNOBS {
-        table.row([knob.name.into(), value(knob).into(), knob.unit.symbol().into(), source(knob.source).into(), Cell::from(knob.reason)]);
+        table.row([knob.name.into(), knob.get(machine).to_string().into(), knob.unit.symbol().into(), source(knob.source).into(), Cell::from(knob.reason)]);
     }
     report.tables.push(table);
     report
-}
-
-fn value(knob: &Knob) -> String {
-    knob.get(&Parameters::default()).to_string()
 }
 
 fn source(source: Source) -> &'static str {

@@ -2,6 +2,8 @@
 //! `bellwire ni`: designs of network interfaces, simulated (`bellwire_nisim`). Each subcommand makes a list of cases, has them run on all processors, and
 //! makes a report of what they gave.
 
+mod figures;
+mod html;
 mod list;
 mod sweep;
 mod table5;
@@ -9,12 +11,15 @@ mod table5;
 use std::path::PathBuf;
 
 use bellwire_nisim::experiment::plan::knob;
-use bellwire_nisim::experiment::{Case, Measured};
+use bellwire_nisim::experiment::figures::Figure;
+use bellwire_nisim::experiment::{Case, Measured, SEED};
 use bellwire_nisim::machine::Parameters;
+use bellwire_nisim::programs::Size;
 use bellwire_sim::scenario::{Report, Run, ScenarioError, Values};
 use clap::{Args, Subcommand};
 
 use crate::output;
+use crate::report::bars::{Bars, svg};
 use crate::report::{self, plot, text};
 
 const LONG_ABOUT: &str = "\
@@ -27,6 +32,7 @@ const AFTER_HELP: &str = "\
 Examples:
   bellwire ni table5                                       the paper's Table 5 beside ours
   bellwire ni table5 --set memory_ns=60                    the same with memory twice as fast
+  bellwire ni report                                       all tables and figures as HTML
   bellwire ni sweep plan.toml --plot plan.svg              what a plan asks for
   bellwire ni sweep --measure bandwidth:256 --design ni2w --design cni32qm --parameter buffers --values 1,2,4,8,inf
 
@@ -51,8 +57,24 @@ enum Command {
     Parameters,
     /// Round trips and bandwidths of all designs beside those of the paper's Table 5
     Table5(Common),
+    /// Shares of messages by size of the macrobenchmarks, beside the paper's Table 4
+    Histograms(Common),
+    /// What data transfer and buffering cost on the CM-5's NI
+    Figure1(Common),
+    /// NIs with FIFOs by their buffers, and coherent NIs
+    Figure3(Common),
+    /// An NI in the processor's registers against CNI32Qm
+    Figure4(Common),
+    /// All tables and figures beside the paper's, as one HTML file
+    Report(html::Arguments),
     /// Any measures of any designs, with one parameter of the machine taking several values
     Sweep(sweep::Arguments),
+}
+
+/// What an experiment has to say.
+struct Page {
+    report: Report,
+    bars: Vec<Bars>,
 }
 
 /// What all experiments may be told.
@@ -74,6 +96,14 @@ pub struct Common {
     #[arg(long, value_name = "FILE.svg")]
     plot: Option<PathBuf>,
 
+    /// How large the inputs of the macrobenchmarks are: table4, or small
+    #[arg(long, value_name = "SIZE", default_value = "table4", value_parser = Size::parse)]
+    size: Size,
+
+    /// What those inputs are drawn from
+    #[arg(long, value_name = "N", default_value_t = SEED)]
+    seed: u64,
+
     /// No progress on standard error
     #[arg(long, short)]
     quiet: bool,
@@ -86,9 +116,14 @@ pub struct Common {
 pub fn run(arguments: &Arguments) -> Result<(), String> {
     match &arguments.command {
         Command::Designs => output::print(&list::designs()),
-        Command::Parameters => output::print(&text::plain(&list::parameters())),
-        Command::Table5(common) => common.tell("table5", &table5::report(common)?),
-        Command::Sweep(arguments) => arguments.common.tell("sweep", &sweep::report(arguments)?),
+        Command::Parameters => output::print(&text::plain(&list::parameters(&Parameters::default()))),
+        Command::Table5(common) => common.tell("table5", &table5::simulate(common)?),
+        Command::Histograms(common) => common.tell("histograms", &figures::histograms(common)?),
+        Command::Figure1(common) => common.tell("figure1", &figures::figure(common, Figure::One)?),
+        Command::Figure3(common) => common.tell("figure3", &figures::figure(common, Figure::Three)?),
+        Command::Figure4(common) => common.tell("figure4", &figures::figure(common, Figure::Four)?),
+        Command::Report(arguments) => html::run(arguments),
+        Command::Sweep(arguments) => arguments.common.tell("sweep", &Page { report: sweep::report(arguments)?, bars: Vec::new() }),
     }
 }
 
@@ -120,12 +155,16 @@ impl Common {
     ///
     /// # Errors
     /// Something cannot be written.
-    fn tell(&self, name: &str, report: &Report) -> Result<(), String> {
+    fn tell(&self, name: &str, Page { report, bars }: &Page) -> Result<(), String> {
         output::print(&match (self.json, self.csv) {
             (true, _) => format!("{}\n", serde_json::json!({ "format": 1, "experiment": name, "set": self.set, "report": report })),
             (_, true) => text::csv(report),
             _ => text::plain(report),
         })?;
-        self.plot.as_deref().map_or(Ok(()), |path| plot::write(report, path))
+        let Some(path) = &self.plot else { return Ok(()) };
+        if report.plots.is_empty() && !bars.is_empty() {
+            return std::fs::write(path, svg(bars)).map_err(|error| format!("{}: {error}", path.display()));
+        }
+        plot::write(report, path)
     }
 }

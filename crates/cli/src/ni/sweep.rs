@@ -4,10 +4,9 @@
 use std::path::PathBuf;
 
 use bellwire_nisim::experiment::plan::{self, Plan};
-use bellwire_nisim::experiment::{Measure, Measured, SEED};
+use bellwire_nisim::experiment::{Measure, Measured};
 use bellwire_nisim::machine::Parameters;
 use bellwire_nisim::ni;
-use bellwire_nisim::programs::Size;
 use bellwire_sim::scenario::Report;
 use bellwire_sim::scenario::report::{Axis, Cell, Column, Line, Plot, Scale, Table, Unit};
 use clap::Args;
@@ -59,7 +58,7 @@ impl Arguments {
         let named = self.design.iter().map(|name| plan::design(name)).collect::<Result<Vec<_>, _>>()?;
         let designs = if named.is_empty() { ni::DESIGNS.iter().collect() } else { named };
         let sweep = self.parameter.as_ref().map(|name| plan::knob(name).map(|knob| (knob, self.values.clone()))).transpose()?;
-        Ok(Plan { machine: Parameters::default(), measures, designs, sweep, size: Size::default(), seed: SEED })
+        Ok(Plan { machine: Parameters::default(), measures, designs, sweep, size: self.common.size, seed: self.common.seed })
     }
 }
 

@@ -7,28 +7,41 @@ use bellwire_nisim::machine::Parameters;
 use bellwire_sim::scenario::Report;
 use bellwire_sim::scenario::report::{Axis, Cell, Column, Line, Plot, Scale, Table, Unit};
 
-use super::Common;
+use super::{Common, Page};
+use crate::report::bars::Bars;
 
 /// Simulates all entries.
 ///
 /// # Errors
 /// One of them cannot be simulated.
-pub fn report(common: &Common) -> Result<Report, String> {
+pub fn simulate(common: &Common) -> Result<Page, String> {
     let cases = table5::cases(&common.machine(Parameters::default())?);
     let measured = common.each(&cases.iter().map(|(case, _)| case.clone()).collect::<Vec<Case>>())?;
-    let entries: Vec<Entry> = cases.iter().zip(measured).map(|(case, measured)| table5::entry(case, measured.value)).collect();
+    Ok(page(&cases.iter().zip(measured).map(|(case, measured)| table5::entry(case, measured.value)).collect::<Vec<Entry>>()))
+}
+
+/// The table and its plots.
+pub fn page(entries: &[Entry]) -> Page {
     let mut report = Report::new("Table 5: round trips and bandwidths of the designs");
     report.about.push(
         "Each entry: ours, the paper's, how far ours is from it. On those with * the machine's open costs were fitted; the others are predictions.".into(),
     );
-    report.tables.push(entry_table("Round trips", &entries, Unit::Microseconds));
-    report.tables.push(entry_table("Bandwidths", &entries, Unit::MegabytesPerSecond));
+    report.tables.push(entry_table("Round trips", entries, Unit::Microseconds));
+    report.tables.push(entry_table("Bandwidths", entries, Unit::MegabytesPerSecond));
     let far = entries.iter().filter(|entry| entry.deviation().abs() > 0.15).count();
     let mut table = Table::new("Deviation", ["entries", "beyond 15 %"].map(Column::plain).into_iter().chain([Column::new("median", Unit::Percent)]));
-    table.row([entries.len().into(), far.into(), (table5::median_deviation(&entries) * 100.0).into()]);
+    table.row([entries.len().into(), far.into(), (table5::median_deviation(entries) * 100.0).into()]);
     report.tables.push(table);
-    report.plots = vec![plot("Round trips", &entries, Unit::Microseconds), plot("Bandwidths", &entries, Unit::MegabytesPerSecond)];
-    Ok(report)
+    report.plots = vec![plot("Round trips", entries, Unit::Microseconds), plot("Bandwidths", entries, Unit::MegabytesPerSecond)];
+    let bars = vec![bars("Round trips", entries, Unit::Microseconds), bars("Bandwidths", entries, Unit::MegabytesPerSecond)];
+    Page { report, bars }
+}
+
+/// Ours beside the paper's.
+fn bars(title: &str, entries: &[Entry], of: Unit) -> Bars {
+    let of_kind = entries.iter().filter(|entry| unit(entry) == of);
+    let groups = of_kind.map(|entry| (format!("{} {} B", entry.design, payload(entry)), vec![Some(entry.ours), Some(entry.paper)]));
+    Bars { title: title.into(), unit: of.symbol().into(), series: vec!["ours".into(), "paper".into()], groups: groups.collect() }
 }
 
 fn unit(entry: &Entry) -> Unit {

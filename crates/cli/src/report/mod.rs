@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Reports of both simulators, tables and plots, as text, CSV and SVG; and the line of progress while they are made.
 
+pub mod bars;
 pub mod plot;
 pub mod text;
 

@@ -3,7 +3,9 @@
 //! on different threads, and a case always gives the same.
 
 pub mod bench;
+pub mod figures;
 pub mod plan;
+pub mod statements;
 pub mod table5;
 
 use std::fmt;

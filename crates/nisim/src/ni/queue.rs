@@ -10,7 +10,7 @@ use std::rc::Rc;
 use super::Work;
 use crate::engine::Signal;
 use crate::network::{Message, Network};
-use crate::node::Node;
+use crate::node::{Node, QUEUES};
 use crate::node::cache::Block;
 use crate::node::coherence::{Agent, Operation};
 use crate::node::cpu::Cpu;
@@ -20,8 +20,8 @@ use crate::time::Time;
 pub const BLOCKS: u64 = 512;
 /// Blocks of a queue in main memory to receive into: 256 KiB, plentiful.
 pub const MEMORY_BLOCKS: u64 = 4096;
-/// Where queues in main memory begin: above what programs use.
-pub const IN_MEMORY: Block = Block(1 << 43);
+/// Where queues in main memory begin.
+pub const IN_MEMORY: Block = Block(QUEUES);
 
 /// A ring of blocks.
 pub struct Ring {

@@ -29,8 +29,8 @@ use crate::machine::Parameters;
 use crate::ni::Design;
 use crate::time::Time;
 
-/// Processor cycles of a floating-point operation: pipelined, one a cycle.
-pub const FLOP: u64 = 1;
+/// Processor cycles of a floating-point operation: the processor issues in order, and of a latency of three or four cycles it hides half.
+pub const FLOP: u64 = 2;
 /// Where a program's arrays begin in a node's memory, one behind the other: in the half of a direct-mapped cache of 1 MB that no NI's queue falls into.
 const HEAP: u64 = 0x0108_0000;
 /// No program takes as long.
@@ -45,6 +45,20 @@ pub enum Size {
     Table4,
     /// Small, for tests.
     Small,
+}
+
+impl Size {
+    /// From its name.
+    ///
+    /// # Errors
+    /// It is none.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        match text {
+            "table4" => Ok(Self::Table4),
+            "small" => Ok(Self::Small),
+            _ => Err(format!("\"{text}\" is no size: table4, small")),
+        }
+    }
 }
 
 /// Where and on what a program runs.

@@ -30,12 +30,17 @@ const EDGES: u64 = HEAP + 0x2_8000;
 const FACES: u64 = HEAP + 0x4_0000;
 const CHANGES: u64 = HEAP + 0x4_8000;
 
+/// Two points, and how strongly they act on each other.
+type Edge = (usize, usize, f32);
+/// Three points, and how strongly the surface acts on them.
+type Face = ([usize; 3], f32);
+
 struct Input {
     iterations: usize,
     nodes: usize,
     values: [Vec<f32>; VARIABLES],
-    edges: Vec<(usize, usize, f32)>,
-    faces: Vec<([usize; 3], f32)>,
+    edges: Vec<Edge>,
+    faces: Vec<Face>,
 }
 
 /// The two kinds of loops.
@@ -90,7 +95,11 @@ impl Input {
         for _ in 0..self.iterations {
             for kind in [Loop::Edges, Loop::Faces] {
                 for values in &mut values {
-                    let changes = self.changes(kind, values, |_| true);
+                    let mut changes = vec![0.0; values.len()];
+                    match kind {
+                        Loop::Edges => by_edges(self.edges.iter(), values, &mut changes),
+                        Loop::Faces => by_faces(self.faces.iter(), values, &mut changes),
+                    }
                     values.iter_mut().zip(&changes).for_each(|(value, change)| *value += change);
                 }
             }
@@ -98,25 +107,22 @@ impl Input {
         values.iter().flatten().map(|&value| value.into()).collect()
     }
 
-    /// What a loop changes at those points that are `wanted`; in the order of edges and faces, so that each sum is the same however they are shared out.
-    fn changes(&self, kind: Loop, values: &[f32], wanted: impl Fn(usize) -> bool) -> Vec<f32> {
-        let mut changes = vec![0.0; values.len()];
-        match kind {
-            Loop::Edges => {
-                for &(a, b, weight) in self.edges.iter().filter(|(a, b, _)| wanted(*a) || wanted(*b)) {
-                    let flux = weight * (values[b] - values[a]);
-                    changes[a] += flux;
-                    changes[b] -= flux;
-                }
-            }
-            Loop::Faces => {
-                for &(face, weight) in self.faces.iter().filter(|(face, _)| face.iter().any(|&point| wanted(point))) {
-                    let mean = (values[face[0]] + values[face[1]] + values[face[2]]) / 3.0;
-                    face.iter().for_each(|&point| changes[point] -= weight * mean);
-                }
-            }
-        }
-        changes
+}
+
+/// What edges change; in their order, so that each sum is the same however the edges are shared out.
+fn by_edges<'a>(edges: impl Iterator<Item = &'a Edge>, values: &[f32], changes: &mut [f32]) {
+    for &(a, b, weight) in edges {
+        let flux = weight * (values[b] - values[a]);
+        changes[a] += flux;
+        changes[b] -= flux;
+    }
+}
+
+/// What faces change, likewise.
+fn by_faces<'a>(faces: impl Iterator<Item = &'a Face>, values: &[f32], changes: &mut [f32]) {
+    for &(face, weight) in faces {
+        let mean = (values[face[0]] + values[face[1]] + values[face[2]]) / 3.0;
+        face.iter().for_each(|&point| changes[point] -= weight * mean);
     }
 }
 
@@ -167,8 +173,11 @@ struct Part {
     out: BTreeMap<usize, Vec<usize>>,
     into: BTreeMap<usize, Vec<usize>>,
     received: Cell<usize>,
-    edges: Vec<[usize; 2]>,
-    faces: Vec<[usize; 3]>,
+    /// Those with an own point, in order.
+    edges: Vec<Edge>,
+    faces: Vec<Face>,
+    ends: Vec<[usize; 2]>,
+    changes: RefCell<Vec<f32>>,
 }
 
 fn run(setup: &Setup<'_>) -> Result<Outcome, Failure> {
@@ -199,8 +208,10 @@ impl Part {
             out: lists(out),
             into: lists(into),
             received: Cell::new(0),
-            edges: input.edges.iter().filter(|(a, b, _)| own.contains(a) || own.contains(b)).map(|&(a, b, _)| [a, b]).collect(),
-            faces: input.faces.iter().filter(|(face, _)| face.iter().any(|point| own.contains(point))).map(|&(face, _)| face).collect(),
+            edges: input.edges.iter().filter(|(a, b, _)| own.contains(a) || own.contains(b)).copied().collect(),
+            faces: input.faces.iter().filter(|(face, _)| face.iter().any(|point| own.contains(point))).copied().collect(),
+            ends: input.edges.iter().filter(|(a, b, _)| own.contains(a) || own.contains(b)).map(|&(a, b, _)| [a, b]).collect(),
+            changes: RefCell::new(vec![0.0; input.count()]),
             input: input.clone(),
         }
     }
@@ -236,12 +247,11 @@ impl Part {
     /// A loop over edges or faces, for one variable.
     async fn sweep(&self, kind: Loop, variable: usize) {
         let cpu = self.am.cpu();
-        let groups: Vec<&[usize]> = match kind {
-            Loop::Edges => self.edges.iter().map(|edge| &edge[..]).collect(),
-            Loop::Faces => self.faces.iter().map(|face| &face[..]).collect(),
+        let (list, groups): (u64, Vec<&[usize]>) = match kind {
+            Loop::Edges => (EDGES, self.ends.iter().map(|ends| &ends[..]).collect()),
+            Loop::Faces => (FACES, self.faces.iter().map(|(face, _)| &face[..]).collect()),
         };
         for (index, points) in groups.into_iter().enumerate() {
-            let list = if matches!(kind, Loop::Edges) { EDGES } else { FACES };
             cpu.load_range(list + index as u64 * 16, 16).await;
             for &point in points {
                 cpu.load(Self::address(variable, point)).await;
@@ -251,14 +261,20 @@ impl Part {
             cpu.compute(5 * FLOP);
             cpu.instructions(6);
         }
+        let mut changes = self.changes.take();
+        changes.fill(0.0);
+        match kind {
+            Loop::Edges => by_edges(self.edges.iter(), &self.values[variable].borrow(), &mut changes),
+            Loop::Faces => by_faces(self.faces.iter(), &self.values[variable].borrow(), &mut changes),
+        }
         let own = self.input.own(cpu.node());
-        let changes = self.input.changes(kind, &self.values[variable].borrow(), |point| own.contains(&point));
         for point in own {
             cpu.load(CHANGES + point as u64 * 4).await;
             cpu.store(Self::address(variable, point)).await;
             cpu.compute(FLOP);
             self.values[variable].borrow_mut()[point] += changes[point];
         }
+        self.changes.replace(changes);
     }
 }
 
