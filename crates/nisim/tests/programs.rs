@@ -19,10 +19,7 @@ fn programs_compute_what_a_sequential_run_does() {
             // Each design meets both few and many buffers, each program all three.
             for buffers in [Some(1), if (program + design) % 2 == 0 { Some(3) } else { None }] {
                 let case = case(program, design, buffers);
-                let measured = case.run().unwrap_or_else(|error| panic!("{case} with {buffers:?} buffers: {error}"));
-                let sent: u64 = measured.outcome.messages.iter().map(|&(sent, ..)| sent).sum();
-                let taken: u64 = measured.outcome.messages.iter().map(|&(_, taken, _)| taken).sum();
-                assert_eq!(sent, taken, "{case}: what was sent was taken");
+                case.run().unwrap_or_else(|error| panic!("{case} with {buffers:?} buffers: {error}"));
             }
         }
     }

@@ -2,7 +2,7 @@
 //! The paper's figures 1, 3 and 4 and its Table 4 from runs of the macrobenchmarks, and what the paper says about them.
 
 use bellwire_nisim::experiment::figures::{
-    COHERENT, COHERENT_BUFFERS, CNI32QM, FIFO_BUFFERS, FIFOS, Figure, REGISTER_BUFFERS, REGISTERS, Runs, buffers_text, cases, histogram,
+    CNI32QM, COHERENT, COHERENT_BUFFERS, FIFO_BUFFERS, FIFOS, Figure, REGISTER_BUFFERS, REGISTERS, Runs, buffers_text, cases, histogram,
 };
 use bellwire_nisim::experiment::statements::{Check, Statement, statements};
 use bellwire_nisim::experiment::{Case, Measure};
@@ -70,8 +70,15 @@ pub fn page(figure: Figure, runs: &Runs) -> Page {
 
 fn one(runs: &Runs) -> Page {
     let mut report = Report::new("Figure 1: data transfer and buffering on the CM-5's NI with one buffer");
-    report.about.push("Data transfer: what an NI in the registers saves; buffering: what buffers without end save; both as parts of the time with one buffer.".into());
-    let columns = [Column::plain("program"), Column::new("time", Unit::Milliseconds), Column::new("data transfer", Unit::Percent), Column::new("buffering", Unit::Percent)];
+    report
+        .about
+        .push("Data transfer: what an NI in the registers saves; buffering: what buffers without end save; both as parts of the time with one buffer.".into());
+    let columns = [
+        Column::plain("program"),
+        Column::new("time", Unit::Milliseconds),
+        Column::new("data transfer", Unit::Percent),
+        Column::new("buffering", Unit::Percent),
+    ];
     let mut table = Table::new("Shares of the time", columns);
     let mut groups = Vec::new();
     for program in PROGRAMS {

@@ -62,7 +62,9 @@ pub fn run(arguments: &Arguments) -> Result<(), String> {
 }
 
 fn html(pages: &[Page]) -> String {
-    let mut text = format!("<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>Network interfaces, simulated</title><style>{STYLE}</style></head><body>\n<h1>Network interfaces, simulated</h1>\n");
+    let mut text = format!(
+        "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>Network interfaces, simulated</title><style>{STYLE}</style></head><body>\n<h1>Network interfaces, simulated</h1>\n"
+    );
     text += "<p>Mukherjee and Hill, \"The Impact of Data Transfer and Buffering Alternatives on Network Interface Design\" (HPCA 1998), beside what Bellwire's simulator gives. Made by <code>bellwire ni report</code>; the same version and settings give the same bytes.</p>\n";
     for page in pages {
         let _ = writeln!(text, "<h2>{}</h2>", escape(&page.report.title));

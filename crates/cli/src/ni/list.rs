@@ -2,8 +2,8 @@
 //! What there is: designs and parameters.
 
 use bellwire_logp::report::table::align;
-use bellwire_nisim::machine::knobs::{KNOBS, Source};
 use bellwire_nisim::machine::Parameters;
+use bellwire_nisim::machine::knobs::{KNOBS, Source};
 use bellwire_nisim::ni;
 use bellwire_sim::scenario::Report;
 use bellwire_sim::scenario::report::{Cell, Column, Table};

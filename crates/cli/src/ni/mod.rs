@@ -10,8 +10,8 @@ mod table5;
 
 use std::path::PathBuf;
 
-use bellwire_nisim::experiment::plan::knob;
 use bellwire_nisim::experiment::figures::Figure;
+use bellwire_nisim::experiment::plan::knob;
 use bellwire_nisim::experiment::{Case, Measured, SEED};
 use bellwire_nisim::machine::Parameters;
 use bellwire_nisim::programs::Size;

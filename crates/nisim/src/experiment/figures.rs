@@ -67,7 +67,11 @@ fn keys(figures: &[Figure]) -> Vec<Key> {
         }
     }
     let mut once = Vec::new();
-    keys.into_iter().for_each(|key| if !once.contains(&key) { once.push(key) });
+    keys.into_iter().for_each(|key| {
+        if !once.contains(&key) {
+            once.push(key)
+        }
+    });
     once
 }
 

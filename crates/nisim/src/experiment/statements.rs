@@ -73,7 +73,8 @@ pub fn statements(figures: &[Figure], runs: &Runs) -> Vec<Statement> {
 
 fn figure1(runs: &Runs) -> Vec<Statement> {
     let greatest = |of: fn((f64, f64)) -> f64| names().filter_map(|name| runs.shares(name).map(of)).reduce(f64::max);
-    let statement = |text, of, paper: f64| Statement { figure: "1", text, checks: check("greatest", greatest(of), paper - UP_TO, paper + UP_TO).into_iter().collect() };
+    let statement =
+        |text, of, paper: f64| Statement { figure: "1", text, checks: check("greatest", greatest(of), paper - UP_TO, paper + UP_TO).into_iter().collect() };
     vec![
         statement("data transfer is up to 42 % of the time", |shares| shares.0, 42.0),
         statement("buffering is up to 58 % of the time", |shares| shares.1, 58.0),
@@ -95,7 +96,8 @@ fn figure3a(runs: &Runs) -> Vec<Statement> {
     let by_buffers = |more: Buffers, fewer: Buffers| move |name: &str, design: &str| runs.gain(name, (design, more), (design, fewer));
     let beyond_two = by_buffers(None, Some(2));
     // The part of what infinitely many buffers gain over two that so many capture.
-    let captured = |buffers: u32| move |name: &str, design: &str| Some(runs.gain(name, (design, Some(buffers)), (design, Some(2)))? / beyond_two(name, design)? * 100.0);
+    let captured =
+        |buffers: u32| move |name: &str, design: &str| Some(runs.gain(name, (design, Some(buffers)), (design, Some(2)))? / beyond_two(name, design)? * 100.0);
     let mut all = vec![
         each("3a", "with infinite buffers UDMA beats the CM-5 by 0-15 %", |name| runs.gain(name, ("udma", None), ("ni2w", None)), 0.0, 15.0),
         each("3a", "with infinite buffers AP3000 beats UDMA by 11-44 %", |name| runs.gain(name, ("ap3000", None), ("udma", None)), 11.0, 44.0),
@@ -114,7 +116,8 @@ fn figure3a(runs: &Runs) -> Vec<Statement> {
 fn figure3b(runs: &Runs) -> Vec<Statement> {
     let over = |other: &'static str, buffers: Buffers| move |name: &str| runs.gain(name, ("cni32qm", COHERENT_BUFFERS), (other, buffers));
     let two = COHERENT_BUFFERS;
-    let fetched = |name: &str, design: &str| runs.run(name, design, two).map(|run| run.outcome.traffic.iter().map(|traffic| traffic.queue_to_cache).sum::<u64>());
+    let fetched =
+        |name: &str, design: &str| runs.run(name, design, two).map(|run| run.outcome.traffic.iter().map(|traffic| traffic.queue_to_cache).sum::<u64>());
     let saved: Vec<f64> = names().filter_map(|name| Some(1.0 - fetched(name, "cni32qm")? as f64 / fetched(name, "startjr")?.max(1) as f64)).collect();
     let mean = (!saved.is_empty()).then(|| saved.iter().sum::<f64>() / saved.len() as f64 * 100.0);
     let others = |text, other: &'static str, buffers| {
@@ -145,7 +148,8 @@ fn figure4(runs: &Runs) -> Vec<Statement> {
     let ahead = |name: &str| runs.gain(name, ("cni32qm", COHERENT_BUFFERS), (REGISTERS, Some(2)));
     let one = |text, check: Option<Check>| Statement { figure: "4", text, checks: check.into_iter().collect() };
     let break_even = |name: &str| runs.break_even(name).map(|buffers| buffers.map_or(HUGE, f64::from));
-    let rest: Vec<f64> = names().filter(|name| !is_bursty(name)).filter_map(|name| runs.gain(name, (REGISTERS, Some(2)), ("cni32qm", COHERENT_BUFFERS))).collect();
+    let rest: Vec<f64> =
+        names().filter(|name| !is_bursty(name)).filter_map(|name| runs.gain(name, (REGISTERS, Some(2)), ("cni32qm", COHERENT_BUFFERS))).collect();
     let mean = (!rest.is_empty()).then(|| rest.iter().sum::<f64>() / rest.len() as f64);
     vec![
         one("with two buffers CNI32Qm is 18 % faster on spsolve than the NI in the registers", check("spsolve", ahead("spsolve"), 18.0 - NEAR, 18.0 + NEAR)),

@@ -109,7 +109,7 @@ pub const KNOBS: &[Knob] = &[
         set: |machine, value| machine.buffers = value.is_finite().then_some(value as u32),
     },
     knob!(count "send_cycles", costs.send_cycles, Cycles, Fitted, "sending a network message beside its accesses: call, header, choice of the path"),
-    knob!(count "receive_cycles", costs.receive_cycles, Cycles, Fitted, "receiving a network message beside its accesses: dispatch, call of the handler, return"),
+    knob!(count "receive_cycles", costs.receive_cycles, Cycles, Chosen, "receiving a network message beside its accesses: dispatch, call of the handler, return; set by hand after a fit, with the 8-byte bandwidths in view"),
     knob!(count "poll_cycles", costs.poll_cycles, Cycles, Fitted, "a look for a message beside its accesses"),
     knob!(count "copy_cycles", costs.copy_cycles, Cycles, Fitted, "copying eight bytes between the user's buffer and where the NI's access takes or leaves them"),
     knob!(count "block_buffer_cycles", costs.block_buffer_cycles, Cycles, Paper, "flush or load of a block buffer: section 6.1.1"),

@@ -10,10 +10,10 @@ use std::rc::Rc;
 use super::Work;
 use crate::engine::Signal;
 use crate::network::{Message, Network};
-use crate::node::{Node, QUEUES};
 use crate::node::cache::Block;
 use crate::node::coherence::{Agent, Operation};
 use crate::node::cpu::Cpu;
+use crate::node::{Node, QUEUES};
 use crate::time::Time;
 
 /// Blocks of a queue, as CNI512Q has them; a queue in main memory to receive into is [`MEMORY_BLOCKS`] long.

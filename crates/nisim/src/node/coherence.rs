@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Coherent transactions: MOESI by snooping. States change when a transaction is requested, in the order of requests, which is the order of the bus.
 
-use super::{Node, QUEUES};
 use super::cache::{Block, State};
+use super::{Node, QUEUES};
 use crate::time::Time;
 
 /// Who has a cache on a node's bus.

@@ -22,7 +22,7 @@ impl Boxes {
         let mut boxes = [1; 3];
         let mut rest = nodes;
         for factor in 2..=nodes {
-            while rest % factor == 0 {
+            while rest.is_multiple_of(factor) {
                 // The longest side is cut.
                 let side = (0..3).max_by(|&a, &b| (cells[a] * boxes[b]).cmp(&(cells[b] * boxes[a]))).unwrap_or(0);
                 boxes[side] *= factor;

@@ -247,7 +247,7 @@ impl Part {
 
 async fn node(am: Am, input: Rc<Input>) -> Vec<Molecule> {
     let (me, nodes) = (am.cpu().node(), am.cpu().nodes());
-    let row = (nodes * 4).next_multiple_of(BLOCK) / BLOCK;
+    let row = (nodes * 4).div_ceil(BLOCK);
     let boxes = &input.boxes;
     let bytes = nodes * row * BLOCK + boxes.places(BLOCK / 4) * 4;
     let home = |block: usize| if block < nodes * row { block / row } else { boxes.home((block - nodes * row) * BLOCK / 4, BLOCK / 4) };
@@ -257,7 +257,8 @@ async fn node(am: Am, input: Rc<Input>) -> Vec<Molecule> {
     am.on(MOLECULE, move |am, _, payload| {
         let part = receiver.clone();
         async move {
-            am.cpu().store_range(MOLECULES + 0x4_0000 + part.arrived.borrow().len() as u64 * 32, 32).await;
+            let place = part.arrived.borrow().len() as u64;
+            am.cpu().store_range(MOLECULES + 0x4_0000 + place * 32, 32).await;
             part.arrived.borrow_mut().push(Molecule::parse(&payload));
             part.received.set(part.received.get() + 1);
         }

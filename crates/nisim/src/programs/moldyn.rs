@@ -214,7 +214,7 @@ impl Part {
 
 async fn node(am: Am, input: Rc<Input>) -> Vec<f64> {
     let (me, count) = (am.cpu().node(), input.positions.len());
-    let home = |block: usize| ((block * BLOCK / POSITION).min(count - 1) * input.nodes).div_ceil(count).min(input.nodes - 1);
+    let home = |block: usize| (block * BLOCK / POSITION).min(count - 1) * input.nodes / count;
     let shared = Shared::new(&am, count * POSITION, BLOCK, home);
     shared.preset(&input.positions.as_flattened().iter().flat_map(|x| x.to_le_bytes()).collect::<Vec<u8>>());
     let (landed, taken) = Default::default();

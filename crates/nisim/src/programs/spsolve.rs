@@ -50,12 +50,12 @@ impl Input {
         let elements = levels * LEVEL;
         let mut random = Random::new(seed, 2);
         let (mut edges, mut needs) = (vec![Vec::new(); elements], vec![0; elements]);
-        for element in LEVEL..elements {
+        for (element, needs) in needs.iter_mut().enumerate().skip(LEVEL) {
             let level = element / LEVEL;
             let mut sources: Vec<usize> = (0..NEEDS).map(|_| (level - 1 - random.below(REACH.min(level))) * LEVEL + random.below(LEVEL)).collect();
             sources.sort_unstable();
             sources.dedup();
-            needs[element] = sources.len() as u32;
+            *needs = sources.len() as u32;
             for source in sources {
                 edges[source].push((element, random.unit() * 0.1));
             }

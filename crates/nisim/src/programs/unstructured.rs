@@ -106,7 +106,6 @@ impl Input {
         }
         values.iter().flatten().map(|&value| value.into()).collect()
     }
-
 }
 
 /// What edges change; in their order, so that each sum is the same however the edges are shared out.
