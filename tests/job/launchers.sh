@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT OR Apache-2.0
-# The same programs under every launcher that is installed; called by the Makefile with the folder they are in. BELLWIRE names the command.
+# The same programs under every launcher that is installed; called by the Makefile with the folder they are in. BELLWIRE names the command, RING the example of crates/job.
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
 cd "$1" || exit 1
+RING=${RING:-}
 passed=0 failed=0
 log=$PWD/launchers.log
 # Started from inside a job of another launcher, this is not that job's business.
@@ -29,6 +30,7 @@ expect() {
 every() {
     expect 0 "all well: 4 processes, 4 here, job .* by $by" "$@" ./spmd 4
     expect 0 "all well: 4 processes, 4 here" "$@" ./spmd_cxx17 2
+    [ ! -x "$RING" ] || expect 0 "100 rounds by 4 processes" "$@" "$RING" 100
     expect "$exit_status" "" "$@" ./spmd exit 7
     # Whatever the launcher makes of it, nobody waits for ever, and it is no success.
     expect '[1-9]*' "" "$@" ./spmd die 3
@@ -51,6 +53,7 @@ if [ "${2:-}" = slurm ]; then
     summary
 fi
 
+[ -x "$RING" ] || echo "SKIPPED the ring in Rust: cargo test has not built it"
 [ ! -x ./pmix_layout ] && echo "SKIPPED PMIx's layout: no header" || expect 0 "all well" ./pmix_layout
 expect 0 "all well: 1 processes, 1 here, job .* by alone" ./spmd
 by=pmi exit_status=7

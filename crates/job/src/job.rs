@@ -329,13 +329,13 @@ impl State {
         // Named by its round: never put again.
         self.keys.remove(&key);
         self.barrier()?;
-        let one = |from| -> Result<Vec<u8>, Error> {
-            if from == rank {
-                return Ok(block.to_vec());
-            }
-            self.channel.get(from, &key)?.ok_or_else(|| Error::NotFound { rank: from, key: key.clone() })
-        };
-        (0..size).map(one).collect()
+        let found = self.channel.get_all(size, &key)?.into_iter().zip(0..);
+        let blocks: Vec<_> = found.map(|(block, from)| block.ok_or_else(|| Error::NotFound { rank: from, key: key.clone() })).collect::<Result<_, _>>()?;
+        // A launcher that mixes up blocks is found out by each process's own.
+        match blocks.get(rank as usize) {
+            Some(own) if own == block => Ok(blocks),
+            _ => Err(Error::protocol("this process's own block, as it was put", b"another")),
+        }
     }
 
     fn barrier(&mut self) -> Result<(), Error> {
@@ -388,6 +388,14 @@ impl Channel {
             Self::Alone(blocks) => Ok(blocks.get(key).cloned()),
             Self::Pmi(client) => client.get(rank, key),
             Self::Pmix(client) => client.get(rank, key),
+        }
+    }
+
+    /// The block of every process under a key.
+    fn get_all(&mut self, size: u32, key: &str) -> Result<Vec<Option<Vec<u8>>>, Error> {
+        match self {
+            Self::Pmi(client) => client.get_all(size, key),
+            Self::Alone(_) | Self::Pmix(_) => (0..size).map(|rank| self.get(rank, key)).collect(),
         }
     }
 }

@@ -10,7 +10,7 @@
 //!   bellwire run (bellwire-launch) ── pmi/server.rs: the other end of the wire
 //! ```
 //!
-//! The program is the same under all of them. Blocks are opaque bytes up to [`BLOCK_MAX_BYTES`]; they become visible to others by a fence. This is for start-up (addresses, keys):
+//! The program is the same under all of them (`examples/ring.rs`). Blocks are opaque bytes up to [`BLOCK_MAX_BYTES`]; they become visible to others by a fence. This is for start-up (addresses, keys):
 //! every block stays with the launcher until the job ends, and a round takes tens of microseconds for each process of the job.
 //!
 //! Everything that a launcher says is copied, bounded and checked; the answer to nonsense is an [`Error`] that says what was expected. A launcher that dies is an error at once, one

@@ -6,7 +6,7 @@
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
-use std::io::{self, Read};
+use std::io::{self, Read as _};
 use std::os::unix::ffi::OsStrExt;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -18,7 +18,9 @@ use crate::MARK;
 /// Processes that do not die of KILL (the kernel holds them) are not waited for any longer.
 const SWEEP_MAX: Duration = Duration::from_secs(5);
 /// An environment is read up to here; the mark is put near its end by some shells.
-const ENVIRONMENT_MAX_BYTES: u64 = 8 << 20;
+const ENVIRONMENT_MAX_BYTES: usize = 8 << 20;
+/// The kernel gives a page of an environment at a time.
+const PIECE_BYTES: usize = 4096;
 
 /// The launcher's hold on its guard.
 #[derive(Debug)]
@@ -58,23 +60,24 @@ pub fn main(id: &str) {
 fn sweep(id: &str) {
     let mark = [b"\0", MARK.as_bytes(), b"=", id.as_bytes(), b"\0"].concat();
     let end = Instant::now() + SWEEP_MAX;
-    while sweep_once(&mark) && Instant::now() < end {
+    let mut buffer = Vec::new();
+    while sweep_once(&mark, &mut buffer) && Instant::now() < end {
         // What was killed needs a moment; what it started meanwhile is found next time.
         std::thread::sleep(Duration::from_millis(2));
     }
 }
 
 /// Whether any was found.
-fn sweep_once(mark: &[u8]) -> bool {
+fn sweep_once(mark: &[u8], buffer: &mut Vec<u8>) -> bool {
     let mut found = false;
     for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {
         let Some(pid) = process_id(&entry.file_name()).filter(|pid| *pid != getpid()) else { continue };
-        if !is_marked(pid, mark) {
+        if !is_marked(pid, mark, buffer) {
             continue;
         }
         // The descriptor holds the process; asked again, it is the one that was meant.
         let Ok(fd) = pidfd_open(pid, PidfdFlags::empty()) else { continue };
-        if is_marked(pid, mark) {
+        if is_marked(pid, mark, buffer) {
             found |= pidfd_send_signal(&fd, Signal::KILL).is_ok();
         }
     }
@@ -86,11 +89,21 @@ fn process_id(name: &OsStr) -> Option<Pid> {
 }
 
 /// Whether the mark is in a process's environment. Processes of others cannot be read, and are not ours. The dead have none.
-fn is_marked(pid: Pid, mark: &[u8]) -> bool {
-    // Every variable with a zero byte on both sides.
-    let mut environment = vec![0];
+///
+/// The buffer is one for all: a host may have thousands of processes, and their environments are read while the user waits for the end of the job.
+fn is_marked(pid: Pid, mark: &[u8], buffer: &mut Vec<u8>) -> bool {
     let Ok(file) = File::open(format!("/proc/{}/environ", pid.as_raw_pid())) else { return false };
-    file.take(ENVIRONMENT_MAX_BYTES).read_to_end(&mut environment).is_ok() && environment.windows(mark.len()).any(|window| window == mark)
+    // Every variable with a zero byte on both sides.
+    buffer.resize(1, 0);
+    loop {
+        let length = buffer.len();
+        buffer.resize(length + PIECE_BYTES, 0);
+        let read = rustix::io::retry_on_intr(|| rustix::io::read(&file, &mut buffer[length..])).unwrap_or(0);
+        buffer.truncate(length + read);
+        if read == 0 || buffer.len() > ENVIRONMENT_MAX_BYTES {
+            return buffer.windows(mark.len()).any(|window| window == mark);
+        }
+    }
 }
 
 #[cfg(test)]

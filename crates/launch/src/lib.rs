@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!   Options ── plan.rs: what will be started, with what, where (also --dry-run, --explain)
-//!      └─ run: supervise.rs, one thread around epoll
+//!      └─ run: supervise.rs, one thread around epoll (rank.rs: a process; source.rs: an event)
 //!           ├─ spawn.rs     a process: its group, its pipes, its end of PMI-1
 //!           ├─ pmi.rs       the launcher's end of PMI-1 for all of them (bellwire_job::pmi::server)
 //!           ├─ output.rs    lines of all, whole (lines.rs), to a thread that writes (sink.rs)
@@ -29,8 +29,10 @@ mod lines;
 mod output;
 mod plan;
 mod pmi;
+mod rank;
 mod signals;
 mod sink;
+mod source;
 mod spawn;
 mod summary;
 mod supervise;

@@ -8,7 +8,7 @@ use bellwire_job::pmi::server::Effect;
 use rustix::event::{Timespec, epoll};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::io::Errno;
-use rustix::process::{Pid, Resource, Rlimit, Signal, WaitId, WaitIdOptions, getpid, getrlimit, kill_process, kill_process_group, setrlimit, waitid};
+use rustix::process::{Resource, Rlimit, Signal, WaitId, WaitIdOptions, getpid, getrlimit, kill_process, kill_process_group, setrlimit, waitid};
 use signal_hook::consts::{SIGCONT, SIGINT, SIGPIPE, SIGTSTP, SIGUSR1, SIGUSR2};
 
 use crate::ending::{Ending, Press, Reason};
@@ -17,9 +17,11 @@ use crate::input::{Relay, Want};
 use crate::output::Outputs;
 use crate::plan::{Output, Plan};
 use crate::pmi::Pmi;
+use crate::rank::{End, Rank};
 use crate::signals::{self, Signals};
+use crate::source::Source;
 use crate::spawn::{self, NotStarted, Process};
-use crate::summary::{RankSummary, Summary};
+use crate::summary::Summary;
 
 /// A process that has left the job, or closed its connection without a word, may be ending: for so long its exit status, which says more, is waited for.
 const CLOSED_MAX: Duration = Duration::from_secs(1);
@@ -27,63 +29,6 @@ const CLOSED_MAX: Duration = Duration::from_secs(1);
 const FOREGROUND_EVERY: Duration = Duration::from_millis(300);
 /// After everything was killed, pipes are read for so long.
 const DRAIN_MAX: Duration = Duration::from_secs(1);
-
-/// How a process ended.
-#[derive(Debug, Clone, Copy)]
-struct End {
-    status: Option<i32>,
-    signal: Option<i32>,
-    dumped: bool,
-    at: Instant,
-}
-
-#[derive(Debug)]
-struct Rank {
-    child: std::process::Child,
-    pid: Pid,
-    pidfd: OwnedFd,
-    started: Instant,
-    ended: Option<End>,
-    /// Its PMI connection is closed, and it lives: when it counts as gone.
-    gone_at: Option<Instant>,
-}
-
-/// What an event is about.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Source {
-    Signals,
-    Outputs,
-    Sinks,
-    Input,
-    Exit(usize),
-    Pmi(usize),
-}
-
-impl Source {
-    fn data(self) -> epoll::EventData {
-        let (kind, rank) = match self {
-            Self::Signals => (0, 0),
-            Self::Outputs => (1, 0),
-            Self::Sinks => (2, 0),
-            Self::Input => (3, 0),
-            Self::Exit(rank) => (4, rank),
-            Self::Pmi(rank) => (5, rank),
-        };
-        epoll::EventData::new_u64(kind | (rank as u64) << 8)
-    }
-
-    fn of(data: u64) -> Self {
-        let rank = (data >> 8) as usize;
-        match data & 0xff {
-            0 => Self::Signals,
-            1 => Self::Outputs,
-            2 => Self::Sinks,
-            3 => Self::Input,
-            4 => Self::Exit(rank),
-            _ => Self::Pmi(rank),
-        }
-    }
-}
 
 struct Supervisor<'p> {
     plan: &'p Plan,
@@ -291,7 +236,9 @@ impl<'p> Supervisor<'p> {
     fn take_signals(&mut self) {
         for number in self.signals.pending() {
             let again = self.forwarded.contains(&number);
-            self.forwarded.push(number);
+            if !again {
+                self.forwarded.push(number);
+            }
             if let Some(signal) = signals::signal(number) {
                 self.signal_all(signal);
             }
@@ -429,14 +376,6 @@ impl<'p> Supervisor<'p> {
 
     fn summary(&self) -> Summary {
         let options = &self.plan.options;
-        let rank = |(number, rank): (usize, &Rank)| RankSummary {
-            rank: number as u32,
-            pid: rank.pid.as_raw_pid().cast_unsigned(),
-            status: rank.ended.and_then(|end| end.status),
-            signal: rank.ended.and_then(|end| end.signal),
-            seconds: rank.ended.map_or(0.0, |end| (end.at - rank.started).as_secs_f64()),
-            processors: self.plan.cpus.as_ref().and_then(|cpus| cpus.get(number)).cloned(),
-        };
         let last = self.ranks.iter().filter_map(|rank| rank.ended).map(|end| end.at).max().unwrap_or(self.start);
         Summary {
             format: 1,
@@ -446,7 +385,7 @@ impl<'p> Supervisor<'p> {
             status: self.ending.reason().map_or(0, Reason::status),
             reason: self.ending.reason().and_then(Reason::text),
             seconds: (last - self.start).as_secs_f64(),
-            ranks: self.ranks.iter().enumerate().map(rank).collect(),
+            ranks: self.ranks.iter().enumerate().map(|(number, rank)| rank.summary(number, self.plan.cpus.as_deref())).collect(),
         }
     }
 }

@@ -30,6 +30,8 @@ pub struct Config {
     pub handshakes_max: usize,
     /// Whether other NICs may begin sessions.
     pub accept: bool,
+    /// For experiments: 0 is the window; otherwise so many stop-and-wait channels take its place (`channels.rs`). Both sides need the same.
+    pub channels: usize,
     /// Packets outstanding per session; a power of two, 8 to [`WINDOW_PACKETS_MAX`].
     pub window_packets: usize,
     /// Packets in flight before anything is known of the path.
@@ -108,6 +110,7 @@ impl Default for Config {
             sessions_max: 4096,
             handshakes_max: 64,
             accept: true,
+            channels: 0,
             window_packets: WINDOW_PACKETS_MAX,
             window_packets_initial: 64,
             ring_bytes: 1 << 20,
@@ -153,6 +156,7 @@ impl Config {
         self.handshakes_max = self.handshakes_max.clamp(1, self.sessions_max);
         self.window_packets = self.window_packets.clamp(8, WINDOW_PACKETS_MAX).next_power_of_two();
         self.window_packets_initial = self.window_packets_initial.clamp(2, self.window_packets);
+        self.channels = self.channels.min(self.window_packets);
         self.datagram_max = self.datagram_max.clamp(DATAGRAM_BASE, DATAGRAM_MAX);
         self.receive_bytes = self.receive_bytes.clamp(self.datagram_max, u32::MAX as usize);
         self.ring_bytes = self.ring_bytes.clamp(4 * self.datagram_max, 1 << 30);
@@ -160,6 +164,9 @@ impl Config {
         self.kept_packets_max = self.kept_packets_max.clamp(1, 1 << 16);
         self.run_packets_max = self.run_packets_max.clamp(1, WINDOW_PACKETS_MAX);
         self.ack_packets = self.ack_packets.clamp(1, (self.window_packets / 4) as u32);
+        if self.channels > 0 {
+            self.ack_packets = 1;
+        }
         self.rto_min.0 = self.rto_min.0.max(100_000);
         self.rto_max = self.rto_max.max(self.rto_min);
         self.refusal_wait_min.0 = self.refusal_wait_min.0.max(1_000);

@@ -18,6 +18,8 @@ const LOST_PART: u32 = 16;
 pub(crate) struct Congestion {
     window: u32,
     window_max: u32,
+    /// Stop-and-wait channels: nothing is steered.
+    fixed: bool,
     starting: bool,
     cut_at: u64,
     round_end: u32,
@@ -27,9 +29,11 @@ pub(crate) struct Congestion {
 
 impl Congestion {
     pub(crate) fn new(config: &Config, first_psn: u32) -> Self {
+        let (initial, max) = if config.channels > 0 { (config.channels, config.channels) } else { (config.window_packets_initial, config.window_packets) };
         Self {
-            window: config.window_packets_initial as u32 * ONE,
-            window_max: config.window_packets as u32 * ONE,
+            window: initial as u32 * ONE,
+            window_max: max as u32 * ONE,
+            fixed: config.channels > 0,
             starting: true,
             cut_at: 0,
             round_end: first_psn,
@@ -74,6 +78,9 @@ impl Congestion {
 
     /// A second timeout in a row: nothing is known any more.
     pub(crate) fn collapse(&mut self) {
+        if self.fixed {
+            return;
+        }
         self.starting = self.window > 2 * ONE;
         self.window = ONE;
     }
@@ -91,7 +98,7 @@ impl Congestion {
 
     /// Takes away `part` of 256, once per round trip.
     fn cut(&mut self, now: Instant, rtt: u64, part: u32) {
-        if now.0 >= self.cut_at {
+        if now.0 >= self.cut_at && !self.fixed {
             self.cut_at = now.0.saturating_add(rtt);
             self.window = (self.window - self.window / 256 * part).max(ONE);
         }

@@ -16,12 +16,14 @@
 //! | dispatch | `transport.rs`, `transport/` (in, out); `session.rs`, `session/` (in, out) |
 //! | making sessions | `handshake.rs`, `cookie.rs`, `places.rs` |
 //! | sending | `tx_ring.rs` (bytes), `tx_window.rs` (packets), `tx_acks.rs`, `tx_losses.rs`, `return_to_sender.rs`, `recall.rs` |
+//! | stop-and-wait channels, for comparison | `channels.rs` |
 //! | receiving | `rx_window.rs` (order, refusals), `ack.rs` |
 //! | time | `timers.rs`, `rtt.rs`, `congestion.rs`, `keepalive.rs`, `mtu.rs` |
 
 #![forbid(unsafe_code)]
 
 mod ack;
+mod channels;
 pub mod config;
 mod congestion;
 mod cookie;

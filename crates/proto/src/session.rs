@@ -82,6 +82,8 @@ pub(crate) struct Session<B> {
 
 impl<B: Buffer> Session<B> {
     pub(crate) fn new(config: &Config, now: Instant, id: SessionId, address: SocketAddr, peer: &Party, psn: u32, incoming: bool) -> Self {
+        let mut tx = Tx::new(peer.session, psn);
+        tx.losses.by_channels = config.channels > 0;
         Self {
             id,
             peer_id: peer.session,
@@ -91,7 +93,7 @@ impl<B: Buffer> Session<B> {
             address,
             incoming,
             stage: Stage::Up,
-            tx: Tx::new(peer.session, psn),
+            tx,
             rx: Rx::new(peer.psn),
             ack: AckState::new(),
             rtt: Rtt::default(),
@@ -113,8 +115,10 @@ impl<B: Buffer> Session<B> {
     }
 
     #[inline]
-    fn allowance(&self) -> Allowance {
-        Allowance { packets: self.congestion.window(), bytes: self.room, datagram: self.mtu.current() }
+    fn allowance(&self, config: &Config) -> Allowance {
+        let datagram = self.mtu.current();
+        let run = config.run_packets_max.min(config.run_bytes_max / datagram).max(1) as u32;
+        Allowance { packets: self.congestion.window(), bytes: self.room, datagram, run }
     }
 
     /// When the session wants to be looked at; what waits for leaving is not in it.
@@ -142,6 +146,10 @@ impl<B: Buffer> Session<B> {
             Timeout::Probe => {
                 statistics.tail_probes += 1;
                 self.life.asked(*now);
+            }
+            Timeout::Channels(count) => {
+                statistics.timeouts += u64::from(count);
+                self.life.unanswered(*now);
             }
             Timeout::Retransmit => {
                 statistics.timeouts += 1;

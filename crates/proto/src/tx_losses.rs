@@ -20,6 +20,8 @@ const PROBE_MIN: u64 = 400_000;
 pub(crate) struct Losses {
     /// When the newest packet left that is known to have arrived.
     pub(crate) newest: u64,
+    /// When the newest packet left that was refused, as long as that may tell of others; 0 otherwise.
+    refused: u64,
     /// The highest packet that the peer's bitmaps showed; meaningful while some have arrived out of order.
     pub(crate) highest: u32,
     overtaken: u32,
@@ -32,11 +34,24 @@ pub(crate) struct Losses {
     /// Timeouts in a row.
     pub(crate) backoff: u32,
     probed: bool,
+    /// Stop-and-wait channels, each with its own timer, tell what is lost.
+    pub(crate) by_channels: bool,
 }
 
 impl Default for Losses {
     fn default() -> Self {
-        Self { newest: 0, highest: 0, overtaken: OVERTAKEN_MIN, tolerance: 1, late_at: Instant::NEVER, base: Instant(0), backoff: 0, probed: false }
+        Self {
+            newest: 0,
+            refused: 0,
+            highest: 0,
+            overtaken: OVERTAKEN_MIN,
+            tolerance: 1,
+            late_at: Instant::NEVER,
+            base: Instant(0),
+            backoff: 0,
+            probed: false,
+            by_channels: false,
+        }
     }
 }
 
@@ -51,6 +66,8 @@ pub(crate) enum Timeout {
     Probe,
     /// The oldest packet leaves again.
     Retransmit,
+    /// So many channels send again.
+    Channels(u32),
 }
 
 impl Losses {
@@ -64,10 +81,22 @@ impl Losses {
         (self.base, self.backoff, self.probed) = (now, 0, false);
     }
 
+    /// A transmission that left then was refused: so it has arrived.
+    pub(crate) fn refused(&mut self, sent: u64) {
+        self.newest = self.newest.max(sent);
+        self.refused = self.refused.max(sent);
+    }
+
     /// A packet was sent again needlessly, because later ones had arrived before it.
     pub(crate) fn more_tolerant(&mut self) {
         self.overtaken = (self.overtaken * 2).min(OVERTAKEN_MAX);
         self.tolerance = (self.tolerance * 2).min(8);
+    }
+
+    /// Whether silence has lasted long enough to ask.
+    #[inline]
+    pub(crate) fn is_asking(&self) -> bool {
+        self.probed || self.backoff > 0
     }
 
     fn tolerance(&self, rtt: &Rtt) -> u64 {
@@ -89,6 +118,9 @@ impl Losses {
 impl Tx {
     /// When [`Tx::timeout`] or [`Tx::wake_refused`] has something to do.
     pub(crate) fn deadline(&self, config: &Config, rtt: &Rtt) -> Instant {
+        if self.losses.by_channels {
+            return self.refused_due.min(self.channels_deadline(config, rtt));
+        }
         let mut at = self.refused_due.min(self.losses.late_at);
         if self.is_unacknowledged() {
             at = at.min(self.losses.base + bellwire_time::Duration(self.losses.patience(config, rtt)));
@@ -106,21 +138,24 @@ impl Tx {
     //= P-TIME-4
     pub(crate) fn find_losses(&mut self, now: Instant, rtt: &Rtt) -> u32 {
         self.losses.late_at = Instant::NEVER;
-        if self.flying == 0 {
+        if self.flying == 0 || self.losses.by_channels {
             return 0;
         }
         let tolerance = self.losses.tolerance(rtt);
         // Without a gap, packets are overtaken only by earlier ones that were sent again later.
-        let span = if self.arrived.is_empty() {
+        let all = self.next.wrapping_sub(self.una);
+        let span = if self.losses.refused > 0 {
+            all
+        } else if self.arrived.is_empty() {
             let oldest = *self.slot(self.una);
             if oldest.sent.saturating_add(tolerance) >= self.losses.newest {
                 return 0;
             }
-            self.next.wrapping_sub(self.una)
+            all
         } else {
             self.losses.highest.wrapping_sub(self.una)
         };
-        debug_assert!(span <= self.next.wrapping_sub(self.una));
+        debug_assert!(span <= all);
         let patience = rtt.latest().max(rtt.smoothed()) + tolerance;
         let (total, mut below, mut found, mut at) = (self.arrived.count(), 0, 0, 0);
         while at < span {
@@ -137,6 +172,9 @@ impl Tx {
             below += (have & mask).count_ones();
             at += 64;
         }
+        if self.losses.late_at == Instant::NEVER {
+            self.losses.refused = 0;
+        }
         self.lost_total += u64::from(found);
         found
     }
@@ -150,18 +188,19 @@ impl Tx {
         let newest = self.losses.newest;
         let overtaken = slot.tries == 0 && overtakers >= self.losses.overtaken;
         let is_old = slot.sent.saturating_add(tolerance) < newest;
-        let is_late = newest >= slot.sent && overtakers > 0 && slot.sent.saturating_add(patience) <= now.0;
+        let has_answer = newest >= slot.sent && (overtakers > 0 || self.losses.refused >= slot.sent);
+        let is_late = has_answer && slot.sent.saturating_add(patience) <= now.0;
         if overtaken || is_old || is_late {
             self.lose(psn, true);
             return true;
         }
-        if newest >= slot.sent && overtakers > 0 {
+        if has_answer {
             self.losses.late_at = self.losses.late_at.min(Instant(slot.sent.saturating_add(patience)));
         }
         false
     }
 
-    fn lose(&mut self, psn: u32, fast: bool) {
+    pub(crate) fn lose(&mut self, psn: u32, fast: bool) {
         let slot = *self.slot(psn);
         if slot.state == State::Flying {
             self.land(slot.length);
@@ -175,6 +214,9 @@ impl Tx {
 
     /// Does what silence asks for.
     pub(crate) fn timeout(&mut self, config: &Config, now: Instant, rtt: &Rtt) -> Timeout {
+        if self.losses.by_channels {
+            return self.channels_timeout(config, now, rtt);
+        }
         if now >= self.losses.late_at {
             let found = self.find_losses(now, rtt);
             if found > 0 {

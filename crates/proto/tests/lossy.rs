@@ -8,8 +8,8 @@ use common::{Faults, Load, World, config};
 use rand_core::{Rng, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
-/// Options drawn from the seed.
-fn draw(seed: u64) -> World {
+/// Options drawn from the seed; so many stop-and-wait channels, 0 for the window.
+fn draw(seed: u64, channels: usize) -> World {
     let mut rng = Pcg64Mcg::seed_from_u64(seed ^ 0x5eed);
     let mut draw = |n: u64| rng.next_u64() % n;
     let bad = draw(4) != 0;
@@ -31,6 +31,7 @@ fn draw(seed: u64) -> World {
         refused_for_good: if draw(4) == 0 { draw(50) } else { 0 },
     };
     let mut shape = |config: Config| Config {
+        channels,
         window_packets: [8, 64, 1024][draw(3) as usize],
         window_packets_initial: [2, 64][draw(2) as usize],
         ring_bytes: 40_000 + draw(200_000) as usize,
@@ -48,8 +49,8 @@ fn draw(seed: u64) -> World {
 }
 
 /// Runs a seed to its end; the hash of everything that happened.
-fn run(seed: u64) -> u64 {
-    let mut world = draw(seed);
+fn run(seed: u64, channels: usize) -> u64 {
+    let mut world = draw(seed, channels);
     let kind = world.rng.next_u64() % 8;
     world.reconnect = kind >= 5;
     world.connect(0);
@@ -112,10 +113,10 @@ fn run(seed: u64) -> u64 {
 
 fn range(from: u64, to: u64) {
     for seed in from..to {
-        let hash = run(seed);
+        let hash = run(seed, 0);
         // A double run says whether anything but the seed decides.
         if seed.is_multiple_of(10) {
-            assert_eq!(hash, run(seed), "seed {seed} has two outcomes");
+            assert_eq!(hash, run(seed, 0), "seed {seed} has two outcomes");
         }
     }
 }
@@ -129,4 +130,15 @@ fn seeds_1() {
 #[test]
 fn seeds_2() {
     range(1_000_000, 1_000_200);
+}
+
+#[test]
+fn stop_and_wait_channels_deliver_as_well() {
+    for seed in 2_000_000..2_000_120 {
+        let channels = [1, 3, 8, 64][seed as usize % 4];
+        let hash = run(seed, channels);
+        if seed.is_multiple_of(10) {
+            assert_eq!(hash, run(seed, channels), "seed {seed} has two outcomes");
+        }
+    }
 }

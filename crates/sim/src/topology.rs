@@ -78,6 +78,8 @@ pub enum Routing {
     /// A shortest way; flows are spread over equal ones by a hash under the seed.
     #[default]
     Shortest,
+    /// A shortest way; among equal ones the target's number decides, digit by digit: in a fat tree, flows to different nodes never share a link on the way down, and a shift of all nodes fills it.
+    ByTarget,
     /// A shortest way among those that never turn up again after going down the tree of switches. Queues that hold cannot wait for each other in a circle.
     UpDown,
 }

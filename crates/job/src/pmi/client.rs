@@ -26,6 +26,10 @@ use crate::{mapping, text};
 const PLAIN_LINE_MAX_BYTES: usize = 1000;
 /// Shorter values are not worth the rounds; a launcher that offers less is refused.
 const VALUE_MIN_BYTES: usize = 32;
+/// Requests that fit any socket's buffer together, so that both ends never wait for each other.
+const REQUESTS_AT_ONCE: u32 = 64;
+const GET_EXPECTED: &str = "cmd=get_result rc=.. value=..";
+const GET_WHAT: &str = "its answer to get";
 
 /// The descriptor, for the one who speaks and for the one who ends the job meanwhile.
 #[derive(Debug)]
@@ -46,6 +50,8 @@ pub(crate) struct Client {
     name: String,
     /// Longest value, characters.
     value_max: usize,
+    /// Our server is at the other end, which takes long values and many requests at once.
+    is_ours: bool,
     /// Inside a barrier.
     in_barrier: bool,
 }
@@ -123,7 +129,7 @@ impl Client {
     /// Joins the job: says `init` and asks for the limits and the name.
     pub(crate) fn join(number: RawFd, rank: u32, timeout: Duration) -> Result<Self, Error> {
         let wire = Arc::new(Wire::take(number)?);
-        let mut client = Self { wire, lines: LineBuffer::default(), timeout, rank, name: String::new(), value_max: 0, in_barrier: false };
+        let mut client = Self { wire, lines: LineBuffer::default(), timeout, rank, name: String::new(), value_max: 0, is_ours: false, in_barrier: false };
         client.ask("cmd=init pmi_version=1 pmi_subversion=1", "cmd=response_to_init rc=0", "its answer to init", |line| {
             (line.command() == "response_to_init" && line.get("rc") == Some("0")).then_some(())
         })?;
@@ -136,6 +142,7 @@ impl Client {
             line.get("kvsname").filter(|name| line.command() == "my_kvsname" && (1..=256).contains(&name.len())).map(str::to_owned)
         })?;
         let plain = PLAIN_LINE_MAX_BYTES - "cmd=put kvsname= key= value=\n".len() - client.name.len() - 64;
+        client.is_ours = long.is_some();
         client.value_max = match long {
             Some(long) => long.min(VALUE_MAX_BYTES),
             None => offered.saturating_sub(1).min(plain),
@@ -184,8 +191,30 @@ impl Client {
 
     /// The block of a process; `None` if it has put none.
     pub(crate) fn get(&mut self, rank: u32, key: &str) -> Result<Option<Vec<u8>>, Error> {
+        let first = self.get_value(&wire_key(rank, key, 0))?;
+        first.map(|first| self.get_rest(rank, key, first)).transpose()
+    }
+
+    /// The blocks of all processes under a key, in order. A server that answers many requests at once (ours) is asked so: a request at a time costs two changes of process for each.
+    pub(crate) fn get_all(&mut self, size: u32, key: &str) -> Result<Vec<Option<Vec<u8>>>, Error> {
+        let at_once = if self.is_ours { REQUESTS_AT_ONCE } else { 1 };
+        let mut blocks = Vec::new();
+        for from in (0..size).step_by(at_once as usize) {
+            let ranks = from..size.min(from + at_once);
+            let requests: String = ranks.clone().map(|rank| self.get_request(&wire_key(rank, key, 0))).collect();
+            self.wire.say(&requests, self.timeout)?;
+            let firsts = ranks.clone().map(|_| self.hear(GET_EXPECTED, GET_WHAT, got)).collect::<Result<Vec<_>, _>>()?;
+            for (rank, first) in ranks.zip(firsts) {
+                blocks.push(first.map(|first| self.get_rest(rank, key, first)).transpose()?);
+            }
+        }
+        Ok(blocks)
+    }
+
+    /// The block that begins with this piece.
+    fn get_rest(&mut self, rank: u32, key: &str, first: String) -> Result<Vec<u8>, Error> {
         const EXPECTED: &str = "value=LENGTH.BASE64, as rank and key were put";
-        let Some(mut text) = self.get_value(&wire_key(rank, key, 0))? else { return Ok(None) };
+        let mut text = first;
         let length = text::length(&text, BLOCK_MAX_BYTES).ok_or_else(|| Error::protocol(EXPECTED, text.as_bytes()))?;
         let mut piece = 1;
         while text.len() < length {
@@ -197,15 +226,16 @@ impl Client {
             }
             piece += 1;
         }
-        text::decode(&text).map(Some).ok_or_else(|| Error::protocol(EXPECTED, text.as_bytes()))
+        text::decode(&text).ok_or_else(|| Error::protocol(EXPECTED, text.as_bytes()))
     }
 
     fn get_value(&mut self, key: &str) -> Result<Option<String>, Error> {
-        let request = format!("cmd=get kvsname={} key={key}", self.name);
-        self.ask(&request, "cmd=get_result rc=.. value=..", "its answer to get", |line| {
-            let rc = line.number::<i32>("rc").filter(|_| line.command() == "get_result")?;
-            if rc == 0 { line.get("value").map(|value| Some(value.to_owned())) } else { Some(None) }
-        })
+        self.wire.say(&self.get_request(key), self.timeout)?;
+        self.hear(GET_EXPECTED, GET_WHAT, got)
+    }
+
+    fn get_request(&self, key: &str) -> String {
+        format!("cmd=get kvsname={} key={key}\n", self.name)
     }
 
     /// Goes into the barrier, without waiting for the others.
@@ -234,6 +264,11 @@ impl Client {
     /// Says a line and reads the answer, which `read` understands or does not.
     fn ask<T>(&mut self, request: &str, expected: &'static str, what: &'static str, read: impl FnOnce(&Line<'_>) -> Option<T>) -> Result<T, Error> {
         self.wire.say(&format!("{request}\n"), self.timeout)?;
+        self.hear(expected, what, read)
+    }
+
+    /// Reads an answer, which `read` understands or does not.
+    fn hear<T>(&mut self, expected: &'static str, what: &'static str, read: impl FnOnce(&Line<'_>) -> Option<T>) -> Result<T, Error> {
         match self.read_line(Some(Instant::now() + self.timeout))? {
             Some(line) => check(&line, expected, read),
             None => Err(Error::Timeout { what, after: self.timeout }),
@@ -260,6 +295,12 @@ impl Client {
             }
         }
     }
+}
+
+/// The value that was asked for, or that there is none.
+fn got(line: &Line<'_>) -> Option<Option<String>> {
+    let rc = line.number::<i32>("rc").filter(|_| line.command() == "get_result")?;
+    if rc == 0 { line.get("value").map(|value| Some(value.to_owned())) } else { Some(None) }
 }
 
 /// The key on the wire of a piece of a block: within 48 characters.

@@ -24,7 +24,7 @@ impl<B: Buffer> Session<B> {
         if self.is_down() {
             return false;
         }
-        self.tx.can_leave(self.allowance())
+        self.tx.can_leave(self.allowance(context.config))
             || self.ack.is_due(context.now)
             || self.life.deadline(context.config) <= context.now
             || self.mtu.deadline() <= context.now
@@ -41,7 +41,13 @@ impl<B: Buffer> Session<B> {
         if self.is_down() {
             return None;
         }
-        let allowance = self.allowance();
+        // Stop-and-wait channels acknowledge each packet by one of its own; nothing goes along with data.
+        if self.tx.losses.by_channels
+            && let Some(length) = self.poll_ack(context, scratch)
+        {
+            return Some(Out::Scratch(length));
+        }
+        let allowance = self.allowance(context.config);
         if self.tx.can_leave(allowance) {
             self.rx.decide();
             let stamp = self.ack.stamp(context.now, &self.rx);
@@ -56,12 +62,20 @@ impl<B: Buffer> Session<B> {
                 return Some(Out::Run(run));
             }
         }
-        if self.ack.is_due(context.now) {
-            self.rx.decide();
-            context.statistics.acks_out += 1;
-            return Some(Out::Scratch(self.ack.packet(context.now, self.peer_id, &self.rx).emit(scratch)));
+        if let Some(length) = self.poll_ack(context, scratch) {
+            return Some(Out::Scratch(length));
         }
         self.poll_rare(context, scratch)
+    }
+
+    #[inline]
+    fn poll_ack(&mut self, context: &mut Context<'_>, scratch: &mut [u8]) -> Option<usize> {
+        if !self.ack.is_due(context.now) {
+            return None;
+        }
+        self.rx.decide();
+        context.statistics.acks_out += 1;
+        Some(self.ack.packet(context.now, self.peer_id, &self.rx).emit(scratch))
     }
 
     fn poll_rare(&mut self, context: &mut Context<'_>, scratch: &mut [u8]) -> Option<Out> {

@@ -3,7 +3,7 @@
 
 use super::packets::Packet;
 use super::record::{DropCause, Mark, What};
-use super::{Fabric, Sink, hash};
+use super::{Fabric, Overheard, Sink, hash};
 use crate::topology::NodeId;
 use bellwire_time::Instant;
 use core::fmt;
@@ -29,7 +29,7 @@ pub struct Datagram {
     pub from: SocketAddr,
     /// What it carries; [`Fabric::recycle`] takes the buffer back.
     pub bytes: Vec<u8>,
-    /// Its bits were flipped on the way: what a checksum would find.
+    /// It is not what was sent, for bits were flipped on the way: what a checksum would find.
     pub corrupted: bool,
 }
 
@@ -204,9 +204,12 @@ impl Fabric {
         let mark = Mark { bytes: bytes.len() as u64, hash };
         self.record.statistics.sent += 1;
         self.record.note(self.now, What::Sent, source, mark, 0, || format!("{from}>{to}"));
+        if let Some(overheard) = &mut self.overheard {
+            overheard.push(Overheard { from, to, bytes: bytes.clone() });
+        }
         let too_big = bytes.len() > DATAGRAM_BYTES_MAX;
         let (next, end) = way.unwrap_or_default();
-        let id = self.packets.add(Packet { bytes, from, to, source, target: target.unwrap_or(source), next, end, hash, corrupted: false });
+        let id = self.packets.add(Packet { bytes, from, to, source, target: target.unwrap_or(source), next, end, hash, damage: Vec::new() });
         if too_big {
             self.discard(id, DropCause::TooBig, None);
         } else if way.is_none() {
@@ -278,7 +281,7 @@ impl Fabric {
             self.relieved.push_back(Sink::Port(port.index));
             self.settle();
         }
-        Some(Datagram { from: packet.from, bytes: packet.bytes, corrupted: packet.corrupted })
+        Some(Datagram { from: packet.from, bytes: packet.bytes, corrupted: !packet.damage.is_empty() })
     }
 
     /// Whether a port has something to be polled.

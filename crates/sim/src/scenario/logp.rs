@@ -16,13 +16,12 @@ pub(super) const SCENARIO: Scenario = Scenario {
         OptionSpec::several("sizes", Kind::Size, "8,64,256,1k,4k,16k,64k", "sizes of messages"),
         OptionSpec::one("latency", Kind::Time, "1us", "latency of the link"),
         OptionSpec::one("rate", Kind::Rate, "10G", "bandwidth of the link"),
+        OptionSpec::one("outstanding", Kind::Count(1, 1024), "64", "messages outstanding when bandwidth is measured"),
         OptionSpec::one("messages", Kind::Count(1, 1_000_000), "1000", "messages of each measurement"),
     ],
     run,
 };
 
-/// Messages outstanding when bandwidth is measured.
-const OUTSTANDING: usize = 64;
 /// Longest that a measurement may take, in virtual time.
 const TIME_MAX: Duration = Duration::from_secs(60);
 
@@ -72,12 +71,12 @@ fn measure(run: &Run<'_>, size: u64) -> Result<Figures, ScenarioError> {
     // The first exchanges find out what the path carries.
     ping(&mut cluster, ends, size, 100)?;
     let half_round_trip = ping(&mut cluster, ends, size, messages)?.0 as f64 / messages as f64 / 2.0;
-    let time = stream(&mut cluster, ends, size, messages)?;
+    let time = stream(&mut cluster, ends, size, messages, values.count("outstanding"))?;
     Ok(Figures { half_round_trip, bytes_per_second: messages as f64 * f64::from(size) / (time.0 as f64 / 1e9), digest: cluster.world().digest() })
 }
 
 /// Time of so many round trips.
-fn ping(cluster: &mut Cluster, [here, there]: [EndId; 2], size: u32, count: u64) -> Result<Duration, ScenarioError> {
+pub(super) fn ping(cluster: &mut Cluster, [here, there]: [EndId; 2], size: u32, count: u64) -> Result<Duration, ScenarioError> {
     let start = cluster.now();
     [here, there].into_iter().try_for_each(|end| cluster.receive(end, 0))?;
     cluster.send(here, size, 0)?;
@@ -101,13 +100,13 @@ fn ping(cluster: &mut Cluster, [here, there]: [EndId; 2], size: u32, count: u64)
 }
 
 /// Time of so many messages in one direction, many outstanding.
-fn stream(cluster: &mut Cluster, [here, there]: [EndId; 2], size: u32, count: u64) -> Result<Duration, ScenarioError> {
+pub(super) fn stream(cluster: &mut Cluster, [here, there]: [EndId; 2], size: u32, count: u64, outstanding: usize) -> Result<Duration, ScenarioError> {
     let start: Instant = cluster.now();
-    for _ in 0..2 * OUTSTANDING {
+    for _ in 0..2 * outstanding {
         cluster.receive(there, 0)?;
     }
     let (mut sent, mut received) = (0, 0);
-    while sent < count.min(OUTSTANDING as u64) {
+    while sent < count.min(outstanding as u64) {
         cluster.send(here, size, 0)?;
         sent += 1;
     }

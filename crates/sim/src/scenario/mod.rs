@@ -4,6 +4,7 @@
 //! - `options.rs`: what a scenario may be told, with defaults; read from text.
 //! - `report.rs`: what it has to say: tables and plots with units, and a hash.
 //! - `cluster.rs`: nodes with programs, connected in pairs, which most scenarios are made of.
+//! - `endpoints.rs`, `client_server.rs`: clients and a server over endpoints that share frames.
 //! - `networks.rs`: the networks that several run on.
 //! - one file for each scenario; [`ALL`] lists them.
 //!
@@ -12,12 +13,17 @@
 //! - Its hash covers every packet of every run in it.
 //! - Cases of a scenario share nothing, so that they may run at the same time.
 
+mod channels;
+mod client_server;
+mod clients;
 pub mod cluster;
+mod endpoints;
 mod logp;
 mod networks;
 pub mod options;
 pub mod report;
 mod traffic;
+mod virtual_networks;
 
 pub use options::{Kind, OptionSpec, Values};
 pub use report::Report;
@@ -27,7 +33,7 @@ use core::fmt;
 use std::sync::{Mutex, PoisonError};
 
 /// All scenarios, in the order in which they are listed.
-pub const ALL: &[Scenario] = &[logp::SCENARIO, traffic::SCENARIO];
+pub const ALL: &[Scenario] = &[channels::SCENARIO, logp::SCENARIO, traffic::SCENARIO, virtual_networks::SCENARIO, clients::SCENARIO];
 
 /// An experiment.
 #[derive(Clone, Copy, Debug)]

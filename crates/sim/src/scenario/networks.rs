@@ -6,7 +6,7 @@ use super::ScenarioError;
 use crate::{LinkSpec, NodeId, Place, Routing, SwitchId, Topology};
 
 /// Their names, as options.
-pub(super) const NAMES: &[&str] = &["star", "fat-tree", "subclusters"];
+pub(super) const NAMES: &[&str] = &["star", "fat-tree", "fat-tree-hash", "subclusters"];
 
 /// Subclusters.
 const SUBCLUSTERS: usize = 3;
@@ -22,9 +22,12 @@ const UPPERS: usize = 3;
 pub(super) fn network(name: &str, nodes: usize, link: LinkSpec) -> Result<Topology, ScenarioError> {
     Ok(match name {
         "star" => Topology::star(nodes, link)?,
-        "fat-tree" => {
+        // Ways by target, which fill it; or by a hash of the flow, as switches usually do it, where some flows meet on one link and others lie idle.
+        "fat-tree" | "fat-tree-hash" => {
             let ports = (2..).step_by(2).find(|ports: &usize| ports.pow(3) / 4 >= nodes).unwrap_or(2);
-            Topology::fat_tree(ports, link)?
+            let mut topology = Topology::fat_tree(ports, link)?;
+            topology.routing = if name == "fat-tree" { Routing::ByTarget } else { Routing::Shortest };
+            topology
         }
         _ => subclusters(nodes, link)?,
     })

@@ -3,7 +3,7 @@
 
 use super::cluster::{Cluster, Done, EndId, HostCosts};
 use super::networks::{self, network};
-use super::report::{Column, Report, Table, Unit};
+use super::report::{Axis, Column, Line, Plot, Report, Scale, Table, Unit};
 use super::{Kind, OptionSpec, Run, Scenario, ScenarioError};
 use crate::{FaultPlan, LinkSpec, WhenFull, WorldConfig};
 use bellwire_time::{Duration, Instant};
@@ -16,11 +16,13 @@ pub(super) const SCENARIO: Scenario = Scenario {
 Each NIC sends to one other, as fast as the transport lets it. cshift: to its right neighbour, around the ring. neighbour: adjacent NICs exchange. bisection: NIC i and NIC i + n/2 exchange.
 
 Bandwidth is what arrived for programs, for each NIC, in a span of virtual time after a start. Jain's index is 1 when all NICs get the same, 1/n when one gets all. Useful: what arrived \
-for programs, of all bytes that NICs put on their links meanwhile. Round trip: one message of 16 bytes at a time to and fro, all NICs at once, in a run of its own. Processors take no time.",
+for programs, of all bytes that NICs put on their links, since the start; what was under way at the end does not count. Round trip: one message of 16 bytes at a time to and fro, all NICs at once, in a run of its own. Processors take no time.",
     options: &[
         OptionSpec::one("nodes", Kind::Count(4, 1000), "100", "NICs; an even number"),
-        OptionSpec::several("networks", Kind::Word(networks::NAMES), "star,fat-tree,subclusters", "networks"),
+        OptionSpec::several("networks", Kind::Word(networks::NAMES), "star,fat-tree,fat-tree-hash,subclusters", "networks"),
         OptionSpec::several("patterns", Kind::Word(&["cshift", "neighbour", "bisection"]), "cshift,neighbour,bisection", "patterns of traffic"),
+        OptionSpec::several("transport", Kind::Word(&["window", "channels"]), "window", "the transport: its window, or stop-and-wait channels"),
+        OptionSpec::several("channels", Kind::Count(1, 1024), "8", "stop-and-wait channels between two NICs"),
         OptionSpec::several("sizes", Kind::Size, "512,8k", "sizes of messages"),
         OptionSpec::one("outstanding", Kind::Count(1, 1024), "16", "messages that a NIC has posted and that are not done"),
         OptionSpec::one("full", Kind::Word(&["hold", "drop"]), "hold", "what a full queue of a switch does"),
@@ -42,6 +44,8 @@ struct Case {
     network: String,
     pattern: String,
     size: u32,
+    /// Stop-and-wait channels; 0: the window.
+    channels: usize,
 }
 
 /// What it gave.
@@ -54,7 +58,8 @@ struct Figures {
     held: u64,
     /// Mean and longest, nanoseconds.
     round_trip: (f64, u64),
-    digest: u64,
+    /// Of the two runs.
+    digests: [u64; 2],
 }
 
 fn run(run: &Run<'_>) -> Result<Report, ScenarioError> {
@@ -62,24 +67,66 @@ fn run(run: &Run<'_>) -> Result<Report, ScenarioError> {
     if !values.count("nodes").is_multiple_of(2) {
         return Err(ScenarioError("nodes: an even number, so that all have a partner".into()));
     }
+    let transports = transports(values);
     let mut cases = Vec::new();
     for network in values.words("networks") {
         for pattern in values.words("patterns") {
             for &size in values.numbers("sizes") {
                 let size = u32::try_from(size).map_err(|_| ScenarioError("sizes: less than 4G".into()))?;
-                cases.push(Case { network: network.clone(), pattern: pattern.clone(), size });
+                for &channels in &transports {
+                    cases.push(Case { network: network.clone(), pattern: pattern.clone(), size, channels });
+                }
             }
         }
     }
-    let figures = run.each(&cases, |case| format!("{}, {}, {} bytes", case.network, case.pattern, case.size), |case| measure(run, case))?;
+    let figures =
+        run.each(&cases, |case| format!("{}, {}, {} bytes, {}", case.network, case.pattern, case.size, transport(case.channels)), |case| measure(run, case))?;
     let mut report = Report::new(format!("{} NICs, each in traffic with one other", values.count("nodes")));
     let mut table = Table::new("Bandwidth that arrived, for each NIC and for all; round trips of 16 bytes", columns());
+    let plot = by_channels(&cases, &figures);
     for (case, figures) in cases.iter().zip(figures) {
-        report.fold(figures.digest);
+        figures.digests.into_iter().for_each(|digest| report.fold(digest));
         table.row(row(case, figures));
     }
     report.tables.push(table);
+    report.plots.extend(plot);
     Ok(report)
+}
+
+/// Numbers of channels to be measured; 0: the window.
+pub(super) fn transports(values: &super::Values) -> Vec<usize> {
+    let named = values.words("transport").iter();
+    named.flat_map(|name| if name == "window" { vec![0] } else { values.numbers("channels").iter().map(|n| *n as usize).collect() }).collect()
+}
+
+pub(super) fn transport(channels: usize) -> String {
+    if channels == 0 { "window".into() } else { format!("{channels} channels") }
+}
+
+/// Bandwidth against the number of channels, if several were measured; the window is a level line.
+fn by_channels(cases: &[Case], figures: &[Figures]) -> Option<Plot> {
+    let mut lines: Vec<(String, Vec<(f64, f64)>)> = Vec::new();
+    let (least, most) = cases.iter().filter(|case| case.channels > 0).fold((usize::MAX, 0), |(a, b), case| (a.min(case.channels), b.max(case.channels)));
+    if least >= most {
+        return None;
+    }
+    for (case, figures) in cases.iter().zip(figures) {
+        let kind = if case.channels == 0 { "window" } else { "channels" };
+        let name = format!("{}, {}, {} B, {kind}", case.network, case.pattern, case.size);
+        let bandwidth = figures.rates.iter().sum::<f64>() / 1e6;
+        let points = if case.channels == 0 { vec![least, most] } else { vec![case.channels] };
+        let points = points.into_iter().map(|channels| (channels as f64, bandwidth));
+        match lines.iter_mut().find(|line| line.0 == name) {
+            Some(line) => line.1.extend(points),
+            None => lines.push((name, points.collect())),
+        }
+    }
+    Some(Plot {
+        title: "Bandwidth of all, against stop-and-wait channels".into(),
+        x: Axis::new("channels", Unit::None, Scale::Log2),
+        y: Axis::new("bandwidth", Unit::MegabytesPerSecond, Scale::Log10),
+        lines: lines.into_iter().map(|(name, points)| Line::new(&name, points)).collect(),
+    })
 }
 
 fn columns() -> Vec<Column> {
@@ -87,6 +134,7 @@ fn columns() -> Vec<Column> {
     vec![
         Column::plain("network"),
         Column::plain("pattern"),
+        Column::plain("transport"),
         Column::new("size", Unit::Bytes),
         rate("all"),
         rate("least"),
@@ -109,6 +157,7 @@ fn row(case: &Case, mut figures: Figures) -> Vec<super::report::Cell> {
     vec![
         case.network.as_str().into(),
         case.pattern.as_str().into(),
+        transport(case.channels).into(),
         u64::from(case.size).into(),
         (sum / 1e6).into(),
         (least / 1e6).into(),
@@ -124,7 +173,7 @@ fn row(case: &Case, mut figures: Figures) -> Vec<super::report::Cell> {
 }
 
 /// Jain's index of fairness; 1 when nobody gets anything.
-fn jain(shares: &[f64]) -> f64 {
+pub(super) fn jain(shares: &[f64]) -> f64 {
     let (sum, squares) = shares.iter().fold((0.0, 0.0), |(sum, squares), share| (sum + share, squares + share * share));
     if squares == 0.0 { 1.0 } else { sum * sum / (shares.len() as f64 * squares) }
 }
@@ -149,8 +198,10 @@ fn open(run: &Run<'_>, case: &Case) -> Result<(Cluster, Vec<[EndId; 2]>), Scenar
         mtu_bytes: 0,
     };
     let plan: FaultPlan = values.word("faults").parse().map_err(|error| ScenarioError(format!("faults: {error}")))?;
+    let mut config = WorldConfig::default();
+    config.transport.channels = case.channels;
     let topology = network(&case.network, nodes, link)?;
-    let mut cluster = Cluster::new(topology, &plan, WorldConfig::default(), HostCosts::default(), case.size.max(SMALL), run.seed)?;
+    let mut cluster = Cluster::new(topology, &plan, config, HostCosts::default(), case.size.max(SMALL), run.seed)?;
     let pairs: Vec<(usize, usize)> = (0..nodes).map(|node| (node, partner(&case.pattern, node, nodes))).collect();
     let ends = cluster.connect(&pairs, &ViAttributes { rnr_wait: true, ..ViAttributes::default() })?;
     Ok((cluster, ends))
@@ -159,7 +210,7 @@ fn open(run: &Run<'_>, case: &Case) -> Result<(Cluster, Vec<[EndId; 2]>), Scenar
 fn measure(run: &Run<'_>, case: &Case) -> Result<Figures, ScenarioError> {
     let (rates, useful, [dropped, held], first) = stream(run, case)?;
     let (round_trip, second) = ping(run, case)?;
-    Ok(Figures { rates, useful, dropped, held, round_trip, digest: first ^ second.rotate_left(1) })
+    Ok(Figures { rates, useful, dropped, held, round_trip, digests: [first, second] })
 }
 
 /// Bandwidth: rates, useful share, packets dropped and held, digest.
@@ -175,11 +226,11 @@ fn stream(run: &Run<'_>, case: &Case) -> Result<(Vec<f64>, f64, [u64; 2], u64), 
         }
     }
     let begin = cluster.now() + values.time("start");
-    keep_sending(&mut cluster, case.size, begin, ends.len())?;
-    let (bytes, before) = (sent_bytes(&cluster, ends.len()), *cluster.world().fabric().statistics());
+    let early = keep_sending(&mut cluster, case.size, begin, ends.len())?;
+    let before = *cluster.world().fabric().statistics();
     let received = keep_sending(&mut cluster, case.size, begin + values.time("time"), ends.len())?;
     let fabric = *cluster.world().fabric().statistics();
-    let useful = received.iter().sum::<u64>() as f64 / (sent_bytes(&cluster, ends.len()) - bytes).max(1) as f64;
+    let useful = early.iter().chain(&received).sum::<u64>() as f64 / sent_bytes(&cluster, ends.len()).max(1) as f64;
     let counts = [fabric.dropped_in_all() - before.dropped_in_all(), fabric.held - before.held];
     let seconds = values.time("time").0 as f64 / 1e9;
     Ok((received.into_iter().map(|bytes| bytes as f64 / seconds).collect(), useful, counts, cluster.world().digest()))

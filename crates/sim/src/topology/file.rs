@@ -25,6 +25,7 @@ struct File {
 enum RoutingName {
     #[default]
     Shortest,
+    ByTarget,
     UpDown,
 }
 
@@ -151,6 +152,7 @@ impl FromStr for Topology {
         };
         topology.routing = match file.routing {
             RoutingName::Shortest => Routing::Shortest,
+            RoutingName::ByTarget => Routing::ByTarget,
             RoutingName::UpDown => Routing::UpDown,
         };
         topology.inbox_bytes = file.inbox.map_or(Ok(0), |q| q.read(units::parse_bytes))?;

@@ -23,6 +23,7 @@ pub(crate) struct Routes {
     up: Vec<bool>,
     nodes: u32,
     seed: u64,
+    by_target: bool,
     /// For each node, hops from each state to it; found at first need.
     distances: Vec<OnceCell<Box<[u16]>>>,
 }
@@ -39,7 +40,15 @@ impl Routes {
             heads.extend([b, a]);
         }
         let nodes = topology.nodes.len() as u32;
-        let mut routes = Self { out, heads, up: Vec::new(), nodes, seed, distances: vec![OnceCell::new(); nodes as usize] };
+        let mut routes = Self {
+            out,
+            heads,
+            up: Vec::new(),
+            nodes,
+            seed,
+            by_target: topology.routing == Routing::ByTarget,
+            distances: vec![OnceCell::new(); nodes as usize],
+        };
         if topology.routing == Routing::UpDown {
             routes.up = routes.ups();
         }
@@ -129,11 +138,12 @@ impl Routes {
         pairs.into_iter().find(|&(from, to)| !self.reaches(from, to))
     }
 
-    /// The lanes of a shortest way between two nodes, in order; among equal ones the flow decides. `None` if there is no way.
+    /// The lanes of a shortest way between two nodes, in order; among equal ones the flow decides, or the target. `None` if there is no way.
     pub fn way(&self, from: u32, to: u32, flow: u64) -> Option<Vec<u32>> {
         let hops = self.distances(to);
         let (mut place, mut phase) = (from, 0);
         let mut way = Vec::new();
+        let mut digits = u64::from(to);
         while place != to {
             let here = hops[place as usize * 2 + phase];
             let nearer = |lane: &u32| {
@@ -147,8 +157,9 @@ impl Routes {
             if count == 0 {
                 return None;
             }
-            let draw = Random::mix(Random::mix(self.seed, flow), u64::from(place)) % count;
-            let (lane, next) = lanes().nth(draw as usize)?;
+            let hash = if self.by_target { digits } else { Random::mix(Random::mix(self.seed, flow), u64::from(place)) };
+            digits /= count;
+            let (lane, next) = lanes().nth((hash % count) as usize)?;
             way.push(lane);
             (place, phase) = (self.heads[lane as usize], next);
         }
