@@ -112,7 +112,7 @@ impl Default for Config {
             accept: true,
             channels: 0,
             window_packets: WINDOW_PACKETS_MAX,
-            window_packets_initial: 64,
+            window_packets_initial: 16,
             ring_bytes: 1 << 20,
             ring_bytes_initial: 1 << 16,
             kept_packets_max: WINDOW_PACKETS_MAX,

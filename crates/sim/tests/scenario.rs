@@ -59,6 +59,14 @@ fn channels_are_limited_by_the_round_trip_and_the_window_is_not() {
 }
 
 #[test]
+fn the_window_fills_a_link_whose_queue_drops() {
+    // What a full queue drops is sent again at once, and does not meet a full queue again; the last packets are not waited for long.
+    let given = [("channels", "8"), ("latencies", "1us,10us"), ("rates", "1G,10G"), ("messages", "2000")];
+    let shares = column(&run("channels", &given), "of the rate");
+    assert!(shares.iter().step_by(2).all(|share| *share > 92.0), "window and channels in turn: {shares:?}");
+}
+
+#[test]
 fn traffic_sets_channels_beside_the_window() {
     let given = [
         ("nodes", "4"),
