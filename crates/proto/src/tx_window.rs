@@ -171,6 +171,9 @@ impl Tx {
         if payload > usize::from(u16::MAX) || DATA_HEADER + need > datagram {
             return Sent::TooLong;
         }
+        if self.next != self.end && self.unsent() > config.unsent_bytes_max << u32::from(need <= config.coalesce_bytes_max) {
+            return Sent::NoRoom;
+        }
         let lane = Self::lane(stream);
         let at = match self.join(need, datagram, lane, config.coalesce_bytes_max) {
             Some(at) => at,
@@ -194,6 +197,13 @@ impl Tx {
         words.fill(0);
         payload_bytes.fill(0);
         Sent::Unfilled
+    }
+
+    /// Bytes that are written and have not left, about; there are some.
+    #[inline]
+    fn unsent(&mut self) -> usize {
+        let oldest = self.slot(self.next).start as usize;
+        self.ring.behind(oldest)
     }
 
     /// Room in the last packet, if it has not left, and may be shared.
