@@ -26,11 +26,14 @@ named=$(sed -n 's/^\.\\" calls: //p' ./*.3 ./*.7)
 for call in $(grep -ohE '\bVipx?[A-Z][A-Za-z]+\(' ../../ffi/vipl/include/vipl.h ../../ffi/vipl/include/viplx.h | tr -d '(' | sort -u); do
     printf '%s\n' $named | grep -qx "$call" || complain "$call has no page"
 done
+for call in $(grep -ohE '\bbw_job_[a-z_]+\(' ../../ffi/job/include/bellwire_job.h | tr -d '(' | sort -u); do
+    printf '%s\n' $named | grep -qx "$call" || complain "$call has no page"
+done
 for command in $(sed -n 's/^    \([A-Z][a-z]*\)([a-zB].*Arguments.*/\1/p' ../../crates/cli/src/main.rs | tr 'A-Z' 'a-z'); do
     [ -f "bellwire-$command.1" ] || complain "bellwire $command has no page"
 done
 # ".BR name (3)": ours begin with bellwire, vipl or Vip.
-for reference in $(sed -e 's/\\-/-/g' -e 's/\\f.//g' ./*.[137] | grep -oE '(bellwire|vipl)[a-z-]* \([137]\)|Vipx?[A-Z][A-Za-z]* \(3\)' | tr -d ' ' | sort -u); do
+for reference in $(sed -e 's/\\-/-/g' -e 's/\\f.//g' ./*.[137] | grep -oE '(bellwire|vipl)[a-z_-]* \([137]\)|Vipx?[A-Z][A-Za-z]* \(3\)' | tr -d ' ' | sort -u); do
     name=${reference%(*} section=${reference#*(}
     [ -f "$name.${section%)}" ] || printf '%s\n' $named | grep -qx "$name" || complain "$reference is referred to and is not there"
 done

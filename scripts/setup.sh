@@ -5,37 +5,43 @@
 set -eu
 goal=${1:-build}
 packages="gcc g++ make pkg-config"
+# Welcome, not needed: what is not there is left out, and said.
+welcome=
 case $goal in
-    test) packages="$packages strace iproute2 python3" ;;
+    # The launchers under which jobs are tried.
+    test) packages="$packages strace iproute2 python3" welcome="mpich libmpich-dev openmpi-bin libpmix-dev slurmctld slurmd slurm-client" ;;
     # The peers that `bellwire perf --compare` measures beside us.
-    perf) packages="$packages ucx-utils libfabric-bin mpich libmpich-dev openmpi-bin libopenmpi-dev" ;;
+    perf) welcome="ucx-utils libfabric-bin mpich libmpich-dev openmpi-bin libopenmpi-dev" ;;
 esac
+
+# Those of the packages that are not installed.
+lacking() {
+    for p in "$@"; do
+        dpkg-query -W -f '${Status}' "$p" 2>/dev/null | grep -q 'install ok installed' || printf ' %s' "$p"
+    done
+}
+install() {
+    # shellcheck disable=SC2086
+    [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1 && echo "setup: installing$1" && apt-get update -qq &&
+        DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $1 >/dev/null
+}
 
 missing=
 if command -v dpkg-query >/dev/null 2>&1; then
-    for p in $packages; do
-        dpkg-query -W -f '${Status}' "$p" 2>/dev/null | grep -q 'install ok installed' || missing="$missing $p"
-    done
+    # shellcheck disable=SC2086
+    missing=$(lacking $packages) welcome=$(lacking $welcome)
 else
+    welcome=
     for c in cc c++ make pkg-config; do
         command -v "$c" >/dev/null 2>&1 || missing="$missing $c"
     done
 fi
-if [ -n "$missing" ]; then
-    if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then
-        echo "setup: installing$missing"
-        apt-get update -qq
-        # shellcheck disable=SC2086
-        if ! DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $missing >/dev/null; then
-            # Peers are welcome, not needed: what is not there is listed by the comparison itself.
-            [ "$goal" = perf ] || { echo "setup: could not install:$missing" >&2; exit 1; }
-        fi
-    elif [ "$goal" = perf ]; then
-        echo "setup: not installed, so not compared:$missing (as root: apt-get install$missing)" >&2
-    else
-        echo "setup: please install:$missing (as root: apt-get install$missing)" >&2
-        exit 1
-    fi
+if [ -n "$missing" ] && ! install "$missing"; then
+    echo "setup: please install:$missing (as root: apt-get install$missing)" >&2
+    exit 1
+fi
+if [ -n "$welcome" ] && ! install "$welcome"; then
+    echo "setup: not installed, so left out:$welcome (as root: apt-get install$welcome)" >&2
 fi
 
 if ! command -v cargo >/dev/null 2>&1 && [ -x "$HOME/.cargo/bin/cargo" ]; then

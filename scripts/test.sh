@@ -40,8 +40,9 @@ part man       scripts/check-man.sh
 part rust      cargo test --workspace --locked
 part models    crates/memory/tests/run_loom.sh
 part corpus    cargo test --release --locked --manifest-path fuzz/Cargo.toml
-part build     cargo build --release --locked -p vipl -p bellwire-cli
+part build     cargo build --release --locked -p vipl -p bellwire-job-c -p bellwire-cli
 part c         make -s -C tests/c check LIBVIPL="$target/release/libvipl.so" OUT="$target/tests-c"
+part launchers make -s -C tests/job check LIBJOB="$target/release/libbellwire_job_c.so" BELLWIRE="$target/release/bellwire" RING="$target/debug/examples/ring" OUT="$target/tests-job"
 part places    scripts/places.sh "$target/tests-c"
 part hostile   make -s -C tests/hostile check LIBVIPL="$target/release/libvipl.so" OUT="$target/tests-hostile" SECONDS=5
 
@@ -49,7 +50,7 @@ installed() {
     local prefix=$target/installed
     rm -rf "$prefix"
     BUILD="$target/release" PREFIX=$prefix ffi/vipl/install.sh &&
-        LD_LIBRARY_PATH=$prefix/lib make -s -C examples/c check PKG_CONFIG_PATH="$prefix/lib/pkgconfig" OUT="$target/examples-c" &&
+        LD_LIBRARY_PATH=$prefix/lib PATH=$prefix/bin:$PATH make -s -C examples/c check PKG_CONFIG_PATH="$prefix/lib/pkgconfig" OUT="$target/examples-c" &&
         LD_LIBRARY_PATH=$prefix/lib "$prefix/bin/bellwire" --version && test -e "$prefix/share/man/man3/VipPostSend.3" && test -e "$prefix/share/man/man1/bellwire-info.1" && echo "all installed files are there"
 }
 part installed installed
@@ -70,8 +71,10 @@ if [ "$mode" = long ]; then
     part sim-long   "$target/release/bellwire" sim --seeds "${BELLWIRE_SIM_SEEDS:-1000000}"
     part fuzz       scripts/fuzz.sh 10
     part sanitizers scripts/sanitizers.sh
+    part comparisons scripts/comparisons.sh
     part rust-long  env PROPTEST_CASES=5000 cargo test --workspace --locked --release
     part proto-long env BELLWIRE_PROTO_SEEDS=100000 cargo test --locked --release -p bellwire-proto --test lossy
+    part resident-long env BELLWIRE_RESIDENT_SEEDS=2000 cargo test --locked --release -p bellwire-sim --test resident
     part models-deep env LOOM_MAX_PREEMPTIONS=4 crates/memory/tests/run_loom.sh
 fi
 

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT OR Apache-2.0
-# Installs what is built: libvipl with its links, headers, pkg-config file, manual pages, and the bellwire command if it is there.
+# Installs what is built: libvipl and libbellwire_job with their links, headers and pkg-config files, manual pages, and the bellwire command if it is there.
 #   PREFIX  where programs will find it (default /usr/local)
 #   DESTDIR put in front of every path, for packagers
 #   BUILD   cargo's output directory (default: target/release of this tree)
@@ -18,23 +18,32 @@ build=${BUILD:-$root/target/release}
 version=$(sed -n 's/^version = "\(.*\)"$/\1/p' "$root/Cargo.toml" | head -n 1)
 abi=1
 
-if [ ! -f "$build/libvipl.so" ]; then
-    echo "install: $build/libvipl.so is not there; build it first: cargo build --release -p vipl" >&2
-    exit 1
-fi
+for built in libvipl.so libbellwire_job_c.so; do
+    if [ ! -f "$build/$built" ]; then
+        echo "install: $build/$built is not there; build it first: make build" >&2
+        exit 1
+    fi
+done
 
 mkdir -p "$to/lib/pkgconfig" "$to/include" "$to/bin" "$to/share/man/man1" "$to/share/man/man3" "$to/share/man/man7"
 
-# libvipl.so.1.<version> is the file; .so.1 is what programs are bound to, libvipl.so is for -lvipl, vipl.so for dlopen.
-file=libvipl.so.$abi.$version
-install -m 755 "$build/libvipl.so" "$to/lib/$file"
-ln -sf "$file" "$to/lib/libvipl.so.$abi"
-ln -sf "libvipl.so.$abi" "$to/lib/libvipl.so"
+# A library: what was built, its name, where its headers and its pkg-config file are. NAME.so.1.<version> is the file; .so.1 is what programs are bound to, .so is for -l.
+library() {
+    file=$2.so.$abi.$version
+    install -m 755 "$build/$1" "$to/lib/$file"
+    ln -sf "$file" "$to/lib/$2.so.$abi"
+    ln -sf "$2.so.$abi" "$to/lib/$2.so"
+    install -m 644 "$3"/include/*.h "$to/include/"
+    for module in "$3"/*.pc.in; do
+        pc=$to/lib/pkgconfig/$(basename "$module" .in)
+        sed -e "s|@PREFIX@|$prefix|" -e "s|@VERSION@|$version|" "$module" > "$pc"
+        chmod 644 "$pc"
+    done
+}
+library libvipl.so libvipl "$here"
+library libbellwire_job_c.so libbellwire_job "$root/ffi/job"
+# For dlopen.
 ln -sf "libvipl.so.$abi" "$to/lib/vipl.so"
-
-install -m 644 "$here/include/vipl.h" "$here/include/viplx.h" "$to/include/"
-sed -e "s|@PREFIX@|$prefix|" -e "s|@VERSION@|$version|" "$here/vipl.pc.in" > "$to/lib/pkgconfig/vipl.pc"
-chmod 644 "$to/lib/pkgconfig/vipl.pc"
 
 # A page documents several calls: ".\" calls:" in its second line names them, and each gets a page that points to it.
 for page in "$root"/docs/man/*.1 "$root"/docs/man/*.3 "$root"/docs/man/*.7; do
@@ -50,4 +59,4 @@ done
 if [ -x "$build/bellwire" ]; then
     install -m 755 "$build/bellwire" "$to/bin/bellwire"
 fi
-echo "installed in $to: libvipl $version (pkg-config module vipl)$([ -x "$build/bellwire" ] && echo ', bellwire' || true)"
+echo "installed in $to: libvipl and libbellwire_job $version (pkg-config modules vipl, bellwire-job)$([ -x "$build/bellwire" ] && echo ', bellwire' || true)"

@@ -9,6 +9,7 @@
 //! | `descriptors` | descriptors that a program posts |
 //! | `packets` | a packet of the NIC-to-NIC protocol |
 //! | `transport` | packets, a network's doings, calls and time for two transports |
+//! | `job` | what processes write to the PMI-1 server of a launcher |
 //!
 //! Besides what sanitizers see, the targets of the engine assert that no byte outside the granted memory changes and that every posted request completes exactly once; those of the
 //! transport, that packets are written as they were read, and that left alone it comes to rest with every place free that no session holds.
@@ -16,6 +17,7 @@
 pub mod descriptors;
 pub mod frames;
 pub mod input;
+pub mod job;
 pub mod outsider;
 pub mod packets;
 pub mod program;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Every input of the corpus, and some thousands of random ones, through every target: what the fuzzer has found once stays found, also where it cannot run.
 
-use bellwire_fuzz::{descriptors, frames, packets, rendezvous, shared, transport};
+use bellwire_fuzz::{descriptors, frames, job, packets, rendezvous, shared, transport};
 
 fn replay(target: &str, random: u64, run: fn(&[u8])) {
     let directory = format!("{}/corpus/{target}", env!("CARGO_MANIFEST_DIR"));
@@ -55,4 +55,9 @@ fn packets_of_the_protocol() {
 #[test]
 fn the_transport() {
     replay("transport", 1000, transport::run);
+}
+
+#[test]
+fn requests_to_a_launcher() {
+    replay("job", 5000, job::run);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Bellwire's own checks: `cargo xtask tidy`, and `cargo xtask links` for the links of the documentation.
+//! Bellwire's own checks: `cargo xtask tidy`, `cargo xtask links` for the links of the documentation, and `cargo xtask comparisons` for what the compiler makes of the code.
 //!
 //! | check | why |
 //! |---|---|
@@ -13,6 +13,7 @@
 
 #![forbid(unsafe_code)]
 
+mod comparisons;
 mod links;
 mod requirements;
 
@@ -27,15 +28,22 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("bellwire-memory", &[]),
     ("bellwire-faults", &["bellwire-time"]),
     ("bellwire-proto", &["bellwire-time"]),
+    ("bellwire-residency", &["bellwire-time"]),
     ("bellwire-via", &["bellwire-time", "bellwire-memory", "bellwire-faults", "bellwire-proto"]),
-    ("bellwire-sim", &["bellwire-time", "bellwire-faults", "bellwire-proto", "bellwire-via"]),
+    ("bellwire-sim", &["bellwire-time", "bellwire-faults", "bellwire-proto", "bellwire-residency", "bellwire-via"]),
+    ("bellwire-job", &[]),
+    ("bellwire-launch", &["bellwire-memory", "bellwire-job"]),
+    ("bellwire-job-c", &["bellwire-job"]),
     ("bellwire-conformance", &["bellwire-memory", "bellwire-via", "bellwire-sim"]),
+    ("bellwire-am", &["bellwire-memory", "bellwire-via"]),
     ("vipl", &["bellwire-memory", "bellwire-via"]),
     // Measures through the C library, so it knows nothing of the engine.
     ("bellwire-logp", &["bellwire-memory"]),
-    ("bellwire-cli", &["bellwire-logp", "bellwire-sim"]),
+    // Simulates machines, not the engine: needs nothing of the rest.
+    ("bellwire-nisim", &[]),
+    ("bellwire-cli", &["bellwire-job", "bellwire-launch", "bellwire-logp", "bellwire-nisim", "bellwire-sim"]),
     // Outside the workspace: built with sanitizers.
-    ("bellwire-fuzz", &["bellwire-memory", "bellwire-proto", "bellwire-via"]),
+    ("bellwire-fuzz", &["bellwire-job", "bellwire-memory", "bellwire-proto", "bellwire-via"]),
     ("xtask", &[]),
 ];
 
@@ -55,34 +63,39 @@ fn main() -> ExitCode {
             layers(&root, &mut complaints);
             sources(&root, &mut complaints);
             requirements::check(&root, &files(&root, "rs"), &mut complaints);
-            for c in &complaints {
-                eprintln!("tidy: {c}");
-            }
-            if complaints.is_empty() {
-                println!("all tidy");
-                ExitCode::SUCCESS
-            } else {
-                ExitCode::FAILURE
-            }
+            report("tidy", &complaints, "all tidy")
         }
         Some("links") => {
             let root = root();
             let mut complaints = Vec::new();
             let seen = links::check(&root, &files(&root, "md"), &mut complaints);
-            for c in &complaints {
-                eprintln!("links: {c}");
+            report("links", &complaints, &format!("all {seen} links lead somewhere"))
+        }
+        Some("comparisons") => {
+            let mut complaints = Vec::new();
+            let seen = std::env::args_os().nth(2).map_or(0, |directory| comparisons::check(Path::new(&directory), &mut complaints));
+            if seen == 0 {
+                complaints.push("no functions were found".to_owned());
             }
-            if complaints.is_empty() {
-                println!("all {seen} links lead somewhere");
-                ExitCode::SUCCESS
-            } else {
-                ExitCode::FAILURE
-            }
+            report("comparisons", &complaints, &format!("all {seen} functions have the comparisons that they read"))
         }
         other => {
-            eprintln!("usage: cargo xtask tidy|links{}", other.map_or(String::new(), |o| format!("   (not: {o})")));
+            eprintln!("usage: cargo xtask tidy|links|comparisons DIR{}", other.map_or(String::new(), |o| format!("   (not: {o})")));
             ExitCode::from(2)
         }
+    }
+}
+
+/// Says what is wrong, or that all is well.
+fn report(check: &str, complaints: &[String], well: &str) -> ExitCode {
+    for c in complaints {
+        eprintln!("{check}: {c}");
+    }
+    if complaints.is_empty() {
+        println!("{well}");
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
     }
 }
 

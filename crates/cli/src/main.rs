@@ -4,10 +4,12 @@
 #![forbid(unsafe_code)]
 
 mod info;
+mod job_trial;
 mod logp;
 mod measured;
 mod output;
 mod perf;
+mod run;
 mod sim;
 mod top;
 
@@ -28,6 +30,7 @@ enum Command {
     Info(info::Arguments),
     Logp(logp::Arguments),
     Perf(Box<perf::Arguments>),
+    Run(Box<run::Arguments>),
     Sim(sim::Arguments),
     Top(top::Arguments),
     /// A measuring process.
@@ -36,6 +39,16 @@ enum Command {
     /// A process on which `bellwire info` tries things.
     #[command(name = info::HELPER_COMMAND, hide = true)]
     InfoPeer,
+    /// A process that ends what a job leaves.
+    #[command(name = run::GUARD_COMMAND, hide = true)]
+    RunGuard {
+        job: String,
+    },
+    /// A process of a job, for tests.
+    #[command(name = job_trial::COMMAND, hide = true)]
+    JobTrial {
+        arguments: Vec<String>,
+    },
 }
 
 fn main() -> ExitCode {
@@ -46,6 +59,15 @@ fn main() -> ExitCode {
             Ok(code) => return code,
             Err(error) => Err(error),
         },
+        Command::Run(arguments) => match run::run(*arguments) {
+            Ok(code) => return code,
+            Err(error) => Err(error),
+        },
+        Command::RunGuard { job } => {
+            bellwire_launch::guard_main(&job);
+            Ok(())
+        }
+        Command::JobTrial { arguments } => job_trial::main(&arguments),
         Command::Sim(arguments) => sim::run(&arguments),
         Command::Top(arguments) => top::run(&arguments),
         Command::InfoPeer => bellwire_logp::host::probe::main().map_err(|error| error.to_string()),

@@ -63,18 +63,25 @@ pub struct Corruption {
 impl Corruption {
     /// Flips the bits, each another one; fewer if the packet has fewer. An empty packet stays as it is.
     pub fn strike(self, packet: &mut [u8]) {
-        let bits_here = packet.len() as u64 * 8;
-        let mut random = Random::new(self.seed, 0);
-        let mut struck = [u64::MAX; Corrupt::BITS_MAX as usize];
-        let count = usize::from(self.bits.min(Corrupt::BITS_MAX)).min(usize::try_from(bits_here).unwrap_or(usize::MAX));
-        for i in 0..count {
-            let mut bit = random.below(bits_here);
-            while struck[..i].contains(&bit) {
-                bit = (bit + 1) % bits_here;
-            }
-            struck[i] = bit;
+        for bit in self.places(packet.len()) {
             packet[(bit / 8) as usize] ^= 1 << (bit % 8);
         }
+    }
+
+    /// Which bits it flips of a packet of so many bytes.
+    pub fn places(self, bytes: usize) -> Vec<u64> {
+        let bits_here = bytes as u64 * 8;
+        let mut random = Random::new(self.seed, 0);
+        let count = u64::from(self.bits.min(Corrupt::BITS_MAX)).min(bits_here);
+        let mut struck = Vec::new();
+        for _ in 0..count {
+            let mut bit = random.below(bits_here);
+            while struck.contains(&bit) {
+                bit = (bit + 1) % bits_here;
+            }
+            struck.push(bit);
+        }
+        struck
     }
 }
 

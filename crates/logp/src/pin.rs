@@ -3,9 +3,11 @@
 //!
 //! Pinning is "where possible": a machine with one allowed processor measures unpinned and says so.
 
-use std::fs;
 use std::process::{Child, Command};
 
+pub use bellwire_memory::processors::{allowed, parse_list as parse_cpu_list};
+
+use bellwire_memory::processors::siblings;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
 use crate::error::Error;
@@ -26,14 +28,6 @@ impl Pinning {
             Pinning::Pair(a, b) => Some(if first { a } else { b }),
             Pinning::None => None,
         }
-    }
-}
-
-/// The processors this process may run on, in order.
-pub fn allowed() -> Vec<usize> {
-    match sched_getaffinity(None) {
-        Ok(set) => (0..CpuSet::MAX_CPU).filter(|&cpu| set.is_set(cpu)).collect(),
-        Err(_) => Vec::new(),
     }
 }
 
@@ -59,26 +53,6 @@ pub fn spread(cpus: &[usize], pair: usize) -> Pinning {
     }
     let (a, b) = (cpus[pair % couples * 2], cpus[pair % couples * 2 + 1]);
     if (pair / couples).is_multiple_of(2) { Pinning::Pair(a, b) } else { Pinning::Pair(b, a) }
-}
-
-/// The hardware threads of the core that `cpu` belongs to; empty if unknown.
-fn siblings(cpu: usize) -> Vec<usize> {
-    let path = format!("/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list");
-    fs::read_to_string(path).map(|text| parse_cpu_list(&text)).unwrap_or_default()
-}
-
-/// Numbers of a list such as `0-2,5`; what is not a number is left out.
-pub fn parse_cpu_list(text: &str) -> Vec<usize> {
-    let mut cpus = Vec::new();
-    for part in text.trim().split(',') {
-        let mut ends = part.splitn(2, '-').map(|end| end.trim().parse::<usize>());
-        match (ends.next(), ends.next()) {
-            (Some(Ok(low)), Some(Ok(high))) if high >= low && high - low < CpuSet::MAX_CPU => cpus.extend(low..=high),
-            (Some(Ok(cpu)), None) => cpus.push(cpu),
-            _ => {}
-        }
-    }
-    cpus
 }
 
 /// Pins the calling thread.
@@ -112,13 +86,6 @@ pub fn spawn_on(cpu: Option<usize>, command: &mut Command) -> Result<Child, Erro
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn lists_of_processors() {
-        assert_eq!(parse_cpu_list("0-2,5\n"), vec![0, 1, 2, 5]);
-        assert_eq!(parse_cpu_list("7"), vec![7]);
-        assert_eq!(parse_cpu_list("x,3-1,"), Vec::<usize>::new());
-    }
 
     #[test]
     fn pairs_are_spread() {

@@ -234,9 +234,16 @@ impl<S: Slots, H: HeadWord> Consumer<S, H> {
     /// Tells the writer how far we are. Once per batch: a quarter of the capacity, or when idle.
     #[inline]
     pub fn publish(&mut self) {
-        if self.published != self.head {
-            self.head_word.publish(self.head);
-            self.published = self.head;
+        self.publish_before(self.head);
+    }
+
+    /// As [`publish`](Self::publish), but not beyond slot `end` (consumed, not yet published): it and those after it are read still.
+    #[inline]
+    pub fn publish_before(&mut self, end: u32) {
+        debug_assert!(end.wrapping_sub(self.published) <= self.unpublished());
+        if self.published != end {
+            self.head_word.publish(end);
+            self.published = end;
         }
     }
 }

@@ -149,4 +149,6 @@ pub enum ReturnReason {
     Down(DownReason),
     /// The receiver refused it, and it was not delivered.
     Refused(Refusal),
+    /// [`recall`](crate::Transport::recall) took it back: it was not delivered.
+    Recalled,
 }

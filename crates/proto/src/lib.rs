@@ -15,7 +15,7 @@
 //! | packets | `packet/` |
 //! | dispatch | `transport.rs`, `transport/` (in, out); `session.rs`, `session/` (in, out) |
 //! | making sessions | `handshake.rs`, `cookie.rs`, `places.rs` |
-//! | sending | `tx_ring.rs` (bytes), `tx_window.rs` (packets), `tx_acks.rs`, `tx_losses.rs`, `return_to_sender.rs` |
+//! | sending | `tx_ring.rs` (bytes), `tx_window.rs` (packets), `tx_acks.rs`, `tx_losses.rs`, `return_to_sender.rs`, `recall.rs` |
 //! | stop-and-wait channels, for comparison | `channels.rs` |
 //! | receiving | `rx_window.rs` (order, refusals), `ack.rs` |
 //! | time | `timers.rs`, `rtt.rs`, `congestion.rs`, `keepalive.rs`, `mtu.rs` |
@@ -36,6 +36,7 @@ mod keepalive;
 mod mtu;
 pub mod packet;
 mod places;
+mod recall;
 mod return_to_sender;
 mod rtt;
 mod rx_window;
@@ -55,5 +56,6 @@ pub use delivery::{Buffer, Delivery, Frame, Frames, Head, Returned};
 pub use error::{Error, PacketError};
 pub use event::{DownReason, Event, FailReason, Refusal, ReturnReason, Sent};
 pub use ids::{NicId, SessionId};
+pub use recall::Recalled;
 pub use statistics::{SessionInfo, Statistics};
 pub use transport::{Transmit, Transport};

@@ -27,34 +27,37 @@ pub(crate) struct PacketSet {
 }
 
 impl PacketSet {
-    const fn place(psn: u32) -> (usize, u64) {
-        ((psn as usize / 64) % WORDS, 1 << (psn % 64))
+    const fn place(psn: u32) -> (usize, u32) {
+        ((psn as usize / 64) % WORDS, psn % 64)
     }
 
     #[inline]
     pub(crate) const fn contains(&self, psn: u32) -> bool {
         let (word, bit) = Self::place(psn);
-        self.words[word] & bit != 0
+        self.words[word] >> bit & 1 != 0
     }
+
+    // The two below count with the bit itself, not with a comparison of it: rustc before 1.96.1 may lose a comparison whose result is a number first and a condition then
+    // (docs/decisions/0005, `scripts/comparisons.sh`).
 
     /// Adds it; whether it was new.
     #[inline]
     pub(crate) fn insert(&mut self, psn: u32) -> bool {
         let (word, bit) = Self::place(psn);
-        let new = self.words[word] & bit == 0;
-        self.words[word] |= bit;
-        self.count += u32::from(new);
-        new
+        let new = !self.words[word] >> bit & 1;
+        self.words[word] |= 1 << bit;
+        self.count += new as u32;
+        new != 0
     }
 
     /// Removes it; whether it was there.
     #[inline]
     pub(crate) fn remove(&mut self, psn: u32) -> bool {
         let (word, bit) = Self::place(psn);
-        let there = self.words[word] & bit != 0;
-        self.words[word] &= !bit;
-        self.count -= u32::from(there);
-        there
+        let there = self.words[word] >> bit & 1;
+        self.words[word] &= !(1 << bit);
+        self.count -= there as u32;
+        there != 0
     }
 
     #[inline]

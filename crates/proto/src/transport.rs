@@ -6,13 +6,14 @@ mod output;
 
 use crate::config::Config;
 use crate::cookie::Baker;
-use crate::delivery::{Buffer, Delivery, Returned};
+use crate::delivery::{Buffer, Delivery, Head, Returned};
 use crate::error::Error;
 use crate::event::{DownReason, Event, FailReason, Refusal, Sent};
 use crate::handshake::PeerKey;
 use crate::ids::SessionId;
 use crate::packet::{Nack, Packet};
 use crate::places::{Place, Places};
+use crate::recall::Recalled;
 use crate::session::{Context, Stage};
 use crate::statistics::{SessionInfo, Statistics};
 use crate::timers::Timers;
@@ -274,6 +275,23 @@ impl<B: Buffer> Transport<B> {
             self.release(session);
         }
         returned
+    }
+
+    /// Takes back the frames that `wanted` picks by their heads, as far as they are known not to have been delivered: their packet has not left, or the peer has refused its latest
+    /// transmission and it has not left again. Of those that it picks and cannot take back it tells how many there are; each is answered in time, then this can be tried again. Later
+    /// frames of the same stream may be delivered although earlier ones were taken back. Goes through all packets of the session.
+    ///
+    /// # Errors
+    /// [`Error::NoSession`]; when the session is down, [`Transport::poll_returned`] has all of them.
+    pub fn recall(&mut self, now: Instant, session: SessionId, mut wanted: impl FnMut(&Head) -> bool) -> Result<Recalled, Error> {
+        let now = self.advance(now);
+        let live = self.places.live(session).filter(|s| !s.is_down()).ok_or(Error::NoSession)?;
+        let recalled = live.recall(now, &mut wanted);
+        self.statistics.frames_returned += recalled.frames.len() as u64;
+        if !recalled.frames.is_empty() {
+            self.touch(now, session.slot());
+        }
+        Ok(recalled)
     }
 
     /// Frees the place of a session that is down and has given everything back.

@@ -413,6 +413,13 @@ impl Tx {
         self.slot(psn).length = DATA_HEADER as u32;
     }
 
+    /// A refused packet waits no longer.
+    pub(crate) fn hasten(&mut self, psn: u32, now: Instant) {
+        debug_assert!(self.slot(psn).state == State::Refused);
+        self.slot(psn).due = now.0;
+        self.refused_due = self.refused_due.min(now);
+    }
+
     /// How long a refused packet waits, by how often it was refused.
     pub(crate) fn refusal_wait(config: &Config, refusals: u16) -> u64 {
         let doubled = config.refusal_wait_min.0.saturating_mul(1 << refusals.saturating_sub(1).min(30));

@@ -4,6 +4,7 @@
 //! - [`topology`]: which nodes, switches and links there are; generators; the TOML form of docs/simulator.md.
 //! - [`fabric`]: carries opaque datagrams between ports through that topology, under the faults of `bellwire_faults`. It knows nothing of engines or transports.
 //! - [`port`]: a port of the fabric, as the wire over packets wants it.
+//! - [`resident`]: a NIC with more endpoints than frames.
 //! - [`world`]: an engine on each node, stepped in virtual time.
 //! - [`memory`]: memory of simulated programs.
 //! - [`scenario`]: experiments with tables and plots.
@@ -48,6 +49,7 @@
 pub mod fabric;
 pub mod memory;
 pub mod port;
+pub mod resident;
 pub mod scenario;
 pub mod topology;
 pub mod trial;

@@ -20,6 +20,7 @@ use crate::error::Error;
 use crate::event::{AsyncError, AsyncErrorCode, Event};
 use crate::frame::{self, DisconnectReason, Head, Op};
 use crate::handle::{Handle, Slab};
+use crate::inbox::Notice;
 use crate::time::{Duration, Instant};
 use crate::vi::{Connection, ViHandle};
 use crate::wire::{LinkFailure, LinkId, Rendezvous, Wire};
@@ -106,6 +107,8 @@ pub(crate) struct Connections {
     /// The first of `timers`.
     first_timeout: Instant,
     next_request: u64,
+    /// Requests that have met a wait, ever.
+    arrived: u64,
     /// Some link has control frames that found no room.
     pub control_pending: bool,
 }
@@ -122,6 +125,7 @@ impl Connections {
             timers: BTreeSet::new(),
             first_timeout: Instant::NEVER,
             next_request: 1,
+            arrived: 0,
             control_pending: false,
         }
     }
@@ -190,6 +194,12 @@ impl<W: Wire> Engine<W> {
         Ok(wait)
     }
 
+    /// Requests for connections that have met a wait since the engine began: who remembers the number knows whether to ask [`poll_wait`](Self::poll_wait).
+    #[inline]
+    pub fn connection_requests(&self) -> u64 {
+        self.connections.arrived
+    }
+
     /// Whether a request has come. After anything but `Ok(None)` the wait is over.
     pub fn poll_wait(&mut self, wait: WaitHandle) -> Result<Option<ConnectionRequest>, Error> {
         let w = self.connections.waits.get(wait).ok_or(Error::InvalidParameter)?;
@@ -241,12 +251,13 @@ impl<W: Wire> Engine<W> {
             return Err(Error::Timeout);
         }
         compatible(&v.attributes, &i.attributes)?;
-        let (link, to, theirs, ptag) = (i.link, i.their_connection, i.attributes, i.their_ptag);
+        let (link, to, theirs, ptag, remote) = (i.link, i.their_connection, i.attributes, i.their_ptag, i.remote);
         self.connections.incoming.remove(incoming);
         let own = self.new_connection_id(vi)?;
         self.reply(link, to, ReplyCode::Accepted, Some(vi));
         self.connected(vi, link, to, &theirs, ptag);
         debug_assert_eq!(self.vis.get(vi).and_then(|v| v.connection), Some(own));
+        self.notice(vi, Notice::Accepted(theirs.qos, Box::new(remote)));
         Ok(())
     }
 
@@ -377,6 +388,7 @@ impl<W: Wire> Engine<W> {
             }
             self.drop_connection_id(vi);
         }
+        self.notice(vi, Notice::Connected(outcome.map(|theirs| theirs.qos)));
     }
 
     fn give_up(&mut self, vi: ViHandle, why: Error) {
@@ -521,6 +533,7 @@ impl<W: Wire> Engine<W> {
         if let Some(v) = self.vis.at(index) {
             v.link = LinkId::from_raw(0);
         }
+        self.notice(handle, Notice::Broken);
         if let Some(code) = code {
             self.raise(Some(handle), code);
         }

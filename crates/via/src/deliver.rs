@@ -125,6 +125,7 @@ impl<W: Wire> Engine<W> {
             return true;
         }
         match op {
+            Op::Send if vi.inbox.is_some() => self.deliver_to_inbox(index, head, frame),
             Op::Send => self.deliver_send(index, head, frame),
             Op::SendPlaced => self.deliver_send_placed(index, head, frame),
             Op::Write => self.deliver_write(index, head, frame),
@@ -646,7 +647,7 @@ impl<W: Wire> Engine<W> {
 
 /// A send frame's fragment, if its lengths agree.
 #[inline]
-fn send_arrival(head: Head, frame: &Frame) -> Option<Arrival> {
+pub(crate) fn send_arrival(head: Head, frame: &Frame) -> Option<Arrival> {
     if head.is_bulk() {
         let b = Bulk::load(frame);
         let end = b.offset.checked_add(b.length)?;

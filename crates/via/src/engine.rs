@@ -10,6 +10,7 @@ use crate::connection::Connections;
 use crate::error::Error;
 use crate::event::Event;
 use crate::handle::{Handle, Slab};
+use crate::inbox::{INBOXES_MAX, Inbox};
 use crate::ready::ReadyBitmap;
 use crate::registration::{MemHandle, Registry};
 use crate::schedule::Round;
@@ -74,6 +75,7 @@ pub struct Engine<W> {
     pub(crate) connection_ids: Slab<Connection>,
     pub(crate) cqs: Slab<Cq>,
     pub(crate) srqs: Slab<Srq>,
+    pub(crate) inboxes: Slab<Inbox>,
     pub(crate) registry: Registry,
     pub(crate) links: Vec<LinkState>,
     pub(crate) ready: ReadyBitmap,
@@ -102,6 +104,7 @@ impl<W: Wire> Engine<W> {
             connection_ids: Slab::new(2 * VIS_MAX),
             cqs: Slab::new(CQS_MAX),
             srqs: Slab::new(SRQS_MAX),
+            inboxes: Slab::new(INBOXES_MAX),
             registry: Registry::new(),
             links: Vec::new(),
             ready: ReadyBitmap::default(),
@@ -360,6 +363,7 @@ impl<W: Wire> Engine<W> {
         self.ready.remove(vi.index());
         self.connections.forget_attempt(vi);
         self.end_leases(vi);
+        self.leave_inbox(vi);
         let Some(v) = self.vis.remove(vi) else { return Err(Error::InvalidParameter) };
         // Whoever waits for it looks, and hears that it is gone.
         self.completions += 1;
@@ -423,7 +427,7 @@ impl<W: Wire> Engine<W> {
 
     /// VIs, completion queues and tags are gone? For a NIC that is to be closed.
     pub fn is_unused(&self) -> bool {
-        self.vis.is_empty() && self.cqs.is_empty() && self.srqs.is_empty()
+        self.vis.is_empty() && self.cqs.is_empty() && self.srqs.is_empty() && self.inboxes.is_empty()
     }
 
     /// Whether the completions of a work queue go to a completion queue.

@@ -57,6 +57,7 @@ pub mod error;
 pub mod event;
 pub mod frame;
 pub mod handle;
+pub mod inbox;
 pub mod nic;
 pub mod ready;
 pub mod registration;
@@ -71,6 +72,7 @@ pub mod work_queue;
 
 mod complete;
 mod connection;
+mod copied;
 mod deliver;
 mod fast;
 mod post;
@@ -84,9 +86,11 @@ pub use attributes::{MemAttributes, NetAddress, PtagHandle, Reliability, ViAttri
 pub use complete::Completion;
 pub use completion_queue::CqHandle;
 pub use connection::{ConnectionRequest, IncomingHandle, WaitHandle};
+pub use copied::{Pieces, WRITE_COPIED_BYTES_MAX};
 pub use engine::Engine;
 pub use error::Error;
 pub use event::Event;
+pub use inbox::{InboxHandle, Kept, Notice, Taken};
 pub use nic::Nic;
 pub use post::{ReceiveRequest, SendRequest};
 pub use registration::MemHandle;

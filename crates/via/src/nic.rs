@@ -50,6 +50,7 @@ use crate::descriptor::DescriptorRef;
 use crate::engine::Engine;
 use crate::error::Error;
 use crate::event::AsyncError;
+use crate::inbox::InboxHandle;
 use crate::post::{ReceiveRequest, SendRequest};
 use crate::time::Instant;
 use crate::vi::{ViHandle, WorkQueueKind};
@@ -316,7 +317,37 @@ impl Nic {
         self.shared.poll(|e| e.poll_cq(cq))
     }
 
+    /// One look by `poll`, on the terms of the calls above: for layers that take more than one thing at a time, or take from an inbox. `poll` is held to what
+    /// [`with`](Self::with) says.
+    ///
+    /// # Errors
+    /// Those of `poll`; [`Error::InvalidState`] in the child of a `fork`.
+    #[inline]
+    pub fn poll_with<R>(&self, poll: impl FnOnce(&mut Engine<HostWire>) -> Result<Option<R>, Error>) -> Result<Option<R>, Error> {
+        self.shared.poll(poll)
+    }
+
+    /// Now, as the engine is told it.
+    pub fn now(&self) -> Instant {
+        let now = clock();
+        self.shared.with(|e| e.set_now(now));
+        now
+    }
+
     // ---- waiting (`None`: for ever)
+
+    /// Waits until something is in an inbox, or more than `requests` connection requests have come ([`Engine::connection_requests`]). Takes nothing.
+    ///
+    /// # Errors
+    /// [`Error::Timeout`]; [`Error::InvalidState`] in the child of a `fork`.
+    pub fn inbox_wait(&self, inbox: InboxHandle, requests: u64, timeout: Option<Duration>) -> Result<(), Error> {
+        self.wait(Target::Inbox, timeout, Spin::Nic, |e| {
+            if !e.inbox_has(inbox) {
+                e.progress();
+            }
+            Ok((e.inbox_has(inbox) || e.connection_requests() != requests).then_some(()))
+        })
+    }
 
     /// As [`send_done`](Self::send_done), waiting. [`Error::Timeout`] when the time is over.
     pub fn send_wait(&self, vi: ViHandle, timeout: Option<Duration>) -> Result<Completion, Error> {

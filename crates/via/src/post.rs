@@ -298,7 +298,7 @@ impl<W: Wire> Engine<W> {
     #[inline(always)]
     fn post_receive_checked(&mut self, handle: ViHandle, request: &ReceiveRequest<'_>, fault: Status) -> Result<(), Error> {
         let vi = self.vis.get_mut(handle).ok_or(Error::InvalidParameter)?;
-        if vi.srq.is_some() {
+        if vi.srq.is_some() || vi.inbox.is_some() {
             return Err(Error::InvalidState);
         }
         if vi.receive.works.len() >= DESCRIPTORS_PER_QUEUE_MAX {

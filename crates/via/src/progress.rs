@@ -38,6 +38,13 @@ impl<W: Wire> Engine<W> {
             any |= self.receive_link(i);
             i += 1;
         }
+        any | self.end_turn()
+    }
+
+    /// What follows the frames of a turn. True if anything moved.
+    #[inline]
+    pub(crate) fn end_turn(&mut self) -> bool {
+        let mut any = false;
         if self.connections.control_pending {
             self.flush_control();
         }
@@ -171,7 +178,7 @@ impl<W: Wire> Engine<W> {
     }
 
     #[cold]
-    fn handle_wire_events(&mut self) -> bool {
+    pub(crate) fn handle_wire_events(&mut self) -> bool {
         let mut any = false;
         while let Some(event) = self.wire.poll_event() {
             any = true;

@@ -5,6 +5,7 @@ use crate::attributes::{ViAttributes, ViState};
 use crate::completion_queue::CqHandle;
 use crate::frame::{Head, INLINE_BYTES_MAX, NO_HEAD, Op};
 use crate::handle::Handle;
+use crate::inbox::InboxEnd;
 use crate::post::POST_COPY_BYTES_MAX;
 use crate::shared_receive_queue::SrqHandle;
 use crate::time::{Duration, Instant};
@@ -113,6 +114,8 @@ pub struct Vi {
     pub(crate) send_cq: Option<CqHandle>,
     pub(crate) receive_cq: Option<CqHandle>,
     pub(crate) srq: Option<SrqHandle>,
+    /// Its messages go to an inbox, not into descriptors.
+    pub(crate) inbox: Option<Box<InboxEnd>>,
     /// Handlers waiting for one completion each, by queue.
     pub(crate) notify: [u32; 2],
     pub(crate) counters: ViCounters,
@@ -179,6 +182,7 @@ impl Vi {
             send_cq,
             receive_cq,
             srq,
+            inbox: None,
             notify: [0; 2],
             counters: ViCounters::default(),
             remote_ptag: 0,
@@ -251,7 +255,7 @@ impl Vi {
     pub(crate) fn paths_now(&self) -> Paths {
         let connected = self.state == ViState::Connected;
         let announced = [self.send_cq.is_some() || self.notify[0] != 0, self.receive_cq.is_some() || self.notify[1] != 0];
-        let plain_receives = self.srq.is_none() && self.state != ViState::Error && !self.advertises && !self.told_not_ready;
+        let plain_receives = self.srq.is_none() && self.inbox.is_none() && self.state != ViState::Error && !self.advertises && !self.told_not_ready;
         let mut paths = Paths { plain_receives, announced, ..Paths::NONE };
         if connected && !self.acknowledges && !self.arriving && !self.advertises && self.srq.is_none() {
             paths.whole_in = self.connection.map_or(NO_HEAD, |c| Head::new(Op::Send, c.raw()).0);

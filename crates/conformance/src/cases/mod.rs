@@ -5,6 +5,7 @@ pub mod completion;
 pub mod connect;
 pub mod extensions;
 pub mod faults;
+pub mod inbox;
 pub mod memory;
 pub mod peer;
 pub mod pressure;

@@ -23,8 +23,8 @@ pub(super) struct Packet {
     pub end: u32,
     /// Of its bytes.
     pub hash: u64,
-    /// Bits were flipped.
-    pub corrupted: bool,
+    /// Bits that are not what they were when it was sent: a second stroke may mend what the first did.
+    pub damage: Vec<u64>,
 }
 
 /// All packets under way.
@@ -70,17 +70,24 @@ impl Packets {
     /// Another packet like this one.
     pub fn copy(&mut self, id: u32) -> u32 {
         let mut bytes = self.buffer();
-        let Packet { bytes: original, from, to, source, target, next, end, hash, corrupted } = self.get(id);
+        let Packet { bytes: original, from, to, source, target, next, end, hash, damage } = self.get(id);
         bytes.extend_from_slice(original);
-        let packet = Packet { bytes, from: *from, to: *to, source: *source, target: *target, next: *next, end: *end, hash: *hash, corrupted: *corrupted };
+        let packet = Packet { bytes, from: *from, to: *to, source: *source, target: *target, next: *next, end: *end, hash: *hash, damage: damage.clone() };
         self.add(packet)
     }
 
     pub fn corrupt(&mut self, id: u32, corruption: bellwire_faults::Corruption) {
         let packet = self.get_mut(id);
+        for bit in corruption.places(packet.bytes.len()) {
+            match packet.damage.iter().position(|b| *b == bit) {
+                Some(at) => {
+                    packet.damage.swap_remove(at);
+                }
+                None => packet.damage.push(bit),
+            }
+        }
         corruption.strike(&mut packet.bytes);
         packet.hash = hash::fold(packet.hash, corruption.seed ^ u64::from(corruption.bits));
-        packet.corrupted = true;
     }
 
     /// An empty buffer.

@@ -29,7 +29,7 @@ pub struct Datagram {
     pub from: SocketAddr,
     /// What it carries; [`Fabric::recycle`] takes the buffer back.
     pub bytes: Vec<u8>,
-    /// Its bits were flipped on the way: what a checksum would find.
+    /// It is not what was sent, for bits were flipped on the way: what a checksum would find.
     pub corrupted: bool,
 }
 
@@ -206,7 +206,7 @@ impl Fabric {
         self.record.note(self.now, What::Sent, source, mark, 0, || format!("{from}>{to}"));
         let too_big = bytes.len() > DATAGRAM_BYTES_MAX;
         let (next, end) = way.unwrap_or_default();
-        let id = self.packets.add(Packet { bytes, from, to, source, target: target.unwrap_or(source), next, end, hash, corrupted: false });
+        let id = self.packets.add(Packet { bytes, from, to, source, target: target.unwrap_or(source), next, end, hash, damage: Vec::new() });
         if too_big {
             self.discard(id, DropCause::TooBig, None);
         } else if way.is_none() {
@@ -278,7 +278,7 @@ impl Fabric {
             self.relieved.push_back(Sink::Port(port.index));
             self.settle();
         }
-        Some(Datagram { from: packet.from, bytes: packet.bytes, corrupted: packet.corrupted })
+        Some(Datagram { from: packet.from, bytes: packet.bytes, corrupted: !packet.damage.is_empty() })
     }
 
     /// Whether a port has something to be polled.

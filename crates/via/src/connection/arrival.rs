@@ -40,6 +40,7 @@ impl<W: Wire> Engine<W> {
         if let Some(w) = c.waits.get_mut(wait) {
             w.matched = Some(handle);
         }
+        c.arrived += 1;
         self.completions += 1;
         self.reply(link, m.connection, ReplyCode::Pending, None);
     }

@@ -59,6 +59,8 @@ pub(super) enum Target {
     Connect,
     /// A connection request.
     Incoming,
+    /// Something in an inbox, or a connection request.
+    Inbox,
 }
 
 impl Target {
@@ -68,7 +70,7 @@ impl Target {
             Self::Send(vi) => engine.vis.get(vi).is_none_or(|v| v.send.has_done()),
             Self::Receive(vi) => engine.vis.get(vi).is_none_or(|v| v.receive.has_done()),
             Self::Cq(cq) => engine.cqs.get(cq).is_none_or(|q| !q.entries.is_empty()),
-            Self::Connect | Self::Incoming => true,
+            Self::Connect | Self::Incoming | Self::Inbox => true,
         }
     }
 
@@ -82,7 +84,7 @@ impl Target {
             Self::Connect => true,
             // The peer may be asleep over a message that we had no descriptor for.
             Self::Receive(vi) => engine.vis.get(vi).is_some_and(|v| v.attributes.rnr_wait),
-            Self::Incoming => false,
+            Self::Incoming | Self::Inbox => false,
         }
     }
 }

@@ -297,6 +297,16 @@ impl Wire for HostWire {
         }
     }
 
+    #[inline]
+    fn consume_keeping(&mut self, link: LinkId) -> Option<u32> {
+        self.shm.consume_keeping(link)
+    }
+
+    #[inline]
+    fn release(&mut self, link: LinkId, mark: u32) {
+        self.shm.release(link, mark);
+    }
+
     #[inline(always)]
     fn begin_turn(&mut self) {
         if let Some(p) = &mut self.packet {

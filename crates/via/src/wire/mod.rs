@@ -350,6 +350,15 @@ pub trait Wire {
     fn receive(&mut self, link: LinkId) -> Received;
     /// Gives up the frame last received.
     fn consume(&mut self, link: LinkId);
+    /// As [`consume`](Self::consume), for a frame with payload: it stays readable until [`release`](Self::release), to which the mark is given; frames behind it can be received
+    /// meanwhile. It stays so even if the link is closed. `None`: not on this wire, and the frame is not consumed.
+    #[inline(always)]
+    fn consume_keeping(&mut self, _link: LinkId) -> Option<u32> {
+        None
+    }
+    /// A frame that was kept is no longer read.
+    #[inline(always)]
+    fn release(&mut self, _link: LinkId, _mark: u32) {}
     /// A turn of the engine, or a poll of one VI, begins.
     #[inline(always)]
     fn begin_turn(&mut self) {}

@@ -82,6 +82,8 @@ pub(in crate::wire) struct Link {
     payload_out: PayloadFifo,
     payload_in: *const u8,
     payload_consumed: u32,
+    /// Slots that are consumed and read still, in the order of the queue: neither they nor their payload go back to the sender yet.
+    kept: Vec<u32>,
     /// Frames received since we last sent one: a stream, if many.
     one_way: u32,
     /// Polls to come that do not look.
@@ -172,6 +174,7 @@ impl Link {
                 payload_out: PayloadFifo::new(parts.out.payload.base(), PAYLOAD_BYTES),
                 payload_in: parts.inward.payload.base(),
                 payload_consumed: 0,
+                kept: Vec::new(),
                 one_way: 0,
                 skip: 0,
                 peer_armed: peer.add(ARMED_AT).cast(),
@@ -302,7 +305,7 @@ impl Link {
             if self.one_way >= STREAM_FRAMES_MIN {
                 self.skip = STREAM_POLLS_SKIPPED;
             }
-            if self.consumer.unpublished() != 0 {
+            if self.consumer.unpublished() != 0 && self.kept.is_empty() {
                 self.publish_head();
             }
             return Received::Empty;
@@ -344,9 +347,34 @@ impl Link {
         }
     }
 
+    /// As [`consume`](Self::consume), for a frame with payload that is read until [`release`](Self::release): the mark to give there. Frames behind it can be received meanwhile.
+    pub(in crate::wire) fn consume_keeping(&mut self) -> u32 {
+        let slot = self.consumer.head();
+        self.kept.push(slot);
+        self.consume();
+        slot
+    }
+
+    /// A kept frame is no longer read. `false`: there are others.
+    pub(in crate::wire) fn release(&mut self, mark: u32) -> bool {
+        self.kept.retain(|slot| *slot != mark);
+        if self.kept.is_empty() && (self.consumer.unpublished() >= LINES / 4 || self.payload_consumed >= PAYLOAD_BYTES / 8) {
+            self.publish_head();
+        }
+        self.kept.is_empty()
+    }
+
+    /// Whether frames are kept: the mapping must stay.
+    pub(super) fn keeps(&self) -> bool {
+        !self.kept.is_empty()
+    }
+
     /// Tells the peer how far we have read; it may sleep for want of room, and says so.
     #[inline]
     fn publish_head(&mut self) {
+        if let Some(oldest) = self.kept.first() {
+            return self.consumer.publish_before(*oldest);
+        }
         self.payload_consumed = 0;
         self.consumer.publish();
         self.ring_if_armed(FOR_ROOM);

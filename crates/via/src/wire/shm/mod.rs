@@ -64,6 +64,8 @@ pub struct ShmConfig {
 pub struct ShmWire {
     config: ShmConfig,
     links: Slab<Link>,
+    /// Links that are closed while frames of them are read still.
+    closed: Vec<(LinkId, Link)>,
     control: Control,
     segments: Segments,
     /// What peers ring: a bell for each link.
@@ -88,6 +90,7 @@ impl ShmWire {
         Ok(Self {
             config,
             links: Slab::new(LINKS_MAX),
+            closed: Vec::new(),
             control,
             proof,
             segments: Segments::new()?,
@@ -270,6 +273,18 @@ impl Wire for ShmWire {
         }
     }
 
+    fn consume_keeping(&mut self, link: LinkId) -> Option<u32> {
+        self.link(link).map(Link::consume_keeping)
+    }
+
+    fn release(&mut self, link: LinkId, mark: u32) {
+        if let Some(l) = self.link(link) {
+            l.release(mark);
+        } else if let Some(at) = self.closed.iter_mut().position(|(id, l)| *id == link && l.release(mark)) {
+            self.closed.swap_remove(at);
+        }
+    }
+
     #[inline]
     fn sent_mark(&self, link: LinkId) -> u32 {
         self.links.get(Handle::from_raw(link.raw())).map_or(0, Link::sent_mark)
@@ -426,6 +441,9 @@ impl Wire for ShmWire {
         if let Some(l) = self.links.remove(Handle::from_raw(link.raw())) {
             self.control.forget_link(&l);
             self.bells.remove(u64::from(link.raw()));
+            if l.keeps() {
+                self.closed.push((link, l));
+            }
         }
     }
 

@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! One connection: a VI between two endpoints over which one of them, the client, sends requests and the other, the server, answers.
+//!
+//! Credits: the client has at most `credits` requests out that the server has not said to be handled. Everything the server sends says how many it has handled, in order; so one number in
+//! a reply gives back credits, tells which request it answers, and lets the record of that request go. Replies need no credits: there are never more than requests. The server's inbox takes
+//! `LIMIT` messages; the client's as many and what few messages of control there are.
+//!
+//! What cannot leave at once waits in `out`, in order. It is bounded by the credits, so a handler never waits.
+
+use crate::core::EndpointId;
+use crate::header::ARGS_MAX;
+use crate::name::Name;
+use crate::status::{Operation, Returned, Status};
+use bellwire_via::ViHandle;
+use bellwire_via::handle::Handle;
+use std::collections::VecDeque;
+
+/// Names a connection.
+pub(crate) type ConnectionId = Handle<Connection>;
+
+/// Requests that a client may have out by default; at most [`CREDITS_MAX`].
+pub const CREDITS_DEFAULT: u32 = 32;
+/// Most requests that a client may have out.
+pub const CREDITS_MAX: u32 = 256;
+
+/// What a client knows of a request until it is handled.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Record {
+    pub operation: Operation,
+    pub handler: u8,
+    pub arg_count: u8,
+    pub length: u32,
+    pub source: usize,
+    pub offset: u64,
+    pub args: [i32; ARGS_MAX],
+}
+
+/// Which side of a connection this is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Role {
+    /// Sends requests, for this entry of the translation table.
+    Client { index: u32 },
+    /// Answers.
+    Server,
+}
+
+/// How a connection stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum State {
+    Unconnected,
+    Connecting,
+    Open,
+    /// For good; requests come back with this.
+    Dead(Status),
+}
+
+/// A message that waits to leave, and how much of it has left.
+#[derive(Debug)]
+pub(crate) struct Out {
+    pub bytes: Vec<u8>,
+    pub sent: usize,
+}
+
+/// A connection.
+#[derive(Debug)]
+pub struct Connection {
+    pub(crate) vi: ViHandle,
+    pub(crate) endpoint: EndpointId,
+    pub(crate) role: Role,
+    pub(crate) state: State,
+    pub(crate) peer: Name,
+    pub(crate) tag: u64,
+    /// Client: how many requests may be out, how many were sent, how many of them are handled.
+    pub(crate) credits: u32,
+    pub(crate) sent: u32,
+    pub(crate) acked: u32,
+    pub(crate) records: Box<[Record]>,
+    /// Server: requests handled, and what the client was told of it.
+    pub(crate) handled: u32,
+    pub(crate) told: u32,
+    pub(crate) out: VecDeque<Out>,
+    /// Whether the bundle knows that `out` is not empty, and that the client has not heard of all that is handled.
+    pub(crate) is_unsent: bool,
+    pub(crate) is_untold: bool,
+}
+
+impl Connection {
+    pub(crate) fn new(endpoint: EndpointId, role: Role, peer: Name, tag: u64) -> Self {
+        Self {
+            vi: ViHandle::from_raw(0),
+            endpoint,
+            role,
+            state: State::Unconnected,
+            peer,
+            tag,
+            credits: 0,
+            sent: 0,
+            acked: 0,
+            records: Box::default(),
+            handled: 0,
+            told: 0,
+            out: VecDeque::new(),
+            is_unsent: false,
+            is_untold: false,
+        }
+    }
+
+    /// Requests out.
+    #[inline]
+    pub(crate) fn outstanding(&self) -> u32 {
+        self.sent.wrapping_sub(self.acked)
+    }
+
+    /// Notes a request that leaves now.
+    #[inline]
+    pub(crate) fn note(&mut self) -> &mut Record {
+        if self.records.is_empty() {
+            self.make_records();
+        }
+        let at = self.sent as usize & (self.records.len() - 1);
+        self.sent = self.sent.wrapping_add(1);
+        &mut self.records[at]
+    }
+
+    #[cold]
+    fn make_records(&mut self) {
+        self.records = vec![Record::default(); self.credits.next_power_of_two().max(1) as usize].into_boxed_slice();
+    }
+
+    /// The server has handled `handled` requests: how many more than known. `None`: it cannot have.
+    #[inline]
+    pub(crate) fn acknowledge(&mut self, handled: u32) -> Option<u32> {
+        let more = handled.wrapping_sub(self.acked);
+        if more > self.outstanding() {
+            return None;
+        }
+        self.acked = handled;
+        Some(more)
+    }
+
+    /// Request `number`, which comes back.
+    pub(crate) fn returned(&self, number: u32, status: Status) -> Returned {
+        let mask = self.records.len().wrapping_sub(1);
+        let record = self.records.get(number as usize & mask).copied().unwrap_or_default();
+        self.returned_record(&record, status)
+    }
+
+    pub(crate) fn returned_record(&self, r: &Record, status: Status) -> Returned {
+        let index = if let Role::Client { index } = self.role { index } else { 0 };
+        Returned {
+            status,
+            operation: r.operation,
+            index,
+            destination: self.peer,
+            handler: r.handler,
+            arg_count: r.arg_count,
+            args: r.args,
+            source: r.source,
+            length: r.length as usize,
+            offset: r.offset,
+        }
+    }
+}

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! An endpoint: its tag, handlers, segment, translation table and counters.
+
+use crate::connection::ConnectionId;
+use crate::name::Name;
+use bellwire_via::PtagHandle;
+
+/// Handlers of an endpoint; 0 is for messages that come back.
+pub const HANDLERS: usize = 256;
+/// Entries of the translation table at first, and at most.
+pub const TRANSLATIONS_DEFAULT: usize = 256;
+/// Most entries of a translation table.
+pub const TRANSLATIONS_MAX: usize = 1 << 20;
+/// The tag that accepts nothing.
+pub const TAG_NONE: u64 = 0;
+/// The tag that accepts everything.
+pub const TAG_ALL: u64 = 1;
+
+/// What an endpoint counts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct Counters {
+    /// Requests sent, by size: short, medium, bulk; and gets.
+    pub requests_sent: [u64; 4],
+    /// Requests handled.
+    pub requests_received: [u64; 4],
+    /// Replies sent: short, medium, bulk, those of gets.
+    pub replies_sent: [u64; 4],
+    /// Replies handled.
+    pub replies_received: [u64; 4],
+    /// Payload bytes of all that was sent.
+    pub bytes_sent: u64,
+    /// Payload bytes of all that was handled.
+    pub bytes_received: u64,
+    /// Messages that came back to this endpoint.
+    pub returned: u64,
+    /// Messages that this endpoint sent back.
+    pub refused: u64,
+    /// Times that a request waited for credits, room or a connection.
+    pub stalls: u64,
+    /// Connections ended since the peer sent what cannot be.
+    pub malformed: u64,
+}
+
+impl Counters {
+    /// Adds those of another endpoint.
+    pub fn add(&mut self, other: &Self) {
+        for (a, b) in [
+            (&mut self.requests_sent, &other.requests_sent),
+            (&mut self.requests_received, &other.requests_received),
+            (&mut self.replies_sent, &other.replies_sent),
+            (&mut self.replies_received, &other.replies_received),
+        ] {
+            a.iter_mut().zip(b).for_each(|(a, b)| *a += b);
+        }
+        self.bytes_sent += other.bytes_sent;
+        self.bytes_received += other.bytes_received;
+        self.returned += other.returned;
+        self.refused += other.refused;
+        self.stalls += other.stalls;
+        self.malformed += other.malformed;
+    }
+}
+
+/// An entry of the translation table.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Translation {
+    pub connection: ConnectionId,
+}
+
+/// An endpoint.
+#[derive(Debug)]
+pub struct Endpoint<H> {
+    pub(crate) name: Name,
+    pub(crate) tag: u64,
+    pub(crate) ptag: PtagHandle,
+    pub(crate) handlers: Vec<Slot<H>>,
+    pub(crate) translations: Vec<Option<Translation>>,
+    pub(crate) counters: Counters,
+}
+
+/// A place for a handler.
+#[derive(Debug)]
+pub(crate) enum Slot<H> {
+    Free,
+    Here(H),
+    /// It runs.
+    Out,
+}
+
+impl<H> Endpoint<H> {
+    pub(crate) fn new(name: Name, ptag: PtagHandle) -> Self {
+        let mut handlers = Vec::with_capacity(HANDLERS);
+        handlers.resize_with(HANDLERS, || Slot::Free);
+        Self { name, tag: TAG_NONE, ptag, handlers, translations: vec![None; TRANSLATIONS_DEFAULT], counters: Counters::default() }
+    }
+
+    /// Whether a message with this tag is accepted.
+    #[inline]
+    pub(crate) fn accepts(&self, tag: u64) -> bool {
+        (self.tag == tag && tag != TAG_NONE) || self.tag == TAG_ALL
+    }
+
+    pub(crate) fn translation(&self, index: u32) -> Option<&Translation> {
+        self.translations.get(index as usize)?.as_ref()
+    }
+}

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Active Messages (AM-II) on Bellwire's virtual interfaces: each message names a function of its receiver, which runs with its arguments.
+//!
+//! An [endpoint](Bundle::create_endpoint) has handlers, a tag and a table of others that it may send to; a [`Bundle`] of endpoints is polled as one; a [`Device`] is the NIC under bundles.
+//! A request is handled and answered once, by a reply or by nothing; or it comes back to its sender's error handler ([`Returned`]), once, with the reason.
+//!
+//! | file | concern |
+//! |---|---|
+//! | `device.rs`, `acceptor.rs` | the NIC, and connections that others ask for |
+//! | `bundle.rs`, `message.rs` | what programs call: locks, waiting, running handlers |
+//! | `core.rs` | the state of a bundle; requests leave |
+//! | `arrive.rs`, `leave.rs` | messages come in; replies, and what waited, go out |
+//! | `connection.rs` | credits and records of one connection |
+//! | `header.rs`, `payload.rs` | messages as bytes, and where they lie |
+//!
+//! **Free of deadlock.** Handlers never wait: request handlers may only reply, reply handlers send nothing, and a reply that cannot leave is kept as a copy, bounded by the client's credits.
+//! A request that has to wait polls meanwhile.
+
+mod acceptor;
+mod arrive;
+mod bundle;
+mod connection;
+mod core;
+mod device;
+mod endpoint;
+mod header;
+mod leave;
+mod message;
+mod name;
+mod payload;
+mod status;
+
+pub use self::core::EndpointId;
+pub use bundle::Bundle;
+pub use device::Device;
+pub use endpoint::{Counters, HANDLERS, TAG_ALL, TAG_NONE, TRANSLATIONS_DEFAULT, TRANSLATIONS_MAX};
+pub use header::{ARGS_MAX, MEDIUM_BYTES_MAX};
+pub use message::Message;
+pub use name::{NAME_BYTES, Name};
+pub use payload::Payload;
+pub use status::{Error, Operation, Returned, Status};

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Where a message lies while its handler runs, and how its payload is read.
+//!
+//! Invariant P1: a message that is kept in the wire's memory is given back, by [`Place::give_back`], to the engine that it came from; that engine outlives it, for a bundle holds its device.
+
+use bellwire_via::inbox::LineWords;
+use bellwire_via::wire::Wire;
+use bellwire_via::{Engine, InboxHandle, Kept};
+
+/// Where a message lies.
+#[derive(Debug)]
+pub(crate) enum Place {
+    Line(LineWords, usize),
+    Kept(Kept),
+    Owned(Vec<u8>),
+}
+
+impl Place {
+    /// Bytes of the message.
+    #[inline]
+    pub(crate) fn len(&self) -> usize {
+        match self {
+            Self::Line(_, length) => *length,
+            Self::Kept(kept) => kept.len(),
+            Self::Owned(data) => data.len(),
+        }
+    }
+
+    /// Copies the bytes from `at` on that there are to `to`; returns how many.
+    pub(crate) fn read(&self, at: usize, to: &mut [u8]) -> usize {
+        let n = to.len().min(self.len().saturating_sub(at));
+        if n == 0 {
+            return 0;
+        }
+        let to = &mut to[..n];
+        match self {
+            Self::Line(words, _) => to.iter_mut().enumerate().for_each(|(i, b)| *b = words[(at + i) / 8].to_ne_bytes()[(at + i) % 8]),
+            // SAFETY: P1: the engine lives; `at + n` is within the message.
+            Self::Kept(kept) => unsafe { kept.read(at, to) },
+            Self::Owned(data) => to.copy_from_slice(&data[at..at + n]),
+        }
+        n
+    }
+
+    /// The first words.
+    pub(crate) fn words(&self, words: &mut [u64]) {
+        for (i, word) in words.iter_mut().enumerate() {
+            let mut bytes = [0; 8];
+            if self.read(8 * i, &mut bytes) == 0 {
+                return;
+            }
+            *word = u64::from_ne_bytes(bytes);
+        }
+    }
+
+    /// Whether it has to be given back.
+    #[inline]
+    pub(crate) fn is_held(&self) -> bool {
+        !matches!(self, Self::Line(..))
+    }
+
+    /// The message is no longer read.
+    #[inline]
+    pub(crate) fn give_back<W: Wire>(self, engine: &mut Engine<W>, inbox: InboxHandle) {
+        match self {
+            Self::Line(..) => {}
+            Self::Kept(kept) => engine.release(kept),
+            Self::Owned(data) => engine.recycle(inbox, data),
+        }
+    }
+}
+
+/// The payload of a medium. Its sender could still be writing it: so it is read by copying, and what was checked must not be read twice.
+#[derive(Clone, Copy, Debug)]
+pub struct Payload<'a> {
+    pub(crate) place: &'a Place,
+    pub(crate) start: usize,
+}
+
+impl Payload<'_> {
+    /// Bytes.
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.place.len() - self.start
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Copies the bytes from `at` on to `to`, as many as there are; returns how many.
+    pub fn read(&self, at: usize, to: &mut [u8]) -> usize {
+        self.place.read(self.start.saturating_add(at), to)
+    }
+
+    /// A copy of all of it.
+    pub fn to_vec(&self) -> Vec<u8> {
+        let mut data = vec![0; self.len()];
+        self.read(0, &mut data);
+        data
+    }
+}

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Start-up of programs that run as many equal processes (SPMD): who am I, how many are we, and small blocks exchanged before there is a network.
+//!
+//! ```text
+//!   Job::join ── environment: who started this process?
+//!      ├─ nobody            a job of one
+//!      ├─ PMI-1 by wire     bellwire run, MPICH's mpiexec, Slurm's srun --mpi=pmi2        pmi/client.rs
+//!      └─ PMIx by library   Open MPI's mpirun, Slurm's srun --mpi=pmix                    pmix/ (libpmix.so.2, loaded when needed)
+//!
+//!   bellwire run (bellwire-launch) ── pmi/server.rs: the other end of the wire
+//! ```
+//!
+//! The program is the same under all of them (`examples/ring.rs`). Blocks are opaque bytes up to [`BLOCK_MAX_BYTES`]; they become visible to others by a fence. This is for start-up (addresses, keys):
+//! every block stays with the launcher until the job ends, and a round takes tens of microseconds for each process of the job.
+//!
+//! Everything that a launcher says is copied, bounded and checked; the answer to nonsense is an [`Error`] that says what was expected. A launcher that dies is an error at once, one
+//! that does not answer, after [`REPLY_TIMEOUT`].
+//!
+//! `unsafe` is in `pmi/client.rs` (a descriptor whose number comes from the environment), `pmix/` (a C library), and one line of `job.rs` (`atexit`).
+
+mod environment;
+mod error;
+mod job;
+mod mapping;
+pub mod pmi;
+mod pmix;
+mod text;
+
+pub use error::Error;
+pub use job::{BLOCK_MAX_BYTES, Job, KEY_MAX_BYTES, Launcher, REPLY_TIMEOUT};

@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Active messages: the messaging layer that programs use.
+//!
+//! A message names a handler of the receiving node and carries bytes. Messages beyond what the network carries go in pieces, and the handler runs when
+//! all have arrived. Handlers run only inside [`Am::poll`] and [`Am::wait`], one after the other. A send that finds no room takes in what has arrived
+//! until there is, so that two nodes that send to each other do not wait for each other; the handlers of what it took run at the next poll.
+
+use std::cell::{Cell, RefCell};
+use std::collections::{BTreeMap, VecDeque};
+use std::rc::Rc;
+
+use crate::network::Message;
+use crate::ni::{NetworkInterface, Work};
+use crate::node::cpu::Cpu;
+
+/// A handler: the layer, the sender, the payload.
+pub type Handler = Rc<dyn Fn(Am, usize, Vec<u8>) -> Work<'static, ()>>;
+
+/// The messaging layer of a node. Clones are the same layer.
+#[derive(Clone)]
+pub struct Am(Rc<Layer>);
+
+struct Layer {
+    cpu: Cpu,
+    ni: Rc<dyn NetworkInterface>,
+    handlers: RefCell<BTreeMap<u16, Handler>>,
+    aside: RefCell<VecDeque<Message>>,
+    partial: RefCell<BTreeMap<(usize, u32), Partial>>,
+    numbers: Cell<u32>,
+    sizes: RefCell<BTreeMap<u64, u64>>,
+}
+
+#[derive(Default)]
+struct Partial {
+    bytes: Vec<u8>,
+    here: usize,
+}
+
+impl Am {
+    /// A layer without handlers.
+    pub fn new(cpu: Cpu, ni: Rc<dyn NetworkInterface>) -> Self {
+        Self(Rc::new(Layer {
+            cpu,
+            ni,
+            handlers: RefCell::default(),
+            aside: RefCell::default(),
+            partial: RefCell::default(),
+            numbers: Cell::default(),
+            sizes: RefCell::default(),
+        }))
+    }
+
+    /// The processor.
+    pub fn cpu(&self) -> &Cpu {
+        &self.0.cpu
+    }
+
+    /// Sets the handler of a number.
+    pub fn on<F, R>(&self, handler: u16, run: F)
+    where
+        F: Fn(Am, usize, Vec<u8>) -> R + 'static,
+        R: Future<Output = ()> + 'static,
+    {
+        self.0.handlers.borrow_mut().insert(handler, Rc::new(move |am, from, payload| Box::pin(run(am, from, payload))));
+    }
+
+    /// Sends `payload` to handler `handler` of node `to` (another node); returns when the processor may go on.
+    pub async fn send(&self, to: usize, handler: u16, payload: &[u8]) {
+        let Layer { cpu, numbers, .. } = &*self.0;
+        assert!(to != cpu.node() && to < cpu.nodes(), "node {} sends to node {to}", cpu.node());
+        let (parameters, number) = (cpu.0.parameters.clone(), numbers.get());
+        numbers.set(number.wrapping_add(1));
+        *self.0.sizes.borrow_mut().entry(payload.len() as u64 + parameters.header_bytes).or_default() += 1;
+        let mut offset = 0;
+        loop {
+            let piece = &payload[offset..payload.len().min(offset + parameters.payload_max())];
+            let (at, total) = (offset as u32, payload.len() as u32);
+            self.send_piece(Message { from: cpu.node(), to, handler, number, offset: at, total, payload: piece.to_vec() }).await;
+            offset += piece.len();
+            if offset == payload.len() {
+                return;
+            }
+        }
+    }
+
+    async fn send_piece(&self, mut message: Message) {
+        let Layer { cpu, ni, aside, .. } = &*self.0;
+        cpu.compute(cpu.0.parameters.costs.send_cycles);
+        loop {
+            match ni.send(cpu, message).await {
+                Ok(()) => return,
+                Err(back) => message = back,
+            }
+            cpu.compute(cpu.0.parameters.costs.poll_cycles);
+            if let Some(arrived) = ni.receive(cpu).await {
+                // Into a queue in memory: the handler's message is copied once more, out of it, later.
+                aside.borrow_mut().push_back(arrived);
+            }
+        }
+    }
+
+    /// Looks for a message once; whether there was one. If it was the last of its pieces, its handler has run.
+    pub async fn poll(&self) -> bool {
+        let Layer { cpu, ni, aside, .. } = &*self.0;
+        let costs = cpu.0.parameters.costs.clone();
+        cpu.compute(costs.poll_cycles);
+        let waiting = aside.borrow_mut().pop_front();
+        let message = match waiting {
+            Some(message) => {
+                cpu.compute(costs.copy_cycles * message.payload.len().div_ceil(8) as u64);
+                message
+            }
+            None => match ni.receive(cpu).await {
+                Some(message) => message,
+                None => return false,
+            },
+        };
+        cpu.compute(costs.receive_cycles);
+        let (from, handler) = (message.from, message.handler);
+        if let Some(payload) = self.whole(message) {
+            let run = self.0.handlers.borrow().get(&handler).cloned();
+            let run = run.unwrap_or_else(|| panic!("node {} has no handler {handler}", cpu.node()));
+            run(self.clone(), from, payload).await;
+        }
+        true
+    }
+
+    /// Polls until `done` says so.
+    pub async fn wait(&self, done: impl Fn() -> bool) {
+        let Layer { cpu, ni, .. } = &*self.0;
+        while !done() {
+            let (seen, start) = (ni.activity().count(), cpu.now());
+            if self.poll().await {
+                continue;
+            }
+            // Looks in vain, one after the other: until something happens, they change nothing, and only their rhythm matters.
+            let period = cpu.now() - start;
+            cpu.sync().await;
+            ni.activity().past(&cpu.0.engine, seen).await;
+            let idle = (cpu.now() - start).align(period);
+            cpu.0.engine.sleep_until(start + idle).await;
+        }
+    }
+
+    /// Messages sent, by size with header in bytes, as in the paper's Table 4.
+    pub fn sizes(&self) -> BTreeMap<u64, u64> {
+        self.0.sizes.borrow().clone()
+    }
+
+    /// Forgets the handlers, which refer to the layer.
+    pub(crate) fn clear(&self) {
+        self.0.handlers.borrow_mut().clear();
+    }
+
+    fn whole(&self, message: Message) -> Option<Vec<u8>> {
+        if message.payload.len() == message.total as usize {
+            return Some(message.payload);
+        }
+        let mut partial = self.0.partial.borrow_mut();
+        let key = (message.from, message.number);
+        let entry = partial.entry(key).or_default();
+        entry.bytes.resize(message.total as usize, 0);
+        entry.bytes[message.offset as usize..][..message.payload.len()].copy_from_slice(&message.payload);
+        entry.here += message.payload.len();
+        if entry.here < message.total as usize {
+            return None;
+        }
+        partial.remove(&key).map(|partial| partial.bytes)
+    }
+}

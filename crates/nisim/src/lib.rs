@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A deterministic discrete-event simulator of network interfaces on a memory bus, after Mukherjee and Hill (HPCA 1998).
+//!
+//! | file | what stands there |
+//! |---|---|
+//! | `machine/parameters.rs`, `machine/costs.rs` | the machine of Table 3; each cost that the paper leaves open, with its reason |
+//! | `engine.rs` | virtual time, the tasks, signals |
+//! | `node/` | cache, bus, memory, processor of one node |
+//! | `network.rs` | the network and return-to-sender flow control |
+//! | `ni/` | one file for each network interface |
+//! | `am.rs` | active messages for the programs of nodes |
+//! | `cluster.rs` | builds the nodes, runs a program on each |
+//! | `bench.rs`, `table5.rs` | the microbenchmarks, and their table beside the paper's |
+//!
+//! Everything of one simulation lives on one thread; several simulations run beside each other on several threads. Nothing is random: the same
+//! program on the same machine gives the same times.
+
+#![forbid(unsafe_code)]
+
+pub mod am;
+pub mod bench;
+pub mod cluster;
+pub mod engine;
+pub mod machine;
+pub mod network;
+pub mod ni;
+pub mod node;
+pub mod table5;
+pub mod time;

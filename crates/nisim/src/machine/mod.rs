@@ -1,0 +1,8 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What is simulated: sizes and times.
+
+pub mod costs;
+pub mod parameters;
+
+pub use costs::Costs;
+pub use parameters::Parameters;

@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The network, without topology, and its end-to-end flow control: return to sender.
+//!
+//! A sender keeps an outgoing buffer for each message until the receiver has taken it. A receiver without a free buffer sends the message back, on a
+//! path that is always open, into the buffer that the sender kept; the sender tries again later. So nothing is lost and nothing blocks the network.
+
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::rc::Rc;
+
+use crate::engine::{Engine, Signal};
+use crate::machine::Parameters;
+use crate::node::Node;
+use crate::time::Time;
+
+/// A message of the network: at most 256 bytes with its header.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Message {
+    /// The sending node.
+    pub from: usize,
+    /// The receiving node.
+    pub to: usize,
+    /// The handler that it is for.
+    pub handler: u16,
+    /// Which of the sender's messages it is a piece of.
+    pub number: u32,
+    /// Where the piece begins.
+    pub offset: u32,
+    /// Bytes of the whole.
+    pub total: u32,
+    /// The piece.
+    pub payload: Vec<u8>,
+}
+
+/// One node's flow-control buffers.
+pub struct Flow {
+    node: usize,
+    buffers: u64,
+    out_free: Cell<u64>,
+    in_free: Cell<u64>,
+    arrived: RefCell<VecDeque<Message>>,
+    sent: Cell<u64>,
+    taken: Cell<u64>,
+    returned: Cell<u64>,
+    /// Given when a message arrives or an outgoing buffer becomes free.
+    pub activity: Signal,
+}
+
+impl Flow {
+    /// All buffers free.
+    pub fn new(node: usize, buffers: Option<u32>) -> Self {
+        let buffers = buffers.map_or(u64::MAX / 2, u64::from);
+        Self {
+            node,
+            buffers,
+            out_free: Cell::new(buffers),
+            in_free: Cell::new(buffers),
+            arrived: RefCell::default(),
+            sent: Cell::default(),
+            taken: Cell::default(),
+            returned: Cell::default(),
+            activity: Signal::default(),
+        }
+    }
+
+    /// Whether there is room for a message to leave.
+    pub fn has_room(&self) -> bool {
+        self.out_free.get() > 0
+    }
+
+    /// Takes an outgoing buffer.
+    pub fn reserve(&self) {
+        assert!(self.has_room(), "node {}: a message leaves only into a free buffer", self.node);
+        self.out_free.set(self.out_free.get() - 1);
+    }
+
+    /// Whether a message has arrived.
+    pub fn has_arrived(&self) -> bool {
+        !self.arrived.borrow().is_empty()
+    }
+
+    /// The oldest arrived message, and what it carries, without taking it out of its buffer.
+    pub fn peek<T>(&self, look: impl FnOnce(&Message) -> T) -> Option<T> {
+        self.arrived.borrow().front().map(look)
+    }
+
+    /// Takes the oldest arrived message; its buffer is free again.
+    pub fn take(&self) -> Option<Message> {
+        let message = self.arrived.borrow_mut().pop_front()?;
+        self.in_free.set(self.in_free.get() + 1);
+        assert!(self.in_free.get() <= self.buffers, "node {}: more buffers than there are", self.node);
+        self.taken.set(self.taken.get() + 1);
+        Some(message)
+    }
+
+    /// Messages sent, taken in, and returned to this node.
+    pub fn counts(&self) -> (u64, u64, u64) {
+        (self.sent.get(), self.taken.get(), self.returned.get())
+    }
+
+    /// Whether all buffers are free.
+    pub fn idle(&self) -> bool {
+        self.out_free.get() == self.buffers && self.in_free.get() == self.buffers
+    }
+}
+
+/// The network.
+pub struct Network {
+    engine: Rc<Engine>,
+    parameters: Rc<Parameters>,
+    nodes: RefCell<Vec<Rc<Node>>>,
+}
+
+impl Network {
+    /// A network without nodes.
+    pub fn new(engine: Rc<Engine>, parameters: Rc<Parameters>) -> Rc<Self> {
+        Rc::new(Self { engine, parameters, nodes: RefCell::default() })
+    }
+
+    /// Attaches the nodes, in order of their numbers.
+    pub fn attach(&self, nodes: Vec<Rc<Node>>) {
+        *self.nodes.borrow_mut() = nodes;
+    }
+
+    fn node(&self, id: usize) -> Rc<Node> {
+        self.nodes.borrow()[id].clone()
+    }
+
+    /// A message that has an outgoing buffer leaves it: the NI's memory is read once, then the message streams out.
+    pub fn launch(self: &Rc<Self>, message: Message) {
+        let node = self.node(message.from);
+        node.flow.sent.set(node.flow.sent.get() + 1);
+        self.inject(message, node.ni_memory.get());
+    }
+
+    fn inject(self: &Rc<Self>, message: Message, access: Time) {
+        let (network, bytes) = (self.clone(), message.payload.len() as u64 + self.parameters.header_bytes);
+        let streaming = Time(1_000 * bytes / self.parameters.costs.injection_bytes_per_ns);
+        self.engine.at(self.engine.now() + access + streaming + self.parameters.network, move || network.arrive(message));
+    }
+
+    /// The first byte is at the receiver.
+    fn arrive(self: &Rc<Self>, message: Message) {
+        let (receiver, sender) = (self.node(message.to), self.node(message.from));
+        let (network, now) = (self.clone(), self.engine.now());
+        let latency = self.parameters.network;
+        if receiver.flow.in_free.get() == 0 {
+            sender.flow.returned.set(sender.flow.returned.get() + 1);
+            self.engine.at(now + latency + self.parameters.costs.retry, move || network.inject(message, Time::ZERO));
+            return;
+        }
+        receiver.flow.in_free.set(receiver.flow.in_free.get() - 1);
+        self.engine.at(now + latency, move || {
+            sender.flow.out_free.set(sender.flow.out_free.get() + 1);
+            assert!(sender.flow.out_free.get() <= sender.flow.buffers, "node {}: more acknowledgements than messages", sender.id);
+            sender.flow.activity.give(&network.engine);
+        });
+        let written = now + receiver.ni_memory.get();
+        let engine = self.engine.clone();
+        self.engine.at(written, move || {
+            receiver.flow.arrived.borrow_mut().push_back(message);
+            receiver.flow.activity.give(&engine);
+        });
+    }
+}

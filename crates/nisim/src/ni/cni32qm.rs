@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! CNI32Qm, the Wisconsin CNI with a cache: both queues have their home in main memory, and the NI keeps 32 blocks of each in caches of its own. What
+//! arrives goes into the receive cache, from which the processor fetches it. If that is full of messages not yet read, the NI bypasses it and writes to
+//! main memory; blocks of messages that have been read are dead and not written back.
+//!
+//! With throttling, the sending processor leaves between messages the time that the receiving one needs for one at best.
+
+use std::cell::Cell;
+use std::rc::Rc;
+
+use super::queue::{Deposit, IN_MEMORY, MEMORY_BLOCKS, ReceiveQueue, SendQueue};
+use super::{Design, NetworkInterface, Work, watching_send};
+use crate::engine::Signal;
+use crate::machine::Parameters;
+use crate::network::{Message, Network};
+use crate::node::Node;
+use crate::node::cache::Cache;
+use crate::node::coherence::{Agent, Operation};
+use crate::node::cpu::Cpu;
+use crate::time::Time;
+
+/// The design.
+pub const DESIGN: Design = Design { name: "cni32qm", like: "Wisconsin CNI with cache", make: |node, network| make(node, network, false) };
+/// With throttling.
+pub const THROTTLE: Design = Design { name: "cni32qm-throttle", like: "Wisconsin CNI with cache, throttled", make: |node, network| make(node, network, true) };
+
+/// Blocks of each of the two caches.
+const CACHE: u64 = 32;
+
+struct Cni32qm {
+    send: Rc<SendQueue>,
+    receive: Rc<ReceiveQueue>,
+    throttle: bool,
+    next: Cell<Time>,
+}
+
+fn make(node: &Rc<Node>, network: &Rc<Network>, throttle: bool) -> Rc<dyn NetworkInterface> {
+    for agent in [Agent::NiSend, Agent::NiReceive] {
+        node.caches.borrow_mut()[agent as usize] = Some(Cache::new(CACHE as usize, 1));
+    }
+    let send = Rc::new(SendQueue::new(node, IN_MEMORY));
+    watching_send::spawn(node, network, &send);
+    Rc::new(Cni32qm { send, receive: ReceiveQueue::new(node, IN_MEMORY, MEMORY_BLOCKS, ThroughCache), throttle, next: Cell::default() })
+}
+
+struct ThroughCache;
+
+impl Deposit for ThroughCache {
+    fn put<'a>(&'a self, queue: &'a ReceiveQueue, position: u64) -> Work<'a, Time> {
+        Box::pin(async move {
+            if queue.ahead_known(position) >= CACHE {
+                queue.read_head().await;
+            }
+            let block = queue.ring.block(position);
+            if queue.ahead_known(position) >= CACHE {
+                return queue.node.coherent(Agent::NiReceive, Operation::WriteInvalidate, block);
+            }
+            // What was in its place is a block that has been read: all that have not are fewer than the cache has places.
+            if let Some(dead) = position.checked_sub(CACHE) {
+                debug_assert!(dead < queue.head_known(), "only dead blocks are dropped");
+                queue.node.forget(Agent::NiReceive, queue.ring.block(dead));
+            }
+            queue.node.coherent(Agent::NiReceive, Operation::Upgrade, block)
+        })
+    }
+}
+
+/// What a receiving processor needs for a message at best: its blocks come from the NI's cache.
+fn consumption(parameters: &Parameters, payload: usize) -> Time {
+    let (costs, cycle) = (&parameters.costs, parameters.bus_cycle);
+    let beats = parameters.block_bytes.div_ceil(parameters.bus_bytes);
+    let fetch = cycle * (costs.arbitration + costs.address + costs.snoop + costs.data_arbitration + beats) + parameters.ni_memory;
+    let words = (payload as u64 + parameters.header_bytes).div_ceil(8);
+    fetch * parameters.blocks(payload) + parameters.cycle * (costs.poll_cycles + costs.receive_cycles + words * costs.copy_cycles)
+}
+
+impl NetworkInterface for Cni32qm {
+    fn send<'a>(&'a self, cpu: &'a Cpu, message: Message) -> Work<'a, Result<(), Message>> {
+        Box::pin(async move {
+            if self.throttle {
+                let behind = self.next.get().0.saturating_sub(cpu.now().0);
+                cpu.compute(behind.div_ceil(self.receive.node.parameters.cycle.0));
+                self.next.set(cpu.now() + consumption(&self.receive.node.parameters, message.payload.len()));
+            }
+            self.send.compose(cpu, message).await
+        })
+    }
+
+    fn receive<'a>(&'a self, cpu: &'a Cpu) -> Work<'a, Option<Message>> {
+        Box::pin(self.receive.receive(cpu))
+    }
+
+    fn activity(&self) -> &Signal {
+        &self.receive.node.queue_activity
+    }
+}

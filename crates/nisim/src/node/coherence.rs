@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Coherent transactions: MOESI by snooping. States change when a transaction is requested, in the order of requests, which is the order of the bus.
+
+use super::Node;
+use super::cache::{Block, State};
+use crate::time::Time;
+
+/// Who has a cache on a node's bus.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Agent {
+    /// The processor.
+    Processor = 0,
+    /// The NI, for what it sends.
+    NiSend = 1,
+    /// The NI, for what it receives.
+    NiReceive = 2,
+}
+
+/// Coherent transactions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Operation {
+    /// A copy, to read.
+    Read,
+    /// The content and the right to write.
+    ReadExclusive,
+    /// The right to write what is there already.
+    Upgrade,
+    /// The content, of which no copy is kept: its owner stays the owner.
+    ReadDiscard,
+    /// A whole block into its home; all copies are void.
+    WriteInvalidate,
+}
+
+impl Node {
+    /// Does a transaction that `agent` asks for now: when it has ended. Who needs the result sleeps until then.
+    pub fn coherent(&self, agent: Agent, operation: Operation, block: Block) -> Time {
+        let now = self.engine.now();
+        let address_end = self.bus.request(now);
+        let snooped = self.bus.snooped(address_end);
+        let bytes = self.parameters.block_bytes;
+        let supplier = self.snoop(agent, operation, block);
+        self.watch(operation, agent, block, snooped);
+        let done = match operation {
+            Operation::Upgrade => snooped,
+            Operation::WriteInvalidate => {
+                let there = self.bus.transfer(now, snooped, bytes);
+                self.home_access(block, there);
+                there
+            }
+            Operation::Read | Operation::ReadExclusive | Operation::ReadDiscard => {
+                let ready = match supplier {
+                    Some((supplier, ready)) => self.cache_ready(supplier, snooped.max(ready)),
+                    None => self.home_access(block, address_end),
+                };
+                self.bus.count(|traffic| match supplier {
+                    Some(_) => traffic.cache_to_cache += 1,
+                    None => traffic.memory_to_cache += u64::from(agent == Agent::Processor && !self.is_ni_home(block)),
+                });
+                self.bus.transfer(now, ready, bytes)
+            }
+        };
+        self.settle(agent, operation, block, done);
+        done
+    }
+
+    /// What the other caches make of a transaction; who supplies the content, and from when on it has it.
+    fn snoop(&self, agent: Agent, operation: Operation, block: Block) -> Option<(Agent, Time)> {
+        let mut supplier = None;
+        for other in [Agent::Processor, Agent::NiSend, Agent::NiReceive].into_iter().filter(|&other| other != agent) {
+            let mut caches = self.caches.borrow_mut();
+            let Some(cache) = &mut caches[other as usize] else { continue };
+            let Some(line) = cache.line(block) else { continue };
+            if line.state.supplies() {
+                assert!(supplier.is_none(), "one cache answers for a block");
+                supplier = Some((other, line.ready));
+            }
+            match operation {
+                Operation::Read => line.state = if line.state.dirty() { State::Owned } else { State::Shared },
+                Operation::ReadDiscard => {}
+                Operation::ReadExclusive | Operation::Upgrade | Operation::WriteInvalidate => drop(cache.take(block)),
+            }
+        }
+        supplier
+    }
+
+    /// What the asking cache makes of its transaction.
+    fn settle(&self, agent: Agent, operation: Operation, block: Block, done: Time) {
+        let state = match operation {
+            Operation::ReadExclusive | Operation::Upgrade => State::Modified,
+            Operation::Read if self.has_other(agent, block) => State::Shared,
+            Operation::Read => State::Exclusive,
+            Operation::ReadDiscard => return,
+            Operation::WriteInvalidate => {
+                if let Some(cache) = &mut self.caches.borrow_mut()[agent as usize] {
+                    cache.take(block);
+                }
+                return;
+            }
+        };
+        let victim = self.caches.borrow_mut()[agent as usize].as_mut().and_then(|cache| cache.put(block, state, done));
+        if let Some(victim) = victim.filter(|victim| victim.state.dirty()) {
+            self.write_back(victim.block);
+        }
+    }
+
+    fn has_other(&self, agent: Agent, block: Block) -> bool {
+        let mut caches = self.caches.borrow_mut();
+        caches.iter_mut().enumerate().any(|(index, cache)| index != agent as usize && cache.as_mut().is_some_and(|cache| cache.line(block).is_some()))
+    }
+
+    /// A dirty block goes home; nobody waits for it.
+    fn write_back(&self, block: Block) {
+        let now = self.engine.now();
+        let snooped = self.bus.snooped(self.bus.request(now));
+        let there = self.bus.transfer(now, snooped, self.parameters.block_bytes);
+        self.home_access(block, there);
+    }
+
+    fn home_access(&self, block: Block, at: Time) -> Time {
+        if self.is_ni_home(block) { self.ni_port.access(at, self.ni_memory.get()) } else { self.memory.access(at, self.parameters.memory) }
+    }
+
+    fn cache_ready(&self, supplier: Agent, at: Time) -> Time {
+        match supplier {
+            Agent::Processor => at + self.parameters.costs.cache_supply,
+            Agent::NiSend | Agent::NiReceive => self.ni_port.access(at, self.ni_memory.get()),
+        }
+    }
+}

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! One node: processor, cache, bus, memory, and the places where its NI attaches.
+
+pub mod bus;
+pub mod cache;
+pub mod coherence;
+pub mod cpu;
+
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::rc::Rc;
+
+use crate::engine::{Engine, Signal};
+use crate::machine::Parameters;
+use crate::network::Flow;
+use crate::time::Time;
+use bus::{Bus, Port};
+use cache::{Block, Cache};
+use coherence::{Agent, Operation};
+
+/// Blocks from here on have their home in the NI.
+const NI_HOME: u64 = 1 << 50;
+
+/// A range of blocks of which somebody wants to hear when their copies become void.
+pub struct Watch {
+    blocks: core::ops::Range<u64>,
+    by: Agent,
+    /// Blocks that were written, in order.
+    pub seen: RefCell<VecDeque<Block>>,
+    /// Given for each.
+    pub signal: Signal,
+}
+
+/// One node.
+pub struct Node {
+    /// Its number.
+    pub id: usize,
+    /// Virtual time.
+    pub engine: Rc<Engine>,
+    /// The machine.
+    pub parameters: Rc<Parameters>,
+    /// The memory bus.
+    pub bus: Bus,
+    /// Main memory.
+    pub memory: Port,
+    /// The NI's memory, from the bus; from the network it has a port of its own.
+    pub ni_port: Port,
+    /// Access time of the NI's memory.
+    pub ni_memory: Cell<Time>,
+    /// The caches on the bus, by agent.
+    pub caches: RefCell<[Option<Cache>; 3]>,
+    /// Flow control of its NI.
+    pub flow: Flow,
+    /// Given when a look at a queue or a send that was in vain may succeed now.
+    pub queue_activity: Signal,
+    /// Cycles that the processor is ahead of virtual time.
+    ahead: Cell<Time>,
+    watches: RefCell<Vec<Rc<Watch>>>,
+}
+
+impl Node {
+    /// A node with cold caches.
+    pub fn new(id: usize, engine: Rc<Engine>, parameters: Rc<Parameters>) -> Self {
+        let sets = (parameters.cache_bytes / parameters.block_bytes) as usize / parameters.cache_ways;
+        Self {
+            id,
+            bus: Bus::new(&parameters),
+            memory: Port::default(),
+            ni_port: Port::default(),
+            ni_memory: Cell::new(parameters.ni_memory),
+            caches: RefCell::new([Some(Cache::new(sets, parameters.cache_ways)), None, None]),
+            flow: Flow::new(id, parameters.buffers),
+            queue_activity: Signal::default(),
+            ahead: Cell::default(),
+            watches: RefCell::default(),
+            engine,
+            parameters,
+        }
+    }
+
+    /// The first block of those whose home is the NI.
+    pub const fn ni_home() -> Block {
+        Block(NI_HOME)
+    }
+
+    /// Drops a block whose content nobody will read from a cache, without writing it back.
+    pub fn forget(&self, agent: Agent, block: Block) {
+        if let Some(cache) = &mut self.caches.borrow_mut()[agent as usize] {
+            cache.take(block);
+        }
+    }
+
+    /// When main memory has done all that it was asked for.
+    pub fn memory_free(&self) -> Time {
+        self.memory.free()
+    }
+
+    fn is_ni_home(&self, block: Block) -> bool {
+        block.0 >= NI_HOME
+    }
+
+    /// Watches `blocks` for being written by `by`.
+    pub fn watch_blocks(&self, blocks: core::ops::Range<u64>, by: Agent) -> Rc<Watch> {
+        let watch = Rc::new(Watch { blocks, by, seen: RefCell::default(), signal: Signal::default() });
+        self.watches.borrow_mut().push(watch.clone());
+        watch
+    }
+
+    fn watch(&self, operation: Operation, agent: Agent, block: Block, at: Time) {
+        if matches!(operation, Operation::Read | Operation::ReadDiscard) {
+            return;
+        }
+        for watch in self.watches.borrow().iter().filter(|watch| watch.by == agent && watch.blocks.contains(&block.0)) {
+            let (watch, engine) = (watch.clone(), self.engine.clone());
+            self.engine.at(at, move || {
+                watch.seen.borrow_mut().push_back(block);
+                watch.signal.give(&engine);
+            });
+        }
+    }
+}

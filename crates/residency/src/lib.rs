@@ -1,0 +1,330 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Which endpoints of a NIC are in its few frames: loaded on demand, unloaded to make room. A state machine without clock, memory or transport; called by whoever drives a NIC
+//! between the transport's deliveries and its endpoints (the simulator; later a daemon that serves the endpoints of many users).
+//!
+//! ```text
+//!              demand             Load, loaded()
+//!   Host ------------> Waiting -------------------> Resident
+//!     ^                                                | Quiesce
+//!     |       Unload, unloaded()         settled()     v
+//!     +--------------------- Unloading <----------- Quiescing
+//! ```
+//!
+//! [`Residency::access`] is the one gate: a send or an arrived message asks whether the endpoint is resident, and if not, it is demanded. What the caller has to do comes as
+//! [`Action`]s; it says when they are done.
+//!
+//! Invariants
+//! - R1: a frame belongs to at most one endpoint, and none is lost.
+//! - R2: demands are met in their order, each endpoint being in the queue at most once.
+//! - R3: while somebody waits, an action is under way, or [`Residency::next_timeout`] says when one will be.
+//! - R4: an endpoint keeps its frame for [`Config::stay`] and a part of it that is drawn: what it was loaded for gets its chance. With equal stays the turns of busy NICs fall into step,
+//!   and a sender and its receiver are never resident at once; with drawn ones they are, in the end.
+//! - R5: an endpoint that cannot settle does not stop the others: after [`Config::patience`] another one quiesces, in the end all of them.
+//!
+//! An endpoint settles when each message that it has sent is known to be taken or known not to be (the transport's `recall`); by R5 and since every message is answered, that comes.
+
+#![forbid(unsafe_code)]
+
+mod choice;
+mod config;
+
+pub use bellwire_time::{Duration, Instant};
+pub use config::{Config, Policy};
+
+use rand_core::SeedableRng;
+use rand_pcg::Pcg64Mcg;
+use std::collections::VecDeque;
+
+/// An endpoint: its place in the caller's numbering from 0, which should have no large gaps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct EndpointId(pub u32);
+
+/// A frame of the NIC, from 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct FrameId(pub u32);
+
+/// Where an endpoint stands.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum State {
+    /// In host memory, and nobody wants it.
+    #[default]
+    Host,
+    /// In host memory, wanted since then.
+    Waiting(Instant),
+    /// Its image is on the way into the frame.
+    Loading(FrameId),
+    /// In the frame: it sends and receives.
+    Resident(FrameId),
+    /// In the frame, to be unloaded: it does not send, what comes for it is refused, until what it has sent is settled.
+    Quiescing(FrameId),
+    /// Its image is on the way out.
+    Unloading(FrameId),
+}
+
+/// What the caller has to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// Take back what the endpoint has sent and nobody took, until nothing is open; then [`Residency::settled`].
+    Quiesce(EndpointId),
+    /// Move the endpoint out of the frame; then [`Residency::unloaded`].
+    Unload(EndpointId, FrameId),
+    /// Move the endpoint into the frame; then [`Residency::loaded`].
+    Load(EndpointId, FrameId),
+}
+
+/// What was counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Statistics {
+    /// Endpoints loaded.
+    pub loads: u64,
+    /// Endpoints unloaded.
+    pub unloads: u64,
+    /// Accesses to endpoints that were not resident.
+    pub faults: u64,
+    /// Victims chosen because the one before could not settle in time.
+    pub impatient: u64,
+    /// Time that endpoints waited from the first demand until they were resident: all together, and the longest.
+    pub waited: Duration,
+    /// See [`Statistics::waited`].
+    pub waited_max: Duration,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Entry {
+    pub(crate) state: State,
+    /// The first demand of the load under way.
+    wanted: Instant,
+    pub(crate) loaded: Instant,
+    /// It keeps its frame until then.
+    pub(crate) kept: Instant,
+    pub(crate) used: Option<Instant>,
+    quiescing_since: Instant,
+    /// Its quiescing took too long, and no longer counts as the remap under way.
+    late: bool,
+}
+
+/// The frames of a NIC, and who is in them. Times must not go backward.
+#[derive(Debug)]
+pub struct Residency {
+    pub(crate) config: Config,
+    pub(crate) entries: Vec<Entry>,
+    /// Who is in each frame.
+    pub(crate) frames: Vec<Option<EndpointId>>,
+    waiting: VecDeque<EndpointId>,
+    actions: VecDeque<Action>,
+    pub(crate) rng: Pcg64Mcg,
+    statistics: Statistics,
+    now: Instant,
+    timeout: Instant,
+}
+
+impl Residency {
+    /// All frames are empty. `seed` draws how long endpoints stay, and victims under [`Policy::Random`]; it should differ between NICs.
+    pub fn new(config: Config, seed: u64) -> Self {
+        let config = config.bounded();
+        Self {
+            frames: vec![None; config.frames],
+            config,
+            entries: Vec::new(),
+            waiting: VecDeque::new(),
+            actions: VecDeque::new(),
+            rng: Pcg64Mcg::seed_from_u64(seed),
+            statistics: Statistics::default(),
+            now: Instant(0),
+            timeout: Instant::NEVER,
+        }
+    }
+
+    /// Where an endpoint stands; one that was never named is in host memory.
+    pub fn state(&self, endpoint: EndpointId) -> State {
+        self.entries.get(endpoint.0 as usize).map_or(State::Host, |e| e.state)
+    }
+
+    /// The endpoint sends, or a message has come for it: its frame, if it is resident. If not, it is demanded; a sender waits, a message is refused as not resident.
+    pub fn access(&mut self, now: Instant, endpoint: EndpointId) -> Option<FrameId> {
+        self.now = self.now.max(now);
+        let now = self.now;
+        let place = endpoint.0 as usize;
+        if place >= self.entries.len() {
+            self.entries.resize(place + 1, Entry::default());
+        }
+        let entry = &mut self.entries[place];
+        if let State::Resident(frame) = entry.state {
+            entry.used = Some(now);
+            return Some(frame);
+        }
+        self.statistics.faults += 1;
+        if entry.state == State::Host {
+            entry.state = State::Waiting(now);
+            self.waiting.push_back(endpoint);
+            self.plan();
+        }
+        None
+    }
+
+    /// The next thing to do.
+    pub fn poll_action(&mut self) -> Option<Action> {
+        self.actions.pop_front()
+    }
+
+    /// The image of an endpoint has come into its frame.
+    ///
+    /// # Panics
+    /// If that was not asked for.
+    pub fn loaded(&mut self, now: Instant, endpoint: EndpointId) {
+        self.now = self.now.max(now);
+        let now = self.now;
+        let kept = now + self.draw_stay();
+        let entry = self.entry(endpoint);
+        let State::Loading(frame) = entry.state else { panic!("{endpoint:?} is loaded, but was {:?}", entry.state) };
+        *entry = Entry { state: State::Resident(frame), loaded: now, kept, used: None, ..*entry };
+        let waited = now.since(entry.wanted);
+        self.statistics.loads += 1;
+        self.statistics.waited = Duration(self.statistics.waited.0 + waited.0);
+        self.statistics.waited_max = self.statistics.waited_max.max(waited);
+        self.plan();
+    }
+
+    /// Nothing that a quiescing endpoint has sent is open any more.
+    ///
+    /// # Panics
+    /// If it does not quiesce.
+    pub fn settled(&mut self, now: Instant, endpoint: EndpointId) {
+        self.now = self.now.max(now);
+        let entry = self.entry(endpoint);
+        let State::Quiescing(frame) = entry.state else { panic!("{endpoint:?} is settled, but was {:?}", entry.state) };
+        (entry.state, entry.late) = (State::Unloading(frame), false);
+        self.actions.push_back(Action::Unload(endpoint, frame));
+    }
+
+    /// The image of an endpoint has left its frame. `wanted`: it has more to send, and waits again.
+    ///
+    /// # Panics
+    /// If that was not asked for.
+    pub fn unloaded(&mut self, now: Instant, endpoint: EndpointId, wanted: bool) {
+        self.now = self.now.max(now);
+        let entry = self.entry(endpoint);
+        let State::Unloading(frame) = entry.state else { panic!("{endpoint:?} is unloaded, but was {:?}", entry.state) };
+        *entry = Entry::default();
+        self.frames[frame.0 as usize] = None;
+        self.statistics.unloads += 1;
+        if wanted {
+            let now = self.now;
+            self.entry(endpoint).state = State::Waiting(now);
+            self.waiting.push_back(endpoint);
+        }
+        self.plan();
+    }
+
+    /// Does what is due. Calling it early or late is harmless.
+    pub fn handle_timeout(&mut self, now: Instant) {
+        self.now = self.now.max(now);
+        self.plan();
+    }
+
+    /// When [`Residency::handle_timeout`] is to be called.
+    pub fn next_timeout(&self) -> Instant {
+        self.timeout
+    }
+
+    /// What was counted.
+    pub fn statistics(&self) -> &Statistics {
+        &self.statistics
+    }
+
+    /// Endpoints in frames that quiesce now.
+    pub fn quiescing(&self) -> impl Iterator<Item = EndpointId> {
+        self.frames.iter().flatten().copied().filter(|e| matches!(self.state(*e), State::Quiescing(_)))
+    }
+
+    /// Endpoints that wait for a frame.
+    pub fn waiting(&self) -> usize {
+        self.waiting.len()
+    }
+
+    fn entry(&mut self, endpoint: EndpointId) -> &mut Entry {
+        &mut self.entries[endpoint.0 as usize]
+    }
+
+    /// Remaps under way: each a quiescing, an unloading or a loading; those that do not settle are left out.
+    fn under_way(&self) -> usize {
+        let counts = |e: &EndpointId| match self.entries[e.0 as usize] {
+            Entry { state: State::Loading(_) | State::Unloading(_), .. } => true,
+            Entry { state: State::Quiescing(_), late, .. } => !late,
+            _ => false,
+        };
+        self.frames.iter().flatten().filter(|e| counts(e)).count()
+    }
+
+    /// Frames that will be free without another victim.
+    fn vacating(&self) -> usize {
+        self.frames
+            .iter()
+            .flatten()
+            .filter(|e| matches!(self.state(**e), State::Quiescing(_) | State::Unloading(_)) && !self.entries[e.0 as usize].late)
+            .count()
+    }
+
+    /// Begins what can begin, and finds out when to look again.
+    fn plan(&mut self) {
+        self.timeout = Instant::NEVER;
+        self.lose_patience();
+        while self.under_way() < self.config.remaps_max {
+            let Some(&endpoint) = self.waiting.front() else { return };
+            if let Some(free) = self.frames.iter().position(Option::is_none) {
+                self.waiting.pop_front();
+                self.begin_load(endpoint, FrameId(free as u32));
+                continue;
+            }
+            if self.vacating() >= self.waiting.len() {
+                return;
+            }
+            match self.choose(self.now) {
+                Ok(victim) => self.begin_quiesce(victim),
+                Err(at) => {
+                    self.timeout = self.timeout.min(at);
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Those that have not settled in time count no more, as long as somebody waits.
+    fn lose_patience(&mut self) {
+        if self.waiting.is_empty() {
+            return;
+        }
+        for place in 0..self.frames.len() {
+            let Some(endpoint) = self.frames[place] else { continue };
+            let (now, patience) = (self.now, self.config.patience);
+            let entry = self.entry(endpoint);
+            if !matches!(entry.state, State::Quiescing(_)) || entry.late {
+                continue;
+            }
+            let until = entry.quiescing_since + patience;
+            if until <= now {
+                entry.late = true;
+                self.statistics.impatient += 1;
+            } else {
+                self.timeout = self.timeout.min(until);
+            }
+        }
+    }
+
+    fn begin_load(&mut self, endpoint: EndpointId, frame: FrameId) {
+        let entry = self.entry(endpoint);
+        let State::Waiting(since) = entry.state else { unreachable!("only waiting ones are in the queue") };
+        *entry = Entry { state: State::Loading(frame), wanted: since, ..Entry::default() };
+        self.frames[frame.0 as usize] = Some(endpoint);
+        self.actions.push_back(Action::Load(endpoint, frame));
+    }
+
+    fn begin_quiesce(&mut self, endpoint: EndpointId) {
+        let (now, patience) = (self.now, self.config.patience);
+        let entry = self.entry(endpoint);
+        let State::Resident(frame) = entry.state else { unreachable!("only resident ones are chosen") };
+        (entry.state, entry.quiescing_since, entry.late) = (State::Quiescing(frame), now, false);
+        self.timeout = self.timeout.min(now + patience);
+        self.actions.push_back(Action::Quiesce(endpoint));
+    }
+}

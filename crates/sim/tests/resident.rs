@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! More endpoints than frames, on a network that loses, doubles and reorders: each message arrives, or comes back, in time and once; no frame is lost.
+
+use bellwire_faults::Random;
+use bellwire_proto::{Config, NicId, ReturnReason};
+use bellwire_residency::{Config as Frames, EndpointId, Policy, State};
+use bellwire_sim::resident::{EndpointNic, Message, MoveTimes, NicConfig};
+use bellwire_sim::{Duration, Fabric, FabricPort, Instant, LinkSpec, NodeId, Port, Topology};
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::rc::Rc;
+
+/// Replies have this bit in their number.
+const REPLY: u64 = 1 << 40;
+/// Virtual time after which all must be over.
+const LIMIT: Instant = Instant(60_000_000_000);
+
+#[derive(Default)]
+struct Fate {
+    delivered: u32,
+    returned: Option<ReturnReason>,
+}
+
+struct Trial {
+    seed: u64,
+    fabric: Rc<RefCell<Fabric>>,
+    nics: Vec<EndpointNic>,
+    ports: Vec<Port>,
+    endpoints: u32,
+    frames: usize,
+    fates: BTreeMap<u64, Fate>,
+    posted: u64,
+    random: Random,
+}
+
+impl Trial {
+    fn new(seed: u64, faults: &str) -> Self {
+        let mut random = Random::new(seed, 1);
+        let nodes = random.within(2, 4) as u32;
+        let (frames, endpoints) = (random.within(1, 4) as usize, random.within(2, 12) as u32);
+        let policy = [Policy::LeastRecentlyUsed, Policy::Random, Policy::LongestResident][random.below(3) as usize];
+        let topology = Topology::star(nodes as usize, LinkSpec::default()).unwrap();
+        let peers: Vec<_> = (0..nodes).map(|n| SocketAddr::new(topology.address(NodeId(n)), 4791)).collect();
+        let fabric = Rc::new(RefCell::new(Fabric::new(topology, &faults.parse().unwrap(), seed).unwrap()));
+        let ports: Vec<_> = peers.iter().map(|peer| fabric.borrow_mut().attach(*peer).unwrap()).collect();
+        let residency = Frames { frames, policy, remaps_max: random.within(1, 2) as usize, ..Frames::default() };
+        let times = MoveTimes { load: Duration::from_micros(random.within(1, 500)), unload: Duration::from_micros(random.within(1, 500)) };
+        let inbox_max = random.within(2, 40) as usize;
+        let nic = |nic: u32| {
+            let transport = Config { nic: NicId([nic as u8 + 1; 16]), boot: 1, refusals_max: 10_000, ..Config::default() };
+            let config = NicConfig { nic, peers: peers.clone(), endpoints, inbox_max, transport, residency: residency.clone(), times };
+            let port = FabricPort::new(Rc::clone(&fabric), NodeId(nic), ports[nic as usize]);
+            EndpointNic::new(port, config, seed + u64::from(nic))
+        };
+        let nics = (0..nodes).map(nic).collect();
+        fabric.borrow_mut().advance_to(Instant(1_000_000));
+        Self { seed, fabric, nics, ports, endpoints, frames, fates: BTreeMap::new(), posted: 0, random }
+    }
+
+    fn now(&self) -> Instant {
+        self.fabric.borrow().now()
+    }
+
+    fn post(&mut self, from: (u32, EndpointId), to: (u32, EndpointId), id: u64) {
+        let payload = id.to_le_bytes().to_vec();
+        assert!(self.fates.insert(id, Fate::default()).is_none());
+        let now = self.now();
+        self.nics[from.0 as usize].post(now, Message { id, from, to, payload });
+    }
+
+    fn post_request(&mut self) {
+        let nodes = self.nics.len() as u64;
+        let from = self.random.below(nodes);
+        let to = (from + self.random.within(1, nodes - 1)) % nodes;
+        let [a, b] = [0; 2].map(|_: u32| EndpointId(self.random.below(self.endpoints.into()) as u32));
+        self.posted += 1;
+        self.post((from as u32, a), (to as u32, b), self.posted);
+    }
+
+    /// A program looks at its inboxes, and answers requests.
+    fn programs(&mut self, nic: usize) {
+        for endpoint in (0..self.endpoints).map(EndpointId) {
+            while let Some(message) = self.nics[nic].take(endpoint) {
+                assert_eq!((message.to, message.payload), ((nic as u32, endpoint), message.id.to_le_bytes().to_vec()), "seed {}", self.seed);
+                let fate = self.fates.get_mut(&message.id).unwrap();
+                fate.delivered += 1;
+                assert_eq!(fate.delivered, 1, "seed {}: message {:#x} came twice", self.seed, message.id);
+                if message.id & REPLY == 0 {
+                    self.post(message.to, message.from, message.id | REPLY);
+                }
+            }
+        }
+        while let Some((message, reason)) = self.nics[nic].poll_failed() {
+            let fate = self.fates.get_mut(&message.id).unwrap();
+            assert!(fate.returned.replace(reason).is_none(), "seed {}: came back twice", self.seed);
+        }
+    }
+
+    fn check(&self, nic: usize) {
+        let residency = self.nics[nic].residency();
+        let states = (0..self.endpoints).map(|e| residency.state(EndpointId(e)));
+        let in_frames = states.filter(|s| !matches!(s, State::Host | State::Waiting(_))).count();
+        assert!(in_frames <= self.frames, "seed {}: more endpoints than frames", self.seed);
+    }
+
+    fn turn(&mut self, nic: usize) {
+        let now = self.now();
+        self.nics[nic].turn(now);
+        self.programs(nic);
+        let now = self.now();
+        self.nics[nic].turn(now);
+        self.check(nic);
+    }
+
+    /// The next thing happens.
+    fn step(&mut self, until: Instant) -> bool {
+        let readable = self.fabric.borrow_mut().poll_readable();
+        if let Some(nic) = readable.and_then(|port| self.ports.iter().position(|p| *p == port)) {
+            self.turn(nic);
+            return true;
+        }
+        let due = (0..self.nics.len()).min_by_key(|n| self.nics[*n].next_timeout()).unwrap();
+        let at = self.nics[due].next_timeout();
+        if at <= self.now() {
+            self.turn(due);
+            return true;
+        }
+        let next = at.min(self.fabric.borrow().next_event());
+        if next > until {
+            self.fabric.borrow_mut().advance_to(until);
+            return false;
+        }
+        self.fabric.borrow_mut().advance_to(next);
+        true
+    }
+
+    fn is_over(&self) -> bool {
+        self.nics.iter().all(|n| n.waiting() == 0) && self.fates.values().all(|f| f.delivered == 1 || f.returned.is_some())
+    }
+
+    /// Posts messages in bursts, then waits until each has its fate. How many loads there were.
+    fn run(&mut self, requests: u64) -> u64 {
+        while self.posted < requests {
+            (0..self.random.within(1, 20)).for_each(|_| self.post_request());
+            (0..self.nics.len()).for_each(|nic| self.turn(nic));
+            let until = self.now() + Duration(self.random.below(3_000_000));
+            while self.step(until) {}
+        }
+        while !self.is_over() {
+            let goes_on = self.step(LIMIT);
+            assert!(goes_on, "seed {}: somebody starves; waiting: {:?}", self.seed, self.nics.iter().map(EndpointNic::waiting).collect::<Vec<_>>());
+        }
+        // What is still under way must not bring anything a second time.
+        let until = self.now() + Duration::from_millis(500);
+        while self.step(until) {}
+        let replies = self.fates.iter().filter(|(id, f)| **id & REPLY == 0 && f.delivered == 1).count();
+        assert_eq!(replies, self.fates.keys().filter(|id| *id & REPLY != 0).count());
+        for (id, fate) in &self.fates {
+            let down = matches!(fate.returned, Some(ReturnReason::Down(_)));
+            assert!(fate.returned.is_none() || fate.delivered == 0 || down, "seed {}: {id:#x} came back and arrived", self.seed);
+        }
+        self.nics.iter().map(|n| n.residency().statistics().loads).sum()
+    }
+}
+
+fn seeds() -> u64 {
+    std::env::var("BELLWIRE_RESIDENT_SEEDS").ok().and_then(|s| s.parse().ok()).unwrap_or(16)
+}
+
+#[test]
+fn nobody_starves_and_no_message_arrives_twice_or_arrives_and_comes_back() {
+    let (mut loads, mut refused, mut stale, mut recalled) = (0, 0, 0, 0);
+    for seed in 0..seeds() {
+        let faults = match seed % 4 {
+            0 => "",
+            1 => "loss=0.05,dup=0.1,reorder=0.2:1ms",
+            2 => "reorder=0.5:500us,dup=0.3",
+            _ => "burst=0.02:0.3,jitter=300us,reorder=0.1",
+        };
+        let mut trial = Trial::new(seed, faults);
+        loads += trial.run(150);
+        for nic in &trial.nics {
+            let s = nic.statistics();
+            (refused, stale, recalled) = (refused + s.nacks_in, stale + s.nacks_stale, recalled + s.frames_returned);
+        }
+    }
+    println!("{loads} loads, {refused} refusals followed, {stale} stale, {recalled} frames taken back");
+    assert!(loads > 500 && refused > 500 && stale > 10 && recalled > 50, "the trials try nothing: {loads} {refused} {stale} {recalled}");
+}

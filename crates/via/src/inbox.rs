@@ -1,0 +1,388 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Inboxes: messages of many VIs taken by one consumer, where they lie. Extension, for layers with a message format and a flow control of their own.
+//!
+//! A VI with an inbox has no receive descriptors. Whoever polls the inbox ([`Engine::take`]) gets each message straight from the wire: a short one as the words of
+//! its line, a longer one, if the wire can keep it, as bytes in the wire's own memory ([`Kept`]), without a copy. What arrives while somebody else moves frames (another
+//! inbox's poll, the helper thread), and what comes in pieces, waits in the inbox as a copy; so no VI stops another one. What happens to the connection of such a VI comes the same
+//! way, in order with its messages ([`Notice`]).
+//!
+//! Invariants
+//! - I1: messages of one VI are given in the order in which they were sent. A frame is taken from the wire only while the inbox is empty and no piece of a message waits for its rest.
+//! - I2: a VI has at most `limit` messages waiting; a peer that sends more breaks the connection, as one that finds no receive descriptor does.
+//!
+//! Budget of a message in a line: one turn's comparisons, two look-ups (connection, VI), seven words copied.
+
+use crate::attributes::{NetAddress, Reliability, ViState};
+use crate::deliver::{Source, send_arrival};
+use crate::engine::Engine;
+use crate::error::Error;
+use crate::event::AsyncErrorCode;
+use crate::frame::{Bulk, DisconnectReason, Head, Op};
+use crate::handle::Handle;
+use crate::user_memory;
+use crate::vi::ViHandle;
+use crate::wire::{Frame, LinkFailure, LinkId, Received, Wire};
+use std::collections::VecDeque;
+
+/// Inboxes that one NIC may hold.
+pub const INBOXES_MAX: usize = 1 << 14;
+/// Longest message that an inbox takes, bytes.
+pub const INBOX_MESSAGE_BYTES_MAX: u32 = 1 << 17;
+/// Frames that one look takes from a link.
+const FRAMES_PER_LOOK: u32 = 16;
+/// Buffers kept for later messages, and the longest that is.
+const SPARE_BUFFERS: usize = 16;
+const SPARE_BYTES_MAX: usize = 8192;
+
+/// Names an inbox.
+pub type InboxHandle = Handle<Inbox>;
+
+/// Words of a message in a line.
+pub type LineWords = [u64; 7];
+
+/// What happened to the connection of a VI with an inbox.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Notice {
+    /// An attempt ended: the peer's quality of service word, or why not.
+    Connected(Result<u64, Error>),
+    /// A request was accepted with this VI: the requester's quality of service word and address.
+    Accepted(u64, Box<NetAddress>),
+    /// The connection broke.
+    Broken,
+}
+
+/// A message that lies in the wire's memory, where its sender may still write. To be given back to [`Engine::release`]; until then its place does not go back to the sender.
+#[derive(Debug)]
+pub struct Kept {
+    link: LinkId,
+    mark: u32,
+    at: *const u8,
+    length: u32,
+}
+
+// SAFETY: names memory of the wire, which stays until it is released; who reads it holds the NIC.
+unsafe impl Send for Kept {}
+
+impl Kept {
+    /// First byte. Readable for [`len`](Self::len) bytes until it is released, as long as the engine lives; never to be made a slice of.
+    #[inline]
+    pub fn as_ptr(&self) -> *const u8 {
+        self.at
+    }
+
+    /// Copies the bytes from `at` on to `to`.
+    ///
+    /// # Safety
+    /// The engine lives and the message is not released (which would have used it up); `at + to.len()` is at most [`len`](Self::len).
+    #[inline]
+    pub unsafe fn read(&self, at: usize, to: &mut [u8]) {
+        // SAFETY: the caller's; the sender may be writing, which the copy allows.
+        unsafe { user_memory::copy(to.as_mut_ptr(), self.at.add(at), to.len()) };
+    }
+
+    /// Bytes.
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.length as usize
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.length == 0
+    }
+}
+
+/// What [`Engine::take`] found; with the context of its VI.
+#[derive(Debug)]
+pub enum Taken {
+    /// A message of so many bytes, in the caller's words.
+    Line(u64, u32),
+    /// A message in the wire's memory.
+    Kept(u64, Kept),
+    /// A message that waited. The buffer may be given back by [`Engine::recycle`].
+    Waited(u64, Vec<u8>),
+    /// Something happened to the VI.
+    Notice(u64, ViHandle, Notice),
+}
+
+#[derive(Debug)]
+enum Parcel {
+    Message(ViHandle, Vec<u8>),
+    Notice(ViHandle, Notice),
+}
+
+impl Parcel {
+    fn vi(&self) -> ViHandle {
+        match self {
+            Self::Message(vi, _) | Self::Notice(vi, _) => *vi,
+        }
+    }
+}
+
+/// An inbox.
+#[derive(Debug, Default)]
+pub struct Inbox {
+    waiting: VecDeque<Parcel>,
+    spare: Vec<Vec<u8>>,
+    /// Where the next look begins, among the links.
+    cursor: usize,
+    users: u32,
+}
+
+/// What a VI knows of its inbox.
+#[derive(Debug)]
+pub(crate) struct InboxEnd {
+    inbox: InboxHandle,
+    context: u64,
+    limit: u32,
+    /// Messages in the inbox.
+    waiting: u32,
+    /// The first pieces of a message, and its length.
+    partial: Vec<u8>,
+    total: u32,
+}
+
+impl<W: Wire> Engine<W> {
+    /// An inbox.
+    pub fn create_inbox(&mut self) -> Result<InboxHandle, Error> {
+        self.inboxes.insert(Inbox::default()).ok_or(Error::Resource)
+    }
+
+    /// Destroys an inbox that no VI uses.
+    pub fn destroy_inbox(&mut self, inbox: InboxHandle) -> Result<(), Error> {
+        if self.inboxes.get(inbox).ok_or(Error::InvalidParameter)?.users != 0 {
+            return Err(Error::Resource);
+        }
+        self.inboxes.remove(inbox);
+        self.completions += 1;
+        Ok(())
+    }
+
+    /// Has the messages of a VI go to an inbox, at most `limit` waiting there at a time, each given with `context`. For an idle VI without receive descriptors of its own, with Reliable
+    /// Delivery and no RNR wait; or, to move it, for one that has an inbox already: what waits moves with it.
+    pub fn set_inbox(&mut self, vi: ViHandle, inbox: InboxHandle, limit: u32, context: u64) -> Result<(), Error> {
+        let v = self.vis.get_mut(vi).ok_or(Error::InvalidParameter)?;
+        if self.inboxes.get(inbox).is_none() {
+            return Err(Error::InvalidParameter);
+        }
+        let Some(end) = &mut v.inbox else {
+            let plain = v.state == ViState::Idle && v.receive.works.is_empty() && v.srq.is_none() && !v.attributes.rnr_wait;
+            if !plain || v.attributes.reliability != Reliability::ReliableDelivery {
+                return Err(Error::InvalidState);
+            }
+            v.inbox = Some(Box::new(InboxEnd { inbox, context, limit, waiting: 0, partial: Vec::new(), total: 0 }));
+            v.update_paths();
+            self.inboxes.get_mut(inbox).ok_or(Error::InvalidParameter)?.users += 1;
+            return Ok(());
+        };
+        let old = core::mem::replace(&mut end.inbox, inbox);
+        (end.context, end.limit) = (context, limit);
+        if old != inbox {
+            let mut moved = VecDeque::new();
+            if let Some(from) = self.inboxes.get_mut(old) {
+                from.users -= 1;
+                let (of_vi, rest) = core::mem::take(&mut from.waiting).into_iter().partition(|p| p.vi() == vi);
+                (moved, from.waiting) = (of_vi, rest);
+            }
+            if let Some(to) = self.inboxes.get_mut(inbox) {
+                to.users += 1;
+                to.waiting.extend(moved);
+            }
+            self.completions += 1;
+        }
+        Ok(())
+    }
+
+    /// Whether something waits in an inbox.
+    #[inline]
+    pub fn inbox_has(&self, inbox: InboxHandle) -> bool {
+        self.inboxes.get(inbox).is_none_or(|i| !i.waiting.is_empty())
+    }
+
+    /// The next thing for an inbox; if nothing waits, one turn of the engine that ends when there is something. A message in a line is copied to `line`.
+    #[inline]
+    pub fn take(&mut self, inbox: InboxHandle, line: &mut LineWords) -> Option<Taken> {
+        if self.inbox_has(inbox)
+            && let Some(waited) = self.take_waiting(inbox)
+        {
+            return Some(waited);
+        }
+        self.wire.begin_turn();
+        if self.wire.has_events() {
+            self.handle_wire_events();
+        }
+        let links = self.links.len();
+        let mut at = self.inboxes.get(inbox)?.cursor;
+        for _ in 0..links {
+            at = if at >= self.links.len() { 0 } else { at };
+            if let Some(taken) = self.take_from_link(at, inbox, line) {
+                if let Some(i) = self.inboxes.get_mut(inbox) {
+                    i.cursor = at + 1;
+                }
+                return Some(taken);
+            }
+            at += 1;
+        }
+        self.end_turn();
+        if self.inbox_has(inbox) { self.take_waiting(inbox) } else { None }
+    }
+
+    #[inline]
+    fn take_from_link(&mut self, at: usize, inbox: InboxHandle, line: &mut LineWords) -> Option<Taken> {
+        let link = self.links.get(at).filter(|l| !l.broken)?.id;
+        for _ in 0..FRAMES_PER_LOOK {
+            match self.wire.receive(link) {
+                Received::Empty => return None,
+                Received::Frame(frame) => {
+                    if let Some(taken) = self.take_frame(link, &frame, inbox, line) {
+                        return Some(taken);
+                    }
+                    let fine = self.deliver(link, &frame);
+                    self.wire.consume(link);
+                    if !fine {
+                        self.link_failed(link, LinkFailure::PeerMisbehaved);
+                        return None;
+                    }
+                    if self.inbox_has(inbox) {
+                        return self.take_waiting(inbox);
+                    }
+                }
+                Received::Broken => {
+                    self.link_failed(link, LinkFailure::PeerMisbehaved);
+                    return None;
+                }
+            }
+        }
+        None
+    }
+
+    /// Takes a whole message for the inbox, which is empty, where it lies. `None`: nothing done.
+    #[inline(always)]
+    fn take_frame(&mut self, link: LinkId, frame: &Frame, inbox: InboxHandle, line: &mut LineWords) -> Option<Taken> {
+        let head = frame.head();
+        if head.op() != Some(Op::Send) || !head.is_last() || head.has_immediate() {
+            return None;
+        }
+        let index = self.connection_ids.get(Handle::from_raw(head.to()))?.vi as usize;
+        let (_, vi) = self.vis.entry_at(index)?;
+        let end = vi.inbox.as_ref()?;
+        if end.inbox != inbox || vi.link != link || vi.state != ViState::Connected || !end.partial.is_empty() {
+            return None;
+        }
+        debug_assert_eq!(end.waiting, 0, "I1");
+        let context = end.context;
+        let taken = if let Some(length) = head.inline_len() {
+            for (i, word) in line.iter_mut().enumerate() {
+                *word = frame.word(i + 1);
+            }
+            self.wire.consume(link);
+            Taken::Line(context, length as u32)
+        } else {
+            let bulk = Bulk::load(frame);
+            if bulk.offset != 0 || bulk.total != bulk.length || bulk.length as usize != frame.payload_len() {
+                return None;
+            }
+            let (at, length) = (frame.payload(), bulk.length);
+            let mark = self.wire.consume_keeping(link)?;
+            Taken::Kept(context, Kept { link, mark, at, length })
+        };
+        vi.message = vi.message.wrapping_add(1);
+        vi.counters.received += 1;
+        self.completions += 1;
+        Some(taken)
+    }
+
+    #[cold]
+    fn take_waiting(&mut self, inbox: InboxHandle) -> Option<Taken> {
+        let parcel = self.inboxes.get_mut(inbox)?.waiting.pop_front()?;
+        let end = self.vis.get_mut(parcel.vi()).and_then(|v| v.inbox.as_mut());
+        let context = end.as_ref().map_or(0, |e| e.context);
+        Some(match parcel {
+            Parcel::Message(_, data) => {
+                if let Some(end) = end {
+                    end.waiting -= 1;
+                }
+                Taken::Waited(context, data)
+            }
+            Parcel::Notice(vi, notice) => {
+                if matches!(notice, Notice::Connected(_)) {
+                    self.connections.forget_attempt(vi);
+                }
+                Taken::Notice(context, vi, notice)
+            }
+        })
+    }
+
+    /// A message that was kept is no longer read.
+    #[inline]
+    #[allow(clippy::needless_pass_by_value, reason = "it is used up")]
+    pub fn release(&mut self, kept: Kept) {
+        self.wire.release(kept.link, kept.mark);
+    }
+
+    /// Gives a buffer back for later messages.
+    pub fn recycle(&mut self, inbox: InboxHandle, mut buffer: Vec<u8>) {
+        if let Some(i) = self.inboxes.get_mut(inbox)
+            && i.spare.len() < SPARE_BUFFERS
+            && buffer.capacity() <= SPARE_BYTES_MAX
+        {
+            buffer.clear();
+            i.spare.push(buffer);
+        }
+    }
+
+    /// A send for a VI with an inbox that was not taken from the wire: it waits, as a copy.
+    pub(crate) fn deliver_to_inbox(&mut self, index: usize, head: Head, frame: &Frame) {
+        let Some(a) = send_arrival(head, frame) else { return self.protocol_error(index) };
+        let Some(handle) = self.vis.handle_at(index) else { return };
+        let Some(vi) = self.vis.at(index) else { return };
+        let Some(end) = &mut vi.inbox else { return };
+        let Source::Here(from) = a.from else { return };
+        let inbox = end.inbox;
+        let Some(i) = self.inboxes.get_mut(inbox) else { return };
+        let fits = a.total <= INBOX_MESSAGE_BYTES_MAX && a.offset as usize == end.partial.len() && (a.offset == 0 || a.total == end.total);
+        if !fits || a.immediate.is_some() {
+            return self.protocol_error(index);
+        }
+        if a.offset == 0 && end.waiting >= end.limit {
+            return self.break_connection(index, Some(AsyncErrorCode::ReceiveQueueEmpty), Some(DisconnectReason::ReceiveQueueEmpty));
+        }
+        if a.offset == 0 {
+            end.partial = i.spare.pop().unwrap_or_default();
+            end.partial.reserve_exact(a.total as usize);
+            end.total = a.total;
+        }
+        let (at, n) = (a.offset as usize, a.length as usize);
+        end.partial.resize(at + n, 0);
+        // SAFETY: `n` bytes are there, just made; `from` is readable for as many (send_arrival), and may be written by a peer: the copy allows it.
+        unsafe { user_memory::copy(end.partial.as_mut_ptr().add(at), from, n) };
+        if a.last {
+            let data = core::mem::take(&mut end.partial);
+            end.waiting += 1;
+            vi.message = vi.message.wrapping_add(1);
+            vi.counters.received += 1;
+            vi.counters.received_bytes += u64::from(a.total);
+            i.waiting.push_back(Parcel::Message(handle, data));
+            self.completions += 1;
+        }
+    }
+
+    /// Something happened to the connection of a VI, which may have an inbox.
+    pub(crate) fn notice(&mut self, vi: ViHandle, notice: Notice) {
+        let Some(end) = self.vis.get_mut(vi).and_then(|v| v.inbox.as_mut()) else { return };
+        end.partial.clear();
+        if let Some(i) = self.inboxes.get_mut(end.inbox) {
+            i.waiting.push_back(Parcel::Notice(vi, notice));
+            self.completions += 1;
+        }
+    }
+
+    /// A VI is destroyed: what waits of it is dropped.
+    pub(crate) fn leave_inbox(&mut self, vi: ViHandle) {
+        let Some(end) = self.vis.get_mut(vi).and_then(|v| v.inbox.take()) else { return };
+        if let Some(i) = self.inboxes.get_mut(end.inbox) {
+            i.users -= 1;
+            i.waiting.retain(|p| p.vi() != vi);
+        }
+    }
+}
