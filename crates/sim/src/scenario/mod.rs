@@ -14,10 +14,13 @@
 
 mod channels;
 pub mod cluster;
+mod load;
 mod logp;
 mod networks;
 pub mod options;
+mod parts;
 pub mod report;
+mod speed;
 mod traffic;
 
 pub use options::{Kind, OptionSpec, Values};
@@ -28,7 +31,7 @@ use core::fmt;
 use std::sync::{Mutex, PoisonError};
 
 /// All scenarios, in the order in which they are listed.
-pub const ALL: &[Scenario] = &[channels::SCENARIO, logp::SCENARIO, traffic::SCENARIO];
+pub const ALL: &[Scenario] = &[channels::SCENARIO, load::SCENARIO, logp::SCENARIO, parts::SCENARIO, speed::SCENARIO, traffic::SCENARIO];
 
 /// An experiment.
 #[derive(Clone, Copy, Debug)]
