@@ -30,7 +30,7 @@ impl Ring {
     /// Bytes from `at`, where a packet begins, to the end of the newest.
     #[inline]
     pub(crate) fn behind(&self, at: usize) -> usize {
-        if at <= self.tail { self.tail - at } else { self.bytes.len() - at + self.tail }
+        if at < self.tail || !self.wrapped { self.tail - at } else { self.bytes.len() - at + self.tail }
     }
 
     /// Takes `n` bytes at `at`, which [`Ring::place`] gave.

@@ -19,6 +19,8 @@ use bellwire_time::Instant;
 use zerocopy::FromBytes;
 
 const LANE_BITS: u32 = 10;
+/// Packets that the table of slots is for at first; a power of two.
+const SLOTS_INITIAL: usize = 64;
 
 /// What a packet is waiting for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -237,8 +239,12 @@ impl Tx {
     /// Room in a new packet.
     #[inline]
     fn begin(&mut self, config: &Config, need: usize, lane: u32) -> Option<usize> {
-        if self.outstanding() as usize >= config.window_packets {
-            return None;
+        let outstanding = self.outstanding() as usize;
+        if outstanding >= self.slots.len() {
+            if outstanding >= config.window_packets {
+                return None;
+            }
+            self.grow_tables(config);
         }
         let length = DATA_HEADER + need;
         let at = match self.ring.place(length) {
@@ -261,14 +267,26 @@ impl Tx {
         Some(at + DATA_HEADER)
     }
 
-    /// The tables at the first packet, the small ring then, and the large one when that is full.
+    /// The tables at the first packet, for few; for twice as many when they are full. A NIC with many sessions that have little outstanding each has them in its caches.
+    #[cold]
+    #[inline(never)]
+    fn grow_tables(&mut self, config: &Config) {
+        if self.slots.is_empty() {
+            self.lanes = vec![self.una.wrapping_sub(1); 1 << LANE_BITS];
+        }
+        let size = (2 * self.slots.len()).max(SLOTS_INITIAL).min(config.window_packets);
+        let mut slots = vec![Slot::default(); size];
+        for i in 0..self.outstanding() {
+            let psn = self.una.wrapping_add(i);
+            slots[psn as usize & (size - 1)] = *self.slot(psn);
+        }
+        self.slots = slots;
+    }
+
+    /// The small ring at the first packet, and the large one when that is full.
     #[cold]
     #[inline(never)]
     fn grow(&mut self, config: &Config, length: usize) -> Option<usize> {
-        if self.slots.is_empty() {
-            self.slots = vec![Slot::default(); config.window_packets];
-            self.lanes = vec![self.una.wrapping_sub(1); 1 << LANE_BITS];
-        }
         while self.ring.capacity() < config.ring_bytes {
             let capacity = if self.ring.capacity() == 0 { config.ring_bytes_initial } else { config.ring_bytes };
             let mask = self.slots.len() - 1;

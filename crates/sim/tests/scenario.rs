@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Small versions of the scenarios: the same seed gives the same report, and figures are what the network allows.
 
-use bellwire_sim::scenario::report::{Cell, Report};
+use bellwire_sim::scenario::report::{Cell, Report, Table};
 use bellwire_sim::scenario::{self};
 
 fn run(name: &str, given: &[(&str, &str)]) -> Report {
@@ -14,7 +14,10 @@ fn run(name: &str, given: &[(&str, &str)]) -> Report {
 
 /// The numbers of a column of the first table.
 fn column(report: &Report, name: &str) -> Vec<f64> {
-    let table = &report.tables[0];
+    column_of(&report.tables[0], name)
+}
+
+fn column_of(table: &Table, name: &str) -> Vec<f64> {
     let at = table.columns.iter().position(|column| column.name == name).unwrap_or_else(|| panic!("no column {name}"));
     let number = |row: &Vec<Cell>| match &row[at] {
         Cell::Number(number) => *number,
@@ -30,6 +33,34 @@ fn two_nodes() {
     let (half, bandwidth) = (column(&report, "half round trip"), column(&report, "bandwidth"));
     assert!(half[0] > 2.0 && half[0] < 4.0 && half[1] > half[0], "{half:?}");
     assert!(bandwidth[1] > 900.0 && bandwidth[1] < 1250.0, "{bandwidth:?}");
+}
+
+#[test]
+fn the_parameters_of_logp_add_up() {
+    let given = [("sizes", "8"), ("messages", "1000"), ("latency", "2us"), ("rate", "10G"), ("post", "300ns"), ("complete", "100ns"), ("take", "200ns")];
+    let report = scenario::find("logp").expect("a scenario").run_with(1, &given).expect("a report");
+    let figure = |name: &str| column_of(&report.tables[1], name)[0];
+    assert_eq!((figure("o_s"), figure("o_r")), (400.0, 200.0));
+    assert!((figure("L") + 300.0 + 200.0 - figure("half round trip")).abs() < 1.0 && figure("L") > 2000.0 && figure("L") < 2300.0, "{report:?}");
+    // The sender's processor sets the rate; a byte more takes 0.8 ns.
+    assert!(figure("g") > 390.0 && figure("g") < 440.0 && figure("G") > 0.8 && figure("G") < 0.88, "{report:?}");
+}
+
+#[test]
+fn what_is_offered_is_delivered_until_it_is_too_much() {
+    let given = [("nodes", "4"), ("networks", "star"), ("patterns", "cshift"), ("loads", "20,60,150"), ("time", "1ms")];
+    let report = run("load", &given);
+    let (offered, delivered, time) = (column(&report, "offered"), column(&report, "delivered"), column(&report, "mean time"));
+    assert!(offered[0] > 220.0 && offered[0] < 280.0 && offered[2] > 1700.0, "{offered:?}");
+    assert!((0..2).all(|i| delivered[i] > 0.97 * offered[i]) && delivered[2] > 1100.0 && delivered[2] < 1250.0, "{delivered:?} of {offered:?}");
+    assert!(time[0] < 25.0 && time[2] > 10.0 * time[0], "{time:?}");
+}
+
+#[test]
+fn what_takes_the_time_of_this_machine_has_a_hash_all_the_same() {
+    let speed = scenario::find("speed").expect("a scenario");
+    let hash = |seed| speed.run_with(seed, &[("packets", "2000"), ("networks", "pair,faults")]).expect("a report").hash;
+    assert!(hash(1) == hash(1) && hash(1) != hash(2));
 }
 
 #[test]
