@@ -89,6 +89,21 @@ fn sim_repeats_a_seed() {
 }
 
 #[test]
+fn sim_draws_clients_and_their_server() {
+    let picture = std::env::temp_dir().join(format!("bellwire-networks-{}.svg", std::process::id()));
+    let run = |more: &[&str]| {
+        let short = ["sim", "networks", "--clients", "2,9", "--servers", "threads", "--transport", "window", "--start", "1ms", "--time", "10ms", "--quiet"];
+        bellwire(&[&short[..], more].concat())
+    };
+    let output = run(&["--plot", picture.to_str().unwrap()]);
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success() && text.contains("threads") && std::fs::read_to_string(&picture).unwrap().contains("</svg>"), "{text}");
+    std::fs::remove_file(&picture).unwrap();
+    let report = json(&run(&["--json"]));
+    assert!(text.contains(report["report"]["hash"].as_str().unwrap()) && report["report"]["tables"][0]["rows"].as_array().unwrap().len() == 2);
+}
+
+#[test]
 fn top_works_in_a_pipe() {
     let output = bellwire(&["top", "--once", "--interval", "0.05"]);
     assert!(output.status.success() && output.stdout.starts_with(b"bellwire top"));

@@ -69,7 +69,7 @@ impl Tx {
     }
 
     /// The peer has the packets of the bitmap (and has accepted everything before `ack.ack`, which is done already).
-    pub(crate) fn arrived_beyond(&mut self, ack: &Ack, progress: &mut Progress) {
+    pub(crate) fn arrived_beyond(&mut self, now: Instant, ack: &Ack, progress: &mut Progress) {
         if ack.ack != self.una {
             return;
         }
@@ -93,12 +93,30 @@ impl Tx {
                     //= P-NACK-2
                     State::Refused | State::Arrived | State::Written => continue,
                 }
-                self.slot(psn).state = State::Arrived;
+                let mine = self.slot(psn);
+                (mine.state, mine.due) = (State::Arrived, now.0);
                 self.arrived.insert(psn);
                 if self.arrived.count() == 1 || before(self.losses.highest, psn) {
                     self.losses.highest = psn;
                 }
                 self.arrival(psn, &slot, ack.echo.map(|e| e.0), progress);
+            }
+        }
+    }
+
+    /// Packets that had arrived, and that a bitmap does not show which answers something that left after that was known: the peer has refused them, and it was not heard.
+    //= P-NACK-5
+    pub(crate) fn forgotten(&mut self, ack: &Ack) {
+        let Some((echo, _)) = ack.echo.filter(|_| ack.ack == self.una && !self.arrived.is_empty()) else { return };
+        for (w, word) in ack.bitmap.iter().enumerate() {
+            let base = self.una.wrapping_add(w as u32 * 64);
+            let mut missing = self.arrived.word_at(base) & !word;
+            while missing != 0 {
+                let psn = base.wrapping_add(missing.trailing_zeros());
+                missing &= missing - 1;
+                if before(timestamp(Instant(self.slot(psn).due)), echo) {
+                    self.lose(psn, false);
+                }
             }
         }
     }
@@ -143,6 +161,7 @@ impl Tx {
             }
             State::Written | State::Refused => return Refused::Stale,
         }
+        self.losses.refused(slot.sent, nack.psn);
         let refusals = slot.refusals.saturating_add(1);
         let is_empty = slot.length as usize == crate::config::DATA_HEADER;
         let is_final = is_final(config, nack.reason, refusals) && !is_empty;

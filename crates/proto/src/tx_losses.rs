@@ -23,6 +23,8 @@ const PROBE_EXTRA: u64 = 100_000;
 pub(crate) struct Losses {
     /// The packet that left last of those that are known to have arrived: when, and which.
     newest: (u64, u32),
+    /// When the newest packet left that was refused, as long as that may tell of others; 0 otherwise.
+    refused: u64,
     /// The highest packet that the peer's bitmaps showed; meaningful while some have arrived out of order.
     pub(crate) highest: u32,
     overtaken: u32,
@@ -45,6 +47,7 @@ impl Default for Losses {
     fn default() -> Self {
         Self {
             newest: (0, 0),
+            refused: 0,
             highest: 0,
             overtaken: OVERTAKEN_MIN,
             tolerance: 1,
@@ -99,11 +102,23 @@ impl Losses {
         sent > time || (sent == time && before(newest, psn))
     }
 
+    /// A transmission that left then was refused: so it has arrived.
+    pub(crate) fn refused(&mut self, sent: u64, psn: u32) {
+        self.arrived(sent, psn);
+        self.refused = self.refused.max(sent);
+    }
+
     /// A packet was sent again needlessly, because later ones had arrived before it.
     pub(crate) fn more_tolerant(&mut self) {
         self.overtaken = (self.overtaken * 2).min(OVERTAKEN_MAX);
         self.tolerance = (self.tolerance * 2).min(TOLERANCES_MAX);
         self.trusted = 0;
+    }
+
+    /// Whether silence has lasted long enough to ask.
+    #[inline]
+    pub(crate) fn is_asking(&self) -> bool {
+        self.probed || self.backoff > 0
     }
 
     /// Packets have been found lost.
@@ -161,16 +176,19 @@ impl Tx {
         }
         let tolerance = self.losses.tolerance(rtt);
         // Without a gap, packets are overtaken only by earlier ones that were sent again later.
-        let span = if self.arrived.is_empty() {
+        let all = self.next.wrapping_sub(self.una);
+        let span = if self.losses.refused > 0 {
+            all
+        } else if self.arrived.is_empty() {
             let oldest = *self.slot(self.una);
             if oldest.sent.saturating_add(tolerance) >= self.losses.newest.0 {
                 return 0;
             }
-            self.next.wrapping_sub(self.una)
+            all
         } else {
             self.losses.highest.wrapping_sub(self.una)
         };
-        debug_assert!(span <= self.next.wrapping_sub(self.una));
+        debug_assert!(span <= all);
         let patience = rtt.latest().max(rtt.smoothed()) + tolerance;
         let (total, mut below, mut found, mut at) = (self.arrived.count(), 0, 0, 0);
         while at < span {
@@ -187,6 +205,9 @@ impl Tx {
             below += (have & mask).count_ones();
             at += 64;
         }
+        if self.losses.late_at == Instant::NEVER {
+            self.losses.refused = 0;
+        }
         self.lost_total += u64::from(found);
         self.losses.found(found);
         found
@@ -198,15 +219,15 @@ impl Tx {
         if slot.state != State::Flying {
             return false;
         }
-        let is_passed = overtakers > 0 && !self.losses.left_after_newest(slot.sent, psn);
         let overtaken = slot.tries == 0 && overtakers >= self.losses.overtaken;
         let is_old = slot.sent.saturating_add(tolerance) < self.losses.newest.0;
-        let is_late = is_passed && slot.sent.saturating_add(patience) <= now.0;
+        let has_answer = self.losses.refused >= slot.sent || overtakers > 0 && !self.losses.left_after_newest(slot.sent, psn);
+        let is_late = has_answer && slot.sent.saturating_add(patience) <= now.0;
         if overtaken || is_old || is_late {
             self.lose(psn, true);
             return true;
         }
-        if is_passed {
+        if has_answer {
             self.losses.late_at = self.losses.late_at.min(Instant(slot.sent.saturating_add(patience)));
         }
         false

@@ -101,6 +101,8 @@ pub(crate) struct Entry {
     quiescing_since: Instant,
     /// Its quiescing took too long, and no longer counts as the remap under way.
     late: bool,
+    /// Somebody wanted it while it was leaving.
+    missed: bool,
 }
 
 /// The frames of a NIC, and who is in them. Times must not go backward.
@@ -154,10 +156,14 @@ impl Residency {
             return Some(frame);
         }
         self.statistics.faults += 1;
-        if entry.state == State::Host {
-            entry.state = State::Waiting(now);
-            self.waiting.push_back(endpoint);
-            self.plan();
+        match entry.state {
+            State::Host => {
+                entry.state = State::Waiting(now);
+                self.waiting.push_back(endpoint);
+                self.plan();
+            }
+            State::Quiescing(_) | State::Unloading(_) => entry.missed = true,
+            _ => {}
         }
         None
     }
@@ -197,7 +203,7 @@ impl Residency {
         self.actions.push_back(Action::Unload(endpoint, frame));
     }
 
-    /// The image of an endpoint has left its frame. `wanted`: it has more to send, and waits again.
+    /// The image of an endpoint has left its frame. It waits again if it has more to send (`wanted`), or was accessed since it began to quiesce.
     ///
     /// # Panics
     /// If that was not asked for.
@@ -205,6 +211,7 @@ impl Residency {
         self.now = self.now.max(now);
         let entry = self.entry(endpoint);
         let State::Unloading(frame) = entry.state else { panic!("{endpoint:?} is unloaded, but was {:?}", entry.state) };
+        let wanted = wanted || entry.missed;
         *entry = Entry::default();
         self.frames[frame.0 as usize] = None;
         self.statistics.unloads += 1;

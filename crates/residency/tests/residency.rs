@@ -3,7 +3,7 @@
 
 use bellwire_residency::{Action, Config, Duration, EndpointId, FrameId, Instant, Policy, Residency, State};
 use proptest::prelude::*;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 const ALL: [Policy; 3] = [Policy::LeastRecentlyUsed, Policy::Random, Policy::LongestResident];
 
@@ -41,6 +41,18 @@ fn who_was_used_least_recently_makes_room() {
     assert_eq!(r.poll_action(), Some(Action::Load(EndpointId(2), FrameId(1))));
     r.loaded(Instant(116), EndpointId(2));
     assert!(matches!(r.state(EndpointId(1)), State::Waiting(_)));
+}
+
+#[test]
+fn who_is_wanted_while_it_leaves_waits_again() {
+    let mut r = Residency::new(config(1, Policy::LongestResident), 1);
+    r.access(Instant(0), EndpointId(0));
+    settle_all(&mut r, Instant(0));
+    r.access(Instant(1), EndpointId(1));
+    r.handle_timeout(Instant(200));
+    assert_eq!(r.access(Instant(201), EndpointId(0)), None, "a program writes, and is suspended: it will not ask again");
+    settle_all(&mut r, Instant(202));
+    assert!(matches!(r.state(EndpointId(0)), State::Waiting(_)), "{:?}", r.state(EndpointId(0)));
 }
 
 #[test]
@@ -137,6 +149,8 @@ struct Driver {
     /// Demands in order, and in which order loads began.
     demanded: Vec<EndpointId>,
     begun: Vec<EndpointId>,
+    /// Who was accessed while it was leaving.
+    missed: BTreeSet<EndpointId>,
 }
 
 impl Driver {
@@ -170,7 +184,7 @@ impl Driver {
                     Action::Unload(e, f) => {
                         assert_eq!(self.owners.remove(&f), Some(e));
                         self.r.unloaded(Instant(next), e, wanted(e));
-                        if wanted(e) {
+                        if self.missed.remove(&e) || wanted(e) {
                             self.demanded.push(e);
                         }
                     }
@@ -186,7 +200,8 @@ proptest! {
     #[test]
     fn demands_are_met_in_order_and_frames_stay_whole(p in play()) {
         let config = Config { remaps_max: p.remaps, ..config(p.frames, p.policy) };
-        let mut d = Driver { r: Residency::new(config, p.seed), due: BTreeMap::new(), count: 0, owners: BTreeMap::new(), demanded: vec![], begun: vec![] };
+        let r = Residency::new(config, p.seed);
+        let mut d = Driver { r, due: BTreeMap::new(), count: 0, owners: BTreeMap::new(), demanded: vec![], begun: vec![], missed: BTreeSet::new() };
         let mut now = 0;
         for &(e, gap) in &p.accesses {
             now += gap;
@@ -198,6 +213,8 @@ proptest! {
                 prop_assert_eq!(d.owners.get(&f), Some(&EndpointId(e)));
             } else if before == State::Host {
                 d.demanded.push(EndpointId(e));
+            } else if matches!(before, State::Quiescing(_) | State::Unloading(_)) {
+                d.missed.insert(EndpointId(e));
             }
             d.take_actions(now, &p.times);
             prop_assert!(d.r.waiting() == 0 || !d.due.is_empty() || d.r.next_timeout() != Instant::NEVER, "somebody waits, and nothing is under way");

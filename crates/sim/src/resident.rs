@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A simulated NIC with more endpoints than frames: the transport under it is `proto`'s, who is resident is `residency`'s, and here is what joins the two. Stepped by tests and
-//! scenarios.
+//! A simulated NIC with more endpoints than frames: the transport under it is `proto`'s, who is resident is `residency`'s, and here is what joins the two. Stepped by
+//! [`EndpointWorld`], for tests and scenarios.
 //!
 //! ```text
 //!   post --> outbox --> [resident?] --> Transport --> fabric --> Transport --> [resident?] --> inbox --> take
@@ -14,6 +14,10 @@
 //! Invariants
 //! - N1: a message is in one place: an outbox, the transport, an inbox, or among those that came back.
 //! - N2: only a resident endpoint sends or receives. What is in its outbox moves with it.
+
+mod world;
+
+pub use world::EndpointWorld;
 
 use crate::{FabricBuffer, FabricPort};
 use bellwire_proto::{Config, Delivery, Event, Head, Refusal, ReturnReason, Returned, Sent, SessionId, Statistics, Transport};
@@ -79,7 +83,7 @@ pub struct MoveTimes {
 pub struct NicConfig {
     /// Its number: the place of its address in `peers`.
     pub nic: u32,
-    /// Addresses of all NICs.
+    /// Addresses of all NICs; [`EndpointWorld`] fills them in.
     pub peers: Vec<SocketAddr>,
     /// Endpoints that it serves.
     pub endpoints: u32,
@@ -91,6 +95,15 @@ pub struct NicConfig {
     pub residency: bellwire_residency::Config,
     /// Of moving images.
     pub times: MoveTimes,
+}
+
+/// What a program that sleeps should know.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Notice {
+    /// A message has come into an empty inbox.
+    Arrived(EndpointId),
+    /// An endpoint is resident.
+    Resident(EndpointId),
 }
 
 #[derive(Debug, Default)]
@@ -116,6 +129,7 @@ pub struct EndpointNic {
     links: BTreeMap<u32, Link>,
     moves: BinaryHeap<Reverse<(Instant, bool, EndpointId)>>,
     failed: VecDeque<(Message, ReturnReason)>,
+    notices: VecDeque<Notice>,
 }
 
 impl EndpointNic {
@@ -124,6 +138,8 @@ impl EndpointNic {
         let transport = Config {
             // Frames of several endpoints would share a packet, and a refusal.
             coalesce_bytes_max: 0,
+            // The fabric has none.
+            checksum: true,
             // The endpoint that a refused message has called into a frame must still be there when the message comes again. All NICs have the same stay.
             refusal_wait_max: config.transport.refusal_wait_max.min(Duration(config.residency.stay.0 / 2)),
             ..config.transport.clone()
@@ -135,6 +151,7 @@ impl EndpointNic {
             links: BTreeMap::new(),
             moves: BinaryHeap::new(),
             failed: VecDeque::new(),
+            notices: VecDeque::new(),
             port,
             config,
         }
@@ -149,6 +166,33 @@ impl EndpointNic {
         let endpoint = message.from.1;
         self.endpoints[endpoint.0 as usize].outbox.push_back(message);
         self.residency.access(now, endpoint);
+    }
+
+    /// A program writes into the endpoint itself: if that is not resident, it is demanded, and the program has to wait for [`Notice::Resident`].
+    ///
+    /// # Panics
+    /// As [`post`](Self::post).
+    pub fn write(&mut self, now: Instant, message: Message) -> Result<(), Message> {
+        if self.residency.access(now, message.from.1).is_none() {
+            return Err(message);
+        }
+        self.post(now, message);
+        Ok(())
+    }
+
+    /// Whether a program can write into an endpoint; if not, it is demanded.
+    pub fn is_writable(&mut self, now: Instant, endpoint: EndpointId) -> bool {
+        self.residency.access(now, endpoint).is_some()
+    }
+
+    /// Messages that have come for an endpoint and have not been taken.
+    pub fn inbox(&self, endpoint: EndpointId) -> usize {
+        self.endpoints.get(endpoint.0 as usize).map_or(0, |e| e.inbox.len())
+    }
+
+    /// What has happened for programs that sleep. Whoever does not want it need not ask.
+    pub fn poll_notice(&mut self) -> Option<Notice> {
+        self.notices.pop_front()
     }
 
     /// A program takes a message that has come. Inboxes are read in host memory too.
@@ -184,6 +228,8 @@ impl EndpointNic {
 
     /// Takes what has come, does what is due, sends what can leave.
     pub fn turn(&mut self, now: Instant) {
+        // Notices that nobody fetched are not worth keeping.
+        self.notices.clear();
         while let Some((from, buffer)) = self.port.receive() {
             self.transport.handle_packet(now, from, buffer);
         }
@@ -211,6 +257,7 @@ impl EndpointNic {
             self.moves.pop();
             if is_load {
                 self.residency.loaded(now, endpoint);
+                self.notices.push_back(Notice::Resident(endpoint));
             } else {
                 let wanted = !self.endpoints[endpoint.0 as usize].outbox.is_empty();
                 self.residency.unloaded(now, endpoint, wanted);
@@ -239,6 +286,9 @@ impl EndpointNic {
             let inbox = &mut self.endpoints[message.to.1.0 as usize].inbox;
             if inbox.len() >= self.config.inbox_max {
                 return Err((index, Refusal::NoReceive));
+            }
+            if inbox.is_empty() {
+                self.notices.push_back(Notice::Arrived(message.to.1));
             }
             inbox.push_back(message);
         }

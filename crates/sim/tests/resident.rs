@@ -2,14 +2,11 @@
 //! More endpoints than frames, on a network that loses, doubles and reorders: each message arrives, or comes back, in time and once; no frame is lost.
 
 use bellwire_faults::Random;
-use bellwire_proto::{Config, NicId, ReturnReason};
+use bellwire_proto::{Config, ReturnReason};
 use bellwire_residency::{Config as Frames, EndpointId, Policy, State};
-use bellwire_sim::resident::{EndpointNic, Message, MoveTimes, NicConfig};
-use bellwire_sim::{Duration, Fabric, FabricPort, Instant, LinkSpec, NodeId, Port, Topology};
-use std::cell::RefCell;
+use bellwire_sim::resident::{EndpointNic, EndpointWorld, Message, MoveTimes, NicConfig};
+use bellwire_sim::{Duration, Instant, LinkSpec, Topology};
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
-use std::rc::Rc;
 
 /// Replies have this bit in their number.
 const REPLY: u64 = 1 << 40;
@@ -24,9 +21,7 @@ struct Fate {
 
 struct Trial {
     seed: u64,
-    fabric: Rc<RefCell<Fabric>>,
-    nics: Vec<EndpointNic>,
-    ports: Vec<Port>,
+    world: EndpointWorld,
     endpoints: u32,
     frames: usize,
     fates: BTreeMap<u64, Fate>,
@@ -41,36 +36,27 @@ impl Trial {
         let (frames, endpoints) = (random.within(1, 4) as usize, random.within(2, 12) as u32);
         let policy = [Policy::LeastRecentlyUsed, Policy::Random, Policy::LongestResident][random.below(3) as usize];
         let topology = Topology::star(nodes as usize, LinkSpec::default()).unwrap();
-        let peers: Vec<_> = (0..nodes).map(|n| SocketAddr::new(topology.address(NodeId(n)), 4791)).collect();
-        let fabric = Rc::new(RefCell::new(Fabric::new(topology, &faults.parse().unwrap(), seed).unwrap()));
-        let ports: Vec<_> = peers.iter().map(|peer| fabric.borrow_mut().attach(*peer).unwrap()).collect();
         let residency = Frames { frames, policy, remaps_max: random.within(1, 2) as usize, ..Frames::default() };
         let times = MoveTimes { load: Duration::from_micros(random.within(1, 500)), unload: Duration::from_micros(random.within(1, 500)) };
         let inbox_max = random.within(2, 40) as usize;
-        let nic = |nic: u32| {
-            let transport = Config { nic: NicId([nic as u8 + 1; 16]), boot: 1, refusals_max: 10_000, ..Config::default() };
-            let config = NicConfig { nic, peers: peers.clone(), endpoints, inbox_max, transport, residency: residency.clone(), times };
-            let port = FabricPort::new(Rc::clone(&fabric), NodeId(nic), ports[nic as usize]);
-            EndpointNic::new(port, config, seed + u64::from(nic))
-        };
-        let nics = (0..nodes).map(nic).collect();
-        fabric.borrow_mut().advance_to(Instant(1_000_000));
-        Self { seed, fabric, nics, ports, endpoints, frames, fates: BTreeMap::new(), posted: 0, random }
+        let transport = Config { refusals_max: 10_000, ..Config::default() };
+        let config = |nic| NicConfig { nic, peers: Vec::new(), endpoints, inbox_max, transport: transport.clone(), residency: residency.clone(), times };
+        let world = EndpointWorld::new(topology, &faults.parse().unwrap(), seed, config).unwrap();
+        Self { seed, world, endpoints, frames, fates: BTreeMap::new(), posted: 0, random }
     }
 
-    fn now(&self) -> Instant {
-        self.fabric.borrow().now()
+    fn nics(&self) -> impl Iterator<Item = &EndpointNic> {
+        (0..self.world.nics()).map(|nic| self.world.nic(nic))
     }
 
     fn post(&mut self, from: (u32, EndpointId), to: (u32, EndpointId), id: u64) {
         let payload = id.to_le_bytes().to_vec();
         assert!(self.fates.insert(id, Fate::default()).is_none());
-        let now = self.now();
-        self.nics[from.0 as usize].post(now, Message { id, from, to, payload });
+        self.world.with(from.0 as usize, |nic, now| nic.post(now, Message { id, from, to, payload }));
     }
 
     fn post_request(&mut self) {
-        let nodes = self.nics.len() as u64;
+        let nodes = self.world.nics() as u64;
         let from = self.random.below(nodes);
         let to = (from + self.random.within(1, nodes - 1)) % nodes;
         let [a, b] = [0; 2].map(|_: u32| EndpointId(self.random.below(self.endpoints.into()) as u32));
@@ -81,7 +67,7 @@ impl Trial {
     /// A program looks at its inboxes, and answers requests.
     fn programs(&mut self, nic: usize) {
         for endpoint in (0..self.endpoints).map(EndpointId) {
-            while let Some(message) = self.nics[nic].take(endpoint) {
+            while let Some(message) = self.world.nic_mut(nic).take(endpoint) {
                 assert_eq!((message.to, message.payload), ((nic as u32, endpoint), message.id.to_le_bytes().to_vec()), "seed {}", self.seed);
                 let fate = self.fates.get_mut(&message.id).unwrap();
                 fate.delivered += 1;
@@ -91,68 +77,44 @@ impl Trial {
                 }
             }
         }
-        while let Some((message, reason)) = self.nics[nic].poll_failed() {
+        while let Some((message, reason)) = self.world.nic_mut(nic).poll_failed() {
             let fate = self.fates.get_mut(&message.id).unwrap();
             assert!(fate.returned.replace(reason).is_none(), "seed {}: came back twice", self.seed);
         }
     }
 
     fn check(&self, nic: usize) {
-        let residency = self.nics[nic].residency();
+        let residency = self.world.nic(nic).residency();
         let states = (0..self.endpoints).map(|e| residency.state(EndpointId(e)));
         let in_frames = states.filter(|s| !matches!(s, State::Host | State::Waiting(_))).count();
         assert!(in_frames <= self.frames, "seed {}: more endpoints than frames", self.seed);
     }
 
-    fn turn(&mut self, nic: usize) {
-        let now = self.now();
-        self.nics[nic].turn(now);
-        self.programs(nic);
-        let now = self.now();
-        self.nics[nic].turn(now);
-        self.check(nic);
-    }
-
-    /// The next thing happens.
+    /// The next thing happens, if there is one until then.
     fn step(&mut self, until: Instant) -> bool {
-        let readable = self.fabric.borrow_mut().poll_readable();
-        if let Some(nic) = readable.and_then(|port| self.ports.iter().position(|p| *p == port)) {
-            self.turn(nic);
-            return true;
-        }
-        let due = (0..self.nics.len()).min_by_key(|n| self.nics[*n].next_timeout()).unwrap();
-        let at = self.nics[due].next_timeout();
-        if at <= self.now() {
-            self.turn(due);
-            return true;
-        }
-        let next = at.min(self.fabric.borrow().next_event());
-        if next > until {
-            self.fabric.borrow_mut().advance_to(until);
-            return false;
-        }
-        self.fabric.borrow_mut().advance_to(next);
+        let Some(nic) = self.world.step(until) else { return false };
+        self.programs(nic);
+        self.check(nic);
         true
     }
 
     fn is_over(&self) -> bool {
-        self.nics.iter().all(|n| n.waiting() == 0) && self.fates.values().all(|f| f.delivered == 1 || f.returned.is_some())
+        self.nics().all(|n| n.waiting() == 0) && self.fates.values().all(|f| f.delivered == 1 || f.returned.is_some())
     }
 
     /// Posts messages in bursts, then waits until each has its fate. How many loads there were.
     fn run(&mut self, requests: u64) -> u64 {
         while self.posted < requests {
             (0..self.random.within(1, 20)).for_each(|_| self.post_request());
-            (0..self.nics.len()).for_each(|nic| self.turn(nic));
-            let until = self.now() + Duration(self.random.below(3_000_000));
+            let until = self.world.now() + Duration(self.random.below(3_000_000));
             while self.step(until) {}
         }
         while !self.is_over() {
             let goes_on = self.step(LIMIT);
-            assert!(goes_on, "seed {}: somebody starves; waiting: {:?}", self.seed, self.nics.iter().map(EndpointNic::waiting).collect::<Vec<_>>());
+            assert!(goes_on, "seed {}: somebody starves; waiting: {:?}", self.seed, self.nics().map(EndpointNic::waiting).collect::<Vec<_>>());
         }
         // What is still under way must not bring anything a second time.
-        let until = self.now() + Duration::from_millis(500);
+        let until = self.world.now() + Duration::from_millis(500);
         while self.step(until) {}
         let replies = self.fates.iter().filter(|(id, f)| **id & REPLY == 0 && f.delivered == 1).count();
         assert_eq!(replies, self.fates.keys().filter(|id| *id & REPLY != 0).count());
@@ -160,7 +122,7 @@ impl Trial {
             let down = matches!(fate.returned, Some(ReturnReason::Down(_)));
             assert!(fate.returned.is_none() || fate.delivered == 0 || down, "seed {}: {id:#x} came back and arrived", self.seed);
         }
-        self.nics.iter().map(|n| n.residency().statistics().loads).sum()
+        self.nics().map(|n| n.residency().statistics().loads).sum()
     }
 }
 
@@ -180,7 +142,7 @@ fn nobody_starves_and_no_message_arrives_twice_or_arrives_and_comes_back() {
         };
         let mut trial = Trial::new(seed, faults);
         loads += trial.run(150);
-        for nic in &trial.nics {
+        for nic in trial.nics() {
             let s = nic.statistics();
             (refused, stale, recalled) = (refused + s.nacks_in, stale + s.nacks_stale, recalled + s.frames_returned);
         }

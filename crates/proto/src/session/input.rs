@@ -59,7 +59,8 @@ impl<B: Buffer> Session<B> {
             progress = p;
         }
         if let Some(ack) = bitmap {
-            self.tx.arrived_beyond(ack, &mut progress);
+            self.tx.forgotten(ack);
+            self.tx.arrived_beyond(now, ack, &mut progress);
         }
         let rtt = answer.echo.map_or(0, |(echo, delay)| self.echo(now, echo, delay));
         if progress.acked > 0 || progress.released {
@@ -67,12 +68,18 @@ impl<B: Buffer> Session<B> {
             self.tx.forced = 0;
             context.statistics.spurious += u64::from(progress.spurious);
         }
-        if progress.acked > 0 || rtt > 0 {
+        self.steer(context, in_flight, progress.acked, rtt);
+    }
+
+    /// Of what was in flight, so much has arrived: what that says of the window, and of other packets.
+    #[inline]
+    fn steer(&mut self, context: &mut Context<'_>, in_flight: u32, arrived: u32, rtt: u64) {
+        if arrived > 0 || rtt > 0 {
             let was_limit = in_flight * 2 >= self.congestion.window();
-            self.congestion.acked(context.config, now, progress.acked, rtt, self.rtt.smallest(), was_limit, self.tx.una, self.tx.next);
+            self.congestion.acked(context.config, context.now, arrived, rtt, self.rtt.smallest(), was_limit, self.tx.una, self.tx.next);
         }
         if self.tx.flying > 0 {
-            let lost = self.tx.find_losses(now, &self.rtt);
+            let lost = self.tx.find_losses(context.now, &self.rtt);
             if lost > 0 {
                 self.congestion.lost(lost, in_flight);
                 context.statistics.fast_retransmits += u64::from(lost);
@@ -106,24 +113,22 @@ impl<B: Buffer> Session<B> {
 
     /// A refusal. `true`: frames came back.
     pub(crate) fn nack(&mut self, context: &mut Context<'_>, nack: &Nack) -> bool {
+        let in_flight = self.tx.flying;
         self.echo(context.now, nack.echo, 0);
-        match self.tx.refuse(context.config, context.now, nack) {
-            Refused::Stale => {
-                context.statistics.nacks_stale += 1;
-                false
-            }
-            Refused::Later => {
-                context.statistics.nacks_in += 1;
-                self.tx.losses.progress(context.now);
-                self.refusal = Some(nack.reason);
-                false
-            }
-            Refused::Final => {
-                context.statistics.nacks_in += 1;
-                self.tx.losses.progress(context.now);
-                self.give_up(context.config, nack.psn, nack.reason)
-            }
+        let refused = self.tx.refuse(context.config, context.now, nack);
+        if refused == Refused::Stale {
+            context.statistics.nacks_stale += 1;
+            return false;
         }
+        context.statistics.nacks_in += 1;
+        self.tx.losses.progress(context.now);
+        // It has arrived, for the network. Its time is that of the receiver, too.
+        self.steer(context, in_flight, 1, 0);
+        if refused == Refused::Final {
+            return self.give_up(context.config, nack.psn, nack.reason);
+        }
+        self.refusal = Some(nack.reason);
+        false
     }
 
     fn give_up(&mut self, config: &Config, psn: u32, reason: Refusal) -> bool {

@@ -4,6 +4,7 @@
 //! - `options.rs`: what a scenario may be told, with defaults; read from text.
 //! - `report.rs`: what it has to say: tables and plots with units, and a hash.
 //! - `cluster.rs`: nodes with programs, connected in pairs, which most scenarios are made of.
+//! - `endpoints.rs`, `client_server.rs`: clients and a server over endpoints that share frames.
 //! - `networks.rs`: the networks that several run on.
 //! - one file for each scenario; [`ALL`] lists them.
 //!
@@ -13,7 +14,10 @@
 //! - Cases of a scenario share nothing, so that they may run at the same time.
 
 mod channels;
+mod client_server;
+mod clients;
 pub mod cluster;
+mod endpoints;
 mod load;
 mod logp;
 mod networks;
@@ -22,6 +26,7 @@ mod parts;
 pub mod report;
 mod speed;
 mod traffic;
+mod virtual_networks;
 
 pub use options::{Kind, OptionSpec, Values};
 pub use report::Report;
@@ -31,7 +36,8 @@ use core::fmt;
 use std::sync::{Mutex, PoisonError};
 
 /// All scenarios, in the order in which they are listed.
-pub const ALL: &[Scenario] = &[channels::SCENARIO, load::SCENARIO, logp::SCENARIO, parts::SCENARIO, speed::SCENARIO, traffic::SCENARIO];
+pub const ALL: &[Scenario] =
+    &[logp::SCENARIO, channels::SCENARIO, traffic::SCENARIO, load::SCENARIO, virtual_networks::SCENARIO, clients::SCENARIO, parts::SCENARIO, speed::SCENARIO];
 
 /// An experiment.
 #[derive(Clone, Copy, Debug)]

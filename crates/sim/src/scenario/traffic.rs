@@ -93,12 +93,12 @@ fn run(run: &Run<'_>) -> Result<Report, ScenarioError> {
 }
 
 /// Numbers of channels to be measured; 0: the window.
-fn transports(values: &super::Values) -> Vec<usize> {
+pub(super) fn transports(values: &super::Values) -> Vec<usize> {
     let named = values.words("transport").iter();
     named.flat_map(|name| if name == "window" { vec![0] } else { values.numbers("channels").iter().map(|n| *n as usize).collect() }).collect()
 }
 
-fn transport(channels: usize) -> String {
+pub(super) fn transport(channels: usize) -> String {
     if channels == 0 { "window".into() } else { format!("{channels} channels") }
 }
 
@@ -172,7 +172,7 @@ fn row(case: &Case, mut figures: Figures) -> Vec<super::report::Cell> {
 }
 
 /// Jain's index of fairness; 1 when nobody gets anything.
-fn jain(shares: &[f64]) -> f64 {
+pub(super) fn jain(shares: &[f64]) -> f64 {
     let (sum, squares) = shares.iter().fold((0.0, 0.0), |(sum, squares), share| (sum + share, squares + share * share));
     if squares == 0.0 { 1.0 } else { sum * sum / (shares.len() as f64 * squares) }
 }

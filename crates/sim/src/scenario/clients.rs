@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Many clients of one endpoint.
+
+use super::client_server::{self as shared, Case, Figures};
+use super::report::{Axis, Cell, Column, Plot, Report, Scale, Table, Unit};
+use super::traffic::{transport, transports};
+use super::{Kind, OptionSpec, Run, Scenario, ScenarioError};
+
+pub(super) const SCENARIO: Scenario = Scenario {
+    name: "clients",
+    summary: "many clients of one server endpoint",
+    about: "\
+All clients are in one virtual network and ask one endpoint of a server with one thread. What finds no room in that endpoint is refused, and comes again.
+
+Rates are requests answered: for all clients, and for the client that gets least, the mean, and the one that gets most. Jain's index is 1 when all get the same, 1/n when one gets all. Response: from writing a request to \
+taking its reply; a request without a reply counts for the longest. The server's processor is the bottleneck: NICs take no time.",
+    options: &[
+        shared::CLIENTS,
+        shared::TRANSPORT,
+        shared::CHANNELS,
+        shared::OUTSTANDING,
+        shared::INBOX,
+        OptionSpec::several("sizes", Kind::Count(0, 1024), "16,1024", "bytes of a request; replies have one word"),
+        shared::TAKE,
+        shared::WRITE,
+        shared::SWITCH,
+        shared::FRAMES,
+        shared::LOAD,
+        shared::UNLOAD,
+        shared::STAY,
+        shared::VICTIM,
+        shared::LATENCY,
+        shared::RATE,
+        OptionSpec::one("start", Kind::Time, "50ms", "time before anything counts"),
+        OptionSpec::one("time", Kind::Time, "400ms", "time in which everything counts"),
+        shared::FAULTS,
+    ],
+    run,
+};
+
+fn run(run: &Run<'_>) -> Result<Report, ScenarioError> {
+    let values = &run.values;
+    let mut cases = Vec::new();
+    for &bytes in values.numbers("sizes") {
+        for channels in transports(values) {
+            for &clients in values.numbers("clients") {
+                cases.push(Case { clients: clients as usize, own_endpoint: false, threads: false, bytes: bytes as usize, channels });
+            }
+        }
+    }
+    let figures =
+        run.each(&cases, |case| format!("{} clients, {} bytes, {}", case.clients, case.bytes, transport(case.channels)), |case| shared::measure(run, case))?;
+    let done: Vec<(Case, Figures)> = cases.into_iter().zip(figures).collect();
+    let mut report = Report::new("Clients of one endpoint");
+    let mut table = Table::new("Requests answered", columns());
+    for (case, figures) in &done {
+        report.fold(figures.digest);
+        table.row(row(case, figures));
+    }
+    report.tables.push(table);
+    report.plots = plots(&done);
+    Ok(report)
+}
+
+fn columns() -> Vec<Column> {
+    let mut columns = vec![Column::new("size", Unit::Bytes), Column::plain("clients")];
+    columns.extend(shared::columns());
+    columns.push(Column::new("requests", Unit::MegabytesPerSecond));
+    columns
+}
+
+fn row(case: &Case, figures: &Figures) -> Vec<Cell> {
+    let mut row = vec![case.bytes.into(), case.clients.into()];
+    row.extend(shared::row(case, figures));
+    row.push((figures.all() * case.bytes as f64 / 1e6).into());
+    row
+}
+
+fn plots(done: &[(Case, Figures)]) -> Vec<Plot> {
+    let name = |case: &Case| format!("{} B, {}", case.bytes, transport(case.channels));
+    let rate = |name: &str, scale| Axis::new(name, Unit::ThousandPerSecond, scale);
+    vec![
+        shared::plot("Requests answered for all clients", rate("all", Scale::Linear), done, name, |f| f.all() / 1e3),
+        shared::plot("For a client, on average", rate("mean", Scale::Log10), done, name, |f| f.mean() / 1e3),
+        shared::plot("Response time", Axis::new("mean", Unit::Microseconds, Scale::Log10), done, name, |f| f.response.0 / 1e3),
+    ]
+}
