@@ -40,8 +40,9 @@ part man       scripts/check-man.sh
 part rust      cargo test --workspace --locked
 part models    crates/memory/tests/run_loom.sh
 part corpus    cargo test --release --locked --manifest-path fuzz/Cargo.toml
-part build     cargo build --release --locked -p vipl -p bellwire-job-c -p bellwire-cli
+part build     cargo build --release --locked -p vipl -p bellwire-am-c -p bellwire-job-c -p bellwire-cli
 part c         make -s -C tests/c check LIBVIPL="$target/release/libvipl.so" OUT="$target/tests-c"
+part am        make -s -C tests/am check LIBAM="$target/release/libbellwire_am.so" OUT="$target/tests-am"
 part launchers make -s -C tests/job check LIBJOB="$target/release/libbellwire_job_c.so" BELLWIRE="$target/release/bellwire" RING="$target/debug/examples/ring" OUT="$target/tests-job"
 part places    scripts/places.sh "$target/tests-c"
 part hostile   make -s -C tests/hostile check LIBVIPL="$target/release/libvipl.so" OUT="$target/tests-hostile" SECONDS=5
@@ -51,10 +52,12 @@ installed() {
     rm -rf "$prefix"
     BUILD="$target/release" PREFIX=$prefix ffi/vipl/install.sh &&
         LD_LIBRARY_PATH=$prefix/lib PATH=$prefix/bin:$PATH make -s -C examples/c check PKG_CONFIG_PATH="$prefix/lib/pkgconfig" OUT="$target/examples-c" &&
-        LD_LIBRARY_PATH=$prefix/lib "$prefix/bin/bellwire" --version && test -e "$prefix/share/man/man3/VipPostSend.3" && test -e "$prefix/share/man/man1/bellwire-info.1" && echo "all installed files are there"
+        LD_LIBRARY_PATH=$prefix/lib make -s -C examples/am check PKG_CONFIG_PATH="$prefix/lib/pkgconfig" OUT="$target/examples-am" &&
+        LD_LIBRARY_PATH=$prefix/lib "$prefix/bin/bellwire" --version && test -e "$prefix/share/man/man3/VipPostSend.3" && test -e "$prefix/share/man/man3/AM_Poll.3" && test -e "$prefix/share/man/man1/bellwire-info.1" && echo "all installed files are there"
 }
 part installed installed
 part hosts     scripts/hosts.sh "$target/examples-c" "$target/installed/lib"
+part hosts-suite scripts/hosts-conformance.sh "$target/examples-c" "$target/installed/lib" fd76::1/fd76::2
 part perf-udp  env BELLWIRE="$target/release/bellwire" scripts/perf-udp.sh
 part guide     env TARGET_DIR="$target" scripts/guide.sh
 if command -v strace >/dev/null 2>&1; then
@@ -65,6 +68,7 @@ fi
 
 if [ "$mode" = long ]; then
     part churn      make -s -C tests/c check-churn LIBVIPL="$target/release/libvipl.so" OUT="$target/tests-c"
+    part hosts-suites scripts/hosts-conformance.sh "$target/examples-c" "$target/installed/lib"
     part hosts-outages scripts/hosts-outages.sh "$target/examples-c" "$target/installed/lib"
     part mortality  make -s -C tests/c check-mortality LIBVIPL="$target/release/libvipl.so" OUT="$target/tests-c"
     part hostile-long make -s -C tests/hostile check LIBVIPL="$target/release/libvipl.so" OUT="$target/tests-hostile" SECONDS=60
@@ -75,6 +79,7 @@ if [ "$mode" = long ]; then
     part rust-long  env PROPTEST_CASES=5000 cargo test --workspace --locked --release
     part proto-long env BELLWIRE_PROTO_SEEDS=100000 cargo test --locked --release -p bellwire-proto --test lossy
     part resident-long env BELLWIRE_RESIDENT_SEEDS=2000 cargo test --locked --release -p bellwire-sim --test resident
+    part am-storm   env BELLWIRE_STORM=24,60 cargo test --locked --release -p bellwire-am --test storm
     part models-deep env LOOM_MAX_PREEMPTIONS=4 crates/memory/tests/run_loom.sh
 fi
 

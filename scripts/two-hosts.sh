@@ -26,15 +26,22 @@ if ! ip link add eth0 netns "$a" type veth peer name eth0 netns "$b" 2>/dev/null
 for host in "$a 1" "$b 2"; do
     set -- $host
     ip -n "$1" addr add "10.118.0.$2/24" dev eth0
+    # Without the wait for somebody else who has it.
+    ip -n "$1" addr add "fd76::$2/64" dev eth0 nodad 2>/dev/null
     ip -n "$1" link set lo up
     ip -n "$1" link set eth0 up
 done
-here=10.118.0.1
+here=10.118.0.1 there=10.118.0.2 here6=fd76::1 there6=fd76::2
 
-on() { # namespace, command..: as a host of its own, whose address is that of its interface
+link_address() { # namespace: the address that its interface has for the link only
+    ip -n "$1" -6 -o addr show dev eth0 scope link | awk '{sub("/.*", "", $4); print $4 "%eth0"; exit}'
+}
+
+declare -A address=([$a]=eth0 [$b]=eth0)
+on() { # namespace, command..: as a host of its own, whose address is that of its interface, unless another is chosen
     local namespace=$1
     shift
-    ip netns exec "$namespace" env BELLWIRE_ADDRESS=eth0 "$@"
+    ip netns exec "$namespace" env BELLWIRE_ADDRESS="${address[$namespace]}" "$@"
 }
 ok() { echo "ok: $1"; passed=$((passed + 1)); }
 bad() { echo "FAILED: $1"; tail -n 15 "$log"/* | sed 's/^/    /'; failed=1; }

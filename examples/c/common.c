@@ -10,12 +10,12 @@
 #include <time.h>
 
 /* Longest message of the examples, bytes; both ends of a connection must agree on it. */
-enum { TRANSFER_BYTES_MAX = 1 << 22, DISCRIMINATOR_MAX = 64 };
+enum { TRANSFER_BYTES_MAX = 1 << 22, DISCRIMINATOR_MAX = 64, HOST_ADDRESS_MAX = 18 /* IPv6 with a port */ };
 
 /* An address with room for the longest discriminator. */
 typedef union {
     VIP_NET_ADDRESS net;
-    unsigned char bytes[4 + 4 + DISCRIMINATOR_MAX];
+    unsigned char bytes[4 + HOST_ADDRESS_MAX + DISCRIMINATOR_MAX];
 } Address;
 
 const char *return_name(VIP_RETURN result) {
@@ -96,6 +96,7 @@ void vi_close(VIP_VI_HANDLE vi) {
 static void address_of(Address *address, VIP_NIC_HANDLE nic, const char *name, size_t length, const char *host) {
     if (length > DISCRIMINATOR_MAX) fail("the name is longer than %d bytes: %s", DISCRIMINATOR_MAX, name);
     memset(address, 0, sizeof *address);
+    address->net.HostAddressLen = HOST_ADDRESS_MAX; /* the room there is */
     if (VipNSGetHostByName(nic, (char *)host, &address->net, 0) != VIP_SUCCESS) fail("no host is known as \"%s\"", host);
     address->net.DiscriminatorLen = (VIP_UINT16)length;
     memcpy(address->bytes + 4 + address->net.HostAddressLen, name, length);

@@ -18,7 +18,7 @@ static const char *const names[] = {
     "VipNSShutdown",
 };
 static const char *const extensions[] = {
-    "VipxVersion",   "VipxAllocMem",   "VipxFreeMem",     "VipxQueryVi",  "VipxQueryMem",   "VipxQueryNic",
+    "VipxVersion",   "VipxAllocMem",   "VipxFreeMem",     "VipxQueryVi",  "VipxQueryLink", "VipxQueryMem",   "VipxQueryNic",
     "VipxCreateSrq", "VipxDestroySrq", "VipxPostSrqRecv", "VipxCreateVi", "VipxSendInline",
     "VipxSetSpin",   "VipxSendWait",   "VipxRecvWait",    "VipxCQWait",   "VipxCQFd",       "VipxCQArm",
 };

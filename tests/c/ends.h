@@ -18,13 +18,14 @@ enum {
     END_DESCRIPTORS = 64,
     END_DATA_BYTES = 1 << 18,
     WAIT_MS = 5000, /* longer than anything here takes, shorter than the watchdog */
+    HOST_ADDRESS_MAX = 18, /* IPv6 with a port */
     DISCRIMINATOR_MAX = 64
 };
 
 /* An address with room for the longest discriminator. */
 typedef union {
     VIP_NET_ADDRESS net;
-    unsigned char bytes[4 + 4 + DISCRIMINATOR_MAX];
+    unsigned char bytes[4 + HOST_ADDRESS_MAX + DISCRIMINATOR_MAX];
 } Address;
 
 typedef struct {

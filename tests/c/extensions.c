@@ -52,6 +52,7 @@ static void queries(void) {
     End c, s;
     VIPX_VI_INFO info;
     VIPX_NIC_INFO nic;
+    VIPX_LINK_INFO link;
     struct {
         VIPX_VI_INFO info;
         VIP_UINT64 after;
@@ -66,6 +67,12 @@ static void queries(void) {
     CHECK_RETURN(VipxQueryVi(c.vi, NULL), VIP_INVALID_PARAMETER);
     CHECK_RETURN(VipxQueryVi(c.vi, &info), VIP_SUCCESS);
     CHECK(info.Wire == VIPX_WIRE_NONE && info.PeerPid == 0 && info.LinkId == 0);
+    memset(&link, 0xEE, sizeof link);
+    link.Size = sizeof link - 1;
+    CHECK_RETURN(VipxQueryLink(c.vi, &link), VIP_INVALID_PARAMETER);
+    link.Size = sizeof link;
+    CHECK_RETURN(VipxQueryLink(c.vi, &link), VIP_SUCCESS);
+    CHECK(link.Wire == VIPX_WIRE_NONE && link.Reason == VIPX_REASON_NONE && link.AddressLen == 0);
     CHECK_RETURN(ends_connect(&c, &s, NULL), VIP_SUCCESS);
     post_recv(&s, work_recv(&s, 0, 0, 100));
     post_send(&c, work_send(&c, 0, 0, 100));
@@ -76,6 +83,9 @@ static void queries(void) {
     CHECK_RETURN(VipxQueryVi(c.vi, &longer.info), VIP_SUCCESS);
     info = longer.info;
     CHECK(info.Wire != VIPX_WIRE_NONE && info.Mode != 0 && info.LinkId != 0);
+    CHECK_RETURN(VipxQueryLink(c.vi, &link), VIP_SUCCESS);
+    CHECK(link.Wire == info.Wire && link.LinkId == info.LinkId);
+    CHECK(link.Reason == VIPX_REASON_SAME_HOST && link.AddressLen == 0 && link.DatagramBytes == 0 && link.PacketsSent == 0);
     CHECK_SAME(info.PeerPid, getpid());
     CHECK_SAME(info.MessagesSent, 1);
     CHECK_SAME(info.BytesSent, 100);

@@ -158,10 +158,13 @@ static void extensions(void) {
     check_group("extension structures begin with Size");
     AT(VIPX_VI_INFO, Size, 0);
     AT(VIPX_MEM_INFO, Size, 0);
+    AT(VIPX_LINK_INFO, Size, 0);
     AT(VIPX_NIC_INFO, Size, 0);
     AT(VIPX_VI_ATTRIBUTES, Size, 0);
     SIZE(VIPX_VI_INFO, 88);
     SIZE(VIPX_MEM_INFO, 16);
+    SIZE(VIPX_LINK_INFO, 112);
+    AT(VIPX_LINK_INFO, RttNs, 56);
     SIZE(VIPX_NIC_INFO, 48);
     AT(VIPX_NIC_INFO, Memory, 40);
     SIZE(VIPX_VI_ATTRIBUTES, 16);

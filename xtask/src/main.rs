@@ -36,9 +36,10 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("bellwire-job-c", &["bellwire-job"]),
     ("bellwire-conformance", &["bellwire-memory", "bellwire-via", "bellwire-sim"]),
     ("bellwire-am", &["bellwire-memory", "bellwire-via"]),
+    ("bellwire-am-c", &["bellwire-am", "bellwire-memory", "bellwire-via"]),
     ("vipl", &["bellwire-memory", "bellwire-via"]),
-    // Measures through the C library, so it knows nothing of the engine.
-    ("bellwire-logp", &["bellwire-memory"]),
+    // Measures virtual interfaces through the C library; the layers above it directly.
+    ("bellwire-logp", &["bellwire-am", "bellwire-memory", "bellwire-via"]),
     // Simulates machines, not the engine: needs nothing of the rest.
     ("bellwire-nisim", &[]),
     ("bellwire-cli", &["bellwire-job", "bellwire-launch", "bellwire-logp", "bellwire-nisim", "bellwire-sim"]),

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Connections that others ask for: to which endpoint, in whose inbox. One acceptor for each device; whoever polls a bundle lets it work.
 
-use crate::connection::CREDITS_MAX;
+use crate::connection::{CREDITS_MAX, SEGMENTS_AHEAD};
 use crate::name::{Ask, Name, device_discriminator};
 use crate::status::Error;
 use bellwire_via::handle::Handle;
@@ -11,8 +11,9 @@ use std::collections::BTreeMap;
 
 /// Requests that are met at a time; others ask again within milliseconds.
 const WAITS: usize = 16;
-/// Messages of one connection that may wait in an inbox: all requests of a client, or all replies, and what control there is.
-pub(crate) const LIMIT: u32 = CREDITS_MAX + 32;
+/// Messages of one connection that may wait in an inbox: all requests of a client, or all replies, and what control there is: counts, at most one for each
+/// request; segments; the end.
+pub(crate) const LIMIT: u32 = 2 * CREDITS_MAX + SEGMENTS_AHEAD as u32 + 8;
 
 /// Context of a VI that its bundle does not know yet.
 pub(crate) const UNKNOWN: u64 = 0;
@@ -78,6 +79,18 @@ impl Acceptor {
     /// An endpoint is no more.
     pub(crate) fn unlist(&mut self, name: &Name) {
         self.endpoints.remove(&name.endpoint);
+    }
+
+    /// An endpoint is in another bundle from now on.
+    pub(crate) fn relist(&mut self, name: &Name, inbox: InboxHandle) {
+        if let Some(listed) = self.endpoints.get_mut(&name.endpoint) {
+            listed.inbox = inbox;
+        }
+    }
+
+    /// The inbox of an endpoint.
+    pub(crate) fn inbox_of(&self, endpoint: u64) -> Option<InboxHandle> {
+        self.endpoints.get(&endpoint).map(|listed| listed.inbox)
     }
 
     /// Answers all requests that have come: those for endpoints listed are accepted, the bundle hears of it by its inbox; others are rejected.

@@ -1,54 +1,98 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! How messages arrive: what lies in the inbox is parsed, checked, and given to whoever runs handlers.
 
-use crate::connection::{ConnectionId, Role};
+use crate::acceptor::end_vi;
+use crate::bulk::{BULK, GET};
+use crate::connection::{ConnectionId, Role, SEGMENTS_AHEAD};
 use crate::core::{Core, EndpointId, place};
-use crate::endpoint::Slot;
-use crate::header::{HEAD_WORDS_MAX, Head, Kind, parse};
+use crate::endpoint::{Endpoint, Slot, lies_within};
+use crate::header::{HEAD_WORDS_MAX, Head, Kind, parse, parse_short_line};
 use crate::name::{Ask, Name};
 use crate::payload::Place;
 use crate::status::{Operation, Returned, Status};
 use bellwire_via::inbox::LineWords;
 use bellwire_via::wire::Wire;
-use bellwire_via::{Engine, Notice, Taken};
+use bellwire_via::{Engine, Notice, Taken, ViHandle};
 
-/// A message for a handler, which has been taken out of its slot.
+/// A message for a handler, which has been taken out of its slot. It stays in one place, a box of the bundle's, until the handler has run.
 #[derive(Debug)]
-pub(crate) struct Delivery<H> {
-    pub handler: H,
+pub(crate) struct Delivery {
     pub connection: ConnectionId,
     pub endpoint: EndpointId,
     pub source: Name,
     pub tag: u64,
     pub head: Head,
-    pub place: Place,
+    /// None: a short message in a line, which is all in `head`.
+    pub place: Option<Place>,
     /// Where in `place` the payload begins.
     pub start: usize,
+    pub has_replied: bool,
 }
 
-impl<H> Delivery<H> {
-    /// The handler, and the rest.
-    #[inline]
-    pub(crate) fn split(self) -> (H, Delivery<()>) {
-        let Self { handler, connection, endpoint, source, tag, head, place, start } = self;
-        (handler, Delivery { handler: (), connection, endpoint, source, tag, head, place, start })
+impl Delivery {
+    fn empty() -> Self {
+        let (connection, endpoint) = (ConnectionId::from_raw(0), EndpointId::from_raw(0));
+        Self { connection, endpoint, source: Name::NOBODY, tag: 0, head: Head::new(Kind::Ack, 0, &[]), place: None, start: 0, has_replied: false }
     }
 
+    /// Notes where the message lies, if it has a payload or is to be given back.
+    #[inline]
+    fn lies(&mut self, place: Arriving<'_>, start: usize) {
+        debug_assert!(self.place.is_none(), "the message before has been given back");
+        match place {
+            Arriving::Line(_, length) if length == start => {}
+            place => self.place = Some(place.stay()),
+        }
+        self.start = start;
+    }
+
+    /// Bytes of payload.
+    #[inline]
+    pub(crate) fn payload_len(&self) -> usize {
+        self.place.as_ref().map_or(0, |place| place.len() - self.start)
+    }
+
+    #[inline]
     pub(crate) fn is_request(&self) -> bool {
-        matches!(self.head.kind, Kind::Short | Kind::Medium)
+        matches!(self.head.kind, Kind::Short | Kind::Medium | Kind::Xfer)
+    }
+}
+
+/// Where a message lies that is looked at: in a line that the caller has, or where it will stay.
+enum Arriving<'a> {
+    Line(&'a LineWords, usize),
+    There(Place),
+}
+
+impl Arriving<'_> {
+    #[inline]
+    fn len(&self) -> usize {
+        match self {
+            Self::Line(_, length) => *length,
+            Self::There(place) => place.len(),
+        }
+    }
+
+    #[inline]
+    fn stay(self) -> Place {
+        match self {
+            Self::Line(line, length) => Place::Line(*line, length),
+            Self::There(place) => place,
+        }
     }
 }
 
 /// What a look at the inbox found.
 #[derive(Debug)]
-#[allow(clippy::large_enum_variant, reason = "one at a time, on the stack")]
 pub(crate) enum Step<H> {
     Nothing,
     /// Something that no handler hears of.
     Moved,
-    Run(Delivery<H>),
+    Run(Box<Delivery>, H),
     /// A message came back; the error handler, if there is one.
-    Return(EndpointId, Option<H>, Returned),
+    Return(EndpointId, Option<H>, Box<Returned>),
+    /// Somebody has connected to an endpoint that is in another bundle by now, if anywhere.
+    Elsewhere(ViHandle, u64, Notice),
 }
 
 impl<H> Core<H> {
@@ -57,6 +101,9 @@ impl<H> Core<H> {
     pub(crate) fn step<W: Wire>(&mut self, engine: &mut Engine<W>) -> Step<H> {
         if !self.unsent.is_empty() {
             self.send_waiting(engine);
+        }
+        if !self.writing.is_empty() {
+            self.finish_writes(engine);
         }
         if let Some((endpoint, returned)) = self.returns.pop_front() {
             return self.give_back(endpoint, returned);
@@ -69,29 +116,34 @@ impl<H> Core<H> {
                 }
                 Step::Nothing
             }
-            Some(Taken::Line(context, length)) => self.message(engine, context, &line, Place::Line(line, length as usize)),
-            Some(Taken::Kept(context, kept)) => {
-                let mut words = [0; HEAD_WORDS_MAX];
-                let place = Place::Kept(kept);
-                place.words(&mut words);
-                self.message(engine, context, &words, place)
-            }
-            Some(Taken::Waited(context, data)) => {
-                let mut words = [0; HEAD_WORDS_MAX];
-                let place = Place::Owned(data);
-                place.words(&mut words);
-                self.message(engine, context, &words, place)
-            }
-            Some(Taken::Notice(context, vi, notice)) => {
-                let id = ConnectionId::from_raw(context as u32);
-                match notice {
-                    Notice::Connected(outcome) => self.connected(engine, id, outcome),
-                    Notice::Accepted(_, remote) => self.accepted(engine, vi, Ask::parse(&remote)),
-                    Notice::Broken => self.broken(engine, id, Status::Unreachable),
-                }
-                Step::Moved
-            }
+            Some(Taken::Line(context, length)) => self.message(engine, context, &line, Arriving::Line(&line, length as usize)),
+            Some(Taken::Kept(context, kept)) => self.long_message(engine, context, Place::Kept(kept)),
+            Some(Taken::Waited(context, data)) => self.long_message(engine, context, Place::Owned(data)),
+            Some(Taken::Notice(context, vi, notice)) => self.notice(engine, ConnectionId::from_raw(context as u32), vi, notice),
         }
+    }
+
+    #[cold]
+    fn notice<W: Wire>(&mut self, engine: &mut Engine<W>, id: ConnectionId, vi: ViHandle, notice: Notice) -> Step<H> {
+        match notice {
+            Notice::Connected(outcome) => self.connected(engine, id, outcome),
+            Notice::Accepted(_, ref remote) => match Ask::parse(remote) {
+                Some(ask) => {
+                    if !self.accepted(engine, vi, &ask) {
+                        return Step::Elsewhere(vi, ask.wanted, notice);
+                    }
+                }
+                None => end_vi(engine, vi),
+            },
+            Notice::Broken => self.broken(engine, id, Status::Unreachable),
+        }
+        Step::Moved
+    }
+
+    fn long_message<W: Wire>(&mut self, engine: &mut Engine<W>, context: u64, place: Place) -> Step<H> {
+        let mut words = [0; HEAD_WORDS_MAX];
+        place.words(&mut words);
+        self.message(engine, context, &words, Arriving::There(place))
     }
 
     #[cold]
@@ -100,26 +152,64 @@ impl<H> Core<H> {
             endpoint.counters.returned += 1;
             take_out(&mut endpoint.handlers[0])
         });
-        Step::Return(id, handler, returned)
+        Step::Return(id, handler, Box::new(returned))
     }
 
-    #[inline]
-    fn message<W: Wire>(&mut self, engine: &mut Engine<W>, context: u64, words: &[u64], place: Place) -> Step<H> {
+    #[inline(always)]
+    fn message<W: Wire>(&mut self, engine: &mut Engine<W>, context: u64, words: &[u64], place: Arriving<'_>) -> Step<H> {
         let id = ConnectionId::from_raw(context as u32);
-        let mut head = Head::new(Kind::Ack, 0, &[]);
-        let start = parse(words, place.len(), &mut head);
+        let mut delivery = self.spare.take().unwrap_or_else(|| Box::new(Delivery::empty()));
+        let start = match place {
+            Arriving::Line(line, length) if parse_short_line(line, length, &mut delivery.head) => Some(length),
+            _ => parse(words, place.len(), &mut delivery.head),
+        };
+        let head = &delivery.head;
         let role = self.connections.get(id).map(|c| c.role);
-        let step = match (role, start, head.kind) {
-            (Some(Role::Server), Some(start), Kind::Short | Kind::Medium) => return self.request_arrived(engine, id, head, place, start),
-            (Some(Role::Client { .. }), Some(start), Kind::ReplyShort | Kind::ReplyMedium) => return self.reply_arrived(engine, id, head, place, start),
-            (Some(Role::Client { .. }), Some(_), Kind::Ack | Kind::Returned) => self.told(id, &head),
+        let Some(start) = start else { return self.control(engine, id, false, place.stay(), delivery) };
+        let fine = match (role, head.kind) {
+            (Some(Role::Server), Kind::Short | Kind::Medium | Kind::Xfer) => {
+                delivery.lies(place, start);
+                return self.request_arrived(engine, id, delivery);
+            }
+            (Some(Role::Client { .. }), Kind::ReplyShort | Kind::ReplyMedium | Kind::ReplyXfer) => {
+                delivery.lies(place, start);
+                return self.reply_arrived(engine, id, delivery);
+            }
+            (Some(Role::Client { .. }), Kind::Ack | Kind::Returned) => self.told(id, head),
+            (Some(Role::Client { .. }), Kind::Closing) => self.closing(engine, id, head.handled),
+            (Some(Role::Server), Kind::Get) => {
+                self.get_arrived(engine, id, head);
+                true
+            }
+            (Some(_), Kind::Segment) => self.heard_segment(id, head),
             _ => false,
         };
-        place.give_back(engine, self.inbox);
-        if !step {
+        self.control(engine, id, fine, place.stay(), delivery)
+    }
+
+    /// A message that no handler gets is done with.
+    #[cold]
+    fn control<W: Wire>(&mut self, engine: &mut Engine<W>, id: ConnectionId, fine: bool, place: Place, delivery: Box<Delivery>) -> Step<H> {
+        self.spare = Some(delivery);
+        self.give_up(engine, place);
+        if !fine {
             self.malformed(engine, id);
         }
         Step::Moved
+    }
+
+    /// A message is no longer read.
+    fn give_up<W: Wire>(&mut self, engine: &mut Engine<W>, place: Place) {
+        self.garbage.extend(place.give_back(engine, self.inbox));
+    }
+
+    /// The server's endpoint ends, having handled so many.
+    fn closing<W: Wire>(&mut self, engine: &mut Engine<W>, id: ConnectionId, handled: u32) -> bool {
+        let fine = self.connections.get_mut(id).is_none_or(|c| c.acknowledge(handled).is_some());
+        if fine {
+            self.broken(engine, id, Status::BadEndpoint);
+        }
+        fine
     }
 
     /// A count from the server, and perhaps a request that it sent back. `false`: it cannot be.
@@ -137,59 +227,104 @@ impl<H> Core<H> {
     }
 
     #[inline]
-    fn request_arrived<W: Wire>(&mut self, engine: &mut Engine<W>, id: ConnectionId, head: Head, at: Place, start: usize) -> Step<H> {
+    fn request_arrived<W: Wire>(&mut self, engine: &mut Engine<W>, id: ConnectionId, mut delivery: Box<Delivery>) -> Step<H> {
         let Some(connection) = self.connections.get_mut(id) else { return Step::Moved };
-        let (endpoint_id, tag, source) = (connection.endpoint, connection.tag, connection.peer);
-        let wrong = match self.endpoints.get_mut(place(endpoint_id)) {
+        connection.segments_left = SEGMENTS_AHEAD;
+        (delivery.connection, delivery.endpoint, delivery.tag, delivery.source) = (id, connection.endpoint, connection.tag, connection.peer);
+        delivery.has_replied = false;
+        let wrong = match self.endpoints.get_mut(place(delivery.endpoint)) {
             None => Status::BadEndpoint,
-            Some(endpoint) if !endpoint.accepts(tag) => Status::BadTag,
-            Some(endpoint) => match take_handler(endpoint, head.handler) {
-                None => Status::BadHandler,
-                Some(handler) => {
-                    endpoint.counters.requests_received[usize::from(head.kind == Kind::Medium)] += 1;
-                    endpoint.counters.bytes_received += (at.len() - start) as u64;
-                    return Step::Run(Delivery { handler, connection: id, endpoint: endpoint_id, source, tag, head, place: at, start });
+            Some(endpoint) if !endpoint.accepts(delivery.tag) => Status::BadTag,
+            Some(endpoint) => {
+                if delivery.head.kind == Kind::Xfer && !find_data(endpoint, &mut delivery) {
+                    Status::BadSegmentOffset
+                } else if let Some(handler) = take_handler(endpoint, delivery.head.handler) {
+                    endpoint.counters.requests_received[size(delivery.head.kind)] += 1;
+                    endpoint.counters.bytes_received += delivery.payload_len() as u64;
+                    return Step::Run(delivery, handler);
+                } else {
+                    Status::BadHandler
                 }
-            },
+            }
         };
         connection.handled = connection.handled.wrapping_add(1);
-        if let Some(endpoint) = self.endpoints.get_mut(place(endpoint_id)) {
-            endpoint.counters.refused += 1;
-        }
-        at.give_back(engine, self.inbox);
-        let _ = self.answer(engine, id, &mut Head::new(Kind::Returned, wrong as u8, &[]), &[]);
+        self.drop_delivery(engine, delivery);
+        self.refuse(engine, id, wrong);
         Step::Moved
     }
 
+    #[cold]
+    fn drop_delivery<W: Wire>(&mut self, engine: &mut Engine<W>, mut delivery: Box<Delivery>) {
+        if let Some(place) = delivery.place.take() {
+            self.give_up(engine, place);
+        }
+        self.spare = Some(delivery);
+    }
+
     #[inline]
-    fn reply_arrived<W: Wire>(&mut self, engine: &mut Engine<W>, id: ConnectionId, head: Head, at: Place, start: usize) -> Step<H> {
+    fn reply_arrived<W: Wire>(&mut self, engine: &mut Engine<W>, id: ConnectionId, mut delivery: Box<Delivery>) -> Step<H> {
         let Some(connection) = self.connections.get_mut(id) else { return Step::Moved };
-        if connection.acknowledge(head.handled).is_none_or(|more| more == 0) {
-            at.give_back(engine, self.inbox);
+        connection.segments_left = SEGMENTS_AHEAD;
+        (delivery.connection, delivery.endpoint, delivery.tag, delivery.source) = (id, connection.endpoint, connection.tag, connection.peer);
+        let counts = connection.acknowledge(delivery.head.handled).is_some_and(|more| more > 0);
+        let Some(endpoint) = self.endpoints.get_mut(place(delivery.endpoint)) else { return Step::Moved };
+        let is_bulk = delivery.head.kind == Kind::ReplyXfer;
+        if !counts || (is_bulk && !find_data(endpoint, &mut delivery)) {
+            self.drop_delivery(engine, delivery);
             self.malformed(engine, id);
             return Step::Moved;
         }
-        let (endpoint_id, tag, source) = (connection.endpoint, connection.tag, connection.peer);
-        let Some(endpoint) = self.endpoints.get_mut(place(endpoint_id)) else { return Step::Moved };
-        let is_medium = head.kind == Kind::ReplyMedium;
-        let Some(handler) = take_handler(endpoint, head.handler) else {
-            // The server cannot be told any more; whoever asked is.
+        let Some(handler) = take_handler(endpoint, delivery.head.handler) else { return self.reply_rejected(engine, id, delivery) };
+        let is_get = is_bulk && connection.returned(delivery.head.handled.wrapping_sub(1), Status::Unreachable).operation == Operation::Get;
+        endpoint.counters.replies_received[if is_get { GET } else { size(delivery.head.kind) }] += 1;
+        endpoint.counters.bytes_received += delivery.payload_len() as u64;
+        Step::Run(delivery, handler)
+    }
+
+    /// The server cannot be told any more; whoever asked is.
+    #[cold]
+    fn reply_rejected<W: Wire>(&mut self, engine: &mut Engine<W>, id: ConnectionId, delivery: Box<Delivery>) -> Step<H> {
+        if let Some(connection) = self.connections.get(id) {
+            let head = &delivery.head;
             let mut returned = connection.returned(head.handled.wrapping_sub(1), Status::ReplyRejected);
-            returned.operation = if is_medium { Operation::ReplyMedium } else { Operation::Reply };
+            returned.operation = match head.kind {
+                Kind::ReplyXfer => Operation::ReplyXfer,
+                Kind::ReplyMedium => Operation::ReplyMedium,
+                _ => Operation::Reply,
+            };
             (returned.handler, returned.arg_count, returned.args) = (head.handler, head.arg_count, head.args);
-            (returned.source, returned.length) = (0, at.len() - start);
-            self.returns.push_back((endpoint_id, returned));
-            at.give_back(engine, self.inbox);
-            return Step::Moved;
-        };
-        endpoint.counters.replies_received[usize::from(is_medium)] += 1;
-        endpoint.counters.bytes_received += (at.len() - start) as u64;
-        Step::Run(Delivery { handler, connection: id, endpoint: endpoint_id, source, tag, head, place: at, start })
+            (returned.source, returned.length) = (0, delivery.payload_len());
+            self.returns.push_back((delivery.endpoint, returned));
+        }
+        self.drop_delivery(engine, delivery);
+        Step::Moved
     }
 }
 
+/// Index in the counters.
 #[inline]
-fn take_handler<H>(endpoint: &mut crate::endpoint::Endpoint<H>, index: u8) -> Option<H> {
+fn size(kind: Kind) -> usize {
+    match kind {
+        Kind::Medium | Kind::ReplyMedium => 1,
+        Kind::Xfer | Kind::ReplyXfer => BULK,
+        _ => 0,
+    }
+}
+
+/// The message's place becomes its data in the endpoint's segment, as it is now. `false`: outside.
+#[cold]
+fn find_data<H>(endpoint: &Endpoint<H>, delivery: &mut Delivery) -> bool {
+    let [offset, length, _] = delivery.head.words;
+    let Some(segment) = endpoint.segment.as_ref().filter(|s| lies_within(offset, length, s.length)) else { return false };
+    let at = core::ptr::with_exposed_provenance((segment.address + offset) as usize);
+    let message = delivery.place.take().map(Box::new);
+    delivery.place = Some(Place::Segment { at, length: length as usize, owner: segment.owner.clone(), message });
+    delivery.start = 0;
+    true
+}
+
+#[inline]
+fn take_handler<H>(endpoint: &mut Endpoint<H>, index: u8) -> Option<H> {
     if index == 0 { None } else { take_out(&mut endpoint.handlers[usize::from(index)]) }
 }
 

@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Bundles as programs use them: any thread may call at any time. Handlers run on the thread that polls, one at a time, with no lock held.
+//! Bundles as programs use them: endpoints and their tables. Any thread may call at any time; what one thread does alone costs no locked instruction (the bundle's lock is a token biased to
+//! it, like the NIC's). Handlers run on the thread that polls, one at a time, with no lock held.
 
-use crate::arrive::{Delivery, Step};
-use crate::core::{Core, EndpointId, Request, Sent, place};
+use crate::acceptor::Acceptor;
+use crate::core::{Core, EndpointId, place};
 use crate::device::Device;
-use crate::endpoint::{Counters, Slot};
+use crate::endpoint::{Counters, HANDLERS, Slot, TRANSLATIONS_MAX};
 use crate::message::{Handler, Message};
 use crate::name::Name;
+use crate::region::Region;
 use crate::status::{Error, Returned};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
-
-/// Longest sleep while something waits to leave: nobody says when there is room.
-const SLICE: Duration = Duration::from_millis(1);
+use bellwire_memory::token::{Claim, Held, Token, thread_id};
+use std::sync::{Arc, MutexGuard};
+use std::time::Duration;
 
 /// Endpoints that are polled as one.
 pub struct Bundle {
     pub(crate) device: Arc<Device>,
-    core: Mutex<Core<Handler>>,
+    core: Token<Core<Handler>>,
 }
 
 impl Bundle {
@@ -27,11 +27,30 @@ impl Bundle {
     /// [`Error::Resource`].
     pub fn new(device: &Arc<Device>) -> Result<Self, Error> {
         let inbox = device.create_inbox()?;
-        Ok(Self { device: Arc::clone(device), core: Mutex::new(Core::new(inbox)) })
+        Ok(Self { device: Arc::clone(device), core: Token::new(Core::new(inbox)) })
     }
 
-    pub(crate) fn core(&self) -> MutexGuard<'_, Core<Handler>> {
-        self.core.lock().unwrap_or_else(PoisonError::into_inner)
+    #[inline]
+    pub(crate) fn core(&self) -> Held<'_, Core<Handler>> {
+        self.core.enter(Claim::Bias)
+    }
+
+    /// The core while no handler runs; waits for one that another thread runs.
+    pub(crate) fn core_at_rest(&self) -> Result<Held<'_, Core<Handler>>, Error> {
+        loop {
+            let core = self.core();
+            match core.running {
+                0 => return Ok(core),
+                thread if thread == thread_id() => return Err(Error::InUse),
+                _ => drop(core),
+            }
+            std::thread::yield_now();
+        }
+    }
+
+    /// Whether the calling thread is inside a handler of this bundle.
+    pub fn is_in_handler(&self) -> bool {
+        self.core().running == thread_id()
     }
 
     // ---- endpoints
@@ -50,15 +69,20 @@ impl Bundle {
         })
     }
 
-    /// Ends an endpoint: requests to it come back to those who sent them; its own that are not handled are dropped.
+    /// Ends an endpoint, not from within a handler of this bundle: requests to it come back to those who sent them; its own that are not handled are dropped.
     ///
     /// # Errors
     /// [`Error::BadArgument`].
     pub fn destroy_endpoint(&self, endpoint: EndpointId) -> Result<(), Error> {
-        let mut core = self.core();
+        let mut core = self.core_at_rest()?;
         let mut acceptor = self.device.acceptor();
         acceptor.unlist(&core.endpoint(endpoint)?.name);
-        self.device.nic.with(|engine| core.remove_endpoint(engine, endpoint)).map(drop)
+        let slots = core::mem::take(&mut core.endpoint_mut(endpoint)?.handlers);
+        let removed = self.device.nic.with(|engine| core.remove_endpoint(engine, endpoint));
+        let garbage = core::mem::take(&mut core.garbage);
+        drop((acceptor, core));
+        drop((slots, garbage)); // With no lock held: handlers may own anything.
+        removed.map(drop)
     }
 
     /// The endpoint's name, by which others reach it.
@@ -94,13 +118,62 @@ impl Bundle {
         self.core().map(endpoint, index, name, tag)
     }
 
+    /// As [`map`](Self::map), in the first free entry, which is returned.
+    ///
+    /// # Errors
+    /// [`Error::Resource`]: none is free; and those of `map`.
+    pub fn map_any(&self, endpoint: EndpointId, name: Name, tag: u64) -> Result<u32, Error> {
+        let mut core = self.core();
+        let free = core.endpoint(endpoint)?.translations.iter().position(Option::is_none);
+        let index = free.and_then(|at| u32::try_from(at).ok()).ok_or(Error::Resource)?;
+        core.map(endpoint, index, name, tag).map(|()| index)
+    }
+
+    /// What an entry means: the name and the tag that it was mapped to; `None` if it is free.
+    ///
+    /// # Errors
+    /// [`Error::BadArgument`].
+    pub fn translation(&self, endpoint: EndpointId, index: u32) -> Result<Option<(Name, u64)>, Error> {
+        let core = self.core();
+        let entry = core.endpoint(endpoint)?.translations.get(index as usize).ok_or(Error::BadArgument)?;
+        Ok(entry.as_ref().and_then(|t| core.connections.get(t.connection)).map(|c| (c.peer, c.tag)))
+    }
+
+    /// Entries of the translation table.
+    ///
+    /// # Errors
+    /// [`Error::BadArgument`].
+    pub fn translations(&self, endpoint: EndpointId) -> Result<u32, Error> {
+        Ok(self.core().endpoint(endpoint)?.translations.len() as u32)
+    }
+
+    /// Makes the translation table longer or shorter, up to [`TRANSLATIONS_MAX`].
+    ///
+    /// # Errors
+    /// [`Error::BadArgument`]; [`Error::InUse`]: entries that would go are.
+    pub fn set_translations(&self, endpoint: EndpointId, entries: u32) -> Result<(), Error> {
+        let entries = entries as usize;
+        if entries > TRANSLATIONS_MAX {
+            return Err(Error::BadArgument);
+        }
+        let mut core = self.core();
+        let table = &mut core.endpoint_mut(endpoint)?.translations;
+        if table.iter().skip(entries).any(Option::is_some) {
+            return Err(Error::InUse);
+        }
+        table.resize(entries, None);
+        Ok(())
+    }
+
     /// Frees an entry. Requests sent there that are not handled come back.
     ///
     /// # Errors
     /// [`Error::BadArgument`].
     pub fn unmap(&self, endpoint: EndpointId, index: u32) -> Result<(), Error> {
         let mut core = self.core();
-        self.device.nic.with(|engine| core.unmap(engine, endpoint, index))
+        let unmapped = self.device.nic.with(|engine| core.unmap(engine, endpoint, index));
+        core.garbage.clear();
+        unmapped
     }
 
     /// Sets the handler of messages with number `index`, 1 to 255.
@@ -128,6 +201,73 @@ impl Bundle {
         Ok(())
     }
 
+    /// The first handler number that is not in use, given to `handler`.
+    ///
+    /// # Errors
+    /// [`Error::BadArgument`]; [`Error::Resource`]: all are in use.
+    pub fn set_handler_any(&self, endpoint: EndpointId, handler: impl FnMut(&mut Message<'_>) + Send + 'static) -> Result<u8, Error> {
+        let mut core = self.core();
+        let slots = &mut core.endpoint_mut(endpoint)?.handlers;
+        let free = (1..HANDLERS).find(|i| matches!(slots[*i], Slot::Free)).ok_or(Error::Resource)?;
+        slots[free] = Slot::Here(Handler::Message(Box::new(handler)));
+        Ok(free as u8)
+    }
+
+    /// The memory that bulk messages to this endpoint, and gets from it, reach: offsets count from its first byte. `None`: nothing. What peers write while it changes may end their
+    /// connections. Peers reach a region directly; of one region, one segment at a time should be made.
+    ///
+    /// # Errors
+    /// [`Error::BadArgument`]: another device's region; [`Error::InUse`]: a get is being answered out of the segment before; [`Error::Resource`].
+    pub fn set_segment(&self, endpoint: EndpointId, region: Option<&Arc<Region>>) -> Result<(), Error> {
+        if region.is_some_and(|r| !r.is_of(&self.device)) {
+            return Err(Error::BadArgument);
+        }
+        let memory = region.map(|r| (r.as_ptr().expose_provenance() as u64, r.len() as u64, Some(Arc::clone(r))));
+        self.change_segment(endpoint, memory)
+    }
+
+    /// As [`set_segment`](Self::set_segment), with memory of the program.
+    ///
+    /// # Errors
+    /// As there; [`Error::BadArgument`] also: the memory is not there or not writable.
+    ///
+    /// # Safety
+    /// P2: the `length` bytes stay mapped, and nothing but raw pointers or atomics reads or writes them, until the endpoint has another segment or is no more.
+    pub unsafe fn set_segment_of_program(&self, endpoint: EndpointId, base: *mut u8, length: usize) -> Result<(), Error> {
+        self.change_segment(endpoint, Some((base.expose_provenance() as u64, length as u64, None)))
+    }
+
+    fn change_segment(&self, endpoint: EndpointId, memory: Option<(u64, u64, Option<Arc<Region>>)>) -> Result<(), Error> {
+        let mut core = self.core();
+        let changed = self.device.nic.with(|engine| core.set_segment(engine, endpoint, memory));
+        core.garbage.clear();
+        changed
+    }
+
+    /// Address and bytes of an endpoint's segment.
+    ///
+    /// # Errors
+    /// [`Error::BadArgument`].
+    pub fn segment(&self, endpoint: EndpointId) -> Result<Option<(*mut u8, usize)>, Error> {
+        let core = self.core();
+        let segment = core.endpoint(endpoint)?.segment.as_ref();
+        Ok(segment.map(|s| (core::ptr::with_exposed_provenance_mut(s.address as usize), s.length as usize)))
+    }
+
+    /// How many requests the endpoint may have out to each other one, 1 to [`CREDITS_MAX`](crate::CREDITS_MAX), on connections made from now on.
+    ///
+    /// # Errors
+    /// [`Error::BadArgument`].
+    pub fn set_credits(&self, endpoint: EndpointId, credits: u32) -> Result<(), Error> {
+        self.core().endpoint_mut(endpoint)?.credits = credits.max(1);
+        Ok(())
+    }
+
+    /// How long a request waits for a receiver that is there but takes nothing, before it comes back with [`Status::Congestion`](crate::Status::Congestion). `None`, as it is at first: for ever.
+    pub fn set_patience(&self, patience: Option<Duration>) {
+        self.core().patience = patience;
+    }
+
     /// What an endpoint has counted.
     ///
     /// # Errors
@@ -136,194 +276,17 @@ impl Bundle {
         Ok(self.core().endpoint(endpoint)?.counters)
     }
 
-    // ---- requests
-
-    /// Sends a short request: `handler` of the endpoint in entry `index` runs with `args`, of which there may be [`ARGS_MAX`](crate::ARGS_MAX). While it cannot leave, this polls.
+    /// Begins to count anew.
     ///
     /// # Errors
-    /// [`Error::BadArgument`], also within a handler; [`Error::Resource`]. What fails later comes to the error handler.
-    #[inline]
-    pub fn request(&self, endpoint: EndpointId, index: u32, handler: u8, args: &[i32]) -> Result<(), Error> {
-        self.send(&Request { endpoint, index, handler, args, medium: None })
+    /// [`Error::BadArgument`].
+    pub fn reset_counters(&self, endpoint: EndpointId) -> Result<(), Error> {
+        self.core().endpoint_mut(endpoint)?.counters = Counters::default();
+        Ok(())
     }
 
-    /// Sends a medium request, with a payload of at most [`MEDIUM_BYTES_MAX`](crate::MEDIUM_BYTES_MAX) bytes, which is copied before this returns.
-    ///
-    /// # Errors
-    /// As [`request`](Self::request).
-    #[inline]
-    pub fn request_medium(&self, endpoint: EndpointId, index: u32, handler: u8, payload: &[u8], args: &[i32]) -> Result<(), Error> {
-        self.send(&Request { endpoint, index, handler, args, medium: Some(payload) })
-    }
-
-    #[inline]
-    fn send(&self, request: &Request<'_>) -> Result<(), Error> {
-        if self.try_send(request)? == Sent::Yes { Ok(()) } else { self.send_later(request) }
-    }
-
-    #[inline]
-    fn try_send(&self, request: &Request<'_>) -> Result<Sent, Error> {
-        let mut core = self.core();
-        if core.running.is_some_and(|thread| thread == std::thread::current().id()) {
-            return Err(Error::BadArgument);
-        }
-        self.device.nic.with(|engine| core.request(engine, request))
-    }
-
-    #[cold]
-    fn send_later(&self, request: &Request<'_>) -> Result<(), Error> {
-        if let Ok(endpoint) = self.core().endpoint_mut(request.endpoint) {
-            endpoint.counters.stalls += 1;
-        }
-        loop {
-            if self.poll()? == 0 {
-                // An attempt to connect counts from when it begins.
-                self.device.nic.now();
-            }
-            if self.try_send(request)? == Sent::Yes {
-                return Ok(());
-            }
-        }
-    }
-
-    // ---- polling
-
-    /// Handles what has come, at most a few messages; returns how many things were done. 0 also when another thread is running a handler of this bundle.
-    ///
-    /// # Errors
-    /// [`Error::BadArgument`]: within a handler, or in the child of a `fork`.
-    #[inline]
-    pub fn poll(&self) -> Result<usize, Error> {
-        let mut guard = self.core();
-        let core = &mut *guard;
-        if let Some(thread) = core.running {
-            drop(guard);
-            return self.poll_beside(thread);
-        }
-        let mut requests = 0;
-        let step = self.device.nic.poll_with(|engine| {
-            requests = engine.connection_requests();
-            Ok(Some(core.step(engine)))
-        })?;
-        if requests != core.accepted {
-            core.accepted = self.device.accept();
-        }
-        match step {
-            None | Some(Step::Nothing) => Ok(0),
-            Some(Step::Moved) => Ok(1),
-            Some(Step::Run(delivery)) => {
-                self.run(guard, delivery);
-                Ok(1)
-            }
-            Some(Step::Return(endpoint, handler, returned)) => {
-                self.run_return(guard, endpoint, handler, &returned);
-                Ok(1)
-            }
-        }
-    }
-
-    #[cold]
-    fn poll_beside(&self, thread: std::thread::ThreadId) -> Result<usize, Error> {
-        if thread == std::thread::current().id() {
-            return Err(Error::BadArgument);
-        }
-        std::thread::yield_now();
-        Ok(0)
-    }
-
-    #[inline]
-    fn run(&self, mut core: MutexGuard<'_, Core<Handler>>, delivery: Delivery<Handler>) {
-        core.running = Some(std::thread::current().id());
-        drop(core);
-        let (mut handler, delivery) = delivery.split();
-        let mut message = Message { bundle: self, delivery: &delivery, has_replied: false };
-        let running = Running(self);
-        if let Handler::Message(f) = &mut handler {
-            f(&mut message);
-        }
-        let has_replied = message.has_replied;
-        core::mem::forget(running);
-        let mut core = self.core();
-        core.running = None;
-        let unused = core.put_back(delivery.endpoint, delivery.head.handler, handler);
-        let is_unanswered = delivery.is_request() && !has_replied;
-        if is_unanswered && let Some(connection) = core.connections.get_mut(delivery.connection) {
-            connection.handled = connection.handled.wrapping_add(1);
-        }
-        if is_unanswered || delivery.place.is_held() {
-            let inbox = core.inbox;
-            self.device.nic.with(|engine| {
-                if is_unanswered {
-                    core.owe(engine, delivery.connection);
-                }
-                delivery.place.give_back(engine, inbox);
-            });
-        }
-        drop(core);
-        drop(unused);
-    }
-
-    #[cold]
-    fn run_return(&self, mut core: MutexGuard<'_, Core<Handler>>, endpoint: EndpointId, handler: Option<Handler>, returned: &Returned) {
-        core.running = Some(std::thread::current().id());
-        drop(core);
-        let running = Running(self);
-        let mut handler = handler;
-        match &mut handler {
-            Some(Handler::Return(f)) => f(returned),
-            _ => eprintln!("bellwire: an active message ({:?}, handler {}) came back: {:?}", returned.operation, returned.handler, returned.status),
-        }
-        drop(running);
-        let unused = handler.and_then(|h| self.core().put_back(endpoint, 0, h));
-        drop(unused);
-    }
-
-    /// Sleeps until there is something to poll for, or `timeout` has passed (`None`: for ever). `false`: it has passed.
-    ///
-    /// # Errors
-    /// [`Error::BadArgument`]: in the child of a `fork`.
-    pub fn wait(&self, timeout: Option<Duration>) -> Result<bool, Error> {
-        let end = timeout.map(|t| Instant::now() + t);
-        loop {
-            let mut core = self.core();
-            let (inbox, accepted) = (core.inbox, core.accepted);
-            let (is_ready, must_send) = self.device.nic.with(|engine| {
-                core.send_waiting(engine);
-                core.tell(engine);
-                (engine.inbox_has(inbox) || !core.returns.is_empty(), !core.unsent.is_empty())
-            });
-            drop(core);
-            let left = end.map(|end| end.saturating_duration_since(Instant::now()));
-            if is_ready {
-                return Ok(true);
-            }
-            if left == Some(Duration::ZERO) {
-                return Ok(false);
-            }
-            let slice = if must_send { Some(left.map_or(SLICE, |l| l.min(SLICE))) } else { left };
-            match self.device.nic.inbox_wait(inbox, accepted, slice) {
-                Ok(()) => return Ok(true),
-                Err(bellwire_via::Error::Timeout) => {}
-                Err(e) => return Err(e.into()),
-            }
-        }
-    }
-}
-
-/// While a handler runs: if it unwinds, the bundle goes on.
-struct Running<'a>(&'a Bundle);
-
-impl Drop for Running<'_> {
-    fn drop(&mut self) {
-        self.0.core().running = None;
-    }
-}
-
-impl Drop for Bundle {
-    fn drop(&mut self) {
-        let device = Arc::clone(&self.device);
-        let core = self.core.get_mut().unwrap_or_else(PoisonError::into_inner);
-        let mut acceptor = device.acceptor();
+    /// Ends all endpoints. The caller holds the locks of both.
+    fn end(core: &mut Core<Handler>, acceptor: &mut MutexGuard<'_, Acceptor>, device: &Device) {
         device.nic.with(|engine| {
             core.send_waiting(engine);
             core.tell(engine);
@@ -336,5 +299,16 @@ impl Drop for Bundle {
             core.drain(engine);
             let _ = engine.destroy_inbox(core.inbox);
         });
+    }
+}
+
+impl Drop for Bundle {
+    fn drop(&mut self) {
+        let device = Arc::clone(&self.device);
+        let mut core = self.core();
+        Self::end(&mut core, &mut device.acceptor(), &device);
+        let garbage = core::mem::take(&mut core.garbage);
+        drop(core);
+        drop(garbage);
     }
 }

@@ -10,18 +10,23 @@
 use crate::core::EndpointId;
 use crate::header::ARGS_MAX;
 use crate::name::Name;
+use crate::region::Region;
 use crate::status::{Operation, Returned, Status};
-use bellwire_via::ViHandle;
 use bellwire_via::handle::Handle;
+use bellwire_via::{Segment, ViHandle};
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 /// Names a connection.
 pub(crate) type ConnectionId = Handle<Connection>;
 
 /// Requests that a client may have out by default; at most [`CREDITS_MAX`].
-pub const CREDITS_DEFAULT: u32 = 32;
+pub const CREDITS_DEFAULT: u32 = 64;
 /// Most requests that a client may have out.
 pub const CREDITS_MAX: u32 = 256;
+
+/// Segments that a peer is told of before it has sent anything since.
+pub(crate) const SEGMENTS_AHEAD: u8 = 32;
 
 /// What a client knows of a request until it is handled.
 #[derive(Clone, Copy, Debug, Default)]
@@ -54,11 +59,40 @@ pub(crate) enum State {
     Dead(Status),
 }
 
-/// A message that waits to leave, and how much of it has left.
+/// A message that waits to leave, and how much of it has left; before it, what is to be written into the peer's segment.
 #[derive(Debug)]
 pub(crate) struct Out {
+    pub write: Option<Write>,
     pub bytes: Vec<u8>,
     pub sent: usize,
+}
+
+/// What keeps the memory that a write reads.
+#[derive(Debug)]
+pub(crate) enum Keep {
+    /// The caller, who waits until it is done; or the endpoint, whose segment it is.
+    Other,
+    Region(Arc<Region>),
+    Bytes(#[expect(dead_code, reason = "only kept")] Vec<u8>),
+}
+
+/// An RDMA write that the engine carries out in its own time.
+#[derive(Debug)]
+pub(crate) struct Write {
+    pub from: Segment,
+    /// It was registered for this write.
+    pub is_registered: bool,
+    pub keep: Keep,
+    /// Address and memory handle of the target.
+    pub remote: (u64, u32),
+}
+
+/// The peer's segment, as it says.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PeerSegment {
+    pub address: u64,
+    pub length: u64,
+    pub handle: u32,
 }
 
 /// A connection.
@@ -79,8 +113,17 @@ pub struct Connection {
     pub(crate) handled: u32,
     pub(crate) told: u32,
     pub(crate) out: VecDeque<Out>,
-    /// Whether the bundle knows that `out` is not empty, and that the client has not heard of all that is handled.
+    /// Writes that the engine has, oldest first; how many were ever queued, and how many are over.
+    pub(crate) writes: VecDeque<Write>,
+    pub(crate) writes_queued: u32,
+    pub(crate) writes_done: u32,
+    /// The peer's segment: `None` until it has said.
+    pub(crate) peer_segment: Option<PeerSegment>,
+    /// How often the peer may still be told of another segment before it has shown that it listens.
+    pub(crate) segments_left: u8,
+    /// Whether the bundle knows that `out` is not empty, that there are `writes`, and that the client has not heard of all that is handled.
     pub(crate) is_unsent: bool,
+    pub(crate) is_writing: bool,
     pub(crate) is_untold: bool,
 }
 
@@ -100,7 +143,13 @@ impl Connection {
             handled: 0,
             told: 0,
             out: VecDeque::new(),
+            writes: VecDeque::new(),
+            writes_queued: 0,
+            writes_done: 0,
+            peer_segment: None,
+            segments_left: SEGMENTS_AHEAD,
             is_unsent: false,
+            is_writing: false,
             is_untold: false,
         }
     }

@@ -4,10 +4,35 @@
 //! Locks are taken in this order: bundle, acceptor, the NIC's token.
 
 use crate::acceptor::Acceptor;
+use crate::region::Region;
 use crate::status::Error;
 use bellwire_via::Nic;
-use bellwire_via::nic::{NicConfig, OpenError};
+use bellwire_via::nic::NicConfig;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Why a device could not be opened.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum OpenError {
+    /// The NIC could not.
+    Nic(bellwire_via::nic::OpenError),
+    /// The operating system gives no random number to name it by.
+    Random,
+    /// The NIC has no room for what waits for connections.
+    Resource,
+}
+
+impl core::fmt::Display for OpenError {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        match self {
+            Self::Nic(e) => e.fmt(f),
+            Self::Random => f.write_str("no random number for the device's name"),
+            Self::Resource => f.write_str("no room to wait for connections"),
+        }
+    }
+}
+
+impl std::error::Error for OpenError {}
 
 /// A NIC for bundles. It closes when the last bundle on it is gone.
 #[derive(Debug)]
@@ -20,15 +45,23 @@ impl Device {
     /// Opens a NIC.
     ///
     /// # Errors
-    /// Those of [`Nic::open`].
+    /// See [`OpenError`].
     pub fn open(config: NicConfig) -> Result<Arc<Self>, OpenError> {
-        let nic = Nic::open(config)?;
+        let nic = Nic::open(config).map_err(OpenError::Nic)?;
         let mut id = [0; 16];
-        rustix::rand::getrandom(&mut id, rustix::rand::GetRandomFlags::empty()).map_err(|_| OpenError::Thread)?;
+        rustix::rand::getrandom(&mut id, rustix::rand::GetRandomFlags::empty()).map_err(|_| OpenError::Random)?;
         // What breaks comes to the error handlers of endpoints.
         nic.ignore_errors();
-        let acceptor = nic.with(|engine| Acceptor::new(engine, id)).map_err(|_| OpenError::HostAddress)?;
+        let acceptor = nic.with(|engine| Acceptor::new(engine, id)).map_err(|_| OpenError::Resource)?;
         Ok(Arc::new(Self { nic, acceptor: Mutex::new(acceptor) }))
+    }
+
+    /// Memory that peers can reach directly when it is a segment, zeroed.
+    ///
+    /// # Errors
+    /// [`Error::BadArgument`]: no bytes; [`Error::Resource`].
+    pub fn allocate(self: &Arc<Self>, bytes: usize) -> Result<Arc<Region>, Error> {
+        Region::new(self, bytes)
     }
 
     pub(crate) fn acceptor(&self) -> MutexGuard<'_, Acceptor> {

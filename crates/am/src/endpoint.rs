@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! An endpoint: its tag, handlers, segment, translation table and counters.
 
-use crate::connection::ConnectionId;
+use crate::connection::{CREDITS_DEFAULT, ConnectionId};
 use crate::name::Name;
-use bellwire_via::PtagHandle;
+use crate::region::Region;
+use bellwire_via::{MemHandle, PtagHandle};
+use std::sync::Arc;
 
 /// Handlers of an endpoint; 0 is for messages that come back.
 pub const HANDLERS: usize = 256;
@@ -68,6 +70,22 @@ pub(crate) struct Translation {
     pub connection: ConnectionId,
 }
 
+/// The memory that bulk messages and gets of others reach.
+#[derive(Debug)]
+pub(crate) struct Segment {
+    pub address: u64,
+    pub length: u64,
+    pub handle: MemHandle,
+    /// Its memory, if it is not the program's own.
+    pub owner: Option<Arc<Region>>,
+}
+
+/// Whether `length` bytes at `offset` lie within a segment of `bytes`.
+#[inline]
+pub(crate) fn lies_within(offset: u64, length: u64, bytes: u64) -> bool {
+    offset.checked_add(length).is_some_and(|end| end <= bytes)
+}
+
 /// An endpoint.
 #[derive(Debug)]
 pub struct Endpoint<H> {
@@ -76,6 +94,9 @@ pub struct Endpoint<H> {
     pub(crate) ptag: PtagHandle,
     pub(crate) handlers: Vec<Slot<H>>,
     pub(crate) translations: Vec<Option<Translation>>,
+    pub(crate) segment: Option<Segment>,
+    /// Requests that it may have out on a connection made from now on.
+    pub(crate) credits: u32,
     pub(crate) counters: Counters,
 }
 
@@ -92,7 +113,16 @@ impl<H> Endpoint<H> {
     pub(crate) fn new(name: Name, ptag: PtagHandle) -> Self {
         let mut handlers = Vec::with_capacity(HANDLERS);
         handlers.resize_with(HANDLERS, || Slot::Free);
-        Self { name, tag: TAG_NONE, ptag, handlers, translations: vec![None; TRANSLATIONS_DEFAULT], counters: Counters::default() }
+        Self {
+            name,
+            tag: TAG_NONE,
+            ptag,
+            handlers,
+            translations: vec![None; TRANSLATIONS_DEFAULT],
+            segment: None,
+            credits: CREDITS_DEFAULT,
+            counters: Counters::default(),
+        }
     }
 
     /// Whether a message with this tag is accepted.

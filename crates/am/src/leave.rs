@@ -2,13 +2,16 @@
 //! How messages leave: at once, or in order behind what waits.
 
 use crate::acceptor::LIMIT;
+use crate::bulk::{Data, NO_DATA};
 use crate::connection::{CREDITS_DEFAULT, Connection, ConnectionId, Out, State};
 use crate::core::Core;
-use crate::header::{HEAD_BYTES_MAX, Head, Kind};
+use crate::header::{Answer, HeadBytes, Kind};
 use crate::status::{Error, Status};
+use bellwire_memory::bytes;
 use bellwire_via::frame::INLINE_BYTES_MAX;
 use bellwire_via::wire::Wire;
-use bellwire_via::{Engine, Pieces};
+use bellwire_via::work_queue::INLINE_SEND_BYTES_MAX;
+use bellwire_via::{Engine, Operation, Pieces, SendRequest};
 
 /// Requests handled that a client is told of at once, if no reply has done so.
 const TELL_AFTER: u32 = CREDITS_DEFAULT / 4;
@@ -16,25 +19,62 @@ const TELL_AFTER: u32 = CREDITS_DEFAULT / 4;
 impl Connection {
     /// Sends what can leave of a message; returns how many bytes. `None`: the connection is broken.
     #[inline]
-    pub(crate) fn send<W: Wire>(&self, engine: &mut Engine<W>, head: &[u8], payload: &[u8]) -> Option<usize> {
-        if payload.is_empty() && head.len() <= INLINE_BYTES_MAX {
+    pub(crate) fn send<W: Wire>(&self, engine: &mut Engine<W>, head: &[u8], payload: Data) -> Option<usize> {
+        if payload.1 == 0 && head.len() <= INLINE_BYTES_MAX {
             // SAFETY: U2: `head` is ours and outlives the call.
             let left = unsafe { engine.send_line(self.vi, head.as_ptr(), head.len()) };
             return left.ok().map(|left| if left { head.len() } else { 0 });
         }
-        let pieces = Pieces { head: (head.as_ptr(), head.len()), body: (payload.as_ptr(), payload.len()) };
-        // SAFETY: U2: both slices outlive the call.
+        let pieces = Pieces { head: (head.as_ptr(), head.len()), body: payload };
+        // SAFETY: U2: `head` outlives the call; so does the payload, as the caller says.
         unsafe { engine.send_copied(self.vi, &pieces, 0) }.ok()
     }
 
     /// Keeps a copy of a message of which `sent` bytes have left.
-    pub(crate) fn keep_rest(&mut self, head: &[u8], payload: &[u8], sent: usize) {
-        self.out.push_back(Out { bytes: [head, payload].concat(), sent });
+    pub(crate) fn keep_rest(&mut self, head: &[u8], payload: Data, sent: usize) {
+        let mut message = vec![0; head.len() + payload.1];
+        message[..head.len()].copy_from_slice(head);
+        // SAFETY: U2; there is room for as many bytes behind the head.
+        unsafe { bytes::copy(message[head.len()..].as_mut_ptr(), payload.0, payload.1) };
+        self.out.push_back(Out { write: None, bytes: message, sent });
+    }
+
+    /// Has a message with a write before it leave when it can.
+    pub(crate) fn queue(&mut self, out: Out) {
+        self.writes_queued = self.writes_queued.wrapping_add(1);
+        self.out.push_back(out);
+    }
+
+    /// Posts the write before the first message that waits, and with it the message, if that is short. `None`: not now; else whether the message has left.
+    fn post_first<W: Wire>(&mut self, engine: &mut Engine<W>) -> Option<bool> {
+        let first = self.out.front_mut()?;
+        let write = first.write.take()?;
+        let segments = [write.from];
+        let (remote_address, remote_handle) = write.remote;
+        let request = SendRequest { operation: Operation::RdmaWrite, segments: &segments, remote_address, remote_handle, ..SendRequest::default() };
+        let has_trailer = first.bytes.len() <= INLINE_SEND_BYTES_MAX;
+        let posted = if has_trailer { engine.post_write_with_trailer(self.vi, &request, &first.bytes) } else { engine.post_send(self.vi, &request) };
+        if posted.is_err() {
+            // No descriptor is free: later. Broken: the notice of it is on its way, and clears what is left.
+            first.write = Some(write);
+            return None;
+        }
+        self.writes.push_back(write);
+        Some(has_trailer)
     }
 
     /// Sends what waits. `false`: not all of it could leave.
     fn send_waiting<W: Wire>(&mut self, engine: &mut Engine<W>) -> bool {
-        while let Some(first) = self.out.front_mut() {
+        while let Some(first) = self.out.front() {
+            if first.write.is_some() {
+                match self.post_first(engine) {
+                    None => return false,
+                    Some(true) => drop(self.out.pop_front()),
+                    Some(false) => {}
+                }
+                continue;
+            }
+            let Some(first) = self.out.front_mut() else { return true };
             let pieces = Pieces { head: (first.bytes.as_ptr(), first.bytes.len()), body: (first.bytes.as_ptr(), 0) };
             // SAFETY: U2: `first` outlives the call.
             match unsafe { engine.send_copied(self.vi, &pieces, first.sent) } {
@@ -52,17 +92,15 @@ impl Connection {
 }
 
 impl<H> Core<H> {
-    /// Sends a message of a server; what cannot leave waits, in order. It tells of all that was handled.
+    /// Sends a message that needs no credit: of a server, or of a segment; what cannot leave waits, in order. It tells of all that was handled.
     #[inline]
-    pub(crate) fn answer<W: Wire>(&mut self, engine: &mut Engine<W>, id: ConnectionId, head: &mut Head, payload: &[u8]) -> Result<(), Error> {
+    pub(crate) fn answer<W: Wire>(&mut self, engine: &mut Engine<W>, id: ConnectionId, answer: &Answer<'_>, payload: Data) -> Result<(), Error> {
         let Some(connection) = self.connections.get_mut(id).filter(|c| c.state == State::Open) else { return Err(Error::NotSent) };
-        head.handled = connection.handled;
         connection.told = connection.handled;
-        let mut bytes = [0; HEAD_BYTES_MAX];
-        let head_bytes = head.store(&mut bytes);
-        let head = &bytes[..head_bytes];
+        let mut bytes = HeadBytes::new();
+        let head = answer.store(connection.handled, &mut bytes);
         let sent = if connection.out.is_empty() { connection.send(engine, head, payload).ok_or(Error::NotSent)? } else { 0 };
-        if sent == head.len() + payload.len() {
+        if sent == head.len() + payload.1 {
             return Ok(());
         }
         if connection.out.len() >= LIMIT as usize {
@@ -70,23 +108,48 @@ impl<H> Core<H> {
             return Err(Error::NotSent);
         }
         connection.keep_rest(head, payload, sent);
-        if !connection.is_unsent {
-            connection.is_unsent = true;
-            self.unsent.push(id);
-        }
+        self.mark_unsent(id);
         Ok(())
     }
 
-    /// A request is handled and has no reply: the client hears of it with the next message, or when there is nothing else to do.
-    #[inline]
-    pub(crate) fn owe<W: Wire>(&mut self, engine: &mut Engine<W>, id: ConnectionId) {
+    fn mark_unsent(&mut self, id: ConnectionId) {
+        if let Some(connection) = self.connections.get_mut(id).filter(|c| !c.is_unsent) {
+            connection.is_unsent = true;
+            self.unsent.push(id);
+        }
+    }
+
+    /// Sends what waits of a connection, and notes what has to wait on.
+    pub(crate) fn leave<W: Wire>(&mut self, engine: &mut Engine<W>, id: ConnectionId) {
         let Some(connection) = self.connections.get_mut(id) else { return };
+        let all = connection.out.is_empty() || connection.send_waiting(engine);
+        if !connection.writes.is_empty() && !connection.is_writing {
+            connection.is_writing = true;
+            self.writing.push(id);
+        }
+        if !all {
+            self.mark_unsent(id);
+        }
+    }
+
+    /// A request is handled and has no reply: the client hears of it with the next message, or when there is nothing else to do; or now, if this returns true.
+    #[inline]
+    pub(crate) fn owes(&mut self, id: ConnectionId) -> bool {
+        let Some(connection) = self.connections.get_mut(id) else { return false };
+        connection.handled = connection.handled.wrapping_add(1);
         if connection.handled.wrapping_sub(connection.told) >= TELL_AFTER {
-            let _ = self.answer(engine, id, &mut Head::new(Kind::Ack, 0, &[]), &[]);
-        } else if !connection.is_untold {
+            return true;
+        }
+        if !connection.is_untold {
             connection.is_untold = true;
             self.untold.push(id);
         }
+        false
+    }
+
+    /// Tells a client how many of its requests are handled.
+    pub(crate) fn tell_one<W: Wire>(&mut self, engine: &mut Engine<W>, id: ConnectionId) {
+        let _ = self.answer(engine, id, &Answer::of(Kind::Ack, 0), NO_DATA);
     }
 
     /// Tells clients what they have not heard.
@@ -96,7 +159,7 @@ impl<H> Core<H> {
             let Some(connection) = self.connections.get_mut(id) else { continue };
             connection.is_untold = false;
             if connection.handled != connection.told {
-                let _ = self.answer(engine, id, &mut Head::new(Kind::Ack, 0, &[]), &[]);
+                self.tell_one(engine, id);
             }
         }
     }
@@ -104,10 +167,14 @@ impl<H> Core<H> {
     /// Sends what waits, of all connections.
     #[cold]
     pub(crate) fn send_waiting<W: Wire>(&mut self, engine: &mut Engine<W>) {
-        let connections = &mut self.connections;
-        self.unsent.retain(|id| {
+        let Self { connections, unsent, writing, .. } = self;
+        unsent.retain(|id| {
             let Some(connection) = connections.get_mut(*id) else { return false };
             connection.is_unsent = !connection.send_waiting(engine);
+            if !connection.writes.is_empty() && !connection.is_writing {
+                connection.is_writing = true;
+                writing.push(*id);
+            }
             connection.is_unsent
         });
     }

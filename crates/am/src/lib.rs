@@ -7,9 +7,11 @@
 //! | file | concern |
 //! |---|---|
 //! | `device.rs`, `acceptor.rs` | the NIC, and connections that others ask for |
-//! | `bundle.rs`, `message.rs` | what programs call: locks, waiting, running handlers |
-//! | `core.rs` | the state of a bundle; requests leave |
+//! | `bundle.rs`, `send.rs`, `poll.rs`, `message.rs` | what programs call: the lock, waiting, running handlers |
+//! | `core.rs` | the state of a bundle; short and medium requests leave |
 //! | `arrive.rs`, `leave.rs` | messages come in; replies, and what waited, go out |
+//! | `bulk.rs`, `region.rs` | bulk messages and gets; memory that peers reach |
+//! | `life.rs`, `moving.rs` | connections begin and end; endpoints move between bundles |
 //! | `connection.rs` | credits and records of one connection |
 //! | `header.rs`, `payload.rs` | messages as bytes, and where they lie |
 //!
@@ -18,6 +20,7 @@
 
 mod acceptor;
 mod arrive;
+mod bulk;
 mod bundle;
 mod connection;
 mod core;
@@ -25,17 +28,25 @@ mod device;
 mod endpoint;
 mod header;
 mod leave;
+mod life;
 mod message;
+mod moving;
 mod name;
 mod payload;
+mod poll;
+mod region;
+mod send;
 mod status;
 
 pub use self::core::EndpointId;
 pub use bundle::Bundle;
-pub use device::Device;
+pub use connection::{CREDITS_DEFAULT, CREDITS_MAX};
+pub use device::{Device, OpenError};
 pub use endpoint::{Counters, HANDLERS, TAG_ALL, TAG_NONE, TRANSLATIONS_DEFAULT, TRANSLATIONS_MAX};
-pub use header::{ARGS_MAX, MEDIUM_BYTES_MAX};
+pub use header::{ARGS_MAX, BULK_BYTES_MAX, MEDIUM_BYTES_MAX};
 pub use message::Message;
 pub use name::{NAME_BYTES, Name};
 pub use payload::Payload;
+pub use region::Region;
+pub use send::Part;
 pub use status::{Error, Operation, Returned, Status};

@@ -2,12 +2,17 @@
 //! What a handler gets: the message, and the right to reply once.
 
 use crate::arrive::Delivery;
+use crate::bulk::{BULK, Data, NO_DATA, Source};
 use crate::bundle::Bundle;
-use crate::core::{EndpointId, place};
-use crate::header::{ARGS_MAX, Head, Kind, MEDIUM_BYTES_MAX};
+use crate::core::{Core, EndpointId, place};
+use crate::header::{ARGS_MAX, Answer, BULK_BYTES_MAX, Kind, MEDIUM_BYTES_MAX};
 use crate::name::Name;
 use crate::payload::Payload;
+use crate::region::Region;
 use crate::status::{Error, Returned};
+use bellwire_via::Engine;
+use bellwire_via::wire::host::HostWire;
+use std::sync::Arc;
 
 /// A message handler.
 pub(crate) type OnMessage = Box<dyn FnMut(&mut Message<'_>) + Send>;
@@ -23,20 +28,26 @@ pub(crate) enum Handler {
 /// A message, while its handler runs.
 pub struct Message<'a> {
     pub(crate) bundle: &'a Bundle,
-    pub(crate) delivery: &'a Delivery<()>,
-    pub(crate) has_replied: bool,
+    pub(crate) delivery: &'a mut Delivery,
 }
 
 impl Message<'_> {
     /// The arguments.
     #[inline]
     pub fn args(&self) -> &[i32] {
-        &self.delivery.head.args[..usize::from(self.delivery.head.arg_count)]
+        self.delivery.head.args()
     }
 
-    /// The payload; of a short message none.
+    /// The payload of a medium or bulk message, or of a get's answer; of a short message none.
+    #[inline]
     pub fn payload(&self) -> Payload<'_> {
-        Payload { place: &self.delivery.place, start: self.delivery.start }
+        Payload { place: self.delivery.place.as_ref(), start: self.delivery.start }
+    }
+
+    /// Whether it is a short message, which has no payload.
+    #[inline]
+    pub fn is_short(&self) -> bool {
+        matches!(self.delivery.head.kind, Kind::Short | Kind::ReplyShort)
     }
 
     /// Who sent it.
@@ -49,7 +60,7 @@ impl Message<'_> {
         self.delivery.endpoint
     }
 
-    /// The tag that it carried.
+    /// The tag that it carried; of a reply the one that its request carried.
     pub fn tag(&self) -> u64 {
         self.delivery.tag
     }
@@ -65,7 +76,7 @@ impl Message<'_> {
     /// [`Error::BadArgument`]: not a request, answered already, or a parameter means nothing; [`Error::NotSent`]: the requester is gone.
     #[inline]
     pub fn reply(&mut self, handler: u8, args: &[i32]) -> Result<(), Error> {
-        self.send(Kind::ReplyShort, handler, &[], args)
+        self.send(Kind::ReplyShort, handler, NO_DATA, args)
     }
 
     /// Answers a request with a payload of at most [`MEDIUM_BYTES_MAX`] bytes, which is copied.
@@ -73,22 +84,88 @@ impl Message<'_> {
     /// # Errors
     /// As [`reply`](Self::reply).
     pub fn reply_medium(&mut self, handler: u8, payload: &[u8], args: &[i32]) -> Result<(), Error> {
-        self.send(Kind::ReplyMedium, handler, payload, args)
+        self.send(Kind::ReplyMedium, handler, (payload.as_ptr(), payload.len()), args)
     }
 
-    fn send(&mut self, kind: Kind, handler: u8, payload: &[u8], args: &[i32]) -> Result<(), Error> {
-        if self.has_replied || !self.is_request() || handler == 0 || args.len() > ARGS_MAX || payload.len() > MEDIUM_BYTES_MAX {
+    /// As [`reply_medium`](Self::reply_medium), out of memory of the program that peers may be writing.
+    ///
+    /// # Errors
+    /// As [`reply`](Self::reply).
+    ///
+    /// # Safety
+    /// U2: the `data.1` bytes at `data.0` are readable throughout the call.
+    pub unsafe fn reply_medium_of_program(&mut self, handler: u8, data: (*const u8, usize), args: &[i32]) -> Result<(), Error> {
+        self.send(Kind::ReplyMedium, handler, data, args)
+    }
+
+    /// As [`reply_bulk`](Self::reply_bulk), out of memory of the program that peers may be writing.
+    ///
+    /// # Errors
+    /// As [`reply_bulk`](Self::reply_bulk).
+    ///
+    /// # Safety
+    /// U2: the `data.1` bytes at `data.0` are readable throughout the call.
+    pub unsafe fn reply_bulk_of_program(&mut self, handler: u8, offset: u64, data: (*const u8, usize), args: &[i32]) -> Result<(), Error> {
+        self.send_bulk(handler, offset, &Source { from: data.0, length: data.1, region: None }, args)
+    }
+
+    /// Answers a request with at most [`BULK_BYTES_MAX`] bytes that go to `offset` in the requester's segment. What cannot be written there now is copied, and written later.
+    ///
+    /// # Errors
+    /// As [`reply`](Self::reply); [`Error::BadArgument`] also: outside of that segment; [`Error::Resource`]. The request can still be answered otherwise.
+    pub fn reply_bulk(&mut self, handler: u8, offset: u64, data: &[u8], args: &[i32]) -> Result<(), Error> {
+        self.send_bulk(handler, offset, &Source { from: data.as_ptr(), length: data.len(), region: None }, args)
+    }
+
+    /// As [`reply_bulk`](Self::reply_bulk), with `length` bytes from `at` on of a region, which must not change before they have arrived.
+    ///
+    /// # Errors
+    /// As [`reply_bulk`](Self::reply_bulk).
+    pub fn reply_bulk_from(&mut self, handler: u8, offset: u64, (region, at, length): (&Arc<Region>, usize, usize), args: &[i32]) -> Result<(), Error> {
+        self.send_bulk(handler, offset, &Source::of_region(region, at, length)?, args)
+    }
+
+    fn may_reply(&self, handler: u8, args: &[i32]) -> bool {
+        !self.delivery.has_replied && self.is_request() && handler != 0 && args.len() <= ARGS_MAX
+    }
+
+    fn send_bulk(&mut self, handler: u8, offset: u64, source: &Source<'_>, args: &[i32]) -> Result<(), Error> {
+        if !self.may_reply(handler, args) || source.length > BULK_BYTES_MAX {
             return Err(Error::BadArgument);
         }
-        self.has_replied = true;
-        let (id, endpoint) = (self.delivery.connection, self.delivery.endpoint);
-        let mut core = self.bundle.core();
-        let Some(connection) = core.connections.get_mut(id) else { return Err(Error::NotSent) };
-        connection.handled = connection.handled.wrapping_add(1);
-        self.bundle.device.nic.with(|engine| core.answer(engine, id, &mut Head::new(kind, handler, args), payload))?;
-        if let Some(endpoint) = core.endpoints.get_mut(place(endpoint)) {
-            endpoint.counters.replies_sent[usize::from(kind == Kind::ReplyMedium)] += 1;
-            endpoint.counters.bytes_sent += payload.len() as u64;
+        let id = self.delivery.connection;
+        let answer = Answer { kind: Kind::ReplyXfer, handler, words: [offset, source.length as u64, 0], args };
+        self.answer(BULK, source.length, |core, engine| core.answer_bulk(engine, id, &answer, source, None))
+    }
+
+    #[inline]
+    fn send(&mut self, kind: Kind, handler: u8, payload: Data, args: &[i32]) -> Result<(), Error> {
+        if !self.may_reply(handler, args) || payload.1 > MEDIUM_BYTES_MAX {
+            return Err(Error::BadArgument);
+        }
+        let id = self.delivery.connection;
+        let size = usize::from(kind == Kind::ReplyMedium);
+        self.answer(size, payload.1, |core, engine| core.answer(engine, id, &Answer { kind, handler, words: [0; 3], args }, payload))
+    }
+
+    /// Has `send` answer the request, which counts as handled then.
+    #[inline]
+    fn answer(&mut self, size: usize, bytes: usize, send: impl FnOnce(&mut Core<Handler>, &mut Engine<HostWire>) -> Result<(), Error>) -> Result<(), Error> {
+        let mut guard = self.bundle.core();
+        let core = &mut *guard;
+        let Some(connection) = core.connections.get_mut(self.delivery.connection) else { return Err(Error::NotSent) };
+        let before = connection.handled;
+        connection.handled = before.wrapping_add(1);
+        if let Err(e) = self.bundle.device.nic.with(|engine| send(core, engine)) {
+            if let Some(connection) = core.connections.get_mut(self.delivery.connection) {
+                connection.handled = before;
+            }
+            return Err(e);
+        }
+        self.delivery.has_replied = true;
+        if let Some(endpoint) = core.endpoints.get_mut(place(self.delivery.endpoint)) {
+            endpoint.counters.replies_sent[size] += 1;
+            endpoint.counters.bytes_sent += bytes as u64;
         }
         Ok(())
     }

@@ -24,6 +24,8 @@ pub struct Name {
 }
 
 impl Name {
+    pub(crate) const NOBODY: Self = Self { host: [0; HOST_BYTES_MAX], host_bytes: 0, device: [0; 16], endpoint: 0 };
+
     pub(crate) fn new(host: &[u8], device: [u8; 16], endpoint: u64) -> Option<Self> {
         let mut name = Self { host: [0; HOST_BYTES_MAX], host_bytes: host.len() as u8, device, endpoint };
         name.host.get_mut(..host.len())?.copy_from_slice(host);

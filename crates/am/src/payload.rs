@@ -1,11 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Where a message lies while its handler runs, and how its payload is read.
 //!
-//! Invariant P1: a message that is kept in the wire's memory is given back, by [`Place::give_back`], to the engine that it came from; that engine outlives it, for a bundle holds its device.
+//! Invariants
+//! - P1: a message that is kept in the wire's memory is given back, by [`Place::give_back`], to the engine that it came from; that engine outlives it, for a bundle holds its device.
+//! - P2: memory that a program gave as a segment is readable and writable until it gives another one or ends the endpoint, which a handler that runs cannot see.
 
+use crate::region::Region;
+use bellwire_memory::bytes;
 use bellwire_via::inbox::LineWords;
 use bellwire_via::wire::Wire;
 use bellwire_via::{Engine, InboxHandle, Kept};
+use std::sync::Arc;
 
 /// Where a message lies.
 #[derive(Debug)]
@@ -13,7 +18,17 @@ pub(crate) enum Place {
     Line(LineWords, usize),
     Kept(Kept),
     Owned(Vec<u8>),
+    /// Bulk: data in the endpoint's segment, and where the message itself lies.
+    Segment {
+        at: *const u8,
+        length: usize,
+        owner: Option<Arc<Region>>,
+        message: Option<Box<Place>>,
+    },
 }
+
+// SAFETY: the pointer is into memory of the process, which `owner` keeps, or the program that gave it as a segment (G1, P2).
+unsafe impl Send for Place {}
 
 impl Place {
     /// Bytes of the message.
@@ -23,6 +38,7 @@ impl Place {
             Self::Line(_, length) => *length,
             Self::Kept(kept) => kept.len(),
             Self::Owned(data) => data.len(),
+            Self::Segment { length, .. } => *length,
         }
     }
 
@@ -38,6 +54,8 @@ impl Place {
             // SAFETY: P1: the engine lives; `at + n` is within the message.
             Self::Kept(kept) => unsafe { kept.read(at, to) },
             Self::Owned(data) => to.copy_from_slice(&data[at..at + n]),
+            // SAFETY: P2, G1: the memory is there; `at + n` is within the data.
+            Self::Segment { at: base, .. } => unsafe { bytes::copy(to.as_mut_ptr(), base.add(at), n) },
         }
         n
     }
@@ -59,21 +77,38 @@ impl Place {
         !matches!(self, Self::Line(..))
     }
 
-    /// The message is no longer read.
+    /// First byte of the message.
+    pub(crate) fn as_ptr(&self) -> *const u8 {
+        match self {
+            Self::Line(words, _) => words.as_ptr().cast(),
+            Self::Kept(kept) => kept.as_ptr(),
+            Self::Owned(data) => data.as_ptr(),
+            Self::Segment { at, .. } => *at,
+        }
+    }
+
+    /// The message is no longer read. What kept it is to be dropped without the NIC's token.
     #[inline]
-    pub(crate) fn give_back<W: Wire>(self, engine: &mut Engine<W>, inbox: InboxHandle) {
+    pub(crate) fn give_back<W: Wire>(self, engine: &mut Engine<W>, inbox: InboxHandle) -> Option<Arc<Region>> {
         match self {
             Self::Line(..) => {}
             Self::Kept(kept) => engine.release(kept),
             Self::Owned(data) => engine.recycle(inbox, data),
+            Self::Segment { owner, message, .. } => {
+                if let Some(message) = message {
+                    message.give_back(engine, inbox);
+                }
+                return owner;
+            }
         }
+        None
     }
 }
 
-/// The payload of a medium. Its sender could still be writing it: so it is read by copying, and what was checked must not be read twice.
+/// The payload of a medium or bulk message. Its sender could still be writing it: so it is read by copying, and what was checked must not be read twice.
 #[derive(Clone, Copy, Debug)]
 pub struct Payload<'a> {
-    pub(crate) place: &'a Place,
+    pub(crate) place: Option<&'a Place>,
     pub(crate) start: usize,
 }
 
@@ -81,7 +116,7 @@ impl Payload<'_> {
     /// Bytes.
     #[inline]
     pub fn len(&self) -> usize {
-        self.place.len() - self.start
+        self.place.map_or(0, |place| place.len() - self.start)
     }
 
     /// Whether there are none.
@@ -91,7 +126,12 @@ impl Payload<'_> {
 
     /// Copies the bytes from `at` on to `to`, as many as there are; returns how many.
     pub fn read(&self, at: usize, to: &mut [u8]) -> usize {
-        self.place.read(self.start.saturating_add(at), to)
+        self.place.map_or(0, |place| place.read(self.start.saturating_add(at), to))
+    }
+
+    /// First byte: readable for [`len`](Self::len) bytes while the handler runs. Never to be made a slice of, for it may change meanwhile.
+    pub fn as_ptr(&self) -> *const u8 {
+        self.place.map_or(core::ptr::dangling(), |place| place.as_ptr().wrapping_add(self.start))
     }
 
     /// A copy of all of it.

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Requests and replies between endpoints of one process and of two, and what comes back.
 
-use bellwire_am::{Bundle, Device, Error, MEDIUM_BYTES_MAX, NAME_BYTES, Name, Operation, Status, TAG_ALL};
+mod common;
+
+use bellwire_am::{Bundle, Error, MEDIUM_BYTES_MAX, NAME_BYTES, Name, Operation, Status, TAG_ALL};
 use bellwire_memory::atomic::{AtomicBool, AtomicU64, Ordering};
-use bellwire_via::nic::NicConfig;
+use common::{PATIENCE, TAG, device, pattern, poll_until};
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex};
@@ -15,23 +17,6 @@ const SILENT: u8 = 3;
 const MEDIUM: u8 = 4;
 const MEDIUM_ECHOED: u8 = 5;
 const STOP: u8 = 6;
-const TAG: u64 = 0x1234_5678_9abc;
-const PATIENCE: Duration = Duration::from_secs(30);
-
-fn device() -> Arc<Device> {
-    Device::open(NicConfig::default()).expect("a NIC")
-}
-
-/// Polls all bundles until `done`.
-fn poll_until(bundles: &[&Bundle], what: &str, mut done: impl FnMut() -> bool) {
-    let end = Instant::now() + PATIENCE;
-    while !done() {
-        for bundle in bundles {
-            bundle.poll().expect("polls");
-        }
-        assert!(Instant::now() < end, "{what}");
-    }
-}
 
 /// Answers what comes; the flag says that it was told to stop.
 fn server(bundle: &Bundle) -> (bellwire_am::EndpointId, Arc<AtomicBool>, Arc<AtomicU64>) {
@@ -59,10 +44,6 @@ fn server(bundle: &Bundle) -> (bellwire_am::EndpointId, Arc<AtomicBool>, Arc<Ato
         .unwrap();
     bundle.set_handler(endpoint, STOP, move |_| stop.store(true, Ordering::SeqCst)).unwrap();
     (endpoint, stopped, silent)
-}
-
-fn pattern(seed: usize, length: usize) -> Vec<u8> {
-    (0..length).map(|i| (i.wrapping_mul(31) ^ (i >> 8) ^ seed.wrapping_mul(131)) as u8).collect()
 }
 
 /// Short requests with every number of arguments, mediums of many lengths: each is answered once, with what was sent, in order.

@@ -4,9 +4,10 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use bellwire_logp::layer;
 use bellwire_logp::model::{self, Options, plot, report};
 use bellwire_logp::run::Limits;
-use clap::Args;
+use clap::{Args, ValueEnum};
 
 use crate::measured::{Level, Measured};
 use crate::output;
@@ -20,13 +21,17 @@ Measures the parameters of the LogP model over the C interface of libvipl.so, wi
   G                time per byte of long messages
   upkeep           collecting a completion and posting a receive again, which a ping-pong does while its message flies
 
-and the signature: the mean time between two requests against their number, with several delays after each.";
+and the signature: the mean time between two requests against their number, with several delays after each.
+
+With --layer am, Active Messages beside the raw VI that they use, by turns in one run: half a round trip of a short request and its reply, what it is above the raw VI's (delta), \
+L, o_s, o_r, g; and the bandwidth of bulk messages beside that of the raw RDMA write.";
 
 const AFTER_HELP: &str = "\
 Examples:
   bellwire logp                                  sizes 8 to 4096, three rounds
   bellwire logp --quick --sizes 8                a first look
   bellwire logp --json logp.json --plot signature.svg
+  bellwire logp --layer am --plot bulk.svg       Active Messages beside the raw VI
   BELLWIRE_MODE=guarded bellwire logp            peers map queues only
 
 Environment:
@@ -38,11 +43,24 @@ Exit status:
 /// Largest size of a message, bytes.
 const SIZE_MAX: u64 = 256 << 10;
 
+/// Which layer is measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Layer {
+    /// Virtual interfaces
+    Vi,
+    /// Active Messages, beside virtual interfaces
+    Am,
+}
+
 /// Measure the LogP parameters: overheads, latency, gap
 #[derive(Debug, Args)]
 #[command(long_about = LONG_ABOUT, after_help = AFTER_HELP)]
 pub struct Arguments {
-    /// Message sizes in bytes, the first also for the signature
+    /// What is measured
+    #[arg(long, value_enum, default_value = "vi")]
+    layer: Layer,
+
+    /// Message sizes in bytes, the first also for the signature; not with --layer am
     #[arg(long, value_name = "BYTES,...", value_delimiter = ',', default_value = "8,56,256,1024,4096", value_parser = clap::value_parser!(u64).range(1..=SIZE_MAX))]
     sizes: Vec<u64>,
 
@@ -65,7 +83,7 @@ pub struct Arguments {
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
 
-    /// Plot the signature
+    /// Plot the signature; with --layer am, bulk bandwidth against size
     #[arg(long, value_name = "FILE.svg")]
     plot: Option<PathBuf>,
 
@@ -80,12 +98,28 @@ pub struct Arguments {
 /// What the exit status is about, as text.
 pub fn run(arguments: &Arguments) -> Result<(), String> {
     let text = |error: bellwire_logp::Error| error.to_string();
+    if arguments.layer == Layer::Am {
+        return layers(arguments);
+    }
     let model = model::run(&options(arguments)?).map_err(text)?;
     output::report(arguments.json.as_deref(), || report::json(&model), || report::table(&model))?;
     if let Some(path) = arguments.plot.as_deref() {
         plot::write(&model, path).map_err(text)?;
     }
     match model.failures.iter().find(|failure| failure.ours) {
+        Some(failure) => Err(format!("{}: {}", failure.what, failure.why)),
+        None => Ok(()),
+    }
+}
+
+fn layers(arguments: &Arguments) -> Result<(), String> {
+    let text = |error: bellwire_logp::Error| error.to_string();
+    let layers = layer::run(&options(arguments)?).map_err(text)?;
+    output::report(arguments.json.as_deref(), || layer::report::json(&layers), || layer::report::table(&layers))?;
+    if let Some(path) = arguments.plot.as_deref() {
+        layer::plot::write(&layers, path).map_err(text)?;
+    }
+    match layers.failures.iter().find(|failure| failure.ours) {
         Some(failure) => Err(format!("{}: {}", failure.what, failure.why)),
         None => Ok(()),
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The list of all cases, and the macro that makes tests of them.
 
-/// Makes one `#[test]` per case in a module `$name`, each on a fixture of its own.
+/// Makes one `#[test]` per case in a module `$name`, each on a fixture of its own; with `$attribute` each has that, too.
 ///
 /// ```ignore
 /// bellwire_conformance::suite!(sim, Sim::new(SimConfig::default(), 2));
@@ -9,10 +9,13 @@
 #[macro_export]
 macro_rules! suite {
     ($name:ident, $fixture:expr) => {
+        $crate::suite!($name, $fixture, allow(unused));
+    };
+    ($name:ident, $fixture:expr, $attribute:meta) => {
         mod $name {
             #[allow(unused_imports)]
             use super::*;
-            $crate::cases_of!($fixture;
+            $crate::cases_of!($fixture; $attribute;
                 states: states_of_a_vi, connect_pending, disconnect_in_traffic, old_frames_do_not_reach_a_new_connection,
                     destroy_gives_posted_receives_back, death_of_a_peer;
                 transfer: every_size, exact_fit, order_of_mixed_sizes, scatter_and_gather, both_directions;
@@ -41,11 +44,12 @@ macro_rules! suite {
 #[doc(hidden)]
 #[macro_export]
 macro_rules! cases_of {
-    ($fixture:expr; $($group:ident : $($case:ident),+ ;)+) => {
+    ($fixture:expr; $attribute:meta; $($group:ident : $($case:ident),+ ;)+) => {
         $(mod $group {
             #[allow(unused_imports)]
             use super::*;
             $(#[test]
+            #[$attribute]
             fn $case() {
                 $crate::cases::$group::$case(&mut $crate::Stage::new($fixture));
             })+

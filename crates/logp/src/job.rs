@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+use crate::am::AmJob;
 use crate::bench::payload::Touch;
 use crate::error::Error;
 
@@ -144,6 +145,8 @@ pub enum Job {
     Overhead { size: usize, bursts: u64 },
     /// LogP: `[ns between two requests]` of bursts of `burst`, a delay after each request.
     Signature { size: usize, burst: u64, delay_ns: u64, bursts: u64 },
+    /// Of the layer of Active Messages: see [`AmJob`].
+    Am(AmJob),
     /// Connect this many VIs and keep them: both answer `[resident bytes per VI]`.
     ScalingOpen { vis: usize, active: usize },
     /// `[half round trip ns]` over the active VIs in turn.

@@ -20,6 +20,7 @@
 //!
 //! Called by the `bellwire` command: [`perf::run`], [`model::run`], [`host::inspect`], [`stat::ask`] and, in the measuring processes, [`worker::main`].
 
+pub mod am;
 pub mod bench;
 pub mod canary;
 pub mod channel;
@@ -30,6 +31,7 @@ pub mod error;
 pub mod goals;
 pub mod host;
 pub mod job;
+pub mod layer;
 pub mod limits;
 pub mod machine;
 pub mod model;

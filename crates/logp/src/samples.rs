@@ -56,6 +56,8 @@ pub enum Metric {
     ReceiveOverhead,
     /// LogP: collecting a completion and posting a receive again, ns, by size.
     Upkeep,
+    /// LogP: time between two messages of a long stream, ns, by size.
+    Gap,
     /// LogP: time between two requests, ns, by their number.
     Signature,
 }
@@ -109,6 +111,7 @@ impl Metric {
             Metric::SendOverhead => "LogP: o_send",
             Metric::ReceiveOverhead => "LogP: o_recv",
             Metric::Upkeep => "LogP: upkeep",
+            Metric::Gap => "LogP: gap",
             Metric::Signature => "LogP: signature",
         }
     }

@@ -17,7 +17,7 @@ use rustix::net::sockopt::socket_peercred;
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketAddrUnix, SocketFlags, SocketType, connect, recv, send, socket_with};
 
 use crate::error::Error;
-pub use answer::{Cq, Nic, Vi, Waits};
+pub use answer::{Cq, Link, Nic, Vi, Waits};
 
 /// How long one NIC may take to answer.
 pub const TIME_MAX: Duration = Duration::from_millis(300);

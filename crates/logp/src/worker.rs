@@ -4,6 +4,7 @@
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 
+use crate::am::Am;
 use crate::bench::{Bench, meeting};
 use crate::channel::Channel;
 use crate::error::Error;
@@ -26,7 +27,7 @@ pub fn main() -> Result<(), Error> {
         // Already inherited; done again for a controller that was itself moved in between.
         let _ = pin::pin_current(cpu);
     }
-    let mut worker = Worker { map: SharedMap::map(memory, SHARED_BYTES)?, bells, bench: None, setup };
+    let mut worker = Worker { map: SharedMap::map(memory, SHARED_BYTES)?, bells, bench: None, am: None, setup };
     while let Some(request) = channel.receive::<Request>()? {
         let reply = Reply::from(worker.run(&request));
         channel.send(&reply)?;
@@ -38,6 +39,7 @@ struct Worker {
     map: SharedMap,
     bells: [OwnedFd; 2],
     bench: Option<Bench>,
+    am: Option<Am>,
     setup: Setup,
 }
 
@@ -67,6 +69,13 @@ impl Worker {
             }
             Job::ByteStream { size, count } => stream::one_way(self.side(epoch)?, size, count)?,
             Job::Ring { count, words } => ring::run(map, first, count, words, epoch)?,
+            Job::Am(ref job) => {
+                let am = match &self.am {
+                    Some(am) => am,
+                    None => self.am.insert(Am::open(&self.setup, request, map)?),
+                };
+                return Ok((am.run(job, request, map)?, String::new()));
+            }
             _ => {
                 if self.bench.is_none() {
                     self.bench = Some(Bench::open(&self.setup)?);

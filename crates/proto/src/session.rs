@@ -115,8 +115,10 @@ impl<B: Buffer> Session<B> {
     }
 
     #[inline]
-    fn allowance(&self) -> Allowance {
-        Allowance { packets: self.congestion.window(), bytes: self.room, datagram: self.mtu.current() }
+    fn allowance(&self, config: &Config) -> Allowance {
+        let datagram = self.mtu.current();
+        let run = config.run_packets_max.min(config.run_bytes_max / datagram).max(1) as u32;
+        Allowance { packets: self.congestion.window(), bytes: self.room, datagram, run }
     }
 
     /// When the session wants to be looked at; what waits for leaving is not in it.

@@ -49,6 +49,8 @@ pub struct Transport<B: Buffer> {
     transmit: VecDeque<u16>,
     deliver: VecDeque<u16>,
     answers: Answers,
+    /// Data packets of it came, and what follows from them waits for the last of those that came together.
+    unsettled: Option<SessionId>,
     /// Where packets are written that are not in a ring.
     scratch: Box<[u8]>,
     pub(crate) events: VecDeque<Event>,
@@ -77,6 +79,7 @@ impl<B: Buffer> Transport<B> {
             transmit: VecDeque::new(),
             deliver: VecDeque::new(),
             answers: Answers::new(config.answers_per_second),
+            unsettled: None,
             scratch: vec![0; config.datagram_max].into_boxed_slice(),
             events: VecDeque::new(),
             kept_bytes: 0,
@@ -192,11 +195,27 @@ impl<B: Buffer> Transport<B> {
         sent
     }
 
+    /// Whether more frames follow at once upon the last one sent: then a short run of packets may wait for them (P-CONG-6).
+    pub fn set_more(&mut self, session: SessionId, more: bool) {
+        if let Some(live) = self.places.live(session) {
+            live.tx.more = more;
+        }
+    }
+
     /// The largest payload that a frame with so many head words can have at present; zero when the session is not up. A stream of such frames travels as
     /// packets of equal size, which is what segmentation offload wants.
     pub fn payload_max(&self, session: SessionId, head_words: usize) -> usize {
         let overhead = crate::config::DATA_HEADER + crate::config::FRAME_HEADER + head_words * 8;
         self.places.live_ref(session).filter(|s| s.stage == Stage::Up).map_or(0, |s| s.mtu.current().saturating_sub(overhead))
+    }
+
+    /// The payload that the next frame of `stream` with so many head words should have, if it is one of many: what is left of a packet that has been begun, if that is
+    /// at least `least`, else [`payload_max`](Self::payload_max). So all packets of a stream of messages are of one size, and leave in whole runs.
+    pub fn payload_next(&self, session: SessionId, stream: u32, head_words: usize, least: usize) -> usize {
+        let frame = crate::config::FRAME_HEADER + head_words * 8;
+        let Some(live) = self.places.live_ref(session).filter(|s| s.stage == Stage::Up) else { return 0 };
+        let left = live.tx.begun(live.mtu.current(), stream).map_or(0, |left| left.saturating_sub(frame));
+        if left >= least { left } else { live.mtu.current().saturating_sub(crate::config::DATA_HEADER + frame) }
     }
 
     /// A session that has something to deliver, if any. The same one until it has nothing more.
@@ -246,6 +265,12 @@ impl<B: Buffer> Transport<B> {
             self.unqueue_deliver(delivery.session.slot());
         }
         Ok(())
+    }
+
+    /// Whether [`Transport::poll_event`] has something.
+    #[inline]
+    pub fn has_events(&self) -> bool {
+        !self.events.is_empty()
     }
 
     /// The next event.

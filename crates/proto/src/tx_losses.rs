@@ -93,6 +93,12 @@ impl Losses {
         self.tolerance = (self.tolerance * 2).min(8);
     }
 
+    /// Whether silence has lasted long enough to ask.
+    #[inline]
+    pub(crate) fn is_asking(&self) -> bool {
+        self.probed || self.backoff > 0
+    }
+
     fn tolerance(&self, rtt: &Rtt) -> u64 {
         (rtt.smoothed() / 4).max(TOLERANCE_MIN) * self.tolerance
     }

@@ -83,6 +83,8 @@ pub(crate) struct Allowance {
     pub(crate) bytes: u32,
     /// Larger packets than this leave alone: they must be fragmented.
     pub(crate) datagram: usize,
+    /// Packets of that size in a whole run.
+    pub(crate) run: u32,
 }
 
 /// The sending half.
@@ -108,6 +110,8 @@ pub(crate) struct Tx {
     pub(crate) flying_bytes: u32,
     /// Packets that may leave although the windows are full: a probe, or what a timeout found.
     pub(crate) forced: u32,
+    /// The last frame written is not the end of what its sender has begun.
+    pub(crate) more: bool,
     pub(crate) losses: crate::tx_losses::Losses,
     pub(crate) sent_total: u64,
     pub(crate) again_total: u64,
@@ -133,6 +137,7 @@ impl Tx {
             flying: 0,
             flying_bytes: 0,
             forced: 0,
+            more: false,
             losses: crate::tx_losses::Losses::default(),
             sent_total: 0,
             again_total: 0,
@@ -194,6 +199,16 @@ impl Tx {
         words.fill(0);
         payload_bytes.fill(0);
         Sent::Unfilled
+    }
+
+    /// Bytes that the next frame of `stream` may have if it is to end a packet that has been begun; `None`: it begins one.
+    #[inline]
+    pub(crate) fn begun(&self, datagram: usize, stream: u32) -> Option<usize> {
+        if self.end == self.next || self.losses.by_channels || self.open_ordered || self.open_lane != Self::lane(stream) {
+            return None;
+        }
+        let last = self.slots.get(self.end.wrapping_sub(1) as usize & (self.slots.len() - 1))?;
+        datagram.checked_sub(last.length as usize)
     }
 
     /// Room in the last packet, if it has not left, and may be shared.
@@ -290,8 +305,34 @@ impl Tx {
     /// Whether there is something that [`Tx::leave`] would give.
     #[inline]
     pub(crate) fn can_leave(&self, allowance: Allowance) -> bool {
-        let open = self.forced > 0 || self.is_open(allowance, 0);
+        let open = self.forced > 0 || if self.lost.is_empty() { self.may_begin(allowance) } else { self.is_open(allowance, 0) };
         open && (self.next != self.end || !self.lost.is_empty())
+    }
+
+    /// Whether something may have been lost: then nothing waits, since what overtakes a lost packet tells of it.
+    #[inline]
+    fn is_troubled(&self) -> bool {
+        let gap = !self.arrived.is_empty() && self.losses.highest.wrapping_sub(self.una) >= self.arrived.count();
+        gap || !self.lost.is_empty() || self.losses.is_asking()
+    }
+
+    /// Whether a run of new packets may begin. While packets are in flight, one that the windows would cut short, or that its sender is about to go on with, waits until a whole one may leave, or
+    /// a quarter of all that ever may: each run costs a system call and a way through the network layers on either side, however short it is. What is in flight has been asked to be acknowledged at once.
+    //= P-CONG-6
+    #[inline]
+    fn may_begin(&self, allowance: Allowance) -> bool {
+        if self.flying == 0 {
+            return true;
+        }
+        if !self.is_open(allowance, 0) || self.losses.by_channels || self.is_troubled() {
+            return self.is_open(allowance, 0);
+        }
+        let datagram = (allowance.datagram as u32).max(1);
+        let all = allowance.packets.min(allowance.bytes / datagram);
+        let free = (allowance.packets - self.flying).min((allowance.bytes - self.flying_bytes) / datagram);
+        let waiting = self.end.wrapping_sub(self.next);
+        let leaves = waiting.min(free);
+        leaves >= allowance.run || leaves >= all / 4 || (free >= waiting && !self.more)
     }
 
     //= P-CONG-5
@@ -305,6 +346,9 @@ impl Tx {
     pub(crate) fn leave(&mut self, config: &Config, now: Instant, allowance: Allowance, stamp: &Stamp) -> Option<Run> {
         if let Some(run) = self.leave_again(now, allowance, stamp) {
             return Some(run);
+        }
+        if self.forced == 0 && !self.may_begin(allowance) {
+            return None;
         }
         let mut run: Option<Run> = None;
         while self.next != self.end {
@@ -334,7 +378,7 @@ impl Tx {
         // Whoever is stopped by its window should not wait for a delayed acknowledgement.
         //= P-DATA-7
         let full = self.outstanding() as usize >= config.window_packets;
-        if full || (self.next != self.end && !self.is_open(allowance, 0)) || self.flying * 2 > allowance.packets {
+        if full || (self.next != self.end && !self.may_begin(allowance)) || self.flying * 2 > allowance.packets {
             let last = self.next.wrapping_sub(1);
             let start = self.slot(last).start as usize;
             self.header(start).header.flags |= ACK_NOW;

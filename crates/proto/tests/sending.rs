@@ -155,6 +155,43 @@ fn no_more_bytes_fly_than_the_peer_has_room_for() {
 }
 
 #[test]
+fn runs_are_not_cut_short_while_an_answer_is_on_its_way() {
+    //= P-CONG-6
+    let config = Config { probe_path: false, run_packets_max: 4, ..config(0) };
+    let mut p = Puppet::connected_with(Transport::new(config, 1), 16 * 1200);
+    let id = p.id();
+    let full = p.transport.payload_max(id, 1);
+    let whole = |p: &mut Puppet| assert_eq!(send(p, 1, 0, full), Sent::Yes);
+    (0..17).for_each(|_| whole(&mut p));
+    let out = p.hear();
+    assert_eq!(out.len(), 16);
+    assert!(data(&out[15]).unwrap().ack_now, "it waits for that");
+    ack(&mut p, 1, 0, None);
+    assert_eq!(p.hear().len(), 1, "all that there is");
+    (0..8).for_each(|_| whole(&mut p));
+    ack(&mut p, 4, 0, None);
+    assert_eq!(p.hear().len(), 0, "room for three, and eight are waiting");
+    ack(&mut p, 5, 0, None);
+    assert_eq!(p.hear().len(), 4);
+    ack(&mut p, 21, 0, None);
+    assert_eq!(p.hear().len(), 4, "nothing is in flight");
+    p.transport.set_more(id, true);
+    whole(&mut p);
+    assert_eq!(p.hear().len(), 0, "more comes soon");
+    ack(&mut p, 25, 0, None);
+    assert_eq!(p.hear().len(), 1, "but nothing is waited for in vain");
+    (0..3).for_each(|_| whole(&mut p));
+    assert_eq!(p.hear().len(), 0);
+    p.transport.set_more(id, false);
+    whole(&mut p);
+    assert_eq!(p.hear().len(), 4);
+    p.transport.set_more(id, true);
+    ack(&mut p, 26, 0b10, None);
+    whole(&mut p);
+    assert_eq!(p.hear().len(), 1, "a packet is missing");
+}
+
+#[test]
 fn lies_about_arrival_are_counted() {
     //= P-ACK-5
     let mut p = puppet(config(0));

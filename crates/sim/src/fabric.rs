@@ -21,6 +21,7 @@
 //!
 //! Cost: one event in a heap of lanes (two for a busy queue that holds) and no allocation for each hop.
 
+mod eavesdrop;
 pub(crate) mod hash;
 mod lane;
 mod moving;
@@ -29,6 +30,7 @@ mod packets;
 mod ports;
 mod record;
 
+pub use eavesdrop::Overheard;
 pub use outages::FabricEvent;
 pub use ports::{AttachError, Datagram, Port, SendError};
 pub use record::{DropCause, LinkStatistics, Statistics};
@@ -71,6 +73,8 @@ pub struct Fabric {
     writable: VecDeque<Port>,
     outages: Outages,
     record: Record,
+    /// Copies of what was sent, if somebody listens.
+    overheard: Option<Vec<Overheard>>,
 }
 
 /// Why a fabric cannot be.
@@ -131,6 +135,7 @@ impl Fabric {
             writable: VecDeque::new(),
             outages,
             record: Record::default(),
+            overheard: None,
         })
     }
 

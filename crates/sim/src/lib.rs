@@ -57,7 +57,7 @@ pub mod world;
 
 pub use bellwire_faults::{FaultPlan, PlanError};
 pub use bellwire_time::{Duration, Instant};
-pub use fabric::{AttachError, Datagram, DropCause, Fabric, FabricError, FabricEvent, LinkStatistics, Port, SendError, Statistics};
+pub use fabric::{AttachError, Datagram, DropCause, Fabric, FabricError, FabricEvent, LinkStatistics, Overheard, Port, SendError, Statistics};
 pub use port::{FabricBuffer, FabricPort};
 pub use topology::{LinkSpec, NodeId, Place, Routing, SwitchId, Topology, TopologyError, WhenFull};
 pub use world::{FabricEngine, Happened, World, WorldConfig};

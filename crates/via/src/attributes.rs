@@ -113,6 +113,11 @@ pub struct NetAddress {
     discriminator: [u8; DISCRIMINATOR_BYTES_MAX],
 }
 
+/// A host address without its port, if it has one: the bytes of the IP address.
+pub fn without_port(host: &[u8]) -> &[u8] {
+    &host[..host.len() - if matches!(host.len(), 6 | 18) { 2 } else { 0 }]
+}
+
 impl NetAddress {
     /// An address; `None` if a part is too long.
     pub fn new(host: &[u8], discriminator: &[u8]) -> Option<Self> {

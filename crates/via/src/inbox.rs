@@ -377,6 +377,15 @@ impl<W: Wire> Engine<W> {
         }
     }
 
+    /// Gives a notice once more, before all that waits: to be called for a VI that has been moved to the inbox of whom it concerns.
+    pub fn notice_again(&mut self, vi: ViHandle, notice: Notice) {
+        let inbox = self.vis.get(vi).and_then(|v| v.inbox.as_ref()).map(|end| end.inbox);
+        if let Some(i) = inbox.and_then(|inbox| self.inboxes.get_mut(inbox)) {
+            i.waiting.push_front(Parcel::Notice(vi, notice));
+            self.completions += 1;
+        }
+    }
+
     /// A VI is destroyed: what waits of it is dropped.
     pub(crate) fn leave_inbox(&mut self, vi: ViHandle) {
         let Some(end) = self.vis.get_mut(vi).and_then(|v| v.inbox.take()) else { return };

@@ -68,6 +68,7 @@ use rustix::fd::OwnedFd;
 use rustix::time::{ClockId, Timespec, clock_gettime};
 use spin::Adaptive;
 use state::Core;
+use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -206,7 +207,10 @@ fn open_wire(config: &NicConfig) -> Result<HostWire, OpenError> {
     let packet = match config.udp {
         None => None,
         Some(udp) => {
-            let address = socket_address(&config.host).ok_or(OpenError::HostAddress)?;
+            let mut address = socket_address(&config.host).ok_or(OpenError::HostAddress)?;
+            if let SocketAddr::V6(v6) = &mut address {
+                v6.set_scope_id(config.scope);
+            }
             let udp = UdpConfig { address, directory_port: udp.directory_port, seed: config.seed, faults: config.faults.clone() };
             let port = UdpPort::open(&udp).map_err(|e| OpenError::Udp(address, e.kind()))?;
             let transport = port.transport_config()?;
@@ -324,6 +328,15 @@ impl Nic {
     #[inline]
     pub fn poll_with<R>(&self, poll: impl FnOnce(&mut Engine<HostWire>) -> Result<Option<R>, Error>) -> Result<Option<R>, Error> {
         self.shared.poll(poll)
+    }
+
+    /// As [`with`](Self::with), but in the child of a `fork` an error.
+    ///
+    /// # Errors
+    /// Those of `f`; [`Error::InvalidState`] in the child of a `fork`.
+    #[inline]
+    pub fn try_with<R>(&self, f: impl FnOnce(&mut Engine<HostWire>) -> Result<R, Error>) -> Result<R, Error> {
+        self.shared.try_with(f)
     }
 
     /// Now, as the engine is told it.

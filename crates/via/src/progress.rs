@@ -65,6 +65,12 @@ impl<W: Wire> Engine<W> {
         self.connections.next_timeout().min(self.wire.next_timeout())
     }
 
+    /// Whether it must be told the time before [`progress`](Self::progress): the wire has a clock of its own.
+    #[inline]
+    pub(crate) fn has_timers(&self) -> bool {
+        self.connections.next_timeout() != Instant::NEVER
+    }
+
     /// Whether posted work waits to move: somebody should call [`progress`](Self::progress) soon.
     #[inline]
     pub fn has_work(&self) -> bool {

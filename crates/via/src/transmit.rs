@@ -362,11 +362,11 @@ impl<W: Wire> Engine<W> {
     /// Fragments with payload, from `moved` on.
     fn transmit_frames(&mut self, index: usize, at: u32, op: Op, moved: &mut u32) -> Step {
         let Some(vi) = self.vis.at(index) else { return Step::Blocked };
-        let max = self.wire.payload_bytes_max(vi.link) as u32;
+        let (max, mut next) = (self.wire.payload_bytes_max(vi.link) as u32, self.wire.payload_bytes_next(vi.link, vi.remote_connection) as u32);
         vi.send.works.at(at).way = Way::Frames;
         loop {
             let work = vi.send.works.get(at);
-            let n = (work.length - work.moved).min(max);
+            let n = (work.length - work.moved).min(core::mem::replace(&mut next, max));
             let last = work.moved + n == work.length;
             let head = Head::new(op, vi.remote_connection).bulk().immediate(work.flags.contains(WorkFlags::IMMEDIATE)).last(last).sequence(work.sequence);
             let mut line = Line::default();

@@ -3,33 +3,9 @@
 
 mod nic_common;
 
-use bellwire_via::nic::{NicConfig, Udp};
-use bellwire_via::{Error, NetAddress, Nic, Reliability};
+use bellwire_via::Error;
 use nic_common::*;
 use std::time::{Duration, Instant};
-
-/// A NIC that reaches all others by UDP, at a loopback address of its own.
-fn open_udp(last: u8, faults: &str) -> Nic {
-    let id = std::process::id();
-    let host = vec![127, (id >> 8) as u8 | 0x80, id as u8, last];
-    let faults = (!faults.is_empty()).then(|| faults.parse().unwrap());
-    Nic::open(NicConfig { host, udp: Some(Udp::default()), shm: false, faults, ..NicConfig::default() }).unwrap()
-}
-
-fn at(nic: u8, name: &str) -> NetAddress {
-    let id = std::process::id();
-    NetAddress::new(&[127, (id >> 8) as u8 | 0x80, id as u8, nic], name.as_bytes()).unwrap()
-}
-
-fn join<'a, 'b>(server: &'a Nic, client: &'b Nic, places: (u8, u8)) -> (End<'a>, End<'b>) {
-    let (x, y) = (End::new(server, Reliability::ReliableDelivery, None), End::new(client, Reliability::ReliableDelivery, None));
-    let (there, here) = (at(places.0, "closing"), at(places.1, "client"));
-    std::thread::scope(|s| {
-        s.spawn(|| serve(&x, &there).unwrap());
-        client.connect_request(y.vi, &here, &there, LONG).unwrap();
-    });
-    (x, y)
-}
 
 #[test]
 fn what_was_sent_before_the_end_arrives_under_loss() {
@@ -38,7 +14,7 @@ fn what_was_sent_before_the_end_arrives_under_loss() {
         let faults = format!("loss=0.3,seed={round}");
         let places = (2 * round + 1, 2 * round + 2);
         let (server, client) = (open_udp(places.0, &faults), open_udp(places.1, &faults));
-        let (x, y) = join(&server, &client, places);
+        let (x, y) = join_udp(&server, &client, places);
         (0..MESSAGES).for_each(|i| x.post_receive(i * 4096, 3000));
         for i in 0..MESSAGES {
             y.write(0, &[i as u8; 3000]);
@@ -57,7 +33,7 @@ fn what_was_sent_before_the_end_arrives_under_loss() {
 #[test]
 fn two_that_close_at_once_do_not_wait_for_each_other() {
     let (server, client) = (open_udp(101, ""), open_udp(102, ""));
-    let (x, y) = join(&server, &client, (101, 102));
+    let (x, y) = join_udp(&server, &client, (101, 102));
     for end in [&x, &y] {
         end.post_receive(0, 3000);
         end.post_send(8192, 3000);
@@ -74,7 +50,7 @@ fn two_that_close_at_once_do_not_wait_for_each_other() {
 fn a_peer_that_is_not_reached_is_waited_for_three_seconds() {
     // From the moment of its opening on the NIC's packets are lost after a second.
     let (server, client) = (open_udp(111, ""), open_udp(112, "partition=1s..100s"));
-    let (x, y) = join(&server, &client, (111, 112));
+    let (x, y) = join_udp(&server, &client, (111, 112));
     x.post_receive(0, 3000);
     std::thread::sleep(Duration::from_millis(1100));
     y.post_send(0, 3000);

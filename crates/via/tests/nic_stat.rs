@@ -3,8 +3,9 @@
 
 mod nic_common;
 
+use bellwire_via::nic::{NicConfig, Udp};
 use bellwire_via::wire::shm::ProtectionMode::{Guarded, Mapped};
-use bellwire_via::{Nic, Reliability};
+use bellwire_via::{NetAddress, Nic, Reliability};
 use nic_common::*;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketType, connect as connect_socket, socket};
 use serde_json::Value;
@@ -45,6 +46,42 @@ fn find(vis: usize) -> (UnixStream, Value) {
 
 fn more_vis<'a>(nic: &'a Nic, count: usize) -> Vec<End<'a>> {
     (0..count).map(|_| End::new(nic, Reliability::ReliableReception, None)).collect()
+}
+
+/// A link says its wire and why; one of packets also where to, and how that goes.
+#[test]
+fn links_say_which_wire_and_why() {
+    let host = |last| vec![127, 118, 7, last];
+    let open = |last, shm| Nic::open(NicConfig { host: host(last), udp: Some(Udp::default()), shm, ..NicConfig::default() }).unwrap();
+    let talk = |a: &Nic, b: &Nic, vis: usize| {
+        let (x, y) = (End::new(a, Reliability::ReliableDelivery, None), End::new(b, Reliability::ReliableDelivery, None));
+        let _rest = more_vis(a, vis - 1);
+        connect_at(&y, &x, &NetAddress::new(&host(2), format!("stat/{}/{vis}", std::process::id()).as_bytes()).unwrap());
+        for i in 0..10 {
+            y.post_receive(i * 64, 64);
+            x.send_now(0, 8);
+            y.nic.receive_wait(y.vi, LONG).unwrap();
+        }
+        find(vis).1
+    };
+    let (a, b) = (open(1, false), open(2, false));
+    let far = talk(&a, &b, 9);
+    let link = &far["links"][0];
+    assert_eq!(
+        (&far["wires"], &link["wire"], &link["why"], &link["peer_pid"]),
+        (&"shm+udp".into(), &"udp".into(), &"shared memory is switched off".into(), &0.into())
+    );
+    assert!(far["udp"].as_str().unwrap().starts_with("127.118.7.1:") && link["address"].as_str().unwrap().starts_with("127.118.7.2:"), "{far}");
+    for (figure, least) in [("datagram_bytes", 1200), ("rtt_ns", 1), ("rtt_min_ns", 1), ("window", 1), ("packets_out", 10)] {
+        assert!(link[figure].as_u64().unwrap() >= least, "{figure}: {far}");
+    }
+    assert!(link["lost"].is_u64() && link["resent"].is_u64() && link["in_flight"].is_u64(), "{far}");
+    drop((a, b));
+    let (a, b) = (open(1, true), open(2, true));
+    let near = talk(&a, &b, 10);
+    let link = &near["links"][0];
+    assert_eq!((&link["wire"], &link["why"], &link["peer_pid"]), (&"shm".into(), &"the peer is on this host".into(), &std::process::id().into()));
+    assert!(link["address"].is_null(), "{near}");
 }
 
 #[test]

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! After warm-up, messages of up to 4 KiB allocate nothing: a counting allocator around everything this process does.
+//! After warm-up, messages allocate nothing, over shared memory and over UDP: a counting allocator around everything this process does.
+
+mod nic_common;
 
 use bellwire_memory::atomic::{AtomicU64, Ordering};
-use bellwire_via::nic::NicConfig;
 use bellwire_via::wire::shm::ProtectionMode;
-use bellwire_via::{MemAttributes, NetAddress, Nic, Operation, ReceiveRequest, Segment, SendRequest, ViAttributes, ViHandle};
+use bellwire_via::{Operation, SendRequest};
+use nic_common::*;
 use std::alloc::{GlobalAlloc, Layout, System};
-use std::time::Duration;
 
 struct Counting;
 static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
@@ -34,73 +35,47 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-struct Pair {
-    nic: Nic,
-    from: ViHandle,
-    to: ViHandle,
-    base: u64,
-    handle: u32,
-}
-
-fn connected(mode: ProtectionMode) -> Pair {
-    let nic = Nic::open(NicConfig { mode, ..NicConfig::from_env().unwrap() }).unwrap();
-    let tag = nic.with(|e| e.create_ptag()).unwrap();
-    let attributes = ViAttributes { ptag: Some(tag), rdma_write: true, rdma_read: true, ..ViAttributes::default() };
-    let (from, to) = nic.with(|e| (e.create_vi(&attributes, None, None, None).unwrap(), e.create_vi(&attributes, None, None, None).unwrap()));
-    let base = nic.with(|e| e.allocate(1 << 20)).unwrap().expose_provenance() as u64;
-    let rights = MemAttributes { ptag: Some(tag), rdma_write: true, rdma_read: true };
-    let handle = nic.with(|e| e.register(base, 1 << 20, &rights)).unwrap().raw();
-    let name = NetAddress::new(&[127, 0, 0, 1], format!("alloc{}{mode:?}", std::process::id()).as_bytes()).unwrap();
-    std::thread::scope(|s| {
-        s.spawn(|| {
-            let request = nic.connect_wait(&name, Some(Duration::from_secs(20))).unwrap();
-            nic.with(|e| e.accept(request.incoming, to)).unwrap();
-        });
-        nic.connect_request(from, &name, &name, Some(Duration::from_secs(20))).unwrap();
-    });
-    Pair { nic, from, to, base, handle }
-}
-
-/// One message of `length` bytes, an RDMA write and a read, all completed.
-fn round(p: &Pair, length: u32) {
-    let segment = |offset: u64, length| [Segment { address: p.base + offset, length, handle: p.handle }];
-    p.nic.post_receive(p.to, &ReceiveRequest { segments: &segment(0, 4096), ..ReceiveRequest::default() }).unwrap();
+/// One message of `length` bytes, an RDMA write and a read from `a` to `b`, all completed.
+fn round(a: &End<'_>, b: &End<'_>, length: usize) {
+    b.post_receive(0, AREA / 4);
     for operation in [Operation::Send, Operation::RdmaWrite, Operation::RdmaRead] {
-        let request =
-            SendRequest { operation, segments: &segment(8192, length), remote_address: p.base + 16384, remote_handle: p.handle, ..SendRequest::default() };
-        p.nic.post_send(p.from, &request).unwrap();
-        let done = loop {
-            if let Some(done) = p.nic.send_done(p.from).unwrap() {
-                break done;
-            }
-        };
-        assert!(!done.status.is_error(), "{:?}", done.status);
-    }
-    let done = loop {
-        if let Some(done) = p.nic.receive_done(p.to).unwrap() {
-            break done;
+        let segments = [a.segment(AREA / 4, length)];
+        let (remote_address, remote_handle) = (b.base + (AREA / 2) as u64, b.memory.raw());
+        a.nic.post_send(a.vi, &SendRequest { operation, segments: &segments, remote_address, remote_handle, ..SendRequest::default() }).unwrap();
+        let (mut sent, mut received) = (None, None);
+        while sent.is_none() || (received.is_none() && operation == Operation::Send) {
+            sent = sent.or(a.nic.send_done(a.vi).unwrap());
+            received = received.or(b.nic.receive_done(b.vi).unwrap());
         }
-    };
-    assert_eq!((done.length, done.status.is_error()), (length, false));
+        assert!(sent.is_some_and(|done| !done.status.is_error()), "{sent:?}");
+        assert!(received.is_none_or(|done| done.length as usize == length && !done.status.is_error()), "{received:?}");
+    }
 }
 
+fn assert_none(what: &str, a: &End<'_>, b: &End<'_>, sizes: &[usize], rounds: usize) {
+    (0..rounds).for_each(|_| sizes.iter().for_each(|n| round(a, b, *n)));
+    // Relaxed: a count; the only other threads, the helpers, sleep.
+    let before = ALLOCATIONS.load(Ordering::Relaxed);
+    (0..rounds).for_each(|_| sizes.iter().for_each(|n| round(a, b, *n)));
+    let after = ALLOCATIONS.load(Ordering::Relaxed);
+    assert_eq!(after - before, 0, "{what}: allocations in {} messages", 3 * rounds * sizes.len());
+    // The counter counts.
+    drop(std::hint::black_box(Box::new(5)));
+    assert!(ALLOCATIONS.load(Ordering::Relaxed) > after);
+}
+
+/// One test for all, since they share the counter.
 #[test]
-fn small_messages_allocate_nothing() {
+fn messages_allocate_nothing() {
+    let small = [0, 1, 8, 48, 49, 56, 57, 1000, 2048, 4096];
     for mode in [ProtectionMode::Mapped, ProtectionMode::Guarded] {
-        let pair = connected(mode);
-        let sizes = [0, 1, 8, 48, 49, 56, 57, 1000, 2048, 4096];
-        for _ in 0..2000 {
-            sizes.iter().for_each(|n| round(&pair, *n));
-        }
-        // Relaxed: a count; the only other thread, the helper, sleeps.
-        let before = ALLOCATIONS.load(Ordering::Relaxed);
-        for _ in 0..2000 {
-            sizes.iter().for_each(|n| round(&pair, *n));
-        }
-        let after = ALLOCATIONS.load(Ordering::Relaxed);
-        assert_eq!(after - before, 0, "{mode:?}: allocations in {} messages", 6000 * sizes.len());
-        // The counter counts.
-        drop(std::hint::black_box(Box::new(5)));
-        assert!(ALLOCATIONS.load(Ordering::Relaxed) > after);
+        let nic = open(mode);
+        let (a, b) = pair(&nic, &nic, None);
+        assert_none(&format!("{mode:?}"), &a, &b, &small, 2000);
     }
+    let (one, two) = (open_udp(1, ""), open_udp(2, ""));
+    let (b, a) = join_udp(&two, &one, (2, 1));
+    assert_none("UDP", &a, &b, &small, 300);
+    // Many packets, joined by the kernel as it likes.
+    assert_none("UDP, bulk", &a, &b, &[20_000, 100_000, AREA / 4], 100);
 }

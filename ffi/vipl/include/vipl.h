@@ -183,7 +183,8 @@ typedef enum {
 /* ------------------------------------------------------------------------------------------------ structures */
 
 /*
- * An address of a connection end. HostAddressLen bytes of host address are followed at once by DiscriminatorLen bytes of
+ * An address of a connection end. A host address has 4 bytes (IPv4) or 16 (IPv6), and 2 more, the port in network order, if its NIC has a port
+ * of its own (BELLWIRE_ADDRESS; VipQueryNic tells it). HostAddressLen bytes of host address are followed at once by DiscriminatorLen bytes of
  * discriminator; the caller allocates the room: 4 + HostAddressLen + DiscriminatorLen bytes. The four bytes declared
  * here are the room of one host address without discriminator.
  */
@@ -474,8 +475,8 @@ VIP_RETURN VipRecvNotify(IN VIP_VI_HANDLE ViHandle, IN VIP_PVOID Context, IN VIP
  *   LocalAddr       host address (length 0: this NIC's) and discriminator
  *   TimeOut         ms
  *   RemoteAddr      out: the peer's address. On entry its two length fields say how much room there is for host address and
- *                   discriminator; what does not fit is cut, and the lengths are set to what was written. Lengths that make no
- *                   sense (a host room that is not NicAddressLen, a discriminator room above MaxDiscriminatorLen) count as the bare
+ *                   discriminator; what does not fit is cut (a host address that even without its port does not fit, wholly), and the
+ *                   lengths are set to what was written. Lengths that make no sense (a host room that is not NicAddressLen, a discriminator room above MaxDiscriminatorLen) count as the bare
  *                   structure: four bytes of host address, no discriminator
  *   RemoteViAttribs out: the attributes of the peer's VI (its Ptag reads NULL)
  *   ConnHandle      out: to be given to VipConnectAccept or VipConnectReject, once
@@ -581,10 +582,11 @@ VIP_RETURN VipCQNotify(IN VIP_CQ_HANDLE CQHandle, IN VIP_PVOID Context, IN VIP_C
 VIP_RETURN VipNSInit(IN VIP_NIC_HANDLE NicHandle, IN VIP_PVOID NSInitInfo);
 
 /*
- * Looks up a host: "localhost", this host's own name (whole, or up to its first dot), or a dotted IPv4 address. The service need not have
- * been started. Writes HostAddressLen, DiscriminatorLen (0) and the NicAddressLen bytes of the address.
+ * Looks up a host: "localhost", this host's own name (whole, or up to its first dot), or an IP address with a port or without ("10.0.0.5",
+ * "10.0.0.5:9000", "fd00::5", "[fd00::5]:9000"). The service need not have been started. Writes HostAddressLen, DiscriminatorLen (0) and the bytes of
+ * the address. There is room for NicAddressLen bytes of it, or for as many as HostAddressLen says on entry (up to 18) if that is more.
  *   NameIndex  which of a host's addresses; each has one, number 0
- * VIP_SUCCESS; VIP_ERROR_NAMESERVICE: no such name, no such index; VIP_INVALID_PARAMETER.
+ * VIP_SUCCESS; VIP_ERROR_NAMESERVICE: no such name, no such index; VIP_ERROR_RESOURCE: an address longer than the room; VIP_INVALID_PARAMETER.
  */
 VIP_RETURN VipNSGetHostByName(IN VIP_NIC_HANDLE NicHandle, IN const VIP_CHAR *Name, OUT VIP_NET_ADDRESS *Address,
                               IN VIP_ULONG NameIndex);

@@ -36,10 +36,11 @@ VIP_RETURN VipxFreeMem(IN VIP_NIC_HANDLE NicHandle, IN VIP_PVOID Address);
 
 /* ------------------------------------------------------------------------------------------------ queries */
 
-/* VIPX_VI_INFO.Wire */
+/* VIPX_VI_INFO.Wire, VIPX_LINK_INFO.Wire */
 #define VIPX_WIRE_NONE 0     /* not connected */
 #define VIPX_WIRE_LOOPBACK 1 /* the peer is this NIC */
 #define VIPX_WIRE_SHM 2      /* shared memory of one host */
+#define VIPX_WIRE_UDP 3      /* packets over UDP: VipxQueryLink says where to */
 
 /* VIPX_VI_INFO.Mode, VIPX_NIC_INFO.Mode */
 #define VIPX_MODE_MAPPED 1  /* peers map each other's shareable regions; checks are made at the initiator */
@@ -49,7 +50,7 @@ typedef struct {
     VIP_UINT32 Size;
     VIP_UINT32 Wire;             /* VIPX_WIRE_* */
     VIP_UINT32 Mode;             /* VIPX_MODE_*; 0 while not connected */
-    VIP_UINT32 PeerPid;          /* process of the peer; 0 while not connected */
+    VIP_UINT32 PeerPid;          /* process of the peer; 0 while not connected, and if it is on another host */
     VIP_UINT32 InlineBytesMax;   /* the largest message that travels inside one cache line, and the limit of VipxSendInline */
     VIP_UINT32 LinkId;           /* VIs with the same number share one link; 0 while not connected */
     VIP_UINT64 MessagesSent;     /* since the VI was made; sends and RDMA requests */
@@ -65,6 +66,38 @@ typedef struct {
 
 /* Fills Info. VIP_SUCCESS; VIP_INVALID_PARAMETER: bad VI or pointer, bad Size. */
 VIP_RETURN VipxQueryVi(IN VIP_VI_HANDLE ViHandle, IN OUT VIPX_VI_INFO *Info);
+
+/* VIPX_LINK_INFO.Reason: why this wire */
+#define VIPX_REASON_NONE 0       /* not connected */
+#define VIPX_REASON_SAME_HOST 1  /* the peer is on this host */
+#define VIPX_REASON_OTHER_HOST 2 /* nobody of this host answered by shared memory */
+#define VIPX_REASON_SHM_OFF 3    /* shared memory is switched off (BELLWIRE_SHM=off) */
+
+typedef struct {
+    VIP_UINT32 Size;
+    VIP_UINT32 Wire;            /* VIPX_WIRE_* */
+    VIP_UINT32 Reason;          /* VIPX_REASON_* */
+    VIP_UINT32 LinkId;          /* as in VIPX_VI_INFO */
+    /* What follows is 0 but on VIPX_WIRE_UDP. */
+    VIP_UINT8 Address[16];      /* where packets go, in network order: AddressLen bytes */
+    VIP_UINT16 AddressLen;      /* 4 (IPv4) or 16 (IPv6) */
+    VIP_UINT16 Port;
+    VIP_UINT32 ScopeId;         /* interface of a link-local IPv6 address */
+    VIP_UINT32 DatagramBytes;   /* the longest datagram that the path is known to carry, without the headers of UDP and IP */
+    VIP_UINT32 Window;          /* packets that may be under way */
+    VIP_UINT32 InFlight;        /* packets that are */
+    VIP_UINT32 Reserved;
+    VIP_UINT64 RttNs;           /* round-trip time, smoothed; 0: not known yet */
+    VIP_UINT64 RttDeviationNs;  /* its mean deviation */
+    VIP_UINT64 RttMinNs;        /* the least of late */
+    VIP_UINT64 PacketsSent;     /* with data, for the first time */
+    VIP_UINT64 PacketsReceived; /* with data, and delivered */
+    VIP_UINT64 PacketsResent;
+    VIP_UINT64 PacketsLost;     /* held to be lost */
+} VIPX_LINK_INFO;
+
+/* Fills Info for the link that a VI uses with all others to the same NIC. VIP_SUCCESS; VIP_INVALID_PARAMETER: bad VI or pointer, bad Size. */
+VIP_RETURN VipxQueryLink(IN VIP_VI_HANDLE ViHandle, IN OUT VIPX_LINK_INFO *Info);
 
 /* VIPX_MEM_INFO.Origin */
 #define VIPX_MEM_FOREIGN 0 /* memory of the program: bytes pass through the rings */

@@ -6,15 +6,21 @@ use crate::status::{Outcome, VipReturn, call};
 use crate::types::{VipHandle, VipNetAddress, VipUlong, VipViAttributes};
 use crate::vi::attributes_for_c;
 use crate::work::{enter_vi, timeout_of};
-use bellwire_via::attributes::DISCRIMINATOR_BYTES_MAX;
+use bellwire_via::attributes::{DISCRIMINATOR_BYTES_MAX, HOST_ADDRESS_BYTES_MAX, without_port};
 use bellwire_via::{NetAddress, ViAttributes, ViHandle, ViState};
+use core::net::Ipv6Addr;
 
-/// Bytes of an IPv4 host address, the only kind there is.
-pub(crate) const HOST_BYTES: usize = 4;
+/// Bytes of a host address as C declares it: of an IPv4 address without a port.
+const HOST_BYTES_DECLARED: usize = 4;
+
+/// Whether a host address can have so many bytes: IPv4 or IPv6, with 2 more for a port or without.
+const fn is_host_length(bytes: usize) -> bool {
+    matches!(bytes, 4 | 6 | 16 | 18)
+}
 
 /// The bytes of an address of C: host address and discriminator.
 pub(crate) struct Given {
-    host: [u8; HOST_BYTES],
+    host: [u8; HOST_ADDRESS_BYTES_MAX],
     host_len: usize,
     discriminator: [u8; DISCRIMINATOR_BYTES_MAX],
     discriminator_len: usize,
@@ -28,10 +34,10 @@ impl Given {
         }
         // SAFETY: C1: the lengths are always there.
         let (host_len, discriminator_len) = unsafe { (usize::from((*address).host_address_len), usize::from((*address).discriminator_len)) };
-        if (host_len != 0 && host_len != HOST_BYTES) || discriminator_len > DISCRIMINATOR_BYTES_MAX {
+        if (host_len != 0 && !is_host_length(host_len)) || discriminator_len > DISCRIMINATOR_BYTES_MAX {
             return Err(VipReturn::InvalidParameter);
         }
-        let mut given = Self { host: [0; HOST_BYTES], host_len, discriminator: [0; DISCRIMINATOR_BYTES_MAX], discriminator_len };
+        let mut given = Self { host: [0; HOST_ADDRESS_BYTES_MAX], host_len, discriminator: [0; DISCRIMINATOR_BYTES_MAX], discriminator_len };
         // SAFETY: C1: the caller's room is as long as its lengths say.
         unsafe {
             let bytes = (&raw const (*address).host_address).cast::<u8>();
@@ -42,10 +48,19 @@ impl Given {
     }
 
     /// The host address alone, whatever stands in the discriminator's length.
-    pub fn read_host(address: *const VipNetAddress) -> Result<[u8; HOST_BYTES], VipReturn> {
-        // SAFETY: C1; four bytes of host address are part of the structure.
-        let address = unsafe { address.as_ref() }.ok_or(VipReturn::InvalidParameter)?;
-        if usize::from(address.host_address_len) == HOST_BYTES { Ok(address.host_address) } else { Err(VipReturn::InvalidParameter) }
+    pub fn read_host(address: *const VipNetAddress) -> Result<Vec<u8>, VipReturn> {
+        if address.is_null() {
+            return Err(VipReturn::InvalidParameter);
+        }
+        // SAFETY: C1: the lengths are always there.
+        let host_len = usize::from(unsafe { (*address).host_address_len });
+        if !is_host_length(host_len) {
+            return Err(VipReturn::InvalidParameter);
+        }
+        let mut host = vec![0; host_len];
+        // SAFETY: C1: the caller's room is as long as its length says.
+        unsafe { (&raw const (*address).host_address).cast::<u8>().copy_to_nonoverlapping(host.as_mut_ptr(), host_len) };
+        Ok(host)
     }
 
     /// The host part, empty if it was left out.
@@ -57,35 +72,41 @@ impl Given {
         NetAddress::new(host, &self.discriminator[..self.discriminator_len]).ok_or(VipReturn::InvalidParameter)
     }
 
-    /// An address of this NIC: its own host, or none said.
+    /// An address of this NIC: its own host, with the port or without, or none said.
     fn local(&self, nic: &Cell) -> Result<NetAddress, VipReturn> {
-        if self.host_len != 0 && *self.host() != *nic.host { Err(VipReturn::InvalidParameter) } else { self.with_host(&nic.host) }
+        let is_own = self.host_len == 0 || *self.host() == *nic.host || *self.host() == *without_port(&nic.host);
+        if is_own { self.with_host(&nic.host) } else { Err(VipReturn::InvalidParameter) }
     }
 
     /// An address of another. On a NIC that other hosts know by a name of its own, "this host" is that name.
     fn remote(&self, nic: &Cell) -> Result<NetAddress, VipReturn> {
         match self.host_len {
             0 => Err(VipReturn::InvalidParameter),
-            _ if nic.reaches_others && self.is_loopback() && nic.host.first() != Some(&127) => self.with_host(&nic.host),
+            _ if nic.reaches_others && is_loopback(self.host()) && !is_loopback(&nic.host) => self.with_host(&nic.host),
             _ => self.with_host(self.host()),
         }
     }
 
-    fn is_loopback(&self) -> bool {
-        self.host[0] == 127
-    }
-
     /// Whether a wire can lead there: to this NIC's host or any loopback address by shared memory, elsewhere by UDP.
     fn is_reachable(&self, nic: &Cell) -> bool {
-        nic.reaches_others || self.is_loopback() || *self.host() == *nic.host
+        nic.reaches_others || is_loopback(self.host()) || *self.host() == *nic.host
     }
 }
 
-/// Writes an address; discriminators longer than `room` are cut.
-pub(crate) fn write_address(out: *mut VipNetAddress, host: &[u8], discriminator: &[u8], room: usize) {
-    let host = &host[..host.len().min(HOST_BYTES)];
+/// Whether it means the host that it is said on.
+pub(crate) fn is_loopback(host: &[u8]) -> bool {
+    match without_port(host) {
+        [127, _, _, _] => true,
+        other => *other == Ipv6Addr::LOCALHOST.octets(),
+    }
+}
+
+/// Writes an address into the room for a host address of `host_room` bytes, and `room` bytes of discriminator. A longer discriminator is cut; of a longer host address the port is left
+/// out, and if that does not help, all of it.
+pub(crate) fn write_address(out: *mut VipNetAddress, host: &[u8], host_room: usize, discriminator: &[u8], room: usize) {
+    let host = [host, without_port(host), &[]].into_iter().find(|h| h.len() <= host_room).unwrap_or_default();
     let discriminator = &discriminator[..discriminator.len().min(room)];
-    // SAFETY: C1: there is room for the lengths, four bytes of host address, and `room` more.
+    // SAFETY: C1: there is room for the lengths, `host_room` bytes of host address, and `room` more.
     unsafe {
         (*out).host_address_len = host.len() as u16;
         (*out).discriminator_len = discriminator.len() as u16;
@@ -95,13 +116,18 @@ pub(crate) fn write_address(out: *mut VipNetAddress, host: &[u8], discriminator:
     }
 }
 
-/// How much discriminator fits an out argument, by the lengths that it has on entry; those of an uninitialised structure mean none.
-fn room_of(out: *const VipNetAddress) -> usize {
+/// Room for a host address that every caller gives: of the NIC's own, which `VipQueryNic` tells.
+pub(crate) fn host_room(nic: &Cell) -> usize {
+    nic.host.len().max(HOST_BYTES_DECLARED)
+}
+
+/// How much host address and discriminator fit an out argument, by the lengths that it has on entry; those of an uninitialised structure mean what C declares.
+fn room_of(nic: &Cell, out: *const VipNetAddress) -> (usize, usize) {
     // SAFETY: C1: the lengths are always there. A caller that leaves them uninitialised gives some number, which is judged here.
     let (host_len, discriminator_len) =
         unsafe { ((&raw const (*out).host_address_len).read_volatile(), (&raw const (*out).discriminator_len).read_volatile()) };
-    let room = usize::from(discriminator_len);
-    if usize::from(host_len) == HOST_BYTES && room <= DISCRIMINATOR_BYTES_MAX { room } else { 0 }
+    let (host, room) = (usize::from(host_len), usize::from(discriminator_len));
+    if host == nic.host.len() && room <= DISCRIMINATOR_BYTES_MAX { (host, room) } else { (HOST_BYTES_DECLARED, 0) }
 }
 
 /// The peer's attributes for C: its tag means nothing here.
@@ -125,9 +151,9 @@ pub unsafe extern "C" fn VipConnectWait(
             return Err(VipReturn::InvalidParameter);
         }
         let local = Given::read(local)?.local(&nic)?;
-        let room = room_of(remote_out);
+        let (host_room, room) = room_of(&nic, remote_out);
         let request = nic.nic.connect_wait(&local, timeout_of(timeout))?;
-        write_address(remote_out, request.remote.host(), request.remote.discriminator(), room);
+        write_address(remote_out, request.remote.host(), host_room, request.remote.discriminator(), room);
         write_remote_attributes(attributes_out, &request.attributes);
         // SAFETY: C1, not NULL.
         unsafe { connection_out.write(nic.handle(Kind::Connection, request.incoming)) };

@@ -5,13 +5,16 @@ use crate::handles::{self, Kind};
 use crate::memory::{REGISTER_BLOCK_BYTES_MAX, ptag_of};
 use crate::status::{Outcome, VipReturn, call};
 use crate::types::{
-    VIPX_MEM_ENGINE, VIPX_MEM_FOREIGN, VIPX_MEMORY_STRICT, VIPX_MEMORY_TRUST, VIPX_MODE_GUARDED, VIPX_MODE_MAPPED, VIPX_SEND_IMMEDIATE, VIPX_SEND_UNSIGNALLED,
-    VIPX_WIRE_LOOPBACK, VIPX_WIRE_SHM, VipDescriptor, VipHandle, VipUlong, VipxMemInfo, VipxNicInfo, VipxViInfo,
+    VIPX_MEM_ENGINE, VIPX_MEM_FOREIGN, VIPX_MEMORY_STRICT, VIPX_MEMORY_TRUST, VIPX_MODE_GUARDED, VIPX_MODE_MAPPED, VIPX_REASON_OTHER_HOST,
+    VIPX_REASON_SAME_HOST, VIPX_REASON_SHM_OFF, VIPX_SEND_IMMEDIATE, VIPX_SEND_UNSIGNALLED, VIPX_WIRE_LOOPBACK, VIPX_WIRE_SHM, VIPX_WIRE_UDP, VipDescriptor,
+    VipHandle, VipUlong, VipxLinkInfo, VipxMemInfo, VipxNicInfo, VipxViInfo,
 };
 use crate::work::{descriptor_at, enter_vi};
+use bellwire_via::wire::{LinkInfo, SessionInfo, WireReason};
 use bellwire_via::work_queue::INLINE_SEND_BYTES_MAX;
 use bellwire_via::{Error, MemHandle, MemoryMode, SendRequest, ViState, WorkFlags};
 use core::ffi::c_void;
+use core::net::{IpAddr, SocketAddr};
 
 /// major * 65536 + minor * 256 + patch, of this crate.
 pub(crate) const VERSION: u32 =
@@ -26,6 +29,23 @@ const fn number(text: &str) -> u32 {
 
 const fn mode_code(is_mapped: bool) -> u32 {
     if is_mapped { VIPX_MODE_MAPPED } else { VIPX_MODE_GUARDED }
+}
+
+fn wire_code(link: &LinkInfo) -> u32 {
+    match link {
+        LinkInfo { loopback: true, .. } => VIPX_WIRE_LOOPBACK,
+        LinkInfo { path: Some(_), .. } => VIPX_WIRE_UDP,
+        _ => VIPX_WIRE_SHM,
+    }
+}
+
+const fn reason_code(reason: WireReason) -> u32 {
+    match reason {
+        // Of a NIC in a process, shared memory is always one of the wires.
+        WireReason::OnlyWire | WireReason::SameHost => VIPX_REASON_SAME_HOST,
+        WireReason::NotOnThisHost => VIPX_REASON_OTHER_HOST,
+        WireReason::SharedMemoryOff => VIPX_REASON_SHM_OFF,
+    }
 }
 
 /// Bytes of the first version of [`VipxNicInfo`].
@@ -103,7 +123,7 @@ pub unsafe extern "C" fn VipxQueryVi(vi: VipHandle, info: *mut VipxViInfo) -> Vi
             ..VipxViInfo::default()
         };
         if let Some((link, about)) = link {
-            filled.wire = if about.loopback { VIPX_WIRE_LOOPBACK } else { VIPX_WIRE_SHM };
+            filled.wire = wire_code(&about);
             filled.mode = mode_code(about.mapped);
             filled.peer_pid = about.peer_pid;
             filled.link_id = link.raw();
@@ -113,6 +133,37 @@ pub unsafe extern "C" fn VipxQueryVi(vi: VipHandle, info: *mut VipxViInfo) -> Vi
         unsafe { info.write(filled) };
         Ok(())
     })
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn VipxQueryLink(vi: VipHandle, info: *mut VipxLinkInfo) -> VipReturn {
+    call(|| {
+        let (nic, vi) = enter_vi(vi)?;
+        let size = size_of_info(info, size_of::<VipxLinkInfo>())?;
+        let mut filled = VipxLinkInfo { size, ..VipxLinkInfo::default() };
+        if let Some((link, about)) = nic.nic.with(|e| e.vi_link(vi))? {
+            (filled.wire, filled.reason, filled.link_id) = (wire_code(&about), reason_code(about.reason), link.raw());
+            about.path.inspect(|path| fill_path(&mut filled, path));
+        }
+        // SAFETY: C1, and Size says that the structure is no shorter.
+        unsafe { info.write(filled) };
+        Ok(())
+    })
+}
+
+fn fill_path(filled: &mut VipxLinkInfo, path: &SessionInfo) {
+    let address = path.address;
+    let octets = match address.ip() {
+        IpAddr::V4(ip) => ip.octets().to_vec(),
+        IpAddr::V6(ip) => ip.octets().to_vec(),
+    };
+    filled.address[..octets.len()].copy_from_slice(&octets);
+    (filled.address_len, filled.port) = (octets.len() as u16, address.port());
+    filled.scope_id = if let SocketAddr::V6(v6) = address { v6.scope_id() } else { 0 };
+    (filled.datagram_bytes, filled.window, filled.in_flight) = (path.datagram as u32, path.window, path.in_flight);
+    (filled.rtt_ns, filled.rtt_deviation_ns, filled.rtt_min_ns) = (path.rtt.0, path.rtt_deviation.0, path.rtt_min.0);
+    (filled.packets_sent, filled.packets_received) = (path.data_out, path.data_in);
+    (filled.packets_resent, filled.packets_lost) = (path.retransmitted, path.lost);
 }
 
 #[unsafe(no_mangle)]

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! NICs: opened, closed, queried. `VipErrorCallback` is in `notify.rs`.
 
-use crate::connect::{HOST_BYTES, write_address};
+use crate::connect::{host_room, write_address};
 use crate::ext::VERSION;
-use crate::handles;
+use crate::handles::{self, Cell};
 use crate::memory::REGISTER_BLOCK_BYTES_MAX;
 use crate::status::{Outcome, VipReturn, call};
 use crate::types::{VIP_SMI_AUTODISCOVERY, VIP_TRUE, VipAutodiscoveryList, VipHandle, VipNicAttributes, VipUlong};
@@ -37,9 +37,6 @@ fn is_known(name: *const c_char) -> bool {
 
 fn open() -> Result<VipHandle, VipReturn> {
     let config = NicConfig::from_env().map_err(|e| refused(&e))?;
-    if config.host.len() != HOST_BYTES {
-        return Err(refused(&"VIPL addresses are IPv4 addresses without a port (BELLWIRE_ADDRESS)"));
-    }
     let (host, is_mapped_mode) = (config.host.clone().into_boxed_slice(), config.mode == ProtectionMode::Mapped);
     let reaches_others = config.udp.is_some();
     let nic = Nic::open(config).map_err(|e| refused(&e))?;
@@ -117,12 +114,12 @@ pub unsafe extern "C" fn VipQuerySystemManagementInfo(nic: VipHandle, info_type:
             return Err(VipReturn::InvalidParameter);
         }
         // SAFETY: C1: of this type by the value of `info_type`.
-        discover(&nic.host, unsafe { &mut *info.cast::<VipAutodiscoveryList>() })
+        discover(&nic, unsafe { &mut *info.cast::<VipAutodiscoveryList>() })
     })
 }
 
 /// This host, and nothing else: the wire leads no further.
-fn discover(host: &[u8], list: &mut VipAutodiscoveryList) -> Outcome {
+fn discover(nic: &Cell, list: &mut VipAutodiscoveryList) -> Outcome {
     if list.address_count > 0 {
         if list.addresses.is_null() {
             return Err(VipReturn::InvalidParameter);
@@ -132,7 +129,7 @@ fn discover(host: &[u8], list: &mut VipAutodiscoveryList) -> Outcome {
         if first.is_null() {
             return Err(VipReturn::InvalidParameter);
         }
-        write_address(first, host, &[], 0);
+        write_address(first, &nic.host, host_room(nic), &[], 0);
         list.address_count = 1;
     }
     list.number_of_hops = 0;

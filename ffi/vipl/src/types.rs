@@ -20,6 +20,10 @@ pub(crate) const VIP_RESOURCE_CQ: c_int = 2;
 
 pub(crate) const VIPX_WIRE_LOOPBACK: u32 = 1;
 pub(crate) const VIPX_WIRE_SHM: u32 = 2;
+pub(crate) const VIPX_WIRE_UDP: u32 = 3;
+pub(crate) const VIPX_REASON_SAME_HOST: u32 = 1;
+pub(crate) const VIPX_REASON_OTHER_HOST: u32 = 2;
+pub(crate) const VIPX_REASON_SHM_OFF: u32 = 3;
 pub(crate) const VIPX_MEMORY_TRUST: u32 = 1;
 pub(crate) const VIPX_MEMORY_STRICT: u32 = 2;
 pub(crate) const VIPX_MODE_MAPPED: u32 = 1;
@@ -132,6 +136,31 @@ pub(crate) struct VipxViInfo {
     pub reserved: u32,
 }
 
+/// `VIPX_LINK_INFO`.
+#[repr(C)]
+#[derive(Default)]
+pub(crate) struct VipxLinkInfo {
+    pub size: u32,
+    pub wire: u32,
+    pub reason: u32,
+    pub link_id: u32,
+    pub address: [u8; 16],
+    pub address_len: u16,
+    pub port: u16,
+    pub scope_id: u32,
+    pub datagram_bytes: u32,
+    pub window: u32,
+    pub in_flight: u32,
+    pub reserved: u32,
+    pub rtt_ns: u64,
+    pub rtt_deviation_ns: u64,
+    pub rtt_min_ns: u64,
+    pub packets_sent: u64,
+    pub packets_received: u64,
+    pub packets_resent: u64,
+    pub packets_lost: u64,
+}
+
 /// `VIPX_MEM_INFO`.
 #[repr(C)]
 #[derive(Default)]
@@ -192,6 +221,7 @@ layout!(VipViAttributes, 40, max_transfer_size at 8, qos at 16, ptag at 24, enab
 layout!(VipMemAttributes, 16, ptag at 0, enable_rdma_write at 8, enable_rdma_read at 12);
 layout!(VipErrorDescriptor, 48, vi at 8, cq at 16, descriptor at 24, op_code at 32, resource_code at 40, error_code at 44);
 layout!(VipAutodiscoveryList, 24, addresses at 8, address_count at 16);
+layout!(VipxLinkInfo, 112, address at 16, scope_id at 36, rtt_ns at 56, packets_lost at 104);
 layout!(VipxViInfo, 88, inline_bytes_max at 16, link_id at 20, messages_sent at 24, frame_count at 64, attach_count at 72);
 layout!(VipxMemInfo, 16, origin at 4, peer_count at 12);
 layout!(VipxNicInfo, 48, inline_bytes_max at 20, registered_bytes at 24, allocated_bytes at 32, memory at 40);

@@ -4,7 +4,7 @@
 use std::cmp::Ordering;
 use std::fmt::Write;
 
-use bellwire_logp::stat::{Cq, Nic, Vi};
+use bellwire_logp::stat::{Cq, Link, Nic, Vi};
 
 use super::Sort;
 use super::model::{NicRow, Rates, Snapshot, WaitRates};
@@ -24,6 +24,10 @@ pub fn table(snapshot: &Snapshot, sort: Sort, size: Option<(usize, usize)>) -> S
         lines.extend(order.iter().map(|&index| vi_line(&row.nic.vis[index], &row.vi_rates[index])));
         if row.nic.vis_left_out > 0 {
             lines.push(format!("    and {} more", row.nic.vis_left_out));
+        }
+        lines.extend(row.nic.links.iter().map(link_line));
+        if row.nic.others.get("links_left_out").is_some_and(|left| *left > 0) {
+            lines.push(format!("    and {} more links", row.nic.others["links_left_out"]));
         }
         lines.extend(row.nic.cqs.iter().zip(&row.cq_rates).filter_map(|(cq, rates)| cq_line(cq, rates)));
         if row.nic.cqs_left_out > 0 {
@@ -80,10 +84,10 @@ fn ordered(snapshot: &Snapshot, sort: Sort) -> Vec<(&NicRow, Vec<usize>)> {
 }
 
 fn nic_line(row: &NicRow) -> String {
-    let Nic { pid, nic, program, mode, host, uptime_ms, links, .. } = &row.nic;
+    let Nic { pid, nic, program, mode, host, wires, uptime_ms, links, .. } = &row.nic;
     let connected = row.nic.vis.iter().filter(|vi| vi.state == "connected").count();
     let mut line = format!(
-        "{pid} {program}  NIC {nic} {host} {mode}  up {}  {} links, {} of {} VIs connected  {} msg/s  {} B/s  sleeps {}/s",
+        "{pid} {program}  NIC {nic} {host} {wires} {mode}  up {}  {} links, {} of {} VIs connected  {} msg/s  {} B/s  sleeps {}/s",
         duration(*uptime_ms),
         links.len(),
         connected,
@@ -94,6 +98,31 @@ fn nic_line(row: &NicRow) -> String {
     );
     for (key, value) in row.nic.others.iter().filter(|(key, _)| matches!(key.as_str(), "regions" | "registered_bytes" | "allocated_bytes")) {
         let _ = write!(line, "  {} {}", key.replace("_bytes", ""), if key.ends_with("bytes") { short(*value as f64) + " B" } else { value.to_string() });
+    }
+    line
+}
+
+/// Which wire, why, and how a path of packets goes.
+fn link_line(link: &Link) -> String {
+    let figure = |key: &str| link.others.get(key).copied().unwrap_or(0);
+    let time = |key: &str| time(figure(key));
+    let peer = match link.wire.as_str() {
+        _ if figure("loopback") > 0 => "itself".to_owned(),
+        _ if link.address.is_empty() => format!("process {}", link.peer_pid),
+        _ => link.address.clone(),
+    };
+    let mut line = format!("    link {:<5} {} to {peer} ({})", link.link, link.wire, link.why);
+    if !link.address.is_empty() {
+        let (rtt, rtt_min) = (time("rtt_ns"), time("rtt_min_ns"));
+        let _ = write!(
+            line,
+            ": {} B datagrams, RTT {rtt} (least {rtt_min}), window {}, {} in flight",
+            figure("datagram_bytes"),
+            figure("window"),
+            figure("in_flight")
+        );
+        let count = |key: &str| short(figure(key) as f64);
+        let _ = write!(line, ", packets {} out {} in, {} resent, {} lost", count("packets_out"), count("packets_in"), count("resent"), count("lost"));
     }
     line
 }
@@ -166,6 +195,17 @@ fn short(value: f64) -> String {
     if prefix.is_empty() { format!("{value:.digits$}") } else { format!("{value:.digits$} {prefix}") }
 }
 
+/// A short time; unknown if zero.
+fn time(ns: u64) -> String {
+    match ns as f64 {
+        0.0 => "-".to_owned(),
+        ns if ns < 999.5 => short(ns) + " ns",
+        ns if ns < 999.5e3 => short(ns / 1e3) + " us",
+        ns if ns < 999.5e6 => short(ns / 1e6) + " ms",
+        ns => short(ns / 1e9) + " s",
+    }
+}
+
 fn duration(ms: u64) -> String {
     match ms / 1000 {
         seconds if seconds < 120 => format!("{seconds} s"),
@@ -230,6 +270,24 @@ mod tests {
     }
 
     #[test]
+    fn links_say_their_wire_and_why() {
+        let mut snapshot = snapshot();
+        let figures = [("datagram_bytes", 1472), ("rtt_ns", 45_300), ("window", 64), ("packets_out", 12_000), ("resent", 3), ("lost", 2)];
+        let link = |wire: &str, address: &str, figures: &[(&str, u64)]| Link {
+            link: "0.1".to_owned(),
+            peer_pid: 77,
+            wire: wire.to_owned(),
+            why: "so".to_owned(),
+            address: address.to_owned(),
+            others: figures.iter().map(|(key, value)| ((*key).to_owned(), *value)).collect(),
+        };
+        snapshot.nics[0].nic.links = vec![link("udp", "[fe80::1%2]:4791", &figures), link("shm", "", &[]), link("shm", "", &[("loopback", 1)])];
+        let text = table(&snapshot, Sort::Messages, None);
+        let udp = "udp to [fe80::1%2]:4791 (so): 1472 B datagrams, RTT 45.3 us (least -), window 64, 0 in flight, packets 12.0 k out 0 in, 3 resent, 2 lost";
+        assert!(text.contains(udp) && text.contains("shm to process 77 (so)\n") && text.contains("shm to itself (so)\n"), "{text}");
+    }
+
+    #[test]
     fn a_screen_is_not_overrun() {
         let text = table(&snapshot(), Sort::Messages, Some((20, 4)));
         assert_eq!(text.lines().count(), 4);
@@ -249,5 +307,6 @@ mod tests {
     fn numbers_and_times() {
         assert_eq!([0.0, 7.0, 1.5, 999.0, 1000.0, 25_400_000.0].map(short), ["0", "7", "1.50", "999", "1.00 k", "25.4 M"]);
         assert_eq!([1500, 600_000, 9_000_000, 500_000_000].map(duration), ["1 s", "10 min", "2 h", "5 d"]);
+        assert_eq!([0, 999, 1000, 12_340_000, 2_000_000_000].map(time), ["-", "999 ns", "1.00 us", "12.3 ms", "2.00 s"]);
     }
 }

@@ -137,7 +137,7 @@ pub fn timeouts<F: Fixture>(s: &mut Stage<F>) {
 
     // The server takes the request and does not answer.
     // Long enough for the request to get there, on a busy machine too.
-    let deadline = s.after(250) + F::QUIET + F::QUIET;
+    let deadline = s.after(600) + F::QUIET + F::QUIET;
     let found = asked(s, a, b.nic, (&local, &remote), deadline);
     assert_eq!(outcome(s, a), Err(Error::Timeout));
     assert_eq!(s.state(a), ViState::Idle);

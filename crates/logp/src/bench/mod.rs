@@ -23,6 +23,7 @@ use crate::endpoint::{Block, Nic, PATIENCE, Vi};
 use crate::error::Error;
 use crate::job::{Job, Request, Setup};
 use crate::shared::{LINE_BYTES, SharedMap};
+use crate::stat;
 use crate::vipl_abi::{Descriptor, Segment};
 
 /// Room for descriptors.
@@ -117,7 +118,10 @@ impl Bench {
             }
             Job::Open => {
                 let memory = if self.block.engine { "engine-allocated memory" } else { "user memory" };
-                return Ok((Vec::new(), format!("{}, {memory}", self.nic.description)));
+                let nic = own_view();
+                let address = if nic.udp.is_empty() { &nic.host } else { &nic.udp };
+                let wires = if nic.wires.is_empty() { String::new() } else { format!(", {} at {address}", nic.wires) };
+                return Ok((vec![f64::from(u8::from(!nic.udp.is_empty()))], format!("{}, {memory}{wires}", self.nic.description)));
             }
             Job::Wake { count, pause_us } => latency::woken(&context, count, Duration::from_micros(pause_us))?,
             Job::PingPong { millis } => pairs::run(&context, Duration::from_millis(millis))?,
@@ -130,13 +134,20 @@ impl Bench {
             | Job::Eventfd { .. }
             | Job::Futex { .. }
             | Job::Socket { .. }
+            | Job::Am(_)
             | Job::DatagramStream { .. }
             | Job::ByteStream { .. } => {
-                return Err(Error::failed("a limit is no job of the library"));
+                return Err(Error::failed("this is no job of the library"));
             }
         };
         Ok((values, String::new()))
     }
+}
+
+/// What this process's NIC tells of itself; nothing if the library is one that does not.
+fn own_view() -> stat::Nic {
+    let own = stat::find(Some(std::process::id() as i32));
+    own.first().and_then(|place| stat::ask(place, stat::TIME_MAX).ok()).unwrap_or_default()
 }
 
 impl Context<'_> {

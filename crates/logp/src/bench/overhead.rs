@@ -18,13 +18,13 @@ use crate::stats;
 use crate::vipl_abi::Descriptor;
 
 /// Messages of a burst: few enough to fit every queue.
-const BURST: usize = 16;
+pub(crate) const BURST: usize = 16;
 /// Where the answering process says how many bursts it has answered.
 const ANSWERED: usize = MAILBOX_OFFSET + 16 * LINE_BYTES;
 /// After "all answers have left", for wires on which they then still fly.
-const SETTLE: Duration = Duration::from_micros(20);
+pub(crate) const SETTLE: Duration = Duration::from_micros(20);
 /// The delay, ns: several round trips of the fastest wire.
-const DELAY_NS: f64 = 600.0;
+pub(crate) const DELAY_NS: f64 = 600.0;
 
 /// Instructions that take a known time and nothing else.
 #[derive(Debug, Clone, Copy)]
@@ -211,7 +211,7 @@ fn ask(context: &Context<'_>, end: &End, bursts: u64, patience: &mut Patience) -
 
 /// What one `step` takes, ns, in a burst of them with a delay after each; nothing if one of them answered false.
 #[inline]
-fn timed(delay: Delay, mut step: impl FnMut(usize) -> Result<bool, Error>) -> Result<Option<f64>, Error> {
+pub(crate) fn timed(delay: Delay, mut step: impl FnMut(usize) -> Result<bool, Error>) -> Result<Option<f64>, Error> {
     let start = Instant::now();
     for _ in 0..BURST {
         delay.pass();

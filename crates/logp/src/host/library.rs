@@ -11,20 +11,54 @@ use crate::stats;
 /// Exchanges of one trial, and trials: a few ms in all.
 const EXCHANGE: (u64, usize) = (10_000, 5);
 
+/// What a user may have set.
+const VARIABLES: [&str; 10] = [
+    "BELLWIRE_VIPL",
+    "BELLWIRE_MODE",
+    "BELLWIRE_ATTACH",
+    "BELLWIRE_MEMORY",
+    "BELLWIRE_ADDRESS",
+    "BELLWIRE_UDP",
+    "BELLWIRE_SHM",
+    "BELLWIRE_DIRECTORY_PORT",
+    "BELLWIRE_FAULTS",
+    "BELLWIRE_SPIN_US",
+];
+
 /// Adds the facts.
 pub(super) fn inspect(config: &SessionConfig, facts: &mut Vec<Fact>) {
     let mut session = Session::new(config.clone());
-    facts.push(match session.run(&Job::Open) {
+    let opened = session.run(&Job::Open);
+    if let Ok(answer) = &opened {
+        facts.push(udp(answer.first.first().is_some_and(|on| *on > 0.0)));
+    }
+    facts.push(match opened {
         Ok(answer) => Fact::new("library", "libvipl", Status::Ok, answer.note, "loaded, NIC opened and closed in a process of its own"),
         Err(error) => Fact::new("library", "libvipl", Status::Missing, "not usable", error.to_string().replace('\n', " "))
             .advise("install it (make install PREFIX=...), or say where it is: BELLWIRE_VIPL=/path/libvipl.so.1"),
     });
-    for variable in ["BELLWIRE_VIPL", "BELLWIRE_MODE", "BELLWIRE_ATTACH", "BELLWIRE_MEMORY", "BELLWIRE_ADDRESS", "BELLWIRE_SPIN_US"] {
+    for variable in VARIABLES {
         if let Some(value) = std::env::var_os(variable) {
             facts.push(Fact::new("library", variable, Status::Plain, value.to_string_lossy(), "set in the environment"));
         }
     }
     exchange(&mut session, facts);
+}
+
+/// Whether the NIC that was opened has UDP beside shared memory.
+fn udp(is_on: bool) -> Fact {
+    const NAME: &str = "UDP wire";
+    if is_on {
+        return Fact::new(
+            "wires",
+            NAME,
+            Status::Ok,
+            "on",
+            "the NIC has a socket for it; used for peers that nobody of this host is: bellwire top says so of each link",
+        );
+    }
+    Fact::new("wires", NAME, Status::Plain, "off", "the NIC has no address that other hosts reach, or BELLWIRE_UDP=off")
+        .advise("for peers on other hosts: BELLWIRE_ADDRESS=auto, an interface or an address (docs/guide/hosts.md)")
 }
 
 fn exchange(session: &mut Session, facts: &mut Vec<Fact>) {

@@ -21,9 +21,8 @@ pub(super) fn inspect(facts: &mut Vec<Fact>) {
     facts.push(descriptors(getrlimit(Resource::Nofile).current));
     facts.push(locked(getrlimit(Resource::Memlock).current));
     facts.push(address_space(getrlimit(Resource::As).current));
-    for (name, what) in [("UDP wire", "between hosts"), ("AF_XDP wire", "between hosts, past the kernel's stack; needs CAP_NET_ADMIN and CAP_BPF")] {
-        facts.push(Fact::new("wires", name, Status::Later, "not built yet", what));
-    }
+    let what = "between hosts, past the kernel's stack; needs CAP_NET_ADMIN and CAP_BPF";
+    facts.push(Fact::new("wires", "AF_XDP wire", Status::Later, "not built yet", what));
 }
 
 fn processors(facts: &mut Vec<Fact>) {

@@ -30,14 +30,35 @@ pub fn inspect(pid: i32) -> Result<Vec<Fact>, Error> {
     let attached = attach_to(pid);
     facts.push(attach_fact(pid, attached));
     let nics = stat::find(Some(pid));
-    let mode = nics.iter().find_map(|nic| stat::ask(nic, stat::TIME_MAX).ok()).map(|nic| nic.mode);
+    let told: Vec<stat::Nic> = nics.iter().filter_map(|nic| stat::ask(nic, stat::TIME_MAX).ok()).collect();
+    let mode = told.first().map(|nic| nic.mode.clone());
     facts.push(match (&mode, nics.len()) {
         (Some(mode), count) => Fact::new("peer", "NICs", Status::Ok, format!("{count}, {mode} mode"), "as the process itself tells"),
         (None, 0) => Fact::new("peer", "NICs", Status::Plain, "none seen", "no NIC is open, or its library does not tell"),
         (None, count) => Fact::new("peer", "NICs", Status::Plain, format!("{count}, silent"), "it did not answer in time, or belongs to another user"),
     });
+    facts.extend(told.iter().flat_map(|nic| std::iter::once(wires_fact(nic)).chain(nic.links.iter().take(LINKS_SHOWN).map(link_fact))));
     facts.push(verdict(user, net, mode.as_deref(), attached.is_ok()));
     Ok(facts)
+}
+
+/// Links of one NIC that are shown.
+const LINKS_SHOWN: usize = 16;
+
+fn wires_fact(nic: &stat::Nic) -> Fact {
+    let value = if nic.udp.is_empty() { format!("{} at {}", nic.wires, nic.host) } else { format!("{} at {}, packets at {}", nic.wires, nic.host, nic.udp) };
+    Fact::new("peer", "wires", Status::Plain, value, "as the process itself tells")
+}
+
+fn link_fact(link: &stat::Link) -> Fact {
+    let figure = |key: &str| link.others.get(key).copied().unwrap_or(0);
+    if link.address.is_empty() {
+        let peer = if figure("loopback") > 0 { "itself".to_owned() } else { format!("process {}", link.peer_pid) };
+        return Fact::new("peer", "link", Status::Plain, format!("{} to {peer}", link.wire), link.why.clone());
+    }
+    let (rtt, window, lost, sent) = (figure("rtt_ns") / 1000, figure("window"), figure("lost"), figure("packets_out"));
+    let how = format!("datagrams of {} B, round trip {rtt} us, window {window}, {lost} of {sent} packets lost", figure("datagram_bytes"));
+    Fact::new("peer", "link", Status::Plain, format!("{} to {}, {how}", link.wire, link.address), link.why.clone())
 }
 
 fn same_user(status: &str, facts: &mut Vec<Fact>) -> bool {
@@ -68,7 +89,7 @@ fn namespace_fact(kind: &'static str, same: Option<bool>) -> Fact {
     match (kind, same) {
         (_, Some(true)) => Fact::new("peer", name, Status::Ok, "the same", ""),
         (_, None) => Fact::new("peer", name, Status::Plain, "unknown", "the link of the process cannot be read (not dumpable, or of another user)"),
-        ("net", _) => Fact::new("peer", name, Status::Broken, "another", "abstract UNIX sockets, by which NICs meet, belong to it")
+        ("net", _) => Fact::new("peer", name, Status::Limited, "another", "NICs with shared memory meet by abstract UNIX sockets, which belong to it")
             .advise("share it (docker run --network=container:NAME, or --network=host for both)"),
         ("pid", _) => Fact::new("peer", name, Status::Limited, "another", "process ids do not name the same process, so cross-memory attach cannot be used")
             .advise("share it (docker run --pid=container:NAME)"),
@@ -113,14 +134,9 @@ fn verdict(user: bool, net: bool, mode: Option<&str>, attach: bool) -> Fact {
         return Fact::new("verdict", NAME, Status::Broken, "nothing", "the processes belong to different users").advise("run both as one user");
     }
     if !net {
-        return Fact::new(
-            "verdict",
-            NAME,
-            Status::Broken,
-            "nothing yet",
-            "the processes are in different network namespaces, and the wires between hosts are not built yet",
-        )
-        .advise("share the network namespace");
+        let reason = "the processes are in different network namespaces, which are as different hosts: each needs an address that the other reaches";
+        return Fact::new("verdict", NAME, Status::Limited, "UDP, if both have it", reason)
+            .advise("BELLWIRE_ADDRESS=auto (or an interface, or an address) on both sides, or share the network namespace");
     }
     let guarded = mode == Some("guarded") || std::env::var("BELLWIRE_MODE").is_ok_and(|mode| mode == "guarded");
     let other = if attach { "cross-memory attach where it pays, else bounce buffers" } else { "bounce buffers" };
@@ -145,6 +161,19 @@ mod tests {
     }
 
     #[test]
+    fn links_are_told() {
+        let figures = [("datagram_bytes", 1472), ("rtt_ns", 45_000), ("window", 64), ("lost", 2), ("packets_out", 500)];
+        let others = figures.iter().map(|(key, value)| ((*key).to_owned(), *value)).collect();
+        let link = stat::Link { wire: "udp".to_owned(), why: "far".to_owned(), address: "10.0.0.2:5".to_owned(), others, ..stat::Link::default() };
+        let fact = link_fact(&link);
+        assert_eq!(fact.value, "udp to 10.0.0.2:5, datagrams of 1472 B, round trip 45 us, window 64, 2 of 500 packets lost");
+        assert_eq!(
+            (fact.reason.as_str(), link_fact(&stat::Link { peer_pid: 7, wire: "shm".to_owned(), ..stat::Link::default() }).value.as_str()),
+            ("far", "shm to process 7")
+        );
+    }
+
+    #[test]
     fn the_parent_of_this_test_is_inspected() {
         let parent = std::os::unix::process::parent_id() as i32;
         let facts = inspect(parent).unwrap();
@@ -156,7 +185,8 @@ mod tests {
     #[test]
     fn who_cannot_meet_is_told_so() {
         assert_eq!(verdict(false, true, None, true).status, Status::Broken);
-        assert!(verdict(true, false, None, true).reason.contains("network"));
+        let apart = verdict(true, false, None, true);
+        assert!(apart.value.contains("UDP") && apart.reason.contains("network"));
         assert!(verdict(true, true, Some("guarded"), true).value.contains("guarded"));
         assert!(verdict(true, true, Some("mapped"), false).reason.contains("bounce"));
     }

@@ -14,7 +14,7 @@ const ITEMS_MAX: usize = 65_536;
 /// Most counters that are not known by name, per NIC or VI.
 const OTHERS_MAX: usize = 64;
 /// Longest text, characters.
-const TEXT_MAX: usize = 48;
+const TEXT_MAX: usize = 80;
 
 /// One NIC.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
@@ -29,6 +29,10 @@ pub struct Nic {
     pub mode: String,
     /// Its address.
     pub host: String,
+    /// `shm`, `shm+udp`.
+    pub wires: String,
+    /// Where packets of other hosts arrive; empty without UDP.
+    pub udp: String,
     /// Since it was opened, ms.
     pub uptime_ms: u64,
     /// Its VIs.
@@ -52,8 +56,12 @@ pub struct Link {
     pub link: String,
     /// Process at the other end.
     pub peer_pid: u64,
-    /// `shm`, ...
+    /// `shm`, `udp`.
     pub wire: String,
+    /// Why this wire.
+    pub why: String,
+    /// Where packets go; empty if none do.
+    pub address: String,
     /// Everything else that is a number or yes or no.
     pub others: BTreeMap<String, u64>,
 }
@@ -124,6 +132,8 @@ pub fn parse(text: &[u8]) -> Result<Nic, Error> {
         program: text_of(&mut fields, "program"),
         mode: text_of(&mut fields, "mode"),
         host: text_of(&mut fields, "host"),
+        wires: text_of(&mut fields, "wires"),
+        udp: text_of(&mut fields, "udp"),
         uptime_ms: number(&mut fields, "uptime_ms"),
         vis_left_out: number(&mut fields, "vis_left_out"),
         vis,
@@ -164,7 +174,14 @@ fn waits(fields: &mut Map<String, Value>) -> Waits {
 }
 
 fn link(mut fields: Map<String, Value>) -> Link {
-    Link { link: text_of(&mut fields, "link"), peer_pid: number(&mut fields, "peer_pid"), wire: text_of(&mut fields, "wire"), others: others(fields) }
+    Link {
+        link: text_of(&mut fields, "link"),
+        peer_pid: number(&mut fields, "peer_pid"),
+        wire: text_of(&mut fields, "wire"),
+        why: text_of(&mut fields, "why"),
+        address: text_of(&mut fields, "address"),
+        others: others(fields),
+    }
 }
 
 fn number(fields: &mut Map<String, Value>, key: &str) -> u64 {
@@ -201,14 +218,16 @@ mod tests {
     fn known_and_unknown_fields() {
         let nic = parse(
             br#"{"format":1,"pid":41,"nic":0,"program":"kv","mode":"guarded","host":"127.0.0.1","uptime_ms":1500,"sleeps":7,"tune":"x",
-                "links":[{"link":"0.1","peer_pid":9,"wire":"shm","mapped":true,"segments_mapped":3}],
+                "wires":"shm+udp","udp":"10.0.0.1:4791",
+                "links":[{"link":"0.1","peer_pid":9,"wire":"shm","mapped":true,"segments_mapped":3},{"link":"0.2","wire":"udp","why":"far","address":"10.0.0.2:5","resent":4}],
                 "vis":[{"vi":"0.1","state":"connected","link":null,"peer_pid":9,"reliability":"delivery","sent":5,"sent_bytes":40,"direct":2,"newer":1e3,
                 "waits":6,"waits_slept":4,"waited_us":900,"waiting":1}],"vis_left_out":2,"cqs":[{"cq":"0.3","entries":2,"waits":8},7],"cqs_left_out":3}"#,
         )
         .unwrap();
         assert_eq!((nic.pid, nic.program.as_str(), nic.mode.as_str(), nic.uptime_ms, nic.vis_left_out), (41, "kv", "guarded", 1500, 2));
         assert_eq!(nic.others, BTreeMap::from([("sleeps".to_owned(), 7)]));
-        assert_eq!(nic.links[0].others["mapped"], 1);
+        assert_eq!((nic.wires.as_str(), nic.udp.as_str(), nic.links[0].others["mapped"], nic.links[0].address.as_str()), ("shm+udp", "10.0.0.1:4791", 1, ""));
+        assert_eq!((nic.links[1].why.as_str(), nic.links[1].address.as_str(), nic.links[1].others["resent"]), ("far", "10.0.0.2:5", 4));
         assert_eq!(nic.vis[0].waits, Waits { waits: 6, waits_slept: 4, waited_us: 900, waiting: 1 });
         assert_eq!((nic.cqs.len(), nic.cqs[0].cq.as_str(), nic.cqs[0].waits.waits, nic.cqs[0].others["entries"], nic.cqs_left_out), (1, "0.3", 8, 2, 3));
         assert_eq!((nic.vis[0].sent, nic.vis[0].link.as_str(), nic.vis[0].others["direct"], nic.vis[0].others["newer"]), (5, "", 2, 1000));

@@ -24,7 +24,7 @@ impl<B: Buffer> Session<B> {
         if self.is_down() {
             return false;
         }
-        self.tx.can_leave(self.allowance())
+        self.tx.can_leave(self.allowance(context.config))
             || self.ack.is_due(context.now)
             || self.life.deadline(context.config) <= context.now
             || self.mtu.deadline() <= context.now
@@ -47,7 +47,7 @@ impl<B: Buffer> Session<B> {
         {
             return Some(Out::Scratch(length));
         }
-        let allowance = self.allowance();
+        let allowance = self.allowance(context.config);
         if self.tx.can_leave(allowance) {
             self.rx.decide();
             let stamp = self.ack.stamp(context.now, &self.rx);

@@ -25,6 +25,13 @@ impl<B: Buffer> Transport<B> {
     /// Takes one datagram. It is hostile until shown otherwise; what is wrong with it is counted.
     #[inline]
     pub fn handle_packet(&mut self, now: Instant, from: SocketAddr, buffer: B) {
+        self.handle_joined(now, from, buffer);
+        self.settle_data(now, None);
+    }
+
+    /// As [`handle_packet`](Self::handle_packet), for one of several that came together, but not the last of them: what follows from them is done once, after the last.
+    #[inline]
+    pub fn handle_joined(&mut self, now: Instant, from: SocketAddr, buffer: B) {
         let now = self.advance(now);
         let from = plain(from);
         let bytes = buffer.as_ref();
@@ -64,11 +71,21 @@ impl<B: Buffer> Transport<B> {
         session.data(&mut context, arrived, buffer, memory);
         self.kept_bytes = self.kept_bytes + session.rx.bytes() - before;
         let ready = session.rx.has_ready();
-        self.settle(now, id);
+        self.settle_data(now, Some(id));
         let queued = &mut self.places.queued[id.slot()].deliver;
         if ready && !*queued {
             *queued = true;
             self.deliver.push_back(id.slot() as u16);
+        }
+    }
+
+    /// Data packets of `next` came and will be settled; those of another session before them are now.
+    #[inline]
+    fn settle_data(&mut self, now: Instant, next: Option<SessionId>) {
+        if self.unsettled != next
+            && let Some(id) = core::mem::replace(&mut self.unsettled, next)
+        {
+            self.settle(now, id);
         }
     }
 

@@ -3,7 +3,7 @@
 
 use super::packets::Packet;
 use super::record::{DropCause, Mark, What};
-use super::{Fabric, Sink, hash};
+use super::{Fabric, Overheard, Sink, hash};
 use crate::topology::NodeId;
 use bellwire_time::Instant;
 use core::fmt;
@@ -204,6 +204,9 @@ impl Fabric {
         let mark = Mark { bytes: bytes.len() as u64, hash };
         self.record.statistics.sent += 1;
         self.record.note(self.now, What::Sent, source, mark, 0, || format!("{from}>{to}"));
+        if let Some(overheard) = &mut self.overheard {
+            overheard.push(Overheard { from, to, bytes: bytes.clone() });
+        }
         let too_big = bytes.len() > DATAGRAM_BYTES_MAX;
         let (next, end) = way.unwrap_or_default();
         let id = self.packets.add(Packet { bytes, from, to, source, target: target.unwrap_or(source), next, end, hash, damage: Vec::new() });

@@ -31,6 +31,8 @@ pub struct NicConfig {
     pub memory: MemoryMode,
     /// Host address of the NIC: an IPv4 or IPv6 address, with 2 more bytes if a port belongs to it (4, 16, 6 or 18 bytes; others only without UDP).
     pub host: Vec<u8>,
+    /// Interface of a host address that is of its link only (IPv6, `fe80::`): its number; else 0. Peers' addresses of that kind are on the same link.
+    pub scope: u32,
     /// UDP to other hosts, at the host address; `None`: this host only.
     pub udp: Option<Udp>,
     /// Faults on purpose, for what leaves by UDP.
@@ -66,6 +68,7 @@ impl Default for NicConfig {
             attach: Attach::Auto,
             memory: MemoryMode::Trust,
             host: Ipv4Addr::LOCALHOST.octets().to_vec(),
+            scope: 0,
             udp: None,
             faults: None,
             shm: true,
@@ -96,6 +99,7 @@ impl NicConfig {
         }
         if let Some(address) = read("BELLWIRE_ADDRESS", address_from)? {
             config.host = host_address(address);
+            config.scope = if let SocketAddr::V6(v6) = address { v6.scope_id() } else { 0 };
             // Nobody else can send to a loopback address; whoever gives another wants to be reached there.
             config.udp = (!address.ip().is_loopback()).then(Udp::default);
         }
@@ -188,7 +192,7 @@ impl fmt::Display for ConfigError {
             "BELLWIRE_MODE" => "\"mapped\" or \"guarded\"",
             "BELLWIRE_ATTACH" => "\"auto\", \"never\" or \"always\"",
             "BELLWIRE_MEMORY" => "\"trust\" or \"strict\"",
-            "BELLWIRE_ADDRESS" => "an IP address of this host (10.0.0.5, 10.0.0.5:9000), the name of an interface, or \"auto\"",
+            "BELLWIRE_ADDRESS" => "an IP address of this host (10.0.0.5, 10.0.0.5:9000, [fd00::5]:9000, fe80::5%eth0), the name of an interface, or \"auto\"",
             "BELLWIRE_FAULTS" => "a plan of faults, such as \"loss=0.01,reorder=0.02,seed=7\" (docs/simulator.md)",
             "BELLWIRE_UDP" | "BELLWIRE_SHM" => "\"on\" or \"off\"",
             "BELLWIRE_DIRECTORY_PORT" => "a port, 1 to 65535",

@@ -10,10 +10,12 @@ use crate::attributes::{Reliability, ViState};
 use crate::completion_queue::CqHandle;
 use crate::vi::{Vi, ViCounters, ViHandle};
 use crate::wire::shm::ProtectionMode;
+use crate::wire::udp::socket_address;
 use crate::wire::{LinkId, LinkInfo, Wire};
 use bellwire_memory::atomic::{AtomicU32, Ordering};
 use bellwire_memory::token::Claim;
 use core::fmt::Write;
+use core::net::SocketAddr;
 use std::time::Instant;
 
 /// Version of the text's layout.
@@ -41,9 +43,10 @@ pub(super) struct Identity {
 
 impl Identity {
     pub(super) fn new(mode: ProtectionMode, host: &[u8]) -> Self {
-        let host = match *host {
-            [a, b, c, d] => format!("{a}.{b}.{c}.{d}"),
-            _ => host.iter().fold(String::new(), |text, byte| text + &format!("{byte:02x}")),
+        let host = match socket_address(host) {
+            Some(address) if address.port() == 0 => address.ip().to_string(),
+            Some(address) => address.to_string(),
+            None => host.iter().fold(String::new(), |text, byte| text + &format!("{byte:02x}")),
         };
         let program = std::env::current_exe().ok().and_then(|path| Some(path.file_name()?.to_string_lossy().into_owned()));
         // Relaxed: only distinct.
@@ -59,6 +62,9 @@ pub(super) struct Snapshot<'a> {
     polls: u32,
     sleeps: u64,
     wakeups: u64,
+    wire: &'static str,
+    /// Where packets of other hosts arrive.
+    udp: Option<SocketAddr>,
     links: Vec<(LinkId, LinkInfo)>,
     links_left_out: usize,
     vis: Vec<ViFigures>,
@@ -124,6 +130,8 @@ pub(super) fn take(shared: &Shared) -> Snapshot<'_> {
         polls: *polls,
         sleeps: waiters.sleeps,
         wakeups: waiters.wakeups,
+        wire: engine.wire.name(),
+        udp: engine.wire.packet().map(|p| p.port().address()),
         links_left_out: engine.links.len() - links.len(),
         links,
         vis_left_out: engine.vis.len() - vis.len(),
@@ -204,13 +212,16 @@ impl Snapshot<'_> {
         let (pid, uptime_ms) = (std::process::id(), opened.elapsed().as_millis());
         let mode = if *mode == ProtectionMode::Mapped { "mapped" } else { "guarded" };
         write!(out, "{{\"format\":{FORMAT},\"pid\":{pid},\"nic\":{number},\"program\":{},\"mode\":\"{mode}\",\"host\":{}", quoted(program), quoted(host))?;
-        let Self { spin_us, polls, sleeps, wakeups, .. } = self;
+        let Self { spin_us, polls, sleeps, wakeups, wire, .. } = self;
+        write!(out, ",\"wires\":\"{wire}\",\"udp\":")?;
+        match self.udp {
+            Some(address) => write!(out, "\"{address}\"")?,
+            None => out.push_str("null"),
+        }
         write!(out, ",\"uptime_ms\":{uptime_ms},\"spin_us\":{spin_us},\"polls\":{polls},\"sleeps\":{sleeps},\"wakeups\":{wakeups},\"links\":[")?;
         for (at, (link, info)) in self.links.iter().enumerate() {
-            let LinkInfo { peer_pid, mapped, loopback, segments_mapped, .. } = info;
-            let comma = if at == 0 { "" } else { "," };
-            write!(out, "{comma}{{\"link\":\"{link:?}\",\"peer_pid\":{peer_pid},\"wire\":\"shm\",\"mapped\":{mapped},\"loopback\":{loopback},")?;
-            write!(out, "\"segments_mapped\":{segments_mapped}}}")?;
+            out.push_str(if at == 0 { "" } else { "," });
+            write_link(out, *link, info)?;
         }
         write!(out, "],\"links_left_out\":{},\"vis\":[", self.links_left_out)?;
         for (at, vi) in self.vis.iter().enumerate() {
@@ -228,6 +239,32 @@ impl Snapshot<'_> {
             None => writeln!(out, ",\"registered_bytes\":null,\"allocated_bytes\":null}}"),
         }
     }
+}
+
+fn write_link(out: &mut String, link: LinkId, info: &LinkInfo) -> core::fmt::Result {
+    let LinkInfo { peer_pid, mapped, loopback, segments_mapped, wire, reason, path, .. } = info;
+    write!(out, "{{\"link\":\"{link:?}\",\"peer_pid\":{peer_pid},\"wire\":\"{wire}\",\"why\":\"{}\",\"mapped\":{mapped}", reason.text())?;
+    write!(out, ",\"loopback\":{loopback},\"segments_mapped\":{segments_mapped}")?;
+    if let Some(path) = path {
+        let figures = [
+            ("datagram_bytes", path.datagram as u64),
+            ("rtt_ns", path.rtt.0),
+            ("rtt_min_ns", path.rtt_min.0),
+            ("rtt_deviation_ns", path.rtt_deviation.0),
+            ("window", path.window.into()),
+            ("in_flight", path.in_flight.into()),
+            ("packets_out", path.data_out),
+            ("packets_in", path.data_in),
+            ("resent", path.retransmitted),
+            ("lost", path.lost),
+        ];
+        write!(out, ",\"address\":\"{}\"", path.address)?;
+        for (name, value) in figures {
+            write!(out, ",\"{name}\":{value}")?;
+        }
+    }
+    out.push('}');
+    Ok(())
 }
 
 impl ViFigures {

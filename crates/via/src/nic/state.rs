@@ -82,7 +82,7 @@ impl Core {
     #[inline]
     pub(super) fn begin_poll(&mut self, shared: &Shared) -> bool {
         self.count_poll(shared);
-        if self.engine.next_timeout() != Instant::NEVER || self.polls.is_multiple_of(POLLS_PER_CLOCK) {
+        if self.engine.has_timers() || self.polls.is_multiple_of(POLLS_PER_CLOCK) {
             self.engine.set_now(clock());
         }
         self.attentive | self.polls.is_multiple_of(POLLS_PER_TURN)

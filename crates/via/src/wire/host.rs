@@ -12,9 +12,9 @@ use super::shm::ShmWire;
 use super::udp::UdpPort;
 use super::{
     Advertisement, Allocation, Attach, CatalogueEntry, Direct, Frame, LinkFailure, LinkId, LinkInfo, MapAccess, MemoryKind, Placement, Received, RemoteAccess,
-    Rendezvous, Sent, Wire, WireEvent,
+    Rendezvous, Sent, Wire, WireEvent, WireReason,
 };
-use crate::attributes::NetAddress;
+use crate::attributes::{NetAddress, without_port};
 use crate::time::{Duration, Instant};
 use bellwire_memory::MemoryError;
 use bellwire_memory::line_queue::Line;
@@ -56,6 +56,11 @@ fn packet_link(link: LinkId) -> LinkId {
 
 fn host_link(link: LinkId) -> LinkId {
     LinkId::from_raw(link.raw() | PACKET)
+}
+
+/// Whether the two may be on different hosts. Those at one IP address are not, whatever their ports.
+fn is_elsewhere(local: &NetAddress, remote: &NetAddress) -> bool {
+    without_port(local.host()) != without_port(remote.host())
 }
 
 /// In the sets of descriptors of the shared-memory half: those of the other.
@@ -154,6 +159,7 @@ impl HostWire {
     pub fn take_leave(&mut self) {
         let Some(p) = &mut self.packet else { return };
         p.begin_farewell();
+        p.set_armed(true);
         let mut settled = None;
         while let Some(until) = p.farewell_turn(&mut settled) {
             let port = p.port();
@@ -201,7 +207,7 @@ impl HostWire {
                 Some(WireEvent::LinkUp { link, request: Some(request) })
             }
             Err(_) if other => None,
-            Err(LinkFailure::NobodyThere) if from_shm && r.how == Rendezvous::Client && r.remote.host() != r.local.host() => {
+            Err(LinkFailure::NobodyThere) if from_shm && r.how == Rendezvous::Client && is_elsewhere(&r.local, &r.remote) => {
                 r.udp = true;
                 let (local, remote) = (r.local, r.remote);
                 if let Some(p) = &mut self.packet {
@@ -241,6 +247,14 @@ impl Wire for HostWire {
     fn payload_bytes_max(&self, link: LinkId) -> usize {
         match &self.packet {
             Some(p) if link.raw() & PACKET != 0 => p.payload_bytes_max(packet_link(link)),
+            _ => self.shm.payload_bytes_max(link),
+        }
+    }
+
+    #[inline]
+    fn payload_bytes_next(&self, link: LinkId, to: u32) -> usize {
+        match &self.packet {
+            Some(p) if link.raw() & PACKET != 0 => p.payload_bytes_next(packet_link(link), to),
             _ => self.shm.payload_bytes_max(link),
         }
     }
@@ -426,7 +440,7 @@ impl Wire for HostWire {
             if !self.prefers_shm {
                 return p.resolve(request, how, local, remote);
             }
-            let both = how == Rendezvous::Peer && local.host() != remote.host();
+            let both = how == Rendezvous::Peer && is_elsewhere(local, remote);
             self.requests.insert(request, Request { how, local: *local, remote: *remote, shm: true, udp: both });
             if both {
                 p.resolve(request, how, local, remote);
@@ -466,7 +480,10 @@ impl Wire for HostWire {
 
     fn link_info(&self, link: LinkId) -> LinkInfo {
         match &self.packet {
-            Some(p) if link.raw() & PACKET != 0 => p.link_info(packet_link(link)),
+            Some(p) if link.raw() & PACKET != 0 => {
+                let reason = if self.prefers_shm { WireReason::NotOnThisHost } else { WireReason::SharedMemoryOff };
+                LinkInfo { reason, ..p.link_info(packet_link(link)) }
+            }
             _ => self.shm.link_info(link),
         }
     }

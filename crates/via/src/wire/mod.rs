@@ -11,6 +11,7 @@ use crate::handle::Handle;
 use crate::time::Instant;
 use bellwire_memory::bytes;
 use bellwire_memory::line_queue::{LINE_WORDS, Line};
+pub use bellwire_proto::SessionInfo;
 
 mod heap;
 pub mod host;
@@ -293,9 +294,41 @@ pub enum WireEvent {
     },
 }
 
+/// Why a link goes by its wire.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum WireReason {
+    /// The NIC has no other.
+    #[default]
+    OnlyWire,
+    /// The peer is on this host.
+    SameHost,
+    /// Nobody of this host answered by shared memory.
+    NotOnThisHost,
+    /// Shared memory is switched off.
+    SharedMemoryOff,
+}
+
+impl WireReason {
+    /// For people.
+    pub const fn text(self) -> &'static str {
+        match self {
+            Self::OnlyWire => "the only wire of this NIC",
+            Self::SameHost => "the peer is on this host",
+            Self::NotOnThisHost => "nobody of this host answered by shared memory",
+            Self::SharedMemoryOff => "shared memory is switched off",
+        }
+    }
+}
+
 /// Facts about a link for people.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LinkInfo {
+    /// Name of its wire: "shm", "udp", ...
+    pub wire: &'static str,
+    /// Why this one.
+    pub reason: WireReason,
+    /// Of a link of packets: where they go, and how that goes.
+    pub path: Option<SessionInfo>,
     /// The peer's process id as this process sees it, 0 if unknown.
     pub peer_pid: u32,
     /// Whether memory is mapped between the two (mapped mode).
@@ -319,6 +352,12 @@ pub trait Wire {
     fn host_address(&self) -> &[u8];
     /// Payload bytes that one frame may carry beside its line. On some wires more as a link gets to know its path; never less than [`PAYLOAD_BYTES_MIN`].
     fn payload_bytes_max(&self, link: LinkId) -> usize;
+
+    /// Payload bytes that the next frame to connection `to` should carry if it is one of many: less than [`payload_bytes_max`](Self::payload_bytes_max) where that fills up a packet.
+    #[inline]
+    fn payload_bytes_next(&self, link: LinkId, _to: u32) -> usize {
+        self.payload_bytes_max(link)
+    }
 
     /// Sends a line of which `words` words are in use.
     fn send(&mut self, link: LinkId, line: &mut Line, words: usize) -> Sent;

@@ -3,7 +3,7 @@
 #![allow(dead_code)]
 
 use bellwire_memory::atomic::{AtomicU32, Ordering};
-use bellwire_via::nic::NicConfig;
+use bellwire_via::nic::{NicConfig, Udp};
 use bellwire_via::wire::shm::ProtectionMode;
 use bellwire_via::{
     Completion, CqHandle, Error, MemAttributes, MemHandle, NetAddress, Nic, Operation, PtagHandle, ReceiveRequest, Reliability, Segment, SendRequest,
@@ -127,11 +127,39 @@ pub fn pair<'a>(a: &'a Nic, b: &'a Nic, cq: Option<CqHandle>) -> (End<'a>, End<'
 
 /// Connects two ends, each from a thread of its own.
 pub fn connect(server: &End<'_>, client: &End<'_>) {
-    let at = address();
+    connect_at(server, client, &address());
+}
+
+pub fn connect_at(server: &End<'_>, client: &End<'_>, at: &NetAddress) {
     std::thread::scope(|s| {
-        s.spawn(|| serve(server, &at).unwrap());
-        call(client, &at).unwrap();
+        s.spawn(|| serve(server, at).unwrap());
+        call(client, at).unwrap();
     });
+}
+
+/// A NIC that reaches all others by UDP, at a loopback address of its own.
+pub fn open_udp(last: u8, faults: &str) -> Nic {
+    let id = std::process::id();
+    let host = vec![127, (id >> 8) as u8 | 0x80, id as u8, last];
+    let faults = (!faults.is_empty()).then(|| faults.parse().unwrap());
+    Nic::open(NicConfig { host, udp: Some(Udp::default()), shm: false, faults, ..NicConfig::default() }).unwrap()
+}
+
+/// Where such a NIC is found.
+pub fn at(nic: u8, name: &str) -> NetAddress {
+    let id = std::process::id();
+    NetAddress::new(&[127, (id >> 8) as u8 | 0x80, id as u8, nic], name.as_bytes()).unwrap()
+}
+
+/// Connects two of them, which are at `places`.
+pub fn join_udp<'a, 'b>(server: &'a Nic, client: &'b Nic, places: (u8, u8)) -> (End<'a>, End<'b>) {
+    let (x, y) = (End::new(server, Reliability::ReliableDelivery, None), End::new(client, Reliability::ReliableDelivery, None));
+    let (there, here) = (at(places.0, "join"), at(places.1, "client"));
+    std::thread::scope(|s| {
+        s.spawn(|| serve(&x, &there).unwrap());
+        client.connect_request(y.vi, &here, &there, LONG).unwrap();
+    });
+    (x, y)
 }
 
 /// Processor time that this process has used.

@@ -16,6 +16,8 @@
 
 mod farewell;
 mod port;
+#[cfg(test)]
+mod tests;
 
 pub use port::PacketPort;
 
@@ -24,7 +26,7 @@ use super::{Allocation, Frame, LinkFailure, LinkId, LinkInfo, MemoryKind, PAYLOA
 use crate::attributes::NetAddress;
 use crate::frame;
 use crate::handle::{Handle, Slab};
-use crate::time::Instant;
+use crate::time::{Duration, Instant};
 use bellwire_memory::line_queue::Line;
 use bellwire_proto::{Config, Delivery, DownReason, Event, FailReason, Head, SessionId, SessionInfo, Transport};
 use core::net::SocketAddr;
@@ -37,8 +39,11 @@ const LINKS_MAX: usize = 1 << 14;
 const BULK_WORDS: usize = 5;
 /// Turns between two looks of a NIC that polls and only waits for strangers to come.
 const TURNS_PER_LOOK: u32 = 256;
-/// Datagrams taken in one look, so that a turn of the engine stays short.
+/// What is taken in one look, so that a turn of the engine stays short, and the peer soon hears how far it may go on: so many datagrams (joined ones count as one), or so many bytes.
 const LOOK_MAX: u32 = 64;
+const LOOK_BYTES_MAX: usize = 96 << 10;
+/// Looks in vain that are no further apart are those of somebody who waits and does nothing else.
+const SPINS_WITHIN: Duration = Duration::from_micros(2);
 
 /// One session, as the engine sees it.
 #[derive(Debug)]
@@ -52,6 +57,8 @@ struct Link<B> {
     current: Option<(Delivery<B>, usize)>,
     /// Where the frame after the one shown last begins.
     after: usize,
+    /// The last frame sent is not the last of its message.
+    more: bool,
 }
 
 /// A wire over packets.
@@ -73,6 +80,20 @@ pub struct PacketWire<P: PacketPort> {
     /// Somebody sleeps, or is about to: each turn may be the last for long.
     armed: bool,
     turns: u32,
+    /// The clock when it was read last.
+    now: Instant,
+    /// The last look ended with its first message.
+    hasty: bool,
+    /// The last looks followed closely on one another and found nothing: somebody does nothing else.
+    spins: bool,
+}
+
+/// What a look began with.
+enum Arrived {
+    Nothing,
+    /// A message waits to be delivered, and the rest of the look has time until the next one.
+    Message,
+    Packets,
 }
 
 impl<P: PacketPort> PacketWire<P> {
@@ -91,6 +112,9 @@ impl<P: PacketPort> PacketWire<P> {
             looked: false,
             armed: false,
             turns: 0,
+            now: Instant(0),
+            hasty: false,
+            spins: false,
         }
     }
 
@@ -122,6 +146,7 @@ impl<P: PacketPort> PacketWire<P> {
     /// Whether somebody sleeps until packets come.
     pub fn set_armed(&mut self, armed: bool) {
         self.armed = armed;
+        self.port.set_armed(armed);
     }
 
     /// Whether packets may come: there are links, sessions are being made, or somebody may look for this NIC.
@@ -141,18 +166,17 @@ impl<P: PacketPort> PacketWire<P> {
     #[inline(never)]
     fn look(&mut self) {
         self.looked = true;
-        let now = self.port.now();
-        for _ in 0..LOOK_MAX {
-            match self.port.receive() {
-                Some((from, buffer)) => self.transport.handle_packet(now, from, buffer),
-                None => break,
+        match self.take_arrived() {
+            Arrived::Message => return,
+            // As usual for who polls: nothing came, and nothing is due.
+            Arrived::Nothing
+                if !self.port.has_news() && !self.transport.has_transmit() && !self.transport.has_events() && self.now < self.transport.next_timeout() =>
+            {
+                return;
             }
-            // What can be delivered is delivered before the port is asked again: whoever waits for one message does not wait for the answer that there is no other. Who
-            // delivered something looks again before sleeping.
-            if self.transport.next_delivery().is_some() && !self.port.expects_more() {
-                break;
-            }
+            Arrived::Nothing | Arrived::Packets => {}
         }
+        let now = self.now;
         while let Some((to, bytes)) = self.port.poll_too_big() {
             self.transport.handle_too_big(now, to, bytes);
         }
@@ -167,6 +191,61 @@ impl<P: PacketPort> PacketWire<P> {
             self.handle_event(now, event);
         }
         self.transmit(now);
+    }
+
+    /// Takes what has arrived, and reads the clock.
+    #[inline(always)]
+    fn take_arrived(&mut self) -> Arrived {
+        let mut first = self.port.receive();
+        if first.is_none() && self.spins {
+            first = (0..self.port.looks_again()).find_map(|_| self.port.receive());
+        }
+        // Read after it came: whoever sent it may have done so while this look was under way, and the peer is told how long it has waited here.
+        let before = core::mem::replace(&mut self.now, self.port.now());
+        let mut next = match first {
+            Some(first) => first,
+            None => {
+                self.spins = self.now.since(before) < SPINS_WITHIN;
+                return Arrived::Nothing;
+            }
+        };
+        let (mut bytes, mut datagrams) = (0, 1);
+        loop {
+            bytes += self.take_datagram(next);
+            // What can be delivered is delivered before the port is asked again: whoever waits for one message does not wait for the answer that there is no other. Who
+            // delivered something looks again before sleeping. Of two messages in a row, the second waits for the rest of the look, so that timers are not forgotten.
+            if !self.port.expects_more() && self.transport.next_delivery().is_some() {
+                self.hasty = !self.hasty;
+                return if self.hasty { Arrived::Message } else { Arrived::Packets };
+            }
+            if bytes >= LOOK_BYTES_MAX || datagrams == LOOK_MAX {
+                break;
+            }
+            datagrams += 1;
+            next = match self.port.receive() {
+                Some(next) => next,
+                None => break,
+            };
+            self.now = self.port.now();
+        }
+        self.hasty = false;
+        Arrived::Packets
+    }
+
+    /// Takes a datagram and what came with it; how many bytes.
+    #[inline(always)]
+    fn take_datagram(&mut self, first: (SocketAddr, P::Buffer)) -> usize {
+        let (mut bytes, mut next) = (0, Some(first));
+        while let Some((from, buffer)) = next.take() {
+            bytes += buffer.as_ref().len();
+            next = self.port.receive_joined();
+            if next.is_some() {
+                self.transport.handle_joined(self.now, from, buffer);
+            } else {
+                self.transport.handle_packet(self.now, from, buffer);
+            }
+        }
+        bytes
     }
 
     fn transmit(&mut self, now: Instant) {
@@ -245,7 +324,7 @@ impl<P: PacketPort> PacketWire<P> {
 
     fn add_link(&mut self, session: SessionId, loopback: bool) -> Option<LinkId> {
         let peer = self.transport.session_info(session)?.address;
-        let link = self.links.insert(Link { session, peer, loopback, down: false, current: None, after: 0 })?;
+        let link = self.links.insert(Link { session, peer, loopback, down: false, current: None, after: 0, more: false })?;
         self.port.session_up(peer);
         Some(LinkId::from_raw(link.raw()))
     }
@@ -253,10 +332,14 @@ impl<P: PacketPort> PacketWire<P> {
     // ---- frames
 
     fn send_frame(&mut self, link: LinkId, line: &Line, words: usize, length: usize, fill: impl FnOnce(*mut u8) -> bool) -> Sent {
-        let Some(l) = self.links.get(Handle::from_raw(link.raw())).filter(|l| !l.down) else { return Sent::Broken };
-        let now = self.port.now();
-        let stream = frame::Head(line.0[0]).to();
-        match self.transport.send(now, l.session, stream, &line.0[..words], length, |to| fill(to.as_mut_ptr())) {
+        let Some(l) = self.links.get_mut(Handle::from_raw(link.raw())).filter(|l| !l.down) else { return Sent::Broken };
+        let head = frame::Head(line.0[0]);
+        if l.more == head.is_last() {
+            l.more = !l.more;
+            self.transport.set_more(l.session, l.more);
+        }
+        // Its time is that of its leaving, by `flush`.
+        match self.transport.send(self.now, l.session, head.to(), &line.0[..words], length, |to| fill(to.as_mut_ptr())) {
             bellwire_proto::Sent::Yes => Sent::Yes,
             bellwire_proto::Sent::Unfilled => Sent::Unfilled,
             // The path carries less than it did: the engine asks again how much.
@@ -315,6 +398,11 @@ impl<P: PacketPort> Wire for PacketWire<P> {
         max.max(PAYLOAD_BYTES_MIN)
     }
 
+    fn payload_bytes_next(&self, link: LinkId, to: u32) -> usize {
+        let next = self.find(link).map_or(0, |l| self.transport.payload_next(l.session, to, BULK_WORDS, PAYLOAD_BYTES_MIN));
+        next.max(PAYLOAD_BYTES_MIN)
+    }
+
     fn send(&mut self, link: LinkId, line: &mut Line, words: usize) -> Sent {
         self.send_frame(link, line, words, 0, |_| true)
     }
@@ -328,10 +416,13 @@ impl<P: PacketPort> Wire for PacketWire<P> {
         if l.down && l.current.is_none() {
             return Received::Empty;
         }
-        let mut found = self.next_frame(link);
+        // Nothing taken is the usual case of who polls.
+        let mut found = if l.current.is_some() || self.transport.next_delivery().is_some() { self.next_frame(link) } else { None };
         if found.is_none() && !self.looked {
             self.look();
-            found = self.next_frame(link);
+            if self.transport.next_delivery().is_some() {
+                found = self.next_frame(link);
+            }
         }
         match found {
             Some((head, place)) => self.show(link, head, place),
@@ -342,15 +433,19 @@ impl<P: PacketPort> Wire for PacketWire<P> {
     fn consume(&mut self, link: LinkId) {
         if let Some(l) = self.find_mut(link) {
             let after = l.after;
-            l.current.iter_mut().for_each(|(_, at)| *at = after);
+            match &mut l.current {
+                Some((delivery, at)) if after < delivery.buffer().as_ref().len() => *at = after,
+                // The last frame's end is the packet's: its buffer is given back at once.
+                _ => l.current = None,
+            }
         }
     }
 
     fn flush(&mut self) {
         if self.transport.has_transmit() {
             // Nothing is asked of the port while there is nothing to send.
-            let now = self.port.now();
-            self.transmit(now);
+            self.now = self.port.now();
+            self.transmit(self.now);
         }
     }
 
@@ -425,7 +520,7 @@ impl<P: PacketPort> Wire for PacketWire<P> {
     }
 
     fn link_info(&self, link: LinkId) -> LinkInfo {
-        LinkInfo { loopback: self.find(link).is_some_and(|l| l.loopback), ..LinkInfo::default() }
+        LinkInfo { wire: self.name(), path: self.path(link), loopback: self.find(link).is_some_and(|l| l.loopback), ..LinkInfo::default() }
     }
 }
 

@@ -24,10 +24,24 @@ pub trait PacketPort {
     fn send(&mut self, transmit: &Transmit<'_>);
     /// The next datagram that has arrived. `None`: nothing, or enough for one turn.
     fn receive(&mut self) -> Option<(SocketAddr, Self::Buffer)>;
+    /// The next of those that came together with the one that [`receive`](Self::receive) gave; to be asked until `None`.
+    fn receive_joined(&mut self) -> Option<(SocketAddr, Self::Buffer)> {
+        None
+    }
     /// Whether [`receive`](Self::receive) is likely to have more: not after a short datagram that came alone.
     fn expects_more(&self) -> bool {
         true
     }
+    /// Whether anything but [`receive`](Self::receive) may have something to say now or soon: packets held back, an answer, a complaint of the network.
+    fn has_news(&self) -> bool {
+        true
+    }
+    /// How often an empty port may be asked again within one look, by who looks again and again.
+    fn looks_again(&self) -> u32 {
+        0
+    }
+    /// Whether somebody sleeps until packets come, or is about to.
+    fn set_armed(&mut self, _armed: bool) {}
     /// The network said that a datagram of so many bytes to somebody is too large for the path.
     fn poll_too_big(&mut self) -> Option<(SocketAddr, usize)> {
         None

@@ -17,7 +17,7 @@ use crate::attributes::NetAddress;
 use crate::handle::{Handle, Slab};
 use crate::wire::{
     Advertisement, Allocation, Attach, CatalogueEntry, Direct, Frame, LinkFailure, LinkId, LinkInfo, MapAccess, MemoryKind, Placement, Received, RemoteAccess,
-    Rendezvous, Sent, Wire, WireEvent,
+    Rendezvous, Sent, Wire, WireEvent, WireReason,
 };
 use bellwire_memory::MemoryError;
 use bellwire_memory::event::BellSet;
@@ -454,6 +454,9 @@ impl Wire for ShmWire {
             loopback: l.parts.loopback,
             attaches: l.attaches(),
             segments_mapped: l.foreign.values().filter(|f| matches!(f, Foreign::Mapped(_))).count() as u32,
+            wire: self.name(),
+            reason: WireReason::SameHost,
+            path: None,
         })
     }
 

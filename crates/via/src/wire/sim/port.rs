@@ -121,6 +121,6 @@ impl Wire for SimWire {
     }
 
     fn link_info(&self, link: LinkId) -> LinkInfo {
-        LinkInfo { loopback: self.network.0.borrow().is_loopback(self.nic, link), ..LinkInfo::default() }
+        LinkInfo { loopback: self.network.0.borrow().is_loopback(self.nic, link), wire: self.name(), ..LinkInfo::default() }
     }
 }

@@ -28,7 +28,7 @@ use rustix::event::{PollFd, PollFlags, epoll, poll};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6, UdpSocket};
 
 /// The directory's UDP port, unless configured.
 pub const DIRECTORY_PORT: u16 = 7118;
@@ -209,7 +209,7 @@ impl Finder {
             return self.answer(request, Err(LinkFailure::NotReachable));
         }
         if let Some(port) = port {
-            return self.answer(request, Ok(SocketAddr::new(ip, port)));
+            return self.answer(request, Ok(on_link_of(self.own, ip, port)));
         }
         let name = match how {
             Rendezvous::Client => names::hash_of(&[remote]),
@@ -225,7 +225,7 @@ impl Finder {
         };
         let find = Find { nonce: self.random.next_u64(), name };
         let patient = how == Rendezvous::Peer;
-        let mut question = Question { to: SocketAddr::new(ip, self.directory_port), find, tries: 0, next_at: now, patient };
+        let mut question = Question { to: on_link_of(self.own, ip, self.directory_port), find, tries: 0, next_at: now, patient };
         if ask(&mut question, socket, now) {
             self.questions.insert(request, question);
             self.note_timeouts();
@@ -269,7 +269,7 @@ impl Finder {
             (q.tries, q.next_at) = (0, now + PATIENCE);
             return self.note_timeouts();
         }
-        let answer = if found.port == 0 { Err(LinkFailure::NobodyThere) } else { Ok(SocketAddr::new(from.ip(), found.port)) };
+        let answer = if found.port == 0 { Err(LinkFailure::NobodyThere) } else { Ok(on_link_of(self.own, from.ip(), found.port)) };
         self.answer(request, answer);
     }
 
@@ -331,7 +331,7 @@ impl Finder {
     fn take_place(&mut self, now: Instant) {
         self.leave_place();
         let name = name_of_directory(self.own.ip(), self.directory_port);
-        self.place = match UdpSocket::bind(SocketAddr::new(self.own.ip(), self.directory_port)) {
+        self.place = match UdpSocket::bind(on_link_of(self.own, self.own.ip(), self.directory_port)) {
             Ok(socket) => self.become_directory(socket, &name),
             Err(e) if e.kind() == io::ErrorKind::AddrInUse => match fd_passing::connect_abstract(&name) {
                 Ok(holder) if self.watch(holder.as_fd(), HOLDER).is_ok() => Place::Heir(holder),
@@ -513,6 +513,14 @@ fn ip_and_port(host: &[u8]) -> Option<(IpAddr, Option<u16>)> {
         Err(_) => IpAddr::V6(Ipv6Addr::from(<[u8; 16]>::try_from(ip).ok()?)),
     };
     (port != Some(0)).then_some((ip, port))
+}
+
+/// A socket address as the NIC at `own` sends to it: addresses that mean something on one link only are on its own link.
+fn on_link_of(own: SocketAddr, ip: IpAddr, port: u16) -> SocketAddr {
+    match (own, ip) {
+        (SocketAddr::V6(own), IpAddr::V6(ip)) if ip.is_unicast_link_local() => SocketAddrV6::new(ip, port, 0, own.scope_id()).into(),
+        _ => SocketAddr::new(ip, port),
+    }
 }
 
 /// Where a NIC of that host address has its socket; port 0: anywhere.

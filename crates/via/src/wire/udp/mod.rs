@@ -4,13 +4,14 @@
 //! Several packets of a size leave in one call (GSO) and arrive joined (GRO); packets say their own length, so what the
 //! kernel has joined needs no note of where to cut. When the socket takes no more, the packets that found no room wait here and nothing else leaves before them.
 //!
-//! `sockets.rs`: which socket. `find.rs`: who is where. `interface.rs`: which address is ours. `buffers.rs`: where datagrams arrive. `faults.rs`: faults on purpose.
+//! `sockets.rs`: which socket. `find.rs`: who is where. `interface.rs`: which address is ours. `buffers.rs`: where datagrams arrive. `segments.rs`: several packets by one call. `faults.rs`: faults on purpose.
 
 mod buffers;
 mod faults;
 mod find;
 mod interface;
 mod packet;
+mod segments;
 mod sockets;
 
 pub use buffers::UdpBuffer;
@@ -41,9 +42,17 @@ const UNREACHABLE_AFTER: Duration = Duration::from_secs(5);
 const RETRIES_MAX: u32 = 5;
 /// The smallest receive buffer of a usual system.
 const RECEIVE_BYTES_LEAST: usize = 212_992;
+/// The largest datagram tried: four fill what one call can hand over. (Loopback carries larger ones; then a loss would cost more than the header does.)
+const DATAGRAM_MAX: usize = 16_336;
+/// What one call can hand over, over IPv4 and IPv6.
+const RUN_BYTES_MAX: usize = 65_487;
+/// Most bytes of a session's transmit ring.
+const RING_BYTES_MAX: usize = 1 << 20;
 /// Packets that found no room are tried again after this, if nothing else happens.
 const STALL: Duration = Duration::from_micros(200);
 
+/// Who spins may as well spin close to the socket.
+const LOOKS_AGAIN: u32 = 3;
 /// A datagram up to this length, alone, is a message or an answer, not a part of a stream.
 const SHORT: usize = 1024;
 
@@ -148,16 +157,17 @@ impl UdpPort {
     pub fn transport_config(&self) -> Result<bellwire_proto::Config, MemoryError> {
         let mut nic = [0; 16];
         rustix::rand::getrandom(&mut nic, rustix::rand::GetRandomFlags::empty()).map_err(|e| MemoryError::os("getrandom", e))?;
+        // What the kernel keeps while nobody looks: peers have no more under way.
+        let socket = self.sockets.first();
+        let receive_bytes = socket.state.recv_buffer_size(UdpSockRef::from(&socket.socket)).map_or(RECEIVE_BYTES_LEAST, |twice| twice / 2);
         Ok(bellwire_proto::Config {
             nic: NicId(nic),
             boot: clock().0,
-            // What the kernel keeps while nobody looks: peers have no more under way.
-            receive_bytes: self
-                .sockets
-                .first()
-                .state
-                .recv_buffer_size(UdpSockRef::from(&self.sockets.first().socket))
-                .map_or(RECEIVE_BYTES_LEAST, |twice| twice / 2),
+            receive_bytes,
+            datagram_max: DATAGRAM_MAX,
+            // What a peer like this one lets be under way, twice: in flight, and arrived but not yet acknowledged in order. More would only be written to memory that the cache has lost.
+            ring_bytes: (2 * receive_bytes).min(RING_BYTES_MAX),
+            run_bytes_max: RUN_BYTES_MAX,
             unreachable_after: UNREACHABLE_AFTER,
             retries_max: RETRIES_MAX,
             run_packets_max: self.sockets.first().state.max_gso_segments(),
@@ -241,6 +251,7 @@ impl PacketPort for UdpPort {
         }
     }
 
+    #[inline]
     fn receive(&mut self) -> Option<(SocketAddr, UdpBuffer)> {
         if let Some(first) = self.arrived.pop_front() {
             return Some(first);
@@ -268,8 +279,29 @@ impl PacketPort for UdpPort {
         }
     }
 
+    #[inline]
+    fn receive_joined(&mut self) -> Option<(SocketAddr, UdpBuffer)> {
+        self.arrived.pop_front()
+    }
+
+    #[inline]
     fn expects_more(&self) -> bool {
-        self.came_last > SHORT || !self.arrived.is_empty()
+        self.came_last > SHORT
+    }
+
+    #[inline]
+    fn has_news(&self) -> bool {
+        let of_the_network = !self.too_big.is_empty() || !self.refused.is_empty();
+        of_the_network || self.stalled.to.is_some() || self.struck.is_some() || self.finder.is_asking() || self.finder.next_timeout() != Instant::NEVER
+    }
+
+    #[inline]
+    fn looks_again(&self) -> u32 {
+        LOOKS_AGAIN
+    }
+
+    fn set_armed(&mut self, armed: bool) {
+        self.sockets.set_armed(armed);
     }
 
     fn poll_too_big(&mut self) -> Option<(SocketAddr, usize)> {

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! How connections begin and end: asked for, made, broken, closed; and what comes back then.
+
+use crate::acceptor::{LIMIT, create_vi, end_vi};
+use crate::bulk::NO_DATA;
+use crate::connection::{CREDITS_MAX, Connection, ConnectionId, Keep, Role, State, Write};
+use crate::core::{Core, EndpointId, place};
+use crate::header::{Answer, Kind};
+use crate::name::{Ask, Name};
+use crate::status::{Error, Status};
+use bellwire_via::wire::Wire;
+use bellwire_via::{Duration, Engine, ViHandle};
+
+/// How long a connection may take.
+const CONNECT_PATIENCE: Duration = Duration(5_000_000_000);
+
+impl<H> Core<H> {
+    /// Begins to connect; the inbox says how it ends. The engine has been told the time.
+    pub(crate) fn connect<W: Wire>(&mut self, engine: &mut Engine<W>, id: ConnectionId) -> Result<(), Error> {
+        let inbox = self.inbox;
+        let Some(connection) = self.connections.get_mut(id) else { return Err(Error::BadArgument) };
+        let endpoint = self.endpoints.get(place(connection.endpoint)).ok_or(Error::BadArgument)?;
+        let ask = Ask { from: endpoint.name, wanted: connection.peer.endpoint, tag: connection.tag };
+        // The wanted endpoint and who asks travel in the local address; the remote one is where the device waits.
+        let (local, remote) = (ask.address().ok_or(Error::BadArgument)?, connection.peer.device_address().ok_or(Error::BadArgument)?);
+        let vi = create_vi(engine, endpoint.ptag, inbox, u64::from(id.raw()))?;
+        let deadline = engine.now() + CONNECT_PATIENCE;
+        if let Err(e) = engine.connect_request(vi, &local, &remote, deadline) {
+            end_vi(engine, vi);
+            return Err(e.into());
+        }
+        (connection.vi, connection.state) = (vi, State::Connecting);
+        Ok(())
+    }
+
+    /// An attempt to connect has ended.
+    pub(crate) fn connected<W: Wire>(&mut self, engine: &mut Engine<W>, id: ConnectionId, outcome: Result<u64, bellwire_via::Error>) {
+        let Some(connection) = self.connections.get_mut(id) else { return };
+        match outcome {
+            Ok(offered) => {
+                let wanted = self.endpoints.get(place(connection.endpoint)).map_or(1, |e| e.credits);
+                connection.credits = u32::try_from(offered).unwrap_or(u32::MAX).min(CREDITS_MAX).min(wanted).max(1);
+                connection.state = State::Open;
+                self.tell_segment(engine, id);
+            }
+            Err(e) => {
+                let status = if e == bellwire_via::Error::Rejected { Status::BadEndpoint } else { Status::Unreachable };
+                self.bury(engine, id, status);
+            }
+        }
+    }
+
+    /// Somebody has connected to an endpoint of this bundle. `false`: it is not here.
+    pub(crate) fn accepted<W: Wire>(&mut self, engine: &mut Engine<W>, vi: ViHandle, ask: &Ask) -> bool {
+        let Some(endpoint) = self.numbers.get(&ask.wanted).copied() else { return false };
+        let mut connection = Connection::new(endpoint, Role::Server, ask.from, ask.tag);
+        (connection.vi, connection.state) = (vi, State::Open);
+        let id = self.connections.insert(connection);
+        match id.filter(|id| engine.set_inbox(vi, self.inbox, LIMIT, u64::from(id.raw())).is_ok()) {
+            Some(id) => self.tell_segment(engine, id),
+            None => {
+                end_vi(engine, vi);
+                if let Some(id) = id {
+                    self.connections.remove(id);
+                }
+            }
+        }
+        true
+    }
+
+    /// Tells the peer of a connection which segment there is.
+    pub(crate) fn tell_segment<W: Wire>(&mut self, engine: &mut Engine<W>, id: ConnectionId) {
+        let Some(connection) = self.connections.get_mut(id) else { return };
+        let segment = self.endpoints.get(place(connection.endpoint)).and_then(|e| e.segment.as_ref());
+        if segment.is_none() && connection.role != Role::Server && connection.segments_left == crate::connection::SEGMENTS_AHEAD {
+            return; // A server that has not heard of one takes it that there is none.
+        }
+        connection.segments_left = connection.segments_left.saturating_sub(1);
+        let words = segment.map_or([0; 3], |s| [s.address, s.length, u64::from(s.handle.raw())]);
+        let _ = self.answer(engine, id, &Answer { words, ..Answer::of(Kind::Segment, 0) }, NO_DATA);
+    }
+
+    /// A connection is over: a client's requests that are not handled come back; of a server nothing is left.
+    pub(crate) fn broken<W: Wire>(&mut self, engine: &mut Engine<W>, id: ConnectionId, status: Status) {
+        self.bury(engine, id, status);
+        if self.connections.get(id).is_some_and(|c| c.role == Role::Server) {
+            self.connections.remove(id);
+        }
+    }
+
+    /// Ends a connection for good. Nothing is read for it any more when this returns.
+    pub(crate) fn bury<W: Wire>(&mut self, engine: &mut Engine<W>, id: ConnectionId, status: Status) {
+        let Some(connection) = self.connections.get_mut(id) else { return };
+        end_vi(engine, core::mem::replace(&mut connection.vi, ViHandle::from_raw(0)));
+        connection.state = State::Dead(status);
+        let queued = connection.out.drain(..).filter_map(|out| out.write);
+        for write in connection.writes.drain(..).chain(queued) {
+            finish_write(engine, write, &mut self.garbage);
+        }
+        connection.writes_done = connection.writes_queued;
+        while connection.outstanding() != 0 {
+            let number = connection.acked;
+            connection.acked = number.wrapping_add(1);
+            self.returns.push_back((connection.endpoint, connection.returned(number, status)));
+        }
+    }
+
+    pub(crate) fn remove_connection<W: Wire>(&mut self, engine: &mut Engine<W>, id: ConnectionId, status: Status) {
+        self.bury(engine, id, status);
+        self.connections.remove(id);
+    }
+
+    /// Ends an endpoint and its connections, whose peers are told; its requests that are not handled are dropped with their error handler.
+    pub(crate) fn remove_endpoint<W: Wire>(&mut self, engine: &mut Engine<W>, id: EndpointId) -> Result<Name, Error> {
+        self.endpoint(id)?;
+        let of: Vec<(ConnectionId, Role)> = self.connections.iter().filter(|(_, c)| c.endpoint == id).map(|(h, c)| (h, c.role)).collect();
+        for (connection, role) in of {
+            if role == Role::Server {
+                let _ = self.answer(engine, connection, &Answer::of(Kind::Closing, 0), NO_DATA);
+            }
+            self.remove_connection(engine, connection, Status::BadEndpoint);
+        }
+        let endpoint = self.endpoints.remove(place(id)).ok_or(Error::BadArgument)?;
+        self.numbers.remove(&endpoint.name.endpoint);
+        self.returns.retain(|(of, _)| *of != id);
+        if let Some(segment) = endpoint.segment {
+            let _ = engine.deregister(segment.address, segment.handle);
+            self.garbage.extend(segment.owner);
+        }
+        let _ = engine.destroy_ptag(endpoint.ptag);
+        Ok(endpoint.name)
+    }
+}
+
+/// A write is over, well or not.
+pub(crate) fn finish_write<W: Wire>(engine: &mut Engine<W>, write: Write, garbage: &mut Vec<std::sync::Arc<crate::region::Region>>) {
+    if write.is_registered {
+        let _ = engine.deregister(write.from.address, bellwire_via::MemHandle::from_raw(write.from.handle));
+    }
+    if let Keep::Region(region) = write.keep {
+        garbage.push(region);
+    }
+}

@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `bellwire logp --layer am`: what Active Messages cost above the raw VI that they use, in one alternated run.
+//!
+//! The rows are those of the AMVIA paper's Table 2: half a round trip of 16 bytes (the least that an Active Message with two arguments takes) and *delta*, what it is above the raw VI's;
+//! L, o_s, o_r and g by the method of [`crate::model`]. The curve is that of its Figure 5: bandwidth of bulk messages against their size, beside the raw RDMA write.
+
+pub mod plot;
+pub mod report;
+
+use std::time::Duration;
+
+use serde::Serialize;
+
+use crate::am::AmJob;
+use crate::bench::payload::Touch;
+use crate::canary::Mode;
+use crate::clock;
+use crate::error::Error;
+use crate::job::Job;
+use crate::machine::{self, Machine};
+use crate::model::Options;
+use crate::peers::Peers;
+use crate::plan::{Action, From, Step, Which, series as s};
+use crate::progress::Progress;
+use crate::run;
+use crate::samples::{Failure, Key, Metric, Samples, Series};
+use crate::session::Session;
+
+/// Bytes of the short message.
+const SHORT: u64 = 16;
+/// Sizes of bulk messages.
+const BULK: [u64; 10] = [64, 256, 1 << 10, 4 << 10, 16 << 10, 64 << 10, 256 << 10, 512 << 10, 1 << 20, 2 << 20];
+
+/// The parameters of one layer, ns.
+#[derive(Debug, Clone, Copy, Serialize)]
+pub struct Row {
+    /// What it is of.
+    pub layer: &'static str,
+    /// Half a round trip.
+    pub half_round_trip_ns: Option<f64>,
+    /// What that is above the raw VI's.
+    pub delta_ns: Option<f64>,
+    /// The same in cycles of the processor's time stamp counter.
+    pub delta_cycles: Option<f64>,
+    /// Half a round trip less both overheads.
+    pub latency_ns: Option<f64>,
+    /// Processor time of a request.
+    pub o_send_ns: Option<f64>,
+    /// Processor time of taking a message and running its handler.
+    pub o_recv_ns: Option<f64>,
+    /// Between two messages of a long stream; of requests that are replied to, if the layer has replies.
+    pub gap_ns: Option<f64>,
+    /// Between two messages of a long stream one way.
+    pub gap_one_way_ns: Option<f64>,
+    /// Whether a figure has no near sample.
+    pub far: bool,
+}
+
+/// A point of the curve.
+#[derive(Debug, Clone, Copy, Serialize)]
+pub struct BulkPoint {
+    /// Bytes of a message.
+    pub size: u64,
+    /// The raw RDMA write, GB/s.
+    pub write_gbps: Option<f64>,
+    /// Bulk messages, GB/s.
+    pub am_gbps: Option<f64>,
+}
+
+/// Everything that was found.
+#[derive(Debug)]
+pub struct Layers {
+    /// Where it was.
+    pub machine: Machine,
+    /// Library and NIC.
+    pub library: String,
+    /// Reliability, rounds.
+    pub conditions: String,
+    /// The raw VI and Active Messages.
+    pub rows: [Row; 2],
+    /// The curve.
+    pub bulk: Vec<BulkPoint>,
+    /// What could not be measured.
+    pub failures: Vec<Failure>,
+}
+
+/// Measures; of the options the sizes say nothing here.
+///
+/// # Errors
+/// If the library cannot be opened. Failures of single measurements are in the result.
+pub fn run(options: &Options) -> Result<Layers, Error> {
+    let library = Session::new(options.session.clone()).run(&Job::Open)?.note;
+    let steps = steps(options.quick);
+    let mut progress = Progress::new(steps.len() * options.limits.rounds, options.quiet);
+    let samples = run::run(options.session.clone(), &Peers::default(), &steps, options.limits, &mut progress);
+    progress.finish();
+    let raw = row(&samples, s::OURS, "raw VI", None);
+    let am = row(&samples, s::AM, "Active Messages", raw.half_round_trip_ns);
+    let figure = |metric, series, size| median(&samples, metric, series, size).map(|(value, _)| value);
+    Ok(Layers {
+        machine: machine::describe(options.session.pinning),
+        library,
+        conditions: format!("{}, {} rounds", options.session.reliability.name(), options.limits.rounds),
+        rows: [raw, am],
+        bulk: BULK
+            .map(|size| BulkPoint { size, write_gbps: figure(Metric::WriteBandwidth, s::OURS, size), am_gbps: figure(Metric::WriteBandwidth, s::AM, size) })
+            .to_vec(),
+        failures: samples.failures,
+    })
+}
+
+fn steps(quick: bool) -> Vec<Step> {
+    let budget_ns = if quick { 4e6 } else { 12e6 };
+    let count = |each_ns: f64, most: u64| ((budget_ns / each_ns) as u64).clamp(16, most);
+    let mut steps = Vec::new();
+    let mut step = |job: Job, series: Series, size: u64, metrics: &[Metric]| {
+        let keys: Vec<(Key, From)> = metrics.iter().enumerate().map(|(i, metric)| (Key::new(*metric, series, size), From::First(i))).collect();
+        let label = format!("{}, {} {size}", metrics[0].title(), series.name);
+        steps.push(Step { label, action: Action::Pair { which: Which::Main, job, keys } });
+    };
+    let size = SHORT as usize;
+    let trips = count(300.0, 200_000);
+    step(Job::Latency { size, count: trips, touch: Touch::All }, s::OURS, SHORT, &[Metric::Latency]);
+    step(Job::Am(AmJob::Latency { count: trips }), s::AM, SHORT, &[Metric::Latency]);
+    let bursts = count(75_000.0, 400);
+    step(Job::Overhead { size, bursts }, s::OURS, SHORT, &[Metric::SendOverhead, Metric::ReceiveOverhead]);
+    step(Job::Am(AmJob::Overhead { bursts }), s::AM, SHORT, &[Metric::SendOverhead, Metric::ReceiveOverhead]);
+    let stream = count(40.0, 400_000);
+    step(Job::Rate { size, count: stream }, s::OURS, SHORT, &[Metric::Rate]);
+    step(Job::Am(AmJob::Gap { count: stream, replied: true }), s::AM, SHORT, &[Metric::Gap]);
+    step(Job::Am(AmJob::Gap { count: stream, replied: false }), s::AM_ONE_WAY, SHORT, &[Metric::Gap]);
+    for bytes in BULK {
+        let (size, messages) = (bytes as usize, count(60.0 + bytes as f64 * 0.04, 100_000));
+        step(Job::WriteBandwidth { size, count: messages, touch: Touch::Ends }, s::OURS, bytes, &[Metric::WriteBandwidth]);
+        step(Job::Am(AmJob::Bulk { size, count: messages }), s::AM, bytes, &[Metric::WriteBandwidth]);
+    }
+    steps
+}
+
+/// Median, and whether it is a far one.
+fn median(samples: &Samples, metric: Metric, series: Series, size: u64) -> Option<(f64, bool)> {
+    samples.figure(&Key::new(metric, series, size)).map(|figure| (figure.summary.median, figure.mode == Mode::Far))
+}
+
+fn row(samples: &Samples, series: Series, layer: &'static str, raw_half: Option<f64>) -> Row {
+    let of = |metric, series| median(samples, metric, series, SHORT);
+    let by_rate = of(Metric::Rate, series).map(|(rate, far)| (1e9 / rate, far));
+    let one_way = if series == s::AM { of(Metric::Gap, s::AM_ONE_WAY) } else { by_rate };
+    let figures =
+        [of(Metric::Latency, series), of(Metric::SendOverhead, series), of(Metric::ReceiveOverhead, series), of(Metric::Gap, series).or(by_rate), one_way];
+    let far = figures.iter().flatten().any(|(_, far)| *far);
+    let [half_round_trip_ns, o_send_ns, o_recv_ns, gap_ns, gap_one_way_ns] = figures.map(|figure| figure.map(|(value, _)| value));
+    let delta_ns = half_round_trip_ns.zip(raw_half).map(|(own, raw)| own - raw);
+    let delta_cycles = delta_ns.map(|ns| ns / clock::ns_per_tick(Duration::from_millis(20)));
+    let latency_ns = half_round_trip_ns.zip(o_send_ns).zip(o_recv_ns).map(|((half, send), receive)| half - send - receive);
+    Row { layer, half_round_trip_ns, delta_ns, delta_cycles, latency_ns, o_send_ns, o_recv_ns, gap_ns, gap_one_way_ns, far }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::canary::Canary;
+    use crate::samples::Sample;
+
+    #[test]
+    fn the_mapping_cost_is_what_is_above_the_raw_vi() {
+        let mut samples = Samples::default();
+        samples.best.note(50.0);
+        let canary = Canary { before_ns: 50.0, after_ns: 50.0 };
+        for (series, values) in [(s::OURS, [90.0, 20.0, 45.0]), (s::AM, [120.0, 30.0, 50.0])] {
+            for (metric, value) in [Metric::Latency, Metric::SendOverhead, Metric::ReceiveOverhead].into_iter().zip(values) {
+                samples.add(Key::new(metric, series, SHORT), Sample { round: 1, value, canary });
+            }
+        }
+        samples.add(Key::new(Metric::Rate, s::OURS, SHORT), Sample { round: 1, value: 25e6, canary });
+        let raw = row(&samples, s::OURS, "raw", None);
+        let am = row(&samples, s::AM, "am", raw.half_round_trip_ns);
+        assert_eq!((raw.latency_ns, raw.gap_ns, raw.delta_ns), (Some(25.0), Some(40.0), None));
+        assert_eq!((am.latency_ns, am.delta_ns, am.far), (Some(40.0), Some(30.0), false));
+        assert!(am.delta_cycles.is_some_and(|cycles| cycles > 1.0));
+    }
+
+    #[test]
+    fn both_layers_are_planned_side_by_side() {
+        let steps = steps(true);
+        let of = |series: Series| steps.iter().filter(|step| step.label.contains(series.name)).count();
+        assert_eq!(steps.len(), 7 + 2 * BULK.len());
+        assert!(of(s::AM) >= BULK.len() + 3);
+    }
+}

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The library's objects: one device, the bundles on it, their endpoints, memory. C has raw pointers to bundles and endpoints, which are boxes that the library owns.
+//!
+//! Invariants
+//! - B1: a bundle's box is in `Library::bundles`, and an endpoint's in `Library::endpoints`, from its allocation until it is freed.
+//! - B2: an endpoint's bundle lives as long as the endpoint: freeing a bundle frees its endpoints first.
+
+use crate::types::{NOT_INIT, OK, RESOURCE};
+use bellwire_am::{Bundle, Device, EndpointId, Region};
+use bellwire_memory::atomic::{AtomicPtr, AtomicU32, Ordering};
+use bellwire_via::nic::NicConfig;
+use core::ffi::c_int;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// What an `eb_t` points to.
+pub struct BundleObject {
+    pub(crate) bundle: Bundle,
+}
+
+/// What an `ep_t` points to. It names the endpoint's place, which changes when it moves.
+pub struct EndpointObject {
+    bundle: AtomicPtr<BundleObject>,
+    id: AtomicU32,
+}
+
+impl EndpointObject {
+    pub(crate) fn new(bundle: *mut BundleObject, id: EndpointId) -> Self {
+        Self { bundle: AtomicPtr::new(bundle), id: AtomicU32::new(id.raw()) }
+    }
+
+    #[inline]
+    pub(crate) fn bundle_at(&self) -> *mut BundleObject {
+        // Relaxed: a program that moves an endpoint while it uses it orders that itself.
+        self.bundle.load(Ordering::Relaxed)
+    }
+
+    #[inline]
+    pub(crate) fn id(&self) -> EndpointId {
+        // Relaxed: as in bundle_at().
+        EndpointId::from_raw(self.id.load(Ordering::Relaxed))
+    }
+
+    pub(crate) fn set(&self, bundle: *mut BundleObject, id: EndpointId) {
+        // Relaxed: as in bundle_at().
+        self.bundle.store(bundle, Ordering::Relaxed);
+        // Relaxed: as in bundle_at().
+        self.id.store(id.raw(), Ordering::Relaxed);
+    }
+}
+
+/// All of it.
+#[derive(Default)]
+pub(crate) struct Library {
+    inits: u32,
+    pub(crate) device: Option<Arc<Device>>,
+    pub(crate) bundles: BTreeSet<usize>,
+    pub(crate) endpoints: BTreeSet<usize>,
+    pub(crate) regions: BTreeMap<usize, Arc<Region>>,
+}
+
+static LIBRARY: Mutex<Option<Library>> = Mutex::new(None);
+
+/// The library, if it is initialised.
+pub(crate) fn library() -> Result<Guard, c_int> {
+    let guard = LIBRARY.lock().unwrap_or_else(PoisonError::into_inner);
+    if guard.is_some() { Ok(Guard(guard)) } else { Err(NOT_INIT) }
+}
+
+/// The library, locked.
+pub(crate) struct Guard(MutexGuard<'static, Option<Library>>);
+
+impl core::ops::Deref for Guard {
+    type Target = Library;
+    fn deref(&self) -> &Library {
+        self.0.as_ref().expect("looked at by library()")
+    }
+}
+
+impl core::ops::DerefMut for Guard {
+    fn deref_mut(&mut self) -> &mut Library {
+        self.0.as_mut().expect("looked at by library()")
+    }
+}
+
+fn open() -> Result<Arc<Device>, String> {
+    let config = NicConfig::from_env().map_err(|e| e.to_string())?;
+    Device::open(config).map_err(|e| e.to_string())
+}
+
+/// See am.h.
+#[unsafe(no_mangle)]
+pub extern "C" fn AM_Init() -> c_int {
+    let mut guard = LIBRARY.lock().unwrap_or_else(PoisonError::into_inner);
+    if guard.is_none() {
+        match open() {
+            Ok(device) => *guard = Some(Library { device: Some(device), ..Library::default() }),
+            Err(why) => {
+                eprintln!("bellwire: AM_Init: {why}");
+                return RESOURCE;
+            }
+        }
+    }
+    if let Some(library) = &mut *guard {
+        library.inits += 1;
+    }
+    OK
+}
+
+/// See am.h.
+#[unsafe(no_mangle)]
+pub extern "C" fn AM_Terminate() -> c_int {
+    let mut guard = LIBRARY.lock().unwrap_or_else(PoisonError::into_inner);
+    let Some(library) = &mut *guard else { return NOT_INIT };
+    library.inits -= 1;
+    if library.inits != 0 {
+        return OK;
+    }
+    let ended = guard.take();
+    drop(guard);
+    if let Some(library) = ended {
+        for at in library.endpoints {
+            // SAFETY: B1.
+            drop(unsafe { Box::from_raw(core::ptr::with_exposed_provenance_mut::<EndpointObject>(at)) });
+        }
+        for at in library.bundles {
+            // SAFETY: B1.
+            drop(unsafe { Box::from_raw(core::ptr::with_exposed_provenance_mut::<BundleObject>(at)) });
+        }
+    }
+    OK
+}
