@@ -108,3 +108,62 @@ fn nonsense_harms_nobody_else() {
     assert!(served.bundle.counters(served.endpoint).unwrap().malformed > 10);
     assert_eq!(honest.bundle.counters(honest.endpoint).unwrap().returned, 0);
 }
+
+/// As server: whatever it says, each request of the client comes back at most once, and the client goes on.
+#[test]
+fn a_server_of_nonsense_harms_nobody_else() {
+    let client = Side::new(&device());
+    let honest = Side::new(&device());
+    client.bundle.set_segment(client.endpoint, Some(&client.device.allocate(10_000).unwrap())).unwrap();
+    honest.bundle.set_handler(honest.endpoint, ECHO, |m| m.reply(2, &[]).unwrap()).unwrap();
+    client.bundle.map(client.endpoint, 1, honest.bundle.name(honest.endpoint).unwrap(), TAG).unwrap();
+    let (over, answers) = (Arc::new(AtomicU32::new(0)), Arc::new(AtomicU32::new(0)));
+    let (handled, back, heard) = (Arc::clone(&over), Arc::clone(&over), Arc::clone(&answers));
+    client.bundle.set_handler(client.endpoint, ECHO, move |_| _ = handled.fetch_add(1, Ordering::SeqCst)).unwrap();
+    client.bundle.set_handler(client.endpoint, 2, move |_| _ = heard.fetch_add(1, Ordering::SeqCst)).unwrap();
+    client.bundle.set_error_handler(client.endpoint, move |_| _ = back.fetch_add(1, Ordering::SeqCst)).unwrap();
+    let nic = Nic::open(bellwire_via::nic::NicConfig::default()).unwrap();
+    nic.ignore_errors();
+    // The name of an endpoint of nobody, whose device is this NIC.
+    let mut bytes = honest.bundle.name(honest.endpoint).unwrap().to_bytes();
+    bytes[24..40].fill(5);
+    let name = Name::from_bytes(&bytes).unwrap();
+    let here = addresses(&name).1;
+    let ptag = nic.with(|e| e.create_ptag()).unwrap();
+    let mut runner = TestRunner::new(Config { cases: 1, failure_persistence: None, ..Config::default() });
+    let rounds = 150;
+    for _ in 0..rounds {
+        let messages: Vec<Vec<u8>> = (0..12).map(|_| nonsense().new_tree(&mut runner).unwrap().current()).collect();
+        client.bundle.map(client.endpoint, 0, name, TAG).unwrap();
+        std::thread::scope(|scope| {
+            let serves = scope.spawn(|| {
+                let request = nic.connect_wait(&here, Some(Duration::from_secs(10))).expect("it asks");
+                let attributes = ViAttributes { ptag: Some(ptag), rdma_write: true, qos: 4, ..ViAttributes::default() };
+                let vi = nic.with(|e| e.create_vi(&attributes, None, None, None)).unwrap();
+                nic.with(|e| e.accept(request.incoming, vi)).expect("it still wants to");
+                for message in &messages {
+                    let pieces = Pieces { head: (message.as_ptr(), message.len()), body: (message.as_ptr(), 0) };
+                    // SAFETY: U2: the message outlives the call. It may be cut off already; and there may be no room yet.
+                    while nic.with(|e| unsafe { e.send_copied(vi, &pieces, 0) }) == Ok(0) {
+                        nic.with(|e| e.progress());
+                    }
+                }
+                let _ = nic.with(|e| e.disconnect(vi).and_then(|()| e.destroy_vi(vi)));
+            });
+            client.bundle.request(client.endpoint, 0, ECHO, &[1]).unwrap();
+            while !serves.is_finished() {
+                client.bundle.poll().unwrap();
+            }
+        });
+        client.bundle.unmap(client.endpoint, 0).unwrap();
+    }
+    let before = answers.load(Ordering::SeqCst);
+    common::served(&honest.bundle, || {
+        client.bundle.request(client.endpoint, 1, ECHO, &[]).unwrap();
+        poll_until(&[&client.bundle], "an answer", || answers.load(Ordering::SeqCst) > before);
+    });
+    poll_until(&[&client.bundle], "nothing more", || client.bundle.poll().unwrap() == 0);
+    let over = over.load(Ordering::SeqCst) + answers.load(Ordering::SeqCst) - 1;
+    assert!(over <= rounds && over > rounds / 2, "{over}");
+    assert!(client.bundle.counters(client.endpoint).unwrap().malformed > rounds as u64 / 10);
+}

@@ -7,8 +7,10 @@ mod info;
 mod job_trial;
 mod logp;
 mod measured;
+mod ni;
 mod output;
 mod perf;
+mod report;
 mod run;
 mod sim;
 mod top;
@@ -29,6 +31,7 @@ struct Arguments {
 enum Command {
     Info(info::Arguments),
     Logp(logp::Arguments),
+    Ni(Box<ni::Arguments>),
     Perf(Box<perf::Arguments>),
     Run(Box<run::Arguments>),
     Sim(sim::Arguments),
@@ -55,6 +58,7 @@ fn main() -> ExitCode {
     let result = match Arguments::parse().command {
         Command::Info(arguments) => info::run(&arguments),
         Command::Logp(arguments) => logp::run(&arguments),
+        Command::Ni(arguments) => ni::run(&arguments),
         Command::Perf(arguments) => match perf::run(&arguments) {
             Ok(code) => return code,
             Err(error) => Err(error),

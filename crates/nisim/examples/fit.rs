@@ -2,10 +2,10 @@
 //! Fits the machine's open costs on the round trips of 8 and 64 bytes of all designs at once, one cost after the other, and prints them. Bandwidths and
 //! the 256-byte round trips play no part; nor does `master_switch`, which UDMA alone pays: fitting it would tune one design.
 
-use bellwire_nisim::bench::round_trip;
+use bellwire_nisim::experiment::bench::round_trip;
+use bellwire_nisim::experiment::table5::PAPER;
 use bellwire_nisim::machine::{Costs, Parameters};
 use bellwire_nisim::ni;
-use bellwire_nisim::table5::PAPER;
 use bellwire_nisim::time::Time;
 
 /// Mean square of the deviations of the fitted entries.
@@ -14,7 +14,7 @@ fn error(costs: &Costs) -> f64 {
     let mut squares = Vec::new();
     for (name, round_trips, _) in PAPER {
         for (payload, paper) in [8, 64].into_iter().zip(round_trips.into_iter().flatten()) {
-            let ours = round_trip(&machine, ni::find(name).expect("a design"), payload).expect("ends").as_ns() / 1e3;
+            let ours = round_trip(&machine, ni::find(name).expect("a design"), payload).expect("ends").0.as_ns() / 1e3;
             squares.push((ours / paper).ln().powi(2));
         }
     }

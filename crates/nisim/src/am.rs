@@ -27,6 +27,7 @@ struct Layer {
     aside: RefCell<VecDeque<Message>>,
     partial: RefCell<BTreeMap<(usize, u32), Partial>>,
     numbers: Cell<u32>,
+    in_handler: Cell<bool>,
     sizes: RefCell<BTreeMap<u64, u64>>,
 }
 
@@ -46,6 +47,7 @@ impl Am {
             aside: RefCell::default(),
             partial: RefCell::default(),
             numbers: Cell::default(),
+            in_handler: Cell::default(),
             sizes: RefCell::default(),
         }))
     }
@@ -84,8 +86,14 @@ impl Am {
     }
 
     async fn send_piece(&self, mut message: Message) {
-        let Layer { cpu, ni, aside, .. } = &*self.0;
+        let Layer { cpu, ni, aside, in_handler, .. } = &*self.0;
         cpu.compute(cpu.0.parameters.costs.send_cycles);
+        if !in_handler.get()
+            && ni.is_waiting()
+            && let Some(arrived) = ni.receive(cpu).await
+        {
+            aside.borrow_mut().push_back(arrived);
+        }
         loop {
             match ni.send(cpu, message).await {
                 Ok(()) => return,
@@ -101,7 +109,7 @@ impl Am {
 
     /// Looks for a message once; whether there was one. If it was the last of its pieces, its handler has run.
     pub async fn poll(&self) -> bool {
-        let Layer { cpu, ni, aside, .. } = &*self.0;
+        let Layer { cpu, ni, aside, in_handler, .. } = &*self.0;
         let costs = cpu.0.parameters.costs.clone();
         cpu.compute(costs.poll_cycles);
         let waiting = aside.borrow_mut().pop_front();
@@ -120,7 +128,9 @@ impl Am {
         if let Some(payload) = self.whole(message) {
             let run = self.0.handlers.borrow().get(&handler).cloned();
             let run = run.unwrap_or_else(|| panic!("node {} has no handler {handler}", cpu.node()));
+            in_handler.set(true);
             run(self.clone(), from, payload).await;
+            in_handler.set(false);
         }
         true
     }

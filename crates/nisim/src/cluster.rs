@@ -64,7 +64,7 @@ where
     };
     // Programs, handlers and layers refer to each other.
     layers.iter().for_each(Am::clear);
-    network.attach(Vec::new());
+    network.detach();
     engine.clear();
     ended.map(|()| outcome)
 }

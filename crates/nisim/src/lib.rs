@@ -3,14 +3,15 @@
 //!
 //! | file | what stands there |
 //! |---|---|
-//! | `machine/parameters.rs`, `machine/costs.rs` | the machine of Table 3; each cost that the paper leaves open, with its reason |
+//! | `machine/` | the machine of Table 3; each cost that the paper leaves open, with its reason; both by name |
 //! | `engine.rs` | virtual time, the tasks, signals |
 //! | `node/` | cache, bus, memory, processor of one node |
 //! | `network.rs` | the network and return-to-sender flow control |
 //! | `ni/` | one file for each network interface |
 //! | `am.rs` | active messages for the programs of nodes |
 //! | `cluster.rs` | builds the nodes, runs a program on each |
-//! | `bench.rs`, `table5.rs` | the microbenchmarks, and their table beside the paper's |
+//! | `programs/` | the macrobenchmarks |
+//! | `experiment/` | the microbenchmarks, the paper's tables beside ours, plans |
 //!
 //! Everything of one simulation lives on one thread; several simulations run beside each other on several threads. Nothing is random: the same
 //! program on the same machine gives the same times.
@@ -18,12 +19,12 @@
 #![forbid(unsafe_code)]
 
 pub mod am;
-pub mod bench;
 pub mod cluster;
 pub mod engine;
+pub mod experiment;
 pub mod machine;
 pub mod network;
 pub mod ni;
 pub mod node;
-pub mod table5;
+pub mod programs;
 pub mod time;

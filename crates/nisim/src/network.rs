@@ -32,6 +32,14 @@ pub struct Message {
     pub payload: Vec<u8>,
 }
 
+/// A message that goes to and fro between its sender and a receiver without a free buffer. Its tries in vain are not simulated one by one: when a buffer
+/// becomes free, whose try comes next is worked out.
+struct Refused {
+    /// When it was at the receiver last.
+    at: Time,
+    message: Message,
+}
+
 /// One node's flow-control buffers.
 pub struct Flow {
     node: usize,
@@ -42,6 +50,8 @@ pub struct Flow {
     sent: Cell<u64>,
     taken: Cell<u64>,
     returned: Cell<u64>,
+    refused: RefCell<Vec<Refused>>,
+    freed: RefCell<Option<Box<dyn Fn()>>>,
     /// Given when a message arrives or an outgoing buffer becomes free.
     pub activity: Signal,
 }
@@ -59,6 +69,8 @@ impl Flow {
             sent: Cell::default(),
             taken: Cell::default(),
             returned: Cell::default(),
+            refused: RefCell::default(),
+            freed: RefCell::default(),
             activity: Signal::default(),
         }
     }
@@ -79,6 +91,11 @@ impl Flow {
         !self.arrived.borrow().is_empty()
     }
 
+    /// How many messages have arrived and not been taken.
+    pub fn arrived(&self) -> usize {
+        self.arrived.borrow().len()
+    }
+
     /// The oldest arrived message, and what it carries, without taking it out of its buffer.
     pub fn peek<T>(&self, look: impl FnOnce(&Message) -> T) -> Option<T> {
         self.arrived.borrow().front().map(look)
@@ -90,6 +107,7 @@ impl Flow {
         self.in_free.set(self.in_free.get() + 1);
         assert!(self.in_free.get() <= self.buffers, "node {}: more buffers than there are", self.node);
         self.taken.set(self.taken.get() + 1);
+        self.freed.borrow().iter().for_each(|tell| tell());
         Some(message)
     }
 
@@ -118,8 +136,18 @@ impl Network {
     }
 
     /// Attaches the nodes, in order of their numbers.
-    pub fn attach(&self, nodes: Vec<Rc<Node>>) {
+    pub fn attach(self: &Rc<Self>, nodes: Vec<Rc<Node>>) {
+        for node in &nodes {
+            let (network, id) = (self.clone(), node.id);
+            *node.flow.freed.borrow_mut() = Some(Box::new(move || network.retry(id)));
+        }
         *self.nodes.borrow_mut() = nodes;
+    }
+
+    /// Lets go of the nodes: breaks the circles of references at the end of a simulation.
+    pub fn detach(&self) {
+        self.nodes.borrow().iter().for_each(|node| *node.flow.freed.borrow_mut() = None);
+        self.nodes.borrow_mut().clear();
     }
 
     fn node(&self, id: usize) -> Rc<Node> {
@@ -134,9 +162,34 @@ impl Network {
     }
 
     fn inject(self: &Rc<Self>, message: Message, access: Time) {
-        let (network, bytes) = (self.clone(), message.payload.len() as u64 + self.parameters.header_bytes);
-        let streaming = Time(1_000 * bytes / self.parameters.costs.injection_bytes_per_ns);
-        self.engine.at(self.engine.now() + access + streaming + self.parameters.network, move || network.arrive(message));
+        let network = self.clone();
+        let crossing = access + self.streaming(&message) + self.parameters.network;
+        self.engine.at(self.engine.now() + crossing, move || network.arrive(message));
+    }
+
+    fn streaming(&self, message: &Message) -> Time {
+        let bytes = message.payload.len() as u64 + self.parameters.header_bytes;
+        Time(1_000 * bytes / self.parameters.costs.injection_bytes_per_ns)
+    }
+
+    /// From a try to the next: back to the sender, a pause, out again.
+    fn period(&self, message: &Message) -> Time {
+        self.parameters.network * 2 + self.parameters.costs.retry + self.streaming(message)
+    }
+
+    /// A buffer of a receiver is free: of the messages that were refused, that whose next try comes first will have it, unless another comes before.
+    fn retry(self: &Rc<Self>, receiver: usize) {
+        let (receiver, now) = (self.node(receiver), self.engine.now());
+        let mut refused = receiver.flow.refused.borrow_mut();
+        let tries = |refused: &Refused| (now - refused.at).0.div_ceil(self.period(&refused.message).0).max(1);
+        let next = |refused: &Refused| refused.at + self.period(&refused.message) * tries(refused);
+        let Some(first) = (0..refused.len()).min_by_key(|&index| next(&refused[index])) else { return };
+        let (at, vain) = (next(&refused[first]), tries(&refused[first]) - 1);
+        let message = refused.remove(first).message;
+        let sender = self.node(message.from);
+        sender.flow.returned.set(sender.flow.returned.get() + vain);
+        let network = self.clone();
+        self.engine.at(at, move || network.arrive(message));
     }
 
     /// The first byte is at the receiver.
@@ -146,7 +199,7 @@ impl Network {
         let latency = self.parameters.network;
         if receiver.flow.in_free.get() == 0 {
             sender.flow.returned.set(sender.flow.returned.get() + 1);
-            self.engine.at(now + latency + self.parameters.costs.retry, move || network.inject(message, Time::ZERO));
+            receiver.flow.refused.borrow_mut().push(Refused { at: now, message });
             return;
         }
         receiver.flow.in_free.set(receiver.flow.in_free.get() - 1);

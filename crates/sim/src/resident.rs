@@ -138,6 +138,8 @@ impl EndpointNic {
         let transport = Config {
             // Frames of several endpoints would share a packet, and a refusal.
             coalesce_bytes_max: 0,
+            // The fabric takes packets one by one: no run is waited for.
+            run_packets_max: 1,
             // The fabric has none.
             checksum: true,
             // The endpoint that a refused message has called into a frame must still be there when the message comes again. All NICs have the same stay.

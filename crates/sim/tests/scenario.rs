@@ -46,7 +46,8 @@ fn a_permutation_fills_a_fat_tree_by_target_and_not_by_hash() {
     let given = [("nodes", "16"), ("networks", "fat-tree,fat-tree-hash"), ("patterns", "bisection"), ("sizes", "8k"), ("time", "3ms")];
     let report = run("traffic", &given);
     let (least, jain) = (column(&report, "least"), column(&report, "Jain"));
-    assert!(jain[0] > 0.999 && least[0] > 850.0 && least[0] > 1.4 * least[1], "{least:?} {jain:?}");
+    // One message more or less in the time is 2.7.
+    assert!(jain[0] > 0.999 && least[0] > 890.0 && least[0] > 1.4 * least[1], "{least:?} {jain:?}");
 }
 
 #[test]

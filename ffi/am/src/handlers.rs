@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! C functions as handlers, and the tokens that they get.
 
-use crate::control::endpoint;
-use crate::objects::EndpointObject;
+use crate::objects::{EndpointObject, endpoint};
 use crate::types::{BAD_ARG, EndpointName, ReturnedMessage, code, put};
 use bellwire_am::{Error, Message};
 use core::ffi::{c_int, c_void};

@@ -5,7 +5,7 @@
 //! | file | concern |
 //! |---|---|
 //! | `objects.rs` | the library's device, bundles, endpoints, memory; what ends with it |
-//! | `control.rs` | bundles, endpoints, translations, events, statistics |
+//! | `control.rs`, `tables.rs`, `events.rs` | bundles and endpoints; translations; polling, waiting, statistics |
 //! | `handlers.rs` | C functions as handlers; tokens |
 //! | `messages.rs` | requests, gets, replies |
 //! | `types.rs` | layouts, return codes |
@@ -14,7 +14,9 @@
 //! writable as the header says, for the duration of the call; a bundle or endpoint that is not NULL is one that was allocated and not freed; a token is one of a handler that runs.
 
 mod control;
+mod events;
 mod handlers;
 mod messages;
 mod objects;
+mod tables;
 mod types;

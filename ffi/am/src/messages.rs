@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Requests, gets and replies.
 
-use crate::control::endpoint;
 use crate::handlers::token;
-use crate::objects::EndpointObject;
+use crate::objects::{EndpointObject, endpoint};
 use crate::types::code;
 use bellwire_am::{ARGS_MAX, Error};
 use core::ffi::{c_int, c_void};

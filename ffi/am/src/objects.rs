@@ -6,7 +6,7 @@
 //! - B2: an endpoint's bundle lives as long as the endpoint: freeing a bundle frees its endpoints first.
 
 use crate::types::{NOT_INIT, OK, RESOURCE};
-use bellwire_am::{Bundle, Device, EndpointId, Region};
+use bellwire_am::{Bundle, Device, EndpointId, Error, Region};
 use bellwire_memory::atomic::{AtomicPtr, AtomicU32, Ordering};
 use bellwire_via::nic::NicConfig;
 use core::ffi::c_int;
@@ -81,6 +81,34 @@ impl core::ops::DerefMut for Guard {
     fn deref_mut(&mut self) -> &mut Library {
         self.0.as_mut().expect("looked at by library()")
     }
+}
+
+/// The endpoint behind a pointer: its bundle, and its id there.
+///
+/// # Safety
+/// C1; with B2 the bundle lives as long as the endpoint.
+#[inline]
+pub(crate) unsafe fn endpoint<'e>(ep: *mut EndpointObject) -> Result<(&'e Bundle, EndpointId), Error> {
+    // SAFETY: the caller's.
+    let object = unsafe { ep.as_ref() }.ok_or(Error::BadArgument)?;
+    // SAFETY: B2.
+    let bundle = unsafe { object.bundle_at().as_ref() }.ok_or(Error::BadArgument)?;
+    Ok((&bundle.bundle, object.id()))
+}
+
+/// The bundle behind a pointer.
+///
+/// # Safety
+/// C1.
+#[inline]
+pub(crate) unsafe fn bundle<'e>(eb: *mut BundleObject) -> Result<&'e Bundle, Error> {
+    // SAFETY: the caller's.
+    unsafe { eb.as_ref() }.map(|b| &b.bundle).ok_or(Error::BadArgument)
+}
+
+/// An index or a count, which is not negative.
+pub(crate) fn index(value: c_int) -> Result<u32, Error> {
+    u32::try_from(value).map_err(|_| Error::BadArgument)
 }
 
 fn open() -> Result<Arc<Device>, String> {

@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `bellwire sim`: trials (`trials.rs`) without a scenario's name, else the scenario (`scenarios.rs`), whose report becomes text (`text.rs`) and pictures (`plot.rs`).
+//! `bellwire sim`: trials (`trials.rs`) without a scenario's name, else the scenario (`scenarios.rs`), whose report becomes text and pictures (`report/`).
 
-mod plot;
 mod scenarios;
-mod text;
 mod trials;
 
 use clap::Args;

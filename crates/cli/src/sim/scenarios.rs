@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Scenarios as commands: each is a subcommand, made with its options from the list that `bellwire_sim` has; runs one and writes its report.
 
-use std::io::IsTerminal;
+use std::fmt::Write;
 use std::path::PathBuf;
 
-use bellwire_sim::scenario::{self, OptionSpec, Progress, Report, Run, Scenario, Values};
+use bellwire_sim::scenario::{self, OptionSpec, Report, Run, Scenario, Values};
 use clap::{Arg, ArgAction, ArgMatches, Command, Error, FromArgMatches, Subcommand};
 
-use super::{plot, text};
 use crate::output;
+use crate::report::{self, plot, text};
 
 /// The name under which the scenarios are listed.
 const LIST: &str = "list";
@@ -105,32 +105,37 @@ fn capital(text: &str) -> String {
 /// What the exit status is about, as text.
 pub fn run(chosen: &Chosen) -> Result<(), String> {
     match chosen {
-        Chosen::List => output::print(&text::list()),
+        Chosen::List => output::print(&list()),
         Chosen::Scenario(asked) => run_one(asked),
     }
+}
+
+/// All scenarios with their options.
+fn list() -> String {
+    let mut text = String::new();
+    for scenario in scenario::ALL {
+        let _ = writeln!(text, "{}  {}", scenario.name, scenario.summary);
+        let row = |option: &OptionSpec| vec![format!("--{}", option.name), option.default.to_owned(), option.help.to_owned()];
+        text += &left(&scenario.options.iter().map(row).collect::<Vec<_>>());
+        text.push('\n');
+    }
+    text + "More: bellwire sim SCENARIO --help\n"
+}
+
+/// Columns padded to their widest cell, all to the left.
+fn left(rows: &[Vec<String>]) -> String {
+    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
+    let (first, second) = (width(0), width(1));
+    rows.iter().map(|row| format!("    {:<first$}  {:<second$}  {}\n", row[0], row[1], row[2])).collect()
 }
 
 fn run_one(asked: &Asked) -> Result<(), String> {
     let given: Vec<(&str, &str)> = asked.given.iter().map(|(name, text)| (*name, text.as_str())).collect();
     let values = Values::read(asked.scenario.options, &given).map_err(|error| error.to_string())?;
-    let shows = !asked.quiet && std::io::stderr().is_terminal();
-    let tell = |progress: Progress<'_>| {
-        if shows {
-            show(progress);
-        }
-    };
-    let report = (asked.scenario.run)(&Run { seed: asked.seed, values, progress: &tell });
-    if shows {
-        eprint!("\r\x1b[K");
-    }
+    let report = report::with_progress(asked.quiet, |progress| (asked.scenario.run)(&Run { seed: asked.seed, values, progress }));
     let report = report.map_err(|error| format!("{}: {error}", asked.scenario.name))?;
     output::print(&if asked.json { json(asked, &report)? } else { text::render(asked.seed, &report) })?;
     asked.plot.as_deref().map_or(Ok(()), |path| plot::write(&report, path))
-}
-
-/// One line that is written over.
-fn show(Progress { done, all, case }: Progress<'_>) {
-    eprint!("\r\x1b[K{done} of {all}: {case}");
 }
 
 fn json(asked: &Asked, report: &Report) -> Result<String, String> {

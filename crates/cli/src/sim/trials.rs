@@ -133,7 +133,7 @@ impl Setting {
             let topology: Topology = text.parse().map_err(|error| format!("{}: {error}", path.display()))?;
             if topology.nodes() == 0 { Err(format!("{}: there are no nodes", path.display())) } else { Ok(topology) }
         });
-        let faults = arguments.faults.as_ref().map(|text| text.parse().map_err(|error| format!("--faults: {error}")));
+        let faults = arguments.faults.as_ref().map(|text| text.parse().map_err(|error| format!("--{error}")));
         Ok(Self { topology: topology.transpose()?, faults: faults.transpose()? })
     }
 }

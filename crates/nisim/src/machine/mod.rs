@@ -2,7 +2,9 @@
 //! What is simulated: sizes and times.
 
 pub mod costs;
+pub mod knobs;
 pub mod parameters;
 
 pub use costs::Costs;
+pub use knobs::Knob;
 pub use parameters::Parameters;

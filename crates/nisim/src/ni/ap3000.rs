@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! NI16w+Blkbuf, as in the Fujitsu AP3000: the processor moves messages itself, but whole blocks at a time, through a block buffer on its chip. A
-//! message's first block says whether it is valid, so a look for a message is a load of that block.
+//! look for a message is a load of the NI's status, which says how many have arrived.
 
+use std::cell::Cell;
 use std::rc::Rc;
 
 use super::{Design, NetworkInterface, Work};
@@ -16,11 +17,13 @@ pub const DESIGN: Design = Design { name: "ap3000", like: "Fujitsu AP3000", make
 pub(super) struct Ap3000 {
     node: Rc<Node>,
     network: Rc<Network>,
+    /// Messages that have arrived, as far as the last look showed.
+    known: Cell<usize>,
 }
 
 impl Ap3000 {
     pub(super) fn new(node: &Rc<Node>, network: &Rc<Network>) -> Self {
-        Self { node: node.clone(), network: network.clone() }
+        Self { node: node.clone(), network: network.clone(), known: Cell::new(0) }
     }
 
     /// Copies what of a message lies in its block `index`, header included, to or from the block buffer.
@@ -50,15 +53,22 @@ impl NetworkInterface for Ap3000 {
 
     fn receive<'a>(&'a self, cpu: &'a Cpu) -> Work<'a, Option<Message>> {
         Box::pin(async move {
-            cpu.block_buffer().await;
+            if self.known.get() == 0 {
+                cpu.uncached().await;
+                self.known.set(self.node.flow.arrived());
+            }
             let message = self.node.flow.peek(Message::clone)?;
-            self.copy(cpu, &message, 0);
-            for index in 1..self.node.parameters.blocks(message.payload.len()) {
+            self.known.set(self.known.get() - 1);
+            for index in 0..self.node.parameters.blocks(message.payload.len()) {
                 cpu.block_buffer().await;
                 self.copy(cpu, &message, index);
             }
             self.node.flow.take()
         })
+    }
+
+    fn is_waiting(&self) -> bool {
+        self.node.flow.has_arrived()
     }
 
     fn activity(&self) -> &Signal {

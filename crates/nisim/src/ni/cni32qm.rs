@@ -65,13 +65,14 @@ impl Deposit for ThroughCache {
     }
 }
 
-/// What a receiving processor needs for a message at best: its blocks come from the NI's cache.
+/// What a receiving node needs for a message at best: its blocks come from the NI's cache, each after the NI has put it there over the same bus.
 fn consumption(parameters: &Parameters, payload: usize) -> Time {
     let (costs, cycle) = (&parameters.costs, parameters.bus_cycle);
     let beats = parameters.block_bytes.div_ceil(parameters.bus_bytes);
     let fetch = cycle * (costs.arbitration + costs.address + costs.snoop + costs.data_arbitration + beats) + parameters.ni_memory;
     let words = (payload as u64 + parameters.header_bytes).div_ceil(8);
-    fetch * parameters.blocks(payload) + parameters.cycle * (costs.poll_cycles + costs.receive_cycles + words * costs.copy_cycles)
+    let deposit = cycle * (costs.arbitration + costs.address + costs.snoop);
+    (fetch + deposit) * parameters.blocks(payload) + parameters.cycle * (costs.poll_cycles + costs.receive_cycles + words * costs.copy_cycles)
 }
 
 impl NetworkInterface for Cni32qm {

@@ -35,6 +35,12 @@ pub trait NetworkInterface {
 
     /// Given whenever a look or a send that was in vain may succeed now.
     fn activity(&self) -> &Signal;
+
+    /// Whether the look for room shows, at no further cost, that a message waits which only the processor can take out of its buffer: one status word of a
+    /// FIFO says both. NIs that buffer by themselves need no such help.
+    fn is_waiting(&self) -> bool {
+        false
+    }
 }
 
 /// A row of the paper's Table 2, and how to make one.

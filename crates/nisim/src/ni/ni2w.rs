@@ -79,6 +79,10 @@ impl NetworkInterface for Ni2w {
         })
     }
 
+    fn is_waiting(&self) -> bool {
+        self.node.flow.has_arrived()
+    }
+
     fn activity(&self) -> &Signal {
         &self.node.flow.activity
     }

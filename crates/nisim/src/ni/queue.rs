@@ -10,18 +10,18 @@ use std::rc::Rc;
 use super::Work;
 use crate::engine::Signal;
 use crate::network::{Message, Network};
-use crate::node::Node;
 use crate::node::cache::Block;
 use crate::node::coherence::{Agent, Operation};
 use crate::node::cpu::Cpu;
+use crate::node::{Node, QUEUES};
 use crate::time::Time;
 
 /// Blocks of a queue, as CNI512Q has them; a queue in main memory to receive into is [`MEMORY_BLOCKS`] long.
 pub const BLOCKS: u64 = 512;
 /// Blocks of a queue in main memory to receive into: 256 KiB, plentiful.
 pub const MEMORY_BLOCKS: u64 = 4096;
-/// Where queues in main memory begin: above what programs use.
-pub const IN_MEMORY: Block = Block(1 << 43);
+/// Where queues in main memory begin.
+pub const IN_MEMORY: Block = Block(QUEUES);
 
 /// A ring of blocks.
 pub struct Ring {
@@ -109,6 +109,8 @@ impl SendQueue {
             self.head.set(start + self.node.parameters.blocks(message.payload.len()));
             network.launch(message);
             self.node.queue_activity.give(&self.node.engine);
+            // Meanwhile the NI reads the message out of its memory, and does nothing else.
+            self.node.engine.sleep_until(self.node.engine.now() + self.node.ni_memory.get()).await;
         }
     }
 }

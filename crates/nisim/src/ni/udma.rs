@@ -38,15 +38,23 @@ fn make(node: &Rc<Node>, network: &Rc<Network>, above: usize) -> Rc<dyn NetworkI
 }
 
 impl Udma {
-    /// A transfer of a whole message, and the wait for its end.
+    /// The bus goes from the processor to the NI, or back.
+    async fn switch(&self) {
+        let engine = &self.node.engine;
+        engine.sleep_until(engine.now() + self.node.parameters.costs.master_switch).await;
+    }
+
+    /// A transfer of a whole message, and the wait for its end. The NI masters the bus for the command, and again for each block: in between, the processor
+    /// has it back, as it waits for the end by looking for it.
     async fn transfer(&self, cpu: &Cpu, operation: Operation, message: &Message, first: Block) {
         let (node, engine) = (&self.node, &self.node.engine);
         cpu.uncached().await;
         cpu.uncached().await;
-        engine.sleep_until(engine.now() + node.parameters.costs.master_switch).await;
+        self.switch().await;
         for index in 0..node.parameters.blocks(message.payload.len()) {
             // One block after the other: out of the one memory, over the bus, into the other.
             let block = Block(first.0 + index);
+            self.switch().await;
             if operation == Operation::WriteInvalidate {
                 engine.sleep_until(node.ni_port.access(engine.now(), node.ni_memory.get())).await;
                 engine.sleep_until(node.coherent(Agent::NiReceive, operation, block)).await;
@@ -55,8 +63,9 @@ impl Udma {
                 engine.sleep_until(node.coherent(Agent::NiSend, operation, block)).await;
                 engine.sleep_until(node.ni_port.access(engine.now(), node.ni_memory.get())).await;
             }
+            self.switch().await;
         }
-        engine.sleep_until(engine.now() + node.parameters.costs.master_switch).await;
+        self.switch().await;
         // Is it complete?
         cpu.uncached().await;
     }
@@ -106,6 +115,10 @@ impl NetworkInterface for Udma {
             self.transfer(cpu, Operation::WriteInvalidate, &message, first).await;
             self.node.flow.take()
         })
+    }
+
+    fn is_waiting(&self) -> bool {
+        self.node.flow.has_arrived()
     }
 
     fn activity(&self) -> &Signal {

@@ -65,17 +65,33 @@ impl Sender {
 
     /// Sends the messages that the blocks fetched show to be valid.
     async fn launch(&mut self) {
-        while let Some((start, blocks)) = self.queue.first_valid() {
-            // Writes that were seen meanwhile make copies stale.
-            while self.written().is_some() {}
-            for index in 0..blocks {
-                self.fetch(self.queue.ring.block(start + index)).await;
+        let mut asked = BTreeSet::new();
+        loop {
+            while let Some((start, blocks)) = self.queue.first_valid() {
+                self.stale(&mut asked);
+                for index in 0..blocks {
+                    self.fetch(self.queue.ring.block(start + index)).await;
+                }
+                self.queue.launch(&self.network).await;
+                for index in 0..blocks {
+                    self.fetched.remove(&self.queue.ring.block(start + index).0);
+                }
+                self.next = start + blocks;
             }
-            self.queue.launch(&self.network).await;
-            for index in 0..blocks {
-                self.fetched.remove(&self.queue.ring.block(start + index).0);
+            // The next message's first block may have been asked for meanwhile: without a copy of it, its valid bit would be set unseen.
+            self.stale(&mut asked);
+            let first = self.queue.ring.block(self.next);
+            if !asked.remove(&first.0) {
+                return;
             }
-            self.next = start + blocks;
+            self.fetch(first).await;
+        }
+    }
+
+    /// Notes which blocks the processor asked for; copies of them are stale.
+    fn stale(&mut self, asked: &mut BTreeSet<u64>) {
+        while let Some(block) = self.written() {
+            asked.insert(block.0);
         }
     }
 }

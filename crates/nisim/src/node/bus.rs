@@ -36,7 +36,9 @@ pub struct Traffic {
     pub transactions: u64,
     /// Of these, blocks that went from main memory to the processor's cache.
     pub memory_to_cache: u64,
-    /// Of these, blocks that went from one cache to another.
+    /// Of these, blocks of queues between processor and NI.
+    pub queue_to_cache: u64,
+    /// Of the transactions, blocks that went from one cache to another.
     pub cache_to_cache: u64,
     /// Of these, uncached accesses to the NI, single ones and blocks.
     pub uncached: u64,

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Coherent transactions: MOESI by snooping. States change when a transaction is requested, in the order of requests, which is the order of the bus.
 
-use super::Node;
 use super::cache::{Block, State};
+use super::{Node, QUEUES};
 use crate::time::Time;
 
 /// Who has a cache on a node's bus.
@@ -54,7 +54,11 @@ impl Node {
                 };
                 self.bus.count(|traffic| match supplier {
                     Some(_) => traffic.cache_to_cache += 1,
-                    None => traffic.memory_to_cache += u64::from(agent == Agent::Processor && !self.is_ni_home(block)),
+                    None => {
+                        let of_processor = agent == Agent::Processor && !self.is_ni_home(block);
+                        traffic.memory_to_cache += u64::from(of_processor);
+                        traffic.queue_to_cache += u64::from(of_processor && block.0 >= QUEUES);
+                    }
                 });
                 self.bus.transfer(now, ready, bytes)
             }

@@ -31,6 +31,9 @@ pub struct Watch {
     pub signal: Signal,
 }
 
+/// Blocks from here on, and below those of the NI, are queues in main memory between processor and NI: above what programs use.
+pub const QUEUES: u64 = 1 << 43;
+
 /// One node.
 pub struct Node {
     /// Its number.

@@ -5,7 +5,7 @@ use std::cell::Cell;
 use std::rc::Rc;
 
 use crate::am::Am;
-use crate::cluster;
+use crate::cluster::{self, Outcome};
 use crate::engine::Stuck;
 use crate::machine::Parameters;
 use crate::ni::Design;
@@ -34,10 +34,10 @@ fn count(am: &Am, handler: u16) -> Rc<Cell<u64>> {
 ///
 /// # Errors
 /// If the simulation gets stuck.
-pub fn round_trip(machine: &Parameters, design: &Design, payload: usize) -> Result<Time, Stuck> {
+pub fn round_trip(machine: &Parameters, design: &Design, payload: usize) -> Result<(Time, Outcome), Stuck> {
     let machine = Parameters { nodes: 2, ..machine.clone() };
     let span = Rc::new(Cell::new(Time::ZERO));
-    cluster::run(&machine, design, LIMIT, |am| {
+    let outcome = cluster::run(&machine, design, LIMIT, |am| {
         let span = span.clone();
         async move {
             let (seen, me, bytes) = (count(&am, DATA), am.cpu().node(), vec![0; payload]);
@@ -59,17 +59,17 @@ pub fn round_trip(machine: &Parameters, design: &Design, payload: usize) -> Resu
             }
         }
     })?;
-    Ok(Time(span.get().0 / MEASURED))
+    Ok((Time(span.get().0 / MEASURED), outcome))
 }
 
 /// Bytes of payload per microsecond, that is MB/s, of a stream of messages in one direction, as the receiver sees it.
 ///
 /// # Errors
 /// If the simulation gets stuck.
-pub fn bandwidth(machine: &Parameters, design: &Design, payload: usize) -> Result<f64, Stuck> {
+pub fn bandwidth(machine: &Parameters, design: &Design, payload: usize) -> Result<(f64, Outcome), Stuck> {
     let machine = Parameters { nodes: 2, ..machine.clone() };
     let span = Rc::new(Cell::new(Time::ZERO));
-    cluster::run(&machine, design, LIMIT, |am| {
+    let outcome = cluster::run(&machine, design, LIMIT, |am| {
         let span = span.clone();
         async move {
             let (seen, ended, bytes) = (count(&am, DATA), count(&am, DONE), vec![0; payload]);
@@ -87,5 +87,5 @@ pub fn bandwidth(machine: &Parameters, design: &Design, payload: usize) -> Resul
             am.send(0, DONE, &[0; 8]).await;
         }
     })?;
-    Ok((MEASURED * payload as u64) as f64 * 1e3 / span.get().as_ns())
+    Ok(((MEASURED * payload as u64) as f64 * 1e3 / span.get().as_ns(), outcome))
 }

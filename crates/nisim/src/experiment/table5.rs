@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The paper's Table 5, and ours beside it: round trips in microseconds, bandwidths in MB/s.
 
-use crate::bench;
-use crate::engine::Stuck;
+use super::{Case, Failure, Measure};
 use crate::machine::Parameters;
 use crate::ni;
 
@@ -26,30 +25,17 @@ pub const PAPER: [PaperRow; 8] = [
     ("cni32qm-throttle", None, [36.0, 158.0, 272.0, 351.0]),
 ];
 
-/// What an entry measures.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    /// Round trip in microseconds.
-    RoundTrip,
-    /// Bandwidth in MB/s.
-    Bandwidth,
-}
-
 /// One entry: ours and the paper's.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Entry {
     /// The design's name.
     pub design: &'static str,
     /// What is measured.
-    pub kind: Kind,
-    /// Payload in bytes.
-    pub payload: usize,
+    pub measure: Measure,
     /// What the simulation gives.
     pub ours: f64,
     /// What the paper has.
     pub paper: f64,
-    /// Whether the open costs were fitted on it; the others are predictions.
-    pub fitted: bool,
 }
 
 impl Entry {
@@ -57,29 +43,39 @@ impl Entry {
     pub fn deviation(&self) -> f64 {
         self.ours / self.paper - 1.0
     }
+
+    /// Whether the open costs were fitted on it; the others are predictions.
+    pub fn is_fitted(&self) -> bool {
+        matches!(self.measure, Measure::RoundTrip(payload) if payload <= 64)
+    }
 }
 
-/// Measures all entries on a machine.
-///
-/// # Errors
-/// If a simulation gets stuck.
+/// Its simulations, and the paper's value of each.
 ///
 /// # Panics
 /// If a design of the table does not exist.
-pub fn table5(machine: &Parameters) -> Result<Vec<Entry>, Stuck> {
-    let mut entries = Vec::new();
+pub fn cases(machine: &Parameters) -> Vec<(Case, f64)> {
+    let mut cases = Vec::new();
     for (name, round_trips, bandwidths) in PAPER {
         let design = ni::find(name).expect("the table names designs that exist");
-        for (payload, paper) in ROUND_TRIPS.into_iter().zip(round_trips.into_iter().flatten()) {
-            let ours = bench::round_trip(machine, design, payload)?.as_ns() / 1e3;
-            entries.push(Entry { design: name, kind: Kind::RoundTrip, payload, ours, paper, fitted: payload <= 64 });
-        }
-        for (payload, paper) in BANDWIDTHS.into_iter().zip(bandwidths) {
-            let ours = bench::bandwidth(machine, design, payload)?;
-            entries.push(Entry { design: name, kind: Kind::Bandwidth, payload, ours, paper, fitted: false });
-        }
+        let round_trips = ROUND_TRIPS.map(Measure::RoundTrip).into_iter().zip(round_trips.into_iter().flatten());
+        let all = round_trips.chain(BANDWIDTHS.map(Measure::Bandwidth).into_iter().zip(bandwidths));
+        cases.extend(all.map(|(measure, paper)| (Case::new(measure, design, machine.clone()), paper)));
     }
-    Ok(entries)
+    cases
+}
+
+/// What a case of the table gave, beside the paper's value.
+pub fn entry((case, paper): &(Case, f64), ours: f64) -> Entry {
+    Entry { design: case.design.name, measure: case.measure, ours, paper: *paper }
+}
+
+/// All entries, one after the other.
+///
+/// # Errors
+/// If a simulation gets stuck.
+pub fn table5(machine: &Parameters) -> Result<Vec<Entry>, Failure> {
+    cases(machine).iter().map(|case| Ok(entry(case, case.0.run()?.value))).collect()
 }
 
 /// The median of the deviations without their signs.

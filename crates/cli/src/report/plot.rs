@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A scenario's plots as one SVG file, one below the other.
+//! A report's plots as one SVG file, one below the other.
 
 use std::path::Path;
 
@@ -20,7 +20,7 @@ const LABELS: usize = 12;
 pub fn write(report: &Report, path: &Path) -> Result<(), String> {
     let plots: Vec<&Plot> = report.plots.iter().filter(|plot| plot.lines.iter().any(|line| !line.points.is_empty())).collect();
     if plots.is_empty() {
-        return Err("this scenario has nothing to plot".to_owned());
+        return Err("there is nothing to plot".to_owned());
     }
     let size = (SIZE.0, SIZE.1 * plots.len() as u32);
     picture::write(path, size, |area| {
