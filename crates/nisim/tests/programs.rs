@@ -26,13 +26,14 @@ fn programs_compute_what_a_sequential_run_does() {
 }
 
 #[test]
-fn a_program_gives_the_same_each_time_and_something_else_by_another_seed() {
+fn a_program_gives_the_same_each_time() {
     for program in 0..PROGRAMS.len() {
         let first = case(program, 0, Some(2));
         assert_eq!(first.run(), first.run());
-        let other = Case { seed: 7, ..first.clone() };
-        assert_ne!(first.run().unwrap().value, other.run().unwrap().value, "{first}");
     }
+    // A seed draws another graph.
+    let first = Case { measure: Measure::parse("em3d").unwrap(), ..case(0, 0, Some(2)) };
+    assert_ne!(first.run().unwrap(), Case { seed: 7, ..first.clone() }.run().unwrap());
 }
 
 /// Shares of messages by size are near the paper's Table 4: this guards what the programs send, not how fast.

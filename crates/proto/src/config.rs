@@ -40,6 +40,9 @@ pub struct Config {
     pub ring_bytes: usize,
     /// Bytes of a session's transmit ring until that is full for the first time.
     pub ring_bytes_initial: usize,
+    /// Bytes of a session that are written and have not left, about; frames up to [`Config::coalesce_bytes_max`] find room up to twice that. What is written leaves in this order, so this
+    /// is how long a small message may wait behind large ones.
+    pub unsent_bytes_max: usize,
     /// Packets kept per session: waiting for a predecessor, or to be fetched by [`poll_deliver`](crate::Transport::poll_deliver).
     pub kept_packets_max: usize,
     /// Bytes kept per session.
@@ -112,9 +115,10 @@ impl Default for Config {
             accept: true,
             channels: 0,
             window_packets: WINDOW_PACKETS_MAX,
-            window_packets_initial: 64,
+            window_packets_initial: 16,
             ring_bytes: 1 << 20,
             ring_bytes_initial: 1 << 16,
+            unsent_bytes_max: 128 << 10,
             kept_packets_max: WINDOW_PACKETS_MAX,
             kept_bytes_max: 4 << 20,
             kept_bytes_total_max: 64 << 20,
@@ -161,6 +165,7 @@ impl Config {
         self.receive_bytes = self.receive_bytes.clamp(self.datagram_max, u32::MAX as usize);
         self.ring_bytes = self.ring_bytes.clamp(4 * self.datagram_max, 1 << 30);
         self.ring_bytes_initial = self.ring_bytes_initial.clamp(2 * DATAGRAM_BASE, self.ring_bytes);
+        self.unsent_bytes_max = self.unsent_bytes_max.clamp(self.datagram_max, 1 << 30);
         self.kept_packets_max = self.kept_packets_max.clamp(1, 1 << 16);
         self.run_packets_max = self.run_packets_max.clamp(1, WINDOW_PACKETS_MAX);
         self.ack_packets = self.ack_packets.clamp(1, (self.window_packets / 4) as u32);

@@ -3,7 +3,8 @@
 //!
 //! While the round trip stays under a target (generous: a busy processor looks like a long queue) the window grows, first by each packet acknowledged, later by one
 //! packet per round trip. Above the target it shrinks in proportion, once per round trip. Losses shrink it when a noticeable part of a round's packets is lost: a link that
-//! loses two in a hundred by itself is not a full one. Arithmetic is in 1/256 of a packet.
+//! loses two in a hundred by itself is not a full one. They do so as soon as they are known, so that what is sent again does not meet the queue that was too full for it. Arithmetic is in
+//! 1/256 of a packet.
 
 use crate::config::Config;
 use bellwire_time::Instant;
@@ -23,6 +24,8 @@ pub(crate) struct Congestion {
     starting: bool,
     cut_at: u64,
     round_end: u32,
+    /// What the window was when the round began, or before what was lost in it.
+    round_window: u32,
     acked: u32,
     lost: u32,
 }
@@ -37,6 +40,7 @@ impl Congestion {
             starting: true,
             cut_at: 0,
             round_end: first_psn,
+            round_window: initial as u32 * ONE,
             acked: 0,
             lost: 0,
         }
@@ -66,14 +70,27 @@ impl Congestion {
             self.window = (self.window + growth).min(self.window_max);
         }
         if !crate::sequence::before(una, self.round_end) {
-            self.end_round(now, rtt.max(base));
+            (self.acked, self.lost, self.round_window) = (0, 0, self.window);
             self.round_end = next;
         }
     }
 
-    /// `count` packets are held to be lost.
-    pub(crate) fn lost(&mut self, count: u32) {
+    /// `count` packets are held to be lost, of `in_flight`.
+    pub(crate) fn lost(&mut self, count: u32, in_flight: u32) {
+        if self.fixed {
+            return;
+        }
+        if self.lost == 0 {
+            self.round_window = self.window;
+        }
         self.lost = self.lost.saturating_add(count);
+        let sent = self.acked.saturating_add(self.lost).max(in_flight);
+        //= P-CONG-3
+        if self.lost >= LOST_MIN && self.lost > sent / LOST_PART {
+            self.starting = false;
+            let part = ((u64::from(self.lost) * 256 / u64::from(sent)) as u32).min(128);
+            self.window = self.window.min(self.round_window - self.round_window / 256 * part).max(ONE);
+        }
     }
 
     /// A second timeout in a row: nothing is known any more.
@@ -83,17 +100,6 @@ impl Congestion {
         }
         self.starting = self.window > 2 * ONE;
         self.window = ONE;
-    }
-
-    fn end_round(&mut self, now: Instant, rtt: u64) {
-        let sent = self.acked.saturating_add(self.lost);
-        //= P-CONG-3
-        if self.lost >= LOST_MIN && self.lost > sent / LOST_PART {
-            self.starting = false;
-            let part = (u64::from(self.lost) * 256 / u64::from(sent)) as u32;
-            self.cut(now, rtt, part.min(128));
-        }
-        (self.acked, self.lost) = (0, 0);
     }
 
     /// Takes away `part` of 256, once per round trip.
@@ -136,7 +142,7 @@ mod tests {
         let mut c = Congestion::new(&Config::default(), 0);
         ack(&mut c, 0, 1, 1_000_000_000, 0);
         let after = c.window();
-        assert_eq!(after, 32);
+        assert_eq!(after, Config::default().window_packets_initial as u32 / 2);
         ack(&mut c, 1, 1, 1_000_000_000, 0);
         assert_eq!(c.window(), after);
         for i in 1..100 {
@@ -150,12 +156,26 @@ mod tests {
         //= P-CONG-3
         let mut c = Congestion::new(&Config::default(), 0);
         for round in 0..50u32 {
-            c.lost(2);
+            c.lost(2, 98);
             ack(&mut c, u64::from(round) * 1_000_000, 98, 20_000, round * 64);
         }
         assert_eq!(c.window(), 1024);
-        c.lost(50);
-        ack(&mut c, 100_000_000, 50, 20_000, 50 * 64);
+        c.lost(50, 100);
         assert!(c.window() <= 520 && c.window() > 500, "{}", c.window());
+    }
+
+    #[test]
+    fn many_losses_count_at_once_and_once_per_round() {
+        //= P-CONG-3
+        let mut c = Congestion::new(&Config { window_packets_initial: 128, ..Config::default() }, 0);
+        c.lost(16, 128);
+        assert_eq!(c.window(), 112, "before anything is acknowledged");
+        c.lost(16, 112);
+        assert_eq!(c.window(), 91, "32 of 112, of what the window was before both");
+        c.lost(90, 91);
+        assert_eq!(c.window(), 64, "half at most");
+        ack(&mut c, 0, 1, 20_000, 64);
+        c.lost(8, 64);
+        assert_eq!(c.window(), 56, "a new round");
     }
 }

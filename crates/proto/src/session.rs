@@ -137,10 +137,11 @@ impl<B: Buffer> Session<B> {
     pub(crate) fn timeout(&mut self, context: &mut Context<'_>) -> Option<DownReason> {
         let Context { config, statistics, now } = context;
         self.tx.wake_refused(*now);
+        let in_flight = self.tx.flying;
         match self.tx.timeout(config, *now, &self.rtt) {
             Timeout::Nothing => {}
             Timeout::Late(count) => {
-                self.congestion.lost(count);
+                self.congestion.lost(count, in_flight);
                 statistics.fast_retransmits += u64::from(count);
             }
             Timeout::Probe => {

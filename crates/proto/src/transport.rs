@@ -225,6 +225,12 @@ impl<B: Buffer> Transport<B> {
         self.places.id_at(slot)
     }
 
+    /// Whether a session may have something to deliver; costs less than to ask for it.
+    #[inline]
+    pub fn has_delivery(&self, session: SessionId) -> bool {
+        self.places.queued.get(session.slot()).is_some_and(|queued| queued.deliver)
+    }
+
     /// The next packet of a session whose predecessors have been delivered. Taking it accepts it: it will be acknowledged, unless [`Transport::refuse`] comes before the next
     /// `poll_deliver` of that session and before the next [`Transport::poll_transmit`].
     #[inline]

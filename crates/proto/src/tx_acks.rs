@@ -60,7 +60,7 @@ impl Tx {
                 }
                 State::Written => unreachable!("not sent and acknowledged"),
             }
-            self.arrival(&slot, echo, &mut progress);
+            self.arrival(psn, &slot, echo, &mut progress);
         }
         self.una = ack;
         let oldest = (self.una != self.end).then(|| self.slot(ack).start as usize);
@@ -99,7 +99,7 @@ impl Tx {
                 if self.arrived.count() == 1 || before(self.losses.highest, psn) {
                     self.losses.highest = psn;
                 }
-                self.arrival(&slot, ack.echo.map(|e| e.0), progress);
+                self.arrival(psn, &slot, ack.echo.map(|e| e.0), progress);
             }
         }
     }
@@ -123,10 +123,10 @@ impl Tx {
 
     /// A packet is known to have arrived.
     #[inline]
-    fn arrival(&mut self, slot: &Slot, echo: Option<u32>, progress: &mut Progress) {
+    fn arrival(&mut self, psn: u32, slot: &Slot, echo: Option<u32>, progress: &mut Progress) {
         progress.acked += 1;
         if slot.tries == 0 {
-            self.losses.newest = self.losses.newest.max(slot.sent);
+            self.losses.arrived(slot.sent, psn);
             return;
         }
         // The latest that the peer had seen is older than our last transmission: an earlier one arrived.
@@ -137,7 +137,7 @@ impl Tx {
                 self.losses.more_tolerant();
             }
         } else {
-            self.losses.newest = self.losses.newest.max(slot.sent);
+            self.losses.arrived(slot.sent, psn);
         }
     }
 
@@ -161,7 +161,7 @@ impl Tx {
             }
             State::Written | State::Refused => return Refused::Stale,
         }
-        self.losses.refused(slot.sent);
+        self.losses.refused(slot.sent, nack.psn);
         let refusals = slot.refusals.saturating_add(1);
         let is_empty = slot.length as usize == crate::config::DATA_HEADER;
         let is_final = is_final(config, nack.reason, refusals) && !is_empty;

@@ -7,26 +7,31 @@ use crate::sequence::before;
 use crate::tx_window::{State, Tx};
 use bellwire_time::Instant;
 
-/// Later packets that must have arrived before a packet counts as lost; adapts upward on reordering.
+/// Later packets that must have arrived before a packet counts as lost; adapts to reordering.
 const OVERTAKEN_MIN: u32 = 3;
 const OVERTAKEN_MAX: u32 = 96;
-/// Least tolerance of reordering in time.
+/// Tolerance of reordering in time: a quarter of the smallest round trip, at least this; so many times that, as reordering shows.
 const TOLERANCE_MIN: u64 = 20_000;
-/// Least time before the last packet is asked about.
-const PROBE_MIN: u64 = 400_000;
+const TOLERANCES_MAX: u64 = 64;
+/// Losses in a row, none of them found needlessly, after which less reordering is tolerated again.
+const LOSSES_TRUSTED: u32 = 64;
+/// What a peer's delayed acknowledgement may be late by: its timer, and waking up.
+const PROBE_EXTRA: u64 = 100_000;
 
 /// The state of loss detection.
 #[derive(Clone, Debug)]
 pub(crate) struct Losses {
-    /// When the newest packet left that is known to have arrived.
-    pub(crate) newest: u64,
+    /// The packet that left last of those that are known to have arrived: when, and which.
+    newest: (u64, u32),
     /// When the newest packet left that was refused, as long as that may tell of others; 0 otherwise.
     refused: u64,
     /// The highest packet that the peer's bitmaps showed; meaningful while some have arrived out of order.
     pub(crate) highest: u32,
     overtaken: u32,
-    /// Tolerance of reordering, in quarters of a round trip.
+    /// Tolerance of reordering in time.
     tolerance: u64,
+    /// Losses since one was found needlessly, or since less has been tolerated.
+    trusted: u32,
     /// When a packet that may only be late will count as lost.
     late_at: Instant,
     /// From when the timeout counts.
@@ -41,11 +46,12 @@ pub(crate) struct Losses {
 impl Default for Losses {
     fn default() -> Self {
         Self {
-            newest: 0,
+            newest: (0, 0),
             refused: 0,
             highest: 0,
             overtaken: OVERTAKEN_MIN,
             tolerance: 1,
+            trusted: 0,
             late_at: Instant::NEVER,
             base: Instant(0),
             backoff: 0,
@@ -81,16 +87,32 @@ impl Losses {
         (self.base, self.backoff, self.probed) = (now, 0, false);
     }
 
+    /// A packet is known to have arrived in the transmission of this time.
+    #[inline]
+    pub(crate) fn arrived(&mut self, sent: u64, psn: u32) {
+        if self.left_after_newest(sent, psn) {
+            self.newest = (sent, psn);
+        }
+    }
+
+    /// Whether a packet left after the newest that has arrived. Of those of one instant, the lower numbers left first.
+    #[inline]
+    fn left_after_newest(&self, sent: u64, psn: u32) -> bool {
+        let (time, newest) = self.newest;
+        sent > time || (sent == time && before(newest, psn))
+    }
+
     /// A transmission that left then was refused: so it has arrived.
-    pub(crate) fn refused(&mut self, sent: u64) {
-        self.newest = self.newest.max(sent);
+    pub(crate) fn refused(&mut self, sent: u64, psn: u32) {
+        self.arrived(sent, psn);
         self.refused = self.refused.max(sent);
     }
 
     /// A packet was sent again needlessly, because later ones had arrived before it.
     pub(crate) fn more_tolerant(&mut self) {
         self.overtaken = (self.overtaken * 2).min(OVERTAKEN_MAX);
-        self.tolerance = (self.tolerance * 2).min(8);
+        self.tolerance = (self.tolerance * 2).min(TOLERANCES_MAX);
+        self.trusted = 0;
     }
 
     /// Whether silence has lasted long enough to ask.
@@ -99,16 +121,27 @@ impl Losses {
         self.probed || self.backoff > 0
     }
 
+    /// Packets have been found lost.
+    fn found(&mut self, count: u32) {
+        self.trusted += count;
+        if self.trusted >= LOSSES_TRUSTED {
+            self.overtaken = (self.overtaken / 2).max(OVERTAKEN_MIN);
+            self.tolerance = (self.tolerance / 2).max(1);
+            self.trusted = 0;
+        }
+    }
+
+    /// A queue makes all packets late and changes nothing about their order, so only the path's own time counts.
     fn tolerance(&self, rtt: &Rtt) -> u64 {
-        (rtt.smoothed() / 4).max(TOLERANCE_MIN) * self.tolerance
+        (rtt.smallest() / 4).max(TOLERANCE_MIN) * self.tolerance
     }
 
     /// How long silence may last.
     fn patience(&self, config: &Config, rtt: &Rtt) -> u64 {
         let rto = rtt.rto(config).0;
         if self.backoff == 0 && !self.probed && rtt.smoothed() != 0 {
-            let probe = (2 * rtt.smoothed() + config.ack_delay.0).max(PROBE_MIN);
-            return probe.min(rto);
+            //= P-TIME-4
+            return (2 * rtt.smoothed() + config.ack_delay.0 + PROBE_EXTRA).min(rto);
         }
         //= P-TIME-3
         rto.saturating_mul(1 << self.backoff.min(20)).min(config.rto_max.0)
@@ -148,7 +181,7 @@ impl Tx {
             all
         } else if self.arrived.is_empty() {
             let oldest = *self.slot(self.una);
-            if oldest.sent.saturating_add(tolerance) >= self.losses.newest {
+            if oldest.sent.saturating_add(tolerance) >= self.losses.newest.0 {
                 return 0;
             }
             all
@@ -176,6 +209,7 @@ impl Tx {
             self.losses.refused = 0;
         }
         self.lost_total += u64::from(found);
+        self.losses.found(found);
         found
     }
 
@@ -185,10 +219,9 @@ impl Tx {
         if slot.state != State::Flying {
             return false;
         }
-        let newest = self.losses.newest;
         let overtaken = slot.tries == 0 && overtakers >= self.losses.overtaken;
-        let is_old = slot.sent.saturating_add(tolerance) < newest;
-        let has_answer = newest >= slot.sent && (overtakers > 0 || self.losses.refused >= slot.sent);
+        let is_old = slot.sent.saturating_add(tolerance) < self.losses.newest.0;
+        let has_answer = self.losses.refused >= slot.sent || overtakers > 0 && !self.losses.left_after_newest(slot.sent, psn);
         let is_late = has_answer && slot.sent.saturating_add(patience) <= now.0;
         if overtaken || is_old || is_late {
             self.lose(psn, true);

@@ -27,6 +27,12 @@ impl Ring {
         (self.head >= n).then_some(0)
     }
 
+    /// Bytes from `at`, where a packet begins, to the end of the newest.
+    #[inline]
+    pub(crate) fn behind(&self, at: usize) -> usize {
+        if at < self.tail || !self.wrapped { self.tail - at } else { self.bytes.len() - at + self.tail }
+    }
+
     /// Takes `n` bytes at `at`, which [`Ring::place`] gave.
     #[inline]
     pub(crate) fn take(&mut self, at: usize, n: usize) {
@@ -103,6 +109,8 @@ mod tests {
             x = x.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
             let n = 1 + (x >> 16) as usize % 200;
             let value = turn as u8;
+            let queued: usize = live.iter().map(|packet| packet.1).sum();
+            assert!(live.front().is_none_or(|first| ring.behind(first.0) >= queued && ring.behind(first.0) <= queued + 200));
             if x >> 30 == 3
                 && let Some(last) = live.back_mut()
                 && let Some(at) = ring.extend(n)

@@ -19,6 +19,8 @@ use bellwire_time::Instant;
 use zerocopy::FromBytes;
 
 const LANE_BITS: u32 = 10;
+/// Packets that the table of slots is for at first; a power of two.
+const SLOTS_INITIAL: usize = 64;
 
 /// What a packet is waiting for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -176,6 +178,9 @@ impl Tx {
         if payload > usize::from(u16::MAX) || DATA_HEADER + need > datagram {
             return Sent::TooLong;
         }
+        if self.next != self.end && self.unsent() > config.unsent_bytes_max << u32::from(need <= config.coalesce_bytes_max) {
+            return Sent::NoRoom;
+        }
         let lane = Self::lane(stream);
         let at = match self.join(need, datagram, lane, config.coalesce_bytes_max) {
             Some(at) => at,
@@ -199,6 +204,13 @@ impl Tx {
         words.fill(0);
         payload_bytes.fill(0);
         Sent::Unfilled
+    }
+
+    /// Bytes that are written and have not left, about; there are some.
+    #[inline]
+    fn unsent(&mut self) -> usize {
+        let oldest = self.slot(self.next).start as usize;
+        self.ring.behind(oldest)
     }
 
     /// Bytes that the next frame of `stream` may have if it is to end a packet that has been begun; `None`: it begins one.
@@ -242,8 +254,12 @@ impl Tx {
     /// Room in a new packet.
     #[inline]
     fn begin(&mut self, config: &Config, need: usize, lane: u32) -> Option<usize> {
-        if self.outstanding() as usize >= config.window_packets {
-            return None;
+        let outstanding = self.outstanding() as usize;
+        if outstanding >= self.slots.len() {
+            if outstanding >= config.window_packets {
+                return None;
+            }
+            self.grow_tables(config);
         }
         let length = DATA_HEADER + need;
         let at = match self.ring.place(length) {
@@ -266,14 +282,26 @@ impl Tx {
         Some(at + DATA_HEADER)
     }
 
-    /// The tables at the first packet, the small ring then, and the large one when that is full.
+    /// The tables at the first packet, for few; for twice as many when they are full. A NIC with many sessions that have little outstanding each has them in its caches.
+    #[cold]
+    #[inline(never)]
+    fn grow_tables(&mut self, config: &Config) {
+        if self.slots.is_empty() {
+            self.lanes = vec![self.una.wrapping_sub(1); 1 << LANE_BITS];
+        }
+        let size = (2 * self.slots.len()).max(SLOTS_INITIAL).min(config.window_packets);
+        let mut slots = vec![Slot::default(); size];
+        for i in 0..self.outstanding() {
+            let psn = self.una.wrapping_add(i);
+            slots[psn as usize & (size - 1)] = *self.slot(psn);
+        }
+        self.slots = slots;
+    }
+
+    /// The small ring at the first packet, and the large one when that is full.
     #[cold]
     #[inline(never)]
     fn grow(&mut self, config: &Config, length: usize) -> Option<usize> {
-        if self.slots.is_empty() {
-            self.slots = vec![Slot::default(); config.window_packets];
-            self.lanes = vec![self.una.wrapping_sub(1); 1 << LANE_BITS];
-        }
         while self.ring.capacity() < config.ring_bytes {
             let capacity = if self.ring.capacity() == 0 { config.ring_bytes_initial } else { config.ring_bytes };
             let mask = self.slots.len() - 1;

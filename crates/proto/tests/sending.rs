@@ -298,10 +298,49 @@ fn overtaken_packets_leave_again() {
     assert_eq!(numbers(&p.hear()), [p.their_psn + 1, p.their_psn + 2]);
 }
 
+/// A puppet that has sent 20 packets at one instant, of which 1 and 3 are lost and have left again at another; round trips take 100 us.
+fn two_sent_again() -> (Puppet, u32) {
+    let mut p = puppet(Config { window_packets_initial: 64, ..config(0) });
+    let out = send_each(&mut p, 20);
+    p.now = p.now + Duration::from_micros(100);
+    let echo = data(&out[0]).unwrap().timestamp;
+    ack(&mut p, 1, 0b1111_1010, Some(echo));
+    let again = p.hear();
+    assert_eq!(numbers(&again), [p.their_psn + 1, p.their_psn + 3]);
+    (p, data(&again[0]).unwrap().timestamp)
+}
+
+#[test]
+fn what_leaves_behind_another_is_not_late_because_that_one_arrived() {
+    //= P-TIME-4
+    let (mut p, echo) = two_sent_again();
+    // A slow link, or a long queue: the first of the two takes twice the usual time, and the second comes behind it.
+    p.now = p.now + Duration::from_micros(200);
+    ack(&mut p, 3, 0b1_1111, Some(echo));
+    assert!(numbers(&p.hear()).is_empty());
+    p.now = p.now + Duration::from_micros(100);
+    ack(&mut p, 20, 0, Some(echo));
+    assert!(numbers(&p.hear()).is_empty());
+    assert_eq!((p.transport.statistics().retransmitted, p.transport.statistics().spurious), (2, 0));
+}
+
+#[test]
+fn a_queue_does_not_make_patient() {
+    //= P-TIME-4
+    let (mut p, _) = two_sent_again();
+    // The queue has grown: round trips take 1 ms now.
+    p.now = p.now + Duration::from_micros(30);
+    let later = send_each(&mut p, 1);
+    let echo = data(&later[0]).unwrap().timestamp;
+    p.now = p.now + Duration::from_millis(1);
+    ack(&mut p, 3, (1 << 18) - 2, Some(echo));
+    assert_eq!(numbers(&p.hear()), [p.their_psn + 3], "packet 3 left before the one that arrived by more than a quarter of the smallest round trip");
+}
+
 #[test]
 fn needless_retransmissions_make_patient() {
     //= P-TIME-5
-    let mut p = puppet(config(0));
+    let mut p = puppet(Config { window_packets_initial: 64, ..config(0) });
     let out = send_each(&mut p, 20);
     let echo = data(&out[0]).unwrap().timestamp;
     p.now = p.now + Duration::from_micros(50);

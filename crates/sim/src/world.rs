@@ -75,6 +75,8 @@ struct Nic {
     due: u64,
     /// When its last turn is over.
     free: u64,
+    /// The time of its own clock for which it was put on the agenda last, as its timer.
+    timer: Instant,
 }
 
 /// Many NICs in one process and one thread, in virtual time. See the crate's documentation for an example.
@@ -97,7 +99,7 @@ impl World {
     pub fn new(topology: Topology, plan: &FaultPlan, config: WorldConfig, seed: u64) -> Result<Self, FabricError> {
         let addresses: Vec<_> = (0..topology.nodes() as u32).map(|n| SocketAddr::new(topology.address(NodeId(n)), NIC_PORT)).collect();
         let fabric = Rc::new(RefCell::new(Fabric::new(topology, plan, seed)?));
-        let nic = |address| Nic { engine: None, address, host: host_address(address), life: 0, due: u64::MAX, free: 0 };
+        let nic = |address| Nic { engine: None, address, host: host_address(address), life: 0, due: u64::MAX, free: 0, timer: Instant::NEVER };
         let nics = addresses.into_iter().map(nic).collect();
         let config = WorldConfig { turn: Duration(config.turn.0.max(1)), ..config };
         let mut world = Self { fabric, config, seed, nics, agenda: BinaryHeap::new(), seen: seed, turns: 0 };
@@ -173,7 +175,10 @@ impl World {
         let result = f(engine);
         // A VI that waited for room before the call waits for packets, not for a turn.
         let has_work = engine.ready_vis() > before || engine.wire().has_events();
-        self.wake_at_timeout(nic);
+        // Since its last turn, which looked at the timer, most calls do not change it.
+        if engine.next_timeout() != self.nics[nic].timer {
+            self.wake_at_timeout(nic);
+        }
         if has_work {
             self.wake(nic, now);
         }
@@ -280,6 +285,7 @@ impl World {
         let fabric = self.fabric.borrow();
         engine.set_now(port::local_time(&fabric, node));
         n.engine = Some(engine);
+        n.timer = Instant::NEVER;
     }
 
     fn turn(&mut self, nic: usize) {
@@ -306,7 +312,9 @@ impl World {
 
     fn wake_at_timeout(&mut self, nic: usize) {
         let Some(engine) = &self.nics[nic].engine else { return };
-        let at = port::global_time(&self.fabric.borrow(), NodeId(nic as u32), engine.next_timeout());
+        let timer = engine.next_timeout();
+        self.nics[nic].timer = timer;
+        let at = port::global_time(&self.fabric.borrow(), NodeId(nic as u32), timer);
         self.wake(nic, at.0);
     }
 

@@ -13,6 +13,7 @@ use crate::handle::{Handle, Slab};
 use crate::inbox::{INBOXES_MAX, Inbox};
 use crate::ready::ReadyBitmap;
 use crate::registration::{MemHandle, Registry};
+use crate::schedule::Round;
 use crate::shared_receive_queue::{Srq, SrqHandle};
 use crate::time::Instant;
 use crate::user_memory::MemoryMode;
@@ -78,10 +79,8 @@ pub struct Engine<W> {
     pub(crate) registry: Registry,
     pub(crate) links: Vec<LinkState>,
     pub(crate) ready: ReadyBitmap,
-    /// Where the round over ready VIs goes on.
-    pub(crate) ready_cursor: usize,
-    /// The VI of a link that goes first when the link has room again.
-    pub(crate) starved: Vec<(LinkId, usize)>,
+    /// Where the round over ready VIs stands.
+    pub(crate) round: Round,
     pub(crate) connections: Connections,
     pub(crate) events: VecDeque<Event>,
     pub(crate) random: Pcg64Mcg,
@@ -109,8 +108,7 @@ impl<W: Wire> Engine<W> {
             registry: Registry::new(),
             links: Vec::new(),
             ready: ReadyBitmap::default(),
-            ready_cursor: 0,
-            starved: Vec::new(),
+            round: Round::default(),
             connections: Connections::new(),
             events: VecDeque::new(),
             random: Pcg64Mcg::seed_from_u64(seed),

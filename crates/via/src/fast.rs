@@ -74,7 +74,7 @@ impl<W: Wire> Engine<W> {
         }
         let from = core::ptr::with_exposed_provenance(s.address as usize);
         if operation == Operation::Send {
-            if self.connections.control_pending {
+            if self.connections.control_pending | self.round.waits {
                 return false;
             }
             let sent = if !PAYLOAD && s.length < vi.paths.send_limit {

@@ -61,6 +61,7 @@ pub mod inbox;
 pub mod nic;
 pub mod ready;
 pub mod registration;
+pub mod schedule;
 pub mod shared_receive_queue;
 pub mod status;
 pub use bellwire_time as time;

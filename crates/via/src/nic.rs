@@ -232,6 +232,7 @@ impl Nic {
         let wire = open_wire(&config)?;
         let port = Port::new(&wire)?;
         let mut engine = Engine::new(wire, config.seed);
+        engine.set_turn_bytes(config.turn_bytes);
         engine.set_now(clock());
         engine.set_memory_mode(config.memory);
         let shared = Arc::new(Shared {

@@ -183,35 +183,6 @@ impl<W: Wire> Engine<W> {
         true
     }
 
-    /// One round over the VIs that have something to send, beginning after where the last round ended.
-    #[inline(never)]
-    fn transmit_ready(&mut self) -> bool {
-        let mut any = false;
-        for _ in 0..self.starved.len() {
-            let (_, index) = self.starved.remove(0);
-            any |= self.transmit(index);
-            self.ready_cursor = index + 1;
-        }
-        let start = self.ready_cursor;
-        let mut at = start;
-        let mut wrapped = false;
-        loop {
-            match self.ready.next(at) {
-                Some(index) if !(wrapped && index >= start) => {
-                    self.ready_cursor = index + 1;
-                    any |= self.transmit(index);
-                    at = index + 1;
-                }
-                None if !wrapped && start != 0 => {
-                    wrapped = true;
-                    at = 0;
-                }
-                _ => break,
-            }
-        }
-        any
-    }
-
     #[cold]
     pub(crate) fn handle_wire_events(&mut self) -> bool {
         let mut any = false;

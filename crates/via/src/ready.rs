@@ -22,6 +22,12 @@ impl ReadyBitmap {
         self.count
     }
 
+    /// Whether a bit is set.
+    #[inline]
+    pub fn contains(&self, index: usize) -> bool {
+        self.words.get(index / 64).is_some_and(|word| word & (1 << (index % 64)) != 0)
+    }
+
     /// Sets a bit.
     pub fn insert(&mut self, index: usize) {
         let word = index / 64;
@@ -95,7 +101,7 @@ mod tests {
             }
             let from = (x >> 20) as usize % 9100;
             assert_eq!(b.next(from), s.range(from..).next().copied());
-            assert_eq!(b.count(), s.len());
+            assert_eq!((b.count(), b.contains(from)), (s.len(), s.contains(&from)));
             assert_eq!(b.is_empty(), s.is_empty());
         }
     }

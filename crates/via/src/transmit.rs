@@ -22,8 +22,8 @@ use bellwire_memory::line_queue::Line;
 pub const PLACE_BYTES_MIN: u32 = 2048;
 /// Most bytes of one direct access: bounds how long a turn of the engine takes.
 const DIRECT_PIECE_BYTES: u32 = 128 * 1024;
-/// Most bytes that one VI moves per turn.
-const TURN_BYTES_MAX: u32 = 256 * 1024;
+/// What a message costs of its VI's turn at least.
+const MESSAGE_BYTES_MIN: u32 = 64;
 /// Sends without an advertised descriptor after which only one in so many looks for one.
 const UNADVERTISED_MAX: u32 = 64;
 const UNADVERTISED_LOOK: u32 = 16;
@@ -51,6 +51,19 @@ pub(crate) enum Step {
     Broken,
 }
 
+/// Why a VI stopped sending.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stop {
+    /// It has nothing more.
+    Empty,
+    /// Its turn is over.
+    Turn,
+    /// It waits for something else than room.
+    Blocked,
+    /// It waits for room on its link.
+    Full,
+}
+
 /// Whether control frames wait for room on the link. (A peer that does not read stops its own link only.)
 #[cold]
 fn owes_control(links: &[LinkState], link: LinkId) -> bool {
@@ -58,50 +71,37 @@ fn owes_control(links: &[LinkState], link: LinkId) -> bool {
 }
 
 impl<W: Wire> Engine<W> {
-    /// Lets the VI at `index` send what it has. Keeps its ready bit as it should be.
-    /// True if anything moved: whether another turn may move more.
-    pub(crate) fn transmit(&mut self, index: usize) -> bool {
-        let mut moved = 0;
+    /// Lets the VI at `index` send what it has, up to the budget of the round, from which it is taken. Keeps its ready bit as it should be.
+    /// True if anything moved: whether another turn may move more. And why it stopped.
+    pub(crate) fn transmit_some(&mut self, index: usize) -> (bool, Stop) {
         let mut any = false;
-        let stays = loop {
-            match self.transmit_step(index, &mut moved) {
-                None => break false,
-                Some(Step::Gone) if moved < TURN_BYTES_MAX => any = true,
-                Some(Step::Gone | Step::More) => {
-                    any = true;
-                    break true;
-                }
-                Some(Step::Blocked) => break true,
-                Some(Step::Full) => {
-                    any |= moved != 0;
-                    if !any {
-                        self.remember_starved(index);
-                    }
-                    break true;
-                }
+        let stop = loop {
+            let mut moved = 0;
+            let step = self.transmit_step(index, &mut moved);
+            any |= moved != 0;
+            self.round.budget = self.round.budget.saturating_sub(moved.max(if step == Some(Step::Gone) { MESSAGE_BYTES_MIN } else { 0 }));
+            match step {
+                None => break Stop::Empty,
+                Some(Step::Gone) => any = true,
+                Some(Step::More) => any = true,
+                Some(Step::Blocked) => break Stop::Blocked,
+                Some(Step::Full) => break Stop::Full,
                 Some(Step::Broken) => {
                     any = true;
                     self.link_of_vi_broke(index);
-                    break false;
+                    break Stop::Empty;
                 }
             }
+            if self.round.budget == 0 || step == Some(Step::More) {
+                break Stop::Turn;
+            }
         };
-        if stays {
-            self.ready.insert(index);
-        } else {
+        if stop == Stop::Empty {
             self.ready.remove(index);
+        } else {
+            self.ready.insert(index);
         }
-        any
-    }
-
-    /// A VI found its link full before it could send anything: it goes first when there is room again, one VI for each link. Without this the first
-    /// VI of the round would take all room for ever.
-    #[cold]
-    fn remember_starved(&mut self, index: usize) {
-        let Some(link) = self.vis.at(index).map(|vi| vi.link) else { return };
-        if !self.starved.iter().any(|(l, _)| *l == link) {
-            self.starved.push((link, index));
-        }
+        (any, stop)
     }
 
     /// One thing: `None` when there is nothing (more) to do.
@@ -390,7 +390,7 @@ impl<W: Wire> Engine<W> {
             if last {
                 return Step::Gone;
             }
-            if *moved >= TURN_BYTES_MAX {
+            if *moved >= self.round.budget {
                 return Step::More;
             }
         }

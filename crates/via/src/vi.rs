@@ -160,6 +160,9 @@ pub struct Vi {
     /// Small messages in a row.
     pub(crate) small_in_a_row: u32,
     pub(crate) read_jobs: VecDeque<ReadJob>,
+    /// Bytes that it may send before it is others' turn; and what a turn of its own is worth (`schedule.rs`).
+    pub(crate) credit: u32,
+    pub(crate) weight: u8,
 }
 
 impl Vi {
@@ -207,6 +210,8 @@ impl Vi {
             advertises: false,
             small_in_a_row: 0,
             read_jobs: VecDeque::new(),
+            credit: 0,
+            weight: 1,
         };
         vi.update_paths();
         vi

@@ -81,7 +81,7 @@ impl<B: Buffer> Session<B> {
         if self.tx.flying > 0 {
             let lost = self.tx.find_losses(context.now, &self.rtt);
             if lost > 0 {
-                self.congestion.lost(lost);
+                self.congestion.lost(lost, in_flight);
                 context.statistics.fast_retransmits += u64::from(lost);
             }
         }

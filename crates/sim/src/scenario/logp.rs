@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Two nodes: half a round trip, and bandwidth, against size.
+//! Two nodes: half a round trip and bandwidth against size, and the parameters of LogP.
 
 use super::cluster::{Cluster, EndId, HostCosts};
 use super::report::{Axis, Column, Line, Plot, Report, Scale, Table, Unit};
@@ -10,13 +10,21 @@ use bellwire_via::{ViAttributes, WorkQueueKind};
 
 pub(super) const SCENARIO: Scenario = Scenario {
     name: "logp",
-    summary: "two nodes: half a round trip and bandwidth against size",
-    about: "Two nodes and a link. Half a round trip: the mean of many, one message at a time. Bandwidth: many messages outstanding in one direction.",
+    summary: "two nodes: half a round trip and bandwidth against size; LogP",
+    about: "\
+Two nodes and a link. Half a round trip: the mean of many, one message at a time. Bandwidth: many messages outstanding in one direction. Processors take no time.
+
+LogP, with processors that take time for what they do (options): o_s is a processor's time for sending a message (posting it, and taking its completion), o_r for receiving one (taking it, and posting \
+the receive for the next). g is the time from one message to the next at the best rate of short messages, whatever sets it. L is what is left of half a round trip of short messages without o_r and the \
+posting: link, network interfaces, engines and transports. G is the time of one byte more at the best rate of long messages. o_s and o_r are what the options say; g, L and G are measured.",
     options: &[
         OptionSpec::several("sizes", Kind::Size, "8,64,256,1k,4k,16k,64k", "sizes of messages"),
         OptionSpec::one("latency", Kind::Time, "1us", "latency of the link"),
         OptionSpec::one("rate", Kind::Rate, "10G", "bandwidth of the link"),
         OptionSpec::one("outstanding", Kind::Count(1, 1024), "64", "messages outstanding when bandwidth is measured"),
+        OptionSpec::one("post", Kind::Time, "150ns", "LogP: processor's time for posting a message"),
+        OptionSpec::one("complete", Kind::Time, "50ns", "LogP: processor's time for the completion of a message sent"),
+        OptionSpec::one("take", Kind::Time, "250ns", "LogP: processor's time for taking a message and posting the next receive"),
         OptionSpec::one("messages", Kind::Count(1, 1_000_000), "1000", "messages of each measurement"),
     ],
     run,
@@ -43,8 +51,11 @@ fn run(run: &Run<'_>) -> Result<Report, ScenarioError> {
         table.row([(*size).into(), (figures.half_round_trip / 1e3).into(), (figures.bytes_per_second / 1e6).into()]);
         report.fold(figures.digest);
     }
-    let line = |name: &str, of: fn(&Figures) -> f64| Line::new(name, sizes.iter().zip(&figures).map(|(size, figures)| (*size as f64, of(figures))));
     report.tables.push(table);
+    let (logp, digest) = parameters(run)?;
+    report.tables.push(logp);
+    report.fold(digest);
+    let line = |name: &str, of: fn(&Figures) -> f64| Line::new(name, sizes.iter().zip(&figures).map(|(size, figures)| (*size as f64, of(figures))));
     let size = Axis::new("size", Unit::Bytes, Scale::Log2);
     report.plots.push(Plot {
         title: "Half round trip".into(),
@@ -61,11 +72,44 @@ fn run(run: &Run<'_>) -> Result<Report, ScenarioError> {
     Ok(report)
 }
 
+/// Bytes of the short and of the long messages of LogP.
+const SHORT: u32 = 16;
+const LONG: u32 = 16 << 10;
+
+/// The parameters of LogP, and the digest.
+fn parameters(run: &Run<'_>) -> Result<(Table, u64), ScenarioError> {
+    let values = &run.values;
+    let costs = HostCosts { send: values.time("post"), receive: values.time("take"), upkeep: values.time("complete") };
+    let (messages, outstanding) = (values.number("messages"), values.count("outstanding"));
+    let mut cluster = Cluster::new(Topology::mesh(2, link(run))?, &"".parse().unwrap_or_default(), WorldConfig::default(), costs, LONG, run.seed)?;
+    let ends = cluster.connect(&[(0, 1)], &ViAttributes { rnr_wait: true, ..ViAttributes::default() })?[0];
+    ping(&mut cluster, ends, SHORT, 100)?;
+    let half = ping(&mut cluster, ends, SHORT, messages)?.0 as f64 / messages as f64 / 2.0;
+    let gap = stream(&mut cluster, ends, SHORT, messages, outstanding)?.0 as f64 / messages as f64;
+    let long = stream(&mut cluster, ends, LONG, messages, outstanding)?.0 as f64 / messages as f64;
+    let [send, receive, post] = [costs.send.0 + costs.upkeep.0, costs.receive.0, costs.send.0].map(|ns| ns as f64);
+    let columns = [
+        ("o_s", Unit::Nanoseconds),
+        ("o_r", Unit::Nanoseconds),
+        ("g", Unit::Nanoseconds),
+        ("L", Unit::Nanoseconds),
+        ("half round trip", Unit::Nanoseconds),
+        ("G", Unit::NanosecondsPerByte),
+    ];
+    let mut table = Table::new("LogP", columns.map(|(name, unit)| Column::new(name, unit)));
+    table.row([send, receive, gap, half - post - receive, half, long / f64::from(LONG)].map(super::report::Cell::from));
+    Ok((table, cluster.world().digest()))
+}
+
+fn link(run: &Run<'_>) -> LinkSpec {
+    LinkSpec { latency: run.values.time("latency"), bits_per_second: run.values.number("rate"), ..LinkSpec::default() }
+}
+
 fn measure(run: &Run<'_>, size: u64) -> Result<Figures, ScenarioError> {
     let values = &run.values;
     let size = u32::try_from(size).map_err(|_| ScenarioError("a message is less than 4G".into()))?;
-    let link = LinkSpec { latency: values.time("latency"), bits_per_second: values.number("rate"), ..LinkSpec::default() };
-    let mut cluster = Cluster::new(Topology::mesh(2, link)?, &"".parse().unwrap_or_default(), WorldConfig::default(), HostCosts::default(), size, run.seed)?;
+    let mut cluster =
+        Cluster::new(Topology::mesh(2, link(run))?, &"".parse().unwrap_or_default(), WorldConfig::default(), HostCosts::default(), size, run.seed)?;
     let ends = cluster.connect(&[(0, 1)], &ViAttributes::default())?[0];
     let messages = values.number("messages");
     // The first exchanges find out what the path carries.

@@ -18,10 +18,13 @@ mod client_server;
 mod clients;
 pub mod cluster;
 mod endpoints;
+mod load;
 mod logp;
 mod networks;
 pub mod options;
+mod parts;
 pub mod report;
+mod speed;
 mod traffic;
 mod virtual_networks;
 
@@ -33,7 +36,8 @@ use core::fmt;
 use std::sync::{Mutex, PoisonError};
 
 /// All scenarios, in the order in which they are listed.
-pub const ALL: &[Scenario] = &[channels::SCENARIO, logp::SCENARIO, traffic::SCENARIO, virtual_networks::SCENARIO, clients::SCENARIO];
+pub const ALL: &[Scenario] =
+    &[logp::SCENARIO, channels::SCENARIO, traffic::SCENARIO, load::SCENARIO, virtual_networks::SCENARIO, clients::SCENARIO, parts::SCENARIO, speed::SCENARIO];
 
 /// An experiment.
 #[derive(Clone, Copy, Debug)]

@@ -111,6 +111,8 @@ pub enum Unit {
     GigabitsPerSecond,
     /// A thousand a second: messages, packets.
     ThousandPerSecond,
+    /// Nanoseconds for each byte.
+    NanosecondsPerByte,
     /// Hundredths.
     Percent,
     /// Instructions of a processor.
@@ -129,6 +131,7 @@ impl Unit {
             Self::MegabytesPerSecond => "MB/s",
             Self::GigabitsPerSecond => "Gbit/s",
             Self::ThousandPerSecond => "k/s",
+            Self::NanosecondsPerByte => "ns/B",
             Self::Percent => "%",
             Self::Instructions => "instructions",
         }

@@ -2,7 +2,7 @@
 //! Many NICs at once, each in traffic with one other, by a pattern: bandwidth, fairness, round trips.
 
 use super::cluster::{Cluster, Done, EndId, HostCosts};
-use super::networks::{self, network};
+use super::networks;
 use super::report::{Axis, Column, Line, Plot, Report, Scale, Table, Unit};
 use super::{Kind, OptionSpec, Run, Scenario, ScenarioError};
 use crate::{FaultPlan, LinkSpec, WhenFull, WorldConfig};
@@ -20,7 +20,7 @@ for programs, of all bytes that NICs put on their links, since the start; what w
     options: &[
         OptionSpec::one("nodes", Kind::Count(4, 1000), "100", "NICs; an even number"),
         OptionSpec::several("networks", Kind::Word(networks::NAMES), "star,fat-tree,fat-tree-hash,subclusters", "networks"),
-        OptionSpec::several("patterns", Kind::Word(&["cshift", "neighbour", "bisection"]), "cshift,neighbour,bisection", "patterns of traffic"),
+        OptionSpec::several("patterns", Kind::Word(PATTERNS), "cshift,neighbour,bisection", "patterns of traffic"),
         OptionSpec::several("transport", Kind::Word(&["window", "channels"]), "window", "the transport: its window, or stop-and-wait channels"),
         OptionSpec::several("channels", Kind::Count(1, 1024), "8", "stop-and-wait channels between two NICs"),
         OptionSpec::several("sizes", Kind::Size, "512,8k", "sizes of messages"),
@@ -29,13 +29,15 @@ for programs, of all bytes that NICs put on their links, since the start; what w
         OptionSpec::one("latency", Kind::Time, "500ns", "latency of each link"),
         OptionSpec::one("rate", Kind::Rate, "10G", "bandwidth of each link"),
         OptionSpec::one("queue", Kind::Size, "64k", "queue of each link"),
-        OptionSpec::one("start", Kind::Time, "2ms", "time before anything counts"),
-        OptionSpec::one("time", Kind::Time, "3ms", "time in which bandwidth is measured"),
+        OptionSpec::one("start", Kind::Time, "1ms", "time before anything counts"),
+        OptionSpec::one("time", Kind::Time, "1ms", "time in which bandwidth is measured"),
         OptionSpec::one("faults", Kind::Faults, "", "what goes wrong"),
     ],
     run,
 };
 
+/// Who sends to whom.
+pub(super) const PATTERNS: &[&str] = &["cshift", "neighbour", "bisection"];
 /// Bytes of a message of the round trips.
 const SMALL: u32 = 16;
 
@@ -64,9 +66,6 @@ struct Figures {
 
 fn run(run: &Run<'_>) -> Result<Report, ScenarioError> {
     let values = &run.values;
-    if !values.count("nodes").is_multiple_of(2) {
-        return Err(ScenarioError("nodes: an even number, so that all have a partner".into()));
-    }
     let transports = transports(values);
     let mut cases = Vec::new();
     for network in values.words("networks") {
@@ -187,9 +186,13 @@ fn partner(pattern: &str, node: usize, nodes: usize) -> usize {
     }
 }
 
-fn open(run: &Run<'_>, case: &Case) -> Result<(Cluster, Vec<[EndId; 2]>), ScenarioError> {
+/// A network with all its pairs connected, for messages of up to `bytes_max`; with stop-and-wait channels if there are some.
+pub(super) fn open(run: &Run<'_>, network: &str, pattern: &str, bytes_max: u32, channels: usize) -> Result<(Cluster, Vec<[EndId; 2]>), ScenarioError> {
     let values = &run.values;
     let nodes = values.count("nodes");
+    if !nodes.is_multiple_of(2) {
+        return Err(ScenarioError("nodes: an even number, so that all have a partner".into()));
+    }
     let link = LinkSpec {
         latency: values.time("latency"),
         bits_per_second: values.number("rate"),
@@ -199,10 +202,10 @@ fn open(run: &Run<'_>, case: &Case) -> Result<(Cluster, Vec<[EndId; 2]>), Scenar
     };
     let plan: FaultPlan = values.word("faults").parse().map_err(|error| ScenarioError(format!("faults: {error}")))?;
     let mut config = WorldConfig::default();
-    config.transport.channels = case.channels;
-    let topology = network(&case.network, nodes, link)?;
-    let mut cluster = Cluster::new(topology, &plan, config, HostCosts::default(), case.size.max(SMALL), run.seed)?;
-    let pairs: Vec<(usize, usize)> = (0..nodes).map(|node| (node, partner(&case.pattern, node, nodes))).collect();
+    config.transport.channels = channels;
+    let topology = networks::network(network, nodes, link)?;
+    let mut cluster = Cluster::new(topology, &plan, config, HostCosts::default(), bytes_max, run.seed)?;
+    let pairs: Vec<(usize, usize)> = (0..nodes).map(|node| (node, partner(pattern, node, nodes))).collect();
     let ends = cluster.connect(&pairs, &ViAttributes { rnr_wait: true, ..ViAttributes::default() })?;
     Ok((cluster, ends))
 }
@@ -216,7 +219,7 @@ fn measure(run: &Run<'_>, case: &Case) -> Result<Figures, ScenarioError> {
 /// Bandwidth: rates, useful share, packets dropped and held, digest.
 fn stream(run: &Run<'_>, case: &Case) -> Result<(Vec<f64>, f64, [u64; 2], u64), ScenarioError> {
     let values = &run.values;
-    let (mut cluster, ends) = open(run, case)?;
+    let (mut cluster, ends) = open(run, &case.network, &case.pattern, case.size.max(SMALL), case.channels)?;
     let outstanding = values.count("outstanding");
     for [from, to] in &ends {
         for _ in 0..outstanding {
@@ -262,7 +265,7 @@ fn sent_bytes(cluster: &Cluster, nodes: usize) -> u64 {
 
 /// Round trips: mean and longest, digest.
 fn ping(run: &Run<'_>, case: &Case) -> Result<((f64, u64), u64), ScenarioError> {
-    let (mut cluster, ends) = open(run, case)?;
+    let (mut cluster, ends) = open(run, &case.network, &case.pattern, case.size.max(SMALL), case.channels)?;
     let mut asked = vec![Instant(0); ends.len()];
     for (pair, [from, to]) in ends.iter().enumerate() {
         [*from, *to].into_iter().try_for_each(|end| cluster.receive(end, 0))?;

@@ -2,6 +2,7 @@
 //! How a NIC is opened: from the program, or from the environment. Control plane only.
 
 use crate::attributes::HOST_ADDRESS_BYTES_MAX;
+use crate::schedule::{TURN_BYTES_DEFAULT, TURN_BYTES_MAX, TURN_BYTES_MIN};
 use crate::user_memory::{MemoryMode, kernel_copies};
 use crate::wire::Attach;
 use crate::wire::shm::ProtectionMode;
@@ -41,6 +42,8 @@ pub struct NicConfig {
     pub shm: bool,
     /// How long a wait spins at most before it sleeps; waits that spin in vain spin for less.
     pub spin: Duration,
+    /// Bytes that a VI sends before the next one does, when several share a link ([`Engine::set_turn_bytes`](crate::Engine::set_turn_bytes)).
+    pub turn_bytes: u32,
     /// Seed of the engine's randomness (pauses between tries of a connection).
     pub seed: u64,
 }
@@ -73,6 +76,7 @@ impl Default for NicConfig {
             faults: None,
             shm: true,
             spin: if alone { Duration::ZERO } else { SPIN_DEFAULT },
+            turn_bytes: TURN_BYTES_DEFAULT,
             seed: RandomState::new().build_hasher().finish(),
         }
     }
@@ -82,7 +86,7 @@ impl NicConfig {
     /// The default, changed by `BELLWIRE_MODE` (`mapped` or `guarded`), `BELLWIRE_ATTACH` (`auto`, `never`, `always`), `BELLWIRE_MEMORY` (`trust` or `strict`),
     /// `BELLWIRE_SPIN_US` (0 to 1000000),
     /// `BELLWIRE_ADDRESS` (an IP address with or without a port, the name of an interface, or `auto`: any but a loopback address turns UDP on), `BELLWIRE_UDP` and `BELLWIRE_SHM`
-    /// (`on` or `off`), `BELLWIRE_DIRECTORY_PORT` and `BELLWIRE_FAULTS` (a [`FaultPlan`]).
+    /// (`on` or `off`), `BELLWIRE_DIRECTORY_PORT`, `BELLWIRE_FAULTS` (a [`FaultPlan`]) and `BELLWIRE_TURN_BYTES` (1024 to 1048576).
     ///
     /// # Errors
     /// A variable is set to something else.
@@ -120,6 +124,9 @@ impl NicConfig {
         if let Some(spin) = read("BELLWIRE_SPIN_US", parse_spin)? {
             config.spin = spin;
         }
+        if let Some(bytes) = read("BELLWIRE_TURN_BYTES", parse_turn)? {
+            config.turn_bytes = bytes;
+        }
         Ok(config)
     }
 
@@ -152,6 +159,10 @@ fn parse_switch(value: &str) -> Option<bool> {
         "off" => Some(false),
         _ => None,
     }
+}
+
+fn parse_turn(value: &str) -> Option<u32> {
+    value.parse().ok().filter(|bytes| (TURN_BYTES_MIN..=TURN_BYTES_MAX).contains(bytes))
 }
 
 fn parse_port(value: &str) -> Option<u16> {
@@ -195,6 +206,7 @@ impl fmt::Display for ConfigError {
             "BELLWIRE_ADDRESS" => "an IP address of this host (10.0.0.5, 10.0.0.5:9000, [fd00::5]:9000, fe80::5%eth0), the name of an interface, or \"auto\"",
             "BELLWIRE_FAULTS" => "a plan of faults, such as \"loss=0.01,reorder=0.02,seed=7\" (docs/simulator.md)",
             "BELLWIRE_UDP" | "BELLWIRE_SHM" => "\"on\" or \"off\"",
+            "BELLWIRE_TURN_BYTES" => "a number of bytes, 1024 to 1048576",
             "BELLWIRE_DIRECTORY_PORT" => "a port, 1 to 65535",
             _ => "a number of microseconds up to 1000000",
         };

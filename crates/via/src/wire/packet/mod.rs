@@ -359,6 +359,10 @@ impl<P: PacketPort> PacketWire<P> {
                     return Some((f.head, f.place));
                 }
             }
+            // A NIC has many links, of which few have something.
+            if !self.transport.has_delivery(l.session) {
+                return None;
+            }
             l.current = Some((self.transport.poll_deliver(l.session)?, 0));
         }
     }
