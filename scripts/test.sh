@@ -37,7 +37,7 @@ part tidy      cargo run -q --locked -p xtask -- tidy
 part docs      env RUSTDOCFLAGS="-D warnings" cargo doc -q --workspace --no-deps --locked
 part links     cargo run -q --locked -p xtask -- links
 part man       scripts/check-man.sh
-part rust      cargo test --workspace --locked
+part rust      cargo test --workspace --locked --no-fail-fast
 part models    crates/memory/tests/run_loom.sh
 part corpus    cargo test --release --locked --manifest-path fuzz/Cargo.toml
 part build     cargo build --release --locked -p vipl -p bellwire-am-c -p bellwire-job-c -p bellwire-cli
