@@ -59,9 +59,14 @@ pub fn main(id: &str) {
     sweep(id);
 }
 
+/// The job's variable as it stands in an environment, with the zero bytes around it.
+fn mark(id: &str) -> Vec<u8> {
+    [b"\0", MARK.as_bytes(), b"=", id.as_bytes(), b"\0"].concat()
+}
+
 /// Kills all processes of a job, except this one, until there are none.
 fn sweep(id: &str) {
-    let mark = [b"\0", MARK.as_bytes(), b"=", id.as_bytes(), b"\0"].concat();
+    let mark = mark(id);
     let end = Instant::now() + SWEEP_MAX;
     let mut buffer = Vec::new();
     let mut clean = 0;
@@ -124,7 +129,7 @@ mod tests {
         let sleep = |id: &str| Command::new("sleep").arg("60").env(MARK, id).spawn().unwrap();
         let (mut ours, mut other) = (sleep(&id), sleep(&format!("{id}0")));
         // The environment is there a moment after spawn returns: exec closes the pipe that spawn waits for before it.
-        let mark = [b"\0", MARK.as_bytes(), b"=", id.as_bytes(), b"\0"].concat();
+        let mark = mark(&id);
         while !is_marked(Pid::from_child(&ours), &mark, &mut Vec::new()) {
             std::thread::yield_now();
         }
