@@ -20,8 +20,11 @@ part() { # name, command ..
         grep -h '^SKIPPED' "$log/$name.log" | sed 's/^/        /'
     else
         failed=$((failed + 1))
-        echo "FAILED  $name  ($((SECONDS - start)) s): last lines of $log/$name.log"
-        tail -n 40 "$log/$name.log" | sed 's/^/    /'
+        echo "FAILED  $name  ($((SECONDS - start)) s): what went wrong, and the last lines, of $log/$name.log"
+        # What failed is rarely at the end: a test runner says it, then goes on with its next program.
+        grep -nE -A 6 '^error|^test .* \.\.\. FAILED|panicked at|^FAILED|^failed|^not ok|SIGSEGV|SIGABRT|^failures:' "$log/$name.log" | cut -c 1-300 | head -n 120 | sed 's/^/    /'
+        echo "    .."
+        tail -n 25 "$log/$name.log" | cut -c 1-300 | sed 's/^/    /'
     fi
 }
 skip() { skipped=$((skipped + 1)); echo "SKIPPED $1: $2"; }
@@ -37,7 +40,7 @@ part tidy      cargo run -q --locked -p xtask -- tidy
 part docs      env RUSTDOCFLAGS="-D warnings" cargo doc -q --workspace --no-deps --locked
 part links     cargo run -q --locked -p xtask -- links
 part man       scripts/check-man.sh
-part rust      cargo test --workspace --locked
+part rust      cargo test --workspace --locked --no-fail-fast
 part models    crates/memory/tests/run_loom.sh
 part corpus    cargo test --release --locked --manifest-path fuzz/Cargo.toml
 part build     cargo build --release --locked -p vipl -p bellwire-am-c -p bellwire-job-c -p bellwire-gas-c -p bellwire-cli
@@ -81,6 +84,7 @@ if [ "$mode" = long ]; then
     part rust-long  env PROPTEST_CASES=5000 cargo test --workspace --locked --release
     part proto-long env BELLWIRE_PROTO_SEEDS=100000 cargo test --locked --release -p bellwire-proto --test lossy
     part resident-long env BELLWIRE_RESIDENT_SEEDS=2000 cargo test --locked --release -p bellwire-sim --test resident
+    part nisim-long env BELLWIRE_NISIM_SEEDS=5000 cargo test --locked --release -p bellwire-nisim --test random_traffic
     part am-storm   env BELLWIRE_STORM=24,60 cargo test --locked --release -p bellwire-am --test storm
     part models-deep env LOOM_MAX_PREEMPTIONS=4 crates/memory/tests/run_loom.sh
 fi

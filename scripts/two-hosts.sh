@@ -26,7 +26,8 @@ if ! ip link add eth0 netns "$a" type veth peer name eth0 netns "$b" 2>/dev/null
 for host in "$a 1" "$b 2"; do
     set -- $host
     ip -n "$1" addr add "10.118.0.$2/24" dev eth0
-    # Without the wait for somebody else who has it.
+    # Without the wait for somebody else who has an address.
+    ip netns exec "$1" sh -c 'echo 0 > /proc/sys/net/ipv6/conf/eth0/accept_dad' 2>/dev/null
     ip -n "$1" addr add "fd76::$2/64" dev eth0 nodad 2>/dev/null
     ip -n "$1" link set lo up
     ip -n "$1" link set eth0 up

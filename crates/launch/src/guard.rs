@@ -17,6 +17,9 @@ use crate::MARK;
 
 /// Processes that do not die of KILL (the kernel holds them) are not waited for any longer.
 const SWEEP_MAX: Duration = Duration::from_secs(5);
+/// So many sweeps in a row must find nothing: a process has no environment for a moment while it becomes another program.
+const CLEAN_SWEEPS: u32 = 2;
+const BETWEEN_SWEEPS: Duration = Duration::from_millis(2);
 /// An environment is read up to here; the mark is put near its end by some shells.
 const ENVIRONMENT_MAX_BYTES: usize = 8 << 20;
 /// The kernel gives a page of an environment at a time.
@@ -56,14 +59,24 @@ pub fn main(id: &str) {
     sweep(id);
 }
 
+/// The job's variable as it stands in an environment, with the zero bytes around it.
+fn mark(id: &str) -> Vec<u8> {
+    [b"\0", MARK.as_bytes(), b"=", id.as_bytes(), b"\0"].concat()
+}
+
 /// Kills all processes of a job, except this one, until there are none.
 fn sweep(id: &str) {
-    let mark = [b"\0", MARK.as_bytes(), b"=", id.as_bytes(), b"\0"].concat();
+    let mark = mark(id);
     let end = Instant::now() + SWEEP_MAX;
     let mut buffer = Vec::new();
-    while sweep_once(&mark, &mut buffer) && Instant::now() < end {
+    let mut clean = 0;
+    loop {
+        clean = if sweep_once(&mark, &mut buffer) { 0 } else { clean + 1 };
+        if clean == CLEAN_SWEEPS || Instant::now() >= end {
+            return;
+        }
         // What was killed needs a moment; what it started meanwhile is found next time.
-        std::thread::sleep(Duration::from_millis(2));
+        std::thread::sleep(BETWEEN_SWEEPS);
     }
 }
 
@@ -115,7 +128,11 @@ mod tests {
         let id = format!("test-{}", std::process::id());
         let sleep = |id: &str| Command::new("sleep").arg("60").env(MARK, id).spawn().unwrap();
         let (mut ours, mut other) = (sleep(&id), sleep(&format!("{id}0")));
-        // The environment is there once exec is done, which spawn waits for.
+        // The environment is there a moment after spawn returns: exec closes the pipe that spawn waits for before it.
+        let mark = mark(&id);
+        while !is_marked(Pid::from_child(&ours), &mark, &mut Vec::new()) {
+            std::thread::yield_now();
+        }
         sweep(&id);
         assert!(!ours.wait().unwrap().success());
         assert!(other.try_wait().unwrap().is_none());

@@ -38,7 +38,6 @@ fn a_program_gives_the_same_each_time() {
 
 /// Shares of messages by size are near the paper's Table 4: this guards what the programs send, not how fast.
 #[test]
-#[ignore = "the inputs of Table 4, a minute: cargo test --release -p bellwire-nisim --test programs -- --ignored"]
 fn histograms_are_near_table_4() {
     for program in PROGRAMS {
         let design = bellwire_nisim::ni::find("ap3000").unwrap();

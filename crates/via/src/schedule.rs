@@ -37,6 +37,8 @@ pub(crate) struct Round {
     cursor: usize,
     /// Who waits for room, by link.
     fronts: Vec<(LinkId, usize)>,
+    /// Who waited when the present round began; kept, so that no round allocates.
+    waited: Vec<(LinkId, usize)>,
     /// Somebody waits for room: no fast path.
     pub(crate) waits: bool,
     /// What is left of the credit of the VI that sends now.
@@ -45,7 +47,7 @@ pub(crate) struct Round {
 
 impl Default for Round {
     fn default() -> Self {
-        Self { turn_bytes: TURN_BYTES_DEFAULT, cursor: 0, fronts: Vec::new(), waits: false, budget: 0 }
+        Self { turn_bytes: TURN_BYTES_DEFAULT, cursor: 0, fronts: Vec::new(), waited: Vec::new(), waits: false, budget: 0 }
     }
 }
 
@@ -72,7 +74,8 @@ impl<W: Wire> Engine<W> {
     #[inline(never)]
     pub(crate) fn transmit_ready(&mut self) -> bool {
         let mut any = false;
-        for (_, index) in core::mem::take(&mut self.round.fronts) {
+        core::mem::swap(&mut self.round.fronts, &mut self.round.waited);
+        while let Some((_, index)) = self.round.waited.pop() {
             if self.ready.contains(index) {
                 any |= self.transmit(index);
                 self.round.cursor = index + 1;

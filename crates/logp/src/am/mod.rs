@@ -7,6 +7,7 @@ mod bulk;
 mod short;
 
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use bellwire_am::{Bundle, Device, EndpointId, NAME_BYTES, Name, Region};
 use bellwire_memory::atomic::{AtomicU64, Ordering};
@@ -231,6 +232,32 @@ impl Pair<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Calls `send` with `count` numbers after an eighth more to warm up, and with whether it is the last; then `end` with how many there were. How long that took, without the
+    /// warming up. The second process handles as many: `None`.
+    #[inline]
+    fn stream(
+        &self,
+        count: u64,
+        mut send: impl FnMut(u64, bool) -> Result<(), Error>,
+        end: impl FnOnce(u64) -> Result<(), Error>,
+    ) -> Result<Option<Duration>, Error> {
+        let warm_up = count / 8 + 1;
+        let all = warm_up + count;
+        if !self.am.first {
+            self.until(&self.am.pings, all)?;
+            return Ok(None);
+        }
+        let mut start = Instant::now();
+        for number in 0..all {
+            if number == warm_up {
+                start = Instant::now();
+            }
+            send(number, number + 1 == all)?;
+        }
+        end(all)?;
+        Ok(Some(start.elapsed()))
     }
 
     /// Polls until the one reply of a stream has come, whatever number it carries.

@@ -12,53 +12,22 @@ use crate::stats;
 
 /// `[half round trip ns]`; the second process `[]`.
 pub(super) fn latency(pair: &Pair<'_>, count: u64) -> Result<Vec<f64>, Error> {
-    let warm_up = count / 8 + 1;
-    let all = warm_up + count;
-    if !pair.am.first {
-        pair.until(&pair.am.pings, all)?;
-        return Ok(Vec::new());
-    }
-    let mut start = Instant::now();
-    for number in 0..all {
-        if number == warm_up {
-            start = Instant::now();
-        }
+    let round = |number, _| {
         pair.request(PING, number)?;
-        pair.until(&pair.am.pongs, number + 1)?;
-    }
-    Ok(vec![start.elapsed().as_nanos() as f64 / (2 * count) as f64])
+        pair.until(&pair.am.pongs, number + 1)
+    };
+    let time = pair.stream(count, round, |_| Ok(()))?;
+    Ok(time.map(|time| time.as_nanos() as f64 / (2 * count) as f64).into_iter().collect())
 }
 
 /// `[ns between two requests]`; the second process `[]`.
 pub(super) fn gap(pair: &Pair<'_>, count: u64, replied: bool) -> Result<Vec<f64>, Error> {
-    let warm_up = count / 8 + 1;
-    let all = warm_up + count;
-    if !pair.am.first {
-        pair.until(&pair.am.pings, all)?;
-        return Ok(Vec::new());
-    }
-    let mut start = Instant::now();
-    for number in 0..all {
-        if number == warm_up {
-            start = Instant::now();
-        }
-        pair.request(
-            if replied {
-                PING
-            } else if number + 1 == all {
-                LAST
-            } else {
-                COUNT
-            },
-            number,
-        )?;
-    }
-    if replied {
-        pair.until(&pair.am.pongs, all)?;
+    let time = if replied {
+        pair.stream(count, |number, _| pair.request(PING, number), |all| pair.until(&pair.am.pongs, all))?
     } else {
-        pair.until_answered()?;
-    }
-    Ok(vec![start.elapsed().as_nanos() as f64 / count as f64])
+        pair.stream(count, |number, is_last| pair.request(if is_last { LAST } else { COUNT }, number), |_| pair.until_answered())?
+    };
+    Ok(time.map(|time| time.as_nanos() as f64 / count as f64).into_iter().collect())
 }
 
 /// `[o_send, o_recv]`, medians over `bursts`; the second process `[]`.

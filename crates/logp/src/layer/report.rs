@@ -9,7 +9,7 @@ use super::{BulkPoint, Layers, Row, SHORT};
 use crate::error::Error;
 use crate::machine::Machine;
 use crate::report::size_text;
-use crate::report::table::{align, failures, number};
+use crate::report::table::{align, failures, machine_heading, number};
 use crate::samples::Failure;
 
 /// Version of the JSON format; rises when a field changes its meaning.
@@ -17,12 +17,7 @@ const FORMAT: u32 = 1;
 
 /// The tables.
 pub fn table(layers: &Layers) -> String {
-    let machine = &layers.machine;
-    let pinned = machine.pinned.map_or("not pinned".to_owned(), |[a, b]| format!("pinned to {a} and {b}"));
-    let mut text = format!(
-        "bellwire logp --layer am {}  {}\n{}, {} processors, {pinned}; {}\n",
-        machine.version, machine.date, machine.cpu_model, machine.cpus, machine.kernel
-    );
+    let mut text = machine_heading("logp --layer am", &layers.machine);
     let _ = writeln!(text, "library: {}; {}\n\nShort messages of {SHORT} bytes [ns]", layers.library, layers.conditions);
     let mut rows = vec![["layer", "RTT/2", "delta", "cycles", "L", "o_s", "o_r", "g", "g one way"].map(str::to_owned).to_vec()];
     rows.extend(layers.rows.iter().map(cells));

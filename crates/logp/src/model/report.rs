@@ -10,7 +10,7 @@ use crate::error::Error;
 use crate::machine::Machine;
 use crate::model::fit::Line;
 use crate::report::size_text;
-use crate::report::table::{align, failures, number};
+use crate::report::table::{align, failures, machine_heading, number};
 use crate::samples::Failure;
 
 /// Version of the JSON format; rises when a field changes its meaning.
@@ -18,10 +18,7 @@ const FORMAT: u32 = 1;
 
 /// The table.
 pub fn table(model: &Model) -> String {
-    let machine = &model.machine;
-    let pinned = machine.pinned.map_or("not pinned".to_owned(), |[a, b]| format!("pinned to {a} and {b}"));
-    let mut text =
-        format!("bellwire logp {}  {}\n{}, {} processors, {pinned}; {}\n", machine.version, machine.date, machine.cpu_model, machine.cpus, machine.kernel);
+    let mut text = machine_heading("logp", &model.machine);
     let _ = writeln!(text, "library: {}; {}\n\nParameters [ns]: half round trip = o_send + L + o_recv", model.library, model.conditions);
     let mut rows = vec![["size", "o_send", "o_recv", "L", "g", "half RTT", "upkeep"].map(str::to_owned).to_vec()];
     rows.extend(model.rows.iter().map(cells));

@@ -6,6 +6,7 @@ use std::fmt::Write;
 use super::{Report, size_text};
 use crate::canary::Mode;
 use crate::goals::{Bound, Goal};
+use crate::machine::Machine;
 use crate::peers::INSTALL_HINT;
 use crate::samples::{Failure, Figure, Key, Metric};
 
@@ -21,11 +22,14 @@ pub fn render(report: &Report) -> String {
     text + &footnotes(report)
 }
 
-fn heading(report: &Report) -> String {
-    let machine = &report.machine;
+/// The first two lines of what a command measured: which command of which version and when, and on what.
+pub(crate) fn machine_heading(command: &str, machine: &Machine) -> String {
     let pinned = machine.pinned.map_or("not pinned".to_owned(), |[a, b]| format!("pinned to {a} and {b}"));
-    let mut text = format!("bellwire perf {}  {}\n", machine.version, machine.date);
-    let _ = writeln!(text, "{}, {} processors, {pinned}; {}", machine.cpu_model, machine.cpus, machine.kernel);
+    format!("bellwire {command} {}  {}\n{}, {} processors, {pinned}; {}\n", machine.version, machine.date, machine.cpu_model, machine.cpus, machine.kernel)
+}
+
+fn heading(report: &Report) -> String {
+    let mut text = machine_heading("perf", &report.machine);
     if let Some(library) = &report.library {
         let _ = writeln!(text, "library: {library}; {}", report.conditions);
     }

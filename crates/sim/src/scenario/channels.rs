@@ -4,7 +4,7 @@
 use super::cluster::{Cluster, HostCosts};
 use super::logp;
 use super::report::{Axis, Column, Line, Plot, Report, Scale, Table, Unit};
-use super::{Kind, OptionSpec, Run, Scenario, ScenarioError};
+use super::{Kind, OptionSpec, Run, Scenario, ScenarioError, traffic};
 use crate::{FaultPlan, LinkSpec, Topology, WorldConfig};
 use bellwire_via::ViAttributes;
 
@@ -20,7 +20,7 @@ selectively, finds losses by what overtakes them, and puts several messages into
         OptionSpec::several("rates", Kind::Rate, "1G,10G,100G", "bandwidths of the link"),
         OptionSpec::one("size", Kind::Size, "1k", "size of messages"),
         OptionSpec::one("messages", Kind::Count(1, 1_000_000), "2000", "messages of each measurement"),
-        OptionSpec::one("faults", Kind::Faults, "", "what goes wrong"),
+        traffic::FAULTS,
     ],
     run,
 };

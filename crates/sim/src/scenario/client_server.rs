@@ -2,7 +2,7 @@
 //! What the scenarios of clients and a server have in common: options, one run, and its row.
 
 use super::endpoints::{Costs, Programs, Shape};
-use super::report::{Axis, Cell, Column, Line, Plot, Scale, Unit};
+use super::report::{Axis, Cell, Column, Line, Plot, Report, Scale, Table, Unit};
 use super::traffic::{jain, transport};
 use super::{Kind, OptionSpec, Run, ScenarioError};
 use crate::resident::{EndpointWorld, MoveTimes, NicConfig};
@@ -18,7 +18,6 @@ const SPREAD: Duration = Duration::from_millis(1);
 pub(super) const CLIENTS: OptionSpec = OptionSpec::several("clients", Kind::Count(1, 1000), "1,2,4,7,8,10,16,32,64,100", "clients, each on a node of its own");
 pub(super) const TRANSPORT: OptionSpec =
     OptionSpec::several("transport", Kind::Word(&["window", "channels"]), "window,channels", "the transport: its window, or stop-and-wait channels");
-pub(super) const CHANNELS: OptionSpec = OptionSpec::several("channels", Kind::Count(1, 1024), "8", "stop-and-wait channels between two NICs");
 pub(super) const OUTSTANDING: OptionSpec = OptionSpec::one("outstanding", Kind::Count(1, 256), "4", "requests that a client has outstanding");
 pub(super) const INBOX: OptionSpec =
     OptionSpec::one("inbox", Kind::Count(1, 1 << 20), "16", "messages that an endpoint holds until they are taken; more are refused");
@@ -30,9 +29,6 @@ pub(super) const LOAD: OptionSpec = OptionSpec::one("load", Kind::Time, "200us",
 pub(super) const UNLOAD: OptionSpec = OptionSpec::one("unload", Kind::Time, "200us", "time of unloading one");
 pub(super) const STAY: OptionSpec = OptionSpec::one("stay", Kind::Time, "5ms", "how long an endpoint keeps its frame at least; once to twice this, drawn");
 pub(super) const VICTIM: OptionSpec = OptionSpec::one("victim", Kind::Word(&["lru", "random", "longest"]), "lru", "which endpoint makes room");
-pub(super) const LATENCY: OptionSpec = OptionSpec::one("latency", Kind::Time, "500ns", "latency of each link");
-pub(super) const RATE: OptionSpec = OptionSpec::one("rate", Kind::Rate, "10G", "bandwidth of each link");
-pub(super) const FAULTS: OptionSpec = OptionSpec::one("faults", Kind::Faults, "", "what goes wrong");
 
 /// One run.
 #[derive(Clone, Copy, Debug)]
@@ -76,6 +72,29 @@ impl Figures {
     pub(super) fn mean(&self) -> f64 {
         self.all() / self.rates.len() as f64
     }
+}
+
+/// Measures all cases: the table of `columns` and `row`, and what `plots` makes of it.
+pub(super) fn report(
+    run: &Run<'_>,
+    title: impl Into<String>,
+    cases: Vec<Case>,
+    name: impl Fn(&Case) -> String + Sync,
+    columns: Vec<Column>,
+    row: fn(&Case, &Figures) -> Vec<Cell>,
+    plots: fn(&[(Case, Figures)]) -> Vec<Plot>,
+) -> Result<Report, ScenarioError> {
+    let figures = run.each(&cases, name, |case| measure(run, case))?;
+    let done: Vec<(Case, Figures)> = cases.into_iter().zip(figures).collect();
+    let mut report = Report::new(title);
+    let mut table = Table::new("Requests answered", columns);
+    for (case, figures) in &done {
+        report.fold(figures.digest);
+        table.row(row(case, figures));
+    }
+    report.tables.push(table);
+    report.plots = plots(&done);
+    Ok(report)
 }
 
 /// Those columns that both scenarios have.

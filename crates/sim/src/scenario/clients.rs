@@ -2,9 +2,9 @@
 //! Many clients of one endpoint.
 
 use super::client_server::{self as shared, Case, Figures};
-use super::report::{Axis, Cell, Column, Plot, Report, Scale, Table, Unit};
+use super::report::{Axis, Cell, Column, Plot, Report, Scale, Unit};
 use super::traffic::{transport, transports};
-use super::{Kind, OptionSpec, Run, Scenario, ScenarioError};
+use super::{Kind, OptionSpec, Run, Scenario, ScenarioError, traffic};
 
 pub(super) const SCENARIO: Scenario = Scenario {
     name: "clients",
@@ -17,7 +17,7 @@ taking its reply; a request without a reply counts for the longest. The server's
     options: &[
         shared::CLIENTS,
         shared::TRANSPORT,
-        shared::CHANNELS,
+        traffic::CHANNELS,
         shared::OUTSTANDING,
         shared::INBOX,
         OptionSpec::several("sizes", Kind::Count(0, 1024), "16,1024", "bytes of a request; replies have one word"),
@@ -29,11 +29,11 @@ taking its reply; a request without a reply counts for the longest. The server's
         shared::UNLOAD,
         shared::STAY,
         shared::VICTIM,
-        shared::LATENCY,
-        shared::RATE,
+        traffic::LATENCY,
+        traffic::RATE,
         OptionSpec::one("start", Kind::Time, "50ms", "time before anything counts"),
         OptionSpec::one("time", Kind::Time, "400ms", "time in which everything counts"),
-        shared::FAULTS,
+        traffic::FAULTS,
     ],
     run,
 };
@@ -48,18 +48,8 @@ fn run(run: &Run<'_>) -> Result<Report, ScenarioError> {
             }
         }
     }
-    let figures =
-        run.each(&cases, |case| format!("{} clients, {} bytes, {}", case.clients, case.bytes, transport(case.channels)), |case| shared::measure(run, case))?;
-    let done: Vec<(Case, Figures)> = cases.into_iter().zip(figures).collect();
-    let mut report = Report::new("Clients of one endpoint");
-    let mut table = Table::new("Requests answered", columns());
-    for (case, figures) in &done {
-        report.fold(figures.digest);
-        table.row(row(case, figures));
-    }
-    report.tables.push(table);
-    report.plots = plots(&done);
-    Ok(report)
+    let name = |case: &Case| format!("{} clients, {} bytes, {}", case.clients, case.bytes, transport(case.channels));
+    shared::report(run, "Clients of one endpoint", cases, name, columns(), row, plots)
 }
 
 fn columns() -> Vec<Column> {

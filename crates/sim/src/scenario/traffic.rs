@@ -9,6 +9,16 @@ use crate::{FaultPlan, LinkSpec, WhenFull, WorldConfig};
 use bellwire_time::{Duration, Instant};
 use bellwire_via::{ViAttributes, WorkQueueKind};
 
+// Options that other scenarios have, too.
+pub(super) const NODES: OptionSpec = OptionSpec::one("nodes", Kind::Count(4, 1000), "100", "NICs; an even number");
+pub(super) const CHANNELS: OptionSpec = OptionSpec::several("channels", Kind::Count(1, 1024), "8", "stop-and-wait channels between two NICs");
+pub(super) const OUTSTANDING: OptionSpec = OptionSpec::one("outstanding", Kind::Count(1, 1024), "16", "messages that a NIC has posted and that are not done");
+pub(super) const FULL: OptionSpec = OptionSpec::one("full", Kind::Word(&["hold", "drop"]), "hold", "what a full queue of a switch does");
+pub(super) const LATENCY: OptionSpec = OptionSpec::one("latency", Kind::Time, "500ns", "latency of each link");
+pub(super) const RATE: OptionSpec = OptionSpec::one("rate", Kind::Rate, "10G", "bandwidth of each link");
+pub(super) const QUEUE: OptionSpec = OptionSpec::one("queue", Kind::Size, "64k", "queue of each link");
+pub(super) const FAULTS: OptionSpec = OptionSpec::one("faults", Kind::Faults, "", "what goes wrong");
+
 pub(super) const SCENARIO: Scenario = Scenario {
     name: "traffic",
     summary: "many NICs under a pattern of traffic: bandwidth, fairness, round trips",
@@ -18,20 +28,20 @@ Each NIC sends to one other, as fast as the transport lets it. cshift: to its ri
 Bandwidth is what arrived for programs, for each NIC, in a span of virtual time after a start. Jain's index is 1 when all NICs get the same, 1/n when one gets all. Useful: what arrived \
 for programs, of all bytes that NICs put on their links, since the start; what was under way at the end does not count. Round trip: one message of 16 bytes at a time to and fro, all NICs at once, in a run of its own. Processors take no time.",
     options: &[
-        OptionSpec::one("nodes", Kind::Count(4, 1000), "100", "NICs; an even number"),
+        NODES,
         OptionSpec::several("networks", Kind::Word(networks::NAMES), "star,fat-tree,fat-tree-hash,subclusters", "networks"),
         OptionSpec::several("patterns", Kind::Word(PATTERNS), "cshift,neighbour,bisection", "patterns of traffic"),
         OptionSpec::several("transport", Kind::Word(&["window", "channels"]), "window", "the transport: its window, or stop-and-wait channels"),
-        OptionSpec::several("channels", Kind::Count(1, 1024), "8", "stop-and-wait channels between two NICs"),
+        CHANNELS,
         OptionSpec::several("sizes", Kind::Size, "512,8k", "sizes of messages"),
-        OptionSpec::one("outstanding", Kind::Count(1, 1024), "16", "messages that a NIC has posted and that are not done"),
-        OptionSpec::one("full", Kind::Word(&["hold", "drop"]), "hold", "what a full queue of a switch does"),
-        OptionSpec::one("latency", Kind::Time, "500ns", "latency of each link"),
-        OptionSpec::one("rate", Kind::Rate, "10G", "bandwidth of each link"),
-        OptionSpec::one("queue", Kind::Size, "64k", "queue of each link"),
+        OUTSTANDING,
+        FULL,
+        LATENCY,
+        RATE,
+        QUEUE,
         OptionSpec::one("start", Kind::Time, "1ms", "time before anything counts"),
         OptionSpec::one("time", Kind::Time, "1ms", "time in which bandwidth is measured"),
-        OptionSpec::one("faults", Kind::Faults, "", "what goes wrong"),
+        FAULTS,
     ],
     run,
 };

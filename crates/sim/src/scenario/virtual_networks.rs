@@ -2,9 +2,9 @@
 //! Many virtual networks into one server with few endpoint frames.
 
 use super::client_server::{self as shared, Case, Figures};
-use super::report::{Axis, Cell, Column, Plot, Report, Scale, Table, Unit};
+use super::report::{Axis, Cell, Column, Plot, Report, Scale, Unit};
 use super::traffic::{transport, transports};
-use super::{Kind, OptionSpec, Run, Scenario, ScenarioError};
+use super::{Kind, OptionSpec, Run, Scenario, ScenarioError, traffic};
 
 pub(super) const SCENARIO: Scenario = Scenario {
     name: "networks",
@@ -20,7 +20,7 @@ taking its reply; a request without a reply counts for the longest. Refused: mes
         shared::CLIENTS,
         OptionSpec::several("servers", Kind::Word(&["single", "threads"]), "single,threads", "threads of the server: one, or one for each endpoint"),
         shared::TRANSPORT,
-        shared::CHANNELS,
+        traffic::CHANNELS,
         shared::FRAMES,
         shared::OUTSTANDING,
         shared::INBOX,
@@ -32,11 +32,11 @@ taking its reply; a request without a reply counts for the longest. Refused: mes
         shared::UNLOAD,
         shared::STAY,
         shared::VICTIM,
-        shared::LATENCY,
-        shared::RATE,
+        traffic::LATENCY,
+        traffic::RATE,
         OptionSpec::one("start", Kind::Time, "200ms", "time before anything counts"),
         OptionSpec::one("time", Kind::Time, "1s", "time in which everything counts"),
-        shared::FAULTS,
+        traffic::FAULTS,
     ],
     run,
 };
@@ -51,19 +51,9 @@ fn run(run: &Run<'_>) -> Result<Report, ScenarioError> {
             }
         }
     }
-    let figures =
-        run.each(&cases, |case| format!("{} clients, {}, {}", case.clients, case.server(), transport(case.channels)), |case| shared::measure(run, case))?;
-    let done: Vec<(Case, Figures)> = cases.into_iter().zip(figures).collect();
-    let frames = values.number("frames");
-    let mut report = Report::new(format!("Virtual networks into one server with {frames} frames"));
-    let mut table = Table::new("Requests answered", columns());
-    for (case, figures) in &done {
-        report.fold(figures.digest);
-        table.row(row(case, figures));
-    }
-    report.tables.push(table);
-    report.plots = plots(&done);
-    Ok(report)
+    let title = format!("Virtual networks into one server with {} frames", values.number("frames"));
+    let name = |case: &Case| format!("{} clients, {}, {}", case.clients, case.server(), transport(case.channels));
+    shared::report(run, title, cases, name, columns(), row, plots)
 }
 
 fn columns() -> Vec<Column> {

@@ -23,6 +23,8 @@ const RECEIVE_BUFFER_BYTES: usize = 4 << 20;
 const SEND_BUFFER_BYTES: usize = 1 << 20;
 /// Connected sockets; further peers share the first one.
 const CONNECTED_MAX: usize = 256;
+/// Sockets that one sweep finds readable.
+const EVENTS_MAX: usize = 32;
 /// Looks at the socket that had something last between two at all of them, while there is one peer: what strangers send may wait for so many.
 const LOOKS_PER_SWEEP: u32 = 64;
 /// In the epoll set: the first socket.
@@ -111,7 +113,7 @@ impl Sockets {
         let first = Socket::new(socket)?;
         let set = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         epoll::add(&set, &first.socket, epoll::EventData::new_u64(FIRST), epoll::EventFlags::IN)?;
-        Ok(Self { first, own, peers: Vec::new(), places: BTreeMap::new(), set, armed: false, hot: At::First, looks: 0, ready: Vec::new() })
+        Ok(Self { first, own, peers: Vec::new(), places: BTreeMap::new(), set, armed: false, hot: At::First, looks: 0, ready: Vec::with_capacity(EVENTS_MAX) })
     }
 
     /// The NIC's address.
@@ -258,7 +260,7 @@ impl Sockets {
 
     /// Asks which sockets have something.
     fn sweep(&mut self) {
-        let mut events = [epoll::Event { flags: epoll::EventFlags::empty(), data: epoll::EventData::new_u64(0) }; 32];
+        let mut events = [epoll::Event { flags: epoll::EventFlags::empty(), data: epoll::EventData::new_u64(0) }; EVENTS_MAX];
         let at_once = rustix::event::Timespec { tv_sec: 0, tv_nsec: 0 };
         let n = epoll::wait(&self.set, &mut events[..], Some(&at_once)).unwrap_or(0);
         for e in &events[..n] {
