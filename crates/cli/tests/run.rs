@@ -72,7 +72,7 @@ fn the_first_failure_ends_the_job_with_its_status() {
     let output = run(&["-n", "4", "-x", &variable, "sh", "-c", "[ $PMI_RANK != 2 ] || exit 9; sleep 60 & wait"]);
     assert_eq!(status(&output), 9, "{output:?}");
     assert!(text(&output.stderr).contains("rank 2 (process ") && text(&output.stderr).contains("ended with status 9; ending the others"), "{output:?}");
-    assert!(start.elapsed() < Duration::from_secs(20) && marked(&name).is_empty(), "{:?}", marked(&name));
+    assert!(start.elapsed() < Duration::from_secs(50) && marked(&name).is_empty(), "{:?}", marked(&name));
     let output = run(&["-n", "2", "sh", "-c", "kill -SEGV $$"]);
     assert!(status(&output) == 128 + 11 && text(&output.stderr).contains("SIGSEGV"), "{output:?}");
     assert_eq!(status(&run(&["-n", "3", "true"])), 0);
