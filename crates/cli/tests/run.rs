@@ -254,13 +254,14 @@ fn a_job_has_its_time() {
 
 #[test]
 fn errors_say_what_to_do() {
+    let too_many = (std::thread::available_parallelism().unwrap().get() + 1).to_string();
     for (arguments, expected, said) in [
         (&["nonexistent-program"][..], 127, "not in PATH"),
         (&["./nonexistent"], 127, "no such file"),
         (&["/"], 126, "a folder"),
         (&["-C", "/nonexistent", "true"], 127, "no folder /nonexistent"),
         (&["-n", "2", "--stdin", "2", "true"], 1, "0 to 1"),
-        (&["-n", "1000", "--bind", "core", "true"], 1, "--bind core"),
+        (&["-n", &too_many, "--bind", "core", "true"], 1, "--bind core"),
         (&["-n", "0", "true"], 2, "1..=4096"),
         (&["-x", "BELLWIRE_NOT_SET", "true"], 2, "BELLWIRE_NOT_SET=..."),
         (&[], 2, "<PROGRAM>"),
