@@ -254,6 +254,11 @@ impl<P: PacketPort> PacketWire<P> {
         bytes
     }
 
+    /// Whether something is under way that its receiver has not acknowledged.
+    pub fn has_outstanding(&self) -> bool {
+        self.by_session.keys().any(|session| self.transport.session_info(*session).is_some_and(|info| info.outstanding > 0))
+    }
+
     fn transmit(&mut self, now: Instant) {
         while self.port.is_ready()
             && let Some(packets) = self.transport.poll_transmit(now)
