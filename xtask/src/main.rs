@@ -39,6 +39,8 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("bellwire-spmd", &["bellwire-am", "bellwire-job", "bellwire-via"]),
     ("bellwire-rpc", &["bellwire-am", "bellwire-memory"]),
     ("bellwire-am-c", &["bellwire-am", "bellwire-memory", "bellwire-rpc", "bellwire-spmd", "bellwire-via"]),
+    ("bellwire-gas", &["bellwire-memory", "bellwire-job"]),
+    ("bellwire-gas-c", &["bellwire-gas", "bellwire-memory"]),
     ("vipl", &["bellwire-memory", "bellwire-via"]),
     // Measures virtual interfaces through the C library; the layers above it directly.
     ("bellwire-logp", &["bellwire-am", "bellwire-memory", "bellwire-via"]),
