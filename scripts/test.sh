@@ -87,6 +87,7 @@ if [ "$mode" = long ]; then
     part fuzz       scripts/fuzz.sh 10
     part sanitizers scripts/sanitizers.sh
     part comparisons scripts/comparisons.sh
+    part mutations  cargo run -q --locked -p xtask -- mutations "$target/mutations"
     part rust-long  env PROPTEST_CASES=5000 cargo test --workspace --locked --release
     part proto-long env BELLWIRE_PROTO_SEEDS=100000 cargo test --locked --release -p bellwire-proto --test lossy
     part resident-long env BELLWIRE_RESIDENT_SEEDS=2000 cargo test --locked --release -p bellwire-sim --test resident
