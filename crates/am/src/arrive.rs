@@ -9,6 +9,7 @@ use crate::endpoint::{Endpoint, Slot, lies_within};
 use crate::header::{HEAD_WORDS_MAX, Head, Kind, parse, parse_short_line};
 use crate::name::{Ask, Name};
 use crate::payload::Place;
+use crate::probe::{Probe, mark};
 use crate::status::{Operation, Returned, Status};
 use bellwire_via::inbox::LineWords;
 use bellwire_via::wire::Wire;
@@ -98,7 +99,7 @@ pub(crate) enum Step<H> {
 impl<H> Core<H> {
     /// One look: sends what waits, takes the next thing.
     #[inline]
-    pub(crate) fn step<W: Wire>(&mut self, engine: &mut Engine<W>) -> Step<H> {
+    pub(crate) fn step<W: Wire, P: Probe>(&mut self, engine: &mut Engine<W>) -> Step<H> {
         if !self.unsent.is_empty() {
             self.send_waiting(engine);
         }
@@ -109,16 +110,17 @@ impl<H> Core<H> {
             return self.give_back(endpoint, returned);
         }
         let mut line: LineWords = [0; 7];
-        match engine.take(self.inbox, &mut line) {
+        let taken = engine.take_noting(self.inbox, &mut line, || mark!(P, Found));
+        match taken {
             None => {
                 if !self.untold.is_empty() {
                     self.tell(engine);
                 }
                 Step::Nothing
             }
-            Some(Taken::Line(context, length)) => self.message(engine, context, &line, Arriving::Line(&line, length as usize)),
-            Some(Taken::Kept(context, kept)) => self.long_message(engine, context, Place::Kept(kept)),
-            Some(Taken::Waited(context, data)) => self.long_message(engine, context, Place::Owned(data)),
+            Some(Taken::Line(context, length)) => self.message::<W, P>(engine, context, &line, Arriving::Line(&line, length as usize)),
+            Some(Taken::Kept(context, kept)) => self.long_message::<W, P>(engine, context, Place::Kept(kept)),
+            Some(Taken::Waited(context, data)) => self.long_message::<W, P>(engine, context, Place::Owned(data)),
             Some(Taken::Notice(context, vi, notice)) => self.notice(engine, ConnectionId::from_raw(context as u32), vi, notice),
         }
     }
@@ -140,10 +142,10 @@ impl<H> Core<H> {
         Step::Moved
     }
 
-    fn long_message<W: Wire>(&mut self, engine: &mut Engine<W>, context: u64, place: Place) -> Step<H> {
+    fn long_message<W: Wire, P: Probe>(&mut self, engine: &mut Engine<W>, context: u64, place: Place) -> Step<H> {
         let mut words = [0; HEAD_WORDS_MAX];
         place.words(&mut words);
-        self.message(engine, context, &words, Arriving::There(place))
+        self.message::<W, P>(engine, context, &words, Arriving::There(place))
     }
 
     #[cold]
@@ -156,24 +158,26 @@ impl<H> Core<H> {
     }
 
     #[inline(always)]
-    fn message<W: Wire>(&mut self, engine: &mut Engine<W>, context: u64, words: &[u64], place: Arriving<'_>) -> Step<H> {
+    fn message<W: Wire, P: Probe>(&mut self, engine: &mut Engine<W>, context: u64, words: &[u64], place: Arriving<'_>) -> Step<H> {
+        mark!(P, Taken);
         let id = ConnectionId::from_raw(context as u32);
         let mut delivery = self.spare.take().unwrap_or_else(|| Box::new(Delivery::empty()));
         let start = match place {
             Arriving::Line(line, length) if parse_short_line(line, length, &mut delivery.head) => Some(length),
             _ => parse(words, place.len(), &mut delivery.head),
         };
+        mark!(P, Parsed);
         let head = &delivery.head;
         let role = self.connections.get(id).map(|c| c.role);
         let Some(start) = start else { return self.control(engine, id, false, place.stay(), delivery) };
         let fine = match (role, head.kind) {
             (Some(Role::Server), Kind::Short | Kind::Medium | Kind::Xfer) => {
                 delivery.lies(place, start);
-                return self.request_arrived(engine, id, delivery);
+                return self.request_arrived::<W, P>(engine, id, delivery);
             }
             (Some(Role::Client { .. }), Kind::ReplyShort | Kind::ReplyMedium | Kind::ReplyXfer) => {
                 delivery.lies(place, start);
-                return self.reply_arrived(engine, id, delivery);
+                return self.reply_arrived::<W, P>(engine, id, delivery);
             }
             (Some(Role::Client { .. }), Kind::Ack | Kind::Returned) => self.told(id, head),
             (Some(Role::Client { .. }), Kind::Closing) => self.closing(engine, id, head.handled),
@@ -227,7 +231,7 @@ impl<H> Core<H> {
     }
 
     #[inline]
-    fn request_arrived<W: Wire>(&mut self, engine: &mut Engine<W>, id: ConnectionId, mut delivery: Box<Delivery>) -> Step<H> {
+    fn request_arrived<W: Wire, P: Probe>(&mut self, engine: &mut Engine<W>, id: ConnectionId, mut delivery: Box<Delivery>) -> Step<H> {
         let Some(connection) = self.connections.get_mut(id) else { return Step::Moved };
         connection.segments_left = SEGMENTS_AHEAD;
         (delivery.connection, delivery.endpoint, delivery.tag, delivery.source) = (id, connection.endpoint, connection.tag, connection.peer);
@@ -241,6 +245,7 @@ impl<H> Core<H> {
                 } else if let Some(handler) = take_handler(endpoint, delivery.head.handler) {
                     endpoint.counters.requests_received[size(delivery.head.kind)] += 1;
                     endpoint.counters.bytes_received += delivery.payload_len() as u64;
+                    mark!(P, Chosen);
                     return Step::Run(delivery, handler);
                 } else {
                     Status::BadHandler
@@ -262,11 +267,12 @@ impl<H> Core<H> {
     }
 
     #[inline]
-    fn reply_arrived<W: Wire>(&mut self, engine: &mut Engine<W>, id: ConnectionId, mut delivery: Box<Delivery>) -> Step<H> {
+    fn reply_arrived<W: Wire, P: Probe>(&mut self, engine: &mut Engine<W>, id: ConnectionId, mut delivery: Box<Delivery>) -> Step<H> {
         let Some(connection) = self.connections.get_mut(id) else { return Step::Moved };
         connection.segments_left = SEGMENTS_AHEAD;
         (delivery.connection, delivery.endpoint, delivery.tag, delivery.source) = (id, connection.endpoint, connection.tag, connection.peer);
         let counts = connection.acknowledge(delivery.head.handled).is_some_and(|more| more > 0);
+        mark!(P, Credited);
         let Some(endpoint) = self.endpoints.get_mut(place(delivery.endpoint)) else { return Step::Moved };
         let is_bulk = delivery.head.kind == Kind::ReplyXfer;
         if !counts || (is_bulk && !find_data(endpoint, &mut delivery)) {
@@ -278,6 +284,7 @@ impl<H> Core<H> {
         let is_get = is_bulk && connection.returned(delivery.head.handled.wrapping_sub(1), Status::Unreachable).operation == Operation::Get;
         endpoint.counters.replies_received[if is_get { GET } else { size(delivery.head.kind) }] += 1;
         endpoint.counters.bytes_received += delivery.payload_len() as u64;
+        mark!(P, Chosen);
         Step::Run(delivery, handler)
     }
 

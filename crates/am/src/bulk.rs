@@ -10,6 +10,7 @@ use crate::core::{Core, EndpointId, Sent, place};
 use crate::endpoint::lies_within;
 use crate::header::{ARGS_MAX, Answer, BULK_BYTES_MAX, Head, HeadBytes, Kind};
 use crate::life::finish_write;
+use crate::probe::{Off, Probe, mark};
 use crate::region::Region;
 use crate::status::{Error, Operation, Status};
 use bellwire_via::wire::Wire;
@@ -90,7 +91,8 @@ fn rest<W: Wire>(engine: &mut Engine<W>, ptag: PtagHandle, source: &Source<'_>, 
 
 impl<H> Core<H> {
     /// Sends a bulk request, or a part of it: see [`Sent`].
-    pub(crate) fn request_bulk<W: Wire>(&mut self, engine: &mut Engine<W>, r: &Bulk<'_>, written: &mut Written) -> Result<Sent, Error> {
+    pub(crate) fn request_bulk<W: Wire, P: Probe>(&mut self, engine: &mut Engine<W>, r: &Bulk<'_>, written: &mut Written) -> Result<Sent, Error> {
+        mark!(P, Entered);
         let record = r.record()?;
         if r.source.length > BULK_BYTES_MAX {
             return Err(Error::BadArgument);
@@ -106,11 +108,14 @@ impl<H> Core<H> {
             self.returns.push_back((r.endpoint, returned));
             return Ok(Sent::Yes);
         }
+        mark!(P, Allowed);
         let is_direct = write_more(engine, connection, &r.source, (segment.address + r.offset, segment.handle), written);
         if is_direct && written.bytes < r.source.length {
             return Ok(Sent::More);
         }
+        mark!(P, Written);
         let head = Head { words: [r.offset, r.source.length as u64, 0], ..Head::new(Kind::Xfer, r.handler, r.args) }.to_bytes();
+        mark!(P, Built);
         let sent = if is_direct {
             match connection.send(engine, &head, NO_DATA) {
                 Some(sent) if sent == head.len() => Sent::Yes,
@@ -126,9 +131,11 @@ impl<H> Core<H> {
             connection.queue(Out { write: Some(write), bytes: head, sent: 0 });
             Sent::Posted(id, connection.writes_queued)
         };
+        mark!(P, Sent);
         *connection.note() = record;
         self.count_request(r.endpoint, BULK, r.source.length as u64);
         self.leave(engine, id);
+        mark!(P, Noted);
         Ok(sent)
     }
 
@@ -203,7 +210,7 @@ impl<H> Core<H> {
         while write_more(engine, connection, source, to, &mut written) {
             // A get is answered within a turn of the engine: no longer than one piece.
             if written.bytes == source.length {
-                return self.answer(engine, id, answer, NO_DATA);
+                return self.answer::<W, Off>(engine, id, answer, NO_DATA);
             }
             if of_own.is_some() {
                 break;
@@ -296,7 +303,7 @@ impl<H> Core<H> {
         if let Some(endpoint) = self.endpoints.get_mut(place(endpoint)) {
             endpoint.counters.refused += 1;
         }
-        let _ = self.answer(engine, id, &Answer::of(Kind::Returned, why as u8), NO_DATA);
+        let _ = self.answer::<W, Off>(engine, id, &Answer::of(Kind::Returned, why as u8), NO_DATA);
     }
 
     /// Sets an endpoint's segment; the one before is returned, and reached by nobody any more.

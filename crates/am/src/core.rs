@@ -13,6 +13,7 @@ use crate::connection::{Connection, ConnectionId, Record, Role, State};
 use crate::endpoint::{Endpoint, Slot, Translation};
 use crate::header::{ARGS_MAX, HeadBytes, Kind, MEDIUM_BYTES_MAX, word0};
 use crate::name::Name;
+use crate::probe::{Probe, mark};
 use crate::region::Region;
 use crate::status::{Error, Operation, Returned, Status};
 use bellwire_via::handle::{Handle, Slab};
@@ -144,7 +145,8 @@ impl<H> Core<H> {
 
     /// Sends a short or medium request, or says that it has to wait.
     #[inline]
-    pub(crate) fn request<W: Wire>(&mut self, engine: &mut Engine<W>, request: &Request<'_>) -> Result<Sent, Error> {
+    pub(crate) fn request<W: Wire, P: Probe>(&mut self, engine: &mut Engine<W>, request: &Request<'_>) -> Result<Sent, Error> {
+        mark!(P, Entered);
         let payload = request.medium.unwrap_or(NO_DATA);
         if request.args.len() > ARGS_MAX || request.handler == 0 || payload.1 > MEDIUM_BYTES_MAX {
             return Err(Error::BadArgument);
@@ -157,12 +159,15 @@ impl<H> Core<H> {
         if connection.state != State::Open {
             return self.request_unconnected(engine, id, &request.record());
         }
+        mark!(P, LookedUp);
         if connection.outstanding() >= connection.credits || !connection.out.is_empty() {
             return Ok(Sent::Wait);
         }
+        mark!(P, Allowed);
         let (kind, size) = if request.medium.is_some() { (Kind::Medium, 1) } else { (Kind::Short, 0) };
         let mut bytes = HeadBytes::new();
         let head = bytes.store(word0(kind, request.handler, request.args.len(), 0), &[], request.args, request.medium.is_some());
+        mark!(P, Built);
         match connection.send(engine, head, payload) {
             // None: broken; the notice of it is on its way.
             Some(0) | None => return Ok(Sent::Wait),
@@ -173,9 +178,11 @@ impl<H> Core<H> {
             }
             Some(_) => {}
         }
+        mark!(P, Sent);
         request.fill(connection.note());
         endpoint.counters.requests_sent[size] += 1;
         endpoint.counters.bytes_sent += payload.1 as u64;
+        mark!(P, Noted);
         Ok(Sent::Yes)
     }
 

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What the library has set itself to reach, as ratios of figures taken in one run.
 
+mod layers;
 mod udp;
+
+pub use layers::evaluate_layers;
 
 use serde::Serialize;
 
