@@ -152,7 +152,7 @@ impl<H> Core<H> {
     fn give_back(&mut self, id: EndpointId, returned: Returned) -> Step<H> {
         let handler = self.endpoints.get_mut(place(id)).and_then(|endpoint| {
             endpoint.counters.returned += 1;
-            take_out(&mut endpoint.handlers[0])
+            endpoint.slot(0).and_then(take_out)
         });
         Step::Return(id, handler, Box::new(returned))
     }
@@ -332,7 +332,7 @@ fn find_data<H>(endpoint: &Endpoint<H>, delivery: &mut Delivery) -> bool {
 
 #[inline]
 fn take_handler<H>(endpoint: &mut Endpoint<H>, index: u8) -> Option<H> {
-    if index == 0 { None } else { take_out(&mut endpoint.handlers[usize::from(index)]) }
+    if index == 0 { None } else { endpoint.slot(index).and_then(take_out) }
 }
 
 #[inline]

@@ -126,18 +126,19 @@ impl<H> Core<H> {
 
     /// Maps entry `index` to `name`.
     pub(crate) fn map(&mut self, id: EndpointId, index: u32, name: Name, tag: u64) -> Result<(), Error> {
-        let entry = self.endpoint(id)?.translations.get(index as usize).ok_or(Error::BadArgument)?;
-        if entry.is_some() {
+        if self.endpoint_mut(id)?.translation_mut(index).ok_or(Error::BadArgument)?.is_some() {
             return Err(Error::InUse);
         }
         let connection = self.connections.insert(Connection::new(id, Role::Client { index }, name, tag)).ok_or(Error::Resource)?;
-        self.endpoint_mut(id)?.translations[index as usize] = Some(Translation { connection });
+        if let Some(entry) = self.endpoint_mut(id)?.translation_mut(index) {
+            *entry = Some(Translation { connection });
+        }
         Ok(())
     }
 
     /// Frees entry `index`; what was sent there and is not handled comes back.
     pub(crate) fn unmap<W: Wire>(&mut self, engine: &mut Engine<W>, id: EndpointId, index: u32) -> Result<(), Error> {
-        let entry = self.endpoint_mut(id)?.translations.get_mut(index as usize).ok_or(Error::BadArgument)?;
+        let entry = self.endpoint_mut(id)?.translation_mut(index).ok_or(Error::BadArgument)?;
         let translation = entry.take().ok_or(Error::BadArgument)?;
         self.remove_connection(engine, translation.connection, Status::BadEntry);
         Ok(())
@@ -225,7 +226,7 @@ impl<H> Core<H> {
 
     /// Puts a handler back that has run, unless another one is there by now: then it is the caller's, to be dropped with no lock held.
     pub(crate) fn put_back(&mut self, id: EndpointId, index: u8, handler: H) -> Option<H> {
-        match self.endpoints.get_mut(place(id)).map(|e| &mut e.handlers[usize::from(index)]) {
+        match self.endpoints.get_mut(place(id)).and_then(|e| e.slot(index)) {
             Some(slot @ Slot::Out) => {
                 *slot = Slot::Here(handler);
                 None

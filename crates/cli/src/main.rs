@@ -3,6 +3,7 @@
 
 #![forbid(unsafe_code)]
 
+mod breakdown;
 mod info;
 mod job_trial;
 mod logp;
@@ -29,6 +30,7 @@ struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    Breakdown(breakdown::Arguments),
     Info(info::Arguments),
     Logp(logp::Arguments),
     Ni(Box<ni::Arguments>),
@@ -56,6 +58,7 @@ enum Command {
 
 fn main() -> ExitCode {
     let result = match Arguments::parse().command {
+        Command::Breakdown(arguments) => breakdown::run(&arguments),
         Command::Info(arguments) => info::run(&arguments),
         Command::Logp(arguments) => logp::run(&arguments),
         Command::Ni(arguments) => ni::run(&arguments),
