@@ -120,7 +120,11 @@ impl<H> Core<H> {
             }
             Some(Taken::Line(context, length)) => self.message::<W, P>(engine, context, &line, Arriving::Line(&line, length as usize)),
             Some(Taken::Kept(context, kept)) => self.long_message::<W, P>(engine, context, Place::Kept(kept)),
-            Some(Taken::Waited(context, data)) => self.long_message::<W, P>(engine, context, Place::Owned(data)),
+            Some(Taken::Waited(context, data)) => {
+                mark!(P, Found);
+                self.count_copied(ConnectionId::from_raw(context as u32));
+                self.long_message::<W, P>(engine, context, Place::Owned(data))
+            }
             Some(Taken::Notice(context, vi, notice)) => self.notice(engine, ConnectionId::from_raw(context as u32), vi, notice),
         }
     }

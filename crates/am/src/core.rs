@@ -176,6 +176,7 @@ impl<H> Core<H> {
                 connection.keep_rest(head, payload, sent);
                 connection.is_unsent = true;
                 self.unsent.push(id);
+                endpoint.counters.copied += 1;
             }
             Some(_) => {}
         }

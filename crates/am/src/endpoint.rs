@@ -42,6 +42,8 @@ pub struct Counters {
     pub stalls: u64,
     /// Connections ended since the peer sent what cannot be.
     pub malformed: u64,
+    /// Messages that were copied once more than usual: they could not leave at once, or they came while nobody polled for them.
+    pub copied: u64,
 }
 
 impl Counters {
@@ -61,6 +63,7 @@ impl Counters {
         self.refused += other.refused;
         self.stalls += other.stalls;
         self.malformed += other.malformed;
+        self.copied += other.copied;
     }
 }
 

@@ -113,7 +113,17 @@ impl<H> Core<H> {
         }
         connection.keep_rest(head, payload, sent);
         self.mark_unsent(id);
+        self.count_copied(id);
         Ok(())
+    }
+
+    /// A message was copied once more than usual.
+    #[cold]
+    pub(crate) fn count_copied(&mut self, id: ConnectionId) {
+        let endpoint = self.connections.get(id).map(|c| c.endpoint);
+        if let Some(endpoint) = endpoint.and_then(|id| self.endpoint_mut(id).ok()) {
+            endpoint.counters.copied += 1;
+        }
     }
 
     fn mark_unsent(&mut self, id: ConnectionId) {

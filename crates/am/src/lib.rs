@@ -38,6 +38,8 @@ mod poll;
 pub mod probe;
 mod region;
 mod send;
+#[cfg(test)]
+mod simulated;
 mod status;
 
 pub use self::core::EndpointId;

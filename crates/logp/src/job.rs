@@ -121,6 +121,8 @@ pub enum Job {
     Latency { size: usize, count: u64, touch: Touch },
     /// `[ticks of a round trip, ticks of each leg of its way ..]`, the legs if it is watched: see [`crate::breakdown::path`].
     Steps { size: usize, batches: usize, watched: bool },
+    /// `[ticks of a mark]`: see [`crate::marks`].
+    Mark,
     /// `[ticks of a look that finds nothing]`.
     EmptyPolls { count: u64 },
     /// `[p50, p90, p99, p99.9, max]` of half round trips in ns.

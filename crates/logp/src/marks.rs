@@ -2,14 +2,16 @@
 //! Stamps at the steps of a message's way, added up: for [`crate::breakdown`]. Which steps there are is said by who marks them; here they are numbers.
 //!
 //! Each step keeps the sum of its stamps. Over some round trips, each of which passes each step once, the difference of two sums is the time between two steps, also when they are in different
-//! processes, for all processors of a machine that is measured show the same time. A stamp is read, added to a word and stored: some twenty or thirty cycles, which [`crate::breakdown`] takes off.
+//! processes, for all processors of a machine that is measured show the same time. A stamp is taken when all instructions before it are done; else most steps, of ten or twenty
+//! instructions, would be done beside the stamps and seem
+//! to take no time. It is added to a word and stored: some thirty cycles, which [`crate::breakdown`] takes off.
 //!
 //! One thread of the process marks. Another one marking too would spoil the sums, nothing more.
 
 use bellwire_am::probe::{Probe, Stage};
 use bellwire_memory::atomic::{AtomicU64, Ordering};
 
-use crate::clock::ticks;
+use crate::clock::{settled_ticks, ticks};
 
 /// Steps that can be told apart.
 pub const STEPS: usize = 24;
@@ -46,7 +48,7 @@ impl Watch for Watched {
     #[inline(always)]
     fn step(number: usize) {
         // Relaxed: one thread; a sum that wraps is right again when the difference of two is taken.
-        SUMS[number].store(SUMS[number].load(Ordering::Relaxed).wrapping_add(ticks()), Ordering::Relaxed);
+        SUMS[number].store(SUMS[number].load(Ordering::Relaxed).wrapping_add(settled_ticks()), Ordering::Relaxed);
     }
 }
 
@@ -68,7 +70,7 @@ pub fn sums() -> [u64; STEPS] {
     std::array::from_fn(|number| SUMS[number].load(Ordering::Relaxed))
 }
 
-/// Ticks that marking takes when nothing else is done: the least of many.
+/// Ticks that marking takes when nothing else is done: the least of many. To be asked in the process that marks.
 pub fn alone() -> f64 {
     const COUNT: u64 = 1000;
     let trial = || {

@@ -138,6 +138,7 @@ impl Bench {
             | Job::Futex { .. }
             | Job::Socket { .. }
             | Job::Am(_)
+            | Job::Mark
             | Job::DatagramStream { .. }
             | Job::ByteStream { .. } => {
                 return Err(Error::failed("this is no job of the library"));

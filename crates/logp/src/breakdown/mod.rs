@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `bellwire breakdown`: where the time of an Active Message goes, in cycles, by the categories and calls of the AMVIA paper's Tables 3 and 5.
 //!
-//! Ping-pongs run by turns in one run: of the raw VI and of Active Messages, each with its steps marked ([`crate::marks`]) and without. Marks cost time themselves. What one costs *in its place*
-//! is found from the whole: a round trip with marks is longer than one without by so many marks; that much is taken off each piece of the way. So the pieces of a way add up to the round trip
-//! without marks. The check is by figures that know nothing of pieces: the mapping cost of `bellwire logp --layer am`, measured in the same run by its own loops.
+//! Ping-pongs run by turns in one run: of the raw VI and of Active Messages, each with its steps marked ([`crate::marks`]) and without. A mark waits until all before it is done, and costs what a
+//! row of marks with nothing between them shows; that is taken off each piece of a processor's work. What the round trip without marks takes beyond these pieces is the transfers': there a
+//! mark is made while a message is on its way. So the pieces add up to the round trip without marks, and whatever a processor does beside its neighbour's work makes the transfers shorter.
+//! The check is by figures that know nothing of pieces: the mapping cost of `bellwire logp --layer am`, measured in the same run by its own loops.
 //!
 //! | file | concern |
 //! |---|---|
@@ -26,7 +27,6 @@ use crate::clock;
 use crate::error::Error;
 use crate::job::Job;
 use crate::machine::{self, Machine};
-use crate::marks;
 use crate::model::Options;
 use crate::peers::Peers;
 use crate::plan::{Action, From, Step, Which, series as s};
@@ -50,6 +50,7 @@ const RAW: Series = series("raw VI");
 const SHORT: Series = series("short");
 const MEDIUM: Series = series("medium");
 const BULK: Series = series("bulk");
+const MARK: Series = series("a mark");
 
 /// A way that is measured.
 #[derive(Debug, Clone, Copy)]
@@ -93,8 +94,6 @@ pub struct Breakdown {
     pub round_trip: f64,
     /// With marks.
     pub marked_round_trip: f64,
-    /// What a mark costs in its place, cycles.
-    pub mark: f64,
     /// The pieces.
     pub costs: Vec<Cost>,
     /// A look that finds nothing, cycles.
@@ -136,8 +135,8 @@ pub struct Breakdowns {
     pub conditions: String,
     /// Nanoseconds of a cycle.
     pub ns_per_cycle: f64,
-    /// A mark when nothing else is done, cycles; on the processor of the controller.
-    pub mark_alone: f64,
+    /// What a mark costs, cycles.
+    pub mark: f64,
     /// The ways.
     pub ways: Vec<Breakdown>,
     /// The mapping cost by the loops of `bellwire logp`: of half a round trip, cycles.
@@ -177,7 +176,7 @@ pub fn run(options: &Options) -> Result<Breakdowns, Error> {
         library,
         conditions: format!("{}, {} rounds", options.session.reliability.name(), options.limits.rounds),
         ns_per_cycle,
-        mark_alone: marks::alone(),
+        mark: median(&samples, Key::new(Metric::Upkeep, MARK, 0)).unwrap_or(f64::NAN),
         ways: MEASURED.iter().filter_map(|measured| breakdown(&samples, measured)).collect(),
         delta: delta(&samples, ns_per_cycle),
         bulk: BULK_BYTES.iter().filter_map(|size| bulk(&samples, *size, ns_per_cycle)).collect(),
@@ -209,6 +208,7 @@ fn steps(quick: bool) -> Vec<Step> {
     }
     step("logp: raw VI".to_owned(), Job::Latency { size, count: trips, touch: Touch::All }, vec![Key::new(Metric::Latency, s::OURS, SHORT_BYTES)]);
     step("logp: Active Messages".to_owned(), Job::Am(AmJob::Latency { count: trips }), vec![Key::new(Metric::Latency, s::AM, SHORT_BYTES)]);
+    step("a mark".to_owned(), Job::Mark, vec![Key::new(Metric::Upkeep, MARK, 0)]);
     step("polls in vain: raw VI".to_owned(), Job::EmptyPolls { count: 10_000 }, vec![Key::new(Metric::Upkeep, RAW, 0)]);
     step("polls in vain: Active Messages".to_owned(), Job::Am(AmJob::EmptyPolls { count: 10_000 }), vec![Key::new(Metric::Upkeep, SHORT, 0)]);
     for bytes in BULK_BYTES {
@@ -248,22 +248,28 @@ fn breakdown(samples: &Samples, measured: &Measured) -> Option<Breakdown> {
     let times: Option<Vec<f64>> = (0..measured.legs.len()).map(|leg| median(samples, leg_key(measured, leg))).collect();
     let empty_poll = median(samples, Key::new(Metric::Upkeep, if measured.series == RAW { RAW } else { SHORT }, 0));
     let (name, size) = (measured.series.name, measured.size);
-    let (mark, costs) = costs(measured.legs, &times?, round_trip, marked_round_trip);
-    Some(Breakdown { name, size, round_trip, marked_round_trip, mark, costs, empty_poll })
+    let mark = median(samples, Key::new(Metric::Upkeep, MARK, 0))?;
+    let costs = costs(measured.legs, &times?, round_trip, marked_round_trip, mark);
+    Some(Breakdown { name, size, round_trip, marked_round_trip, costs, empty_poll })
 }
 
-/// What a mark costs in its place, and what the pieces do without it. The last piece, the program's own loop, is what is left of the round trip.
-fn costs(legs: &[Leg], times: &[f64], round_trip: f64, marked: f64) -> (f64, Vec<Cost>) {
-    let waited = legs.iter().filter(|leg| leg.waited_for).count() + 1;
-    let mark = (marked - round_trip) / waited as f64;
+/// What the pieces take without their marks. What a transfer takes is what is left of the round trip without marks: while a message is on its way a mark costs nothing, or makes a look later.
+/// The last piece, the program's own loop, ends the round trip with marks.
+fn costs(legs: &[Leg], times: &[f64], round_trip: f64, marked: f64, mark: f64) -> Vec<Cost> {
+    let waited = |of: Kind| legs.iter().zip(times).filter(move |(leg, _)| leg.waited_for && (leg.kind == Kind::Transfer) == (of == Kind::Transfer));
+    let looped = marked - legs.iter().zip(times).filter(|(leg, _)| leg.waited_for).map(|(_, time)| time).sum::<f64>() - mark;
+    let named: f64 = waited(Kind::Program).map(|(_, time)| time - mark).sum::<f64>() + looped;
+    let (transfers, marked_transfers) = (round_trip - named, waited(Kind::Transfer).map(|(_, time)| time).sum::<f64>());
     let mut costs: Vec<Cost> = legs
         .iter()
         .zip(times)
-        .map(|(leg, time)| Cost { what: leg.what, kind: leg.kind, of: leg.of, waited_for: leg.waited_for, cycles: time - mark })
+        .map(|(leg, time)| {
+            let cycles = if leg.kind == Kind::Transfer { transfers * time / marked_transfers } else { time - mark };
+            Cost { what: leg.what, kind: leg.kind, of: leg.of, waited_for: leg.waited_for, cycles }
+        })
         .collect();
-    let named: f64 = costs.iter().filter(|cost| cost.waited_for).map(|cost| cost.cycles).sum();
-    costs.push(Cost { what: "loop", kind: Kind::Program, of: Primitive::Between, waited_for: true, cycles: round_trip - named });
-    (mark, costs)
+    costs.push(Cost { what: "loop", kind: Kind::Program, of: Primitive::Between, waited_for: true, cycles: looped });
+    costs
 }
 
 fn delta(samples: &Samples, ns_per_cycle: f64) -> Option<f64> {
@@ -283,18 +289,20 @@ mod tests {
     #[test]
     fn pieces_add_up_to_the_round_trip_without_marks() {
         let times: Vec<f64> = (0..path::SHORT.len()).map(|i| 30.0 + i as f64).collect();
-        let (mark, costs) = costs(&path::SHORT, &times, 500.0, 960.0);
-        assert_eq!(mark, 460.0 / 23.0);
+        let waited: f64 = times.iter().zip(&path::SHORT).filter(|(_, leg)| leg.waited_for).map(|(time, _)| time).sum();
+        let costs = costs(&path::SHORT, &times, 500.0, waited + 35.0, 25.0);
         let sum: f64 = costs.iter().filter(|cost| cost.waited_for).map(|cost| cost.cycles).sum();
         assert!((sum - 500.0).abs() < 1e-9);
-        assert_eq!(costs[0].cycles, 30.0 - mark);
+        assert_eq!((costs[0].cycles, costs.last().map(|cost| cost.cycles)), (5.0, Some(10.0)));
+        let transfers: Vec<f64> = costs.iter().filter(|cost| cost.kind == Kind::Transfer).map(|cost| cost.cycles).collect();
+        assert!(transfers.len() == 2 && transfers[1] > transfers[0], "{transfers:?}");
     }
 
     #[test]
     fn everything_is_planned_with_marks_and_without() {
         let steps = steps(true);
         let marked = steps.iter().filter(|step| step.label.ends_with(", marked")).count();
-        assert_eq!((marked, steps.len()), (MEASURED.len(), 2 * MEASURED.len() + 4 + 2 * BULK_BYTES.len()));
+        assert_eq!((marked, steps.len()), (MEASURED.len(), 2 * MEASURED.len() + 5 + 2 * BULK_BYTES.len()));
         let keys = steps.iter().flat_map(|step| if let Action::Pair { keys, .. } = &step.action { keys.clone() } else { vec![] }).map(|(key, _)| key);
         let keys: Vec<Key> = keys.collect();
         let different: std::collections::BTreeSet<&Key> = keys.iter().collect();
