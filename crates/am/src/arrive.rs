@@ -208,7 +208,7 @@ impl<H> Core<H> {
 
     /// A message is no longer read.
     fn give_up<W: Wire>(&mut self, engine: &mut Engine<W>, place: Place) {
-        self.garbage.extend(place.give_back(engine, self.inbox));
+        place.give_back(engine, self.inbox);
     }
 
     /// The server's endpoint ends, having handled so many.
@@ -323,13 +323,12 @@ fn size(kind: Kind) -> usize {
 }
 
 /// The message's place becomes its data in the endpoint's segment, as it is now. `false`: outside.
-#[cold]
 fn find_data<H>(endpoint: &Endpoint<H>, delivery: &mut Delivery) -> bool {
     let [offset, length, _] = delivery.head.words;
     let Some(segment) = endpoint.segment.as_ref().filter(|s| lies_within(offset, length, s.length)) else { return false };
     let at = core::ptr::with_exposed_provenance((segment.address + offset) as usize);
     let message = delivery.place.take().map(Box::new);
-    delivery.place = Some(Place::Segment { at, length: length as usize, owner: segment.owner.clone(), message });
+    delivery.place = Some(Place::Segment { at, length: length as usize, message });
     delivery.start = 0;
     true
 }

@@ -75,6 +75,8 @@ pub(crate) struct Core<H> {
     pub(crate) writing: Vec<ConnectionId>,
     /// Regions that are to be dropped when the NIC's token is let go.
     pub(crate) garbage: Vec<Arc<Region>>,
+    /// Regions that were segments when the handler that runs began.
+    pub(crate) held: Vec<Arc<Region>>,
     /// The thread that runs a handler, or 0.
     pub(crate) running: usize,
     /// A place for the message that is handled.
@@ -103,6 +105,7 @@ impl<H> Core<H> {
             accepted: 0,
             writing: Vec::new(),
             garbage: Vec::new(),
+            held: Vec::new(),
             running: 0,
             spare: None,
             wants_events: false,

@@ -72,7 +72,7 @@ impl Bundle {
     fn finish(&self, mut delivery: Box<Delivery>, handler: Handler) {
         let mut core = self.core();
         core.running = 0;
-        let mut unused = (core.put_back(delivery.endpoint, delivery.head.handler, handler), None);
+        let unused = (core.put_back(delivery.endpoint, delivery.head.handler, handler), core::mem::take(&mut core.held));
         let must_tell = delivery.is_request() && !delivery.has_replied && core.owes(delivery.connection);
         let place = delivery.place.take();
         if must_tell || place.as_ref().is_some_and(Place::is_held) {
@@ -81,7 +81,9 @@ impl Bundle {
                 if must_tell {
                     core.tell_one(engine, delivery.connection);
                 }
-                unused.1 = place.and_then(|place| place.give_back(engine, inbox));
+                if let Some(place) = place {
+                    place.give_back(engine, inbox);
+                }
             });
         }
         core.spare = Some(delivery);

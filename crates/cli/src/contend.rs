@@ -14,8 +14,8 @@ use crate::output;
 pub const MEMBER_COMMAND: &str = "contend-member";
 
 const LONG_ABOUT: &str = "\
-Has 1 to N client processes send short Active Messages to one server process, all on the same processors, and tells what all together and each of them get, how evenly, and how long a \
-reply takes.
+Has 1 to N client processes send short Active Messages to one server process, which has a processor for itself, and tells what all together and each of them get, how evenly, and how \
+long a reply takes.
 
   one endpoint           all clients ask the same endpoint
   networks, one thread   each client has an endpoint of its own at the server, where one thread polls them all
@@ -65,9 +65,13 @@ pub struct Arguments {
     #[arg(long)]
     quick: bool,
 
-    /// The processors that all processes share, such as 0,1 [default: the first two allowed, on different cores]
+    /// The processors, such as 0,1: the first for the server, the others for the clients [default: the first two allowed, on different cores]
     #[arg(long, value_name = "LIST")]
     cpus: Option<String>,
+
+    /// Server and clients share all processors
+    #[arg(long)]
+    together: bool,
 
     /// Write everything as JSON; "-" is standard output, instead of the tables
     #[arg(long, value_name = "FILE")]
@@ -118,6 +122,7 @@ fn options(arguments: &Arguments) -> Result<Options, String> {
         window: usize::from(arguments.window),
         time: Duration::from_millis(u64::from(time)),
         cpus,
+        together: arguments.together,
         quiet: arguments.quiet,
     })
 }

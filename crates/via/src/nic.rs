@@ -364,12 +364,7 @@ impl Nic {
     /// # Errors
     /// [`Error::Timeout`]; [`Error::InvalidState`] in the child of a `fork`.
     pub fn inbox_wait(&self, inbox: InboxHandle, requests: u64, timeout: Option<Duration>) -> Result<(), Error> {
-        self.wait(Target::Inbox, timeout, Spin::Nic, |e| {
-            if !e.inbox_has(inbox) {
-                e.progress();
-            }
-            Ok((e.inbox_has(inbox) || e.connection_requests() != requests).then_some(()))
-        })
+        self.wait(Target::Inbox, timeout, Spin::Nic, |e| Ok((e.has_come(inbox) || e.connection_requests() != requests).then_some(())))
     }
 
     /// As [`send_done`](Self::send_done), waiting. [`Error::Timeout`] when the time is over.

@@ -36,7 +36,8 @@ impl Member {
         let (program, arguments) = &options.worker;
         let mut command = Command::new(program);
         command.args(arguments).stdin(Stdio::from(OwnedFd::from(theirs))).stdout(Stdio::null());
-        let child = pin::spawn_among(&options.cpus, &mut command).map_err(|error| error.within(&program.display().to_string()))?;
+        let cpus = if matches!(role, Role::Server(_)) { options.server_cpus() } else { options.client_cpus() };
+        let child = pin::spawn_among(cpus, &mut command).map_err(|error| error.within(&program.display().to_string()))?;
         let mut member = Self { child, channel: Channel::new(ours) };
         member.channel.set_patience(Some(PATIENCE + options.time))?;
         member.channel.send(&Ask::Be(role))?;

@@ -79,10 +79,26 @@ pub struct Options {
     pub window: usize,
     /// How long a point is measured.
     pub time: Duration,
-    /// The processors that all processes share; empty: all.
+    /// The processors; empty: all.
     pub cpus: Vec<usize>,
+    /// Server and clients share all of them; else the server has the first for itself.
+    pub together: bool,
     /// No progress.
     pub quiet: bool,
+}
+
+impl Options {
+    fn server_cpus(&self) -> &[usize] {
+        if self.is_apart() { &self.cpus[..1] } else { &self.cpus }
+    }
+
+    fn client_cpus(&self) -> &[usize] {
+        if self.is_apart() { &self.cpus[1..] } else { &self.cpus }
+    }
+
+    fn is_apart(&self) -> bool {
+        !self.together && self.cpus.len() > 1
+    }
 }
 
 /// What so many clients had of the server.
@@ -133,8 +149,10 @@ impl Point {
 pub struct Contention {
     /// Where it was.
     pub machine: Machine,
-    /// The processors that were shared.
-    pub cpus: Vec<usize>,
+    /// The server's processors.
+    pub server_cpus: Vec<usize>,
+    /// The clients'.
+    pub client_cpus: Vec<usize>,
     /// Requests that a client had out.
     pub window: usize,
     /// How long a point was measured.
@@ -164,7 +182,8 @@ pub fn run(options: &Options) -> Contention {
     progress.finish();
     Contention {
         machine: machine::describe(Pinning::None),
-        cpus: options.cpus.clone(),
+        server_cpus: options.server_cpus().to_vec(),
+        client_cpus: options.client_cpus().to_vec(),
         window: options.window,
         time: options.time,
         goals: goals::evaluate_contention(&points),

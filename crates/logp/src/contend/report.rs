@@ -19,8 +19,9 @@ pub fn table(found: &Contention) -> String {
     let mut text = machine_heading("contend", &found.machine);
     let _ = writeln!(
         text,
-        "processors {:?}, shared by all processes; {} requests out for each client, {} s for each point",
-        found.cpus,
+        "server on processors {:?}, clients on {:?}; {} requests out for each client, {} s for each point",
+        found.server_cpus,
+        found.client_cpus,
         found.window,
         found.time.as_secs_f64()
     );
@@ -58,7 +59,8 @@ pub fn table(found: &Contention) -> String {
 struct Document<'c> {
     format: u32,
     machine: &'c Machine,
-    cpus: &'c [usize],
+    server_cpus: &'c [usize],
+    client_cpus: &'c [usize],
     window: usize,
     seconds: f64,
     points: &'c [Point],
@@ -74,7 +76,8 @@ pub fn json(found: &Contention) -> Result<String, Error> {
     let document = Document {
         format: FORMAT,
         machine: &found.machine,
-        cpus: &found.cpus,
+        server_cpus: &found.server_cpus,
+        client_cpus: &found.client_cpus,
         window: found.window,
         seconds: found.time.as_secs_f64(),
         points: &found.points,
@@ -104,7 +107,8 @@ pub(super) mod tests {
         };
         Contention {
             machine: crate::machine::describe(Pinning::None),
-            cpus: vec![0, 1],
+            server_cpus: vec![0],
+            client_cpus: vec![1],
             window: 16,
             time: Duration::from_secs(1),
             points: vec![point(Experiment::OneEndpoint, 1, 5e6), point(Experiment::OneEndpoint, 4, 4e6), point(Experiment::Threads, 4, 1e6)],
