@@ -56,7 +56,7 @@ fn write(found: &Contention, path: &Path, title: &str, figures: &[Figure]) -> Re
                 let line: Vec<(f64, f64)> =
                     found.points.iter().filter(|point| point.experiment == experiment).map(|point| (point.clients as f64, figure(point))).collect();
                 if !line.is_empty() {
-                    chart.line(&format!("{}: {name}", experiment.title()), 2, line)?;
+                    chart.line(format!("{}: {name}", experiment.title()), 2, line)?;
                 }
             }
         }
