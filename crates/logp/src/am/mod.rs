@@ -5,6 +5,7 @@
 
 mod bulk;
 mod short;
+mod steps;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -33,6 +34,8 @@ const PONG: u8 = 2;
 const COUNT: u8 = 3;
 const LAST: u8 = 4;
 const ANSWER: u8 = 5;
+/// As [`PING`], its steps marked.
+const PING_WATCHED: u8 = 6;
 
 /// What is measured. The first process answers with the figure.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -61,6 +64,34 @@ pub enum AmJob {
         /// Messages.
         count: u64,
     },
+    /// `[ticks of a round trip, ticks of each leg of its way ..]`, the legs if it is watched: see [`crate::breakdown::path`].
+    Steps {
+        /// Which kind of request.
+        way: Way,
+        /// Bytes of its payload.
+        size: usize,
+        /// Batches of round trips.
+        batches: usize,
+        /// Whether its steps are marked.
+        watched: bool,
+    },
+    /// `[ticks of a poll that finds nothing]`.
+    EmptyPolls {
+        /// Polls.
+        count: u64,
+    },
+}
+
+/// A kind of request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Way {
+    /// Arguments only.
+    Short,
+    /// A payload that is copied.
+    Medium,
+    /// Data into the segment.
+    Bulk,
 }
 
 /// What handlers count: the number due next, and numbers that were not due.
@@ -139,7 +170,7 @@ impl Am {
         let source = device.allocate(SEGMENT_BYTES).map_err(failed)?;
         let [pings, pongs, answers] = [(); 3].map(|()| Arc::new(Seen::default()));
         let returned = Arc::new(AtomicU64::new(0));
-        let [p, c, l] = [(); 3].map(|()| Arc::clone(&pings));
+        let [p, w, c, l] = [(); 4].map(|()| Arc::clone(&pings));
         let (q, a, r) = (Arc::clone(&pongs), Arc::clone(&answers), Arc::clone(&returned));
         let handlers = bundle
             .set_handler(endpoint, PING, move |message| {
@@ -150,6 +181,7 @@ impl Am {
                     p.wrong.store(1, Ordering::Relaxed);
                 }
             })
+            .and_then(|()| bundle.set_handler(endpoint, PING_WATCHED, move |message| steps::answer(message, &w)))
             .and_then(|()| bundle.set_handler(endpoint, COUNT, move |message| c.take(message.args()[0])))
             .and_then(|()| {
                 bundle.set_handler(endpoint, LAST, move |message| {
@@ -195,6 +227,8 @@ impl Am {
             AmJob::Overhead { bursts } => short::overhead(&pair, bursts),
             AmJob::Gap { count, replied } => short::gap(&pair, count, replied),
             AmJob::Bulk { size, count } => bulk::bandwidth(&pair, size, count),
+            AmJob::Steps { way, size, batches, watched } => steps::run(&pair, way, size, batches, watched),
+            AmJob::EmptyPolls { count } => steps::empty_polls(&pair, count),
         }?;
         self.pings.check()?;
         self.pongs.check()?;
