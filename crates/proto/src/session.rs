@@ -115,10 +115,10 @@ impl<B: Buffer> Session<B> {
     }
 
     #[inline]
-    fn allowance(&self, config: &Config) -> Allowance {
+    fn allowance(&self, config: &Config, now: Instant) -> Allowance {
         let datagram = self.mtu.current();
         let run = config.run_packets_max.min(config.run_bytes_max / datagram).max(1) as u32;
-        Allowance { packets: self.congestion.window(), bytes: self.room, datagram, run }
+        Allowance { packets: self.congestion.window(), bytes: self.room, datagram, run, now, join_delay: config.join_delay, join_bytes: config.join_bytes_max }
     }
 
     /// When the session wants to be looked at; what waits for leaving is not in it.
@@ -178,6 +178,7 @@ impl<B: Buffer> Session<B> {
     pub(crate) fn close(&mut self, config: &Config, now: Instant) {
         if self.stage == Stage::Up {
             self.stage = Stage::Closing { until: now + config.close_time, next: now };
+            self.tx.joining.hurry();
         }
     }
 

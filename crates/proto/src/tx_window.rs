@@ -14,8 +14,9 @@ use crate::event::{Refusal, Sent};
 use crate::packet::data::DataHeader;
 use crate::packet::header::{ACK_NOW, Header, Kind, ORDERED, RETRANSMITTED};
 use crate::sequence::PacketSet;
+use crate::tx_joining::Joining;
 use crate::tx_ring::Ring;
-use bellwire_time::Instant;
+use bellwire_time::{Duration, Instant};
 use zerocopy::FromBytes;
 
 const LANE_BITS: u32 = 10;
@@ -87,6 +88,10 @@ pub(crate) struct Allowance {
     pub(crate) datagram: usize,
     /// Packets of that size in a whole run.
     pub(crate) run: u32,
+    /// Until when, and with how many bytes, frames wait for more to share their packet.
+    pub(crate) now: Instant,
+    pub(crate) join_delay: Duration,
+    pub(crate) join_bytes: usize,
 }
 
 /// The sending half.
@@ -114,6 +119,7 @@ pub(crate) struct Tx {
     pub(crate) forced: u32,
     /// The last frame written is not the end of what its sender has begun.
     pub(crate) more: bool,
+    pub(crate) joining: Joining,
     pub(crate) losses: crate::tx_losses::Losses,
     pub(crate) sent_total: u64,
     pub(crate) again_total: u64,
@@ -140,6 +146,7 @@ impl Tx {
             flying_bytes: 0,
             forced: 0,
             more: false,
+            joining: Joining::default(),
             losses: crate::tx_losses::Losses::default(),
             sent_total: 0,
             again_total: 0,
@@ -181,6 +188,9 @@ impl Tx {
         if self.next != self.end && self.unsent() > config.unsent_bytes_max << u32::from(need <= config.coalesce_bytes_max) {
             return Sent::NoRoom;
         }
+        if self.more || need > config.coalesce_bytes_max {
+            self.joining.hurry();
+        }
         let lane = Self::lane(stream);
         let at = match self.join(need, datagram, lane, config.coalesce_bytes_max) {
             Some(at) => at,
@@ -208,8 +218,8 @@ impl Tx {
 
     /// Bytes that are written and have not left, about; there are some.
     #[inline]
-    fn unsent(&mut self) -> usize {
-        let oldest = self.slot(self.next).start as usize;
+    pub(crate) fn unsent(&self) -> usize {
+        let oldest = self.slots[self.next as usize & (self.slots.len() - 1)].start as usize;
         self.ring.behind(oldest)
     }
 
@@ -355,6 +365,9 @@ impl Tx {
         if !self.is_open(allowance, 0) || self.losses.by_channels || self.is_troubled() {
             return self.is_open(allowance, 0);
         }
+        if self.is_joining(&allowance) {
+            return false;
+        }
         let datagram = (allowance.datagram as u32).max(1);
         let all = allowance.packets.min(allowance.bytes / datagram);
         let free = (allowance.packets - self.flying).min((allowance.bytes - self.flying_bytes) / datagram);
@@ -403,6 +416,7 @@ impl Tx {
             self.sent_total += 1;
         }
         let run = run?;
+        self.joining.left(now, self.next == self.end);
         // Whoever is stopped by its window should not wait for a delayed acknowledgement.
         //= P-DATA-7
         let full = self.outstanding() as usize >= config.window_packets;

@@ -13,6 +13,8 @@
 //! The helper enters with `Claim::Visit` and never gets the token's bias. While the application polls it stays out of its way: kicks and ticks are answered
 //! by the application's own turns.
 
+mod guard;
+
 use super::handlers::{self, Job};
 use super::stat::Stat;
 use super::{Core, Shared, clock, timespec};
@@ -23,6 +25,7 @@ use bellwire_memory::atomic::{AtomicU32, Ordering};
 use bellwire_memory::event::Bell;
 use bellwire_memory::pause::pause;
 use bellwire_memory::token::Claim;
+use guard::Guarding;
 use rustix::event::{PollFd, PollFlags, epoll, poll};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 
@@ -53,6 +56,7 @@ const TURNS_MAX: u32 = 4096;
 const CONTROL: u64 = 0;
 const TOLD: u64 = 1;
 const BELL: u64 = 2;
+const GUARD: u64 = 3;
 /// Sockets of the live view; the slot is added.
 const STAT: u64 = 16;
 
@@ -82,6 +86,9 @@ impl Port {
             [(control.as_fd(), CONTROL, epoll::EventFlags::IN), (told.fd(), TOLD, epoll::EventFlags::IN), (wire_bell.as_fd(), BELL, BELL_FLAGS)]
         {
             epoll::add(&set, fd, epoll::EventData::new_u64(data), flags).map_err(os("epoll_ctl"))?;
+        }
+        if let Some(guard) = wire.guard_fd() {
+            epoll::add(&set, guard, epoll::EventData::new_u64(GUARD), BELL_FLAGS).map_err(os("epoll_ctl"))?;
         }
         let lead = Bell::create()?;
         let leader = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(os("epoll_create1"))?;
@@ -154,6 +161,7 @@ enum Mode {
 struct Woken {
     control: bool,
     bell: bool,
+    guard: bool,
     reasons: u32,
     /// Sockets of the live view, one bit each.
     stat: u32,
@@ -165,13 +173,14 @@ struct Helper<'a> {
     /// The application's turns, when last looked at.
     polls: u32,
     quiet_ticks: u32,
+    guarding: Guarding,
     jobs: Vec<Job>,
     stat: Stat,
 }
 
 /// The helper's thread.
 pub(super) fn run(shared: &Shared, stat: Stat) {
-    let mut helper = Helper { shared, mode: Mode::Tick(Duration(0)), polls: 0, quiet_ticks: 0, jobs: Vec::new(), stat };
+    let mut helper = Helper { shared, mode: Mode::Tick(Duration(0)), polls: 0, quiet_ticks: 0, guarding: Guarding::default(), jobs: Vec::new(), stat };
     loop {
         let woken = helper.sleep();
         if woken.reasons & CLOSE != 0 {
@@ -189,9 +198,13 @@ impl Helper<'_> {
         let left = match self.mode {
             Mode::Deep(Instant::NEVER) => None,
             Mode::Deep(until) => Some(until.since(clock())),
-            Mode::Tick(d) => Some(d),
+            Mode::Tick(d) => Some(self.tick_length(d)),
         };
-        let timeout = left.map(timespec);
+        let mut timeout = left.map(timespec);
+        if let Some(time) = left.filter(|left| self.guarding.on && *left <= guard::TICK) {
+            self.sleep_on_guard(time);
+            timeout = Some(timespec(Duration(0)));
+        }
         let mut events = [epoll::Event { flags: epoll::EventFlags::empty(), data: epoll::EventData::new_u64(u64::MAX) }; 4];
         // A signal is a wake-up without a reason.
         let n = epoll::wait(&self.shared.port.epoll, &mut events[..], timeout.as_ref()).unwrap_or(0);
@@ -203,6 +216,7 @@ impl Helper<'_> {
                     let _ = self.shared.port.told.clear();
                 }
                 BELL => woken.bell = true,
+                GUARD => woken.guard = true,
                 slot @ STAT.. => woken.stat |= 1 << ((slot - STAT) % 32),
                 _ => {}
             }
@@ -213,6 +227,9 @@ impl Helper<'_> {
     }
 
     fn serve(&mut self, woken: Woken) {
+        if woken.guard {
+            self.begin_guard();
+        }
         let timer = matches!(self.mode, Mode::Deep(until) if until <= clock());
         if woken.control || timer || woken.reasons & EVENTS != 0 {
             self.visit(woken);
@@ -239,8 +256,12 @@ impl Helper<'_> {
             }
             return;
         }
-        if let Mode::Tick(_) = self.mode {
-            self.tick();
+        match self.mode {
+            Mode::Tick(_) if woken.guard => _ = self.has_polled(),
+            Mode::Tick(_) if self.guarding.on => self.guard(),
+            Mode::Tick(_) => self.tick(),
+            // Who posts while we sleep so wakes us by more than that.
+            Mode::Deep(_) => {}
         }
     }
 

@@ -100,6 +100,16 @@ impl HostWire {
         }
     }
 
+    /// Readable, edge-triggered, when somebody must look every so often, for frames wait to share a packet; if there are such.
+    pub fn guard_fd(&self) -> Option<BorrowedFd<'_>> {
+        self.packet.as_ref().map(|p| p.port().guard_fd())
+    }
+
+    /// Whether that is over.
+    pub fn guard_may_go(&mut self) -> bool {
+        self.packet.as_mut().is_none_or(|p| p.port_mut().guard_may_go())
+    }
+
     /// To sleep on: readable when a peer has rung, or (while armed) a packet has come.
     pub fn bell(&self) -> BorrowedFd<'_> {
         self.shm.bell()

@@ -170,13 +170,20 @@ impl<P: PacketPort> PacketWire<P> {
             Arrived::Message => return,
             // As usual for who polls: nothing came, and nothing is due.
             Arrived::Nothing
-                if !self.port.has_news() && !self.transport.has_transmit() && !self.transport.has_events() && self.now < self.transport.next_timeout() =>
+                if !self.port.has_news()
+                    && !self.transport.has_transmit()
+                    && !(self.armed && self.transport.is_joining())
+                    && !self.transport.has_events()
+                    && self.now < self.transport.next_timeout() =>
             {
                 return;
             }
             Arrived::Nothing | Arrived::Packets => {}
         }
         let now = self.now;
+        if self.armed {
+            self.transport.hurry();
+        }
         while let Some((to, bytes)) = self.port.poll_too_big() {
             self.transport.handle_too_big(now, to, bytes);
         }
@@ -253,6 +260,9 @@ impl<P: PacketPort> PacketWire<P> {
             && let Some(packets) = self.transport.poll_transmit(now)
         {
             self.port.send(&packets);
+        }
+        if self.transport.is_joining() {
+            self.port.note_waiting();
         }
     }
 

@@ -40,6 +40,8 @@ pub trait PacketPort {
     fn looks_again(&self) -> u32 {
         0
     }
+    /// Frames wait to share a packet: somebody must look within a short time, even if the application does not.
+    fn note_waiting(&mut self) {}
     /// Whether somebody sleeps until packets come, or is about to.
     fn set_armed(&mut self, _armed: bool) {}
     /// The network said that a datagram of so many bytes to somebody is too large for the path.

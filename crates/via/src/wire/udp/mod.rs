@@ -4,11 +4,12 @@
 //! Several packets of a size leave in one call (GSO) and arrive joined (GRO); packets say their own length, so what the
 //! kernel has joined needs no note of where to cut. When the socket takes no more, the packets that found no room wait here and nothing else leaves before them.
 //!
-//! `sockets.rs`: which socket. `find.rs`: who is where. `interface.rs`: which address is ours. `buffers.rs`: where datagrams arrive. `segments.rs`: several packets by one call. `faults.rs`: faults on purpose.
+//! `sockets.rs`: which socket. `find.rs`: who is where. `interface.rs`: which address is ours. `buffers.rs`: where datagrams arrive. `segments.rs`: several packets by one call. `guard.rs`: who looks after what waits. `faults.rs`: faults on purpose.
 
 mod buffers;
 mod faults;
 mod find;
+mod guard;
 mod interface;
 mod packet;
 mod segments;
@@ -28,6 +29,7 @@ use bellwire_proto::{NicId, Transmit};
 use buffers::Buffers;
 use faults::Struck;
 use find::Finder;
+use guard::Guard;
 use quinn_udp::UdpSockRef;
 use rustix::fd::BorrowedFd;
 use rustix::time::{ClockId, clock_gettime};
@@ -103,6 +105,7 @@ pub struct UdpPort {
     too_big: VecDeque<(SocketAddr, usize)>,
     refused: VecDeque<SocketAddr>,
     struck: Option<Box<Struck>>,
+    guard: Guard,
 }
 
 /// The time that engines in real processes are told.
@@ -130,6 +133,7 @@ impl UdpPort {
             too_big: VecDeque::new(),
             refused: VecDeque::new(),
             struck,
+            guard: Guard::new().map_err(io::Error::other)?,
         })
     }
 
@@ -151,6 +155,16 @@ impl UdpPort {
     /// Handles what is ready of the search; never blocks.
     pub fn handle_control(&mut self) {
         self.finder.handle_ready(clock());
+    }
+
+    /// Readable, edge-triggered, when somebody must look every so often.
+    pub fn guard_fd(&self) -> BorrowedFd<'_> {
+        self.guard.fd()
+    }
+
+    /// Whether that is over.
+    pub fn guard_may_go(&mut self) -> bool {
+        self.guard.may_go()
     }
 
     /// A setting of the transport that fits this port.
@@ -298,6 +312,11 @@ impl PacketPort for UdpPort {
     #[inline]
     fn looks_again(&self) -> u32 {
         LOOKS_AGAIN
+    }
+
+    #[inline]
+    fn note_waiting(&mut self) {
+        self.guard.call();
     }
 
     fn set_armed(&mut self, armed: bool) {
