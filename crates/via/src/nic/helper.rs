@@ -28,6 +28,8 @@ use bellwire_memory::token::Claim;
 use guard::Guarding;
 use rustix::event::{PollFd, PollFlags, epoll, poll};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::time::{Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, timerfd_create, timerfd_settime};
+use std::net::UdpSocket;
 
 /// Reasons for which the helper is woken.
 pub(super) const CLOSE: u32 = 1;
@@ -48,8 +50,6 @@ const LINGER: Duration = Duration::from_micros(20);
 /// Pauses between two turns of the engine, and while it glances whether the application polls (some microseconds).
 const PAUSES_PER_TURN: u32 = 32;
 const PAUSES_PER_GLANCE: u32 = 64;
-/// Sleeps of a leader that are shorter are timed to the nanosecond, with one more system call.
-const PRECISE_BELOW: Duration = Duration::from_millis(10);
 /// Turns before it looks for something else to do.
 const TURNS_MAX: u32 = 4096;
 
@@ -57,18 +57,32 @@ const CONTROL: u64 = 0;
 const TOLD: u64 = 1;
 const BELL: u64 = 2;
 const GUARD: u64 = 3;
+const ALARM: u64 = 4;
 /// Sockets of the live view; the slot is added.
 const STAT: u64 = 16;
+
+/// What ended a leader's sleep.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum WokenBy {
+    /// Its time, or a signal.
+    Time,
+    /// A bell.
+    Bell,
+    /// What it watched apart.
+    Packet,
+}
 
 /// How to reach the helper, and what it sleeps on.
 pub(super) struct Port {
     reasons: AtomicU32,
     told: Bell,
     epoll: OwnedFd,
-    /// What the leading waiter sleeps on: the wire's bell and `lead`.
+    /// What the leading waiter sleeps on: the wire's bell, `lead` and `alarm`.
     leader: OwnedFd,
     /// Wakes the leading waiter from within this process.
     lead: Bell,
+    /// .. and at a time. A timer of its own for each sleep would cost more than the sleep: the kernel sets the processor's clock when one begins and when it ends early.
+    alarm: OwnedFd,
     /// The wire's bell: a descriptor that can be used without the token.
     wire_bell: OwnedFd,
     /// The wire's control set, likewise; kept open because the epoll set refers to it.
@@ -92,10 +106,11 @@ impl Port {
         }
         let lead = Bell::create()?;
         let leader = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(os("epoll_create1"))?;
-        for fd in [wire_bell.as_fd(), lead.fd()] {
-            epoll::add(&leader, fd, epoll::EventData::new_u64(BELL), BELL_FLAGS).map_err(os("epoll_ctl"))?;
+        let alarm = timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK).map_err(os("timerfd_create"))?;
+        for (fd, data) in [(wire_bell.as_fd(), BELL), (lead.fd(), BELL), (alarm.as_fd(), ALARM)] {
+            epoll::add(&leader, fd, epoll::EventData::new_u64(data), BELL_FLAGS).map_err(os("epoll_ctl"))?;
         }
-        Ok(Self { reasons: AtomicU32::new(0), told, epoll: set, leader, lead, wire_bell, _control: control })
+        Ok(Self { reasons: AtomicU32::new(0), told, epoll: set, leader, lead, alarm, wire_bell, _control: control })
     }
 
     /// Wakes the helper.
@@ -120,17 +135,28 @@ impl Port {
         let _ = self.lead.ring();
     }
 
-    /// Sleeps until the wire's bell rings, or the leader is woken, or for `time`. Says whether it was one of the first two. Rings that came while nobody slept
-    /// here end the next sleep.
-    pub(super) fn sleep_as_leader(&self, time: Option<Duration>) -> bool {
+    /// Has the leader woken at a time, if it is not woken before; whether it will be.
+    pub(super) fn wake_leader_at(&self, at: Instant) -> bool {
+        let it_value = timespec(Duration(at.0));
+        let once = Itimerspec { it_interval: timespec(Duration(0)), it_value };
+        timerfd_settime(&self.alarm, TimerfdTimerFlags::ABSTIME, &once).is_ok()
+    }
+
+    /// Sleeps until the wire's bell rings, or the leader is woken, or `apart` is readable, or its alarm rings, or for `time`. Rings that came while nobody slept here end the next sleep.
+    pub(super) fn sleep_as_leader(&self, time: Option<Duration>, apart: Option<&UdpSocket>) -> WokenBy {
         let mut timeout = time.map(timespec);
-        if time.is_some_and(|t| t < PRECISE_BELOW) {
-            // Sleeping on an epoll set is exact to the millisecond only.
-            let _ = poll(&mut [PollFd::new(&self.leader, PollFlags::IN)], timeout.as_ref());
+        if let Some(apart) = apart {
+            let mut fds = [PollFd::new(apart, PollFlags::IN), PollFd::new(&self.leader, PollFlags::IN)];
+            let woken = poll(&mut fds, timeout.as_ref()).is_ok_and(|n| n != 0);
+            if fds[1].revents().is_empty() {
+                return if woken { WokenBy::Packet } else { WokenBy::Time };
+            }
+            // Silences what is edge-triggered.
             timeout = Some(timespec(Duration(0)));
         }
-        let mut events = [epoll::Event { flags: epoll::EventFlags::empty(), data: epoll::EventData::new_u64(0) }; 2];
-        epoll::wait(&self.leader, &mut events[..], timeout.as_ref()).is_ok_and(|n| n != 0)
+        let mut events = [epoll::Event { flags: epoll::EventFlags::empty(), data: epoll::EventData::new_u64(0) }; 4];
+        let n = epoll::wait(&self.leader, &mut events[..], timeout.as_ref()).unwrap_or(0);
+        if events[..n].iter().any(|e| e.data.u64() == BELL) { WokenBy::Bell } else { WokenBy::Time }
     }
 
     /// Adds a socket of the live view.

@@ -21,6 +21,8 @@ use bellwire_memory::line_queue::Line;
 use rustix::event::{PollFd, PollFlags, epoll, poll};
 use rustix::fd::BorrowedFd;
 use std::collections::BTreeMap;
+use std::net::UdpSocket;
+use std::sync::Arc;
 
 /// In the id of a packet link: beyond every link of shared memory.
 const PACKET: u32 = 1 << 19;
@@ -136,6 +138,25 @@ impl HostWire {
         self.shm.arm(for_room);
     }
 
+    /// While armed: what a sleeper watches itself beside [`bell`](Self::bell), which does not tell of it from now on; if there is such.
+    pub fn watch_apart(&mut self) -> Option<Arc<UdpSocket>> {
+        self.packet.as_mut()?.port_mut().watch_only_peer()
+    }
+
+    /// The [`bell`](Self::bell) tells of everything.
+    pub fn watch_all(&mut self) {
+        if let Some(p) = &mut self.packet {
+            p.port_mut().watch_all();
+        }
+    }
+
+    /// The [`bell`](Self::bell) has told of something.
+    pub fn look_everywhere(&mut self) {
+        if let Some(p) = &mut self.packet {
+            p.port_mut().look_everywhere();
+        }
+    }
+
     /// Room is no longer waited for.
     pub fn arm_less(&mut self) {
         self.shm.arm_less();
@@ -169,6 +190,7 @@ impl HostWire {
     pub fn take_leave(&mut self) {
         let Some(p) = &mut self.packet else { return };
         p.begin_farewell();
+        p.port_mut().watch_all();
         p.set_armed(true);
         let mut settled = None;
         while let Some(until) = p.farewell_turn(&mut settled) {
