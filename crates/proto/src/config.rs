@@ -160,6 +160,11 @@ impl Default for Config {
 }
 
 impl Config {
+    /// No packet is asked after, or sent again for its silence, sooner after it has left.
+    pub(crate) fn patience_least(&self) -> Duration {
+        self.rto_min.min(self.ack_delay)
+    }
+
     /// The nearest settings that can work: what is out of bounds is moved to the bound.
     pub(crate) fn bounded(mut self) -> Self {
         self.sessions_max = self.sessions_max.clamp(1, 1 << 16);

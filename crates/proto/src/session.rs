@@ -115,7 +115,7 @@ impl<B: Buffer> Session<B> {
     }
 
     #[inline]
-    fn allowance(&self, config: &Config, now: Instant) -> Allowance {
+    pub(crate) fn allowance(&self, config: &Config, now: Instant) -> Allowance {
         let datagram = self.mtu.current();
         let run = config.run_packets_max.min(config.run_bytes_max / datagram).max(1) as u32;
         Allowance { packets: self.congestion.window(), bytes: self.room, datagram, run, now, join_delay: config.join_delay, join_bytes: config.join_bytes_max }

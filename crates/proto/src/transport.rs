@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! All sessions of one NIC: dispatch only. What a rule says stands in the file that it is named after.
 
+mod alone;
 mod input;
 mod output;
 

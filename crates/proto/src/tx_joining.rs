@@ -36,6 +36,12 @@ impl Joining {
 }
 
 impl Tx {
+    /// Whether a short frame that is written now would leave at once in a packet of its own, if the windows let it.
+    #[inline]
+    pub(crate) fn is_idle(&self) -> bool {
+        self.next == self.end && self.flying < IN_FLIGHT_LEAST && self.lost.is_empty() && self.forced == 0 && !self.more && !self.losses.by_channels
+    }
+
     /// Whether what has not left may still wait for more, the time aside.
     //= P-JOIN-2
     #[inline]

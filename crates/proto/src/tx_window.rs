@@ -428,6 +428,31 @@ impl Tx {
         Some(run)
     }
 
+    /// Room for a frame of `need` bytes that is to leave at once, in a packet of its own; where the frame begins.
+    #[inline]
+    pub(crate) fn write_alone(&mut self, config: &Config, allowance: &Allowance, need: usize, stream: u32) -> Option<usize> {
+        if !self.is_idle() || DATA_HEADER + need > allowance.datagram || !self.is_open(*allowance, (DATA_HEADER + need) as u32) {
+            return None;
+        }
+        self.begin(config, need, Self::lane(stream))
+    }
+
+    /// The packet that was written by [`write_alone`](Self::write_alone) leaves.
+    #[inline]
+    pub(crate) fn depart_alone(&mut self, config: &Config, now: Instant, allowance: &Allowance, stamp: &Stamp) {
+        let psn = self.next;
+        self.next = psn.wrapping_add(1);
+        debug_assert!(self.next == self.end);
+        self.depart(psn, now, stamp, false);
+        self.sent_total += 1;
+        self.joining.left(now, true);
+        //= P-DATA-7
+        if self.outstanding() as usize >= config.window_packets || self.flying * 2 > allowance.packets {
+            let start = self.slot(psn).start as usize;
+            self.header(start).header.flags |= ACK_NOW;
+        }
+    }
+
     fn leave_again(&mut self, now: Instant, allowance: Allowance, stamp: &Stamp) -> Option<Run> {
         if self.lost.is_empty() {
             return None;

@@ -61,6 +61,10 @@ impl Answers {
         Self { waiting: VecDeque::with_capacity(ANSWERS_MAX), tokens: u64::from(per_second) << 26, per_second, filled: Instant(0) }
     }
 
+    pub(super) fn is_empty(&self) -> bool {
+        self.waiting.is_empty()
+    }
+
     /// Whether one more may be given: so many a second, a sixteenth of that in one burst.
     //= P-RESET-2
     fn take_token(&mut self, now: Instant) -> bool {

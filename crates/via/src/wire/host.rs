@@ -311,8 +311,10 @@ impl Wire for HostWire {
 
     #[inline(always)]
     fn take<const PAYLOAD: bool, R>(&mut self, link: LinkId, looks: u32, take: impl FnOnce(&Frame) -> Option<R>) -> Option<R> {
-        // A packet link's frames are received the general way.
-        self.shm.link(link)?.take::<PAYLOAD, R>(looks, take)
+        match self.shm.link(link) {
+            Some(l) => l.take::<PAYLOAD, R>(looks, take),
+            None => self.packet_of(link).and_then(|(p, link)| p.take::<PAYLOAD, R>(link, looks, take)),
+        }
     }
 
     #[inline]

@@ -27,6 +27,7 @@ use crate::attributes::NetAddress;
 use crate::frame;
 use crate::handle::{Handle, Slab};
 use crate::time::{Duration, Instant};
+use bellwire_memory::bytes;
 use bellwire_memory::line_queue::Line;
 use bellwire_proto::{Config, Delivery, DownReason, Event, FailReason, Head, SessionId, SessionInfo, Transport};
 use core::net::SocketAddr;
@@ -77,6 +78,8 @@ pub struct PacketWire<P: PacketPort> {
     words: Box<Line>,
     /// The port has been asked in this turn.
     looked: bool,
+    /// .. and before it, by who polls a VI.
+    took: bool,
     /// Somebody sleeps, or is about to: each turn may be the last for long.
     armed: bool,
     turns: u32,
@@ -110,6 +113,7 @@ impl<P: PacketPort> PacketWire<P> {
             heap: Heap::default(),
             words: Box::default(),
             looked: false,
+            took: false,
             armed: false,
             turns: 0,
             now: Instant(0),
@@ -421,6 +425,46 @@ impl<P: PacketPort> Wire for PacketWire<P> {
         self.send_frame(link, line, words, 0, |_| true)
     }
 
+    /// The usual message has a path of its own, as long as nothing is before it.
+    unsafe fn send_whole(&mut self, link: LinkId, word0: u64, from: *const u8, length: usize) -> Sent {
+        let mut line = Line::default();
+        line.0[0] = word0;
+        assert!(length <= frame::INLINE_BYTES_MAX);
+        // SAFETY: the caller's; the line has room for INLINE_BYTES_MAX bytes after word 0.
+        unsafe { bytes::copy_small(line.0.as_mut_ptr().add(1).cast(), from, length) };
+        let words = 1 + length.div_ceil(8);
+        if self.port.is_clear()
+            && let Some(session) = self.find(link).filter(|l| !l.down && !l.more).map(|l| l.session)
+            && self.transport.is_idle(session)
+        {
+            self.now = self.port.now();
+            if let Some(packet) = self.transport.send_alone(self.now, session, frame::Head(word0).to(), &line.0[..words]) {
+                self.port.send(&packet);
+                return Sent::Yes;
+            }
+        }
+        let sent = self.send(link, &mut line, words);
+        self.flush();
+        sent
+    }
+
+    /// For who polls one VI: its next message goes straight to it. The look counts as that of the turn that follows when nothing came.
+    #[inline(never)]
+    fn take<const PAYLOAD: bool, R>(&mut self, link: LinkId, _looks: u32, take: impl FnOnce(&Frame) -> Option<R>) -> Option<R> {
+        let mut found = self.next_frame(link);
+        if found.is_none() && !self.took {
+            self.took = true;
+            self.look();
+            found = self.next_frame(link);
+        }
+        let (head, place) = found?;
+        let Received::Frame(frame) = self.show(link, head, place) else { return None };
+        let taken = take(&frame)?;
+        self.took = false;
+        self.consume(link);
+        Some(taken)
+    }
+
     fn send_with_payload<F: FnOnce(*mut u8) -> bool>(&mut self, link: LinkId, line: &mut Line, length: usize, fill: F) -> Sent {
         self.send_frame(link, line, BULK_WORDS, length, fill)
     }
@@ -468,7 +512,8 @@ impl<P: PacketPort> Wire for PacketWire<P> {
     }
 
     fn begin_turn(&mut self) {
-        self.looked = false;
+        // Who is about to sleep looks in any case.
+        self.looked = core::mem::take(&mut self.took) && !self.armed;
         // Without a link there is no receive() to look. Who may only be looked for by strangers need not look at each turn, while it makes many.
         if self.links.is_empty() {
             self.turns = self.turns.wrapping_add(1);

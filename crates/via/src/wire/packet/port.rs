@@ -20,6 +20,10 @@ pub trait PacketPort {
     fn is_ready(&mut self) -> bool {
         true
     }
+    /// Whether a packet can leave now with nothing before it, and nothing but the network happens to it.
+    fn is_clear(&self) -> bool {
+        false
+    }
     /// Sends packets, while [`is_ready`](Self::is_ready). What the network cannot take is lost; the transport sends it again.
     fn send(&mut self, transmit: &Transmit<'_>);
     /// The next datagram that has arrived. `None`: nothing, or enough for one turn.

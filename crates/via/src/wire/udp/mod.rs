@@ -266,6 +266,11 @@ impl PacketPort for UdpPort {
         self.stalled.to.is_none()
     }
 
+    #[inline]
+    fn is_clear(&self) -> bool {
+        self.stalled.to.is_none() && self.struck.is_none()
+    }
+
     fn send(&mut self, transmit: &Transmit<'_>) {
         if let Some(mut struck) = self.struck.take() {
             let (now, size) = (clock(), transmit.segment.unwrap_or(transmit.bytes.len()).max(1));
