@@ -36,7 +36,11 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("bellwire-job-c", &["bellwire-job"]),
     ("bellwire-conformance", &["bellwire-memory", "bellwire-via", "bellwire-sim"]),
     ("bellwire-am", &["bellwire-memory", "bellwire-via"]),
-    ("bellwire-am-c", &["bellwire-am", "bellwire-memory", "bellwire-via"]),
+    ("bellwire-spmd", &["bellwire-am", "bellwire-job", "bellwire-via"]),
+    ("bellwire-rpc", &["bellwire-am", "bellwire-memory"]),
+    ("bellwire-am-c", &["bellwire-am", "bellwire-memory", "bellwire-rpc", "bellwire-spmd", "bellwire-via"]),
+    ("bellwire-gas", &["bellwire-memory", "bellwire-job"]),
+    ("bellwire-gas-c", &["bellwire-gas", "bellwire-memory"]),
     ("vipl", &["bellwire-memory", "bellwire-via"]),
     // Measures virtual interfaces through the C library; the layers above it directly.
     ("bellwire-logp", &["bellwire-am", "bellwire-memory", "bellwire-via"]),

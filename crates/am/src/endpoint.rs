@@ -93,6 +93,7 @@ pub struct Endpoint<H> {
     pub(crate) tag: u64,
     pub(crate) ptag: PtagHandle,
     pub(crate) handlers: Vec<Slot<H>>,
+    pub(crate) on_departure: Slot<H>,
     pub(crate) translations: Vec<Option<Translation>>,
     pub(crate) segment: Option<Segment>,
     /// Requests that it may have out on a connection made from now on.
@@ -118,6 +119,7 @@ impl<H> Endpoint<H> {
             tag: TAG_NONE,
             ptag,
             handlers,
+            on_departure: Slot::Free,
             translations: vec![None; TRANSLATIONS_DEFAULT],
             segment: None,
             credits: CREDITS_DEFAULT,

@@ -260,3 +260,72 @@ fn frames_of_several_streams_that_share_a_packet_are_ordered() {
     let Ok(Packet::Data(Data { ordered, stream_back, count, .. })) = Packet::parse(&out[0]) else { panic!("data") };
     assert_eq!((ordered, stream_back, count), (true, 0, 3));
 }
+
+/// Sends by the path for short frames that have the way for themselves, if it may be, else as usual.
+fn send_alone(p: &mut Puppet, word: u64) -> Vec<Vec<u8>> {
+    let (now, id) = (p.now, p.id());
+    if p.transport.is_idle(id)
+        && let Some(packet) = p.transport.send_alone(now, id, 1, &[word, !word])
+    {
+        assert_eq!((packet.segment, packet.session, packet.to), (None, Some(id), p.address));
+        return vec![packet.bytes.to_vec()];
+    }
+    assert_eq!(p.transport.send(now, id, 1, &[word, !word], 0, |_| true), Sent::Yes);
+    p.hear()
+}
+
+/// Two of the same, one of which never uses the short path: whatever happens, the same packets leave, byte for byte.
+#[test]
+fn the_short_path_does_what_the_long_one_does() {
+    //= P-JOIN-1
+    //= P-DATA-1
+    let (mut alone, mut all) = (0, 0);
+    for seed in 0..500u64 {
+        let mut rng = Pcg64Mcg::seed_from_u64(seed);
+        let mut draw = |n: u64| rng.next_u64() % n;
+        let change = Config { window_packets_initial: [2, 64][draw(2) as usize], ..config(0) };
+        let (mut short, mut long) = (puppet(change.clone()), puppet(change));
+        let (mut sent, mut acked) = (0u32, 0u32);
+        for word in 1..60 {
+            match draw(6) {
+                0..3 => {
+                    let is_idle = short.transport.is_idle(short.id());
+                    let one = send_alone(&mut short, word);
+                    let (now, id) = (long.now, long.id());
+                    assert_eq!(long.transport.send(now, id, 1, &[word, !word], 0, |_| true), Sent::Yes);
+                    let other = long.hear();
+                    assert_eq!(one, other, "seed {seed}");
+                    alone += u32::from(is_idle && !one.is_empty());
+                    sent += one.len() as u32;
+                }
+                3 => {
+                    // Now and then so long that what is owed leaves by itself.
+                    let time = Duration(draw([3 * DELAY.0, 300_000][usize::from(draw(4) == 0)]));
+                    let (one, other) = (short.wait(time), long.wait(time));
+                    assert_eq!(one, other, "seed {seed}");
+                    sent += one.iter().filter(|p| matches!(Packet::parse(p), Ok(Packet::Data(d)) if !d.retransmitted)).count() as u32;
+                }
+                4 => {
+                    acked += draw(u64::from(sent - acked) + 1) as u32;
+                    let bits = if draw(4) == 0 && sent > acked + 1 { 0b10 } else { 0 };
+                    for p in [&mut short, &mut long] {
+                        ack(p, acked, bits);
+                    }
+                    assert_eq!(short.hear(), long.hear(), "seed {seed}");
+                }
+                _ => {
+                    // Something to acknowledge, which goes along.
+                    for p in [&mut short, &mut long] {
+                        let frames = common::puppet::frame(word, b"x");
+                        let data = p.data(0, false, &frames);
+                        p.say(&Packet::Data(data));
+                        p.psn = p.psn.wrapping_add(1);
+                        assert_eq!(p.delivered(), [word]);
+                    }
+                }
+            }
+            all += 1;
+        }
+    }
+    assert!(alone > all / 20, "{alone} of {all}");
+}
