@@ -300,7 +300,8 @@ fn the_short_path_does_what_the_long_one_does() {
                 }
                 3 => {
                     // Now and then so long that what is owed leaves by itself.
-                    let time = Duration(draw([3 * DELAY.0, 300_000][usize::from(draw(4) == 0)]));
+                    let longest = if draw(4) == 0 { 300_000 } else { 3 * DELAY.0 };
+                    let time = Duration(draw(longest));
                     let (one, other) = (short.wait(time), long.wait(time));
                     assert_eq!(one, other, "seed {seed}");
                     sent += one.iter().filter(|p| matches!(Packet::parse(p), Ok(Packet::Data(d)) if !d.retransmitted)).count() as u32;
