@@ -16,6 +16,7 @@
 
 mod farewell;
 mod port;
+mod short;
 #[cfg(test)]
 mod tests;
 
@@ -27,7 +28,6 @@ use crate::attributes::NetAddress;
 use crate::frame;
 use crate::handle::{Handle, Slab};
 use crate::time::{Duration, Instant};
-use bellwire_memory::bytes;
 use bellwire_memory::line_queue::Line;
 use bellwire_proto::{Config, Delivery, DownReason, Event, FailReason, Head, SessionId, SessionInfo, Transport};
 use core::net::SocketAddr;
@@ -176,24 +176,20 @@ impl<P: PacketPort> PacketWire<P> {
     #[inline(never)]
     fn look(&mut self) {
         self.looked = true;
+        if self.armed && self.transport.is_joining() {
+            self.transport.hurry();
+        }
         match self.take_arrived() {
             Arrived::Message => return,
             // As usual for who polls: nothing came, and nothing is due.
             Arrived::Nothing
-                if !self.port.has_news()
-                    && !self.transport.has_transmit()
-                    && !(self.armed && self.transport.is_joining())
-                    && !self.transport.has_events()
-                    && self.now < self.transport.next_timeout() =>
+                if !self.port.has_news() && !self.transport.has_transmit() && !self.transport.has_events() && self.now < self.transport.next_timeout() =>
             {
                 return;
             }
             Arrived::Nothing | Arrived::Packets => {}
         }
         let now = self.now;
-        if self.armed {
-            self.transport.hurry();
-        }
         while let Some((to, bytes)) = self.port.poll_too_big() {
             self.transport.handle_too_big(now, to, bytes);
         }
@@ -461,44 +457,14 @@ impl<P: PacketPort> Wire for PacketWire<P> {
         self.send_frame(link, line, words, 0, |_| true)
     }
 
-    /// The usual message has a path of its own, as long as nothing is before it.
     unsafe fn send_whole(&mut self, link: LinkId, word0: u64, from: *const u8, length: usize) -> Sent {
-        let mut line = Line::default();
-        line.0[0] = word0;
-        assert!(length <= frame::INLINE_BYTES_MAX);
-        // SAFETY: the caller's; the line has room for INLINE_BYTES_MAX bytes after word 0.
-        unsafe { bytes::copy_small(line.0.as_mut_ptr().add(1).cast(), from, length) };
-        let words = 1 + length.div_ceil(8);
-        if self.port.is_clear()
-            && let Some(session) = self.find(link).filter(|l| !l.down && !l.more).map(|l| l.session)
-            && self.transport.is_idle(session)
-        {
-            self.now = self.port.now();
-            if let Some(packet) = self.transport.send_alone(self.now, session, frame::Head(word0).to(), &line.0[..words]) {
-                self.port.send(&packet);
-                return Sent::Yes;
-            }
-        }
-        let sent = self.send(link, &mut line, words);
-        self.flush();
-        sent
+        // SAFETY: the caller's.
+        unsafe { self.send_short(link, word0, from, length) }
     }
 
-    /// For who polls one VI: its next message goes straight to it. The look counts as that of the turn that follows when nothing came.
     #[inline(never)]
     fn take<const PAYLOAD: bool, R>(&mut self, link: LinkId, _looks: u32, take: impl FnOnce(&Frame) -> Option<R>) -> Option<R> {
-        let mut found = self.next_frame(link);
-        if found.is_none() && !self.took {
-            self.took = true;
-            self.look();
-            found = self.next_frame(link);
-        }
-        let (head, place) = found?;
-        let Received::Frame(frame) = self.show(link, head, place) else { return None };
-        let taken = take(&frame)?;
-        self.took = false;
-        self.consume(link);
-        Some(taken)
+        self.take_next(link, take)
     }
 
     fn send_with_payload<F: FnOnce(*mut u8) -> bool>(&mut self, link: LinkId, line: &mut Line, length: usize, fill: F) -> Sent {
