@@ -209,7 +209,7 @@ impl<B: Buffer> Transport<B> {
     pub fn set_more(&mut self, session: SessionId, more: bool) {
         if let Some(live) = self.places.live(session) {
             live.tx.more = more;
-            live.tx.joining.hurry();
+            live.tx.joining.lengthen();
         }
     }
 

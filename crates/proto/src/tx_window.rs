@@ -189,7 +189,7 @@ impl Tx {
             return Sent::NoRoom;
         }
         if self.more || need > config.coalesce_bytes_max {
-            self.joining.hurry();
+            self.joining.lengthen();
         }
         let lane = Self::lane(stream);
         let at = match self.join(need, datagram, lane, config.coalesce_bytes_max) {
@@ -391,7 +391,7 @@ impl Tx {
         if self.forced == 0 && !self.may_begin(allowance) {
             return None;
         }
-        let mut run: Option<Run> = None;
+        let (mut run, mut full): (Option<Run>, bool) = (None, false);
         while self.next != self.end {
             let psn = self.next;
             let slot = *self.slot(psn);
@@ -404,7 +404,8 @@ impl Tx {
                 Some(r) => {
                     let continues =
                         r.segment <= allowance.datagram && start == r.start + r.length && length <= r.segment && r.length == r.packets as usize * r.segment;
-                    if !continues || r.packets as usize >= config.run_packets_max || r.length + length > config.run_bytes_max {
+                    full = r.packets as usize >= config.run_packets_max || r.length + length > config.run_bytes_max;
+                    if !continues || full {
                         break;
                     }
                     r.length += length;
@@ -416,7 +417,7 @@ impl Tx {
             self.sent_total += 1;
         }
         let run = run?;
-        self.joining.left(now, self.next == self.end);
+        self.joining.left(now, self.next == self.end, full);
         // Whoever is stopped by its window should not wait for a delayed acknowledgement.
         //= P-DATA-7
         let full = self.outstanding() as usize >= config.window_packets;
@@ -445,7 +446,7 @@ impl Tx {
         debug_assert!(self.next == self.end);
         self.depart(psn, now, stamp, false);
         self.sent_total += 1;
-        self.joining.left(now, true);
+        self.joining.left(now, true, false);
         //= P-DATA-7
         if self.outstanding() as usize >= config.window_packets || self.flying * 2 > allowance.packets {
             let start = self.slot(psn).start as usize;

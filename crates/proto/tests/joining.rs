@@ -169,6 +169,9 @@ fn without_a_delay_nothing_waits() {
     }
 }
 
+/// Packets of a whole run.
+const RUN: u64 = 4;
+
 /// What the rule says, kept apart from how it is done.
 #[derive(Default)]
 struct Model {
@@ -177,7 +180,9 @@ struct Model {
     /// Frames that have not left: word and bytes.
     waiting: Vec<(u64, usize)>,
     departed: u64,
-    urgent: bool,
+    before: u64,
+    long: bool,
+    asked: bool,
 }
 
 impl Model {
@@ -194,9 +199,45 @@ impl Model {
     }
 
     fn leaves(&self, now: u64) -> bool {
-        let waits = self.flying.len() >= 2 && !self.urgent && self.unsent().0 < BYTES_MAX && now < self.departed + DELAY.0;
+        let (bytes, packets) = self.unsent();
+        // Long ones wait only in a stream of runs, while less than a whole run waits.
+        let last = if self.departed == now { self.before } else { self.departed };
+        let may_wait = if self.long { packets < RUN && now - last < 50_000 } else { bytes < BYTES_MAX };
+        let waits = self.flying.len() >= 2 && !self.asked && may_wait && now < self.departed + DELAY.0;
         !self.waiting.is_empty() && !waits
     }
+}
+
+#[test]
+fn what_a_stream_of_long_messages_leaves_over_of_whole_runs_waits_for_the_next() {
+    //= P-JOIN-3
+    let mut p = puppet(Config { run_packets_max: 4, ..config(0) });
+    let (id, mut acked) = (p.id(), 0);
+    let full = p.transport.payload_max(id, 1);
+    // A message of five packets; how many of them leave.
+    let mut message = |p: &mut Puppet, first: u64| {
+        for i in 0..5 {
+            p.transport.set_more(id, i < 4);
+            send(p, 1, first + i, full);
+        }
+        let left = p.hear().len() as u32;
+        acked += left;
+        (left, acked)
+    };
+    assert_eq!(message(&mut p, 10).0, 5, "one alone");
+    p.now = p.now + Duration::from_micros(20);
+    assert_eq!(message(&mut p, 20).0, 4, "one upon another: the fifth waits");
+    p.now = p.now + Duration::from_micros(2);
+    assert_eq!(message(&mut p, 30).0, 4, "and leaves with the next");
+    assert!(p.transport.next_timeout() <= p.now + DELAY);
+    p.now = p.now + DELAY;
+    assert_eq!(p.hear().len(), 2, "but not for long");
+    let (left, acked) = message(&mut p, 40);
+    assert_eq!(left, 4);
+    ack(&mut p, acked + 1, 0);
+    assert_eq!(p.hear().len(), 1, "hardly anything is in flight that it could wait for");
+    p.now = p.now + Duration::from_micros(60);
+    assert_eq!(message(&mut p, 50).0, 5, "no stream any more");
 }
 
 /// Frames of all lengths, time, acknowledgements and looks at random; after each, exactly what the model says has left, in order.
@@ -204,11 +245,12 @@ impl Model {
 fn what_waits_and_leaves_is_what_the_model_says() {
     //= P-JOIN-1
     //= P-JOIN-2
+    //= P-JOIN-3
     let (mut joined, mut seen) = (0, 0);
     for seed in 0..2000u64 {
         let mut rng = Pcg64Mcg::seed_from_u64(seed);
         let mut draw = |n: u64| rng.next_u64() % n;
-        let mut p = puppet(config(0));
+        let mut p = puppet(Config { run_packets_max: RUN as usize, ..config(0) });
         let (mut m, mut word, mut acked) = (Model::default(), 0, 0u32);
         for _ in 0..40 {
             match draw(8) {
@@ -216,7 +258,7 @@ fn what_waits_and_leaves_is_what_the_model_says() {
                     word += 1;
                     let payload = [8, 8, 56, 300, 900, 1100][draw(6) as usize];
                     send(&mut p, 1, word, payload);
-                    m.urgent |= FRAME + payload > 1024;
+                    m.long |= FRAME + payload > 1024;
                     m.waiting.push((word, FRAME + payload));
                 }
                 4..6 => p.now = p.now + Duration(draw(DELAY.0)),
@@ -228,7 +270,7 @@ fn what_waits_and_leaves_is_what_the_model_says() {
                 }
                 _ => {
                     p.transport.hurry();
-                    m.urgent |= !m.waiting.is_empty();
+                    m.asked |= !m.waiting.is_empty();
                 }
             }
             let leaves = m.leaves(p.now.0);
@@ -241,7 +283,10 @@ fn what_waits_and_leaves_is_what_the_model_says() {
                 assert_eq!(left.len() as u64, packets, "seed {seed}: as few packets as hold them");
                 joined += due.len() - left.len();
                 m.flying.extend(left.iter().map(|frames| frames[0]));
-                (m.departed, m.urgent) = (p.now.0, false);
+                if m.departed != p.now.0 {
+                    (m.before, m.departed) = (m.departed, p.now.0);
+                }
+                (m.long, m.asked) = (false, false);
             }
             seen += due.len();
         }
