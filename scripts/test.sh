@@ -48,7 +48,13 @@ part c         make -s -C tests/c check LIBVIPL="$target/release/libvipl.so" OUT
 part am        make -s -C tests/am check LIBAM="$target/release/libbellwire_am.so" OUT="$target/tests-am"
 part launchers make -s -C tests/job check LIBJOB="$target/release/libbellwire_job_c.so" LIBAM="$target/release/libbellwire_am.so" BELLWIRE="$target/release/bellwire" RING="$target/debug/examples/ring" TEAM="$target/debug/examples/all_to_all" OUT="$target/tests-job"
 part splitcc   make -s -C splitcc check LIB="$target/release" OUT="$target/splitcc" BELLWIRE="$target/release/bellwire"
-part split-c   make -s -C examples/splitc check SPLITCC="$target/splitcc/bin/splitcc" BELLWIRE="$target/release/bellwire" OUT="$target/examples-splitc"
+split_c() {
+    local prefix=$target/installed-splitc
+    rm -rf "$prefix"
+    make -s -C splitcc install LIB="$target/release" OUT="$target/splitcc" PREFIX="$prefix" &&
+        LD_LIBRARY_PATH=$prefix/lib make -s -C examples/splitc check SPLITCC="$prefix/bin/splitcc" BELLWIRE="$target/release/bellwire" OUT="$target/examples-splitc"
+}
+part split-c   split_c
 part places    scripts/places.sh "$target/tests-c"
 part hostile   make -s -C tests/hostile check LIBVIPL="$target/release/libvipl.so" OUT="$target/tests-hostile" SECONDS=5
 
@@ -81,6 +87,7 @@ if [ "$mode" = long ]; then
     part fuzz       scripts/fuzz.sh 10
     part sanitizers scripts/sanitizers.sh
     part comparisons scripts/comparisons.sh
+    part mutations  cargo run -q --locked -p xtask -- mutations "$target/mutations"
     part rust-long  env PROPTEST_CASES=5000 cargo test --workspace --locked --release
     part proto-long env BELLWIRE_PROTO_SEEDS=100000 cargo test --locked --release -p bellwire-proto --test lossy
     part resident-long env BELLWIRE_RESIDENT_SEEDS=2000 cargo test --locked --release -p bellwire-sim --test resident
