@@ -37,7 +37,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("bellwire-conformance", &["bellwire-memory", "bellwire-via", "bellwire-sim"]),
     ("bellwire-am", &["bellwire-memory", "bellwire-via"]),
     ("bellwire-spmd", &["bellwire-am", "bellwire-job", "bellwire-via"]),
-    ("bellwire-rpc", &["bellwire-am", "bellwire-memory"]),
+    ("bellwire-rpc", &["bellwire-am", "bellwire-memory", "bellwire-via"]),
     ("bellwire-am-c", &["bellwire-am", "bellwire-memory", "bellwire-rpc", "bellwire-spmd", "bellwire-via"]),
     ("vipl", &["bellwire-memory", "bellwire-via"]),
     // Measures virtual interfaces through the C library; the layers above it directly.
