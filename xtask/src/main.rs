@@ -41,7 +41,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("bellwire-am-c", &["bellwire-am", "bellwire-memory", "bellwire-rpc", "bellwire-spmd", "bellwire-via"]),
     ("vipl", &["bellwire-memory", "bellwire-via"]),
     // Measures virtual interfaces through the C library; the layers above it directly.
-    ("bellwire-logp", &["bellwire-am", "bellwire-memory", "bellwire-via"]),
+    ("bellwire-logp", &["bellwire-am", "bellwire-memory", "bellwire-rpc", "bellwire-via"]),
     // Simulates machines, not the engine: needs nothing of the rest.
     ("bellwire-nisim", &[]),
     ("bellwire-cli", &["bellwire-job", "bellwire-launch", "bellwire-logp", "bellwire-nisim", "bellwire-sim"]),

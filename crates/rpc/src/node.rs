@@ -104,6 +104,18 @@ impl core::fmt::Debug for Node {
     }
 }
 
+impl Peer {
+    /// As a number, for interfaces that have no other types.
+    pub fn to_bits(self) -> u64 {
+        u64::from(self.index) | u64::from(self.generation) << 32
+    }
+
+    /// And back; of any number, for what is no peer is found out when it is used.
+    pub fn from_bits(bits: u64) -> Self {
+        Self { index: bits as u32, generation: (bits >> 32) as u32 }
+    }
+}
+
 pub(crate) fn random() -> Result<u64, Error> {
     let mut bytes = [0; 8];
     getrandom(&mut bytes, GetRandomFlags::empty()).map_err(|e| Error::Device(format!("random numbers: {e}")))?;
@@ -145,6 +157,11 @@ impl Node {
     /// The NIC.
     pub fn device(&self) -> &Arc<Device> {
         &self.device
+    }
+
+    /// Whether the calling thread is inside a handler of this node.
+    pub fn is_in_handler(&self) -> bool {
+        self.bundle.is_in_handler()
     }
 
     /// Sets what this node allows, from now on.

@@ -16,6 +16,18 @@ use core::task::{Context, Poll};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Outstanding(pub(crate) CallId);
 
+impl Outstanding {
+    /// As a number, for interfaces that have no other types.
+    pub fn to_bits(self) -> u64 {
+        u64::from(self.0.index) | u64::from(self.0.generation) << 32
+    }
+
+    /// And back; of any number, for what is no call is found out when it is used.
+    pub fn from_bits(bits: u64) -> Self {
+        Self(CallId { index: bits as u32, generation: (bits >> 32) as u32 })
+    }
+}
+
 /// A call that is under way. It is a future, too, which some thread's polling of the node completes ([`Node::drive`], [`Node::block_on`]). If it is dropped, the call is cancelled.
 #[derive(Debug)]
 #[must_use = "a call that is dropped is cancelled"]
