@@ -108,10 +108,10 @@ impl Calls {
         slot.waker.take()
     }
 
-    /// Whether a call is over.
+    /// Whether a call is over, and perhaps taken.
     #[inline]
     pub(crate) fn is_over(&self, id: CallId) -> bool {
-        self.slots.get(id.index as usize).is_none_or(|slot| slot.generation != id.generation || matches!(slot.state, State::Over(_)))
+        self.slots.get(id.index as usize).is_none_or(|slot| slot.generation != id.generation || !matches!(slot.state, State::UnderWay))
     }
 
     /// Takes the outcome of a call that is over; its place is free then.

@@ -172,7 +172,15 @@ fn run(ops: Vec<Op>) -> Result<(), TestCaseError> {
         let pending = call.pending.borrow_mut().take().expect("taken once");
         let outcome = pending.wait();
         let said = outcome.as_ref().map(Vec::len);
-        prop_assert!(call.allows(&outcome), "kind {}, {} bytes, cancelled {}, left {}: {:?}", call.kind, call.data.len(), call.was_cancelled, call.was_left, said);
+        prop_assert!(
+            call.allows(&outcome),
+            "kind {}, {} bytes, cancelled {}, left {}: {:?}",
+            call.kind,
+            call.data.len(),
+            call.was_cancelled,
+            call.was_left,
+            said
+        );
     }
     // Nothing is run twice.
     let ran: u32 = servers.iter().map(|server| server.ran.load(Ordering::SeqCst)).sum();
