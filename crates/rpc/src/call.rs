@@ -71,8 +71,7 @@ impl Node {
     /// [`Error::BadPeer`], [`Error::Busy`], [`Error::Messages`].
     #[inline]
     pub fn start<A: Codec, R: Codec>(&self, peer: Peer, procedure: &Procedure<A, R>, arguments: &A, time: Option<Duration>) -> Result<Pending<'_, R>, Error> {
-        with_scratch(|data| {
-            arguments.encode(data);
+        arguments.with_bytes(|data| {
             let call = self.start_bytes(peer, procedure.name(), procedure.signature(), data, time)?;
             Ok(Pending::new(self, call))
         })
@@ -89,8 +88,7 @@ impl Node {
         arguments: &A,
         time: Option<Duration>,
     ) -> Result<Pending<'_, R>, Error> {
-        with_scratch(|data| {
-            arguments.encode(data);
+        arguments.with_bytes(|data| {
             let call = self.try_start_bytes(peer, (procedure.name(), procedure.signature()), data, time)?;
             Ok(Pending::new(self, call))
         })
@@ -137,16 +135,13 @@ impl Node {
         };
         let mut guard = self.inner.state();
         let state = &mut *guard;
-        if !state.has_place(peer) {
-            state.peer(peer)?;
-            return Err(Error::Busy);
+        let window = state.limits.window.max(1);
+        let route = state.peer(peer)?;
+        if route.is_broken || !route.has_greeted {
+            state.prepare(&self.bundle, peer.index)?;
         }
-        let (known, number) = state.know(peer, name, signature)?;
-        state.prepare(&self.bundle, peer.index)?;
+        let (known, number) = state.peer(peer)?.begin(name, signature, window)?;
         let id = state.calls.begin(peer.index, known, deadline);
-        if let Some(Route { to: To::Peer { calls, .. }, .. }) = state.route_mut(peer.index) {
-            *calls += 1;
-        }
         let start = Start { index: peer.index, known, number, name, signature, left_ms, data };
         if let Err(e) = state.send_call(&self.bundle, id, &start) {
             state.end(id, Err(CallError::NotStarted(e.into())));
@@ -157,27 +152,38 @@ impl Node {
     }
 }
 
+impl Route {
+    /// Counts a call to a peer that begins: the place of its procedure among those known there, and its number.
+    #[inline]
+    fn begin(&mut self, name: &str, signature: Signature, window: u32) -> Result<(u32, Option<u32>), Error> {
+        let To::Peer { known, calls, .. } = &mut self.to else { return Err(Error::BadPeer) };
+        if *calls >= window {
+            return Err(Error::Busy);
+        }
+        let at = match known.iter().position(|known| known.signature == signature && *known.name == *name) {
+            Some(at) => at,
+            None => learn_name(known, name, signature)?,
+        };
+        *calls += 1;
+        Ok((at as u32, known[at].number))
+    }
+}
+
+/// Adds a procedure to those known at a peer.
+#[cold]
+fn learn_name(known: &mut Vec<Known>, name: &str, signature: Signature) -> Result<usize, Error> {
+    if name.is_empty() || name.len() > NAME_BYTES_MAX {
+        return Err(Error::BadName);
+    }
+    known.push(Known { name: name.into(), signature, number: None });
+    Ok(known.len() - 1)
+}
+
 impl State {
     /// Whether another call to a peer may begin; of a peer that is none, that it fails.
-    #[inline]
     fn has_place(&mut self, peer: Peer) -> bool {
         let window = self.limits.window.max(1);
         !matches!(self.peer(peer), Ok(Route { to: To::Peer { calls, .. }, .. }) if *calls >= window)
-    }
-
-    /// The place of a procedure among those known at a peer, and its number there.
-    #[inline]
-    fn know(&mut self, peer: Peer, name: &str, signature: Signature) -> Result<(u32, Option<u32>), Error> {
-        let Route { to: To::Peer { known, .. }, is_broken, .. } = self.peer(peer)? else { return Err(Error::BadPeer) };
-        if let Some(at) = known.iter().position(|known| known.signature == signature && *known.name == *name) {
-            // After another connection all numbers are learnt anew.
-            return Ok((at as u32, known[at].number.filter(|_| !*is_broken)));
-        }
-        if name.is_empty() || name.len() > NAME_BYTES_MAX {
-            return Err(Error::BadName);
-        }
-        known.push(Known { name: name.into(), signature, number: None });
-        Ok((known.len() as u32 - 1, None))
     }
 
     /// Sends what begins a call, or has it wait.

@@ -5,12 +5,12 @@
 
 use crate::assembly::Assembly;
 use crate::error::CallError;
-use crate::wire::CallId;
+use crate::wire::{CallId, INLINE_MAX};
 use std::task::Waker;
 use std::time::Instant;
 
-/// Results up to so many bytes are kept without memory of their own.
-const SMALL_MAX: usize = 56;
+/// Results up to so many bytes are kept without memory of their own: those that come within the arguments.
+const SMALL_MAX: usize = INLINE_MAX;
 
 /// A result as it came.
 #[derive(Debug)]
@@ -20,7 +20,13 @@ pub(crate) enum Data {
 }
 
 impl Data {
+    /// Data of at most as many bytes, in as many.
     #[inline]
+    pub(crate) fn small(bytes: [u8; SMALL_MAX], length: usize) -> Self {
+        debug_assert!(length <= SMALL_MAX);
+        Self::Small(bytes, length as u8)
+    }
+
     pub(crate) fn of(bytes: &[u8]) -> Self {
         if bytes.len() > SMALL_MAX {
             return Self::Large(bytes.to_vec());
@@ -30,6 +36,7 @@ impl Data {
         Self::Small(small, bytes.len() as u8)
     }
 
+    #[inline]
     pub(crate) fn as_slice(&self) -> &[u8] {
         match self {
             Self::Small(bytes, length) => &bytes[..usize::from(*length)],
@@ -61,6 +68,13 @@ pub(crate) struct Slot {
     pub(crate) waker: Option<Waker>,
     /// A large result that is arriving.
     pub(crate) assembly: Option<Assembly>,
+}
+
+/// What a call that has ended leaves.
+pub(crate) struct Ended {
+    pub route: u32,
+    pub assembly: Option<Assembly>,
+    pub waker: Option<Waker>,
 }
 
 /// All of them.
@@ -99,13 +113,12 @@ impl Calls {
         self.slots.get_mut(id.index as usize).filter(|slot| slot.generation == id.generation && matches!(slot.state, State::UnderWay))
     }
 
-    /// Ends a call that is under way. Who waited is to be woken with no lock held.
+    /// Ends a call that is under way.
     #[inline]
-    pub(crate) fn end(&mut self, id: CallId, outcome: Outcome) -> Option<Waker> {
+    pub(crate) fn end(&mut self, id: CallId, outcome: Outcome) -> Option<Ended> {
         let slot = self.under_way(id)?;
         slot.state = State::Over(outcome);
-        slot.assembly = None;
-        slot.waker.take()
+        Some(Ended { route: slot.route, assembly: slot.assembly.take(), waker: slot.waker.take() })
     }
 
     /// Whether a call is over, and perhaps taken.

@@ -31,6 +31,15 @@ pub trait Codec: Sized {
     /// Adds its bytes to `to`.
     fn encode(&self, to: &mut Vec<u8>);
 
+    /// Gives its bytes to `f`; for types that have them as they are.
+    #[inline]
+    fn with_bytes<T>(&self, f: impl FnOnce(&[u8]) -> T) -> T {
+        crate::call::with_scratch(|bytes| {
+            self.encode(bytes);
+            f(bytes)
+        })
+    }
+
     /// A value out of exactly these bytes, which a peer made up. `None`: they are none.
     fn decode(bytes: &[u8]) -> Option<Self>;
 
@@ -89,6 +98,11 @@ impl<T: Plain> Codec for T {
     }
 
     #[inline]
+    fn with_bytes<R>(&self, f: impl FnOnce(&[u8]) -> R) -> R {
+        f(self.as_bytes())
+    }
+
+    #[inline]
     fn decode(bytes: &[u8]) -> Option<Self> {
         T::read_from_bytes(bytes).ok()
     }
@@ -113,6 +127,10 @@ impl Codec for Vec<u8> {
         to.extend_from_slice(self);
     }
 
+    fn with_bytes<R>(&self, f: impl FnOnce(&[u8]) -> R) -> R {
+        f(self)
+    }
+
     fn decode(bytes: &[u8]) -> Option<Self> {
         Some(bytes.to_vec())
     }
@@ -127,6 +145,10 @@ impl Codec for String {
 
     fn encode(&self, to: &mut Vec<u8>) {
         to.extend_from_slice(self.as_bytes());
+    }
+
+    fn with_bytes<R>(&self, f: impl FnOnce(&[u8]) -> R) -> R {
+        f(self.as_bytes())
     }
 
     fn decode(bytes: &[u8]) -> Option<Self> {

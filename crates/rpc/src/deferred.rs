@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Answers that are given later, by any thread.
 
-use crate::call::with_scratch;
 use crate::codec::Codec;
 use crate::error::Failure;
 use crate::node::Inner;
@@ -139,10 +138,9 @@ impl<R: Codec> Responder<R> {
     /// Answers. What cannot leave at once leaves when the node is polled.
     pub fn reply(self, result: Result<R, Failure>) {
         self.reply.send(result.map(|value| {
-            with_scratch(|bytes| {
-                value.encode(bytes);
-                bytes.clone()
-            })
+            let mut bytes = Vec::new();
+            value.encode(&mut bytes);
+            bytes
         }));
     }
 

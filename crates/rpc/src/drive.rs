@@ -3,9 +3,12 @@
 //!
 //! Of threads that wait on one node one *drives*: it polls and sleeps on the NIC. The others follow: they are woken when what they wait for has happened, or when the driver leaves.
 
+use crate::calls::Outcome;
 use crate::error::{CallError, Error};
 use crate::node::Node;
+use crate::pending::Outstanding;
 use crate::state::State;
+use crate::wire::CallId;
 use bellwire_memory::atomic::{AtomicBool, Ordering};
 use core::future::Future;
 use core::task::{Context, Poll, Waker};
@@ -163,6 +166,41 @@ impl Node {
         Ok(())
     }
 
+    /// Waits for a call and takes its outcome; `None`: it was taken. As [`wait_until`](Self::wait_until), with fewer looks at the state while this thread drives.
+    #[inline]
+    pub(crate) fn wait_alone(&self, id: CallId) -> Result<Option<Outcome>, Error> {
+        let mut state = self.inner.state();
+        if state.calls.is_over(id) {
+            return Ok(state.calls.take(id));
+        }
+        if core::mem::replace(&mut state.is_driven, true) {
+            drop(state);
+            self.wait_for(Outstanding(id))?;
+            return Ok(self.inner.state().calls.take(id));
+        }
+        drop(state);
+        let driver = Driver(self);
+        for _ in 0..POLLS_IN_VAIN_MAX {
+            self.poll_messages()?;
+            let mut state = self.inner.state();
+            if let Some(outcome) = state.calls.take(id) {
+                core::mem::forget(driver);
+                let next = state.stop_driving();
+                drop(state);
+                if let Some(thread) = next {
+                    thread.unpark();
+                }
+                return Ok(Some(outcome));
+            }
+            if !state.is_quiet() {
+                break;
+            }
+        }
+        self.drive_until(&mut |node| node.is_done(Outstanding(id)))?;
+        drop(driver);
+        Ok(self.inner.state().calls.take(id))
+    }
+
     fn unfollow(&self) {
         let me = std::thread::current().id();
         self.inner.state().followers.retain(|thread| thread.id() != me);
@@ -247,15 +285,21 @@ impl Node {
     }
 }
 
+impl State {
+    /// Nobody drives any more: who is to be woken to do so.
+    #[inline]
+    fn stop_driving(&mut self) -> Option<Thread> {
+        self.is_driven = false;
+        self.followers.pop()
+    }
+}
+
 /// Who drives.
 struct Driver<'n>(&'n Node);
 
 impl Drop for Driver<'_> {
     fn drop(&mut self) {
-        let mut state = self.0.inner.state();
-        state.is_driven = false;
-        let next = state.followers.pop();
-        drop(state);
+        let next = self.0.inner.state().stop_driving();
         if let Some(thread) = next {
             thread.unpark();
         }

@@ -5,11 +5,11 @@ use crate::codec::Codec;
 use crate::deferred::Responder;
 use crate::error::{CallError, Error, Failure};
 use crate::procedure::{NAME_BYTES_MAX, Procedure, Signature};
+use crate::result;
 use crate::route::To;
 use crate::serve::{self, Context, Function, Incoming};
 use crate::state::{Entry, Served, State};
 use crate::wire::{self, status};
-use crate::{call, result};
 use bellwire_am::{Bundle, Device, EndpointId, NAME_BYTES, Name};
 use bellwire_memory::token::{Claim, Held, Token};
 use bellwire_via::nic::NicConfig;
@@ -206,10 +206,7 @@ impl Node {
         self.serve_bytes(procedure.name(), procedure.signature(), move |call| {
             let Some(arguments) = call.decode::<A>() else { return call.refuse(status::BAD_ARGUMENTS) };
             match handler(arguments, call.context()) {
-                Ok(result) => call::with_scratch(|bytes| {
-                    result.encode(bytes);
-                    call.reply(Ok(bytes));
-                }),
+                Ok(result) => result.with_bytes(|bytes| call.reply(Ok(bytes))),
                 Err(failure) => call.reply(Err(&failure)),
             }
         })

@@ -104,9 +104,9 @@ impl<'n, R: Codec> Pending<'n, R> {
     #[inline]
     pub fn wait(mut self) -> Result<R, CallError> {
         let Some(call) = self.call else { return Err(CallError::Cancelled) };
-        self.node.wait_for(call)?;
+        let outcome = self.node.wait_alone(call.0)?;
         self.call = None;
-        self.node.take_outcome(call).map_or(Err(CallError::Cancelled), decode)
+        outcome.map_or(Err(CallError::Cancelled), decode)
     }
 
     /// Cancels the call, unless it is over. What it ended with is there to be waited for.

@@ -35,9 +35,9 @@ pub(crate) fn result(inner: &Arc<Inner>, message: &mut Message<'_>) {
     let &[index, generation, code, number, ..] = message.args() else { return };
     let data = if message.is_short() {
         let mut small = [0; INLINE_MAX];
-        inline_data(message.args(), &mut small).map(|length| Data::of(&small[..length]))
+        inline_data(message.args(), &mut small).map(|length| Data::small(small, length))
     } else {
-        Some(Data::of(&message.payload().to_vec()))
+        Some(Data::Large(message.payload().to_vec()))
     };
     let outcome = data.map_or(Err(CallError::BadReply), |data| outcome(code, data));
     let id = id(index, generation);

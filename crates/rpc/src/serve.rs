@@ -86,7 +86,7 @@ pub(crate) fn call(inner: &Arc<Inner>, message: &mut Message<'_>) {
     let data = if message.is_short() {
         let mut small = [0; INLINE_MAX];
         let Some(length) = inline_data(message.args(), &mut small) else { return refuse(message, id, status::BAD_ARGUMENTS) };
-        Data::of(&small[..length])
+        Data::small(small, length)
     } else {
         read(message, 0)
     };
@@ -284,7 +284,7 @@ impl Incoming<'_, '_> {
 
     /// The arguments as values. They are gone then.
     pub(crate) fn decode<A: Codec>(&mut self) -> Option<A> {
-        match core::mem::replace(&mut self.data, Data::of(&[])) {
+        match core::mem::replace(&mut self.data, Data::small([0; INLINE_MAX], 0)) {
             Data::Large(data) => A::decode_owned(data),
             small => A::decode(small.as_slice()),
         }

@@ -174,15 +174,15 @@ impl State {
         Ok(())
     }
 
-    /// Ends a call of this node.
+    /// Ends a call of this node. Who waited is to be woken with no lock held.
+    #[inline]
     pub(crate) fn end(&mut self, id: CallId, outcome: Outcome) -> Option<Waker> {
-        let slot = self.calls.under_way(id)?;
-        let (route, total) = (slot.route, slot.assembly.as_ref().map_or(0, Assembly::total));
-        self.memory -= total;
-        if let Some(Route { to: To::Peer { calls, .. }, .. }) = self.route_mut(route) {
+        let ended = self.calls.end(id, outcome)?;
+        self.memory -= ended.assembly.as_ref().map_or(0, Assembly::total);
+        if let Some(Route { to: To::Peer { calls, .. }, .. }) = self.route_mut(ended.route) {
             *calls -= 1;
         }
-        self.calls.end(id, outcome)
+        ended.waker
     }
 
     /// Ends a call before the peer has answered, and has the peer hear of it.
