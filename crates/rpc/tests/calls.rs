@@ -100,9 +100,11 @@ fn what_is_not_served_says_so() {
     assert_eq!(one.call(peer, &ADD, &[1, 2]), Err(CallError::NotStarted(Error::BadPeer)));
 }
 
+type Held = Arc<Mutex<Vec<(u32, Responder<u32>)>>>;
+
 /// A server that keeps the right to answer, for the test to use.
-fn holder(node: &Node) -> Arc<Mutex<Vec<(u32, Responder<u32>)>>> {
-    let held = Arc::new(Mutex::new(Vec::new()));
+fn holder(node: &Node) -> Held {
+    let held = Held::default();
     let keeps = Arc::clone(&held);
     node.serve_later(&HOLD, move |number, responder| keeps.lock().unwrap().push((number, responder))).unwrap();
     held
