@@ -230,6 +230,8 @@ pub mod series {
     pub const OURS: Series = ours("bellwire");
     pub const AM: Series = ours("Active Messages");
     pub const AM_ONE_WAY: Series = ours("Active Messages, one way");
+    pub const RPC: Series = ours("remote procedure calls");
+    pub const RPC_MANY: Series = ours("remote procedure calls, 16 under way");
     pub const OURS_TOUCHED: Series = ours("bellwire touched");
     pub const OURS_ENGINE: Series = ours("engine memory");
     pub const OURS_USER: Series = ours("user memory");
