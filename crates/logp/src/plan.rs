@@ -173,6 +173,13 @@ pub enum Action {
         /// Whose figures.
         series: Series,
     },
+    /// Short requests and replies of GASNet.
+    Gasnet {
+        /// Round trips.
+        count: u64,
+        /// Where the figure goes.
+        key: Key,
+    },
     /// One run of the MPI program over all sizes.
     Mpi {
         /// Which MPI.
@@ -251,6 +258,7 @@ pub mod series {
     pub const UCX_UCT_AM: Series = peer("UCX uct am", false);
     pub const UCX_PUT: Series = peer("UCX put", false);
     pub const UCX_UCT_PUT: Series = peer("UCX uct put", false);
+    pub const GASNET: Series = peer("GASNet-EX smp", false);
     pub const SHM_MESSAGE: Series = peer("libfabric shm", true);
     pub const SHM_TAGGED: Series = peer("shm tagged", true);
     pub const MPICH: Series = peer("MPICH", true);
@@ -522,7 +530,8 @@ impl Builder<'_> {
     }
 }
 
-fn label(key: &Key) -> String {
+/// How a step that gives this figure is called.
+pub(crate) fn label(key: &Key) -> String {
     let what = key.metric.title().split(':').next().unwrap_or_default();
     format!("{}, {}, {} {}", key.series.name, what, key.metric.row_heading(), key.size)
 }

@@ -6,6 +6,7 @@
 mod bulk;
 mod rpc;
 mod short;
+mod steps;
 
 use std::cell::OnceCell;
 use std::sync::Arc;
@@ -37,6 +38,8 @@ const PONG: u8 = 2;
 const COUNT: u8 = 3;
 const LAST: u8 = 4;
 const ANSWER: u8 = 5;
+/// As [`PING`], its steps marked.
+const PING_WATCHED: u8 = 6;
 
 /// What is measured. The first process answers with the figure.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -72,6 +75,34 @@ pub enum AmJob {
         /// Calls under way.
         window: usize,
     },
+    /// `[ticks of a round trip, ticks of each leg of its way ..]`, the legs if it is watched: see [`crate::breakdown::path`].
+    Steps {
+        /// Which kind of request.
+        way: Way,
+        /// Bytes of its payload.
+        size: usize,
+        /// Batches of round trips.
+        batches: usize,
+        /// Whether its steps are marked.
+        watched: bool,
+    },
+    /// `[ticks of a poll that finds nothing]`.
+    EmptyPolls {
+        /// Polls.
+        count: u64,
+    },
+}
+
+/// A kind of request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Way {
+    /// Arguments only.
+    Short,
+    /// A payload that is copied.
+    Medium,
+    /// Data into the segment.
+    Bulk,
 }
 
 /// What handlers count: the number due next, and numbers that were not due.
@@ -152,7 +183,7 @@ impl Am {
         let source = device.allocate(SEGMENT_BYTES).map_err(failed)?;
         let [pings, pongs, answers] = [(); 3].map(|()| Arc::new(Seen::default()));
         let returned = Arc::new(AtomicU64::new(0));
-        let [p, c, l] = [(); 3].map(|()| Arc::clone(&pings));
+        let [p, w, c, l] = [(); 4].map(|()| Arc::clone(&pings));
         let (q, a, r) = (Arc::clone(&pongs), Arc::clone(&answers), Arc::clone(&returned));
         let handlers = bundle
             .set_handler(endpoint, PING, move |message| {
@@ -163,6 +194,7 @@ impl Am {
                     p.wrong.store(1, Ordering::Relaxed);
                 }
             })
+            .and_then(|()| bundle.set_handler(endpoint, PING_WATCHED, move |message| steps::answer(message, &w)))
             .and_then(|()| bundle.set_handler(endpoint, COUNT, move |message| c.take(message.args()[0])))
             .and_then(|()| {
                 bundle.set_handler(endpoint, LAST, move |message| {
@@ -209,6 +241,8 @@ impl Am {
             AmJob::Gap { count, replied } => short::gap(&pair, count, replied),
             AmJob::Bulk { size, count } => bulk::bandwidth(&pair, size, count),
             AmJob::Rpc { count, window } => rpc::calls(&pair, count, window),
+            AmJob::Steps { way, size, batches, watched } => steps::run(&pair, way, size, batches, watched),
+            AmJob::EmptyPolls { count } => steps::empty_polls(&pair, count),
         }?;
         self.pings.check()?;
         self.pongs.check()?;

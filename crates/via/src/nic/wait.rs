@@ -47,7 +47,7 @@ const WAITS_PER_TIMED: u64 = 13;
 const SPARE_BELLS: usize = 64;
 
 /// What a waiter waits for.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Target {
     /// A completed send-side request.
     Send(ViHandle),
@@ -292,7 +292,8 @@ impl<'a> Place<'a> {
             core.count_poll(shared);
             // Also after a turn that has left work behind: whoever waits for room says so.
             core.arm();
-            let moved = core.engine.progress();
+            // What comes for an inbox stays in the wire.
+            let moved = if self.target == Target::Inbox { core.engine.turn_besides_frames() } else { core.engine.progress() };
             turns += 1;
             match look_once(&mut core.engine, &mut *take) {
                 Ok(Some(found)) => break Ok(Look::Found(found)),

@@ -71,6 +71,10 @@ pub struct PacketWire<P: PacketPort> {
     by_session: BTreeMap<SessionId, LinkId>,
     /// Requests whose session is being made; their number is also the transport's context.
     connecting: BTreeSet<u64>,
+    /// Requests that are told of before a session is made, and where their peer is, once that is known.
+    held: BTreeMap<u64, Option<SocketAddr>>,
+    /// Of those, found and not told yet.
+    found: VecDeque<(u64, SocketAddr)>,
     events: VecDeque<WireEvent>,
     heap: Heap,
     /// The words of the frame received last: frames point into it.
@@ -106,6 +110,8 @@ impl<P: PacketPort> PacketWire<P> {
             links: Slab::new(LINKS_MAX),
             by_session: BTreeMap::new(),
             connecting: BTreeSet::new(),
+            held: BTreeMap::new(),
+            found: VecDeque::new(),
             events: VecDeque::new(),
             heap: Heap::default(),
             words: Box::default(),
@@ -248,6 +254,11 @@ impl<P: PacketPort> PacketWire<P> {
         bytes
     }
 
+    /// Whether something is under way that its receiver has not acknowledged.
+    pub fn has_outstanding(&self) -> bool {
+        self.by_session.keys().any(|session| self.transport.session_info(*session).is_some_and(|info| info.outstanding > 0))
+    }
+
     fn transmit(&mut self, now: Instant) {
         while self.port.is_ready()
             && let Some(packets) = self.transport.poll_transmit(now)
@@ -264,8 +275,32 @@ impl<P: PacketPort> PacketWire<P> {
         }
     }
 
+    /// As [`resolve`](Wire::resolve), but no session is made with who is found: [`poll_found`](Self::poll_found) tells it, and [`proceed`](Self::proceed) goes on.
+    pub fn locate(&mut self, request: u64, how: Rendezvous, local: &NetAddress, remote: &NetAddress) {
+        self.held.insert(request, None);
+        self.resolve(request, how, local, remote);
+    }
+
+    /// A request of [`locate`](Self::locate)'s whose peer is found, and where that is.
+    pub fn poll_found(&mut self) -> Option<(u64, SocketAddr)> {
+        self.found.pop_front()
+    }
+
+    /// Makes the session with who was found.
+    pub fn proceed(&mut self, request: u64) {
+        if let Some(Some(to)) = self.held.remove(&request) {
+            let now = self.port.now();
+            self.located(now, request, Ok(to));
+            self.transmit(now);
+        }
+    }
+
     fn located(&mut self, now: Instant, request: u64, found: Result<SocketAddr, LinkFailure>) {
         let reason = match found {
+            Ok(to) if self.held.contains_key(&request) => {
+                self.held.insert(request, Some(to));
+                return self.found.push_back((request, to));
+            }
             Ok(to) => match self.transport.connect(now, to, request) {
                 Ok(_) => {
                     self.connecting.insert(request);
@@ -275,6 +310,7 @@ impl<P: PacketPort> PacketWire<P> {
             },
             Err(reason) => reason,
         };
+        self.held.remove(&request);
         self.port.forget(request);
         self.events.push_back(WireEvent::Unresolved { request, reason });
     }
@@ -470,7 +506,7 @@ impl<P: PacketPort> Wire for PacketWire<P> {
     }
 
     fn has_events(&self) -> bool {
-        !self.events.is_empty()
+        !self.events.is_empty() || !self.found.is_empty()
     }
 
     fn allocate(&mut self, bytes: usize) -> Option<Allocation> {
@@ -504,6 +540,8 @@ impl<P: PacketPort> Wire for PacketWire<P> {
     fn cancel(&mut self, request: u64) {
         // A session that is being made may come about; others may want it.
         self.connecting.remove(&request);
+        self.held.remove(&request);
+        self.found.retain(|(r, _)| *r != request);
         self.port.forget(request);
     }
 
