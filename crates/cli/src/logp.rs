@@ -109,13 +109,14 @@ pub struct Arguments {
 /// What the exit status is about, as text.
 pub fn run(arguments: &Arguments) -> Result<(), String> {
     let text = |error: bellwire_logp::Error| error.to_string();
-    match arguments.layer {
-        Layer::Am => return layers(arguments),
-        Layer::Rpc => return calls(arguments),
-        Layer::Vi => {}
+    if arguments.layer == Layer::Am {
+        return layers(arguments);
     }
     if arguments.compare {
         return Err("--compare needs --layer am; the raw VI is compared with others by `bellwire perf --compare`".to_owned());
+    }
+    if arguments.layer == Layer::Rpc {
+        return calls(arguments);
     }
     let model = model::run(&options(arguments)?).map_err(text)?;
     output::report(arguments.json.as_deref(), || report::json(&model), || report::table(&model))?;
