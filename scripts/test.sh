@@ -68,6 +68,7 @@ installed() {
 }
 part installed installed
 part hosts     scripts/hosts.sh "$target/examples-c" "$target/installed/lib"
+part hosts-am  scripts/hosts-am.sh "$target/examples-am" "$target/installed/lib"
 part hosts-suite scripts/hosts-conformance.sh "$target/examples-c" "$target/installed/lib" fd76::1/fd76::2
 part perf-udp  env BELLWIRE="$target/release/bellwire" scripts/perf-udp.sh
 part guide     env TARGET_DIR="$target" scripts/guide.sh
@@ -94,6 +95,13 @@ if [ "$mode" = long ]; then
     part nisim-long env BELLWIRE_NISIM_SEEDS=5000 cargo test --locked --release -p bellwire-nisim --test random_traffic
     part am-storm   env BELLWIRE_STORM=24,60 cargo test --locked --release -p bellwire-am --test storm
     part spmd-kills env BELLWIRE_KILLS=60 cargo test --locked --release -p bellwire-spmd --test processes
+    am_hosts() {
+        local storm
+        storm=$(cargo test --locked --release -p bellwire-am --test storm --no-run 2>&1 | sed -n 's/.*Executable.*(\(.*\)).*/\1/p') &&
+            scripts/hosts-am.sh "$target/examples-am" "$target/installed/lib" "$storm" 24,60
+    }
+    part am-hosts   am_hosts
+    part probes-off scripts/probes-off.sh
     part models-deep env LOOM_MAX_PREEMPTIONS=4 crates/memory/tests/run_loom.sh
 fi
 

@@ -40,13 +40,13 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("bellwire-conformance", &["bellwire-memory", "bellwire-via", "bellwire-sim"]),
     ("bellwire-am", &["bellwire-memory", "bellwire-via"]),
     ("bellwire-spmd", &["bellwire-am", "bellwire-job", "bellwire-via"]),
-    ("bellwire-rpc", &["bellwire-am", "bellwire-memory"]),
+    ("bellwire-rpc", &["bellwire-am", "bellwire-memory", "bellwire-via"]),
     ("bellwire-am-c", &["bellwire-am", "bellwire-memory", "bellwire-rpc", "bellwire-spmd", "bellwire-via"]),
     ("bellwire-gas", &["bellwire-memory", "bellwire-job"]),
     ("bellwire-gas-c", &["bellwire-gas", "bellwire-memory"]),
     ("vipl", &["bellwire-memory", "bellwire-via"]),
     // Measures virtual interfaces through the C library; the layers above it directly.
-    ("bellwire-logp", &["bellwire-am", "bellwire-memory", "bellwire-via"]),
+    ("bellwire-logp", &["bellwire-am", "bellwire-memory", "bellwire-rpc", "bellwire-via"]),
     // Simulates machines, not the engine: needs nothing of the rest.
     ("bellwire-nisim", &[]),
     ("bellwire-cli", &["bellwire-job", "bellwire-launch", "bellwire-logp", "bellwire-nisim", "bellwire-sim"]),

@@ -13,6 +13,7 @@ use crate::connection::{Connection, ConnectionId, Record, Role, State};
 use crate::endpoint::{Endpoint, Slot, Translation};
 use crate::header::{ARGS_MAX, HeadBytes, Kind, MEDIUM_BYTES_MAX, word0};
 use crate::name::Name;
+use crate::probe::{Probe, mark};
 use crate::region::Region;
 use crate::status::{Departed, Error, Operation, Returned, Status};
 use bellwire_via::handle::{Handle, Slab};
@@ -78,6 +79,8 @@ pub(crate) struct Core<H> {
     pub(crate) writing: Vec<ConnectionId>,
     /// Regions that are to be dropped when the NIC's token is let go.
     pub(crate) garbage: Vec<Arc<Region>>,
+    /// Regions that were segments when the handler that runs began.
+    pub(crate) held: Vec<Arc<Region>>,
     /// The thread that runs a handler, or 0.
     pub(crate) running: usize,
     /// A place for the message that is handled.
@@ -107,6 +110,7 @@ impl<H> Core<H> {
             accepted: 0,
             writing: Vec::new(),
             garbage: Vec::new(),
+            held: Vec::new(),
             running: 0,
             spare: None,
             wants_events: false,
@@ -130,18 +134,19 @@ impl<H> Core<H> {
 
     /// Maps entry `index` to `name`.
     pub(crate) fn map(&mut self, id: EndpointId, index: u32, name: Name, tag: u64) -> Result<(), Error> {
-        let entry = self.endpoint(id)?.translations.get(index as usize).ok_or(Error::BadArgument)?;
-        if entry.is_some() {
+        if self.endpoint_mut(id)?.translation_mut(index).ok_or(Error::BadArgument)?.is_some() {
             return Err(Error::InUse);
         }
         let connection = self.connections.insert(Connection::new(id, Role::Client { index }, name, tag)).ok_or(Error::Resource)?;
-        self.endpoint_mut(id)?.translations[index as usize] = Some(Translation { connection });
+        if let Some(entry) = self.endpoint_mut(id)?.translation_mut(index) {
+            *entry = Some(Translation { connection });
+        }
         Ok(())
     }
 
     /// Frees entry `index`; what was sent there and is not handled comes back.
     pub(crate) fn unmap<W: Wire>(&mut self, engine: &mut Engine<W>, id: EndpointId, index: u32) -> Result<(), Error> {
-        let entry = self.endpoint_mut(id)?.translations.get_mut(index as usize).ok_or(Error::BadArgument)?;
+        let entry = self.endpoint_mut(id)?.translation_mut(index).ok_or(Error::BadArgument)?;
         let translation = entry.take().ok_or(Error::BadArgument)?;
         self.remove_connection(engine, translation.connection, Status::BadEntry);
         Ok(())
@@ -149,7 +154,8 @@ impl<H> Core<H> {
 
     /// Sends a short or medium request, or says that it has to wait.
     #[inline]
-    pub(crate) fn request<W: Wire>(&mut self, engine: &mut Engine<W>, request: &Request<'_>) -> Result<Sent, Error> {
+    pub(crate) fn request<W: Wire, P: Probe>(&mut self, engine: &mut Engine<W>, request: &Request<'_>) -> Result<Sent, Error> {
+        mark!(P, Entered);
         let payload = request.medium.unwrap_or(NO_DATA);
         if request.args.len() > ARGS_MAX || request.handler == 0 || payload.1 > MEDIUM_BYTES_MAX {
             return Err(Error::BadArgument);
@@ -162,12 +168,15 @@ impl<H> Core<H> {
         if connection.state != State::Open {
             return self.request_unconnected(id, &request.record());
         }
+        mark!(P, LookedUp);
         if connection.outstanding() >= connection.credits || !connection.out.is_empty() {
             return Ok(Sent::Wait);
         }
+        mark!(P, Allowed);
         let (kind, size) = if request.medium.is_some() { (Kind::Medium, 1) } else { (Kind::Short, 0) };
         let mut bytes = HeadBytes::new();
         let head = bytes.store(word0(kind, request.handler, request.args.len(), 0), &[], request.args, request.medium.is_some());
+        mark!(P, Built);
         match connection.send(engine, head, payload) {
             // None: broken; the notice of it is on its way.
             Some(0) | None => return Ok(Sent::Wait),
@@ -175,12 +184,15 @@ impl<H> Core<H> {
                 connection.keep_rest(head, payload, sent);
                 connection.is_unsent = true;
                 self.unsent.push(id);
+                endpoint.counters.copied += 1;
             }
             Some(_) => {}
         }
+        mark!(P, Sent);
         request.fill(connection.note());
         endpoint.counters.requests_sent[size] += 1;
         endpoint.counters.bytes_sent += payload.1 as u64;
+        mark!(P, Noted);
         Ok(Sent::Yes)
     }
 
@@ -223,7 +235,7 @@ impl<H> Core<H> {
 
     /// Puts a handler back that has run, unless another one is there by now: then it is the caller's, to be dropped with no lock held.
     pub(crate) fn put_back(&mut self, id: EndpointId, index: u8, handler: H) -> Option<H> {
-        match self.endpoints.get_mut(place(id)).map(|e| &mut e.handlers[usize::from(index)]) {
+        match self.endpoints.get_mut(place(id)).and_then(|e| e.slot(index)) {
             Some(slot @ Slot::Out) => {
                 *slot = Slot::Here(handler);
                 None

@@ -8,6 +8,7 @@ use crate::core::{Core, EndpointId, place};
 use crate::endpoint::Slot;
 use crate::header::{Answer, Kind};
 use crate::name::{Ask, Name};
+use crate::probe::Off;
 use crate::status::{Departed, Error, Status};
 use bellwire_via::wire::Wire;
 use bellwire_via::{Duration, Engine, ViHandle};
@@ -78,7 +79,7 @@ impl<H> Core<H> {
         }
         connection.segments_left = connection.segments_left.saturating_sub(1);
         let words = segment.map_or([0; 3], |s| [s.address, s.length, u64::from(s.handle.raw())]);
-        let _ = self.answer(engine, id, &Answer { words, ..Answer::of(Kind::Segment, 0) }, NO_DATA);
+        let _ = self.answer::<W, Off>(engine, id, &Answer { words, ..Answer::of(Kind::Segment, 0) }, NO_DATA);
     }
 
     /// A connection is over: a client's requests that are not handled come back; of a server nothing is left.
@@ -128,7 +129,7 @@ impl<H> Core<H> {
         let of: Vec<(ConnectionId, Role)> = self.connections.iter().filter(|(_, c)| c.endpoint == id).map(|(h, c)| (h, c.role)).collect();
         for (connection, role) in of {
             if role == Role::Server {
-                let _ = self.answer(engine, connection, &Answer::of(Kind::Closing, 0), NO_DATA);
+                let _ = self.answer::<W, Off>(engine, connection, &Answer::of(Kind::Closing, 0), NO_DATA);
             }
             self.remove_connection(engine, connection, Status::BadEndpoint);
         }

@@ -83,7 +83,7 @@ impl<H> Core<H> {
             }
         }
         if let Role::Client { index } = role
-            && let Some(entry) = to.endpoints.get_mut(place(endpoint)).and_then(|e| e.translations.get_mut(index as usize)?.as_mut())
+            && let Some(entry) = to.endpoints.get_mut(place(endpoint)).and_then(|e| e.translation_mut(index)?.as_mut())
         {
             entry.connection = moved;
         }

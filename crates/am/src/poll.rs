@@ -7,6 +7,7 @@ use crate::bundle::Bundle;
 use crate::core::{Core, EndpointId};
 use crate::message::{Handler, Message};
 use crate::payload::Place;
+use crate::probe::{Off, Probe, mark};
 use crate::status::{Departed, Error, Returned};
 use bellwire_memory::token::{Held, thread_id};
 use bellwire_via::{Notice, ViHandle};
@@ -22,6 +23,11 @@ impl Bundle {
     /// [`Error::BadArgument`]: within a handler. [`Error::InUse`]: in the child of a `fork`.
     #[inline]
     pub fn poll(&self) -> Result<usize, Error> {
+        self.poll_any::<Off>()
+    }
+
+    #[inline]
+    pub(crate) fn poll_any<P: Probe>(&self) -> Result<usize, Error> {
         let mut guard = self.core();
         let core = &mut *guard;
         if core.running != 0 {
@@ -32,13 +38,13 @@ impl Bundle {
         let mut requests = 0;
         let step = self.device.nic.poll_with(|engine| {
             requests = engine.connection_requests();
-            Ok(Some(core.step(engine)))
+            Ok(Some(core.step::<_, P>(engine)))
         })?;
         if requests != core.accepted {
             core.accepted = self.device.accept();
         }
         match step {
-            Some(Step::Run(delivery, handler)) => self.run(guard, delivery, handler),
+            Some(Step::Run(delivery, handler)) => self.run::<P>(guard, delivery, handler),
             None | Some(Step::Nothing) => return Ok(0),
             Some(Step::Moved) => core.garbage.clear(),
             Some(Step::Return(endpoint, handler, returned)) => self.run_return(guard, endpoint, handler, &returned),
@@ -49,13 +55,17 @@ impl Bundle {
     }
 
     #[inline]
-    fn run(&self, mut core: Held<'_, Core<Handler>>, delivery: Box<Delivery>, handler: Handler) {
+    fn run<P: Probe>(&self, mut core: Held<'_, Core<Handler>>, delivery: Box<Delivery>, handler: Handler) {
         core.running = thread_id();
         drop(core);
         let mut turn = Turn { bundle: self, delivery: Some(delivery), handler: Some(handler) };
+        mark!(P, Handling);
         if let (Some(delivery), Some(Handler::Message(handler))) = (&mut turn.delivery, &mut turn.handler) {
             handler(&mut Message { bundle: self, delivery });
         }
+        mark!(P, Handled);
+        drop(turn);
+        mark!(P, Finished);
     }
 
     /// A handler has run, or panicked.
@@ -63,7 +73,7 @@ impl Bundle {
     fn finish(&self, mut delivery: Box<Delivery>, handler: Handler) {
         let mut core = self.core();
         core.running = 0;
-        let mut unused = (core.put_back(delivery.endpoint, delivery.head.handler, handler), None);
+        let unused = (core.put_back(delivery.endpoint, delivery.head.handler, handler), core::mem::take(&mut core.held));
         let must_tell = delivery.is_request() && !delivery.has_replied && core.owes(delivery.connection);
         let place = delivery.place.take();
         if must_tell || place.as_ref().is_some_and(Place::is_held) {
@@ -72,7 +82,9 @@ impl Bundle {
                 if must_tell {
                     core.tell_one(engine, delivery.connection);
                 }
-                unused.1 = place.and_then(|place| place.give_back(engine, inbox));
+                if let Some(place) = place {
+                    place.give_back(engine, inbox);
+                }
             });
         }
         core.spare = Some(delivery);

@@ -6,6 +6,7 @@ use crate::bundle::Bundle;
 use crate::connection::{ConnectionId, Record};
 use crate::core::{Core, EndpointId, Request, Sent};
 use crate::message::Handler;
+use crate::probe::{Off, Probe};
 use crate::region::Region;
 use crate::status::{Error, Operation, Status};
 use bellwire_memory::token::{Held, thread_id};
@@ -27,7 +28,7 @@ impl Bundle {
     /// [`Error::BadArgument`], also within a handler; [`Error::Resource`]. What fails later comes to the error handler.
     #[inline]
     pub fn request(&self, endpoint: EndpointId, index: u32, handler: u8, args: &[i32]) -> Result<(), Error> {
-        self.send(&Request { endpoint, index, handler, args, medium: None })
+        self.send::<Off>(&Request { endpoint, index, handler, args, medium: None })
     }
 
     /// Sends a medium request, with a payload of at most [`MEDIUM_BYTES_MAX`](crate::MEDIUM_BYTES_MAX) bytes, which is copied before this returns.
@@ -36,7 +37,7 @@ impl Bundle {
     /// As [`request`](Self::request).
     #[inline]
     pub fn request_medium(&self, endpoint: EndpointId, index: u32, handler: u8, payload: &[u8], args: &[i32]) -> Result<(), Error> {
-        self.send(&Request { endpoint, index, handler, args, medium: Some((payload.as_ptr(), payload.len())) })
+        self.send::<Off>(&Request { endpoint, index, handler, args, medium: Some((payload.as_ptr(), payload.len())) })
     }
 
     /// As [`request_medium`](Self::request_medium), out of memory of the program that peers may be writing.
@@ -47,7 +48,7 @@ impl Bundle {
     /// # Safety
     /// U2: the `data.1` bytes at `data.0` are readable throughout the call.
     pub unsafe fn request_medium_of_program(&self, endpoint: EndpointId, index: u32, handler: u8, data: (*const u8, usize), args: &[i32]) -> Result<(), Error> {
-        self.send(&Request { endpoint, index, handler, args, medium: Some(data) })
+        self.send::<Off>(&Request { endpoint, index, handler, args, medium: Some(data) })
     }
 
     /// As [`request`](Self::request), but never waits.
@@ -75,7 +76,7 @@ impl Bundle {
     /// As [`request`](Self::request).
     pub fn request_bulk(&self, endpoint: EndpointId, index: u32, handler: u8, offset: u64, data: &[u8], args: &[i32]) -> Result<(), Error> {
         let source = Source { from: data.as_ptr(), length: data.len(), region: None };
-        self.send_bulk(&Bulk { endpoint, index, handler, args, offset, source }, true, true)
+        self.send_bulk::<Off>(&Bulk { endpoint, index, handler, args, offset, source }, true, true)
     }
 
     /// As [`request_bulk`](Self::request_bulk), out of a region, without waiting for the data to leave: it must not change before the request is handled.
@@ -84,7 +85,7 @@ impl Bundle {
     /// As [`request`](Self::request).
     pub fn request_bulk_from(&self, endpoint: EndpointId, index: u32, handler: u8, offset: u64, part: Part<'_>, args: &[i32]) -> Result<(), Error> {
         let source = Source::of_region(part.0, part.1, part.2)?;
-        self.send_bulk(&Bulk { endpoint, index, handler, args, offset, source }, true, false)
+        self.send_bulk::<Off>(&Bulk { endpoint, index, handler, args, offset, source }, true, false)
     }
 
     /// As [`request_bulk_from`](Self::request_bulk_from), but never waits.
@@ -93,7 +94,7 @@ impl Bundle {
     /// [`Error::NotSent`]: it would have to; and those of [`request`](Self::request).
     pub fn try_request_bulk_from(&self, endpoint: EndpointId, index: u32, handler: u8, offset: u64, part: Part<'_>, args: &[i32]) -> Result<(), Error> {
         let source = Source::of_region(part.0, part.1, part.2)?;
-        self.send_bulk(&Bulk { endpoint, index, handler, args, offset, source }, false, false)
+        self.send_bulk::<Off>(&Bulk { endpoint, index, handler, args, offset, source }, false, false)
     }
 
     /// As [`request_bulk`](Self::request_bulk), out of memory of the program that peers may be writing.
@@ -113,7 +114,7 @@ impl Bundle {
         args: &[i32],
     ) -> Result<(), Error> {
         let source = Source { from: data.0, length: data.1, region: None };
-        self.send_bulk(&Bulk { endpoint, index, handler, args, offset, source }, true, true)
+        self.send_bulk::<Off>(&Bulk { endpoint, index, handler, args, offset, source }, true, true)
     }
 
     /// As [`try_request_bulk_from`](Self::try_request_bulk_from), out of memory of the program.
@@ -133,7 +134,7 @@ impl Bundle {
         args: &[i32],
     ) -> Result<(), Error> {
         let source = Source { from: data.0, length: data.1, region: None };
-        self.send_bulk(&Bulk { endpoint, index, handler, args, offset, source }, false, false)
+        self.send_bulk::<Off>(&Bulk { endpoint, index, handler, args, offset, source }, false, false)
     }
 
     /// Asks for `length` bytes at `offset` in the other's segment: they come to `to` in the segment of `endpoint`, then its own `handler` runs, as for a reply. No handler runs there.
@@ -150,8 +151,8 @@ impl Bundle {
     }
 
     #[inline]
-    fn send(&self, request: &Request<'_>) -> Result<(), Error> {
-        let mut attempt = |core: &mut Core<Handler>, engine: &mut Engine<HostWire>| core.request(engine, request);
+    pub(crate) fn send<P: Probe>(&self, request: &Request<'_>) -> Result<(), Error> {
+        let mut attempt = |core: &mut Core<Handler>, engine: &mut Engine<HostWire>| core.request::<_, P>(engine, request);
         if self.attempt(&mut attempt)? == Sent::Yes {
             return Ok(());
         }
@@ -164,7 +165,7 @@ impl Bundle {
         if core.running != 0 && core.running == thread_id() {
             return Err(Error::NotSent);
         }
-        match self.attempt_in(core, &mut |core, engine| core.request(engine, request))? {
+        match self.attempt_in(core, &mut |core, engine| core.request::<_, Off>(engine, request))? {
             Sent::Yes => Ok(()),
             _ => {
                 // As in send_later(): who tries again and again waits too.
@@ -256,9 +257,9 @@ impl Bundle {
     }
 
     /// Sends a bulk request: waiting until it can leave, if `may_wait`, and until its memory is not read any more, if `until_read`.
-    fn send_bulk(&self, bulk: &Bulk<'_>, may_wait: bool, until_read: bool) -> Result<(), Error> {
+    pub(crate) fn send_bulk<P: Probe>(&self, bulk: &Bulk<'_>, may_wait: bool, until_read: bool) -> Result<(), Error> {
         let mut written = Written::default();
-        let mut attempt = |core: &mut Core<Handler>, engine: &mut Engine<HostWire>| core.request_bulk(engine, bulk, &mut written);
+        let mut attempt = |core: &mut Core<Handler>, engine: &mut Engine<HostWire>| core.request_bulk::<_, P>(engine, bulk, &mut written);
         let record = || bulk.record().unwrap_or_default();
         loop {
             let sent = match self.attempt(&mut attempt)? {

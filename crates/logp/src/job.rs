@@ -119,6 +119,12 @@ pub enum Job {
     Open,
     /// `[half round trip ns]`.
     Latency { size: usize, count: u64, touch: Touch },
+    /// `[ticks of a round trip, ticks of each leg of its way ..]`, the legs if it is watched: see [`crate::breakdown::path`].
+    Steps { size: usize, batches: usize, watched: bool },
+    /// `[ticks of a mark]`: see [`crate::marks`].
+    Mark,
+    /// `[ticks of a look that finds nothing]`.
+    EmptyPolls { count: u64 },
     /// `[p50, p90, p99, p99.9, max]` of half round trips in ns.
     Percentiles { size: usize, count: u64 },
     /// `[GB/s]`; both ways: the sum. Also the processor shares of a side in per cent: `[GB/s, %]`, the second process `[%]`.

@@ -208,6 +208,10 @@ impl Runner<'_> {
                 }
                 Ok(points)
             }
+            Action::Gasnet { count, key } => {
+                let gasnet = self.peers.gasnet.as_ref().ok_or_else(|| Error::unsupported("GASNet"))?;
+                Ok(vec![(*key, gasnet.half_round_trip(*count, self.place())?)])
+            }
             Action::Mpi { flavour, sizes, series, metrics } => {
                 let mpi = match flavour {
                     Flavour::Mpich => &self.peers.mpich,

@@ -245,6 +245,7 @@ typedef struct {
     uint64_t refused;                    /* were sent back by it */
     uint64_t stalls;                     /* times that a request waited to leave */
     uint64_t malformed;                  /* connections ended since the peer sent what cannot be */
+    uint64_t copied;                     /* messages copied once more than usual: they could not leave at once, or came while nobody polled */
 } am_statistics_t;
 int AMX_GetStatistics(ep_t endpoint, am_statistics_t *statistics);
 int AMX_ResetStatistics(ep_t endpoint);

@@ -112,7 +112,7 @@ pub(crate) fn index(value: c_int) -> Result<u32, Error> {
     u32::try_from(value).map_err(|_| Error::BadArgument)
 }
 
-fn open() -> Result<Arc<Device>, String> {
+pub(crate) fn open() -> Result<Arc<Device>, String> {
     let config = NicConfig::from_env().map_err(|e| e.to_string())?;
     Device::open(config).map_err(|e| e.to_string())
 }

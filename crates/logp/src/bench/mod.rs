@@ -16,6 +16,7 @@ pub mod rdma;
 pub mod registration;
 pub mod scaling;
 pub mod signature;
+pub mod steps;
 
 use std::time::Duration;
 
@@ -97,6 +98,8 @@ impl Bench {
         let context = Context { nic: &self.nic, block, first: self.setup.first, setup: &self.setup, map, request };
         let values = match *job {
             Job::Latency { size, count, touch } => latency::mean(&context, size, count, touch)?,
+            Job::Steps { size, batches, watched } => steps::run(&context, size, batches, watched)?,
+            Job::EmptyPolls { count } => steps::empty_polls(&context, count)?,
             Job::Percentiles { size, count } => latency::percentiles(&context, size, count)?,
             Job::Bandwidth { size, count, touch, both_ways } => bandwidth::run(&context, size, count, touch, both_ways)?,
             Job::Rate { size, count } => rate::run(&context, size, count)?,
@@ -135,6 +138,7 @@ impl Bench {
             | Job::Futex { .. }
             | Job::Socket { .. }
             | Job::Am(_)
+            | Job::Mark
             | Job::DatagramStream { .. }
             | Job::ByteStream { .. } => {
                 return Err(Error::failed("this is no job of the library"));

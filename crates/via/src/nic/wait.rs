@@ -48,7 +48,7 @@ const WAITS_PER_TIMED: u64 = 13;
 const SPARE_BELLS: usize = 64;
 
 /// What a waiter waits for.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Target {
     /// A completed send-side request.
     Send(ViHandle),
@@ -319,7 +319,8 @@ impl<'a> Place<'a> {
             // Also after a turn that has left work behind: whoever waits for room says so.
             core.arm();
             self.apart = if leads { core.engine.wire_mut().watch_apart() } else { None };
-            let moved = core.engine.progress();
+            // What comes for an inbox stays in the wire.
+            let moved = if self.target == Target::Inbox { core.engine.turn_besides_frames() } else { core.engine.progress() };
             turns += 1;
             match look_once(&mut core.engine, &mut *take) {
                 Ok(Some(found)) => break Ok(Look::Found(found)),
