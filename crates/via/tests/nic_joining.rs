@@ -55,12 +55,12 @@ fn share_packets_and_are_not_forgotten() {
     let (left, messages) = (packets(&a) - before, rounds * WINDOW as u64);
     assert!(left * 8 < messages, "{left} packets for {messages} messages");
 
-    // The helper does not go on looking for ever.
-    std::thread::sleep(Duration::from_millis(500));
-    let idle = cpu_time();
-    std::thread::sleep(Duration::from_millis(500));
-    let used = cpu_time() - idle;
-    assert!(used < Duration::from_millis(10), "{used:?} of 500 ms");
+    at_last("the helper does not go on looking for ever", || {
+        std::thread::sleep(Duration::from_millis(300));
+        let idle = cpu_time();
+        std::thread::sleep(Duration::from_millis(500));
+        cpu_time() - idle < Duration::from_millis(5)
+    });
 
     // And is there again when it is needed.
     post_receives(&b);

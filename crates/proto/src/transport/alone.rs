@@ -16,12 +16,12 @@ impl<B: Buffer> Transport<B> {
         self.answers.is_empty() && self.places.live_ref(session).is_some_and(|s| s.stage == Stage::Up && s.tx.is_idle())
     }
 
-    /// Sends a frame without payload, as [`send`](Self::send), and gives the packet with it, which is to be handed to the network at once. Only after [`is_idle`](Self::is_idle). `None`: nothing was
+    /// Sends a frame without payload, as [`send`](Self::send), and gives the packet with it, which is to be handed to the network at once. Worth a try after [`is_idle`](Self::is_idle). `None`: nothing was
     /// done; `send` does it, or says why not.
     #[inline]
     pub fn send_alone(&mut self, now: Instant, session: SessionId, stream: u32, head: &[u64]) -> Option<Transmit<'_>> {
         let now = self.advance(now);
-        let live = self.places.live(session)?;
+        let live = self.places.live(session).filter(|s| s.stage == Stage::Up)?;
         live.rx.decide();
         let (start, length) = live.leave_alone(&self.config, now, stream, head)?;
         self.statistics.frames_out += 1;
