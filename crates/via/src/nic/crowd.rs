@@ -12,7 +12,7 @@
 //! ```
 //!
 //! Who gives way to a peer that waits too is back within microseconds. Who gives way to a program that goes on computing, or to one that keeps being answered, has lost his turn, some milliseconds,
-//! for the few microseconds that an answer takes. So a long absence makes the polls more patient, and a short one less.
+//! for the few microseconds that an answer takes. So a long absence makes the polls patient at once, and each short one less.
 //!
 //! A poll that finds something pays nothing for this, and an undisturbed pair never gets as far as an idle turn. Called by `nic.rs`, under the token; the
 //! system call itself is made without it.
@@ -106,7 +106,7 @@ impl Crowd {
         self.due = false;
         if somebody_ran {
             match absence_ns {
-                LONG_ABSENCE_NS.. => self.patience = (self.patience * 4).min(EMPTY_POLLS_MAX),
+                LONG_ABSENCE_NS.. => self.patience = EMPTY_POLLS_MAX,
                 ..SHORT_ABSENCE_NS => self.patience = (self.patience / 2).max(EMPTY_POLLS),
                 _ => {}
             }
@@ -190,9 +190,7 @@ mod tests {
         c.poll(7);
         c.gave_way(true, 0);
         assert_eq!(polls_until_due(&mut c), Some(EMPTY_POLLS));
-        for _ in 0..5 {
-            c.gave_way(true, 3_000_000);
-        }
+        c.gave_way(true, 3_000_000);
         assert_eq!(polls_until_due(&mut c), Some(EMPTY_POLLS_MAX));
         for _ in 0..10 {
             c.gave_way(true, 5_000);
