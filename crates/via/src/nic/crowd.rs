@@ -12,7 +12,8 @@
 //! ```
 //!
 //! Who gives way to a peer that waits too is back within microseconds. Who gives way to a program that goes on computing, or to one that keeps being answered, has lost his turn, some milliseconds,
-//! for the few microseconds that an answer takes. So a long absence makes the polls patient at once, and each short one less.
+//! for the few microseconds that an answer takes. So after a long absence the polls are patient, as long as that finds something. Once in vain, and four are enough again; then some long absences pass
+//! before it is tried again, more each time.
 //!
 //! A poll that finds something pays nothing for this, and an undisturbed pair never gets as far as an idle turn. Called by `nic.rs`, under the token; the
 //! system call itself is made without it.
@@ -22,9 +23,11 @@ const GAP_MAX: u32 = 64;
 /// Empty polls in a row before giving way, when crowded: at first, and at most, some tens of microseconds.
 const EMPTY_POLLS: u32 = 4;
 const EMPTY_POLLS_MAX: u32 = 1024;
-/// A longer absence is a lost turn; a shorter one than the second time is that of a peer who waits too. Nanoseconds.
+/// A longer absence is a lost turn, nanoseconds.
 const LONG_ABSENCE_NS: u64 = 500_000;
-const SHORT_ABSENCE_NS: u64 = 100_000;
+/// Lost turns that pass after patience in vain, at first and at most.
+const REST_MIN: u32 = 4;
+const REST_MAX: u32 = 512;
 /// Times in vain, in a row, after which it is not crowded any more.
 const QUICK_MAX: u32 = 8;
 
@@ -38,6 +41,9 @@ pub(super) struct Crowd {
     empty_polls: u32,
     /// Empty polls after which it gives way.
     patience: u32,
+    /// Lost turns to come that do not make patient, and the next number of such.
+    rest: u32,
+    rest_next: u32,
     /// Times in a row that giving way was in vain.
     quick: u32,
     /// Times that somebody ran.
@@ -49,7 +55,19 @@ pub(super) struct Crowd {
 
 impl Default for Crowd {
     fn default() -> Self {
-        Self { seen: 0, idle_turns: 0, gap: 1, empty_polls: 0, patience: EMPTY_POLLS, quick: 0, ran: 0, is_crowded: false, due: false }
+        Self {
+            seen: 0,
+            idle_turns: 0,
+            gap: 1,
+            empty_polls: 0,
+            patience: EMPTY_POLLS,
+            rest: 0,
+            rest_next: REST_MIN,
+            quick: 0,
+            ran: 0,
+            is_crowded: false,
+            due: false,
+        }
     }
 }
 
@@ -92,12 +110,19 @@ impl Crowd {
     /// A poll while it is crowded.
     pub(super) fn poll(&mut self, completions: u64) {
         if !self.is_idle(completions) {
+            if self.empty_polls >= EMPTY_POLLS {
+                self.rest_next = REST_MIN;
+            }
             (self.empty_polls, self.due) = (0, false);
             return;
         }
         self.empty_polls += 1;
         if self.empty_polls >= self.patience {
             (self.empty_polls, self.due) = (0, true);
+            if self.patience != EMPTY_POLLS {
+                (self.patience, self.rest) = (EMPTY_POLLS, self.rest_next);
+                self.rest_next = (self.rest_next * 2).min(REST_MAX);
+            }
         }
     }
 
@@ -105,10 +130,11 @@ impl Crowd {
     pub(super) fn gave_way(&mut self, somebody_ran: bool, absence_ns: u64) {
         self.due = false;
         if somebody_ran {
-            match absence_ns {
-                LONG_ABSENCE_NS.. => self.patience = EMPTY_POLLS_MAX,
-                ..SHORT_ABSENCE_NS => self.patience = (self.patience / 2).max(EMPTY_POLLS),
-                _ => {}
+            if absence_ns >= LONG_ABSENCE_NS {
+                match self.rest {
+                    0 => self.patience = EMPTY_POLLS_MAX,
+                    _ => self.rest -= 1,
+                }
             }
             (self.is_crowded, self.gap, self.quick) = (true, 1, 0);
             self.ran = self.ran.wrapping_add(1);
@@ -191,10 +217,21 @@ mod tests {
         c.gave_way(true, 0);
         assert_eq!(polls_until_due(&mut c), Some(EMPTY_POLLS));
         c.gave_way(true, 3_000_000);
-        assert_eq!(polls_until_due(&mut c), Some(EMPTY_POLLS_MAX));
-        for _ in 0..10 {
-            c.gave_way(true, 5_000);
+        // It pays for as long as something is found.
+        for completions in 8..100 {
+            (0..200).for_each(|_| c.poll(7));
+            assert!(!c.is_due());
+            c.poll(completions);
+            c.poll(7);
         }
-        assert_eq!(polls_until_due(&mut c), Some(EMPTY_POLLS));
+        c.poll(7);
+        assert!(polls_until_due(&mut c).is_some_and(|polls| polls > EMPTY_POLLS_MAX - 10));
+        // In vain: not again at once.
+        for _ in 0..REST_MIN {
+            c.gave_way(true, 3_000_000);
+            assert_eq!(polls_until_due(&mut c), Some(EMPTY_POLLS));
+        }
+        c.gave_way(true, 3_000_000);
+        assert_eq!(polls_until_due(&mut c), Some(EMPTY_POLLS_MAX));
     }
 }
