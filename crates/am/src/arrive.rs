@@ -10,7 +10,7 @@ use crate::header::{HEAD_WORDS_MAX, Head, Kind, parse, parse_short_line};
 use crate::name::{Ask, Name};
 use crate::payload::Place;
 use crate::probe::{Probe, mark};
-use crate::status::{Operation, Returned, Status};
+use crate::status::{Departed, Operation, Returned, Status};
 use bellwire_via::inbox::LineWords;
 use bellwire_via::wire::Wire;
 use bellwire_via::{Engine, Notice, Taken, ViHandle};
@@ -92,6 +92,8 @@ pub(crate) enum Step<H> {
     Run(Box<Delivery>, H),
     /// A message came back; the error handler, if there is one.
     Return(EndpointId, Option<H>, Box<Returned>),
+    /// A connection has ended, and somebody hears of it.
+    Departure(EndpointId, H, Departed),
     /// Somebody has connected to an endpoint that is in another bundle by now, if anywhere.
     Elsewhere(ViHandle, u64, Notice),
 }
@@ -108,6 +110,9 @@ impl<H> Core<H> {
         }
         if let Some((endpoint, returned)) = self.returns.pop_front() {
             return self.give_back(endpoint, returned);
+        }
+        if !self.departures.is_empty() {
+            return self.tell_departure();
         }
         let mut line: LineWords = [0; 7];
         let taken = engine.take_noting(self.inbox, &mut line, || mark!(P, Found));
@@ -159,6 +164,13 @@ impl<H> Core<H> {
             endpoint.slot(0).and_then(take_out)
         });
         Step::Return(id, handler, Box::new(returned))
+    }
+
+    #[cold]
+    fn tell_departure(&mut self) -> Step<H> {
+        let Some((endpoint, departed)) = self.departures.pop_front() else { return Step::Moved };
+        let handler = self.endpoints.get_mut(place(endpoint)).and_then(|e| take_out(&mut e.on_departure));
+        handler.map_or(Step::Moved, |handler| Step::Departure(endpoint, handler, departed))
     }
 
     #[inline(always)]

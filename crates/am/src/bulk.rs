@@ -101,7 +101,7 @@ impl<H> Core<H> {
         let id = endpoint.translation(r.index).map(|t| t.connection);
         let Some((id, connection)) = id.and_then(|id| Some((id, self.connections.get_mut(id).filter(|c| c.state == State::Open)?))) else {
             let record = r.record()?;
-            return match self.open_connection(engine, r.endpoint, r.index, &record)? {
+            return match self.open_connection(r.endpoint, r.index, &record)? {
                 Ok(_) => Ok(Sent::Wait),
                 Err(sent) => Ok(sent),
             };
@@ -155,7 +155,7 @@ impl<H> Core<H> {
         if g.length > BULK_BYTES_MAX || !lies_within(g.to, g.length as u64, own) {
             return Err(Error::BadArgument);
         }
-        let (id, _) = match self.open_connection(engine, g.endpoint, g.index, &record)? {
+        let (id, _) = match self.open_connection(g.endpoint, g.index, &record)? {
             Ok(open) => open,
             Err(sent) => return Ok(sent),
         };
@@ -173,19 +173,13 @@ impl<H> Core<H> {
     }
 
     /// The connection of entry `index`, if a request may leave there now, with the endpoint's tag; else what became of the request.
-    fn open_connection<W: Wire>(
-        &mut self,
-        engine: &mut Engine<W>,
-        endpoint: EndpointId,
-        index: u32,
-        record: &Record,
-    ) -> Result<Result<(ConnectionId, PtagHandle), Sent>, Error> {
+    fn open_connection(&mut self, endpoint: EndpointId, index: u32, record: &Record) -> Result<Result<(ConnectionId, PtagHandle), Sent>, Error> {
         let e = self.endpoint(endpoint)?;
         let (ptag, entry) = (e.ptag, e.translation(index).map(|t| t.connection));
         let Some(id) = entry else { return Ok(Err(self.return_unmapped(endpoint, index, record))) };
         let Some(connection) = self.connections.get(id) else { return Err(Error::BadArgument) };
         if connection.state != State::Open {
-            return self.request_unconnected(engine, id, record).map(Err);
+            return self.request_unconnected(id, record).map(Err);
         }
         let waits = connection.outstanding() >= connection.credits || !connection.out.is_empty();
         Ok(if waits { Err(Sent::Wait) } else { Ok((id, ptag)) })

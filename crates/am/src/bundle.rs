@@ -9,7 +9,7 @@ use crate::endpoint::{Counters, Slot, TRANSLATIONS_MAX};
 use crate::message::{Handler, Message};
 use crate::name::Name;
 use crate::region::Region;
-use crate::status::{Error, Returned};
+use crate::status::{Departed, Error, Returned};
 use bellwire_memory::token::{Claim, Held, Token, thread_id};
 use std::sync::{Arc, MutexGuard};
 use std::time::Duration;
@@ -77,7 +77,8 @@ impl Bundle {
         let mut core = self.core_at_rest()?;
         let mut acceptor = self.device.acceptor();
         acceptor.unlist(&core.endpoint(endpoint)?.name);
-        let slots = core.endpoint_mut(endpoint)?.take_handlers();
+        let of = core.endpoint_mut(endpoint)?;
+        let slots = (of.take_handlers(), core::mem::replace(&mut of.on_departure, Slot::Free));
         let removed = self.device.nic.with(|engine| core.remove_endpoint(engine, endpoint));
         let garbage = core::mem::take(&mut core.garbage);
         drop((acceptor, core));
@@ -192,6 +193,17 @@ impl Bundle {
         self.set_slot(endpoint, 0, Handler::Return(Box::new(handler)))
     }
 
+    /// Sets who hears of connections that end, in either direction; see [`Departed`].
+    ///
+    /// # Errors
+    /// [`Error::BadArgument`].
+    pub fn set_departure_handler(&self, endpoint: EndpointId, handler: impl FnMut(&Departed) + Send + 'static) -> Result<(), Error> {
+        let slot = Slot::Here(Handler::Departure(Box::new(handler)));
+        let old = core::mem::replace(&mut self.core().endpoint_mut(endpoint)?.on_departure, slot);
+        drop(old); // With no lock held: it may own anything.
+        Ok(())
+    }
+
     fn set_slot(&self, endpoint: EndpointId, index: u8, handler: Handler) -> Result<(), Error> {
         let old = core::mem::replace(self.core().endpoint_mut(endpoint)?.slot_to_set(index), Slot::Here(handler));
         drop(old); // With no lock held: it may own anything.
@@ -263,6 +275,17 @@ impl Bundle {
     /// How long a request waits for a receiver that is there but takes nothing, before it comes back with [`Status::Congestion`](crate::Status::Congestion). `None`, as it is at first: for ever.
     pub fn set_patience(&self, patience: Option<Duration>) {
         self.core().patience = patience;
+    }
+
+    /// Requests of the endpoint that are out: neither handled nor come back, as far as is known here.
+    ///
+    /// # Errors
+    /// [`Error::BadArgument`].
+    pub fn outstanding(&self, endpoint: EndpointId) -> Result<u64, Error> {
+        let core = self.core();
+        core.endpoint(endpoint)?;
+        let returns = core.returns.iter().filter(|(of, _)| *of == endpoint).count() as u64;
+        Ok(returns + core.connections.iter().filter(|(_, c)| c.endpoint == endpoint).map(|(_, c)| u64::from(c.outstanding())).sum::<u64>())
     }
 
     /// What an endpoint has counted.

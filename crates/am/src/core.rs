@@ -15,7 +15,7 @@ use crate::header::{ARGS_MAX, HeadBytes, Kind, MEDIUM_BYTES_MAX, word0};
 use crate::name::Name;
 use crate::probe::{Probe, mark};
 use crate::region::Region;
-use crate::status::{Error, Operation, Returned, Status};
+use crate::status::{Departed, Error, Operation, Returned, Status};
 use bellwire_via::handle::{Handle, Slab};
 use bellwire_via::wire::Wire;
 use bellwire_via::{Engine, InboxHandle, PtagHandle, Taken};
@@ -39,6 +39,8 @@ pub(crate) enum Sent {
     Yes,
     /// Nothing done: no connection yet, no credit or no room.
     Wait,
+    /// Nothing done: [`Core::connect`] is to be called, with the engine told the time.
+    Connect(ConnectionId),
     /// Bulk: a piece of the data is written; the rest is to be asked for at once.
     More,
     /// Bulk: it is on its way, and its memory is read until that write of the connection is done ([`Core::is_written`]).
@@ -66,6 +68,8 @@ pub(crate) struct Core<H> {
     pub(crate) numbers: BTreeMap<u64, EndpointId>,
     /// What comes back, for the error handlers.
     pub(crate) returns: VecDeque<(EndpointId, Returned)>,
+    /// Connections that have ended, for endpoints that hear of it.
+    pub(crate) departures: VecDeque<(EndpointId, Departed)>,
     /// Connections whose `out` is not empty, and servers that have handled more than they told.
     pub(crate) unsent: Vec<ConnectionId>,
     pub(crate) untold: Vec<ConnectionId>,
@@ -100,6 +104,7 @@ impl<H> Core<H> {
             connections: Slab::new(OBJECTS_MAX),
             numbers: BTreeMap::new(),
             returns: VecDeque::new(),
+            departures: VecDeque::new(),
             unsent: Vec::new(),
             untold: Vec::new(),
             accepted: 0,
@@ -161,7 +166,7 @@ impl<H> Core<H> {
         };
         let Some(connection) = self.connections.get_mut(id) else { return Err(Error::BadArgument) };
         if connection.state != State::Open {
-            return self.request_unconnected(engine, id, &request.record());
+            return self.request_unconnected(id, &request.record());
         }
         mark!(P, LookedUp);
         if connection.outstanding() >= connection.credits || !connection.out.is_empty() {
@@ -215,7 +220,7 @@ impl<H> Core<H> {
     }
 
     #[cold]
-    pub(crate) fn request_unconnected<W: Wire>(&mut self, engine: &mut Engine<W>, id: ConnectionId, record: &Record) -> Result<Sent, Error> {
+    pub(crate) fn request_unconnected(&mut self, id: ConnectionId, record: &Record) -> Result<Sent, Error> {
         let Some(connection) = self.connections.get_mut(id) else { return Err(Error::BadArgument) };
         match connection.state {
             State::Dead(status) => {
@@ -223,7 +228,7 @@ impl<H> Core<H> {
                 self.returns.push_back((connection.endpoint, returned));
                 Ok(Sent::Yes)
             }
-            State::Unconnected => self.connect(engine, id).map(|()| Sent::Wait),
+            State::Unconnected => Ok(Sent::Connect(id)),
             State::Connecting | State::Open => Ok(Sent::Wait),
         }
     }
@@ -231,6 +236,17 @@ impl<H> Core<H> {
     /// Puts a handler back that has run, unless another one is there by now: then it is the caller's, to be dropped with no lock held.
     pub(crate) fn put_back(&mut self, id: EndpointId, index: u8, handler: H) -> Option<H> {
         match self.endpoints.get_mut(place(id)).and_then(|e| e.slot(index)) {
+            Some(slot @ Slot::Out) => {
+                *slot = Slot::Here(handler);
+                None
+            }
+            _ => Some(handler),
+        }
+    }
+
+    /// As [`put_back`](Self::put_back), of who hears of departures.
+    pub(crate) fn put_back_departure(&mut self, id: EndpointId, handler: H) -> Option<H> {
+        match self.endpoints.get_mut(place(id)).map(|e| &mut e.on_departure) {
             Some(slot @ Slot::Out) => {
                 *slot = Slot::Here(handler);
                 None

@@ -97,6 +97,7 @@ pub struct Endpoint<H> {
     pub(crate) ptag: PtagHandle,
     /// As far as any was ever set; behind that all are free. Most endpoints use few of their tables' places, and there may be thousands of endpoints.
     handlers: Vec<Slot<H>>,
+    pub(crate) on_departure: Slot<H>,
     /// The same; how many entries there are is said by `entries`.
     translations: Vec<Option<Translation>>,
     entries: usize,
@@ -122,6 +123,7 @@ impl<H> Endpoint<H> {
             tag: TAG_NONE,
             ptag,
             handlers: Vec::new(),
+            on_departure: Slot::Free,
             translations: Vec::new(),
             entries: TRANSLATIONS_DEFAULT,
             segment: None,

@@ -53,4 +53,4 @@ pub use name::{NAME_BYTES, Name};
 pub use payload::Payload;
 pub use region::Region;
 pub use send::Part;
-pub use status::{Error, Operation, Returned, Status};
+pub use status::{Departed, Error, Operation, Returned, Status};

@@ -5,10 +5,11 @@ use crate::acceptor::{LIMIT, create_vi, end_vi};
 use crate::bulk::NO_DATA;
 use crate::connection::{CREDITS_MAX, Connection, ConnectionId, Keep, Role, State, Write};
 use crate::core::{Core, EndpointId, place};
+use crate::endpoint::Slot;
 use crate::header::{Answer, Kind};
 use crate::name::{Ask, Name};
 use crate::probe::Off;
-use crate::status::{Error, Status};
+use crate::status::{Departed, Error, Status};
 use bellwire_via::wire::Wire;
 use bellwire_via::{Duration, Engine, ViHandle};
 
@@ -46,7 +47,7 @@ impl<H> Core<H> {
             }
             Err(e) => {
                 let status = if e == bellwire_via::Error::Rejected { Status::BadEndpoint } else { Status::Unreachable };
-                self.bury(engine, id, status);
+                self.broken(engine, id, status);
             }
         }
     }
@@ -84,8 +85,19 @@ impl<H> Core<H> {
     /// A connection is over: a client's requests that are not handled come back; of a server nothing is left.
     pub(crate) fn broken<W: Wire>(&mut self, engine: &mut Engine<W>, id: ConnectionId, status: Status) {
         self.bury(engine, id, status);
+        self.note_departure(id);
         if self.connections.get(id).is_some_and(|c| c.role == Role::Server) {
             self.connections.remove(id);
+        }
+    }
+
+    /// The endpoint is to hear that a connection has ended, if it wants to.
+    fn note_departure(&mut self, id: ConnectionId) {
+        let Some(connection) = self.connections.get(id) else { return };
+        let index = if let Role::Client { index } = connection.role { Some(index) } else { None };
+        let departed = Departed { connection: u64::from(id.raw()), index, name: connection.peer };
+        if self.endpoints.get(place(connection.endpoint)).is_some_and(|e| !matches!(e.on_departure, Slot::Free)) {
+            self.departures.push_back((connection.endpoint, departed));
         }
     }
 
@@ -124,6 +136,7 @@ impl<H> Core<H> {
         let endpoint = self.endpoints.remove(place(id)).ok_or(Error::BadArgument)?;
         self.numbers.remove(&endpoint.name.endpoint);
         self.returns.retain(|(of, _)| *of != id);
+        self.departures.retain(|(of, _)| *of != id);
         if let Some(segment) = endpoint.segment {
             let _ = engine.deregister(segment.address, segment.handle);
             self.garbage.extend(segment.owner);

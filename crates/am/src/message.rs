@@ -10,7 +10,7 @@ use crate::name::Name;
 use crate::payload::Payload;
 use crate::probe::{Off, Probe, mark};
 use crate::region::Region;
-use crate::status::{Error, Returned};
+use crate::status::{Departed, Error, Returned};
 use bellwire_via::Engine;
 use bellwire_via::wire::host::HostWire;
 use std::sync::Arc;
@@ -20,10 +20,14 @@ pub(crate) type OnMessage = Box<dyn FnMut(&mut Message<'_>) + Send>;
 /// An error handler.
 pub(crate) type OnReturn = Box<dyn FnMut(&Returned) + Send>;
 
-/// What is in a slot of the handler table: in the first one the error handler, in the others handlers of messages.
+/// A handler of departures.
+pub(crate) type OnDeparture = Box<dyn FnMut(&Departed) + Send>;
+
+/// What is in a slot of the handler table: in the first one the error handler, in the others handlers of messages. Beside the table: who hears of departures.
 pub(crate) enum Handler {
     Message(OnMessage),
     Return(OnReturn),
+    Departure(OnDeparture),
 }
 
 /// A message, while its handler runs.
@@ -54,6 +58,12 @@ impl Message<'_> {
     /// Who sent it.
     pub fn source(&self) -> Name {
         self.delivery.source
+    }
+
+    /// A number for the connection that it came over, which no other connection of the bundle has while this one lasts. What a peer says of itself ([`source`](Self::source)) others can
+    /// say too; this they cannot.
+    pub fn connection(&self) -> u64 {
+        u64::from(self.delivery.connection.raw())
     }
 
     /// The endpoint that it came to.

@@ -8,7 +8,7 @@ use crate::core::{Core, EndpointId};
 use crate::message::{Handler, Message};
 use crate::payload::Place;
 use crate::probe::{Off, Probe, mark};
-use crate::status::{Error, Returned};
+use crate::status::{Departed, Error, Returned};
 use bellwire_memory::token::{Held, thread_id};
 use bellwire_via::{Notice, ViHandle};
 use std::time::{Duration, Instant};
@@ -48,6 +48,7 @@ impl Bundle {
             None | Some(Step::Nothing) => return Ok(0),
             Some(Step::Moved) => core.garbage.clear(),
             Some(Step::Return(endpoint, handler, returned)) => self.run_return(guard, endpoint, handler, &returned),
+            Some(Step::Departure(endpoint, handler, departed)) => self.run_departure(guard, endpoint, handler, &departed),
             Some(Step::Elsewhere(vi, endpoint, notice)) => self.forward(vi, endpoint, notice),
         }
         Ok(1)
@@ -95,10 +96,20 @@ impl Bundle {
     fn run_return(&self, mut core: Held<'_, Core<Handler>>, endpoint: EndpointId, handler: Option<Handler>, returned: &Returned) {
         core.running = thread_id();
         drop(core);
-        let mut turn = ReturnTurn { bundle: self, endpoint, handler };
+        let mut turn = BackTurn { bundle: self, endpoint, handler };
         match &mut turn.handler {
             Some(Handler::Return(handler)) => handler(returned),
             _ => eprintln!("bellwire: an active message ({:?}, handler {}) came back: {:?}", returned.operation, returned.handler, returned.status),
+        }
+    }
+
+    #[cold]
+    fn run_departure(&self, mut core: Held<'_, Core<Handler>>, endpoint: EndpointId, handler: Handler, departed: &Departed) {
+        core.running = thread_id();
+        drop(core);
+        let mut turn = BackTurn { bundle: self, endpoint, handler: Some(handler) };
+        if let Some(Handler::Departure(handler)) = &mut turn.handler {
+            handler(departed);
         }
     }
 
@@ -127,7 +138,7 @@ impl Bundle {
             let (is_ready, must_send) = self.device.nic.try_with(|engine| {
                 core.send_waiting(engine);
                 core.tell(engine);
-                Ok((engine.inbox_has(inbox) || !core.returns.is_empty(), !core.unsent.is_empty()))
+                Ok((engine.inbox_has(inbox) || !core.returns.is_empty() || !core.departures.is_empty(), !core.unsent.is_empty()))
             })?;
             drop(core);
             let left = end.map(|end| end.saturating_duration_since(Instant::now()));
@@ -190,18 +201,21 @@ impl Drop for Turn<'_> {
     }
 }
 
-/// While an error handler runs.
-struct ReturnTurn<'a> {
+/// While an error handler, or one of departures, runs.
+struct BackTurn<'a> {
     bundle: &'a Bundle,
     endpoint: EndpointId,
     handler: Option<Handler>,
 }
 
-impl Drop for ReturnTurn<'_> {
+impl Drop for BackTurn<'_> {
     fn drop(&mut self) {
         let mut core = self.bundle.core();
         core.running = 0;
-        let unused = self.handler.take().and_then(|handler| core.put_back(self.endpoint, 0, handler));
+        let unused = self.handler.take().and_then(|handler| match handler {
+            Handler::Departure(_) => core.put_back_departure(self.endpoint, handler),
+            _ => core.put_back(self.endpoint, 0, handler),
+        });
         drop(core);
         drop(unused);
     }

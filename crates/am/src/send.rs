@@ -9,7 +9,7 @@ use crate::message::Handler;
 use crate::probe::{Off, Probe};
 use crate::region::Region;
 use crate::status::{Error, Operation, Status};
-use bellwire_memory::token::thread_id;
+use bellwire_memory::token::{Held, thread_id};
 use bellwire_via::Engine;
 use bellwire_via::wire::host::HostWire;
 use std::sync::Arc;
@@ -49,6 +49,24 @@ impl Bundle {
     /// U2: the `data.1` bytes at `data.0` are readable throughout the call.
     pub unsafe fn request_medium_of_program(&self, endpoint: EndpointId, index: u32, handler: u8, data: (*const u8, usize), args: &[i32]) -> Result<(), Error> {
         self.send::<Off>(&Request { endpoint, index, handler, args, medium: Some(data) })
+    }
+
+    /// As [`request`](Self::request), but never waits.
+    ///
+    /// # Errors
+    /// [`Error::NotSent`]: it would have to, or this is within a handler; and those of `request`.
+    #[inline]
+    pub fn try_request(&self, endpoint: EndpointId, index: u32, handler: u8, args: &[i32]) -> Result<(), Error> {
+        self.try_send(&Request { endpoint, index, handler, args, medium: None })
+    }
+
+    /// As [`request_medium`](Self::request_medium), but never waits.
+    ///
+    /// # Errors
+    /// As [`try_request`](Self::try_request).
+    #[inline]
+    pub fn try_request_medium(&self, endpoint: EndpointId, index: u32, handler: u8, payload: &[u8], args: &[i32]) -> Result<(), Error> {
+        self.try_send(&Request { endpoint, index, handler, args, medium: Some((payload.as_ptr(), payload.len())) })
     }
 
     /// Sends a bulk request: at most [`BULK_BYTES_MAX`](crate::BULK_BYTES_MAX) bytes go to `offset` in the receiver's segment, then the handler runs. The data may be reused when this
@@ -141,19 +159,54 @@ impl Bundle {
         self.send_later((request.endpoint, request.index), &mut attempt, || request.record()).map(drop)
     }
 
+    #[inline]
+    fn try_send(&self, request: &Request<'_>) -> Result<(), Error> {
+        let core = self.core();
+        if core.running != 0 && core.running == thread_id() {
+            return Err(Error::NotSent);
+        }
+        match self.attempt_in(core, &mut |core, engine| core.request::<_, Off>(engine, request))? {
+            Sent::Yes => Ok(()),
+            _ => {
+                // As in send_later(): who tries again and again waits too.
+                self.device.nic.now();
+                Err(Error::NotSent)
+            }
+        }
+    }
+
     /// One attempt to send.
     #[inline]
     fn attempt(&self, send: &mut impl FnMut(&mut Core<Handler>, &mut Engine<HostWire>) -> Result<Sent, Error>) -> Result<Sent, Error> {
-        let mut core = self.core();
+        let core = self.core();
         if core.running != 0 && core.running == thread_id() {
             return Err(Error::BadArgument);
         }
+        self.attempt_in(core, send)
+    }
+
+    #[inline]
+    fn attempt_in(
+        &self,
+        mut core: Held<'_, Core<Handler>>,
+        send: &mut impl FnMut(&mut Core<Handler>, &mut Engine<HostWire>) -> Result<Sent, Error>,
+    ) -> Result<Sent, Error> {
         let mut outcome = Ok(Sent::Wait);
         self.device.nic.try_with(|engine| {
             outcome = send(&mut core, engine);
             Ok(())
         })?;
-        outcome
+        match outcome {
+            Ok(Sent::Connect(connection)) => self.connect(&mut core, connection),
+            outcome => outcome,
+        }
+    }
+
+    /// Begins to connect. Its patience counts from now, however long the engine has not been told the time.
+    #[cold]
+    fn connect(&self, core: &mut Core<Handler>, connection: ConnectionId) -> Result<Sent, Error> {
+        self.device.nic.now();
+        self.device.nic.with(|engine| core.connect(engine, connection)).map(|()| Sent::Wait)
     }
 
     /// Polls until it can be sent, or the bundle's patience is over: then it comes back.
@@ -172,7 +225,7 @@ impl Bundle {
         drop(core);
         loop {
             if self.poll_batch(endpoint, index)? == 0 {
-                // An attempt to connect counts from when it begins.
+                // Nobody else tells the time while this thread polls, and an attempt to connect ends with it.
                 self.device.nic.now();
                 if end.is_some_and(|end| Instant::now() >= end) {
                     self.core().return_at_once(endpoint, index, &record(), Status::Congestion);
@@ -216,7 +269,7 @@ impl Bundle {
             };
             match sent {
                 Sent::Yes => return Ok(()),
-                Sent::More | Sent::Wait => {}
+                Sent::More | Sent::Wait | Sent::Connect(_) => {}
                 Sent::Posted(connection, number) => return if until_read { self.until_read(connection, number) } else { Ok(()) },
             }
         }

@@ -130,7 +130,14 @@ impl Host {
             let medium: Option<Data> = bytes.as_ref().map(|bytes| (bytes.as_ptr(), bytes.len()));
             self.core.request::<_, Off>(engine, &Request { endpoint: p.endpoint, index, handler: ASK, args: &args, medium })
         };
-        matches!(sent.unwrap(), Sent::Yes | Sent::Posted(..))
+        match sent.unwrap() {
+            Sent::Yes | Sent::Posted(..) => true,
+            Sent::Connect(connection) => {
+                self.core.connect(engine, connection).unwrap();
+                false
+            }
+            Sent::Wait | Sent::More => false,
+        }
     }
 
     /// What a handler does. The request that was handled, or the one that was answered.
@@ -210,6 +217,7 @@ impl Net {
                     }
                 }
                 Step::Return(_, _, returned) => panic!("{returned:?}"),
+                Step::Departure(..) => panic!("nobody listens for departures"),
                 Step::Elsewhere(..) => panic!("nobody has moved"),
             }
         }

@@ -24,7 +24,9 @@ Measures the parameters of the LogP model over the C interface of libvipl.so, wi
 and the signature: the mean time between two requests against their number, with several delays after each.
 
 With --layer am, Active Messages beside the raw VI that they use, by turns in one run: half a round trip of a short request and its reply, what it is above the raw VI's (delta), \
-L, o_s, o_r, g; and the bandwidth of bulk messages beside that of the raw RDMA write. With --compare, the same of other libraries, and how the goals stand.";
+L, o_s, o_r, g; and the bandwidth of bulk messages beside that of the raw RDMA write. With --compare, the same of other libraries, and how the goals stand.
+
+With --layer rpc, remote procedure calls beside the Active Messages that they use: half a round trip, and a stream with 16 calls under way.";
 
 const AFTER_HELP: &str = "\
 Examples:
@@ -33,6 +35,7 @@ Examples:
   bellwire logp --json logp.json --plot signature.svg
   bellwire logp --layer am --plot bulk.svg       Active Messages beside the raw VI
   bellwire logp --layer am --compare             and beside UCX, libfabric, GASNet-EX
+  bellwire logp --layer rpc                      remote procedure calls beside Active Messages
   BELLWIRE_MODE=guarded bellwire logp            peers map queues only
 
 Environment:
@@ -52,6 +55,8 @@ enum Layer {
     Vi,
     /// Active Messages, beside virtual interfaces
     Am,
+    /// Remote procedure calls, beside Active Messages
+    Rpc,
 }
 
 /// Measure the LogP parameters: overheads, latency, gap
@@ -62,7 +67,7 @@ pub struct Arguments {
     #[arg(long, value_enum, default_value = "vi")]
     layer: Layer,
 
-    /// Message sizes in bytes, the first also for the signature; not with --layer am
+    /// Message sizes in bytes, the first also for the signature; only with --layer vi
     #[arg(long, value_name = "BYTES,...", value_delimiter = ',', default_value = "8,56,256,1024,4096", value_parser = clap::value_parser!(u64).range(1..=SIZE_MAX))]
     sizes: Vec<u64>,
 
@@ -104,8 +109,10 @@ pub struct Arguments {
 /// What the exit status is about, as text.
 pub fn run(arguments: &Arguments) -> Result<(), String> {
     let text = |error: bellwire_logp::Error| error.to_string();
-    if arguments.layer == Layer::Am {
-        return layers(arguments);
+    match arguments.layer {
+        Layer::Am => return layers(arguments),
+        Layer::Rpc => return calls(arguments),
+        Layer::Vi => {}
     }
     if arguments.compare {
         return Err("--compare needs --layer am; the raw VI is compared with others by `bellwire perf --compare`".to_owned());
@@ -129,6 +136,18 @@ fn layers(arguments: &Arguments) -> Result<(), String> {
         layer::plot::write(&layers, path).map_err(text)?;
     }
     match layers.failures.iter().find(|failure| failure.ours) {
+        Some(failure) => Err(format!("{}: {}", failure.what, failure.why)),
+        None => Ok(()),
+    }
+}
+
+fn calls(arguments: &Arguments) -> Result<(), String> {
+    if arguments.plot.is_some() {
+        return Err("--layer rpc has nothing to plot".to_owned());
+    }
+    let calls = layer::rpc::run(&options(arguments)?).map_err(|error| error.to_string())?;
+    output::report(arguments.json.as_deref(), || layer::rpc::json(&calls), || layer::rpc::table(&calls))?;
+    match calls.failures.iter().find(|failure| failure.ours) {
         Some(failure) => Err(format!("{}: {}", failure.what, failure.why)),
         None => Ok(()),
     }

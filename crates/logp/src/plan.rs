@@ -233,6 +233,8 @@ pub mod series {
     pub const AMVIA_V1: Series = ours("AMVIA v1");
     pub const AMVIA_V3: Series = ours("AMVIA v3");
     pub const AM_ONE_WAY: Series = ours("Active Messages, one way");
+    pub const RPC: Series = ours("remote procedure calls");
+    pub const RPC_MANY: Series = ours("remote procedure calls, 16 under way");
     pub const OURS_TOUCHED: Series = ours("bellwire touched");
     pub const OURS_ENGINE: Series = ours("engine memory");
     pub const OURS_USER: Series = ours("user memory");

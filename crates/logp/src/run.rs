@@ -278,6 +278,7 @@ impl Runner<'_> {
         *self.knows_faults.get_or_insert_with(|| {
             let mut config = config.clone();
             config.environment.push((FAULTS, NO_FAULTS.to_owned()));
+            config.may_fail = true;
             Session::new(config).run(&Job::Open).is_err()
         })
     }

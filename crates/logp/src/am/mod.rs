@@ -4,9 +4,11 @@
 //! As with the raw VI, what arrives is checked inside the timed loop: each handler compares the number that its message carries with the one that is due.
 
 mod bulk;
+mod rpc;
 mod short;
 mod steps;
 
+use std::cell::OnceCell;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -25,6 +27,8 @@ use crate::shared::{LINE_BYTES, SharedMap};
 const NAMES_OFFSET: usize = 52 << 10;
 /// A line in which the second process says how far it is.
 const DONE: usize = NAMES_OFFSET + 8 * LINE_BYTES;
+/// Where they tell each other the addresses of their nodes.
+const ADDRESSES_OFFSET: usize = DONE + LINE_BYTES;
 /// Bytes of each segment: the largest bulk message that is measured.
 pub const SEGMENT_BYTES: usize = 8 << 20;
 const TAG: u64 = 0x6c6f_6770;
@@ -89,6 +93,13 @@ pub enum AmJob {
         /// Polls.
         count: u64,
     },
+    /// `[ns for each call]` of remote procedure calls with a number as argument and result, so many of them under way.
+    Rpc {
+        /// Calls.
+        count: u64,
+        /// Calls under way.
+        window: usize,
+    },
 }
 
 /// A kind of request.
@@ -151,6 +162,8 @@ pub struct Am {
     /// Replies to the last requests of streams.
     answers: Arc<Seen>,
     returned: Arc<AtomicU64>,
+    /// For remote procedure calls, when they are measured first.
+    rpc: OnceCell<rpc::Rpc>,
     first: bool,
 }
 
@@ -224,7 +237,7 @@ impl Am {
         }
         let name = Name::from_bytes(&name).ok_or_else(|| Error::failed("the other process has no name"))?;
         bundle.map(endpoint, 0, name, TAG).map_err(failed)?;
-        Ok(Self { bundle, endpoint, source, pings, pongs, answers, returned, first: setup.first })
+        Ok(Self { bundle, endpoint, source, pings, pongs, answers, returned, rpc: OnceCell::new(), first: setup.first })
     }
 
     /// Runs one job: its figures.
@@ -246,6 +259,7 @@ impl Am {
             AmJob::InMessages { size, count } => bulk::in_messages(&pair, size, count),
             AmJob::Steps { way, size, batches, watched } => steps::run(&pair, way, size, batches, watched),
             AmJob::EmptyPolls { count } => steps::empty_polls(&pair, count),
+            AmJob::Rpc { count, window } => rpc::calls(&pair, count, window),
         }?;
         self.pings.check()?;
         self.pongs.check()?;

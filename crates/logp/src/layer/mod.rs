@@ -6,6 +6,7 @@
 
 pub mod plot;
 pub mod report;
+pub mod rpc;
 
 use std::time::Duration;
 
