@@ -29,7 +29,7 @@ pub struct Message {
     /// Bytes of the whole.
     pub total: u32,
     /// The piece.
-    pub payload: Vec<u8>,
+    pub payload: Rc<[u8]>,
 }
 
 /// A message that goes to and fro between its sender and a receiver without a free buffer. Its tries in vain are not simulated one by one: when a buffer

@@ -71,17 +71,16 @@ impl Node {
     fn snoop(&self, agent: Agent, operation: Operation, block: Block) -> Option<(Agent, Time)> {
         let mut supplier = None;
         for other in [Agent::Processor, Agent::NiSend, Agent::NiReceive].into_iter().filter(|&other| other != agent) {
-            let mut caches = self.caches.borrow_mut();
-            let Some(cache) = &mut caches[other as usize] else { continue };
-            let Some(line) = cache.line(block) else { continue };
-            if line.state.supplies() {
+            let Some(cache) = self.cache(other) else { continue };
+            let Some(state) = cache.state(block) else { continue };
+            if state.supplies() {
                 assert!(supplier.is_none(), "one cache answers for a block");
-                supplier = Some((other, line.ready));
+                supplier = Some((other, cache.ready(block)));
             }
             match operation {
-                Operation::Read => line.state = if line.state.dirty() { State::Owned } else { State::Shared },
+                Operation::Read => cache.change(block, if state.dirty() { State::Owned } else { State::Shared }),
                 Operation::ReadDiscard => {}
-                Operation::ReadExclusive | Operation::Upgrade | Operation::WriteInvalidate => drop(cache.take(block)),
+                Operation::ReadExclusive | Operation::Upgrade | Operation::WriteInvalidate => cache.take(block),
             }
         }
         supplier
@@ -94,22 +93,17 @@ impl Node {
             Operation::Read if self.has_other(agent, block) => State::Shared,
             Operation::Read => State::Exclusive,
             Operation::ReadDiscard => return,
-            Operation::WriteInvalidate => {
-                if let Some(cache) = &mut self.caches.borrow_mut()[agent as usize] {
-                    cache.take(block);
-                }
-                return;
-            }
+            Operation::WriteInvalidate => return self.forget(agent, block),
         };
-        let victim = self.caches.borrow_mut()[agent as usize].as_mut().and_then(|cache| cache.put(block, state, done));
-        if let Some(victim) = victim.filter(|victim| victim.state.dirty()) {
-            self.write_back(victim.block);
+        let victim = self.cache(agent).and_then(|cache| cache.put(block, state, done));
+        if let Some((victim, _)) = victim.filter(|(_, state)| state.dirty()) {
+            self.write_back(victim);
         }
     }
 
     fn has_other(&self, agent: Agent, block: Block) -> bool {
-        let mut caches = self.caches.borrow_mut();
-        caches.iter_mut().enumerate().any(|(index, cache)| index != agent as usize && cache.as_mut().is_some_and(|cache| cache.line(block).is_some()))
+        let others = self.caches.iter().enumerate().filter(|(index, _)| *index != agent as usize);
+        others.filter_map(|(_, cache)| cache.get()).any(|cache| cache.state(block).is_some())
     }
 
     /// A dirty block goes home; nobody waits for it.

@@ -6,7 +6,7 @@ pub mod cache;
 pub mod coherence;
 pub mod cpu;
 
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::VecDeque;
 use std::rc::Rc;
 
@@ -51,12 +51,14 @@ pub struct Node {
     /// Access time of the NI's memory.
     pub ni_memory: Cell<Time>,
     /// The caches on the bus, by agent.
-    pub caches: RefCell<[Option<Cache>; 3]>,
+    caches: [OnceCell<Cache>; 3],
     /// Flow control of its NI.
     pub flow: Flow,
     /// Given when a look at a queue or a send that was in vain may succeed now.
     pub queue_activity: Signal,
-    /// Cycles that the processor is ahead of virtual time.
+    /// Of an address, the bits that lie within a block.
+    block_shift: u32,
+    /// How far the processor is ahead of virtual time.
     ahead: Cell<Time>,
     watches: RefCell<Vec<Rc<Watch>>>,
 }
@@ -71,7 +73,8 @@ impl Node {
             memory: Port::default(),
             ni_port: Port::default(),
             ni_memory: Cell::new(parameters.ni_memory),
-            caches: RefCell::new([Some(Cache::new(sets, parameters.cache_ways)), None, None]),
+            caches: [Cache::new(sets, parameters.cache_ways).into(), OnceCell::new(), OnceCell::new()],
+            block_shift: parameters.block_bytes.trailing_zeros(),
             flow: Flow::new(id, parameters.buffers),
             queue_activity: Signal::default(),
             ahead: Cell::default(),
@@ -88,9 +91,27 @@ impl Node {
 
     /// Drops a block whose content nobody will read from a cache, without writing it back.
     pub fn forget(&self, agent: Agent, block: Block) {
-        if let Some(cache) = &mut self.caches.borrow_mut()[agent as usize] {
+        if let Some(cache) = self.cache(agent) {
             cache.take(block);
         }
+    }
+
+    /// Gives an agent of the NI a cache of so many blocks, direct-mapped.
+    ///
+    /// # Panics
+    /// If it has one.
+    pub fn add_cache(&self, agent: Agent, blocks: usize) {
+        assert!(self.caches[agent as usize].set(Cache::new(blocks, 1)).is_ok(), "an agent has one cache");
+    }
+
+    /// The cache of an agent, if it has one.
+    fn cache(&self, agent: Agent) -> Option<&Cache> {
+        self.caches[agent as usize].get()
+    }
+
+    /// The block of an address.
+    fn block_of(&self, address: u64) -> Block {
+        Block(address >> self.block_shift)
     }
 
     /// When main memory has done all that it was asked for.

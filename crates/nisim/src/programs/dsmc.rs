@@ -5,12 +5,13 @@
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
+use std::sync::Arc;
 
 use super::boxes::Boxes;
 use super::collective::Barrier;
 use super::random::Random;
 use super::shared::Shared;
-use super::{FLOP, HEAP, Program, Setup, Size, compare};
+use super::{FLOP, HEAP, Program, Setup, Size, compare, prepared};
 use crate::am::Am;
 use crate::cluster::Outcome;
 use crate::experiment::Failure;
@@ -137,16 +138,16 @@ fn flat(mut molecules: Vec<Molecule>) -> Vec<f64> {
 /// A processor's part.
 struct Part {
     am: Am,
-    input: Rc<Input>,
+    input: Arc<Input>,
     shared: Shared,
     arrived: RefCell<Vec<Molecule>>,
     received: Cell<u32>,
 }
 
 fn run(setup: &Setup<'_>) -> Result<Outcome, Failure> {
-    let input = Rc::new(Input::new(setup.machine.nodes, setup.size, setup.seed));
+    let (input, expected) = prepared("dsmc", setup, Input::new, Input::sequential);
     let (parts, outcome) = setup.simulate(|am| node(am, input.clone()))?;
-    compare("dsmc", &flat(parts.concat()), &input.sequential(), 0.0)?;
+    compare("dsmc", &flat(parts.concat()), &expected, 0.0)?;
     Ok(outcome)
 }
 
@@ -245,7 +246,7 @@ impl Part {
     }
 }
 
-async fn node(am: Am, input: Rc<Input>) -> Vec<Molecule> {
+async fn node(am: Am, input: Arc<Input>) -> Vec<Molecule> {
     let (me, nodes) = (am.cpu().node(), am.cpu().nodes());
     let row = (nodes * 4).div_ceil(BLOCK);
     let boxes = &input.boxes;

@@ -6,10 +6,11 @@
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
+use std::sync::Arc;
 
 use super::collective::Barrier;
 use super::random::Random;
-use super::{FLOP, HEAP, Program, Setup, Size, compare};
+use super::{FLOP, HEAP, Program, Setup, Size, compare, prepared};
 use crate::am::Am;
 use crate::cluster::Outcome;
 use crate::experiment::Failure;
@@ -102,10 +103,10 @@ struct Part {
 }
 
 fn run(setup: &Setup<'_>) -> Result<Outcome, Failure> {
-    let input = Rc::new(Input::new(setup.machine.nodes, setup.size, setup.seed));
+    let (input, expected) = prepared("em3d", setup, Input::new, Input::sequential);
     let (parts, outcome) = setup.simulate(|am| node(am, input.clone()))?;
     let kind = |kind: usize| parts.iter().flat_map(move |part: &[Vec<f64>; 2]| part[kind].iter().copied());
-    compare("em3d", &kind(0).chain(kind(1)).collect::<Vec<f64>>(), &input.sequential(), 0.0)?;
+    compare("em3d", &kind(0).chain(kind(1)).collect::<Vec<f64>>(), &expected, 0.0)?;
     Ok(outcome)
 }
 
@@ -189,7 +190,7 @@ impl Part {
     }
 }
 
-async fn node(am: Am, input: Rc<Input>) -> [Vec<f64>; 2] {
+async fn node(am: Am, input: Arc<Input>) -> [Vec<f64>; 2] {
     let (barrier, part) = (Barrier::new(&am), Rc::new(Part::new(am.clone(), &input)));
     let receiver = part.clone();
     am.on(UPDATE, move |_, _, payload| {

@@ -12,6 +12,7 @@ pub mod collective;
 mod dsmc;
 mod em3d;
 mod moldyn;
+mod prepared;
 pub mod random;
 pub mod shared;
 mod spsolve;
@@ -28,6 +29,7 @@ use crate::experiment::Failure;
 use crate::machine::Parameters;
 use crate::ni::Design;
 use crate::time::Time;
+use prepared::prepared;
 
 /// Processor cycles of a floating-point operation: the processor issues in order, and of a latency of three or four cycles it hides half.
 pub const FLOP: u64 = 2;

@@ -95,7 +95,7 @@ impl Shared {
     }
 
     fn listen(&self, am: &Am) {
-        let on = |handler: u16, run: fn(Rc<Inner>, usize, usize, Vec<u8>) -> crate::ni::Work<'static, ()>| {
+        let on = |handler: u16, run: fn(Rc<Inner>, usize, usize, Rc<[u8]>) -> crate::ni::Work<'static, ()>| {
             let inner = self.0.clone();
             am.on(handler, move |_, from, payload| {
                 let inner = inner.clone();

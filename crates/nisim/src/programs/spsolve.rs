@@ -5,10 +5,11 @@
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
+use std::sync::Arc;
 
 use super::collective::Barrier;
 use super::random::Random;
-use super::{FLOP, HEAP, Program, Setup, Size, compare};
+use super::{FLOP, HEAP, Program, Setup, Size, compare, prepared};
 use crate::am::Am;
 use crate::cluster::Outcome;
 use crate::experiment::Failure;
@@ -100,22 +101,22 @@ struct Element {
 
 struct Part {
     am: Am,
-    input: Rc<Input>,
+    input: Arc<Input>,
     elements: RefCell<Vec<Element>>,
     solved: Cell<usize>,
 }
 
 fn run(setup: &Setup<'_>) -> Result<Outcome, Failure> {
-    let input = Rc::new(Input::new(setup.machine.nodes, setup.size, setup.seed));
+    let (input, expected) = prepared("spsolve", setup, Input::new, Input::sequential);
     let (parts, outcome) = setup.simulate(|am| node(am, input.clone()))?;
     let solution: Vec<f64> = (0..input.right.len()).map(|element| parts[input.owner(element)][element / input.nodes]).collect();
     // The order of the additions is that of the messages.
-    compare("spsolve", &solution, &input.sequential(), 1e-9)?;
+    compare("spsolve", &solution, &expected, 1e-9)?;
     Ok(outcome)
 }
 
 impl Part {
-    fn new(am: Am, input: Rc<Input>) -> Self {
+    fn new(am: Am, input: Arc<Input>) -> Self {
         let own = (am.cpu().node()..input.right.len()).step_by(input.nodes);
         let elements = own.map(|element| Element { sum: 0.0, missing: input.needs[element], right: input.right[element], solution: 0.0 });
         Self { elements: RefCell::new(elements.collect()), solved: Cell::new(0), am, input }
@@ -174,7 +175,7 @@ impl Part {
     }
 }
 
-async fn node(am: Am, input: Rc<Input>) -> Vec<f64> {
+async fn node(am: Am, input: Arc<Input>) -> Vec<f64> {
     let (barrier, part) = (Barrier::new(&am), Rc::new(Part::new(am.clone(), input.clone())));
     let receiver = part.clone();
     am.on(EDGE, move |_, _, payload| {

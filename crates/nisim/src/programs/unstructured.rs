@@ -6,10 +6,11 @@
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
+use std::sync::Arc;
 
 use super::collective::Barrier;
 use super::random::Random;
-use super::{FLOP, HEAP, Program, Setup, Size, compare};
+use super::{FLOP, HEAP, Program, Setup, Size, compare, prepared};
 use crate::am::Am;
 use crate::cluster::Outcome;
 use crate::experiment::Failure;
@@ -165,7 +166,7 @@ fn nearest(points: &[[f64; 3]], count: usize) -> Vec<(usize, usize)> {
 /// A processor's part.
 struct Part {
     am: Am,
-    input: Rc<Input>,
+    input: Arc<Input>,
     /// All values as far as they are known here.
     values: [RefCell<Vec<f32>>; VARIABLES],
     /// Of each other processor, the points whose values go to it; and those that come from it.
@@ -180,26 +181,30 @@ struct Part {
 }
 
 fn run(setup: &Setup<'_>) -> Result<Outcome, Failure> {
-    let input = Rc::new(Input::new(setup.machine.nodes, setup.size, setup.seed));
+    let (input, expected) = prepared("unstructured", setup, Input::new, Input::sequential);
     let (parts, outcome) = setup.simulate(|am| node(am, input.clone()))?;
     let ours: Vec<f64> = (0..VARIABLES).flat_map(|variable| parts.iter().flat_map(move |part: &Vec<Vec<f64>>| part[variable].clone())).collect();
-    compare("unstructured", &ours, &input.sequential(), 0.0)?;
+    compare("unstructured", &ours, &expected, 0.0)?;
     Ok(outcome)
 }
 
 impl Part {
-    fn new(am: &Am, input: &Rc<Input>) -> Self {
+    fn new(am: &Am, input: &Arc<Input>) -> Self {
         let own = input.own(am.cpu().node());
-        let groups = input.edges.iter().map(|&(a, b, _)| vec![a, b]).chain(input.faces.iter().map(|(face, _)| face.to_vec()));
         let (mut out, mut into): (BTreeMap<usize, BTreeSet<usize>>, BTreeMap<usize, BTreeSet<usize>>) = Default::default();
-        for group in groups.filter(|group| group.iter().any(|point| own.contains(point)) && !group.iter().all(|point| own.contains(point))) {
-            let (here, there): (Vec<usize>, Vec<usize>) = group.into_iter().partition(|point| own.contains(point));
+        let mut note = |group: &[usize]| {
+            if group.iter().all(|point| own.contains(point)) || !group.iter().any(|point| own.contains(point)) {
+                return;
+            }
+            let (here, there): (Vec<usize>, Vec<usize>) = group.iter().partition(|point| own.contains(point));
             for point in there {
                 let other = input.owner(point);
                 into.entry(other).or_default().insert(point);
                 out.entry(other).or_default().extend(&here);
             }
-        }
+        };
+        input.edges.iter().for_each(|&(a, b, _)| note(&[a, b]));
+        input.faces.iter().for_each(|(face, _)| note(face));
         let lists = |sets: BTreeMap<usize, BTreeSet<usize>>| sets.into_iter().map(|(node, points)| (node, points.into_iter().collect())).collect();
         Self {
             am: am.clone(),
@@ -277,7 +282,7 @@ impl Part {
     }
 }
 
-async fn node(am: Am, input: Rc<Input>) -> Vec<Vec<f64>> {
+async fn node(am: Am, input: Arc<Input>) -> Vec<Vec<f64>> {
     let (barrier, part) = (Barrier::new(&am), Rc::new(Part::new(&am, &input)));
     let receiver = part.clone();
     am.on(UPDATE, move |_, from, payload| {

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What several tests need.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use bellwire_nisim::experiment::{Case, Measured};
+
+/// Runs cases on all processors; what they gave, in their order.
+pub fn run_all(cases: &[Case]) -> Vec<Measured> {
+    let (next, results) = (AtomicUsize::new(0), Mutex::new(vec![None; cases.len()]));
+    let work = || {
+        loop {
+            // relaxed: only hands out numbers; the results are handed over by the mutex and the end of the threads.
+            let index = next.fetch_add(1, Ordering::Relaxed);
+            let Some(case) = cases.get(index) else { return };
+            let measured = case.run().unwrap_or_else(|error| panic!("{case}: {error}"));
+            results.lock().unwrap()[index] = Some(measured);
+        }
+    };
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    std::thread::scope(|scope| (0..threads).for_each(|_| drop(scope.spawn(work))));
+    results.into_inner().unwrap().into_iter().map(|measured| measured.expect("each case was run")).collect()
+}
