@@ -5,6 +5,7 @@
 mod figures;
 mod html;
 mod list;
+mod speed;
 mod sweep;
 mod table5;
 
@@ -67,6 +68,8 @@ enum Command {
     Figure4(Common),
     /// All tables and figures beside the paper's, as one HTML file
     Report(html::Arguments),
+    /// How many bus transactions are simulated in a second
+    Speed(speed::Arguments),
     /// Any measures of any designs, with one parameter of the machine taking several values
     Sweep(sweep::Arguments),
 }
@@ -123,6 +126,7 @@ pub fn run(arguments: &Arguments) -> Result<(), String> {
         Command::Figure3(common) => common.tell("figure3", &figures::figure(common, Figure::Three)?),
         Command::Figure4(common) => common.tell("figure4", &figures::figure(common, Figure::Four)?),
         Command::Report(arguments) => html::run(arguments),
+        Command::Speed(arguments) => arguments.common.tell("speed", &Page { report: speed::report(arguments)?, bars: Vec::new() }),
         Command::Sweep(arguments) => arguments.common.tell("sweep", &Page { report: sweep::report(arguments)?, bars: Vec::new() }),
     }
 }

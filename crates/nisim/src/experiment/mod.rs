@@ -4,6 +4,7 @@
 
 pub mod bench;
 pub mod figures;
+pub mod fit;
 pub mod plan;
 pub mod statements;
 pub mod table5;

@@ -19,8 +19,10 @@ pub struct Parameters {
     pub cache_bytes: u64,
     /// Blocks in a set of the cache: 1 is direct-mapped.
     pub cache_ways: usize,
-    /// Access time of main memory, which has one bank: it is busy as long.
+    /// Access time of main memory; a bank is busy as long.
     pub memory: Time,
+    /// Banks of main memory, among which blocks are dealt out in turn.
+    pub memory_banks: usize,
     /// Access time of the NI's memory.
     pub ni_memory: Time,
     /// Access time of the NI's memory where that is large and therefore made of DRAM (CNI512Q).
@@ -51,6 +53,7 @@ impl Default for Parameters {
             cache_bytes: 1 << 20,
             cache_ways: 1,
             memory: Time::from_ns(120),
+            memory_banks: 1,
             ni_memory: Time::from_ns(60),
             ni_memory_large: Time::from_ns(120),
             bus_cycle: Time::from_ns(4),
@@ -97,6 +100,9 @@ impl Parameters {
         }
         if self.cache_ways == 0 || !self.cache_bytes.is_power_of_two() || !(self.block_bytes..=1 << 30).contains(&self.cache_bytes) {
             return wrong("cache_bytes must be a power of two, at least a block and at most 1 GiB, and cache_ways at least 1");
+        }
+        if !(1..=1024).contains(&self.memory_banks) {
+            return wrong("memory_banks must be 1 to 1024");
         }
         let lines = self.cache_bytes / self.block_bytes;
         if !lines.is_multiple_of(self.cache_ways as u64) || !(lines / self.cache_ways as u64).is_power_of_two() {

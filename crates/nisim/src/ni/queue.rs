@@ -18,8 +18,8 @@ use crate::time::Time;
 
 /// Blocks of a queue, as CNI512Q has them; a queue in main memory to receive into is [`MEMORY_BLOCKS`] long.
 pub const BLOCKS: u64 = 512;
-/// Blocks of a queue in main memory to receive into: 256 KiB, plentiful.
-pub const MEMORY_BLOCKS: u64 = 4096;
+/// Blocks of a queue in main memory to receive into: 64 KiB, plentiful for sixteen nodes.
+pub const MEMORY_BLOCKS: u64 = 1024;
 /// Where queues in main memory begin.
 pub const IN_MEMORY: Block = Block(QUEUES);
 
@@ -143,6 +143,8 @@ impl ReceiveQueue {
         let pointer = Block(base.0 + BLOCKS);
         let queue = Self { ring, node: node.clone(), pointer, tail, head, head_known, visible: RefCell::default(), consumed: Signal::default() };
         let queue = Rc::new(queue);
+        // Who uses the queue has cleared its valid bits, so the processor's cache has its blocks.
+        (0..blocks).for_each(|position| node.preload(queue.ring.block(position)));
         let task = queue.clone();
         node.engine.spawn(false, async move { task.fill(&deposit).await });
         queue
@@ -160,7 +162,7 @@ impl ReceiveQueue {
 
     /// The NI reads the processor's pointer, which lies in the processor's cache.
     pub async fn read_head(&self) {
-        self.node.engine.sleep_until(self.node.coherent(Agent::NiReceive, Operation::ReadDiscard, self.pointer)).await;
+        self.node.engine.sleep_until(self.node.coherent(Agent::NiReceive, Operation::ReadOnce, self.pointer)).await;
         self.head_known.set(self.head.get());
     }
 

@@ -25,8 +25,8 @@ pub enum Operation {
     ReadExclusive,
     /// The right to write what is there already.
     Upgrade,
-    /// The content, of which no copy is kept: its owner stays the owner.
-    ReadDiscard,
+    /// The content, of which no copy is kept; to the others a read like any other.
+    ReadOnce,
     /// A whole block into its home; all copies are void.
     WriteInvalidate,
 }
@@ -44,10 +44,10 @@ impl Node {
             Operation::Upgrade => snooped,
             Operation::WriteInvalidate => {
                 let there = self.bus.transfer(now, snooped, bytes);
-                self.home_access(block, there);
+                self.home_write(block, there);
                 there
             }
-            Operation::Read | Operation::ReadExclusive | Operation::ReadDiscard => {
+            Operation::Read | Operation::ReadExclusive | Operation::ReadOnce => {
                 let ready = match supplier {
                     Some((supplier, ready)) => self.cache_ready(supplier, snooped.max(ready)),
                     None => self.home_access(block, address_end),
@@ -78,8 +78,7 @@ impl Node {
                 supplier = Some((other, cache.ready(block)));
             }
             match operation {
-                Operation::Read => cache.change(block, if state.dirty() { State::Owned } else { State::Shared }),
-                Operation::ReadDiscard => {}
+                Operation::Read | Operation::ReadOnce => cache.change(block, if state.dirty() { State::Owned } else { State::Shared }),
                 Operation::ReadExclusive | Operation::Upgrade | Operation::WriteInvalidate => cache.take(block),
             }
         }
@@ -92,7 +91,7 @@ impl Node {
             Operation::ReadExclusive | Operation::Upgrade => State::Modified,
             Operation::Read if self.has_other(agent, block) => State::Shared,
             Operation::Read => State::Exclusive,
-            Operation::ReadDiscard => return,
+            Operation::ReadOnce => return,
             Operation::WriteInvalidate => return self.forget(agent, block),
         };
         let victim = self.cache(agent).and_then(|cache| cache.put(block, state, done));
@@ -111,11 +110,19 @@ impl Node {
         let now = self.engine.now();
         let snooped = self.bus.snooped(self.bus.request(now));
         let there = self.bus.transfer(now, snooped, self.parameters.block_bytes);
-        self.home_access(block, there);
+        self.home_write(block, there);
+    }
+
+    fn home_write(&self, block: Block, at: Time) {
+        if self.is_ni_home(block) {
+            self.ni_port.write(at, self.ni_memory.get());
+        } else {
+            self.bank(block).write(at, self.parameters.memory);
+        }
     }
 
     fn home_access(&self, block: Block, at: Time) -> Time {
-        if self.is_ni_home(block) { self.ni_port.access(at, self.ni_memory.get()) } else { self.memory.access(at, self.parameters.memory) }
+        if self.is_ni_home(block) { self.ni_port.access(at, self.ni_memory.get()) } else { self.bank(block).access(at, self.parameters.memory) }
     }
 
     fn cache_ready(&self, supplier: Agent, at: Time) -> Time {

@@ -7,7 +7,7 @@
 use std::rc::Rc;
 
 use super::Node;
-use super::cache::{Block, State};
+use super::cache::Block;
 use super::coherence::{Agent, Operation};
 use crate::time::Time;
 
@@ -66,14 +66,6 @@ impl Cpu {
     /// Stores `bytes` from `address` on, eight at a time.
     pub async fn store_range(&self, address: u64, bytes: u64) {
         self.access_range(address, bytes.div_ceil(8), true).await;
-    }
-
-    /// Makes sure that the cache holds a block, as if a program had just written it: user data from which an NI sends by itself.
-    pub(crate) fn preload(&self, block: Block) {
-        let ready = self.0.engine.now();
-        if let Some(cache) = self.0.cache(Agent::Processor) {
-            cache.put(block, State::Modified, ready);
-        }
     }
 
     async fn access(&self, address: u64, write: bool) {

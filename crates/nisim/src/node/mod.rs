@@ -15,7 +15,7 @@ use crate::machine::Parameters;
 use crate::network::Flow;
 use crate::time::Time;
 use bus::{Bus, Port};
-use cache::{Block, Cache};
+use cache::{Block, Cache, State};
 use coherence::{Agent, Operation};
 
 /// Blocks from here on have their home in the NI.
@@ -44,8 +44,8 @@ pub struct Node {
     pub parameters: Rc<Parameters>,
     /// The memory bus.
     pub bus: Bus,
-    /// Main memory.
-    pub memory: Port,
+    /// Main memory: its banks, block by block in turn.
+    memory: Box<[Port]>,
     /// The NI's memory, from the bus; from the network it has a port of its own.
     pub ni_port: Port,
     /// Access time of the NI's memory.
@@ -70,7 +70,7 @@ impl Node {
         Self {
             id,
             bus: Bus::new(&parameters),
-            memory: Port::default(),
+            memory: (0..parameters.memory_banks).map(|_| Port::default()).collect(),
             ni_port: Port::default(),
             ni_memory: Cell::new(parameters.ni_memory),
             caches: [Cache::new(sets, parameters.cache_ways).into(), OnceCell::new(), OnceCell::new()],
@@ -96,6 +96,13 @@ impl Node {
         }
     }
 
+    /// Makes the processor's cache hold a block, as if a program had just written it; nothing is charged.
+    pub fn preload(&self, block: Block) {
+        if let Some(cache) = self.cache(Agent::Processor) {
+            cache.put(block, State::Modified, self.engine.now());
+        }
+    }
+
     /// Gives an agent of the NI a cache of so many blocks, direct-mapped.
     ///
     /// # Panics
@@ -114,9 +121,9 @@ impl Node {
         Block(address >> self.block_shift)
     }
 
-    /// When main memory has done all that it was asked for.
-    pub fn memory_free(&self) -> Time {
-        self.memory.free()
+    /// The bank of main memory that a block lies in.
+    pub fn bank(&self, block: Block) -> &Port {
+        &self.memory[(block.0 % self.parameters.memory_banks as u64) as usize]
     }
 
     fn is_ni_home(&self, block: Block) -> bool {
@@ -131,7 +138,7 @@ impl Node {
     }
 
     fn watch(&self, operation: Operation, agent: Agent, block: Block, at: Time) {
-        if matches!(operation, Operation::Read | Operation::ReadDiscard) {
+        if matches!(operation, Operation::Read | Operation::ReadOnce) {
             return;
         }
         for watch in self.watches.borrow().iter().filter(|watch| watch.by == agent && watch.blocks.contains(&block.0)) {

@@ -24,6 +24,8 @@ pub const PROGRAM: Program = Program {
     run,
 };
 
+/// Cycles of the original's own work for each molecule and step: its cell, its place there, its chance to collide.
+const WORK: u64 = 50;
 const MOLECULE: u16 = 1;
 const BLOCK: usize = 128;
 /// Greatest step in one dimension, in cells: a molecule goes to a neighbouring cell at most.
@@ -234,6 +236,7 @@ impl Part {
         let mut cells: Vec<Vec<Molecule>> = boxes.own(cpu.node()).map(|_| Vec::new()).collect();
         for molecule in all {
             cpu.instructions(6);
+            cpu.compute(WORK);
             cells[boxes.place_in_own(self.input.cell(&molecule))].push(molecule);
         }
         for (cell, molecules) in boxes.own(cpu.node()).zip(&mut cells) {

@@ -23,6 +23,8 @@ pub const PROGRAM: Program = Program {
     run,
 };
 
+/// Cycles of the original's own work for each dependence: the pointers through which it finds the value.
+const WORK: u64 = 68;
 const UPDATE: u16 = 1;
 /// Remote dependences of a hundred.
 const REMOTE: usize = 10;
@@ -177,7 +179,7 @@ impl Part {
                     Place::Copy(index) => (COPIES[1 - kind] + index as u64 * 8, self.copies[1 - kind].borrow()[index]),
                 };
                 cpu.load(address).await;
-                cpu.compute(2 * FLOP);
+                cpu.compute(2 * FLOP + WORK);
                 sum += weight * value;
             }
             let address = VALUES[kind] + element as u64 * 8;

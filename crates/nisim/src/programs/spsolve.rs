@@ -23,12 +23,14 @@ pub const PROGRAM: Program = Program {
 };
 
 const EDGE: u16 = 1;
-/// Elements in a level of the graph: 3720 are 30 levels of 124.
-const LEVEL: usize = 124;
+/// Elements in a level of the graph: 3720 are 15 levels of 248.
+const LEVEL: usize = 248;
 /// Elements that an element needs, at most; fewer if the same one is drawn twice.
 const NEEDS: usize = 8;
 /// Levels that an edge goes up, at most.
-const REACH: usize = 4;
+const REACH: usize = 2;
+/// Cycles of the original's own work at each end of a message: finding the element, its counters and lists.
+const WORK: u64 = 400;
 /// Where a node's arrays begin: the elements' state, their edges.
 const ELEMENTS: u64 = HEAP;
 const EDGES: u64 = HEAP + 0x4000;
@@ -47,7 +49,7 @@ struct Input {
 
 impl Input {
     fn new(nodes: usize, size: Size, seed: u64) -> Self {
-        let (levels, iterations) = if size == Size::Table4 { (30, 10) } else { (5, 3) };
+        let (levels, iterations) = if size == Size::Table4 { (15, 10) } else { (4, 3) };
         let elements = levels * LEVEL;
         let mut random = Random::new(seed, 2);
         let (mut edges, mut needs) = (vec![Vec::new(); elements], vec![0; elements]);
@@ -136,7 +138,7 @@ impl Part {
         let address = ELEMENTS + index as u64 * ELEMENT_BYTES;
         cpu.load_range(address, 16).await;
         cpu.store_range(address, 16).await;
-        cpu.compute(FLOP);
+        cpu.compute(FLOP + WORK);
         cpu.instructions(8);
         let mut elements = self.elements.borrow_mut();
         elements[index].sum += value;
@@ -162,7 +164,7 @@ impl Part {
         self.solved.set(self.solved.get() + 1);
         for (number, &(to, coefficient)) in self.input.edges[element].iter().enumerate() {
             cpu.load_range(EDGES + (index * 16 + number) as u64 * 16, 16).await;
-            cpu.compute(FLOP);
+            cpu.compute(FLOP + WORK);
             cpu.instructions(4);
             let value = coefficient * solution;
             if self.input.owner(to) == cpu.node() {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! unstructured: computational fluid dynamics on an unstructured mesh of nodes, edges and faces around a body. A loop over edges diffuses each variable
-//! between the ends of an edge, a loop over faces lets the surface act on it. Each value has a single producer and known consumers: after each loop a
-//! processor sends each consumer all the values it needs in one bulk message, without indices, as both know which.
+//! between the ends of an edge, a loop over faces lets the surface act on it. Each value has a single producer and known consumers: before each loop a
+//! processor sends each consumer all the values of a variable that it needs in one bulk message, without indices, as both know which.
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
@@ -295,8 +295,10 @@ async fn node(am: Am, input: Arc<Input>) -> Vec<Vec<f64>> {
         for kind in [Loop::Edges, Loop::Faces] {
             for variable in 0..VARIABLES {
                 part.update(variable).await;
-                expected += part.into.len();
-                am.wait(|| part.received.get() >= expected).await;
+            }
+            expected += part.into.len() * VARIABLES;
+            am.wait(|| part.received.get() >= expected).await;
+            for variable in 0..VARIABLES {
                 barrier.wait().await;
                 part.sweep(kind, variable).await;
                 barrier.wait().await;
