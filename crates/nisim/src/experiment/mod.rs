@@ -8,6 +8,7 @@ pub mod fit;
 pub mod plan;
 pub mod statements;
 pub mod table5;
+pub mod today;
 
 use std::fmt;
 

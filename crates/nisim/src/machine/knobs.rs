@@ -45,6 +45,8 @@ pub enum Source {
     Fitted,
     /// The paper leaves it open; chosen for the reason given.
     Chosen,
+    /// Not of the paper's time: from the measurement that is named.
+    Cited,
 }
 
 /// A size, time or cost.
@@ -99,6 +101,9 @@ pub const KNOBS: &[Knob] = &[
     knob!(time "bus_cycle_ns", bus_cycle, Paper, "a cycle of the memory bus, 250 MHz: Table 3"),
     knob!(count "bus_bytes", bus_bytes, Bytes, Paper, "what the bus carries in a cycle, 256 bits: Table 3"),
     knob!(time "network_ns", network, Paper, "last byte in to first byte out: Table 3"),
+    knob!(time "pcie_ns", pcie, Cited, "across PCIe, one way: a 64-byte DMA read, there and back, takes about half a microsecond (Neugebauer et al., SIGCOMM 2018)"),
+    knob!(time "cxl_ns", cxl, Cited, "across CXL, one way: a read there and back adds 150-200 ns to one of local memory (Sun et al., MICRO 2023)"),
+    knob!(time "core_ns", core, Cited, "a block from one core's cache to another's on a die: 50-80 ns (Chips and Cheese, 2023)"),
     knob!(count "message_bytes", message_bytes, Bytes, Paper, "the greatest message of the network, header included: Table 3"),
     knob!(count "header_bytes", header_bytes, Bytes, Paper, "header of a message: Table 5"),
     Knob {

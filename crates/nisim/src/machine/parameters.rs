@@ -33,6 +33,12 @@ pub struct Parameters {
     pub bus_bytes: u64,
     /// From the last byte into the network to the first byte out of it.
     pub network: Time,
+    /// Across PCIe, one way, between a device and the bus of its node.
+    pub pcie: Time,
+    /// Across CXL, one way.
+    pub cxl: Time,
+    /// A block from the cache of one core to that of another.
+    pub core: Time,
     /// The greatest message of the network, header included, in bytes.
     pub message_bytes: u64,
     /// Header of a message in bytes.
@@ -59,6 +65,9 @@ impl Default for Parameters {
             bus_cycle: Time::from_ns(4),
             bus_bytes: 32,
             network: Time::from_ns(40),
+            pcie: Time::from_ns(200),
+            cxl: Time::from_ns(90),
+            core: Time::from_ns(60),
             message_bytes: 256,
             header_bytes: 8,
             buffers: Some(8),
@@ -68,6 +77,26 @@ impl Default for Parameters {
 }
 
 impl Parameters {
+    /// A server of today, for today's designs: 3 GHz and four instructions a cycle, a cache of 2 MiB, DRAM at 90 ns in eight banks, blocks of 64 bytes
+    /// over an interconnect of 2 GHz, a network of one switch. Costs in cycles are those of the paper's machine.
+    pub fn today() -> Self {
+        Self {
+            cycle: Time(333),
+            issue: 4,
+            cache_bytes: 2 << 20,
+            cache_ways: 16,
+            memory: Time::from_ns(90),
+            memory_banks: 8,
+            ni_memory: Time::from_ns(20),
+            ni_memory_large: Time::from_ns(90),
+            bus_cycle: Time(500),
+            bus_bytes: 64,
+            network: Time::from_ns(150),
+            costs: Costs { injection_bytes_per_ns: 25, ..Costs::default() },
+            ..Self::default()
+        }
+    }
+
     /// The most payload that one network message carries.
     pub fn payload_max(&self) -> usize {
         (self.message_bytes - self.header_bytes) as usize

@@ -29,6 +29,8 @@ pub enum Operation {
     ReadOnce,
     /// A whole block into its home; all copies are void.
     WriteInvalidate,
+    /// A whole block from an agent of the NI into the processor's cache; all other copies are void.
+    Inject,
 }
 
 impl Node {
@@ -42,6 +44,7 @@ impl Node {
         self.watch(operation, agent, block, snooped);
         let done = match operation {
             Operation::Upgrade => snooped,
+            Operation::Inject => self.bus.transfer(now, snooped, bytes),
             Operation::WriteInvalidate => {
                 let there = self.bus.transfer(now, snooped, bytes);
                 self.home_write(block, there);
@@ -79,7 +82,7 @@ impl Node {
             }
             match operation {
                 Operation::Read | Operation::ReadOnce => cache.change(block, if state.dirty() { State::Owned } else { State::Shared }),
-                Operation::ReadExclusive | Operation::Upgrade | Operation::WriteInvalidate => cache.take(block),
+                Operation::ReadExclusive | Operation::Upgrade | Operation::WriteInvalidate | Operation::Inject => cache.take(block),
             }
         }
         supplier
@@ -87,14 +90,15 @@ impl Node {
 
     /// What the asking cache makes of its transaction.
     fn settle(&self, agent: Agent, operation: Operation, block: Block, done: Time) {
+        let holder = if operation == Operation::Inject { Agent::Processor } else { agent };
         let state = match operation {
-            Operation::ReadExclusive | Operation::Upgrade => State::Modified,
+            Operation::ReadExclusive | Operation::Upgrade | Operation::Inject => State::Modified,
             Operation::Read if self.has_other(agent, block) => State::Shared,
             Operation::Read => State::Exclusive,
             Operation::ReadOnce => return,
             Operation::WriteInvalidate => return self.forget(agent, block),
         };
-        let victim = self.cache(agent).and_then(|cache| cache.put(block, state, done));
+        let victim = self.cache(holder).and_then(|cache| cache.put(block, state, done));
         if let Some((victim, _)) = victim.filter(|(_, state)| state.dirty()) {
             self.write_back(victim);
         }

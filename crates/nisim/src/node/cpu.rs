@@ -115,6 +115,15 @@ impl Cpu {
         self.ni_access(8).await;
     }
 
+    /// A store of `bytes` to a device that the processor does not wait for once the bus has taken it.
+    pub async fn posted(&self, bytes: u64) {
+        self.sync().await;
+        let (node, now) = (&self.0, self.0.engine.now());
+        node.bus.count(|traffic| traffic.uncached += 1);
+        let taken = node.bus.transfer(now, node.bus.request(now), bytes);
+        node.engine.sleep_until(taken).await;
+    }
+
     /// Loads a block from the NI into a block buffer, or flushes one to it.
     pub async fn block_buffer(&self) {
         self.compute(self.0.parameters.costs.block_buffer_cycles);

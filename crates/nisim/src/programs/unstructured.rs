@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! unstructured: computational fluid dynamics on an unstructured mesh of nodes, edges and faces around a body. A loop over edges diffuses each variable
 //! between the ends of an edge, a loop over faces lets the surface act on it. Each value has a single producer and known consumers: before each loop a
-//! processor sends each consumer all the values of a variable that it needs in one bulk message, without indices, as both know which.
+//! processor sends each consumer all the values of two variables that it needs in one bulk message, without indices, as both know which.
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
@@ -25,6 +25,8 @@ pub const PROGRAM: Program = Program {
 
 const UPDATE: u16 = 1;
 const VARIABLES: usize = 4;
+/// Variables whose values go together in a message.
+const BATCH: usize = 2;
 /// Where a node's arrays begin: values, edges, faces, changes.
 const VALUES: u64 = HEAP;
 const EDGES: u64 = HEAP + 0x2_8000;
@@ -224,23 +226,26 @@ impl Part {
         VALUES + (variable * 0xa000 + point * 4) as u64
     }
 
-    /// Own values of a variable go to who needs them.
-    async fn update(&self, variable: usize) {
+    /// Own values of the variables from `first` on go to who needs them.
+    async fn update(&self, first: usize) {
         for (&to, points) in &self.out {
-            let mut payload = (variable as u32).to_le_bytes().to_vec();
-            for &point in points {
-                self.am.cpu().load(Self::address(variable, point)).await;
-                self.am.cpu().instructions(3);
-                payload.extend(self.values[variable].borrow()[point].to_le_bytes());
+            let mut payload = (first as u32).to_le_bytes().to_vec();
+            for variable in first..first + BATCH {
+                for &point in points {
+                    self.am.cpu().load(Self::address(variable, point)).await;
+                    self.am.cpu().instructions(3);
+                    payload.extend(self.values[variable].borrow()[point].to_le_bytes());
+                }
             }
             self.am.send(to, UPDATE, &payload).await;
         }
     }
 
     async fn receive(&self, from: usize, payload: &[u8]) {
-        let (variable, values) = payload.split_at(4);
-        let variable = u32::from_le_bytes(variable.try_into().expect("four bytes")) as usize;
-        for (&point, value) in self.into[&from].iter().zip(values.chunks_exact(4)) {
+        let (first, values) = payload.split_at(4);
+        let first = u32::from_le_bytes(first.try_into().expect("four bytes")) as usize;
+        let places = (first..first + BATCH).flat_map(|variable| self.into[&from].iter().map(move |&point| (variable, point)));
+        for ((variable, point), value) in places.zip(values.chunks_exact(4)) {
             self.am.cpu().store(Self::address(variable, point)).await;
             self.am.cpu().instructions(3);
             self.values[variable].borrow_mut()[point] = f32::from_le_bytes(value.try_into().expect("four bytes"));
@@ -293,14 +298,16 @@ async fn node(am: Am, input: Arc<Input>) -> Vec<Vec<f64>> {
     let mut expected = 0;
     for _ in 0..input.iterations {
         for kind in [Loop::Edges, Loop::Faces] {
-            for variable in 0..VARIABLES {
-                part.update(variable).await;
+            for first in (0..VARIABLES).step_by(BATCH) {
+                part.update(first).await;
             }
-            expected += part.into.len() * VARIABLES;
+            expected += part.into.len() * VARIABLES / BATCH;
             am.wait(|| part.received.get() >= expected).await;
-            for variable in 0..VARIABLES {
+            for first in (0..VARIABLES).step_by(BATCH) {
                 barrier.wait().await;
-                part.sweep(kind, variable).await;
+                for variable in first..first + BATCH {
+                    part.sweep(kind, variable).await;
+                }
                 barrier.wait().await;
             }
         }
