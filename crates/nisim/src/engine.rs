@@ -124,7 +124,7 @@ impl Engine {
     /// The next event, out of the queue.
     fn next(&self) -> Option<(Time, u32)> {
         let (mut events, now) = (self.events.borrow_mut(), self.now.get());
-        if !events.peek().is_some_and(|Reverse(event)| event.time() == now)
+        if events.peek().is_none_or(|Reverse(event)| event.time() != now)
             && let Some(what) = self.present.borrow_mut().pop_front()
         {
             return Some((now, what));

@@ -98,6 +98,7 @@ impl Node {
             Operation::ReadOnce => return,
             Operation::WriteInvalidate => return self.forget(agent, block),
         };
+        debug_assert!(state != State::Modified || !self.has_other(holder, block), "who may write a block has the only copy");
         let victim = self.cache(holder).and_then(|cache| cache.put(block, state, done));
         if let Some((victim, _)) = victim.filter(|(_, state)| state.dirty()) {
             self.write_back(victim);
