@@ -2,18 +2,15 @@
 //! What several tests need.
 
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use bellwire_nisim::experiment::{Case, Measured};
 
 /// Runs cases on all processors; what they gave, in their order.
 pub fn run_all(cases: &[Case]) -> Vec<Measured> {
-    let (next, results) = (AtomicUsize::new(0), Mutex::new(vec![None; cases.len()]));
+    let (next, results) = (Mutex::new(cases.iter().enumerate()), Mutex::new(vec![None; cases.len()]));
     let work = || {
         loop {
-            // relaxed: only hands out numbers; the results are handed over by the mutex and the end of the threads.
-            let index = next.fetch_add(1, Ordering::Relaxed);
-            let Some(case) = cases.get(index) else { return };
+            let Some((index, case)) = next.lock().unwrap().next() else { return };
             let measured = case.run().unwrap_or_else(|error| panic!("{case}: {error}"));
             results.lock().unwrap()[index] = Some(measured);
         }
