@@ -19,6 +19,8 @@ pub(crate) struct Joining {
     /// When new packets left last, and when before that.
     departed: Instant,
     before: Instant,
+    /// Nothing was in flight then: whoever asks and answers in turn is no stream, however fast.
+    fresh: bool,
     /// One of them is long, or belongs to a longer message.
     long: bool,
     /// They are not to wait: somebody is about to sleep.
@@ -41,11 +43,11 @@ impl Joining {
         self.long = true;
     }
 
-    /// Packets have left; whether they were all that there were, and whether they were a whole run.
+    /// Packets have left beside those in flight; whether they were all that there were, and whether they were a whole run.
     #[inline]
-    pub(crate) fn left(&mut self, now: Instant, all: bool, whole: bool) {
+    pub(crate) fn left(&mut self, now: Instant, in_flight: u32, all: bool, whole: bool) {
         if self.departed != now {
-            (self.before, self.departed) = (self.departed, now);
+            (self.before, self.departed, self.fresh) = (self.departed, now, in_flight == 0);
         }
         (self.long, self.asked, self.rest) = (self.long && !all, self.asked && !all, !all && !whole);
         self.noted = false;
@@ -55,7 +57,7 @@ impl Joining {
     #[inline]
     fn is_stream(&self, now: Instant) -> bool {
         let last = if self.departed == now { self.before } else { self.departed };
-        now.since(last) < STREAM_WITHIN
+        !self.fresh && now.since(last) < STREAM_WITHIN
     }
 }
 

@@ -392,6 +392,7 @@ impl Tx {
             return None;
         }
         let (mut run, mut full): (Option<Run>, bool) = (None, false);
+        let in_flight = self.flying;
         while self.next != self.end {
             let psn = self.next;
             let slot = *self.slot(psn);
@@ -417,7 +418,7 @@ impl Tx {
             self.sent_total += 1;
         }
         let run = run?;
-        self.joining.left(now, self.next == self.end, full);
+        self.joining.left(now, in_flight, self.next == self.end, full);
         // Whoever is stopped by its window should not wait for a delayed acknowledgement.
         //= P-DATA-7
         let full = self.outstanding() as usize >= config.window_packets;
@@ -446,7 +447,7 @@ impl Tx {
         debug_assert!(self.next == self.end);
         self.depart(psn, now, stamp, false);
         self.sent_total += 1;
-        self.joining.left(now, true, false);
+        self.joining.left(now, self.flying - 1, true, false);
         //= P-DATA-7
         if self.outstanding() as usize >= config.window_packets || self.flying * 2 > allowance.packets {
             let start = self.slot(psn).start as usize;

@@ -181,6 +181,7 @@ struct Model {
     waiting: Vec<(u64, usize)>,
     departed: u64,
     before: u64,
+    fresh: bool,
     long: bool,
     asked: bool,
 }
@@ -202,7 +203,7 @@ impl Model {
         let (bytes, packets) = self.unsent();
         // Long ones wait only in a stream of runs, while less than a whole run waits.
         let last = if self.departed == now { self.before } else { self.departed };
-        let may_wait = if self.long { packets < RUN && now - last < 50_000 } else { bytes < BYTES_MAX };
+        let may_wait = if self.long { packets < RUN && !self.fresh && now - last < 50_000 } else { bytes < BYTES_MAX };
         let waits = self.flying.len() >= 2 && !self.asked && may_wait && now < self.departed + DELAY.0;
         !self.waiting.is_empty() && !waits
     }
@@ -236,8 +237,11 @@ fn what_a_stream_of_long_messages_leaves_over_of_whole_runs_waits_for_the_next()
     assert_eq!(left, 4);
     ack(&mut p, acked + 1, 0);
     assert_eq!(p.hear().len(), 1, "hardly anything is in flight that it could wait for");
+    ack(&mut p, acked + 3, 0);
+    p.now = p.now + Duration::from_micros(10);
+    assert_eq!(message(&mut p, 50).0, 5, "all before it has been answered");
     p.now = p.now + Duration::from_micros(60);
-    assert_eq!(message(&mut p, 50).0, 5, "no stream any more");
+    assert_eq!(message(&mut p, 60).0, 5, "no stream any more");
 }
 
 /// Frames of all lengths, time, acknowledgements and looks at random; after each, exactly what the model says has left, in order.
@@ -282,10 +286,10 @@ fn what_waits_and_leaves_is_what_the_model_says() {
             if leaves {
                 assert_eq!(left.len() as u64, packets, "seed {seed}: as few packets as hold them");
                 joined += due.len() - left.len();
-                m.flying.extend(left.iter().map(|frames| frames[0]));
                 if m.departed != p.now.0 {
-                    (m.before, m.departed) = (m.departed, p.now.0);
+                    (m.before, m.departed, m.fresh) = (m.departed, p.now.0, m.flying.is_empty());
                 }
+                m.flying.extend(left.iter().map(|frames| frames[0]));
                 (m.long, m.asked) = (false, false);
             }
             seen += due.len();
