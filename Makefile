@@ -2,13 +2,14 @@
 # make perf     builds everything and runs the main job: bellwire perf, beside its peers
 # make test     all tests that fit in minutes
 # make install PREFIX=/usr/local [DESTDIR=]
+# make install-splitc  the Split-C compiler and its library (Debian's clang 14)
 export PATH := $(PATH):$(HOME)/.cargo/bin
 PREFIX ?= /usr/local
 DESTDIR ?=
 TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
 PERF_FLAGS ?= --compare
 
-.PHONY: all build perf test test-long check doc install clean
+.PHONY: all build perf test test-long check doc install install-splitc clean
 all: build
 
 build:
@@ -36,6 +37,12 @@ doc:
 
 install: build
 	BUILD=$(abspath $(TARGET_DIR))/release PREFIX=$(PREFIX) DESTDIR=$(DESTDIR) ffi/vipl/install.sh
+
+install-splitc:
+	@scripts/setup.sh build
+	@scripts/setup.sh splitc
+	cargo build --release --locked -p bellwire-gas-c -p bellwire-cli
+	$(MAKE) -C splitcc install LIB=$(abspath $(TARGET_DIR))/release OUT=$(abspath $(TARGET_DIR))/splitcc PREFIX=$(PREFIX) DESTDIR=$(DESTDIR)
 
 clean:
 	cargo clean

@@ -29,6 +29,9 @@ done
 for call in $(grep -ohE '\bbw_job_[a-z_]+\(' ../../ffi/job/include/bellwire_job.h | tr -d '(' | sort -u); do
     printf '%s\n' $named | grep -qx "$call" || complain "$call has no page"
 done
+for call in $(grep -ohE '\bbw_rpc_[a-z_]+\(' ../../ffi/am/include/bellwire_rpc.h | tr -d '(' | sort -u); do
+    printf '%s\n' $named | grep -qx "$call" || complain "$call has no page"
+done
 # Of calls with M arguments, the family.
 for call in $(grep -vE '^#|^    |^AM_DEFINE' ../../ffi/am/include/am.h | grep -ohE '\bAMX?_[A-Z][A-Za-z]+\(' | tr -d '(' | sort -u) $(sed -n 's/^    static inline int \(AM_[A-Za-z]*\)##M.*/\1M/p' ../../ffi/am/include/am.h); do
     printf '%s\n' $named | grep -qx "$call" || complain "$call has no page"

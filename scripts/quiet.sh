@@ -30,8 +30,9 @@ apart=$target/apart.so
 cc -D_GNU_SOURCE -O1 -shared -fPIC -o "$apart" tests/c/apart.c -ldl || exit 1
 for size in 1 56 4096; do
     count=
-    # The least of several: where others want a processor, letting them run is what it is for.
-    for _ in 1 2 3 4 5 6; do
+    # The least of several, with time between them: where others want a processor, letting them run is what it is for.
+    for pause in 0 0 0 1 1 2 2 4 4 8; do
+        sleep "$pause"
         n=$(LD_PRELOAD=$apart "$program" --poll --size $size --count 22000 2>&1 >/dev/null | awk '/^yields/ {n += $2} END {print n + 0}')
         [ -z "$count" ] || [ "$n" -lt "$count" ] && count=$n
         [ "$count" -lt 440 ] && break
@@ -42,7 +43,8 @@ done
 for size in 1 56 4096; do
     few=$(calls $size 2000) && many=$(calls $size 22000) || { echo "FAILED: $program --size $size"; failed=$((failed + 1)); continue; }
     # The least of several: strace and whatever else runs here want a processor, too.
-    for _ in 1 2 3 4 5 6; do
+    for pause in 0 0 0 1 1 2 2 4 4 8; do
+        sleep "$pause"
         [ $((many - few)) -lt 400 ] && break
         n=$(calls $size 22000) && [ "$n" -lt "$many" ] && many=$n
     done

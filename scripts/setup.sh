@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT OR Apache-2.0
 # Installs what the Makefile's targets need on Debian 12, or says what is missing.
-#   scripts/setup.sh build|test|perf
+#   scripts/setup.sh build|test|splitc|perf
 set -eu
 goal=${1:-build}
 packages="gcc g++ make pkg-config"
@@ -9,7 +9,9 @@ packages="gcc g++ make pkg-config"
 welcome=
 case $goal in
     # The launchers under which jobs are tried.
-    test) packages="$packages strace iproute2 python3" welcome="mpich libmpich-dev openmpi-bin libpmix-dev slurmctld slurmd slurm-client" ;;
+    test) packages="$packages strace iproute2 python3 gdb clang-14 llvm-14-dev libclang-14-dev" welcome="mpich libmpich-dev openmpi-bin libpmix-dev slurmctld slurmd slurm-client" ;;
+    # For splitcc: this version and no other (docs/decisions/0019).
+    splitc) packages="$packages clang-14 llvm-14-dev libclang-14-dev" ;;
     # The peers that `bellwire perf --compare` measures beside us.
     perf) welcome="ucx-utils libfabric-bin mpich libmpich-dev openmpi-bin libopenmpi-dev" ;;
 esac

@@ -43,10 +43,18 @@ part man       scripts/check-man.sh
 part rust      cargo test --workspace --locked --no-fail-fast
 part models    crates/memory/tests/run_loom.sh
 part corpus    cargo test --release --locked --manifest-path fuzz/Cargo.toml
-part build     cargo build --release --locked -p vipl -p bellwire-am-c -p bellwire-job-c -p bellwire-cli
+part build     cargo build --release --locked -p vipl -p bellwire-am-c -p bellwire-job-c -p bellwire-gas-c -p bellwire-cli
 part c         make -s -C tests/c check LIBVIPL="$target/release/libvipl.so" OUT="$target/tests-c"
 part am        make -s -C tests/am check LIBAM="$target/release/libbellwire_am.so" OUT="$target/tests-am"
-part launchers make -s -C tests/job check LIBJOB="$target/release/libbellwire_job_c.so" BELLWIRE="$target/release/bellwire" RING="$target/debug/examples/ring" OUT="$target/tests-job"
+part launchers make -s -C tests/job check LIBJOB="$target/release/libbellwire_job_c.so" LIBAM="$target/release/libbellwire_am.so" BELLWIRE="$target/release/bellwire" RING="$target/debug/examples/ring" TEAM="$target/debug/examples/all_to_all" OUT="$target/tests-job"
+part splitcc   make -s -C splitcc check LIB="$target/release" OUT="$target/splitcc" BELLWIRE="$target/release/bellwire"
+split_c() {
+    local prefix=$target/installed-splitc
+    rm -rf "$prefix"
+    make -s -C splitcc install LIB="$target/release" OUT="$target/splitcc" PREFIX="$prefix" &&
+        LD_LIBRARY_PATH=$prefix/lib make -s -C examples/splitc check SPLITCC="$prefix/bin/splitcc" BELLWIRE="$target/release/bellwire" OUT="$target/examples-splitc"
+}
+part split-c   split_c
 part places    scripts/places.sh "$target/tests-c"
 part hostile   make -s -C tests/hostile check LIBVIPL="$target/release/libvipl.so" OUT="$target/tests-hostile" SECONDS=5
 
@@ -60,6 +68,7 @@ installed() {
 }
 part installed installed
 part hosts     scripts/hosts.sh "$target/examples-c" "$target/installed/lib"
+part hosts-am  scripts/hosts-am.sh "$target/examples-am" "$target/installed/lib"
 part hosts-suite scripts/hosts-conformance.sh "$target/examples-c" "$target/installed/lib" fd76::1/fd76::2
 part perf-udp  env BELLWIRE="$target/release/bellwire" scripts/perf-udp.sh
 part guide     env TARGET_DIR="$target" scripts/guide.sh
@@ -79,12 +88,22 @@ if [ "$mode" = long ]; then
     part fuzz       scripts/fuzz.sh 10
     part sanitizers scripts/sanitizers.sh
     part comparisons scripts/comparisons.sh
+    part mutations  cargo run -q --locked -p xtask -- mutations "$target/mutations"
     part rust-long  env PROPTEST_CASES=5000 cargo test --workspace --locked --release
     part proto-long env BELLWIRE_PROTO_SEEDS=100000 cargo test --locked --release -p bellwire-proto --test lossy
     part resident-long env BELLWIRE_RESIDENT_SEEDS=2000 cargo test --locked --release -p bellwire-sim --test resident
     part nisim-long env BELLWIRE_NISIM_SEEDS=5000 cargo test --locked --release -p bellwire-nisim --test random_traffic
     part nisim-figures env BELLWIRE_NISIM_PROGRAMS=all cargo test --locked --release -p bellwire-nisim --test statements
     part am-storm   env BELLWIRE_STORM=24,60 cargo test --locked --release -p bellwire-am --test storm
+    part rpc-kills  env BELLWIRE_KILLS=300 cargo test --locked --release -p bellwire-rpc --test killed
+    part spmd-kills env BELLWIRE_KILLS=60 cargo test --locked --release -p bellwire-spmd --test processes
+    am_hosts() {
+        local storm
+        storm=$(cargo test --locked --release -p bellwire-am --test storm --no-run 2>&1 | sed -n 's/.*Executable.*(\(.*\)).*/\1/p') &&
+            scripts/hosts-am.sh "$target/examples-am" "$target/installed/lib" "$storm" 24,60
+    }
+    part am-hosts   am_hosts
+    part probes-off scripts/probes-off.sh
     part models-deep env LOOM_MAX_PREEMPTIONS=4 crates/memory/tests/run_loom.sh
 fi
 

@@ -19,7 +19,7 @@ static const char *const names[] = {
 };
 static const char *const extensions[] = {
     "VipxVersion",   "VipxAllocMem",   "VipxFreeMem",     "VipxQueryVi",  "VipxQueryLink", "VipxQueryMem",   "VipxQueryNic",
-    "VipxCreateSrq", "VipxDestroySrq", "VipxPostSrqRecv", "VipxCreateVi", "VipxSendInline",
+    "VipxCreateSrq", "VipxDestroySrq", "VipxPostSrqRecv", "VipxCreateVi", "VipxSetWeight", "VipxSendInline",
     "VipxSetSpin",   "VipxSendWait",   "VipxRecvWait",    "VipxCQWait",   "VipxCQFd",       "VipxCQArm",
 };
 

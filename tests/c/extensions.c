@@ -104,6 +104,25 @@ static void queries(void) {
     end_destroy(&s);
 }
 
+static void weights(void) {
+    End c, s;
+    check_group("VipxSetWeight: 1 to VIPX_WEIGHT_MAX, before a connection and in it");
+    end_create(&c, nic_a, NULL);
+    end_create(&s, nic_b, NULL);
+    CHECK_RETURN(VipxSetWeight(NULL, 1), VIP_INVALID_PARAMETER);
+    CHECK_RETURN(VipxSetWeight(c.vi, 0), VIP_INVALID_PARAMETER);
+    CHECK_RETURN(VipxSetWeight(c.vi, VIPX_WEIGHT_MAX + 1), VIP_INVALID_PARAMETER);
+    CHECK_RETURN(VipxSetWeight(c.vi, 257), VIP_INVALID_PARAMETER);
+    CHECK_RETURN(VipxSetWeight(c.vi, VIPX_WEIGHT_MAX), VIP_SUCCESS);
+    end_destroy(&c);
+    end_destroy(&s);
+    ends_pair(&c, nic_a, &s, nic_b, NULL);
+    CHECK_RETURN(VipxSetWeight(c.vi, 3), VIP_SUCCESS);
+    CHECK_RETURN(VipxSetWeight(s.vi, 1), VIP_SUCCESS);
+    end_destroy(&c);
+    end_destroy(&s);
+}
+
 static void shared_receive_queue(void) {
     enum { VIS = 3 };
     VIPX_SRQ_HANDLE srq = NULL;
@@ -475,6 +494,7 @@ int main(void) {
     nic_b = nic_open();
     allocation();
     queries();
+    weights();
     shared_receive_queue();
     receiver_not_ready();
     inline_sends();

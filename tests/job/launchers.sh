@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT OR Apache-2.0
-# The same programs under every launcher that is installed; called by the Makefile with the folder they are in. BELLWIRE names the command, RING the example of crates/job.
+# The same programs under every launcher that is installed; called by the Makefile with the folder they are in. BELLWIRE names the command, RING and TEAM the examples of crates/job and crates/spmd.
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
 cd "$1" || exit 1
-RING=${RING:-}
+RING=${RING:-} TEAM=${TEAM:-}
 passed=0 failed=0
 log=$PWD/launchers.log
 # Started from inside a job of another launcher, this is not that job's business.
@@ -31,10 +31,15 @@ every() {
     expect 0 "all well: 4 processes, 4 here, job .* by $by" "$@" ./spmd 4
     expect 0 "all well: 4 processes, 4 here" "$@" ./spmd_cxx17 2
     [ ! -x "$RING" ] || expect 0 "100 rounds by 4 processes" "$@" "$RING" 100
+    expect 0 "team: all well: 4 processes" "$@" ./team
+    expect 0 "team: all well: 4 processes" "$@" ./team_cxx17 20
+    [ ! -x "$TEAM" ] || expect 0 "messages among 4 processes, all well" "$@" "$TEAM" 200
     expect "$exit_status" "" "$@" ./spmd exit 7
+    expect "$exit_status" "" "$@" ./team exit 7
     # Whatever the launcher makes of it, nobody waits for ever, and it is no success.
     expect '[1-9]*' "" "$@" ./spmd die 3
     expect '[1-9]*' "" "$@" ./spmd kill
+    expect '[1-9]*' "" "$@" ./team kill
 }
 
 summary() {
@@ -54,11 +59,15 @@ if [ "${2:-}" = slurm ]; then
 fi
 
 [ -x "$RING" ] || echo "SKIPPED the ring in Rust: cargo test has not built it"
+[ -x "$TEAM" ] || echo "SKIPPED the team in Rust: cargo test has not built it"
 [ ! -x ./pmix_layout ] && echo "SKIPPED PMIx's layout: no header" || expect 0 "all well" ./pmix_layout
 expect 0 "all well: 1 processes, 1 here, job .* by alone" ./spmd
 by=pmi exit_status=7
 every "$BELLWIRE" run -n 4
 expect 0 "all well: 64 processes" "$BELLWIRE" run -n 64 ./spmd 2
+expect 0 "team: all well: 1 processes" ./team
+expect 0 "team: all well: 4 processes" env BELLWIRE_UDP=on BELLWIRE_SHM=off "$BELLWIRE" run -n 4 ./team 50
+expect 137 "SIGKILL" "$BELLWIRE" run -n 4 ./team kill
 expect 0 "" "$BELLWIRE" run -n 4 ./spmd exit 0
 expect 3 "ended with status 3" "$BELLWIRE" run -n 4 ./spmd die 3
 expect 1 "will not come" "$BELLWIRE" run -n 4 ./spmd die 0

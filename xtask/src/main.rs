@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Bellwire's own checks: `cargo xtask tidy`, `cargo xtask links` for the links of the documentation, and `cargo xtask comparisons` for what the compiler makes of the code.
+//! Bellwire's own checks: `cargo xtask tidy`, `cargo xtask links` for the links of the documentation, `cargo xtask comparisons` for what the compiler makes of the code,
+//! and `cargo xtask mutations` for what the simulator's checkers find.
 //!
 //! | check | why |
 //! |---|---|
@@ -9,12 +10,14 @@
 //! | exports | `no_mangle` outside `ffi` would be exported by every C library that links the crate |
 //! | atomics | live in `crates/memory`, where the models see them; elsewhere through its re-export |
 //! | requirements | each rule of docs/PROTOCOL.md is followed somewhere and shown by a test |
+//! | mutations | places of `cargo xtask mutations` are still there |
 //! | leftovers | marks of unfinished work |
 
 #![forbid(unsafe_code)]
 
 mod comparisons;
 mod links;
+mod mutations;
 mod requirements;
 
 use std::collections::BTreeMap;
@@ -36,10 +39,14 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("bellwire-job-c", &["bellwire-job"]),
     ("bellwire-conformance", &["bellwire-memory", "bellwire-via", "bellwire-sim"]),
     ("bellwire-am", &["bellwire-memory", "bellwire-via"]),
-    ("bellwire-am-c", &["bellwire-am", "bellwire-memory", "bellwire-via"]),
+    ("bellwire-spmd", &["bellwire-am", "bellwire-job", "bellwire-via"]),
+    ("bellwire-rpc", &["bellwire-am", "bellwire-memory", "bellwire-via"]),
+    ("bellwire-am-c", &["bellwire-am", "bellwire-memory", "bellwire-rpc", "bellwire-spmd", "bellwire-via"]),
+    ("bellwire-gas", &["bellwire-memory", "bellwire-job"]),
+    ("bellwire-gas-c", &["bellwire-gas", "bellwire-memory"]),
     ("vipl", &["bellwire-memory", "bellwire-via"]),
     // Measures virtual interfaces through the C library; the layers above it directly.
-    ("bellwire-logp", &["bellwire-am", "bellwire-memory", "bellwire-via"]),
+    ("bellwire-logp", &["bellwire-am", "bellwire-memory", "bellwire-rpc", "bellwire-via"]),
     // Simulates machines, not the engine: needs nothing of the rest.
     ("bellwire-nisim", &[]),
     ("bellwire-cli", &["bellwire-job", "bellwire-launch", "bellwire-logp", "bellwire-nisim", "bellwire-sim"]),
@@ -64,6 +71,7 @@ fn main() -> ExitCode {
             layers(&root, &mut complaints);
             sources(&root, &mut complaints);
             requirements::check(&root, &files(&root, "rs"), &mut complaints);
+            mutations::check_places(&root, &mut complaints);
             report("tidy", &complaints, "all tidy")
         }
         Some("links") => {
@@ -80,8 +88,18 @@ fn main() -> ExitCode {
             }
             report("comparisons", &complaints, &format!("all {seen} functions have the comparisons that they read"))
         }
+        Some("mutations") => {
+            let mut complaints = Vec::new();
+            let mut arguments = std::env::args().skip(2);
+            let (folder, word) = (arguments.next(), arguments.next().unwrap_or_default());
+            let tried = folder.map_or(0, |folder| mutations::run(&root(), Path::new(&folder), &word, &mut complaints));
+            if tried == 0 {
+                complaints.push("none was tried: which folder may be used?".to_owned());
+            }
+            report("mutations", &complaints, &format!("all {tried} mutations are found"))
+        }
         other => {
-            eprintln!("usage: cargo xtask tidy|links|comparisons DIR{}", other.map_or(String::new(), |o| format!("   (not: {o})")));
+            eprintln!("usage: cargo xtask tidy|links|comparisons DIR|mutations DIR [WORD]{}", other.map_or(String::new(), |o| format!("   (not: {o})")));
             ExitCode::from(2)
         }
     }

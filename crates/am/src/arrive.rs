@@ -9,7 +9,8 @@ use crate::endpoint::{Endpoint, Slot, lies_within};
 use crate::header::{HEAD_WORDS_MAX, Head, Kind, parse, parse_short_line};
 use crate::name::{Ask, Name};
 use crate::payload::Place;
-use crate::status::{Operation, Returned, Status};
+use crate::probe::{Probe, mark};
+use crate::status::{Departed, Operation, Returned, Status};
 use bellwire_via::inbox::LineWords;
 use bellwire_via::wire::Wire;
 use bellwire_via::{Engine, Notice, Taken, ViHandle};
@@ -91,6 +92,8 @@ pub(crate) enum Step<H> {
     Run(Box<Delivery>, H),
     /// A message came back; the error handler, if there is one.
     Return(EndpointId, Option<H>, Box<Returned>),
+    /// A connection has ended, and somebody hears of it.
+    Departure(EndpointId, H, Departed),
     /// Somebody has connected to an endpoint that is in another bundle by now, if anywhere.
     Elsewhere(ViHandle, u64, Notice),
 }
@@ -98,7 +101,7 @@ pub(crate) enum Step<H> {
 impl<H> Core<H> {
     /// One look: sends what waits, takes the next thing.
     #[inline]
-    pub(crate) fn step<W: Wire>(&mut self, engine: &mut Engine<W>) -> Step<H> {
+    pub(crate) fn step<W: Wire, P: Probe>(&mut self, engine: &mut Engine<W>) -> Step<H> {
         if !self.unsent.is_empty() {
             self.send_waiting(engine);
         }
@@ -108,17 +111,25 @@ impl<H> Core<H> {
         if let Some((endpoint, returned)) = self.returns.pop_front() {
             return self.give_back(endpoint, returned);
         }
+        if !self.departures.is_empty() {
+            return self.tell_departure();
+        }
         let mut line: LineWords = [0; 7];
-        match engine.take(self.inbox, &mut line) {
+        let taken = engine.take_noting(self.inbox, &mut line, || mark!(P, Found));
+        match taken {
             None => {
                 if !self.untold.is_empty() {
                     self.tell(engine);
                 }
                 Step::Nothing
             }
-            Some(Taken::Line(context, length)) => self.message(engine, context, &line, Arriving::Line(&line, length as usize)),
-            Some(Taken::Kept(context, kept)) => self.long_message(engine, context, Place::Kept(kept)),
-            Some(Taken::Waited(context, data)) => self.long_message(engine, context, Place::Owned(data)),
+            Some(Taken::Line(context, length)) => self.message::<W, P>(engine, context, &line, Arriving::Line(&line, length as usize)),
+            Some(Taken::Kept(context, kept)) => self.long_message::<W, P>(engine, context, Place::Kept(kept)),
+            Some(Taken::Waited(context, data)) => {
+                mark!(P, Found);
+                self.count_copied(ConnectionId::from_raw(context as u32));
+                self.long_message::<W, P>(engine, context, Place::Owned(data))
+            }
             Some(Taken::Notice(context, vi, notice)) => self.notice(engine, ConnectionId::from_raw(context as u32), vi, notice),
         }
     }
@@ -140,40 +151,49 @@ impl<H> Core<H> {
         Step::Moved
     }
 
-    fn long_message<W: Wire>(&mut self, engine: &mut Engine<W>, context: u64, place: Place) -> Step<H> {
+    fn long_message<W: Wire, P: Probe>(&mut self, engine: &mut Engine<W>, context: u64, place: Place) -> Step<H> {
         let mut words = [0; HEAD_WORDS_MAX];
         place.words(&mut words);
-        self.message(engine, context, &words, Arriving::There(place))
+        self.message::<W, P>(engine, context, &words, Arriving::There(place))
     }
 
     #[cold]
     fn give_back(&mut self, id: EndpointId, returned: Returned) -> Step<H> {
         let handler = self.endpoints.get_mut(place(id)).and_then(|endpoint| {
             endpoint.counters.returned += 1;
-            take_out(&mut endpoint.handlers[0])
+            endpoint.slot(0).and_then(take_out)
         });
         Step::Return(id, handler, Box::new(returned))
     }
 
+    #[cold]
+    fn tell_departure(&mut self) -> Step<H> {
+        let Some((endpoint, departed)) = self.departures.pop_front() else { return Step::Moved };
+        let handler = self.endpoints.get_mut(place(endpoint)).and_then(|e| take_out(&mut e.on_departure));
+        handler.map_or(Step::Moved, |handler| Step::Departure(endpoint, handler, departed))
+    }
+
     #[inline(always)]
-    fn message<W: Wire>(&mut self, engine: &mut Engine<W>, context: u64, words: &[u64], place: Arriving<'_>) -> Step<H> {
+    fn message<W: Wire, P: Probe>(&mut self, engine: &mut Engine<W>, context: u64, words: &[u64], place: Arriving<'_>) -> Step<H> {
+        mark!(P, Taken);
         let id = ConnectionId::from_raw(context as u32);
         let mut delivery = self.spare.take().unwrap_or_else(|| Box::new(Delivery::empty()));
         let start = match place {
             Arriving::Line(line, length) if parse_short_line(line, length, &mut delivery.head) => Some(length),
             _ => parse(words, place.len(), &mut delivery.head),
         };
+        mark!(P, Parsed);
         let head = &delivery.head;
         let role = self.connections.get(id).map(|c| c.role);
         let Some(start) = start else { return self.control(engine, id, false, place.stay(), delivery) };
         let fine = match (role, head.kind) {
             (Some(Role::Server), Kind::Short | Kind::Medium | Kind::Xfer) => {
                 delivery.lies(place, start);
-                return self.request_arrived(engine, id, delivery);
+                return self.request_arrived::<W, P>(engine, id, delivery);
             }
             (Some(Role::Client { .. }), Kind::ReplyShort | Kind::ReplyMedium | Kind::ReplyXfer) => {
                 delivery.lies(place, start);
-                return self.reply_arrived(engine, id, delivery);
+                return self.reply_arrived::<W, P>(engine, id, delivery);
             }
             (Some(Role::Client { .. }), Kind::Ack | Kind::Returned) => self.told(id, head),
             (Some(Role::Client { .. }), Kind::Closing) => self.closing(engine, id, head.handled),
@@ -200,7 +220,7 @@ impl<H> Core<H> {
 
     /// A message is no longer read.
     fn give_up<W: Wire>(&mut self, engine: &mut Engine<W>, place: Place) {
-        self.garbage.extend(place.give_back(engine, self.inbox));
+        place.give_back(engine, self.inbox);
     }
 
     /// The server's endpoint ends, having handled so many.
@@ -227,7 +247,7 @@ impl<H> Core<H> {
     }
 
     #[inline]
-    fn request_arrived<W: Wire>(&mut self, engine: &mut Engine<W>, id: ConnectionId, mut delivery: Box<Delivery>) -> Step<H> {
+    fn request_arrived<W: Wire, P: Probe>(&mut self, engine: &mut Engine<W>, id: ConnectionId, mut delivery: Box<Delivery>) -> Step<H> {
         let Some(connection) = self.connections.get_mut(id) else { return Step::Moved };
         connection.segments_left = SEGMENTS_AHEAD;
         (delivery.connection, delivery.endpoint, delivery.tag, delivery.source) = (id, connection.endpoint, connection.tag, connection.peer);
@@ -241,6 +261,7 @@ impl<H> Core<H> {
                 } else if let Some(handler) = take_handler(endpoint, delivery.head.handler) {
                     endpoint.counters.requests_received[size(delivery.head.kind)] += 1;
                     endpoint.counters.bytes_received += delivery.payload_len() as u64;
+                    mark!(P, Chosen);
                     return Step::Run(delivery, handler);
                 } else {
                     Status::BadHandler
@@ -262,11 +283,12 @@ impl<H> Core<H> {
     }
 
     #[inline]
-    fn reply_arrived<W: Wire>(&mut self, engine: &mut Engine<W>, id: ConnectionId, mut delivery: Box<Delivery>) -> Step<H> {
+    fn reply_arrived<W: Wire, P: Probe>(&mut self, engine: &mut Engine<W>, id: ConnectionId, mut delivery: Box<Delivery>) -> Step<H> {
         let Some(connection) = self.connections.get_mut(id) else { return Step::Moved };
         connection.segments_left = SEGMENTS_AHEAD;
         (delivery.connection, delivery.endpoint, delivery.tag, delivery.source) = (id, connection.endpoint, connection.tag, connection.peer);
         let counts = connection.acknowledge(delivery.head.handled).is_some_and(|more| more > 0);
+        mark!(P, Credited);
         let Some(endpoint) = self.endpoints.get_mut(place(delivery.endpoint)) else { return Step::Moved };
         let is_bulk = delivery.head.kind == Kind::ReplyXfer;
         if !counts || (is_bulk && !find_data(endpoint, &mut delivery)) {
@@ -278,6 +300,7 @@ impl<H> Core<H> {
         let is_get = is_bulk && connection.returned(delivery.head.handled.wrapping_sub(1), Status::Unreachable).operation == Operation::Get;
         endpoint.counters.replies_received[if is_get { GET } else { size(delivery.head.kind) }] += 1;
         endpoint.counters.bytes_received += delivery.payload_len() as u64;
+        mark!(P, Chosen);
         Step::Run(delivery, handler)
     }
 
@@ -312,20 +335,19 @@ fn size(kind: Kind) -> usize {
 }
 
 /// The message's place becomes its data in the endpoint's segment, as it is now. `false`: outside.
-#[cold]
 fn find_data<H>(endpoint: &Endpoint<H>, delivery: &mut Delivery) -> bool {
     let [offset, length, _] = delivery.head.words;
     let Some(segment) = endpoint.segment.as_ref().filter(|s| lies_within(offset, length, s.length)) else { return false };
     let at = core::ptr::with_exposed_provenance((segment.address + offset) as usize);
     let message = delivery.place.take().map(Box::new);
-    delivery.place = Some(Place::Segment { at, length: length as usize, owner: segment.owner.clone(), message });
+    delivery.place = Some(Place::Segment { at, length: length as usize, message });
     delivery.start = 0;
     true
 }
 
 #[inline]
 fn take_handler<H>(endpoint: &mut Endpoint<H>, index: u8) -> Option<H> {
-    if index == 0 { None } else { take_out(&mut endpoint.handlers[usize::from(index)]) }
+    if index == 0 { None } else { endpoint.slot(index).and_then(take_out) }
 }
 
 #[inline]

@@ -8,8 +8,9 @@ use crate::acceptor::LIMIT;
 use crate::connection::{Connection, ConnectionId, Keep, Out, Record, Role, State, Write};
 use crate::core::{Core, EndpointId, Sent, place};
 use crate::endpoint::lies_within;
-use crate::header::{ARGS_MAX, Answer, BULK_BYTES_MAX, Head, HeadBytes, Kind};
+use crate::header::{ARGS_MAX, Answer, BULK_BYTES_MAX, Head, HeadBytes, Kind, word0};
 use crate::life::finish_write;
+use crate::probe::{Off, Probe, mark};
 use crate::region::Region;
 use crate::status::{Error, Operation, Status};
 use bellwire_via::wire::Wire;
@@ -90,45 +91,60 @@ fn rest<W: Wire>(engine: &mut Engine<W>, ptag: PtagHandle, source: &Source<'_>, 
 
 impl<H> Core<H> {
     /// Sends a bulk request, or a part of it: see [`Sent`].
-    pub(crate) fn request_bulk<W: Wire>(&mut self, engine: &mut Engine<W>, r: &Bulk<'_>, written: &mut Written) -> Result<Sent, Error> {
-        let record = r.record()?;
-        if r.source.length > BULK_BYTES_MAX {
+    pub(crate) fn request_bulk<W: Wire, P: Probe>(&mut self, engine: &mut Engine<W>, r: &Bulk<'_>, written: &mut Written) -> Result<Sent, Error> {
+        mark!(P, Entered);
+        let length = r.source.length;
+        if r.args.len() > ARGS_MAX || r.handler == 0 || length > BULK_BYTES_MAX {
             return Err(Error::BadArgument);
         }
-        let (id, ptag) = match self.open_connection(engine, r.endpoint, r.index, &record)? {
-            Ok(open) => open,
-            Err(sent) => return Ok(sent),
+        let endpoint = self.endpoints.get_mut(place(r.endpoint)).ok_or(Error::BadArgument)?;
+        let id = endpoint.translation(r.index).map(|t| t.connection);
+        let Some((id, connection)) = id.and_then(|id| Some((id, self.connections.get_mut(id).filter(|c| c.state == State::Open)?))) else {
+            let record = r.record()?;
+            return match self.open_connection(r.endpoint, r.index, &record)? {
+                Ok(_) => Ok(Sent::Wait),
+                Err(sent) => Ok(sent),
+            };
         };
-        let Some(connection) = self.connections.get_mut(id) else { return Err(Error::BadArgument) };
+        if connection.outstanding() >= connection.credits || !connection.out.is_empty() {
+            return Ok(Sent::Wait);
+        }
         let Some(segment) = connection.peer_segment else { return Ok(Sent::Wait) };
-        if !lies_within(r.offset, r.source.length as u64, segment.length) {
-            let returned = connection.returned_record(&record, Status::BadSegmentOffset);
+        if !lies_within(r.offset, length as u64, segment.length) {
+            let returned = connection.returned_record(&r.record()?, Status::BadSegmentOffset);
             self.returns.push_back((r.endpoint, returned));
             return Ok(Sent::Yes);
         }
+        mark!(P, Allowed);
         let is_direct = write_more(engine, connection, &r.source, (segment.address + r.offset, segment.handle), written);
-        if is_direct && written.bytes < r.source.length {
+        if is_direct && written.bytes < length {
             return Ok(Sent::More);
         }
-        let head = Head { words: [r.offset, r.source.length as u64, 0], ..Head::new(Kind::Xfer, r.handler, r.args) }.to_bytes();
+        mark!(P, Written);
+        let mut bytes = HeadBytes::new();
+        let head = bytes.store(word0(Kind::Xfer, r.handler, r.args.len(), 0), &[r.offset, length as u64], r.args, false);
+        mark!(P, Built);
         let sent = if is_direct {
-            match connection.send(engine, &head, NO_DATA) {
-                Some(sent) if sent == head.len() => Sent::Yes,
+            match connection.send(engine, head, NO_DATA) {
+                Some(sent) if sent == head.len() => {}
                 Some(0) | None => return Ok(Sent::Wait),
-                Some(sent) => {
-                    connection.keep_rest(&head, NO_DATA, sent);
-                    Sent::Yes
-                }
+                Some(sent) => connection.keep_rest(head, NO_DATA, sent),
             }
+            Sent::Yes
         } else {
             let keep = r.source.region.map_or(Keep::Other, |region| Keep::Region(Arc::clone(region)));
-            let write = rest(engine, ptag, &r.source, written, keep)?;
-            connection.queue(Out { write: Some(write), bytes: head, sent: 0 });
+            let write = rest(engine, endpoint.ptag, &r.source, written, keep)?;
+            connection.queue(Out { write: Some(write), bytes: head.to_vec(), sent: 0 });
             Sent::Posted(id, connection.writes_queued)
         };
-        *connection.note() = record;
-        self.count_request(r.endpoint, BULK, r.source.length as u64);
-        self.leave(engine, id);
+        mark!(P, Sent);
+        r.fill(connection.note());
+        endpoint.counters.requests_sent[BULK] += 1;
+        endpoint.counters.bytes_sent += length as u64;
+        if !connection.out.is_empty() {
+            self.leave(engine, id);
+        }
+        mark!(P, Noted);
         Ok(sent)
     }
 
@@ -139,7 +155,7 @@ impl<H> Core<H> {
         if g.length > BULK_BYTES_MAX || !lies_within(g.to, g.length as u64, own) {
             return Err(Error::BadArgument);
         }
-        let (id, _) = match self.open_connection(engine, g.endpoint, g.index, &record)? {
+        let (id, _) = match self.open_connection(g.endpoint, g.index, &record)? {
             Ok(open) => open,
             Err(sent) => return Ok(sent),
         };
@@ -157,19 +173,13 @@ impl<H> Core<H> {
     }
 
     /// The connection of entry `index`, if a request may leave there now, with the endpoint's tag; else what became of the request.
-    fn open_connection<W: Wire>(
-        &mut self,
-        engine: &mut Engine<W>,
-        endpoint: EndpointId,
-        index: u32,
-        record: &Record,
-    ) -> Result<Result<(ConnectionId, PtagHandle), Sent>, Error> {
+    fn open_connection(&mut self, endpoint: EndpointId, index: u32, record: &Record) -> Result<Result<(ConnectionId, PtagHandle), Sent>, Error> {
         let e = self.endpoint(endpoint)?;
         let (ptag, entry) = (e.ptag, e.translation(index).map(|t| t.connection));
         let Some(id) = entry else { return Ok(Err(self.return_unmapped(endpoint, index, record))) };
         let Some(connection) = self.connections.get(id) else { return Err(Error::BadArgument) };
         if connection.state != State::Open {
-            return self.request_unconnected(engine, id, record).map(Err);
+            return self.request_unconnected(id, record).map(Err);
         }
         let waits = connection.outstanding() >= connection.credits || !connection.out.is_empty();
         Ok(if waits { Err(Sent::Wait) } else { Ok((id, ptag)) })
@@ -203,7 +213,7 @@ impl<H> Core<H> {
         while write_more(engine, connection, source, to, &mut written) {
             // A get is answered within a turn of the engine: no longer than one piece.
             if written.bytes == source.length {
-                return self.answer(engine, id, answer, NO_DATA);
+                return self.answer::<W, Off>(engine, id, answer, NO_DATA);
             }
             if of_own.is_some() {
                 break;
@@ -296,7 +306,7 @@ impl<H> Core<H> {
         if let Some(endpoint) = self.endpoints.get_mut(place(endpoint)) {
             endpoint.counters.refused += 1;
         }
-        let _ = self.answer(engine, id, &Answer::of(Kind::Returned, why as u8), NO_DATA);
+        let _ = self.answer::<W, Off>(engine, id, &Answer::of(Kind::Returned, why as u8), NO_DATA);
     }
 
     /// Sets an endpoint's segment; the one before is returned, and reached by nobody any more.
@@ -313,7 +323,9 @@ impl<H> Core<H> {
         }
         if let Some(old) = &endpoint.segment {
             engine.deregister(old.address, old.handle).map_err(|_| Error::InUse)?;
-            self.garbage.extend(endpoint.segment.take().and_then(|s| s.owner));
+            let owner = endpoint.segment.take().and_then(|s| s.owner);
+            // A handler that runs may be reading it.
+            if self.running == 0 { self.garbage.extend(owner) } else { self.held.extend(owner) }
         }
         let registered = memory.map(|(address, length, owner)| {
             let handle = engine.register(address, length, &MemAttributes { ptag: Some(ptag), rdma_write: true, rdma_read: false })?;
@@ -345,14 +357,21 @@ impl<H> Core<H> {
 }
 
 impl Bulk<'_> {
+    #[inline]
+    fn fill(&self, record: &mut Record) {
+        (record.operation, record.handler, record.arg_count) = (Operation::RequestXfer, self.handler, self.args.len() as u8);
+        (record.length, record.source, record.offset) = (self.source.length as u32, self.source.from.addr(), self.offset);
+        record.args[..self.args.len()].copy_from_slice(self.args);
+    }
+
+    #[cold]
     pub(crate) fn record(&self) -> Result<Record, Error> {
-        Ok(Record {
-            operation: Operation::RequestXfer,
-            length: self.source.length as u32,
-            source: self.source.from.addr(),
-            offset: self.offset,
-            ..Record::new(self.handler, self.args)?
-        })
+        if self.args.len() > ARGS_MAX || self.handler == 0 {
+            return Err(Error::BadArgument);
+        }
+        let mut record = Record::default();
+        self.fill(&mut record);
+        Ok(record)
     }
 }
 

@@ -5,11 +5,11 @@
 use crate::acceptor::Acceptor;
 use crate::core::{Core, EndpointId, place};
 use crate::device::Device;
-use crate::endpoint::{Counters, HANDLERS, Slot, TRANSLATIONS_MAX};
+use crate::endpoint::{Counters, Slot, TRANSLATIONS_MAX};
 use crate::message::{Handler, Message};
 use crate::name::Name;
 use crate::region::Region;
-use crate::status::{Error, Returned};
+use crate::status::{Departed, Error, Returned};
 use bellwire_memory::token::{Claim, Held, Token, thread_id};
 use std::sync::{Arc, MutexGuard};
 use std::time::Duration;
@@ -77,7 +77,8 @@ impl Bundle {
         let mut core = self.core_at_rest()?;
         let mut acceptor = self.device.acceptor();
         acceptor.unlist(&core.endpoint(endpoint)?.name);
-        let slots = core::mem::take(&mut core.endpoint_mut(endpoint)?.handlers);
+        let of = core.endpoint_mut(endpoint)?;
+        let slots = (of.take_handlers(), core::mem::replace(&mut of.on_departure, Slot::Free));
         let removed = self.device.nic.with(|engine| core.remove_endpoint(engine, endpoint));
         let garbage = core::mem::take(&mut core.garbage);
         drop((acceptor, core));
@@ -124,8 +125,7 @@ impl Bundle {
     /// [`Error::Resource`]: none is free; and those of `map`.
     pub fn map_any(&self, endpoint: EndpointId, name: Name, tag: u64) -> Result<u32, Error> {
         let mut core = self.core();
-        let free = core.endpoint(endpoint)?.translations.iter().position(Option::is_none);
-        let index = free.and_then(|at| u32::try_from(at).ok()).ok_or(Error::Resource)?;
+        let index = core.endpoint(endpoint)?.free_entry().ok_or(Error::Resource)?;
         core.map(endpoint, index, name, tag).map(|()| index)
     }
 
@@ -135,8 +135,11 @@ impl Bundle {
     /// [`Error::BadArgument`].
     pub fn translation(&self, endpoint: EndpointId, index: u32) -> Result<Option<(Name, u64)>, Error> {
         let core = self.core();
-        let entry = core.endpoint(endpoint)?.translations.get(index as usize).ok_or(Error::BadArgument)?;
-        Ok(entry.as_ref().and_then(|t| core.connections.get(t.connection)).map(|c| (c.peer, c.tag)))
+        let endpoint = core.endpoint(endpoint)?;
+        if index as usize >= endpoint.entries() {
+            return Err(Error::BadArgument);
+        }
+        Ok(endpoint.translation(index).and_then(|t| core.connections.get(t.connection)).map(|c| (c.peer, c.tag)))
     }
 
     /// Entries of the translation table.
@@ -144,7 +147,7 @@ impl Bundle {
     /// # Errors
     /// [`Error::BadArgument`].
     pub fn translations(&self, endpoint: EndpointId) -> Result<u32, Error> {
-        Ok(self.core().endpoint(endpoint)?.translations.len() as u32)
+        Ok(self.core().endpoint(endpoint)?.entries() as u32)
     }
 
     /// Makes the translation table longer or shorter, up to [`TRANSLATIONS_MAX`].
@@ -157,12 +160,7 @@ impl Bundle {
             return Err(Error::BadArgument);
         }
         let mut core = self.core();
-        let table = &mut core.endpoint_mut(endpoint)?.translations;
-        if table.iter().skip(entries).any(Option::is_some) {
-            return Err(Error::InUse);
-        }
-        table.resize(entries, None);
-        Ok(())
+        if core.endpoint_mut(endpoint)?.set_entries(entries) { Ok(()) } else { Err(Error::InUse) }
     }
 
     /// Frees an entry. Requests sent there that are not handled come back.
@@ -195,8 +193,19 @@ impl Bundle {
         self.set_slot(endpoint, 0, Handler::Return(Box::new(handler)))
     }
 
+    /// Sets who hears of connections that end, in either direction; see [`Departed`].
+    ///
+    /// # Errors
+    /// [`Error::BadArgument`].
+    pub fn set_departure_handler(&self, endpoint: EndpointId, handler: impl FnMut(&Departed) + Send + 'static) -> Result<(), Error> {
+        let slot = Slot::Here(Handler::Departure(Box::new(handler)));
+        let old = core::mem::replace(&mut self.core().endpoint_mut(endpoint)?.on_departure, slot);
+        drop(old); // With no lock held: it may own anything.
+        Ok(())
+    }
+
     fn set_slot(&self, endpoint: EndpointId, index: u8, handler: Handler) -> Result<(), Error> {
-        let old = core::mem::replace(&mut self.core().endpoint_mut(endpoint)?.handlers[usize::from(index)], Slot::Here(handler));
+        let old = core::mem::replace(self.core().endpoint_mut(endpoint)?.slot_to_set(index), Slot::Here(handler));
         drop(old); // With no lock held: it may own anything.
         Ok(())
     }
@@ -207,10 +216,10 @@ impl Bundle {
     /// [`Error::BadArgument`]; [`Error::Resource`]: all are in use.
     pub fn set_handler_any(&self, endpoint: EndpointId, handler: impl FnMut(&mut Message<'_>) + Send + 'static) -> Result<u8, Error> {
         let mut core = self.core();
-        let slots = &mut core.endpoint_mut(endpoint)?.handlers;
-        let free = (1..HANDLERS).find(|i| matches!(slots[*i], Slot::Free)).ok_or(Error::Resource)?;
-        slots[free] = Slot::Here(Handler::Message(Box::new(handler)));
-        Ok(free as u8)
+        let endpoint = core.endpoint_mut(endpoint)?;
+        let free = endpoint.free_slot().ok_or(Error::Resource)?;
+        *endpoint.slot_to_set(free) = Slot::Here(Handler::Message(Box::new(handler)));
+        Ok(free)
     }
 
     /// The memory that bulk messages to this endpoint, and gets from it, reach: offsets count from its first byte. `None`: nothing. What peers write while it changes may end their
@@ -266,6 +275,17 @@ impl Bundle {
     /// How long a request waits for a receiver that is there but takes nothing, before it comes back with [`Status::Congestion`](crate::Status::Congestion). `None`, as it is at first: for ever.
     pub fn set_patience(&self, patience: Option<Duration>) {
         self.core().patience = patience;
+    }
+
+    /// Requests of the endpoint that are out: neither handled nor come back, as far as is known here.
+    ///
+    /// # Errors
+    /// [`Error::BadArgument`].
+    pub fn outstanding(&self, endpoint: EndpointId) -> Result<u64, Error> {
+        let core = self.core();
+        core.endpoint(endpoint)?;
+        let returns = core.returns.iter().filter(|(of, _)| *of == endpoint).count() as u64;
+        Ok(returns + core.connections.iter().filter(|(_, c)| c.endpoint == endpoint).map(|(_, c)| u64::from(c.outstanding())).sum::<u64>())
     }
 
     /// What an endpoint has counted.

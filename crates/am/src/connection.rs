@@ -25,6 +25,9 @@ pub const CREDITS_DEFAULT: u32 = 64;
 /// Most requests that a client may have out.
 pub const CREDITS_MAX: u32 = 256;
 
+/// Places for records of a connection that has sent something.
+const RECORDS_AT_FIRST: usize = 4;
+
 /// Segments that a peer is told of before it has sent anything since.
 pub(crate) const SEGMENTS_AHEAD: u8 = 32;
 
@@ -163,17 +166,27 @@ impl Connection {
     /// Notes a request that leaves now.
     #[inline]
     pub(crate) fn note(&mut self) -> &mut Record {
-        if self.records.is_empty() {
-            self.make_records();
+        if self.outstanding() as usize >= self.records.len() {
+            self.more_records();
         }
         let at = self.sent as usize & (self.records.len() - 1);
         self.sent = self.sent.wrapping_add(1);
         &mut self.records[at]
     }
 
+    /// Twice as many places, a power of two, at least what is out and one more: who seldom sends keeps few.
     #[cold]
-    fn make_records(&mut self) {
-        self.records = vec![Record::default(); self.credits.next_power_of_two().max(1) as usize].into_boxed_slice();
+    fn more_records(&mut self) {
+        let old = core::mem::take(&mut self.records);
+        let count = (2 * old.len()).max(RECORDS_AT_FIRST);
+        let mut records = vec![Record::default(); count].into_boxed_slice();
+        for i in 0..self.outstanding() {
+            let number = self.acked.wrapping_add(i) as usize;
+            if let Some(record) = old.get(number & old.len().wrapping_sub(1)) {
+                records[number & (count - 1)] = *record;
+            }
+        }
+        self.records = records;
     }
 
     /// The server has handled `handled` requests: how many more than known. `None`: it cannot have.
@@ -208,5 +221,30 @@ impl Connection {
             length: r.length as usize,
             offset: r.offset,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn records_grow_and_stay() {
+        let mut c = Connection::new(EndpointId::from_raw(0), Role::Client { index: 0 }, Name::NOBODY, 0);
+        // The count wraps on the way, and a third of what is out is handled now and then.
+        (c.sent, c.acked) = (u32::MAX - 20, u32::MAX - 20);
+        for i in 0..200u32 {
+            let number = c.sent;
+            c.note().length = number;
+            if i % 60 == 59 {
+                let third = c.outstanding() / 3;
+                assert_eq!(c.acknowledge(c.acked.wrapping_add(third)), Some(third));
+            }
+            for back in 0..c.outstanding() {
+                let number = c.acked.wrapping_add(back);
+                assert_eq!(c.returned(number, Status::Unreachable).length, number as usize);
+            }
+        }
+        assert!(c.records.len() <= 256 && c.records.len().is_power_of_two());
     }
 }

@@ -13,8 +13,9 @@ use crate::connection::{Connection, ConnectionId, Record, Role, State};
 use crate::endpoint::{Endpoint, Slot, Translation};
 use crate::header::{ARGS_MAX, HeadBytes, Kind, MEDIUM_BYTES_MAX, word0};
 use crate::name::Name;
+use crate::probe::{Probe, mark};
 use crate::region::Region;
-use crate::status::{Error, Operation, Returned, Status};
+use crate::status::{Departed, Error, Operation, Returned, Status};
 use bellwire_via::handle::{Handle, Slab};
 use bellwire_via::wire::Wire;
 use bellwire_via::{Engine, InboxHandle, PtagHandle, Taken};
@@ -38,6 +39,8 @@ pub(crate) enum Sent {
     Yes,
     /// Nothing done: no connection yet, no credit or no room.
     Wait,
+    /// Nothing done: [`Core::connect`] is to be called, with the engine told the time.
+    Connect(ConnectionId),
     /// Bulk: a piece of the data is written; the rest is to be asked for at once.
     More,
     /// Bulk: it is on its way, and its memory is read until that write of the connection is done ([`Core::is_written`]).
@@ -65,6 +68,8 @@ pub(crate) struct Core<H> {
     pub(crate) numbers: BTreeMap<u64, EndpointId>,
     /// What comes back, for the error handlers.
     pub(crate) returns: VecDeque<(EndpointId, Returned)>,
+    /// Connections that have ended, for endpoints that hear of it.
+    pub(crate) departures: VecDeque<(EndpointId, Departed)>,
     /// Connections whose `out` is not empty, and servers that have handled more than they told.
     pub(crate) unsent: Vec<ConnectionId>,
     pub(crate) untold: Vec<ConnectionId>,
@@ -74,6 +79,8 @@ pub(crate) struct Core<H> {
     pub(crate) writing: Vec<ConnectionId>,
     /// Regions that are to be dropped when the NIC's token is let go.
     pub(crate) garbage: Vec<Arc<Region>>,
+    /// Regions that were segments when the handler that runs began.
+    pub(crate) held: Vec<Arc<Region>>,
     /// The thread that runs a handler, or 0.
     pub(crate) running: usize,
     /// A place for the message that is handled.
@@ -97,11 +104,13 @@ impl<H> Core<H> {
             connections: Slab::new(OBJECTS_MAX),
             numbers: BTreeMap::new(),
             returns: VecDeque::new(),
+            departures: VecDeque::new(),
             unsent: Vec::new(),
             untold: Vec::new(),
             accepted: 0,
             writing: Vec::new(),
             garbage: Vec::new(),
+            held: Vec::new(),
             running: 0,
             spare: None,
             wants_events: false,
@@ -125,18 +134,19 @@ impl<H> Core<H> {
 
     /// Maps entry `index` to `name`.
     pub(crate) fn map(&mut self, id: EndpointId, index: u32, name: Name, tag: u64) -> Result<(), Error> {
-        let entry = self.endpoint(id)?.translations.get(index as usize).ok_or(Error::BadArgument)?;
-        if entry.is_some() {
+        if self.endpoint_mut(id)?.translation_mut(index).ok_or(Error::BadArgument)?.is_some() {
             return Err(Error::InUse);
         }
         let connection = self.connections.insert(Connection::new(id, Role::Client { index }, name, tag)).ok_or(Error::Resource)?;
-        self.endpoint_mut(id)?.translations[index as usize] = Some(Translation { connection });
+        if let Some(entry) = self.endpoint_mut(id)?.translation_mut(index) {
+            *entry = Some(Translation { connection });
+        }
         Ok(())
     }
 
     /// Frees entry `index`; what was sent there and is not handled comes back.
     pub(crate) fn unmap<W: Wire>(&mut self, engine: &mut Engine<W>, id: EndpointId, index: u32) -> Result<(), Error> {
-        let entry = self.endpoint_mut(id)?.translations.get_mut(index as usize).ok_or(Error::BadArgument)?;
+        let entry = self.endpoint_mut(id)?.translation_mut(index).ok_or(Error::BadArgument)?;
         let translation = entry.take().ok_or(Error::BadArgument)?;
         self.remove_connection(engine, translation.connection, Status::BadEntry);
         Ok(())
@@ -144,7 +154,8 @@ impl<H> Core<H> {
 
     /// Sends a short or medium request, or says that it has to wait.
     #[inline]
-    pub(crate) fn request<W: Wire>(&mut self, engine: &mut Engine<W>, request: &Request<'_>) -> Result<Sent, Error> {
+    pub(crate) fn request<W: Wire, P: Probe>(&mut self, engine: &mut Engine<W>, request: &Request<'_>) -> Result<Sent, Error> {
+        mark!(P, Entered);
         let payload = request.medium.unwrap_or(NO_DATA);
         if request.args.len() > ARGS_MAX || request.handler == 0 || payload.1 > MEDIUM_BYTES_MAX {
             return Err(Error::BadArgument);
@@ -155,14 +166,17 @@ impl<H> Core<H> {
         };
         let Some(connection) = self.connections.get_mut(id) else { return Err(Error::BadArgument) };
         if connection.state != State::Open {
-            return self.request_unconnected(engine, id, &request.record());
+            return self.request_unconnected(id, &request.record());
         }
+        mark!(P, LookedUp);
         if connection.outstanding() >= connection.credits || !connection.out.is_empty() {
             return Ok(Sent::Wait);
         }
+        mark!(P, Allowed);
         let (kind, size) = if request.medium.is_some() { (Kind::Medium, 1) } else { (Kind::Short, 0) };
         let mut bytes = HeadBytes::new();
         let head = bytes.store(word0(kind, request.handler, request.args.len(), 0), &[], request.args, request.medium.is_some());
+        mark!(P, Built);
         match connection.send(engine, head, payload) {
             // None: broken; the notice of it is on its way.
             Some(0) | None => return Ok(Sent::Wait),
@@ -170,12 +184,15 @@ impl<H> Core<H> {
                 connection.keep_rest(head, payload, sent);
                 connection.is_unsent = true;
                 self.unsent.push(id);
+                endpoint.counters.copied += 1;
             }
             Some(_) => {}
         }
+        mark!(P, Sent);
         request.fill(connection.note());
         endpoint.counters.requests_sent[size] += 1;
         endpoint.counters.bytes_sent += payload.1 as u64;
+        mark!(P, Noted);
         Ok(Sent::Yes)
     }
 
@@ -203,7 +220,7 @@ impl<H> Core<H> {
     }
 
     #[cold]
-    pub(crate) fn request_unconnected<W: Wire>(&mut self, engine: &mut Engine<W>, id: ConnectionId, record: &Record) -> Result<Sent, Error> {
+    pub(crate) fn request_unconnected(&mut self, id: ConnectionId, record: &Record) -> Result<Sent, Error> {
         let Some(connection) = self.connections.get_mut(id) else { return Err(Error::BadArgument) };
         match connection.state {
             State::Dead(status) => {
@@ -211,14 +228,25 @@ impl<H> Core<H> {
                 self.returns.push_back((connection.endpoint, returned));
                 Ok(Sent::Yes)
             }
-            State::Unconnected => self.connect(engine, id).map(|()| Sent::Wait),
+            State::Unconnected => Ok(Sent::Connect(id)),
             State::Connecting | State::Open => Ok(Sent::Wait),
         }
     }
 
     /// Puts a handler back that has run, unless another one is there by now: then it is the caller's, to be dropped with no lock held.
     pub(crate) fn put_back(&mut self, id: EndpointId, index: u8, handler: H) -> Option<H> {
-        match self.endpoints.get_mut(place(id)).map(|e| &mut e.handlers[usize::from(index)]) {
+        match self.endpoints.get_mut(place(id)).and_then(|e| e.slot(index)) {
+            Some(slot @ Slot::Out) => {
+                *slot = Slot::Here(handler);
+                None
+            }
+            _ => Some(handler),
+        }
+    }
+
+    /// As [`put_back`](Self::put_back), of who hears of departures.
+    pub(crate) fn put_back_departure(&mut self, id: EndpointId, handler: H) -> Option<H> {
+        match self.endpoints.get_mut(place(id)).map(|e| &mut e.on_departure) {
             Some(slot @ Slot::Out) => {
                 *slot = Slot::Here(handler);
                 None

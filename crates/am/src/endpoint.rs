@@ -42,6 +42,8 @@ pub struct Counters {
     pub stalls: u64,
     /// Connections ended since the peer sent what cannot be.
     pub malformed: u64,
+    /// Messages that were copied once more than usual: they could not leave at once, or they came while nobody polled for them.
+    pub copied: u64,
 }
 
 impl Counters {
@@ -61,6 +63,7 @@ impl Counters {
         self.refused += other.refused;
         self.stalls += other.stalls;
         self.malformed += other.malformed;
+        self.copied += other.copied;
     }
 }
 
@@ -92,8 +95,12 @@ pub struct Endpoint<H> {
     pub(crate) name: Name,
     pub(crate) tag: u64,
     pub(crate) ptag: PtagHandle,
-    pub(crate) handlers: Vec<Slot<H>>,
-    pub(crate) translations: Vec<Option<Translation>>,
+    /// As far as any was ever set; behind that all are free. Most endpoints use few of their tables' places, and there may be thousands of endpoints.
+    handlers: Vec<Slot<H>>,
+    pub(crate) on_departure: Slot<H>,
+    /// The same; how many entries there are is said by `entries`.
+    translations: Vec<Option<Translation>>,
+    entries: usize,
     pub(crate) segment: Option<Segment>,
     /// Requests that it may have out on a connection made from now on.
     pub(crate) credits: u32,
@@ -111,14 +118,14 @@ pub(crate) enum Slot<H> {
 
 impl<H> Endpoint<H> {
     pub(crate) fn new(name: Name, ptag: PtagHandle) -> Self {
-        let mut handlers = Vec::with_capacity(HANDLERS);
-        handlers.resize_with(HANDLERS, || Slot::Free);
         Self {
             name,
             tag: TAG_NONE,
             ptag,
-            handlers,
-            translations: vec![None; TRANSLATIONS_DEFAULT],
+            handlers: Vec::new(),
+            on_departure: Slot::Free,
+            translations: Vec::new(),
+            entries: TRANSLATIONS_DEFAULT,
             segment: None,
             credits: CREDITS_DEFAULT,
             counters: Counters::default(),
@@ -131,7 +138,69 @@ impl<H> Endpoint<H> {
         (self.tag == tag && tag != TAG_NONE) || self.tag == TAG_ALL
     }
 
+    /// Where an entry leads, if it is mapped.
+    #[inline]
     pub(crate) fn translation(&self, index: u32) -> Option<&Translation> {
         self.translations.get(index as usize)?.as_ref()
+    }
+
+    /// The entry, to be changed. `None`: there is none of that number.
+    pub(crate) fn translation_mut(&mut self, index: u32) -> Option<&mut Option<Translation>> {
+        let index = index as usize;
+        if index >= self.entries {
+            return None;
+        }
+        if index >= self.translations.len() {
+            self.translations.resize(index + 1, None);
+        }
+        self.translations.get_mut(index)
+    }
+
+    /// Entries of the table.
+    pub(crate) fn entries(&self) -> usize {
+        self.entries
+    }
+
+    /// The first entry that is free.
+    pub(crate) fn free_entry(&self) -> Option<u32> {
+        let free = self.translations.iter().position(Option::is_none).unwrap_or(self.translations.len());
+        (free < self.entries).then_some(free as u32)
+    }
+
+    /// Changes the table's length. `false`: an entry that would go is mapped.
+    pub(crate) fn set_entries(&mut self, entries: usize) -> bool {
+        if self.translations.iter().skip(entries).any(Option::is_some) {
+            return false;
+        }
+        self.translations.truncate(entries);
+        self.entries = entries;
+        true
+    }
+
+    /// A handler's place, if anything was ever there.
+    #[inline]
+    pub(crate) fn slot(&mut self, index: u8) -> Option<&mut Slot<H>> {
+        self.handlers.get_mut(usize::from(index))
+    }
+
+    /// A handler's place.
+    pub(crate) fn slot_to_set(&mut self, index: u8) -> &mut Slot<H> {
+        let index = usize::from(index);
+        if index >= self.handlers.len() {
+            self.handlers.resize_with(index + 1, || Slot::Free);
+        }
+        &mut self.handlers[index]
+    }
+
+    /// The first number of a handler of messages that is free.
+    pub(crate) fn free_slot(&self) -> Option<u8> {
+        let used = self.handlers.iter().skip(1);
+        let free = 1 + used.clone().position(|slot| matches!(slot, Slot::Free)).unwrap_or(used.len());
+        u8::try_from(free).ok()
+    }
+
+    /// All handlers, to be dropped with no lock held.
+    pub(crate) fn take_handlers(&mut self) -> Vec<Slot<H>> {
+        core::mem::take(&mut self.handlers)
     }
 }

@@ -6,6 +6,7 @@ use crate::bulk::{Data, NO_DATA};
 use crate::connection::{CREDITS_DEFAULT, Connection, ConnectionId, Out, State};
 use crate::core::Core;
 use crate::header::{Answer, HeadBytes, Kind};
+use crate::probe::{Off, Probe, mark};
 use crate::status::{Error, Status};
 use bellwire_memory::bytes;
 use bellwire_via::frame::INLINE_BYTES_MAX;
@@ -94,12 +95,15 @@ impl Connection {
 impl<H> Core<H> {
     /// Sends a message that needs no credit: of a server, or of a segment; what cannot leave waits, in order. It tells of all that was handled.
     #[inline]
-    pub(crate) fn answer<W: Wire>(&mut self, engine: &mut Engine<W>, id: ConnectionId, answer: &Answer<'_>, payload: Data) -> Result<(), Error> {
+    pub(crate) fn answer<W: Wire, P: Probe>(&mut self, engine: &mut Engine<W>, id: ConnectionId, answer: &Answer<'_>, payload: Data) -> Result<(), Error> {
+        mark!(P, ReplyEntered);
         let Some(connection) = self.connections.get_mut(id).filter(|c| c.state == State::Open) else { return Err(Error::NotSent) };
         connection.told = connection.handled;
         let mut bytes = HeadBytes::new();
         let head = answer.store(connection.handled, &mut bytes);
+        mark!(P, ReplyBuilt);
         let sent = if connection.out.is_empty() { connection.send(engine, head, payload).ok_or(Error::NotSent)? } else { 0 };
+        mark!(P, ReplySent);
         if sent == head.len() + payload.1 {
             return Ok(());
         }
@@ -109,7 +113,17 @@ impl<H> Core<H> {
         }
         connection.keep_rest(head, payload, sent);
         self.mark_unsent(id);
+        self.count_copied(id);
         Ok(())
+    }
+
+    /// A message was copied once more than usual.
+    #[cold]
+    pub(crate) fn count_copied(&mut self, id: ConnectionId) {
+        let endpoint = self.connections.get(id).map(|c| c.endpoint);
+        if let Some(endpoint) = endpoint.and_then(|id| self.endpoint_mut(id).ok()) {
+            endpoint.counters.copied += 1;
+        }
     }
 
     fn mark_unsent(&mut self, id: ConnectionId) {
@@ -149,7 +163,7 @@ impl<H> Core<H> {
 
     /// Tells a client how many of its requests are handled.
     pub(crate) fn tell_one<W: Wire>(&mut self, engine: &mut Engine<W>, id: ConnectionId) {
-        let _ = self.answer(engine, id, &Answer::of(Kind::Ack, 0), NO_DATA);
+        let _ = self.answer::<W, Off>(engine, id, &Answer::of(Kind::Ack, 0), NO_DATA);
     }
 
     /// Tells clients what they have not heard.

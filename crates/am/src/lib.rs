@@ -14,6 +14,7 @@
 //! | `life.rs`, `moving.rs` | connections begin and end; endpoints move between bundles |
 //! | `connection.rs` | credits and records of one connection |
 //! | `header.rs`, `payload.rs` | messages as bytes, and where they lie |
+//! | `probe.rs` | where the time of a message goes, for those who ask; nothing otherwise |
 //!
 //! **Free of deadlock.** Handlers never wait: request handlers may only reply, reply handlers send nothing, and a reply that cannot leave is kept as a copy, bounded by the client's credits.
 //! A request that has to wait polls meanwhile.
@@ -34,8 +35,11 @@ mod moving;
 mod name;
 mod payload;
 mod poll;
+pub mod probe;
 mod region;
 mod send;
+#[cfg(test)]
+mod simulated;
 mod status;
 
 pub use self::core::EndpointId;
@@ -49,4 +53,4 @@ pub use name::{NAME_BYTES, Name};
 pub use payload::Payload;
 pub use region::Region;
 pub use send::Part;
-pub use status::{Error, Operation, Returned, Status};
+pub use status::{Departed, Error, Operation, Returned, Status};

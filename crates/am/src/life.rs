@@ -5,9 +5,11 @@ use crate::acceptor::{LIMIT, create_vi, end_vi};
 use crate::bulk::NO_DATA;
 use crate::connection::{CREDITS_MAX, Connection, ConnectionId, Keep, Role, State, Write};
 use crate::core::{Core, EndpointId, place};
+use crate::endpoint::Slot;
 use crate::header::{Answer, Kind};
 use crate::name::{Ask, Name};
-use crate::status::{Error, Status};
+use crate::probe::Off;
+use crate::status::{Departed, Error, Status};
 use bellwire_via::wire::Wire;
 use bellwire_via::{Duration, Engine, ViHandle};
 
@@ -45,7 +47,7 @@ impl<H> Core<H> {
             }
             Err(e) => {
                 let status = if e == bellwire_via::Error::Rejected { Status::BadEndpoint } else { Status::Unreachable };
-                self.bury(engine, id, status);
+                self.broken(engine, id, status);
             }
         }
     }
@@ -77,14 +79,25 @@ impl<H> Core<H> {
         }
         connection.segments_left = connection.segments_left.saturating_sub(1);
         let words = segment.map_or([0; 3], |s| [s.address, s.length, u64::from(s.handle.raw())]);
-        let _ = self.answer(engine, id, &Answer { words, ..Answer::of(Kind::Segment, 0) }, NO_DATA);
+        let _ = self.answer::<W, Off>(engine, id, &Answer { words, ..Answer::of(Kind::Segment, 0) }, NO_DATA);
     }
 
     /// A connection is over: a client's requests that are not handled come back; of a server nothing is left.
     pub(crate) fn broken<W: Wire>(&mut self, engine: &mut Engine<W>, id: ConnectionId, status: Status) {
         self.bury(engine, id, status);
+        self.note_departure(id);
         if self.connections.get(id).is_some_and(|c| c.role == Role::Server) {
             self.connections.remove(id);
+        }
+    }
+
+    /// The endpoint is to hear that a connection has ended, if it wants to.
+    fn note_departure(&mut self, id: ConnectionId) {
+        let Some(connection) = self.connections.get(id) else { return };
+        let index = if let Role::Client { index } = connection.role { Some(index) } else { None };
+        let departed = Departed { connection: u64::from(id.raw()), index, name: connection.peer };
+        if self.endpoints.get(place(connection.endpoint)).is_some_and(|e| !matches!(e.on_departure, Slot::Free)) {
+            self.departures.push_back((connection.endpoint, departed));
         }
     }
 
@@ -116,13 +129,14 @@ impl<H> Core<H> {
         let of: Vec<(ConnectionId, Role)> = self.connections.iter().filter(|(_, c)| c.endpoint == id).map(|(h, c)| (h, c.role)).collect();
         for (connection, role) in of {
             if role == Role::Server {
-                let _ = self.answer(engine, connection, &Answer::of(Kind::Closing, 0), NO_DATA);
+                let _ = self.answer::<W, Off>(engine, connection, &Answer::of(Kind::Closing, 0), NO_DATA);
             }
             self.remove_connection(engine, connection, Status::BadEndpoint);
         }
         let endpoint = self.endpoints.remove(place(id)).ok_or(Error::BadArgument)?;
         self.numbers.remove(&endpoint.name.endpoint);
         self.returns.retain(|(of, _)| *of != id);
+        self.departures.retain(|(of, _)| *of != id);
         if let Some(segment) = endpoint.segment {
             let _ = engine.deregister(segment.address, segment.handle);
             self.garbage.extend(segment.owner);

@@ -8,8 +8,9 @@ use crate::core::{Core, EndpointId, place};
 use crate::header::{ARGS_MAX, Answer, BULK_BYTES_MAX, Kind, MEDIUM_BYTES_MAX};
 use crate::name::Name;
 use crate::payload::Payload;
+use crate::probe::{Off, Probe, mark};
 use crate::region::Region;
-use crate::status::{Error, Returned};
+use crate::status::{Departed, Error, Returned};
 use bellwire_via::Engine;
 use bellwire_via::wire::host::HostWire;
 use std::sync::Arc;
@@ -19,10 +20,14 @@ pub(crate) type OnMessage = Box<dyn FnMut(&mut Message<'_>) + Send>;
 /// An error handler.
 pub(crate) type OnReturn = Box<dyn FnMut(&Returned) + Send>;
 
-/// What is in a slot of the handler table: in the first one the error handler, in the others handlers of messages.
+/// A handler of departures.
+pub(crate) type OnDeparture = Box<dyn FnMut(&Departed) + Send>;
+
+/// What is in a slot of the handler table: in the first one the error handler, in the others handlers of messages. Beside the table: who hears of departures.
 pub(crate) enum Handler {
     Message(OnMessage),
     Return(OnReturn),
+    Departure(OnDeparture),
 }
 
 /// A message, while its handler runs.
@@ -55,6 +60,12 @@ impl Message<'_> {
         self.delivery.source
     }
 
+    /// A number for the connection that it came over, which no other connection of the bundle has while this one lasts. What a peer says of itself ([`source`](Self::source)) others can
+    /// say too; this they cannot.
+    pub fn connection(&self) -> u64 {
+        u64::from(self.delivery.connection.raw())
+    }
+
     /// The endpoint that it came to.
     pub fn endpoint(&self) -> EndpointId {
         self.delivery.endpoint
@@ -76,7 +87,7 @@ impl Message<'_> {
     /// [`Error::BadArgument`]: not a request, answered already, or a parameter means nothing; [`Error::NotSent`]: the requester is gone.
     #[inline]
     pub fn reply(&mut self, handler: u8, args: &[i32]) -> Result<(), Error> {
-        self.send(Kind::ReplyShort, handler, NO_DATA, args)
+        self.send::<Off>(Kind::ReplyShort, handler, NO_DATA, args)
     }
 
     /// Answers a request with a payload of at most [`MEDIUM_BYTES_MAX`] bytes, which is copied.
@@ -84,7 +95,7 @@ impl Message<'_> {
     /// # Errors
     /// As [`reply`](Self::reply).
     pub fn reply_medium(&mut self, handler: u8, payload: &[u8], args: &[i32]) -> Result<(), Error> {
-        self.send(Kind::ReplyMedium, handler, (payload.as_ptr(), payload.len()), args)
+        self.send::<Off>(Kind::ReplyMedium, handler, (payload.as_ptr(), payload.len()), args)
     }
 
     /// As [`reply_medium`](Self::reply_medium), out of memory of the program that peers may be writing.
@@ -95,7 +106,7 @@ impl Message<'_> {
     /// # Safety
     /// U2: the `data.1` bytes at `data.0` are readable throughout the call.
     pub unsafe fn reply_medium_of_program(&mut self, handler: u8, data: (*const u8, usize), args: &[i32]) -> Result<(), Error> {
-        self.send(Kind::ReplyMedium, handler, data, args)
+        self.send::<Off>(Kind::ReplyMedium, handler, data, args)
     }
 
     /// As [`reply_bulk`](Self::reply_bulk), out of memory of the program that peers may be writing.
@@ -135,22 +146,27 @@ impl Message<'_> {
         }
         let id = self.delivery.connection;
         let answer = Answer { kind: Kind::ReplyXfer, handler, words: [offset, source.length as u64, 0], args };
-        self.answer(BULK, source.length, |core, engine| core.answer_bulk(engine, id, &answer, source, None))
+        self.answer::<Off>(BULK, source.length, |core, engine| core.answer_bulk(engine, id, &answer, source, None))
     }
 
     #[inline]
-    fn send(&mut self, kind: Kind, handler: u8, payload: Data, args: &[i32]) -> Result<(), Error> {
+    pub(crate) fn send<P: Probe>(&mut self, kind: Kind, handler: u8, payload: Data, args: &[i32]) -> Result<(), Error> {
         if !self.may_reply(handler, args) || payload.1 > MEDIUM_BYTES_MAX {
             return Err(Error::BadArgument);
         }
         let id = self.delivery.connection;
         let size = usize::from(kind == Kind::ReplyMedium);
-        self.answer(size, payload.1, |core, engine| core.answer(engine, id, &Answer { kind, handler, words: [0; 3], args }, payload))
+        self.answer::<P>(size, payload.1, |core, engine| core.answer::<_, P>(engine, id, &Answer { kind, handler, words: [0; 3], args }, payload))
     }
 
     /// Has `send` answer the request, which counts as handled then.
     #[inline]
-    fn answer(&mut self, size: usize, bytes: usize, send: impl FnOnce(&mut Core<Handler>, &mut Engine<HostWire>) -> Result<(), Error>) -> Result<(), Error> {
+    fn answer<P: Probe>(
+        &mut self,
+        size: usize,
+        bytes: usize,
+        send: impl FnOnce(&mut Core<Handler>, &mut Engine<HostWire>) -> Result<(), Error>,
+    ) -> Result<(), Error> {
         let mut guard = self.bundle.core();
         let core = &mut *guard;
         let Some(connection) = core.connections.get_mut(self.delivery.connection) else { return Err(Error::NotSent) };
@@ -167,6 +183,7 @@ impl Message<'_> {
             endpoint.counters.replies_sent[size] += 1;
             endpoint.counters.bytes_sent += bytes as u64;
         }
+        mark!(P, ReplyNoted);
         Ok(())
     }
 }

@@ -10,6 +10,7 @@ use crate::status::{Error, Status};
 use bellwire_memory::token::{Held, thread_id};
 use bellwire_via::Engine;
 use bellwire_via::wire::Wire;
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 impl Bundle {
@@ -65,10 +66,8 @@ impl<H> Core<H> {
         for connection in of {
             self.move_connection(engine, connection, moved, to);
         }
-        let (returns, rest) = core::mem::take(&mut self.returns).into_iter().partition(|(of, _)| *of == id);
-        self.returns = rest;
-        let returns: std::collections::VecDeque<_> = returns;
-        to.returns.extend(returns.into_iter().map(|(_, returned)| (moved, returned)));
+        move_queued(&mut self.returns, id, &mut to.returns, moved);
+        move_queued(&mut self.departures, id, &mut to.departures, moved);
         Ok(moved)
     }
 
@@ -84,7 +83,7 @@ impl<H> Core<H> {
             }
         }
         if let Role::Client { index } = role
-            && let Some(entry) = to.endpoints.get_mut(place(endpoint)).and_then(|e| e.translations.get_mut(index as usize)?.as_mut())
+            && let Some(entry) = to.endpoints.get_mut(place(endpoint)).and_then(|e| e.translation_mut(index)?.as_mut())
         {
             entry.connection = moved;
         }
@@ -92,4 +91,11 @@ impl<H> Core<H> {
             to.broken(engine, moved, Status::Unreachable);
         }
     }
+}
+
+/// What a handler is still to hear moves with its endpoint.
+fn move_queued<T>(from: &mut VecDeque<(EndpointId, T)>, id: EndpointId, to: &mut VecDeque<(EndpointId, T)>, moved: EndpointId) {
+    let (queued, rest): (VecDeque<_>, _) = core::mem::take(from).into_iter().partition(|(of, _)| *of == id);
+    *from = rest;
+    to.extend(queued.into_iter().map(|(_, what)| (moved, what)));
 }

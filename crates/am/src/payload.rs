@@ -5,12 +5,10 @@
 //! - P1: a message that is kept in the wire's memory is given back, by [`Place::give_back`], to the engine that it came from; that engine outlives it, for a bundle holds its device.
 //! - P2: memory that a program gave as a segment is readable and writable until it gives another one or ends the endpoint, which a handler that runs cannot see.
 
-use crate::region::Region;
 use bellwire_memory::bytes;
 use bellwire_via::inbox::LineWords;
 use bellwire_via::wire::Wire;
 use bellwire_via::{Engine, InboxHandle, Kept};
-use std::sync::Arc;
 
 /// Where a message lies.
 #[derive(Debug)]
@@ -22,12 +20,11 @@ pub(crate) enum Place {
     Segment {
         at: *const u8,
         length: usize,
-        owner: Option<Arc<Region>>,
         message: Option<Box<Place>>,
     },
 }
 
-// SAFETY: the pointer is into memory of the process, which `owner` keeps, or the program that gave it as a segment (G1, P2).
+// SAFETY: the pointer is into memory of the process, which the endpoint or the bundle (`Core::held`) keeps, or the program that gave it as a segment (G1, P2).
 unsafe impl Send for Place {}
 
 impl Place {
@@ -74,7 +71,7 @@ impl Place {
     /// Whether it has to be given back.
     #[inline]
     pub(crate) fn is_held(&self) -> bool {
-        !matches!(self, Self::Line(..))
+        !matches!(self, Self::Line(..) | Self::Segment { message: None, .. })
     }
 
     /// First byte of the message.
@@ -87,21 +84,19 @@ impl Place {
         }
     }
 
-    /// The message is no longer read. What kept it is to be dropped without the NIC's token.
+    /// The message is no longer read.
     #[inline]
-    pub(crate) fn give_back<W: Wire>(self, engine: &mut Engine<W>, inbox: InboxHandle) -> Option<Arc<Region>> {
+    pub(crate) fn give_back<W: Wire>(self, engine: &mut Engine<W>, inbox: InboxHandle) {
         match self {
             Self::Line(..) => {}
             Self::Kept(kept) => engine.release(kept),
             Self::Owned(data) => engine.recycle(inbox, data),
-            Self::Segment { owner, message, .. } => {
+            Self::Segment { message, .. } => {
                 if let Some(message) = message {
                     message.give_back(engine, inbox);
                 }
-                return owner;
             }
         }
-        None
     }
 }
 

@@ -7,7 +7,8 @@ use crate::bundle::Bundle;
 use crate::core::{Core, EndpointId};
 use crate::message::{Handler, Message};
 use crate::payload::Place;
-use crate::status::{Error, Returned};
+use crate::probe::{Off, Probe, mark};
+use crate::status::{Departed, Error, Returned};
 use bellwire_memory::token::{Held, thread_id};
 use bellwire_via::{Notice, ViHandle};
 use std::time::{Duration, Instant};
@@ -22,6 +23,11 @@ impl Bundle {
     /// [`Error::BadArgument`]: within a handler. [`Error::InUse`]: in the child of a `fork`.
     #[inline]
     pub fn poll(&self) -> Result<usize, Error> {
+        self.poll_any::<Off>()
+    }
+
+    #[inline]
+    pub(crate) fn poll_any<P: Probe>(&self) -> Result<usize, Error> {
         let mut guard = self.core();
         let core = &mut *guard;
         if core.running != 0 {
@@ -32,29 +38,34 @@ impl Bundle {
         let mut requests = 0;
         let step = self.device.nic.poll_with(|engine| {
             requests = engine.connection_requests();
-            Ok(Some(core.step(engine)))
+            Ok(Some(core.step::<_, P>(engine)))
         })?;
         if requests != core.accepted {
             core.accepted = self.device.accept();
         }
         match step {
-            Some(Step::Run(delivery, handler)) => self.run(guard, delivery, handler),
+            Some(Step::Run(delivery, handler)) => self.run::<P>(guard, delivery, handler),
             None | Some(Step::Nothing) => return Ok(0),
             Some(Step::Moved) => core.garbage.clear(),
             Some(Step::Return(endpoint, handler, returned)) => self.run_return(guard, endpoint, handler, &returned),
+            Some(Step::Departure(endpoint, handler, departed)) => self.run_departure(guard, endpoint, handler, &departed),
             Some(Step::Elsewhere(vi, endpoint, notice)) => self.forward(vi, endpoint, notice),
         }
         Ok(1)
     }
 
     #[inline]
-    fn run(&self, mut core: Held<'_, Core<Handler>>, delivery: Box<Delivery>, handler: Handler) {
+    fn run<P: Probe>(&self, mut core: Held<'_, Core<Handler>>, delivery: Box<Delivery>, handler: Handler) {
         core.running = thread_id();
         drop(core);
         let mut turn = Turn { bundle: self, delivery: Some(delivery), handler: Some(handler) };
+        mark!(P, Handling);
         if let (Some(delivery), Some(Handler::Message(handler))) = (&mut turn.delivery, &mut turn.handler) {
             handler(&mut Message { bundle: self, delivery });
         }
+        mark!(P, Handled);
+        drop(turn);
+        mark!(P, Finished);
     }
 
     /// A handler has run, or panicked.
@@ -62,7 +73,7 @@ impl Bundle {
     fn finish(&self, mut delivery: Box<Delivery>, handler: Handler) {
         let mut core = self.core();
         core.running = 0;
-        let mut unused = (core.put_back(delivery.endpoint, delivery.head.handler, handler), None);
+        let unused = (core.put_back(delivery.endpoint, delivery.head.handler, handler), core::mem::take(&mut core.held));
         let must_tell = delivery.is_request() && !delivery.has_replied && core.owes(delivery.connection);
         let place = delivery.place.take();
         if must_tell || place.as_ref().is_some_and(Place::is_held) {
@@ -71,7 +82,9 @@ impl Bundle {
                 if must_tell {
                     core.tell_one(engine, delivery.connection);
                 }
-                unused.1 = place.and_then(|place| place.give_back(engine, inbox));
+                if let Some(place) = place {
+                    place.give_back(engine, inbox);
+                }
             });
         }
         core.spare = Some(delivery);
@@ -83,10 +96,20 @@ impl Bundle {
     fn run_return(&self, mut core: Held<'_, Core<Handler>>, endpoint: EndpointId, handler: Option<Handler>, returned: &Returned) {
         core.running = thread_id();
         drop(core);
-        let mut turn = ReturnTurn { bundle: self, endpoint, handler };
+        let mut turn = BackTurn { bundle: self, endpoint, handler };
         match &mut turn.handler {
             Some(Handler::Return(handler)) => handler(returned),
             _ => eprintln!("bellwire: an active message ({:?}, handler {}) came back: {:?}", returned.operation, returned.handler, returned.status),
+        }
+    }
+
+    #[cold]
+    fn run_departure(&self, mut core: Held<'_, Core<Handler>>, endpoint: EndpointId, handler: Handler, departed: &Departed) {
+        core.running = thread_id();
+        drop(core);
+        let mut turn = BackTurn { bundle: self, endpoint, handler: Some(handler) };
+        if let Some(Handler::Departure(handler)) = &mut turn.handler {
+            handler(departed);
         }
     }
 
@@ -115,7 +138,7 @@ impl Bundle {
             let (is_ready, must_send) = self.device.nic.try_with(|engine| {
                 core.send_waiting(engine);
                 core.tell(engine);
-                Ok((engine.inbox_has(inbox) || !core.returns.is_empty(), !core.unsent.is_empty()))
+                Ok((engine.inbox_has(inbox) || !core.returns.is_empty() || !core.departures.is_empty(), !core.unsent.is_empty()))
             })?;
             drop(core);
             let left = end.map(|end| end.saturating_duration_since(Instant::now()));
@@ -178,18 +201,21 @@ impl Drop for Turn<'_> {
     }
 }
 
-/// While an error handler runs.
-struct ReturnTurn<'a> {
+/// While an error handler, or one of departures, runs.
+struct BackTurn<'a> {
     bundle: &'a Bundle,
     endpoint: EndpointId,
     handler: Option<Handler>,
 }
 
-impl Drop for ReturnTurn<'_> {
+impl Drop for BackTurn<'_> {
     fn drop(&mut self) {
         let mut core = self.bundle.core();
         core.running = 0;
-        let unused = self.handler.take().and_then(|handler| core.put_back(self.endpoint, 0, handler));
+        let unused = self.handler.take().and_then(|handler| match handler {
+            Handler::Departure(_) => core.put_back_departure(self.endpoint, handler),
+            _ => core.put_back(self.endpoint, 0, handler),
+        });
         drop(core);
         drop(unused);
     }

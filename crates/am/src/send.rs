@@ -6,9 +6,10 @@ use crate::bundle::Bundle;
 use crate::connection::{ConnectionId, Record};
 use crate::core::{Core, EndpointId, Request, Sent};
 use crate::message::Handler;
+use crate::probe::{Off, Probe};
 use crate::region::Region;
 use crate::status::{Error, Operation, Status};
-use bellwire_memory::token::thread_id;
+use bellwire_memory::token::{Held, thread_id};
 use bellwire_via::Engine;
 use bellwire_via::wire::host::HostWire;
 use std::sync::Arc;
@@ -27,7 +28,7 @@ impl Bundle {
     /// [`Error::BadArgument`], also within a handler; [`Error::Resource`]. What fails later comes to the error handler.
     #[inline]
     pub fn request(&self, endpoint: EndpointId, index: u32, handler: u8, args: &[i32]) -> Result<(), Error> {
-        self.send(&Request { endpoint, index, handler, args, medium: None })
+        self.send::<Off>(&Request { endpoint, index, handler, args, medium: None })
     }
 
     /// Sends a medium request, with a payload of at most [`MEDIUM_BYTES_MAX`](crate::MEDIUM_BYTES_MAX) bytes, which is copied before this returns.
@@ -36,7 +37,7 @@ impl Bundle {
     /// As [`request`](Self::request).
     #[inline]
     pub fn request_medium(&self, endpoint: EndpointId, index: u32, handler: u8, payload: &[u8], args: &[i32]) -> Result<(), Error> {
-        self.send(&Request { endpoint, index, handler, args, medium: Some((payload.as_ptr(), payload.len())) })
+        self.send::<Off>(&Request { endpoint, index, handler, args, medium: Some((payload.as_ptr(), payload.len())) })
     }
 
     /// As [`request_medium`](Self::request_medium), out of memory of the program that peers may be writing.
@@ -47,7 +48,25 @@ impl Bundle {
     /// # Safety
     /// U2: the `data.1` bytes at `data.0` are readable throughout the call.
     pub unsafe fn request_medium_of_program(&self, endpoint: EndpointId, index: u32, handler: u8, data: (*const u8, usize), args: &[i32]) -> Result<(), Error> {
-        self.send(&Request { endpoint, index, handler, args, medium: Some(data) })
+        self.send::<Off>(&Request { endpoint, index, handler, args, medium: Some(data) })
+    }
+
+    /// As [`request`](Self::request), but never waits.
+    ///
+    /// # Errors
+    /// [`Error::NotSent`]: it would have to, or this is within a handler; and those of `request`.
+    #[inline]
+    pub fn try_request(&self, endpoint: EndpointId, index: u32, handler: u8, args: &[i32]) -> Result<(), Error> {
+        self.try_send(&Request { endpoint, index, handler, args, medium: None })
+    }
+
+    /// As [`request_medium`](Self::request_medium), but never waits.
+    ///
+    /// # Errors
+    /// As [`try_request`](Self::try_request).
+    #[inline]
+    pub fn try_request_medium(&self, endpoint: EndpointId, index: u32, handler: u8, payload: &[u8], args: &[i32]) -> Result<(), Error> {
+        self.try_send(&Request { endpoint, index, handler, args, medium: Some((payload.as_ptr(), payload.len())) })
     }
 
     /// Sends a bulk request: at most [`BULK_BYTES_MAX`](crate::BULK_BYTES_MAX) bytes go to `offset` in the receiver's segment, then the handler runs. The data may be reused when this
@@ -57,7 +76,7 @@ impl Bundle {
     /// As [`request`](Self::request).
     pub fn request_bulk(&self, endpoint: EndpointId, index: u32, handler: u8, offset: u64, data: &[u8], args: &[i32]) -> Result<(), Error> {
         let source = Source { from: data.as_ptr(), length: data.len(), region: None };
-        self.send_bulk(&Bulk { endpoint, index, handler, args, offset, source }, true, true)
+        self.send_bulk::<Off>(&Bulk { endpoint, index, handler, args, offset, source }, true, true)
     }
 
     /// As [`request_bulk`](Self::request_bulk), out of a region, without waiting for the data to leave: it must not change before the request is handled.
@@ -66,7 +85,7 @@ impl Bundle {
     /// As [`request`](Self::request).
     pub fn request_bulk_from(&self, endpoint: EndpointId, index: u32, handler: u8, offset: u64, part: Part<'_>, args: &[i32]) -> Result<(), Error> {
         let source = Source::of_region(part.0, part.1, part.2)?;
-        self.send_bulk(&Bulk { endpoint, index, handler, args, offset, source }, true, false)
+        self.send_bulk::<Off>(&Bulk { endpoint, index, handler, args, offset, source }, true, false)
     }
 
     /// As [`request_bulk_from`](Self::request_bulk_from), but never waits.
@@ -75,7 +94,7 @@ impl Bundle {
     /// [`Error::NotSent`]: it would have to; and those of [`request`](Self::request).
     pub fn try_request_bulk_from(&self, endpoint: EndpointId, index: u32, handler: u8, offset: u64, part: Part<'_>, args: &[i32]) -> Result<(), Error> {
         let source = Source::of_region(part.0, part.1, part.2)?;
-        self.send_bulk(&Bulk { endpoint, index, handler, args, offset, source }, false, false)
+        self.send_bulk::<Off>(&Bulk { endpoint, index, handler, args, offset, source }, false, false)
     }
 
     /// As [`request_bulk`](Self::request_bulk), out of memory of the program that peers may be writing.
@@ -95,7 +114,7 @@ impl Bundle {
         args: &[i32],
     ) -> Result<(), Error> {
         let source = Source { from: data.0, length: data.1, region: None };
-        self.send_bulk(&Bulk { endpoint, index, handler, args, offset, source }, true, true)
+        self.send_bulk::<Off>(&Bulk { endpoint, index, handler, args, offset, source }, true, true)
     }
 
     /// As [`try_request_bulk_from`](Self::try_request_bulk_from), out of memory of the program.
@@ -115,7 +134,7 @@ impl Bundle {
         args: &[i32],
     ) -> Result<(), Error> {
         let source = Source { from: data.0, length: data.1, region: None };
-        self.send_bulk(&Bulk { endpoint, index, handler, args, offset, source }, false, false)
+        self.send_bulk::<Off>(&Bulk { endpoint, index, handler, args, offset, source }, false, false)
     }
 
     /// Asks for `length` bytes at `offset` in the other's segment: they come to `to` in the segment of `endpoint`, then its own `handler` runs, as for a reply. No handler runs there.
@@ -132,27 +151,62 @@ impl Bundle {
     }
 
     #[inline]
-    fn send(&self, request: &Request<'_>) -> Result<(), Error> {
-        let mut attempt = |core: &mut Core<Handler>, engine: &mut Engine<HostWire>| core.request(engine, request);
+    pub(crate) fn send<P: Probe>(&self, request: &Request<'_>) -> Result<(), Error> {
+        let mut attempt = |core: &mut Core<Handler>, engine: &mut Engine<HostWire>| core.request::<_, P>(engine, request);
         if self.attempt(&mut attempt)? == Sent::Yes {
             return Ok(());
         }
         self.send_later((request.endpoint, request.index), &mut attempt, || request.record()).map(drop)
     }
 
+    #[inline]
+    fn try_send(&self, request: &Request<'_>) -> Result<(), Error> {
+        let core = self.core();
+        if core.running != 0 && core.running == thread_id() {
+            return Err(Error::NotSent);
+        }
+        match self.attempt_in(core, &mut |core, engine| core.request::<_, Off>(engine, request))? {
+            Sent::Yes => Ok(()),
+            _ => {
+                // As in send_later(): who tries again and again waits too.
+                self.device.nic.now();
+                Err(Error::NotSent)
+            }
+        }
+    }
+
     /// One attempt to send.
     #[inline]
     fn attempt(&self, send: &mut impl FnMut(&mut Core<Handler>, &mut Engine<HostWire>) -> Result<Sent, Error>) -> Result<Sent, Error> {
-        let mut core = self.core();
+        let core = self.core();
         if core.running != 0 && core.running == thread_id() {
             return Err(Error::BadArgument);
         }
+        self.attempt_in(core, send)
+    }
+
+    #[inline]
+    fn attempt_in(
+        &self,
+        mut core: Held<'_, Core<Handler>>,
+        send: &mut impl FnMut(&mut Core<Handler>, &mut Engine<HostWire>) -> Result<Sent, Error>,
+    ) -> Result<Sent, Error> {
         let mut outcome = Ok(Sent::Wait);
         self.device.nic.try_with(|engine| {
             outcome = send(&mut core, engine);
             Ok(())
         })?;
-        outcome
+        match outcome {
+            Ok(Sent::Connect(connection)) => self.connect(&mut core, connection),
+            outcome => outcome,
+        }
+    }
+
+    /// Begins to connect. Its patience counts from now, however long the engine has not been told the time.
+    #[cold]
+    fn connect(&self, core: &mut Core<Handler>, connection: ConnectionId) -> Result<Sent, Error> {
+        self.device.nic.now();
+        self.device.nic.with(|engine| core.connect(engine, connection)).map(|()| Sent::Wait)
     }
 
     /// Polls until it can be sent, or the bundle's patience is over: then it comes back.
@@ -171,7 +225,7 @@ impl Bundle {
         drop(core);
         loop {
             if self.poll_batch(endpoint, index)? == 0 {
-                // An attempt to connect counts from when it begins.
+                // Nobody else tells the time while this thread polls, and an attempt to connect ends with it.
                 self.device.nic.now();
                 if end.is_some_and(|end| Instant::now() >= end) {
                     self.core().return_at_once(endpoint, index, &record(), Status::Congestion);
@@ -203,9 +257,9 @@ impl Bundle {
     }
 
     /// Sends a bulk request: waiting until it can leave, if `may_wait`, and until its memory is not read any more, if `until_read`.
-    fn send_bulk(&self, bulk: &Bulk<'_>, may_wait: bool, until_read: bool) -> Result<(), Error> {
+    pub(crate) fn send_bulk<P: Probe>(&self, bulk: &Bulk<'_>, may_wait: bool, until_read: bool) -> Result<(), Error> {
         let mut written = Written::default();
-        let mut attempt = |core: &mut Core<Handler>, engine: &mut Engine<HostWire>| core.request_bulk(engine, bulk, &mut written);
+        let mut attempt = |core: &mut Core<Handler>, engine: &mut Engine<HostWire>| core.request_bulk::<_, P>(engine, bulk, &mut written);
         let record = || bulk.record().unwrap_or_default();
         loop {
             let sent = match self.attempt(&mut attempt)? {
@@ -215,7 +269,7 @@ impl Bundle {
             };
             match sent {
                 Sent::Yes => return Ok(()),
-                Sent::More | Sent::Wait => {}
+                Sent::More | Sent::Wait | Sent::Connect(_) => {}
                 Sent::Posted(connection, number) => return if until_read { self.until_read(connection, number) } else { Ok(()) },
             }
         }

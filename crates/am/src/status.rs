@@ -105,6 +105,17 @@ pub enum Operation {
     Get = 7,
 }
 
+/// A connection that has ended, for good: its peer is gone or cannot be reached, or has ended it. All that came over it has been handled, and what was to come back has come back.
+#[derive(Clone, Copy, Debug)]
+pub struct Departed {
+    /// The connection, as in [`Message::connection`](crate::Message::connection).
+    pub connection: u64,
+    /// The entry of the translation table that it was made for: requests there come back until it is mapped anew. `None`: the peer made it, to send requests.
+    pub index: Option<u32>,
+    /// The peer.
+    pub name: Name,
+}
+
 /// A message that came back: all of it but the payload of a medium, of which only the place is known.
 #[derive(Clone, Copy, Debug)]
 pub struct Returned {

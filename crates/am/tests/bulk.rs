@@ -4,7 +4,8 @@
 mod common;
 
 use bellwire_am::{Device, Error, Operation, Region, Returned, Status};
-use common::{Side, pattern, poll_until, served, udp_device};
+use bellwire_memory::atomic::{AtomicUsize, Ordering};
+use common::{Side, device, pattern, poll_until, served, udp_device};
 use std::sync::{Arc, Mutex};
 
 const TAKE: u8 = 1;
@@ -194,4 +195,39 @@ fn segments_change() {
         other.read(0, &mut there).unwrap();
         assert_eq!(there[38..], [0, 0, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3]);
     });
+}
+
+/// A medium is copied once, by its sender, and lies where that has put it while its handler runs. Who polls takes it from there: only what comes while nobody does is set aside.
+#[test]
+fn mediums_are_copied_once() {
+    const COUNT: usize = 500;
+    let (client, server) = (Side::new(&device()), Side::new(&device()));
+    let data = pattern(3, 4096);
+    let (expected, done) = (data.clone(), Arc::new(AtomicUsize::new(0)));
+    server
+        .bundle
+        .set_handler(server.endpoint, 1, move |m| {
+            assert_eq!(m.payload().to_vec(), expected);
+            m.reply_medium(2, &expected, &[]).expect("it leaves");
+        })
+        .unwrap();
+    let d = Arc::clone(&done);
+    // Relaxed: handlers run on the thread that reads it.
+    client.bundle.set_handler(client.endpoint, 2, move |_| _ = d.fetch_add(1, Ordering::Relaxed)).unwrap();
+    client.map(&server);
+    served(&server.bundle, || client.bundle.request_medium(client.endpoint, 0, 1, &data, &[]).unwrap());
+    // From here on one thread does both sides' work.
+    // Relaxed: as above.
+    let count = || done.load(Ordering::Relaxed);
+    poll_until(&[&client.bundle, &server.bundle], "the first reply", || count() == 1);
+    let (c, s) = (|| client.bundle.counters(client.endpoint).unwrap(), || server.bundle.counters(server.endpoint).unwrap());
+    let before = c().copied + s().copied;
+    for i in 1..=COUNT {
+        client.bundle.request_medium(client.endpoint, 0, 1, &data, &[]).unwrap();
+        poll_until(&[&server.bundle, &client.bundle], "a reply", || count() == i + 1);
+    }
+    let copied = c().copied + s().copied - before;
+    println!("{copied} of {} mediums were copied once more", 2 * COUNT);
+    // A helper that finds its program not polling takes what has come: on a machine that stands still for a while.
+    assert!(copied < COUNT as u64 / 2, "{copied} of {} mediums were copied once more", 2 * COUNT);
 }

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Many processes, each sending random requests of every kind to all, itself too, and checking every byte: each request is answered once, with what it must be; nobody waits for ever.
 //!
-//! `BELLWIRE_STORM=processes,seconds` for more than the default; scripts/test.sh long runs 24 processes.
+//! `BELLWIRE_STORM=processes,seconds` for more than the default; scripts/test.sh long runs 24 processes. `BELLWIRE_STORM_HOSTS=one,other` has them by turns in those network namespaces, each
+//! with the address of its interface eth0 (scripts/hosts-am.sh).
 
 mod common;
 
-use bellwire_am::{Bundle, EndpointId, MEDIUM_BYTES_MAX, Message, NAME_BYTES, Name, Region};
-use common::{Side, device, pattern};
+use bellwire_am::{Bundle, Device, EndpointId, MEDIUM_BYTES_MAX, Message, NAME_BYTES, Name, Region};
+use bellwire_via::nic::NicConfig;
+use common::{Side, pattern};
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdout, Command, Stdio};
@@ -57,7 +59,7 @@ struct Process {
 
 impl Process {
     fn new(rank: usize, count: usize) -> Self {
-        let side = Side::new(&device());
+        let side = Side::new(&Device::open(NicConfig::from_env().expect("the environment is well")).expect("a NIC"));
         let (b, e) = (&side.bundle, side.endpoint);
         // Slots for each other process, the library, slots for gets.
         let segment = side.device.allocate((count + 1) * SLOTS * SLOT + LIBRARY).unwrap();
@@ -188,17 +190,22 @@ fn said(lines: &mut std::io::Lines<BufReader<ChildStdout>>, what: &str) -> Strin
     lines.map(|l| l.unwrap()).find_map(|l| l.strip_prefix(what).map(str::to_owned)).expect(what)
 }
 
+/// This program, where process `rank` is to run.
+fn program(rank: usize) -> Command {
+    let program = std::env::current_exe().unwrap();
+    let Ok(hosts) = std::env::var("BELLWIRE_STORM_HOSTS") else { return Command::new(program) };
+    let hosts: Vec<&str> = hosts.split(',').collect();
+    let mut command = Command::new("ip");
+    command.args(["netns", "exec", hosts[rank % hosts.len()]]).arg(program).env("BELLWIRE_ADDRESS", "eth0");
+    command
+}
+
 #[test]
 fn a_storm_of_processes() {
     let wish = std::env::var("BELLWIRE_STORM").unwrap_or("4,1".into());
     let (count, seconds) = wish.split_once(',').map(|(c, s)| (c.parse::<usize>().unwrap(), s.parse::<usize>().unwrap())).unwrap();
     let start = |rank: usize| -> Child {
-        let mut child = Command::new(std::env::current_exe().unwrap())
-            .args(["--ignored", "--exact", "storms", "--nocapture"])
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
+        let mut child = program(rank).args(["--ignored", "--exact", "storms", "--nocapture"]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         writeln!(child.stdin.as_mut().unwrap(), "{rank} {count} {}", seconds * 1000).unwrap();
         child
     };

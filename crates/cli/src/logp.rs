@@ -24,7 +24,9 @@ Measures the parameters of the LogP model over the C interface of libvipl.so, wi
 and the signature: the mean time between two requests against their number, with several delays after each.
 
 With --layer am, Active Messages beside the raw VI that they use, by turns in one run: half a round trip of a short request and its reply, what it is above the raw VI's (delta), \
-L, o_s, o_r, g; and the bandwidth of bulk messages beside that of the raw RDMA write.";
+L, o_s, o_r, g; and the bandwidth of bulk messages beside that of the raw RDMA write. With --compare, the same of other libraries, and how the goals stand.
+
+With --layer rpc, remote procedure calls beside the Active Messages that they use: half a round trip, and a stream with 16 calls under way.";
 
 const AFTER_HELP: &str = "\
 Examples:
@@ -32,10 +34,13 @@ Examples:
   bellwire logp --quick --sizes 8                a first look
   bellwire logp --json logp.json --plot signature.svg
   bellwire logp --layer am --plot bulk.svg       Active Messages beside the raw VI
+  bellwire logp --layer am --compare             and beside UCX, libfabric, GASNet-EX
+  bellwire logp --layer rpc                      remote procedure calls beside Active Messages
   BELLWIRE_MODE=guarded bellwire logp            peers map queues only
 
 Environment:
-  BELLWIRE_VIPL   path of libvipl.so, unless --lib is given
+  BELLWIRE_VIPL    path of libvipl.so, unless --lib is given
+  BELLWIRE_GASNET  path of GASNet-EX's testam, built for its smp conduit; --compare looks for it on the PATH otherwise
 
 Exit status:
   0 if everything was measured; 1 if the library or one of the measurements failed.";
@@ -50,6 +55,8 @@ enum Layer {
     Vi,
     /// Active Messages, beside virtual interfaces
     Am,
+    /// Remote procedure calls, beside Active Messages
+    Rpc,
 }
 
 /// Measure the LogP parameters: overheads, latency, gap
@@ -60,9 +67,13 @@ pub struct Arguments {
     #[arg(long, value_enum, default_value = "vi")]
     layer: Layer,
 
-    /// Message sizes in bytes, the first also for the signature; not with --layer am
+    /// Message sizes in bytes, the first also for the signature; only with --layer vi
     #[arg(long, value_name = "BYTES,...", value_delimiter = ',', default_value = "8,56,256,1024,4096", value_parser = clap::value_parser!(u64).range(1..=SIZE_MAX))]
     sizes: Vec<u64>,
+
+    /// Measure others' active messages in the same run: UCX, libfabric, GASNet-EX; only with --layer am
+    #[arg(long)]
+    compare: bool,
 
     /// Shorter measurements, one round
     #[arg(long)]
@@ -101,6 +112,12 @@ pub fn run(arguments: &Arguments) -> Result<(), String> {
     if arguments.layer == Layer::Am {
         return layers(arguments);
     }
+    if arguments.compare {
+        return Err("--compare needs --layer am; the raw VI is compared with others by `bellwire perf --compare`".to_owned());
+    }
+    if arguments.layer == Layer::Rpc {
+        return calls(arguments);
+    }
     let model = model::run(&options(arguments)?).map_err(text)?;
     output::report(arguments.json.as_deref(), || report::json(&model), || report::table(&model))?;
     if let Some(path) = arguments.plot.as_deref() {
@@ -114,12 +131,24 @@ pub fn run(arguments: &Arguments) -> Result<(), String> {
 
 fn layers(arguments: &Arguments) -> Result<(), String> {
     let text = |error: bellwire_logp::Error| error.to_string();
-    let layers = layer::run(&options(arguments)?).map_err(text)?;
+    let layers = layer::run(&options(arguments)?, arguments.compare).map_err(text)?;
     output::report(arguments.json.as_deref(), || layer::report::json(&layers), || layer::report::table(&layers))?;
     if let Some(path) = arguments.plot.as_deref() {
         layer::plot::write(&layers, path).map_err(text)?;
     }
     match layers.failures.iter().find(|failure| failure.ours) {
+        Some(failure) => Err(format!("{}: {}", failure.what, failure.why)),
+        None => Ok(()),
+    }
+}
+
+fn calls(arguments: &Arguments) -> Result<(), String> {
+    if arguments.plot.is_some() {
+        return Err("--layer rpc has nothing to plot".to_owned());
+    }
+    let calls = layer::rpc::run(&options(arguments)?).map_err(|error| error.to_string())?;
+    output::report(arguments.json.as_deref(), || layer::rpc::json(&calls), || layer::rpc::table(&calls))?;
+    match calls.failures.iter().find(|failure| failure.ours) {
         Some(failure) => Err(format!("{}: {}", failure.what, failure.why)),
         None => Ok(()),
     }

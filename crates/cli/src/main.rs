@@ -3,6 +3,8 @@
 
 #![forbid(unsafe_code)]
 
+mod breakdown;
+mod contend;
 mod info;
 mod job_trial;
 mod logp;
@@ -29,6 +31,8 @@ struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    Breakdown(breakdown::Arguments),
+    Contend(contend::Arguments),
     Info(info::Arguments),
     Logp(logp::Arguments),
     Ni(Box<ni::Arguments>),
@@ -39,6 +43,9 @@ enum Command {
     /// A measuring process.
     #[command(name = output::PEER_COMMAND, hide = true)]
     PerfPeer,
+    /// A server or a client of `bellwire contend`.
+    #[command(name = contend::MEMBER_COMMAND, hide = true)]
+    ContendMember,
     /// A process on which `bellwire info` tries things.
     #[command(name = info::HELPER_COMMAND, hide = true)]
     InfoPeer,
@@ -56,6 +63,8 @@ enum Command {
 
 fn main() -> ExitCode {
     let result = match Arguments::parse().command {
+        Command::Breakdown(arguments) => breakdown::run(&arguments),
+        Command::Contend(arguments) => contend::run(&arguments),
         Command::Info(arguments) => info::run(&arguments),
         Command::Logp(arguments) => logp::run(&arguments),
         Command::Ni(arguments) => ni::run(&arguments),
@@ -75,6 +84,7 @@ fn main() -> ExitCode {
         Command::Sim(arguments) => sim::run(&arguments),
         Command::Top(arguments) => top::run(&arguments),
         Command::InfoPeer => bellwire_logp::host::probe::main().map_err(|error| error.to_string()),
+        Command::ContendMember => bellwire_logp::contend::main().map_err(|error| error.to_string()),
         Command::PerfPeer => bellwire_logp::worker::main().map_err(|error| error.to_string()),
     };
     match result {

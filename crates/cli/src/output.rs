@@ -62,5 +62,6 @@ pub fn session(pinning: Pinning) -> Result<SessionConfig, String> {
         waiting: Waiting::Poll,
         route: Route::shared_memory(),
         environment: Vec::new(),
+        may_fail: false,
     })
 }

@@ -116,7 +116,7 @@ fn top_works_in_a_pipe() {
     drop(child.stdout.take());
     let start = Instant::now();
     while child.try_wait().unwrap().is_none() {
-        assert!(start.elapsed() < Duration::from_secs(10), "top outlives its reader");
+        assert!(start.elapsed() < Duration::from_secs(60), "top outlives its reader");
         std::thread::sleep(Duration::from_millis(10));
     }
 }
@@ -140,7 +140,7 @@ fn an_interrupted_comparison_leaves_no_folder() {
     let entries = || std::fs::read_dir(&scratch).unwrap().count();
     let start = Instant::now();
     while entries() == 0 {
-        assert!(start.elapsed() < Duration::from_secs(10), "no folder was made");
+        assert!(start.elapsed() < Duration::from_secs(60), "no folder was made");
         std::thread::sleep(Duration::from_millis(5));
     }
     assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());

@@ -30,6 +30,10 @@ pub trait Fixture {
     fn lives(&self, _nic: usize) -> bool {
         true
     }
+    /// Whether something that was sent is still under way, as far as the wire knows.
+    fn is_busy(&self) -> bool {
+        false
+    }
     /// Every NIC has a turn, and time goes on.
     fn turn(&mut self);
     /// A NIC dies without a word; `false` if the fixture cannot do that.

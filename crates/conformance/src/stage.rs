@@ -206,11 +206,11 @@ impl<F: Fixture> Stage<F> {
         self.wait(what, |s| condition(s).then_some(()));
     }
 
-    /// Lets pass the time in which anything that is still to happen happens.
+    /// Lets pass the time in which anything that is still to happen happens: more of it as long as something is under way, for a dead peer a second.
     pub fn settle(&mut self) {
-        let end = self.clock() + F::QUIET;
+        let (end, late) = (self.clock() + F::QUIET, self.clock() + F::QUIET + Duration::from_millis(1_000));
         let mut turns = 0;
-        while self.clock() < end || turns < F::QUIET_TURNS {
+        while self.clock() < end || turns < F::QUIET_TURNS || (self.fixture.is_busy() && self.clock() < late) {
             self.turn();
             turns += 1;
         }

@@ -25,6 +25,17 @@ pub fn ticks() -> u64 {
     }
 }
 
+/// As [`ticks`], when all instructions before are done.
+#[inline]
+pub fn settled_ticks() -> u64 {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: every x86-64 processor has the instruction, and it touches no memory.
+    unsafe {
+        core::arch::x86_64::_mm_lfence();
+    }
+    ticks()
+}
+
 /// Nanoseconds per tick, measured over `time`.
 pub fn ns_per_tick(time: Duration) -> f64 {
     let (start, start_ticks) = (Instant::now(), ticks());

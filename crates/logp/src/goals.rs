@@ -1,7 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What the library has set itself to reach, as ratios of figures taken in one run.
 
+mod contend;
+mod layers;
 mod udp;
+
+pub use contend::evaluate_contention;
+pub use layers::evaluate_layers;
 
 use serde::Serialize;
 

@@ -225,6 +225,7 @@ mod tests {
             waiting: crate::job::Waiting::Poll,
             route: crate::route::Route::default(),
             environment: vec![],
+            may_fail: false,
         };
         let zero = std::time::Duration::ZERO;
         let limits = Limits { rounds: 1, make_up: zero, waiting: zero };

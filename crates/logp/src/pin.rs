@@ -22,6 +22,11 @@ pub enum Pinning {
 }
 
 impl Pinning {
+    /// The processors of both sides.
+    pub fn cpus(self) -> Vec<usize> {
+        [true, false].into_iter().filter_map(|first| self.cpu(first)).collect()
+    }
+
     /// The processor of one side: the first process or the second.
     pub fn cpu(self, first: bool) -> Option<usize> {
         match self {
@@ -60,12 +65,18 @@ pub fn spread(cpus: &[usize], pair: usize) -> Pinning {
 /// # Errors
 /// If the processor does not exist or is not allowed.
 pub fn pin_current(cpu: usize) -> Result<(), Error> {
-    if cpu >= CpuSet::MAX_CPU {
-        return Err(Error::failed(format!("no processor {cpu}")));
-    }
+    pin_current_among(&[cpu])
+}
+
+fn pin_current_among(cpus: &[usize]) -> Result<(), Error> {
     let mut set = CpuSet::new();
-    set.set(cpu);
-    sched_setaffinity(None, &set).map_err(|error| Error::from(error).within(&format!("pinning to processor {cpu}")))
+    for &cpu in cpus {
+        if cpu >= CpuSet::MAX_CPU {
+            return Err(Error::failed(format!("no processor {cpu}")));
+        }
+        set.set(cpu);
+    }
+    sched_setaffinity(None, &set).map_err(|error| Error::from(error).within(&format!("pinning to processor {cpus:?}")))
 }
 
 /// Starts `command` with its first thread (and so all later ones) on `cpu`.
@@ -75,9 +86,19 @@ pub fn pin_current(cpu: usize) -> Result<(), Error> {
 /// # Errors
 /// If the processor is not allowed or the program does not start.
 pub fn spawn_on(cpu: Option<usize>, command: &mut Command) -> Result<Child, Error> {
-    let Some(cpu) = cpu else { return Ok(command.spawn()?) };
+    spawn_among(cpu.as_slice(), command)
+}
+
+/// As [`spawn_on`], on any of several processors; on any at all if none is named.
+///
+/// # Errors
+/// As there.
+pub fn spawn_among(cpus: &[usize], command: &mut Command) -> Result<Child, Error> {
+    if cpus.is_empty() {
+        return Ok(command.spawn()?);
+    }
     let before = sched_getaffinity(None)?;
-    pin_current(cpu)?;
+    pin_current_among(cpus)?;
     let child = command.spawn();
     sched_setaffinity(None, &before)?;
     Ok(child?)

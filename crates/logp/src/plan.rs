@@ -173,6 +173,13 @@ pub enum Action {
         /// Whose figures.
         series: Series,
     },
+    /// Short requests and replies of GASNet.
+    Gasnet {
+        /// Round trips.
+        count: u64,
+        /// Where the figure goes.
+        key: Key,
+    },
     /// One run of the MPI program over all sizes.
     Mpi {
         /// Which MPI.
@@ -222,7 +229,12 @@ pub mod series {
 
     pub const OURS: Series = ours("bellwire");
     pub const AM: Series = ours("Active Messages");
+    pub const AM_IN_MESSAGES: Series = ours("Active Messages, data in the message");
+    pub const AMVIA_V1: Series = ours("AMVIA v1");
+    pub const AMVIA_V3: Series = ours("AMVIA v3");
     pub const AM_ONE_WAY: Series = ours("Active Messages, one way");
+    pub const RPC: Series = ours("remote procedure calls");
+    pub const RPC_MANY: Series = ours("remote procedure calls, 16 under way");
     pub const OURS_TOUCHED: Series = ours("bellwire touched");
     pub const OURS_ENGINE: Series = ours("engine memory");
     pub const OURS_USER: Series = ours("user memory");
@@ -249,6 +261,7 @@ pub mod series {
     pub const UCX_UCT_AM: Series = peer("UCX uct am", false);
     pub const UCX_PUT: Series = peer("UCX put", false);
     pub const UCX_UCT_PUT: Series = peer("UCX uct put", false);
+    pub const GASNET: Series = peer("GASNet-EX smp", false);
     pub const SHM_MESSAGE: Series = peer("libfabric shm", true);
     pub const SHM_TAGGED: Series = peer("shm tagged", true);
     pub const MPICH: Series = peer("MPICH", true);
@@ -520,7 +533,8 @@ impl Builder<'_> {
     }
 }
 
-fn label(key: &Key) -> String {
+/// How a step that gives this figure is called.
+pub(crate) fn label(key: &Key) -> String {
     let what = key.metric.title().split(':').next().unwrap_or_default();
     format!("{}, {}, {} {}", key.series.name, what, key.metric.row_heading(), key.size)
 }

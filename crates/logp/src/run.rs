@@ -208,6 +208,10 @@ impl Runner<'_> {
                 }
                 Ok(points)
             }
+            Action::Gasnet { count, key } => {
+                let gasnet = self.peers.gasnet.as_ref().ok_or_else(|| Error::unsupported("GASNet"))?;
+                Ok(vec![(*key, gasnet.half_round_trip(*count, self.place())?)])
+            }
             Action::Mpi { flavour, sizes, series, metrics } => {
                 let mpi = match flavour {
                     Flavour::Mpich => &self.peers.mpich,
@@ -274,6 +278,7 @@ impl Runner<'_> {
         *self.knows_faults.get_or_insert_with(|| {
             let mut config = config.clone();
             config.environment.push((FAULTS, NO_FAULTS.to_owned()));
+            config.may_fail = true;
             Session::new(config).run(&Job::Open).is_err()
         })
     }

@@ -58,6 +58,10 @@ pub enum Metric {
     Upkeep,
     /// LogP: time between two messages of a long stream, ns, by size.
     Gap,
+    /// Breakdown: a round trip, ticks.
+    RoundTrip,
+    /// Breakdown: a leg of a round trip, ticks, by its place on the way.
+    Leg,
     /// LogP: time between two requests, ns, by their number.
     Signature,
 }
@@ -112,6 +116,8 @@ impl Metric {
             Metric::ReceiveOverhead => "LogP: o_recv",
             Metric::Upkeep => "LogP: upkeep",
             Metric::Gap => "LogP: gap",
+            Metric::RoundTrip => "Breakdown: round trip",
+            Metric::Leg => "Breakdown: leg",
             Metric::Signature => "LogP: signature",
         }
     }
@@ -123,6 +129,7 @@ impl Metric {
             Metric::Rate | Metric::Pairs => "msg/s",
             Metric::Cpu | Metric::DatagramsLost => "%",
             Metric::ViMemory => "bytes",
+            Metric::RoundTrip | Metric::Leg => "ticks",
             _ => "ns",
         }
     }

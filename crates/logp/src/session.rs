@@ -42,6 +42,8 @@ pub struct SessionConfig {
     pub route: Route,
     /// Environment variables set for the measuring processes alone.
     pub environment: Vec<(&'static str, String)>,
+    /// A failure is an answer: what the library says about it is not shown.
+    pub may_fail: bool,
 }
 
 /// Figures of the first and of the second process, and the first one's remark.
@@ -120,6 +122,9 @@ impl Session {
             .envs(self.config.environment.iter().map(|(name, value)| (name, value)))
             .stdin(Stdio::from(OwnedFd::from(theirs)))
             .stdout(Stdio::null());
+        if self.config.may_fail {
+            command.stderr(Stdio::null());
+        }
         let cpu = self.config.pinning.cpu(first);
         let child = pin::spawn_on(cpu, &mut command).map_err(|error| error.within(&program.display().to_string()))?;
         drop(command); // closes our copy of the child's end, so that its death is noticed

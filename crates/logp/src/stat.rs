@@ -165,10 +165,10 @@ mod tests {
 
     #[test]
     fn who_does_not_answer_is_not_waited_for() {
-        let (place, thread) = server(903, SocketType::STREAM, TEXT.into(), Duration::from_millis(400));
+        let (place, thread) = server(903, SocketType::STREAM, TEXT.into(), Duration::from_secs(2));
         let start = Instant::now();
         assert!(ask(&place, Duration::from_millis(50)).is_err());
-        assert!(start.elapsed() < Duration::from_millis(350));
+        assert!(start.elapsed() < Duration::from_millis(1900));
         thread.join().unwrap();
         assert!(ask(&Place { nic: 904, ..place }, Duration::from_millis(50)).is_err());
     }

@@ -69,6 +69,7 @@ impl Worker {
             }
             Job::ByteStream { size, count } => stream::one_way(self.side(epoch)?, size, count)?,
             Job::Ring { count, words } => ring::run(map, first, count, words, epoch)?,
+            Job::Mark => crate::marks::alone(),
             Job::Am(ref job) => {
                 let am = match &self.am {
                     Some(am) => am,

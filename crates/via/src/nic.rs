@@ -118,10 +118,20 @@ impl Shared {
     /// One look by `poll`, which takes what is there or moves what it needs and takes then.
     #[inline]
     fn poll<R>(&self, poll: impl FnOnce(&mut Engine<HostWire>) -> Result<Option<R>, Error>) -> Result<Option<R>, Error> {
+        self.poll_turning(Engine::progress, poll)
+    }
+
+    /// As [`poll`](Self::poll); the whole turn that is due now and then is `turn`.
+    #[inline(always)]
+    fn poll_turning<R>(
+        &self,
+        turn: fn(&mut Engine<HostWire>) -> bool,
+        poll: impl FnOnce(&mut Engine<HostWire>) -> Result<Option<R>, Error>,
+    ) -> Result<Option<R>, Error> {
         self.here()?;
         let mut core = self.token.enter(Claim::Bias);
         if core.begin_poll(self) {
-            core = self.besides(core);
+            core = self.besides(core, turn);
         }
         let result = poll(&mut core.engine);
         if core.needs_settling() {
@@ -134,12 +144,12 @@ impl Shared {
     /// run when the polls before were in vain.
     #[cold]
     #[inline(never)]
-    fn besides<'a>(&'a self, mut core: Held<'a, Core>) -> Held<'a, Core> {
+    fn besides<'a>(&'a self, mut core: Held<'a, Core>, turn: fn(&mut Engine<HostWire>) -> bool) -> Held<'a, Core> {
         if core.attentive {
             core.attend(self);
         }
         if core.polls.is_multiple_of(POLLS_PER_TURN) {
-            core.engine.progress();
+            turn(&mut core.engine);
             let completions = core.engine.completions();
             core.crowd.turn(completions);
         }
@@ -150,11 +160,12 @@ impl Shared {
             core.settle(self);
         }
         drop(core);
-        let before = processors::times_displaced();
+        let (before, began) = (processors::times_displaced(), clock());
         std::thread::yield_now();
         let somebody_ran = processors::times_displaced() != before;
+        let absence = if somebody_ran { clock().since(began).0 } else { 0 };
         let mut core = self.token.enter(Claim::Bias);
-        core.crowd.gave_way(somebody_ran);
+        core.crowd.gave_way(somebody_ran, absence);
         core.note_attention();
         core
     }
@@ -321,14 +332,14 @@ impl Nic {
         self.shared.poll(|e| e.poll_cq(cq))
     }
 
-    /// One look by `poll`, on the terms of the calls above: for layers that take more than one thing at a time, or take from an inbox. `poll` is held to what
-    /// [`with`](Self::with) says.
+    /// One look by `poll`, on the terms of the calls above: for layers that take from an inbox ([`Engine::take`]). `poll` is to look at all links itself, for the whole turn that is due
+    /// now and then leaves frames to it; and it is held to what [`with`](Self::with) says.
     ///
     /// # Errors
     /// Those of `poll`; [`Error::InvalidState`] in the child of a `fork`.
     #[inline]
     pub fn poll_with<R>(&self, poll: impl FnOnce(&mut Engine<HostWire>) -> Result<Option<R>, Error>) -> Result<Option<R>, Error> {
-        self.shared.poll(poll)
+        self.shared.poll_turning(Engine::turn_besides_frames, poll)
     }
 
     /// As [`with`](Self::with), but in the child of a `fork` an error.
@@ -354,12 +365,7 @@ impl Nic {
     /// # Errors
     /// [`Error::Timeout`]; [`Error::InvalidState`] in the child of a `fork`.
     pub fn inbox_wait(&self, inbox: InboxHandle, requests: u64, timeout: Option<Duration>) -> Result<(), Error> {
-        self.wait(Target::Inbox, timeout, Spin::Nic, |e| {
-            if !e.inbox_has(inbox) {
-                e.progress();
-            }
-            Ok((e.inbox_has(inbox) || e.connection_requests() != requests).then_some(()))
-        })
+        self.wait(Target::Inbox, timeout, Spin::Nic, |e| Ok((e.has_come(inbox) || e.connection_requests() != requests).then_some(())))
     }
 
     /// As [`send_done`](Self::send_done), waiting. [`Error::Timeout`] when the time is over.

@@ -41,6 +41,13 @@ impl<W: Wire> Engine<W> {
         any | self.end_turn()
     }
 
+    /// A turn without frames in, for whoever takes those itself, from all links: what [`progress`](Self::progress) took would wait for them as a copy.
+    pub(crate) fn turn_besides_frames(&mut self) -> bool {
+        self.wire.begin_turn();
+        let any = self.wire.has_events() && self.handle_wire_events();
+        any | self.end_turn()
+    }
+
     /// What follows the frames of a turn. True if anything moved.
     #[inline]
     pub(crate) fn end_turn(&mut self) -> bool {

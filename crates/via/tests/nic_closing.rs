@@ -43,7 +43,7 @@ fn two_that_close_at_once_do_not_wait_for_each_other() {
         s.spawn(|| drop(server));
         s.spawn(|| drop(client));
     });
-    assert!(began.elapsed() < Duration::from_secs(1), "{:?}", began.elapsed());
+    assert!(began.elapsed() < Duration::from_millis(2_500), "they waited: {:?}", began.elapsed());
 }
 
 #[test]
@@ -57,6 +57,6 @@ fn a_peer_that_is_not_reached_is_waited_for_three_seconds() {
     let began = Instant::now();
     drop(client);
     let took = began.elapsed();
-    assert!(took > Duration::from_millis(2_500) && took < Duration::from_millis(4_000), "{took:?}");
+    assert!(took > Duration::from_millis(2_500) && took < Duration::from_secs(20), "{took:?}");
     assert!(matches!(x.nic.receive_done(x.vi), Ok(None) | Err(Error::Timeout)), "nothing came");
 }

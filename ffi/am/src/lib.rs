@@ -8,6 +8,8 @@
 //! | `control.rs`, `tables.rs`, `events.rs` | bundles and endpoints; translations; polling, waiting, statistics |
 //! | `handlers.rs` | C functions as handlers; tokens |
 //! | `messages.rs` | requests, gets, replies |
+//! | `spmd.rs`, `job.rs` | the process in its job; the job library, loaded when it is asked for |
+//! | `rpc/` | remote procedure calls: `bellwire_rpc.h` |
 //! | `types.rs` | layouts, return codes |
 //!
 //! Invariant C1, on which every `unsafe` block about an argument relies: a pointer argument that is not NULL points to an object of the type that the header names, aligned, readable or
@@ -16,7 +18,10 @@
 mod control;
 mod events;
 mod handlers;
+mod job;
 mod messages;
 mod objects;
+mod rpc;
+mod spmd;
 mod tables;
 mod types;

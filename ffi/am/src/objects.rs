@@ -15,7 +15,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// What an `eb_t` points to.
 pub struct BundleObject {
-    pub(crate) bundle: Bundle,
+    /// Shared with the process's team, if it is the team's.
+    pub(crate) bundle: Arc<Bundle>,
 }
 
 /// What an `ep_t` points to. It names the endpoint's place, which changes when it moves.
@@ -103,7 +104,7 @@ pub(crate) unsafe fn endpoint<'e>(ep: *mut EndpointObject) -> Result<(&'e Bundle
 #[inline]
 pub(crate) unsafe fn bundle<'e>(eb: *mut BundleObject) -> Result<&'e Bundle, Error> {
     // SAFETY: the caller's.
-    unsafe { eb.as_ref() }.map(|b| &b.bundle).ok_or(Error::BadArgument)
+    unsafe { eb.as_ref() }.map(|b| &*b.bundle).ok_or(Error::BadArgument)
 }
 
 /// An index or a count, which is not negative.
@@ -111,28 +112,48 @@ pub(crate) fn index(value: c_int) -> Result<u32, Error> {
     u32::try_from(value).map_err(|_| Error::BadArgument)
 }
 
-fn open() -> Result<Arc<Device>, String> {
+pub(crate) fn open() -> Result<Arc<Device>, String> {
     let config = NicConfig::from_env().map_err(|e| e.to_string())?;
     Device::open(config).map_err(|e| e.to_string())
+}
+
+/// Initialises the library once more; the first time with the device that `open` gives.
+pub(crate) fn init<E>(open: impl FnOnce() -> Result<Arc<Device>, E>) -> Result<Guard, E> {
+    let mut guard = LIBRARY.lock().unwrap_or_else(PoisonError::into_inner);
+    if guard.is_none() {
+        *guard = Some(Library { device: Some(open()?), ..Library::default() });
+    }
+    let mut guard = Guard(guard);
+    guard.inits += 1;
+    Ok(guard)
+}
+
+impl Library {
+    /// A bundle for C.
+    pub(crate) fn add_bundle(&mut self, bundle: Arc<Bundle>) -> *mut BundleObject {
+        let at = Box::into_raw(Box::new(BundleObject { bundle }));
+        self.bundles.insert(at.expose_provenance());
+        at
+    }
+
+    /// An endpoint for C.
+    pub(crate) fn add_endpoint(&mut self, bundle: *mut BundleObject, id: EndpointId) -> *mut EndpointObject {
+        let at = Box::into_raw(Box::new(EndpointObject::new(bundle, id)));
+        self.endpoints.insert(at.expose_provenance());
+        at
+    }
 }
 
 /// See am.h.
 #[unsafe(no_mangle)]
 pub extern "C" fn AM_Init() -> c_int {
-    let mut guard = LIBRARY.lock().unwrap_or_else(PoisonError::into_inner);
-    if guard.is_none() {
-        match open() {
-            Ok(device) => *guard = Some(Library { device: Some(device), ..Library::default() }),
-            Err(why) => {
-                eprintln!("bellwire: AM_Init: {why}");
-                return RESOURCE;
-            }
+    match init(open) {
+        Ok(_) => OK,
+        Err(why) => {
+            eprintln!("bellwire: AM_Init: {why}");
+            RESOURCE
         }
     }
-    if let Some(library) = &mut *guard {
-        library.inits += 1;
-    }
-    OK
 }
 
 /// See am.h.

@@ -172,6 +172,16 @@ typedef struct {
 VIP_RETURN VipxCreateVi(IN VIP_NIC_HANDLE NicHandle, IN VIP_VI_ATTRIBUTES *ViAttribs, IN const VIPX_VI_ATTRIBUTES *Extension,
                         IN VIP_CQ_HANDLE SendCQHandle, IN VIP_CQ_HANDLE RecvCQHandle, OUT VIP_VI_HANDLE *ViHandle);
 
+#define VIPX_WEIGHT_MAX 16u
+
+/*
+ * Sets a VI's share of a link that has no room for what all its VIs have to send: bytes leave by turns, and a VI's turns are Weight times as long as those of a
+ * VI as it is made. Small messages of other VIs do not wait longer than the turns of those before them. At any time, connected or not.
+ *   Weight  1 (as made) to VIPX_WEIGHT_MAX
+ * VIP_SUCCESS; VIP_INVALID_PARAMETER: bad VI or Weight.
+ */
+VIP_RETURN VipxSetWeight(IN VIP_VI_HANDLE ViHandle, IN VIP_UINT32 Weight);
+
 /* ------------------------------------------------------------------------------------------------ waiting */
 
 /*

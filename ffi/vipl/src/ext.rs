@@ -102,6 +102,18 @@ pub extern "C" fn VipxFreeMem(nic: VipHandle, address: *mut c_void) -> VipReturn
     })
 }
 
+// ---- sharing a link
+
+#[unsafe(no_mangle)]
+pub extern "C" fn VipxSetWeight(vi: VipHandle, weight: u32) -> VipReturn {
+    call(|| {
+        let (nic, vi) = enter_vi(vi)?;
+        let weight = u8::try_from(weight).map_err(|_| VipReturn::InvalidParameter)?;
+        nic.nic.with(|e| e.set_weight(vi, weight))?;
+        Ok(())
+    })
+}
+
 // ---- queries
 
 #[unsafe(no_mangle)]

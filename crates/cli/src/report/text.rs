@@ -12,7 +12,7 @@ pub fn render(seed: u64, report: &Report) -> String {
     if report.tables.iter().any(|table| table.columns.iter().any(|column| column.measured)) {
         text += "\nColumns with * were measured on this machine, and differ from run to run.\n";
     }
-    text + &format!("\nseed {seed}, hash {:016x}\n", report.hash)
+    text + &report.hash.map_or(String::new(), |hash| format!("\nseed {seed}, hash {hash:016x}\n"))
 }
 
 /// A report without seed and hash.

@@ -4,8 +4,11 @@
 //! As with the raw VI, what arrives is checked inside the timed loop: each handler compares the number that its message carries with the one that is due.
 
 mod bulk;
+mod rpc;
 mod short;
+mod steps;
 
+use std::cell::OnceCell;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -24,6 +27,8 @@ use crate::shared::{LINE_BYTES, SharedMap};
 const NAMES_OFFSET: usize = 52 << 10;
 /// A line in which the second process says how far it is.
 const DONE: usize = NAMES_OFFSET + 8 * LINE_BYTES;
+/// Where they tell each other the addresses of their nodes.
+const ADDRESSES_OFFSET: usize = DONE + LINE_BYTES;
 /// Bytes of each segment: the largest bulk message that is measured.
 pub const SEGMENT_BYTES: usize = 8 << 20;
 const TAG: u64 = 0x6c6f_6770;
@@ -33,6 +38,10 @@ const PONG: u8 = 2;
 const COUNT: u8 = 3;
 const LAST: u8 = 4;
 const ANSWER: u8 = 5;
+/// As [`PING`], its steps marked.
+const PING_WATCHED: u8 = 6;
+/// As [`COUNT`], and copies the payload.
+const COPY: u8 = 7;
 
 /// What is measured. The first process answers with the figure.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -61,6 +70,48 @@ pub enum AmJob {
         /// Messages.
         count: u64,
     },
+    /// `[GB/s]` of the same data in medium messages, copied by their handlers.
+    InMessages {
+        /// Bytes of a message.
+        size: usize,
+        /// Messages.
+        count: u64,
+    },
+    /// `[ticks of a round trip, ticks of each leg of its way ..]`, the legs if it is watched: see [`crate::breakdown::path`].
+    Steps {
+        /// Which kind of request.
+        way: Way,
+        /// Bytes of its payload.
+        size: usize,
+        /// Batches of round trips.
+        batches: usize,
+        /// Whether its steps are marked.
+        watched: bool,
+    },
+    /// `[ticks of a poll that finds nothing]`.
+    EmptyPolls {
+        /// Polls.
+        count: u64,
+    },
+    /// `[ns for each call]` of remote procedure calls with a number as argument and result, so many of them under way.
+    Rpc {
+        /// Calls.
+        count: u64,
+        /// Calls under way.
+        window: usize,
+    },
+}
+
+/// A kind of request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Way {
+    /// Arguments only.
+    Short,
+    /// A payload that is copied.
+    Medium,
+    /// Data into the segment.
+    Bulk,
 }
 
 /// What handlers count: the number due next, and numbers that were not due.
@@ -111,6 +162,8 @@ pub struct Am {
     /// Replies to the last requests of streams.
     answers: Arc<Seen>,
     returned: Arc<AtomicU64>,
+    /// For remote procedure calls, when they are measured first.
+    rpc: OnceCell<rpc::Rpc>,
     first: bool,
 }
 
@@ -139,7 +192,8 @@ impl Am {
         let source = device.allocate(SEGMENT_BYTES).map_err(failed)?;
         let [pings, pongs, answers] = [(); 3].map(|()| Arc::new(Seen::default()));
         let returned = Arc::new(AtomicU64::new(0));
-        let [p, c, l] = [(); 3].map(|()| Arc::clone(&pings));
+        let [p, w, c, k, l] = [(); 5].map(|()| Arc::clone(&pings));
+        let mut copy = vec![0; bellwire_am::MEDIUM_BYTES_MAX];
         let (q, a, r) = (Arc::clone(&pongs), Arc::clone(&answers), Arc::clone(&returned));
         let handlers = bundle
             .set_handler(endpoint, PING, move |message| {
@@ -149,6 +203,13 @@ impl Am {
                     // Relaxed: as in Seen::take().
                     p.wrong.store(1, Ordering::Relaxed);
                 }
+            })
+            .and_then(|()| bundle.set_handler(endpoint, PING_WATCHED, move |message| steps::answer(message, &w)))
+            .and_then(|()| {
+                bundle.set_handler(endpoint, COPY, move |message| {
+                    message.payload().read(0, &mut copy);
+                    k.take(message.args()[0]);
+                })
             })
             .and_then(|()| bundle.set_handler(endpoint, COUNT, move |message| c.take(message.args()[0])))
             .and_then(|()| {
@@ -176,7 +237,7 @@ impl Am {
         }
         let name = Name::from_bytes(&name).ok_or_else(|| Error::failed("the other process has no name"))?;
         bundle.map(endpoint, 0, name, TAG).map_err(failed)?;
-        Ok(Self { bundle, endpoint, source, pings, pongs, answers, returned, first: setup.first })
+        Ok(Self { bundle, endpoint, source, pings, pongs, answers, returned, rpc: OnceCell::new(), first: setup.first })
     }
 
     /// Runs one job: its figures.
@@ -195,6 +256,10 @@ impl Am {
             AmJob::Overhead { bursts } => short::overhead(&pair, bursts),
             AmJob::Gap { count, replied } => short::gap(&pair, count, replied),
             AmJob::Bulk { size, count } => bulk::bandwidth(&pair, size, count),
+            AmJob::InMessages { size, count } => bulk::in_messages(&pair, size, count),
+            AmJob::Steps { way, size, batches, watched } => steps::run(&pair, way, size, batches, watched),
+            AmJob::EmptyPolls { count } => steps::empty_polls(&pair, count),
+            AmJob::Rpc { count, window } => rpc::calls(&pair, count, window),
         }?;
         self.pings.check()?;
         self.pongs.check()?;

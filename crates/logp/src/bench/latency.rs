@@ -6,6 +6,7 @@
 
 use std::time::{Duration, Instant};
 
+use bellwire_am::probe::Stage;
 use hdrhistogram::Histogram;
 
 use super::payload::{Pattern, Touch};
@@ -13,6 +14,7 @@ use super::{AREA_BYTES, Context};
 use crate::clock::{self, Patience};
 use crate::endpoint::{PATIENCE, SEND, Vi, arm, rearm};
 use crate::error::Error;
+use crate::marks::{CALLED, RETURNED, Unwatched, Watch};
 use crate::vipl_abi::Descriptor;
 
 /// Receives posted throughout.
@@ -59,29 +61,35 @@ impl Side {
     }
 
     #[inline]
-    fn transmit(&mut self) -> Result<(), Error> {
+    fn transmit<W: Watch>(&mut self) -> Result<(), Error> {
+        W::step(CALLED);
         // SAFETY: E2 and P1: the previous send of this descriptor has been collected.
         unsafe {
             self.pattern.stamp(self.out, self.sequence);
             rearm(self.send, SEND, self.pattern.len() as u32);
         }
-        Ok(self.vi.post_send(self.send)?)
+        W::step(Stage::Built as usize);
+        self.vi.post_send(self.send)?;
+        W::step(Stage::Sent as usize);
+        Ok(())
     }
 
     #[inline]
-    fn receive(&mut self, patience: &mut Patience) -> Result<*mut Descriptor, Error> {
+    fn receive<W: Watch>(&mut self, patience: &mut Patience) -> Result<*mut Descriptor, Error> {
         let descriptor = self.vi.next_recv(patience)?;
+        W::step(Stage::Taken as usize);
         // SAFETY: E2 and P1: a completed descriptor and its buffer are ours until posted again.
         let intact = unsafe {
             (*descriptor).length as usize == self.pattern.len()
                 && self.pattern.matches((*descriptor).segments[0].address as *const u8, self.sequence, self.touch)
         };
+        W::step(Stage::Parsed as usize);
         if intact { Ok(descriptor) } else { Err(Error::failed(format!("message {} arrived damaged", self.sequence))) }
     }
 
     /// Collects the send's completion and posts again what was received last.
     #[inline]
-    fn tidy(&mut self, patience: &mut Patience) -> Result<(), Error> {
+    fn tidy<W: Watch>(&mut self, patience: &mut Patience) -> Result<(), Error> {
         self.vi.next_send(patience)?;
         if !self.received.is_null() {
             // SAFETY: E2: ours since it completed.
@@ -89,6 +97,17 @@ impl Side {
             self.vi.post_recv(self.received)?;
             self.received = std::ptr::null_mut();
         }
+        W::step(RETURNED);
+        Ok(())
+    }
+
+    /// A look for a message when there is none.
+    ///
+    /// # Errors
+    /// If the library fails.
+    #[inline]
+    pub fn look(&self) -> Result<(), Error> {
+        self.vi.recv_done()?;
         Ok(())
     }
 
@@ -98,15 +117,24 @@ impl Side {
     /// If the library fails, nothing comes, or what comes is damaged.
     #[inline]
     pub fn turn(&mut self, first: bool, patience: &mut Patience) -> Result<(), Error> {
+        self.watched_turn::<Unwatched>(first, patience)
+    }
+
+    /// As [`turn`](Self::turn), its steps marked.
+    ///
+    /// # Errors
+    /// As there.
+    #[inline]
+    pub fn watched_turn<W: Watch>(&mut self, first: bool, patience: &mut Patience) -> Result<(), Error> {
         self.sequence += 1;
         if first {
-            self.transmit()?;
-            self.tidy(patience)?;
-            self.received = self.receive(patience)?;
+            self.transmit::<W>()?;
+            self.tidy::<W>(patience)?;
+            self.received = self.receive::<W>(patience)?;
         } else {
-            self.received = self.receive(patience)?;
-            self.transmit()?;
-            self.tidy(patience)?;
+            self.received = self.receive::<W>(patience)?;
+            self.transmit::<W>()?;
+            self.tidy::<W>(patience)?;
         }
         Ok(())
     }
@@ -147,13 +175,13 @@ pub fn woken(context: &Context<'_>, count: u64, pause: Duration) -> Result<Vec<f
     let mut turn = || -> Result<(), Error> {
         side.sequence += 1;
         if !context.first {
-            side.received = side.receive(&mut patience)?;
+            side.received = side.receive::<Unwatched>(&mut patience)?;
         }
         clock::compute(pause);
-        side.transmit()?;
-        side.tidy(&mut patience)?;
+        side.transmit::<Unwatched>()?;
+        side.tidy::<Unwatched>(&mut patience)?;
         if context.first {
-            side.received = side.receive(&mut patience)?;
+            side.received = side.receive::<Unwatched>(&mut patience)?;
         }
         Ok(())
     };

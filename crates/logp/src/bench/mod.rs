@@ -5,6 +5,7 @@
 //! All data and descriptors lie in one registered block of engine-allocated memory (the process's own where the library has no such call), laid
 //! out by the constants below. Registered addresses travel through the shared mapping of the limits, not through what is measured.
 
+pub mod amvia;
 pub mod bandwidth;
 pub mod flow;
 pub mod latency;
@@ -16,6 +17,7 @@ pub mod rdma;
 pub mod registration;
 pub mod scaling;
 pub mod signature;
+pub mod steps;
 
 use std::time::Duration;
 
@@ -97,6 +99,8 @@ impl Bench {
         let context = Context { nic: &self.nic, block, first: self.setup.first, setup: &self.setup, map, request };
         let values = match *job {
             Job::Latency { size, count, touch } => latency::mean(&context, size, count, touch)?,
+            Job::Steps { size, batches, watched } => steps::run(&context, size, batches, watched)?,
+            Job::EmptyPolls { count } => steps::empty_polls(&context, count)?,
             Job::Percentiles { size, count } => latency::percentiles(&context, size, count)?,
             Job::Bandwidth { size, count, touch, both_ways } => bandwidth::run(&context, size, count, touch, both_ways)?,
             Job::Rate { size, count } => rate::run(&context, size, count)?,
@@ -107,6 +111,7 @@ impl Bench {
             Job::Registration { size, count, engine_memory } => registration::run(&context, size, count, engine_memory)?,
             Job::Overhead { size, bursts } => overhead::run(&context, size, bursts)?,
             Job::Signature { size, burst, delay_ns, bursts } => signature::run(&context, size, burst, delay_ns, bursts)?,
+            Job::Amvia { layout, count, streamed } => amvia::run(&context, layout, count, streamed)?,
             Job::ScalingOpen { vis, active } => {
                 let (scaling, per_vi) = scaling::Scaling::open(&context, vis, active)?;
                 self.scaling = Some(scaling);
@@ -135,6 +140,7 @@ impl Bench {
             | Job::Futex { .. }
             | Job::Socket { .. }
             | Job::Am(_)
+            | Job::Mark
             | Job::DatagramStream { .. }
             | Job::ByteStream { .. } => {
                 return Err(Error::failed("this is no job of the library"));

@@ -6,9 +6,11 @@
 
 pub mod plot;
 pub mod report;
+pub mod rpc;
 
 use std::time::Duration;
 
+use bellwire_am::MEDIUM_BYTES_MAX;
 use serde::Serialize;
 
 use crate::am::AmJob;
@@ -16,20 +18,25 @@ use crate::bench::payload::Touch;
 use crate::canary::Mode;
 use crate::clock;
 use crate::error::Error;
-use crate::job::Job;
+use crate::goals::{self, Goal};
+use crate::job::{Job, Layout};
 use crate::machine::{self, Machine};
 use crate::model::Options;
 use crate::peers::Peers;
-use crate::plan::{Action, From, Step, Which, series as s};
+use crate::peers::libfabric::Way;
+use crate::peers::ucx::Test;
+use crate::plan::{self, Action, From, Step, Which, series as s};
 use crate::progress::Progress;
 use crate::run;
 use crate::samples::{Failure, Key, Metric, Samples, Series};
 use crate::session::Session;
 
 /// Bytes of the short message.
-const SHORT: u64 = 16;
+pub(crate) const SHORT: u64 = 16;
+/// Whose messages ours are compared with.
+const OTHERS: [Series; 4] = [s::UCX_AM, s::UCX_UCT_AM, s::SHM_MESSAGE, s::GASNET];
 /// Sizes of bulk messages.
-const BULK: [u64; 10] = [64, 256, 1 << 10, 4 << 10, 16 << 10, 64 << 10, 256 << 10, 512 << 10, 1 << 20, 2 << 20];
+pub(crate) const BULK: [u64; 10] = [64, 256, 1 << 10, 4 << 10, 16 << 10, 64 << 10, 256 << 10, 512 << 10, 1 << 20, 2 << 20];
 
 /// The parameters of one layer, ns.
 #[derive(Debug, Clone, Copy, Serialize)]
@@ -65,6 +72,8 @@ pub struct BulkPoint {
     pub write_gbps: Option<f64>,
     /// Bulk messages, GB/s.
     pub am_gbps: Option<f64>,
+    /// The same data carried by medium messages and copied by their handlers, GB/s.
+    pub in_messages_gbps: Option<f64>,
 }
 
 /// Everything that was found.
@@ -76,23 +85,43 @@ pub struct Layers {
     pub library: String,
     /// Reliability, rounds.
     pub conditions: String,
-    /// The raw VI and Active Messages.
-    pub rows: [Row; 2],
+    /// The raw VI and Active Messages, then AMVIA's layouts.
+    pub rows: [Row; 4],
     /// The curve.
     pub bulk: Vec<BulkPoint>,
+    /// Names and versions of what others were measured, and their half round trips.
+    pub peers: Vec<String>,
+    /// Half round trips of others, ns.
+    pub others: Vec<Other>,
+    /// Others that are not here.
+    pub missing: Vec<String>,
+    /// How the goals stand.
+    pub goals: Vec<Goal>,
     /// What could not be measured.
     pub failures: Vec<Failure>,
 }
 
-/// Measures; of the options the sizes say nothing here.
+/// Half a round trip of somebody else's messages.
+#[derive(Debug, Clone, Copy, Serialize)]
+pub struct Other {
+    /// Whose.
+    pub name: &'static str,
+    /// Half a round trip, ns.
+    pub half_round_trip_ns: f64,
+    /// Whether it has no near sample.
+    pub far: bool,
+}
+
+/// Measures, with `compare` others in the same run too; of the options the sizes say nothing here.
 ///
 /// # Errors
 /// If the library cannot be opened. Failures of single measurements are in the result.
-pub fn run(options: &Options) -> Result<Layers, Error> {
+pub fn run(options: &Options, compare: bool) -> Result<Layers, Error> {
     let library = Session::new(options.session.clone()).run(&Job::Open)?.note;
-    let steps = steps(options.quick);
+    let peers = if compare { Peers::find_for_am() } else { Peers::default() };
+    let steps = steps(options.quick, &peers);
     let mut progress = Progress::new(steps.len() * options.limits.rounds, options.quiet);
-    let samples = run::run(options.session.clone(), &Peers::default(), &steps, options.limits, &mut progress);
+    let samples = run::run(options.session.clone(), &peers, &steps, options.limits, &mut progress);
     progress.finish();
     let raw = row(&samples, s::OURS, "raw VI", None);
     let am = row(&samples, s::AM, "Active Messages", raw.half_round_trip_ns);
@@ -101,18 +130,47 @@ pub fn run(options: &Options) -> Result<Layers, Error> {
         machine: machine::describe(options.session.pinning),
         library,
         conditions: format!("{}, {} rounds", options.session.reliability.name(), options.limits.rounds),
-        rows: [raw, am],
+        rows: [raw, am, row(&samples, s::AMVIA_V1, "AMVIA v1", raw.half_round_trip_ns), row(&samples, s::AMVIA_V3, "AMVIA v3", raw.half_round_trip_ns)],
         bulk: BULK
-            .map(|size| BulkPoint { size, write_gbps: figure(Metric::WriteBandwidth, s::OURS, size), am_gbps: figure(Metric::WriteBandwidth, s::AM, size) })
+            .map(|size| {
+                let [write_gbps, am_gbps, in_messages_gbps] = [s::OURS, s::AM, s::AM_IN_MESSAGES].map(|series| figure(Metric::WriteBandwidth, series, size));
+                BulkPoint { size, write_gbps, am_gbps, in_messages_gbps }
+            })
             .to_vec(),
+        peers: peers.versions(),
+        others: OTHERS
+            .iter()
+            .filter_map(|&series| median(&samples, Metric::Latency, series, SHORT).map(|(ns, far)| Other { name: series.name, half_round_trip_ns: ns, far }))
+            .collect(),
+        missing: peers.missing,
+        goals: goals::evaluate_layers(&samples),
         failures: samples.failures,
     })
 }
 
-fn steps(quick: bool) -> Vec<Step> {
+/// Others' half round trips of as many bytes, next to ours.
+fn of_others(peers: &Peers, trips: u64) -> Vec<Step> {
+    let key = |series| Key::new(Metric::Latency, series, SHORT);
+    let (size, mut actions) = (SHORT as usize, Vec::new());
+    if peers.ucx.is_some() {
+        for (test, series) in [(Test::AmLatency, s::UCX_AM), (Test::UctAmLatency, s::UCX_UCT_AM)] {
+            actions.push((series, Action::Ucx { test, size, count: trips, key: key(series) }));
+        }
+    }
+    if peers.libfabric.is_some() {
+        actions.push((s::SHM_MESSAGE, Action::Libfabric { way: Way::Message, size, count: trips, series: s::SHM_MESSAGE }));
+    }
+    if peers.gasnet.is_some() {
+        // Its clock shows microseconds and its figure nanoseconds: more round trips than of the others.
+        actions.push((s::GASNET, Action::Gasnet { count: 10 * trips, key: key(s::GASNET) }));
+    }
+    actions.into_iter().map(|(series, action)| Step { label: plan::label(&key(series)), action }).collect()
+}
+
+fn steps(quick: bool, peers: &Peers) -> Vec<Step> {
     let budget_ns = if quick { 4e6 } else { 12e6 };
     let count = |each_ns: f64, most: u64| ((budget_ns / each_ns) as u64).clamp(16, most);
-    let mut steps = Vec::new();
+    let mut steps = of_others(peers, count(300.0, 200_000));
     let mut step = |job: Job, series: Series, size: u64, metrics: &[Metric]| {
         let keys: Vec<(Key, From)> = metrics.iter().enumerate().map(|(i, metric)| (Key::new(*metric, series, size), From::First(i))).collect();
         let label = format!("{}, {} {size}", metrics[0].title(), series.name);
@@ -129,10 +187,17 @@ fn steps(quick: bool) -> Vec<Step> {
     step(Job::Rate { size, count: stream }, s::OURS, SHORT, &[Metric::Rate]);
     step(Job::Am(AmJob::Gap { count: stream, replied: true }), s::AM, SHORT, &[Metric::Gap]);
     step(Job::Am(AmJob::Gap { count: stream, replied: false }), s::AM_ONE_WAY, SHORT, &[Metric::Gap]);
+    for (layout, series) in [(Layout::V1, s::AMVIA_V1), (Layout::V3, s::AMVIA_V3)] {
+        step(Job::Amvia { layout, count: trips, streamed: false }, series, SHORT, &[Metric::Latency]);
+        step(Job::Amvia { layout, count: stream / 4, streamed: true }, series, SHORT, &[Metric::Gap]);
+    }
     for bytes in BULK {
         let (size, messages) = (bytes as usize, count(60.0 + bytes as f64 * 0.04, 100_000));
         step(Job::WriteBandwidth { size, count: messages, touch: Touch::Ends }, s::OURS, bytes, &[Metric::WriteBandwidth]);
         step(Job::Am(AmJob::Bulk { size, count: messages }), s::AM, bytes, &[Metric::WriteBandwidth]);
+        if size <= MEDIUM_BYTES_MAX {
+            step(Job::Am(AmJob::InMessages { size, count: messages }), s::AM_IN_MESSAGES, bytes, &[Metric::WriteBandwidth]);
+        }
     }
     steps
 }
@@ -182,9 +247,10 @@ mod tests {
 
     #[test]
     fn both_layers_are_planned_side_by_side() {
-        let steps = steps(true);
+        let steps = steps(true, &Peers::default());
         let of = |series: Series| steps.iter().filter(|step| step.label.contains(series.name)).count();
-        assert_eq!(steps.len(), 7 + 2 * BULK.len());
+        let in_messages = BULK.iter().filter(|size| **size as usize <= MEDIUM_BYTES_MAX).count();
+        assert_eq!(steps.len(), 11 + 2 * BULK.len() + in_messages);
         assert!(of(s::AM) >= BULK.len() + 3);
     }
 }

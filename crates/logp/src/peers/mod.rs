@@ -2,6 +2,7 @@
 //! Other libraries, run for comparison in the same run on the same two processors. What is missing is named with the package to install and is
 //! never a failure.
 
+pub mod gasnet;
 pub mod libfabric;
 pub mod mpi;
 pub mod process;
@@ -19,6 +20,8 @@ pub struct Peers {
     pub ucx: Option<ucx::Ucx>,
     /// libfabric.
     pub libfabric: Option<libfabric::Libfabric>,
+    /// GASNet-EX, for Active Messages.
+    pub gasnet: Option<gasnet::Gasnet>,
     /// MPICH.
     pub mpich: Option<mpi::Mpi>,
     /// Open MPI.
@@ -51,11 +54,21 @@ impl Peers {
         peers
     }
 
+    /// Looks for those that have active messages, or what is used like them.
+    pub fn find_for_am() -> Self {
+        let mut peers = Peers { gasnet: gasnet::Gasnet::find(), ..Peers::find(false) };
+        if peers.gasnet.is_none() {
+            peers.missing.push("GASNet-EX (testam of its smp conduit): built from its source; its path in BELLWIRE_GASNET".to_owned());
+        }
+        peers
+    }
+
     /// Names and versions of those that are here.
     pub fn versions(&self) -> Vec<String> {
         let mut names = Vec::new();
         names.extend(self.ucx.as_ref().map(|ucx| format!("UCX {}", ucx.version)));
         names.extend(self.libfabric.as_ref().map(|fabric| format!("libfabric {}", fabric.version)));
+        names.extend(self.gasnet.as_ref().map(|gasnet| format!("GASNet-EX {}", gasnet.version)));
         names.extend(self.mpich.as_ref().map(|mpi| format!("MPICH {}", mpi.version)));
         names.extend(self.openmpi.as_ref().map(|mpi| format!("Open MPI {}", mpi.version)));
         names.extend(self.intel.as_ref().map(|mpi| format!("Intel MPI {}", mpi.version)));

@@ -13,7 +13,7 @@ use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
 
 use crate::cleanup::Group;
 use crate::error::Error;
-use crate::pin::{Pinning, spawn_on};
+use crate::pin::{Pinning, spawn_among};
 use crate::route::Route;
 
 /// How long a peer's program may take.
@@ -37,11 +37,11 @@ struct Running {
 }
 
 impl Running {
-    fn start(command: &mut Command, cpu: Option<usize>) -> Result<Self, Error> {
+    fn start(command: &mut Command, cpus: &[usize]) -> Result<Self, Error> {
         // A process group of its own, so that what a launcher starts can be ended with it.
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
         let name = command.get_program().to_string_lossy().into_owned();
-        let child = spawn_on(cpu, command).map_err(|error| error.within(&name))?;
+        let child = spawn_among(cpus, command).map_err(|error| error.within(&name))?;
         let _group = Pid::from_raw(child.id() as i32).map(Group::watch);
         Ok(Running { child, _group })
     }
@@ -110,7 +110,15 @@ fn complaint_in(text: &str) -> Option<&str> {
 /// # Errors
 /// If it does not start, fails or takes too long.
 pub fn run(command: &mut Command) -> Result<String, Error> {
-    Running::start(command, None)?.output(Instant::now() + TIME_MAX)
+    Running::start(command, &[])?.output(Instant::now() + TIME_MAX)
+}
+
+/// Runs to its end a program that starts its second process itself, both on the processors of `pinning`.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_among(command: &mut Command, pinning: Pinning) -> Result<String, Error> {
+    Running::start(command, &pinning.cpus())?.output(Instant::now() + TIME_MAX)
 }
 
 /// Where the two programs of a peer run, and how they reach each other.
@@ -128,7 +136,7 @@ pub struct Place<'p> {
 /// If one does not start, fails or takes too long.
 pub fn run_pair(server: &mut Command, client: &mut Command, port: u16, pinning: Pinning) -> Result<String, Error> {
     let deadline = Instant::now() + TIME_MAX;
-    let mut serving = Running::start(server, pinning.cpu(false))?;
+    let mut serving = Running::start(server, pinning.cpu(false).as_slice())?;
     while !is_listening(serving.child.id(), port) {
         if matches!(serving.child.try_wait(), Ok(Some(_))) {
             return Err(serving.output(deadline).err().unwrap_or_else(|| Error::failed("the server ended early")));
@@ -138,7 +146,7 @@ pub fn run_pair(server: &mut Command, client: &mut Command, port: u16, pinning: 
         }
         std::thread::sleep(Duration::from_millis(2));
     }
-    let text = Running::start(client, pinning.cpu(true))?.output(deadline)?;
+    let text = Running::start(client, pinning.cpu(true).as_slice())?.output(deadline)?;
     // The server's fate does not matter once the client has its figures; dropping it ends it, normally it has ended already.
     let _ = serving.await_end(Instant::now() + Duration::from_millis(300));
     Ok(text)
@@ -202,7 +210,7 @@ mod tests {
 
     #[test]
     fn what_takes_too_long_is_ended() {
-        let mut running = Running::start(Command::new("sleep").arg("30"), None).unwrap();
+        let mut running = Running::start(Command::new("sleep").arg("30"), &[]).unwrap();
         let start = Instant::now();
         assert!(!running.await_end(start + Duration::from_millis(10)).unwrap());
         drop(running);

@@ -94,7 +94,7 @@ pub fn number(value: f64) -> String {
     }
 }
 
-fn goal_table(goals: &[Goal]) -> String {
+pub(crate) fn goal_table(goals: &[Goal]) -> String {
     if goals.is_empty() {
         return String::new();
     }

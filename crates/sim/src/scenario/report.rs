@@ -15,24 +15,27 @@ pub struct Report {
     pub tables: Vec<Table>,
     /// Some of them as lines.
     pub plots: Vec<Plot>,
-    /// Of every packet of every run, and of what programs noted.
+    /// Of every packet of every run, and of what programs noted. `None`: nothing was simulated.
     #[serde(serialize_with = "hexadecimal")]
-    pub hash: u64,
+    pub hash: Option<u64>,
 }
 
-fn hexadecimal<S: Serializer>(hash: &u64, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.collect_str(&format_args!("{hash:016x}"))
+fn hexadecimal<S: Serializer>(hash: &Option<u64>, serializer: S) -> Result<S::Ok, S::Error> {
+    match hash {
+        Some(hash) => serializer.collect_str(&format_args!("{hash:016x}")),
+        None => serializer.serialize_none(),
+    }
 }
 
 impl Report {
     /// Nothing yet.
     pub fn new(title: impl Into<String>) -> Self {
-        Self { title: title.into(), about: Vec::new(), tables: Vec::new(), plots: Vec::new(), hash: 0 }
+        Self { title: title.into(), about: Vec::new(), tables: Vec::new(), plots: Vec::new(), hash: None }
     }
 
     /// Takes the digest of a run into the hash. The order counts.
     pub fn fold(&mut self, digest: u64) {
-        self.hash = hash::fold(self.hash, digest);
+        self.hash = Some(hash::fold(self.hash.unwrap_or(0), digest));
     }
 }
 

@@ -5,7 +5,8 @@
 //! shared memory pays nothing for the choice.
 //!
 //! Who is meant by an address: shared memory is asked first, whatever the address, since any process of the host may have it. If nobody is there, and the address is not
-//! this NIC's own, UDP is asked. Two peers look for each other both ways at a time; the first link that comes is taken.
+//! this NIC's own, UDP is asked; who is found so may have begun to wait meanwhile, on this host, so shared memory is asked once more before a session is made. Two peers look
+//! for each other both ways at a time; the first link that comes is taken, but a peer whose address is this host's gets some time to come by shared memory.
 
 use super::packet::{PacketPort as _, PacketWire};
 use super::shm::ShmWire;
@@ -20,10 +21,15 @@ use bellwire_memory::MemoryError;
 use bellwire_memory::line_queue::Line;
 use rustix::event::{PollFd, PollFlags, epoll, poll};
 use rustix::fd::BorrowedFd;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
+use std::net::{SocketAddr, UdpSocket};
+use std::sync::Arc;
 
 /// In the id of a packet link: beyond every link of shared memory.
 const PACKET: u32 = 1 << 19;
+
+/// How long one of two peers that UDP found on this host is waited for by shared memory: their handshake is under way, or the peer is another user's.
+const HANDSHAKE_TIME: Duration = Duration::from_secs(1);
 
 /// Longest sleep of a NIC that is being closed.
 const FAREWELL_SLEEP_MAX: Duration = Duration::from_millis(100);
@@ -37,6 +43,8 @@ struct Request {
     /// Still asked: shared memory, UDP.
     shm: bool,
     udp: bool,
+    /// UDP found the peer, and shared memory has been asked again.
+    found: bool,
 }
 
 /// The wire.
@@ -48,6 +56,8 @@ pub struct HostWire {
     prefers_shm: bool,
     /// Only while there is a packet wire.
     requests: BTreeMap<u64, Request>,
+    /// Requests of two peers that UDP found on this host, and until when shared memory has time; in order.
+    expected: VecDeque<(Instant, u64)>,
 }
 
 fn packet_link(link: LinkId) -> LinkId {
@@ -61,6 +71,12 @@ fn host_link(link: LinkId) -> LinkId {
 /// Whether the two may be on different hosts. Those at one IP address are not, whatever their ports.
 fn is_elsewhere(local: &NetAddress, remote: &NetAddress) -> bool {
     without_port(local.host()) != without_port(remote.host())
+}
+
+/// Whether an address is one of this host's, or of this network namespace's: abstract sockets, by which shared memory is found, end there, too.
+fn is_of_this_host(mut at: SocketAddr) -> bool {
+    at.set_port(0);
+    UdpSocket::bind(at).is_ok()
 }
 
 /// In the sets of descriptors of the shared-memory half: those of the other.
@@ -77,7 +93,7 @@ impl HostWire {
             epoll::add(shm.control_fd(), p.port().control_fd(), data, epoll::EventFlags::IN).map_err(|e| MemoryError::os("epoll_ctl", e))?;
         }
         let prefers_shm = prefers_shm || packet.is_none();
-        Ok(Self { shm, packet, prefers_shm, requests: BTreeMap::new() })
+        Ok(Self { shm, packet, prefers_shm, requests: BTreeMap::new(), expected: VecDeque::new() })
     }
 
     /// The half between hosts.
@@ -98,6 +114,16 @@ impl HostWire {
         if let Some(p) = &mut self.packet {
             p.port_mut().handle_control();
         }
+    }
+
+    /// Readable, edge-triggered, when somebody must look every so often, for frames wait to share a packet; if there are such.
+    pub fn guard_fd(&self) -> Option<BorrowedFd<'_>> {
+        self.packet.as_ref().map(|p| p.port().guard_fd())
+    }
+
+    /// Whether that is over.
+    pub fn guard_may_go(&mut self) -> bool {
+        self.packet.as_mut().is_none_or(|p| p.port_mut().guard_may_go())
     }
 
     /// To sleep on: readable when a peer has rung, or (while armed) a packet has come.
@@ -124,6 +150,25 @@ impl HostWire {
             let _ = epoll::add(self.shm.bell(), p.port().socket_fd(), epoll::EventData::new_u64(OTHERS), flags);
         }
         self.shm.arm(for_room);
+    }
+
+    /// While armed: what a sleeper watches itself beside [`bell`](Self::bell), which does not tell of it from now on; if there is such.
+    pub fn watch_apart(&mut self) -> Option<Arc<UdpSocket>> {
+        self.packet.as_mut()?.port_mut().watch_only_peer()
+    }
+
+    /// The [`bell`](Self::bell) tells of everything.
+    pub fn watch_all(&mut self) {
+        if let Some(p) = &mut self.packet {
+            p.port_mut().watch_all();
+        }
+    }
+
+    /// The [`bell`](Self::bell) has told of something.
+    pub fn look_everywhere(&mut self) {
+        if let Some(p) = &mut self.packet {
+            p.port_mut().look_everywhere();
+        }
     }
 
     /// Room is no longer waited for.
@@ -159,6 +204,7 @@ impl HostWire {
     pub fn take_leave(&mut self) {
         let Some(p) = &mut self.packet else { return };
         p.begin_farewell();
+        p.port_mut().watch_all();
         p.set_armed(true);
         let mut settled = None;
         while let Some(until) = p.farewell_turn(&mut settled) {
@@ -199,6 +245,7 @@ impl HostWire {
         match answer {
             Ok(link) => {
                 self.requests.remove(&request);
+                self.expected.retain(|(_, r)| *r != request);
                 if other && let Some(p) = self.packet.as_mut().filter(|_| from_shm) {
                     p.cancel(request);
                 } else if other {
@@ -206,12 +253,19 @@ impl HostWire {
                 }
                 Some(WireEvent::LinkUp { link, request: Some(request) })
             }
+            Err(_) if r.found && from_shm => {
+                r.found = false;
+                if let Some(p) = &mut self.packet {
+                    p.proceed(request);
+                }
+                None
+            }
             Err(_) if other => None,
             Err(LinkFailure::NobodyThere) if from_shm && r.how == Rendezvous::Client && is_elsewhere(&r.local, &r.remote) => {
                 r.udp = true;
                 let (local, remote) = (r.local, r.remote);
                 if let Some(p) = &mut self.packet {
-                    p.resolve(request, Rendezvous::Client, &local, &remote);
+                    p.locate(request, Rendezvous::Client, &local, &remote);
                 }
                 None
             }
@@ -219,6 +273,33 @@ impl HostWire {
                 self.requests.remove(&request);
                 Some(WireEvent::Unresolved { request, reason })
             }
+        }
+    }
+
+    /// UDP has found whom a request is for, at an address: shared memory first, if it may be on this host.
+    #[cold]
+    fn found(&mut self, request: u64, at: SocketAddr) {
+        let (Some(p), Some(r)) = (&mut self.packet, self.requests.get_mut(&request)) else { return };
+        match r.how {
+            Rendezvous::Client => {
+                (r.shm, r.found) = (true, true);
+                let (local, remote) = (r.local, r.remote);
+                self.shm.resolve(request, Rendezvous::Client, &local, &remote);
+            }
+            Rendezvous::Peer if is_of_this_host(at) => self.expected.push_back((p.port().now() + HANDSHAKE_TIME, request)),
+            Rendezvous::Peer => p.proceed(request),
+        }
+    }
+
+    /// Those who did not come by shared memory in time are talked to by UDP.
+    #[cold]
+    fn expect_no_longer(&mut self) {
+        let Some(p) = &mut self.packet else { return };
+        let now = p.port().now();
+        while self.expected.front().is_some_and(|(until, _)| *until <= now)
+            && let Some((_, request)) = self.expected.pop_front()
+        {
+            p.proceed(request);
         }
     }
 
@@ -279,8 +360,10 @@ impl Wire for HostWire {
 
     #[inline(always)]
     fn take<const PAYLOAD: bool, R>(&mut self, link: LinkId, looks: u32, take: impl FnOnce(&Frame) -> Option<R>) -> Option<R> {
-        // A packet link's frames are received the general way.
-        self.shm.link(link)?.take::<PAYLOAD, R>(looks, take)
+        match self.shm.link(link) {
+            Some(l) => l.take::<PAYLOAD, R>(looks, take),
+            None => self.packet_of(link).and_then(|(p, link)| p.take::<PAYLOAD, R>(link, looks, take)),
+        }
     }
 
     #[inline]
@@ -325,6 +408,9 @@ impl Wire for HostWire {
     fn begin_turn(&mut self) {
         if let Some(p) = &mut self.packet {
             p.begin_turn();
+            if !self.expected.is_empty() {
+                self.expect_no_longer();
+            }
         }
     }
 
@@ -337,7 +423,8 @@ impl Wire for HostWire {
 
     #[inline(always)]
     fn next_timeout(&self) -> Instant {
-        self.packet.as_ref().map_or(Instant::NEVER, Wire::next_timeout)
+        let expected = self.expected.front().map_or(Instant::NEVER, |(until, _)| *until);
+        self.packet.as_ref().map_or(Instant::NEVER, |p| p.next_timeout().min(expected))
     }
 
     #[inline]
@@ -441,16 +528,20 @@ impl Wire for HostWire {
                 return p.resolve(request, how, local, remote);
             }
             let both = how == Rendezvous::Peer && is_elsewhere(local, remote);
-            self.requests.insert(request, Request { how, local: *local, remote: *remote, shm: true, udp: both });
+            self.requests.insert(request, Request { how, local: *local, remote: *remote, shm: true, udp: both, found: false });
+            // Who is found by UDP has thus asked shared memory before.
+            self.shm.resolve(request, how, local, remote);
             if both {
-                p.resolve(request, how, local, remote);
+                p.locate(request, how, local, remote);
             }
+            return;
         }
         self.shm.resolve(request, how, local, remote);
     }
 
     fn cancel(&mut self, request: u64) {
         self.requests.remove(&request);
+        self.expected.retain(|(_, r)| *r != request);
         self.shm.cancel(request);
         if let Some(p) = &mut self.packet {
             p.cancel(request);
@@ -458,6 +549,9 @@ impl Wire for HostWire {
     }
 
     fn poll_event(&mut self) -> Option<WireEvent> {
+        while let Some((request, at)) = self.packet.as_mut().and_then(PacketWire::poll_found) {
+            self.found(request, at);
+        }
         while let Some(event) = self.shm.poll_event() {
             if let Some(event) = self.translate(event, true) {
                 return Some(event);

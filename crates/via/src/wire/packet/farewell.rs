@@ -32,8 +32,7 @@ impl<P: PacketPort> PacketWire<P> {
         if self.by_session.is_empty() {
             return None;
         }
-        let is_open = |session| self.transport.session_info(session).is_some_and(|info| info.outstanding > 0);
-        if self.by_session.keys().any(|session| is_open(*session)) {
+        if self.has_outstanding() {
             return Some(self.next_timeout());
         }
         let until = *settled.get_or_insert(now) + ANSWERS;

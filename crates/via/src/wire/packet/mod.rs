@@ -16,6 +16,7 @@
 
 mod farewell;
 mod port;
+mod short;
 #[cfg(test)]
 mod tests;
 
@@ -71,12 +72,18 @@ pub struct PacketWire<P: PacketPort> {
     by_session: BTreeMap<SessionId, LinkId>,
     /// Requests whose session is being made; their number is also the transport's context.
     connecting: BTreeSet<u64>,
+    /// Requests that are told of before a session is made, and where their peer is, once that is known.
+    held: BTreeMap<u64, Option<SocketAddr>>,
+    /// Of those, found and not told yet.
+    found: VecDeque<(u64, SocketAddr)>,
     events: VecDeque<WireEvent>,
     heap: Heap,
     /// The words of the frame received last: frames point into it.
     words: Box<Line>,
     /// The port has been asked in this turn.
     looked: bool,
+    /// .. and before it, by who polls a VI.
+    took: bool,
     /// Somebody sleeps, or is about to: each turn may be the last for long.
     armed: bool,
     turns: u32,
@@ -106,10 +113,13 @@ impl<P: PacketPort> PacketWire<P> {
             links: Slab::new(LINKS_MAX),
             by_session: BTreeMap::new(),
             connecting: BTreeSet::new(),
+            held: BTreeMap::new(),
+            found: VecDeque::new(),
             events: VecDeque::new(),
             heap: Heap::default(),
             words: Box::default(),
             looked: false,
+            took: false,
             armed: false,
             turns: 0,
             now: Instant(0),
@@ -166,6 +176,9 @@ impl<P: PacketPort> PacketWire<P> {
     #[inline(never)]
     fn look(&mut self) {
         self.looked = true;
+        if self.armed && self.transport.is_joining() {
+            self.transport.hurry();
+        }
         match self.take_arrived() {
             Arrived::Message => return,
             // As usual for who polls: nothing came, and nothing is due.
@@ -248,11 +261,19 @@ impl<P: PacketPort> PacketWire<P> {
         bytes
     }
 
+    /// Whether something is under way that its receiver has not acknowledged.
+    pub fn has_outstanding(&self) -> bool {
+        self.by_session.keys().any(|session| self.transport.session_info(*session).is_some_and(|info| info.outstanding > 0))
+    }
+
     fn transmit(&mut self, now: Instant) {
         while self.port.is_ready()
             && let Some(packets) = self.transport.poll_transmit(now)
         {
             self.port.send(&packets);
+        }
+        if self.transport.is_joining() {
+            self.port.note_waiting();
         }
     }
 
@@ -264,8 +285,32 @@ impl<P: PacketPort> PacketWire<P> {
         }
     }
 
+    /// As [`resolve`](Wire::resolve), but no session is made with who is found: [`poll_found`](Self::poll_found) tells it, and [`proceed`](Self::proceed) goes on.
+    pub fn locate(&mut self, request: u64, how: Rendezvous, local: &NetAddress, remote: &NetAddress) {
+        self.held.insert(request, None);
+        self.resolve(request, how, local, remote);
+    }
+
+    /// A request of [`locate`](Self::locate)'s whose peer is found, and where that is.
+    pub fn poll_found(&mut self) -> Option<(u64, SocketAddr)> {
+        self.found.pop_front()
+    }
+
+    /// Makes the session with who was found.
+    pub fn proceed(&mut self, request: u64) {
+        if let Some(Some(to)) = self.held.remove(&request) {
+            let now = self.port.now();
+            self.located(now, request, Ok(to));
+            self.transmit(now);
+        }
+    }
+
     fn located(&mut self, now: Instant, request: u64, found: Result<SocketAddr, LinkFailure>) {
         let reason = match found {
+            Ok(to) if self.held.contains_key(&request) => {
+                self.held.insert(request, Some(to));
+                return self.found.push_back((request, to));
+            }
             Ok(to) => match self.transport.connect(now, to, request) {
                 Ok(_) => {
                     self.connecting.insert(request);
@@ -275,6 +320,7 @@ impl<P: PacketPort> PacketWire<P> {
             },
             Err(reason) => reason,
         };
+        self.held.remove(&request);
         self.port.forget(request);
         self.events.push_back(WireEvent::Unresolved { request, reason });
     }
@@ -411,6 +457,16 @@ impl<P: PacketPort> Wire for PacketWire<P> {
         self.send_frame(link, line, words, 0, |_| true)
     }
 
+    unsafe fn send_whole(&mut self, link: LinkId, word0: u64, from: *const u8, length: usize) -> Sent {
+        // SAFETY: the caller's.
+        unsafe { self.send_short(link, word0, from, length) }
+    }
+
+    #[inline(never)]
+    fn take<const PAYLOAD: bool, R>(&mut self, link: LinkId, _looks: u32, take: impl FnOnce(&Frame) -> Option<R>) -> Option<R> {
+        self.take_next(link, take)
+    }
+
     fn send_with_payload<F: FnOnce(*mut u8) -> bool>(&mut self, link: LinkId, line: &mut Line, length: usize, fill: F) -> Sent {
         self.send_frame(link, line, BULK_WORDS, length, fill)
     }
@@ -458,7 +514,8 @@ impl<P: PacketPort> Wire for PacketWire<P> {
     }
 
     fn begin_turn(&mut self) {
-        self.looked = false;
+        // Who is about to sleep looks in any case.
+        self.looked = core::mem::take(&mut self.took) && !self.armed;
         // Without a link there is no receive() to look. Who may only be looked for by strangers need not look at each turn, while it makes many.
         if self.links.is_empty() {
             self.turns = self.turns.wrapping_add(1);
@@ -470,7 +527,7 @@ impl<P: PacketPort> Wire for PacketWire<P> {
     }
 
     fn has_events(&self) -> bool {
-        !self.events.is_empty()
+        !self.events.is_empty() || !self.found.is_empty()
     }
 
     fn allocate(&mut self, bytes: usize) -> Option<Allocation> {
@@ -504,6 +561,8 @@ impl<P: PacketPort> Wire for PacketWire<P> {
     fn cancel(&mut self, request: u64) {
         // A session that is being made may come about; others may want it.
         self.connecting.remove(&request);
+        self.held.remove(&request);
+        self.found.retain(|(r, _)| *r != request);
         self.port.forget(request);
     }
 

@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Probes: where the time of a message goes, for a measuring program that asks with its own [`Probe`] (`bellwire breakdown`).
+//!
+//! The calls of a message's way are generic over who watches. Programs call them with [`Off`], whose probes are no instructions at all: the machine code is the same as if they were not
+//! in the source (`scripts/probes-off.sh` compares). A probe marks the instant at which a step of the way is over; it is passed once by each message that goes the usual way, and not
+//! by polls that find nothing, so that looking for messages is as fast with probes as without.
+
+use crate::bulk::{Bulk, NO_DATA, Source};
+use crate::bundle::Bundle;
+use crate::core::{EndpointId, Request};
+use crate::header::Kind;
+use crate::message::Message;
+use crate::send::Part;
+use crate::status::Error;
+
+/// A step of a message's way that is over, in the order of a request and its reply.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum Stage {
+    /// Request: the bundle's lock and the NIC's token are held.
+    Entered,
+    /// The endpoint, the entry of its table and the connection are found.
+    LookedUp,
+    /// There is a credit, and nothing waits before this message.
+    Allowed,
+    /// Bulk: the data is in the peer's segment.
+    Written,
+    /// The message is put together.
+    Built,
+    /// It has left: the peer can see it.
+    Sent,
+    /// It is noted, to be returned if need be, and counted.
+    Noted,
+    /// Receiver: there is a frame.
+    Found,
+    /// The message is taken from the wire.
+    Taken,
+    /// It is parsed and checked.
+    Parsed,
+    /// Reply: its credits are back.
+    Credited,
+    /// The endpoint, its tag and the handler are found.
+    Chosen,
+    /// Nothing is locked any more; the handler runs next.
+    Handling,
+    /// The handler has returned.
+    Handled,
+    /// It is back in its place, and the message is done with.
+    Finished,
+    /// Reply: the bundle's lock and the NIC's token are held.
+    ReplyEntered,
+    /// The reply is put together.
+    ReplyBuilt,
+    /// It has left.
+    ReplySent,
+    /// It is counted.
+    ReplyNoted,
+}
+
+impl Stage {
+    /// How many there are.
+    pub const COUNT: usize = Self::ReplyNoted as usize + 1;
+}
+
+/// Who hears of each step.
+pub trait Probe {
+    /// This step is over now.
+    fn mark(stage: Stage);
+}
+
+/// Nobody.
+#[derive(Clone, Copy, Debug)]
+pub enum Off {}
+
+impl Probe for Off {
+    #[inline(always)]
+    fn mark(_: Stage) {}
+}
+
+/// Says that a step is over. With `--cfg bellwire_unprobed` there is nothing in its place, for the comparison with [`Off`].
+macro_rules! mark {
+    ($probe:ident, $stage:ident) => {{
+        #[cfg(not(bellwire_unprobed))]
+        $probe::mark(crate::probe::Stage::$stage);
+    }};
+}
+pub(crate) use mark;
+
+/// The calls with a probe; else as those of [`Bundle`] without.
+impl Bundle {
+    /// As [`request`](Self::request).
+    ///
+    /// # Errors
+    /// As there.
+    #[inline]
+    pub fn request_probed<P: Probe>(&self, endpoint: EndpointId, index: u32, handler: u8, args: &[i32]) -> Result<(), Error> {
+        self.send::<P>(&Request { endpoint, index, handler, args, medium: None })
+    }
+
+    /// As [`request_medium`](Self::request_medium).
+    ///
+    /// # Errors
+    /// As there.
+    #[inline]
+    pub fn request_medium_probed<P: Probe>(&self, endpoint: EndpointId, index: u32, handler: u8, payload: &[u8], args: &[i32]) -> Result<(), Error> {
+        self.send::<P>(&Request { endpoint, index, handler, args, medium: Some((payload.as_ptr(), payload.len())) })
+    }
+
+    /// As [`request_bulk_from`](Self::request_bulk_from).
+    ///
+    /// # Errors
+    /// As there.
+    pub fn request_bulk_from_probed<P: Probe>(
+        &self,
+        endpoint: EndpointId,
+        index: u32,
+        handler: u8,
+        offset: u64,
+        part: Part<'_>,
+        args: &[i32],
+    ) -> Result<(), Error> {
+        let source = Source::of_region(part.0, part.1, part.2)?;
+        self.send_bulk::<P>(&Bulk { endpoint, index, handler, args, offset, source }, true, false)
+    }
+
+    /// As [`poll`](Self::poll).
+    ///
+    /// # Errors
+    /// As there.
+    #[inline]
+    pub fn poll_probed<P: Probe>(&self) -> Result<usize, Error> {
+        self.poll_any::<P>()
+    }
+}
+
+impl Message<'_> {
+    /// As [`reply`](Self::reply).
+    ///
+    /// # Errors
+    /// As there.
+    #[inline]
+    pub fn reply_probed<P: Probe>(&mut self, handler: u8, args: &[i32]) -> Result<(), Error> {
+        self.send::<P>(Kind::ReplyShort, handler, NO_DATA, args)
+    }
+}

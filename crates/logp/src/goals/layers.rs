@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What Active Messages are to reach: beside the raw VI, and beside what others use for the same.
+
+use std::time::Duration;
+
+use super::{Bound, Goal, Side, Table};
+use crate::clock;
+use crate::layer::{BULK, SHORT};
+use crate::plan::series as s;
+use crate::report::size_text;
+use crate::samples::{Metric, Samples};
+
+/// Most cycles that a message may cost above the raw VI's.
+const DELTA_CYCLES_MAX: f64 = 100.0;
+/// Half round trips beside those of others.
+const PEERS: [(crate::samples::Series, f64); 4] = [(s::GASNET, 0.7), (s::UCX_AM, 0.7), (s::UCX_UCT_AM, 1.3), (s::SHM_MESSAGE, 0.7)];
+
+/// The goals for which at least one side was measured.
+pub fn evaluate_layers(samples: &Samples) -> Vec<Goal> {
+    let table = Table { samples };
+    let mut goals = Vec::new();
+    table.short(&mut goals);
+    for size in BULK {
+        let (ours, write) = (table.side(Metric::WriteBandwidth, s::AM, size), table.side(Metric::WriteBandwidth, s::OURS, size));
+        let write = write.map(|side| Side { name: "raw RDMA write".to_owned(), ..side });
+        goals.push(Goal::new(format!("bulk {}", size_text(size)), "GB/s", ours, write, Bound::AtLeast(0.95)));
+    }
+    goals.retain(|goal| goal.ours.is_some() && goal.other.is_some());
+    goals
+}
+
+impl Table<'_> {
+    fn short(&self, goals: &mut Vec<Goal>) {
+        let ours = self.side(Metric::Latency, s::AM, SHORT);
+        let raw = self.side(Metric::Latency, s::OURS, SHORT).map(|side| Side { name: "raw VI".to_owned(), ..side });
+        goals.push(Goal::new("half round trip".to_owned(), "ns", ours.clone(), raw.clone(), Bound::AtMost(1.35)));
+        let delta = ours.as_ref().zip(raw.as_ref()).map(|(ours, raw)| Side {
+            median: (ours.median - raw.median) / clock::ns_per_tick(Duration::from_millis(20)),
+            name: String::new(),
+            far: ours.far || raw.far,
+        });
+        let limit = Side { median: DELTA_CYCLES_MAX, name: "what it may be".to_owned(), far: false };
+        goals.push(Goal::new("mapping cost".to_owned(), "cycles", delta, Some(limit), Bound::AtMost(1.0)));
+        let interval = self.side(Metric::Rate, s::OURS, SHORT).map(|side| Side { median: 1e9 / side.median, name: "raw VI".to_owned(), ..side });
+        goals.push(Goal::new("request one way".to_owned(), "ns", self.side(Metric::Gap, s::AM_ONE_WAY, SHORT), interval, Bound::AtMost(1.5)));
+        for (series, limit) in PEERS {
+            goals.push(Goal::new("half round trip".to_owned(), "ns", ours.clone(), self.side(Metric::Latency, series, SHORT), Bound::AtMost(limit)));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::canary::Canary;
+    use crate::samples::{Key, Sample};
+
+    #[test]
+    fn goals_of_what_was_measured() {
+        let mut samples = Samples::default();
+        samples.best.note(50.0);
+        let canary = Canary { before_ns: 50.0, after_ns: 50.0 };
+        for (metric, series, size, value) in [
+            (Metric::Latency, s::AM, SHORT, 104.0),
+            (Metric::Latency, s::OURS, SHORT, 80.0),
+            (Metric::Latency, s::GASNET, SHORT, 140.0),
+            (Metric::Rate, s::OURS, SHORT, 25e6),
+            (Metric::Gap, s::AM_ONE_WAY, SHORT, 50.0),
+            (Metric::WriteBandwidth, s::AM, BULK[0], 9.0),
+            (Metric::WriteBandwidth, s::OURS, BULK[0], 10.0),
+        ] {
+            samples.add(Key::new(metric, series, size), Sample { round: 1, value, canary });
+        }
+        let goals = evaluate_layers(&samples);
+        let met = |what: &str, other: &str| goals.iter().find(|goal| goal.what.starts_with(what) && goal.other_name == other).and_then(|goal| goal.met);
+        assert_eq!((met("half", "raw VI"), met("half", "GASNet-EX smp"), met("half", "UCX am")), (Some(true), Some(false), None));
+        assert_eq!((met("request", "raw VI"), met("bulk", "raw RDMA write")), (Some(true), Some(false)));
+        assert_eq!(goals.len(), 5);
+    }
+}

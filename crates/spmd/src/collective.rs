@@ -1,0 +1,279 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Barrier and all-gather by dissemination: in round *k* process *r* sends what it has to *r + 2^k* and waits for *r - 2^k*; after log2(n) rounds everybody has everybody's.
+//!
+//! Nobody can be more than one collective call ahead of another, so there are places for two, told apart by their number. What else comes is not ours and is dropped.
+//!
+//! **Whoever is gone is noticed.** A process fails with the rank of another if a message to it comes back, or if it waits for one whose connection has ended; it asks those it waits for now and then,
+//! so that there is a connection. Then it tells those who would wait for it, and they tell on. So every process that waits fails: the one that it waits for is gone, or waits itself, or has
+//! failed and has said so.
+
+use crate::Error;
+use bellwire_am::{Bundle, EndpointId, MEDIUM_BYTES_MAX, Message, Name};
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::time::Duration;
+
+/// Longest block of an all-gather, bytes.
+pub const BLOCK_MAX_BYTES: usize = 1 << 20;
+/// How long to wait for a message before its sender is asked whether it is there.
+const ASK_AFTER: Duration = Duration::from_millis(200);
+/// Rounds that a call can have.
+const ROUNDS_MAX: usize = 32;
+
+/// A part of what a round carries: arguments are the call's number, the round, and whether it is the last part.
+const PART: u8 = 1;
+/// A process is gone: its rank.
+const LOST: u8 = 2;
+/// Are you there?
+const ASK: u8 = 3;
+
+#[derive(Debug, Default)]
+struct Round {
+    data: Vec<u8>,
+    is_done: bool,
+}
+
+/// What handlers write.
+#[derive(Debug)]
+struct Arrived {
+    /// Number of the call that is under way, or will be next.
+    call: u32,
+    /// Of that call and the next, by the last bit of their numbers.
+    rounds: [Vec<Round>; 2],
+    /// A process is gone, and calls cannot be well any more.
+    lost: Option<u32>,
+    /// Processes whose connections have ended.
+    gone: BTreeSet<u32>,
+}
+
+/// The endpoint for collective calls.
+#[derive(Debug)]
+pub struct Collective {
+    endpoint: EndpointId,
+    rank: u32,
+    size: u32,
+    arrived: Arc<Mutex<Arrived>>,
+    /// Held during a call; whether the others have been told that a process is gone.
+    turn: Mutex<bool>,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Blocks that travel in a round.
+fn blocks_in(round: usize, size: u32) -> u32 {
+    (1u32 << round).min(size - (1 << round))
+}
+
+impl Collective {
+    /// Sets the handlers of `endpoint`, whose entry `i` is process `i`, with that name.
+    pub(crate) fn new(bundle: &Bundle, endpoint: EndpointId, (rank, size): (u32, u32), names: Vec<Name>) -> Result<Self, Error> {
+        let count = size.next_power_of_two().trailing_zeros() as usize;
+        let rounds = || (0..count).map(|_| Round::default()).collect();
+        let arrived = Arc::new(Mutex::new(Arrived { call: 0, rounds: [rounds(), rounds()], lost: None, gone: BTreeSet::new() }));
+        let [on_part, on_lost, on_return, on_departure] = [(); 4].map(|()| Arc::clone(&arrived));
+        let senders: Vec<Name> = (0..count).map(|k| names[((rank + size - (1 << k)) % size) as usize]).collect();
+        bundle.set_handler(endpoint, PART, move |message| lock(&on_part).take(message, &senders, size))?;
+        bundle.set_handler(endpoint, LOST, move |message| {
+            if let [rank] = *message.args()
+                && (0..size as i32).contains(&rank)
+            {
+                lock(&on_lost).lost.get_or_insert(rank as u32);
+            }
+        })?;
+        bundle.set_handler(endpoint, ASK, |_| ())?;
+        bundle.set_error_handler(endpoint, move |returned| {
+            let mut arrived = lock(&on_return);
+            arrived.gone.insert(returned.index);
+            if returned.handler == PART {
+                arrived.lost.get_or_insert(returned.index);
+            }
+        })?;
+        bundle.set_departure_handler(endpoint, move |departed| {
+            let rank = departed.index.or_else(|| names.iter().position(|name| *name == departed.name).map(|rank| rank as u32));
+            lock(&on_departure).gone.extend(rank);
+        })?;
+        Ok(Self { endpoint, rank, size, arrived, turn: Mutex::new(false) })
+    }
+
+    /// An all-gather, or with `None` a barrier, which gives nothing.
+    pub(crate) fn gather(&self, bundle: &Bundle, block: Option<&[u8]>) -> Result<Vec<Vec<u8>>, Error> {
+        if bundle.is_in_handler() {
+            return Err(Error::WrongMoment);
+        }
+        let mut has_told = match self.turn.try_lock() {
+            Ok(guard) => guard,
+            Err(TryLockError::Poisoned(guard)) => guard.into_inner(),
+            Err(TryLockError::WouldBlock) => return Err(Error::WrongMoment),
+        };
+        if let Some(bytes) = block.map(<[u8]>::len).filter(|bytes| *bytes > BLOCK_MAX_BYTES) {
+            return Err(Error::TooLong { bytes });
+        }
+        let outcome = self.rounds(bundle, block);
+        if let Err(Error::Lost(rank)) = outcome
+            && !std::mem::replace(&mut *has_told, true)
+        {
+            self.tell(bundle, rank)?;
+        }
+        outcome
+    }
+
+    fn peer(&self, round: usize) -> (u32, u32) {
+        let step = 1u32 << round;
+        ((self.rank + step) % self.size, (self.rank + self.size - step) % self.size)
+    }
+
+    fn rounds(&self, bundle: &Bundle, block: Option<&[u8]>) -> Result<Vec<Vec<u8>>, Error> {
+        let (call, count) = {
+            let arrived = lock(&self.arrived);
+            (arrived.call, arrived.rounds[0].len())
+        };
+        // Of this process, and of those before it, backwards.
+        let mut held: Vec<Vec<u8>> = block.map(<[u8]>::to_vec).into_iter().collect();
+        for round in 0..count {
+            let (to, from) = self.peer(round);
+            self.send(bundle, to, (call, round), block.is_some().then(|| pack(&held, blocks_in(round, self.size))).as_deref())?;
+            let data = self.wait(bundle, from, (call, round))?;
+            let blocks = if block.is_some() { blocks_in(round, self.size) } else { 0 };
+            // Another call than ours, elsewhere.
+            held.extend(unpack(&data, blocks).ok_or(Error::Messages(bellwire_am::Error::BadArgument))?);
+        }
+        lock(&self.arrived).next();
+        let size = self.size as usize;
+        let mut all: Vec<Vec<u8>> = vec![Vec::new(); held.len()];
+        for (back, block) in held.into_iter().enumerate() {
+            all[(self.rank as usize + size - back) % size] = block;
+        }
+        Ok(all)
+    }
+
+    fn send(&self, bundle: &Bundle, to: u32, (call, round): (u32, usize), data: Option<&[u8]>) -> Result<(), Error> {
+        let args = |is_last| [call as i32, round as i32, i32::from(is_last)];
+        let Some(data) = data else { return Ok(bundle.request(self.endpoint, to, PART, &args(true))?) };
+        let parts = data.chunks(MEDIUM_BYTES_MAX);
+        let last = parts.len() - 1;
+        for (i, part) in parts.enumerate() {
+            bundle.request_medium(self.endpoint, to, PART, part, &args(i == last))?;
+        }
+        Ok(())
+    }
+
+    /// Polls until a round's data is there.
+    fn wait(&self, bundle: &Bundle, from: u32, (call, round): (u32, usize)) -> Result<Vec<u8>, Error> {
+        let mut was_vain = false;
+        loop {
+            {
+                let mut arrived = lock(&self.arrived);
+                if let Some(rank) = arrived.lost {
+                    return Err(Error::Lost(rank));
+                }
+                let place = &mut arrived.rounds[call as usize & 1][round];
+                if place.is_done {
+                    return Ok(std::mem::take(&mut place.data));
+                }
+                // Only when nothing more is there: it may have sent this and ended well.
+                if was_vain && arrived.gone.contains(&from) {
+                    arrived.lost = Some(from);
+                    return Err(Error::Lost(from));
+                }
+            }
+            was_vain = bundle.poll()? == 0;
+            if was_vain && !bundle.wait(Some(ASK_AFTER))? {
+                bundle.request(self.endpoint, from, ASK, &[])?;
+            }
+        }
+    }
+
+    /// Tells those who wait for this process that one is gone.
+    fn tell(&self, bundle: &Bundle, lost: u32) -> Result<(), Error> {
+        let count = lock(&self.arrived).rounds[0].len();
+        for round in 0..count {
+            let (to, _) = self.peer(round);
+            if to != lost {
+                bundle.request(self.endpoint, to, LOST, &[lost as i32])?;
+            }
+        }
+        // They are to leave before this process does, which may be next.
+        while bundle.outstanding(self.endpoint)? != 0 {
+            if bundle.poll()? == 0 {
+                bundle.wait(Some(ASK_AFTER))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Arrived {
+    /// A part has come; what nobody of the job sends is dropped.
+    fn take(&mut self, message: &Message<'_>, senders: &[Name], size: u32) {
+        let [call, round, is_last] = *message.args() else { return };
+        let ahead = (call as u32).wrapping_sub(self.call);
+        let Ok(round) = usize::try_from(round) else { return };
+        if ahead > 1 || round >= ROUNDS_MAX || senders.get(round) != Some(&message.source()) {
+            return;
+        }
+        let most = blocks_in(round, size) as usize * (BLOCK_MAX_BYTES + 4);
+        let place = &mut self.rounds[call as usize & 1][round];
+        let (at, more) = (place.data.len(), message.payload().len());
+        if place.is_done || more > most - at {
+            return;
+        }
+        place.data.resize(at + more, 0);
+        message.payload().read(0, &mut place.data[at..]);
+        place.is_done = is_last != 0;
+    }
+
+    /// A call is over.
+    fn next(&mut self) {
+        for round in &mut self.rounds[self.call as usize & 1] {
+            *round = Round::default();
+        }
+        self.call = self.call.wrapping_add(1);
+    }
+}
+
+/// The first `count` blocks, each behind its length.
+fn pack(blocks: &[Vec<u8>], count: u32) -> Vec<u8> {
+    let mut data = Vec::new();
+    for block in blocks.iter().take(count as usize) {
+        data.extend((block.len() as u32).to_le_bytes());
+        data.extend(block);
+    }
+    data
+}
+
+/// `count` blocks out of what a process sent, and nothing else.
+fn unpack(mut data: &[u8], count: u32) -> Option<Vec<Vec<u8>>> {
+    let mut blocks = Vec::new();
+    for _ in 0..count {
+        let (length, rest) = data.split_first_chunk::<4>()?;
+        let (block, rest) = rest.split_at_checked(u32::from_le_bytes(*length) as usize)?;
+        blocks.push(block.to_vec());
+        data = rest;
+    }
+    data.is_empty().then_some(blocks)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn blocks_are_unpacked_as_they_were_packed() {
+        let blocks = vec![vec![1, 2, 3], vec![], vec![9; 1000], vec![4]];
+        let data = pack(&blocks, 3);
+        assert_eq!(unpack(&data, 3).as_deref(), Some(&blocks[..3]));
+        for (wrong, count) in [(&data[..], 2), (&data[..], 4), (&data[..data.len() - 1], 3), (&[255, 255, 255, 255][..], 1)] {
+            assert_eq!(unpack(wrong, count), None);
+        }
+    }
+
+    #[test]
+    fn every_block_travels_once_to_each() {
+        for size in 1..200u32 {
+            let count = size.next_power_of_two().trailing_zeros() as usize;
+            assert_eq!((0..count).map(|round| blocks_in(round, size)).sum::<u32>(), size - 1);
+        }
+    }
+}

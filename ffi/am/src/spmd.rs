@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The process in its job: a [`Team`], of which there is one.
+
+use crate::handlers::token;
+use crate::job::Job;
+use crate::objects::{AM_Terminate, BundleObject, EndpointObject, init};
+use crate::types::{BAD_ARG, IN_USE, NOT_INIT, OK, code, put};
+use bellwire_spmd::{Error, Exchange, Team, open_device};
+use core::ffi::{c_char, c_int, c_void};
+use std::cell::RefCell;
+use std::ffi::CString;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+const JOB: c_int = 64;
+const LOST: c_int = 65;
+
+static TEAM: Mutex<Option<Arc<Team>>> = Mutex::new(None);
+
+thread_local! {
+    /// What the thread's last failure was about.
+    static REASON: RefCell<CString> = RefCell::new(CString::default());
+}
+
+fn set_reason(text: String) {
+    // Zero bytes, which no message has, would be the only obstacle.
+    let text = CString::new(text).unwrap_or_default();
+    let _ = REASON.try_with(|reason| *reason.borrow_mut() = text);
+}
+
+fn lock() -> MutexGuard<'static, Option<Arc<Team>>> {
+    TEAM.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The team, without its lock: others may ask for their rank while this thread waits.
+fn team() -> Option<Arc<Team>> {
+    lock().clone()
+}
+
+fn outcome(outcome: Result<(), Error>) -> c_int {
+    let Err(e) = outcome else { return OK };
+    set_reason(e.to_string());
+    match e {
+        Error::Messages(e) => code(Err(e)),
+        Error::Lost(_) => LOST,
+        Error::Launcher(_) | Error::Device(_) => JOB,
+        _ => BAD_ARG,
+    }
+}
+
+fn failure(code: c_int, text: &str) -> c_int {
+    set_reason(text.to_owned());
+    code
+}
+
+fn not_started() -> c_int {
+    failure(NOT_INIT, "AMX_Start has not been called, or has failed")
+}
+
+/// See am.h.
+///
+/// # Safety
+/// C1.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn AMX_Start(eb: *mut *mut BundleObject, ep: *mut *mut EndpointObject) -> c_int {
+    if eb.is_null() || ep.is_null() {
+        return failure(BAD_ARG, "a place for a result is NULL");
+    }
+    let mut current = lock();
+    if current.is_some() {
+        return failure(IN_USE, "AMX_Start has been called before");
+    }
+    let started = start();
+    let (team, bundle, endpoint) = match started {
+        Ok(started) => started,
+        Err(e) => return outcome(Err(e)),
+    };
+    *current = Some(Arc::new(team));
+    // SAFETY: C1, not NULL.
+    unsafe {
+        eb.write(bundle);
+        ep.write(endpoint);
+    }
+    OK
+}
+
+fn start() -> Result<(Team, *mut BundleObject, *mut EndpointObject), Error> {
+    let job = Job::join()?;
+    let mut library = init(|| open_device(&job))?;
+    let device = library.device.clone();
+    let started = device.ok_or_else(|| Error::Device("the library has no NIC".to_owned())).and_then(|device| Team::start_on(&device, job));
+    match started {
+        Ok(team) => {
+            let bundle = library.add_bundle(Arc::clone(team.bundle()));
+            let endpoint = library.add_endpoint(bundle, team.endpoint());
+            Ok((team, bundle, endpoint))
+        }
+        Err(e) => {
+            drop(library);
+            AM_Terminate();
+            Err(e)
+        }
+    }
+}
+
+/// See am.h.
+#[unsafe(no_mangle)]
+pub extern "C" fn AMX_Finish() -> c_int {
+    let Some(team) = team() else { return not_started() };
+    if team.bundle().is_in_handler() {
+        return failure(BAD_ARG, "not within a handler");
+    }
+    // It keeps its place until it is over: a barrier of another thread is the program's error, and gives one.
+    let ended = outcome(team.settle());
+    *lock() = None;
+    drop(team);
+    AM_Terminate();
+    ended
+}
+
+/// See am.h.
+#[unsafe(no_mangle)]
+pub extern "C" fn AMX_Rank() -> c_int {
+    team().map_or(-1, |team| team.rank() as c_int)
+}
+
+/// See am.h.
+#[unsafe(no_mangle)]
+pub extern "C" fn AMX_Size() -> c_int {
+    team().map_or(-1, |team| team.size() as c_int)
+}
+
+/// See am.h.
+#[unsafe(no_mangle)]
+pub extern "C" fn AMX_Barrier() -> c_int {
+    team().map_or_else(not_started, |team| outcome(team.barrier()))
+}
+
+/// See am.h.
+///
+/// # Safety
+/// C1.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn AMX_AllGather(block: *const c_void, nbytes: usize, all: *mut c_void) -> c_int {
+    let Some(team) = team() else { return not_started() };
+    if nbytes > bellwire_spmd::BLOCK_MAX_BYTES || (nbytes > 0 && (block.is_null() || all.is_null())) {
+        return failure(BAD_ARG, "a pointer is NULL, or the block is too long");
+    }
+    // SAFETY: C1: so many readable bytes.
+    let block = if nbytes == 0 { &[] } else { unsafe { core::slice::from_raw_parts(block.cast::<u8>(), nbytes) } };
+    let blocks = match team.all_gather(block) {
+        Ok(blocks) => blocks,
+        Err(e) => return outcome(Err(e)),
+    };
+    if blocks.iter().any(|block| block.len() != nbytes) {
+        return failure(BAD_ARG, "blocks of different lengths");
+    }
+    let joint = blocks.concat();
+    if !joint.is_empty() {
+        // SAFETY: C1: room for all of them; nothing of ours overlaps memory of the program.
+        unsafe { core::ptr::copy_nonoverlapping(joint.as_ptr(), all.cast(), joint.len()) };
+    }
+    OK
+}
+
+/// See am.h.
+///
+/// # Safety
+/// C1.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn AMX_SourceRank(message: *mut c_void, rank: *mut c_int) -> c_int {
+    let Some(team) = team() else { return not_started() };
+    // SAFETY: C1.
+    let found = unsafe { token(message) }.and_then(|t| team.rank_of(t.message).ok_or(bellwire_am::Error::Resource));
+    // SAFETY: C1.
+    unsafe { put(rank, found.map(|rank| rank as c_int)) }
+}
+
+/// See am.h.
+#[unsafe(no_mangle)]
+pub extern "C" fn AMX_Exit(status: c_int) -> ! {
+    if let Some(team) = team() {
+        team.exit(status);
+    }
+    match Job::join() {
+        Ok(job) => job.exit(status),
+        Err(_) => std::process::exit(status),
+    }
+}
+
+/// See am.h.
+#[unsafe(no_mangle)]
+pub extern "C" fn AMX_Reason() -> *const c_char {
+    // A thread that is ending has none any more.
+    REASON.try_with(|reason| reason.borrow().as_ptr()).unwrap_or(c"".as_ptr())
+}

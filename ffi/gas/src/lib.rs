@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! libbellwire_gas: `bellwire_gas.h` on [`bellwire_gas::Process`]. Thin: translate, call, and end the job where an access cannot be made: the program has no place to handle it.
+//!
+//! Invariants
+//! - C1: a pointer argument is valid for the bytes that the header names, for the duration of the call.
+//! - C2: one thread of the process calls, after `gas_start`, which is called once before `main`.
+
+mod access;
+mod collective;
+
+use std::ffi::c_int;
+use std::ptr::addr_of_mut;
+
+use bellwire_gas::{Error, PeerEntry, Process};
+
+/// `gas_place`
+#[repr(C)]
+#[derive(Debug)]
+pub struct Place {
+    process: c_int,
+    processes: c_int,
+    self_: u64,
+}
+
+/// This process, from `gas_start` on. Written once there; used by one thread (C2).
+static mut PROCESS: Option<Process> = None;
+/// The status with which the job is being ended here, so that leaving is said once.
+static mut IS_LEAVING: bool = false;
+
+/// This process in global memory.
+fn process() -> &'static mut Process {
+    // SAFETY: C2: one thread, and no call is inside another.
+    let process = unsafe { &mut *addr_of_mut!(PROCESS) };
+    process.as_mut().unwrap_or_else(|| fail_before_start())
+}
+
+#[cold]
+fn fail_before_start() -> ! {
+    eprintln!("bellwire: global memory is used before it is there: the program was not linked by splitcc, or its start was left out");
+    std::process::exit(1)
+}
+
+/// Tells, and ends the job.
+#[cold]
+fn fail(what: &str) -> ! {
+    let process = process();
+    eprintln!("bellwire: process {}: {what}", process.process());
+    end(1)
+}
+
+/// Ends the job with a status.
+fn end(status: c_int) -> ! {
+    // SAFETY: C2.
+    unsafe { IS_LEAVING = true };
+    process().exit(status & 255)
+}
+
+/// A collective operation that cannot end: another process has left. If that was a success, it is the end of the job, as `exit` anywhere is.
+fn left<T>(result: Result<T, impl LeftStatus>) -> T {
+    result.unwrap_or_else(|left| {
+        if left.status() != 0 {
+            end(left.status());
+        }
+        std::process::exit(0)
+    })
+}
+
+/// The exit status of who has left.
+trait LeftStatus {
+    fn status(&self) -> c_int;
+}
+
+impl LeftStatus for bellwire_gas::Left {
+    fn status(&self) -> c_int {
+        self.status
+    }
+}
+
+extern "C" fn at_exit() {
+    // SAFETY: C2.
+    if !unsafe { IS_LEAVING } {
+        process().leave(0);
+    }
+}
+
+/// `gas_start`
+///
+/// # Safety
+/// As the header says: `peers` has an entry for every process number, `here` is an object, and `data` to `end` are the program's statics; one thread.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gas_start(peers: *mut PeerEntry, here: *mut Place, data: *mut u8, end: *mut u8) {
+    // SAFETY: the caller's promise.
+    let started = match unsafe { Process::start((data.expose_provenance() as u64, end.expose_provenance() as u64)) } {
+        Ok(process) => process,
+        Err(error) => stop(&error),
+    };
+    let (process, processes) = (started.process(), started.processes());
+    for number in 0..processes {
+        if let Some(entry) = started.entry(number) {
+            // SAFETY: the table has a place for every process number.
+            unsafe { peers.add(number as usize).write(entry) };
+        }
+    }
+    // SAFETY: the caller's object, and this library's own; one thread (C2).
+    unsafe {
+        here.write(Place { process: process.cast_signed(), processes: processes.cast_signed(), self_: u64::from(process) << 48 });
+        PROCESS = Some(started);
+        libc::atexit(at_exit);
+    }
+}
+
+#[cold]
+fn stop(error: &Error) -> ! {
+    eprintln!("bellwire: no global memory: {error}");
+    std::process::exit(1)
+}
+
+/// `gas_exit`
+#[unsafe(no_mangle)]
+pub extern "C" fn gas_exit(status: c_int) -> ! {
+    end(status)
+}

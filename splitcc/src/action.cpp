@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#include "action.h"
+#include "lower.h"
+#include "semantics.h"
+
+#include "clang/AST/ASTConsumer.h"
+#include "clang/AST/ASTContext.h"
+#include "clang/AST/DeclGroup.h"
+#include "clang/Basic/TargetInfo.h"
+#include "clang/CodeGen/BackendUtil.h"
+#include "clang/CodeGen/ModuleBuilder.h"
+#include "clang/Frontend/CompilerInstance.h"
+#include "clang/Lex/Preprocessor.h"
+#include "clang/Lex/PreprocessorOptions.h"
+#include "clang/Parse/Parser.h"
+#include "clang/Sema/Sema.h"
+#include "llvm/IR/LLVMContext.h"
+#include "llvm/IR/Module.h"
+
+using namespace clang;
+
+namespace splitc {
+namespace {
+
+// Hands declarations to clang's IR generator, and the finished module to the lowering and the back end.
+class Consumer : public ASTConsumer {
+public:
+    Consumer(CompilerInstance &compiler, llvm::StringRef file, BackendAction action, std::unique_ptr<llvm::raw_pwrite_stream> output)
+        : compiler(compiler), action(action), output(std::move(output)),
+          generator(CreateLLVMCodeGen(compiler.getDiagnostics(), file, compiler.getHeaderSearchOpts(), compiler.getPreprocessorOpts(), compiler.getCodeGenOpts(), context)) {}
+
+    void Initialize(ASTContext &context) override { generator->Initialize(context); }
+    bool HandleTopLevelDecl(DeclGroupRef group) override { return generator->HandleTopLevelDecl(group); }
+    void HandleInlineFunctionDefinition(FunctionDecl *function) override { generator->HandleInlineFunctionDefinition(function); }
+    void HandleTagDeclDefinition(TagDecl *tag) override { generator->HandleTagDeclDefinition(tag); }
+    void HandleTagDeclRequiredDefinition(const TagDecl *tag) override { generator->HandleTagDeclRequiredDefinition(tag); }
+    void CompleteTentativeDefinition(VarDecl *variable) override { generator->CompleteTentativeDefinition(variable); }
+    void CompleteExternalDeclaration(VarDecl *variable) override { generator->CompleteExternalDeclaration(variable); }
+
+    void HandleTranslationUnit(ASTContext &ast) override {
+        generator->HandleTranslationUnit(ast);
+        DiagnosticsEngine &diagnostics = compiler.getDiagnostics();
+        if (diagnostics.hasErrorOccurred()) return;
+        std::unique_ptr<llvm::Module> module(generator->ReleaseModule());
+        if (!module) return;
+        LowerOptions options;
+        for (const auto &macro : compiler.getPreprocessorOpts().Macros) options.check |= !macro.second && macro.first == "__SPLITC_CHECK__";
+        const unsigned report = diagnostics.getCustomDiagID(DiagnosticsEngine::Error, "%0");
+        options.error = [&](const std::string &text) { diagnostics.Report(report) << text; };
+        lower(*module, options);
+        std::string why;
+        if (!linkInline(*module, why)) options.error(why);
+        if (diagnostics.hasErrorOccurred()) return;
+        EmitBackendOutput(diagnostics, compiler.getHeaderSearchOpts(), compiler.getCodeGenOpts(), compiler.getTargetOpts(), compiler.getLangOpts(), ast.getTargetInfo().getDataLayoutString(), module.get(), action,
+                          std::move(output));
+    }
+
+private:
+    CompilerInstance &compiler;
+    const BackendAction action;
+    std::unique_ptr<llvm::raw_pwrite_stream> output;
+    llvm::LLVMContext context;
+    std::unique_ptr<CodeGenerator> generator;
+};
+
+} // namespace
+
+bool Action::BeginSourceFileAction(CompilerInstance &compiler) {
+    Preprocessor &preprocessor = compiler.getPreprocessor();
+    preprocessor.setPredefines(preprocessor.getPredefines() + prelude);
+    return true;
+}
+
+std::unique_ptr<ASTConsumer> Action::CreateASTConsumer(CompilerInstance &compiler, llvm::StringRef file) {
+    switch (compiler.getFrontendOpts().ProgramAction) {
+    case frontend::EmitObj: return std::make_unique<Consumer>(compiler, file, Backend_EmitObj, compiler.createDefaultOutputFile(true, file, "o"));
+    case frontend::EmitAssembly: return std::make_unique<Consumer>(compiler, file, Backend_EmitAssembly, compiler.createDefaultOutputFile(false, file, "s"));
+    case frontend::EmitLLVM: return std::make_unique<Consumer>(compiler, file, Backend_EmitLL, compiler.createDefaultOutputFile(false, file, "ll"));
+    case frontend::EmitBC: return std::make_unique<Consumer>(compiler, file, Backend_EmitBC, compiler.createDefaultOutputFile(true, file, "bc"));
+    default: return std::make_unique<ASTConsumer>();
+    }
+}
+
+void Action::ExecuteAction() {
+    CompilerInstance &compiler = getCompilerInstance();
+    if (!compiler.hasPreprocessor()) return;
+    if (!compiler.hasSema()) compiler.createSema(getTranslationUnitKind(), nullptr);
+    Sema &sema = compiler.getSema();
+    ASTConsumer &consumer = sema.getASTConsumer();
+    Preprocessor &preprocessor = sema.getPreprocessor();
+
+    // The parser first: it is what knows the pragmas.
+    Parser parser(preprocessor, sema, false);
+    preprocessor.EnterMainSourceFile();
+    std::vector<Token> tokens;
+    do {
+        tokens.emplace_back();
+        preprocessor.Lex(tokens.back());
+    } while (tokens.back().isNot(tok::eof));
+    tokens = TokenRewriter(preprocessor, found).run(std::move(tokens));
+    preprocessor.EnterTokenStream(tokens, true, false);
+
+    signs = &found;
+    parser.Initialize();
+    Parser::DeclGroupPtrTy group;
+    for (bool isEnd = parser.ParseFirstTopLevelDecl(group); !isEnd; isEnd = parser.ParseTopLevelDecl(group))
+        if (group && !consumer.HandleTopLevelDecl(group.get())) break;
+    for (Decl *declaration : sema.WeakTopLevelDecls()) consumer.HandleTopLevelDecl(DeclGroupRef(declaration));
+    consumer.HandleTranslationUnit(sema.getASTContext());
+    signs = nullptr;
+}
+
+} // namespace splitc

@@ -1,0 +1,43 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT OR Apache-2.0
+# The tests of splitcc: programs on 1, 2 and 4 processes, messages, debug information, the cost of local code and of words.
+#   tests/run.sh BUILD [BELLWIRE]       BUILD: what make has made; BELLWIRE: the command that starts processes
+set -u
+here=$(cd "$(dirname "$0")" && pwd)
+build=$(cd "$1" && pwd)
+bellwire=${2:-bellwire}
+splitcc=$build/bin/splitcc
+work=$(mktemp -d) || exit 1
+trap 'rm -rf "$work"' EXIT
+passed=0 failed=0
+
+result() { # name, status, file with output
+    if [ "$2" = 0 ]; then
+        passed=$((passed + 1))
+    else
+        failed=$((failed + 1))
+        echo "FAILED $1"
+        head -n 20 "$3" | sed 's/^/    /'
+    fi
+}
+
+for source in "$here"/run/*.sc; do
+    name=$(basename "$source" .sc)
+    for flags in -O0 "-O2 -g" "-O1 -fsplitc-check"; do
+        # shellcheck disable=SC2086
+        if ! "$splitcc" $flags -w "$source" -o "$work/$name" > "$work/log" 2>&1; then
+            result "$name: compile $flags" 1 "$work/log"
+            continue
+        fi
+        for n in 1 2 4; do
+            timeout -s KILL 60 "$bellwire" run -n $n "$work/$name" > "$work/log" 2>&1 && grep -q ", 0 failed" "$work/log"
+            result "$name $flags on $n" $? "$work/log"
+        done
+    done
+done
+for part in messages debug speed; do
+    # shellcheck source=/dev/null
+    . "$here/$part.sh"
+done
+echo "$passed passed, $failed failed"
+[ $failed = 0 ]

@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/* What processes do together: reductions, scans, broadcasts, gathers, atomic operations, stores and their counts, bulk. */
+#include "check.h"
+
+static int counter, big[5000], from[5000], array[64];
+static int turn;
+
+splitc_main(int argc, char **argv) {
+    int i, n = PROCS;
+    double reals[64];
+    char text[100];
+    struct { int a; double b; } pair;
+    CHECK(PROCSLOG < 0 || 1 << PROCSLOG == PROCS);
+    CHECK(all_reduce_to_all_add(MYPROC + 1) == n * (n + 1) / 2);
+    CHECK(all_reduce_to_all_max(MYPROC) == n - 1);
+    CHECK(all_reduce_to_all_min(MYPROC + 5) == 5);
+    CHECK(all_reduce_to_one_add(1) == (MYPROC == 0 ? n : 1));
+    CHECK(all_reduce_to_all_add_d(0.5) == n * 0.5);
+    CHECK(all_reduce_to_all_dmax(MYPROC * 1.5) == (n - 1) * 1.5);
+    CHECK(all_reduce_to_all_add_ld(1.0L) == n);
+    CHECK(all_reduce_to_all_or_u(1u << MYPROC) == (1u << n) - 1);
+    CHECK(all_scan_add(2) == 2 * (MYPROC + 1));
+    CHECK(all_scan_max_l((long)-MYPROC) == 0);
+    CHECK(all_bcast(MYPROC + 3) == 3);
+    CHECK(all_bcast_d(MYPROC + 0.5) == 0.5);
+    CHECK(all_bcast_from(n - 1, (short)MYPROC) == n - 1);
+    pair.a = MYPROC + 1;
+    pair.b = MYPROC * 2.0;
+    pair = all_bcast(pair);
+    CHECK(pair.a == 1 && pair.b == 0);
+    sprintf(text, "from %d", MYPROC);
+    gas_broadcast(text, sizeof text, n - 1);
+    CHECK(atoi(text + 5) == n - 1);
+    array[0] = MYPROC * 2;
+    all_concat(array);
+    for (i = 0; i < n; i++) CHECK(array[i] == 2 * i);
+    reals[0] = MYPROC * 0.25;
+    all_gather_d(reals);
+    on_one for (i = 0; i < n; i++) CHECK(reals[i] == i * 0.25);
+
+    for (i = 0; i < 1000; i++) fetch_and_add(toglobal(0, &counter), 1);
+    barrier();
+    CHECK(*toglobal(0, &counter) == 1000 * n);
+    barrier();
+    on_proc(n - 1) *toglobal(0, &turn) = n - 1;
+    barrier();
+    /* Each waits for its turn: a loop that reads the same place again and again. */
+    while (*toglobal(0, &turn) != MYPROC) continue;
+    CHECK(cmp_and_swap(toglobal(0, &turn), MYPROC, MYPROC - 1) == MYPROC);
+    barrier();
+    CHECK(exchange(toglobal(MYPROC, &turn), 9) == (MYPROC == 0 ? -1 : 0));
+
+    for (i = 0; i < 5000; i++) from[i] = MYPROC + i;
+    barrier();
+    reset_store_sync();
+    barrier();
+    bulk_store(toglobal((MYPROC + 1) % n, big), from, sizeof from);
+    {
+        int *global g = toglobal((MYPROC + 1) % n, array);
+        *(g++) :- MYPROC;
+        *(g++) :- MYPROC + 1;
+    }
+    store_sync(sizeof from + 2 * sizeof(int));
+    for (i = 0; i < 5000; i++) if (big[i] != (MYPROC + n - 1) % n + i) break;
+    CHECK(i == 5000 && array[1] == (MYPROC + n - 1) % n + 1);
+    barrier();
+    bulk_get(big, toglobal((MYPROC + 1) % n, from), 4000);
+    bulk_put(toglobal((MYPROC + 1) % n, &array[10]), from, 20);
+    sync();
+    CHECK(is_sync());
+    barrier();
+    CHECK(big[999] == (MYPROC + 1) % n + 999 && array[14] == (MYPROC + n - 1) % n + 4);
+    barrier();
+    return check_end();
+}
