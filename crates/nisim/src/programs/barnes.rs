@@ -22,7 +22,7 @@ pub const PROGRAM: Program = Program {
 
 const BLOCK: usize = 128;
 /// A cell opens unless its side is less than so much of its distance.
-const OPENING: f64 = 1.0;
+const OPENING: f64 = 0.9;
 /// Softens the attraction of near bodies.
 const SOFTENING: f64 = 0.0025;
 const STEP: f64 = 0.01;
