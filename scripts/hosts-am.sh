@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 # Active Messages between two hosts (two-hosts.sh): the example `ask` over IPv4 and IPv6, and with packets lost, doubled and overtaken; then, if STORM is given, random traffic of many processes
 # on both, with and without that. `hosts-am.sh DIR LIBDIR [STORM [processes,seconds]]`: DIR holds the examples of Active Messages, STORM is the test program crates/am/tests/storm.rs.
+storm=${3:-} size=${4:-6,5}
 source "$(dirname "$0")/two-hosts.sh"
 root=$(cd "$(dirname "$0")/.." && pwd)
-storm=${3:-} size=${4:-6,5}
 
 between() { # title, rounds
     rm -f "$log"/*

@@ -155,6 +155,15 @@ impl Stage {
                 let (stream, length) = (u32::from(input.u8() % 8), input.number() as usize % 2000);
                 if let Some(session) = session {
                     for _ in 0..input.u8() % 32 {
+                        if length.is_multiple_of(16)
+                            && let Some(packet) = self.sides[which].transport.send_alone(self.now, session, stream, &[1, 2, 3])
+                        {
+                            let packet = packet.bytes.to_vec();
+                            if self.wire.len() < WIRE_MAX {
+                                self.wire.push((1 - which, packet));
+                            }
+                            continue;
+                        }
                         let _ = self.sides[which].transport.send(self.now, session, stream, &[1, 2, 3], length, |b| {
                             b.fill(9);
                             length % 7 != 6
@@ -181,7 +190,7 @@ impl Stage {
             (2, Some(s)) => side.transport.set_depended(self.now, s, input.u8() & 1 != 0),
             (3, _) => side.transport.handle_too_big(self.now, address(1 - which), usize::from(input.u16())),
             (_, Some(s)) => drop(side.transport.session_info(s)),
-            _ => {}
+            _ => side.transport.hurry(),
         }
     }
 }

@@ -16,8 +16,8 @@ const LONG_ABOUT: &str = "\
 Takes an Active Message apart: where its time goes, in cycles and per cent, by categories (calls of virtual interfaces, event notification, flow control, semantics) and by calls (request, \
 poll, reply), for short, medium and bulk requests, beside the raw VI's messages.
 
-Each way is measured with its steps marked and without, by turns in one run. What a mark costs is taken off, so that the pieces add up to the round trip without marks; the mapping cost that \
-`bellwire logp --layer am` would measure stands beside their sum.";
+Each way is measured with its steps marked and without, by turns in one run. What a mark costs is taken off, so that the pieces add up to the round trip without marks; the mapping cost \
+measured once more without marks stands below their sum.";
 
 const AFTER_HELP: &str = "\
 Examples:

@@ -5,6 +5,8 @@
 //! Invariants: E1, a [`Block`] is registered with the NIC it came from and mapped until it is dropped. E2, descriptors given to a VI lie in such a
 //! block, 64-byte aligned, and are not touched between post and completion. E3, handles are used only while their owner lives.
 
+pub mod cq;
+
 use std::ffi::{CString, c_void};
 use std::net::IpAddr;
 use std::ptr::null_mut;

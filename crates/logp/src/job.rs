@@ -153,10 +153,22 @@ pub enum Job {
     Signature { size: usize, burst: u64, delay_ns: u64, bursts: u64 },
     /// Of the layer of Active Messages: see [`AmJob`].
     Am(AmJob),
+    /// AMVIA as in its paper: `[half round trip ns]`, or streamed `[ns between two requests]` with replies.
+    Amvia { layout: Layout, count: u64, streamed: bool },
     /// Connect this many VIs and keep them: both answer `[resident bytes per VI]`.
     ScalingOpen { vis: usize, active: usize },
     /// `[half round trip ns]` over the active VIs in turn.
     ScalingLatency { count: u64 },
+}
+
+/// How AMVIA lays a pair of endpoints over VIs: see [`crate::bench::amvia`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Layout {
+    /// Three VIs.
+    V1,
+    /// One.
+    V3,
 }
 
 /// A bare socket of the operating system.

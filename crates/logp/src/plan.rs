@@ -229,6 +229,9 @@ pub mod series {
 
     pub const OURS: Series = ours("bellwire");
     pub const AM: Series = ours("Active Messages");
+    pub const AM_IN_MESSAGES: Series = ours("Active Messages, data in the message");
+    pub const AMVIA_V1: Series = ours("AMVIA v1");
+    pub const AMVIA_V3: Series = ours("AMVIA v3");
     pub const AM_ONE_WAY: Series = ours("Active Messages, one way");
     pub const RPC: Series = ours("remote procedure calls");
     pub const RPC_MANY: Series = ours("remote procedure calls, 16 under way");

@@ -196,6 +196,12 @@ api! {
     connect_request = b"VipConnectRequest": fn(Handle, *mut c_void, *mut c_void, c_ulong, *mut ViAttributes);
     /// `VipDisconnect`.
     disconnect = b"VipDisconnect": fn(Handle);
+    /// `VipCreateCQ`.
+    create_cq = b"VipCreateCQ": fn(Handle, c_ulong, OutHandle);
+    /// `VipDestroyCQ`.
+    destroy_cq = b"VipDestroyCQ": fn(Handle);
+    /// `VipCQDone`.
+    cq_done = b"VipCQDone": fn(Handle, OutHandle, *mut c_int);
     optional:
     /// `VipNSInit`.
     ns_init = b"VipNSInit": fn(Handle, *mut c_void);

@@ -2,8 +2,9 @@
 //! Active messages: the messaging layer that programs use.
 //!
 //! A message names a handler of the receiving node and carries bytes. Messages beyond what the network carries go in pieces, and the handler runs when
-//! all have arrived. Handlers run only inside [`Am::poll`] and [`Am::wait`], one after the other. A send that finds no room takes in what has arrived
-//! until there is, so that two nodes that send to each other do not wait for each other; the handlers of what it took run at the next poll.
+//! all have arrived. Handlers run only inside [`Am::poll`], [`Am::wait`] and a program's send where the look for room shows for nothing that a message
+//! waits, one after the other. A send that finds no room takes in what has arrived until there is, so that two nodes that send to each other do not wait
+//! for each other; the handlers of what it took run at the next poll.
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, VecDeque};
@@ -14,7 +15,7 @@ use crate::ni::{NetworkInterface, Work};
 use crate::node::cpu::Cpu;
 
 /// A handler: the layer, the sender, the payload.
-pub type Handler = Rc<dyn Fn(Am, usize, Vec<u8>) -> Work<'static, ()>>;
+pub type Handler = Rc<dyn Fn(Am, usize, Rc<[u8]>) -> Work<'static, ()>>;
 
 /// The messaging layer of a node. Clones are the same layer.
 #[derive(Clone)]
@@ -28,13 +29,24 @@ struct Layer {
     partial: RefCell<BTreeMap<(usize, u32), Partial>>,
     numbers: Cell<u32>,
     in_handler: Cell<bool>,
-    sizes: RefCell<BTreeMap<u64, u64>>,
+    /// Messages sent, by their size.
+    sizes: RefCell<Vec<u64>>,
 }
 
 #[derive(Default)]
 struct Partial {
     bytes: Vec<u8>,
     here: usize,
+}
+
+impl Layer {
+    fn count(&self, size: usize) {
+        let mut sizes = self.sizes.borrow_mut();
+        if sizes.len() <= size {
+            sizes.resize(size + 1, 0);
+        }
+        sizes[size] += 1;
+    }
 }
 
 impl Am {
@@ -60,7 +72,7 @@ impl Am {
     /// Sets the handler of a number.
     pub fn on<F, R>(&self, handler: u16, run: F)
     where
-        F: Fn(Am, usize, Vec<u8>) -> R + 'static,
+        F: Fn(Am, usize, Rc<[u8]>) -> R + 'static,
         R: Future<Output = ()> + 'static,
     {
         self.0.handlers.borrow_mut().insert(handler, Rc::new(move |am, from, payload| Box::pin(run(am, from, payload))));
@@ -70,14 +82,14 @@ impl Am {
     pub async fn send(&self, to: usize, handler: u16, payload: &[u8]) {
         let Layer { cpu, numbers, .. } = &*self.0;
         assert!(to != cpu.node() && to < cpu.nodes(), "node {} sends to node {to}", cpu.node());
-        let (parameters, number) = (cpu.0.parameters.clone(), numbers.get());
+        let (parameters, number) = (&cpu.0.parameters, numbers.get());
         numbers.set(number.wrapping_add(1));
-        *self.0.sizes.borrow_mut().entry(payload.len() as u64 + parameters.header_bytes).or_default() += 1;
+        self.0.count(payload.len() + parameters.header_bytes as usize);
         let mut offset = 0;
         loop {
             let piece = &payload[offset..payload.len().min(offset + parameters.payload_max())];
             let (at, total) = (offset as u32, payload.len() as u32);
-            self.send_piece(Message { from: cpu.node(), to, handler, number, offset: at, total, payload: piece.to_vec() }).await;
+            self.send_piece(Message { from: cpu.node(), to, handler, number, offset: at, total, payload: piece.into() }).await;
             offset += piece.len();
             if offset == payload.len() {
                 return;
@@ -88,11 +100,9 @@ impl Am {
     async fn send_piece(&self, mut message: Message) {
         let Layer { cpu, ni, aside, in_handler, .. } = &*self.0;
         cpu.compute(cpu.0.parameters.costs.send_cycles);
-        if !in_handler.get()
-            && ni.is_waiting()
-            && let Some(arrived) = ni.receive(cpu).await
-        {
-            aside.borrow_mut().push_back(arrived);
+        // One look at the status shows room and messages. A handler's send does not let another handler run.
+        if !in_handler.get() && ni.is_waiting() {
+            Box::pin(self.look()).await;
         }
         loop {
             match ni.send(cpu, message).await {
@@ -107,10 +117,20 @@ impl Am {
         }
     }
 
-    /// Looks for a message once; whether there was one. If it was the last of its pieces, its handler has run.
+    /// Takes messages as long as there are any; whether there was one. The last look, in vain, is what an uncached status costs a round trip more than a
+    /// stream, in which it finds the next message.
     pub async fn poll(&self) -> bool {
+        let mut any = false;
+        while self.look().await {
+            any = true;
+        }
+        any
+    }
+
+    /// Looks for a message once; whether there was one. If it was the last of its pieces, its handler has run.
+    async fn look(&self) -> bool {
         let Layer { cpu, ni, aside, in_handler, .. } = &*self.0;
-        let costs = cpu.0.parameters.costs.clone();
+        let costs = &cpu.0.parameters.costs;
         cpu.compute(costs.poll_cycles);
         let waiting = aside.borrow_mut().pop_front();
         let message = match waiting {
@@ -154,7 +174,8 @@ impl Am {
 
     /// Messages sent, by size with header in bytes, as in the paper's Table 4.
     pub fn sizes(&self) -> BTreeMap<u64, u64> {
-        self.0.sizes.borrow().clone()
+        let sizes = self.0.sizes.borrow();
+        (0..).zip(sizes.iter().copied()).filter(|(_, count)| *count > 0).collect()
     }
 
     /// Forgets the handlers, which refer to the layer.
@@ -162,7 +183,7 @@ impl Am {
         self.0.handlers.borrow_mut().clear();
     }
 
-    fn whole(&self, message: Message) -> Option<Vec<u8>> {
+    fn whole(&self, message: Message) -> Option<Rc<[u8]>> {
         if message.payload.len() == message.total as usize {
             return Some(message.payload);
         }
@@ -175,6 +196,6 @@ impl Am {
         if entry.here < message.total as usize {
             return None;
         }
-        partial.remove(&key).map(|partial| partial.bytes)
+        partial.remove(&key).map(|partial| partial.bytes.into())
     }
 }

@@ -6,7 +6,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::{BinaryHeap, VecDeque};
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::rc::Rc;
@@ -18,14 +18,39 @@ type Task = Pin<Box<dyn Future<Output = ()>>>;
 type Call = Box<dyn FnOnce()>;
 
 /// Events carry a task's number, or that of a call with this bit.
-const CALL: u32 = 1 << 31;
+const CALL: u32 = 1 << 23;
+
+/// When, in which order, and what: in one number, so that the queue compares only numbers.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Event(u128);
+
+impl Event {
+    /// Bits of what is to happen, and of the place among events of the same time: enough for years of simulation.
+    const WHAT: u32 = 24;
+    const ORDER: u32 = 40;
+
+    fn new(time: Time, order: u64, what: u32) -> Self {
+        debug_assert!(what >> Self::WHAT == 0 && order >> Self::ORDER == 0, "an event's parts fit");
+        Self(u128::from(time.0) << 64 | u128::from(order << Self::WHAT | u64::from(what)))
+    }
+
+    fn time(self) -> Time {
+        Time((self.0 >> 64) as u64)
+    }
+
+    fn what(self) -> u32 {
+        self.0 as u32 & ((1 << Self::WHAT) - 1)
+    }
+}
 
 /// Virtual time and what is to happen in it.
 #[derive(Default)]
 pub struct Engine {
     now: Cell<Time>,
     sequence: Cell<u64>,
-    events: RefCell<BinaryHeap<Reverse<(Time, u64, u32)>>>,
+    events: RefCell<BinaryHeap<Reverse<Event>>>,
+    /// What happens at the present time, behind events of the queue that do: those were made earlier.
+    present: RefCell<VecDeque<u32>>,
     calls: RefCell<Vec<Option<Call>>>,
     free_calls: RefCell<Vec<u32>>,
     spawned: RefCell<Vec<(Task, bool)>>,
@@ -88,9 +113,23 @@ impl Engine {
 
     fn push(&self, time: Time, what: u32) {
         debug_assert!(time >= self.now.get(), "events are not in the past");
+        if time == self.now.get() {
+            return self.present.borrow_mut().push_back(what);
+        }
         let sequence = self.sequence.get();
         self.sequence.set(sequence + 1);
-        self.events.borrow_mut().push(Reverse((time, sequence, what)));
+        self.events.borrow_mut().push(Reverse(Event::new(time, sequence, what)));
+    }
+
+    /// The next event, out of the queue.
+    fn next(&self) -> Option<(Time, u32)> {
+        let (mut events, now) = (self.events.borrow_mut(), self.now.get());
+        if events.peek().is_none_or(|Reverse(event)| event.time() != now)
+            && let Some(what) = self.present.borrow_mut().pop_front()
+        {
+            return Some((now, what));
+        }
+        events.pop().map(|Reverse(event)| (event.time(), event.what()))
     }
 
     /// Lets time pass until `time`. If nothing happens before, the task goes on at once.
@@ -98,7 +137,7 @@ impl Engine {
         if time <= self.now.get() {
             return;
         }
-        let quiet = self.events.borrow().peek().is_none_or(|Reverse((next, ..))| *next > time);
+        let quiet = self.present.borrow().is_empty() && self.events.borrow().peek().is_none_or(|Reverse(next)| next.time() > time);
         // Beyond the limit only `run` goes, so that a program that polls forever is found out.
         if quiet && time <= self.limit.get() && self.spawned.borrow().is_empty() {
             self.now.set(time);
@@ -119,8 +158,7 @@ impl Engine {
         let mut context = Context::from_waker(Waker::noop());
         loop {
             // What was spawned goes first: it starts now.
-            let spawned: Vec<_> = self.spawned.borrow_mut().drain(..).collect();
-            for (task, program) in spawned {
+            for (task, program) in self.spawned.take() {
                 programs += usize::from(program);
                 self.push(self.now(), tasks.len() as u32);
                 tasks.push(Some((task, program)));
@@ -128,9 +166,7 @@ impl Engine {
             if programs == 0 {
                 return Ok(());
             }
-            let Some(Reverse((time, _, what))) = self.events.borrow_mut().pop() else {
-                return Err(Stuck::Deadlock { time: self.now(), programs });
-            };
+            let Some((time, what)) = self.next() else { return Err(Stuck::Deadlock { time: self.now(), programs }) };
             if time > limit {
                 return Err(Stuck::TooLong(limit));
             }
@@ -154,6 +190,7 @@ impl Engine {
     /// Forgets all that was to happen: breaks the circles of references at the end of a simulation.
     pub fn clear(&self) {
         self.events.borrow_mut().clear();
+        self.present.borrow_mut().clear();
         self.calls.borrow_mut().clear();
         self.spawned.borrow_mut().clear();
     }

@@ -29,7 +29,7 @@ pub struct Message {
     /// Bytes of the whole.
     pub total: u32,
     /// The piece.
-    pub payload: Vec<u8>,
+    pub payload: Rc<[u8]>,
 }
 
 /// A message that goes to and fro between its sender and a receiver without a free buffer. Its tries in vain are not simulated one by one: when a buffer
@@ -46,7 +46,8 @@ pub struct Flow {
     buffers: u64,
     out_free: Cell<u64>,
     in_free: Cell<u64>,
-    arrived: RefCell<VecDeque<Message>>,
+    /// Messages that have arrived, and when.
+    arrived: RefCell<VecDeque<(Time, Message)>>,
     sent: Cell<u64>,
     taken: Cell<u64>,
     returned: Cell<u64>,
@@ -98,12 +99,17 @@ impl Flow {
 
     /// The oldest arrived message, and what it carries, without taking it out of its buffer.
     pub fn peek<T>(&self, look: impl FnOnce(&Message) -> T) -> Option<T> {
-        self.arrived.borrow().front().map(look)
+        self.arrived.borrow().front().map(|(_, message)| look(message))
+    }
+
+    /// When the oldest arrived message did.
+    pub fn arrived_at(&self) -> Time {
+        self.arrived.borrow().front().map_or(Time::ZERO, |(at, _)| *at)
     }
 
     /// Takes the oldest arrived message; its buffer is free again.
     pub fn take(&self) -> Option<Message> {
-        let message = self.arrived.borrow_mut().pop_front()?;
+        let (_, message) = self.arrived.borrow_mut().pop_front()?;
         self.in_free.set(self.in_free.get() + 1);
         assert!(self.in_free.get() <= self.buffers, "node {}: more buffers than there are", self.node);
         self.taken.set(self.taken.get() + 1);
@@ -156,14 +162,14 @@ impl Network {
 
     /// A message that has an outgoing buffer leaves it: the NI's memory is read once, then the message streams out.
     pub fn launch(self: &Rc<Self>, message: Message) {
-        let node = self.node(message.from);
-        node.flow.sent.set(node.flow.sent.get() + 1);
-        self.inject(message, node.ni_memory.get());
+        let crossing = self.node(message.from).ni_memory.get() + self.streaming(&message) + self.parameters.network;
+        self.pass(message, crossing);
     }
 
-    fn inject(self: &Rc<Self>, message: Message, access: Time) {
-        let network = self.clone();
-        let crossing = access + self.streaming(&message) + self.parameters.network;
+    /// A message that has an outgoing buffer is at the receiver in `crossing`.
+    pub fn pass(self: &Rc<Self>, message: Message, crossing: Time) {
+        let (network, flow) = (self.clone(), &self.node(message.from).flow);
+        flow.sent.set(flow.sent.get() + 1);
         self.engine.at(self.engine.now() + crossing, move || network.arrive(message));
     }
 
@@ -211,7 +217,7 @@ impl Network {
         let written = now + receiver.ni_memory.get();
         let engine = self.engine.clone();
         self.engine.at(written, move || {
-            receiver.flow.arrived.borrow_mut().push_back(message);
+            receiver.flow.arrived.borrow_mut().push_back((engine.now(), message));
             receiver.flow.activity.give(&engine);
         });
     }

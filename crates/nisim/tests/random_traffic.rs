@@ -25,6 +25,11 @@ fn machine(random: &mut Random) -> Parameters {
         bus_bytes: [8, 16, 32][random.below(3)],
         message_bytes: [64, 256, 512][random.below(3)],
         memory: Time::from_ns(20 + random.below(200) as u64),
+        memory_banks: 1 + random.below(4),
+        ni_memory: Time::from_ns(random.below(100) as u64),
+        pcie: Time::from_ns(random.below(400) as u64),
+        cxl: Time::from_ns(random.below(200) as u64),
+        core: Time::from_ns(random.below(100) as u64),
         network: Time::from_ns(random.below(300) as u64),
         buffers: [Some(1), Some(2), Some(5), None][random.below(4)],
         ..Parameters::default()

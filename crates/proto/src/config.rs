@@ -65,6 +65,10 @@ pub struct Config {
     pub run_bytes_max: usize,
     /// A frame of up to so many bytes may share a packet with frames of other streams.
     pub coalesce_bytes_max: usize,
+    /// While packets are in flight, such frames wait for more to share a packet with: so long at most after packets left last (zero: not at all) ..
+    pub join_delay: Duration,
+    /// .. and until so many bytes wait.
+    pub join_bytes_max: usize,
     /// An acknowledgement leaves after so many packets ..
     pub ack_packets: u32,
     /// .. or after this time.
@@ -130,6 +134,8 @@ impl Default for Config {
             run_packets_max: 64,
             run_bytes_max: 65_000,
             coalesce_bytes_max: 1024,
+            join_delay: Duration::from_micros(5),
+            join_bytes_max: 4096,
             ack_packets: 16,
             ack_delay: Duration::from_micros(100),
             rto_min: Duration::from_millis(1),
@@ -154,6 +160,11 @@ impl Default for Config {
 }
 
 impl Config {
+    /// No packet is asked after, or sent again for its silence, sooner after it has left.
+    pub(crate) fn patience_least(&self) -> Duration {
+        self.rto_min.min(self.ack_delay)
+    }
+
     /// The nearest settings that can work: what is out of bounds is moved to the bound.
     pub(crate) fn bounded(mut self) -> Self {
         self.sessions_max = self.sessions_max.clamp(1, 1 << 16);

@@ -12,6 +12,7 @@ use crate::event::{DownReason, Refusal};
 use crate::ids::{NicId, SessionId};
 use crate::keepalive::Liveness;
 use crate::mtu::Mtu;
+use crate::packet::data::Answer;
 use crate::packet::handshake::Party;
 use crate::rtt::Rtt;
 use crate::rx_window::Rx;
@@ -70,6 +71,8 @@ pub(crate) struct Session<B> {
     room: u32,
     /// When the newest packet left here that the peer has echoed, in ns.
     echoed: u64,
+    /// What a data packet of the peer's acknowledged last.
+    heard: Answer,
     /// Tokens of PINGs.
     token: u32,
     /// `send` was told that there is no room, and waits for the event.
@@ -102,6 +105,7 @@ impl<B: Buffer> Session<B> {
             mtu: Mtu::new(config, peer.datagram as usize, now),
             room: peer.room,
             echoed: now.0,
+            heard: Answer::default(),
             token: id.raw() as u32,
             wants_room: false,
             refusal: None,
@@ -115,10 +119,10 @@ impl<B: Buffer> Session<B> {
     }
 
     #[inline]
-    fn allowance(&self, config: &Config) -> Allowance {
+    pub(crate) fn allowance(&self, config: &Config, now: Instant) -> Allowance {
         let datagram = self.mtu.current();
         let run = config.run_packets_max.min(config.run_bytes_max / datagram).max(1) as u32;
-        Allowance { packets: self.congestion.window(), bytes: self.room, datagram, run }
+        Allowance { packets: self.congestion.window(), bytes: self.room, datagram, run, now, join_delay: config.join_delay, join_bytes: config.join_bytes_max }
     }
 
     /// When the session wants to be looked at; what waits for leaving is not in it.
@@ -178,6 +182,7 @@ impl<B: Buffer> Session<B> {
     pub(crate) fn close(&mut self, config: &Config, now: Instant) {
         if self.stage == Stage::Up {
             self.stage = Stage::Closing { until: now + config.close_time, next: now };
+            self.tx.joining.hurry();
         }
     }
 

@@ -59,6 +59,12 @@ impl Timers {
         }
     }
 
+    /// Whether alarm `index` rings at `at` or before.
+    #[inline]
+    pub(crate) fn rings_by(&self, index: usize, at: Instant) -> bool {
+        self.alarms[index].at <= at.0 >> TICK_BITS
+    }
+
     /// Sets alarm `index` to `at`; [`Instant::NEVER`] takes it off.
     pub(crate) fn set(&mut self, index: usize, at: Instant) {
         self.unlink(index);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! All sessions of one NIC: dispatch only. What a rule says stands in the file that it is named after.
 
+mod alone;
 mod input;
 mod output;
 
@@ -48,6 +49,9 @@ pub struct Transport<B: Buffer> {
     /// Places that may have packets to be sent, and those that have deliveries.
     transmit: VecDeque<u16>,
     deliver: VecDeque<u16>,
+    /// Places in which frames wait to share a packet, and when the first of them have waited long enough.
+    joining: VecDeque<u16>,
+    joining_until: Instant,
     answers: Answers,
     /// Data packets of it came, and what follows from them waits for the last of those that came together.
     unsettled: Option<SessionId>,
@@ -78,6 +82,8 @@ impl<B: Buffer> Transport<B> {
             attempt: 0,
             transmit: VecDeque::new(),
             deliver: VecDeque::new(),
+            joining: VecDeque::new(),
+            joining_until: Instant::NEVER,
             answers: Answers::new(config.answers_per_second),
             unsettled: None,
             scratch: vec![0; config.datagram_max].into_boxed_slice(),
@@ -133,6 +139,7 @@ impl<B: Buffer> Transport<B> {
     /// Does what is due. Calling it early or late is harmless.
     pub fn handle_timeout(&mut self, now: Instant) {
         let now = self.advance(now);
+        self.end_joining(now);
         while let Some(slot) = self.timers.expire(now) {
             self.alarm(now, slot);
         }
@@ -170,12 +177,12 @@ impl<B: Buffer> Transport<B> {
 
     /// When [`Transport::handle_timeout`] is to be called at the latest; may be early by a turn of the timing wheel, never late. [`Instant::NEVER`] when nothing waits.
     pub fn next_timeout(&self) -> Instant {
-        self.timers.next()
+        self.timers.next().min(self.joining_until)
     }
 
     /// Sends a frame: 1 to 8 words of head and `payload_len` bytes that `fill` writes straight into the transmit ring (all of them, they hold old
     /// bytes; or it says that it cannot). The first word of the head is not zero. Frames of one `stream` arrive in order. `fill` is called only when the answer is [`Sent::Yes`]. The packet leaves by [`Transport::poll_transmit`]; until then, later
-    /// small frames join it.
+    /// small frames join it; while others are under way, it waits a little for such.
     ///
     /// # Panics
     /// If `head` has no word or more than eight.
@@ -187,7 +194,10 @@ impl<B: Buffer> Transport<B> {
         match sent {
             Sent::Yes | Sent::Unfilled => {
                 self.statistics.frames_out += 1;
-                self.queue_transmit(session.slot());
+                // One of many short ones: it leaves with those that wait already.
+                if !live.tx.joining.noted || !live.tx.is_joinable(self.config.join_bytes_max) {
+                    self.queue_transmit(session.slot());
+                }
             }
             Sent::NoRoom => live.wants_room = true,
             Sent::TooLong | Sent::Broken => {}
@@ -199,6 +209,7 @@ impl<B: Buffer> Transport<B> {
     pub fn set_more(&mut self, session: SessionId, more: bool) {
         if let Some(live) = self.places.live(session) {
             live.tx.more = more;
+            live.tx.joining.lengthen();
         }
     }
 

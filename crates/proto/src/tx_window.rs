@@ -14,8 +14,9 @@ use crate::event::{Refusal, Sent};
 use crate::packet::data::DataHeader;
 use crate::packet::header::{ACK_NOW, Header, Kind, ORDERED, RETRANSMITTED};
 use crate::sequence::PacketSet;
+use crate::tx_joining::Joining;
 use crate::tx_ring::Ring;
-use bellwire_time::Instant;
+use bellwire_time::{Duration, Instant};
 use zerocopy::FromBytes;
 
 const LANE_BITS: u32 = 10;
@@ -87,6 +88,10 @@ pub(crate) struct Allowance {
     pub(crate) datagram: usize,
     /// Packets of that size in a whole run.
     pub(crate) run: u32,
+    /// Until when, and with how many bytes, frames wait for more to share their packet.
+    pub(crate) now: Instant,
+    pub(crate) join_delay: Duration,
+    pub(crate) join_bytes: usize,
 }
 
 /// The sending half.
@@ -114,6 +119,7 @@ pub(crate) struct Tx {
     pub(crate) forced: u32,
     /// The last frame written is not the end of what its sender has begun.
     pub(crate) more: bool,
+    pub(crate) joining: Joining,
     pub(crate) losses: crate::tx_losses::Losses,
     pub(crate) sent_total: u64,
     pub(crate) again_total: u64,
@@ -140,6 +146,7 @@ impl Tx {
             flying_bytes: 0,
             forced: 0,
             more: false,
+            joining: Joining::default(),
             losses: crate::tx_losses::Losses::default(),
             sent_total: 0,
             again_total: 0,
@@ -181,6 +188,9 @@ impl Tx {
         if self.next != self.end && self.unsent() > config.unsent_bytes_max << u32::from(need <= config.coalesce_bytes_max) {
             return Sent::NoRoom;
         }
+        if self.more || need > config.coalesce_bytes_max {
+            self.joining.lengthen();
+        }
         let lane = Self::lane(stream);
         let at = match self.join(need, datagram, lane, config.coalesce_bytes_max) {
             Some(at) => at,
@@ -208,8 +218,8 @@ impl Tx {
 
     /// Bytes that are written and have not left, about; there are some.
     #[inline]
-    fn unsent(&mut self) -> usize {
-        let oldest = self.slot(self.next).start as usize;
+    pub(crate) fn unsent(&self) -> usize {
+        let oldest = self.slots[self.next as usize & (self.slots.len() - 1)].start as usize;
         self.ring.behind(oldest)
     }
 
@@ -355,6 +365,9 @@ impl Tx {
         if !self.is_open(allowance, 0) || self.losses.by_channels || self.is_troubled() {
             return self.is_open(allowance, 0);
         }
+        if self.is_joining(&allowance) {
+            return false;
+        }
         let datagram = (allowance.datagram as u32).max(1);
         let all = allowance.packets.min(allowance.bytes / datagram);
         let free = (allowance.packets - self.flying).min((allowance.bytes - self.flying_bytes) / datagram);
@@ -378,7 +391,7 @@ impl Tx {
         if self.forced == 0 && !self.may_begin(allowance) {
             return None;
         }
-        let mut run: Option<Run> = None;
+        let (mut run, mut full): (Option<Run>, bool) = (None, false);
         while self.next != self.end {
             let psn = self.next;
             let slot = *self.slot(psn);
@@ -391,7 +404,8 @@ impl Tx {
                 Some(r) => {
                     let continues =
                         r.segment <= allowance.datagram && start == r.start + r.length && length <= r.segment && r.length == r.packets as usize * r.segment;
-                    if !continues || r.packets as usize >= config.run_packets_max || r.length + length > config.run_bytes_max {
+                    full = r.packets as usize >= config.run_packets_max || r.length + length > config.run_bytes_max;
+                    if !continues || full {
                         break;
                     }
                     r.length += length;
@@ -403,6 +417,7 @@ impl Tx {
             self.sent_total += 1;
         }
         let run = run?;
+        self.joining.left(now, self.next == self.end, full);
         // Whoever is stopped by its window should not wait for a delayed acknowledgement.
         //= P-DATA-7
         let full = self.outstanding() as usize >= config.window_packets;
@@ -412,6 +427,31 @@ impl Tx {
             self.header(start).header.flags |= ACK_NOW;
         }
         Some(run)
+    }
+
+    /// Room for a frame of `need` bytes that is to leave at once, in a packet of its own; where the frame begins.
+    #[inline]
+    pub(crate) fn write_alone(&mut self, config: &Config, allowance: &Allowance, need: usize, stream: u32) -> Option<usize> {
+        if !self.is_idle() || DATA_HEADER + need > allowance.datagram || !self.is_open(*allowance, (DATA_HEADER + need) as u32) {
+            return None;
+        }
+        self.begin(config, need, Self::lane(stream))
+    }
+
+    /// The packet that was written by [`write_alone`](Self::write_alone) leaves.
+    #[inline]
+    pub(crate) fn depart_alone(&mut self, config: &Config, now: Instant, allowance: &Allowance, stamp: &Stamp) {
+        let psn = self.next;
+        self.next = psn.wrapping_add(1);
+        debug_assert!(self.next == self.end);
+        self.depart(psn, now, stamp, false);
+        self.sent_total += 1;
+        self.joining.left(now, true, false);
+        //= P-DATA-7
+        if self.outstanding() as usize >= config.window_packets || self.flying * 2 > allowance.packets {
+            let start = self.slot(psn).start as usize;
+            self.header(start).header.flags |= ACK_NOW;
+        }
     }
 
     fn leave_again(&mut self, now: Instant, allowance: Allowance, stamp: &Stamp) -> Option<Run> {

@@ -43,6 +43,8 @@ fn draw(seed: u64, channels: usize) -> World {
         ack_packets: 1 + draw(16) as u32,
         coalesce_bytes_max: [0, 100, 4000][draw(3) as usize],
         probe_path: true,
+        join_delay: Duration([0, 5_000, 300_000][draw(3) as usize]),
+        join_bytes_max: [500, 4096][draw(2) as usize],
         ..config
     };
     World::new(seed, faults, load, [shape(config(0)), shape(config(1))])

@@ -11,7 +11,8 @@ use common::config;
 use common::puppet::Puppet;
 
 fn puppet(change: Config) -> Puppet {
-    Puppet::connected(Transport::new(Config { probe_path: false, ..change }, 1))
+    // What joins and when is tested in joining.rs.
+    Puppet::connected(Transport::new(Config { probe_path: false, join_delay: Duration(0), ..change }, 1))
 }
 
 /// A head is not zero.

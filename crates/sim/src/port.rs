@@ -160,6 +160,10 @@ impl PacketPort for FabricPort {
         self.stalled.is_empty()
     }
 
+    fn is_clear(&self) -> bool {
+        self.stalled.is_empty()
+    }
+
     fn send(&mut self, transmit: &Transmit<'_>) {
         for packet in transmit.bytes.chunks(transmit.segment.unwrap_or(transmit.bytes.len()).max(1)) {
             let mut bytes = self.fabric.borrow_mut().buffer();

@@ -45,8 +45,9 @@ pub struct WorldConfig {
 
 impl Default for WorldConfig {
     fn default() -> Self {
-        // The fabric takes packets one by one: nothing is gained by runs, so none is waited for. (Trials draw their settings themselves, and have runs.)
-        Self { turn: Duration(200), transport: Config { run_packets_max: 1, ..Config::default() } }
+        // The fabric takes packets one by one, and knows no system calls: nothing is gained by runs or by sharing packets, so neither is waited for. (Trials draw their settings themselves, and
+        // have both.)
+        Self { turn: Duration(200), transport: Config { run_packets_max: 1, join_delay: Duration(0), ..Config::default() } }
     }
 }
 

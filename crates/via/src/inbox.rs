@@ -30,6 +30,8 @@ pub const INBOXES_MAX: usize = 1 << 14;
 pub const INBOX_MESSAGE_BYTES_MAX: u32 = 1 << 17;
 /// Frames that one look takes from a link.
 const FRAMES_PER_LOOK: u32 = 16;
+/// Looks at the only link in one poll.
+const LOOKS: usize = 4;
 /// Buffers kept for later messages, and the longest that is.
 const SPARE_BUFFERS: usize = 16;
 const SPARE_BYTES_MAX: usize = 8192;
@@ -219,7 +221,9 @@ impl<W: Wire> Engine<W> {
         }
         let links = self.links.len();
         let mut at = self.inboxes.get(inbox)?.cursor;
-        for _ in 0..links {
+        // What comes while we look is found sooner by another look than by another poll, of which looking is the smaller part.
+        let looks = if links == 1 { LOOKS } else { links };
+        for _ in 0..looks {
             at = if at >= self.links.len() { 0 } else { at };
             if let Some(taken) = self.take_from_link(at, inbox, line, found) {
                 if let Some(i) = self.inboxes.get_mut(inbox) {

@@ -160,11 +160,12 @@ impl Shared {
             core.settle(self);
         }
         drop(core);
-        let before = processors::times_displaced();
+        let (before, began) = (processors::times_displaced(), clock());
         std::thread::yield_now();
         let somebody_ran = processors::times_displaced() != before;
+        let absence = if somebody_ran { clock().since(began).0 } else { 0 };
         let mut core = self.token.enter(Claim::Bias);
-        core.crowd.gave_way(somebody_ran);
+        core.crowd.gave_way(somebody_ran, absence);
         core.note_attention();
         core
     }

@@ -37,6 +37,9 @@ static ALLOCATOR: Counting = Counting;
 
 /// One message of `length` bytes, an RDMA write and a read from `a` to `b`, all completed.
 fn round(a: &End<'_>, b: &End<'_>, length: usize) {
+    if length == STREAM {
+        return stream(a, b);
+    }
     b.post_receive(0, AREA / 4);
     for operation in [Operation::Send, Operation::RdmaWrite, Operation::RdmaRead] {
         let segments = [a.segment(AREA / 4, length)];
@@ -49,6 +52,20 @@ fn round(a: &End<'_>, b: &End<'_>, length: usize) {
         }
         assert!(sent.is_some_and(|done| !done.status.is_error()), "{sent:?}");
         assert!(received.is_none_or(|done| done.length as usize == length && !done.status.is_error()), "{received:?}");
+    }
+}
+
+/// Stands for many small messages in a row, which share packets.
+const STREAM: usize = usize::MAX;
+
+fn stream(a: &End<'_>, b: &End<'_>) {
+    const MESSAGES: usize = 300;
+    (0..MESSAGES).for_each(|i| b.post_receive(64 * i, 64));
+    (0..MESSAGES).for_each(|i| a.post_send(AREA / 4 + 64 * i, i % 64));
+    let (mut sent, mut received) = (0, 0);
+    while sent < MESSAGES || received < MESSAGES {
+        sent += usize::from(a.nic.send_done(a.vi).unwrap().is_some());
+        received += usize::from(b.nic.receive_done(b.vi).unwrap().is_some());
     }
 }
 
@@ -81,6 +98,7 @@ fn messages_allocate_nothing() {
     let (one, two) = (open_udp(1, ""), open_udp(2, ""));
     let (b, a) = join_udp(&two, &one, (2, 1));
     assert_none("UDP", &a, &b, &small, 300);
+    assert_none("UDP, streams", &a, &b, &[STREAM], 100);
     // Many packets, joined by the kernel as it likes.
     assert_none("UDP, bulk", &a, &b, &[20_000, 100_000, AREA / 4], 100);
 }

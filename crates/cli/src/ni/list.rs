@@ -29,5 +29,6 @@ fn source(source: Source) -> &'static str {
         Source::Paper => "paper",
         Source::Fitted => "fitted",
         Source::Chosen => "chosen",
+        Source::Cited => "cited",
     }
 }

@@ -5,8 +5,10 @@
 mod figures;
 mod html;
 mod list;
+mod speed;
 mod sweep;
 mod table5;
+mod today;
 
 use std::path::PathBuf;
 
@@ -24,7 +26,7 @@ use crate::report::{self, plot, text};
 
 const LONG_ABOUT: &str = "\
 Simulates designs of network interfaces on the memory bus of a node: the seven of Mukherjee and Hill, \"The Impact of Data Transfer and Buffering \
-Alternatives on Network Interface Design\" (HPCA 1998), and variants. What the paper measured stands beside what the simulation gives.
+Alternatives on Network Interface Design\" (HPCA 1998), and those of today. What the paper measured stands beside what the simulation gives.
 
 The simulator is deterministic: the same command gives the same bytes. It uses nothing of the engine.";
 
@@ -65,8 +67,12 @@ enum Command {
     Figure3(Common),
     /// An NI in the processor's registers against CNI32Qm
     Figure4(Common),
+    /// Designs of today beside each other on a machine of today
+    Today(Common),
     /// All tables and figures beside the paper's, as one HTML file
     Report(html::Arguments),
+    /// How many bus transactions are simulated in a second
+    Speed(speed::Arguments),
     /// Any measures of any designs, with one parameter of the machine taking several values
     Sweep(sweep::Arguments),
 }
@@ -122,7 +128,9 @@ pub fn run(arguments: &Arguments) -> Result<(), String> {
         Command::Figure1(common) => common.tell("figure1", &figures::figure(common, Figure::One)?),
         Command::Figure3(common) => common.tell("figure3", &figures::figure(common, Figure::Three)?),
         Command::Figure4(common) => common.tell("figure4", &figures::figure(common, Figure::Four)?),
+        Command::Today(common) => common.tell("today", &today::simulate(common)?),
         Command::Report(arguments) => html::run(arguments),
+        Command::Speed(arguments) => arguments.common.tell("speed", &Page { report: speed::report(arguments)?, bars: Vec::new() }),
         Command::Sweep(arguments) => arguments.common.tell("sweep", &Page { report: sweep::report(arguments)?, bars: Vec::new() }),
     }
 }

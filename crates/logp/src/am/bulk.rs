@@ -1,8 +1,19 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Bulk messages: out of memory of the layer into the other process's segment, each with a handler at its end.
 
-use super::{COUNT, LAST, Pair, failed};
+use super::{COPY, COUNT, LAST, Pair, failed};
 use crate::error::Error;
+
+/// `[GB/s]` of the same as medium messages, whose handler copies the data out of the wire: what bulk messages would be that carry their data with them. The second process `[]`.
+pub(super) fn in_messages(pair: &Pair<'_>, size: usize, count: u64) -> Result<Vec<f64>, Error> {
+    let data = vec![0x5a; size];
+    let send = |number: u64, is_last: bool| {
+        let handler = if is_last { LAST } else { COPY };
+        pair.am.bundle.request_medium(pair.am.endpoint, 0, handler, &data, &[number as i32, 0]).map_err(failed)
+    };
+    let time = pair.stream(count, send, |_| pair.until_answered())?;
+    Ok(time.map(|time| (size as u64 * count) as f64 / time.as_nanos() as f64).into_iter().collect())
+}
 
 /// `[GB/s]`; the second process `[]`. The last message is answered when all have been handled.
 pub(super) fn bandwidth(pair: &Pair<'_>, size: usize, count: u64) -> Result<Vec<f64>, Error> {

@@ -40,6 +40,8 @@ const LAST: u8 = 4;
 const ANSWER: u8 = 5;
 /// As [`PING`], its steps marked.
 const PING_WATCHED: u8 = 6;
+/// As [`COUNT`], and copies the payload.
+const COPY: u8 = 7;
 
 /// What is measured. The first process answers with the figure.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -68,12 +70,12 @@ pub enum AmJob {
         /// Messages.
         count: u64,
     },
-    /// `[ns for each call]` of remote procedure calls with a number as argument and result, so many of them under way.
-    Rpc {
-        /// Calls.
+    /// `[GB/s]` of the same data in medium messages, copied by their handlers.
+    InMessages {
+        /// Bytes of a message.
+        size: usize,
+        /// Messages.
         count: u64,
-        /// Calls under way.
-        window: usize,
     },
     /// `[ticks of a round trip, ticks of each leg of its way ..]`, the legs if it is watched: see [`crate::breakdown::path`].
     Steps {
@@ -90,6 +92,13 @@ pub enum AmJob {
     EmptyPolls {
         /// Polls.
         count: u64,
+    },
+    /// `[ns for each call]` of remote procedure calls with a number as argument and result, so many of them under way.
+    Rpc {
+        /// Calls.
+        count: u64,
+        /// Calls under way.
+        window: usize,
     },
 }
 
@@ -183,7 +192,8 @@ impl Am {
         let source = device.allocate(SEGMENT_BYTES).map_err(failed)?;
         let [pings, pongs, answers] = [(); 3].map(|()| Arc::new(Seen::default()));
         let returned = Arc::new(AtomicU64::new(0));
-        let [p, w, c, l] = [(); 4].map(|()| Arc::clone(&pings));
+        let [p, w, c, k, l] = [(); 5].map(|()| Arc::clone(&pings));
+        let mut copy = vec![0; bellwire_am::MEDIUM_BYTES_MAX];
         let (q, a, r) = (Arc::clone(&pongs), Arc::clone(&answers), Arc::clone(&returned));
         let handlers = bundle
             .set_handler(endpoint, PING, move |message| {
@@ -195,6 +205,12 @@ impl Am {
                 }
             })
             .and_then(|()| bundle.set_handler(endpoint, PING_WATCHED, move |message| steps::answer(message, &w)))
+            .and_then(|()| {
+                bundle.set_handler(endpoint, COPY, move |message| {
+                    message.payload().read(0, &mut copy);
+                    k.take(message.args()[0]);
+                })
+            })
             .and_then(|()| bundle.set_handler(endpoint, COUNT, move |message| c.take(message.args()[0])))
             .and_then(|()| {
                 bundle.set_handler(endpoint, LAST, move |message| {
@@ -240,9 +256,10 @@ impl Am {
             AmJob::Overhead { bursts } => short::overhead(&pair, bursts),
             AmJob::Gap { count, replied } => short::gap(&pair, count, replied),
             AmJob::Bulk { size, count } => bulk::bandwidth(&pair, size, count),
-            AmJob::Rpc { count, window } => rpc::calls(&pair, count, window),
+            AmJob::InMessages { size, count } => bulk::in_messages(&pair, size, count),
             AmJob::Steps { way, size, batches, watched } => steps::run(&pair, way, size, batches, watched),
             AmJob::EmptyPolls { count } => steps::empty_polls(&pair, count),
+            AmJob::Rpc { count, window } => rpc::calls(&pair, count, window),
         }?;
         self.pings.check()?;
         self.pongs.check()?;

@@ -5,6 +5,7 @@
 //! All data and descriptors lie in one registered block of engine-allocated memory (the process's own where the library has no such call), laid
 //! out by the constants below. Registered addresses travel through the shared mapping of the limits, not through what is measured.
 
+pub mod amvia;
 pub mod bandwidth;
 pub mod flow;
 pub mod latency;
@@ -110,6 +111,7 @@ impl Bench {
             Job::Registration { size, count, engine_memory } => registration::run(&context, size, count, engine_memory)?,
             Job::Overhead { size, bursts } => overhead::run(&context, size, bursts)?,
             Job::Signature { size, burst, delay_ns, bursts } => signature::run(&context, size, burst, delay_ns, bursts)?,
+            Job::Amvia { layout, count, streamed } => amvia::run(&context, layout, count, streamed)?,
             Job::ScalingOpen { vis, active } => {
                 let (scaling, per_vi) = scaling::Scaling::open(&context, vis, active)?;
                 self.scaling = Some(scaling);

@@ -4,7 +4,7 @@
 //! Ping-pongs run by turns in one run: of the raw VI and of Active Messages, each with its steps marked ([`crate::marks`]) and without. A mark waits until all before it is done, and costs what a
 //! row of marks with nothing between them shows; that is taken off each piece of a processor's work. What the round trip without marks takes beyond these pieces is the transfers': there a
 //! mark is made while a message is on its way. So the pieces add up to the round trip without marks, and whatever a processor does beside its neighbour's work makes the transfers shorter.
-//! The check is by figures that know nothing of pieces: the mapping cost of `bellwire logp --layer am`, measured in the same run by its own loops.
+//! The check is a mapping cost that knows nothing of pieces: both round trips measured once more without marks, in steps of their own.
 //!
 //! | file | concern |
 //! |---|---|
@@ -139,7 +139,7 @@ pub struct Breakdowns {
     pub mark: f64,
     /// The ways.
     pub ways: Vec<Breakdown>,
-    /// The mapping cost by the loops of `bellwire logp`: of half a round trip, cycles.
+    /// The mapping cost measured once more, without marks: of half a round trip, cycles.
     pub delta: Option<f64>,
     /// Bulk messages in a stream.
     pub bulk: Vec<BulkDifference>,
@@ -178,7 +178,7 @@ pub fn run(options: &Options) -> Result<Breakdowns, Error> {
         ns_per_cycle,
         mark: median(&samples, Key::new(Metric::Upkeep, MARK, 0)).unwrap_or(f64::NAN),
         ways: MEASURED.iter().filter_map(|measured| breakdown(&samples, measured)).collect(),
-        delta: delta(&samples, ns_per_cycle),
+        delta: delta(&samples),
         bulk: BULK_BYTES.iter().filter_map(|size| bulk(&samples, *size, ns_per_cycle)).collect(),
         failures: samples.failures,
     })
@@ -192,7 +192,6 @@ fn steps(quick: bool) -> Vec<Step> {
         steps.push(Step { label, action: Action::Pair { which: Which::Main, job, keys } });
     };
     let trips = batches as u64 * tally::BATCH;
-    let size = SHORT_BYTES as usize;
     for measured in &MEASURED {
         for watched in [false, true] {
             let way_batches = if measured.size > 16 << 10 { batches / 4 } else { batches };
@@ -206,8 +205,9 @@ fn steps(quick: bool) -> Vec<Step> {
             step(label, job(measured, way_batches, watched), keys);
         }
     }
-    step("logp: raw VI".to_owned(), Job::Latency { size, count: trips, touch: Touch::All }, vec![Key::new(Metric::Latency, s::OURS, SHORT_BYTES)]);
-    step("logp: Active Messages".to_owned(), Job::Am(AmJob::Latency { count: trips }), vec![Key::new(Metric::Latency, s::AM, SHORT_BYTES)]);
+    for measured in &MEASURED[..2] {
+        step(format!("{}, once more", measured.series.name), job(measured, batches, false), vec![again_key(measured)]);
+    }
     step("a mark".to_owned(), Job::Mark, vec![Key::new(Metric::Upkeep, MARK, 0)]);
     step("polls in vain: raw VI".to_owned(), Job::EmptyPolls { count: 10_000 }, vec![Key::new(Metric::Upkeep, RAW, 0)]);
     step("polls in vain: Active Messages".to_owned(), Job::Am(AmJob::EmptyPolls { count: 10_000 }), vec![Key::new(Metric::Upkeep, SHORT, 0)]);
@@ -237,6 +237,10 @@ fn leg_key(measured: &Measured, leg: usize) -> Key {
 
 fn trip_key(measured: &Measured, watched: bool) -> Key {
     Key::new(Metric::RoundTrip, measured.series, measured.size << 8 | u64::from(watched))
+}
+
+fn again_key(measured: &Measured) -> Key {
+    Key::new(Metric::Latency, measured.series, measured.size)
 }
 
 fn median(samples: &Samples, key: Key) -> Option<f64> {
@@ -272,9 +276,9 @@ fn costs(legs: &[Leg], times: &[f64], round_trip: f64, marked: f64, mark: f64) -
     costs
 }
 
-fn delta(samples: &Samples, ns_per_cycle: f64) -> Option<f64> {
-    let half = |series| median(samples, Key::new(Metric::Latency, series, SHORT_BYTES));
-    half(s::AM).zip(half(s::OURS)).map(|(am, raw)| (am - raw) / ns_per_cycle)
+fn delta(samples: &Samples) -> Option<f64> {
+    let round_trip = |measured: &Measured| median(samples, again_key(measured));
+    round_trip(&MEASURED[1]).zip(round_trip(&MEASURED[0])).map(|(am, raw)| (am - raw) / 2.0)
 }
 
 fn bulk(samples: &Samples, size: u64, ns_per_cycle: f64) -> Option<BulkDifference> {

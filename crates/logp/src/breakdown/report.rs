@@ -63,8 +63,7 @@ fn mapping(found: &Breakdowns) -> String {
     rows.push(vec!["all (delta)".to_owned(), plain(raw.round_trip / 2.0), plain(short.round_trip / 2.0), signed(delta), percent(delta, delta)]);
     let mut text = format!("\nMapping cost, {} [cycles]\n{}", size_text(short.size), align(&rows));
     if let Some(measured) = found.delta {
-        let _ =
-            writeln!(text, "  delta by the loops of `bellwire logp --layer am` in this run: {} ({} of it here)", signed(measured), percent(delta, measured));
+        let _ = writeln!(text, "  delta measured once more, without marks: {} (the categories: {} of it)", signed(measured), percent(delta, measured));
     }
     text + "  Transfer: from one side's having sent until the other has noticed it, less what the processors do meanwhile; of the raw VI also the taking, inside VipRecvDone.\n"
 }
@@ -126,6 +125,11 @@ fn primitives(found: &Breakdowns) -> String {
     let of_all = |title: &str, value: &dyn Fn(&Breakdown) -> f64| -> Vec<String> {
         std::iter::once(title.to_owned()).chain(ways.iter().map(|way| plain(value(way)))).collect()
     };
+    if let Some(raw) = found.way("raw VI").and_then(|way| way.empty_poll) {
+        let mut row = of_all("VipRecvDone that finds nothing", &|_| raw);
+        row.truncate(2);
+        rows.push(row);
+    }
     rows.push(of_all("poll that finds nothing", &|way| way.empty_poll.unwrap_or(f64::NAN)));
     rows.push(of_all("transfers, both", &|way| way.waited(Kind::Transfer)));
     rows.push(of_all("round trip", &|way| way.round_trip));

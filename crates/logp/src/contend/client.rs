@@ -12,8 +12,8 @@ use super::protocol::{Answer, Ask, Counted, PING, PONG, TAG, now};
 use crate::channel::Channel;
 use crate::error::Error;
 
-/// Polls that find nothing before it sleeps.
-const POLLS_IN_VAIN: u32 = 16;
+/// Polls that find nothing before it sleeps: some tens of microseconds, several times what a server that is awake takes to answer.
+const POLLS_IN_VAIN: u32 = 2000;
 /// How long the first reply, or the last ones, may take: other processes may all be before this one.
 const PATIENCE: Duration = Duration::from_secs(30);
 /// Longest sleep.

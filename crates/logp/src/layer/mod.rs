@@ -10,6 +10,7 @@ pub mod rpc;
 
 use std::time::Duration;
 
+use bellwire_am::MEDIUM_BYTES_MAX;
 use serde::Serialize;
 
 use crate::am::AmJob;
@@ -18,7 +19,7 @@ use crate::canary::Mode;
 use crate::clock;
 use crate::error::Error;
 use crate::goals::{self, Goal};
-use crate::job::Job;
+use crate::job::{Job, Layout};
 use crate::machine::{self, Machine};
 use crate::model::Options;
 use crate::peers::Peers;
@@ -71,6 +72,8 @@ pub struct BulkPoint {
     pub write_gbps: Option<f64>,
     /// Bulk messages, GB/s.
     pub am_gbps: Option<f64>,
+    /// The same data carried by medium messages and copied by their handlers, GB/s.
+    pub in_messages_gbps: Option<f64>,
 }
 
 /// Everything that was found.
@@ -82,8 +85,8 @@ pub struct Layers {
     pub library: String,
     /// Reliability, rounds.
     pub conditions: String,
-    /// The raw VI and Active Messages.
-    pub rows: [Row; 2],
+    /// The raw VI and Active Messages, then AMVIA's layouts.
+    pub rows: [Row; 4],
     /// The curve.
     pub bulk: Vec<BulkPoint>,
     /// Names and versions of what others were measured, and their half round trips.
@@ -127,9 +130,12 @@ pub fn run(options: &Options, compare: bool) -> Result<Layers, Error> {
         machine: machine::describe(options.session.pinning),
         library,
         conditions: format!("{}, {} rounds", options.session.reliability.name(), options.limits.rounds),
-        rows: [raw, am],
+        rows: [raw, am, row(&samples, s::AMVIA_V1, "AMVIA v1", raw.half_round_trip_ns), row(&samples, s::AMVIA_V3, "AMVIA v3", raw.half_round_trip_ns)],
         bulk: BULK
-            .map(|size| BulkPoint { size, write_gbps: figure(Metric::WriteBandwidth, s::OURS, size), am_gbps: figure(Metric::WriteBandwidth, s::AM, size) })
+            .map(|size| {
+                let [write_gbps, am_gbps, in_messages_gbps] = [s::OURS, s::AM, s::AM_IN_MESSAGES].map(|series| figure(Metric::WriteBandwidth, series, size));
+                BulkPoint { size, write_gbps, am_gbps, in_messages_gbps }
+            })
             .to_vec(),
         peers: peers.versions(),
         others: OTHERS
@@ -181,10 +187,17 @@ fn steps(quick: bool, peers: &Peers) -> Vec<Step> {
     step(Job::Rate { size, count: stream }, s::OURS, SHORT, &[Metric::Rate]);
     step(Job::Am(AmJob::Gap { count: stream, replied: true }), s::AM, SHORT, &[Metric::Gap]);
     step(Job::Am(AmJob::Gap { count: stream, replied: false }), s::AM_ONE_WAY, SHORT, &[Metric::Gap]);
+    for (layout, series) in [(Layout::V1, s::AMVIA_V1), (Layout::V3, s::AMVIA_V3)] {
+        step(Job::Amvia { layout, count: trips, streamed: false }, series, SHORT, &[Metric::Latency]);
+        step(Job::Amvia { layout, count: stream / 4, streamed: true }, series, SHORT, &[Metric::Gap]);
+    }
     for bytes in BULK {
         let (size, messages) = (bytes as usize, count(60.0 + bytes as f64 * 0.04, 100_000));
         step(Job::WriteBandwidth { size, count: messages, touch: Touch::Ends }, s::OURS, bytes, &[Metric::WriteBandwidth]);
         step(Job::Am(AmJob::Bulk { size, count: messages }), s::AM, bytes, &[Metric::WriteBandwidth]);
+        if size <= MEDIUM_BYTES_MAX {
+            step(Job::Am(AmJob::InMessages { size, count: messages }), s::AM_IN_MESSAGES, bytes, &[Metric::WriteBandwidth]);
+        }
     }
     steps
 }
@@ -236,7 +249,8 @@ mod tests {
     fn both_layers_are_planned_side_by_side() {
         let steps = steps(true, &Peers::default());
         let of = |series: Series| steps.iter().filter(|step| step.label.contains(series.name)).count();
-        assert_eq!(steps.len(), 7 + 2 * BULK.len());
+        let in_messages = BULK.iter().filter(|size| **size as usize <= MEDIUM_BYTES_MAX).count();
+        assert_eq!(steps.len(), 11 + 2 * BULK.len() + in_messages);
         assert!(of(s::AM) >= BULK.len() + 3);
     }
 }

@@ -25,10 +25,10 @@ pub fn table(layers: &Layers) -> String {
     text += &align(&rows);
     text += &others(layers);
     text += "\nBulk: bandwidth [GB/s] against size\n";
-    let mut rows = vec![["size", "RDMA write", "Active Messages", "of it"].map(str::to_owned).to_vec()];
+    let mut rows = vec![["size", "RDMA write", "Active Messages", "of it", "data in messages"].map(str::to_owned).to_vec()];
     rows.extend(layers.bulk.iter().map(|point| {
         let share = point.am_gbps.zip(point.write_gbps).map_or("-".to_owned(), |(am, write)| format!("{:.2}", am / write));
-        vec![size_text(point.size), cell(point.write_gbps), cell(point.am_gbps), share]
+        vec![size_text(point.size), cell(point.write_gbps), cell(point.am_gbps), share, cell(point.in_messages_gbps)]
     }));
     text += &align(&rows);
     text += &goal_table(&layers.goals);
@@ -125,12 +125,12 @@ pub(super) mod tests {
             far: false,
         };
         let am = Row { layer: "Active Messages", half_round_trip_ns: Some(120.0), delta_ns: Some(30.0), delta_cycles: Some(90.0), gap_ns: None, ..raw };
-        let bulk = |size, write| BulkPoint { size, write_gbps: Some(write), am_gbps: Some(0.95 * write) };
+        let bulk = |size, write| BulkPoint { size, write_gbps: Some(write), am_gbps: Some(0.95 * write), in_messages_gbps: None };
         Layers {
             machine: crate::machine::describe(Pinning::None),
             library: "lib".to_owned(),
             conditions: "Reliable Delivery, 3 rounds".to_owned(),
-            rows: [raw, am],
+            rows: [raw, am, Row { layer: "AMVIA v1", ..am }, Row { layer: "AMVIA v3", ..am }],
             bulk: vec![bulk(64, 1.0), bulk(4096, 20.0)],
             peers: vec!["UCX 1.13.1".to_owned()],
             others: vec![Other { name: "UCX am", half_round_trip_ns: 240.0, far: false }],

@@ -4,9 +4,11 @@
 
 pub mod bench;
 pub mod figures;
+pub mod fit;
 pub mod plan;
 pub mod statements;
 pub mod table5;
+pub mod today;
 
 use std::fmt;
 

@@ -45,6 +45,8 @@ pub enum Source {
     Fitted,
     /// The paper leaves it open; chosen for the reason given.
     Chosen,
+    /// Not of the paper's time: from the measurement that is named.
+    Cited,
 }
 
 /// A size, time or cost.
@@ -92,12 +94,16 @@ pub const KNOBS: &[Knob] = &[
     knob!(count "block_bytes", block_bytes, Bytes, Paper, "a block of the cache: Table 3"),
     knob!(count "cache_bytes", cache_bytes, Bytes, Paper, "the processor's cache: Table 3"),
     knob!(count "cache_ways", cache_ways, Count, Paper, "blocks in a set: direct-mapped, Table 3"),
-    knob!(time "memory_ns", memory, Paper, "access to main memory, one bank: Table 3"),
+    knob!(time "memory_ns", memory, Paper, "access to main memory: Table 3"),
+    knob!(count "memory_banks", memory_banks, Count, Chosen, "banks of main memory, each busy for an access: the paper speaks of one access time and of no interleaving"),
     knob!(time "ni_memory_ns", ni_memory, Paper, "access to the NI's memory: Table 3"),
     knob!(time "ni_memory_large_ns", ni_memory_large, Paper, "access to a large NI's memory, made of DRAM (CNI512Q): note of Table 3"),
     knob!(time "bus_cycle_ns", bus_cycle, Paper, "a cycle of the memory bus, 250 MHz: Table 3"),
     knob!(count "bus_bytes", bus_bytes, Bytes, Paper, "what the bus carries in a cycle, 256 bits: Table 3"),
     knob!(time "network_ns", network, Paper, "last byte in to first byte out: Table 3"),
+    knob!(time "pcie_ns", pcie, Cited, "across PCIe, one way: a 64-byte DMA read, there and back, takes about half a microsecond (Neugebauer et al., SIGCOMM 2018)"),
+    knob!(time "cxl_ns", cxl, Cited, "across CXL, one way: a read there and back adds 150-200 ns to one of local memory (Sun et al., MICRO 2023)"),
+    knob!(time "core_ns", core, Cited, "a block from one core's cache to another's on a die: 50-80 ns (Chips and Cheese, 2023)"),
     knob!(count "message_bytes", message_bytes, Bytes, Paper, "the greatest message of the network, header included: Table 3"),
     knob!(count "header_bytes", header_bytes, Bytes, Paper, "header of a message: Table 5"),
     Knob {
@@ -108,10 +114,10 @@ pub const KNOBS: &[Knob] = &[
         get: |machine| machine.buffers.map_or(f64::INFINITY, f64::from),
         set: |machine, value| machine.buffers = value.is_finite().then_some(value as u32),
     },
-    knob!(count "send_cycles", costs.send_cycles, Cycles, Fitted, "sending a network message beside its accesses: call, header, choice of the path"),
-    knob!(count "receive_cycles", costs.receive_cycles, Cycles, Chosen, "receiving a network message beside its accesses: dispatch, call of the handler, return; set by hand after a fit, with the 8-byte bandwidths in view"),
+    knob!(count "send_cycles", costs.send_cycles, Cycles, Fitted, "sending a network message beside its accesses: call, header, choice of the path; as much as looking for it and receiving it"),
+    knob!(count "receive_cycles", costs.receive_cycles, Cycles, Fitted, "receiving a network message beside its accesses: dispatch, call of the handler, return"),
     knob!(count "poll_cycles", costs.poll_cycles, Cycles, Fitted, "a look for a message beside its accesses"),
-    knob!(count "copy_cycles", costs.copy_cycles, Cycles, Fitted, "copying eight bytes between the user's buffer and where the NI's access takes or leaves them"),
+    knob!(count "copy_cycles", costs.copy_cycles, Cycles, Fitted, "copying eight bytes between the user's buffer and where the NI's access takes or leaves them: at least a load, a store and a share of the loop"),
     knob!(count "block_buffer_cycles", costs.block_buffer_cycles, Cycles, Paper, "flush or load of a block buffer: section 6.1.1"),
     knob!(count "arbitration_cycles", costs.arbitration, BusCycles, Fitted, "from a request to its grant: bus interface, arbitration, grant"),
     knob!(count "address_cycles", costs.address, BusCycles, Chosen, "address phase: one cycle on a split-transaction bus"),
@@ -119,7 +125,7 @@ pub const KNOBS: &[Knob] = &[
     knob!(count "data_arbitration_cycles", costs.data_arbitration, BusCycles, Fitted, "arbitration for the data bus, and taking the data in"),
     knob!(count "turnaround_cycles", costs.turnaround, BusCycles, Chosen, "idle between two owners of the data bus: one cycle"),
     knob!(time "cache_supply_ns", costs.cache_supply, Fitted, "from the snoop's result until a processor's cache has the block ready"),
-    knob!(time "master_switch_ns", costs.master_switch, Chosen, "handing the bus from the processor to an NI that masters it, or back: named in section 6.1.1 as a cost of UDMA, its size taken from the paper's UDMA row"),
+    knob!(time "master_switch_ns", costs.master_switch, Fitted, "handing the bus from the processor to an NI that masters it, or back: named in section 6.1.1 as a cost of UDMA, which alone pays it"),
     knob!(count "injection_bytes_per_ns", costs.injection_bytes_per_ns, BytesPerNanosecond, Chosen, "what an NI injects: the bandwidth of the bus, so that the network is not the bottleneck"),
     knob!(time "retry_ns", costs.retry, Chosen, "from the return of a message to the next try: one more network latency, so that the receiver has time to drain"),
 ];

@@ -19,8 +19,10 @@ pub struct Parameters {
     pub cache_bytes: u64,
     /// Blocks in a set of the cache: 1 is direct-mapped.
     pub cache_ways: usize,
-    /// Access time of main memory, which has one bank: it is busy as long.
+    /// Access time of main memory; a bank is busy as long.
     pub memory: Time,
+    /// Banks of main memory, among which blocks are dealt out in turn.
+    pub memory_banks: usize,
     /// Access time of the NI's memory.
     pub ni_memory: Time,
     /// Access time of the NI's memory where that is large and therefore made of DRAM (CNI512Q).
@@ -31,6 +33,12 @@ pub struct Parameters {
     pub bus_bytes: u64,
     /// From the last byte into the network to the first byte out of it.
     pub network: Time,
+    /// Across PCIe, one way, between a device and the bus of its node.
+    pub pcie: Time,
+    /// Across CXL, one way.
+    pub cxl: Time,
+    /// A block from the cache of one core to that of another.
+    pub core: Time,
     /// The greatest message of the network, header included, in bytes.
     pub message_bytes: u64,
     /// Header of a message in bytes.
@@ -51,11 +59,15 @@ impl Default for Parameters {
             cache_bytes: 1 << 20,
             cache_ways: 1,
             memory: Time::from_ns(120),
+            memory_banks: 1,
             ni_memory: Time::from_ns(60),
             ni_memory_large: Time::from_ns(120),
             bus_cycle: Time::from_ns(4),
             bus_bytes: 32,
             network: Time::from_ns(40),
+            pcie: Time::from_ns(200),
+            cxl: Time::from_ns(90),
+            core: Time::from_ns(60),
             message_bytes: 256,
             header_bytes: 8,
             buffers: Some(8),
@@ -65,6 +77,26 @@ impl Default for Parameters {
 }
 
 impl Parameters {
+    /// A server of today, for today's designs: 3 GHz and four instructions a cycle, a cache of 2 MiB, DRAM at 90 ns in eight banks, blocks of 64 bytes
+    /// over an interconnect of 2 GHz, a network of one switch. Costs in cycles are those of the paper's machine.
+    pub fn today() -> Self {
+        Self {
+            cycle: Time(333),
+            issue: 4,
+            cache_bytes: 2 << 20,
+            cache_ways: 16,
+            memory: Time::from_ns(90),
+            memory_banks: 8,
+            ni_memory: Time::from_ns(20),
+            ni_memory_large: Time::from_ns(90),
+            bus_cycle: Time(500),
+            bus_bytes: 64,
+            network: Time::from_ns(150),
+            costs: Costs { injection_bytes_per_ns: 25, ..Costs::default() },
+            ..Self::default()
+        }
+    }
+
     /// The most payload that one network message carries.
     pub fn payload_max(&self) -> usize {
         (self.message_bytes - self.header_bytes) as usize
@@ -97,6 +129,9 @@ impl Parameters {
         }
         if self.cache_ways == 0 || !self.cache_bytes.is_power_of_two() || !(self.block_bytes..=1 << 30).contains(&self.cache_bytes) {
             return wrong("cache_bytes must be a power of two, at least a block and at most 1 GiB, and cache_ways at least 1");
+        }
+        if !(1..=1024).contains(&self.memory_banks) {
+            return wrong("memory_banks must be 1 to 1024");
         }
         let lines = self.cache_bytes / self.block_bytes;
         if !lines.is_multiple_of(self.cache_ways as u64) || !(lines / self.cache_ways as u64).is_power_of_two() {

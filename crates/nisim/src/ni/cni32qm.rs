@@ -14,7 +14,6 @@ use crate::engine::Signal;
 use crate::machine::Parameters;
 use crate::network::{Message, Network};
 use crate::node::Node;
-use crate::node::cache::Cache;
 use crate::node::coherence::{Agent, Operation};
 use crate::node::cpu::Cpu;
 use crate::time::Time;
@@ -36,7 +35,7 @@ struct Cni32qm {
 
 fn make(node: &Rc<Node>, network: &Rc<Network>, throttle: bool) -> Rc<dyn NetworkInterface> {
     for agent in [Agent::NiSend, Agent::NiReceive] {
-        node.caches.borrow_mut()[agent as usize] = Some(Cache::new(CACHE as usize, 1));
+        node.add_cache(agent, CACHE as usize);
     }
     let send = Rc::new(SendQueue::new(node, IN_MEMORY));
     watching_send::spawn(node, network, &send);

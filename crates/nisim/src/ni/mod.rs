@@ -3,12 +3,18 @@
 //! (tasks that its constructor spawns).
 
 mod ap3000;
+mod blueflame;
 mod cni32qm;
 mod cni512q;
+mod cxl;
+mod ddio;
+mod link;
 mod memory_channel;
 mod memory_receive;
 mod ni2w;
+mod pcie;
 mod queue;
+mod shared_queue;
 mod startjr;
 mod udma;
 mod watching_send;
@@ -43,7 +49,7 @@ pub trait NetworkInterface {
     }
 }
 
-/// A row of the paper's Table 2, and how to make one.
+/// A row of the paper's Table 2 or an NI of today, and how to make one.
 #[derive(Clone, Copy)]
 pub struct Design {
     /// Its name in commands and plans.
@@ -66,7 +72,15 @@ pub const DESIGNS: &[Design] = &[
     cni512q::DESIGN,
     cni32qm::DESIGN,
     cni32qm::THROTTLE,
+    pcie::DESIGN,
+    blueflame::DESIGN,
+    ddio::DESIGN,
+    cxl::DESIGN,
+    shared_queue::DESIGN,
 ];
+
+/// Those of today: names, in the order of their figure.
+pub const TODAY: [&str; 5] = ["pcie", "blueflame", "ddio", "cxl", "shared-queue"];
 
 /// The design of a name.
 pub fn find(name: &str) -> Option<&'static Design> {

@@ -18,8 +18,10 @@ use crate::time::Time;
 
 /// Blocks of a queue, as CNI512Q has them; a queue in main memory to receive into is [`MEMORY_BLOCKS`] long.
 pub const BLOCKS: u64 = 512;
-/// Blocks of a queue in main memory to receive into: 256 KiB, plentiful.
-pub const MEMORY_BLOCKS: u64 = 4096;
+/// Blocks of a queue in main memory to receive into: 64 KiB, plentiful for sixteen nodes.
+pub const MEMORY_BLOCKS: u64 = 1024;
+/// Where the descriptors of a queue to send begin, behind its first block.
+const DESCRIPTORS: u64 = 2 * MEMORY_BLOCKS;
 /// Where queues in main memory begin.
 pub const IN_MEMORY: Block = Block(QUEUES);
 
@@ -89,6 +91,16 @@ impl SendQueue {
         Ok(())
     }
 
+    /// The processor writes the next message's descriptor, a quarter of a block.
+    pub async fn describe(&self, cpu: &Cpu) {
+        cpu.store_range(self.descriptor(self.tail.get()).0 * self.node.parameters.block_bytes, 16).await;
+    }
+
+    /// The block with the descriptor of the message at a position.
+    pub fn descriptor(&self, position: u64) -> Block {
+        Block(self.ring.first + DESCRIPTORS + position % self.ring.blocks / 4)
+    }
+
     /// The position of the oldest valid message.
     pub fn first_valid(&self) -> Option<(u64, u64)> {
         self.posted.borrow().front().map(|(start, message)| (*start, self.node.parameters.blocks(message.payload.len())))
@@ -132,17 +144,26 @@ pub struct ReceiveQueue {
     head: Cell<u64>,
     head_known: Cell<u64>,
     visible: RefCell<VecDeque<(u64, Message)>>,
+    /// From the arrival of a message in the NI until the NI reaches the bus with it.
+    link: Time,
     consumed: Signal,
 }
 
 impl ReceiveQueue {
     /// An empty queue at `base`, `blocks` long, and the task of the NI that fills it.
     pub fn new(node: &Rc<Node>, base: Block, blocks: u64, deposit: impl Deposit + 'static) -> Rc<Self> {
+        Self::behind(node, base, blocks, deposit, Time::ZERO)
+    }
+
+    /// The same of an NI behind a link, which carries what arrives in `link` to the bus, one message behind the other.
+    pub fn behind(node: &Rc<Node>, base: Block, blocks: u64, deposit: impl Deposit + 'static, link: Time) -> Rc<Self> {
         let (tail, head, head_known) = Default::default();
         let ring = Ring { first: base.0 + MEMORY_BLOCKS, blocks };
         let pointer = Block(base.0 + BLOCKS);
-        let queue = Self { ring, node: node.clone(), pointer, tail, head, head_known, visible: RefCell::default(), consumed: Signal::default() };
+        let queue = Self { ring, node: node.clone(), pointer, tail, head, head_known, visible: RefCell::default(), link, consumed: Signal::default() };
         let queue = Rc::new(queue);
+        // Who uses the queue has cleared its valid bits, so the processor's cache has its blocks.
+        (0..blocks).for_each(|position| node.preload(queue.ring.block(position)));
         let task = queue.clone();
         node.engine.spawn(false, async move { task.fill(&deposit).await });
         queue
@@ -160,7 +181,7 @@ impl ReceiveQueue {
 
     /// The NI reads the processor's pointer, which lies in the processor's cache.
     pub async fn read_head(&self) {
-        self.node.engine.sleep_until(self.node.coherent(Agent::NiReceive, Operation::ReadDiscard, self.pointer)).await;
+        self.node.engine.sleep_until(self.node.coherent(Agent::NiReceive, Operation::ReadOnce, self.pointer)).await;
         self.head_known.set(self.head.get());
     }
 
@@ -174,6 +195,7 @@ impl ReceiveQueue {
                 node.queue_activity.give(engine);
                 continue;
             };
+            engine.sleep_until(node.flow.arrived_at() + self.link).await;
             self.room(blocks).await;
             let start = self.tail.replace(self.tail.get() + blocks);
             // The first block last: it has the valid bit.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! CNI0Qm, as in the MIT StarT-JR: queues to send and to receive lie in main memory, and the NI moves messages between them and the network. It polls
-//! the next message's valid bit with reads that leave the processor's copy as it is, and takes no note of what else happens on the bus.
+//! the next message's valid bit with reads that keep no copy, and takes no note of what else happens on the bus.
 
 use std::rc::Rc;
 
@@ -44,7 +44,7 @@ async fn poll(queue: &SendQueue, node: &Rc<Node>, network: &Rc<Network>) {
         debug_assert_eq!(start, position, "the queue is read in order");
         for index in 0..blocks {
             let asked = engine.now();
-            engine.sleep_until(node.coherent(Agent::NiSend, Operation::ReadDiscard, queue.ring.block(start + index))).await;
+            engine.sleep_until(node.coherent(Agent::NiSend, Operation::ReadOnce, queue.ring.block(start + index))).await;
             if index == 0 {
                 period = engine.now() - asked;
             }

@@ -58,7 +58,7 @@ impl Udma {
             if operation == Operation::WriteInvalidate {
                 engine.sleep_until(node.ni_port.access(engine.now(), node.ni_memory.get())).await;
                 engine.sleep_until(node.coherent(Agent::NiReceive, operation, block)).await;
-                engine.sleep_until(node.memory_free()).await;
+                engine.sleep_until(node.bank(block).free()).await;
             } else {
                 engine.sleep_until(node.coherent(Agent::NiSend, operation, block)).await;
                 engine.sleep_until(node.ni_port.access(engine.now(), node.ni_memory.get())).await;
@@ -92,10 +92,10 @@ impl NetworkInterface for Udma {
             // The data are in the cache; the header goes before them.
             let first = self.buffer(&message, 0);
             for index in 0..self.node.parameters.blocks(message.payload.len()) {
-                cpu.preload(Block(first.0 + index));
+                self.node.preload(Block(first.0 + index));
             }
             cpu.sync().await;
-            self.transfer(cpu, Operation::ReadDiscard, &message, first).await;
+            self.transfer(cpu, Operation::ReadOnce, &message, first).await;
             self.network.launch(message);
             Ok(())
         })

@@ -40,6 +40,10 @@ impl Sender {
             };
             let first = self.queue.ring.block(self.next);
             if block == first {
+                // Time to fill the block: an earlier look would see a message half composed, and take the right to write from the processor.
+                let (engine, parameters) = (&self.node.engine, &self.node.parameters);
+                let words = parameters.block_bytes / 8;
+                engine.sleep_until(engine.now() + parameters.cycle * (words * parameters.costs.copy_cycles)).await;
                 self.fetch(block).await;
             } else {
                 let before = (block.0 + self.queue.ring.blocks - 1 - self.queue.ring.first) % self.queue.ring.blocks;

@@ -9,10 +9,12 @@ use std::cell::{Cell, RefCell};
 use crate::machine::Parameters;
 use crate::time::Time;
 
-/// A memory that does one access at a time.
+/// A memory that does one access at a time. A write waits in a buffer for its data; reads that come before it has begun go first.
 #[derive(Default)]
 pub struct Port {
     free: Cell<Time>,
+    /// When the last write begins, and from when on the port would be free without it.
+    writing: Cell<(Time, Time)>,
 }
 
 impl Port {
@@ -21,11 +23,27 @@ impl Port {
         self.free.get()
     }
 
-    /// Takes the port for an access of `length` from `at` on; when the access ends.
+    /// Takes the port for a read of `length` from `at` on; when it ends.
     pub fn access(&self, at: Time, length: Time) -> Time {
-        let end = at.max(self.free.get()) + length;
-        self.free.set(end);
+        let (begins, before) = self.writing.get();
+        if at >= begins {
+            let end = at.max(self.free.get()) + length;
+            self.free.set(end);
+            return end;
+        }
+        let end = at.max(before) + length;
+        let later = Time(end.0.saturating_sub(begins.0));
+        self.free.set(self.free.get() + later);
+        self.writing.set((begins + later, end));
         end
+    }
+
+    /// Takes the port for a write whose data are there at `at`; when it ends if no read goes first.
+    pub fn write(&self, at: Time, length: Time) -> Time {
+        let begins = at.max(self.free.get());
+        self.writing.set((begins, self.free.get()));
+        self.free.set(begins + length);
+        begins + length
     }
 }
 

@@ -25,10 +25,12 @@ pub enum Operation {
     ReadExclusive,
     /// The right to write what is there already.
     Upgrade,
-    /// The content, of which no copy is kept: its owner stays the owner.
-    ReadDiscard,
+    /// The content, of which no copy is kept; to the others a read like any other.
+    ReadOnce,
     /// A whole block into its home; all copies are void.
     WriteInvalidate,
+    /// A whole block from an agent of the NI into the processor's cache; all other copies are void.
+    Inject,
 }
 
 impl Node {
@@ -42,12 +44,13 @@ impl Node {
         self.watch(operation, agent, block, snooped);
         let done = match operation {
             Operation::Upgrade => snooped,
+            Operation::Inject => self.bus.transfer(now, snooped, bytes),
             Operation::WriteInvalidate => {
                 let there = self.bus.transfer(now, snooped, bytes);
-                self.home_access(block, there);
+                self.home_write(block, there);
                 there
             }
-            Operation::Read | Operation::ReadExclusive | Operation::ReadDiscard => {
+            Operation::Read | Operation::ReadExclusive | Operation::ReadOnce => {
                 let ready = match supplier {
                     Some((supplier, ready)) => self.cache_ready(supplier, snooped.max(ready)),
                     None => self.home_access(block, address_end),
@@ -71,17 +74,15 @@ impl Node {
     fn snoop(&self, agent: Agent, operation: Operation, block: Block) -> Option<(Agent, Time)> {
         let mut supplier = None;
         for other in [Agent::Processor, Agent::NiSend, Agent::NiReceive].into_iter().filter(|&other| other != agent) {
-            let mut caches = self.caches.borrow_mut();
-            let Some(cache) = &mut caches[other as usize] else { continue };
-            let Some(line) = cache.line(block) else { continue };
-            if line.state.supplies() {
+            let Some(cache) = self.cache(other) else { continue };
+            let Some(state) = cache.state(block) else { continue };
+            if state.supplies() {
                 assert!(supplier.is_none(), "one cache answers for a block");
-                supplier = Some((other, line.ready));
+                supplier = Some((other, cache.ready(block)));
             }
             match operation {
-                Operation::Read => line.state = if line.state.dirty() { State::Owned } else { State::Shared },
-                Operation::ReadDiscard => {}
-                Operation::ReadExclusive | Operation::Upgrade | Operation::WriteInvalidate => drop(cache.take(block)),
+                Operation::Read | Operation::ReadOnce => cache.change(block, if state.dirty() { State::Owned } else { State::Shared }),
+                Operation::ReadExclusive | Operation::Upgrade | Operation::WriteInvalidate | Operation::Inject => cache.take(block),
             }
         }
         supplier
@@ -89,27 +90,24 @@ impl Node {
 
     /// What the asking cache makes of its transaction.
     fn settle(&self, agent: Agent, operation: Operation, block: Block, done: Time) {
+        let holder = if operation == Operation::Inject { Agent::Processor } else { agent };
         let state = match operation {
-            Operation::ReadExclusive | Operation::Upgrade => State::Modified,
+            Operation::ReadExclusive | Operation::Upgrade | Operation::Inject => State::Modified,
             Operation::Read if self.has_other(agent, block) => State::Shared,
             Operation::Read => State::Exclusive,
-            Operation::ReadDiscard => return,
-            Operation::WriteInvalidate => {
-                if let Some(cache) = &mut self.caches.borrow_mut()[agent as usize] {
-                    cache.take(block);
-                }
-                return;
-            }
+            Operation::ReadOnce => return,
+            Operation::WriteInvalidate => return self.forget(agent, block),
         };
-        let victim = self.caches.borrow_mut()[agent as usize].as_mut().and_then(|cache| cache.put(block, state, done));
-        if let Some(victim) = victim.filter(|victim| victim.state.dirty()) {
-            self.write_back(victim.block);
+        debug_assert!(state != State::Modified || !self.has_other(holder, block), "who may write a block has the only copy");
+        let victim = self.cache(holder).and_then(|cache| cache.put(block, state, done));
+        if let Some((victim, _)) = victim.filter(|(_, state)| state.dirty()) {
+            self.write_back(victim);
         }
     }
 
     fn has_other(&self, agent: Agent, block: Block) -> bool {
-        let mut caches = self.caches.borrow_mut();
-        caches.iter_mut().enumerate().any(|(index, cache)| index != agent as usize && cache.as_mut().is_some_and(|cache| cache.line(block).is_some()))
+        let others = self.caches.iter().enumerate().filter(|(index, _)| *index != agent as usize);
+        others.filter_map(|(_, cache)| cache.get()).any(|cache| cache.state(block).is_some())
     }
 
     /// A dirty block goes home; nobody waits for it.
@@ -117,11 +115,19 @@ impl Node {
         let now = self.engine.now();
         let snooped = self.bus.snooped(self.bus.request(now));
         let there = self.bus.transfer(now, snooped, self.parameters.block_bytes);
-        self.home_access(block, there);
+        self.home_write(block, there);
+    }
+
+    fn home_write(&self, block: Block, at: Time) {
+        if self.is_ni_home(block) {
+            self.ni_port.write(at, self.ni_memory.get());
+        } else {
+            self.bank(block).write(at, self.parameters.memory);
+        }
     }
 
     fn home_access(&self, block: Block, at: Time) -> Time {
-        if self.is_ni_home(block) { self.ni_port.access(at, self.ni_memory.get()) } else { self.memory.access(at, self.parameters.memory) }
+        if self.is_ni_home(block) { self.ni_port.access(at, self.ni_memory.get()) } else { self.bank(block).access(at, self.parameters.memory) }
     }
 
     fn cache_ready(&self, supplier: Agent, at: Time) -> Time {

@@ -7,7 +7,7 @@
 use std::rc::Rc;
 
 use super::Node;
-use super::cache::{Block, State};
+use super::cache::Block;
 use super::coherence::{Agent, Operation};
 use crate::time::Time;
 
@@ -60,46 +60,47 @@ impl Cpu {
 
     /// Loads `bytes` from `address` on, eight at a time.
     pub async fn load_range(&self, address: u64, bytes: u64) {
-        for word in 0..bytes.div_ceil(8) {
-            self.load(address + word * 8).await;
-        }
+        self.access_range(address, bytes.div_ceil(8), false).await;
     }
 
     /// Stores `bytes` from `address` on, eight at a time.
     pub async fn store_range(&self, address: u64, bytes: u64) {
-        for word in 0..bytes.div_ceil(8) {
-            self.store(address + word * 8).await;
-        }
-    }
-
-    /// Makes sure that the cache holds a block, as if a program had just written it: user data from which an NI sends by itself.
-    pub(crate) fn preload(&self, block: Block) {
-        let ready = self.0.engine.now();
-        if let Some(cache) = &mut self.0.caches.borrow_mut()[Agent::Processor as usize] {
-            cache.put(block, State::Modified, ready);
-        }
+        self.access_range(address, bytes.div_ceil(8), true).await;
     }
 
     async fn access(&self, address: u64, write: bool) {
         self.compute(1);
-        let block = Block(address / self.0.parameters.block_bytes);
+        let block = self.0.block_of(address);
         if !self.hit(block, write) {
             self.miss(block, write).await;
         }
     }
 
-    fn hit(&self, block: Block, write: bool) -> bool {
-        let mut caches = self.0.caches.borrow_mut();
-        let Some(line) = caches[Agent::Processor as usize].as_mut().and_then(|cache| cache.line(block)) else { return false };
-        if write && line.state.writable() {
-            line.state = State::Modified;
+    /// Words one after the other. Nobody else does anything between two hits, so those of a block are one step.
+    async fn access_range(&self, mut address: u64, mut words: u64, write: bool) {
+        while words > 0 {
+            let block = self.0.block_of(address);
+            if !self.hit(block, write) {
+                self.compute(1);
+                self.miss(block, write).await;
+                (address, words) = (address + 8, words - 1);
+                continue;
+            }
+            let end = (block.0 + 1) << self.0.block_shift;
+            let here = words.min((end - address).div_ceil(8));
+            self.compute(here);
+            (address, words) = (address + here * 8, words - here);
         }
-        !write || line.state.writable()
+    }
+
+    #[inline]
+    fn hit(&self, block: Block, write: bool) -> bool {
+        self.0.cache(Agent::Processor).is_some_and(|cache| cache.hit(block, write))
     }
 
     async fn miss(&self, block: Block, write: bool) {
         self.sync().await;
-        let here = self.0.caches.borrow_mut()[Agent::Processor as usize].as_mut().is_some_and(|cache| cache.line(block).is_some());
+        let here = self.0.cache(Agent::Processor).is_some_and(|cache| cache.state(block).is_some());
         let operation = match (write, here) {
             (false, _) => Operation::Read,
             (true, true) => Operation::Upgrade,
@@ -112,6 +113,15 @@ impl Cpu {
     /// An uncached load or store of up to eight bytes in the NI's memory; the processor waits until it has ended.
     pub async fn uncached(&self) {
         self.ni_access(8).await;
+    }
+
+    /// A store of `bytes` to a device that the processor does not wait for once the bus has taken it.
+    pub async fn posted(&self, bytes: u64) {
+        self.sync().await;
+        let (node, now) = (&self.0, self.0.engine.now());
+        node.bus.count(|traffic| traffic.uncached += 1);
+        let taken = node.bus.transfer(now, node.bus.request(now), bytes);
+        node.engine.sleep_until(taken).await;
     }
 
     /// Loads a block from the NI into a block buffer, or flushes one to it.

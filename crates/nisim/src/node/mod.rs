@@ -6,7 +6,7 @@ pub mod cache;
 pub mod coherence;
 pub mod cpu;
 
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::VecDeque;
 use std::rc::Rc;
 
@@ -15,7 +15,7 @@ use crate::machine::Parameters;
 use crate::network::Flow;
 use crate::time::Time;
 use bus::{Bus, Port};
-use cache::{Block, Cache};
+use cache::{Block, Cache, State};
 use coherence::{Agent, Operation};
 
 /// Blocks from here on have their home in the NI.
@@ -44,19 +44,21 @@ pub struct Node {
     pub parameters: Rc<Parameters>,
     /// The memory bus.
     pub bus: Bus,
-    /// Main memory.
-    pub memory: Port,
+    /// Main memory: its banks, block by block in turn.
+    memory: Box<[Port]>,
     /// The NI's memory, from the bus; from the network it has a port of its own.
     pub ni_port: Port,
     /// Access time of the NI's memory.
     pub ni_memory: Cell<Time>,
     /// The caches on the bus, by agent.
-    pub caches: RefCell<[Option<Cache>; 3]>,
+    caches: [OnceCell<Cache>; 3],
     /// Flow control of its NI.
     pub flow: Flow,
     /// Given when a look at a queue or a send that was in vain may succeed now.
     pub queue_activity: Signal,
-    /// Cycles that the processor is ahead of virtual time.
+    /// Of an address, the bits that lie within a block.
+    block_shift: u32,
+    /// How far the processor is ahead of virtual time.
     ahead: Cell<Time>,
     watches: RefCell<Vec<Rc<Watch>>>,
 }
@@ -68,10 +70,11 @@ impl Node {
         Self {
             id,
             bus: Bus::new(&parameters),
-            memory: Port::default(),
+            memory: (0..parameters.memory_banks).map(|_| Port::default()).collect(),
             ni_port: Port::default(),
             ni_memory: Cell::new(parameters.ni_memory),
-            caches: RefCell::new([Some(Cache::new(sets, parameters.cache_ways)), None, None]),
+            caches: [Cache::new(sets, parameters.cache_ways).into(), OnceCell::new(), OnceCell::new()],
+            block_shift: parameters.block_bytes.trailing_zeros(),
             flow: Flow::new(id, parameters.buffers),
             queue_activity: Signal::default(),
             ahead: Cell::default(),
@@ -88,14 +91,39 @@ impl Node {
 
     /// Drops a block whose content nobody will read from a cache, without writing it back.
     pub fn forget(&self, agent: Agent, block: Block) {
-        if let Some(cache) = &mut self.caches.borrow_mut()[agent as usize] {
+        if let Some(cache) = self.cache(agent) {
             cache.take(block);
         }
     }
 
-    /// When main memory has done all that it was asked for.
-    pub fn memory_free(&self) -> Time {
-        self.memory.free()
+    /// Makes the processor's cache hold a block, as if a program had just written it; nothing is charged.
+    pub fn preload(&self, block: Block) {
+        if let Some(cache) = self.cache(Agent::Processor) {
+            cache.put(block, State::Modified, self.engine.now());
+        }
+    }
+
+    /// Gives an agent of the NI a cache of so many blocks, direct-mapped.
+    ///
+    /// # Panics
+    /// If it has one.
+    pub fn add_cache(&self, agent: Agent, blocks: usize) {
+        assert!(self.caches[agent as usize].set(Cache::new(blocks, 1)).is_ok(), "an agent has one cache");
+    }
+
+    /// The cache of an agent, if it has one.
+    fn cache(&self, agent: Agent) -> Option<&Cache> {
+        self.caches[agent as usize].get()
+    }
+
+    /// The block of an address.
+    fn block_of(&self, address: u64) -> Block {
+        Block(address >> self.block_shift)
+    }
+
+    /// The bank of main memory that a block lies in.
+    pub fn bank(&self, block: Block) -> &Port {
+        &self.memory[(block.0 % self.parameters.memory_banks as u64) as usize]
     }
 
     fn is_ni_home(&self, block: Block) -> bool {
@@ -110,7 +138,7 @@ impl Node {
     }
 
     fn watch(&self, operation: Operation, agent: Agent, block: Block, at: Time) {
-        if matches!(operation, Operation::Read | Operation::ReadDiscard) {
+        if matches!(operation, Operation::Read | Operation::ReadOnce) {
             return;
         }
         for watch in self.watches.borrow().iter().filter(|watch| watch.by == agent && watch.blocks.contains(&block.0)) {

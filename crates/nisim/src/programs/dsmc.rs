@@ -5,12 +5,13 @@
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
+use std::sync::Arc;
 
 use super::boxes::Boxes;
 use super::collective::Barrier;
 use super::random::Random;
 use super::shared::Shared;
-use super::{FLOP, HEAP, Program, Setup, Size, compare};
+use super::{FLOP, HEAP, Program, Setup, Size, compare, prepared};
 use crate::am::Am;
 use crate::cluster::Outcome;
 use crate::experiment::Failure;
@@ -23,6 +24,8 @@ pub const PROGRAM: Program = Program {
     run,
 };
 
+/// Cycles of the original's own work for each molecule and step: its cell, its place there, its chance to collide.
+const WORK: u64 = 50;
 const MOLECULE: u16 = 1;
 const BLOCK: usize = 128;
 /// Greatest step in one dimension, in cells: a molecule goes to a neighbouring cell at most.
@@ -137,16 +140,16 @@ fn flat(mut molecules: Vec<Molecule>) -> Vec<f64> {
 /// A processor's part.
 struct Part {
     am: Am,
-    input: Rc<Input>,
+    input: Arc<Input>,
     shared: Shared,
     arrived: RefCell<Vec<Molecule>>,
     received: Cell<u32>,
 }
 
 fn run(setup: &Setup<'_>) -> Result<Outcome, Failure> {
-    let input = Rc::new(Input::new(setup.machine.nodes, setup.size, setup.seed));
+    let (input, expected) = prepared("dsmc", setup, Input::new, Input::sequential);
     let (parts, outcome) = setup.simulate(|am| node(am, input.clone()))?;
-    compare("dsmc", &flat(parts.concat()), &input.sequential(), 0.0)?;
+    compare("dsmc", &flat(parts.concat()), &expected, 0.0)?;
     Ok(outcome)
 }
 
@@ -233,6 +236,7 @@ impl Part {
         let mut cells: Vec<Vec<Molecule>> = boxes.own(cpu.node()).map(|_| Vec::new()).collect();
         for molecule in all {
             cpu.instructions(6);
+            cpu.compute(WORK);
             cells[boxes.place_in_own(self.input.cell(&molecule))].push(molecule);
         }
         for (cell, molecules) in boxes.own(cpu.node()).zip(&mut cells) {
@@ -245,7 +249,7 @@ impl Part {
     }
 }
 
-async fn node(am: Am, input: Rc<Input>) -> Vec<Molecule> {
+async fn node(am: Am, input: Arc<Input>) -> Vec<Molecule> {
     let (me, nodes) = (am.cpu().node(), am.cpu().nodes());
     let row = (nodes * 4).div_ceil(BLOCK);
     let boxes = &input.boxes;

@@ -6,10 +6,11 @@
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
+use std::sync::Arc;
 
 use super::collective::Barrier;
 use super::random::Random;
-use super::{FLOP, HEAP, Program, Setup, Size, compare};
+use super::{FLOP, HEAP, Program, Setup, Size, compare, prepared};
 use crate::am::Am;
 use crate::cluster::Outcome;
 use crate::experiment::Failure;
@@ -22,6 +23,8 @@ pub const PROGRAM: Program = Program {
     run,
 };
 
+/// Cycles of the original's own work for each dependence: the pointers through which it finds the value.
+const WORK: u64 = 68;
 const UPDATE: u16 = 1;
 /// Remote dependences of a hundred.
 const REMOTE: usize = 10;
@@ -102,10 +105,10 @@ struct Part {
 }
 
 fn run(setup: &Setup<'_>) -> Result<Outcome, Failure> {
-    let input = Rc::new(Input::new(setup.machine.nodes, setup.size, setup.seed));
+    let (input, expected) = prepared("em3d", setup, Input::new, Input::sequential);
     let (parts, outcome) = setup.simulate(|am| node(am, input.clone()))?;
     let kind = |kind: usize| parts.iter().flat_map(move |part: &[Vec<f64>; 2]| part[kind].iter().copied());
-    compare("em3d", &kind(0).chain(kind(1)).collect::<Vec<f64>>(), &input.sequential(), 0.0)?;
+    compare("em3d", &kind(0).chain(kind(1)).collect::<Vec<f64>>(), &expected, 0.0)?;
     Ok(outcome)
 }
 
@@ -176,7 +179,7 @@ impl Part {
                     Place::Copy(index) => (COPIES[1 - kind] + index as u64 * 8, self.copies[1 - kind].borrow()[index]),
                 };
                 cpu.load(address).await;
-                cpu.compute(2 * FLOP);
+                cpu.compute(2 * FLOP + WORK);
                 sum += weight * value;
             }
             let address = VALUES[kind] + element as u64 * 8;
@@ -189,7 +192,7 @@ impl Part {
     }
 }
 
-async fn node(am: Am, input: Rc<Input>) -> [Vec<f64>; 2] {
+async fn node(am: Am, input: Arc<Input>) -> [Vec<f64>; 2] {
     let (barrier, part) = (Barrier::new(&am), Rc::new(Part::new(am.clone(), &input)));
     let receiver = part.clone();
     am.on(UPDATE, move |_, _, payload| {

@@ -13,6 +13,7 @@ use std::rc::Rc;
 
 use super::collective::LIBRARY_HANDLERS;
 use crate::am::Am;
+use crate::ni::Work;
 
 const GET: [u16; 2] = [LIBRARY_HANDLERS + 16, LIBRARY_HANDLERS + 17];
 const DATA: [u16; 2] = [LIBRARY_HANDLERS + 18, LIBRARY_HANDLERS + 19];
@@ -59,6 +60,9 @@ struct Pending {
     recalled: Option<bool>,
 }
 
+/// What a handler does: the sender, the block, the payload.
+type Run = fn(Rc<Inner>, usize, usize, Rc<[u8]>) -> Work<'static, ()>;
+
 /// A node's view of an array in shared memory.
 #[derive(Clone)]
 pub struct Shared(Rc<Inner>);
@@ -95,7 +99,7 @@ impl Shared {
     }
 
     fn listen(&self, am: &Am) {
-        let on = |handler: u16, run: fn(Rc<Inner>, usize, usize, Vec<u8>) -> crate::ni::Work<'static, ()>| {
+        let on = |handler: u16, run: Run| {
             let inner = self.0.clone();
             am.on(handler, move |_, from, payload| {
                 let inner = inner.clone();

@@ -5,10 +5,11 @@
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
+use std::sync::Arc;
 
 use super::collective::Barrier;
 use super::random::Random;
-use super::{FLOP, HEAP, Program, Setup, Size, compare};
+use super::{FLOP, HEAP, Program, Setup, Size, compare, prepared};
 use crate::am::Am;
 use crate::cluster::Outcome;
 use crate::experiment::Failure;
@@ -22,12 +23,14 @@ pub const PROGRAM: Program = Program {
 };
 
 const EDGE: u16 = 1;
-/// Elements in a level of the graph: 3720 are 30 levels of 124.
-const LEVEL: usize = 124;
+/// Elements in a level of the graph: 3720 are 15 levels of 248.
+const LEVEL: usize = 248;
 /// Elements that an element needs, at most; fewer if the same one is drawn twice.
 const NEEDS: usize = 8;
 /// Levels that an edge goes up, at most.
-const REACH: usize = 4;
+const REACH: usize = 2;
+/// Cycles of the original's own work at each end of a message: finding the element, its counters and lists.
+const WORK: u64 = 400;
 /// Where a node's arrays begin: the elements' state, their edges.
 const ELEMENTS: u64 = HEAP;
 const EDGES: u64 = HEAP + 0x4000;
@@ -46,7 +49,7 @@ struct Input {
 
 impl Input {
     fn new(nodes: usize, size: Size, seed: u64) -> Self {
-        let (levels, iterations) = if size == Size::Table4 { (30, 10) } else { (5, 3) };
+        let (levels, iterations) = if size == Size::Table4 { (15, 10) } else { (4, 3) };
         let elements = levels * LEVEL;
         let mut random = Random::new(seed, 2);
         let (mut edges, mut needs) = (vec![Vec::new(); elements], vec![0; elements]);
@@ -100,22 +103,22 @@ struct Element {
 
 struct Part {
     am: Am,
-    input: Rc<Input>,
+    input: Arc<Input>,
     elements: RefCell<Vec<Element>>,
     solved: Cell<usize>,
 }
 
 fn run(setup: &Setup<'_>) -> Result<Outcome, Failure> {
-    let input = Rc::new(Input::new(setup.machine.nodes, setup.size, setup.seed));
+    let (input, expected) = prepared("spsolve", setup, Input::new, Input::sequential);
     let (parts, outcome) = setup.simulate(|am| node(am, input.clone()))?;
     let solution: Vec<f64> = (0..input.right.len()).map(|element| parts[input.owner(element)][element / input.nodes]).collect();
     // The order of the additions is that of the messages.
-    compare("spsolve", &solution, &input.sequential(), 1e-9)?;
+    compare("spsolve", &solution, &expected, 1e-9)?;
     Ok(outcome)
 }
 
 impl Part {
-    fn new(am: Am, input: Rc<Input>) -> Self {
+    fn new(am: Am, input: Arc<Input>) -> Self {
         let own = (am.cpu().node()..input.right.len()).step_by(input.nodes);
         let elements = own.map(|element| Element { sum: 0.0, missing: input.needs[element], right: input.right[element], solution: 0.0 });
         Self { elements: RefCell::new(elements.collect()), solved: Cell::new(0), am, input }
@@ -135,7 +138,7 @@ impl Part {
         let address = ELEMENTS + index as u64 * ELEMENT_BYTES;
         cpu.load_range(address, 16).await;
         cpu.store_range(address, 16).await;
-        cpu.compute(FLOP);
+        cpu.compute(FLOP + WORK);
         cpu.instructions(8);
         let mut elements = self.elements.borrow_mut();
         elements[index].sum += value;
@@ -161,7 +164,7 @@ impl Part {
         self.solved.set(self.solved.get() + 1);
         for (number, &(to, coefficient)) in self.input.edges[element].iter().enumerate() {
             cpu.load_range(EDGES + (index * 16 + number) as u64 * 16, 16).await;
-            cpu.compute(FLOP);
+            cpu.compute(FLOP + WORK);
             cpu.instructions(4);
             let value = coefficient * solution;
             if self.input.owner(to) == cpu.node() {
@@ -174,7 +177,7 @@ impl Part {
     }
 }
 
-async fn node(am: Am, input: Rc<Input>) -> Vec<f64> {
+async fn node(am: Am, input: Arc<Input>) -> Vec<f64> {
     let (barrier, part) = (Barrier::new(&am), Rc::new(Part::new(am.clone(), input.clone())));
     let receiver = part.clone();
     am.on(EDGE, move |_, _, payload| {

@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! unstructured: computational fluid dynamics on an unstructured mesh of nodes, edges and faces around a body. A loop over edges diffuses each variable
-//! between the ends of an edge, a loop over faces lets the surface act on it. Each value has a single producer and known consumers: after each loop a
-//! processor sends each consumer all the values it needs in one bulk message, without indices, as both know which.
+//! between the ends of an edge, a loop over faces lets the surface act on it. Each value has a single producer and known consumers: before each loop a
+//! processor sends each consumer all the values of two variables that it needs in one bulk message, without indices, as both know which.
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
+use std::sync::Arc;
 
 use super::collective::Barrier;
 use super::random::Random;
-use super::{FLOP, HEAP, Program, Setup, Size, compare};
+use super::{FLOP, HEAP, Program, Setup, Size, compare, prepared};
 use crate::am::Am;
 use crate::cluster::Outcome;
 use crate::experiment::Failure;
@@ -24,6 +25,8 @@ pub const PROGRAM: Program = Program {
 
 const UPDATE: u16 = 1;
 const VARIABLES: usize = 4;
+/// Variables whose values go together in a message.
+const BATCH: usize = 2;
 /// Where a node's arrays begin: values, edges, faces, changes.
 const VALUES: u64 = HEAP;
 const EDGES: u64 = HEAP + 0x2_8000;
@@ -165,7 +168,7 @@ fn nearest(points: &[[f64; 3]], count: usize) -> Vec<(usize, usize)> {
 /// A processor's part.
 struct Part {
     am: Am,
-    input: Rc<Input>,
+    input: Arc<Input>,
     /// All values as far as they are known here.
     values: [RefCell<Vec<f32>>; VARIABLES],
     /// Of each other processor, the points whose values go to it; and those that come from it.
@@ -180,26 +183,30 @@ struct Part {
 }
 
 fn run(setup: &Setup<'_>) -> Result<Outcome, Failure> {
-    let input = Rc::new(Input::new(setup.machine.nodes, setup.size, setup.seed));
+    let (input, expected) = prepared("unstructured", setup, Input::new, Input::sequential);
     let (parts, outcome) = setup.simulate(|am| node(am, input.clone()))?;
     let ours: Vec<f64> = (0..VARIABLES).flat_map(|variable| parts.iter().flat_map(move |part: &Vec<Vec<f64>>| part[variable].clone())).collect();
-    compare("unstructured", &ours, &input.sequential(), 0.0)?;
+    compare("unstructured", &ours, &expected, 0.0)?;
     Ok(outcome)
 }
 
 impl Part {
-    fn new(am: &Am, input: &Rc<Input>) -> Self {
+    fn new(am: &Am, input: &Arc<Input>) -> Self {
         let own = input.own(am.cpu().node());
-        let groups = input.edges.iter().map(|&(a, b, _)| vec![a, b]).chain(input.faces.iter().map(|(face, _)| face.to_vec()));
         let (mut out, mut into): (BTreeMap<usize, BTreeSet<usize>>, BTreeMap<usize, BTreeSet<usize>>) = Default::default();
-        for group in groups.filter(|group| group.iter().any(|point| own.contains(point)) && !group.iter().all(|point| own.contains(point))) {
-            let (here, there): (Vec<usize>, Vec<usize>) = group.into_iter().partition(|point| own.contains(point));
+        let mut note = |group: &[usize]| {
+            if group.iter().all(|point| own.contains(point)) || !group.iter().any(|point| own.contains(point)) {
+                return;
+            }
+            let (here, there): (Vec<usize>, Vec<usize>) = group.iter().partition(|point| own.contains(point));
             for point in there {
                 let other = input.owner(point);
                 into.entry(other).or_default().insert(point);
                 out.entry(other).or_default().extend(&here);
             }
-        }
+        };
+        input.edges.iter().for_each(|&(a, b, _)| note(&[a, b]));
+        input.faces.iter().for_each(|(face, _)| note(face));
         let lists = |sets: BTreeMap<usize, BTreeSet<usize>>| sets.into_iter().map(|(node, points)| (node, points.into_iter().collect())).collect();
         Self {
             am: am.clone(),
@@ -219,23 +226,26 @@ impl Part {
         VALUES + (variable * 0xa000 + point * 4) as u64
     }
 
-    /// Own values of a variable go to who needs them.
-    async fn update(&self, variable: usize) {
+    /// Own values of the variables from `first` on go to who needs them.
+    async fn update(&self, first: usize) {
         for (&to, points) in &self.out {
-            let mut payload = (variable as u32).to_le_bytes().to_vec();
-            for &point in points {
-                self.am.cpu().load(Self::address(variable, point)).await;
-                self.am.cpu().instructions(3);
-                payload.extend(self.values[variable].borrow()[point].to_le_bytes());
+            let mut payload = (first as u32).to_le_bytes().to_vec();
+            for variable in first..first + BATCH {
+                for &point in points {
+                    self.am.cpu().load(Self::address(variable, point)).await;
+                    self.am.cpu().instructions(3);
+                    payload.extend(self.values[variable].borrow()[point].to_le_bytes());
+                }
             }
             self.am.send(to, UPDATE, &payload).await;
         }
     }
 
     async fn receive(&self, from: usize, payload: &[u8]) {
-        let (variable, values) = payload.split_at(4);
-        let variable = u32::from_le_bytes(variable.try_into().expect("four bytes")) as usize;
-        for (&point, value) in self.into[&from].iter().zip(values.chunks_exact(4)) {
+        let (first, values) = payload.split_at(4);
+        let first = u32::from_le_bytes(first.try_into().expect("four bytes")) as usize;
+        let places = (first..first + BATCH).flat_map(|variable| self.into[&from].iter().map(move |&point| (variable, point)));
+        for ((variable, point), value) in places.zip(values.chunks_exact(4)) {
             self.am.cpu().store(Self::address(variable, point)).await;
             self.am.cpu().instructions(3);
             self.values[variable].borrow_mut()[point] = f32::from_le_bytes(value.try_into().expect("four bytes"));
@@ -277,7 +287,7 @@ impl Part {
     }
 }
 
-async fn node(am: Am, input: Rc<Input>) -> Vec<Vec<f64>> {
+async fn node(am: Am, input: Arc<Input>) -> Vec<Vec<f64>> {
     let (barrier, part) = (Barrier::new(&am), Rc::new(Part::new(&am, &input)));
     let receiver = part.clone();
     am.on(UPDATE, move |_, from, payload| {
@@ -288,12 +298,16 @@ async fn node(am: Am, input: Rc<Input>) -> Vec<Vec<f64>> {
     let mut expected = 0;
     for _ in 0..input.iterations {
         for kind in [Loop::Edges, Loop::Faces] {
-            for variable in 0..VARIABLES {
-                part.update(variable).await;
-                expected += part.into.len();
-                am.wait(|| part.received.get() >= expected).await;
+            for first in (0..VARIABLES).step_by(BATCH) {
+                part.update(first).await;
+            }
+            expected += part.into.len() * VARIABLES / BATCH;
+            am.wait(|| part.received.get() >= expected).await;
+            for first in (0..VARIABLES).step_by(BATCH) {
                 barrier.wait().await;
-                part.sweep(kind, variable).await;
+                for variable in first..first + BATCH {
+                    part.sweep(kind, variable).await;
+                }
                 barrier.wait().await;
             }
         }

@@ -25,7 +25,11 @@ impl<B: Buffer> Session<B> {
     /// A data packet.
     #[inline]
     pub(crate) fn data(&mut self, context: &mut Context<'_>, arrived: Arrived, buffer: B, memory: usize) {
-        self.answered(context, &arrived.answer, None);
+        // All packets of a run say the same.
+        if arrived.answer != self.heard {
+            self.heard = arrived.answer;
+            self.answered(context, &arrived.answer, None);
+        }
         let time = arrived.arrival.timestamp;
         let received = self.rx.receive(context.config, arrived.arrival, buffer, memory);
         let statistics = &mut *context.statistics;

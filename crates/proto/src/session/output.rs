@@ -7,6 +7,7 @@ use crate::packet::control::PING_BYTES;
 use crate::packet::{Close, Ping};
 use crate::sequence::timestamp;
 use crate::tx_window::Run;
+use bellwire_time::Instant;
 
 /// Packets to be sent.
 #[derive(Clone, Copy, Debug)]
@@ -24,11 +25,17 @@ impl<B: Buffer> Session<B> {
         if self.is_down() {
             return false;
         }
-        self.tx.can_leave(self.allowance(context.config))
+        self.tx.can_leave(self.allowance(context.config, context.now))
             || self.ack.is_due(context.now)
             || self.life.deadline(context.config) <= context.now
             || self.mtu.deadline() <= context.now
             || self.close_is_due(context)
+    }
+
+    /// When what waits to share a packet leaves at the latest; `None`: nothing does.
+    #[inline]
+    pub(crate) fn joining_until(&self, context: &Context<'_>) -> Option<Instant> {
+        self.tx.joining_until(&self.allowance(context.config, context.now))
     }
 
     fn close_is_due(&self, context: &Context<'_>) -> bool {
@@ -47,7 +54,7 @@ impl<B: Buffer> Session<B> {
         {
             return Some(Out::Scratch(length));
         }
-        let allowance = self.allowance(context.config);
+        let allowance = self.allowance(context.config, context.now);
         if self.tx.can_leave(allowance) {
             self.rx.decide();
             let stamp = self.ack.stamp(context.now, &self.rx);

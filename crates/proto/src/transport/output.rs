@@ -61,6 +61,10 @@ impl Answers {
         Self { waiting: VecDeque::with_capacity(ANSWERS_MAX), tokens: u64::from(per_second) << 26, per_second, filled: Instant(0) }
     }
 
+    pub(super) fn is_empty(&self) -> bool {
+        self.waiting.is_empty()
+    }
+
     /// Whether one more may be given: so many a second, a sixteenth of that in one burst.
     //= P-RESET-2
     fn take_token(&mut self, now: Instant) -> bool {
@@ -90,6 +94,7 @@ impl<B: Buffer> Transport<B> {
     #[inline]
     pub fn poll_transmit(&mut self, now: Instant) -> Option<Transmit<'_>> {
         let now = self.advance(now);
+        self.end_joining(now);
         if let Some(answer) = self.answers.waiting.pop_front() {
             self.scratch[..answer.length].copy_from_slice(&answer.bytes[..answer.length]);
             return Some(self.give(answer.to, None, 0, Piece::Scratch(answer.length)));
@@ -118,7 +123,14 @@ impl<B: Buffer> Transport<B> {
             }
             Place::Live(session) => {
                 let mut context = Context { config: &self.config, statistics: &mut self.statistics, now };
-                let out = session.poll(&mut context, &mut self.scratch)?;
+                let out = session.poll(&mut context, &mut self.scratch);
+                if let Some(until) = session.joining_until(&context) {
+                    self.joining_until = self.joining_until.min(until);
+                    if !core::mem::replace(&mut session.tx.joining.noted, true) {
+                        self.joining.push_back(slot as u16);
+                    }
+                }
+                let out = out?;
                 let more = session.has_output(&context);
                 let (to, id, datagram) = (session.address, session.id, session.mtu.current());
                 let piece = match out {
@@ -154,6 +166,41 @@ impl<B: Buffer> Transport<B> {
         self.statistics.packets_out += transmit.packets() as u64;
         self.statistics.bytes_out += bytes.len() as u64;
         transmit
+    }
+
+    /// Whether frames wait to share a packet.
+    #[inline]
+    pub fn is_joining(&self) -> bool {
+        self.joining_until != Instant::NEVER
+    }
+
+    /// Frames that have waited long enough leave.
+    #[inline]
+    pub(super) fn end_joining(&mut self, now: Instant) {
+        if self.joining_until <= now {
+            self.end_joining_now(false);
+        }
+    }
+
+    /// Frames that wait to share a packet leave now: nobody may look again for long.
+    //= P-JOIN-2
+    pub fn hurry(&mut self) {
+        self.end_joining_now(true);
+    }
+
+    /// All sessions in which something waits are looked at again; those that may go on waiting do, unless they are told not to.
+    fn end_joining_now(&mut self, hurry: bool) {
+        self.joining_until = Instant::NEVER;
+        while let Some(slot) = self.joining.pop_front() {
+            let slot = usize::from(slot);
+            if let Some(session) = self.places.live_at(slot) {
+                session.tx.joining.noted = false;
+                if hurry && session.tx.next != session.tx.end {
+                    session.tx.joining.hurry();
+                }
+                self.queue_transmit(slot);
+            }
+        }
     }
 
     /// An answer leaves soon. When too many wait, it is lost: whoever wants it asks again.

@@ -30,7 +30,8 @@ impl Drawn {
         if plan.during.is_none() {
             plan.during = Some(Span { from: Instant(0), to: Instant(operations * between.0) });
         }
-        let config = WorldConfig { turn: Duration(one_of(&mut random, &[100, 200, 1_000, 10_000])), transport: draw_transport(&mut random) };
+        let config =
+            WorldConfig { turn: Duration(one_of(&mut random, &[100, 200, 1_000, 10_000])), transport: draw_joining(seed, draw_transport(&mut random)) };
         let channels = draw_channels(&mut random, topology.nodes());
         Self { topology, plan, config, channels, operations, between, random }
     }
@@ -88,6 +89,12 @@ fn draw_transport(random: &mut Random) -> Config {
         config.kept_packets_max = one_of(random, &[1, 4, 16]);
     }
     config
+}
+
+/// Whether short frames wait to share packets, and for how long: longer than some paths are, too. Drawn apart, so that seeds mean otherwise what they meant before there was this.
+fn draw_joining(seed: u64, config: Config) -> Config {
+    let mut random = Random::new(seed, 0x6a01);
+    Config { join_delay: Duration(one_of(&mut random, &[0, 5_000, 5_000, 200_000])), join_bytes_max: one_of(&mut random, &[256, 4096]), ..config }
 }
 
 fn draw_channels(random: &mut Random, nodes: usize) -> Vec<Channel> {

@@ -13,18 +13,20 @@
 //! The helper enters with `Claim::Visit` and never gets the token's bias. While the application polls it stays out of its way: kicks and ticks are answered
 //! by the application's own turns.
 
+mod guard;
+mod port;
+
 use super::handlers::{self, Job};
 use super::stat::Stat;
 use super::{Core, Shared, clock, timespec};
 use crate::time::{Duration, Instant};
-use crate::wire::host::HostWire;
-use bellwire_memory::MemoryError;
-use bellwire_memory::atomic::{AtomicU32, Ordering};
-use bellwire_memory::event::Bell;
+use bellwire_memory::atomic::Ordering;
 use bellwire_memory::pause::pause;
 use bellwire_memory::token::Claim;
-use rustix::event::{PollFd, PollFlags, epoll, poll};
-use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use guard::Guarding;
+use port::{BELL, CONTROL, GUARD, STAT, TOLD};
+pub(super) use port::{Port, WokenBy};
+use rustix::event::epoll;
 
 /// Reasons for which the helper is woken.
 pub(super) const CLOSE: u32 = 1;
@@ -45,99 +47,8 @@ const LINGER: Duration = Duration::from_micros(20);
 /// Pauses between two turns of the engine, and while it glances whether the application polls (some microseconds).
 const PAUSES_PER_TURN: u32 = 32;
 const PAUSES_PER_GLANCE: u32 = 64;
-/// Sleeps of a leader that are shorter are timed to the nanosecond, with one more system call.
-const PRECISE_BELOW: Duration = Duration::from_millis(10);
 /// Turns before it looks for something else to do.
 const TURNS_MAX: u32 = 4096;
-
-const CONTROL: u64 = 0;
-const TOLD: u64 = 1;
-const BELL: u64 = 2;
-/// Sockets of the live view; the slot is added.
-const STAT: u64 = 16;
-
-/// How to reach the helper, and what it sleeps on.
-pub(super) struct Port {
-    reasons: AtomicU32,
-    told: Bell,
-    epoll: OwnedFd,
-    /// What the leading waiter sleeps on: the wire's bell and `lead`.
-    leader: OwnedFd,
-    /// Wakes the leading waiter from within this process.
-    lead: Bell,
-    /// The wire's bell: a descriptor that can be used without the token.
-    wire_bell: OwnedFd,
-    /// The wire's control set, likewise; kept open because the epoll set refers to it.
-    _control: OwnedFd,
-}
-
-impl Port {
-    pub(super) fn new(wire: &HostWire) -> Result<Self, MemoryError> {
-        let os = |call| move |errno| MemoryError::os(call, errno);
-        let told = Bell::create()?;
-        let wire_bell = rustix::io::fcntl_dupfd_cloexec(wire.bell(), 0).map_err(os("fcntl(F_DUPFD_CLOEXEC)"))?;
-        let control = rustix::io::fcntl_dupfd_cloexec(wire.control_fd(), 0).map_err(os("fcntl(F_DUPFD_CLOEXEC)"))?;
-        let set = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(os("epoll_create1"))?;
-        for (fd, data, flags) in
-            [(control.as_fd(), CONTROL, epoll::EventFlags::IN), (told.fd(), TOLD, epoll::EventFlags::IN), (wire_bell.as_fd(), BELL, BELL_FLAGS)]
-        {
-            epoll::add(&set, fd, epoll::EventData::new_u64(data), flags).map_err(os("epoll_ctl"))?;
-        }
-        let lead = Bell::create()?;
-        let leader = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(os("epoll_create1"))?;
-        for fd in [wire_bell.as_fd(), lead.fd()] {
-            epoll::add(&leader, fd, epoll::EventData::new_u64(BELL), BELL_FLAGS).map_err(os("epoll_ctl"))?;
-        }
-        Ok(Self { reasons: AtomicU32::new(0), told, epoll: set, leader, lead, wire_bell, _control: control })
-    }
-
-    /// Wakes the helper.
-    pub(super) fn tell(&self, reason: u32) {
-        // Release: what the reason is about comes before; pairs with the swap in sleep(). The ring comes after, so no reason is missed.
-        self.reasons.fetch_or(reason, Ordering::Release);
-        let _ = self.told.ring();
-    }
-
-    /// Whether the helper is woken by the NIC's bell.
-    pub(super) fn listen_to_bell(&self, yes: bool) {
-        // Taken out altogether: the kernel then has one sleeper less to look at when a peer rings.
-        let _ = if yes {
-            epoll::add(&self.epoll, &self.wire_bell, epoll::EventData::new_u64(BELL), BELL_FLAGS)
-        } else {
-            epoll::delete(&self.epoll, &self.wire_bell)
-        };
-    }
-
-    /// Wakes the leading waiter.
-    pub(super) fn wake_leader(&self) {
-        let _ = self.lead.ring();
-    }
-
-    /// Sleeps until the wire's bell rings, or the leader is woken, or for `time`. Says whether it was one of the first two. Rings that came while nobody slept
-    /// here end the next sleep.
-    pub(super) fn sleep_as_leader(&self, time: Option<Duration>) -> bool {
-        let mut timeout = time.map(timespec);
-        if time.is_some_and(|t| t < PRECISE_BELOW) {
-            // Sleeping on an epoll set is exact to the millisecond only.
-            let _ = poll(&mut [PollFd::new(&self.leader, PollFlags::IN)], timeout.as_ref());
-            timeout = Some(timespec(Duration(0)));
-        }
-        let mut events = [epoll::Event { flags: epoll::EventFlags::empty(), data: epoll::EventData::new_u64(0) }; 2];
-        epoll::wait(&self.leader, &mut events[..], timeout.as_ref()).is_ok_and(|n| n != 0)
-    }
-
-    /// Adds a socket of the live view.
-    pub(super) fn listen_to(&self, fd: BorrowedFd<'_>, slot: usize) -> bool {
-        // The listening one edge-triggered: while nobody can be accepted for want of descriptors, it must not keep the helper awake.
-        let flags = if slot == 0 { epoll::EventFlags::IN | epoll::EventFlags::ET } else { epoll::EventFlags::IN };
-        epoll::add(&self.epoll, fd, epoll::EventData::new_u64(STAT + slot as u64), flags).is_ok()
-    }
-
-    /// Takes one away that is about to be closed; a child of a `fork` may keep it open.
-    pub(super) fn forget(&self, fd: BorrowedFd<'_>) {
-        let _ = epoll::delete(&self.epoll, fd);
-    }
-}
 
 /// Edge-triggered: one wake-up per ring, though nobody silences a bell that rings while the application polls.
 const BELL_FLAGS: epoll::EventFlags = epoll::EventFlags::IN.union(epoll::EventFlags::ET);
@@ -154,6 +65,7 @@ enum Mode {
 struct Woken {
     control: bool,
     bell: bool,
+    guard: bool,
     reasons: u32,
     /// Sockets of the live view, one bit each.
     stat: u32,
@@ -165,13 +77,14 @@ struct Helper<'a> {
     /// The application's turns, when last looked at.
     polls: u32,
     quiet_ticks: u32,
+    guarding: Guarding,
     jobs: Vec<Job>,
     stat: Stat,
 }
 
 /// The helper's thread.
 pub(super) fn run(shared: &Shared, stat: Stat) {
-    let mut helper = Helper { shared, mode: Mode::Tick(Duration(0)), polls: 0, quiet_ticks: 0, jobs: Vec::new(), stat };
+    let mut helper = Helper { shared, mode: Mode::Tick(Duration(0)), polls: 0, quiet_ticks: 0, guarding: Guarding::default(), jobs: Vec::new(), stat };
     loop {
         let woken = helper.sleep();
         if woken.reasons & CLOSE != 0 {
@@ -189,9 +102,13 @@ impl Helper<'_> {
         let left = match self.mode {
             Mode::Deep(Instant::NEVER) => None,
             Mode::Deep(until) => Some(until.since(clock())),
-            Mode::Tick(d) => Some(d),
+            Mode::Tick(d) => Some(self.tick_length(d)),
         };
-        let timeout = left.map(timespec);
+        let mut timeout = left.map(timespec);
+        if let Some(time) = left.filter(|left| self.guarding.on && *left <= guard::TICK) {
+            self.sleep_on_guard(time);
+            timeout = Some(timespec(Duration(0)));
+        }
         let mut events = [epoll::Event { flags: epoll::EventFlags::empty(), data: epoll::EventData::new_u64(u64::MAX) }; 4];
         // A signal is a wake-up without a reason.
         let n = epoll::wait(&self.shared.port.epoll, &mut events[..], timeout.as_ref()).unwrap_or(0);
@@ -203,6 +120,7 @@ impl Helper<'_> {
                     let _ = self.shared.port.told.clear();
                 }
                 BELL => woken.bell = true,
+                GUARD => woken.guard = true,
                 slot @ STAT.. => woken.stat |= 1 << ((slot - STAT) % 32),
                 _ => {}
             }
@@ -213,6 +131,9 @@ impl Helper<'_> {
     }
 
     fn serve(&mut self, woken: Woken) {
+        if woken.guard {
+            self.begin_guard();
+        }
         let timer = matches!(self.mode, Mode::Deep(until) if until <= clock());
         if woken.control || timer || woken.reasons & EVENTS != 0 {
             self.visit(woken);
@@ -239,8 +160,12 @@ impl Helper<'_> {
             }
             return;
         }
-        if let Mode::Tick(_) = self.mode {
-            self.tick();
+        match self.mode {
+            Mode::Tick(_) if woken.guard => _ = self.has_polled(),
+            Mode::Tick(_) if self.guarding.on => self.guard(),
+            Mode::Tick(_) => self.tick(),
+            // Who posts while we sleep so wakes us by more than that.
+            Mode::Deep(_) => {}
         }
     }
 

@@ -45,6 +45,8 @@ pub(super) struct Core {
     pub(super) seen_completions: u64,
     /// Until when the leading waiter sleeps unless it is woken.
     pub(super) leader_until: Instant,
+    /// When its alarm rings.
+    pub(super) alarm_at: Instant,
     pub(super) waiters: Waiters,
     pub(super) watches: Watches,
     pub(super) handlers: Handlers,
@@ -69,6 +71,7 @@ impl Core {
             deep_until: Instant(0),
             seen_completions: 0,
             leader_until: Instant::NEVER,
+            alarm_at: Instant(0),
             waiters: Waiters::default(),
             watches: Watches::default(),
             handlers: Handlers::default(),
@@ -209,6 +212,7 @@ impl Core {
         if core::mem::take(&mut self.bell_is_waiters) {
             port.listen_to_bell(true);
         }
+        self.engine.wire_mut().watch_all();
         self.arm();
         self.linger();
     }

@@ -9,10 +9,10 @@
 //! token finds it in the list, and whatever a peer publishes later rings (N3). The leader's two bells are edge-triggered in one `epoll` set, so it need not
 //! silence them: a ring that nobody slept through stays in the set, and the next leader looks once too often.
 //!
-//! System calls of a sleep in steady state: one by the leader (`epoll_pwait2`), two by the peer that wakes it. The bell stays armed, and waiters', when they leave; the
+//! System calls of a sleep in steady state: one by the leader (`epoll_pwait2`; between hosts `ppoll`, on an only peer's socket beside), two by the peer that wakes it (none between hosts). The bell stays armed, and waiters', when they leave; the
 //! helper takes it back at its next tick if the application does not wait again.
 
-use super::helper::Port;
+use super::helper::{Port, WokenBy};
 use super::spin::Spin;
 use super::waits::Waits;
 use super::{Core, SPIN_MAX, Shared, clock, saturating_ns};
@@ -26,6 +26,7 @@ use bellwire_memory::event::Bell;
 use bellwire_memory::pause::pause;
 use bellwire_memory::token::Claim;
 use rustix::event::{PollFd, PollFlags, poll};
+use std::net::UdpSocket;
 use std::sync::Arc;
 
 /// Pauses between two looks of a spinning wait.
@@ -246,8 +247,12 @@ struct Place<'a> {
     now: Instant,
     kick_at: Instant,
     kick_pause: Duration,
-    /// Something else than the time ended its last sleep.
-    woken: bool,
+    /// Its time is the alarm's business.
+    alarmed: bool,
+    /// What it watches beside the bells when it leads.
+    apart: Option<Arc<UdpSocket>>,
+    /// What ended its last sleep.
+    woken: WokenBy,
     left: bool,
 }
 
@@ -272,7 +277,21 @@ impl<'a> Place<'a> {
         core.waiters.list.push(Waiter { id, target, began, bell: Arc::clone(&bell) });
         core.note_sleepers();
         drop(core);
-        Ok(Self { shared, id, target, bell, began, slept: false, now, kick_at: Instant(0), kick_pause: KICK_MIN, woken: false, left: false })
+        Ok(Self {
+            shared,
+            id,
+            target,
+            bell,
+            began,
+            slept: false,
+            now,
+            kick_at: Instant(0),
+            kick_pause: KICK_MIN,
+            alarmed: false,
+            apart: None,
+            woken: WokenBy::Time,
+            left: false,
+        })
     }
 
     /// Makes what progress there is and looks.
@@ -280,7 +299,14 @@ impl<'a> Place<'a> {
         let shared = self.shared;
         let mut core = shared.token.enter(Claim::Bias);
         let core = &mut *core;
-        core.waiters.wakeups += u64::from(core::mem::take(&mut self.woken));
+        match core::mem::replace(&mut self.woken, WokenBy::Time) {
+            WokenBy::Time => {}
+            WokenBy::Packet => core.waiters.wakeups += 1,
+            WokenBy::Bell => {
+                core.waiters.wakeups += 1;
+                core.engine.wire_mut().look_everywhere();
+            }
+        }
         let now = self.now;
         core.engine.set_now(now);
         let leads = core.waiters.list.first().is_some_and(|w| w.id == self.id);
@@ -292,6 +318,7 @@ impl<'a> Place<'a> {
             core.count_poll(shared);
             // Also after a turn that has left work behind: whoever waits for room says so.
             core.arm();
+            self.apart = if leads { core.engine.wire_mut().watch_apart() } else { None };
             // What comes for an inbox stays in the wire.
             let moved = if self.target == Target::Inbox { core.engine.turn_besides_frames() } else { core.engine.progress() };
             turns += 1;
@@ -331,21 +358,30 @@ impl<'a> Place<'a> {
         }
         if leads {
             core.leader_until = until;
+            self.set_alarm(core, now, until);
         }
         until
+    }
+
+    /// The leader is woken in time. An alarm that is set already may ring early, once in many sleeps: that costs less than to set it for each.
+    fn set_alarm(&mut self, core: &mut Core, now: Instant, until: Instant) {
+        if until != Instant::NEVER && (core.alarm_at <= now || until < core.alarm_at) {
+            core.alarm_at = if self.shared.port.wake_leader_at(until) { until } else { Instant(0) };
+        }
+        self.alarmed = until == Instant::NEVER || core.alarm_at != Instant(0);
     }
 
     /// Sleeps; a signal wakes too. Early returns are harmless: the caller looks again.
     fn sleep(&mut self, until: Instant, leads: bool) {
         let left = (until != Instant::NEVER).then(|| until.since(self.now));
         if leads {
-            self.woken = self.shared.port.sleep_as_leader(left);
+            self.woken = self.shared.port.sleep_as_leader(left.filter(|_| !self.alarmed), self.apart.as_deref());
             self.now = clock();
             return;
         }
         let timeout = left.map(super::timespec);
-        self.woken = poll(&mut [PollFd::new(&*self.bell, PollFlags::IN)], timeout.as_ref()).is_ok_and(|n| n != 0);
-        if self.woken {
+        if poll(&mut [PollFd::new(&*self.bell, PollFlags::IN)], timeout.as_ref()).is_ok_and(|n| n != 0) {
+            self.woken = WokenBy::Bell;
             let _ = self.bell.clear();
         }
         self.now = clock();

@@ -23,6 +23,7 @@ use rustix::event::{PollFd, PollFlags, epoll, poll};
 use rustix::fd::BorrowedFd;
 use std::collections::{BTreeMap, VecDeque};
 use std::net::{SocketAddr, UdpSocket};
+use std::sync::Arc;
 
 /// In the id of a packet link: beyond every link of shared memory.
 const PACKET: u32 = 1 << 19;
@@ -115,6 +116,16 @@ impl HostWire {
         }
     }
 
+    /// Readable, edge-triggered, when somebody must look every so often, for frames wait to share a packet; if there are such.
+    pub fn guard_fd(&self) -> Option<BorrowedFd<'_>> {
+        self.packet.as_ref().map(|p| p.port().guard_fd())
+    }
+
+    /// Whether that is over.
+    pub fn guard_may_go(&mut self) -> bool {
+        self.packet.as_mut().is_none_or(|p| p.port_mut().guard_may_go())
+    }
+
     /// To sleep on: readable when a peer has rung, or (while armed) a packet has come.
     pub fn bell(&self) -> BorrowedFd<'_> {
         self.shm.bell()
@@ -139,6 +150,25 @@ impl HostWire {
             let _ = epoll::add(self.shm.bell(), p.port().socket_fd(), epoll::EventData::new_u64(OTHERS), flags);
         }
         self.shm.arm(for_room);
+    }
+
+    /// While armed: what a sleeper watches itself beside [`bell`](Self::bell), which does not tell of it from now on; if there is such.
+    pub fn watch_apart(&mut self) -> Option<Arc<UdpSocket>> {
+        self.packet.as_mut()?.port_mut().watch_only_peer()
+    }
+
+    /// The [`bell`](Self::bell) tells of everything.
+    pub fn watch_all(&mut self) {
+        if let Some(p) = &mut self.packet {
+            p.port_mut().watch_all();
+        }
+    }
+
+    /// The [`bell`](Self::bell) has told of something.
+    pub fn look_everywhere(&mut self) {
+        if let Some(p) = &mut self.packet {
+            p.port_mut().look_everywhere();
+        }
     }
 
     /// Room is no longer waited for.
@@ -174,6 +204,7 @@ impl HostWire {
     pub fn take_leave(&mut self) {
         let Some(p) = &mut self.packet else { return };
         p.begin_farewell();
+        p.port_mut().watch_all();
         p.set_armed(true);
         let mut settled = None;
         while let Some(until) = p.farewell_turn(&mut settled) {
@@ -329,8 +360,10 @@ impl Wire for HostWire {
 
     #[inline(always)]
     fn take<const PAYLOAD: bool, R>(&mut self, link: LinkId, looks: u32, take: impl FnOnce(&Frame) -> Option<R>) -> Option<R> {
-        // A packet link's frames are received the general way.
-        self.shm.link(link)?.take::<PAYLOAD, R>(looks, take)
+        match self.shm.link(link) {
+            Some(l) => l.take::<PAYLOAD, R>(looks, take),
+            None => self.packet_of(link).and_then(|(p, link)| p.take::<PAYLOAD, R>(link, looks, take)),
+        }
     }
 
     #[inline]

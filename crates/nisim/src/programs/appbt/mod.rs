@@ -7,13 +7,13 @@ mod lines;
 pub mod physics;
 
 use std::cell::RefCell;
-use std::rc::Rc;
+use std::sync::Arc;
 
 use super::boxes::{Boxes, Place};
 use super::collective::Barrier;
 use super::random::Random;
 use super::shared::Shared;
-use super::{FLOP, HEAP, Program, Setup, Size, compare};
+use super::{FLOP, HEAP, Program, Setup, Size, compare, prepared};
 use crate::am::Am;
 use crate::cluster::Outcome;
 use crate::experiment::Failure;
@@ -90,7 +90,7 @@ impl Input {
 /// A processor's part.
 struct Part {
     am: Am,
-    input: Rc<Input>,
+    input: Arc<Input>,
     shared: Shared,
     /// What is handed on, in shared memory behind the cells.
     lines: Lines,
@@ -99,7 +99,7 @@ struct Part {
 }
 
 fn run(setup: &Setup<'_>) -> Result<Outcome, Failure> {
-    let input = Rc::new(Input::new(setup.machine.nodes, setup.size, setup.seed));
+    let (input, expected) = prepared("appbt", setup, Input::new, Input::sequential);
     let (parts, outcome) = setup.simulate(|am| node(am, input.clone()))?;
     let boxes = &input.boxes;
     let ours: Vec<f64> = (0..input.cells.len())
@@ -109,7 +109,7 @@ fn run(setup: &Setup<'_>) -> Result<Outcome, Failure> {
             values[boxes.place_in_own(cell)].map(f64::from)
         })
         .collect();
-    compare("appbt", &ours, &input.sequential(), 0.0)?;
+    compare("appbt", &ours, &expected, 0.0)?;
     Ok(outcome)
 }
 
@@ -144,7 +144,7 @@ impl Part {
     }
 }
 
-async fn node(am: Am, input: Rc<Input>) -> Vec<Cell> {
+async fn node(am: Am, input: Arc<Input>) -> Vec<Cell> {
     let (me, boxes) = (am.cpu().node(), &input.boxes);
     let cells = boxes.places(1);
     let lines = Lines::new(boxes, cells);

@@ -16,6 +16,7 @@
 
 mod farewell;
 mod port;
+mod short;
 #[cfg(test)]
 mod tests;
 
@@ -81,6 +82,8 @@ pub struct PacketWire<P: PacketPort> {
     words: Box<Line>,
     /// The port has been asked in this turn.
     looked: bool,
+    /// .. and before it, by who polls a VI.
+    took: bool,
     /// Somebody sleeps, or is about to: each turn may be the last for long.
     armed: bool,
     turns: u32,
@@ -116,6 +119,7 @@ impl<P: PacketPort> PacketWire<P> {
             heap: Heap::default(),
             words: Box::default(),
             looked: false,
+            took: false,
             armed: false,
             turns: 0,
             now: Instant(0),
@@ -172,6 +176,9 @@ impl<P: PacketPort> PacketWire<P> {
     #[inline(never)]
     fn look(&mut self) {
         self.looked = true;
+        if self.armed && self.transport.is_joining() {
+            self.transport.hurry();
+        }
         match self.take_arrived() {
             Arrived::Message => return,
             // As usual for who polls: nothing came, and nothing is due.
@@ -264,6 +271,9 @@ impl<P: PacketPort> PacketWire<P> {
             && let Some(packets) = self.transport.poll_transmit(now)
         {
             self.port.send(&packets);
+        }
+        if self.transport.is_joining() {
+            self.port.note_waiting();
         }
     }
 
@@ -447,6 +457,16 @@ impl<P: PacketPort> Wire for PacketWire<P> {
         self.send_frame(link, line, words, 0, |_| true)
     }
 
+    unsafe fn send_whole(&mut self, link: LinkId, word0: u64, from: *const u8, length: usize) -> Sent {
+        // SAFETY: the caller's.
+        unsafe { self.send_short(link, word0, from, length) }
+    }
+
+    #[inline(never)]
+    fn take<const PAYLOAD: bool, R>(&mut self, link: LinkId, _looks: u32, take: impl FnOnce(&Frame) -> Option<R>) -> Option<R> {
+        self.take_next(link, take)
+    }
+
     fn send_with_payload<F: FnOnce(*mut u8) -> bool>(&mut self, link: LinkId, line: &mut Line, length: usize, fill: F) -> Sent {
         self.send_frame(link, line, BULK_WORDS, length, fill)
     }
@@ -494,7 +514,8 @@ impl<P: PacketPort> Wire for PacketWire<P> {
     }
 
     fn begin_turn(&mut self) {
-        self.looked = false;
+        // Who is about to sleep looks in any case.
+        self.looked = core::mem::take(&mut self.took) && !self.armed;
         // Without a link there is no receive() to look. Who may only be looked for by strangers need not look at each turn, while it makes many.
         if self.links.is_empty() {
             self.turns = self.turns.wrapping_add(1);

@@ -20,6 +20,10 @@ pub trait PacketPort {
     fn is_ready(&mut self) -> bool {
         true
     }
+    /// Whether a packet can leave now with nothing before it, and nothing but the network happens to it.
+    fn is_clear(&self) -> bool {
+        false
+    }
     /// Sends packets, while [`is_ready`](Self::is_ready). What the network cannot take is lost; the transport sends it again.
     fn send(&mut self, transmit: &Transmit<'_>);
     /// The next datagram that has arrived. `None`: nothing, or enough for one turn.
@@ -40,6 +44,8 @@ pub trait PacketPort {
     fn looks_again(&self) -> u32 {
         0
     }
+    /// Frames wait to share a packet: somebody must look within a short time, even if the application does not.
+    fn note_waiting(&mut self) {}
     /// Whether somebody sleeps until packets come, or is about to.
     fn set_armed(&mut self, _armed: bool) {}
     /// The network said that a datagram of so many bytes to somebody is too large for the path.

@@ -4,12 +4,14 @@
 //! Several packets of a size leave in one call (GSO) and arrive joined (GRO); packets say their own length, so what the
 //! kernel has joined needs no note of where to cut. When the socket takes no more, the packets that found no room wait here and nothing else leaves before them.
 //!
-//! `sockets.rs`: which socket. `find.rs`: who is where. `interface.rs`: which address is ours. `buffers.rs`: where datagrams arrive. `segments.rs`: several packets by one call. `faults.rs`: faults on purpose.
+//! `sockets.rs`: which socket. `find.rs`: who is where. `interface.rs`: which address is ours. `buffers.rs`: where datagrams arrive. `segments.rs`: several packets by one call. `options.rs`: what a socket leaves away. `guard.rs`: who looks after what waits. `faults.rs`: faults on purpose.
 
 mod buffers;
 mod faults;
 mod find;
+mod guard;
 mod interface;
+mod options;
 mod packet;
 mod segments;
 mod sockets;
@@ -28,13 +30,15 @@ use bellwire_proto::{NicId, Transmit};
 use buffers::Buffers;
 use faults::Struck;
 use find::Finder;
+use guard::Guard;
 use quinn_udp::UdpSockRef;
 use rustix::fd::BorrowedFd;
 use rustix::time::{ClockId, clock_gettime};
 use sockets::Sockets;
 use std::collections::VecDeque;
 use std::io;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::sync::Arc;
 
 /// A peer that cannot be reached for so long is lost: longer than a cable is out for a moment, shorter than people wait.
 const UNREACHABLE_AFTER: Duration = Duration::from_secs(5);
@@ -103,6 +107,7 @@ pub struct UdpPort {
     too_big: VecDeque<(SocketAddr, usize)>,
     refused: VecDeque<SocketAddr>,
     struck: Option<Box<Struck>>,
+    guard: Guard,
 }
 
 /// The time that engines in real processes are told.
@@ -130,6 +135,7 @@ impl UdpPort {
             too_big: VecDeque::new(),
             refused: VecDeque::new(),
             struck,
+            guard: Guard::new().map_err(io::Error::other)?,
         })
     }
 
@@ -151,6 +157,31 @@ impl UdpPort {
     /// Handles what is ready of the search; never blocks.
     pub fn handle_control(&mut self) {
         self.finder.handle_ready(clock());
+    }
+
+    /// The only peer's socket, for a sleeper to watch itself beside [`socket_fd`](Self::socket_fd), until [`watch_all`](Self::watch_all); if there is one.
+    pub fn watch_only_peer(&mut self) -> Option<Arc<UdpSocket>> {
+        self.sockets.watch_only_peer()
+    }
+
+    /// [`socket_fd`](Self::socket_fd) tells of all packets.
+    pub fn watch_all(&mut self) {
+        self.sockets.watch_all();
+    }
+
+    /// [`socket_fd`](Self::socket_fd) has told of something: the next look is at all sockets.
+    pub fn look_everywhere(&mut self) {
+        self.sockets.look_everywhere();
+    }
+
+    /// Readable, edge-triggered, when somebody must look every so often.
+    pub fn guard_fd(&self) -> BorrowedFd<'_> {
+        self.guard.fd()
+    }
+
+    /// Whether that is over.
+    pub fn guard_may_go(&mut self) -> bool {
+        self.guard.may_go()
     }
 
     /// A setting of the transport that fits this port.
@@ -235,6 +266,11 @@ impl PacketPort for UdpPort {
         self.stalled.to.is_none()
     }
 
+    #[inline]
+    fn is_clear(&self) -> bool {
+        self.stalled.to.is_none() && self.struck.is_none()
+    }
+
     fn send(&mut self, transmit: &Transmit<'_>) {
         if let Some(mut struck) = self.struck.take() {
             let (now, size) = (clock(), transmit.segment.unwrap_or(transmit.bytes.len()).max(1));
@@ -298,6 +334,11 @@ impl PacketPort for UdpPort {
     #[inline]
     fn looks_again(&self) -> u32 {
         LOOKS_AGAIN
+    }
+
+    #[inline]
+    fn note_waiting(&mut self) {
+        self.guard.call();
     }
 
     fn set_armed(&mut self, armed: bool) {

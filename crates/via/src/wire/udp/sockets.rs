@@ -6,9 +6,10 @@
 //! cannot have that, or there are too many peers, the first one serves.
 //!
 //! Whoever polls looks at the socket that had something last; now and then, and whenever there are several peers, at all of them behind one epoll set. An only peer's socket is in that set
-//! while somebody sleeps on it: else each packet would cost its sender (on one host; else the receiver) a call of the set, 0.2 us, for nobody.
+//! only while somebody sleeps on the set: else each packet would cost its sender (on one host; else the receiver) a call of the set, 0.2 us, for nobody. Who can sleep on that socket itself
+//! (`watch_only_peer`) is woken by it alone, without the sets between, and looks at the others only when their set has woken it.
 
-use super::segments;
+use super::{options, segments};
 use quinn_udp::{UdpSockRef, UdpSocketState};
 use rustix::event::epoll;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -17,6 +18,7 @@ use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, 
 use std::collections::BTreeMap;
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
+use std::sync::Arc;
 
 /// Wanted of the kernel for what arrives while nobody looks; it gives what it allows (net.core.rmem_max).
 const RECEIVE_BUFFER_BYTES: usize = 4 << 20;
@@ -33,7 +35,7 @@ const FIRST: u64 = u64::MAX;
 /// A socket with its segmentation state.
 #[derive(Debug)]
 pub(super) struct Socket {
-    pub socket: UdpSocket,
+    pub socket: Arc<UdpSocket>,
     pub state: UdpSocketState,
 }
 
@@ -41,10 +43,11 @@ impl Socket {
     fn new(socket: UdpSocket) -> Result<Self, io::Error> {
         socket.set_nonblocking(true)?;
         let state = UdpSocketState::new(UdpSockRef::from(&socket))?;
+        options::without_notes(&socket);
         // Less than wanted is the machine's limit, not an error.
         let _ = state.set_recv_buffer_size(UdpSockRef::from(&socket), RECEIVE_BUFFER_BYTES);
         let _ = state.set_send_buffer_size(UdpSockRef::from(&socket), SEND_BUFFER_BYTES);
-        Ok(Self { socket, state })
+        Ok(Self { socket: Arc::new(socket), state })
     }
 
     /// One datagram or several of a size. To a connected socket's peer, `to` is `None`.
@@ -88,6 +91,10 @@ pub(super) struct Sockets {
     set: OwnedFd,
     /// Somebody sleeps, or is about to: all sockets are in the set.
     armed: bool,
+    /// The sleeper watches an only peer's socket itself.
+    apart: bool,
+    /// The next look in vain is at all sockets.
+    everywhere: bool,
     hot: At,
     looks: u32,
     /// Sockets that the epoll set has shown to have something.
@@ -113,7 +120,19 @@ impl Sockets {
         let first = Socket::new(socket)?;
         let set = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         epoll::add(&set, &first.socket, epoll::EventData::new_u64(FIRST), epoll::EventFlags::IN)?;
-        Ok(Self { first, own, peers: Vec::new(), places: BTreeMap::new(), set, armed: false, hot: At::First, looks: 0, ready: Vec::with_capacity(EVENTS_MAX) })
+        Ok(Self {
+            first,
+            own,
+            peers: Vec::new(),
+            places: BTreeMap::new(),
+            set,
+            armed: false,
+            apart: false,
+            everywhere: false,
+            hot: At::First,
+            looks: 0,
+            ready: Vec::with_capacity(EVENTS_MAX),
+        })
     }
 
     /// The NIC's address.
@@ -134,14 +153,37 @@ impl Sockets {
     /// Whether somebody sleeps on [`fd`](Self::fd), or is about to.
     pub(super) fn set_armed(&mut self, armed: bool) {
         if self.armed != armed {
-            self.armed = armed;
+            (self.armed, self.everywhere) = (armed, true);
             self.listen();
         }
     }
 
+    /// An only peer's socket, for a sleeper to watch beside [`fd`](Self::fd), which does not tell of it from now on. `None`: that tells of all.
+    pub(super) fn watch_only_peer(&mut self) -> Option<Arc<UdpSocket>> {
+        let place = *self.places.values().next().filter(|_| self.places.len() == 1)?;
+        if !self.apart {
+            self.apart = true;
+            self.listen();
+        }
+        self.peers[place].as_ref().map(|p| Arc::clone(&p.socket.socket))
+    }
+
+    /// [`fd`](Self::fd) tells of all sockets again.
+    pub(super) fn watch_all(&mut self) {
+        if core::mem::take(&mut self.apart) {
+            self.everywhere = true;
+            self.listen();
+        }
+    }
+
+    /// [`fd`](Self::fd) has told of something.
+    pub(super) fn look_everywhere(&mut self) {
+        self.everywhere = true;
+    }
+
     /// Brings the epoll set up to date.
     fn listen(&mut self) {
-        let all = self.armed || self.places.len() > 1;
+        let all = (self.armed && !self.apart) || self.places.len() > 1;
         for (place, slot) in self.peers.iter_mut().enumerate() {
             let Some(peer) = slot.as_mut().filter(|p| p.listened != all) else { continue };
             if !all {
@@ -178,6 +220,8 @@ impl Sockets {
             }
             self.peers[place] = Some(peer);
             self.places.insert(to, place);
+            // Whoever sleeps knows nothing of it.
+            self.watch_all();
             self.listen();
         }
     }
@@ -207,6 +251,7 @@ impl Sockets {
         self.places.remove(&to);
         self.ready.clear();
         self.hot = At::First;
+        self.watch_all();
         self.listen();
     }
 
@@ -231,7 +276,8 @@ impl Sockets {
             return Ok(Some(got));
         }
         self.looks = self.looks.wrapping_add(1);
-        if self.places.len() == 1 && self.hot != At::First && !self.looks.is_multiple_of(LOOKS_PER_SWEEP) && !self.armed {
+        let listens = (self.armed && !self.apart) || self.everywhere || self.looks.is_multiple_of(LOOKS_PER_SWEEP);
+        if self.places.len() == 1 && self.hot != At::First && !listens {
             return Ok(None);
         }
         self.receive_elsewhere(slot)
@@ -249,7 +295,7 @@ impl Sockets {
             }
             if let Some(got) = self.receive_at(at, slot)? {
                 // An only peer that is not in the set is looked at each time.
-                if at != At::First || self.places.len() != 1 || self.armed {
+                if at != At::First || self.places.len() != 1 || (self.armed && !self.apart) {
                     self.hot = at;
                 }
                 return Ok(Some(got));
@@ -263,6 +309,7 @@ impl Sockets {
         let mut events = [epoll::Event { flags: epoll::EventFlags::empty(), data: epoll::EventData::new_u64(0) }; EVENTS_MAX];
         let at_once = rustix::event::Timespec { tv_sec: 0, tv_nsec: 0 };
         let n = epoll::wait(&self.set, &mut events[..], Some(&at_once)).unwrap_or(0);
+        self.everywhere &= n != 0;
         for e in &events[..n] {
             match e.data.u64() {
                 FIRST => self.ready.push(At::First),
@@ -339,6 +386,53 @@ mod tests {
         socket.put(gone, connected, b"hello", None).unwrap();
         let mut slot = [0; 8];
         assert_eq!((0..2 * LOOKS_PER_SWEEP).find_map(|_| a.receive(&mut slot).err()), Some(gone));
+    }
+
+    /// Whether who sleeps on the set would be woken.
+    fn tells(s: &Sockets) -> bool {
+        let mut events = [epoll::Event { flags: epoll::EventFlags::empty(), data: epoll::EventData::new_u64(0) }; 4];
+        let at_once = rustix::event::Timespec { tv_sec: 0, tv_nsec: 0 };
+        epoll::wait(&s.set, &mut events[..], Some(&at_once)).unwrap() != 0
+    }
+
+    #[test]
+    fn what_a_sleeper_watches_itself_is_told_by_nothing_else_and_nothing_is_missed() {
+        let (mut a, b, c) = (sockets(), sockets(), sockets());
+        let own = a.own();
+        let put = |from: &Sockets| from.first().put(own, false, b"x", None).unwrap();
+        assert!(a.watch_only_peer().is_none(), "there is no peer");
+        a.connect(b.own());
+        a.set_armed(true);
+        put(&b);
+        assert!(tells(&a), "all that comes");
+        assert_eq!(receive(&mut a).unwrap().1, b.own());
+        let apart = a.watch_only_peer().unwrap();
+        put(&b);
+        assert!(!tells(&a));
+        assert_eq!(apart.peek(&mut [0; 8]).unwrap(), 1);
+        assert_eq!(receive(&mut a).unwrap().1, b.own());
+        put(&c);
+        put(&c);
+        assert!(tells(&a), "strangers");
+        let mut slot = [0; 64];
+        for _ in 0..2 {
+            a.look_everywhere();
+            assert_eq!(a.receive(&mut slot), Ok(Some((1, c.own()))), "the next look finds them all");
+        }
+        assert_eq!((a.receive(&mut slot), tells(&a)), (Ok(None), false));
+        put(&b);
+        a.watch_all();
+        assert!(tells(&a), "as before");
+        receive(&mut a);
+        // A second peer: nothing is apart any more, and who slept on the first one's socket hears of the second one's.
+        assert!(a.watch_only_peer().is_some());
+        a.connect(c.own());
+        put(&c);
+        assert!(tells(&a) && a.watch_only_peer().is_none());
+        receive(&mut a);
+        a.disconnect(c.own());
+        put(&b);
+        assert!(tells(&a));
     }
 
     #[test]
