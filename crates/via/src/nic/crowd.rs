@@ -26,7 +26,7 @@ const EMPTY_POLLS_MAX: u32 = 1024;
 /// A longer absence is a lost turn, nanoseconds.
 const LONG_ABSENCE_NS: u64 = 500_000;
 /// Lost turns that pass after patience in vain, at first and at most.
-const REST_MIN: u32 = 4;
+const REST_MIN: u32 = 1;
 const REST_MAX: u32 = 512;
 /// Times in vain, in a row, after which it is not crowded any more.
 const QUICK_MAX: u32 = 8;
