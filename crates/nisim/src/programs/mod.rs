@@ -4,7 +4,7 @@
 //!
 //! What is charged: each access to an array goes through the simulated cache; each floating-point operation takes [`FLOP`] cycles; loops and indices are
 //! charged as instructions. What the originals compute beside that is not known; where it decides how much of the time is communication, a constant of the
-//! program (`WORK`) stands for it. It was set by one statement of the paper, that AP3000 beats UDMA by 11-44 % with infinite buffers; no other was looked at.
+//! program (`WORK`) stands for it. It was settled on with the paper's statements about the figures in sight (docs/ni-simulator.md), so those are calibrated and not predicted.
 
 mod appbt;
 mod barnes;
