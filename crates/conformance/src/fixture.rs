@@ -13,6 +13,8 @@ pub trait Fixture {
     const PATIENCE: Duration;
     /// How long a case lets pass before it says that something did not happen.
     const QUIET: Duration;
+    /// How much more of it a case lets pass while something is under way.
+    const BUSY: Duration = Duration::from_millis(1_000);
     /// Turns that pass with it at least, for a thread that the machine keeps waiting.
     const QUIET_TURNS: u64;
     /// The same limit in turns, for time that stands still.

@@ -206,9 +206,9 @@ impl<F: Fixture> Stage<F> {
         self.wait(what, |s| condition(s).then_some(()));
     }
 
-    /// Lets pass the time in which anything that is still to happen happens: more of it as long as something is under way, for a dead peer a second.
+    /// Lets pass the time in which anything that is still to happen happens: more of it as long as something is under way, within bounds (it may be for a dead peer).
     pub fn settle(&mut self) {
-        let (end, late) = (self.clock() + F::QUIET, self.clock() + F::QUIET + Duration::from_millis(1_000));
+        let (end, late) = (self.clock() + F::QUIET, self.clock() + F::QUIET + F::BUSY);
         let mut turns = 0;
         while self.clock() < end || turns < F::QUIET_TURNS || (self.fixture.is_busy() && self.clock() < late) {
             self.turn();

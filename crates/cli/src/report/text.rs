@@ -82,11 +82,14 @@ mod tests {
         table.row(["a".into(), 1.5.into(), Cell::None]);
         table.row(["bb".into(), 150.25.into(), 7_u64.into()]);
         report.tables.push(table);
+        let unsimulated = render(3, &report);
+        assert!(!unsimulated.contains("seed"), "{unsimulated}");
+        report.hash = Some(7);
         let text = render(3, &report);
         assert_eq!(
             text,
             "Title\n\nA table\n  what  time [us]  cost [ns]*\n  a          1.50           -\n  bb          150           7\n\n\
-             Columns with * were measured on this machine, and differ from run to run.\n\nseed 3, hash 0000000000000000\n"
+             Columns with * were measured on this machine, and differ from run to run.\n\nseed 3, hash 0000000000000007\n"
         );
         report.tables[0].row(["c,\"".into(), 0.125.into(), Cell::None]);
         assert_eq!(csv(&report), "what,time [us],cost [ns]*\na,1.5,\nbb,150.25,7\n\"c,\"\"\",0.125,\n");
