@@ -159,7 +159,11 @@ fn pairs_for(mode: ProtectionMode, pairs: usize, waiting: bool, time: Duration) 
             s.spawn(|| {
                 while receive(y).is_ok() && y.nic.with(|e| e.query_vi(y.vi)).is_ok_and(|(state, ..)| state == bellwire_via::ViState::Connected) {
                     y.post_receive(0, 64);
-                    y.send_now(64, 8);
+                    y.post_send(64, 8);
+                    // Flushed: the other has stopped meanwhile.
+                    if y.nic.send_wait(y.vi, LONG).unwrap().status.is_error() {
+                        break;
+                    }
                 }
             });
             s.spawn(|| {
