@@ -268,10 +268,7 @@ impl<W: Wire> Engine<W> {
                     if addressee(&mut self.connection_ids, &mut self.vis, link, frame.head(), inbox).is_some() {
                         return true;
                     }
-                    let fine = self.deliver(link, &frame);
-                    self.wire.consume(link);
-                    if !fine {
-                        self.link_failed(link, LinkFailure::PeerMisbehaved);
+                    if !self.handle_frame(link, &frame) {
                         return false;
                     }
                     if self.inbox_has(inbox) {
@@ -298,10 +295,7 @@ impl<W: Wire> Engine<W> {
                     if let Some(taken) = self.take_frame(link, &frame, inbox, line) {
                         return Some(taken);
                     }
-                    let fine = self.deliver(link, &frame);
-                    self.wire.consume(link);
-                    if !fine {
-                        self.link_failed(link, LinkFailure::PeerMisbehaved);
+                    if !self.handle_frame(link, &frame) {
                         return None;
                     }
                     if self.inbox_has(inbox) {

@@ -2,7 +2,7 @@
 //! C functions as handlers, and the tokens that they get.
 
 use crate::objects::{EndpointObject, endpoint};
-use crate::types::{BAD_ARG, EndpointName, ReturnedMessage, code, put};
+use crate::types::{BAD_ARG, EndpointName, Handed, ReturnedMessage, code, put};
 use bellwire_am::{Error, Message};
 use core::ffi::{c_int, c_void};
 
@@ -61,19 +61,6 @@ fn run(function: Function, endpoint: *mut EndpointObject, message: &mut Message<
     }
 }
 
-/// An endpoint's address, which a handler is given.
-#[derive(Clone, Copy)]
-struct Address(*mut EndpointObject);
-
-// SAFETY: only handed back to C.
-unsafe impl Send for Address {}
-
-impl Address {
-    fn pointer(self) -> *mut EndpointObject {
-        self.0
-    }
-}
-
 /// See am.h.
 ///
 /// # Safety
@@ -81,7 +68,7 @@ impl Address {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn AMX_SetHandler(ep: *mut EndpointObject, index: u8, function: Option<Function>) -> c_int {
     let Some(function) = function else { return BAD_ARG };
-    let at = Address(ep);
+    let at = Handed(ep);
     // SAFETY: C1.
     let set = unsafe { endpoint(ep) }.and_then(|(bundle, id)| {
         if index == 0 {
@@ -104,7 +91,7 @@ pub unsafe extern "C" fn AMX_SetHandler(ep: *mut EndpointObject, index: u8, func
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn AMX_SetHandlerAny(ep: *mut EndpointObject, index: *mut u8, function: Option<Function>) -> c_int {
     let (Some(function), false) = (function, index.is_null()) else { return BAD_ARG };
-    let at = Address(ep);
+    let at = Handed(ep);
     // SAFETY: C1.
     let set = unsafe { endpoint(ep) }.and_then(|(bundle, id)| bundle.set_handler_any(id, move |message| run(function, at.pointer(), message)));
     // SAFETY: C1.

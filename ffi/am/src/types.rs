@@ -80,6 +80,19 @@ pub(crate) fn code(outcome: Result<(), Error>) -> c_int {
     }
 }
 
+/// A program's pointer, which its handler is given back.
+#[derive(Debug)]
+pub(crate) struct Handed<T>(pub(crate) *mut T);
+
+// SAFETY: only handed back to C, never followed here.
+unsafe impl<T> Send for Handed<T> {}
+
+impl<T> Handed<T> {
+    pub(crate) fn pointer(&self) -> *mut T {
+        self.0
+    }
+}
+
 /// Puts a result where a caller wants it, and says that all is well.
 ///
 /// # Safety

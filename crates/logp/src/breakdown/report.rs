@@ -9,6 +9,7 @@ use super::path::{Kind, Primitive};
 use super::{Breakdown, Breakdowns, BulkDifference, Cost};
 use crate::error::Error;
 use crate::machine::Machine;
+use crate::report::json::json_text;
 use crate::report::size_text;
 use crate::report::table::{align, failures, machine_heading, number};
 use crate::samples::Failure;
@@ -208,7 +209,7 @@ pub fn json(found: &Breakdowns) -> Result<String, Error> {
         bulk: &found.bulk,
         failures: &found.failures,
     };
-    serde_json::to_string_pretty(&document).map(|text| text + "\n").map_err(|error| Error::failed(error.to_string()))
+    json_text(&document)
 }
 
 #[cfg(test)]

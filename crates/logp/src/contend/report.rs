@@ -9,6 +9,7 @@ use super::{Contention, Experiment, Point};
 use crate::error::Error;
 use crate::goals::Goal;
 use crate::machine::Machine;
+use crate::report::json::json_text;
 use crate::report::table::{align, goal_table, machine_heading, number};
 
 /// Version of the JSON format; rises when a field changes its meaning.
@@ -84,7 +85,7 @@ pub fn json(found: &Contention) -> Result<String, Error> {
         goals: &found.goals,
         failures: &found.failures,
     };
-    serde_json::to_string_pretty(&document).map(|text| text + "\n").map_err(|error| Error::failed(error.to_string()))
+    json_text(&document)
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@ use serde::Serialize;
 
 use super::{Fact, Status};
 use crate::error::Error;
+use crate::report::json::json_text;
 
 /// Version of the JSON format; rises when a field changes its meaning.
 const FORMAT: u32 = 1;
@@ -79,7 +80,7 @@ struct Document<'f> {
 /// If a fact cannot be written, which would be a programming error.
 pub fn json(facts: &[Fact]) -> Result<String, Error> {
     let document = Document { format: FORMAT, version: env!("CARGO_PKG_VERSION"), facts };
-    serde_json::to_string_pretty(&document).map(|text| text + "\n").map_err(|error| Error::failed(error.to_string()))
+    json_text(&document)
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@ use super::{BulkPoint, Layers, Other, Row, SHORT};
 use crate::error::Error;
 use crate::goals::Goal;
 use crate::machine::Machine;
+use crate::report::json::json_text;
 use crate::report::size_text;
 use crate::report::table::{align, failures, goal_table, machine_heading, number};
 use crate::samples::Failure;
@@ -103,7 +104,7 @@ pub fn json(layers: &Layers) -> Result<String, Error> {
         goals: &layers.goals,
         failures: &layers.failures,
     };
-    serde_json::to_string_pretty(&document).map(|text| text + "\n").map_err(|error| Error::failed(error.to_string()))
+    json_text(&document)
 }
 
 #[cfg(test)]

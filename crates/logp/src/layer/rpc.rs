@@ -15,6 +15,7 @@ use crate::model::Options;
 use crate::peers::Peers;
 use crate::plan::{Action, From, Step, Which, series as s};
 use crate::progress::Progress;
+use crate::report::json::json_text;
 use crate::report::table::{align, failures, machine_heading, number};
 use crate::run;
 use crate::samples::{Failure, Key, Metric, Samples, Series};
@@ -135,7 +136,7 @@ pub fn table(calls: &Calls) -> String {
 /// # Errors
 /// If a figure cannot be written, which would be a programming error.
 pub fn json(calls: &Calls) -> Result<String, Error> {
-    serde_json::to_string_pretty(calls).map(|text| text + "\n").map_err(|error| Error::failed(error.to_string()))
+    json_text(calls)
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@ use super::{Model, Point, Row};
 use crate::error::Error;
 use crate::machine::Machine;
 use crate::model::fit::Line;
+use crate::report::json::json_text;
 use crate::report::size_text;
 use crate::report::table::{align, failures, machine_heading, number};
 use crate::samples::Failure;
@@ -94,7 +95,7 @@ pub fn json(model: &Model) -> Result<String, Error> {
         signature: &model.signature,
         failures: &model.failures,
     };
-    serde_json::to_string_pretty(&document).map(|text| text + "\n").map_err(|error| Error::failed(error.to_string()))
+    json_text(&document)
 }
 
 #[cfg(test)]

@@ -83,9 +83,7 @@ pub fn render(report: &Report) -> Result<String, Error> {
         goals: &report.goals,
         failures: &report.samples.failures,
     };
-    let mut text = serde_json::to_string_pretty(&document).map_err(|error| Error::failed(error.to_string()))?;
-    text.push('\n');
-    Ok(text)
+    json_text(&document)
 }
 
 fn cells(report: &Report, best: f64) -> Vec<Cell> {
@@ -119,6 +117,14 @@ fn cells(report: &Report, best: f64) -> Vec<Cell> {
         })
     };
     report.samples.cells().filter_map(cell).collect()
+}
+
+/// A document as JSON text for machines, with a line's end.
+///
+/// # Errors
+/// If a figure cannot be written, which would be a programming error.
+pub(crate) fn json_text(document: &impl Serialize) -> Result<String, Error> {
+    serde_json::to_string_pretty(document).map(|text| text + "\n").map_err(|error| Error::failed(error.to_string()))
 }
 
 #[cfg(test)]

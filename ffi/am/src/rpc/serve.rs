@@ -2,24 +2,12 @@
 //! C functions as handlers of procedures, and their answers.
 
 use super::{ARGUMENT, OK, code, data, done, failure, node, text};
+use crate::types::Handed;
 use bellwire_rpc::{Failure, Incoming, Node, Procedure, Reply, Signature};
 use core::ffi::{c_char, c_int, c_void};
 
 /// `bw_rpc_handler_t`.
 type Handler = extern "C" fn(call: *mut c_void, arguments: *const u8, nbytes: usize, context: *mut c_void);
-
-/// A program's pointer, which its handler is given.
-#[derive(Clone, Copy)]
-struct Context(*mut c_void);
-
-// SAFETY: only handed back to C.
-unsafe impl Send for Context {}
-
-impl Context {
-    fn pointer(self) -> *mut c_void {
-        self.0
-    }
-}
 
 /// See bellwire_rpc.h.
 ///
@@ -27,7 +15,7 @@ impl Context {
 /// C2.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn bw_rpc_serve(at: *const Node, name: *const c_char, signature: u64, handler: Option<Handler>, context: *mut c_void) -> c_int {
-    let context = Context(context);
+    let context = Handed(context);
     // SAFETY: C2.
     let (found, name) = unsafe { (node(at), text(name)) };
     done(found.and_then(|node| {
