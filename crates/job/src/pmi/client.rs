@@ -214,7 +214,8 @@ impl Client {
     fn get_values(&mut self, from: u32, size: u32, key: &str) -> Result<Vec<Option<String>>, Error> {
         let request = format!("cmd=bellwire_get_all kvsname={} key={key} from={from}", self.name);
         self.ask(&request, "cmd=bellwire_values rc=0 count=.. values=..", "its answer to bellwire_get_all", |line| {
-            let count = line.number::<u32>("count").filter(|count| line.command() == "bellwire_values" && line.get("rc") == Some("0") && *count <= size - from)?;
+            let count =
+                line.number::<u32>("count").filter(|count| line.command() == "bellwire_values" && line.get("rc") == Some("0") && *count <= size - from)?;
             if count == 0 {
                 return Some(Vec::new());
             }

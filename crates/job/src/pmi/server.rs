@@ -81,7 +81,14 @@ impl Server {
     pub fn new(name: &str, size: u32) -> Self {
         let mut store = BTreeMap::new();
         store.insert(mapping::KEY.to_owned(), mapping::one_host(size));
-        Self { name: name.to_owned(), stages: vec![Stage::Outside; size as usize], spawning: vec![false; size as usize], store, stored: 0, lines: Lines::default() }
+        Self {
+            name: name.to_owned(),
+            stages: vec![Stage::Outside; size as usize],
+            spawning: vec![false; size as usize],
+            store,
+            stored: 0,
+            lines: Lines::default(),
+        }
     }
 
     /// A line came from a process, here without its newline.

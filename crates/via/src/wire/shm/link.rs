@@ -9,8 +9,8 @@
 
 use super::half::{OwnHalf, PeerHalf};
 use super::layout::{
-    ADVERT_WORDS, ADVERTS, ADVERTS_AT, ARMED_AT, AWAY_AT, CATALOGUE_ENTRIES, CATALOGUE_WORDS, EPOCH_AT, FRAME_PAYLOAD_MAX, HEAD_AT, LINES, LINES_AT, PAYLOAD_BYTES,
-    PROOF_AT, advert_index, advert_tag,
+    ADVERT_WORDS, ADVERTS, ADVERTS_AT, ARMED_AT, AWAY_AT, CATALOGUE_ENTRIES, CATALOGUE_WORDS, EPOCH_AT, FRAME_PAYLOAD_MAX, HEAD_AT, LINES, LINES_AT,
+    PAYLOAD_BYTES, PROOF_AT, advert_index, advert_tag,
 };
 use super::payload::PayloadFifo;
 use crate::frame::Head;
