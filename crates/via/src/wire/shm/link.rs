@@ -419,10 +419,10 @@ impl Link {
         unsafe { (*self.own_away).store(u32::from(away), Ordering::Relaxed) };
     }
 
-    /// Whether the peer, by what it says, neither sleeps nor lets others have its processor: what we wait for may come any moment.
+    /// Whether the peer does not say that it lets others have its processor: it is at work, or asleep and may have been rung, so that what we wait for may come any moment.
     pub(super) fn is_peer_at_work(&self) -> bool {
-        // SAFETY: L2. Relaxed: hints; what the peer writes there costs us some polls at most.
-        unsafe { ((*self.peer_away).load(Ordering::Relaxed) | (*self.peer_armed).load(Ordering::Relaxed)) == 0 }
+        // SAFETY: L2. Relaxed: a hint; what the peer writes there costs us some polls at most.
+        unsafe { (*self.peer_away).load(Ordering::Relaxed) == 0 }
     }
 
     /// Which barrier reaches the peer.
