@@ -91,8 +91,26 @@ const TYPES: [DataType; 14] = {
 const OPS: [Op; 20] = {
     use Op::*;
     [
-        Min, Max, Sum, Product, LogicalOr, LogicalAnd, BitOr, BitAnd, LogicalXor, BitXor, Read, Write, SwapIfEqual, SwapIfNotEqual, SwapIfLessOrEqual,
-        SwapIfLess, SwapIfGreaterOrEqual, SwapIfGreater, SwapMasked, Difference,
+        Min,
+        Max,
+        Sum,
+        Product,
+        LogicalOr,
+        LogicalAnd,
+        BitOr,
+        BitAnd,
+        LogicalXor,
+        BitXor,
+        Read,
+        Write,
+        SwapIfEqual,
+        SwapIfNotEqual,
+        SwapIfLessOrEqual,
+        SwapIfLess,
+        SwapIfGreaterOrEqual,
+        SwapIfGreater,
+        SwapMasked,
+        Difference,
     ]
 };
 
@@ -242,8 +260,20 @@ floats!(f32, f64);
 fn apply<T: Value>(op: Op, m: T, v: T, c: T) -> T {
     let if_order = |fits: fn(Ordering) -> bool| if c.order(m).is_some_and(fits) { v } else { m };
     match op {
-        Op::Min => if v.order(m) == Some(Ordering::Less) { v } else { m },
-        Op::Max => if v.order(m) == Some(Ordering::Greater) { v } else { m },
+        Op::Min => {
+            if v.order(m) == Some(Ordering::Less) {
+                v
+            } else {
+                m
+            }
+        }
+        Op::Max => {
+            if v.order(m) == Some(Ordering::Greater) {
+                v
+            } else {
+                m
+            }
+        }
         Op::Sum => m.sum(v),
         Op::Difference => m.difference(v),
         Op::Product => m.product(v),
@@ -252,8 +282,20 @@ fn apply<T: Value>(op: Op, m: T, v: T, c: T) -> T {
         Op::LogicalXor => T::of(m.truth() != v.truth()),
         Op::Read => m,
         Op::Write => v,
-        Op::SwapIfEqual => if c == m { v } else { m },
-        Op::SwapIfNotEqual => if c == m { m } else { v },
+        Op::SwapIfEqual => {
+            if c == m {
+                v
+            } else {
+                m
+            }
+        }
+        Op::SwapIfNotEqual => {
+            if c == m {
+                m
+            } else {
+                v
+            }
+        }
         Op::SwapIfLessOrEqual => if_order(Ordering::is_le),
         Op::SwapIfLess => if_order(Ordering::is_lt),
         Op::SwapIfGreaterOrEqual => if_order(Ordering::is_ge),

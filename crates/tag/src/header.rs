@@ -165,8 +165,8 @@ impl Head {
             return None;
         }
         let mut head = Self::new(kind, flags, [0; 4]);
-        for i in 1..kind.words() {
-            head.fixed[i - 1] = u64::from_le(words[i]);
+        for (to, from) in head.fixed.iter_mut().zip(&words[1..kind.words()]) {
+            *to = u64::from_le(*from);
         }
         let mut at = kind.words();
         let mut next = || {

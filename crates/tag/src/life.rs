@@ -137,8 +137,7 @@ impl Core {
         end_vi(engine, connection.vi);
         let peer = connection.peer;
         let p = &mut self.peers[peer as usize];
-        let was_out = p.out == Some(id);
-        if was_out {
+        if p.out == Some(id) {
             (p.out, p.is_gone) = (None, true);
         }
         drop(connection);
@@ -150,7 +149,8 @@ impl Core {
             queue.drop_messages(|m| m.is_announced_on(id), |m| gone.push(m));
         }
         gone.iter().for_each(|m| self.forget_bytes(m));
-        if was_out {
+        // If both have asked at once there are two connections, each perhaps on a link of its own: the peer may have said something on the other one before it went.
+        if !self.connections.iter().any(|(_, c)| c.peer == peer) {
             for at in 0..self.queues.len() {
                 for receive in self.queues[at].take_receives_of(peer) {
                     let mut completion = Completion::new(receive.context, receive.notes(at == 1), receive.is_silent());

@@ -224,7 +224,7 @@ mod tests {
                         let expected = model.take_message(p);
                         prop_assert_eq!(machine.claim(p, u64::from(number)), expected.is_some());
                         // Nobody else gets it; its claimant does, later on.
-                        if number % 2 == 0 {
+                        if number.is_multiple_of(2) {
                             prop_assert_eq!(machine.take_claimed(u64::from(number)).map(|(_, m)| m), expected);
                         }
                     }

@@ -2,8 +2,8 @@
 //! Endpoints in one process, each on a NIC of its own: messages of all lengths, expected and not, remote memory, atomics, floods, and a peer that goes away.
 
 use bellwire_tag::{
-    Access, AtomicOp, AtomicRequest, Completion, DataType, EAGER_BYTES_MAX, Endpoint, Error, Failure, Form, Gather, NOBODY, Notes, Peek, ReceiveFlags, Region, RemoteFlags,
-    RemoteRequest, SendFlags, SendOut, SharedRegions, Sink, Target, Want,
+    Access, AtomicOp, AtomicRequest, Completion, DataType, EAGER_BYTES_MAX, Endpoint, Error, Failure, Form, Gather, NOBODY, Notes, Peek, ReceiveFlags, Region,
+    RemoteFlags, RemoteRequest, SendFlags, SendOut, SharedRegions, Sink, Target, Want,
 };
 use bellwire_via::nic::NicConfig;
 use std::time::{Duration, Instant};

@@ -28,8 +28,22 @@ pub(crate) static OPS: Table<13> = Table::new([
 const TYPES: [Option<DataType>; 16] = {
     use DataType::*;
     [
-        Some(I8), Some(U8), Some(I16), Some(U16), Some(I32), Some(U32), Some(I64), Some(U64), Some(F32), Some(F64), Some(ComplexF32), Some(ComplexF64), None, None,
-        Some(I128), Some(U128),
+        Some(I8),
+        Some(U8),
+        Some(I16),
+        Some(U16),
+        Some(I32),
+        Some(U32),
+        Some(I64),
+        Some(U64),
+        Some(F32),
+        Some(F64),
+        Some(ComplexF32),
+        Some(ComplexF64),
+        None,
+        None,
+        Some(I128),
+        Some(U128),
     ]
 };
 
@@ -37,8 +51,26 @@ const TYPES: [Option<DataType>; 16] = {
 const OPERATIONS: [AtomicOp; 20] = {
     use AtomicOp::*;
     [
-        Min, Max, Sum, Product, LogicalOr, LogicalAnd, BitOr, BitAnd, LogicalXor, BitXor, Read, Write, SwapIfEqual, SwapIfNotEqual, SwapIfLessOrEqual,
-        SwapIfLess, SwapIfGreaterOrEqual, SwapIfGreater, SwapMasked, Difference,
+        Min,
+        Max,
+        Sum,
+        Product,
+        LogicalOr,
+        LogicalAnd,
+        BitOr,
+        BitAnd,
+        LogicalXor,
+        BitXor,
+        Read,
+        Write,
+        SwapIfEqual,
+        SwapIfNotEqual,
+        SwapIfLessOrEqual,
+        SwapIfLess,
+        SwapIfGreaterOrEqual,
+        SwapIfGreater,
+        SwapMasked,
+        Difference,
     ]
 };
 
@@ -117,7 +149,14 @@ unsafe fn start(fid: *mut Fid, a: &Asking) -> Outcome {
 ///
 /// # Safety
 /// F1, F2.
-unsafe fn start_message(fid: *mut Fid, form: Form, msg: *const MsgAtomic, compare: (*const Iovec, usize), result: (*const Iovec, usize), flags: u64) -> Outcome {
+unsafe fn start_message(
+    fid: *mut Fid,
+    form: Form,
+    msg: *const MsgAtomic,
+    compare: (*const Iovec, usize),
+    result: (*const Iovec, usize),
+    flags: u64,
+) -> Outcome {
     // SAFETY: F2.
     let m = unsafe { msg.as_ref() }.ok_or(error::EINVAL)?;
     if m.rma_count != 1 {

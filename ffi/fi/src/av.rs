@@ -68,15 +68,8 @@ pub(crate) struct AvObject {
 }
 
 static FID: Table<6> = Table::new([close as *const (), bind as *const (), none as *const (), none as *const (), none as *const (), none as *const ()]);
-static OPS: Table<7> = Table::new([
-    insert as *const (),
-    none as *const (),
-    none as *const (),
-    remove as *const (),
-    lookup as *const (),
-    straddr as *const (),
-    none as *const (),
-]);
+static OPS: Table<7> =
+    Table::new([insert as *const (), none as *const (), none as *const (), remove as *const (), lookup as *const (), straddr as *const (), none as *const ()]);
 
 /// `fi_av_open`.
 pub(crate) unsafe extern "C" fn open(_domain: *mut Fid, attr: *mut AvAttr, to: *mut *mut AvObject, context: *mut c_void) -> c_int {

@@ -82,8 +82,15 @@ pub(crate) struct CqObject {
 }
 
 static FID: Table<6> = Table::new([close as *const (), none as *const (), control_call as *const (), none as *const (), none as *const (), none as *const ()]);
-static OPS: Table<7> =
-    Table::new([read as *const (), readfrom as *const (), readerr as *const (), sread as *const (), sreadfrom as *const (), signal as *const (), strerror as *const ()]);
+static OPS: Table<7> = Table::new([
+    read as *const (),
+    readfrom as *const (),
+    readerr as *const (),
+    sread as *const (),
+    sreadfrom as *const (),
+    signal as *const (),
+    strerror as *const (),
+]);
 
 /// Flags of a completion as the public interface has them.
 #[inline]

@@ -38,8 +38,15 @@ pub(crate) struct EpObject {
 }
 
 static FID: Table<6> = Table::new([close as *const (), bind as *const (), control_call as *const (), none as *const (), none as *const (), none as *const ()]);
-static OPS: Table<7> =
-    Table::new([cancel as *const (), getopt as *const (), setopt as *const (), none as *const (), none as *const (), size_left as *const (), size_left as *const ()]);
+static OPS: Table<7> = Table::new([
+    cancel as *const (),
+    getopt as *const (),
+    setopt as *const (),
+    none as *const (),
+    none as *const (),
+    size_left as *const (),
+    size_left as *const (),
+]);
 static CM: Table<9> = Table::new([
     none as *const (),
     getname as *const (),

@@ -8,7 +8,8 @@ use bellwire_tag::{EAGER_BYTES_MAX, NAME_BYTES, PIECES_MAX};
 use core::ffi::{CStr, c_char};
 
 /// Everything that can be asked for.
-pub(crate) const CAPS: u64 = MSG | RMA | TAGGED | ATOMIC | TX_MODIFIERS | RX_MODIFIERS | MULTI_RECV | LOCAL_COMM | REMOTE_COMM | SOURCE | RMA_EVENT | FENCE | DIRECTED_RECV;
+pub(crate) const CAPS: u64 =
+    MSG | RMA | TAGGED | ATOMIC | TX_MODIFIERS | RX_MODIFIERS | MULTI_RECV | LOCAL_COMM | REMOTE_COMM | SOURCE | RMA_EVENT | FENCE | DIRECTED_RECV;
 /// What says what of it.
 pub(crate) const PRIMARY: u64 = MSG | RMA | TAGGED | ATOMIC;
 const TX_MODIFIERS: u64 = SEND | READ | WRITE;
@@ -76,7 +77,12 @@ fn tx_fits(a: &TxAttr) -> bool {
 }
 
 fn rx_fits(a: &RxAttr) -> bool {
-    within(a.caps, RX_CAPS) && within(a.op_flags, RX_OP_FLAGS) && within(a.msg_order, ORDERS) && a.comp_order == 0 && a.size <= QUEUE_SIZE && a.iov_limit <= PIECES_MAX
+    within(a.caps, RX_CAPS)
+        && within(a.op_flags, RX_OP_FLAGS)
+        && within(a.msg_order, ORDERS)
+        && a.comp_order == 0
+        && a.size <= QUEUE_SIZE
+        && a.iov_limit <= PIECES_MAX
 }
 
 fn ep_fits(a: &EpAttr) -> bool {

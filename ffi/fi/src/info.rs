@@ -4,7 +4,9 @@
 use crate::abi::{Outcome, control, error};
 use crate::attributes::{DomainAttr, EpAttr, FabricAttr, Info, RxAttr, TxAttr, allocate, copy_bytes};
 use crate::flags::*;
-use crate::hints::{self, ADDR_FORMAT, CAPS, INJECT_BYTES, MESSAGE_BYTES, OBJECTS, ORDERED_BYTES, ORDERS, PROTOCOL, PROTOCOL_VERSION, QUEUE_SIZE, RDM, REGIONS, RMA_IOVS};
+use crate::hints::{
+    self, ADDR_FORMAT, CAPS, INJECT_BYTES, MESSAGE_BYTES, OBJECTS, ORDERED_BYTES, ORDERS, PROTOCOL, PROTOCOL_VERSION, QUEUE_SIZE, RDM, REGIONS, RMA_IOVS,
+};
 use crate::host::{NAME, VERSION};
 use bellwire_tag::{NAME_BYTES, PIECES_MAX};
 use core::ffi::{c_char, c_int};
@@ -20,7 +22,14 @@ const TAG_FORMAT: u64 = 0xaaaa_aaaa_aaaa_aaaa;
 ///
 /// # Safety
 /// F2.
-pub(crate) unsafe extern "C" fn getinfo(_version: u32, node: *const c_char, _service: *const c_char, flags: u64, asked: *const Info, to: *mut *mut Info) -> c_int {
+pub(crate) unsafe extern "C" fn getinfo(
+    _version: u32,
+    node: *const c_char,
+    _service: *const c_char,
+    flags: u64,
+    asked: *const Info,
+    to: *mut *mut Info,
+) -> c_int {
     control(|| {
         // Names of hosts say nothing: a peer is known by the name that its endpoint gives. Where this endpoint itself is, the environment says.
         if to.is_null() || (!node.is_null() && flags & FROM_SOURCE == 0) {
@@ -70,8 +79,8 @@ fn answer(asked: Option<&Info>) -> Outcome<*mut Info> {
     info.ep_attr = ep()?;
     info.domain_attr = domain(asked)?;
     let fabric = part::<FabricAttr>()?;
+    // The provider's name is for the host to fill in: it would put its own before ours.
     fabric.name = copy_bytes(NAME.to_bytes_with_nul()).cast();
-    fabric.prov_name = copy_bytes(NAME.to_bytes_with_nul()).cast();
     fabric.prov_version = VERSION;
     info.fabric_attr = fabric;
     Ok(info)

@@ -25,7 +25,16 @@ unsafe extern "C" fn recv(ep: *mut Fid, at: *mut u8, length: usize, _desc: *mut 
     data(|| unsafe { receive(ep, &Receiving { from, to: Gather::one(at, length), tag: Some((tag, ignore)), context, flags: of(ep).rx_flags }) })
 }
 
-unsafe extern "C" fn recvv(ep: *mut Fid, iov: *const Iovec, _desc: *mut *mut c_void, count: usize, from: u64, tag: u64, ignore: u64, context: *mut c_void) -> isize {
+unsafe extern "C" fn recvv(
+    ep: *mut Fid,
+    iov: *const Iovec,
+    _desc: *mut *mut c_void,
+    count: usize,
+    from: u64,
+    tag: u64,
+    ignore: u64,
+    context: *mut c_void,
+) -> isize {
     // SAFETY: F1, F2.
     data(|| unsafe { receive(ep, &Receiving { from, to: gather(iov, count)?, tag: Some((tag, ignore)), context, flags: of(ep).rx_flags }) })
 }
@@ -71,5 +80,7 @@ unsafe extern "C" fn senddata(ep: *mut Fid, at: *mut u8, length: usize, _desc: *
 
 unsafe extern "C" fn injectdata(ep: *mut Fid, at: *mut u8, length: usize, with: u64, to: u64, tag: u64) -> isize {
     // SAFETY: F1, F2.
-    data(|| unsafe { send_out(ep, &Sending { to, from: Gather::one(at, length), tag: Some(tag), data: Some(with), context: core::ptr::null_mut(), flags: None }) })
+    data(|| unsafe {
+        send_out(ep, &Sending { to, from: Gather::one(at, length), tag: Some(tag), data: Some(with), context: core::ptr::null_mut(), flags: None })
+    })
 }
