@@ -273,7 +273,10 @@ impl<W: Wire> Engine<W> {
                     if addressee(&mut self.connection_ids, &mut self.vis, link, frame.head(), inbox).is_some() {
                         return true;
                     }
-                    if !self.handle_frame(link, &frame) {
+                    let fine = self.deliver(link, &frame);
+                    self.wire.consume(link);
+                    if !fine {
+                        self.link_failed(link, LinkFailure::PeerMisbehaved);
                         return false;
                     }
                     if self.inbox_has(inbox) {
@@ -300,7 +303,10 @@ impl<W: Wire> Engine<W> {
                     if let Some(taken) = self.take_frame(link, &frame, inbox, line) {
                         return Some(taken);
                     }
-                    if !self.handle_frame(link, &frame) {
+                    let fine = self.deliver(link, &frame);
+                    self.wire.consume(link);
+                    if !fine {
+                        self.link_failed(link, LinkFailure::PeerMisbehaved);
                         return None;
                     }
                     if self.inbox_has(inbox) {
