@@ -24,6 +24,9 @@ fn unhex(text: &str) -> Vec<u8> {
     (0..text.len() / 2).map(|i| u8::from_str_radix(&text[2 * i..2 * i + 2], 16).expect("hex")).collect()
 }
 
+/// Calls that a server keeps without an answer.
+const KEPT: usize = 5;
+
 type Held = Arc<Mutex<Vec<(Vec<u8>, Responder<Vec<u8>>)>>>;
 
 fn serves(node: &Node) -> Held {
@@ -52,7 +55,7 @@ fn child() {
         let held = serves(&node);
         println!("address {}", hex(&node.address().to_bytes()));
         loop {
-            answer(&held, 5);
+            answer(&held, KEPT);
             if node.poll().unwrap() == 0 {
                 node.wait(Some(Duration::from_millis(1))).unwrap();
             }
@@ -94,21 +97,28 @@ fn servers_are_killed() {
     for kill in 0..kills() {
         let (child, address) = start("server");
         let peer = node.connect(&Address::from_bytes(&unhex(&address)).unwrap()).unwrap();
-        let (child, at) = (Mutex::new(Some(child)), Instant::now() + Duration::from_micros(u64::from(kill) * 7919 % 40_000 + 2000));
+        let (mut child, at) = (Some(child), Instant::now() + Duration::from_micros(u64::from(kill) * 7919 % 40_000 + 2000));
         let (mut well, mut gone) = (0, 0);
         let until = Instant::now() + PATIENCE;
         for i in 0.. {
             let data = pattern(i, i * 7919 % 150_000);
             let calls: Vec<_> = (0..20).map(|k| node.start(peer, if k % 2 == 0 { &ECHO } else { &LATER }, &data, None).unwrap()).collect();
-            if Instant::now() > at
-                && let Some(child) = child.lock().unwrap().take()
-            {
-                end(child);
-            }
-            // The server keeps some: those are waited for only when it is gone.
             let waits = |left: usize| calls.iter().filter(|call| !call.is_done()).count() > left;
-            let is_dead = child.lock().unwrap().is_none();
-            node.drive(|| !waits(if is_dead { 0 } else { 5 }) || Instant::now() > until).unwrap();
+            let drive = |left| node.drive(|| !waits(left) || Instant::now() > until).unwrap();
+            let is_dead = Instant::now() > at;
+            // It is killed with calls on their way; every other time with calls that it has and keeps.
+            if !is_dead || kill % 2 == 0 {
+                drive(KEPT);
+            }
+            if is_dead {
+                // Time for the server to say that it has them: they do not come back then, only its end is told.
+                let then = Instant::now() + Duration::from_millis(if kill % 2 == 0 { 20 } else { 0 });
+                while Instant::now() < then {
+                    node.poll().unwrap();
+                }
+                end(child.take().expect("killed once"));
+                drive(0);
+            }
             assert!(Instant::now() < until, "calls to a server that was killed do not end");
             for call in calls {
                 if !call.is_done() {

@@ -205,7 +205,7 @@ fn run(ops: Vec<Op>) -> Result<(), TestCaseError> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: std::env::var("PROPTEST_CASES").ok().and_then(|n| n.parse().ok()).unwrap_or(8u32).min(100), failure_persistence: None, max_shrink_iters: 200, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: std::env::var("PROPTEST_CASES").ok().and_then(|n| n.parse().ok()).unwrap_or(8u32).min(100), failure_persistence: None, max_shrink_iters: 200, max_shrink_time: 20_000, ..ProptestConfig::default() })]
     #[test]
     fn each_call_ends_once(ops in prop::collection::vec(op(), 1..150)) {
         run(ops)?;
