@@ -76,11 +76,10 @@ impl Args {
             return self;
         }
         self.words[4] = data.len() as i32;
-        // All words, whatever the length: two copies and no loop.
-        let mut bytes = [0; INLINE_MAX];
-        bytes[..data.len()].copy_from_slice(data);
-        for (word, chunk) in self.words[5..].iter_mut().zip(bytes.as_chunks().0) {
-            *word = i32::from_le_bytes(*chunk);
+        for (word, chunk) in self.words[5..].iter_mut().zip(data.chunks(4)) {
+            let mut bytes = [0; 4];
+            bytes[..chunk.len()].copy_from_slice(chunk);
+            *word = i32::from_le_bytes(bytes);
         }
         self.count = 5 + data.len().div_ceil(4) as u8;
         self
@@ -106,10 +105,8 @@ impl Args {
 pub(crate) fn inline_data(args: &[i32], to: &mut [u8; INLINE_MAX]) -> Option<usize> {
     let Some((&length, words)) = args.get(4..)?.split_first() else { return Some(0) };
     let length = usize::try_from(length).ok().filter(|n| *n <= INLINE_MAX && n.div_ceil(4) == words.len())?;
-    let mut all = [0; INLINE_MAX / 4];
-    all[..words.len()].copy_from_slice(words);
-    for (chunk, word) in to.as_chunks_mut().0.iter_mut().zip(all) {
-        *chunk = word.to_le_bytes();
+    for (chunk, word) in to.chunks_mut(4).zip(words) {
+        chunk.copy_from_slice(&word.to_le_bytes());
     }
     Some(length)
 }
