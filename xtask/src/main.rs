@@ -42,6 +42,8 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("bellwire-spmd", &["bellwire-am", "bellwire-job", "bellwire-via"]),
     ("bellwire-rpc", &["bellwire-am", "bellwire-memory", "bellwire-via"]),
     ("bellwire-am-c", &["bellwire-am", "bellwire-memory", "bellwire-rpc", "bellwire-spmd", "bellwire-via"]),
+    ("bellwire-tag", &["bellwire-memory", "bellwire-via"]),
+    ("bellwire-fi", &["bellwire-memory", "bellwire-tag", "bellwire-via"]),
     ("bellwire-gas", &["bellwire-memory", "bellwire-job"]),
     ("bellwire-gas-c", &["bellwire-gas", "bellwire-memory"]),
     ("vipl", &["bellwire-memory", "bellwire-via"]),

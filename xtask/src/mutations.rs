@@ -12,12 +12,17 @@ use std::time::{Duration, Instant};
 struct Mutation {
     /// What is wrong then.
     name: &'static str,
+    /// More than one where a second guard stands behind the first.
+    edits: &'static [Edit],
+    /// The test of `bellwire-sim` that finds it.
+    test: &'static str,
+}
+
+struct Edit {
     file: &'static str,
     /// Stands there once.
     from: &'static str,
     to: &'static str,
-    /// The test of `bellwire-sim` that finds it.
-    test: &'static str,
 }
 
 /// Random programs under random faults.
@@ -26,93 +31,124 @@ const TRIAL: &str = "trial";
 const MUTATIONS: &[Mutation] = &[
     Mutation {
         name: "a packet that has come before is taken for new",
-        file: "crates/proto/src/rx_window.rs",
-        from: "if before(psn, self.passed) || self.received.contains(psn) {",
-        to: "if before(psn, self.passed) {",
+        edits: &[Edit {
+            file: "crates/proto/src/rx_window.rs",
+            from: "if before(psn, self.passed) || self.received.contains(psn) {",
+            to: "if before(psn, self.passed) {",
+        }],
         test: TRIAL,
     },
     Mutation {
         name: "a packet does not wait for those before it",
-        file: "crates/proto/src/rx_window.rs",
-        from: "before(predecessor, self.passed) || self.went.contains(predecessor)",
-        to: "predecessor != arrival.psn",
+        edits: &[Edit {
+            file: "crates/proto/src/rx_window.rs",
+            from: "before(predecessor, self.passed) || self.went.contains(predecessor)",
+            to: "predecessor != arrival.psn",
+        }],
         test: TRIAL,
     },
     Mutation {
         name: "a packet accepted out of order is said to be the last that was missing",
-        file: "crates/proto/src/rx_window.rs",
-        from: "            self.taken.insert(psn);",
-        to: "            self.accepted = psn.wrapping_add(1);",
+        edits: &[Edit {
+            file: "crates/proto/src/rx_window.rs",
+            from: "            self.taken.insert(psn);",
+            to: "            self.accepted = psn.wrapping_add(1);",
+        }],
         test: TRIAL,
     },
     Mutation {
         name: "an earlier transmission of a refused packet is taken",
-        file: "crates/proto/src/rx_window.rs",
-        from: "if !before(turned.timestamp, arrival.timestamp) {",
-        to: "if before(arrival.timestamp, turned.timestamp.wrapping_sub(1 << 30)) {",
+        edits: &[Edit {
+            file: "crates/proto/src/rx_window.rs",
+            from: "if !before(turned.timestamp, arrival.timestamp) {",
+            to: "if before(arrival.timestamp, turned.timestamp.wrapping_sub(1 << 30)) {",
+        }],
         test: "resident",
     },
     Mutation {
         name: "nothing leaves again when its time is over",
-        file: "crates/proto/src/tx_losses.rs",
-        from: "if !self.is_unacknowledged() || now <",
-        to: "if self.is_unacknowledged() || now <",
+        edits: &[Edit { file: "crates/proto/src/tx_losses.rs", from: "if !self.is_unacknowledged() || now <", to: "if self.is_unacknowledged() || now <" }],
         test: TRIAL,
     },
     Mutation {
         name: "damaged packets are not noticed",
-        file: "crates/proto/src/packet/checksum.rs",
-        from: " && crc32c::crc32c(body) == u32::from_le_bytes(*sum);",
-        to: " && crc32c::crc32c(body) ^ u32::from_le_bytes(*sum) != 1;",
+        edits: &[Edit {
+            file: "crates/proto/src/packet/checksum.rs",
+            from: " && crc32c::crc32c(body) == u32::from_le_bytes(*sum);",
+            to: " && crc32c::crc32c(body) ^ u32::from_le_bytes(*sum) != 1;",
+        }],
         test: TRIAL,
     },
     Mutation {
-        name: "packets of an earlier connection are taken for the present one's",
-        file: "crates/proto/src/transport/input.rs",
-        from: "Some(Place::Live(s)) if s.id == id && !s.is_down() => {",
-        to: "Some(Place::Live(s)) if s.id.slot() == id.slot() && !s.is_down() => {",
+        name: "connections have the names and the packet numbers of earlier ones",
+        // Either alone keeps old packets out.
+        edits: &[
+            Edit {
+                file: "crates/proto/src/ids.rs",
+                from: "Self(slot as u64 | (generation as u64) << 16 | (random as u64) << 32)",
+                to: "Self(slot as u64 | 1 << 16 | ((generation as u64 | random as u64) & 0) << 48)",
+            },
+            Edit {
+                file: "crates/proto/src/handshake.rs",
+                from: "(random, nonce, psn) = (self.rng.next_u32(), self.rng.next_u64(), self.rng.next_u32())",
+                to: "(random, nonce, psn) = (self.rng.next_u32(), self.rng.next_u64(), 1)",
+            },
+            Edit {
+                file: "crates/proto/src/handshake.rs",
+                from: "(random, psn) = (self.rng.next_u32(), self.rng.next_u32())",
+                to: "(random, psn) = (self.rng.next_u32(), 1)",
+            },
+        ],
         test: "replay",
     },
     Mutation {
         name: "what waits in a broken connection's receive queue is forgotten",
-        file: "crates/via/src/complete.rs",
-        from: "        self.flush_sends(index);\n        self.flush_receives(index);",
-        to: "        self.flush_sends(index);",
+        edits: &[Edit {
+            file: "crates/via/src/complete.rs",
+            from: "        self.flush_sends(index);\n        self.flush_receives(index);",
+            to: "        self.flush_sends(index);",
+        }],
         test: TRIAL,
     },
     Mutation {
         name: "what was not delivered is said to have been",
-        file: "crates/via/src/complete.rs",
-        from: "{ work.status } else { Status::FLUSHED | partial };",
-        to: "{ work.status } else { partial };",
+        edits: &[Edit {
+            file: "crates/via/src/complete.rs",
+            from: "{ work.status } else { Status::FLUSHED | partial };",
+            to: "{ work.status } else { partial };",
+        }],
         test: TRIAL,
     },
     Mutation {
         name: "an acknowledgement counts for one message too many",
-        file: "crates/via/src/deliver.rs",
-        from: "if work.sequence.wrapping_sub(sequence) as i32 >= 0 {",
-        to: "if work.sequence.wrapping_sub(sequence) as i32 > 0 {",
+        edits: &[Edit {
+            file: "crates/via/src/deliver.rs",
+            from: "if work.sequence.wrapping_sub(sequence) as i32 >= 0 {",
+            to: "if work.sequence.wrapping_sub(sequence) as i32 > 0 {",
+        }],
         test: TRIAL,
     },
     Mutation {
         name: "a message that found no descriptor does not leave again",
-        file: "crates/via/src/deliver.rs",
-        from: "        vi.send.next = i;\n",
-        to: "",
+        edits: &[Edit { file: "crates/via/src/deliver.rs", from: "        vi.send.next = i;\n", to: "" }],
         test: TRIAL,
     },
     Mutation {
         name: "fragments are put together that do not belong together",
-        file: "crates/via/src/deliver.rs",
-        from: "if !(vi.arriving && a.offset != 0 && a.offset == vi.arrived) {",
-        to: "if !(vi.arriving && a.offset != 0) {",
+        edits: &[Edit {
+            file: "crates/via/src/deliver.rs",
+            from: "if !(vi.arriving && a.offset != 0 && a.offset == vi.arrived) {",
+            to: "if !(vi.arriving && a.offset != 0) {",
+        }],
         test: TRIAL,
     },
     Mutation {
         name: "a fence does not wait for reads",
-        file: "crates/via/src/transmit.rs",
-        from: "if work.flags.contains(WorkFlags::FENCE) && vi.reads_outstanding != 0 {",
-        to: "if work.flags.contains(WorkFlags::FENCE) && vi.reads_outstanding > 1 << 20 {",
+        edits: &[Edit {
+            file: "crates/via/src/transmit.rs",
+            from: "if work.flags.contains(WorkFlags::FENCE) && vi.reads_outstanding != 0 {",
+            to: "if work.flags.contains(WorkFlags::FENCE) && vi.reads_outstanding > 1 << 20 {",
+        }],
         test: TRIAL,
     },
 ];
@@ -123,10 +159,12 @@ const TIME_MAX: Duration = Duration::from_secs(900);
 /// Complains about places that are not there once.
 pub fn check_places(root: &Path, complaints: &mut Vec<String>) {
     for mutation in MUTATIONS {
-        let text = fs::read_to_string(root.join(mutation.file)).unwrap_or_default();
-        let count = text.matches(mutation.from).count();
-        if count != 1 {
-            complaints.push(format!("xtask/src/mutations.rs: \"{}\": its place is {count} times in {}", mutation.name, mutation.file));
+        for edit in mutation.edits {
+            let text = fs::read_to_string(root.join(edit.file)).unwrap_or_default();
+            let count = text.matches(edit.from).count();
+            if count != 1 {
+                complaints.push(format!("xtask/src/mutations.rs: \"{}\": its place is {count} times in {}", mutation.name, edit.file));
+            }
         }
     }
 }
@@ -140,11 +178,19 @@ pub fn run(root: &Path, folder: &Path, word: &str, complaints: &mut Vec<String>)
     }
     let chosen: Vec<&Mutation> = MUTATIONS.iter().filter(|m| m.name.contains(word)).collect();
     for mutation in &chosen {
-        let path = tree.join(mutation.file);
-        let text = fs::read_to_string(&path).unwrap_or_default();
         let begun = Instant::now();
-        let answer = fs::write(&path, text.replacen(mutation.from, mutation.to, 1)).map_err(|e| e.to_string()).and_then(|()| is_found(mutation, &tree, folder));
-        let _ = fs::write(&path, text);
+        let broken = mutation.edits.iter().try_for_each(|edit| {
+            let path = tree.join(edit.file);
+            let text = fs::read_to_string(&path)?;
+            fs::write(&path, text.replacen(edit.from, edit.to, 1))
+        });
+        let answer = broken.map_err(|e| e.to_string()).and_then(|()| is_found(mutation, &tree, folder));
+        for edit in mutation.edits {
+            if let Err(why) = fs::copy(root.join(edit.file), tree.join(edit.file)) {
+                complaints.push(format!("{}: {why}", tree.join(edit.file).display()));
+                return chosen.len();
+            }
+        }
         match answer {
             Ok(how) => println!("found: {} ({how}, {} s)", mutation.name, begun.elapsed().as_secs()),
             Err(why) => complaints.push(format!("{}: {why}", mutation.name)),

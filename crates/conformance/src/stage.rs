@@ -158,6 +158,11 @@ impl<F: Fixture> Stage<F> {
         self.now() + Duration::from_millis(ms)
     }
 
+    /// A deadline for what is to succeed, or to fail for a better reason: not reached, however busy the machine is.
+    pub fn in_time(&mut self) -> Instant {
+        self.now() + F::PATIENCE
+    }
+
     // ---- time
 
     /// One turn; events are gathered.

@@ -159,12 +159,14 @@ impl Shared {
         if core.needs_settling() {
             core.settle(self);
         }
+        core.engine.wire().set_away(true);
         drop(core);
         let (before, began) = (processors::times_displaced(), clock());
         std::thread::yield_now();
         let somebody_ran = processors::times_displaced() != before;
         let absence = if somebody_ran { clock().since(began).0 } else { 0 };
         let mut core = self.token.enter(Claim::Bias);
+        core.engine.wire().set_away(false);
         core.crowd.gave_way(somebody_ran, absence);
         core.note_attention();
         core
@@ -365,7 +367,15 @@ impl Nic {
     /// # Errors
     /// [`Error::Timeout`]; [`Error::InvalidState`] in the child of a `fork`.
     pub fn inbox_wait(&self, inbox: InboxHandle, requests: u64, timeout: Option<Duration>) -> Result<(), Error> {
-        self.wait(Target::Inbox, timeout, Spin::Nic, |e| Ok((e.has_come(inbox) || e.connection_requests() != requests).then_some(())))
+        self.inbox_wait_until(inbox, requests, timeout, || false)
+    }
+
+    /// As [`inbox_wait`](Self::inbox_wait); also until `until`, which is asked whenever something has happened on this NIC, and held to what [`with`](Self::with) says.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn inbox_wait_until(&self, inbox: InboxHandle, requests: u64, timeout: Option<Duration>, until: impl Fn() -> bool) -> Result<(), Error> {
+        self.wait(Target::Inbox, timeout, Spin::Nic, |e| Ok((e.has_come(inbox) || e.connection_requests() != requests || until()).then_some(())))
     }
 
     /// As [`send_done`](Self::send_done), waiting. [`Error::Timeout`] when the time is over.

@@ -12,7 +12,7 @@ use crate::event::AsyncErrorCode;
 use crate::time::Instant;
 use crate::vi::{ViHandle, WorkQueueKind};
 use crate::way::Chooser;
-use crate::wire::{Frame, LinkFailure, LinkId, MapAccess, Received, Sent, Wire, WireEvent};
+use crate::wire::{LinkFailure, LinkId, MapAccess, Received, Sent, Wire, WireEvent};
 use bellwire_memory::line_queue::Line;
 use std::collections::VecDeque;
 
@@ -116,7 +116,10 @@ impl<W: Wire> Engine<W> {
                 match self.wire.receive(link) {
                     Received::Empty => return Ok(None),
                     Received::Frame(frame) => {
-                        if !self.handle_frame(link, &frame) {
+                        let fine = self.deliver(link, &frame);
+                        self.wire.consume(link);
+                        if !fine {
+                            self.link_failed(link, LinkFailure::PeerMisbehaved);
                             break;
                         }
                     }
@@ -160,17 +163,6 @@ impl<W: Wire> Engine<W> {
         self.cq_done(cq)
     }
 
-    /// Delivers a frame that the wire has shown, and consumes it. `false`: the link has failed over it.
-    #[inline(always)]
-    pub(crate) fn handle_frame(&mut self, link: LinkId, frame: &Frame) -> bool {
-        let fine = self.deliver(link, frame);
-        self.wire.consume(link);
-        if !fine {
-            self.link_failed(link, LinkFailure::PeerMisbehaved);
-        }
-        fine
-    }
-
     /// Takes frames of one link.
     #[inline]
     fn receive_link(&mut self, i: usize) -> bool {
@@ -182,7 +174,10 @@ impl<W: Wire> Engine<W> {
             match self.wire.receive(id) {
                 Received::Empty => return frames != 0,
                 Received::Frame(frame) => {
-                    if !self.handle_frame(id, &frame) {
+                    let fine = self.deliver(id, &frame);
+                    self.wire.consume(id);
+                    if !fine {
+                        self.link_failed(id, LinkFailure::PeerMisbehaved);
                         return true;
                     }
                 }

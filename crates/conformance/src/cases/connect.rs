@@ -44,7 +44,7 @@ pub fn before_and_after<F: Fixture>(s: &mut Stage<F>) {
             wait = Some(s.fixture.with(b.nic, |e| e.connect_wait(&remote, Instant::NEVER)).expect("a wait"));
             s.settle();
         }
-        let deadline = s.after(1500);
+        let deadline = s.in_time();
         request(s, a, &local, &remote, deadline);
         s.settle();
         let wait = wait.unwrap_or_else(|| s.fixture.with(b.nic, |e| e.connect_wait(&remote, Instant::NEVER)).expect("a wait"));
@@ -137,7 +137,7 @@ pub fn timeouts<F: Fixture>(s: &mut Stage<F>) {
 
     // The server takes the request and does not answer.
     // Long enough for the request to get there, on a busy machine too.
-    let deadline = s.after(600) + F::QUIET + F::QUIET;
+    let deadline = s.after(1_000) + F::QUIET + F::QUIET;
     let found = asked(s, a, b.nic, (&local, &remote), deadline);
     assert_eq!(outcome(s, a), Err(Error::Timeout));
     assert_eq!(s.state(a), ViState::Idle);

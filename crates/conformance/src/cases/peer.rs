@@ -25,7 +25,7 @@ pub fn crossed_and_staggered<F: Fixture>(s: &mut Stage<F>) {
         for swapped in [false, true] {
             let (a, b) = (vi(s, 0), vi(s, 1));
             let (at_a, at_b) = (s.fresh_address(a.nic), s.fresh_address(b.nic));
-            let deadline = s.after(1_500);
+            let deadline = s.in_time();
             let order = if swapped { [(b, at_b, at_a), (a, at_a, at_b)] } else { [(a, at_a, at_b), (b, at_b, at_a)] };
             ask(s, order[0].0, &order[0].1, &order[0].2, deadline);
             assert_eq!(s.state(order[0].0), ViState::ConnectPending);
@@ -53,7 +53,7 @@ pub fn several_with_the_same_addresses<F: Fixture>(s: &mut Stage<F>) {
             let at_b = s.fresh_address(s.side(1));
             let a: Vec<Port> = (0..COUNT).map(|_| vi(s, 0)).collect();
             let b: Vec<Port> = (0..COUNT).map(|_| vi(s, 1)).collect();
-            let deadline = s.after(1_500);
+            let deadline = s.in_time();
             for (i, partner) in b.iter().enumerate() {
                 let k = if reversed { COUNT - 1 - i } else { i };
                 ask(s, a[k], &at_a, &at_b, deadline);
@@ -139,7 +139,7 @@ pub fn attributes_must_agree<F: Fixture>(s: &mut Stage<F>) {
         for (theirs, why) in [(other, Error::InvalidReliability), (ViAttributes { max_transfer_bytes: 77, ..base }, Error::InvalidMtu)] {
             let (a, b) = (s.vi(na, &base), s.vi(nb, &theirs));
             let (at_a, at_b) = (s.fresh_address(na), s.fresh_address(nb));
-            let deadline = s.after(300) + F::QUIET + F::QUIET;
+            let deadline = s.in_time();
             if first == 0 {
                 ask(s, a, &at_a, &at_b, deadline);
                 ask(s, b, &at_b, &at_a, deadline);

@@ -5,7 +5,7 @@ use super::cluster::{Cluster, Done, EndId, HostCosts};
 use super::report::{Cell, Column, Report, Table, Unit};
 use super::{Kind, OptionSpec, Run, Scenario, ScenarioError};
 use crate::{LinkSpec, Topology, WorldConfig};
-use bellwire_time::Instant;
+use bellwire_time::{Duration, Instant};
 use bellwire_via::{ViAttributes, WorkQueueKind};
 use std::time::Instant as Clock;
 
@@ -15,10 +15,12 @@ pub(super) const SCENARIO: Scenario = Scenario {
     about: "\
 Each node sends to the next one or two, or to all others, 32 messages of 48 bytes outstanding on each connection, each in a packet of its own; acknowledgements are packets too. Counted is \
 what transports have sent. A packet passes program, engine, transport, each link and switch on its way, and the other side's transport, engine and program. The time is the processor's (what else runs on the machine takes caches all the same). \
+The shorter a turn of a NIC is, the less there is to do in it, and the more often the simulator goes from one NIC to another, whose tables a cache has lost meanwhile. \
 Packets and their hash depend on options and seed alone, the time that they take does not.",
     options: &[
         OptionSpec::one("packets", Kind::Count(1000, 1_000_000_000), "1000000", "packets of each measurement"),
         OptionSpec::several("networks", Kind::Word(NAMES), "pair,mesh,star,all,faults", "networks"),
+        OptionSpec::several("turns", Kind::Time, "200ns,1us", "virtual times that a turn of a NIC takes; what arrives meanwhile is looked at together"),
         OptionSpec::one("faults", Kind::Faults, "loss=0.01,dup=0.01,reorder=0.01", "faults of the last network"),
     ],
     run,
@@ -35,8 +37,11 @@ const WARM: u64 = 10;
 /// Things that programs are told between two looks at the counter.
 const BATCH: usize = 1000;
 
+#[derive(Clone)]
 struct Case {
     name: &'static str,
+    /// Virtual time that a turn of a NIC takes.
+    turn: Duration,
     topology: Topology,
     /// Each node sends to so many.
     partners: usize,
@@ -54,7 +59,7 @@ struct Figures {
 
 fn cases(run: &Run<'_>) -> Result<Vec<Case>, ScenarioError> {
     let link = LinkSpec::default();
-    let case = |word: &String| {
+    let case = |word: &String| -> Result<Case, ScenarioError> {
         let (name, topology, partners, faults) = match word.as_str() {
             "pair" => ("2 nodes", Topology::mesh(2, link)?, 1, ""),
             "mesh" => ("4 nodes, a link for each two", Topology::mesh(4, link)?, 3, ""),
@@ -62,9 +67,14 @@ fn cases(run: &Run<'_>) -> Result<Vec<Case>, ScenarioError> {
             "all" => ("16 nodes around a switch, each to all", Topology::star(16, link)?, 15, ""),
             _ => ("4 nodes, with faults", Topology::mesh(4, link)?, 3, run.values.word("faults")),
         };
-        Ok(Case { name, topology, partners, faults: faults.into() })
+        Ok(Case { name, turn: Duration(0), topology, partners, faults: faults.into() })
     };
-    run.values.words("networks").iter().map(case).collect()
+    let mut cases = Vec::new();
+    for word in run.values.words("networks") {
+        let case = case(word)?;
+        cases.extend(run.values.numbers("turns").iter().map(|turn| Case { turn: Duration(*turn), ..case.clone() }));
+    }
+    Ok(cases)
 }
 
 fn run(run: &Run<'_>) -> Result<Report, ScenarioError> {
@@ -73,6 +83,7 @@ fn run(run: &Run<'_>) -> Result<Report, ScenarioError> {
     let mut report = Report::new("The simulator's speed on one processor");
     let columns = [
         Column::plain("network"),
+        Column::new("turn", Unit::Nanoseconds),
         Column::plain("packets sent"),
         Column::plain("messages"),
         Column::plain("packets a turn"),
@@ -83,8 +94,9 @@ fn run(run: &Run<'_>) -> Result<Report, ScenarioError> {
     let mut table = Table::new("Packets", columns);
     for (case, figures) in cases.iter().zip(&figures) {
         let packets = figures.packets as f64;
-        let row: [Cell; 7] = [
+        let row: [Cell; 8] = [
             case.name.into(),
+            case.turn.0.into(),
             figures.packets.into(),
             figures.messages.into(),
             (packets / figures.turns.max(1) as f64).into(),
@@ -102,7 +114,8 @@ fn run(run: &Run<'_>) -> Result<Report, ScenarioError> {
 fn measure(run: &Run<'_>, case: &Case) -> Result<Figures, ScenarioError> {
     let plan = case.faults.parse().map_err(|error| ScenarioError(format!("faults: {error}")))?;
     let nodes = case.topology.nodes();
-    let mut cluster = Cluster::new(case.topology.clone(), &plan, WorldConfig::default(), HostCosts::default(), BYTES, run.seed)?;
+    let mut cluster =
+        Cluster::new(case.topology.clone(), &plan, WorldConfig { turn: case.turn, ..WorldConfig::default() }, HostCosts::default(), BYTES, run.seed)?;
     let pairs: Vec<_> = (0..nodes).flat_map(|a| (1..=case.partners).map(move |i| (a, (a + i) % nodes))).collect();
     let ends = cluster.connect(&pairs, &ViAttributes { rnr_wait: true, ..ViAttributes::default() })?;
     for [from, to] in ends {

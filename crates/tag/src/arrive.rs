@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! How messages arrive: what lies in the inbox is parsed, checked, and given to the operation or the receive that it is for.
+//!
+//! A peer may write anything, and while we read: heads are copied once and then checked, payloads only copied. What cannot be ends its connection.
+
+use crate::connection::{ConnectionId, Flow, Stream};
+use crate::core::{Core, ENVELOPE_BYTES, UNEXPECTED_BYTES_MAX};
+use crate::header::{DATA, EAGER_BYTES_MAX, FULL, HEAD_WORDS_MAX, Head, Kind, LAST, REPLY, TAGGED};
+use crate::matching::Envelope;
+use crate::operation::{Doing, Failure, OperationId, Sink};
+use crate::receive::{Announced, Held, Matched, Message};
+use bellwire_memory::bytes;
+use bellwire_via::inbox::LineWords;
+use bellwire_via::wire::Wire;
+use bellwire_via::{Engine, Taken};
+
+/// Longest message that an endpoint announces.
+const MESSAGE_BYTES_MAX: u64 = isize::MAX as u64;
+
+/// Who sent what: a message's connection, head and payload.
+#[derive(Clone, Copy)]
+pub(crate) struct Arrived<'a> {
+    pub from: ConnectionId,
+    pub head: &'a Head,
+    /// Readable for as many bytes; its sender may be writing it.
+    pub payload: (*const u8, usize),
+}
+
+impl Arrived<'_> {
+    #[inline]
+    fn data(&self) -> Option<u64> {
+        (self.head.flags & DATA != 0).then_some(self.head.data)
+    }
+
+    fn is_tagged(&self) -> bool {
+        self.head.flags & TAGGED != 0
+    }
+}
+
+impl Core {
+    /// One look: sends what waits, takes the next thing. `false`: there was nothing.
+    #[inline]
+    pub(crate) fn step<W: Wire>(&mut self, engine: &mut Engine<W>, sink: &mut impl Sink) -> bool {
+        if !self.unsent.is_empty() {
+            self.leave_all(engine, sink);
+        }
+        let mut line: LineWords = [0; 7];
+        match engine.take(self.inbox, &mut line) {
+            None => return false,
+            Some(Taken::Line(context, length)) => {
+                let at = line.as_ptr().cast();
+                self.message(engine, sink, context, &line, (at, length as usize));
+            }
+            Some(Taken::Kept(context, kept)) => {
+                self.long_message(engine, sink, context, (kept.as_ptr(), kept.len()));
+                engine.release(kept);
+            }
+            Some(Taken::Waited(context, data)) => {
+                self.long_message(engine, sink, context, (data.as_ptr(), data.len()));
+                engine.recycle(self.inbox, data);
+            }
+            Some(Taken::Notice(context, vi, notice)) => self.notice(engine, sink, ConnectionId::from_raw(context as u32), vi, notice),
+        }
+        true
+    }
+
+    fn long_message<W: Wire>(&mut self, engine: &mut Engine<W>, sink: &mut impl Sink, context: u64, lies: (*const u8, usize)) {
+        let mut words = [0u64; HEAD_WORDS_MAX];
+        // SAFETY: the message is readable for its length; there is room for as many words.
+        unsafe { bytes::copy(words.as_mut_ptr().cast(), lies.0, lies.1.min(size_of_val(&words))) };
+        self.message(engine, sink, context, &words, lies);
+    }
+
+    /// A message lies at `lies`; its first words have been copied.
+    #[inline]
+    fn message<W: Wire>(&mut self, engine: &mut Engine<W>, sink: &mut impl Sink, context: u64, words: &[u64], lies: (*const u8, usize)) {
+        let id = ConnectionId::from_raw(context as u32);
+        let Some(connection) = self.connections.get_mut(id) else { return };
+        let parsed = Head::parse(words, lies.1).filter(|(_, handled, _)| connection.acknowledge(*handled));
+        let Some((head, _, start)) = parsed else { return self.malformed(engine, sink, id) };
+        connection.peer_is_full = head.flags & FULL != 0;
+        let needs_no_credit = head.kind == Kind::Credit && head.flags & LAST != 0;
+        if !needs_no_credit {
+            connection.handled = connection.handled.wrapping_add(1);
+        }
+        let a = Arrived { from: id, head: &head, payload: (lies.0.wrapping_add(start), lies.1 - start) };
+        let fine = match head.kind {
+            Kind::Eager => self.eager(engine, sink, &a),
+            Kind::Announce => self.announced(engine, sink, &a),
+            Kind::Ask => self.asked(engine, sink, &a),
+            Kind::Data => self.part(engine, sink, &a),
+            Kind::Done => self.peer_done(sink, &a),
+            Kind::Write => self.write_arrived(engine, sink, &a),
+            Kind::Read => self.read_arrived(engine, sink, &a),
+            Kind::Atomic => self.atomic_arrived(engine, sink, &a),
+            Kind::Credit => true,
+        };
+        if !fine {
+            self.malformed(engine, sink, id);
+        }
+        self.tell(engine, id);
+    }
+
+    /// The receive that a message goes to.
+    #[inline]
+    fn match_one(&mut self, e: Envelope, tagged: bool, length: usize) -> Option<Matched> {
+        let queue = &mut self.queues[usize::from(tagged)];
+        let at = queue.find_receive(e)?;
+        if queue.receive_mut(at)?.multi.is_none() {
+            let mut receive = queue.take_receive(at)?;
+            return Some(self.take_part(&mut receive, tagged, length).0);
+        }
+        // A buffer for several stays in its place until it is used up: so it is changed as a copy of its own.
+        let receive = queue.receive_mut(at)?;
+        let mut copy = crate::receive::Receive { context: receive.context, to: receive.to, flags: receive.flags, multi: receive.multi, used: receive.used };
+        let (matched, is_spent) = self.take_part(&mut copy, tagged, length);
+        let queue = &mut self.queues[usize::from(tagged)];
+        if is_spent {
+            queue.take_receive(at);
+        } else if let Some(receive) = queue.receive_mut(at) {
+            receive.used = copy.used;
+        }
+        Some(matched)
+    }
+
+    fn envelope(&self, a: &Arrived<'_>) -> Option<Envelope> {
+        Some(Envelope { source: self.connections.get(a.from)?.peer, tag: a.head.tag })
+    }
+
+    #[inline]
+    fn eager<W: Wire>(&mut self, engine: &mut Engine<W>, sink: &mut impl Sink, a: &Arrived<'_>) -> bool {
+        let Some(e) = self.envelope(a) else { return true };
+        if a.payload.1 > EAGER_BYTES_MAX {
+            return false;
+        }
+        let wants_answer = a.head.flags & REPLY != 0;
+        if let Some(matched) = self.match_one(e, a.is_tagged(), a.payload.1) {
+            self.fill(sink, matched, e, a.data(), a.payload);
+            if wants_answer {
+                self.answer(engine, sink, a.from, a.head.operation, None);
+            }
+            return true;
+        }
+        let mut payload = vec![0; a.payload.1].into_boxed_slice();
+        // SAFETY: readable for as many bytes; the copy allows that they change.
+        unsafe { bytes::copy(payload.as_mut_ptr(), a.payload.0, payload.len()) };
+        let answer = wants_answer.then_some((a.from, a.head.operation));
+        self.unexpected_bytes += payload.len() + ENVELOPE_BYTES;
+        self.is_full |= self.unexpected_bytes > UNEXPECTED_BYTES_MAX;
+        self.queues[usize::from(a.is_tagged())].keep(e, Message { data: a.data(), body: Held::Here { payload, answer } });
+        true
+    }
+
+    fn announced<W: Wire>(&mut self, engine: &mut Engine<W>, sink: &mut impl Sink, a: &Arrived<'_>) -> bool {
+        let [length, operation, ..] = a.head.fixed;
+        let Ok(operation) = u32::try_from(operation) else { return false };
+        if length > MESSAGE_BYTES_MAX || a.payload.1 != 0 {
+            return false;
+        }
+        let Some(e) = self.envelope(a) else { return true };
+        let announced = Announced { connection: a.from, operation, length: length as usize, answer: a.head.flags & REPLY != 0 };
+        if let Some(matched) = self.match_one(e, a.is_tagged(), length as usize) {
+            self.ask(engine, sink, matched, e, a.data(), &announced);
+        } else {
+            let body = Held::Announced { connection: a.from, operation, length: length as usize, answer: announced.answer };
+            self.queues[usize::from(a.is_tagged())].keep(e, Message { data: a.data(), body });
+        }
+        true
+    }
+
+    /// The receiver asks for a message that we have announced.
+    fn asked<W: Wire>(&mut self, engine: &mut Engine<W>, sink: &mut impl Sink, a: &Arrived<'_>) -> bool {
+        let (own, to) = (OperationId::from_raw(a.head.fixed[0] as u32), (a.head.fixed[0] >> 32) as u32);
+        let wanted = a.head.fixed[1];
+        let Some(operation) = self.operations.get_mut(own).filter(|o| o.connection == a.from && o.doing == Doing::Announced) else { return false };
+        if wanted > operation.gather.len() as u64 {
+            return false;
+        }
+        operation.doing = Doing::Streaming;
+        let stream = Stream { flow: Flow::Message { to, from: operation.gather }, own: Some(own), at: 0, end: wanted as usize };
+        if wanted == 0 {
+            self.has_streamed(sink, own, false);
+        } else if let Some(connection) = self.connections.get_mut(a.from) {
+            connection.streams.push_back(stream);
+            self.leave(engine, sink, a.from);
+        }
+        true
+    }
+
+    /// A part of what we have asked for.
+    fn part<W: Wire>(&mut self, engine: &mut Engine<W>, sink: &mut impl Sink, a: &Arrived<'_>) -> bool {
+        let (Ok(own), offset) = (u32::try_from(a.head.fixed[0]), a.head.fixed[1]) else { return false };
+        let own = OperationId::from_raw(own);
+        let is_ours = |o: &&mut crate::operation::Operation| o.connection == a.from && matches!(o.doing, Doing::Receiving | Doing::Fetching);
+        let Some(operation) = self.operations.get_mut(own).filter(is_ours) else { return false };
+        if offset != operation.moved as u64 || a.payload.1 > operation.wanted - operation.moved || a.payload.1 == 0 {
+            return false;
+        }
+        // SAFETY: G1; `wanted` bytes are in it; the payload is readable.
+        unsafe { operation.gather.write(operation.moved, a.payload.0, a.payload.1) };
+        operation.moved += a.payload.1;
+        if operation.moved == operation.wanted {
+            if operation.doing == Doing::Receiving {
+                self.received(engine, sink, own);
+            } else {
+                self.finish(sink, own, None);
+            }
+        }
+        true
+    }
+
+    /// The peer says what our request came to.
+    fn peer_done(&mut self, sink: &mut impl Sink, a: &Arrived<'_>) -> bool {
+        let (own, outcome) = (OperationId::from_raw(a.head.fixed[0] as u32), (a.head.fixed[0] >> 32) as u32);
+        // Several parts of a write may have been refused: the first refusal has ended it.
+        let Some(operation) = self.operations.get(own).filter(|o| o.connection == a.from) else { return true };
+        let failure = (outcome != 0).then(|| Failure::from_bits(outcome));
+        let fits = match operation.doing {
+            Doing::Awaiting => true,
+            Doing::Fetching => failure.is_some() || operation.wanted == 0,
+            Doing::Streaming => failure.is_some(),
+            Doing::Leaving | Doing::Announced | Doing::Receiving => false,
+        };
+        if fits {
+            self.finish(sink, own, failure);
+        }
+        fits
+    }
+}

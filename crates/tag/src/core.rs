@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The state of an endpoint as a machine: told the engine, it says by a [`Sink`] what has ended. No lock, clock or thread.
+//!
+//! Invariants
+//! - C1: an operation is in `operations` from its call until its completion is given, once; its connection is open or being made.
+//! - C2: an operation's number that a peer names is looked up, and is of that peer's connection, or nothing is done.
+
+use crate::connection::{Body, Connection, ConnectionId, OUT_MAX, Out, Then};
+use crate::header::{Head, Kind};
+use crate::matching::Matcher;
+use crate::name::Name;
+use crate::operation::{Completion, Doing, Error, Failure, Multi, NOBODY, Notes, Operation, OperationId, Sink};
+use crate::receive::{Message, Receive};
+use crate::regions::SharedRegions;
+use bellwire_via::handle::Slab;
+use bellwire_via::wire::Wire;
+use bellwire_via::{Engine, InboxHandle, PtagHandle, WaitHandle};
+use std::collections::BTreeMap;
+
+/// Unexpected payloads that an endpoint holds before it asks peers to keep them, bytes.
+pub const UNEXPECTED_BYTES_MAX: usize = 64 << 20;
+/// What an unexpected message costs beside its payload, about.
+pub(crate) const ENVELOPE_BYTES: usize = 128;
+/// Operations under way.
+const OPERATIONS_MAX: usize = 1 << 17;
+/// Connections of an endpoint.
+const CONNECTIONS_MAX: usize = 1 << 16;
+/// A multi-receive buffer with less room than this is given back, unless the program says otherwise.
+const MULTI_LEFT_MIN: usize = 64;
+
+/// Numbers that a program may call peers.
+const ADDRESSES_MAX: usize = 1 << 24;
+
+/// Names a peer of an endpoint.
+pub(crate) type PeerIndex = u32;
+const NO_PEER: PeerIndex = PeerIndex::MAX;
+
+/// Another endpoint.
+#[derive(Debug)]
+pub(crate) struct Peer {
+    pub name: Name,
+    /// What the program calls it.
+    pub address: u64,
+    /// The connection that we send on.
+    pub out: Option<ConnectionId>,
+    /// It cannot be reached.
+    pub is_gone: bool,
+}
+
+/// An endpoint.
+#[derive(Debug)]
+pub(crate) struct Core {
+    pub inbox: InboxHandle,
+    pub ptag: PtagHandle,
+    pub name: Name,
+    pub connections: Slab<Connection>,
+    pub peers: Vec<Peer>,
+    pub by_name: BTreeMap<Name, PeerIndex>,
+    /// Peers by what the program calls them.
+    pub addresses: Vec<PeerIndex>,
+    pub operations: Slab<Operation>,
+    pub multis: Slab<Multi>,
+    /// Messages without a tag, and tagged ones.
+    pub queues: [Matcher<Receive, Message>; 2],
+    pub unexpected_bytes: usize,
+    pub is_full: bool,
+    /// Connections with something that waits to leave.
+    pub unsent: Vec<ConnectionId>,
+    /// Where others ask for connections; requests seen to.
+    pub waits: Vec<WaitHandle>,
+    pub accepted: u64,
+    pub regions: SharedRegions,
+    /// Room below which a multi-receive buffer is given back.
+    pub multi_left_min: usize,
+}
+
+impl Core {
+    pub(crate) fn new(inbox: InboxHandle, ptag: PtagHandle, name: Name, regions: SharedRegions) -> Self {
+        Self {
+            inbox,
+            ptag,
+            name,
+            connections: Slab::new(CONNECTIONS_MAX),
+            peers: Vec::new(),
+            by_name: BTreeMap::new(),
+            addresses: Vec::new(),
+            operations: Slab::new(OPERATIONS_MAX),
+            multis: Slab::new(OPERATIONS_MAX),
+            queues: [Matcher::default(), Matcher::default()],
+            unexpected_bytes: 0,
+            is_full: false,
+            unsent: Vec::new(),
+            waits: Vec::new(),
+            accepted: 0,
+            regions,
+            multi_left_min: MULTI_LEFT_MIN,
+        }
+    }
+
+    /// The index of a peer, made if need be.
+    pub(crate) fn peer(&mut self, name: Name) -> PeerIndex {
+        let peers = &mut self.peers;
+        *self.by_name.entry(name).or_insert_with(|| {
+            peers.push(Peer { name, address: NOBODY, out: None, is_gone: false });
+            (peers.len() - 1) as PeerIndex
+        })
+    }
+
+    /// From now on the program calls `name` so. `false`: the number is too large.
+    pub(crate) fn learn(&mut self, address: u64, name: Name) -> bool {
+        let Some(at) = usize::try_from(address).ok().filter(|at| *at < ADDRESSES_MAX) else { return false };
+        let peer = self.peer(name);
+        self.peers[peer as usize].address = address;
+        if self.addresses.len() <= at {
+            self.addresses.resize(at + 1, NO_PEER);
+        }
+        self.addresses[at] = peer;
+        true
+    }
+
+    /// The program calls nobody so any more.
+    pub(crate) fn forget(&mut self, address: u64) {
+        let Some(peer) = self.resolve(address) else { return };
+        self.addresses[address as usize] = NO_PEER;
+        // Another number may still be the same peer's.
+        let other = self.addresses.iter().position(|p| *p == peer);
+        let p = &mut self.peers[peer as usize];
+        if p.address == address {
+            p.address = other.map_or(NOBODY, |at| at as u64);
+        }
+    }
+
+    /// Whom the program calls so.
+    #[inline]
+    pub(crate) fn resolve(&self, address: u64) -> Option<PeerIndex> {
+        self.addresses.get(usize::try_from(address).ok()?).copied().filter(|p| *p != NO_PEER)
+    }
+
+    #[inline]
+    pub(crate) fn address_of(&self, peer: PeerIndex) -> u64 {
+        self.peers.get(peer as usize).map_or(NOBODY, |p| p.address)
+    }
+
+    /// The connection to whom the program calls so, begun if there is none. The engine has been told the time if it was (see [`Core::is_connected`]).
+    #[inline]
+    pub(crate) fn connection_to<W: Wire>(&mut self, engine: &mut Engine<W>, address: u64) -> Result<ConnectionId, Error> {
+        let peer = self.resolve(address).ok_or(Error::BadArgument)?;
+        let p = &self.peers[peer as usize];
+        match p.out {
+            Some(id) => Ok(id),
+            None if p.is_gone => Err(Error::Unreachable),
+            None => self.connect(engine, peer),
+        }
+    }
+
+    /// Whether there is a connection, or none is needed: else the engine must know the time before anything is sent there.
+    #[inline]
+    pub(crate) fn is_connected(&self, address: u64) -> bool {
+        self.resolve(address).is_none_or(|peer| self.peers[peer as usize].out.is_some())
+    }
+
+    /// Begins an operation of the program.
+    pub(crate) fn begin(&mut self, operation: Operation) -> Result<OperationId, Error> {
+        let connection = self.connections.get(operation.connection).ok_or(Error::Unreachable)?;
+        if connection.out.len() >= OUT_MAX {
+            return Err(Error::Again);
+        }
+        self.operations.insert(operation).ok_or(Error::Again)
+    }
+
+    /// Ends an operation.
+    pub(crate) fn finish(&mut self, sink: &mut impl Sink, id: OperationId, failure: Option<Failure>) {
+        let Some(mut operation) = self.operations.remove(id) else { return };
+        if let Some(connection) = self.connections.get_mut(operation.connection) {
+            if matches!(operation.doing, Doing::Announced | Doing::Streaming | Doing::Awaiting | Doing::Fetching) {
+                connection.awaited = connection.awaited.saturating_sub(1);
+            }
+            if failure.is_some() {
+                connection.streams.retain(|s| s.own != Some(id));
+            }
+            if connection.awaited == 0 && !connection.out.is_empty() {
+                self.mark_unsent(operation.connection);
+            }
+        }
+        if failure.is_some() {
+            operation.completion.failure = failure;
+        }
+        if let Some(multi) = operation.multi {
+            self.came(multi, &mut operation.completion);
+        }
+        sink.done(&operation.completion);
+    }
+
+    /// A message has come into a multi-receive buffer: the last one, when it is spent, gives it back.
+    pub(crate) fn came(&mut self, id: crate::operation::MultiId, completion: &mut Completion) {
+        let Some(multi) = self.multis.get_mut(id) else { return };
+        multi.coming -= 1;
+        if multi.coming == 0 && multi.is_spent {
+            completion.notes |= Notes::RELEASED;
+            self.multis.remove(id);
+        }
+    }
+
+    pub(crate) fn mark_unsent(&mut self, id: ConnectionId) {
+        if let Some(connection) = self.connections.get_mut(id).filter(|c| !c.is_unsent) {
+            connection.is_unsent = true;
+            self.unsent.push(id);
+        }
+    }
+
+    /// Sends the outcome of a peer's request.
+    pub(crate) fn answer<W: Wire>(&mut self, engine: &mut Engine<W>, sink: &mut impl Sink, id: ConnectionId, operation: u32, failure: Option<Failure>) {
+        let outcome = failure.map_or(0, Failure::to_bits);
+        let head = Head::new(Kind::Done, 0, [u64::from(operation) | u64::from(outcome) << 32, 0, 0, 0]);
+        self.queue(engine, sink, id, Out { head: head.store(0), body: Body::Nothing, then: Then::Nothing, fence: false });
+    }
+
+    /// An unexpected message is no longer held.
+    pub(crate) fn forget_bytes(&mut self, message: &Message) {
+        self.unexpected_bytes = self.unexpected_bytes.saturating_sub(message.bytes_held());
+        if self.is_full && self.unexpected_bytes <= UNEXPECTED_BYTES_MAX / 2 {
+            self.is_full = false;
+            // Those who were told that there is no room hear that there is.
+            let told: Vec<ConnectionId> = self.connections.iter().filter(|(_, c)| c.told_full).map(|(id, _)| id).collect();
+            for id in told {
+                if let Some(connection) = self.connections.get_mut(id) {
+                    let head = Head::new(Kind::Credit, 0, [0; 4]).store(0);
+                    connection.out.push_back(Out { head, body: Body::Nothing, then: Then::Nothing, fence: false });
+                }
+                self.mark_unsent(id);
+            }
+        }
+    }
+}

@@ -1,0 +1,278 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! An endpoint on a NIC of its own: what programs call. Any thread may call at any time; what one thread does alone costs no locked instruction (the lock is a token biased to it, like the NIC's).
+
+use crate::core::Core;
+use crate::name::Name;
+use crate::operation::{Error, NOBODY, Sink};
+use crate::receive::{Peek, Want};
+use crate::regions::SharedRegions;
+use crate::remote::{AtomicRequest, RemoteRequest};
+use crate::send::SendOut;
+use bellwire_memory::token::{Claim, Held, Token};
+use bellwire_via::nic::NicConfig;
+use bellwire_via::{Engine, Nic};
+use std::time::{Duration, Instant};
+
+/// Longest sleep while something waits to leave: nobody says when there is room.
+const SLICE: Duration = Duration::from_millis(1);
+/// How long an endpoint that ends tries to send what was injected.
+const FAREWELL: Duration = Duration::from_secs(3);
+
+/// Why an endpoint could not be opened.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum OpenError {
+    /// The NIC could not.
+    Nic(bellwire_via::nic::OpenError),
+    /// The operating system gives no random number to name it by.
+    Random,
+    /// The NIC has no room.
+    Resource,
+}
+
+impl core::fmt::Display for OpenError {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        match self {
+            Self::Nic(e) => e.fmt(f),
+            Self::Random => f.write_str("no random number for the endpoint's name"),
+            Self::Resource => f.write_str("no room for the endpoint on its NIC"),
+        }
+    }
+}
+
+impl std::error::Error for OpenError {}
+
+/// An endpoint.
+#[derive(Debug)]
+pub struct Endpoint {
+    // Before the NIC: nothing of it outlives that.
+    core: Token<Core>,
+    nic: Nic,
+    name: Name,
+}
+
+/// The wire of a NIC of real processes.
+type HostWire = bellwire_via::wire::host::HostWire;
+
+impl Endpoint {
+    /// Opens a NIC and an endpoint on it, whose peers reach `regions`. Its name has the given id, which nobody else may have, or a random one.
+    ///
+    /// # Errors
+    /// See [`OpenError`].
+    pub fn open(config: NicConfig, id: Option<[u8; 16]>, regions: SharedRegions) -> Result<Self, OpenError> {
+        let nic = Nic::open(config).map_err(OpenError::Nic)?;
+        let id = match id {
+            Some(id) => id,
+            None => {
+                let mut id = [0; 16];
+                rustix::rand::getrandom(&mut id, rustix::rand::GetRandomFlags::empty()).map_err(|_| OpenError::Random)?;
+                id
+            }
+        };
+        // What breaks comes as completions.
+        nic.ignore_errors();
+        nic.now();
+        let (core, name) = nic.with(|engine| create(engine, id, regions)).map_err(|_| OpenError::Resource)?;
+        Ok(Self { core: Token::new(core), nic, name })
+    }
+
+    #[inline]
+    fn core(&self) -> Held<'_, Core> {
+        self.core.enter(Claim::Bias)
+    }
+
+    /// By which others reach it.
+    pub fn name(&self) -> Name {
+        self.name
+    }
+
+    /// From now on the program calls `name` by the number `address`, a small one, and so do completions. Nothing is sent until something is for it. `false`: the number is too large.
+    pub fn learn(&self, address: u64, name: Name) -> bool {
+        self.core().learn(address, name)
+    }
+
+    /// The program calls nobody so any more; what is under way goes on.
+    pub fn forget(&self, address: u64) {
+        self.core().forget(address);
+    }
+
+    /// Multi-receive buffers with less room than this are given back.
+    pub fn set_multi_receive_min(&self, bytes: usize) {
+        self.core().multi_left_min = bytes;
+    }
+
+    /// What [`set_multi_receive_min`](Self::set_multi_receive_min) has set.
+    pub fn multi_receive_min(&self) -> usize {
+        self.core().multi_left_min
+    }
+
+    /// Runs a request to a peer; the engine is told the time if it may have to connect.
+    #[inline]
+    fn request(&self, peer: u64, run: impl FnOnce(&mut Core, &mut Engine<HostWire>) -> Result<(), Error>) -> Result<(), Error> {
+        let mut core = self.core();
+        if !core.is_connected(peer) {
+            self.nic.now();
+        }
+        let mut outcome = Ok(());
+        self.nic.try_with(|engine| {
+            outcome = run(&mut core, engine);
+            Ok(())
+        })?;
+        outcome
+    }
+
+    /// Sends.
+    ///
+    /// # Errors
+    /// [`Error::Again`]; [`Error::Unreachable`]; [`Error::TooLong`] to inject; [`Error::BadArgument`]; [`Error::InChild`].
+    #[inline]
+    pub fn send(&self, sink: &mut impl Sink, send: &SendOut) -> Result<(), Error> {
+        self.request(send.peer, |core, engine| core.send(engine, sink, send))
+    }
+
+    /// Receives.
+    ///
+    /// # Errors
+    /// [`Error::Again`]; [`Error::InChild`].
+    #[inline]
+    pub fn receive(&self, sink: &mut impl Sink, want: &Want) -> Result<(), Error> {
+        self.request(NOBODY, |core, engine| core.receive(engine, sink, want))
+    }
+
+    /// Looks at messages that nobody has asked for; what is found, or not, is a completion.
+    ///
+    /// # Errors
+    /// [`Error::InChild`].
+    pub fn peek(&self, sink: &mut impl Sink, want: &Want, peek: Peek) -> Result<(), Error> {
+        self.poll(sink)?;
+        self.request(NOBODY, |core, engine| core.peek(engine, sink, want, peek))
+    }
+
+    /// Receives, or drops, a message that was claimed with the same context.
+    ///
+    /// # Errors
+    /// [`Error::BadArgument`]: none was; [`Error::InChild`].
+    pub fn take_claimed(&self, sink: &mut impl Sink, want: &Want, discard: bool) -> Result<(), Error> {
+        self.request(NOBODY, |core, engine| core.take_claimed(engine, sink, want, discard))
+    }
+
+    /// Takes a receive back that has not been matched. `false`: there is none of that name.
+    pub fn cancel(&self, sink: &mut impl Sink, context: usize) -> bool {
+        self.core().cancel(sink, context)
+    }
+
+    /// Writes into a peer's memory.
+    ///
+    /// # Errors
+    /// As [`send`](Self::send).
+    pub fn write(&self, sink: &mut impl Sink, request: &RemoteRequest) -> Result<(), Error> {
+        self.request(request.target.peer, |core, engine| core.write(engine, sink, request))
+    }
+
+    /// Reads a peer's memory.
+    ///
+    /// # Errors
+    /// As [`send`](Self::send).
+    pub fn read(&self, sink: &mut impl Sink, request: &RemoteRequest) -> Result<(), Error> {
+        self.request(request.target.peer, |core, engine| core.read(engine, sink, request))
+    }
+
+    /// Does an atomic on a peer's memory.
+    ///
+    /// # Errors
+    /// As [`send`](Self::send).
+    pub fn atomic(&self, sink: &mut impl Sink, request: &AtomicRequest) -> Result<(), Error> {
+        self.request(request.target.peer, |core, engine| core.atomic(engine, sink, request))
+    }
+
+    /// One look: takes the next thing that has come, and sends what waits. `false`: there was nothing.
+    ///
+    /// # Errors
+    /// [`Error::InChild`].
+    #[inline]
+    pub fn poll(&self, sink: &mut impl Sink) -> Result<bool, Error> {
+        let mut core = self.core();
+        let mut requests = 0;
+        let moved = self.nic.poll_with(|engine| {
+            requests = engine.connection_requests();
+            Ok(Some(core.step(engine, sink)))
+        })?;
+        if requests != core.accepted {
+            self.nic.now();
+            self.nic.with(|engine| core.accept(engine));
+            return Ok(true);
+        }
+        Ok(moved == Some(true))
+    }
+
+    /// Sleeps until there is something to poll for, or `until`, or `timeout` has passed (`None`: for ever). `false`: it has passed. `until` is asked when something has happened, or after
+    /// [`wake`](Self::wake); it must not call the endpoint.
+    ///
+    /// # Errors
+    /// [`Error::InChild`].
+    pub fn wait(&self, sink: &mut impl Sink, timeout: Option<Duration>, until: impl Fn() -> bool) -> Result<bool, Error> {
+        let end = timeout.map(|t| Instant::now() + t);
+        loop {
+            let mut core = self.core();
+            let (inbox, accepted) = (core.inbox, core.accepted);
+            let is_ready = self.nic.try_with(|engine| {
+                core.leave_all(engine, sink);
+                Ok(engine.inbox_has(inbox))
+            })?;
+            let must_send = !core.unsent.is_empty();
+            drop(core);
+            let left = end.map(|end| end.saturating_duration_since(Instant::now()));
+            if is_ready || until() {
+                return Ok(true);
+            }
+            if left == Some(Duration::ZERO) {
+                return Ok(false);
+            }
+            let slice = if must_send { Some(left.map_or(SLICE, |l| l.min(SLICE))) } else { left };
+            match self.nic.inbox_wait_until(inbox, accepted, slice, &until) {
+                Ok(()) => return Ok(true),
+                Err(bellwire_via::Error::Timeout) => {}
+                Err(e) => return Err(e.into()),
+            }
+        }
+    }
+
+    /// Has whoever waits look again.
+    pub fn wake(&self) {
+        // An inbox that comes and goes is something that waiters look at.
+        self.nic.with(|engine| {
+            if let Ok(inbox) = engine.create_inbox() {
+                let _ = engine.destroy_inbox(inbox);
+            }
+        });
+    }
+
+    /// Sends what was injected and has not left, for some seconds at most; what else is under way ends.
+    pub fn close(&self, sink: &mut impl Sink) {
+        let end = Instant::now() + FAREWELL;
+        while self.core().has_unsent() && Instant::now() < end {
+            if !matches!(self.poll(sink), Ok(true)) && self.wait(sink, Some(SLICE), || false).is_err() {
+                break;
+            }
+        }
+    }
+}
+
+fn create(engine: &mut Engine<HostWire>, id: [u8; 16], regions: SharedRegions) -> Result<(Core, Name), Error> {
+    use bellwire_via::wire::Wire;
+    let name = Name::new(engine.wire().host_address(), id).ok_or(Error::BadArgument)?;
+    let (ptag, inbox) = (engine.create_ptag()?, engine.create_inbox()?);
+    let mut core = Core::new(inbox, ptag, name, regions);
+    core.listen(engine)?;
+    Ok((core, name))
+}
+
+impl Drop for Endpoint {
+    fn drop(&mut self) {
+        let mut core = self.core.enter(Claim::Bias);
+        let _ = self.nic.try_with(|engine| {
+            core.close(engine);
+            Ok(())
+        });
+    }
+}

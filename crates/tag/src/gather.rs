@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Memory of the program that an operation reads or writes: a few pieces, one after the other.
+//!
+//! Invariant G1: the pieces of an operation are readable (or writable, where it receives) until it completes, as the program promised when it gave them; others may write them meanwhile, so
+//! they are only ever copied.
+
+use bellwire_memory::bytes;
+
+/// Most pieces of one operation.
+pub const PIECES_MAX: usize = 4;
+
+/// Pieces of memory, one after the other.
+#[derive(Clone, Copy, Debug)]
+pub struct Gather {
+    pieces: [(*mut u8, usize); PIECES_MAX],
+    count: usize,
+    length: usize,
+}
+
+// SAFETY: names memory of the process, used as G1 says by whoever holds the endpoint.
+unsafe impl Send for Gather {}
+
+impl Gather {
+    /// No memory.
+    pub const NONE: Self = Self { pieces: [(core::ptr::null_mut(), 0); PIECES_MAX], count: 0, length: 0 };
+
+    /// One piece.
+    #[inline]
+    pub fn one(at: *mut u8, length: usize) -> Self {
+        let mut g = Self::NONE;
+        g.pieces[0] = (at, length);
+        (g.count, g.length) = (1, length);
+        g
+    }
+
+    /// Some pieces; `None`: too many, or more bytes than there are addresses.
+    pub fn of(pieces: impl IntoIterator<Item = (*mut u8, usize)>) -> Option<Self> {
+        let mut g = Self::NONE;
+        for (at, length) in pieces {
+            *g.pieces.get_mut(g.count)? = (at, length);
+            g.count += 1;
+            g.length = g.length.checked_add(length).filter(|n| *n <= isize::MAX as usize)?;
+        }
+        Some(g)
+    }
+
+    /// Bytes.
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.length
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.length == 0
+    }
+
+    /// First byte of the first piece.
+    #[inline]
+    pub fn start(&self) -> *mut u8 {
+        self.pieces[0].0
+    }
+
+    /// The first `n` bytes of the only piece, from `at` on.
+    pub(crate) fn part(&self, at: usize, n: usize) -> Self {
+        debug_assert!(self.count <= 1 && at + n <= self.length);
+        Self::one(self.start().wrapping_add(at), n)
+    }
+
+    /// Where `n` bytes from `at` on lie, if in one piece.
+    #[inline]
+    pub(crate) fn contiguous(&self, at: usize, n: usize) -> Option<*mut u8> {
+        if self.count == 1 {
+            return (at + n <= self.length).then(|| self.start().wrapping_add(at));
+        }
+        let mut before = 0;
+        for (start, length) in &self.pieces[..self.count] {
+            if at >= before && at + n <= before + length {
+                return Some(start.wrapping_add(at - before));
+            }
+            before += length;
+        }
+        (n == 0).then_some(core::ptr::dangling_mut())
+    }
+
+    fn each(&self, at: usize, n: usize, mut copy: impl FnMut(*mut u8, usize, usize)) {
+        let (mut before, mut done) = (0, 0);
+        for (start, length) in &self.pieces[..self.count] {
+            let skip = (at + done).saturating_sub(before).min(*length);
+            let here = (length - skip).min(n - done);
+            if here != 0 {
+                copy(start.wrapping_add(skip), done, here);
+                done += here;
+            }
+            before += length;
+        }
+    }
+
+    /// Copies bytes `at..at + n`, which are within, to `to`.
+    ///
+    /// # Safety
+    /// G1; `to` is writable for `n` bytes.
+    pub(crate) unsafe fn read(&self, at: usize, to: *mut u8, n: usize) {
+        debug_assert!(at + n <= self.length);
+        self.each(at, n, |from, done, here| {
+            // SAFETY: G1 and the caller's.
+            unsafe { bytes::copy(to.add(done), from, here) }
+        });
+    }
+
+    /// Copies `n` bytes at `from` to bytes `at..at + n`, which are within.
+    ///
+    /// # Safety
+    /// G1; `from` is readable for `n` bytes.
+    #[inline]
+    pub(crate) unsafe fn write(&self, at: usize, from: *const u8, n: usize) {
+        debug_assert!(at + n <= self.length);
+        self.each(at, n, |to, done, here| {
+            // SAFETY: G1 and the caller's.
+            unsafe { bytes::copy(to, from.add(done), here) }
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pieces_are_one_after_the_other() {
+        let (mut a, mut b, mut c) = ([0u8; 3], [0u8; 0], [0u8; 5]);
+        let g = Gather::of([(a.as_mut_ptr(), 3), (b.as_mut_ptr(), 0), (c.as_mut_ptr(), 5)]).unwrap();
+        let from: Vec<u8> = (1..=8).collect();
+        for (at, n) in [(0, 8), (2, 3), (3, 5), (7, 1), (8, 0)] {
+            let mut back = [0u8; 8];
+            // SAFETY: arrays as long as said.
+            unsafe {
+                g.write(at, from.as_ptr().add(at), n);
+                g.read(at, back.as_mut_ptr(), n);
+            }
+            assert_eq!(back[..n], from[at..at + n]);
+        }
+        assert_eq!(g.contiguous(1, 2), Some(a.as_mut_ptr().wrapping_add(1)));
+        assert_eq!(g.contiguous(2, 2), None);
+        assert_eq!(g.contiguous(4, 4), Some(c.as_mut_ptr().wrapping_add(1)));
+        assert!(Gather::of(core::iter::repeat_n((a.as_mut_ptr(), 1), 5)).is_none());
+        assert!(Gather::of([(a.as_mut_ptr(), usize::MAX), (a.as_mut_ptr(), 2)]).is_none());
+    }
+}

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Reliable datagrams with tag matching, remote memory and atomics on Bellwire's virtual interfaces: what an MPI asks of a network. `libbellwire-fi.so` is its C interface.
+//!
+//! An [`Endpoint`] sends to any other by its [`Name`]; connections are made on first use. Operations end as [`Completion`]s given to a [`Sink`], on the thread that polls.
+//!
+//! | file | concern |
+//! |---|---|
+//! | `matching.rs` | posted and unexpected queues, wildcards, claims: a machine without I/O |
+//! | `header.rs`, `name.rs` | messages and names as bytes |
+//! | `gather.rs`, `regions.rs` | memory of the program: of an operation; that peers may reach |
+//! | `connection.rs`, `leave.rs` | credits; what waits to leave, in order; streams of large ones |
+//! | `core.rs`, `operation.rs`, `life.rs` | an endpoint as a machine, its operations, its connections' beginnings and ends |
+//! | `send.rs`, `receive.rs`, `remote.rs` | what programs ask for |
+//! | `arrive.rs`, `serve.rs`, `atomics.rs` | what peers send; what they ask of our memory |
+//! | `endpoint.rs` | all of it on a NIC: the lock, polling, waiting |
+//!
+//! **Memory.** A pair of endpoints that have talked costs some hundred bytes beside the NIC's link. What a peer may have us hold is bounded: [`WINDOW`] messages that nobody has polled for, unexpected
+//! payloads up to [`UNEXPECTED_BYTES_MAX`] in all, and one envelope for each of its own unfinished operations, which its program cannot exceed without an error.
+//!
+//! **Free of deadlock.** Nothing waits inside: what cannot leave is queued, and credits are given back when a message is taken, whatever it leads to.
+
+mod arrive;
+mod atomics;
+mod connection;
+mod core;
+mod endpoint;
+mod gather;
+mod header;
+mod leave;
+mod life;
+pub mod matching;
+mod name;
+mod operation;
+mod receive;
+mod regions;
+mod remote;
+mod send;
+mod serve;
+
+pub use self::core::UNEXPECTED_BYTES_MAX;
+pub use atomics::{DataType, Form, Op as AtomicOp};
+pub use connection::WINDOW;
+pub use endpoint::{Endpoint, OpenError};
+pub use gather::{Gather, PIECES_MAX};
+pub use header::EAGER_BYTES_MAX;
+pub use name::{NAME_BYTES, Name};
+pub use operation::{Completion, Error, Failure, NOBODY, Notes, Sink};
+pub use receive::{Matched, Peek, Receive, ReceiveFlags, Want};
+pub use regions::{Access, Region, Regions, SharedRegions};
+pub use remote::{AtomicRequest, RemoteFlags, RemoteRequest, Target};
+pub use send::{SendFlags, SendOut};

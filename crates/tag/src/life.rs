@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! How connections begin and end.
+
+use crate::connection::{Connection, ConnectionId, INBOX_LIMIT, State};
+use crate::core::{Core, PeerIndex};
+use crate::name::Name;
+use crate::operation::{Completion, Error, Failure, OperationId, Sink};
+use crate::receive::Message;
+use bellwire_via::handle::Handle;
+use bellwire_via::wire::Wire;
+use bellwire_via::{Duration, Engine, Instant, NetAddress, Notice, ViAttributes, ViHandle};
+
+/// How long a connection may take.
+const CONNECT_PATIENCE: Duration = Duration(20_000_000_000);
+/// Requests that are met at a time; others ask again within milliseconds.
+const WAITS: usize = 16;
+/// Context of a VI that has no connection yet.
+const UNKNOWN: u64 = 0;
+/// What both ends must say: the version of this layer's messages.
+const VERSION: u64 = 0x7461_6700_0000_0001;
+
+impl Core {
+    /// Waits for requests, as many at a time as fit.
+    pub(crate) fn listen<W: Wire>(&mut self, engine: &mut Engine<W>) -> Result<(), Error> {
+        let local = self.name.waits_at().ok_or(Error::BadArgument)?;
+        while self.waits.len() < WAITS {
+            self.waits.push(engine.connect_wait(&local, Instant::NEVER)?);
+        }
+        Ok(())
+    }
+
+    /// Answers all requests that have come; the inbox says what became of them.
+    #[cold]
+    pub(crate) fn accept<W: Wire>(&mut self, engine: &mut Engine<W>) {
+        self.accepted = engine.connection_requests();
+        let mut still = Vec::with_capacity(self.waits.len());
+        for wait in core::mem::take(&mut self.waits) {
+            match engine.poll_wait(wait) {
+                Ok(None) => still.push(wait),
+                Ok(Some(request)) => {
+                    let vi = Name::who_asks(&request.remote).and_then(|_| self.create_vi(engine, UNKNOWN).ok());
+                    let accepted = vi.is_some_and(|vi| engine.accept(request.incoming, vi).is_ok());
+                    if !accepted {
+                        let _ = engine.reject(request.incoming);
+                        if let Some(vi) = vi {
+                            let _ = engine.destroy_vi(vi);
+                        }
+                    }
+                }
+                Err(_) => {}
+            }
+        }
+        self.waits = still;
+        let _ = self.listen(engine);
+    }
+
+    fn create_vi<W: Wire>(&self, engine: &mut Engine<W>, context: u64) -> Result<ViHandle, Error> {
+        let attributes = ViAttributes { ptag: Some(self.ptag), qos: VERSION, ..ViAttributes::default() };
+        let vi = engine.create_vi(&attributes, None, None, None)?;
+        if let Err(e) = engine.set_inbox(vi, self.inbox, INBOX_LIMIT, context) {
+            let _ = engine.destroy_vi(vi);
+            return Err(e.into());
+        }
+        Ok(vi)
+    }
+
+    /// Begins to connect; the inbox says how it ends. The engine has been told the time.
+    #[cold]
+    pub(crate) fn connect<W: Wire>(&mut self, engine: &mut Engine<W>, peer: PeerIndex) -> Result<ConnectionId, Error> {
+        let p = self.peers.get(peer as usize).ok_or(Error::BadArgument)?;
+        let (local, remote) = (self.name.asks_as().ok_or(Error::BadArgument)?, p.name.waits_at().ok_or(Error::BadArgument)?);
+        let none = ViHandle::from_raw(0);
+        let id = self.connections.insert(Connection::new(none, State::Connecting, peer)).ok_or(Error::Resource)?;
+        let deadline = engine.now() + CONNECT_PATIENCE;
+        let vi = self.create_vi(engine, u64::from(id.raw())).and_then(|vi| {
+            let asked = engine.connect_request(vi, &local, &remote, deadline);
+            asked.map(|()| vi).map_err(|e| {
+                end_vi(engine, vi);
+                Error::from(e)
+            })
+        });
+        match vi {
+            Err(e) => {
+                self.connections.remove(id);
+                Err(e)
+            }
+            Ok(vi) => {
+                if let Some(connection) = self.connections.get_mut(id) {
+                    connection.vi = vi;
+                }
+                self.peers[peer as usize].out = Some(id);
+                Ok(id)
+            }
+        }
+    }
+
+    /// Something happened to a connection.
+    #[cold]
+    pub(crate) fn notice<W: Wire>(&mut self, engine: &mut Engine<W>, sink: &mut impl Sink, id: ConnectionId, vi: ViHandle, notice: Notice) {
+        match notice {
+            Notice::Connected(Ok(VERSION)) => {
+                if let Some(connection) = self.connections.get_mut(id) {
+                    connection.state = State::Open;
+                }
+                self.leave(engine, sink, id);
+            }
+            Notice::Connected(_) => self.broken(engine, sink, id, Failure::Unreachable),
+            Notice::Accepted(VERSION, remote) => self.accepted(engine, vi, &remote),
+            Notice::Accepted(..) => end_vi(engine, vi),
+            Notice::Broken => self.broken(engine, sink, id, Failure::ConnectionLost),
+        }
+    }
+
+    fn accepted<W: Wire>(&mut self, engine: &mut Engine<W>, vi: ViHandle, remote: &NetAddress) {
+        let connected = Name::who_asks(remote).and_then(|name| {
+            let peer = self.peer(name);
+            let id = self.connections.insert(Connection::new(vi, State::Open, peer))?;
+            if engine.set_inbox(vi, self.inbox, INBOX_LIMIT, u64::from(id.raw())).is_err() {
+                self.connections.remove(id);
+                return None;
+            }
+            // Whoever sends to it from now on does so here; but what began on another connection stays there, for the order's sake.
+            let p = &mut self.peers[peer as usize];
+            p.is_gone = false;
+            p.out = p.out.or(Some(id));
+            Some(())
+        });
+        if connected.is_none() {
+            end_vi(engine, vi);
+        }
+    }
+
+    /// A connection is over: all that is under way on it fails, once, and nothing of it is read or written any more.
+    #[cold]
+    pub(crate) fn broken<W: Wire>(&mut self, engine: &mut Engine<W>, sink: &mut impl Sink, id: ConnectionId, failure: Failure) {
+        let Some(connection) = self.connections.remove(id) else { return };
+        end_vi(engine, connection.vi);
+        let peer = connection.peer;
+        let p = &mut self.peers[peer as usize];
+        if p.out == Some(id) {
+            (p.out, p.is_gone) = (None, true);
+        }
+        drop(connection);
+        let ids: Vec<OperationId> = self.operations.iter().filter(|(_, o)| o.connection == id).map(|(id, _)| id).collect();
+        ids.into_iter().for_each(|operation| self.finish(sink, operation, Some(failure)));
+        // Long messages that were only announced cannot come any more.
+        let mut gone = Vec::new();
+        for queue in &mut self.queues {
+            queue.drop_messages(|m| m.is_announced_on(id), |m| gone.push(m));
+        }
+        gone.iter().for_each(|m| self.forget_bytes(m));
+        // If both have asked at once there are two connections, each perhaps on a link of its own: the peer may have said something on the other one before it went.
+        if !self.connections.iter().any(|(_, c)| c.peer == peer) {
+            for at in 0..self.queues.len() {
+                for receive in self.queues[at].take_receives_of(peer) {
+                    let mut completion = Completion::new(receive.context, receive.notes(at == 1), receive.is_silent());
+                    completion.failure = Some(failure);
+                    sink.done(&completion);
+                }
+            }
+        }
+    }
+
+    /// A peer has sent what cannot be.
+    #[cold]
+    pub(crate) fn malformed<W: Wire>(&mut self, engine: &mut Engine<W>, sink: &mut impl Sink, id: ConnectionId) {
+        self.broken(engine, sink, id, Failure::ConnectionLost);
+    }
+
+    /// Whether anything of ours has not left yet.
+    pub(crate) fn has_unsent(&self) -> bool {
+        self.connections.iter().any(|(_, c)| !c.out.is_empty() || !c.streams.is_empty())
+    }
+
+    /// Ends all connections; nobody is accepted any more.
+    pub(crate) fn close<W: Wire>(&mut self, engine: &mut Engine<W>) {
+        for wait in self.waits.drain(..) {
+            engine.cancel_wait(wait);
+        }
+        let ids: Vec<ConnectionId> = self.connections.iter().map(|(id, _)| id).collect();
+        for id in ids {
+            if let Some(connection) = self.connections.remove(id) {
+                end_vi(engine, connection.vi);
+            }
+        }
+        while engine.inbox_has(self.inbox) {
+            if let Some(bellwire_via::Taken::Notice(_, vi, _)) = engine.take(self.inbox, &mut [0; 7]) {
+                end_vi(engine, vi);
+            }
+        }
+        let _ = engine.destroy_inbox(self.inbox);
+        let _ = engine.destroy_ptag(self.ptag);
+    }
+}
+
+impl Message {
+    fn is_announced_on(&self, id: ConnectionId) -> bool {
+        matches!(self.body, crate::receive::Held::Announced { connection, .. } if connection == id)
+    }
+}
+
+/// Ends a VI, whatever its state.
+fn end_vi<W: Wire>(engine: &mut Engine<W>, vi: ViHandle) {
+    if vi != Handle::from_raw(0) {
+        let _ = engine.disconnect(vi);
+        let _ = engine.destroy_vi(vi);
+    }
+}

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Names of endpoints: what programs exchange to reach each other, and what requests for connections carry.
+//!
+//! A name is the NIC's host address and an id. A random one is never used again: a name whose process is gone names nothing else.
+
+use bellwire_via::NetAddress;
+
+const HOST_BYTES_MAX: usize = 18;
+/// Tells connections of this layer from others, where an endpoint waits and in what it asks.
+const WAITS: [u8; 4] = *b"TG\x01W";
+const ASKS: [u8; 4] = *b"TG\x01A";
+
+/// Bytes of a [`Name`] as bytes.
+pub const NAME_BYTES: usize = 40;
+
+/// The name of an endpoint.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+pub struct Name {
+    host: [u8; HOST_BYTES_MAX],
+    host_bytes: u8,
+    id: [u8; 16],
+}
+
+impl Name {
+    /// A name; `None` if the host address is too long.
+    pub fn new(host: &[u8], id: [u8; 16]) -> Option<Self> {
+        let mut name = Self { host: [0; HOST_BYTES_MAX], host_bytes: host.len() as u8, id };
+        name.host.get_mut(..host.len())?.copy_from_slice(host);
+        Some(name)
+    }
+
+    /// As bytes, to be sent to others.
+    pub fn to_bytes(&self) -> [u8; NAME_BYTES] {
+        let mut b = [0; NAME_BYTES];
+        (b[0], b[1]) = (1, self.host_bytes);
+        b[2..20].copy_from_slice(&self.host);
+        b[24..].copy_from_slice(&self.id);
+        b
+    }
+
+    /// From bytes; `None` if they are no name.
+    pub fn from_bytes(b: &[u8; NAME_BYTES]) -> Option<Self> {
+        let mut name = Self { host: [0; HOST_BYTES_MAX], host_bytes: b[1], id: [0; 16] };
+        name.host.copy_from_slice(&b[2..20]);
+        name.id.copy_from_slice(&b[24..]);
+        let fits = usize::from(b[1]) <= HOST_BYTES_MAX && name.host[usize::from(b[1]).min(HOST_BYTES_MAX)..].iter().all(|x| *x == 0);
+        (b[0] == 1 && fits && b[20..24] == [0; 4]).then_some(name)
+    }
+
+    /// What tells it from others of its host.
+    pub fn id(&self) -> [u8; 16] {
+        self.id
+    }
+
+    fn address(&self, magic: [u8; 4]) -> Option<NetAddress> {
+        let mut d = [0; 20];
+        d[..4].copy_from_slice(&magic);
+        d[4..].copy_from_slice(&self.id);
+        NetAddress::new(&self.host[..usize::from(self.host_bytes)], &d)
+    }
+
+    /// Where the endpoint waits for connections.
+    pub(crate) fn waits_at(&self) -> Option<NetAddress> {
+        self.address(WAITS)
+    }
+
+    /// The address that it asks for connections with.
+    pub(crate) fn asks_as(&self) -> Option<NetAddress> {
+        self.address(ASKS)
+    }
+
+    /// Who asks, out of an address that a peer made up.
+    pub(crate) fn who_asks(address: &NetAddress) -> Option<Self> {
+        let d: &[u8; 20] = address.discriminator().try_into().ok()?;
+        (d[..4] == ASKS).then(|| Self::new(address.host(), d[4..].try_into().ok()?)).flatten()
+    }
+}
+
+impl core::fmt::Display for Name {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str("bellwire://")?;
+        for (i, b) in self.host[..usize::from(self.host_bytes)].iter().enumerate() {
+            write!(f, "{}{b}", if i == 0 { "" } else { "." })?;
+        }
+        f.write_str("/")?;
+        self.id.iter().try_for_each(|b| write!(f, "{b:02x}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_survive_as_bytes_and_as_addresses() {
+        let name = Name::new(&[127, 0, 0, 1], [7; 16]).unwrap();
+        assert_eq!(Name::from_bytes(&name.to_bytes()), Some(name));
+        assert_eq!(Name::who_asks(&name.asks_as().unwrap()), Some(name));
+        assert_eq!(Name::who_asks(&name.waits_at().unwrap()), None);
+        for (at, value) in [(0, 2), (1, 19), (1, 2), (21, 1)] {
+            let mut bad = name.to_bytes();
+            bad[at] = value;
+            assert_eq!(Name::from_bytes(&bad), None, "byte {at}");
+        }
+        assert_eq!(name.to_string(), "bellwire://127.0.0.1/07070707070707070707070707070707");
+    }
+}

@@ -1,0 +1,333 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Receives: posting, looking, claiming, cancelling; and what is known of a message that nobody has asked for yet.
+
+use crate::connection::{Body, ConnectionId, Out, Then};
+use crate::core::{Core, ENVELOPE_BYTES};
+use crate::gather::Gather;
+use crate::header::{Head, Kind};
+use crate::matching::{Envelope, Pattern};
+use crate::operation::{Completion, Doing, Error, Failure, Multi, MultiId, Notes, Operation, OperationId, Sink};
+use bellwire_via::Engine;
+use bellwire_via::wire::Wire;
+
+bitflags::bitflags! {
+    /// How to receive.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct ReceiveFlags: u8 {
+        /// Its success is not to be told.
+        const SILENT = 1;
+        /// The buffer is for several messages.
+        const MULTI = 2;
+    }
+}
+
+/// A receive that is posted.
+#[derive(Debug)]
+pub struct Receive {
+    /// The program's name for it.
+    pub context: usize,
+    pub(crate) to: Gather,
+    pub(crate) flags: ReceiveFlags,
+    pub(crate) multi: Option<MultiId>,
+    /// Bytes of a multi-receive buffer that are taken.
+    pub(crate) used: usize,
+}
+
+impl Receive {
+    pub(crate) fn is_silent(&self) -> bool {
+        self.flags.contains(ReceiveFlags::SILENT)
+    }
+
+    #[inline]
+    pub(crate) fn notes(&self, tagged: bool) -> Notes {
+        Notes::RECEIVE | if tagged { Notes::TAGGED } else { Notes::MESSAGE }
+    }
+}
+
+/// What the program wants to receive.
+#[derive(Clone, Copy, Debug)]
+pub struct Want {
+    /// Tagged messages, or those without.
+    pub tagged: bool,
+    /// From whom, as the program calls it; `None`: from anybody.
+    pub source: Option<u64>,
+    /// With which tag.
+    pub tag: u64,
+    /// Bits of the tag that do not matter.
+    pub ignore: u64,
+    /// Where to. Invariant G1: writable until it is complete.
+    pub to: Gather,
+    /// The program's name for it.
+    pub context: usize,
+    /// How.
+    pub flags: ReceiveFlags,
+}
+
+/// What a look at the unexpected messages is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Peek {
+    /// To know.
+    Look,
+    /// To set the message aside for a later receive with the same context.
+    Claim,
+    /// To drop it.
+    Discard,
+}
+
+/// A receive that has found its message: where it goes.
+#[derive(Debug)]
+pub struct Matched {
+    pub(crate) to: Gather,
+    pub(crate) completion: Completion,
+    pub(crate) multi: Option<MultiId>,
+}
+
+/// A message that nobody has asked for yet.
+#[derive(Debug)]
+pub(crate) struct Message {
+    pub data: Option<u64>,
+    pub body: Held,
+}
+
+/// Where it is.
+#[derive(Debug)]
+pub(crate) enum Held {
+    /// Here; and who is to hear that it is matched.
+    Here { payload: Box<[u8]>, answer: Option<(ConnectionId, u32)> },
+    /// At its sender, which is to hear when all of it is here, or not.
+    Announced { connection: ConnectionId, operation: u32, length: usize, answer: bool },
+}
+
+impl Message {
+    pub(crate) fn len(&self) -> usize {
+        match &self.body {
+            Held::Here { payload, .. } => payload.len(),
+            Held::Announced { length, .. } => *length,
+        }
+    }
+
+    /// What it counts of what may be held unexpected.
+    pub(crate) fn bytes_held(&self) -> usize {
+        if let Held::Here { payload, .. } = &self.body { payload.len() + ENVELOPE_BYTES } else { 0 }
+    }
+}
+
+impl Core {
+    fn pattern(&self, w: &Want) -> Result<Pattern, Error> {
+        let source = w.source.map(|address| self.resolve(address).ok_or(Error::BadArgument)).transpose()?;
+        Ok(Pattern { source, tag: w.tag, ignore: w.ignore })
+    }
+
+    /// Posts a receive, or gives it what waits.
+    #[inline]
+    pub(crate) fn receive<W: Wire>(&mut self, engine: &mut Engine<W>, sink: &mut impl Sink, w: &Want) -> Result<(), Error> {
+        let pattern = self.pattern(w)?;
+        let mut receive = Receive { context: w.context, to: w.to, flags: w.flags, multi: None, used: 0 };
+        if w.flags.contains(ReceiveFlags::MULTI) {
+            receive.multi = Some(self.multis.insert(Multi::default()).ok_or(Error::Again)?);
+        }
+        loop {
+            let Some((envelope, message)) = self.queues[usize::from(w.tagged)].take_message(pattern) else {
+                self.queues[usize::from(w.tagged)].post(pattern, receive);
+                return Ok(());
+            };
+            let (matched, is_spent) = self.take_part(&mut receive, w.tagged, message.len());
+            self.give(engine, sink, matched, envelope, message);
+            if is_spent {
+                return Ok(());
+            }
+        }
+    }
+
+    /// The place in a receive for a message of `length` bytes; whether the receive is used up by it.
+    #[inline]
+    pub(crate) fn take_part(&mut self, receive: &mut Receive, tagged: bool, length: usize) -> (Matched, bool) {
+        let mut completion = Completion::new(receive.context, receive.notes(tagged), receive.is_silent());
+        let Some(id) = receive.multi else {
+            completion.buffer = receive.to.start().expose_provenance();
+            return (Matched { to: receive.to, completion, multi: None }, true);
+        };
+        let n = length.min(receive.to.len() - receive.used);
+        let to = receive.to.part(receive.used, n);
+        receive.used += n;
+        completion.buffer = to.start().expose_provenance();
+        // A buffer that could not hold the next longest message is given back, even if there is a little room.
+        let is_spent = receive.to.len() - receive.used < self.multi_left_min.max(1);
+        if let Some(multi) = self.multis.get_mut(id) {
+            multi.coming += 1;
+            multi.is_spent = is_spent;
+        }
+        (Matched { to, completion, multi: Some(id) }, is_spent)
+    }
+
+    /// Gives a matched receive the message that was held for it.
+    pub(crate) fn give<W: Wire>(&mut self, engine: &mut Engine<W>, sink: &mut impl Sink, matched: Matched, e: Envelope, message: Message) {
+        self.forget_bytes(&message);
+        match message.body {
+            Held::Here { payload, answer } => {
+                if let Some((connection, operation)) = answer {
+                    self.answer(engine, sink, connection, operation, None);
+                }
+                self.fill(sink, matched, e, message.data, (payload.as_ptr(), payload.len()));
+            }
+            Held::Announced { connection, operation, length, answer } => {
+                self.ask(engine, sink, matched, e, message.data, &Announced { connection, operation, length, answer });
+            }
+        }
+    }
+
+    /// A message that is here goes to its receive.
+    #[inline]
+    pub(crate) fn fill(&mut self, sink: &mut impl Sink, matched: Matched, e: Envelope, data: Option<u64>, payload: (*const u8, usize)) {
+        let Matched { to, mut completion, multi } = matched;
+        let n = payload.1.min(to.len());
+        // SAFETY: G1; the payload is readable, perhaps being written by its sender, which the copy allows.
+        unsafe { to.write(0, payload.0, n) };
+        self.note(&mut completion, e, data, payload.1, to.len());
+        if let Some(multi) = multi {
+            self.came(multi, &mut completion);
+        }
+        sink.done(&completion);
+    }
+
+    /// Writes down what is known of a message that was matched.
+    #[inline]
+    fn note(&self, completion: &mut Completion, e: Envelope, data: Option<u64>, length: usize, room: usize) {
+        if let Some(data) = data {
+            completion.data = data;
+            completion.notes |= Notes::DATA;
+        }
+        (completion.tag, completion.source) = (e.tag, self.address_of(e.source));
+        completion.length = length.min(room);
+        if length > room {
+            completion.failure = Some(Failure::Truncated);
+            completion.excess = length - room;
+        }
+    }
+
+    /// Asks for a long message that was announced.
+    pub(crate) fn ask<W: Wire>(&mut self, engine: &mut Engine<W>, sink: &mut impl Sink, matched: Matched, e: Envelope, data: Option<u64>, a: &Announced) {
+        let mut completion = matched.completion;
+        let wanted = a.length.min(matched.to.len());
+        self.note(&mut completion, e, data, a.length, matched.to.len());
+        let mut operation = Operation::new(Doing::Receiving, a.connection, matched.to, completion);
+        (operation.wanted, operation.multi) = (wanted, matched.multi);
+        operation.delivery = a.answer.then_some(a.operation);
+        let own = if self.connections.get(a.connection).is_some() { self.operations.insert(operation) } else { None };
+        let Some(own) = own else {
+            // No connection any more; or more receives under way than there are names for.
+            completion.failure = Some(Failure::ConnectionLost);
+            if let Some(multi) = matched.multi {
+                self.came(multi, &mut completion);
+            }
+            return sink.done(&completion);
+        };
+        let both = u64::from(a.operation) | u64::from(own.raw()) << 32;
+        let head = Head::new(Kind::Ask, 0, [both, wanted as u64, 0, 0]).store(0);
+        self.queue(engine, sink, a.connection, Out { head, body: Body::Nothing, then: Then::Nothing, fence: false });
+        if wanted == 0 {
+            self.received(engine, sink, own);
+        }
+    }
+
+    /// All of a long message is here.
+    pub(crate) fn received<W: Wire>(&mut self, engine: &mut Engine<W>, sink: &mut impl Sink, own: OperationId) {
+        let Some(operation) = self.operations.get(own) else { return };
+        let (connection, answer) = (operation.connection, operation.delivery);
+        let failure = operation.completion.failure;
+        if let Some(theirs) = answer {
+            self.answer(engine, sink, connection, theirs, None);
+        }
+        self.finish(sink, own, failure);
+    }
+
+    /// Looks for an unexpected message, and completes with what is known of it, or with [`Failure::NoMessage`].
+    pub(crate) fn peek<W: Wire>(&mut self, engine: &mut Engine<W>, sink: &mut impl Sink, w: &Want, peek: Peek) -> Result<(), Error> {
+        let pattern = self.pattern(w)?;
+        let notes = Notes::RECEIVE | if w.tagged { Notes::TAGGED } else { Notes::MESSAGE };
+        let mut completion = Completion::new(w.context, notes, false);
+        let found = self.queues[usize::from(w.tagged)].peek(pattern).map(|(e, m)| (e, m.data, m.len()));
+        match found {
+            None => completion.failure = Some(Failure::NoMessage),
+            Some((e, data, length)) => {
+                self.note(&mut completion, e, data, length, usize::MAX);
+                if peek == Peek::Claim {
+                    completion.notes |= Notes::CLAIMED;
+                    self.queues[usize::from(w.tagged)].claim(pattern, w.context as u64);
+                } else if peek == Peek::Discard
+                    && let Some((_, message)) = self.queues[usize::from(w.tagged)].take_message(pattern)
+                {
+                    self.discard(engine, sink, &message);
+                }
+            }
+        }
+        sink.done(&completion);
+        Ok(())
+    }
+
+    /// Receives, or drops, the message that was claimed with the same context.
+    ///
+    /// # Errors
+    /// [`Error::BadArgument`]: none was.
+    pub(crate) fn take_claimed<W: Wire>(&mut self, engine: &mut Engine<W>, sink: &mut impl Sink, w: &Want, discard: bool) -> Result<(), Error> {
+        let (envelope, message) = self.queues[usize::from(w.tagged)].take_claimed(w.context as u64).ok_or(Error::BadArgument)?;
+        let mut receive = Receive { context: w.context, to: w.to, flags: w.flags - ReceiveFlags::MULTI, multi: None, used: 0 };
+        if discard {
+            let mut completion = Completion::new(w.context, receive.notes(w.tagged), receive.is_silent());
+            self.note(&mut completion, envelope, message.data, message.len(), usize::MAX);
+            completion.length = 0;
+            self.discard(engine, sink, &message);
+            sink.done(&completion);
+        } else {
+            let (matched, _) = self.take_part(&mut receive, w.tagged, message.len());
+            self.give(engine, sink, matched, envelope, message);
+        }
+        Ok(())
+    }
+
+    /// A message is not wanted: its sender hears that it was received.
+    fn discard<W: Wire>(&mut self, engine: &mut Engine<W>, sink: &mut impl Sink, message: &Message) {
+        self.forget_bytes(message);
+        match message.body {
+            Held::Here { answer: Some((connection, operation)), .. } => self.answer(engine, sink, connection, operation, None),
+            Held::Here { .. } => {}
+            Held::Announced { connection, operation, answer, .. } => {
+                let head = Head::new(Kind::Ask, 0, [u64::from(operation), 0, 0, 0]).store(0);
+                self.queue(engine, sink, connection, Out { head, body: Body::Nothing, then: Then::Nothing, fence: false });
+                if answer {
+                    self.answer(engine, sink, connection, operation, None);
+                }
+            }
+        }
+    }
+
+    /// Takes a receive back that has not been matched. `false`: there is none of that name.
+    pub(crate) fn cancel(&mut self, sink: &mut impl Sink, context: usize) -> bool {
+        for at in [1, 0] {
+            if let Some(receive) = self.queues[at].cancel(|r| r.context == context) {
+                let mut completion = Completion::new(context, receive.notes(at == 1), false);
+                completion.failure = Some(Failure::Canceled);
+                if let Some((id, multi)) = receive.multi.and_then(|id| Some((id, self.multis.get_mut(id)?))) {
+                    // What is coming into it gives it back; if nothing is, this does.
+                    multi.is_spent = true;
+                    if multi.coming == 0 {
+                        completion.notes |= Notes::RELEASED;
+                        self.multis.remove(id);
+                    }
+                }
+                sink.done(&completion);
+                return true;
+            }
+        }
+        false
+    }
+}
+
+/// A long message as its sender announced it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Announced {
+    pub connection: ConnectionId,
+    pub operation: u32,
+    pub length: usize,
+    pub answer: bool,
+}

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Memory that peers may reach, by key. Operations on it are carried out by the owner, under one lock: so atomics of all endpoints of a process exclude each other, and memory that is withdrawn is no
+//! longer touched when [`Regions::remove`] has returned.
+//!
+//! Invariant R1: a region's memory stays mapped, with the rights that it was given with, until it is removed.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+bitflags::bitflags! {
+    /// What peers may do.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct Access: u8 {
+        /// Read.
+        const READ = 1;
+        /// Write.
+        const WRITE = 2;
+    }
+}
+
+/// A region.
+#[derive(Clone, Copy, Debug)]
+pub struct Region {
+    /// Its first byte.
+    pub start: usize,
+    /// Its bytes.
+    pub length: usize,
+    /// What peers call its first byte.
+    pub base: u64,
+    /// What they may do.
+    pub access: Access,
+    /// Who hears of it, for [`Sink::touched`](crate::Sink::touched); 0: nobody.
+    pub listener: usize,
+}
+
+/// All regions of a domain, by key.
+#[derive(Debug, Default)]
+pub struct Regions {
+    by_key: BTreeMap<u64, Region>,
+    next_key: u64,
+}
+
+/// Regions that several endpoints share.
+#[derive(Clone, Debug, Default)]
+pub struct SharedRegions(Arc<Mutex<Regions>>);
+
+impl SharedRegions {
+    /// The regions, for this thread alone.
+    pub fn lock(&self) -> MutexGuard<'_, Regions> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Regions {
+    /// Lists a region under `key`. `false`: the key is taken.
+    pub fn insert(&mut self, key: u64, region: Region) -> bool {
+        if self.by_key.contains_key(&key) {
+            return false;
+        }
+        self.by_key.insert(key, region);
+        true
+    }
+
+    /// A key that is not in use.
+    pub fn free_key(&mut self) -> u64 {
+        loop {
+            self.next_key += 1;
+            if !self.by_key.contains_key(&self.next_key) {
+                return self.next_key;
+            }
+        }
+    }
+
+    /// Takes a region back.
+    pub fn remove(&mut self, key: u64) -> Option<Region> {
+        self.by_key.remove(&key)
+    }
+
+    /// A region, to be changed.
+    pub fn get_mut(&mut self, key: u64) -> Option<&mut Region> {
+        self.by_key.get_mut(&key)
+    }
+
+    /// Where `length` bytes at a peer's `address` lie, if all of that is permitted, and who hears of it.
+    #[inline]
+    pub(crate) fn find(&self, key: u64, address: u64, length: usize, access: Access) -> Option<(*mut u8, usize)> {
+        let r = self.by_key.get(&key)?;
+        let offset = usize::try_from(address.wrapping_sub(r.base)).ok()?;
+        let within = offset <= r.length && length <= r.length - offset;
+        (within && r.access.contains(access)).then(|| (core::ptr::with_exposed_provenance_mut(r.start + offset), r.listener))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_is_inside_and_permitted() {
+        let mut regions = Regions::default();
+        let region = Region { start: 0x1000, length: 100, base: 7, access: Access::READ, listener: 0 };
+        assert!(regions.insert(5, region) && !regions.insert(5, region));
+        let found = |key, address, length, access| regions.find(key, address, length, access).map(|(p, _)| p.addr());
+        assert_eq!(found(5, 7, 100, Access::READ), Some(0x1000));
+        assert_eq!(found(5, 106, 1, Access::READ), Some(0x1063));
+        assert_eq!(found(5, 107, 0, Access::READ), Some(0x1064));
+        for (key, address, length, access) in [
+            (5, 7, 101, Access::READ),
+            (5, 6, 1, Access::READ),
+            (5, 108, 0, Access::READ),
+            (5, 8, usize::MAX, Access::READ),
+            (5, u64::MAX, 9, Access::READ),
+            (5, 7, 1, Access::WRITE),
+            (4, 7, 1, Access::READ),
+        ] {
+            assert_eq!(found(key, address, length, access), None);
+        }
+        assert_eq!(regions.free_key(), 1);
+        assert!(regions.remove(5).is_some() && regions.find(5, 7, 1, Access::READ).is_none());
+    }
+}

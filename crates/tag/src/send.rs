@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Sends. A short message leaves with its tag at once, and its memory is the program's again; a long one is announced, and its bytes stay where they are until the receiver asks for them.
+
+use crate::connection::{Body, ConnectionId, OUT_MAX, Out, Then};
+use crate::core::Core;
+use crate::gather::Gather;
+use crate::header::{DATA, EAGER_BYTES_MAX, Head, Kind, REPLY, TAGGED};
+use crate::leave::Put;
+use crate::operation::{Completion, Doing, Error, Notes, Operation, Sink};
+use bellwire_via::Engine;
+use bellwire_via::wire::Wire;
+
+bitflags::bitflags! {
+    /// How to send.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct SendFlags: u8 {
+        /// Its success is not to be told.
+        const SILENT = 1;
+        /// The memory is the program's again when the call returns, and there is no completion at all, unless [`COUNTED`](Self::COUNTED).
+        const INJECT = 2;
+        /// Complete when the receiver has matched it and has all of it.
+        const DELIVERY = 4;
+        /// Not before what was asked of that peer before is done.
+        const FENCE = 8;
+        /// With [`INJECT`](Self::INJECT): there is a completion.
+        const COUNTED = 16;
+    }
+}
+
+/// A message to be sent.
+#[derive(Clone, Copy, Debug)]
+pub struct SendOut {
+    /// To whom.
+    pub peer: u64,
+    /// With which tag; `None`: without.
+    pub tag: Option<u64>,
+    /// Data for the receiver's completion.
+    pub data: Option<u64>,
+    /// The message. Invariant G1: readable until it is complete, or until the call returns, if injected.
+    pub from: Gather,
+    /// The program's name for it.
+    pub context: usize,
+    /// How.
+    pub flags: SendFlags,
+}
+
+impl SendOut {
+    fn head(&self, kind: Kind, fixed: [u64; 4], operation: Option<u32>) -> Head {
+        let flag = |on: bool, bit: u8| if on { bit } else { 0 };
+        let flags = flag(self.tag.is_some(), TAGGED) | flag(self.data.is_some(), DATA) | flag(operation.is_some(), REPLY);
+        Head { kind, flags, fixed, tag: self.tag.unwrap_or(0), data: self.data.unwrap_or(0), operation: operation.unwrap_or(0) }
+    }
+
+    fn completion(&self) -> Completion {
+        let kind = if self.tag.is_some() { Notes::TAGGED } else { Notes::MESSAGE };
+        let uncounted = self.flags.contains(SendFlags::INJECT) && !self.flags.contains(SendFlags::COUNTED);
+        Completion::new(self.context, kind | Notes::SEND, self.flags.contains(SendFlags::SILENT) || uncounted)
+    }
+
+    /// Nothing but the message itself is wanted.
+    #[inline]
+    fn is_plain(&self) -> bool {
+        !self.flags.intersects(SendFlags::DELIVERY | SendFlags::FENCE) && self.from.len() <= EAGER_BYTES_MAX
+    }
+}
+
+impl Core {
+    /// Sends.
+    #[inline]
+    pub(crate) fn send<W: Wire>(&mut self, engine: &mut Engine<W>, sink: &mut impl Sink, s: &SendOut) -> Result<(), Error> {
+        if s.flags.contains(SendFlags::INJECT) && s.from.len() > EAGER_BYTES_MAX {
+            return Err(Error::TooLong);
+        }
+        let id = self.connection_to(engine, s.peer)?;
+        let is_full = self.is_full;
+        let connection = self.connections.get_mut(id).ok_or(Error::Unreachable)?;
+        if s.is_plain()
+            && connection.may_send()
+            && !connection.peer_is_full
+            && let Some(at) = s.from.contiguous(0, s.from.len())
+        {
+            let mut head = s.head(Kind::Eager, [0; 4], None).store(s.from.len());
+            // SAFETY: G1.
+            match unsafe { connection.put(engine, &mut head, (at, s.from.len()), is_full) } {
+                Put::All => {
+                    connection.sent = connection.sent.wrapping_add(1);
+                    sink.done(&s.completion());
+                    return Ok(());
+                }
+                Put::Stuck if connection.part != 0 => {
+                    connection.sent = connection.sent.wrapping_add(1);
+                    let body = Body::Owned(copy_of(&s.from));
+                    connection.out.push_front(Out { head, body, then: Then::Nothing, fence: false });
+                    self.mark_unsent(id);
+                    sink.done(&s.completion());
+                    return Ok(());
+                }
+                Put::Stuck | Put::Broken => {}
+            }
+        }
+        self.send_later(engine, sink, id, s)
+    }
+
+    /// A send that is not as usual: long, or with something before it, or with wishes.
+    #[cold]
+    fn send_later<W: Wire>(&mut self, engine: &mut Engine<W>, sink: &mut impl Sink, id: ConnectionId, s: &SendOut) -> Result<(), Error> {
+        let connection = self.connections.get(id).ok_or(Error::Unreachable)?;
+        if connection.out.len() >= OUT_MAX {
+            // There may be room by now.
+            self.leave(engine, sink, id);
+            if self.connections.get(id).ok_or(Error::Unreachable)?.out.len() >= OUT_MAX {
+                return Err(Error::Again);
+            }
+        }
+        let connection = self.connections.get(id).ok_or(Error::Unreachable)?;
+        let is_long = s.from.len() > EAGER_BYTES_MAX || connection.peer_is_full;
+        let is_injected = s.flags.contains(SendFlags::INJECT);
+        let wants_delivery = s.flags.contains(SendFlags::DELIVERY);
+        let fence = s.flags.contains(SendFlags::FENCE);
+        if is_injected && is_long {
+            // The memory is not ours to keep, and the peer keeps nothing: its program has to take something first.
+            return Err(Error::Again);
+        }
+        if !is_long && !wants_delivery && is_injected {
+            let out = Out { head: s.head(Kind::Eager, [0; 4], None).store(s.from.len()), body: Body::Owned(copy_of(&s.from)), then: Then::Nothing, fence };
+            self.queue(engine, sink, id, out);
+            sink.done(&s.completion());
+            return Ok(());
+        }
+        let doing = match (is_long, wants_delivery) {
+            (true, _) => Doing::Announced,
+            (false, true) => Doing::Awaiting,
+            (false, false) => Doing::Leaving,
+        };
+        let mut operation = Operation::new(doing, id, s.from, s.completion());
+        operation.delivery = wants_delivery.then_some(0);
+        let own = self.begin(operation)?;
+        let length = s.from.len();
+        let (head, body) = if is_long {
+            let head = s.head(Kind::Announce, [length as u64, u64::from(own.raw()), 0, 0], wants_delivery.then_some(0));
+            (head.store(0), Body::Nothing)
+        } else {
+            let body = if is_injected { Body::Owned(copy_of(&s.from)) } else { Body::Memory(s.from, 0, length) };
+            (s.head(Kind::Eager, [0; 4], wants_delivery.then_some(own.raw())).store(length), body)
+        };
+        let then = if doing == Doing::Leaving { Then::Finish(own) } else { Then::Await };
+        self.queue(engine, sink, id, Out { head, body, then, fence });
+        Ok(())
+    }
+}
+
+/// A copy of the program's memory.
+pub(crate) fn copy_of(from: &Gather) -> Box<[u8]> {
+    let mut copy = vec![0; from.len()];
+    // SAFETY: G1; the vector has as many bytes.
+    unsafe { from.read(0, copy.as_mut_ptr(), copy.len()) };
+    copy.into()
+}

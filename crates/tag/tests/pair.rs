@@ -1,0 +1,361 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Endpoints in one process, each on a NIC of its own: messages of all lengths, expected and not, remote memory, atomics, floods, and a peer that goes away.
+
+use bellwire_tag::{
+    Access, AtomicOp, AtomicRequest, Completion, DataType, EAGER_BYTES_MAX, Endpoint, Error, Failure, Form, Gather, NOBODY, Notes, Peek, ReceiveFlags, Region,
+    RemoteFlags, RemoteRequest, SendFlags, SendOut, SharedRegions, Sink, Target, Want,
+};
+use bellwire_via::nic::NicConfig;
+use std::time::{Duration, Instant};
+
+/// Long enough for a busy machine.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+#[derive(Default)]
+struct Log {
+    done: Vec<Completion>,
+    touched: Vec<(usize, Notes)>,
+}
+
+impl Sink for Log {
+    fn done(&mut self, completion: &Completion) {
+        self.done.push(*completion);
+    }
+
+    fn touched(&mut self, listener: usize, notes: Notes) {
+        self.touched.push((listener, notes));
+    }
+}
+
+struct Side {
+    endpoint: Endpoint,
+    log: Log,
+    regions: SharedRegions,
+    other: u64,
+}
+
+fn pair() -> [Side; 2] {
+    let open = || {
+        let regions = SharedRegions::default();
+        Side { endpoint: Endpoint::open(NicConfig::default(), None, regions.clone()).expect("a NIC"), log: Log::default(), regions, other: 0 }
+    };
+    let mut sides = [open(), open()];
+    for i in 0..2 {
+        let name = sides[1 - i].endpoint.name();
+        sides[i].other = 40 + i as u64;
+        sides[i].endpoint.learn(40 + i as u64, name);
+    }
+    sides
+}
+
+/// Polls all until `until` is true.
+fn run(sides: &mut [Side; 2], what: &str, until: impl Fn(&[Side; 2]) -> bool) {
+    let begun = Instant::now();
+    while !until(sides) {
+        turn(sides);
+        assert!(begun.elapsed() < PATIENCE, "{what}: {:?} and {:?}", sides[0].log.done.last(), sides[1].log.done.last());
+    }
+}
+
+/// One poll of each.
+fn turn(sides: &mut [Side; 2]) {
+    for side in sides {
+        side.endpoint.poll(&mut side.log).expect("not forked");
+    }
+}
+
+fn bytes(n: usize, seed: u8) -> Vec<u8> {
+    (0..n).map(|i| (i as u8).wrapping_mul(31).wrapping_add((i >> 8) as u8) ^ seed).collect()
+}
+
+fn memory(of: &mut [u8]) -> Gather {
+    Gather::one(of.as_mut_ptr(), of.len())
+}
+
+impl Side {
+    fn send(&mut self, from: &mut [u8], tag: Option<u64>, context: usize, flags: SendFlags) -> Result<(), Error> {
+        let send = SendOut { peer: self.other, tag, data: Some(context as u64), from: memory(from), context, flags };
+        self.endpoint.send(&mut self.log, &send)
+    }
+
+    fn want(&self, to: &mut [u8], tag: Option<u64>, context: usize) -> Want {
+        Want { tagged: tag.is_some(), source: None, tag: tag.unwrap_or(0), ignore: 0, to: memory(to), context, flags: ReceiveFlags::empty() }
+    }
+
+    fn receive(&mut self, to: &mut [u8], tag: Option<u64>, context: usize) {
+        let want = self.want(to, tag, context);
+        self.endpoint.receive(&mut self.log, &want).expect("room");
+    }
+
+    fn target(&self, key: u64, address: u64) -> Target {
+        Target { peer: self.other, address, key }
+    }
+}
+
+#[test]
+fn messages_of_all_lengths_expected_and_not() {
+    let mut sides = pair();
+    for (round, n) in [0, 1, 8, 40, 41, 56, 1000, 4096, EAGER_BYTES_MAX, EAGER_BYTES_MAX + 1, 100_000, 3_000_001].into_iter().enumerate() {
+        for expected in [true, false] {
+            for tag in [None, Some(u64::MAX - round as u64)] {
+                let (mut from, mut to) = (bytes(n, round as u8), vec![0; n]);
+                if expected {
+                    sides[1].receive(&mut to, tag, 7);
+                }
+                sides[0].send(&mut from, tag, 5, SendFlags::empty()).unwrap();
+                if !expected {
+                    // Something behind it shows that it is there.
+                    sides[0].send(&mut [], Some(1), 6, SendFlags::empty()).unwrap();
+                    let mut none = [];
+                    sides[1].receive(&mut none, Some(1), 8);
+                    run(&mut sides, "the one behind", |s| s[1].log.done.iter().any(|c| c.context == 8));
+                    sides[1].receive(&mut to, tag, 7);
+                }
+                run(&mut sides, "a message", |s| s[1].log.done.iter().any(|c| c.context == 7) && s[0].log.done.iter().any(|c| c.context == 5));
+                assert_eq!(to, from, "{n} bytes");
+                let got = sides[1].log.done.iter().find(|c| c.context == 7).copied().unwrap();
+                assert_eq!((got.length, got.data, got.source, got.failure), (n, 5, 41, None));
+                assert_eq!((got.tag, got.notes.contains(Notes::DATA)), (tag.unwrap_or(0), true));
+                sides.iter_mut().for_each(|s| s.log.done.clear());
+            }
+        }
+    }
+}
+
+#[test]
+fn too_long_for_the_receive_and_delivery_complete() {
+    let mut sides = pair();
+    for n in [100, 50_000] {
+        let (mut from, mut to) = (bytes(n, 3), vec![0; 60]);
+        sides[0].send(&mut from, Some(9), 1, SendFlags::DELIVERY).unwrap();
+        (0..1000).for_each(|_| turn(&mut sides));
+        assert!(sides[0].log.done.is_empty(), "not delivered yet");
+        sides[1].receive(&mut to, Some(9), 2);
+        run(&mut sides, "both", |s| s[0].log.done.len() == 1 && s[1].log.done.len() == 1);
+        let got = sides[1].log.done[0];
+        assert_eq!((got.failure, got.length, got.excess), (Some(Failure::Truncated), 60, n - 60));
+        assert_eq!((&to[..], sides[0].log.done[0].failure), (&from[..60], None));
+        sides.iter_mut().for_each(|s| s.log.done.clear());
+    }
+}
+
+#[test]
+fn a_flood_is_held_back_and_comes_in_order() {
+    let mut sides = pair();
+    const FLOOD: u64 = 20_000;
+    let mut from: Vec<Vec<u8>> = (0..FLOOD).map(|i| i.to_ne_bytes().repeat(1 + (i as usize % 3) * 600)).collect();
+    let (mut sent, begun) = (0, Instant::now());
+    while sent < FLOOD as usize {
+        match sides[0].send(&mut from[sent], Some(4), sent, SendFlags::empty()) {
+            Ok(()) => sent += 1,
+            Err(Error::Again) if begun.elapsed() < PATIENCE => turn(&mut sides),
+            Err(e) => panic!("{e:?}"),
+        }
+        if sent.is_multiple_of(64) {
+            turn(&mut sides);
+        }
+    }
+    let mut to = vec![0u8; 20_000];
+    for i in 0..FLOOD {
+        sides[1].receive(&mut to, Some(4), 1);
+        run(&mut sides, "the next", |s| !s[1].log.done.is_empty());
+        assert_eq!(to[..8], i.to_ne_bytes());
+        sides[1].log.done.clear();
+    }
+    run(&mut sides, "all sent", |s| s[0].log.done.len() == FLOOD as usize);
+}
+
+#[test]
+fn peeking_claiming_cancelling() {
+    let mut sides = pair();
+    let (mut from, mut to) = (bytes(30_000, 1), vec![0; 30_000]);
+    let look = sides[1].want(&mut to, Some(3), 70);
+    let [a, b] = &mut sides;
+    b.endpoint.peek(&mut b.log, &look, Peek::Look).unwrap();
+    assert_eq!(b.log.done.pop().unwrap().failure, Some(Failure::NoMessage));
+    a.send(&mut from, Some(3), 1, SendFlags::empty()).unwrap();
+    a.send(&mut from[..10], Some(3), 2, SendFlags::empty()).unwrap();
+    let begun = Instant::now();
+    loop {
+        a.endpoint.poll(&mut a.log).unwrap();
+        b.endpoint.peek(&mut b.log, &look, Peek::Claim).unwrap();
+        let found = b.log.done.pop().unwrap();
+        if found.failure.is_none() {
+            assert_eq!((found.length, found.notes.contains(Notes::CLAIMED)), (30_000, true));
+            break;
+        }
+        assert!(begun.elapsed() < PATIENCE);
+    }
+    // The claimed one is nobody else's.
+    let mut second = vec![0; 100];
+    sides[1].receive(&mut second, Some(3), 71);
+    run(&mut sides, "the second", |s| s[1].log.done.iter().any(|c| c.context == 71 && c.length == 10));
+    let [_, b] = &mut sides;
+    b.endpoint.take_claimed(&mut b.log, &look, false).unwrap();
+    assert_eq!(b.endpoint.take_claimed(&mut b.log, &look, false), Err(Error::BadArgument));
+    run(&mut sides, "the claimed one", |s| s[1].log.done.iter().any(|c| c.context == 70) && s[0].log.done.len() == 2);
+    assert_eq!(to, from);
+    sides[1].receive(&mut second, Some(5), 72);
+    let [_, b] = &mut sides;
+    assert!(b.endpoint.cancel(&mut b.log, 72) && !b.endpoint.cancel(&mut b.log, 72));
+    assert_eq!(b.log.done.last().unwrap().failure, Some(Failure::Canceled));
+}
+
+#[test]
+fn one_buffer_for_several_messages() {
+    let mut sides = pair();
+    sides[1].endpoint.set_multi_receive_min(1000);
+    let mut buffer = vec![0; 60_000];
+    let mut want = sides[1].want(&mut buffer, None, 9);
+    want.flags = ReceiveFlags::MULTI;
+    let [_, b] = &mut sides;
+    b.endpoint.receive(&mut b.log, &want).unwrap();
+    let mut from: Vec<Vec<u8>> = [100, 40_000, 18_950, 5].iter().enumerate().map(|(i, n)| bytes(*n, i as u8)).collect();
+    for f in &mut from {
+        sides[0].send(f, None, 1, SendFlags::empty()).unwrap();
+    }
+    run(&mut sides, "three of them", |s| s[1].log.done.len() == 3);
+    let start = buffer.as_ptr().expose_provenance();
+    for (n, at) in [(100, 0), (40_000, 100), (18_950, 40_100)] {
+        let got = sides[1].log.done.iter().find(|c| c.length == n).unwrap();
+        assert_eq!(got.buffer - start, at);
+    }
+    assert_eq!((&buffer[100..40_100], &buffer[40_100..59_050]), (&from[1][..], &from[2][..]));
+    let released: Vec<bool> = sides[1].log.done.iter().map(|c| c.notes.contains(Notes::RELEASED)).collect();
+    assert_eq!(released, [false, false, true], "by the last one that completes");
+}
+
+#[test]
+fn remote_memory_and_atomics() {
+    let mut sides = pair();
+    let mut window = bytes(200_000, 0);
+    let region = Region { start: window.as_mut_ptr().expose_provenance(), length: window.len(), base: 1 << 40, access: Access::all(), listener: 77 };
+    assert!(sides[1].regions.lock().insert(6, region));
+    let base = 1 << 40;
+    let finish = |sides: &mut [Side; 2], what| {
+        run(sides, what, |s| !s[0].log.done.is_empty());
+        sides[0].log.done.pop().unwrap().failure
+    };
+    for (n, at) in [(0, 0), (8, 3), (EAGER_BYTES_MAX, 9), (150_000, 50_000)] {
+        let (mut from, mut back) = (bytes(n, 9), vec![0; n]);
+        for (write, local) in [(true, &mut from), (false, &mut back)] {
+            let target = sides[0].target(6, base + at);
+            let r = RemoteRequest { target, local: memory(local), data: write.then_some(5), context: 1, flags: RemoteFlags::empty() };
+            let [a, _] = &mut sides;
+            let asked = if write { a.endpoint.write(&mut a.log, &r) } else { a.endpoint.read(&mut a.log, &RemoteRequest { data: None, ..r }) };
+            asked.unwrap();
+            assert_eq!(finish(&mut sides, "remote memory"), None, "{n} bytes");
+        }
+        assert_eq!(back, from);
+        assert!(sides[1].log.done.iter().all(|c| c.data == 5 && c.notes.contains(Notes::REMOTE_WRITE)) && !sides[1].log.done.is_empty());
+    }
+    assert_eq!(sides[1].log.touched.len(), 8);
+    for (key, address) in [(6, base + 199_999), (7, base), (6, base - 1), (6, 0)] {
+        for n in [2, 40_000] {
+            let mut local = vec![1; n];
+            let r = RemoteRequest { target: sides[0].target(key, address), local: memory(&mut local), data: None, context: 1, flags: RemoteFlags::empty() };
+            let [a, _] = &mut sides;
+            a.endpoint.write(&mut a.log, &r).unwrap();
+            assert_eq!(finish(&mut sides, "a refusal"), Some(Failure::RemoteAccess));
+            let [a, _] = &mut sides;
+            a.endpoint.read(&mut a.log, &r).unwrap();
+            assert_eq!(finish(&mut sides, "a refusal"), Some(Failure::RemoteAccess));
+        }
+    }
+    window[..8].copy_from_slice(&40u64.to_ne_bytes());
+    let (mut v, mut c, mut old) = (2u64.to_ne_bytes(), 42u64.to_ne_bytes(), [0; 8]);
+    for (op, form) in [(AtomicOp::Sum, Form::Plain), (AtomicOp::SwapIfEqual, Form::Compare), (AtomicOp::Read, Form::Fetch)] {
+        let a = AtomicRequest {
+            target: sides[0].target(6, base),
+            data_type: DataType::U64,
+            op,
+            form,
+            count: 1,
+            operands: if op == AtomicOp::Read { Gather::NONE } else { memory(&mut v) },
+            compare: if form == Form::Compare { memory(&mut c) } else { Gather::NONE },
+            result: if form == Form::Plain { Gather::NONE } else { memory(&mut old) },
+            context: 1,
+            flags: RemoteFlags::empty(),
+        };
+        let [s, _] = &mut sides;
+        s.endpoint.atomic(&mut s.log, &a).unwrap();
+        assert_eq!(finish(&mut sides, "an atomic"), None);
+        if form == Form::Compare {
+            assert_eq!(u64::from_ne_bytes(old), 42);
+        }
+    }
+    assert_eq!(u64::from_ne_bytes(old), 2, "swapped");
+}
+
+#[test]
+fn a_peer_that_goes_takes_its_operations_along() {
+    let mut sides = pair();
+    let (mut from, mut to) = (bytes(100_000, 1), vec![0; 10]);
+    sides[0].send(&mut from, Some(1), 1, SendFlags::empty()).unwrap();
+    let mut want = sides[0].want(&mut to, Some(2), 2);
+    want.source = Some(sides[0].other);
+    let [a, _] = &mut sides;
+    a.endpoint.receive(&mut a.log, &want).unwrap();
+    let mut none = [];
+    sides[1].receive(&mut none, Some(7), 3);
+    sides[0].send(&mut [], Some(7), 4, SendFlags::empty()).unwrap();
+    run(&mut sides, "connected", |s| s[1].log.done.len() == 1);
+    let [mut a, b] = sides;
+    drop(b);
+    let begun = Instant::now();
+    while a.log.done.iter().filter(|c| c.failure.is_some()).count() < 2 {
+        a.endpoint.wait(&mut a.log, Some(Duration::from_millis(10)), || false).unwrap();
+        a.endpoint.poll(&mut a.log).unwrap();
+        assert!(begun.elapsed() < PATIENCE, "{:?}", a.log.done);
+    }
+    assert_eq!(a.send(&mut from, Some(1), 5, SendFlags::empty()), Err(Error::Unreachable));
+}
+
+#[test]
+fn to_itself_and_from_somebody_unknown() {
+    let mut sides = pair();
+    let name = sides[0].endpoint.name();
+    sides[0].endpoint.learn(3, name);
+    sides[0].endpoint.forget(40);
+    sides[0].other = 3;
+    let (mut from, mut to) = (bytes(70_000, 1), vec![0; 70_000]);
+    sides[0].receive(&mut to, Some(1), 1);
+    sides[0].send(&mut from, Some(1), 2, SendFlags::empty()).unwrap();
+    run(&mut sides, "to itself", |s| s[0].log.done.len() == 2);
+    assert_eq!((&to, sides[0].log.done.iter().find(|c| c.context == 1).unwrap().source), (&from, 3));
+    // The other one is not known here by any name.
+    sides[0].receive(&mut to, Some(2), 3);
+    sides[1].send(&mut from, Some(2), 4, SendFlags::empty()).unwrap();
+    run(&mut sides, "from somebody", |s| s[0].log.done.len() == 3);
+    assert_eq!(sides[0].log.done[2].source, NOBODY);
+    sides[0].other = 40;
+    assert_eq!(sides[0].send(&mut from, Some(1), 5, SendFlags::empty()), Err(Error::BadArgument));
+}
+
+#[test]
+fn the_last_words_of_an_endpoint_are_heard() {
+    for round in 0..100 {
+        let [mut a, mut b] = pair();
+        // Each says something and waits to hear something, then goes; both connect at once.
+        let life = |side: &mut Side| {
+            let mut to = [0u8; 8];
+            side.receive(&mut to, Some(1), 1);
+            side.send(&mut [7; 8], Some(1), 2, SendFlags::INJECT).unwrap();
+            let begun = Instant::now();
+            while !side.log.done.iter().any(|c| c.context == 1) {
+                side.endpoint.poll(&mut side.log).unwrap();
+                assert!(begun.elapsed() < PATIENCE, "round {round}: {:?}", side.log.done);
+            }
+            assert_eq!((to, side.log.done.iter().find_map(|c| c.failure)), ([7; 8], None));
+            side.endpoint.close(&mut side.log);
+        };
+        std::thread::scope(|scope| {
+            scope.spawn(move || {
+                life(&mut a);
+                drop(a);
+            });
+            life(&mut b);
+            drop(b);
+        });
+    }
+}

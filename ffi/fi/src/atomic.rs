@@ -1,0 +1,366 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Atomics.
+
+use crate::abi::{Fid, Iovec, MsgAtomic, Outcome, Table, control, data, error};
+use crate::endpoint::{asked, of};
+use crate::flags;
+use crate::rma::how;
+use bellwire_tag::{AtomicOp, AtomicRequest, DataType, EAGER_BYTES_MAX, Form, Gather, PIECES_MAX, Target};
+use core::ffi::{c_int, c_void};
+
+pub(crate) static OPS: Table<13> = Table::new([
+    write as *const (),
+    writev as *const (),
+    writemsg as *const (),
+    inject as *const (),
+    readwrite as *const (),
+    readwritev as *const (),
+    readwritemsg as *const (),
+    compwrite as *const (),
+    compwritev as *const (),
+    compwritemsg as *const (),
+    writevalid as *const (),
+    readwritevalid as *const (),
+    compwritevalid as *const (),
+]);
+
+/// The types by their numbers; `None`: long doubles, which are the compiler's business.
+const TYPES: [Option<DataType>; 16] = {
+    use DataType::*;
+    [
+        Some(I8),
+        Some(U8),
+        Some(I16),
+        Some(U16),
+        Some(I32),
+        Some(U32),
+        Some(I64),
+        Some(U64),
+        Some(F32),
+        Some(F64),
+        Some(ComplexF32),
+        Some(ComplexF64),
+        None,
+        None,
+        Some(I128),
+        Some(U128),
+    ]
+};
+
+/// The operations by their numbers.
+const OPERATIONS: [AtomicOp; 20] = {
+    use AtomicOp::*;
+    [
+        Min,
+        Max,
+        Sum,
+        Product,
+        LogicalOr,
+        LogicalAnd,
+        BitOr,
+        BitAnd,
+        LogicalXor,
+        BitXor,
+        Read,
+        Write,
+        SwapIfEqual,
+        SwapIfNotEqual,
+        SwapIfLessOrEqual,
+        SwapIfLess,
+        SwapIfGreaterOrEqual,
+        SwapIfGreater,
+        SwapMasked,
+        Difference,
+    ]
+};
+
+/// What is to be done, if it can be.
+fn what(data_type: c_int, op: c_int, form: Form) -> Outcome<(DataType, AtomicOp)> {
+    let of = usize::try_from(data_type).ok().and_then(|at| TYPES.get(at).copied().flatten());
+    let op = usize::try_from(op).ok().and_then(|at| OPERATIONS.get(at).copied());
+    of.zip(op).filter(|(of, op)| op.allows(*of, form)).ok_or(error::EOPNOTSUPP)
+}
+
+/// How many values one operation takes: operands and what to compare with travel together.
+fn most(of: DataType, form: Form) -> usize {
+    EAGER_BYTES_MAX / of.bytes() / if form == Form::Compare { 2 } else { 1 }
+}
+
+fn valid(data_type: c_int, op: c_int, form: Form, count: *mut usize) -> Outcome {
+    let (of, _) = what(data_type, op, form)?;
+    // SAFETY: F2.
+    if let Some(count) = unsafe { count.as_mut() } {
+        *count = most(of, form);
+    }
+    Ok(())
+}
+
+/// An atomic as its call gives it; vectors count values.
+struct Asking {
+    form: Form,
+    operands: (*const Iovec, usize),
+    compare: (*const Iovec, usize),
+    result: (*const Iovec, usize),
+    target: Target,
+    data_type: c_int,
+    op: c_int,
+    context: *mut c_void,
+    flags: Option<u64>,
+}
+
+const NOTHING: (*const Iovec, usize) = (core::ptr::null(), 0);
+
+/// The pieces of a vector that counts values.
+///
+/// # Safety
+/// F2.
+unsafe fn values(of: (*const Iovec, usize), bytes: usize) -> Outcome<Gather> {
+    if of.1 > PIECES_MAX || (of.0.is_null() && of.1 != 0) {
+        return Err(error::EINVAL);
+    }
+    // SAFETY: F2.
+    let pieces = (0..of.1).map(|i| unsafe { *of.0.add(i) });
+    Gather::of(pieces.map(|v| (v.at, v.length.saturating_mul(bytes)))).ok_or(error::EMSGSIZE)
+}
+
+/// # Safety
+/// F1, F2.
+unsafe fn start(fid: *mut Fid, a: &Asking) -> Outcome {
+    // SAFETY: the caller's.
+    let ep = unsafe { of(fid) };
+    let (data_type, op) = what(a.data_type, a.op, a.form)?;
+    let bytes = data_type.bytes();
+    // SAFETY: the caller's. A plain read has no operands, whatever is passed in their place.
+    let (operands, compare, result) = unsafe {
+        let operands = if op == AtomicOp::Read { Gather::NONE } else { values(a.operands, bytes)? };
+        (operands, values(a.compare, bytes)?, values(a.result, bytes)?)
+    };
+    let flags = how(a.flags, ep.enabled()?.tx_selective, operands.len())?;
+    let count = if op == AtomicOp::Read { result.len() } else { operands.len() } / bytes;
+    if count == 0 {
+        return Err(error::EINVAL);
+    }
+    let context = a.context.expose_provenance();
+    let request = AtomicRequest { target: a.target, data_type, op, form: a.form, count, operands, compare, result, context, flags };
+    asked(ep.shared.endpoint.atomic(&mut ep.shared.report(), &request))
+}
+
+/// As [`start`], of a message structure.
+///
+/// # Safety
+/// F1, F2.
+unsafe fn start_message(
+    fid: *mut Fid,
+    form: Form,
+    msg: *const MsgAtomic,
+    compare: (*const Iovec, usize),
+    result: (*const Iovec, usize),
+    flags: u64,
+) -> Outcome {
+    // SAFETY: F2.
+    let m = unsafe { msg.as_ref() }.ok_or(error::EINVAL)?;
+    if m.rma_count != 1 {
+        return Err(error::EINVAL);
+    }
+    // SAFETY: F2.
+    let rma = unsafe { m.rma.as_ref() }.ok_or(error::EINVAL)?;
+    let target = Target { peer: m.address, address: rma.address, key: rma.key };
+    let (operands, context, flags) = ((m.iov, m.count), m.context, Some(flags & !flags::REMOTE_CQ_DATA));
+    // SAFETY: the caller's.
+    unsafe { start(fid, &Asking { form, operands, compare, result, target, data_type: m.data_type, op: m.op, context, flags }) }
+}
+
+unsafe extern "C" fn write(
+    ep: *mut Fid,
+    at: *mut u8,
+    count: usize,
+    _desc: *mut c_void,
+    peer: u64,
+    address: u64,
+    key: u64,
+    data_type: c_int,
+    op: c_int,
+    context: *mut c_void,
+) -> isize {
+    let one = Iovec { at, length: count };
+    // SAFETY: F1, F2.
+    unsafe { writev(ep, &one, core::ptr::null_mut(), 1, peer, address, key, data_type, op, context) }
+}
+
+unsafe extern "C" fn writev(
+    ep: *mut Fid,
+    iov: *const Iovec,
+    _desc: *mut *mut c_void,
+    count: usize,
+    peer: u64,
+    address: u64,
+    key: u64,
+    data_type: c_int,
+    op: c_int,
+    context: *mut c_void,
+) -> isize {
+    let target = Target { peer, address, key };
+    let (form, operands, compare, result) = (Form::Plain, (iov, count), NOTHING, NOTHING);
+    // SAFETY: F1, F2.
+    data(|| unsafe { start(ep, &Asking { form, operands, compare, result, target, data_type, op, context, flags: Some(of(ep).tx_flags) }) })
+}
+
+unsafe extern "C" fn writemsg(ep: *mut Fid, msg: *const MsgAtomic, flags: u64) -> isize {
+    // SAFETY: F1, F2.
+    data(|| unsafe { start_message(ep, Form::Plain, msg, NOTHING, NOTHING, flags) })
+}
+
+unsafe extern "C" fn inject(ep: *mut Fid, at: *mut u8, count: usize, peer: u64, address: u64, key: u64, data_type: c_int, op: c_int) -> isize {
+    let (one, target) = (Iovec { at, length: count }, Target { peer, address, key });
+    let (form, operands, compare, result, context) = (Form::Plain, (&raw const one, 1), NOTHING, NOTHING, core::ptr::null_mut());
+    // SAFETY: F1, F2.
+    data(|| unsafe { start(ep, &Asking { form, operands, compare, result, target, data_type, op, context, flags: None }) })
+}
+
+unsafe extern "C" fn readwrite(
+    ep: *mut Fid,
+    at: *mut u8,
+    count: usize,
+    _desc: *mut c_void,
+    result: *mut u8,
+    _result_desc: *mut c_void,
+    peer: u64,
+    address: u64,
+    key: u64,
+    data_type: c_int,
+    op: c_int,
+    context: *mut c_void,
+) -> isize {
+    let (operands, result) = (Iovec { at, length: count }, Iovec { at: result, length: count });
+    let none = core::ptr::null_mut();
+    // SAFETY: F1, F2.
+    unsafe { readwritev(ep, &operands, none, 1, &result, none, 1, peer, address, key, data_type, op, context) }
+}
+
+unsafe extern "C" fn readwritev(
+    ep: *mut Fid,
+    iov: *const Iovec,
+    _desc: *mut *mut c_void,
+    count: usize,
+    result: *const Iovec,
+    _result_desc: *mut *mut c_void,
+    result_count: usize,
+    peer: u64,
+    address: u64,
+    key: u64,
+    data_type: c_int,
+    op: c_int,
+    context: *mut c_void,
+) -> isize {
+    let target = Target { peer, address, key };
+    let (form, operands, compare, result) = (Form::Fetch, (iov, count), NOTHING, (result, result_count));
+    // SAFETY: F1, F2.
+    data(|| unsafe { start(ep, &Asking { form, operands, compare, result, target, data_type, op, context, flags: Some(of(ep).tx_flags) }) })
+}
+
+unsafe extern "C" fn readwritemsg(ep: *mut Fid, msg: *const MsgAtomic, result: *const Iovec, _desc: *mut *mut c_void, count: usize, flags: u64) -> isize {
+    // SAFETY: F1, F2.
+    data(|| unsafe { start_message(ep, Form::Fetch, msg, NOTHING, (result, count), flags) })
+}
+
+unsafe extern "C" fn compwrite(
+    ep: *mut Fid,
+    at: *mut u8,
+    count: usize,
+    _desc: *mut c_void,
+    compare: *mut u8,
+    _compare_desc: *mut c_void,
+    result: *mut u8,
+    _result_desc: *mut c_void,
+    peer: u64,
+    address: u64,
+    key: u64,
+    data_type: c_int,
+    op: c_int,
+    context: *mut c_void,
+) -> isize {
+    let [operands, compare, result] = [at, compare, result].map(|at| Iovec { at, length: count });
+    let target = Target { peer, address, key };
+    let (form, operands, compare, result) = (Form::Compare, (&raw const operands, 1), (&raw const compare, 1), (&raw const result, 1));
+    // SAFETY: F1, F2.
+    data(|| unsafe { start(ep, &Asking { form, operands, compare, result, target, data_type, op, context, flags: Some(of(ep).tx_flags) }) })
+}
+
+unsafe extern "C" fn compwritev(
+    ep: *mut Fid,
+    iov: *const Iovec,
+    _desc: *mut *mut c_void,
+    count: usize,
+    compare: *const Iovec,
+    _compare_desc: *mut *mut c_void,
+    compare_count: usize,
+    result: *const Iovec,
+    _result_desc: *mut *mut c_void,
+    result_count: usize,
+    peer: u64,
+    address: u64,
+    key: u64,
+    data_type: c_int,
+    op: c_int,
+    context: *mut c_void,
+) -> isize {
+    let target = Target { peer, address, key };
+    let (form, operands, compare, result) = (Form::Compare, (iov, count), (compare, compare_count), (result, result_count));
+    // SAFETY: F1, F2.
+    data(|| unsafe { start(ep, &Asking { form, operands, compare, result, target, data_type, op, context, flags: Some(of(ep).tx_flags) }) })
+}
+
+unsafe extern "C" fn compwritemsg(
+    ep: *mut Fid,
+    msg: *const MsgAtomic,
+    compare: *const Iovec,
+    _compare_desc: *mut *mut c_void,
+    compare_count: usize,
+    result: *const Iovec,
+    _result_desc: *mut *mut c_void,
+    result_count: usize,
+    flags: u64,
+) -> isize {
+    // SAFETY: F1, F2.
+    data(|| unsafe { start_message(ep, Form::Compare, msg, (compare, compare_count), (result, result_count), flags) })
+}
+
+unsafe extern "C" fn writevalid(_: *mut Fid, data_type: c_int, op: c_int, count: *mut usize) -> c_int {
+    control(|| valid(data_type, op, Form::Plain, count))
+}
+
+unsafe extern "C" fn readwritevalid(_: *mut Fid, data_type: c_int, op: c_int, count: *mut usize) -> c_int {
+    control(|| valid(data_type, op, Form::Fetch, count))
+}
+
+unsafe extern "C" fn compwritevalid(_: *mut Fid, data_type: c_int, op: c_int, count: *mut usize) -> c_int {
+    control(|| valid(data_type, op, Form::Compare, count))
+}
+
+/// `struct fi_atomic_attr`.
+#[repr(C)]
+pub(crate) struct AtomicAttr {
+    count: usize,
+    size: usize,
+}
+
+/// `fi_query_atomic`.
+pub(crate) unsafe extern "C" fn query(_domain: *mut Fid, data_type: c_int, op: c_int, attr: *mut AtomicAttr, flags: u64) -> c_int {
+    control(|| {
+        // FI_FETCH_ATOMIC, FI_COMPARE_ATOMIC, FI_TAGGED.
+        let form = match flags & (1 << 58 | 1 << 59) {
+            0 => Form::Plain,
+            f if f == 1 << 58 => Form::Fetch,
+            f if f == 1 << 59 => Form::Compare,
+            _ => return Err(error::EINVAL),
+        };
+        if flags & flags::TAGGED != 0 {
+            return Err(error::EOPNOTSUPP);
+        }
+        let (of, _) = what(data_type, op, form)?;
+        // SAFETY: F2.
+        let attr = unsafe { attr.as_mut() }.ok_or(error::EINVAL)?;
+        (attr.count, attr.size) = (most(of, form), of.bytes());
+        Ok(())
+    })
+}

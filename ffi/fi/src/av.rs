@@ -1,0 +1,253 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Address vectors: names of peers by number. Both types give small numbers, in the order of insertion.
+
+use crate::abi::{Fid, Outcome, Table, TableRef, class, control, error, give, none};
+use crate::bound::EpShared;
+use crate::eq::{AV_COMPLETE, EqObject, EqShared};
+use crate::flags;
+use bellwire_tag::{NAME_BYTES, Name};
+use core::ffi::{c_char, c_int, c_void};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// `struct fi_av_attr`.
+#[repr(C)]
+pub(crate) struct AvAttr {
+    kind: c_int,
+    rx_ctx_bits: c_int,
+    count: usize,
+    ep_per_node: usize,
+    name: *const c_char,
+    map_addr: *mut c_void,
+    flags: u64,
+}
+
+/// `FI_EVENT`: insertions are told of by the event queue. `FI_SYNC_ERR`: each has a number for how it went.
+const EVENT: u64 = flags::COMPLETION;
+const SYNC_ERR: u64 = 1 << 58;
+/// `FI_AV_TABLE`.
+const TABLE: c_int = 2;
+
+#[derive(Default)]
+struct Names {
+    names: Vec<Option<Name>>,
+    endpoints: Vec<Arc<EpShared>>,
+}
+
+#[derive(Default)]
+pub(crate) struct AvShared(Mutex<Names>);
+
+impl AvShared {
+    fn lock(&self) -> MutexGuard<'_, Names> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// An endpoint knows these names from now on.
+    pub(crate) fn bind(&self, ep: &Arc<EpShared>) {
+        let mut names = self.lock();
+        for (at, name) in names.names.iter().enumerate() {
+            if let Some(name) = name {
+                ep.endpoint.learn(at as u64, *name);
+            }
+        }
+        names.endpoints.push(Arc::clone(ep));
+    }
+
+    pub(crate) fn unbind(&self, ep: &Arc<EpShared>) {
+        self.lock().endpoints.retain(|e| !Arc::ptr_eq(e, ep));
+    }
+}
+
+/// `struct fid_av`, and ours behind it.
+#[repr(C)]
+pub(crate) struct AvObject {
+    fid: Fid,
+    ops: TableRef,
+    pub shared: Arc<AvShared>,
+    eq: Option<Arc<EqShared>>,
+    is_async: bool,
+}
+
+static FID: Table<6> = Table::new([close as *const (), bind as *const (), none as *const (), none as *const (), none as *const (), none as *const ()]);
+static OPS: Table<7> =
+    Table::new([insert as *const (), none as *const (), none as *const (), remove as *const (), lookup as *const (), straddr as *const (), none as *const ()]);
+
+/// `fi_av_open`.
+pub(crate) unsafe extern "C" fn open(_domain: *mut Fid, attr: *mut AvAttr, to: *mut *mut AvObject, context: *mut c_void) -> c_int {
+    control(|| {
+        // SAFETY: F2.
+        let attr = unsafe { attr.as_mut() }.ok_or(error::EINVAL)?;
+        // FI_SYMMETRIC says something of the addresses that is not needed; names that several processes share are not there.
+        if attr.flags & !(EVENT | 1 << 59) != 0 {
+            return Err(error::BAD_FLAGS);
+        }
+        if !attr.name.is_null() || attr.rx_ctx_bits != 0 || !(0..=2).contains(&attr.kind) {
+            return Err(error::ENOSYS);
+        }
+        if attr.kind == 0 {
+            attr.kind = TABLE;
+        }
+        let fid = Fid { class: class::AV, context, ops: TableRef::to(&FID) };
+        give(AvObject { fid, ops: TableRef::to(&OPS), shared: Arc::default(), eq: None, is_async: attr.flags & EVENT != 0 }, to)
+    })
+}
+
+unsafe extern "C" fn close(fid: *mut Fid) -> c_int {
+    control(|| {
+        // SAFETY: F1.
+        if Arc::strong_count(unsafe { &(*fid.cast::<AvObject>()).shared }) != 1 {
+            return Err(error::EBUSY);
+        }
+        // SAFETY: F1.
+        unsafe { crate::abi::drop_object::<AvObject>(fid) };
+        Ok(())
+    })
+}
+
+unsafe extern "C" fn bind(fid: *mut Fid, to: *mut Fid, flags: u64) -> c_int {
+    control(|| {
+        // SAFETY: F1.
+        let (av, to) = unsafe { (&mut *fid.cast::<AvObject>(), to.as_mut()) };
+        let to = to.filter(|to| to.class == class::EQ).ok_or(error::EINVAL)?;
+        if flags != 0 {
+            return Err(error::BAD_FLAGS);
+        }
+        // SAFETY: F1: its class says that it is an event queue.
+        av.eq = Some(Arc::clone(unsafe { &(*core::ptr::from_mut(to).cast::<EqObject>()).shared }));
+        Ok(())
+    })
+}
+
+/// # Safety
+/// F1.
+unsafe fn of<'a>(fid: *mut Fid) -> &'a AvObject {
+    // SAFETY: the caller's.
+    unsafe { &*fid.cast::<AvObject>() }
+}
+
+impl AvObject {
+    fn insert_one(names: &mut Names, bytes: &[u8; NAME_BYTES]) -> Outcome<u64> {
+        let name = Name::from_bytes(bytes).ok_or(error::EINVAL)?;
+        let free = names.names.iter().rposition(Option::is_none).filter(|_| names.names.len() > 1 << 12);
+        let at = free.unwrap_or(names.names.len());
+        for ep in &names.endpoints {
+            if !ep.endpoint.learn(at as u64, name) {
+                return Err(error::ENOMEM);
+            }
+        }
+        if at == names.names.len() {
+            names.names.push(Some(name));
+        } else {
+            names.names[at] = Some(name);
+        }
+        Ok(at as u64)
+    }
+}
+
+unsafe extern "C" fn insert(fid: *mut Fid, from: *const u8, count: usize, to: *mut u64, flags: u64, context: *mut c_void) -> c_int {
+    let mut inserted = 0;
+    let outcome = control(|| {
+        // SAFETY: F1.
+        let av = unsafe { of(fid) };
+        if flags & !(flags::MORE | SYNC_ERR) != 0 {
+            return Err(error::BAD_FLAGS);
+        }
+        if (from.is_null() && count != 0) || (flags & SYNC_ERR != 0 && context.is_null()) || (av.is_async && av.eq.is_none()) {
+            return Err(error::EINVAL);
+        }
+        let mut names = av.shared.lock();
+        for i in 0..count {
+            // SAFETY: F2: `count` names.
+            let added = AvObject::insert_one(&mut names, unsafe { &*from.add(i * NAME_BYTES).cast() });
+            inserted += c_int::from(added.is_ok());
+            // SAFETY: F2: room for `count` numbers of either kind.
+            unsafe {
+                if !to.is_null() {
+                    *to.add(i) = added.unwrap_or(flags::ADDR_NONE);
+                }
+                if flags & SYNC_ERR != 0 {
+                    *context.cast::<c_int>().add(i) = added.err().unwrap_or(0);
+                }
+            }
+            if let (Err(code), Some(eq), true) = (added, &av.eq, av.is_async) {
+                eq.tell_failure(fid, context, i as u64, code);
+            }
+        }
+        drop(names);
+        if let Some(eq) = av.eq.as_ref().filter(|_| av.is_async) {
+            eq.tell(AV_COMPLETE, fid, context, inserted as u64);
+            // How many is for the event to say.
+            inserted = 0;
+        }
+        Ok(())
+    });
+    if outcome == 0 { inserted } else { outcome }
+}
+
+unsafe extern "C" fn remove(fid: *mut Fid, which: *const u64, count: usize, flags: u64) -> c_int {
+    control(|| {
+        if flags != 0 {
+            return Err(error::BAD_FLAGS);
+        }
+        if which.is_null() && count != 0 {
+            return Err(error::EINVAL);
+        }
+        // SAFETY: F1.
+        let mut names = unsafe { of(fid) }.shared.lock();
+        let names = &mut *names;
+        for i in 0..count {
+            // SAFETY: F2.
+            let address = unsafe { *which.add(i) };
+            let slot = names.names.get_mut(address as usize).filter(|n| n.is_some()).ok_or(error::EINVAL)?;
+            *slot = None;
+            names.endpoints.iter().for_each(|ep| ep.endpoint.forget(address));
+        }
+        Ok(())
+    })
+}
+
+unsafe extern "C" fn lookup(fid: *mut Fid, address: u64, to: *mut u8, length: *mut usize) -> c_int {
+    control(|| {
+        // SAFETY: F1.
+        let names = unsafe { of(fid) }.shared.lock();
+        let name = names.names.get(address as usize).copied().flatten().ok_or(error::EINVAL)?;
+        // SAFETY: F2.
+        unsafe { copy_name(&name, to, length) }
+    })
+}
+
+/// Copies as much of a name as there is room for, and says how long it is.
+///
+/// # Safety
+/// F2.
+pub(crate) unsafe fn copy_name(name: &Name, to: *mut u8, length: *mut usize) -> Outcome {
+    // SAFETY: the caller's.
+    let length = unsafe { length.as_mut() }.ok_or(error::EINVAL)?;
+    let room = core::mem::replace(length, NAME_BYTES);
+    if !to.is_null() {
+        // SAFETY: the caller's: `room` bytes.
+        unsafe { core::ptr::copy_nonoverlapping(name.to_bytes().as_ptr(), to, room.min(NAME_BYTES)) };
+    }
+    if room < NAME_BYTES { Err(error::TOO_SMALL) } else { Ok(()) }
+}
+
+unsafe extern "C" fn straddr(_: *mut Fid, address: *const u8, to: *mut c_char, length: *mut usize) -> *const c_char {
+    let _ = control(|| {
+        if address.is_null() || to.is_null() || length.is_null() {
+            return Err(error::EINVAL);
+        }
+        // SAFETY: F2.
+        let text = unsafe { Name::from_bytes(&*address.cast()) }.map_or_else(|| "not an address".to_owned(), |name| name.to_string());
+        // SAFETY: F2.
+        let room = unsafe { core::mem::replace(&mut *length, text.len() + 1) };
+        if room != 0 {
+            let n = text.len().min(room - 1);
+            // SAFETY: F2: `room` bytes.
+            unsafe {
+                core::ptr::copy_nonoverlapping(text.as_ptr(), to.cast(), n);
+                *to.add(n) = 0;
+            }
+        }
+        Ok(())
+    });
+    to
+}

@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! An endpoint and what it is bound to: where its completions go.
+//!
+//! Locks are taken in this order: the list of endpoints of a queue, the endpoint, the queue's entries.
+
+use crate::av::AvShared;
+use crate::counter::CounterShared;
+use crate::cq::CqShared;
+use crate::domain::DomainShared;
+use bellwire_memory::atomic::{AtomicBool, AtomicU64, Ordering};
+use bellwire_tag::{Completion, Endpoint, Notes, Sink};
+use core::ffi::c_int;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+/// Counters by what they count.
+#[derive(Clone, Copy)]
+pub(crate) enum Counted {
+    Send,
+    Receive,
+    Read,
+    Write,
+    RemoteRead,
+    RemoteWrite,
+}
+
+/// What an endpoint is bound to; fixed when it is enabled.
+#[derive(Clone, Default)]
+pub(crate) struct Bindings {
+    pub tx: Option<Arc<CqShared>>,
+    pub rx: Option<Arc<CqShared>>,
+    /// Only what asks for it completes there.
+    pub tx_selective: bool,
+    pub rx_selective: bool,
+    pub counters: [Option<Arc<CounterShared>>; 6],
+    pub av: Option<Arc<AvShared>>,
+}
+
+/// An endpoint.
+pub(crate) struct EpShared {
+    pub endpoint: Endpoint,
+    pub domain: Arc<DomainShared>,
+    pub bindings: OnceLock<Bindings>,
+    /// Polls by the program, for the thread that stands in.
+    polls: AtomicU64,
+    counts_polls: AtomicBool,
+    closing: AtomicBool,
+}
+
+impl EpShared {
+    pub(crate) fn new(endpoint: Endpoint, domain: Arc<DomainShared>) -> Self {
+        let (counts_polls, closing) = (AtomicBool::new(false), AtomicBool::new(false));
+        Self { endpoint, domain, bindings: OnceLock::new(), polls: AtomicU64::new(0), counts_polls, closing }
+    }
+
+    /// Who hears of completions.
+    #[inline]
+    pub(crate) fn report(&self) -> Report<'_> {
+        Report(self)
+    }
+
+    /// One look, by the program. `false`: there was nothing.
+    #[inline]
+    pub(crate) fn step(&self) -> bool {
+        // Relaxed, all of it: hints for the thread that stands in.
+        if self.counts_polls.load(Ordering::Relaxed) {
+            self.polls.fetch_add(1, Ordering::Relaxed);
+        }
+        self.step_unseen()
+    }
+
+    /// One look by the thread that stands in.
+    #[inline]
+    pub(crate) fn step_unseen(&self) -> bool {
+        self.endpoint.poll(&mut self.report()).unwrap_or(false)
+    }
+
+    /// A thread stands in when nobody polls: it wants to know.
+    pub(crate) fn count_polls(&self) {
+        // Relaxed: as above.
+        self.counts_polls.store(true, Ordering::Relaxed);
+    }
+
+    pub(crate) fn polls(&self) -> u64 {
+        // Relaxed: a hint.
+        self.polls.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn is_closing(&self) -> bool {
+        // Relaxed: only ends a loop.
+        self.closing.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn close(&self) {
+        // Relaxed: only ends a loop.
+        self.closing.store(true, Ordering::Relaxed);
+        self.endpoint.close(&mut self.report());
+        self.endpoint.wake();
+    }
+
+    /// Sleeps until something comes, or `until`, at most so long.
+    pub(crate) fn wait(&self, at_most: Duration, until: impl Fn() -> bool) {
+        let _ = self.endpoint.wait(&mut self.report(), Some(at_most), until);
+    }
+}
+
+/// Hands completions to the queues and counters of an endpoint.
+pub(crate) struct Report<'a>(&'a EpShared);
+
+impl Sink for Report<'_> {
+    #[inline]
+    fn done(&mut self, c: &Completion) {
+        let Some(b) = self.0.bindings.get() else { return };
+        let is_receive = c.notes.intersects(Notes::RECEIVE | Notes::REMOTE_WRITE | Notes::REMOTE_READ);
+        if let Some(counter) = counted(c.notes).and_then(|which| b.counters[which as usize].as_ref()) {
+            counter.count(c.failure.is_some());
+        }
+        let is_told = !c.silent || c.failure.is_some() || c.notes.contains(Notes::RELEASED);
+        if is_told && let Some(cq) = if is_receive { &b.rx } else { &b.tx } {
+            cq.push(c);
+        }
+    }
+
+    fn touched(&mut self, listener: usize, notes: Notes) {
+        let which = if notes.contains(Notes::REMOTE_WRITE) { Counted::RemoteWrite } else { Counted::RemoteRead };
+        if let Some(counter) = self.0.bindings.get().and_then(|b| b.counters[which as usize].as_ref()) {
+            counter.count(false);
+        }
+        self.0.domain.touched(listener, which);
+    }
+}
+
+/// The counter that a completion is for. What peers do with our memory is counted when it happens, not when it is told.
+#[inline]
+fn counted(notes: Notes) -> Option<Counted> {
+    Some(if notes.contains(Notes::SEND) {
+        Counted::Send
+    } else if notes.contains(Notes::RECEIVE) {
+        Counted::Receive
+    } else if notes.contains(Notes::READ) {
+        Counted::Read
+    } else if notes.contains(Notes::WRITE) {
+        Counted::Write
+    } else {
+        return None;
+    })
+}
+
+/// Whether an operation's success is not to be told.
+#[inline]
+pub(crate) fn is_silent(selective: bool, flags: u64) -> bool {
+    selective && flags & crate::flags::COMPLETION == 0
+}
+
+/// A failure as a number of the public interface.
+pub(crate) fn failure_code(f: bellwire_tag::Failure) -> c_int {
+    use crate::abi::error;
+    use bellwire_tag::Failure;
+    match f {
+        Failure::Truncated => error::TRUNCATED,
+        Failure::Canceled => error::ECANCELED,
+        Failure::ConnectionLost => error::ECONNRESET,
+        Failure::Unreachable => error::EHOSTUNREACH,
+        Failure::RemoteAccess => error::EACCES,
+        Failure::NoMessage => error::ENOMSG,
+        _ => error::EOPNOTSUPP,
+    }
+}

@@ -1,0 +1,331 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Endpoints: opening, binding, enabling, options; and what the calls for data begin with.
+
+use crate::abi::{Fid, Outcome, Table, TableRef, class, code, control, data, error, give, none};
+use crate::attributes::Info;
+use crate::av::{AvObject, copy_name};
+use crate::bound::{Bindings, Counted, EpShared};
+use crate::counter::CounterObject;
+use crate::cq::CqObject;
+use crate::{address, atomic, domain, flags, hints, message, progress, rma, tagged};
+use bellwire_tag::{Endpoint, NAME_BYTES};
+use bellwire_via::nic::NicConfig;
+use core::ffi::{c_int, c_void};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// How long closing waits for the endpoint's own thread.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// `struct fid_ep`, and ours behind it.
+#[repr(C)]
+pub(crate) struct EpObject {
+    fid: Fid,
+    ops: TableRef,
+    cm: TableRef,
+    msg: TableRef,
+    rma: TableRef,
+    tagged: TableRef,
+    atomic: TableRef,
+    collective: TableRef,
+    pub shared: Arc<EpShared>,
+    /// What calls without flags take.
+    pub tx_flags: u64,
+    pub rx_flags: u64,
+    pub caps: u64,
+    /// What it is bound to, until it is enabled.
+    binding: Mutex<Bindings>,
+}
+
+static FID: Table<6> = Table::new([close as *const (), bind as *const (), control_call as *const (), none as *const (), none as *const (), none as *const ()]);
+static OPS: Table<7> = Table::new([
+    cancel as *const (),
+    getopt as *const (),
+    setopt as *const (),
+    none as *const (),
+    none as *const (),
+    size_left as *const (),
+    size_left as *const (),
+]);
+static CM: Table<9> = Table::new([
+    none as *const (),
+    getname as *const (),
+    none as *const (),
+    none as *const (),
+    none as *const (),
+    none as *const (),
+    none as *const (),
+    none as *const (),
+    none as *const (),
+]);
+
+impl EpObject {
+    fn binding(&self) -> MutexGuard<'_, Bindings> {
+        self.binding.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Its bindings, if it is enabled.
+    #[inline]
+    pub(crate) fn enabled(&self) -> Outcome<&Bindings> {
+        self.shared.bindings.get().ok_or(error::BAD_STATE)
+    }
+}
+
+/// The object of a call for data.
+///
+/// # Safety
+/// F1.
+#[inline]
+pub(crate) unsafe fn of<'a>(fid: *mut Fid) -> &'a EpObject {
+    // SAFETY: the caller's.
+    unsafe { &*fid.cast::<EpObject>() }
+}
+
+/// `fi_endpoint`.
+pub(crate) unsafe extern "C" fn open(domain: *mut Fid, info: *const Info, to: *mut *mut EpObject, context: *mut c_void) -> c_int {
+    control(|| {
+        // SAFETY: F2.
+        let info = unsafe { info.as_ref() }.ok_or(error::EINVAL)?;
+        // SAFETY: F2.
+        let (ep, tx, rx) = unsafe { (info.ep_attr.as_ref(), info.tx_attr.as_ref(), info.rx_attr.as_ref()) };
+        if ep.is_some_and(|a| a.kind != hints::RDM && a.kind != 0) {
+            return Err(error::EINVAL);
+        }
+        // SAFETY: F1.
+        let domain = unsafe { domain::shared(domain) };
+        let config = NicConfig::from_env().map_err(|e| complain(&e, error::EINVAL))?;
+        // SAFETY: F2.
+        let source = (info.src_addrlen == NAME_BYTES).then(|| unsafe { info.src_addr.cast::<[u8; NAME_BYTES]>().as_ref() }).flatten();
+        let id = source.map(address::claim).transpose()?;
+        let opened = Endpoint::open(config, id, domain.regions.clone());
+        let endpoint = opened.map_err(|e| {
+            id.iter().for_each(address::give_back);
+            complain(&e, error::ENOMEM)
+        })?;
+        let shared = Arc::new(EpShared::new(endpoint, Arc::clone(domain)));
+        let object = EpObject {
+            fid: Fid { class: class::EP, context, ops: TableRef::to(&FID) },
+            ops: TableRef::to(&OPS),
+            cm: TableRef::to(&CM),
+            msg: TableRef::to(&message::OPS),
+            rma: TableRef::to(&rma::OPS),
+            tagged: TableRef::to(&tagged::OPS),
+            atomic: TableRef::to(&atomic::OPS),
+            collective: TableRef::NONE,
+            shared,
+            tx_flags: tx.map_or(0, |a| a.op_flags),
+            rx_flags: rx.map_or(0, |a| a.op_flags),
+            caps: info.caps,
+            binding: Mutex::default(),
+        };
+        give(object, to)
+    })
+}
+
+/// Says why an endpoint cannot be: a number alone would not.
+fn complain(why: &dyn core::fmt::Display, number: c_int) -> c_int {
+    eprintln!("bellwire: no endpoint: {why}");
+    number
+}
+
+/// `fi_endpoint2`.
+pub(crate) unsafe extern "C" fn open2(domain: *mut Fid, info: *const Info, to: *mut *mut EpObject, flags: u64, context: *mut c_void) -> c_int {
+    if flags != 0 {
+        return -error::BAD_FLAGS;
+    }
+    // SAFETY: F1, F2.
+    unsafe { open(domain, info, to, context) }
+}
+
+unsafe extern "C" fn close(fid: *mut Fid) -> c_int {
+    control(|| {
+        // SAFETY: F1.
+        let ep = unsafe { of(fid) };
+        ep.shared.close();
+        let b = core::mem::take(&mut *ep.binding());
+        b.tx.iter().chain(&b.rx).for_each(|cq| cq.polled.remove(&ep.shared));
+        b.counters.iter().flatten().for_each(|counter| counter.polled.remove(&ep.shared));
+        b.av.iter().for_each(|av| av.unbind(&ep.shared));
+        ep.shared.domain.remove(&ep.shared);
+        address::give_back(&ep.shared.endpoint.name().id());
+        drop(b);
+        // The thread that stands in has been woken: queues are free to be closed when it has let go.
+        let end = Instant::now() + PATIENCE;
+        while Arc::strong_count(&ep.shared) != 1 && Instant::now() < end {
+            ep.shared.endpoint.wake();
+            std::thread::yield_now();
+        }
+        // SAFETY: F1.
+        unsafe { crate::abi::drop_object::<EpObject>(fid) };
+        Ok(())
+    })
+}
+
+unsafe extern "C" fn bind(fid: *mut Fid, to: *mut Fid, flags: u64) -> c_int {
+    control(|| {
+        // SAFETY: F1.
+        let (ep, class) = unsafe { (of(fid), to.as_ref().ok_or(error::EINVAL)?.class) };
+        if ep.shared.bindings.get().is_some() {
+            return Err(error::BAD_STATE);
+        }
+        let mut b = ep.binding();
+        match class {
+            class::CQ => {
+                if flags & !(flags::SEND | flags::RECV | flags::SELECTIVE_COMPLETION) != 0 || flags & (flags::SEND | flags::RECV) == 0 {
+                    return Err(error::BAD_FLAGS);
+                }
+                // SAFETY: F1: its class says what it is.
+                let cq = unsafe { &(*to.cast::<CqObject>()).shared };
+                let selective = flags & flags::SELECTIVE_COMPLETION != 0;
+                if flags & flags::SEND != 0 {
+                    (b.tx, b.tx_selective) = (Some(Arc::clone(cq)), selective);
+                }
+                if flags & flags::RECV != 0 {
+                    (b.rx, b.rx_selective) = (Some(Arc::clone(cq)), selective);
+                }
+            }
+            class::CNTR => {
+                // SAFETY: F1: its class says what it is.
+                let counter = unsafe { &*to.cast::<CounterObject>() };
+                for (flag, which) in COUNTED {
+                    if flags & flag != 0 {
+                        b.counters[which as usize] = Some(Arc::clone(&counter.shared));
+                    }
+                }
+                counter.bind(&ep.shared);
+            }
+            // SAFETY: F1: its class says what it is.
+            class::AV => b.av = Some(Arc::clone(unsafe { &(*to.cast::<AvObject>()).shared })),
+            class::EQ => {}
+            _ => return Err(error::EINVAL),
+        }
+        Ok(())
+    })
+}
+
+const COUNTED: [(u64, Counted); 6] = [
+    (flags::SEND, Counted::Send),
+    (flags::RECV, Counted::Receive),
+    (flags::READ, Counted::Read),
+    (flags::WRITE, Counted::Write),
+    (flags::REMOTE_READ, Counted::RemoteRead),
+    (flags::REMOTE_WRITE, Counted::RemoteWrite),
+];
+
+/// `FI_ENABLE`; the flags that calls without flags take.
+unsafe extern "C" fn control_call(fid: *mut Fid, command: c_int, argument: *mut c_void) -> c_int {
+    control(|| {
+        // SAFETY: F1.
+        let ep = unsafe { &mut *fid.cast::<EpObject>() };
+        match command {
+            6 => enable(ep),
+            // FI_GETOPSFLAG, FI_SETOPSFLAG: the argument says of which direction.
+            2 | 3 => {
+                // SAFETY: F2.
+                let value = unsafe { argument.cast::<u64>().as_mut() }.ok_or(error::EINVAL)?;
+                let of = match *value & (flags::SEND | flags::RECV) {
+                    flags::SEND => &mut ep.tx_flags,
+                    flags::RECV => &mut ep.rx_flags,
+                    _ => return Err(error::EINVAL),
+                };
+                if command == 2 {
+                    *value = *of;
+                } else {
+                    *of = *value & !(flags::SEND | flags::RECV);
+                }
+                Ok(())
+            }
+            _ => Err(error::ENOSYS),
+        }
+    })
+}
+
+fn enable(ep: &EpObject) -> Outcome {
+    let bindings = ep.binding().clone();
+    let Some(av) = &bindings.av else { return Err(error::NO_AV) };
+    let sends = ep.caps & hints::PRIMARY != 0 && ep.caps & (flags::SEND | flags::READ | flags::WRITE) != 0;
+    let receives = ep.caps & (flags::MSG | flags::TAGGED) != 0 && ep.caps & flags::RECV != 0;
+    let counted = |which: &[Counted]| which.iter().any(|w| bindings.counters[*w as usize].is_some());
+    let has_tx = bindings.tx.is_some() || counted(&[Counted::Send, Counted::Read, Counted::Write]);
+    let has_rx = bindings.rx.is_some() || counted(&[Counted::Receive]);
+    // Who only serves remote memory needs no queue for messages.
+    let serves = ep.caps & (flags::RMA | flags::ATOMIC) != 0;
+    if (sends && !has_tx) || (receives && !serves && !has_rx) {
+        return Err(error::NO_CQ);
+    }
+    av.bind(&ep.shared);
+    let queues = || bindings.tx.iter().chain(&bindings.rx);
+    queues().for_each(|cq| cq.bind(&ep.shared));
+    let is_automatic = ep.shared.domain.is_automatic || queues().any(|cq| cq.has_descriptor());
+    if ep.shared.bindings.set(bindings.clone()).is_err() {
+        return Err(error::BAD_STATE);
+    }
+    ep.shared.domain.add(&ep.shared);
+    if is_automatic {
+        ep.shared.count_polls();
+        if !progress::start(&ep.shared) {
+            return Err(error::ENOMEM);
+        }
+    }
+    Ok(())
+}
+
+unsafe extern "C" fn cancel(fid: *mut Fid, context: *mut c_void) -> isize {
+    data(|| {
+        // SAFETY: F1.
+        let ep = &unsafe { of(fid) }.shared;
+        if ep.endpoint.cancel(&mut ep.report(), context.expose_provenance()) { Ok(()) } else { Err(libc::ENOENT) }
+    })
+}
+
+/// `FI_OPT_MIN_MULTI_RECV`; what may be asked of the newer ones is limits that are fixed.
+const MIN_MULTI_RECV: c_int = 0;
+
+unsafe extern "C" fn setopt(fid: *mut Fid, level: c_int, name: c_int, value: *const c_void, length: usize) -> c_int {
+    control(|| {
+        if level != 0 || name != MIN_MULTI_RECV {
+            return Err(libc::ENOPROTOOPT);
+        }
+        if value.is_null() || length != size_of::<usize>() {
+            return Err(error::EINVAL);
+        }
+        // SAFETY: F1, F2.
+        unsafe { of(fid).shared.endpoint.set_multi_receive_min(*value.cast::<usize>()) };
+        Ok(())
+    })
+}
+
+unsafe extern "C" fn getopt(fid: *mut Fid, level: c_int, name: c_int, value: *mut c_void, length: *mut usize) -> c_int {
+    control(|| {
+        if level != 0 || name != MIN_MULTI_RECV {
+            return Err(libc::ENOPROTOOPT);
+        }
+        // SAFETY: F2.
+        let room = unsafe { length.as_mut() }.ok_or(error::EINVAL)?;
+        if core::mem::replace(room, size_of::<usize>()) < size_of::<usize>() {
+            return Err(error::TOO_SMALL);
+        }
+        if value.is_null() {
+            return Err(error::EINVAL);
+        }
+        // SAFETY: F1, F2.
+        unsafe { *value.cast::<usize>() = of(fid).shared.endpoint.multi_receive_min() };
+        Ok(())
+    })
+}
+
+/// How many operations still fit: as many as the queues are said to hold.
+unsafe extern "C" fn size_left(_: *mut Fid) -> isize {
+    hints::QUEUE_SIZE as isize
+}
+
+unsafe extern "C" fn getname(fid: *mut Fid, to: *mut u8, length: *mut usize) -> c_int {
+    // SAFETY: F1, F2.
+    control(|| unsafe { copy_name(&of(fid).shared.endpoint.name(), to, length) })
+}
+
+/// The outcome of a call of the endpoint's.
+#[inline]
+pub(crate) fn asked(outcome: Result<(), bellwire_tag::Error>) -> Outcome {
+    outcome.map_err(code)
+}

@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Whether what is asked for is what we offer. Whatever is not is refused: a provider that answers more than it can has layers put on top of it, or programs that fail later.
+
+use crate::attributes::{DomainAttr, EpAttr, FabricAttr, Info, RxAttr, TxAttr};
+use crate::flags::*;
+use crate::host::NAME;
+use bellwire_tag::{EAGER_BYTES_MAX, NAME_BYTES, PIECES_MAX};
+use core::ffi::{CStr, c_char};
+
+/// Everything that can be asked for.
+pub(crate) const CAPS: u64 =
+    MSG | RMA | TAGGED | ATOMIC | TX_MODIFIERS | RX_MODIFIERS | MULTI_RECV | LOCAL_COMM | REMOTE_COMM | SOURCE | RMA_EVENT | FENCE | DIRECTED_RECV;
+/// What says what of it.
+pub(crate) const PRIMARY: u64 = MSG | RMA | TAGGED | ATOMIC;
+const TX_MODIFIERS: u64 = SEND | READ | WRITE;
+const RX_MODIFIERS: u64 = RECV | REMOTE_READ | REMOTE_WRITE;
+/// What a transmit context has of it, and a receive context.
+pub(crate) const TX_CAPS: u64 = PRIMARY | TX_MODIFIERS | FENCE | LOCAL_COMM | REMOTE_COMM;
+pub(crate) const RX_CAPS: u64 = PRIMARY | RX_MODIFIERS | MULTI_RECV | SOURCE | RMA_EVENT | DIRECTED_RECV | LOCAL_COMM | REMOTE_COMM;
+pub(crate) const DOMAIN_CAPS: u64 = LOCAL_COMM | REMOTE_COMM;
+const TX_OP_FLAGS: u64 = INJECT | COMPLETION | INJECT_COMPLETE | TRANSMIT_COMPLETE | DELIVERY_COMPLETE | FENCE | MORE;
+const RX_OP_FLAGS: u64 = COMPLETION | MULTI_RECV;
+
+const RAR: u64 = 1;
+const RAW: u64 = 2;
+const WAR: u64 = 1 << 3;
+const WAW: u64 = 1 << 4;
+const SAS: u64 = 1 << 8;
+/// The orders that hold: of messages; of what does not exceed [`ORDERED_BYTES`] on remote memory, with its newer and finer names; of atomics.
+pub(crate) const ORDERS: u64 = RAR | RAW | WAR | WAW | SAS | 0xff << 32;
+pub(crate) const ORDERED_BYTES: usize = EAGER_BYTES_MAX;
+
+pub(crate) const RDM: i32 = 3;
+/// Ours alone.
+pub(crate) const PROTOCOL: u32 = 1 << 31 | 0x4257;
+pub(crate) const PROTOCOL_VERSION: u32 = 1;
+pub(crate) const ADDR_FORMAT: u32 = 1 << 31 | 0x4257;
+pub(crate) const MESSAGE_BYTES: usize = isize::MAX as usize;
+/// What is copied at once: a message of one frame.
+pub(crate) const INJECT_BYTES: usize = 4096;
+pub(crate) const QUEUE_SIZE: usize = 1024;
+pub(crate) const RMA_IOVS: usize = 1;
+pub(crate) const OBJECTS: usize = 1 << 10;
+pub(crate) const REGIONS: usize = 1 << 16;
+
+/// A structure that is there, or not.
+///
+/// # Safety
+/// F2.
+unsafe fn of<'a, T>(at: *const T) -> Option<&'a T> {
+    // SAFETY: the caller's.
+    unsafe { at.as_ref() }
+}
+
+fn within(asked: u64, offered: u64) -> bool {
+    asked & !offered == 0
+}
+
+/// Whether a name is given that is not ours.
+///
+/// # Safety
+/// F2.
+unsafe fn is_other(name: *const c_char) -> bool {
+    // SAFETY: F2: a string.
+    !name.is_null() && unsafe { CStr::from_ptr(name) } != NAME
+}
+
+fn tx_fits(a: &TxAttr) -> bool {
+    within(a.caps, TX_CAPS)
+        && within(a.op_flags, TX_OP_FLAGS)
+        && within(a.msg_order, ORDERS)
+        && a.comp_order == 0
+        && a.inject_size <= INJECT_BYTES
+        && a.size <= QUEUE_SIZE
+        && a.iov_limit <= PIECES_MAX
+        && a.rma_iov_limit <= RMA_IOVS
+}
+
+fn rx_fits(a: &RxAttr) -> bool {
+    within(a.caps, RX_CAPS)
+        && within(a.op_flags, RX_OP_FLAGS)
+        && within(a.msg_order, ORDERS)
+        && a.comp_order == 0
+        && a.size <= QUEUE_SIZE
+        && a.iov_limit <= PIECES_MAX
+}
+
+fn ep_fits(a: &EpAttr) -> bool {
+    (a.kind == 0 || a.kind == RDM)
+        && (a.protocol == 0 || a.protocol == PROTOCOL)
+        && a.protocol_version <= PROTOCOL_VERSION
+        && a.max_msg_size <= MESSAGE_BYTES
+        && a.msg_prefix_size == 0
+        && [a.max_order_raw_size, a.max_order_war_size, a.max_order_waw_size].iter().all(|n| *n <= ORDERED_BYTES)
+        && a.tx_ctx_cnt <= 1
+        && a.rx_ctx_cnt <= 1
+        && a.auth_key_size == 0
+}
+
+/// # Safety
+/// F2.
+unsafe fn domain_fits(a: &DomainAttr) -> bool {
+    // SAFETY: the caller's.
+    let other = unsafe { is_other(a.name) };
+    !other
+        && (0..=5).contains(&a.threading)
+        && (0..=3).contains(&a.control_progress)
+        && (0..=2).contains(&a.data_progress)
+        && (0..=2).contains(&a.resource_mgmt)
+        && (0..=2).contains(&a.av_type)
+        && a.mr_key_size <= 8
+        && a.cq_data_size <= 8
+        && [a.cq_cnt, a.ep_cnt, a.tx_ctx_cnt, a.rx_ctx_cnt, a.cntr_cnt].iter().all(|n| *n <= OBJECTS)
+        && a.max_ep_tx_ctx <= 1
+        && a.max_ep_rx_ctx <= 1
+        && a.max_ep_stx_ctx == 0
+        && a.max_ep_srx_ctx == 0
+        && a.mr_iov_limit <= 1
+        && within(a.caps, DOMAIN_CAPS)
+        && a.auth_key_size == 0
+        && a.max_err_data == 0
+        && a.mr_cnt <= REGIONS
+}
+
+/// # Safety
+/// F2.
+unsafe fn fabric_fits(a: &FabricAttr) -> bool {
+    // SAFETY: the caller's.
+    unsafe { !is_other(a.name) && !is_other(a.prov_name) }
+}
+
+/// Whether hints ask for nothing that is not offered.
+///
+/// # Safety
+/// F2 for the hints and all that hangs on them.
+pub(crate) unsafe fn fit(h: &Info) -> bool {
+    let is_ours = (h.dest_addr.is_null() || h.dest_addrlen == NAME_BYTES) && (h.src_addr.is_null() || h.src_addrlen == NAME_BYTES);
+    // SAFETY: the caller's.
+    unsafe {
+        within(h.caps, CAPS)
+            && (h.addr_format == 0 || h.addr_format == ADDR_FORMAT)
+            && is_ours
+            && h.handle.is_null()
+            && of(h.tx_attr).is_none_or(tx_fits)
+            && of(h.rx_attr).is_none_or(rx_fits)
+            && of(h.ep_attr).is_none_or(ep_fits)
+            && of(h.domain_attr).is_none_or(|a| domain_fits(a))
+            && of(h.fabric_attr).is_none_or(|a| fabric_fits(a))
+    }
+}
+
+/// The capabilities of an answer: what was asked for, with what belongs to it when nothing was said of directions.
+pub(crate) fn caps_for(asked: u64) -> u64 {
+    if asked & PRIMARY == 0 {
+        return CAPS;
+    }
+    let mut caps = asked | LOCAL_COMM | REMOTE_COMM;
+    if asked & (MSG | TAGGED) != 0 && asked & (SEND | RECV) == 0 {
+        caps |= SEND | RECV;
+    }
+    if asked & (RMA | ATOMIC) != 0 && asked & (READ | WRITE | REMOTE_READ | REMOTE_WRITE) == 0 {
+        caps |= READ | WRITE | REMOTE_READ | REMOTE_WRITE;
+    }
+    caps
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn capabilities_of_answers() {
+        assert_eq!(caps_for(0), CAPS);
+        assert_eq!(caps_for(TAGGED), TAGGED | SEND | RECV | LOCAL_COMM | REMOTE_COMM);
+        assert_eq!(caps_for(MSG | RECV | RMA), MSG | RECV | RMA | READ | WRITE | REMOTE_READ | REMOTE_WRITE | LOCAL_COMM | REMOTE_COMM);
+    }
+}

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A libfabric provider on `bellwire-tag`: reliable datagrams (`FI_EP_RDM`) with messages, tags, remote memory and atomics. To be installed as `libbellwire-fi.so`; libfabric finds it by
+//! `FI_PROVIDER_PATH`. One binary for libfabric 1.17 and 2.x: it needs no symbol of its host.
+//!
+//! | file | concern |
+//! |---|---|
+//! | `abi.rs`, `attributes.rs`, `flags.rs` | layouts and numbers of the public interface |
+//! | `host.rs` | the libfabric that has loaded us |
+//! | `info.rs`, `hints.rs` | what is offered, and whether it is what was asked for |
+//! | `fabric.rs`, `domain.rs`, `memory.rs` | control: fabrics, domains, memory regions |
+//! | `address.rs`, `av.rs` | names of endpoints; address vectors |
+//! | `eq.rs`, `cq.rs`, `counter.rs`, `pollset.rs` | event queues, completion queues, counters, and several at a time |
+//! | `endpoint.rs`, `bound.rs`, `progress.rs` | endpoints, what they are bound to, progress by themselves |
+//! | `message.rs`, `tagged.rs`, `rma.rs`, `atomic.rs` | data |
+//!
+//! Invariants, on which every `unsafe` block about an argument relies:
+//! - F1: an object's first field is the public structure that libfabric's calls are made through, so the pointer to one is a pointer to the other; calls come through the tables of the object's own kind
+//!   alone; an object that is given to a call has been opened and not closed.
+//! - F2: a pointer argument that is not NULL points to what the interface says, readable or writable for the duration of the call; buffers of operations until their completion.
+
+mod abi;
+mod address;
+mod atomic;
+mod attributes;
+mod av;
+mod bound;
+mod counter;
+mod cq;
+mod domain;
+mod endpoint;
+mod eq;
+mod fabric;
+mod flags;
+mod hints;
+mod host;
+mod info;
+mod memory;
+mod message;
+mod pollset;
+mod progress;
+mod rma;
+mod tagged;

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Progress: what a queue or counter polls when it is read, and the thread of endpoints that make progress by themselves.
+//!
+//! The thread costs a program that polls nothing but a look each millisecond: it polls only when nobody has for that long, and then sleeps until something comes.
+
+use crate::bound::EpShared;
+use bellwire_memory::token::{Claim, Token};
+use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant};
+
+/// Most steps of one endpoint in one poll.
+const STEPS: u32 = 64;
+/// Longest sleep: what another thread has completed without anything happening on the NIC is seen then, at the latest.
+const SLICE: Duration = Duration::from_millis(100);
+/// How long nobody has polled before the thread does.
+const TICK: Duration = Duration::from_millis(1);
+/// Longest sleep of the thread.
+const LOOK: Duration = Duration::from_secs(10);
+
+/// The endpoints that are polled for something.
+pub(crate) struct Polled {
+    endpoints: Token<Vec<Arc<EpShared>>>,
+}
+
+impl Default for Polled {
+    fn default() -> Self {
+        Self { endpoints: Token::new(Vec::new()) }
+    }
+}
+
+impl Polled {
+    pub(crate) fn add(&self, ep: &Arc<EpShared>) {
+        let mut endpoints = self.endpoints.enter(Claim::Visit);
+        if !endpoints.iter().any(|e| Arc::ptr_eq(e, ep)) {
+            endpoints.push(Arc::clone(ep));
+        }
+    }
+
+    pub(crate) fn remove(&self, ep: &Arc<EpShared>) {
+        let mut endpoints = self.endpoints.enter(Claim::Visit);
+        let at = endpoints.iter().position(|e| Arc::ptr_eq(e, ep));
+        let removed = at.map(|at| endpoints.swap_remove(at));
+        drop(endpoints);
+        drop(removed);
+    }
+
+    /// Polls until there is nothing, or `until`.
+    #[inline]
+    pub(crate) fn poll(&self, mut until: impl FnMut() -> bool) {
+        let endpoints = self.endpoints.enter(Claim::Bias);
+        for ep in endpoints.iter() {
+            for _ in 0..STEPS {
+                if !ep.step() || until() {
+                    break;
+                }
+            }
+        }
+    }
+
+    /// Sleeps until something may have come, or `until`, or `end`; not for long.
+    pub(crate) fn sleep(&self, end: Option<Instant>, until: impl Fn() -> bool) {
+        let left = end.map_or(SLICE, |end| end.saturating_duration_since(Instant::now()).min(SLICE));
+        // Not with the lock: others poll meanwhile.
+        let only = {
+            let endpoints = self.endpoints.enter(Claim::Bias);
+            if let [only] = &endpoints[..] { Some(Arc::clone(only)) } else { None }
+        };
+        match only {
+            Some(ep) => ep.wait(left, until),
+            None => std::thread::sleep(left.min(TICK)),
+        }
+    }
+
+    /// Has who sleeps look again.
+    pub(crate) fn wake(&self) {
+        let endpoints = self.endpoints.enter(Claim::Visit);
+        for ep in endpoints.iter() {
+            ep.endpoint.wake();
+        }
+    }
+}
+
+/// Starts the thread of an endpoint. It ends when the endpoint does. `false`: there is no thread to be had.
+pub(crate) fn start(ep: &Arc<EpShared>) -> bool {
+    let weak = Arc::downgrade(ep);
+    std::thread::Builder::new().name("bellwire-fi".into()).spawn(move || run(&weak)).is_ok()
+}
+
+fn run(ep: &Weak<EpShared>) {
+    let mut seen = 0;
+    loop {
+        let Some(ep) = ep.upgrade() else { return };
+        if ep.is_closing() {
+            return;
+        }
+        let polls = ep.polls();
+        if polls != core::mem::replace(&mut seen, polls) {
+            drop(ep);
+            std::thread::sleep(TICK);
+            continue;
+        }
+        ep.wait(LOOK, || ep.is_closing());
+        if ep.polls() == seen {
+            while ep.step_unseen() {}
+        }
+    }
+}

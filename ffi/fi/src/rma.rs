@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Reads and writes of peers' memory.
+
+use crate::abi::{Fid, Iovec, MsgRma, Outcome, Table, data, error, gather};
+use crate::bound::is_silent;
+use crate::endpoint::{asked, of};
+use crate::flags;
+use crate::hints::INJECT_BYTES;
+use bellwire_tag::{Gather, RemoteFlags, RemoteRequest, Target};
+use core::ffi::c_void;
+
+pub(crate) static OPS: Table<9> = Table::new([
+    read as *const (),
+    readv as *const (),
+    readmsg as *const (),
+    write as *const (),
+    writev as *const (),
+    writemsg as *const (),
+    inject as *const (),
+    writedata as *const (),
+    injectdata as *const (),
+]);
+
+/// What operations on remote memory take.
+pub(crate) const FLAGS: u64 = flags::REMOTE_CQ_DATA
+    | flags::COMPLETION
+    | flags::MORE
+    | flags::INJECT
+    | flags::INJECT_COMPLETE
+    | flags::TRANSMIT_COMPLETE
+    | flags::DELIVERY_COMPLETE
+    | flags::FENCE
+    | flags::READ
+    | flags::WRITE;
+
+/// How an operation with these flags is to be done; `None`: it is injected by a call of that name.
+pub(crate) fn how(flags: Option<u64>, selective: bool, bytes: usize) -> Outcome<RemoteFlags> {
+    let mut how = RemoteFlags::empty();
+    match flags {
+        None => how = RemoteFlags::INJECT | RemoteFlags::SILENT,
+        Some(flags) if flags & !FLAGS != 0 => return Err(error::BAD_FLAGS),
+        Some(flags) => {
+            how.set(RemoteFlags::SILENT, is_silent(selective, flags));
+            how.set(RemoteFlags::INJECT, flags & flags::INJECT != 0);
+            how.set(RemoteFlags::FENCE, flags & flags::FENCE != 0);
+        }
+    }
+    if how.contains(RemoteFlags::INJECT) && bytes > INJECT_BYTES { Err(error::EMSGSIZE) } else { Ok(how) }
+}
+
+/// A read or a write as its call gives it.
+struct Moving {
+    is_write: bool,
+    local: Gather,
+    target: Target,
+    data: Option<u64>,
+    context: *mut c_void,
+    flags: Option<u64>,
+}
+
+/// # Safety
+/// F1, F2.
+unsafe fn start(fid: *mut Fid, m: &Moving) -> Outcome {
+    // SAFETY: the caller's.
+    let ep = unsafe { of(fid) };
+    let flags = how(m.flags, ep.enabled()?.tx_selective, m.local.len())?;
+    let request = RemoteRequest { target: m.target, local: m.local, data: m.data, context: m.context.expose_provenance(), flags };
+    let (endpoint, report) = (&ep.shared.endpoint, &mut ep.shared.report());
+    asked(if m.is_write { endpoint.write(report, &request) } else { endpoint.read(report, &request) })
+}
+
+/// As [`start`], of a message structure.
+///
+/// # Safety
+/// F1, F2.
+unsafe fn start_message(fid: *mut Fid, is_write: bool, msg: *const MsgRma, flags: u64) -> Outcome {
+    // SAFETY: F2.
+    let m = unsafe { msg.as_ref() }.ok_or(error::EINVAL)?;
+    if m.rma_count != 1 {
+        return Err(error::EINVAL);
+    }
+    // SAFETY: F2.
+    let (rma, local) = unsafe { (m.rma.as_ref().ok_or(error::EINVAL)?, gather(m.iov, m.count)?) };
+    if rma.length != local.len() {
+        return Err(error::EINVAL);
+    }
+    let target = Target { peer: m.address, address: rma.address, key: rma.key };
+    let data = (is_write && flags & flags::REMOTE_CQ_DATA != 0).then_some(m.data);
+    // SAFETY: the caller's.
+    unsafe { start(fid, &Moving { is_write, local, target, data, context: m.context, flags: Some(flags) }) }
+}
+
+unsafe extern "C" fn read(ep: *mut Fid, at: *mut u8, length: usize, _desc: *mut c_void, peer: u64, address: u64, key: u64, context: *mut c_void) -> isize {
+    let (local, target) = (Gather::one(at, length), Target { peer, address, key });
+    // SAFETY: F1, F2.
+    data(|| unsafe { start(ep, &Moving { is_write: false, local, target, data: None, context, flags: Some(of(ep).tx_flags) }) })
+}
+
+unsafe extern "C" fn readv(
+    ep: *mut Fid,
+    iov: *const Iovec,
+    _desc: *mut *mut c_void,
+    count: usize,
+    peer: u64,
+    address: u64,
+    key: u64,
+    context: *mut c_void,
+) -> isize {
+    let target = Target { peer, address, key };
+    // SAFETY: F1, F2.
+    data(|| unsafe { start(ep, &Moving { is_write: false, local: gather(iov, count)?, target, data: None, context, flags: Some(of(ep).tx_flags) }) })
+}
+
+unsafe extern "C" fn readmsg(ep: *mut Fid, msg: *const MsgRma, flags: u64) -> isize {
+    // SAFETY: F1, F2.
+    data(|| unsafe { start_message(ep, false, msg, flags) })
+}
+
+unsafe extern "C" fn write(ep: *mut Fid, at: *mut u8, length: usize, _desc: *mut c_void, peer: u64, address: u64, key: u64, context: *mut c_void) -> isize {
+    let (local, target) = (Gather::one(at, length), Target { peer, address, key });
+    // SAFETY: F1, F2.
+    data(|| unsafe { start(ep, &Moving { is_write: true, local, target, data: None, context, flags: Some(of(ep).tx_flags) }) })
+}
+
+unsafe extern "C" fn writev(
+    ep: *mut Fid,
+    iov: *const Iovec,
+    _desc: *mut *mut c_void,
+    count: usize,
+    peer: u64,
+    address: u64,
+    key: u64,
+    context: *mut c_void,
+) -> isize {
+    let target = Target { peer, address, key };
+    // SAFETY: F1, F2.
+    data(|| unsafe { start(ep, &Moving { is_write: true, local: gather(iov, count)?, target, data: None, context, flags: Some(of(ep).tx_flags) }) })
+}
+
+unsafe extern "C" fn writemsg(ep: *mut Fid, msg: *const MsgRma, flags: u64) -> isize {
+    // SAFETY: F1, F2.
+    data(|| unsafe { start_message(ep, true, msg, flags) })
+}
+
+unsafe extern "C" fn inject(ep: *mut Fid, at: *mut u8, length: usize, peer: u64, address: u64, key: u64) -> isize {
+    let (local, target) = (Gather::one(at, length), Target { peer, address, key });
+    // SAFETY: F1, F2.
+    data(|| unsafe { start(ep, &Moving { is_write: true, local, target, data: None, context: core::ptr::null_mut(), flags: None }) })
+}
+
+unsafe extern "C" fn writedata(
+    ep: *mut Fid,
+    at: *mut u8,
+    length: usize,
+    _desc: *mut c_void,
+    with: u64,
+    peer: u64,
+    address: u64,
+    key: u64,
+    context: *mut c_void,
+) -> isize {
+    let (local, target) = (Gather::one(at, length), Target { peer, address, key });
+    // SAFETY: F1, F2.
+    data(|| unsafe { start(ep, &Moving { is_write: true, local, target, data: Some(with), context, flags: Some(of(ep).tx_flags) }) })
+}
+
+unsafe extern "C" fn injectdata(ep: *mut Fid, at: *mut u8, length: usize, with: u64, peer: u64, address: u64, key: u64) -> isize {
+    let (local, target) = (Gather::one(at, length), Target { peer, address, key });
+    // SAFETY: F1, F2.
+    data(|| unsafe { start(ep, &Moving { is_write: true, local, target, data: Some(with), context: core::ptr::null_mut(), flags: None }) })
+}
