@@ -10,7 +10,7 @@
 #include <stdint.h>
 
 enum {
-    VERSION = 3,
+    VERSION = 4,
     LINES = 1024,
     PAYLOAD_BYTES = 256 * 1024,
     ADVERTS = 1024,
@@ -19,6 +19,7 @@ enum {
     ARMED_AT = 256,
     EPOCH_AT = 384,
     PROOF_AT = 512,
+    AWAY_AT = 640,
     LINES_AT = 4096,
     ADVERTS_AT = LINES_AT + LINES * 64,
     LINK_BYTES = ADVERTS_AT + ADVERTS * 32,

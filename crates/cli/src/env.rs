@@ -38,7 +38,7 @@ const PROVIDER: &str = "libbellwire-fi.so";
 
 /// The folder of the provider: where it is installed beside this command.
 fn folder() -> Result<PathBuf, String> {
-    let executable = PathBuf::from(output::executable()?);
+    let executable = output::executable()?;
     let folder = executable.parent().and_then(|bin| bin.parent()).map(|prefix| prefix.join("lib/bellwire")).ok_or("this command has no place")?;
     if folder.join(PROVIDER).is_file() { Ok(folder) } else { Err(format!("{} is not there: make install puts it there", folder.join(PROVIDER).display())) }
 }

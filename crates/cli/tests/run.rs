@@ -311,3 +311,16 @@ fn an_outer_job_is_not_mistaken_for_ones_own() {
     let output = run(&["-n", "2", "sh", "-c", &inner]);
     assert!(status(&output) == 0 && text(&output.stdout).matches("gathered 2 times by 2 ").count() == 2, "{output:?}");
 }
+
+#[test]
+fn one_that_cannot_be_started_ends_the_job() {
+    let name = format!("unstarted-{}", std::process::id());
+    let folder = std::env::temp_dir().join(format!("bellwire-{name}"));
+    // A folder where the file for the output of a process in the middle should be.
+    fs::create_dir_all(folder.join("rank-21.out")).unwrap();
+    let output = run(&["-n", "40", "--output", folder.to_str().unwrap(), "-x", &format!("{MINE}={name}"), "sleep", "100"]);
+    let said = text(&output.stderr);
+    assert!(status(&output) == 1 && said.contains("cannot start rank 21"), "{output:?}");
+    until("something is left", || marked(&name).is_empty());
+    fs::remove_dir_all(&folder).unwrap();
+}

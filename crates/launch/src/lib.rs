@@ -4,7 +4,7 @@
 //! ```text
 //!   Options ── plan.rs: what will be started, with what, where (also --dry-run, --explain)
 //!      └─ run: supervise.rs, one thread around epoll (rank.rs: a process; source.rs: an event)
-//!           ├─ spawn.rs     a process: its group, its pipes, its end of PMI-1
+//!           ├─ spawn.rs     a process: its group, its pipes, its end of PMI-1; started by the threads of spawners.rs
 //!           ├─ pmi.rs       the launcher's end of PMI-1 for all of them (bellwire_job::pmi::server)
 //!           ├─ output.rs    lines of all, whole (lines.rs), to a thread that writes (sink.rs)
 //!           ├─ input.rs     standard input to one or all
@@ -34,6 +34,7 @@ mod signals;
 mod sink;
 mod source;
 mod spawn;
+mod spawners;
 mod summary;
 mod supervise;
 

@@ -36,7 +36,7 @@ pub(crate) struct NotStarted {
     pub status: i32,
 }
 
-/// Starts process `rank`; `limit` is what it may have of open files. To be called by the thread that stays: the child is killed when that ends.
+/// Starts process `rank`; `limit` is what it may have of open files. To be called by a thread that stays: the child is killed when that ends.
 pub(crate) fn spawn(plan: &Plan, rank: u32, stdin: Stdio, limit: Rlimit) -> Result<Process, NotStarted> {
     let own = |what: &str| {
         let what = what.to_owned();

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A job from its first process to its last: one loop around epoll, on the thread that starts the processes (they are killed when it ends).
+//! A job from its first process to its last: one loop around epoll, on one thread; the processes are started by others (`spawners.rs`).
 
 use std::io;
+use std::ops::Range;
 use std::time::{Duration, Instant};
 
 use bellwire_job::pmi::server::Effect;
@@ -20,7 +21,8 @@ use crate::pmi::Pmi;
 use crate::rank::{End, Rank};
 use crate::signals::{self, Signals};
 use crate::source::Source;
-use crate::spawn::{self, NotStarted, Process};
+use crate::spawn::{NotStarted, Process};
+use crate::spawners::Spawners;
 use crate::summary::Summary;
 
 /// A process that has left the job, or closed its connection without a word, may be ending: for so long its exit status, which says more, is waited for.
@@ -58,8 +60,13 @@ pub fn run(plan: &Plan) -> io::Result<Summary> {
     setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum })?;
     let signals = Signals::take()?;
     let guard = Guard::start(&plan.options.guard, &plan.id).map_err(|error| io::Error::new(error.kind(), format!("the guard cannot be started: {error}")))?;
+    // Its end comes after everything here: the threads that have started the processes stay so long.
+    std::thread::scope(|scope| look_after(plan, signals, guard, &Spawners::start(scope, plan, limit)?))
+}
+
+fn look_after(plan: &Plan, signals: Signals, guard: Guard, spawners: &Spawners) -> io::Result<Summary> {
     let mut supervisor = Supervisor::new(plan, signals)?;
-    let started = supervisor.start(&limit);
+    let started = supervisor.start(spawners);
     // Whatever happens, nothing is to stay.
     let result = started.and_then(|()| supervisor.supervise());
     supervisor.signal_all(Signal::TERM);
@@ -104,17 +111,23 @@ impl<'p> Supervisor<'p> {
         })
     }
 
-    /// Starts all processes, or as many as it can.
-    fn start(&mut self, limit: &Rlimit) -> io::Result<()> {
-        for rank in 0..self.plan.options.size {
-            let stdin = self.relay.stdin(self.plan.options.input, rank)?;
-            match spawn::spawn(self.plan, rank, stdin, *limit) {
-                Ok(process) => self.add(process)?,
-                Err(NotStarted { why, status }) => {
-                    self.end(Reason::NotStarted { why, status });
-                    break;
-                }
-            }
+    /// Starts all processes, or as many as it can: the first one alone, since a program that is not there is not to be looked for by all.
+    fn start(&mut self, spawners: &Spawners) -> io::Result<()> {
+        self.start_some(spawners, 0..1)?;
+        if !self.ending.has_begun() {
+            self.start_some(spawners, 1..self.plan.options.size)?;
+        }
+        Ok(())
+    }
+
+    fn start_some(&mut self, spawners: &Spawners, ranks: Range<u32>) -> io::Result<()> {
+        let orders = ranks.map(|rank| Ok((rank, self.relay.stdin(self.plan.options.input, rank)?))).collect::<io::Result<_>>()?;
+        let (processes, failure) = spawners.start_all(orders)?;
+        for process in processes {
+            self.add(process)?;
+        }
+        if let Some(NotStarted { why, status }) = failure {
+            self.end(Reason::NotStarted { why, status });
         }
         Ok(())
     }

@@ -32,6 +32,8 @@ pub const INBOX_MESSAGE_BYTES_MAX: u32 = 1 << 17;
 const FRAMES_PER_LOOK: u32 = 16;
 /// Looks at the only link in one poll.
 const LOOKS: usize = 4;
+/// Messages taken from a link before the others are looked at again: with many links of which few have something, looking for them is what a message costs.
+const LOITER: u32 = 16;
 /// Buffers kept for later messages, and the longest that is.
 const SPARE_BUFFERS: usize = 16;
 const SPARE_BYTES_MAX: usize = 8192;
@@ -126,8 +128,9 @@ impl Parcel {
 pub struct Inbox {
     waiting: VecDeque<Parcel>,
     spare: Vec<Vec<u8>>,
-    /// Where the next look begins, among the links.
+    /// Where the next look begins, among the links, and messages taken there in a row.
     cursor: usize,
+    taken: u32,
     users: u32,
 }
 
@@ -220,16 +223,18 @@ impl<W: Wire> Engine<W> {
             self.handle_wire_events();
         }
         let links = self.links.len();
-        let mut at = self.inboxes.get(inbox)?.cursor;
+        let Inbox { cursor, taken, .. } = *self.inboxes.get(inbox)?;
+        let mut at = cursor;
         // What comes while we look is found sooner by another look than by another poll, of which looking is the smaller part.
         let looks = if links == 1 { LOOKS } else { links };
         for _ in 0..looks {
             at = if at >= self.links.len() { 0 } else { at };
-            if let Some(taken) = self.take_from_link(at, inbox, line, found) {
+            if let Some(found) = self.take_from_link(at, inbox, line, found) {
                 if let Some(i) = self.inboxes.get_mut(inbox) {
-                    i.cursor = at + 1;
+                    let in_row = if at == cursor { taken + 1 } else { 1 };
+                    (i.cursor, i.taken) = if in_row >= LOITER { (at + 1, 0) } else { (at, in_row) };
                 }
-                return Some(taken);
+                return Some(found);
             }
             at += 1;
         }

@@ -159,12 +159,14 @@ impl Shared {
         if core.needs_settling() {
             core.settle(self);
         }
+        core.engine.wire().set_away(true);
         drop(core);
         let (before, began) = (processors::times_displaced(), clock());
         std::thread::yield_now();
         let somebody_ran = processors::times_displaced() != before;
         let absence = if somebody_ran { clock().since(began).0 } else { 0 };
         let mut core = self.token.enter(Claim::Bias);
+        core.engine.wire().set_away(false);
         core.crowd.gave_way(somebody_ran, absence);
         core.note_attention();
         core

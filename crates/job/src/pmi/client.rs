@@ -15,9 +15,10 @@ use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use rustix::io::{Errno, FdFlags, fcntl_getfd, fcntl_setfd};
 use rustix::net::SendFlags;
 
-use super::VALUE_MAX_KEY;
 use super::line::{Line, LineBuffer};
 use super::server::VALUE_MAX_BYTES;
+use super::values::{split, wire_key};
+use super::{GET_ALL_KEY, VALUE_MAX_KEY};
 use crate::error::Error;
 use crate::job::BLOCK_MAX_BYTES;
 use crate::{mapping, text};
@@ -26,8 +27,6 @@ use crate::{mapping, text};
 const PLAIN_LINE_MAX_BYTES: usize = 1000;
 /// Shorter values are not worth the rounds; a launcher that offers less is refused.
 const VALUE_MIN_BYTES: usize = 32;
-/// Requests that fit any socket's buffer together, so that both ends never wait for each other.
-const REQUESTS_AT_ONCE: u32 = 64;
 const GET_EXPECTED: &str = "cmd=get_result rc=.. value=..";
 const GET_WHAT: &str = "its answer to get";
 
@@ -50,8 +49,8 @@ pub(crate) struct Client {
     name: String,
     /// Longest value, characters.
     value_max: usize,
-    /// Our server is at the other end, which takes long values and many requests at once.
-    is_ours: bool,
+    /// Our server is at the other end, which gives the values of all processes at once.
+    gives_all: bool,
     /// Inside a barrier.
     in_barrier: bool,
 }
@@ -129,20 +128,20 @@ impl Client {
     /// Joins the job: says `init` and asks for the limits and the name.
     pub(crate) fn join(number: RawFd, rank: u32, timeout: Duration) -> Result<Self, Error> {
         let wire = Arc::new(Wire::take(number)?);
-        let mut client = Self { wire, lines: LineBuffer::default(), timeout, rank, name: String::new(), value_max: 0, is_ours: false, in_barrier: false };
+        let mut client = Self { wire, lines: LineBuffer::default(), timeout, rank, name: String::new(), value_max: 0, gives_all: false, in_barrier: false };
         client.ask("cmd=init pmi_version=1 pmi_subversion=1", "cmd=response_to_init rc=0", "its answer to init", |line| {
             (line.command() == "response_to_init" && line.get("rc") == Some("0")).then_some(())
         })?;
-        let (offered, long) = client.ask("cmd=get_maxes", "cmd=maxes kvsname_max=.. keylen_max=.. vallen_max=..", "the limits", |line| {
+        let (offered, long, gives_all) = client.ask("cmd=get_maxes", "cmd=maxes kvsname_max=.. keylen_max=.. vallen_max=..", "the limits", |line| {
             let offered =
                 line.number::<usize>("vallen_max").filter(|_| line.command() == "maxes" && line.number::<usize>("keylen_max").is_some_and(|max| max >= 48))?;
-            Some((offered, line.number::<usize>(VALUE_MAX_KEY)))
+            Some((offered, line.number::<usize>(VALUE_MAX_KEY), line.get(GET_ALL_KEY) == Some("1")))
         })?;
         client.name = client.ask("cmd=get_my_kvsname", "cmd=my_kvsname kvsname=..", "the job's name", |line| {
             line.get("kvsname").filter(|name| line.command() == "my_kvsname" && (1..=256).contains(&name.len())).map(str::to_owned)
         })?;
         let plain = PLAIN_LINE_MAX_BYTES - "cmd=put kvsname= key= value=\n".len() - client.name.len() - 64;
-        client.is_ours = long.is_some();
+        client.gives_all = gives_all;
         client.value_max = match long {
             Some(long) => long.min(VALUE_MAX_BYTES),
             None => offered.saturating_sub(1).min(plain),
@@ -195,20 +194,34 @@ impl Client {
         first.map(|first| self.get_rest(rank, key, first)).transpose()
     }
 
-    /// The blocks of all processes under a key, in order. A server that answers many requests at once (ours) is asked so: a request at a time costs two changes of process for each.
+    /// The blocks of all processes under a key, in order. Our server gives many in one answer; others are asked for one after the other.
     pub(crate) fn get_all(&mut self, size: u32, key: &str) -> Result<Vec<Option<Vec<u8>>>, Error> {
-        let at_once = if self.is_ours { REQUESTS_AT_ONCE } else { 1 };
-        let mut blocks = Vec::new();
-        for from in (0..size).step_by(at_once as usize) {
-            let ranks = from..size.min(from + at_once);
-            let requests: String = ranks.clone().map(|rank| self.get_request(&wire_key(rank, key, 0))).collect();
-            self.wire.say(&requests, self.timeout)?;
-            let firsts = ranks.clone().map(|_| self.hear(GET_EXPECTED, GET_WHAT, got)).collect::<Result<Vec<_>, _>>()?;
-            for (rank, first) in ranks.zip(firsts) {
+        let mut blocks = Vec::with_capacity(size as usize);
+        while (blocks.len() as u32) < size {
+            let from = blocks.len() as u32;
+            let mut firsts = if self.gives_all { self.get_values(from, size, key)? } else { Vec::new() };
+            if firsts.is_empty() {
+                firsts.push(self.get_value(&wire_key(from, key, 0))?);
+            }
+            for (rank, first) in (from..).zip(firsts) {
                 blocks.push(first.map(|first| self.get_rest(rank, key, first)).transpose()?);
             }
         }
         Ok(blocks)
+    }
+
+    /// The first pieces of the blocks of processes from `from` on, as many as the server gives at once; none, if the next is one that it cannot give so.
+    fn get_values(&mut self, from: u32, size: u32, key: &str) -> Result<Vec<Option<String>>, Error> {
+        let request = format!("cmd=bellwire_get_all kvsname={} key={key} from={from}", self.name);
+        self.ask(&request, "cmd=bellwire_values rc=0 count=.. values=..", "its answer to bellwire_get_all", |line| {
+            let count =
+                line.number::<u32>("count").filter(|count| line.command() == "bellwire_values" && line.get("rc") == Some("0") && *count <= size - from)?;
+            if count == 0 {
+                return Some(Vec::new());
+            }
+            let values: Vec<_> = split(line.get("values")?).map(|value| value.map(str::to_owned)).collect();
+            (values.len() == count as usize).then_some(values)
+        })
     }
 
     /// The block that begins with this piece.
@@ -301,11 +314,6 @@ impl Client {
 fn got(line: &Line<'_>) -> Option<Option<String>> {
     let rc = line.number::<i32>("rc").filter(|_| line.command() == "get_result")?;
     if rc == 0 { line.get("value").map(|value| Some(value.to_owned())) } else { Some(None) }
-}
-
-/// The key on the wire of a piece of a block: within 48 characters.
-fn wire_key(rank: u32, key: &str, piece: usize) -> String {
-    format!("{rank}.{piece}.{key}")
 }
 
 fn check<T>(line: &[u8], expected: &'static str, read: impl FnOnce(&Line<'_>) -> Option<T>) -> Result<T, Error> {

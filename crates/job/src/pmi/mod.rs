@@ -12,12 +12,18 @@
 //! | `cmd=finalize` | `cmd=finalize_ack` |
 //! | `cmd=abort exitcode=..` | none: the job ends |
 //!
+//! Between this client and this server also, for who has seen [`GET_ALL_KEY`] in `maxes`: `cmd=bellwire_get_all kvsname=.. key=.. from=..`, answered by `cmd=bellwire_values rc=0 count=.. values=..`,
+//! the values of so many processes in one line (`values.rs`).
+//!
 //! One client serves MPICH's hydra, Slurm's pmi2 plugin (which speaks PMI-1 to who begins so) and [`server`]; one server serves this client and MPI programs. The server says in
 //! `maxes` by [`VALUE_MAX_KEY`] that it takes long values; others do not know the word and pass over it.
 
 pub(crate) mod client;
 pub mod line;
 pub mod server;
+mod values;
 
 /// The word of `maxes` by which our server offers values longer than PMI-1's usual 1024 characters.
 pub const VALUE_MAX_KEY: &str = "bellwire_vallen_max";
+/// The word of `maxes` by which our server says that it gives the values of all processes at once.
+pub const GET_ALL_KEY: &str = "bellwire_get_all";

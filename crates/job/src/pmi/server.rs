@@ -6,8 +6,9 @@
 
 use std::collections::BTreeMap;
 
-use super::VALUE_MAX_KEY;
 use super::line::{LINE_MAX_BYTES, Line};
+use super::values::Lines;
+use super::{GET_ALL_KEY, VALUE_MAX_KEY};
 use crate::mapping;
 
 /// Longest key, as announced.
@@ -72,6 +73,7 @@ pub struct Server {
     spawning: Vec<bool>,
     store: BTreeMap<String, String>,
     stored: usize,
+    lines: Lines,
 }
 
 impl Server {
@@ -79,7 +81,14 @@ impl Server {
     pub fn new(name: &str, size: u32) -> Self {
         let mut store = BTreeMap::new();
         store.insert(mapping::KEY.to_owned(), mapping::one_host(size));
-        Self { name: name.to_owned(), stages: vec![Stage::Outside; size as usize], spawning: vec![false; size as usize], store, stored: 0 }
+        Self {
+            name: name.to_owned(),
+            stages: vec![Stage::Outside; size as usize],
+            spawning: vec![false; size as usize],
+            store,
+            stored: 0,
+            lines: Lines::default(),
+        }
     }
 
     /// A line came from a process, here without its newline.
@@ -135,13 +144,14 @@ impl Server {
     fn request(&mut self, rank: u32, command: &str, line: &Line<'_>, effects: &mut Vec<Effect>) {
         let answer = match command {
             "init" => "cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=0".to_owned(),
-            "get_maxes" => format!("cmd=maxes kvsname_max=256 keylen_max={KEY_MAX_BYTES} vallen_max=1024 {VALUE_MAX_KEY}={VALUE_MAX_BYTES}"),
+            "get_maxes" => format!("cmd=maxes kvsname_max=256 keylen_max={KEY_MAX_BYTES} vallen_max=1024 {VALUE_MAX_KEY}={VALUE_MAX_BYTES} {GET_ALL_KEY}=1"),
             "get_appnum" => "cmd=appnum appnum=0".to_owned(),
             "get_my_kvsname" => format!("cmd=my_kvsname kvsname={}", self.name),
             "get_universe_size" => format!("cmd=universe_size size={}", self.stages.len()),
 
             "put" => self.put(line),
             "get" => self.get(line),
+            "bellwire_get_all" => self.get_all(line),
             "publish_name" => "cmd=publish_result info=not_supported".to_owned(),
             "unpublish_name" => "cmd=unpublish_result info=not_supported".to_owned(),
             "lookup_name" => "cmd=lookup_result info=not_supported".to_owned(),
@@ -185,6 +195,14 @@ impl Server {
             Some(value) => format!("cmd=get_result rc=0 msg=success value={value}"),
             None => "cmd=get_result rc=-1 msg=key_not_found value=unknown".to_owned(),
         }
+    }
+
+    fn get_all(&mut self, line: &Line<'_>) -> String {
+        let size = self.stages.len() as u32;
+        let key = line.get("key").filter(|key| key.len() <= KEY_MAX_BYTES && line.get("kvsname") == Some(&self.name));
+        let (Some(key), Some(from)) = (key, line.number::<u32>("from").filter(|from| *from < size)) else { return "cmd=bellwire_values rc=-1".to_owned() };
+        let (values, count) = self.lines.of(&self.store, key, from, size);
+        format!("cmd=bellwire_values rc=0 count={count} values={values}")
     }
 
     /// Lets all go when all are in, or finds that this will never be.
@@ -249,6 +267,18 @@ mod tests {
     }
 
     #[test]
+    fn all_values_at_once() {
+        let mut server = job(2);
+        answer(&mut server, 1, "cmd=put kvsname=j key=1.0.k value=b");
+        assert_eq!(answer(&mut server, 0, "cmd=bellwire_get_all kvsname=j key=k from=0"), "cmd=bellwire_values rc=0 count=2 values=-,b");
+        answer(&mut server, 0, "cmd=put kvsname=j key=0.0.k value=a");
+        assert_eq!(answer(&mut server, 0, "cmd=bellwire_get_all kvsname=j key=k from=0"), "cmd=bellwire_values rc=0 count=2 values=a,b");
+        for wrong in ["kvsname=x key=k from=0", "kvsname=j key=k from=2", "kvsname=j from=0", "kvsname=j key=k"] {
+            assert_eq!(answer(&mut server, 0, &format!("cmd=bellwire_get_all {wrong}")), "cmd=bellwire_values rc=-1");
+        }
+    }
+
+    #[test]
     fn nobody_waits_for_the_gone() {
         let stuck = [Effect::Stuck { waiting: 0, gone: 1 }];
         let mut server = job(2);
@@ -289,7 +319,7 @@ mod tests {
         #[test]
         fn any_lines(lines in proptest::collection::vec((0u32..2, prop_oneof![
             Just("cmd=init pmi_version=1".to_owned()), Just("cmd=barrier_in".to_owned()), Just("cmd=finalize".to_owned()), Just("mcmd=spawn".to_owned()), Just("endcmd".to_owned()),
-            "cmd=put kvsname=j key=[ab] value=[0-9]", "cmd=get kvsname=j key=[ab]", "[ -~]{0,20}"]), 0..60)) {
+            "cmd=put kvsname=j key=[ab] value=[0-9]", "cmd=get kvsname=j key=[ab]", "cmd=bellwire_get_all kvsname=j key=[ab] from=[0-3]", "[ -~]{0,20}"]), 0..60)) {
             let mut server = Server::new("j", 2);
             for (rank, line) in &lines {
                 let effects = say(&mut server, *rank, line);

@@ -52,6 +52,17 @@ impl Measure {
         }
     }
 
+    /// Whether it can be measured on so many nodes; if not, why.
+    ///
+    /// # Errors
+    /// What is in the way, in words.
+    pub fn fits(self, nodes: usize, size: Size) -> Result<(), String> {
+        match self {
+            Self::RoundTrip(_) | Self::Bandwidth(_) => Ok(()),
+            Self::Program(program) => (program.fits)(nodes, size).map_err(|why| format!("{}: {why}", program.name)),
+        }
+    }
+
     /// What its value is in.
     pub const fn unit(self) -> &'static str {
         match self {
@@ -139,6 +150,7 @@ impl Case {
     /// If the machine cannot be built ([`Parameters::check`]), or an invariant of the model does not hold.
     pub fn run(&self) -> Result<Measured, Failure> {
         let Self { measure, design, machine, .. } = self;
+        measure.fits(machine.nodes, self.size).map_err(Failure::Wrong)?;
         match *measure {
             Measure::RoundTrip(payload) => {
                 let (time, outcome) = bench::round_trip(machine, design, payload)?;

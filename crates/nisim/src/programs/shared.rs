@@ -209,6 +209,7 @@ impl Inner {
 
     /// Waits until the program may access a block. It must do so before it waits for anything else, and then say [`Self::used`].
     async fn allow(&self, block: usize, wanted: Access) {
+        self.am.breathe().await;
         if self.access.borrow()[block] >= wanted {
             return;
         }
@@ -246,6 +247,7 @@ impl Inner {
     }
 
     async fn place(&self, block: usize, data: &[u8]) {
+        self.am.fetch_payload().await;
         let start = block * self.block_bytes;
         self.am.cpu().store_range(COPIES + start as u64, data.len() as u64).await;
         self.copies.borrow_mut()[start..start + data.len()].copy_from_slice(data);

@@ -11,23 +11,25 @@
 //!  crowded   somebody ran when we gave way. From now on four empty polls are enough, until it has been in vain eight times in a row.
 //! ```
 //!
-//! Who gives way to a peer that waits too is back within microseconds. Who gives way to a program that goes on computing, or to one that keeps being answered, has lost his turn, some milliseconds,
-//! for the few microseconds that an answer takes. So after a long absence the polls are patient, as long as that finds something. Once in vain, and four are enough again; then some long absences pass
-//! before it is tried again, more each time.
+//! Who gives way to a peer that waits for this processor is back within microseconds. Who gives way although his peer is at work on another one has lost his turn, some milliseconds, for the
+//! few microseconds that an answer takes. So who gives way says so to his peers, in a word that they can read, and who finds that a peer neither has given way nor sleeps polls on, some tens of
+//! microseconds. If that is in vain, it is not tried again for a while, longer each time: a peer that computes, or has lost its processor to others, looks like one that answers. But after a long
+//! absence it is: beside that it costs little.
 //!
 //! A poll that finds something pays nothing for this, and an undisturbed pair never gets as far as an idle turn. Called by `nic.rs`, under the token; the
 //! system call itself is made without it.
 
 /// Most idle turns between two times of giving way.
 const GAP_MAX: u32 = 64;
-/// Empty polls in a row before giving way, when crowded: at first, and at most, some tens of microseconds.
+/// Empty polls in a row before giving way, when crowded: with no peer at work, and with one (some tens of microseconds), for which many links count by the time that a poll of them takes.
 const EMPTY_POLLS: u32 = 4;
 const EMPTY_POLLS_MAX: u32 = 1024;
-/// A longer absence is a lost turn, nanoseconds.
-const LONG_ABSENCE_NS: u64 = 500_000;
-/// Lost turns that pass after patience in vain, at first and at most.
+const EMPTY_POLLS_PATIENT_MIN: u32 = 64;
+/// Times of giving way that pass after patience in vain, at first and at most.
 const REST_MIN: u32 = 1;
 const REST_MAX: u32 = 512;
+/// After an absence so long, nanoseconds, patience is little.
+const LONG_ABSENCE_NS: u64 = 500_000;
 /// Times in vain, in a row, after which it is not crowded any more.
 const QUICK_MAX: u32 = 8;
 
@@ -41,7 +43,7 @@ pub(super) struct Crowd {
     empty_polls: u32,
     /// Empty polls after which it gives way.
     patience: u32,
-    /// Lost turns to come that do not make patient, and the next number of such.
+    /// Times of giving way to come before patience is tried again, and the next number of such.
     rest: u32,
     rest_next: u32,
     /// Times in a row that giving way was in vain.
@@ -107,35 +109,36 @@ impl Crowd {
         }
     }
 
-    /// A poll while it is crowded.
-    pub(super) fn poll(&mut self, completions: u64) {
+    /// A poll while it is crowded. `peers_at_work` tells whether one is, and how many links are looked at.
+    pub(super) fn poll(&mut self, completions: u64, peers_at_work: impl FnOnce() -> (bool, usize)) {
         if !self.is_idle(completions) {
-            if self.empty_polls >= EMPTY_POLLS {
-                self.rest_next = REST_MIN;
+            if self.patience != EMPTY_POLLS {
+                (self.patience, self.rest_next) = (EMPTY_POLLS, REST_MIN);
             }
             (self.empty_polls, self.due) = (0, false);
             return;
         }
         self.empty_polls += 1;
-        if self.empty_polls >= self.patience {
-            (self.empty_polls, self.due) = (0, true);
-            if self.patience != EMPTY_POLLS {
-                (self.patience, self.rest) = (EMPTY_POLLS, self.rest_next);
-                self.rest_next = (self.rest_next * 2).min(REST_MAX);
-            }
+        if self.empty_polls < self.patience {
+            return;
         }
+        if self.patience != EMPTY_POLLS {
+            (self.patience, self.rest) = (EMPTY_POLLS, self.rest_next);
+            self.rest_next = (self.rest_next * 2).min(REST_MAX);
+        } else if self.rest == 0
+            && let (true, links) = peers_at_work()
+        {
+            self.patience = (EMPTY_POLLS_MAX / links.max(1) as u32).max(EMPTY_POLLS_PATIENT_MIN);
+            return;
+        }
+        (self.empty_polls, self.due) = (0, true);
     }
 
     /// Others were let run; whether there was one, and for how many nanoseconds.
     pub(super) fn gave_way(&mut self, somebody_ran: bool, absence_ns: u64) {
         self.due = false;
+        self.rest = if absence_ns >= LONG_ABSENCE_NS { 0 } else { self.rest.saturating_sub(1) };
         if somebody_ran {
-            if absence_ns >= LONG_ABSENCE_NS {
-                match self.rest {
-                    0 => self.patience = EMPTY_POLLS_MAX,
-                    _ => self.rest -= 1,
-                }
-            }
             (self.is_crowded, self.gap, self.quick) = (true, 1, 0);
             self.ran = self.ran.wrapping_add(1);
             return;
@@ -151,6 +154,10 @@ impl Crowd {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn nobody() -> (bool, usize) {
+        (false, 1)
+    }
 
     fn turns_until_due(c: &mut Crowd) -> u32 {
         for turns in 1..1000 {
@@ -191,9 +198,9 @@ mod tests {
         assert!(c.is_crowded());
         for round in 0..QUICK_MAX {
             assert!(c.is_crowded(), "round {round}");
-            c.poll(u64::from(round) + 1);
+            c.poll(u64::from(round) + 1, nobody);
             assert!(!c.is_due());
-            (0..EMPTY_POLLS).for_each(|_| c.poll(u64::from(round) + 1));
+            (0..EMPTY_POLLS).for_each(|_| c.poll(u64::from(round) + 1, nobody));
             assert!(c.is_due());
             c.gave_way(false, 0);
         }
@@ -202,36 +209,42 @@ mod tests {
     }
 
     #[test]
-    fn a_lost_turn_makes_patient() {
-        let polls_until_due = |c: &mut Crowd| {
-            (1..=2 * EMPTY_POLLS_MAX).find(|i| {
-                if i.is_multiple_of(64) {
-                    c.turn(7);
-                }
-                c.poll(7);
+    fn a_peer_at_work_is_waited_for() {
+        let polls_until_due = |c: &mut Crowd, links: usize| {
+            (1..=2 * EMPTY_POLLS_MAX).find(|_| {
+                c.poll(7, || (true, links));
                 c.is_due()
             })
         };
         let mut c = Crowd::default();
-        c.poll(7);
         c.gave_way(true, 0);
-        assert_eq!(polls_until_due(&mut c), Some(EMPTY_POLLS));
-        c.gave_way(true, 3_000_000);
         // It pays for as long as something is found.
         for completions in 8..100 {
-            (0..200).for_each(|_| c.poll(7));
+            (0..200).for_each(|_| c.poll(completions, || (true, 1)));
             assert!(!c.is_due());
-            c.poll(completions);
-            c.poll(7);
         }
-        c.poll(7);
-        assert!(polls_until_due(&mut c).is_some_and(|polls| polls > EMPTY_POLLS_MAX - 10));
-        // In vain: not again at once.
-        for _ in 0..REST_MIN {
-            c.gave_way(true, 3_000_000);
-            assert_eq!(polls_until_due(&mut c), Some(EMPTY_POLLS));
+        c.poll(7, nobody);
+        assert_eq!(polls_until_due(&mut c, 1), Some(EMPTY_POLLS_MAX));
+        // In vain: not again at once, and each time later.
+        for rest in [REST_MIN, 2 * REST_MIN, 4 * REST_MIN] {
+            for _ in 0..rest {
+                c.gave_way(true, 0);
+                if c.rest != 0 {
+                    assert_eq!(polls_until_due(&mut c, 1), Some(EMPTY_POLLS));
+                }
+            }
+            assert_eq!(polls_until_due(&mut c, 1), Some(EMPTY_POLLS_MAX));
         }
-        c.gave_way(true, 3_000_000);
-        assert_eq!(polls_until_due(&mut c), Some(EMPTY_POLLS_MAX));
+        c.gave_way(true, LONG_ABSENCE_NS);
+        assert_eq!(polls_until_due(&mut c, 1), Some(EMPTY_POLLS_MAX));
+        // Many links: as long, not as many polls.
+        c.gave_way(true, LONG_ABSENCE_NS);
+        assert_eq!(polls_until_due(&mut c, 8), Some(EMPTY_POLLS_MAX / 8));
+        // It has paid: the next try is not far.
+        c.gave_way(true, LONG_ABSENCE_NS);
+        (0..100).for_each(|_| c.poll(7, || (true, 1)));
+        c.poll(8, nobody);
+        c.poll(9, nobody);
+        assert_eq!(c.rest_next, REST_MIN);
     }
 }

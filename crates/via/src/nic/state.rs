@@ -107,7 +107,8 @@ impl Core {
             }
         }
         if self.crowd.is_crowded() {
-            self.crowd.poll(self.engine.completions());
+            let wire = self.engine.wire();
+            self.crowd.poll(self.engine.completions(), || wire.peers_at_work());
         }
         self.note_attention();
     }

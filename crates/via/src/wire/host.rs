@@ -190,6 +190,16 @@ impl HostWire {
         self.shm.disarm();
     }
 
+    /// Says to the peers of this host whether we let others have our processor.
+    pub fn set_away(&self, away: bool) {
+        self.shm.set_away(away);
+    }
+
+    /// Whether some peer of this host is at work, and may send something any moment; with the number of links to such. Of other hosts that is not known.
+    pub fn peers_at_work(&self) -> (bool, usize) {
+        self.shm.peers_at_work()
+    }
+
     /// Rings every peer's bell, armed or not.
     pub fn kick_peers(&mut self) {
         self.shm.kick_peers();

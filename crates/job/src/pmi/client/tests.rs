@@ -102,6 +102,22 @@ fn values_that_are_no_blocks() {
 }
 
 #[test]
+fn many_blocks_in_one_answer() {
+    let maxes = format!("{MAXES} {GET_ALL_KEY}=1");
+    let got = |answers: &[&str]| against(lines(&[&[INIT, &maxes, NAME], answers].concat()), true).0.unwrap().get_all(3, "k");
+    let [a, b] = [b"a", b"b"].map(|block| text::encode(block));
+    let blocks = Ok(vec![Some(b"a".to_vec()), None, Some(b"b".to_vec())]);
+    assert_eq!(got(&[&format!("cmd=bellwire_values rc=0 count=3 values={a},-,{b}")]), blocks);
+    // In several answers, one of them a plain one.
+    let first = format!("cmd=bellwire_values rc=0 count=1 values={a}");
+    let [none, absent] = ["cmd=bellwire_values rc=0 count=0 values=", "cmd=get_result rc=-1 msg=key_not_found"];
+    assert_eq!(got(&[&first, none, absent, &format!("cmd=bellwire_values rc=0 count=1 values={b}")]), blocks);
+    for nonsense in ["count=4 values=1,2,3,4", "count=2 values=1", "count=1", "count=x values=", "values=1"] {
+        assert!(matches!(got(&[&format!("cmd=bellwire_values rc=0 {nonsense}")]), Err(Error::Protocol { .. })), "{nonsense}");
+    }
+}
+
+#[test]
 fn the_second_copy_is_told() {
     let (_theirs, ours) = UnixStream::pair().unwrap();
     // std marks descriptors as a first copy would.
@@ -113,11 +129,13 @@ fn the_second_copy_is_told() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
     #[test]
-    fn any_answers(answers in proptest::collection::vec(proptest::collection::vec(any::<u8>(), 0..80), 0..6)) {
-        let mut all = lines(&[INIT, MAXES, NAME]);
+    fn any_answers(gives_all in any::<bool>(), answers in proptest::collection::vec(proptest::collection::vec(any::<u8>(), 0..80), 0..6)) {
+        let maxes = if gives_all { format!("{MAXES} {GET_ALL_KEY}=1") } else { MAXES.to_owned() };
+        let mut all = lines(&[INIT, &maxes, NAME]);
         all.extend(answers.into_iter().map(|mut answer| { answer.push(b'\n'); answer }));
         let (client, _server) = against(all, true);
         let mut client = client.unwrap();
+        let _ = client.get_all(3, "k");
         let _ = client.get(0, "k");
         let _ = client.put("k", b"block");
         let _ = client.finalize();

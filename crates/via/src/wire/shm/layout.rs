@@ -8,6 +8,7 @@
 //!    256   armed: the owner sleeps, ring its bell                   written by sleepers, read after each frame
 //!    384   epoch: odd while the owner is inside the peer's memory   written per direct access, read when memory is taken back
 //!    512   proof: the peer's nonce, read out of its memory        written once; 0: the owner cannot read the peer's memory
+//!    640   away: the owner lets others have its processor         written when it gives way, read by who polls in vain
 //!   4096   lines          LINES x 64 bytes
 //!          advertisements ADVERTS x 32 bytes
 //!
@@ -36,12 +37,13 @@ pub(super) const CATALOGUE_WORDS: usize = 8;
 
 pub(super) const MAGIC: u64 = u64::from_le_bytes(*b"bellwire");
 /// Changes whenever anything of this layout or of the frames does.
-pub(super) const VERSION: u32 = 3;
+pub(super) const VERSION: u32 = 4;
 
 pub(super) const HEAD_AT: usize = 128;
 pub(super) const ARMED_AT: usize = 256;
 pub(super) const EPOCH_AT: usize = 384;
 pub(super) const PROOF_AT: usize = 512;
+pub(super) const AWAY_AT: usize = 640;
 pub(super) const LINES_AT: usize = 4096;
 pub(super) const ADVERTS_AT: usize = LINES_AT + LINES as usize * LINE_BYTES;
 /// Bytes of a link region.
@@ -50,7 +52,7 @@ pub(super) const LINK_BYTES: usize = ADVERTS_AT + ADVERTS * ADVERT_WORDS * 8;
 pub(super) const CATALOGUE_BYTES: usize = CATALOGUE_ENTRIES * CATALOGUE_WORDS * 8;
 
 const _: () = assert!(LINES_AT.is_multiple_of(LINE_BYTES) && ADVERTS_AT.is_multiple_of(8));
-const _: () = assert!(ARMED_AT - HEAD_AT >= 128 && EPOCH_AT - ARMED_AT >= 128 && LINES_AT - EPOCH_AT >= 128);
+const _: () = assert!(ARMED_AT - HEAD_AT >= 128 && EPOCH_AT - ARMED_AT >= 128 && AWAY_AT - EPOCH_AT >= 128 && LINES_AT - AWAY_AT >= 128);
 const _: () = assert!(LINES.is_power_of_two() && PAYLOAD_BYTES.is_power_of_two() && ADVERTS.is_power_of_two());
 const _: () = assert!(FRAME_PAYLOAD_MAX * 4 <= PAYLOAD_BYTES, "several frames must fit");
 

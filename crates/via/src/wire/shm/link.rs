@@ -9,8 +9,8 @@
 
 use super::half::{OwnHalf, PeerHalf};
 use super::layout::{
-    ADVERT_WORDS, ADVERTS, ADVERTS_AT, ARMED_AT, CATALOGUE_ENTRIES, CATALOGUE_WORDS, EPOCH_AT, FRAME_PAYLOAD_MAX, HEAD_AT, LINES, LINES_AT, PAYLOAD_BYTES,
-    PROOF_AT, advert_index, advert_tag,
+    ADVERT_WORDS, ADVERTS, ADVERTS_AT, ARMED_AT, AWAY_AT, CATALOGUE_ENTRIES, CATALOGUE_WORDS, EPOCH_AT, FRAME_PAYLOAD_MAX, HEAD_AT, LINES, LINES_AT,
+    PAYLOAD_BYTES, PROOF_AT, advert_index, advert_tag,
 };
 use super::payload::PayloadFifo;
 use crate::frame::Head;
@@ -90,6 +90,8 @@ pub(in crate::wire) struct Link {
     skip: u32,
     peer_armed: *const AtomicU32,
     own_armed: *const AtomicU32,
+    peer_away: *const AtomicU32,
+    own_away: *const AtomicU32,
     own_epoch: *const AtomicU32,
     peer_epoch: *const AtomicU32,
     adverts_out: TableWriter<MappedWords, ADVERT_WORDS>,
@@ -179,6 +181,8 @@ impl Link {
                 skip: 0,
                 peer_armed: peer.add(ARMED_AT).cast(),
                 own_armed: own.add(ARMED_AT).cast(),
+                peer_away: peer.add(AWAY_AT).cast(),
+                own_away: own.add(AWAY_AT).cast(),
                 own_epoch: own.add(EPOCH_AT).cast(),
                 peer_epoch: peer.add(EPOCH_AT).cast(),
                 adverts_out: TableWriter::new(MappedWords::new(own.add(ADVERTS_AT), ADVERTS * ADVERT_WORDS), ADVERTS),
@@ -407,6 +411,18 @@ impl Link {
     pub(super) fn arm(&self, reasons: u32) {
         // SAFETY: L2. Relaxed: made visible before the second look by the caller's barrier; pairs with ring_if_armed().
         unsafe { (*self.own_armed).store(reasons, Ordering::Relaxed) };
+    }
+
+    /// Says whether we let others have our processor.
+    pub(super) fn set_away(&self, away: bool) {
+        // SAFETY: L2. Relaxed: a hint, nothing is published by it; read by is_peer_at_work().
+        unsafe { (*self.own_away).store(u32::from(away), Ordering::Relaxed) };
+    }
+
+    /// Whether the peer does not say that it lets others have its processor: it is at work, or asleep and may have been rung, so that what we wait for may come any moment.
+    pub(super) fn is_peer_at_work(&self) -> bool {
+        // SAFETY: L2. Relaxed: a hint; what the peer writes there costs us some polls at most.
+        unsafe { (*self.peer_away).load(Ordering::Relaxed) == 0 }
     }
 
     /// Which barrier reaches the peer.

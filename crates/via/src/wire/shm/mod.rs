@@ -164,6 +164,16 @@ impl ShmWire {
         }
     }
 
+    /// Says to all peers whether we let others have our processor.
+    pub fn set_away(&self, away: bool) {
+        self.links.iter().for_each(|(_, link)| link.set_away(away));
+    }
+
+    /// Whether some peer, by what it says, is at work, and may send something any moment; with the number of links.
+    pub fn peers_at_work(&self) -> (bool, usize) {
+        (self.links.iter().any(|(_, link)| link.is_peer_at_work()), self.links.iter().count())
+    }
+
     /// Rings every peer's bell, armed or not: we wait for something that only its engine can do.
     pub fn kick_peers(&mut self) {
         for (_, link) in self.links.iter() {
