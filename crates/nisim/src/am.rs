@@ -138,10 +138,15 @@ impl Am {
 
     /// What a loop of a program does whose node may be asked for something at any time: polls if the last look was long ago.
     pub async fn breathe(&self) {
-        let Layer { cpu, looked, .. } = &*self.0;
-        if cpu.now() - looked.get() >= cpu.0.parameters.cycle * cpu.0.parameters.costs.poll_interval {
+        if self.is_due() {
             self.poll().await;
         }
+    }
+
+    /// Whether the last look was long ago.
+    pub fn is_due(&self) -> bool {
+        let Layer { cpu, looked, .. } = &*self.0;
+        cpu.now() - looked.get() >= cpu.0.parameters.cycle * cpu.0.parameters.costs.poll_interval
     }
 
     /// Looks for a message once; whether there was one. If it was the last of its pieces, its handler has run.
