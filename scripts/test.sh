@@ -47,7 +47,7 @@ part build     cargo build --release --locked -p vipl -p bellwire-am-c -p bellwi
 part c         make -s -C tests/c check LIBVIPL="$target/release/libvipl.so" OUT="$target/tests-c"
 part am        make -s -C tests/am check LIBAM="$target/release/libbellwire_am.so" OUT="$target/tests-am"
 part launchers make -s -C tests/job check LIBJOB="$target/release/libbellwire_job_c.so" LIBAM="$target/release/libbellwire_am.so" BELLWIRE="$target/release/bellwire" RING="$target/debug/examples/ring" TEAM="$target/debug/examples/all_to_all" OUT="$target/tests-job"
-part mpi       tests/mpi/check.sh "$target/release/libbellwire_fi.so" "$target/tests-mpi"
+part mpi       tests/mpi/check.sh "$target/release/libbellwire_fi.so" "$target/tests-mpi" "$target/release/bellwire"
 part splitcc   make -s -C splitcc check LIB="$target/release" OUT="$target/splitcc" BELLWIRE="$target/release/bellwire"
 split_c() {
     local prefix=$target/installed-splitc
@@ -65,11 +65,12 @@ installed() {
     BUILD="$target/release" PREFIX=$prefix ffi/vipl/install.sh &&
         LD_LIBRARY_PATH=$prefix/lib PATH=$prefix/bin:$PATH make -s -C examples/c check PKG_CONFIG_PATH="$prefix/lib/pkgconfig" OUT="$target/examples-c" &&
         LD_LIBRARY_PATH=$prefix/lib make -s -C examples/am check PKG_CONFIG_PATH="$prefix/lib/pkgconfig" OUT="$target/examples-am" &&
-        LD_LIBRARY_PATH=$prefix/lib "$prefix/bin/bellwire" --version && test -e "$prefix/share/man/man3/VipPostSend.3" && test -e "$prefix/share/man/man3/AM_Poll.3" && test -e "$prefix/share/man/man1/bellwire-info.1" && echo "all installed files are there"
+        LD_LIBRARY_PATH=$prefix/lib "$prefix/bin/bellwire" --version && test -e "$prefix/share/man/man3/VipPostSend.3" && test -e "$prefix/share/man/man3/AM_Poll.3" && test -e "$prefix/share/man/man1/bellwire-info.1" && test -e "$prefix/lib/bellwire/libbellwire-fi.so" && echo "all installed files are there"
 }
 part installed installed
 part hosts     scripts/hosts.sh "$target/examples-c" "$target/installed/lib"
 part hosts-am  scripts/hosts-am.sh "$target/examples-am" "$target/installed/lib"
+part hosts-mpi scripts/hosts-mpi.sh "$target/examples-c" "$target/installed/lib" "$target/tests-mpi"
 part hosts-suite scripts/hosts-conformance.sh "$target/examples-c" "$target/installed/lib" fd76::1/fd76::2
 part perf-udp  env BELLWIRE="$target/release/bellwire" scripts/perf-udp.sh
 part guide     env TARGET_DIR="$target" scripts/guide.sh

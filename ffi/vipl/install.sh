@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT OR Apache-2.0
-# Installs what is built: libvipl, libbellwire_am and libbellwire_job with their links, headers and pkg-config files, manual pages, and the bellwire command if it is there.
+# Installs what is built: libvipl, libbellwire_am and libbellwire_job with their links, headers and pkg-config files, the libfabric provider, manual pages, and the bellwire command if it is there.
 #   PREFIX  where programs will find it (default /usr/local)
 #   DESTDIR put in front of every path, for packagers
 #   BUILD   cargo's output directory (default: target/release of this tree)
@@ -18,7 +18,7 @@ build=${BUILD:-$root/target/release}
 version=$(sed -n 's/^version = "\(.*\)"$/\1/p' "$root/Cargo.toml" | head -n 1)
 abi=1
 
-for built in libvipl.so libbellwire_am.so libbellwire_job_c.so; do
+for built in libvipl.so libbellwire_am.so libbellwire_job_c.so libbellwire_fi.so; do
     if [ ! -f "$build/$built" ]; then
         echo "install: $build/$built is not there; build it first: make build" >&2
         exit 1
@@ -43,6 +43,9 @@ library() {
 library libvipl.so libvipl "$here"
 library libbellwire_am.so libbellwire_am "$root/ffi/am"
 library libbellwire_job_c.so libbellwire_job "$root/ffi/job"
+# Where libfabric does not look by itself: it is chosen, by `bellwire env`.
+mkdir -p "$to/lib/bellwire"
+install -m 755 "$build/libbellwire_fi.so" "$to/lib/bellwire/libbellwire-fi.so"
 # For dlopen.
 ln -sf "libvipl.so.$abi" "$to/lib/vipl.so"
 

@@ -1,13 +1,15 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT OR Apache-2.0
 # Real software on the libfabric provider: Debian's fi_info and fi_pingpong, and programs of ours under MPICH and Open MPI as PyPI has them. What cannot be installed is skipped, and said.
-#   tests/mpi/check.sh PROVIDER OUT      PROVIDER: libbellwire_fi.so; OUT: where to build and install
+#   tests/mpi/check.sh PROVIDER OUT BELLWIRE      PROVIDER: libbellwire_fi.so; OUT: where to build and install; BELLWIRE: the command
 set -u
 cd "$(dirname "$0")" || exit 1
 here=$PWD provider=$1 out=$2
-mkdir -p "$out/provider"
-cp "$provider" "$out/provider/libbellwire-fi.so"
-export FI_PROVIDER_PATH=$out/provider
+# As it is installed.
+mkdir -p "$out/prefix/bin" "$out/prefix/lib/bellwire"
+cp "$provider" "$out/prefix/lib/bellwire/libbellwire-fi.so"
+cp "$3" "$out/prefix/bin/bellwire"
+bellwire=$out/prefix/bin/bellwire
 passed=0 failed=0
 # Long enough for a busy machine: nothing here takes seconds on a quiet one.
 patience=120
@@ -29,6 +31,10 @@ says() { # text, command ..
     shift
     timeout "$patience" "$@" 2>&1 | tee /dev/stderr | grep -aq "$text"
 }
+
+# Whatever else the machine has, traffic goes through the provider or not at all.
+env=$("$bellwire" env) || { echo "FAILED bellwire env"; exit 1; }
+eval "$env"
 
 # ---- libfabric's own programs
 pingpong() { # arguments of both sides ..
@@ -68,17 +74,16 @@ builds() { # package
         "$out/$1/bin/mpicc" -O1 -o "$out/$source-$1" "$here/$source.c" -lpthread || return 1
     done
 }
-# Whatever else the machine has, traffic goes through the provider or not at all.
 mpich() { # text, ranks, program ..
     local text=$1 ranks=$2
     shift 2
-    FI_PROVIDER=bellwire MPIR_CVAR_CH4_NETMOD=ofi MPIR_CVAR_NOLOCAL=1 says "$text" "$out/mpich/bin/mpiexec" -n "$ranks" "$@"
+    (eval "$("$bellwire" env --mpi mpich)" && says "$text" "$out/mpich/bin/mpiexec" -n "$ranks" "$@")
 }
 openmpi() {
     local text=$1 ranks=$2
     shift 2
-    # The one-sided components of its own that speak other libraries are not tried.
-    says "$text" "$out/openmpi/bin/mpiexec" --allow-run-as-root --oversubscribe -n "$ranks" --mca pml cm --mca mtl ofi --mca mtl_ofi_provider_include bellwire --mca osc '^ucx' "$@"
+    # Of its one-sided components the one for another library complains.
+    (eval "$("$bellwire" env --mpi openmpi)" && says "$text" "$out/openmpi/bin/mpiexec" --allow-run-as-root --oversubscribe -n "$ranks" --mca osc '^ucx' "$@")
 }
 for package in mpich:5.0.2 openmpi:5.0.11; do
     name=${package%:*}
@@ -91,12 +96,22 @@ for package in mpich:5.0.2 openmpi:5.0.11; do
         check "$name-basics-$ranks" "$name" 'basics: all well' "$ranks" "$out/basics-$name"
     done
     check "$name-threads" "$name" 'threads: all well' 3 "$out/threads-$name"
+    # By UDP, as if all were on hosts of their own; also when packets are lost.
+    export BELLWIRE_SHM=off BELLWIRE_UDP=on
+    check "$name-udp" "$name" 'basics: all well' 3 "$out/basics-$name"
+    BELLWIRE_FAULTS=loss=0.02,dup=0.02,reorder=0.02:300us,seed=$$ check "$name-udp-faults" "$name" 'basics: all well' 2 "$out/basics-$name"
+    unset BELLWIRE_SHM BELLWIRE_UDP
 done
 # Open MPI's names for what is under it say nothing; MPICH's do: that it was us.
 if [ -x "$out/mpich/bin/mpiexec" ]; then
     export MPIR_CVAR_DEBUG_SUMMARY=1
     check mpich-uses-it mpich 'libfabric provider: bellwire' 1 "$out/basics-mpich"
     unset MPIR_CVAR_DEBUG_SUMMARY
+    check run-mpich says 'basics: all well, 4 ranks' "$bellwire" run --mpi mpich -n 4 "$out/basics-mpich"
+fi
+if [ -x "$out/openmpi/bin/mpirun" ]; then
+    export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe
+    check run-openmpi says 'basics: all well, 2 ranks' env PATH="$out/openmpi/bin:$PATH" "$bellwire" run --mpi openmpi -n 2 "$out/basics-openmpi" two-sided
 fi
 echo "$passed passed, $failed failed"
 [ "$failed" = 0 ]

@@ -5,6 +5,7 @@
 
 mod breakdown;
 mod contend;
+mod env;
 mod info;
 mod job_trial;
 mod logp;
@@ -33,6 +34,7 @@ struct Arguments {
 enum Command {
     Breakdown(breakdown::Arguments),
     Contend(contend::Arguments),
+    Env(env::Arguments),
     Info(info::Arguments),
     Logp(logp::Arguments),
     Ni(Box<ni::Arguments>),
@@ -65,6 +67,7 @@ fn main() -> ExitCode {
     let result = match Arguments::parse().command {
         Command::Breakdown(arguments) => breakdown::run(&arguments),
         Command::Contend(arguments) => contend::run(&arguments),
+        Command::Env(arguments) => env::run(&arguments),
         Command::Info(arguments) => info::run(&arguments),
         Command::Logp(arguments) => logp::run(&arguments),
         Command::Ni(arguments) => ni::run(&arguments),

@@ -9,6 +9,7 @@ use std::time::Duration;
 use bellwire_launch::{Bind, Input, Options, Output, Plan, Summary};
 use clap::{Args, ValueEnum};
 
+use crate::env::{self, Mpi};
 use crate::output;
 
 /// The hidden command of a job's guard.
@@ -69,6 +70,10 @@ pub struct Arguments {
     #[arg(short = 'x', long = "env", value_name = "NAME[=VALUE]", value_parser = variable)]
     environment: Vec<(OsString, OsString)>,
 
+    /// Have the program's MPI run on Bellwire (bellwire env). Programs of Open MPI are started by its own mpirun, which takes over: of the options here -n, -x and -C count
+    #[arg(long, value_enum, value_name = "MPI")]
+    mpi: Option<Mpi>,
+
     /// Work in this folder
     #[arg(short = 'C', long = "wdir", value_name = "DIR")]
     folder: Option<PathBuf>,
@@ -106,7 +111,15 @@ pub struct Arguments {
 ///
 /// # Errors
 /// If it cannot be as asked for, or the launcher cannot work.
-pub fn run(arguments: Arguments) -> Result<ExitCode, String> {
+pub fn run(mut arguments: Arguments) -> Result<ExitCode, String> {
+    if arguments.mpi.is_some() {
+        // What the caller sets goes before.
+        let own = core::mem::replace(&mut arguments.environment, env::variables(arguments.mpi)?);
+        arguments.environment.extend(own);
+    }
+    if arguments.mpi == Some(Mpi::Openmpi) {
+        return Err(take_over(&arguments));
+    }
     let Arguments { json, verbose, dry_run, .. } = &arguments;
     let (json, verbose, dry_run) = (json.clone(), *verbose, *dry_run);
     if let Some(folder) = arguments.output.as_ref().filter(|_| !dry_run) {
@@ -133,6 +146,17 @@ pub fn run(arguments: Arguments) -> Result<ExitCode, String> {
     }
     // A status of a process is 0 to 255, and so are all others.
     Ok(ExitCode::from(u8::try_from(summary.status).unwrap_or(1)))
+}
+
+/// Becomes Open MPI's mpirun; returns if that cannot be.
+fn take_over(arguments: &Arguments) -> String {
+    use std::os::unix::process::CommandExt;
+    let mut command = std::process::Command::new("mpirun");
+    command.args(["-n", &arguments.size.to_string()]).args(&arguments.program).envs(arguments.environment.iter().map(|(name, value)| (name, value)));
+    if let Some(folder) = &arguments.folder {
+        command.current_dir(folder);
+    }
+    format!("mpirun cannot be started: {}", command.exec())
 }
 
 fn options(arguments: Arguments) -> Result<Options, String> {

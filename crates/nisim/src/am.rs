@@ -2,9 +2,9 @@
 //! Active messages: the messaging layer that programs use.
 //!
 //! A message names a handler of the receiving node and carries bytes. Messages beyond what the network carries go in pieces, and the handler runs when
-//! all have arrived. Handlers run only inside [`Am::poll`], [`Am::wait`] and a program's send where the look for room shows for nothing that a message
-//! waits, one after the other. A send that finds no room takes in what has arrived until there is, so that two nodes that send to each other do not wait
-//! for each other; the handlers of what it took run at the next poll.
+//! all have arrived. Handlers run only inside [`Am::poll`], [`Am::wait`], [`Am::breathe`] and a program's send where the look for room shows for nothing
+//! that a message waits, one after the other. A send that finds no room takes in what has arrived until there is, so that two nodes that send to each
+//! other do not wait for each other; the handlers of what it took run at the next poll.
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, VecDeque};
@@ -12,7 +12,9 @@ use std::rc::Rc;
 
 use crate::network::Message;
 use crate::ni::{NetworkInterface, Work};
+use crate::node::cache::Block;
 use crate::node::cpu::Cpu;
+use crate::time::Time;
 
 /// A handler: the layer, the sender, the payload.
 pub type Handler = Rc<dyn Fn(Am, usize, Rc<[u8]>) -> Work<'static, ()>>;
@@ -27,8 +29,12 @@ struct Layer {
     handlers: RefCell<BTreeMap<u16, Handler>>,
     aside: RefCell<VecDeque<Message>>,
     partial: RefCell<BTreeMap<(usize, u32), Partial>>,
+    /// Where the message whose handler runs lies in main memory, if it does: first blocks, and how many.
+    lies: RefCell<Vec<(Block, u64)>>,
     numbers: Cell<u32>,
     in_handler: Cell<bool>,
+    /// When the last look for a message was.
+    looked: Cell<Time>,
     /// Messages sent, by their size.
     sizes: RefCell<Vec<u64>>,
 }
@@ -37,6 +43,7 @@ struct Layer {
 struct Partial {
     bytes: Vec<u8>,
     here: usize,
+    lies: Vec<(Block, u64)>,
 }
 
 impl Layer {
@@ -58,8 +65,10 @@ impl Am {
             handlers: RefCell::default(),
             aside: RefCell::default(),
             partial: RefCell::default(),
+            lies: RefCell::default(),
             numbers: Cell::default(),
             in_handler: Cell::default(),
+            looked: Cell::default(),
             sizes: RefCell::default(),
         }))
     }
@@ -89,7 +98,7 @@ impl Am {
         loop {
             let piece = &payload[offset..payload.len().min(offset + parameters.payload_max())];
             let (at, total) = (offset as u32, payload.len() as u32);
-            self.send_piece(Message { from: cpu.node(), to, handler, number, offset: at, total, payload: piece.into() }).await;
+            self.send_piece(Message { from: cpu.node(), to, handler, number, offset: at, total, payload: piece.into(), lies: None }).await;
             offset += piece.len();
             if offset == payload.len() {
                 return;
@@ -127,11 +136,25 @@ impl Am {
         any
     }
 
+    /// What a loop of a program does whose node may be asked for something at any time: polls if the last look was long ago.
+    pub async fn breathe(&self) {
+        if self.is_due() {
+            self.poll().await;
+        }
+    }
+
+    /// Whether the last look was long ago.
+    pub fn is_due(&self) -> bool {
+        let Layer { cpu, looked, .. } = &*self.0;
+        cpu.now() - looked.get() >= cpu.0.parameters.cycle * cpu.0.parameters.costs.poll_interval
+    }
+
     /// Looks for a message once; whether there was one. If it was the last of its pieces, its handler has run.
     async fn look(&self) -> bool {
-        let Layer { cpu, ni, aside, in_handler, .. } = &*self.0;
+        let Layer { cpu, ni, aside, in_handler, looked, .. } = &*self.0;
         let costs = &cpu.0.parameters.costs;
         cpu.compute(costs.poll_cycles);
+        looked.set(cpu.now());
         let waiting = aside.borrow_mut().pop_front();
         let message = match waiting {
             Some(message) => {
@@ -172,6 +195,16 @@ impl Am {
         }
     }
 
+    /// What a handler does that uses what its message carries: an NI may have left it in main memory, from where the processor has to fetch it.
+    pub async fn fetch_payload(&self) {
+        let cpu = &self.0.cpu;
+        for (first, blocks) in self.0.lies.take() {
+            for index in 0..blocks {
+                cpu.load((first.0 + index) * cpu.0.parameters.block_bytes).await;
+            }
+        }
+    }
+
     /// Messages sent, by size with header in bytes, as in the paper's Table 4.
     pub fn sizes(&self) -> BTreeMap<u64, u64> {
         let sizes = self.0.sizes.borrow();
@@ -184,7 +217,9 @@ impl Am {
     }
 
     fn whole(&self, message: Message) -> Option<Rc<[u8]>> {
+        let lies = message.lies.map(|first| (first, self.0.cpu.0.parameters.blocks(message.payload.len())));
         if message.payload.len() == message.total as usize {
+            *self.0.lies.borrow_mut() = lies.into_iter().collect();
             return Some(message.payload);
         }
         let mut partial = self.0.partial.borrow_mut();
@@ -193,9 +228,12 @@ impl Am {
         entry.bytes.resize(message.total as usize, 0);
         entry.bytes[message.offset as usize..][..message.payload.len()].copy_from_slice(&message.payload);
         entry.here += message.payload.len();
+        entry.lies.extend(lies);
         if entry.here < message.total as usize {
             return None;
         }
-        partial.remove(&key).map(|partial| partial.bytes.into())
+        let whole = partial.remove(&key)?;
+        *self.0.lies.borrow_mut() = whole.lies;
+        Some(whole.bytes.into())
     }
 }

@@ -62,6 +62,10 @@ where
         messages: nodes.iter().map(|node| node.flow.counts()).collect(),
         sizes,
     };
+    if ended.is_ok() {
+        engine.settle();
+        network.check();
+    }
     // Programs, handlers and layers refer to each other.
     layers.iter().for_each(Am::clear);
     network.detach();

@@ -173,9 +173,7 @@ impl Engine {
             self.now.set(time);
             self.happened.set(self.happened.get() + 1);
             if what & CALL != 0 {
-                self.free_calls.borrow_mut().push(what & !CALL);
-                let call = self.calls.borrow_mut()[(what & !CALL) as usize].take();
-                call.into_iter().for_each(|call| call());
+                self.call(what);
                 continue;
             }
             self.current.set(what);
@@ -185,6 +183,22 @@ impl Engine {
                 tasks[what as usize] = None;
             }
         }
+    }
+
+    /// Lets what is under way after the end come to its end: calls happen, tasks do nothing any more.
+    pub fn settle(&self) {
+        while let Some((time, what)) = self.next() {
+            self.now.set(time);
+            if what & CALL != 0 {
+                self.call(what);
+            }
+        }
+    }
+
+    fn call(&self, what: u32) {
+        self.free_calls.borrow_mut().push(what & !CALL);
+        let call = self.calls.borrow_mut()[(what & !CALL) as usize].take();
+        call.into_iter().for_each(|call| call());
     }
 
     /// Forgets all that was to happen: breaks the circles of references at the end of a simulation.

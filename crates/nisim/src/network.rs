@@ -11,6 +11,7 @@ use std::rc::Rc;
 use crate::engine::{Engine, Signal};
 use crate::machine::Parameters;
 use crate::node::Node;
+use crate::node::cache::Block;
 use crate::time::Time;
 
 /// A message of the network: at most 256 bytes with its header.
@@ -30,6 +31,8 @@ pub struct Message {
     pub total: u32,
     /// The piece.
     pub payload: Rc<[u8]>,
+    /// The first of its blocks in main memory, if the NI left it there and not in the processor's hands.
+    pub lies: Option<Block>,
 }
 
 /// A message that goes to and fro between its sender and a receiver without a free buffer. Its tries in vain are not simulated one by one: when a buffer
@@ -121,11 +124,6 @@ impl Flow {
     pub fn counts(&self) -> (u64, u64, u64) {
         (self.sent.get(), self.taken.get(), self.returned.get())
     }
-
-    /// Whether all buffers are free.
-    pub fn idle(&self) -> bool {
-        self.out_free.get() == self.buffers && self.in_free.get() == self.buffers
-    }
 }
 
 /// The network.
@@ -154,6 +152,28 @@ impl Network {
     pub fn detach(&self) {
         self.nodes.borrow().iter().for_each(|node| *node.flow.freed.borrow_mut() = None);
         self.nodes.borrow_mut().clear();
+    }
+
+    /// Conservation of messages and of flow-control buffers, once nothing is under way: each message that was sent was taken, waits in a buffer of its
+    /// receiver, or was refused and is with its sender; each buffer is free or has such a message.
+    ///
+    /// # Panics
+    /// If something was lost or doubled.
+    pub fn check(&self) {
+        let nodes = self.nodes.borrow();
+        let (mut sent, mut found, mut with_sender) = (0, 0, vec![0; nodes.len()]);
+        for node in nodes.iter() {
+            let flow = &node.flow;
+            let arrived = flow.arrived() as u64;
+            assert_eq!(flow.in_free.get() + arrived, flow.buffers, "node {}: each incoming buffer is free or has a message", node.id);
+            flow.refused.borrow().iter().for_each(|refused| with_sender[refused.message.from] += 1);
+            sent += flow.sent.get();
+            found += flow.taken.get() + arrived + flow.refused.borrow().len() as u64;
+        }
+        assert_eq!(sent, found, "messages sent, and messages taken or in a buffer");
+        for (node, waiting) in nodes.iter().zip(with_sender) {
+            assert_eq!(node.flow.out_free.get() + waiting, node.flow.buffers, "node {}: each outgoing buffer is free or has a refused message", node.id);
+        }
     }
 
     fn node(&self, id: usize) -> Rc<Node> {

@@ -6,7 +6,7 @@ use std::rc::Rc;
 
 use bellwire_nisim::am::Am;
 use bellwire_nisim::cluster::{self, Outcome};
-use bellwire_nisim::machine::Parameters;
+use bellwire_nisim::machine::{Costs, Parameters};
 use bellwire_nisim::ni::DESIGNS;
 use bellwire_nisim::programs::collective::Barrier;
 use bellwire_nisim::programs::random::Random;
@@ -32,6 +32,7 @@ fn machine(random: &mut Random) -> Parameters {
         core: Time::from_ns(random.below(100) as u64),
         network: Time::from_ns(random.below(300) as u64),
         buffers: [Some(1), Some(2), Some(5), None][random.below(4)],
+        costs: Costs { poll_interval: random.below(3000) as u64, retry: Time::from_ns(random.below(500) as u64), ..Costs::default() },
         ..Parameters::default()
     }
 }
@@ -49,6 +50,7 @@ async fn node(am: Am, seed: u64, messages: usize, handled: Rc<RefCell<Vec<(usize
     am.on(FORTH, move |am, from, payload| {
         let handled = handled.clone();
         async move {
+            am.fetch_payload().await;
             let number = u32::from_le_bytes(payload[..4].try_into().unwrap()) as usize;
             assert_eq!(payload[4..], content(from, number), "a message arrives as it was sent");
             handled.borrow_mut().push((from, number));
@@ -65,6 +67,7 @@ async fn node(am: Am, seed: u64, messages: usize, handled: Rc<RefCell<Vec<(usize
         let payload = [&(number as u32).to_le_bytes()[..], &content(me, number)].concat();
         am.send(to, FORTH, &payload).await;
         am.cpu().compute(random.below(400) as u64);
+        am.breathe().await;
         am.cpu().store(random.below(1 << 16) as u64 * 8).await;
     }
     am.wait(|| answered.get() == messages).await;

@@ -5,6 +5,16 @@ use bellwire_nisim::experiment::today::cases;
 use bellwire_nisim::experiment::{Case, Measure};
 use bellwire_nisim::machine::Parameters;
 
+/// The latency of PCIe was derived from a measured read: ours must come to the same.
+#[test]
+fn a_read_across_pcie_takes_what_was_measured() {
+    let machine = Parameters::today();
+    let costs = &machine.costs;
+    let cycles = costs.arbitration + costs.address + costs.snoop + costs.data_arbitration + machine.block_bytes.div_ceil(machine.bus_bytes);
+    let read = machine.pcie * 2 + machine.bus_cycle * cycles + costs.cache_supply;
+    assert!((read.as_ns() - 426.0).abs() < 5.0, "a read of a cached block takes {read}");
+}
+
 #[test]
 fn each_mechanism_saves_what_it_is_for() {
     let machine = Parameters::today();

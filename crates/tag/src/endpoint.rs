@@ -55,14 +55,20 @@ pub struct Endpoint {
 type HostWire = bellwire_via::wire::host::HostWire;
 
 impl Endpoint {
-    /// Opens a NIC and an endpoint on it, whose peers reach `regions`.
+    /// Opens a NIC and an endpoint on it, whose peers reach `regions`. Its name has the given id, which nobody else may have, or a random one.
     ///
     /// # Errors
     /// See [`OpenError`].
-    pub fn open(config: NicConfig, regions: SharedRegions) -> Result<Self, OpenError> {
+    pub fn open(config: NicConfig, id: Option<[u8; 16]>, regions: SharedRegions) -> Result<Self, OpenError> {
         let nic = Nic::open(config).map_err(OpenError::Nic)?;
-        let mut id = [0; 16];
-        rustix::rand::getrandom(&mut id, rustix::rand::GetRandomFlags::empty()).map_err(|_| OpenError::Random)?;
+        let id = match id {
+            Some(id) => id,
+            None => {
+                let mut id = [0; 16];
+                rustix::rand::getrandom(&mut id, rustix::rand::GetRandomFlags::empty()).map_err(|_| OpenError::Random)?;
+                id
+            }
+        };
         // What breaks comes as completions.
         nic.ignore_errors();
         nic.now();

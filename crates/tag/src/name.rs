@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Names of endpoints: what programs exchange to reach each other, and what requests for connections carry.
 //!
-//! A name is the NIC's host address and a random id that is never used again: a name whose process is gone names nothing else.
+//! A name is the NIC's host address and an id. A random one is never used again: a name whose process is gone names nothing else.
 
 use bellwire_via::NetAddress;
 
@@ -45,6 +45,11 @@ impl Name {
         name.id.copy_from_slice(&b[24..]);
         let fits = usize::from(b[1]) <= HOST_BYTES_MAX && name.host[usize::from(b[1]).min(HOST_BYTES_MAX)..].iter().all(|x| *x == 0);
         (b[0] == 1 && fits && b[20..24] == [0; 4]).then_some(name)
+    }
+
+    /// What tells it from others of its host.
+    pub fn id(&self) -> [u8; 16] {
+        self.id
     }
 
     fn address(&self, magic: [u8; 4]) -> Option<NetAddress> {

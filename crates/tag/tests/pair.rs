@@ -37,7 +37,7 @@ struct Side {
 fn pair() -> [Side; 2] {
     let open = || {
         let regions = SharedRegions::default();
-        Side { endpoint: Endpoint::open(NicConfig::default(), regions.clone()).expect("a NIC"), log: Log::default(), regions, other: 0 }
+        Side { endpoint: Endpoint::open(NicConfig::default(), None, regions.clone()).expect("a NIC"), log: Log::default(), regions, other: 0 }
     };
     let mut sides = [open(), open()];
     for i in 0..2 {
@@ -330,4 +330,32 @@ fn to_itself_and_from_somebody_unknown() {
     assert_eq!(sides[0].log.done[2].source, NOBODY);
     sides[0].other = 40;
     assert_eq!(sides[0].send(&mut from, Some(1), 5, SendFlags::empty()), Err(Error::BadArgument));
+}
+
+#[test]
+fn the_last_words_of_an_endpoint_are_heard() {
+    for round in 0..100 {
+        let [mut a, mut b] = pair();
+        // Each says something and waits to hear something, then goes; both connect at once.
+        let life = |side: &mut Side| {
+            let mut to = [0u8; 8];
+            side.receive(&mut to, Some(1), 1);
+            side.send(&mut [7; 8], Some(1), 2, SendFlags::INJECT).unwrap();
+            let begun = Instant::now();
+            while !side.log.done.iter().any(|c| c.context == 1) {
+                side.endpoint.poll(&mut side.log).unwrap();
+                assert!(begun.elapsed() < PATIENCE, "round {round}: {:?}", side.log.done);
+            }
+            assert_eq!((to, side.log.done.iter().find_map(|c| c.failure)), ([7; 8], None));
+            side.endpoint.close(&mut side.log);
+        };
+        std::thread::scope(|scope| {
+            scope.spawn(move || {
+                life(&mut a);
+                drop(a);
+            });
+            life(&mut b);
+            drop(b);
+        });
+    }
 }

@@ -63,6 +63,7 @@ pub(crate) mod class {
     pub(crate) const EQ: usize = 13;
     pub(crate) const CQ: usize = 14;
     pub(crate) const CNTR: usize = 15;
+    pub(crate) const POLL: usize = 17;
 }
 
 /// `struct iovec`.
@@ -139,7 +140,7 @@ pub(crate) type Outcome<T = ()> = Result<T, c_int>;
 
 /// Numbers of errors: those of the operating system, and libfabric's.
 pub(crate) mod error {
-    pub(crate) use libc::{EACCES, EAGAIN, EBUSY, ECANCELED, ECONNRESET, EFAULT, EHOSTUNREACH, EINVAL, EMSGSIZE, ENODATA, ENOMEM, ENOMSG, ENOSYS, EOPNOTSUPP};
+    pub(crate) use libc::{EACCES, EAGAIN, EBUSY, ECANCELED, ECONNRESET, EHOSTUNREACH, EINVAL, EMSGSIZE, ENODATA, ENOMEM, ENOMSG, ENOSYS, EOPNOTSUPP};
     /// `FI_ETOOSMALL`.
     pub(crate) const TOO_SMALL: i32 = 257;
     /// `FI_EOPBADSTATE`.
@@ -168,7 +169,7 @@ fn guard(body: impl FnOnce() -> isize) -> isize {
 /// Runs the body of a call; a panic does not pass into C.
 #[cfg(panic = "unwind")]
 fn guard(body: impl FnOnce() -> isize) -> isize {
-    std::panic::catch_unwind(std::panic::AssertUnwindSafe(body)).unwrap_or(-(error::EFAULT as isize))
+    std::panic::catch_unwind(std::panic::AssertUnwindSafe(body)).unwrap_or(-(libc::EFAULT as isize))
 }
 
 /// Runs the body of a call that returns `ssize_t`.

@@ -34,6 +34,12 @@ impl CounterShared {
         which.fetch_add(1, Ordering::Release);
     }
 
+    /// Value and errors, after a poll.
+    pub(crate) fn look(&self) -> (u64, u64) {
+        self.polled.poll(|| false);
+        (self.read(), self.errors())
+    }
+
     fn read(&self) -> u64 {
         // Acquire: pairs with `count`.
         self.value.load(Ordering::Acquire)

@@ -154,6 +154,12 @@ impl CqShared {
         self.polled.add(ep);
     }
 
+    /// Whether there is an entry, after a poll.
+    pub(crate) fn has_entry(&self) -> bool {
+        self.polled.poll(|| !self.is_empty());
+        !self.is_empty()
+    }
+
     fn is_empty(&self) -> bool {
         self.queue.enter(Claim::Bias).entries.is_empty()
     }

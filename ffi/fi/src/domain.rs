@@ -3,21 +3,29 @@
 
 use crate::abi::{Fid, Outcome, Table, TableRef, class, control, error, give, none};
 use crate::attributes::Info;
-use crate::bound::Counted;
+use crate::bound::{Counted, EpShared};
 use crate::counter::CounterShared;
-use crate::{atomic, av, counter, cq, endpoint, flags, memory};
+use crate::{atomic, av, counter, cq, endpoint, flags, memory, pollset};
 use bellwire_tag::SharedRegions;
 use core::ffi::{c_int, c_void};
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 /// Who hears of a region that peers touch.
 pub(crate) type Listeners = BTreeMap<usize, Vec<(Arc<CounterShared>, u64)>>;
+
+/// Endpoints that are enabled, and counters that hear of regions: who waits for such a counter polls all of the endpoints, for a peer may come by any.
+#[derive(Default)]
+pub(crate) struct Watchers {
+    endpoints: Vec<Weak<EpShared>>,
+    counters: Vec<Weak<CounterShared>>,
+}
 
 /// What the objects of a domain share.
 pub(crate) struct DomainShared {
     pub regions: SharedRegions,
     listeners: Mutex<Listeners>,
+    watchers: Mutex<Watchers>,
     /// Keys are ours, and peers' addresses are those of the process (`FI_MR_BASIC`).
     pub is_basic: bool,
     /// Endpoints make progress by themselves (`FI_PROGRESS_AUTO`).
@@ -27,6 +35,32 @@ pub(crate) struct DomainShared {
 impl DomainShared {
     pub(crate) fn listeners(&self) -> MutexGuard<'_, Listeners> {
         self.listeners.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn watchers(&self) -> MutexGuard<'_, Watchers> {
+        self.watchers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A counter hears of a region.
+    pub(crate) fn watch(&self, counter: &Arc<CounterShared>) {
+        let mut watchers = self.watchers();
+        watchers.endpoints.iter().filter_map(Weak::upgrade).for_each(|ep| counter.polled.add(&ep));
+        watchers.counters.retain(|c| c.strong_count() != 0);
+        watchers.counters.push(Arc::downgrade(counter));
+    }
+
+    /// An endpoint is enabled.
+    pub(crate) fn add(&self, ep: &Arc<EpShared>) {
+        let mut watchers = self.watchers();
+        watchers.counters.iter().filter_map(Weak::upgrade).for_each(|counter| counter.polled.add(ep));
+        watchers.endpoints.push(Arc::downgrade(ep));
+    }
+
+    /// An endpoint ends.
+    pub(crate) fn remove(&self, ep: &Arc<EpShared>) {
+        let mut watchers = self.watchers();
+        watchers.counters.iter().filter_map(Weak::upgrade).for_each(|counter| counter.polled.remove(ep));
+        watchers.endpoints.retain(|e| !core::ptr::eq(e.as_ptr(), Arc::as_ptr(ep)));
     }
 
     /// A peer has read or written a region.
@@ -55,7 +89,7 @@ static OPS: Table<11> = Table::new([
     endpoint::open as *const (),
     none as *const (),
     counter::open as *const (),
-    none as *const (),
+    pollset::open as *const (),
     none as *const (),
     none as *const (),
     atomic::query as *const (),
@@ -72,6 +106,7 @@ pub(crate) unsafe extern "C" fn open(_fabric: *mut Fid, info: *const Info, to: *
         let shared = DomainShared {
             regions: SharedRegions::default(),
             listeners: Mutex::default(),
+            watchers: Mutex::default(),
             is_basic: attr.is_some_and(|a| a.mr_mode == flags::MR_BASIC),
             is_automatic: attr.is_some_and(|a| a.data_progress == 1),
         };

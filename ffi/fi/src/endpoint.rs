@@ -7,8 +7,8 @@ use crate::av::{AvObject, copy_name};
 use crate::bound::{Bindings, Counted, EpShared};
 use crate::counter::CounterObject;
 use crate::cq::CqObject;
-use crate::{atomic, domain, flags, hints, message, progress, rma, tagged};
-use bellwire_tag::Endpoint;
+use crate::{address, atomic, domain, flags, hints, message, progress, rma, tagged};
+use bellwire_tag::{Endpoint, NAME_BYTES};
 use bellwire_via::nic::NicConfig;
 use core::ffi::{c_int, c_void};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -94,7 +94,14 @@ pub(crate) unsafe extern "C" fn open(domain: *mut Fid, info: *const Info, to: *m
         // SAFETY: F1.
         let domain = unsafe { domain::shared(domain) };
         let config = NicConfig::from_env().map_err(|e| complain(&e, error::EINVAL))?;
-        let endpoint = Endpoint::open(config, domain.regions.clone()).map_err(|e| complain(&e, error::ENOMEM))?;
+        // SAFETY: F2.
+        let source = (info.src_addrlen == NAME_BYTES).then(|| unsafe { info.src_addr.cast::<[u8; NAME_BYTES]>().as_ref() }).flatten();
+        let id = source.map(address::claim).transpose()?;
+        let opened = Endpoint::open(config, id, domain.regions.clone());
+        let endpoint = opened.map_err(|e| {
+            id.iter().for_each(address::give_back);
+            complain(&e, error::ENOMEM)
+        })?;
         let shared = Arc::new(EpShared::new(endpoint, Arc::clone(domain)));
         let object = EpObject {
             fid: Fid { class: class::EP, context, ops: TableRef::to(&FID) },
@@ -139,6 +146,8 @@ unsafe extern "C" fn close(fid: *mut Fid) -> c_int {
         b.tx.iter().chain(&b.rx).for_each(|cq| cq.polled.remove(&ep.shared));
         b.counters.iter().flatten().for_each(|counter| counter.polled.remove(&ep.shared));
         b.av.iter().for_each(|av| av.unbind(&ep.shared));
+        ep.shared.domain.remove(&ep.shared);
+        address::give_back(&ep.shared.endpoint.name().id());
         drop(b);
         // The thread that stands in has been woken: queues are free to be closed when it has let go.
         let end = Instant::now() + PATIENCE;
@@ -239,7 +248,9 @@ fn enable(ep: &EpObject) -> Outcome {
     let counted = |which: &[Counted]| which.iter().any(|w| bindings.counters[*w as usize].is_some());
     let has_tx = bindings.tx.is_some() || counted(&[Counted::Send, Counted::Read, Counted::Write]);
     let has_rx = bindings.rx.is_some() || counted(&[Counted::Receive]);
-    if (sends && !has_tx) || (receives && !has_rx) {
+    // Who only serves remote memory needs no queue for messages.
+    let serves = ep.caps & (flags::RMA | flags::ATOMIC) != 0;
+    if (sends && !has_tx) || (receives && !serves && !has_rx) {
         return Err(error::NO_CQ);
     }
     av.bind(&ep.shared);
@@ -249,6 +260,7 @@ fn enable(ep: &EpObject) -> Outcome {
     if ep.shared.bindings.set(bindings.clone()).is_err() {
         return Err(error::BAD_STATE);
     }
+    ep.shared.domain.add(&ep.shared);
     if is_automatic {
         ep.shared.count_polls();
         if !progress::start(&ep.shared) {

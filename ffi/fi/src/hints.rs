@@ -134,7 +134,7 @@ unsafe fn fabric_fits(a: &FabricAttr) -> bool {
 /// # Safety
 /// F2 for the hints and all that hangs on them.
 pub(crate) unsafe fn fit(h: &Info) -> bool {
-    let is_ours = h.dest_addr.is_null() || h.dest_addrlen == NAME_BYTES;
+    let is_ours = (h.dest_addr.is_null() || h.dest_addrlen == NAME_BYTES) && (h.src_addr.is_null() || h.src_addrlen == NAME_BYTES);
     // SAFETY: the caller's.
     unsafe {
         within(h.caps, CAPS)

@@ -2,6 +2,7 @@
 //! `fi_getinfo`: one answer, with what was asked for, or none.
 
 use crate::abi::{Outcome, control, error};
+use crate::address;
 use crate::attributes::{DomainAttr, EpAttr, FabricAttr, Info, RxAttr, TxAttr, allocate, copy_bytes};
 use crate::flags::*;
 use crate::hints::{
@@ -9,8 +10,10 @@ use crate::hints::{
 };
 use crate::host::{NAME, VERSION};
 use bellwire_tag::{NAME_BYTES, PIECES_MAX};
-use core::ffi::{c_char, c_int};
+use core::ffi::{c_char, c_int, c_void};
 
+/// The version of the interface before which memory registration had two modes and no others.
+const MODE_BITS_SINCE: u32 = 1 << 16 | 5;
 const PROGRESS_MANUAL: c_int = 2;
 const THREAD_SAFE: c_int = 1;
 const RM_ENABLED: c_int = 2;
@@ -23,17 +26,16 @@ const TAG_FORMAT: u64 = 0xaaaa_aaaa_aaaa_aaaa;
 /// # Safety
 /// F2.
 pub(crate) unsafe extern "C" fn getinfo(
-    _version: u32,
+    version: u32,
     node: *const c_char,
-    _service: *const c_char,
+    service: *const c_char,
     flags: u64,
     asked: *const Info,
     to: *mut *mut Info,
 ) -> c_int {
     control(|| {
-        // Names of hosts say nothing: a peer is known by the name that its endpoint gives. Where this endpoint itself is, the environment says.
-        if to.is_null() || (!node.is_null() && flags & FROM_SOURCE == 0) {
-            return Err(error::ENODATA);
+        if to.is_null() {
+            return Err(error::EINVAL);
         }
         // SAFETY: F2.
         let asked = unsafe { asked.as_ref() };
@@ -41,8 +43,33 @@ pub(crate) unsafe extern "C" fn getinfo(
         if asked.is_some_and(|asked| !unsafe { hints::fit(asked) }) {
             return Err(error::ENODATA);
         }
-        // SAFETY: F2.
-        unsafe { *to = answer(asked)? };
+        // The addresses are ours, or who asks has them from us. On which of its addresses a host is found the environment says, not the node of a source.
+        let given = |at: *mut c_void| (!at.is_null()).then(|| at.cast::<[u8; NAME_BYTES]>());
+        let is_source = flags & FROM_SOURCE != 0;
+        // SAFETY: F2; `fit` has looked at the addresses' lengths.
+        let (source, destination) = unsafe {
+            let source = match asked.and_then(|a| given(a.src_addr)).filter(|_| !is_source) {
+                Some(name) => *name,
+                None => address::source(if is_source { service } else { core::ptr::null() })?.to_bytes(),
+            };
+            let is_named = !(is_source || node.is_null() && service.is_null());
+            let destination =
+                if is_named { Some(address::destination(node, service)?.to_bytes()) } else { asked.and_then(|a| given(a.dest_addr)).map(|name| *name) };
+            (source, destination)
+        };
+        let answer = answer(asked)?;
+        // SAFETY: just made; F2.
+        unsafe {
+            let domain = &mut *(*answer).domain_attr;
+            if version < MODE_BITS_SINCE && domain.mr_mode == 0 {
+                domain.mr_mode = MR_SCALABLE;
+            }
+            ((*answer).src_addr, (*answer).src_addrlen) = (copy_bytes(&source), NAME_BYTES);
+            if let Some(destination) = destination {
+                ((*answer).dest_addr, (*answer).dest_addrlen) = (copy_bytes(&destination), NAME_BYTES);
+            }
+            *to = answer;
+        }
         Ok(())
     })
 }
@@ -69,11 +96,6 @@ fn answer(asked: Option<&Info>) -> Outcome<*mut Info> {
     let info = part::<Info>()?;
     info.caps = asked.map_or(CAPS, |a| hints::caps_for(a.caps));
     info.addr_format = ADDR_FORMAT;
-    if let Some(a) = asked.filter(|a| !a.dest_addr.is_null()) {
-        // SAFETY: F2; `fit` has looked at its length.
-        info.dest_addr = copy_bytes(unsafe { core::slice::from_raw_parts(a.dest_addr.cast(), NAME_BYTES) });
-        info.dest_addrlen = NAME_BYTES;
-    }
     info.tx_attr = tx(asked, info.caps)?;
     info.rx_attr = rx(asked, info.caps)?;
     info.ep_attr = ep()?;
@@ -88,7 +110,7 @@ fn answer(asked: Option<&Info>) -> Outcome<*mut Info> {
 
 fn tx(asked: Option<&Info>, caps: u64) -> Outcome<*mut TxAttr> {
     let a = part::<TxAttr>()?;
-    a.caps = said!(asked, tx_attr.caps, caps & hints::TX_CAPS);
+    a.caps = said!(asked, tx_attr.caps, caps & hints::TX_CAPS & !hints::DOMAIN_CAPS);
     a.op_flags = said!(asked, tx_attr.op_flags, 0);
     a.msg_order = ORDERS;
     a.inject_size = INJECT_BYTES;
@@ -100,7 +122,7 @@ fn tx(asked: Option<&Info>, caps: u64) -> Outcome<*mut TxAttr> {
 
 fn rx(asked: Option<&Info>, caps: u64) -> Outcome<*mut RxAttr> {
     let a = part::<RxAttr>()?;
-    a.caps = said!(asked, rx_attr.caps, caps & hints::RX_CAPS);
+    a.caps = said!(asked, rx_attr.caps, caps & hints::RX_CAPS & !hints::DOMAIN_CAPS);
     a.op_flags = said!(asked, rx_attr.op_flags, 0);
     a.msg_order = ORDERS;
     a.total_buffered_recv = bellwire_tag::UNEXPECTED_BYTES_MAX;

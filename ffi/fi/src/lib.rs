@@ -8,7 +8,8 @@
 //! | `host.rs` | the libfabric that has loaded us |
 //! | `info.rs`, `hints.rs` | what is offered, and whether it is what was asked for |
 //! | `fabric.rs`, `domain.rs`, `memory.rs` | control: fabrics, domains, memory regions |
-//! | `av.rs`, `eq.rs`, `cq.rs`, `counter.rs` | address vectors, event queues, completion queues, counters |
+//! | `address.rs`, `av.rs` | names of endpoints; address vectors |
+//! | `eq.rs`, `cq.rs`, `counter.rs`, `pollset.rs` | event queues, completion queues, counters, and several at a time |
 //! | `endpoint.rs`, `bound.rs`, `progress.rs` | endpoints, what they are bound to, progress by themselves |
 //! | `message.rs`, `tagged.rs`, `rma.rs`, `atomic.rs` | data |
 //!
@@ -18,6 +19,7 @@
 //! - F2: a pointer argument that is not NULL points to what the interface says, readable or writable for the duration of the call; buffers of operations until their completion.
 
 mod abi;
+mod address;
 mod atomic;
 mod attributes;
 mod av;
@@ -34,6 +36,7 @@ mod host;
 mod info;
 mod memory;
 mod message;
+mod pollset;
 mod progress;
 mod rma;
 mod tagged;

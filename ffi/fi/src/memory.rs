@@ -157,6 +157,7 @@ unsafe extern "C" fn bind(fid: *mut Fid, to: *mut Fid, flags: u64) -> c_int {
                 }
                 // SAFETY: F1: its class says what it is.
                 let counter = Arc::clone(unsafe { &(*to.cast::<CounterObject>()).shared });
+                mr.domain.watch(&counter);
                 mr.domain.listeners().entry(mr.listener).or_default().push((counter, flags));
                 Ok(())
             }

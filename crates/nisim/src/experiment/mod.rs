@@ -52,6 +52,17 @@ impl Measure {
         }
     }
 
+    /// Whether it can be measured on so many nodes; if not, why.
+    ///
+    /// # Errors
+    /// What is in the way, in words.
+    pub fn fits(self, nodes: usize, size: Size) -> Result<(), String> {
+        match self {
+            Self::RoundTrip(_) | Self::Bandwidth(_) => Ok(()),
+            Self::Program(program) => (program.fits)(nodes, size).map_err(|why| format!("{}: {why}", program.name)),
+        }
+    }
+
     /// What its value is in.
     pub const fn unit(self) -> &'static str {
         match self {
@@ -149,6 +160,7 @@ impl Case {
                 Ok(Measured { value, outcome })
             }
             Measure::Program(program) => {
+                (program.fits)(machine.nodes, self.size).map_err(Failure::Wrong)?;
                 let outcome = (program.run)(&Setup { machine, design, size: self.size, seed: self.seed })?;
                 Ok(Measured { value: outcome.time.as_ns() / 1e3, outcome })
             }

@@ -14,6 +14,9 @@ use crate::programs::Size;
 /// The most values that a parameter takes in a plan.
 const VALUES_MAX: usize = 1000;
 
+/// What is wrong with a plan without measures or designs.
+const NOTHING: &str = "there is nothing to measure: measures and designs must not be empty";
+
 /// What is to be run.
 #[derive(Clone)]
 pub struct Plan {
@@ -34,8 +37,8 @@ pub struct Plan {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct File {
-    measures: Vec<Spanned<String>>,
-    designs: Option<Vec<Spanned<String>>>,
+    measures: Spanned<Vec<Spanned<String>>>,
+    designs: Option<Spanned<Vec<Spanned<String>>>>,
     #[serde(default)]
     machine: BTreeMap<Spanned<String>, f64>,
     sweep: Option<Sweep>,
@@ -89,10 +92,14 @@ impl Plan {
             let place = named.or(file.machine.keys().next()).map_or(0, |name| name.span().start);
             at(place)(error)
         })?;
-        let measures = file.measures.iter().map(|measure| Measure::parse(measure.get_ref()).map_err(at(measure.span().start)));
+        let mut lists = [(file.measures.get_ref(), file.measures.span())].into_iter().chain(file.designs.iter().map(|names| (names.get_ref(), names.span())));
+        if let Some((_, span)) = lists.find(|(list, _)| list.is_empty()) {
+            return Err(at(span.start)(NOTHING.to_owned()));
+        }
+        let measures = file.measures.get_ref().iter().map(|measure| Measure::parse(measure.get_ref()).map_err(at(measure.span().start)));
         let measures: Vec<Measure> = measures.collect::<Result<_, _>>()?;
         let designs = match &file.designs {
-            Some(names) => names.iter().map(|name| design(name.get_ref()).map_err(at(name.span().start))).collect::<Result<_, _>>()?,
+            Some(names) => names.get_ref().iter().map(|name| design(name.get_ref()).map_err(at(name.span().start))).collect::<Result<_, _>>()?,
             None => ni::DESIGNS.iter().collect(),
         };
         let sweep = file.sweep.map(|sweep| {
@@ -100,7 +107,12 @@ impl Plan {
             check_sweep(&machine, knob, sweep.values.get_ref()).map_err(at(sweep.values.span().start))?;
             Ok::<_, String>((knob, sweep.values.into_inner()))
         });
-        Self { machine, measures, designs, sweep: sweep.transpose()?, size: file.size, seed: file.seed.unwrap_or(SEED) }.checked()
+        let plan = Self { machine, measures, designs, sweep: sweep.transpose()?, size: file.size, seed: file.seed.unwrap_or(SEED) };
+        let places: Vec<usize> = file.measures.get_ref().iter().map(|measure| measure.span().start).collect();
+        for (case, &place) in plan.cases().iter().zip(places.iter().cycle()) {
+            case.measure.fits(case.machine.nodes, case.size).map_err(at(place))?;
+        }
+        plan.checked()
     }
 
     /// The plan, if there is something to do in it and each of its machines can be built.
@@ -109,12 +121,13 @@ impl Plan {
     /// What is wrong.
     pub fn checked(self) -> Result<Self, String> {
         if self.measures.is_empty() || self.designs.is_empty() {
-            return Err("there is nothing to measure: measures and designs must not be empty".into());
+            return Err(NOTHING.into());
         }
         match &self.sweep {
             Some((knob, values)) => check_sweep(&self.machine, knob, values)?,
             None => self.machine.check()?,
         }
+        self.cases().iter().try_for_each(|case| case.measure.fits(case.machine.nodes, case.size))?;
         Ok(self)
     }
 
@@ -155,7 +168,7 @@ fn line_of(text: &str, place: usize) -> usize {
 mod tests {
     use super::*;
 
-    const GOOD: &str = "measures = [\"round-trip:8\", \"bandwidth:4096\"]\ndesigns = [\"ni2w\"]\n[machine]\nmemory_ns = 80\n[sweep]\nparameter = \"buffers\"\nvalues = [1, 2, inf]\n";
+    const GOOD: &str = "measures = [\"round-trip:8\", \"bandwidth:4096\"]\ndesigns = [\"ni2w\"]\n[machine]\nmemory_ns = 80\nnodes = 31\n[sweep]\nparameter = \"buffers\"\nvalues = [1, 2, inf]\n";
 
     #[test]
     fn a_plan_gives_its_cases_in_order() {
@@ -179,18 +192,39 @@ mod tests {
             ("ni2w", "ni3w", 2),
             ("memory_ns = 80", "memory_ms = 80", 4),
             ("memory_ns = 80", "memory_ns = -1", 4),
-            ("memory_ns = 80", "nodes = 1.5", 4),
+            ("memory_ns = 80", "cache_ways = 1.5", 4),
             ("memory_ns = 80", "bus_bytes = 32\ncache_bytes = 1000", 5),
             ("memory_ns = 80", "buffers = 0", 4),
-            ("parameter = \"buffers\"", "parameter = \"x\"", 6),
-            ("[1, 2, inf]", "[1, 0]", 7),
-            ("[1, 2, inf]", "[]", 7),
+            ("parameter = \"buffers\"", "parameter = \"x\"", 7),
+            ("[1, 2, inf]", "[1, 0]", 8),
+            ("[1, 2, inf]", "[]", 8),
             ("[machine]", "[machines]", 3),
-            ("[1, 2, inf]", "[1, ", 7),
+            ("[1, 2, inf]", "[1, ", 8),
+            // Wrong types.
+            ("[\"round-trip:8\", \"bandwidth:4096\"]", "8", 1),
+            ("[\"ni2w\"]", "\"ni2w\"", 2),
+            ("memory_ns = 80", "memory_ns = \"fast\"", 4),
+            ("[1, 2, inf]", "3", 8),
+            ("[1, 2, inf]", "[1, \"2\"]", 8),
+            ("[machine]", "size = \"huge\"\n[machine]", 3),
+            ("[machine]", "seed = -1\n[machine]", 3),
+            // Unknown keys, and one that is there twice.
+            ("parameter =", "parametr =", 7),
+            ("designs =", "design =", 2),
+            ("memory_ns = 80", "memory_ns = 80\nmemory_ns = 90", 5),
+            // Sizes that cannot be.
+            ("round-trip:8", "round-trip:2000000", 1),
+            ("memory_ns = 80", "block_bytes = 48", 4),
+            ("nodes = 31", "nodes = 1", 5),
+            ("memory_ns = 80", "cache_bytes = 1073741824", 4),
+            ("memory_ns = 80", "cycle_ns = 0", 4),
+            ("\"round-trip:8\", \"bandwidth:4096\"", "\"round-trip:8\",\n\"appbt\"", 2),
+            ("[1, 2, inf]", "[1, nan]", 8),
+            ("[\"round-trip:8\", \"bandwidth:4096\"]", "[]", 1),
+            ("[\"ni2w\"]", "[]", 2),
         ] {
             let error = changed(from, to);
             assert!(error.starts_with(&format!("line {line}: ")), "{to}: {error}");
         }
-        assert!(Plan::parse("measures = []").is_err());
     }
 }

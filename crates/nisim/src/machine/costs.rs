@@ -14,6 +14,8 @@ pub struct Costs {
     pub receive_cycles: u64,
     /// Processor cycles of a look for a message, beside its accesses.
     pub poll_cycles: u64,
+    /// Processor cycles between two looks for messages of a program that computes while others may want something of its node.
+    pub poll_interval: u64,
     /// Processor cycles of copying eight bytes between a user's buffer in the cache and where the NI's access takes or leaves them: two loads, two
     /// stores, the loop.
     pub copy_cycles: u64,
@@ -46,6 +48,7 @@ impl Default for Costs {
             send_cycles: 75,
             receive_cycles: 60,
             poll_cycles: 15,
+            poll_interval: 2000,
             copy_cycles: 4,
             block_buffer_cycles: 12,
             arbitration: 4,

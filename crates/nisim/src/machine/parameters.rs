@@ -4,6 +4,9 @@
 use super::Costs;
 use crate::time::Time;
 
+/// Blocks of the caches of all nodes together, at most: the simulator keeps a few words for each.
+const LINES_MAX: u64 = 1 << 24;
+
 /// A machine. The default is that of the paper.
 #[derive(Clone, Debug)]
 pub struct Parameters {
@@ -65,9 +68,9 @@ impl Default for Parameters {
             bus_cycle: Time::from_ns(4),
             bus_bytes: 32,
             network: Time::from_ns(40),
-            pcie: Time::from_ns(200),
-            cxl: Time::from_ns(90),
-            core: Time::from_ns(60),
+            pcie: Time::from_ns(198),
+            cxl: Time::from_ns(40),
+            core: Time::from_ns(51),
             message_bytes: 256,
             header_bytes: 8,
             buffers: Some(8),
@@ -134,6 +137,9 @@ impl Parameters {
             return wrong("memory_banks must be 1 to 1024");
         }
         let lines = self.cache_bytes / self.block_bytes;
+        if lines * self.nodes as u64 > LINES_MAX {
+            return wrong("the cache_bytes of all nodes together must be at most 16777216 blocks");
+        }
         if !lines.is_multiple_of(self.cache_ways as u64) || !(lines / self.cache_ways as u64).is_power_of_two() {
             return wrong("cache_ways must divide the blocks of the cache into a power of two of sets");
         }

@@ -27,6 +27,7 @@ use crate::engine::Signal;
 use crate::network::{Message, Network};
 use crate::node::Node;
 use crate::node::cpu::Cpu;
+pub use queue::MEMORY_BLOCKS;
 
 /// What a method of an NI gives.
 pub type Work<'a, T> = Pin<Box<dyn Future<Output = T> + 'a>>;

@@ -24,6 +24,10 @@ pub(super) struct Ni2w {
 }
 
 fn make(node: &Rc<Node>, network: &Rc<Network>, single_cycle: bool) -> Rc<dyn NetworkInterface> {
+    if single_cycle {
+        // Nor does the network wait longer for registers.
+        node.ni_memory.set(node.parameters.cycle);
+    }
     Rc::new(Ni2w::new(node, network, single_cycle))
 }
 

@@ -113,7 +113,7 @@ impl NetworkInterface for Udma {
             cpu.uncached().await;
             let first = self.buffer(&message, BUFFER);
             self.transfer(cpu, Operation::WriteInvalidate, &message, first).await;
-            self.node.flow.take()
+            self.node.flow.take().map(|message| Message { lies: Some(first), ..message })
         })
     }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::collective::Barrier;
 use super::random::Random;
 use super::shared::Shared;
-use super::{FLOP, Program, Setup, Size, compare, prepared};
+use super::{FLOP, Program, Setup, Size, compare, fits_any, prepared};
 use crate::am::Am;
 use crate::cluster::Outcome;
 use crate::experiment::Failure;
@@ -17,6 +17,7 @@ pub const PROGRAM: Program = Program {
     name: "barnes",
     about: "Barnes-Hut method for bodies that attract each other; all in shared memory",
     table4: &[(12, 67.0), (16, 4.0), (140, 29.0)],
+    fits: fits_any,
     run,
 };
 
@@ -31,8 +32,9 @@ const HALF: f64 = 8.0;
 /// Bytes of a body: position and mass. A cell has a block: centre and mass, side, eight children.
 const BODY: usize = 32;
 const CHILDREN: usize = 40;
-/// Cells of a processor's tree for each of its bodies, at most.
-const CELLS: usize = 1;
+/// Room for the cells of a processor's tree, in half of its bodies. A third of it is filled: with this much, what the sixteen fill lies side by side in a
+/// direct-mapped cache of 1 MB.
+const CELLS: usize = 3;
 /// No child, in place of a number; numbers of bodies have this bit.
 const NOBODY: u32 = u32::MAX;
 const IS_BODY: u32 = 1 << 31;
@@ -88,7 +90,9 @@ impl Input {
 
     /// Number of a processor's first cell.
     fn first_cell(&self, node: usize) -> usize {
-        node * CELLS * self.bodies.len().div_ceil(self.nodes)
+        let bodies = self.bodies.len().div_ceil(self.nodes);
+        // Few bodies have more cells each, down to the deepest.
+        node * (CELLS * bodies / 2).max(bodies + DEPTH)
     }
 
     fn sequential(&self) -> Vec<f64> {
@@ -225,7 +229,7 @@ impl Part {
         }
         let first = self.input.first_cell(me);
         let tree = build(&bodies, self.input.own(me), first);
-        assert!(tree.len() <= self.input.own(me).len() * CELLS, "the tree has room");
+        assert!(tree.len() <= self.input.first_cell(1), "the tree has room");
         for (index, cell) in tree.iter().enumerate() {
             // Finding the octants, and the sums.
             cpu.compute(40 * FLOP);

@@ -14,11 +14,19 @@ pub struct Boxes {
 }
 
 impl Boxes {
-    /// A grid for so many processors; no dimension has more boxes than cells.
+    /// A grid for so many processors.
     ///
     /// # Panics
-    /// If there are more processors than the grid can be cut for.
+    /// If the grid cannot be cut for them.
     pub fn new(nodes: usize, cells: Place) -> Self {
+        Self::cut(nodes, cells).unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    /// A grid for so many processors; no dimension has more boxes than cells.
+    ///
+    /// # Errors
+    /// If the grid cannot be cut so.
+    pub fn cut(nodes: usize, cells: Place) -> Result<Self, String> {
         let mut boxes = [1; 3];
         let mut rest = nodes;
         for factor in 2..=nodes {
@@ -29,8 +37,10 @@ impl Boxes {
                 rest /= factor;
             }
         }
-        assert!(boxes.iter().zip(cells).all(|(&boxes, cells)| boxes <= cells), "{nodes} processors are too many for a grid of {cells:?}");
-        Self { cells, boxes }
+        if boxes.iter().zip(cells).any(|(&boxes, cells)| boxes > cells) {
+            return Err(format!("a grid of {cells:?} cells cannot be cut for {nodes} nodes"));
+        }
+        Ok(Self { cells, boxes })
     }
 
     /// A processor's place among the boxes.

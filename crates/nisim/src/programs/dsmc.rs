@@ -7,7 +7,7 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
 
-use super::boxes::Boxes;
+use super::boxes::{Boxes, Place};
 use super::collective::Barrier;
 use super::random::Random;
 use super::shared::Shared;
@@ -21,6 +21,7 @@ pub const PROGRAM: Program = Program {
     name: "dsmc",
     about: "Monte Carlo simulation of a gas; molecules in fine-grain messages, counts and densities in shared memory",
     table4: &[(12, 45.0), (44, 25.0), (140, 26.0)],
+    fits: |nodes, size| Boxes::cut(nodes, cells(size)).map(drop),
     run,
 };
 
@@ -41,6 +42,11 @@ struct Molecule {
     energy: f32,
 }
 
+/// Cells in each dimension: 9720 of them in Table 4.
+fn cells(size: Size) -> Place {
+    if size == Size::Table4 { [18, 18, 30] } else { [6, 6, 8] }
+}
+
 struct Input {
     iterations: usize,
     boxes: Boxes,
@@ -50,8 +56,8 @@ struct Input {
 
 impl Input {
     fn new(nodes: usize, size: Size, seed: u64) -> Self {
-        // 9720 cells and 48600 molecules, five for each cell.
-        let (cells, iterations) = if size == Size::Table4 { ([18, 18, 30], 20) } else { ([6, 6, 8], 3) };
+        // 48600 molecules, five for each cell.
+        let (cells, iterations) = (cells(size), if size == Size::Table4 { 20 } else { 3 });
         let mut random = Random::new(seed, 5);
         let molecule = |id| Molecule {
             id,

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use super::collective::Barrier;
 use super::random::Random;
-use super::{FLOP, HEAP, Program, Setup, Size, compare, prepared};
+use super::{FLOP, HEAP, Program, Setup, Size, compare, fits_any, prepared};
 use crate::am::Am;
 use crate::cluster::Outcome;
 use crate::experiment::Failure;
@@ -20,6 +20,7 @@ pub const PROGRAM: Program = Program {
     name: "em3d",
     about: "electromagnetic waves on a bipartite graph; fine-grain messages of a custom update protocol",
     table4: &[(12, 2.0), (20, 98.0)],
+    fits: fits_any,
     run,
 };
 

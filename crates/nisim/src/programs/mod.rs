@@ -85,6 +85,8 @@ pub struct Program {
     pub about: &'static str,
     /// The paper's Table 4: size of messages in bytes with header, and their share in percent.
     pub table4: &'static [(u64, f64)],
+    /// Whether its input can be shared out to so many nodes; if not, why.
+    pub fits: fn(usize, Size) -> Result<(), String>,
     /// Runs it and checks its result.
     pub run: fn(&Setup<'_>) -> Result<Outcome, Failure>,
 }
@@ -103,6 +105,11 @@ impl std::fmt::Debug for Program {
 
 /// All of them, in the paper's order.
 pub const PROGRAMS: &[Program] = &[appbt::PROGRAM, barnes::PROGRAM, dsmc::PROGRAM, em3d::PROGRAM, moldyn::PROGRAM, spsolve::PROGRAM, unstructured::PROGRAM];
+
+/// Of a program that runs on any number of nodes.
+fn fits_any(_: usize, _: Size) -> Result<(), String> {
+    Ok(())
+}
 
 /// The program of a name.
 pub fn find(name: &str) -> Option<&'static Program> {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! moldyn: molecular dynamics; Lennard-Jones forces between the pairs of a list, as in the non-bonded part of CHARMM. Positions are in shared memory,
-//! written by the particle's processor and read by those that have it in a pair. Forces are summed up by a custom bulk reduction: the array goes round a
+//! moldyn: molecular dynamics; Lennard-Jones forces between the pairs of a list, as in the non-bonded part of CHARMM. The list is made anew every twenty
+//! iterations, from the distances of all particles. Positions are in shared memory, written by the particle's processor and read by those that have it in
+//! a pair. Forces are summed up by a custom bulk reduction: the array goes round a
 //! ring, a part of it in each of as many steps as there are processors, always to the same neighbour, who acknowledges that its buffer is free again.
 
 use std::cell::{Cell, RefCell};
@@ -10,7 +11,7 @@ use std::sync::Arc;
 use super::collective::Barrier;
 use super::random::Random;
 use super::shared::Shared;
-use super::{FLOP, HEAP, Program, Setup, Size, compare, prepared};
+use super::{FLOP, HEAP, Program, Setup, Size, compare, fits_any, prepared};
 use crate::am::Am;
 use crate::cluster::Outcome;
 use crate::experiment::Failure;
@@ -20,6 +21,7 @@ pub const PROGRAM: Program = Program {
     name: "moldyn",
     about: "molecular dynamics; positions in shared memory, a bulk reduction of forces round a ring",
     table4: &[(8, 5.0), (12, 65.0), (140, 27.0), (3084, 2.0)],
+    fits: fits_any,
     run,
 };
 
@@ -31,8 +33,12 @@ const POSITION: usize = 24;
 /// Distance up to which particles attract each other, and beyond which a pair is not in the list, in distances of the lattice.
 const CUTOFF: f64 = 2.5;
 const LISTED: f64 = 2.8;
-/// Operations of a pair: distance with the wrap, 30; its square, 5; a division, 8; the force, 20; the potential, 9.
-const PAIR_FLOPS: u64 = 72;
+/// Iterations that a list of pairs serves.
+const LIST_SERVES: usize = 20;
+/// Operations of a square of a distance: with the wrap, 30; the square, 5.
+const DISTANCE_FLOPS: u64 = 35;
+/// Operations of a pair: its distance; a division, 8; the force, 20; the potential, 9.
+const PAIR_FLOPS: u64 = DISTANCE_FLOPS + 37;
 const STEP: f64 = 0.002;
 /// Where a node's arrays begin: forces, velocities, pairs, what arrives.
 const FORCES: u64 = HEAP;
@@ -48,14 +54,12 @@ struct Input {
     side: Vector,
     positions: Vec<Vector>,
     velocities: Vec<Vector>,
-    /// Pairs, each with its first particle, in order; the first one's processor computes the pair.
-    pairs: Vec<Vec<usize>>,
 }
 
 impl Input {
     fn new(nodes: usize, size: Size, seed: u64) -> Self {
         // 2048 particles in columns of 4 x 4 x 8 of the lattice, one after the other, so that each of 16 processors has a column.
-        let (columns, height, iterations) = if size == Size::Table4 { ([4, 4], 8, 10) } else { ([2, 2], 4, 2) };
+        let (columns, height, iterations) = if size == Size::Table4 { ([4, 4], 8, 30) } else { ([2, 2], 4, 2) };
         let mut random = Random::new(seed, 3);
         let mut positions = Vec::new();
         for column in 0..columns[0] * columns[1] {
@@ -66,9 +70,7 @@ impl Input {
         }
         let velocities = positions.iter().map(|_| [0; 3].map(|_| random.normal() * 0.5)).collect();
         let side = [columns[0] * 4, columns[1] * 4, height].map(|x| x as f64);
-        let near = |i: usize, j: usize| square(distance(&positions[i], &positions[j], &side)) < LISTED * LISTED;
-        let pairs = (0..positions.len()).map(|i| (i + 1..positions.len()).filter(|&j| near(i, j)).collect()).collect();
-        Self { iterations, nodes, side, positions, velocities, pairs }
+        Self { iterations, nodes, side, positions, velocities }
     }
 
     /// The particles of a processor.
@@ -77,11 +79,21 @@ impl Input {
         node * count / self.nodes..(node + 1) * count / self.nodes
     }
 
+    /// Whether two particles are a pair of the list.
+    fn is_listed(&self, one: &Vector, other: &Vector) -> bool {
+        square(distance(one, other, &self.side)) < LISTED * LISTED
+    }
+
     fn sequential(&self) -> Vec<f64> {
         let (mut positions, mut velocities) = (self.positions.clone(), self.velocities.clone());
-        for _ in 0..self.iterations {
+        let (count, mut pairs) = (positions.len(), Vec::new());
+        for iteration in 0..self.iterations {
+            if iteration % LIST_SERVES == 0 {
+                let listed = |i: usize| (i + 1..count).filter(|&j| self.is_listed(&positions[i], &positions[j])).collect::<Vec<usize>>();
+                pairs = (0..count).map(listed).collect();
+            }
             let mut forces = vec![[0.0; 3]; positions.len()];
-            for (i, others) in self.pairs.iter().enumerate() {
+            for (i, others) in pairs.iter().enumerate() {
                 for &j in others {
                     let force = force(&distance(&positions[i], &positions[j], &self.side));
                     add(&mut forces[i], &force, 1.0);
@@ -129,6 +141,8 @@ struct Part {
     input: Arc<Input>,
     shared: Shared,
     forces: RefCell<Vec<Vector>>,
+    /// Of each own particle, those behind it that are near: the pairs that are computed here.
+    pairs: RefCell<Vec<Vec<usize>>>,
     /// What has arrived from the ring, and how often; how often the neighbour has taken what was sent.
     landed: RefCell<Option<(usize, Vec<u8>)>>,
     taken: Cell<usize>,
@@ -143,14 +157,35 @@ fn run(setup: &Setup<'_>) -> Result<Outcome, Failure> {
 }
 
 impl Part {
+    /// Makes the list of pairs, from where all particles are now.
+    async fn list(&self) {
+        let cpu = self.am.cpu();
+        let (mut listed, mut pairs) = (PAIRS, Vec::new());
+        for i in self.input.own(cpu.node()) {
+            let own: Vector = self.shared.read_f64(i * POSITION).await;
+            let mut near = Vec::new();
+            for j in i + 1..self.input.positions.len() {
+                let other: Vector = self.shared.read_f64(j * POSITION).await;
+                cpu.compute(DISTANCE_FLOPS * FLOP);
+                if self.input.is_listed(&own, &other) {
+                    cpu.store(listed).await;
+                    listed += 8;
+                    near.push(j);
+                }
+            }
+            pairs.push(near);
+        }
+        self.pairs.replace(pairs);
+    }
+
     /// Forces of the pairs whose first particle is here.
     async fn pairs(&self) {
         let cpu = self.am.cpu();
         self.forces.borrow_mut().fill([0.0; 3]);
-        let mut listed = PAIRS;
-        for i in self.input.own(cpu.node()) {
+        let (mut listed, pairs) = (PAIRS, self.pairs.take());
+        for (i, others) in self.input.own(cpu.node()).zip(&pairs) {
             let own: Vector = self.shared.read_f64(i * POSITION).await;
-            for &j in &self.input.pairs[i] {
+            for &j in others {
                 cpu.load(listed).await;
                 listed += 8;
                 let force = force(&distance(&own, &self.shared.read_f64(j * POSITION).await, &self.input.side));
@@ -163,6 +198,7 @@ impl Part {
             }
             cpu.store_range(FORCES + (i * POSITION) as u64, POSITION as u64).await;
         }
+        self.pairs.replace(pairs);
     }
 
     /// Sums the forces of all processors: afterwards those of the own particles are complete.
@@ -218,12 +254,13 @@ async fn node(am: Am, input: Arc<Input>) -> Vec<f64> {
     let home = |block: usize| (block * BLOCK / POSITION).min(count - 1) * input.nodes / count;
     let shared = Shared::new(&am, count * POSITION, BLOCK, home);
     shared.preset(&input.positions.as_flattened().iter().flat_map(|x| x.to_le_bytes()).collect::<Vec<u8>>());
-    let (landed, taken) = Default::default();
-    let part = Rc::new(Part { am: am.clone(), input: input.clone(), shared, forces: RefCell::new(vec![[0.0; 3]; count]), landed, taken });
+    let (pairs, landed, taken) = Default::default();
+    let part = Rc::new(Part { am: am.clone(), input: input.clone(), shared, forces: RefCell::new(vec![[0.0; 3]; count]), pairs, landed, taken });
     let (receiver, sender) = (part.clone(), part.clone());
     am.on(PART, move |am, _, payload| {
         let part = receiver.clone();
         async move {
+            am.fetch_payload().await;
             am.cpu().store_range(LANDING, payload.len() as u64).await;
             let (number, bytes) = payload.split_at(4);
             let number = u32::from_le_bytes(number.try_into().expect("four bytes")) as usize;
@@ -235,8 +272,11 @@ async fn node(am: Am, input: Arc<Input>) -> Vec<f64> {
         async {}
     });
     let (barrier, mut velocities, mut sent) = (Barrier::new(&am), input.velocities[input.own(me)].to_vec(), 0);
-    for _ in 0..input.iterations {
+    for iteration in 0..input.iterations {
         barrier.wait().await;
+        if iteration % LIST_SERVES == 0 {
+            part.list().await;
+        }
         part.pairs().await;
         part.reduce(&mut sent).await;
         // Nobody reads a position any more.

@@ -209,6 +209,14 @@ impl Inner {
 
     /// Waits until the program may access a block. It must do so before it waits for anything else, and then say [`Self::used`].
     async fn allow(&self, block: usize, wanted: Access) {
+        // Nearly all accesses end here: what the others need is kept out of the state that each of them carries along.
+        if self.access.borrow()[block] < wanted || self.am.is_due() {
+            Box::pin(self.obtain(block, wanted)).await;
+        }
+    }
+
+    async fn obtain(&self, block: usize, wanted: Access) {
+        self.am.breathe().await;
         if self.access.borrow()[block] >= wanted {
             return;
         }
@@ -225,7 +233,12 @@ impl Inner {
 
     /// The access is done: a block that was asked for meanwhile goes back.
     async fn used(&self) {
-        let Some(pending) = self.pending.take() else { return };
+        if let Some(pending) = self.pending.take() {
+            Box::pin(self.done_with(pending)).await;
+        }
+    }
+
+    async fn done_with(&self, pending: Pending) {
         if let Some(write) = pending.recalled {
             self.give_back(pending.block, write).await;
         }
@@ -246,6 +259,7 @@ impl Inner {
     }
 
     async fn place(&self, block: usize, data: &[u8]) {
+        self.am.fetch_payload().await;
         let start = block * self.block_bytes;
         self.am.cpu().store_range(COPIES + start as u64, data.len() as u64).await;
         self.copies.borrow_mut()[start..start + data.len()].copy_from_slice(data);

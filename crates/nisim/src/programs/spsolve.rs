@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use super::collective::Barrier;
 use super::random::Random;
-use super::{FLOP, HEAP, Program, Setup, Size, compare, prepared};
+use super::{FLOP, HEAP, Program, Setup, Size, compare, fits_any, prepared};
 use crate::am::Am;
 use crate::cluster::Outcome;
 use crate::experiment::Failure;
@@ -19,6 +19,7 @@ pub const PROGRAM: Program = Program {
     name: "spsolve",
     about: "sparse triangular solver; fine-grain messages down the edges of a graph, all computation in handlers",
     table4: &[(8, 6.0), (12, 3.0), (20, 91.0)],
+    fits: fits_any,
     run,
 };
 

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use super::collective::Barrier;
 use super::random::Random;
-use super::{FLOP, HEAP, Program, Setup, Size, compare, prepared};
+use super::{FLOP, HEAP, Program, Setup, Size, compare, fits_any, prepared};
 use crate::am::Am;
 use crate::cluster::Outcome;
 use crate::experiment::Failure;
@@ -20,6 +20,7 @@ pub const PROGRAM: Program = Program {
     name: "unstructured",
     about: "fluid dynamics on an unstructured mesh; values batched for each consumer in bulk messages",
     table4: &[(8, 35.0), (351, 64.0)],
+    fits: fits_any,
     run,
 };
 
@@ -242,6 +243,7 @@ impl Part {
     }
 
     async fn receive(&self, from: usize, payload: &[u8]) {
+        self.am.fetch_payload().await;
         let (first, values) = payload.split_at(4);
         let first = u32::from_le_bytes(first.try_into().expect("four bytes")) as usize;
         let places = (first..first + BATCH).flat_map(|variable| self.into[&from].iter().map(move |&point| (variable, point)));

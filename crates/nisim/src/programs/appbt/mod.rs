@@ -25,6 +25,7 @@ pub const PROGRAM: Program = Program {
     name: "appbt",
     about: "fluid dynamics on a cube, block-tridiagonal systems along its lines; all in shared memory",
     table4: &[(12, 67.0), (32, 32.0)],
+    fits: |nodes, size| Boxes::cut(nodes, [side(size); 3]).map(drop),
     run,
 };
 
@@ -34,6 +35,11 @@ const BLOCK: usize = 20;
 const CHANGES: u64 = HEAP;
 const ROWS: u64 = HEAP + 0x1_0000;
 
+/// Cells of a side of the cube.
+fn side(size: Size) -> usize {
+    if size == Size::Table4 { 24 } else { 6 }
+}
+
 struct Input {
     iterations: usize,
     boxes: Boxes,
@@ -42,7 +48,7 @@ struct Input {
 
 impl Input {
     fn new(nodes: usize, size: Size, seed: u64) -> Self {
-        let (side, iterations) = if size == Size::Table4 { (24, 4) } else { (6, 2) };
+        let (side, iterations) = (side(size), if size == Size::Table4 { 4 } else { 2 });
         let boxes = Boxes::new(nodes, [side; 3]);
         let mut random = Random::new(seed, 7);
         let mut cell = || std::array::from_fn(|m| if m == 0 { 1.0 } else { 0.3 } + 0.2 * random.unit() as f32);
