@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Probes: where the time of a message goes, for a measuring program that asks with its own [`Probe`] (`bellwire breakdown`).
 //!
-//! The calls of a message's way are generic over who watches. Programs call them with [`Off`], whose probes are no instructions at all: the machine code is the same as if they were not
-//! in the source (`scripts/probes-off.sh` compares). A probe marks the instant at which a step of the way is over; it is passed once by each message that goes the usual way, and not
+//! The calls of a message's way are generic over who watches. Programs call them with [`Off`], of whose probes no code is left: as many instructions are executed as if they were not
+//! in the source, but for a few that the compiler lays out in another way (`scripts/probes-off.sh` counts). A probe marks the instant at which a step of the way is over; it is passed once by each message that goes the usual way, and not
 //! by polls that find nothing, so that looking for messages is as fast with probes as without.
 
 use crate::bulk::{Bulk, NO_DATA, Source};

@@ -153,8 +153,11 @@ fn time_ends() {
         })
         .unwrap();
     served(&other, || {
-        assert_eq!(one.call_within(peer, &HOLD, &1, Duration::from_millis(20)), Err(CallError::Deadline));
-        until(&[&one], "the server hears of it", || held.lock().unwrap()[0].1.is_cancelled());
+        // On a busy machine the time may be over before the call has left.
+        while held.lock().unwrap().is_empty() {
+            assert_eq!(one.call_within(peer, &HOLD, &1, Duration::from_millis(20)), Err(CallError::Deadline));
+        }
+        until(&[&one], "the server hears of it", || held.lock().unwrap().iter().all(|(_, responder)| responder.is_cancelled()));
         assert_eq!(one.call_within(peer, &LEFT, &(), Duration::from_secs(100)), Ok(()));
         assert!(left.lock().unwrap().is_some_and(|left| left > Duration::from_secs(50) && left <= Duration::from_secs(100)));
         assert_eq!(one.call(peer, &LEFT, &()), Ok(()));
