@@ -105,6 +105,7 @@ if [ "$mode" = long ]; then
             scripts/hosts-am.sh "$target/examples-am" "$target/installed/lib" "$storm" 24,60
     }
     part am-hosts   am_hosts
+    part fabtests   scripts/fabtests.sh "$target/tests-mpi/prefix" "$target/fabtests"
     part probes-off scripts/probes-off.sh
     part models-deep env LOOM_MAX_PREEMPTIONS=4 crates/memory/tests/run_loom.sh
 fi

@@ -29,7 +29,7 @@ check() { # name, command ..
 says() { # text, command ..
     local text=$1
     shift
-    timeout "$patience" "$@" 2>&1 | tee /dev/stderr | grep -aq "$text"
+    timeout -v "$patience" "$@" 2>&1 | tee /dev/stderr | grep -aq "$text"
 }
 
 # Whatever else the machine has, traffic goes through the provider or not at all.
@@ -70,7 +70,7 @@ mpi() { # package, version
 }
 builds() { # package
     local source
-    for source in basics threads; do
+    for source in basics threads dies; do
         "$out/$1/bin/mpicc" -O1 -o "$out/$source-$1" "$here/$source.c" -lpthread || return 1
     done
 }
@@ -85,6 +85,18 @@ openmpi() {
     # Of its one-sided components the one for another library complains.
     (eval "$("$bellwire" env --mpi openmpi)" && says "$text" "$out/openmpi/bin/mpiexec" --allow-run-as-root --oversubscribe -n "$ranks" --mca osc '^ucx' "$@")
 }
+# A job that ends by itself, not well, and leaves no process and nothing in /dev/shm.
+ends() { # MPI, ranks, program
+    local before after
+    before=$(ls /dev/shm | grep -c bellwire)
+    "$1" 'no program says this' "$2" "$3" && return 1
+    for _ in $(seq 100); do
+        pgrep -f "$3" >/dev/null || break
+        sleep 0.1
+    done
+    after=$(ls /dev/shm | grep -c bellwire)
+    ! pgrep -f "$3" && [ "$before" = "$after" ] && ! grep -aq 'timeout: sending' "$out/log"
+}
 for package in mpich:5.0.2 openmpi:5.0.11; do
     name=${package%:*}
     if ! mpi "$name" "${package#*:}" >"$out/log" 2>&1; then
@@ -96,6 +108,7 @@ for package in mpich:5.0.2 openmpi:5.0.11; do
         check "$name-basics-$ranks" "$name" 'basics: all well' "$ranks" "$out/basics-$name"
     done
     check "$name-threads" "$name" 'threads: all well' 3 "$out/threads-$name"
+    check "$name-dies" ends "$name" 3 "$out/dies-$name"
     # By UDP, as if all were on hosts of their own; also when packets are lost.
     export BELLWIRE_SHM=off BELLWIRE_UDP=on
     check "$name-udp" "$name" 'basics: all well' 3 "$out/basics-$name"

@@ -276,3 +276,6 @@ impl Drop for Endpoint {
         });
     }
 }
+
+#[cfg(test)]
+mod hostile;

@@ -17,7 +17,7 @@ const WAITS: usize = 16;
 /// Context of a VI that has no connection yet.
 const UNKNOWN: u64 = 0;
 /// What both ends must say: the version of this layer's messages.
-const VERSION: u64 = 0x7461_6700_0000_0001;
+pub(crate) const VERSION: u64 = 0x7461_6700_0000_0001;
 
 impl Core {
     /// Waits for requests, as many at a time as fit.

@@ -1,0 +1,118 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT OR Apache-2.0
+# libfabric's own test programs (those of the quick set of fabtests 1.17 for reliable datagrams) on the provider. They are nothing of ours: who wants them tried installs them and says where. What
+# is left out is named, with the reason.
+#   FABTESTS=DIR scripts/fabtests.sh PREFIX OUT      DIR: folder of the programs (fi_rdm ..); PREFIX: where Bellwire is installed (lib/bellwire/libbellwire-fi.so); OUT: for logs
+set -u
+prefix=$1 out=$2 programs=${FABTESTS:-}
+[ -x "$programs/fi_rdm" ] || { echo "SKIPPED fabtests: they are not there (FABTESTS=DIR says where they are)"; exit 0; }
+mkdir -p "$out/log"
+passed=0 failed=0 skipped=0
+# Most take a second.
+patience=90
+
+export FI_PROVIDER_PATH=$prefix/lib/bellwire
+verdict() { # how it went, name, logs ..
+    local status=$1 name=$2
+    shift 2
+    if [ "$status" = 0 ]; then
+        passed=$((passed + 1))
+    else
+        failed=$((failed + 1))
+        echo "FAILED $name"
+        tail -qn 4 "$@" | sed 's/^/    /'
+    fi
+}
+pair() { # how they find each other (oob: by a socket of their own; node: by the provider), program, arguments ..
+    local way=$1 program=$2 port=$((20000 + RANDOM % 20000)) status
+    shift 2
+    local how=(-p bellwire)
+    if [ "$way" = oob ]; then how+=(-E="$port"); else how+=(-B "$port"); fi
+    timeout "$patience" "$programs/fi_$program" "${how[@]}" "$@" >"$out/log/server" 2>&1 &
+    local server=$!
+    sleep 0.5
+    if [ "$way" = node ]; then how=(-p bellwire -P "$port"); fi
+    timeout "$patience" "$programs/fi_$program" "${how[@]}" "$@" 127.0.0.1 >"$out/log/client" 2>&1
+    status=$?
+    wait "$server" && [ $status = 0 ]
+    verdict $? "$program $*" "$out/log/server" "$out/log/client"
+}
+alone() { # program, arguments ..
+    local program=$1
+    shift
+    timeout "$patience" "$programs/fi_$program" -p bellwire "$@" >"$out/log/alone" 2>&1
+    verdict $? "$program $*" "$out/log/alone"
+}
+not() { # test, reason
+    skipped=$((skipped + 1))
+    echo "left out: fi_$1: $2"
+}
+
+while read -r arguments; do
+    # shellcheck disable=SC2086
+    [ -z "$arguments" ] || pair $arguments
+done <<'END'
+oob av_xfer -e rdm
+oob cq_data -e rdm
+node poll -t queue
+node poll -t counter
+oob rdm
+oob rdm -U
+node rdm
+oob rdm_rma_event
+oob rdm_tagged_peek
+oob multi_mr -e rdm -V
+oob multi_ep -e rdm -v
+oob recv_cancel -e rdm -V
+oob unexpected_msg -e rdm -I 10
+oob msg_inject -A inject -v
+oob msg_inject -N -A inject -v
+oob msg_inject -A inj_complete -v
+oob msg_inject -N -A inj_complete -v
+oob bw -e rdm -v -T 1
+oob bw -e rdm -v -T 1 -U
+oob rdm_multi_client -C 10 -I 5
+oob rdm_multi_client -C 10 -I 5 -U
+oob rdm_multi_domain
+oob unmap_mem
+oob rma_bw -e rdm -o write -I 5
+oob rma_bw -e rdm -o write -I 5 -U
+oob rma_bw -e rdm -o read -I 5
+oob rma_bw -e rdm -o read -I 5 -U
+oob rma_bw -e rdm -o writedata -I 5
+oob rma_bw -e rdm -o writedata -I 5 -U
+oob rdm_atomic -I 5 -o all
+oob rdm_atomic -I 5 -o all -U
+oob multi_recv -e rdm -I 5
+oob rdm_cntr_pingpong -I 5
+oob rdm_cntr_pingpong -I 5 -c counter
+oob rdm_pingpong -I 5
+oob rdm_pingpong -I 5 -U
+oob rdm_pingpong -I 5 -v
+oob rdm_pingpong -I 5 -v -U
+oob rdm_pingpong -I 5 -c sread
+oob rdm_pingpong -I 5 -c fd
+oob rdm_tagged_pingpong -I 5
+oob rdm_tagged_pingpong -I 5 -U
+oob rdm_tagged_pingpong -I 5 -v
+oob rdm_tagged_pingpong -I 5 -v -U
+oob rdm_tagged_bw -I 5
+oob rdm_tagged_bw -I 5 -U
+oob rdm_tagged_bw -I 5 -v
+oob rdm_tagged_bw -I 5 -v -U
+END
+alone getinfo_test -s 127.0.0.1 127.0.0.1
+alone dom_test -n 2
+alone eq_test
+alone cq_test
+alone mr_test
+alone cntr_test
+not rdm_rma_trigger "triggered operations are not there"
+not shared_ctx "shared contexts are not there (6 tests)"
+not scalable_ep "scalable endpoints are not there"
+not rdm_shared_av "address vectors of several processes are not there"
+not av_test "it is for socket addresses"
+not "rdm_pingpong -k" "messages have no prefix"
+not "msg_.., dgram_.." "connected endpoints and unreliable datagrams are not there"
+echo "$passed passed, $failed failed ($skipped left out)"
+[ "$failed" = 0 ]
