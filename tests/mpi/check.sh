@@ -52,7 +52,7 @@ pingpong() { # arguments of both sides ..
 if command -v fi_pingpong >/dev/null 2>&1; then
     check fi_info says 'provider: bellwire' fi_info -p bellwire
     # Asked for what there is not, nothing answers, and no other provider is put on top.
-    check no-msg bash -c '! fi_info -p bellwire -t FI_EP_MSG'
+    check no-tags bash -c '! fi_info -p bellwire -t FI_EP_DGRAM -c FI_TAGGED'
     check no-layers bash -c '! fi_info | grep -q "bellwire;"'
     check pingpong pingpong -m msg -S all
     check pingpong-tagged pingpong -m tagged -S all

@@ -85,6 +85,7 @@ impl Core {
         }
         let a = Arrived { from: id, head: &head, payload: (lies.0.wrapping_add(start), lies.1 - start) };
         let fine = match head.kind {
+            kind if !self.admits(id, kind) => false,
             Kind::Eager => self.eager(engine, sink, &a),
             Kind::Announce => self.announced(engine, sink, &a),
             Kind::Ask => self.asked(engine, sink, &a),
@@ -94,6 +95,7 @@ impl Core {
             Kind::Read => self.read_arrived(engine, sink, &a),
             Kind::Atomic => self.atomic_arrived(engine, sink, &a),
             Kind::Credit => true,
+            Kind::Word => self.words_arrived(sink, &a),
         };
         if !fine {
             self.malformed(engine, sink, id);

@@ -70,6 +70,8 @@ pub(crate) struct Core {
     pub waits: Vec<WaitHandle>,
     pub accepted: u64,
     pub regions: SharedRegions,
+    /// Messages of peers that the program has no number for are not taken.
+    pub known_only: bool,
     /// Room below which a multi-receive buffer is given back.
     pub multi_left_min: usize,
 }
@@ -93,6 +95,7 @@ impl Core {
             waits: Vec::new(),
             accepted: 0,
             regions,
+            known_only: false,
             multi_left_min: MULTI_LEFT_MIN,
         }
     }
@@ -110,7 +113,9 @@ impl Core {
     pub(crate) fn learn(&mut self, address: u64, name: Name) -> bool {
         let Some(at) = usize::try_from(address).ok().filter(|at| *at < ADDRESSES_MAX) else { return false };
         let peer = self.peer(name);
-        self.peers[peer as usize].address = address;
+        let p = &mut self.peers[peer as usize];
+        // A name that the program gives anew may be somebody's again: that of a service.
+        (p.address, p.is_gone) = (address, false);
         if self.addresses.len() <= at {
             self.addresses.resize(at + 1, NO_PEER);
         }

@@ -28,6 +28,8 @@ pub enum OpenError {
     Random,
     /// The NIC has no room.
     Resource,
+    /// Another endpoint of this host has that name.
+    InUse,
 }
 
 impl core::fmt::Display for OpenError {
@@ -36,6 +38,7 @@ impl core::fmt::Display for OpenError {
             Self::Nic(e) => e.fmt(f),
             Self::Random => f.write_str("no random number for the endpoint's name"),
             Self::Resource => f.write_str("no room for the endpoint on its NIC"),
+            Self::InUse => f.write_str("another endpoint has that name"),
         }
     }
 }
@@ -55,10 +58,10 @@ pub struct Endpoint {
 type HostWire = bellwire_via::wire::host::HostWire;
 
 impl Endpoint {
-    /// Opens a NIC and an endpoint on it, whose peers reach `regions`. Its name has the given id, which nobody else may have, or a random one.
+    /// Opens a NIC and an endpoint on it, whose peers reach `regions`. Its name has the given id ([`Name::of_service`]), or a random one.
     ///
     /// # Errors
-    /// See [`OpenError`].
+    /// See [`OpenError`]; [`OpenError::InUse`] if an endpoint has the given id.
     pub fn open(config: NicConfig, id: Option<[u8; 16]>, regions: SharedRegions) -> Result<Self, OpenError> {
         let nic = Nic::open(config).map_err(OpenError::Nic)?;
         let id = match id {
@@ -72,7 +75,7 @@ impl Endpoint {
         // What breaks comes as completions.
         nic.ignore_errors();
         nic.now();
-        let (core, name) = nic.with(|engine| create(engine, id, regions)).map_err(|_| OpenError::Resource)?;
+        let (core, name) = nic.with(|engine| create(engine, id, regions))?;
         Ok(Self { core: Token::new(core), nic, name })
     }
 
@@ -94,6 +97,25 @@ impl Endpoint {
     /// The program calls nobody so any more; what is under way goes on.
     pub fn forget(&self, address: u64) {
         self.core().forget(address);
+    }
+
+    /// Messages, reads and writes are taken only from peers that the program has a number for; who else sends any is cut off.
+    pub fn take_known_only(&self) {
+        self.core().known_only = true;
+    }
+
+    /// Says something to the user of another endpoint, behind what was sent there before: its [`Sink`] hears it. At most [`WORDS_BYTES_MAX`](crate::WORDS_BYTES_MAX) bytes.
+    ///
+    /// # Errors
+    /// As [`send`](Self::send).
+    pub fn say(&self, sink: &mut impl Sink, to: Name, words: &[u8]) -> Result<(), Error> {
+        self.nic.now();
+        self.request(NOBODY, |core, engine| core.say(engine, sink, to, words))
+    }
+
+    /// Gives back all receives that are posted: they end as if the connection were lost.
+    pub fn give_receives_back(&self, sink: &mut impl Sink) {
+        self.core().give_receives_back(sink, crate::operation::Failure::ConnectionLost);
     }
 
     /// Multi-receive buffers with less room than this are given back.
@@ -258,13 +280,19 @@ impl Endpoint {
     }
 }
 
-fn create(engine: &mut Engine<HostWire>, id: [u8; 16], regions: SharedRegions) -> Result<(Core, Name), Error> {
+fn create(engine: &mut Engine<HostWire>, id: [u8; 16], regions: SharedRegions) -> Result<(Core, Name), OpenError> {
     use bellwire_via::wire::Wire;
-    let name = Name::new(engine.wire().host_address(), id).ok_or(Error::BadArgument)?;
-    let (ptag, inbox) = (engine.create_ptag()?, engine.create_inbox()?);
+    let name = Name::new(engine.wire().host_address(), id).ok_or(OpenError::Resource)?;
+    let ptag = engine.create_ptag().map_err(|_| OpenError::Resource)?;
+    let inbox = engine.create_inbox().map_err(|_| OpenError::Resource)?;
     let mut core = Core::new(inbox, ptag, name, regions);
-    core.listen(engine)?;
-    Ok((core, name))
+    core.listen(engine).map_err(|_| OpenError::Resource)?;
+    // Nobody else has a random one: if its place is not to be had yet, it will be.
+    if name.service().is_none() || name.waits_at().is_some_and(|at| engine.is_listening(&at)) {
+        return Ok((core, name));
+    }
+    core.close(engine);
+    Err(OpenError::InUse)
 }
 
 impl Drop for Endpoint {

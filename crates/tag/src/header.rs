@@ -12,6 +12,7 @@
 //!  Read     address, key, operation, bytes                     answered by Data, or Done
 //!  Atomic   address, key, operation 32 | type 8 | what 8 | form 8 | 0 8, values      payload: operands, then what to compare with
 //!  Credit                                                      word 0 is all that it says
+//!  Word                                                        payload: for who uses the endpoint
 //! ```
 //! A head may be longer than its kind needs (zero words): long payloads begin on a cache line.
 
@@ -37,6 +38,7 @@ pub(crate) enum Kind {
     Read,
     Atomic,
     Credit,
+    Word,
 }
 
 impl Kind {
@@ -51,6 +53,7 @@ impl Kind {
             7 => Self::Read,
             8 => Self::Atomic,
             9 => Self::Credit,
+            10 => Self::Word,
             _ => return None,
         })
     }
@@ -58,7 +61,7 @@ impl Kind {
     /// Words that the kind has in any case, the first one included.
     fn words(self) -> usize {
         match self {
-            Self::Eager | Self::Credit => 1,
+            Self::Eager | Self::Credit | Self::Word => 1,
             Self::Done => 2,
             Self::Announce | Self::Ask | Self::Data => 3,
             Self::Write => 4,

@@ -12,6 +12,7 @@
 //! | `core.rs`, `operation.rs`, `life.rs` | an endpoint as a machine, its operations, its connections' beginnings and ends |
 //! | `send.rs`, `receive.rs`, `remote.rs` | what programs ask for |
 //! | `arrive.rs`, `serve.rs`, `atomics.rs` | what peers send; what they ask of our memory |
+//! | `words.rs` | what users of endpoints say to each other |
 //! | `endpoint.rs` | all of it on a NIC: the lock, polling, waiting |
 //!
 //! **Memory.** A pair of endpoints that have talked costs some hundred bytes beside the NIC's link. What a peer may have us hold is bounded: [`WINDOW`] messages that nobody has polled for, unexpected
@@ -36,6 +37,7 @@ mod regions;
 mod remote;
 mod send;
 mod serve;
+mod words;
 
 pub use self::core::UNEXPECTED_BYTES_MAX;
 pub use atomics::{DataType, Form, Op as AtomicOp};
@@ -49,3 +51,4 @@ pub use receive::{Matched, Peek, Receive, ReceiveFlags, Want};
 pub use regions::{Access, Region, Regions, SharedRegions};
 pub use remote::{AtomicRequest, RemoteFlags, RemoteRequest, Target};
 pub use send::{SendFlags, SendOut};
+pub use words::{Verdict, WORDS_BYTES_MAX};

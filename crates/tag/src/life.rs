@@ -17,7 +17,7 @@ const WAITS: usize = 16;
 /// Context of a VI that has no connection yet.
 const UNKNOWN: u64 = 0;
 /// What both ends must say: the version of this layer's messages.
-pub(crate) const VERSION: u64 = 0x7461_6700_0000_0001;
+pub(crate) const VERSION: u64 = 0x7461_6700_0000_0002;
 
 impl Core {
     /// Waits for requests, as many at a time as fit.
@@ -151,6 +151,8 @@ impl Core {
         gone.iter().for_each(|m| self.forget_bytes(m));
         // If both have asked at once there are two connections, each perhaps on a link of its own: the peer may have said something on the other one before it went.
         if !self.connections.iter().any(|(_, c)| c.peer == peer) {
+            let verdict = sink.lost(self.peers[peer as usize].name, failure);
+            self.follow(sink, peer, verdict, failure);
             for at in 0..self.queues.len() {
                 for receive in self.queues[at].take_receives_of(peer) {
                     let mut completion = Completion::new(receive.context, receive.notes(at == 1), receive.is_silent());

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Names of endpoints: what programs exchange to reach each other, and what requests for connections carry.
 //!
-//! A name is the NIC's host address and an id. A random one is never used again: a name whose process is gone names nothing else.
+//! A name is the NIC's host address and an id. Usually that is random and never used again: a name whose process is gone names nothing else. It may also be a service's number, which programs can agree on
+//! beforehand, like a port.
 
 use bellwire_via::NetAddress;
 
@@ -9,6 +10,9 @@ const HOST_BYTES_MAX: usize = 18;
 /// Tells connections of this layer from others, where an endpoint waits and in what it asks.
 const WAITS: [u8; 4] = *b"TG\x01W";
 const ASKS: [u8; 4] = *b"TG\x01A";
+
+/// How the ids of services begin.
+const SERVICE: [u8; 14] = *b"TG service\0\0\0\0";
 
 /// Bytes of a [`Name`] as bytes.
 pub const NAME_BYTES: usize = 40;
@@ -29,6 +33,34 @@ impl Name {
         Some(name)
     }
 
+    /// The name of whoever is `service` of a host; `None` if the host address is too long.
+    pub fn of_service(host: &[u8], service: u16) -> Option<Self> {
+        let mut id = [0; 16];
+        id[..14].copy_from_slice(&SERVICE);
+        id[14..].copy_from_slice(&service.to_be_bytes());
+        Self::new(host, id)
+    }
+
+    /// A host alone: an endpoint that is to be there has no id yet.
+    pub fn of_host(host: &[u8]) -> Option<Self> {
+        Self::new(host, [0; 16])
+    }
+
+    /// The host address.
+    pub fn host(&self) -> &[u8] {
+        &self.host[..usize::from(self.host_bytes)]
+    }
+
+    /// The id; `None` of a host alone.
+    pub fn id(&self) -> Option<[u8; 16]> {
+        (self.id != [0; 16]).then_some(self.id)
+    }
+
+    /// The service that it names.
+    pub fn service(&self) -> Option<u16> {
+        (self.id[..14] == SERVICE).then(|| u16::from_be_bytes([self.id[14], self.id[15]]))
+    }
+
     /// As bytes, to be sent to others.
     pub fn to_bytes(&self) -> [u8; NAME_BYTES] {
         let mut b = [0; NAME_BYTES];
@@ -45,11 +77,6 @@ impl Name {
         name.id.copy_from_slice(&b[24..]);
         let fits = usize::from(b[1]) <= HOST_BYTES_MAX && name.host[usize::from(b[1]).min(HOST_BYTES_MAX)..].iter().all(|x| *x == 0);
         (b[0] == 1 && fits && b[20..24] == [0; 4]).then_some(name)
-    }
-
-    /// What tells it from others of its host.
-    pub fn id(&self) -> [u8; 16] {
-        self.id
     }
 
     fn address(&self, magic: [u8; 4]) -> Option<NetAddress> {
@@ -82,6 +109,9 @@ impl core::fmt::Display for Name {
         for (i, b) in self.host[..usize::from(self.host_bytes)].iter().enumerate() {
             write!(f, "{}{b}", if i == 0 { "" } else { "." })?;
         }
+        if let Some(service) = self.service() {
+            return write!(f, ":{service}");
+        }
         f.write_str("/")?;
         self.id.iter().try_for_each(|b| write!(f, "{b:02x}"))
     }
@@ -103,5 +133,14 @@ mod tests {
             assert_eq!(Name::from_bytes(&bad), None, "byte {at}");
         }
         assert_eq!(name.to_string(), "bellwire://127.0.0.1/07070707070707070707070707070707");
+        assert_eq!(name.service(), None);
+    }
+
+    #[test]
+    fn names_of_services_and_hosts() {
+        let name = Name::of_service(&[127, 0, 0, 1], 4711).unwrap();
+        assert_eq!(Name::from_bytes(&name.to_bytes()), Some(name));
+        assert_eq!((name.service(), name.host(), name.to_string().as_str()), (Some(4711), &[127, 0, 0, 1][..], "bellwire://127.0.0.1:4711"));
+        assert_eq!((name.id().is_some(), Name::of_host(&[127, 0, 0, 1]).unwrap().id()), (true, None));
     }
 }

@@ -3,6 +3,8 @@
 
 use crate::connection::ConnectionId;
 use crate::gather::Gather;
+use crate::name::Name;
+use crate::words::Verdict;
 use bellwire_via::handle::Handle;
 
 bitflags::bitflags! {
@@ -112,6 +114,16 @@ pub trait Sink {
 
     /// A peer has read or written a region that wants to hear of it.
     fn touched(&mut self, listener: usize, notes: Notes);
+
+    /// The user of another endpoint has said something ([`Endpoint::say`](crate::Endpoint::say)). The words are another process's: anything.
+    fn said(&mut self, _from: Name, _words: &[u8]) -> Verdict {
+        Verdict::Nothing
+    }
+
+    /// There is no connection to this peer any more, or none could be made.
+    fn lost(&mut self, _peer: Name, _failure: Failure) -> Verdict {
+        Verdict::Nothing
+    }
 }
 
 /// Why a call did nothing.

@@ -194,6 +194,11 @@ impl<W: Wire> Engine<W> {
         Ok(wait)
     }
 
+    /// Whether requests to this address come here. If not, though somebody here waits for it, somebody else on this host does.
+    pub fn is_listening(&self, local: &NetAddress) -> bool {
+        self.connections.listening.get(local).is_some_and(|l| l.active)
+    }
+
     /// Requests for connections that have met a wait since the engine began: who remembers the number knows whether to ask [`poll_wait`](Self::poll_wait).
     #[inline]
     pub fn connection_requests(&self) -> u64 {

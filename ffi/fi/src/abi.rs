@@ -58,12 +58,14 @@ pub(crate) mod class {
     pub(crate) const FABRIC: usize = 1;
     pub(crate) const DOMAIN: usize = 2;
     pub(crate) const EP: usize = 3;
+    pub(crate) const PEP: usize = 9;
     pub(crate) const AV: usize = 11;
     pub(crate) const MR: usize = 12;
     pub(crate) const EQ: usize = 13;
     pub(crate) const CQ: usize = 14;
     pub(crate) const CNTR: usize = 15;
     pub(crate) const POLL: usize = 17;
+    pub(crate) const CONNREQ: usize = 18;
 }
 
 /// `struct iovec`.
@@ -140,7 +142,9 @@ pub(crate) type Outcome<T = ()> = Result<T, c_int>;
 
 /// Numbers of errors: those of the operating system, and libfabric's.
 pub(crate) mod error {
-    pub(crate) use libc::{EACCES, EAGAIN, EBUSY, ECANCELED, ECONNRESET, EHOSTUNREACH, EINVAL, EMSGSIZE, ENODATA, ENOMEM, ENOMSG, ENOSYS, EOPNOTSUPP};
+    pub(crate) use libc::{
+        EACCES, EAGAIN, EBUSY, ECANCELED, ECONNREFUSED, ECONNRESET, EHOSTUNREACH, EINVAL, EMSGSIZE, ENODATA, ENOMEM, ENOMSG, ENOSYS, ENOTCONN, EOPNOTSUPP,
+    };
     /// `FI_ETOOSMALL`.
     pub(crate) const TOO_SMALL: i32 = 257;
     /// `FI_EOPBADSTATE`.

@@ -2,7 +2,7 @@
 //! Atomics.
 
 use crate::abi::{Fid, Iovec, MsgAtomic, Outcome, Table, control, data, error};
-use crate::endpoint::{asked, of};
+use crate::endpoint::of;
 use crate::flags;
 use crate::rma::how;
 use bellwire_tag::{AtomicOp, AtomicRequest, DataType, EAGER_BYTES_MAX, Form, Gather, PIECES_MAX, Target};
@@ -141,8 +141,19 @@ unsafe fn start(fid: *mut Fid, a: &Asking) -> Outcome {
         return Err(error::EINVAL);
     }
     let context = a.context.expose_provenance();
-    let request = AtomicRequest { target: a.target, data_type, op, form: a.form, count, operands, compare, result, context, flags };
-    asked(ep.shared.endpoint.atomic(&mut ep.shared.report(), &request))
+    let request = AtomicRequest {
+        target: Target { peer: ep.peer(a.target.peer), ..a.target },
+        data_type,
+        op,
+        form: a.form,
+        count,
+        operands,
+        compare,
+        result,
+        context,
+        flags,
+    };
+    ep.shared.endpoint.atomic(&mut ep.shared.report(), &request).map_err(|e| ep.failed(e))
 }
 
 /// As [`start`], of a message structure.

@@ -5,6 +5,7 @@ use crate::abi::{Fid, Outcome, Table, TableRef, class, control, error, give, non
 use crate::bound::EpShared;
 use crate::eq::{AV_COMPLETE, EqObject, EqShared};
 use crate::flags;
+use crate::names;
 use bellwire_tag::{NAME_BYTES, Name};
 use core::ffi::{c_char, c_int, c_void};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -68,8 +69,15 @@ pub(crate) struct AvObject {
 }
 
 static FID: Table<6> = Table::new([close as *const (), bind as *const (), none as *const (), none as *const (), none as *const (), none as *const ()]);
-static OPS: Table<7> =
-    Table::new([insert as *const (), none as *const (), none as *const (), remove as *const (), lookup as *const (), straddr as *const (), none as *const ()]);
+static OPS: Table<7> = Table::new([
+    insert as *const (),
+    insert_service as *const (),
+    insert_services as *const (),
+    remove as *const (),
+    lookup as *const (),
+    straddr as *const (),
+    none as *const (),
+]);
 
 /// `fi_av_open`.
 pub(crate) unsafe extern "C" fn open(_domain: *mut Fid, attr: *mut AvAttr, to: *mut *mut AvObject, context: *mut c_void) -> c_int {
@@ -125,8 +133,7 @@ unsafe fn of<'a>(fid: *mut Fid) -> &'a AvObject {
 }
 
 impl AvObject {
-    fn insert_one(names: &mut Names, bytes: &[u8; NAME_BYTES]) -> Outcome<u64> {
-        let name = Name::from_bytes(bytes).ok_or(error::EINVAL)?;
+    fn insert_one(names: &mut Names, name: Name) -> Outcome<u64> {
         let free = names.names.iter().rposition(Option::is_none).filter(|_| names.names.len() > 1 << 12);
         let at = free.unwrap_or(names.names.len());
         for ep in &names.endpoints {
@@ -144,6 +151,20 @@ impl AvObject {
 }
 
 unsafe extern "C" fn insert(fid: *mut Fid, from: *const u8, count: usize, to: *mut u64, flags: u64, context: *mut c_void) -> c_int {
+    if from.is_null() && count != 0 {
+        return -error::EINVAL;
+    }
+    // SAFETY: F2: `count` names.
+    let names = (0..count).map(|i| Name::from_bytes(unsafe { &*from.add(i * NAME_BYTES).cast() }).filter(|name| name.id().is_some()));
+    // SAFETY: F1, F2.
+    unsafe { insert_names(fid, names, to, flags, context) }
+}
+
+/// Inserts names, or says of each that it is none.
+///
+/// # Safety
+/// F1, F2, with as many numbers as names.
+unsafe fn insert_names(fid: *mut Fid, from: impl Iterator<Item = Option<Name>>, to: *mut u64, flags: u64, context: *mut c_void) -> c_int {
     let mut inserted = 0;
     let outcome = control(|| {
         // SAFETY: F1.
@@ -151,15 +172,14 @@ unsafe extern "C" fn insert(fid: *mut Fid, from: *const u8, count: usize, to: *m
         if flags & !(flags::MORE | SYNC_ERR) != 0 {
             return Err(error::BAD_FLAGS);
         }
-        if (from.is_null() && count != 0) || (flags & SYNC_ERR != 0 && context.is_null()) || (av.is_async && av.eq.is_none()) {
+        if (flags & SYNC_ERR != 0 && context.is_null()) || (av.is_async && av.eq.is_none()) {
             return Err(error::EINVAL);
         }
         let mut names = av.shared.lock();
-        for i in 0..count {
-            // SAFETY: F2: `count` names.
-            let added = AvObject::insert_one(&mut names, unsafe { &*from.add(i * NAME_BYTES).cast() });
+        for (i, name) in from.enumerate() {
+            let added = name.ok_or(error::EINVAL).and_then(|name| AvObject::insert_one(&mut names, name));
             inserted += c_int::from(added.is_ok());
-            // SAFETY: F2: room for `count` numbers of either kind.
+            // SAFETY: F2: room for as many numbers of either kind.
             unsafe {
                 if !to.is_null() {
                     *to.add(i) = added.unwrap_or(flags::ADDR_NONE);
@@ -178,6 +198,33 @@ unsafe extern "C" fn insert(fid: *mut Fid, from: *const u8, count: usize, to: *m
             // How many is for the event to say.
             inserted = 0;
         }
+        Ok(())
+    });
+    if outcome == 0 { inserted } else { outcome }
+}
+
+unsafe extern "C" fn insert_service(fid: *mut Fid, node: *const c_char, service: *const c_char, to: *mut u64, flags: u64, context: *mut c_void) -> c_int {
+    // SAFETY: F1, F2.
+    unsafe { insert_services(fid, node, 1, service, 1, to, flags, context) }
+}
+
+/// So many nodes from this one on, and of each so many services from this one on.
+unsafe extern "C" fn insert_services(
+    fid: *mut Fid,
+    node: *const c_char,
+    nodes: usize,
+    service: *const c_char,
+    services: usize,
+    to: *mut u64,
+    flags: u64,
+    context: *mut c_void,
+) -> c_int {
+    let mut inserted = 0;
+    let outcome = control(|| {
+        // SAFETY: F2.
+        let all = unsafe { names::range(node, nodes, service, services) }?;
+        // SAFETY: F1, F2.
+        inserted = unsafe { insert_names(fid, all, to, flags, context) };
         Ok(())
     });
     if outcome == 0 { inserted } else { outcome }

@@ -4,11 +4,12 @@
 //! Locks are taken in this order: the list of endpoints of a queue, the endpoint, the queue's entries.
 
 use crate::av::AvShared;
+use crate::cm::Connector;
 use crate::counter::CounterShared;
 use crate::cq::CqShared;
 use crate::domain::DomainShared;
 use bellwire_memory::atomic::{AtomicBool, AtomicU64, Ordering};
-use bellwire_tag::{Completion, Endpoint, Notes, Sink};
+use bellwire_tag::{Completion, Endpoint, Failure, Name, Notes, Sink, Verdict};
 use core::ffi::c_int;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -41,6 +42,8 @@ pub(crate) struct EpShared {
     pub endpoint: Endpoint,
     pub domain: Arc<DomainShared>,
     pub bindings: OnceLock<Bindings>,
+    /// Of those that are connected in pairs.
+    pub connector: Option<Connector>,
     /// Polls by the program, for the thread that stands in.
     polls: AtomicU64,
     counts_polls: AtomicBool,
@@ -48,9 +51,9 @@ pub(crate) struct EpShared {
 }
 
 impl EpShared {
-    pub(crate) fn new(endpoint: Endpoint, domain: Arc<DomainShared>) -> Self {
+    pub(crate) fn new(endpoint: Endpoint, domain: Arc<DomainShared>, connector: Option<Connector>) -> Self {
         let (counts_polls, closing) = (AtomicBool::new(false), AtomicBool::new(false));
-        Self { endpoint, domain, bindings: OnceLock::new(), polls: AtomicU64::new(0), counts_polls, closing }
+        Self { endpoint, domain, bindings: OnceLock::new(), connector, polls: AtomicU64::new(0), counts_polls, closing }
     }
 
     /// Who hears of completions.
@@ -128,6 +131,14 @@ impl Sink for Report<'_> {
         }
         self.0.domain.touched(listener, which);
     }
+
+    fn said(&mut self, from: Name, words: &[u8]) -> Verdict {
+        self.0.connector.as_ref().map_or(Verdict::Nothing, |c| c.said(from, words))
+    }
+
+    fn lost(&mut self, peer: Name, failure: Failure) -> Verdict {
+        self.0.connector.as_ref().map_or(Verdict::Nothing, |c| c.lost(peer, failure))
+    }
 }
 
 /// The counter that a completion is for. What peers do with our memory is counted when it happens, not when it is told.
@@ -155,7 +166,6 @@ pub(crate) fn is_silent(selective: bool, flags: u64) -> bool {
 /// A failure as a number of the public interface.
 pub(crate) fn failure_code(f: bellwire_tag::Failure) -> c_int {
     use crate::abi::error;
-    use bellwire_tag::Failure;
     match f {
         Failure::Truncated => error::TRUNCATED,
         Failure::Canceled => error::ECANCELED,

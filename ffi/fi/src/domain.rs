@@ -33,6 +33,11 @@ pub(crate) struct DomainShared {
 }
 
 impl DomainShared {
+    /// The domain of endpoints that have none.
+    pub(crate) fn nobodys() -> Self {
+        Self { regions: SharedRegions::default(), listeners: Mutex::default(), watchers: Mutex::default(), is_basic: false, is_automatic: false }
+    }
+
     pub(crate) fn listeners(&self) -> MutexGuard<'_, Listeners> {
         self.listeners.lock().unwrap_or_else(PoisonError::into_inner)
     }

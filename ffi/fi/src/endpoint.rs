@@ -5,10 +5,12 @@ use crate::abi::{Fid, Outcome, Table, TableRef, class, code, control, data, erro
 use crate::attributes::Info;
 use crate::av::{AvObject, copy_name};
 use crate::bound::{Bindings, Counted, EpShared};
+use crate::cm::{self, Connector};
 use crate::counter::CounterObject;
 use crate::cq::CqObject;
-use crate::{address, atomic, domain, flags, hints, message, progress, rma, tagged};
-use bellwire_tag::{Endpoint, NAME_BYTES};
+use crate::eq::EqObject;
+use crate::{atomic, domain, flags, hints, message, names, progress, rma, tagged};
+use bellwire_tag::{Endpoint, NAME_BYTES, Name, OpenError, SharedRegions};
 use bellwire_via::nic::NicConfig;
 use core::ffi::{c_int, c_void};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -35,6 +37,8 @@ pub(crate) struct EpObject {
     pub caps: u64,
     /// What it is bound to, until it is enabled.
     binding: Mutex<Bindings>,
+    /// The request that it is to accept.
+    request: *mut Fid,
 }
 
 static FID: Table<6> = Table::new([close as *const (), bind as *const (), control_call as *const (), none as *const (), none as *const (), none as *const ()]);
@@ -50,18 +54,30 @@ static OPS: Table<7> = Table::new([
 static CM: Table<9> = Table::new([
     none as *const (),
     getname as *const (),
+    getpeer as *const (),
+    connect as *const (),
     none as *const (),
+    accept as *const (),
     none as *const (),
-    none as *const (),
-    none as *const (),
-    none as *const (),
-    none as *const (),
+    shutdown as *const (),
     none as *const (),
 ]);
 
 impl EpObject {
     fn binding(&self) -> MutexGuard<'_, Bindings> {
         self.binding.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whom an operation is for: a connected endpoint has one peer.
+    #[inline]
+    pub(crate) fn peer(&self, named: u64) -> u64 {
+        if self.shared.connector.is_none() { named } else { cm::PEER }
+    }
+
+    /// An error of a call for data: a connected endpoint that knows no peer is not connected.
+    #[inline]
+    pub(crate) fn failed(&self, e: bellwire_tag::Error) -> c_int {
+        if e == bellwire_tag::Error::BadArgument && self.shared.connector.is_some() { error::ENOTCONN } else { code(e) }
     }
 
     /// Its bindings, if it is enabled.
@@ -88,21 +104,25 @@ pub(crate) unsafe extern "C" fn open(domain: *mut Fid, info: *const Info, to: *m
         let info = unsafe { info.as_ref() }.ok_or(error::EINVAL)?;
         // SAFETY: F2.
         let (ep, tx, rx) = unsafe { (info.ep_attr.as_ref(), info.tx_attr.as_ref(), info.rx_attr.as_ref()) };
-        if ep.is_some_and(|a| a.kind != hints::RDM && a.kind != 0) {
+        let kind = ep.map_or(0, |a| a.kind);
+        if !matches!(kind, 0 | hints::RDM | hints::MSG_KIND | hints::DGRAM) {
+            return Err(error::EINVAL);
+        }
+        let is_pair = kind == hints::MSG_KIND;
+        let is_known = info.handle.is_null() || (is_pair && cm::is_request(info.handle));
+        if !is_known {
             return Err(error::EINVAL);
         }
         // SAFETY: F1.
         let domain = unsafe { domain::shared(domain) };
         let config = NicConfig::from_env().map_err(|e| complain(&e, error::EINVAL))?;
         // SAFETY: F2.
-        let source = (info.src_addrlen == NAME_BYTES).then(|| unsafe { info.src_addr.cast::<[u8; NAME_BYTES]>().as_ref() }).flatten();
-        let id = source.map(address::claim).transpose()?;
-        let opened = Endpoint::open(config, id, domain.regions.clone());
-        let endpoint = opened.map_err(|e| {
-            id.iter().for_each(address::give_back);
-            complain(&e, error::ENOMEM)
-        })?;
-        let shared = Arc::new(EpShared::new(endpoint, Arc::clone(domain)));
+        let id = if info.handle.is_null() { unsafe { names::wanted_id(info) }? } else { None };
+        let endpoint = open_at(config, &domain.regions, id)?;
+        if is_pair {
+            endpoint.take_known_only();
+        }
+        let shared = Arc::new(EpShared::new(endpoint, Arc::clone(domain), is_pair.then(|| Connector::new(None))));
         let object = EpObject {
             fid: Fid { class: class::EP, context, ops: TableRef::to(&FID) },
             ops: TableRef::to(&OPS),
@@ -117,13 +137,27 @@ pub(crate) unsafe extern "C" fn open(domain: *mut Fid, info: *const Info, to: *m
             rx_flags: rx.map_or(0, |a| a.op_flags),
             caps: info.caps,
             binding: Mutex::default(),
+            request: info.handle,
         };
-        give(object, to)
+        give(object, to)?;
+        // SAFETY: `give` has just written it.
+        let (object, fid) = unsafe { (&**to, (*to).cast::<Fid>()) };
+        object.shared.connector.iter().for_each(|c| c.is_of(fid));
+        Ok(())
     })
 }
 
+/// An endpoint of the name that was asked for; if another has it, of a name of its own, as `fi_getname` then says.
+fn open_at(config: NicConfig, regions: &SharedRegions, id: Option<[u8; 16]>) -> Outcome<Endpoint> {
+    let opened = match Endpoint::open(config.clone(), id, regions.clone()) {
+        Err(OpenError::InUse) => Endpoint::open(config, None, regions.clone()),
+        opened => opened,
+    };
+    opened.map_err(|e| complain(&e, error::ENOMEM))
+}
+
 /// Says why an endpoint cannot be: a number alone would not.
-fn complain(why: &dyn core::fmt::Display, number: c_int) -> c_int {
+pub(crate) fn complain(why: &dyn core::fmt::Display, number: c_int) -> c_int {
     eprintln!("bellwire: no endpoint: {why}");
     number
 }
@@ -142,23 +176,30 @@ unsafe extern "C" fn close(fid: *mut Fid) -> c_int {
         // SAFETY: F1.
         let ep = unsafe { of(fid) };
         ep.shared.close();
+        ep.shared.domain.remove(&ep.shared);
         let b = core::mem::take(&mut *ep.binding());
         b.tx.iter().chain(&b.rx).for_each(|cq| cq.polled.remove(&ep.shared));
         b.counters.iter().flatten().for_each(|counter| counter.polled.remove(&ep.shared));
         b.av.iter().for_each(|av| av.unbind(&ep.shared));
-        ep.shared.domain.remove(&ep.shared);
-        address::give_back(&ep.shared.endpoint.name().id());
         drop(b);
-        // The thread that stands in has been woken: queues are free to be closed when it has let go.
-        let end = Instant::now() + PATIENCE;
-        while Arc::strong_count(&ep.shared) != 1 && Instant::now() < end {
-            ep.shared.endpoint.wake();
-            std::thread::yield_now();
+        if let Some(eq) = ep.shared.connector.as_ref().and_then(Connector::unbind) {
+            eq.polled.remove(&ep.shared);
+            eq.forget(fid);
         }
+        end(&ep.shared);
         // SAFETY: F1.
         unsafe { crate::abi::drop_object::<EpObject>(fid) };
         Ok(())
     })
+}
+
+/// Waits for the thread that stands in: queues are free to be closed when it has let go.
+pub(crate) fn end(shared: &Arc<EpShared>) {
+    let end = Instant::now() + PATIENCE;
+    while Arc::strong_count(shared) != 1 && Instant::now() < end {
+        shared.endpoint.wake();
+        std::thread::yield_now();
+    }
 }
 
 unsafe extern "C" fn bind(fid: *mut Fid, to: *mut Fid, flags: u64) -> c_int {
@@ -196,7 +237,14 @@ unsafe extern "C" fn bind(fid: *mut Fid, to: *mut Fid, flags: u64) -> c_int {
             }
             // SAFETY: F1: its class says what it is.
             class::AV => b.av = Some(Arc::clone(unsafe { &(*to.cast::<AvObject>()).shared })),
-            class::EQ => {}
+            class::EQ => {
+                if let Some(connector) = &ep.shared.connector {
+                    // SAFETY: F1: its class says what it is.
+                    let eq = unsafe { &(*to.cast::<EqObject>()).shared };
+                    connector.bind(eq);
+                    eq.polled.add(&ep.shared);
+                }
+            }
             _ => return Err(error::EINVAL),
         }
         Ok(())
@@ -242,7 +290,9 @@ unsafe extern "C" fn control_call(fid: *mut Fid, command: c_int, argument: *mut 
 
 fn enable(ep: &EpObject) -> Outcome {
     let bindings = ep.binding().clone();
-    let Some(av) = &bindings.av else { return Err(error::NO_AV) };
+    if bindings.av.is_none() && ep.shared.connector.is_none() {
+        return Err(error::NO_AV);
+    }
     let sends = ep.caps & hints::PRIMARY != 0 && ep.caps & (flags::SEND | flags::READ | flags::WRITE) != 0;
     let receives = ep.caps & (flags::MSG | flags::TAGGED) != 0 && ep.caps & flags::RECV != 0;
     let counted = |which: &[Counted]| which.iter().any(|w| bindings.counters[*w as usize].is_some());
@@ -253,10 +303,14 @@ fn enable(ep: &EpObject) -> Outcome {
     if (sends && !has_tx) || (receives && !serves && !has_rx) {
         return Err(error::NO_CQ);
     }
-    av.bind(&ep.shared);
+    // Whom a connected endpoint reaches, its connection says.
+    if let Some(av) = bindings.av.as_ref().filter(|_| ep.shared.connector.is_none()) {
+        av.bind(&ep.shared);
+    }
     let queues = || bindings.tx.iter().chain(&bindings.rx);
     queues().for_each(|cq| cq.bind(&ep.shared));
     let is_automatic = ep.shared.domain.is_automatic || queues().any(|cq| cq.has_descriptor());
+    let is_automatic = is_automatic || ep.shared.connector.as_ref().and_then(Connector::eq).is_some_and(|eq| eq.has_descriptor());
     if ep.shared.bindings.set(bindings.clone()).is_err() {
         return Err(error::BAD_STATE);
     }
@@ -280,6 +334,7 @@ unsafe extern "C" fn cancel(fid: *mut Fid, context: *mut c_void) -> isize {
 
 /// `FI_OPT_MIN_MULTI_RECV`; what may be asked of the newer ones is limits that are fixed.
 const MIN_MULTI_RECV: c_int = 0;
+const CM_DATA_SIZE: c_int = 1;
 
 unsafe extern "C" fn setopt(fid: *mut Fid, level: c_int, name: c_int, value: *const c_void, length: usize) -> c_int {
     control(|| {
@@ -297,6 +352,10 @@ unsafe extern "C" fn setopt(fid: *mut Fid, level: c_int, name: c_int, value: *co
 
 unsafe extern "C" fn getopt(fid: *mut Fid, level: c_int, name: c_int, value: *mut c_void, length: *mut usize) -> c_int {
     control(|| {
+        if name == CM_DATA_SIZE {
+            // SAFETY: F2.
+            return unsafe { connection_option(level, name, value, length) };
+        }
         if level != 0 || name != MIN_MULTI_RECV {
             return Err(libc::ENOPROTOOPT);
         }
@@ -314,6 +373,24 @@ unsafe extern "C" fn getopt(fid: *mut Fid, level: c_int, name: c_int, value: *mu
     })
 }
 
+/// How much data goes with a request for a connection, and with its answer.
+///
+/// # Safety
+/// F2.
+pub(crate) unsafe fn connection_option(level: c_int, name: c_int, value: *mut c_void, length: *mut usize) -> Outcome {
+    if level != 0 || name != CM_DATA_SIZE {
+        return Err(libc::ENOPROTOOPT);
+    }
+    // SAFETY: F2.
+    let room = unsafe { length.as_mut() }.ok_or(error::EINVAL)?;
+    if core::mem::replace(room, size_of::<usize>()) < size_of::<usize>() {
+        return Err(error::TOO_SMALL);
+    }
+    // SAFETY: F2.
+    *unsafe { value.cast::<usize>().as_mut() }.ok_or(error::EINVAL)? = cm::DATA_BYTES_MAX;
+    Ok(())
+}
+
 /// How many operations still fit: as many as the queues are said to hold.
 unsafe extern "C" fn size_left(_: *mut Fid) -> isize {
     hints::QUEUE_SIZE as isize
@@ -324,8 +401,57 @@ unsafe extern "C" fn getname(fid: *mut Fid, to: *mut u8, length: *mut usize) -> 
     control(|| unsafe { copy_name(&of(fid).shared.endpoint.name(), to, length) })
 }
 
-/// The outcome of a call of the endpoint's.
-#[inline]
-pub(crate) fn asked(outcome: Result<(), bellwire_tag::Error>) -> Outcome {
-    outcome.map_err(code)
+unsafe extern "C" fn getpeer(fid: *mut Fid, to: *mut u8, length: *mut usize) -> c_int {
+    control(|| {
+        // SAFETY: F1.
+        let peer = unsafe { pair(fid) }?.1.peer().ok_or(error::ENOTCONN)?;
+        // SAFETY: F2.
+        unsafe { copy_name(&peer, to, length) }
+    })
+}
+
+/// An endpoint that is connected in pairs.
+///
+/// # Safety
+/// F1.
+unsafe fn pair<'a>(fid: *mut Fid) -> Outcome<(&'a EpObject, &'a Connector)> {
+    // SAFETY: the caller's.
+    let ep = unsafe { of(fid) };
+    Ok((ep, ep.shared.connector.as_ref().ok_or(error::ENOSYS)?))
+}
+
+/// Connecting enables what is not enabled yet.
+fn be_enabled(ep: &EpObject) -> Outcome {
+    if ep.shared.bindings.get().is_some() { Ok(()) } else { enable(ep) }
+}
+
+unsafe extern "C" fn connect(fid: *mut Fid, to: *const u8, data: *const c_void, length: usize) -> c_int {
+    control(|| {
+        // SAFETY: F1, F2.
+        let ((ep, connector), data) = unsafe { (pair(fid)?, cm::data_of(data, length)?) };
+        if to.is_null() || !ep.request.is_null() {
+            return Err(error::EINVAL);
+        }
+        // SAFETY: F2: a name.
+        let to = Name::from_bytes(unsafe { &*to.cast::<[u8; NAME_BYTES]>() }).filter(|name| name.id().is_some()).ok_or(error::EINVAL)?;
+        be_enabled(ep)?;
+        cm::connect(&ep.shared, connector, to, data)
+    })
+}
+
+unsafe extern "C" fn accept(fid: *mut Fid, data: *const c_void, length: usize) -> c_int {
+    control(|| {
+        // SAFETY: F1, F2.
+        let ((ep, connector), data) = unsafe { (pair(fid)?, cm::data_of(data, length)?) };
+        be_enabled(ep)?;
+        cm::accept(&ep.shared, connector, &cm::take_request(ep.request)?, data)
+    })
+}
+
+unsafe extern "C" fn shutdown(fid: *mut Fid, _flags: u64) -> c_int {
+    control(|| {
+        // SAFETY: F1.
+        let (ep, connector) = unsafe { pair(fid) }?;
+        cm::shut_down(&ep.shared, connector)
+    })
 }

@@ -2,8 +2,13 @@
 //! Event queues: what control operations came to, and what programs write there themselves.
 
 use crate::abi::{Fid, Table, TableRef, class, control, error, give, none, sized};
+use crate::attributes::Info;
+use crate::info;
+use crate::progress::Polled;
+use bellwire_memory::event::Bell;
 use core::ffi::{c_char, c_int, c_void};
 use std::collections::VecDeque;
+use std::os::fd::AsRawFd;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -29,25 +34,83 @@ pub(crate) struct EqErrorEntry {
     error_data_size: usize,
 }
 
-/// `FI_AV_COMPLETE`.
+/// `FI_CONNREQ` and its like.
+pub(crate) const CONNREQ: u32 = 1;
+pub(crate) const CONNECTED: u32 = 2;
+pub(crate) const SHUTDOWN: u32 = 3;
 pub(crate) const AV_COMPLETE: u32 = 5;
+
+const WAIT_FD: c_int = 3;
+/// Bytes of `struct fi_eq_cm_entry` before its data.
+const CONNECTION_BYTES: usize = 16;
 
 /// An event, and its entry as bytes; or an error.
 enum Event {
     Plain(u32, Vec<u8>),
-    Failed { fid: usize, context: usize, data: u64, code: c_int },
+    /// A connection, an endpoint's and perhaps a request's information, and data of the peer's program: as much of that as there is room for.
+    Connection(u32, Vec<u8>),
+    Failed {
+        fid: usize,
+        context: usize,
+        data: u64,
+        code: c_int,
+        said: Box<[u8]>,
+    },
 }
 
 /// Most events that wait: programs may write any number.
 const EVENTS_MAX: usize = 1 << 16;
 
-#[derive(Default)]
 pub(crate) struct EqShared {
     events: Mutex<VecDeque<Event>>,
     came: Condvar,
+    /// Endpoints whose connections are told of here.
+    pub polled: Polled,
+    /// Rung while there are events.
+    bell: Option<Bell>,
+    /// What was said with the error that was read last: the program has a pointer to it until it reads the next.
+    said: Mutex<Box<[u8]>>,
+}
+
+impl Drop for EqShared {
+    fn drop(&mut self) {
+        // Requests that nobody has read.
+        self.lock().drain(..).for_each(Event::discard);
+    }
+}
+
+impl Event {
+    /// Whose event it is, if it is an endpoint's.
+    fn of(&self) -> Option<usize> {
+        match self {
+            Self::Connection(_, bytes) => Some(usize::from_ne_bytes(*bytes.first_chunk()?)),
+            Self::Failed { fid, .. } => Some(*fid),
+            Self::Plain(..) => None,
+        }
+    }
+
+    /// Nobody reads it any more.
+    fn discard(self) {
+        if let Self::Connection(CONNREQ, bytes) = self
+            && let Some(at) = bytes.get(8..).and_then(|b| b.first_chunk())
+        {
+            info::free(core::ptr::with_exposed_provenance_mut(usize::from_ne_bytes(*at)));
+        }
+    }
 }
 
 impl EqShared {
+    fn new(bell: Option<Bell>) -> Self {
+        Self { events: Mutex::default(), came: Condvar::new(), polled: Polled::default(), bell, said: Mutex::default() }
+    }
+
+    /// Polls the endpoints, if there is nothing yet.
+    fn poll(&self) {
+        if self.is_empty() {
+            self.polled.poll(|| !self.is_empty());
+        }
+    }
+
     fn lock(&self) -> MutexGuard<'_, VecDeque<Event>> {
         self.events.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -58,6 +121,9 @@ impl EqShared {
         if fits {
             events.push_back(event);
             self.came.notify_all();
+            if let Some(bell) = &self.bell {
+                let _ = bell.ring();
+            }
         }
         fits
     }
@@ -69,9 +135,50 @@ impl EqShared {
         self.push(Event::Plain(kind, words.iter().flat_map(|w| w.to_ne_bytes()).collect()));
     }
 
+    /// Something became of a connection; a request comes with the information that is the program's to free.
+    pub(crate) fn tell_connection(&self, kind: u32, fid: usize, info: *mut Info, data: &[u8]) {
+        let words = [fid as u64, info.expose_provenance() as u64];
+        self.push(Event::Connection(kind, words.iter().flat_map(|w| w.to_ne_bytes()).chain(data.iter().copied()).collect()));
+    }
+
+    /// A connection was refused, with data of the peer's program.
+    pub(crate) fn tell_refusal(&self, fid: usize, code: c_int, said: &[u8]) {
+        self.push(Event::Failed { fid, context: 0, data: 0, code, said: said.into() });
+    }
+
+    /// An endpoint is closed: nobody hears of it any more, for the next one may have its address.
+    pub(crate) fn forget(&self, fid: *mut Fid) {
+        let mut events = self.lock();
+        let (gone, kept) = core::mem::take(&mut *events).into_iter().partition(|event| event.of() == Some(fid.addr()));
+        *events = kept;
+        self.taken(&events);
+        VecDeque::into_iter(gone).for_each(Event::discard);
+    }
+
+    pub(crate) fn has_descriptor(&self) -> bool {
+        self.bell.is_some()
+    }
+
+    fn is_empty(&self) -> bool {
+        self.lock().is_empty()
+    }
+
+    /// Whether one may sleep on the descriptor now.
+    pub(crate) fn try_wait(&self) -> bool {
+        self.polled.poll(|| !self.is_empty());
+        self.is_empty()
+    }
+
+    /// Silences the descriptor when nothing is left.
+    fn taken(&self, events: &VecDeque<Event>) {
+        if let Some(bell) = self.bell.as_ref().filter(|_| events.is_empty()) {
+            let _ = bell.clear();
+        }
+    }
+
     /// A part of it has failed.
     pub(crate) fn tell_failure(&self, fid: *mut Fid, context: *mut c_void, data: u64, code: c_int) {
-        self.push(Event::Failed { fid: fid.expose_provenance(), context: context.expose_provenance(), data, code });
+        self.push(Event::Failed { fid: fid.expose_provenance(), context: context.expose_provenance(), data, code, said: Box::default() });
     }
 }
 
@@ -83,7 +190,7 @@ pub(crate) struct EqObject {
     pub shared: Arc<EqShared>,
 }
 
-static FID: Table<6> = Table::new([close as *const (), none as *const (), none as *const (), none as *const (), none as *const (), none as *const ()]);
+static FID: Table<6> = Table::new([close as *const (), none as *const (), control_call as *const (), none as *const (), none as *const (), none as *const ()]);
 static OPS: Table<5> = Table::new([read as *const (), readerr as *const (), write as *const (), sread as *const (), strerror as *const ()]);
 
 /// `fi_eq_open`.
@@ -91,7 +198,7 @@ pub(crate) unsafe extern "C" fn open(_fabric: *mut Fid, attr: *const EqAttr, to:
     control(|| {
         // SAFETY: F2.
         if let Some(attr) = unsafe { attr.as_ref() } {
-            if !matches!(attr.wait_obj, 0 | 1 | 5) || !attr.wait_set.is_null() {
+            if !matches!(attr.wait_obj, 0 | 1 | WAIT_FD | 5) || !attr.wait_set.is_null() {
                 return Err(error::ENOSYS);
             }
             // FI_WRITE: the program writes too. FI_AFFINITY needs nothing done.
@@ -100,7 +207,10 @@ pub(crate) unsafe extern "C" fn open(_fabric: *mut Fid, attr: *const EqAttr, to:
             }
         }
         let fid = Fid { class: class::EQ, context, ops: TableRef::to(&FID) };
-        give(EqObject { fid, ops: TableRef::to(&OPS), shared: Arc::default() }, to)
+        // SAFETY: F2.
+        let has_descriptor = unsafe { attr.as_ref() }.is_some_and(|attr| attr.wait_obj == WAIT_FD);
+        let bell = if has_descriptor { Some(Bell::create().map_err(|_| error::ENOMEM)?) } else { None };
+        give(EqObject { fid, ops: TableRef::to(&OPS), shared: Arc::new(EqShared::new(bell)) }, to)
     })
 }
 
@@ -112,6 +222,22 @@ unsafe extern "C" fn close(fid: *mut Fid) -> c_int {
         }
         // SAFETY: F1.
         unsafe { crate::abi::drop_object::<EqObject>(fid) };
+        Ok(())
+    })
+}
+
+/// `FI_GETWAIT`, `FI_GETWAITOBJ`.
+unsafe extern "C" fn control_call(fid: *mut Fid, command: c_int, argument: *mut c_void) -> c_int {
+    control(|| {
+        // SAFETY: F1.
+        let value = match (command, unsafe { &of(fid).bell }) {
+            (5, Some(bell)) => bell.fd().as_raw_fd(),
+            (16, Some(_)) => WAIT_FD,
+            (16, None) => 1,
+            _ => return Err(error::ENOSYS),
+        };
+        // SAFETY: F2.
+        *unsafe { argument.cast::<c_int>().as_mut() }.ok_or(error::EINVAL)? = value;
         Ok(())
     })
 }
@@ -144,6 +270,20 @@ unsafe fn take(events: &mut VecDeque<Event>, kind: *mut u32, to: *mut c_void, le
             }
             bytes.len()
         }
+        Some(Event::Connection(of, bytes)) => {
+            if length < CONNECTION_BYTES || to.is_null() {
+                return Err(error::TOO_SMALL);
+            }
+            let n = bytes.len().min(length);
+            // SAFETY: the caller's.
+            unsafe {
+                if !kind.is_null() {
+                    *kind = *of;
+                }
+                core::ptr::copy_nonoverlapping(bytes.as_ptr(), to.cast(), n);
+            }
+            n
+        }
     };
     if flags & crate::flags::PEEK == 0 {
         events.pop_front();
@@ -152,8 +292,16 @@ unsafe fn take(events: &mut VecDeque<Event>, kind: *mut u32, to: *mut c_void, le
 }
 
 unsafe extern "C" fn read(fid: *mut Fid, kind: *mut u32, to: *mut c_void, length: usize, flags: u64) -> isize {
-    // SAFETY: F1, F2.
-    sized(|| unsafe { take(&mut of(fid).lock(), kind, to, length, flags) })
+    sized(|| {
+        // SAFETY: F1.
+        let eq = unsafe { of(fid) };
+        eq.poll();
+        let mut events = eq.lock();
+        // SAFETY: F2.
+        let outcome = unsafe { take(&mut events, kind, to, length, flags) };
+        eq.taken(&events);
+        outcome
+    })
 }
 
 unsafe extern "C" fn sread(fid: *mut Fid, kind: *mut u32, to: *mut c_void, length: usize, timeout: c_int, flags: u64) -> isize {
@@ -161,21 +309,30 @@ unsafe extern "C" fn sread(fid: *mut Fid, kind: *mut u32, to: *mut c_void, lengt
         // SAFETY: F1.
         let eq = unsafe { of(fid) };
         let end = u64::try_from(timeout).ok().map(|ms| Instant::now() + Duration::from_millis(ms));
-        let mut events = eq.lock();
         loop {
+            eq.poll();
+            let mut events = eq.lock();
             // SAFETY: F2.
             match unsafe { take(&mut events, kind, to, length, flags) } {
                 Err(error::EAGAIN) => {}
-                outcome => return outcome,
+                outcome => {
+                    eq.taken(&events);
+                    return outcome;
+                }
             }
             let left = end.map(|end| end.saturating_duration_since(Instant::now()));
             if left == Some(Duration::ZERO) {
                 return Err(error::EAGAIN);
             }
-            events = match left {
-                None => eq.came.wait(events).unwrap_or_else(PoisonError::into_inner),
-                Some(left) => eq.came.wait_timeout(events, left).unwrap_or_else(PoisonError::into_inner).0,
-            };
+            if !eq.polled.is_empty() {
+                drop(events);
+                eq.polled.sleep(end, || !eq.is_empty());
+                continue;
+            }
+            match left {
+                None => drop(eq.came.wait(events).unwrap_or_else(PoisonError::into_inner)),
+                Some(left) => drop(eq.came.wait_timeout(events, left).unwrap_or_else(PoisonError::into_inner)),
+            }
         }
     })
 }
@@ -183,15 +340,27 @@ unsafe extern "C" fn sread(fid: *mut Fid, kind: *mut u32, to: *mut c_void, lengt
 unsafe extern "C" fn readerr(fid: *mut Fid, to: *mut EqErrorEntry, flags: u64) -> isize {
     sized(|| {
         // SAFETY: F1.
-        let mut events = unsafe { of(fid) }.lock();
-        let Some(Event::Failed { fid, context, data, code }) = events.front() else { return Err(error::EAGAIN) };
+        let eq = unsafe { of(fid) };
+        eq.poll();
+        let mut events = eq.lock();
+        let Some(Event::Failed { fid, context, data, code, said }) = events.front() else { return Err(error::EAGAIN) };
         // SAFETY: F2.
         let to = unsafe { to.as_mut() }.ok_or(error::EINVAL)?;
         (to.fid, to.context) = (core::ptr::with_exposed_provenance_mut(*fid), core::ptr::with_exposed_provenance_mut(*context));
-        (to.data, to.error, to.provider_error, to.error_data_size) = (*data, *code, *code, 0);
+        (to.data, to.error, to.provider_error) = (*data, *code, *code);
+        if to.error_data.is_null() || to.error_data_size == 0 {
+            let mut last = eq.said.lock().unwrap_or_else(PoisonError::into_inner);
+            last.clone_from(said);
+            (to.error_data, to.error_data_size) = (last.as_mut_ptr().cast(), last.len());
+        } else {
+            to.error_data_size = to.error_data_size.min(said.len());
+            // SAFETY: F2: room for as many bytes.
+            unsafe { core::ptr::copy_nonoverlapping(said.as_ptr(), to.error_data.cast(), to.error_data_size) };
+        }
         if flags & crate::flags::PEEK == 0 {
             events.pop_front();
         }
+        eq.taken(&events);
         Ok(size_of::<EqErrorEntry>())
     })
 }
@@ -204,7 +373,12 @@ unsafe extern "C" fn write(fid: *mut Fid, kind: u32, from: *const c_void, length
         // SAFETY: F2.
         let bytes = if length == 0 { Vec::new() } else { unsafe { core::slice::from_raw_parts(from.cast::<u8>(), length) }.to_vec() };
         // SAFETY: F1.
-        if unsafe { of(fid) }.push(Event::Plain(kind, bytes)) { Ok(length) } else { Err(error::EAGAIN) }
+        let eq = unsafe { of(fid) };
+        if !eq.push(Event::Plain(kind, bytes)) {
+            return Err(error::EAGAIN);
+        }
+        eq.polled.wake();
+        Ok(length)
     })
 }
 

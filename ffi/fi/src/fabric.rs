@@ -4,7 +4,8 @@
 use crate::abi::{Fid, Table, TableRef, class, control, error, give, none};
 use crate::attributes::FabricAttr;
 use crate::cq::CqObject;
-use crate::{domain, eq, host};
+use crate::eq::EqObject;
+use crate::{domain, eq, host, passive};
 use core::ffi::{CStr, c_int, c_void};
 
 /// `struct fid_fabric`.
@@ -16,8 +17,14 @@ pub(crate) struct FabricObject {
 }
 
 static FID: Table<6> = Table::new([close as *const (), none as *const (), none as *const (), none as *const (), none as *const (), none as *const ()]);
-static OPS: Table<6> =
-    Table::new([domain::open as *const (), none as *const (), eq::open as *const (), none as *const (), trywait as *const (), domain::open2 as *const ()]);
+static OPS: Table<6> = Table::new([
+    domain::open as *const (),
+    passive::open as *const (),
+    eq::open as *const (),
+    none as *const (),
+    trywait as *const (),
+    domain::open2 as *const (),
+]);
 
 /// The provider's `fabric`.
 ///
@@ -54,6 +61,8 @@ unsafe extern "C" fn trywait(_: *mut Fid, which: *mut *mut Fid, count: c_int) ->
             match unsafe { fid.as_ref() }.map(|f| f.class) {
                 // SAFETY: F1: its class says what it is.
                 Some(class::CQ) if !unsafe { &(*fid.cast::<CqObject>()).shared }.try_wait() => return Err(error::EAGAIN),
+                // SAFETY: F1: its class says what it is.
+                Some(class::EQ) if !unsafe { &(*fid.cast::<EqObject>()).shared }.try_wait() => return Err(error::EAGAIN),
                 Some(class::CQ | class::EQ | class::CNTR) => {}
                 _ => return Err(error::EINVAL),
             }

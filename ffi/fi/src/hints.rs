@@ -4,7 +4,7 @@
 use crate::attributes::{DomainAttr, EpAttr, FabricAttr, Info, RxAttr, TxAttr};
 use crate::flags::*;
 use crate::host::NAME;
-use bellwire_tag::{EAGER_BYTES_MAX, NAME_BYTES, PIECES_MAX};
+use bellwire_tag::{EAGER_BYTES_MAX, PIECES_MAX};
 use core::ffi::{CStr, c_char};
 
 /// Everything that can be asked for.
@@ -14,9 +14,18 @@ pub(crate) const CAPS: u64 =
 pub(crate) const PRIMARY: u64 = MSG | RMA | TAGGED | ATOMIC;
 const TX_MODIFIERS: u64 = SEND | READ | WRITE;
 const RX_MODIFIERS: u64 = RECV | REMOTE_READ | REMOTE_WRITE;
-/// What a transmit context has of it, and a receive context.
-pub(crate) const TX_CAPS: u64 = PRIMARY | TX_MODIFIERS | FENCE | LOCAL_COMM | REMOTE_COMM;
-pub(crate) const RX_CAPS: u64 = PRIMARY | RX_MODIFIERS | MULTI_RECV | SOURCE | RMA_EVENT | DIRECTED_RECV | LOCAL_COMM | REMOTE_COMM;
+/// What a kind of endpoint has of it. Datagrams are messages alone; a pair has no sources to tell or to choose.
+pub(crate) fn caps_of(kind: i32) -> u64 {
+    match kind {
+        MSG_KIND => CAPS & !(SOURCE | DIRECTED_RECV),
+        DGRAM => MSG | SEND | RECV | MULTI_RECV | LOCAL_COMM | REMOTE_COMM | SOURCE | FENCE | DIRECTED_RECV,
+        _ => CAPS,
+    }
+}
+
+/// What a transmit context has of it, and a receive context. Those of the domain may be asked of them too.
+pub(crate) const TX_CAPS: u64 = PRIMARY | TX_MODIFIERS | FENCE;
+pub(crate) const RX_CAPS: u64 = PRIMARY | RX_MODIFIERS | MULTI_RECV | SOURCE | RMA_EVENT | DIRECTED_RECV;
 pub(crate) const DOMAIN_CAPS: u64 = LOCAL_COMM | REMOTE_COMM;
 const TX_OP_FLAGS: u64 = INJECT | COMPLETION | INJECT_COMPLETE | TRANSMIT_COMPLETE | DELIVERY_COMPLETE | FENCE | MORE;
 const RX_OP_FLAGS: u64 = COMPLETION | MULTI_RECV;
@@ -30,7 +39,12 @@ const SAS: u64 = 1 << 8;
 pub(crate) const ORDERS: u64 = RAR | RAW | WAR | WAW | SAS | 0xff << 32;
 pub(crate) const ORDERED_BYTES: usize = EAGER_BYTES_MAX;
 
+/// Kinds of endpoints: connected in pairs, datagrams, reliable datagrams.
+pub(crate) const MSG_KIND: i32 = 1;
+pub(crate) const DGRAM: i32 = 2;
 pub(crate) const RDM: i32 = 3;
+/// In the order of answers: who takes the first that fits wants the last named kind.
+pub(crate) const KINDS: [i32; 3] = [RDM, MSG_KIND, DGRAM];
 /// Ours alone.
 pub(crate) const PROTOCOL: u32 = 1 << 31 | 0x4257;
 pub(crate) const PROTOCOL_VERSION: u32 = 1;
@@ -65,8 +79,8 @@ unsafe fn is_other(name: *const c_char) -> bool {
     !name.is_null() && unsafe { CStr::from_ptr(name) } != NAME
 }
 
-fn tx_fits(a: &TxAttr) -> bool {
-    within(a.caps, TX_CAPS)
+fn tx_fits(a: &TxAttr, kind: i32) -> bool {
+    within(a.caps, TX_CAPS & caps_of(kind) | DOMAIN_CAPS)
         && within(a.op_flags, TX_OP_FLAGS)
         && within(a.msg_order, ORDERS)
         && a.comp_order == 0
@@ -76,8 +90,8 @@ fn tx_fits(a: &TxAttr) -> bool {
         && a.rma_iov_limit <= RMA_IOVS
 }
 
-fn rx_fits(a: &RxAttr) -> bool {
-    within(a.caps, RX_CAPS)
+fn rx_fits(a: &RxAttr, kind: i32) -> bool {
+    within(a.caps, RX_CAPS & caps_of(kind) | DOMAIN_CAPS)
         && within(a.op_flags, RX_OP_FLAGS)
         && within(a.msg_order, ORDERS)
         && a.comp_order == 0
@@ -85,8 +99,8 @@ fn rx_fits(a: &RxAttr) -> bool {
         && a.iov_limit <= PIECES_MAX
 }
 
-fn ep_fits(a: &EpAttr) -> bool {
-    (a.kind == 0 || a.kind == RDM)
+fn ep_fits(a: &EpAttr, kind: i32) -> bool {
+    (a.kind == 0 || a.kind == kind)
         && (a.protocol == 0 || a.protocol == PROTOCOL)
         && a.protocol_version <= PROTOCOL_VERSION
         && a.max_msg_size <= MESSAGE_BYTES
@@ -129,30 +143,28 @@ unsafe fn fabric_fits(a: &FabricAttr) -> bool {
     unsafe { !is_other(a.name) && !is_other(a.prov_name) }
 }
 
-/// Whether hints ask for nothing that is not offered.
+/// Whether hints ask for nothing that is not offered by this kind of endpoint.
 ///
 /// # Safety
 /// F2 for the hints and all that hangs on them.
-pub(crate) unsafe fn fit(h: &Info) -> bool {
-    let is_ours = (h.dest_addr.is_null() || h.dest_addrlen == NAME_BYTES) && (h.src_addr.is_null() || h.src_addrlen == NAME_BYTES);
+pub(crate) unsafe fn fit(h: &Info, kind: i32) -> bool {
     // SAFETY: the caller's.
     unsafe {
-        within(h.caps, CAPS)
+        within(h.caps, caps_of(kind))
             && (h.addr_format == 0 || h.addr_format == ADDR_FORMAT)
-            && is_ours
             && h.handle.is_null()
-            && of(h.tx_attr).is_none_or(tx_fits)
-            && of(h.rx_attr).is_none_or(rx_fits)
-            && of(h.ep_attr).is_none_or(ep_fits)
+            && of(h.tx_attr).is_none_or(|a| tx_fits(a, kind))
+            && of(h.rx_attr).is_none_or(|a| rx_fits(a, kind))
+            && of(h.ep_attr).is_none_or(|a| ep_fits(a, kind))
             && of(h.domain_attr).is_none_or(|a| domain_fits(a))
             && of(h.fabric_attr).is_none_or(|a| fabric_fits(a))
     }
 }
 
 /// The capabilities of an answer: what was asked for, with what belongs to it when nothing was said of directions.
-pub(crate) fn caps_for(asked: u64) -> u64 {
+pub(crate) fn caps_for(asked: u64, kind: i32) -> u64 {
     if asked & PRIMARY == 0 {
-        return CAPS;
+        return caps_of(kind);
     }
     let mut caps = asked | LOCAL_COMM | REMOTE_COMM;
     if asked & (MSG | TAGGED) != 0 && asked & (SEND | RECV) == 0 {
@@ -170,8 +182,8 @@ mod tests {
 
     #[test]
     fn capabilities_of_answers() {
-        assert_eq!(caps_for(0), CAPS);
-        assert_eq!(caps_for(TAGGED), TAGGED | SEND | RECV | LOCAL_COMM | REMOTE_COMM);
-        assert_eq!(caps_for(MSG | RECV | RMA), MSG | RECV | RMA | READ | WRITE | REMOTE_READ | REMOTE_WRITE | LOCAL_COMM | REMOTE_COMM);
+        assert_eq!(caps_for(0, RDM), CAPS);
+        assert_eq!(caps_for(TAGGED, RDM), TAGGED | SEND | RECV | LOCAL_COMM | REMOTE_COMM);
+        assert_eq!(caps_for(MSG | RECV | RMA, MSG_KIND), MSG | RECV | RMA | READ | WRITE | REMOTE_READ | REMOTE_WRITE | LOCAL_COMM | REMOTE_COMM);
     }
 }

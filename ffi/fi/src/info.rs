@@ -1,22 +1,23 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `fi_getinfo`: one answer, with what was asked for, or none.
+//! `fi_getinfo`: an answer for each kind of endpoint that has what was asked for, or none.
 
 use crate::abi::{Outcome, control, error};
-use crate::address;
 use crate::attributes::{DomainAttr, EpAttr, FabricAttr, Info, RxAttr, TxAttr, allocate, copy_bytes};
 use crate::flags::*;
-use crate::hints::{
-    self, ADDR_FORMAT, CAPS, INJECT_BYTES, MESSAGE_BYTES, OBJECTS, ORDERED_BYTES, ORDERS, PROTOCOL, PROTOCOL_VERSION, QUEUE_SIZE, RDM, REGIONS, RMA_IOVS,
-};
+use crate::hints::{self, ADDR_FORMAT, INJECT_BYTES, MESSAGE_BYTES, OBJECTS, ORDERED_BYTES, ORDERS, PROTOCOL, PROTOCOL_VERSION, QUEUE_SIZE, REGIONS, RMA_IOVS};
 use crate::host::{NAME, VERSION};
-use bellwire_tag::{NAME_BYTES, PIECES_MAX};
-use core::ffi::{c_char, c_int, c_void};
+use crate::names::{self, Ends};
+use bellwire_tag::{NAME_BYTES, Name, PIECES_MAX};
+use core::ffi::{c_char, c_int};
 
-/// The version of the interface before which memory registration had two modes and no others.
-const MODE_BITS_SINCE: u32 = 1 << 16 | 5;
 const PROGRESS_MANUAL: c_int = 2;
 const THREAD_SAFE: c_int = 1;
+/// libfabric's own: whoever asks is a provider (`OFI_CORE_PROV_ONLY`).
+const FOR_LAYERS: u64 = 1 << 59;
+/// `FI_VERSION(1, 5)`.
+const FIRST_WITH_MODES: u32 = 1 << 16 | 5;
 const RM_ENABLED: c_int = 2;
+const AV_MAP: c_int = 1;
 const AV_TABLE: c_int = 2;
 /// All bits of a tag are the program's, in two fields.
 const TAG_FORMAT: u64 = 0xaaaa_aaaa_aaaa_aaaa;
@@ -39,37 +40,26 @@ pub(crate) unsafe extern "C" fn getinfo(
         }
         // SAFETY: F2.
         let asked = unsafe { asked.as_ref() };
+        // A provider that wants to be put on top of others asks with this flag: reliable datagrams are there without it.
+        let kinds = if flags & FOR_LAYERS != 0 { &hints::KINDS[..1] } else { &hints::KINDS[..] };
         // SAFETY: F2.
-        if asked.is_some_and(|asked| !unsafe { hints::fit(asked) }) {
+        let fitting: Vec<i32> = kinds.iter().copied().filter(|kind| asked.is_none_or(|asked| unsafe { hints::fit(asked, *kind) })).collect();
+        if fitting.is_empty() {
             return Err(error::ENODATA);
         }
-        // The addresses are ours, or who asks has them from us. On which of its addresses a host is found the environment says, not the node of a source.
-        let given = |at: *mut c_void| (!at.is_null()).then(|| at.cast::<[u8; NAME_BYTES]>());
-        let is_source = flags & FROM_SOURCE != 0;
-        // SAFETY: F2; `fit` has looked at the addresses' lengths.
-        let (source, destination) = unsafe {
-            let source = match asked.and_then(|a| given(a.src_addr)).filter(|_| !is_source) {
-                Some(name) => *name,
-                None => address::source(if is_source { service } else { core::ptr::null() })?.to_bytes(),
-            };
-            let is_named = !(is_source || node.is_null() && service.is_null());
-            let destination =
-                if is_named { Some(address::destination(node, service)?.to_bytes()) } else { asked.and_then(|a| given(a.dest_addr)).map(|name| *name) };
-            (source, destination)
-        };
-        let answer = answer(asked)?;
-        // SAFETY: just made; F2.
-        unsafe {
-            let domain = &mut *(*answer).domain_attr;
-            if version < MODE_BITS_SINCE && domain.mr_mode == 0 {
-                domain.mr_mode = MR_SCALABLE;
-            }
-            ((*answer).src_addr, (*answer).src_addrlen) = (copy_bytes(&source), NAME_BYTES);
-            if let Some(destination) = destination {
-                ((*answer).dest_addr, (*answer).dest_addrlen) = (copy_bytes(&destination), NAME_BYTES);
-            }
-            *to = answer;
+        // SAFETY: F2.
+        let ends = unsafe { names::ends(node, service, flags, asked) }?;
+        // Programs of the first interfaces leave the mode open, and take one of the two that there were.
+        let is_old = version < FIRST_WITH_MODES;
+        let mut first = core::ptr::null_mut();
+        for kind in fitting.into_iter().rev() {
+            let info = answer(asked, &ends, is_old, kind)?;
+            // SAFETY: just made.
+            unsafe { (*info).next = first };
+            first = info;
         }
+        // SAFETY: F2.
+        unsafe { *to = first };
         Ok(())
     })
 }
@@ -92,14 +82,20 @@ macro_rules! said {
 }
 
 /// The answer. What is left of a failure for want of memory is not given back.
-fn answer(asked: Option<&Info>) -> Outcome<*mut Info> {
+fn answer(asked: Option<&Info>, ends: &Ends, is_old: bool, kind: c_int) -> Outcome<*mut Info> {
     let info = part::<Info>()?;
-    info.caps = asked.map_or(CAPS, |a| hints::caps_for(a.caps));
+    info.caps = hints::caps_for(asked.map_or(0, |a| a.caps), kind);
     info.addr_format = ADDR_FORMAT;
+    for (name, address, length) in [(ends.source, &mut info.src_addr, &mut info.src_addrlen), (ends.destination, &mut info.dest_addr, &mut info.dest_addrlen)] {
+        if let Some(name) = name {
+            *address = copy_bytes(&name.to_bytes());
+            *length = NAME_BYTES;
+        }
+    }
     info.tx_attr = tx(asked, info.caps)?;
     info.rx_attr = rx(asked, info.caps)?;
-    info.ep_attr = ep()?;
-    info.domain_attr = domain(asked)?;
+    info.ep_attr = ep(kind)?;
+    info.domain_attr = domain(asked, is_old)?;
     let fabric = part::<FabricAttr>()?;
     // The provider's name is for the host to fill in: it would put its own before ours.
     fabric.name = copy_bytes(NAME.to_bytes_with_nul()).cast();
@@ -110,7 +106,7 @@ fn answer(asked: Option<&Info>) -> Outcome<*mut Info> {
 
 fn tx(asked: Option<&Info>, caps: u64) -> Outcome<*mut TxAttr> {
     let a = part::<TxAttr>()?;
-    a.caps = said!(asked, tx_attr.caps, caps & hints::TX_CAPS & !hints::DOMAIN_CAPS);
+    a.caps = said!(asked, tx_attr.caps, caps & hints::TX_CAPS);
     a.op_flags = said!(asked, tx_attr.op_flags, 0);
     a.msg_order = ORDERS;
     a.inject_size = INJECT_BYTES;
@@ -122,7 +118,7 @@ fn tx(asked: Option<&Info>, caps: u64) -> Outcome<*mut TxAttr> {
 
 fn rx(asked: Option<&Info>, caps: u64) -> Outcome<*mut RxAttr> {
     let a = part::<RxAttr>()?;
-    a.caps = said!(asked, rx_attr.caps, caps & hints::RX_CAPS & !hints::DOMAIN_CAPS);
+    a.caps = said!(asked, rx_attr.caps, caps & hints::RX_CAPS);
     a.op_flags = said!(asked, rx_attr.op_flags, 0);
     a.msg_order = ORDERS;
     a.total_buffered_recv = bellwire_tag::UNEXPECTED_BYTES_MAX;
@@ -131,9 +127,9 @@ fn rx(asked: Option<&Info>, caps: u64) -> Outcome<*mut RxAttr> {
     Ok(a)
 }
 
-fn ep() -> Outcome<*mut EpAttr> {
+fn ep(kind: c_int) -> Outcome<*mut EpAttr> {
     let a = part::<EpAttr>()?;
-    (a.kind, a.protocol, a.protocol_version) = (RDM, PROTOCOL, PROTOCOL_VERSION);
+    (a.kind, a.protocol, a.protocol_version) = (kind, PROTOCOL, PROTOCOL_VERSION);
     a.max_msg_size = MESSAGE_BYTES;
     (a.max_order_raw_size, a.max_order_war_size, a.max_order_waw_size) = (ORDERED_BYTES, ORDERED_BYTES, ORDERED_BYTES);
     a.mem_tag_format = TAG_FORMAT;
@@ -141,17 +137,22 @@ fn ep() -> Outcome<*mut EpAttr> {
     Ok(a)
 }
 
-fn domain(asked: Option<&Info>) -> Outcome<*mut DomainAttr> {
+fn domain(asked: Option<&Info>, is_old: bool) -> Outcome<*mut DomainAttr> {
     let a = part::<DomainAttr>()?;
     a.name = copy_bytes(NAME.to_bytes_with_nul()).cast();
     a.threading = said!(asked, domain_attr.threading, THREAD_SAFE);
     a.control_progress = said!(asked, domain_attr.control_progress, PROGRESS_MANUAL);
     a.data_progress = said!(asked, domain_attr.data_progress, PROGRESS_MANUAL);
     a.resource_mgmt = said!(asked, domain_attr.resource_mgmt, RM_ENABLED);
-    a.av_type = said!(asked, domain_attr.av_type, AV_TABLE);
+    // Numbers are what `fi_av_insert` gives, whatever the type: who leaves it open may read them there.
+    a.av_type = said!(asked, domain_attr.av_type, if asked.is_some() { AV_MAP } else { AV_TABLE });
     // No mode is needed of the program; the two old names are modes of their own.
     let mode = said!(asked, domain_attr.mr_mode, 0);
-    a.mr_mode = if mode == MR_BASIC || mode == MR_SCALABLE { mode } else { 0 };
+    a.mr_mode = match mode {
+        MR_BASIC | MR_SCALABLE => mode,
+        0 if is_old => MR_SCALABLE,
+        _ => 0,
+    };
     (a.mr_key_size, a.cq_data_size) = (8, 8);
     (a.cq_cnt, a.ep_cnt, a.cntr_cnt, a.tx_ctx_cnt, a.rx_ctx_cnt) = (OBJECTS, OBJECTS, OBJECTS, OBJECTS, OBJECTS);
     (a.max_ep_tx_ctx, a.max_ep_rx_ctx) = (1, 1);
@@ -159,4 +160,57 @@ fn domain(asked: Option<&Info>) -> Outcome<*mut DomainAttr> {
     a.caps = hints::DOMAIN_CAPS;
     a.mr_cnt = REGIONS;
     Ok(a)
+}
+
+/// Information of ours, which nobody else frees.
+pub(crate) struct Owned(*mut Info);
+
+// SAFETY: read only, until it is dropped.
+unsafe impl Send for Owned {}
+// SAFETY: as above.
+unsafe impl Sync for Owned {}
+
+impl Owned {
+    /// As this, which is of an endpoint that waits for requests.
+    ///
+    /// # Safety
+    /// F2.
+    pub(crate) unsafe fn like(info: &Info) -> Outcome<Self> {
+        // SAFETY: the caller's.
+        let ends = unsafe { names::ends(core::ptr::null(), core::ptr::null(), 0, Some(info)) }.map_err(|_| error::EINVAL)?;
+        answer(Some(info), &ends, false, hints::MSG_KIND).map(Self)
+    }
+
+    /// The same, the caller's, with a peer.
+    pub(crate) fn copy_for(&self, peer: Name) -> Outcome<*mut Info> {
+        // SAFETY: made by `answer`.
+        let like = unsafe { &*self.0 };
+        // SAFETY: as above.
+        let ends = unsafe { names::ends(core::ptr::null(), core::ptr::null(), 0, Some(like)) }?;
+        let info = answer(Some(like), &Ends { destination: Some(peer), ..ends }, false, hints::MSG_KIND)?;
+        // The host does not see this one, so it fills nothing in.
+        // SAFETY: just made.
+        unsafe { (*(*info).fabric_attr).prov_name = copy_bytes(NAME.to_bytes_with_nul()).cast() };
+        Ok(info)
+    }
+}
+
+impl Drop for Owned {
+    fn drop(&mut self) {
+        free(self.0);
+    }
+}
+
+/// Frees what [`answer`] has made.
+pub(crate) fn free(info: *mut Info) {
+    // SAFETY: made by `answer`: all of it by `calloc`, or NULL.
+    unsafe {
+        let i = &*info;
+        for text in [(*i.domain_attr).name, (*i.fabric_attr).name, (*i.fabric_attr).prov_name] {
+            libc::free(text.cast());
+        }
+        for part in [i.src_addr, i.dest_addr, i.tx_attr.cast(), i.rx_attr.cast(), i.ep_attr.cast(), i.domain_attr.cast(), i.fabric_attr.cast(), info.cast()] {
+            libc::free(part);
+        }
+    }
 }

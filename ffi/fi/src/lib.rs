@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A libfabric provider on `bellwire-tag`: reliable datagrams (`FI_EP_RDM`) with messages, tags, remote memory and atomics. To be installed as `libbellwire-fi.so`; libfabric finds it by
+//! A libfabric provider on `bellwire-tag`: reliable datagrams (`FI_EP_RDM`), endpoints connected in pairs (`FI_EP_MSG`) and datagrams (`FI_EP_DGRAM`) with messages, tags, remote memory and atomics. To be installed as `libbellwire-fi.so`; libfabric finds it by
 //! `FI_PROVIDER_PATH`. One binary for libfabric 1.17 and 2.x: it needs no symbol of its host.
 //!
 //! | file | concern |
@@ -7,9 +7,10 @@
 //! | `abi.rs`, `attributes.rs`, `flags.rs` | layouts and numbers of the public interface |
 //! | `host.rs` | the libfabric that has loaded us |
 //! | `info.rs`, `hints.rs` | what is offered, and whether it is what was asked for |
+//! | `names.rs` | nodes and services as names of endpoints |
 //! | `fabric.rs`, `domain.rs`, `memory.rs` | control: fabrics, domains, memory regions |
-//! | `address.rs`, `av.rs` | names of endpoints; address vectors |
-//! | `eq.rs`, `cq.rs`, `counter.rs`, `pollset.rs` | event queues, completion queues, counters, and several at a time |
+//! | `av.rs`, `eq.rs`, `cq.rs`, `counter.rs`, `pollset.rs` | address vectors, event queues, completion queues, counters, several of them polled |
+//! | `cm.rs`, `passive.rs` | endpoints that are connected in pairs, and those that wait for requests |
 //! | `endpoint.rs`, `bound.rs`, `progress.rs` | endpoints, what they are bound to, progress by themselves |
 //! | `message.rs`, `tagged.rs`, `rma.rs`, `atomic.rs` | data |
 //!
@@ -19,11 +20,11 @@
 //! - F2: a pointer argument that is not NULL points to what the interface says, readable or writable for the duration of the call; buffers of operations until their completion.
 
 mod abi;
-mod address;
 mod atomic;
 mod attributes;
 mod av;
 mod bound;
+mod cm;
 mod counter;
 mod cq;
 mod domain;
@@ -36,6 +37,8 @@ mod host;
 mod info;
 mod memory;
 mod message;
+mod names;
+mod passive;
 mod pollset;
 mod progress;
 mod rma;

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Messages without a tag; and what tagged ones have in common with them.
 
-use crate::abi::{Fid, Iovec, Msg, Outcome, Table, data, error, gather};
+use crate::abi::{Fid, Iovec, Msg, Outcome, Table, code, data, error, gather};
 use crate::bound::is_silent;
-use crate::endpoint::{asked, of};
+use crate::cm::Connector;
+use crate::endpoint::of;
 use crate::flags;
 use crate::hints::INJECT_BYTES;
 use bellwire_tag::{Gather, Peek, ReceiveFlags, SendFlags, SendOut, Want};
@@ -75,8 +76,8 @@ pub(crate) unsafe fn send_out(fid: *mut Fid, s: &Sending) -> Outcome {
             }
         }
     }
-    let send = SendOut { peer: s.to, tag: s.tag, data: s.data, from: s.from, context: s.context.expose_provenance(), flags: how };
-    asked(ep.shared.endpoint.send(&mut ep.shared.report(), &send))
+    let send = SendOut { peer: ep.peer(s.to), tag: s.tag, data: s.data, from: s.from, context: s.context.expose_provenance(), flags: how };
+    ep.shared.endpoint.send(&mut ep.shared.report(), &send).map_err(|e| ep.failed(e))
 }
 
 /// A receive as its call gives it.
@@ -103,26 +104,30 @@ pub(crate) unsafe fn receive(fid: *mut Fid, r: &Receiving) -> Outcome {
     if r.flags & !(RECEIVE_FLAGS | if r.tag.is_some() { LOOK_FLAGS } else { 0 }) != 0 {
         return Err(error::BAD_FLAGS);
     }
+    if ep.shared.connector.as_ref().is_some_and(Connector::is_over) {
+        return Err(error::ENOTCONN);
+    }
     let mut how = ReceiveFlags::empty();
     how.set(ReceiveFlags::SILENT, is_silent(bindings.rx_selective, r.flags));
     if r.flags & flags::MULTI_RECV != 0 && r.tag.is_none() {
         how |= ReceiveFlags::MULTI;
     }
     // Without FI_DIRECTED_RECV it does not matter what the source is said to be.
-    let source = (r.from != flags::ADDR_NONE && ep.caps & flags::DIRECTED_RECV != 0).then_some(r.from);
+    let source = (r.from != flags::ADDR_NONE && ep.shared.connector.is_none() && ep.caps & flags::DIRECTED_RECV != 0).then_some(r.from);
     let (tag, ignore) = r.tag.unwrap_or((0, 0));
     let want = Want { tagged: r.tag.is_some(), source, tag, ignore, to: r.to, context: r.context.expose_provenance(), flags: how };
     let (endpoint, report) = (&ep.shared.endpoint, &mut ep.shared.report());
     if r.flags & LOOK_FLAGS == 0 {
-        return asked(endpoint.receive(report, &want));
+        return endpoint.receive(report, &want).map_err(|e| ep.failed(e));
     }
-    match (r.flags & flags::PEEK != 0, r.flags & flags::CLAIM != 0, r.flags & flags::DISCARD != 0) {
-        (true, false, false) => asked(endpoint.peek(report, &want, Peek::Look)),
-        (true, true, false) => asked(endpoint.peek(report, &want, Peek::Claim)),
-        (true, false, true) => asked(endpoint.peek(report, &want, Peek::Discard)),
-        (false, true, discard) => asked(endpoint.take_claimed(report, &want, discard)),
-        _ => Err(error::BAD_FLAGS),
-    }
+    let looked = match (r.flags & flags::PEEK != 0, r.flags & flags::CLAIM != 0, r.flags & flags::DISCARD != 0) {
+        (true, false, false) => endpoint.peek(report, &want, Peek::Look),
+        (true, true, false) => endpoint.peek(report, &want, Peek::Claim),
+        (true, false, true) => endpoint.peek(report, &want, Peek::Discard),
+        (false, true, discard) => endpoint.take_claimed(report, &want, discard),
+        _ => return Err(error::BAD_FLAGS),
+    };
+    looked.map_err(code)
 }
 
 unsafe extern "C" fn recv(ep: *mut Fid, at: *mut u8, length: usize, _desc: *mut c_void, from: u64, context: *mut c_void) -> isize {

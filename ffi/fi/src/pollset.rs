@@ -1,20 +1,23 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Poll sets: which of several queues and counters have something new.
+//! Poll sets: several queues and counters looked at in one call.
 
-use crate::abi::{Fid, Outcome, Table, TableRef, class, control, error, give, none};
-use crate::counter::CounterObject;
-use crate::cq::CqObject;
+use crate::abi::{Fid, Outcome, Table, TableRef, class, control, error, give, none, sized};
+use crate::counter::{CounterObject, CounterShared};
+use crate::cq::{CqObject, CqShared};
 use core::ffi::{c_int, c_void};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// A queue or a counter; of a counter, what was told of it last.
-struct Member {
-    fid: *mut Fid,
-    told: (u64, u64),
+/// What is looked at.
+enum Watched {
+    Queue(Arc<CqShared>),
+    /// And its value, and its errors, as they were last told.
+    Counter(Arc<CounterShared>, (u64, u64)),
 }
 
-// SAFETY: an object that any thread may use (F1), which is closed after it was taken out.
-unsafe impl Send for Member {}
+struct Member {
+    fid: *mut Fid,
+    watched: Watched,
+}
 
 /// `struct fid_poll`, and ours behind it.
 #[repr(C)]
@@ -27,16 +30,11 @@ pub(crate) struct PollObject {
 static FID: Table<6> = Table::new([close as *const (), none as *const (), none as *const (), none as *const (), none as *const (), none as *const ()]);
 static OPS: Table<3> = Table::new([poll as *const (), add as *const (), remove as *const ()]);
 
-#[repr(C)]
-pub(crate) struct PollAttr {
-    flags: u64,
-}
-
-/// `fi_poll_open`.
-pub(crate) unsafe extern "C" fn open(_domain: *mut Fid, attr: *const PollAttr, to: *mut *mut PollObject) -> c_int {
+/// `fi_poll_open`. Its attribute is flags, of which there are none.
+pub(crate) unsafe extern "C" fn open(_domain: *mut Fid, attr: *const u64, to: *mut *mut PollObject) -> c_int {
     control(|| {
         // SAFETY: F2.
-        if unsafe { attr.as_ref() }.is_some_and(|attr| attr.flags != 0) {
+        if unsafe { attr.as_ref() }.is_some_and(|flags| *flags != 0) {
             return Err(error::BAD_FLAGS);
         }
         let fid = Fid { class: class::POLL, context: core::ptr::null_mut(), ops: TableRef::to(&FID) };
@@ -54,73 +52,80 @@ unsafe extern "C" fn close(fid: *mut Fid) -> c_int {
 
 /// # Safety
 /// F1.
-unsafe fn members<'a>(fid: *mut Fid) -> MutexGuard<'a, Vec<Member>> {
+unsafe fn of<'a>(fid: *mut Fid) -> MutexGuard<'a, Vec<Member>> {
     // SAFETY: the caller's.
     unsafe { &(*fid.cast::<PollObject>()).members }.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Member {
-    /// Whether there is something new.
-    fn has_news(&mut self) -> bool {
-        // SAFETY: F1: members are alive, and their class says what they are.
-        match unsafe { (*self.fid).class } {
-            // SAFETY: as above.
-            class::CQ => unsafe { &(*self.fid.cast::<CqObject>()).shared }.has_entry(),
-            _ => {
-                // SAFETY: as above.
-                let now = unsafe { &(*self.fid.cast::<CounterObject>()).shared }.look();
-                core::mem::replace(&mut self.told, now) != now
-            }
+/// What an object has for us to watch.
+///
+/// # Safety
+/// F1.
+unsafe fn watched(fid: *mut Fid) -> Outcome<Watched> {
+    // SAFETY: F1: its class says what it is.
+    unsafe {
+        match fid.as_ref().map(|f| f.class) {
+            Some(class::CQ) => Ok(Watched::Queue(Arc::clone(&(*fid.cast::<CqObject>()).shared))),
+            Some(class::CNTR) => Ok(Watched::Counter(Arc::clone(&(*fid.cast::<CounterObject>()).shared), (0, 0))),
+            _ => Err(error::EINVAL),
         }
     }
 }
 
-unsafe extern "C" fn poll(fid: *mut Fid, to: *mut *mut c_void, count: c_int) -> c_int {
-    let mut found = 0;
-    let outcome = control(|| {
+unsafe extern "C" fn add(fid: *mut Fid, object: *mut Fid, flags: u64) -> c_int {
+    control(|| {
+        if flags != 0 {
+            return Err(error::BAD_FLAGS);
+        }
         // SAFETY: F1.
-        for member in unsafe { members(fid) }.iter_mut() {
-            if found == count {
+        let (mut members, watched) = unsafe { (of(fid), watched(object)?) };
+        if members.iter().all(|m| m.fid != object) {
+            members.push(Member { fid: object, watched });
+        }
+        Ok(())
+    })
+}
+
+unsafe extern "C" fn remove(fid: *mut Fid, object: *mut Fid, flags: u64) -> c_int {
+    control(|| {
+        if flags != 0 {
+            return Err(error::BAD_FLAGS);
+        }
+        // SAFETY: F1.
+        let mut members = unsafe { of(fid) };
+        let at = members.iter().position(|m| m.fid == object).ok_or(error::EINVAL)?;
+        members.swap_remove(at);
+        Ok(())
+    })
+}
+
+/// Writes the contexts of those that have something, as many as there is room for.
+unsafe extern "C" fn poll(fid: *mut Fid, contexts: *mut *mut c_void, count: c_int) -> c_int {
+    let n = sized(|| {
+        let room = usize::try_from(count).map_err(|_| error::EINVAL)?;
+        if contexts.is_null() && room != 0 {
+            return Err(error::EINVAL);
+        }
+        let mut n = 0;
+        // SAFETY: F1.
+        for member in unsafe { of(fid) }.iter_mut() {
+            if n == room {
                 break;
             }
-            if member.has_news() {
-                // SAFETY: F2: room for `count`; F1.
-                unsafe { *to.add(found as usize) = (*member.fid).context };
-                found += 1;
+            let has_news = match &mut member.watched {
+                Watched::Queue(cq) => cq.has_entry(),
+                Watched::Counter(counter, seen) => {
+                    let now = counter.look();
+                    core::mem::replace(seen, now) != now
+                }
+            };
+            if has_news {
+                // SAFETY: F1: what is in a set has not been closed; F2: `count` places.
+                unsafe { *contexts.add(n) = (*member.fid).context };
+                n += 1;
             }
         }
-        Ok(())
+        Ok(n)
     });
-    if outcome == 0 { found } else { outcome }
-}
-
-unsafe extern "C" fn add(fid: *mut Fid, which: *mut Fid, flags: u64) -> c_int {
-    control(|| {
-        check(which, flags)?;
-        // SAFETY: F1.
-        unsafe { members(fid) }.push(Member { fid: which, told: (0, 0) });
-        Ok(())
-    })
-}
-
-unsafe extern "C" fn remove(fid: *mut Fid, which: *mut Fid, flags: u64) -> c_int {
-    control(|| {
-        check(which, flags)?;
-        // SAFETY: F1.
-        let mut members = unsafe { members(fid) };
-        let at = members.iter().position(|m| m.fid == which).ok_or(error::EINVAL)?;
-        members.remove(at);
-        Ok(())
-    })
-}
-
-fn check(which: *mut Fid, flags: u64) -> Outcome {
-    if flags != 0 {
-        return Err(error::BAD_FLAGS);
-    }
-    // SAFETY: F1.
-    match unsafe { which.as_ref() }.map(|f| f.class) {
-        Some(class::CQ | class::CNTR) => Ok(()),
-        _ => Err(error::EINVAL),
-    }
+    n as c_int
 }

@@ -71,6 +71,10 @@ impl Polled {
         }
     }
 
+    pub(crate) fn is_empty(&self) -> bool {
+        self.endpoints.enter(Claim::Visit).is_empty()
+    }
+
     /// Has who sleeps look again.
     pub(crate) fn wake(&self) {
         let endpoints = self.endpoints.enter(Claim::Visit);

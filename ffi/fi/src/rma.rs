@@ -3,7 +3,7 @@
 
 use crate::abi::{Fid, Iovec, MsgRma, Outcome, Table, data, error, gather};
 use crate::bound::is_silent;
-use crate::endpoint::{asked, of};
+use crate::endpoint::of;
 use crate::flags;
 use crate::hints::INJECT_BYTES;
 use bellwire_tag::{Gather, RemoteFlags, RemoteRequest, Target};
@@ -64,9 +64,16 @@ unsafe fn start(fid: *mut Fid, m: &Moving) -> Outcome {
     // SAFETY: the caller's.
     let ep = unsafe { of(fid) };
     let flags = how(m.flags, ep.enabled()?.tx_selective, m.local.len())?;
-    let request = RemoteRequest { target: m.target, local: m.local, data: m.data, context: m.context.expose_provenance(), flags };
+    let request = RemoteRequest {
+        target: Target { peer: ep.peer(m.target.peer), ..m.target },
+        local: m.local,
+        data: m.data,
+        context: m.context.expose_provenance(),
+        flags,
+    };
     let (endpoint, report) = (&ep.shared.endpoint, &mut ep.shared.report());
-    asked(if m.is_write { endpoint.write(report, &request) } else { endpoint.read(report, &request) })
+    let asked = if m.is_write { endpoint.write(report, &request) } else { endpoint.read(report, &request) };
+    asked.map_err(|e| ep.failed(e))
 }
 
 /// As [`start`], of a message structure.

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Words between the users of endpoints, beside the messages that are matched: a layer above that connects endpoints in pairs says by them who asks, accepts and ends.
+//!
+//! An endpoint of a pair takes messages only from peers that its program knows by a number ([`Endpoint::take_known_only`](crate::Endpoint::take_known_only)); words it takes from anybody.
+
+use crate::arrive::Arrived;
+use crate::connection::{Body, ConnectionId, OUT_MAX, Out, Then};
+use crate::core::{Core, PeerIndex};
+use crate::header::{Head, Kind};
+use crate::name::Name;
+use crate::operation::{Completion, Error, Failure, NOBODY, Sink};
+use bellwire_memory::bytes;
+use bellwire_via::Engine;
+use bellwire_via::wire::Wire;
+
+/// Longest words, bytes.
+pub const WORDS_BYTES_MAX: usize = 512;
+
+/// What follows from what a peer's user has said, or from its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// Nothing.
+    Nothing,
+    /// The program calls it by this number from now on.
+    Known(u64),
+    /// The program does not know it any more, and gets back the receives that it has posted.
+    Over,
+}
+
+impl Core {
+    /// Says something to the user of an endpoint, behind what was sent there before.
+    pub(crate) fn say<W: Wire>(&mut self, engine: &mut Engine<W>, sink: &mut impl Sink, to: Name, words: &[u8]) -> Result<(), Error> {
+        if words.len() > WORDS_BYTES_MAX {
+            return Err(Error::TooLong);
+        }
+        let peer = self.peer(to);
+        let id = match self.peers[peer as usize].out {
+            Some(id) => id,
+            None => self.connect(engine, peer)?,
+        };
+        if self.connections.get(id).ok_or(Error::Unreachable)?.out.len() >= OUT_MAX {
+            return Err(Error::Again);
+        }
+        let head = Head::new(Kind::Word, 0, [0; 4]).store(words.len());
+        self.queue(engine, sink, id, Out { head, body: Body::Owned(words.into()), then: Then::Nothing, fence: false });
+        Ok(())
+    }
+
+    /// A peer's user has said something.
+    pub(crate) fn words_arrived(&mut self, sink: &mut impl Sink, a: &Arrived<'_>) -> bool {
+        let mut words = [0; WORDS_BYTES_MAX];
+        let Some(room) = words.get_mut(..a.payload.1) else { return false };
+        // SAFETY: the payload is readable for as many bytes; the copy allows that they change.
+        unsafe { bytes::copy(room.as_mut_ptr(), a.payload.0, room.len()) };
+        let Some(peer) = self.connections.get(a.from).map(|c| c.peer) else { return true };
+        let verdict = sink.said(self.peers[peer as usize].name, room);
+        self.follow(sink, peer, verdict, Failure::ConnectionLost);
+        true
+    }
+
+    /// Does what the user of this endpoint concludes.
+    pub(crate) fn follow(&mut self, sink: &mut impl Sink, peer: PeerIndex, verdict: Verdict, failure: Failure) {
+        match verdict {
+            Verdict::Nothing => {}
+            Verdict::Known(address) => {
+                self.learn(address, self.peers[peer as usize].name);
+            }
+            Verdict::Over => {
+                self.forget(self.peers[peer as usize].address);
+                self.give_receives_back(sink, failure);
+            }
+        }
+    }
+
+    /// All receives that are posted fail.
+    pub(crate) fn give_receives_back(&mut self, sink: &mut impl Sink, failure: Failure) {
+        for at in 0..self.queues.len() {
+            while let Some(receive) = self.queues[at].cancel(|_| true) {
+                let mut completion = Completion::new(receive.context, receive.notes(at == 1), receive.is_silent());
+                completion.failure = Some(failure);
+                sink.done(&completion);
+            }
+        }
+    }
+
+    /// Whether this endpoint takes messages from who is at the other end of a connection.
+    #[inline]
+    pub(crate) fn admits(&self, id: ConnectionId, kind: Kind) -> bool {
+        !self.known_only || matches!(kind, Kind::Word | Kind::Credit | Kind::Done | Kind::Ask | Kind::Data) || self.is_known(id)
+    }
+
+    fn is_known(&self, id: ConnectionId) -> bool {
+        self.connections.get(id).is_some_and(|c| self.address_of(c.peer) != NOBODY)
+    }
+}
