@@ -9,8 +9,8 @@ use crate::cm::{self, Connector};
 use crate::counter::CounterObject;
 use crate::cq::CqObject;
 use crate::eq::EqObject;
-use crate::{atomic, domain, flags, hints, message, names, progress, rma, tagged};
-use bellwire_tag::{Endpoint, NAME_BYTES, Name, OpenError, SharedRegions};
+use crate::{atomic, domain, flags, hints, message, names, options, pair, progress, rma, tagged};
+use bellwire_tag::{Endpoint, OpenError, SharedRegions};
 use bellwire_via::nic::NicConfig;
 use core::ffi::{c_int, c_void};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -38,14 +38,14 @@ pub(crate) struct EpObject {
     /// What it is bound to, until it is enabled.
     binding: Mutex<Bindings>,
     /// The request that it is to accept.
-    request: *mut Fid,
+    pub request: *mut Fid,
 }
 
 static FID: Table<6> = Table::new([close as *const (), bind as *const (), control_call as *const (), none as *const (), none as *const (), none as *const ()]);
 static OPS: Table<7> = Table::new([
     cancel as *const (),
-    getopt as *const (),
-    setopt as *const (),
+    options::getopt as *const (),
+    options::setopt as *const (),
     none as *const (),
     none as *const (),
     size_left as *const (),
@@ -54,12 +54,12 @@ static OPS: Table<7> = Table::new([
 static CM: Table<9> = Table::new([
     none as *const (),
     getname as *const (),
-    getpeer as *const (),
-    connect as *const (),
+    pair::getpeer as *const (),
+    pair::connect as *const (),
     none as *const (),
-    accept as *const (),
+    pair::accept as *const (),
     none as *const (),
-    shutdown as *const (),
+    pair::shutdown as *const (),
     none as *const (),
 ]);
 
@@ -288,7 +288,8 @@ unsafe extern "C" fn control_call(fid: *mut Fid, command: c_int, argument: *mut 
     })
 }
 
-fn enable(ep: &EpObject) -> Outcome {
+/// `FI_ENABLE`.
+pub(crate) fn enable(ep: &EpObject) -> Outcome {
     let bindings = ep.binding().clone();
     if bindings.av.is_none() && ep.shared.connector.is_none() {
         return Err(error::NO_AV);
@@ -332,65 +333,6 @@ unsafe extern "C" fn cancel(fid: *mut Fid, context: *mut c_void) -> isize {
     })
 }
 
-/// `FI_OPT_MIN_MULTI_RECV`; what may be asked of the newer ones is limits that are fixed.
-const MIN_MULTI_RECV: c_int = 0;
-const CM_DATA_SIZE: c_int = 1;
-
-unsafe extern "C" fn setopt(fid: *mut Fid, level: c_int, name: c_int, value: *const c_void, length: usize) -> c_int {
-    control(|| {
-        if level != 0 || name != MIN_MULTI_RECV {
-            return Err(libc::ENOPROTOOPT);
-        }
-        if value.is_null() || length != size_of::<usize>() {
-            return Err(error::EINVAL);
-        }
-        // SAFETY: F1, F2.
-        unsafe { of(fid).shared.endpoint.set_multi_receive_min(*value.cast::<usize>()) };
-        Ok(())
-    })
-}
-
-unsafe extern "C" fn getopt(fid: *mut Fid, level: c_int, name: c_int, value: *mut c_void, length: *mut usize) -> c_int {
-    control(|| {
-        if name == CM_DATA_SIZE {
-            // SAFETY: F2.
-            return unsafe { connection_option(level, name, value, length) };
-        }
-        if level != 0 || name != MIN_MULTI_RECV {
-            return Err(libc::ENOPROTOOPT);
-        }
-        // SAFETY: F2.
-        let room = unsafe { length.as_mut() }.ok_or(error::EINVAL)?;
-        if core::mem::replace(room, size_of::<usize>()) < size_of::<usize>() {
-            return Err(error::TOO_SMALL);
-        }
-        if value.is_null() {
-            return Err(error::EINVAL);
-        }
-        // SAFETY: F1, F2.
-        unsafe { *value.cast::<usize>() = of(fid).shared.endpoint.multi_receive_min() };
-        Ok(())
-    })
-}
-
-/// How much data goes with a request for a connection, and with its answer.
-///
-/// # Safety
-/// F2.
-pub(crate) unsafe fn connection_option(level: c_int, name: c_int, value: *mut c_void, length: *mut usize) -> Outcome {
-    if level != 0 || name != CM_DATA_SIZE {
-        return Err(libc::ENOPROTOOPT);
-    }
-    // SAFETY: F2.
-    let room = unsafe { length.as_mut() }.ok_or(error::EINVAL)?;
-    if core::mem::replace(room, size_of::<usize>()) < size_of::<usize>() {
-        return Err(error::TOO_SMALL);
-    }
-    // SAFETY: F2.
-    *unsafe { value.cast::<usize>().as_mut() }.ok_or(error::EINVAL)? = cm::DATA_BYTES_MAX;
-    Ok(())
-}
-
 /// How many operations still fit: as many as the queues are said to hold.
 unsafe extern "C" fn size_left(_: *mut Fid) -> isize {
     hints::QUEUE_SIZE as isize
@@ -399,59 +341,4 @@ unsafe extern "C" fn size_left(_: *mut Fid) -> isize {
 unsafe extern "C" fn getname(fid: *mut Fid, to: *mut u8, length: *mut usize) -> c_int {
     // SAFETY: F1, F2.
     control(|| unsafe { copy_name(&of(fid).shared.endpoint.name(), to, length) })
-}
-
-unsafe extern "C" fn getpeer(fid: *mut Fid, to: *mut u8, length: *mut usize) -> c_int {
-    control(|| {
-        // SAFETY: F1.
-        let peer = unsafe { pair(fid) }?.1.peer().ok_or(error::ENOTCONN)?;
-        // SAFETY: F2.
-        unsafe { copy_name(&peer, to, length) }
-    })
-}
-
-/// An endpoint that is connected in pairs.
-///
-/// # Safety
-/// F1.
-unsafe fn pair<'a>(fid: *mut Fid) -> Outcome<(&'a EpObject, &'a Connector)> {
-    // SAFETY: the caller's.
-    let ep = unsafe { of(fid) };
-    Ok((ep, ep.shared.connector.as_ref().ok_or(error::ENOSYS)?))
-}
-
-/// Connecting enables what is not enabled yet.
-fn be_enabled(ep: &EpObject) -> Outcome {
-    if ep.shared.bindings.get().is_some() { Ok(()) } else { enable(ep) }
-}
-
-unsafe extern "C" fn connect(fid: *mut Fid, to: *const u8, data: *const c_void, length: usize) -> c_int {
-    control(|| {
-        // SAFETY: F1, F2.
-        let ((ep, connector), data) = unsafe { (pair(fid)?, cm::data_of(data, length)?) };
-        if to.is_null() || !ep.request.is_null() {
-            return Err(error::EINVAL);
-        }
-        // SAFETY: F2: a name.
-        let to = Name::from_bytes(unsafe { &*to.cast::<[u8; NAME_BYTES]>() }).filter(|name| name.id().is_some()).ok_or(error::EINVAL)?;
-        be_enabled(ep)?;
-        cm::connect(&ep.shared, connector, to, data)
-    })
-}
-
-unsafe extern "C" fn accept(fid: *mut Fid, data: *const c_void, length: usize) -> c_int {
-    control(|| {
-        // SAFETY: F1, F2.
-        let ((ep, connector), data) = unsafe { (pair(fid)?, cm::data_of(data, length)?) };
-        be_enabled(ep)?;
-        cm::accept(&ep.shared, connector, &cm::take_request(ep.request)?, data)
-    })
-}
-
-unsafe extern "C" fn shutdown(fid: *mut Fid, _flags: u64) -> c_int {
-    control(|| {
-        // SAFETY: F1.
-        let (ep, connector) = unsafe { pair(fid) }?;
-        cm::shut_down(&ep.shared, connector)
-    })
 }

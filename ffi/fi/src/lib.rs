@@ -10,8 +10,8 @@
 //! | `names.rs` | nodes and services as names of endpoints |
 //! | `fabric.rs`, `domain.rs`, `memory.rs` | control: fabrics, domains, memory regions |
 //! | `av.rs`, `eq.rs`, `cq.rs`, `counter.rs`, `pollset.rs` | address vectors, event queues, completion queues, counters, several of them polled |
-//! | `cm.rs`, `passive.rs` | endpoints that are connected in pairs, and those that wait for requests |
-//! | `endpoint.rs`, `bound.rs`, `progress.rs` | endpoints, what they are bound to, progress by themselves |
+//! | `cm.rs`, `pair.rs`, `passive.rs` | endpoints that are connected in pairs, and those that wait for requests |
+//! | `endpoint.rs`, `options.rs`, `bound.rs`, `progress.rs` | endpoints, what they are bound to, progress by themselves |
 //! | `message.rs`, `tagged.rs`, `rma.rs`, `atomic.rs` | data |
 //!
 //! Invariants, on which every `unsafe` block about an argument relies:
@@ -38,6 +38,8 @@ mod info;
 mod memory;
 mod message;
 mod names;
+mod options;
+mod pair;
 mod passive;
 mod pollset;
 mod progress;

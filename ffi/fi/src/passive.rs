@@ -7,9 +7,9 @@ use crate::av::copy_name;
 use crate::bound::EpShared;
 use crate::cm::{self, Connector};
 use crate::domain::DomainShared;
-use crate::endpoint::{complain, connection_option, end};
+use crate::endpoint::{complain, end};
 use crate::eq::EqObject;
-use crate::{hints, info, names, progress};
+use crate::{hints, info, names, options, progress};
 use bellwire_tag::{Endpoint, OpenError, SharedRegions};
 use bellwire_via::nic::NicConfig;
 use core::ffi::{c_int, c_void};
@@ -115,7 +115,7 @@ unsafe extern "C" fn control_call(_: *mut Fid, command: c_int, _: *mut c_void) -
 
 unsafe extern "C" fn getopt(_: *mut Fid, level: c_int, name: c_int, value: *mut c_void, length: *mut usize) -> c_int {
     // SAFETY: F2.
-    control(|| unsafe { connection_option(level, name, value, length) })
+    control(|| unsafe { options::connection_option(level, name, value, length) })
 }
 
 unsafe extern "C" fn getname(fid: *mut Fid, to: *mut u8, length: *mut usize) -> c_int {
