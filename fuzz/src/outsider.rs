@@ -13,7 +13,7 @@ use bellwire_via::{Engine, NetAddress};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
 
-pub const VERSION: u32 = 3;
+pub const VERSION: u32 = 4;
 pub const LINES: u32 = 1024;
 pub const PAYLOAD_BYTES: usize = 256 * 1024;
 pub const ADVERTS: usize = 1024;

@@ -3,7 +3,7 @@
 
 mod common;
 
-use bellwire_sim::{Duration, FabricEvent, FaultPlan, LinkSpec, NodeId, Routing, Topology, WhenFull};
+use bellwire_sim::{AttachError, Duration, FabricEvent, FaultPlan, LinkSpec, NodeId, Routing, Topology, WhenFull};
 use common::{Arrival, Net};
 use proptest::prelude::*;
 use std::cell::RefCell;
@@ -70,7 +70,11 @@ fn play(net: &mut Net, traffic: &Traffic, read: bool) -> (Vec<(usize, usize)>, V
             if let FabricEvent::Restarted(NodeId(node)) = event
                 && !net.fabric.is_crashed(NodeId(node))
             {
-                net.ports[node as usize] = net.fabric.attach(net.addresses[node as usize]).unwrap();
+                // It may have been restarted twice since we looked.
+                match net.fabric.attach(net.addresses[node as usize]) {
+                    Ok(port) => net.ports[node as usize] = port,
+                    Err(why) => assert_eq!(why, AttachError::Taken),
+                }
             }
         }
         if net.send(from, to, packet, now).is_ok() {
