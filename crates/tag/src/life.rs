@@ -4,7 +4,7 @@
 use crate::connection::{Connection, ConnectionId, INBOX_LIMIT, State};
 use crate::core::{Core, PeerIndex};
 use crate::name::Name;
-use crate::operation::{Completion, Error, Failure, OperationId, Sink};
+use crate::operation::{Error, Failure, OperationId, Sink};
 use crate::receive::Message;
 use bellwire_via::handle::Handle;
 use bellwire_via::wire::Wire;
@@ -155,9 +155,7 @@ impl Core {
             self.follow(sink, peer, verdict, failure);
             for at in 0..self.queues.len() {
                 for receive in self.queues[at].take_receives_of(peer) {
-                    let mut completion = Completion::new(receive.context, receive.notes(at == 1), receive.is_silent());
-                    completion.failure = Some(failure);
-                    sink.done(&completion);
+                    self.end_receive(sink, &receive, at == 1, failure);
                 }
             }
         }

@@ -8,7 +8,7 @@ use crate::connection::{Body, ConnectionId, OUT_MAX, Out, Then};
 use crate::core::{Core, PeerIndex};
 use crate::header::{Head, Kind};
 use crate::name::Name;
-use crate::operation::{Completion, Error, Failure, NOBODY, Sink};
+use crate::operation::{Error, Failure, NOBODY, Sink};
 use bellwire_memory::bytes;
 use bellwire_via::Engine;
 use bellwire_via::wire::Wire;
@@ -76,9 +76,7 @@ impl Core {
     pub(crate) fn give_receives_back(&mut self, sink: &mut impl Sink, failure: Failure) {
         for at in 0..self.queues.len() {
             while let Some(receive) = self.queues[at].cancel(|_| true) {
-                let mut completion = Completion::new(receive.context, receive.notes(at == 1), receive.is_silent());
-                completion.failure = Some(failure);
-                sink.done(&completion);
+                self.end_receive(sink, &receive, at == 1, failure);
             }
         }
     }

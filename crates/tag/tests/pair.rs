@@ -312,6 +312,35 @@ fn a_peer_that_goes_takes_its_operations_along() {
 }
 
 #[test]
+fn a_peer_that_goes_gives_buffers_for_several_messages_back() {
+    let mut sides = pair();
+    let mut buffers = [vec![0; 4000], vec![0; 4000]];
+    // One is for this peer alone; the other for anybody, and what has come into it stays the program's.
+    for (context, buffer) in (1..).zip(&mut buffers) {
+        let tag = if context == 1 { Some(1) } else { None };
+        let mut want = sides[0].want(buffer, tag, context);
+        (want.flags, want.source) = (ReceiveFlags::MULTI, tag.map(|_| sides[0].other));
+        let [a, _] = &mut sides;
+        a.endpoint.receive(&mut a.log, &want).unwrap();
+    }
+    sides[1].send(&mut bytes(100, 1), Some(1), 5, SendFlags::empty()).unwrap();
+    sides[1].send(&mut bytes(100, 2), None, 6, SendFlags::empty()).unwrap();
+    run(&mut sides, "both", |s| s[0].log.done.len() == 2);
+    let [mut a, b] = sides;
+    drop(b);
+    let begun = Instant::now();
+    while a.log.done.len() < 3 {
+        a.endpoint.wait(&mut a.log, Some(Duration::from_millis(10)), || false).unwrap();
+        a.endpoint.poll(&mut a.log).unwrap();
+        assert!(begun.elapsed() < PATIENCE, "{:?}", a.log.done);
+    }
+    let last = |a: &Side| a.log.done.last().map(|c| (c.context, c.failure, c.notes.contains(Notes::RELEASED)));
+    assert_eq!(last(&a), Some((1, Some(Failure::ConnectionLost), true)));
+    a.endpoint.give_receives_back(&mut a.log);
+    assert_eq!(last(&a), Some((2, Some(Failure::ConnectionLost), true)));
+}
+
+#[test]
 fn to_itself_and_from_somebody_unknown() {
     let mut sides = pair();
     let name = sides[0].endpoint.name();
