@@ -11,7 +11,7 @@
 //! | `connection.rs`, `leave.rs` | credits; what waits to leave, in order; streams of large ones |
 //! | `core.rs`, `operation.rs`, `life.rs` | an endpoint as a machine, its operations, its connections' beginnings and ends |
 //! | `send.rs`, `receive.rs`, `remote.rs` | what programs ask for |
-//! | `arrive.rs`, `serve.rs`, `atomics.rs` | what peers send; what they ask of our memory |
+//! | `arrive.rs`, `serve.rs`, `atomics.rs`, `arithmetic.rs` | what peers send; what they ask of our memory |
 //! | `words.rs` | what users of endpoints say to each other |
 //! | `endpoint.rs` | all of it on a NIC: the lock, polling, waiting |
 //!
@@ -20,6 +20,7 @@
 //!
 //! **Free of deadlock.** Nothing waits inside: what cannot leave is queued, and credits are given back when a message is taken, whatever it leads to.
 
+mod arithmetic;
 mod arrive;
 mod atomics;
 mod connection;
