@@ -4,7 +4,7 @@
 //! An endpoint of a pair takes messages only from peers that its program knows by a number ([`Endpoint::take_known_only`](crate::Endpoint::take_known_only)); words it takes from anybody.
 
 use crate::arrive::Arrived;
-use crate::connection::{Body, ConnectionId, OUT_MAX, Out, Then};
+use crate::connection::{Body, ConnectionId, Out, Then};
 use crate::core::{Core, PeerIndex};
 use crate::header::{Head, Kind};
 use crate::name::Name;
@@ -38,9 +38,7 @@ impl Core {
             Some(id) => id,
             None => self.connect(engine, peer)?,
         };
-        if self.connections.get(id).ok_or(Error::Unreachable)?.out.len() >= OUT_MAX {
-            return Err(Error::Again);
-        }
+        self.make_room(engine, sink, id)?;
         let head = Head::new(Kind::Word, 0, [0; 4]).store(words.len());
         self.queue(engine, sink, id, Out { head, body: Body::Owned(words.into()), then: Then::Nothing, fence: false });
         Ok(())
