@@ -206,19 +206,26 @@ impl Connector {
     }
 
     fn failed(&self, number: i32, data: &[u8]) -> Verdict {
-        *lock(&self.state) = State::Over;
-        // Relaxed: see `is_over`.
-        self.is_over.store(true, Ordering::Relaxed);
+        let verdict = self.over();
         self.tell_failure(number, data);
-        Verdict::Over
+        verdict
     }
 
     fn ended(&self) -> Verdict {
+        let verdict = self.over();
+        self.tell(SHUTDOWN, core::ptr::null_mut(), &[]);
+        verdict
+    }
+
+    fn over(&self) -> Verdict {
         *lock(&self.state) = State::Over;
+        self.hear_no_more();
+        Verdict::Over
+    }
+
+    fn hear_no_more(&self) {
         // Relaxed: see `is_over`.
         self.is_over.store(true, Ordering::Relaxed);
-        self.tell(SHUTDOWN, core::ptr::null_mut(), &[]);
-        Verdict::Over
     }
 }
 
@@ -284,8 +291,7 @@ pub(crate) fn reject(ep: &EpShared, request: &Request, data: &[u8]) -> Outcome {
 pub(crate) fn shut_down(ep: &EpShared, connector: &Connector) -> Outcome {
     let peer = connector.peer().ok_or(error::ENOTCONN)?;
     say(ep, peer, &words(Said::Shutdown, 0, &[]))?;
-    // Relaxed: see `is_over`.
-    connector.is_over.store(true, Ordering::Relaxed);
+    connector.hear_no_more();
     ep.endpoint.forget(PEER);
     ep.endpoint.give_receives_back(&mut ep.report());
     Ok(())
