@@ -6,8 +6,8 @@
 use crate::av::AvShared;
 use crate::cm::Connector;
 use crate::counter::CounterShared;
-use crate::cq::CqShared;
 use crate::domain::DomainShared;
+use crate::queue::CqShared;
 use bellwire_memory::atomic::{AtomicBool, AtomicU64, Ordering};
 use bellwire_tag::{Completion, Endpoint, Failure, Name, Notes, Sink, Verdict};
 use core::ffi::c_int;

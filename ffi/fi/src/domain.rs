@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Domains: memory regions, and what is opened on them.
 
-use crate::abi::{Fid, Outcome, Table, TableRef, class, control, error, give, none};
+use crate::abi::{Fid, Outcome, Table, TableRef, class, close_unused, control, error, give, none};
 use crate::attributes::Info;
 use crate::bound::{Counted, EpShared};
 use crate::counter::CounterShared;
@@ -130,15 +130,8 @@ pub(crate) unsafe extern "C" fn open2(fabric: *mut Fid, info: *const Info, to: *
 }
 
 unsafe extern "C" fn close(fid: *mut Fid) -> c_int {
-    control(|| {
-        // SAFETY: F1.
-        if Arc::strong_count(unsafe { shared(fid) }) != 1 {
-            return Err(error::EBUSY);
-        }
-        // SAFETY: F1.
-        unsafe { crate::abi::drop_object::<DomainObject>(fid) };
-        Ok(())
-    })
+    // SAFETY: F1.
+    control(|| unsafe { close_unused(fid, |domain: &DomainObject| &domain.shared) })
 }
 
 /// # Safety

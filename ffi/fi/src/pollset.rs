@@ -3,7 +3,8 @@
 
 use crate::abi::{Fid, Outcome, Table, TableRef, class, control, error, give, none, sized};
 use crate::counter::{CounterObject, CounterShared};
-use crate::cq::{CqObject, CqShared};
+use crate::cq::CqObject;
+use crate::queue::CqShared;
 use core::ffi::{c_int, c_void};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
