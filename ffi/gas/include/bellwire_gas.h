@@ -9,7 +9,7 @@
  * into the library, which copies or sends. Which of them it is, is found per process from gas_peers: no caller sees a difference, except in time.
  *
  * Order. Reads and writes are complete when they return; a read may overtake this process's own earlier write to another place, as on the processor, until gas_sync or a
- * barrier. Gets and puts are complete after gas_sync; stores when the target has counted them (gas_store_sync) or after gas_all_store_sync.
+ * barrier. Gets and puts are complete after gas_sync; stores when the target has counted them (gas_store_sync) or after gas_all_store_sync. A barrier completes them all.
  *
  * One thread of a process uses this interface. A place that does not exist ends the job with a message; nothing else is written.
  */

@@ -55,24 +55,18 @@ fn end(status: c_int) -> ! {
     process().exit(status & 255)
 }
 
-/// A collective operation that cannot end: another process has left. If that was a success, it is the end of the job, as `exit` anywhere is.
-fn left<T>(result: Result<T, impl LeftStatus>) -> T {
-    result.unwrap_or_else(|left| {
-        if left.status() != 0 {
-            end(left.status());
-        }
-        std::process::exit(0)
-    })
+/// What a call came to that others take part in, or the job's end.
+fn or_end<T>(result: Result<T, Error>) -> T {
+    result.unwrap_or_else(|error| give_up(&error))
 }
 
-/// The exit status of who has left.
-trait LeftStatus {
-    fn status(&self) -> c_int;
-}
-
-impl LeftStatus for bellwire_gas::Left {
-    fn status(&self) -> c_int {
-        self.status
+/// A call cannot end. If another process has left with success, that is the end of the job, as `exit` anywhere is; with a failure, it has said why.
+#[cold]
+fn give_up(error: &Error) -> ! {
+    match error {
+        Error::Left(left) if left.status == 0 => std::process::exit(0),
+        Error::Left(left) => end(left.status),
+        error => fail(&error.to_string()),
     }
 }
 
@@ -96,10 +90,8 @@ pub unsafe extern "C" fn gas_start(peers: *mut PeerEntry, here: *mut Place, data
     };
     let (process, processes) = (started.process(), started.processes());
     for number in 0..processes {
-        if let Some(entry) = started.entry(number) {
-            // SAFETY: the table has a place for every process number.
-            unsafe { peers.add(number as usize).write(entry) };
-        }
+        // SAFETY: the table has a place for every process number.
+        unsafe { peers.add(number as usize).write(started.entry(number)) };
     }
     // SAFETY: the caller's object, and this library's own; one thread (C2).
     unsafe {
