@@ -95,7 +95,7 @@ impl Core {
             Kind::Read => self.read_arrived(engine, sink, &a),
             Kind::Atomic => self.atomic_arrived(engine, sink, &a),
             Kind::Credit => true,
-            Kind::Word => self.words_arrived(sink, &a),
+            Kind::Word => self.words_arrived(engine, sink, &a),
         };
         if !fine {
             self.malformed(engine, sink, id);

@@ -114,6 +114,11 @@ impl Endpoint {
         self.request(NOBODY, |core, engine| core.say(engine, sink, to, words))
     }
 
+    /// Whether there is a connection on which what is said to this endpoint leaves now; else the [`Sink`] hears when it is there.
+    pub fn reaches(&self, name: Name) -> bool {
+        self.core().reaches(name)
+    }
+
     /// From now on its messages go to these receives, and none may be posted to it alone. [`serve_shared`](Self::serve_shared) follows.
     pub fn share(&self, receives: SharedReceives) {
         self.core().share(receives);

@@ -139,6 +139,10 @@ impl Sink for Report<'_> {
         self.0.connector.as_ref().map_or(Verdict::Nothing, |c| c.said(from, words))
     }
 
+    fn reached(&mut self, peer: Name) {
+        self.0.connector.iter().for_each(|c| c.reached(peer));
+    }
+
     fn lost(&mut self, peer: Name, failure: Failure) -> Verdict {
         self.0.connector.as_ref().map_or(Verdict::Nothing, |c| c.lost(peer, failure))
     }
