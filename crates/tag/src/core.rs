@@ -12,6 +12,7 @@ use crate::name::Name;
 use crate::operation::{Completion, Doing, Error, Failure, Multi, NOBODY, Notes, Operation, OperationId, Sink};
 use crate::receive::{Message, Receive};
 use crate::regions::SharedRegions;
+use crate::shared::Sharing;
 use bellwire_via::handle::Slab;
 use bellwire_via::wire::Wire;
 use bellwire_via::{Engine, InboxHandle, PtagHandle, WaitHandle};
@@ -76,6 +77,8 @@ pub(crate) struct Core {
     pub known_only: bool,
     /// Room below which a multi-receive buffer is given back.
     pub multi_left_min: usize,
+    /// Receives that it has in common with others, in place of its own.
+    pub sharing: Option<Sharing>,
 }
 
 impl Core {
@@ -99,6 +102,7 @@ impl Core {
             regions,
             known_only: false,
             multi_left_min: MULTI_LEFT_MIN,
+            sharing: None,
         }
     }
 

@@ -121,6 +121,9 @@ impl Core {
     /// Posts a receive, or gives it what waits.
     #[inline]
     pub(crate) fn receive<W: Wire>(&mut self, engine: &mut Engine<W>, sink: &mut impl Sink, w: &Want) -> Result<(), Error> {
+        if self.sharing.is_some() {
+            return Err(Error::BadArgument);
+        }
         let pattern = self.pattern(w)?;
         let mut receive = Receive { context: w.context, to: w.to, flags: w.flags, multi: None, used: 0 };
         if w.flags.contains(ReceiveFlags::MULTI) {

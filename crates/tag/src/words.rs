@@ -21,8 +21,8 @@ pub const WORDS_BYTES_MAX: usize = 512;
 pub enum Verdict {
     /// Nothing.
     Nothing,
-    /// The program calls it by this number from now on.
-    Known(u64),
+    /// The program calls it by this number from now on; and there is nothing more to say to the other one, through which it was found.
+    Known(u64, Option<Name>),
     /// The program does not know it any more, and gets back the receives that it has posted.
     Over,
 }
@@ -45,23 +45,26 @@ impl Core {
     }
 
     /// A peer's user has said something.
-    pub(crate) fn words_arrived(&mut self, sink: &mut impl Sink, a: &Arrived<'_>) -> bool {
+    pub(crate) fn words_arrived<W: Wire>(&mut self, engine: &mut Engine<W>, sink: &mut impl Sink, a: &Arrived<'_>) -> bool {
         let mut words = [0; WORDS_BYTES_MAX];
         let Some(room) = words.get_mut(..a.payload.1) else { return false };
         // SAFETY: the payload is readable for as many bytes; the copy allows that they change.
         unsafe { bytes::copy(room.as_mut_ptr(), a.payload.0, room.len()) };
         let Some(peer) = self.connections.get(a.from).map(|c| c.peer) else { return true };
         let verdict = sink.said(self.peers[peer as usize].name, room);
-        self.follow(sink, peer, verdict, Failure::ConnectionLost);
+        self.follow(engine, sink, peer, verdict, Failure::ConnectionLost);
         true
     }
 
     /// Does what the user of this endpoint concludes.
-    pub(crate) fn follow(&mut self, sink: &mut impl Sink, peer: PeerIndex, verdict: Verdict, failure: Failure) {
+    pub(crate) fn follow<W: Wire>(&mut self, engine: &mut Engine<W>, sink: &mut impl Sink, peer: PeerIndex, verdict: Verdict, failure: Failure) {
         match verdict {
             Verdict::Nothing => {}
-            Verdict::Known(address) => {
+            Verdict::Known(address, through) => {
                 self.learn(address, self.peers[peer as usize].name);
+                let through = through.and_then(|name| self.by_name.get(&name).copied()).filter(|other| *other != peer);
+                let ids: Vec<ConnectionId> = self.connections.iter().filter(|(_, c)| Some(c.peer) == through).map(|(id, _)| id).collect();
+                ids.into_iter().for_each(|id| self.broken(engine, sink, id, Failure::ConnectionLost));
             }
             Verdict::Over => {
                 self.forget(self.peers[peer as usize].address);

@@ -3,7 +3,7 @@
 
 use bellwire_tag::{
     Access, AtomicOp, AtomicRequest, Completion, DataType, EAGER_BYTES_MAX, Endpoint, Error, Failure, Form, Gather, NOBODY, Notes, Peek, ReceiveFlags, Region,
-    RemoteFlags, RemoteRequest, SendFlags, SendOut, SharedRegions, Sink, Target, Want,
+    RemoteFlags, RemoteRequest, SendFlags, SendOut, SharedReceives, SharedRegions, Sink, Target, Want,
 };
 use bellwire_via::nic::NicConfig;
 use std::time::{Duration, Instant};
@@ -338,6 +338,50 @@ fn a_peer_that_goes_gives_buffers_for_several_messages_back() {
     assert_eq!(last(&a), Some((1, Some(Failure::ConnectionLost), true)));
     a.endpoint.give_receives_back(&mut a.log);
     assert_eq!(last(&a), Some((2, Some(Failure::ConnectionLost), true)));
+}
+
+#[test]
+fn endpoints_that_share_their_receives() {
+    let (mut first, mut second) = (pair(), pair());
+    let shared = SharedReceives::default();
+    for sides in [&mut first, &mut second] {
+        sides[1].endpoint.share(shared.clone());
+        // The same number is another peer's here and there.
+        let name = sides[0].endpoint.name();
+        sides[1].endpoint.learn(7, name);
+    }
+    assert_eq!(first[1].endpoint.receive(&mut Log::default(), &first[1].want(&mut [], None, 1)), Err(Error::BadArgument));
+    // Short and long ones wait in one of them, in order, before anybody wants them.
+    let mut from: Vec<Vec<u8>> = (0..40).map(|i| bytes(if i % 3 == 0 { 30_000 } else { 100 }, i)).collect();
+    for (i, from) in from.iter_mut().take(20).enumerate() {
+        first[0].send(from, Some(1), i, SendFlags::empty()).unwrap();
+    }
+    (0..2000).for_each(|_| turn(&mut first));
+    let mut to = vec![vec![0; 30_000]; 40];
+    for (context, to) in to.iter_mut().enumerate() {
+        // The odd ones are for tag 2, which the second endpoint's peer sends later on.
+        let tag = 1 + (context as u64 & 1);
+        shared.post(&Want { source: (tag == 2).then_some(7), ..first[1].want(to, Some(tag), context) });
+    }
+    first[1].endpoint.serve_shared(&mut first[1].log).unwrap();
+    run(&mut first, "those that have waited", |s| s[1].log.done.len() == 20 && s[0].log.done.len() == 20);
+    for (i, from) in from.iter_mut().skip(20).enumerate() {
+        second[0].send(from, Some(2), i, SendFlags::empty()).unwrap();
+    }
+    run(&mut second, "those that find it", |s| s[1].log.done.len() == 20 && s[0].log.done.len() == 20);
+    // In the order sent, to the receives in the order posted.
+    assert!((0..20).all(|i| to[2 * i][..100] == from[i][..100] && to[2 * i + 1][..100] == from[20 + i][..100]));
+    assert!(second[1].log.done.iter().all(|c| c.source == 7) && !shared.cancel(39));
+    // What comes later stays behind what waits.
+    for (tag, context) in [(3, 50), (3, 51)] {
+        first[0].send(&mut bytes(10, context as u8), Some(tag), context, SendFlags::empty()).unwrap();
+        (0..2000).for_each(|_| turn(&mut first));
+        if context == 50 {
+            shared.post(&first[1].want(&mut to[0], Some(3), 60));
+        }
+    }
+    run(&mut first, "the first of two", |s| s[1].log.done.len() == 21);
+    assert_eq!((first[1].log.done[20].data, &to[0][..10]), (50, &bytes(10, 50)[..]));
 }
 
 #[test]

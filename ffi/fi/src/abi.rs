@@ -62,12 +62,15 @@ pub(crate) mod class {
     pub(crate) const FABRIC: usize = 1;
     pub(crate) const DOMAIN: usize = 2;
     pub(crate) const EP: usize = 3;
+    pub(crate) const SRX_CTX: usize = 6;
+    pub(crate) const STX_CTX: usize = 8;
     pub(crate) const PEP: usize = 9;
     pub(crate) const AV: usize = 11;
     pub(crate) const MR: usize = 12;
     pub(crate) const EQ: usize = 13;
     pub(crate) const CQ: usize = 14;
     pub(crate) const CNTR: usize = 15;
+    pub(crate) const WAIT: usize = 16;
     pub(crate) const POLL: usize = 17;
     pub(crate) const CONNREQ: usize = 18;
 }
@@ -265,6 +268,7 @@ pub(crate) mod wait {
     use core::ffi::c_int;
     pub(crate) const NONE: c_int = 0;
     pub(crate) const UNSPEC: c_int = 1;
+    pub(crate) const SET: c_int = 2;
     pub(crate) const FD: c_int = 3;
     pub(crate) const YIELD: c_int = 5;
 }

@@ -4,6 +4,8 @@
 use crate::abi::{Fid, Table, TableRef, class, close_unused, control, deadline, error, give, none, wait};
 use crate::bound::EpShared;
 use crate::progress::Polled;
+use crate::waitset::{self, WaitShared};
+use crate::watched::Watched;
 use bellwire_memory::atomic::{AtomicU64, Ordering};
 use core::ffi::{c_int, c_void};
 use std::sync::Arc;
@@ -14,7 +16,7 @@ use std::time::Instant;
 pub(crate) struct CounterAttr {
     events: c_int,
     wait_obj: c_int,
-    wait_set: *mut c_void,
+    wait_set: *mut Fid,
     flags: u64,
 }
 
@@ -37,6 +39,11 @@ impl CounterShared {
     /// Value and errors, after a poll.
     pub(crate) fn look(&self) -> (u64, u64) {
         self.polled.poll(|| false);
+        self.now()
+    }
+
+    /// Value and errors.
+    pub(crate) fn now(&self) -> (u64, u64) {
         (self.read(), self.errors())
     }
 
@@ -57,6 +64,8 @@ pub(crate) struct CounterObject {
     fid: Fid,
     ops: TableRef,
     pub shared: Arc<CounterShared>,
+    /// The set that it is waited for by.
+    _set: Option<Arc<WaitShared>>,
 }
 
 static FID: Table<6> = Table::new([close as *const (), none as *const (), control_call as *const (), none as *const (), none as *const (), none as *const ()]);
@@ -66,18 +75,23 @@ static OPS: Table<7> =
 /// `fi_cntr_open`.
 pub(crate) unsafe extern "C" fn open(_domain: *mut Fid, attr: *const CounterAttr, to: *mut *mut CounterObject, context: *mut c_void) -> c_int {
     control(|| {
+        let mut set = None;
         // SAFETY: F2.
         if let Some(attr) = unsafe { attr.as_ref() } {
             // None, unspecified, by yielding; there is no descriptor to sleep on.
-            if attr.events != 0 || !matches!(attr.wait_obj, wait::NONE | wait::UNSPEC | wait::YIELD) || !attr.wait_set.is_null() {
+            if attr.events != 0 || !matches!(attr.wait_obj, wait::NONE | wait::UNSPEC | wait::SET | wait::YIELD) {
                 return Err(error::ENOSYS);
             }
             if attr.flags != 0 {
                 return Err(error::BAD_FLAGS);
             }
+            // SAFETY: F1.
+            set = unsafe { waitset::named(attr.wait_obj, attr.wait_set) }?;
         }
         let fid = Fid { class: class::CNTR, context, ops: TableRef::to(&FID) };
-        give(CounterObject { fid, ops: TableRef::to(&OPS), shared: Arc::default() }, to)
+        let shared = Arc::default();
+        set.iter().for_each(|set| set.add(Watched::counter(&shared)));
+        give(CounterObject { fid, ops: TableRef::to(&OPS), shared, _set: set }, to)
     })
 }
 

@@ -5,6 +5,8 @@
 
 use crate::abi::{Fid, Outcome, Table, TableRef, class, close_unused, control, deadline, error, give, none, sized, tell_wait, wait};
 use crate::queue::{CqShared, Entry, entry};
+use crate::waitset::{self, WaitShared};
+use crate::watched::Watched;
 use core::ffi::{c_char, c_int, c_void};
 use std::sync::Arc;
 use std::time::Instant;
@@ -18,7 +20,7 @@ pub(crate) struct CqAttr {
     wait_obj: c_int,
     signaling_vector: c_int,
     wait_cond: c_int,
-    wait_set: *mut c_void,
+    wait_set: *mut Fid,
 }
 
 /// `struct fi_cq_err_entry`, as old as any.
@@ -38,6 +40,8 @@ pub(crate) struct CqObject {
     fid: Fid,
     ops: TableRef,
     pub shared: Arc<CqShared>,
+    /// The set that it is waited for by.
+    _set: Option<Arc<WaitShared>>,
 }
 
 static FID: Table<6> = Table::new([close as *const (), none as *const (), control_call as *const (), none as *const (), none as *const (), none as *const ()]);
@@ -55,15 +59,15 @@ static OPS: Table<7> = Table::new([
 pub(crate) unsafe extern "C" fn open(_domain: *mut Fid, attr: *mut CqAttr, to: *mut *mut CqObject, context: *mut c_void) -> c_int {
     control(|| {
         // SAFETY: F2.
-        let (format, kind) = match unsafe { attr.as_mut() } {
-            None => (1, wait::NONE),
+        let (format, kind, set) = match unsafe { attr.as_mut() } {
+            None => (1, wait::NONE, None),
             Some(attr) => {
                 // FI_AFFINITY is a wish that needs nothing done.
                 if attr.flags & !(1 << 29) != 0 {
                     return Err(error::BAD_FLAGS);
                 }
                 if !(0..=4).contains(&attr.format)
-                    || !matches!(attr.wait_obj, wait::NONE | wait::UNSPEC | wait::FD | wait::YIELD)
+                    || !matches!(attr.wait_obj, wait::NONE | wait::UNSPEC | wait::SET | wait::FD | wait::YIELD)
                     || !matches!(attr.wait_cond, 0 | 1)
                 {
                     return Err(error::ENOSYS);
@@ -74,12 +78,14 @@ pub(crate) unsafe extern "C" fn open(_domain: *mut Fid, attr: *mut CqAttr, to: *
                 if attr.size == 0 {
                     attr.size = crate::hints::QUEUE_SIZE;
                 }
-                (attr.format, attr.wait_obj)
+                // SAFETY: F1.
+                (attr.format, attr.wait_obj, unsafe { waitset::named(attr.wait_obj, attr.wait_set) }?)
             }
         };
-        let shared = CqShared::new(format as usize, kind)?;
+        let shared = Arc::new(CqShared::new(format as usize, kind)?);
+        set.iter().for_each(|set| set.add(Watched::Queue(Arc::downgrade(&shared))));
         let fid = Fid { class: class::CQ, context, ops: TableRef::to(&FID) };
-        give(CqObject { fid, ops: TableRef::to(&OPS), shared: Arc::new(shared) }, to)
+        give(CqObject { fid, ops: TableRef::to(&OPS), shared, _set: set }, to)
     })
 }
 

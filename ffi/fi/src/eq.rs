@@ -5,6 +5,8 @@ use crate::abi::{Fid, Table, TableRef, class, close_unused, control, deadline, e
 use crate::attributes::Info;
 use crate::info;
 use crate::progress::Polled;
+use crate::waitset::{self, WaitShared};
+use crate::watched::Watched;
 use bellwire_memory::event::Bell;
 use core::ffi::{c_char, c_int, c_void};
 use std::collections::VecDeque;
@@ -18,7 +20,7 @@ pub(crate) struct EqAttr {
     flags: u64,
     wait_obj: c_int,
     signaling_vector: c_int,
-    wait_set: *mut c_void,
+    wait_set: *mut Fid,
 }
 
 /// `struct fi_eq_err_entry`.
@@ -157,7 +159,13 @@ impl EqShared {
         self.bell.is_some()
     }
 
-    fn is_empty(&self) -> bool {
+    /// Whether there is an event, after a poll.
+    pub(crate) fn has_event(&self) -> bool {
+        self.poll();
+        !self.is_empty()
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
         self.lock().is_empty()
     }
 
@@ -186,6 +194,8 @@ pub(crate) struct EqObject {
     fid: Fid,
     ops: TableRef,
     pub shared: Arc<EqShared>,
+    /// The set that it is waited for by.
+    _set: Option<Arc<WaitShared>>,
 }
 
 static FID: Table<6> = Table::new([close as *const (), none as *const (), control_call as *const (), none as *const (), none as *const (), none as *const ()]);
@@ -194,21 +204,26 @@ static OPS: Table<5> = Table::new([read as *const (), readerr as *const (), writ
 /// `fi_eq_open`.
 pub(crate) unsafe extern "C" fn open(_fabric: *mut Fid, attr: *const EqAttr, to: *mut *mut EqObject, context: *mut c_void) -> c_int {
     control(|| {
+        let mut set = None;
         // SAFETY: F2.
         if let Some(attr) = unsafe { attr.as_ref() } {
-            if !matches!(attr.wait_obj, wait::NONE | wait::UNSPEC | wait::FD | wait::YIELD) || !attr.wait_set.is_null() {
+            if !matches!(attr.wait_obj, wait::NONE | wait::UNSPEC | wait::SET | wait::FD | wait::YIELD) {
                 return Err(error::ENOSYS);
             }
             // FI_WRITE: the program writes too. FI_AFFINITY needs nothing done.
             if attr.flags & !(crate::flags::WRITE | 1 << 29) != 0 {
                 return Err(error::BAD_FLAGS);
             }
+            // SAFETY: F1.
+            set = unsafe { waitset::named(attr.wait_obj, attr.wait_set) }?;
         }
         let fid = Fid { class: class::EQ, context, ops: TableRef::to(&FID) };
         // SAFETY: F2.
         let has_descriptor = unsafe { attr.as_ref() }.is_some_and(|attr| attr.wait_obj == wait::FD);
         let bell = if has_descriptor { Some(Bell::create().map_err(|_| error::ENOMEM)?) } else { None };
-        give(EqObject { fid, ops: TableRef::to(&OPS), shared: Arc::new(EqShared::new(bell)) }, to)
+        let shared = Arc::new(EqShared::new(bell));
+        set.iter().for_each(|set| set.add(Watched::Events(Arc::downgrade(&shared))));
+        give(EqObject { fid, ops: TableRef::to(&OPS), shared, _set: set }, to)
     })
 }
 

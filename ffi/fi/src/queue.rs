@@ -168,7 +168,7 @@ impl CqShared {
     pub(crate) unsafe fn poll(&self, to: *mut c_void, count: usize, sources: *mut u64) -> Outcome<usize> {
         // SAFETY: the caller's.
         let n = unsafe { self.take(to, count, sources) }?;
-        if n != 0 || (count == 0 && !self.is_empty()) {
+        if n != 0 {
             return Ok(n);
         }
         self.polled.poll(|| self.queue.enter(Claim::Bias).entries.len() >= count.max(1));
