@@ -3,6 +3,7 @@
 #include "bellwire_gas.h"
 
 #include <alloca.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define WEAK __attribute__((weak))
@@ -55,3 +56,7 @@ WEAK void all_gather(int *array) { collect(array, sizeof *array, 0); }
 WEAK void all_gather_d(double *array) { collect(array, sizeof *array, 0); }
 WEAK void all_concat(int *array) { collect(array, sizeof *array, 1); }
 WEAK void all_concat_d(double *array) { collect(array, sizeof *array, 1); }
+
+/* What headers of the time make of malloc and free. */
+WEAK void *sc_malloc_wrapper(size_t bytes) { return malloc(bytes); }
+WEAK void sc_free_wrapper(void *block) { free(block); }

@@ -30,10 +30,10 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use bellwire_job::Job;
 use bellwire_memory::atomic::{AtomicBool, AtomicU32, Ordering};
 use bellwire_memory::token::{Claim, Held, Token};
 use bellwire_via::nic::{NicConfig, Udp};
+use bellwire_via::wire::Wire;
 use bellwire_via::wire::host::HostWire;
 use bellwire_via::wire::udp::{address_from, host_address};
 use bellwire_via::{Engine, InboxHandle, Nic};
@@ -75,7 +75,7 @@ struct Shared {
 /// Global memory by messages.
 pub struct Net {
     shared: Arc<Shared>,
-    service: JoinHandle<()>,
+    service: Option<JoinHandle<()>>,
 }
 
 impl std::fmt::Debug for Net {
@@ -97,31 +97,12 @@ pub fn config(is_on_several_hosts: bool) -> Result<NicConfig, Error> {
 }
 
 impl Net {
-    /// Opens a NIC and connects to all processes of the job, which reach `window`. Collective.
+    /// Opens a NIC and connects to all `size` processes of the job, which reach `window`. Collective: `gather` gives everybody's block to everybody.
     ///
     /// # Errors
-    /// [`Error::Nic`]; [`Error::Job`]; [`Error::Trouble`]: a process cannot be reached.
-    pub fn open(job: &Job, config: NicConfig, window: Window) -> Result<Self, Error> {
-        let failed = |error: bellwire_via::Error| Error::Nic(error.to_string());
-        let nic = Nic::open(config).map_err(|error| Error::Nic(error.to_string()))?;
-        nic.ignore_errors();
-        let mut id = [0; 16];
-        getrandom(&mut id, GetRandomFlags::empty()).map_err(Error::from_call("getrandom"))?;
-        nic.now();
-        let (mut core, name) = nic
-            .try_with(|engine| {
-                use bellwire_via::wire::Wire;
-                let name = Name::new(engine.wire().host_address(), id);
-                let mut core = Core::new(engine.create_inbox()?, engine.create_ptag()?, job.rank(), job.size(), Memory::new(window));
-                core.listen(engine, &name)?;
-                Ok((core, name))
-            })
-            .map_err(failed)?;
-        for (block, rank) in job.all_gather(&name.to_bytes())?.iter().zip(0..) {
-            core.names.push(Name::from_bytes(block).ok_or(Error::Misfit(rank))?);
-        }
-        nic.now();
-        nic.try_with(|engine| core.connect(engine)).map_err(failed)?;
+    /// [`Error::Nic`]; those of `gather`; [`Error::Trouble`]: a process cannot be reached.
+    pub fn open((rank, size): (u32, u32), config: NicConfig, window: Window, gather: impl FnOnce(&[u8]) -> Result<Vec<Vec<u8>>, Error>) -> Result<Self, Error> {
+        let (nic, mut core) = connect((rank, size), config, window, gather)?;
         meet(&nic, &mut core)?;
         let shared = Arc::new(Shared {
             inbox: core.inbox,
@@ -135,7 +116,7 @@ impl Net {
         let of_thread = Arc::clone(&shared);
         let service = std::thread::Builder::new().name("bellwire-gas".to_owned()).spawn(move || of_thread.serve());
         let service = service.map_err(|_| Error::Nic("no thread can be started to answer other processes".to_owned()))?;
-        Ok(Self { shared, service })
+        Ok(Self { shared, service: Some(service) })
     }
 
     /// Tries until there is a result, moving traffic meanwhile. `is_rung`: what it waits for comes by messages alone.
@@ -173,8 +154,10 @@ impl Net {
 
     /// A call is over that may have slept: the service thread is to look at the program again, if it has seen that.
     fn awake(&self, asleep: Option<Instant>) {
-        if asleep.is_some_and(|since| since.elapsed() >= service::TICK / 2) {
-            self.service.thread().unpark();
+        if asleep.is_some_and(|since| since.elapsed() >= service::TICK / 2)
+            && let Some(service) = &self.service
+        {
+            service.thread().unpark();
         }
     }
 
@@ -437,13 +420,50 @@ impl Net {
                 break;
             }
         }
+    }
+}
+
+impl Drop for Net {
+    /// Ends the service thread and the connections: to the others this process is gone, unless it has said good-bye.
+    fn drop(&mut self) {
         // Release: pairs with the acquire in the service thread.
         self.shared.is_ending.store(true, Ordering::Release);
-        self.service.thread().unpark();
+        let Some(service) = self.service.take() else { return };
+        service.thread().unpark();
         self.shared.wake();
-        let _ = self.service.join();
-        // The NIC says to its peers that it goes.
+        let _ = service.join();
     }
+}
+
+/// Opens a NIC and asks for connections.
+fn connect(
+    (rank, size): (u32, u32),
+    config: NicConfig,
+    window: Window,
+    gather: impl FnOnce(&[u8]) -> Result<Vec<Vec<u8>>, Error>,
+) -> Result<(Nic, Core), Error> {
+    let failed = |error: bellwire_via::Error| Error::Nic(error.to_string());
+    let nic = Nic::open(config).map_err(|error| Error::Nic(error.to_string()))?;
+    nic.ignore_errors();
+    let mut id = [0; 16];
+    getrandom(&mut id, GetRandomFlags::empty()).map_err(Error::from_call("getrandom"))?;
+    nic.now();
+    let made = nic.try_with(|engine| {
+        let name = Name::new(engine.wire().host_address(), id);
+        let mut core = Core::new(engine.create_inbox()?, engine.create_ptag()?, rank, size, Memory::new(window));
+        core.listen(engine, &name)?;
+        Ok((core, name))
+    });
+    let (mut core, name) = made.map_err(failed)?;
+    for (block, rank) in gather(&name.to_bytes())?.iter().zip(0..) {
+        core.names.push(Name::from_bytes(block).ok_or(Error::Misfit(rank))?);
+    }
+    if core.names.len() != size as usize {
+        return Err(Error::Nic("a process has not said where it is".to_owned()));
+    }
+    nic.now();
+    nic.try_with(|engine| core.connect(engine)).map_err(failed)?;
+    Ok((nic, core))
 }
 
 /// Moves traffic until all processes are connected.
@@ -498,3 +518,6 @@ impl Shared {
         });
     }
 }
+
+#[cfg(test)]
+mod tests;

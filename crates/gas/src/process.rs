@@ -92,7 +92,7 @@ impl Process {
         fault::watch(job.rank(), &group.members);
         // Threads only now: nothing may have been allocated while the heap moved.
         let config = config.filter(|_| group.size() < job.size());
-        let net = config.map(|config| Net::open(&job, config, window)).transpose()?;
+        let net = config.map(|config| Net::open((job.rank(), job.size()), config, window, |block| Ok(job.all_gather(block)?))).transpose()?;
         Ok(Self { job, control, group, peers, net, symmetric: Symmetric::new(SYMMETRIC_BASE, symmetric), taken: 0 })
     }
 
