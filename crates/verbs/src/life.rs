@@ -182,7 +182,7 @@ impl Core {
                         continue;
                     }
                     if qp.init.kind == QpKind::Rc {
-                        self.fail_send(number, 0, WcStatus::RetryExceeded);
+                        self.deserted(number, connection.open);
                     } else {
                         self.drop_datagrams(engine, number, connection.peer);
                     }
@@ -190,6 +190,20 @@ impl Core {
                 _ => {}
             }
         }
+    }
+
+    /// The peer of a queue pair with requests is gone, and will not answer. It fails when the time is over that it was given: until then a program may find that it needs no answer. (If the connection never was, it is.)
+    fn deserted(&mut self, number: u32, had_been: bool) {
+        let now = (self.clock)();
+        let Some(qp) = self.qp(number) else { return };
+        if !had_been {
+            return self.fail_send(number, 0, WcStatus::RetryExceeded);
+        }
+        qp.is_deserted = true;
+        // Who waits for ever does.
+        qp.pause = qp.patience().map_or(u64::MAX, |p| now.saturating_add(p));
+        let at = qp.pause;
+        self.timers.insert((at, number));
     }
 
     fn give_back(&mut self, number: u32, receive: crate::queue::Receive) {

@@ -212,6 +212,8 @@ pub(crate) struct Qp {
     pub rnr_left: u8,
     /// When the peer was first found absent, ns; 0: it was not.
     pub absent_since: u64,
+    /// The peer has gone: what waits fails when the pause is over.
+    pub is_deserted: bool,
 
     // Receiving.
     pub receives: ReceiveQueue,
@@ -245,6 +247,7 @@ impl Qp {
             pause: 0,
             rnr_left: 0,
             absent_since: 0,
+            is_deserted: false,
             receives: ReceiveQueue::new(init.caps.receives as usize, init.caps.receive_pieces as usize, init.domain),
             expected: 0,
             told: 0,

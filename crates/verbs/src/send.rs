@@ -291,6 +291,9 @@ impl Core {
             self.timers.remove(&(at, number));
             if let Some(qp) = self.qp(number).filter(|q| q.pause == at) {
                 qp.pause = 0;
+                if qp.is_deserted {
+                    self.fail_send(number, 0, WcStatus::RetryExceeded);
+                }
                 self.pump(engine, number, false);
             }
         }
