@@ -188,6 +188,21 @@ impl Process {
         }
     }
 
+    /// Calls a function of the program's table on a place, with an argument: one at a time on all places of a process. Returns its result.
+    ///
+    /// # Errors
+    /// As for [`Process::atomic`]; [`Error::NoSuchFunction`].
+    pub fn call(&self, pointer: u64, function: u64, argument: i64) -> Result<i64, Error> {
+        let way = self.way(pointer)?;
+        let address = layout::address_of(pointer);
+        if let Way::Messages { net, rank } = way {
+            return net.call(rank, address, function, argument);
+        }
+        let place = way.mapped(address, 1).ok_or(Error::NoMemoryThere)?;
+        let owner = self.group.index_of(layout::process_of(pointer) as u32).ok_or(Error::NoMemoryThere)?;
+        self.control.lock(owner).call(function, place, argument)
+    }
+
     /// Applies an atomic operation to an aligned word of `bytes` bytes, 4 or 8; returns what was there.
     ///
     /// # Errors

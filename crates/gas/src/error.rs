@@ -33,6 +33,8 @@ pub enum Error {
     Misfit(u32),
     /// A global pointer with a process that does not exist.
     NoSuchProcess(u64),
+    /// A function that is not in the program's table.
+    NoSuchFunction(u64),
     /// Nothing is at that address of that process.
     NoMemoryThere,
     /// The kernel does not let this process reach what is not shared in another.
@@ -55,6 +57,7 @@ impl fmt::Display for Error {
             Self::NoRendezvous(what) => f.write_str(what),
             Self::Misfit(process) => write!(f, "process {process} has its memory where it cannot be mapped"),
             Self::NoSuchProcess(process) => write!(f, "there is no process {process}"),
+            Self::NoSuchFunction(number) => write!(f, "the program has no function {number}"),
             Self::NoMemoryThere => f.write_str("no memory is there"),
             Self::Refused => f.write_str("it is on a stack or in memory of mmap, which this system does not let other processes reach (ptrace is restricted): use static or allocated memory"),
             Self::BadSetting(name) => write!(f, "{name} has to be a number of MiB that fits the address space"),

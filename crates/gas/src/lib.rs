@@ -22,6 +22,7 @@
 //! | `group.rs` | which processes share memory |
 //! | `host.rs` | the memfd's way to all of them |
 //! | `control.rs` | barrier, exchange, counts of stores, who has left |
+//! | `call.rs` | functions on places of others, one at a time |
 //! | `far.rs` | places that are not mapped |
 //! | `fault.rs` | a touch of a hole in an alias, told plainly |
 //! | `net.rs` | all other processes: messages |
@@ -37,6 +38,7 @@
 //! - G2: one thread uses [`Process`]; start happens before `main`, alone. The service thread of `net.rs` reads and writes the window as another process would.
 
 mod access;
+mod call;
 mod control;
 mod error;
 mod far;
@@ -50,6 +52,7 @@ mod symmetric;
 mod together;
 mod window;
 
+pub use call::{Function, set_functions};
 pub use control::Left;
 pub use error::{Access, Error, Trouble, Why};
 pub use far::Direction;

@@ -46,6 +46,7 @@ use self::meet::Name;
 pub use self::memory::Atomic;
 use self::memory::Memory;
 use self::rounds::{BLOCK_BYTES_MAX, PART_BYTES_MAX, pack, unpack};
+use crate::call::Lock;
 use crate::error::{Error, Trouble, Why};
 use crate::window::Window;
 
@@ -97,12 +98,17 @@ pub fn config(is_on_several_hosts: bool) -> Result<NicConfig, Error> {
 }
 
 impl Net {
-    /// Opens a NIC and connects to all `size` processes of the job, which reach `window`. Collective: `gather` gives everybody's block to everybody.
+    /// Opens a NIC and connects to all `size` processes of the job, which reach the window, and call functions on it under the lock. Collective: `gather` gives everybody's block to everybody.
     ///
     /// # Errors
     /// [`Error::Nic`]; those of `gather`; [`Error::Trouble`]: a process cannot be reached.
-    pub fn open((rank, size): (u32, u32), config: NicConfig, window: Window, gather: impl FnOnce(&[u8]) -> Result<Vec<Vec<u8>>, Error>) -> Result<Self, Error> {
-        let (nic, mut core) = connect((rank, size), config, window, gather)?;
+    pub fn open(
+        (rank, size): (u32, u32),
+        config: NicConfig,
+        memory: (Window, Lock),
+        gather: impl FnOnce(&[u8]) -> Result<Vec<Vec<u8>>, Error>,
+    ) -> Result<Self, Error> {
+        let (nic, mut core) = connect((rank, size), config, memory, gather)?;
         meet(&nic, &mut core)?;
         let shared = Arc::new(Shared {
             inbox: core.inbox,
@@ -284,6 +290,14 @@ impl Net {
         self.word(rank, |core, engine, to| core.try_atomic(engine, There { rank, address }, operation, operands, to))
     }
 
+    /// Calls a function of the program on a place, in the process that owns it.
+    ///
+    /// # Errors
+    /// As for [`read`](Self::read).
+    pub fn call(&self, rank: u32, address: u64, function: u64, argument: i64) -> Result<i64, Error> {
+        Ok(self.word(rank, |core, engine, to| core.try_call(engine, There { rank, address }, (function, argument), to))?.cast_signed())
+    }
+
     /// Whether so many bytes are at a place.
     ///
     /// # Errors
@@ -439,7 +453,7 @@ impl Drop for Net {
 fn connect(
     (rank, size): (u32, u32),
     config: NicConfig,
-    window: Window,
+    (window, lock): (Window, Lock),
     gather: impl FnOnce(&[u8]) -> Result<Vec<Vec<u8>>, Error>,
 ) -> Result<(Nic, Core), Error> {
     let failed = |error: bellwire_via::Error| Error::Nic(error.to_string());
@@ -450,7 +464,7 @@ fn connect(
     nic.now();
     let made = nic.try_with(|engine| {
         let name = Name::new(engine.wire().host_address(), id);
-        let mut core = Core::new(engine.create_inbox()?, engine.create_ptag()?, rank, size, Memory::new(window));
+        let mut core = Core::new(engine.create_inbox()?, engine.create_ptag()?, rank, size, Memory::new(window, lock));
         core.listen(engine, &name)?;
         Ok((core, name))
     });

@@ -54,6 +54,8 @@ pub struct Process {
     /// To the processes outside of the group, and for what all do together; `None` if there are none.
     pub(crate) net: Option<Net>,
     pub(crate) symmetric: Symmetric,
+    /// What this process alone takes of symmetric memory: every process keeps this range free for it.
+    pub(crate) arena: Symmetric,
     /// Stored bytes that are counted off.
     pub(crate) taken: u64,
 }
@@ -92,8 +94,12 @@ impl Process {
         fault::watch(job.rank(), &group.members);
         // Threads only now: nothing may have been allocated while the heap moved.
         let config = config.filter(|_| group.size() < job.size());
-        let net = config.map(|config| Net::open((job.rank(), job.size()), config, window, |block| Ok(job.all_gather(block)?))).transpose()?;
-        Ok(Self { job, control, group, peers, net, symmetric: Symmetric::new(SYMMETRIC_BASE, symmetric), taken: 0 })
+        let net = config
+            .map(|config| Net::open((job.rank(), job.size()), config, (window, control.lock(group.index)), |block| Ok(job.all_gather(block)?)))
+            .transpose()?;
+        let (together, each) = layout::arenas(symmetric, job.size());
+        let arena = Symmetric::new(SYMMETRIC_BASE + together + u64::from(job.rank()) * each, each);
+        Ok(Self { job, control, group, peers, net, symmetric: Symmetric::new(SYMMETRIC_BASE, together), arena, taken: 0 })
     }
 
     /// This process's number.

@@ -105,9 +105,17 @@ impl Process {
         Ok(made.map_or(0, |address| layout::pointer_of(0, address)))
     }
 
-    /// Gives spread memory back; false if it is none.
+    /// As [`Process::spread_make`], but of this process alone: the others know of it when they are told the pointer. 0 if there is no memory.
+    pub fn spread_make_alone(&mut self, blocks: u64, block_bytes: u64) -> u64 {
+        let rows = blocks.div_ceil(u64::from(self.processes()));
+        let made = rows.checked_mul(block_bytes).and_then(|bytes| self.arena.take(bytes.checked_add(WORD_MAX)?));
+        made.map_or(0, |address| layout::pointer_of(0, address))
+    }
+
+    /// Gives spread memory back: of a collective call in all processes, of this process alone in this one. False if it is none, or another process's.
     pub fn spread_end(&mut self, pointer: u64) -> bool {
-        self.symmetric.give(layout::address_of(pointer))
+        let address = layout::address_of(pointer);
+        self.symmetric.give(address) || self.arena.give(address)
     }
 
     /// Everybody's bytes to everybody, in order.

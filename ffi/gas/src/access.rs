@@ -161,6 +161,12 @@ fn on64(at: u64, operation: Atomic, operand: i64, expected: i64) -> i64 {
     done(process().atomic(at, operation, 8, operand.cast_unsigned(), expected.cast_unsigned()), "an atomic operation", at, 8).cast_signed()
 }
 
+/// `gas_call`
+#[unsafe(no_mangle)]
+pub extern "C" fn gas_call(at: u64, function: u64, argument: i64) -> i64 {
+    done(process().call(at, function, argument), "a call on a place", at, 1)
+}
+
 /// `gas_fetch_add_4`
 #[unsafe(no_mangle)]
 pub extern "C" fn gas_fetch_add_4(at: u64, value: i32) -> i32 {

@@ -60,11 +60,17 @@ pub extern "C" fn gas_spread_make(blocks: c_long, block_bytes: usize, is_automat
     made
 }
 
+/// `gas_spread_make_alone`
+#[unsafe(no_mangle)]
+pub extern "C" fn gas_spread_make_alone(blocks: c_long, block_bytes: usize) -> u64 {
+    u64::try_from(blocks).ok().map_or(0, |blocks| process().spread_make_alone(blocks, block_bytes as u64))
+}
+
 /// `gas_spread_end`
 #[unsafe(no_mangle)]
 pub extern "C" fn gas_spread_end(made: u64) {
     if made != 0 && !process().spread_end(made) {
-        fail("spread memory is freed that was not allocated, or that is freed already");
+        fail("spread memory is freed that was not allocated here, or that is freed already");
     }
 }
 

@@ -11,7 +11,7 @@ mod collective;
 use std::ffi::c_int;
 use std::ptr::addr_of_mut;
 
-use bellwire_gas::{Error, PeerEntry, Process};
+use bellwire_gas::{Error, Function, PeerEntry, Process, set_functions};
 
 /// `gas_place`
 #[repr(C)]
@@ -98,6 +98,19 @@ pub unsafe extern "C" fn gas_start(peers: *mut PeerEntry, here: *mut Place, data
         here.write(Place { process: process.cast_signed(), processes: processes.cast_signed(), self_: u64::from(process) << 48 });
         PROCESS = Some(started);
         libc::atexit(at_exit);
+    }
+}
+
+/// `gas_functions`
+///
+/// # Safety
+/// As the header says: a table of functions from `begin` to `end`, which stays.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gas_functions(begin: *const Function, end: *const Function) {
+    let count = end.addr().saturating_sub(begin.addr()) / size_of::<Function>();
+    if count > 0 {
+        // SAFETY: the caller's promise.
+        set_functions(unsafe { std::slice::from_raw_parts(begin, count) });
     }
 }
 

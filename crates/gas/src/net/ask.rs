@@ -116,6 +116,11 @@ impl Core {
         self.try_word(engine, at.rank, &head, to)
     }
 
+    /// A function of the program on a place.
+    pub(super) fn try_call<W: Wire>(&mut self, engine: &mut Engine<W>, at: There, (function, argument): (u64, i64), to: &mut u64) -> Result<bool, Error> {
+        self.try_word(engine, at.rank, &Head::new(Kind::Call, [at.address, function, argument.cast_unsigned()]), to)
+    }
+
     /// Whether so many bytes are at a place.
     pub(super) fn try_probe<W: Wire>(&mut self, engine: &mut Engine<W>, at: There, bytes: u64, to: &mut u64) -> Result<bool, Error> {
         self.try_word(engine, at.rank, &Head::new(Kind::Probe, [at.address, bytes, 0]), to)

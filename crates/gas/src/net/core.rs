@@ -160,6 +160,11 @@ impl Core {
                     Err(error) => self.refuse(rank, Access::Atomic, (first, operation.1 as u64), &error),
                 }
             }
+            Kind::Call => match self.memory.call(first, second, third.cast_signed()) {
+                Ok(result) => self.answer(rank, Answer::Word(result.cast_unsigned())),
+                Err(Error::NoSuchFunction(_)) => false,
+                Err(error) => self.refuse(rank, Access::Atomic, (first, 1), &error),
+            },
             Kind::Probe => {
                 let found = self.memory.probe(first, second).map_or_else(|error| Why::of(&error) as u64, |()| 0);
                 self.answer(rank, Answer::Word(found))

@@ -11,6 +11,7 @@
 //!  Round    call, round                   what: last part    payload: a part of what a collective call carries
 //!  Flush                                                     asks for word 0 of an answer, no more
 //!  Leave    status, collective calls made                    its sender leaves the job
+//!  Call     address, function, argument                      answered by Data, its result
 //!  Data                                                      payload: what the oldest Get, Atomic or Probe has asked for
 //!  Refused  address, bytes                what: of what, why  a Get, Put, Store or Atomic that cannot be
 //!  Taken                                                     word 0 is all that it says
@@ -36,6 +37,7 @@ pub(super) enum Kind {
     Round,
     Flush,
     Leave,
+    Call,
     Data,
     Refused,
     Taken,
@@ -52,9 +54,10 @@ impl Kind {
             6 => Self::Round,
             7 => Self::Flush,
             8 => Self::Leave,
-            9 => Self::Data,
-            10 => Self::Refused,
-            11 => Self::Taken,
+            9 => Self::Call,
+            10 => Self::Data,
+            11 => Self::Refused,
+            12 => Self::Taken,
             _ => return None,
         })
     }
@@ -65,7 +68,7 @@ impl Kind {
             Self::Flush | Self::Data | Self::Taken => 1,
             Self::Put | Self::Store => 2,
             Self::Get | Self::Probe | Self::Round | Self::Leave | Self::Refused => 3,
-            Self::Atomic => 4,
+            Self::Atomic | Self::Call => 4,
         }
     }
 
@@ -131,7 +134,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn heads_survive_as_words(kind in 1u8..=11, flags in 0u8..=TELL, what: u16, words: [u64; 3], taken: u32, payload in 0usize..100) {
+        fn heads_survive_as_words(kind in 1u8..=12, flags in 0u8..=TELL, what: u16, words: [u64; 3], taken: u32, payload in 0usize..100) {
             let kind = Kind::from_bits(kind).unwrap();
             let mut head = Head { kind, flags, what, words };
             let stored = head.store(taken);

@@ -6,6 +6,7 @@
 use bellwire_memory::atomic::{AtomicU32, AtomicU64, Ordering};
 use bellwire_memory::bytes;
 
+use crate::call::{self, Lock};
 use crate::error::Error;
 use crate::far::{self, Direction};
 use crate::window::Window;
@@ -75,12 +76,13 @@ impl Atomic {
 #[derive(Debug)]
 pub(super) struct Memory {
     window: Window,
+    lock: Lock,
     pid: u32,
 }
 
 impl Memory {
-    pub(super) fn new(window: Window) -> Self {
-        Self { window, pid: std::process::id() }
+    pub(super) fn new(window: Window, lock: Lock) -> Self {
+        Self { window, lock, pid: std::process::id() }
     }
 
     /// Where so many bytes from an address lie, if they are in the window.
@@ -120,6 +122,13 @@ impl Memory {
         let word = self.find(address, bytes).filter(|_| address.is_multiple_of(bytes as u64)).ok_or(Error::NoMemoryThere)?;
         // SAFETY: aligned, in the window (G1).
         Ok(unsafe { operation.apply(word, bytes, operand, expected) })
+    }
+
+    /// Calls a function of the program on a place of the window.
+    pub(super) fn call(&self, address: u64, function: u64, argument: i64) -> Result<i64, Error> {
+        // First: who asks for a function that there is not has another program.
+        call::function(function).ok_or(Error::NoSuchFunction(function))?;
+        self.lock.call(function, self.find(address, 1).ok_or(Error::NoMemoryThere)?, argument)
     }
 
     /// Whether so many bytes are at an address.

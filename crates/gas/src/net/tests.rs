@@ -23,8 +23,10 @@ impl Memory {
         self.0.as_mut_ptr().wrapping_add(WORDS + word).expose_provenance() as u64
     }
 
-    fn window(&mut self) -> Window {
-        Window { statics: (self.at(0), self.at(WORDS)), ..Window::default() }
+    fn window(&mut self) -> (Window, Lock) {
+        static LOCK: AtomicU32 = AtomicU32::new(0);
+        // SAFETY: a static.
+        (Window { statics: (self.at(0), self.at(WORDS)), ..Window::default() }, unsafe { Lock::new(&raw const LOCK) })
     }
 
     fn word(&mut self, word: usize) -> u64 {
@@ -251,6 +253,7 @@ fn what_no_process_sends_ends_the_job() {
         ("an answer that nobody waits for", plain(Kind::Data, [0; 3]), vec![0; 8]),
         ("a get of too much", plain(Kind::Get, [0, u64::MAX, 0]), vec![]),
         ("an atomic that there is not", head(Kind::Atomic, 0, 0x0803, [0; 3]), vec![]),
+        ("a call of a function that there is not", plain(Kind::Call, [0, 1 << 40, 0]), vec![]),
         ("an atomic of an odd size", head(Kind::Atomic, 0, 0x0300, [0; 3]), vec![]),
         ("a round that there is not", plain(Kind::Round, [0, 9, 0]), vec![]),
         ("a round of a later call", plain(Kind::Round, [5, 0, 0]), vec![]),
@@ -310,7 +313,7 @@ fn strangers_are_not_connected() {
                 let (nic, mut core) = connect((rank, 2), config(false), memory.window(), |block| launcher.gather(rank, block)).unwrap();
                 if rank == 1 {
                     // One that knows the address, but not who it is to be.
-                    let (other, mut stranger) = connect((0, 1), config(false), Window::default(), |block| Ok(vec![block.to_vec()])).unwrap();
+                    let (other, mut stranger) = connect((0, 1), config(false), memory.window(), |block| Ok(vec![block.to_vec()])).unwrap();
                     stranger.names = vec![core.names[0].clone(), Name::new(other.with(|engine| engine.wire().host_address().to_vec()).as_slice(), [9; 16])];
                     stranger.peers = (0..2).map(|_| super::peer::Peer::new(bellwire_via::ViHandle::from_raw(0), State::Connecting)).collect();
                     stranger.me = 1;
