@@ -9,8 +9,9 @@ use bellwire_via::wire::Wire;
 use bellwire_via::{Engine, InboxHandle, Instant, NetAddress, PtagHandle, ViAttributes, WaitHandle};
 use std::collections::BTreeMap;
 
-/// Requests that are met at a time; others ask again within milliseconds.
-const WAITS: usize = 16;
+/// Requests that are met at a time, at first and at most; others ask again within milliseconds.
+const WAITS_MIN: usize = 16;
+const WAITS_MAX: usize = 1024;
 /// Messages of one connection that may wait in an inbox: all requests of a client, or all replies, and what control there is: counts, at most one for each
 /// request; segments; the end.
 pub(crate) const LIMIT: u32 = 2 * CREDITS_MAX + SEGMENTS_AHEAD as u32 + 8;
@@ -30,6 +31,8 @@ pub struct Acceptor {
     host: Vec<u8>,
     device: [u8; 16],
     waits: Vec<WaitHandle>,
+    /// How many there are to be: as many as have ever come at a time.
+    waits_wanted: usize,
     endpoints: BTreeMap<u64, Listed>,
     next_endpoint: u64,
     /// Connection requests of the engine that have been seen to.
@@ -43,14 +46,14 @@ impl Acceptor {
     /// [`Error::Resource`].
     pub fn new<W: Wire>(engine: &mut Engine<W>, device: [u8; 16]) -> Result<Self, Error> {
         let host = engine.wire().host_address().to_vec();
-        let mut acceptor = Self { host, device, waits: Vec::new(), endpoints: BTreeMap::new(), next_endpoint: 1, seen: 0 };
+        let mut acceptor = Self { host, device, waits: Vec::new(), waits_wanted: WAITS_MIN, endpoints: BTreeMap::new(), next_endpoint: 1, seen: 0 };
         acceptor.listen(engine)?;
         Ok(acceptor)
     }
 
     fn listen<W: Wire>(&mut self, engine: &mut Engine<W>) -> Result<(), Error> {
         let local = NetAddress::new(&self.host, &device_discriminator(&self.device)).ok_or(Error::BadArgument)?;
-        while self.waits.len() < WAITS {
+        while self.waits.len() < self.waits_wanted {
             self.waits.push(engine.connect_wait(&local, Instant::NEVER)?);
         }
         Ok(())
@@ -116,6 +119,9 @@ impl Acceptor {
                 }
                 Err(_) => {}
             }
+        }
+        if still.is_empty() {
+            self.waits_wanted = (2 * self.waits_wanted).min(WAITS_MAX);
         }
         self.waits = still;
         let _ = self.listen(engine);

@@ -13,8 +13,10 @@ use crate::status::{Departed, Error, Status};
 use bellwire_via::wire::Wire;
 use bellwire_via::{Duration, Engine, ViHandle};
 
-/// How long a connection may take.
-const CONNECT_PATIENCE: Duration = Duration(5_000_000_000);
+/// How long a connection may take: until the process of the wanted endpoint is found, and until it answers, which it does when it polls. Somebody who computes, or gets no processor, is not
+/// unreachable.
+const FIND_PATIENCE: Duration = Duration(5_000_000_000);
+const ANSWER_PATIENCE: Duration = Duration(60_000_000_000);
 
 impl<H> Core<H> {
     /// Begins to connect; the inbox says how it ends. The engine has been told the time.
@@ -26,8 +28,8 @@ impl<H> Core<H> {
         // The wanted endpoint and who asks travel in the local address; the remote one is where the device waits.
         let (local, remote) = (ask.address().ok_or(Error::BadArgument)?, connection.peer.device_address().ok_or(Error::BadArgument)?);
         let vi = create_vi(engine, endpoint.ptag, inbox, u64::from(id.raw()))?;
-        let deadline = engine.now() + CONNECT_PATIENCE;
-        if let Err(e) = engine.connect_request(vi, &local, &remote, deadline) {
+        let now = engine.now();
+        if let Err(e) = engine.connect_request_within(vi, &local, &remote, now + FIND_PATIENCE, now + ANSWER_PATIENCE) {
             end_vi(engine, vi);
             return Err(e.into());
         }

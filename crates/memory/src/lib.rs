@@ -7,6 +7,7 @@
 //! |---|---|
 //! | memory that can be handed to another process, sealed | [`region`], [`reserve`] |
 //! | handing it over; who the peer is | [`fd_passing`], [`pidfd`] |
+//! | room for descriptors | [`fd_table`] |
 //! | reading another process's memory where that is permitted | [`mod@attach`] |
 //! | whether this is still the same process | [`fork_mark`] |
 //! | waking a sleeper; letting the sleeper pay | [`event`], [`membarrier`], [`mod@pause`] |
@@ -36,6 +37,7 @@ pub mod door;
 pub mod error;
 pub mod event;
 pub mod fd_passing;
+pub mod fd_table;
 pub mod fork_mark;
 pub mod line_queue;
 pub mod membarrier;

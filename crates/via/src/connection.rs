@@ -70,6 +70,8 @@ struct Attempt {
     local: NetAddress,
     remote: NetAddress,
     deadline: Instant,
+    /// Until when it is tried again though nobody waits there.
+    found_by: Instant,
     retry_at: Instant,
     backoff: Duration,
     /// The wire's answer is awaited.
@@ -279,15 +281,29 @@ impl<W: Wire> Engine<W> {
 
     /// Begins to connect `vi` to `remote`. See [`connect_status`](Self::connect_status).
     pub fn connect_request(&mut self, vi: ViHandle, local: &NetAddress, remote: &NetAddress, deadline: Instant) -> Result<(), Error> {
-        self.begin_attempt(vi, Rendezvous::Client, local, remote, deadline)
+        self.begin_attempt(vi, Rendezvous::Client, local, remote, deadline, deadline)
+    }
+
+    /// As [`connect_request`](Self::connect_request), with two times: until when somebody has to wait there, and until when, once that NIC has been reached, it has to answer. A process that lives may
+    /// get no processor for seconds; a name that nobody has is an error sooner.
+    pub fn connect_request_within(&mut self, vi: ViHandle, local: &NetAddress, remote: &NetAddress, found_by: Instant, answered_by: Instant) -> Result<(), Error> {
+        self.begin_attempt(vi, Rendezvous::Client, local, remote, found_by, answered_by)
     }
 
     /// Begins to connect `vi` to a VI whose owner makes the mirrored call.
     pub fn peer_request(&mut self, vi: ViHandle, local: &NetAddress, remote: &NetAddress, deadline: Instant) -> Result<(), Error> {
-        self.begin_attempt(vi, Rendezvous::Peer, local, remote, deadline)
+        self.begin_attempt(vi, Rendezvous::Peer, local, remote, deadline, deadline)
     }
 
-    fn begin_attempt(&mut self, vi: ViHandle, how: Rendezvous, local: &NetAddress, remote: &NetAddress, deadline: Instant) -> Result<(), Error> {
+    fn begin_attempt(
+        &mut self,
+        vi: ViHandle,
+        how: Rendezvous,
+        local: &NetAddress,
+        remote: &NetAddress,
+        found_by: Instant,
+        deadline: Instant,
+    ) -> Result<(), Error> {
         let v = self.vis.get_mut(vi).ok_or(Error::InvalidParameter)?;
         if v.state != ViState::Idle || self.connections.attempts.contains_key(&vi) {
             return Err(Error::InvalidState);
@@ -304,6 +320,7 @@ impl<W: Wire> Engine<W> {
             local: *local,
             remote: *remote,
             deadline,
+            found_by,
             retry_at: Instant::NEVER,
             backoff: RETRY_MIN,
             request: None,
@@ -312,8 +329,10 @@ impl<W: Wire> Engine<W> {
             outcome: None,
         };
         self.connections.attempts.insert(vi, attempt);
-        if deadline != Instant::NEVER {
-            self.connections.schedule(deadline, Timer::Attempt(vi));
+        for time in [found_by, deadline] {
+            if time != Instant::NEVER {
+                self.connections.schedule(time, Timer::Attempt(vi));
+            }
         }
         self.resolve(vi);
         Ok(())
@@ -364,6 +383,9 @@ impl<W: Wire> Engine<W> {
         let now = self.now;
         let Some(a) = self.connections.attempts.get_mut(&vi) else { return };
         a.link = None;
+        if a.found_by <= now {
+            return self.attempt_ends(vi, Err(Error::NoMatch));
+        }
         a.retry_at = now + a.backoff + jitter;
         a.backoff = Duration((a.backoff.0 * 2).min(RETRY_MAX.0));
         let at = a.retry_at;
@@ -377,10 +399,10 @@ impl<W: Wire> Engine<W> {
             return;
         }
         a.outcome = Some(outcome);
-        let (deadline, retry_at) = (a.deadline, a.retry_at);
         // While a timer is set, every turn looks at the clock.
-        self.connections.unschedule(deadline, Timer::Attempt(vi));
-        self.connections.unschedule(retry_at, Timer::Attempt(vi));
+        for time in [a.deadline, a.found_by, a.retry_at] {
+            self.connections.unschedule(time, Timer::Attempt(vi));
+        }
         let Some(a) = self.connections.attempts.get_mut(&vi) else { return };
         self.completions += 1;
         if let Some(request) = a.request.take() {
@@ -434,6 +456,8 @@ impl<W: Wire> Engine<W> {
                     if a.deadline <= now {
                         let why = if a.matched || a.how == Rendezvous::Peer { Error::Timeout } else { Error::NoMatch };
                         self.give_up(vi, why);
+                    } else if a.found_by <= now && a.link.is_none() {
+                        self.give_up(vi, Error::NoMatch);
                     } else if a.retry_at <= now && a.request.is_none() && a.link.is_none() {
                         self.resolve(vi);
                     }

@@ -59,6 +59,7 @@ use crate::wire::packet::PacketWire;
 use crate::wire::shm::{ShmConfig, ShmWire};
 use crate::wire::udp::{UdpConfig, UdpPort, socket_address};
 use bellwire_memory::atomic::AtomicU32;
+use bellwire_memory::fd_table;
 use bellwire_memory::fork_mark::ForkMark;
 use bellwire_memory::processors;
 use bellwire_memory::token::{Claim, Held, Token};
@@ -78,6 +79,9 @@ use wait::Target;
 const POLLS_PER_TURN: u32 = 64;
 /// Least time of a connection request: its handshake takes some.
 const HANDSHAKE_MIN: Duration = Duration::from_millis(10);
+
+/// Descriptors that this process's table holds from the start: those of some hundred links.
+const DESCRIPTORS_AHEAD: u32 = 1024;
 
 /// A word on a line of its own.
 #[repr(align(128))]
@@ -244,6 +248,7 @@ impl Nic {
         let identity = snapshot::Identity::new(config.mode, &config.host);
         let wire = open_wire(&config)?;
         let port = Port::new(&wire)?;
+        fd_table::reserve(wire.control_fd(), DESCRIPTORS_AHEAD);
         let mut engine = Engine::new(wire, config.seed);
         engine.set_turn_bytes(config.turn_bytes);
         engine.set_now(clock());
