@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Endpoints: opening, binding, enabling, options; and what the calls for data begin with.
 
-use crate::abi::{Fid, Outcome, Table, TableRef, class, code, control, data, error, give, none};
+use crate::abi::{Fid, Outcome, Table, TableRef, class, code, command, control, data, error, give, none};
 use crate::attributes::Info;
 use crate::av::{AvObject, copy_name};
 use crate::bound::{Bindings, Counted, EpShared};
@@ -266,14 +266,14 @@ const COUNTED: [(u64, Counted); 6] = [
 ];
 
 /// `FI_ENABLE`; the flags that calls without flags take.
-unsafe extern "C" fn control_call(fid: *mut Fid, command: c_int, argument: *mut c_void) -> c_int {
+unsafe extern "C" fn control_call(fid: *mut Fid, asked: c_int, argument: *mut c_void) -> c_int {
     control(|| {
         // SAFETY: F1.
         let ep = unsafe { &mut *fid.cast::<EpObject>() };
-        match command {
-            6 => enable(ep),
+        match asked {
+            command::ENABLE => enable(ep),
             // FI_GETOPSFLAG, FI_SETOPSFLAG: the argument says of which direction.
-            2 | 3 => {
+            command::GETOPSFLAG | command::SETOPSFLAG => {
                 // SAFETY: F2.
                 let value = unsafe { argument.cast::<u64>().as_mut() }.ok_or(error::EINVAL)?;
                 let of = match *value & (flags::SEND | flags::RECV) {
@@ -281,7 +281,7 @@ unsafe extern "C" fn control_call(fid: *mut Fid, command: c_int, argument: *mut 
                     flags::RECV => &mut ep.rx_flags,
                     _ => return Err(error::EINVAL),
                 };
-                if command == 2 {
+                if asked == command::GETOPSFLAG {
                     *value = *of;
                 } else {
                     *of = *value & !(flags::SEND | flags::RECV);

@@ -37,6 +37,8 @@ mod flags;
 mod hints;
 mod host;
 mod info;
+#[cfg(test)]
+mod layout;
 mod memory;
 mod message;
 mod names;
