@@ -97,6 +97,7 @@ if [ "$mode" = long ]; then
     part resident-long env BELLWIRE_RESIDENT_SEEDS=2000 cargo test --locked --release -p bellwire-sim --test resident
     part nisim-long env BELLWIRE_NISIM_SEEDS=5000 cargo test --locked --release -p bellwire-nisim --test random_traffic
     part nisim-figures env BELLWIRE_NISIM_PROGRAMS=all cargo test --locked --release -p bellwire-nisim --test statements
+    part tag-huge   env BELLWIRE_TAG_BYTES=2147483655 cargo test --locked --release -p bellwire-tag --test storms huge
     part am-storm   env BELLWIRE_STORM=24,60 cargo test --locked --release -p bellwire-am --test storm
     part rpc-kills  env BELLWIRE_KILLS=300 cargo test --locked --release -p bellwire-rpc --test killed
     part spmd-kills env BELLWIRE_KILLS=60 cargo test --locked --release -p bellwire-spmd --test processes
