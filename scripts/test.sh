@@ -16,7 +16,7 @@ part() { # name, command ..
     shift
     if "$@" >"$log/$name.log" 2>&1; then
         passed=$((passed + 1))
-        echo "ok      $name  ($((SECONDS - start)) s)  $(grep -hE '^test result|passed, [0-9]+ failed|^all |all well|^[0-9]+ trials' "$log/$name.log" | summary)"
+        echo "ok      $name  ($((SECONDS - start)) s)  $(grep -hE '^test result|passed, [0-9]+ failed|^all |all well|^[0-9]+ trials|^mutations of' "$log/$name.log" | summary)"
         grep -h '^SKIPPED' "$log/$name.log" | sed 's/^/        /'
     else
         failed=$((failed + 1))
@@ -50,6 +50,8 @@ part launchers make -s -C tests/job check LIBJOB="$target/release/libbellwire_jo
 part fi        tests/fi/check.sh "$target/release/libbellwire_fi.so" "$target/tests-fi"
 part mpi       tests/mpi/check.sh "$target/release/libbellwire_fi.so" "$target/tests-mpi" "$target/release/bellwire"
 part splitcc   make -s -C splitcc check LIB="$target/release" OUT="$target/splitcc" BELLWIRE="$target/release/bellwire"
+random_split_c() { splitcc/tests/random.sh "$target/debug/xtask" "$target/splitcc" "$target/release/bellwire" "$target/random-splitc" "$@"; }
+part random-splitc random_split_c 1 10 3
 split_c() {
     local prefix=$target/installed-splitc
     rm -rf "$prefix"
@@ -113,6 +115,8 @@ if [ "$mode" = long ]; then
     }
     part am-hosts   am_hosts
     part gas-hosts  hosts_gas long
+    part random-splitc-long random_split_c 1000 300 1 2 4
+    part mutations-splitc splitcc/tests/mutations.sh "$target/debug/xtask" "$target/splitcc" "$target/release/bellwire" "$target/mutations-splitc" "$target/release"
     part fabtests   scripts/fabtests.sh "$target/tests-mpi/prefix" "$target/fabtests"
     part probes-off scripts/probes-off.sh
     part models-deep env LOOM_MAX_PREEMPTIONS=4 crates/memory/tests/run_loom.sh
