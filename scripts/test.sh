@@ -43,12 +43,13 @@ part man       scripts/check-man.sh
 part rust      cargo test --workspace --locked --no-fail-fast
 part models    crates/memory/tests/run_loom.sh
 part corpus    cargo test --release --locked --manifest-path fuzz/Cargo.toml
-part build     cargo build --release --locked -p vipl -p bellwire-am-c -p bellwire-job-c -p bellwire-gas-c -p bellwire-fi -p bellwire-cli
+part build     cargo build --release --locked -p vipl -p bellwire-am-c -p bellwire-job-c -p bellwire-gas-c -p bellwire-fi -p bellwire-verbs-c -p bellwire-cli
 part c         make -s -C tests/c check LIBVIPL="$target/release/libvipl.so" OUT="$target/tests-c"
 part am        make -s -C tests/am check LIBAM="$target/release/libbellwire_am.so" OUT="$target/tests-am"
 part launchers make -s -C tests/job check LIBJOB="$target/release/libbellwire_job_c.so" LIBAM="$target/release/libbellwire_am.so" BELLWIRE="$target/release/bellwire" RING="$target/debug/examples/ring" TEAM="$target/debug/examples/all_to_all" OUT="$target/tests-job"
 part fi        tests/fi/check.sh "$target/release/libbellwire_fi.so" "$target/tests-fi"
 part mpi       tests/mpi/check.sh "$target/release/libbellwire_fi.so" "$target/tests-mpi" "$target/release/bellwire"
+part verbs     tests/verbs/check.sh "$target/release/libbellwire_verbs_c.a" "$target/tests-verbs"
 part splitcc   make -s -C splitcc check LIB="$target/release" OUT="$target/splitcc" BELLWIRE="$target/release/bellwire"
 random_split_c() { splitcc/tests/random.sh "$target/debug/xtask" "$target/splitcc" "$target/release/bellwire" "$target/random-splitc" "$@"; }
 part random-splitc random_split_c 1 10 3
@@ -117,6 +118,7 @@ if [ "$mode" = long ]; then
     part gas-hosts  hosts_gas long
     part random-splitc-long random_split_c 1000 300 1 2 4
     part mutations-splitc splitcc/tests/mutations.sh "$target/debug/xtask" "$target/splitcc" "$target/release/bellwire" "$target/mutations-splitc" "$target/release"
+    part verbs-long tests/verbs/check.sh "$target/release/libbellwire_verbs_c.a" "$target/tests-verbs" long
     part fabtests   scripts/fabtests.sh "$target/tests-mpi/prefix" "$target/fabtests"
     part probes-off scripts/probes-off.sh
     part models-deep env LOOM_MAX_PREEMPTIONS=4 crates/memory/tests/run_loom.sh

@@ -30,7 +30,7 @@ pub const TYPES: [Type; 15] = [
 ];
 
 /// Members of the one struct, by their place in [`TYPES`].
-pub const MEMBERS: [usize; 8] = [0, 4, 5, 7, 11, 12, 14, 2];
+pub const MEMBERS: [usize; 9] = [0, 4, 5, 7, 11, 13, 12, 14, 2];
 
 /// What an array's elements are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
