@@ -278,6 +278,7 @@ pub(crate) mod command {
     use core::ffi::c_int;
     pub(crate) const GETOPSFLAG: c_int = 2;
     pub(crate) const SETOPSFLAG: c_int = 3;
+    pub(crate) const ALIAS: c_int = 4;
     pub(crate) const GETWAIT: c_int = 5;
     pub(crate) const ENABLE: c_int = 6;
     pub(crate) const BACKLOG: c_int = 7;

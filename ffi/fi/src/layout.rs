@@ -7,10 +7,12 @@ use crate::attributes::{DomainAttr, EpAttr, FabricAttr, Info, RxAttr, TxAttr};
 use crate::av::AvAttr;
 use crate::counter::CounterAttr;
 use crate::cq::{CqAttr, ErrorEntry};
+use crate::endpoint::Alias;
 use crate::eq::{EqAttr, EqErrorEntry};
 use crate::host::Provider;
 use crate::memory::MrAttr;
 use crate::queue::Entry;
+use crate::trigger::TriggeredContext;
 use crate::waitset::WaitAttr;
 use crate::{eq, flags, hints};
 use bellwire_tag::AtomicOp;
@@ -21,7 +23,7 @@ use std::process::{Command, Stdio};
 /// C expressions, and what we say that they are.
 type Claims = Vec<(String, u64)>;
 
-const HEADERS: [&str; 10] = [
+const HEADERS: [&str; 11] = [
     "rdma/fabric.h",
     "rdma/fi_atomic.h",
     "rdma/fi_cm.h",
@@ -31,6 +33,7 @@ const HEADERS: [&str; 10] = [
     "rdma/fi_errno.h",
     "rdma/fi_rma.h",
     "rdma/fi_tagged.h",
+    "rdma/fi_trigger.h",
     "rdma/providers/fi_prov.h",
 ];
 
@@ -80,6 +83,8 @@ fn messages(c: &mut Claims) {
     fields!(c, MsgRma, "struct fi_msg_rma", context, data);
     fields!(c, MsgAtomic, "struct fi_msg_atomic", iov = "msg_iov", desc, count = "iov_count", address = "addr", rma = "rma_iov", context, data);
     fields!(c, MsgAtomic, "struct fi_msg_atomic", rma_count = "rma_iov_count", data_type = "datatype", op);
+    fields!(c, TriggeredContext, "struct fi_triggered_context", event_type, counter = "trigger.threshold.cntr", threshold = "trigger.threshold.threshold");
+    fields!(c, Alias, "struct fi_alias", fid, flags);
     fields!(c, Entry, "struct fi_cq_tagged_entry", context = "op_context", flags, length = "len", buffer = "buf", data, tag);
     fields!(c, ErrorEntry, "struct fi_cq_err_entry", excess = "olen", error = "err", provider_error = "prov_errno", error_data = "err_data");
     fields!(c, ErrorEntry, "struct fi_cq_err_entry", error_data_size = "err_data_size");
@@ -116,7 +121,14 @@ fn constants(c: &mut Claims) {
     numbers!(c, "FI_MSG" = flags::MSG, "FI_RMA" = flags::RMA, "FI_TAGGED" = flags::TAGGED, "FI_ATOMIC" = flags::ATOMIC, "FI_READ" = flags::READ);
     numbers!(c, "FI_WRITE" = flags::WRITE, "FI_RECV" = flags::RECV, "FI_SEND" = flags::SEND, "FI_REMOTE_READ" = flags::REMOTE_READ);
     numbers!(c, "FI_REMOTE_WRITE" = flags::REMOTE_WRITE, "FI_MULTI_RECV" = flags::MULTI_RECV, "FI_REMOTE_CQ_DATA" = flags::REMOTE_CQ_DATA);
-    numbers!(c, "FI_MORE" = flags::MORE, "FI_PEEK" = flags::PEEK, "FI_FENCE" = flags::FENCE, "FI_COMPLETION" = flags::COMPLETION);
+    numbers!(
+        c,
+        "FI_TRIGGER" = flags::TRIGGER,
+        "FI_MORE" = flags::MORE,
+        "FI_PEEK" = flags::PEEK,
+        "FI_FENCE" = flags::FENCE,
+        "FI_COMPLETION" = flags::COMPLETION
+    );
     numbers!(c, "FI_INJECT" = flags::INJECT, "FI_INJECT_COMPLETE" = flags::INJECT_COMPLETE, "FI_TRANSMIT_COMPLETE" = flags::TRANSMIT_COMPLETE);
     numbers!(c, "FI_DELIVERY_COMPLETE" = flags::DELIVERY_COMPLETE, "FI_LOCAL_COMM" = flags::LOCAL_COMM, "FI_REMOTE_COMM" = flags::REMOTE_COMM);
     numbers!(c, "FI_RMA_EVENT" = flags::RMA_EVENT, "FI_SOURCE" = flags::SOURCE, "FI_DIRECTED_RECV" = flags::DIRECTED_RECV, "FI_CLAIM" = flags::CLAIM);
@@ -127,7 +139,7 @@ fn constants(c: &mut Claims) {
     numbers!(c, "FI_CLASS_STX_CTX" = class::STX_CTX, "FI_CLASS_PEP" = class::PEP, "FI_CLASS_AV" = class::AV, "FI_CLASS_MR" = class::MR);
     numbers!(c, "FI_CLASS_EQ" = class::EQ, "FI_CLASS_CQ" = class::CQ, "FI_CLASS_CNTR" = class::CNTR, "FI_CLASS_WAIT" = class::WAIT);
     numbers!(c, "FI_CLASS_POLL" = class::POLL, "FI_CLASS_CONNREQ" = class::CONNREQ);
-    numbers!(c, "FI_GETOPSFLAG" = command::GETOPSFLAG, "FI_SETOPSFLAG" = command::SETOPSFLAG, "FI_GETWAIT" = command::GETWAIT);
+    numbers!(c, "FI_GETOPSFLAG" = command::GETOPSFLAG, "FI_SETOPSFLAG" = command::SETOPSFLAG, "FI_ALIAS" = command::ALIAS, "FI_GETWAIT" = command::GETWAIT);
     numbers!(c, "FI_ENABLE" = command::ENABLE, "FI_BACKLOG" = command::BACKLOG, "FI_REFRESH" = command::REFRESH, "FI_GETWAITOBJ" = command::GETWAITOBJ);
     numbers!(
         c,
