@@ -72,6 +72,12 @@ installed() {
 part installed installed
 part hosts     scripts/hosts.sh "$target/examples-c" "$target/installed/lib"
 part hosts-am  scripts/hosts-am.sh "$target/examples-am" "$target/installed/lib"
+hosts_gas() { # [long]
+    mkdir -p "$target/examples-splitc/tests" &&
+        for source in splitcc/tests/run/*.sc; do "$target/installed-splitc/bin/splitcc" -O2 -w "$source" -o "$target/examples-splitc/tests/$(basename "$source" .sc)" || return 1; done &&
+        scripts/hosts-gas.sh "$target/examples-splitc" "$target/installed-splitc/lib" "$target/release/bellwire" "$@"
+}
+part hosts-gas hosts_gas
 part hosts-mpi scripts/hosts-mpi.sh "$target/examples-c" "$target/installed/lib" "$target/tests-mpi"
 part hosts-suite scripts/hosts-conformance.sh "$target/examples-c" "$target/installed/lib" fd76::1/fd76::2
 part perf-udp  env BELLWIRE="$target/release/bellwire" scripts/perf-udp.sh
@@ -107,6 +113,7 @@ if [ "$mode" = long ]; then
             scripts/hosts-am.sh "$target/examples-am" "$target/installed/lib" "$storm" 24,60
     }
     part am-hosts   am_hosts
+    part gas-hosts  hosts_gas long
     part verbs-long tests/verbs/check.sh "$target/release/libbellwire_verbs_c.a" "$target/tests-verbs" long
     part fabtests   scripts/fabtests.sh "$target/tests-mpi/prefix" "$target/fabtests"
     part probes-off scripts/probes-off.sh
