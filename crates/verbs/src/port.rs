@@ -75,6 +75,8 @@ struct Shared {
     /// Completion queues that are armed.
     armed: AtomicU32,
     closing: AtomicBool,
+    /// The thread sleeps for long; written with the core held.
+    dozing: AtomicBool,
     /// The thread sleeps on it between two looks at whether it is needed.
     pace: Mutex<()>,
     bell: Condvar,
@@ -116,7 +118,18 @@ impl Shared {
             outcome = f(&mut core, engine);
             Ok(())
         })?;
+        self.rouse(&core);
         outcome
+    }
+
+    /// What waits to leave, or for a time, is the thread's business if the program does not look again.
+    #[inline]
+    fn rouse(&self, core: &Core) {
+        // Relaxed: both sides hold the core.
+        if !(core.unsent.is_empty() && core.timers.is_empty()) && self.dozing.load(Ordering::Relaxed) {
+            self.dozing.store(false, Ordering::Relaxed);
+            self.wake();
+        }
     }
 
     /// Looks until there is nothing, or `until`. Returns whether anything was there.
@@ -145,6 +158,7 @@ impl Shared {
             self.nic.with(|engine| core.accept(engine));
             moved = true;
         }
+        self.rouse(core);
         // Relaxed: a hint for the thread, which looks again.
         self.armed.store(core.armed, Ordering::Relaxed);
         Ok(moved)
@@ -158,8 +172,15 @@ impl Shared {
         if let Some((at, _)) = core.timers.first() {
             slice = slice.min(Duration::from_nanos(at.saturating_sub(clock()).max(1000)));
         }
+        // Relaxed: with the core held.
+        self.dozing.store(slice > SLICE, Ordering::Relaxed);
         drop(core);
-        match self.nic.inbox_wait_until(inbox, accepted, Some(slice), until) {
+        // Relaxed: who wakes us has changed it before.
+        let roused = || slice > SLICE && !self.dozing.load(Ordering::Relaxed);
+        let outcome = self.nic.inbox_wait_until(inbox, accepted, Some(slice), || roused() || until());
+        // Relaxed: at worst it is woken once too often.
+        self.dozing.store(false, Ordering::Relaxed);
+        match outcome {
             Ok(()) | Err(bellwire_via::Error::Timeout) => Ok(()),
             Err(e) => Err(e.into()),
         }
@@ -208,6 +229,7 @@ impl Port {
             polls: AtomicU64::new(0),
             armed: AtomicU32::new(0),
             closing: AtomicBool::new(false),
+            dozing: AtomicBool::new(false),
             pace: Mutex::new(()),
             bell: Condvar::new(),
         });
