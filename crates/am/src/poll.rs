@@ -45,7 +45,12 @@ impl Bundle {
         }
         match step {
             Some(Step::Run(delivery, handler)) => self.run::<P>(guard, delivery, handler),
-            None | Some(Step::Nothing) => return Ok(0),
+            None | Some(Step::Nothing) => {
+                let inbox = core.inbox;
+                drop(guard);
+                self.device.nic.give_way(inbox);
+                return Ok(0);
+            }
             Some(Step::Moved) => core.garbage.clear(),
             Some(Step::Return(endpoint, handler, returned)) => self.run_return(guard, endpoint, handler, &returned),
             Some(Step::Departure(endpoint, handler, departed)) => self.run_departure(guard, endpoint, handler, &departed),

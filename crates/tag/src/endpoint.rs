@@ -246,7 +246,12 @@ impl Endpoint {
             self.nic.with(|engine| core.accept(engine));
             return Ok(true);
         }
-        Ok(moved == Some(true))
+        if moved != Some(true) {
+            drop(core);
+            self.nic.give_way(self.inbox);
+            return Ok(false);
+        }
+        Ok(true)
     }
 
     /// Sleeps until there is something to poll for, or `until`, or `timeout` has passed (`None`: for ever). `false`: it has passed. `until` is asked when something has happened, or after

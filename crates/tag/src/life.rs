@@ -10,8 +10,9 @@ use bellwire_via::handle::Handle;
 use bellwire_via::wire::Wire;
 use bellwire_via::{Duration, Engine, Instant, NetAddress, Notice, ViAttributes, ViHandle};
 
-/// How long a connection may take.
-const CONNECT_PATIENCE: Duration = Duration(20_000_000_000);
+/// How long a connection may take: until the process is found, and until it answers, which it does when it polls.
+const FIND_PATIENCE: Duration = Duration(5_000_000_000);
+const ANSWER_PATIENCE: Duration = Duration(60_000_000_000);
 /// Requests that are met at a time; others ask again within milliseconds.
 const WAITS: usize = 16;
 /// Context of a VI that has no connection yet.
@@ -71,9 +72,9 @@ impl Core {
         let (local, remote) = (self.name.asks_as().ok_or(Error::BadArgument)?, p.name.waits_at().ok_or(Error::BadArgument)?);
         let none = ViHandle::from_raw(0);
         let id = self.connections.insert(Connection::new(none, State::Connecting, peer)).ok_or(Error::Resource)?;
-        let deadline = engine.now() + CONNECT_PATIENCE;
+        let (found_by, answered_by) = (engine.now() + FIND_PATIENCE, engine.now() + ANSWER_PATIENCE);
         let vi = self.create_vi(engine, u64::from(id.raw())).and_then(|vi| {
-            let asked = engine.connect_request(vi, &local, &remote, deadline);
+            let asked = engine.connect_request_within(vi, &local, &remote, found_by, answered_by);
             asked.map(|()| vi).map_err(|e| {
                 end_vi(engine, vi);
                 Error::from(e)

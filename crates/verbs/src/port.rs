@@ -397,6 +397,11 @@ impl Port {
         let entries = &mut core.cq(cq)?.entries;
         let n = entries.len().min(most);
         entries.drain(..n).for_each(|c| take(&c));
+        if n == 0 {
+            let inbox = core.inbox;
+            drop(core);
+            self.shared.nic.give_way(inbox);
+        }
         Ok(n)
     }
 

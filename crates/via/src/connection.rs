@@ -284,9 +284,16 @@ impl<W: Wire> Engine<W> {
         self.begin_attempt(vi, Rendezvous::Client, local, remote, deadline, deadline)
     }
 
-    /// As [`connect_request`](Self::connect_request), with two times: until when somebody has to wait there, and until when, once that NIC has been reached, it has to answer. A process that lives may
-    /// get no processor for seconds; a name that nobody has is an error sooner.
-    pub fn connect_request_within(&mut self, vi: ViHandle, local: &NetAddress, remote: &NetAddress, found_by: Instant, answered_by: Instant) -> Result<(), Error> {
+    /// As [`connect_request`](Self::connect_request), with two times: until when somebody has to wait there, and until when, once that process or NIC has been found, it has to answer. One that
+    /// lives may get no processor for seconds; a name that nobody has is an error sooner.
+    pub fn connect_request_within(
+        &mut self,
+        vi: ViHandle,
+        local: &NetAddress,
+        remote: &NetAddress,
+        found_by: Instant,
+        answered_by: Instant,
+    ) -> Result<(), Error> {
         self.begin_attempt(vi, Rendezvous::Client, local, remote, found_by, answered_by)
     }
 
@@ -456,7 +463,7 @@ impl<W: Wire> Engine<W> {
                     if a.deadline <= now {
                         let why = if a.matched || a.how == Rendezvous::Peer { Error::Timeout } else { Error::NoMatch };
                         self.give_up(vi, why);
-                    } else if a.found_by <= now && a.link.is_none() {
+                    } else if a.found_by <= now && a.link.is_none() && !a.request.is_some_and(|request| self.wire.has_found(request)) {
                         self.give_up(vi, Error::NoMatch);
                     } else if a.retry_at <= now && a.request.is_none() && a.link.is_none() {
                         self.resolve(vi);

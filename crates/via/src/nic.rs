@@ -31,6 +31,7 @@ mod config;
 mod crowd;
 mod handlers;
 mod helper;
+mod nap;
 mod snapshot;
 mod spin;
 mod stat;
@@ -58,13 +59,13 @@ use crate::wire::host::HostWire;
 use crate::wire::packet::PacketWire;
 use crate::wire::shm::{ShmConfig, ShmWire};
 use crate::wire::udp::{UdpConfig, UdpPort, socket_address};
-use bellwire_memory::atomic::AtomicU32;
+use bellwire_memory::atomic::{AtomicBool, AtomicU32, Ordering};
 use bellwire_memory::fd_table;
 use bellwire_memory::fork_mark::ForkMark;
-use bellwire_memory::processors;
 use bellwire_memory::token::{Claim, Held, Token};
 use handlers::ErrorHandling;
 use helper::Port;
+use nap::Poller;
 use rustix::fd::OwnedFd;
 use rustix::time::{ClockId, Timespec, clock_gettime};
 use spin::Adaptive;
@@ -91,6 +92,8 @@ struct OwnLine(AtomicU32);
 struct Shared {
     // line 0: written at each turn by whoever polls; read by the helper at its ticks
     polls: OwnLine,
+    /// Whether who polls an inbox should let others run when it finds nothing; read by each poll in vain.
+    gives_way: AtomicBool,
     token: Token<Core>,
     port: Port,
     errors: Mutex<ErrorHandling>,
@@ -122,20 +125,16 @@ impl Shared {
     /// One look by `poll`, which takes what is there or moves what it needs and takes then.
     #[inline]
     fn poll<R>(&self, poll: impl FnOnce(&mut Engine<HostWire>) -> Result<Option<R>, Error>) -> Result<Option<R>, Error> {
-        self.poll_turning(Engine::progress, poll)
+        self.poll_as(Poller::Completions, poll)
     }
 
-    /// As [`poll`](Self::poll); the whole turn that is due now and then is `turn`.
+    /// As [`poll`](Self::poll), for whatever `poller` looks for.
     #[inline(always)]
-    fn poll_turning<R>(
-        &self,
-        turn: fn(&mut Engine<HostWire>) -> bool,
-        poll: impl FnOnce(&mut Engine<HostWire>) -> Result<Option<R>, Error>,
-    ) -> Result<Option<R>, Error> {
+    fn poll_as<R>(&self, poller: Poller, poll: impl FnOnce(&mut Engine<HostWire>) -> Result<Option<R>, Error>) -> Result<Option<R>, Error> {
         self.here()?;
         let mut core = self.token.enter(Claim::Bias);
         if core.begin_poll(self) {
-            core = self.besides(core, turn);
+            core = self.besides(core, poller);
         }
         let result = poll(&mut core.engine);
         if core.needs_settling() {
@@ -145,35 +144,31 @@ impl Shared {
     }
 
     /// What a poll does before it looks, now and then: the whole turn that is due once in so many polls, whatever is found; what is not as usual; and letting others
-    /// run when the polls before were in vain.
+    /// run when the polls before were in vain, unless whoever polls does that when it holds no lock.
     #[cold]
     #[inline(never)]
-    fn besides<'a>(&'a self, mut core: Held<'a, Core>, turn: fn(&mut Engine<HostWire>) -> bool) -> Held<'a, Core> {
+    fn besides<'a>(&'a self, mut core: Held<'a, Core>, poller: Poller) -> Held<'a, Core> {
         if core.attentive {
             core.attend(self);
         }
         if core.polls.is_multiple_of(POLLS_PER_TURN) {
-            turn(&mut core.engine);
+            poller.turn(&mut core.engine);
             let completions = core.engine.completions();
             core.crowd.turn(completions);
         }
-        if !core.crowd.is_due() {
-            return core;
+        match poller {
+            Poller::Frames => {
+                // Relaxed: a hint of this or another thread that polls.
+                self.gives_way.store(core.crowd.is_due(), Ordering::Relaxed);
+                core
+            }
+            Poller::Completions if core.crowd.is_due() => {
+                drop(core);
+                nap::give_way(self, poller, None);
+                self.token.enter(Claim::Bias)
+            }
+            Poller::Completions => core,
         }
-        if core.needs_settling() {
-            core.settle(self);
-        }
-        core.engine.wire().set_away(true);
-        drop(core);
-        let (before, began) = (processors::times_displaced(), clock());
-        std::thread::yield_now();
-        let somebody_ran = processors::times_displaced() != before;
-        let absence = if somebody_ran { clock().since(began).0 } else { 0 };
-        let mut core = self.token.enter(Claim::Bias);
-        core.engine.wire().set_away(false);
-        core.crowd.gave_way(somebody_ran, absence);
-        core.note_attention();
-        core
     }
 
     /// Whether this is the child of a `fork`.
@@ -255,6 +250,7 @@ impl Nic {
         engine.set_memory_mode(config.memory);
         let shared = Arc::new(Shared {
             polls: OwnLine(AtomicU32::new(0)),
+            gives_way: AtomicBool::new(false),
             token: Token::new(Core::new(engine, spin_max_ns)),
             port,
             errors: Mutex::new(ErrorHandling::default()),
@@ -340,13 +336,23 @@ impl Nic {
     }
 
     /// One look by `poll`, on the terms of the calls above: for layers that take from an inbox ([`Engine::take`]). `poll` is to look at all links itself, for the whole turn that is due
-    /// now and then leaves frames to it; and it is held to what [`with`](Self::with) says.
+    /// now and then leaves frames to it; and it is held to what [`with`](Self::with) says. After a look in vain: [`give_way`](Self::give_way).
     ///
     /// # Errors
     /// Those of `poll`; [`Error::InvalidState`] in the child of a `fork`.
     #[inline]
     pub fn poll_with<R>(&self, poll: impl FnOnce(&mut Engine<HostWire>) -> Result<Option<R>, Error>) -> Result<Option<R>, Error> {
-        self.shared.poll_turning(Engine::turn_besides_frames, poll)
+        self.shared.poll_as(Poller::Frames, poll)
+    }
+
+    /// After a poll of an inbox by [`poll_with`](Self::poll_with) in vain: lets others run if it is time to, a millisecond or so. With no lock held that other threads may want. (The calls above do it
+    /// themselves, before they look.)
+    #[inline]
+    pub fn give_way(&self, inbox: InboxHandle) {
+        // Relaxed: as at the store in `Shared::besides`.
+        if self.shared.gives_way.load(Ordering::Relaxed) && !self.shared.in_child() {
+            nap::give_way(&self.shared, Poller::Frames, Some(inbox));
+        }
     }
 
     /// As [`with`](Self::with), but in the child of a `fork` an error.

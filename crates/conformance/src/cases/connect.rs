@@ -147,6 +147,29 @@ pub fn timeouts<F: Fixture>(s: &mut Stage<F>) {
     s.connect(a, b);
 }
 
+/// Two times: a name that nobody waits under is an error soon; who has been found may take longer.
+pub fn found_and_slow<F: Fixture>(s: &mut Stage<F>) {
+    let (a, b) = (reliable(s, 0), reliable(s, 1));
+    let (local, remote) = (s.fresh_address(a.nic), s.fresh_address(b.nic));
+    let within = |s: &mut Stage<F>, found_by, answered_by| {
+        s.fixture.with(a.nic, |e| e.connect_request_within(a.vi, &local, &remote, found_by, answered_by)).expect("begun");
+    };
+    let (soon, late) = (s.after(20), s.in_time());
+    within(s, soon, late);
+    assert_eq!(outcome(s, a), Err(Error::NoMatch));
+
+    let wait = s.fixture.with(b.nic, |e| e.connect_wait(&remote, Instant::NEVER)).expect("a wait");
+    // Long enough for the request to get there, on a busy machine too.
+    let found_by = s.after(1_000) + F::QUIET + F::QUIET;
+    within(s, found_by, Instant::NEVER);
+    let found = incoming(s, b.nic, wait).expect("a request");
+    s.until("the time by which it was to be found has passed", |s| s.now() > found_by);
+    s.settle();
+    assert_eq!(s.state(a), ViState::ConnectPending);
+    s.fixture.with(b.nic, |e| e.accept(found.incoming, b.vi)).expect("accepted");
+    outcome(s, a).expect("connected");
+}
+
 /// The server says no, or goes away.
 pub fn reject_and_cancel<F: Fixture>(s: &mut Stage<F>) {
     let (a, b) = (reliable(s, 0), reliable(s, 1));

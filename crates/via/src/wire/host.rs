@@ -549,6 +549,10 @@ impl Wire for HostWire {
         self.shm.resolve(request, how, local, remote);
     }
 
+    fn has_found(&self, request: u64) -> bool {
+        self.shm.has_found(request)
+    }
+
     fn cancel(&mut self, request: u64) {
         self.requests.remove(&request);
         self.expected.retain(|(_, r)| *r != request);

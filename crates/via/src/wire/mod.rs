@@ -476,6 +476,10 @@ pub trait Wire {
     fn unlisten(&mut self, local: &NetAddress);
     /// Find the NIC at `remote` and make a link to it, or use the one there is. Answered by an event.
     fn resolve(&mut self, request: u64, how: Rendezvous, local: &NetAddress, remote: &NetAddress);
+    /// Whether somebody has been found who has not answered yet. A wire that does not know says no.
+    fn has_found(&self, _request: u64) -> bool {
+        false
+    }
     /// The answer is no longer wanted.
     fn cancel(&mut self, request: u64);
     /// What happened.

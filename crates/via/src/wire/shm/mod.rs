@@ -435,6 +435,10 @@ impl Wire for ShmWire {
         rendezvous::resolve(self, request, how, local, remote);
     }
 
+    fn has_found(&self, request: u64) -> bool {
+        self.control.has_knocked(request)
+    }
+
     fn cancel(&mut self, request: u64) {
         self.control.cancel(request);
     }

@@ -153,6 +153,11 @@ impl Control {
         }
     }
 
+    /// Whether a process waits under the name that was asked for: it listens, or the socket would be closed.
+    pub(super) fn has_knocked(&self, request: u64) -> bool {
+        self.handshakes.values().any(|h| h.request == Some(request) && h.listener.is_none())
+    }
+
     fn drop_handshake(&mut self, number: u64) -> Option<Handshake> {
         let h = self.handshakes.remove(&number)?;
         self.unwatch(h.socket.as_fd());
