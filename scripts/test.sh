@@ -43,12 +43,13 @@ part man       scripts/check-man.sh
 part rust      cargo test --workspace --locked --no-fail-fast
 part models    crates/memory/tests/run_loom.sh
 part corpus    cargo test --release --locked --manifest-path fuzz/Cargo.toml
-part build     cargo build --release --locked -p vipl -p bellwire-am-c -p bellwire-job-c -p bellwire-gas-c -p bellwire-fi -p bellwire-cli
+part build     cargo build --release --locked -p vipl -p bellwire-am-c -p bellwire-job-c -p bellwire-gas-c -p bellwire-fi -p bellwire-verbs-c -p bellwire-cli
 part c         make -s -C tests/c check LIBVIPL="$target/release/libvipl.so" OUT="$target/tests-c"
 part am        make -s -C tests/am check LIBAM="$target/release/libbellwire_am.so" OUT="$target/tests-am"
 part launchers make -s -C tests/job check LIBJOB="$target/release/libbellwire_job_c.so" LIBAM="$target/release/libbellwire_am.so" BELLWIRE="$target/release/bellwire" RING="$target/debug/examples/ring" TEAM="$target/debug/examples/all_to_all" OUT="$target/tests-job"
 part fi        tests/fi/check.sh "$target/release/libbellwire_fi.so" "$target/tests-fi"
 part mpi       tests/mpi/check.sh "$target/release/libbellwire_fi.so" "$target/tests-mpi" "$target/release/bellwire"
+part verbs     tests/verbs/check.sh "$target/release/libbellwire_verbs_c.a" "$target/tests-verbs"
 part splitcc   make -s -C splitcc check LIB="$target/release" OUT="$target/splitcc" BELLWIRE="$target/release/bellwire"
 split_c() {
     local prefix=$target/installed-splitc
@@ -71,6 +72,12 @@ installed() {
 part installed installed
 part hosts     scripts/hosts.sh "$target/examples-c" "$target/installed/lib"
 part hosts-am  scripts/hosts-am.sh "$target/examples-am" "$target/installed/lib"
+hosts_gas() { # [long]
+    mkdir -p "$target/examples-splitc/tests" &&
+        for source in splitcc/tests/run/*.sc; do "$target/installed-splitc/bin/splitcc" -O2 -w "$source" -o "$target/examples-splitc/tests/$(basename "$source" .sc)" || return 1; done &&
+        scripts/hosts-gas.sh "$target/examples-splitc" "$target/installed-splitc/lib" "$target/release/bellwire" "$@"
+}
+part hosts-gas hosts_gas
 part hosts-mpi scripts/hosts-mpi.sh "$target/examples-c" "$target/installed/lib" "$target/tests-mpi"
 part hosts-suite scripts/hosts-conformance.sh "$target/examples-c" "$target/installed/lib" fd76::1/fd76::2
 part perf-udp  env BELLWIRE="$target/release/bellwire" scripts/perf-udp.sh
@@ -106,6 +113,8 @@ if [ "$mode" = long ]; then
             scripts/hosts-am.sh "$target/examples-am" "$target/installed/lib" "$storm" 24,60
     }
     part am-hosts   am_hosts
+    part gas-hosts  hosts_gas long
+    part verbs-long tests/verbs/check.sh "$target/release/libbellwire_verbs_c.a" "$target/tests-verbs" long
     part fabtests   scripts/fabtests.sh "$target/tests-mpi/prefix" "$target/fabtests"
     part probes-off scripts/probes-off.sh
     part models-deep env LOOM_MAX_PREEMPTIONS=4 crates/memory/tests/run_loom.sh

@@ -44,7 +44,9 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("bellwire-am-c", &["bellwire-am", "bellwire-memory", "bellwire-rpc", "bellwire-spmd", "bellwire-via"]),
     ("bellwire-tag", &["bellwire-memory", "bellwire-via"]),
     ("bellwire-fi", &["bellwire-memory", "bellwire-tag", "bellwire-via"]),
-    ("bellwire-gas", &["bellwire-memory", "bellwire-job"]),
+    ("bellwire-verbs", &["bellwire-memory", "bellwire-via"]),
+    ("bellwire-verbs-c", &["bellwire-memory", "bellwire-verbs", "bellwire-via"]),
+    ("bellwire-gas", &["bellwire-memory", "bellwire-job", "bellwire-via"]),
     ("bellwire-gas-c", &["bellwire-gas", "bellwire-memory"]),
     ("vipl", &["bellwire-memory", "bellwire-via"]),
     // Measures virtual interfaces through the C library; the layers above it directly.

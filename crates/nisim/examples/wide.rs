@@ -7,7 +7,7 @@ use bellwire_nisim::engine::Signal;
 use bellwire_nisim::experiment::plan::design;
 use bellwire_nisim::experiment::{Case, Failure, Measure};
 use bellwire_nisim::machine::Parameters;
-use bellwire_nisim::network::{Message, Network};
+use bellwire_nisim::network::{Flow, Message, Network};
 use bellwire_nisim::ni::{Design, NetworkInterface, Work};
 use bellwire_nisim::node::Node;
 use bellwire_nisim::node::cpu::Cpu;
@@ -34,12 +34,13 @@ impl NetworkInterface for Wide {
     fn send<'a>(&'a self, cpu: &'a Cpu, message: Message) -> Work<'a, Result<(), Message>> {
         Box::pin(async move {
             // The status: is there room?
-            cpu.uncached().await;
+            cpu.status().await;
             if !self.node.flow.has_room() {
                 return Err(message);
             }
             self.node.flow.reserve();
             self.words(cpu, &message).await;
+            cpu.sync().await;
             self.network.launch(message);
             Ok(())
         })
@@ -47,15 +48,16 @@ impl NetworkInterface for Wide {
 
     fn receive<'a>(&'a self, cpu: &'a Cpu) -> Work<'a, Option<Message>> {
         Box::pin(async move {
-            cpu.uncached().await;
+            cpu.status().await;
             let message = self.node.flow.peek(Message::clone)?;
             self.words(cpu, &message).await;
+            cpu.sync().await;
             self.node.flow.take()
         })
     }
 
-    fn is_waiting(&self) -> bool {
-        self.node.flow.has_arrived()
+    fn fifo(&self) -> Option<&Flow> {
+        Some(&self.node.flow)
     }
 
     fn activity(&self) -> &Signal {

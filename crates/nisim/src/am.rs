@@ -110,8 +110,11 @@ impl Am {
         let Layer { cpu, ni, aside, in_handler, .. } = &*self.0;
         cpu.compute(cpu.0.parameters.costs.send_cycles);
         // One look at the status shows room and messages. A handler's send does not let another handler run.
-        if !in_handler.get() && ni.is_waiting() {
-            Box::pin(self.look()).await;
+        if let Some(fifo) = ni.fifo().filter(|_| !in_handler.get()) {
+            cpu.sync().await;
+            if fifo.has_arrived() {
+                Box::pin(self.look()).await;
+            }
         }
         loop {
             match ni.send(cpu, message).await {
@@ -182,6 +185,7 @@ impl Am {
     pub async fn wait(&self, done: impl Fn() -> bool) {
         let Layer { cpu, ni, .. } = &*self.0;
         while !done() {
+            cpu.sync().await;
             let (seen, start) = (ni.activity().count(), cpu.now());
             if self.poll().await {
                 continue;

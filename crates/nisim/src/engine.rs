@@ -2,55 +2,29 @@
 //! Virtual time: a queue of events, and the tasks (programs of processors, engines of NIs) that they wake.
 //!
 //! A task is a future, polled only by [`Engine::run`]. It gives up the processor by [`Engine::sleep_until`] or by waiting for a [`Signal`], and for one
-//! thing at a time: there is no join or select within a task. Events of the same time happen in the order in which they were made.
+//! thing at a time: there is no join or select within a task.
+//!
+//! Events of the same time happen in an order that does not depend on how many others there were: calls first, in the order in which they were made, then
+//! tasks in the order in which they were spawned. So a processor that is simulated in fewer steps gives the same times.
 
 use std::cell::{Cell, RefCell};
-use std::cmp::Reverse;
-use std::collections::{BinaryHeap, VecDeque};
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
+use crate::queue::{Event, Queue, What};
 use crate::time::Time;
 
 type Task = Pin<Box<dyn Future<Output = ()>>>;
 type Call = Box<dyn FnOnce()>;
-
-/// Events carry a task's number, or that of a call with this bit.
-const CALL: u32 = 1 << 23;
-
-/// When, in which order, and what: in one number, so that the queue compares only numbers.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Event(u128);
-
-impl Event {
-    /// Bits of what is to happen, and of the place among events of the same time: enough for years of simulation.
-    const WHAT: u32 = 24;
-    const ORDER: u32 = 40;
-
-    fn new(time: Time, order: u64, what: u32) -> Self {
-        debug_assert!(what >> Self::WHAT == 0 && order >> Self::ORDER == 0, "an event's parts fit");
-        Self(u128::from(time.0) << 64 | u128::from(order << Self::WHAT | u64::from(what)))
-    }
-
-    fn time(self) -> Time {
-        Time((self.0 >> 64) as u64)
-    }
-
-    fn what(self) -> u32 {
-        self.0 as u32 & ((1 << Self::WHAT) - 1)
-    }
-}
 
 /// Virtual time and what is to happen in it.
 #[derive(Default)]
 pub struct Engine {
     now: Cell<Time>,
     sequence: Cell<u64>,
-    events: RefCell<BinaryHeap<Reverse<Event>>>,
-    /// What happens at the present time, behind events of the queue that do: those were made earlier.
-    present: RefCell<VecDeque<u32>>,
+    events: RefCell<Queue>,
     calls: RefCell<Vec<Option<Call>>>,
     free_calls: RefCell<Vec<u32>>,
     spawned: RefCell<Vec<(Task, bool)>>,
@@ -108,43 +82,40 @@ impl Engine {
             calls.len() as u32 - 1
         });
         calls[slot as usize] = Some(Box::new(call));
-        self.push(time, slot | CALL);
+        let number = self.sequence.replace(self.sequence.get() + 1);
+        self.push(Event::call(time, number, slot));
     }
 
-    fn push(&self, time: Time, what: u32) {
-        debug_assert!(time >= self.now.get(), "events are not in the past");
-        if time == self.now.get() {
-            return self.present.borrow_mut().push_back(what);
-        }
-        let sequence = self.sequence.get();
-        self.sequence.set(sequence + 1);
-        self.events.borrow_mut().push(Reverse(Event::new(time, sequence, what)));
+    fn push(&self, event: Event) {
+        debug_assert!(event.time() >= self.now.get(), "events are not in the past");
+        self.events.borrow_mut().push(event);
     }
 
     /// The next event, out of the queue.
-    fn next(&self) -> Option<(Time, u32)> {
-        let (mut events, now) = (self.events.borrow_mut(), self.now.get());
-        if events.peek().is_none_or(|Reverse(event)| event.time() != now)
-            && let Some(what) = self.present.borrow_mut().pop_front()
-        {
-            return Some((now, what));
-        }
-        events.pop().map(|Reverse(event)| (event.time(), event.what()))
+    fn next(&self) -> Option<Event> {
+        self.events.borrow_mut().pop()
     }
 
     /// Lets time pass until `time`. If nothing happens before, the task goes on at once.
-    pub async fn sleep_until(&self, time: Time) {
+    pub fn sleep_until(&self, time: Time) -> Sleep<'_> {
+        Sleep { engine: self, until: time, asleep: false }
+    }
+
+    /// Whether time can pass until `time` at once, as nothing happens before; if so, it does.
+    #[inline]
+    fn passes(&self, time: Time) -> bool {
         if time <= self.now.get() {
-            return;
+            return true;
         }
-        let quiet = self.present.borrow().is_empty() && self.events.borrow().peek().is_none_or(|Reverse(next)| next.time() > time);
+        let mut events = self.events.borrow_mut();
+        let quiet = events.next_time().is_none_or(|next| next > time);
         // Beyond the limit only `run` goes, so that a program that polls forever is found out.
-        if quiet && time <= self.limit.get() && self.spawned.borrow().is_empty() {
+        let passes = quiet && time <= self.limit.get() && self.spawned.borrow().is_empty();
+        if passes {
+            events.advance(time);
             self.now.set(time);
-            return;
         }
-        self.push(time, self.current.get());
-        poll_fn(|_| if self.now.get() >= time { Poll::Ready(()) } else { Poll::Pending }).await;
+        passes
     }
 
     /// Runs until all programs have ended.
@@ -160,53 +131,80 @@ impl Engine {
             // What was spawned goes first: it starts now.
             for (task, program) in self.spawned.take() {
                 programs += usize::from(program);
-                self.push(self.now(), tasks.len() as u32);
+                self.push(Event::task(self.now(), tasks.len() as u32));
                 tasks.push(Some((task, program)));
             }
             if programs == 0 {
                 return Ok(());
             }
-            let Some((time, what)) = self.next() else { return Err(Stuck::Deadlock { time: self.now(), programs }) };
-            if time > limit {
+            let Some(event) = self.next() else { return Err(Stuck::Deadlock { time: self.now(), programs }) };
+            if event.time() > limit {
                 return Err(Stuck::TooLong(limit));
             }
-            self.now.set(time);
+            self.now.set(event.time());
             self.happened.set(self.happened.get() + 1);
-            if what & CALL != 0 {
-                self.call(what);
-                continue;
-            }
-            self.current.set(what);
-            let Some((task, program)) = &mut tasks[what as usize] else { continue };
+            let number = match event.what() {
+                What::Call(place) => {
+                    self.call(place);
+                    continue;
+                }
+                What::Task(number) => number,
+            };
+            self.current.set(number);
+            let Some((task, program)) = &mut tasks[number as usize] else { continue };
             if task.as_mut().poll(&mut context).is_ready() {
                 programs -= usize::from(*program);
-                tasks[what as usize] = None;
+                tasks[number as usize] = None;
             }
         }
     }
 
     /// Lets what is under way after the end come to its end: calls happen, tasks do nothing any more.
     pub fn settle(&self) {
-        while let Some((time, what)) = self.next() {
-            self.now.set(time);
-            if what & CALL != 0 {
-                self.call(what);
+        while let Some(event) = self.next() {
+            self.now.set(event.time());
+            if let What::Call(place) = event.what() {
+                self.call(place);
             }
         }
     }
 
-    fn call(&self, what: u32) {
-        self.free_calls.borrow_mut().push(what & !CALL);
-        let call = self.calls.borrow_mut()[(what & !CALL) as usize].take();
+    fn call(&self, place: u32) {
+        self.free_calls.borrow_mut().push(place);
+        let call = self.calls.borrow_mut()[place as usize].take();
         call.into_iter().for_each(|call| call());
     }
 
     /// Forgets all that was to happen: breaks the circles of references at the end of a simulation.
     pub fn clear(&self) {
         self.events.borrow_mut().clear();
-        self.present.borrow_mut().clear();
         self.calls.borrow_mut().clear();
         self.spawned.borrow_mut().clear();
+    }
+}
+
+/// A task's wait for a time.
+pub struct Sleep<'a> {
+    engine: &'a Engine,
+    until: Time,
+    asleep: bool,
+}
+
+impl Future for Sleep<'_> {
+    type Output = ();
+
+    #[inline]
+    fn poll(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<()> {
+        let engine = self.engine;
+        if self.asleep {
+            return if engine.now.get() >= self.until { Poll::Ready(()) } else { Poll::Pending };
+        }
+        if engine.passes(self.until) {
+            return Poll::Ready(());
+        }
+        self.asleep = true;
+        engine.push(Event::task(self.until, engine.current.get()));
+        Poll::Pending
     }
 }
 
@@ -227,7 +225,7 @@ impl Signal {
     pub fn give(&self, engine: &Engine) {
         self.count.set(self.count.get() + 1);
         let now = engine.now();
-        self.waiting.borrow_mut().drain(..).for_each(|task| engine.push(now, task));
+        self.waiting.borrow_mut().drain(..).for_each(|task| engine.push(Event::task(now, task)));
     }
 
     /// Waits until it was given more than `seen` times.

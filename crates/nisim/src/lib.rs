@@ -5,6 +5,7 @@
 //! |---|---|
 //! | `machine/` | the machine of Table 3; each cost that the paper leaves open, with its reason; both by name |
 //! | `engine.rs` | virtual time, the tasks, signals |
+//! | `queue.rs` | the events to come |
 //! | `node/` | cache, bus, memory, processor of one node |
 //! | `network.rs` | the network and return-to-sender flow control |
 //! | `ni/` | one file for each network interface |
@@ -27,4 +28,5 @@ pub mod network;
 pub mod ni;
 pub mod node;
 pub mod programs;
+pub mod queue;
 pub mod time;

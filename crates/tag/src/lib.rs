@@ -11,7 +11,8 @@
 //! | `connection.rs`, `leave.rs` | credits; what waits to leave, in order; streams of large ones |
 //! | `core.rs`, `operation.rs`, `life.rs` | an endpoint as a machine, its operations, its connections' beginnings and ends |
 //! | `send.rs`, `receive.rs`, `remote.rs` | what programs ask for |
-//! | `arrive.rs`, `serve.rs`, `atomics.rs` | what peers send; what they ask of our memory |
+//! | `arrive.rs`, `serve.rs`, `atomics.rs`, `arithmetic.rs` | what peers send; what they ask of our memory |
+//! | `shared.rs` | receives that several endpoints have in common |
 //! | `words.rs` | what users of endpoints say to each other |
 //! | `endpoint.rs` | all of it on a NIC: the lock, polling, waiting |
 //!
@@ -20,6 +21,7 @@
 //!
 //! **Free of deadlock.** Nothing waits inside: what cannot leave is queued, and credits are given back when a message is taken, whatever it leads to.
 
+mod arithmetic;
 mod arrive;
 mod atomics;
 mod connection;
@@ -37,6 +39,7 @@ mod regions;
 mod remote;
 mod send;
 mod serve;
+mod shared;
 mod words;
 
 pub use self::core::UNEXPECTED_BYTES_MAX;
@@ -51,4 +54,5 @@ pub use receive::{Matched, Peek, Receive, ReceiveFlags, Want};
 pub use regions::{Access, Region, Regions, SharedRegions};
 pub use remote::{AtomicRequest, RemoteFlags, RemoteRequest, Target};
 pub use send::{SendFlags, SendOut};
+pub use shared::SharedReceives;
 pub use words::{Verdict, WORDS_BYTES_MAX};

@@ -3,7 +3,7 @@
 
 use bellwire_tag::{
     Access, AtomicOp, AtomicRequest, Completion, DataType, EAGER_BYTES_MAX, Endpoint, Error, Failure, Form, Gather, NOBODY, Notes, Peek, ReceiveFlags, Region,
-    RemoteFlags, RemoteRequest, SendFlags, SendOut, SharedRegions, Sink, Target, Want,
+    RemoteFlags, RemoteRequest, SendFlags, SendOut, SharedReceives, SharedRegions, Sink, Target, Want,
 };
 use bellwire_via::nic::NicConfig;
 use std::time::{Duration, Instant};
@@ -312,11 +312,85 @@ fn a_peer_that_goes_takes_its_operations_along() {
 }
 
 #[test]
+fn a_peer_that_goes_gives_buffers_for_several_messages_back() {
+    let mut sides = pair();
+    let mut buffers = [vec![0; 4000], vec![0; 4000]];
+    // One is for this peer alone; the other for anybody, and what has come into it stays the program's.
+    for (context, buffer) in (1..).zip(&mut buffers) {
+        let tag = if context == 1 { Some(1) } else { None };
+        let mut want = sides[0].want(buffer, tag, context);
+        (want.flags, want.source) = (ReceiveFlags::MULTI, tag.map(|_| sides[0].other));
+        let [a, _] = &mut sides;
+        a.endpoint.receive(&mut a.log, &want).unwrap();
+    }
+    sides[1].send(&mut bytes(100, 1), Some(1), 5, SendFlags::empty()).unwrap();
+    sides[1].send(&mut bytes(100, 2), None, 6, SendFlags::empty()).unwrap();
+    run(&mut sides, "both", |s| s[0].log.done.len() == 2);
+    let [mut a, b] = sides;
+    drop(b);
+    let begun = Instant::now();
+    while a.log.done.len() < 3 {
+        a.endpoint.wait(&mut a.log, Some(Duration::from_millis(10)), || false).unwrap();
+        a.endpoint.poll(&mut a.log).unwrap();
+        assert!(begun.elapsed() < PATIENCE, "{:?}", a.log.done);
+    }
+    let last = |a: &Side| a.log.done.last().map(|c| (c.context, c.failure, c.notes.contains(Notes::RELEASED)));
+    assert_eq!(last(&a), Some((1, Some(Failure::ConnectionLost), true)));
+    a.endpoint.give_receives_back(&mut a.log);
+    assert_eq!(last(&a), Some((2, Some(Failure::ConnectionLost), true)));
+}
+
+#[test]
+fn endpoints_that_share_their_receives() {
+    let (mut first, mut second) = (pair(), pair());
+    let shared = SharedReceives::default();
+    for sides in [&mut first, &mut second] {
+        sides[1].endpoint.share(shared.clone());
+        // The same number is another peer's here and there.
+        let name = sides[0].endpoint.name();
+        sides[1].endpoint.learn(7, name);
+    }
+    assert_eq!(first[1].endpoint.receive(&mut Log::default(), &first[1].want(&mut [], None, 1)), Err(Error::BadArgument));
+    // Short and long ones wait in one of them, in order, before anybody wants them.
+    let mut from: Vec<Vec<u8>> = (0..40).map(|i| bytes(if i % 3 == 0 { 30_000 } else { 100 }, i)).collect();
+    for (i, from) in from.iter_mut().take(20).enumerate() {
+        first[0].send(from, Some(1), i, SendFlags::empty()).unwrap();
+    }
+    (0..2000).for_each(|_| turn(&mut first));
+    let mut to = vec![vec![0; 30_000]; 40];
+    for (context, to) in to.iter_mut().enumerate() {
+        // The odd ones are for tag 2, which the second endpoint's peer sends later on.
+        let tag = 1 + (context as u64 & 1);
+        shared.post(&Want { source: (tag == 2).then_some(7), ..first[1].want(to, Some(tag), context) });
+    }
+    first[1].endpoint.serve_shared(&mut first[1].log).unwrap();
+    run(&mut first, "those that have waited", |s| s[1].log.done.len() == 20 && s[0].log.done.len() == 20);
+    for (i, from) in from.iter_mut().skip(20).enumerate() {
+        second[0].send(from, Some(2), i, SendFlags::empty()).unwrap();
+    }
+    run(&mut second, "those that find it", |s| s[1].log.done.len() == 20 && s[0].log.done.len() == 20);
+    // In the order sent, to the receives in the order posted.
+    assert!((0..20).all(|i| to[2 * i][..100] == from[i][..100] && to[2 * i + 1][..100] == from[20 + i][..100]));
+    assert!(second[1].log.done.iter().all(|c| c.source == 7) && !shared.cancel(39));
+    // What comes later stays behind what waits.
+    for (tag, context) in [(3, 50), (3, 51)] {
+        first[0].send(&mut bytes(10, context as u8), Some(tag), context, SendFlags::empty()).unwrap();
+        (0..2000).for_each(|_| turn(&mut first));
+        if context == 50 {
+            shared.post(&first[1].want(&mut to[0], Some(3), 60));
+        }
+    }
+    run(&mut first, "the first of two", |s| s[1].log.done.len() == 21);
+    assert_eq!((first[1].log.done[20].data, &to[0][..10]), (50, &bytes(10, 50)[..]));
+}
+
+#[test]
 fn to_itself_and_from_somebody_unknown() {
     let mut sides = pair();
     let name = sides[0].endpoint.name();
-    sides[0].endpoint.learn(3, name);
-    sides[0].endpoint.forget(40);
+    // It has three numbers, one of which it keeps; that of the other one is its own, too, and nobody's in the end.
+    [3, 4, 40, 4].into_iter().for_each(|address| assert!(sides[0].endpoint.learn(address, name)));
+    [4, 40, 40].into_iter().for_each(|address| sides[0].endpoint.forget(address));
     sides[0].other = 3;
     let (mut from, mut to) = (bytes(70_000, 1), vec![0; 70_000]);
     sides[0].receive(&mut to, Some(1), 1);

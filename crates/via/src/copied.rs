@@ -46,6 +46,11 @@ impl Pieces {
 }
 
 impl<W: Wire> Engine<W> {
+    /// The longest message, in bytes, that a connected VI sends in one frame: who receives it needs no copy to put it together. 0: it is not connected.
+    pub fn whole_message_bytes(&self, handle: ViHandle) -> usize {
+        self.vis.get(handle).filter(|vi| vi.state == ViState::Connected).map_or(0, |vi| self.wire.payload_bytes_max(vi.link))
+    }
+
     /// Sends a message of up to 56 bytes now. `Ok(false)`: it cannot leave now, nothing is done.
     ///
     /// # Errors

@@ -6,8 +6,9 @@
 use crate::av::AvShared;
 use crate::cm::Connector;
 use crate::counter::CounterShared;
-use crate::cq::CqShared;
 use crate::domain::DomainShared;
+use crate::queue::CqShared;
+use crate::shared::ReceiveContext;
 use bellwire_memory::atomic::{AtomicBool, AtomicU64, Ordering};
 use bellwire_tag::{Completion, Endpoint, Failure, Name, Notes, Sink, Verdict};
 use core::ffi::c_int;
@@ -35,6 +36,8 @@ pub(crate) struct Bindings {
     pub rx_selective: bool,
     pub counters: [Option<Arc<CounterShared>>; 6],
     pub av: Option<Arc<AvShared>>,
+    /// Receives that it shares with others, in place of its own.
+    pub receives: Option<Arc<ReceiveContext>>,
 }
 
 /// An endpoint.
@@ -134,6 +137,10 @@ impl Sink for Report<'_> {
 
     fn said(&mut self, from: Name, words: &[u8]) -> Verdict {
         self.0.connector.as_ref().map_or(Verdict::Nothing, |c| c.said(from, words))
+    }
+
+    fn reached(&mut self, peer: Name) {
+        self.0.connector.iter().for_each(|c| c.reached(peer));
     }
 
     fn lost(&mut self, peer: Name, failure: Failure) -> Verdict {

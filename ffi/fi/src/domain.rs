@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Domains: memory regions, and what is opened on them.
 
-use crate::abi::{Fid, Outcome, Table, TableRef, class, control, error, give, none};
+use crate::abi::{Fid, Outcome, Table, TableRef, class, close_unused, control, error, give, none};
 use crate::attributes::Info;
 use crate::bound::{Counted, EpShared};
 use crate::counter::CounterShared;
-use crate::{atomic, av, counter, cq, endpoint, flags, memory, pollset};
+use crate::{atomic, av, counter, cq, endpoint, flags, memory, pollset, shared};
 use bellwire_tag::SharedRegions;
 use core::ffi::{c_int, c_void};
 use std::collections::BTreeMap;
@@ -95,8 +95,8 @@ static OPS: Table<11> = Table::new([
     none as *const (),
     counter::open as *const (),
     pollset::open as *const (),
-    none as *const (),
-    none as *const (),
+    shared::open_transmit as *const (),
+    shared::open as *const (),
     atomic::query as *const (),
     none as *const (),
     endpoint::open2 as *const (),
@@ -130,20 +130,13 @@ pub(crate) unsafe extern "C" fn open2(fabric: *mut Fid, info: *const Info, to: *
 }
 
 unsafe extern "C" fn close(fid: *mut Fid) -> c_int {
-    control(|| {
-        // SAFETY: F1.
-        if Arc::strong_count(unsafe { shared(fid) }) != 1 {
-            return Err(error::EBUSY);
-        }
-        // SAFETY: F1.
-        unsafe { crate::abi::drop_object::<DomainObject>(fid) };
-        Ok(())
-    })
+    // SAFETY: F1.
+    control(|| unsafe { close_unused(fid, |domain: &DomainObject| &domain.shared) })
 }
 
 /// # Safety
 /// F1, of a domain.
-pub(crate) unsafe fn shared<'a>(fid: *mut Fid) -> &'a Arc<DomainShared> {
+pub(crate) unsafe fn domain_of<'a>(fid: *mut Fid) -> &'a Arc<DomainShared> {
     // SAFETY: the caller's.
     unsafe { &(*fid.cast::<DomainObject>()).shared }
 }
@@ -156,7 +149,7 @@ pub(crate) unsafe fn checked<'a>(fid: *mut Fid) -> Outcome<&'a Arc<DomainShared>
     // SAFETY: the caller's.
     match unsafe { fid.as_ref() } {
         // SAFETY: its class says what it is.
-        Some(f) if f.class == class::DOMAIN => Ok(unsafe { shared(fid) }),
+        Some(f) if f.class == class::DOMAIN => Ok(unsafe { domain_of(fid) }),
         _ => Err(error::EINVAL),
     }
 }

@@ -9,6 +9,7 @@ use crate::cm::{self, Connector};
 use crate::counter::CounterObject;
 use crate::cq::CqObject;
 use crate::eq::EqObject;
+use crate::shared::ReceiveObject;
 use crate::{atomic, domain, flags, hints, message, names, options, pair, progress, rma, tagged};
 use bellwire_tag::{Endpoint, OpenError, SharedRegions};
 use bellwire_via::nic::NicConfig;
@@ -114,7 +115,7 @@ pub(crate) unsafe extern "C" fn open(domain: *mut Fid, info: *const Info, to: *m
             return Err(error::EINVAL);
         }
         // SAFETY: F1.
-        let domain = unsafe { domain::shared(domain) };
+        let domain = unsafe { domain::domain_of(domain) };
         let config = NicConfig::from_env().map_err(|e| complain(&e, error::EINVAL))?;
         // SAFETY: F2.
         let id = if info.handle.is_null() { unsafe { names::wanted_id(info) }? } else { None };
@@ -181,6 +182,7 @@ unsafe extern "C" fn close(fid: *mut Fid) -> c_int {
         b.tx.iter().chain(&b.rx).for_each(|cq| cq.polled.remove(&ep.shared));
         b.counters.iter().flatten().for_each(|counter| counter.polled.remove(&ep.shared));
         b.av.iter().for_each(|av| av.unbind(&ep.shared));
+        b.receives.iter().for_each(|receives| receives.remove(&ep.shared));
         drop(b);
         if let Some(eq) = ep.shared.connector.as_ref().and_then(Connector::unbind) {
             eq.polled.remove(&ep.shared);
@@ -237,6 +239,9 @@ unsafe extern "C" fn bind(fid: *mut Fid, to: *mut Fid, flags: u64) -> c_int {
             }
             // SAFETY: F1: its class says what it is.
             class::AV => b.av = Some(Arc::clone(unsafe { &(*to.cast::<AvObject>()).shared })),
+            // SAFETY: F1: its class says what it is.
+            class::SRX_CTX => b.receives = Some(Arc::clone(unsafe { &(*to.cast::<ReceiveObject>()).shared })),
+            class::STX_CTX => {}
             class::EQ => {
                 if let Some(connector) = &ep.shared.connector {
                     // SAFETY: F1: its class says what it is.
@@ -316,6 +321,7 @@ pub(crate) fn enable(ep: &EpObject) -> Outcome {
         return Err(error::BAD_STATE);
     }
     ep.shared.domain.add(&ep.shared);
+    bindings.receives.iter().for_each(|receives| receives.add(&ep.shared));
     if is_automatic {
         ep.shared.count_polls();
         if !progress::start(&ep.shared) {

@@ -54,6 +54,8 @@ pub(crate) const MESSAGE_BYTES: usize = isize::MAX as usize;
 pub(crate) const INJECT_BYTES: usize = 4096;
 pub(crate) const QUEUE_SIZE: usize = 1024;
 pub(crate) const RMA_IOVS: usize = 1;
+/// In place of a number of contexts: one that others share (`FI_SHARED_CONTEXT`).
+pub(crate) const SHARED_CONTEXT: usize = usize::MAX;
 pub(crate) const OBJECTS: usize = 1 << 10;
 pub(crate) const REGIONS: usize = 1 << 16;
 
@@ -106,8 +108,7 @@ fn ep_fits(a: &EpAttr, kind: i32) -> bool {
         && a.max_msg_size <= MESSAGE_BYTES
         && a.msg_prefix_size == 0
         && [a.max_order_raw_size, a.max_order_war_size, a.max_order_waw_size].iter().all(|n| *n <= ORDERED_BYTES)
-        && a.tx_ctx_cnt <= 1
-        && a.rx_ctx_cnt <= 1
+        && [a.tx_ctx_cnt, a.rx_ctx_cnt].iter().all(|n| *n <= 1 || *n == SHARED_CONTEXT)
         && a.auth_key_size == 0
 }
 
@@ -127,8 +128,8 @@ unsafe fn domain_fits(a: &DomainAttr) -> bool {
         && [a.cq_cnt, a.ep_cnt, a.tx_ctx_cnt, a.rx_ctx_cnt, a.cntr_cnt].iter().all(|n| *n <= OBJECTS)
         && a.max_ep_tx_ctx <= 1
         && a.max_ep_rx_ctx <= 1
-        && a.max_ep_stx_ctx == 0
-        && a.max_ep_srx_ctx == 0
+        && a.max_ep_stx_ctx <= 1
+        && a.max_ep_srx_ctx <= 1
         && a.mr_iov_limit <= 1
         && within(a.caps, DOMAIN_CAPS)
         && a.auth_key_size == 0

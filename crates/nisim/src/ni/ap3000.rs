@@ -7,7 +7,7 @@ use std::rc::Rc;
 
 use super::{Design, NetworkInterface, Work};
 use crate::engine::Signal;
-use crate::network::{Message, Network};
+use crate::network::{Flow, Message, Network};
 use crate::node::Node;
 use crate::node::cpu::Cpu;
 
@@ -37,7 +37,7 @@ impl NetworkInterface for Ap3000 {
     fn send<'a>(&'a self, cpu: &'a Cpu, message: Message) -> Work<'a, Result<(), Message>> {
         Box::pin(async move {
             // The status: is there room?
-            cpu.uncached().await;
+            cpu.status().await;
             if !self.node.flow.has_room() {
                 return Err(message);
             }
@@ -46,6 +46,7 @@ impl NetworkInterface for Ap3000 {
                 self.copy(cpu, &message, index);
                 cpu.block_buffer().await;
             }
+            cpu.sync().await;
             self.network.launch(message);
             Ok(())
         })
@@ -54,7 +55,7 @@ impl NetworkInterface for Ap3000 {
     fn receive<'a>(&'a self, cpu: &'a Cpu) -> Work<'a, Option<Message>> {
         Box::pin(async move {
             if self.known.get() == 0 {
-                cpu.uncached().await;
+                cpu.status().await;
                 self.known.set(self.node.flow.arrived());
             }
             let message = self.node.flow.peek(Message::clone)?;
@@ -63,12 +64,13 @@ impl NetworkInterface for Ap3000 {
                 cpu.block_buffer().await;
                 self.copy(cpu, &message, index);
             }
+            cpu.sync().await;
             self.node.flow.take()
         })
     }
 
-    fn is_waiting(&self) -> bool {
-        self.node.flow.has_arrived()
+    fn fifo(&self) -> Option<&Flow> {
+        Some(&self.node.flow)
     }
 
     fn activity(&self) -> &Signal {

@@ -43,6 +43,7 @@ impl NetworkInterface for BlueFlame {
                 cpu.compute(2 * parameters.words_in(message.payload.len(), index) * parameters.costs.copy_cycles);
                 cpu.posted(parameters.block_bytes).await;
             }
+            cpu.sync().await;
             let network = self.network.clone();
             node.engine.at(node.engine.now() + parameters.pcie, move || network.launch(message));
             Ok(())

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! CNI32Qm, the Wisconsin CNI with a cache: both queues have their home in main memory, and the NI keeps 32 blocks of each in caches of its own. What
-//! arrives goes into the receive cache, from which the processor fetches it. If that is full of messages not yet read, the NI bypasses it and writes to
-//! main memory; blocks of messages that have been read are dead and not written back.
+//! arrives goes into the receive cache, from which the processor fetches it. If a message not yet read is in its place there, the NI bypasses the cache and
+//! writes to main memory; blocks of messages that have been read are dead and not written back.
 //!
 //! With throttling, the sending processor leaves between messages the time that the receiving one needs for one at best.
 
@@ -39,24 +39,26 @@ fn make(node: &Rc<Node>, network: &Rc<Network>, throttle: bool) -> Rc<dyn Networ
     }
     let send = Rc::new(SendQueue::new(node, IN_MEMORY));
     watching_send::spawn(node, network, &send);
-    Rc::new(Cni32qm { send, receive: ReceiveQueue::new(node, IN_MEMORY, MEMORY_BLOCKS, ThroughCache), throttle, next: Cell::default() })
+    Rc::new(Cni32qm { send, receive: ReceiveQueue::new(node, IN_MEMORY, MEMORY_BLOCKS, ThroughCache::default()), throttle, next: Cell::default() })
 }
 
-struct ThroughCache;
+/// The receive cache: of each of its places, the position in the queue of the block there.
+#[derive(Default)]
+struct ThroughCache([Cell<Option<u64>>; CACHE as usize]);
 
 impl Deposit for ThroughCache {
     fn put<'a>(&'a self, queue: &'a ReceiveQueue, position: u64) -> Work<'a, Time> {
         Box::pin(async move {
-            if queue.ahead_known(position) >= CACHE {
+            let (place, block) = (&self.0[(position % CACHE) as usize], queue.ring.block(position));
+            // Who flushes a message to main memory takes the present head: perhaps what is in its place has been read meanwhile.
+            let pending = || place.get().is_some_and(|there| there >= queue.head_known());
+            if pending() {
                 queue.read_head().await;
             }
-            let block = queue.ring.block(position);
-            if queue.ahead_known(position) >= CACHE {
+            if pending() {
                 return queue.node.coherent(Agent::NiReceive, Operation::WriteInvalidate, block);
             }
-            // What was in its place is a block that has been read: all that have not are fewer than the cache has places.
-            if let Some(dead) = position.checked_sub(CACHE) {
-                debug_assert!(dead < queue.head_known(), "only dead blocks are dropped");
+            if let Some(dead) = place.replace(Some(position)) {
                 queue.node.forget(Agent::NiReceive, queue.ring.block(dead));
             }
             queue.node.coherent(Agent::NiReceive, Operation::Upgrade, block)

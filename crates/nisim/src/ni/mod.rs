@@ -24,7 +24,7 @@ use std::pin::Pin;
 use std::rc::Rc;
 
 use crate::engine::Signal;
-use crate::network::{Message, Network};
+use crate::network::{Flow, Message, Network};
 use crate::node::Node;
 use crate::node::cpu::Cpu;
 pub use queue::MEMORY_BLOCKS;
@@ -43,10 +43,10 @@ pub trait NetworkInterface {
     /// Given whenever a look or a send that was in vain may succeed now.
     fn activity(&self) -> &Signal;
 
-    /// Whether the look for room shows, at no further cost, that a message waits which only the processor can take out of its buffer: one status word of a
-    /// FIFO says both. NIs that buffer by themselves need no such help.
-    fn is_waiting(&self) -> bool {
-        false
+    /// The flow-control buffers, if the look for room shows at no further cost that a message waits in them which only the processor can take out: one
+    /// status word of a FIFO says both. NIs that buffer by themselves need no such help.
+    fn fifo(&self) -> Option<&Flow> {
+        None
     }
 }
 

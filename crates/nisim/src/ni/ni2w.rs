@@ -8,7 +8,7 @@ use std::rc::Rc;
 
 use super::{Design, NetworkInterface, Work};
 use crate::engine::Signal;
-use crate::network::{Message, Network};
+use crate::network::{Flow, Message, Network};
 use crate::node::Node;
 use crate::node::cpu::Cpu;
 
@@ -40,7 +40,6 @@ impl Ni2w {
     async fn access(&self, cpu: &Cpu) {
         if self.single_cycle {
             cpu.compute(1);
-            cpu.sync().await;
         } else {
             cpu.uncached().await;
         }
@@ -61,6 +60,7 @@ impl NetworkInterface for Ni2w {
         Box::pin(async move {
             // The status: is there room?
             self.access(cpu).await;
+            cpu.sync().await;
             if !self.node.flow.has_room() {
                 return Err(message);
             }
@@ -68,6 +68,7 @@ impl NetworkInterface for Ni2w {
             // A FIFO of words does not know where a message ends: destination and length open it.
             self.access(cpu).await;
             self.words(cpu, &message).await;
+            cpu.sync().await;
             self.network.launch(message);
             Ok(())
         })
@@ -77,14 +78,16 @@ impl NetworkInterface for Ni2w {
         Box::pin(async move {
             // The status: is there a message, and how long is it?
             self.access(cpu).await;
+            cpu.sync().await;
             let message = self.node.flow.peek(Message::clone)?;
             self.words(cpu, &message).await;
+            cpu.sync().await;
             self.node.flow.take()
         })
     }
 
-    fn is_waiting(&self) -> bool {
-        self.node.flow.has_arrived()
+    fn fifo(&self) -> Option<&Flow> {
+        Some(&self.node.flow)
     }
 
     fn activity(&self) -> &Signal {

@@ -43,6 +43,7 @@ impl NetworkInterface for Pcie {
             self.send.describe(cpu).await;
             self.send.compose(cpu, message).await?;
             cpu.posted(8).await;
+            cpu.sync().await;
             self.fetch.tell();
             Ok(())
         })

@@ -59,6 +59,7 @@ impl SendQueue {
     pub fn new(node: &Rc<Node>, base: Block) -> Self {
         let (tail, head, head_known) = Default::default();
         let ring = Ring { first: base.0, blocks: BLOCKS };
+        node.share_bus();
         Self { ring, node: node.clone(), tail, head, head_known, posted: RefCell::default(), valid: Signal::default() }
     }
 
@@ -72,7 +73,7 @@ impl SendQueue {
         let blocks = parameters.blocks(message.payload.len());
         if self.is_full(blocks) {
             // The NI's pointer is a register of the NI.
-            cpu.uncached().await;
+            cpu.status().await;
             self.head_known.set(self.head.get());
             if self.is_full(blocks) {
                 return Err(message);
@@ -80,12 +81,14 @@ impl SendQueue {
         }
         let start = self.tail.replace(self.tail.get() + blocks);
         for index in 0..blocks {
+            cpu.sync().await;
             cpu.store(self.ring.block(start + index).0 * parameters.block_bytes).await;
             cpu.compute(parameters.words_in(message.payload.len(), index) * parameters.costs.copy_cycles);
         }
         // Others see the bit when it is set, not earlier: what is composed must have taken its time before.
         cpu.sync().await;
         cpu.store(self.ring.block(start).0 * parameters.block_bytes).await;
+        cpu.sync().await;
         self.posted.borrow_mut().push_back((start, message));
         self.valid.give(&self.node.engine);
         Ok(())
@@ -93,6 +96,7 @@ impl SendQueue {
 
     /// The processor writes the next message's descriptor, a quarter of a block.
     pub async fn describe(&self, cpu: &Cpu) {
+        cpu.sync().await;
         cpu.store_range(self.descriptor(self.tail.get()).0 * self.node.parameters.block_bytes, 16).await;
     }
 
@@ -160,6 +164,7 @@ impl ReceiveQueue {
         let (tail, head, head_known) = Default::default();
         let ring = Ring { first: base.0 + MEMORY_BLOCKS, blocks };
         let pointer = Block(base.0 + BLOCKS);
+        node.share_bus();
         let queue = Self { ring, node: node.clone(), pointer, tail, head, head_known, visible: RefCell::default(), link, consumed: Signal::default() };
         let queue = Rc::new(queue);
         // Who uses the queue has cleared its valid bits, so the processor's cache has its blocks.
@@ -227,6 +232,7 @@ impl ReceiveQueue {
         let parameters = &self.node.parameters;
         cpu.sync().await;
         cpu.load(self.ring.block(self.head.get()).0 * parameters.block_bytes).await;
+        cpu.sync().await;
         let (start, message) = self.visible.borrow_mut().pop_front()?;
         debug_assert_eq!(start, self.head.get(), "the queue is read in order");
         let blocks = parameters.blocks(message.payload.len());
@@ -234,6 +240,7 @@ impl ReceiveQueue {
             cpu.load(self.ring.block(start + index).0 * parameters.block_bytes).await;
             cpu.compute(parameters.words_in(message.payload.len(), index) * parameters.costs.copy_cycles);
         }
+        cpu.sync().await;
         cpu.store(self.pointer.0 * parameters.block_bytes).await;
         cpu.sync().await;
         self.head.set(start + blocks);

@@ -7,7 +7,7 @@ use std::rc::Rc;
 
 use super::{Design, NetworkInterface, Work};
 use crate::engine::Signal;
-use crate::network::{Message, Network};
+use crate::network::{Flow, Message, Network};
 use crate::node::Node;
 use crate::node::cpu::Cpu;
 use crate::time::Time;
@@ -67,8 +67,8 @@ impl NetworkInterface for SharedQueue {
         })
     }
 
-    fn is_waiting(&self) -> bool {
-        self.node.flow.has_arrived()
+    fn fifo(&self) -> Option<&Flow> {
+        Some(&self.node.flow)
     }
 
     fn activity(&self) -> &Signal {

@@ -10,7 +10,7 @@ use super::ni2w::Ni2w;
 use super::queue::IN_MEMORY;
 use super::{Design, NetworkInterface, Work};
 use crate::engine::Signal;
-use crate::network::{Message, Network};
+use crate::network::{Flow, Message, Network};
 use crate::node::Node;
 use crate::node::cache::Block;
 use crate::node::coherence::{Agent, Operation};
@@ -50,6 +50,7 @@ impl Udma {
         let (node, engine) = (&self.node, &self.node.engine);
         cpu.uncached().await;
         cpu.uncached().await;
+        cpu.sync().await;
         self.switch().await;
         for index in 0..node.parameters.blocks(message.payload.len()) {
             // One block after the other: out of the one memory, over the bus, into the other.
@@ -84,7 +85,7 @@ impl NetworkInterface for Udma {
                 return self.words.send(cpu, message).await;
             }
             // The status: is there room?
-            cpu.uncached().await;
+            cpu.status().await;
             if !self.node.flow.has_room() {
                 return Err(message);
             }
@@ -94,8 +95,8 @@ impl NetworkInterface for Udma {
             for index in 0..self.node.parameters.blocks(message.payload.len()) {
                 self.node.preload(Block(first.0 + index));
             }
-            cpu.sync().await;
             self.transfer(cpu, Operation::ReadOnce, &message, first).await;
+            cpu.sync().await;
             self.network.launch(message);
             Ok(())
         })
@@ -103,22 +104,24 @@ impl NetworkInterface for Udma {
 
     fn receive<'a>(&'a self, cpu: &'a Cpu) -> Work<'a, Option<Message>> {
         Box::pin(async move {
+            cpu.sync().await;
             let small = self.node.flow.peek(|message| message.payload.len() <= self.above);
             if small.unwrap_or(true) && self.above > 0 {
                 return self.words.receive(cpu).await;
             }
             // The status, and the header: for whom, how long?
-            cpu.uncached().await;
+            cpu.status().await;
             let message = self.node.flow.peek(Message::clone)?;
             cpu.uncached().await;
             let first = self.buffer(&message, BUFFER);
             self.transfer(cpu, Operation::WriteInvalidate, &message, first).await;
+            cpu.sync().await;
             self.node.flow.take().map(|message| Message { lies: Some(first), ..message })
         })
     }
 
-    fn is_waiting(&self) -> bool {
-        self.node.flow.has_arrived()
+    fn fifo(&self) -> Option<&Flow> {
+        Some(&self.node.flow)
     }
 
     fn activity(&self) -> &Signal {

@@ -34,9 +34,14 @@ pub enum Operation {
 }
 
 impl Node {
-    /// Does a transaction that `agent` asks for now: when it has ended. Who needs the result sleeps until then.
+    /// Does a transaction that an agent of the NI asks for now: when it has ended. Who needs the result sleeps until then.
     pub fn coherent(&self, agent: Agent, operation: Operation, block: Block) -> Time {
-        let now = self.engine.now();
+        assert!(self.shares_bus.get() || self.ahead.get() == Time::ZERO, "a processor runs ahead on a bus that the NI uses");
+        self.coherent_at(self.engine.now(), agent, operation, block)
+    }
+
+    /// The same of any agent; a processor alone on its bus may be ahead of virtual time.
+    pub(super) fn coherent_at(&self, now: Time, agent: Agent, operation: Operation, block: Block) -> Time {
         let address_end = self.bus.request(now);
         let snooped = self.bus.snooped(address_end);
         let bytes = self.parameters.block_bytes;
@@ -66,7 +71,7 @@ impl Node {
                 self.bus.transfer(now, ready, bytes)
             }
         };
-        self.settle(agent, operation, block, done);
+        self.settle(now, agent, operation, block, done);
         done
     }
 
@@ -89,7 +94,7 @@ impl Node {
     }
 
     /// What the asking cache makes of its transaction.
-    fn settle(&self, agent: Agent, operation: Operation, block: Block, done: Time) {
+    fn settle(&self, now: Time, agent: Agent, operation: Operation, block: Block, done: Time) {
         let holder = if operation == Operation::Inject { Agent::Processor } else { agent };
         let state = match operation {
             Operation::ReadExclusive | Operation::Upgrade | Operation::Inject => State::Modified,
@@ -101,7 +106,7 @@ impl Node {
         debug_assert!(state != State::Modified || !self.has_other(holder, block), "who may write a block has the only copy");
         let victim = self.cache(holder).and_then(|cache| cache.put(block, state, done));
         if let Some((victim, _)) = victim.filter(|(_, state)| state.dirty()) {
-            self.write_back(victim);
+            self.write_back(now, victim);
         }
     }
 
@@ -111,8 +116,7 @@ impl Node {
     }
 
     /// A dirty block goes home; nobody waits for it.
-    fn write_back(&self, block: Block) {
-        let now = self.engine.now();
+    fn write_back(&self, now: Time, block: Block) {
         let snooped = self.bus.snooped(self.bus.request(now));
         let there = self.bus.transfer(now, snooped, self.parameters.block_bytes);
         self.home_write(block, there);

@@ -58,6 +58,8 @@ pub struct Node {
     pub queue_activity: Signal,
     /// Of an address, the bits that lie within a block.
     block_shift: u32,
+    /// Whether the NI uses the bus by itself.
+    shares_bus: Cell<bool>,
     /// How far the processor is ahead of virtual time.
     ahead: Cell<Time>,
     watches: RefCell<Vec<Rc<Watch>>>,
@@ -77,6 +79,7 @@ impl Node {
             block_shift: parameters.block_bytes.trailing_zeros(),
             flow: Flow::new(id, parameters.buffers),
             queue_activity: Signal::default(),
+            shares_bus: Cell::default(),
             ahead: Cell::default(),
             watches: RefCell::default(),
             engine,
@@ -87,6 +90,11 @@ impl Node {
     /// The first block of those whose home is the NI.
     pub const fn ni_home() -> Block {
         Block(NI_HOME)
+    }
+
+    /// From now on the NI may use the bus at any time, not only while its processor waits for it.
+    pub fn share_bus(&self) {
+        self.shares_bus.set(true);
     }
 
     /// Drops a block whose content nobody will read from a cache, without writing it back.

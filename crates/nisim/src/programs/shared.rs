@@ -132,8 +132,15 @@ impl Shared {
 
     /// Reads bytes; waits for blocks that are not here.
     pub async fn read(&self, offset: usize, bytes: &mut [u8]) {
+        let done = self.0.at_once(offset, bytes.len(), Access::Read);
+        bytes[..done].copy_from_slice(&self.0.copies.borrow()[offset..offset + done]);
+        if done < bytes.len() {
+            Box::pin(self.read_on(offset, done, bytes)).await;
+        }
+    }
+
+    async fn read_on(&self, offset: usize, mut done: usize, bytes: &mut [u8]) {
         let inner = &*self.0;
-        let mut done = 0;
         while done < bytes.len() {
             let (block, length) = inner.piece(offset + done, bytes.len() - done);
             inner.allow(block, Access::Read).await;
@@ -146,8 +153,15 @@ impl Shared {
 
     /// Writes bytes; waits for the right to write each block.
     pub async fn write(&self, offset: usize, bytes: &[u8]) {
+        let done = self.0.at_once(offset, bytes.len(), Access::Write);
+        self.0.copies.borrow_mut()[offset..offset + done].copy_from_slice(&bytes[..done]);
+        if done < bytes.len() {
+            Box::pin(self.write_on(offset, done, bytes)).await;
+        }
+    }
+
+    async fn write_on(&self, offset: usize, mut done: usize, bytes: &[u8]) {
         let inner = &*self.0;
-        let mut done = 0;
         while done < bytes.len() {
             let (block, length) = inner.piece(offset + done, bytes.len() - done);
             inner.allow(block, Access::Write).await;
@@ -207,15 +221,27 @@ impl Inner {
         (block, length.min((block + 1) * self.block_bytes - offset))
     }
 
-    /// Waits until the program may access a block. It must do so before it waits for anything else, and then say [`Self::used`].
-    async fn allow(&self, block: usize, wanted: Access) {
-        // Nearly all accesses end here: what the others need is kept out of the state that each of them carries along.
-        if self.access.borrow()[block] < wanted || self.am.is_due() {
-            Box::pin(self.obtain(block, wanted)).await;
+    /// How many of `length` bytes at `offset` the program may access and has in its cache, from the first on; these accesses are done. Nearly all accesses
+    /// of a simulation are, so they wait for nothing and go through no queue.
+    #[inline]
+    fn at_once(&self, offset: usize, length: usize, wanted: Access) -> usize {
+        let (access, mut done) = (self.access.borrow(), 0);
+        while done < length {
+            let (block, here) = self.piece(offset + done, length - done);
+            let allowed = access[block] >= wanted && !self.am.is_due();
+            if !allowed || !self.am.cpu().access_at_once(COPIES + (offset + done) as u64, here as u64, wanted == Access::Write) {
+                break;
+            }
+            done += here;
         }
+        done
     }
 
-    async fn obtain(&self, block: usize, wanted: Access) {
+    /// Waits until the program may access a block. It must do so before it waits for anything else, and then say [`Self::used`].
+    async fn allow(&self, block: usize, wanted: Access) {
+        if self.access.borrow()[block] >= wanted && !self.am.is_due() {
+            return;
+        }
         self.am.breathe().await;
         if self.access.borrow()[block] >= wanted {
             return;
