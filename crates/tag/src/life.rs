@@ -10,8 +10,8 @@ use bellwire_via::handle::Handle;
 use bellwire_via::wire::Wire;
 use bellwire_via::{Duration, Engine, Instant, NetAddress, Notice, ViAttributes, ViHandle};
 
-/// How long a connection may take.
-const CONNECT_PATIENCE: Duration = Duration(20_000_000_000);
+/// How long a connection may take. A job whose ranks, many on few processors, all speak to all at once makes thousands, at some milliseconds of processor time for each.
+const CONNECT_PATIENCE: Duration = Duration(60_000_000_000);
 /// Requests that are met at a time; others ask again within milliseconds.
 const WAITS: usize = 16;
 /// Context of a VI that has no connection yet.
