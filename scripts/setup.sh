@@ -9,7 +9,7 @@ packages="gcc g++ make pkg-config"
 welcome=
 case $goal in
     # The launchers under which jobs are tried.
-    test) packages="$packages strace iproute2 python3 gdb clang-14 llvm-14-dev libclang-14-dev" welcome="mpich libmpich-dev openmpi-bin libpmix-dev slurmctld slurmd slurm-client libfabric-bin libfabric-dev python3-venv" ;;
+    test) packages="$packages strace iproute2 python3 gdb clang-14 llvm-14-dev libclang-14-dev" welcome="mpich libmpich-dev openmpi-bin libpmix-dev slurmctld slurmd slurm-client libfabric-bin libfabric-dev python3-venv ibverbs-utils perftest qperf libibverbs-dev" ;;
     # For splitcc: this version and no other (docs/decisions/0019).
     splitc) packages="$packages clang-14 llvm-14-dev libclang-14-dev" ;;
     # The peers that `bellwire perf --compare` measures beside us.

@@ -3,6 +3,7 @@
 #include "bellwire_gas.h"
 
 #include <alloca.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define WEAK __attribute__((weak))
@@ -55,3 +56,15 @@ WEAK void all_gather(int *array) { collect(array, sizeof *array, 0); }
 WEAK void all_gather_d(double *array) { collect(array, sizeof *array, 0); }
 WEAK void all_concat(int *array) { collect(array, sizeof *array, 1); }
 WEAK void all_concat_d(double *array) { collect(array, sizeof *array, 1); }
+
+/* What headers of the time make of malloc and free. */
+WEAK void *sc_malloc_wrapper(size_t bytes) { return malloc(bytes); }
+WEAK void sc_free_wrapper(void *block) { free(block); }
+
+/* Memory of one process, taken by another: from the taker's own arena, which all keep free for it. */
+gas_ptr splitc_global_malloc(int process, size_t bytes) {
+    const gas_ptr made = process >= 0 && process < gas_here.processes ? gas_spread_make_alone(1, bytes) : 0;
+    return made ? made | (gas_ptr)process << 48 : 0;
+}
+void *splitc_all_malloc(size_t bytes) { return (void *)(gas_spread_make(gas_here.processes, bytes, 0) & ((1UL << 48) - 1)); }
+void splitc_all_free(void *block) { gas_spread_end((gas_ptr)block); }

@@ -38,11 +38,15 @@ public:
     void CompleteExternalDeclaration(VarDecl *variable) override { generator->CompleteExternalDeclaration(variable); }
 
     void HandleTranslationUnit(ASTContext &ast) override {
+        keepInline(ast);
         generator->HandleTranslationUnit(ast);
         DiagnosticsEngine &diagnostics = compiler.getDiagnostics();
         if (diagnostics.hasErrorOccurred()) return;
         std::unique_ptr<llvm::Module> module(generator->ReleaseModule());
         if (!module) return;
+        // Weak, so that a definition elsewhere is taken; and the same everywhere, so that it may be inlined.
+        for (const std::string &name : kept)
+            if (llvm::Function *function = module->getFunction(name)) function->setLinkage(llvm::GlobalValue::WeakODRLinkage);
         LowerOptions options;
         for (const auto &macro : compiler.getPreprocessorOpts().Macros) options.check |= !macro.second && macro.first == "__SPLITC_CHECK__";
         const unsigned report = diagnostics.getCustomDiagID(DiagnosticsEngine::Error, "%0");
@@ -56,7 +60,22 @@ public:
     }
 
 private:
+    // `extern inline` of GNU89 emits nothing where the function is not inlined. GCC 2 inlined whatever it was told to, so programs of its time have no other definition: here they get one.
+    void keepInline(ASTContext &ast) {
+        if (!compiler.getLangOpts().GNUInline) return;
+        for (Decl *declaration : ast.getTranslationUnitDecl()->decls()) {
+            auto *function = llvm::dyn_cast<FunctionDecl>(declaration);
+            if (!function || !function->isThisDeclarationADefinition() || !function->isInlineSpecified() || function->getStorageClass() != SC_Extern) continue;
+            // The program's own definition, behind that in a header.
+            if (function->getDefinition() != function) continue;
+            for (FunctionDecl *other : function->redecls()) other->setStorageClass(SC_None);
+            function->addAttr(WeakAttr::CreateImplicit(ast));
+            kept.push_back(function->getName().str());
+        }
+    }
+
     CompilerInstance &compiler;
+    std::vector<std::string> kept;
     const BackendAction action;
     std::unique_ptr<llvm::raw_pwrite_stream> output;
     llvm::LLVMContext context;

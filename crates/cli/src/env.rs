@@ -13,6 +13,7 @@ Examples:
   eval \"$(bellwire env)\"; fi_info -p bellwire              any program on libfabric
   eval \"$(bellwire env --mpi mpich)\"; mpiexec -n 4 ./ring
   eval \"$(bellwire env --mpi openmpi)\"; mpirun -n 4 ./ring
+  eval \"$(bellwire env --mpi intel)\"; mpiexec -n 4 ./ring
   bellwire run --mpi mpich -n 4 ./ring                     both in one";
 
 /// An MPI that is told by variables what to run on.
@@ -22,6 +23,8 @@ pub enum Mpi {
     Mpich,
     /// Open MPI with its mtl ofi
     Openmpi,
+    /// Intel MPI
+    Intel,
 }
 
 /// Print what to export so that programs on libfabric, or an MPI, use Bellwire
@@ -53,6 +56,7 @@ pub fn variables(mpi: Option<Mpi>) -> Result<Vec<(OsString, OsString)>, String> 
         // All traffic, that of one host too: else each has a way of its own there.
         Some(Mpi::Mpich) => &[("MPIR_CVAR_CH4_NETMOD", "ofi"), ("MPIR_CVAR_NOLOCAL", "1")],
         Some(Mpi::Openmpi) => &[("OMPI_MCA_pml", "cm"), ("OMPI_MCA_mtl", "ofi"), ("OMPI_MCA_mtl_ofi_provider_include", "bellwire")],
+        Some(Mpi::Intel) => &[("I_MPI_FABRICS", "ofi"), ("I_MPI_OFI_PROVIDER", "bellwire")],
     };
     let mut all = vec![("FI_PROVIDER_PATH".into(), folder()?.into_os_string()), ("FI_PROVIDER".into(), "bellwire".into())];
     all.extend(fixed.iter().map(|(name, value)| (OsString::from(name), OsString::from(value))));

@@ -3,6 +3,7 @@
 
 #![forbid(unsafe_code)]
 
+mod bench;
 mod breakdown;
 mod contend;
 mod env;
@@ -17,6 +18,7 @@ mod report;
 mod run;
 mod sim;
 mod top;
+mod verbs;
 
 use std::process::ExitCode;
 
@@ -32,6 +34,7 @@ struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    Bench(bench::Arguments),
     Breakdown(breakdown::Arguments),
     Contend(contend::Arguments),
     Env(env::Arguments),
@@ -65,6 +68,7 @@ enum Command {
 
 fn main() -> ExitCode {
     let result = match Arguments::parse().command {
+        Command::Bench(arguments) => bench::run(&arguments),
         Command::Breakdown(arguments) => breakdown::run(&arguments),
         Command::Contend(arguments) => contend::run(&arguments),
         Command::Env(arguments) => env::run(&arguments),

@@ -63,7 +63,7 @@ impl From<Level> for Reliability {
 }
 
 /// Two different processors that are allowed.
-fn parse_cpus(text: &str) -> Result<Pinning, String> {
+pub fn parse_cpus(text: &str) -> Result<Pinning, String> {
     match pin::parse_cpu_list(text)[..] {
         [a, b] if a != b => {
             let allowed = pin::allowed();

@@ -14,6 +14,7 @@ use bellwire_memory::pause::pause;
 use bellwire_memory::processors;
 use rustix::thread::futex;
 
+use crate::call::Lock;
 use crate::layout::{File, LINE, PART_BYTES};
 use crate::window::Window;
 
@@ -41,6 +42,8 @@ const SLEEPERS: u64 = 8;
 const LEFT: u64 = 0;
 const PID: u64 = 8;
 const BOUNDS: u64 = 16;
+/// The lock of calls on this process's places.
+const LOCK: u64 = 64;
 
 /// The control area as one process uses it.
 #[derive(Debug)]
@@ -80,6 +83,12 @@ impl Control {
     /// The place where this process counts what it stores at `to`.
     pub fn arrived_at(&self, to: u32) -> *mut u64 {
         self.word64(self.file.arrived(to, self.process)).as_ptr()
+    }
+
+    /// The lock of calls on places of a process.
+    pub fn lock(&self, process: u32) -> Lock {
+        // SAFETY: G1.
+        unsafe { Lock::new(self.word32(self.file.line(process) + LOCK)) }
     }
 
     /// Says where this process's memory is; seen by the others after a barrier.

@@ -5,6 +5,8 @@ use std::fmt;
 
 use bellwire_memory::MemoryError;
 
+use crate::control::Left;
+
 /// Why global memory cannot be had, or an access cannot be made.
 #[derive(Debug)]
 #[non_exhaustive]
@@ -15,13 +17,12 @@ pub enum Error {
     Memory(MemoryError),
     /// A call of the system: its name, and what it said.
     Os(&'static str, rustix::io::Errno),
-    /// Some processes are on another host.
-    OtherHosts {
-        /// Processes of the job.
-        processes: u32,
-        /// Those on this host.
-        here: u32,
-    },
+    /// The way to processes with which no memory is shared.
+    Nic(String),
+    /// Something has happened to the job, or to a request that was under way.
+    Trouble(Trouble),
+    /// A process has left the job.
+    Left(Left),
     /// More processes than address space on one host.
     TooMany(u32),
     /// The program's statics are not where those of a program without PIE are.
@@ -32,6 +33,8 @@ pub enum Error {
     Misfit(u32),
     /// A global pointer with a process that does not exist.
     NoSuchProcess(u64),
+    /// A function that is not in the program's table.
+    NoSuchFunction(u64),
     /// Nothing is at that address of that process.
     NoMemoryThere,
     /// The kernel does not let this process reach what is not shared in another.
@@ -46,12 +49,15 @@ impl fmt::Display for Error {
             Self::Job(error) => write!(f, "{error}"),
             Self::Memory(error) => write!(f, "{error}"),
             Self::Os(call, errno) => write!(f, "{call}: {errno}"),
-            Self::OtherHosts { processes, here } => write!(f, "the job has {processes} processes, {here} of them on this host: global memory between hosts is not there yet"),
+            Self::Nic(what) => f.write_str(what),
+            Self::Trouble(trouble) => write!(f, "{trouble}"),
+            Self::Left(left) => write!(f, "process {} has left the job", left.process),
             Self::TooMany(n) => write!(f, "{n} processes on one host are too many: {} at most", crate::layout::PROCESSES_MAX),
             Self::NotFixed => f.write_str("the program's data is not at low addresses: link it without PIE (-no-pie)"),
             Self::NoRendezvous(what) => f.write_str(what),
             Self::Misfit(process) => write!(f, "process {process} has its memory where it cannot be mapped"),
             Self::NoSuchProcess(process) => write!(f, "there is no process {process}"),
+            Self::NoSuchFunction(number) => write!(f, "the program has no function {number}"),
             Self::NoMemoryThere => f.write_str("no memory is there"),
             Self::Refused => f.write_str("it is on a stack or in memory of mmap, which this system does not let other processes reach (ptrace is restricted): use static or allocated memory"),
             Self::BadSetting(name) => write!(f, "{name} has to be a number of MiB that fits the address space"),
@@ -60,6 +66,132 @@ impl fmt::Display for Error {
 }
 
 impl std::error::Error for Error {}
+
+/// How a global place was used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Access {
+    /// A read or get.
+    Get = 1,
+    /// A write or put.
+    Put,
+    /// A store.
+    Store,
+    /// An atomic operation.
+    Atomic,
+}
+
+/// Why a place of another process could not be used, as that process says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Why {
+    /// Nothing is there.
+    NoMemoryThere = 1,
+    /// The kernel does not let it.
+    Refused,
+    /// Something else.
+    Other,
+}
+
+impl Why {
+    /// Of an error.
+    pub(crate) fn of(error: &Error) -> Self {
+        match error {
+            Error::NoMemoryThere => Self::NoMemoryThere,
+            Error::Refused => Self::Refused,
+            _ => Self::Other,
+        }
+    }
+
+    /// From a number that a peer has sent.
+    pub(crate) fn from_bits(bits: u8) -> Self {
+        match bits {
+            1 => Self::NoMemoryThere,
+            2 => Self::Refused,
+            _ => Self::Other,
+        }
+    }
+}
+
+impl From<Why> for Error {
+    fn from(why: Why) -> Self {
+        match why {
+            Why::NoMemoryThere => Self::NoMemoryThere,
+            Why::Refused => Self::Refused,
+            Why::Other => Self::Os("process_vm_readv", rustix::io::Errno::IO),
+        }
+    }
+}
+
+impl Access {
+    /// As a number that travels, with the reason.
+    pub(crate) fn to_bits(self, why: Why) -> u16 {
+        self as u16 | (why as u16) << 8
+    }
+
+    /// From a number that a peer has sent.
+    pub(crate) fn from_bits(bits: u16) -> Option<(Self, Why)> {
+        let access = match bits as u8 {
+            1 => Self::Get,
+            2 => Self::Put,
+            3 => Self::Store,
+            4 => Self::Atomic,
+            _ => return None,
+        };
+        Some((access, Why::from_bits((bits >> 8) as u8)))
+    }
+}
+
+impl fmt::Display for Access {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Get => "a read",
+            Self::Put => "a write",
+            Self::Store => "a store",
+            Self::Atomic => "an atomic operation",
+        })
+    }
+}
+
+/// What ends a job whose processes talk by messages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Trouble {
+    /// A process cannot be reached.
+    NoConnection(u32),
+    /// A process is gone without a word.
+    Gone(u32),
+    /// A process has sent what cannot be.
+    Misbehaved(u32),
+    /// A place of a process cannot be used.
+    Refused {
+        /// Whose.
+        process: u32,
+        /// How it was to be used.
+        access: Access,
+        /// Why not.
+        why: Why,
+        /// Where.
+        address: u64,
+        /// Bytes.
+        bytes: u64,
+    },
+}
+
+impl fmt::Display for Trouble {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoConnection(process) => write!(f, "process {process} of the job cannot be reached (see BELLWIRE_ADDRESS)"),
+            Self::Gone(process) => write!(f, "process {process} of the job is gone"),
+            Self::Misbehaved(process) => {
+                write!(f, "process {process} has sent what no process of this job sends: is it the same program, with the same library?")
+            }
+            Self::Refused { process, access, why, address, bytes } => {
+                write!(f, "{access} of {bytes} bytes at a global pointer to process {process}, address {address:#x}: {}", Error::from(*why))
+            }
+        }
+    }
+}
 
 impl From<MemoryError> for Error {
     fn from(error: MemoryError) -> Self {

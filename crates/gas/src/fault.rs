@@ -4,21 +4,21 @@
 //! The program's own faults stay what they are; a handler of the program's is left alone.
 
 use std::io::Write;
+use std::sync::OnceLock;
 
 use bellwire_memory::atomic::{AtomicU32, Ordering};
 
 use crate::layout;
 
-/// For the handler: this process, and how many there are.
+/// For the handler: this process, and those whose aliases there are.
 static PROCESS: AtomicU32 = AtomicU32::new(0);
-static PROCESSES: AtomicU32 = AtomicU32::new(0);
+static GROUP: OnceLock<Vec<u32>> = OnceLock::new();
 
-/// Watches over the aliases from now on.
-pub fn watch(process: u32, processes: u32) {
+/// Watches over the aliases from now on: those of the processes `group`, in order.
+pub fn watch(process: u32, group: &[u32]) {
     // Relaxed: set before the handler is installed, by the same thread.
     PROCESS.store(process, Ordering::Relaxed);
-    // Relaxed: as above.
-    PROCESSES.store(processes, Ordering::Relaxed);
+    let _ = GROUP.set(group.to_vec());
     // SAFETY: the action is whole, and its function does only what a handler may.
     unsafe {
         let mut now: libc::sigaction = std::mem::zeroed();
@@ -56,8 +56,11 @@ extern "C" fn tell(_signal: libc::c_int, info: *mut libc::siginfo_t, _context: *
     // SAFETY: the kernel gives a handler with SA_SIGINFO its information.
     let address = unsafe { (*info).si_addr() } as u64;
     // Relaxed: written before the handler was installed.
-    let (process, processes) = (PROCESS.load(Ordering::Relaxed), PROCESSES.load(Ordering::Relaxed));
-    if let Some((other, at)) = layout::of_alias(address, processes) {
+    let process = PROCESS.load(Ordering::Relaxed);
+    let group = GROUP.get().map_or(&[][..], Vec::as_slice);
+    if let Some((index, at)) = layout::of_alias(address, group.len() as u32)
+        && let Some(other) = group.get(index as usize)
+    {
         let mut line = Line { bytes: [0; 160], length: 0 };
         let _ = writeln!(line, "bellwire: process {process}: a global pointer to process {other}, address {at:#x}: no memory is there");
         // SAFETY: writes bytes of ours; allowed in a handler.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! One memfd for all processes of the host: the first makes it, the others come for it.
+//! One memfd for all processes of a group: the first makes it, the others come for it.
 //!
 //! The way is a socket of the abstract namespace whose name the launcher tells them; both ends look at the other's user. Nobody outside the job gets the descriptor.
 
@@ -12,28 +12,29 @@ use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, fstat, ftruncate, memfd_create};
 
 use crate::error::Error;
+use crate::group::Group;
 
 /// How long the processes of a job may take to meet.
 const MEETING: Duration = Duration::from_secs(60);
 
-/// The memfd of this host's processes, of `bytes` bytes. Collective.
+/// The memfd of a group, of `bytes` bytes. Collective: all processes of the job call it, at the same time.
 ///
 /// # Errors
 /// [`Error::NoRendezvous`] if somebody did not come; what the system and the launcher say.
-pub fn share(job: &Job, bytes: u64) -> Result<OwnedFd, Error> {
+pub fn share(job: &Job, group: &Group, bytes: u64) -> Result<OwnedFd, Error> {
     if job.size() == 1 {
         return create(bytes);
     }
-    if job.local_rank() == 0 {
+    if group.leader() == job.rank() {
         let memfd = create(bytes)?;
         let (listener, name) = listen()?;
         job.all_gather(name.as_bytes())?;
-        hand_out(&listener, &memfd, job.local_size() - 1)?;
+        hand_out(&listener, &memfd, group.size() - 1)?;
         Ok(memfd)
     } else {
         let names = job.all_gather(b"")?;
-        let name = names.iter().find(|name| !name.is_empty()).ok_or(Error::NoRendezvous("no process has offered the shared memory"))?;
-        let memfd = fetch(name)?;
+        let name = names.get(group.leader() as usize).filter(|name| !name.is_empty());
+        let memfd = fetch(name.ok_or(Error::NoRendezvous("no process has offered the shared memory"))?)?;
         let size = fstat(&memfd).map_err(Error::from_call("fstat"))?.st_size;
         if u64::try_from(size) == Ok(bytes) { Ok(memfd) } else { Err(Error::NoRendezvous("the shared memory has another size than expected")) }
     }

@@ -13,6 +13,8 @@ pub const WINDOW_END: u64 = 16 << 30;
 pub const ALIAS_BASE: u64 = 16 << 40;
 /// A window's room among the aliases and in the memfd. Twice a window, so that an address behind one is in no other.
 pub const ALIAS_STRIDE: u64 = 32 << 30;
+/// Of symmetric memory, one part in so many is for what processes take alone, each from an arena of its own.
+pub const ARENAS_SHARE: u64 = 4;
 /// Most processes of one host: aliases end below what libraries and stacks use.
 pub const PROCESSES_MAX: u32 = 2048;
 /// The longest word.
@@ -57,6 +59,12 @@ pub fn of_alias(address: u64, processes: u32) -> Option<(u32, u64)> {
     let offset = address.checked_sub(ALIAS_BASE)?;
     let process = u32::try_from(offset / ALIAS_STRIDE).ok()?;
     (process < processes).then_some((process, offset % ALIAS_STRIDE))
+}
+
+/// How symmetric memory of so many bytes is divided: bytes for collective calls, and of the arena of each process.
+pub const fn arenas(bytes: u64, processes: u32) -> (u64, u64) {
+    let each = page_down(bytes / ARENAS_SHARE / processes as u64);
+    (bytes - each * processes as u64, each)
 }
 
 /// The parts of the memfd.
@@ -136,6 +144,14 @@ mod tests {
         places.sort_unstable();
         assert!(places.windows(2).all(|pair| pair[0].0 + pair[0].1 <= pair[1].0), "{places:?}");
         assert!(places.last().is_some_and(|last| last.0 + last.1 <= file.control_bytes()));
+    }
+
+    #[test]
+    fn arenas_fit() {
+        for processes in [1, 2, 3, 1000] {
+            let (together, each) = arenas(64 << 20, processes);
+            assert!(together >= 48 << 20 && together + u64::from(processes) * each == 64 << 20 && each.is_multiple_of(PAGE));
+        }
     }
 
     #[test]

@@ -19,31 +19,42 @@
 //! | `layout.rs` | where everything lies: in the memfd, in address spaces; packing of global pointers |
 //! | `symmetric.rs` | the allocator of symmetric memory: pure arithmetic, the same everywhere |
 //! | `window.rs` | takes over statics and heap |
-//! | `host.rs` | the memfd's way to all processes of the host |
+//! | `group.rs` | which processes share memory |
+//! | `host.rs` | the memfd's way to all of them |
 //! | `control.rs` | barrier, exchange, counts of stores, who has left |
+//! | `call.rs` | functions on places of others, one at a time |
 //! | `far.rs` | places that are not mapped |
 //! | `fault.rs` | a touch of a hole in an alias, told plainly |
-//! | `process.rs` | [`Process`]: all of it |
+//! | `net.rs` | all other processes: messages |
+//! | `process.rs`, `access.rs`, `together.rs` | [`Process`]: who is there; accesses; completion and collective calls |
 //!
-//! Called by `ffi/gas`, whose header has the word operations inline. This crate's processes are on one host; packets will stand behind the same interface, chosen per pair.
+//! Called by `ffi/gas`, whose header has the word operations inline. The wire is chosen per pair: processes of one host share memory; the others, and all with `BELLWIRE_SHM=off`, talk by messages on
+//! virtual interfaces (`net.rs`). If there are any of these, what all processes do together goes by messages as well.
 //!
-//! Processes of one job trust each other with their memory: that is what the program asked for. What is read from the control area decides about addresses only after a check.
+//! Processes of one job trust each other with their memory: that is what the program asked for. What is read from the control area or a message decides about addresses only after a check.
 //!
 //! Unsafe code relies on two invariants.
-//! - G1: the control area and the aliases are mapped from start to the end of the process; `layout` keeps what is computed inside them.
-//! - G2: one thread uses [`Process`]; start happens before `main`, alone.
+//! - G1: the control area, the window and the aliases are mapped from start to the end of the process; `layout` keeps what is computed inside them.
+//! - G2: one thread uses [`Process`]; start happens before `main`, alone. The service thread of `net.rs` reads and writes the window as another process would.
 
+mod access;
+mod call;
 mod control;
 mod error;
 mod far;
 mod fault;
+mod group;
 mod host;
 pub mod layout;
+mod net;
 mod process;
 mod symmetric;
+mod together;
 mod window;
 
+pub use call::{Function, set_functions};
 pub use control::Left;
-pub use error::Error;
+pub use error::{Access, Error, Trouble, Why};
 pub use far::Direction;
+pub use net::Atomic;
 pub use process::{PeerEntry, Process};

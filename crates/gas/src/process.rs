@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! One process's global memory: start, and all that is not a word access.
+//! One process's global memory: start and end, and who the others are. Accesses are in `access.rs`, what all do together in `together.rs`.
 
 use std::time::Duration;
 
 use bellwire_job::Job;
-use bellwire_memory::atomic::{AtomicU32, AtomicU64, Ordering, fence};
-use rustix::fd::AsFd;
+use rustix::fd::{AsFd, BorrowedFd};
 use rustix::mm::{MapFlags, ProtFlags, mmap, mmap_anonymous};
 
-use crate::control::{Control, Left};
+use crate::control::Control;
 use crate::error::Error;
-use crate::far::{self, Direction};
+use crate::group::Group;
 use crate::layout::{self, File, SYMMETRIC_BASE, WINDOW_END, WORD_MAX};
+use crate::net::{self, Net};
 use crate::symmetric::Symmetric;
 use crate::window::{self, Range, Window};
-use crate::{fault, host};
+use crate::{far, fault, host};
 
 /// MiB of heap that are shared, unless `BELLWIRE_GAS_HEAP_MIB` says another number.
 const HEAP_MIB: u64 = 1024;
@@ -27,7 +27,7 @@ const SYMMETRIC_MIB: u64 = 4096;
 pub struct PeerEntry {
     /// The first global pointer of its window.
     pub origin: u64,
-    /// Bytes of the window at which a word may begin.
+    /// Bytes of the window at which a word may begin; 0: it is not mapped here.
     pub limit: u64,
     /// Where the window is mapped here.
     pub base: *mut u8,
@@ -37,25 +37,31 @@ pub struct PeerEntry {
 
 /// A process as this one knows it.
 #[derive(Debug)]
-struct Peer {
-    pid: u32,
-    window: Window,
-    entry: PeerEntry,
+pub(crate) enum Peer {
+    /// Its memory is mapped here.
+    Mapped { pid: u32, window: Window, entry: PeerEntry },
+    /// It is reached by messages.
+    Far,
 }
 
 /// This process in global memory.
 #[derive(Debug)]
 pub struct Process {
-    job: Job,
-    control: Control,
-    peers: Vec<Peer>,
-    symmetric: Symmetric,
+    pub(crate) job: Job,
+    pub(crate) control: Control,
+    pub(crate) group: Group,
+    pub(crate) peers: Vec<Peer>,
+    /// To the processes outside of the group, and for what all do together; `None` if there are none.
+    pub(crate) net: Option<Net>,
+    pub(crate) symmetric: Symmetric,
+    /// What this process alone takes of symmetric memory: every process keeps this range free for it.
+    pub(crate) arena: Symmetric,
     /// Stored bytes that are counted off.
-    taken: u64,
+    pub(crate) taken: u64,
 }
 
 impl Process {
-    /// Joins the job, moves this process's statics (from first to last address) and heap into shared memory, and maps everybody's. Collective.
+    /// Joins the job, moves this process's statics (from first to last address) and heap into shared memory, maps the memory of those on this host, and connects to the others. Collective.
     ///
     /// # Errors
     /// Whatever keeps global memory from being there.
@@ -64,31 +70,36 @@ impl Process {
     /// This process has one thread, and `statics` is its own writable data (G2). Nothing else uses the addresses of [`layout`].
     pub unsafe fn start(statics: Range) -> Result<Self, Error> {
         let job = Job::join()?;
-        let (process, processes) = (job.rank(), job.size());
-        if job.local_size() != processes {
-            return Err(Error::OtherHosts { processes, here: job.local_size() });
-        }
-        if processes > layout::PROCESSES_MAX {
-            return Err(Error::TooMany(processes));
-        }
         let heap = setting("BELLWIRE_GAS_HEAP_MIB", HEAP_MIB, SYMMETRIC_BASE)?;
         let symmetric = setting("BELLWIRE_GAS_SYMMETRIC_MIB", SYMMETRIC_MIB, WINDOW_END - SYMMETRIC_BASE)?;
-        let file = File::new(processes);
-        let memfd = host::share(&job, file.bytes())?;
+        let config = if job.size() > 1 { Some(net::config(job.local_size() < job.size())?) } else { None };
+        let group = Group::find(&job, config.as_ref().is_some_and(|config| !config.shm))?;
+        if group.size() > layout::PROCESSES_MAX {
+            return Err(Error::TooMany(group.size()));
+        }
+        let file = File::new(group.size());
+        let memfd = host::share(&job, &group, file.bytes())?;
         // SAFETY: a new mapping, wherever the kernel likes it.
         let base = unsafe { mmap(std::ptr::null_mut(), file.control_bytes() as usize, ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED, memfd.as_fd(), 0) }
             .map_err(Error::from_call("mmap"))?;
         // SAFETY: the whole control area; it is never unmapped (G1).
-        let control = unsafe { Control::new(base.cast(), file, process, processes) };
-        let window = window::take_over(memfd.as_fd(), file.window(process), statics, heap, symmetric)?;
+        let control = unsafe { Control::new(base.cast(), file, group.index, group.size()) };
+        let window = window::take_over(memfd.as_fd(), file.window(group.index), statics, heap, symmetric)?;
         far::permit();
         control.publish(std::process::id(), &window);
         // The launcher's barrier: it knows when a process dies on the way.
         job.barrier()?;
-        reserve_aliases(processes)?;
-        let peers = (0..processes).map(|peer| Peer::map(&control, memfd.as_fd(), file, peer)).collect::<Result<Vec<_>, _>>()?;
-        fault::watch(process, processes);
-        Ok(Self { job, control, peers, symmetric: Symmetric::new(SYMMETRIC_BASE, symmetric), taken: 0 })
+        reserve_aliases(group.size())?;
+        let peers = (0..job.size()).map(|rank| Peer::find(&control, memfd.as_fd(), file, &group, rank)).collect::<Result<Vec<_>, _>>()?;
+        fault::watch(job.rank(), &group.members);
+        // Threads only now: nothing may have been allocated while the heap moved.
+        let config = config.filter(|_| group.size() < job.size());
+        let net = config
+            .map(|config| Net::open((job.rank(), job.size()), config, (window, control.lock(group.index)), |block| Ok(job.all_gather(block)?)))
+            .transpose()?;
+        let (together, each) = layout::arenas(symmetric, job.size());
+        let arena = Symmetric::new(SYMMETRIC_BASE + together + u64::from(job.rank()) * each, each);
+        Ok(Self { job, control, group, peers, net, symmetric: Symmetric::new(SYMMETRIC_BASE, together), arena, taken: 0 })
     }
 
     /// This process's number.
@@ -101,202 +112,26 @@ impl Process {
         self.job.size()
     }
 
-    /// What word accesses need to know of a process.
-    pub fn entry(&self, process: u32) -> Option<PeerEntry> {
-        self.peers.get(process as usize).map(|peer| peer.entry)
+    /// What word accesses need to know of a process; nothing of one that does not exist.
+    pub fn entry(&self, process: u32) -> PeerEntry {
+        match self.peers.get(process as usize) {
+            Some(Peer::Mapped { entry, .. }) => *entry,
+            Some(Peer::Far) | None => PeerEntry { origin: 0, limit: 0, base: std::ptr::null_mut(), arrived: std::ptr::null_mut() },
+        }
     }
 
     /// Ends the job.
-    pub fn exit(&self, status: i32) -> ! {
-        self.control.leave(status);
+    pub fn exit(&mut self, status: i32) -> ! {
+        self.leave(status);
         self.job.exit(status)
     }
 
-    /// Says that this process leaves by itself.
-    pub fn leave(&self, status: i32) {
+    /// Says that this process leaves by itself. After it nobody of another host is reached.
+    pub fn leave(&mut self, status: i32) {
         self.control.leave(status);
-    }
-
-    fn peer(&self, pointer: u64) -> Result<&Peer, Error> {
-        let process = layout::process_of(pointer);
-        self.peers.get(process as usize).ok_or(Error::NoSuchProcess(process))
-    }
-
-    /// Copies between memory of this process and a global place, whole or in part with an error.
-    ///
-    /// # Errors
-    /// [`Error::NoSuchProcess`], [`Error::NoMemoryThere`], [`Error::Refused`].
-    ///
-    /// # Safety
-    /// The `bytes` bytes at `here` may be read or, for [`Direction::In`], written.
-    pub unsafe fn copy(&self, direction: Direction, pointer: u64, here: *mut u8, bytes: usize) -> Result<(), Error> {
-        let peer = self.peer(pointer)?;
-        if bytes == 0 {
-            return Ok(());
+        if let Some(net) = self.net.take() {
+            net.leave(status);
         }
-        let address = layout::address_of(pointer);
-        let Some(there) = peer.mapped(address, bytes as u64) else {
-            // SAFETY: the caller's promise.
-            return unsafe { far::copy(direction, peer.pid, address, here, bytes) };
-        };
-        let (from, to) = if direction == Direction::In { (there.cast_const(), here) } else { (here.cast_const(), there) };
-        // SAFETY: `there` is mapped for so many bytes (G1), `here` by the caller's promise. They may overlap: a program may copy onto itself.
-        unsafe { std::ptr::copy(from, to, bytes) };
-        Ok(())
-    }
-
-    /// Fills a global place.
-    ///
-    /// # Errors
-    /// As for [`Process::copy`].
-    pub fn fill(&self, pointer: u64, value: u8, bytes: usize) -> Result<(), Error> {
-        let peer = self.peer(pointer)?;
-        let address = layout::address_of(pointer);
-        if let Some(there) = peer.mapped(address, bytes as u64) {
-            // SAFETY: mapped for so many bytes (G1).
-            unsafe { std::ptr::write_bytes(there, value, bytes) };
-            return Ok(());
-        }
-        let part = [value; 4096];
-        for at in (0..bytes).step_by(part.len()) {
-            // SAFETY: reads from `part`.
-            unsafe { far::copy(Direction::Out, peer.pid, address + at as u64, part.as_ptr().cast_mut(), part.len().min(bytes - at))? };
-        }
-        Ok(())
-    }
-
-    /// Counts bytes that this process has stored at a place.
-    ///
-    /// # Errors
-    /// [`Error::NoSuchProcess`].
-    pub fn count_store(&self, pointer: u64, bytes: usize) -> Result<(), Error> {
-        let entry = self.peer(pointer)?.entry;
-        // SAFETY: a word of the control area that this process alone writes (G1).
-        let arrived = unsafe { AtomicU64::from_ptr(entry.arrived) };
-        // Relaxed: our own word. Release: what was stored before it is counted; pairs with `Control::stored`.
-        arrived.store(arrived.load(Ordering::Relaxed).wrapping_add(bytes as u64), Ordering::Release);
-        Ok(())
-    }
-
-    /// Whether so many bytes are at a global place.
-    ///
-    /// # Errors
-    /// As for [`Process::copy`].
-    pub fn check(&self, pointer: u64, bytes: usize) -> Result<(), Error> {
-        let peer = self.peer(pointer)?;
-        let address = layout::address_of(pointer);
-        if bytes == 0 || peer.mapped(address, bytes as u64).is_some() {
-            return Ok(());
-        }
-        let mut byte = 0u8;
-        for at in [0, bytes as u64 - 1] {
-            // SAFETY: one byte of ours.
-            unsafe { far::copy(Direction::In, peer.pid, address.wrapping_add(at), &raw mut byte, 1)? };
-        }
-        Ok(())
-    }
-
-    /// An aligned word of 4 or 8 bytes that is mapped here.
-    fn shared_word(&self, pointer: u64, bytes: u64) -> Result<*mut u8, Error> {
-        let there = self.peer(pointer)?.mapped(layout::address_of(pointer), bytes);
-        there.filter(|_| pointer.is_multiple_of(bytes)).ok_or(Error::NoMemoryThere)
-    }
-
-    /// Applies an atomic operation to an aligned word of 4 bytes.
-    ///
-    /// # Errors
-    /// [`Error::NoSuchProcess`]; [`Error::NoMemoryThere`] if it is not aligned or not in shared memory.
-    pub fn atomic32<R>(&self, pointer: u64, operation: impl FnOnce(&AtomicU32) -> R) -> Result<R, Error> {
-        // SAFETY: aligned and mapped (G1).
-        Ok(operation(unsafe { AtomicU32::from_ptr(self.shared_word(pointer, 4)?.cast()) }))
-    }
-
-    /// Applies an atomic operation to an aligned word of 8 bytes.
-    ///
-    /// # Errors
-    /// As for [`Process::atomic32`].
-    pub fn atomic64<R>(&self, pointer: u64, operation: impl FnOnce(&AtomicU64) -> R) -> Result<R, Error> {
-        // SAFETY: aligned and mapped (G1).
-        Ok(operation(unsafe { AtomicU64::from_ptr(self.shared_word(pointer, 8)?.cast()) }))
-    }
-
-    /// Completes this process's gets and puts: over shared memory they are complete, and now in order with everything.
-    pub fn sync(&self) {
-        // SeqCst: puts before whatever this process reads next; pairs with the same in the others.
-        fence(Ordering::SeqCst);
-    }
-
-    /// Waits for all processes.
-    ///
-    /// # Errors
-    /// [`Left`].
-    pub fn barrier(&self) -> Result<(), Left> {
-        // SeqCst: as in `sync`; the barrier itself orders the rest.
-        fence(Ordering::SeqCst);
-        self.control.barrier()
-    }
-
-    /// Waits for stored bytes and takes them off the count.
-    ///
-    /// # Errors
-    /// [`Left`].
-    pub fn store_sync(&mut self, bytes: u64) -> Result<(), Left> {
-        self.control.wait_stored(self.taken.wrapping_add(bytes))?;
-        self.taken = self.taken.wrapping_add(bytes);
-        Ok(())
-    }
-
-    /// Bytes stored here that are not taken off the count.
-    pub fn store_count(&self) -> u64 {
-        self.control.stored().wrapping_sub(self.taken)
-    }
-
-    /// Sets the count to 0.
-    pub fn reset_store_sync(&mut self) {
-        self.taken = self.control.stored();
-    }
-
-    /// Waits until all stores of all have arrived. Collective. Nobody stores again before everybody has set its count to 0.
-    ///
-    /// # Errors
-    /// [`Left`].
-    pub fn all_store_sync(&mut self) -> Result<(), Left> {
-        self.barrier()?;
-        self.reset_store_sync();
-        self.barrier()
-    }
-
-    /// Spread memory: a pointer to the first block, in process 0, or 0. Collective. If `is_automatic`, waits until all are here: what was freed before may be in use elsewhere till then.
-    ///
-    /// # Errors
-    /// [`Left`].
-    pub fn spread_make(&mut self, blocks: u64, block_bytes: u64) -> Result<u64, Left> {
-        let rows = blocks.div_ceil(u64::from(self.processes()));
-        // Behind the last byte a word may not begin: the window's limit is shorter than the window.
-        let made = rows.checked_mul(block_bytes).and_then(|bytes| self.symmetric.take(bytes.checked_add(WORD_MAX)?));
-        self.barrier()?;
-        Ok(made.map_or(0, |address| layout::pointer_of(0, address)))
-    }
-
-    /// Gives spread memory back; false if it is none.
-    pub fn spread_end(&mut self, pointer: u64) -> bool {
-        self.symmetric.give(layout::address_of(pointer))
-    }
-
-    /// Everybody's bytes to everybody, in order.
-    ///
-    /// # Errors
-    /// [`Left`].
-    pub fn exchange(&mut self, mine: &[u8], all: &mut [u8]) -> Result<(), Left> {
-        self.control.exchange(mine, all)
-    }
-
-    /// One process's bytes to all.
-    ///
-    /// # Errors
-    /// [`Left`].
-    pub fn broadcast(&mut self, data: &mut [u8], root: u32) -> Result<(), Left> {
-        self.control.broadcast(data, root)
     }
 
     /// Time since the machine's start.
@@ -307,26 +142,20 @@ impl Process {
 }
 
 impl Peer {
-    fn map(control: &Control, memfd: rustix::fd::BorrowedFd<'_>, file: File, process: u32) -> Result<Self, Error> {
-        let (pid, window) = control.published(process);
+    fn find(control: &Control, memfd: BorrowedFd<'_>, file: File, group: &Group, rank: u32) -> Result<Self, Error> {
+        let Some(index) = group.index_of(rank) else { return Ok(Self::Far) };
+        let (pid, window) = control.published(index);
         if !window.is_sound() {
-            return Err(Error::Misfit(process));
+            return Err(Error::Misfit(rank));
         }
-        let alias = layout::alias_of(process);
+        let alias = layout::alias_of(index);
         for (begin, end) in window.parts().into_iter().filter(|part| *part != (0, 0)) {
-            window::map_at(memfd, file.window(process) + begin, alias + begin, end - begin)?;
+            window::map_at(memfd, file.window(index) + begin, alias + begin, end - begin)?;
         }
         let (begin, end) = window.whole();
         let base = std::ptr::with_exposed_provenance_mut((alias + begin) as usize);
-        let entry = PeerEntry { origin: layout::pointer_of(process, begin), limit: end - begin - WORD_MAX, base, arrived: control.arrived_at(process) };
-        Ok(Self { pid, window, entry })
-    }
-
-    /// Where so many bytes from an address of that process are mapped here.
-    fn mapped(&self, address: u64, bytes: u64) -> Option<*mut u8> {
-        let end = address.checked_add(bytes)?;
-        let is_in = self.window.parts().into_iter().any(|part| address >= part.0 && end <= part.1);
-        is_in.then(|| self.entry.base.wrapping_add((address - self.window.whole().0) as usize))
+        let entry = PeerEntry { origin: layout::pointer_of(rank, begin), limit: end - begin - WORD_MAX, base, arrived: control.arrived_at(index) };
+        Ok(Self::Mapped { pid, window, entry })
     }
 }
 

@@ -3,10 +3,12 @@
 
 mod contend;
 mod layers;
+mod mpi;
 mod udp;
 
 pub use contend::evaluate_contention;
 pub use layers::evaluate_layers;
+pub use mpi::evaluate_mpi;
 
 use serde::Serialize;
 

@@ -15,10 +15,10 @@
 //! - Figures that are compared were taken in the same run, in turn, with a canary around each ([`canary`]).
 //! - A failed measurement is reported beside the others; a peer that is missing is named, never an error.
 //!
-//! Beside the comparison: [`breakdown`] says where the time of an Active Message goes, [`contend`] has many clients ask one server, [`model`] measures the parameters of the LogP model by the same means, [`host`] says what this host offers, and [`stat`] asks running
+//! Beside the comparison: [`breakdown`] says where the time of an Active Message goes, [`contend`] has many clients ask one server, [`mpi`] runs MPIs on Bellwire and as they are, [`model`] measures the parameters of the LogP model by the same means, [`host`] says what this host offers, and [`stat`] asks running
 //! processes for their counters.
 //!
-//! Called by the `bellwire` command: [`perf::run`], [`model::run`], [`breakdown::run`], [`contend::run`], [`host::inspect`], [`stat::ask`] and, in the measuring processes, [`worker::main`].
+//! Called by the `bellwire` command: [`perf::run`], [`model::run`], [`breakdown::run`], [`contend::run`], [`mpi::run`], [`host::inspect`], [`stat::ask`] and, in the measuring processes, [`worker::main`].
 
 pub mod am;
 pub mod bench;
@@ -38,6 +38,7 @@ pub mod limits;
 pub mod machine;
 pub mod marks;
 pub mod model;
+pub mod mpi;
 pub mod peers;
 pub mod perf;
 pub mod picture;

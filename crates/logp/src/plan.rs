@@ -12,8 +12,8 @@ pub use ways::WAIT_GOAL_US;
 use crate::bench::payload::Touch;
 use crate::job::{Job, Waiting};
 use crate::peers::Peers;
+use crate::peers::installed::Flavour;
 use crate::peers::libfabric::Way;
-use crate::peers::mpi::Flavour;
 use crate::peers::ucx::Test;
 use crate::samples::{Key, Kind, Metric, Series};
 
@@ -266,6 +266,7 @@ pub mod series {
     pub const SHM_TAGGED: Series = peer("shm tagged", true);
     pub const MPICH: Series = peer("MPICH", true);
     pub const OPEN_MPI: Series = peer("Open MPI", true);
+    pub const MPI_OWN: Series = peer("own", true);
     pub const LOSSY: Series = ours("2 % lost");
     pub const UDP: Series = limit("bare UDP");
     pub const TCP: Series = limit("bare TCP");

@@ -50,6 +50,16 @@ pub enum Metric {
     DatagramsLost,
     /// Messages per second of several ping-pongs together, by number of pairs.
     Pairs,
+    /// MPI: an exchange between two ranks, us a call, by size.
+    Sendrecv,
+    /// MPI: Allreduce between two ranks, us a call, by size.
+    Allreduce,
+    /// MPI: an exchange of 8 bytes around a ring, us a call, by ranks.
+    RingOfRanks,
+    /// MPI: Allreduce of 8 bytes, us a call, by ranks.
+    AllreduceOfRanks,
+    /// MPI: Barrier, us a call, by ranks.
+    BarrierOfRanks,
     /// LogP: processor time of a send, ns, by size.
     SendOverhead,
     /// LogP: processor time of a receive, ns, by size.
@@ -90,6 +100,10 @@ impl Metric {
         Metric::Pairs,
     ];
 
+    /// All of `bellwire bench mpi`, in the order of its report.
+    pub const MPI: [Metric; 7] =
+        [Metric::Latency, Metric::Bandwidth, Metric::Sendrecv, Metric::Allreduce, Metric::RingOfRanks, Metric::AllreduceOfRanks, Metric::BarrierOfRanks];
+
     /// Title of its table.
     pub fn title(self) -> &'static str {
         match self {
@@ -112,6 +126,11 @@ impl Metric {
             Metric::Loss => "RDMA write while packets are lost on purpose: bandwidth",
             Metric::DatagramsLost => "Datagrams lost by the bare streams, which repair nothing",
             Metric::Pairs => "Many ping-pong pairs of 8 bytes: messages of all together",
+            Metric::Sendrecv => "Sendrecv between two ranks",
+            Metric::Allreduce => "Allreduce between two ranks",
+            Metric::RingOfRanks => "Sendrecv around a ring, 8 bytes",
+            Metric::AllreduceOfRanks => "Allreduce, 8 bytes",
+            Metric::BarrierOfRanks => "Barrier",
             Metric::SendOverhead => "LogP: o_send",
             Metric::ReceiveOverhead => "LogP: o_recv",
             Metric::Upkeep => "LogP: upkeep",
@@ -130,6 +149,7 @@ impl Metric {
             Metric::Cpu | Metric::DatagramsLost => "%",
             Metric::ViMemory => "bytes",
             Metric::RoundTrip | Metric::Leg => "ticks",
+            Metric::Sendrecv | Metric::Allreduce | Metric::RingOfRanks | Metric::AllreduceOfRanks | Metric::BarrierOfRanks => "us",
             _ => "ns",
         }
     }
@@ -140,6 +160,7 @@ impl Metric {
             Metric::Percentile => "quantile",
             Metric::ManyVis | Metric::ViMemory => "VIs",
             Metric::Pairs => "pairs",
+            Metric::RingOfRanks | Metric::AllreduceOfRanks | Metric::BarrierOfRanks => "ranks",
             Metric::Waiting => "computing",
             _ => "size",
         }

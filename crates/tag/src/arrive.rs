@@ -95,7 +95,7 @@ impl Core {
             Kind::Read => self.read_arrived(engine, sink, &a),
             Kind::Atomic => self.atomic_arrived(engine, sink, &a),
             Kind::Credit => true,
-            Kind::Word => self.words_arrived(sink, &a),
+            Kind::Word => self.words_arrived(engine, sink, &a),
         };
         if !fine {
             self.malformed(engine, sink, id);
@@ -105,7 +105,10 @@ impl Core {
 
     /// The receive that a message goes to.
     #[inline]
-    fn match_one(&mut self, e: Envelope, tagged: bool, length: usize) -> Option<Matched> {
+    fn match_one<W: Wire>(&mut self, engine: &mut Engine<W>, sink: &mut impl Sink, e: Envelope, tagged: bool, length: usize) -> Option<Matched> {
+        if self.sharing.is_some() {
+            return self.match_shared(engine, sink, e, tagged, length);
+        }
         let queue = &mut self.queues[usize::from(tagged)];
         let at = queue.find_receive(e)?;
         if queue.receive_mut(at)?.multi.is_none() {
@@ -136,7 +139,7 @@ impl Core {
             return false;
         }
         let wants_answer = a.head.flags & REPLY != 0;
-        if let Some(matched) = self.match_one(e, a.is_tagged(), a.payload.1) {
+        if let Some(matched) = self.match_one(engine, sink, e, a.is_tagged(), a.payload.1) {
             self.fill(sink, matched, e, a.data(), a.payload);
             if wants_answer {
                 self.answer(engine, sink, a.from, a.head.operation, None);
@@ -161,7 +164,7 @@ impl Core {
         }
         let Some(e) = self.envelope(a) else { return true };
         let announced = Announced { connection: a.from, operation, length: length as usize, answer: a.head.flags & REPLY != 0 };
-        if let Some(matched) = self.match_one(e, a.is_tagged(), length as usize) {
+        if let Some(matched) = self.match_one(engine, sink, e, a.is_tagged(), length as usize) {
             self.ask(engine, sink, matched, e, a.data(), &announced);
         } else {
             let body = Held::Announced { connection: a.from, operation, length: length as usize, answer: announced.answer };

@@ -5,13 +5,14 @@
 //! - C1: an operation is in `operations` from its call until its completion is given, once; its connection is open or being made.
 //! - C2: an operation's number that a peer names is looked up, and is of that peer's connection, or nothing is done.
 
-use crate::connection::{Body, Connection, ConnectionId, OUT_MAX, Out, Then};
+use crate::connection::{Body, Connection, ConnectionId, Out, Then};
 use crate::header::{Head, Kind};
 use crate::matching::Matcher;
 use crate::name::Name;
 use crate::operation::{Completion, Doing, Error, Failure, Multi, NOBODY, Notes, Operation, OperationId, Sink};
 use crate::receive::{Message, Receive};
 use crate::regions::SharedRegions;
+use crate::shared::Sharing;
 use bellwire_via::handle::Slab;
 use bellwire_via::wire::Wire;
 use bellwire_via::{Engine, InboxHandle, PtagHandle, WaitHandle};
@@ -39,8 +40,10 @@ const NO_PEER: PeerIndex = PeerIndex::MAX;
 #[derive(Debug)]
 pub(crate) struct Peer {
     pub name: Name,
-    /// What the program calls it.
+    /// What the program calls it, last of all.
     pub address: u64,
+    /// And what else: the program may give a peer several numbers.
+    others: Vec<u64>,
     /// The connection that we send on.
     pub out: Option<ConnectionId>,
     /// It cannot be reached.
@@ -74,6 +77,8 @@ pub(crate) struct Core {
     pub known_only: bool,
     /// Room below which a multi-receive buffer is given back.
     pub multi_left_min: usize,
+    /// Receives that it has in common with others, in place of its own.
+    pub sharing: Option<Sharing>,
 }
 
 impl Core {
@@ -97,6 +102,7 @@ impl Core {
             regions,
             known_only: false,
             multi_left_min: MULTI_LEFT_MIN,
+            sharing: None,
         }
     }
 
@@ -104,7 +110,7 @@ impl Core {
     pub(crate) fn peer(&mut self, name: Name) -> PeerIndex {
         let peers = &mut self.peers;
         *self.by_name.entry(name).or_insert_with(|| {
-            peers.push(Peer { name, address: NOBODY, out: None, is_gone: false });
+            peers.push(Peer { name, address: NOBODY, others: Vec::new(), out: None, is_gone: false });
             (peers.len() - 1) as PeerIndex
         })
     }
@@ -113,9 +119,20 @@ impl Core {
     pub(crate) fn learn(&mut self, address: u64, name: Name) -> bool {
         let Some(at) = usize::try_from(address).ok().filter(|at| *at < ADDRESSES_MAX) else { return false };
         let peer = self.peer(name);
+        let before = self.resolve(address);
+        if before.is_some_and(|before| before != peer) {
+            self.forget(address);
+        }
         let p = &mut self.peers[peer as usize];
         // A name that the program gives anew may be somebody's again: that of a service.
-        (p.address, p.is_gone) = (address, false);
+        p.is_gone = false;
+        if before == Some(peer) {
+            return true;
+        }
+        let last = core::mem::replace(&mut p.address, address);
+        if last != NOBODY {
+            p.others.push(last);
+        }
         if self.addresses.len() <= at {
             self.addresses.resize(at + 1, NO_PEER);
         }
@@ -127,11 +144,11 @@ impl Core {
     pub(crate) fn forget(&mut self, address: u64) {
         let Some(peer) = self.resolve(address) else { return };
         self.addresses[address as usize] = NO_PEER;
-        // Another number may still be the same peer's.
-        let other = self.addresses.iter().position(|p| *p == peer);
         let p = &mut self.peers[peer as usize];
         if p.address == address {
-            p.address = other.map_or(NOBODY, |at| at as u64);
+            p.address = p.others.pop().unwrap_or(NOBODY);
+        } else if let Some(at) = p.others.iter().position(|other| *other == address) {
+            p.others.remove(at);
         }
     }
 
@@ -164,12 +181,8 @@ impl Core {
         self.resolve(address).is_none_or(|peer| self.peers[peer as usize].out.is_some())
     }
 
-    /// Begins an operation of the program.
+    /// Begins an operation of the program, on a connection with room for it.
     pub(crate) fn begin(&mut self, operation: Operation) -> Result<OperationId, Error> {
-        let connection = self.connections.get(operation.connection).ok_or(Error::Unreachable)?;
-        if connection.out.len() >= OUT_MAX {
-            return Err(Error::Again);
-        }
         self.operations.insert(operation).ok_or(Error::Again)
     }
 

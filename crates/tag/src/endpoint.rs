@@ -8,6 +8,7 @@ use crate::receive::{Peek, Want};
 use crate::regions::SharedRegions;
 use crate::remote::{AtomicRequest, RemoteRequest};
 use crate::send::SendOut;
+use crate::shared::SharedReceives;
 use bellwire_memory::token::{Claim, Held, Token};
 use bellwire_via::nic::NicConfig;
 use bellwire_via::{Engine, Nic};
@@ -111,6 +112,27 @@ impl Endpoint {
     pub fn say(&self, sink: &mut impl Sink, to: Name, words: &[u8]) -> Result<(), Error> {
         self.nic.now();
         self.request(NOBODY, |core, engine| core.say(engine, sink, to, words))
+    }
+
+    /// Whether there is a connection on which what is said to this endpoint leaves now; else the [`Sink`] hears when it is there.
+    pub fn reaches(&self, name: Name) -> bool {
+        self.core().reaches(name)
+    }
+
+    /// From now on its messages go to these receives, and none may be posted to it alone. [`serve_shared`](Self::serve_shared) follows.
+    pub fn share(&self, receives: SharedReceives) {
+        self.core().share(receives);
+    }
+
+    /// A shared receive was posted: messages that have waited for one take it.
+    ///
+    /// # Errors
+    /// [`Error::InChild`].
+    pub fn serve_shared(&self, sink: &mut impl Sink) -> Result<(), Error> {
+        self.request(NOBODY, |core, engine| {
+            core.serve_shared(engine, sink);
+            Ok(())
+        })
     }
 
     /// Gives back all receives that are posted: they end as if the connection were lost.

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! How messages leave: at once, or in order behind what waits; and streams.
 
-use crate::connection::{ANSWERS_MAX, Body, Connection, ConnectionId, Flow, Out, State, Stream, TELL_AFTER, Then};
+use crate::connection::{ANSWERS_MAX, Body, Connection, ConnectionId, Flow, OUT_MAX, Out, State, Stream, TELL_AFTER, Then};
 use crate::core::Core;
 use crate::gather::Gather;
 use crate::header::{DATA, EAGER_BYTES_MAX, Head, HeadBytes, Kind, LAST, REPLY};
-use crate::operation::{Doing, Failure, OperationId, Sink};
+use crate::operation::{Doing, Error, Failure, OperationId, Sink};
 use crate::regions::Access;
 use bellwire_memory::bytes;
 use bellwire_via::frame::INLINE_BYTES_MAX;
@@ -108,6 +108,19 @@ impl Core {
         } else {
             self.leave(engine, sink, id);
         }
+    }
+
+    /// Has another request of the program fit on a connection, if there is room by now.
+    #[inline]
+    pub(crate) fn make_room<W: Wire>(&mut self, engine: &mut Engine<W>, sink: &mut impl Sink, id: ConnectionId) -> Result<(), Error> {
+        let is_full = |core: &Self| core.connections.get(id).map(|c| c.out.len() >= OUT_MAX).ok_or(Error::Unreachable);
+        if is_full(self)? {
+            self.leave(engine, sink, id);
+            if is_full(self)? {
+                return Err(Error::Again);
+            }
+        }
+        Ok(())
     }
 
     /// Sends what can leave of a connection, and notes what has to wait on.

@@ -11,15 +11,18 @@
 //! | `connection.rs`, `leave.rs` | credits; what waits to leave, in order; streams of large ones |
 //! | `core.rs`, `operation.rs`, `life.rs` | an endpoint as a machine, its operations, its connections' beginnings and ends |
 //! | `send.rs`, `receive.rs`, `remote.rs` | what programs ask for |
-//! | `arrive.rs`, `serve.rs`, `atomics.rs` | what peers send; what they ask of our memory |
+//! | `arrive.rs`, `serve.rs`, `atomics.rs`, `arithmetic.rs` | what peers send; what they ask of our memory |
+//! | `shared.rs` | receives that several endpoints have in common |
 //! | `words.rs` | what users of endpoints say to each other |
 //! | `endpoint.rs` | all of it on a NIC: the lock, polling, waiting |
+//! | `machine.rs` | all of it on an engine of the caller's, for fuzzers |
 //!
 //! **Memory.** A pair of endpoints that have talked costs some hundred bytes beside the NIC's link. What a peer may have us hold is bounded: [`WINDOW`] messages that nobody has polled for, unexpected
 //! payloads up to [`UNEXPECTED_BYTES_MAX`] in all, and one envelope for each of its own unfinished operations, which its program cannot exceed without an error.
 //!
 //! **Free of deadlock.** Nothing waits inside: what cannot leave is queued, and credits are given back when a message is taken, whatever it leads to.
 
+mod arithmetic;
 mod arrive;
 mod atomics;
 mod connection;
@@ -29,6 +32,7 @@ mod gather;
 mod header;
 mod leave;
 mod life;
+pub mod machine;
 pub mod matching;
 mod name;
 mod operation;
@@ -37,6 +41,7 @@ mod regions;
 mod remote;
 mod send;
 mod serve;
+mod shared;
 mod words;
 
 pub use self::core::UNEXPECTED_BYTES_MAX;
@@ -51,4 +56,5 @@ pub use receive::{Matched, Peek, Receive, ReceiveFlags, Want};
 pub use regions::{Access, Region, Regions, SharedRegions};
 pub use remote::{AtomicRequest, RemoteFlags, RemoteRequest, Target};
 pub use send::{SendFlags, SendOut};
+pub use shared::SharedReceives;
 pub use words::{Verdict, WORDS_BYTES_MAX};

@@ -4,7 +4,7 @@
 use crate::connection::{Connection, ConnectionId, INBOX_LIMIT, State};
 use crate::core::{Core, PeerIndex};
 use crate::name::Name;
-use crate::operation::{Completion, Error, Failure, OperationId, Sink};
+use crate::operation::{Error, Failure, OperationId, Sink};
 use crate::receive::Message;
 use bellwire_via::handle::Handle;
 use bellwire_via::wire::Wire;
@@ -103,6 +103,9 @@ impl Core {
                     connection.state = State::Open;
                 }
                 self.leave(engine, sink, id);
+                if let Some(connection) = self.connections.get(id) {
+                    sink.reached(self.peers[connection.peer as usize].name);
+                }
             }
             Notice::Connected(_) => self.broken(engine, sink, id, Failure::Unreachable),
             Notice::Accepted(VERSION, remote) => self.accepted(engine, vi, &remote),
@@ -152,12 +155,10 @@ impl Core {
         // If both have asked at once there are two connections, each perhaps on a link of its own: the peer may have said something on the other one before it went.
         if !self.connections.iter().any(|(_, c)| c.peer == peer) {
             let verdict = sink.lost(self.peers[peer as usize].name, failure);
-            self.follow(sink, peer, verdict, failure);
+            self.follow(engine, sink, peer, verdict, failure);
             for at in 0..self.queues.len() {
                 for receive in self.queues[at].take_receives_of(peer) {
-                    let mut completion = Completion::new(receive.context, receive.notes(at == 1), receive.is_silent());
-                    completion.failure = Some(failure);
-                    sink.done(&completion);
+                    self.end_receive(sink, &receive, at == 1, failure);
                 }
             }
         }
@@ -167,6 +168,12 @@ impl Core {
     #[cold]
     pub(crate) fn malformed<W: Wire>(&mut self, engine: &mut Engine<W>, sink: &mut impl Sink, id: ConnectionId) {
         self.broken(engine, sink, id, Failure::ConnectionLost);
+    }
+
+    /// Whether there is a connection to an endpoint on which what is said leaves now.
+    pub(crate) fn reaches(&self, name: Name) -> bool {
+        let id = self.by_name.get(&name).and_then(|peer| self.peers[*peer as usize].out);
+        id.and_then(|id| self.connections.get(id)).is_some_and(|c| c.state == State::Open)
     }
 
     /// Whether anything of ours has not left yet.

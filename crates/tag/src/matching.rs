@@ -95,6 +95,13 @@ impl<R, M> Matcher<R, M> {
         self.unexpected.remove(at)
     }
 
+    /// From the place `from` on, takes the oldest unexpected message for which `receive` gives something; and its place.
+    pub fn take_message_for<T>(&mut self, from: usize, mut receive: impl FnMut(Envelope) -> Option<T>) -> Option<(usize, Envelope, M, T)> {
+        let (at, taker) = self.unexpected.iter().enumerate().skip(from).find_map(|(at, (e, _))| Some((at, receive(*e)?)))?;
+        let (e, m) = self.unexpected.remove(at)?;
+        Some((at, e, m, taker))
+    }
+
     /// Sets the oldest unexpected message that fits aside for whoever names `claim`. `false`: there is none.
     pub fn claim(&mut self, pattern: Pattern, claim: u64) -> bool {
         let Some((e, m)) = self.take_message(pattern) else { return false };

@@ -120,6 +120,9 @@ pub trait Sink {
         Verdict::Nothing
     }
 
+    /// The connection to this peer that was asked for is there, and what has waited for it to be said is said.
+    fn reached(&mut self, _peer: Name) {}
+
     /// There is no connection to this peer any more, or none could be made.
     fn lost(&mut self, _peer: Name, _failure: Failure) -> Verdict {
         Verdict::Nothing

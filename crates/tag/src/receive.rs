@@ -121,6 +121,9 @@ impl Core {
     /// Posts a receive, or gives it what waits.
     #[inline]
     pub(crate) fn receive<W: Wire>(&mut self, engine: &mut Engine<W>, sink: &mut impl Sink, w: &Want) -> Result<(), Error> {
+        if self.sharing.is_some() {
+            return Err(Error::BadArgument);
+        }
         let pattern = self.pattern(w)?;
         let mut receive = Receive { context: w.context, to: w.to, flags: w.flags, multi: None, used: 0 };
         if w.flags.contains(ReceiveFlags::MULTI) {
@@ -305,21 +308,26 @@ impl Core {
     pub(crate) fn cancel(&mut self, sink: &mut impl Sink, context: usize) -> bool {
         for at in [1, 0] {
             if let Some(receive) = self.queues[at].cancel(|r| r.context == context) {
-                let mut completion = Completion::new(context, receive.notes(at == 1), false);
-                completion.failure = Some(Failure::Canceled);
-                if let Some((id, multi)) = receive.multi.and_then(|id| Some((id, self.multis.get_mut(id)?))) {
-                    // What is coming into it gives it back; if nothing is, this does.
-                    multi.is_spent = true;
-                    if multi.coming == 0 {
-                        completion.notes |= Notes::RELEASED;
-                        self.multis.remove(id);
-                    }
-                }
-                sink.done(&completion);
+                self.end_receive(sink, &receive, at == 1, Failure::Canceled);
                 return true;
             }
         }
         false
+    }
+
+    /// A receive that is no longer posted ends unmatched. A buffer for several messages is the program's again when nothing is coming into it any more.
+    pub(crate) fn end_receive(&mut self, sink: &mut impl Sink, receive: &Receive, tagged: bool, failure: Failure) {
+        let mut completion = Completion::new(receive.context, receive.notes(tagged), receive.is_silent());
+        completion.failure = Some(failure);
+        if let Some((id, multi)) = receive.multi.and_then(|id| Some((id, self.multis.get_mut(id)?))) {
+            // What is coming into it gives it back; if nothing is, this does.
+            multi.is_spent = true;
+            if multi.coming == 0 {
+                completion.notes |= Notes::RELEASED;
+                self.multis.remove(id);
+            }
+        }
+        sink.done(&completion);
     }
 }
 

@@ -76,12 +76,10 @@ pub struct AtomicRequest {
 }
 
 impl Core {
-    /// Whether another request fits, and where it goes.
+    /// Where a request goes, on which another one fits.
     fn way_to<W: Wire>(&mut self, engine: &mut Engine<W>, sink: &mut impl Sink, peer: u64) -> Result<ConnectionId, Error> {
         let id = self.connection_to(engine, peer)?;
-        if self.connections.get(id).is_some_and(|c| c.out.len() >= crate::connection::OUT_MAX) {
-            self.leave(engine, sink, id);
-        }
+        self.make_room(engine, sink, id)?;
         Ok(id)
     }
 
@@ -102,14 +100,11 @@ impl Core {
             self.queue(engine, sink, id, Out { head, body: Body::Stream(stream), then: Then::Await, fence });
             return Ok(());
         }
-        let own = self.begin(Operation::new(Doing::Awaiting, id, Gather::NONE, completion))?;
+        let (held, body) = if is_injected { (Gather::NONE, Body::Owned(copy_of(&r.local))) } else { (r.local, Body::Memory(r.local, 0, length)) };
+        let own = self.begin(Operation::new(Doing::Awaiting, id, held, completion))?;
         let flags = LAST | REPLY | if r.data.is_some() { DATA } else { 0 };
         let mut head = Head::new(Kind::Write, flags, [r.target.address, r.target.key, u64::from(own.raw()), 0]);
         head.data = r.data.unwrap_or(0);
-        let body = if is_injected { Body::Owned(copy_of(&r.local)) } else { Body::Memory(r.local, 0, length) };
-        if !is_injected && let Some(operation) = self.operations.get_mut(own) {
-            operation.gather = r.local;
-        }
         self.queue(engine, sink, id, Out { head: head.store(length), body, then: Then::Await, fence });
         Ok(())
     }

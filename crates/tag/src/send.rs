@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Sends. A short message leaves with its tag at once, and its memory is the program's again; a long one is announced, and its bytes stay where they are until the receiver asks for them.
 
-use crate::connection::{Body, ConnectionId, OUT_MAX, Out, Then};
+use crate::connection::{Body, ConnectionId, Out, Then};
 use crate::core::Core;
 use crate::gather::Gather;
 use crate::header::{DATA, EAGER_BYTES_MAX, Head, Kind, REPLY, TAGGED};
@@ -104,14 +104,7 @@ impl Core {
     /// A send that is not as usual: long, or with something before it, or with wishes.
     #[cold]
     fn send_later<W: Wire>(&mut self, engine: &mut Engine<W>, sink: &mut impl Sink, id: ConnectionId, s: &SendOut) -> Result<(), Error> {
-        let connection = self.connections.get(id).ok_or(Error::Unreachable)?;
-        if connection.out.len() >= OUT_MAX {
-            // There may be room by now.
-            self.leave(engine, sink, id);
-            if self.connections.get(id).ok_or(Error::Unreachable)?.out.len() >= OUT_MAX {
-                return Err(Error::Again);
-            }
-        }
+        self.make_room(engine, sink, id)?;
         let connection = self.connections.get(id).ok_or(Error::Unreachable)?;
         let is_long = s.from.len() > EAGER_BYTES_MAX || connection.peer_is_full;
         let is_injected = s.flags.contains(SendFlags::INJECT);

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What peers ask of our memory: writes, reads and atomics on regions, checked and carried out under the lock of the regions.
 
+use crate::arithmetic::carry_out;
 use crate::arrive::Arrived;
-use crate::atomics::{DataType, Form, Op, carry_out};
+use crate::atomics::{DataType, Form, Op};
 use crate::connection::{Body, ConnectionId, Flow, Out, Stream, Then};
 use crate::core::Core;
 use crate::header::{DATA, EAGER_BYTES_MAX, Head, Kind, LAST};

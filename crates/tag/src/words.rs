@@ -4,11 +4,11 @@
 //! An endpoint of a pair takes messages only from peers that its program knows by a number ([`Endpoint::take_known_only`](crate::Endpoint::take_known_only)); words it takes from anybody.
 
 use crate::arrive::Arrived;
-use crate::connection::{Body, ConnectionId, OUT_MAX, Out, Then};
+use crate::connection::{Body, ConnectionId, Out, Then};
 use crate::core::{Core, PeerIndex};
 use crate::header::{Head, Kind};
 use crate::name::Name;
-use crate::operation::{Completion, Error, Failure, NOBODY, Sink};
+use crate::operation::{Error, Failure, NOBODY, Sink};
 use bellwire_memory::bytes;
 use bellwire_via::Engine;
 use bellwire_via::wire::Wire;
@@ -21,8 +21,8 @@ pub const WORDS_BYTES_MAX: usize = 512;
 pub enum Verdict {
     /// Nothing.
     Nothing,
-    /// The program calls it by this number from now on.
-    Known(u64),
+    /// The program calls it by this number from now on; and there is nothing more to say to the other one, through which it was found.
+    Known(u64, Option<Name>),
     /// The program does not know it any more, and gets back the receives that it has posted.
     Over,
 }
@@ -38,32 +38,33 @@ impl Core {
             Some(id) => id,
             None => self.connect(engine, peer)?,
         };
-        if self.connections.get(id).ok_or(Error::Unreachable)?.out.len() >= OUT_MAX {
-            return Err(Error::Again);
-        }
+        self.make_room(engine, sink, id)?;
         let head = Head::new(Kind::Word, 0, [0; 4]).store(words.len());
         self.queue(engine, sink, id, Out { head, body: Body::Owned(words.into()), then: Then::Nothing, fence: false });
         Ok(())
     }
 
     /// A peer's user has said something.
-    pub(crate) fn words_arrived(&mut self, sink: &mut impl Sink, a: &Arrived<'_>) -> bool {
+    pub(crate) fn words_arrived<W: Wire>(&mut self, engine: &mut Engine<W>, sink: &mut impl Sink, a: &Arrived<'_>) -> bool {
         let mut words = [0; WORDS_BYTES_MAX];
         let Some(room) = words.get_mut(..a.payload.1) else { return false };
         // SAFETY: the payload is readable for as many bytes; the copy allows that they change.
         unsafe { bytes::copy(room.as_mut_ptr(), a.payload.0, room.len()) };
         let Some(peer) = self.connections.get(a.from).map(|c| c.peer) else { return true };
         let verdict = sink.said(self.peers[peer as usize].name, room);
-        self.follow(sink, peer, verdict, Failure::ConnectionLost);
+        self.follow(engine, sink, peer, verdict, Failure::ConnectionLost);
         true
     }
 
     /// Does what the user of this endpoint concludes.
-    pub(crate) fn follow(&mut self, sink: &mut impl Sink, peer: PeerIndex, verdict: Verdict, failure: Failure) {
+    pub(crate) fn follow<W: Wire>(&mut self, engine: &mut Engine<W>, sink: &mut impl Sink, peer: PeerIndex, verdict: Verdict, failure: Failure) {
         match verdict {
             Verdict::Nothing => {}
-            Verdict::Known(address) => {
+            Verdict::Known(address, through) => {
                 self.learn(address, self.peers[peer as usize].name);
+                let through = through.and_then(|name| self.by_name.get(&name).copied()).filter(|other| *other != peer);
+                let ids: Vec<ConnectionId> = self.connections.iter().filter(|(_, c)| Some(c.peer) == through).map(|(id, _)| id).collect();
+                ids.into_iter().for_each(|id| self.broken(engine, sink, id, Failure::ConnectionLost));
             }
             Verdict::Over => {
                 self.forget(self.peers[peer as usize].address);
@@ -76,9 +77,7 @@ impl Core {
     pub(crate) fn give_receives_back(&mut self, sink: &mut impl Sink, failure: Failure) {
         for at in 0..self.queues.len() {
             while let Some(receive) = self.queues[at].cancel(|_| true) {
-                let mut completion = Completion::new(receive.context, receive.notes(at == 1), receive.is_silent());
-                completion.failure = Some(failure);
-                sink.done(&completion);
+                self.end_receive(sink, &receive, at == 1, failure);
             }
         }
     }

@@ -1,96 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Endpoints in one process, each on a NIC of its own: messages of all lengths, expected and not, remote memory, atomics, floods, and a peer that goes away.
 
+mod common;
+
 use bellwire_tag::{
-    Access, AtomicOp, AtomicRequest, Completion, DataType, EAGER_BYTES_MAX, Endpoint, Error, Failure, Form, Gather, NOBODY, Notes, Peek, ReceiveFlags, Region,
-    RemoteFlags, RemoteRequest, SendFlags, SendOut, SharedRegions, Sink, Target, Want,
+    Access, AtomicOp, AtomicRequest, DataType, EAGER_BYTES_MAX, Error, Failure, Form, Gather, NOBODY, Notes, Peek, ReceiveFlags, Region, RemoteFlags,
+    RemoteRequest, SendFlags,
 };
-use bellwire_via::nic::NicConfig;
+use common::{PATIENCE, Side, bytes, memory, pair, run, turn};
 use std::time::{Duration, Instant};
-
-/// Long enough for a busy machine.
-const PATIENCE: Duration = Duration::from_secs(60);
-
-#[derive(Default)]
-struct Log {
-    done: Vec<Completion>,
-    touched: Vec<(usize, Notes)>,
-}
-
-impl Sink for Log {
-    fn done(&mut self, completion: &Completion) {
-        self.done.push(*completion);
-    }
-
-    fn touched(&mut self, listener: usize, notes: Notes) {
-        self.touched.push((listener, notes));
-    }
-}
-
-struct Side {
-    endpoint: Endpoint,
-    log: Log,
-    regions: SharedRegions,
-    other: u64,
-}
-
-fn pair() -> [Side; 2] {
-    let open = || {
-        let regions = SharedRegions::default();
-        Side { endpoint: Endpoint::open(NicConfig::default(), None, regions.clone()).expect("a NIC"), log: Log::default(), regions, other: 0 }
-    };
-    let mut sides = [open(), open()];
-    for i in 0..2 {
-        let name = sides[1 - i].endpoint.name();
-        sides[i].other = 40 + i as u64;
-        sides[i].endpoint.learn(40 + i as u64, name);
-    }
-    sides
-}
-
-/// Polls all until `until` is true.
-fn run(sides: &mut [Side; 2], what: &str, until: impl Fn(&[Side; 2]) -> bool) {
-    let begun = Instant::now();
-    while !until(sides) {
-        turn(sides);
-        assert!(begun.elapsed() < PATIENCE, "{what}: {:?} and {:?}", sides[0].log.done.last(), sides[1].log.done.last());
-    }
-}
-
-/// One poll of each.
-fn turn(sides: &mut [Side; 2]) {
-    for side in sides {
-        side.endpoint.poll(&mut side.log).expect("not forked");
-    }
-}
-
-fn bytes(n: usize, seed: u8) -> Vec<u8> {
-    (0..n).map(|i| (i as u8).wrapping_mul(31).wrapping_add((i >> 8) as u8) ^ seed).collect()
-}
-
-fn memory(of: &mut [u8]) -> Gather {
-    Gather::one(of.as_mut_ptr(), of.len())
-}
-
-impl Side {
-    fn send(&mut self, from: &mut [u8], tag: Option<u64>, context: usize, flags: SendFlags) -> Result<(), Error> {
-        let send = SendOut { peer: self.other, tag, data: Some(context as u64), from: memory(from), context, flags };
-        self.endpoint.send(&mut self.log, &send)
-    }
-
-    fn want(&self, to: &mut [u8], tag: Option<u64>, context: usize) -> Want {
-        Want { tagged: tag.is_some(), source: None, tag: tag.unwrap_or(0), ignore: 0, to: memory(to), context, flags: ReceiveFlags::empty() }
-    }
-
-    fn receive(&mut self, to: &mut [u8], tag: Option<u64>, context: usize) {
-        let want = self.want(to, tag, context);
-        self.endpoint.receive(&mut self.log, &want).expect("room");
-    }
-
-    fn target(&self, key: u64, address: u64) -> Target {
-        Target { peer: self.other, address, key }
-    }
-}
 
 #[test]
 fn messages_of_all_lengths_expected_and_not() {
@@ -312,11 +230,41 @@ fn a_peer_that_goes_takes_its_operations_along() {
 }
 
 #[test]
+fn a_peer_that_goes_gives_buffers_for_several_messages_back() {
+    let mut sides = pair();
+    let mut buffers = [vec![0; 4000], vec![0; 4000]];
+    // One is for this peer alone; the other for anybody, and what has come into it stays the program's.
+    for (context, buffer) in (1..).zip(&mut buffers) {
+        let tag = if context == 1 { Some(1) } else { None };
+        let mut want = sides[0].want(buffer, tag, context);
+        (want.flags, want.source) = (ReceiveFlags::MULTI, tag.map(|_| sides[0].other));
+        let [a, _] = &mut sides;
+        a.endpoint.receive(&mut a.log, &want).unwrap();
+    }
+    sides[1].send(&mut bytes(100, 1), Some(1), 5, SendFlags::empty()).unwrap();
+    sides[1].send(&mut bytes(100, 2), None, 6, SendFlags::empty()).unwrap();
+    run(&mut sides, "both", |s| s[0].log.done.len() == 2);
+    let [mut a, b] = sides;
+    drop(b);
+    let begun = Instant::now();
+    while a.log.done.len() < 3 {
+        a.endpoint.wait(&mut a.log, Some(Duration::from_millis(10)), || false).unwrap();
+        a.endpoint.poll(&mut a.log).unwrap();
+        assert!(begun.elapsed() < PATIENCE, "{:?}", a.log.done);
+    }
+    let last = |a: &Side| a.log.done.last().map(|c| (c.context, c.failure, c.notes.contains(Notes::RELEASED)));
+    assert_eq!(last(&a), Some((1, Some(Failure::ConnectionLost), true)));
+    a.endpoint.give_receives_back(&mut a.log);
+    assert_eq!(last(&a), Some((2, Some(Failure::ConnectionLost), true)));
+}
+
+#[test]
 fn to_itself_and_from_somebody_unknown() {
     let mut sides = pair();
     let name = sides[0].endpoint.name();
-    sides[0].endpoint.learn(3, name);
-    sides[0].endpoint.forget(40);
+    // It has three numbers, one of which it keeps; that of the other one is its own, too, and nobody's in the end.
+    [3, 4, 40, 4].into_iter().for_each(|address| assert!(sides[0].endpoint.learn(address, name)));
+    [4, 40, 40].into_iter().for_each(|address| sides[0].endpoint.forget(address));
     sides[0].other = 3;
     let (mut from, mut to) = (bytes(70_000, 1), vec![0; 70_000]);
     sides[0].receive(&mut to, Some(1), 1);

@@ -46,6 +46,11 @@ impl Pieces {
 }
 
 impl<W: Wire> Engine<W> {
+    /// The longest message, in bytes, that a connected VI sends in one frame: who receives it needs no copy to put it together. 0: it is not connected.
+    pub fn whole_message_bytes(&self, handle: ViHandle) -> usize {
+        self.vis.get(handle).filter(|vi| vi.state == ViState::Connected).map_or(0, |vi| self.wire.payload_bytes_max(vi.link))
+    }
+
     /// Sends a message of up to 56 bytes now. `Ok(false)`: it cannot leave now, nothing is done.
     ///
     /// # Errors
@@ -166,6 +171,22 @@ impl<W: Wire> Engine<W> {
         if direct == Direct::Done {
             vi.counters.direct += 1;
             vi.counters.sent_bytes += bytes;
+        }
+        direct == Direct::Done
+    }
+
+    /// Has `access` read or change the peer's memory where it lies, if it is mapped here and permits it: `remote` is address and handle there, for `length` bytes. It is called once, with a pointer
+    /// that is good for as many bytes while it runs, or not at all. `false`: nothing done; not permitted, not mapped, or not mapped yet. What was sent before may arrive later: that is for the caller to know.
+    pub fn with_remote_memory(&mut self, handle: ViHandle, remote: (u64, u32), length: u64, write: bool, access: impl FnOnce(*mut u8)) -> bool {
+        let Some(vi) = self.vis.get_mut(handle) else { return false };
+        let permitted = if write { vi.remote_write } else { vi.remote_read };
+        if vi.state != ViState::Connected || !permitted || vi.remote_ptag == 0 || length == 0 {
+            return false;
+        }
+        let wish = RemoteAccess { handle: remote.1, ptag: vi.remote_ptag, address: remote.0, length, write, part_offset: 0, part_length: length };
+        let direct = self.wire.with_granted(vi.link, &wish, access);
+        if direct == Direct::Done {
+            vi.counters.direct += 1;
         }
         direct == Direct::Done
     }

@@ -3,7 +3,11 @@
 //!
 //! A table is its size in bytes and its calls in the order of the public header; callers look at the size before they use what newer versions have added, so ours say what they have.
 
+use bellwire_memory::event::Bell;
 use core::ffi::{c_int, c_void};
+use std::os::fd::AsRawFd;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 /// A call in a table. Its type is that of the place in the public header.
 #[repr(transparent)]
@@ -58,12 +62,15 @@ pub(crate) mod class {
     pub(crate) const FABRIC: usize = 1;
     pub(crate) const DOMAIN: usize = 2;
     pub(crate) const EP: usize = 3;
+    pub(crate) const SRX_CTX: usize = 6;
+    pub(crate) const STX_CTX: usize = 8;
     pub(crate) const PEP: usize = 9;
     pub(crate) const AV: usize = 11;
     pub(crate) const MR: usize = 12;
     pub(crate) const EQ: usize = 13;
     pub(crate) const CQ: usize = 14;
     pub(crate) const CNTR: usize = 15;
+    pub(crate) const WAIT: usize = 16;
     pub(crate) const POLL: usize = 17;
     pub(crate) const CONNREQ: usize = 18;
 }
@@ -235,6 +242,63 @@ pub(crate) fn code(e: bellwire_tag::Error) -> c_int {
 pub(crate) unsafe fn drop_object<T>(fid: *mut Fid) {
     // SAFETY: the caller's.
     drop(unsafe { Box::from_raw(fid.cast::<T>()) });
+}
+
+/// Closes an object whose shared part nobody else uses.
+///
+/// # Safety
+/// F1, of an object that a `Box` was made for.
+pub(crate) unsafe fn close_unused<T, S>(fid: *mut Fid, shared: impl FnOnce(&T) -> &Arc<S>) -> Outcome {
+    // SAFETY: the caller's.
+    if Arc::strong_count(shared(unsafe { &*fid.cast::<T>() })) != 1 {
+        return Err(error::EBUSY);
+    }
+    // SAFETY: the caller's.
+    unsafe { drop_object::<T>(fid) };
+    Ok(())
+}
+
+/// When a wait of so many milliseconds ends; less than none: never.
+pub(crate) fn deadline(milliseconds: c_int) -> Option<Instant> {
+    u64::try_from(milliseconds).ok().map(|ms| Instant::now() + Duration::from_millis(ms))
+}
+
+/// `FI_WAIT_NONE` and its like: how a queue can be waited for.
+pub(crate) mod wait {
+    use core::ffi::c_int;
+    pub(crate) const NONE: c_int = 0;
+    pub(crate) const UNSPEC: c_int = 1;
+    pub(crate) const SET: c_int = 2;
+    pub(crate) const FD: c_int = 3;
+    pub(crate) const YIELD: c_int = 5;
+}
+
+/// What `fi_control` is asked for.
+pub(crate) mod command {
+    use core::ffi::c_int;
+    pub(crate) const GETOPSFLAG: c_int = 2;
+    pub(crate) const SETOPSFLAG: c_int = 3;
+    pub(crate) const ALIAS: c_int = 4;
+    pub(crate) const GETWAIT: c_int = 5;
+    pub(crate) const ENABLE: c_int = 6;
+    pub(crate) const BACKLOG: c_int = 7;
+    pub(crate) const REFRESH: c_int = 14;
+    pub(crate) const GETWAITOBJ: c_int = 16;
+}
+
+/// `FI_GETWAIT` and `FI_GETWAITOBJ`, of an object that is waited for in this way.
+///
+/// # Safety
+/// F2.
+pub(crate) unsafe fn tell_wait(asked: c_int, argument: *mut c_void, kind: c_int, bell: Option<&Bell>) -> Outcome {
+    let value = match (asked, bell) {
+        (command::GETWAIT, Some(bell)) => bell.fd().as_raw_fd(),
+        (command::GETWAITOBJ, _) => kind,
+        _ => return Err(error::ENOSYS),
+    };
+    // SAFETY: the caller's.
+    *unsafe { argument.cast::<c_int>().as_mut() }.ok_or(error::EINVAL)? = value;
+    Ok(())
 }
 
 /// Hands an object to C.

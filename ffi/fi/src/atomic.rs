@@ -25,7 +25,7 @@ pub(crate) static OPS: Table<13> = Table::new([
 ]);
 
 /// The types by their numbers; `None`: long doubles, which are the compiler's business.
-const TYPES: [Option<DataType>; 16] = {
+pub(crate) const TYPES: [Option<DataType>; 16] = {
     use DataType::*;
     [
         Some(I8),
@@ -47,37 +47,10 @@ const TYPES: [Option<DataType>; 16] = {
     ]
 };
 
-/// The operations by their numbers.
-const OPERATIONS: [AtomicOp; 20] = {
-    use AtomicOp::*;
-    [
-        Min,
-        Max,
-        Sum,
-        Product,
-        LogicalOr,
-        LogicalAnd,
-        BitOr,
-        BitAnd,
-        LogicalXor,
-        BitXor,
-        Read,
-        Write,
-        SwapIfEqual,
-        SwapIfNotEqual,
-        SwapIfLessOrEqual,
-        SwapIfLess,
-        SwapIfGreaterOrEqual,
-        SwapIfGreater,
-        SwapMasked,
-        Difference,
-    ]
-};
-
 /// What is to be done, if it can be.
 fn what(data_type: c_int, op: c_int, form: Form) -> Outcome<(DataType, AtomicOp)> {
     let of = usize::try_from(data_type).ok().and_then(|at| TYPES.get(at).copied().flatten());
-    let op = usize::try_from(op).ok().and_then(|at| OPERATIONS.get(at).copied());
+    let op = u8::try_from(op).ok().and_then(AtomicOp::from_bits);
     of.zip(op).filter(|(of, op)| op.allows(*of, form)).ok_or(error::EOPNOTSUPP)
 }
 
@@ -351,8 +324,8 @@ unsafe extern "C" fn compwritevalid(_: *mut Fid, data_type: c_int, op: c_int, co
 /// `struct fi_atomic_attr`.
 #[repr(C)]
 pub(crate) struct AtomicAttr {
-    count: usize,
-    size: usize,
+    pub count: usize,
+    pub size: usize,
 }
 
 /// `fi_query_atomic`.

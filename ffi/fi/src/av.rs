@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Address vectors: names of peers by number. Both types give small numbers, in the order of insertion.
 
-use crate::abi::{Fid, Outcome, Table, TableRef, class, control, error, give, none};
+use crate::abi::{Fid, Outcome, Table, TableRef, class, close_unused, control, error, give, none};
 use crate::bound::EpShared;
 use crate::eq::{AV_COMPLETE, EqObject, EqShared};
 use crate::flags;
@@ -13,13 +13,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 /// `struct fi_av_attr`.
 #[repr(C)]
 pub(crate) struct AvAttr {
-    kind: c_int,
-    rx_ctx_bits: c_int,
-    count: usize,
-    ep_per_node: usize,
-    name: *const c_char,
-    map_addr: *mut c_void,
-    flags: u64,
+    pub kind: c_int,
+    pub rx_ctx_bits: c_int,
+    pub count: usize,
+    pub ep_per_node: usize,
+    pub name: *const c_char,
+    pub map_addr: *mut c_void,
+    pub flags: u64,
 }
 
 /// `FI_EVENT`: insertions are told of by the event queue. `FI_SYNC_ERR`: each has a number for how it went.
@@ -27,10 +27,14 @@ const EVENT: u64 = flags::COMPLETION;
 const SYNC_ERR: u64 = 1 << 58;
 /// `FI_AV_TABLE`.
 const TABLE: c_int = 2;
+/// A vector with more numbers than this gives out those again that were removed: before, who uses one by mistake is told so.
+const REUSED_FROM: usize = 1 << 12;
 
 #[derive(Default)]
 struct Names {
     names: Vec<Option<Name>>,
+    /// Numbers that were removed.
+    free: Vec<usize>,
     endpoints: Vec<Arc<EpShared>>,
 }
 
@@ -100,15 +104,8 @@ pub(crate) unsafe extern "C" fn open(_domain: *mut Fid, attr: *mut AvAttr, to: *
 }
 
 unsafe extern "C" fn close(fid: *mut Fid) -> c_int {
-    control(|| {
-        // SAFETY: F1.
-        if Arc::strong_count(unsafe { &(*fid.cast::<AvObject>()).shared }) != 1 {
-            return Err(error::EBUSY);
-        }
-        // SAFETY: F1.
-        unsafe { crate::abi::drop_object::<AvObject>(fid) };
-        Ok(())
-    })
+    // SAFETY: F1.
+    control(|| unsafe { close_unused(fid, |av: &AvObject| &av.shared) })
 }
 
 unsafe extern "C" fn bind(fid: *mut Fid, to: *mut Fid, flags: u64) -> c_int {
@@ -134,17 +131,18 @@ unsafe fn of<'a>(fid: *mut Fid) -> &'a AvObject {
 
 impl AvObject {
     fn insert_one(names: &mut Names, name: Name) -> Outcome<u64> {
-        let free = names.names.iter().rposition(Option::is_none).filter(|_| names.names.len() > 1 << 12);
+        let free = if names.names.len() > REUSED_FROM { names.free.last().copied() } else { None };
         let at = free.unwrap_or(names.names.len());
         for ep in &names.endpoints {
             if !ep.endpoint.learn(at as u64, name) {
                 return Err(error::ENOMEM);
             }
         }
-        if at == names.names.len() {
-            names.names.push(Some(name));
-        } else {
+        if free.is_some() {
+            names.free.pop();
             names.names[at] = Some(name);
+        } else {
+            names.names.push(Some(name));
         }
         Ok(at as u64)
     }
@@ -246,6 +244,7 @@ unsafe extern "C" fn remove(fid: *mut Fid, which: *const u64, count: usize, flag
             let address = unsafe { *which.add(i) };
             let slot = names.names.get_mut(address as usize).filter(|n| n.is_some()).ok_or(error::EINVAL)?;
             *slot = None;
+            names.free.push(address as usize);
             names.endpoints.iter().for_each(|ep| ep.endpoint.forget(address));
         }
         Ok(())

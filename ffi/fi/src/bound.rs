@@ -6,8 +6,9 @@
 use crate::av::AvShared;
 use crate::cm::Connector;
 use crate::counter::CounterShared;
-use crate::cq::CqShared;
 use crate::domain::DomainShared;
+use crate::queue::CqShared;
+use crate::shared::ReceiveContext;
 use bellwire_memory::atomic::{AtomicBool, AtomicU64, Ordering};
 use bellwire_tag::{Completion, Endpoint, Failure, Name, Notes, Sink, Verdict};
 use core::ffi::c_int;
@@ -35,6 +36,8 @@ pub(crate) struct Bindings {
     pub rx_selective: bool,
     pub counters: [Option<Arc<CounterShared>>; 6],
     pub av: Option<Arc<AvShared>>,
+    /// Receives that it shares with others, in place of its own.
+    pub receives: Option<Arc<ReceiveContext>>,
 }
 
 /// An endpoint.
@@ -48,12 +51,14 @@ pub(crate) struct EpShared {
     polls: AtomicU64,
     counts_polls: AtomicBool,
     closing: AtomicBool,
+    /// Other objects of it, with operation flags of their own.
+    pub aliases: AtomicU64,
 }
 
 impl EpShared {
     pub(crate) fn new(endpoint: Endpoint, domain: Arc<DomainShared>, connector: Option<Connector>) -> Self {
         let (counts_polls, closing) = (AtomicBool::new(false), AtomicBool::new(false));
-        Self { endpoint, domain, bindings: OnceLock::new(), connector, polls: AtomicU64::new(0), counts_polls, closing }
+        Self { endpoint, domain, bindings: OnceLock::new(), connector, polls: AtomicU64::new(0), counts_polls, closing, aliases: AtomicU64::new(0) }
     }
 
     /// Who hears of completions.
@@ -75,7 +80,9 @@ impl EpShared {
     /// One look by the thread that stands in.
     #[inline]
     pub(crate) fn step_unseen(&self) -> bool {
-        self.endpoint.poll(&mut self.report()).unwrap_or(false)
+        let has_moved = self.endpoint.poll(&mut self.report()).unwrap_or(false);
+        self.domain.triggers.look();
+        has_moved
     }
 
     /// A thread stands in when nobody polls: it wants to know.
@@ -134,6 +141,10 @@ impl Sink for Report<'_> {
 
     fn said(&mut self, from: Name, words: &[u8]) -> Verdict {
         self.0.connector.as_ref().map_or(Verdict::Nothing, |c| c.said(from, words))
+    }
+
+    fn reached(&mut self, peer: Name) {
+        self.0.connector.iter().for_each(|c| c.reached(peer));
     }
 
     fn lost(&mut self, peer: Name, failure: Failure) -> Verdict {

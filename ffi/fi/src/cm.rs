@@ -38,7 +38,12 @@ enum Said {
 enum State {
     Idle,
     Listening,
-    Asking { to: Name, number: u64 },
+    Asking {
+        to: Name,
+        number: u64,
+    },
+    /// It has accepted, and the other side is to hear of it.
+    Accepting(Name),
     Connected(Name),
     Over,
 }
@@ -114,7 +119,7 @@ impl Connector {
 
     pub(crate) fn peer(&self) -> Option<Name> {
         match &*lock(&self.state) {
-            State::Connected(name) => Some(*name),
+            State::Accepting(name) | State::Connected(name) => Some(*name),
             _ => None,
         }
     }
@@ -164,28 +169,39 @@ impl Connector {
         let number = u64::from_le_bytes(*head.last_chunk().unwrap_or(&[0; 8]));
         let kind = [Said::Request, Said::Accept, Said::Reject, Said::Shutdown].into_iter().find(|k| *k as u8 == head[0]);
         let mut state = lock(&self.state);
-        let is_answer = matches!(*state, State::Asking { number: n, .. } if n == number);
+        let asked = if let State::Asking { to, number: n } = *state { Some(to).filter(|_| n == number) } else { None };
         match (kind, &*state) {
             (Some(Said::Request), State::Listening) => {
                 drop(state);
                 self.asked(from, number, data);
                 Verdict::Nothing
             }
-            (Some(Said::Accept), _) if is_answer => {
+            (Some(Said::Accept), _) if asked.is_some() => {
                 *state = State::Connected(from);
                 drop(state);
                 self.tell(CONNECTED, core::ptr::null_mut(), data);
-                Verdict::Known(PEER)
+                // Who listens has nothing more to say.
+                Verdict::Known(PEER, asked)
             }
-            (Some(Said::Reject), _) if is_answer => {
+            (Some(Said::Reject), _) if asked.is_some() => {
                 drop(state);
                 self.failed(error::ECONNREFUSED, data)
             }
-            (Some(Said::Shutdown), State::Connected(peer)) if *peer == from => {
+            (Some(Said::Shutdown), State::Accepting(peer) | State::Connected(peer)) if *peer == from => {
                 drop(state);
                 self.ended()
             }
             _ => Verdict::Nothing,
+        }
+    }
+
+    /// There is a connection to a peer, which has heard that it is accepted: if the program heard of it before, it might never look again at this endpoint, which has yet to say so.
+    pub(crate) fn reached(&self, peer: Name) {
+        let mut state = lock(&self.state);
+        if matches!(*state, State::Accepting(name) if name == peer) {
+            *state = State::Connected(peer);
+            drop(state);
+            self.tell(CONNECTED, core::ptr::null_mut(), &[]);
         }
     }
 
@@ -197,6 +213,10 @@ impl Connector {
                 drop(state);
                 self.failed(if failure == Failure::Unreachable { error::ECONNREFUSED } else { error::ECONNRESET }, &[])
             }
+            State::Accepting(name) if name == peer => {
+                drop(state);
+                self.failed(error::ECONNRESET, &[])
+            }
             State::Connected(name) if name == peer => {
                 drop(state);
                 self.ended()
@@ -206,19 +226,26 @@ impl Connector {
     }
 
     fn failed(&self, number: i32, data: &[u8]) -> Verdict {
-        *lock(&self.state) = State::Over;
-        // Relaxed: see `is_over`.
-        self.is_over.store(true, Ordering::Relaxed);
+        let verdict = self.over();
         self.tell_failure(number, data);
-        Verdict::Over
+        verdict
     }
 
     fn ended(&self) -> Verdict {
+        let verdict = self.over();
+        self.tell(SHUTDOWN, core::ptr::null_mut(), &[]);
+        verdict
+    }
+
+    fn over(&self) -> Verdict {
         *lock(&self.state) = State::Over;
+        self.hear_no_more();
+        Verdict::Over
+    }
+
+    fn hear_no_more(&self) {
         // Relaxed: see `is_over`.
         self.is_over.store(true, Ordering::Relaxed);
-        self.tell(SHUTDOWN, core::ptr::null_mut(), &[]);
-        Verdict::Over
     }
 }
 
@@ -268,11 +295,14 @@ pub(crate) fn accept(ep: &EpShared, connector: &Connector, request: &Request, da
     if !matches!(*state, State::Idle) {
         return Err(libc::EISCONN);
     }
-    *state = State::Connected(request.from);
+    *state = State::Accepting(request.from);
     drop(state);
     ep.endpoint.learn(PEER, request.from);
-    connector.tell(CONNECTED, core::ptr::null_mut(), &[]);
-    say(ep, request.from, &words(Said::Accept, request.number, data))
+    say(ep, request.from, &words(Said::Accept, request.number, data))?;
+    if ep.endpoint.reaches(request.from) {
+        connector.reached(request.from);
+    }
+    Ok(())
 }
 
 /// Refuses a request.
@@ -284,8 +314,7 @@ pub(crate) fn reject(ep: &EpShared, request: &Request, data: &[u8]) -> Outcome {
 pub(crate) fn shut_down(ep: &EpShared, connector: &Connector) -> Outcome {
     let peer = connector.peer().ok_or(error::ENOTCONN)?;
     say(ep, peer, &words(Said::Shutdown, 0, &[]))?;
-    // Relaxed: see `is_over`.
-    connector.is_over.store(true, Ordering::Relaxed);
+    connector.hear_no_more();
     ep.endpoint.forget(PEER);
     ep.endpoint.give_receives_back(&mut ep.report());
     Ok(())

@@ -1,21 +1,23 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Counters of completions.
 
-use crate::abi::{Fid, Table, TableRef, class, control, error, give, none};
+use crate::abi::{Fid, Table, TableRef, class, close_unused, control, deadline, error, give, none, wait};
 use crate::bound::EpShared;
 use crate::progress::Polled;
+use crate::waitset::{self, WaitShared};
+use crate::watched::Watched;
 use bellwire_memory::atomic::{AtomicU64, Ordering};
 use core::ffi::{c_int, c_void};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 /// `struct fi_cntr_attr`, as far as it is looked at.
 #[repr(C)]
 pub(crate) struct CounterAttr {
-    events: c_int,
-    wait_obj: c_int,
-    wait_set: *mut c_void,
-    flags: u64,
+    pub events: c_int,
+    pub wait_obj: c_int,
+    pub wait_set: *mut Fid,
+    pub flags: u64,
 }
 
 /// What a counter counts.
@@ -37,6 +39,11 @@ impl CounterShared {
     /// Value and errors, after a poll.
     pub(crate) fn look(&self) -> (u64, u64) {
         self.polled.poll(|| false);
+        self.now()
+    }
+
+    /// Value and errors.
+    pub(crate) fn now(&self) -> (u64, u64) {
         (self.read(), self.errors())
     }
 
@@ -57,41 +64,40 @@ pub(crate) struct CounterObject {
     fid: Fid,
     ops: TableRef,
     pub shared: Arc<CounterShared>,
+    /// The set that it is waited for by.
+    _set: Option<Arc<WaitShared>>,
 }
 
 static FID: Table<6> = Table::new([close as *const (), none as *const (), control_call as *const (), none as *const (), none as *const (), none as *const ()]);
 static OPS: Table<7> =
-    Table::new([read as *const (), readerr as *const (), add as *const (), set as *const (), wait as *const (), adderr as *const (), seterr as *const ()]);
+    Table::new([read as *const (), readerr as *const (), add as *const (), set as *const (), wait_for as *const (), adderr as *const (), seterr as *const ()]);
 
 /// `fi_cntr_open`.
 pub(crate) unsafe extern "C" fn open(_domain: *mut Fid, attr: *const CounterAttr, to: *mut *mut CounterObject, context: *mut c_void) -> c_int {
     control(|| {
+        let mut set = None;
         // SAFETY: F2.
         if let Some(attr) = unsafe { attr.as_ref() } {
             // None, unspecified, by yielding; there is no descriptor to sleep on.
-            if attr.events != 0 || !matches!(attr.wait_obj, 0 | 1 | 5) || !attr.wait_set.is_null() {
+            if attr.events != 0 || !matches!(attr.wait_obj, wait::NONE | wait::UNSPEC | wait::SET | wait::YIELD) {
                 return Err(error::ENOSYS);
             }
             if attr.flags != 0 {
                 return Err(error::BAD_FLAGS);
             }
+            // SAFETY: F1.
+            set = unsafe { waitset::named(attr.wait_obj, attr.wait_set) }?;
         }
         let fid = Fid { class: class::CNTR, context, ops: TableRef::to(&FID) };
-        give(CounterObject { fid, ops: TableRef::to(&OPS), shared: Arc::default() }, to)
+        let shared = Arc::default();
+        set.iter().for_each(|set| set.add(Watched::counter(&shared)));
+        give(CounterObject { fid, ops: TableRef::to(&OPS), shared, _set: set }, to)
     })
 }
 
 unsafe extern "C" fn close(fid: *mut Fid) -> c_int {
-    control(|| {
-        // SAFETY: F1.
-        let object = unsafe { &*fid.cast::<CounterObject>() };
-        if Arc::strong_count(&object.shared) != 1 {
-            return Err(error::EBUSY);
-        }
-        // SAFETY: F1.
-        unsafe { crate::abi::drop_object::<CounterObject>(fid) };
-        Ok(())
-    })
+    // SAFETY: F1.
+    control(|| unsafe { close_unused(fid, |counter: &CounterObject| &counter.shared) })
 }
 
 unsafe extern "C" fn control_call(_: *mut Fid, _: c_int, _: *mut c_void) -> c_int {
@@ -143,11 +149,11 @@ unsafe extern "C" fn seterr(fid: *mut Fid, value: u64) -> c_int {
     0
 }
 
-unsafe extern "C" fn wait(fid: *mut Fid, threshold: u64, timeout: c_int) -> c_int {
+unsafe extern "C" fn wait_for(fid: *mut Fid, threshold: u64, timeout: c_int) -> c_int {
     control(|| {
         // SAFETY: F1.
         let counter = unsafe { of(fid) };
-        let end = u64::try_from(timeout).ok().map(|ms| Instant::now() + Duration::from_millis(ms));
+        let end = deadline(timeout);
         let errors = counter.errors();
         loop {
             counter.polled.poll(|| counter.read() >= threshold);

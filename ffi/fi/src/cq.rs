@@ -3,74 +3,35 @@
 //!
 //! A queue with a descriptor (`FI_WAIT_FD`) has its endpoints make progress by themselves, so that it becomes readable while the program sleeps; `fi_trywait` silences it, and says whether one may sleep.
 
-use crate::abi::{Fid, Outcome, Table, TableRef, class, control, error, give, none, sized};
-use crate::bound::{EpShared, failure_code};
-use crate::flags;
-use crate::progress::Polled;
-use bellwire_memory::atomic::{AtomicBool, Ordering};
-use bellwire_memory::event::Bell;
-use bellwire_memory::token::{Claim, Token};
-use bellwire_tag::{Completion, Notes};
+use crate::abi::{Fid, Outcome, Table, TableRef, class, close_unused, control, deadline, error, give, none, sized, tell_wait, wait};
+use crate::queue::{CqShared, Entry, entry};
+use crate::waitset::{self, WaitShared};
+use crate::watched::Watched;
 use core::ffi::{c_char, c_int, c_void};
-use std::collections::VecDeque;
-use std::os::fd::AsRawFd;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 /// `struct fi_cq_attr`, as far as it is looked at.
 #[repr(C)]
 pub(crate) struct CqAttr {
-    size: usize,
-    flags: u64,
-    format: c_int,
-    wait_obj: c_int,
-    signaling_vector: c_int,
-    wait_cond: c_int,
-    wait_set: *mut c_void,
-}
-
-/// `struct fi_cq_tagged_entry`; the other formats are its beginnings.
-#[repr(C)]
-struct Entry {
-    context: *mut c_void,
-    flags: u64,
-    length: usize,
-    buffer: *mut c_void,
-    data: u64,
-    tag: u64,
+    pub size: usize,
+    pub flags: u64,
+    pub format: c_int,
+    pub wait_obj: c_int,
+    pub signaling_vector: c_int,
+    pub wait_cond: c_int,
+    pub wait_set: *mut Fid,
 }
 
 /// `struct fi_cq_err_entry`, as old as any.
 #[repr(C)]
-struct ErrorEntry {
-    entry: Entry,
-    excess: usize,
-    error: c_int,
-    provider_error: c_int,
-    error_data: *mut c_void,
-    error_data_size: usize,
-}
-
-const WAIT_NONE: c_int = 0;
-const WAIT_FD: c_int = 3;
-
-#[derive(Default)]
-struct Queue {
-    entries: VecDeque<Completion>,
-    /// The descriptor is to be made readable by the next entry; it is.
-    is_armed: bool,
-    has_rung: bool,
-}
-
-/// What a queue is to those who fill it.
-pub(crate) struct CqShared {
-    queue: Token<Queue>,
-    pub polled: Polled,
-    bell: Option<Bell>,
-    /// Bytes of an entry.
-    size: usize,
-    can_wait: bool,
-    signal: AtomicBool,
+pub(crate) struct ErrorEntry {
+    pub entry: Entry,
+    pub excess: usize,
+    pub error: c_int,
+    pub provider_error: c_int,
+    pub error_data: *mut c_void,
+    pub error_data_size: usize,
 }
 
 /// `struct fid_cq`, and ours behind it.
@@ -79,6 +40,8 @@ pub(crate) struct CqObject {
     fid: Fid,
     ops: TableRef,
     pub shared: Arc<CqShared>,
+    /// The set that it is waited for by.
+    _set: Option<Arc<WaitShared>>,
 }
 
 static FID: Table<6> = Table::new([close as *const (), none as *const (), control_call as *const (), none as *const (), none as *const (), none as *const ()]);
@@ -92,157 +55,21 @@ static OPS: Table<7> = Table::new([
     strerror as *const (),
 ]);
 
-/// Flags of a completion as the public interface has them.
-#[inline]
-fn flags_of(notes: Notes) -> u64 {
-    const OF: [u64; 13] = [
-        flags::MSG,
-        flags::TAGGED,
-        flags::RMA,
-        flags::ATOMIC,
-        flags::SEND,
-        flags::RECV,
-        flags::READ,
-        flags::WRITE,
-        flags::REMOTE_READ,
-        flags::REMOTE_WRITE,
-        flags::REMOTE_CQ_DATA,
-        flags::MULTI_RECV,
-        flags::CLAIM,
-    ];
-    let mut bits = notes.bits();
-    let mut of = 0;
-    while bits != 0 {
-        of |= OF[bits.trailing_zeros() as usize];
-        bits &= bits - 1;
-    }
-    of
-}
-
-#[inline]
-fn entry(c: &Completion) -> Entry {
-    Entry {
-        context: core::ptr::with_exposed_provenance_mut(c.context),
-        flags: flags_of(c.notes),
-        length: c.length,
-        buffer: core::ptr::with_exposed_provenance_mut(c.buffer),
-        data: c.data,
-        tag: c.tag,
-    }
-}
-
-impl CqShared {
-    /// Adds a completion.
-    #[inline]
-    pub(crate) fn push(&self, c: &Completion) {
-        let mut queue = self.queue.enter(Claim::Bias);
-        queue.entries.push_back(*c);
-        if queue.is_armed {
-            queue.is_armed = false;
-            queue.has_rung = true;
-            if let Some(bell) = &self.bell {
-                let _ = bell.ring();
-            }
-        }
-    }
-
-    pub(crate) fn has_descriptor(&self) -> bool {
-        self.bell.is_some()
-    }
-
-    pub(crate) fn bind(&self, ep: &Arc<EpShared>) {
-        self.polled.add(ep);
-    }
-
-    /// Whether there is an entry, after a poll.
-    pub(crate) fn has_entry(&self) -> bool {
-        self.polled.poll(|| !self.is_empty());
-        !self.is_empty()
-    }
-
-    fn is_empty(&self) -> bool {
-        self.queue.enter(Claim::Bias).entries.is_empty()
-    }
-
-    /// Takes what is there, up to `count` entries; 0: nothing.
-    ///
-    /// # Safety
-    /// F2 for as many entries.
-    #[inline]
-    unsafe fn take(&self, to: *mut c_void, count: usize, sources: *mut u64) -> Outcome<usize> {
-        let mut queue = self.queue.enter(Claim::Bias);
-        let mut n = 0;
-        while n < count {
-            match queue.entries.front() {
-                None => break,
-                Some(c) if c.failure.is_some() => {
-                    if n == 0 {
-                        return Err(error::AVAILABLE);
-                    }
-                    break;
-                }
-                Some(c) => {
-                    let entry = entry(c);
-                    // SAFETY: F2: `count` entries of the queue's format, which is a beginning of this one.
-                    unsafe {
-                        core::ptr::copy_nonoverlapping((&raw const entry).cast::<u8>(), to.cast::<u8>().add(n * self.size), self.size);
-                        if !sources.is_null() {
-                            *sources.add(n) = c.source;
-                        }
-                    }
-                    queue.entries.pop_front();
-                    n += 1;
-                }
-            }
-        }
-        Ok(n)
-    }
-
-    /// As [`take`](Self::take), polling if nothing is there.
-    ///
-    /// # Safety
-    /// F2.
-    #[inline]
-    unsafe fn poll(&self, to: *mut c_void, count: usize, sources: *mut u64) -> Outcome<usize> {
-        // SAFETY: the caller's.
-        let n = unsafe { self.take(to, count, sources) }?;
-        if n != 0 || (count == 0 && !self.is_empty()) {
-            return Ok(n);
-        }
-        self.polled.poll(|| self.queue.enter(Claim::Bias).entries.len() >= count.max(1));
-        // SAFETY: the caller's.
-        unsafe { self.take(to, count, sources) }
-    }
-
-    /// Whether one may sleep on the descriptor now.
-    pub(crate) fn try_wait(&self) -> bool {
-        self.polled.poll(|| !self.is_empty());
-        let mut queue = self.queue.enter(Claim::Bias);
-        if !queue.entries.is_empty() {
-            return false;
-        }
-        if core::mem::take(&mut queue.has_rung)
-            && let Some(bell) = &self.bell
-        {
-            let _ = bell.clear();
-        }
-        queue.is_armed = true;
-        true
-    }
-}
-
 /// `fi_cq_open`.
 pub(crate) unsafe extern "C" fn open(_domain: *mut Fid, attr: *mut CqAttr, to: *mut *mut CqObject, context: *mut c_void) -> c_int {
     control(|| {
         // SAFETY: F2.
-        let (format, wait) = match unsafe { attr.as_mut() } {
-            None => (1, WAIT_NONE),
+        let (format, kind, set) = match unsafe { attr.as_mut() } {
+            None => (1, wait::NONE, None),
             Some(attr) => {
                 // FI_AFFINITY is a wish that needs nothing done.
                 if attr.flags & !(1 << 29) != 0 {
                     return Err(error::BAD_FLAGS);
                 }
-                if !(0..=4).contains(&attr.format) || !matches!(attr.wait_obj, WAIT_NONE | 1 | WAIT_FD | 5) || !matches!(attr.wait_cond, 0 | 1) {
+                if !(0..=4).contains(&attr.format)
+                    || !matches!(attr.wait_obj, wait::NONE | wait::UNSPEC | wait::SET | wait::FD | wait::YIELD)
+                    || !matches!(attr.wait_cond, 0 | 1)
+                {
                     return Err(error::ENOSYS);
                 }
                 if attr.format == 0 {
@@ -251,34 +78,20 @@ pub(crate) unsafe extern "C" fn open(_domain: *mut Fid, attr: *mut CqAttr, to: *
                 if attr.size == 0 {
                     attr.size = crate::hints::QUEUE_SIZE;
                 }
-                (attr.format, attr.wait_obj)
+                // SAFETY: F1.
+                (attr.format, attr.wait_obj, unsafe { waitset::named(attr.wait_obj, attr.wait_set) }?)
             }
         };
-        let bell = if wait == WAIT_FD { Some(Bell::create().map_err(|_| error::ENOMEM)?) } else { None };
-        let size = [8, 8, 24, 40, 48][format as usize];
-        let shared = CqShared {
-            queue: Token::new(Queue::default()),
-            polled: Polled::default(),
-            bell,
-            size,
-            can_wait: wait != WAIT_NONE,
-            signal: AtomicBool::new(false),
-        };
+        let shared = Arc::new(CqShared::new(format as usize, kind)?);
+        set.iter().for_each(|set| set.add(Watched::Queue(Arc::downgrade(&shared))));
         let fid = Fid { class: class::CQ, context, ops: TableRef::to(&FID) };
-        give(CqObject { fid, ops: TableRef::to(&OPS), shared: Arc::new(shared) }, to)
+        give(CqObject { fid, ops: TableRef::to(&OPS), shared, _set: set }, to)
     })
 }
 
 unsafe extern "C" fn close(fid: *mut Fid) -> c_int {
-    control(|| {
-        // SAFETY: F1.
-        if Arc::strong_count(unsafe { &(*fid.cast::<CqObject>()).shared }) != 1 {
-            return Err(error::EBUSY);
-        }
-        // SAFETY: F1.
-        unsafe { crate::abi::drop_object::<CqObject>(fid) };
-        Ok(())
-    })
+    // SAFETY: F1.
+    control(|| unsafe { close_unused(fid, |cq: &CqObject| &cq.shared) })
 }
 
 /// # Safety
@@ -294,18 +107,8 @@ unsafe extern "C" fn control_call(fid: *mut Fid, command: c_int, argument: *mut 
     control(|| {
         // SAFETY: F1.
         let cq = unsafe { of(fid) };
-        let value = match (command, &cq.bell) {
-            (5, Some(bell)) => bell.fd().as_raw_fd(),
-            (16, Some(_)) => WAIT_FD,
-            (16, None) => c_int::from(cq.can_wait),
-            _ => return Err(error::ENOSYS),
-        };
-        if argument.is_null() {
-            return Err(error::EINVAL);
-        }
         // SAFETY: F2.
-        unsafe { *argument.cast::<c_int>() = value };
-        Ok(())
+        unsafe { tell_wait(command, argument, cq.wait, cq.bell.as_ref()) }
     })
 }
 
@@ -332,15 +135,13 @@ unsafe fn read_now(fid: *mut Fid, to: *mut c_void, count: usize, sources: *mut u
 
 unsafe extern "C" fn readerr(fid: *mut Fid, to: *mut ErrorEntry, _flags: u64) -> isize {
     sized(|| {
-        // SAFETY: F1.
-        let mut queue = unsafe { of(fid) }.queue.enter(Claim::Bias);
-        let Some((c, failure)) = queue.entries.front().and_then(|c| Some((*c, c.failure?))) else { return Err(error::EAGAIN) };
         // SAFETY: F2.
         let to = unsafe { to.as_mut() }.ok_or(error::EINVAL)?;
-        (to.entry, to.excess, to.error, to.provider_error) = (entry(&c), c.excess, failure_code(failure), failure_code(failure));
+        // SAFETY: F1.
+        let (c, code) = unsafe { of(fid) }.take_failure().ok_or(error::EAGAIN)?;
+        (to.entry, to.excess, to.error, to.provider_error) = (entry(&c), c.excess, code, code);
         // A room for data of ours stays empty; without one, there is nothing to point to.
         to.error_data_size = 0;
-        queue.entries.pop_front();
         Ok(1)
     })
 }
@@ -354,22 +155,20 @@ unsafe extern "C" fn sreadfrom(fid: *mut Fid, to: *mut c_void, count: usize, sou
     sized(|| {
         // SAFETY: F1.
         let cq = unsafe { of(fid) };
-        if !cq.can_wait {
+        if cq.wait == wait::NONE {
             return Err(error::ENOSYS);
         }
-        let end = u64::try_from(timeout).ok().map(|ms| Instant::now() + Duration::from_millis(ms));
+        let end = deadline(timeout);
         loop {
             // SAFETY: F2.
             let n = unsafe { cq.poll(to, count, sources) }?;
             if n != 0 {
                 return Ok(n);
             }
-            // Acquire: pairs with the Release in `signal`.
-            if cq.signal.swap(false, Ordering::Acquire) || end.is_some_and(|end| Instant::now() >= end) {
+            if cq.take_signal() || end.is_some_and(|end| Instant::now() >= end) {
                 return Err(error::EAGAIN);
             }
-            // Relaxed: a look; the swap above decides.
-            cq.polled.sleep(end, || !cq.is_empty() || cq.signal.load(Ordering::Relaxed));
+            cq.polled.sleep(end, || cq.has_news());
         }
     })
 }
@@ -378,14 +177,7 @@ unsafe extern "C" fn sreadfrom(fid: *mut Fid, to: *mut c_void, count: usize, sou
 unsafe extern "C" fn signal(fid: *mut Fid) -> c_int {
     control(|| {
         // SAFETY: F1.
-        let cq = unsafe { of(fid) };
-        // Release: what was done before is seen by who wakes.
-        cq.signal.store(true, Ordering::Release);
-        cq.polled.wake();
-        if let Some(bell) = &cq.bell {
-            cq.queue.enter(Claim::Visit).has_rung = true;
-            let _ = bell.ring();
-        }
+        unsafe { of(fid) }.signal();
         Ok(())
     })
 }

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Domains: memory regions, and what is opened on them.
 
-use crate::abi::{Fid, Outcome, Table, TableRef, class, control, error, give, none};
+use crate::abi::{Fid, Outcome, Table, TableRef, class, close_unused, control, error, give, none};
 use crate::attributes::Info;
 use crate::bound::{Counted, EpShared};
 use crate::counter::CounterShared;
-use crate::{atomic, av, counter, cq, endpoint, flags, memory, pollset};
+use crate::trigger::Triggers;
+use crate::{atomic, av, counter, cq, endpoint, flags, memory, pollset, shared};
 use bellwire_tag::SharedRegions;
 use core::ffi::{c_int, c_void};
 use std::collections::BTreeMap;
@@ -26,6 +27,7 @@ pub(crate) struct DomainShared {
     pub regions: SharedRegions,
     listeners: Mutex<Listeners>,
     watchers: Mutex<Watchers>,
+    pub triggers: Triggers,
     /// Keys are ours, and peers' addresses are those of the process (`FI_MR_BASIC`).
     pub is_basic: bool,
     /// Endpoints make progress by themselves (`FI_PROGRESS_AUTO`).
@@ -35,7 +37,14 @@ pub(crate) struct DomainShared {
 impl DomainShared {
     /// The domain of endpoints that have none.
     pub(crate) fn nobodys() -> Self {
-        Self { regions: SharedRegions::default(), listeners: Mutex::default(), watchers: Mutex::default(), is_basic: false, is_automatic: false }
+        Self {
+            regions: SharedRegions::default(),
+            listeners: Mutex::default(),
+            watchers: Mutex::default(),
+            triggers: Triggers::default(),
+            is_basic: false,
+            is_automatic: false,
+        }
     }
 
     pub(crate) fn listeners(&self) -> MutexGuard<'_, Listeners> {
@@ -95,8 +104,8 @@ static OPS: Table<11> = Table::new([
     none as *const (),
     counter::open as *const (),
     pollset::open as *const (),
-    none as *const (),
-    none as *const (),
+    shared::open_transmit as *const (),
+    shared::open as *const (),
     atomic::query as *const (),
     none as *const (),
     endpoint::open2 as *const (),
@@ -112,6 +121,7 @@ pub(crate) unsafe extern "C" fn open(_fabric: *mut Fid, info: *const Info, to: *
             regions: SharedRegions::default(),
             listeners: Mutex::default(),
             watchers: Mutex::default(),
+            triggers: Triggers::default(),
             is_basic: attr.is_some_and(|a| a.mr_mode == flags::MR_BASIC),
             is_automatic: attr.is_some_and(|a| a.data_progress == 1),
         };
@@ -130,20 +140,13 @@ pub(crate) unsafe extern "C" fn open2(fabric: *mut Fid, info: *const Info, to: *
 }
 
 unsafe extern "C" fn close(fid: *mut Fid) -> c_int {
-    control(|| {
-        // SAFETY: F1.
-        if Arc::strong_count(unsafe { shared(fid) }) != 1 {
-            return Err(error::EBUSY);
-        }
-        // SAFETY: F1.
-        unsafe { crate::abi::drop_object::<DomainObject>(fid) };
-        Ok(())
-    })
+    // SAFETY: F1.
+    control(|| unsafe { close_unused(fid, |domain: &DomainObject| &domain.shared) })
 }
 
 /// # Safety
 /// F1, of a domain.
-pub(crate) unsafe fn shared<'a>(fid: *mut Fid) -> &'a Arc<DomainShared> {
+pub(crate) unsafe fn domain_of<'a>(fid: *mut Fid) -> &'a Arc<DomainShared> {
     // SAFETY: the caller's.
     unsafe { &(*fid.cast::<DomainObject>()).shared }
 }
@@ -156,7 +159,7 @@ pub(crate) unsafe fn checked<'a>(fid: *mut Fid) -> Outcome<&'a Arc<DomainShared>
     // SAFETY: the caller's.
     match unsafe { fid.as_ref() } {
         // SAFETY: its class says what it is.
-        Some(f) if f.class == class::DOMAIN => Ok(unsafe { shared(fid) }),
+        Some(f) if f.class == class::DOMAIN => Ok(unsafe { domain_of(fid) }),
         _ => Err(error::EINVAL),
     }
 }

@@ -1,37 +1,38 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Event queues: what control operations came to, and what programs write there themselves.
 
-use crate::abi::{Fid, Table, TableRef, class, control, error, give, none, sized};
+use crate::abi::{Fid, Table, TableRef, class, close_unused, control, deadline, error, give, none, sized, tell_wait, wait};
 use crate::attributes::Info;
 use crate::info;
 use crate::progress::Polled;
+use crate::waitset::{self, WaitShared};
+use crate::watched::Watched;
 use bellwire_memory::event::Bell;
 use core::ffi::{c_char, c_int, c_void};
 use std::collections::VecDeque;
-use std::os::fd::AsRawFd;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 /// `struct fi_eq_attr`.
 #[repr(C)]
 pub(crate) struct EqAttr {
-    size: usize,
-    flags: u64,
-    wait_obj: c_int,
-    signaling_vector: c_int,
-    wait_set: *mut c_void,
+    pub size: usize,
+    pub flags: u64,
+    pub wait_obj: c_int,
+    pub signaling_vector: c_int,
+    pub wait_set: *mut Fid,
 }
 
 /// `struct fi_eq_err_entry`.
 #[repr(C)]
 pub(crate) struct EqErrorEntry {
-    fid: *mut Fid,
-    context: *mut c_void,
-    data: u64,
-    error: c_int,
-    provider_error: c_int,
-    error_data: *mut c_void,
-    error_data_size: usize,
+    pub fid: *mut Fid,
+    pub context: *mut c_void,
+    pub data: u64,
+    pub error: c_int,
+    pub provider_error: c_int,
+    pub error_data: *mut c_void,
+    pub error_data_size: usize,
 }
 
 /// `FI_CONNREQ` and its like.
@@ -40,7 +41,6 @@ pub(crate) const CONNECTED: u32 = 2;
 pub(crate) const SHUTDOWN: u32 = 3;
 pub(crate) const AV_COMPLETE: u32 = 5;
 
-const WAIT_FD: c_int = 3;
 /// Bytes of `struct fi_eq_cm_entry` before its data.
 const CONNECTION_BYTES: usize = 16;
 
@@ -159,7 +159,13 @@ impl EqShared {
         self.bell.is_some()
     }
 
-    fn is_empty(&self) -> bool {
+    /// Whether there is an event, after a poll.
+    pub(crate) fn has_event(&self) -> bool {
+        self.poll();
+        !self.is_empty()
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
         self.lock().is_empty()
     }
 
@@ -188,6 +194,8 @@ pub(crate) struct EqObject {
     fid: Fid,
     ops: TableRef,
     pub shared: Arc<EqShared>,
+    /// The set that it is waited for by.
+    _set: Option<Arc<WaitShared>>,
 }
 
 static FID: Table<6> = Table::new([close as *const (), none as *const (), control_call as *const (), none as *const (), none as *const (), none as *const ()]);
@@ -196,49 +204,41 @@ static OPS: Table<5> = Table::new([read as *const (), readerr as *const (), writ
 /// `fi_eq_open`.
 pub(crate) unsafe extern "C" fn open(_fabric: *mut Fid, attr: *const EqAttr, to: *mut *mut EqObject, context: *mut c_void) -> c_int {
     control(|| {
+        let mut set = None;
         // SAFETY: F2.
         if let Some(attr) = unsafe { attr.as_ref() } {
-            if !matches!(attr.wait_obj, 0 | 1 | WAIT_FD | 5) || !attr.wait_set.is_null() {
+            if !matches!(attr.wait_obj, wait::NONE | wait::UNSPEC | wait::SET | wait::FD | wait::YIELD) {
                 return Err(error::ENOSYS);
             }
             // FI_WRITE: the program writes too. FI_AFFINITY needs nothing done.
             if attr.flags & !(crate::flags::WRITE | 1 << 29) != 0 {
                 return Err(error::BAD_FLAGS);
             }
+            // SAFETY: F1.
+            set = unsafe { waitset::named(attr.wait_obj, attr.wait_set) }?;
         }
         let fid = Fid { class: class::EQ, context, ops: TableRef::to(&FID) };
         // SAFETY: F2.
-        let has_descriptor = unsafe { attr.as_ref() }.is_some_and(|attr| attr.wait_obj == WAIT_FD);
+        let has_descriptor = unsafe { attr.as_ref() }.is_some_and(|attr| attr.wait_obj == wait::FD);
         let bell = if has_descriptor { Some(Bell::create().map_err(|_| error::ENOMEM)?) } else { None };
-        give(EqObject { fid, ops: TableRef::to(&OPS), shared: Arc::new(EqShared::new(bell)) }, to)
+        let shared = Arc::new(EqShared::new(bell));
+        set.iter().for_each(|set| set.add(Watched::Events(Arc::downgrade(&shared))));
+        give(EqObject { fid, ops: TableRef::to(&OPS), shared, _set: set }, to)
     })
 }
 
 unsafe extern "C" fn close(fid: *mut Fid) -> c_int {
-    control(|| {
-        // SAFETY: F1.
-        if Arc::strong_count(unsafe { &(*fid.cast::<EqObject>()).shared }) != 1 {
-            return Err(error::EBUSY);
-        }
-        // SAFETY: F1.
-        unsafe { crate::abi::drop_object::<EqObject>(fid) };
-        Ok(())
-    })
+    // SAFETY: F1.
+    control(|| unsafe { close_unused(fid, |eq: &EqObject| &eq.shared) })
 }
 
 /// `FI_GETWAIT`, `FI_GETWAITOBJ`.
 unsafe extern "C" fn control_call(fid: *mut Fid, command: c_int, argument: *mut c_void) -> c_int {
     control(|| {
         // SAFETY: F1.
-        let value = match (command, unsafe { &of(fid).bell }) {
-            (5, Some(bell)) => bell.fd().as_raw_fd(),
-            (16, Some(_)) => WAIT_FD,
-            (16, None) => 1,
-            _ => return Err(error::ENOSYS),
-        };
+        let bell = unsafe { of(fid) }.bell.as_ref();
         // SAFETY: F2.
-        *unsafe { argument.cast::<c_int>().as_mut() }.ok_or(error::EINVAL)? = value;
-        Ok(())
+        unsafe { tell_wait(command, argument, if bell.is_some() { wait::FD } else { wait::UNSPEC }, bell) }
     })
 }
 
@@ -308,7 +308,7 @@ unsafe extern "C" fn sread(fid: *mut Fid, kind: *mut u32, to: *mut c_void, lengt
     sized(|| {
         // SAFETY: F1.
         let eq = unsafe { of(fid) };
-        let end = u64::try_from(timeout).ok().map(|ms| Instant::now() + Duration::from_millis(ms));
+        let end = deadline(timeout);
         loop {
             eq.poll();
             let mut events = eq.lock();

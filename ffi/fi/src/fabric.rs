@@ -5,7 +5,7 @@ use crate::abi::{Fid, Table, TableRef, class, control, error, give, none};
 use crate::attributes::FabricAttr;
 use crate::cq::CqObject;
 use crate::eq::EqObject;
-use crate::{domain, eq, host, passive};
+use crate::{domain, eq, host, passive, waitset};
 use core::ffi::{CStr, c_int, c_void};
 
 /// `struct fid_fabric`.
@@ -21,7 +21,7 @@ static OPS: Table<6> = Table::new([
     domain::open as *const (),
     passive::open as *const (),
     eq::open as *const (),
-    none as *const (),
+    waitset::open as *const (),
     trywait as *const (),
     domain::open2 as *const (),
 ]);

@@ -14,7 +14,7 @@ pub(crate) const CAPS: u64 =
 pub(crate) const PRIMARY: u64 = MSG | RMA | TAGGED | ATOMIC;
 const TX_MODIFIERS: u64 = SEND | READ | WRITE;
 const RX_MODIFIERS: u64 = RECV | REMOTE_READ | REMOTE_WRITE;
-/// What a kind of endpoint has of it. Datagrams are messages alone; a pair has no sources to tell or to choose.
+/// What a kind of endpoint has of it, beside triggered operations, which are there for who asks for them. Datagrams are messages alone; a pair has no sources to tell or to choose.
 pub(crate) fn caps_of(kind: i32) -> u64 {
     match kind {
         MSG_KIND => CAPS & !(SOURCE | DIRECTED_RECV),
@@ -54,6 +54,8 @@ pub(crate) const MESSAGE_BYTES: usize = isize::MAX as usize;
 pub(crate) const INJECT_BYTES: usize = 4096;
 pub(crate) const QUEUE_SIZE: usize = 1024;
 pub(crate) const RMA_IOVS: usize = 1;
+/// In place of a number of contexts: one that others share (`FI_SHARED_CONTEXT`).
+pub(crate) const SHARED_CONTEXT: usize = usize::MAX;
 pub(crate) const OBJECTS: usize = 1 << 10;
 pub(crate) const REGIONS: usize = 1 << 16;
 
@@ -80,7 +82,7 @@ unsafe fn is_other(name: *const c_char) -> bool {
 }
 
 fn tx_fits(a: &TxAttr, kind: i32) -> bool {
-    within(a.caps, TX_CAPS & caps_of(kind) | DOMAIN_CAPS)
+    within(a.caps, TX_CAPS & caps_of(kind) | TRIGGER | DOMAIN_CAPS)
         && within(a.op_flags, TX_OP_FLAGS)
         && within(a.msg_order, ORDERS)
         && a.comp_order == 0
@@ -106,8 +108,7 @@ fn ep_fits(a: &EpAttr, kind: i32) -> bool {
         && a.max_msg_size <= MESSAGE_BYTES
         && a.msg_prefix_size == 0
         && [a.max_order_raw_size, a.max_order_war_size, a.max_order_waw_size].iter().all(|n| *n <= ORDERED_BYTES)
-        && a.tx_ctx_cnt <= 1
-        && a.rx_ctx_cnt <= 1
+        && [a.tx_ctx_cnt, a.rx_ctx_cnt].iter().all(|n| *n <= 1 || *n == SHARED_CONTEXT)
         && a.auth_key_size == 0
 }
 
@@ -127,8 +128,8 @@ unsafe fn domain_fits(a: &DomainAttr) -> bool {
         && [a.cq_cnt, a.ep_cnt, a.tx_ctx_cnt, a.rx_ctx_cnt, a.cntr_cnt].iter().all(|n| *n <= OBJECTS)
         && a.max_ep_tx_ctx <= 1
         && a.max_ep_rx_ctx <= 1
-        && a.max_ep_stx_ctx == 0
-        && a.max_ep_srx_ctx == 0
+        && a.max_ep_stx_ctx <= 1
+        && a.max_ep_srx_ctx <= 1
         && a.mr_iov_limit <= 1
         && within(a.caps, DOMAIN_CAPS)
         && a.auth_key_size == 0
@@ -150,7 +151,7 @@ unsafe fn fabric_fits(a: &FabricAttr) -> bool {
 pub(crate) unsafe fn fit(h: &Info, kind: i32) -> bool {
     // SAFETY: the caller's.
     unsafe {
-        within(h.caps, caps_of(kind))
+        within(h.caps, caps_of(kind) | TRIGGER)
             && (h.addr_format == 0 || h.addr_format == ADDR_FORMAT)
             && h.handle.is_null()
             && of(h.tx_attr).is_none_or(|a| tx_fits(a, kind))

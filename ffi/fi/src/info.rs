@@ -94,7 +94,7 @@ fn answer(asked: Option<&Info>, ends: &Ends, is_old: bool, kind: c_int) -> Outco
     }
     info.tx_attr = tx(asked, info.caps)?;
     info.rx_attr = rx(asked, info.caps)?;
-    info.ep_attr = ep(kind)?;
+    info.ep_attr = ep(asked, kind)?;
     info.domain_attr = domain(asked, is_old)?;
     let fabric = part::<FabricAttr>()?;
     // The provider's name is for the host to fill in: it would put its own before ours.
@@ -127,13 +127,13 @@ fn rx(asked: Option<&Info>, caps: u64) -> Outcome<*mut RxAttr> {
     Ok(a)
 }
 
-fn ep(kind: c_int) -> Outcome<*mut EpAttr> {
+fn ep(asked: Option<&Info>, kind: c_int) -> Outcome<*mut EpAttr> {
     let a = part::<EpAttr>()?;
     (a.kind, a.protocol, a.protocol_version) = (kind, PROTOCOL, PROTOCOL_VERSION);
     a.max_msg_size = MESSAGE_BYTES;
     (a.max_order_raw_size, a.max_order_war_size, a.max_order_waw_size) = (ORDERED_BYTES, ORDERED_BYTES, ORDERED_BYTES);
     a.mem_tag_format = TAG_FORMAT;
-    (a.tx_ctx_cnt, a.rx_ctx_cnt) = (1, 1);
+    (a.tx_ctx_cnt, a.rx_ctx_cnt) = (said!(asked, ep_attr.tx_ctx_cnt, 1), said!(asked, ep_attr.rx_ctx_cnt, 1));
     Ok(a)
 }
 
@@ -155,7 +155,7 @@ fn domain(asked: Option<&Info>, is_old: bool) -> Outcome<*mut DomainAttr> {
     };
     (a.mr_key_size, a.cq_data_size) = (8, 8);
     (a.cq_cnt, a.ep_cnt, a.cntr_cnt, a.tx_ctx_cnt, a.rx_ctx_cnt) = (OBJECTS, OBJECTS, OBJECTS, OBJECTS, OBJECTS);
-    (a.max_ep_tx_ctx, a.max_ep_rx_ctx) = (1, 1);
+    (a.max_ep_tx_ctx, a.max_ep_rx_ctx, a.max_ep_stx_ctx, a.max_ep_srx_ctx) = (1, 1, 1, 1);
     a.mr_iov_limit = 1;
     a.caps = hints::DOMAIN_CAPS;
     a.mr_cnt = REGIONS;

@@ -7,6 +7,7 @@ use crate::cm::Connector;
 use crate::endpoint::of;
 use crate::flags;
 use crate::hints::INJECT_BYTES;
+use crate::trigger::{self, Work};
 use bellwire_tag::{Gather, Peek, ReceiveFlags, SendFlags, SendOut, Want};
 use core::ffi::c_void;
 
@@ -23,6 +24,7 @@ pub(crate) static OPS: Table<9> = Table::new([
 ]);
 
 /// A send as its call gives it.
+#[derive(Clone, Copy)]
 pub(crate) struct Sending {
     pub to: u64,
     pub from: Gather,
@@ -61,7 +63,8 @@ pub(crate) unsafe fn send_out(fid: *mut Fid, s: &Sending) -> Outcome {
         }
         Some(flags) => {
             if flags & !SEND_FLAGS != 0 {
-                return Err(error::BAD_FLAGS);
+                // SAFETY: the caller's.
+                return if flags & flags::TRIGGER != 0 { unsafe { trigger::defer(fid, Work::Send(*s)) } } else { Err(error::BAD_FLAGS) };
             }
             how.set(SendFlags::SILENT, is_silent(bindings.tx_selective, flags));
             if flags & (flags::INJECT | flags::DELIVERY_COMPLETE | flags::FENCE) != 0 {
@@ -90,7 +93,23 @@ pub(crate) struct Receiving {
 }
 
 const RECEIVE_FLAGS: u64 = flags::COMPLETION | flags::MORE | flags::MULTI_RECV | flags::RECV;
-const LOOK_FLAGS: u64 = flags::PEEK | flags::CLAIM | flags::DISCARD;
+pub(crate) const LOOK_FLAGS: u64 = flags::PEEK | flags::CLAIM | flags::DISCARD;
+
+/// What a receive wants; without `FI_DIRECTED_RECV` it does not matter what the source is said to be.
+#[inline]
+pub(crate) fn want(r: &Receiving, is_selective: bool, is_directed: bool) -> Outcome<Want> {
+    if r.flags & !(RECEIVE_FLAGS | if r.tag.is_some() { LOOK_FLAGS } else { 0 }) != 0 {
+        return Err(error::BAD_FLAGS);
+    }
+    let mut how = ReceiveFlags::empty();
+    how.set(ReceiveFlags::SILENT, is_silent(is_selective, r.flags));
+    if r.flags & flags::MULTI_RECV != 0 && r.tag.is_none() {
+        how |= ReceiveFlags::MULTI;
+    }
+    let source = (r.from != flags::ADDR_NONE && is_directed).then_some(r.from);
+    let (tag, ignore) = r.tag.unwrap_or((0, 0));
+    Ok(Want { tagged: r.tag.is_some(), source, tag, ignore, to: r.to, context: r.context.expose_provenance(), flags: how })
+}
 
 /// Receives, or looks.
 ///
@@ -101,21 +120,14 @@ pub(crate) unsafe fn receive(fid: *mut Fid, r: &Receiving) -> Outcome {
     // SAFETY: the caller's.
     let ep = unsafe { of(fid) };
     let bindings = ep.enabled()?;
-    if r.flags & !(RECEIVE_FLAGS | if r.tag.is_some() { LOOK_FLAGS } else { 0 }) != 0 {
-        return Err(error::BAD_FLAGS);
-    }
     if ep.shared.connector.as_ref().is_some_and(Connector::is_over) {
         return Err(error::ENOTCONN);
     }
-    let mut how = ReceiveFlags::empty();
-    how.set(ReceiveFlags::SILENT, is_silent(bindings.rx_selective, r.flags));
-    if r.flags & flags::MULTI_RECV != 0 && r.tag.is_none() {
-        how |= ReceiveFlags::MULTI;
+    if bindings.receives.is_some() {
+        // They are posted to the context that it shares.
+        return Err(error::BAD_STATE);
     }
-    // Without FI_DIRECTED_RECV it does not matter what the source is said to be.
-    let source = (r.from != flags::ADDR_NONE && ep.shared.connector.is_none() && ep.caps & flags::DIRECTED_RECV != 0).then_some(r.from);
-    let (tag, ignore) = r.tag.unwrap_or((0, 0));
-    let want = Want { tagged: r.tag.is_some(), source, tag, ignore, to: r.to, context: r.context.expose_provenance(), flags: how };
+    let want = want(r, bindings.rx_selective, ep.shared.connector.is_none() && ep.caps & flags::DIRECTED_RECV != 0)?;
     let (endpoint, report) = (&ep.shared.endpoint, &mut ep.shared.report());
     if r.flags & LOOK_FLAGS == 0 {
         return endpoint.receive(report, &want).map_err(|e| ep.failed(e));

@@ -2,21 +2,18 @@
 //! Poll sets: several queues and counters looked at in one call.
 
 use crate::abi::{Fid, Outcome, Table, TableRef, class, control, error, give, none, sized};
-use crate::counter::{CounterObject, CounterShared};
-use crate::cq::{CqObject, CqShared};
+use crate::counter::CounterObject;
+use crate::cq::CqObject;
+use crate::watched::Watched;
+use core::any::Any;
 use core::ffi::{c_int, c_void};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-
-/// What is looked at.
-enum Watched {
-    Queue(Arc<CqShared>),
-    /// And its value, and its errors, as they were last told.
-    Counter(Arc<CounterShared>, (u64, u64)),
-}
 
 struct Member {
     fid: *mut Fid,
     watched: Watched,
+    /// It is not closed while it is in the set.
+    _kept: Arc<dyn Any>,
 }
 
 /// `struct fid_poll`, and ours behind it.
@@ -57,16 +54,22 @@ unsafe fn of<'a>(fid: *mut Fid) -> MutexGuard<'a, Vec<Member>> {
     unsafe { &(*fid.cast::<PollObject>()).members }.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What an object has for us to watch.
+/// What an object has for us to watch, and to keep.
 ///
 /// # Safety
 /// F1.
-unsafe fn watched(fid: *mut Fid) -> Outcome<Watched> {
+unsafe fn watched(fid: *mut Fid) -> Outcome<(Watched, Arc<dyn Any>)> {
     // SAFETY: F1: its class says what it is.
     unsafe {
         match fid.as_ref().map(|f| f.class) {
-            Some(class::CQ) => Ok(Watched::Queue(Arc::clone(&(*fid.cast::<CqObject>()).shared))),
-            Some(class::CNTR) => Ok(Watched::Counter(Arc::clone(&(*fid.cast::<CounterObject>()).shared), (0, 0))),
+            Some(class::CQ) => {
+                let cq = Arc::clone(&(*fid.cast::<CqObject>()).shared);
+                Ok((Watched::Queue(Arc::downgrade(&cq)), cq))
+            }
+            Some(class::CNTR) => {
+                let counter = Arc::clone(&(*fid.cast::<CounterObject>()).shared);
+                Ok((Watched::counter(&counter), counter))
+            }
             _ => Err(error::EINVAL),
         }
     }
@@ -78,9 +81,9 @@ unsafe extern "C" fn add(fid: *mut Fid, object: *mut Fid, flags: u64) -> c_int {
             return Err(error::BAD_FLAGS);
         }
         // SAFETY: F1.
-        let (mut members, watched) = unsafe { (of(fid), watched(object)?) };
+        let (mut members, (watched, kept)) = unsafe { (of(fid), watched(object)?) };
         if members.iter().all(|m| m.fid != object) {
-            members.push(Member { fid: object, watched });
+            members.push(Member { fid: object, watched, _kept: kept });
         }
         Ok(())
     })
@@ -112,14 +115,7 @@ unsafe extern "C" fn poll(fid: *mut Fid, contexts: *mut *mut c_void, count: c_in
             if n == room {
                 break;
             }
-            let has_news = match &mut member.watched {
-                Watched::Queue(cq) => cq.has_entry(),
-                Watched::Counter(counter, seen) => {
-                    let now = counter.look();
-                    core::mem::replace(seen, now) != now
-                }
-            };
-            if has_news {
+            if member.watched.poll() {
                 // SAFETY: F1: what is in a set has not been closed; F2: `count` places.
                 unsafe { *contexts.add(n) = (*member.fid).context };
                 n += 1;

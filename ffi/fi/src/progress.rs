@@ -59,16 +59,16 @@ impl Polled {
 
     /// Sleeps until something may have come, or `until`, or `end`; not for long.
     pub(crate) fn sleep(&self, end: Option<Instant>, until: impl Fn() -> bool) {
-        let left = end.map_or(SLICE, |end| end.saturating_duration_since(Instant::now()).min(SLICE));
         // Not with the lock: others poll meanwhile.
         let only = {
             let endpoints = self.endpoints.enter(Claim::Bias);
             if let [only] = &endpoints[..] { Some(Arc::clone(only)) } else { None }
         };
-        match only {
-            Some(ep) => ep.wait(left, until),
-            None => std::thread::sleep(left.min(TICK)),
-        }
+        sleep(only, end, until);
+    }
+
+    pub(crate) fn each(&self, of: impl FnMut(&Arc<EpShared>)) {
+        self.endpoints.enter(Claim::Visit).iter().for_each(of);
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -81,6 +81,15 @@ impl Polled {
         for ep in endpoints.iter() {
             ep.endpoint.wake();
         }
+    }
+}
+
+/// Sleeps until something may have come for the only endpoint that there is, or `until`, or `end`; not for long. Several endpoints are looked at again soon.
+pub(crate) fn sleep(only: Option<Arc<EpShared>>, end: Option<Instant>, until: impl Fn() -> bool) {
+    let left = end.map_or(SLICE, |end| end.saturating_duration_since(Instant::now()).min(SLICE));
+    match only {
+        Some(ep) => ep.wait(left, until),
+        None => std::thread::sleep(left.min(TICK)),
     }
 }
 

@@ -9,7 +9,7 @@
  * into the library, which copies or sends. Which of them it is, is found per process from gas_peers: no caller sees a difference, except in time.
  *
  * Order. Reads and writes are complete when they return; a read may overtake this process's own earlier write to another place, as on the processor, until gas_sync or a
- * barrier. Gets and puts are complete after gas_sync; stores when the target has counted them (gas_store_sync) or after gas_all_store_sync.
+ * barrier. Gets and puts are complete after gas_sync; stores when the target has counted them (gas_store_sync) or after gas_all_store_sync. A barrier completes them all.
  *
  * One thread of a process uses this interface. A place that does not exist ends the job with a message; nothing else is written.
  */
@@ -92,6 +92,9 @@ void gas_barrier(void);
 
 /* Spread memory of so many blocks, block i in process i % processes: a pointer to the first, in process 0. 0 if there is no memory. */
 gas_ptr gas_spread_make(long blocks, size_t block_bytes, int is_automatic);
+/* The same by this process alone, from an arena of its own (a quarter of symmetric memory, divided among all). */
+gas_ptr gas_spread_make_alone(long blocks, size_t block_bytes);
+/* Gives back what the calls above have made: collective for the first, in the process that made it for the second. */
 void gas_spread_end(gas_ptr made);
 
 /* ------------------------------------------------------------ words among all processes: collective */
@@ -110,6 +113,15 @@ int64_t gas_swap_8(gas_ptr at, int64_t value);
 /* Returns what was there; it was exchanged if that is `expected`. */
 int32_t gas_compare_swap_4(gas_ptr at, int32_t expected, int32_t value);
 int64_t gas_compare_swap_8(gas_ptr at, int64_t expected, int64_t value);
+
+/* ------------------------------------------------------------ functions on places: one at a time on all places of a process */
+
+/* Runs on the place, in its process or on its mapping here; must touch nothing else of global memory, and call none of these functions. */
+typedef int64_t (*gas_function)(void *place, int64_t argument);
+/* The program's functions that may be called on places: a table that stays, the same in all processes. Once, before any call. */
+void gas_functions(const gas_function *begin, const gas_function *end);
+/* Calls function number `function` of the table on a place in shared memory; returns its result. */
+int64_t gas_call(gas_ptr at, uint64_t function, int64_t argument);
 
 /* Seconds since some moment. */
 double gas_seconds(void);

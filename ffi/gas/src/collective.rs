@@ -6,25 +6,24 @@ use std::slice;
 
 use bellwire_gas::Process;
 
-use crate::{fail, left, process};
+use crate::{fail, or_end, process};
 
 /// `gas_sync`
 #[unsafe(no_mangle)]
 pub extern "C" fn gas_sync() {
-    process().sync();
+    or_end(process().sync());
 }
 
 /// `gas_is_sync`
 #[unsafe(no_mangle)]
 pub extern "C" fn gas_is_sync() -> c_int {
-    process().sync();
-    1
+    c_int::from(or_end(process().is_sync()))
 }
 
 /// `gas_store_sync`
 #[unsafe(no_mangle)]
 pub extern "C" fn gas_store_sync(bytes: usize) {
-    left(process().store_sync(bytes as u64));
+    or_end(process().store_sync(bytes as u64));
 }
 
 /// `gas_store_count`
@@ -42,30 +41,36 @@ pub extern "C" fn gas_reset_store_sync() {
 /// `gas_all_store_sync`
 #[unsafe(no_mangle)]
 pub extern "C" fn gas_all_store_sync() {
-    left(process().all_store_sync());
+    or_end(process().all_store_sync());
 }
 
 /// `gas_barrier`
 #[unsafe(no_mangle)]
 pub extern "C" fn gas_barrier() {
-    left(process().barrier());
+    or_end(process().barrier());
 }
 
 /// `gas_spread_make`
 #[unsafe(no_mangle)]
 pub extern "C" fn gas_spread_make(blocks: c_long, block_bytes: usize, is_automatic: c_int) -> u64 {
-    let made = u64::try_from(blocks).ok().map_or(0, |blocks| left(process().spread_make(blocks, block_bytes as u64)));
+    let made = u64::try_from(blocks).ok().map_or(0, |blocks| or_end(process().spread_make(blocks, block_bytes as u64)));
     if made == 0 && is_automatic != 0 {
         fail(&format!("no memory for a spread array of {blocks} blocks of {block_bytes} bytes: BELLWIRE_GAS_SYMMETRIC_MIB sets how much there is"));
     }
     made
 }
 
+/// `gas_spread_make_alone`
+#[unsafe(no_mangle)]
+pub extern "C" fn gas_spread_make_alone(blocks: c_long, block_bytes: usize) -> u64 {
+    u64::try_from(blocks).ok().map_or(0, |blocks| process().spread_make_alone(blocks, block_bytes as u64))
+}
+
 /// `gas_spread_end`
 #[unsafe(no_mangle)]
 pub extern "C" fn gas_spread_end(made: u64) {
     if made != 0 && !process().spread_end(made) {
-        fail("spread memory is freed that was not allocated, or that is freed already");
+        fail("spread memory is freed that was not allocated here, or that is freed already");
     }
 }
 
@@ -78,7 +83,7 @@ pub unsafe extern "C" fn gas_exchange(mine: *const c_void, all: *mut c_void, byt
     let process = process();
     // SAFETY: C1.
     let (mine, all) = unsafe { (slice::from_raw_parts(mine.cast(), bytes), slice::from_raw_parts_mut(all.cast(), bytes * process.processes() as usize)) };
-    left(process.exchange(mine, all));
+    or_end(process.exchange(mine, all));
 }
 
 /// `gas_broadcast`
@@ -90,7 +95,7 @@ pub unsafe extern "C" fn gas_broadcast(data: *mut c_void, bytes: usize, root: c_
     let process = process();
     let Ok(root) = u32::try_from(root) else { fail("a broadcast from a process that does not exist") };
     // SAFETY: C1.
-    left(process.broadcast(unsafe { slice::from_raw_parts_mut(data.cast(), bytes) }, root));
+    or_end(process.broadcast(unsafe { slice::from_raw_parts_mut(data.cast(), bytes) }, root));
 }
 
 /// `gas_seconds`

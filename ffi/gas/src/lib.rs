@@ -11,7 +11,7 @@ mod collective;
 use std::ffi::c_int;
 use std::ptr::addr_of_mut;
 
-use bellwire_gas::{Error, PeerEntry, Process};
+use bellwire_gas::{Error, Function, PeerEntry, Process, set_functions};
 
 /// `gas_place`
 #[repr(C)]
@@ -55,24 +55,18 @@ fn end(status: c_int) -> ! {
     process().exit(status & 255)
 }
 
-/// A collective operation that cannot end: another process has left. If that was a success, it is the end of the job, as `exit` anywhere is.
-fn left<T>(result: Result<T, impl LeftStatus>) -> T {
-    result.unwrap_or_else(|left| {
-        if left.status() != 0 {
-            end(left.status());
-        }
-        std::process::exit(0)
-    })
+/// What a call came to that others take part in, or the job's end.
+fn or_end<T>(result: Result<T, Error>) -> T {
+    result.unwrap_or_else(|error| give_up(&error))
 }
 
-/// The exit status of who has left.
-trait LeftStatus {
-    fn status(&self) -> c_int;
-}
-
-impl LeftStatus for bellwire_gas::Left {
-    fn status(&self) -> c_int {
-        self.status
+/// A call cannot end. If another process has left with success, that is the end of the job, as `exit` anywhere is; with a failure, it has said why.
+#[cold]
+fn give_up(error: &Error) -> ! {
+    match error {
+        Error::Left(left) if left.status == 0 => std::process::exit(0),
+        Error::Left(left) => end(left.status),
+        error => fail(&error.to_string()),
     }
 }
 
@@ -96,16 +90,27 @@ pub unsafe extern "C" fn gas_start(peers: *mut PeerEntry, here: *mut Place, data
     };
     let (process, processes) = (started.process(), started.processes());
     for number in 0..processes {
-        if let Some(entry) = started.entry(number) {
-            // SAFETY: the table has a place for every process number.
-            unsafe { peers.add(number as usize).write(entry) };
-        }
+        // SAFETY: the table has a place for every process number.
+        unsafe { peers.add(number as usize).write(started.entry(number)) };
     }
     // SAFETY: the caller's object, and this library's own; one thread (C2).
     unsafe {
         here.write(Place { process: process.cast_signed(), processes: processes.cast_signed(), self_: u64::from(process) << 48 });
         PROCESS = Some(started);
         libc::atexit(at_exit);
+    }
+}
+
+/// `gas_functions`
+///
+/// # Safety
+/// As the header says: a table of functions from `begin` to `end`, which stays.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gas_functions(begin: *const Function, end: *const Function) {
+    let count = end.addr().saturating_sub(begin.addr()) / size_of::<Function>();
+    if count > 0 {
+        // SAFETY: the caller's promise.
+        set_functions(unsafe { std::slice::from_raw_parts(begin, count) });
     }
 }
 

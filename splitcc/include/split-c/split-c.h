@@ -66,6 +66,19 @@ void bulk_store(void *global to, const void *from, size_t bytes) __asm__("gas_bu
 #define all_spread_free(pointer) gas_spread_end((unsigned long)(pointer))
 void gas_spread_end(unsigned long);
 
+/*
+ * The same by one process alone: the others are told the pointer, and only this process frees it. global_malloc is memory of one process; all_malloc (collective) the same address in every process, a local
+ * pointer.
+ */
+#define spread_malloc(count, bytes) ((void *spread)gas_spread_make_alone((count), (bytes)))
+#define spread_free(pointer) gas_spread_end((unsigned long)(pointer))
+void *spread gas_spread_make_alone(long, size_t);
+#define global_malloc(process, bytes) splitc_global_malloc((process), (bytes))
+#define global_free(pointer) gas_spread_end((unsigned long)(pointer))
+void *global splitc_global_malloc(int process, size_t bytes);
+void *all_malloc(size_t bytes) __asm__("splitc_all_malloc");
+void all_free(void *block) __asm__("splitc_all_free");
+
 /* ------------------------------------------------------------ atomic operations on an int */
 
 int fetch_and_add(int *global place, int value) __asm__("gas_fetch_add_4");
@@ -76,6 +89,18 @@ int cmp_and_swap(int *global place, int expected, int value) __asm__("gas_compar
 long fetch_and_add_l(long *global place, long value) __asm__("gas_fetch_add_8");
 long exchange_l(long *global place, long value) __asm__("gas_swap_8");
 long cmp_and_swap_l(long *global place, long expected, long value) __asm__("gas_compare_swap_8");
+
+/*
+ * Any function: runs `long function(T *place, long argument)` on a global place, one at a time on all places of its process; its result. The function is named, and touches its place alone: no other
+ * global memory, no function of this header.
+ */
+#define atomic(function, place, argument)                                                                                                                            \
+    __extension__({                                                                                                                                                  \
+        static long (*const splitc_function_)() __attribute__((section("splitc_atomic"), used)) = (long (*)())(function);                                            \
+        gas_call((unsigned long)(void *global)(place), (unsigned long)(&splitc_function_ - __start_splitc_atomic), (argument));                                      \
+    })
+extern long (*const __start_splitc_atomic[])();
+long gas_call(unsigned long, unsigned long, long);
 
 /* ------------------------------------------------------------ all processes: collective */
 

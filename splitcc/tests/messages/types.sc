@@ -10,7 +10,9 @@ void takes(int *global);
 int *gives() {
     return shared; /* expect: returning 'int *global' from a function with result type 'int *' mixes local, global and spread pointers */
 }
+long (*variable)(int *, long);
 void test(int i) {
+    atomic(variable, shared, 1); /* expect: initializer element is not a compile-time constant */
     local = shared; /* expect: assigning 'int *global' to 'int *' mixes local, global and spread pointers */
     shared = local; /* expect: assigning 'int *' to 'int *global' mixes local, global and spread pointers */
     wide = shared; /* expect: assigning 'int *global' to 'int *spread' mixes local, global and spread pointers */

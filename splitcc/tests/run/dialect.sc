@@ -6,6 +6,12 @@
 #define GET(to, from) to := from
 
 extern inline int never_emitted(int x) { return x; }
+/* GCC 2 emitted nothing for these, since it inlined them: not so if they call themselves, or by a pointer. */
+extern inline int down(int n) { return n > 0 ? n + down(n - 1) : 0; }
+extern inline int taken(int x) { return 3 * x; }
+extern inline int replaced(int x) { return x; }
+int replaced(int x) { return x + 5; }
+int (*taken_by)(int) = taken;
 inline int emitted(int x) { return x + 1; }
 counter = 5;
 int tentative;
@@ -50,6 +56,7 @@ out:-a;
     n[MYPROC] = MYPROC;
     barrier();
     CHECK(register_walk(n) == PROCS * (PROCS - 1) / 2);
+    CHECK(down(10) == 55 && taken_by(4) == 12 && replaced(1) == 6 && never_emitted(2) == 2);
     CHECK(emitted(counter) == 6 && sizeof(ps.p) == 8 && log2(2));
     barrier();
 }

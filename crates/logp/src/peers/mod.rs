@@ -3,12 +3,14 @@
 //! never a failure.
 
 pub mod gasnet;
+pub mod installed;
 pub mod libfabric;
 pub mod mpi;
 pub mod process;
 pub mod ucx;
 
 use crate::error::Error;
+use installed::{Flavour, INTEL_HINT};
 
 /// The packages of Debian that bring all peers.
 pub const INSTALL_HINT: &str = "apt-get install ucx-utils libfabric-bin mpich libmpich-dev openmpi-bin libopenmpi-dev";
@@ -47,9 +49,9 @@ impl Peers {
             peers.missing = missing;
             return peers;
         }
-        peers.mpich = note(mpi::Mpi::find(mpi::Flavour::Mpich), "MPICH: packages mpich libmpich-dev", &mut missing);
-        peers.openmpi = note(mpi::Mpi::find(mpi::Flavour::OpenMpi), "Open MPI: packages openmpi-bin libopenmpi-dev", &mut missing);
-        peers.intel = note(mpi::Mpi::find(mpi::Flavour::Intel), mpi::INTEL_HINT, &mut missing);
+        peers.mpich = note(mpi::Mpi::find(Flavour::Mpich), "MPICH: packages mpich libmpich-dev", &mut missing);
+        peers.openmpi = note(mpi::Mpi::find(Flavour::OpenMpi), "Open MPI: packages openmpi-bin libopenmpi-dev", &mut missing);
+        peers.intel = note(mpi::Mpi::find(Flavour::Intel), INTEL_HINT, &mut missing);
         peers.missing = missing;
         peers
     }
@@ -69,9 +71,9 @@ impl Peers {
         names.extend(self.ucx.as_ref().map(|ucx| format!("UCX {}", ucx.version)));
         names.extend(self.libfabric.as_ref().map(|fabric| format!("libfabric {}", fabric.version)));
         names.extend(self.gasnet.as_ref().map(|gasnet| format!("GASNet-EX {}", gasnet.version)));
-        names.extend(self.mpich.as_ref().map(|mpi| format!("MPICH {}", mpi.version)));
-        names.extend(self.openmpi.as_ref().map(|mpi| format!("Open MPI {}", mpi.version)));
-        names.extend(self.intel.as_ref().map(|mpi| format!("Intel MPI {}", mpi.version)));
+        names.extend(self.mpich.as_ref().map(|mpi| format!("MPICH {}", mpi.version())));
+        names.extend(self.openmpi.as_ref().map(|mpi| format!("Open MPI {}", mpi.version())));
+        names.extend(self.intel.as_ref().map(|mpi| format!("Intel MPI {}", mpi.version())));
         names
     }
 }

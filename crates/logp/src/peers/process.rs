@@ -25,7 +25,8 @@ pub fn find(program: &str) -> Option<PathBuf> {
     std::env::split_paths(&path).map(|directory| directory.join(program)).find(|file| is_executable(file))
 }
 
-fn is_executable(file: &Path) -> bool {
+/// Whether this is a file that may be started.
+pub fn is_executable(file: &Path) -> bool {
     use std::os::unix::fs::PermissionsExt;
     file.metadata().is_ok_and(|data| data.is_file() && data.permissions().mode() & 0o111 != 0)
 }
@@ -110,7 +111,15 @@ fn complaint_in(text: &str) -> Option<&str> {
 /// # Errors
 /// If it does not start, fails or takes too long.
 pub fn run(command: &mut Command) -> Result<String, Error> {
-    Running::start(command, &[])?.output(Instant::now() + TIME_MAX)
+    run_within(command, TIME_MAX)
+}
+
+/// As [`run`], with a time limit of its own.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_within(command: &mut Command, limit: Duration) -> Result<String, Error> {
+    Running::start(command, &[])?.output(Instant::now() + limit)
 }
 
 /// Runs to its end a program that starts its second process itself, both on the processors of `pinning`.

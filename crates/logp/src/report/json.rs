@@ -8,7 +8,7 @@ use crate::canary::Mode;
 use crate::error::Error;
 use crate::goals::Goal;
 use crate::machine::Machine;
-use crate::samples::{Failure, Kind, Metric, figure};
+use crate::samples::{Failure, Kind, Metric, Samples, figure};
 
 /// Version of the format; rises when a field changes its meaning.
 const FORMAT: u32 = 1;
@@ -30,8 +30,9 @@ struct Document<'r> {
     failures: &'r [Failure],
 }
 
+/// A figure.
 #[derive(Serialize)]
-struct Cell {
+pub(crate) struct Cell {
     metric: Metric,
     unit: &'static str,
     series: &'static str,
@@ -79,14 +80,16 @@ pub fn render(report: &Report) -> Result<String, Error> {
         missing: &report.missing,
         canary_best_ns: best.is_finite().then_some(best),
         canary_far_factor: crate::canary::FAR_FACTOR,
-        figures: cells(report, best),
+        figures: cells(&report.samples),
         goals: &report.goals,
         failures: &report.samples.failures,
     };
     json_text(&document)
 }
 
-fn cells(report: &Report, best: f64) -> Vec<Cell> {
+/// All figures with their samples.
+pub(crate) fn cells(samples: &Samples) -> Vec<Cell> {
+    let best = samples.best.ns();
     let cell = |(key, samples): (&crate::samples::Key, &[crate::samples::Sample])| {
         let figure = figure(samples, best)?;
         let kind = match key.series.kind {
@@ -116,7 +119,7 @@ fn cells(report: &Report, best: f64) -> Vec<Cell> {
             samples: flat.collect(),
         })
     };
-    report.samples.cells().filter_map(cell).collect()
+    samples.cells().filter_map(cell).collect()
 }
 
 /// A document as JSON text for machines, with a line's end.
@@ -133,7 +136,7 @@ mod tests {
     use crate::canary::Canary;
     use crate::pin::Pinning;
     use crate::plan::series;
-    use crate::samples::{Key, Sample, Samples};
+    use crate::samples::{Key, Sample};
 
     #[test]
     fn every_sample_is_there() {

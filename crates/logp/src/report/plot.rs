@@ -6,7 +6,7 @@ use std::path::Path;
 use super::{Report, size_text};
 use crate::error::Error;
 use crate::picture::{self, Area, Axes, Chart, Corner, Span};
-use crate::samples::{Key, Kind, Metric, Series};
+use crate::samples::{Key, Kind, Metric, Samples, Series};
 
 /// Size of the picture in pixels.
 const PICTURE: (u32, u32) = (1000, 1100);
@@ -18,34 +18,36 @@ const PICTURE: (u32, u32) = (1000, 1100);
 pub fn write(report: &Report, path: &Path) -> Result<(), Error> {
     picture::write(path, PICTURE, |area| {
         let panels = area.split_evenly((2, 1));
-        panel(report, &panels[0], Metric::Latency, "Half round trip, ns")?;
-        panel(report, &panels[1], Metric::Bandwidth, "One-way bandwidth, GB/s")
+        panel(&report.samples, &panels[0], Metric::Latency, "Half round trip, ns")?;
+        panel(&report.samples, &panels[1], Metric::Bandwidth, "One-way bandwidth, GB/s")
     })
 }
 
 /// Points of one line, rising sizes.
-fn points(report: &Report, metric: Metric, series: Series) -> Vec<(f64, f64)> {
-    let sizes = report.samples.sizes_of(metric);
-    let median = |size: u64| report.samples.figure(&Key::new(metric, series, size)).map(|figure| figure.summary.median);
+fn points(samples: &Samples, metric: Metric, series: Series) -> Vec<(f64, f64)> {
+    let sizes = samples.sizes_of(metric);
+    let median = |size: u64| samples.figure(&Key::new(metric, series, size)).map(|figure| figure.summary.median);
     sizes.into_iter().filter_map(|size| Some((size as f64, median(size)?))).filter(|&(x, y)| x > 0.0 && y > 0.0).collect()
 }
 
-fn panel(report: &Report, area: &Area<'_>, metric: Metric, title: &str) -> Result<(), Error> {
-    let lines: Vec<(Series, Vec<(f64, f64)>)> = report.samples.series_of(metric).into_iter().map(|series| (series, points(report, metric, series))).collect();
+/// A chart of one metric against size, or whatever its rows are; nothing where nothing was measured.
+pub(crate) fn panel(samples: &Samples, area: &Area<'_>, metric: Metric, title: &str) -> Result<(), Error> {
+    let lines: Vec<(Series, Vec<(f64, f64)>)> = samples.series_of(metric).into_iter().map(|series| (series, points(samples, metric, series))).collect();
     let all: Vec<(f64, f64)> = lines.iter().flat_map(|(_, points)| points.iter().copied()).collect();
     let Some(((x_low, x_high), (y_low, y_high))) = range(&all) else {
         return Ok(());
     };
+    let of_bytes = metric.row_heading() == "size";
     let mut chart = Chart::new(
         area,
         Axes {
             title,
             x: Span::log(x_low..x_high, 2.0),
             y: Span::log(y_low..y_high, 10.0),
-            x_desc: "message size",
+            x_desc: if of_bytes { "message size" } else { metric.row_heading() },
             y_desc: "",
             x_labels: 12,
-            x_text: |size| size_text(size.round() as u64),
+            x_text: if of_bytes { |size| size_text(size.round() as u64) } else { |count| format!("{count:.0}") },
             y_text: |value| if *value < 10.0 { format!("{value:.1}") } else { format!("{value:.0}") },
         },
     )?;

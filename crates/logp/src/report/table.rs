@@ -8,13 +8,13 @@ use crate::canary::Mode;
 use crate::goals::{Bound, Goal};
 use crate::machine::Machine;
 use crate::peers::INSTALL_HINT;
-use crate::samples::{Failure, Figure, Key, Metric};
+use crate::samples::{Failure, Figure, Key, Metric, Samples};
 
 /// The whole report as text.
 pub fn render(report: &Report) -> String {
     let mut text = heading(report);
     for metric in Metric::ALL {
-        text += &metric_table(report, metric);
+        text += &metric_table(&report.samples, metric);
     }
     if report.compared {
         text += &goal_table(&report.goals);
@@ -45,8 +45,8 @@ fn heading(report: &Report) -> String {
             Touched: the receiver reads every byte. Otherwise it reads both ends only (all of up to 64 B), as other libraries' benchmarks do.\n"
 }
 
-fn metric_table(report: &Report, metric: Metric) -> String {
-    let samples = &report.samples;
+/// What was measured of one metric: a row for each size, a column for each series; nothing if nothing was.
+pub(crate) fn metric_table(samples: &Samples, metric: Metric) -> String {
     let series = samples.series_of(metric);
     if series.is_empty() {
         return String::new();
@@ -71,7 +71,7 @@ fn row_name(metric: Metric, size: u64) -> String {
         Metric::Percentile if size >= 1000 => "max".to_owned(),
         Metric::Percentile => format!("p{}", size as f64 / 10.0),
         Metric::Waiting => format!("{size} us"),
-        Metric::ManyVis | Metric::ViMemory | Metric::Pairs => size.to_string(),
+        Metric::ManyVis | Metric::ViMemory | Metric::Pairs | Metric::RingOfRanks | Metric::AllreduceOfRanks | Metric::BarrierOfRanks => size.to_string(),
         _ => size_text(size),
     }
 }

@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `bellwire bench`: what programs of others gain on Bellwire; arguments, and where tables and pictures go.
+
+use std::path::PathBuf;
+
+use bellwire_logp::mpi::{self, Flavour, Options, Points, Way, plot, report};
+use bellwire_logp::pin::{self, Pinning};
+use clap::{Args, Subcommand, ValueEnum};
+
+use crate::env::{self, Mpi};
+use crate::measured::parse_cpus;
+use crate::output;
+
+/// Rounds if none are asked for, and if it is to be quick.
+const ROUNDS: (u16, u16) = (5, 2);
+
+const LONG_ABOUT: &str = "\
+Runs each MPI that is installed (MPICH, Open MPI, Intel MPI) on Bellwire, by its own way between processes of a host, and over libfabric's providers shm and tcp, in turn, round after round, with one small \
+program after the Intel and the OSU benchmarks: a ping-pong, a stream, Sendrecv, Allreduce, Barrier. Nothing but the environment differs.
+
+An MPI is looked for in the folders given by --mpi-folder, then on the path; Intel MPI also in I_MPI_ROOT. What is missing is named with the way to install it. Two ranks are put on a processor \
+each; more are left to the scheduler, as launchers do when there are more ranks than processors.";
+
+const AFTER_HELP: &str = "\
+Examples:
+  bellwire bench mpi                                       everything that is installed, 2 to 16 ranks
+  bellwire bench mpi --quick --mpi mpich --mpi-folder mpi/mpich
+  bellwire bench mpi --ranks 16 --only allreduce,barrier --ways bellwire,own
+  bellwire bench mpi --json mpi.json --plot mpi.svg
+
+  python3 -m venv mpi/mpich && mpi/mpich/bin/pip install mpich      an MPI in a folder of its own
+
+Exit status:
+  0 if everything was measured on Bellwire, whatever the figures and whatever happened to others; 1 if something failed or no MPI is here.";
+
+/// Measure what programs of others gain on Bellwire
+#[derive(Debug, Args)]
+pub struct Arguments {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Debug, Subcommand)]
+enum What {
+    Mpi(Box<OfMpi>),
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum WayArgument {
+    /// On Bellwire
+    Bellwire,
+    /// As the MPI is
+    Own,
+    /// libfabric's provider shm
+    Shm,
+    /// libfabric's provider tcp
+    Tcp,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Only {
+    Pingpong,
+    Bandwidth,
+    Sendrecv,
+    Allreduce,
+    Barrier,
+}
+
+/// Measure MPIs on Bellwire beside their own ways and libfabric's
+#[derive(Debug, Args)]
+#[command(long_about = LONG_ABOUT, after_help = AFTER_HELP)]
+struct OfMpi {
+    /// These MPIs only
+    #[arg(long, value_enum, value_name = "MPI,...", value_delimiter = ',')]
+    mpi: Vec<Mpi>,
+
+    /// A folder with an MPI in it (bin/mpiexec, bin/mpicc), before those on the path; may be given several times
+    #[arg(long, value_name = "DIR")]
+    mpi_folder: Vec<PathBuf>,
+
+    /// These ways only
+    #[arg(long, value_enum, value_name = "WAY,...", value_delimiter = ',')]
+    ways: Vec<WayArgument>,
+
+    /// Numbers of ranks
+    #[arg(long, value_name = "N,...", value_delimiter = ',', default_value = "2,4,8,16", value_parser = clap::value_parser!(u16).range(2..=256))]
+    ranks: Vec<u16>,
+
+    /// Measure these only
+    #[arg(long, value_enum, value_name = "WHAT,...", value_delimiter = ',')]
+    only: Vec<Only>,
+
+    /// Rounds in which everything is measured once, in turn [default: 5, quick: 2]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=99))]
+    rounds: Option<u16>,
+
+    /// Fewer sizes, shorter measurements, two rounds
+    #[arg(long)]
+    quick: bool,
+
+    /// The processors of two ranks [default: the first two allowed, on different cores]
+    #[arg(long, value_name = "A,B", value_parser = parse_cpus)]
+    cpus: Option<Pinning>,
+
+    /// Write everything, every sample included, as JSON; "-" is standard output, instead of the tables
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+
+    /// Plot latency and bandwidth against size, Allreduce and Barrier against ranks
+    #[arg(long, value_name = "FILE.svg")]
+    plot: Option<PathBuf>,
+
+    /// No progress on standard error
+    #[arg(long, short)]
+    quiet: bool,
+}
+
+/// Measures and reports.
+///
+/// # Errors
+/// What the exit status is about, as text.
+pub fn run(arguments: &Arguments) -> Result<(), String> {
+    let What::Mpi(arguments) = &arguments.what;
+    let text = |error: bellwire_logp::Error| error.to_string();
+    let found = mpi::run(&options(arguments)?).map_err(text)?;
+    output::report(arguments.json.as_deref(), || report::json(&found), || report::table(&found))?;
+    if let Some(path) = arguments.plot.as_deref() {
+        plot::write(&found, path).map_err(text)?;
+    }
+    found.failure().map_or(Ok(()), |error| Err(error.to_string()))
+}
+
+/// What was asked for, each once and in the order of `all`; everything if nothing was.
+fn chosen<A: Copy + PartialEq, T>(asked: &[A], all: impl IntoIterator<Item = (A, T)>) -> Vec<T> {
+    all.into_iter().filter(|(name, _)| asked.is_empty() || asked.contains(name)).map(|(_, value)| value).collect()
+}
+
+fn options(arguments: &OfMpi) -> Result<Options, String> {
+    let ways = chosen(
+        &arguments.ways,
+        [(WayArgument::Bellwire, Way::Bellwire), (WayArgument::Own, Way::Own), (WayArgument::Shm, Way::Shm), (WayArgument::Tcp, Way::Tcp)],
+    );
+    let only = [Only::Pingpong, Only::Bandwidth, Only::Sendrecv, Only::Allreduce, Only::Barrier].into_iter().zip(mpi::Only::ALL);
+    let flavours = chosen(&arguments.mpi, [(Mpi::Mpich, Flavour::Mpich), (Mpi::Openmpi, Flavour::OpenMpi), (Mpi::Intel, Flavour::Intel)]);
+    let on_bellwire = |flavour| match (flavour, ways.contains(&Way::Bellwire)) {
+        (_, false) => Ok(Vec::new()),
+        (Flavour::Mpich, true) => env::variables(Some(Mpi::Mpich)),
+        (Flavour::OpenMpi, true) => env::variables(Some(Mpi::Openmpi)),
+        (Flavour::Intel, true) => env::variables(Some(Mpi::Intel)),
+    };
+    let mut ranks: Vec<usize> = arguments.ranks.iter().map(|ranks| usize::from(*ranks)).collect();
+    ranks.sort_unstable();
+    ranks.dedup();
+    Ok(Options {
+        mpis: flavours.into_iter().map(|flavour| Ok((flavour, on_bellwire(flavour)?))).collect::<Result<_, String>>()?,
+        folders: arguments.mpi_folder.iter().map(|folder| std::path::absolute(folder).unwrap_or_else(|_| folder.clone())).collect(),
+        points: Points { only: chosen(&arguments.only, only), ranks, quick: arguments.quick },
+        ways,
+        rounds: usize::from(arguments.rounds.unwrap_or(if arguments.quick { ROUNDS.1 } else { ROUNDS.0 })),
+        session: output::session(arguments.cpus.unwrap_or_else(pin::choose))?,
+        quiet: arguments.quiet,
+    })
+}

@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Accesses to global places: by the mapping where there is one, by the kernel within the host, by messages elsewhere. What the header does inline never comes here.
+
+use bellwire_memory::atomic::{AtomicU64, Ordering};
+
+use crate::error::Error;
+use crate::far::{self, Direction};
+use crate::layout;
+use crate::net::{Atomic, Net};
+use crate::process::{Peer, PeerEntry, Process};
+use crate::window::Window;
+
+/// Bytes that are written at a time to fill a place that is not mapped.
+const FILL_BYTES: usize = 4096;
+
+/// How a global place is reached.
+enum Way<'a> {
+    Mapped { pid: u32, window: &'a Window, entry: &'a PeerEntry },
+    Messages { net: &'a Net, rank: u32 },
+}
+
+impl Way<'_> {
+    /// Where so many bytes from an address are mapped here.
+    fn mapped(&self, address: u64, bytes: u64) -> Option<*mut u8> {
+        let Self::Mapped { window, entry, .. } = self else { return None };
+        let end = address.checked_add(bytes)?;
+        let is_in = window.parts().into_iter().any(|part| address >= part.0 && end <= part.1);
+        is_in.then(|| entry.base.wrapping_add((address - window.whole().0) as usize))
+    }
+}
+
+impl Process {
+    fn way(&self, pointer: u64) -> Result<Way<'_>, Error> {
+        let process = layout::process_of(pointer);
+        match (self.peers.get(process as usize), &self.net) {
+            (Some(Peer::Mapped { pid, window, entry }), _) => Ok(Way::Mapped { pid: *pid, window, entry }),
+            (Some(Peer::Far), Some(net)) => Ok(Way::Messages { net, rank: process as u32 }),
+            (Some(Peer::Far), None) | (None, _) => Err(Error::NoSuchProcess(process)),
+        }
+    }
+
+    /// Copies between memory of this process and a global place on this host, whole or in part with an error. `Ok(Some(..))`: it is elsewhere, and nothing is done.
+    ///
+    /// # Safety
+    /// The `bytes` bytes at `here` may be read or, for [`Direction::In`], written.
+    unsafe fn copy(&self, direction: Direction, pointer: u64, here: *mut u8, bytes: usize) -> Result<Option<(&Net, u32)>, Error> {
+        let way = self.way(pointer)?;
+        let address = layout::address_of(pointer);
+        if bytes == 0 {
+            return Ok(None);
+        }
+        let Some(there) = way.mapped(address, bytes as u64) else {
+            return match way {
+                Way::Messages { net, rank } => Ok(Some((net, rank))),
+                // SAFETY: the caller's promise.
+                Way::Mapped { pid, .. } => unsafe { far::copy(direction, pid, address, here, bytes) }.map(|()| None),
+            };
+        };
+        let (from, to) = if direction == Direction::In { (there.cast_const(), here) } else { (here.cast_const(), there) };
+        // SAFETY: `there` is mapped for so many bytes (G1), `here` by the caller's promise. They may overlap: a program may copy onto itself.
+        unsafe { std::ptr::copy(from, to, bytes) };
+        Ok(None)
+    }
+
+    /// Reads: the bytes are there when it returns.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchProcess`], [`Error::NoMemoryThere`], [`Error::Refused`]; of other hosts [`Error::Trouble`], [`Error::Left`]. A part may have been copied.
+    ///
+    /// # Safety
+    /// The `bytes` bytes at `to` may be written.
+    pub unsafe fn read(&self, to: *mut u8, pointer: u64, bytes: usize) -> Result<(), Error> {
+        // SAFETY: the caller's promise.
+        match unsafe { self.copy(Direction::In, pointer, to, bytes)? } {
+            // SAFETY: as above.
+            Some((net, rank)) => unsafe { net.read(rank, layout::address_of(pointer), to, bytes) },
+            None => Ok(()),
+        }
+    }
+
+    /// Gets: the bytes are there after [`Process::sync`].
+    ///
+    /// # Errors
+    /// As for [`Process::read`]; those of other hosts may also come later.
+    ///
+    /// # Safety
+    /// The `bytes` bytes at `to` may be written until then.
+    pub unsafe fn get(&self, to: *mut u8, pointer: u64, bytes: usize) -> Result<(), Error> {
+        // SAFETY: the caller's promise.
+        match unsafe { self.copy(Direction::In, pointer, to, bytes)? } {
+            // SAFETY: as above.
+            Some((net, rank)) => unsafe { net.get(rank, layout::address_of(pointer), to, bytes) },
+            None => Ok(()),
+        }
+    }
+
+    /// Writes: the bytes are at the place when it returns.
+    ///
+    /// # Errors
+    /// As for [`Process::read`].
+    ///
+    /// # Safety
+    /// The `bytes` bytes at `from` may be read.
+    pub unsafe fn write(&self, pointer: u64, from: *const u8, bytes: usize) -> Result<(), Error> {
+        // SAFETY: the caller's promise.
+        match unsafe { self.copy(Direction::Out, pointer, from.cast_mut(), bytes)? } {
+            // SAFETY: as above.
+            Some((net, rank)) => unsafe { net.write(rank, layout::address_of(pointer), from, bytes) },
+            None => Ok(()),
+        }
+    }
+
+    /// Puts: the bytes are at the place after [`Process::sync`]; the memory at `from` is the caller's again at once.
+    ///
+    /// # Errors
+    /// As for [`Process::get`].
+    ///
+    /// # Safety
+    /// The `bytes` bytes at `from` may be read.
+    pub unsafe fn put(&self, pointer: u64, from: *const u8, bytes: usize) -> Result<(), Error> {
+        // SAFETY: the caller's promise.
+        match unsafe { self.copy(Direction::Out, pointer, from.cast_mut(), bytes)? } {
+            // SAFETY: as above.
+            Some((net, rank)) => unsafe { net.put(rank, layout::address_of(pointer), from, bytes) },
+            None => Ok(()),
+        }
+    }
+
+    /// Stores: the bytes are counted where they arrive. The memory at `from` is the caller's again at once.
+    ///
+    /// # Errors
+    /// As for [`Process::get`].
+    ///
+    /// # Safety
+    /// The `bytes` bytes at `from` may be read.
+    pub unsafe fn store(&self, pointer: u64, from: *const u8, bytes: usize) -> Result<(), Error> {
+        // SAFETY: the caller's promise.
+        if let Some((net, rank)) = unsafe { self.copy(Direction::Out, pointer, from.cast_mut(), bytes)? } {
+            // SAFETY: as above.
+            return unsafe { net.store(rank, layout::address_of(pointer), from, bytes) };
+        }
+        if let Way::Mapped { entry, .. } = self.way(pointer)? {
+            // SAFETY: a word of the control area that this process alone writes (G1).
+            let arrived = unsafe { AtomicU64::from_ptr(entry.arrived) };
+            // Relaxed: our own word. Release: what was stored before it is counted; pairs with `Control::stored`.
+            arrived.store(arrived.load(Ordering::Relaxed).wrapping_add(bytes as u64), Ordering::Release);
+        }
+        Ok(())
+    }
+
+    /// Fills a global place.
+    ///
+    /// # Errors
+    /// As for [`Process::read`].
+    pub fn fill(&self, pointer: u64, value: u8, bytes: usize) -> Result<(), Error> {
+        let way = self.way(pointer)?;
+        let address = layout::address_of(pointer);
+        if let Some(there) = way.mapped(address, bytes as u64) {
+            // SAFETY: mapped for so many bytes (G1).
+            unsafe { std::ptr::write_bytes(there, value, bytes) };
+            return Ok(());
+        }
+        let part = [value; FILL_BYTES];
+        for at in (0..bytes).step_by(FILL_BYTES) {
+            // SAFETY: reads from `part`.
+            unsafe { self.write(layout::pointer_of(layout::process_of(pointer) as u32, address + at as u64), part.as_ptr(), FILL_BYTES.min(bytes - at))? };
+        }
+        Ok(())
+    }
+
+    /// Whether so many bytes are at a global place.
+    ///
+    /// # Errors
+    /// As for [`Process::read`].
+    pub fn check(&self, pointer: u64, bytes: usize) -> Result<(), Error> {
+        let way = self.way(pointer)?;
+        let address = layout::address_of(pointer);
+        if bytes == 0 || way.mapped(address, bytes as u64).is_some() {
+            return Ok(());
+        }
+        match way {
+            Way::Messages { net, rank } => net.probe(rank, address, bytes),
+            Way::Mapped { pid, .. } => [0, bytes as u64 - 1].into_iter().try_for_each(|at| {
+                let mut byte = 0u8;
+                // SAFETY: one byte of ours.
+                unsafe { far::copy(Direction::In, pid, address.wrapping_add(at), &raw mut byte, 1) }
+            }),
+        }
+    }
+
+    /// Calls a function of the program's table on a place, with an argument: one at a time on all places of a process. Returns its result.
+    ///
+    /// # Errors
+    /// As for [`Process::atomic`]; [`Error::NoSuchFunction`].
+    pub fn call(&self, pointer: u64, function: u64, argument: i64) -> Result<i64, Error> {
+        let way = self.way(pointer)?;
+        let address = layout::address_of(pointer);
+        if let Way::Messages { net, rank } = way {
+            return net.call(rank, address, function, argument);
+        }
+        let place = way.mapped(address, 1).ok_or(Error::NoMemoryThere)?;
+        let owner = self.group.index_of(layout::process_of(pointer) as u32).ok_or(Error::NoMemoryThere)?;
+        self.control.lock(owner).call(function, place, argument)
+    }
+
+    /// Applies an atomic operation to an aligned word of `bytes` bytes, 4 or 8; returns what was there.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchProcess`]; [`Error::NoMemoryThere`] if it is not aligned or not in shared memory; of other hosts [`Error::Trouble`], [`Error::Left`].
+    pub fn atomic(&self, pointer: u64, operation: Atomic, bytes: usize, operand: u64, expected: u64) -> Result<u64, Error> {
+        let way = self.way(pointer)?;
+        let address = layout::address_of(pointer);
+        if !matches!(bytes, 4 | 8) || !address.is_multiple_of(bytes as u64) {
+            return Err(Error::NoMemoryThere);
+        }
+        match way {
+            Way::Messages { net, rank } => net.atomic(rank, address, (operation, bytes), (operand, expected)),
+            Way::Mapped { .. } => {
+                let word = way.mapped(address, bytes as u64).ok_or(Error::NoMemoryThere)?;
+                // SAFETY: aligned and mapped (G1).
+                Ok(unsafe { operation.apply(word, bytes, operand, expected) })
+            }
+        }
+    }
+}

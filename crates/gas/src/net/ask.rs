@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What the program asks of a peer: each call here tries once, and says whether it could leave now. Called by `net.rs`, which tries again.
+
+use bellwire_via::Engine;
+use bellwire_via::wire::Wire;
+
+use super::core::{Core, GET_BYTES_MAX};
+use super::header::{Head, Kind, TELL};
+use super::memory::Atomic;
+use super::peer::State;
+use crate::error::{Error, Trouble};
+
+/// How far a request of several messages has come.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Progress {
+    pub done: usize,
+}
+
+/// A place of a peer.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct There {
+    pub rank: u32,
+    pub address: u64,
+}
+
+impl Core {
+    /// The peer, if it is there to be asked.
+    fn check_peer(&self, rank: u32) -> Result<(), Error> {
+        self.check()?;
+        self.check_left(|left, _| left == rank)?;
+        match self.peers[rank as usize].state {
+            State::Open => Ok(()),
+            State::Own | State::Connecting | State::Gone => Err(Error::Trouble(Trouble::Gone(rank))),
+        }
+    }
+
+    /// Sends bytes to a place, in as many messages as it takes, from where `progress` stands. `is_last_told`: the peer is to say at once when it has taken the last one. `false`: not all has left.
+    ///
+    /// # Safety
+    /// `from` is readable for `length` bytes.
+    #[inline]
+    pub(super) unsafe fn try_send<W: Wire>(
+        &mut self,
+        engine: &mut Engine<W>,
+        (kind, is_last_told): (Kind, bool),
+        to: There,
+        (from, length): (*const u8, usize),
+        progress: &mut Progress,
+    ) -> Result<bool, Error> {
+        self.check_peer(to.rank)?;
+        let peer = &mut self.peers[to.rank as usize];
+        while progress.done < length {
+            let n = (length - progress.done).min(peer.part_bytes);
+            let is_last = progress.done + n == length;
+            let mut head = Head::new(kind, [to.address.wrapping_add(progress.done as u64), 0, 0]);
+            head.flags = if is_last && is_last_told { TELL } else { 0 };
+            if !peer.has_credit() {
+                return Ok(false);
+            }
+            // SAFETY: within what the caller gives.
+            if !unsafe { peer.send(engine, &head, (from.add(progress.done), n)) } {
+                self.is_full = true;
+                return Ok(false);
+            }
+            if kind == Kind::Put {
+                peer.put_mark = peer.sent;
+            }
+            progress.done += n;
+        }
+        Ok(true)
+    }
+
+    /// Asks for bytes of a place, as [`try_send`](Self::try_send) sends.
+    #[inline]
+    pub(super) fn try_get<W: Wire>(
+        &mut self,
+        engine: &mut Engine<W>,
+        from: There,
+        (to, length): (*mut u8, usize),
+        progress: &mut Progress,
+    ) -> Result<bool, Error> {
+        self.check_peer(from.rank)?;
+        let peer = &mut self.peers[from.rank as usize];
+        while progress.done < length {
+            // The answer has a shorter head than what carries an address.
+            let n = (length - progress.done).min(peer.part_bytes).min(GET_BYTES_MAX as usize);
+            let head = Head::new(Kind::Get, [from.address.wrapping_add(progress.done as u64), n as u64, 0]);
+            if !peer.has_credit() || !peer.has_room(n) {
+                return Ok(false);
+            }
+            // SAFETY: no payload.
+            if !unsafe { peer.send(engine, &head, (std::ptr::null(), 0)) } {
+                self.is_full = true;
+                return Ok(false);
+            }
+            peer.expect(to.wrapping_add(progress.done), n);
+            progress.done += n;
+        }
+        Ok(true)
+    }
+
+    /// Asks for a word that a peer makes up: an atomic's former value, what a probe has found.
+    fn try_word<W: Wire>(&mut self, engine: &mut Engine<W>, rank: u32, head: &Head, to: &mut u64) -> Result<bool, Error> {
+        self.check_peer(rank)?;
+        let peer = &mut self.peers[rank as usize];
+        if !peer.has_credit() || !peer.has_room(8) {
+            return Ok(false);
+        }
+        // SAFETY: no payload.
+        if !unsafe { peer.send(engine, head, (std::ptr::null(), 0)) } {
+            self.is_full = true;
+            return Ok(false);
+        }
+        peer.expect(std::ptr::from_mut(to).cast(), 8);
+        Ok(true)
+    }
+
+    /// An atomic operation on a word of `bytes` bytes.
+    pub(super) fn try_atomic<W: Wire>(
+        &mut self,
+        engine: &mut Engine<W>,
+        at: There,
+        (operation, bytes): (Atomic, usize),
+        (operand, expected): (u64, u64),
+        to: &mut u64,
+    ) -> Result<bool, Error> {
+        let head = Head { what: operation.to_bits(bytes), ..Head::new(Kind::Atomic, [at.address, operand, expected]) };
+        self.try_word(engine, at.rank, &head, to)
+    }
+
+    /// A function of the program on a place.
+    pub(super) fn try_call<W: Wire>(&mut self, engine: &mut Engine<W>, at: There, (function, argument): (u64, i64), to: &mut u64) -> Result<bool, Error> {
+        self.try_word(engine, at.rank, &Head::new(Kind::Call, [at.address, function, argument.cast_unsigned()]), to)
+    }
+
+    /// Whether so many bytes are at a place.
+    pub(super) fn try_probe<W: Wire>(&mut self, engine: &mut Engine<W>, at: There, bytes: u64, to: &mut u64) -> Result<bool, Error> {
+        self.try_word(engine, at.rank, &Head::new(Kind::Probe, [at.address, bytes, 0]), to)
+    }
+
+    /// A part of a round of the collective call that is under way.
+    pub(super) fn try_round<W: Wire>(&mut self, engine: &mut Engine<W>, to: u32, round: u32, part: &[u8], is_last: bool) -> Result<bool, Error> {
+        self.check()?;
+        let call = self.rounds.call;
+        let peer = &mut self.peers[to as usize];
+        // It has made this call and left: it needs nothing of ours.
+        if peer.farewell.is_some_and(|farewell| farewell.calls > call) {
+            return Ok(true);
+        }
+        let head = Head { what: u16::from(is_last), ..Head::new(Kind::Round, [call, u64::from(round), 0]) };
+        // SAFETY: a slice of ours.
+        let has_left = peer.has_credit() && unsafe { peer.send(engine, &head, (part.as_ptr(), part.len())) };
+        if !has_left {
+            self.is_full = true;
+            self.check_left(|_, farewell| farewell.calls <= call)?;
+        }
+        Ok(has_left)
+    }
+
+    /// Whether peers have taken all messages; those that have not are asked to say so, once. `of_puts`: only up to the last put, and all answers have come.
+    pub(super) fn try_flush<W: Wire>(&mut self, engine: &mut Engine<W>, of_puts: bool) -> Result<bool, Error> {
+        self.check()?;
+        let mut is_done = true;
+        let mut left = None;
+        for (peer, rank) in self.peers.iter_mut().zip(0..) {
+            let mark = if of_puts { peer.put_mark } else { peer.sent };
+            let has_taken = peer.has_taken(mark);
+            if (has_taken && peer.pending.is_empty()) || peer.state == State::Own {
+                continue;
+            }
+            if peer.farewell.is_some() {
+                left = left.or(Some(rank));
+                continue;
+            }
+            is_done = false;
+            let is_asked = has_taken || peer.asked.wrapping_sub(mark).cast_signed() >= 0;
+            let flush = Head { flags: TELL, ..Head::new(Kind::Flush, [0; 3]) };
+            if is_asked || !peer.has_credit() {
+                continue;
+            }
+            // SAFETY: no payload.
+            if unsafe { peer.send(engine, &flush, (std::ptr::null(), 0)) } {
+                peer.asked = peer.sent;
+            } else {
+                self.is_full = true;
+            }
+        }
+        // What it has not taken before it left, it never will.
+        self.check_left(|rank, _| left == Some(rank))?;
+        Ok(is_done)
+    }
+
+    /// Says good-bye to those who do not know yet. Whether they all know, or have gone themselves.
+    pub(super) fn try_farewell<W: Wire>(&mut self, engine: &mut Engine<W>, status: i32) -> bool {
+        let calls = self.rounds.call;
+        let mut is_done = true;
+        for peer in self.peers.iter_mut().filter(|peer| peer.state == State::Open) {
+            let head = Head { flags: TELL, ..Head::new(Kind::Leave, [u64::from(status.cast_unsigned()), calls, 0]) };
+            // SAFETY: no payload.
+            if !peer.is_told_farewell && peer.has_credit() && unsafe { peer.send(engine, &head, (std::ptr::null(), 0)) } {
+                peer.is_told_farewell = true;
+            }
+            is_done &= peer.is_told_farewell && (peer.farewell.is_some() || peer.has_taken(peer.sent));
+        }
+        is_done
+    }
+}

@@ -1,0 +1,296 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The packets' side of a process as a machine: told the engine, it takes what comes and sends what it can. No lock, clock or thread.
+//!
+//! A peer may write anything, and while we read: heads are copied once and then checked, payloads only copied. What cannot be is the end of the job ([`Trouble`]).
+//!
+//! Invariant M1: where an answer goes ([`Peer::expect`]) is writable until it has come or [`Core::abandon`] was called.
+
+use bellwire_memory::bytes;
+use bellwire_via::inbox::LineWords;
+use bellwire_via::wire::Wire;
+use bellwire_via::{Engine, InboxHandle, Notice, PtagHandle, Taken, ViHandle, WaitHandle};
+
+use super::header::{HEAD_WORDS_MAX, Head, Kind};
+use super::meet::{Name, VERSION};
+use super::memory::{Atomic, Memory};
+use super::peer::{Answer, Farewell, PENDING_MAX, Peer, State};
+use super::rounds::Rounds;
+use crate::control::Left;
+use crate::error::{Access, Error, Trouble, Why};
+
+/// Most bytes that one Get asks for.
+pub(super) const GET_BYTES_MAX: u64 = 64 * 1024;
+
+/// This process among those that it reaches by messages.
+#[derive(Debug)]
+pub(super) struct Core {
+    pub inbox: InboxHandle,
+    pub ptag: PtagHandle,
+    pub me: u32,
+    /// All processes of the job, by number.
+    pub peers: Vec<Peer>,
+    pub names: Vec<Name>,
+    pub memory: Memory,
+    /// Bytes that others have stored here.
+    pub stored: u64,
+    pub rounds: Rounds,
+    /// What ends the job, as soon as the program asks for anything.
+    pub trouble: Option<Trouble>,
+    /// This process leaves: nothing that happens to others concerns it.
+    pub is_leaving: bool,
+    /// A request has found no room on its way, although it had a credit: nobody says when there is some.
+    pub is_full: bool,
+    /// Peers with something that waits to leave.
+    pub unsent: Vec<u32>,
+    /// Where others ask for connections; requests seen to.
+    pub waits: Vec<WaitHandle>,
+    pub accepted: u64,
+}
+
+impl Core {
+    pub(super) fn new(inbox: InboxHandle, ptag: PtagHandle, me: u32, size: u32, memory: Memory) -> Self {
+        let none = ViHandle::from_raw(0);
+        let peers = (0..size).map(|rank| Peer::new(none, if rank == me { State::Own } else { State::Connecting })).collect();
+        Self {
+            inbox,
+            ptag,
+            me,
+            peers,
+            names: Vec::new(),
+            memory,
+            stored: 0,
+            rounds: Rounds::new(me, size),
+            trouble: None,
+            is_leaving: false,
+            is_full: false,
+            unsent: Vec::new(),
+            waits: Vec::new(),
+            accepted: 0,
+        }
+    }
+
+    /// What has gone wrong, if anything has.
+    pub(super) fn check(&self) -> Result<(), Error> {
+        self.trouble.map_or(Ok(()), |trouble| Err(Error::Trouble(trouble)))
+    }
+
+    /// Somebody who has left the job, if there is one for whom `concerns` holds.
+    pub(super) fn check_left(&self, concerns: impl Fn(u32, Farewell) -> bool) -> Result<(), Error> {
+        let left = self.peers.iter().zip(0..).find_map(|(peer, rank)| peer.farewell.filter(|farewell| concerns(rank, *farewell)).map(|f| (rank, f)));
+        left.map_or(Ok(()), |(process, farewell)| Err(Error::Left(Left { process, status: farewell.status })))
+    }
+
+    /// Something has gone wrong: the first thing counts.
+    #[cold]
+    pub(super) fn fail(&mut self, trouble: Trouble) {
+        self.trouble.get_or_insert(trouble);
+        self.abandon();
+    }
+
+    /// No answer is written any more (M1).
+    #[cold]
+    pub(super) fn abandon(&mut self) {
+        self.peers.iter_mut().for_each(|peer| peer.pending.clear());
+    }
+
+    /// One look: sends what waits, takes the next thing. `false`: there was nothing.
+    #[inline]
+    pub(super) fn step<W: Wire>(&mut self, engine: &mut Engine<W>) -> bool {
+        if !self.unsent.is_empty() {
+            self.leave_all(engine);
+        }
+        let mut line: LineWords = [0; 7];
+        match engine.take(self.inbox, &mut line) {
+            None => return false,
+            Some(Taken::Line(context, length)) => self.message(engine, context, &line, (line.as_ptr().cast(), length as usize)),
+            Some(Taken::Kept(context, kept)) => {
+                self.long_message(engine, context, (kept.as_ptr(), kept.len()));
+                engine.release(kept);
+            }
+            Some(Taken::Waited(context, data)) => {
+                self.long_message(engine, context, (data.as_ptr(), data.len()));
+                engine.recycle(self.inbox, data);
+            }
+            Some(Taken::Notice(context, vi, notice)) => self.notice(engine, context, vi, notice),
+        }
+        true
+    }
+
+    fn long_message<W: Wire>(&mut self, engine: &mut Engine<W>, context: u64, lies: (*const u8, usize)) {
+        let mut words = [0u64; HEAD_WORDS_MAX];
+        // SAFETY: the message is readable for its length; there is room for as many words.
+        unsafe { bytes::copy(words.as_mut_ptr().cast(), lies.0, lies.1.min(size_of_val(&words))) };
+        self.message(engine, context, &words, lies);
+    }
+
+    /// A message lies at `lies`; its first words have been copied.
+    #[inline]
+    fn message<W: Wire>(&mut self, engine: &mut Engine<W>, context: u64, words: &[u64], lies: (*const u8, usize)) {
+        let Some(peer) = usize::try_from(context).ok().and_then(|at| self.peers.get_mut(at)).filter(|peer| peer.state == State::Open) else { return };
+        let rank = context as u32;
+        let parsed = Head::parse(words, lies.1).filter(|(_, taken, _)| peer.acknowledge(*taken));
+        let Some((head, _, length)) = parsed else { return self.fail(Trouble::Misbehaved(rank)) };
+        peer.take(&head);
+        let payload = (lies.0.wrapping_add(head.len()), length);
+        if !self.handle(rank, &head, payload) {
+            return self.fail(Trouble::Misbehaved(rank));
+        }
+        self.leave(engine, rank);
+    }
+
+    /// Does what a message asks for. `false`: it cannot be.
+    #[inline]
+    fn handle(&mut self, rank: u32, head: &Head, payload: (*const u8, usize)) -> bool {
+        let [first, second, third] = head.words;
+        match head.kind {
+            Kind::Data => self.answered(rank, payload),
+            Kind::Get => second <= GET_BYTES_MAX && self.answer(rank, Answer::Memory { address: first, bytes: second as usize }),
+            Kind::Put | Kind::Store => {
+                // SAFETY: the payload is readable for its length.
+                if let Err(error) = unsafe { self.memory.write(first, payload.0, payload.1) } {
+                    let access = if head.kind == Kind::Put { Access::Put } else { Access::Store };
+                    return self.refuse(rank, access, (first, payload.1 as u64), &error);
+                }
+                if head.kind == Kind::Store {
+                    self.stored = self.stored.wrapping_add(payload.1 as u64);
+                }
+                true
+            }
+            Kind::Atomic => {
+                let Some(operation) = Atomic::from_bits(head.what) else { return false };
+                match self.memory.atomic(first, operation, second, third) {
+                    Ok(before) => self.answer(rank, Answer::Word(before)),
+                    Err(error) => self.refuse(rank, Access::Atomic, (first, operation.1 as u64), &error),
+                }
+            }
+            Kind::Call => match self.memory.call(first, second, third.cast_signed()) {
+                Ok(result) => self.answer(rank, Answer::Word(result.cast_unsigned())),
+                Err(Error::NoSuchFunction(_)) => false,
+                Err(error) => self.refuse(rank, Access::Atomic, (first, 1), &error),
+            },
+            Kind::Probe => {
+                let found = self.memory.probe(first, second).map_or_else(|error| Why::of(&error) as u64, |()| 0);
+                self.answer(rank, Answer::Word(found))
+            }
+            Kind::Round => self.rounds.take(rank, (first, second, head.what != 0), payload),
+            Kind::Leave => {
+                self.peers[rank as usize].farewell.get_or_insert(Farewell { status: (first as u32).cast_signed(), calls: second });
+                true
+            }
+            Kind::Refused => {
+                let Some((access, why)) = Access::from_bits(head.what) else { return false };
+                self.fail(Trouble::Refused { process: rank, access, why, address: first, bytes: second });
+                true
+            }
+            Kind::Flush | Kind::Taken => head.what == 0,
+        }
+    }
+
+    /// What the oldest request to a peer asked for has come.
+    #[inline]
+    fn answered(&mut self, rank: u32, payload: (*const u8, usize)) -> bool {
+        if self.trouble.is_some() || self.is_leaving {
+            return true;
+        }
+        let Some(to) = self.peers[rank as usize].expected(payload.1) else { return false };
+        // SAFETY: M1: `to` has room for as many bytes; the payload is readable.
+        unsafe { if payload.1 <= bytes::SMALL_MAX { bytes::copy_small(to, payload.0, payload.1) } else { bytes::copy(to, payload.0, payload.1) } }
+        true
+    }
+
+    /// Answers a peer. `false`: it has asked for more than it may.
+    fn answer(&mut self, rank: u32, answer: Answer) -> bool {
+        let answers = &mut self.peers[rank as usize].answers;
+        answers.push_back(answer);
+        // Twice: besides what it waits for, puts and stores may have been refused.
+        answers.len() <= 2 * PENDING_MAX
+    }
+
+    fn refuse(&mut self, rank: u32, access: Access, (address, bytes): (u64, u64), error: &Error) -> bool {
+        self.answer(rank, Answer::Refused { what: access.to_bits(Why::of(error)), address, bytes })
+    }
+
+    /// Sends what can leave to a peer, and notes what has to wait on.
+    pub(super) fn leave<W: Wire>(&mut self, engine: &mut Engine<W>, rank: u32) {
+        let (memory, Some(peer)) = (&self.memory, self.peers.get_mut(rank as usize)) else { return };
+        if peer.state != State::Open {
+            return;
+        }
+        while peer.push(engine)
+            && let Some(answer) = peer.answers.front().copied()
+            && send_answer(peer, engine, memory, answer)
+        {
+            peer.answers.pop_front();
+        }
+        peer.tell(engine);
+        if peer.has_unsent() && !peer.is_unsent {
+            peer.is_unsent = true;
+            self.unsent.push(rank);
+        }
+    }
+
+    /// Sends what waits, to all peers.
+    pub(super) fn leave_all<W: Wire>(&mut self, engine: &mut Engine<W>) {
+        for rank in std::mem::take(&mut self.unsent) {
+            self.peers[rank as usize].is_unsent = false;
+            self.leave(engine, rank);
+        }
+    }
+
+    /// Something happened to a connection.
+    #[cold]
+    fn notice<W: Wire>(&mut self, engine: &mut Engine<W>, context: u64, vi: ViHandle, notice: Notice) {
+        match notice {
+            Notice::Accepted(VERSION, remote) => self.accepted(engine, vi, &remote),
+            Notice::Accepted(..) => super::meet::end_vi(engine, vi),
+            Notice::Connected(Ok(VERSION)) => {
+                if let Some(peer) = usize::try_from(context).ok().and_then(|at| self.peers.get_mut(at)) {
+                    peer.open(engine);
+                }
+            }
+            Notice::Connected(_) => self.fail(Trouble::NoConnection(context as u32)),
+            Notice::Broken => self.broken(engine, context, vi),
+        }
+    }
+
+    /// A connection is over.
+    #[cold]
+    fn broken<W: Wire>(&mut self, engine: &mut Engine<W>, context: u64, vi: ViHandle) {
+        super::meet::end_vi(engine, vi);
+        let Some(peer) = usize::try_from(context).ok().and_then(|at| self.peers.get_mut(at)) else { return };
+        peer.state = State::Gone;
+        if peer.farewell.is_none() && !self.is_leaving {
+            self.fail(Trouble::Gone(context as u32));
+        }
+    }
+}
+
+/// Sends an answer. `false`: it cannot leave now.
+fn send_answer<W: Wire>(peer: &mut Peer, engine: &mut Engine<W>, memory: &Memory, answer: Answer) -> bool {
+    let data = Head::new(Kind::Data, [0; 3]);
+    match answer {
+        Answer::Memory { address, bytes } => {
+            if let Some(from) = memory.find(address, bytes) {
+                // SAFETY: in the window (G1).
+                return unsafe { peer.send(engine, &data, (from, bytes)) };
+            }
+            let mut copy = vec![0; bytes];
+            if let Err(error) = memory.read(address, &mut copy) {
+                let what = Access::Get.to_bits(Why::of(&error));
+                return send_answer(peer, engine, memory, Answer::Refused { what, address, bytes: bytes as u64 });
+            }
+            // SAFETY: a vector of ours.
+            unsafe { peer.send(engine, &data, (copy.as_ptr(), bytes)) }
+        }
+        Answer::Word(word) => {
+            let word = word.to_le_bytes();
+            // SAFETY: an array of ours.
+            unsafe { peer.send(engine, &data, (word.as_ptr(), word.len())) }
+        }
+        Answer::Refused { what, address, bytes } => {
+            let head = Head { what, ..Head::new(Kind::Refused, [address, bytes, 0]) };
+            // SAFETY: no payload.
+            unsafe { peer.send(engine, &head, (std::ptr::null(), 0)) }
+        }
+    }
+}

@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! How the processes of a job connect: each asks those with lower numbers, where they said through the launcher that they wait. Who does not know a process's random id cannot find it, and who
+//! asks has to show the one that it told the others.
+
+use bellwire_via::wire::Wire;
+use bellwire_via::{Duration, Engine, Error as ViaError, Instant, NetAddress, ViAttributes, ViHandle};
+
+use super::core::Core;
+use super::peer::{INBOX_LIMIT, State};
+
+/// How long a connection may take.
+const PATIENCE: Duration = Duration(60_000_000_000);
+/// Requests that are met at a time; others ask again within milliseconds.
+const WAITS: usize = 16;
+/// Context of a VI that has no connection yet.
+const UNKNOWN: u64 = u64::MAX;
+/// What both ends must say: the version of this layer's messages.
+pub(super) const VERSION: u64 = 0x6761_7300_0000_0001;
+/// Tells connections of this layer from others, where a process waits and in what it asks.
+const WAITING: [u8; 4] = *b"GA\x01W";
+const ASKING: [u8; 4] = *b"GA\x01A";
+const HOST_BYTES_MAX: usize = 18;
+
+/// Where a process is.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Name {
+    host: Vec<u8>,
+    id: [u8; 16],
+}
+
+impl Name {
+    pub(super) fn new(host: &[u8], id: [u8; 16]) -> Self {
+        Self { host: host.to_vec(), id }
+    }
+
+    pub(super) fn to_bytes(&self) -> Vec<u8> {
+        [&self.id, self.host.as_slice()].concat()
+    }
+
+    pub(super) fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        let (id, host) = bytes.split_first_chunk::<16>()?;
+        (!host.is_empty() && host.len() <= HOST_BYTES_MAX).then(|| Self::new(host, *id))
+    }
+
+    /// Where it waits.
+    fn waits_at(&self) -> Option<NetAddress> {
+        NetAddress::new(&self.host, &[WAITING.as_slice(), &self.id].concat())
+    }
+
+    /// What process `rank` asks with.
+    fn asks_as(&self, rank: u32) -> Option<NetAddress> {
+        NetAddress::new(&self.host, &[ASKING.as_slice(), &rank.to_le_bytes(), &self.id].concat())
+    }
+}
+
+/// Who asks, out of an address that a peer made up: its number, and the id that it shows.
+fn who_asks(address: &NetAddress) -> Option<(u32, [u8; 16])> {
+    let (magic, rest) = address.discriminator().split_first_chunk::<4>()?;
+    let (rank, id) = rest.split_first_chunk::<4>()?;
+    (*magic == ASKING).then_some((u32::from_le_bytes(*rank), id.try_into().ok()?))
+}
+
+/// Ends a VI, whatever its state.
+pub(super) fn end_vi<W: Wire>(engine: &mut Engine<W>, vi: ViHandle) {
+    if vi.raw() != 0 {
+        let _ = engine.disconnect(vi);
+        let _ = engine.destroy_vi(vi);
+    }
+}
+
+impl Core {
+    /// Waits for requests, as many at a time as fit.
+    pub(super) fn listen<W: Wire>(&mut self, engine: &mut Engine<W>, name: &Name) -> Result<(), ViaError> {
+        let local = name.waits_at().ok_or(ViaError::InvalidParameter)?;
+        while self.waits.len() < WAITS {
+            self.waits.push(engine.connect_wait(&local, Instant::NEVER)?);
+        }
+        Ok(())
+    }
+
+    /// Asks the processes before this one for connections; the inbox says what became of it. The engine has been told the time.
+    pub(super) fn connect<W: Wire>(&mut self, engine: &mut Engine<W>) -> Result<(), ViaError> {
+        let deadline = engine.now() + PATIENCE;
+        let asks = self.names[self.me as usize].asks_as(self.me).ok_or(ViaError::InvalidParameter)?;
+        for rank in 0..self.me {
+            let remote = self.names[rank as usize].waits_at().ok_or(ViaError::InvalidParameter)?;
+            let vi = self.create_vi(engine, u64::from(rank))?;
+            self.peers[rank as usize].vi = vi;
+            engine.connect_request(vi, &asks, &remote, deadline)?;
+        }
+        Ok(())
+    }
+
+    /// Answers all requests that have come; the inbox says what became of them.
+    pub(super) fn accept<W: Wire>(&mut self, engine: &mut Engine<W>) {
+        self.accepted = engine.connection_requests();
+        let mut still = Vec::with_capacity(self.waits.len());
+        for wait in std::mem::take(&mut self.waits) {
+            match engine.poll_wait(wait) {
+                Ok(None) => still.push(wait),
+                Ok(Some(request)) => {
+                    let vi = self.asker(&request.remote).and_then(|_| self.create_vi(engine, UNKNOWN).ok());
+                    if vi.is_none_or(|vi| engine.accept(request.incoming, vi).is_err()) {
+                        let _ = engine.reject(request.incoming);
+                        vi.into_iter().for_each(|vi| end_vi(engine, vi));
+                    }
+                }
+                Err(_) => {}
+            }
+        }
+        self.waits = still;
+        let name = self.names[self.me as usize].clone();
+        let _ = self.listen(engine, &name);
+    }
+
+    /// The process that asks for its connection, which it has not yet.
+    fn asker(&self, address: &NetAddress) -> Option<u32> {
+        let (rank, id) = who_asks(address)?;
+        let is_awaited = rank > self.me && self.peers.get(rank as usize)?.state == State::Connecting;
+        (is_awaited && self.names.get(rank as usize)?.id == id).then_some(rank)
+    }
+
+    /// A request was accepted.
+    pub(super) fn accepted<W: Wire>(&mut self, engine: &mut Engine<W>, vi: ViHandle, remote: &NetAddress) {
+        let Some(rank) = self.asker(remote).filter(|rank| engine.set_inbox(vi, self.inbox, INBOX_LIMIT, u64::from(*rank)).is_ok()) else {
+            return end_vi(engine, vi);
+        };
+        let peer = &mut self.peers[rank as usize];
+        peer.vi = vi;
+        peer.open(engine);
+    }
+
+    /// Nobody is awaited any more.
+    pub(super) fn stop_listening<W: Wire>(&mut self, engine: &mut Engine<W>) {
+        self.waits.drain(..).for_each(|wait| engine.cancel_wait(wait));
+    }
+
+    /// Whether all processes are connected.
+    pub(super) fn is_complete(&self) -> bool {
+        self.peers.iter().all(|peer| peer.state != State::Connecting)
+    }
+
+    fn create_vi<W: Wire>(&self, engine: &mut Engine<W>, context: u64) -> Result<ViHandle, ViaError> {
+        let attributes = ViAttributes { ptag: Some(self.ptag), qos: VERSION, ..ViAttributes::default() };
+        let vi = engine.create_vi(&attributes, None, None, None)?;
+        if let Err(error) = engine.set_inbox(vi, self.inbox, INBOX_LIMIT, context) {
+            let _ = engine.destroy_vi(vi);
+            return Err(error);
+        }
+        Ok(vi)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_survive_as_bytes_and_in_requests() {
+        let name = Name::new(&[127, 0, 0, 1], [7; 16]);
+        assert_eq!(Name::from_bytes(&name.to_bytes()), Some(name.clone()));
+        assert_eq!(Name::from_bytes(&[0; 16]), None);
+        assert_eq!(Name::from_bytes(&[0; 35]), None);
+        assert_eq!(who_asks(&name.asks_as(9).unwrap()), Some((9, [7; 16])));
+        assert_eq!(who_asks(&name.waits_at().unwrap()), None);
+    }
+}

@@ -1,0 +1,259 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! One other process, reached by a VI: credits, what it owes us, what we owe it.
+//!
+//! Credits: at most [`WINDOW`] messages that need one are out which the other side has not taken. Whatever it sends says how many it has; else a Taken does, after a quarter of the window or when it was asked
+//! to tell. Messages are taken in order, and what they ask for is done then: so "taken" is also the acknowledgement of puts and stores, one for several.
+//!
+//! Answers need no credit: there are never more than requests without an answer, of which the requester has at most [`PENDING_MAX`].
+
+use std::collections::VecDeque;
+
+use bellwire_memory::bytes;
+use bellwire_via::frame::INLINE_BYTES_MAX;
+use bellwire_via::wire::Wire;
+use bellwire_via::{Engine, Pieces, ViHandle};
+
+use super::header::{BULK_HEAD_BYTES, HEAD_WORDS_MAX, Head, Kind, TELL};
+
+/// Messages that may be out.
+pub(super) const WINDOW: u32 = 256;
+/// Messages taken that a peer is told of at once.
+const TELL_AFTER: u32 = WINDOW / 4;
+/// Requests that may wait for an answer, and bytes that they have asked for.
+pub(super) const PENDING_MAX: usize = 256;
+const PENDING_BYTES_MAX: usize = 1 << 20;
+/// Messages that may wait in the inbox: with a credit, answers, and what needs neither.
+pub(super) const INBOX_LIMIT: u32 = WINDOW + PENDING_MAX as u32 + 16;
+
+/// How a process says good-bye.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Farewell {
+    pub status: i32,
+    /// Collective calls that it has made.
+    pub calls: u64,
+}
+
+/// How it stands with a process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum State {
+    /// This process itself.
+    Own,
+    Connecting,
+    Open,
+    /// Its connection has ended.
+    Gone,
+}
+
+/// Where an answer goes.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Pending {
+    pub to: *mut u8,
+    pub bytes: usize,
+}
+
+/// What a peer has asked for and not got yet.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Answer {
+    /// Bytes of our memory.
+    Memory {
+        address: u64,
+        bytes: usize,
+    },
+    Word(u64),
+    Refused {
+        what: u16,
+        address: u64,
+        bytes: u64,
+    },
+}
+
+/// Another process.
+#[derive(Debug)]
+pub(super) struct Peer {
+    pub vi: ViHandle,
+    pub state: State,
+    /// Messages sent, and how many of them it has taken.
+    pub sent: u32,
+    pub acked: u32,
+    /// Number of the last put, and of the last message with which it was asked to tell.
+    pub put_mark: u32,
+    pub asked: u32,
+    /// Messages taken, and how many of them it has been told of; and that it wants to be told.
+    taken: u32,
+    told: u32,
+    must_tell: bool,
+    pub pending: VecDeque<Pending>,
+    pending_bytes: usize,
+    pub answers: VecDeque<Answer>,
+    /// A message of which a part has left.
+    stuck: Option<(Vec<u8>, usize)>,
+    pub farewell: Option<Farewell>,
+    pub is_told_farewell: bool,
+    /// Longest payload of a message with an address that leaves in one frame, bytes.
+    pub part_bytes: usize,
+    /// The core knows that something waits to leave.
+    pub is_unsent: bool,
+}
+
+// SAFETY: the places of answers are the program's memory, which is this process's: whichever thread takes the answer may write it.
+unsafe impl Send for Peer {}
+
+impl Peer {
+    pub(super) fn new(vi: ViHandle, state: State) -> Self {
+        Self {
+            vi,
+            state,
+            sent: 0,
+            acked: 0,
+            put_mark: 0,
+            asked: 0,
+            taken: 0,
+            told: 0,
+            must_tell: false,
+            pending: VecDeque::new(),
+            pending_bytes: 0,
+            answers: VecDeque::new(),
+            stuck: None,
+            farewell: None,
+            is_told_farewell: false,
+            part_bytes: 0,
+            is_unsent: false,
+        }
+    }
+
+    /// It is connected.
+    pub(super) fn open<W: Wire>(&mut self, engine: &Engine<W>) {
+        self.state = State::Open;
+        self.part_bytes = engine.whole_message_bytes(self.vi).saturating_sub(BULK_HEAD_BYTES).max(INLINE_BYTES_MAX);
+    }
+
+    /// Whether a message that needs a credit may leave now.
+    pub(super) fn has_credit(&self) -> bool {
+        self.state == State::Open && self.sent.wrapping_sub(self.acked) < WINDOW
+    }
+
+    /// Whether another answer may be asked for.
+    pub(super) fn has_room(&self, bytes: usize) -> bool {
+        self.pending.len() < PENDING_MAX && (self.pending_bytes == 0 || self.pending_bytes + bytes <= PENDING_BYTES_MAX)
+    }
+
+    /// Whether it has taken message number `mark` and those before.
+    pub(super) fn has_taken(&self, mark: u32) -> bool {
+        self.acked.wrapping_sub(mark).cast_signed() >= 0
+    }
+
+    /// It says that it has taken so many. `false`: it cannot have.
+    pub(super) fn acknowledge(&mut self, taken: u32) -> bool {
+        let fine = taken.wrapping_sub(self.acked) <= self.sent.wrapping_sub(self.acked);
+        if fine {
+            self.acked = taken;
+        }
+        fine
+    }
+
+    /// A message of it is taken.
+    pub(super) fn take(&mut self, head: &Head) {
+        if head.kind.needs_credit() {
+            self.taken = self.taken.wrapping_add(1);
+            self.must_tell |= head.flags & TELL != 0;
+        }
+    }
+
+    fn is_told_enough(&self) -> bool {
+        self.taken.wrapping_sub(self.told) < TELL_AFTER && !(self.must_tell && self.taken != self.told)
+    }
+
+    /// Whether something could leave that nobody will ask for again.
+    pub(super) fn has_unsent(&self) -> bool {
+        self.state == State::Open && (self.stuck.is_some() || !self.answers.is_empty() || !self.is_told_enough())
+    }
+
+    /// Tells how many messages are taken, if it is time. `false`: it cannot leave now.
+    pub(super) fn tell<W: Wire>(&mut self, engine: &mut Engine<W>) -> bool {
+        // SAFETY: no payload.
+        self.state != State::Open || self.is_told_enough() || unsafe { self.send(engine, &Head::new(Kind::Taken, [0; 3]), (std::ptr::null(), 0)) }
+    }
+
+    /// An answer is expected.
+    pub(super) fn expect(&mut self, to: *mut u8, bytes: usize) {
+        self.pending.push_back(Pending { to, bytes });
+        self.pending_bytes += bytes;
+    }
+
+    /// The oldest answer expected has come with so many bytes: where it goes. `None`: it was not expected.
+    pub(super) fn expected(&mut self, bytes: usize) -> Option<*mut u8> {
+        let Pending { to, bytes: expected } = self.pending.pop_front()?;
+        self.pending_bytes -= expected;
+        (expected == bytes).then_some(to)
+    }
+
+    /// Sends a message now, or what can leave of it; the rest is kept. `false`: nothing of it has left, and nothing is done.
+    ///
+    /// # Safety
+    /// The payload is readable for its length.
+    #[inline]
+    pub(super) unsafe fn send<W: Wire>(&mut self, engine: &mut Engine<W>, head: &Head, payload: (*const u8, usize)) -> bool {
+        if self.stuck.is_some() && !self.push(engine) {
+            return false;
+        }
+        let (words, length) = (head.store(self.taken), head.len());
+        let total = length + payload.1;
+        let left = if total <= INLINE_BYTES_MAX {
+            let mut line = [0u8; INLINE_BYTES_MAX];
+            // SAFETY: the head's words and the payload fit the line.
+            unsafe {
+                bytes::copy_small(line.as_mut_ptr(), words.as_ptr().cast(), length);
+                bytes::copy_small(line.as_mut_ptr().add(length), payload.0, payload.1);
+            }
+            // SAFETY: U2 of the engine: the line outlives the call. A connection that is broken says so in the inbox.
+            unsafe { engine.send_line(self.vi, line.as_ptr(), total) }.unwrap_or(true)
+        } else {
+            // SAFETY: the caller's.
+            unsafe { self.send_long(engine, (&words, length), payload) }
+        };
+        if left {
+            self.told = self.taken;
+            self.must_tell = false;
+            self.sent = self.sent.wrapping_add(u32::from(head.kind.needs_credit()));
+        }
+        left
+    }
+
+    /// # Safety
+    /// As for [`send`](Self::send).
+    unsafe fn send_long<W: Wire>(&mut self, engine: &mut Engine<W>, (words, length): (&[u64; HEAD_WORDS_MAX], usize), payload: (*const u8, usize)) -> bool {
+        let total = length + payload.1;
+        let pieces = Pieces { head: (words.as_ptr().cast(), length), body: payload };
+        // SAFETY: U2 of the engine: the caller's, and the head outlives the call.
+        match unsafe { engine.send_copied(self.vi, &pieces, 0) } {
+            Ok(0) => false,
+            Ok(sent) if sent < total => {
+                let mut rest = vec![0; total];
+                // SAFETY: the head's words, then the payload; there is room for both.
+                unsafe {
+                    bytes::copy_small(rest.as_mut_ptr(), words.as_ptr().cast(), length);
+                    bytes::copy(rest.as_mut_ptr().add(length), payload.0, payload.1);
+                }
+                self.stuck = Some((rest, sent));
+                true
+            }
+            // A connection that is broken says so in the inbox.
+            Ok(_) | Err(_) => true,
+        }
+    }
+
+    /// Sends the rest of a message. `false`: some of it is still here.
+    pub(super) fn push<W: Wire>(&mut self, engine: &mut Engine<W>) -> bool {
+        let Some((rest, sent)) = &mut self.stuck else { return true };
+        let pieces = Pieces { head: (rest.as_ptr(), rest.len()), body: (std::ptr::null(), 0) };
+        // SAFETY: U2 of the engine: a vector of ours.
+        match unsafe { engine.send_copied(self.vi, &pieces, *sent) } {
+            Ok(n) if n < rest.len() => {
+                *sent = n;
+                return false;
+            }
+            Ok(_) | Err(_) => self.stuck = None,
+        }
+        true
+    }
+}

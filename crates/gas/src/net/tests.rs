@@ -1,0 +1,337 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Threads stand for processes, each with a NIC of its own and a piece of memory that the others reach. Then one of them sends what no process sends.
+
+use std::sync::Mutex;
+use std::sync::mpsc::{Receiver, Sender, channel};
+
+use super::header::{Head, TELL};
+use super::peer::{State, WINDOW};
+use super::*;
+use crate::error::Access;
+
+/// Memory that peers reach, and what surrounds it, which they must not.
+struct Memory([u64; 3 * WORDS]);
+const WORDS: usize = 4096;
+
+impl Memory {
+    fn new() -> Box<Self> {
+        Box::new(Self(std::array::from_fn(|i| i as u64)))
+    }
+
+    /// Address of a word of the middle third.
+    fn at(&mut self, word: usize) -> u64 {
+        self.0.as_mut_ptr().wrapping_add(WORDS + word).expose_provenance() as u64
+    }
+
+    fn window(&mut self) -> (Window, Lock) {
+        static LOCK: AtomicU32 = AtomicU32::new(0);
+        // SAFETY: a static.
+        (Window { statics: (self.at(0), self.at(WORDS)), ..Window::default() }, unsafe { Lock::new(&raw const LOCK) })
+    }
+
+    fn word(&mut self, word: usize) -> u64 {
+        let at: *const u64 = std::ptr::with_exposed_provenance(self.at(word) as usize);
+        // SAFETY: a word of the array, which peers may have written.
+        unsafe { at.read_volatile() }
+    }
+
+    fn is_whole_around(&mut self) -> bool {
+        (0..3 * WORDS).filter(|i| !(WORDS..2 * WORDS).contains(i)).all(|i| {
+            let at = self.0.as_ptr().wrapping_add(i);
+            // SAFETY: a word of the array.
+            unsafe { at.read_volatile() == i as u64 }
+        })
+    }
+}
+
+fn config(is_udp: bool) -> NicConfig {
+    NicConfig { shm: !is_udp, udp: is_udp.then(Udp::default), ..NicConfig::default() }
+}
+
+/// A process's number and its block.
+type Block = (usize, Vec<u8>);
+
+/// The launcher's all-gather, among threads.
+struct Launcher {
+    to: Vec<Sender<Block>>,
+    from: Vec<Mutex<Receiver<Block>>>,
+}
+
+impl Launcher {
+    fn new(size: usize) -> Self {
+        let (to, from) = (0..size).map(|_| channel()).map(|(to, from)| (to, Mutex::new(from))).unzip();
+        Self { to, from }
+    }
+
+    fn gather(&self, rank: u32, block: &[u8]) -> Result<Vec<Vec<u8>>, Error> {
+        self.to.iter().for_each(|to| to.send((rank as usize, block.to_vec())).unwrap());
+        let mut all = vec![Vec::new(); self.to.len()];
+        for _ in 0..all.len() {
+            let (from, block) = self.from[rank as usize].lock().unwrap().recv().unwrap();
+            all[from] = block;
+        }
+        Ok(all)
+    }
+}
+
+/// Runs `body` as each of so many processes.
+fn run(size: u32, is_udp: bool, body: impl Fn(u32, &Net, &mut Memory, &dyn Fn(u64) -> Vec<u64>) + Sync) {
+    let launcher = Launcher::new(size as usize);
+    std::thread::scope(|scope| {
+        for rank in 0..size {
+            let (launcher, body) = (&launcher, &body);
+            scope.spawn(move || {
+                let mut memory = Memory::new();
+                let net = Net::open((rank, size), config(is_udp), memory.window(), |block| launcher.gather(rank, block)).unwrap();
+                let words = |word: u64| {
+                    let all = net.gather(Some(&word.to_le_bytes())).unwrap();
+                    all.iter().map(|block| u64::from_le_bytes(block.as_slice().try_into().unwrap())).collect()
+                };
+                body(rank, &net, &mut memory, &words);
+                net.leave(0);
+            });
+        }
+    });
+}
+
+#[test]
+fn every_operation_between_three() {
+    for is_udp in [false, true] {
+        run(3, is_udp, |rank, net, memory, gather| {
+            let bases = gather(memory.at(0));
+            let (right, left) = ((rank + 1) % 3, (rank + 2) % 3);
+            let there = |word: usize| bases[right as usize] + 8 * word as u64;
+            for round in 0..200u64 {
+                let value = [round * 10 + u64::from(rank); 1];
+                let from: *const u8 = value.as_ptr().cast();
+                let mut back = [0u64; 2];
+                // SAFETY: arrays of ours, alive until `sync`.
+                unsafe {
+                    net.write(right, there(0), from, 8).unwrap();
+                    net.read(right, there(0), back.as_mut_ptr().cast(), 8).unwrap();
+                    net.put(right, there(1), from, 8).unwrap();
+                    net.get(right, there(1), back.as_mut_ptr().wrapping_add(1).cast(), 8).unwrap();
+                    net.store(right, there(2), from, 8).unwrap();
+                }
+                net.sync().unwrap();
+                assert_eq!(back, [value[0]; 2]);
+                net.wait_stored(true, |stored| stored >= 8 * (round + 1)).unwrap();
+                assert_eq!(memory.word(2), round * 10 + u64::from(left));
+                net.flush().unwrap();
+                assert_eq!(gather(round), [round; 3]);
+                assert_eq!((memory.word(0), memory.word(1)), (round * 10 + u64::from(left), round * 10 + u64::from(left)));
+                let before = net.atomic(right, there(3), (Atomic::Add, 8), (u64::from(rank) + 1, 0)).unwrap();
+                assert_eq!(before, WORDS as u64 + 3 + round * (u64::from(rank) + 1));
+                net.gather(None).unwrap();
+            }
+            assert_eq!(memory.word(3), WORDS as u64 + 3 + 200 * (u64::from(left) + 1));
+            assert!(memory.is_whole_around());
+        });
+    }
+}
+
+#[test]
+fn long_ones_arrive_whole() {
+    run(2, true, |rank, net, memory, gather| {
+        let bases = gather(memory.at(0));
+        if rank == 0 {
+            let data: Vec<u64> = (0..WORDS as u64).map(|i| i * i).collect();
+            let mut back = vec![0u64; WORDS];
+            for _ in 0..20 {
+                back.fill(0);
+                // SAFETY: vectors of ours.
+                unsafe {
+                    net.put(1, bases[1], data.as_ptr().cast(), 8 * WORDS).unwrap();
+                    net.get(1, bases[1] + 1, back.as_mut_ptr().cast(), 8 * WORDS - 1).unwrap();
+                }
+                net.sync().unwrap();
+                assert_eq!(back[7], 64 << 56, "the second byte of 7 * 7, and the first of 8 * 8");
+            }
+        }
+        // The other one only computes, and is answered for.
+        net.gather(None).unwrap();
+        assert_eq!(memory.word(WORDS - 1), if rank == 1 { (WORDS as u64 - 1).pow(2) } else { 2 * WORDS as u64 - 1 });
+    });
+}
+
+#[test]
+fn who_computes_is_answered_for() {
+    run(2, true, |rank, net, memory, gather| {
+        let bases = gather(memory.at(0));
+        if rank == 0 {
+            let value = 7u64;
+            // SAFETY: a word of ours.
+            unsafe { net.write(1, bases[1], (&raw const value).cast(), 8).unwrap() };
+        } else {
+            // No call: somebody else has to take it.
+            while memory.word(0) != 7 {
+                std::thread::yield_now();
+            }
+        }
+        net.gather(None).unwrap();
+    });
+}
+
+#[test]
+fn places_that_are_not_there_are_told_and_nothing_is_written() {
+    for access in [Access::Get, Access::Put, Access::Store, Access::Atomic] {
+        for (offset, length) in [(8 * WORDS as u64, 8), (8 * WORDS as u64 - 4, 8), (u64::MAX - 3, 8)] {
+            run(2, false, |rank, net, memory, gather| {
+                let mut bases = gather(memory.at(0));
+                // Address 0 and its neighbours: nothing is mapped there.
+                bases[1] = if offset > 1 << 40 { offset } else { bases[1].wrapping_add(offset) & 0xff8 };
+                if rank == 0 {
+                    let mut word = [0u8; 8];
+                    // SAFETY: an array of ours.
+                    let outcome = unsafe {
+                        match access {
+                            Access::Get => net.read(1, bases[1], word.as_mut_ptr(), length),
+                            Access::Put => net.write(1, bases[1], word.as_ptr(), length),
+                            Access::Store => net.store(1, bases[1], word.as_ptr(), length).and_then(|()| net.flush()),
+                            Access::Atomic => net.atomic(1, bases[1], (Atomic::Swap, 8), (0, 0)).map(drop),
+                        }
+                    };
+                    assert!(
+                        matches!(outcome, Err(Error::Trouble(Trouble::Refused { process: 1, access: a, why: Why::NoMemoryThere, .. })) if a == access),
+                        "{outcome:?}"
+                    );
+                    assert!(matches!(net.probe(1, bases[1], 8), Err(Error::Trouble(_))));
+                } else {
+                    assert!(matches!(net.gather(None), Err(Error::Left(_))));
+                    assert!(memory.is_whole_around());
+                }
+            });
+        }
+    }
+}
+
+/// What the honest process 0 says of a process 1 that does `wrong`; its memory around the window must be whole.
+fn told_of(wrong: impl Fn(&Nic, &mut Core, u64) + Sync) -> Error {
+    let launcher = Launcher::new(2);
+    let told = Mutex::new(None);
+    let (is_over, over) = channel::<()>();
+    let over = Mutex::new(over);
+    let base = Mutex::new(0);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let is_over = is_over;
+            let mut memory = Memory::new();
+            *base.lock().unwrap() = memory.at(0);
+            let net = Net::open((0, 2), config(false), memory.window(), |block| launcher.gather(0, block)).unwrap();
+            *told.lock().unwrap() = net.gather(None).err();
+            assert!(memory.is_whole_around());
+            net.leave(1);
+            drop(is_over);
+        });
+        scope.spawn(|| {
+            let mut memory = Memory::new();
+            let (nic, mut core) = connect((1, 2), config(false), memory.window(), |block| launcher.gather(1, block)).unwrap();
+            meet(&nic, &mut core).unwrap();
+            let base = *base.lock().unwrap();
+            wrong(&nic, &mut core, base);
+            // Stays until it is found out, taking what comes.
+            while over.lock().unwrap().recv_timeout(Duration::from_millis(1)) == Err(std::sync::mpsc::RecvTimeoutError::Timeout) {
+                core.trouble = None;
+                let _ = nic.poll_with(|engine| Ok(Some(core.step(engine))));
+            }
+        });
+    });
+    told.into_inner().unwrap().expect("an error")
+}
+
+/// Sends a message as if it were right.
+fn say(nic: &Nic, core: &mut Core, head: Head, payload: &[u8]) {
+    // SAFETY: a slice of ours.
+    nic.with(|engine| unsafe { core.peers[0].send(engine, &head, (payload.as_ptr(), payload.len())) });
+}
+
+#[test]
+fn what_no_process_sends_ends_the_job() {
+    let plain = |kind, words| Head::new(kind, words);
+    let head = |kind, flags, what, words| Head { kind, flags, what, words };
+    let wrong: Vec<(&str, Head, Vec<u8>)> = vec![
+        ("an answer that nobody waits for", plain(Kind::Data, [0; 3]), vec![0; 8]),
+        ("a get of too much", plain(Kind::Get, [0, u64::MAX, 0]), vec![]),
+        ("an atomic that there is not", head(Kind::Atomic, 0, 0x0803, [0; 3]), vec![]),
+        ("a call of a function that there is not", plain(Kind::Call, [0, 1 << 40, 0]), vec![]),
+        ("an atomic of an odd size", head(Kind::Atomic, 0, 0x0300, [0; 3]), vec![]),
+        ("a round that there is not", plain(Kind::Round, [0, 9, 0]), vec![]),
+        ("a round of a later call", plain(Kind::Round, [5, 0, 0]), vec![]),
+        ("a round with too much", plain(Kind::Round, [0, 0, 0]), vec![0; 4 * BLOCK_BYTES_MAX]),
+        ("a get with a payload", plain(Kind::Get, [0; 3]), vec![1; 8]),
+        ("flags that there are not", head(Kind::Flush, 2 * TELL, 0, [0; 3]), vec![]),
+        ("a refusal of nothing", head(Kind::Refused, 0, 0x0009, [0; 3]), vec![]),
+    ];
+    for (what, head, payload) in wrong {
+        let told = told_of(|nic, core, _| say(nic, core, head, &payload));
+        assert!(matches!(told, Error::Trouble(Trouble::Misbehaved(1))), "{what}: {told:?}");
+    }
+}
+
+#[test]
+fn who_sends_words_at_random_or_takes_no_answer_is_found_out() {
+    let told = told_of(|nic, core, _| {
+        let vi = core.peers[0].vi;
+        // More messages taken than were sent.
+        let line = (Kind::Taken as u64 | 77 << 32).to_le_bytes();
+        // SAFETY: an array of ours.
+        nic.with(|engine| unsafe { engine.send_line(vi, line.as_ptr(), 8) }).unwrap();
+    });
+    assert!(matches!(told, Error::Trouble(Trouble::Misbehaved(1))), "{told:?}");
+    let told = told_of(|nic, core, base| {
+        // Asks and asks, without an answer's room: either it is found out or its connection breaks.
+        for i in 0..8 * WINDOW {
+            say(nic, core, Head::new(Kind::Get, [base + u64::from(i), 8 * 1024, 0]), &[]);
+        }
+    });
+    assert!(matches!(told, Error::Trouble(Trouble::Misbehaved(1) | Trouble::Gone(1))), "{told:?}");
+}
+
+#[test]
+fn a_process_that_is_gone_is_named() {
+    let told = told_of(|nic, core, _| {
+        let vi = core.peers[0].vi;
+        nic.with(|engine| engine.disconnect(vi)).unwrap();
+    });
+    assert!(matches!(told, Error::Trouble(Trouble::Gone(1))), "{told:?}");
+    // One that leaves in time is none of them.
+    run(3, false, |rank, net, _, _| {
+        if rank != 2 {
+            assert!(matches!(net.gather(None), Err(Error::Left(left)) if left.process != rank && left.status == 0));
+        }
+    });
+}
+
+#[test]
+fn strangers_are_not_connected() {
+    let launcher = Launcher::new(2);
+    std::thread::scope(|scope| {
+        let launcher = &launcher;
+        for rank in 0..2 {
+            scope.spawn(move || {
+                let mut memory = Memory::new();
+                let (nic, mut core) = connect((rank, 2), config(false), memory.window(), |block| launcher.gather(rank, block)).unwrap();
+                if rank == 1 {
+                    // One that knows the address, but not who it is to be.
+                    let (other, mut stranger) = connect((0, 1), config(false), memory.window(), |block| Ok(vec![block.to_vec()])).unwrap();
+                    stranger.names = vec![core.names[0].clone(), Name::new(other.with(|engine| engine.wire().host_address().to_vec()).as_slice(), [9; 16])];
+                    stranger.peers = (0..2).map(|_| super::peer::Peer::new(bellwire_via::ViHandle::from_raw(0), State::Connecting)).collect();
+                    stranger.me = 1;
+                    other.now();
+                    other.with(|engine| stranger.connect(engine)).unwrap();
+                    // The right one gets through, before and after this one was refused.
+                    meet(&nic, &mut core).unwrap();
+                    for _ in 0..300 {
+                        let _ = other.poll_with(|engine| Ok(Some(stranger.step(engine))));
+                        std::thread::sleep(Duration::from_millis(1));
+                    }
+                    assert_ne!(stranger.peers[0].state, State::Open);
+                } else {
+                    meet(&nic, &mut core).unwrap();
+                }
+                launcher.gather(rank, b"").unwrap();
+                assert_eq!(core.peers[1 - rank as usize].state, State::Open);
+            });
+        }
+    });
+}

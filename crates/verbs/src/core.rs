@@ -1,0 +1,338 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A device of a process as a machine: told the engine and the time, it fills completion queues. No lock, clock or thread.
+//!
+//! Invariants
+//! - C1: a request is in its queue from its post until its completion is given, once, in order; an unsignalled one that succeeds gives none.
+//! - C2: a packet changes a queue pair only if it comes from the process that the queue pair is connected to (datagrams: from anybody who knows the key).
+
+use crate::channel::Channel;
+use crate::connection::{Connection, ConnectionId};
+use crate::memory::Regions;
+use crate::name::{Name, QPS_MAX};
+use crate::qp::{Qp, QpInit, Receiving};
+use crate::queue::{CQ_ENTRIES_MAX, Cq, Listener, Receive, ReceiveQueue, Srq};
+use crate::types::{Access, AsyncKind, Completion, Error, QpState};
+use bellwire_via::handle::{Handle, Slab};
+use bellwire_via::wire::Wire;
+use bellwire_via::{Engine, InboxHandle, PtagHandle, WaitHandle};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+const CONNECTIONS_MAX: usize = 1 << 16;
+const OBJECTS_MAX: usize = 1 << 16;
+
+/// Something that happened beside the queues.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AsyncEvent {
+    /// What.
+    pub kind: AsyncKind,
+    /// The program's name for the object.
+    pub cookie: u64,
+}
+
+/// A protection domain.
+#[derive(Debug)]
+pub(crate) struct Domain {
+    pub users: u32,
+}
+
+/// A device of a process.
+#[derive(Debug)]
+pub(crate) struct Core {
+    pub inbox: InboxHandle,
+    pub ptag: PtagHandle,
+    pub name: Name,
+    /// Where others ask for connections; requests seen to.
+    pub waits: Vec<WaitHandle>,
+    pub accepted: u64,
+    pub connections: Slab<Connection>,
+    /// The connection on which requests to a process leave.
+    pub by_peer: BTreeMap<Name, ConnectionId>,
+    /// Connections with something that waits to leave.
+    pub unsent: Vec<ConnectionId>,
+    pub regions: Regions,
+    pub domains: Slab<Domain>,
+    pub cqs: Slab<Cq>,
+    pub srqs: Slab<Srq>,
+    pub qps: Vec<Option<Box<Qp>>>,
+    next_qp: usize,
+    pub qp_count: usize,
+    /// Queue pairs whose peers have not been told what was done.
+    pub owing: Vec<u32>,
+    pub timers: BTreeSet<(u64, u32)>,
+    /// The time, ns, as last asked of `clock`.
+    pub now: u64,
+    pub clock: fn() -> u64,
+    pub events: Arc<Channel<AsyncEvent>>,
+    /// Looks of the program.
+    pub polls: u64,
+    /// Completion queues that are armed, or may be.
+    pub armed: u32,
+}
+
+impl Core {
+    pub(crate) fn new(inbox: InboxHandle, ptag: PtagHandle, name: Name, events: Arc<Channel<AsyncEvent>>, clock: fn() -> u64) -> Self {
+        Self {
+            inbox,
+            ptag,
+            name,
+            waits: Vec::new(),
+            accepted: 0,
+            connections: Slab::new(CONNECTIONS_MAX),
+            by_peer: BTreeMap::new(),
+            unsent: Vec::new(),
+            regions: Regions::default(),
+            domains: Slab::new(OBJECTS_MAX),
+            cqs: Slab::new(OBJECTS_MAX),
+            srqs: Slab::new(OBJECTS_MAX),
+            qps: Vec::new(),
+            next_qp: 0,
+            qp_count: 0,
+            owing: Vec::new(),
+            timers: BTreeSet::new(),
+            now: 0,
+            clock,
+            events,
+            polls: 0,
+            armed: 0,
+        }
+    }
+
+    // ---- objects
+
+    pub(crate) fn create_cq(&mut self, entries: usize, listener: Listener, cookie: u64) -> Result<u32, Error> {
+        if entries == 0 || entries > CQ_ENTRIES_MAX {
+            return Err(Error::Invalid);
+        }
+        self.cqs.insert(Cq::new(entries, listener, cookie)).map(Handle::raw).ok_or(Error::NoMemory)
+    }
+
+    pub(crate) fn cq(&mut self, id: u32) -> Result<&mut Cq, Error> {
+        self.cqs.get_mut(Handle::from_raw(id)).ok_or(Error::Invalid)
+    }
+
+    pub(crate) fn destroy_cq(&mut self, id: u32) -> Result<(), Error> {
+        if self.cq(id)?.users != 0 {
+            return Err(Error::Busy);
+        }
+        self.cqs.remove(Handle::from_raw(id));
+        self.armed = self.cqs.iter().filter(|(_, c)| c.is_armed()).count() as u32;
+        Ok(())
+    }
+
+    fn hold_domain(&mut self, id: u32) -> Result<(), Error> {
+        self.domains.get_mut(Handle::from_raw(id)).ok_or(Error::Invalid)?.users += 1;
+        Ok(())
+    }
+
+    fn release_domain(&mut self, id: u32) {
+        if let Some(d) = self.domains.get_mut(Handle::from_raw(id)) {
+            d.users -= 1;
+        }
+    }
+
+    pub(crate) fn create_domain(&mut self) -> Result<u32, Error> {
+        self.domains.insert(Domain { users: 0 }).map(Handle::raw).ok_or(Error::NoMemory)
+    }
+
+    pub(crate) fn destroy_domain(&mut self, id: u32) -> Result<(), Error> {
+        if self.domains.get(Handle::from_raw(id)).ok_or(Error::Invalid)?.users != 0 {
+            return Err(Error::Busy);
+        }
+        self.domains.remove(Handle::from_raw(id));
+        Ok(())
+    }
+
+    /// Lists memory that the engine has registered.
+    pub(crate) fn list_region(&mut self, handle: bellwire_via::MemHandle, region: crate::memory::Region) -> Result<(), Error> {
+        self.hold_domain(region.domain)?;
+        self.regions.insert(handle, region);
+        Ok(())
+    }
+
+    pub(crate) fn unlist_region(&mut self, key: u32) -> Result<crate::memory::Region, Error> {
+        let region = self.regions.remove(key).ok_or(Error::Invalid)?;
+        self.release_domain(region.domain);
+        Ok(region)
+    }
+
+    pub(crate) fn create_srq(&mut self, domain: u32, capacity: usize, pieces_max: usize, limit: usize, cookie: u64) -> Result<u32, Error> {
+        self.hold_domain(domain)?;
+        let srq = Srq { queue: ReceiveQueue::new(capacity, pieces_max, domain), limit, users: 0, cookie };
+        let made = self.srqs.insert(srq).map(Handle::raw).ok_or(Error::NoMemory);
+        if made.is_err() {
+            self.release_domain(domain);
+        }
+        made
+    }
+
+    pub(crate) fn srq(&mut self, id: u32) -> Result<&mut Srq, Error> {
+        self.srqs.get_mut(Handle::from_raw(id)).ok_or(Error::Invalid)
+    }
+
+    pub(crate) fn destroy_srq(&mut self, id: u32) -> Result<(), Error> {
+        if self.srq(id)?.users != 0 {
+            return Err(Error::Busy);
+        }
+        if let Some(srq) = self.srqs.remove(Handle::from_raw(id)) {
+            self.release_domain(srq.queue.domain);
+        }
+        Ok(())
+    }
+
+    pub(crate) fn create_qp(&mut self, init: &QpInit) -> Result<u32, Error> {
+        init.check()?;
+        self.cq(init.send_cq)?;
+        self.cq(init.receive_cq)?;
+        if let Some(srq) = init.srq {
+            self.srq(srq)?;
+        }
+        let index = self.free_qp().ok_or(Error::NoMemory)?;
+        self.hold_domain(init.domain)?;
+        for cq in [init.send_cq, init.receive_cq] {
+            self.cq(cq)?.users += 1;
+        }
+        if let Some(srq) = init.srq {
+            self.srq(srq)?.users += 1;
+        }
+        let number = self.name.number(index);
+        self.qps[index] = Some(Box::new(Qp::new(number, *init)));
+        self.qp_count += 1;
+        Ok(number)
+    }
+
+    /// An index that has not been used for longest.
+    fn free_qp(&mut self) -> Option<usize> {
+        if self.qp_count == QPS_MAX {
+            return None;
+        }
+        loop {
+            let index = self.next_qp;
+            self.next_qp = (index + 1) % QPS_MAX;
+            if self.qps.len() <= index {
+                self.qps.resize_with(index + 1, || None);
+            }
+            if self.qps[index].is_none() {
+                return Some(index);
+            }
+        }
+    }
+
+    #[inline]
+    pub(crate) fn qp(&mut self, number: u32) -> Option<&mut Qp> {
+        self.qps.get_mut(number as usize & (QPS_MAX - 1))?.as_deref_mut().filter(|q| q.number == number)
+    }
+
+    pub(crate) fn destroy_qp(&mut self, number: u32) -> Result<(), Error> {
+        let init = self.qp(number).ok_or(Error::Invalid)?.init;
+        self.forget_completions(number);
+        self.qps[number as usize & (QPS_MAX - 1)] = None;
+        self.qp_count -= 1;
+        self.release_domain(init.domain);
+        for cq in [init.send_cq, init.receive_cq] {
+            if let Ok(cq) = self.cq(cq) {
+                cq.users -= 1;
+            }
+        }
+        if let Some(Ok(srq)) = init.srq.map(|s| self.srq(s)) {
+            srq.users -= 1;
+        }
+        Ok(())
+    }
+
+    /// What a queue pair has in its completion queues is dropped.
+    pub(crate) fn forget_completions(&mut self, number: u32) {
+        let Some(qp) = self.qp(number) else { return };
+        let (send_cq, receive_cq) = (qp.init.send_cq, qp.init.receive_cq);
+        for cq in [send_cq, receive_cq] {
+            if let Ok(cq) = self.cq(cq) {
+                cq.forget(number);
+            }
+        }
+    }
+
+    // ---- completions
+
+    #[inline]
+    pub(crate) fn complete(&mut self, cq: u32, completion: Completion, solicited: bool) {
+        let Some(q) = self.cqs.get_mut(Handle::from_raw(cq)) else { return };
+        let was_armed = q.is_armed();
+        let was_overrun = q.is_overrun();
+        q.push(completion, solicited);
+        if was_armed && !q.is_armed() {
+            self.armed = self.armed.saturating_sub(1);
+        }
+        if q.is_overrun() && !was_overrun {
+            self.events.push(AsyncEvent { kind: AsyncKind::CqError, cookie: q.cookie });
+        }
+    }
+
+    pub(crate) fn arm_cq(&mut self, id: u32, solicited_only: bool) -> Result<(), Error> {
+        let cq = self.cq(id)?;
+        let was = cq.is_armed();
+        cq.arm(solicited_only);
+        self.armed += u32::from(!was);
+        Ok(())
+    }
+
+    pub(crate) fn event(&mut self, number: u32, kind: AsyncKind) {
+        let cookie = self.qp(number).map(|q| q.init.cookie);
+        if let Some(cookie) = cookie {
+            self.events.push(AsyncEvent { kind, cookie });
+        }
+    }
+
+    /// The next receive of a queue pair.
+    #[inline]
+    pub(crate) fn take_receive(&mut self, number: u32) -> Option<Receive> {
+        let qp = self.qp(number)?;
+        match qp.init.srq {
+            None => qp.receives.posted.pop_front(),
+            Some(id) => {
+                let srq = self.srqs.get_mut(Handle::from_raw(id))?;
+                let receive = srq.queue.posted.pop_front()?;
+                if srq.limit != 0 && srq.queue.posted.len() < srq.limit {
+                    srq.limit = 0;
+                    self.events.push(AsyncEvent { kind: AsyncKind::SrqLimit, cookie: srq.cookie });
+                }
+                Some(receive)
+            }
+        }
+    }
+
+    /// Posts a receive.
+    pub(crate) fn post_receive(&mut self, number: u32, wr_id: u64, pieces: &[crate::types::Sge]) -> Result<(), Error> {
+        let qp = self.qp(number).ok_or(Error::Invalid)?;
+        if qp.state == QpState::Reset || qp.init.srq.is_some() {
+            return Err(Error::Invalid);
+        }
+        qp.receives.post(wr_id, pieces)?;
+        if qp.state == QpState::Err {
+            self.flush_receives(number);
+        }
+        Ok(())
+    }
+
+    /// Whether a key of a region may be used by peers in this way, for what asks from within.
+    pub(crate) fn remote(&self, receiving: &Receiving, key: u32, address: u64, length: u64, access: Access) -> Option<*mut u8> {
+        if !receiving.access.contains(access) {
+            return None;
+        }
+        self.regions.find(key, receiving.domain, address, length, access).ok()
+    }
+
+    /// One look: sends what waits, takes the next thing. `false`: there was nothing.
+    #[inline]
+    pub(crate) fn step<W: Wire>(&mut self, engine: &mut Engine<W>) -> bool {
+        if !self.unsent.is_empty() {
+            self.leave_all(engine);
+        }
+        if self.arrive(engine) {
+            return true;
+        }
+        if !self.owing.is_empty() {
+            self.tell_owed(engine);
+        }
+        false
+    }
+}

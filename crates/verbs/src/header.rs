@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What precedes the bytes of a packet.
+//!
+//! ```text
+//!  word 0   kind u8 | flags u8 | taken u16 | to: queue pair u24 | 0 u8
+//!  word 1   from: queue pair u24 | 0 u8 | number u32           (datagrams: key in place of the number)
+//!  word 2   answered u32 | immediate u32
+//!  word 3   address u64               write, read, atomic
+//!           code u32 | timer u32      refusal
+//!           value u64                 answer to an atomic
+//!  word 4   remote key u32 | length u32   write, read; atomic: length is 0 to add, 1 to compare
+//!  word 5, 6   operand, compared value    atomic
+//!           first byte, bytes, handle, address of it    grant (immediate: key; flags: what is permitted)
+//!  last     offset u32 | total u32    packets of long messages (PART)
+//! ```
+//!
+//! `taken` is how many messages of the connection the sender has taken; `answered` says that all requests of the other queue pair below that number are done. Both count modulo their size.
+
+use bellwire_via::frame::INLINE_BYTES_MAX;
+
+/// Words that a head has at most.
+pub(crate) const WORDS_MAX: usize = 8;
+/// Bytes of the program in one packet.
+pub(crate) const PACKET_BYTES: usize = 16_320;
+
+/// Part of a longer message.
+pub(crate) const PART: u8 = 1;
+/// The last one of it.
+pub(crate) const LAST: u8 = 2;
+/// Immediate data.
+pub(crate) const IMMEDIATE: u8 = 4;
+/// Wakes who waits for solicited messages.
+pub(crate) const SOLICITED: u8 = 8;
+
+/// What a packet is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Kind {
+    Credit = 1,
+    Send,
+    Write,
+    Read,
+    Atomic,
+    Datagram,
+    /// Says `answered`, nothing else.
+    Ack,
+    /// The request of that number was not taken.
+    Refusal,
+    /// Bytes that were read.
+    ReadData,
+    /// What an atomic found.
+    AtomicData,
+    /// Where memory lies that the sender of requests may reach itself.
+    Grant,
+}
+
+impl Kind {
+    fn from_bits(bits: u8) -> Option<Self> {
+        use Kind::{Ack, Atomic, AtomicData, Credit, Datagram, Grant, Read, ReadData, Refusal, Send, Write};
+        [Credit, Send, Write, Read, Atomic, Datagram, Ack, Refusal, ReadData, AtomicData, Grant].into_iter().find(|k| *k as u8 == bits)
+    }
+
+    /// Words before the last one.
+    fn words(self) -> usize {
+        match self {
+            Self::Credit => 1,
+            Self::Send | Self::Datagram | Self::Ack | Self::ReadData => 3,
+            Self::Refusal | Self::AtomicData => 4,
+            Self::Write | Self::Read => 5,
+            Self::Atomic | Self::Grant => 7,
+        }
+    }
+}
+
+/// Why a request was not taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub(crate) enum Code {
+    /// No receive is posted: again after a while.
+    NotReady = 1,
+    /// Nobody is there who takes requests: again later.
+    Nobody,
+    Access,
+    Invalid,
+    Operation,
+}
+
+impl Code {
+    pub(crate) fn from_bits(bits: u32) -> Option<Self> {
+        [Self::NotReady, Self::Nobody, Self::Access, Self::Invalid, Self::Operation].into_iter().find(|c| *c as u32 == bits)
+    }
+}
+
+/// A head.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Head {
+    pub kind: Kind,
+    pub flags: u8,
+    pub to: u32,
+    pub from: u32,
+    pub number: u32,
+    pub answered: u32,
+    pub immediate: u32,
+    /// Words 3 to 6.
+    pub words: [u64; 4],
+    pub offset: u32,
+    pub total: u32,
+}
+
+impl Head {
+    pub(crate) const fn new(kind: Kind, to: u32, from: u32) -> Self {
+        Self { kind, flags: 0, to, from, number: 0, answered: 0, immediate: 0, words: [0; 4], offset: 0, total: 0 }
+    }
+
+    /// Bytes of it.
+    #[inline]
+    pub(crate) fn len(&self) -> usize {
+        8 * (self.kind.words() + usize::from(self.flags & PART != 0))
+    }
+
+    /// Writes it; so many of the words are valid.
+    #[inline]
+    pub(crate) fn store(&self, taken: u32, to: &mut [u64; WORDS_MAX]) -> usize {
+        let n = self.kind.words();
+        to[0] = self.kind as u64 | u64::from(self.flags) << 8 | u64::from(taken & 0xffff) << 16 | u64::from(self.to) << 32;
+        to[1] = u64::from(self.from) | u64::from(self.number) << 32;
+        to[2] = u64::from(self.answered) | u64::from(self.immediate) << 32;
+        to[3..7].copy_from_slice(&self.words);
+        if self.flags & PART != 0 {
+            to[n] = u64::from(self.offset) | u64::from(self.total) << 32;
+            return n + 1;
+        }
+        n
+    }
+
+    /// Out of the first words of a message of `length` bytes: the head, what the sender has taken, and where the payload begins. `None`: it is none.
+    #[inline]
+    pub(crate) fn parse(words: &[u64], length: usize) -> Option<(Self, u16, usize)> {
+        let w = |i: usize| words.get(i).copied().unwrap_or(0);
+        let kind = Kind::from_bits(w(0) as u8)?;
+        let mut head = Self::new(kind, (w(0) >> 32) as u32 & 0xff_ffff, w(1) as u32 & 0xff_ffff);
+        head.flags = (w(0) >> 8) as u8;
+        let n = kind.words();
+        let start = head.len();
+        if length < start {
+            return None;
+        }
+        if n > 1 {
+            head.number = (w(1) >> 32) as u32;
+            (head.answered, head.immediate) = (w(2) as u32, (w(2) >> 32) as u32);
+            for (i, word) in head.words.iter_mut().enumerate().take(n - 3) {
+                *word = w(i + 3);
+            }
+        }
+        if head.flags & PART != 0 {
+            (head.offset, head.total) = (w(n) as u32, (w(n) >> 32) as u32);
+        }
+        Some((head, (w(0) >> 16) as u16, start))
+    }
+
+    /// Remote key and length.
+    pub(crate) fn key_and_length(&self) -> (u32, u32) {
+        (self.words[1] as u32, (self.words[1] >> 32) as u32)
+    }
+}
+
+const _: () = assert!(8 * 7 <= INLINE_BYTES_MAX, "an atomic fits into a line");
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn heads_survive() {
+        for kind in [Kind::Send, Kind::Write, Kind::Read, Kind::Atomic, Kind::Refusal, Kind::ReadData, Kind::AtomicData, Kind::Ack, Kind::Grant] {
+            for flags in [0, PART | LAST, IMMEDIATE | SOLICITED] {
+                let mut words = [0; 4];
+                words[..kind.words() - 3].fill(0x1234_5678_9abc_def0);
+                let (offset, total) = if flags & PART != 0 { (5, 7) } else { (0, 0) };
+                let head = Head { kind, flags, to: 0xabcdef, from: 0x123456, number: 3, answered: 4, immediate: 9, words, offset, total };
+                let mut out = [0; WORDS_MAX];
+                let n = head.store(0x1_0007, &mut out);
+                assert_eq!(8 * n, head.len());
+                assert_eq!(Head::parse(&out, 8 * n), Some((head, 7, 8 * n)));
+                assert_eq!(Head::parse(&out, 8 * n - 1), None);
+            }
+        }
+        assert_eq!(Head::parse(&[0], 8), None);
+        assert_eq!(Head::parse(&[99], 8), None);
+    }
+}

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! RDMA queue pairs on Bellwire's virtual interfaces: what programs of libibverbs need. `ffi/verbs` is its C interface.
+//!
+//! A layer of the engine's like `tag` and `am`, on the same parts of it (decision 27): *inboxes*, and *sends by copy*. All queue pairs of two processes share one connection, which carries packets of
+//! this layer's own; so a queue pair costs memory only, and its rules are InfiniBand's, not those of a VI.
+//!
+//! | file | concern |
+//! |---|---|
+//! | `port.rs` | a device as programs call it: lock, progress, waiting |
+//! | `core.rs` | the objects; the machine's step |
+//! | `qp.rs`, `modify.rs` | a queue pair; its states |
+//! | `queue.rs`, `channel.rs` | completion queues, receives; descriptors to sleep on |
+//! | `memory.rs` | regions, keys, copies |
+//! | `adopt.rs`, `direct.rs` | memory of programs that peers map; requests done in it without the owner |
+//! | `send.rs` | requests: posted, sent, answered, completed |
+//! | `serve.rs` | packets that arrive: requests carried out, answers given |
+//! | `header.rs`, `connection.rs`, `life.rs`, `name.rs` | packets; connections, who is where |
+
+mod adopt;
+mod channel;
+mod connection;
+mod core;
+mod direct;
+mod header;
+mod life;
+mod memory;
+mod modify;
+mod name;
+mod port;
+mod qp;
+mod queue;
+mod send;
+mod serve;
+mod types;
+
+pub use self::core::AsyncEvent;
+pub use adopt::{after_fork_in_child, before_fork};
+pub use channel::Channel;
+pub use memory::Region;
+pub use modify::{Given, READS_MAX};
+pub use name::gid_of;
+pub use port::{OpenError, Port};
+pub use qp::{Caps, DATAGRAM_MAX, Destination, INLINE_MAX, MESSAGE_MAX, PIECES_MAX, QUEUE_MAX, QpAttributes, QpInit, SendRequest};
+pub use queue::{CQ_ENTRIES_MAX, Listener};
+pub use types::{Access, AsyncKind, Completion, Error, Gid, Opcode, QpKind, QpState, SendFlags, Sge, WcFlags, WcOpcode, WcStatus};

@@ -1,0 +1,248 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! How a process gets its place, and how connections begin and end.
+
+use crate::connection::{Connection, ConnectionId, INBOX_LIMIT};
+use crate::core::Core;
+use crate::name::{Name, PLACES};
+use crate::types::{Error, QpKind, WcStatus};
+use bellwire_via::handle::Handle;
+use bellwire_via::wire::Wire;
+use bellwire_via::{Duration, Engine, Instant, NetAddress, Notice, ViAttributes, ViHandle};
+
+/// How long a connection may take whose queue pair waits for ever.
+const CONNECT_PATIENCE: u64 = 20_000_000_000;
+/// The least that it may: a process may have to wait for a processor.
+const CONNECT_PATIENCE_MIN: u64 = 500_000_000;
+/// Requests that are met at a time; others ask again within milliseconds.
+const WAITS: usize = 16;
+/// Context of a VI that has no connection yet.
+const UNKNOWN: u64 = 0;
+/// What both ends must say: the version of this layer's packets.
+const VERSION: u64 = 0x7662_7300_0000_0001;
+
+impl Core {
+    /// Takes a place of the host, the first free one from `from` on. `false`: all are taken.
+    pub(crate) fn settle<W: Wire>(&mut self, engine: &mut Engine<W>, from: u16) -> Result<(), Error> {
+        for i in 0..PLACES - 1 {
+            self.name.place = 1 + (from.wrapping_add(i)) % (PLACES - 1);
+            let at = self.name.waits_at().ok_or(Error::Invalid)?;
+            let wait = engine.connect_wait(&at, Instant::NEVER)?;
+            if engine.is_listening(&at) {
+                self.waits.push(wait);
+                self.listen(engine);
+                return Ok(());
+            }
+            engine.cancel_wait(wait);
+        }
+        Err(Error::NoMemory)
+    }
+
+    /// Waits for requests, as many at a time as fit.
+    fn listen<W: Wire>(&mut self, engine: &mut Engine<W>) {
+        let Some(at) = self.name.waits_at() else { return };
+        while self.waits.len() < WAITS {
+            let Ok(wait) = engine.connect_wait(&at, Instant::NEVER) else { return };
+            self.waits.push(wait);
+        }
+    }
+
+    /// Answers all requests that have come; the inbox says what became of them.
+    #[cold]
+    pub(crate) fn accept<W: Wire>(&mut self, engine: &mut Engine<W>) {
+        self.accepted = engine.connection_requests();
+        let mut still = Vec::with_capacity(self.waits.len());
+        for wait in core::mem::take(&mut self.waits) {
+            match engine.poll_wait(wait) {
+                Ok(None) => still.push(wait),
+                Ok(Some(request)) => {
+                    let vi = Name::who_asks(&request.remote).and_then(|_| self.create_vi(engine, UNKNOWN).ok());
+                    let accepted = vi.is_some_and(|vi| engine.accept(request.incoming, vi).is_ok());
+                    if !accepted {
+                        let _ = engine.reject(request.incoming);
+                        if let Some(vi) = vi {
+                            let _ = engine.destroy_vi(vi);
+                        }
+                    }
+                }
+                Err(_) => {}
+            }
+        }
+        self.waits = still;
+        self.listen(engine);
+    }
+
+    fn create_vi<W: Wire>(&self, engine: &mut Engine<W>, context: u64) -> Result<ViHandle, Error> {
+        let attributes = ViAttributes { ptag: Some(self.ptag), qos: VERSION, rdma_write: true, rdma_read: true, ..ViAttributes::default() };
+        let vi = engine.create_vi(&attributes, None, None, None)?;
+        if let Err(e) = engine.set_inbox(vi, self.inbox, INBOX_LIMIT, context) {
+            let _ = engine.destroy_vi(vi);
+            return Err(e.into());
+        }
+        Ok(vi)
+    }
+
+    /// The connection to a process, begun if there is none.
+    #[inline]
+    pub(crate) fn connection_to<W: Wire>(&mut self, engine: &mut Engine<W>, peer: Name, patience: Option<u64>) -> Result<ConnectionId, Error> {
+        match self.by_peer.get(&peer) {
+            Some(id) => Ok(*id),
+            None => self.connect(engine, peer, patience),
+        }
+    }
+
+    /// Begins to connect; the inbox says how it ends.
+    #[cold]
+    fn connect<W: Wire>(&mut self, engine: &mut Engine<W>, peer: Name, patience: Option<u64>) -> Result<ConnectionId, Error> {
+        let (local, remote) = (self.name.asks_as().ok_or(Error::Invalid)?, peer.waits_at().ok_or(Error::Invalid)?);
+        let id = self.connections.insert(Connection::new(ViHandle::from_raw(0), false, peer)).ok_or(Error::NoMemory)?;
+        let patience = patience.map_or(CONNECT_PATIENCE, |p| p.clamp(CONNECT_PATIENCE_MIN, CONNECT_PATIENCE));
+        self.now = (self.clock)();
+        engine.set_now(Instant(self.now));
+        let deadline = engine.now() + Duration(patience);
+        let asked = self.create_vi(engine, u64::from(id.raw())).and_then(|vi| {
+            engine.connect_request(vi, &local, &remote, deadline).map(|()| vi).map_err(|e| {
+                end_vi(engine, vi);
+                Error::from(e)
+            })
+        });
+        match asked {
+            Err(e) => {
+                self.connections.remove(id);
+                Err(e)
+            }
+            Ok(vi) => {
+                if let Some(connection) = self.connections.get_mut(id) {
+                    connection.vi = vi;
+                }
+                self.by_peer.insert(peer, id);
+                Ok(id)
+            }
+        }
+    }
+
+    /// Something happened to a connection.
+    #[cold]
+    pub(crate) fn notice<W: Wire>(&mut self, engine: &mut Engine<W>, id: ConnectionId, vi: ViHandle, notice: Notice) {
+        match notice {
+            Notice::Connected(Ok(VERSION)) => {
+                if let Some(connection) = self.connections.get_mut(id) {
+                    connection.open = true;
+                }
+                self.leave(engine, id);
+            }
+            Notice::Connected(_) | Notice::Broken => self.broken(engine, id),
+            Notice::Accepted(VERSION, remote) => self.accepted(engine, vi, &remote),
+            Notice::Accepted(..) => end_vi(engine, vi),
+        }
+    }
+
+    fn accepted<W: Wire>(&mut self, engine: &mut Engine<W>, vi: ViHandle, remote: &NetAddress) {
+        let connected = Name::who_asks(remote).and_then(|peer| {
+            let id = self.connections.insert(Connection::new(vi, true, peer))?;
+            if engine.set_inbox(vi, self.inbox, INBOX_LIMIT, u64::from(id.raw())).is_err() {
+                self.connections.remove(id);
+                return None;
+            }
+            // Whoever sends there from now on does so here; what began on another connection stays there, for the order's sake. (A process connected to itself has the other end.)
+            self.by_peer.entry(peer).or_insert(id);
+            Some(())
+        });
+        if connected.is_none() {
+            end_vi(engine, vi);
+        }
+    }
+
+    /// A connection is over, or never was: what is under way on it fails, once.
+    #[cold]
+    pub(crate) fn broken<W: Wire>(&mut self, engine: &mut Engine<W>, id: ConnectionId) {
+        let Some(connection) = self.connections.remove(id) else { return };
+        end_vi(engine, connection.vi);
+        if self.by_peer.get(&connection.peer) == Some(&id) {
+            self.by_peer.remove(&connection.peer);
+        }
+        let numbers: Vec<u32> = self.qps.iter().flatten().map(|q| q.number).collect();
+        for number in numbers {
+            let Some(qp) = self.qp(number) else { continue };
+            if connection.ready.contains(&number) {
+                qp.is_ready = false;
+            }
+            if qp.came_by == Some(id) {
+                qp.came_by = None;
+                // What was coming does not come: its receive is there for another.
+                if let Some(receive) = qp.arriving.take().and_then(|a| a.receive) {
+                    self.give_back(number, receive);
+                }
+            }
+            let Some(qp) = self.qp(number) else { continue };
+            match qp.init.kind {
+                QpKind::Ud if connection.ready.contains(&number) => self.drop_datagrams(engine, number, connection.peer),
+                QpKind::Rc | QpKind::Uc if qp.connection == Some(id) => {
+                    qp.connection = None;
+                    if qp.sends.is_empty() || !qp.takes_requests() {
+                        continue;
+                    }
+                    if qp.init.kind == QpKind::Rc {
+                        self.deserted(number, connection.open);
+                    } else {
+                        self.drop_datagrams(engine, number, connection.peer);
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// The peer of a queue pair with requests is gone, and will not answer. It fails when the time is over that it was given: until then a program may find that it needs no answer. (If the connection never was, it is.)
+    fn deserted(&mut self, number: u32, had_been: bool) {
+        let now = (self.clock)();
+        let Some(qp) = self.qp(number) else { return };
+        if !had_been {
+            return self.fail_send(number, 0, WcStatus::RetryExceeded);
+        }
+        qp.is_deserted = true;
+        // Who waits for ever does.
+        qp.pause = qp.patience().map_or(u64::MAX, |p| now.saturating_add(p));
+        let at = qp.pause;
+        self.timers.insert((at, number));
+    }
+
+    fn give_back(&mut self, number: u32, receive: crate::queue::Receive) {
+        let Some(qp) = self.qp(number) else { return };
+        match qp.init.srq {
+            None => qp.receives.posted.push_front(receive),
+            Some(id) => {
+                if let Ok(srq) = self.srq(id) {
+                    srq.queue.posted.push_front(receive);
+                }
+            }
+        }
+    }
+
+    /// Ends all connections; nobody is accepted any more.
+    pub(crate) fn close<W: Wire>(&mut self, engine: &mut Engine<W>) {
+        for wait in self.waits.drain(..) {
+            engine.cancel_wait(wait);
+        }
+        let ids: Vec<ConnectionId> = self.connections.iter().map(|(id, _)| id).collect();
+        for id in ids {
+            if let Some(connection) = self.connections.remove(id) {
+                end_vi(engine, connection.vi);
+            }
+        }
+        while engine.inbox_has(self.inbox) {
+            if let Some(bellwire_via::Taken::Notice(_, vi, _)) = engine.take(self.inbox, &mut [0; 7]) {
+                end_vi(engine, vi);
+            }
+        }
+        let _ = engine.destroy_inbox(self.inbox);
+        let _ = engine.destroy_ptag(self.ptag);
+    }
+}
+
+/// Ends a VI, whatever its state.
+fn end_vi<W: Wire>(engine: &mut Engine<W>, vi: ViHandle) {
+    if vi != Handle::from_raw(0) {
+        let _ = engine.disconnect(vi);
+        let _ = engine.destroy_vi(vi);
+    }
+}

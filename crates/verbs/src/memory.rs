@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Registered memory, by key; and copies into and out of the pieces of requests.
+//!
+//! Invariant R1: the memory of a listed region is mapped, as the program promised when it registered it; others may be writing it, so it is only ever copied. What is not listed any more is
+//! not touched: each packet looks its pieces up again.
+
+use crate::adopt::Adopted;
+use crate::types::{Access, Sge};
+use bellwire_memory::atomic::{AtomicU64, Ordering};
+use bellwire_memory::bytes;
+use bellwire_via::MemHandle;
+
+/// A registered region.
+#[derive(Clone, Copy, Debug)]
+pub struct Region {
+    /// Its protection domain.
+    pub domain: u32,
+    /// First byte.
+    pub address: u64,
+    /// Bytes.
+    pub length: u64,
+    /// What requests call the first byte.
+    pub iova: u64,
+    /// What may be done with it.
+    pub access: Access,
+    /// Where peers can map it, if they can.
+    pub adopted: Option<Adopted>,
+}
+
+/// All regions. A key is the engine's handle of the region: never zero, never the same for the next region in its place.
+#[derive(Debug, Default)]
+pub(crate) struct Regions {
+    slots: Vec<Option<(u32, Region)>>,
+}
+
+/// Why memory may not be used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Denied;
+
+impl Regions {
+    pub(crate) fn insert(&mut self, handle: MemHandle, region: Region) {
+        let at = handle.index();
+        if self.slots.len() <= at {
+            self.slots.resize(at + 1, None);
+        }
+        self.slots[at] = Some((handle.raw(), region));
+    }
+
+    pub(crate) fn remove(&mut self, key: u32) -> Option<Region> {
+        let slot = self.slots.get_mut(MemHandle::from_raw(key).index())?;
+        let (_, region) = slot.take_if(|(k, _)| *k == key)?;
+        Some(region)
+    }
+
+    #[inline]
+    pub(crate) fn get(&self, key: u32) -> Option<&Region> {
+        match self.slots.get(MemHandle::from_raw(key).index()) {
+            Some(Some((k, region))) if *k == key => Some(region),
+            _ => None,
+        }
+    }
+
+    /// Where `length` bytes that a request calls `address` lie.
+    #[inline]
+    pub(crate) fn find(&self, key: u32, domain: u32, address: u64, length: u64, access: Access) -> Result<*mut u8, Denied> {
+        let region = self.get(key).filter(|r| r.domain == domain && r.access.contains(access)).ok_or(Denied)?;
+        let offset = address.checked_sub(region.iova).ok_or(Denied)?;
+        if offset.checked_add(length).is_none_or(|end| end > region.length) {
+            return Err(Denied);
+        }
+        Ok(core::ptr::with_exposed_provenance_mut((region.address + offset) as usize))
+    }
+
+    /// Whether all pieces may be used so.
+    pub(crate) fn check(&self, pieces: &[Sge], domain: u32, access: Access) -> Result<(), Denied> {
+        pieces.iter().filter(|p| p.length != 0).try_for_each(|p| self.find(p.key, domain, p.address, u64::from(p.length), access).map(drop))
+    }
+
+    /// Where `n` bytes from byte `at` on lie, if in one piece.
+    #[inline]
+    pub(crate) fn contiguous(&self, pieces: &[Sge], domain: u32, at: usize, n: usize, access: Access) -> Result<Option<*mut u8>, Denied> {
+        let mut before = 0;
+        for p in pieces {
+            let length = p.length as usize;
+            if at >= before && at + n <= before + length {
+                return self.find(p.key, domain, p.address + (at - before) as u64, n as u64, access).map(Some);
+            }
+            before += length;
+        }
+        Ok(None)
+    }
+
+    /// Copies bytes `at..at + to.len()` of the pieces out.
+    pub(crate) fn gather(&self, pieces: &[Sge], domain: u32, at: usize, to: &mut [u8]) -> Result<(), Denied> {
+        let base = to.as_mut_ptr();
+        self.each(pieces, domain, at, to.len(), Access::empty(), |here, done, n| {
+            // SAFETY: R1, just looked up; `to` has `done + n` bytes at least.
+            unsafe { bytes::copy(base.add(done), here, n) };
+        })
+    }
+
+    /// Copies `n` bytes to byte `at` of the pieces and on.
+    ///
+    /// # Safety
+    /// `from` is readable for `n` bytes; somebody may be writing them.
+    #[inline]
+    pub(crate) unsafe fn scatter(&self, pieces: &[Sge], domain: u32, at: usize, from: *const u8, n: usize) -> Result<(), Denied> {
+        self.each(pieces, domain, at, n, Access::LOCAL_WRITE, |here, done, part| {
+            // SAFETY: R1, just looked up; the caller's.
+            unsafe { bytes::copy(here, from.add(done), part) };
+        })
+    }
+
+    #[inline]
+    fn each(&self, pieces: &[Sge], domain: u32, at: usize, n: usize, access: Access, mut copy: impl FnMut(*mut u8, usize, usize)) -> Result<(), Denied> {
+        let (mut before, mut done) = (0, 0);
+        for p in pieces {
+            if done == n {
+                break;
+            }
+            let length = p.length as usize;
+            let skip = (at + done).saturating_sub(before).min(length);
+            let part = (length - skip).min(n - done);
+            if part != 0 {
+                copy(self.find(p.key, domain, p.address + skip as u64, part as u64, access)?, done, part);
+                done += part;
+            }
+            before += length;
+        }
+        if done == n { Ok(()) } else { Err(Denied) }
+    }
+
+    /// Writes `n` bytes where a peer said. The bytes at the end come last: programs look at them to see that all is there.
+    ///
+    /// # Safety
+    /// As [`scatter`](Self::scatter); `to` is what [`find`](Self::find) gave for as many bytes.
+    #[inline]
+    pub(crate) unsafe fn place(to: *mut u8, from: *const u8, n: usize) {
+        let body = if n <= 8 { 0 } else { (n - 1) & !7 };
+        // SAFETY: the caller's.
+        unsafe {
+            if body != 0 {
+                bytes::copy(to, from, body);
+                // Release: what comes before is seen by who sees the end; pairs with the program's own reads.
+                bellwire_memory::atomic::fence(Ordering::Release);
+            }
+            bytes::copy(to.add(body), from.add(body), n - body);
+        }
+    }
+
+    /// Stores what an atomic has found.
+    ///
+    /// # Safety
+    /// `to` is writable for eight bytes.
+    pub(crate) unsafe fn keep(to: *mut u8, value: u64) {
+        // SAFETY: the caller's.
+        unsafe { bytes::copy(to, value.to_ne_bytes().as_ptr(), 8) };
+    }
+
+    /// Eight bytes at `at`, changed in one step; what was there.
+    ///
+    /// # Safety
+    /// `at` is what [`find`](Self::find) gave for eight bytes to write, and a multiple of eight.
+    pub(crate) unsafe fn change(at: *mut u8, operand: u64, compare: Option<u64>) -> u64 {
+        debug_assert!(at.addr().is_multiple_of(8));
+        // SAFETY: the caller's; all who change it do so atomically, or take what they get.
+        let word = unsafe { &*at.cast::<AtomicU64>() };
+        match compare {
+            // AcqRel: atomics on remote memory order what is around them in each process.
+            None => word.fetch_add(operand, Ordering::AcqRel),
+            // AcqRel, Acquire: as above.
+            Some(expected) => word.compare_exchange(expected, operand, Ordering::AcqRel, Ordering::Acquire).unwrap_or_else(|found| found),
+        }
+    }
+}

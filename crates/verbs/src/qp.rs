@@ -1,0 +1,315 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A queue pair: what it is made with, its attributes, and both of its queues.
+
+use crate::connection::ConnectionId;
+use crate::direct::Grant;
+use crate::name::Name;
+use crate::queue::{Pieces, Receive, ReceiveQueue};
+use crate::types::{Access, Completion, Gid, Opcode, QpKind, QpState, SendFlags, Sge, WcStatus};
+use std::collections::VecDeque;
+
+/// Requests that one queue may hold.
+pub const QUEUE_MAX: u32 = 1 << 15;
+/// Pieces of one request.
+pub const PIECES_MAX: u32 = 16;
+/// Bytes that a request may carry inline.
+pub const INLINE_MAX: u32 = 1024;
+/// Longest message.
+pub const MESSAGE_MAX: u64 = 1 << 30;
+/// Bytes of a datagram: what the largest MTU takes.
+pub const DATAGRAM_MAX: u64 = 4096;
+
+/// Sizes of a queue pair.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Caps {
+    /// Requests in the send queue.
+    pub sends: u32,
+    /// Requests in the receive queue.
+    pub receives: u32,
+    /// Pieces of a send.
+    pub send_pieces: u32,
+    /// Pieces of a receive.
+    pub receive_pieces: u32,
+    /// Bytes inline.
+    pub inline: u32,
+}
+
+/// How a queue pair is to be made.
+#[derive(Clone, Copy, Debug)]
+pub struct QpInit {
+    /// Service.
+    pub kind: QpKind,
+    /// Protection domain.
+    pub domain: u32,
+    /// Where sends complete.
+    pub send_cq: u32,
+    /// Where receives complete.
+    pub receive_cq: u32,
+    /// Where receives are taken from, if not from its own queue.
+    pub srq: Option<u32>,
+    /// Sizes.
+    pub caps: Caps,
+    /// Every send gives a completion.
+    pub signal_all: bool,
+    /// The program's name for it, in events.
+    pub cookie: u64,
+}
+
+impl QpInit {
+    pub(crate) fn check(&self) -> Result<(), crate::types::Error> {
+        let c = &self.caps;
+        let fits = c.sends <= QUEUE_MAX && c.receives <= QUEUE_MAX && c.send_pieces <= PIECES_MAX && c.receive_pieces <= PIECES_MAX && c.inline <= INLINE_MAX;
+        if fits { Ok(()) } else { Err(crate::types::Error::Invalid) }
+    }
+}
+
+/// What a peer's request may reach.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Receiving {
+    pub domain: u32,
+    pub access: Access,
+}
+
+/// What `modify` sets. Times as the interface encodes them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct QpAttributes {
+    /// What the peer may do.
+    pub access: Access,
+    /// The peer's address, and whether there is one (else the peer is on this host).
+    pub gid: Option<Gid>,
+    /// The peer's queue pair.
+    pub peer: u32,
+    /// Key that datagrams must have.
+    pub qkey: u32,
+    /// Number of the first packet sent.
+    pub send_number: u32,
+    /// Number of the first packet received.
+    pub receive_number: u32,
+    /// Wait for an answer: 4.096 us times two to that power; 0: for ever.
+    pub timeout: u8,
+    /// How often it is waited again.
+    pub retries: u8,
+    /// How often a send is tried again that found no receive; 7: for ever.
+    pub rnr_retries: u8,
+    /// How long a peer is to wait that found no receive.
+    pub rnr_timer: u8,
+    /// Reads and atomics that may be out.
+    pub reads_out: u8,
+    /// Reads and atomics that may be asked for.
+    pub reads_in: u8,
+    /// MTU, as the interface encodes it.
+    pub mtu: u8,
+    /// Port.
+    pub port: u8,
+}
+
+/// Where a request's bytes are.
+#[derive(Debug)]
+pub(crate) enum Data {
+    Pieces(Pieces),
+    Inline([u8; 64], u8),
+    Owned(Box<[u8]>),
+}
+
+impl Data {
+    pub(crate) fn pieces(&self) -> &[Sge] {
+        if let Self::Pieces(p) = self { p.get() } else { &[] }
+    }
+
+    pub(crate) fn owned(&self) -> Option<&[u8]> {
+        match self {
+            Self::Pieces(_) => None,
+            Self::Inline(bytes, n) => Some(&bytes[..usize::from(*n)]),
+            Self::Owned(bytes) => Some(bytes),
+        }
+    }
+}
+
+/// Where a datagram goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Destination {
+    /// The device; `None`: this one.
+    pub gid: Option<Gid>,
+    /// The queue pair there.
+    pub qp: u32,
+    /// Its key.
+    pub qkey: u32,
+}
+
+/// A request of the send queue.
+#[derive(Debug)]
+pub(crate) struct Send {
+    pub wr_id: u64,
+    pub opcode: Opcode,
+    pub flags: SendFlags,
+    pub immediate: u32,
+    pub length: u32,
+    pub address: u64,
+    pub key: u32,
+    pub operands: [u64; 2],
+    pub data: Data,
+    pub to: Option<Destination>,
+    /// Bytes that have come back, or all of an atomic.
+    pub fetched: u32,
+    pub done: bool,
+}
+
+/// A request as the program makes it.
+#[derive(Clone, Copy, Debug)]
+pub struct SendRequest<'a> {
+    /// The program's name for it.
+    pub wr_id: u64,
+    /// What to do.
+    pub opcode: Opcode,
+    /// How.
+    pub flags: SendFlags,
+    /// The program's memory.
+    pub pieces: &'a [Sge],
+    /// Immediate data.
+    pub immediate: u32,
+    /// The peer's memory.
+    pub address: u64,
+    /// Its key.
+    pub key: u32,
+    /// Added or swapped in; compared with.
+    pub operands: [u64; 2],
+    /// Where a datagram goes.
+    pub to: Option<Destination>,
+}
+
+/// A message of several packets that is coming.
+#[derive(Debug)]
+pub(crate) struct Arriving {
+    pub receive: Option<Receive>,
+    pub total: u32,
+    pub got: u32,
+}
+
+/// A queue pair.
+#[derive(Debug)]
+pub(crate) struct Qp {
+    pub number: u32,
+    pub init: QpInit,
+    pub state: QpState,
+    pub attributes: QpAttributes,
+
+    // Sending.
+    /// Requests that are not complete, oldest first.
+    pub sends: VecDeque<Send>,
+    /// Number of the first of `sends`.
+    pub first: u32,
+    /// Of `sends`, those that have left.
+    pub left: usize,
+    /// Bytes of the next one that have left.
+    pub part: u32,
+    /// Reads and atomics that are out.
+    pub fetching: u32,
+    pub connection: Option<ConnectionId>,
+    /// Memory of the peer that we may reach ourselves.
+    pub grants: Vec<Grant>,
+    /// It is in its connection's `ready`.
+    pub is_ready: bool,
+    /// Nothing is sent before that, ns; 0: now.
+    pub pause: u64,
+    /// Times that a peer without a receive may still be asked.
+    pub rnr_left: u8,
+    /// When the peer was first found absent, ns; 0: it was not.
+    pub absent_since: u64,
+    /// The peer has gone: what waits fails when the pause is over.
+    pub is_deserted: bool,
+
+    // Receiving.
+    pub receives: ReceiveQueue,
+    /// Number of the next request.
+    pub expected: u32,
+    /// What the peer has been told, and over what.
+    pub told: u32,
+    pub came_by: Option<ConnectionId>,
+    pub arriving: Option<Arriving>,
+    /// Keys of memory that the peer has been told how to reach.
+    pub told_grants: Vec<u32>,
+    /// It is in the core's `owing`.
+    pub is_owing: bool,
+    /// A refusal has been sent for `expected`: until that comes again the rest is dropped.
+    pub refused: bool,
+    pub established: bool,
+}
+
+impl Qp {
+    pub(crate) fn new(number: u32, init: QpInit) -> Self {
+        Self {
+            number,
+            init,
+            state: QpState::Reset,
+            attributes: QpAttributes::default(),
+            sends: VecDeque::with_capacity(init.caps.sends.min(256) as usize),
+            first: 0,
+            left: 0,
+            part: 0,
+            fetching: 0,
+            connection: None,
+            grants: Vec::new(),
+            is_ready: false,
+            pause: 0,
+            rnr_left: 0,
+            absent_since: 0,
+            is_deserted: false,
+            receives: ReceiveQueue::new(init.caps.receives as usize, init.caps.receive_pieces as usize, init.domain),
+            expected: 0,
+            told: 0,
+            came_by: None,
+            arriving: None,
+            told_grants: Vec::new(),
+            is_owing: false,
+            refused: false,
+            established: false,
+        }
+    }
+
+    /// The process that it is connected to.
+    pub(crate) fn peer_name(&self, own: &Gid) -> Name {
+        Name::of(self.attributes.gid.unwrap_or(*own), self.attributes.peer)
+    }
+
+    /// Back to the beginning: nothing is posted, nobody is known.
+    pub(crate) fn reset(&mut self) {
+        let (is_ready, is_owing) = (self.is_ready, self.is_owing);
+        *self = Self { is_ready, is_owing, ..Self::new(self.number, self.init) };
+    }
+
+    pub(crate) fn takes_requests(&self) -> bool {
+        matches!(self.state, QpState::Rtr | QpState::Rts | QpState::Sqd)
+    }
+
+    /// Whether a send is to give a completion.
+    pub(crate) fn is_told(&self, send: &Send, status: WcStatus) -> bool {
+        self.init.signal_all || send.flags.contains(SendFlags::SIGNALED) || status != WcStatus::Success
+    }
+
+    pub(crate) fn completion(&self, send: &Send, status: WcStatus) -> Completion {
+        Completion::of_send(send.wr_id, send.opcode, self.number, status, send.length)
+    }
+
+    /// Nanoseconds after which a peer that does not answer is given up; `None`: never.
+    pub(crate) fn patience(&self) -> Option<u64> {
+        let a = &self.attributes;
+        (a.timeout != 0).then(|| (4096u64 << a.timeout.min(31)).saturating_mul(u64::from(a.retries) + 1))
+    }
+
+    /// Begins again with the request of that number.
+    pub(crate) fn go_back(&mut self, to: usize) {
+        self.left = to;
+        self.part = 0;
+        self.fetching = self.sends.iter().take(to).filter(|s| s.opcode.fetches() && !s.done).count() as u32;
+    }
+}
+
+/// Nanoseconds of the times that a receiver asks a sender to wait, by their code.
+pub(crate) fn rnr_time(code: u8) -> u64 {
+    const UNIT: u64 = 10_000;
+    const TIMES: [u64; 32] = [
+        65_536, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048, 3072, 4096, 6144, 8192, 12_288, 16_384, 24_576,
+        32_768, 49_152,
+    ];
+    TIMES[usize::from(code & 31)] * UNIT
+}

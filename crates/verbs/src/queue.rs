@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Completion queues, and queues of receives.
+
+use crate::channel::Channel;
+use crate::types::{Completion, Sge, WcFlags, WcStatus};
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+/// Entries that a completion queue may have.
+pub const CQ_ENTRIES_MAX: usize = 1 << 22;
+
+/// Which completion is to be told of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Armed {
+    No,
+    /// The next one that is solicited, or an error.
+    Solicited,
+    Any,
+}
+
+/// Who is told of completions: a channel, if there is one.
+pub type Listener = Option<Arc<Channel<u64>>>;
+
+/// A completion queue.
+#[derive(Debug)]
+pub(crate) struct Cq {
+    pub entries: VecDeque<Completion>,
+    pub capacity: usize,
+    pub users: u32,
+    overrun: bool,
+    armed: Armed,
+    listener: Listener,
+    /// The program's name for it, in events.
+    pub cookie: u64,
+}
+
+impl Cq {
+    pub(crate) fn new(capacity: usize, listener: Listener, cookie: u64) -> Self {
+        Self { entries: VecDeque::with_capacity(capacity.min(4096)), capacity, users: 0, overrun: false, armed: Armed::No, listener, cookie }
+    }
+
+    /// Adds an entry. `false`: it was lost, for the first time.
+    #[inline]
+    pub(crate) fn push(&mut self, completion: Completion, solicited: bool) -> bool {
+        if self.entries.len() >= self.capacity {
+            return core::mem::replace(&mut self.overrun, true);
+        }
+        self.entries.push_back(completion);
+        if self.armed != Armed::No && (self.armed == Armed::Any || solicited || completion.status != WcStatus::Success) {
+            self.tell();
+        }
+        true
+    }
+
+    #[cold]
+    fn tell(&mut self) {
+        self.armed = Armed::No;
+        if let Some(channel) = &self.listener {
+            channel.push(self.cookie);
+        }
+    }
+
+    /// The next completion is to be told of. A wish for any is not made less by one for solicited ones.
+    pub(crate) fn arm(&mut self, solicited_only: bool) {
+        if !(solicited_only && self.armed == Armed::Any) {
+            self.armed = if solicited_only { Armed::Solicited } else { Armed::Any };
+        }
+    }
+
+    pub(crate) fn is_armed(&self) -> bool {
+        self.armed != Armed::No
+    }
+
+    pub(crate) fn is_overrun(&self) -> bool {
+        self.overrun
+    }
+
+    /// A queue pair is no more, or starts anew: nothing of it is left here.
+    pub(crate) fn forget(&mut self, qp: u32) {
+        self.entries.retain(|e| e.qp != qp);
+    }
+}
+
+/// The pieces of a request: mostly one.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Pieces {
+    one: [Sge; 1],
+    more: Option<Box<[Sge]>>,
+    count: u8,
+}
+
+impl Pieces {
+    #[inline]
+    pub(crate) fn of(pieces: &[Sge]) -> Self {
+        match pieces {
+            [] => Self::default(),
+            [only] => Self { one: [*only], more: None, count: 1 },
+            more => Self { one: [Sge::default()], more: Some(more.into()), count: 2 },
+        }
+    }
+
+    #[inline]
+    pub(crate) fn get(&self) -> &[Sge] {
+        match &self.more {
+            Some(more) => more,
+            None => &self.one[..usize::from(self.count)],
+        }
+    }
+
+    /// Bytes of all.
+    #[inline]
+    pub(crate) fn len(&self) -> u64 {
+        self.get().iter().map(|p| u64::from(p.length)).sum()
+    }
+}
+
+/// A receive.
+#[derive(Clone, Debug)]
+pub(crate) struct Receive {
+    pub wr_id: u64,
+    pub pieces: Pieces,
+    /// The protection domain of the queue that it was posted to.
+    pub domain: u32,
+}
+
+/// Receives that are posted.
+#[derive(Debug)]
+pub(crate) struct ReceiveQueue {
+    pub posted: VecDeque<Receive>,
+    pub capacity: usize,
+    pub pieces_max: usize,
+    pub domain: u32,
+}
+
+impl ReceiveQueue {
+    pub(crate) fn new(capacity: usize, pieces_max: usize, domain: u32) -> Self {
+        Self { posted: VecDeque::with_capacity(capacity.min(1024)), capacity, pieces_max, domain }
+    }
+
+    #[inline]
+    pub(crate) fn post(&mut self, wr_id: u64, pieces: &[Sge]) -> Result<(), crate::types::Error> {
+        if pieces.len() > self.pieces_max {
+            return Err(crate::types::Error::Invalid);
+        }
+        if self.posted.len() >= self.capacity {
+            return Err(crate::types::Error::NoMemory);
+        }
+        self.posted.push_back(Receive { wr_id, pieces: Pieces::of(pieces), domain: self.domain });
+        Ok(())
+    }
+}
+
+/// A shared receive queue.
+#[derive(Debug)]
+pub(crate) struct Srq {
+    pub queue: ReceiveQueue,
+    /// Below so many an event is given, once; 0: never.
+    pub limit: usize,
+    pub users: u32,
+    pub cookie: u64,
+}
+
+/// The head of a datagram as the receiver finds it in front of the data.
+pub(crate) fn route_header(from: &[u8; 16], to: &[u8; 16], payload: usize) -> [u8; 40] {
+    let mut grh = [0; 40];
+    grh[0] = 0x60;
+    // The headers and checks that would be between this one and the data on a wire.
+    grh[4..6].copy_from_slice(&((payload + 28).min(0xffff) as u16).to_be_bytes());
+    (grh[6], grh[7]) = (17, 64);
+    grh[8..24].copy_from_slice(from);
+    grh[24..40].copy_from_slice(to);
+    grh
+}
+
+/// Flags of a receive's completion.
+pub(crate) fn receive_flags(has_immediate: bool, has_route: bool) -> WcFlags {
+    let mut flags = WcFlags::empty();
+    flags.set(WcFlags::WITH_IMM, has_immediate);
+    flags.set(WcFlags::GRH, has_route);
+    flags
+}

@@ -1,0 +1,488 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What arrives: packets are parsed, checked, and given to the queue pair that they are for; requests are carried out, or refused.
+//!
+//! A peer may write anything, and while we read: heads are copied once and then checked, payloads only copied. What cannot be ends its connection.
+
+use crate::connection::{ANSWERS_MAX, ConnectionId, Put, ReadJob};
+use crate::core::Core;
+use crate::header::{Code, Head, IMMEDIATE, Kind, PACKET_BYTES, PART, SOLICITED, WORDS_MAX};
+use crate::memory::Regions;
+use crate::qp::{Arriving, MESSAGE_MAX, Receiving};
+use crate::queue::{Receive, receive_flags, route_header};
+use crate::types::{Access, AsyncKind, Completion, QpKind, QpState, WcOpcode, WcStatus};
+use bellwire_memory::bytes;
+use bellwire_via::inbox::LineWords;
+use bellwire_via::wire::Wire;
+use bellwire_via::{Engine, Taken};
+
+/// Requests done that a peer is told of at once.
+const TELL_AFTER: u32 = 16;
+/// Bytes in front of a datagram.
+const ROUTE_BYTES: usize = 40;
+/// Packets with bytes that were read that leave in a turn.
+const READS_PER_TURN: u32 = 8;
+
+/// A packet: whence, its head and payload.
+#[derive(Clone, Copy)]
+struct Packet<'a> {
+    from: ConnectionId,
+    head: &'a Head,
+    /// Readable for as many bytes; its sender may be writing it.
+    payload: (*const u8, usize),
+}
+
+impl Packet<'_> {
+    fn total(&self) -> u64 {
+        if self.head.flags & PART != 0 { u64::from(self.head.total) } else { self.payload.1 as u64 }
+    }
+
+    fn immediate(&self) -> Option<u32> {
+        (self.head.flags & IMMEDIATE != 0).then_some(self.head.immediate)
+    }
+
+    fn is_solicited(&self) -> bool {
+        self.head.flags & SOLICITED != 0
+    }
+}
+
+impl Core {
+    /// Takes the next thing that has come. `false`: there was nothing.
+    #[inline]
+    pub(crate) fn arrive<W: Wire>(&mut self, engine: &mut Engine<W>) -> bool {
+        let mut line: LineWords = [0; 7];
+        match engine.take(self.inbox, &mut line) {
+            None => return false,
+            Some(Taken::Line(context, length)) => self.message(engine, context, &line, (line.as_ptr().cast(), length as usize)),
+            Some(Taken::Kept(context, kept)) => {
+                self.long_message(engine, context, (kept.as_ptr(), kept.len()));
+                engine.release(kept);
+            }
+            Some(Taken::Waited(context, data)) => {
+                self.long_message(engine, context, (data.as_ptr(), data.len()));
+                engine.recycle(self.inbox, data);
+            }
+            Some(Taken::Notice(context, vi, notice)) => self.notice(engine, ConnectionId::from_raw(context as u32), vi, notice),
+        }
+        true
+    }
+
+    fn long_message<W: Wire>(&mut self, engine: &mut Engine<W>, context: u64, lies: (*const u8, usize)) {
+        let mut words = [0u64; WORDS_MAX];
+        // SAFETY: the message is readable for its length; there is room for as many words.
+        unsafe { bytes::copy(words.as_mut_ptr().cast(), lies.0, lies.1.min(size_of_val(&words))) };
+        self.message(engine, context, &words, lies);
+    }
+
+    #[inline]
+    fn message<W: Wire>(&mut self, engine: &mut Engine<W>, context: u64, words: &[u64], lies: (*const u8, usize)) {
+        let id = ConnectionId::from_raw(context as u32);
+        let Some(connection) = self.connections.get_mut(id) else { return };
+        let parsed = Head::parse(words, lies.1).filter(|(_, taken, _)| connection.acknowledge(*taken));
+        let Some((head, _, start)) = parsed else { return self.broken(engine, id) };
+        let p = Packet { from: id, head: &head, payload: (lies.0.wrapping_add(start), lies.1 - start) };
+        if head.kind == Kind::Credit {
+            return self.leave(engine, id);
+        }
+        connection.handled = connection.handled.wrapping_add(1);
+        let owes = connection.owes_credit();
+        if p.payload.1 > PACKET_BYTES {
+            return self.broken(engine, id);
+        }
+        match head.kind {
+            Kind::Credit => {}
+            Kind::Send | Kind::Write | Kind::Read | Kind::Atomic => self.request(engine, &p),
+            Kind::Datagram => self.datagram(&p),
+            Kind::Ack | Kind::Refusal | Kind::ReadData | Kind::AtomicData | Kind::Grant => self.answer_arrived(engine, &p),
+        }
+        if owes {
+            self.leave(engine, id);
+        }
+    }
+
+    /// Whether a packet comes from whom its queue pair is connected to (C2).
+    fn is_from_peer(&mut self, p: &Packet<'_>) -> bool {
+        let gid = self.name.gid;
+        let Some(peer) = self.connections.get(p.from).map(|c| c.peer) else { return false };
+        self.qp(p.head.to).is_some_and(|q| q.init.kind != QpKind::Ud && q.attributes.peer == p.head.from && q.peer_name(&gid) == peer)
+    }
+
+    fn answer_arrived<W: Wire>(&mut self, engine: &mut Engine<W>, p: &Packet<'_>) {
+        if !self.is_from_peer(p) || !self.qp(p.head.to).is_some_and(|q| matches!(q.state, QpState::Rts | QpState::Sqd)) {
+            return;
+        }
+        match p.head.kind {
+            Kind::Refusal => {
+                self.now = (self.clock)();
+                self.refused(engine, p.head);
+            }
+            Kind::ReadData => self.read_arrived(engine, p.head, p.payload),
+            Kind::AtomicData => self.atomic_arrived(engine, p.head),
+            Kind::Grant => {
+                self.granted(p.head);
+                self.answered(p.head.to, p.head.answered);
+            }
+            _ => self.answered(p.head.to, p.head.answered),
+        }
+        self.pump(engine, p.head.to, false);
+    }
+
+    /// A request of a peer.
+    fn request<W: Wire>(&mut self, engine: &mut Engine<W>, p: &Packet<'_>) {
+        let number = p.head.to;
+        let is_first = p.head.offset == 0;
+        if !self.is_from_peer(p) || !self.qp(number).is_some_and(|q| q.takes_requests()) {
+            if is_first {
+                self.refuse(engine, p, Code::Nobody, 0);
+            }
+            return;
+        }
+        let Some(qp) = self.qp(number) else { return };
+        let is_reliable = qp.init.kind == QpKind::Rc;
+        let (answered, state) = (p.head.answered, qp.state);
+        if is_reliable && matches!(state, QpState::Rts | QpState::Sqd) {
+            self.answered(number, answered);
+        }
+        let Some(qp) = self.qp(number) else { return };
+        if !is_reliable && is_first && qp.expected != p.head.number {
+            // What was before it is lost, with what had come of it.
+            qp.expected = p.head.number;
+            qp.arriving = None;
+        }
+        // After a refusal the rest of what had left is dropped, until the refused request comes again.
+        let is_next = p.head.number == qp.expected && (is_first || !qp.refused);
+        if !is_next || p.total() > MESSAGE_MAX {
+            return;
+        }
+        qp.refused = false;
+        qp.came_by = Some(p.from);
+        if state == QpState::Rtr && !core::mem::replace(&mut qp.established, true) {
+            self.event(number, AsyncKind::Established);
+        }
+        match p.head.kind {
+            Kind::Send => self.send_arrived(engine, p),
+            Kind::Write => self.write_arrived(engine, p),
+            Kind::Read if is_reliable => self.read_asked(engine, p),
+            Kind::Atomic if is_reliable => self.atomic_asked(engine, p),
+            _ => {}
+        }
+    }
+
+    fn receiving(&mut self, number: u32) -> Option<Receiving> {
+        self.qp(number).map(|q| Receiving { domain: q.init.domain, access: q.attributes.access })
+    }
+
+    /// The receive for a message that begins; `None`: there is none, and the sender has been told.
+    fn begin<W: Wire>(&mut self, engine: &mut Engine<W>, p: &Packet<'_>) -> Option<Receive> {
+        let number = p.head.to;
+        let receive = self.take_receive(number);
+        if receive.is_none() {
+            let qp = self.qp(number)?;
+            let (timer, is_reliable) = (qp.attributes.rnr_timer, qp.init.kind == QpKind::Rc);
+            if is_reliable {
+                qp.refused = true;
+                self.refuse(engine, p, Code::NotReady, timer);
+            } else {
+                self.done(engine, p);
+            }
+        }
+        receive
+    }
+
+    fn send_arrived<W: Wire>(&mut self, engine: &mut Engine<W>, p: &Packet<'_>) {
+        let number = p.head.to;
+        if p.head.offset == 0 {
+            let Some(receive) = self.begin(engine, p) else { return };
+            if p.total() > receive.pieces.len() {
+                return self.receive_failed(engine, p, &receive, WcStatus::LocalLength, Code::Invalid);
+            }
+            let Some(qp) = self.qp(number) else { return };
+            qp.arriving = Some(Arriving { receive: Some(receive), total: p.total() as u32, got: 0 });
+        }
+        let Some(qp) = self.qp(number) else { return };
+        let Some(mut arriving) = qp.arriving.take() else { return };
+        let fits = p.head.offset == arriving.got && u64::from(arriving.got) + p.payload.1 as u64 <= u64::from(arriving.total);
+        let Some(receive) = arriving.receive.take().filter(|_| fits) else { return };
+        // SAFETY: the payload is readable.
+        if unsafe { self.regions.scatter(receive.pieces.get(), receive.domain, arriving.got as usize, p.payload.0, p.payload.1) }.is_err() {
+            return self.receive_failed(engine, p, &receive, WcStatus::LocalProtection, Code::Operation);
+        }
+        arriving.got += p.payload.1 as u32;
+        if arriving.got != arriving.total {
+            arriving.receive = Some(receive);
+            if let Some(qp) = self.qp(number) {
+                qp.arriving = Some(arriving);
+            }
+            return;
+        }
+        self.received(p, &receive, WcOpcode::Receive, arriving.total);
+        self.done(engine, p);
+    }
+
+    /// A receive has been used up, well.
+    fn received(&mut self, p: &Packet<'_>, receive: &Receive, opcode: WcOpcode, length: u32) {
+        let Some(qp) = self.qp(p.head.to) else { return };
+        let cq = qp.init.receive_cq;
+        let completion = Completion {
+            opcode,
+            byte_len: length,
+            immediate: p.immediate().unwrap_or(0),
+            source: p.head.from,
+            flags: receive_flags(p.immediate().is_some(), p.head.kind == Kind::Datagram),
+            ..Completion::of_receive(receive.wr_id, p.head.to, WcStatus::Success)
+        };
+        self.complete(cq, completion, p.is_solicited());
+    }
+
+    /// A message cannot be taken into its receive: both sides fail.
+    #[cold]
+    fn receive_failed<W: Wire>(&mut self, engine: &mut Engine<W>, p: &Packet<'_>, receive: &Receive, status: WcStatus, code: Code) {
+        let Some(qp) = self.qp(p.head.to) else { return };
+        let (cq, is_reliable) = (qp.init.receive_cq, qp.init.kind == QpKind::Rc);
+        self.complete(cq, Completion::of_receive(receive.wr_id, p.head.to, status), false);
+        if is_reliable {
+            self.refuse(engine, p, code, 0);
+        }
+        self.enter_error(p.head.to);
+    }
+
+    fn write_arrived<W: Wire>(&mut self, engine: &mut Engine<W>, p: &Packet<'_>) {
+        let (number, n) = (p.head.to, p.payload.1);
+        let (key, length) = p.head.key_and_length();
+        let Some(receiving) = self.receiving(number) else { return };
+        let total = p.total();
+        if u64::from(length) != total || u64::from(p.head.offset) + n as u64 > total {
+            return self.deny(engine, p, Code::Invalid);
+        }
+        if n != 0 {
+            let allowed = self.remote(&receiving, key, p.head.words[0], total, Access::REMOTE_WRITE);
+            let Some(to) = allowed else { return self.deny(engine, p, Code::Access) };
+            // SAFETY: R1, just looked up for all of the message; the payload is readable.
+            unsafe { Regions::place(to.wrapping_add(p.head.offset as usize), p.payload.0, n) };
+        }
+        if u64::from(p.head.offset) + n as u64 != total {
+            return;
+        }
+        if p.immediate().is_some() {
+            let Some(receive) = self.begin(engine, p) else { return };
+            self.received(p, &receive, WcOpcode::ReceiveWrite, length);
+        }
+        self.done(engine, p);
+        self.offer(engine, p, key);
+    }
+
+    /// Tells the peer how to reach memory of this key itself, if it can.
+    #[inline]
+    fn offer<W: Wire>(&mut self, engine: &mut Engine<W>, p: &Packet<'_>, key: u32) {
+        if let Some((to, head)) = self.grant(p.from, p.head.to, key) {
+            self.answer(engine, to, head);
+        }
+    }
+
+    fn read_asked<W: Wire>(&mut self, engine: &mut Engine<W>, p: &Packet<'_>) {
+        let (key, length) = p.head.key_and_length();
+        let Some(receiving) = self.receiving(p.head.to) else { return };
+        if u64::from(length) > MESSAGE_MAX {
+            return self.deny(engine, p, Code::Invalid);
+        }
+        if length != 0 && self.remote(&receiving, key, p.head.words[0], u64::from(length), Access::REMOTE_READ).is_none() {
+            return self.deny(engine, p, Code::Access);
+        }
+        let mut head = Head::new(Kind::ReadData, p.head.from, p.head.to);
+        (head.number, head.flags, head.total) = (p.head.number, PART, length);
+        let job = ReadJob { head, key, domain: receiving.domain, address: p.head.words[0], length, at: 0 };
+        let Some(connection) = self.connections.get_mut(p.from) else { return };
+        connection.reads.push_back(job);
+        if connection.reads.len() > ANSWERS_MAX {
+            return self.broken(engine, p.from);
+        }
+        self.done(engine, p);
+        self.offer(engine, p, key);
+        self.leave(engine, p.from);
+    }
+
+    fn atomic_asked<W: Wire>(&mut self, engine: &mut Engine<W>, p: &Packet<'_>) {
+        let (key, compares) = p.head.key_and_length();
+        let Some(receiving) = self.receiving(p.head.to) else { return };
+        let allowed = self.remote(&receiving, key, p.head.words[0], 8, Access::REMOTE_ATOMIC);
+        let Some(at) = allowed else { return self.deny(engine, p, Code::Access) };
+        if !at.addr().is_multiple_of(8) {
+            return self.deny(engine, p, Code::Invalid);
+        }
+        // SAFETY: R1, just looked up; aligned.
+        let found = unsafe { Regions::change(at, p.head.words[2], (compares != 0).then_some(p.head.words[3])) };
+        let mut head = Head::new(Kind::AtomicData, p.head.from, p.head.to);
+        (head.number, head.words[0]) = (p.head.number, found);
+        self.done(engine, p);
+        self.answer(engine, p.from, head);
+        self.offer(engine, p, key);
+    }
+
+    /// The next request is done: its sender is told, soon.
+    #[inline]
+    fn done<W: Wire>(&mut self, engine: &mut Engine<W>, p: &Packet<'_>) {
+        let Some(qp) = self.qp(p.head.to) else { return };
+        qp.expected = qp.expected.wrapping_add(1);
+        if qp.init.kind != QpKind::Rc {
+            return;
+        }
+        if qp.expected.wrapping_sub(qp.told) >= TELL_AFTER {
+            self.tell(engine, p.head.to);
+        } else if !core::mem::replace(&mut qp.is_owing, true) {
+            self.owing.push(p.head.to);
+        }
+    }
+
+    /// Tells the peer of a queue pair what was done.
+    pub(crate) fn tell<W: Wire>(&mut self, engine: &mut Engine<W>, number: u32) {
+        let Some(qp) = self.qp(number) else { return };
+        let Some(to) = qp.came_by.filter(|_| qp.told != qp.expected) else { return };
+        qp.told = qp.expected;
+        let mut head = Head::new(Kind::Ack, qp.attributes.peer, number);
+        head.answered = qp.expected;
+        self.answer(engine, to, head);
+    }
+
+    /// Tells all who have not been told.
+    #[inline(never)]
+    pub(crate) fn tell_owed<W: Wire>(&mut self, engine: &mut Engine<W>) {
+        for number in core::mem::take(&mut self.owing) {
+            if let Some(qp) = self.qp(number) {
+                qp.is_owing = false;
+                self.tell(engine, number);
+            }
+        }
+    }
+
+    /// A request that may not be: it is refused, and the queue pair fails.
+    #[cold]
+    fn deny<W: Wire>(&mut self, engine: &mut Engine<W>, p: &Packet<'_>, code: Code) {
+        if self.qp(p.head.to).is_some_and(|q| q.init.kind != QpKind::Rc) {
+            // Nobody hears of it; it is dropped.
+            if let Some(qp) = self.qp(p.head.to) {
+                qp.expected = p.head.number.wrapping_add(1);
+            }
+            return;
+        }
+        self.refuse(engine, p, code, 0);
+        self.event(p.head.to, if code == Code::Access { AsyncKind::QpAccessError } else { AsyncKind::QpRequestError });
+        self.enter_error(p.head.to);
+    }
+
+    #[cold]
+    fn refuse<W: Wire>(&mut self, engine: &mut Engine<W>, p: &Packet<'_>, code: Code, timer: u8) {
+        let mut head = Head::new(Kind::Refusal, p.head.from, p.head.to);
+        (head.number, head.words[0]) = (p.head.number, code as u64 | u64::from(timer) << 32);
+        self.answer(engine, p.from, head);
+    }
+
+    /// Has an answer leave, in order.
+    fn answer<W: Wire>(&mut self, engine: &mut Engine<W>, to: ConnectionId, head: Head) {
+        let Some(connection) = self.connections.get_mut(to) else { return };
+        connection.answers.push_back(head);
+        if connection.answers.len() > ANSWERS_MAX {
+            // It asks and asks, and takes no answer.
+            return self.broken(engine, to);
+        }
+        if !connection.put_answers(engine) {
+            self.mark_unsent(to);
+        }
+    }
+
+    fn datagram(&mut self, p: &Packet<'_>) {
+        let own = self.name.gid;
+        let Some(sender) = self.connections.get(p.from).map(|c| c.peer.gid) else { return };
+        let number = p.head.to;
+        let takes = |q: &mut crate::qp::Qp| q.init.kind == QpKind::Ud && q.takes_requests() && q.attributes.qkey == p.head.number;
+        if !self.qp(number).is_some_and(takes) || p.head.flags & PART != 0 {
+            return;
+        }
+        let Some(receive) = self.take_receive(number) else { return };
+        let total = p.payload.1 + ROUTE_BYTES;
+        let route = route_header(&sender, &own, p.payload.1);
+        // SAFETY: the header is ours, the payload is readable.
+        let placed = total as u64 <= receive.pieces.len()
+            && unsafe {
+                self.regions.scatter(receive.pieces.get(), receive.domain, 0, route.as_ptr(), ROUTE_BYTES).is_ok()
+                    && self.regions.scatter(receive.pieces.get(), receive.domain, ROUTE_BYTES, p.payload.0, p.payload.1).is_ok()
+            };
+        if placed {
+            return self.received(p, &receive, WcOpcode::Receive, total as u32);
+        }
+        let status = if total as u64 > receive.pieces.len() { WcStatus::LocalLength } else { WcStatus::LocalProtection };
+        let Some(cq) = self.qp(number).map(|q| q.init.receive_cq) else { return };
+        self.complete(cq, Completion::of_receive(receive.wr_id, number, status), false);
+        self.enter_error(number);
+    }
+
+    // ---- what waits to leave
+
+    pub(crate) fn mark_unsent(&mut self, id: ConnectionId) {
+        if let Some(connection) = self.connections.get_mut(id).filter(|c| !c.is_unsent) {
+            connection.is_unsent = true;
+            self.unsent.push(id);
+        }
+    }
+
+    /// Sends what waits, of all connections.
+    pub(crate) fn leave_all<W: Wire>(&mut self, engine: &mut Engine<W>) {
+        for id in core::mem::take(&mut self.unsent) {
+            if let Some(connection) = self.connections.get_mut(id) {
+                connection.is_unsent = false;
+                self.leave(engine, id);
+            }
+        }
+    }
+
+    /// Sends what can leave of a connection: answers, then queue pairs and reads by turns; notes what has to wait on.
+    pub(crate) fn leave<W: Wire>(&mut self, engine: &mut Engine<W>, id: ConnectionId) {
+        let Some(connection) = self.connections.get_mut(id).filter(|c| c.open) else { return };
+        if connection.put_answers(engine) {
+            for _ in 0..connection.ready.len() {
+                let Some(number) = self.connections.get_mut(id).and_then(|c| c.ready.pop_front()) else { break };
+                if let Some(qp) = self.qp(number) {
+                    qp.is_ready = false;
+                    self.pump(engine, number, true);
+                }
+            }
+            self.serve_reads(engine, id);
+        }
+        if self.connections.get(id).is_some_and(crate::connection::Connection::has_unsent) {
+            self.mark_unsent(id);
+        }
+    }
+
+    /// Sends bytes that the peer reads.
+    fn serve_reads<W: Wire>(&mut self, engine: &mut Engine<W>, id: ConnectionId) {
+        for _ in 0..READS_PER_TURN {
+            let Some(connection) = self.connections.get_mut(id) else { return };
+            let Some(job) = connection.reads.front_mut() else { return };
+            let n = (job.length - job.at).min(PACKET_BYTES as u32);
+            let found = match n {
+                0 => Ok(core::ptr::null_mut()),
+                _ => self.regions.find(job.key, job.domain, job.address + u64::from(job.at), u64::from(n), Access::REMOTE_READ),
+            };
+            let mut head = job.head;
+            head.offset = job.at;
+            let Ok(from) = found else {
+                // Withdrawn meanwhile.
+                let mut refusal = Head::new(Kind::Refusal, head.to, head.from);
+                (refusal.number, refusal.words[0]) = (head.number, Code::Access as u64);
+                connection.reads.pop_front();
+                self.answer(engine, id, refusal);
+                continue;
+            };
+            job.at += n;
+            let is_last = job.at == job.length;
+            // SAFETY: R1, just looked up.
+            if unsafe { connection.put(engine, &head, (from.cast_const(), n as usize)) } != Put::All {
+                if let Some(job) = connection.reads.front_mut() {
+                    job.at -= n;
+                }
+                return;
+            }
+            if is_last {
+                connection.reads.pop_front();
+            }
+        }
+    }
+}

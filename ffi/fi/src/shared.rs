@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Contexts that several endpoints share. Of a receive context, the receives are common: a message for any of its endpoints goes to the oldest that fits, and completes in that endpoint's queue. Of a transmit
+//! context nothing is: sends are posted to endpoints, and have nothing that could be shared.
+
+use crate::abi::{Fid, Iovec, Msg, MsgTagged, Outcome, Table, TableRef, class, close_unused, command, control, data, drop_object, error, gather, give, none};
+use crate::attributes::{RxAttr, TxAttr};
+use crate::bound::EpShared;
+use crate::flags;
+use crate::message::{LOOK_FLAGS, Receiving, want};
+use bellwire_tag::{Completion, Failure, Gather, Notes, SharedReceives, Sink};
+use core::ffi::{c_int, c_void};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// What a shared receive context is to its endpoints.
+pub(crate) struct ReceiveContext {
+    receives: SharedReceives,
+    /// Endpoints that are enabled.
+    members: Mutex<Vec<Arc<EpShared>>>,
+    /// Sources may be chosen.
+    is_directed: bool,
+    /// What calls without flags take.
+    flags: u64,
+}
+
+/// `struct fid_ep` of a receive context, and ours behind it.
+#[repr(C)]
+pub(crate) struct ReceiveObject {
+    fid: Fid,
+    ops: TableRef,
+    cm: TableRef,
+    msg: TableRef,
+    rma: TableRef,
+    tagged: TableRef,
+    atomic: TableRef,
+    collective: TableRef,
+    pub shared: Arc<ReceiveContext>,
+}
+
+/// `struct fid_stx`.
+#[repr(C)]
+struct TransmitObject {
+    fid: Fid,
+    ops: TableRef,
+}
+
+static FID: Table<6> = Table::new([close as *const (), none as *const (), control_call as *const (), none as *const (), none as *const (), none as *const ()]);
+static OPS: Table<7> =
+    Table::new([cancel as *const (), none as *const (), none as *const (), none as *const (), none as *const (), none as *const (), none as *const ()]);
+static MSG: Table<9> = Table::new([
+    recv as *const (),
+    recvv as *const (),
+    recvmsg as *const (),
+    none as *const (),
+    none as *const (),
+    none as *const (),
+    none as *const (),
+    none as *const (),
+    none as *const (),
+]);
+static TAGGED: Table<9> = Table::new([
+    trecv as *const (),
+    trecvv as *const (),
+    trecvmsg as *const (),
+    none as *const (),
+    none as *const (),
+    none as *const (),
+    none as *const (),
+    none as *const (),
+    none as *const (),
+]);
+static NOTHING: Table<13> = Table::new([none as *const (); 13]);
+static TRANSMIT_FID: Table<6> =
+    Table::new([close_transmit as *const (), none as *const (), none as *const (), none as *const (), none as *const (), none as *const ()]);
+static TRANSMIT_OPS: Table<7> = Table::new([none as *const (); 7]);
+
+impl ReceiveContext {
+    fn members(&self) -> MutexGuard<'_, Vec<Arc<EpShared>>> {
+        self.members.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// An endpoint that is being enabled takes its messages from here.
+    pub(crate) fn add(&self, ep: &Arc<EpShared>) {
+        ep.endpoint.share(self.receives.clone());
+        self.members().push(Arc::clone(ep));
+        let _ = ep.endpoint.serve_shared(&mut ep.report());
+    }
+
+    pub(crate) fn remove(&self, ep: &Arc<EpShared>) {
+        self.members().retain(|e| !Arc::ptr_eq(e, ep));
+    }
+
+    fn receive(&self, r: &Receiving) -> Outcome {
+        if r.flags & (flags::MULTI_RECV | LOOK_FLAGS) != 0 {
+            return Err(error::EOPNOTSUPP);
+        }
+        let members = self.members();
+        // Its endpoints are to be bound alike.
+        let is_selective = members.first().and_then(|ep| ep.bindings.get()).is_some_and(|b| b.rx_selective);
+        self.receives.post(&want(r, is_selective, self.is_directed)?);
+        for ep in members.iter() {
+            let _ = ep.endpoint.serve_shared(&mut ep.report());
+        }
+        Ok(())
+    }
+
+    /// Takes a receive back; one of the endpoints tells of it.
+    fn cancel(&self, context: usize) -> Outcome {
+        let members = self.members();
+        let teller = members.first().ok_or(libc::ENOENT)?;
+        if !self.receives.cancel(context) {
+            return Err(libc::ENOENT);
+        }
+        let mut completion = Completion::new(context, Notes::RECEIVE | Notes::MESSAGE, false);
+        completion.failure = Some(Failure::Canceled);
+        teller.report().done(&completion);
+        Ok(())
+    }
+}
+
+/// `fi_srx_context`.
+pub(crate) unsafe extern "C" fn open(_domain: *mut Fid, attr: *const RxAttr, to: *mut *mut ReceiveObject, context: *mut c_void) -> c_int {
+    control(|| {
+        // SAFETY: F2.
+        let (caps, flags) = unsafe { attr.as_ref() }.map_or((0, 0), |a| (a.caps, a.op_flags));
+        let shared = ReceiveContext { receives: SharedReceives::default(), members: Mutex::default(), is_directed: caps & flags::DIRECTED_RECV != 0, flags };
+        let nothing = TableRef::to(&NOTHING);
+        let object = ReceiveObject {
+            fid: Fid { class: class::SRX_CTX, context, ops: TableRef::to(&FID) },
+            ops: TableRef::to(&OPS),
+            cm: nothing,
+            msg: TableRef::to(&MSG),
+            rma: nothing,
+            tagged: TableRef::to(&TAGGED),
+            atomic: nothing,
+            collective: TableRef::NONE,
+            shared: Arc::new(shared),
+        };
+        give(object, to)
+    })
+}
+
+/// `fi_stx_context`.
+pub(crate) unsafe extern "C" fn open_transmit(_domain: *mut Fid, _attr: *const TxAttr, to: *mut *mut Fid, context: *mut c_void) -> c_int {
+    let fid = Fid { class: class::STX_CTX, context, ops: TableRef::to(&TRANSMIT_FID) };
+    control(|| give(TransmitObject { fid, ops: TableRef::to(&TRANSMIT_OPS) }, to.cast::<*mut TransmitObject>()))
+}
+
+unsafe extern "C" fn close(fid: *mut Fid) -> c_int {
+    // SAFETY: F1.
+    control(|| unsafe { close_unused(fid, |object: &ReceiveObject| &object.shared) })
+}
+
+unsafe extern "C" fn close_transmit(fid: *mut Fid) -> c_int {
+    control(|| {
+        // SAFETY: F1.
+        unsafe { drop_object::<TransmitObject>(fid) };
+        Ok(())
+    })
+}
+
+/// `FI_ENABLE`: it is.
+unsafe extern "C" fn control_call(_: *mut Fid, asked: c_int, _: *mut c_void) -> c_int {
+    if asked == command::ENABLE { 0 } else { -error::ENOSYS }
+}
+
+/// # Safety
+/// F1.
+unsafe fn of<'a>(fid: *mut Fid) -> &'a ReceiveContext {
+    // SAFETY: the caller's.
+    unsafe { &(*fid.cast::<ReceiveObject>()).shared }
+}
+
+unsafe extern "C" fn cancel(fid: *mut Fid, context: *mut c_void) -> isize {
+    // SAFETY: F1.
+    data(|| unsafe { of(fid) }.cancel(context.expose_provenance()))
+}
+
+unsafe extern "C" fn recv(fid: *mut Fid, at: *mut u8, length: usize, _desc: *mut c_void, from: u64, context: *mut c_void) -> isize {
+    // SAFETY: F1.
+    let receives = unsafe { of(fid) };
+    data(|| receives.receive(&Receiving { from, to: Gather::one(at, length), tag: None, context, flags: receives.flags }))
+}
+
+unsafe extern "C" fn recvv(fid: *mut Fid, iov: *const Iovec, _desc: *mut *mut c_void, count: usize, from: u64, context: *mut c_void) -> isize {
+    // SAFETY: F1.
+    let receives = unsafe { of(fid) };
+    // SAFETY: F2.
+    data(|| receives.receive(&Receiving { from, to: unsafe { gather(iov, count) }?, tag: None, context, flags: receives.flags }))
+}
+
+unsafe extern "C" fn recvmsg(fid: *mut Fid, msg: *const Msg, flags: u64) -> isize {
+    data(|| {
+        // SAFETY: F2.
+        let m = unsafe { msg.as_ref() }.ok_or(error::EINVAL)?;
+        // SAFETY: F1, F2.
+        unsafe { of(fid).receive(&Receiving { from: m.address, to: gather(m.iov, m.count)?, tag: None, context: m.context, flags }) }
+    })
+}
+
+unsafe extern "C" fn trecv(fid: *mut Fid, at: *mut u8, length: usize, _desc: *mut c_void, from: u64, tag: u64, ignore: u64, context: *mut c_void) -> isize {
+    // SAFETY: F1.
+    let receives = unsafe { of(fid) };
+    data(|| receives.receive(&Receiving { from, to: Gather::one(at, length), tag: Some((tag, ignore)), context, flags: receives.flags }))
+}
+
+unsafe extern "C" fn trecvv(
+    fid: *mut Fid,
+    iov: *const Iovec,
+    _desc: *mut *mut c_void,
+    count: usize,
+    from: u64,
+    tag: u64,
+    ignore: u64,
+    context: *mut c_void,
+) -> isize {
+    // SAFETY: F1.
+    let receives = unsafe { of(fid) };
+    // SAFETY: F2.
+    data(|| receives.receive(&Receiving { from, to: unsafe { gather(iov, count) }?, tag: Some((tag, ignore)), context, flags: receives.flags }))
+}
+
+unsafe extern "C" fn trecvmsg(fid: *mut Fid, msg: *const MsgTagged, flags: u64) -> isize {
+    data(|| {
+        // SAFETY: F2.
+        let m = unsafe { msg.as_ref() }.ok_or(error::EINVAL)?;
+        // SAFETY: F1, F2.
+        unsafe { of(fid).receive(&Receiving { from: m.address, to: gather(m.iov, m.count)?, tag: Some((m.tag, m.ignore)), context: m.context, flags }) }
+    })
+}

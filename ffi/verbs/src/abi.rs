@@ -1,0 +1,404 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The shapes of `infiniband/verbs.h`, as programs have been compiled with them: sizes and offsets are compared with the public header by `tests/verbs/layout.c`, by the same numbers as below.
+
+use core::ffi::{c_char, c_int, c_uint, c_void};
+
+/// A call in a table that nothing here fills.
+pub(crate) type Hole = *const c_void;
+/// A call in a table. Its type is that of the place in the public header.
+pub(crate) type Call = *const c_void;
+
+/// `pthread_mutex_t` and `pthread_cond_t` in objects: programs do not touch them, nor do we.
+pub(crate) type Mutex = [u64; 5];
+pub(crate) type Condition = [u64; 6];
+
+/// `struct ibv_device`.
+#[repr(C)]
+pub struct IbvDevice {
+    pub(crate) ops: [Hole; 2],
+    pub(crate) node_type: c_int,
+    pub(crate) transport_type: c_int,
+    pub(crate) name: [c_char; 64],
+    pub(crate) dev_name: [c_char; 64],
+    pub(crate) dev_path: [c_char; 256],
+    pub(crate) ibdev_path: [c_char; 256],
+}
+
+/// `struct ibv_context_ops`, by the numbers of its places.
+pub(crate) const OP_ALLOC_MW: usize = 7;
+pub(crate) const OP_BIND_MW: usize = 8;
+pub(crate) const OP_DEALLOC_MW: usize = 9;
+pub(crate) const OP_POLL_CQ: usize = 11;
+pub(crate) const OP_REQ_NOTIFY_CQ: usize = 12;
+pub(crate) const OP_POST_SRQ_RECV: usize = 20;
+pub(crate) const OP_POST_SEND: usize = 25;
+pub(crate) const OP_POST_RECV: usize = 26;
+
+/// `struct ibv_context`.
+#[repr(C)]
+pub struct IbvContext {
+    pub(crate) device: *mut IbvDevice,
+    pub(crate) ops: [Call; 32],
+    pub(crate) cmd_fd: c_int,
+    pub(crate) async_fd: c_int,
+    pub(crate) num_comp_vectors: c_int,
+    pub(crate) mutex: Mutex,
+    pub(crate) abi_compat: *mut c_void,
+}
+
+/// `struct verbs_context`: found in front of the `ibv_context` that ends it.
+#[repr(C)]
+pub(crate) struct VerbsContext {
+    pub query_port: Call,
+    pub before_create_cq_ex: [Hole; 24],
+    pub create_cq_ex: Call,
+    pub private: Hole,
+    pub query_device_ex: Call,
+    pub flows: [Hole; 4],
+    pub open_qp: Hole,
+    pub create_qp_ex: Call,
+    pub get_srq_num: Call,
+    pub create_srq_ex: Call,
+    pub open_xrcd: Hole,
+    pub close_xrcd: Hole,
+    pub placeholder: u64,
+    pub size: usize,
+    pub context: IbvContext,
+}
+
+/// `struct ibv_pd`.
+#[repr(C)]
+pub struct IbvPd {
+    pub(crate) context: *mut IbvContext,
+    pub(crate) handle: u32,
+}
+
+/// `struct ibv_mr`.
+#[repr(C)]
+pub struct IbvMr {
+    pub(crate) context: *mut IbvContext,
+    pub(crate) pd: *mut IbvPd,
+    pub(crate) addr: *mut c_void,
+    pub(crate) length: usize,
+    pub(crate) handle: u32,
+    pub(crate) lkey: u32,
+    pub(crate) rkey: u32,
+}
+
+/// `struct ibv_comp_channel`.
+#[repr(C)]
+pub struct IbvCompChannel {
+    pub(crate) context: *mut IbvContext,
+    pub(crate) fd: c_int,
+    pub(crate) refcnt: c_int,
+}
+
+/// `struct ibv_cq_ex`, which begins as `struct ibv_cq`.
+#[repr(C)]
+pub struct IbvCq {
+    pub(crate) context: *mut IbvContext,
+    pub(crate) channel: *mut IbvCompChannel,
+    pub(crate) cq_context: *mut c_void,
+    pub(crate) handle: u32,
+    pub(crate) cqe: c_int,
+    pub(crate) mutex: Mutex,
+    pub(crate) cond: Condition,
+    pub(crate) comp_events_completed: u32,
+    pub(crate) async_events_completed: u32,
+    pub(crate) comp_mask: u32,
+    pub(crate) status: u32,
+    pub(crate) wr_id: u64,
+    pub(crate) calls: [Call; 18],
+}
+
+/// `struct ibv_srq`.
+#[repr(C)]
+pub struct IbvSrq {
+    pub(crate) context: *mut IbvContext,
+    pub(crate) srq_context: *mut c_void,
+    pub(crate) pd: *mut IbvPd,
+    pub(crate) handle: u32,
+    pub(crate) mutex: Mutex,
+    pub(crate) cond: Condition,
+    pub(crate) events_completed: u32,
+}
+
+/// `struct ibv_qp_ex`, which begins as `struct ibv_qp`.
+#[repr(C)]
+pub struct IbvQp {
+    pub(crate) context: *mut IbvContext,
+    pub(crate) qp_context: *mut c_void,
+    pub(crate) pd: *mut IbvPd,
+    pub(crate) send_cq: *mut IbvCq,
+    pub(crate) recv_cq: *mut IbvCq,
+    pub(crate) srq: *mut IbvSrq,
+    pub(crate) handle: u32,
+    pub(crate) qp_num: u32,
+    pub(crate) state: u32,
+    pub(crate) qp_type: u32,
+    pub(crate) mutex: Mutex,
+    pub(crate) cond: Condition,
+    pub(crate) events_completed: u32,
+    pub(crate) comp_mask: u64,
+    pub(crate) wr_id: u64,
+    pub(crate) wr_flags: c_uint,
+    pub(crate) calls: [Call; 21],
+}
+
+/// `struct ibv_ah`.
+#[repr(C)]
+pub struct IbvAh {
+    pub(crate) context: *mut IbvContext,
+    pub(crate) pd: *mut IbvPd,
+    pub(crate) handle: u32,
+}
+
+/// `struct ibv_global_route` and `struct ibv_ah_attr`.
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+pub struct IbvAhAttr {
+    pub(crate) dgid: [u64; 2],
+    pub(crate) flow_label: u32,
+    pub(crate) sgid_index: u8,
+    pub(crate) hop_limit: u8,
+    pub(crate) traffic_class: u8,
+    pub(crate) dlid: u16,
+    pub(crate) sl: u8,
+    pub(crate) src_path_bits: u8,
+    pub(crate) static_rate: u8,
+    pub(crate) is_global: u8,
+    pub(crate) port_num: u8,
+    pub(crate) rest: [u8; 1],
+}
+
+/// `struct ibv_qp_cap`.
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+pub struct IbvQpCap {
+    pub(crate) max_send_wr: u32,
+    pub(crate) max_recv_wr: u32,
+    pub(crate) max_send_sge: u32,
+    pub(crate) max_recv_sge: u32,
+    pub(crate) max_inline_data: u32,
+}
+
+/// `struct ibv_qp_init_attr_ex`, which begins as `struct ibv_qp_init_attr`.
+#[repr(C)]
+pub struct IbvQpInitAttr {
+    pub(crate) qp_context: *mut c_void,
+    pub(crate) send_cq: *mut IbvCq,
+    pub(crate) recv_cq: *mut IbvCq,
+    pub(crate) srq: *mut IbvSrq,
+    pub(crate) cap: IbvQpCap,
+    pub(crate) qp_type: u32,
+    pub(crate) sq_sig_all: c_int,
+    // What follows is not in `struct ibv_qp_init_attr`.
+    pub(crate) comp_mask: u32,
+    pub(crate) pd: *mut IbvPd,
+    pub(crate) xrcd: *mut c_void,
+    pub(crate) create_flags: u32,
+    pub(crate) max_tso_header: u16,
+    pub(crate) rwq_ind_tbl: *mut c_void,
+    pub(crate) rx_hash_conf: [u64; 3],
+    pub(crate) source_qpn: u32,
+    pub(crate) send_ops_flags: u64,
+}
+
+/// `struct ibv_qp_attr`.
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+pub struct IbvQpAttr {
+    pub(crate) qp_state: u32,
+    pub(crate) cur_qp_state: u32,
+    pub(crate) path_mtu: u32,
+    pub(crate) path_mig_state: u32,
+    pub(crate) qkey: u32,
+    pub(crate) rq_psn: u32,
+    pub(crate) sq_psn: u32,
+    pub(crate) dest_qp_num: u32,
+    pub(crate) qp_access_flags: u32,
+    pub(crate) cap: IbvQpCap,
+    pub(crate) ah_attr: IbvAhAttr,
+    pub(crate) alt_ah_attr: IbvAhAttr,
+    pub(crate) pkey_index: u16,
+    pub(crate) alt_pkey_index: u16,
+    pub(crate) en_sqd_async_notify: u8,
+    pub(crate) sq_draining: u8,
+    pub(crate) max_rd_atomic: u8,
+    pub(crate) max_dest_rd_atomic: u8,
+    pub(crate) min_rnr_timer: u8,
+    pub(crate) port_num: u8,
+    pub(crate) timeout: u8,
+    pub(crate) retry_cnt: u8,
+    pub(crate) rnr_retry: u8,
+    pub(crate) alt_port_num: u8,
+    pub(crate) alt_timeout: u8,
+    pub(crate) rate_limit: u32,
+}
+
+/// `struct ibv_send_wr`. The unions lie as words: remote address, compared or added, swapped, key; or address handle, queue pair, key.
+#[repr(C)]
+pub struct IbvSendWr {
+    pub(crate) wr_id: u64,
+    pub(crate) next: *mut IbvSendWr,
+    pub(crate) sg_list: *const bellwire_verbs::Sge,
+    pub(crate) num_sge: c_int,
+    pub(crate) opcode: u32,
+    pub(crate) send_flags: c_uint,
+    pub(crate) imm_data: u32,
+    pub(crate) wr: [u64; 4],
+    pub(crate) qp_type: u32,
+    pub(crate) rest: [u64; 6],
+}
+
+/// `struct ibv_recv_wr`.
+#[repr(C)]
+pub struct IbvRecvWr {
+    pub(crate) wr_id: u64,
+    pub(crate) next: *mut IbvRecvWr,
+    pub(crate) sg_list: *const bellwire_verbs::Sge,
+    pub(crate) num_sge: c_int,
+}
+
+/// `struct ibv_wc`.
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+pub struct IbvWc {
+    pub(crate) wr_id: u64,
+    pub(crate) status: u32,
+    pub(crate) opcode: u32,
+    pub(crate) vendor_err: u32,
+    pub(crate) byte_len: u32,
+    pub(crate) imm_data: u32,
+    pub(crate) qp_num: u32,
+    pub(crate) src_qp: u32,
+    pub(crate) wc_flags: c_uint,
+    pub(crate) pkey_index: u16,
+    pub(crate) slid: u16,
+    pub(crate) sl: u8,
+    pub(crate) dlid_path_bits: u8,
+}
+
+/// `struct ibv_srq_attr`.
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+pub struct IbvSrqAttr {
+    pub(crate) max_wr: u32,
+    pub(crate) max_sge: u32,
+    pub(crate) srq_limit: u32,
+}
+
+/// `struct ibv_srq_init_attr`.
+#[repr(C)]
+pub struct IbvSrqInitAttr {
+    pub(crate) srq_context: *mut c_void,
+    pub(crate) attr: IbvSrqAttr,
+}
+
+/// `struct ibv_device_attr`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct IbvDeviceAttr {
+    pub(crate) fw_ver: [u8; 64],
+    pub(crate) node_guid: u64,
+    pub(crate) sys_image_guid: u64,
+    pub(crate) max_mr_size: u64,
+    pub(crate) page_size_cap: u64,
+    pub(crate) vendor_id: u32,
+    pub(crate) vendor_part_id: u32,
+    pub(crate) hw_ver: u32,
+    pub(crate) max_qp: c_int,
+    pub(crate) max_qp_wr: c_int,
+    pub(crate) device_cap_flags: c_uint,
+    pub(crate) max_sge: c_int,
+    pub(crate) max_sge_rd: c_int,
+    pub(crate) max_cq: c_int,
+    pub(crate) max_cqe: c_int,
+    pub(crate) max_mr: c_int,
+    pub(crate) max_pd: c_int,
+    pub(crate) max_qp_rd_atom: c_int,
+    pub(crate) max_ee_rd_atom: c_int,
+    pub(crate) max_res_rd_atom: c_int,
+    pub(crate) max_qp_init_rd_atom: c_int,
+    pub(crate) max_ee_init_rd_atom: c_int,
+    pub(crate) atomic_cap: c_int,
+    pub(crate) unused: [c_int; 5],
+    pub(crate) max_mcast_grp: c_int,
+    pub(crate) max_mcast_qp_attach: c_int,
+    pub(crate) max_total_mcast_qp_attach: c_int,
+    pub(crate) max_ah: c_int,
+    pub(crate) max_fmr: c_int,
+    pub(crate) max_map_per_fmr: c_int,
+    pub(crate) max_srq: c_int,
+    pub(crate) max_srq_wr: c_int,
+    pub(crate) max_srq_sge: c_int,
+    pub(crate) max_pkeys: u16,
+    pub(crate) local_ca_ack_delay: u8,
+    pub(crate) phys_port_cnt: u8,
+}
+
+/// `struct ibv_port_attr`.
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+pub struct IbvPortAttr {
+    pub(crate) state: u32,
+    pub(crate) max_mtu: u32,
+    pub(crate) active_mtu: u32,
+    pub(crate) gid_tbl_len: c_int,
+    pub(crate) port_cap_flags: u32,
+    pub(crate) max_msg_sz: u32,
+    pub(crate) bad_pkey_cntr: u32,
+    pub(crate) qkey_viol_cntr: u32,
+    pub(crate) pkey_tbl_len: u16,
+    pub(crate) lid: u16,
+    pub(crate) sm_lid: u16,
+    pub(crate) lmc: u8,
+    pub(crate) max_vl_num: u8,
+    pub(crate) sm_sl: u8,
+    pub(crate) subnet_timeout: u8,
+    pub(crate) init_type_reply: u8,
+    pub(crate) active_width: u8,
+    pub(crate) active_speed: u8,
+    pub(crate) phys_state: u8,
+    pub(crate) link_layer: u8,
+    pub(crate) flags: u8,
+    pub(crate) port_cap_flags2: u16,
+}
+
+/// `struct ibv_gid_entry`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct IbvGidEntry {
+    pub(crate) gid: [u64; 2],
+    pub(crate) gid_index: u32,
+    pub(crate) port_num: u32,
+    pub(crate) gid_type: u32,
+    pub(crate) ndev_ifindex: u32,
+}
+
+/// `struct ibv_async_event`.
+#[repr(C)]
+pub struct IbvAsyncEvent {
+    pub(crate) element: *mut c_void,
+    pub(crate) event_type: u32,
+}
+
+/// `struct ibv_cq_init_attr_ex`.
+#[repr(C)]
+pub struct IbvCqInitAttr {
+    pub(crate) cqe: u32,
+    pub(crate) cq_context: *mut c_void,
+    pub(crate) channel: *mut IbvCompChannel,
+    pub(crate) comp_vector: u32,
+    pub(crate) wc_flags: u64,
+    pub(crate) comp_mask: u32,
+    pub(crate) flags: u32,
+    pub(crate) parent_domain: *mut IbvPd,
+}
+
+macro_rules! layout {
+    ($($type:ident $size:literal { $($field:ident $offset:literal),* };)*) => {
+        $(const _: () = assert!(size_of::<$type>() == $size); $(const _: () = assert!(core::mem::offset_of!($type, $field) == $offset);)*)*
+    };
+}
+include!("layout.in");

@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The data path: posting and polling. Programs call these through the tables in the context, which inline functions of the public header read.
+
+use crate::abi::{IbvCq, IbvQp, IbvRecvWr, IbvSendWr, IbvSrq, IbvWc};
+use crate::events::Cq;
+use crate::objects::{Ah, Srq, inside};
+use crate::pair::Qp;
+use crate::{code, errno_of, set_errno};
+use bellwire_verbs::{Completion, Destination, Error, Opcode, SendFlags, SendRequest, Sge};
+use core::ffi::{c_int, c_void};
+
+/// The pieces of a request.
+///
+/// # Safety
+/// V2.
+#[inline]
+unsafe fn pieces<'a>(list: *const Sge, count: c_int) -> Result<&'a [Sge], Error> {
+    match count {
+        0 => Ok(&[]),
+        // SAFETY: V2.
+        n if n > 0 && !list.is_null() => Ok(unsafe { core::slice::from_raw_parts(list, n as usize) }),
+        _ => Err(Error::Invalid),
+    }
+}
+
+/// A request as the core has it.
+///
+/// # Safety
+/// V2.
+#[inline]
+unsafe fn request(qp: &Qp, wr: &IbvSendWr) -> Result<SendRequest<'static>, Error> {
+    let opcode = Opcode::from_number(wr.opcode).ok_or(Error::Invalid)?;
+    let (key, operands) = match opcode {
+        Opcode::FetchAdd => (wr.wr[3] as u32, [wr.wr[1], 0]),
+        Opcode::CompareSwap => (wr.wr[3] as u32, [wr.wr[2], wr.wr[1]]),
+        _ => (wr.wr[1] as u32, [0; 2]),
+    };
+    let to = if qp.is_datagram {
+        let ah = core::ptr::with_exposed_provenance_mut::<crate::abi::IbvAh>(wr.wr[0] as usize);
+        if ah.is_null() {
+            return Err(Error::Invalid);
+        }
+        // SAFETY: V1.
+        Some(Destination { gid: unsafe { inside::<_, Ah>(ah) }.gid, qp: wr.wr[1] as u32, qkey: (wr.wr[1] >> 32) as u32 })
+    } else {
+        None
+    };
+    Ok(SendRequest {
+        wr_id: wr.wr_id,
+        opcode,
+        flags: SendFlags::from_bits_truncate(wr.send_flags),
+        // SAFETY: V2.
+        pieces: unsafe { pieces(wr.sg_list, wr.num_sge) }?,
+        immediate: wr.imm_data,
+        address: wr.wr[0],
+        key,
+        operands,
+        to,
+    })
+}
+
+/// Posts requests.
+pub(crate) unsafe extern "C" fn post_send(qp: *mut IbvQp, mut wr: *mut IbvSendWr, bad: *mut *mut IbvSendWr) -> c_int {
+    // SAFETY: V1.
+    let inner = unsafe { inside::<_, Qp>(qp) };
+    while !wr.is_null() {
+        // SAFETY: V2.
+        let outcome = unsafe { request(inner, &*wr) }.and_then(|r| inner.port.post_send(inner.number, &r));
+        if let Err(e) = outcome {
+            // SAFETY: V2.
+            unsafe { *bad = wr };
+            return errno_of(e);
+        }
+        // SAFETY: V2.
+        wr = unsafe { (*wr).next };
+    }
+    0
+}
+
+/// Posts receives, by `post`.
+#[inline]
+unsafe fn receives(mut wr: *mut IbvRecvWr, bad: *mut *mut IbvRecvWr, post: impl Fn(u64, &[Sge]) -> Result<(), Error>) -> c_int {
+    while !wr.is_null() {
+        // SAFETY: V2.
+        let (wr_id, list) = unsafe { ((*wr).wr_id, pieces((*wr).sg_list, (*wr).num_sge)) };
+        if let Err(e) = list.and_then(|list| post(wr_id, list)) {
+            // SAFETY: V2.
+            unsafe { *bad = wr };
+            return errno_of(e);
+        }
+        // SAFETY: V2.
+        wr = unsafe { (*wr).next };
+    }
+    0
+}
+
+/// Posts receives.
+pub(crate) unsafe extern "C" fn post_recv(qp: *mut IbvQp, wr: *mut IbvRecvWr, bad: *mut *mut IbvRecvWr) -> c_int {
+    // SAFETY: V1, V2.
+    unsafe {
+        let inner = inside::<_, Qp>(qp);
+        receives(wr, bad, |id, list| inner.port.post_receive(inner.number, id, list))
+    }
+}
+
+/// Posts receives to a shared queue.
+pub(crate) unsafe extern "C" fn post_srq_recv(srq: *mut IbvSrq, wr: *mut IbvRecvWr, bad: *mut *mut IbvRecvWr) -> c_int {
+    // SAFETY: V1, V2.
+    unsafe {
+        let inner = inside::<_, Srq>(srq);
+        receives(wr, bad, |id, list| inner.port.post_srq(inner.id, id, list))
+    }
+}
+
+fn wc_of(c: &Completion) -> IbvWc {
+    IbvWc {
+        wr_id: c.wr_id,
+        status: c.status as u32,
+        opcode: c.opcode as u32,
+        byte_len: c.byte_len,
+        imm_data: c.immediate,
+        qp_num: c.qp,
+        src_qp: c.source,
+        wc_flags: c.flags.bits(),
+        ..IbvWc::default()
+    }
+}
+
+/// Takes completions.
+pub(crate) unsafe extern "C" fn poll_cq(cq: *mut IbvCq, most: c_int, mut to: *mut IbvWc) -> c_int {
+    // SAFETY: V1.
+    let inner = unsafe { inside::<_, Cq>(cq) };
+    let found = inner.port.poll_cq(inner.id, most.max(0) as usize, |c| {
+        // SAFETY: V2: room for `most`.
+        unsafe {
+            to.write(wc_of(c));
+            to = to.add(1);
+        }
+    });
+    found.map_or(-1, |n| n as c_int)
+}
+
+/// Has the next completion told of on the channel.
+pub(crate) unsafe extern "C" fn req_notify_cq(cq: *mut IbvCq, solicited_only: c_int) -> c_int {
+    // SAFETY: V1.
+    let inner = unsafe { inside::<_, Cq>(cq) };
+    code(inner.port.arm_cq(inner.id, solicited_only != 0))
+}
+
+/// There are no memory windows.
+pub(crate) unsafe extern "C" fn alloc_mw(_pd: *mut c_void, _kind: c_int) -> *mut c_void {
+    set_errno(libc::EOPNOTSUPP);
+    core::ptr::null_mut()
+}
+
+/// There are no memory windows.
+pub(crate) unsafe extern "C" fn bind_mw(_qp: *mut IbvQp, _mw: *mut c_void, _bind: *mut c_void) -> c_int {
+    libc::EOPNOTSUPP
+}
+
+/// There are no memory windows.
+pub(crate) unsafe extern "C" fn dealloc_mw(_mw: *mut c_void) -> c_int {
+    libc::EOPNOTSUPP
+}

@@ -1,0 +1,430 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Devices and contexts: one device, `bellwire0`, with one port, at the address of the host that `BELLWIRE_ADDRESS` says. Each context has a NIC of its own.
+
+use crate::abi::{
+    IbvAsyncEvent, IbvContext, IbvDevice, IbvDeviceAttr, IbvGidEntry, IbvPortAttr, OP_ALLOC_MW, OP_BIND_MW, OP_DEALLOC_MW, OP_POLL_CQ, OP_POST_RECV,
+    OP_POST_SEND, OP_POST_SRQ_RECV, OP_REQ_NOTIFY_CQ, VerbsContext,
+};
+use crate::{data, extended, set_errno};
+use bellwire_verbs::{CQ_ENTRIES_MAX, MESSAGE_MAX, PIECES_MAX, Port, QUEUE_MAX, READS_MAX};
+use bellwire_via::nic::NicConfig;
+use core::ffi::{c_char, c_int, c_void};
+use core::mem::offset_of;
+use std::sync::{Arc, Mutex, Once, OnceLock, Weak};
+
+/// What `ibv_query_port` tells of the port.
+const PORT_ACTIVE: u32 = 4;
+const MTU_4096: u32 = 5;
+const LINK_LAYER_ETHERNET: u8 = 2;
+/// Connection management, and addresses made of IP addresses.
+const PORT_CAPABILITIES: u32 = 1 << 16 | 1 << 26;
+/// RoCE v2.
+const GID_TYPE: u32 = 2;
+const VENDOR: u32 = 0x0000_b311;
+
+/// An open device. The public structure ends the first field.
+#[repr(C)]
+pub(crate) struct Context {
+    verbs: VerbsContext,
+    pub port: Arc<Port>,
+}
+
+/// The device, made once.
+struct TheDevice(*mut IbvDevice);
+// SAFETY: never changed after it is made.
+unsafe impl Send for TheDevice {}
+// SAFETY: as above.
+unsafe impl Sync for TheDevice {}
+
+fn device() -> *mut IbvDevice {
+    static DEVICE: OnceLock<TheDevice> = OnceLock::new();
+    DEVICE
+        .get_or_init(|| {
+            let mut d = IbvDevice {
+                ops: [core::ptr::null(); 2],
+                node_type: 1,
+                transport_type: 0,
+                name: [0; 64],
+                dev_name: [0; 64],
+                dev_path: [0; 256],
+                ibdev_path: [0; 256],
+            };
+            copy_text(&mut d.name, "bellwire0");
+            copy_text(&mut d.dev_name, "uverbs0");
+            copy_text(&mut d.dev_path, "/nonexistent/bellwire0");
+            copy_text(&mut d.ibdev_path, "/nonexistent/bellwire0");
+            TheDevice(Box::into_raw(Box::new(d)))
+        })
+        .0
+}
+
+fn copy_text(to: &mut [c_char], text: &str) {
+    for (to, from) in to.iter_mut().zip(text.bytes()) {
+        *to = from as c_char;
+    }
+}
+
+/// The context that a public one is in.
+///
+/// # Safety
+/// V1.
+#[inline]
+pub(crate) unsafe fn context<'a>(context: *mut IbvContext) -> &'a Context {
+    // SAFETY: V1: it is the last field of the first field.
+    unsafe { &*context.byte_sub(offset_of!(VerbsContext, context)).cast::<Context>() }
+}
+
+/// Identifier of the device: of its address.
+fn guid() -> u64 {
+    let host = NicConfig::from_env().ok().and_then(|c| bellwire_verbs::gid_of(&c.host)).unwrap_or_default();
+    let half = u64::from_be_bytes(host[8..].try_into().unwrap_or_default());
+    (half | 0x0200_0000_0000_0000).to_be()
+}
+
+/// Lists the devices; NULL ends the list.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ibv_get_device_list(count: *mut c_int) -> *mut *mut IbvDevice {
+    // SAFETY: room for two pointers, zeroed; `ibv_free_device_list` frees it.
+    let list = unsafe { libc::calloc(2, size_of::<*mut IbvDevice>()) }.cast::<*mut IbvDevice>();
+    if !list.is_null() {
+        // SAFETY: just made.
+        unsafe { *list = device() };
+    }
+    if !count.is_null() {
+        // SAFETY: V2.
+        unsafe { *count = c_int::from(!list.is_null()) };
+    }
+    list
+}
+
+/// Frees the list; devices stay.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ibv_free_device_list(list: *mut *mut IbvDevice) {
+    // SAFETY: V1.
+    unsafe { libc::free(list.cast()) };
+}
+
+/// The name of a device.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ibv_get_device_name(device: *mut IbvDevice) -> *const c_char {
+    // SAFETY: V1.
+    unsafe { (*device).name.as_ptr() }
+}
+
+/// The identifier of a device, in network order.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ibv_get_device_guid(_device: *mut IbvDevice) -> u64 {
+    guid()
+}
+
+/// The index of a device.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ibv_get_device_index(_device: *mut IbvDevice) -> c_int {
+    0
+}
+
+/// Devices that are open, for the end of the process.
+static OPEN: Mutex<Vec<Weak<Port>>> = Mutex::new(Vec::new());
+
+/// What was done for peers is told before the process ends, though it may not close anything.
+extern "C" fn at_exit() {
+    let open = OPEN.lock().map(|open| open.clone()).unwrap_or_default();
+    open.iter().filter_map(Weak::upgrade).for_each(|port| port.settle());
+}
+
+unsafe extern "C" fn before_fork() {
+    bellwire_verbs::before_fork();
+}
+
+unsafe extern "C" fn in_child() {
+    bellwire_verbs::after_fork_in_child();
+}
+
+/// Opens a device.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ibv_open_device(device: *mut IbvDevice) -> *mut IbvContext {
+    let opened = NicConfig::from_env().map_err(|e| e.to_string()).and_then(|config| Port::open(config).map_err(|e| e.to_string()));
+    let port = match opened {
+        Ok(port) => Arc::new(port),
+        Err(why) => {
+            eprintln!("bellwire-verbs: {why}");
+            set_errno(libc::ENODEV);
+            return core::ptr::null_mut();
+        }
+    };
+    static EXIT: Once = Once::new();
+    // SAFETY: functions that stay.
+    EXIT.call_once(|| unsafe {
+        libc::atexit(at_exit);
+        libc::pthread_atfork(Some(before_fork), None, Some(in_child));
+    });
+    if let Ok(mut open) = OPEN.lock() {
+        open.retain(|w| w.strong_count() != 0);
+        open.push(Arc::downgrade(&port));
+    }
+    use std::os::fd::AsRawFd;
+    let async_fd = port.events().fd().as_raw_fd();
+    let null: *const c_void = core::ptr::null();
+    let mut ops = [null; 32];
+    for (place, call) in [
+        (OP_ALLOC_MW, data::alloc_mw as *const c_void),
+        (OP_BIND_MW, data::bind_mw as *const c_void),
+        (OP_DEALLOC_MW, data::dealloc_mw as *const c_void),
+        (OP_POLL_CQ, data::poll_cq as *const c_void),
+        (OP_REQ_NOTIFY_CQ, data::req_notify_cq as *const c_void),
+        (OP_POST_SRQ_RECV, data::post_srq_recv as *const c_void),
+        (OP_POST_SEND, data::post_send as *const c_void),
+        (OP_POST_RECV, data::post_recv as *const c_void),
+    ] {
+        ops[place] = call;
+    }
+    let context =
+        IbvContext { device, ops, cmd_fd: -1, async_fd, num_comp_vectors: 1, mutex: [0; 5], abi_compat: core::ptr::without_provenance_mut(usize::MAX) };
+    let verbs = VerbsContext {
+        query_port: query_port as *const c_void,
+        before_create_cq_ex: [null; 24],
+        create_cq_ex: extended::create_cq_ex as *const c_void,
+        private: null,
+        query_device_ex: extended::query_device_ex as *const c_void,
+        flows: [null; 4],
+        open_qp: null,
+        create_qp_ex: extended::create_qp_ex as *const c_void,
+        get_srq_num: null,
+        create_srq_ex: null,
+        open_xrcd: null,
+        close_xrcd: null,
+        placeholder: 0,
+        size: size_of::<VerbsContext>(),
+        context,
+    };
+    let made = Box::into_raw(Box::new(Context { verbs, port }));
+    // SAFETY: just made.
+    unsafe { &raw mut (*made).verbs.context }
+}
+
+/// Closes a device. What was made with it and not ended goes with the process.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ibv_close_device(public: *mut IbvContext) -> c_int {
+    // SAFETY: V1.
+    drop(unsafe { Box::from_raw(core::ptr::from_ref(context(public)).cast_mut()) });
+    0
+}
+
+/// The limits.
+pub(crate) fn attributes() -> IbvDeviceAttr {
+    let mut fw_ver = [0; 64];
+    let version = env!("CARGO_PKG_VERSION").as_bytes();
+    fw_ver[..version.len()].copy_from_slice(version);
+    IbvDeviceAttr {
+        fw_ver,
+        node_guid: guid(),
+        sys_image_guid: guid(),
+        max_mr_size: u64::MAX,
+        page_size_cap: !0xfff,
+        vendor_id: VENDOR,
+        vendor_part_id: 1,
+        hw_ver: 1,
+        max_qp: 8191,
+        max_qp_wr: QUEUE_MAX as c_int,
+        // A receiver without a receive says so.
+        device_cap_flags: 1 << 12,
+        max_sge: PIECES_MAX as c_int,
+        max_sge_rd: PIECES_MAX as c_int,
+        max_cq: 1 << 16,
+        max_cqe: CQ_ENTRIES_MAX as c_int,
+        max_mr: 1 << 18,
+        max_pd: 1 << 16,
+        max_qp_rd_atom: READS_MAX as c_int,
+        max_ee_rd_atom: 0,
+        max_res_rd_atom: 8191 * READS_MAX as c_int,
+        max_qp_init_rd_atom: READS_MAX as c_int,
+        max_ee_init_rd_atom: 0,
+        // Among the devices of a process.
+        atomic_cap: 1,
+        unused: [0; 5],
+        max_mcast_grp: 0,
+        max_mcast_qp_attach: 0,
+        max_total_mcast_qp_attach: 0,
+        max_ah: 1 << 20,
+        max_fmr: 0,
+        max_map_per_fmr: 0,
+        max_srq: 1 << 16,
+        max_srq_wr: QUEUE_MAX as c_int,
+        max_srq_sge: PIECES_MAX as c_int,
+        max_pkeys: 1,
+        local_ca_ack_delay: 16,
+        phys_port_cnt: 1,
+    }
+}
+
+/// The limits of a device.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ibv_query_device(_context: *mut IbvContext, to: *mut IbvDeviceAttr) -> c_int {
+    // SAFETY: V2.
+    unsafe { to.write(attributes()) };
+    0
+}
+
+fn port_attributes() -> IbvPortAttr {
+    IbvPortAttr {
+        state: PORT_ACTIVE,
+        max_mtu: MTU_4096,
+        active_mtu: MTU_4096,
+        gid_tbl_len: 1,
+        port_cap_flags: PORT_CAPABILITIES,
+        max_msg_sz: MESSAGE_MAX as u32,
+        pkey_tbl_len: 1,
+        max_vl_num: 1,
+        // Four lanes of 25 Gb/s: programs divide by it.
+        active_width: 2,
+        active_speed: 32,
+        phys_state: 5,
+        link_layer: LINK_LAYER_ETHERNET,
+        ..IbvPortAttr::default()
+    }
+}
+
+unsafe extern "C" fn query_port(_context: *mut IbvContext, port: u8, to: *mut IbvPortAttr, room: usize) -> c_int {
+    if port != 1 {
+        return libc::EINVAL;
+    }
+    let attributes = port_attributes();
+    // SAFETY: V2: `room` bytes.
+    unsafe {
+        to.cast::<u8>().write_bytes(0, room);
+        core::ptr::from_ref(&attributes).cast::<u8>().copy_to_nonoverlapping(to.cast(), room.min(size_of::<IbvPortAttr>()));
+    }
+    0
+}
+
+/// The port as older programs ask: without what came later.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ibv_query_port(context: *mut IbvContext, port: u8, to: *mut IbvPortAttr) -> c_int {
+    // SAFETY: V2: older structures end behind `flags`.
+    unsafe { query_port(context, port, to, offset_of!(IbvPortAttr, port_cap_flags2)) }
+}
+
+/// An address of the port.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ibv_query_gid(public: *mut IbvContext, port: u8, index: c_int, to: *mut [u8; 16]) -> c_int {
+    if port != 1 || index != 0 {
+        set_errno(libc::EINVAL);
+        return -1;
+    }
+    // SAFETY: V1, V2.
+    unsafe { to.write(context(public).port.gid()) };
+    0
+}
+
+/// The kind of an address, as a private symbol of libibverbs tells `ibv_devinfo`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ibv_query_gid_type(_context: *mut IbvContext, _port: u8, _index: u32, to: *mut u32) -> c_int {
+    // SAFETY: V2. Here the numbers begin with RoCE v1 (or InfiniBand).
+    unsafe { to.write(1) };
+    0
+}
+
+fn gid_entry(public: *mut IbvContext) -> IbvGidEntry {
+    // SAFETY: V1.
+    let gid = unsafe { context(public) }.port.gid();
+    let half = |at: usize| u64::from_ne_bytes(gid[at..at + 8].try_into().unwrap_or_default());
+    IbvGidEntry { gid: [half(0), half(8)], gid_index: 0, port_num: 1, gid_type: GID_TYPE, ndev_ifindex: 0 }
+}
+
+/// An address with what is known of it.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn _ibv_query_gid_ex(public: *mut IbvContext, port: u32, index: u32, to: *mut IbvGidEntry, flags: u32, size: usize) -> c_int {
+    if port != 1 || flags != 0 || size < size_of::<IbvGidEntry>() {
+        return libc::EINVAL;
+    }
+    if index != 0 {
+        return libc::ENODATA;
+    }
+    // SAFETY: V2.
+    unsafe { to.write(gid_entry(public)) };
+    0
+}
+
+/// All addresses.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn _ibv_query_gid_table(public: *mut IbvContext, to: *mut IbvGidEntry, room: usize, flags: u32, size: usize) -> isize {
+    if flags != 0 || size < size_of::<IbvGidEntry>() {
+        return -(libc::EINVAL as isize);
+    }
+    if room != 0 {
+        // SAFETY: V2.
+        unsafe { to.write(gid_entry(public)) };
+    }
+    isize::from(room != 0)
+}
+
+/// The partition: there is only the default one.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ibv_query_pkey(_context: *mut IbvContext, port: u8, index: c_int, to: *mut u16) -> c_int {
+    if port != 1 || index != 0 {
+        set_errno(libc::EINVAL);
+        return -1;
+    }
+    // SAFETY: V2.
+    unsafe { to.write(0xffff) };
+    0
+}
+
+/// Where the partition is in the table.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ibv_get_pkey_index(_context: *mut IbvContext, _port: u8, pkey: u16) -> c_int {
+    if pkey == 0xffff { 0 } else { -1 }
+}
+
+/// Waits for an asynchronous event.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ibv_get_async_event(public: *mut IbvContext, to: *mut IbvAsyncEvent) -> c_int {
+    // SAFETY: V1.
+    let events = Arc::clone(unsafe { context(public) }.port.events());
+    loop {
+        if let Some(event) = events.pop() {
+            let element = core::ptr::with_exposed_provenance_mut(event.cookie as usize);
+            // SAFETY: V2.
+            unsafe { to.write(IbvAsyncEvent { element, event_type: event.kind as u32 }) };
+            return 0;
+        }
+        if events.is_nonblocking() {
+            set_errno(libc::EAGAIN);
+            return -1;
+        }
+        if let Err(e) = events.sleep() {
+            set_errno(e.raw_os_error());
+            return -1;
+        }
+    }
+}
+
+/// Says that an event has been seen to.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ibv_ack_async_event(_event: *mut IbvAsyncEvent) {}
+
+/// Reads a file of a directory; how many bytes, without a line's end, or -1.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ibv_read_sysfs_file(dir: *const c_char, file: *const c_char, to: *mut c_char, room: usize) -> c_int {
+    use std::os::unix::ffi::OsStrExt;
+    // SAFETY: V2: texts that end.
+    let (dir, file) = unsafe { (core::ffi::CStr::from_ptr(dir), core::ffi::CStr::from_ptr(file)) };
+    let path = std::path::Path::new(std::ffi::OsStr::from_bytes(dir.to_bytes())).join(std::ffi::OsStr::from_bytes(file.to_bytes()));
+    let Ok(text) = std::fs::read(path) else { return -1 };
+    let text = text.strip_suffix(b"\n").unwrap_or(&text);
+    let n = text.len().min(room.saturating_sub(1));
+    if room != 0 {
+        // SAFETY: V2: `room` bytes.
+        unsafe {
+            text.as_ptr().copy_to_nonoverlapping(to.cast(), n);
+            to.add(n).write(0);
+        }
+    }
+    n as c_int
+}
+
+/// Where the system tells of devices; ours are not there.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ibv_get_sysfs_path() -> *const c_char {
+    c"/sys".as_ptr()
+}

@@ -1,0 +1,369 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The newer interfaces: queue pairs whose requests are built by calls (`ibv_wr_*`), completion queues that are read by calls (`ibv_start_poll`), and limits with extensions.
+
+use crate::abi::{Call, IbvAh, IbvContext, IbvCq, IbvCqInitAttr, IbvDeviceAttr, IbvQp, IbvQpInitAttr};
+use crate::device::attributes;
+use crate::events::{self, Cq};
+use crate::objects::{Ah, inside};
+use crate::pair::{self, Qp};
+use crate::{errno_of, set_errno};
+use bellwire_verbs::{Destination, Error, Opcode, SendFlags, SendRequest, Sge};
+use core::ffi::{c_int, c_void};
+
+const WITH_PD: u32 = 1;
+const WITH_SEND_OPS: u32 = 1 << 6;
+/// Writes, sends, reads, atomics; not: windows, invalidation, segmentation.
+const SEND_OPS: u64 = 0x7f;
+/// What a completion can be asked for: its length, immediate data, both queue pairs, and what is always the same here.
+const WC_FLAGS: u64 = 0x7f;
+
+/// A request that is being built.
+struct Building {
+    opcode: Opcode,
+    wr_id: u64,
+    flags: u32,
+    immediate: u32,
+    address: u64,
+    key: u32,
+    operands: [u64; 2],
+    pieces: Vec<Sge>,
+    inline: Option<Vec<u8>>,
+    to: Option<Destination>,
+}
+
+/// Requests that are being built.
+#[derive(Default)]
+pub(crate) struct Batch {
+    requests: Vec<Building>,
+    failed: bool,
+}
+
+/// A queue pair that this thread alone uses between `wr_start` and its end, as the interface asks.
+///
+/// # Safety
+/// V1.
+unsafe fn of<'a>(qp: *mut IbvQp) -> &'a mut Qp {
+    // SAFETY: V1; the program calls by one thread.
+    unsafe { &mut *qp.cast::<Qp>() }
+}
+
+unsafe fn begin(qp: *mut IbvQp, opcode: Opcode, key: u32, address: u64, immediate: u32, operands: [u64; 2]) {
+    // SAFETY: V1.
+    let qp = unsafe { of(qp) };
+    let (wr_id, flags) = (qp.public.wr_id, qp.public.wr_flags);
+    qp.batch.requests.push(Building { opcode, wr_id, flags, immediate, address, key, operands, pieces: Vec::new(), inline: None, to: None });
+}
+
+unsafe fn last<'a>(qp: *mut IbvQp) -> Option<&'a mut Building> {
+    // SAFETY: V1.
+    unsafe { of(qp) }.batch.requests.last_mut()
+}
+
+unsafe extern "C" fn wr_compare_swap(qp: *mut IbvQp, key: u32, address: u64, compare: u64, swap: u64) {
+    // SAFETY: V1.
+    unsafe { begin(qp, Opcode::CompareSwap, key, address, 0, [swap, compare]) };
+}
+
+unsafe extern "C" fn wr_fetch_add(qp: *mut IbvQp, key: u32, address: u64, add: u64) {
+    // SAFETY: V1.
+    unsafe { begin(qp, Opcode::FetchAdd, key, address, 0, [add, 0]) };
+}
+
+unsafe extern "C" fn wr_read(qp: *mut IbvQp, key: u32, address: u64) {
+    // SAFETY: V1.
+    unsafe { begin(qp, Opcode::Read, key, address, 0, [0; 2]) };
+}
+
+unsafe extern "C" fn wr_write(qp: *mut IbvQp, key: u32, address: u64) {
+    // SAFETY: V1.
+    unsafe { begin(qp, Opcode::Write, key, address, 0, [0; 2]) };
+}
+
+unsafe extern "C" fn wr_write_imm(qp: *mut IbvQp, key: u32, address: u64, immediate: u32) {
+    // SAFETY: V1.
+    unsafe { begin(qp, Opcode::WriteImm, key, address, immediate, [0; 2]) };
+}
+
+unsafe extern "C" fn wr_send(qp: *mut IbvQp) {
+    // SAFETY: V1.
+    unsafe { begin(qp, Opcode::Send, 0, 0, 0, [0; 2]) };
+}
+
+unsafe extern "C" fn wr_send_imm(qp: *mut IbvQp, immediate: u32) {
+    // SAFETY: V1.
+    unsafe { begin(qp, Opcode::SendImm, 0, 0, immediate, [0; 2]) };
+}
+
+/// What is not offered (`send_ops_flags`): the batch fails. Takes whatever arguments its kin do.
+unsafe extern "C" fn wr_unsupported(qp: *mut IbvQp) {
+    // SAFETY: V1.
+    unsafe { of(qp) }.batch.failed = true;
+}
+
+unsafe extern "C" fn wr_set_ud_addr(qp: *mut IbvQp, ah: *mut IbvAh, peer: u32, qkey: u32) {
+    // SAFETY: V1.
+    unsafe {
+        let gid = inside::<_, Ah>(ah).gid;
+        if let Some(b) = last(qp) {
+            b.to = Some(Destination { gid, qp: peer, qkey });
+        }
+    }
+}
+
+unsafe extern "C" fn wr_set_inline_data(qp: *mut IbvQp, at: *const u8, length: usize) {
+    // SAFETY: V1, V2.
+    if let Some(b) = unsafe { last(qp) } {
+        // SAFETY: V2.
+        let data = if length == 0 { &[] } else { unsafe { core::slice::from_raw_parts(at, length) } };
+        b.inline = Some(data.to_vec());
+    }
+}
+
+/// `struct ibv_data_buf`.
+#[repr(C)]
+struct DataBuf {
+    at: *const u8,
+    length: usize,
+}
+
+unsafe extern "C" fn wr_set_inline_data_list(qp: *mut IbvQp, count: usize, list: *const DataBuf) {
+    // SAFETY: V1.
+    let Some(b) = (unsafe { last(qp) }) else { return };
+    let mut data = Vec::new();
+    for i in 0..count {
+        // SAFETY: V2.
+        unsafe {
+            let buffer = &*list.add(i);
+            if buffer.length != 0 {
+                data.extend_from_slice(core::slice::from_raw_parts(buffer.at, buffer.length));
+            }
+        }
+    }
+    b.inline = Some(data);
+}
+
+unsafe extern "C" fn wr_set_sge(qp: *mut IbvQp, key: u32, address: u64, length: u32) {
+    // SAFETY: V1.
+    if let Some(b) = unsafe { last(qp) } {
+        b.pieces = vec![Sge { address, length, key }];
+    }
+}
+
+unsafe extern "C" fn wr_set_sge_list(qp: *mut IbvQp, count: usize, list: *const Sge) {
+    // SAFETY: V1, V2.
+    if let Some(b) = unsafe { last(qp) } {
+        // SAFETY: V2.
+        b.pieces = if count == 0 { Vec::new() } else { unsafe { core::slice::from_raw_parts(list, count) }.to_vec() };
+    }
+}
+
+unsafe extern "C" fn wr_start(qp: *mut IbvQp) {
+    // SAFETY: V1.
+    let batch = &mut unsafe { of(qp) }.batch;
+    batch.requests.clear();
+    batch.failed = false;
+}
+
+unsafe extern "C" fn wr_abort(qp: *mut IbvQp) {
+    // SAFETY: V1.
+    unsafe { wr_start(qp) };
+}
+
+/// Posts what was built.
+unsafe extern "C" fn wr_complete(qp: *mut IbvQp) -> c_int {
+    // SAFETY: V1.
+    let qp = unsafe { of(qp) };
+    if qp.batch.failed {
+        qp.batch.requests.clear();
+        return libc::EOPNOTSUPP;
+    }
+    for b in core::mem::take(&mut qp.batch.requests) {
+        let mut flags = SendFlags::from_bits_truncate(b.flags) - SendFlags::INLINE;
+        let mut pieces = b.pieces;
+        if let Some(data) = &b.inline {
+            flags |= SendFlags::INLINE;
+            pieces = vec![Sge { address: data.as_ptr().expose_provenance() as u64, length: data.len() as u32, key: 0 }];
+        }
+        let request = SendRequest {
+            wr_id: b.wr_id,
+            opcode: b.opcode,
+            flags,
+            pieces: &pieces,
+            immediate: b.immediate,
+            address: b.address,
+            key: b.key,
+            operands: b.operands,
+            to: b.to,
+        };
+        if let Err(e) = qp.port.post_send(qp.number, &request) {
+            return errno_of(e);
+        }
+    }
+    0
+}
+
+/// Makes a queue pair of the newer interface.
+pub(crate) unsafe extern "C" fn create_qp_ex(_context: *mut IbvContext, attr: *mut IbvQpInitAttr) -> *mut IbvQp {
+    // SAFETY: V2.
+    let a = unsafe { &*attr };
+    let unknown = a.comp_mask & !(WITH_PD | WITH_SEND_OPS) != 0 || (a.comp_mask & WITH_SEND_OPS != 0 && a.send_ops_flags & !SEND_OPS != 0);
+    if unknown || a.comp_mask & WITH_PD == 0 {
+        set_errno(if unknown { libc::EOPNOTSUPP } else { libc::EINVAL });
+        return core::ptr::null_mut();
+    }
+    // SAFETY: V1, V2.
+    match unsafe { pair::create(a.pd, attr) } {
+        Err(e) => {
+            set_errno(errno_of(e));
+            core::ptr::null_mut()
+        }
+        Ok(qp) => {
+            // SAFETY: just made.
+            unsafe { (*qp).calls = calls() };
+            qp
+        }
+    }
+}
+
+/// In the order of the public header.
+fn calls() -> [Call; 21] {
+    [
+        wr_compare_swap as Call,
+        wr_fetch_add as Call,
+        wr_unsupported as Call,
+        wr_unsupported as Call,
+        wr_read as Call,
+        wr_write as Call,
+        wr_write_imm as Call,
+        wr_send as Call,
+        wr_send_imm as Call,
+        wr_unsupported as Call,
+        wr_unsupported as Call,
+        wr_set_ud_addr as Call,
+        wr_unsupported as Call,
+        wr_set_inline_data as Call,
+        wr_set_inline_data_list as Call,
+        wr_set_sge as Call,
+        wr_set_sge_list as Call,
+        wr_start as Call,
+        wr_complete as Call,
+        wr_abort as Call,
+        wr_unsupported as Call,
+    ]
+}
+
+/// The newer side of a queue pair; NULL: it was made by the older interface.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ibv_qp_to_qp_ex(qp: *mut IbvQp) -> *mut IbvQp {
+    // SAFETY: V1.
+    if unsafe { (*qp).calls[0] }.is_null() { core::ptr::null_mut() } else { qp }
+}
+
+// ---- completion queues
+
+/// Makes a completion queue of the newer interface.
+pub(crate) unsafe extern "C" fn create_cq_ex(context: *mut IbvContext, attr: *const IbvCqInitAttr) -> *mut IbvCq {
+    const FLAGS: u32 = 1;
+    /// Used by one thread, and overruns ignored.
+    const KNOWN_FLAGS: u32 = 3;
+    // SAFETY: V2.
+    let a = unsafe { &*attr };
+    if a.wc_flags & !WC_FLAGS != 0 || a.comp_mask & !FLAGS != 0 || (a.comp_mask & FLAGS != 0 && a.flags & !KNOWN_FLAGS != 0) {
+        set_errno(libc::EOPNOTSUPP);
+        return core::ptr::null_mut();
+    }
+    let Ok(entries) = c_int::try_from(a.cqe) else {
+        set_errno(libc::EINVAL);
+        return core::ptr::null_mut();
+    };
+    let cq = events::create(context, entries, a.cq_context, a.channel, a.comp_vector);
+    if !cq.is_null() {
+        let mut calls: [Call; 18] = [core::ptr::null(); 18];
+        let known = [
+            start_poll as Call,
+            next_poll as Call,
+            end_poll as Call,
+            read_opcode as Call,
+            read_nothing as Call,
+            read_byte_len as Call,
+            read_imm_data as Call,
+            read_qp_num as Call,
+            read_src_qp as Call,
+            read_wc_flags as Call,
+            read_nothing as Call,
+            read_nothing as Call,
+            read_nothing as Call,
+        ];
+        calls[..known.len()].copy_from_slice(&known);
+        // SAFETY: just made.
+        unsafe { (*cq).calls = calls };
+    }
+    cq
+}
+
+/// Takes the next completion, to be read.
+unsafe extern "C" fn next_poll(cq: *mut IbvCq) -> c_int {
+    // SAFETY: V1; the program polls a queue by one thread at a time.
+    let inner = unsafe { &mut *cq.cast::<Cq>() };
+    let mut current = None;
+    let found = inner.port.poll_cq(inner.id, 1, |c| current = Some(*c));
+    inner.current = current;
+    match (found, &inner.current) {
+        (Err(e), _) => errno_of(e),
+        (_, Some(c)) => {
+            (inner.public.status, inner.public.wr_id) = (c.status as u32, c.wr_id);
+            0
+        }
+        _ => libc::ENOENT,
+    }
+}
+
+unsafe extern "C" fn start_poll(cq: *mut IbvCq, attr: *const u32) -> c_int {
+    // SAFETY: V2.
+    if !attr.is_null() && unsafe { *attr } != 0 {
+        return libc::EINVAL;
+    }
+    // SAFETY: the caller's.
+    unsafe { next_poll(cq) }
+}
+
+unsafe extern "C" fn end_poll(_cq: *mut IbvCq) {}
+
+macro_rules! readers {
+    ($($name:ident: $field:expr;)*) => {
+        $(unsafe extern "C" fn $name(cq: *mut IbvCq) -> u32 {
+            let read: fn(&bellwire_verbs::Completion) -> u32 = $field;
+            // SAFETY: V1.
+            unsafe { inside::<_, Cq>(cq) }.current.as_ref().map_or(0, read)
+        })*
+    };
+}
+readers! {
+    read_opcode: |c| c.opcode as u32;
+    read_byte_len: |c| c.byte_len;
+    read_imm_data: |c| c.immediate;
+    read_qp_num: |c| c.qp;
+    read_src_qp: |c| c.source;
+    read_wc_flags: |c| c.flags.bits();
+    read_nothing: |_| 0;
+}
+
+// ---- limits
+
+/// `struct ibv_device_attr_ex`, of which nothing is offered beyond the first part but the number of ports.
+pub(crate) unsafe extern "C" fn query_device_ex(_context: *mut IbvContext, input: *const u32, to: *mut c_void, room: usize) -> c_int {
+    const PORTS_AT: usize = 396;
+    // SAFETY: V2.
+    if room < size_of::<IbvDeviceAttr>() || (!input.is_null() && unsafe { *input } != 0) {
+        return errno_of(Error::Invalid);
+    }
+    // SAFETY: V2: `room` bytes.
+    unsafe {
+        to.cast::<u8>().write_bytes(0, room);
+        to.cast::<IbvDeviceAttr>().write(attributes());
+        if room >= PORTS_AT + 4 {
+            to.byte_add(PORTS_AT).cast::<u32>().write(1);
+        }
+    }
+    0
+}

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! libibverbs' interface on `bellwire-verbs`, for RDMA programs as they are. `link.sh` makes two libraries of this archive: `libbellwire-verbs.so`, to be preloaded, and a replacement
+//! `libibverbs.so.1`; both with the versions of symbols that programs were linked with (`symbols.txt`).
+//!
+//! | file | concern |
+//! |---|---|
+//! | `abi.rs` | shapes of the public header |
+//! | `device.rs` | devices, contexts, queries, asynchronous events |
+//! | `objects.rs`, `events.rs` | protection domains, memory, completion queues and channels, shared receive queues, address handles |
+//! | `pair.rs` | queue pairs |
+//! | `data.rs` | posting and polling: the calls that programs make through tables in the context |
+//! | `extended.rs` | the newer interfaces: requests built by calls, completions read by calls |
+//! | `names.rs` | texts, and conversions of rates |
+//!
+//! Invariants, on which every `unsafe` block about an argument relies:
+//! - V1: an object's first field is the public structure, and the pointer that a program has of it came from the call that made it, and has not been given to the one that ends it.
+//! - V2: a pointer argument that is not NULL points to what the interface says, readable or writable for the duration of the call; buffers of requests until their completion.
+
+mod abi;
+mod data;
+mod device;
+mod events;
+mod extended;
+mod names;
+mod objects;
+mod pair;
+
+use bellwire_verbs::Error;
+use core::ffi::c_int;
+
+/// The number of an error.
+pub(crate) fn errno_of(error: Error) -> c_int {
+    match error {
+        Error::NoMemory => libc::ENOMEM,
+        Error::Busy => libc::EBUSY,
+        Error::Unsupported => libc::EOPNOTSUPP,
+        Error::Fault => libc::EFAULT,
+        Error::InChild => libc::EIO,
+        _ => libc::EINVAL,
+    }
+}
+
+/// What a call returns that gives the error back.
+pub(crate) fn code(outcome: Result<(), Error>) -> c_int {
+    outcome.map_or_else(errno_of, |()| 0)
+}
+
+pub(crate) fn set_errno(value: c_int) {
+    // SAFETY: the thread's own errno.
+    unsafe { *libc::__errno_location() = value };
+}
+
+/// What a call returns that gives an object or NULL: sets errno.
+pub(crate) fn object<T>(outcome: Result<Box<T>, Error>) -> *mut T {
+    match outcome {
+        Ok(object) => Box::into_raw(object),
+        Err(e) => {
+            set_errno(errno_of(e));
+            core::ptr::null_mut()
+        }
+    }
+}

@@ -1,0 +1,329 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Protection domains, memory regions, shared receive queues, address handles.
+
+use crate::abi::{IbvAh, IbvAhAttr, IbvContext, IbvMr, IbvPd, IbvSrq, IbvSrqAttr, IbvSrqInitAttr, IbvWc};
+use crate::device::context;
+use crate::{code, errno_of, object, set_errno};
+use bellwire_verbs::{Access, Error, Gid, Port, Region};
+use core::ffi::{c_int, c_void};
+use std::sync::Arc;
+
+/// Access that is asked for may be optional from this bit on.
+const OPTIONAL: u32 = !0 << 20;
+const ZERO_BASED: u32 = 1 << 5;
+const ON_DEMAND: u32 = 1 << 6;
+const HUGETLB: u32 = 1 << 7;
+
+/// A protection domain.
+#[repr(C)]
+pub(crate) struct Pd {
+    public: IbvPd,
+    pub port: Arc<Port>,
+    pub id: u32,
+}
+
+/// A memory region.
+#[repr(C)]
+struct Mr {
+    public: IbvMr,
+    port: Arc<Port>,
+}
+
+/// A shared receive queue.
+#[repr(C)]
+pub(crate) struct Srq {
+    public: IbvSrq,
+    pub port: Arc<Port>,
+    pub id: u32,
+}
+
+/// An address handle.
+#[repr(C)]
+pub(crate) struct Ah {
+    public: IbvAh,
+    pub gid: Option<Gid>,
+}
+
+/// The object that a public one begins.
+///
+/// # Safety
+/// V1: `O` begins with `P`, and `public` was made as one.
+#[inline]
+pub(crate) unsafe fn inside<'a, P, O>(public: *mut P) -> &'a O {
+    // SAFETY: the caller's.
+    unsafe { &*public.cast::<O>() }
+}
+
+/// Makes a protection domain.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ibv_alloc_pd(public: *mut IbvContext) -> *mut IbvPd {
+    // SAFETY: V1.
+    let port = Arc::clone(&unsafe { context(public) }.port);
+    object(port.create_domain().map(|id| Box::new(Pd { public: IbvPd { context: public, handle: id }, port, id }))).cast()
+}
+
+/// Ends one.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ibv_dealloc_pd(pd: *mut IbvPd) -> c_int {
+    // SAFETY: V1.
+    let inner = unsafe { inside::<_, Pd>(pd) };
+    let outcome = inner.port.destroy_domain(inner.id);
+    if outcome.is_ok() {
+        // SAFETY: V1; it is used no more.
+        drop(unsafe { Box::from_raw(pd.cast::<Pd>()) });
+    }
+    code(outcome)
+}
+
+fn register(pd: *mut IbvPd, addr: *mut c_void, length: usize, iova: u64, access: u32) -> *mut IbvMr {
+    // SAFETY: V1.
+    let inner = unsafe { inside::<_, Pd>(pd) };
+    let known = Access::all().bits() | ZERO_BASED | HUGETLB | OPTIONAL;
+    if access & !known != 0 {
+        set_errno(if access & ON_DEMAND != 0 { libc::EOPNOTSUPP } else { libc::EINVAL });
+        return core::ptr::null_mut();
+    }
+    let iova = if access & ZERO_BASED != 0 { 0 } else { iova };
+    let address = addr.expose_provenance() as u64;
+    let region = Region { domain: inner.id, address, length: length as u64, iova, access: Access::from_bits_truncate(access), adopted: None };
+    let port = Arc::clone(&inner.port);
+    object(port.register(&region).map(|key| {
+        // SAFETY: V1.
+        let context = unsafe { (*pd).context };
+        Box::new(Mr { public: IbvMr { context, pd, addr, length, handle: key, lkey: key, rkey: key }, port })
+    }))
+    .cast()
+}
+
+/// Registers memory.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ibv_reg_mr(pd: *mut IbvPd, addr: *mut c_void, length: usize, access: c_int) -> *mut IbvMr {
+    register(pd, addr, length, addr as u64, access as u32)
+}
+
+/// Registers memory that requests call by other addresses.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ibv_reg_mr_iova(pd: *mut IbvPd, addr: *mut c_void, length: usize, iova: u64, access: c_int) -> *mut IbvMr {
+    register(pd, addr, length, iova, access as u32)
+}
+
+/// The same; unknown optional access is left out.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ibv_reg_mr_iova2(pd: *mut IbvPd, addr: *mut c_void, length: usize, iova: u64, access: u32) -> *mut IbvMr {
+    register(pd, addr, length, iova, access)
+}
+
+/// There is no memory of devices here.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ibv_reg_dmabuf_mr(_pd: *mut IbvPd, _offset: u64, _length: usize, _iova: u64, _fd: c_int, _access: c_int) -> *mut IbvMr {
+    set_errno(libc::EOPNOTSUPP);
+    core::ptr::null_mut()
+}
+
+/// Changing registrations is not done: end one and make another.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ibv_rereg_mr(_mr: *mut IbvMr, _flags: c_int, _pd: *mut IbvPd, _addr: *mut c_void, _length: usize, _access: c_int) -> c_int {
+    set_errno(libc::EOPNOTSUPP);
+    // The old region is valid, the input was not.
+    -1
+}
+
+/// Ends a registration.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ibv_dereg_mr(mr: *mut IbvMr) -> c_int {
+    // SAFETY: V1.
+    let inner = unsafe { inside::<_, Mr>(mr) };
+    let outcome = inner.port.deregister(inner.public.lkey);
+    // In the child of a fork only the object is there to be freed.
+    if matches!(outcome, Ok(()) | Err(Error::InChild)) {
+        // SAFETY: V1; it is used no more.
+        drop(unsafe { Box::from_raw(mr.cast::<Mr>()) });
+        return 0;
+    }
+    code(outcome)
+}
+
+/// Makes a shared receive queue.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ibv_create_srq(pd: *mut IbvPd, init: *mut IbvSrqInitAttr) -> *mut IbvSrq {
+    // SAFETY: V1, V2.
+    let (inner, init, context) = unsafe { (inside::<_, Pd>(pd), &mut *init, (*pd).context) };
+    let attr = init.attr;
+    let srq = Box::new(Srq {
+        public: IbvSrq { context, srq_context: init.srq_context, pd, handle: 0, mutex: [0; 5], cond: [0; 6], events_completed: 0 },
+        port: Arc::clone(&inner.port),
+        id: 0,
+    });
+    let made = Box::into_raw(srq);
+    match inner.port.create_srq(inner.id, attr.max_wr as usize, attr.max_sge.max(1) as usize, 0, made.expose_provenance() as u64) {
+        Ok(id) => {
+            // SAFETY: just made.
+            unsafe { ((*made).id, (*made).public.handle) = (id, id) };
+            made.cast()
+        }
+        Err(e) => {
+            // SAFETY: just made; nobody has it.
+            drop(unsafe { Box::from_raw(made) });
+            set_errno(errno_of(e));
+            core::ptr::null_mut()
+        }
+    }
+}
+
+/// Changes the limit; sizes stay.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ibv_modify_srq(srq: *mut IbvSrq, attr: *const IbvSrqAttr, mask: c_int) -> c_int {
+    const MAX_WR: c_int = 1;
+    const LIMIT: c_int = 2;
+    if mask & !(MAX_WR | LIMIT) != 0 {
+        return libc::EINVAL;
+    }
+    if mask & MAX_WR != 0 {
+        return libc::EOPNOTSUPP;
+    }
+    // SAFETY: V1, V2.
+    let (inner, limit) = unsafe { (inside::<_, Srq>(srq), (*attr).srq_limit) };
+    if mask & LIMIT == 0 { 0 } else { code(inner.port.set_srq_limit(inner.id, limit as usize)) }
+}
+
+/// What a shared receive queue is like.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ibv_query_srq(srq: *mut IbvSrq, to: *mut IbvSrqAttr) -> c_int {
+    // SAFETY: V1.
+    let inner = unsafe { inside::<_, Srq>(srq) };
+    match inner.port.query_srq(inner.id) {
+        Ok((wr, sge, limit)) => {
+            // SAFETY: V2.
+            unsafe { to.write(IbvSrqAttr { max_wr: wr as u32, max_sge: sge as u32, srq_limit: limit as u32 }) };
+            0
+        }
+        Err(e) => errno_of(e),
+    }
+}
+
+/// Ends one.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ibv_destroy_srq(srq: *mut IbvSrq) -> c_int {
+    // SAFETY: V1.
+    let inner = unsafe { inside::<_, Srq>(srq) };
+    let outcome = inner.port.destroy_srq(inner.id);
+    if outcome.is_ok() {
+        inner.port.events().discard(|e| e.cookie == srq.addr() as u64);
+        // SAFETY: V1; it is used no more.
+        drop(unsafe { Box::from_raw(srq.cast::<Srq>()) });
+    }
+    code(outcome)
+}
+
+/// The address that attributes name; `None`: this device's own. An error: they name none.
+pub(crate) fn address(attr: &IbvAhAttr) -> Result<Option<Gid>, Error> {
+    if attr.is_global == 0 {
+        // Without a GID there is only this host, whose port has the LID 0.
+        return if attr.dlid == 0 { Ok(None) } else { Err(Error::Invalid) };
+    }
+    if attr.sgid_index != 0 {
+        return Err(Error::Invalid);
+    }
+    let mut gid = [0; 16];
+    gid[..8].copy_from_slice(&attr.dgid[0].to_ne_bytes());
+    gid[8..].copy_from_slice(&attr.dgid[1].to_ne_bytes());
+    Ok(Some(gid))
+}
+
+/// Makes an address handle.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ibv_create_ah(pd: *mut IbvPd, attr: *mut IbvAhAttr) -> *mut IbvAh {
+    // SAFETY: V1, V2.
+    let (context, attr) = unsafe { ((*pd).context, &*attr) };
+    let gid = address(attr).and_then(|gid| if attr.port_num == 1 { Ok(gid) } else { Err(Error::Invalid) });
+    object(gid.map(|gid| Box::new(Ah { public: IbvAh { context, pd, handle: 0 }, gid }))).cast()
+}
+
+/// Says where the sender of a message is: its GID stands in front of the data.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ibv_init_ah_from_wc(_context: *mut IbvContext, port: u8, wc: *mut IbvWc, grh: *const [u8; 40], to: *mut IbvAhAttr) -> c_int {
+    // SAFETY: V2.
+    let has_route = unsafe { (*wc).wc_flags & 1 != 0 };
+    if !has_route || grh.is_null() {
+        set_errno(libc::EINVAL);
+        return -1;
+    }
+    // SAFETY: V2.
+    let route = unsafe { *grh };
+    let half = |at: usize| u64::from_ne_bytes(route[at..at + 8].try_into().unwrap_or_default());
+    let attr = IbvAhAttr { dgid: [half(8), half(16)], hop_limit: 64, is_global: 1, port_num: port, ..IbvAhAttr::default() };
+    // SAFETY: V2.
+    unsafe { to.write(attr) };
+    0
+}
+
+/// An address handle to the sender of a message.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ibv_create_ah_from_wc(pd: *mut IbvPd, wc: *mut IbvWc, grh: *const [u8; 40], port: u8) -> *mut IbvAh {
+    let mut attr = IbvAhAttr::default();
+    // SAFETY: the caller's.
+    unsafe {
+        if ibv_init_ah_from_wc((*pd).context, port, wc, grh, &raw mut attr) != 0 {
+            return core::ptr::null_mut();
+        }
+        ibv_create_ah(pd, &raw mut attr)
+    }
+}
+
+/// Ends one.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ibv_destroy_ah(ah: *mut IbvAh) -> c_int {
+    // SAFETY: V1; it is used no more.
+    drop(unsafe { Box::from_raw(ah.cast::<Ah>()) });
+    0
+}
+
+/// There are no groups.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ibv_attach_mcast(_qp: *mut c_void, _gid: *const Gid, _lid: u16) -> c_int {
+    libc::EOPNOTSUPP
+}
+
+/// There are no groups.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ibv_detach_mcast(_qp: *mut c_void, _gid: *const Gid, _lid: u16) -> c_int {
+    libc::EOPNOTSUPP
+}
+
+/// The hardware address behind a GID: there is none, one is made of it.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ibv_resolve_eth_l2_from_gid(_context: *mut IbvContext, attr: *mut IbvAhAttr, mac: *mut [u8; 6], vid: *mut u16) -> c_int {
+    // SAFETY: V2.
+    unsafe {
+        let tail = (*attr).dgid[1].to_ne_bytes();
+        mac.write([2, 0, tail[4], tail[5], tail[6], tail[7]]);
+        if !vid.is_null() {
+            vid.write(0xffff);
+        }
+    }
+    0
+}
+
+/// Fork needs nothing: registered memory is reached by copies, which copy-on-write does not disturb.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ibv_fork_init() -> c_int {
+    0
+}
+
+/// Whether forks are prepared for: they need nothing (`IBV_FORK_UNNEEDED`).
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ibv_is_fork_initialized() -> c_int {
+    2
+}
+
+/// Needs nothing.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ibv_dontfork_range(_base: *mut c_void, _size: usize) -> c_int {
+    0
+}
+
+/// Needs nothing.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ibv_dofork_range(_base: *mut c_void, _size: usize) -> c_int {
+    0
+}

@@ -1,0 +1,274 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Queue pairs: made, changed, asked, ended.
+
+use crate::abi::{IbvAhAttr, IbvContext, IbvPd, IbvQp, IbvQpAttr, IbvQpCap, IbvQpInitAttr};
+use crate::events::Cq;
+use crate::extended::Batch;
+use crate::objects::{Pd, Srq, address, inside};
+use crate::{code, errno_of, set_errno};
+use bellwire_verbs::{Access, Caps, Error, Gid, Given, INLINE_MAX, Port, QpAttributes, QpInit, QpKind, QpState};
+use core::ffi::{c_int, c_void};
+use std::sync::Arc;
+
+/// A queue pair.
+#[repr(C)]
+pub(crate) struct Qp {
+    pub public: IbvQp,
+    pub port: Arc<Port>,
+    pub number: u32,
+    pub batch: Batch,
+    pub is_datagram: bool,
+}
+
+fn kind(number: u32) -> Result<QpKind, Error> {
+    match number {
+        2 => Ok(QpKind::Rc),
+        3 => Ok(QpKind::Uc),
+        4 => Ok(QpKind::Ud),
+        _ => Err(Error::Unsupported),
+    }
+}
+
+/// Makes a queue pair; `attr` gets the sizes that it has.
+///
+/// # Safety
+/// V1, V2 for `attr` up to `sq_sig_all`.
+pub(crate) unsafe fn create(pd: *mut IbvPd, attr: *mut IbvQpInitAttr) -> Result<*mut IbvQp, Error> {
+    // SAFETY: V2. Field by field: programs of the older interface give a shorter structure.
+    let (qp_context, send_cq, recv_cq, srq, cap, qp_type, signal_all) =
+        unsafe { ((*attr).qp_context, (*attr).send_cq, (*attr).recv_cq, (*attr).srq, (*attr).cap, (*attr).qp_type, (*attr).sq_sig_all != 0) };
+    if pd.is_null() || send_cq.is_null() || recv_cq.is_null() {
+        return Err(Error::Invalid);
+    }
+    // SAFETY: V1.
+    let (domain, context) = unsafe { (inside::<_, Pd>(pd), (*pd).context) };
+    let caps = Caps {
+        sends: cap.max_send_wr,
+        receives: cap.max_recv_wr,
+        send_pieces: cap.max_send_sge.max(1),
+        receive_pieces: cap.max_recv_sge.max(1),
+        // What fits is offered, as devices do.
+        inline: cap.max_inline_data.max(64),
+    };
+    let made = Box::into_raw(Box::new(Qp {
+        public: IbvQp {
+            context,
+            qp_context,
+            pd,
+            send_cq,
+            recv_cq,
+            srq,
+            handle: 0,
+            qp_num: 0,
+            state: QpState::Reset as u32,
+            qp_type,
+            mutex: [0; 5],
+            cond: [0; 6],
+            events_completed: 0,
+            comp_mask: 0,
+            wr_id: 0,
+            wr_flags: 0,
+            calls: [core::ptr::null(); 21],
+        },
+        port: Arc::clone(&domain.port),
+        number: 0,
+        batch: Batch::default(),
+        is_datagram: qp_type == QpKind::Ud as u32,
+    }));
+    let number = kind(qp_type).and_then(|kind| {
+        // SAFETY: V1.
+        let (send_cq, receive_cq) = unsafe { (inside::<_, Cq>(send_cq).id, inside::<_, Cq>(recv_cq).id) };
+        // SAFETY: V1.
+        let srq = (!srq.is_null()).then(|| unsafe { inside::<_, Srq>(srq) }.id);
+        domain.port.create_qp(&QpInit { kind, domain: domain.id, send_cq, receive_cq, srq, caps, signal_all, cookie: made.expose_provenance() as u64 })
+    });
+    match number {
+        Ok(number) => {
+            // SAFETY: just made; V2.
+            unsafe {
+                (*made).number = number;
+                ((*made).public.qp_num, (*made).public.handle) = (number, number);
+                (*attr).cap = caps_of(&caps);
+            }
+            Ok(made.cast())
+        }
+        Err(e) => {
+            // SAFETY: just made; nobody has it.
+            drop(unsafe { Box::from_raw(made) });
+            Err(e)
+        }
+    }
+}
+
+fn caps_of(caps: &Caps) -> IbvQpCap {
+    IbvQpCap {
+        max_send_wr: caps.sends,
+        max_recv_wr: caps.receives,
+        max_send_sge: caps.send_pieces,
+        max_recv_sge: caps.receive_pieces,
+        max_inline_data: caps.inline.min(INLINE_MAX),
+    }
+}
+
+/// Makes a queue pair.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ibv_create_qp(pd: *mut IbvPd, attr: *mut IbvQpInitAttr) -> *mut IbvQp {
+    // SAFETY: the caller's.
+    unsafe { create(pd, attr) }.unwrap_or_else(|e| {
+        set_errno(errno_of(e));
+        core::ptr::null_mut()
+    })
+}
+
+/// Changes attributes and state.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ibv_modify_qp(qp: *mut IbvQp, attr: *mut IbvQpAttr, mask: c_int) -> c_int {
+    // SAFETY: V1, V2.
+    let (inner, a) = unsafe { (inside::<_, Qp>(qp), &*attr) };
+    let outcome = modify(inner, a, mask as u32);
+    if let Ok(state) = outcome {
+        // SAFETY: V1.
+        unsafe { (*qp).state = state as u32 };
+    }
+    code(outcome.map(drop))
+}
+
+fn modify(qp: &Qp, a: &IbvQpAttr, mask: u32) -> Result<QpState, Error> {
+    let given = Given::from_bits(mask).ok_or(Error::Invalid)?;
+    let state_in = |flag, number| if given.contains(flag) { QpState::from_number(number).map(Some).ok_or(Error::Invalid) } else { Ok(None) };
+    let (to, current) = (state_in(Given::STATE, a.qp_state)?, state_in(Given::CURRENT_STATE, a.cur_qp_state)?);
+    if given.contains(Given::PKEY_INDEX) && a.pkey_index != 0 {
+        return Err(Error::Invalid);
+    }
+    let gid: Option<Gid> = if given.contains(Given::ADDRESS) { address(&a.ah_attr)? } else { None };
+    let attributes = QpAttributes {
+        access: Access::from_bits_truncate(a.qp_access_flags),
+        gid,
+        peer: a.dest_qp_num,
+        qkey: a.qkey,
+        send_number: a.sq_psn,
+        receive_number: a.rq_psn,
+        timeout: a.timeout,
+        retries: a.retry_cnt,
+        rnr_retries: a.rnr_retry,
+        rnr_timer: a.min_rnr_timer,
+        reads_out: a.max_rd_atomic,
+        reads_in: a.max_dest_rd_atomic,
+        mtu: a.path_mtu as u8,
+        port: a.port_num,
+    };
+    qp.port.modify_qp(qp.number, to, current, &attributes, given)?;
+    Ok(qp.port.query_qp(qp.number)?.0)
+}
+
+/// Attributes and state, and what it was made with.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ibv_query_qp(qp: *mut IbvQp, attr: *mut IbvQpAttr, _mask: c_int, init: *mut IbvQpInitAttr) -> c_int {
+    // SAFETY: V1.
+    let inner = unsafe { inside::<_, Qp>(qp) };
+    let (state, a, made) = match inner.port.query_qp(inner.number) {
+        Ok(found) => found,
+        Err(e) => return errno_of(e),
+    };
+    let cap = caps_of(&made.caps);
+    let gid = a.gid.unwrap_or_default();
+    let half = |at: usize| u64::from_ne_bytes(gid[at..at + 8].try_into().unwrap_or_default());
+    let ah_attr = IbvAhAttr { dgid: [half(0), half(8)], is_global: u8::from(a.gid.is_some()), port_num: a.port, ..IbvAhAttr::default() };
+    let out = IbvQpAttr {
+        qp_state: state as u32,
+        cur_qp_state: state as u32,
+        path_mtu: u32::from(a.mtu),
+        qkey: a.qkey,
+        rq_psn: a.receive_number,
+        sq_psn: a.send_number,
+        dest_qp_num: a.peer,
+        qp_access_flags: a.access.bits(),
+        cap,
+        ah_attr,
+        max_rd_atomic: a.reads_out,
+        max_dest_rd_atomic: a.reads_in,
+        min_rnr_timer: a.rnr_timer,
+        port_num: a.port,
+        timeout: a.timeout,
+        retry_cnt: a.retries,
+        rnr_retry: a.rnr_retries,
+        ..IbvQpAttr::default()
+    };
+    // SAFETY: V1, V2; the shorter structure of the older interface.
+    unsafe {
+        attr.write(out);
+        (*qp).state = state as u32;
+        (*init).qp_context = (*qp).qp_context;
+        ((*init).send_cq, (*init).recv_cq, (*init).srq) = ((*qp).send_cq, (*qp).recv_cq, (*qp).srq);
+        (*init).cap = cap;
+        (*init).qp_type = (*qp).qp_type;
+        (*init).sq_sig_all = c_int::from(made.signal_all);
+    }
+    0
+}
+
+/// Ends a queue pair.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ibv_destroy_qp(qp: *mut IbvQp) -> c_int {
+    // SAFETY: V1.
+    let inner = unsafe { inside::<_, Qp>(qp) };
+    let outcome = inner.port.destroy_qp(inner.number);
+    if matches!(outcome, Ok(()) | Err(Error::InChild)) {
+        let cookie = qp.addr() as u64;
+        inner.port.events().discard(|e| e.cookie == cookie);
+        // SAFETY: V1; it is used no more.
+        drop(unsafe { Box::from_raw(qp.cast::<Qp>()) });
+        return 0;
+    }
+    code(outcome)
+}
+
+/// Extended connection establishment: no options are known.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ibv_query_ece(_qp: *mut IbvQp, ece: *mut [u32; 3]) -> c_int {
+    // SAFETY: V2.
+    unsafe { ece.write([0; 3]) };
+    0
+}
+
+/// Extended connection establishment: no options are known.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ibv_set_ece(_qp: *mut IbvQp, ece: *mut [u32; 3]) -> c_int {
+    // SAFETY: V2.
+    if unsafe { *ece } == [0; 3] { 0 } else { libc::EOPNOTSUPP }
+}
+
+/// Whether the bytes of a message are written in order: they are not promised to be.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ibv_query_qp_data_in_order(_qp: *mut IbvQp, _op: u32, _flags: u32) -> c_int {
+    0
+}
+
+/// Other processes' devices are not taken over.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ibv_import_device(_cmd_fd: c_int) -> *mut IbvContext {
+    set_errno(libc::EOPNOTSUPP);
+    core::ptr::null_mut()
+}
+
+/// Other processes' objects are not taken over.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ibv_import_pd(_context: *mut IbvContext, _handle: u32) -> *mut IbvPd {
+    set_errno(libc::EOPNOTSUPP);
+    core::ptr::null_mut()
+}
+
+/// Other processes' objects are not taken over.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ibv_import_mr(_pd: *mut IbvPd, _handle: u32) -> *mut c_void {
+    set_errno(libc::EOPNOTSUPP);
+    core::ptr::null_mut()
+}
+
+/// Nothing was taken over.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ibv_unimport_pd(_pd: *mut IbvPd) {}
+
+/// Nothing was taken over.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ibv_unimport_mr(_mr: *mut c_void) {}

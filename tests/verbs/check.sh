@@ -1,0 +1,112 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT OR Apache-2.0
+# RDMA programs of the distribution, as they are, on the library:
+#   tests/verbs/check.sh ARCHIVE OUT [long]
+# ARCHIVE is what Cargo makes of ffi/verbs. Prints a line per program that failed, and how many were well.
+set -u
+archive=$1 out=$2 mode=${3:-short}
+here=$(cd "$(dirname "$0")" && pwd)
+source=$here/../../ffi/verbs
+mkdir -p "$out"
+for program in ibv_devinfo ib_send_bw qperf; do
+    if ! command -v $program >/dev/null 2>&1 || [ ! -e /usr/include/infiniband/verbs.h ]; then
+        echo "SKIPPED verbs: no $program, or no libibverbs-dev"
+        exit 0
+    fi
+done
+"$source/link.sh" "$archive" "$out" || exit 1
+export BELLWIRE_VERBS=$out/libbellwire-verbs.so
+passed=0 failed=0
+ok() { passed=$((passed + 1)); }
+bad() { failed=$((failed + 1)); echo "FAILED $*"; }
+# shellcheck disable=SC1091
+. "$here/pairs.sh"
+
+# ---- the libraries: symbols, shapes
+symbols() { readelf --dyn-syms -W "$1" | awk '$7 != "UND" && $8 ~ /@@IBVERBS/ {sub("@@", " ", $8); print $8}' | sort; }
+symbols_are() { # library, lists
+    local library=$1
+    shift
+    awk '{print $1 " " $2}' "$@" | sort | diff - <(symbols "$library") >"$out/symbols.diff"
+}
+if symbols_are "$out/libbellwire-verbs.so" "$source/symbols.txt"; then ok; else bad symbols of libbellwire-verbs.so; fi
+if symbols_are "$out/bellwire-verbs/libibverbs.so.1" "$source/symbols.txt" "$source/unused.txt"; then ok; else bad symbols of libibverbs.so.1; fi
+{
+    echo '#include <stddef.h>'
+    sed -nE 's/^    (Ibv\w+|VerbsContext) ([0-9]+) \{ (.*) \};/\1 \2 \3/p' "$source/src/layout.in" | while read -r type size fields; do
+        name=$(grep -E "^$type " "$here/names.txt" | cut -d' ' -f2)
+        echo "_Static_assert(sizeof(struct $name) == $size, \"$name\");"
+        echo "$fields" | tr ',' '\n' | while read -r field offset; do
+            echo "_Static_assert(offsetof(struct $name, $field) == $offset, \"$name.$field\");"
+        done
+    done
+} >"$out/layout.h"
+if cc -std=c11 -D_GNU_SOURCE -I"$out" -o "$out/layout" "$here/layout.c" 2>"$out/layout.log" && [ "$(wc -l <"$out/layout.h")" -gt 100 ]; then ok; else bad layout: "$(head -3 "$out/layout.log")"; fi
+
+# ---- devices, by both libraries
+if LD_PRELOAD=$BELLWIRE_VERBS ibv_devices | grep -q bellwire0 && LD_LIBRARY_PATH=$out/bellwire-verbs ibv_devices | grep -q bellwire0; then ok; else bad ibv_devices; fi
+LD_PRELOAD=$BELLWIRE_VERBS ibv_devinfo -v >"$out/devinfo" 2>&1
+if grep -q PORT_ACTIVE "$out/devinfo" && grep -q 'RoCE v2' "$out/devinfo" && grep -q ATOMIC_HCA "$out/devinfo"; then ok; else bad ibv_devinfo; fi
+
+# ---- the rules: errors, codes, flushing, forks, a thousand queue pairs, death of a peer; as C and as C++
+if cc -std=gnu11 -Wall -Wextra -Werror -o "$out/rules" "$here/rules.c" -libverbs && c++ -x c++ -Wall -Wextra -Werror -o "$out/rules++" "$here/rules.c" -libverbs; then ok; else bad rules.c; fi
+alone() { # NAME=VALUE program arguments
+    if env "$1" timeout $patience "${@:2}" >"$out/alone.log" 2>&1; then ok; else bad "${@:2}: $(head -n 3 "$out/alone.log" | tr '\n' ' ')"; fi
+}
+alone "LD_PRELOAD=$BELLWIRE_VERBS" "$out/rules"
+alone "LD_LIBRARY_PATH=$out/bellwire-verbs" "$out/rules++"
+alone "LD_PRELOAD=$BELLWIRE_VERBS" "$out/rules" dies
+BELLWIRE_MODE=guarded alone "LD_PRELOAD=$BELLWIRE_VERBS" "$out/rules"
+
+# ---- libibverbs' examples
+pair ibv_rc_pingpong
+pair ibv_rc_pingpong -g 0 -e -c -s 10000
+pair ibv_rc_pingpong -c -s 1 -n 2000
+pair ibv_rc_pingpong -c -s 1048577 -n 50
+pair ibv_rc_pingpong -N -n 500
+pair ibv_uc_pingpong -g 0
+pair ibv_uc_pingpong -e -s 100000
+pair ibv_ud_pingpong -g 0
+pair ibv_ud_pingpong -e -s 4096
+pair ibv_srq_pingpong -g 0
+pair ibv_srq_pingpong -e -q 8
+by_library ibv_rc_pingpong -g 0
+
+# ---- perftest
+pair ib_send_lat -n 500
+pair ib_send_bw -n 500
+pair ib_read_lat -n 500
+pair ib_read_bw -n 500
+pair ib_write_bw -n 1000 -q 16 -b
+pair ib_atomic_lat -n 300
+pair ib_atomic_bw -n 500 -A CMP_AND_SWAP
+pair ib_send_bw -n 300 -e
+pair ib_send_lat -n 300 -c UD
+pair ib_send_bw -n 500 -c UD
+pair ib_send_bw -n 500 -c UC
+by_library ib_write_bw -n 500
+
+# ---- qperf: a server for all of its tests
+port=$((port + 1))
+LD_PRELOAD=$BELLWIRE_VERBS qperf -lp $port >"$out/qperf.log" 2>&1 &
+server=$!
+listens $port
+qperf_test() {
+    if LD_PRELOAD=$BELLWIRE_VERBS timeout $patience qperf 127.0.0.1 -lp $port -t 1 -i bellwire0:1 "$1" >"$out/client.log" 2>&1 && grep -qE 'bw|latency|msg_rate' "$out/client.log"; then ok; else bad qperf "$1: $(tail -n 2 "$out/client.log" | tr '\n' ' ')"; fi
+}
+tests="rc_bw rc_lat ver_rc_compare_swap ver_rc_fetch_add ud_lat"
+[ "$mode" = long ] && tests="$tests rc_bi_bw rc_rdma_read_bw rc_rdma_read_lat rc_rdma_write_bw rc_rdma_write_lat rc_rdma_write_poll_lat rc_compare_swap_mr rc_fetch_add_mr uc_bw uc_lat uc_rdma_write_bw uc_rdma_write_lat ud_bw ud_bi_bw"
+for t in $tests; do qperf_test "$t"; done
+kill $server
+wait $server 2>/dev/null
+
+if [ "$mode" = long ]; then
+    pair ib_write_lat -n 300
+    pair ib_send_bw -a -n 100
+    pair ib_write_bw -a -n 100 -b
+    pair ib_read_bw -a -n 100
+    pair ibv_srq_pingpong -s 100000 -q 16
+    pair ib_send_lat -I 60 -n 1000
+fi
+echo "$passed passed, $failed failed"
+[ "$failed" = 0 ]
