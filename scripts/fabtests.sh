@@ -61,6 +61,7 @@ oob rdm
 oob rdm -U
 node rdm
 oob rdm_rma_event
+oob rdm_rma_trigger
 oob rdm_tagged_peek
 oob multi_mr -e rdm -V
 oob multi_ep -e rdm -v
@@ -139,7 +140,6 @@ alone eq_test
 alone cq_test
 alone mr_test
 alone cntr_test
-not rdm_rma_trigger "triggered operations are not there"
 not scalable_ep "scalable endpoints are not there"
 not rdm_shared_av "address vectors of several processes are not there"
 not av_test "it is for socket addresses"

@@ -16,7 +16,7 @@ part() { # name, command ..
     shift
     if "$@" >"$log/$name.log" 2>&1; then
         passed=$((passed + 1))
-        echo "ok      $name  ($((SECONDS - start)) s)  $(grep -hE '^test result|passed, [0-9]+ failed|^all |all well|^[0-9]+ trials' "$log/$name.log" | summary)"
+        echo "ok      $name  ($((SECONDS - start)) s)  $(grep -hE '^test result|passed, [0-9]+ failed|^all |all well|^[0-9]+ trials|^mutations of' "$log/$name.log" | summary)"
         grep -h '^SKIPPED' "$log/$name.log" | sed 's/^/        /'
     else
         failed=$((failed + 1))
@@ -47,10 +47,12 @@ part build     cargo build --release --locked -p vipl -p bellwire-am-c -p bellwi
 part c         make -s -C tests/c check LIBVIPL="$target/release/libvipl.so" OUT="$target/tests-c"
 part am        make -s -C tests/am check LIBAM="$target/release/libbellwire_am.so" OUT="$target/tests-am"
 part launchers make -s -C tests/job check LIBJOB="$target/release/libbellwire_job_c.so" LIBAM="$target/release/libbellwire_am.so" BELLWIRE="$target/release/bellwire" RING="$target/debug/examples/ring" TEAM="$target/debug/examples/all_to_all" OUT="$target/tests-job"
-part fi        tests/fi/check.sh "$target/release/libbellwire_fi.so" "$target/tests-fi"
+part fi        tests/fi/check.sh "$target/release/libbellwire_fi.so" "$target/tests-fi" "$target/release/bellwire"
 part mpi       tests/mpi/check.sh "$target/release/libbellwire_fi.so" "$target/tests-mpi" "$target/release/bellwire"
 part verbs     tests/verbs/check.sh "$target/release/libbellwire_verbs_c.a" "$target/tests-verbs"
 part splitcc   make -s -C splitcc check LIB="$target/release" OUT="$target/splitcc" BELLWIRE="$target/release/bellwire"
+random_split_c() { splitcc/tests/random.sh "$target/debug/xtask" "$target/splitcc" "$target/release/bellwire" "$target/random-splitc" "$@"; }
+part random-splitc random_split_c 1 10 3
 split_c() {
     local prefix=$target/installed-splitc
     rm -rf "$prefix"
@@ -105,6 +107,7 @@ if [ "$mode" = long ]; then
     part resident-long env BELLWIRE_RESIDENT_SEEDS=2000 cargo test --locked --release -p bellwire-sim --test resident
     part nisim-long env BELLWIRE_NISIM_SEEDS=5000 cargo test --locked --release -p bellwire-nisim --test random_traffic
     part nisim-figures env BELLWIRE_NISIM_PROGRAMS=all cargo test --locked --release -p bellwire-nisim --test statements
+    part tag-huge   env BELLWIRE_TAG_BYTES=2147483655 cargo test --locked --release -p bellwire-tag --test storms huge
     part am-storm   env BELLWIRE_STORM=24,60 cargo test --locked --release -p bellwire-am --test storm
     part rpc-kills  env BELLWIRE_KILLS=300 cargo test --locked --release -p bellwire-rpc --test killed
     part spmd-kills env BELLWIRE_KILLS=60 cargo test --locked --release -p bellwire-spmd --test processes
@@ -115,6 +118,8 @@ if [ "$mode" = long ]; then
     }
     part am-hosts   am_hosts
     part gas-hosts  hosts_gas long
+    part random-splitc-long random_split_c 1000 300 1 2 4
+    part mutations-splitc splitcc/tests/mutations.sh "$target/debug/xtask" "$target/splitcc" "$target/release/bellwire" "$target/mutations-splitc" "$target/release"
     part verbs-long tests/verbs/check.sh "$target/release/libbellwire_verbs_c.a" "$target/tests-verbs" long
     part fabtests   scripts/fabtests.sh "$target/tests-mpi/prefix" "$target/fabtests"
     part probes-off scripts/probes-off.sh

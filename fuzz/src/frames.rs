@@ -38,7 +38,7 @@ impl Stage {
     /// Asks for a connection and accepts it, if the link allows.
     fn connect(&mut self, which: usize) {
         let Ok(wait) = self.engine.connect_wait(&address(which), Instant::NEVER) else { return };
-        let payload = program::connection_request(program::LEVELS[which], 100 + which as u32, &address(9), &address(which));
+        let payload = program::connection_request(program::LEVELS[which], 100 + which as u32, (1 << 20, 0), &address(9), &address(which));
         let n = payload.len() as u64;
         self.deliver([program::head(12, 0, true), n << 32, n << 32, 0, 0, 0, 0, 0], payload);
         self.engine.progress();

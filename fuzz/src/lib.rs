@@ -9,6 +9,7 @@
 //! | `descriptors` | descriptors that a program posts |
 //! | `packets` | a packet of the NIC-to-NIC protocol |
 //! | `transport` | packets, a network's doings, calls and time for two transports |
+//! | `tag` | messages of a peer, and calls of the program, for an endpoint with tag matching |
 //! | `job` | what processes write to the PMI-1 server of a launcher |
 //!
 //! Besides what sanitizers see, the targets of the engine assert that no byte outside the granted memory changes and that every posted request completes exactly once; those of the
@@ -24,4 +25,5 @@ pub mod program;
 pub mod rendezvous;
 pub mod scripted;
 pub mod shared;
+pub mod tag;
 pub mod transport;

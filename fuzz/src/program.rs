@@ -152,13 +152,13 @@ fn attributes(i: usize, tag: PtagHandle) -> ViAttributes {
     ViAttributes { reliability, max_transfer_bytes: 1 << 20, ptag: Some(tag), rdma_write: true, rdma_read: read, rnr_wait: i == 3, ..Default::default() }
 }
 
-/// A frame of control in bytes: asks for a connection from `their` id.
-pub fn connection_request(reliability: u8, their: u32, from: &NetAddress, to: &NetAddress) -> Vec<u8> {
+/// A frame of control in bytes: asks for a connection from `their` id, of messages up to so many bytes and with this quality of service.
+pub fn connection_request(reliability: u8, their: u32, (longest, service): (u64, u64), from: &NetAddress, to: &NetAddress) -> Vec<u8> {
     let mut b = vec![1, 0, reliability, 7, from.host().len() as u8, from.discriminator().len() as u8, to.host().len() as u8, to.discriminator().len() as u8];
     b.extend(their.to_le_bytes());
     b.extend(1u32.to_le_bytes());
-    b.extend((1u64 << 20).to_le_bytes());
-    b.extend(0u64.to_le_bytes());
+    b.extend(longest.to_le_bytes());
+    b.extend(service.to_le_bytes());
     [from.host(), from.discriminator(), to.host(), to.discriminator()].iter().for_each(|p| b.extend(*p));
     b
 }

@@ -43,7 +43,7 @@ impl Stage {
     fn connect(&mut self, which: usize) {
         let to = NetAddress::new(&[127, 0, 0, 1], &[which as u8]).unwrap();
         let Ok(wait) = self.engine.connect_wait(&to, Instant::NEVER) else { return };
-        let payload = program::connection_request(program::LEVELS[which], 100 + which as u32, &self.address, &to);
+        let payload = program::connection_request(program::LEVELS[which], 100 + which as u32, (1 << 20, 0), &self.address, &to);
         let n = payload.len() as u64;
         self.peer.push([program::head(12, 0, true), n << 32, n << 32, 0, 0, 0, 0, 4096], &payload);
         self.engine.progress();

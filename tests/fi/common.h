@@ -18,6 +18,7 @@
 #include <rdma/fi_errno.h>
 #include <rdma/fi_rma.h>
 #include <rdma/fi_tagged.h>
+#include <rdma/fi_trigger.h>
 
 #define VERSION FI_VERSION(1, 17)
 #define FAIL(...) (fprintf(stderr, "%s:%d: ", __func__, __LINE__), fprintf(stderr, __VA_ARGS__), fprintf(stderr, "\n"), exit(1))
@@ -91,7 +92,7 @@ static void close_side(struct side *s) {
 }
 
 // Waits for one completion of `s`; the other side is polled too.
-static struct fi_cq_data_entry completion(struct side *s, struct side *other) {
+__attribute__((unused)) static struct fi_cq_data_entry completion(struct side *s, struct side *other) {
 	struct fi_cq_data_entry e;
 	time_t begun = 0;
 	for (;;) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// The libfabric provider through libfabric's public calls: contexts that endpoints share, wait sets, and who hears of a connection when.
+// The libfabric provider through libfabric's public calls: contexts that endpoints share, wait sets, who hears of a connection when, operations that wait for a counter.
 #include "common.h"
 
 enum { MEMBERS = 3, BYTES = 40000 };
@@ -193,12 +193,60 @@ static void connected_is_connected(void) {
 	close_side(&listener);
 }
 
+// Operations that wait for a counter begin in the order of its values, whatever the order in which they were asked for.
+static void triggered(void) {
+	struct side a, b;
+	open_fabric(&a, ask(NULL, NULL, 0, FI_EP_RDM, FI_MSG | FI_RMA | FI_TRIGGER));
+	open_fabric(&b, ask(NULL, NULL, 0, FI_EP_RDM, FI_MSG | FI_RMA));
+	open_endpoint(&a);
+	open_endpoint(&b);
+	char name[64], window[8] = "", into[3][8] = {"", "", ""};
+	size_t length = sizeof name;
+	fi_addr_t to;
+	OK(fi_getname(&b.ep->fid, name, &length));
+	IS(fi_av_insert(a.av, name, 1, &to, 0, NULL), 1);
+	struct fid_cntr *counter;
+	struct fid_mr *region;
+	struct fid_ep *later = NULL;
+	OK(fi_cntr_open(a.domain, NULL, &counter, NULL));
+	OK(fi_mr_reg(b.domain, window, sizeof window, FI_REMOTE_WRITE, 0, 9, 0, &region, NULL));
+	OK(fi_ep_alias(a.ep, &later, FI_TRANSMIT | FI_TRIGGER));
+	for (int i = 0; i < 3; i++) OK(fi_recv(b.ep, into[i], 8, NULL, FI_ADDR_UNSPEC, into[i]));
+	IS(fi_send(later, "none", 5, NULL, to, NULL), -FI_EINVAL);
+	struct fi_triggered_context c[3], never;
+	for (int i = 0; i < 3; i++) c[i] = (struct fi_triggered_context){.event_type = FI_TRIGGER_THRESHOLD, .trigger.threshold = {counter, 3 - (size_t)i}};
+	never = c[0];
+	never.trigger.threshold.threshold = 100;
+	OK(fi_send(later, "third", 6, NULL, to, &c[0]));
+	OK(fi_send(later, "second", 7, NULL, to, &c[1]));
+	OK(fi_write(later, "written", 8, NULL, to, 0, 9, &c[2]));
+	OK(fi_send(later, "never", 6, NULL, to, &never));
+	// Nothing yet; an operation of its own goes at once.
+	OK(fi_send(a.ep, "first", 6, NULL, to, window));
+	if (completion(&a, &b).op_context != window || completion(&b, &a).op_context != into[0] || strcmp(into[0], "first")) FAIL("'%s'", into[0]);
+	for (int i = 0; i < 1000; i++) IS(fi_cq_read(a.cq, NULL, 0), -FI_EAGAIN);
+	if (window[0]) FAIL("written too early");
+	OK(fi_cntr_set(counter, 1));
+	if (completion(&a, &b).op_context != &c[2] || strcmp(window, "written") || into[1][0]) FAIL("'%s', and '%s'", window, into[1]);
+	OK(fi_cntr_add(counter, 2));
+	if (completion(&b, &a).op_context != into[1] || completion(&b, &a).op_context != into[2]) FAIL("another receive");
+	if (strcmp(into[1], "second") || strcmp(into[2], "third")) FAIL("'%s', then '%s'", into[1], into[2]);
+	IS(fi_close(&a.ep->fid), -FI_EBUSY);
+	IS(fi_close(&counter->fid), -FI_EBUSY);
+	OK(fi_close(&later->fid));
+	OK(fi_close(&counter->fid));
+	OK(fi_close(&region->fid));
+	close_side(&a);
+	close_side(&b);
+}
+
 int main(void) {
 	snprintf(port, sizeof port, "%d", 20000 + (int)(getpid() % 40000));
 	shared_receives(0);
 	shared_receives(1);
 	wait_sets();
 	connected_is_connected();
+	triggered();
 	puts("sharing: all well");
 	return 0;
 }

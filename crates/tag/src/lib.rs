@@ -15,6 +15,7 @@
 //! | `shared.rs` | receives that several endpoints have in common |
 //! | `words.rs` | what users of endpoints say to each other |
 //! | `endpoint.rs` | all of it on a NIC: the lock, polling, waiting |
+//! | `machine.rs` | all of it on an engine of the caller's, for fuzzers |
 //!
 //! **Memory.** A pair of endpoints that have talked costs some hundred bytes beside the NIC's link. What a peer may have us hold is bounded: [`WINDOW`] messages that nobody has polled for, unexpected
 //! payloads up to [`UNEXPECTED_BYTES_MAX`] in all, and one envelope for each of its own unfinished operations, which its program cannot exceed without an error.
@@ -31,6 +32,7 @@ mod gather;
 mod header;
 mod leave;
 mod life;
+pub mod machine;
 pub mod matching;
 mod name;
 mod operation;

@@ -1,96 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Endpoints in one process, each on a NIC of its own: messages of all lengths, expected and not, remote memory, atomics, floods, and a peer that goes away.
 
+mod common;
+
 use bellwire_tag::{
-    Access, AtomicOp, AtomicRequest, Completion, DataType, EAGER_BYTES_MAX, Endpoint, Error, Failure, Form, Gather, NOBODY, Notes, Peek, ReceiveFlags, Region,
-    RemoteFlags, RemoteRequest, SendFlags, SendOut, SharedReceives, SharedRegions, Sink, Target, Want,
+    Access, AtomicOp, AtomicRequest, DataType, EAGER_BYTES_MAX, Error, Failure, Form, Gather, NOBODY, Notes, Peek, ReceiveFlags, Region, RemoteFlags,
+    RemoteRequest, SendFlags,
 };
-use bellwire_via::nic::NicConfig;
+use common::{PATIENCE, Side, bytes, memory, pair, run, turn};
 use std::time::{Duration, Instant};
-
-/// Long enough for a busy machine.
-const PATIENCE: Duration = Duration::from_secs(60);
-
-#[derive(Default)]
-struct Log {
-    done: Vec<Completion>,
-    touched: Vec<(usize, Notes)>,
-}
-
-impl Sink for Log {
-    fn done(&mut self, completion: &Completion) {
-        self.done.push(*completion);
-    }
-
-    fn touched(&mut self, listener: usize, notes: Notes) {
-        self.touched.push((listener, notes));
-    }
-}
-
-struct Side {
-    endpoint: Endpoint,
-    log: Log,
-    regions: SharedRegions,
-    other: u64,
-}
-
-fn pair() -> [Side; 2] {
-    let open = || {
-        let regions = SharedRegions::default();
-        Side { endpoint: Endpoint::open(NicConfig::default(), None, regions.clone()).expect("a NIC"), log: Log::default(), regions, other: 0 }
-    };
-    let mut sides = [open(), open()];
-    for i in 0..2 {
-        let name = sides[1 - i].endpoint.name();
-        sides[i].other = 40 + i as u64;
-        sides[i].endpoint.learn(40 + i as u64, name);
-    }
-    sides
-}
-
-/// Polls all until `until` is true.
-fn run(sides: &mut [Side; 2], what: &str, until: impl Fn(&[Side; 2]) -> bool) {
-    let begun = Instant::now();
-    while !until(sides) {
-        turn(sides);
-        assert!(begun.elapsed() < PATIENCE, "{what}: {:?} and {:?}", sides[0].log.done.last(), sides[1].log.done.last());
-    }
-}
-
-/// One poll of each.
-fn turn(sides: &mut [Side; 2]) {
-    for side in sides {
-        side.endpoint.poll(&mut side.log).expect("not forked");
-    }
-}
-
-fn bytes(n: usize, seed: u8) -> Vec<u8> {
-    (0..n).map(|i| (i as u8).wrapping_mul(31).wrapping_add((i >> 8) as u8) ^ seed).collect()
-}
-
-fn memory(of: &mut [u8]) -> Gather {
-    Gather::one(of.as_mut_ptr(), of.len())
-}
-
-impl Side {
-    fn send(&mut self, from: &mut [u8], tag: Option<u64>, context: usize, flags: SendFlags) -> Result<(), Error> {
-        let send = SendOut { peer: self.other, tag, data: Some(context as u64), from: memory(from), context, flags };
-        self.endpoint.send(&mut self.log, &send)
-    }
-
-    fn want(&self, to: &mut [u8], tag: Option<u64>, context: usize) -> Want {
-        Want { tagged: tag.is_some(), source: None, tag: tag.unwrap_or(0), ignore: 0, to: memory(to), context, flags: ReceiveFlags::empty() }
-    }
-
-    fn receive(&mut self, to: &mut [u8], tag: Option<u64>, context: usize) {
-        let want = self.want(to, tag, context);
-        self.endpoint.receive(&mut self.log, &want).expect("room");
-    }
-
-    fn target(&self, key: u64, address: u64) -> Target {
-        Target { peer: self.other, address, key }
-    }
-}
 
 #[test]
 fn messages_of_all_lengths_expected_and_not() {
@@ -338,50 +256,6 @@ fn a_peer_that_goes_gives_buffers_for_several_messages_back() {
     assert_eq!(last(&a), Some((1, Some(Failure::ConnectionLost), true)));
     a.endpoint.give_receives_back(&mut a.log);
     assert_eq!(last(&a), Some((2, Some(Failure::ConnectionLost), true)));
-}
-
-#[test]
-fn endpoints_that_share_their_receives() {
-    let (mut first, mut second) = (pair(), pair());
-    let shared = SharedReceives::default();
-    for sides in [&mut first, &mut second] {
-        sides[1].endpoint.share(shared.clone());
-        // The same number is another peer's here and there.
-        let name = sides[0].endpoint.name();
-        sides[1].endpoint.learn(7, name);
-    }
-    assert_eq!(first[1].endpoint.receive(&mut Log::default(), &first[1].want(&mut [], None, 1)), Err(Error::BadArgument));
-    // Short and long ones wait in one of them, in order, before anybody wants them.
-    let mut from: Vec<Vec<u8>> = (0..40).map(|i| bytes(if i % 3 == 0 { 30_000 } else { 100 }, i)).collect();
-    for (i, from) in from.iter_mut().take(20).enumerate() {
-        first[0].send(from, Some(1), i, SendFlags::empty()).unwrap();
-    }
-    (0..2000).for_each(|_| turn(&mut first));
-    let mut to = vec![vec![0; 30_000]; 40];
-    for (context, to) in to.iter_mut().enumerate() {
-        // The odd ones are for tag 2, which the second endpoint's peer sends later on.
-        let tag = 1 + (context as u64 & 1);
-        shared.post(&Want { source: (tag == 2).then_some(7), ..first[1].want(to, Some(tag), context) });
-    }
-    first[1].endpoint.serve_shared(&mut first[1].log).unwrap();
-    run(&mut first, "those that have waited", |s| s[1].log.done.len() == 20 && s[0].log.done.len() == 20);
-    for (i, from) in from.iter_mut().skip(20).enumerate() {
-        second[0].send(from, Some(2), i, SendFlags::empty()).unwrap();
-    }
-    run(&mut second, "those that find it", |s| s[1].log.done.len() == 20 && s[0].log.done.len() == 20);
-    // In the order sent, to the receives in the order posted.
-    assert!((0..20).all(|i| to[2 * i][..100] == from[i][..100] && to[2 * i + 1][..100] == from[20 + i][..100]));
-    assert!(second[1].log.done.iter().all(|c| c.source == 7) && !shared.cancel(39));
-    // What comes later stays behind what waits.
-    for (tag, context) in [(3, 50), (3, 51)] {
-        first[0].send(&mut bytes(10, context as u8), Some(tag), context, SendFlags::empty()).unwrap();
-        (0..2000).for_each(|_| turn(&mut first));
-        if context == 50 {
-            shared.post(&first[1].want(&mut to[0], Some(3), 60));
-        }
-    }
-    run(&mut first, "the first of two", |s| s[1].log.done.len() == 21);
-    assert_eq!((first[1].log.done[20].data, &to[0][..10]), (50, &bytes(10, 50)[..]));
 }
 
 #[test]

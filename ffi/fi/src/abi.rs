@@ -273,14 +273,27 @@ pub(crate) mod wait {
     pub(crate) const YIELD: c_int = 5;
 }
 
+/// What `fi_control` is asked for.
+pub(crate) mod command {
+    use core::ffi::c_int;
+    pub(crate) const GETOPSFLAG: c_int = 2;
+    pub(crate) const SETOPSFLAG: c_int = 3;
+    pub(crate) const ALIAS: c_int = 4;
+    pub(crate) const GETWAIT: c_int = 5;
+    pub(crate) const ENABLE: c_int = 6;
+    pub(crate) const BACKLOG: c_int = 7;
+    pub(crate) const REFRESH: c_int = 14;
+    pub(crate) const GETWAITOBJ: c_int = 16;
+}
+
 /// `FI_GETWAIT` and `FI_GETWAITOBJ`, of an object that is waited for in this way.
 ///
 /// # Safety
 /// F2.
-pub(crate) unsafe fn tell_wait(command: c_int, argument: *mut c_void, kind: c_int, bell: Option<&Bell>) -> Outcome {
-    let value = match (command, bell) {
-        (5, Some(bell)) => bell.fd().as_raw_fd(),
-        (16, _) => kind,
+pub(crate) unsafe fn tell_wait(asked: c_int, argument: *mut c_void, kind: c_int, bell: Option<&Bell>) -> Outcome {
+    let value = match (asked, bell) {
+        (command::GETWAIT, Some(bell)) => bell.fd().as_raw_fd(),
+        (command::GETWAITOBJ, _) => kind,
         _ => return Err(error::ENOSYS),
     };
     // SAFETY: the caller's.

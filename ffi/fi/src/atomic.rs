@@ -25,7 +25,7 @@ pub(crate) static OPS: Table<13> = Table::new([
 ]);
 
 /// The types by their numbers; `None`: long doubles, which are the compiler's business.
-const TYPES: [Option<DataType>; 16] = {
+pub(crate) const TYPES: [Option<DataType>; 16] = {
     use DataType::*;
     [
         Some(I8),
@@ -324,8 +324,8 @@ unsafe extern "C" fn compwritevalid(_: *mut Fid, data_type: c_int, op: c_int, co
 /// `struct fi_atomic_attr`.
 #[repr(C)]
 pub(crate) struct AtomicAttr {
-    count: usize,
-    size: usize,
+    pub count: usize,
+    pub size: usize,
 }
 
 /// `fi_query_atomic`.

@@ -13,13 +13,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 /// `struct fi_av_attr`.
 #[repr(C)]
 pub(crate) struct AvAttr {
-    kind: c_int,
-    rx_ctx_bits: c_int,
-    count: usize,
-    ep_per_node: usize,
-    name: *const c_char,
-    map_addr: *mut c_void,
-    flags: u64,
+    pub kind: c_int,
+    pub rx_ctx_bits: c_int,
+    pub count: usize,
+    pub ep_per_node: usize,
+    pub name: *const c_char,
+    pub map_addr: *mut c_void,
+    pub flags: u64,
 }
 
 /// `FI_EVENT`: insertions are told of by the event queue. `FI_SYNC_ERR`: each has a number for how it went.

@@ -51,12 +51,14 @@ pub(crate) struct EpShared {
     polls: AtomicU64,
     counts_polls: AtomicBool,
     closing: AtomicBool,
+    /// Other objects of it, with operation flags of their own.
+    pub aliases: AtomicU64,
 }
 
 impl EpShared {
     pub(crate) fn new(endpoint: Endpoint, domain: Arc<DomainShared>, connector: Option<Connector>) -> Self {
         let (counts_polls, closing) = (AtomicBool::new(false), AtomicBool::new(false));
-        Self { endpoint, domain, bindings: OnceLock::new(), connector, polls: AtomicU64::new(0), counts_polls, closing }
+        Self { endpoint, domain, bindings: OnceLock::new(), connector, polls: AtomicU64::new(0), counts_polls, closing, aliases: AtomicU64::new(0) }
     }
 
     /// Who hears of completions.
@@ -78,7 +80,9 @@ impl EpShared {
     /// One look by the thread that stands in.
     #[inline]
     pub(crate) fn step_unseen(&self) -> bool {
-        self.endpoint.poll(&mut self.report()).unwrap_or(false)
+        let has_moved = self.endpoint.poll(&mut self.report()).unwrap_or(false);
+        self.domain.triggers.look();
+        has_moved
     }
 
     /// A thread stands in when nobody polls: it wants to know.

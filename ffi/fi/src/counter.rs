@@ -14,10 +14,10 @@ use std::time::Instant;
 /// `struct fi_cntr_attr`, as far as it is looked at.
 #[repr(C)]
 pub(crate) struct CounterAttr {
-    events: c_int,
-    wait_obj: c_int,
-    wait_set: *mut Fid,
-    flags: u64,
+    pub events: c_int,
+    pub wait_obj: c_int,
+    pub wait_set: *mut Fid,
+    pub flags: u64,
 }
 
 /// What a counter counts.

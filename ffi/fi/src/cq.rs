@@ -14,24 +14,24 @@ use std::time::Instant;
 /// `struct fi_cq_attr`, as far as it is looked at.
 #[repr(C)]
 pub(crate) struct CqAttr {
-    size: usize,
-    flags: u64,
-    format: c_int,
-    wait_obj: c_int,
-    signaling_vector: c_int,
-    wait_cond: c_int,
-    wait_set: *mut Fid,
+    pub size: usize,
+    pub flags: u64,
+    pub format: c_int,
+    pub wait_obj: c_int,
+    pub signaling_vector: c_int,
+    pub wait_cond: c_int,
+    pub wait_set: *mut Fid,
 }
 
 /// `struct fi_cq_err_entry`, as old as any.
 #[repr(C)]
-struct ErrorEntry {
-    entry: Entry,
-    excess: usize,
-    error: c_int,
-    provider_error: c_int,
-    error_data: *mut c_void,
-    error_data_size: usize,
+pub(crate) struct ErrorEntry {
+    pub entry: Entry,
+    pub excess: usize,
+    pub error: c_int,
+    pub provider_error: c_int,
+    pub error_data: *mut c_void,
+    pub error_data_size: usize,
 }
 
 /// `struct fid_cq`, and ours behind it.

@@ -5,6 +5,7 @@ use crate::abi::{Fid, Outcome, Table, TableRef, class, close_unused, control, er
 use crate::attributes::Info;
 use crate::bound::{Counted, EpShared};
 use crate::counter::CounterShared;
+use crate::trigger::Triggers;
 use crate::{atomic, av, counter, cq, endpoint, flags, memory, pollset, shared};
 use bellwire_tag::SharedRegions;
 use core::ffi::{c_int, c_void};
@@ -26,6 +27,7 @@ pub(crate) struct DomainShared {
     pub regions: SharedRegions,
     listeners: Mutex<Listeners>,
     watchers: Mutex<Watchers>,
+    pub triggers: Triggers,
     /// Keys are ours, and peers' addresses are those of the process (`FI_MR_BASIC`).
     pub is_basic: bool,
     /// Endpoints make progress by themselves (`FI_PROGRESS_AUTO`).
@@ -35,7 +37,14 @@ pub(crate) struct DomainShared {
 impl DomainShared {
     /// The domain of endpoints that have none.
     pub(crate) fn nobodys() -> Self {
-        Self { regions: SharedRegions::default(), listeners: Mutex::default(), watchers: Mutex::default(), is_basic: false, is_automatic: false }
+        Self {
+            regions: SharedRegions::default(),
+            listeners: Mutex::default(),
+            watchers: Mutex::default(),
+            triggers: Triggers::default(),
+            is_basic: false,
+            is_automatic: false,
+        }
     }
 
     pub(crate) fn listeners(&self) -> MutexGuard<'_, Listeners> {
@@ -112,6 +121,7 @@ pub(crate) unsafe extern "C" fn open(_fabric: *mut Fid, info: *const Info, to: *
             regions: SharedRegions::default(),
             listeners: Mutex::default(),
             watchers: Mutex::default(),
+            triggers: Triggers::default(),
             is_basic: attr.is_some_and(|a| a.mr_mode == flags::MR_BASIC),
             is_automatic: attr.is_some_and(|a| a.data_progress == 1),
         };

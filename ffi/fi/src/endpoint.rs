@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Endpoints: opening, binding, enabling, options; and what the calls for data begin with.
 
-use crate::abi::{Fid, Outcome, Table, TableRef, class, code, control, data, error, give, none};
+use crate::abi::{Fid, Outcome, Table, TableRef, class, code, command, control, data, error, give, none};
 use crate::attributes::Info;
 use crate::av::{AvObject, copy_name};
 use crate::bound::{Bindings, Counted, EpShared};
@@ -11,6 +11,7 @@ use crate::cq::CqObject;
 use crate::eq::EqObject;
 use crate::shared::ReceiveObject;
 use crate::{atomic, domain, flags, hints, message, names, options, pair, progress, rma, tagged};
+use bellwire_memory::atomic::Ordering;
 use bellwire_tag::{Endpoint, OpenError, SharedRegions};
 use bellwire_via::nic::NicConfig;
 use core::ffi::{c_int, c_void};
@@ -40,6 +41,7 @@ pub(crate) struct EpObject {
     binding: Mutex<Bindings>,
     /// The request that it is to accept.
     pub request: *mut Fid,
+    is_alias: bool,
 }
 
 static FID: Table<6> = Table::new([close as *const (), bind as *const (), control_call as *const (), none as *const (), none as *const (), none as *const ()]);
@@ -139,6 +141,7 @@ pub(crate) unsafe extern "C" fn open(domain: *mut Fid, info: *const Info, to: *m
             caps: info.caps,
             binding: Mutex::default(),
             request: info.handle,
+            is_alias: false,
         };
         give(object, to)?;
         // SAFETY: `give` has just written it.
@@ -176,7 +179,20 @@ unsafe extern "C" fn close(fid: *mut Fid) -> c_int {
     control(|| {
         // SAFETY: F1.
         let ep = unsafe { of(fid) };
+        if ep.is_alias {
+            // Relaxed: as in `give_alias`.
+            ep.shared.aliases.fetch_sub(1, Ordering::Relaxed);
+            ep.shared.domain.triggers.forget(fid);
+            // SAFETY: F1.
+            unsafe { crate::abi::drop_object::<EpObject>(fid) };
+            return Ok(());
+        }
+        // Relaxed: as above.
+        if ep.shared.aliases.load(Ordering::Relaxed) != 0 {
+            return Err(error::EBUSY);
+        }
         ep.shared.close();
+        ep.shared.domain.triggers.forget(fid);
         ep.shared.domain.remove(&ep.shared);
         let b = core::mem::take(&mut *ep.binding());
         b.tx.iter().chain(&b.rx).for_each(|cq| cq.polled.remove(&ep.shared));
@@ -265,15 +281,44 @@ const COUNTED: [(u64, Counted); 6] = [
     (flags::REMOTE_WRITE, Counted::RemoteWrite),
 ];
 
+/// `struct fi_alias`.
+#[repr(C)]
+pub(crate) struct Alias {
+    pub fid: *mut *mut Fid,
+    pub flags: u64,
+}
+
+/// `FI_ALIAS`: another object of the same endpoint, whose calls without flags take others.
+fn give_alias(ep: &EpObject, alias: &Alias) -> Outcome {
+    let flags = alias.flags & !(flags::SEND | flags::RECV);
+    let of = |direction: u64, own: u64| if alias.flags & direction != 0 { flags } else { own };
+    let object = EpObject {
+        fid: Fid { class: class::EP, context: ep.fid.context, ops: ep.fid.ops },
+        shared: Arc::clone(&ep.shared),
+        tx_flags: of(flags::SEND, ep.tx_flags),
+        rx_flags: of(flags::RECV, ep.rx_flags),
+        binding: Mutex::default(),
+        request: core::ptr::null_mut(),
+        is_alias: true,
+        ..*ep
+    };
+    give(object, alias.fid.cast::<*mut EpObject>())?;
+    // Relaxed: only counts; who closes comes after who opens.
+    ep.shared.aliases.fetch_add(1, Ordering::Relaxed);
+    Ok(())
+}
+
 /// `FI_ENABLE`; the flags that calls without flags take.
-unsafe extern "C" fn control_call(fid: *mut Fid, command: c_int, argument: *mut c_void) -> c_int {
+unsafe extern "C" fn control_call(fid: *mut Fid, asked: c_int, argument: *mut c_void) -> c_int {
     control(|| {
         // SAFETY: F1.
         let ep = unsafe { &mut *fid.cast::<EpObject>() };
-        match command {
-            6 => enable(ep),
+        match asked {
+            command::ENABLE => enable(ep),
+            // SAFETY: F2.
+            command::ALIAS => give_alias(ep, unsafe { argument.cast::<Alias>().as_mut() }.ok_or(error::EINVAL)?),
             // FI_GETOPSFLAG, FI_SETOPSFLAG: the argument says of which direction.
-            2 | 3 => {
+            command::GETOPSFLAG | command::SETOPSFLAG => {
                 // SAFETY: F2.
                 let value = unsafe { argument.cast::<u64>().as_mut() }.ok_or(error::EINVAL)?;
                 let of = match *value & (flags::SEND | flags::RECV) {
@@ -281,7 +326,7 @@ unsafe extern "C" fn control_call(fid: *mut Fid, command: c_int, argument: *mut 
                     flags::RECV => &mut ep.rx_flags,
                     _ => return Err(error::EINVAL),
                 };
-                if command == 2 {
+                if asked == command::GETOPSFLAG {
                     *value = *of;
                 } else {
                     *of = *value & !(flags::SEND | flags::RECV);

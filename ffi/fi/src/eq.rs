@@ -16,23 +16,23 @@ use std::time::{Duration, Instant};
 /// `struct fi_eq_attr`.
 #[repr(C)]
 pub(crate) struct EqAttr {
-    size: usize,
-    flags: u64,
-    wait_obj: c_int,
-    signaling_vector: c_int,
-    wait_set: *mut Fid,
+    pub size: usize,
+    pub flags: u64,
+    pub wait_obj: c_int,
+    pub signaling_vector: c_int,
+    pub wait_set: *mut Fid,
 }
 
 /// `struct fi_eq_err_entry`.
 #[repr(C)]
 pub(crate) struct EqErrorEntry {
-    fid: *mut Fid,
-    context: *mut c_void,
-    data: u64,
-    error: c_int,
-    provider_error: c_int,
-    error_data: *mut c_void,
-    error_data_size: usize,
+    pub fid: *mut Fid,
+    pub context: *mut c_void,
+    pub data: u64,
+    pub error: c_int,
+    pub provider_error: c_int,
+    pub error_data: *mut c_void,
+    pub error_data_size: usize,
 }
 
 /// `FI_CONNREQ` and its like.

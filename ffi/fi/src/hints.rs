@@ -14,7 +14,7 @@ pub(crate) const CAPS: u64 =
 pub(crate) const PRIMARY: u64 = MSG | RMA | TAGGED | ATOMIC;
 const TX_MODIFIERS: u64 = SEND | READ | WRITE;
 const RX_MODIFIERS: u64 = RECV | REMOTE_READ | REMOTE_WRITE;
-/// What a kind of endpoint has of it. Datagrams are messages alone; a pair has no sources to tell or to choose.
+/// What a kind of endpoint has of it, beside triggered operations, which are there for who asks for them. Datagrams are messages alone; a pair has no sources to tell or to choose.
 pub(crate) fn caps_of(kind: i32) -> u64 {
     match kind {
         MSG_KIND => CAPS & !(SOURCE | DIRECTED_RECV),
@@ -82,7 +82,7 @@ unsafe fn is_other(name: *const c_char) -> bool {
 }
 
 fn tx_fits(a: &TxAttr, kind: i32) -> bool {
-    within(a.caps, TX_CAPS & caps_of(kind) | DOMAIN_CAPS)
+    within(a.caps, TX_CAPS & caps_of(kind) | TRIGGER | DOMAIN_CAPS)
         && within(a.op_flags, TX_OP_FLAGS)
         && within(a.msg_order, ORDERS)
         && a.comp_order == 0
@@ -151,7 +151,7 @@ unsafe fn fabric_fits(a: &FabricAttr) -> bool {
 pub(crate) unsafe fn fit(h: &Info, kind: i32) -> bool {
     // SAFETY: the caller's.
     unsafe {
-        within(h.caps, caps_of(kind))
+        within(h.caps, caps_of(kind) | TRIGGER)
             && (h.addr_format == 0 || h.addr_format == ADDR_FORMAT)
             && h.handle.is_null()
             && of(h.tx_attr).is_none_or(|a| tx_fits(a, kind))

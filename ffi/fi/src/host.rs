@@ -11,14 +11,14 @@ use core::ffi::{CStr, c_char, c_int, c_void};
 /// `struct fi_provider`.
 #[repr(C)]
 pub(crate) struct Provider {
-    version: u32,
-    fi_version: u32,
+    pub version: u32,
+    pub fi_version: u32,
     /// The host's.
-    context: [*mut c_void; 4],
-    name: *const c_char,
-    getinfo: unsafe extern "C" fn(u32, *const c_char, *const c_char, u64, *const Info, *mut *mut Info) -> c_int,
-    fabric: unsafe extern "C" fn(*mut FabricAttr, *mut *mut Fid, *mut c_void) -> c_int,
-    cleanup: extern "C" fn(),
+    pub context: [*mut c_void; 4],
+    pub name: *const c_char,
+    pub getinfo: unsafe extern "C" fn(u32, *const c_char, *const c_char, u64, *const Info, *mut *mut Info) -> c_int,
+    pub fabric: unsafe extern "C" fn(*mut FabricAttr, *mut *mut Fid, *mut c_void) -> c_int,
+    pub cleanup: extern "C" fn(),
 }
 
 /// Our name.

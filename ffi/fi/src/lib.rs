@@ -14,7 +14,7 @@
 //! | `cm.rs`, `pair.rs`, `passive.rs` | endpoints that are connected in pairs, and those that wait for requests |
 //! | `shared.rs` | contexts that several endpoints share |
 //! | `endpoint.rs`, `options.rs`, `bound.rs`, `progress.rs` | endpoints, what they are bound to, progress by themselves |
-//! | `message.rs`, `tagged.rs`, `rma.rs`, `atomic.rs` | data |
+//! | `message.rs`, `tagged.rs`, `rma.rs`, `atomic.rs`, `trigger.rs` | data; what waits for a counter |
 //!
 //! Invariants, on which every `unsafe` block about an argument relies:
 //! - F1: an object's first field is the public structure that libfabric's calls are made through, so the pointer to one is a pointer to the other; calls come through the tables of the object's own kind
@@ -37,6 +37,8 @@ mod flags;
 mod hints;
 mod host;
 mod info;
+#[cfg(test)]
+mod layout;
 mod memory;
 mod message;
 mod names;
@@ -49,5 +51,6 @@ mod queue;
 mod rma;
 mod shared;
 mod tagged;
+mod trigger;
 mod waitset;
 mod watched;

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Memory regions that peers may reach. Nothing is pinned and nothing cached: a region is an entry in a table, and its memory is touched only while it is there.
 
-use crate::abi::{Fid, Iovec, Outcome, class, control, error, give, none};
-use crate::abi::{Table, TableRef};
+use crate::abi::{Fid, Iovec, Outcome, Table, TableRef, class, command, control, error, give, none};
 use crate::counter::CounterObject;
 use crate::domain::{self, DomainShared};
 use crate::flags;
@@ -14,15 +13,15 @@ use std::sync::Arc;
 /// `struct fi_mr_attr`, as far as it is looked at; all versions begin so.
 #[repr(C)]
 pub(crate) struct MrAttr {
-    iov: *const Iovec,
-    count: usize,
-    access: u64,
-    offset: u64,
-    requested_key: u64,
-    context: *mut c_void,
-    auth_key_size: usize,
-    auth_key: *mut u8,
-    interface: c_int,
+    pub iov: *const Iovec,
+    pub count: usize,
+    pub access: u64,
+    pub offset: u64,
+    pub requested_key: u64,
+    pub context: *mut c_void,
+    pub auth_key_size: usize,
+    pub auth_key: *mut u8,
+    pub interface: c_int,
 }
 
 /// `struct fid_mr`, and ours behind it.
@@ -168,6 +167,6 @@ unsafe extern "C" fn bind(fid: *mut Fid, to: *mut Fid, flags: u64) -> c_int {
 }
 
 /// `FI_ENABLE`, `FI_REFRESH`: nothing is to be done.
-unsafe extern "C" fn control_call(_: *mut Fid, command: c_int, _: *mut c_void) -> c_int {
-    if matches!(command, 6 | 14) { 0 } else { -error::ENOSYS }
+unsafe extern "C" fn control_call(_: *mut Fid, asked: c_int, _: *mut c_void) -> c_int {
+    if matches!(asked, command::ENABLE | command::REFRESH) { 0 } else { -error::ENOSYS }
 }

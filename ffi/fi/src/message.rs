@@ -7,6 +7,7 @@ use crate::cm::Connector;
 use crate::endpoint::of;
 use crate::flags;
 use crate::hints::INJECT_BYTES;
+use crate::trigger::{self, Work};
 use bellwire_tag::{Gather, Peek, ReceiveFlags, SendFlags, SendOut, Want};
 use core::ffi::c_void;
 
@@ -23,6 +24,7 @@ pub(crate) static OPS: Table<9> = Table::new([
 ]);
 
 /// A send as its call gives it.
+#[derive(Clone, Copy)]
 pub(crate) struct Sending {
     pub to: u64,
     pub from: Gather,
@@ -61,7 +63,8 @@ pub(crate) unsafe fn send_out(fid: *mut Fid, s: &Sending) -> Outcome {
         }
         Some(flags) => {
             if flags & !SEND_FLAGS != 0 {
-                return Err(error::BAD_FLAGS);
+                // SAFETY: the caller's.
+                return if flags & flags::TRIGGER != 0 { unsafe { trigger::defer(fid, Work::Send(*s)) } } else { Err(error::BAD_FLAGS) };
             }
             how.set(SendFlags::SILENT, is_silent(bindings.tx_selective, flags));
             if flags & (flags::INJECT | flags::DELIVERY_COMPLETE | flags::FENCE) != 0 {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Endpoints that wait for requests (`fi_passive_ep`).
 
-use crate::abi::{Fid, Table, TableRef, class, control, error, give, none};
+use crate::abi::{Fid, Table, TableRef, class, command, control, error, give, none};
 use crate::attributes::Info;
 use crate::av::copy_name;
 use crate::bound::EpShared;
@@ -109,8 +109,8 @@ unsafe extern "C" fn bind(fid: *mut Fid, to: *mut Fid, _flags: u64) -> c_int {
 }
 
 /// `FI_BACKLOG`: what waits is bounded by us.
-unsafe extern "C" fn control_call(_: *mut Fid, command: c_int, _: *mut c_void) -> c_int {
-    if command == 7 { 0 } else { -error::ENOSYS }
+unsafe extern "C" fn control_call(_: *mut Fid, asked: c_int, _: *mut c_void) -> c_int {
+    if asked == command::BACKLOG { 0 } else { -error::ENOSYS }
 }
 
 unsafe extern "C" fn getopt(_: *mut Fid, level: c_int, name: c_int, value: *mut c_void, length: *mut usize) -> c_int {

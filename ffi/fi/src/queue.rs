@@ -16,12 +16,12 @@ use std::sync::Arc;
 /// `struct fi_cq_tagged_entry`; the other formats are its beginnings.
 #[repr(C)]
 pub(crate) struct Entry {
-    context: *mut c_void,
-    flags: u64,
-    length: usize,
-    buffer: *mut c_void,
-    data: u64,
-    tag: u64,
+    pub context: *mut c_void,
+    pub flags: u64,
+    pub length: usize,
+    pub buffer: *mut c_void,
+    pub data: u64,
+    pub tag: u64,
 }
 
 #[derive(Default)]

@@ -6,6 +6,7 @@ use crate::bound::is_silent;
 use crate::endpoint::of;
 use crate::flags;
 use crate::hints::INJECT_BYTES;
+use crate::trigger::{self, Work};
 use bellwire_tag::{Gather, RemoteFlags, RemoteRequest, Target};
 use core::ffi::c_void;
 
@@ -49,20 +50,27 @@ pub(crate) fn how(flags: Option<u64>, selective: bool, bytes: usize) -> Outcome<
 }
 
 /// A read or a write as its call gives it.
-struct Moving {
+#[derive(Clone, Copy)]
+pub(crate) struct Moving {
     is_write: bool,
     local: Gather,
     target: Target,
     data: Option<u64>,
-    context: *mut c_void,
-    flags: Option<u64>,
+    pub context: *mut c_void,
+    pub flags: Option<u64>,
 }
 
+/// Reads or writes.
+///
 /// # Safety
 /// F1, F2.
-unsafe fn start(fid: *mut Fid, m: &Moving) -> Outcome {
+pub(crate) unsafe fn start(fid: *mut Fid, m: &Moving) -> Outcome {
     // SAFETY: the caller's.
     let ep = unsafe { of(fid) };
+    if m.flags.is_some_and(|flags| flags & flags::TRIGGER != 0) {
+        // SAFETY: the caller's.
+        return unsafe { trigger::defer(fid, Work::Move(*m)) };
+    }
     let flags = how(m.flags, ep.enabled()?.tx_selective, m.local.len())?;
     let request = RemoteRequest {
         target: Target { peer: ep.peer(m.target.peer), ..m.target },

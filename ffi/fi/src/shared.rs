@@ -2,7 +2,7 @@
 //! Contexts that several endpoints share. Of a receive context, the receives are common: a message for any of its endpoints goes to the oldest that fits, and completes in that endpoint's queue. Of a transmit
 //! context nothing is: sends are posted to endpoints, and have nothing that could be shared.
 
-use crate::abi::{Fid, Iovec, Msg, MsgTagged, Outcome, Table, TableRef, class, close_unused, control, data, drop_object, error, gather, give, none};
+use crate::abi::{Fid, Iovec, Msg, MsgTagged, Outcome, Table, TableRef, class, close_unused, command, control, data, drop_object, error, gather, give, none};
 use crate::attributes::{RxAttr, TxAttr};
 use crate::bound::EpShared;
 use crate::flags;
@@ -159,8 +159,8 @@ unsafe extern "C" fn close_transmit(fid: *mut Fid) -> c_int {
 }
 
 /// `FI_ENABLE`: it is.
-unsafe extern "C" fn control_call(_: *mut Fid, command: c_int, _: *mut c_void) -> c_int {
-    if command == 6 { 0 } else { -error::ENOSYS }
+unsafe extern "C" fn control_call(_: *mut Fid, asked: c_int, _: *mut c_void) -> c_int {
+    if asked == command::ENABLE { 0 } else { -error::ENOSYS }
 }
 
 /// # Safety

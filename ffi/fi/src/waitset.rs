@@ -15,8 +15,8 @@ pub(crate) struct WaitShared(Mutex<Vec<Watched>>);
 /// `struct fi_wait_attr`.
 #[repr(C)]
 pub(crate) struct WaitAttr {
-    wait_obj: c_int,
-    flags: u64,
+    pub wait_obj: c_int,
+    pub flags: u64,
 }
 
 /// `struct fid_wait`, and ours behind it.

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Two endpoints in one process, each on a NIC of its own, and what tests do with them.
+#![allow(dead_code, reason = "each test uses some of it")]
+
+use bellwire_tag::{Completion, Endpoint, Error, Gather, Notes, ReceiveFlags, SendFlags, SendOut, SharedRegions, Sink, Target, Want};
+use bellwire_via::nic::NicConfig;
+use std::time::{Duration, Instant};
+
+/// Long enough for a busy machine.
+pub const PATIENCE: Duration = Duration::from_secs(60);
+
+#[derive(Default)]
+pub struct Log {
+    pub done: Vec<Completion>,
+    pub touched: Vec<(usize, Notes)>,
+}
+
+impl Sink for Log {
+    fn done(&mut self, completion: &Completion) {
+        self.done.push(*completion);
+    }
+
+    fn touched(&mut self, listener: usize, notes: Notes) {
+        self.touched.push((listener, notes));
+    }
+}
+
+pub struct Side {
+    pub endpoint: Endpoint,
+    pub log: Log,
+    pub regions: SharedRegions,
+    pub other: u64,
+}
+
+pub fn pair() -> [Side; 2] {
+    let open = || {
+        let regions = SharedRegions::default();
+        Side { endpoint: Endpoint::open(NicConfig::default(), None, regions.clone()).expect("a NIC"), log: Log::default(), regions, other: 0 }
+    };
+    let mut sides = [open(), open()];
+    for i in 0..2 {
+        let name = sides[1 - i].endpoint.name();
+        sides[i].other = 40 + i as u64;
+        sides[i].endpoint.learn(40 + i as u64, name);
+    }
+    sides
+}
+
+/// Polls all until `until` is true.
+pub fn run(sides: &mut [Side; 2], what: &str, until: impl Fn(&[Side; 2]) -> bool) {
+    let begun = Instant::now();
+    while !until(sides) {
+        turn(sides);
+        assert!(begun.elapsed() < PATIENCE, "{what}: {:?} and {:?}", sides[0].log.done.last(), sides[1].log.done.last());
+    }
+}
+
+/// One poll of each.
+pub fn turn(sides: &mut [Side; 2]) {
+    for side in sides {
+        side.endpoint.poll(&mut side.log).expect("not forked");
+    }
+}
+
+pub fn bytes(n: usize, seed: u8) -> Vec<u8> {
+    (0..n).map(|i| (i as u8).wrapping_mul(31).wrapping_add((i >> 8) as u8) ^ seed).collect()
+}
+
+pub fn memory(of: &mut [u8]) -> Gather {
+    Gather::one(of.as_mut_ptr(), of.len())
+}
+
+impl Side {
+    pub fn send(&mut self, from: &mut [u8], tag: Option<u64>, context: usize, flags: SendFlags) -> Result<(), Error> {
+        let send = SendOut { peer: self.other, tag, data: Some(context as u64), from: memory(from), context, flags };
+        self.endpoint.send(&mut self.log, &send)
+    }
+
+    pub fn want(&self, to: &mut [u8], tag: Option<u64>, context: usize) -> Want {
+        Want { tagged: tag.is_some(), source: None, tag: tag.unwrap_or(0), ignore: 0, to: memory(to), context, flags: ReceiveFlags::empty() }
+    }
+
+    pub fn receive(&mut self, to: &mut [u8], tag: Option<u64>, context: usize) {
+        let want = self.want(to, tag, context);
+        self.endpoint.receive(&mut self.log, &want).expect("room");
+    }
+
+    pub fn target(&self, key: u64, address: u64) -> Target {
+        Target { peer: self.other, address, key }
+    }
+}
