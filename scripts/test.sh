@@ -122,6 +122,7 @@ if [ "$mode" = long ]; then
     part mutations-splitc splitcc/tests/mutations.sh "$target/debug/xtask" "$target/splitcc" "$target/release/bellwire" "$target/mutations-splitc" "$target/release"
     part verbs-long tests/verbs/check.sh "$target/release/libbellwire_verbs_c.a" "$target/tests-verbs" long
     part fabtests   scripts/fabtests.sh "$target/tests-mpi/prefix" "$target/fabtests"
+    part mpi-long   tests/mpi/long.sh "$target/release/libbellwire_fi.so" "$target/tests-mpi" "$target/release/bellwire"
     part probes-off scripts/probes-off.sh
     part models-deep env LOOM_MAX_PREEMPTIONS=4 crates/memory/tests/run_loom.sh
 fi

@@ -3,6 +3,7 @@
 
 use std::path::PathBuf;
 
+use bellwire_logp::ablation;
 use bellwire_logp::mpi::{self, Flavour, Options, Points, Way, plot, report};
 use bellwire_logp::pin::{self, Pinning};
 use clap::{Args, Subcommand, ValueEnum};
@@ -27,6 +28,7 @@ Examples:
   bellwire bench mpi --quick --mpi mpich --mpi-folder mpi/mpich
   bellwire bench mpi --ranks 16 --only allreduce,barrier --ways bellwire,own
   bellwire bench mpi --json mpi.json --plot mpi.svg
+  bellwire bench mpi --ablation --plot ablation.svg        protocols on the virtual interface itself
 
   python3 -m venv mpi/mpich && mpi/mpich/bin/pip install mpich      an MPI in a folder of its own
 
@@ -70,6 +72,10 @@ enum Only {
 #[derive(Debug, Args)]
 #[command(long_about = LONG_ABOUT, after_help = AFTER_HELP)]
 struct OfMpi {
+    /// Instead, measure how a message-passing library may use a virtual interface: copies through segments, RDMA with and without keeping registrations, short messages by polled RDMA writes
+    #[arg(long, conflicts_with_all = ["mpi", "mpi_folder", "ways", "ranks", "only"])]
+    ablation: bool,
+
     /// These MPIs only
     #[arg(long, value_enum, value_name = "MPI,...", value_delimiter = ',')]
     mpi: Vec<Mpi>,
@@ -122,12 +128,33 @@ struct OfMpi {
 pub fn run(arguments: &Arguments) -> Result<(), String> {
     let What::Mpi(arguments) = &arguments.what;
     let text = |error: bellwire_logp::Error| error.to_string();
+    if arguments.ablation {
+        return ablate(arguments);
+    }
     let found = mpi::run(&options(arguments)?).map_err(text)?;
     output::report(arguments.json.as_deref(), || report::json(&found), || report::table(&found))?;
     if let Some(path) = arguments.plot.as_deref() {
         plot::write(&found, path).map_err(text)?;
     }
     found.failure().map_or(Ok(()), |error| Err(error.to_string()))
+}
+
+fn ablate(arguments: &OfMpi) -> Result<(), String> {
+    let found = ablation::run(&ablation::Options {
+        session: output::session(arguments.cpus.unwrap_or_else(pin::choose))?,
+        rounds: rounds(arguments),
+        quick: arguments.quick,
+        quiet: arguments.quiet,
+    });
+    output::report(arguments.json.as_deref(), || ablation::report::json(&found), || ablation::report::table(&found))?;
+    if let Some(path) = arguments.plot.as_deref() {
+        ablation::report::plot(&found, path).map_err(|error| error.to_string())?;
+    }
+    found.failure().map_or(Ok(()), |error| Err(error.to_string()))
+}
+
+fn rounds(arguments: &OfMpi) -> usize {
+    usize::from(arguments.rounds.unwrap_or(if arguments.quick { ROUNDS.1 } else { ROUNDS.0 }))
 }
 
 /// What was asked for, each once and in the order of `all`; everything if nothing was.
@@ -156,7 +183,7 @@ fn options(arguments: &OfMpi) -> Result<Options, String> {
         folders: arguments.mpi_folder.iter().map(|folder| std::path::absolute(folder).unwrap_or_else(|_| folder.clone())).collect(),
         points: Points { only: chosen(&arguments.only, only), ranks, quick: arguments.quick },
         ways,
-        rounds: usize::from(arguments.rounds.unwrap_or(if arguments.quick { ROUNDS.1 } else { ROUNDS.0 })),
+        rounds: rounds(arguments),
         session: output::session(arguments.cpus.unwrap_or_else(pin::choose))?,
         quiet: arguments.quiet,
     })

@@ -155,10 +155,43 @@ pub enum Job {
     Am(AmJob),
     /// AMVIA as in its paper: `[half round trip ns]`, or streamed `[ns between two requests]` with replies.
     Amvia { layout: Layout, count: u64, streamed: bool },
+    /// A message-passing library's protocols: `[half round trip ns]`, or `[ns]` of an exchange: see [`crate::bench::ablation`].
+    Ablation { how: Ablated, exchanged: Exchanged, size: usize, count: u64 },
     /// Connect this many VIs and keep them: both answer `[resident bytes per VI]`.
     ScalingOpen { vis: usize, active: usize },
     /// `[half round trip ns]` over the active VIs in turn.
     ScalingLatency { count: u64 },
+}
+
+/// How a message-passing library uses a VI: see [`crate::bench::ablation`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Ablated {
+    /// Copies through segments alone.
+    Segments,
+    /// RDMA, registering and deregistering for each message.
+    Registering,
+    /// RDMA, and registrations are kept.
+    Cached,
+    /// The same, and short messages are written to one of so many places that the receiver polls.
+    Polled(usize),
+}
+
+impl Ablated {
+    /// Places that are polled.
+    pub fn places(self) -> usize {
+        if let Ablated::Polled(places) = self { places } else { 0 }
+    }
+}
+
+/// What two processes do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Exchanged {
+    /// A message there, one back.
+    PingPong,
+    /// Both send and receive.
+    Sendrecv,
 }
 
 /// How AMVIA lays a pair of endpoints over VIs: see [`crate::bench::amvia`].

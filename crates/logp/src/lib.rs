@@ -20,6 +20,7 @@
 //!
 //! Called by the `bellwire` command: [`perf::run`], [`model::run`], [`breakdown::run`], [`contend::run`], [`mpi::run`], [`host::inspect`], [`stat::ask`] and, in the measuring processes, [`worker::main`].
 
+pub mod ablation;
 pub mod am;
 pub mod bench;
 pub mod breakdown;

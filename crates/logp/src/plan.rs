@@ -266,6 +266,10 @@ pub mod series {
     pub const SHM_TAGGED: Series = peer("shm tagged", true);
     pub const MPICH: Series = peer("MPICH", true);
     pub const OPEN_MPI: Series = peer("Open MPI", true);
+    pub const SEGMENTS: Series = ours("segments, no RDMA");
+    pub const REGISTERING: Series = ours("RDMA, registering");
+    pub const CACHED: Series = ours("RDMA, cached");
+    pub const POLLED: Series = ours("short ones polled");
     pub const MPI_OWN: Series = peer("own", true);
     pub const LOSSY: Series = ours("2 % lost");
     pub const UDP: Series = limit("bare UDP");

@@ -50,6 +50,12 @@ pub enum Metric {
     DatagramsLost,
     /// Messages per second of several ping-pongs together, by number of pairs.
     Pairs,
+    /// Ablation: half a round trip, ns, by size.
+    AblatedPingPong,
+    /// Ablation: an exchange, ns, by size.
+    AblatedSendrecv,
+    /// Ablation: half a round trip of 8 bytes, ns, by the number of places that are polled.
+    AblatedPlaces,
     /// MPI: an exchange between two ranks, us a call, by size.
     Sendrecv,
     /// MPI: Allreduce between two ranks, us a call, by size.
@@ -126,6 +132,9 @@ impl Metric {
             Metric::Loss => "RDMA write while packets are lost on purpose: bandwidth",
             Metric::DatagramsLost => "Datagrams lost by the bare streams, which repair nothing",
             Metric::Pairs => "Many ping-pong pairs of 8 bytes: messages of all together",
+            Metric::AblatedPingPong => "Ping-pong: half round trip",
+            Metric::AblatedSendrecv => "Exchange: both send and receive",
+            Metric::AblatedPlaces => "Ping-pong of 8 bytes, so many places polled",
             Metric::Sendrecv => "Sendrecv between two ranks",
             Metric::Allreduce => "Allreduce between two ranks",
             Metric::RingOfRanks => "Sendrecv around a ring, 8 bytes",
@@ -160,6 +169,7 @@ impl Metric {
             Metric::Percentile => "quantile",
             Metric::ManyVis | Metric::ViMemory => "VIs",
             Metric::Pairs => "pairs",
+            Metric::AblatedPlaces => "places",
             Metric::RingOfRanks | Metric::AllreduceOfRanks | Metric::BarrierOfRanks => "ranks",
             Metric::Waiting => "computing",
             _ => "size",

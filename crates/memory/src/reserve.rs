@@ -6,7 +6,12 @@
 //! failing, the headroom is looked up before. Between the look and the taking others may take memory too; the margin covers the usual case,
 //! and the rest is a limit of what Linux offers.
 //!
+//! Looking costs more than taking a few pages, and a process of a large job creates some hundred regions at once; so a look that saw plenty counts for a moment (`look.rs`).
+//!
 //! Called by [`crate::region::Region::create`]. The parsers are pure functions of the kernel's texts.
+
+#[path = "reserve/look.rs"]
+mod look;
 
 use crate::error::MemoryError;
 use rustix::fd::BorrowedFd;
@@ -25,10 +30,13 @@ const STEP_BYTES: u64 = 16 << 20;
 /// # Errors
 /// [`MemoryError::NoMemory`] if less than `len` and [`MARGIN_BYTES`] is available, before anything is taken, or if the kernel runs out in between.
 pub fn reserve(memfd: BorrowedFd<'_>, len: u64) -> Result<(), MemoryError> {
-    let available = available_bytes();
     let wanted = len.saturating_add(MARGIN_BYTES);
-    if available < wanted {
-        return Err(MemoryError::NoMemory { wanted, available });
+    if !look::is_seen(len) {
+        let available = available_bytes();
+        if available < wanted {
+            return Err(MemoryError::NoMemory { wanted, available });
+        }
+        look::saw(available);
     }
     let mut at = 0;
     while at < len {

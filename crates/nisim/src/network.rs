@@ -180,10 +180,15 @@ impl Network {
         self.nodes.borrow()[id].clone()
     }
 
-    /// A message that has an outgoing buffer leaves it: the NI's memory is read once, then the message streams out.
+    /// A message that has an outgoing buffer leaves it.
     pub fn launch(self: &Rc<Self>, message: Message) {
-        let crossing = self.node(message.from).ni_memory.get() + self.streaming(&message) + self.parameters.network;
+        let crossing = self.crossing(&message);
         self.pass(message, crossing);
+    }
+
+    /// From an outgoing buffer to the receiver: the NI's memory is read once, then the message streams out.
+    fn crossing(&self, message: &Message) -> Time {
+        self.node(message.from).ni_memory.get() + self.streaming(message) + self.parameters.network
     }
 
     /// A message that has an outgoing buffer is at the receiver in `crossing`.
@@ -198,9 +203,10 @@ impl Network {
         Time(1_000 * bytes / self.parameters.costs.injection_bytes_per_ns)
     }
 
-    /// From a try to the next: back to the sender, a pause, out again.
+    /// From a try to the next: back to the sender and into the buffer that it kept, a pause, out again.
     fn period(&self, message: &Message) -> Time {
-        self.parameters.network * 2 + self.parameters.costs.retry + self.streaming(message)
+        let back = self.parameters.network + self.node(message.from).ni_memory.get();
+        back + self.parameters.costs.retry + self.crossing(message)
     }
 
     /// A buffer of a receiver is free: of the messages that were refused, that whose next try comes first will have it, unless another comes before.

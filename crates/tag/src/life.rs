@@ -10,7 +10,8 @@ use bellwire_via::handle::Handle;
 use bellwire_via::wire::Wire;
 use bellwire_via::{Duration, Engine, Instant, NetAddress, Notice, ViAttributes, ViHandle};
 
-/// How long a connection may take: until the process is found, and until it answers, which it does when it polls.
+/// How long a connection may take: until the process is found, and until it answers, which it does when it polls. A job whose ranks, many on few processors, all speak to all at once makes
+/// thousands, at some milliseconds of processor time for each.
 const FIND_PATIENCE: Duration = Duration(5_000_000_000);
 const ANSWER_PATIENCE: Duration = Duration(60_000_000_000);
 /// Requests that are met at a time; others ask again within milliseconds.

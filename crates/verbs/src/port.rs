@@ -122,11 +122,11 @@ impl Shared {
         outcome
     }
 
-    /// What waits to leave, or for a time, is the thread's business if the program does not look again.
+    /// What waits to leave or to be said, or for a time, is the thread's business if the program does not look again.
     #[inline]
     fn rouse(&self, core: &Core) {
         // Relaxed: both sides hold the core.
-        if !(core.unsent.is_empty() && core.timers.is_empty()) && self.dozing.load(Ordering::Relaxed) {
+        if !(core.unsent.is_empty() && core.owing.is_empty() && core.timers.is_empty()) && self.dozing.load(Ordering::Relaxed) {
             self.dozing.store(false, Ordering::Relaxed);
             self.wake();
         }
@@ -394,6 +394,8 @@ impl Port {
         if core.cq(cq)?.entries.is_empty() {
             self.shared.look(&mut core, |core| core.has_entries(cq))?;
         }
+        // Its answers may be all that a peer waits for, while this program looks at its memory.
+        self.shared.rouse(&core);
         let entries = &mut core.cq(cq)?.entries;
         let n = entries.len().min(most);
         entries.drain(..n).for_each(|c| take(&c));

@@ -141,6 +141,8 @@ impl Core {
         let (answered, state) = (p.head.answered, qp.state);
         if is_reliable && matches!(state, QpState::Rts | QpState::Sqd) {
             self.answered(number, answered);
+            // What waited for that goes on.
+            self.pump(engine, number, false);
         }
         let Some(qp) = self.qp(number) else { return };
         if !is_reliable && is_first && qp.expected != p.head.number {

@@ -79,6 +79,8 @@ struct Attempt {
     link: Option<LinkId>,
     /// Somebody took the request and has not answered.
     matched: bool,
+    /// Somebody waits there, who had no room for it the last time.
+    busy: bool,
     outcome: Option<Result<ViAttributes, Error>>,
 }
 
@@ -333,6 +335,7 @@ impl<W: Wire> Engine<W> {
             request: None,
             link: None,
             matched: false,
+            busy: false,
             outcome: None,
         };
         self.connections.attempts.insert(vi, attempt);
@@ -381,7 +384,10 @@ impl<W: Wire> Engine<W> {
             }
             Err(LinkFailure::NotReachable) => self.attempt_ends(vi, Err(Error::NotReachable)),
             Err(LinkFailure::LocalLimit) => self.attempt_ends(vi, Err(Error::Resource)),
-            Err(_) => self.try_later(vi),
+            Err(_) => {
+                a.busy = false;
+                self.try_later(vi);
+            }
         }
     }
 
@@ -390,7 +396,7 @@ impl<W: Wire> Engine<W> {
         let now = self.now;
         let Some(a) = self.connections.attempts.get_mut(&vi) else { return };
         a.link = None;
-        if a.found_by <= now {
+        if a.found_by <= now && !a.busy {
             return self.attempt_ends(vi, Err(Error::NoMatch));
         }
         a.retry_at = now + a.backoff + jitter;
@@ -463,7 +469,7 @@ impl<W: Wire> Engine<W> {
                     if a.deadline <= now {
                         let why = if a.matched || a.how == Rendezvous::Peer { Error::Timeout } else { Error::NoMatch };
                         self.give_up(vi, why);
-                    } else if a.found_by <= now && a.link.is_none() && !a.request.is_some_and(|request| self.wire.has_found(request)) {
+                    } else if a.found_by <= now && a.link.is_none() && !a.busy && !a.request.is_some_and(|request| self.wire.has_found(request)) {
                         self.give_up(vi, Error::NoMatch);
                     } else if a.retry_at <= now && a.request.is_none() && a.link.is_none() {
                         self.resolve(vi);

@@ -252,3 +252,35 @@ fn a_nic_talks_to_itself() {
         assert_eq!(y.read(0, 4096), vec![i; 4096]);
     }
 }
+
+/// Reading and changing a peer's memory where it lies: permitted while it is registered, with the rights that it has, within it; and nothing where peers map nothing.
+#[test]
+fn remote_memory_in_place() {
+    let (a, b) = (open(Mapped), open(Mapped));
+    let (x, y) = pair(&a, &b, None);
+    let reach = |address: u64, length: u64, write: bool, value: u8| {
+        a.with(|e| {
+            e.with_remote_memory(x.vi, (address, y.memory.raw()), length, write, |at| {
+                // SAFETY: the engine gives `length` bytes.
+                unsafe { at.write_bytes(value, length as usize) };
+            })
+        })
+    };
+    // The first wish asks for the mapping.
+    let end = Instant::now() + Duration::from_secs(30);
+    while !reach(y.base + 8, 8, true, 7) {
+        assert!(Instant::now() < end, "it is never mapped");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    assert_eq!(y.read(0, 24), [[0; 8], [7; 8], [0; 8]].concat());
+    assert!(!reach(y.base + AREA as u64 - 4, 8, true, 9), "beyond the end");
+    assert!(!reach(y.base - 1, 8, true, 9), "before the beginning");
+    assert!(!reach(y.base, 0, true, 9), "nothing");
+    b.with(|e| e.deregister(y.base, y.memory)).unwrap();
+    assert!(!reach(y.base, 8, true, 9), "after its registration has ended");
+
+    let (c, d) = (open(Guarded), open(Guarded));
+    let (x, y) = pair(&c, &d, None);
+    let done = c.with(|e| e.with_remote_memory(x.vi, (y.base, y.memory.raw()), 8, true, |_| panic!("guarded")));
+    assert!(!done);
+}

@@ -2,7 +2,7 @@
 //! The paper's figures 1, 3 and 4 and its Table 4 from runs of the macrobenchmarks, and what the paper says about them.
 
 use bellwire_nisim::experiment::figures::{
-    CNI32QM, COHERENT, COHERENT_BUFFERS, FIFO_BUFFERS, FIFOS, Figure, REGISTER_BUFFERS, REGISTERS, Runs, buffers_text, cases, histogram,
+    Buffers, CNI32QM, COHERENT, COHERENT_BUFFERS, FIFO_BUFFERS, FIFOS, Figure, REGISTER_BUFFERS, REGISTERS, Runs, buffers_text, cases, histogram,
 };
 use bellwire_nisim::experiment::statements::{Check, Statement, statements};
 use bellwire_nisim::experiment::{Case, Measure};
@@ -53,7 +53,7 @@ pub fn histogram_page(runs: &Runs, buffers: Option<u32>) -> Page {
         }
     }
     report.tables.push(table);
-    let bars = Bars { title: "Messages by size".into(), unit: "%".into(), series: vec!["ours".into(), "paper".into()], groups: bars };
+    let bars = Bars { title: "Messages by size".into(), unit: "% of the messages".into(), series: vec!["ours".into(), "paper".into()], groups: bars };
     Page { report, bars: vec![bars] }
 }
 
@@ -64,6 +64,11 @@ pub fn page(figure: Figure, runs: &Runs) -> Page {
         Figure::Three => three(runs),
         Figure::Four => four(runs),
     };
+    page.report.about.push(
+        "The paper gives its figures' numbers in words alone. Its statements stand below as ranges: half a percent wider for its rounding; \"up to\" is within 10 % of the time, \
+         \"equal\" and \"marginally\" within 10 %, a break-even within a factor of two."
+            .into(),
+    );
     page.report.tables.extend(statement_tables(&statements(&[figure], runs)));
     page
 }
@@ -88,14 +93,19 @@ fn one(runs: &Runs) -> Page {
     }
     report.tables.push(table);
     let series = vec!["data transfer".into(), "buffering".into()];
-    Page { report, bars: vec![Bars { title: "Parts of the time on the CM-5's NI, one buffer".into(), unit: "%".into(), series, groups }] }
+    Page { report, bars: vec![Bars { title: "Parts of the time on the CM-5's NI, one buffer".into(), unit: "% of the time".into(), series, groups }] }
+}
+
+/// Of a column or series: so many flow-control buffers.
+fn heading(buffers: Buffers) -> String {
+    format!("{} buffer{}", buffers_text(buffers), if buffers == Some(1) { "" } else { "s" })
 }
 
 fn three(runs: &Runs) -> Page {
     let mut report = Report::new("Figure 3: NIs with FIFOs (a) and coherent NIs (b)");
     report.about.push("Times as multiples of that on the AP3000's NI with 8 buffers.".into());
     let relative = |program: &str, design: &str, buffers| Some(runs.time(program, design, buffers)? / runs.time(program, "ap3000", Some(8))?);
-    let headings = FIFO_BUFFERS.map(|buffers| format!("{} buffers", buffers_text(buffers)));
+    let headings = FIFO_BUFFERS.map(heading);
     let mut table = Table::new("a: by flow-control buffers", ["program", "design"].map(Column::plain).into_iter().chain(headings.clone().map(Column::plain)));
     let mut fifos = Vec::new();
     for program in PROGRAMS {
@@ -115,8 +125,18 @@ fn three(runs: &Runs) -> Page {
     }
     report.tables.push(table);
     let bars = vec![
-        Bars { title: "Figure 3a: NIs with FIFOs".into(), unit: "time".into(), series: headings.to_vec(), groups: fifos },
-        Bars { title: "Figure 3b: coherent NIs".into(), unit: "time".into(), series: COHERENT.map(str::to_owned).to_vec(), groups: coherent },
+        Bars {
+            title: "Figure 3a: NIs with FIFOs, by flow-control buffers".into(),
+            unit: "time, AP3000 with 8 buffers = 1".into(),
+            series: headings.to_vec(),
+            groups: fifos,
+        },
+        Bars {
+            title: "Figure 3b: coherent NIs with 2 buffers".into(),
+            unit: "time, AP3000 with 8 buffers = 1".into(),
+            series: COHERENT.map(str::to_owned).to_vec(),
+            groups: coherent,
+        },
     ];
     Page { report, bars }
 }
@@ -124,7 +144,7 @@ fn three(runs: &Runs) -> Page {
 fn four(runs: &Runs) -> Page {
     let mut report = Report::new("Figure 4: an NI in the processor's registers against CNI32Qm");
     report.about.push("Times of the NI in the registers, by its buffers, as multiples of that on CNI32Qm.".into());
-    let headings = REGISTER_BUFFERS.map(|buffers| format!("{} buffers", buffers_text(buffers)));
+    let headings = REGISTER_BUFFERS.map(heading);
     let mut table = Table::new("By flow-control buffers", ["program".to_owned()].into_iter().chain(headings.clone()).map(Column::plain));
     let mut groups = Vec::new();
     for program in PROGRAMS {
@@ -134,13 +154,21 @@ fn four(runs: &Runs) -> Page {
         groups.push((program.name.to_owned(), values.to_vec()));
     }
     report.tables.push(table);
-    Page { report, bars: vec![Bars { title: "Figure 4".into(), unit: "time".into(), series: headings.to_vec(), groups }] }
+    Page {
+        report,
+        bars: vec![Bars {
+            title: "Figure 4: an NI in the registers, by flow-control buffers".into(),
+            unit: "time, CNI32Qm = 1".into(),
+            series: headings.to_vec(),
+            groups,
+        }],
+    }
 }
 
 /// The statements, and the numbers of those that do not hold.
 pub fn statement_tables(statements: &[Statement]) -> Vec<Table> {
     let mut table = Table::new("What the paper says", ["figure", "statement", "range", "ours", "holds"].map(Column::plain));
-    let mut missed = Table::new("Numbers outside their ranges", ["figure", "of", "range", "ours"].map(Column::plain));
+    let mut missed = Table::new("Numbers outside their ranges", ["figure", "statement", "of", "range", "ours"].map(Column::plain));
     for statement in statements {
         let (low, high) = statement.checks.iter().fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), check| (low.min(check.ours), high.max(check.ours)));
         let ours = if statement.checks.len() == 1 { bound(low) } else { format!("{} to {}", bound(low), bound(high)) };
@@ -148,7 +176,7 @@ pub fn statement_tables(statements: &[Statement]) -> Vec<Table> {
         let holds = if statement.holds() { "yes" } else { "NO" };
         table.row([statement.figure.into(), statement.text.into(), ranges.into(), ours.into(), Cell::from(holds)]);
         for check in statement.checks.iter().filter(|check| !check.holds()) {
-            missed.row([statement.figure.into(), check.of.clone().into(), range(check).into(), Cell::from(bound(check.ours))]);
+            missed.row([statement.figure.into(), statement.text.into(), check.of.clone().into(), range(check).into(), Cell::from(bound(check.ours))]);
         }
     }
     let held = statements.iter().filter(|statement| statement.holds()).count();

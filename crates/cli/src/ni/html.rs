@@ -40,7 +40,8 @@ pub fn run(arguments: &Arguments) -> Result<(), String> {
     let common = &arguments.common;
     let machine = common.machine(Parameters::default())?;
     let (table, figure) = (entries::cases(&machine), cases(&Figure::ALL, &machine, common.size, common.seed));
-    let now = entries_today::cases(&common.machine(Parameters::today())?);
+    let server = common.machine(Parameters::today())?;
+    let now = entries_today::cases(&server);
     let all: Vec<Case> = table.iter().map(|(case, _)| case.clone()).chain(figure.iter().cloned()).chain(now.iter().cloned()).collect();
     let mut measured = common.each(&all)?;
     let measured_now = measured.split_off(table.len() + figure.len());
@@ -49,28 +50,36 @@ pub fn run(arguments: &Arguments) -> Result<(), String> {
     let mut pages = vec![table5::page(&pairs), figures::histogram_page(&runs, Some(8))];
     pages.extend(Figure::ALL.map(|figure| figures::page(figure, &runs)));
     pages.push(today::page(&now, &measured_now));
-    pages.push(Page { report: list::parameters(&machine), bars: Vec::new() });
-    std::fs::write(&arguments.out, html(&pages)).map_err(|error| format!("{}: {error}", arguments.out.display()))?;
+    let mut machines = list::parameters(&machine);
+    machines.tables.push(list::differences(&server, &machine));
+    machines.tables.push(list::design_table());
+    pages.push(Page { report: machines, bars: Vec::new() });
     let statements = statements(&Figure::ALL, &runs);
     let held = statements.iter().filter(|statement| statement.holds()).count();
     let far = pairs.iter().filter(|entry| entry.deviation().abs() > 0.15).count();
-    output::print(&format!(
-        "{} simulations; Table 5: median deviation {:.1} %, {far} of {} entries beyond 15 %; {held} of {} statements about the figures hold\n{}\n",
+    let summary = format!(
+        "{} simulations; Table 5: median deviation {:.1} %, {far} of {} entries beyond 15 %; {held} of {} statements about the figures hold",
         all.len(),
         entries::median_deviation(&pairs) * 100.0,
         pairs.len(),
-        statements.len(),
-        arguments.out.display()
-    ))
+        statements.len()
+    );
+    std::fs::write(&arguments.out, html(&summary, &pages)).map_err(|error| format!("{}: {error}", arguments.out.display()))?;
+    output::print(&format!("{summary}\n{}\n", arguments.out.display()))
 }
 
-fn html(pages: &[Page]) -> String {
+fn html(summary: &str, pages: &[Page]) -> String {
     let mut text = format!(
         "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>Network interfaces, simulated</title><style>{STYLE}</style></head><body>\n<h1>Network interfaces, simulated</h1>\n"
     );
     text += "<p>Mukherjee and Hill, \"The Impact of Data Transfer and Buffering Alternatives on Network Interface Design\" (HPCA 1998), beside what Bellwire's simulator gives. Made by <code>bellwire ni report</code>; the same version and settings give the same bytes.</p>\n";
-    for page in pages {
-        let _ = writeln!(text, "<h2>{}</h2>", escape(&page.report.title));
+    let _ = writeln!(text, "<p><strong>{}.</strong> What deviates is marked, and docs/ni-simulator.md says why.</p>\n<ul>", escape(summary));
+    for (number, page) in pages.iter().enumerate() {
+        let _ = writeln!(text, "<li><a href=\"#part{number}\">{}</a></li>", escape(&page.report.title));
+    }
+    text += "</ul>\n";
+    for (number, page) in pages.iter().enumerate() {
+        let _ = writeln!(text, "<h2 id=\"part{number}\">{}</h2>", escape(&page.report.title));
         for line in &page.report.about {
             let _ = writeln!(text, "<p>{}</p>", escape(line));
         }

@@ -24,6 +24,23 @@ pub fn parameters(machine: &Parameters) -> Report {
     report
 }
 
+/// The designs as a table.
+pub fn design_table() -> Table {
+    let mut table = Table::new("The designs", ["name", "like"].map(Column::plain));
+    ni::DESIGNS.iter().for_each(|design| table.row([design.name.into(), Cell::from(design.like)]));
+    table
+}
+
+/// In what a machine differs from another.
+pub fn differences(machine: &Parameters, from: &Parameters) -> Table {
+    let columns = ["name", "value", "unit", "on the paper's machine"].map(Column::plain);
+    let mut table = Table::new("The server of today, where it differs from the paper's machine", columns);
+    for knob in KNOBS.iter().filter(|knob| knob.get(machine) != knob.get(from)) {
+        table.row([knob.name.into(), knob.get(machine).to_string().into(), knob.unit.symbol().into(), Cell::from(knob.get(from).to_string())]);
+    }
+    table
+}
+
 fn source(source: Source) -> &'static str {
     match source {
         Source::Paper => "paper",

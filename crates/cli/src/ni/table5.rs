@@ -24,7 +24,7 @@ pub fn simulate(common: &Common) -> Result<Page, String> {
 pub fn page(entries: &[Entry]) -> Page {
     let mut report = Report::new("Table 5: round trips and bandwidths of the designs");
     report.about.push(
-        "Each entry: ours, the paper's, how far ours is from it. On those with * the machine's open costs were fitted; the others are predictions.".into(),
+        "Each entry: ours, the paper's, how far ours is from it. On those with * the machine's open costs were fitted; the others are predictions. Entries more than 15 % off are marked.".into(),
     );
     report.tables.push(entry_table("Round trips", entries, Unit::Microseconds));
     report.tables.push(entry_table("Bandwidths", entries, Unit::MegabytesPerSecond));
@@ -40,8 +40,14 @@ pub fn page(entries: &[Entry]) -> Page {
 /// Ours beside the paper's.
 fn bars(title: &str, entries: &[Entry], of: Unit) -> Bars {
     let of_kind = entries.iter().filter(|entry| unit(entry) == of);
-    let groups = of_kind.map(|entry| (format!("{} {} B", entry.design, payload(entry)), vec![Some(entry.ours), Some(entry.paper)]));
-    Bars { title: title.into(), unit: of.symbol().into(), series: vec!["ours".into(), "paper".into()], groups: groups.collect() }
+    let groups =
+        of_kind.map(|entry| (format!("{} {} B {:+.0} %", entry.design, payload(entry), entry.deviation() * 100.0), vec![Some(entry.ours), Some(entry.paper)]));
+    Bars {
+        title: format!("{title}, by design and payload, and the deviation"),
+        unit: of.symbol().into(),
+        series: vec!["ours".into(), "paper".into()],
+        groups: groups.collect(),
+    }
 }
 
 fn unit(entry: &Entry) -> Unit {

@@ -8,10 +8,10 @@ const COLOURS: [&str; 8] = ["#005ab5", "#56a0e6", "#dc3220", "#e68c14", "#7846a0
 /// Sizes in pixels: of a picture, of the drawing's margins.
 const WIDTH: f64 = 1200.0;
 /// See [`WIDTH`].
-const HEIGHT: f64 = 360.0;
+const HEIGHT: f64 = 400.0;
 const LEFT: f64 = 60.0;
 const TOP: f64 = 58.0;
-const BOTTOM: f64 = 70.0;
+const BOTTOM: f64 = 110.0;
 
 /// Groups of bars.
 #[derive(Clone, Debug, PartialEq)]

@@ -5,6 +5,7 @@
 //! All data and descriptors lie in one registered block of engine-allocated memory (the process's own where the library has no such call), laid
 //! out by the constants below. Registered addresses travel through the shared mapping of the limits, not through what is measured.
 
+pub mod ablation;
 pub mod amvia;
 pub mod bandwidth;
 pub mod flow;
@@ -112,6 +113,7 @@ impl Bench {
             Job::Overhead { size, bursts } => overhead::run(&context, size, bursts)?,
             Job::Signature { size, burst, delay_ns, bursts } => signature::run(&context, size, burst, delay_ns, bursts)?,
             Job::Amvia { layout, count, streamed } => amvia::run(&context, layout, count, streamed)?,
+            Job::Ablation { how, exchanged, size, count } => ablation::run(&context, how, exchanged, size, count)?,
             Job::ScalingOpen { vis, active } => {
                 let (scaling, per_vi) = scaling::Scaling::open(&context, vis, active)?;
                 self.scaling = Some(scaling);

@@ -27,10 +27,10 @@ pub use crate::peers::installed::Flavour;
 pub use plan::{Only, Points};
 pub use way::Way;
 
+use crate::ablation::exchange;
 use crate::canary::Canary;
 use crate::error::Error;
 use crate::goals::{self, Goal};
-use crate::job::Job;
 use crate::machine::{self, Machine};
 use crate::peers::installed::{INTEL_HINT, Installed};
 use crate::pin::Pinning;
@@ -38,9 +38,6 @@ use crate::progress::Progress;
 use crate::samples::{Failure, Sample, Samples};
 use crate::session::{Session, SessionConfig};
 use trial::Program;
-
-/// Exchanges of one canary; less than a millisecond when near.
-const CANARY_COUNT: u64 = 4000;
 
 /// What is measured.
 #[derive(Debug, Clone)]
@@ -184,12 +181,6 @@ impl Measured {
             }
         }
     }
-}
-
-/// A canary; a machine that is too busy even for that is far.
-fn exchange(session: &mut Session) -> f64 {
-    let answer = session.run(&Job::Exchange { count: CANARY_COUNT, words: 1 });
-    answer.ok().and_then(|answer| answer.first.first().copied()).unwrap_or(f64::INFINITY)
 }
 
 /// The processors that two ranks are put on, as the program wants them; more ranks are left to the scheduler.

@@ -71,7 +71,13 @@ fn row_name(metric: Metric, size: u64) -> String {
         Metric::Percentile if size >= 1000 => "max".to_owned(),
         Metric::Percentile => format!("p{}", size as f64 / 10.0),
         Metric::Waiting => format!("{size} us"),
-        Metric::ManyVis | Metric::ViMemory | Metric::Pairs | Metric::RingOfRanks | Metric::AllreduceOfRanks | Metric::BarrierOfRanks => size.to_string(),
+        Metric::ManyVis
+        | Metric::ViMemory
+        | Metric::Pairs
+        | Metric::AblatedPlaces
+        | Metric::RingOfRanks
+        | Metric::AllreduceOfRanks
+        | Metric::BarrierOfRanks => size.to_string(),
         _ => size_text(size),
     }
 }

@@ -101,9 +101,9 @@ pub const KNOBS: &[Knob] = &[
     knob!(time "bus_cycle_ns", bus_cycle, Paper, "a cycle of the memory bus, 250 MHz: Table 3"),
     knob!(count "bus_bytes", bus_bytes, Bytes, Paper, "what the bus carries in a cycle, 256 bits: Table 3"),
     knob!(time "network_ns", network, Paper, "last byte in to first byte out: Table 3"),
-    knob!(time "pcie_ns", pcie, Cited, "across PCIe, one way; derived: a 64-byte read of what the host has in a cache takes 426 ns (measured: LAT_CMD_RD, Xeon E5-2620 v3, in the published data of Neugebauer et al., Understanding PCIe performance for end host networking, SIGCOMM 2018), of which 30 are our bus and cache"),
-    knob!(time "cxl_ns", cxl, Cited, "across CXL, one way; derived: half of the 70-90 ns that a read of directly attached CXL memory takes longer than one of local memory (estimated from measured ports by Li et al., Pond: CXL-Based Memory Pooling Systems for Cloud Platforms, ASPLOS 2023); devices that are sold add more"),
-    knob!(time "core_ns", core, Cited, "a block from one core's cache to another's on a die: measured median of a Xeon Platinum 8375C (Viennot, core-to-core-latency, 2022, its README)"),
+    knob!(time "pcie_ns", pcie, Cited, "across PCIe, one way; derived: a 64-byte read of what the host has in a cache takes 426 ns (measured: LAT_CMD_RD, Xeon E5-2620 v3, in the published data of Neugebauer et al., Understanding PCIe performance for end host networking, SIGCOMM 2018, doi 10.1145/3230543.3230560), of which 30 are our bus and cache"),
+    knob!(time "cxl_ns", cxl, Cited, "across CXL, one way; derived: half of the 70-90 ns that a read of directly attached CXL memory takes longer than one of local memory (estimated from measured ports by Li et al., Pond: CXL-Based Memory Pooling Systems for Cloud Platforms, ASPLOS 2023, doi 10.1145/3575693.3578835); devices that are sold add more"),
+    knob!(time "core_ns", core, Cited, "a block from one core's cache to another's on a die: measured median of a Xeon Platinum 8375C (Viennot, core-to-core-latency, 2022, https://github.com/nviennot/core-to-core-latency)"),
     knob!(count "message_bytes", message_bytes, Bytes, Paper, "the greatest message of the network, header included: Table 3"),
     knob!(count "header_bytes", header_bytes, Bytes, Paper, "header of a message: Table 5"),
     Knob {

@@ -26,7 +26,7 @@ pub const PROGRAM: Program = Program {
 };
 
 /// Cycles of the original's own work for each molecule and step: its cell, its place there, its chance to collide.
-const WORK: u64 = 50;
+const WORK: u64 = 120;
 const MOLECULE: u16 = 1;
 const BLOCK: usize = 128;
 /// Greatest step in one dimension, in cells: a molecule goes to a neighbouring cell at most.
@@ -186,6 +186,7 @@ impl Part {
     async fn advance(&self, molecules: Vec<Molecule>, sent: &mut [u32]) -> Vec<Molecule> {
         let (cpu, mut stay) = (self.am.cpu(), Vec::new());
         for (index, mut molecule) in molecules.into_iter().enumerate() {
+            self.am.breathe().await;
             cpu.load_range(MOLECULES + index as u64 * 32, 32).await;
             self.input.advance(&mut molecule);
             cpu.compute(9 * FLOP);
@@ -241,6 +242,8 @@ impl Part {
         all.append(&mut self.arrived.borrow_mut());
         let mut cells: Vec<Vec<Molecule>> = boxes.own(cpu.node()).map(|_| Vec::new()).collect();
         for molecule in all {
+            // Others may be asking for counts that are at home here.
+            self.am.breathe().await;
             cpu.instructions(6);
             cpu.compute(WORK);
             cells[boxes.place_in_own(self.input.cell(&molecule))].push(molecule);

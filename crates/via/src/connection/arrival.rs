@@ -34,7 +34,10 @@ impl<W: Wire> Engine<W> {
     pub(super) fn incoming_request(&mut self, link: LinkId, m: &Message) {
         let c = &mut self.connections;
         let waiting = c.wait_order.iter().copied().find(|w| c.waits.get(*w).is_some_and(|w| w.matched.is_none() && w.address == m.to && w.deadline > self.now));
-        let Some(wait) = waiting else { return self.reply(link, m.connection, ReplyCode::NoMatch, None) };
+        let Some(wait) = waiting else {
+            let code = if c.listening.contains_key(&m.to) { ReplyCode::Busy } else { ReplyCode::NoMatch };
+            return self.reply(link, m.connection, code, None);
+        };
         let incoming = Incoming { link, their_connection: m.connection, remote: m.from, attributes: m.attributes, their_ptag: m.ptag, gone: false };
         let Some(handle) = c.incoming.insert(incoming) else { return self.reply(link, m.connection, ReplyCode::NoMatch, None) };
         if let Some(w) = c.waits.get_mut(wait) {
@@ -133,8 +136,9 @@ impl<W: Wire> Engine<W> {
                     a.matched = true;
                 }
             }
-            ReplyCode::NoMatch => {
-                if self.connections.attempts.get(&vi).is_some_and(|a| a.link == Some(link)) {
+            ReplyCode::NoMatch | ReplyCode::Busy => {
+                if let Some(a) = self.connections.attempts.get_mut(&vi).filter(|a| a.link == Some(link)) {
+                    a.busy = m.code == ReplyCode::Busy;
                     self.try_later(vi);
                 }
             }

@@ -30,6 +30,8 @@ pub(super) enum ReplyCode {
     Rejected = 3,
     BadReliability = 4,
     BadMtu = 5,
+    /// Somebody waits there, and has as many requests as he wants by now.
+    Busy = 6,
 }
 
 impl ReplyCode {
@@ -41,6 +43,7 @@ impl ReplyCode {
             3 => Self::Rejected,
             4 => Self::BadReliability,
             5 => Self::BadMtu,
+            6 => Self::Busy,
             _ => return None,
         })
     }
