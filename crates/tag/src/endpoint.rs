@@ -247,8 +247,9 @@ impl Endpoint {
             return Ok(true);
         }
         if moved != Some(true) {
+            let inbox = core.inbox;
             drop(core);
-            self.nic.give_way(self.inbox);
+            self.nic.give_way(inbox);
             return Ok(false);
         }
         Ok(true)
