@@ -23,6 +23,9 @@ verdict() { # how it went, name, logs ..
         tail -qn 4 "$@" | sed 's/^/    /'
     fi
 }
+listens() { # port
+    grep -qi ":$(printf %04X "$1") [0-9A-F]*:0000 0A" /proc/net/tcp /proc/net/tcp6 2>/dev/null
+}
 pair() { # how they find each other (oob: by a socket of their own; node: by the provider; source: so, and the client says from where), program, arguments ..
     local way=$1 program=$2 port=$((20000 + RANDOM % 20000)) status
     shift 2
@@ -31,7 +34,15 @@ pair() { # how they find each other (oob: by a socket of their own; node: by the
     if [ "$way" = oob ]; then how+=(-E="$port"); else how+=(-B "$port"); fi
     timeout "$patience" "$programs/fi_$program" "${how[@]}" "$@" >"$out/log/server" 2>&1 &
     local server=$!
-    sleep 0.5
+    # Who comes too early for the socket of their own gives up; the provider tries again.
+    if [ "$way" = oob ]; then
+        for _ in $(seq 100); do
+            listens "$port" && break
+            sleep 0.1
+        done
+    else
+        sleep 0.5
+    fi
     [ "$way" = oob ] || how=("${how[@]/#-B/-P}")
     timeout "$patience" "$programs/fi_$program" "${how[@]}" "$@" 127.0.0.1 >"$out/log/client" 2>&1
     status=$?
