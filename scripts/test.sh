@@ -16,7 +16,7 @@ part() { # name, command ..
     shift
     if "$@" >"$log/$name.log" 2>&1; then
         passed=$((passed + 1))
-        echo "ok      $name  ($((SECONDS - start)) s)  $(grep -hE '^test result|passed, [0-9]+ failed|^all |all well|^[0-9]+ trials' "$log/$name.log" | summary)"
+        echo "ok      $name  ($((SECONDS - start)) s)  $(grep -hE '^test result|passed, [0-9]+ failed|^all |all well|^[0-9]+ trials|^mutations of' "$log/$name.log" | summary)"
         grep -h '^SKIPPED' "$log/$name.log" | sed 's/^/        /'
     else
         failed=$((failed + 1))
@@ -51,6 +51,8 @@ part fi        tests/fi/check.sh "$target/release/libbellwire_fi.so" "$target/te
 part mpi       tests/mpi/check.sh "$target/release/libbellwire_fi.so" "$target/tests-mpi" "$target/release/bellwire"
 part verbs     tests/verbs/check.sh "$target/release/libbellwire_verbs_c.a" "$target/tests-verbs"
 part splitcc   make -s -C splitcc check LIB="$target/release" OUT="$target/splitcc" BELLWIRE="$target/release/bellwire"
+random_split_c() { splitcc/tests/random.sh "$target/debug/xtask" "$target/splitcc" "$target/release/bellwire" "$target/random-splitc" "$@"; }
+part random-splitc random_split_c 1 10 3
 split_c() {
     local prefix=$target/installed-splitc
     rm -rf "$prefix"
@@ -67,7 +69,7 @@ installed() {
     BUILD="$target/release" PREFIX=$prefix ffi/vipl/install.sh &&
         LD_LIBRARY_PATH=$prefix/lib PATH=$prefix/bin:$PATH make -s -C examples/c check PKG_CONFIG_PATH="$prefix/lib/pkgconfig" OUT="$target/examples-c" &&
         LD_LIBRARY_PATH=$prefix/lib make -s -C examples/am check PKG_CONFIG_PATH="$prefix/lib/pkgconfig" OUT="$target/examples-am" &&
-        LD_LIBRARY_PATH=$prefix/lib "$prefix/bin/bellwire" --version && test -e "$prefix/share/man/man3/VipPostSend.3" && test -e "$prefix/share/man/man3/AM_Poll.3" && test -e "$prefix/share/man/man1/bellwire-info.1" && test -e "$prefix/lib/bellwire/libbellwire-fi.so" && echo "all installed files are there"
+        LD_LIBRARY_PATH=$prefix/lib "$prefix/bin/bellwire" --version && test -e "$prefix/share/man/man3/VipPostSend.3" && test -e "$prefix/share/man/man3/AM_Poll.3" && test -e "$prefix/share/man/man1/bellwire-info.1" && test -e "$prefix/lib/bellwire/libbellwire-fi.so" && test -e "$prefix/lib/bellwire/bellwire-verbs/libibverbs.so.1" && echo "all installed files are there"
 }
 part installed installed
 part hosts     scripts/hosts.sh "$target/examples-c" "$target/installed/lib"
@@ -79,6 +81,7 @@ hosts_gas() { # [long]
 }
 part hosts-gas hosts_gas
 part hosts-mpi scripts/hosts-mpi.sh "$target/examples-c" "$target/installed/lib" "$target/tests-mpi"
+part hosts-verbs scripts/hosts-verbs.sh "$target/examples-c" "$target/installed/lib"
 part hosts-suite scripts/hosts-conformance.sh "$target/examples-c" "$target/installed/lib" fd76::1/fd76::2
 part perf-udp  env BELLWIRE="$target/release/bellwire" scripts/perf-udp.sh
 part guide     env TARGET_DIR="$target" scripts/guide.sh
@@ -115,6 +118,8 @@ if [ "$mode" = long ]; then
     }
     part am-hosts   am_hosts
     part gas-hosts  hosts_gas long
+    part random-splitc-long random_split_c 1000 300 1 2 4
+    part mutations-splitc splitcc/tests/mutations.sh "$target/debug/xtask" "$target/splitcc" "$target/release/bellwire" "$target/mutations-splitc" "$target/release"
     part verbs-long tests/verbs/check.sh "$target/release/libbellwire_verbs_c.a" "$target/tests-verbs" long
     part fabtests   scripts/fabtests.sh "$target/tests-mpi/prefix" "$target/fabtests"
     part probes-off scripts/probes-off.sh

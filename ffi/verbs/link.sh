@@ -30,7 +30,7 @@ link() { # soname, file, list of symbols, further options
     map "$list" >"$work/map"
     # shellcheck disable=SC2046,SC2086
     ${CC:-cc} -shared -o "$to.new" -Wl,-soname,"$soname" -Wl,--version-script="$work/map" $(awk '{print "-Wl,-u," $1}' "$here/symbols.txt") "$@" "$archive" \
-        -Wl,--gc-sections -Wl,-z,defs -Wl,-z,relro -Wl,-z,now -Wl,-z,nodelete $libraries
+        -Wl,--gc-sections -Wl,--strip-debug -Wl,-z,defs -Wl,-z,relro -Wl,-z,now -Wl,-z,nodelete $libraries
     mv "$to.new" "$to"
 }
 link libbellwire-verbs.so "$out/libbellwire-verbs.so" "$here/symbols.txt"

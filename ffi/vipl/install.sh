@@ -46,6 +46,8 @@ library libbellwire_job_c.so libbellwire_job "$root/ffi/job"
 # Where libfabric does not look by itself: it is chosen, by `bellwire env`.
 mkdir -p "$to/lib/bellwire"
 install -m 755 "$build/libbellwire_fi.so" "$to/lib/bellwire/libbellwire-fi.so"
+# Chosen by `bellwire run --verbs`.
+"$root/ffi/verbs/link.sh" "$build/libbellwire_verbs_c.a" "$to/lib/bellwire"
 # For dlopen.
 ln -sf "libvipl.so.$abi" "$to/lib/vipl.so"
 

@@ -26,6 +26,7 @@ cat > "$work/wrong.sc" <<'PROGRAM'
 int x[4];
 splitc_main(argc, argv) char **argv; {
     int *global g = toglobal(0, &x[0]);
+    barrier();
     switch (atoi(argv[1])) {
     case 0: g = NULL; break;
     case 1: g = toglobal(77, &x[0]); break;
@@ -37,9 +38,37 @@ splitc_main(argc, argv) char **argv; {
 }
 PROGRAM
 "$splitcc" -w -g -fsplitc-check "$work/wrong.sc" -o "$work/wrong" > "$work/log" 2>&1
-for wrong in "0:no memory is there" "1:there is no process 77" "2:not aligned to 4" "3:"; do
-    timeout -s KILL 20 "$bellwire" run -n 2 "$work/wrong" "${wrong%%:*}" > "$work/log" 2>&1
+for way in on off; do
+    for wrong in "0:no memory is there" "1:there is no process 77" "2:not aligned to 4" "3:"; do
+        BELLWIRE_SHM=$way timeout -s KILL 20 "$bellwire" run -n 2 "$work/wrong" "${wrong%%:*}" > "$work/log" 2>&1
+        status=$?
+        [ $status != 0 ] && grep -q "${wrong#*:}" "$work/log" && { [ "${wrong%%:*}" = 3 ] || grep -q "wrong.sc:13:8: " "$work/log"; }
+        result "messages: wrong pointer ${wrong%%:*}, shared memory $way" $? "$work/log"
+    done
+done
+# The same without checks: by packets the owner of the place says that nothing is there, for each operation.
+cat > "$work/far.sc" <<'PROGRAM'
+#include <split-c/split-c.h>
+#include <stdlib.h>
+splitc_main(argc, argv) char **argv; {
+    int *global g = toglobal(0, (int *)64), x = 1;
+    if (MYPROC == 1) switch (atoi(argv[1])) {
+    case 0: x = *g; break;
+    case 1: *g = x; break;
+    case 2: x := *g; break;
+    case 3: *g := x; break;
+    case 4: *g :- x; break;
+    case 5: x = fetch_and_add(g, 1); break;
+    }
+    sync();
+    all_store_sync();
+    return 0;
+}
+PROGRAM
+"$splitcc" -w "$work/far.sc" -o "$work/far" > "$work/log" 2>&1
+for operation in 0 1 2 3 4 5; do
+    BELLWIRE_SHM=off timeout -s KILL 20 "$bellwire" run -n 2 "$work/far" $operation > "$work/log" 2>&1
     status=$?
-    [ $status != 0 ] && grep -q "${wrong#*:}" "$work/log" && { [ "${wrong%%:*}" = 3 ] || grep -q "wrong.sc:12:8: " "$work/log"; }
-    result "messages: wrong pointer ${wrong%%:*}" $? "$work/log"
+    [ $status != 0 ] && [ $status != 137 ] && grep -q "process 1: .* at a global pointer to process 0, address 0x40: no memory is there" "$work/log"
+    result "messages: operation $operation on a place that is not there, by packets" $? "$work/log"
 done

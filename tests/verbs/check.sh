@@ -48,6 +48,16 @@ if LD_PRELOAD=$BELLWIRE_VERBS ibv_devices | grep -q bellwire0 && LD_LIBRARY_PATH
 LD_PRELOAD=$BELLWIRE_VERBS ibv_devinfo -v >"$out/devinfo" 2>&1
 if grep -q PORT_ACTIVE "$out/devinfo" && grep -q 'RoCE v2' "$out/devinfo" && grep -q ATOMIC_HCA "$out/devinfo"; then ok; else bad ibv_devinfo; fi
 
+# ---- the rules: errors, codes, flushing, forks, a thousand queue pairs, death of a peer; as C and as C++
+if cc -std=gnu11 -Wall -Wextra -Werror -o "$out/rules" "$here/rules.c" -libverbs && c++ -x c++ -Wall -Wextra -Werror -o "$out/rules++" "$here/rules.c" -libverbs; then ok; else bad rules.c; fi
+alone() { # NAME=VALUE program arguments
+    if env "$1" timeout $patience "${@:2}" >"$out/alone.log" 2>&1; then ok; else bad "${@:2}: $(head -n 3 "$out/alone.log" | tr '\n' ' ')"; fi
+}
+alone "LD_PRELOAD=$BELLWIRE_VERBS" "$out/rules"
+alone "LD_LIBRARY_PATH=$out/bellwire-verbs" "$out/rules++"
+alone "LD_PRELOAD=$BELLWIRE_VERBS" "$out/rules" dies
+BELLWIRE_MODE=guarded alone "LD_PRELOAD=$BELLWIRE_VERBS" "$out/rules"
+
 # ---- libibverbs' examples
 pair ibv_rc_pingpong
 pair ibv_rc_pingpong -g 0 -e -c -s 10000
@@ -75,6 +85,20 @@ pair ib_send_lat -n 300 -c UD
 pair ib_send_bw -n 500 -c UD
 pair ib_send_bw -n 500 -c UC
 by_library ib_write_bw -n 500
+
+# ---- qperf: a server for all of its tests
+port=$((port + 1))
+LD_PRELOAD=$BELLWIRE_VERBS qperf -lp $port >"$out/qperf.log" 2>&1 &
+server=$!
+listens $port
+qperf_test() {
+    if LD_PRELOAD=$BELLWIRE_VERBS timeout $patience qperf 127.0.0.1 -lp $port -t 1 -i bellwire0:1 "$1" >"$out/client.log" 2>&1 && grep -qE 'bw|latency|msg_rate' "$out/client.log"; then ok; else bad qperf "$1: $(tail -n 2 "$out/client.log" | tr '\n' ' ')"; fi
+}
+tests="rc_bw rc_lat ver_rc_compare_swap ver_rc_fetch_add ud_lat"
+[ "$mode" = long ] && tests="$tests rc_bi_bw rc_rdma_read_bw rc_rdma_read_lat rc_rdma_write_bw rc_rdma_write_lat rc_rdma_write_poll_lat rc_compare_swap_mr rc_fetch_add_mr uc_bw uc_lat uc_rdma_write_bw uc_rdma_write_lat ud_bw ud_bi_bw"
+for t in $tests; do qperf_test "$t"; done
+kill $server
+wait $server 2>/dev/null
 
 if [ "$mode" = long ]; then
     pair ib_write_lat -n 300

@@ -19,6 +19,7 @@ mod comparisons;
 mod links;
 mod mutations;
 mod requirements;
+mod split_c;
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -102,8 +103,23 @@ fn main() -> ExitCode {
             }
             report("mutations", &complaints, &format!("all {tried} mutations are found"))
         }
+        Some("split-c") => {
+            let words: Vec<String> = std::env::args().skip(2).collect();
+            let number = |at: usize| words.get(at).and_then(|word| word.parse::<u64>().ok());
+            let (Some(folder), Some(first), Some(count), Some(processes)) = (words.first(), number(1), number(2), number(3)) else {
+                eprintln!("usage: cargo xtask split-c DIR FIRST COUNT PROCESSES");
+                return ExitCode::from(2);
+            };
+            match split_c::write(Path::new(folder), first, count, processes as usize) {
+                Ok(count) => report("split-c", &[], &format!("{count} programs, by seed from {first} on")),
+                Err(error) => report("split-c", &[format!("{folder}: {error}")], ""),
+            }
+        }
         other => {
-            eprintln!("usage: cargo xtask tidy|links|comparisons DIR|mutations DIR [WORD]{}", other.map_or(String::new(), |o| format!("   (not: {o})")));
+            eprintln!(
+                "usage: cargo xtask tidy|links|comparisons DIR|mutations DIR [WORD]|split-c DIR FIRST COUNT PROCESSES{}",
+                other.map_or(String::new(), |o| format!("   (not: {o})"))
+            );
             ExitCode::from(2)
         }
     }

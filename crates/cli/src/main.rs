@@ -18,6 +18,7 @@ mod report;
 mod run;
 mod sim;
 mod top;
+mod verbs;
 
 use std::process::ExitCode;
 

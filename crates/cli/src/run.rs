@@ -11,6 +11,7 @@ use clap::{Args, ValueEnum};
 
 use crate::env::{self, Mpi};
 use crate::output;
+use crate::verbs::{self, Verbs};
 
 /// The hidden command of a job's guard.
 pub const GUARD_COMMAND: &str = "run-guard";
@@ -74,6 +75,10 @@ pub struct Arguments {
     #[arg(long, value_enum, value_name = "MPI")]
     mpi: Option<Mpi>,
 
+    /// Have a program of RDMA (libibverbs) run without an RDMA device, on Bellwire's
+    #[arg(long, value_enum, value_name = "HOW", num_args = 0..=1, require_equals = true, default_missing_value = "preload", conflicts_with = "mpi")]
+    verbs: Option<Verbs>,
+
     /// Work in this folder
     #[arg(short = 'C', long = "wdir", value_name = "DIR")]
     folder: Option<PathBuf>,
@@ -115,6 +120,13 @@ pub fn run(mut arguments: Arguments) -> Result<ExitCode, String> {
     if arguments.mpi.is_some() {
         // What the caller sets goes before.
         let own = core::mem::replace(&mut arguments.environment, env::variables(arguments.mpi)?);
+        arguments.environment.extend(own);
+    }
+    if let Some(verbs) = arguments.verbs {
+        let own = core::mem::replace(&mut arguments.environment, verbs::variables(verbs)?);
+        if arguments.verbose {
+            eprint!("{}", verbs::explain(&arguments.environment));
+        }
         arguments.environment.extend(own);
     }
     if arguments.mpi == Some(Mpi::Openmpi) {

@@ -52,6 +52,8 @@ use crate::window::Window;
 
 /// Looks in vain before a call sleeps; sleeping begins with a spin of its own.
 const LOOKS: u32 = 16;
+/// The same while something waits to leave: nobody says when there is room.
+const LOOKS_TO_SEND: u32 = 2000;
 /// Longest sleep, when somebody rings for what is awaited; and when nobody does.
 const SLICE: Duration = Duration::from_millis(20);
 const SLICE_UNRUNG: Duration = Duration::from_micros(100);
@@ -149,11 +151,11 @@ impl Net {
             }
             let is_moved = shared.nic.poll_with(|engine| Ok(Some(core.step(engine)))).map_err(|error| Error::Nic(error.to_string()))? == Some(true);
             vain = if is_moved { 0 } else { vain + 1 };
-            if vain > LOOKS {
-                let has_unsent = !core.unsent.is_empty();
+            let must_send = std::mem::take(&mut core.is_full) || !core.unsent.is_empty();
+            if vain > if must_send { LOOKS_TO_SEND } else { LOOKS } {
                 drop(core);
                 asleep.get_or_insert_with(Instant::now);
-                self.sleep(served, if is_rung && !has_unsent { SLICE } else { SLICE_UNRUNG })?;
+                self.sleep(served, if is_rung && !must_send { SLICE } else { SLICE_UNRUNG })?;
             }
         }
     }

@@ -9,8 +9,16 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 /// Events of one kind, for programs that sleep on a descriptor.
 #[derive(Debug)]
 pub struct Channel<T> {
+    /// For programs: readable while something is there.
     fd: OwnedFd,
+    /// For threads that wait here: a number of them to be woken. They read, so that signals interrupt them, or do not, as programs have asked for.
+    bell: OwnedFd,
     queue: Mutex<VecDeque<T>>,
+    sleepers: Mutex<u32>,
+}
+
+fn lock<U>(mutex: &Mutex<U>) -> MutexGuard<'_, U> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl<T> Channel<T> {
@@ -19,11 +27,12 @@ impl<T> Channel<T> {
     /// # Errors
     /// No descriptors are left.
     pub fn new() -> rustix::io::Result<Self> {
-        Ok(Self { fd: eventfd(0, EventfdFlags::CLOEXEC)?, queue: Mutex::new(VecDeque::new()) })
+        let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::SEMAPHORE)?;
+        Ok(Self { fd: eventfd(0, EventfdFlags::CLOEXEC)?, bell, queue: Mutex::new(VecDeque::new()), sleepers: Mutex::new(0) })
     }
 
     fn queue(&self) -> MutexGuard<'_, VecDeque<T>> {
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.queue)
     }
 
     /// Adds an event.
@@ -32,6 +41,31 @@ impl<T> Channel<T> {
         queue.push_back(event);
         if queue.len() == 1 {
             let _ = rustix::io::write(&self.fd, &1u64.to_ne_bytes());
+        }
+        drop(queue);
+        let mut sleepers = lock(&self.sleepers);
+        if *sleepers != 0 {
+            *sleepers -= 1;
+            let _ = rustix::io::write(&self.bell, &1u64.to_ne_bytes());
+        }
+    }
+
+    /// Sleeps until something may have come.
+    ///
+    /// # Errors
+    /// A signal came whose handler interrupts calls.
+    pub fn sleep(&self) -> rustix::io::Result<()> {
+        *lock(&self.sleepers) += 1;
+        // What came before that has rung nobody; what comes later rings.
+        let outcome = if self.is_empty() { rustix::io::read(&self.bell, &mut [0; 8]).map(drop) } else { Err(rustix::io::Errno::AGAIN) };
+        if outcome.is_err() {
+            // A ring that is on its way is another's: it looks once too often.
+            let mut sleepers = lock(&self.sleepers);
+            *sleepers = sleepers.saturating_sub(1);
+        }
+        match outcome {
+            Err(rustix::io::Errno::AGAIN) => Ok(()),
+            other => other,
         }
     }
 

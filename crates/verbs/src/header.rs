@@ -10,6 +10,7 @@
 //!           value u64                 answer to an atomic
 //!  word 4   remote key u32 | length u32   write, read; atomic: length is 0 to add, 1 to compare
 //!  word 5, 6   operand, compared value    atomic
+//!           first byte, bytes, handle, address of it    grant (immediate: key; flags: what is permitted)
 //!  last     offset u32 | total u32    packets of long messages (PART)
 //! ```
 //!
@@ -49,12 +50,14 @@ pub(crate) enum Kind {
     ReadData,
     /// What an atomic found.
     AtomicData,
+    /// Where memory lies that the sender of requests may reach itself.
+    Grant,
 }
 
 impl Kind {
     fn from_bits(bits: u8) -> Option<Self> {
-        use Kind::{Ack, Atomic, AtomicData, Credit, Datagram, Read, ReadData, Refusal, Send, Write};
-        [Credit, Send, Write, Read, Atomic, Datagram, Ack, Refusal, ReadData, AtomicData].into_iter().find(|k| *k as u8 == bits)
+        use Kind::{Ack, Atomic, AtomicData, Credit, Datagram, Grant, Read, ReadData, Refusal, Send, Write};
+        [Credit, Send, Write, Read, Atomic, Datagram, Ack, Refusal, ReadData, AtomicData, Grant].into_iter().find(|k| *k as u8 == bits)
     }
 
     /// Words before the last one.
@@ -64,7 +67,7 @@ impl Kind {
             Self::Send | Self::Datagram | Self::Ack | Self::ReadData => 3,
             Self::Refusal | Self::AtomicData => 4,
             Self::Write | Self::Read => 5,
-            Self::Atomic => 7,
+            Self::Atomic | Self::Grant => 7,
         }
     }
 }
@@ -169,7 +172,7 @@ mod tests {
 
     #[test]
     fn heads_survive() {
-        for kind in [Kind::Send, Kind::Write, Kind::Read, Kind::Atomic, Kind::Refusal, Kind::ReadData, Kind::AtomicData, Kind::Ack] {
+        for kind in [Kind::Send, Kind::Write, Kind::Read, Kind::Atomic, Kind::Refusal, Kind::ReadData, Kind::AtomicData, Kind::Ack, Kind::Grant] {
             for flags in [0, PART | LAST, IMMEDIATE | SOLICITED] {
                 let mut words = [0; 4];
                 words[..kind.words() - 3].fill(0x1234_5678_9abc_def0);

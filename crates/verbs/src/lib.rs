@@ -11,13 +11,16 @@
 //! | `qp.rs`, `modify.rs` | a queue pair; its states |
 //! | `queue.rs`, `channel.rs` | completion queues, receives; descriptors to sleep on |
 //! | `memory.rs` | regions, keys, copies |
+//! | `adopt.rs`, `direct.rs` | memory of programs that peers map; requests done in it without the owner |
 //! | `send.rs` | requests: posted, sent, answered, completed |
 //! | `serve.rs` | packets that arrive: requests carried out, answers given |
 //! | `header.rs`, `connection.rs`, `life.rs`, `name.rs` | packets; connections, who is where |
 
+mod adopt;
 mod channel;
 mod connection;
 mod core;
+mod direct;
 mod header;
 mod life;
 mod memory;
@@ -31,6 +34,7 @@ mod serve;
 mod types;
 
 pub use self::core::AsyncEvent;
+pub use adopt::{after_fork_in_child, before_fork};
 pub use channel::Channel;
 pub use memory::Region;
 pub use modify::{Given, READS_MAX};

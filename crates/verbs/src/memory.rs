@@ -4,6 +4,7 @@
 //! Invariant R1: the memory of a listed region is mapped, as the program promised when it registered it; others may be writing it, so it is only ever copied. What is not listed any more is
 //! not touched: each packet looks its pieces up again.
 
+use crate::adopt::Adopted;
 use crate::types::{Access, Sge};
 use bellwire_memory::atomic::{AtomicU64, Ordering};
 use bellwire_memory::bytes;
@@ -22,6 +23,8 @@ pub struct Region {
     pub iova: u64,
     /// What may be done with it.
     pub access: Access,
+    /// Where peers can map it, if they can.
+    pub adopted: Option<Adopted>,
 }
 
 /// All regions. A key is the engine's handle of the region: never zero, never the same for the next region in its place.
@@ -143,6 +146,15 @@ impl Regions {
             }
             bytes::copy(to.add(body), from.add(body), n - body);
         }
+    }
+
+    /// Stores what an atomic has found.
+    ///
+    /// # Safety
+    /// `to` is writable for eight bytes.
+    pub(crate) unsafe fn keep(to: *mut u8, value: u64) {
+        // SAFETY: the caller's.
+        unsafe { bytes::copy(to, value.to_ne_bytes().as_ptr(), 8) };
     }
 
     /// Eight bytes at `at`, changed in one step; what was there.

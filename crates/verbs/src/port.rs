@@ -5,6 +5,7 @@
 //! Progress: whoever polls a completion queue or waits for an event moves everything. A thread stands in when nobody has for a millisecond, and at once when a completion queue is armed; so a peer's writes, reads and
 //! atomics are done while the program computes, and descriptors become readable. While nothing comes it sleeps.
 
+use crate::adopt::{Adopted, adopt, may_adopt, pages_of, release, share};
 use crate::channel::Channel;
 use crate::core::{AsyncEvent, Core};
 use crate::memory::Region;
@@ -16,8 +17,10 @@ use crate::types::{Access, Completion, Error, Gid, QpState, Sge};
 use bellwire_memory::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use bellwire_memory::token::{Claim, Held, Token};
 use bellwire_via::nic::NicConfig;
-use bellwire_via::{Engine, MemAttributes, MemHandle, Nic};
+use bellwire_via::wire::shm::ProtectionMode;
+use bellwire_via::{Engine, MemAttributes, MemHandle, MemoryMode, Nic};
 use rustix::time::{ClockId, clock_gettime};
+use std::ops::Range;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -26,8 +29,12 @@ type HostWire = bellwire_via::wire::host::HostWire;
 
 /// Most steps in one poll.
 const STEPS: u32 = 32;
+/// How long a thread that waits for an event looks itself.
+const SPIN: Duration = Duration::from_micros(40);
 /// How long nobody has polled before the thread does.
 const TICK: Duration = Duration::from_millis(1);
+/// The same after it had something to do.
+const TICK_MIN: Duration = Duration::from_micros(100);
 /// Longest sleep; while something waits to leave, which nobody says when it can.
 const LOOK: Duration = Duration::from_secs(10);
 const SLICE: Duration = Duration::from_millis(1);
@@ -68,8 +75,10 @@ struct Shared {
     /// Completion queues that are armed.
     armed: AtomicU32,
     closing: AtomicBool,
-    /// Threads that wait for an event and so make progress.
-    waiters: Mutex<u32>,
+    /// The thread sleeps for long; written with the core held.
+    dozing: AtomicBool,
+    /// The thread sleeps on it between two looks at whether it is needed.
+    pace: Mutex<()>,
     bell: Condvar,
 }
 
@@ -80,6 +89,8 @@ pub struct Port {
     thread: Mutex<Option<JoinHandle<()>>>,
     gid: Gid,
     events: Arc<Channel<AsyncEvent>>,
+    /// Memory of the program is exchanged for memory that peers can map.
+    adopts: bool,
 }
 
 /// Nanoseconds of the monotonic clock.
@@ -107,7 +118,18 @@ impl Shared {
             outcome = f(&mut core, engine);
             Ok(())
         })?;
+        self.rouse(&core);
         outcome
+    }
+
+    /// What waits to leave, or for a time, is the thread's business if the program does not look again.
+    #[inline]
+    fn rouse(&self, core: &Core) {
+        // Relaxed: both sides hold the core.
+        if !(core.unsent.is_empty() && core.timers.is_empty()) && self.dozing.load(Ordering::Relaxed) {
+            self.dozing.store(false, Ordering::Relaxed);
+            self.wake();
+        }
     }
 
     /// Looks until there is nothing, or `until`. Returns whether anything was there.
@@ -136,6 +158,7 @@ impl Shared {
             self.nic.with(|engine| core.accept(engine));
             moved = true;
         }
+        self.rouse(core);
         // Relaxed: a hint for the thread, which looks again.
         self.armed.store(core.armed, Ordering::Relaxed);
         Ok(moved)
@@ -149,8 +172,15 @@ impl Shared {
         if let Some((at, _)) = core.timers.first() {
             slice = slice.min(Duration::from_nanos(at.saturating_sub(clock()).max(1000)));
         }
+        // Relaxed: with the core held.
+        self.dozing.store(slice > SLICE, Ordering::Relaxed);
         drop(core);
-        match self.nic.inbox_wait_until(inbox, accepted, Some(slice), until) {
+        // Relaxed: who wakes us has changed it before.
+        let roused = || slice > SLICE && !self.dozing.load(Ordering::Relaxed);
+        let outcome = self.nic.inbox_wait_until(inbox, accepted, Some(slice), || roused() || until());
+        // Relaxed: at worst it is woken once too often.
+        self.dozing.store(false, Ordering::Relaxed);
+        match outcome {
             Ok(()) | Err(bellwire_via::Error::Timeout) => Ok(()),
             Err(e) => Err(e.into()),
         }
@@ -180,6 +210,7 @@ impl Port {
     pub fn open(config: NicConfig) -> Result<Self, OpenError> {
         let gid = gid_of(&config.host).ok_or(OpenError::Address)?;
         let from = (config.seed as u16) % PLACES;
+        let adopts = config.mode == ProtectionMode::Mapped && config.memory == MemoryMode::Trust;
         let nic = Nic::open(config).map_err(OpenError::Nic)?;
         nic.ignore_errors();
         nic.now();
@@ -198,10 +229,11 @@ impl Port {
             polls: AtomicU64::new(0),
             armed: AtomicU32::new(0),
             closing: AtomicBool::new(false),
-            waiters: Mutex::new(0),
+            dozing: AtomicBool::new(false),
+            pace: Mutex::new(()),
             bell: Condvar::new(),
         });
-        Ok(Self { shared, thread: Mutex::new(None), gid, events })
+        Ok(Self { shared, thread: Mutex::new(None), gid, events, adopts })
     }
 
     /// Its address.
@@ -239,6 +271,10 @@ impl Port {
         if region.length == 0 || (region.access.intersects(Access::REMOTE_WRITE | Access::REMOTE_ATOMIC) && !region.access.contains(Access::LOCAL_WRITE)) {
             return Err(Error::Invalid);
         }
+        let wants_remote = region.access.intersects(Access::REMOTE_WRITE | Access::REMOTE_READ);
+        let pages = pages_of(region.address, region.length).filter(|_| self.adopts && wants_remote && region.access.contains(Access::LOCAL_WRITE));
+        // Before the lock: it looks into `/proc`.
+        let may_adopt = pages.as_ref().is_some_and(may_adopt);
         self.shared.with(|core, engine| {
             // The engine looks at the memory, brings it in, and gives the key; what peers may do is this layer's business.
             let attributes = MemAttributes { ptag: Some(core.ptag), rdma_write: region.access.intersects(writes), rdma_read: false };
@@ -246,11 +282,61 @@ impl Port {
                 bellwire_via::Error::Resource => Error::NoMemory,
                 _ => Error::Fault,
             })?;
-            core.list_region(handle, *region).inspect_err(|_| {
+            let adopted = pages.as_ref().and_then(|pages| self.adopt(core, engine, region, pages, may_adopt));
+            core.list_region(handle, Region { adopted, ..*region }).inspect_err(|_| {
                 let _ = engine.deregister(region.address, handle);
+                self.disown(engine, adopted);
             })?;
             Ok(handle.raw())
         })
+    }
+
+    /// Has the engine's memory take the place of whole pages of a region, if that can be.
+    fn adopt(&self, core: &Core, engine: &mut Engine<HostWire>, region: &Region, pages: &Range<usize>, may_adopt: bool) -> Option<Adopted> {
+        let owner = self.owner();
+        let (base, place) = match share(pages, owner) {
+            Some(found) => found,
+            None if may_adopt => {
+                let base = engine.allocate(pages.len()).ok()?.expose_provenance();
+                // SAFETY: A1: looked up just before, by the only thread; the engine's memory is new.
+                if !unsafe { adopt(pages, base, owner) } {
+                    let _ = engine.free(core::ptr::with_exposed_provenance_mut(base));
+                    return None;
+                }
+                (base, pages.clone())
+            }
+            None => return None,
+        };
+        let attributes = MemAttributes {
+            ptag: Some(core.ptag),
+            rdma_write: region.access.contains(Access::REMOTE_WRITE),
+            rdma_read: region.access.contains(Access::REMOTE_READ),
+        };
+        // All of it, so that peers may map it; what of it a peer is told of is the region's part.
+        let registered = engine.register(base as u64, place.len() as u64, &attributes);
+        let offset = (pages.start - place.start) as u64;
+        match registered {
+            Ok(handle) => Some(Adopted { start: pages.start as u64, length: pages.len() as u64, base: base as u64 + offset, handle: handle.raw() }),
+            Err(_) => {
+                if let Some(base) = release(pages.start as u64, owner) {
+                    let _ = engine.free(core::ptr::with_exposed_provenance_mut(base));
+                }
+                None
+            }
+        }
+    }
+
+    /// The engine's memory of a region is given back; the program keeps the pages.
+    fn disown(&self, engine: &mut Engine<HostWire>, adopted: Option<Adopted>) {
+        let Some(a) = adopted else { return };
+        let _ = engine.deregister(a.base, MemHandle::from_raw(a.handle));
+        if let Some(base) = release(a.start, self.owner()) {
+            let _ = engine.free(core::ptr::with_exposed_provenance_mut(base));
+        }
+    }
+
+    fn owner(&self) -> usize {
+        Arc::as_ptr(&self.shared).addr()
     }
 
     /// Ends a registration. When it returns, nobody is inside the memory.
@@ -260,6 +346,7 @@ impl Port {
     pub fn deregister(&self, key: u32) -> Result<(), Error> {
         self.shared.with(|core, engine| {
             let region = core.unlist_region(key)?;
+            self.disown(engine, region.adopted);
             Ok(engine.deregister(region.address, MemHandle::from_raw(key))?)
         })
     }
@@ -443,23 +530,16 @@ impl Port {
         });
     }
 
-    /// Makes progress, asleep while nothing comes, until `until`.
+    /// Waits until a channel of this device may have something: moves everything for a moment, then sleeps, while the thread does.
     ///
     /// # Errors
-    /// [`Error::InChild`].
-    pub fn wait(&self, until: impl Fn() -> bool) -> Result<(), Error> {
-        *lock(&self.shared.waiters) += 1;
-        let outcome = self.wait_inside(until);
-        *lock(&self.shared.waiters) -= 1;
-        self.shared.bell.notify_all();
-        outcome
-    }
-
-    fn wait_inside(&self, until: impl Fn() -> bool) -> Result<(), Error> {
-        while !until() {
-            let moved = self.shared.look(&mut self.shared.core(), |_| until())?;
-            if !moved {
-                self.shared.sleep(LOOK, &until)?;
+    /// A signal came whose handler interrupts calls; in the child of a fork nothing is to be waited for (`EIO`).
+    pub fn wait<T>(&self, channel: &Channel<T>) -> rustix::io::Result<()> {
+        let end = Instant::now() + SPIN;
+        while channel.is_empty() {
+            self.shared.look(&mut self.shared.core(), |_| !channel.is_empty()).map_err(|_| rustix::io::Errno::IO)?;
+            if Instant::now() >= end {
+                return channel.sleep();
             }
         }
         Ok(())
@@ -477,21 +557,16 @@ impl Port {
 
 /// The thread that stands in.
 fn run(shared: &Shared) {
-    let mut seen = 0;
+    let (mut seen, mut tick) = (0, TICK);
     while !shared.is_closing() {
         // Relaxed: hints.
         let (polls, armed) = (shared.polls.load(Ordering::Relaxed), shared.armed.load(Ordering::Relaxed));
         let polled = core::mem::replace(&mut seen, polls) != polls;
-        let waiters = lock(&shared.waiters);
-        if *waiters != 0 {
-            drop(shared.bell.wait(waiters));
-            continue;
-        }
         if polled && armed == 0 {
-            drop(shared.bell.wait_timeout(waiters, TICK));
+            drop(shared.bell.wait_timeout(lock(&shared.pace), tick));
+            tick = (2 * tick).min(TICK);
             continue;
         }
-        drop(waiters);
         if shared.sleep(LOOK, || shared.is_closing()).is_err() {
             return;
         }
@@ -501,9 +576,8 @@ fn run(shared: &Shared) {
             if !matches!(moved, Ok(true)) {
                 break;
             }
-            if *lock(&shared.waiters) != 0 {
-                shared.wake();
-            }
+            // The program looks at its memory, not here, and is waited for.
+            tick = TICK_MIN;
         }
     }
 }

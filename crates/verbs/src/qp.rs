@@ -2,6 +2,7 @@
 //! A queue pair: what it is made with, its attributes, and both of its queues.
 
 use crate::connection::ConnectionId;
+use crate::direct::Grant;
 use crate::name::Name;
 use crate::queue::{Pieces, Receive, ReceiveQueue};
 use crate::types::{Access, Completion, Gid, Opcode, QpKind, QpState, SendFlags, Sge, WcStatus};
@@ -204,6 +205,8 @@ pub(crate) struct Qp {
     /// Reads and atomics that are out.
     pub fetching: u32,
     pub connection: Option<ConnectionId>,
+    /// Memory of the peer that we may reach ourselves.
+    pub grants: Vec<Grant>,
     /// It is in its connection's `ready`.
     pub is_ready: bool,
     /// Nothing is sent before that, ns; 0: now.
@@ -223,6 +226,8 @@ pub(crate) struct Qp {
     pub told: u32,
     pub came_by: Option<ConnectionId>,
     pub arriving: Option<Arriving>,
+    /// Keys of memory that the peer has been told how to reach.
+    pub told_grants: Vec<u32>,
     /// It is in the core's `owing`.
     pub is_owing: bool,
     /// A refusal has been sent for `expected`: until that comes again the rest is dropped.
@@ -243,6 +248,7 @@ impl Qp {
             part: 0,
             fetching: 0,
             connection: None,
+            grants: Vec::new(),
             is_ready: false,
             pause: 0,
             rnr_left: 0,
@@ -253,6 +259,7 @@ impl Qp {
             told: 0,
             came_by: None,
             arriving: None,
+            told_grants: Vec::new(),
             is_owing: false,
             refused: false,
             established: false,

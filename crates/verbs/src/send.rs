@@ -3,6 +3,7 @@
 
 use crate::connection::{ConnectionId, Put};
 use crate::core::Core;
+use crate::direct::Done;
 use crate::header::{Code, Head, IMMEDIATE, Kind, LAST, PACKET_BYTES, PART, SOLICITED};
 use crate::name::Name;
 use crate::qp::{DATAGRAM_MAX, Data, MESSAGE_MAX, Qp, Send, SendRequest, rnr_time};
@@ -16,6 +17,9 @@ use bellwire_via::wire::Wire;
 const TURN: u32 = 8;
 /// How often a peer is asked again that is not there, ns.
 const ABSENT_PAUSE: u64 = 2_000_000;
+
+/// How long a datagram waits for a connection to where it goes, ns: there may be nobody.
+const DATAGRAM_PATIENCE: u64 = 2_000_000_000;
 
 /// What became of an attempt to send a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,7 +57,15 @@ impl Core {
             let Some(id) = self.route(engine, number) else { return };
             let Some(connection) = self.connections.get(id) else { return };
             let must_wait = !connection.open || (!is_turn && !connection.is_free()) || packets == TURN;
-            let sent = if must_wait { Sent::Stuck } else { self.send_packet(engine, number, id) };
+            let sent = if must_wait {
+                Sent::Stuck
+            } else {
+                match self.do_directly(engine, number, id) {
+                    Done::Yes => Sent::Packet,
+                    Done::Soon => Sent::Held,
+                    Done::No => self.send_packet(engine, number, id),
+                }
+            };
             match sent {
                 Sent::Packet => packets += 1,
                 Sent::Held => return,
@@ -83,7 +95,7 @@ impl Core {
         }
         let is_datagram = qp.init.kind == QpKind::Ud;
         let (peer, patience) = match qp.sends.get(qp.left)?.to {
-            Some(to) if is_datagram => (Name::of(to.gid.unwrap_or(gid), to.qp), Some(0)),
+            Some(to) if is_datagram => (Name::of(to.gid.unwrap_or(gid), to.qp), Some(DATAGRAM_PATIENCE)),
             _ => (qp.peer_name(&gid), qp.patience()),
         };
         match self.connection_to(engine, peer, patience) {
@@ -179,7 +191,7 @@ impl Core {
         }
     }
 
-    fn end_first(&mut self, number: u32, status: WcStatus) {
+    pub(crate) fn end_first(&mut self, number: u32, status: WcStatus) {
         let Some(qp) = self.qp(number) else { return };
         let Some(send) = qp.sends.pop_front() else { return };
         qp.first = qp.first.wrapping_add(1);

@@ -92,7 +92,7 @@ impl Core {
             Kind::Credit => {}
             Kind::Send | Kind::Write | Kind::Read | Kind::Atomic => self.request(engine, &p),
             Kind::Datagram => self.datagram(&p),
-            Kind::Ack | Kind::Refusal | Kind::ReadData | Kind::AtomicData => self.answer_arrived(engine, &p),
+            Kind::Ack | Kind::Refusal | Kind::ReadData | Kind::AtomicData | Kind::Grant => self.answer_arrived(engine, &p),
         }
         if owes {
             self.leave(engine, id);
@@ -117,6 +117,10 @@ impl Core {
             }
             Kind::ReadData => self.read_arrived(engine, p.head, p.payload),
             Kind::AtomicData => self.atomic_arrived(engine, p.head),
+            Kind::Grant => {
+                self.granted(p.head);
+                self.answered(p.head.to, p.head.answered);
+            }
             _ => self.answered(p.head.to, p.head.answered),
         }
         self.pump(engine, p.head.to, false);
@@ -263,6 +267,15 @@ impl Core {
             self.received(p, &receive, WcOpcode::ReceiveWrite, length);
         }
         self.done(engine, p);
+        self.offer(engine, p, key);
+    }
+
+    /// Tells the peer how to reach memory of this key itself, if it can.
+    #[inline]
+    fn offer<W: Wire>(&mut self, engine: &mut Engine<W>, p: &Packet<'_>, key: u32) {
+        if let Some((to, head)) = self.grant(p.from, p.head.to, key) {
+            self.answer(engine, to, head);
+        }
     }
 
     fn read_asked<W: Wire>(&mut self, engine: &mut Engine<W>, p: &Packet<'_>) {
@@ -283,6 +296,7 @@ impl Core {
             return self.broken(engine, p.from);
         }
         self.done(engine, p);
+        self.offer(engine, p, key);
         self.leave(engine, p.from);
     }
 
@@ -300,6 +314,7 @@ impl Core {
         (head.number, head.words[0]) = (p.head.number, found);
         self.done(engine, p);
         self.answer(engine, p.from, head);
+        self.offer(engine, p, key);
     }
 
     /// The next request is done: its sender is told, soon.

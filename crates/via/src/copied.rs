@@ -175,6 +175,22 @@ impl<W: Wire> Engine<W> {
         direct == Direct::Done
     }
 
+    /// Has `access` read or change the peer's memory where it lies, if it is mapped here and permits it: `remote` is address and handle there, for `length` bytes. It is called once, with a pointer
+    /// that is good for as many bytes while it runs, or not at all. `false`: nothing done; not permitted, not mapped, or not mapped yet. What was sent before may arrive later: that is for the caller to know.
+    pub fn with_remote_memory(&mut self, handle: ViHandle, remote: (u64, u32), length: u64, write: bool, access: impl FnOnce(*mut u8)) -> bool {
+        let Some(vi) = self.vis.get_mut(handle) else { return false };
+        let permitted = if write { vi.remote_write } else { vi.remote_read };
+        if vi.state != ViState::Connected || !permitted || vi.remote_ptag == 0 || length == 0 {
+            return false;
+        }
+        let wish = RemoteAccess { handle: remote.1, ptag: vi.remote_ptag, address: remote.0, length, write, part_offset: 0, part_length: length };
+        let direct = self.wire.with_granted(vi.link, &wish, access);
+        if direct == Direct::Done {
+            vi.counters.direct += 1;
+        }
+        direct == Direct::Done
+    }
+
     /// RDMA write with trailer: an RDMA write, and behind it up to [`INLINE_SEND_BYTES_MAX`] bytes that the peer receives as a message, when all of the write is in its memory. Both are
     /// posted, or neither; the write completes, the trailer only if it fails. Extension.
     ///

@@ -132,6 +132,14 @@ extern "C" fn at_exit() {
     open.iter().filter_map(Weak::upgrade).for_each(|port| port.settle());
 }
 
+unsafe extern "C" fn before_fork() {
+    bellwire_verbs::before_fork();
+}
+
+unsafe extern "C" fn in_child() {
+    bellwire_verbs::after_fork_in_child();
+}
+
 /// Opens a device.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_open_device(device: *mut IbvDevice) -> *mut IbvContext {
@@ -145,9 +153,10 @@ pub unsafe extern "C" fn ibv_open_device(device: *mut IbvDevice) -> *mut IbvCont
         }
     };
     static EXIT: Once = Once::new();
-    // SAFETY: a function that stays.
+    // SAFETY: functions that stay.
     EXIT.call_once(|| unsafe {
         libc::atexit(at_exit);
+        libc::pthread_atfork(Some(before_fork), None, Some(in_child));
     });
     if let Ok(mut open) = OPEN.lock() {
         open.retain(|w| w.strong_count() != 0);
@@ -383,7 +392,10 @@ pub unsafe extern "C" fn ibv_get_async_event(public: *mut IbvContext, to: *mut I
             set_errno(libc::EAGAIN);
             return -1;
         }
-        wait_readable(events.fd());
+        if let Err(e) = events.sleep() {
+            set_errno(e.raw_os_error());
+            return -1;
+        }
     }
 }
 
@@ -415,12 +427,4 @@ pub unsafe extern "C" fn ibv_read_sysfs_file(dir: *const c_char, file: *const c_
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_get_sysfs_path() -> *const c_char {
     c"/sys".as_ptr()
-}
-
-/// Sleeps until a descriptor is readable.
-fn wait_readable(fd: std::os::fd::BorrowedFd<'_>) {
-    use std::os::fd::AsRawFd;
-    let mut p = libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLIN, revents: 0 };
-    // SAFETY: one entry.
-    unsafe { libc::poll(&raw mut p, 1, -1) };
 }

@@ -184,8 +184,8 @@ pub unsafe extern "C" fn ibv_get_cq_event(channel: *mut IbvCompChannel, cq: *mut
             set_errno(libc::EAGAIN);
             return -1;
         }
-        if let Err(e) = inner.port.wait(|| !inner.events.is_empty()) {
-            set_errno(errno_of(e));
+        if let Err(e) = inner.port.wait(&inner.events) {
+            set_errno(e.raw_os_error());
             return -1;
         }
     }

@@ -85,7 +85,7 @@ fn register(pd: *mut IbvPd, addr: *mut c_void, length: usize, iova: u64, access:
     }
     let iova = if access & ZERO_BASED != 0 { 0 } else { iova };
     let address = addr.expose_provenance() as u64;
-    let region = Region { domain: inner.id, address, length: length as u64, iova, access: Access::from_bits_truncate(access) };
+    let region = Region { domain: inner.id, address, length: length as u64, iova, access: Access::from_bits_truncate(access), adopted: None };
     let port = Arc::clone(&inner.port);
     object(port.register(&region).map(|key| {
         // SAFETY: V1.

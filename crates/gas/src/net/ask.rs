@@ -54,8 +54,12 @@ impl Core {
             let is_last = progress.done + n == length;
             let mut head = Head::new(kind, [to.address.wrapping_add(progress.done as u64), 0, 0]);
             head.flags = if is_last && is_last_told { TELL } else { 0 };
+            if !peer.has_credit() {
+                return Ok(false);
+            }
             // SAFETY: within what the caller gives.
-            if !peer.has_credit() || !unsafe { peer.send(engine, &head, (from.add(progress.done), n)) } {
+            if !unsafe { peer.send(engine, &head, (from.add(progress.done), n)) } {
+                self.is_full = true;
                 return Ok(false);
             }
             if kind == Kind::Put {
@@ -81,8 +85,12 @@ impl Core {
             // The answer has a shorter head than what carries an address.
             let n = (length - progress.done).min(peer.part_bytes).min(GET_BYTES_MAX as usize);
             let head = Head::new(Kind::Get, [from.address.wrapping_add(progress.done as u64), n as u64, 0]);
+            if !peer.has_credit() || !peer.has_room(n) {
+                return Ok(false);
+            }
             // SAFETY: no payload.
-            if !peer.has_credit() || !peer.has_room(n) || !unsafe { peer.send(engine, &head, (std::ptr::null(), 0)) } {
+            if !unsafe { peer.send(engine, &head, (std::ptr::null(), 0)) } {
+                self.is_full = true;
                 return Ok(false);
             }
             peer.expect(to.wrapping_add(progress.done), n);
@@ -95,8 +103,12 @@ impl Core {
     fn try_word<W: Wire>(&mut self, engine: &mut Engine<W>, rank: u32, head: &Head, to: &mut u64) -> Result<bool, Error> {
         self.check_peer(rank)?;
         let peer = &mut self.peers[rank as usize];
+        if !peer.has_credit() || !peer.has_room(8) {
+            return Ok(false);
+        }
         // SAFETY: no payload.
-        if !peer.has_credit() || !peer.has_room(8) || !unsafe { peer.send(engine, head, (std::ptr::null(), 0)) } {
+        if !unsafe { peer.send(engine, head, (std::ptr::null(), 0)) } {
+            self.is_full = true;
             return Ok(false);
         }
         peer.expect(std::ptr::from_mut(to).cast(), 8);
@@ -139,6 +151,7 @@ impl Core {
         // SAFETY: a slice of ours.
         let has_left = peer.has_credit() && unsafe { peer.send(engine, &head, (part.as_ptr(), part.len())) };
         if !has_left {
+            self.is_full = true;
             self.check_left(|_, farewell| farewell.calls <= call)?;
         }
         Ok(has_left)
@@ -162,9 +175,14 @@ impl Core {
             is_done = false;
             let is_asked = has_taken || peer.asked.wrapping_sub(mark).cast_signed() >= 0;
             let flush = Head { flags: TELL, ..Head::new(Kind::Flush, [0; 3]) };
+            if is_asked || !peer.has_credit() {
+                continue;
+            }
             // SAFETY: no payload.
-            if !is_asked && peer.has_credit() && unsafe { peer.send(engine, &flush, (std::ptr::null(), 0)) } {
+            if unsafe { peer.send(engine, &flush, (std::ptr::null(), 0)) } {
                 peer.asked = peer.sent;
+            } else {
+                self.is_full = true;
             }
         }
         // What it has not taken before it left, it never will.

@@ -38,7 +38,9 @@ pub(super) struct Core {
     pub trouble: Option<Trouble>,
     /// This process leaves: nothing that happens to others concerns it.
     pub is_leaving: bool,
-    /// Peers with something that waits to leave, and those to which requests are out.
+    /// A request has found no room on its way, although it had a credit: nobody says when there is some.
+    pub is_full: bool,
+    /// Peers with something that waits to leave.
     pub unsent: Vec<u32>,
     /// Where others ask for connections; requests seen to.
     pub waits: Vec<WaitHandle>,
@@ -60,6 +62,7 @@ impl Core {
             rounds: Rounds::new(me, size),
             trouble: None,
             is_leaving: false,
+            is_full: false,
             unsent: Vec::new(),
             waits: Vec::new(),
             accepted: 0,

@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Adoption: whole pages of registered memory of the program are exchanged, in place, for pages of the engine's allocator with the same content, which peers of the same user can map. Then a peer's write is a
+//! store into the program's own buffer, and the program may wait for it by looking there, as it does with hardware; nobody has to run for it.
+//!
+//! Only what nobody can notice is exchanged (A1), and what cannot be is reached by packets. When the registration ends, the pages stay where they are; the child of a fork gets copies of its own.
+//!
+//! Invariant A1: the pages are private, anonymous, readable and writable, hold nothing but the region, and no thread of the program runs that could write them meanwhile: there is only the one that registers.
+
+use bellwire_memory::bytes;
+use rustix::mm::{MapFlags, MremapFlags, ProtFlags, mmap_anonymous, mremap_fixed, munmap};
+use std::ops::Range;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+const PAGE: usize = 4096;
+/// Most bytes of one region that are copied for it.
+const BYTES_MAX: usize = 1 << 30;
+/// As `/proc` calls the engine's allocations.
+const NAME: &str = "/memfd:bellwire-memory";
+/// Threads of ours have names that begin so.
+const OWN_THREADS: &str = "bellwire";
+
+/// Pages that are the engine's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Adopted {
+    /// Where they are for the program.
+    pub start: u64,
+    /// Bytes.
+    pub length: u64,
+    /// Where the engine has them.
+    pub base: u64,
+    /// The engine's handle of their registration.
+    pub handle: u32,
+}
+
+/// What has been adopted in this process, by its place for the program.
+#[derive(Debug)]
+struct Place {
+    pages: Range<usize>,
+    /// Regions that use it; afterwards it only matters for forks.
+    users: u32,
+    /// The engine's memory, and whose device's it is.
+    base: usize,
+    owner: usize,
+}
+
+static PLACES: Mutex<Vec<Place>> = Mutex::new(Vec::new());
+
+fn places() -> MutexGuard<'static, Vec<Place>> {
+    PLACES.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The whole pages of a range.
+pub(crate) fn pages_of(address: u64, length: u64) -> Option<Range<usize>> {
+    let start = (address as usize).checked_next_multiple_of(PAGE)?;
+    let end = (address.checked_add(length)? as usize) & !(PAGE - 1);
+    (start < end && end - start <= BYTES_MAX).then_some(start..end)
+}
+
+/// The engine's memory for pages that have been adopted already, for one region more.
+pub(crate) fn share(pages: &Range<usize>, owner: usize) -> Option<(usize, Range<usize>)> {
+    let mut places = places();
+    let place = places.iter_mut().find(|p| p.users != 0 && p.owner == owner && p.pages.start <= pages.start && pages.end <= p.pages.end)?;
+    place.users += 1;
+    Some((place.base, place.pages.clone()))
+}
+
+/// Whether pages may be exchanged (A1), as things stand.
+pub(crate) fn may_adopt(pages: &Range<usize>) -> bool {
+    let overlaps = places().iter().any(|p| p.users != 0 && p.pages.start < pages.end && pages.start < p.pages.end);
+    !overlaps && is_only_thread() && mappings().is_some_and(|maps| is_plain(&maps, pages))
+}
+
+/// Puts the engine's memory at `base` in the place of the pages, with their content. `false`: everything is as it was.
+///
+/// # Safety
+/// A1; `base` is the engine's, for as many bytes, and nobody uses it yet.
+pub(crate) unsafe fn adopt(pages: &Range<usize>, base: usize, owner: usize) -> bool {
+    let (length, from) = (pages.len(), core::ptr::with_exposed_provenance_mut::<u8>(pages.start));
+    let own = core::ptr::with_exposed_provenance_mut::<u8>(base);
+    // SAFETY: A1; both are mapped for as many bytes. An old length of zero makes a second mapping of shared pages, which takes the place of the first ones.
+    let moved = unsafe {
+        bytes::copy(own, from, length);
+        mremap_fixed(own.cast(), 0, length, MremapFlags::MAYMOVE, from.cast())
+    };
+    if moved.is_err() {
+        return false;
+    }
+    let mut places = places();
+    places.retain(|p| p.users != 0 || p.pages.end <= pages.start || pages.end <= p.pages.start);
+    places.push(Place { pages: pages.clone(), users: 1, base, owner });
+    true
+}
+
+/// A region less uses adopted pages; their place in the engine, if it was the last.
+pub(crate) fn release(pages_start: u64, owner: usize) -> Option<usize> {
+    let mut places = places();
+    let place = places.iter_mut().find(|p| p.users != 0 && p.owner == owner && p.pages.contains(&(pages_start as usize)))?;
+    place.users -= 1;
+    (place.users == 0).then_some(place.base)
+}
+
+/// Whether the program has one thread.
+fn is_only_thread() -> bool {
+    let Ok(tasks) = std::fs::read_dir("/proc/self/task") else { return false };
+    let mut others = 0;
+    for task in tasks {
+        let Ok(name) = task.and_then(|t| std::fs::read_to_string(t.path().join("comm"))) else { return false };
+        others += u32::from(!name.starts_with(OWN_THREADS));
+    }
+    others <= 1
+}
+
+/// A mapping: range, rights, and what is there.
+type Mapped = (Range<usize>, [u8; 4], String);
+
+/// The process's mappings.
+fn mappings() -> Option<Vec<Mapped>> {
+    let text = std::fs::read_to_string("/proc/self/maps").ok()?;
+    text.lines()
+        .map(|line| {
+            let mut words = line.split_ascii_whitespace();
+            let (from, to) = words.next()?.split_once('-')?;
+            let rights = words.next()?.as_bytes().try_into().ok()?;
+            let rest: Vec<&str> = words.skip(3).collect();
+            Some((usize::from_str_radix(from, 16).ok()?..usize::from_str_radix(to, 16).ok()?, rights, rest.join(" ")))
+        })
+        .collect()
+}
+
+/// Whether pages are private and anonymous memory, readable and writable; or were adopted earlier.
+fn is_plain(maps: &[Mapped], pages: &Range<usize>) -> bool {
+    let mut at = pages.start;
+    for (range, rights, name) in maps {
+        if at >= pages.end || range.end <= at {
+            continue;
+        }
+        let is_private = rights == b"rw-p" && (name.is_empty() || name == "[heap]" || name.starts_with("[anon:"));
+        let is_ours = rights == b"rw-s" && name.starts_with(NAME);
+        if range.start > at || !(is_private || is_ours) {
+            return false;
+        }
+        at = range.end;
+    }
+    at >= pages.end
+}
+
+/// What a fork is to give the child copies of.
+static FORKING: Mutex<Vec<Range<usize>>> = Mutex::new(Vec::new());
+
+/// To be called before a fork: finds what of the program's memory is shared because it was adopted.
+pub fn before_fork() {
+    let mut places = places();
+    if places.is_empty() {
+        return;
+    }
+    let Some(maps) = mappings() else { return };
+    let is_there = |p: &Place| maps.iter().any(|(r, _, name)| r.start <= p.pages.start && p.pages.end <= r.end && name.starts_with(NAME));
+    places.retain(|p| p.users != 0 || is_there(p));
+    let found = places.iter().filter(|p| is_there(p)).map(|p| p.pages.clone()).collect();
+    *FORKING.lock().unwrap_or_else(PoisonError::into_inner) = found;
+}
+
+/// To be called in the child of a fork: it gets copies of what was found.
+pub fn after_fork_in_child() {
+    // Nobody else runs in the child; a lock that another thread held at the fork is left alone.
+    let Ok(mut found) = FORKING.try_lock() else { return };
+    for pages in found.drain(..) {
+        let length = pages.len();
+        // SAFETY: new memory; the pages are mapped, as was just found out in the parent; the copy takes their place.
+        unsafe {
+            let Ok(copy) = mmap_anonymous(core::ptr::null_mut(), length, ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE) else { return };
+            let at = core::ptr::with_exposed_provenance_mut::<u8>(pages.start);
+            bytes::copy(copy.cast(), at, length);
+            if mremap_fixed(copy, length, length, MremapFlags::MAYMOVE, at.cast()).is_err() {
+                let _ = munmap(copy, length);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whole_pages() {
+        assert_eq!(pages_of(4096, 4096), Some(4096..8192));
+        assert_eq!(pages_of(4097, 8190), None);
+        assert_eq!(pages_of(4095, 4098), Some(4096..8192));
+        assert_eq!(pages_of(4096, u64::MAX), None);
+    }
+
+    #[test]
+    fn what_is_plain() {
+        let map = |from: usize, to: usize, rights: &[u8; 4], name: &str| (from..to, *rights, name.to_string());
+        let maps = [
+            map(4096, 8192, b"rw-p", ""),
+            map(8192, 12288, b"rw-p", "[heap]"),
+            map(12288, 16384, b"rw-s", "/dev/shm/x"),
+            map(20480, 24576, b"rw-p", "[stack]"),
+        ];
+        assert!(is_plain(&maps, &(4096..12288)));
+        assert!(!is_plain(&maps, &(4096..16384)), "shared memory of the program's own");
+        assert!(!is_plain(&maps, &(16384..20480)), "nothing there");
+        assert!(!is_plain(&maps, &(20480..24576)), "a stack");
+    }
+}

@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Requests on memory of a peer that is mapped here: done at once, by who asks. The owner says once, for a queue pair and a key, where the memory lies (a grant); whether it may still be reached, the engine's
+//! catalogue says at each access, so that nothing is touched after a registration has ended.
+//!
+//! Nothing overtakes: a request is done so only when all before it are answered.
+
+use crate::connection::ConnectionId;
+use crate::core::Core;
+use crate::header::{Head, Kind};
+use crate::memory::Regions;
+use crate::name::QPS_MAX;
+use crate::types::{Access, Opcode, QpKind, WcStatus};
+use bellwire_via::Engine;
+use bellwire_via::wire::Wire;
+
+/// Grants that a queue pair remembers.
+const GRANTS_MAX: usize = 64;
+
+/// Memory of the peer that may be reached.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Grant {
+    key: u32,
+    access: Access,
+    /// What requests call the first byte, how many bytes.
+    start: u64,
+    length: u64,
+    /// The engine's names for it.
+    handle: u32,
+    address: u64,
+}
+
+impl Grant {
+    fn place(&self, key: u32, address: u64, length: u64, access: Access) -> Option<u64> {
+        let offset = address.wrapping_sub(self.start);
+        let within = offset <= self.length && length <= self.length - offset;
+        (self.key == key && within && self.access.contains(access)).then(|| self.address + offset)
+    }
+}
+
+/// What became of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Done {
+    /// It is complete.
+    Yes,
+    /// It can be when what is before it is answered.
+    Soon,
+    No,
+}
+
+impl Core {
+    /// Does the next request of a queue pair in the peer's memory, if that can be.
+    #[inline]
+    pub(crate) fn do_directly<W: Wire>(&mut self, engine: &mut Engine<W>, number: u32, id: ConnectionId) -> Done {
+        let Some(qp) = self.qps.get(number as usize & (QPS_MAX - 1)).and_then(Option::as_deref) else { return Done::No };
+        let Some(send) = qp.sends.get(qp.left).filter(|_| !qp.grants.is_empty() && qp.part == 0) else { return Done::No };
+        let (access, local) = match send.opcode {
+            Opcode::Write => (Access::REMOTE_WRITE, Access::empty()),
+            Opcode::Read => (Access::REMOTE_READ, Access::LOCAL_WRITE),
+            Opcode::CompareSwap | Opcode::FetchAdd => (Access::REMOTE_ATOMIC, Access::LOCAL_WRITE),
+            _ => return Done::No,
+        };
+        let length = u64::from(send.length);
+        let Some((grant, address)) = qp.grants.iter().find_map(|g| g.place(send.key, send.address, length, access).map(|at| (g, at))) else { return Done::No };
+        if length == 0 || (send.opcode.is_atomic() && !address.is_multiple_of(8)) {
+            return Done::No;
+        }
+        if qp.left != 0 {
+            // Messages may be answered late; behind them it goes as a packet.
+            let soon = qp.sends.iter().take(qp.left).all(|s| s.opcode == Opcode::Write || s.opcode.fetches());
+            return if soon { Done::Soon } else { Done::No };
+        }
+        let Some(vi) = self.connections.get(id).filter(|c| c.open).map(|c| c.vi) else { return Done::No };
+        let (domain, regions) = (qp.init.domain, &self.regions);
+        let n = length as usize;
+        // One piece, as nearly all have; others go as packets.
+        let own = match send.data.owned() {
+            Some(bytes) => bytes.as_ptr().cast_mut(),
+            None => match regions.contiguous(send.data.pieces(), domain, 0, n, local) {
+                Ok(Some(own)) => own,
+                _ => return Done::No,
+            },
+        };
+        let (opcode, operands) = (send.opcode, send.operands);
+        let done = engine.with_remote_memory(vi, (address, grant.handle), length, opcode != Opcode::Read, |remote| {
+            // SAFETY: R1 for our memory, just looked up; the engine gives the peer's for as many bytes, aligned for atomics.
+            unsafe {
+                match opcode {
+                    Opcode::Read => bellwire_memory::bytes::copy(own, remote, n),
+                    Opcode::FetchAdd => Regions::keep(own, Regions::change(remote, operands[0], None)),
+                    Opcode::CompareSwap => Regions::keep(own, Regions::change(remote, operands[0], Some(operands[1]))),
+                    _ => Regions::place(remote, own, n),
+                }
+            }
+        });
+        if !done {
+            return Done::No;
+        }
+        if let Some(qp) = self.qp(number) {
+            qp.left = 1;
+        }
+        self.end_first(number, WcStatus::Success);
+        if let Some(qp) = self.qp(number) {
+            // The peer has not counted it.
+            qp.first = qp.first.wrapping_sub(1);
+        }
+        Done::Yes
+    }
+
+    /// The peer says where memory lies.
+    pub(crate) fn granted(&mut self, head: &Head) {
+        let Some(qp) = self.qp(head.to).filter(|q| q.init.kind == QpKind::Rc) else { return };
+        let [start, length, handle, address] = head.words;
+        if address.checked_add(length).is_none() || start.checked_add(length).is_none() {
+            return;
+        }
+        let grant =
+            Grant { key: head.immediate, access: Access::from_bits_truncate(u32::from(head.flags >> 4)), start, length, handle: handle as u32, address };
+        qp.grants.retain(|g| g.key != grant.key);
+        qp.grants.insert(0, grant);
+        qp.grants.truncate(GRANTS_MAX);
+    }
+
+    /// A peer has used memory by its key: if it can map it, it is told how, once.
+    #[inline]
+    pub(crate) fn grant(&mut self, to: ConnectionId, number: u32, key: u32) -> Option<(ConnectionId, Head)> {
+        let region = *self.regions.get(key)?;
+        let adopted = region.adopted?;
+        let qp = self.qp(number).filter(|q| q.init.kind == QpKind::Rc && !q.told_grants.contains(&key))?;
+        if qp.told_grants.len() >= GRANTS_MAX {
+            qp.told_grants.remove(0);
+        }
+        qp.told_grants.push(key);
+        let mut head = Head::new(Kind::Grant, qp.attributes.peer, number);
+        head.answered = qp.expected;
+        qp.told = qp.expected;
+        head.immediate = key;
+        let mut access = region.access & qp.attributes.access;
+        if !region.access.contains(Access::REMOTE_WRITE) {
+            // The engine knows reading and writing only.
+            access -= Access::REMOTE_ATOMIC;
+        }
+        head.flags = (access.bits() as u8) << 4;
+        head.words = [region.iova + (adopted.start - region.address), adopted.length, u64::from(adopted.handle), adopted.base];
+        Some((to, head))
+    }
+}

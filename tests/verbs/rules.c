@@ -1,0 +1,369 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/* What the manual pages say of errors, completion codes, flushing, forks and many queue pairs. Compiles as C and as C++; two devices of one process, or (with "dies") two processes. */
+#include <errno.h>
+#include <infiniband/verbs.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+static int failures;
+#define CHECK(what) ((what) ? (void)0 : (void)(failures++, fprintf(stderr, "FAILED line %d: %s\n", __LINE__, #what)))
+#define MUST(what) ((what) ? (void)0 : (fprintf(stderr, "FAILED line %d: %s (%s)\n", __LINE__, #what, strerror(errno)), exit(1)))
+
+struct side {
+    struct ibv_context *context;
+    struct ibv_pd *pd;
+    struct ibv_cq *cq;
+    struct ibv_qp *qp;
+    struct ibv_mr *mr;
+    char *memory;
+};
+enum { BYTES = 65536, ALL = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC };
+
+static double now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+}
+
+static struct ibv_qp *create(struct side *s, enum ibv_qp_type type)
+{
+    struct ibv_qp_init_attr a;
+    memset(&a, 0, sizeof a);
+    a.send_cq = a.recv_cq = s->cq;
+    a.cap.max_send_wr = a.cap.max_recv_wr = 16;
+    a.cap.max_send_sge = a.cap.max_recv_sge = 4;
+    a.qp_type = type;
+    return ibv_create_qp(s->pd, &a);
+}
+
+static void open_side(struct side *s, struct ibv_context *context)
+{
+    s->context = context;
+    MUST(s->pd = ibv_alloc_pd(context));
+    MUST(s->cq = ibv_create_cq(context, 4096, NULL, NULL, 0));
+    MUST((s->memory = (char *)mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)) != MAP_FAILED);
+    MUST(s->mr = ibv_reg_mr(s->pd, s->memory, BYTES, ALL));
+    MUST(s->qp = create(s, IBV_QPT_RC));
+}
+
+static struct ibv_context *device(void)
+{
+    int n;
+    struct ibv_device **list = ibv_get_device_list(&n);
+    MUST(list && n == 1);
+    struct ibv_context *c = ibv_open_device(list[0]);
+    MUST(c);
+    ibv_free_device_list(list);
+    return c;
+}
+
+static int to_init(struct ibv_qp *qp)
+{
+    struct ibv_qp_attr a;
+    memset(&a, 0, sizeof a);
+    a.qp_state = IBV_QPS_INIT;
+    a.port_num = 1;
+    a.qp_access_flags = ALL;
+    return ibv_modify_qp(qp, &a, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
+}
+
+static int to_rtr(struct ibv_qp *qp, uint32_t peer)
+{
+    struct ibv_qp_attr a;
+    memset(&a, 0, sizeof a);
+    a.qp_state = IBV_QPS_RTR;
+    a.path_mtu = IBV_MTU_1024;
+    a.dest_qp_num = peer;
+    a.max_dest_rd_atomic = 1;
+    a.min_rnr_timer = 1;
+    a.ah_attr.is_global = 1;
+    a.ah_attr.port_num = 1;
+    MUST(!ibv_query_gid(qp->context, 1, 0, &a.ah_attr.grh.dgid));
+    return ibv_modify_qp(qp, &a, IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
+}
+
+static int to_rts(struct ibv_qp *qp, int timeout, int retries, int rnr)
+{
+    struct ibv_qp_attr a;
+    memset(&a, 0, sizeof a);
+    a.qp_state = IBV_QPS_RTS;
+    a.timeout = (uint8_t)timeout;
+    a.retry_cnt = (uint8_t)retries;
+    a.rnr_retry = (uint8_t)rnr;
+    a.max_rd_atomic = 1;
+    return ibv_modify_qp(qp, &a, IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC);
+}
+
+static int reset(struct ibv_qp *qp)
+{
+    struct ibv_qp_attr a;
+    memset(&a, 0, sizeof a);
+    a.qp_state = IBV_QPS_RESET;
+    return ibv_modify_qp(qp, &a, IBV_QP_STATE);
+}
+
+static void connect(struct side *a, struct side *b, int rnr)
+{
+    struct side *both[2] = {a, b};
+    for (int i = 0; i < 2; i++) {
+        MUST(!reset(both[i]->qp));
+        MUST(!to_init(both[i]->qp));
+        MUST(!to_rtr(both[i]->qp, both[1 - i]->qp->qp_num));
+        MUST(!to_rts(both[i]->qp, 14, 7, rnr));
+    }
+}
+
+static int post(struct side *s, enum ibv_wr_opcode opcode, uint32_t length, uint32_t lkey, uint64_t remote, uint32_t rkey, uint64_t id)
+{
+    struct ibv_sge sge = {(uintptr_t)s->memory, length, lkey};
+    struct ibv_send_wr wr, *bad;
+    memset(&wr, 0, sizeof wr);
+    wr.wr_id = id;
+    wr.sg_list = &sge;
+    wr.num_sge = 1;
+    wr.opcode = opcode;
+    wr.send_flags = IBV_SEND_SIGNALED;
+    if (opcode == IBV_WR_ATOMIC_FETCH_AND_ADD) {
+        wr.wr.atomic.remote_addr = remote;
+        wr.wr.atomic.rkey = rkey;
+        wr.wr.atomic.compare_add = 5;
+    } else {
+        wr.wr.rdma.remote_addr = remote;
+        wr.wr.rdma.rkey = rkey;
+    }
+    return ibv_post_send(s->qp, &wr, &bad);
+}
+
+static int receive(struct side *s, uint32_t length, uint64_t id)
+{
+    struct ibv_sge sge = {(uintptr_t)s->memory + BYTES / 2, length, s->mr->lkey};
+    struct ibv_recv_wr wr, *bad;
+    memset(&wr, 0, sizeof wr);
+    wr.wr_id = id;
+    wr.sg_list = &sge;
+    wr.num_sge = 1;
+    return ibv_post_recv(s->qp, &wr, &bad);
+}
+
+static struct ibv_wc next(struct side *s)
+{
+    struct ibv_wc wc;
+    double end = now() + 30;
+    memset(&wc, 0, sizeof wc);
+    while (ibv_poll_cq(s->cq, 1, &wc) == 0) {
+        MUST(now() < end);
+    }
+    return wc;
+}
+
+static void attributes(struct side *s)
+{
+    struct ibv_qp_attr a;
+    struct ibv_qp_init_attr init;
+    struct ibv_send_wr wr, *bad;
+    CHECK(!reset(s->qp));
+    CHECK(to_rtr(s->qp, 1) == EINVAL);
+    memset(&a, 0, sizeof a);
+    a.qp_state = IBV_QPS_INIT;
+    a.port_num = 2;
+    CHECK(ibv_modify_qp(s->qp, &a, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS) == EINVAL);
+    CHECK(ibv_modify_qp(s->qp, &a, IBV_QP_STATE | IBV_QP_PKEY_INDEX) == EINVAL);
+    CHECK(!to_init(s->qp));
+    CHECK(!ibv_query_qp(s->qp, &a, IBV_QP_STATE, &init) && a.qp_state == IBV_QPS_INIT && init.cap.max_send_wr == 16);
+    memset(&wr, 0, sizeof wr);
+    CHECK(ibv_post_send(s->qp, &wr, &bad) == EINVAL && bad == &wr);
+    for (int i = 0; i < 16; i++)
+        CHECK(!receive(s, 8, 1));
+    CHECK(receive(s, 8, 1) == ENOMEM);
+    CHECK(ibv_reg_mr(s->pd, s->memory, BYTES, IBV_ACCESS_REMOTE_WRITE) == NULL && errno == EINVAL);
+    void *hole = mmap(NULL, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    CHECK(ibv_reg_mr(s->pd, hole, 4096, IBV_ACCESS_LOCAL_WRITE) == NULL && errno == EFAULT);
+    CHECK(ibv_dealloc_pd(s->pd) == EBUSY && ibv_destroy_cq(s->cq) == EBUSY);
+    CHECK(ibv_create_cq(s->context, 0, NULL, NULL, 0) == NULL && errno == EINVAL);
+    union ibv_gid gid;
+    CHECK(ibv_query_gid(s->context, 1, 7, &gid) == -1);
+    CHECK(reset(s->qp) == 0);
+}
+
+/* A request fails with `mine`, the other side sees `theirs` (or nothing), both queue pairs are in the error state, and what is posted is flushed. */
+static void fails(struct side *a, struct side *b, int outcome, enum ibv_wc_status mine, int other, enum ibv_wc_status theirs)
+{
+    struct ibv_qp_attr attr;
+    struct ibv_qp_init_attr init;
+    CHECK(outcome == 0);
+    struct ibv_wc wc = next(a);
+    CHECK(wc.status == mine && wc.wr_id == 1);
+    if (wc.status != mine)
+        fprintf(stderr, "  %s instead of %s\n", ibv_wc_status_str(wc.status), ibv_wc_status_str(mine));
+    CHECK(!ibv_query_qp(a->qp, &attr, IBV_QP_STATE, &init) && attr.qp_state == IBV_QPS_ERR);
+    CHECK(!post(a, IBV_WR_SEND, 8, a->mr->lkey, 0, 0, 2));
+    wc = next(a);
+    CHECK(wc.status == IBV_WC_WR_FLUSH_ERR && wc.wr_id == 2);
+    CHECK(!receive(a, 8, 3));
+    wc = next(a);
+    CHECK(wc.status == IBV_WC_WR_FLUSH_ERR && wc.wr_id == 3);
+    if (other) {
+        wc = next(b);
+        CHECK(wc.status == theirs);
+    }
+}
+
+static void codes(struct side *a, struct side *b)
+{
+    uint64_t there = (uintptr_t)b->memory;
+    uint32_t key = b->mr->rkey;
+    for (int again = 0; again < 2; again++) {
+        /* The second time by what was granted in between, if anything is. */
+        connect(a, b, 7);
+        for (int i = 0; again && i < 200; i++) {
+            CHECK(!post(a, IBV_WR_RDMA_WRITE, 8, a->mr->lkey, there, key, 1));
+            CHECK(next(a).status == IBV_WC_SUCCESS);
+        }
+        fails(a, b, post(a, IBV_WR_RDMA_WRITE, 8, a->mr->lkey, there + BYTES - 4, key, 1), IBV_WC_REM_ACCESS_ERR, 0, IBV_WC_SUCCESS);
+        connect(a, b, 7);
+        fails(a, b, post(a, IBV_WR_RDMA_WRITE, 8, a->mr->lkey, there, key + 1, 1), IBV_WC_REM_ACCESS_ERR, 0, IBV_WC_SUCCESS);
+        connect(a, b, 7);
+        fails(a, b, post(a, IBV_WR_RDMA_READ, 8, a->mr->lkey, there - 1, key, 1), IBV_WC_REM_ACCESS_ERR, 0, IBV_WC_SUCCESS);
+        connect(a, b, 7);
+        fails(a, b, post(a, IBV_WR_ATOMIC_FETCH_AND_ADD, 8, a->mr->lkey, there + 4, key, 1), IBV_WC_REM_INV_REQ_ERR, 0, IBV_WC_SUCCESS);
+    }
+    connect(a, b, 7);
+    fails(a, b, post(a, IBV_WR_SEND, 8, a->mr->lkey + 1, 0, 0, 1), IBV_WC_LOC_PROT_ERR, 0, IBV_WC_SUCCESS);
+    connect(a, b, 7);
+    CHECK(!receive(b, 4, 9));
+    fails(a, b, post(a, IBV_WR_SEND, 8, a->mr->lkey, 0, 0, 1), IBV_WC_REM_INV_REQ_ERR, 1, IBV_WC_LOC_LEN_ERR);
+    connect(a, b, 2);
+    fails(a, b, post(a, IBV_WR_SEND, 8, a->mr->lkey, 0, 0, 1), IBV_WC_RNR_RETRY_EXC_ERR, 0, IBV_WC_SUCCESS);
+    /* A receive that comes late, but not too late. */
+    connect(a, b, 7);
+    CHECK(!post(a, IBV_WR_SEND, 8, a->mr->lkey, 0, 0, 1));
+    usleep(20000);
+    CHECK(!receive(b, 8, 9));
+    CHECK(next(b).status == IBV_WC_SUCCESS && next(a).status == IBV_WC_SUCCESS);
+    /* Memory of another protection domain. */
+    struct ibv_pd *pd = ibv_alloc_pd(b->context);
+    struct ibv_mr *mr = ibv_reg_mr(pd, b->memory, BYTES, ALL);
+    MUST(pd && mr);
+    fails(a, b, post(a, IBV_WR_RDMA_WRITE, 8, a->mr->lkey, there, mr->rkey, 1), IBV_WC_REM_ACCESS_ERR, 0, IBV_WC_SUCCESS);
+    CHECK(!ibv_dereg_mr(mr) && !ibv_dealloc_pd(pd));
+    /* A queue pair that is not there. */
+    connect(a, b, 7);
+    CHECK(!reset(b->qp));
+    double began = now();
+    fails(a, b, post(a, IBV_WR_SEND, 8, a->mr->lkey, 0, 0, 1), IBV_WC_RETRY_EXC_ERR, 0, IBV_WC_SUCCESS);
+    CHECK(now() - began > 0.4);
+}
+
+/* Memory that was registered belongs to the parent and the child apart after a fork, and the parent's goes on being reached. */
+static void forks(struct side *a, struct side *b)
+{
+    connect(a, b, 7);
+    strcpy(b->memory, "before");
+    pid_t child = fork();
+    if (child == 0) {
+        strcpy(b->memory, "child's");
+        usleep(50000);
+        _exit(strcmp(b->memory, "child's") != 0);
+    }
+    strcpy(a->memory, "parent");
+    for (int i = 0; i < 1000; i++) {
+        CHECK(!post(a, IBV_WR_RDMA_WRITE, 8, a->mr->lkey, (uintptr_t)b->memory, b->mr->rkey, 1));
+        CHECK(next(a).status == IBV_WC_SUCCESS);
+    }
+    CHECK(!strcmp(b->memory, "parent"));
+    int status = 1;
+    CHECK(waitpid(child, &status, 0) == child && status == 0);
+    CHECK(!strcmp(b->memory, "parent"));
+}
+
+static void thousand(struct side *a, struct side *b)
+{
+    enum { N = 1000 };
+    static struct ibv_qp *here[N], *there[N];
+    struct ibv_qp *own = a->qp, *other = b->qp;
+    for (int i = 0; i < N; i++) {
+        MUST((here[i] = create(a, IBV_QPT_RC)) && (there[i] = create(b, IBV_QPT_RC)));
+        a->qp = here[i];
+        b->qp = there[i];
+        connect(a, b, 7);
+        CHECK(!receive(b, 8, (uint64_t)i));
+    }
+    for (int i = 0; i < N; i++) {
+        a->qp = here[i];
+        CHECK(!post(a, IBV_WR_SEND, 8, a->mr->lkey, 0, 0, (uint64_t)i));
+    }
+    long sum = 0;
+    for (int i = 0; i < N; i++) {
+        struct ibv_wc wc = next(b);
+        CHECK(wc.status == IBV_WC_SUCCESS);
+        sum += (long)wc.wr_id;
+        CHECK(next(a).status == IBV_WC_SUCCESS);
+    }
+    CHECK(sum == (long)N * (N - 1) / 2);
+    for (int i = 0; i < N; i++)
+        CHECK(!ibv_destroy_qp(here[i]) && !ibv_destroy_qp(there[i]));
+    a->qp = own;
+    b->qp = other;
+}
+
+/* kill -9 of a process: the other's queue pair fails within the time that it asked for. */
+static void dies(void)
+{
+    int to_child[2], to_parent[2];
+    uint32_t numbers[2];
+    MUST(!pipe(to_child) && !pipe(to_parent));
+    pid_t child = fork();
+    struct side s;
+    open_side(&s, device());
+    numbers[0] = s.qp->qp_num;
+    MUST(write(child ? to_child[1] : to_parent[1], numbers, 4) == 4 && read(child ? to_parent[0] : to_child[0], numbers + 1, 4) == 4);
+    MUST(!to_init(s.qp));
+    for (int i = 0; i < 16; i++)
+        MUST(!receive(&s, 8, 7));
+    MUST(!to_rtr(s.qp, numbers[1]) && !to_rts(s.qp, 14, 6, 7));
+    if (!child) {
+        next(&s);
+        MUST(write(to_parent[1], numbers, 4) == 4);
+        for (;;)
+            pause();
+    }
+    CHECK(!post(&s, IBV_WR_SEND, 8, s.mr->lkey, 0, 0, 1));
+    CHECK(next(&s).status == IBV_WC_SUCCESS);
+    MUST(read(to_parent[0], numbers, 4) == 4);
+    kill(child, SIGKILL);
+    waitpid(child, NULL, 0);
+    double began = now();
+    CHECK(!post(&s, IBV_WR_SEND, 8, s.mr->lkey, 0, 0, 5));
+    struct ibv_wc wc = next(&s);
+    CHECK(wc.status == IBV_WC_RETRY_EXC_ERR && wc.wr_id == 5);
+    /* 67 ms, seven times: 0.47 s; and what a busy machine takes. */
+    CHECK(now() - began < 10);
+    for (int i = 0; i < 16; i++)
+        CHECK(next(&s).status == IBV_WC_WR_FLUSH_ERR);
+}
+
+int main(int argc, char **argv)
+{
+    if (argc > 1 && !strcmp(argv[1], "dies")) {
+        dies();
+    } else {
+        struct side a, b;
+        CHECK(!ibv_fork_init());
+        open_side(&a, device());
+        open_side(&b, device());
+        attributes(&a);
+        codes(&a, &b);
+        forks(&a, &b);
+        thousand(&a, &b);
+        CHECK(!ibv_destroy_qp(a.qp) && !ibv_dereg_mr(a.mr) && !ibv_destroy_cq(a.cq) && !ibv_dealloc_pd(a.pd) && !ibv_close_device(a.context));
+    }
+    printf("%d failures\n", failures);
+    return failures != 0;
+}
