@@ -46,9 +46,8 @@ impl Bundle {
         match step {
             Some(Step::Run(delivery, handler)) => self.run::<P>(guard, delivery, handler),
             None | Some(Step::Nothing) => {
-                let inbox = core.inbox;
                 drop(guard);
-                self.device.nic.give_way(inbox);
+                self.device.nic.give_way();
                 return Ok(0);
             }
             Some(Step::Moved) => core.garbage.clear(),

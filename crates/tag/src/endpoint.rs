@@ -247,9 +247,8 @@ impl Endpoint {
             return Ok(true);
         }
         if moved != Some(true) {
-            let inbox = core.inbox;
             drop(core);
-            self.nic.give_way(inbox);
+            self.nic.give_way();
             return Ok(false);
         }
         Ok(true)

@@ -400,9 +400,8 @@ impl Port {
         let n = entries.len().min(most);
         entries.drain(..n).for_each(|c| take(&c));
         if n == 0 {
-            let inbox = core.inbox;
             drop(core);
-            self.shared.nic.give_way(inbox);
+            self.shared.nic.give_way();
         }
         Ok(n)
     }

@@ -29,9 +29,9 @@
 
 mod config;
 mod crowd;
+mod give_way;
 mod handlers;
 mod helper;
-mod nap;
 mod snapshot;
 mod spin;
 mod stat;
@@ -63,9 +63,9 @@ use bellwire_memory::atomic::{AtomicBool, AtomicU32, Ordering};
 use bellwire_memory::fd_table;
 use bellwire_memory::fork_mark::ForkMark;
 use bellwire_memory::token::{Claim, Held, Token};
+use give_way::Poller;
 use handlers::ErrorHandling;
 use helper::Port;
-use nap::Poller;
 use rustix::fd::OwnedFd;
 use rustix::time::{ClockId, Timespec, clock_gettime};
 use spin::Adaptive;
@@ -164,7 +164,7 @@ impl Shared {
             }
             Poller::Completions if core.crowd.is_due() => {
                 drop(core);
-                nap::give_way(self, poller, None);
+                give_way::give_way(self, poller);
                 self.token.enter(Claim::Bias)
             }
             Poller::Completions => core,
@@ -345,13 +345,13 @@ impl Nic {
         self.shared.poll_as(Poller::Frames, poll)
     }
 
-    /// After a poll of an inbox by [`poll_with`](Self::poll_with) in vain: lets others run if it is time to, a millisecond or so. With no lock held that other threads may want. (The calls above do it
+    /// After [`poll_with`](Self::poll_with) in vain: lets others run if it is time to. With no lock held that other threads may want. (The calls above do it
     /// themselves, before they look.)
     #[inline]
-    pub fn give_way(&self, inbox: InboxHandle) {
+    pub fn give_way(&self) {
         // Relaxed: as at the store in `Shared::besides`.
         if self.shared.gives_way.load(Ordering::Relaxed) && !self.shared.in_child() {
-            nap::give_way(&self.shared, Poller::Frames, Some(inbox));
+            give_way::give_way(&self.shared, Poller::Frames);
         }
     }
 

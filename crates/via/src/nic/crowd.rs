@@ -16,11 +16,8 @@
 //! microseconds. If that is in vain, it is not tried again for a while, longer each time: a peer that computes, or has lost its processor to others, looks like one that answers. But after a long
 //! absence it is: beside that it costs little.
 //!
-//! An absence that long also says that something else than peers wants the processor. Then the next times of giving way are naps on the bell (`nap.rs`), more and more of them between two times that
-//! show whether it still does.
-//!
-//! A poll that finds something pays nothing for this, and an undisturbed pair never gets as far as an idle turn. Called by `nic.rs` and `nap.rs`, under the
-//! token; the system call itself is made without it.
+//! A poll that finds something pays nothing for this, and an undisturbed pair never gets as far as an idle turn. Called by `nic.rs`, under the token; the
+//! system call itself is made without it.
 
 /// Most idle turns between two times of giving way.
 const GAP_MAX: u32 = 64;
@@ -31,11 +28,8 @@ const EMPTY_POLLS_PATIENT_MIN: u32 = 64;
 /// Times of giving way that pass after patience in vain, at first and at most.
 const REST_MIN: u32 = 1;
 const REST_MAX: u32 = 512;
-/// After an absence so long, nanoseconds, patience is little, and who gives way naps.
+/// After an absence so long, nanoseconds, patience is little.
 const LONG_ABSENCE_NS: u64 = 500_000;
-/// Naps between two such absences, at first and at most.
-const NAPS_MIN: u32 = 16;
-const NAPS_MAX: u32 = 1024;
 /// Times in vain, in a row, after which it is not crowded any more.
 const QUICK_MAX: u32 = 8;
 
@@ -59,11 +53,6 @@ pub(super) struct Crowd {
     is_crowded: bool,
     /// See [`is_due`](Self::is_due).
     due: bool,
-    /// See [`was_away_for_long`](Self::was_away_for_long).
-    long: bool,
-    /// Naps to come, and how many the next time.
-    naps: u32,
-    naps_next: u32,
 }
 
 impl Default for Crowd {
@@ -80,9 +69,6 @@ impl Default for Crowd {
             ran: 0,
             is_crowded: false,
             due: false,
-            long: false,
-            naps: 0,
-            naps_next: NAPS_MIN,
         }
     }
 }
@@ -96,16 +82,6 @@ impl Crowd {
     /// Every poll is to be counted by [`poll`](Self::poll).
     pub(super) fn is_crowded(&self) -> bool {
         self.is_crowded
-    }
-
-    /// Whether giving way is to be a nap.
-    pub(super) fn naps(&self) -> bool {
-        self.naps != 0
-    }
-
-    /// Whether the last absence was long.
-    pub(super) fn was_away_for_long(&self) -> bool {
-        self.long
     }
 
     /// How often somebody has run when we gave way.
@@ -161,17 +137,6 @@ impl Crowd {
     /// Others were let run; whether there was one, and for how many nanoseconds.
     pub(super) fn gave_way(&mut self, somebody_ran: bool, absence_ns: u64) {
         self.due = false;
-        self.long = absence_ns >= LONG_ABSENCE_NS;
-        if self.naps != 0 {
-            self.naps -= 1;
-            return;
-        }
-        if self.long {
-            self.naps = self.naps_next;
-            self.naps_next = (self.naps_next * 2).min(NAPS_MAX);
-        } else {
-            self.naps_next = NAPS_MIN;
-        }
         self.rest = if absence_ns >= LONG_ABSENCE_NS { 0 } else { self.rest.saturating_sub(1) };
         if somebody_ran {
             (self.is_crowded, self.gap, self.quick) = (true, 1, 0);

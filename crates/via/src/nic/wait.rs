@@ -62,8 +62,6 @@ pub(super) enum Target {
     Incoming,
     /// Something in an inbox, or a connection request.
     Inbox,
-    /// Whatever comes: a poll that has given way.
-    Anything,
 }
 
 impl Target {
@@ -73,7 +71,7 @@ impl Target {
             Self::Send(vi) => engine.vis.get(vi).is_none_or(|v| v.send.has_done()),
             Self::Receive(vi) => engine.vis.get(vi).is_none_or(|v| v.receive.has_done()),
             Self::Cq(cq) => engine.cqs.get(cq).is_none_or(|q| !q.entries.is_empty()),
-            Self::Connect | Self::Incoming | Self::Inbox | Self::Anything => true,
+            Self::Connect | Self::Incoming | Self::Inbox => true,
         }
     }
 
@@ -87,7 +85,7 @@ impl Target {
             Self::Connect => true,
             // The peer may be asleep over a message that we had no descriptor for.
             Self::Receive(vi) => engine.vis.get(vi).is_some_and(|v| v.attributes.rnr_wait),
-            Self::Incoming | Self::Inbox | Self::Anything => false,
+            Self::Incoming | Self::Inbox => false,
         }
     }
 }
@@ -231,14 +229,14 @@ fn poll_for<R>(shared: &Shared, now: &mut Instant, budget: Duration, deadline: I
     }
 }
 
-pub(super) enum Look<R> {
+enum Look<R> {
     Found(R),
     Again,
     Sleep { until: Instant, leads: bool },
 }
 
 /// A place among the waiters; left when dropped.
-pub(super) struct Place<'a> {
+struct Place<'a> {
     shared: &'a Shared,
     id: u64,
     target: Target,
@@ -246,7 +244,7 @@ pub(super) struct Place<'a> {
     began: Instant,
     slept: bool,
     /// When it last looked at the clock: before its first look, and after each sleep.
-    pub(super) now: Instant,
+    now: Instant,
     kick_at: Instant,
     kick_pause: Duration,
     /// Its time is the alarm's business.
@@ -259,7 +257,7 @@ pub(super) struct Place<'a> {
 }
 
 impl<'a> Place<'a> {
-    pub(super) fn register(shared: &'a Shared, target: Target, began: Instant, now: Instant) -> Result<Self, Error> {
+    fn register(shared: &'a Shared, target: Target, began: Instant, now: Instant) -> Result<Self, Error> {
         let mut core = shared.token.enter(Claim::Bias);
         let bell = match core.waiters.spare.pop() {
             Some(bell) => bell,
@@ -297,7 +295,7 @@ impl<'a> Place<'a> {
     }
 
     /// Makes what progress there is and looks.
-    pub(super) fn look<R>(&mut self, deadline: Instant, take: Take<'_, R>) -> Result<Look<R>, Error> {
+    fn look<R>(&mut self, deadline: Instant, take: Take<'_, R>) -> Result<Look<R>, Error> {
         let shared = self.shared;
         let mut core = shared.token.enter(Claim::Bias);
         let core = &mut *core;
@@ -374,7 +372,7 @@ impl<'a> Place<'a> {
     }
 
     /// Sleeps; a signal wakes too. Early returns are harmless: the caller looks again.
-    pub(super) fn sleep(&mut self, until: Instant, leads: bool) {
+    fn sleep(&mut self, until: Instant, leads: bool) {
         let left = (until != Instant::NEVER).then(|| until.since(self.now));
         if leads {
             self.woken = self.shared.port.sleep_as_leader(left.filter(|_| !self.alarmed), self.apart.as_deref());

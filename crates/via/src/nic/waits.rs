@@ -50,7 +50,7 @@ impl Waits {
         match target {
             Target::Send(vi) | Target::Receive(vi) => Some(self.vis.at(vi)),
             Target::Cq(cq) => Some(self.cqs.at(cq)),
-            Target::Connect | Target::Incoming | Target::Inbox | Target::Anything => None,
+            Target::Connect | Target::Incoming | Target::Inbox => None,
         }
     }
 
@@ -59,7 +59,7 @@ impl Waits {
         match target {
             Target::Send(vi) | Target::Receive(vi) => self.vis.of(vi),
             Target::Cq(cq) => self.cqs.of(cq),
-            Target::Connect | Target::Incoming | Target::Inbox | Target::Anything => WaitCounters::default(),
+            Target::Connect | Target::Incoming | Target::Inbox => WaitCounters::default(),
         }
     }
 }

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! How a poll in vain lets others run when it is its turn to; `crowd.rs` says when.
+//!
+//! Nobody may hold a lock of a layer above meanwhile, since an absence can take milliseconds: layers that poll an inbox call [`Nic::give_way`](super::Nic::give_way) when they have let go of theirs. (Sleeping
+//! on the bell in place of `sched_yield` was measured: decision 9.)
+
+use super::{Shared, clock};
+use crate::engine::Engine;
+use crate::wire::host::HostWire;
+use bellwire_memory::atomic::Ordering;
+use bellwire_memory::processors;
+use bellwire_memory::token::Claim;
+
+/// After an absence so long, nanoseconds, a whole turn is little beside it, and the one that is due by the number of polls may be many absences away.
+const LONG_ABSENCE_NS: u64 = 500_000;
+
+/// What a poll looks for.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Poller {
+    /// Completions.
+    Completions,
+    /// What comes for an inbox; it takes frames from the wire itself.
+    Frames,
+}
+
+impl Poller {
+    /// A whole turn of the engine.
+    pub(super) fn turn(self, engine: &mut Engine<HostWire>) {
+        match self {
+            Self::Completions => engine.progress(),
+            Self::Frames => engine.turn_besides_frames(),
+        };
+    }
+}
+
+/// Lets others run. The crowd has said that it is time.
+#[cold]
+#[inline(never)]
+pub(super) fn give_way(shared: &Shared, poller: Poller) {
+    {
+        let mut core = shared.token.enter(Claim::Bias);
+        if core.needs_settling() {
+            core.settle(shared);
+        }
+        core.engine.wire().set_away(true);
+        // Relaxed: as in `Shared::besides`.
+        shared.gives_way.store(false, Ordering::Relaxed);
+    }
+    let (before, began) = (processors::times_displaced(), clock());
+    std::thread::yield_now();
+    let somebody_ran = processors::times_displaced() != before;
+    let now = if somebody_ran { clock() } else { began };
+    let absence = now.since(began).0;
+    let mut core = shared.token.enter(Claim::Bias);
+    core.engine.wire().set_away(false);
+    core.crowd.gave_way(somebody_ran, absence);
+    if absence >= LONG_ABSENCE_NS {
+        core.engine.set_now(now);
+        poller.turn(&mut core.engine);
+        if core.needs_settling() {
+            core.settle(shared);
+        }
+    }
+    core.note_attention();
+}
