@@ -29,7 +29,8 @@ check() { # name, command ..
 says() { # text, command ..
     local text=$1
     shift
-    timeout -v "$patience" "$@" 2>&1 | tee /dev/stderr | grep -aq "$text"
+    # A launcher that does not end when it is told to is killed.
+    timeout -v -k 10 "$patience" "$@" 2>&1 | tee /dev/stderr | grep -aq "$text"
 }
 
 # Whatever else the machine has, traffic goes through the provider or not at all.
