@@ -41,5 +41,5 @@ for seed in $(seq "$first" $((first + count - 1))); do
     done
     [ $failed = 0 ] && rm -f "$folder/$seed".*
 done
-echo "random programs: $passed passed, $failed failed"
+echo "$passed passed, $failed failed"
 [ $failed = 0 ]
