@@ -18,7 +18,7 @@ use crate::job::Waiting;
 use crate::vipl_abi::{self, Api, Descriptor, Handle, MemAttributes, NicAttributes, Segment, ViAttributes, check, code, control};
 
 /// How long one side waits for the other.
-pub const PATIENCE: Duration = Duration::from_secs(3);
+pub const PATIENCE: Duration = Duration::from_secs(20);
 /// Longest host address that is handled.
 const HOST_ADDRESS_MAX: usize = 64;
 /// Bytes of the discriminators: run, epoch, index.
