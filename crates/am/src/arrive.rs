@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! How messages arrive: what lies in the inbox is parsed, checked, and given to whoever runs handlers.
 
-use crate::acceptor::end_vi;
 use crate::bulk::{BULK, GET};
 use crate::connection::{ConnectionId, Role, SEGMENTS_AHEAD};
 use crate::core::{Core, EndpointId, place};
@@ -144,7 +143,7 @@ impl<H> Core<H> {
                         return Step::Elsewhere(vi, ask.wanted, notice);
                     }
                 }
-                None => end_vi(engine, vi),
+                None => engine.end_vi(vi),
             },
             Notice::Broken => self.broken(engine, id, Status::Unreachable),
         }

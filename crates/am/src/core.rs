@@ -6,7 +6,6 @@
 //! - C2: a connection's `out` holds at most [`LIMIT`] messages: a client that has more credits than it was given is cut off.
 //! - C3: a request that was accepted is handled, or comes back once: its record lives from `note` until a count from the server covers it, or the connection dies.
 
-use crate::acceptor::end_vi;
 use crate::arrive::Delivery;
 use crate::bulk::{Data, NO_DATA};
 use crate::connection::{Connection, ConnectionId, Record, Role, State};
@@ -259,7 +258,7 @@ impl<H> Core<H> {
     pub(crate) fn drain<W: Wire>(&mut self, engine: &mut Engine<W>) {
         while engine.inbox_has(self.inbox) {
             if let Some(Taken::Notice(_, vi, _)) = engine.take(self.inbox, &mut [0; 7]) {
-                end_vi(engine, vi);
+                engine.end_vi(vi);
             }
         }
     }

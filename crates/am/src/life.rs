@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! How connections begin and end: asked for, made, broken, closed; and what comes back then.
 
-use crate::acceptor::{LIMIT, create_vi, end_vi};
+use crate::acceptor::{LIMIT, create_vi};
 use crate::bulk::NO_DATA;
 use crate::connection::{CREDITS_MAX, Connection, ConnectionId, Keep, Role, State, Write};
 use crate::core::{Core, EndpointId, place};
@@ -30,7 +30,7 @@ impl<H> Core<H> {
         let vi = create_vi(engine, endpoint.ptag, inbox, u64::from(id.raw()))?;
         let now = engine.now();
         if let Err(e) = engine.connect_request_within(vi, &local, &remote, now + FIND_PATIENCE, now + ANSWER_PATIENCE) {
-            end_vi(engine, vi);
+            engine.end_vi(vi);
             return Err(e.into());
         }
         (connection.vi, connection.state) = (vi, State::Connecting);
@@ -63,7 +63,7 @@ impl<H> Core<H> {
         match id.filter(|id| engine.set_inbox(vi, self.inbox, LIMIT, u64::from(id.raw())).is_ok()) {
             Some(id) => self.tell_segment(engine, id),
             None => {
-                end_vi(engine, vi);
+                engine.end_vi(vi);
                 if let Some(id) = id {
                     self.connections.remove(id);
                 }
@@ -106,7 +106,7 @@ impl<H> Core<H> {
     /// Ends a connection for good. Nothing is read for it any more when this returns.
     pub(crate) fn bury<W: Wire>(&mut self, engine: &mut Engine<W>, id: ConnectionId, status: Status) {
         let Some(connection) = self.connections.get_mut(id) else { return };
-        end_vi(engine, core::mem::replace(&mut connection.vi, ViHandle::from_raw(0)));
+        engine.end_vi(core::mem::replace(&mut connection.vi, ViHandle::from_raw(0)));
         connection.state = State::Dead(status);
         let queued = connection.out.drain(..).filter_map(|out| out.write);
         for write in connection.writes.drain(..).chain(queued) {

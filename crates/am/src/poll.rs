@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Polling and waiting: what has come is handled on the calling thread, with no lock held.
 
-use crate::acceptor::{LIMIT, UNKNOWN, end_vi};
+use crate::acceptor::{LIMIT, UNKNOWN};
 use crate::arrive::{Delivery, Step};
 use crate::bundle::Bundle;
 use crate::core::{Core, EndpointId};
@@ -123,7 +123,7 @@ impl Bundle {
         let inbox = self.device.acceptor().inbox_of(endpoint);
         self.device.nic.with(|engine| match inbox {
             Some(inbox) if engine.set_inbox(vi, inbox, LIMIT, UNKNOWN).is_ok() => engine.notice_again(vi, notice),
-            _ => end_vi(engine, vi),
+            _ => engine.end_vi(vi),
         });
     }
 

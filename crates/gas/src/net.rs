@@ -494,7 +494,7 @@ fn meet(nic: &Nic, core: &mut Core) -> Result<(), Error> {
             })
             .map_err(|error| Error::Nic(error.to_string()))?;
         core.check()?;
-        if requests != core.accepted {
+        if requests != core.acceptor.seen() {
             nic.now();
             nic.with(|engine| core.accept(engine));
             continue;
@@ -509,7 +509,7 @@ fn meet(nic: &Nic, core: &mut Core) -> Result<(), Error> {
         }
         if moved == Some(false) {
             // What has come is looked at in any case.
-            let _ = nic.inbox_wait(core.inbox, core.accepted, Some(SLICE));
+            let _ = nic.inbox_wait(core.inbox, core.acceptor.seen(), Some(SLICE));
         }
     }
 }
@@ -526,12 +526,7 @@ impl Shared {
 
     /// Has whoever waits look again.
     fn wake(&self) {
-        // An inbox that comes and goes is something that waiters look at.
-        self.nic.with(|engine| {
-            if let Ok(inbox) = engine.create_inbox() {
-                let _ = engine.destroy_inbox(inbox);
-            }
-        });
+        self.nic.with(Engine::rouse);
     }
 }
 

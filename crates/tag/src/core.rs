@@ -15,7 +15,7 @@ use crate::regions::SharedRegions;
 use crate::shared::Sharing;
 use bellwire_via::handle::Slab;
 use bellwire_via::wire::Wire;
-use bellwire_via::{Engine, InboxHandle, PtagHandle, WaitHandle};
+use bellwire_via::{Acceptor, Engine, InboxHandle, PtagHandle};
 use std::collections::BTreeMap;
 
 /// Unexpected payloads that an endpoint holds before it asks peers to keep them, bytes.
@@ -70,8 +70,7 @@ pub(crate) struct Core {
     /// Connections with something that waits to leave.
     pub unsent: Vec<ConnectionId>,
     /// Where others ask for connections; requests seen to.
-    pub waits: Vec<WaitHandle>,
-    pub accepted: u64,
+    pub acceptor: Acceptor,
     pub regions: SharedRegions,
     /// Messages of peers that the program has no number for are not taken.
     pub known_only: bool,
@@ -97,8 +96,7 @@ impl Core {
             unexpected_bytes: 0,
             is_full: false,
             unsent: Vec::new(),
-            waits: Vec::new(),
-            accepted: 0,
+            acceptor: Acceptor::default(),
             regions,
             known_only: false,
             multi_left_min: MULTI_LEFT_MIN,

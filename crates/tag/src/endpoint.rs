@@ -241,7 +241,7 @@ impl Endpoint {
             requests = engine.connection_requests();
             Ok(Some(core.step(engine, sink)))
         })?;
-        if requests != core.accepted {
+        if requests != core.acceptor.seen() {
             self.nic.now();
             self.nic.with(|engine| core.accept(engine));
             return Ok(true);
@@ -263,7 +263,7 @@ impl Endpoint {
         let end = timeout.map(|t| Instant::now() + t);
         loop {
             let mut core = self.core();
-            let (inbox, accepted) = (core.inbox, core.accepted);
+            let (inbox, accepted) = (core.inbox, core.acceptor.seen());
             let is_ready = self.nic.try_with(|engine| {
                 core.leave_all(engine, sink);
                 Ok(engine.inbox_has(inbox))
@@ -288,12 +288,7 @@ impl Endpoint {
 
     /// Has whoever waits look again.
     pub fn wake(&self) {
-        // An inbox that comes and goes is something that waiters look at.
-        self.nic.with(|engine| {
-            if let Ok(inbox) = engine.create_inbox() {
-                let _ = engine.destroy_inbox(inbox);
-            }
-        });
+        self.nic.with(Engine::rouse);
     }
 
     /// Sends what was injected and has not left, for some seconds at most; what else is under way ends.

@@ -6,64 +6,38 @@ use crate::core::{Core, PeerIndex};
 use crate::name::Name;
 use crate::operation::{Error, Failure, OperationId, Sink};
 use crate::receive::Message;
-use bellwire_via::handle::Handle;
 use bellwire_via::wire::Wire;
-use bellwire_via::{Duration, Engine, Instant, NetAddress, Notice, ViAttributes, ViHandle};
+use bellwire_via::{Acceptor, Duration, Engine, NetAddress, Notice, ViAttributes, ViHandle};
 
 /// How long a connection may take: until the process is found, and until it answers, which it does when it polls. A job whose ranks, many on few processors, all speak to all at once makes
 /// thousands, at some milliseconds of processor time for each.
 const FIND_PATIENCE: Duration = Duration(5_000_000_000);
 const ANSWER_PATIENCE: Duration = Duration(60_000_000_000);
-/// Requests that are met at a time; others ask again within milliseconds.
-const WAITS: usize = 16;
 /// Context of a VI that has no connection yet.
 const UNKNOWN: u64 = 0;
 /// What both ends must say: the version of this layer's messages.
 pub(crate) const VERSION: u64 = 0x7461_6700_0000_0002;
 
 impl Core {
-    /// Waits for requests, as many at a time as fit.
+    /// Waits for requests.
     pub(crate) fn listen<W: Wire>(&mut self, engine: &mut Engine<W>) -> Result<(), Error> {
-        let local = self.name.waits_at().ok_or(Error::BadArgument)?;
-        while self.waits.len() < WAITS {
-            self.waits.push(engine.connect_wait(&local, Instant::NEVER)?);
-        }
+        let at = self.name.waits_at().ok_or(Error::BadArgument)?;
+        self.acceptor = Acceptor::new(engine, at)?;
         Ok(())
     }
 
     /// Answers all requests that have come; the inbox says what became of them.
     #[cold]
     pub(crate) fn accept<W: Wire>(&mut self, engine: &mut Engine<W>) {
-        self.accepted = engine.connection_requests();
-        let mut still = Vec::with_capacity(self.waits.len());
-        for wait in core::mem::take(&mut self.waits) {
-            match engine.poll_wait(wait) {
-                Ok(None) => still.push(wait),
-                Ok(Some(request)) => {
-                    let vi = Name::who_asks(&request.remote).and_then(|_| self.create_vi(engine, UNKNOWN).ok());
-                    let accepted = vi.is_some_and(|vi| engine.accept(request.incoming, vi).is_ok());
-                    if !accepted {
-                        let _ = engine.reject(request.incoming);
-                        if let Some(vi) = vi {
-                            let _ = engine.destroy_vi(vi);
-                        }
-                    }
-                }
-                Err(_) => {}
-            }
-        }
-        self.waits = still;
-        let _ = self.listen(engine);
+        let (attributes, inbox) = (self.vi_attributes(), self.inbox);
+        self.acceptor.accept(engine, |engine, address| {
+            Name::who_asks(address)?;
+            engine.create_vi_for_inbox(&attributes, inbox, INBOX_LIMIT, UNKNOWN).ok()
+        });
     }
 
-    fn create_vi<W: Wire>(&self, engine: &mut Engine<W>, context: u64) -> Result<ViHandle, Error> {
-        let attributes = ViAttributes { ptag: Some(self.ptag), qos: VERSION, ..ViAttributes::default() };
-        let vi = engine.create_vi(&attributes, None, None, None)?;
-        if let Err(e) = engine.set_inbox(vi, self.inbox, INBOX_LIMIT, context) {
-            let _ = engine.destroy_vi(vi);
-            return Err(e.into());
-        }
-        Ok(vi)
+    fn vi_attributes(&self) -> ViAttributes {
+        ViAttributes { ptag: Some(self.ptag), qos: VERSION, ..ViAttributes::default() }
     }
 
     /// Begins to connect; the inbox says how it ends. The engine has been told the time.
@@ -74,17 +48,14 @@ impl Core {
         let none = ViHandle::from_raw(0);
         let id = self.connections.insert(Connection::new(none, State::Connecting, peer)).ok_or(Error::Resource)?;
         let (found_by, answered_by) = (engine.now() + FIND_PATIENCE, engine.now() + ANSWER_PATIENCE);
-        let vi = self.create_vi(engine, u64::from(id.raw())).and_then(|vi| {
+        let vi = engine.create_vi_for_inbox(&self.vi_attributes(), self.inbox, INBOX_LIMIT, u64::from(id.raw())).and_then(|vi| {
             let asked = engine.connect_request_within(vi, &local, &remote, found_by, answered_by);
-            asked.map(|()| vi).map_err(|e| {
-                end_vi(engine, vi);
-                Error::from(e)
-            })
+            asked.map(|()| vi).inspect_err(|_| engine.end_vi(vi))
         });
         match vi {
             Err(e) => {
                 self.connections.remove(id);
-                Err(e)
+                Err(e.into())
             }
             Ok(vi) => {
                 if let Some(connection) = self.connections.get_mut(id) {
@@ -111,7 +82,7 @@ impl Core {
             }
             Notice::Connected(_) => self.broken(engine, sink, id, Failure::Unreachable),
             Notice::Accepted(VERSION, remote) => self.accepted(engine, vi, &remote),
-            Notice::Accepted(..) => end_vi(engine, vi),
+            Notice::Accepted(..) => engine.end_vi(vi),
             Notice::Broken => self.broken(engine, sink, id, Failure::ConnectionLost),
         }
     }
@@ -131,7 +102,7 @@ impl Core {
             Some(())
         });
         if connected.is_none() {
-            end_vi(engine, vi);
+            engine.end_vi(vi);
         }
     }
 
@@ -139,7 +110,7 @@ impl Core {
     #[cold]
     pub(crate) fn broken<W: Wire>(&mut self, engine: &mut Engine<W>, sink: &mut impl Sink, id: ConnectionId, failure: Failure) {
         let Some(connection) = self.connections.remove(id) else { return };
-        end_vi(engine, connection.vi);
+        engine.end_vi(connection.vi);
         let peer = connection.peer;
         let p = &mut self.peers[peer as usize];
         if p.out == Some(id) {
@@ -185,18 +156,16 @@ impl Core {
 
     /// Ends all connections; nobody is accepted any more.
     pub(crate) fn close<W: Wire>(&mut self, engine: &mut Engine<W>) {
-        for wait in self.waits.drain(..) {
-            engine.cancel_wait(wait);
-        }
+        self.acceptor.close(engine);
         let ids: Vec<ConnectionId> = self.connections.iter().map(|(id, _)| id).collect();
         for id in ids {
             if let Some(connection) = self.connections.remove(id) {
-                end_vi(engine, connection.vi);
+                engine.end_vi(connection.vi);
             }
         }
         while engine.inbox_has(self.inbox) {
             if let Some(bellwire_via::Taken::Notice(_, vi, _)) = engine.take(self.inbox, &mut [0; 7]) {
-                end_vi(engine, vi);
+                engine.end_vi(vi);
             }
         }
         let _ = engine.destroy_inbox(self.inbox);
@@ -207,13 +176,5 @@ impl Core {
 impl Message {
     fn is_announced_on(&self, id: ConnectionId) -> bool {
         matches!(self.body, crate::receive::Held::Announced { connection, .. } if connection == id)
-    }
-}
-
-/// Ends a VI, whatever its state.
-fn end_vi<W: Wire>(engine: &mut Engine<W>, vi: ViHandle) {
-    if vi != Handle::from_raw(0) {
-        let _ = engine.disconnect(vi);
-        let _ = engine.destroy_vi(vi);
     }
 }

@@ -116,7 +116,7 @@ impl Machine {
 
     /// One look: answers requests for connections, takes the next thing that has come, and sends what waits. `false`: there was nothing.
     pub fn poll<W: Wire>(&mut self, engine: &mut Engine<W>, sink: &mut impl Sink) -> bool {
-        if engine.connection_requests() != self.0.accepted {
+        if self.0.acceptor.is_asked(engine) {
             self.0.accept(engine);
             return true;
         }

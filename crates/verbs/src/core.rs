@@ -14,7 +14,7 @@ use crate::queue::{CQ_ENTRIES_MAX, Cq, Listener, Receive, ReceiveQueue, Srq};
 use crate::types::{Access, AsyncKind, Completion, Error, QpState};
 use bellwire_via::handle::{Handle, Slab};
 use bellwire_via::wire::Wire;
-use bellwire_via::{Engine, InboxHandle, PtagHandle, WaitHandle};
+use bellwire_via::{Acceptor, Engine, InboxHandle, PtagHandle};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -43,8 +43,7 @@ pub(crate) struct Core {
     pub ptag: PtagHandle,
     pub name: Name,
     /// Where others ask for connections; requests seen to.
-    pub waits: Vec<WaitHandle>,
-    pub accepted: u64,
+    pub acceptor: Acceptor,
     pub connections: Slab<Connection>,
     /// The connection on which requests to a process leave.
     pub by_peer: BTreeMap<Name, ConnectionId>,
@@ -76,8 +75,7 @@ impl Core {
             inbox,
             ptag,
             name,
-            waits: Vec::new(),
-            accepted: 0,
+            acceptor: Acceptor::default(),
             connections: Slab::new(CONNECTIONS_MAX),
             by_peer: BTreeMap::new(),
             unsent: Vec::new(),

@@ -5,16 +5,13 @@ use crate::connection::{Connection, ConnectionId, INBOX_LIMIT};
 use crate::core::Core;
 use crate::name::{Name, PLACES};
 use crate::types::{Error, QpKind, WcStatus};
-use bellwire_via::handle::Handle;
 use bellwire_via::wire::Wire;
-use bellwire_via::{Duration, Engine, Instant, NetAddress, Notice, ViAttributes, ViHandle};
+use bellwire_via::{Acceptor, Duration, Engine, Instant, NetAddress, Notice, ViAttributes, ViHandle};
 
 /// How long a connection may take whose queue pair waits for ever.
 const CONNECT_PATIENCE: u64 = 20_000_000_000;
 /// The least that it may: a process may have to wait for a processor.
 const CONNECT_PATIENCE_MIN: u64 = 500_000_000;
-/// Requests that are met at a time; others ask again within milliseconds.
-const WAITS: usize = 16;
 /// Context of a VI that has no connection yet.
 const UNKNOWN: u64 = 0;
 /// What both ends must say: the version of this layer's packets.
@@ -26,59 +23,28 @@ impl Core {
         for i in 0..PLACES - 1 {
             self.name.place = 1 + (from.wrapping_add(i)) % (PLACES - 1);
             let at = self.name.waits_at().ok_or(Error::Invalid)?;
-            let wait = engine.connect_wait(&at, Instant::NEVER)?;
+            let mut acceptor = Acceptor::new(engine, at)?;
             if engine.is_listening(&at) {
-                self.waits.push(wait);
-                self.listen(engine);
+                self.acceptor = acceptor;
                 return Ok(());
             }
-            engine.cancel_wait(wait);
+            acceptor.close(engine);
         }
         Err(Error::NoMemory)
-    }
-
-    /// Waits for requests, as many at a time as fit.
-    fn listen<W: Wire>(&mut self, engine: &mut Engine<W>) {
-        let Some(at) = self.name.waits_at() else { return };
-        while self.waits.len() < WAITS {
-            let Ok(wait) = engine.connect_wait(&at, Instant::NEVER) else { return };
-            self.waits.push(wait);
-        }
     }
 
     /// Answers all requests that have come; the inbox says what became of them.
     #[cold]
     pub(crate) fn accept<W: Wire>(&mut self, engine: &mut Engine<W>) {
-        self.accepted = engine.connection_requests();
-        let mut still = Vec::with_capacity(self.waits.len());
-        for wait in core::mem::take(&mut self.waits) {
-            match engine.poll_wait(wait) {
-                Ok(None) => still.push(wait),
-                Ok(Some(request)) => {
-                    let vi = Name::who_asks(&request.remote).and_then(|_| self.create_vi(engine, UNKNOWN).ok());
-                    let accepted = vi.is_some_and(|vi| engine.accept(request.incoming, vi).is_ok());
-                    if !accepted {
-                        let _ = engine.reject(request.incoming);
-                        if let Some(vi) = vi {
-                            let _ = engine.destroy_vi(vi);
-                        }
-                    }
-                }
-                Err(_) => {}
-            }
-        }
-        self.waits = still;
-        self.listen(engine);
+        let (attributes, inbox) = (self.vi_attributes(), self.inbox);
+        self.acceptor.accept(engine, |engine, address| {
+            Name::who_asks(address)?;
+            engine.create_vi_for_inbox(&attributes, inbox, INBOX_LIMIT, UNKNOWN).ok()
+        });
     }
 
-    fn create_vi<W: Wire>(&self, engine: &mut Engine<W>, context: u64) -> Result<ViHandle, Error> {
-        let attributes = ViAttributes { ptag: Some(self.ptag), qos: VERSION, rdma_write: true, rdma_read: true, ..ViAttributes::default() };
-        let vi = engine.create_vi(&attributes, None, None, None)?;
-        if let Err(e) = engine.set_inbox(vi, self.inbox, INBOX_LIMIT, context) {
-            let _ = engine.destroy_vi(vi);
-            return Err(e.into());
-        }
-        Ok(vi)
+    fn vi_attributes(&self) -> ViAttributes {
+        ViAttributes { ptag: Some(self.ptag), qos: VERSION, rdma_write: true, rdma_read: true, ..ViAttributes::default() }
     }
 
     /// The connection to a process, begun if there is none.
@@ -99,16 +65,13 @@ impl Core {
         self.now = (self.clock)();
         engine.set_now(Instant(self.now));
         let deadline = engine.now() + Duration(patience);
-        let asked = self.create_vi(engine, u64::from(id.raw())).and_then(|vi| {
-            engine.connect_request(vi, &local, &remote, deadline).map(|()| vi).map_err(|e| {
-                end_vi(engine, vi);
-                Error::from(e)
-            })
-        });
+        let asked = engine
+            .create_vi_for_inbox(&self.vi_attributes(), self.inbox, INBOX_LIMIT, u64::from(id.raw()))
+            .and_then(|vi| engine.connect_request(vi, &local, &remote, deadline).map(|()| vi).inspect_err(|_| engine.end_vi(vi)));
         match asked {
             Err(e) => {
                 self.connections.remove(id);
-                Err(e)
+                Err(e.into())
             }
             Ok(vi) => {
                 if let Some(connection) = self.connections.get_mut(id) {
@@ -132,7 +95,7 @@ impl Core {
             }
             Notice::Connected(_) | Notice::Broken => self.broken(engine, id),
             Notice::Accepted(VERSION, remote) => self.accepted(engine, vi, &remote),
-            Notice::Accepted(..) => end_vi(engine, vi),
+            Notice::Accepted(..) => engine.end_vi(vi),
         }
     }
 
@@ -148,7 +111,7 @@ impl Core {
             Some(())
         });
         if connected.is_none() {
-            end_vi(engine, vi);
+            engine.end_vi(vi);
         }
     }
 
@@ -156,7 +119,7 @@ impl Core {
     #[cold]
     pub(crate) fn broken<W: Wire>(&mut self, engine: &mut Engine<W>, id: ConnectionId) {
         let Some(connection) = self.connections.remove(id) else { return };
-        end_vi(engine, connection.vi);
+        engine.end_vi(connection.vi);
         if self.by_peer.get(&connection.peer) == Some(&id) {
             self.by_peer.remove(&connection.peer);
         }
@@ -220,29 +183,19 @@ impl Core {
 
     /// Ends all connections; nobody is accepted any more.
     pub(crate) fn close<W: Wire>(&mut self, engine: &mut Engine<W>) {
-        for wait in self.waits.drain(..) {
-            engine.cancel_wait(wait);
-        }
+        self.acceptor.close(engine);
         let ids: Vec<ConnectionId> = self.connections.iter().map(|(id, _)| id).collect();
         for id in ids {
             if let Some(connection) = self.connections.remove(id) {
-                end_vi(engine, connection.vi);
+                engine.end_vi(connection.vi);
             }
         }
         while engine.inbox_has(self.inbox) {
             if let Some(bellwire_via::Taken::Notice(_, vi, _)) = engine.take(self.inbox, &mut [0; 7]) {
-                end_vi(engine, vi);
+                engine.end_vi(vi);
             }
         }
         let _ = engine.destroy_inbox(self.inbox);
         let _ = engine.destroy_ptag(self.ptag);
-    }
-}
-
-/// Ends a VI, whatever its state.
-fn end_vi<W: Wire>(engine: &mut Engine<W>, vi: ViHandle) {
-    if vi != Handle::from_raw(0) {
-        let _ = engine.disconnect(vi);
-        let _ = engine.destroy_vi(vi);
     }
 }

@@ -153,7 +153,7 @@ impl Shared {
             }
             Ok(Some(()))
         })?;
-        if requests != core.accepted {
+        if requests != core.acceptor.seen() {
             self.nic.now();
             self.nic.with(|engine| core.accept(engine));
             moved = true;
@@ -167,7 +167,7 @@ impl Shared {
     /// Sleeps until something may have come, or `until`, or `limit`.
     fn sleep(&self, limit: Duration, until: impl Fn() -> bool) -> Result<(), Error> {
         let core = self.core();
-        let (inbox, accepted) = (core.inbox, core.accepted);
+        let (inbox, accepted) = (core.inbox, core.acceptor.seen());
         let mut slice = if core.unsent.is_empty() && core.owing.is_empty() { limit } else { limit.min(SLICE) };
         if let Some((at, _)) = core.timers.first() {
             slice = slice.min(Duration::from_nanos(at.saturating_sub(clock()).max(1000)));
@@ -188,12 +188,7 @@ impl Shared {
 
     /// Has whoever sleeps look again.
     fn wake(&self) {
-        self.nic.with(|engine| {
-            // An inbox that comes and goes is something that waiters look at.
-            if let Ok(inbox) = engine.create_inbox() {
-                let _ = engine.destroy_inbox(inbox);
-            }
-        });
+        self.nic.with(Engine::rouse);
     }
 
     fn is_closing(&self) -> bool {

@@ -163,6 +163,11 @@ impl<W: Wire> Engine<W> {
         Ok(())
     }
 
+    /// Has whoever waits for this NIC's inboxes look again, as if something had come.
+    pub fn rouse(&mut self) {
+        self.completions += 1;
+    }
+
     /// Has the messages of a VI go to an inbox, at most `limit` waiting there at a time, each given with `context`. For an idle VI without receive descriptors of its own, with Reliable
     /// Delivery and no RNR wait; or, to move it, for one that has an inbox already: what waits moves with it.
     pub fn set_inbox(&mut self, vi: ViHandle, inbox: InboxHandle, limit: u32, context: u64) -> Result<(), Error> {

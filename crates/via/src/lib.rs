@@ -49,6 +49,7 @@
 //!
 //! Where the data path is: `post.rs`, `transmit.rs`, `progress.rs`, `deliver.rs`, `complete.rs`; see ARCHITECTURE.md.
 
+pub mod acceptor;
 pub mod attributes;
 pub mod completion_queue;
 pub mod descriptor;
@@ -82,6 +83,7 @@ mod refuse;
 mod transmit;
 mod way;
 
+pub use acceptor::Acceptor;
 pub use attributes::{MemAttributes, NetAddress, PtagHandle, Reliability, ViAttributes, ViState};
 pub use complete::Completion;
 pub use completion_queue::CqHandle;

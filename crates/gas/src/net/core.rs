@@ -8,7 +8,7 @@
 use bellwire_memory::bytes;
 use bellwire_via::inbox::LineWords;
 use bellwire_via::wire::Wire;
-use bellwire_via::{Engine, InboxHandle, Notice, PtagHandle, Taken, ViHandle, WaitHandle};
+use bellwire_via::{Acceptor, Engine, InboxHandle, Notice, PtagHandle, Taken, ViHandle};
 
 use super::header::{HEAD_WORDS_MAX, Head, Kind};
 use super::meet::{Name, VERSION};
@@ -43,8 +43,7 @@ pub(super) struct Core {
     /// Peers with something that waits to leave.
     pub unsent: Vec<u32>,
     /// Where others ask for connections; requests seen to.
-    pub waits: Vec<WaitHandle>,
-    pub accepted: u64,
+    pub acceptor: Acceptor,
 }
 
 impl Core {
@@ -64,8 +63,7 @@ impl Core {
             is_leaving: false,
             is_full: false,
             unsent: Vec::new(),
-            waits: Vec::new(),
-            accepted: 0,
+            acceptor: Acceptor::default(),
         }
     }
 
@@ -242,7 +240,7 @@ impl Core {
     fn notice<W: Wire>(&mut self, engine: &mut Engine<W>, context: u64, vi: ViHandle, notice: Notice) {
         match notice {
             Notice::Accepted(VERSION, remote) => self.accepted(engine, vi, &remote),
-            Notice::Accepted(..) => super::meet::end_vi(engine, vi),
+            Notice::Accepted(..) => engine.end_vi(vi),
             Notice::Connected(Ok(VERSION)) => {
                 if let Some(peer) = usize::try_from(context).ok().and_then(|at| self.peers.get_mut(at)) {
                     peer.open(engine);
@@ -256,7 +254,7 @@ impl Core {
     /// A connection is over.
     #[cold]
     fn broken<W: Wire>(&mut self, engine: &mut Engine<W>, context: u64, vi: ViHandle) {
-        super::meet::end_vi(engine, vi);
+        engine.end_vi(vi);
         let Some(peer) = usize::try_from(context).ok().and_then(|at| self.peers.get_mut(at)) else { return };
         peer.state = State::Gone;
         if peer.farewell.is_none() && !self.is_leaving {

@@ -3,15 +3,13 @@
 //! asks has to show the one that it told the others.
 
 use bellwire_via::wire::Wire;
-use bellwire_via::{Duration, Engine, Error as ViaError, Instant, NetAddress, ViAttributes, ViHandle};
+use bellwire_via::{Acceptor, Duration, Engine, Error as ViaError, NetAddress, ViAttributes, ViHandle};
 
 use super::core::Core;
 use super::peer::{INBOX_LIMIT, State};
 
 /// How long a connection may take.
 const PATIENCE: Duration = Duration(60_000_000_000);
-/// Requests that are met at a time; others ask again within milliseconds.
-const WAITS: usize = 16;
 /// Context of a VI that has no connection yet.
 const UNKNOWN: u64 = u64::MAX;
 /// What both ends must say: the version of this layer's messages.
@@ -60,21 +58,11 @@ fn who_asks(address: &NetAddress) -> Option<(u32, [u8; 16])> {
     (*magic == ASKING).then_some((u32::from_le_bytes(*rank), id.try_into().ok()?))
 }
 
-/// Ends a VI, whatever its state.
-pub(super) fn end_vi<W: Wire>(engine: &mut Engine<W>, vi: ViHandle) {
-    if vi.raw() != 0 {
-        let _ = engine.disconnect(vi);
-        let _ = engine.destroy_vi(vi);
-    }
-}
-
 impl Core {
-    /// Waits for requests, as many at a time as fit.
+    /// Waits for requests.
     pub(super) fn listen<W: Wire>(&mut self, engine: &mut Engine<W>, name: &Name) -> Result<(), ViaError> {
-        let local = name.waits_at().ok_or(ViaError::InvalidParameter)?;
-        while self.waits.len() < WAITS {
-            self.waits.push(engine.connect_wait(&local, Instant::NEVER)?);
-        }
+        let at = name.waits_at().ok_or(ViaError::InvalidParameter)?;
+        self.acceptor = Acceptor::new(engine, at)?;
         Ok(())
     }
 
@@ -93,24 +81,12 @@ impl Core {
 
     /// Answers all requests that have come; the inbox says what became of them.
     pub(super) fn accept<W: Wire>(&mut self, engine: &mut Engine<W>) {
-        self.accepted = engine.connection_requests();
-        let mut still = Vec::with_capacity(self.waits.len());
-        for wait in std::mem::take(&mut self.waits) {
-            match engine.poll_wait(wait) {
-                Ok(None) => still.push(wait),
-                Ok(Some(request)) => {
-                    let vi = self.asker(&request.remote).and_then(|_| self.create_vi(engine, UNKNOWN).ok());
-                    if vi.is_none_or(|vi| engine.accept(request.incoming, vi).is_err()) {
-                        let _ = engine.reject(request.incoming);
-                        vi.into_iter().for_each(|vi| end_vi(engine, vi));
-                    }
-                }
-                Err(_) => {}
-            }
-        }
-        self.waits = still;
-        let name = self.names[self.me as usize].clone();
-        let _ = self.listen(engine, &name);
+        let mut acceptor = std::mem::take(&mut self.acceptor);
+        acceptor.accept(engine, |engine, address| {
+            self.asker(address)?;
+            self.create_vi(engine, UNKNOWN).ok()
+        });
+        self.acceptor = acceptor;
     }
 
     /// The process that asks for its connection, which it has not yet.
@@ -123,7 +99,7 @@ impl Core {
     /// A request was accepted.
     pub(super) fn accepted<W: Wire>(&mut self, engine: &mut Engine<W>, vi: ViHandle, remote: &NetAddress) {
         let Some(rank) = self.asker(remote).filter(|rank| engine.set_inbox(vi, self.inbox, INBOX_LIMIT, u64::from(*rank)).is_ok()) else {
-            return end_vi(engine, vi);
+            return engine.end_vi(vi);
         };
         let peer = &mut self.peers[rank as usize];
         peer.vi = vi;
@@ -132,7 +108,7 @@ impl Core {
 
     /// Nobody is awaited any more.
     pub(super) fn stop_listening<W: Wire>(&mut self, engine: &mut Engine<W>) {
-        self.waits.drain(..).for_each(|wait| engine.cancel_wait(wait));
+        self.acceptor.close(engine);
     }
 
     /// Whether all processes are connected.
@@ -142,12 +118,7 @@ impl Core {
 
     fn create_vi<W: Wire>(&self, engine: &mut Engine<W>, context: u64) -> Result<ViHandle, ViaError> {
         let attributes = ViAttributes { ptag: Some(self.ptag), qos: VERSION, ..ViAttributes::default() };
-        let vi = engine.create_vi(&attributes, None, None, None)?;
-        if let Err(error) = engine.set_inbox(vi, self.inbox, INBOX_LIMIT, context) {
-            let _ = engine.destroy_vi(vi);
-            return Err(error);
-        }
-        Ok(vi)
+        engine.create_vi_for_inbox(&attributes, self.inbox, INBOX_LIMIT, context)
     }
 }
 
