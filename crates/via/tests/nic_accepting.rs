@@ -57,7 +57,7 @@ fn who_asks_is_answered() {
     for i in 0..STRANGERS {
         client.ask(FRIENDS + i, &format!("stranger {i}"), &at);
     }
-    let (inbox, attributes) = (server.inbox, server.attributes.clone());
+    let (inbox, attributes) = (server.inbox, server.attributes);
     let vi_for = |e: &mut Engine<_>, address: &NetAddress| {
         address.discriminator().starts_with(b"friend").then(|| e.create_vi_for_inbox(&attributes, inbox, 1, 0).unwrap())
     };
