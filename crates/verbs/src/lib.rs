@@ -6,29 +6,38 @@
 //!
 //! | file | concern |
 //! |---|---|
-//! | `port.rs` | a device as programs call it: lock, progress, waiting |
+//! | `port.rs`, `registration.rs` | a device as programs call it; registering memory |
+//! | `progress.rs` | lock, progress, waiting |
 //! | `core.rs` | the objects; the machine's step |
 //! | `qp.rs`, `modify.rs` | a queue pair; its states |
 //! | `queue.rs`, `channel.rs` | completion queues, receives; descriptors to sleep on |
 //! | `memory.rs` | regions, keys, copies |
 //! | `adopt.rs`, `direct.rs` | memory of programs that peers map; requests done in it without the owner |
-//! | `send.rs` | requests: posted, sent, answered, completed |
-//! | `serve.rs` | packets that arrive: requests carried out, answers given |
+//! | `request.rs`, `send.rs`, `ending.rs` | requests of the program: posted, sent, completed |
+//! | `arrive.rs`, `serve.rs`, `answers.rs` | packets that arrive: checked; requests carried out; answers to ours |
+//! | `leave.rs` | what waits to leave |
 //! | `header.rs`, `connection.rs`, `life.rs`, `name.rs` | packets; connections, who is where |
 
 mod adopt;
+mod answers;
+mod arrive;
 mod channel;
 mod connection;
 mod core;
 mod direct;
+mod ending;
 mod header;
+mod leave;
 mod life;
 mod memory;
 mod modify;
 mod name;
 mod port;
+mod progress;
 mod qp;
 mod queue;
+mod registration;
+mod request;
 mod send;
 mod serve;
 mod types;

@@ -1,133 +1,25 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What arrives: packets are parsed, checked, and given to the queue pair that they are for; requests are carried out, or refused.
-//!
-//! A peer may write anything, and while we read: heads are copied once and then checked, payloads only copied. What cannot be ends its connection.
+//! Requests of peers: carried out, or refused.
 
-use crate::connection::{ANSWERS_MAX, ConnectionId, Put, ReadJob};
+use crate::arrive::Packet;
+use crate::connection::{ANSWERS_MAX, ReadJob};
 use crate::core::Core;
-use crate::header::{Code, Head, IMMEDIATE, Kind, PACKET_BYTES, PART, SOLICITED, WORDS_MAX};
+use crate::header::{Code, Head, Kind, PART};
 use crate::memory::Regions;
 use crate::qp::{Arriving, MESSAGE_MAX, Receiving};
 use crate::queue::{Receive, receive_flags, route_header};
 use crate::types::{Access, AsyncKind, Completion, QpKind, QpState, WcOpcode, WcStatus};
-use bellwire_memory::bytes;
-use bellwire_via::inbox::LineWords;
+use bellwire_via::Engine;
 use bellwire_via::wire::Wire;
-use bellwire_via::{Engine, Taken};
 
 /// Requests done that a peer is told of at once.
 const TELL_AFTER: u32 = 16;
 /// Bytes in front of a datagram.
 const ROUTE_BYTES: usize = 40;
-/// Packets with bytes that were read that leave in a turn.
-const READS_PER_TURN: u32 = 8;
-
-/// A packet: whence, its head and payload.
-#[derive(Clone, Copy)]
-struct Packet<'a> {
-    from: ConnectionId,
-    head: &'a Head,
-    /// Readable for as many bytes; its sender may be writing it.
-    payload: (*const u8, usize),
-}
-
-impl Packet<'_> {
-    fn total(&self) -> u64 {
-        if self.head.flags & PART != 0 { u64::from(self.head.total) } else { self.payload.1 as u64 }
-    }
-
-    fn immediate(&self) -> Option<u32> {
-        (self.head.flags & IMMEDIATE != 0).then_some(self.head.immediate)
-    }
-
-    fn is_solicited(&self) -> bool {
-        self.head.flags & SOLICITED != 0
-    }
-}
 
 impl Core {
-    /// Takes the next thing that has come. `false`: there was nothing.
-    #[inline]
-    pub(crate) fn arrive<W: Wire>(&mut self, engine: &mut Engine<W>) -> bool {
-        let mut line: LineWords = [0; 7];
-        match engine.take(self.inbox, &mut line) {
-            None => return false,
-            Some(Taken::Line(context, length)) => self.message(engine, context, &line, (line.as_ptr().cast(), length as usize)),
-            Some(Taken::Kept(context, kept)) => {
-                self.long_message(engine, context, (kept.as_ptr(), kept.len()));
-                engine.release(kept);
-            }
-            Some(Taken::Waited(context, data)) => {
-                self.long_message(engine, context, (data.as_ptr(), data.len()));
-                engine.recycle(self.inbox, data);
-            }
-            Some(Taken::Notice(context, vi, notice)) => self.notice(engine, ConnectionId::from_raw(context as u32), vi, notice),
-        }
-        true
-    }
-
-    fn long_message<W: Wire>(&mut self, engine: &mut Engine<W>, context: u64, lies: (*const u8, usize)) {
-        let mut words = [0u64; WORDS_MAX];
-        // SAFETY: the message is readable for its length; there is room for as many words.
-        unsafe { bytes::copy(words.as_mut_ptr().cast(), lies.0, lies.1.min(size_of_val(&words))) };
-        self.message(engine, context, &words, lies);
-    }
-
-    #[inline]
-    fn message<W: Wire>(&mut self, engine: &mut Engine<W>, context: u64, words: &[u64], lies: (*const u8, usize)) {
-        let id = ConnectionId::from_raw(context as u32);
-        let Some(connection) = self.connections.get_mut(id) else { return };
-        let parsed = Head::parse(words, lies.1).filter(|(_, taken, _)| connection.acknowledge(*taken));
-        let Some((head, _, start)) = parsed else { return self.broken(engine, id) };
-        let p = Packet { from: id, head: &head, payload: (lies.0.wrapping_add(start), lies.1 - start) };
-        if head.kind == Kind::Credit {
-            return self.leave(engine, id);
-        }
-        connection.handled = connection.handled.wrapping_add(1);
-        let owes = connection.owes_credit();
-        if p.payload.1 > PACKET_BYTES {
-            return self.broken(engine, id);
-        }
-        match head.kind {
-            Kind::Credit => {}
-            Kind::Send | Kind::Write | Kind::Read | Kind::Atomic => self.request(engine, &p),
-            Kind::Datagram => self.datagram(&p),
-            Kind::Ack | Kind::Refusal | Kind::ReadData | Kind::AtomicData | Kind::Grant => self.answer_arrived(engine, &p),
-        }
-        if owes {
-            self.leave(engine, id);
-        }
-    }
-
-    /// Whether a packet comes from whom its queue pair is connected to (C2).
-    fn is_from_peer(&mut self, p: &Packet<'_>) -> bool {
-        let gid = self.name.gid;
-        let Some(peer) = self.connections.get(p.from).map(|c| c.peer) else { return false };
-        self.qp(p.head.to).is_some_and(|q| q.init.kind != QpKind::Ud && q.attributes.peer == p.head.from && q.peer_name(&gid) == peer)
-    }
-
-    fn answer_arrived<W: Wire>(&mut self, engine: &mut Engine<W>, p: &Packet<'_>) {
-        if !self.is_from_peer(p) || !self.qp(p.head.to).is_some_and(|q| matches!(q.state, QpState::Rts | QpState::Sqd)) {
-            return;
-        }
-        match p.head.kind {
-            Kind::Refusal => {
-                self.now = (self.clock)();
-                self.refused(engine, p.head);
-            }
-            Kind::ReadData => self.read_arrived(engine, p.head, p.payload),
-            Kind::AtomicData => self.atomic_arrived(engine, p.head),
-            Kind::Grant => {
-                self.granted(p.head);
-                self.answered(p.head.to, p.head.answered);
-            }
-            _ => self.answered(p.head.to, p.head.answered),
-        }
-        self.pump(engine, p.head.to, false);
-    }
-
     /// A request of a peer.
-    fn request<W: Wire>(&mut self, engine: &mut Engine<W>, p: &Packet<'_>) {
+    pub(crate) fn request<W: Wire>(&mut self, engine: &mut Engine<W>, p: &Packet<'_>) {
         let number = p.head.to;
         let is_first = p.head.offset == 0;
         if !self.is_from_peer(p) || !self.qp(number).is_some_and(|q| q.takes_requests()) {
@@ -334,27 +226,6 @@ impl Core {
         }
     }
 
-    /// Tells the peer of a queue pair what was done.
-    pub(crate) fn tell<W: Wire>(&mut self, engine: &mut Engine<W>, number: u32) {
-        let Some(qp) = self.qp(number) else { return };
-        let Some(to) = qp.came_by.filter(|_| qp.told != qp.expected) else { return };
-        qp.told = qp.expected;
-        let mut head = Head::new(Kind::Ack, qp.attributes.peer, number);
-        head.answered = qp.expected;
-        self.answer(engine, to, head);
-    }
-
-    /// Tells all who have not been told.
-    #[inline(never)]
-    pub(crate) fn tell_owed<W: Wire>(&mut self, engine: &mut Engine<W>) {
-        for number in core::mem::take(&mut self.owing) {
-            if let Some(qp) = self.qp(number) {
-                qp.is_owing = false;
-                self.tell(engine, number);
-            }
-        }
-    }
-
     /// A request that may not be: it is refused, and the queue pair fails.
     #[cold]
     fn deny<W: Wire>(&mut self, engine: &mut Engine<W>, p: &Packet<'_>, code: Code) {
@@ -370,27 +241,7 @@ impl Core {
         self.enter_error(p.head.to);
     }
 
-    #[cold]
-    fn refuse<W: Wire>(&mut self, engine: &mut Engine<W>, p: &Packet<'_>, code: Code, timer: u8) {
-        let mut head = Head::new(Kind::Refusal, p.head.from, p.head.to);
-        (head.number, head.words[0]) = (p.head.number, code as u64 | u64::from(timer) << 32);
-        self.answer(engine, p.from, head);
-    }
-
-    /// Has an answer leave, in order.
-    fn answer<W: Wire>(&mut self, engine: &mut Engine<W>, to: ConnectionId, head: Head) {
-        let Some(connection) = self.connections.get_mut(to) else { return };
-        connection.answers.push_back(head);
-        if connection.answers.len() > ANSWERS_MAX {
-            // It asks and asks, and takes no answer.
-            return self.broken(engine, to);
-        }
-        if !connection.put_answers(engine) {
-            self.mark_unsent(to);
-        }
-    }
-
-    fn datagram(&mut self, p: &Packet<'_>) {
+    pub(crate) fn datagram(&mut self, p: &Packet<'_>) {
         let own = self.name.gid;
         let Some(sender) = self.connections.get(p.from).map(|c| c.peer.gid) else { return };
         let number = p.head.to;
@@ -414,77 +265,5 @@ impl Core {
         let Some(cq) = self.qp(number).map(|q| q.init.receive_cq) else { return };
         self.complete(cq, Completion::of_receive(receive.wr_id, number, status), false);
         self.enter_error(number);
-    }
-
-    // ---- what waits to leave
-
-    pub(crate) fn mark_unsent(&mut self, id: ConnectionId) {
-        if let Some(connection) = self.connections.get_mut(id).filter(|c| !c.is_unsent) {
-            connection.is_unsent = true;
-            self.unsent.push(id);
-        }
-    }
-
-    /// Sends what waits, of all connections.
-    pub(crate) fn leave_all<W: Wire>(&mut self, engine: &mut Engine<W>) {
-        for id in core::mem::take(&mut self.unsent) {
-            if let Some(connection) = self.connections.get_mut(id) {
-                connection.is_unsent = false;
-                self.leave(engine, id);
-            }
-        }
-    }
-
-    /// Sends what can leave of a connection: answers, then queue pairs and reads by turns; notes what has to wait on.
-    pub(crate) fn leave<W: Wire>(&mut self, engine: &mut Engine<W>, id: ConnectionId) {
-        let Some(connection) = self.connections.get_mut(id).filter(|c| c.open) else { return };
-        if connection.put_answers(engine) {
-            for _ in 0..connection.ready.len() {
-                let Some(number) = self.connections.get_mut(id).and_then(|c| c.ready.pop_front()) else { break };
-                if let Some(qp) = self.qp(number) {
-                    qp.is_ready = false;
-                    self.pump(engine, number, true);
-                }
-            }
-            self.serve_reads(engine, id);
-        }
-        if self.connections.get(id).is_some_and(crate::connection::Connection::has_unsent) {
-            self.mark_unsent(id);
-        }
-    }
-
-    /// Sends bytes that the peer reads.
-    fn serve_reads<W: Wire>(&mut self, engine: &mut Engine<W>, id: ConnectionId) {
-        for _ in 0..READS_PER_TURN {
-            let Some(connection) = self.connections.get_mut(id) else { return };
-            let Some(job) = connection.reads.front_mut() else { return };
-            let n = (job.length - job.at).min(PACKET_BYTES as u32);
-            let found = match n {
-                0 => Ok(core::ptr::null_mut()),
-                _ => self.regions.find(job.key, job.domain, job.address + u64::from(job.at), u64::from(n), Access::REMOTE_READ),
-            };
-            let mut head = job.head;
-            head.offset = job.at;
-            let Ok(from) = found else {
-                // Withdrawn meanwhile.
-                let mut refusal = Head::new(Kind::Refusal, head.to, head.from);
-                (refusal.number, refusal.words[0]) = (head.number, Code::Access as u64);
-                connection.reads.pop_front();
-                self.answer(engine, id, refusal);
-                continue;
-            };
-            job.at += n;
-            let is_last = job.at == job.length;
-            // SAFETY: R1, just looked up.
-            if unsafe { connection.put(engine, &head, (from.cast_const(), n as usize)) } != Put::All {
-                if let Some(job) = connection.reads.front_mut() {
-                    job.at -= n;
-                }
-                return;
-            }
-            if is_last {
-                connection.reads.pop_front();
-            }
-        }
     }
 }

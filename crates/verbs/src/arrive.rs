@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What arrives: packets are parsed, checked, and given to the queue pair that they are for (`serve.rs`, `answers.rs`).
+//!
+//! A peer may write anything, and while we read: heads are copied once and then checked, payloads only copied. What cannot be ends its connection.
+
+use crate::connection::ConnectionId;
+use crate::core::Core;
+use crate::header::{Head, IMMEDIATE, Kind, PACKET_BYTES, PART, SOLICITED, WORDS_MAX};
+use crate::types::{QpKind, QpState};
+use bellwire_memory::bytes;
+use bellwire_via::inbox::LineWords;
+use bellwire_via::wire::Wire;
+use bellwire_via::{Engine, Taken};
+
+/// A packet: whence, its head and payload.
+#[derive(Clone, Copy)]
+pub(crate) struct Packet<'a> {
+    pub from: ConnectionId,
+    pub head: &'a Head,
+    /// Readable for as many bytes; its sender may be writing it.
+    pub payload: (*const u8, usize),
+}
+
+impl Packet<'_> {
+    pub(crate) fn total(&self) -> u64 {
+        if self.head.flags & PART != 0 { u64::from(self.head.total) } else { self.payload.1 as u64 }
+    }
+
+    pub(crate) fn immediate(&self) -> Option<u32> {
+        (self.head.flags & IMMEDIATE != 0).then_some(self.head.immediate)
+    }
+
+    pub(crate) fn is_solicited(&self) -> bool {
+        self.head.flags & SOLICITED != 0
+    }
+}
+
+impl Core {
+    /// Takes the next thing that has come. `false`: there was nothing.
+    #[inline]
+    pub(crate) fn arrive<W: Wire>(&mut self, engine: &mut Engine<W>) -> bool {
+        let mut line: LineWords = [0; 7];
+        match engine.take(self.inbox, &mut line) {
+            None => return false,
+            Some(Taken::Line(context, length)) => self.message(engine, context, &line, (line.as_ptr().cast(), length as usize)),
+            Some(Taken::Kept(context, kept)) => {
+                self.long_message(engine, context, (kept.as_ptr(), kept.len()));
+                engine.release(kept);
+            }
+            Some(Taken::Waited(context, data)) => {
+                self.long_message(engine, context, (data.as_ptr(), data.len()));
+                engine.recycle(self.inbox, data);
+            }
+            Some(Taken::Notice(context, vi, notice)) => self.notice(engine, ConnectionId::from_raw(context as u32), vi, notice),
+        }
+        true
+    }
+
+    fn long_message<W: Wire>(&mut self, engine: &mut Engine<W>, context: u64, lies: (*const u8, usize)) {
+        let mut words = [0u64; WORDS_MAX];
+        // SAFETY: the message is readable for its length; there is room for as many words.
+        unsafe { bytes::copy(words.as_mut_ptr().cast(), lies.0, lies.1.min(size_of_val(&words))) };
+        self.message(engine, context, &words, lies);
+    }
+
+    #[inline]
+    fn message<W: Wire>(&mut self, engine: &mut Engine<W>, context: u64, words: &[u64], lies: (*const u8, usize)) {
+        let id = ConnectionId::from_raw(context as u32);
+        let Some(connection) = self.connections.get_mut(id) else { return };
+        let parsed = Head::parse(words, lies.1).filter(|(_, taken, _)| connection.acknowledge(*taken));
+        let Some((head, _, start)) = parsed else { return self.broken(engine, id) };
+        let p = Packet { from: id, head: &head, payload: (lies.0.wrapping_add(start), lies.1 - start) };
+        if head.kind == Kind::Credit {
+            return self.leave(engine, id);
+        }
+        connection.handled = connection.handled.wrapping_add(1);
+        let owes = connection.owes_credit();
+        if p.payload.1 > PACKET_BYTES {
+            return self.broken(engine, id);
+        }
+        match head.kind {
+            Kind::Credit => {}
+            Kind::Send | Kind::Write | Kind::Read | Kind::Atomic => self.request(engine, &p),
+            Kind::Datagram => self.datagram(&p),
+            Kind::Ack | Kind::Refusal | Kind::ReadData | Kind::AtomicData | Kind::Grant => self.answer_arrived(engine, &p),
+        }
+        if owes {
+            self.leave(engine, id);
+        }
+    }
+
+    /// Whether a packet comes from whom its queue pair is connected to (C2).
+    pub(crate) fn is_from_peer(&mut self, p: &Packet<'_>) -> bool {
+        let gid = self.name.gid;
+        let Some(peer) = self.connections.get(p.from).map(|c| c.peer) else { return false };
+        self.qp(p.head.to).is_some_and(|q| q.init.kind != QpKind::Ud && q.attributes.peer == p.head.from && q.peer_name(&gid) == peer)
+    }
+
+    fn answer_arrived<W: Wire>(&mut self, engine: &mut Engine<W>, p: &Packet<'_>) {
+        if !self.is_from_peer(p) || !self.qp(p.head.to).is_some_and(|q| matches!(q.state, QpState::Rts | QpState::Sqd)) {
+            return;
+        }
+        match p.head.kind {
+            Kind::Refusal => {
+                self.now = (self.clock)();
+                self.refused(engine, p.head);
+            }
+            Kind::ReadData => self.read_arrived(engine, p.head, p.payload),
+            Kind::AtomicData => self.atomic_arrived(engine, p.head),
+            Kind::Grant => {
+                self.granted(p.head);
+                self.answered(p.head.to, p.head.answered);
+            }
+            _ => self.answered(p.head.to, p.head.answered),
+        }
+        self.pump(engine, p.head.to, false);
+    }
+}

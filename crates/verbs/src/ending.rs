@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! How requests end: answered, failed, flushed; each gives its completion, if it is to, once and in order (C1).
+
+use crate::core::Core;
+use crate::name::Name;
+use crate::types::{AsyncKind, Completion, QpKind, QpState, WcStatus};
+use bellwire_via::Engine;
+use bellwire_via::wire::Wire;
+
+impl Core {
+    /// All requests below that number are done.
+    pub(crate) fn answered(&mut self, number: u32, below: u32) {
+        let Some(qp) = self.qp(number) else { return };
+        let n = below.wrapping_sub(qp.first) as usize;
+        if n == 0 || n > qp.left {
+            return;
+        }
+        for send in qp.sends.range_mut(..n).filter(|s| !s.opcode.fetches()) {
+            send.done = true;
+        }
+        qp.rnr_left = qp.attributes.rnr_retries;
+        qp.absent_since = 0;
+        self.end_done(number);
+    }
+
+    /// Completes the requests at the front that are done.
+    pub(crate) fn end_done(&mut self, number: u32) {
+        while self.qp(number).is_some_and(|q| q.left != 0 && q.sends.front().is_some_and(|s| s.done)) {
+            self.end_first(number, WcStatus::Success);
+        }
+    }
+
+    pub(crate) fn end_first(&mut self, number: u32, status: WcStatus) {
+        let Some(qp) = self.qp(number) else { return };
+        let Some(send) = qp.sends.pop_front() else { return };
+        qp.first = qp.first.wrapping_add(1);
+        qp.left = qp.left.saturating_sub(1);
+        if qp.is_told(&send, status) {
+            let (cq, completion) = (qp.init.send_cq, qp.completion(&send, status));
+            self.complete(cq, completion, false);
+        }
+    }
+
+    /// The request at `index` has failed: those before it that are not done are flushed with the rest, and the queue pair with them.
+    #[cold]
+    pub(crate) fn fail_send(&mut self, number: u32, index: usize, status: WcStatus) {
+        self.end_done(number);
+        let Some(qp) = self.qp(number) else { return };
+        let is_reliable = qp.init.kind == QpKind::Rc;
+        for _ in 0..index.min(qp.sends.len()) {
+            self.end_first(number, WcStatus::Flushed);
+        }
+        self.end_first(number, status);
+        if is_reliable {
+            self.enter_error(number);
+        } else if let Some(qp) = self.qp(number) {
+            qp.state = QpState::Sqe;
+            self.flush_sends(number);
+        }
+    }
+
+    /// Everything in the send queue ends undone.
+    pub(crate) fn flush_sends(&mut self, number: u32) {
+        self.end_done(number);
+        while self.qp(number).is_some_and(|q| !q.sends.is_empty()) {
+            self.end_first(number, WcStatus::Flushed);
+        }
+        if let Some(qp) = self.qp(number) {
+            (qp.left, qp.part, qp.fetching, qp.pause) = (0, 0, 0, 0);
+        }
+    }
+
+    /// Everything in the receive queue ends undone.
+    pub(crate) fn flush_receives(&mut self, number: u32) {
+        let Some(qp) = self.qp(number) else { return };
+        let cq = qp.init.receive_cq;
+        let arriving = qp.arriving.take().and_then(|a| a.receive);
+        let posted = core::mem::take(&mut qp.receives.posted);
+        for receive in arriving.into_iter().chain(posted) {
+            self.complete(cq, Completion::of_receive(receive.wr_id, number, WcStatus::Flushed), false);
+        }
+    }
+
+    /// The queue pair fails: nothing is taken or sent any more.
+    #[cold]
+    pub(crate) fn enter_error(&mut self, number: u32) {
+        let Some(qp) = self.qp(number) else { return };
+        let was = core::mem::replace(&mut qp.state, QpState::Err);
+        let is_shared = qp.init.srq.is_some();
+        self.flush_sends(number);
+        self.flush_receives(number);
+        if is_shared && was != QpState::Err {
+            self.event(number, AsyncKind::LastWqe);
+        }
+    }
+
+    /// What is for somebody who is not there is lost, as on a wire.
+    #[cold]
+    pub(crate) fn drop_datagrams<W: Wire>(&mut self, engine: &mut Engine<W>, number: u32, peer: Name) {
+        let gid = self.name.gid;
+        loop {
+            let Some(qp) = self.qp(number) else { return };
+            let Some(first) = qp.sends.front() else { return };
+            let goes_there = first.to.is_none_or(|to| Name::of(to.gid.unwrap_or(gid), to.qp) == peer);
+            if !goes_there {
+                break;
+            }
+            qp.part = 0;
+            self.end_first(number, WcStatus::Success);
+        }
+        self.pump(engine, number, false);
+    }
+}

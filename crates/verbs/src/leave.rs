@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What waits to leave: answers first, then queue pairs and what peers read, by turns.
+
+use crate::arrive::Packet;
+use crate::connection::{ANSWERS_MAX, ConnectionId, Put};
+use crate::core::Core;
+use crate::header::{Code, Head, Kind, PACKET_BYTES};
+use crate::types::Access;
+use bellwire_via::Engine;
+use bellwire_via::wire::Wire;
+
+/// Packets with bytes that were read that leave in a turn.
+const READS_PER_TURN: u32 = 8;
+
+impl Core {
+    /// Tells the peer of a queue pair what was done.
+    pub(crate) fn tell<W: Wire>(&mut self, engine: &mut Engine<W>, number: u32) {
+        let Some(qp) = self.qp(number) else { return };
+        let Some(to) = qp.came_by.filter(|_| qp.told != qp.expected) else { return };
+        qp.told = qp.expected;
+        let mut head = Head::new(Kind::Ack, qp.attributes.peer, number);
+        head.answered = qp.expected;
+        self.answer(engine, to, head);
+    }
+
+    /// Tells all who have not been told.
+    #[inline(never)]
+    pub(crate) fn tell_owed<W: Wire>(&mut self, engine: &mut Engine<W>) {
+        for number in core::mem::take(&mut self.owing) {
+            if let Some(qp) = self.qp(number) {
+                qp.is_owing = false;
+                self.tell(engine, number);
+            }
+        }
+    }
+
+    #[cold]
+    pub(crate) fn refuse<W: Wire>(&mut self, engine: &mut Engine<W>, p: &Packet<'_>, code: Code, timer: u8) {
+        let mut head = Head::new(Kind::Refusal, p.head.from, p.head.to);
+        (head.number, head.words[0]) = (p.head.number, code as u64 | u64::from(timer) << 32);
+        self.answer(engine, p.from, head);
+    }
+
+    /// Has an answer leave, in order.
+    pub(crate) fn answer<W: Wire>(&mut self, engine: &mut Engine<W>, to: ConnectionId, head: Head) {
+        let Some(connection) = self.connections.get_mut(to) else { return };
+        connection.answers.push_back(head);
+        if connection.answers.len() > ANSWERS_MAX {
+            // It asks and asks, and takes no answer.
+            return self.broken(engine, to);
+        }
+        if !connection.put_answers(engine) {
+            self.mark_unsent(to);
+        }
+    }
+
+    pub(crate) fn mark_unsent(&mut self, id: ConnectionId) {
+        if let Some(connection) = self.connections.get_mut(id).filter(|c| !c.is_unsent) {
+            connection.is_unsent = true;
+            self.unsent.push(id);
+        }
+    }
+
+    /// Sends what waits, of all connections.
+    pub(crate) fn leave_all<W: Wire>(&mut self, engine: &mut Engine<W>) {
+        for id in core::mem::take(&mut self.unsent) {
+            if let Some(connection) = self.connections.get_mut(id) {
+                connection.is_unsent = false;
+                self.leave(engine, id);
+            }
+        }
+    }
+
+    /// Sends what can leave of a connection: answers, then queue pairs and reads by turns; notes what has to wait on.
+    pub(crate) fn leave<W: Wire>(&mut self, engine: &mut Engine<W>, id: ConnectionId) {
+        let Some(connection) = self.connections.get_mut(id).filter(|c| c.open) else { return };
+        if connection.put_answers(engine) {
+            for _ in 0..connection.ready.len() {
+                let Some(number) = self.connections.get_mut(id).and_then(|c| c.ready.pop_front()) else { break };
+                if let Some(qp) = self.qp(number) {
+                    qp.is_ready = false;
+                    self.pump(engine, number, true);
+                }
+            }
+            self.serve_reads(engine, id);
+        }
+        if self.connections.get(id).is_some_and(crate::connection::Connection::has_unsent) {
+            self.mark_unsent(id);
+        }
+    }
+
+    /// Sends bytes that the peer reads.
+    fn serve_reads<W: Wire>(&mut self, engine: &mut Engine<W>, id: ConnectionId) {
+        for _ in 0..READS_PER_TURN {
+            let Some(connection) = self.connections.get_mut(id) else { return };
+            let Some(job) = connection.reads.front_mut() else { return };
+            let n = (job.length - job.at).min(PACKET_BYTES as u32);
+            let found = match n {
+                0 => Ok(core::ptr::null_mut()),
+                _ => self.regions.find(job.key, job.domain, job.address + u64::from(job.at), u64::from(n), Access::REMOTE_READ),
+            };
+            let mut head = job.head;
+            head.offset = job.at;
+            let Ok(from) = found else {
+                // Withdrawn meanwhile.
+                let mut refusal = Head::new(Kind::Refusal, head.to, head.from);
+                (refusal.number, refusal.words[0]) = (head.number, Code::Access as u64);
+                connection.reads.pop_front();
+                self.answer(engine, id, refusal);
+                continue;
+            };
+            job.at += n;
+            let is_last = job.at == job.length;
+            // SAFETY: R1, just looked up.
+            if unsafe { connection.put(engine, &head, (from.cast_const(), n as usize)) } != Put::All {
+                if let Some(job) = connection.reads.front_mut() {
+                    job.at -= n;
+                }
+                return;
+            }
+            if is_last {
+                connection.reads.pop_front();
+            }
+        }
+    }
+}

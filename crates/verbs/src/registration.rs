@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Registering memory of programs, and exchanging it for memory that peers can map (`adopt.rs`).
+
+use crate::adopt::{Adopted, adopt, may_adopt, pages_of, release, share};
+use crate::core::Core;
+use crate::memory::Region;
+use crate::port::Port;
+use crate::progress::HostWire;
+use crate::types::{Access, Error};
+use bellwire_via::{Engine, MemAttributes, MemHandle};
+use std::ops::Range;
+use std::sync::Arc;
+
+impl Port {
+    /// Registers memory; its key, local and remote.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`]; [`Error::Fault`]: it is not mapped, or may not be written although `access` says so; [`Error::NoMemory`].
+    pub fn register(&self, region: &Region) -> Result<u32, Error> {
+        let writes = Access::LOCAL_WRITE | Access::REMOTE_WRITE | Access::REMOTE_ATOMIC;
+        if region.length == 0 || (region.access.intersects(Access::REMOTE_WRITE | Access::REMOTE_ATOMIC) && !region.access.contains(Access::LOCAL_WRITE)) {
+            return Err(Error::Invalid);
+        }
+        let wants_remote = region.access.intersects(Access::REMOTE_WRITE | Access::REMOTE_READ);
+        let pages = pages_of(region.address, region.length).filter(|_| self.adopts && wants_remote && region.access.contains(Access::LOCAL_WRITE));
+        // Before the lock: it looks into `/proc`.
+        let may_adopt = pages.as_ref().is_some_and(may_adopt);
+        self.shared.with(|core, engine| {
+            // The engine looks at the memory, brings it in, and gives the key; what peers may do is this layer's business.
+            let attributes = MemAttributes { ptag: Some(core.ptag), rdma_write: region.access.intersects(writes), rdma_read: false };
+            let handle = engine.register(region.address, region.length, &attributes).map_err(|e| match e {
+                bellwire_via::Error::Resource => Error::NoMemory,
+                _ => Error::Fault,
+            })?;
+            let adopted = pages.as_ref().and_then(|pages| self.adopt(core, engine, region, pages, may_adopt));
+            core.list_region(handle, Region { adopted, ..*region }).inspect_err(|_| {
+                let _ = engine.deregister(region.address, handle);
+                self.disown(engine, adopted);
+            })?;
+            Ok(handle.raw())
+        })
+    }
+
+    /// Has the engine's memory take the place of whole pages of a region, if that can be.
+    fn adopt(&self, core: &Core, engine: &mut Engine<HostWire>, region: &Region, pages: &Range<usize>, may_adopt: bool) -> Option<Adopted> {
+        let owner = self.owner();
+        let (base, place) = match share(pages, owner) {
+            Some(found) => found,
+            None if may_adopt => {
+                let base = engine.allocate(pages.len()).ok()?.expose_provenance();
+                // SAFETY: A1: looked up just before, by the only thread; the engine's memory is new.
+                if !unsafe { adopt(pages, base, owner) } {
+                    let _ = engine.free(core::ptr::with_exposed_provenance_mut(base));
+                    return None;
+                }
+                (base, pages.clone())
+            }
+            None => return None,
+        };
+        let attributes = MemAttributes {
+            ptag: Some(core.ptag),
+            rdma_write: region.access.contains(Access::REMOTE_WRITE),
+            rdma_read: region.access.contains(Access::REMOTE_READ),
+        };
+        // All of it, so that peers may map it; what of it a peer is told of is the region's part.
+        let registered = engine.register(base as u64, place.len() as u64, &attributes);
+        let offset = (pages.start - place.start) as u64;
+        match registered {
+            Ok(handle) => Some(Adopted { start: pages.start as u64, length: pages.len() as u64, base: base as u64 + offset, handle: handle.raw() }),
+            Err(_) => {
+                if let Some(base) = release(pages.start as u64, owner) {
+                    let _ = engine.free(core::ptr::with_exposed_provenance_mut(base));
+                }
+                None
+            }
+        }
+    }
+
+    /// The engine's memory of a region is given back; the program keeps the pages.
+    fn disown(&self, engine: &mut Engine<HostWire>, adopted: Option<Adopted>) {
+        let Some(a) = adopted else { return };
+        let _ = engine.deregister(a.base, MemHandle::from_raw(a.handle));
+        if let Some(base) = release(a.start, self.owner()) {
+            let _ = engine.free(core::ptr::with_exposed_provenance_mut(base));
+        }
+    }
+
+    fn owner(&self) -> usize {
+        Arc::as_ptr(&self.shared).addr()
+    }
+
+    /// Ends a registration. When it returns, nobody is inside the memory.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`].
+    pub fn deregister(&self, key: u32) -> Result<(), Error> {
+        self.shared.with(|core, engine| {
+            let region = core.unlist_region(key)?;
+            self.disown(engine, region.adopted);
+            Ok(engine.deregister(region.address, MemHandle::from_raw(key))?)
+        })
+    }
+}
