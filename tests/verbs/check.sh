@@ -58,6 +58,21 @@ alone "LD_LIBRARY_PATH=$out/bellwire-verbs" "$out/rules++"
 alone "LD_PRELOAD=$BELLWIRE_VERBS" "$out/rules" dies
 BELLWIRE_MODE=guarded alone "LD_PRELOAD=$BELLWIRE_VERBS" "$out/rules"
 
+# ---- faults on purpose: the program sees each; the same seed, the same story
+if cc -std=gnu11 -Wall -Wextra -Werror -o "$out/faults" "$here/faults.c" -libverbs; then ok; else bad faults.c; fi
+trace() { # file, seed
+    BELLWIRE_FAULTS=rnr=0.2:5,unanswered=0.03,denied=0.1,qp=0.03,seed=$2 LD_PRELOAD=$BELLWIRE_VERBS timeout $patience "$out/faults" trace >"$out/$1" 2>&1
+}
+if trace trace-1 7 && trace trace-2 7 && trace trace-3 8 && cmp -s "$out/trace-1" "$out/trace-2" && ! cmp -s "$out/trace-1" "$out/trace-3"; then ok; else bad "faults trace: $(tail -n 1 "$out/trace-1")"; fi
+for what in 'RNR retry' 'transport retry' 'remote access error' 'Flushed' 'at the sender: local work queue catastrophic' 'at the receiver: local access violation' success; do
+    if grep -q "$what" "$out/trace-1"; then ok; else bad "faults trace: no $what"; fi
+done
+BELLWIRE_FAULTS=port=300ms..700ms alone "LD_PRELOAD=$BELLWIRE_VERBS" "$out/faults" port
+BELLWIRE_FAULTS=port=300ms.. alone "LD_PRELOAD=$BELLWIRE_VERBS" "$out/faults" impatient
+died() { LD_PRELOAD=$BELLWIRE_VERBS timeout $patience "$out/faults" death "death=0.05,seed=$1"; }
+if one=$(died 3) && two=$(died 3) && three=$(died 4) && [ "$one" = "$two" ] && [ "$one" != "$three" ]; then ok; else bad "faults death: $one, $two, $three"; fi
+BELLWIRE_FAULTS=rnr=0.2:2,seed=1 pair ibv_rc_pingpong -c -n 500
+
 # ---- libibverbs' examples
 pair ibv_rc_pingpong
 pair ibv_rc_pingpong -g 0 -e -c -s 10000

@@ -45,7 +45,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("bellwire-am-c", &["bellwire-am", "bellwire-memory", "bellwire-rpc", "bellwire-spmd", "bellwire-via"]),
     ("bellwire-tag", &["bellwire-memory", "bellwire-via"]),
     ("bellwire-fi", &["bellwire-memory", "bellwire-tag", "bellwire-via"]),
-    ("bellwire-verbs", &["bellwire-memory", "bellwire-via"]),
+    ("bellwire-verbs", &["bellwire-faults", "bellwire-memory", "bellwire-via"]),
     ("bellwire-verbs-c", &["bellwire-memory", "bellwire-verbs", "bellwire-via"]),
     ("bellwire-gas", &["bellwire-memory", "bellwire-job", "bellwire-via"]),
     ("bellwire-gas-c", &["bellwire-gas", "bellwire-memory"]),

@@ -6,6 +6,7 @@
 use crate::names::Way;
 use crate::plan::{Corrupt, FaultPlan, LinkFaults, Outage, Span, Squeeze, When};
 use crate::random::Random;
+use crate::requests::RequestFaults;
 use crate::timetable::{Change, Timetable};
 use bellwire_time::{Duration, Instant};
 use core::fmt;
@@ -119,7 +120,7 @@ impl Faults {
     /// Faults of a link for a wire that keeps queues and outages itself, as the fabric does: bandwidth is not judged but asked for, with
     /// [`Faults::bits_per_second`]. Streams of one seed have nothing to do with each other.
     pub fn new(model: &LinkFaults, during: Option<Span>, seed: u64, stream: u64) -> Self {
-        let judged = LinkFaults { squeeze: None, ..*model };
+        let judged = LinkFaults { squeeze: None, requests: RequestFaults::default(), ..*model };
         Self {
             model: judged,
             bandwidth: model.squeeze.map(|s| s.bits_per_second),

@@ -7,6 +7,7 @@
 //!     v
 //!   FaultPlan (plan.rs) ---- faults(from, to) ----> Faults: one direction of one link, packet by packet (judge.rs)
 //!        |-- Timetable: when outages begin and end (timetable.rs)
+//!        |-- Fates: requests of RDMA programs, one by one (requests.rs)
 //!        `-- clock(node): how a node's clock runs (skew.rs)
 //! ```
 //!
@@ -39,6 +40,7 @@ mod names;
 mod plan;
 mod probability;
 mod random;
+mod requests;
 mod skew;
 mod text;
 mod timetable;
@@ -49,6 +51,7 @@ pub use names::{Names, Pattern, Way};
 pub use plan::{Burst, Corrupt, FaultPlan, LinkFaults, Outage, Reorder, SkewRule, Span, Squeeze, When};
 pub use probability::Probability;
 pub use random::Random;
+pub use requests::{Fate, Fates, RequestFaults};
 pub use skew::Clock;
 pub use text::PlanError;
 pub use timetable::{Change, Timetable};

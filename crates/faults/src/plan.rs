@@ -5,6 +5,7 @@ use crate::judge::Faults;
 use crate::names::{Names, Way};
 use crate::probability::Probability;
 use crate::random::Random;
+use crate::requests::RequestFaults;
 use crate::skew::Clock;
 use bellwire_time::{Duration, Instant};
 
@@ -21,6 +22,8 @@ pub struct FaultPlan {
     pub links: Vec<(Way, LinkFaults)>,
     /// Partitions, links down, nodes crashed.
     pub outages: Vec<Outage>,
+    /// When ports of RDMA devices are down.
+    pub ports: Vec<When>,
     /// Clocks that are not right; the last rule that names a node counts.
     pub skews: Vec<SkewRule>,
 }
@@ -44,6 +47,8 @@ pub struct LinkFaults {
     pub jitter: Duration,
     /// Less bandwidth.
     pub squeeze: Option<Squeeze>,
+    /// What befalls requests of RDMA programs, above all of that.
+    pub requests: RequestFaults,
 }
 
 /// Loss in bursts (Gilbert and Elliott): the link is good or bad, and may change with each packet.
@@ -175,7 +180,7 @@ impl FaultPlan {
     /// Whether nothing can go wrong.
     pub fn is_none(&self) -> bool {
         let quiet = LinkFaults::default();
-        self.every_link == quiet && self.links.iter().all(|(_, f)| *f == quiet) && self.outages.is_empty() && self.skews.is_empty()
+        self.every_link == quiet && self.links.iter().all(|(_, f)| *f == quiet) && self.outages.is_empty() && self.ports.is_empty() && self.skews.is_empty()
     }
 
     /// Faults of one direction of the link between two names.

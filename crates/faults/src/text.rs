@@ -57,7 +57,7 @@ impl FaultPlan {
         for clause in clauses.split(',').map(str::trim).filter(|c| !c.is_empty()) {
             let (key, value) = clause.split_once('=').ok_or_else(|| fail(clause, "a clause is name=value".into()))?;
             let (key, value) = (key.trim_end(), value.trim_start());
-            let once = !matches!(key, "partition" | "down" | "crash" | "skew");
+            let once = !matches!(key, "partition" | "down" | "crash" | "port" | "skew");
             if once && said.contains(&key) {
                 return Err(fail(clause, format!("{key} is said twice")));
             }
@@ -82,7 +82,8 @@ impl FaultPlan {
     }
 }
 
-const KEYS: &str = "loss, burst, dup, reorder, corrupt, delay, jitter, rate, partition, down, crash, skew, during, seed";
+const KEYS: &str =
+    "loss, burst, dup, reorder, corrupt, delay, jitter, rate, rnr, unanswered, denied, qp, death, partition, down, crash, port, skew, during, seed";
 
 /// Splits `a>b:loss=1` into way and clauses. A name may have colons of its own (an address), so the last one before the first `=` counts.
 fn split_way(group: &str) -> Result<(Option<Way>, &str), String> {
@@ -105,7 +106,7 @@ impl LinkFaults {
             "delay" => self.delay = units::parse_time(value)?,
             "jitter" => self.jitter = units::parse_time(value)?,
             "rate" => self.squeeze = Some(squeeze(value)?),
-            _ => return Ok(false),
+            _ => return self.requests.set(key, value),
         }
         Ok(true)
     }
@@ -128,6 +129,7 @@ impl FaultPlan {
                 }
                 self.outages.push(Outage::Crash(when, nodes));
             }
+            "port" => self.ports.push(parse_when(value)?),
             "skew" => self.skews.push(skew(value)?),
             _ => return Ok(false),
         }
@@ -234,6 +236,7 @@ impl fmt::Display for FaultPlan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut clauses = self.every_link.clauses();
         clauses.extend(self.outages.iter().map(ToString::to_string));
+        clauses.extend(self.ports.iter().map(|when| format!("port={when}")));
         clauses.extend(self.skews.iter().map(|rule| format!("skew={rule}")));
         clauses.extend(self.during.map(|span| format!("during={span}")));
         clauses.extend(self.seed.map(|seed| format!("seed={seed}")));
@@ -250,7 +253,7 @@ impl LinkFaults {
     /// The clauses of what is not as usual.
     fn clauses(&self) -> Vec<String> {
         let usual = Self::default();
-        let Self { loss, burst, duplicate, reorder, corrupt, delay, jitter, squeeze } = *self;
+        let Self { loss, burst, duplicate, reorder, corrupt, delay, jitter, squeeze, requests } = *self;
         let mut clauses = Vec::new();
         let mut say = |unusual: bool, clause: String| clauses.extend(unusual.then_some(clause));
         say(loss != usual.loss, format!("loss={loss}"));
@@ -266,6 +269,7 @@ impl LinkFaults {
         if let Some(Squeeze { bits_per_second, queue_bytes }) = squeeze {
             say(true, format!("rate={}:{}", Rate(bits_per_second), Bytes(queue_bytes)));
         }
+        clauses.extend(requests.clauses());
         clauses
     }
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The text form: what is printed reads back the same, for any plan; what users write means what the manual says; errors name the clause.
 
-use bellwire_faults::{Burst, Clock, Corrupt, FaultPlan, LinkFaults, Outage, Probability, Reorder, SkewRule, Span, Squeeze, Way, When};
+use bellwire_faults::{Burst, Clock, Corrupt, FaultPlan, LinkFaults, Outage, Probability, Reorder, RequestFaults, SkewRule, Span, Squeeze, Way, When};
 use bellwire_time::{Duration, Instant};
 use proptest::prelude::*;
 
@@ -18,8 +18,20 @@ fn link_faults() -> impl Strategy<Value = LinkFaults> {
     let reorder = (probability(), 1..10_000_000_u64).prop_map(|(probability, late)| Reorder { probability, late_max: Duration(late) });
     let corrupt = (probability(), 1..=8_u8).prop_map(|(probability, bits_max)| Corrupt { probability, bits_max });
     let squeeze = proptest::option::of((1..=u64::MAX, any::<u64>()).prop_map(|(bits_per_second, queue_bytes)| Squeeze { bits_per_second, queue_bytes }));
-    (probability(), burst, probability(), reorder, corrupt, time(), time(), squeeze).prop_map(
-        |(loss, burst, duplicate, reorder, corrupt, delay, jitter, squeeze)| LinkFaults { loss, burst, duplicate, reorder, corrupt, delay, jitter, squeeze },
+    let requests = (probability(), 1..=u16::MAX, probability(), probability(), probability(), probability())
+        .prop_map(|(unready, unready_times, unanswered, denied, broken, death)| RequestFaults { unready, unready_times, unanswered, denied, broken, death });
+    (probability(), burst, probability(), reorder, corrupt, time(), time(), squeeze, requests).prop_map(
+        |(loss, burst, duplicate, reorder, corrupt, delay, jitter, squeeze, requests)| LinkFaults {
+            loss,
+            burst,
+            duplicate,
+            reorder,
+            corrupt,
+            delay,
+            jitter,
+            squeeze,
+            requests,
+        },
     )
 }
 
@@ -68,9 +80,10 @@ fn plan() -> impl Strategy<Value = FaultPlan> {
         link_faults(),
         proptest::collection::vec((way(), link_faults()), many(3)),
         proptest::collection::vec(outage(), many(3)),
+        proptest::collection::vec(when(), many(3)),
         proptest::collection::vec(skew(), many(3)),
     )
-        .prop_map(|(seed, during, every_link, links, outages, skews)| FaultPlan { seed, during, every_link, links, outages, skews })
+        .prop_map(|(seed, during, every_link, links, outages, ports, skews)| FaultPlan { seed, during, every_link, links, outages, ports, skews })
 }
 
 proptest! {

@@ -4,6 +4,7 @@
 use crate::core::Core;
 use crate::header::{Code, Head};
 use crate::qp::{Send, rnr_time};
+use crate::struck::PORT_TIMER;
 use crate::types::{Opcode, QpState, WcStatus};
 use bellwire_via::Engine;
 use bellwire_via::wire::Wire;
@@ -30,6 +31,9 @@ impl Core {
                         return self.fail_send(head.to, index, WcStatus::RnrExceeded);
                     }
                     qp.rnr_left -= 1;
+                }
+                if let Some(send) = qp.sends.get_mut(index) {
+                    send.judged.unready = send.judged.unready.saturating_sub(1);
                 }
                 rnr_time(timer)
             }
@@ -58,6 +62,10 @@ impl Core {
     pub(crate) fn timeouts<W: Wire>(&mut self, engine: &mut Engine<W>) {
         while let Some((at, number)) = self.timers.first().copied().filter(|(at, _)| *at <= self.now) {
             self.timers.remove(&(at, number));
+            if number == PORT_TIMER {
+                self.change_port(engine);
+                continue;
+            }
             if let Some(qp) = self.qp(number).filter(|q| q.pause == at) {
                 qp.pause = 0;
                 if qp.is_deserted {

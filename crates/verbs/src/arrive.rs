@@ -97,7 +97,7 @@ impl Core {
     }
 
     fn answer_arrived<W: Wire>(&mut self, engine: &mut Engine<W>, p: &Packet<'_>) {
-        if !self.is_from_peer(p) || !self.qp(p.head.to).is_some_and(|q| matches!(q.state, QpState::Rts | QpState::Sqd)) {
+        if !self.is_from_peer(p) || !self.qp(p.head.to).is_some_and(|q| q.life == p.head.echo && matches!(q.state, QpState::Rts | QpState::Sqd)) {
             return;
         }
         match p.head.kind {

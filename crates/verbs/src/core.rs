@@ -11,6 +11,7 @@ use crate::memory::Regions;
 use crate::name::{Name, QPS_MAX};
 use crate::qp::{Qp, QpInit, Receiving};
 use crate::queue::{CQ_ENTRIES_MAX, Cq, Listener, Receive, ReceiveQueue, Srq};
+use crate::struck::Struck;
 use crate::types::{Access, AsyncKind, Completion, Error, QpState};
 use bellwire_via::handle::{Handle, Slab};
 use bellwire_via::wire::Wire;
@@ -26,7 +27,7 @@ const OBJECTS_MAX: usize = 1 << 16;
 pub struct AsyncEvent {
     /// What.
     pub kind: AsyncKind,
-    /// The program's name for the object.
+    /// The program's name for the object; the number of the port.
     pub cookie: u64,
 }
 
@@ -67,6 +68,8 @@ pub(crate) struct Core {
     pub polls: u64,
     /// Completion queues that are armed, or may be.
     pub armed: u32,
+    /// Faults on purpose.
+    pub struck: Option<Box<Struck>>,
 }
 
 impl Core {
@@ -93,6 +96,7 @@ impl Core {
             events,
             polls: 0,
             armed: 0,
+            struck: None,
         }
     }
 
@@ -194,7 +198,8 @@ impl Core {
             self.srq(srq)?.users += 1;
         }
         let number = self.name.number(index);
-        self.qps[index] = Some(Box::new(Qp::new(number, *init)));
+        let fates = self.struck.as_mut().map(|s| Box::new(s.next_pair()));
+        self.qps[index] = Some(Box::new(Qp { fates, ..Qp::new(number, *init) }));
         self.qp_count += 1;
         Ok(number)
     }
@@ -324,6 +329,9 @@ impl Core {
     pub(crate) fn step<W: Wire>(&mut self, engine: &mut Engine<W>) -> bool {
         if !self.unsent.is_empty() {
             self.leave_all(engine);
+        }
+        if self.is_down() {
+            return false;
         }
         if self.arrive(engine) {
             return true;

@@ -131,7 +131,7 @@ impl Core {
         }
         qp.told_grants.push(key);
         let mut head = Head::new(Kind::Grant, qp.attributes.peer, number);
-        head.answered = qp.expected;
+        (head.answered, head.echo) = (qp.expected, qp.peer_life);
         qp.told = qp.expected;
         head.immediate = key;
         let mut access = region.access & qp.attributes.access;

@@ -2,8 +2,8 @@
 //! What precedes the bytes of a packet.
 //!
 //! ```text
-//!  word 0   kind u8 | flags u8 | taken u16 | to: queue pair u24 | 0 u8
-//!  word 1   from: queue pair u24 | 0 u8 | number u32           (datagrams: key in place of the number)
+//!  word 0   kind u8 | flags u8 | taken u16 | to: queue pair u24 | life u8
+//!  word 1   from: queue pair u24 | echo u8 | number u32        (datagrams: key in place of the number)
 //!  word 2   answered u32 | immediate u32
 //!  word 3   address u64               write, read, atomic
 //!           code u32 | timer u32      refusal
@@ -15,6 +15,7 @@
 //! ```
 //!
 //! `taken` is how many messages of the connection the sender has taken; `answered` says that all requests of the other queue pair below that number are done. Both count modulo their size.
+//! `life` is how often the sender's queue pair has begun anew, `echo` the same of the other one, as its requests have said: an answer to an earlier life is none, though its number fits.
 
 use bellwire_via::frame::INLINE_BYTES_MAX;
 
@@ -31,6 +32,8 @@ pub(crate) const LAST: u8 = 2;
 pub(crate) const IMMEDIATE: u8 = 4;
 /// Wakes who waits for solicited messages.
 pub(crate) const SOLICITED: u8 = 8;
+/// A message that is to be refused as if no receive were there: its sender tries what becomes of that.
+pub(crate) const UNREADY: u8 = 16;
 
 /// What a packet is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -98,6 +101,8 @@ pub(crate) struct Head {
     pub flags: u8,
     pub to: u32,
     pub from: u32,
+    pub life: u8,
+    pub echo: u8,
     pub number: u32,
     pub answered: u32,
     pub immediate: u32,
@@ -109,7 +114,7 @@ pub(crate) struct Head {
 
 impl Head {
     pub(crate) const fn new(kind: Kind, to: u32, from: u32) -> Self {
-        Self { kind, flags: 0, to, from, number: 0, answered: 0, immediate: 0, words: [0; 4], offset: 0, total: 0 }
+        Self { kind, flags: 0, to, from, life: 0, echo: 0, number: 0, answered: 0, immediate: 0, words: [0; 4], offset: 0, total: 0 }
     }
 
     /// Bytes of it.
@@ -122,8 +127,8 @@ impl Head {
     #[inline]
     pub(crate) fn store(&self, taken: u32, to: &mut [u64; WORDS_MAX]) -> usize {
         let n = self.kind.words();
-        to[0] = self.kind as u64 | u64::from(self.flags) << 8 | u64::from(taken & 0xffff) << 16 | u64::from(self.to) << 32;
-        to[1] = u64::from(self.from) | u64::from(self.number) << 32;
+        to[0] = self.kind as u64 | u64::from(self.flags) << 8 | u64::from(taken & 0xffff) << 16 | u64::from(self.to) << 32 | u64::from(self.life) << 56;
+        to[1] = u64::from(self.from) | u64::from(self.echo) << 24 | u64::from(self.number) << 32;
         to[2] = u64::from(self.answered) | u64::from(self.immediate) << 32;
         to[3..7].copy_from_slice(&self.words);
         if self.flags & PART != 0 {
@@ -140,6 +145,7 @@ impl Head {
         let kind = Kind::from_bits(w(0) as u8)?;
         let mut head = Self::new(kind, (w(0) >> 32) as u32 & 0xff_ffff, w(1) as u32 & 0xff_ffff);
         head.flags = (w(0) >> 8) as u8;
+        (head.life, head.echo) = ((w(0) >> 56) as u8, (w(1) >> 24) as u8);
         let n = kind.words();
         let start = head.len();
         if length < start {
@@ -177,7 +183,7 @@ mod tests {
                 let mut words = [0; 4];
                 words[..kind.words() - 3].fill(0x1234_5678_9abc_def0);
                 let (offset, total) = if flags & PART != 0 { (5, 7) } else { (0, 0) };
-                let head = Head { kind, flags, to: 0xabcdef, from: 0x123456, number: 3, answered: 4, immediate: 9, words, offset, total };
+                let head = Head { kind, flags, to: 0xabcdef, from: 0x123456, life: 200, echo: 201, number: 3, answered: 4, immediate: 9, words, offset, total };
                 let mut out = [0; WORDS_MAX];
                 let n = head.store(0x1_0007, &mut out);
                 assert_eq!(8 * n, head.len());

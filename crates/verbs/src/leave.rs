@@ -19,7 +19,7 @@ impl Core {
         let Some(to) = qp.came_by.filter(|_| qp.told != qp.expected) else { return };
         qp.told = qp.expected;
         let mut head = Head::new(Kind::Ack, qp.attributes.peer, number);
-        head.answered = qp.expected;
+        (head.answered, head.echo) = (qp.expected, qp.peer_life);
         self.answer(engine, to, head);
     }
 
@@ -37,7 +37,7 @@ impl Core {
     #[cold]
     pub(crate) fn refuse<W: Wire>(&mut self, engine: &mut Engine<W>, p: &Packet<'_>, code: Code, timer: u8) {
         let mut head = Head::new(Kind::Refusal, p.head.from, p.head.to);
-        (head.number, head.words[0]) = (p.head.number, code as u64 | u64::from(timer) << 32);
+        (head.number, head.echo, head.words[0]) = (p.head.number, p.head.life, code as u64 | u64::from(timer) << 32);
         self.answer(engine, p.from, head);
     }
 
@@ -104,7 +104,7 @@ impl Core {
             let Ok(from) = found else {
                 // Withdrawn meanwhile.
                 let mut refusal = Head::new(Kind::Refusal, head.to, head.from);
-                (refusal.number, refusal.words[0]) = (head.number, Code::Access as u64);
+                (refusal.number, refusal.echo, refusal.words[0]) = (head.number, head.echo, Code::Access as u64);
                 connection.reads.pop_front();
                 self.answer(engine, id, refusal);
                 continue;

@@ -15,6 +15,7 @@
 //! | `adopt.rs`, `direct.rs` | memory of programs that peers map; requests done in it without the owner |
 //! | `request.rs`, `send.rs`, `ending.rs` | requests of the program: posted, sent, completed |
 //! | `arrive.rs`, `serve.rs`, `answers.rs` | packets that arrive: checked; requests carried out; answers to ours |
+//! | `struck.rs` | faults on purpose |
 //! | `leave.rs` | what waits to leave |
 //! | `header.rs`, `connection.rs`, `life.rs`, `name.rs` | packets; connections, who is where |
 
@@ -40,6 +41,7 @@ mod registration;
 mod request;
 mod send;
 mod serve;
+mod struck;
 mod types;
 
 pub use self::core::AsyncEvent;

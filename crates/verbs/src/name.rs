@@ -74,7 +74,7 @@ pub fn gid_of(host: &[u8]) -> Option<Gid> {
     }
 }
 
-fn host_of(gid: &Gid) -> &[u8] {
+pub(crate) fn host_of(gid: &Gid) -> &[u8] {
     gid.strip_prefix(&V4).unwrap_or(gid)
 }
 

@@ -8,7 +8,9 @@ use crate::name::{Name, PLACES, gid_of};
 use crate::progress::{Shared, clock, lock, run};
 use crate::qp::{QpAttributes, QpInit, SendRequest};
 use crate::queue::Listener;
+use crate::struck::Struck;
 use crate::types::{Completion, Error, Gid, QpState, Sge};
+use bellwire_faults::FaultPlan;
 use bellwire_memory::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use bellwire_memory::token::Token;
 use bellwire_via::nic::NicConfig;
@@ -66,7 +68,9 @@ impl Port {
     pub fn open(config: NicConfig) -> Result<Self, OpenError> {
         let gid = gid_of(&config.host).ok_or(OpenError::Address)?;
         let from = (config.seed as u16) % PLACES;
-        let adopts = config.mode == ProtectionMode::Mapped && config.memory == MemoryMode::Trust;
+        let plan = config.faults.clone().filter(FaultPlan::strikes_requests);
+        // What peers do in mapped memory nobody is asked about.
+        let adopts = config.mode == ProtectionMode::Mapped && config.memory == MemoryMode::Trust && plan.is_none();
         let nic = Nic::open(config).map_err(OpenError::Nic)?;
         nic.ignore_errors();
         nic.now();
@@ -76,6 +80,9 @@ impl Port {
             let inbox = engine.create_inbox().map_err(Error::from)?;
             let mut core = Core::new(inbox, ptag, Name { gid, place: 1 }, Arc::clone(&events), clock);
             core.settle(engine, from)?;
+            if let Some(plan) = plan {
+                core.be_struck(Struck::new(plan, &gid, clock(), die));
+            }
             Ok(core)
         });
         let core = Token::new(core.map_err(|_: Error| OpenError::Resource)?);
@@ -89,12 +96,22 @@ impl Port {
             pace: Mutex::new(()),
             bell: Condvar::new(),
         });
-        Ok(Self { shared, thread: Mutex::new(None), gid, events, adopts })
+        let port = Self { shared, thread: Mutex::new(None), gid, events, adopts };
+        if !port.shared.core().timers.is_empty() {
+            // The port goes down and up although nobody looks.
+            port.start();
+        }
+        Ok(port)
     }
 
     /// Its address.
     pub fn gid(&self) -> Gid {
         self.gid
+    }
+
+    /// Whether the port works: it does, but for faults on purpose.
+    pub fn is_up(&self) -> bool {
+        !self.shared.core().is_down()
     }
 
     /// What happens beside the queues.
@@ -326,6 +343,11 @@ impl Port {
             *thread = std::thread::Builder::new().name("bellwire-verbs".into()).spawn(move || run(&shared)).ok();
         }
     }
+}
+
+/// Ends the process at once, as who kills it does.
+fn die() {
+    let _ = rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::KILL);
 }
 
 impl Drop for Port {

@@ -163,7 +163,10 @@ pub(crate) fn run(shared: &Shared) {
             tick = (2 * tick).min(TICK);
             continue;
         }
-        if shared.sleep(LOOK, || shared.is_closing()).is_err() {
+        if shared.core().is_down() {
+            // What has come stays where it is: sleeping for it would be none.
+            drop(shared.bell.wait_timeout(lock(&shared.pace), TICK));
+        } else if shared.sleep(LOOK, || shared.is_closing()).is_err() {
             return;
         }
         // Relaxed: a hint.

@@ -5,7 +5,9 @@ use crate::connection::ConnectionId;
 use crate::direct::Grant;
 use crate::name::Name;
 use crate::queue::{Pieces, Receive, ReceiveQueue};
+use crate::struck::Judged;
 use crate::types::{Access, Completion, Gid, Opcode, QpKind, QpState, SendFlags, Sge, WcStatus};
+use bellwire_faults::Fates;
 use std::collections::VecDeque;
 
 /// Requests that one queue may hold.
@@ -152,6 +154,7 @@ pub(crate) struct Send {
     /// Bytes that have come back, or all of an atomic.
     pub fetched: u32,
     pub done: bool,
+    pub judged: Judged,
 }
 
 /// A request as the program makes it.
@@ -193,6 +196,10 @@ pub(crate) struct Qp {
     pub state: QpState,
     pub attributes: QpAttributes,
 
+    /// How often it has begun, and the same of the peer's, as it says; never 0.
+    pub life: u8,
+    pub peer_life: u8,
+
     // Sending.
     /// Requests that are not complete, oldest first.
     pub sends: VecDeque<Send>,
@@ -217,6 +224,10 @@ pub(crate) struct Qp {
     pub absent_since: u64,
     /// The peer has gone: what waits fails when the pause is over.
     pub is_deserted: bool,
+    /// The same because the port is down.
+    pub is_cut: bool,
+    /// What befalls its requests.
+    pub fates: Option<Box<Fates>>,
 
     // Receiving.
     pub receives: ReceiveQueue,
@@ -242,6 +253,8 @@ impl Qp {
             init,
             state: QpState::Reset,
             attributes: QpAttributes::default(),
+            life: 1,
+            peer_life: 0,
             sends: VecDeque::with_capacity(init.caps.sends.min(256) as usize),
             first: 0,
             left: 0,
@@ -254,6 +267,8 @@ impl Qp {
             rnr_left: 0,
             absent_since: 0,
             is_deserted: false,
+            is_cut: false,
+            fates: None,
             receives: ReceiveQueue::new(init.caps.receives as usize, init.caps.receive_pieces as usize, init.domain),
             expected: 0,
             told: 0,
@@ -274,7 +289,8 @@ impl Qp {
     /// Back to the beginning: nothing is posted, nobody is known.
     pub(crate) fn reset(&mut self) {
         let (is_ready, is_owing) = (self.is_ready, self.is_owing);
-        *self = Self { is_ready, is_owing, ..Self::new(self.number, self.init) };
+        let life = self.life.checked_add(1).unwrap_or(1);
+        *self = Self { is_ready, is_owing, life, fates: self.fates.take(), ..Self::new(self.number, self.init) };
     }
 
     pub(crate) fn takes_requests(&self) -> bool {

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A request as it is posted: checked, what is inline copied; and the heads of its packets.
 
-use crate::header::{Head, IMMEDIATE, Kind, LAST, PART, SOLICITED};
+use crate::header::{Head, IMMEDIATE, Kind, LAST, PART, SOLICITED, UNREADY};
 use crate::qp::{DATAGRAM_MAX, Data, MESSAGE_MAX, Qp, Send, SendRequest};
 use crate::queue::Pieces;
+use crate::struck::Judged;
 use crate::types::{Error, Opcode, QpKind, QpState, SendFlags};
 use bellwire_memory::bytes;
 
@@ -46,6 +47,7 @@ impl Qp {
             to: r.to,
             fetched: 0,
             done: false,
+            judged: Judged::default(),
         })
     }
 
@@ -72,12 +74,16 @@ impl Qp {
             _ => self.first.wrapping_add(self.left as u32),
         };
         head.answered = self.expected;
+        (head.life, head.echo) = (self.life, self.peer_life);
         head.immediate = send.immediate;
         if send.opcode.has_immediate() {
             head.flags |= IMMEDIATE;
         }
         if send.flags.contains(SendFlags::SOLICITED) {
             head.flags |= SOLICITED;
+        }
+        if send.judged.unready != 0 {
+            head.flags |= UNREADY;
         }
         let length = if send.opcode.is_atomic() { u32::from(send.opcode == Opcode::CompareSwap) } else { send.length };
         head.words = [send.address, u64::from(send.key) | u64::from(length) << 32, send.operands[0], send.operands[1]];

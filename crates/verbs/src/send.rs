@@ -7,6 +7,7 @@ use crate::direct::Done;
 use crate::header::PACKET_BYTES;
 use crate::name::Name;
 use crate::qp::SendRequest;
+use crate::struck::Way;
 use crate::types::{Access, Error, QpKind, QpState, SendFlags, WcStatus};
 use bellwire_via::Engine;
 use bellwire_via::wire::Wire;
@@ -48,6 +49,13 @@ impl Core {
             let Some(qp) = self.qp(number) else { return };
             if qp.state != QpState::Rts || qp.left == qp.sends.len() || qp.pause != 0 || (qp.is_ready && !is_turn) {
                 return;
+            }
+            if self.struck.is_some() {
+                match self.strike(number) {
+                    Way::Free => {}
+                    Way::Closed => return,
+                    Way::Ended => continue,
+                }
             }
             let Some(id) = self.route(engine, number) else { return };
             let Some(connection) = self.connections.get(id) else { return };

@@ -4,7 +4,7 @@
 use crate::arrive::Packet;
 use crate::connection::{ANSWERS_MAX, ReadJob};
 use crate::core::Core;
-use crate::header::{Code, Head, Kind, PART};
+use crate::header::{Code, Head, Kind, PART, UNREADY};
 use crate::memory::Regions;
 use crate::qp::{Arriving, MESSAGE_MAX, Receiving};
 use crate::queue::{Receive, receive_flags, route_header};
@@ -30,8 +30,9 @@ impl Core {
         }
         let Some(qp) = self.qp(number) else { return };
         let is_reliable = qp.init.kind == QpKind::Rc;
-        let (answered, state) = (p.head.answered, qp.state);
-        if is_reliable && matches!(state, QpState::Rts | QpState::Sqd) {
+        let (answered, state, knows_us) = (p.head.answered, qp.state, p.head.echo == qp.life);
+        qp.peer_life = p.head.life;
+        if is_reliable && knows_us && matches!(state, QpState::Rts | QpState::Sqd) {
             self.answered(number, answered);
             // What waited for that goes on.
             self.pump(engine, number, false);
@@ -68,7 +69,8 @@ impl Core {
     /// The receive for a message that begins; `None`: there is none, and the sender has been told.
     fn begin<W: Wire>(&mut self, engine: &mut Engine<W>, p: &Packet<'_>) -> Option<Receive> {
         let number = p.head.to;
-        let receive = self.take_receive(number);
+        let is_unready = p.head.flags & UNREADY != 0 && self.qp(number)?.init.kind == QpKind::Rc;
+        let receive = if is_unready { None } else { self.take_receive(number) };
         if receive.is_none() {
             let qp = self.qp(number)?;
             let (timer, is_reliable) = (qp.attributes.rnr_timer, qp.init.kind == QpKind::Rc);
@@ -182,7 +184,7 @@ impl Core {
             return self.deny(engine, p, Code::Access);
         }
         let mut head = Head::new(Kind::ReadData, p.head.from, p.head.to);
-        (head.number, head.flags, head.total) = (p.head.number, PART, length);
+        (head.number, head.echo, head.flags, head.total) = (p.head.number, p.head.life, PART, length);
         let job = ReadJob { head, key, domain: receiving.domain, address: p.head.words[0], length, at: 0 };
         let Some(connection) = self.connections.get_mut(p.from) else { return };
         connection.reads.push_back(job);
@@ -205,7 +207,7 @@ impl Core {
         // SAFETY: R1, just looked up; aligned.
         let found = unsafe { Regions::change(at, p.head.words[2], (compares != 0).then_some(p.head.words[3])) };
         let mut head = Head::new(Kind::AtomicData, p.head.from, p.head.to);
-        (head.number, head.words[0]) = (p.head.number, found);
+        (head.number, head.echo, head.words[0]) = (p.head.number, p.head.life, found);
         self.done(engine, p);
         self.answer(engine, p.from, head);
         self.offer(engine, p, key);

@@ -263,6 +263,10 @@ pub enum AsyncKind {
     QpAccessError = 3,
     /// The first message came before the program said that it is connected.
     Established = 4,
+    /// The port works again.
+    PortActive = 9,
+    /// The port is down.
+    PortError = 10,
     /// A shared receive queue runs low.
     SrqLimit = 15,
     /// A failed queue pair takes no more receives of its shared queue.

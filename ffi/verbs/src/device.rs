@@ -13,7 +13,10 @@ use core::mem::offset_of;
 use std::sync::{Arc, Mutex, Once, OnceLock, Weak};
 
 /// What `ibv_query_port` tells of the port.
+const PORT_DOWN: u32 = 1;
 const PORT_ACTIVE: u32 = 4;
+const POLLING: u8 = 2;
+const LINK_UP: u8 = 5;
 const MTU_4096: u32 = 5;
 const LINK_LAYER_ETHERNET: u8 = 2;
 /// Connection management, and addresses made of IP addresses.
@@ -265,9 +268,9 @@ pub unsafe extern "C" fn ibv_query_device(_context: *mut IbvContext, to: *mut Ib
     0
 }
 
-fn port_attributes() -> IbvPortAttr {
+fn port_attributes(is_up: bool) -> IbvPortAttr {
     IbvPortAttr {
-        state: PORT_ACTIVE,
+        state: if is_up { PORT_ACTIVE } else { PORT_DOWN },
         max_mtu: MTU_4096,
         active_mtu: MTU_4096,
         gid_tbl_len: 1,
@@ -278,17 +281,18 @@ fn port_attributes() -> IbvPortAttr {
         // Four lanes of 25 Gb/s: programs divide by it.
         active_width: 2,
         active_speed: 32,
-        phys_state: 5,
+        phys_state: if is_up { LINK_UP } else { POLLING },
         link_layer: LINK_LAYER_ETHERNET,
         ..IbvPortAttr::default()
     }
 }
 
-unsafe extern "C" fn query_port(_context: *mut IbvContext, port: u8, to: *mut IbvPortAttr, room: usize) -> c_int {
+unsafe extern "C" fn query_port(public: *mut IbvContext, port: u8, to: *mut IbvPortAttr, room: usize) -> c_int {
     if port != 1 {
         return libc::EINVAL;
     }
-    let attributes = port_attributes();
+    // SAFETY: V1.
+    let attributes = port_attributes(unsafe { context(public) }.port.is_up());
     // SAFETY: V2: `room` bytes.
     unsafe {
         to.cast::<u8>().write_bytes(0, room);

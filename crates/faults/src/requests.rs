@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What may happen to the requests of RDMA programs, on any wire: a device asks about each request that it is to carry out. (Faults of packets are in `judge.rs`, beneath.)
+//!
+//! Each queue pair has a stream of its own, by the order in which the device's queue pairs were made, and each request draws the same way whatever the time; so a program that posts the same requests meets
+//! the same fates (F1).
+
+use crate::plan::{FaultPlan, Outage, Span, When};
+use crate::probability::Probability;
+use crate::random::Random;
+use crate::timetable::Timetable;
+use crate::units::decimal;
+use bellwire_time::Instant;
+
+/// Domain of these streams, so that packets of the same seed draw other numbers.
+const DOMAIN: u64 = 0x4e90_0e57;
+/// Domain of the times at which ports go down.
+const PORT_DOMAIN: u64 = 0x0907;
+
+/// What a link does to requests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RequestFaults {
+    /// A message finds no receive at its peer.
+    pub unready: Probability,
+    /// How often in turn; at least once.
+    pub unready_times: u16,
+    /// The peer does not answer.
+    pub unanswered: Probability,
+    /// The peer refuses access to its memory.
+    pub denied: Probability,
+    /// The queue pair fails by itself.
+    pub broken: Probability,
+    /// The process ends, as if killed.
+    pub death: Probability,
+}
+
+impl Default for RequestFaults {
+    fn default() -> Self {
+        let never = Probability::NEVER;
+        Self { unready: never, unready_times: 1, unanswered: never, denied: never, broken: never, death: never }
+    }
+}
+
+/// What becomes of a request. What its kind cannot meet, it does not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// What becomes of it without faults.
+    Usual,
+    /// It finds no receive, so often.
+    Unready(u16),
+    /// Nobody answers.
+    Unanswered,
+    /// The peer denies it.
+    Denied,
+    /// The queue pair fails.
+    Broken,
+    /// The process ends.
+    Death,
+}
+
+/// The fates of the requests of one queue pair.
+#[derive(Clone, Debug)]
+pub struct Fates {
+    random: Random,
+    during: Span,
+}
+
+impl Fates {
+    /// Of the queue pair with that number, counted as they are made. Without a seed in the plan, 0 is used.
+    pub fn new(plan: &FaultPlan, number: u64) -> Self {
+        let seed = Random::mix(plan.seed.unwrap_or(0), DOMAIN);
+        Self { random: Random::new(seed, number), during: plan.during.unwrap_or(Span::ALWAYS) }
+    }
+
+    /// Decides about a request that goes over a link with these faults. The rarer fault counts if several strike: death, then failure, denial, silence, a missing receive.
+    pub fn judge(&mut self, faults: &RequestFaults, now: Instant) -> Fate {
+        let random = &mut self.random;
+        // All are drawn, so that what strikes does not move what comes later.
+        let [death, broken, denied, unanswered, unready] =
+            [faults.death, faults.broken, faults.denied, faults.unanswered, faults.unready].map(|p| p.strikes(random));
+        match () {
+            () if !self.during.contains(now) => Fate::Usual,
+            () if death => Fate::Death,
+            () if broken => Fate::Broken,
+            () if denied => Fate::Denied,
+            () if unanswered => Fate::Unanswered,
+            () if unready => Fate::Unready(faults.unready_times.max(1)),
+            () => Fate::Usual,
+        }
+    }
+}
+
+impl RequestFaults {
+    /// Sets one clause; says whether requests have such a fault.
+    pub(crate) fn set(&mut self, key: &str, value: &str) -> Result<bool, String> {
+        match key {
+            "rnr" => {
+                let (probability, times) = value.split_once(':').map_or((value, None), |(a, b)| (a, Some(b)));
+                self.unready = Probability::parse(probability)?;
+                self.unready_times = match times {
+                    None => 1,
+                    Some(n) => match decimal(n, 1).ok().and_then(|n| u16::try_from(n).ok()) {
+                        Some(n) if n != 0 => n,
+                        _ => return Err(format!("{n}: a receive is missing 1 to 65535 times in turn")),
+                    },
+                };
+            }
+            "unanswered" => self.unanswered = Probability::parse(value)?,
+            "denied" => self.denied = Probability::parse(value)?,
+            "qp" => self.broken = Probability::parse(value)?,
+            "death" => self.death = Probability::parse(value)?,
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    /// The clauses of what is not as usual.
+    pub(crate) fn clauses(&self) -> Vec<String> {
+        let Self { unready, unready_times, unanswered, denied, broken, death } = *self;
+        let mut clauses = Vec::new();
+        if (unready, unready_times) != (Probability::NEVER, 1) {
+            clauses.push(format!("rnr={unready}:{unready_times}"));
+        }
+        for (name, p) in [("unanswered", unanswered), ("denied", denied), ("qp", broken), ("death", death)] {
+            if p != Probability::NEVER {
+                clauses.push(format!("{name}={p}"));
+            }
+        }
+        clauses
+    }
+}
+
+impl FaultPlan {
+    /// Whether anything may happen to requests of RDMA programs.
+    pub fn strikes_requests(&self) -> bool {
+        let quiet = RequestFaults::default();
+        !self.ports.is_empty() || self.every_link.requests != quiet || self.links.iter().any(|(_, f)| f.requests != quiet)
+    }
+
+    /// When the ports of RDMA devices go down and up again; without a seed in the plan, 0 is used.
+    pub fn port_timetable(&self) -> Timetable {
+        let outages: Vec<Outage> = self.ports.iter().map(|when: &When| Outage::Down(*when, None)).collect();
+        Timetable::new(&outages, self.during, Random::mix(self.seed.unwrap_or(0), PORT_DOMAIN))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fates_are_of_the_seed_and_the_queue_pair() {
+        let fates = |plan: &str, number| {
+            let plan: FaultPlan = plan.parse().unwrap();
+            let mut fates = Fates::new(&plan, number);
+            (0..1000).map(|i| fates.judge(&plan.every_link.requests, Instant(i))).collect::<Vec<_>>()
+        };
+        let one = fates("rnr=0.1:3,denied=0.05,unanswered=0.01,seed=7", 1);
+        assert_eq!(one, fates("rnr=0.1:3,denied=0.05,unanswered=0.01,seed=7", 1));
+        assert_ne!(one, fates("rnr=0.1:3,denied=0.05,unanswered=0.01,seed=7", 2));
+        assert_ne!(one, fates("rnr=0.1:3,denied=0.05,unanswered=0.01,seed=8", 1));
+        let count = |fate| one.iter().filter(|f| **f == fate).count();
+        assert!((60..130).contains(&count(Fate::Unready(3))) && (30..80).contains(&count(Fate::Denied)) && count(Fate::Death) == 0);
+        assert!(fates("death=1,during=0s..500ns,seed=1", 0)[500..].iter().all(|f| *f == Fate::Usual));
+    }
+
+    #[test]
+    fn ports_go_down_when_the_plan_says() {
+        let plan: FaultPlan = "port=1ms..3ms".parse().unwrap();
+        assert!(plan.strikes_requests() && !plan.is_none());
+        let mut times = plan.port_timetable();
+        assert_eq!(times.take(Instant(999_999)), None);
+        assert!(times.take(Instant(1_000_000)).unwrap().begins);
+        assert!(!times.take(Instant(3_000_000)).unwrap().begins);
+    }
+}

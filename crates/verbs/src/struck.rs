@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Faults on purpose (`BELLWIRE_FAULTS`), at this layer: what may befall a request is asked of the plan when the request is about to leave, once, in the order of its queue pair. So a program that posts the
+//! same requests under the same seed meets the same faults, on any wire, whatever the time. What strikes is done by the ways of real ones: a message that is to find no receive asks the peer to refuse it so, an
+//! access that is to be denied has a key that is none, silence lasts as long as the queue pair is patient.
+//!
+//! While the port is down nothing leaves and nothing is taken.
+
+use crate::core::{AsyncEvent, Core};
+use crate::name::host_of;
+use crate::qp::Qp;
+use crate::types::{AsyncKind, Gid, Opcode, QpKind, QpState, WcStatus};
+use bellwire_faults::{Fate, Fates, FaultPlan, RequestFaults, Timetable};
+use bellwire_via::wire::Wire;
+use bellwire_via::{Engine, Instant};
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+
+/// In the timers, for the port's: no queue pair has that number.
+pub(crate) const PORT_TIMER: u32 = 0;
+/// The only port.
+const PORT: u64 = 1;
+
+/// A plan, and how far it is.
+#[derive(Debug)]
+pub(crate) struct Struck {
+    plan: FaultPlan,
+    own: String,
+    /// The plan's times count from here, ns.
+    opened: u64,
+    links: BTreeMap<Gid, RequestFaults>,
+    /// Queue pairs made.
+    pairs: u64,
+    ports: Timetable,
+    /// Outages of the port that are not over.
+    down: u32,
+    /// Ends the process.
+    die: fn(),
+}
+
+/// What has been decided about a request.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Judged {
+    is_judged: bool,
+    /// Nobody will answer.
+    is_lost: bool,
+    /// So often it still finds no receive.
+    pub unready: u16,
+}
+
+/// What is to be done with the next request of a queue pair.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Way {
+    /// It may leave.
+    Free,
+    /// Not now.
+    Closed,
+    /// It has ended; there may be another.
+    Ended,
+}
+
+fn text(gid: &Gid) -> String {
+    <[u8; 4]>::try_from(host_of(gid)).map_or(IpAddr::from(*gid), IpAddr::from).to_string()
+}
+
+impl Struck {
+    pub(crate) fn new(plan: FaultPlan, own: &Gid, opened: u64, die: fn()) -> Self {
+        let ports = plan.port_timetable();
+        Self { plan, own: text(own), opened, links: BTreeMap::new(), pairs: 0, ports, down: 0, die }
+    }
+
+    /// The fates of the next queue pair's requests.
+    pub(crate) fn next_pair(&mut self) -> Fates {
+        self.pairs += 1;
+        Fates::new(&self.plan, self.pairs - 1)
+    }
+
+    /// When the port goes down or up next, by the device's clock.
+    pub(crate) fn next_change(&self) -> Option<u64> {
+        let at = self.ports.next_change();
+        (at != Instant::NEVER).then(|| at.0.saturating_add(self.opened))
+    }
+
+    fn link(&mut self, to: Gid) -> RequestFaults {
+        let (plan, own) = (&self.plan, &self.own);
+        *self.links.entry(to).or_insert_with(|| plan.link(own, &text(&to)).requests)
+    }
+}
+
+impl Core {
+    /// From now on faults strike.
+    pub(crate) fn be_struck(&mut self, struck: Struck) {
+        if let Some(at) = struck.next_change() {
+            self.timers.insert((at, PORT_TIMER));
+        }
+        self.struck = Some(Box::new(struck));
+    }
+
+    #[inline]
+    pub(crate) fn is_down(&self) -> bool {
+        self.struck.as_ref().is_some_and(|s| s.down != 0)
+    }
+
+    /// Decides about the next request of a queue pair.
+    pub(crate) fn strike(&mut self, number: u32) -> Way {
+        let (now, own, is_down) = ((self.clock)(), self.name.gid, self.is_down());
+        let Some(struck) = &mut self.struck else { return Way::Free };
+        let Some(qp) = self.qps.get_mut(number as usize & (crate::name::QPS_MAX - 1)).and_then(Option::as_deref_mut) else { return Way::Closed };
+        let is_reliable = qp.init.kind == QpKind::Rc;
+        if is_down && !is_reliable {
+            // As on a wire without a light: it is gone, and nobody says so.
+            qp.part = 0;
+            self.end_first(number, WcStatus::Success);
+            return Way::Ended;
+        }
+        if is_down {
+            self.cut_off(number, now);
+            return Way::Closed;
+        }
+        let Some(send) = qp.sends.get_mut(qp.left).filter(|_| qp.part == 0) else { return Way::Free };
+        if !core::mem::replace(&mut send.judged.is_judged, true) {
+            let to = send.to.map_or(qp.attributes.gid, |to| to.gid).unwrap_or(own);
+            let link = struck.link(to);
+            let Some(fates) = &mut qp.fates else { return Way::Free };
+            match fates.judge(&link, Instant(now.saturating_sub(struck.opened))) {
+                Fate::Unready(times) if is_reliable && takes_receive(send.opcode) => send.judged.unready = times,
+                Fate::Denied if is_reliable && send.length != 0 && !matches!(send.opcode, Opcode::Send | Opcode::SendImm) => send.key = 0,
+                Fate::Unanswered if is_reliable => send.judged.is_lost = true,
+                Fate::Broken => {
+                    self.event(number, AsyncKind::QpFatal);
+                    self.enter_error(number);
+                    return Way::Closed;
+                }
+                Fate::Death => (struck.die)(),
+                _ => {}
+            }
+        }
+        match send.judged.is_lost {
+            false => Way::Free,
+            // What is before it ends first.
+            true if qp.left != 0 => Way::Closed,
+            true => {
+                self.fall_silent(number, now);
+                Way::Closed
+            }
+        }
+    }
+
+    /// Nobody answers a queue pair any more: it fails when its patience is over; without a timeout, never.
+    pub(crate) fn fall_silent(&mut self, number: u32, now: u64) {
+        let Some(qp) = self.qp(number) else { return };
+        qp.is_deserted = true;
+        qp.pause = qp.patience().map_or(u64::MAX, |p| now.saturating_add(p));
+        let at = qp.pause;
+        self.timers.insert((at, number));
+    }
+
+    fn cut_off(&mut self, number: u32, now: u64) {
+        let Some(qp) = self.qp(number).filter(|q| !q.is_deserted) else { return };
+        qp.is_cut = true;
+        self.fall_silent(number, now);
+    }
+
+    /// The port goes down or up, if its time has come.
+    pub(crate) fn change_port<W: Wire>(&mut self, engine: &mut Engine<W>) {
+        let (now, was_down) = (self.now, self.is_down());
+        let Some(struck) = &mut self.struck else { return };
+        while let Some(change) = struck.ports.take(Instant(now.saturating_sub(struck.opened))) {
+            struck.down = if change.begins { struck.down + 1 } else { struck.down.saturating_sub(1) };
+        }
+        if let Some(at) = struck.next_change() {
+            self.timers.insert((at, PORT_TIMER));
+        }
+        let is_down = self.is_down();
+        if is_down == was_down {
+            return;
+        }
+        self.events.push(AsyncEvent { kind: if is_down { AsyncKind::PortError } else { AsyncKind::PortActive }, cookie: PORT });
+        let numbers: Vec<u32> = self.qps.iter().flatten().map(|q| q.number).collect();
+        for number in numbers {
+            let Some(qp) = self.qp(number) else { continue };
+            if is_down && waits_for_answers(qp) {
+                self.cut_off(number, now);
+            } else if !is_down && core::mem::take(&mut qp.is_cut) {
+                (qp.is_deserted, qp.pause) = (false, 0);
+                self.pump(engine, number, false);
+            }
+        }
+    }
+}
+
+fn takes_receive(opcode: Opcode) -> bool {
+    matches!(opcode, Opcode::Send | Opcode::SendImm | Opcode::WriteImm)
+}
+
+fn waits_for_answers(qp: &Qp) -> bool {
+    qp.init.kind == QpKind::Rc && qp.state == QpState::Rts && !qp.sends.is_empty()
+}

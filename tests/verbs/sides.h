@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/* What the test programs of this folder have in common: a device with its objects, connecting two, posting, waiting. Compiles as C and as C++. */
+#include <errno.h>
+#include <infiniband/verbs.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+static int failures;
+#define CHECK(what) ((what) ? (void)0 : (void)(failures++, fprintf(stderr, "FAILED line %d: %s\n", __LINE__, #what)))
+#define MUST(what) ((what) ? (void)0 : (fprintf(stderr, "FAILED line %d: %s (%s)\n", __LINE__, #what, strerror(errno)), exit(1)))
+
+struct side {
+    struct ibv_context *context;
+    struct ibv_pd *pd;
+    struct ibv_cq *cq;
+    struct ibv_qp *qp;
+    struct ibv_mr *mr;
+    char *memory;
+};
+enum { BYTES = 65536, ALL = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC };
+
+static double now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+}
+
+static struct ibv_qp *create(struct side *s, enum ibv_qp_type type)
+{
+    struct ibv_qp_init_attr a;
+    memset(&a, 0, sizeof a);
+    a.send_cq = a.recv_cq = s->cq;
+    a.cap.max_send_wr = a.cap.max_recv_wr = 16;
+    a.cap.max_send_sge = a.cap.max_recv_sge = 4;
+    a.qp_type = type;
+    return ibv_create_qp(s->pd, &a);
+}
+
+static void open_side(struct side *s, struct ibv_context *context)
+{
+    s->context = context;
+    MUST(s->pd = ibv_alloc_pd(context));
+    MUST(s->cq = ibv_create_cq(context, 4096, NULL, NULL, 0));
+    MUST((s->memory = (char *)mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)) != MAP_FAILED);
+    MUST(s->mr = ibv_reg_mr(s->pd, s->memory, BYTES, ALL));
+    MUST(s->qp = create(s, IBV_QPT_RC));
+}
+
+static struct ibv_context *device(void)
+{
+    int n;
+    struct ibv_device **list = ibv_get_device_list(&n);
+    MUST(list && n == 1);
+    struct ibv_context *c = ibv_open_device(list[0]);
+    MUST(c);
+    ibv_free_device_list(list);
+    return c;
+}
+
+static int to_init(struct ibv_qp *qp)
+{
+    struct ibv_qp_attr a;
+    memset(&a, 0, sizeof a);
+    a.qp_state = IBV_QPS_INIT;
+    a.port_num = 1;
+    a.qp_access_flags = ALL;
+    return ibv_modify_qp(qp, &a, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
+}
+
+static int to_rtr(struct ibv_qp *qp, uint32_t peer)
+{
+    struct ibv_qp_attr a;
+    memset(&a, 0, sizeof a);
+    a.qp_state = IBV_QPS_RTR;
+    a.path_mtu = IBV_MTU_1024;
+    a.dest_qp_num = peer;
+    a.max_dest_rd_atomic = 1;
+    a.min_rnr_timer = 1;
+    a.ah_attr.is_global = 1;
+    a.ah_attr.port_num = 1;
+    MUST(!ibv_query_gid(qp->context, 1, 0, &a.ah_attr.grh.dgid));
+    return ibv_modify_qp(qp, &a, IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
+}
+
+static int to_rts(struct ibv_qp *qp, int timeout, int retries, int rnr)
+{
+    struct ibv_qp_attr a;
+    memset(&a, 0, sizeof a);
+    a.qp_state = IBV_QPS_RTS;
+    a.timeout = (uint8_t)timeout;
+    a.retry_cnt = (uint8_t)retries;
+    a.rnr_retry = (uint8_t)rnr;
+    a.max_rd_atomic = 1;
+    return ibv_modify_qp(qp, &a, IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC);
+}
+
+static int reset(struct ibv_qp *qp)
+{
+    struct ibv_qp_attr a;
+    memset(&a, 0, sizeof a);
+    a.qp_state = IBV_QPS_RESET;
+    return ibv_modify_qp(qp, &a, IBV_QP_STATE);
+}
+
+/* Connects two queue pairs anew, with how patient they are. */
+static void connect_so(struct side *a, struct side *b, int timeout, int retries, int rnr)
+{
+    struct side *both[2] = {a, b};
+    for (int i = 0; i < 2; i++) {
+        MUST(!reset(both[i]->qp));
+        MUST(!to_init(both[i]->qp));
+        MUST(!to_rtr(both[i]->qp, both[1 - i]->qp->qp_num));
+        MUST(!to_rts(both[i]->qp, timeout, retries, rnr));
+    }
+}
+
+static int post(struct side *s, enum ibv_wr_opcode opcode, uint32_t length, uint32_t lkey, uint64_t remote, uint32_t rkey, uint64_t id)
+{
+    struct ibv_sge sge = {(uintptr_t)s->memory, length, lkey};
+    struct ibv_send_wr wr, *bad;
+    memset(&wr, 0, sizeof wr);
+    wr.wr_id = id;
+    wr.sg_list = &sge;
+    wr.num_sge = 1;
+    wr.opcode = opcode;
+    wr.send_flags = IBV_SEND_SIGNALED;
+    if (opcode == IBV_WR_ATOMIC_FETCH_AND_ADD) {
+        wr.wr.atomic.remote_addr = remote;
+        wr.wr.atomic.rkey = rkey;
+        wr.wr.atomic.compare_add = 5;
+    } else {
+        wr.wr.rdma.remote_addr = remote;
+        wr.wr.rdma.rkey = rkey;
+    }
+    return ibv_post_send(s->qp, &wr, &bad);
+}
+
+static int receive(struct side *s, uint32_t length, uint64_t id)
+{
+    struct ibv_sge sge = {(uintptr_t)s->memory + BYTES / 2, length, s->mr->lkey};
+    struct ibv_recv_wr wr, *bad;
+    memset(&wr, 0, sizeof wr);
+    wr.wr_id = id;
+    wr.sg_list = &sge;
+    wr.num_sge = 1;
+    return ibv_post_recv(s->qp, &wr, &bad);
+}
+
+static struct ibv_wc next(struct side *s)
+{
+    struct ibv_wc wc;
+    double end = now() + 30;
+    memset(&wc, 0, sizeof wc);
+    while (ibv_poll_cq(s->cq, 1, &wc) == 0) {
+        MUST(now() < end);
+    }
+    return wc;
+}
