@@ -73,6 +73,31 @@ died() { LD_PRELOAD=$BELLWIRE_VERBS timeout $patience "$out/faults" death "death
 if one=$(died 3) && two=$(died 3) && three=$(died 4) && [ "$one" = "$two" ] && [ "$one" != "$three" ]; then ok; else bad "faults death: $one, $two, $three"; fi
 BELLWIRE_FAULTS=rnr=0.2:2,seed=1 pair ibv_rc_pingpong -c -n 500
 
+# ---- the strict mode: each rule broken is reported by name, kept is not; programs that keep them all give no report
+if cc -std=gnu11 -Wall -Wextra -Werror -o "$out/strict" "$here/strict.c" -libverbs; then ok; else bad strict.c; fi
+for pair in memory:memory-in-use registration:memory-in-use receives:missing-receive given-up:missing-receive keys:key domains:key rights:key queue:send-queue-full route-room:grh-room lost-datagram:missing-receive; do
+    what=${pair%:*}
+    rm -f "$out/reports"
+    BELLWIRE_VERBS_STRICT=json:$out/reports alone "LD_PRELOAD=$BELLWIRE_VERBS" "$out/strict" "$what" bad
+    if grep -q "\"rule\":\"${pair#*:}\"" "$out/reports"; then ok; else bad "strict: $what is not reported"; fi
+    rm -f "$out/reports"
+    BELLWIRE_VERBS_STRICT=text:$out/reports alone "LD_PRELOAD=$BELLWIRE_VERBS" "$out/strict" "$what" good
+    if [ ! -s "$out/reports" ]; then ok; else bad "strict: $what: $(head -n 1 "$out/reports")"; fi
+done
+rm -f "$out/reports"
+strictly() { BELLWIRE_VERBS_STRICT=text:$out/reports pair "$@"; }
+strictly ibv_rc_pingpong -c
+strictly ibv_uc_pingpong -g 0
+strictly ibv_ud_pingpong -g 0
+strictly ibv_srq_pingpong -g 0
+strictly ib_send_lat -n 300
+strictly ib_send_bw -n 500
+strictly ib_write_bw -n 500 -q 4 -b
+strictly ib_read_bw -n 300
+strictly ib_atomic_bw -n 300
+strictly ib_send_bw -n 500 -c UD
+if [ ! -s "$out/reports" ]; then ok; else bad "strict: programs that keep the rules: $(head -n 3 "$out/reports")"; fi
+
 # ---- libibverbs' examples
 pair ibv_rc_pingpong
 pair ibv_rc_pingpong -g 0 -e -c -s 10000
@@ -103,7 +128,7 @@ by_library ib_write_bw -n 500
 
 # ---- qperf: a server for all of its tests
 port=$((port + 1))
-LD_PRELOAD=$BELLWIRE_VERBS qperf -lp $port >"$out/qperf.log" 2>&1 &
+BELLWIRE_VERBS_STRICT=text:$out/reports LD_PRELOAD=$BELLWIRE_VERBS qperf -lp $port >"$out/qperf.log" 2>&1 &
 server=$!
 listens $port
 qperf_test() {
@@ -114,6 +139,7 @@ tests="rc_bw rc_lat ver_rc_compare_swap ver_rc_fetch_add ud_lat"
 for t in $tests; do qperf_test "$t"; done
 kill $server
 wait $server 2>/dev/null
+if [ ! -s "$out/reports" ]; then ok; else bad "strict: qperf: $(head -n 3 "$out/reports")"; fi
 
 if [ "$mode" = long ]; then
     pair ib_write_lat -n 300

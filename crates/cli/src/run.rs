@@ -79,6 +79,10 @@ pub struct Arguments {
     #[arg(long, value_enum, value_name = "HOW", num_args = 0..=1, require_equals = true, default_missing_value = "preload", conflicts_with = "mpi")]
     verbs: Option<Verbs>,
 
+    /// With --verbs: report what the program does against the rules of RDMA, as text or json, on standard error or to a file (text:FILE)
+    #[arg(long, value_name = "FORM", num_args = 0..=1, require_equals = true, default_missing_value = "text", requires = "verbs", value_parser = verbs::strict)]
+    strict: Option<String>,
+
     /// Work in this folder
     #[arg(short = 'C', long = "wdir", value_name = "DIR")]
     folder: Option<PathBuf>,
@@ -123,7 +127,7 @@ pub fn run(mut arguments: Arguments) -> Result<ExitCode, String> {
         arguments.environment.extend(own);
     }
     if let Some(verbs) = arguments.verbs {
-        let own = core::mem::replace(&mut arguments.environment, verbs::variables(verbs)?);
+        let own = core::mem::replace(&mut arguments.environment, verbs::variables(verbs, arguments.strict.take())?);
         if arguments.verbose {
             eprint!("{}", verbs::explain(&arguments.environment));
         }

@@ -38,11 +38,26 @@ fn before(variable: &str, new: PathBuf) -> (OsString, OsString) {
 ///
 /// # Errors
 /// If the libraries are not installed.
-pub fn variables(verbs: Verbs) -> Result<Vec<(OsString, OsString)>, String> {
-    Ok(vec![match verbs {
+pub fn variables(verbs: Verbs, strict: Option<String>) -> Result<Vec<(OsString, OsString)>, String> {
+    let library = match verbs {
         Verbs::Preload => before("LD_PRELOAD", installed("libbellwire-verbs.so")?),
         Verbs::Replace => before("LD_LIBRARY_PATH", installed("bellwire-verbs")?),
-    }])
+    };
+    Ok([library].into_iter().chain(strict.map(|to| ("BELLWIRE_VERBS_STRICT".into(), to.into()))).collect())
+}
+
+/// Where reports are to go: `text` or `json`, perhaps with a file, whose place is the caller's, wherever the program works.
+///
+/// # Errors
+/// A sentence.
+pub fn strict(text: &str) -> Result<String, String> {
+    let (form, file) = text.split_once(':').map_or((text, None), |(form, file)| (form, Some(file)));
+    if !matches!(form, "text" | "json") || file == Some("") {
+        return Err("text or json, or text:FILE or json:FILE".to_owned());
+    }
+    let Some(file) = file else { return Ok(form.to_owned()) };
+    let path = std::path::absolute(file).map_err(|e| format!("{file}: {e}"))?;
+    Ok(format!("{form}:{}", path.display()))
 }
 
 /// What was done, for people.

@@ -90,6 +90,9 @@ impl Core {
         if unsafe { self.regions.scatter(pieces, qp.init.domain, at, payload.0, payload.1) }.is_err() {
             return self.fail_send(head.to, index, WcStatus::LocalProtection);
         }
+        if self.strict.is_some() {
+            self.saw_answer(head.to, index);
+        }
         if at + payload.1 == length as usize {
             self.has_fetched(engine, head.to, index);
         }
@@ -103,6 +106,9 @@ impl Core {
         // SAFETY: eight bytes of ours.
         if unsafe { self.regions.scatter(qp.sends[index].data.pieces(), qp.init.domain, 0, value.as_ptr(), 8) }.is_err() {
             return self.fail_send(head.to, index, WcStatus::LocalProtection);
+        }
+        if self.strict.is_some() {
+            self.saw_answer(head.to, index);
         }
         self.has_fetched(engine, head.to, index);
     }

@@ -11,8 +11,9 @@ use crate::memory::Regions;
 use crate::name::{Name, QPS_MAX};
 use crate::qp::{Qp, QpInit, Receiving};
 use crate::queue::{CQ_ENTRIES_MAX, Cq, Listener, Receive, ReceiveQueue, Srq};
+use crate::strict::Strict;
 use crate::struck::Struck;
-use crate::types::{Access, AsyncKind, Completion, Error, QpState};
+use crate::types::{Access, AsyncKind, Completion, Error, QpKind, QpState};
 use bellwire_via::handle::{Handle, Slab};
 use bellwire_via::wire::Wire;
 use bellwire_via::{Acceptor, Engine, InboxHandle, PtagHandle};
@@ -70,6 +71,8 @@ pub(crate) struct Core {
     pub armed: u32,
     /// Faults on purpose.
     pub struck: Option<Box<Struck>>,
+    /// Reports of broken rules.
+    pub strict: Option<Box<Strict>>,
 }
 
 impl Core {
@@ -97,6 +100,7 @@ impl Core {
             polls: 0,
             armed: 0,
             struck: None,
+            strict: None,
         }
     }
 
@@ -153,6 +157,9 @@ impl Core {
     }
 
     pub(crate) fn unlist_region(&mut self, key: u32) -> Result<crate::memory::Region, Error> {
+        if self.strict.is_some() {
+            self.saw_end_of_region(key);
+        }
         let region = self.regions.remove(key).ok_or(Error::Invalid)?;
         self.release_domain(region.domain);
         Ok(region)
@@ -310,7 +317,11 @@ impl Core {
             return Err(Error::Invalid);
         }
         qp.receives.post(wr_id, pieces)?;
-        if qp.state == QpState::Err {
+        let (has_failed, is_datagram) = (qp.state == QpState::Err, qp.init.kind == QpKind::Ud);
+        if is_datagram && self.strict.is_some() {
+            self.saw_route_room(number, wr_id, pieces.iter().map(|p| u64::from(p.length)).sum(), 0);
+        }
+        if has_failed {
             self.flush_receives(number);
         }
         Ok(())

@@ -35,8 +35,12 @@ impl Core {
         let Some(send) = qp.sends.pop_front() else { return };
         qp.first = qp.first.wrapping_add(1);
         qp.left = qp.left.saturating_sub(1);
-        if qp.is_told(&send, status) {
-            let (cq, completion) = (qp.init.send_cq, qp.completion(&send, status));
+        let is_told = qp.is_told(&send, status);
+        let (cq, completion) = (qp.init.send_cq, qp.completion(&send, status));
+        if self.strict.is_some() {
+            self.saw_end(number, &send, status, is_told);
+        }
+        if is_told {
             self.complete(cq, completion, false);
         }
     }
@@ -44,6 +48,9 @@ impl Core {
     /// The request at `index` has failed: those before it that are not done are flushed with the rest, and the queue pair with them.
     #[cold]
     pub(crate) fn fail_send(&mut self, number: u32, index: usize, status: WcStatus) {
+        if self.strict.is_some() {
+            self.saw_failure(number, index, status);
+        }
         self.end_done(number);
         let Some(qp) = self.qp(number) else { return };
         let is_reliable = qp.init.kind == QpKind::Rc;

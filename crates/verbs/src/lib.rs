@@ -15,7 +15,7 @@
 //! | `adopt.rs`, `direct.rs` | memory of programs that peers map; requests done in it without the owner |
 //! | `request.rs`, `send.rs`, `ending.rs` | requests of the program: posted, sent, completed |
 //! | `arrive.rs`, `serve.rs`, `answers.rs` | packets that arrive: checked; requests carried out; answers to ours |
-//! | `struck.rs` | faults on purpose |
+//! | `struck.rs`, `strict.rs` | faults on purpose; reports of broken rules |
 //! | `leave.rs` | what waits to leave |
 //! | `header.rs`, `connection.rs`, `life.rs`, `name.rs` | packets; connections, who is where |
 
@@ -41,6 +41,7 @@ mod registration;
 mod request;
 mod send;
 mod serve;
+mod strict;
 mod struck;
 mod types;
 
@@ -53,4 +54,5 @@ pub use name::gid_of;
 pub use port::{OpenError, Port};
 pub use qp::{Caps, DATAGRAM_MAX, Destination, INLINE_MAX, MESSAGE_MAX, PIECES_MAX, QUEUE_MAX, QpAttributes, QpInit, SendRequest};
 pub use queue::{CQ_ENTRIES_MAX, Listener};
+pub use strict::{Report, Reporter, Rule};
 pub use types::{Access, AsyncKind, Completion, Error, Gid, Opcode, QpKind, QpState, SendFlags, Sge, WcFlags, WcOpcode, WcStatus};

@@ -8,6 +8,7 @@ use crate::name::{Name, PLACES, gid_of};
 use crate::progress::{Shared, clock, lock, run};
 use crate::qp::{QpAttributes, QpInit, SendRequest};
 use crate::queue::Listener;
+use crate::strict::Reporter;
 use crate::struck::Struck;
 use crate::types::{Completion, Error, Gid, QpState, Sge};
 use bellwire_faults::FaultPlan;
@@ -61,16 +62,16 @@ pub struct Port {
 }
 
 impl Port {
-    /// Opens a device.
+    /// Opens a device; `reporter` hears of rules that the program breaks.
     ///
     /// # Errors
     /// See [`OpenError`].
-    pub fn open(config: NicConfig) -> Result<Self, OpenError> {
+    pub fn open(config: NicConfig, reporter: Option<Reporter>) -> Result<Self, OpenError> {
         let gid = gid_of(&config.host).ok_or(OpenError::Address)?;
         let from = (config.seed as u16) % PLACES;
         let plan = config.faults.clone().filter(FaultPlan::strikes_requests);
         // What peers do in mapped memory nobody is asked about.
-        let adopts = config.mode == ProtectionMode::Mapped && config.memory == MemoryMode::Trust && plan.is_none();
+        let adopts = config.mode == ProtectionMode::Mapped && config.memory == MemoryMode::Trust && plan.is_none() && reporter.is_none();
         let nic = Nic::open(config).map_err(OpenError::Nic)?;
         nic.ignore_errors();
         nic.now();
@@ -82,6 +83,9 @@ impl Port {
             core.settle(engine, from)?;
             if let Some(plan) = plan {
                 core.be_struck(Struck::new(plan, &gid, clock(), die));
+            }
+            if let Some(reporter) = reporter {
+                core.be_strict(reporter);
             }
             Ok(core)
         });
@@ -180,6 +184,9 @@ impl Port {
         }
         // Its answers may be all that a peer waits for, while this program looks at its memory.
         self.shared.rouse(&core);
+        if core.strict.is_some() {
+            core.saw_polls(cq, most);
+        }
         let entries = &mut core.cq(cq)?.entries;
         let n = entries.len().min(most);
         entries.drain(..n).for_each(|c| take(&c));
@@ -316,6 +323,7 @@ impl Port {
     pub fn settle(&self) {
         let _ = self.shared.with(|core, engine| {
             core.tell_owed(engine);
+            core.report_rest();
             Ok(())
         });
     }
@@ -376,6 +384,7 @@ impl Drop for Port {
             }
         }
         let _ = self.shared.nic.try_with(|engine| {
+            core.report_rest();
             core.close(engine);
             Ok(())
         });

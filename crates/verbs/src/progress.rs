@@ -137,12 +137,7 @@ impl Shared {
 
     /// Has whoever sleeps look again.
     pub(crate) fn wake(&self) {
-        self.nic.with(|engine| {
-            // An inbox that comes and goes is something that waiters look at.
-            if let Ok(inbox) = engine.create_inbox() {
-                let _ = engine.destroy_inbox(inbox);
-            }
-        });
+        self.nic.with(Engine::rouse);
     }
 
     pub(crate) fn is_closing(&self) -> bool {

@@ -5,6 +5,7 @@ use crate::connection::ConnectionId;
 use crate::direct::Grant;
 use crate::name::Name;
 use crate::queue::{Pieces, Receive, ReceiveQueue};
+use crate::strict::Watch;
 use crate::struck::Judged;
 use crate::types::{Access, Completion, Gid, Opcode, QpKind, QpState, SendFlags, Sge, WcStatus};
 use bellwire_faults::Fates;
@@ -244,6 +245,8 @@ pub(crate) struct Qp {
     /// A refusal has been sent for `expected`: until that comes again the rest is dropped.
     pub refused: bool,
     pub established: bool,
+    /// What the strict mode knows.
+    pub watch: Option<Box<Watch>>,
 }
 
 impl Qp {
@@ -278,6 +281,7 @@ impl Qp {
             is_owing: false,
             refused: false,
             established: false,
+            watch: None,
         }
     }
 

@@ -32,9 +32,17 @@ impl Core {
     #[inline]
     pub(crate) fn post_send<W: Wire>(&mut self, engine: &mut Engine<W>, number: u32, request: &SendRequest<'_>) -> Result<(), Error> {
         let qp = self.qp(number).ok_or(Error::Invalid)?;
-        let send = qp.accept(request)?;
-        qp.sends.push_back(send);
-        match qp.state {
+        let accepted = qp.accept(request);
+        let state = qp.state;
+        if self.strict.is_some() && accepted.as_ref().is_err_and(|e| *e == Error::NoMemory) {
+            self.saw_full(number, request.wr_id);
+        }
+        let send = accepted?;
+        self.qp(number).ok_or(Error::Invalid)?.sends.push_back(send);
+        if self.strict.is_some() {
+            self.saw_post(number);
+        }
+        match state {
             QpState::Rts => self.pump(engine, number, false),
             QpState::Err | QpState::Sqe => self.flush_sends(number),
             _ => {}

@@ -72,6 +72,9 @@ impl Core {
         let is_unready = p.head.flags & UNREADY != 0 && self.qp(number)?.init.kind == QpKind::Rc;
         let receive = if is_unready { None } else { self.take_receive(number) };
         if receive.is_none() {
+            if self.strict.is_some() && !is_unready {
+                self.saw_no_receive(p);
+            }
             let qp = self.qp(number)?;
             let (timer, is_reliable) = (qp.attributes.rnr_timer, qp.init.kind == QpKind::Rc);
             if is_reliable {
@@ -101,6 +104,9 @@ impl Core {
         // SAFETY: the payload is readable.
         if unsafe { self.regions.scatter(receive.pieces.get(), receive.domain, arriving.got as usize, p.payload.0, p.payload.1) }.is_err() {
             return self.receive_failed(engine, p, &receive, WcStatus::LocalProtection, Code::Operation);
+        }
+        if self.strict.is_some() {
+            self.saw_scatter(receive.pieces.get(), receive.domain);
         }
         arriving.got += p.payload.1 as u32;
         if arriving.got != arriving.total {
@@ -132,6 +138,9 @@ impl Core {
     /// A message cannot be taken into its receive: both sides fail.
     #[cold]
     fn receive_failed<W: Wire>(&mut self, engine: &mut Engine<W>, p: &Packet<'_>, receive: &Receive, status: WcStatus, code: Code) {
+        if self.strict.is_some() {
+            self.saw_receive_failure(p.head.to, receive, status);
+        }
         let Some(qp) = self.qp(p.head.to) else { return };
         let (cq, is_reliable) = (qp.init.receive_cq, qp.init.kind == QpKind::Rc);
         self.complete(cq, Completion::of_receive(receive.wr_id, p.head.to, status), false);
@@ -151,9 +160,13 @@ impl Core {
         }
         if n != 0 {
             let allowed = self.remote(&receiving, key, p.head.words[0], total, Access::REMOTE_WRITE);
-            let Some(to) = allowed else { return self.deny(engine, p, Code::Access) };
+            let Some(to) = allowed else { return self.deny_access(engine, p, Access::REMOTE_WRITE) };
             // SAFETY: R1, just looked up for all of the message; the payload is readable.
             unsafe { Regions::place(to.wrapping_add(p.head.offset as usize), p.payload.0, n) };
+            if self.strict.is_some() {
+                let start = to.addr() + p.head.offset as usize;
+                self.saw_write(&(start..start + n));
+            }
         }
         if u64::from(p.head.offset) + n as u64 != total {
             return;
@@ -181,7 +194,7 @@ impl Core {
             return self.deny(engine, p, Code::Invalid);
         }
         if length != 0 && self.remote(&receiving, key, p.head.words[0], u64::from(length), Access::REMOTE_READ).is_none() {
-            return self.deny(engine, p, Code::Access);
+            return self.deny_access(engine, p, Access::REMOTE_READ);
         }
         let mut head = Head::new(Kind::ReadData, p.head.from, p.head.to);
         (head.number, head.echo, head.flags, head.total) = (p.head.number, p.head.life, PART, length);
@@ -200,12 +213,15 @@ impl Core {
         let (key, compares) = p.head.key_and_length();
         let Some(receiving) = self.receiving(p.head.to) else { return };
         let allowed = self.remote(&receiving, key, p.head.words[0], 8, Access::REMOTE_ATOMIC);
-        let Some(at) = allowed else { return self.deny(engine, p, Code::Access) };
+        let Some(at) = allowed else { return self.deny_access(engine, p, Access::REMOTE_ATOMIC) };
         if !at.addr().is_multiple_of(8) {
             return self.deny(engine, p, Code::Invalid);
         }
         // SAFETY: R1, just looked up; aligned.
         let found = unsafe { Regions::change(at, p.head.words[2], (compares != 0).then_some(p.head.words[3])) };
+        if self.strict.is_some() {
+            self.saw_write(&(at.addr()..at.addr() + 8));
+        }
         let mut head = Head::new(Kind::AtomicData, p.head.from, p.head.to);
         (head.number, head.echo, head.words[0]) = (p.head.number, p.head.life, found);
         self.done(engine, p);
@@ -226,6 +242,15 @@ impl Core {
         } else if !core::mem::replace(&mut qp.is_owing, true) {
             self.owing.push(p.head.to);
         }
+    }
+
+    /// A request for memory that it may not have.
+    #[cold]
+    fn deny_access<W: Wire>(&mut self, engine: &mut Engine<W>, p: &Packet<'_>, needs: Access) {
+        if self.strict.is_some() {
+            self.saw_denial(p, needs);
+        }
+        self.deny(engine, p, Code::Access);
     }
 
     /// A request that may not be: it is refused, and the queue pair fails.
@@ -251,7 +276,12 @@ impl Core {
         if !self.qp(number).is_some_and(takes) || p.head.flags & PART != 0 {
             return;
         }
-        let Some(receive) = self.take_receive(number) else { return };
+        let Some(receive) = self.take_receive(number) else {
+            if self.strict.is_some() {
+                self.saw_no_receive(p);
+            }
+            return;
+        };
         let total = p.payload.1 + ROUTE_BYTES;
         let route = route_header(&sender, &own, p.payload.1);
         // SAFETY: the header is ours, the payload is readable.
@@ -260,10 +290,17 @@ impl Core {
                 self.regions.scatter(receive.pieces.get(), receive.domain, 0, route.as_ptr(), ROUTE_BYTES).is_ok()
                     && self.regions.scatter(receive.pieces.get(), receive.domain, ROUTE_BYTES, p.payload.0, p.payload.1).is_ok()
             };
+        if self.strict.is_some() && placed {
+            self.saw_scatter(receive.pieces.get(), receive.domain);
+        }
         if placed {
             return self.received(p, &receive, WcOpcode::Receive, total as u32);
         }
         let status = if total as u64 > receive.pieces.len() { WcStatus::LocalLength } else { WcStatus::LocalProtection };
+        if self.strict.is_some() {
+            self.saw_receive_failure(number, &receive, status);
+            self.saw_route_room(number, receive.wr_id, receive.pieces.len(), p.payload.1 as u64);
+        }
         let Some(cq) = self.qp(number).map(|q| q.init.receive_cq) else { return };
         self.complete(cq, Completion::of_receive(receive.wr_id, number, status), false);
         self.enter_error(number);

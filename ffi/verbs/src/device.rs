@@ -5,7 +5,7 @@ use crate::abi::{
     IbvAsyncEvent, IbvContext, IbvDevice, IbvDeviceAttr, IbvGidEntry, IbvPortAttr, OP_ALLOC_MW, OP_BIND_MW, OP_DEALLOC_MW, OP_POLL_CQ, OP_POST_RECV,
     OP_POST_SEND, OP_POST_SRQ_RECV, OP_REQ_NOTIFY_CQ, VerbsContext,
 };
-use crate::{data, extended, set_errno};
+use crate::{data, extended, set_errno, strict};
 use bellwire_verbs::{CQ_ENTRIES_MAX, MESSAGE_MAX, PIECES_MAX, Port, QUEUE_MAX, READS_MAX};
 use bellwire_via::nic::NicConfig;
 use core::ffi::{c_char, c_int, c_void};
@@ -146,7 +146,10 @@ unsafe extern "C" fn in_child() {
 /// Opens a device.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_open_device(device: *mut IbvDevice) -> *mut IbvContext {
-    let opened = NicConfig::from_env().map_err(|e| e.to_string()).and_then(|config| Port::open(config).map_err(|e| e.to_string()));
+    let opened = NicConfig::from_env().map_err(|e| e.to_string()).and_then(|config| {
+        let reporter = strict::reporter()?;
+        Port::open(config, reporter).map_err(|e| e.to_string())
+    });
     let port = match opened {
         Ok(port) => Arc::new(port),
         Err(why) => {

@@ -10,6 +10,7 @@
 //! | `pair.rs` | queue pairs |
 //! | `data.rs` | posting and polling: the calls that programs make through tables in the context |
 //! | `extended.rs` | the newer interfaces: requests built by calls, completions read by calls |
+//! | `strict.rs` | where reports of broken rules go |
 //! | `names.rs` | texts, and conversions of rates |
 //!
 //! Invariants, on which every `unsafe` block about an argument relies:
@@ -24,6 +25,7 @@ mod extended;
 mod names;
 mod objects;
 mod pair;
+mod strict;
 
 use bellwire_verbs::Error;
 use core::ffi::c_int;
