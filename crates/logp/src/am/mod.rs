@@ -70,6 +70,13 @@ pub enum AmJob {
         /// Messages.
         count: u64,
     },
+    /// `[ticks of each leg ..]` of the sender's calls in such a stream: see [`crate::breakdown::path::BULK_STREAM`].
+    BulkSteps {
+        /// Bytes of a message.
+        size: usize,
+        /// Messages.
+        count: u64,
+    },
     /// `[GB/s]` of the same data in medium messages, copied by their handlers.
     InMessages {
         /// Bytes of a message.
@@ -256,6 +263,7 @@ impl Am {
             AmJob::Overhead { bursts } => short::overhead(&pair, bursts),
             AmJob::Gap { count, replied } => short::gap(&pair, count, replied),
             AmJob::Bulk { size, count } => bulk::bandwidth(&pair, size, count),
+            AmJob::BulkSteps { size, count } => bulk::steps(&pair, size, count),
             AmJob::InMessages { size, count } => bulk::in_messages(&pair, size, count),
             AmJob::Steps { way, size, batches, watched } => steps::run(&pair, way, size, batches, watched),
             AmJob::EmptyPolls { count } => steps::empty_polls(&pair, count),

@@ -50,6 +50,7 @@ const RAW: Series = series("raw VI");
 const SHORT: Series = series("short");
 const MEDIUM: Series = series("medium");
 const BULK: Series = series("bulk");
+const BULK_STREAM: Series = series("bulk in a stream");
 const MARK: Series = series("a mark");
 
 /// A way that is measured.
@@ -114,7 +115,7 @@ impl Breakdown {
 }
 
 /// What a bulk message takes in a stream above the raw RDMA write: the paper's Table 5.
-#[derive(Debug, Clone, Copy, Serialize)]
+#[derive(Debug, Clone, Serialize)]
 pub struct BulkDifference {
     /// Bytes of a message.
     pub size: u64,
@@ -122,6 +123,8 @@ pub struct BulkDifference {
     pub write: f64,
     /// Time between two bulk messages, cycles.
     pub bulk: f64,
+    /// What the sender's call does in the stream, a mark's cost taken off each.
+    pub costs: Vec<Cost>,
 }
 
 /// Everything that was found.
@@ -179,7 +182,7 @@ pub fn run(options: &Options) -> Result<Breakdowns, Error> {
         mark: median(&samples, Key::new(Metric::Upkeep, MARK, 0)).unwrap_or(f64::NAN),
         ways: MEASURED.iter().filter_map(|measured| breakdown(&samples, measured)).collect(),
         delta: delta(&samples),
-        bulk: BULK_BYTES.iter().filter_map(|size| bulk(&samples, *size, ns_per_cycle)).collect(),
+        bulk: BULK_BYTES.iter().filter_map(|size| bulk_difference(&samples, *size, ns_per_cycle)).collect(),
         failures: samples.failures,
     })
 }
@@ -215,6 +218,8 @@ fn steps(quick: bool) -> Vec<Step> {
         let (size, count) = (bytes as usize, if bytes > 16 << 10 { trips / 10 } else { trips });
         step(format!("RDMA write {bytes}"), Job::WriteBandwidth { size, count, touch: Touch::Ends }, vec![Key::new(Metric::WriteBandwidth, s::OURS, bytes)]);
         step(format!("bulk {bytes}"), Job::Am(AmJob::Bulk { size, count }), vec![Key::new(Metric::WriteBandwidth, s::AM, bytes)]);
+        let legs = (0..path::BULK_STREAM.len()).map(|leg| stream_key(bytes, leg)).collect();
+        step(format!("bulk {bytes} in a stream, marked"), Job::Am(AmJob::BulkSteps { size, count }), legs);
     }
     steps
 }
@@ -233,6 +238,10 @@ fn job(measured: &Measured, batches: usize, watched: bool) -> Job {
 /// Ways of one series differ in their size, legs of one way in their place: both are in a key's size.
 fn leg_key(measured: &Measured, leg: usize) -> Key {
     Key::new(Metric::Leg, measured.series, measured.size << 8 | leg as u64)
+}
+
+fn stream_key(size: u64, leg: usize) -> Key {
+    Key::new(Metric::Leg, BULK_STREAM, size << 8 | leg as u64)
 }
 
 fn trip_key(measured: &Measured, watched: bool) -> Key {
@@ -281,9 +290,15 @@ fn delta(samples: &Samples) -> Option<f64> {
     round_trip(&MEASURED[1]).zip(round_trip(&MEASURED[0])).map(|(am, raw)| (am - raw) / 2.0)
 }
 
-fn bulk(samples: &Samples, size: u64, ns_per_cycle: f64) -> Option<BulkDifference> {
+fn bulk_difference(samples: &Samples, size: u64, ns_per_cycle: f64) -> Option<BulkDifference> {
     let each = |series| median(samples, Key::new(Metric::WriteBandwidth, series, size)).map(|gbps| size as f64 / gbps / ns_per_cycle);
-    each(s::OURS).zip(each(s::AM)).map(|(write, bulk)| BulkDifference { size, write, bulk })
+    let mark = median(samples, Key::new(Metric::Upkeep, MARK, 0))?;
+    let cost = |(i, leg): (usize, &Leg)| {
+        let cycles = median(samples, stream_key(size, i))? - mark;
+        Some(Cost { what: leg.what, kind: leg.kind, of: leg.of, waited_for: leg.waited_for, cycles })
+    };
+    let costs: Option<Vec<Cost>> = path::BULK_STREAM.iter().enumerate().map(cost).collect();
+    Some(BulkDifference { size, write: each(s::OURS)?, bulk: each(s::AM)?, costs: costs? })
 }
 
 #[cfg(test)]
@@ -306,7 +321,7 @@ mod tests {
     fn everything_is_planned_with_marks_and_without() {
         let steps = steps(true);
         let marked = steps.iter().filter(|step| step.label.ends_with(", marked")).count();
-        assert_eq!((marked, steps.len()), (MEASURED.len(), 2 * MEASURED.len() + 5 + 2 * BULK_BYTES.len()));
+        assert_eq!((marked, steps.len()), (MEASURED.len() + BULK_BYTES.len(), 2 * MEASURED.len() + 5 + 3 * BULK_BYTES.len()));
         let keys = steps.iter().flat_map(|step| if let Action::Pair { keys, .. } = &step.action { keys.clone() } else { vec![] }).map(|(key, _)| key);
         let keys: Vec<Key> = keys.collect();
         let different: std::collections::BTreeSet<&Key> = keys.iter().collect();

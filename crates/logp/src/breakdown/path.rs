@@ -111,6 +111,8 @@ use Primitive::{Between, PollReply, PollRequest, Reply, Request};
 const LOCK: &str = "take the locks";
 const UNLOCK: &str = "leave the locks";
 const BUILD: &str = "build the message";
+/// The copy of a bulk request's data.
+pub const COPY: &str = "data into the segment";
 const SEND: &str = "send";
 const FLIGHT: &str = "until it is noticed";
 const TAKE: &str = "take the message";
@@ -163,7 +165,7 @@ const SHORT_REQUEST: [Leg; 6] = [
 const BULK_REQUEST: [Leg; 6] = [
     leg((FIRST, CALLED), at(FIRST, Stage::Entered), LOCK, Semantics, Request),
     leg(at(FIRST, Stage::Entered), at(FIRST, Stage::Allowed), "find entry and connection; credit, order", Semantics, Request),
-    leg(at(FIRST, Stage::Allowed), at(FIRST, Stage::Written), "data into the segment", BaseVi, Request),
+    leg(at(FIRST, Stage::Allowed), at(FIRST, Stage::Written), COPY, BaseVi, Request),
     leg(at(FIRST, Stage::Written), at(FIRST, Stage::Built), BUILD, Semantics, Request),
     leg(at(FIRST, Stage::Built), at(FIRST, Stage::Sent), SEND, BaseVi, Request),
     leg(at(FIRST, Stage::Sent), at(SECOND, Stage::Found), FLIGHT, Transfer, Between),
@@ -190,6 +192,15 @@ pub static SHORT: [Leg; 27] = joined(SHORT_REQUEST);
 /// A bulk request and its short reply.
 pub static BULK: [Leg; 27] = joined(BULK_REQUEST);
 
+/// The sender's part of a bulk request in a stream, where the receiver works at the same time.
+pub static BULK_STREAM: [Leg; 5] = [
+    leg((FIRST, CALLED), at(FIRST, Stage::Allowed), "find entry and connection; credit, order", FlowControl, Request),
+    leg(at(FIRST, Stage::Allowed), at(FIRST, Stage::Written), COPY, BaseVi, Request),
+    leg(at(FIRST, Stage::Written), at(FIRST, Stage::Built), BUILD, Semantics, Request),
+    leg(at(FIRST, Stage::Built), at(FIRST, Stage::Sent), SEND, BaseVi, Request),
+    leg(at(FIRST, Stage::Sent), (FIRST, RETURNED), "note the request, leave the locks", Semantics, Request),
+];
+
 /// A message of the raw VI and its answer, as the C interface shows them: what a call does inside is one piece.
 pub static RAW: [Leg; 11] = [
     leg((FIRST, CALLED), at(FIRST, Stage::Built), "build the descriptor", BaseVi, Request),
@@ -211,7 +222,7 @@ mod tests {
 
     #[test]
     fn a_way_has_no_gap() {
-        for way in [&SHORT[..], &BULK[..], &RAW[..]] {
+        for way in [&SHORT[..], &BULK[..], &RAW[..], &BULK_STREAM[..]] {
             let waited: Vec<&Leg> = way.iter().filter(|leg| leg.waited_for).collect();
             assert!(waited.windows(2).all(|pair| pair[0].to == pair[1].from), "what a leg ends with the next begins with");
             assert_eq!(waited[0].from, (FIRST, CALLED));

@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 use serde::Serialize;
 
-use super::path::{Kind, Primitive};
+use super::path::{self, Kind, Primitive};
 use super::{Breakdown, Breakdowns, BulkDifference, Cost};
 use crate::error::Error;
 use crate::machine::Machine;
@@ -140,22 +140,19 @@ fn primitives(found: &Breakdowns) -> String {
 /// The paper's Table 5.
 fn bulk(found: &Breakdowns) -> String {
     let mut text = String::new();
-    for BulkDifference { size, write, bulk } in &found.bulk {
-        let Some(way) = found.ways.iter().find(|way| way.name == "bulk" && way.size == *size) else { continue };
-        let requests = || way.costs.iter().filter(|cost| cost.of == Primitive::Request);
-        let is_copy = |cost: &&Cost| cost.what == "data into the segment";
-        let is_send = |cost: &&Cost| cost.kind == Kind::BaseVi && !is_copy(cost);
-        let copy: f64 = requests().filter(is_copy).map(|cost| cost.cycles).sum();
-        let send: f64 = requests().filter(is_send).map(|cost| cost.cycles).sum();
-        let rest: f64 = requests().filter(|cost| cost.kind != Kind::BaseVi).map(|cost| cost.cycles).sum();
-        let rows = vec![
-            row(&["component", "cycles"]),
-            vec!["data into the segment, above the raw write".to_owned(), signed(copy - write)],
-            vec!["the message behind it".to_owned(), signed(send)],
-            vec!["semantics and flow control at the sender".to_owned(), signed(rest)],
-            vec!["all".to_owned(), signed(copy - write + send + rest)],
-            vec!["measured in a stream".to_owned(), signed(bulk - write)],
-        ];
+    for BulkDifference { size, write, bulk, costs } in &found.bulk {
+        let mut rows = vec![row(&["component", "cycles", "of the difference"])];
+        let mut component = |what: &str, cycles: f64| rows.push(vec![what.to_owned(), signed(cycles), percent(cycles, bulk - write)]);
+        for cost in costs {
+            match cost.kind {
+                Kind::BaseVi if cost.what == path::COPY => component("data into the segment, above the raw write", cost.cycles - write),
+                Kind::BaseVi => component("the message behind it", cost.cycles),
+                _ => component(cost.what, cost.cycles),
+            }
+        }
+        let named: f64 = costs.iter().map(|cost| cost.cycles).sum();
+        component("between the calls; less what is done side by side without marks", bulk - named);
+        component("all", bulk - write);
         let _ = write!(
             text,
             "\nBulk messages of {} in a stream: {} cycles each, the raw RDMA write {}; the difference (Table 5)\n{}",
@@ -224,6 +221,8 @@ mod tests {
             let costs = super::super::costs(legs, &times, round_trip, round_trip + 600.0, 25.0);
             Breakdown { name, size, round_trip, marked_round_trip: round_trip + 600.0, costs, empty_poll: Some(20.0) }
         };
+        let cost = |(leg, cycles): (&path::Leg, f64)| Cost { what: leg.what, kind: leg.kind, of: leg.of, waited_for: leg.waited_for, cycles };
+        let stream = path::BULK_STREAM.iter().zip([20.0, 160.0, 15.0, 35.0, 30.0]).map(cost).collect();
         Breakdowns {
             machine: crate::machine::describe(Pinning::None),
             library: "lib".to_owned(),
@@ -232,7 +231,7 @@ mod tests {
             mark: 25.0,
             ways: vec![way("raw VI", 16, &path::RAW, 400.0), way("short", 16, &path::SHORT, 520.0), way("bulk", 1024, &path::BULK, 900.0)],
             delta: Some(62.0),
-            bulk: vec![BulkDifference { size: 1024, write: 100.0, bulk: 300.0 }],
+            bulk: vec![BulkDifference { size: 1024, write: 100.0, bulk: 300.0, costs: stream }],
             failures: vec![],
         }
     }
