@@ -60,6 +60,7 @@ split_c() {
         LD_LIBRARY_PATH=$prefix/lib make -s -C examples/splitc check SPLITCC="$prefix/bin/splitcc" BELLWIRE="$target/release/bellwire" OUT="$target/examples-splitc"
 }
 part split-c   split_c
+part global-words scripts/global-words.sh
 part places    scripts/places.sh "$target/tests-c"
 part hostile   make -s -C tests/hostile check LIBVIPL="$target/release/libvipl.so" OUT="$target/tests-hostile" SECONDS=5
 

@@ -48,6 +48,8 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("bellwire-verbs", &["bellwire-faults", "bellwire-memory", "bellwire-via"]),
     ("bellwire-verbs-c", &["bellwire-memory", "bellwire-verbs", "bellwire-via"]),
     ("bellwire-gas", &["bellwire-memory", "bellwire-job", "bellwire-via"]),
+    ("bellwire-global", &["bellwire-gas", "bellwire-job", "bellwire-memory"]),
+    ("bellwire-global-programs", &["bellwire-global"]),
     ("bellwire-gas-c", &["bellwire-gas", "bellwire-memory"]),
     ("vipl", &["bellwire-memory", "bellwire-via"]),
     // Measures virtual interfaces through the C library; the layers above it directly.

@@ -30,7 +30,19 @@ impl Way<'_> {
 }
 
 impl Process {
-    fn way(&self, pointer: u64) -> Result<Way<'_>, Error> {
+    /// How `bytes` bytes at a place are reached, if the program may name them.
+    fn way(&self, pointer: u64, bytes: usize) -> Result<Way<'_>, Error> {
+        if let Some((begin, end)) = self.limits {
+            let address = layout::address_of(pointer);
+            let is_in = address >= begin && address.checked_add(bytes as u64).is_some_and(|last| last <= end);
+            if !is_in {
+                return Err(Error::NoMemoryThere);
+            }
+        }
+        self.way_to(pointer)
+    }
+
+    fn way_to(&self, pointer: u64) -> Result<Way<'_>, Error> {
         let process = layout::process_of(pointer);
         match (self.peers.get(process as usize), &self.net) {
             (Some(Peer::Mapped { pid, window, entry }), _) => Ok(Way::Mapped { pid: *pid, window, entry }),
@@ -44,7 +56,15 @@ impl Process {
     /// # Safety
     /// The `bytes` bytes at `here` may be read or, for [`Direction::In`], written.
     unsafe fn copy(&self, direction: Direction, pointer: u64, here: *mut u8, bytes: usize) -> Result<Option<(&Net, u32)>, Error> {
-        let way = self.way(pointer)?;
+        // SAFETY: the caller's promise.
+        unsafe { Self::copy_by(self.way(pointer, bytes)?, direction, pointer, here, bytes) }
+    }
+
+    /// The same by a way.
+    ///
+    /// # Safety
+    /// As for [`copy`](Self::copy).
+    unsafe fn copy_by<'a>(way: Way<'a>, direction: Direction, pointer: u64, here: *mut u8, bytes: usize) -> Result<Option<(&'a Net, u32)>, Error> {
         let address = layout::address_of(pointer);
         if bytes == 0 {
             return Ok(None);
@@ -72,6 +92,22 @@ impl Process {
     pub unsafe fn read(&self, to: *mut u8, pointer: u64, bytes: usize) -> Result<(), Error> {
         // SAFETY: the caller's promise.
         match unsafe { self.copy(Direction::In, pointer, to, bytes)? } {
+            // SAFETY: as above.
+            Some((net, rank)) => unsafe { net.read(rank, layout::address_of(pointer), to, bytes) },
+            None => Ok(()),
+        }
+    }
+
+    /// Reads what another process has named itself, wherever it lies.
+    ///
+    /// # Errors
+    /// As for [`Process::read`].
+    ///
+    /// # Safety
+    /// As there.
+    pub(crate) unsafe fn read_anywhere(&self, to: *mut u8, pointer: u64, bytes: usize) -> Result<(), Error> {
+        // SAFETY: the caller's promise.
+        match unsafe { Self::copy_by(self.way_to(pointer)?, Direction::In, pointer, to, bytes)? } {
             // SAFETY: as above.
             Some((net, rank)) => unsafe { net.read(rank, layout::address_of(pointer), to, bytes) },
             None => Ok(()),
@@ -139,7 +175,7 @@ impl Process {
             // SAFETY: as above.
             return unsafe { net.store(rank, layout::address_of(pointer), from, bytes) };
         }
-        if let Way::Mapped { entry, .. } = self.way(pointer)? {
+        if let Way::Mapped { entry, .. } = self.way(pointer, bytes)? {
             // SAFETY: a word of the control area that this process alone writes (G1).
             let arrived = unsafe { AtomicU64::from_ptr(entry.arrived) };
             // Relaxed: our own word. Release: what was stored before it is counted; pairs with `Control::stored`.
@@ -153,7 +189,7 @@ impl Process {
     /// # Errors
     /// As for [`Process::read`].
     pub fn fill(&self, pointer: u64, value: u8, bytes: usize) -> Result<(), Error> {
-        let way = self.way(pointer)?;
+        let way = self.way(pointer, bytes)?;
         let address = layout::address_of(pointer);
         if let Some(there) = way.mapped(address, bytes as u64) {
             // SAFETY: mapped for so many bytes (G1).
@@ -173,7 +209,7 @@ impl Process {
     /// # Errors
     /// As for [`Process::read`].
     pub fn check(&self, pointer: u64, bytes: usize) -> Result<(), Error> {
-        let way = self.way(pointer)?;
+        let way = self.way(pointer, bytes)?;
         let address = layout::address_of(pointer);
         if bytes == 0 || way.mapped(address, bytes as u64).is_some() {
             return Ok(());
@@ -193,7 +229,7 @@ impl Process {
     /// # Errors
     /// As for [`Process::atomic`]; [`Error::NoSuchFunction`].
     pub fn call(&self, pointer: u64, function: u64, argument: i64) -> Result<i64, Error> {
-        let way = self.way(pointer)?;
+        let way = self.way(pointer, 1)?;
         let address = layout::address_of(pointer);
         if let Way::Messages { net, rank } = way {
             return net.call(rank, address, function, argument);
@@ -208,7 +244,7 @@ impl Process {
     /// # Errors
     /// [`Error::NoSuchProcess`]; [`Error::NoMemoryThere`] if it is not aligned or not in shared memory; of other hosts [`Error::Trouble`], [`Error::Left`].
     pub fn atomic(&self, pointer: u64, operation: Atomic, bytes: usize, operand: u64, expected: u64) -> Result<u64, Error> {
-        let way = self.way(pointer)?;
+        let way = self.way(pointer, bytes)?;
         let address = layout::address_of(pointer);
         if !matches!(bytes, 4 | 8) || !address.is_multiple_of(bytes as u64) {
             return Err(Error::NoMemoryThere);

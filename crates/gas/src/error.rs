@@ -25,6 +25,8 @@ pub enum Error {
     Left(Left),
     /// More processes than address space on one host.
     TooMany(u32),
+    /// This process has global memory, or has had it.
+    Twice,
     /// The program's statics are not where those of a program without PIE are.
     NotFixed,
     /// A process that should have handed over the memory, or come for it, did not.
@@ -53,6 +55,7 @@ impl fmt::Display for Error {
             Self::Trouble(trouble) => write!(f, "{trouble}"),
             Self::Left(left) => write!(f, "process {} has left the job", left.process),
             Self::TooMany(n) => write!(f, "{n} processes on one host are too many: {} at most", crate::layout::PROCESSES_MAX),
+            Self::Twice => f.write_str("global memory has been started in this process before: it is there once"),
             Self::NotFixed => f.write_str("the program's data is not at low addresses: link it without PIE (-no-pie)"),
             Self::NoRendezvous(what) => f.write_str(what),
             Self::Misfit(process) => write!(f, "process {process} has its memory where it cannot be mapped"),

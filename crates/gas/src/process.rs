@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use bellwire_job::Job;
+use bellwire_memory::atomic::{AtomicBool, Ordering};
 use rustix::fd::{AsFd, BorrowedFd};
 use rustix::mm::{MapFlags, ProtFlags, mmap, mmap_anonymous};
 
@@ -54,11 +55,18 @@ pub struct Process {
     /// To the processes outside of the group, and for what all do together; `None` if there are none.
     pub(crate) net: Option<Net>,
     pub(crate) symmetric: Symmetric,
+    /// Where symmetric memory is, in every process.
+    own: Range,
     /// What this process alone takes of symmetric memory: every process keeps this range free for it.
     pub(crate) arena: Symmetric,
     /// Stored bytes that are counted off.
     pub(crate) taken: u64,
+    /// The only addresses that accesses may name, in any process; `None`: all.
+    pub(crate) limits: Option<Range>,
 }
+
+/// Whether this process has global memory already, or has had it: its addresses are taken once.
+static STARTED: AtomicBool = AtomicBool::new(false);
 
 impl Process {
     /// Joins the job, moves this process's statics (from first to last address) and heap into shared memory, maps the memory of those on this host, and connects to the others. Collective.
@@ -69,8 +77,27 @@ impl Process {
     /// # Safety
     /// This process has one thread, and `statics` is its own writable data (G2). Nothing else uses the addresses of [`layout`].
     pub unsafe fn start(statics: Range) -> Result<Self, Error> {
-        let job = Job::join()?;
         let heap = setting("BELLWIRE_GAS_HEAP_MIB", HEAP_MIB, SYMMETRIC_BASE)?;
+        // SAFETY: the caller's promise.
+        Self::begin(Job::join()?, |memfd, file, symmetric| window::take_over(memfd, file, statics, heap, symmetric))
+    }
+
+    /// As [`Process::start`], but of symmetric memory alone: nothing of the program moves, and accesses to anything else are errors. Other threads may be there. Collective: the processes of a job
+    /// start in the same way.
+    ///
+    /// # Errors
+    /// As there; [`Error::Twice`].
+    pub fn join(job: Job) -> Result<Self, Error> {
+        let mut process = Self::begin(job, window::share_symmetric)?;
+        process.limits = Some(process.own);
+        Ok(process)
+    }
+
+    fn begin(job: Job, share: impl FnOnce(BorrowedFd<'_>, u64, u64) -> Result<Window, Error>) -> Result<Self, Error> {
+        // Relaxed: only who is first matters.
+        if STARTED.swap(true, Ordering::Relaxed) {
+            return Err(Error::Twice);
+        }
         let symmetric = setting("BELLWIRE_GAS_SYMMETRIC_MIB", SYMMETRIC_MIB, WINDOW_END - SYMMETRIC_BASE)?;
         let config = if job.size() > 1 { Some(net::config(job.local_size() < job.size())?) } else { None };
         let group = Group::find(&job, config.as_ref().is_some_and(|config| !config.shm))?;
@@ -84,7 +111,7 @@ impl Process {
             .map_err(Error::from_call("mmap"))?;
         // SAFETY: the whole control area; it is never unmapped (G1).
         let control = unsafe { Control::new(base.cast(), file, group.index, group.size()) };
-        let window = window::take_over(memfd.as_fd(), file.window(group.index), statics, heap, symmetric)?;
+        let window = share(memfd.as_fd(), file.window(group.index), symmetric)?;
         far::permit();
         control.publish(std::process::id(), &window);
         // The launcher's barrier: it knows when a process dies on the way.
@@ -99,7 +126,7 @@ impl Process {
             .transpose()?;
         let (together, each) = layout::arenas(symmetric, job.size());
         let arena = Symmetric::new(SYMMETRIC_BASE + together + u64::from(job.rank()) * each, each);
-        Ok(Self { job, control, group, peers, net, symmetric: Symmetric::new(SYMMETRIC_BASE, together), arena, taken: 0 })
+        Ok(Self { job, control, group, peers, net, symmetric: Symmetric::new(SYMMETRIC_BASE, together), arena, taken: 0, own: window.symmetric, limits: None })
     }
 
     /// This process's number.

@@ -166,7 +166,7 @@ impl Process {
                 let from = (place - step + root) % size;
                 let there = places[from as usize].as_slice().try_into().map_or(0, u64::from_le_bytes);
                 // SAFETY: a slice of the caller's.
-                unsafe { self.read(data.as_mut_ptr(), layout::pointer_of(from, there), data.len())? };
+                unsafe { self.read_anywhere(data.as_mut_ptr(), layout::pointer_of(from, there), data.len())? };
             }
             net.gather(None)?;
         }

@@ -62,8 +62,7 @@ pub fn take_over(memfd: BorrowedFd<'_>, file: u64, statics: Range, heap_bytes: u
     if statics.0 == 0 || statics.0 >= statics.1 || statics.1 > SYMMETRIC_BASE {
         return Err(Error::NotFixed);
     }
-    let symmetric = (SYMMETRIC_BASE, SYMMETRIC_BASE + page_up(symmetric_bytes));
-    map(memfd, file, symmetric)?;
+    let symmetric = share_symmetric(memfd, file, symmetric_bytes)?.symmetric;
     grow_heap(heap_bytes);
     // Whatever is allocated for the work is allocated here.
     let is_in_window = |heap: &Range| heap.0 >= statics.1 && heap.1 + PAGE <= SYMMETRIC_BASE;
@@ -76,6 +75,22 @@ pub fn take_over(memfd: BorrowedFd<'_>, file: u64, statics: Range, heap_bytes: u
     exchange(memfd, file, statics, |_| true)?;
     exchange(memfd, file, heap, |page| pages.get(page).is_none_or(|entry| entry >> 62 != 0))?;
     Ok(Window { statics, heap, symmetric })
+}
+
+/// Maps symmetric memory out of the memfd at `file`, and takes over nothing of the program's own.
+///
+/// # Errors
+/// What the system says; `EEXIST`: something is at these addresses.
+pub fn share_symmetric(memfd: BorrowedFd<'_>, file: u64, bytes: u64) -> Result<Window, Error> {
+    let symmetric = (SYMMETRIC_BASE, SYMMETRIC_BASE + page_up(bytes));
+    let at = std::ptr::without_provenance_mut(symmetric.0 as usize);
+    // SAFETY: without FIXED_REPLACE nothing that is there is lost.
+    unsafe {
+        mmap_anonymous(at, (symmetric.1 - symmetric.0) as usize, ProtFlags::empty(), MapFlags::PRIVATE | MapFlags::NORESERVE | MapFlags::FIXED_NOREPLACE)
+    }
+    .map_err(Error::from_call("mmap"))?;
+    map(memfd, file, symmetric)?;
+    Ok(Window { symmetric, ..Window::default() })
 }
 
 /// Makes the C library ask the kernel for the whole heap at once, and never for memory elsewhere as long as that lasts.

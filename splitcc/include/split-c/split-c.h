@@ -107,22 +107,36 @@ long gas_call(unsigned long, unsigned long, long);
 /* The value of process 0, of whatever type. */
 #define all_bcast(value) all_bcast_from(0, value)
 #define all_bcast_from(process, value) __extension__({ __typeof__((0, (value))) splitc_value_ = (value); gas_broadcast(&splitc_value_, sizeof splitc_value_, (process)); splitc_value_; })
+#define all_bcast_c(value) all_bcast((char)(value))
+#define all_bcast_uc(value) all_bcast((unsigned char)(value))
+#define all_bcast_s(value) all_bcast((short)(value))
+#define all_bcast_us(value) all_bcast((unsigned short)(value))
 #define all_bcast_i(value) all_bcast((int)(value))
+#define all_bcast_u(value) all_bcast((unsigned)(value))
 #define all_bcast_l(value) all_bcast((long)(value))
+#define all_bcast_ul(value) all_bcast((unsigned long)(value))
+#define all_bcast_ll(value) all_bcast((long long)(value))
+#define all_bcast_ull(value) all_bcast((unsigned long long)(value))
 #define all_bcast_f(value) all_bcast((float)(value))
 #define all_bcast_d(value) all_bcast((double)(value))
+#define all_bcast_ld(value) all_bcast((long double)(value))
 /* So many bytes at `data`, from one process to all. */
 void gas_broadcast(void *data, size_t bytes, int root);
 
 /*
+ * all_gather_SUFFIX(T *array), all_concat_SUFFIX(T *array): the first element of each process's array, in the order of the processes, into the array of process 0, or into everybody's; with the suffixes below,
+ * and all_gather, all_concat of int. Not declared here: see above.
+ */
+
+/*
  * Reductions, of every process's value in the order of the processes. to_one: process 0 has the result, the others their own value. Without a suffix they are of int;
- * _c _s _i _l _u _ul _f _d _ld are of char, short, int, long, unsigned, unsigned long, float, double, long double; iadd, dadd ... are other names of add_i, add_d ...
+ * _c _s _i _l _ll are of char, short, int, long, long long; _uc _us _u _ul _ull of these unsigned; _f _d _ld of float, double, long double; iadd, dadd ... are other names of add_i, add_d ...
  * all_scan_OP gives process i the result over processes 0 to i.
  */
 #define SPLITC_REDUCTION(op, suffix, type) type all_reduce_to_one_##op##suffix(type); type all_reduce_to_all_##op##suffix(type); type all_scan_##op##suffix(type);
 #define SPLITC_REDUCTIONS(suffix, type) SPLITC_REDUCTION(add, suffix, type) SPLITC_REDUCTION(mul, suffix, type) SPLITC_REDUCTION(max, suffix, type) SPLITC_REDUCTION(min, suffix, type)
 #define SPLITC_BITS(suffix, type) SPLITC_REDUCTION(and, suffix, type) SPLITC_REDUCTION(or, suffix, type) SPLITC_REDUCTION(xor, suffix, type)
-#define SPLITC_INTEGERS(X) X(, int) X(_c, char) X(_s, short) X(_i, int) X(_l, long) X(_u, unsigned) X(_ul, unsigned long)
+#define SPLITC_INTEGERS(X) X(, int) X(_c, char) X(_uc, unsigned char) X(_s, short) X(_us, unsigned short) X(_i, int) X(_l, long) X(_ll, long long) X(_u, unsigned) X(_ul, unsigned long) X(_ull, unsigned long long)
 #define SPLITC_REALS(X) X(_f, float) X(_d, double) X(_ld, long double)
 SPLITC_INTEGERS(SPLITC_REDUCTIONS)
 SPLITC_REALS(SPLITC_REDUCTIONS)

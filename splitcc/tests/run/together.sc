@@ -2,6 +2,36 @@
 /* What processes do together: reductions, scans, broadcasts, gathers, atomic operations, stores and their counts, bulk. */
 #include "check.h"
 
+/* Every collective call on a type: values small enough for the smallest. */
+#define OF_NUMBERS(suffix, type)                                                                    \
+    {                                                                                               \
+        type array[64];                                                                             \
+        int j;                                                                                      \
+        CHECK(all_reduce_to_all_add_##suffix((type)2) == (type)(2 * PROCS));                        \
+        CHECK(all_reduce_to_one_mul_##suffix((type)(MYPROC ? 1 : 3)) == (type)(MYPROC ? 1 : 3));    \
+        CHECK(all_reduce_to_all_max_##suffix((type)MYPROC) == (type)(PROCS - 1));                   \
+        CHECK(all_scan_min_##suffix((type)(9 - MYPROC)) == (type)(9 - MYPROC));                     \
+        CHECK(all_bcast_##suffix(MYPROC + 7) == (type)7);                                           \
+        array[0] = (type)(MYPROC + 1);                                                              \
+        all_concat_##suffix(array);                                                                 \
+        for (j = 0; j < PROCS; j++) CHECK(array[j] == (type)(j + 1));                               \
+        array[0] = (type)(MYPROC + 5);                                                              \
+        array[1] = (type)77;                                                                        \
+        all_gather_##suffix(array);                                                                 \
+        for (j = 0; j < PROCS; j++) CHECK(array[j] == (type)(MYPROC == 0 ? j + 5 : j == 0 ? MYPROC + 5 : j == 1 ? 77 : j + 1)); \
+    }
+#define OF_BITS(suffix, type)                                                                       \
+    CHECK(all_reduce_to_all_or_##suffix((type)(1 << MYPROC)) == (type)((1 << PROCS) - 1));          \
+    CHECK(all_reduce_to_all_and_##suffix((type)7) == (type)7);                                      \
+    CHECK(all_scan_xor_##suffix((type)1) == (type)((MYPROC + 1) % 2));
+static void of_every_type() {
+    OF_NUMBERS(c, char) OF_NUMBERS(uc, unsigned char) OF_NUMBERS(s, short) OF_NUMBERS(us, unsigned short) OF_NUMBERS(i, int) OF_NUMBERS(u, unsigned)
+    OF_NUMBERS(l, long) OF_NUMBERS(ul, unsigned long) OF_NUMBERS(ll, long long) OF_NUMBERS(ull, unsigned long long)
+    OF_NUMBERS(f, float) OF_NUMBERS(d, double) OF_NUMBERS(ld, long double)
+    OF_BITS(c, char) OF_BITS(uc, unsigned char) OF_BITS(s, short) OF_BITS(us, unsigned short) OF_BITS(i, int) OF_BITS(u, unsigned)
+    OF_BITS(l, long) OF_BITS(ul, unsigned long) OF_BITS(ll, long long) OF_BITS(ull, unsigned long long)
+}
+
 static int counter, big[5000], from[5000], array[64];
 static int turn;
 
@@ -10,6 +40,7 @@ splitc_main(int argc, char **argv) {
     double reals[64];
     char text[100];
     struct { int a; double b; } pair;
+    of_every_type();
     CHECK(PROCSLOG < 0 || 1 << PROCSLOG == PROCS);
     CHECK(all_reduce_to_all_add(MYPROC + 1) == n * (n + 1) / 2);
     CHECK(all_reduce_to_all_max(MYPROC) == n - 1);

@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Single accesses: a load or a store where the place is mapped, a call into `bellwire-gas` where it is not.
+//!
+//! The short way is shift, subtract, compare: 8 or 9 instructions beyond the plain access, none of them locked (`scripts/global-words.sh` counts them). The count of stored bytes is one word for each pair of
+//! processes, in the target's control area on a line that only this process writes.
+
+use std::mem::MaybeUninit;
+
+use bellwire_gas::{Atomic, Error, layout};
+use bellwire_memory::atomic::{AtomicU64, Ordering, fence};
+
+use crate::plain::{self, AtomicWord, Plain};
+use crate::pointer::{GlobalPtr, GlobalSlice};
+use crate::start::Global;
+
+impl Global {
+    /// Where a word is mapped here, if it is, and the number of its process.
+    #[inline(always)]
+    pub(crate) fn near<T: Plain>(&self, at: GlobalPtr<T>) -> Option<(*mut u8, usize)> {
+        let bits = at.bits();
+        let process = (bits >> layout::ADDRESS_BITS) as usize;
+        let offset = bits.wrapping_sub(self.table.origin[process]);
+        // Nothing of no process is mapped: its limit is 0.
+        (plain::is_word::<T>() && offset < self.table.limit[process]).then(|| (self.table.base[process].wrapping_add(offset as usize), process))
+    }
+
+    /// Reads a value: it is there when this returns.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchProcess`], [`Error::NoMemoryThere`]; of other hosts [`Error::Trouble`], [`Error::Left`].
+    #[inline(always)]
+    pub fn read<T: Plain>(&self, from: GlobalPtr<T>) -> Result<T, Error> {
+        match self.near(from) {
+            Some((at, _)) => {
+                // SAFETY: mapped (G1); T1.
+                let value = unsafe { plain::load(at) };
+                // Acquire: what is read next was not read before.
+                fence(Ordering::Acquire);
+                Ok(value)
+            }
+            None => self.read_far(from),
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn read_far<T: Plain>(&self, from: GlobalPtr<T>) -> Result<T, Error> {
+        let mut value = MaybeUninit::<T>::uninit();
+        // SAFETY: room for a `T`; when all its bytes have come, any are one.
+        unsafe {
+            self.process.borrow().read(value.as_mut_ptr().cast(), from.bits(), size_of::<T>())?;
+            Ok(value.assume_init())
+        }
+    }
+
+    /// Writes a value: it is at the place when this returns.
+    ///
+    /// # Errors
+    /// As for [`Global::read`].
+    #[inline(always)]
+    pub fn write<T: Plain>(&self, to: GlobalPtr<T>, value: T) -> Result<(), Error> {
+        match self.near(to) {
+            Some((at, _)) => {
+                // Release: what was written before is seen before.
+                fence(Ordering::Release);
+                // SAFETY: mapped (G1); T1.
+                unsafe { plain::store(at, value) };
+                Ok(())
+            }
+            None => self.write_far(to, value),
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn write_far<T: Plain>(&self, to: GlobalPtr<T>, value: T) -> Result<(), Error> {
+        // SAFETY: a value of ours, every byte defined.
+        unsafe { self.process.borrow().write(to.bits(), (&raw const value).cast(), size_of::<T>()) }
+    }
+
+    /// Puts a value: it is at the place after [`Global::sync`], or a barrier.
+    ///
+    /// # Errors
+    /// As for [`Global::read`]; those of other hosts may also come later.
+    #[inline(always)]
+    pub fn put<T: Plain>(&self, to: GlobalPtr<T>, value: T) -> Result<(), Error> {
+        match self.near(to) {
+            Some((at, _)) => {
+                // SAFETY: mapped (G1); T1. `sync` and barriers order it.
+                unsafe { plain::store(at, value) };
+                Ok(())
+            }
+            None => self.put_far(to, value),
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn put_far<T: Plain>(&self, to: GlobalPtr<T>, value: T) -> Result<(), Error> {
+        // SAFETY: a value of ours, every byte defined.
+        unsafe { self.process.borrow().put(to.bits(), (&raw const value).cast(), size_of::<T>()) }
+    }
+
+    /// Stores a value one way: the target counts its bytes when it is there.
+    ///
+    /// # Errors
+    /// As for [`Global::put`].
+    #[inline(always)]
+    pub fn store<T: Plain>(&self, to: GlobalPtr<T>, value: T) -> Result<(), Error> {
+        match self.near(to) {
+            Some((at, process)) => {
+                // SAFETY: mapped (G1); T1. The count orders it: a word of the control area that this process alone writes.
+                unsafe {
+                    plain::store(at, value);
+                    let arrived = AtomicU64::from_ptr(self.table.arrived[process]);
+                    // Relaxed: our own word. Release: what has been stored is seen by who sees the count; pairs with `store_sync`.
+                    arrived.store(arrived.load(Ordering::Relaxed).wrapping_add(size_of::<T>() as u64), Ordering::Release);
+                }
+                Ok(())
+            }
+            None => self.store_far(to, value),
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn store_far<T: Plain>(&self, to: GlobalPtr<T>, value: T) -> Result<(), Error> {
+        // SAFETY: a value of ours, every byte defined.
+        unsafe { self.process.borrow().store(to.bits(), (&raw const value).cast(), size_of::<T>()) }
+    }
+
+    /// Reads a slice.
+    ///
+    /// # Errors
+    /// As for [`Global::read`]. A part may have been read.
+    ///
+    /// # Panics
+    /// If the lengths differ.
+    pub fn read_slice<T: Plain>(&self, to: &mut [T], from: GlobalSlice<T>) -> Result<(), Error> {
+        assert_eq!(to.len(), from.len(), "slices of different lengths");
+        // SAFETY: the slice's own bytes; any are values.
+        unsafe { self.process.borrow().read(to.as_mut_ptr().cast(), from.begin().bits(), size_of_val(to)) }
+    }
+
+    /// Writes a slice.
+    ///
+    /// # Errors
+    /// As for [`Global::read`]. A part may have been written.
+    ///
+    /// # Panics
+    /// If the lengths differ.
+    pub fn write_slice<T: Plain>(&self, to: GlobalSlice<T>, from: &[T]) -> Result<(), Error> {
+        assert_eq!(to.len(), from.len(), "slices of different lengths");
+        // SAFETY: the slice's own bytes, every one defined.
+        unsafe { self.process.borrow().write(to.begin().bits(), from.as_ptr().cast(), size_of_val(from)) }
+    }
+
+    /// Puts a slice, which is the caller's again at once.
+    ///
+    /// # Errors
+    /// As for [`Global::put`].
+    ///
+    /// # Panics
+    /// If the lengths differ.
+    pub fn put_slice<T: Plain>(&self, to: GlobalSlice<T>, from: &[T]) -> Result<(), Error> {
+        assert_eq!(to.len(), from.len(), "slices of different lengths");
+        // SAFETY: as above.
+        unsafe { self.process.borrow().put(to.begin().bits(), from.as_ptr().cast(), size_of_val(from)) }
+    }
+
+    /// Stores a slice one way; it is the caller's again at once.
+    ///
+    /// # Errors
+    /// As for [`Global::put`].
+    ///
+    /// # Panics
+    /// If the lengths differ.
+    pub fn store_slice<T: Plain>(&self, to: GlobalSlice<T>, from: &[T]) -> Result<(), Error> {
+        assert_eq!(to.len(), from.len(), "slices of different lengths");
+        // SAFETY: as above.
+        unsafe { self.process.borrow().store(to.begin().bits(), from.as_ptr().cast(), size_of_val(from)) }
+    }
+
+    /// Waits for this process's own puts.
+    ///
+    /// # Errors
+    /// [`Error::Trouble`], [`Error::Left`].
+    pub fn sync(&self) -> Result<(), Error> {
+        self.process.borrow().sync()
+    }
+
+    /// Whether they are complete.
+    ///
+    /// # Errors
+    /// As for [`Global::sync`].
+    pub fn is_sync(&self) -> Result<bool, Error> {
+        self.process.borrow().is_sync()
+    }
+
+    fn atomic<T: AtomicWord>(&self, at: GlobalPtr<T>, operation: Atomic, operand: T, expected: T) -> Result<T, Error> {
+        self.process.borrow().atomic(at.bits(), operation, size_of::<T>(), operand.to_bits(), expected.to_bits()).map(T::from_bits)
+    }
+
+    /// Adds, wrapping, at one go; what was there.
+    ///
+    /// # Errors
+    /// As for [`Global::read`]; [`Error::NoMemoryThere`] also if it is not aligned.
+    pub fn fetch_add<T: AtomicWord>(&self, at: GlobalPtr<T>, value: T) -> Result<T, Error> {
+        self.atomic(at, Atomic::Add, value, value)
+    }
+
+    /// Exchanges at one go; what was there.
+    ///
+    /// # Errors
+    /// As for [`Global::fetch_add`].
+    pub fn swap<T: AtomicWord>(&self, at: GlobalPtr<T>, value: T) -> Result<T, Error> {
+        self.atomic(at, Atomic::Swap, value, value)
+    }
+
+    /// Writes `value` if `expected` is there, at one go; what was there.
+    ///
+    /// # Errors
+    /// As for [`Global::fetch_add`].
+    pub fn compare_swap<T: AtomicWord>(&self, at: GlobalPtr<T>, expected: T, value: T) -> Result<T, Error> {
+        self.atomic(at, Atomic::CompareSwap, value, expected)
+    }
+}
