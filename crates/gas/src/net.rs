@@ -6,10 +6,13 @@
 //! | `header.rs` | messages as bytes |
 //! | `meet.rs` | how the processes connect |
 //! | `peer.rs` | credits; what leaves, what is awaited |
+//! | `pack.rs` | several short requests in one message |
+//! | `answers.rs` | what peers have asked for |
 //! | `memory.rs` | this process's memory as peers may reach it |
 //! | `core.rs` | the machine: what comes |
-//! | `ask.rs` | what the program asks for |
-//! | `rounds.rs` | collective calls |
+//! | `ask.rs` | what the program asks for, tried once |
+//! | `calls.rs`, `gather.rs` | the same until it is done: accesses, collective calls |
+//! | `rounds.rs` | what a collective call sends to whom |
 //! | `service.rs` | the thread that answers while the program computes |
 //!
 //! Here is the machine on a NIC: the token, trying again, sleeping. Every call of the program moves traffic of both directions while it waits; nothing waits inside the machine, so no two processes wait for each
@@ -17,11 +20,15 @@
 //!
 //! Invariant C1 (of callers): memory that a call is given is readable or writable for its length; that of a get, until [`Net::sync`] has returned.
 
+mod answers;
 mod ask;
+mod calls;
 mod core;
+mod gather;
 mod header;
 mod meet;
 mod memory;
+mod pack;
 mod peer;
 mod rounds;
 mod service;
@@ -39,15 +46,12 @@ use bellwire_via::wire::udp::{address_from, host_address};
 use bellwire_via::{Engine, InboxHandle, Nic};
 use rustix::rand::{GetRandomFlags, getrandom};
 
-use self::ask::{Progress, There};
 use self::core::Core;
-use self::header::Kind;
 use self::meet::Name;
 pub use self::memory::Atomic;
 use self::memory::Memory;
-use self::rounds::{BLOCK_BYTES_MAX, PART_BYTES_MAX, pack, unpack};
 use crate::call::Lock;
-use crate::error::{Error, Trouble, Why};
+use crate::error::{Error, Trouble};
 use crate::window::Window;
 
 /// Looks in vain before a call sleeps; sleeping begins with a spin of its own.
@@ -70,6 +74,8 @@ struct Shared {
     /// Calls of the program so far, and whether one is asleep.
     calls: AtomicU32,
     waiting: AtomicBool,
+    /// 0, or the number of packs so far, the last of which has not left.
+    packing: AtomicU32,
     /// Times that the service thread has taken something.
     served: AtomicU32,
     is_ending: AtomicBool,
@@ -118,6 +124,7 @@ impl Net {
             nic,
             calls: AtomicU32::new(0),
             waiting: AtomicBool::new(false),
+            packing: AtomicU32::new(0),
             served: AtomicU32::new(0),
             is_ending: AtomicBool::new(false),
         });
@@ -140,6 +147,8 @@ impl Net {
             let served = shared.served.load(Ordering::Relaxed);
             match shared.nic.with(|engine| attempt(&mut core, engine)) {
                 Ok(Some(result)) => {
+                    // Relaxed: a hint to the service thread.
+                    shared.packing.store(if core.packing.is_empty() { 0 } else { core.packs | 1 << 31 }, Ordering::Relaxed);
                     self.awake(asleep);
                     return Ok(result);
                 }
@@ -185,238 +194,6 @@ impl Net {
             Err(error) => Err(Error::Nic(error.to_string())),
         }
     }
-
-    /// Reads, waiting.
-    ///
-    /// # Errors
-    /// [`Error::Trouble`], [`Error::Left`].
-    ///
-    /// # Safety
-    /// C1.
-    pub unsafe fn read(&self, rank: u32, address: u64, to: *mut u8, bytes: usize) -> Result<(), Error> {
-        // SAFETY: the caller's.
-        unsafe { self.get(rank, address, to, bytes)? };
-        self.until(true, |core, _| {
-            core.check()?;
-            core.check_left(|left, _| left == rank)?;
-            Ok(core.peers[rank as usize].pending.is_empty().then_some(()))
-        })
-    }
-
-    /// Asks for bytes, which are there after [`sync`](Self::sync).
-    ///
-    /// # Errors
-    /// As for [`read`](Self::read).
-    ///
-    /// # Safety
-    /// C1.
-    pub unsafe fn get(&self, rank: u32, address: u64, to: *mut u8, bytes: usize) -> Result<(), Error> {
-        let mut progress = Progress::default();
-        self.until(true, |core, engine| Ok(core.try_get(engine, There { rank, address }, (to, bytes), &mut progress)?.then_some(())))
-    }
-
-    /// Writes, waiting until it is done.
-    ///
-    /// # Errors
-    /// As for [`read`](Self::read).
-    ///
-    /// # Safety
-    /// C1.
-    pub unsafe fn write(&self, rank: u32, address: u64, from: *const u8, bytes: usize) -> Result<(), Error> {
-        let mut progress = Progress::default();
-        let mark = self.until(true, |core, engine| {
-            // SAFETY: the caller's.
-            let has_left = unsafe { core.try_send(engine, (Kind::Put, true), There { rank, address }, (from, bytes), &mut progress)? };
-            Ok(has_left.then(|| core.peers[rank as usize].sent))
-        })?;
-        self.until(true, |core, _| {
-            core.check()?;
-            core.check_left(|left, _| left == rank)?;
-            Ok(core.peers[rank as usize].has_taken(mark).then_some(()))
-        })
-    }
-
-    /// Sends bytes, which are there after [`sync`](Self::sync). The memory at `from` is the caller's again.
-    ///
-    /// # Errors
-    /// As for [`read`](Self::read).
-    ///
-    /// # Safety
-    /// C1.
-    pub unsafe fn put(&self, rank: u32, address: u64, from: *const u8, bytes: usize) -> Result<(), Error> {
-        // SAFETY: the caller's.
-        unsafe { self.send(Kind::Put, rank, address, from, bytes) }
-    }
-
-    /// Sends bytes, which are counted where they arrive.
-    ///
-    /// # Errors
-    /// As for [`read`](Self::read).
-    ///
-    /// # Safety
-    /// C1.
-    pub unsafe fn store(&self, rank: u32, address: u64, from: *const u8, bytes: usize) -> Result<(), Error> {
-        // SAFETY: the caller's.
-        unsafe { self.send(Kind::Store, rank, address, from, bytes) }
-    }
-
-    /// # Safety
-    /// C1.
-    unsafe fn send(&self, kind: Kind, rank: u32, address: u64, from: *const u8, bytes: usize) -> Result<(), Error> {
-        let mut progress = Progress::default();
-        self.until(true, |core, engine| {
-            // SAFETY: the caller's.
-            let has_left = unsafe { core.try_send(engine, (kind, false), There { rank, address }, (from, bytes), &mut progress)? };
-            Ok(has_left.then_some(()))
-        })
-    }
-
-    /// Asks for a word by `attempt`, and waits for it.
-    fn word(&self, rank: u32, mut attempt: impl FnMut(&mut Core, &mut Engine<HostWire>, &mut u64) -> Result<bool, Error>) -> Result<u64, Error> {
-        // On the heap: the answer is written to it, which a value on the stack would not survive if it were moved.
-        let mut word = Box::new(0u64);
-        self.until(true, |core, engine| Ok(attempt(core, engine, &mut word)?.then_some(())))?;
-        self.until(true, |core, _| {
-            core.check()?;
-            core.check_left(|left, _| left == rank)?;
-            Ok(core.peers[rank as usize].pending.is_empty().then_some(()))
-        })?;
-        Ok(u64::from_le(std::hint::black_box(*word)))
-    }
-
-    /// An atomic operation on an aligned word of 4 or 8 bytes: what was there.
-    ///
-    /// # Errors
-    /// As for [`read`](Self::read).
-    pub fn atomic(&self, rank: u32, address: u64, operation: (Atomic, usize), operands: (u64, u64)) -> Result<u64, Error> {
-        self.word(rank, |core, engine, to| core.try_atomic(engine, There { rank, address }, operation, operands, to))
-    }
-
-    /// Calls a function of the program on a place, in the process that owns it.
-    ///
-    /// # Errors
-    /// As for [`read`](Self::read).
-    pub fn call(&self, rank: u32, address: u64, function: u64, argument: i64) -> Result<i64, Error> {
-        Ok(self.word(rank, |core, engine, to| core.try_call(engine, There { rank, address }, (function, argument), to))?.cast_signed())
-    }
-
-    /// Whether so many bytes are at a place.
-    ///
-    /// # Errors
-    /// As for [`read`](Self::read); [`Error::NoMemoryThere`], [`Error::Refused`].
-    pub fn probe(&self, rank: u32, address: u64, bytes: usize) -> Result<(), Error> {
-        match self.word(rank, |core, engine, to| core.try_probe(engine, There { rank, address }, bytes as u64, to))? {
-            0 => Ok(()),
-            why => Err(Why::from_bits(why as u8).into()),
-        }
-    }
-
-    /// Waits until this process's gets and puts are done.
-    ///
-    /// # Errors
-    /// As for [`read`](Self::read).
-    pub fn sync(&self) -> Result<(), Error> {
-        self.until(true, |core, engine| Ok(core.try_flush(engine, true)?.then_some(())))
-    }
-
-    /// Whether they are.
-    ///
-    /// # Errors
-    /// As for [`read`](Self::read).
-    pub fn is_sync(&self) -> Result<bool, Error> {
-        self.until(true, |core, engine| {
-            core.step(engine);
-            core.try_flush(engine, true).map(Some)
-        })
-    }
-
-    /// Waits until all that this process has sent is done, stores included.
-    ///
-    /// # Errors
-    /// As for [`read`](Self::read).
-    pub fn flush(&self) -> Result<(), Error> {
-        self.until(true, |core, engine| Ok(core.try_flush(engine, false)?.then_some(())))
-    }
-
-    /// Bytes that others have stored here by messages so far.
-    pub fn stored(&self) -> u64 {
-        let mut core = self.shared.core();
-        let _ = self.shared.nic.poll_with(|engine| Ok(Some(core.step(engine))));
-        core.stored
-    }
-
-    /// Waits until `is_enough` of what [`stored`](Self::stored) says. `is_rung`: it looks at nothing else.
-    ///
-    /// # Errors
-    /// [`Error::Trouble`]; [`Error::Left`]: somebody has left the job before.
-    pub fn wait_stored(&self, is_rung: bool, is_enough: impl Fn(u64) -> bool) -> Result<(), Error> {
-        self.until(is_rung, |core, _| {
-            if is_enough(core.stored) {
-                return Ok(Some(()));
-            }
-            core.check()?;
-            core.check_left(|_, _| true)?;
-            Ok(None)
-        })
-    }
-
-    /// Everybody's block to everybody, in order; with `None` a barrier. Collective.
-    ///
-    /// # Errors
-    /// [`Error::Trouble`]; [`Error::Left`].
-    ///
-    /// # Panics
-    /// If the block is longer than [`Net::BLOCK_BYTES_MAX`].
-    pub fn gather(&self, block: Option<&[u8]>) -> Result<Vec<Vec<u8>>, Error> {
-        assert!(block.is_none_or(|block| block.len() <= BLOCK_BYTES_MAX), "a short block");
-        let (count, me) = {
-            let core = self.shared.core();
-            (core.rounds.count(), core.me as usize)
-        };
-        // Of this process, and of those before it, backwards.
-        let mut held: Vec<Vec<u8>> = block.map(<[u8]>::to_vec).into_iter().collect();
-        for round in 0..count {
-            let (to, from, blocks) = {
-                let core = self.shared.core();
-                let (to, from) = core.rounds.neighbours(round);
-                (to, from, block.map_or(0, |_| core.rounds.blocks_in(round)))
-            };
-            self.send_round(to, round, &pack(&held, blocks))?;
-            let data = self.until(true, |core, _| {
-                if let Some(data) = core.rounds.taken(round) {
-                    return Ok(Some(data));
-                }
-                core.check()?;
-                let call = core.rounds.call;
-                core.check_left(|_, farewell| farewell.calls <= call)?;
-                Ok(None)
-            })?;
-            held.extend(unpack(&data, blocks).ok_or(Error::Trouble(Trouble::Misbehaved(from)))?);
-        }
-        self.shared.core().rounds.next();
-        let size = held.len();
-        let mut all = vec![Vec::new(); size];
-        for (back, block) in held.into_iter().enumerate() {
-            all[(me + size - back) % size] = block;
-        }
-        Ok(all)
-    }
-
-    fn send_round(&self, to: u32, round: u32, data: &[u8]) -> Result<(), Error> {
-        let mut at = 0;
-        loop {
-            let part = &data[at..data.len().min(at + PART_BYTES_MAX)];
-            let is_last = at + part.len() == data.len();
-            self.until(true, |core, engine| Ok(core.try_round(engine, to, round, part, is_last)?.then_some(())))?;
-            if is_last {
-                return Ok(());
-            }
-            at += part.len();
-        }
-    }
-
-    /// The longest block that can be gathered, bytes.
-    pub const BLOCK_BYTES_MAX: usize = BLOCK_BYTES_MAX;
 
     /// Says good-bye. With status 0 waits, for some seconds at most, until the others know; then the connections end.
     pub fn leave(self, status: i32) {

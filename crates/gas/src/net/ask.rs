@@ -7,7 +7,8 @@ use bellwire_via::wire::Wire;
 use super::core::{Core, GET_BYTES_MAX};
 use super::header::{Head, Kind, TELL};
 use super::memory::Atomic;
-use super::peer::State;
+use super::pack::{PACKED_BYTES_MAX, Record};
+use super::peer::{Left, State};
 use crate::error::{Error, Trouble};
 
 /// How far a request of several messages has come.
@@ -51,23 +52,38 @@ impl Core {
         let peer = &mut self.peers[to.rank as usize];
         while progress.done < length {
             let n = (length - progress.done).min(peer.part_bytes);
-            let is_last = progress.done + n == length;
-            let mut head = Head::new(kind, [to.address.wrapping_add(progress.done as u64), 0, 0]);
-            head.flags = if is_last && is_last_told { TELL } else { 0 };
-            if !peer.has_credit() {
-                return Ok(false);
-            }
+            let is_told = is_last_told && progress.done + n == length;
+            let address = to.address.wrapping_add(progress.done as u64);
             // SAFETY: within what the caller gives.
-            if !unsafe { peer.send(engine, &head, (from.add(progress.done), n)) } {
-                self.is_full = true;
+            let left = unsafe {
+                let from = from.add(progress.done);
+                if length <= PACKED_BYTES_MAX && !is_told {
+                    peer.join(engine, &Record { kind, address, bytes: n }, from, self.looks)
+                } else {
+                    let head = Head { flags: if is_told { TELL } else { 0 }, ..Head::new(kind, [address, 0, 0]) };
+                    peer.request(engine, &head, (from, n))
+                }
+            };
+            if left != Left::Yes {
+                self.is_full |= left == Left::NoRoom;
                 return Ok(false);
             }
             if kind == Kind::Put {
-                peer.put_mark = peer.sent;
+                peer.put_mark = peer.mark();
             }
             progress.done += n;
         }
+        self.note_pack(to.rank);
         Ok(true)
+    }
+
+    /// A request may have begun to wait for company.
+    #[inline]
+    fn note_pack(&mut self, rank: u32) {
+        if self.peers[rank as usize].is_packing() && !self.packing.contains(&rank) {
+            self.packing.push(rank);
+            self.packs = self.packs.wrapping_add(1);
+        }
     }
 
     /// Asks for bytes of a place, as [`try_send`](Self::try_send) sends.
@@ -84,18 +100,20 @@ impl Core {
         while progress.done < length {
             // The answer has a shorter head than what carries an address.
             let n = (length - progress.done).min(peer.part_bytes).min(GET_BYTES_MAX as usize);
-            let head = Head::new(Kind::Get, [from.address.wrapping_add(progress.done as u64), n as u64, 0]);
-            if !peer.has_credit() || !peer.has_room(n) {
+            let record = Record { kind: Kind::Get, address: from.address.wrapping_add(progress.done as u64), bytes: n };
+            if !peer.has_room(n) {
                 return Ok(false);
             }
             // SAFETY: no payload.
-            if !unsafe { peer.send(engine, &head, (std::ptr::null(), 0)) } {
-                self.is_full = true;
+            let left = unsafe { peer.join(engine, &record, std::ptr::null(), self.looks) };
+            if left != Left::Yes {
+                self.is_full |= left == Left::NoRoom;
                 return Ok(false);
             }
             peer.expect(to.wrapping_add(progress.done), n);
             progress.done += n;
         }
+        self.note_pack(from.rank);
         Ok(true)
     }
 
@@ -103,16 +121,16 @@ impl Core {
     fn try_word<W: Wire>(&mut self, engine: &mut Engine<W>, rank: u32, head: &Head, to: &mut u64) -> Result<bool, Error> {
         self.check_peer(rank)?;
         let peer = &mut self.peers[rank as usize];
-        if !peer.has_credit() || !peer.has_room(8) {
+        if !peer.has_room(8) {
             return Ok(false);
         }
         // SAFETY: no payload.
-        if !unsafe { peer.send(engine, head, (std::ptr::null(), 0)) } {
-            self.is_full = true;
-            return Ok(false);
+        let left = unsafe { peer.request(engine, head, (std::ptr::null(), 0)) };
+        if left == Left::Yes {
+            peer.expect(std::ptr::from_mut(to).cast(), 8);
         }
-        peer.expect(std::ptr::from_mut(to).cast(), 8);
-        Ok(true)
+        self.is_full |= left == Left::NoRoom;
+        Ok(left == Left::Yes)
     }
 
     /// An atomic operation on a word of `bytes` bytes.
@@ -149,44 +167,44 @@ impl Core {
         }
         let head = Head { what: u16::from(is_last), ..Head::new(Kind::Round, [call, u64::from(round), 0]) };
         // SAFETY: a slice of ours.
-        let has_left = peer.has_credit() && unsafe { peer.send(engine, &head, (part.as_ptr(), part.len())) };
-        if !has_left {
-            self.is_full = true;
+        let left = unsafe { peer.request(engine, &head, (part.as_ptr(), part.len())) };
+        if left != Left::Yes {
+            self.is_full |= left == Left::NoRoom;
             self.check_left(|_, farewell| farewell.calls <= call)?;
         }
-        Ok(has_left)
+        Ok(left == Left::Yes)
     }
 
     /// Whether peers have taken all messages; those that have not are asked to say so, once. `of_puts`: only up to the last put, and all answers have come.
     pub(super) fn try_flush<W: Wire>(&mut self, engine: &mut Engine<W>, of_puts: bool) -> Result<bool, Error> {
         self.check()?;
+        self.send_packs(engine, TELL);
         let mut is_done = true;
-        let mut left = None;
+        let mut gone = None;
         for (peer, rank) in self.peers.iter_mut().zip(0..) {
-            let mark = if of_puts { peer.put_mark } else { peer.sent };
+            let mark = if of_puts { peer.put_mark } else { peer.mark() };
             let has_taken = peer.has_taken(mark);
             if (has_taken && peer.pending.is_empty()) || peer.state == State::Own {
                 continue;
             }
             if peer.farewell.is_some() {
-                left = left.or(Some(rank));
+                gone = gone.or(Some(rank));
                 continue;
             }
             is_done = false;
             let is_asked = has_taken || peer.asked.wrapping_sub(mark).cast_signed() >= 0;
             let flush = Head { flags: TELL, ..Head::new(Kind::Flush, [0; 3]) };
-            if is_asked || !peer.has_credit() {
+            if is_asked {
                 continue;
             }
             // SAFETY: no payload.
-            if unsafe { peer.send(engine, &flush, (std::ptr::null(), 0)) } {
-                peer.asked = peer.sent;
-            } else {
-                self.is_full = true;
+            match unsafe { peer.request(engine, &flush, (std::ptr::null(), 0)) } {
+                Left::Yes => peer.asked = peer.sent,
+                left => self.is_full |= left == Left::NoRoom,
             }
         }
         // What it has not taken before it left, it never will.
-        self.check_left(|rank, _| left == Some(rank))?;
+        self.check_left(|rank, _| gone == Some(rank))?;
         Ok(is_done)
     }
 
@@ -197,7 +215,7 @@ impl Core {
         for peer in self.peers.iter_mut().filter(|peer| peer.state == State::Open) {
             let head = Head { flags: TELL, ..Head::new(Kind::Leave, [u64::from(status.cast_unsigned()), calls, 0]) };
             // SAFETY: no payload.
-            if !peer.is_told_farewell && peer.has_credit() && unsafe { peer.send(engine, &head, (std::ptr::null(), 0)) } {
+            if !peer.is_told_farewell && unsafe { peer.request(engine, &head, (std::ptr::null(), 0)) } == Left::Yes {
                 peer.is_told_farewell = true;
             }
             is_done &= peer.is_told_farewell && (peer.farewell.is_some() || peer.has_taken(peer.sent));

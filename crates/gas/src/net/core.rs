@@ -10,10 +10,12 @@ use bellwire_via::inbox::LineWords;
 use bellwire_via::wire::Wire;
 use bellwire_via::{Acceptor, Engine, InboxHandle, Notice, PtagHandle, Taken, ViHandle};
 
+use super::answers::Answer;
 use super::header::{HEAD_WORDS_MAX, Head, Kind};
 use super::meet::{Name, VERSION};
 use super::memory::{Atomic, Memory};
-use super::peer::{Answer, Farewell, PENDING_MAX, Peer, State};
+use super::pack::Unpack;
+use super::peer::{Farewell, Left as Sent, Peer, Pending, State};
 use super::rounds::Rounds;
 use crate::control::Left;
 use crate::error::{Access, Error, Trouble, Why};
@@ -42,6 +44,10 @@ pub(super) struct Core {
     pub is_full: bool,
     /// Peers with something that waits to leave.
     pub unsent: Vec<u32>,
+    /// Peers with requests that wait for company; how many packs there were so far, and how often somebody has looked for what comes.
+    pub packing: Vec<u32>,
+    pub packs: u32,
+    pub looks: u32,
     /// Where others ask for connections; requests seen to.
     pub acceptor: Acceptor,
 }
@@ -63,6 +69,9 @@ impl Core {
             is_leaving: false,
             is_full: false,
             unsent: Vec::new(),
+            packing: Vec::new(),
+            packs: 0,
+            looks: 0,
             acceptor: Acceptor::default(),
         }
     }
@@ -94,6 +103,10 @@ impl Core {
     /// One look: sends what waits, takes the next thing. `false`: there was nothing.
     #[inline]
     pub(super) fn step<W: Wire>(&mut self, engine: &mut Engine<W>) -> bool {
+        self.looks = self.looks.wrapping_add(1);
+        if !self.packing.is_empty() {
+            self.send_packs(engine, 0);
+        }
         if !self.unsent.is_empty() {
             self.leave_all(engine);
         }
@@ -128,9 +141,8 @@ impl Core {
         let rank = context as u32;
         let parsed = Head::parse(words, lies.1).filter(|(_, taken, _)| peer.acknowledge(*taken));
         let Some((head, _, length)) = parsed else { return self.fail(Trouble::Misbehaved(rank)) };
-        peer.take(&head);
         let payload = (lies.0.wrapping_add(head.len()), length);
-        if !self.handle(rank, &head, payload) {
+        if !peer.take(&head) || !self.handle(rank, &head, payload) {
             return self.fail(Trouble::Misbehaved(rank));
         }
         self.leave(engine, rank);
@@ -142,18 +154,8 @@ impl Core {
         let [first, second, third] = head.words;
         match head.kind {
             Kind::Data => self.answered(rank, payload),
-            Kind::Get => second <= GET_BYTES_MAX && self.answer(rank, Answer::Memory { address: first, bytes: second as usize }),
-            Kind::Put | Kind::Store => {
-                // SAFETY: the payload is readable for its length.
-                if let Err(error) = unsafe { self.memory.write(first, payload.0, payload.1) } {
-                    let access = if head.kind == Kind::Put { Access::Put } else { Access::Store };
-                    return self.refuse(rank, access, (first, payload.1 as u64), &error);
-                }
-                if head.kind == Kind::Store {
-                    self.stored = self.stored.wrapping_add(payload.1 as u64);
-                }
-                true
-            }
+            Kind::Get | Kind::Put | Kind::Store => self.access(rank, head, payload),
+            Kind::Pack => self.unpack(rank, payload),
             Kind::Atomic => {
                 let Some(operation) = Atomic::from_bits(head.what) else { return false };
                 match self.memory.atomic(first, operation, second, third) {
@@ -184,24 +186,50 @@ impl Core {
         }
     }
 
-    /// What the oldest request to a peer asked for has come.
+    /// A get, put or store.
+    #[inline]
+    fn access(&mut self, rank: u32, head: &Head, payload: (*const u8, usize)) -> bool {
+        let [address, bytes, _] = head.words;
+        if head.kind == Kind::Get {
+            return bytes <= GET_BYTES_MAX && self.answer(rank, Answer::Memory { address, bytes: bytes as usize });
+        }
+        // SAFETY: the payload is readable for its length.
+        if let Err(error) = unsafe { self.memory.write(address, payload.0, payload.1) } {
+            let access = if head.kind == Kind::Put { Access::Put } else { Access::Store };
+            return self.refuse(rank, access, (address, payload.1 as u64), &error);
+        }
+        if head.kind == Kind::Store {
+            self.stored = self.stored.wrapping_add(payload.1 as u64);
+        }
+        true
+    }
+
+    /// Several of them.
+    fn unpack(&mut self, rank: u32, payload: (*const u8, usize)) -> bool {
+        // SAFETY: the payload stays readable until its message is released.
+        payload.1 > 0 && unsafe { Unpack::new(payload) }.all(|request| request.is_some_and(|(record, payload)| self.access(rank, &record.head(), payload)))
+    }
+
+    /// What the oldest requests to a peer asked for has come.
     #[inline]
     fn answered(&mut self, rank: u32, payload: (*const u8, usize)) -> bool {
         if self.trouble.is_some() || self.is_leaving {
             return true;
         }
-        let Some(to) = self.peers[rank as usize].expected(payload.1) else { return false };
-        // SAFETY: M1: `to` has room for as many bytes; the payload is readable.
-        unsafe { if payload.1 <= bytes::SMALL_MAX { bytes::copy_small(to, payload.0, payload.1) } else { bytes::copy(to, payload.0, payload.1) } }
-        true
+        let peer = &mut self.peers[rank as usize];
+        let (mut from, mut left) = payload;
+        while left > 0 {
+            let Some(Pending { to, bytes: n }) = peer.expected(left) else { return false };
+            // SAFETY: M1: `to` has room for as many bytes; the payload is readable, and there is as much of it.
+            unsafe { if n <= bytes::SMALL_MAX { bytes::copy_small(to, from, n) } else { bytes::copy(to, from, n) } }
+            (from, left) = (from.wrapping_add(n), left - n);
+        }
+        payload.1 > 0
     }
 
     /// Answers a peer. `false`: it has asked for more than it may.
     fn answer(&mut self, rank: u32, answer: Answer) -> bool {
-        let answers = &mut self.peers[rank as usize].answers;
-        answers.push_back(answer);
-        // Twice: besides what it waits for, puts and stores may have been refused.
-        answers.len() <= 2 * PENDING_MAX
+        self.peers[rank as usize].answers.push(answer, &self.memory)
     }
 
     fn refuse(&mut self, rank: u32, access: Access, (address, bytes): (u64, u64), error: &Error) -> bool {
@@ -214,12 +242,7 @@ impl Core {
         if peer.state != State::Open {
             return;
         }
-        while peer.push(engine)
-            && let Some(answer) = peer.answers.front().copied()
-            && send_answer(peer, engine, memory, answer)
-        {
-            peer.answers.pop_front();
-        }
+        peer.send_answers(engine, memory);
         peer.tell(engine);
         if peer.has_unsent() && !peer.is_unsent {
             peer.is_unsent = true;
@@ -233,6 +256,25 @@ impl Core {
             self.peers[rank as usize].is_unsent = false;
             self.leave(engine, rank);
         }
+    }
+
+    /// Sends the requests that wait for company, to all peers; those of a peer that cannot take them wait on.
+    pub(super) fn send_packs<W: Wire>(&mut self, engine: &mut Engine<W>, flags: u8) {
+        let mut packing = std::mem::take(&mut self.packing);
+        packing.retain(|rank| {
+            let peer = &mut self.peers[*rank as usize];
+            // Another request may have taken its pack along.
+            if peer.state != State::Open || !peer.is_packing() {
+                return false;
+            }
+            let left = peer.send_pack(engine, flags);
+            if flags != 0 && left == Sent::Yes {
+                peer.asked = peer.sent;
+            }
+            self.is_full |= left == Sent::NoRoom;
+            left != Sent::Yes
+        });
+        self.packing = packing;
     }
 
     /// Something happened to a connection.
@@ -259,36 +301,6 @@ impl Core {
         peer.state = State::Gone;
         if peer.farewell.is_none() && !self.is_leaving {
             self.fail(Trouble::Gone(context as u32));
-        }
-    }
-}
-
-/// Sends an answer. `false`: it cannot leave now.
-fn send_answer<W: Wire>(peer: &mut Peer, engine: &mut Engine<W>, memory: &Memory, answer: Answer) -> bool {
-    let data = Head::new(Kind::Data, [0; 3]);
-    match answer {
-        Answer::Memory { address, bytes } => {
-            if let Some(from) = memory.find(address, bytes) {
-                // SAFETY: in the window (G1).
-                return unsafe { peer.send(engine, &data, (from, bytes)) };
-            }
-            let mut copy = vec![0; bytes];
-            if let Err(error) = memory.read(address, &mut copy) {
-                let what = Access::Get.to_bits(Why::of(&error));
-                return send_answer(peer, engine, memory, Answer::Refused { what, address, bytes: bytes as u64 });
-            }
-            // SAFETY: a vector of ours.
-            unsafe { peer.send(engine, &data, (copy.as_ptr(), bytes)) }
-        }
-        Answer::Word(word) => {
-            let word = word.to_le_bytes();
-            // SAFETY: an array of ours.
-            unsafe { peer.send(engine, &data, (word.as_ptr(), word.len())) }
-        }
-        Answer::Refused { what, address, bytes } => {
-            let head = Head { what, ..Head::new(Kind::Refused, [address, bytes, 0]) };
-            // SAFETY: no payload.
-            unsafe { peer.send(engine, &head, (std::ptr::null(), 0)) }
         }
     }
 }

@@ -12,7 +12,8 @@
 //!  Flush                                                     asks for word 0 of an answer, no more
 //!  Leave    status, collective calls made                    its sender leaves the job
 //!  Call     address, function, argument                      answered by Data, its result
-//!  Data                                                      payload: what the oldest Get, Atomic or Probe has asked for
+//!  Pack                                                      payload: several short Gets, Puts and Stores (`pack.rs`)
+//!  Data                                                      payload: what the oldest Gets, Atomics or Probes have asked for, one or several of them
 //!  Refused  address, bytes                what: of what, why  a Get, Put, Store or Atomic that cannot be
 //!  Taken                                                     word 0 is all that it says
 //! ```
@@ -38,6 +39,7 @@ pub(super) enum Kind {
     Flush,
     Leave,
     Call,
+    Pack,
     Data,
     Refused,
     Taken,
@@ -55,9 +57,10 @@ impl Kind {
             7 => Self::Flush,
             8 => Self::Leave,
             9 => Self::Call,
-            10 => Self::Data,
-            11 => Self::Refused,
-            12 => Self::Taken,
+            10 => Self::Pack,
+            11 => Self::Data,
+            12 => Self::Refused,
+            13 => Self::Taken,
             _ => return None,
         })
     }
@@ -65,7 +68,7 @@ impl Kind {
     /// Words of its head, the first included.
     const fn words(self) -> usize {
         match self {
-            Self::Flush | Self::Data | Self::Taken => 1,
+            Self::Flush | Self::Pack | Self::Data | Self::Taken => 1,
             Self::Put | Self::Store => 2,
             Self::Get | Self::Probe | Self::Round | Self::Leave | Self::Refused => 3,
             Self::Atomic | Self::Call => 4,
@@ -74,7 +77,7 @@ impl Kind {
 
     /// Whether bytes may follow the head.
     const fn has_payload(self) -> bool {
-        matches!(self, Self::Put | Self::Store | Self::Round | Self::Data)
+        matches!(self, Self::Put | Self::Store | Self::Round | Self::Pack | Self::Data)
     }
 
     /// Whether it is one of those that the other side counts.
@@ -134,7 +137,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn heads_survive_as_words(kind in 1u8..=12, flags in 0u8..=TELL, what: u16, words: [u64; 3], taken: u32, payload in 0usize..100) {
+        fn heads_survive_as_words(kind in 1u8..=13, flags in 0u8..=TELL, what: u16, words: [u64; 3], taken: u32, payload in 0usize..100) {
             let kind = Kind::from_bits(kind).unwrap();
             let mut head = Head { kind, flags, what, words };
             let stored = head.store(taken);

@@ -5,6 +5,8 @@
 //! to tell. Messages are taken in order, and what they ask for is done then: so "taken" is also the acknowledgement of puts and stores, one for several.
 //!
 //! Answers need no credit: there are never more than requests without an answer, of which the requester has at most [`PENDING_MAX`].
+//!
+//! Short requests of a burst join others in a [`Pack`].
 
 use std::collections::VecDeque;
 
@@ -13,14 +15,16 @@ use bellwire_via::frame::INLINE_BYTES_MAX;
 use bellwire_via::wire::Wire;
 use bellwire_via::{Engine, Pieces, ViHandle};
 
+use super::answers::Answers;
 use super::header::{BULK_HEAD_BYTES, HEAD_WORDS_MAX, Head, Kind, TELL};
+use super::pack::{LONE_MAX, Pack, Record};
 
 /// Messages that may be out.
 pub(super) const WINDOW: u32 = 256;
 /// Messages taken that a peer is told of at once.
 const TELL_AFTER: u32 = WINDOW / 4;
 /// Requests that may wait for an answer, and bytes that they have asked for.
-pub(super) const PENDING_MAX: usize = 256;
+pub(super) const PENDING_MAX: usize = 1024;
 const PENDING_BYTES_MAX: usize = 1 << 20;
 /// Messages that may wait in the inbox: with a credit, answers, and what needs neither.
 pub(super) const INBOX_LIMIT: u32 = WINDOW + PENDING_MAX as u32 + 16;
@@ -51,20 +55,14 @@ pub(super) struct Pending {
     pub bytes: usize,
 }
 
-/// What a peer has asked for and not got yet.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Answer {
-    /// Bytes of our memory.
-    Memory {
-        address: u64,
-        bytes: usize,
-    },
-    Word(u64),
-    Refused {
-        what: u16,
-        address: u64,
-        bytes: u64,
-    },
+/// Whether a request has left, or joined others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Left {
+    Yes,
+    /// The peer has to take something first, and will say so.
+    NoCredit,
+    /// There is no room on its way, and nobody says when there is some.
+    NoRoom,
 }
 
 /// Another process.
@@ -84,7 +82,12 @@ pub(super) struct Peer {
     must_tell: bool,
     pub pending: VecDeque<Pending>,
     pending_bytes: usize,
-    pub answers: VecDeque<Answer>,
+    /// No more is asked for until half of what is outstanding has come: a request for each answer would never find company.
+    is_choked: bool,
+    /// Short requests that wait for company; requests since the program last waited, which was its wait of this number.
+    pack: Pack,
+    burst: (u32, u32),
+    pub answers: Answers,
     /// A message of which a part has left.
     stuck: Option<(Vec<u8>, usize)>,
     pub farewell: Option<Farewell>,
@@ -112,7 +115,10 @@ impl Peer {
             must_tell: false,
             pending: VecDeque::new(),
             pending_bytes: 0,
-            answers: VecDeque::new(),
+            is_choked: false,
+            pack: Pack::default(),
+            burst: (0, 0),
+            answers: Answers::default(),
             stuck: None,
             farewell: None,
             is_told_farewell: false,
@@ -128,13 +134,25 @@ impl Peer {
     }
 
     /// Whether a message that needs a credit may leave now.
-    pub(super) fn has_credit(&self) -> bool {
+    fn has_credit(&self) -> bool {
         self.state == State::Open && self.sent.wrapping_sub(self.acked) < WINDOW
     }
 
     /// Whether another answer may be asked for.
-    pub(super) fn has_room(&self, bytes: usize) -> bool {
-        self.pending.len() < PENDING_MAX && (self.pending_bytes == 0 || self.pending_bytes + bytes <= PENDING_BYTES_MAX)
+    #[inline]
+    pub(super) fn has_room(&mut self, bytes: usize) -> bool {
+        self.is_choked |= self.pending.len() >= PENDING_MAX || (self.pending_bytes != 0 && self.pending_bytes + bytes > PENDING_BYTES_MAX);
+        !self.is_choked
+    }
+
+    /// The number of the message that carries the last request, which may not have left yet.
+    pub(super) fn mark(&self) -> u32 {
+        self.sent.wrapping_add(u32::from(self.is_packing()))
+    }
+
+    /// Whether requests wait for company.
+    pub(super) fn is_packing(&self) -> bool {
+        !self.pack.is_empty()
     }
 
     /// Whether it has taken message number `mark` and those before.
@@ -151,12 +169,13 @@ impl Peer {
         fine
     }
 
-    /// A message of it is taken.
-    pub(super) fn take(&mut self, head: &Head) {
+    /// A message of it is taken. `false`: it had no credit for that.
+    pub(super) fn take(&mut self, head: &Head) -> bool {
         if head.kind.needs_credit() {
             self.taken = self.taken.wrapping_add(1);
             self.must_tell |= head.flags & TELL != 0;
         }
+        self.taken.wrapping_sub(self.told) <= WINDOW
     }
 
     fn is_told_enough(&self) -> bool {
@@ -180,11 +199,69 @@ impl Peer {
         self.pending_bytes += bytes;
     }
 
-    /// The oldest answer expected has come with so many bytes: where it goes. `None`: it was not expected.
-    pub(super) fn expected(&mut self, bytes: usize) -> Option<*mut u8> {
-        let Pending { to, bytes: expected } = self.pending.pop_front()?;
-        self.pending_bytes -= expected;
-        (expected == bytes).then_some(to)
+    /// The oldest of the answers expected is the first of so many bytes that have come: where it goes. `None`: it was not expected.
+    #[inline]
+    pub(super) fn expected(&mut self, bytes: usize) -> Option<Pending> {
+        let pending = self.pending.pop_front()?;
+        self.pending_bytes -= pending.bytes;
+        self.is_choked &= self.pending.len() > PENDING_MAX / 2 || self.pending_bytes > PENDING_BYTES_MAX / 2;
+        (pending.bytes <= bytes).then_some(pending)
+    }
+
+    /// Sends a request as a message of its own, behind those that wait for company.
+    ///
+    /// # Safety
+    /// The payload is readable for its length.
+    #[inline]
+    pub(super) unsafe fn request<W: Wire>(&mut self, engine: &mut Engine<W>, head: &Head, payload: (*const u8, usize)) -> Left {
+        match self.send_pack(engine, 0) {
+            Left::Yes if !self.has_credit() => Left::NoCredit,
+            // SAFETY: the caller's.
+            Left::Yes if !unsafe { self.send(engine, head, payload) } => Left::NoRoom,
+            left => left,
+        }
+    }
+
+    /// Sends a short request, or lets it wait for company. `wait`: number of the program's last wait. Afterwards [`is_packing`](Self::is_packing) says what it was.
+    ///
+    /// # Safety
+    /// `from` is readable for what a Put or Store carries.
+    #[inline]
+    pub(super) unsafe fn join<W: Wire>(&mut self, engine: &mut Engine<W>, record: &Record, from: *const u8, wait: u32) -> Left {
+        self.burst = if self.burst.0 == wait { (wait, self.burst.1.saturating_add(1)) } else { (wait, 1) };
+        let is_lone = !self.is_packing() && self.burst.1 <= LONE_MAX && self.pending.len() < LONE_MAX as usize;
+        if is_lone || !record.is_short() {
+            let head = record.head();
+            // SAFETY: the caller's.
+            return unsafe { self.request(engine, &head, (from, if record.kind == Kind::Get { 0 } else { record.bytes })) };
+        }
+        if !self.pack.has_room(record) {
+            let left = self.send_pack(engine, 0);
+            if left != Left::Yes {
+                return left;
+            }
+        }
+        // SAFETY: the caller's.
+        unsafe { self.pack.push(record, from) };
+        Left::Yes
+    }
+
+    /// Sends the requests that wait for company, if there are any.
+    #[inline]
+    pub(super) fn send_pack<W: Wire>(&mut self, engine: &mut Engine<W>, flags: u8) -> Left {
+        if !self.is_packing() {
+            return Left::Yes;
+        }
+        if !self.has_credit() {
+            return Left::NoCredit;
+        }
+        let head = Head { flags, ..Head::new(Kind::Pack, [0; 3]) };
+        // SAFETY: a vector of ours.
+        if !unsafe { self.send(engine, &head, self.pack.payload()) } {
+            return Left::NoRoom;
+        }
+        self.pack.clear();
+        Left::Yes
     }
 
     /// Sends a message now, or what can leave of it; the rest is kept. `false`: nothing of it has left, and nothing is done.

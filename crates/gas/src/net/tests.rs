@@ -4,10 +4,11 @@
 use std::sync::Mutex;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
-use super::header::{Head, TELL};
+use super::header::{Head, Kind, TELL};
 use super::peer::{State, WINDOW};
+use super::rounds::BLOCK_BYTES_MAX;
 use super::*;
-use crate::error::Access;
+use crate::error::{Access, Why};
 
 /// Memory that peers reach, and what surrounds it, which they must not.
 struct Memory([u64; 3 * WORDS]);
@@ -173,6 +174,120 @@ fn who_computes_is_answered_for() {
 }
 
 #[test]
+fn short_requests_of_a_burst_share_messages() {
+    const COUNT: usize = 2000;
+    run(2, true, |rank, net, memory, gather| {
+        let bases = gather(memory.at(0));
+        if rank == 0 {
+            let (from, mut back): (Vec<u64>, _) = ((7..7 + COUNT as u64).collect(), vec![0u64; COUNT]);
+            let before = net.shared.core().peers[1].sent;
+            for (i, word) in from.iter().enumerate() {
+                // SAFETY: vectors of ours.
+                unsafe { net.put(1, bases[1] + 8 * i as u64, std::ptr::from_ref(word).cast(), 8).unwrap() };
+            }
+            for (i, word) in back.iter_mut().enumerate() {
+                // SAFETY: as above.
+                unsafe { net.get(1, bases[1] + 8 * i as u64, std::ptr::from_mut(word).cast(), 8).unwrap() };
+            }
+            net.sync().unwrap();
+            assert_eq!(back, from, "a get behind a put sees it");
+            let sent = net.shared.core().peers[1].sent.wrapping_sub(before);
+            assert!(sent < COUNT as u32 / 10, "{sent} messages");
+            // One alone waits for nobody, and neither does a short one behind a long one.
+            let store = |words: usize| {
+                // SAFETY: as above.
+                unsafe { net.store(1, bases[1], from.as_ptr().cast(), 8 * words).unwrap() };
+                net.shared.core().peers[1].sent.wrapping_sub(before)
+            };
+            assert_eq!((store(100), store(1)), (sent + 1, sent + 2));
+            assert_eq!(store(1), sent + 2, "company");
+        }
+        net.gather(None).unwrap();
+    });
+}
+
+#[test]
+fn what_waits_for_company_leaves_while_the_program_computes() {
+    let has_come = AtomicBool::new(false);
+    run(2, true, |rank, net, memory, gather| {
+        let bases = gather(memory.at(0));
+        for round in 1..=20u64 {
+            if rank == 0 {
+                for i in 0..50 {
+                    // SAFETY: a word of ours.
+                    unsafe { net.store(1, bases[1] + 8 * i, (&raw const round).cast(), 8).unwrap() };
+                }
+                assert!(!net.shared.core().packing.is_empty());
+                // No call: somebody else has to send them.
+                // SeqCst: a flag of a test.
+                while !has_come.swap(false, Ordering::SeqCst) {
+                    std::thread::yield_now();
+                }
+            } else {
+                net.wait_stored(true, |stored| stored >= 400 * round).unwrap();
+                assert_eq!(memory.word(49), round);
+                // SeqCst: as above.
+                has_come.store(true, Ordering::SeqCst);
+            }
+        }
+        net.gather(None).unwrap();
+    });
+}
+
+/// Puts, stores and gets of all lengths, aligned or not, in any order: as if each were done at once, for one process asks and messages keep their order.
+#[test]
+fn any_requests_keep_their_order() {
+    const BYTES: usize = 600;
+    for seed in 1..=20u64 {
+        run(2, seed % 2 == 0, |rank, net, memory, gather| {
+            let bases = gather(memory.at(0));
+            if rank == 0 {
+                let mut random = seed;
+                let mut draw = |below: usize| {
+                    random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                    (random >> 33) as usize % below
+                };
+                let (mut expected, mut expectations) = (vec![0u8; BYTES], Vec::new());
+                // SAFETY: a vector of ours.
+                unsafe { net.write(1, bases[1], expected.as_ptr(), BYTES).unwrap() };
+                for _ in 0..draw(3000) {
+                    let n = 1 + if draw(10) == 0 { draw(400) } else { draw(bytes_of_a_line()) };
+                    let at = draw(BYTES - n);
+                    let there = bases[1] + at as u64;
+                    match draw(20) {
+                        0 => net.sync().unwrap(),
+                        1 => net.flush().unwrap(),
+                        2 => drop(net.is_sync().unwrap()),
+                        kind @ 3..12 => {
+                            let from: Vec<u8> = (0..n).map(|_| draw(256) as u8).collect();
+                            expected[at..at + n].copy_from_slice(&from);
+                            // SAFETY: a vector of ours.
+                            let asked = unsafe { if kind < 8 { net.put(1, there, from.as_ptr(), n) } else { net.store(1, there, from.as_ptr(), n) } };
+                            asked.unwrap();
+                        }
+                        _ => {
+                            let mut to = vec![0u8; n];
+                            // SAFETY: its memory stays where it is, in `expectations`, until `sync`.
+                            unsafe { if n > bytes_of_a_line() { net.read(1, there, to.as_mut_ptr(), n) } else { net.get(1, there, to.as_mut_ptr(), n) } }
+                                .unwrap();
+                            expectations.push((to, expected[at..at + n].to_vec()));
+                        }
+                    }
+                }
+                net.sync().unwrap();
+                assert!(expectations.iter().all(|(found, expected)| std::hint::black_box(found) == expected), "seed {seed}");
+            }
+            net.gather(None).unwrap();
+            assert!(memory.is_whole_around());
+        });
+    }
+}
+
+fn bytes_of_a_line() -> usize {
+    bellwire_memory::bytes::SMALL_MAX
+}
+
+#[test]
 fn places_that_are_not_there_are_told_and_nothing_is_written() {
     for access in [Access::Get, Access::Put, Access::Store, Access::Atomic] {
         for (offset, length) in [(8 * WORDS as u64, 8), (8 * WORDS as u64 - 4, 8), (u64::MAX - 3, 8)] {
@@ -259,6 +374,11 @@ fn what_no_process_sends_ends_the_job() {
         ("a round of a later call", plain(Kind::Round, [5, 0, 0]), vec![]),
         ("a round with too much", plain(Kind::Round, [0, 0, 0]), vec![0; 4 * BLOCK_BYTES_MAX]),
         ("a get with a payload", plain(Kind::Get, [0; 3]), vec![1; 8]),
+        ("a pack of nothing", plain(Kind::Pack, [0; 3]), vec![]),
+        ("a pack that ends in a word", plain(Kind::Pack, [0; 3]), vec![0x81, 0, 0, 0]),
+        ("a pack with a request that there is not", plain(Kind::Pack, [0; 3]), vec![0x84, 0, 0, 0, 0, 0, 0, 0]),
+        ("a pack of a put that carries less than it says", plain(Kind::Pack, [0; 3]), vec![0x92, 0, 0, 0, 0, 0, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8]),
+        ("an answer to two requests of which there is one", plain(Kind::Data, [0; 3]), vec![0; 16]),
         ("flags that there are not", head(Kind::Flush, 2 * TELL, 0, [0; 3]), vec![]),
         ("a refusal of nothing", head(Kind::Refused, 0, 0x0009, [0; 3]), vec![]),
     ];
@@ -280,8 +400,10 @@ fn who_sends_words_at_random_or_takes_no_answer_is_found_out() {
     assert!(matches!(told, Error::Trouble(Trouble::Misbehaved(1))), "{told:?}");
     let told = told_of(|nic, core, base| {
         // Asks and asks, without an answer's room: either it is found out or its connection breaks.
-        for i in 0..8 * WINDOW {
-            say(nic, core, Head::new(Kind::Get, [base + u64::from(i), 8 * 1024, 0]), &[]);
+        // A word of a pack: a get of 2 KiB.
+        let gets: Vec<u8> = (0..120).flat_map(|i| (1 | 2048 << 4 | (base + i) << 16).to_le_bytes()).collect();
+        for _ in 0..WINDOW {
+            say(nic, core, Head::new(Kind::Pack, [0; 3]), &gets);
         }
     });
     assert!(matches!(told, Error::Trouble(Trouble::Misbehaved(1) | Trouble::Gone(1))), "{told:?}");

@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What a peer has asked for. Short answers that are ready together leave as one message, in the order of the requests; a long one leaves alone, from where it lies.
+
+use std::collections::VecDeque;
+
+use bellwire_via::Engine;
+use bellwire_via::wire::Wire;
+
+use super::header::{Head, Kind};
+use super::memory::Memory;
+use super::pack::PACKED_BYTES_MAX;
+use super::peer::{PENDING_MAX, Peer};
+use crate::error::{Access, Error, Why};
+
+/// Bytes of answers that are put together, if they have waited.
+const REPLY_BYTES_MAX: usize = 1024;
+
+/// What a peer has asked for and not got yet.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Answer {
+    /// Bytes of our memory.
+    Memory {
+        address: u64,
+        bytes: usize,
+    },
+    Word(u64),
+    Refused {
+        what: u16,
+        address: u64,
+        bytes: u64,
+    },
+}
+
+/// Answers that have not left.
+#[derive(Debug, Default)]
+pub(super) struct Answers {
+    waiting: VecDeque<Answer>,
+    /// Short ones put together, before all that wait, and how many they are.
+    reply: Vec<u8>,
+    short: usize,
+}
+
+impl Answers {
+    pub(super) fn is_empty(&self) -> bool {
+        self.waiting.is_empty() && self.reply.is_empty()
+    }
+
+    /// One more. A short one is made now, so that what its peer does afterwards does not change it. `false`: the peer has asked for more than it may.
+    #[inline]
+    pub(super) fn push(&mut self, answer: Answer, memory: &Memory) -> bool {
+        if !self.waiting.is_empty() || !self.make(answer, memory) {
+            self.waiting.push_back(answer);
+        }
+        // Twice: besides what it waits for, puts and stores may have been refused.
+        self.waiting.len() + self.short <= 2 * PENDING_MAX
+    }
+
+    /// Puts an answer behind those put together. `false`: it is to leave alone.
+    #[inline]
+    fn make(&mut self, answer: Answer, memory: &Memory) -> bool {
+        let at = self.reply.len();
+        match answer {
+            Answer::Word(word) => self.reply.extend_from_slice(&word.to_le_bytes()),
+            Answer::Memory { address, bytes } if bytes <= PACKED_BYTES_MAX => {
+                self.reply.resize(at + bytes, 0);
+                if memory.read(address, &mut self.reply[at..]).is_err() {
+                    self.reply.truncate(at);
+                    return false;
+                }
+            }
+            Answer::Memory { .. } | Answer::Refused { .. } => return false,
+        }
+        self.short += 1;
+        true
+    }
+
+    /// Puts those together that have waited for a long one.
+    fn gather(&mut self, memory: &Memory) {
+        while let Some(answer) = self.waiting.front().copied()
+            && self.reply.len() < REPLY_BYTES_MAX
+            && self.make(answer, memory)
+        {
+            self.waiting.pop_front();
+        }
+    }
+}
+
+/// What is said of a get that cannot be.
+fn refused(error: &Error, address: u64, bytes: usize) -> Answer {
+    Answer::Refused { what: Access::Get.to_bits(Why::of(error)), address, bytes: bytes as u64 }
+}
+
+const DATA: Head = Head::new(Kind::Data, [0; 3]);
+
+impl Peer {
+    /// Sends the answers that can leave, behind the rest of a message that has begun to.
+    pub(super) fn send_answers<W: Wire>(&mut self, engine: &mut Engine<W>, memory: &Memory) {
+        while self.push(engine) {
+            if self.answers.reply.is_empty() {
+                self.answers.gather(memory);
+            }
+            let has_left = match (self.answers.reply.is_empty(), self.answers.waiting.front().copied()) {
+                (false, _) => self.send_reply(engine),
+                (true, Some(answer)) => self.send_alone(engine, memory, answer),
+                (true, None) => return,
+            };
+            if !has_left {
+                return;
+            }
+        }
+    }
+
+    /// Sends what is put together. `false`: it cannot leave now.
+    fn send_reply<W: Wire>(&mut self, engine: &mut Engine<W>) -> bool {
+        let reply = std::mem::take(&mut self.answers.reply);
+        // SAFETY: a vector of ours.
+        let has_left = unsafe { self.send(engine, &DATA, (reply.as_ptr(), reply.len())) };
+        self.answers.reply = reply;
+        if has_left {
+            self.answers.reply.clear();
+            self.answers.short = 0;
+        }
+        has_left
+    }
+
+    /// Sends the first answer, alone. `false`: it cannot leave now.
+    fn send_alone<W: Wire>(&mut self, engine: &mut Engine<W>, memory: &Memory, answer: Answer) -> bool {
+        let has_left = match answer {
+            Answer::Memory { address, bytes } => {
+                if let Some(from) = memory.find(address, bytes) {
+                    // SAFETY: in the window (G1).
+                    unsafe { self.send(engine, &DATA, (from, bytes)) }
+                } else {
+                    let mut copy = vec![0; bytes];
+                    if let Err(error) = memory.read(address, &mut copy) {
+                        return self.send_alone(engine, memory, refused(&error, address, bytes));
+                    }
+                    // SAFETY: a vector of ours.
+                    unsafe { self.send(engine, &DATA, (copy.as_ptr(), bytes)) }
+                }
+            }
+            Answer::Word(word) => {
+                let word = word.to_le_bytes();
+                // SAFETY: an array of ours.
+                unsafe { self.send(engine, &DATA, (word.as_ptr(), word.len())) }
+            }
+            Answer::Refused { what, address, bytes } => {
+                let head = Head { what, ..Head::new(Kind::Refused, [address, bytes, 0]) };
+                // SAFETY: no payload.
+                unsafe { self.send(engine, &head, (std::ptr::null(), 0)) }
+            }
+        };
+        if has_left {
+            self.answers.waiting.pop_front();
+        }
+        has_left
+    }
+}
