@@ -95,7 +95,11 @@ fn what_is_not_served_says_so() {
     let mut wrong = other.address().to_bytes();
     wrong[50] ^= 1;
     let stranger = one.connect(&bellwire_rpc::Address::from_bytes(&wrong).unwrap()).unwrap();
-    served(&other, || assert_eq!(one.call(stranger, &ADD, &[1, 2]), Err(CallError::Incompatible), "the secret is another"));
+    // What came back is heard of at once; a call that nobody hears of would end by its time.
+    served(&other, || {
+        let call = one.start(stranger, &ADD, &[1, 2], Some(PATIENCE)).unwrap();
+        assert_eq!(call.wait(), Err(CallError::Incompatible), "the secret is another");
+    });
     one.disconnect(peer).unwrap();
     assert_eq!(one.call(peer, &ADD, &[1, 2]), Err(CallError::NotStarted(Error::BadPeer)));
 }
@@ -137,6 +141,31 @@ fn calls_are_cancelled() {
     for (i, call) in (0..).zip(calls) {
         assert_eq!(call.wait(), if i == 3 { Err(CallError::Cancelled) } else { Ok(i * 10) });
     }
+}
+
+#[test]
+fn what_is_cancelled_before_it_leaves_never_runs() {
+    const CALLS: u32 = 600;
+    let (one, other, peer) = pair();
+    one.set_limits(Limits { window: CALLS, ..Limits::default() });
+    let ran = Arc::new(AtomicU32::new(0));
+    let counts = Arc::clone(&ran);
+    const COUNT: Procedure<u32, u32> = Procedure::new("count", 1);
+    other
+        .serve(&COUNT, move |number, _| {
+            counts.fetch_add(1, Ordering::SeqCst);
+            Ok(number)
+        })
+        .unwrap();
+    // The server does not poll: more calls than it takes at a time wait here. The last ones are cancelled.
+    let mut calls: Vec<_> = (0..CALLS).map(|i| one.start(peer, &COUNT, &i, None).unwrap()).collect();
+    let kept = CALLS / 2;
+    drop(calls.split_off(kept as usize));
+    until(&[&one, &other], "the others are over", || calls.iter().all(|call| call.is_done()));
+    assert!(calls.into_iter().zip(0..).all(|(call, i)| call.wait() == Ok(i)));
+    // Something behind them all.
+    served(&other, || assert_eq!(one.call(peer, &ADD, &[1, 2]), Ok(3)));
+    assert_eq!(ran.load(Ordering::SeqCst), kept);
 }
 
 #[test]
