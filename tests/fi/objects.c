@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // The libfabric provider through libfabric's public calls, both sides in one process: addresses, poll sets, counters of regions, connected endpoints, datagrams.
 #include "common.h"
+#include <rdma/fi_atomic.h>
 
 static void addresses(void) {
 	struct fi_info *info = ask("127.0.0.1", port, FI_SOURCE, FI_EP_RDM, 0);
@@ -239,6 +240,38 @@ static void pairs(void) {
 	close_side(&listener);
 }
 
+#if defined __x86_64__
+// Atomics of the type that only C has.
+static void long_doubles(void) {
+	struct side s;
+	open_fabric(&s, ask(NULL, NULL, 0, FI_EP_RDM, FI_MSG | FI_ATOMIC));
+	open_endpoint(&s);
+	char name[64];
+	size_t length = sizeof name, count = 0;
+	fi_addr_t self;
+	OK(fi_getname(&s.ep->fid, name, &length));
+	IS(fi_av_insert(s.av, name, 1, &self, 0, NULL), 1);
+	static long double cells[3], operands[3], before[3], expected[3];
+	// A third has more digits than a double.
+	for (int i = 0; i < 3; i++) cells[i] = 1.0L / 3 * (i + 1), operands[i] = 1e-19L * (i + 1), expected[i] = cells[i] + operands[i];
+	struct fid_mr *region;
+	OK(fi_mr_reg(s.domain, cells, sizeof cells, FI_REMOTE_READ | FI_REMOTE_WRITE, 0, 5, 0, &region, NULL));
+	OK(fi_fetch_atomicvalid(s.ep, FI_LONG_DOUBLE, FI_SUM, &count));
+	if (count < 3) FAIL("%zu at a time", count);
+	OK(fi_fetch_atomic(s.ep, operands, 3, NULL, before, NULL, self, 0, 5, FI_LONG_DOUBLE, FI_SUM, NULL));
+	completion(&s, &s);
+	for (int i = 0; i < 3; i++)
+		if (cells[i] != expected[i] || before[i] != 1.0L / 3 * (i + 1)) FAIL("%Lg, not %Lg", cells[i], expected[i]);
+	OK(fi_compare_atomic(s.ep, operands, 1, NULL, cells, NULL, before, NULL, self, 0, 5, FI_LONG_DOUBLE, FI_CSWAP_LE, NULL));
+	completion(&s, &s);
+	if (cells[0] != operands[0] || before[0] != expected[0]) FAIL("%Lg was not swapped", cells[0]);
+	OK(fi_close(&region->fid));
+	close_side(&s);
+}
+#else
+static void long_doubles(void) {}
+#endif
+
 int main(void) {
 	snprintf(port, sizeof port, "%d", 20000 + (int)(getpid() % 40000));
 	addresses();
@@ -246,6 +279,7 @@ int main(void) {
 	services_and_poll_sets(FI_EP_DGRAM);
 	counters_of_regions();
 	pairs();
+	long_doubles();
 	puts("objects: all well");
 	return 0;
 }

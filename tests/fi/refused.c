@@ -9,7 +9,7 @@ static void set_caps(struct fi_info *h) { h->caps = FI_MSG | FI_MULTICAST; }
 static void set_collective(struct fi_info *h) { h->caps = FI_COLLECTIVE; }
 static void set_hmem(struct fi_info *h) { h->caps = FI_MSG | FI_HMEM; }
 static void set_type(struct fi_info *h) { h->ep_attr->type = FI_EP_SOCK_STREAM; }
-static void set_format(struct fi_info *h) { h->addr_format = FI_SOCKADDR_IN; }
+static void set_format(struct fi_info *h) { h->addr_format = FI_SOCKADDR_IB; }
 static void set_provider(struct fi_info *h) { free(h->fabric_attr->prov_name), h->fabric_attr->prov_name = strdup("bellwires"); }
 static void set_fabric(struct fi_info *h) { h->fabric_attr->name = strdup("another"); }
 static void set_domain(struct fi_info *h) { h->domain_attr->name = strdup("another"); }
@@ -21,7 +21,7 @@ static void set_rma_iovs(struct fi_info *h) { h->tx_attr->rma_iov_limit = 2; }
 static void set_queue(struct fi_info *h) { h->tx_attr->size = 1 << 24; }
 static void set_order(struct fi_info *h) { h->tx_attr->comp_order = FI_ORDER_STRICT; }
 static void set_ordered_bytes(struct fi_info *h) { h->ep_attr->max_order_waw_size = 1 << 20; }
-static void set_contexts(struct fi_info *h) { h->ep_attr->tx_ctx_cnt = 4; }
+static void set_contexts(struct fi_info *h) { h->ep_attr->tx_ctx_cnt = 1000; }
 static void set_message(struct fi_info *h) { h->ep_attr->max_msg_size = SIZE_MAX; }
 static void set_data(struct fi_info *h) { h->domain_attr->cq_data_size = 16; }
 static void set_key(struct fi_info *h) { h->domain_attr->mr_key_size = 16; }
@@ -139,6 +139,8 @@ static void arguments(void) {
 	// Atomics that there are not; memory that is not, or not so.
 	size_t count;
 	IS(fi_atomicvalid(s.ep, FI_FLOAT, FI_BOR, &count), -FI_EOPNOTSUPP);
+	IS(fi_atomicvalid(s.ep, FI_LONG_DOUBLE, FI_BOR, &count), -FI_EOPNOTSUPP);
+	IS(fi_atomicvalid(s.ep, FI_LONG_DOUBLE_COMPLEX, FI_MIN, &count), -FI_EOPNOTSUPP);
 	IS(fi_atomicvalid(s.ep, FI_UINT8, FI_CSWAP, &count), -FI_EOPNOTSUPP);
 	IS(fi_atomic(s.ep, b, 1, NULL, self, 0, 0, FI_DOUBLE_COMPLEX, FI_MIN, NULL), -FI_EOPNOTSUPP);
 	IS(fi_atomic(s.ep, b, 0, NULL, self, 0, 0, FI_UINT8, FI_SUM, NULL), -FI_EINVAL);

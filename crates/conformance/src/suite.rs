@@ -31,7 +31,7 @@ macro_rules! suite {
                 inbox: inbox_takes_messages_in_order, what_is_kept_does_not_stop_others, inbox_has_a_limit, write_with_trailer;
                 extensions: waits_for_a_receive_descriptor, order_is_kept_while_waiting, waits_for_a_shared_descriptor, disconnect_while_waiting,
                     inline_sends, unsignalled;
-                connect: before_and_after, discriminators, several_waits, no_match, timeouts, found_and_slow, reject_and_cancel, given_up_while_accepted,
+                connect: before_and_after, discriminators, several_waits, no_match, timeouts, found_and_slow, found_and_away_for_a_moment, reject_and_cancel, given_up_while_accepted,
                     attributes_must_agree, unasked_outcome, reconnect;
                 peer: crossed_and_staggered, several_with_the_same_addresses, one_sided, other_addresses_do_not_meet, attributes_must_agree;
                 pressure: thousands_of_sends, everybody_gets_a_turn, many_vis, queues_are_bounded;

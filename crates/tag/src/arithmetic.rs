@@ -2,6 +2,7 @@
 //! Arithmetic of atomics: every operation on every type that it makes sense for. Who calls holds the lock of the regions, which is what makes them atomic.
 
 use crate::atomics::{DataType, Op};
+use crate::long_double::LongDouble;
 use core::cmp::Ordering;
 
 /// A type of values.
@@ -19,16 +20,25 @@ trait Value: Copy + PartialEq {
     fn bits(op: Op, m: Self, v: Self, c: Self) -> Self;
 }
 
+/// How a number lies in memory.
+macro_rules! as_bytes {
+    ($t:ty) => {
+        const BYTES: usize = size_of::<$t>();
+        fn load(bytes: &[u8]) -> Self {
+            let mut b = [0; size_of::<$t>()];
+            b.copy_from_slice(bytes);
+            Self::from_ne_bytes(b)
+        }
+        fn store(self, bytes: &mut [u8]) {
+            bytes.copy_from_slice(&self.to_ne_bytes());
+        }
+    };
+}
+
 macro_rules! integers {
     ($($t:ty),*) => {$(
         impl Value for $t {
-            const BYTES: usize = size_of::<$t>();
-            fn load(bytes: &[u8]) -> Self {
-                let mut b = [0; size_of::<$t>()];
-                b.copy_from_slice(bytes);
-                Self::from_ne_bytes(b)
-            }
-            fn store(self, bytes: &mut [u8]) { bytes.copy_from_slice(&self.to_ne_bytes()) }
+            as_bytes!($t);
             fn sum(self, v: Self) -> Self { self.wrapping_add(v) }
             fn difference(self, v: Self) -> Self { self.wrapping_sub(v) }
             fn product(self, v: Self) -> Self { self.wrapping_mul(v) }
@@ -51,13 +61,7 @@ integers!(i8, u8, i16, u16, i32, u32, i64, u64, i128, u128);
 macro_rules! floats {
     ($($t:ty),*) => {$(
         impl Value for $t {
-            const BYTES: usize = size_of::<$t>();
-            fn load(bytes: &[u8]) -> Self {
-                let mut b = [0; size_of::<$t>()];
-                b.copy_from_slice(bytes);
-                Self::from_ne_bytes(b)
-            }
-            fn store(self, bytes: &mut [u8]) { bytes.copy_from_slice(&self.to_ne_bytes()) }
+            as_bytes!($t);
             fn sum(self, v: Self) -> Self { self + v }
             fn difference(self, v: Self) -> Self { self - v }
             fn product(self, v: Self) -> Self { self * v }
@@ -66,25 +70,74 @@ macro_rules! floats {
             fn order(self, v: Self) -> Option<Ordering> { self.partial_cmp(&v) }
             fn bits(_: Op, m: Self, _: Self, _: Self) -> Self { m }
         }
-        impl Value for ($t, $t) {
-            const BYTES: usize = 2 * size_of::<$t>();
-            fn load(bytes: &[u8]) -> Self { (<$t>::load(&bytes[..size_of::<$t>()]), <$t>::load(&bytes[size_of::<$t>()..])) }
-            fn store(self, bytes: &mut [u8]) {
-                let (re, im) = bytes.split_at_mut(size_of::<$t>());
-                self.0.store(re);
-                self.1.store(im);
-            }
-            fn sum(self, v: Self) -> Self { (self.0 + v.0, self.1 + v.1) }
-            fn difference(self, v: Self) -> Self { (self.0 - v.0, self.1 - v.1) }
-            fn product(self, v: Self) -> Self { (self.0 * v.0 - self.1 * v.1, self.0 * v.1 + self.1 * v.0) }
-            fn truth(self) -> bool { self.0 != 0.0 || self.1 != 0.0 }
-            fn of(truth: bool) -> Self { (<$t>::of(truth), 0.0) }
-            fn order(self, _: Self) -> Option<Ordering> { None }
-            fn bits(_: Op, m: Self, _: Self, _: Self) -> Self { m }
-        }
     )*};
 }
 floats!(f32, f64);
+
+/// Complex numbers: the real and the imaginary part.
+impl<T: Value> Value for (T, T) {
+    const BYTES: usize = 2 * T::BYTES;
+    fn load(bytes: &[u8]) -> Self {
+        (T::load(&bytes[..T::BYTES]), T::load(&bytes[T::BYTES..]))
+    }
+    fn store(self, bytes: &mut [u8]) {
+        let (re, im) = bytes.split_at_mut(T::BYTES);
+        self.0.store(re);
+        self.1.store(im);
+    }
+    fn sum(self, v: Self) -> Self {
+        (self.0.sum(v.0), self.1.sum(v.1))
+    }
+    fn difference(self, v: Self) -> Self {
+        (self.0.difference(v.0), self.1.difference(v.1))
+    }
+    fn product(self, v: Self) -> Self {
+        (self.0.product(v.0).difference(self.1.product(v.1)), self.0.product(v.1).sum(self.1.product(v.0)))
+    }
+    fn truth(self) -> bool {
+        self.0.truth() || self.1.truth()
+    }
+    fn of(truth: bool) -> Self {
+        (T::of(truth), T::of(false))
+    }
+    fn order(self, _: Self) -> Option<Ordering> {
+        None
+    }
+    fn bits(_: Op, m: Self, _: Self, _: Self) -> Self {
+        m
+    }
+}
+
+impl Value for LongDouble {
+    const BYTES: usize = 16;
+    fn load(bytes: &[u8]) -> Self {
+        Self::from_bytes(bytes)
+    }
+    fn store(self, bytes: &mut [u8]) {
+        bytes.copy_from_slice(&self.to_bytes());
+    }
+    fn sum(self, v: Self) -> Self {
+        self.plus(v)
+    }
+    fn difference(self, v: Self) -> Self {
+        self.minus(v)
+    }
+    fn product(self, v: Self) -> Self {
+        self.times(v)
+    }
+    fn truth(self) -> bool {
+        self != Self::ZERO
+    }
+    fn of(truth: bool) -> Self {
+        if truth { Self::ONE } else { Self::ZERO }
+    }
+    fn order(self, v: Self) -> Option<Ordering> {
+        self.compared(v)
+    }
+    fn bits(_: Op, m: Self, _: Self, _: Self) -> Self {
+        m
+    }
+}
 
 /// What the cell holds afterwards.
 fn apply<T: Value>(op: Op, m: T, v: T, c: T) -> T {
@@ -159,6 +212,8 @@ pub(crate) fn carry_out(of: DataType, op: Op, cells: &mut [u8], operands: &[u8],
         DataType::ComplexF64 => run::<(f64, f64)>,
         DataType::I128 => run::<i128>,
         DataType::U128 => run::<u128>,
+        DataType::LongDouble => run::<LongDouble>,
+        DataType::ComplexLongDouble => run::<(LongDouble, LongDouble)>,
     };
     run(op, cells, operands, compare);
 }
@@ -219,7 +274,7 @@ mod tests {
                 assert_eq!(cells.len(), n);
             }
         }
-        assert!(DataType::from_bits(14).is_none() && Op::from_bits(20).is_none() && Form::from_bits(3).is_none());
+        assert!(DataType::from_bits(16).is_none() && Op::from_bits(20).is_none() && Form::from_bits(3).is_none());
     }
 
     #[test]

@@ -129,7 +129,7 @@ impl Core {
     }
 
     fn envelope(&self, a: &Arrived<'_>) -> Option<Envelope> {
-        Some(Envelope { source: self.connections.get(a.from)?.peer, tag: a.head.tag })
+        Some(Envelope { source: self.connections.get(a.from)?.source, tag: a.head.tag })
     }
 
     #[inline]

@@ -21,6 +21,9 @@ pub enum DataType {
     ComplexF64,
     I128,
     U128,
+    /// As this machine's C compilers have it; on machines without the arithmetic for it there is none.
+    LongDouble,
+    ComplexLongDouble,
 }
 
 /// Operations, by the number that travels. In a memory cell `m`, with an operand `v` and something to compare with, `c`.
@@ -81,9 +84,9 @@ pub enum Form {
     Compare,
 }
 
-pub(crate) const TYPES: [DataType; 14] = {
+pub(crate) const TYPES: [DataType; 16] = {
     use DataType::*;
-    [I8, U8, I16, U16, I32, U32, I64, U64, F32, F64, ComplexF32, ComplexF64, I128, U128]
+    [I8, U8, I16, U16, I32, U32, I64, U64, F32, F64, ComplexF32, ComplexF64, I128, U128, LongDouble, ComplexLongDouble]
 };
 
 pub(crate) const OPS: [Op; 20] = {
@@ -124,16 +127,22 @@ impl DataType {
             Self::I16 | Self::U16 => 2,
             Self::I32 | Self::U32 | Self::F32 => 4,
             Self::I64 | Self::U64 | Self::F64 | Self::ComplexF32 => 8,
-            Self::ComplexF64 | Self::I128 | Self::U128 => 16,
+            Self::ComplexF64 | Self::I128 | Self::U128 | Self::LongDouble => 16,
+            Self::ComplexLongDouble => 32,
         }
     }
 
     fn is_complex(self) -> bool {
-        matches!(self, Self::ComplexF32 | Self::ComplexF64)
+        matches!(self, Self::ComplexF32 | Self::ComplexF64 | Self::ComplexLongDouble)
+    }
+
+    /// Whether this machine can calculate with it.
+    fn is_here(self) -> bool {
+        crate::long_double::IS_HERE || !matches!(self, Self::LongDouble | Self::ComplexLongDouble)
     }
 
     fn is_integer(self) -> bool {
-        !self.is_complex() && !matches!(self, Self::F32 | Self::F64)
+        !self.is_complex() && !matches!(self, Self::F32 | Self::F64 | Self::LongDouble)
     }
 }
 
@@ -163,7 +172,7 @@ impl Op {
             Self::Min | Self::Max | Self::SwapIfLessOrEqual | Self::SwapIfLess | Self::SwapIfGreaterOrEqual | Self::SwapIfGreater => !of.is_complex(),
             _ => true,
         };
-        fits && self.compares() == (form == Form::Compare) && !(self == Self::Read && form == Form::Plain)
+        fits && of.is_here() && self.compares() == (form == Form::Compare) && !(self == Self::Read && form == Form::Plain)
     }
 }
 

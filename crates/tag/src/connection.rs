@@ -91,6 +91,8 @@ pub(crate) struct Connection {
     pub vi: ViHandle,
     pub state: State,
     pub peer: u32,
+    /// Who it is as a source.
+    pub source: u32,
     /// Messages sent, and how many of them the peer has taken.
     pub sent: u32,
     pub acked: u32,
@@ -111,11 +113,12 @@ pub(crate) struct Connection {
 }
 
 impl Connection {
-    pub(crate) fn new(vi: ViHandle, state: State, peer: u32) -> Self {
+    pub(crate) fn new(vi: ViHandle, state: State, (peer, source): (u32, u32)) -> Self {
         Self {
             vi,
             state,
             peer,
+            source,
             sent: 0,
             acked: 0,
             handled: 0,

@@ -40,6 +40,8 @@ const NO_PEER: PeerIndex = PeerIndex::MAX;
 #[derive(Debug)]
 pub(crate) struct Peer {
     pub name: Name,
+    /// Who it is as a source: the first of the endpoints that have its name together.
+    pub source: PeerIndex,
     /// What the program calls it, last of all.
     pub address: u64,
     /// And what else: the program may give a peer several numbers.
@@ -106,11 +108,19 @@ impl Core {
 
     /// The index of a peer, made if need be.
     pub(crate) fn peer(&mut self, name: Name) -> PeerIndex {
-        let peers = &mut self.peers;
-        *self.by_name.entry(name).or_insert_with(|| {
-            peers.push(Peer { name, address: NOBODY, others: Vec::new(), out: None, is_gone: false });
-            (peers.len() - 1) as PeerIndex
-        })
+        if let Some(peer) = self.by_name.get(&name) {
+            return *peer;
+        }
+        let first = if name.context() == 0 { None } else { Some(self.peer(name.with_context(0))) };
+        let peer = self.peers.len() as PeerIndex;
+        self.peers.push(Peer { name, source: first.unwrap_or(peer), address: NOBODY, others: Vec::new(), out: None, is_gone: false });
+        self.by_name.insert(name, peer);
+        peer
+    }
+
+    /// Who is a source by what the program calls it.
+    pub(crate) fn resolve_source(&self, address: u64) -> Option<PeerIndex> {
+        self.resolve(address).map(|peer| self.peers[peer as usize].source)
     }
 
     /// From now on the program calls `name` so. `false`: the number is too large.

@@ -64,6 +64,14 @@ impl Endpoint {
     /// # Errors
     /// See [`OpenError`]; [`OpenError::InUse`] if an endpoint has the given id.
     pub fn open(config: NicConfig, id: Option<[u8; 16]>, regions: SharedRegions) -> Result<Self, OpenError> {
+        Self::open_context(config, id, 0, regions)
+    }
+
+    /// As [`open`](Self::open), one of several endpoints that have an id together ([`Name::with_context`]): to its peers they are one source.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open); [`OpenError::InUse`] also if another endpoint is this one of them.
+    pub fn open_context(config: NicConfig, id: Option<[u8; 16]>, context: u8, regions: SharedRegions) -> Result<Self, OpenError> {
         let nic = Nic::open(config).map_err(OpenError::Nic)?;
         let id = match id {
             Some(id) => id,
@@ -76,7 +84,7 @@ impl Endpoint {
         // What breaks comes as completions.
         nic.ignore_errors();
         nic.now();
-        let (core, name) = nic.with(|engine| create(engine, id, regions))?;
+        let (core, name) = nic.with(|engine| create(engine, id, context, regions))?;
         Ok(Self { core: Token::new(core), nic, name })
     }
 
@@ -302,15 +310,15 @@ impl Endpoint {
     }
 }
 
-fn create(engine: &mut Engine<HostWire>, id: [u8; 16], regions: SharedRegions) -> Result<(Core, Name), OpenError> {
+fn create(engine: &mut Engine<HostWire>, id: [u8; 16], context: u8, regions: SharedRegions) -> Result<(Core, Name), OpenError> {
     use bellwire_via::wire::Wire;
-    let name = Name::new(engine.wire().host_address(), id).ok_or(OpenError::Resource)?;
+    let name = Name::new(engine.wire().host_address(), id).ok_or(OpenError::Resource)?.with_context(context);
     let ptag = engine.create_ptag().map_err(|_| OpenError::Resource)?;
     let inbox = engine.create_inbox().map_err(|_| OpenError::Resource)?;
     let mut core = Core::new(inbox, ptag, name, regions);
     core.listen(engine).map_err(|_| OpenError::Resource)?;
     // Nobody else has a random one: if its place is not to be had yet, it will be.
-    if name.service().is_none() || name.waits_at().is_some_and(|at| engine.is_listening(&at)) {
+    if (name.service().is_none() && context == 0) || name.waits_at().is_some_and(|at| engine.is_listening(&at)) {
         return Ok((core, name));
     }
     core.close(engine);

@@ -61,6 +61,17 @@ impl Gather {
         self.pieces[0].0
     }
 
+    /// All but the first `n` bytes; `None`: there are not so many.
+    pub fn without_first(&self, n: usize) -> Option<Self> {
+        let (mut rest, mut left) = (*self, n);
+        rest.length = self.length.checked_sub(n)?;
+        for (at, length) in &mut rest.pieces[..self.count] {
+            let here = left.min(*length);
+            (*at, *length, left) = (at.wrapping_add(here), *length - here, left - here);
+        }
+        Some(rest)
+    }
+
     /// The first `n` bytes of the only piece, from `at` on.
     pub(crate) fn part(&self, at: usize, n: usize) -> Self {
         debug_assert!(self.count <= 1 && at + n <= self.length);
@@ -143,6 +154,9 @@ mod tests {
         assert_eq!(g.contiguous(1, 2), Some(a.as_mut_ptr().wrapping_add(1)));
         assert_eq!(g.contiguous(2, 2), None);
         assert_eq!(g.contiguous(4, 4), Some(c.as_mut_ptr().wrapping_add(1)));
+        let rest = g.without_first(4).unwrap();
+        assert_eq!((rest.len(), rest.contiguous(0, 4)), (4, Some(c.as_mut_ptr().wrapping_add(1))));
+        assert!(g.without_first(8).unwrap().is_empty() && g.without_first(9).is_none());
         assert!(Gather::of(core::iter::repeat_n((a.as_mut_ptr(), 1), 5)).is_none());
         assert!(Gather::of([(a.as_mut_ptr(), usize::MAX), (a.as_mut_ptr(), 2)]).is_none());
     }

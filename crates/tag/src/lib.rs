@@ -11,7 +11,7 @@
 //! | `connection.rs`, `leave.rs` | credits; what waits to leave, in order; streams of large ones |
 //! | `core.rs`, `operation.rs`, `life.rs` | an endpoint as a machine, its operations, its connections' beginnings and ends |
 //! | `send.rs`, `receive.rs`, `remote.rs` | what programs ask for |
-//! | `arrive.rs`, `serve.rs`, `atomics.rs`, `arithmetic.rs` | what peers send; what they ask of our memory |
+//! | `arrive.rs`, `serve.rs`, `atomics.rs`, `arithmetic.rs`, `long_double.rs` | what peers send; what they ask of our memory |
 //! | `shared.rs` | receives that several endpoints have in common |
 //! | `words.rs` | what users of endpoints say to each other |
 //! | `endpoint.rs` | all of it on a NIC: the lock, polling, waiting |
@@ -32,6 +32,7 @@ mod gather;
 mod header;
 mod leave;
 mod life;
+mod long_double;
 pub mod machine;
 pub mod matching;
 mod name;

@@ -46,7 +46,7 @@ impl Core {
         let p = self.peers.get(peer as usize).ok_or(Error::BadArgument)?;
         let (local, remote) = (self.name.asks_as().ok_or(Error::BadArgument)?, p.name.waits_at().ok_or(Error::BadArgument)?);
         let none = ViHandle::from_raw(0);
-        let id = self.connections.insert(Connection::new(none, State::Connecting, peer)).ok_or(Error::Resource)?;
+        let id = self.connections.insert(Connection::new(none, State::Connecting, (peer, p.source))).ok_or(Error::Resource)?;
         let (found_by, answered_by) = (engine.now() + FIND_PATIENCE, engine.now() + ANSWER_PATIENCE);
         let vi = engine.create_vi_for_inbox(&self.vi_attributes(), self.inbox, INBOX_LIMIT, u64::from(id.raw())).and_then(|vi| {
             let asked = engine.connect_request_within(vi, &local, &remote, found_by, answered_by);
@@ -90,7 +90,7 @@ impl Core {
     fn accepted<W: Wire>(&mut self, engine: &mut Engine<W>, vi: ViHandle, remote: &NetAddress) {
         let connected = Name::who_asks(remote).and_then(|name| {
             let peer = self.peer(name);
-            let id = self.connections.insert(Connection::new(vi, State::Open, peer))?;
+            let id = self.connections.insert(Connection::new(vi, State::Open, (peer, self.peers[peer as usize].source)))?;
             if engine.set_inbox(vi, self.inbox, INBOX_LIMIT, u64::from(id.raw())).is_err() {
                 self.connections.remove(id);
                 return None;
@@ -111,7 +111,7 @@ impl Core {
     pub(crate) fn broken<W: Wire>(&mut self, engine: &mut Engine<W>, sink: &mut impl Sink, id: ConnectionId, failure: Failure) {
         let Some(connection) = self.connections.remove(id) else { return };
         engine.end_vi(connection.vi);
-        let peer = connection.peer;
+        let (peer, source) = (connection.peer, connection.source);
         let p = &mut self.peers[peer as usize];
         if p.out == Some(id) {
             (p.out, p.is_gone) = (None, true);
@@ -129,8 +129,11 @@ impl Core {
         if !self.connections.iter().any(|(_, c)| c.peer == peer) {
             let verdict = sink.lost(self.peers[peer as usize].name, failure);
             self.follow(engine, sink, peer, verdict, failure);
+        }
+        // Nor can any other endpoint of its name.
+        if !self.connections.iter().any(|(_, c)| c.source == source) {
             for at in 0..self.queues.len() {
-                for receive in self.queues[at].take_receives_of(peer) {
+                for receive in self.queues[at].take_receives_of(source) {
                     self.end_receive(sink, &receive, at == 1, failure);
                 }
             }

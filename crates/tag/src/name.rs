@@ -7,9 +7,11 @@
 use bellwire_via::NetAddress;
 
 const HOST_BYTES_MAX: usize = 18;
-/// Tells connections of this layer from others, where an endpoint waits and in what it asks.
+/// Tells connections of this layer from others, where an endpoint waits and in what it asks; the third byte is a context's number and one more.
 const WAITS: [u8; 4] = *b"TG\x01W";
 const ASKS: [u8; 4] = *b"TG\x01A";
+/// Highest number of a context.
+const CONTEXT_MAX: u8 = u8::MAX - 1;
 
 /// How the ids of services begin.
 const SERVICE: [u8; 14] = *b"TG service\0\0\0\0";
@@ -22,13 +24,15 @@ pub const NAME_BYTES: usize = 40;
 pub struct Name {
     host: [u8; HOST_BYTES_MAX],
     host_bytes: u8,
+    /// Of several endpoints that have one name together: which one.
+    context: u8,
     id: [u8; 16],
 }
 
 impl Name {
     /// A name; `None` if the host address is too long.
     pub fn new(host: &[u8], id: [u8; 16]) -> Option<Self> {
-        let mut name = Self { host: [0; HOST_BYTES_MAX], host_bytes: host.len() as u8, id };
+        let mut name = Self { host: [0; HOST_BYTES_MAX], host_bytes: host.len() as u8, context: 0, id };
         name.host.get_mut(..host.len())?.copy_from_slice(host);
         Some(name)
     }
@@ -39,6 +43,16 @@ impl Name {
         id[..14].copy_from_slice(&SERVICE);
         id[14..].copy_from_slice(&service.to_be_bytes());
         Self::new(host, id)
+    }
+
+    /// The name of another of the endpoints that have this name together; the first is number 0.
+    pub fn with_context(self, context: u8) -> Self {
+        Self { context: context.min(CONTEXT_MAX), ..self }
+    }
+
+    /// Which of the endpoints that have a name together.
+    pub fn context(&self) -> u8 {
+        self.context
     }
 
     /// A host alone: an endpoint that is to be there has no id yet.
@@ -66,22 +80,24 @@ impl Name {
         let mut b = [0; NAME_BYTES];
         (b[0], b[1]) = (1, self.host_bytes);
         b[2..20].copy_from_slice(&self.host);
+        b[20] = self.context;
         b[24..].copy_from_slice(&self.id);
         b
     }
 
     /// From bytes; `None` if they are no name.
     pub fn from_bytes(b: &[u8; NAME_BYTES]) -> Option<Self> {
-        let mut name = Self { host: [0; HOST_BYTES_MAX], host_bytes: b[1], id: [0; 16] };
+        let mut name = Self { host: [0; HOST_BYTES_MAX], host_bytes: b[1], context: b[20], id: [0; 16] };
         name.host.copy_from_slice(&b[2..20]);
         name.id.copy_from_slice(&b[24..]);
         let fits = usize::from(b[1]) <= HOST_BYTES_MAX && name.host[usize::from(b[1]).min(HOST_BYTES_MAX)..].iter().all(|x| *x == 0);
-        (b[0] == 1 && fits && b[20..24] == [0; 4]).then_some(name)
+        (b[0] == 1 && fits && b[20] <= CONTEXT_MAX && b[21..24] == [0; 3]).then_some(name)
     }
 
     fn address(&self, magic: [u8; 4]) -> Option<NetAddress> {
         let mut d = [0; 20];
         d[..4].copy_from_slice(&magic);
+        d[2] += self.context;
         d[4..].copy_from_slice(&self.id);
         NetAddress::new(&self.host[..usize::from(self.host_bytes)], &d)
     }
@@ -99,7 +115,11 @@ impl Name {
     /// Who asks, out of an address that a peer made up.
     pub(crate) fn who_asks(address: &NetAddress) -> Option<Self> {
         let d: &[u8; 20] = address.discriminator().try_into().ok()?;
-        (d[..4] == ASKS).then(|| Self::new(address.host(), d[4..].try_into().ok()?)).flatten()
+        let context = d[2].checked_sub(ASKS[2])?;
+        ([d[0], d[1], d[3]] == [ASKS[0], ASKS[1], ASKS[3]])
+            .then(|| Self::new(address.host(), d[4..].try_into().ok()?))
+            .flatten()
+            .map(|name| name.with_context(context))
     }
 }
 
@@ -110,10 +130,12 @@ impl core::fmt::Display for Name {
             write!(f, "{}{b}", if i == 0 { "" } else { "." })?;
         }
         if let Some(service) = self.service() {
-            return write!(f, ":{service}");
+            write!(f, ":{service}")?;
+        } else {
+            f.write_str("/")?;
+            self.id.iter().try_for_each(|b| write!(f, "{b:02x}"))?;
         }
-        f.write_str("/")?;
-        self.id.iter().try_for_each(|b| write!(f, "{b:02x}"))
+        if self.context == 0 { Ok(()) } else { write!(f, "#{}", self.context) }
     }
 }
 
@@ -127,7 +149,10 @@ mod tests {
         assert_eq!(Name::from_bytes(&name.to_bytes()), Some(name));
         assert_eq!(Name::who_asks(&name.asks_as().unwrap()), Some(name));
         assert_eq!(Name::who_asks(&name.waits_at().unwrap()), None);
-        for (at, value) in [(0, 2), (1, 19), (1, 2), (21, 1)] {
+        let third = name.with_context(3);
+        assert_eq!((Name::from_bytes(&third.to_bytes()), Name::who_asks(&third.asks_as().unwrap())), (Some(third), Some(third)));
+        assert!(third.with_context(0) == name && third.waits_at() != name.waits_at() && third.to_string().ends_with("07#3"));
+        for (at, value) in [(0, 2), (1, 19), (1, 2), (20, 255), (21, 1)] {
             let mut bad = name.to_bytes();
             bad[at] = value;
             assert_eq!(Name::from_bytes(&bad), None, "byte {at}");

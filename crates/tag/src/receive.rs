@@ -114,7 +114,7 @@ impl Message {
 
 impl Core {
     fn pattern(&self, w: &Want) -> Result<Pattern, Error> {
-        let source = w.source.map(|address| self.resolve(address).ok_or(Error::BadArgument)).transpose()?;
+        let source = w.source.map(|address| self.resolve_source(address).ok_or(Error::BadArgument)).transpose()?;
         Ok(Pattern { source, tag: w.tag, ignore: w.ignore })
     }
 

@@ -46,7 +46,7 @@ impl Core {
 
     /// The program hears of data that came with a write.
     fn tell_of_write(&self, sink: &mut impl Sink, a: &Arrived<'_>) {
-        let source = self.connections.get(a.from).map_or(NOBODY, |c| self.address_of(c.peer));
+        let source = self.connections.get(a.from).map_or(NOBODY, |c| self.address_of(c.source));
         let notes = Notes::REMOTE_MEMORY | Notes::REMOTE_WRITE | Notes::DATA;
         sink.done(&Completion { data: a.head.data, source, length: a.payload.1, ..Completion::new(0, notes, false) });
     }

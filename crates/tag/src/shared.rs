@@ -64,7 +64,7 @@ impl Core {
         let mut posted = self.sharing.as_ref()?.receives.lock();
         let queue = &mut posted.queues[usize::from(tagged)];
         let fits = |want: &Want| {
-            let source = want.source.map(|address| self.resolve(address));
+            let source = want.source.map(|address| self.resolve_source(address));
             // Somebody whom the endpoint does not know has sent nothing.
             let pattern = Pattern { source: source.flatten(), tag: want.tag, ignore: want.ignore };
             source != Some(None) && pattern.fits(e)

@@ -70,8 +70,9 @@ struct Attempt {
     local: NetAddress,
     remote: NetAddress,
     deadline: Instant,
-    /// Until when it is tried again though nobody waits there.
+    /// Until when it is tried again though nobody waits there; and for how long, from when somebody was last there: who serves many has no place for more at times, or no listener for a moment.
     found_by: Instant,
+    patience: Duration,
     retry_at: Instant,
     backoff: Duration,
     /// The wire's answer is awaited.
@@ -330,6 +331,7 @@ impl<W: Wire> Engine<W> {
             remote: *remote,
             deadline,
             found_by,
+            patience: if found_by == Instant::NEVER { Duration(0) } else { found_by.since(self.now) },
             retry_at: Instant::NEVER,
             backoff: RETRY_MIN,
             request: None,
@@ -384,10 +386,25 @@ impl<W: Wire> Engine<W> {
             }
             Err(LinkFailure::NotReachable) => self.attempt_ends(vi, Err(Error::NotReachable)),
             Err(LinkFailure::LocalLimit) => self.attempt_ends(vi, Err(Error::Resource)),
-            Err(_) => {
-                a.busy = false;
+            Err(reason) => {
+                a.busy = reason == LinkFailure::Busy;
+                if a.busy {
+                    self.found(vi);
+                }
                 self.try_later(vi);
             }
+        }
+    }
+
+    /// Somebody waits there. (A NIC is not yet somebody.)
+    fn found(&mut self, vi: ViHandle) {
+        let now = self.now;
+        let Some(a) = self.connections.attempts.get_mut(&vi) else { return };
+        let (before, after) = (a.found_by, now + a.patience);
+        if before < after && before < a.deadline {
+            a.found_by = after;
+            self.connections.unschedule(before, Timer::Attempt(vi));
+            self.connections.schedule(after, Timer::Attempt(vi));
         }
     }
 
@@ -469,9 +486,10 @@ impl<W: Wire> Engine<W> {
                     if a.deadline <= now {
                         let why = if a.matched || a.how == Rendezvous::Peer { Error::Timeout } else { Error::NoMatch };
                         self.give_up(vi, why);
-                    } else if a.found_by <= now && a.link.is_none() && !a.busy && !a.request.is_some_and(|request| self.wire.has_found(request)) {
+                    } else if a.found_by <= now && a.link.is_none() && !a.busy && a.request.is_some_and(|request| !self.wire.has_found(request)) {
                         self.give_up(vi, Error::NoMatch);
-                    } else if a.retry_at <= now && a.request.is_none() && a.link.is_none() {
+                    } else if (a.retry_at <= now || a.found_by <= now) && a.request.is_none() && a.link.is_none() {
+                        // Also when the time to be found has passed: a process that gets little of the processors has hardly tried. If nobody is there now, that ends it.
                         self.resolve(vi);
                     }
                 }

@@ -38,7 +38,7 @@ impl<const N: usize> Table<N> {
 
 /// The address of a table, as objects have it.
 #[repr(transparent)]
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct TableRef(*const c_void);
 
 impl TableRef {
@@ -62,7 +62,10 @@ pub(crate) mod class {
     pub(crate) const FABRIC: usize = 1;
     pub(crate) const DOMAIN: usize = 2;
     pub(crate) const EP: usize = 3;
+    pub(crate) const SEP: usize = 4;
+    pub(crate) const RX_CTX: usize = 5;
     pub(crate) const SRX_CTX: usize = 6;
+    pub(crate) const TX_CTX: usize = 7;
     pub(crate) const STX_CTX: usize = 8;
     pub(crate) const PEP: usize = 9;
     pub(crate) const AV: usize = 11;

@@ -24,32 +24,15 @@ pub(crate) static OPS: Table<13> = Table::new([
     compwritevalid as *const (),
 ]);
 
-/// The types by their numbers; `None`: long doubles, which are the compiler's business.
-pub(crate) const TYPES: [Option<DataType>; 16] = {
+/// The types by their numbers.
+pub(crate) const TYPES: [DataType; 16] = {
     use DataType::*;
-    [
-        Some(I8),
-        Some(U8),
-        Some(I16),
-        Some(U16),
-        Some(I32),
-        Some(U32),
-        Some(I64),
-        Some(U64),
-        Some(F32),
-        Some(F64),
-        Some(ComplexF32),
-        Some(ComplexF64),
-        None,
-        None,
-        Some(I128),
-        Some(U128),
-    ]
+    [I8, U8, I16, U16, I32, U32, I64, U64, F32, F64, ComplexF32, ComplexF64, LongDouble, ComplexLongDouble, I128, U128]
 };
 
 /// What is to be done, if it can be.
 fn what(data_type: c_int, op: c_int, form: Form) -> Outcome<(DataType, AtomicOp)> {
-    let of = usize::try_from(data_type).ok().and_then(|at| TYPES.get(at).copied().flatten());
+    let of = usize::try_from(data_type).ok().and_then(|at| TYPES.get(at).copied());
     let op = u8::try_from(op).ok().and_then(AtomicOp::from_bits);
     of.zip(op).filter(|(of, op)| op.allows(*of, form)).ok_or(error::EOPNOTSUPP)
 }
@@ -108,14 +91,15 @@ unsafe fn start(fid: *mut Fid, a: &Asking) -> Outcome {
         let operands = if op == AtomicOp::Read { Gather::NONE } else { values(a.operands, bytes)? };
         (operands, values(a.compare, bytes)?, values(a.result, bytes)?)
     };
-    let flags = how(a.flags, ep.enabled()?.tx_selective, operands.len())?;
+    let bindings = ep.enabled()?;
+    let flags = how(a.flags, bindings.tx_selective, operands.len())?;
     let count = if op == AtomicOp::Read { result.len() } else { operands.len() } / bytes;
     if count == 0 {
         return Err(error::EINVAL);
     }
     let context = a.context.expose_provenance();
     let request = AtomicRequest {
-        target: Target { peer: ep.peer(a.target.peer), ..a.target },
+        target: Target { peer: ep.peer(bindings, a.target.peer), ..a.target },
         data_type,
         op,
         form: a.form,
@@ -126,7 +110,7 @@ unsafe fn start(fid: *mut Fid, a: &Asking) -> Outcome {
         context,
         flags,
     };
-    ep.shared.endpoint.atomic(&mut ep.shared.report(), &request).map_err(|e| ep.failed(e))
+    ep.run(bindings, || ep.shared.endpoint.atomic(&mut ep.shared.report(), &request))
 }
 
 /// As [`start`], of a message structure.

@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Address vectors: names of peers by number. Both types give small numbers, in the order of insertion.
+//! Address vectors: names of peers by number. Both types give small numbers, in the order of insertion. Those that processes share: `shared_av.rs`.
 
 use crate::abi::{Fid, Outcome, Table, TableRef, class, close_unused, control, error, give, none};
-use crate::bound::EpShared;
+use crate::bound::{CONTEXT_SHIFT, EpShared};
+use crate::domain::domain_of;
 use crate::eq::{AV_COMPLETE, EqObject, EqShared};
 use crate::flags;
+use crate::format::{Format, copy_address};
 use crate::names;
-use bellwire_tag::{NAME_BYTES, Name};
-use core::ffi::{c_char, c_int, c_void};
+use crate::shared_av::{Seen, Written};
+use bellwire_tag::Name;
+use core::ffi::{CStr, c_char, c_int, c_void};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// `struct fi_av_attr`.
@@ -25,10 +28,23 @@ pub(crate) struct AvAttr {
 /// `FI_EVENT`: insertions are told of by the event queue. `FI_SYNC_ERR`: each has a number for how it went.
 const EVENT: u64 = flags::COMPLETION;
 const SYNC_ERR: u64 = 1 << 58;
+/// So many contexts of scalable endpoints can be told apart.
+const CONTEXT_BITS_MAX: c_int = 7;
 /// `FI_AV_TABLE`.
 const TABLE: c_int = 2;
 /// A vector with more numbers than this gives out those again that were removed: before, who uses one by mistake is told so.
 const REUSED_FROM: usize = 1 << 12;
+
+/// Where names are beside in this process.
+#[derive(Default)]
+enum Kept {
+    #[default]
+    Here,
+    /// In a vector that others read.
+    Written(Written),
+    /// In another process's.
+    Seen(Seen),
+}
 
 #[derive(Default)]
 struct Names {
@@ -36,14 +52,56 @@ struct Names {
     /// Numbers that were removed.
     free: Vec<usize>,
     endpoints: Vec<Arc<EpShared>>,
+    kept: Kept,
 }
 
 #[derive(Default)]
-pub(crate) struct AvShared(Mutex<Names>);
+pub(crate) struct AvShared {
+    names: Mutex<Names>,
+    format: Format,
+    /// So many of a number's highest bits say which context of a scalable endpoint is meant.
+    context_bits: u32,
+}
+
+/// The numbers by which an endpoint knows a name's contexts.
+fn contexts(at: u64, bits: u32) -> impl Iterator<Item = (u64, u8)> {
+    (0..1u8 << bits).map(move |context| (at | u64::from(context) << CONTEXT_SHIFT, context))
+}
 
 impl AvShared {
     fn lock(&self) -> MutexGuard<'_, Names> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.names.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn context_bits(&self) -> u32 {
+        self.context_bits
+    }
+
+    /// An endpoint knows this name from now on. `false`: its number is too large.
+    fn teach(&self, ep: &EpShared, at: u64, name: Name) -> bool {
+        if self.context_bits == 0 {
+            return ep.endpoint.learn(at, name);
+        }
+        at >> CONTEXT_SHIFT == 0 && contexts(at, self.context_bits).all(|(number, context)| ep.endpoint.learn(number, name.with_context(context)))
+    }
+
+    /// Looks for names that another process has put into the vector. `false`: there are no new ones.
+    #[cold]
+    pub(crate) fn learn_more(&self) -> bool {
+        let mut names = self.lock();
+        let Kept::Seen(seen) = &names.kept else { return false };
+        let known = names.names.len();
+        let more = seen.names_from(known);
+        for (i, name) in more.iter().enumerate() {
+            for ep in &names.endpoints {
+                name.iter().for_each(|name| {
+                    self.teach(ep, (known + i) as u64, *name);
+                });
+            }
+        }
+        let has_more = !more.is_empty();
+        names.names.extend(more);
+        has_more
     }
 
     /// An endpoint knows these names from now on.
@@ -51,7 +109,7 @@ impl AvShared {
         let mut names = self.lock();
         for (at, name) in names.names.iter().enumerate() {
             if let Some(name) = name {
-                ep.endpoint.learn(at as u64, *name);
+                self.teach(ep, at as u64, *name);
             }
         }
         names.endpoints.push(Arc::clone(ep));
@@ -84,22 +142,39 @@ static OPS: Table<7> = Table::new([
 ]);
 
 /// `fi_av_open`.
-pub(crate) unsafe extern "C" fn open(_domain: *mut Fid, attr: *mut AvAttr, to: *mut *mut AvObject, context: *mut c_void) -> c_int {
+pub(crate) unsafe extern "C" fn open(domain: *mut Fid, attr: *mut AvAttr, to: *mut *mut AvObject, context: *mut c_void) -> c_int {
     control(|| {
         // SAFETY: F2.
         let attr = unsafe { attr.as_mut() }.ok_or(error::EINVAL)?;
-        // FI_SYMMETRIC says something of the addresses that is not needed; names that several processes share are not there.
-        if attr.flags & !(EVENT | 1 << 59) != 0 {
+        // FI_SYMMETRIC says something of the addresses that is not needed.
+        if attr.flags & !(EVENT | flags::READ | 1 << 59) != 0 {
             return Err(error::BAD_FLAGS);
         }
-        if !attr.name.is_null() || attr.rx_ctx_bits != 0 || !(0..=2).contains(&attr.kind) {
+        if !(0..=CONTEXT_BITS_MAX).contains(&attr.rx_ctx_bits) || !(0..=2).contains(&attr.kind) {
             return Err(error::ENOSYS);
         }
         if attr.kind == 0 {
             attr.kind = TABLE;
         }
+        // SAFETY: F2: a string, or NULL.
+        let name = if attr.name.is_null() { None } else { Some(unsafe { CStr::from_ptr(attr.name) }.to_bytes()) };
+        let kept = match name {
+            None if attr.flags & flags::READ != 0 => return Err(error::EINVAL),
+            None => Kept::Here,
+            Some(name) if attr.flags & flags::READ != 0 => Kept::Seen(Seen::open(name)?),
+            Some(name) => Kept::Written(Written::create(name, attr.count)?),
+        };
+        match &kept {
+            Kept::Here => {}
+            Kept::Written(written) => attr.map_addr = written.numbers(),
+            Kept::Seen(seen) => attr.map_addr = seen.numbers(),
+        }
+        // SAFETY: F1.
+        let format = unsafe { domain_of(domain) }.format;
+        let shared = AvShared { names: Mutex::new(Names { kept, ..Names::default() }), format, context_bits: attr.rx_ctx_bits as u32 };
+        shared.learn_more();
         let fid = Fid { class: class::AV, context, ops: TableRef::to(&FID) };
-        give(AvObject { fid, ops: TableRef::to(&OPS), shared: Arc::default(), eq: None, is_async: attr.flags & EVENT != 0 }, to)
+        give(AvObject { fid, ops: TableRef::to(&OPS), shared: Arc::new(shared), eq: None, is_async: attr.flags & EVENT != 0 }, to)
     })
 }
 
@@ -130,13 +205,17 @@ unsafe fn of<'a>(fid: *mut Fid) -> &'a AvObject {
 }
 
 impl AvObject {
-    fn insert_one(names: &mut Names, name: Name) -> Outcome<u64> {
+    fn insert_one(&self, names: &mut Names, name: Name) -> Outcome<u64> {
         let free = if names.names.len() > REUSED_FROM { names.free.last().copied() } else { None };
         let at = free.unwrap_or(names.names.len());
-        for ep in &names.endpoints {
-            if !ep.endpoint.learn(at as u64, name) {
-                return Err(error::ENOMEM);
-            }
+        if let Kept::Seen(_) = names.kept {
+            return Err(error::EACCES);
+        }
+        if !names.endpoints.iter().all(|ep| self.shared.teach(ep, at as u64, name)) {
+            return Err(error::ENOMEM);
+        }
+        if let Kept::Written(written) = &names.kept {
+            written.set(at, Some(&name))?;
         }
         if free.is_some() {
             names.free.pop();
@@ -152,8 +231,10 @@ unsafe extern "C" fn insert(fid: *mut Fid, from: *const u8, count: usize, to: *m
     if from.is_null() && count != 0 {
         return -error::EINVAL;
     }
-    // SAFETY: F2: `count` names.
-    let names = (0..count).map(|i| Name::from_bytes(unsafe { &*from.add(i * NAME_BYTES).cast() }).filter(|name| name.id().is_some()));
+    // SAFETY: F1.
+    let format = unsafe { of(fid) }.shared.format;
+    // SAFETY: F2: `count` addresses of the format.
+    let names = (0..count).map(|i| unsafe { format.read(from.add(i * format.bytes())) });
     // SAFETY: F1, F2.
     unsafe { insert_names(fid, names, to, flags, context) }
 }
@@ -175,7 +256,7 @@ unsafe fn insert_names(fid: *mut Fid, from: impl Iterator<Item = Option<Name>>, 
         }
         let mut names = av.shared.lock();
         for (i, name) in from.enumerate() {
-            let added = name.ok_or(error::EINVAL).and_then(|name| AvObject::insert_one(&mut names, name));
+            let added = name.ok_or(error::EINVAL).and_then(|name| av.insert_one(&mut names, name));
             inserted += c_int::from(added.is_ok());
             // SAFETY: F2: room for as many numbers of either kind.
             unsafe {
@@ -237,15 +318,24 @@ unsafe extern "C" fn remove(fid: *mut Fid, which: *const u64, count: usize, flag
             return Err(error::EINVAL);
         }
         // SAFETY: F1.
-        let mut names = unsafe { of(fid) }.shared.lock();
+        let av = &unsafe { of(fid) }.shared;
+        let mut names = av.lock();
         let names = &mut *names;
+        if let Kept::Seen(_) = names.kept {
+            return Err(error::EACCES);
+        }
         for i in 0..count {
             // SAFETY: F2.
             let address = unsafe { *which.add(i) };
             let slot = names.names.get_mut(address as usize).filter(|n| n.is_some()).ok_or(error::EINVAL)?;
             *slot = None;
             names.free.push(address as usize);
-            names.endpoints.iter().for_each(|ep| ep.endpoint.forget(address));
+            if let Kept::Written(written) = &names.kept {
+                written.set(address as usize, None)?;
+            }
+            for (number, _) in contexts(address, av.context_bits) {
+                names.endpoints.iter().for_each(|ep| ep.endpoint.forget(number));
+            }
         }
         Ok(())
     })
@@ -254,35 +344,23 @@ unsafe extern "C" fn remove(fid: *mut Fid, which: *const u64, count: usize, flag
 unsafe extern "C" fn lookup(fid: *mut Fid, address: u64, to: *mut u8, length: *mut usize) -> c_int {
     control(|| {
         // SAFETY: F1.
-        let names = unsafe { of(fid) }.shared.lock();
-        let name = names.names.get(address as usize).copied().flatten().ok_or(error::EINVAL)?;
+        let av = &unsafe { of(fid) }.shared;
+        if av.lock().names.len() as u64 <= address {
+            av.learn_more();
+        }
+        let name = av.lock().names.get(address as usize).copied().flatten().ok_or(error::EINVAL)?;
         // SAFETY: F2.
-        unsafe { copy_name(&name, to, length) }
+        unsafe { copy_address(&av.format.write(&name), to, length) }
     })
 }
 
-/// Copies as much of a name as there is room for, and says how long it is.
-///
-/// # Safety
-/// F2.
-pub(crate) unsafe fn copy_name(name: &Name, to: *mut u8, length: *mut usize) -> Outcome {
-    // SAFETY: the caller's.
-    let length = unsafe { length.as_mut() }.ok_or(error::EINVAL)?;
-    let room = core::mem::replace(length, NAME_BYTES);
-    if !to.is_null() {
-        // SAFETY: the caller's: `room` bytes.
-        unsafe { core::ptr::copy_nonoverlapping(name.to_bytes().as_ptr(), to, room.min(NAME_BYTES)) };
-    }
-    if room < NAME_BYTES { Err(error::TOO_SMALL) } else { Ok(()) }
-}
-
-unsafe extern "C" fn straddr(_: *mut Fid, address: *const u8, to: *mut c_char, length: *mut usize) -> *const c_char {
+unsafe extern "C" fn straddr(fid: *mut Fid, address: *const u8, to: *mut c_char, length: *mut usize) -> *const c_char {
     let _ = control(|| {
         if address.is_null() || to.is_null() || length.is_null() {
             return Err(error::EINVAL);
         }
-        // SAFETY: F2.
-        let text = unsafe { Name::from_bytes(&*address.cast()) }.map_or_else(|| "not an address".to_owned(), |name| name.to_string());
+        // SAFETY: F1, F2.
+        let text = unsafe { of(fid).shared.format.text(address) };
         // SAFETY: F2.
         let room = unsafe { core::mem::replace(&mut *length, text.len() + 1) };
         if room != 0 {

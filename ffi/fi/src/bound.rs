@@ -26,9 +26,40 @@ pub(crate) enum Counted {
     RemoteWrite,
 }
 
+/// What the numbers mean by which calls name peers.
+#[derive(Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum Addressing {
+    /// They are the address vector's.
+    #[default]
+    Plain,
+    /// Nothing: there is one peer.
+    Pair,
+    /// So many of the highest bits say which context of a scalable endpoint.
+    Contexts(u32),
+}
+
+/// Numbers below those that say which context; so an address vector for scalable endpoints has not more names than this.
+pub(crate) const CONTEXT_SHIFT: u32 = 14;
+
+impl Addressing {
+    /// The number by which the endpoint knows a peer.
+    #[cold]
+    pub(crate) fn number(self, named: u64) -> u64 {
+        match self {
+            Self::Plain => named,
+            Self::Pair => crate::cm::PEER,
+            Self::Contexts(bits) => {
+                let (context, at) = (named >> (64 - bits), named & (u64::MAX >> bits));
+                if at >> CONTEXT_SHIFT == 0 { at | context << CONTEXT_SHIFT } else { crate::flags::ADDR_NONE }
+            }
+        }
+    }
+}
+
 /// What an endpoint is bound to; fixed when it is enabled.
 #[derive(Clone, Default)]
 pub(crate) struct Bindings {
+    pub addressing: Addressing,
     pub tx: Option<Arc<CqShared>>,
     pub rx: Option<Arc<CqShared>>,
     /// Only what asks for it completes there.
@@ -53,12 +84,14 @@ pub(crate) struct EpShared {
     closing: AtomicBool,
     /// Other objects of it, with operation flags of their own.
     pub aliases: AtomicU64,
+    /// Bytes before each message in the program's buffers.
+    prefix: usize,
 }
 
 impl EpShared {
-    pub(crate) fn new(endpoint: Endpoint, domain: Arc<DomainShared>, connector: Option<Connector>) -> Self {
+    pub(crate) fn new(endpoint: Endpoint, domain: Arc<DomainShared>, connector: Option<Connector>, prefix: usize) -> Self {
         let (counts_polls, closing) = (AtomicBool::new(false), AtomicBool::new(false));
-        Self { endpoint, domain, bindings: OnceLock::new(), connector, polls: AtomicU64::new(0), counts_polls, closing, aliases: AtomicU64::new(0) }
+        Self { endpoint, domain, bindings: OnceLock::new(), connector, polls: AtomicU64::new(0), counts_polls, closing, aliases: AtomicU64::new(0), prefix }
     }
 
     /// Who hears of completions.
@@ -117,6 +150,15 @@ impl EpShared {
 /// Hands completions to the queues and counters of an endpoint.
 pub(crate) struct Report<'a>(&'a EpShared);
 
+impl Report<'_> {
+    /// A message's length is that with its prefix.
+    #[cold]
+    fn push_prefixed(&self, cq: &CqShared, c: &Completion) {
+        let is_message = c.failure.is_none() && c.notes.contains(Notes::RECEIVE);
+        cq.push(&Completion { length: c.length + if is_message { self.0.prefix } else { 0 }, ..*c });
+    }
+}
+
 impl Sink for Report<'_> {
     #[inline]
     fn done(&mut self, c: &Completion) {
@@ -127,7 +169,11 @@ impl Sink for Report<'_> {
         }
         let is_told = !c.silent || c.failure.is_some() || c.notes.contains(Notes::RELEASED);
         if is_told && let Some(cq) = if is_receive { &b.rx } else { &b.tx } {
-            cq.push(c);
+            if self.0.prefix == 0 {
+                cq.push(c);
+            } else {
+                self.push_prefixed(cq, c);
+            }
         }
     }
 

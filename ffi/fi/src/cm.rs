@@ -124,6 +124,10 @@ impl Connector {
         }
     }
 
+    pub(crate) fn is_listening(&self) -> bool {
+        matches!(*lock(&self.state), State::Listening)
+    }
+
     pub(crate) fn listen(&self) -> Outcome {
         let mut state = lock(&self.state);
         if !matches!(*state, State::Idle | State::Listening) || lock(&self.eq).is_none() {

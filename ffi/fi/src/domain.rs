@@ -5,8 +5,9 @@ use crate::abi::{Fid, Outcome, Table, TableRef, class, close_unused, control, er
 use crate::attributes::Info;
 use crate::bound::{Counted, EpShared};
 use crate::counter::CounterShared;
+use crate::format::Format;
 use crate::trigger::Triggers;
-use crate::{atomic, av, counter, cq, endpoint, flags, memory, pollset, shared};
+use crate::{atomic, av, counter, cq, flags, memory, opening, pollset, scalable, shared};
 use bellwire_tag::SharedRegions;
 use core::ffi::{c_int, c_void};
 use std::collections::BTreeMap;
@@ -32,6 +33,8 @@ pub(crate) struct DomainShared {
     pub is_basic: bool,
     /// Endpoints make progress by themselves (`FI_PROGRESS_AUTO`).
     pub is_automatic: bool,
+    /// How addresses look.
+    pub format: Format,
 }
 
 impl DomainShared {
@@ -44,6 +47,7 @@ impl DomainShared {
             triggers: Triggers::default(),
             is_basic: false,
             is_automatic: false,
+            format: Format::Name,
         }
     }
 
@@ -100,15 +104,15 @@ static FID: Table<6> = Table::new([close as *const (), none as *const (), none a
 static OPS: Table<11> = Table::new([
     av::open as *const (),
     cq::open as *const (),
-    endpoint::open as *const (),
-    none as *const (),
+    opening::open as *const (),
+    scalable::open as *const (),
     counter::open as *const (),
     pollset::open as *const (),
     shared::open_transmit as *const (),
     shared::open as *const (),
     atomic::query as *const (),
     none as *const (),
-    endpoint::open2 as *const (),
+    opening::open2 as *const (),
 ]);
 static MR: Table<3> = Table::new([memory::register as *const (), memory::register_vector as *const (), memory::register_with as *const ()]);
 
@@ -124,6 +128,8 @@ pub(crate) unsafe extern "C" fn open(_fabric: *mut Fid, info: *const Info, to: *
             triggers: Triggers::default(),
             is_basic: attr.is_some_and(|a| a.mr_mode == flags::MR_BASIC),
             is_automatic: attr.is_some_and(|a| a.data_progress == 1),
+            // SAFETY: F2.
+            format: Format::of_answer(unsafe { info.as_ref() }.map_or(0, |info| info.addr_format)),
         };
         let fid = Fid { class: class::DOMAIN, context, ops: TableRef::to(&FID) };
         give(DomainObject { fid, ops: TableRef::to(&OPS), mr: TableRef::to(&MR), shared: Arc::new(shared) }, to)

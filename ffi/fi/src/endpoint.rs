@@ -1,19 +1,22 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Endpoints: opening, binding, enabling, options; and what the calls for data begin with.
+//! Endpoints: their objects, binding, closing; and what the calls for data begin with. How they are opened and enabled: `opening.rs`.
 
 use crate::abi::{Fid, Outcome, Table, TableRef, class, code, command, control, data, error, give, none};
-use crate::attributes::Info;
-use crate::av::{AvObject, copy_name};
-use crate::bound::{Bindings, Counted, EpShared};
-use crate::cm::{self, Connector};
+use crate::av::AvObject;
+use crate::bound::{Addressing, Bindings, Counted, EpShared};
+use crate::cm::Connector;
 use crate::counter::CounterObject;
 use crate::cq::CqObject;
+use crate::domain::DomainShared;
 use crate::eq::EqObject;
+use crate::format::{Format, copy_address};
+use crate::message::{Calls, PREFIX_BYTES};
+use crate::opening::enable;
+use crate::scalable::Scalable;
 use crate::shared::ReceiveObject;
-use crate::{atomic, domain, flags, hints, message, names, options, pair, progress, rma, tagged};
+use crate::{flags, hints, options, pair};
 use bellwire_memory::atomic::Ordering;
-use bellwire_tag::{Endpoint, OpenError, SharedRegions};
-use bellwire_via::nic::NicConfig;
+use bellwire_tag::{Endpoint, Name};
 use core::ffi::{c_int, c_void};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -37,6 +40,10 @@ pub(crate) struct EpObject {
     pub tx_flags: u64,
     pub rx_flags: u64,
     pub caps: u64,
+    format: Format,
+    told: Option<Name>,
+    /// Of which it is a context.
+    pub scalable: Option<Arc<Scalable>>,
     /// What it is bound to, until it is enabled.
     binding: Mutex<Bindings>,
     /// The request that it is to accept.
@@ -67,14 +74,29 @@ static CM: Table<9> = Table::new([
 ]);
 
 impl EpObject {
-    fn binding(&self) -> MutexGuard<'_, Bindings> {
+    pub(crate) fn binding(&self) -> MutexGuard<'_, Bindings> {
         self.binding.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whom an operation is for: a connected endpoint has one peer.
+    /// Whom an operation is for.
     #[inline]
-    pub(crate) fn peer(&self, named: u64) -> u64 {
-        if self.shared.connector.is_none() { named } else { cm::PEER }
+    pub(crate) fn peer(&self, bindings: &Bindings, named: u64) -> u64 {
+        if bindings.addressing == Addressing::Plain { named } else { bindings.addressing.number(named) }
+    }
+
+    /// Runs a call for data; again, if its peer is one that another process has put into the address vector meanwhile.
+    #[inline]
+    pub(crate) fn run(&self, bindings: &Bindings, call: impl Fn() -> Result<(), bellwire_tag::Error>) -> Outcome {
+        match call() {
+            Ok(()) => Ok(()),
+            Err(bellwire_tag::Error::BadArgument) if bindings.av.as_ref().is_some_and(|av| av.learn_more()) => call().map_err(|e| self.failed(e)),
+            Err(e) => Err(self.failed(e)),
+        }
+    }
+
+    /// How addresses look to the program.
+    pub(crate) fn format(&self) -> Format {
+        self.format
     }
 
     /// An error of a call for data: a connected endpoint that knows no peer is not connected.
@@ -100,79 +122,54 @@ pub(crate) unsafe fn of<'a>(fid: *mut Fid) -> &'a EpObject {
     unsafe { &*fid.cast::<EpObject>() }
 }
 
-/// `fi_endpoint`.
-pub(crate) unsafe extern "C" fn open(domain: *mut Fid, info: *const Info, to: *mut *mut EpObject, context: *mut c_void) -> c_int {
-    control(|| {
-        // SAFETY: F2.
-        let info = unsafe { info.as_ref() }.ok_or(error::EINVAL)?;
-        // SAFETY: F2.
-        let (ep, tx, rx) = unsafe { (info.ep_attr.as_ref(), info.tx_attr.as_ref(), info.rx_attr.as_ref()) };
-        let kind = ep.map_or(0, |a| a.kind);
-        if !matches!(kind, 0 | hints::RDM | hints::MSG_KIND | hints::DGRAM) {
-            return Err(error::EINVAL);
-        }
-        let is_pair = kind == hints::MSG_KIND;
-        let is_known = info.handle.is_null() || (is_pair && cm::is_request(info.handle));
-        if !is_known {
-            return Err(error::EINVAL);
-        }
-        // SAFETY: F1.
-        let domain = unsafe { domain::domain_of(domain) };
-        let config = NicConfig::from_env().map_err(|e| complain(&e, error::EINVAL))?;
-        // SAFETY: F2.
-        let id = if info.handle.is_null() { unsafe { names::wanted_id(info) }? } else { None };
-        let endpoint = open_at(config, &domain.regions, id)?;
-        if is_pair {
-            endpoint.take_known_only();
-        }
-        let shared = Arc::new(EpShared::new(endpoint, Arc::clone(domain), is_pair.then(|| Connector::new(None))));
-        let object = EpObject {
-            fid: Fid { class: class::EP, context, ops: TableRef::to(&FID) },
-            ops: TableRef::to(&OPS),
-            cm: TableRef::to(&CM),
-            msg: TableRef::to(&message::OPS),
-            rma: TableRef::to(&rma::OPS),
-            tagged: TableRef::to(&tagged::OPS),
-            atomic: TableRef::to(&atomic::OPS),
-            collective: TableRef::NONE,
-            shared,
-            tx_flags: tx.map_or(0, |a| a.op_flags),
-            rx_flags: rx.map_or(0, |a| a.op_flags),
-            caps: info.caps,
-            binding: Mutex::default(),
-            request: info.handle,
-            is_alias: false,
-        };
-        give(object, to)?;
-        // SAFETY: `give` has just written it.
-        let (object, fid) = unsafe { (&**to, (*to).cast::<Fid>()) };
-        object.shared.connector.iter().for_each(|c| c.is_of(fid));
-        Ok(())
-    })
+/// What an object that sends or receives is to be.
+pub(crate) struct Making {
+    pub class: usize,
+    pub calls: Calls,
+    pub caps: u64,
+    /// What calls without flags take: sends and the like, receives.
+    pub flags: [u64; 2],
+    pub format: Format,
+    /// What it says that its name is, if not its own.
+    pub told: Option<Name>,
+    /// Buffers of messages begin with a prefix.
+    pub is_prefixed: bool,
+    /// Of which it is a context.
+    pub scalable: Option<Arc<Scalable>>,
+    pub connector: Option<Connector>,
+    /// The request that it is to accept.
+    pub request: *mut Fid,
 }
 
-/// An endpoint of the name that was asked for; if another has it, of a name of its own, as `fi_getname` then says.
-fn open_at(config: NicConfig, regions: &SharedRegions, id: Option<[u8; 16]>) -> Outcome<Endpoint> {
-    let opened = match Endpoint::open(config.clone(), id, regions.clone()) {
-        Err(OpenError::InUse) => Endpoint::open(config, None, regions.clone()),
-        opened => opened,
+/// Makes the object of an endpoint.
+pub(crate) fn make(endpoint: Endpoint, domain: &Arc<DomainShared>, m: Making, to: *mut *mut EpObject, context: *mut c_void) -> Outcome {
+    let prefix = if m.is_prefixed { PREFIX_BYTES } else { 0 };
+    let shared = Arc::new(EpShared::new(endpoint, Arc::clone(domain), m.connector, prefix));
+    let object = EpObject {
+        fid: Fid { class: m.class, context, ops: TableRef::to(&FID) },
+        ops: TableRef::to(&OPS),
+        cm: TableRef::to(&CM),
+        msg: m.calls.messages,
+        rma: m.calls.rma,
+        tagged: m.calls.tagged,
+        atomic: m.calls.atomic,
+        collective: TableRef::NONE,
+        shared,
+        tx_flags: m.flags[0],
+        rx_flags: m.flags[1],
+        caps: m.caps,
+        format: m.format,
+        told: m.told,
+        scalable: m.scalable,
+        binding: Mutex::default(),
+        request: m.request,
+        is_alias: false,
     };
-    opened.map_err(|e| complain(&e, error::ENOMEM))
-}
-
-/// Says why an endpoint cannot be: a number alone would not.
-pub(crate) fn complain(why: &dyn core::fmt::Display, number: c_int) -> c_int {
-    eprintln!("bellwire: no endpoint: {why}");
-    number
-}
-
-/// `fi_endpoint2`.
-pub(crate) unsafe extern "C" fn open2(domain: *mut Fid, info: *const Info, to: *mut *mut EpObject, flags: u64, context: *mut c_void) -> c_int {
-    if flags != 0 {
-        return -error::BAD_FLAGS;
-    }
-    // SAFETY: F1, F2.
-    unsafe { open(domain, info, to, context) }
+    give(object, to)?;
+    // SAFETY: `give` has just written it.
+    let (object, fid) = unsafe { (&**to, (*to).cast::<Fid>()) };
+    object.shared.connector.iter().for_each(|c| c.is_of(fid));
+    Ok(())
 }
 
 unsafe extern "C" fn close(fid: *mut Fid) -> c_int {
@@ -197,7 +194,8 @@ unsafe extern "C" fn close(fid: *mut Fid) -> c_int {
         let b = core::mem::take(&mut *ep.binding());
         b.tx.iter().chain(&b.rx).for_each(|cq| cq.polled.remove(&ep.shared));
         b.counters.iter().flatten().for_each(|counter| counter.polled.remove(&ep.shared));
-        b.av.iter().for_each(|av| av.unbind(&ep.shared));
+        // A context's may be those of the whole.
+        ep.shared.bindings.get().and_then(|b| b.av.as_ref()).or(b.av.as_ref()).iter().for_each(|av| av.unbind(&ep.shared));
         b.receives.iter().for_each(|receives| receives.remove(&ep.shared));
         drop(b);
         if let Some(eq) = ep.shared.connector.as_ref().and_then(Connector::unbind) {
@@ -297,6 +295,7 @@ fn give_alias(ep: &EpObject, alias: &Alias) -> Outcome {
         shared: Arc::clone(&ep.shared),
         tx_flags: of(flags::SEND, ep.tx_flags),
         rx_flags: of(flags::RECV, ep.rx_flags),
+        scalable: ep.scalable.clone(),
         binding: Mutex::default(),
         request: core::ptr::null_mut(),
         is_alias: true,
@@ -338,44 +337,6 @@ unsafe extern "C" fn control_call(fid: *mut Fid, asked: c_int, argument: *mut c_
     })
 }
 
-/// `FI_ENABLE`.
-pub(crate) fn enable(ep: &EpObject) -> Outcome {
-    let bindings = ep.binding().clone();
-    if bindings.av.is_none() && ep.shared.connector.is_none() {
-        return Err(error::NO_AV);
-    }
-    let sends = ep.caps & hints::PRIMARY != 0 && ep.caps & (flags::SEND | flags::READ | flags::WRITE) != 0;
-    let receives = ep.caps & (flags::MSG | flags::TAGGED) != 0 && ep.caps & flags::RECV != 0;
-    let counted = |which: &[Counted]| which.iter().any(|w| bindings.counters[*w as usize].is_some());
-    let has_tx = bindings.tx.is_some() || counted(&[Counted::Send, Counted::Read, Counted::Write]);
-    let has_rx = bindings.rx.is_some() || counted(&[Counted::Receive]);
-    // Who only serves remote memory needs no queue for messages.
-    let serves = ep.caps & (flags::RMA | flags::ATOMIC) != 0;
-    if (sends && !has_tx) || (receives && !serves && !has_rx) {
-        return Err(error::NO_CQ);
-    }
-    // Whom a connected endpoint reaches, its connection says.
-    if let Some(av) = bindings.av.as_ref().filter(|_| ep.shared.connector.is_none()) {
-        av.bind(&ep.shared);
-    }
-    let queues = || bindings.tx.iter().chain(&bindings.rx);
-    queues().for_each(|cq| cq.bind(&ep.shared));
-    let is_automatic = ep.shared.domain.is_automatic || queues().any(|cq| cq.has_descriptor());
-    let is_automatic = is_automatic || ep.shared.connector.as_ref().and_then(Connector::eq).is_some_and(|eq| eq.has_descriptor());
-    if ep.shared.bindings.set(bindings.clone()).is_err() {
-        return Err(error::BAD_STATE);
-    }
-    ep.shared.domain.add(&ep.shared);
-    bindings.receives.iter().for_each(|receives| receives.add(&ep.shared));
-    if is_automatic {
-        ep.shared.count_polls();
-        if !progress::start(&ep.shared) {
-            return Err(error::ENOMEM);
-        }
-    }
-    Ok(())
-}
-
 unsafe extern "C" fn cancel(fid: *mut Fid, context: *mut c_void) -> isize {
     data(|| {
         // SAFETY: F1.
@@ -391,5 +352,13 @@ unsafe extern "C" fn size_left(_: *mut Fid) -> isize {
 
 unsafe extern "C" fn getname(fid: *mut Fid, to: *mut u8, length: *mut usize) -> c_int {
     // SAFETY: F1, F2.
-    control(|| unsafe { copy_name(&of(fid).shared.endpoint.name(), to, length) })
+    control(|| unsafe { own_name(of(fid), to, length) })
+}
+
+/// # Safety
+/// F2.
+unsafe fn own_name(ep: &EpObject, to: *mut u8, length: *mut usize) -> Outcome {
+    let name = ep.told.unwrap_or_else(|| ep.shared.endpoint.name());
+    // SAFETY: the caller's.
+    unsafe { copy_address(&ep.format.write(&name), to, length) }
 }

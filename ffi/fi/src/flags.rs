@@ -24,8 +24,10 @@ pub(crate) const TRANSMIT_COMPLETE: u64 = 1 << 27;
 pub(crate) const DELIVERY_COMPLETE: u64 = 1 << 28;
 pub(crate) const LOCAL_COMM: u64 = 1 << 51;
 pub(crate) const REMOTE_COMM: u64 = 1 << 52;
+pub(crate) const SHARED_AV: u64 = 1 << 53;
 pub(crate) const RMA_EVENT: u64 = 1 << 56;
 pub(crate) const SOURCE: u64 = 1 << 57;
+pub(crate) const NAMED_RX_CTX: u64 = 1 << 58;
 pub(crate) const DIRECTED_RECV: u64 = 1 << 59;
 /// In receives: that message alone which was set aside.
 pub(crate) const CLAIM: u64 = 1 << 59;
@@ -35,6 +37,9 @@ pub(crate) const DISCARD: u64 = 1 << 58;
 pub(crate) const SELECTIVE_COMPLETION: u64 = 1 << 59;
 /// In `fi_getinfo`: node and service name the source.
 pub(crate) const FROM_SOURCE: u64 = SOURCE;
+
+/// A mode: buffers of messages begin with room for the provider.
+pub(crate) const MSG_PREFIX: u64 = 1 << 58;
 
 /// Not an address.
 pub(crate) const ADDR_NONE: u64 = u64::MAX;

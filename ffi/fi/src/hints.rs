@@ -3,7 +3,11 @@
 
 use crate::attributes::{DomainAttr, EpAttr, FabricAttr, Info, RxAttr, TxAttr};
 use crate::flags::*;
+use crate::format::Format;
 use crate::host::NAME;
+use crate::message::PREFIX_BYTES;
+use crate::passive;
+use crate::scalable::CONTEXTS_MAX;
 use bellwire_tag::{EAGER_BYTES_MAX, PIECES_MAX};
 use core::ffi::{CStr, c_char};
 
@@ -21,6 +25,17 @@ pub(crate) fn caps_of(kind: i32) -> u64 {
         DGRAM => MSG | SEND | RECV | MULTI_RECV | LOCAL_COMM | REMOTE_COMM | SOURCE | FENCE | DIRECTED_RECV,
         _ => CAPS,
     }
+}
+
+/// What there is for who asks for it, and nobody hears of else: programs that take all that is offered would pay for it, or be confused. Triggered operations; contexts of scalable endpoints by their numbers; address
+/// vectors of several processes.
+fn unoffered(kind: i32) -> u64 {
+    TRIGGER | SHARED_AV | if kind == RDM { NAMED_RX_CTX } else { 0 }
+}
+
+/// Contexts that an endpoint can have.
+pub(crate) fn contexts_of(kind: i32) -> usize {
+    if kind == RDM { CONTEXTS_MAX } else { 1 }
 }
 
 /// What a transmit context has of it, and a receive context. Those of the domain may be asked of them too.
@@ -82,7 +97,7 @@ unsafe fn is_other(name: *const c_char) -> bool {
 }
 
 fn tx_fits(a: &TxAttr, kind: i32) -> bool {
-    within(a.caps, TX_CAPS & caps_of(kind) | TRIGGER | DOMAIN_CAPS)
+    within(a.caps, TX_CAPS & caps_of(kind) | unoffered(kind) | DOMAIN_CAPS)
         && within(a.op_flags, TX_OP_FLAGS)
         && within(a.msg_order, ORDERS)
         && a.comp_order == 0
@@ -93,7 +108,7 @@ fn tx_fits(a: &TxAttr, kind: i32) -> bool {
 }
 
 fn rx_fits(a: &RxAttr, kind: i32) -> bool {
-    within(a.caps, RX_CAPS & caps_of(kind) | DOMAIN_CAPS)
+    within(a.caps, RX_CAPS & caps_of(kind) | unoffered(kind) & !TRIGGER | DOMAIN_CAPS)
         && within(a.op_flags, RX_OP_FLAGS)
         && within(a.msg_order, ORDERS)
         && a.comp_order == 0
@@ -101,20 +116,20 @@ fn rx_fits(a: &RxAttr, kind: i32) -> bool {
         && a.iov_limit <= PIECES_MAX
 }
 
-fn ep_fits(a: &EpAttr, kind: i32) -> bool {
+fn ep_fits(a: &EpAttr, kind: i32, has_prefix: bool) -> bool {
     (a.kind == 0 || a.kind == kind)
         && (a.protocol == 0 || a.protocol == PROTOCOL)
         && a.protocol_version <= PROTOCOL_VERSION
         && a.max_msg_size <= MESSAGE_BYTES
-        && a.msg_prefix_size == 0
+        && a.msg_prefix_size <= if has_prefix { PREFIX_BYTES } else { 0 }
         && [a.max_order_raw_size, a.max_order_war_size, a.max_order_waw_size].iter().all(|n| *n <= ORDERED_BYTES)
-        && [a.tx_ctx_cnt, a.rx_ctx_cnt].iter().all(|n| *n <= 1 || *n == SHARED_CONTEXT)
+        && [a.tx_ctx_cnt, a.rx_ctx_cnt].iter().all(|n| *n <= contexts_of(kind) || *n == SHARED_CONTEXT)
         && a.auth_key_size == 0
 }
 
 /// # Safety
 /// F2.
-unsafe fn domain_fits(a: &DomainAttr) -> bool {
+unsafe fn domain_fits(a: &DomainAttr, kind: i32) -> bool {
     // SAFETY: the caller's.
     let other = unsafe { is_other(a.name) };
     !other
@@ -126,12 +141,12 @@ unsafe fn domain_fits(a: &DomainAttr) -> bool {
         && a.mr_key_size <= 8
         && a.cq_data_size <= 8
         && [a.cq_cnt, a.ep_cnt, a.tx_ctx_cnt, a.rx_ctx_cnt, a.cntr_cnt].iter().all(|n| *n <= OBJECTS)
-        && a.max_ep_tx_ctx <= 1
-        && a.max_ep_rx_ctx <= 1
+        && a.max_ep_tx_ctx <= contexts_of(kind)
+        && a.max_ep_rx_ctx <= contexts_of(kind)
         && a.max_ep_stx_ctx <= 1
         && a.max_ep_srx_ctx <= 1
         && a.mr_iov_limit <= 1
-        && within(a.caps, DOMAIN_CAPS)
+        && within(a.caps, DOMAIN_CAPS | SHARED_AV)
         && a.auth_key_size == 0
         && a.max_err_data == 0
         && a.mr_cnt <= REGIONS
@@ -151,21 +166,26 @@ unsafe fn fabric_fits(a: &FabricAttr) -> bool {
 pub(crate) unsafe fn fit(h: &Info, kind: i32) -> bool {
     // SAFETY: the caller's.
     unsafe {
-        within(h.caps, caps_of(kind) | TRIGGER)
-            && (h.addr_format == 0 || h.addr_format == ADDR_FORMAT)
-            && h.handle.is_null()
+        within(h.caps, caps_of(kind) | unoffered(kind))
+            && Format::of(h.addr_format).is_some()
+            && (h.handle.is_null() || (kind == MSG_KIND && passive::name_of(h.handle).is_some()))
             && of(h.tx_attr).is_none_or(|a| tx_fits(a, kind))
             && of(h.rx_attr).is_none_or(|a| rx_fits(a, kind))
-            && of(h.ep_attr).is_none_or(|a| ep_fits(a, kind))
-            && of(h.domain_attr).is_none_or(|a| domain_fits(a))
+            && of(h.ep_attr).is_none_or(|a| ep_fits(a, kind, wants_prefix(h.mode)))
+            && of(h.domain_attr).is_none_or(|a| domain_fits(a, kind))
             && of(h.fabric_attr).is_none_or(|a| fabric_fits(a))
     }
+}
+
+/// Whether messages are to have prefixes: who says so among other things means it; who says that anything is possible does not.
+pub(crate) fn wants_prefix(mode: u64) -> bool {
+    mode & MSG_PREFIX != 0 && mode != u64::MAX
 }
 
 /// The capabilities of an answer: what was asked for, with what belongs to it when nothing was said of directions.
 pub(crate) fn caps_for(asked: u64, kind: i32) -> u64 {
     if asked & PRIMARY == 0 {
-        return caps_of(kind);
+        return caps_of(kind) | asked;
     }
     let mut caps = asked | LOCAL_COMM | REMOTE_COMM;
     if asked & (MSG | TAGGED) != 0 && asked & (SEND | RECV) == 0 {
@@ -183,7 +203,7 @@ mod tests {
 
     #[test]
     fn capabilities_of_answers() {
-        assert_eq!(caps_for(0, RDM), CAPS);
+        assert_eq!((caps_for(0, RDM), caps_for(NAMED_RX_CTX, RDM)), (CAPS, CAPS | NAMED_RX_CTX));
         assert_eq!(caps_for(TAGGED, RDM), TAGGED | SEND | RECV | LOCAL_COMM | REMOTE_COMM);
         assert_eq!(caps_for(MSG | RECV | RMA, MSG_KIND), MSG | RECV | RMA | READ | WRITE | REMOTE_READ | REMOTE_WRITE | LOCAL_COMM | REMOTE_COMM);
     }

@@ -4,10 +4,13 @@
 use crate::abi::{Outcome, control, error};
 use crate::attributes::{DomainAttr, EpAttr, FabricAttr, Info, RxAttr, TxAttr, allocate, copy_bytes};
 use crate::flags::*;
-use crate::hints::{self, ADDR_FORMAT, INJECT_BYTES, MESSAGE_BYTES, OBJECTS, ORDERED_BYTES, ORDERS, PROTOCOL, PROTOCOL_VERSION, QUEUE_SIZE, REGIONS, RMA_IOVS};
+use crate::format::Format;
+use crate::hints::{self, INJECT_BYTES, MESSAGE_BYTES, OBJECTS, ORDERED_BYTES, ORDERS, PROTOCOL, PROTOCOL_VERSION, QUEUE_SIZE, REGIONS, RMA_IOVS};
 use crate::host::{NAME, VERSION};
+use crate::message::PREFIX_BYTES;
 use crate::names::{self, Ends};
-use bellwire_tag::{NAME_BYTES, Name, PIECES_MAX};
+use crate::passive;
+use bellwire_tag::{Name, PIECES_MAX};
 use core::ffi::{c_char, c_int};
 
 const PROGRESS_MANUAL: c_int = 2;
@@ -48,14 +51,18 @@ pub(crate) unsafe extern "C" fn getinfo(
             return Err(error::ENODATA);
         }
         // SAFETY: F2.
-        let ends = unsafe { names::ends(node, service, flags, asked) }?;
+        let mut ends = unsafe { names::ends(node, service, flags, asked) }?;
+        let handle = asked.map_or(core::ptr::null_mut(), |asked| asked.handle);
+        // The endpoint is to take over the name of one that waits for requests.
+        // SAFETY: F1.
+        ends.source = unsafe { passive::name_of(handle) }.or(ends.source);
         // Programs of the first interfaces leave the mode open, and take one of the two that there were.
         let is_old = version < FIRST_WITH_MODES;
         let mut first = core::ptr::null_mut();
         for kind in fitting.into_iter().rev() {
             let info = answer(asked, &ends, is_old, kind)?;
             // SAFETY: just made.
-            unsafe { (*info).next = first };
+            unsafe { ((*info).next, (*info).handle) = (first, handle) };
             first = info;
         }
         // SAFETY: F2.
@@ -85,17 +92,23 @@ macro_rules! said {
 fn answer(asked: Option<&Info>, ends: &Ends, is_old: bool, kind: c_int) -> Outcome<*mut Info> {
     let info = part::<Info>()?;
     info.caps = hints::caps_for(asked.map_or(0, |a| a.caps), kind);
-    info.addr_format = ADDR_FORMAT;
+    let format = Format::of_answer(asked.map_or(0, |a| a.addr_format));
+    info.addr_format = format.number();
     for (name, address, length) in [(ends.source, &mut info.src_addr, &mut info.src_addrlen), (ends.destination, &mut info.dest_addr, &mut info.dest_addrlen)] {
         if let Some(name) = name {
-            *address = copy_bytes(&name.to_bytes());
-            *length = NAME_BYTES;
+            *address = copy_bytes(format.write(&name).as_bytes());
+            *length = format.bytes();
         }
     }
     info.tx_attr = tx(asked, info.caps)?;
     info.rx_attr = rx(asked, info.caps)?;
     info.ep_attr = ep(asked, kind)?;
-    info.domain_attr = domain(asked, is_old)?;
+    info.domain_attr = domain(asked, is_old, kind)?;
+    if hints::wants_prefix(asked.map_or(0, |a| a.mode)) {
+        info.mode = MSG_PREFIX;
+        // SAFETY: just made.
+        unsafe { ((*info.tx_attr).mode, (*info.rx_attr).mode, (*info.ep_attr).msg_prefix_size) = (MSG_PREFIX, MSG_PREFIX, PREFIX_BYTES) };
+    }
     let fabric = part::<FabricAttr>()?;
     // The provider's name is for the host to fill in: it would put its own before ours.
     fabric.name = copy_bytes(NAME.to_bytes_with_nul()).cast();
@@ -106,7 +119,7 @@ fn answer(asked: Option<&Info>, ends: &Ends, is_old: bool, kind: c_int) -> Outco
 
 fn tx(asked: Option<&Info>, caps: u64) -> Outcome<*mut TxAttr> {
     let a = part::<TxAttr>()?;
-    a.caps = said!(asked, tx_attr.caps, caps & hints::TX_CAPS);
+    a.caps = said!(asked, tx_attr.caps, caps & (hints::TX_CAPS | NAMED_RX_CTX));
     a.op_flags = said!(asked, tx_attr.op_flags, 0);
     a.msg_order = ORDERS;
     a.inject_size = INJECT_BYTES;
@@ -137,7 +150,7 @@ fn ep(asked: Option<&Info>, kind: c_int) -> Outcome<*mut EpAttr> {
     Ok(a)
 }
 
-fn domain(asked: Option<&Info>, is_old: bool) -> Outcome<*mut DomainAttr> {
+fn domain(asked: Option<&Info>, is_old: bool, kind: c_int) -> Outcome<*mut DomainAttr> {
     let a = part::<DomainAttr>()?;
     a.name = copy_bytes(NAME.to_bytes_with_nul()).cast();
     a.threading = said!(asked, domain_attr.threading, THREAD_SAFE);
@@ -155,9 +168,10 @@ fn domain(asked: Option<&Info>, is_old: bool) -> Outcome<*mut DomainAttr> {
     };
     (a.mr_key_size, a.cq_data_size) = (8, 8);
     (a.cq_cnt, a.ep_cnt, a.cntr_cnt, a.tx_ctx_cnt, a.rx_ctx_cnt) = (OBJECTS, OBJECTS, OBJECTS, OBJECTS, OBJECTS);
-    (a.max_ep_tx_ctx, a.max_ep_rx_ctx, a.max_ep_stx_ctx, a.max_ep_srx_ctx) = (1, 1, 1, 1);
+    (a.max_ep_tx_ctx, a.max_ep_rx_ctx) = (hints::contexts_of(kind), hints::contexts_of(kind));
+    (a.max_ep_stx_ctx, a.max_ep_srx_ctx) = (1, 1);
     a.mr_iov_limit = 1;
-    a.caps = hints::DOMAIN_CAPS;
+    a.caps = hints::DOMAIN_CAPS | SHARED_AV & (said!(asked, domain_attr.caps, 0) | asked.map_or(0, |a| a.caps));
     a.mr_cnt = REGIONS;
     Ok(a)
 }
@@ -171,14 +185,16 @@ unsafe impl Send for Owned {}
 unsafe impl Sync for Owned {}
 
 impl Owned {
-    /// As this, which is of an endpoint that waits for requests.
-    ///
-    /// # Safety
-    /// F2.
-    pub(crate) unsafe fn like(info: &Info) -> Outcome<Self> {
-        // SAFETY: the caller's.
-        let ends = unsafe { names::ends(core::ptr::null(), core::ptr::null(), 0, Some(info)) }.map_err(|_| error::EINVAL)?;
-        answer(Some(info), &ends, false, hints::MSG_KIND).map(Self)
+    /// As this, which is of an endpoint that waits for requests and has this name.
+    pub(crate) fn like(info: &Info, name: Name) -> Outcome<Self> {
+        // What its requests' endpoints are like says nothing of the one that waits.
+        let handle = core::ptr::null_mut();
+        answer(Some(&Info { handle, ..*info }), &Ends { source: Some(name), destination: None }, false, hints::MSG_KIND).map(Self)
+    }
+
+    pub(crate) fn as_info(&self) -> &Info {
+        // SAFETY: made by `answer`, and nobody changes it.
+        unsafe { &*self.0 }
     }
 
     /// The same, the caller's, with a peer.
@@ -186,8 +202,8 @@ impl Owned {
         // SAFETY: made by `answer`.
         let like = unsafe { &*self.0 };
         // SAFETY: as above.
-        let ends = unsafe { names::ends(core::ptr::null(), core::ptr::null(), 0, Some(like)) }?;
-        let info = answer(Some(like), &Ends { destination: Some(peer), ..ends }, false, hints::MSG_KIND)?;
+        let source = unsafe { names::source_of(like) };
+        let info = answer(Some(like), &Ends { source, destination: Some(peer) }, false, hints::MSG_KIND)?;
         // The host does not see this one, so it fills nothing in.
         // SAFETY: just made.
         unsafe { (*(*info).fabric_attr).prov_name = copy_bytes(NAME.to_bytes_with_nul()).cast() };

@@ -138,6 +138,8 @@ fn constants(c: &mut Claims) {
     numbers!(c, "FI_CLASS_FABRIC" = class::FABRIC, "FI_CLASS_DOMAIN" = class::DOMAIN, "FI_CLASS_EP" = class::EP, "FI_CLASS_SRX_CTX" = class::SRX_CTX);
     numbers!(c, "FI_CLASS_STX_CTX" = class::STX_CTX, "FI_CLASS_PEP" = class::PEP, "FI_CLASS_AV" = class::AV, "FI_CLASS_MR" = class::MR);
     numbers!(c, "FI_CLASS_EQ" = class::EQ, "FI_CLASS_CQ" = class::CQ, "FI_CLASS_CNTR" = class::CNTR, "FI_CLASS_WAIT" = class::WAIT);
+    numbers!(c, "FI_CLASS_SEP" = class::SEP, "FI_CLASS_RX_CTX" = class::RX_CTX, "FI_CLASS_TX_CTX" = class::TX_CTX);
+    numbers!(c, "FI_SHARED_AV" = flags::SHARED_AV, "FI_NAMED_RX_CTX" = flags::NAMED_RX_CTX, "FI_MSG_PREFIX" = flags::MSG_PREFIX);
     numbers!(c, "FI_CLASS_POLL" = class::POLL, "FI_CLASS_CONNREQ" = class::CONNREQ);
     numbers!(c, "FI_GETOPSFLAG" = command::GETOPSFLAG, "FI_SETOPSFLAG" = command::SETOPSFLAG, "FI_ALIAS" = command::ALIAS, "FI_GETWAIT" = command::GETWAIT);
     numbers!(c, "FI_ENABLE" = command::ENABLE, "FI_BACKLOG" = command::BACKLOG, "FI_REFRESH" = command::REFRESH, "FI_GETWAITOBJ" = command::GETWAITOBJ);
@@ -179,13 +181,28 @@ fn constants(c: &mut Claims) {
         assert_eq!(AtomicOp::from_bits(bits as u8).map(|op| op as usize), Some(bits));
         c.push((format!("FI_{name}"), bits as u64));
     }
-    for (at, name) in
-        ["INT8", "UINT8", "INT16", "UINT16", "INT32", "UINT32", "INT64", "UINT64", "FLOAT", "DOUBLE", "FLOAT_COMPLEX", "DOUBLE_COMPLEX"].iter().enumerate()
-    {
-        assert!(TYPES[at].is_some());
+    let names = [
+        "INT8",
+        "UINT8",
+        "INT16",
+        "UINT16",
+        "INT32",
+        "UINT32",
+        "INT64",
+        "UINT64",
+        "FLOAT",
+        "DOUBLE",
+        "FLOAT_COMPLEX",
+        "DOUBLE_COMPLEX",
+        "LONG_DOUBLE",
+        "LONG_DOUBLE_COMPLEX",
+    ];
+    for (at, name) in names.iter().enumerate() {
         c.push((format!("FI_{name}"), at as u64));
     }
-    c.push(("FI_INT128".to_owned(), TYPES.iter().position(|t| *t == Some(bellwire_tag::DataType::I128)).expect("it is there") as u64));
+    c.push(("FI_INT128".to_owned(), TYPES.iter().position(|t| *t == bellwire_tag::DataType::I128).expect("it is there") as u64));
+    #[cfg(target_arch = "x86_64")]
+    c.push(("sizeof(long double)".to_owned(), TYPES[12].bytes() as u64));
 }
 
 fn program(claims: &Claims) -> String {

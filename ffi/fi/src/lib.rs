@@ -7,14 +7,14 @@
 //! | `abi.rs`, `attributes.rs`, `flags.rs` | layouts and numbers of the public interface |
 //! | `host.rs` | the libfabric that has loaded us |
 //! | `info.rs`, `hints.rs` | what is offered, and whether it is what was asked for |
-//! | `names.rs` | nodes and services as names of endpoints |
+//! | `names.rs`, `format.rs` | nodes and services as names of endpoints; how addresses look |
 //! | `fabric.rs`, `domain.rs`, `memory.rs` | control: fabrics, domains, memory regions |
-//! | `av.rs`, `eq.rs`, `cq.rs` and `queue.rs`, `counter.rs` | address vectors, event queues, completion queues, counters |
+//! | `av.rs`, `shared_av.rs`, `eq.rs`, `cq.rs` and `queue.rs`, `counter.rs` | address vectors, event queues, completion queues, counters |
 //! | `pollset.rs`, `waitset.rs`, `watched.rs` | several queues and counters polled, or waited for |
 //! | `cm.rs`, `pair.rs`, `passive.rs` | endpoints that are connected in pairs, and those that wait for requests |
-//! | `shared.rs` | contexts that several endpoints share |
-//! | `endpoint.rs`, `options.rs`, `bound.rs`, `progress.rs` | endpoints, what they are bound to, progress by themselves |
-//! | `message.rs`, `tagged.rs`, `rma.rs`, `atomic.rs`, `trigger.rs` | data; what waits for a counter |
+//! | `shared.rs`, `scalable.rs` | contexts that several endpoints share; endpoints of several contexts |
+//! | `endpoint.rs`, `opening.rs`, `options.rs`, `bound.rs`, `progress.rs` | endpoints, what they are bound to, progress by themselves |
+//! | `calls.rs`, `message.rs`, `rma.rs`, `atomic.rs`, `trigger.rs` | data; what waits for a counter |
 //!
 //! Invariants, on which every `unsafe` block about an argument relies:
 //! - F1: an object's first field is the public structure that libfabric's calls are made through, so the pointer to one is a pointer to the other; calls come through the tables of the object's own kind
@@ -26,6 +26,7 @@ mod atomic;
 mod attributes;
 mod av;
 mod bound;
+mod calls;
 mod cm;
 mod counter;
 mod cq;
@@ -34,6 +35,7 @@ mod endpoint;
 mod eq;
 mod fabric;
 mod flags;
+mod format;
 mod hints;
 mod host;
 mod info;
@@ -42,6 +44,7 @@ mod layout;
 mod memory;
 mod message;
 mod names;
+mod opening;
 mod options;
 mod pair;
 mod passive;
@@ -49,8 +52,9 @@ mod pollset;
 mod progress;
 mod queue;
 mod rma;
+mod scalable;
 mod shared;
-mod tagged;
+mod shared_av;
 mod trigger;
 mod waitset;
 mod watched;

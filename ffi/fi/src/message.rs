@@ -1,27 +1,116 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Messages without a tag; and what tagged ones have in common with them.
+//! Messages of endpoints, with and without tags: what their calls (`calls.rs`) come to.
 
-use crate::abi::{Fid, Iovec, Msg, Outcome, Table, code, data, error, gather};
+use crate::abi::{Fid, Outcome, Table, TableRef, class, code, error};
 use crate::bound::is_silent;
+use crate::calls::{self, Nothing, Receives, Sends};
 use crate::cm::Connector;
 use crate::endpoint::of;
 use crate::flags;
 use crate::hints::INJECT_BYTES;
+use crate::shared::NOTHING;
 use crate::trigger::{self, Work};
+use crate::{atomic, rma};
 use bellwire_tag::{Gather, Peek, ReceiveFlags, SendFlags, SendOut, Want};
 use core::ffi::c_void;
 
-pub(crate) static OPS: Table<9> = Table::new([
-    recv as *const (),
-    recvv as *const (),
-    recvmsg as *const (),
-    send as *const (),
-    sendv as *const (),
-    sendmsg as *const (),
-    inject as *const (),
-    senddata as *const (),
-    injectdata as *const (),
-]);
+/// An endpoint, as its calls see it.
+struct Plain;
+
+/// One whose buffers begin with room for the provider (`FI_MSG_PREFIX`), which this one does not use.
+struct Prefixed;
+
+/// Bytes of that room.
+pub(crate) const PREFIX_BYTES: usize = 16;
+
+static MESSAGES: [[Table<9>; 3]; 2] = [
+    [calls::messages::<Plain, Plain>(), calls::messages::<Plain, Nothing>(), calls::messages::<Nothing, Plain>()],
+    [calls::messages::<Prefixed, Prefixed>(), calls::messages::<Prefixed, Nothing>(), calls::messages::<Nothing, Prefixed>()],
+];
+static TAGGED: [[Table<9>; 3]; 2] = [
+    [calls::tagged::<Plain, Plain>(), calls::tagged::<Plain, Nothing>(), calls::tagged::<Nothing, Plain>()],
+    [calls::tagged::<Prefixed, Prefixed>(), calls::tagged::<Prefixed, Nothing>(), calls::tagged::<Nothing, Prefixed>()],
+];
+
+/// The calls of an object.
+pub(crate) struct Calls {
+    pub messages: TableRef,
+    pub tagged: TableRef,
+    pub rma: TableRef,
+    pub atomic: TableRef,
+}
+
+/// The calls of an endpoint, or of a context that only receives or only sends.
+pub(crate) fn calls_of(class: usize, is_prefixed: bool) -> Calls {
+    let (prefix, side) = (usize::from(is_prefixed), [class::EP, class::RX_CTX, class::TX_CTX].iter().position(|c| *c == class).unwrap_or(0));
+    let (rma, atomic) =
+        if class == class::RX_CTX { (TableRef::to(&NOTHING), TableRef::to(&NOTHING)) } else { (TableRef::to(&rma::OPS), TableRef::to(&atomic::OPS)) };
+    Calls { messages: TableRef::to(&MESSAGES[prefix][side]), tagged: TableRef::to(&TAGGED[prefix][side]), rma, atomic }
+}
+
+impl Receives for Prefixed {
+    unsafe fn flags(fid: *mut Fid) -> u64 {
+        // SAFETY: the caller's.
+        unsafe { of(fid) }.rx_flags
+    }
+
+    unsafe fn receive(fid: *mut Fid, r: &Receiving) -> Outcome {
+        // SAFETY: the caller's.
+        unsafe { receive(fid, &r.behind_prefix()?) }
+    }
+}
+
+impl Sends for Prefixed {
+    unsafe fn flags(fid: *mut Fid) -> u64 {
+        // SAFETY: the caller's.
+        unsafe { of(fid) }.tx_flags
+    }
+
+    unsafe fn send(fid: *mut Fid, s: &Sending) -> Outcome {
+        // SAFETY: the caller's.
+        unsafe { send_out(fid, &Sending { from: behind_prefix(&s.from)?, ..*s }) }
+    }
+}
+
+fn behind_prefix(of: &Gather) -> Outcome<Gather> {
+    of.without_first(PREFIX_BYTES).ok_or(error::EINVAL)
+}
+
+impl Receiving {
+    /// As it is to be done for a buffer with a prefix. Who only looks has no buffer.
+    pub(crate) fn behind_prefix(&self) -> Outcome<Self> {
+        let looks = self.flags & flags::PEEK != 0 || self.flags & flags::DISCARD != 0;
+        Ok(Self { to: if looks { self.to } else { behind_prefix(&self.to)? }, ..*self })
+    }
+}
+
+impl Receives for Plain {
+    #[inline(always)]
+    unsafe fn flags(fid: *mut Fid) -> u64 {
+        // SAFETY: the caller's.
+        unsafe { of(fid) }.rx_flags
+    }
+
+    #[inline(always)]
+    unsafe fn receive(fid: *mut Fid, r: &Receiving) -> Outcome {
+        // SAFETY: the caller's.
+        unsafe { receive(fid, r) }
+    }
+}
+
+impl Sends for Plain {
+    #[inline(always)]
+    unsafe fn flags(fid: *mut Fid) -> u64 {
+        // SAFETY: the caller's.
+        unsafe { of(fid) }.tx_flags
+    }
+
+    #[inline(always)]
+    unsafe fn send(fid: *mut Fid, s: &Sending) -> Outcome {
+        // SAFETY: the caller's.
+        unsafe { send_out(fid, s) }
+    }
+}
 
 /// A send as its call gives it.
 #[derive(Clone, Copy)]
@@ -79,11 +168,12 @@ pub(crate) unsafe fn send_out(fid: *mut Fid, s: &Sending) -> Outcome {
             }
         }
     }
-    let send = SendOut { peer: ep.peer(s.to), tag: s.tag, data: s.data, from: s.from, context: s.context.expose_provenance(), flags: how };
-    ep.shared.endpoint.send(&mut ep.shared.report(), &send).map_err(|e| ep.failed(e))
+    let send = SendOut { peer: ep.peer(bindings, s.to), tag: s.tag, data: s.data, from: s.from, context: s.context.expose_provenance(), flags: how };
+    ep.run(bindings, || ep.shared.endpoint.send(&mut ep.shared.report(), &send))
 }
 
 /// A receive as its call gives it.
+#[derive(Clone, Copy)]
 pub(crate) struct Receiving {
     pub from: u64,
     pub to: Gather,
@@ -127,10 +217,11 @@ pub(crate) unsafe fn receive(fid: *mut Fid, r: &Receiving) -> Outcome {
         // They are posted to the context that it shares.
         return Err(error::BAD_STATE);
     }
-    let want = want(r, bindings.rx_selective, ep.shared.connector.is_none() && ep.caps & flags::DIRECTED_RECV != 0)?;
+    let mut want = want(r, bindings.rx_selective, ep.shared.connector.is_none() && ep.caps & flags::DIRECTED_RECV != 0)?;
+    want.source = want.source.map(|source| ep.peer(bindings, source));
     let (endpoint, report) = (&ep.shared.endpoint, &mut ep.shared.report());
     if r.flags & LOOK_FLAGS == 0 {
-        return endpoint.receive(report, &want).map_err(|e| ep.failed(e));
+        return ep.run(bindings, || endpoint.receive(&mut ep.shared.report(), &want));
     }
     let looked = match (r.flags & flags::PEEK != 0, r.flags & flags::CLAIM != 0, r.flags & flags::DISCARD != 0) {
         (true, false, false) => endpoint.peek(report, &want, Peek::Look),
@@ -140,58 +231,4 @@ pub(crate) unsafe fn receive(fid: *mut Fid, r: &Receiving) -> Outcome {
         _ => return Err(error::BAD_FLAGS),
     };
     looked.map_err(code)
-}
-
-unsafe extern "C" fn recv(ep: *mut Fid, at: *mut u8, length: usize, _desc: *mut c_void, from: u64, context: *mut c_void) -> isize {
-    // SAFETY: F1, F2.
-    data(|| unsafe { receive(ep, &Receiving { from, to: Gather::one(at, length), tag: None, context, flags: of(ep).rx_flags }) })
-}
-
-unsafe extern "C" fn recvv(ep: *mut Fid, iov: *const Iovec, _desc: *mut *mut c_void, count: usize, from: u64, context: *mut c_void) -> isize {
-    // SAFETY: F1, F2.
-    data(|| unsafe { receive(ep, &Receiving { from, to: gather(iov, count)?, tag: None, context, flags: of(ep).rx_flags }) })
-}
-
-unsafe extern "C" fn recvmsg(ep: *mut Fid, msg: *const Msg, flags: u64) -> isize {
-    data(|| {
-        // SAFETY: F2.
-        let m = unsafe { msg.as_ref() }.ok_or(error::EINVAL)?;
-        // SAFETY: F1, F2.
-        unsafe { receive(ep, &Receiving { from: m.address, to: gather(m.iov, m.count)?, tag: None, context: m.context, flags }) }
-    })
-}
-
-unsafe extern "C" fn send(ep: *mut Fid, at: *mut u8, length: usize, _desc: *mut c_void, to: u64, context: *mut c_void) -> isize {
-    // SAFETY: F1, F2.
-    data(|| unsafe { send_out(ep, &Sending { to, from: Gather::one(at, length), tag: None, data: None, context, flags: Some(of(ep).tx_flags) }) })
-}
-
-unsafe extern "C" fn sendv(ep: *mut Fid, iov: *const Iovec, _desc: *mut *mut c_void, count: usize, to: u64, context: *mut c_void) -> isize {
-    // SAFETY: F1, F2.
-    data(|| unsafe { send_out(ep, &Sending { to, from: gather(iov, count)?, tag: None, data: None, context, flags: Some(of(ep).tx_flags) }) })
-}
-
-unsafe extern "C" fn sendmsg(ep: *mut Fid, msg: *const Msg, flags: u64) -> isize {
-    data(|| {
-        // SAFETY: F2.
-        let m = unsafe { msg.as_ref() }.ok_or(error::EINVAL)?;
-        let data = (flags & flags::REMOTE_CQ_DATA != 0).then_some(m.data);
-        // SAFETY: F1, F2.
-        unsafe { send_out(ep, &Sending { to: m.address, from: gather(m.iov, m.count)?, tag: None, data, context: m.context, flags: Some(flags) }) }
-    })
-}
-
-unsafe extern "C" fn inject(ep: *mut Fid, at: *mut u8, length: usize, to: u64) -> isize {
-    // SAFETY: F1, F2.
-    data(|| unsafe { send_out(ep, &Sending { to, from: Gather::one(at, length), tag: None, data: None, context: core::ptr::null_mut(), flags: None }) })
-}
-
-unsafe extern "C" fn senddata(ep: *mut Fid, at: *mut u8, length: usize, _desc: *mut c_void, with: u64, to: u64, context: *mut c_void) -> isize {
-    // SAFETY: F1, F2.
-    data(|| unsafe { send_out(ep, &Sending { to, from: Gather::one(at, length), tag: None, data: Some(with), context, flags: Some(of(ep).tx_flags) }) })
-}
-
-unsafe extern "C" fn injectdata(ep: *mut Fid, at: *mut u8, length: usize, with: u64, to: u64) -> isize {
-    // SAFETY: F1, F2.
-    data(|| unsafe { send_out(ep, &Sending { to, from: Gather::one(at, length), tag: None, data: Some(with), context: core::ptr::null_mut(), flags: None }) })
 }

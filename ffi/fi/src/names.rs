@@ -25,8 +25,13 @@ fn own_host() -> Option<Vec<u8>> {
     NicConfig::from_env().ok().map(|config| config.host)
 }
 
+/// Our address, if it is that of the host alone: a NIC with a port of its own has no sockets' addresses.
+pub(crate) fn own_ip() -> Option<IpAddr> {
+    own_host().filter(|host| matches!(host.len(), 4 | 16)).as_deref().and_then(ip_of)
+}
+
 /// A host address without its port.
-fn ip_of(host: &[u8]) -> Option<IpAddr> {
+pub(crate) fn ip_of(host: &[u8]) -> Option<IpAddr> {
     match host.len() {
         4 | 6 => Some(Ipv4Addr::new(host[0], host[1], host[2], host[3]).into()),
         16 | 18 => Some(Ipv6Addr::from(<[u8; 16]>::try_from(&host[..16]).ok()?).into()),
@@ -94,7 +99,7 @@ unsafe fn given(at: *const c_void, length: usize) -> Outcome<Option<Name>> {
 }
 
 /// `struct sockaddr_in` or `sockaddr_in6` as bytes.
-fn socket_address(bytes: &[u8]) -> Option<SocketAddr> {
+pub(crate) fn socket_address(bytes: &[u8]) -> Option<SocketAddr> {
     let family = libc::c_int::from(u16::from_ne_bytes(*bytes.first_chunk()?));
     let port = u16::from_be_bytes(*bytes.get(2..)?.first_chunk()?);
     let ip: IpAddr = match (family, bytes.len()) {
@@ -164,6 +169,29 @@ pub(crate) unsafe fn wanted_id(info: &Info) -> Outcome<Option<[u8; 16]>> {
     // SAFETY: the caller's.
     let name = unsafe { given(info.src_addr, info.src_addrlen) }.map_err(|_| error::EINVAL)?;
     Ok(name.and_then(|name| name.id()))
+}
+
+/// The id of an address here that an endpoint is to have; none for a host alone.
+///
+/// # Safety
+/// F2: `length` bytes.
+pub(crate) unsafe fn id_here(at: *const u8, length: usize) -> Outcome<Option<[u8; 16]>> {
+    // SAFETY: the caller's.
+    let name = unsafe { given(at.cast(), length) }.map_err(|_| error::EINVAL)?.ok_or(error::EINVAL)?;
+    let (wanted, own) = (ip_of(name.host()), own_host().as_deref().and_then(ip_of));
+    if wanted.is_some_and(|ip| !ip.is_unspecified() && Some(ip) != own) {
+        return Err(libc::EADDRNOTAVAIL);
+    }
+    Ok(name.id())
+}
+
+/// The name of an answer's source.
+///
+/// # Safety
+/// F2.
+pub(crate) unsafe fn source_of(info: &Info) -> Option<Name> {
+    // SAFETY: the caller's.
+    unsafe { given(info.src_addr, info.src_addrlen) }.ok().flatten().filter(|name| name.id().is_some())
 }
 
 #[cfg(test)]

@@ -2,18 +2,19 @@
 //! The calls of endpoints that are connected in pairs (`FI_EP_MSG`); what they do is in `cm.rs`.
 
 use crate::abi::{Fid, Outcome, control, error};
-use crate::av::copy_name;
 use crate::cm::{self, Connector};
-use crate::endpoint::{EpObject, enable, of};
-use bellwire_tag::{NAME_BYTES, Name};
+use crate::endpoint::{EpObject, of};
+use crate::format::copy_address;
+use crate::opening::enable;
 use core::ffi::{c_int, c_void};
 
 pub(crate) unsafe extern "C" fn getpeer(fid: *mut Fid, to: *mut u8, length: *mut usize) -> c_int {
     control(|| {
         // SAFETY: F1.
-        let peer = unsafe { pair(fid) }?.1.peer().ok_or(error::ENOTCONN)?;
+        let (ep, connector) = unsafe { pair(fid) }?;
+        let peer = connector.peer().ok_or(error::ENOTCONN)?;
         // SAFETY: F2.
-        unsafe { copy_name(&peer, to, length) }
+        unsafe { copy_address(&ep.format().write(&peer), to, length) }
     })
 }
 
@@ -39,8 +40,8 @@ pub(crate) unsafe extern "C" fn connect(fid: *mut Fid, to: *const u8, data: *con
         if to.is_null() || !ep.request.is_null() {
             return Err(error::EINVAL);
         }
-        // SAFETY: F2: a name.
-        let to = Name::from_bytes(unsafe { &*to.cast::<[u8; NAME_BYTES]>() }).filter(|name| name.id().is_some()).ok_or(error::EINVAL)?;
+        // SAFETY: F2: an address of the endpoint's format.
+        let to = unsafe { ep.format().read(to) }.ok_or(error::EINVAL)?;
         be_enabled(ep)?;
         cm::connect(&ep.shared, connector, to, data)
     })

@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Endpoints that wait for requests (`fi_passive_ep`).
 
-use crate::abi::{Fid, Table, TableRef, class, command, control, error, give, none};
+use crate::abi::{Fid, Outcome, Table, TableRef, class, command, control, error, give, none};
 use crate::attributes::Info;
-use crate::av::copy_name;
 use crate::bound::EpShared;
 use crate::cm::{self, Connector};
 use crate::domain::DomainShared;
-use crate::endpoint::{complain, end};
-use crate::eq::EqObject;
+use crate::endpoint::end;
+use crate::eq::{EqObject, EqShared};
+use crate::format::{Format, copy_address};
+use crate::opening::{complain, open_named};
 use crate::{hints, info, names, options, progress};
-use bellwire_tag::{Endpoint, OpenError, SharedRegions};
+use bellwire_tag::{Endpoint, Name, OpenError, SharedRegions};
 use bellwire_via::nic::NicConfig;
 use core::ffi::{c_int, c_void};
 use std::sync::Arc;
@@ -21,14 +22,19 @@ pub(crate) struct PassiveObject {
     fid: Fid,
     ops: TableRef,
     cm: TableRef,
-    shared: Arc<EpShared>,
+    /// The endpoint; none any more if another has taken its name over.
+    shared: Option<Arc<EpShared>>,
+    name: Name,
+    format: Format,
+    /// What it was made of, for when it gets another name.
+    like: info::Owned,
 }
 
 static FID: Table<6> = Table::new([close as *const (), bind as *const (), control_call as *const (), none as *const (), none as *const (), none as *const ()]);
 static OPS: Table<7> =
     Table::new([none as *const (), getopt as *const (), none as *const (), none as *const (), none as *const (), none as *const (), none as *const ()]);
 static CM: Table<9> = Table::new([
-    none as *const (),
+    setname as *const (),
     getname as *const (),
     none as *const (),
     none as *const (),
@@ -41,11 +47,71 @@ static CM: Table<9> = Table::new([
 
 /// # Safety
 /// F1.
-unsafe fn of<'a>(fid: *mut Fid) -> (&'a Arc<EpShared>, &'a Connector) {
+unsafe fn of<'a>(fid: *mut Fid) -> Outcome<(&'a Arc<EpShared>, &'a Connector)> {
     // SAFETY: the caller's.
-    let shared = unsafe { &(*fid.cast::<PassiveObject>()).shared };
+    let shared = unsafe { &*fid.cast::<PassiveObject>() }.shared.as_ref().ok_or(error::BAD_STATE)?;
     // One of these has always a connector.
-    (shared, shared.connector.as_ref().unwrap_or_else(|| unreachable!("made by `open`")))
+    Ok((shared, shared.connector.as_ref().ok_or(error::BAD_STATE)?))
+}
+
+/// The object of an identifier that a program gives to a call of another kind, if it is one of these: the table of its calls says so.
+///
+/// # Safety
+/// F1, or NULL.
+unsafe fn checked<'a>(fid: *mut Fid) -> Option<&'a mut PassiveObject> {
+    // SAFETY: the caller's.
+    let is_one = unsafe { fid.as_ref() }.is_some_and(|f| f.class == class::PEP && f.ops == TableRef::to(&FID));
+    // SAFETY: the caller's, and as just seen.
+    if is_one { unsafe { fid.cast::<PassiveObject>().as_mut() } } else { None }
+}
+
+/// The name of an endpoint that waits for requests; `None`: it is none of ours.
+///
+/// # Safety
+/// F1, or NULL.
+pub(crate) unsafe fn name_of(fid: *mut Fid) -> Option<Name> {
+    // SAFETY: the caller's.
+    unsafe { checked(fid) }.filter(|pep| pep.shared.is_some()).map(|pep| pep.name)
+}
+
+/// Its name is free for another endpoint, once: it waits for nothing more itself.
+///
+/// # Safety
+/// As [`name_of`].
+pub(crate) unsafe fn give_up(fid: *mut Fid) -> Option<Name> {
+    // SAFETY: the caller's.
+    let pep = unsafe { checked(fid) }.filter(|pep| pep.shared.is_some())?;
+    pep.end(fid);
+    Some(pep.name)
+}
+
+impl PassiveObject {
+    /// Ends its endpoint.
+    fn end(&mut self, fid: *mut Fid) -> Option<Arc<EqShared>> {
+        let shared = self.shared.take()?;
+        shared.close();
+        let eq = shared.connector.as_ref().and_then(Connector::unbind);
+        if let Some(eq) = &eq {
+            eq.polled.remove(&shared);
+            eq.forget(fid);
+        }
+        end(&shared);
+        eq
+    }
+}
+
+/// An endpoint that waits for requests, of a name that was asked for or of some name.
+fn wait_at(id: Option<[u8; 16]>, format: Format, like: &Info) -> Outcome<(Arc<EpShared>, Name)> {
+    let config = NicConfig::from_env().map_err(|e| complain(&e, error::EINVAL))?;
+    let endpoint = match id {
+        None => open_named(&SharedRegions::default(), None, format)?,
+        Some(_) => Endpoint::open(config, id, SharedRegions::default())
+            .map_err(|e| complain(&e, if matches!(e, OpenError::InUse) { libc::EADDRINUSE } else { error::ENOMEM }))?,
+    };
+    endpoint.take_known_only();
+    let name = endpoint.name();
+    let connector = Connector::new(Some(info::Owned::like(like, name)?));
+    Ok((Arc::new(EpShared::new(endpoint, Arc::new(DomainShared::nobodys()), Some(connector), 0)), name))
 }
 
 /// `fi_passive_ep`.
@@ -57,31 +123,46 @@ pub(crate) unsafe extern "C" fn open(_fabric: *mut Fid, info: *const Info, to: *
         if unsafe { info.ep_attr.as_ref() }.is_some_and(|a| a.kind != hints::MSG_KIND && a.kind != 0) {
             return Err(error::EINVAL);
         }
-        let config = NicConfig::from_env().map_err(|e| complain(&e, error::EINVAL))?;
+        let format = Format::of_answer(info.addr_format);
         // SAFETY: F2.
-        let (id, like) = unsafe { (names::wanted_id(info)?, info::Owned::like(info)?) };
-        let endpoint = Endpoint::open(config, id, SharedRegions::default())
-            .map_err(|e| complain(&e, if matches!(e, OpenError::InUse) { libc::EADDRINUSE } else { error::ENOMEM }))?;
-        endpoint.take_known_only();
-        let shared = EpShared::new(endpoint, Arc::new(DomainShared::nobodys()), Some(Connector::new(Some(like))));
+        let (shared, name) = wait_at(unsafe { names::wanted_id(info) }?, format, info)?;
+        let like = info::Owned::like(info, name)?;
         let fid = Fid { class: class::PEP, context, ops: TableRef::to(&FID) };
-        give(PassiveObject { fid, ops: TableRef::to(&OPS), cm: TableRef::to(&CM), shared: Arc::new(shared) }, to)?;
+        give(PassiveObject { fid, ops: TableRef::to(&OPS), cm: TableRef::to(&CM), shared: Some(shared), name, format, like }, to)?;
         // SAFETY: `give` has just written it.
-        unsafe { of((*to).cast()).1.is_of((*to).cast()) };
+        unsafe { of((*to).cast())?.1.is_of((*to).cast()) };
         Ok(())
+    })
+}
+
+/// `fi_setname`: another name, before it listens.
+unsafe extern "C" fn setname(fid: *mut Fid, to: *const u8, length: usize) -> c_int {
+    control(|| {
+        // SAFETY: F1.
+        let pep = unsafe { checked(fid) }.ok_or(error::EINVAL)?;
+        if to.is_null() || length < pep.format.bytes() {
+            return Err(error::EINVAL);
+        }
+        // SAFETY: F1.
+        if unsafe { of(fid) }?.1.is_listening() {
+            return Err(error::BAD_STATE);
+        }
+        // SAFETY: F2: `length` bytes.
+        let id = unsafe { names::id_here(to, pep.format.bytes()) }?;
+        let eq = pep.end(fid);
+        let (shared, name) = wait_at(id, pep.format, pep.like.as_info())?;
+        (pep.shared, pep.name) = (Some(shared), name);
+        // SAFETY: F1.
+        let (shared, connector) = unsafe { of(fid) }?;
+        connector.is_of(fid);
+        eq.map_or(Ok(()), |eq| bind_to(shared, connector, &eq))
     })
 }
 
 unsafe extern "C" fn close(fid: *mut Fid) -> c_int {
     control(|| {
         // SAFETY: F1.
-        let (shared, connector) = unsafe { of(fid) };
-        shared.close();
-        if let Some(eq) = connector.unbind() {
-            eq.polled.remove(shared);
-            eq.forget(fid);
-        }
-        end(shared);
+        unsafe { &mut *fid.cast::<PassiveObject>() }.end(fid);
         // SAFETY: F1.
         unsafe { crate::abi::drop_object::<PassiveObject>(fid) };
         Ok(())
@@ -95,17 +176,22 @@ unsafe extern "C" fn bind(fid: *mut Fid, to: *mut Fid, _flags: u64) -> c_int {
             return Err(error::EINVAL);
         }
         // SAFETY: F1: its class says what it is.
-        let ((shared, connector), eq) = unsafe { (of(fid), &(*to.cast::<EqObject>()).shared) };
-        connector.bind(eq);
-        eq.polled.add(shared);
-        if eq.has_descriptor() {
-            shared.count_polls();
-            if !progress::start(shared) {
-                return Err(error::ENOMEM);
-            }
-        }
-        Ok(())
+        let ((shared, connector), eq) = unsafe { (of(fid)?, &(*to.cast::<EqObject>()).shared) };
+        bind_to(shared, connector, eq)
     })
+}
+
+/// What happens to it is told of there.
+fn bind_to(shared: &Arc<EpShared>, connector: &Connector, eq: &Arc<EqShared>) -> Outcome {
+    connector.bind(eq);
+    eq.polled.add(shared);
+    if eq.has_descriptor() {
+        shared.count_polls();
+        if !progress::start(shared) {
+            return Err(error::ENOMEM);
+        }
+    }
+    Ok(())
 }
 
 /// `FI_BACKLOG`: what waits is bounded by us.
@@ -119,13 +205,17 @@ unsafe extern "C" fn getopt(_: *mut Fid, level: c_int, name: c_int, value: *mut 
 }
 
 unsafe extern "C" fn getname(fid: *mut Fid, to: *mut u8, length: *mut usize) -> c_int {
-    // SAFETY: F1, F2.
-    control(|| unsafe { copy_name(&of(fid).0.endpoint.name(), to, length) })
+    control(|| {
+        // SAFETY: F1.
+        let pep = unsafe { &*fid.cast::<PassiveObject>() };
+        // SAFETY: F2.
+        unsafe { copy_address(&pep.format.write(&pep.name), to, length) }
+    })
 }
 
 unsafe extern "C" fn listen(fid: *mut Fid) -> c_int {
     // SAFETY: F1.
-    control(|| unsafe { of(fid) }.1.listen())
+    control(|| unsafe { of(fid) }?.1.listen())
 }
 
 unsafe extern "C" fn reject(fid: *mut Fid, handle: *mut Fid, data: *const c_void, length: usize) -> c_int {
@@ -134,6 +224,6 @@ unsafe extern "C" fn reject(fid: *mut Fid, handle: *mut Fid, data: *const c_void
         let data = unsafe { cm::data_of(data, length) }?;
         let request = cm::take_request(handle)?;
         // SAFETY: F1.
-        cm::reject(unsafe { of(fid) }.0, &request, data)
+        cm::reject(unsafe { of(fid) }?.0, &request, data)
     })
 }

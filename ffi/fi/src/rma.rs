@@ -71,17 +71,19 @@ pub(crate) unsafe fn start(fid: *mut Fid, m: &Moving) -> Outcome {
         // SAFETY: the caller's.
         return unsafe { trigger::defer(fid, Work::Move(*m)) };
     }
-    let flags = how(m.flags, ep.enabled()?.tx_selective, m.local.len())?;
+    let bindings = ep.enabled()?;
+    let flags = how(m.flags, bindings.tx_selective, m.local.len())?;
     let request = RemoteRequest {
-        target: Target { peer: ep.peer(m.target.peer), ..m.target },
+        target: Target { peer: ep.peer(bindings, m.target.peer), ..m.target },
         local: m.local,
         data: m.data,
         context: m.context.expose_provenance(),
         flags,
     };
-    let (endpoint, report) = (&ep.shared.endpoint, &mut ep.shared.report());
-    let asked = if m.is_write { endpoint.write(report, &request) } else { endpoint.read(report, &request) };
-    asked.map_err(|e| ep.failed(e))
+    ep.run(bindings, || {
+        let (endpoint, report) = (&ep.shared.endpoint, &mut ep.shared.report());
+        if m.is_write { endpoint.write(report, &request) } else { endpoint.read(report, &request) }
+    })
 }
 
 /// As [`start`], of a message structure.

@@ -2,12 +2,13 @@
 //! Contexts that several endpoints share. Of a receive context, the receives are common: a message for any of its endpoints goes to the oldest that fits, and completes in that endpoint's queue. Of a transmit
 //! context nothing is: sends are posted to endpoints, and have nothing that could be shared.
 
-use crate::abi::{Fid, Iovec, Msg, MsgTagged, Outcome, Table, TableRef, class, close_unused, command, control, data, drop_object, error, gather, give, none};
+use crate::abi::{Fid, Outcome, Table, TableRef, class, close_unused, command, control, data, drop_object, error, give, none};
 use crate::attributes::{RxAttr, TxAttr};
 use crate::bound::EpShared;
+use crate::calls::{self, Nothing, Receives};
 use crate::flags;
 use crate::message::{LOOK_FLAGS, Receiving, want};
-use bellwire_tag::{Completion, Failure, Gather, Notes, SharedReceives, Sink};
+use bellwire_tag::{Completion, Failure, Notes, SharedReceives, Sink};
 use core::ffi::{c_int, c_void};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -20,6 +21,8 @@ pub(crate) struct ReceiveContext {
     is_directed: bool,
     /// What calls without flags take.
     flags: u64,
+    /// Buffers begin with a prefix.
+    is_prefixed: bool,
 }
 
 /// `struct fid_ep` of a receive context, and ours behind it.
@@ -46,29 +49,10 @@ struct TransmitObject {
 static FID: Table<6> = Table::new([close as *const (), none as *const (), control_call as *const (), none as *const (), none as *const (), none as *const ()]);
 static OPS: Table<7> =
     Table::new([cancel as *const (), none as *const (), none as *const (), none as *const (), none as *const (), none as *const (), none as *const ()]);
-static MSG: Table<9> = Table::new([
-    recv as *const (),
-    recvv as *const (),
-    recvmsg as *const (),
-    none as *const (),
-    none as *const (),
-    none as *const (),
-    none as *const (),
-    none as *const (),
-    none as *const (),
-]);
-static TAGGED: Table<9> = Table::new([
-    trecv as *const (),
-    trecvv as *const (),
-    trecvmsg as *const (),
-    none as *const (),
-    none as *const (),
-    none as *const (),
-    none as *const (),
-    none as *const (),
-    none as *const (),
-]);
-static NOTHING: Table<13> = Table::new([none as *const (); 13]);
+static MSG: Table<9> = calls::messages::<Common, Nothing>();
+static TAGGED: Table<9> = calls::tagged::<Common, Nothing>();
+/// Calls of an object that has none of a kind.
+pub(crate) static NOTHING: Table<13> = Table::new([none as *const (); 13]);
 static TRANSMIT_FID: Table<6> =
     Table::new([close_transmit as *const (), none as *const (), none as *const (), none as *const (), none as *const (), none as *const ()]);
 static TRANSMIT_OPS: Table<7> = Table::new([none as *const (); 7]);
@@ -93,6 +77,7 @@ impl ReceiveContext {
         if r.flags & (flags::MULTI_RECV | LOOK_FLAGS) != 0 {
             return Err(error::EOPNOTSUPP);
         }
+        let r = &if self.is_prefixed { r.behind_prefix()? } else { *r };
         let members = self.members();
         // Its endpoints are to be bound alike.
         let is_selective = members.first().and_then(|ep| ep.bindings.get()).is_some_and(|b| b.rx_selective);
@@ -121,8 +106,9 @@ impl ReceiveContext {
 pub(crate) unsafe extern "C" fn open(_domain: *mut Fid, attr: *const RxAttr, to: *mut *mut ReceiveObject, context: *mut c_void) -> c_int {
     control(|| {
         // SAFETY: F2.
-        let (caps, flags) = unsafe { attr.as_ref() }.map_or((0, 0), |a| (a.caps, a.op_flags));
-        let shared = ReceiveContext { receives: SharedReceives::default(), members: Mutex::default(), is_directed: caps & flags::DIRECTED_RECV != 0, flags };
+        let (caps, flags, mode) = unsafe { attr.as_ref() }.map_or((0, 0, 0), |a| (a.caps, a.op_flags, a.mode));
+        let (is_directed, is_prefixed) = (caps & flags::DIRECTED_RECV != 0, mode & flags::MSG_PREFIX != 0);
+        let shared = ReceiveContext { receives: SharedReceives::default(), members: Mutex::default(), is_directed, flags, is_prefixed };
         let nothing = TableRef::to(&NOTHING);
         let object = ReceiveObject {
             fid: Fid { class: class::SRX_CTX, context, ops: TableRef::to(&FID) },
@@ -175,55 +161,17 @@ unsafe extern "C" fn cancel(fid: *mut Fid, context: *mut c_void) -> isize {
     data(|| unsafe { of(fid) }.cancel(context.expose_provenance()))
 }
 
-unsafe extern "C" fn recv(fid: *mut Fid, at: *mut u8, length: usize, _desc: *mut c_void, from: u64, context: *mut c_void) -> isize {
-    // SAFETY: F1.
-    let receives = unsafe { of(fid) };
-    data(|| receives.receive(&Receiving { from, to: Gather::one(at, length), tag: None, context, flags: receives.flags }))
-}
+/// Receives of a context that endpoints share.
+struct Common;
 
-unsafe extern "C" fn recvv(fid: *mut Fid, iov: *const Iovec, _desc: *mut *mut c_void, count: usize, from: u64, context: *mut c_void) -> isize {
-    // SAFETY: F1.
-    let receives = unsafe { of(fid) };
-    // SAFETY: F2.
-    data(|| receives.receive(&Receiving { from, to: unsafe { gather(iov, count) }?, tag: None, context, flags: receives.flags }))
-}
+impl Receives for Common {
+    unsafe fn flags(fid: *mut Fid) -> u64 {
+        // SAFETY: the caller's.
+        unsafe { of(fid) }.flags
+    }
 
-unsafe extern "C" fn recvmsg(fid: *mut Fid, msg: *const Msg, flags: u64) -> isize {
-    data(|| {
-        // SAFETY: F2.
-        let m = unsafe { msg.as_ref() }.ok_or(error::EINVAL)?;
-        // SAFETY: F1, F2.
-        unsafe { of(fid).receive(&Receiving { from: m.address, to: gather(m.iov, m.count)?, tag: None, context: m.context, flags }) }
-    })
-}
-
-unsafe extern "C" fn trecv(fid: *mut Fid, at: *mut u8, length: usize, _desc: *mut c_void, from: u64, tag: u64, ignore: u64, context: *mut c_void) -> isize {
-    // SAFETY: F1.
-    let receives = unsafe { of(fid) };
-    data(|| receives.receive(&Receiving { from, to: Gather::one(at, length), tag: Some((tag, ignore)), context, flags: receives.flags }))
-}
-
-unsafe extern "C" fn trecvv(
-    fid: *mut Fid,
-    iov: *const Iovec,
-    _desc: *mut *mut c_void,
-    count: usize,
-    from: u64,
-    tag: u64,
-    ignore: u64,
-    context: *mut c_void,
-) -> isize {
-    // SAFETY: F1.
-    let receives = unsafe { of(fid) };
-    // SAFETY: F2.
-    data(|| receives.receive(&Receiving { from, to: unsafe { gather(iov, count) }?, tag: Some((tag, ignore)), context, flags: receives.flags }))
-}
-
-unsafe extern "C" fn trecvmsg(fid: *mut Fid, msg: *const MsgTagged, flags: u64) -> isize {
-    data(|| {
-        // SAFETY: F2.
-        let m = unsafe { msg.as_ref() }.ok_or(error::EINVAL)?;
-        // SAFETY: F1, F2.
-        unsafe { of(fid).receive(&Receiving { from: m.address, to: gather(m.iov, m.count)?, tag: Some((m.tag, m.ignore)), context: m.context, flags }) }
-    })
+    unsafe fn receive(fid: *mut Fid, r: &Receiving) -> Outcome {
+        // SAFETY: the caller's.
+        unsafe { of(fid) }.receive(r)
+    }
 }

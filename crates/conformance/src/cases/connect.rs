@@ -170,6 +170,35 @@ pub fn found_and_slow<F: Fixture>(s: &mut Stage<F>) {
     outcome(s, a).expect("connected");
 }
 
+/// Who serves many may have no place for more, and then not even listen for a moment: who has been told that somebody is there goes on asking.
+pub fn found_and_away_for_a_moment<F: Fixture>(s: &mut Stage<F>) {
+    let (a, other, b) = (reliable(s, 0), reliable(s, 0), reliable(s, 1));
+    let (local, remote) = (s.fresh_address(a.nic), s.fresh_address(b.nic));
+    let wait = s.fixture.with(b.nic, |e| e.connect_wait(&remote, Instant::NEVER)).expect("a wait");
+    let late = s.in_time();
+    s.fixture.with(a.nic, |e| e.connect_request(other.vi, &local, &remote, late)).expect("begun");
+    let first = incoming(s, b.nic, wait).expect("a request");
+    // The only place is taken, but somebody listens.
+    let listening = s.fixture.with(b.nic, |e| e.connect_wait(&remote, Instant::NEVER)).expect("a wait");
+    let taken = reliable(s, 0);
+    s.fixture.with(a.nic, |e| e.connect_request(taken.vi, &local, &remote, Instant::NEVER)).expect("begun");
+    s.settle();
+    let found_by = s.after(1_000) + F::QUIET + F::QUIET;
+    s.fixture.with(a.nic, |e| e.connect_request_within(a.vi, &local, &remote, found_by, Instant::NEVER)).expect("begun");
+    s.until("the time by which it was to be found has passed", |s| s.now() > found_by);
+    s.settle();
+    assert_eq!(s.state(a), ViState::ConnectPending);
+    // Nobody listens.
+    s.fixture.with(b.nic, |e| e.reject(first.incoming)).expect("refused");
+    s.fixture.with(b.nic, |e| e.cancel_wait(listening));
+    s.settle();
+    assert_eq!(s.state(a), ViState::ConnectPending);
+    let wait = s.fixture.with(b.nic, |e| e.connect_wait(&remote, Instant::NEVER)).expect("a wait");
+    let found = incoming(s, b.nic, wait).expect("a request");
+    s.fixture.with(b.nic, |e| e.accept(found.incoming, b.vi)).expect("accepted");
+    outcome(s, a).expect("connected");
+}
+
 /// The server says no, or goes away.
 pub fn reject_and_cancel<F: Fixture>(s: &mut Stage<F>) {
     let (a, b) = (reliable(s, 0), reliable(s, 1));

@@ -139,6 +139,9 @@ impl<W: Wire> Engine<W> {
             ReplyCode::NoMatch | ReplyCode::Busy => {
                 if let Some(a) = self.connections.attempts.get_mut(&vi).filter(|a| a.link == Some(link)) {
                     a.busy = m.code == ReplyCode::Busy;
+                    if a.busy {
+                        self.found(vi);
+                    }
                     self.try_later(vi);
                 }
             }

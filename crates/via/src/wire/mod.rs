@@ -247,6 +247,8 @@ pub enum MapAccess {
 pub enum LinkFailure {
     /// Nobody is at that address (now).
     NobodyThere,
+    /// Somebody is, and had no room for us, or hung up before we were linked.
+    Busy,
     /// The host cannot be reached by this wire.
     NotReachable,
     /// The peer's process ended.

@@ -589,7 +589,8 @@ impl<P: PacketPort> Wire for PacketWire<P> {
 
 fn failure_of(reason: FailReason) -> LinkFailure {
     match reason {
-        FailReason::PeerFull | FailReason::NoAnswer | FailReason::NotAccepting | FailReason::Closed => LinkFailure::NobodyThere,
+        FailReason::PeerFull => LinkFailure::Busy,
+        FailReason::NoAnswer | FailReason::NotAccepting | FailReason::Closed => LinkFailure::NobodyThere,
         _ => LinkFailure::PeerMisbehaved,
     }
 }

@@ -513,7 +513,9 @@ fn populate(start: u64, end: u64, advice: rustix::mm::Advice) -> bool {
 /// Why a link could not be made.
 fn failure_of(e: &MemoryError) -> LinkFailure {
     match e {
-        MemoryError::ConnectionRefused | MemoryError::PeerClosed => LinkFailure::NobodyThere,
+        MemoryError::ConnectionRefused => LinkFailure::NobodyThere,
+        // It was there: what it has hung up for may be over soon; if it is gone, the next try says so. A full backlog is somebody's.
+        MemoryError::PeerClosed | MemoryError::WouldBlock => LinkFailure::Busy,
         MemoryError::NoMemory { .. } | MemoryError::Os { .. } => LinkFailure::LocalLimit,
         _ => LinkFailure::PeerMisbehaved,
     }

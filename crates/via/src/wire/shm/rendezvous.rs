@@ -217,11 +217,7 @@ pub(super) fn resolve(wire: &mut ShmWire, request: u64, how: Rendezvous, local: 
 }
 
 fn knock(wire: &mut ShmWire, name: &[u8], request: u64) -> Result<(), MemoryError> {
-    let socket = match fd_passing::connect_abstract(name) {
-        // The backlog is full: it is somebody, later.
-        Err(MemoryError::WouldBlock) => return Err(MemoryError::ConnectionRefused),
-        other => other?,
-    };
+    let socket = fd_passing::connect_abstract(name)?;
     let peer_pid = check_same_user(wire, socket.as_fd())?;
     fd_passing::send(socket.as_fd(), &Message::Knock { id: wire.control.id }.store(), &[])?;
     wire.control.begin(socket, Stage::Knocked, Some(request), None, peer_pid)
