@@ -10,6 +10,7 @@
 //! | `packets` | a packet of the NIC-to-NIC protocol |
 //! | `transport` | packets, a network's doings, calls and time for two transports |
 //! | `tag` | messages of a peer, and calls of the program, for an endpoint with tag matching |
+//! | `gas` | messages of a peer, and calls of the program, for a process with global memory by packets |
 //! | `job` | what processes write to the PMI-1 server of a launcher |
 //!
 //! Besides what sanitizers see, the targets of the engine assert that no byte outside the granted memory changes and that every posted request completes exactly once; those of the
@@ -17,6 +18,7 @@
 
 pub mod descriptors;
 pub mod frames;
+pub mod gas;
 pub mod input;
 pub mod job;
 pub mod outsider;
@@ -26,4 +28,5 @@ pub mod rendezvous;
 pub mod scripted;
 pub mod shared;
 pub mod tag;
+pub mod talk;
 pub mod transport;

@@ -5,7 +5,8 @@
 
 use crate::input::Input;
 use crate::program;
-use crate::scripted::{Incoming, Scripted, link};
+use crate::scripted::{Scripted, link};
+use crate::talk;
 use bellwire_tag::machine::{Machine, VERSION};
 use bellwire_tag::{
     Access, AtomicOp, AtomicRequest, Completion, DataType, Form, Gather, Name, Notes, Peek, ReceiveFlags, Region, RemoteFlags, RemoteRequest, SendFlags,
@@ -29,8 +30,6 @@ const CANARY: u8 = 0xc5;
 const PEER: u64 = 1;
 const OPEN: u64 = 5;
 const CLOSED: u64 = 6;
-/// Payload of a frame of the scripted wire.
-const FRAME_BYTES: usize = 1024;
 
 /// Operations that are not complete; `true`: a buffer for several messages.
 #[derive(Default)]
@@ -91,10 +90,6 @@ impl Stage {
         stage
     }
 
-    fn deliver(&mut self, words: [u64; 8], payload: Vec<u8>) {
-        self.engine.wire_mut().incoming.push_back(Incoming { words: Box::new(words), payload });
-    }
-
     fn turns(&mut self) {
         let mut idle = 0;
         for _ in 0..TURNS_MAX {
@@ -111,34 +106,9 @@ impl Stage {
     fn connect(&mut self) {
         let (to, from): (NetAddress, NetAddress) = (Machine::addresses(name(1)).expect("an address").0, Machine::addresses(name(2)).expect("an address").1);
         self.tries += 1;
-        let payload = program::connection_request(2, 100 + self.tries, (1 << 30, VERSION), &from, &to);
-        let n = payload.len() as u64;
-        self.deliver([program::head(12, 0, true), n << 32, n << 32, 0, 0, 0, 0, 0], payload);
+        talk::connect(&mut self.engine, self.tries, VERSION, &from, &to);
         self.turns();
-        let sent = &self.engine.wire().sent;
-        self.id = sent.get(8..12).map_or(0, |b| u32::from_le_bytes(b.try_into().expect("four")));
-    }
-
-    /// A message as frames: in a line if it is short, else in pieces.
-    fn say(&mut self, words: &[u64], payload: &[u8]) {
-        let mut bytes: Vec<u8> = words.iter().flat_map(|w| w.to_le_bytes()).collect();
-        bytes.extend_from_slice(payload);
-        if bytes.len() <= 56 {
-            let mut line = [program::head(1, self.id, false) | (bytes.len() as u64) << 8, 0, 0, 0, 0, 0, 0, 0];
-            for (word, chunk) in line[1..].iter_mut().zip(bytes.chunks(8)) {
-                let mut b = [0; 8];
-                b[..chunk.len()].copy_from_slice(chunk);
-                *word = u64::from_le_bytes(b);
-            }
-            return self.deliver(line, Vec::new());
-        }
-        let total = bytes.len() as u64;
-        for (at, piece) in (0u64..).step_by(FRAME_BYTES).zip(bytes.chunks(FRAME_BYTES)) {
-            let n = piece.len() as u64;
-            let is_last = u64::from(at + n == total);
-            let head = program::head(1, self.id, true) & !(1 << 7) | is_last << 7;
-            self.deliver([head, at | total << 32, n << 32, 0, 0, 0, 0, 0], piece.to_vec());
-        }
+        self.id = talk::accepted(&self.engine);
     }
 
     /// The number of an operation under way, or any.
@@ -179,7 +149,7 @@ impl Stage {
         rest.insert(0, u64::from(kind) | flags << 8 | count << 16 | handled << 32);
         let length = if form & 16 == 0 { usize::from(input.u8()) } else { usize::from(input.u16()) % 18_000 };
         let payload: Vec<u8> = (0..if form & 32 == 0 { length } else { 0 }).map(|i| i as u8).collect();
-        self.say(&rest, &payload);
+        talk::say(&mut self.engine, self.id, &rest, &payload);
     }
 
     /// Some of the program's memory.

@@ -56,5 +56,5 @@ pub use call::{Function, set_functions};
 pub use control::Left;
 pub use error::{Access, Error, Trouble, Why};
 pub use far::Direction;
-pub use net::Atomic;
+pub use net::{Atomic, machine};
 pub use process::{PeerEntry, Process};

@@ -13,6 +13,7 @@
 //! | `ask.rs` | what the program asks for, tried once |
 //! | `calls.rs`, `gather.rs` | the same until it is done: accesses, collective calls |
 //! | `rounds.rs` | what a collective call sends to whom |
+//! | `machine.rs` | the machine without a NIC, for fuzzers |
 //! | `service.rs` | the thread that answers while the program computes |
 //!
 //! Here is the machine on a NIC: the token, trying again, sleeping. Every call of the program moves traffic of both directions while it waits; nothing waits inside the machine, so no two processes wait for each
@@ -26,6 +27,7 @@ mod calls;
 mod core;
 mod gather;
 mod header;
+pub mod machine;
 mod meet;
 mod memory;
 mod pack;

@@ -4,9 +4,8 @@
 use std::sync::Mutex;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
-use super::header::{Head, Kind, TELL};
-use super::peer::{State, WINDOW};
-use super::rounds::BLOCK_BYTES_MAX;
+use super::header::{Head, Kind};
+use super::peer::State;
 use super::*;
 use crate::error::{Access, Why};
 
@@ -242,24 +241,21 @@ fn any_requests_keep_their_order() {
         run(2, seed % 2 == 0, |rank, net, memory, gather| {
             let bases = gather(memory.at(0));
             if rank == 0 {
-                let mut random = seed;
-                let mut draw = |below: usize| {
-                    random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-                    (random >> 33) as usize % below
-                };
+                let mut draw = draws(seed);
+                let mut below = |n: usize| draw(n as u64) as usize;
                 let (mut expected, mut expectations) = (vec![0u8; BYTES], Vec::new());
                 // SAFETY: a vector of ours.
                 unsafe { net.write(1, bases[1], expected.as_ptr(), BYTES).unwrap() };
-                for _ in 0..draw(3000) {
-                    let n = 1 + if draw(10) == 0 { draw(400) } else { draw(bytes_of_a_line()) };
-                    let at = draw(BYTES - n);
+                for _ in 0..below(3000) {
+                    let n = 1 + if below(10) == 0 { below(400) } else { below(bytes_of_a_line()) };
+                    let at = below(BYTES - n);
                     let there = bases[1] + at as u64;
-                    match draw(20) {
+                    match below(20) {
                         0 => net.sync().unwrap(),
                         1 => net.flush().unwrap(),
                         2 => drop(net.is_sync().unwrap()),
                         kind @ 3..12 => {
-                            let from: Vec<u8> = (0..n).map(|_| draw(256) as u8).collect();
+                            let from: Vec<u8> = (0..n).map(|_| below(256) as u8).collect();
                             expected[at..at + n].copy_from_slice(&from);
                             // SAFETY: a vector of ours.
                             let asked = unsafe { if kind < 8 { net.put(1, there, from.as_ptr(), n) } else { net.store(1, there, from.as_ptr(), n) } };
@@ -280,6 +276,15 @@ fn any_requests_keep_their_order() {
             net.gather(None).unwrap();
             assert!(memory.is_whole_around());
         });
+    }
+}
+
+/// Random numbers below what is asked, by seed: a linear congruential generator's upper bits.
+fn draws(seed: u64) -> impl FnMut(u64) -> u64 {
+    let mut state = seed;
+    move |below| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 16) % below
     }
 }
 
@@ -320,98 +325,9 @@ fn places_that_are_not_there_are_told_and_nothing_is_written() {
     }
 }
 
-/// What the honest process 0 says of a process 1 that does `wrong`; its memory around the window must be whole.
-fn told_of(wrong: impl Fn(&Nic, &mut Core, u64) + Sync) -> Error {
-    let launcher = Launcher::new(2);
-    let told = Mutex::new(None);
-    let (is_over, over) = channel::<()>();
-    let over = Mutex::new(over);
-    let base = Mutex::new(0);
-    std::thread::scope(|scope| {
-        scope.spawn(|| {
-            let is_over = is_over;
-            let mut memory = Memory::new();
-            *base.lock().unwrap() = memory.at(0);
-            let net = Net::open((0, 2), config(false), memory.window(), |block| launcher.gather(0, block)).unwrap();
-            *told.lock().unwrap() = net.gather(None).err();
-            assert!(memory.is_whole_around());
-            net.leave(1);
-            drop(is_over);
-        });
-        scope.spawn(|| {
-            let mut memory = Memory::new();
-            let (nic, mut core) = connect((1, 2), config(false), memory.window(), |block| launcher.gather(1, block)).unwrap();
-            meet(&nic, &mut core).unwrap();
-            let base = *base.lock().unwrap();
-            wrong(&nic, &mut core, base);
-            // Stays until it is found out, taking what comes.
-            while over.lock().unwrap().recv_timeout(Duration::from_millis(1)) == Err(std::sync::mpsc::RecvTimeoutError::Timeout) {
-                core.trouble = None;
-                let _ = nic.poll_with(|engine| Ok(Some(core.step(engine))));
-            }
-        });
-    });
-    told.into_inner().unwrap().expect("an error")
-}
-
-/// Sends a message as if it were right.
-fn say(nic: &Nic, core: &mut Core, head: Head, payload: &[u8]) {
-    // SAFETY: a slice of ours.
-    nic.with(|engine| unsafe { core.peers[0].send(engine, &head, (payload.as_ptr(), payload.len())) });
-}
-
-#[test]
-fn what_no_process_sends_ends_the_job() {
-    let plain = |kind, words| Head::new(kind, words);
-    let head = |kind, flags, what, words| Head { kind, flags, what, words };
-    let wrong: Vec<(&str, Head, Vec<u8>)> = vec![
-        ("an answer that nobody waits for", plain(Kind::Data, [0; 3]), vec![0; 8]),
-        ("a get of too much", plain(Kind::Get, [0, u64::MAX, 0]), vec![]),
-        ("an atomic that there is not", head(Kind::Atomic, 0, 0x0803, [0; 3]), vec![]),
-        ("a call of a function that there is not", plain(Kind::Call, [0, 1 << 40, 0]), vec![]),
-        ("an atomic of an odd size", head(Kind::Atomic, 0, 0x0300, [0; 3]), vec![]),
-        ("a round that there is not", plain(Kind::Round, [0, 9, 0]), vec![]),
-        ("a round of a later call", plain(Kind::Round, [5, 0, 0]), vec![]),
-        ("a round with too much", plain(Kind::Round, [0, 0, 0]), vec![0; 4 * BLOCK_BYTES_MAX]),
-        ("a get with a payload", plain(Kind::Get, [0; 3]), vec![1; 8]),
-        ("a pack of nothing", plain(Kind::Pack, [0; 3]), vec![]),
-        ("a pack that ends in a word", plain(Kind::Pack, [0; 3]), vec![0x81, 0, 0, 0]),
-        ("a pack with a request that there is not", plain(Kind::Pack, [0; 3]), vec![0x84, 0, 0, 0, 0, 0, 0, 0]),
-        ("a pack of a put that carries less than it says", plain(Kind::Pack, [0; 3]), vec![0x92, 0, 0, 0, 0, 0, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8]),
-        ("an answer to two requests of which there is one", plain(Kind::Data, [0; 3]), vec![0; 16]),
-        ("flags that there are not", head(Kind::Flush, 2 * TELL, 0, [0; 3]), vec![]),
-        ("a refusal of nothing", head(Kind::Refused, 0, 0x0009, [0; 3]), vec![]),
-    ];
-    for (what, head, payload) in wrong {
-        let told = told_of(|nic, core, _| say(nic, core, head, &payload));
-        assert!(matches!(told, Error::Trouble(Trouble::Misbehaved(1))), "{what}: {told:?}");
-    }
-}
-
-#[test]
-fn who_sends_words_at_random_or_takes_no_answer_is_found_out() {
-    let told = told_of(|nic, core, _| {
-        let vi = core.peers[0].vi;
-        // More messages taken than were sent.
-        let line = (Kind::Taken as u64 | 77 << 32).to_le_bytes();
-        // SAFETY: an array of ours.
-        nic.with(|engine| unsafe { engine.send_line(vi, line.as_ptr(), 8) }).unwrap();
-    });
-    assert!(matches!(told, Error::Trouble(Trouble::Misbehaved(1))), "{told:?}");
-    let told = told_of(|nic, core, base| {
-        // Asks and asks, without an answer's room: either it is found out or its connection breaks.
-        // A word of a pack: a get of 2 KiB.
-        let gets: Vec<u8> = (0..120).flat_map(|i| (1 | 2048 << 4 | (base + i) << 16).to_le_bytes()).collect();
-        for _ in 0..WINDOW {
-            say(nic, core, Head::new(Kind::Pack, [0; 3]), &gets);
-        }
-    });
-    assert!(matches!(told, Error::Trouble(Trouble::Misbehaved(1) | Trouble::Gone(1))), "{told:?}");
-}
-
 #[test]
 fn a_process_that_is_gone_is_named() {
-    let told = told_of(|nic, core, _| {
+    let told = hostile::told_of(|nic, core, _| {
         let vi = core.peers[0].vi;
         nic.with(|engine| engine.disconnect(vi)).unwrap();
     });
@@ -457,3 +373,5 @@ fn strangers_are_not_connected() {
         }
     });
 }
+
+mod hostile;
