@@ -135,6 +135,11 @@ fn together(global: &Global) -> Result<(), Error> {
     let mut found = vec![0; 100_003];
     bytes.local(0).copy_to(&mut found);
     assert!(found.iter().enumerate().all(|(i, byte)| *byte == (i + before) as u8));
+    if let Some(view) = global.shared(bytes.block(next)) {
+        assert_eq!((view.len(), view.get(5), view.get(100_002)), (100_003, (5 + me) as u8, (100_002 + me) as u8));
+    }
+    let is_apart = std::env::var_os("BELLWIRE_SHM").is_some();
+    assert_eq!(global.shared(bytes.block(next)).is_none(), is_apart && next != me);
     global.read_slice(&mut found, bytes.block(next))?;
     assert_eq!(found, data);
     global.all_store_sync()
