@@ -65,7 +65,7 @@ int main(int argc, char **argv) {
     memset(own, 1, RMA_BYTES_MAX);
     gex_Event_Wait(gex_EP_QueryBoundSegmentNB(team, 1, &base, NULL, NULL, 0));
     there = base;
-    here = malloc(RMA_BYTES_MAX);
+    here = aligned_alloc(4096, RMA_BYTES_MAX);
     memset(here, 1, RMA_BYTES_MAX);
     gex_Event_Wait(gex_Coll_BarrierNB(team, 0));
     if (gex_TM_QueryRank(team) == 0) rma_tell_all(argv, read_each, write_each, get_run, put_run);

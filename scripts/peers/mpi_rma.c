@@ -36,7 +36,7 @@ int main(int argc, char **argv) {
     rma_pin(argv[1], rank);
     MPI_Win_allocate(RMA_BYTES_MAX, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &base, &window);
     memset(base, 1, RMA_BYTES_MAX);
-    here = malloc(RMA_BYTES_MAX);
+    here = aligned_alloc(4096, RMA_BYTES_MAX);
     memset(here, 1, RMA_BYTES_MAX);
     MPI_Win_lock_all(MPI_MODE_NOCHECK, window);
     MPI_Barrier(MPI_COMM_WORLD);

@@ -16,6 +16,7 @@ const RUN: usize = 64;
 /// Nanoseconds of a run, at least.
 const RUN_NS: u128 = 30_000;
 const RUNS_MAX: usize = 400;
+const PAGE: usize = 4096;
 const COUNT_MAX: usize = 1 << 10;
 
 /// What a process is to do: `PROCESSORS MILLISECONDS words`, `.. bulk SIZE,..`, `.. em3d VERSION NODES DEGREE PERCENT STEPS`, `.. sample KEYS`, `.. sort PROCESSES KEYS`.
@@ -165,7 +166,12 @@ fn words<T: Number + Default>(global: &Global, row: usize, budget: usize, told: 
 fn bulk(global: &Global, sizes: &[usize], budget: usize, told: &mut String) -> Result<(), Error> {
     let most = sizes.iter().copied().max().unwrap_or(0);
     let array = SpreadArray::new(global, global.processes() as usize, most, 1u8)?;
-    let (mut here, mut other) = (vec![1u8; most], vec![1u8; most]);
+    // At the beginning of a page, as a block of global memory is: so it is of the others' programs too.
+    let (mut here, mut other) = (vec![1u8; most + PAGE], vec![1u8; most + PAGE]);
+    let [here, other] = [&mut here, &mut other].map(|room| {
+        let begin = room.as_ptr().align_offset(PAGE);
+        &mut room[begin..begin + most]
+    });
     if global.process() == 0 {
         for &bytes in sizes {
             let there = array.block(global.processes() as usize - 1).part(0, bytes);
@@ -182,7 +188,7 @@ fn bulk(global: &Global, sizes: &[usize], budget: usize, told: &mut String) -> R
                 "memcpy",
                 figure(budget, 1, || {
                     other[..bytes].copy_from_slice(black_box(here));
-                    black_box(&other);
+                    black_box(&*other);
                     Ok(())
                 })?,
             );
