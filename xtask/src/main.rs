@@ -42,7 +42,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("bellwire-am", &["bellwire-memory", "bellwire-via"]),
     ("bellwire-spmd", &["bellwire-am", "bellwire-job", "bellwire-via"]),
     ("bellwire-rpc", &["bellwire-am", "bellwire-memory", "bellwire-via"]),
-    ("bellwire-am-c", &["bellwire-am", "bellwire-memory", "bellwire-rpc", "bellwire-spmd", "bellwire-via"]),
+    ("bellwire-am-c", &["bellwire-am", "bellwire-job", "bellwire-memory", "bellwire-rpc", "bellwire-spmd", "bellwire-via"]),
     ("bellwire-tag", &["bellwire-memory", "bellwire-via"]),
     ("bellwire-fi", &["bellwire-memory", "bellwire-tag", "bellwire-via"]),
     ("bellwire-verbs", &["bellwire-memory", "bellwire-via"]),
