@@ -4,4 +4,6 @@
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");
     println!("cargo:rustc-cdylib-link-arg=-Wl,-soname,libbellwire_gas.so.1");
+    // libbellwire_job.so.1, which gas_start loads if it is there, lies beside it.
+    println!("cargo:rustc-cdylib-link-arg=-Wl,--enable-new-dtags,-rpath,$ORIGIN");
 }

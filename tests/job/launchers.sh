@@ -33,6 +33,7 @@ every() {
     [ ! -x "$RING" ] || expect 0 "100 rounds by 4 processes" "$@" "$RING" 100
     expect 0 "team: all well: 4 processes" "$@" ./team
     expect 0 "team: all well: 4 processes" "$@" ./team_cxx17 20
+    expect 0 "both: all well: 4 processes" "$@" ./both
     [ ! -x "$TEAM" ] || expect 0 "messages among 4 processes, all well" "$@" "$TEAM" 200
     expect "$exit_status" "" "$@" ./spmd exit 7
     expect "$exit_status" "" "$@" ./team exit 7

@@ -42,7 +42,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("bellwire-am", &["bellwire-memory", "bellwire-via"]),
     ("bellwire-spmd", &["bellwire-am", "bellwire-job", "bellwire-via"]),
     ("bellwire-rpc", &["bellwire-am", "bellwire-memory", "bellwire-via"]),
-    ("bellwire-am-c", &["bellwire-am", "bellwire-memory", "bellwire-rpc", "bellwire-spmd", "bellwire-via"]),
+    ("bellwire-am-c", &["bellwire-am", "bellwire-job", "bellwire-memory", "bellwire-rpc", "bellwire-spmd", "bellwire-via"]),
     ("bellwire-tag", &["bellwire-memory", "bellwire-via"]),
     ("bellwire-fi", &["bellwire-memory", "bellwire-tag", "bellwire-via"]),
     ("bellwire-verbs", &["bellwire-faults", "bellwire-memory", "bellwire-via"]),
@@ -53,7 +53,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("bellwire-gas-c", &["bellwire-gas", "bellwire-memory"]),
     ("vipl", &["bellwire-memory", "bellwire-via"]),
     // Measures virtual interfaces through the C library; the layers above it directly.
-    ("bellwire-logp", &["bellwire-am", "bellwire-memory", "bellwire-rpc", "bellwire-via"]),
+    ("bellwire-logp", &["bellwire-am", "bellwire-global", "bellwire-global-programs", "bellwire-memory", "bellwire-rpc", "bellwire-via"]),
     // Simulates machines, not the engine: needs nothing of the rest.
     ("bellwire-nisim", &[]),
     ("bellwire-cli", &["bellwire-job", "bellwire-launch", "bellwire-logp", "bellwire-nisim", "bellwire-sim"]),

@@ -7,6 +7,7 @@ mod bench;
 mod breakdown;
 mod contend;
 mod env;
+mod gas;
 mod info;
 mod job_trial;
 mod logp;
@@ -38,6 +39,7 @@ enum Command {
     Breakdown(breakdown::Arguments),
     Contend(contend::Arguments),
     Env(env::Arguments),
+    Gas(gas::Arguments),
     Info(info::Arguments),
     Logp(logp::Arguments),
     Ni(Box<ni::Arguments>),
@@ -54,6 +56,12 @@ enum Command {
     /// A process on which `bellwire info` tries things.
     #[command(name = info::HELPER_COMMAND, hide = true)]
     InfoPeer,
+    /// A process of a job whose global memory is measured.
+    #[command(name = bellwire_logp::gas::report::WORKER_COMMAND, hide = true)]
+    GasPeer {
+        #[arg(allow_hyphen_values = true)]
+        words: Vec<String>,
+    },
     /// A process that ends what a job leaves.
     #[command(name = run::GUARD_COMMAND, hide = true)]
     RunGuard {
@@ -72,6 +80,8 @@ fn main() -> ExitCode {
         Command::Breakdown(arguments) => breakdown::run(&arguments),
         Command::Contend(arguments) => contend::run(&arguments),
         Command::Env(arguments) => env::run(&arguments),
+        Command::Gas(arguments) => gas::run(&arguments),
+        Command::GasPeer { words } => bellwire_logp::gas::worker::main(&words),
         Command::Info(arguments) => info::run(&arguments),
         Command::Logp(arguments) => logp::run(&arguments),
         Command::Ni(arguments) => ni::run(&arguments),

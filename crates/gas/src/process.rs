@@ -69,7 +69,7 @@ pub struct Process {
 static STARTED: AtomicBool = AtomicBool::new(false);
 
 impl Process {
-    /// Joins the job, moves this process's statics (from first to last address) and heap into shared memory, maps the memory of those on this host, and connects to the others. Collective.
+    /// Joins the job (through the job library if that is installed, since the program may use other libraries that join it), moves this process's statics (from first to last address) and heap into shared memory, maps the memory of those on this host, and connects to the others. Collective.
     ///
     /// # Errors
     /// Whatever keeps global memory from being there.
@@ -79,7 +79,7 @@ impl Process {
     pub unsafe fn start(statics: Range) -> Result<Self, Error> {
         let heap = setting("BELLWIRE_GAS_HEAP_MIB", HEAP_MIB, SYMMETRIC_BASE)?;
         // SAFETY: the caller's promise.
-        Self::begin(Job::join()?, |memfd, file, symmetric| window::take_over(memfd, file, statics, heap, symmetric))
+        Self::begin(Job::join_installed()?, |memfd, file, symmetric| window::take_over(memfd, file, statics, heap, symmetric))
     }
 
     /// As [`Process::start`], but of symmetric memory alone: nothing of the program moves, and accesses to anything else are errors. Other threads may be there. Collective: the processes of a job

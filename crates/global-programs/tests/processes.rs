@@ -32,6 +32,8 @@ fn run_job(processes: u32, environment: &[(&str, &str)], trial: &str) {
 #[test]
 fn child() {
     let Ok(trial) = std::env::var(VARIABLE) else { return };
+    // Another layer of the same program in the same job.
+    let team = (trial == "both").then(|| bellwire_spmd::Team::start(bellwire_job::Job::join().expect("joined")).expect("it starts"));
     let global = Global::start().expect("it starts");
     let outcome = match trial.as_str() {
         "words" => words(&global),
@@ -39,9 +41,13 @@ fn child() {
         "errors" => errors(&global),
         "programs" => programs(&global),
         "diverging" => diverging(&global),
+        "both" => both(&global, team.as_ref().expect("started")),
         other => panic!("{other}"),
     };
     outcome.expect("it goes well");
+    if let Some(team) = team {
+        team.finish().expect("it ends well");
+    }
     global.finish().expect("it ends well");
 }
 
@@ -135,6 +141,11 @@ fn together(global: &Global) -> Result<(), Error> {
     let mut found = vec![0; 100_003];
     bytes.local(0).copy_to(&mut found);
     assert!(found.iter().enumerate().all(|(i, byte)| *byte == (i + before) as u8));
+    if let Some(view) = global.shared(bytes.block(next)) {
+        assert_eq!((view.len(), view.get(5), view.get(100_002)), (100_003, (5 + me) as u8, (100_002 + me) as u8));
+    }
+    let is_apart = std::env::var_os("BELLWIRE_SHM").is_some();
+    assert_eq!(global.shared(bytes.block(next)).is_none(), is_apart && next != me);
     global.read_slice(&mut found, bytes.block(next))?;
     assert_eq!(found, data);
     global.all_store_sync()
@@ -177,6 +188,17 @@ fn programs(global: &Global) -> Result<(), Error> {
     Ok(())
 }
 
+/// Active Messages and global memory side by side.
+fn both(global: &Global, team: &bellwire_spmd::Team) -> Result<(), Error> {
+    assert_eq!((team.rank(), team.size()), (global.process(), global.processes()));
+    let array = SpreadArray::new(global, global.processes() as usize, 1, 0u32)?;
+    let (next, before) = neighbours(global);
+    global.write(array.at(next, 0), global.process() + 7)?;
+    let all = team.all_gather(&global.process().to_le_bytes()).expect("everybody's");
+    assert_eq!((all.len(), array.local(0).get(0)), (team.size() as usize, before as u32 + 7));
+    Ok(())
+}
+
 /// Processes that do not make the same arrays are told, instead of reading each other's garbage.
 fn diverging(global: &Global) -> Result<(), Error> {
     let extra = global.process() as usize;
@@ -204,6 +226,12 @@ fn what_cannot_be_is_an_error() {
     run_job(2, &[], "errors");
     run_job(2, &[("BELLWIRE_SHM", "off")], "errors");
     run_job(2, &[], "diverging");
+}
+
+#[test]
+fn two_layers_share_a_job() {
+    run_job(3, &[], "both");
+    run_job(2, &[("BELLWIRE_SHM", "off"), ("BELLWIRE_UDP", "on")], "both");
 }
 
 #[test]

@@ -11,6 +11,7 @@ use bellwire_memory::atomic::{AtomicU64, Ordering, fence};
 
 use crate::plain::{self, AtomicWord, Plain};
 use crate::pointer::{GlobalPtr, GlobalSlice};
+use crate::spread::Local;
 use crate::start::Global;
 
 impl Global {
@@ -22,6 +23,30 @@ impl Global {
         let offset = bits.wrapping_sub(self.table.origin[process]);
         // Nothing of no process is mapped: its limit is 0.
         (plain::is_word::<T>() && offset < self.table.limit[process]).then(|| (self.table.base[process].wrapping_add(offset as usize), process))
+    }
+
+    /// Where so many bytes are mapped here, if they are: windows have no holes.
+    #[inline]
+    pub(crate) fn near_bytes(&self, bits: u64, bytes: usize) -> Option<(*mut u8, usize)> {
+        let process = (bits >> layout::ADDRESS_BITS) as usize;
+        let (offset, limit) = (bits.wrapping_sub(self.table.origin[process]), self.table.limit[process]);
+        (offset < limit && bytes as u64 <= limit - offset).then(|| (self.table.base[process].wrapping_add(offset as usize), process))
+    }
+
+    /// Counts bytes that have been stored at a process.
+    #[inline(always)]
+    fn count(&self, process: usize, bytes: usize) {
+        // SAFETY: a word of the control area that this process alone writes (G1).
+        let arrived = unsafe { AtomicU64::from_ptr(self.table.arrived[process]) };
+        // Relaxed: our own word. Release: what has been stored is seen by who sees the count; pairs with `store_sync`.
+        arrived.store(arrived.load(Ordering::Relaxed).wrapping_add(bytes as u64), Ordering::Release);
+    }
+
+    /// The elements as this process's own, if it shares their memory: for many accesses to one block, each a plain load or store without a look into the table. `None`: they are on another host, and every
+    /// access is a message.
+    pub fn shared<T: Plain>(&self, slice: GlobalSlice<T>) -> Option<Local<'_, T>> {
+        let (at, _) = self.near_bytes(slice.begin().bits(), slice.len().checked_mul(size_of::<T>())?)?;
+        at.cast::<T>().is_aligned().then(|| Local::new(at.cast(), slice.len()))
     }
 
     /// Reads a value: it is there when this returns.
@@ -109,13 +134,9 @@ impl Global {
     pub fn store<T: Plain>(&self, to: GlobalPtr<T>, value: T) -> Result<(), Error> {
         match self.near(to) {
             Some((at, process)) => {
-                // SAFETY: mapped (G1); T1. The count orders it: a word of the control area that this process alone writes.
-                unsafe {
-                    plain::store(at, value);
-                    let arrived = AtomicU64::from_ptr(self.table.arrived[process]);
-                    // Relaxed: our own word. Release: what has been stored is seen by who sees the count; pairs with `store_sync`.
-                    arrived.store(arrived.load(Ordering::Relaxed).wrapping_add(size_of::<T>() as u64), Ordering::Release);
-                }
+                // SAFETY: mapped (G1); T1. The count orders it.
+                unsafe { plain::store(at, value) };
+                self.count(process, size_of::<T>());
                 Ok(())
             }
             None => self.store_far(to, value),
@@ -138,6 +159,13 @@ impl Global {
     /// If the lengths differ.
     pub fn read_slice<T: Plain>(&self, to: &mut [T], from: GlobalSlice<T>) -> Result<(), Error> {
         assert_eq!(to.len(), from.len(), "slices of different lengths");
+        if let Some((there, _)) = self.near_bytes(from.begin().bits(), size_of_val(to)) {
+            // SAFETY: mapped (G1); the slice is the caller's; T1. Who has made a slice of its own memory may copy onto it.
+            unsafe { std::ptr::copy(there.cast_const(), to.as_mut_ptr().cast(), size_of_val(to)) };
+            // Acquire: as in `read`.
+            fence(Ordering::Acquire);
+            return Ok(());
+        }
         // SAFETY: the slice's own bytes; any are values.
         unsafe { self.process.borrow().read(to.as_mut_ptr().cast(), from.begin().bits(), size_of_val(to)) }
     }
@@ -151,8 +179,22 @@ impl Global {
     /// If the lengths differ.
     pub fn write_slice<T: Plain>(&self, to: GlobalSlice<T>, from: &[T]) -> Result<(), Error> {
         assert_eq!(to.len(), from.len(), "slices of different lengths");
+        if self.copied_near(to, from).is_some() {
+            return Ok(());
+        }
         // SAFETY: the slice's own bytes, every one defined.
         unsafe { self.process.borrow().write(to.begin().bits(), from.as_ptr().cast(), size_of_val(from)) }
+    }
+
+    /// Copies to where it is mapped, if it is; whose memory it is.
+    #[inline]
+    fn copied_near<T: Plain>(&self, to: GlobalSlice<T>, from: &[T]) -> Option<usize> {
+        let (there, process) = self.near_bytes(to.begin().bits(), size_of_val(from))?;
+        // Release: as in `write`.
+        fence(Ordering::Release);
+        // SAFETY: as in `read_slice`.
+        unsafe { std::ptr::copy(from.as_ptr().cast(), there, size_of_val(from)) };
+        Some(process)
     }
 
     /// Puts a slice, which is the caller's again at once.
@@ -164,6 +206,9 @@ impl Global {
     /// If the lengths differ.
     pub fn put_slice<T: Plain>(&self, to: GlobalSlice<T>, from: &[T]) -> Result<(), Error> {
         assert_eq!(to.len(), from.len(), "slices of different lengths");
+        if self.copied_near(to, from).is_some() {
+            return Ok(());
+        }
         // SAFETY: as above.
         unsafe { self.process.borrow().put(to.begin().bits(), from.as_ptr().cast(), size_of_val(from)) }
     }
@@ -177,6 +222,10 @@ impl Global {
     /// If the lengths differ.
     pub fn store_slice<T: Plain>(&self, to: GlobalSlice<T>, from: &[T]) -> Result<(), Error> {
         assert_eq!(to.len(), from.len(), "slices of different lengths");
+        if let Some(process) = self.copied_near(to, from) {
+            self.count(process, size_of_val(from));
+            return Ok(());
+        }
         // SAFETY: as above.
         unsafe { self.process.borrow().store(to.begin().bits(), from.as_ptr().cast(), size_of_val(from)) }
     }

@@ -105,7 +105,7 @@ impl<'g, T: Plain> SpreadArray<'g, T> {
     pub fn local(&self, row: usize) -> Local<'_, T> {
         assert!(row < self.rows(), "row {row} of {}", self.rows());
         let address = layout::address_of(self.made) as usize + row * self.each * size_of::<T>();
-        Local { begin: std::ptr::with_exposed_provenance_mut(address), length: self.each, of: PhantomData }
+        Local::new(std::ptr::with_exposed_provenance_mut(address), self.each)
     }
 }
 
@@ -117,7 +117,7 @@ impl<T: Plain> Drop for SpreadArray<'_, T> {
     }
 }
 
-/// A block of this process's own memory. Others may read and write it at any time, so it is used by values and copies.
+/// A block of this process's own memory, or of another's that it shares ([`Global::shared`]). Others may read and write it at any time, so it is used by values and copies.
 #[derive(Clone, Copy)]
 pub struct Local<'a, T: Plain> {
     begin: *mut T,
@@ -132,6 +132,11 @@ impl<T: Plain> fmt::Debug for Local<'_, T> {
 }
 
 impl<'a, T: Plain> Local<'a, T> {
+    /// Of memory that is mapped for `'a`, aligned.
+    pub(crate) fn new(begin: *mut T, length: usize) -> Self {
+        Self { begin, length, of: PhantomData }
+    }
+
     /// Its elements.
     #[inline]
     pub fn len(self) -> usize {

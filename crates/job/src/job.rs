@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use crate::environment::{self, Way};
 use crate::error::Error;
+use crate::installed::Client as Installed;
 use crate::mapping;
 use crate::pmi::client::{Client as Pmi, Wire};
 use crate::pmix::Client as Pmix;
@@ -68,6 +69,7 @@ enum End {
     Alone,
     Pmi(Arc<Wire>),
     Pmix(Arc<crate::pmix::Api>),
+    Installed(Arc<crate::installed::Api>),
 }
 
 #[derive(Debug)]
@@ -75,6 +77,7 @@ enum Channel {
     Alone(BTreeMap<String, Vec<u8>>),
     Pmi(Pmi),
     Pmix(Pmix),
+    Installed(Installed),
 }
 
 #[derive(Debug)]
@@ -108,12 +111,27 @@ impl Job {
     /// # Errors
     /// If a launcher's variables are set but cannot be used, if it does not answer or does not speak its protocol, or if another copy of this code has joined before.
     pub fn join() -> Result<Self, Error> {
+        Self::join_by(Shared::join)
+    }
+
+    /// As [`Job::join`], but through the job library if that is installed: for libraries, each of which has a copy of this code, so that a program may use several of them, and the job library itself.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn join_installed() -> Result<Self, Error> {
+        Self::join_by(|get| match Installed::join() {
+            Some(joined) => joined.map(|(client, place)| Shared::installed(client, place)),
+            None => Shared::join(get),
+        })
+    }
+
+    fn join_by(join: impl FnOnce(&dyn Fn(&str) -> Option<String>) -> Result<Shared, Error>) -> Result<Self, Error> {
         let mut membership = MEMBERSHIP.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(shared) = membership.upgrade() {
             return Ok(Self { shared });
         }
         let get = |name: &str| std::env::var(name).ok();
-        let job = Self { shared: Arc::new(Shared::join(&get)?) };
+        let job = Self { shared: Arc::new(join(&get)?) };
         *membership = Arc::downgrade(&job.shared);
         if !matches!(job.shared.end, End::Alone) {
             AT_EXIT.call_once(|| {
@@ -222,6 +240,7 @@ impl Job {
             // A launcher that cannot be told has gone, or ends the job when it sees this process's status.
             End::Pmi(wire) => drop(wire.abort(code)),
             End::Pmix(api) => api.abort(code),
+            End::Installed(api) => api.exit(code),
         }
         std::process::exit(code)
     }
@@ -242,6 +261,13 @@ impl Job {
 }
 
 impl Shared {
+    fn installed(client: Installed, place: crate::installed::Place) -> Self {
+        let end = End::Installed(client.api());
+        let state = State { channel: Channel::Installed(client), barrier_timeout: None, keys: BTreeSet::new(), rounds: 0, in_barrier: false, has_left: false };
+        let crate::installed::Place { rank, size, local_rank, local_size, id, launcher } = place;
+        Self { rank, size, local_rank, local_size, id, launcher, pid: std::process::id(), end, state: Mutex::new(state) }
+    }
+
     fn join(get: &dyn Fn(&str) -> Option<String>) -> Result<Self, Error> {
         let set = environment::timeout(get)?;
         let timeout = set.unwrap_or(REPLY_TIMEOUT);
@@ -304,6 +330,7 @@ impl State {
             Channel::Alone(_) => Ok(()),
             Channel::Pmi(client) => client.finalize(),
             Channel::Pmix(client) => client.finalize(),
+            Channel::Installed(client) => client.finalize(),
         };
     }
 
@@ -318,11 +345,15 @@ impl State {
             Channel::Alone(blocks) => drop(blocks.insert(key.to_owned(), block.to_vec())),
             Channel::Pmi(client) => client.put(key, block)?,
             Channel::Pmix(client) => client.put(key, block)?,
+            Channel::Installed(client) => client.put(key, block)?,
         }
         Ok(())
     }
 
     fn all_gather(&mut self, rank: u32, size: u32, block: &[u8]) -> Result<Vec<Vec<u8>>, Error> {
+        if let Channel::Installed(client) = &self.channel {
+            return client.all_gather(size, block);
+        }
         let key = format!("g.{}", self.rounds);
         self.rounds += 1;
         self.put(&key, block)?;
@@ -339,6 +370,9 @@ impl State {
     }
 
     fn barrier(&mut self) -> Result<(), Error> {
+        if let Channel::Installed(client) = &self.channel {
+            return client.barrier();
+        }
         self.barrier_start()?;
         let deadline = self.barrier_timeout.map(|time| Instant::now() + time);
         if self.barrier_done(deadline)? {
@@ -353,6 +387,7 @@ impl State {
             Channel::Alone(_) => {}
             Channel::Pmi(client) => client.barrier_start()?,
             Channel::Pmix(client) => client.barrier_start()?,
+            Channel::Installed(client) => client.barrier_start()?,
         }
         self.in_barrier = true;
         Ok(())
@@ -366,6 +401,7 @@ impl State {
             Channel::Alone(_) => true,
             Channel::Pmi(client) => client.barrier_done(deadline)?,
             Channel::Pmix(client) => client.barrier_done(deadline)?,
+            Channel::Installed(client) => client.barrier_done()?,
         };
         self.in_barrier = !done;
         Ok(done)
@@ -388,6 +424,7 @@ impl Channel {
             Self::Alone(blocks) => Ok(blocks.get(key).cloned()),
             Self::Pmi(client) => client.get(rank, key),
             Self::Pmix(client) => client.get(rank, key),
+            Self::Installed(client) => client.get(rank, key),
         }
     }
 
@@ -395,7 +432,7 @@ impl Channel {
     fn get_all(&mut self, size: u32, key: &str) -> Result<Vec<Option<Vec<u8>>>, Error> {
         match self {
             Self::Pmi(client) => client.get_all(size, key),
-            Self::Alone(_) | Self::Pmix(_) => (0..size).map(|rank| self.get(rank, key)).collect(),
+            Self::Alone(_) | Self::Pmix(_) | Self::Installed(_) => (0..size).map(|rank| self.get(rank, key)).collect(),
         }
     }
 }

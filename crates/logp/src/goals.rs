@@ -2,11 +2,13 @@
 //! What the library has set itself to reach, as ratios of figures taken in one run.
 
 mod contend;
+mod gas;
 mod layers;
 mod mpi;
 mod udp;
 
 pub use contend::evaluate_contention;
+pub use gas::evaluate_gas;
 pub use layers::evaluate_layers;
 pub use mpi::evaluate_mpi;
 

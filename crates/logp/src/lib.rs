@@ -15,10 +15,10 @@
 //! - Figures that are compared were taken in the same run, in turn, with a canary around each ([`canary`]).
 //! - A failed measurement is reported beside the others; a peer that is missing is named, never an error.
 //!
-//! Beside the comparison: [`breakdown`] says where the time of an Active Message goes, [`contend`] has many clients ask one server, [`mpi`] runs MPIs on Bellwire and as they are, [`model`] measures the parameters of the LogP model by the same means, [`host`] says what this host offers, and [`stat`] asks running
+//! Beside the comparison: [`breakdown`] says where the time of an Active Message goes, [`contend`] has many clients ask one server, [`mpi`] runs MPIs on Bellwire and as they are, [`gas`] measures global memory, [`model`] measures the parameters of the LogP model by the same means, [`host`] says what this host offers, and [`stat`] asks running
 //! processes for their counters.
 //!
-//! Called by the `bellwire` command: [`perf::run`], [`model::run`], [`breakdown::run`], [`contend::run`], [`mpi::run`], [`host::inspect`], [`stat::ask`] and, in the measuring processes, [`worker::main`].
+//! Called by the `bellwire` command: [`perf::run`], [`model::run`], [`breakdown::run`], [`contend::run`], [`mpi::run`], [`gas::run`], [`host::inspect`], [`stat::ask`] and, in the measuring processes, [`worker::main`] and [`gas::worker::main`].
 
 pub mod ablation;
 pub mod am;
@@ -31,6 +31,7 @@ pub mod clock;
 pub mod contend;
 pub mod endpoint;
 pub mod error;
+pub mod gas;
 pub mod goals;
 pub mod host;
 pub mod job;

@@ -80,6 +80,30 @@ pub enum Metric {
     Leg,
     /// LogP: time between two requests, ns, by their number.
     Signature,
+    /// Global memory: a read, ns, by type.
+    GasRead,
+    /// Global memory: a write, ns, by type.
+    GasWrite,
+    /// Global memory: a get, ns, by type.
+    GasGet,
+    /// Global memory: a put, ns, by type.
+    GasPut,
+    /// Global memory: a store, ns, by type.
+    GasStore,
+    /// Global memory: bulk reads, GB/s, by size.
+    GasBulkRead,
+    /// Global memory: bulk writes, GB/s, by size.
+    GasBulkWrite,
+    /// Global memory: bulk gets, GB/s, by size.
+    GasBulkGet,
+    /// Global memory: bulk puts, GB/s, by size.
+    GasBulkPut,
+    /// Global memory: bulk stores, GB/s, by size.
+    GasBulkStore,
+    /// Global memory: an edge of em3d, ns, by per cent of remote edges.
+    Em3d,
+    /// Global memory: all of a program's work, ms, by the number of processes.
+    Speedup,
 }
 
 impl Metric {
@@ -109,6 +133,22 @@ impl Metric {
     /// All of `bellwire bench mpi`, in the order of its report.
     pub const MPI: [Metric; 7] =
         [Metric::Latency, Metric::Bandwidth, Metric::Sendrecv, Metric::Allreduce, Metric::RingOfRanks, Metric::AllreduceOfRanks, Metric::BarrierOfRanks];
+
+    /// All of `bellwire gas`, in the order of its report.
+    pub const GAS: [Metric; 12] = [
+        Metric::GasRead,
+        Metric::GasWrite,
+        Metric::GasGet,
+        Metric::GasPut,
+        Metric::GasStore,
+        Metric::GasBulkRead,
+        Metric::GasBulkWrite,
+        Metric::GasBulkGet,
+        Metric::GasBulkPut,
+        Metric::GasBulkStore,
+        Metric::Em3d,
+        Metric::Speedup,
+    ];
 
     /// Title of its table.
     pub fn title(self) -> &'static str {
@@ -147,6 +187,18 @@ impl Metric {
             Metric::RoundTrip => "Breakdown: round trip",
             Metric::Leg => "Breakdown: leg",
             Metric::Signature => "LogP: signature",
+            Metric::GasRead => "Read",
+            Metric::GasWrite => "Write",
+            Metric::GasGet => "Get, 64 in a phase",
+            Metric::GasPut => "Put, 64 in a phase",
+            Metric::GasStore => "Store",
+            Metric::GasBulkRead => "Bulk read",
+            Metric::GasBulkWrite => "Bulk write",
+            Metric::GasBulkGet => "Bulk get",
+            Metric::GasBulkPut => "Bulk put",
+            Metric::GasBulkStore => "Bulk store; of the raw VI RDMA write, of Active Messages bulk messages",
+            Metric::Em3d => "em3d: time for an edge",
+            Metric::Speedup => "The same work on one process and on two",
         }
     }
 
@@ -154,6 +206,8 @@ impl Metric {
     pub fn unit(self) -> &'static str {
         match self {
             Metric::Bandwidth | Metric::BothWays | Metric::WriteBandwidth | Metric::ReadBandwidth | Metric::Loss => "GB/s",
+            Metric::GasBulkRead | Metric::GasBulkWrite | Metric::GasBulkGet | Metric::GasBulkPut | Metric::GasBulkStore => "GB/s",
+            Metric::Speedup => "ms",
             Metric::Rate | Metric::Pairs => "msg/s",
             Metric::Cpu | Metric::DatagramsLost => "%",
             Metric::ViMemory => "bytes",
@@ -172,6 +226,9 @@ impl Metric {
             Metric::AblatedPlaces => "places",
             Metric::RingOfRanks | Metric::AllreduceOfRanks | Metric::BarrierOfRanks => "ranks",
             Metric::Waiting => "computing",
+            Metric::GasRead | Metric::GasWrite | Metric::GasGet | Metric::GasPut | Metric::GasStore => "type",
+            Metric::Em3d => "remote",
+            Metric::Speedup => "processes",
             _ => "size",
         }
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Barrier and all-gather by dissemination: in round *k* process *r* sends what it has to *r + 2^k* and waits for *r - 2^k*; after log2(n) rounds everybody has everybody's.
+//! Barrier and all-gather by dissemination (`bellwire_job::dissemination`).
 //!
 //! Nobody can be more than one collective call ahead of another, so there are places for two, told apart by their number. What else comes is not ours and is dropped.
 //!
@@ -9,6 +9,7 @@
 
 use crate::Error;
 use bellwire_am::{Bundle, EndpointId, MEDIUM_BYTES_MAX, Message, Name};
+use bellwire_job::dissemination::{blocks_in, neighbours, pack, rounds, unpack};
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::Duration;
@@ -61,19 +62,14 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Blocks that travel in a round.
-fn blocks_in(round: usize, size: u32) -> u32 {
-    (1u32 << round).min(size - (1 << round))
-}
-
 impl Collective {
     /// Sets the handlers of `endpoint`, whose entry `i` is process `i`, with that name.
     pub(crate) fn new(bundle: &Bundle, endpoint: EndpointId, (rank, size): (u32, u32), names: Vec<Name>) -> Result<Self, Error> {
-        let count = size.next_power_of_two().trailing_zeros() as usize;
-        let rounds = || (0..count).map(|_| Round::default()).collect();
-        let arrived = Arc::new(Mutex::new(Arrived { call: 0, rounds: [rounds(), rounds()], lost: None, gone: BTreeSet::new() }));
+        let count = rounds(size) as usize;
+        let places = || (0..count).map(|_| Round::default()).collect();
+        let arrived = Arc::new(Mutex::new(Arrived { call: 0, rounds: [places(), places()], lost: None, gone: BTreeSet::new() }));
         let [on_part, on_lost, on_return, on_departure] = [(); 4].map(|()| Arc::clone(&arrived));
-        let senders: Vec<Name> = (0..count).map(|k| names[((rank + size - (1 << k)) % size) as usize]).collect();
+        let senders: Vec<Name> = (0..count).map(|k| names[neighbours(rank, size, k as u32).1 as usize]).collect();
         bundle.set_handler(endpoint, PART, move |message| lock(&on_part).take(message, &senders, size))?;
         bundle.set_handler(endpoint, LOST, move |message| {
             if let [rank] = *message.args()
@@ -120,8 +116,7 @@ impl Collective {
     }
 
     fn peer(&self, round: usize) -> (u32, u32) {
-        let step = 1u32 << round;
-        ((self.rank + step) % self.size, (self.rank + self.size - step) % self.size)
+        neighbours(self.rank, self.size, round as u32)
     }
 
     fn rounds(&self, bundle: &Bundle, block: Option<&[u8]>) -> Result<Vec<Vec<u8>>, Error> {
@@ -133,9 +128,9 @@ impl Collective {
         let mut held: Vec<Vec<u8>> = block.map(<[u8]>::to_vec).into_iter().collect();
         for round in 0..count {
             let (to, from) = self.peer(round);
-            self.send(bundle, to, (call, round), block.is_some().then(|| pack(&held, blocks_in(round, self.size))).as_deref())?;
+            self.send(bundle, to, (call, round), block.is_some().then(|| pack(&held, blocks_in(round as u32, self.size))).as_deref())?;
             let data = self.wait(bundle, from, (call, round))?;
-            let blocks = if block.is_some() { blocks_in(round, self.size) } else { 0 };
+            let blocks = if block.is_some() { blocks_in(round as u32, self.size) } else { 0 };
             // Another call than ours, elsewhere.
             held.extend(unpack(&data, blocks).ok_or(Error::Messages(bellwire_am::Error::BadArgument))?);
         }
@@ -213,7 +208,7 @@ impl Arrived {
         if ahead > 1 || round >= ROUNDS_MAX || senders.get(round) != Some(&message.source()) {
             return;
         }
-        let most = blocks_in(round, size) as usize * (BLOCK_MAX_BYTES + 4);
+        let most = blocks_in(round as u32, size) as usize * (BLOCK_MAX_BYTES + 4);
         let place = &mut self.rounds[call as usize & 1][round];
         let (at, more) = (place.data.len(), message.payload().len());
         if place.is_done || more > most - at {
@@ -230,50 +225,5 @@ impl Arrived {
             *round = Round::default();
         }
         self.call = self.call.wrapping_add(1);
-    }
-}
-
-/// The first `count` blocks, each behind its length.
-fn pack(blocks: &[Vec<u8>], count: u32) -> Vec<u8> {
-    let mut data = Vec::new();
-    for block in blocks.iter().take(count as usize) {
-        data.extend((block.len() as u32).to_le_bytes());
-        data.extend(block);
-    }
-    data
-}
-
-/// `count` blocks out of what a process sent, and nothing else.
-fn unpack(mut data: &[u8], count: u32) -> Option<Vec<Vec<u8>>> {
-    let mut blocks = Vec::new();
-    for _ in 0..count {
-        let (length, rest) = data.split_first_chunk::<4>()?;
-        let (block, rest) = rest.split_at_checked(u32::from_le_bytes(*length) as usize)?;
-        blocks.push(block.to_vec());
-        data = rest;
-    }
-    data.is_empty().then_some(blocks)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn blocks_are_unpacked_as_they_were_packed() {
-        let blocks = vec![vec![1, 2, 3], vec![], vec![9; 1000], vec![4]];
-        let data = pack(&blocks, 3);
-        assert_eq!(unpack(&data, 3).as_deref(), Some(&blocks[..3]));
-        for (wrong, count) in [(&data[..], 2), (&data[..], 4), (&data[..data.len() - 1], 3), (&[255, 255, 255, 255][..], 1)] {
-            assert_eq!(unpack(wrong, count), None);
-        }
-    }
-
-    #[test]
-    fn every_block_travels_once_to_each() {
-        for size in 1..200u32 {
-            let count = size.next_power_of_two().trailing_zeros() as usize;
-            assert_eq!((0..count).map(|round| blocks_in(round, size)).sum::<u32>(), size - 1);
-        }
     }
 }

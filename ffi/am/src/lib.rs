@@ -8,7 +8,7 @@
 //! | `control.rs`, `tables.rs`, `events.rs` | bundles and endpoints; translations; polling, waiting, statistics |
 //! | `handlers.rs` | C functions as handlers; tokens |
 //! | `messages.rs` | requests, gets, replies |
-//! | `spmd.rs`, `job.rs` | the process in its job; the job library, loaded when it is asked for |
+//! | `spmd.rs` | the process in its job |
 //! | `rpc/` | remote procedure calls: `bellwire_rpc.h` |
 //! | `types.rs` | layouts, return codes |
 //!
@@ -18,7 +18,6 @@
 mod control;
 mod events;
 mod handlers;
-mod job;
 mod messages;
 mod objects;
 mod rpc;

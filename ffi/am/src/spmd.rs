@@ -2,10 +2,10 @@
 //! The process in its job: a [`Team`], of which there is one.
 
 use crate::handlers::token;
-use crate::job::Job;
 use crate::objects::{AM_Terminate, BundleObject, EndpointObject, init};
 use crate::types::{BAD_ARG, IN_USE, NOT_INIT, OK, code, put};
-use bellwire_spmd::{Error, Exchange, Team, open_device};
+use bellwire_job::Job;
+use bellwire_spmd::{Error, Team, open_device};
 use core::ffi::{c_char, c_int, c_void};
 use std::cell::RefCell;
 use std::ffi::CString;
@@ -83,8 +83,13 @@ pub unsafe extern "C" fn AMX_Start(eb: *mut *mut BundleObject, ep: *mut *mut End
     OK
 }
 
+/// Through the job library, so that the program and other libraries may be in the job as well.
+fn join() -> Result<Job, Error> {
+    Job::join_installed().map_err(|error| Error::Launcher(error.to_string()))
+}
+
 fn start() -> Result<(Team, *mut BundleObject, *mut EndpointObject), Error> {
-    let job = Job::join()?;
+    let job = join()?;
     let mut library = init(|| open_device(&job))?;
     let device = library.device.clone();
     let started = device.ok_or_else(|| Error::Device("the library has no NIC".to_owned())).and_then(|device| Team::start_on(&device, job));
@@ -181,7 +186,7 @@ pub extern "C" fn AMX_Exit(status: c_int) -> ! {
     if let Some(team) = team() {
         team.exit(status);
     }
-    match Job::join() {
+    match join() {
         Ok(job) => job.exit(status),
         Err(_) => std::process::exit(status),
     }

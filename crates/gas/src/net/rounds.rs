@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Collective calls by dissemination: in round *k* process *r* sends what it has to *r + 2^k* and waits for *r - 2^k*; after log2(n) rounds everybody has everybody's block.
+//! Collective calls by dissemination (`bellwire_job::dissemination`).
 //!
 //! Nobody can be more than one call ahead of another, so there are places for two, told apart by their number.
 
+use bellwire_job::dissemination;
+pub(super) use bellwire_job::dissemination::{pack, unpack};
 use bellwire_memory::bytes;
 
 /// Longest block of a process, bytes.
@@ -28,7 +30,7 @@ pub(super) struct Rounds {
 
 impl Rounds {
     pub(super) fn new(me: u32, size: u32) -> Self {
-        let places = || (0..size.next_power_of_two().trailing_zeros()).map(|_| Place::default()).collect();
+        let places = || (0..dissemination::rounds(size)).map(|_| Place::default()).collect();
         Self { me, size, call: 0, places: [places(), places()] }
     }
 
@@ -39,13 +41,12 @@ impl Rounds {
 
     /// To whom this process sends in a round, and from whom it hears.
     pub(super) fn neighbours(&self, round: u32) -> (u32, u32) {
-        let step = 1 << round;
-        ((self.me + step) % self.size, (self.me + self.size - step) % self.size)
+        dissemination::neighbours(self.me, self.size, round)
     }
 
     /// Blocks that travel in a round.
     pub(super) fn blocks_in(&self, round: u32) -> u32 {
-        (1u32 << round).min(self.size - (1 << round))
+        dissemination::blocks_in(round, self.size)
     }
 
     /// A part has come: number of the call, round, whether it is the last. `false`: nobody of the job sends that.
@@ -79,41 +80,9 @@ impl Rounds {
     }
 }
 
-/// The first `count` blocks, each behind its length.
-pub(super) fn pack(blocks: &[Vec<u8>], count: u32) -> Vec<u8> {
-    let mut data = Vec::new();
-    for block in blocks.iter().take(count as usize) {
-        data.extend((block.len() as u32).to_le_bytes());
-        data.extend(block);
-    }
-    data
-}
-
-/// `count` blocks out of what a process sent, and nothing else.
-pub(super) fn unpack(mut data: &[u8], count: u32) -> Option<Vec<Vec<u8>>> {
-    let mut blocks = Vec::new();
-    for _ in 0..count {
-        let (length, rest) = data.split_first_chunk::<4>()?;
-        let (block, rest) = rest.split_at_checked(u32::from_le_bytes(*length) as usize)?;
-        blocks.push(block.to_vec());
-        data = rest;
-    }
-    data.is_empty().then_some(blocks)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn blocks_are_unpacked_as_they_were_packed() {
-        let blocks = vec![vec![1, 2, 3], vec![], vec![9; 1000], vec![4]];
-        let data = pack(&blocks, 3);
-        assert_eq!(unpack(&data, 3).as_deref(), Some(&blocks[..3]));
-        for (wrong, count) in [(&data[..], 2), (&data[..], 4), (&data[..data.len() - 1], 3), (&[255, 255, 255, 255][..], 1)] {
-            assert_eq!(unpack(wrong, count), None);
-        }
-    }
 
     #[test]
     fn only_what_can_come_is_taken() {

@@ -71,13 +71,18 @@ fn row_name(metric: Metric, size: u64) -> String {
         Metric::Percentile if size >= 1000 => "max".to_owned(),
         Metric::Percentile => format!("p{}", size as f64 / 10.0),
         Metric::Waiting => format!("{size} us"),
+        Metric::Em3d => format!("{size} %"),
+        Metric::GasRead | Metric::GasWrite | Metric::GasGet | Metric::GasPut | Metric::GasStore => {
+            crate::gas::TYPES.get((size as usize).wrapping_sub(1)).map_or_else(|| size.to_string(), |of| of.0.to_owned())
+        }
         Metric::ManyVis
         | Metric::ViMemory
         | Metric::Pairs
         | Metric::AblatedPlaces
         | Metric::RingOfRanks
         | Metric::AllreduceOfRanks
-        | Metric::BarrierOfRanks => size.to_string(),
+        | Metric::BarrierOfRanks
+        | Metric::Speedup => size.to_string(),
         _ => size_text(size),
     }
 }
