@@ -10,6 +10,7 @@
 //! | `packets` | a packet of the NIC-to-NIC protocol |
 //! | `transport` | packets, a network's doings, calls and time for two transports |
 //! | `tag` | messages of a peer, and calls of the program, for an endpoint with tag matching |
+//! | `verbs` | packets of a peer, and calls of the program, for a device with queue pairs |
 //! | `job` | what processes write to the PMI-1 server of a launcher |
 //!
 //! Besides what sanitizers see, the targets of the engine assert that no byte outside the granted memory changes and that every posted request completes exactly once; those of the
@@ -27,3 +28,4 @@ pub mod scripted;
 pub mod shared;
 pub mod tag;
 pub mod transport;
+pub mod verbs;
