@@ -11,6 +11,7 @@
 //! | `transport` | packets, a network's doings, calls and time for two transports |
 //! | `tag` | messages of a peer, and calls of the program, for an endpoint with tag matching |
 //! | `gas` | messages of a peer, and calls of the program, for a process with global memory by packets |
+//! | `verbs` | packets of a peer, and calls of the program, for a device with queue pairs |
 //! | `job` | what processes write to the PMI-1 server of a launcher |
 //!
 //! Besides what sanitizers see, the targets of the engine assert that no byte outside the granted memory changes and that every posted request completes exactly once; those of the
@@ -30,3 +31,4 @@ pub mod shared;
 pub mod tag;
 pub mod talk;
 pub mod transport;
+pub mod verbs;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Every input of the corpus, and some thousands of random ones, through every target: what the fuzzer has found once stays found, also where it cannot run.
 
-use bellwire_fuzz::{descriptors, frames, gas, job, packets, rendezvous, shared, tag, transport};
+use bellwire_fuzz::{descriptors, frames, gas, job, packets, rendezvous, shared, tag, transport, verbs};
 
 fn replay(target: &str, random: u64, run: fn(&[u8])) {
     let directory = format!("{}/corpus/{target}", env!("CARGO_MANIFEST_DIR"));
@@ -70,4 +70,9 @@ fn requests_to_a_launcher() {
 #[test]
 fn global_memory_by_packets() {
     replay("gas", 5000, gas::run);
+}
+
+#[test]
+fn packets_of_a_peer_to_queue_pairs() {
+    replay("verbs", 3000, verbs::run);
 }

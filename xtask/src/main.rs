@@ -58,7 +58,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("bellwire-nisim", &[]),
     ("bellwire-cli", &["bellwire-job", "bellwire-launch", "bellwire-logp", "bellwire-nisim", "bellwire-sim"]),
     // Outside the workspace: built with sanitizers.
-    ("bellwire-fuzz", &["bellwire-gas", "bellwire-job", "bellwire-memory", "bellwire-proto", "bellwire-tag", "bellwire-via"]),
+    ("bellwire-fuzz", &["bellwire-gas", "bellwire-job", "bellwire-memory", "bellwire-proto", "bellwire-tag", "bellwire-verbs", "bellwire-via"]),
     ("xtask", &[]),
 ];
 

@@ -33,7 +33,7 @@ pub(crate) enum Put {
     Broken,
 }
 
-/// Memory of ours that a peer reads.
+/// Memory of ours that a peer reads; or, without length, a refusal that is to come behind such.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ReadJob {
     pub head: Head,
@@ -97,6 +97,12 @@ impl Connection {
             self.acked = taken;
         }
         fine
+    }
+
+    /// A message has left in part, and nobody may come by to send the rest.
+    #[inline]
+    pub(crate) fn has_rest(&self) -> bool {
+        self.rest.is_some()
     }
 
     pub(crate) fn owes_credit(&self) -> bool {

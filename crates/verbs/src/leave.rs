@@ -2,7 +2,7 @@
 //! What waits to leave: answers first, then queue pairs and what peers read, by turns.
 
 use crate::arrive::Packet;
-use crate::connection::{ANSWERS_MAX, ConnectionId, Put};
+use crate::connection::{ANSWERS_MAX, ConnectionId, Put, ReadJob};
 use crate::core::Core;
 use crate::header::{Code, Head, Kind, PACKET_BYTES};
 use crate::types::Access;
@@ -38,6 +38,15 @@ impl Core {
     pub(crate) fn refuse<W: Wire>(&mut self, engine: &mut Engine<W>, p: &Packet<'_>, code: Code, timer: u8) {
         let mut head = Head::new(Kind::Refusal, p.head.from, p.head.to);
         (head.number, head.echo, head.words[0]) = (p.head.number, p.head.life, code as u64 | u64::from(timer) << 32);
+        // Behind what the same queue pair has asked to read before: that is done, and is not to be flushed.
+        let pair = (p.head.from, p.head.to);
+        if let Some(connection) = self.connections.get_mut(p.from).filter(|c| c.reads.iter().any(|r| (r.head.to, r.head.from) == pair)) {
+            connection.reads.push_back(ReadJob { head, key: 0, domain: 0, address: 0, length: 0, at: 0 });
+            if connection.reads.len() > ANSWERS_MAX {
+                self.broken(engine, p.from);
+            }
+            return;
+        }
         self.answer(engine, p.from, head);
     }
 

@@ -10,6 +10,7 @@
 //! | `progress.rs` | lock, progress, waiting |
 //! | `core.rs` | the objects; the machine's step |
 //! | `qp.rs`, `modify.rs` | a queue pair; its states |
+//! | `machine.rs` | the same on an engine of the caller's |
 //! | `queue.rs`, `channel.rs` | completion queues, receives; descriptors to sleep on |
 //! | `memory.rs` | regions, keys, copies |
 //! | `adopt.rs`, `direct.rs` | memory of programs that peers map; requests done in it without the owner |
@@ -30,6 +31,7 @@ mod ending;
 mod header;
 mod leave;
 mod life;
+pub mod machine;
 mod memory;
 mod modify;
 mod name;

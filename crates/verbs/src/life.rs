@@ -15,7 +15,7 @@ const CONNECT_PATIENCE_MIN: u64 = 500_000_000;
 /// Context of a VI that has no connection yet.
 const UNKNOWN: u64 = 0;
 /// What both ends must say: the version of this layer's packets.
-const VERSION: u64 = 0x7662_7300_0000_0001;
+pub(crate) const VERSION: u64 = 0x7662_7300_0000_0001;
 
 impl Core {
     /// Takes a place of the host, the first free one from `from` on. `false`: all are taken.
@@ -132,9 +132,7 @@ impl Core {
             if qp.came_by == Some(id) {
                 qp.came_by = None;
                 // What was coming does not come: its receive is there for another.
-                if let Some(receive) = qp.arriving.take().and_then(|a| a.receive) {
-                    self.give_back(number, receive);
-                }
+                self.drop_arriving(number);
             }
             let Some(qp) = self.qp(number) else { continue };
             match qp.init.kind {
@@ -169,7 +167,15 @@ impl Core {
         self.timers.insert((at, number));
     }
 
-    fn give_back(&mut self, number: u32, receive: crate::queue::Receive) {
+    /// What had come of a message is dropped.
+    #[cold]
+    pub(crate) fn drop_arriving(&mut self, number: u32) {
+        if let Some(receive) = self.qp(number).and_then(|q| q.arriving.take()).and_then(|a| a.receive) {
+            self.give_back(number, receive);
+        }
+    }
+
+    pub(crate) fn give_back(&mut self, number: u32, receive: crate::queue::Receive) {
         let Some(qp) = self.qp(number) else { return };
         match qp.init.srq {
             None => qp.receives.posted.push_front(receive),

@@ -168,6 +168,7 @@ impl Core {
             Put::All => {}
             Put::Stuck | Put::Broken => return Sent::Stuck,
         }
+        let has_rest = connection.has_rest();
         qp.told = head.answered;
         qp.part += n as u32;
         if fetches || qp.part == send.length {
@@ -176,6 +177,9 @@ impl Core {
             if qp.init.kind != QpKind::Rc {
                 self.end_first(number, WcStatus::Success);
             }
+        }
+        if has_rest {
+            self.mark_unsent(id);
         }
         Sent::Packet
     }

@@ -41,8 +41,9 @@ impl Core {
         if !is_reliable && is_first && qp.expected != p.head.number {
             // What was before it is lost, with what had come of it.
             qp.expected = p.head.number;
-            qp.arriving = None;
+            self.drop_arriving(number);
         }
+        let Some(qp) = self.qp(number) else { return };
         // After a refusal the rest of what had left is dropped, until the refused request comes again.
         let is_next = p.head.number == qp.expected && (is_first || !qp.refused);
         if !is_next || p.total() > MESSAGE_MAX {
@@ -90,6 +91,9 @@ impl Core {
     fn send_arrived<W: Wire>(&mut self, engine: &mut Engine<W>, p: &Packet<'_>) {
         let number = p.head.to;
         if p.head.offset == 0 {
+            if self.qp(number).is_some_and(|q| q.arriving.is_some()) {
+                self.drop_arriving(number);
+            }
             let Some(receive) = self.begin(engine, p) else { return };
             if p.total() > receive.pieces.len() {
                 return self.receive_failed(engine, p, &receive, WcStatus::LocalLength, Code::Invalid);
@@ -100,7 +104,11 @@ impl Core {
         let Some(qp) = self.qp(number) else { return };
         let Some(mut arriving) = qp.arriving.take() else { return };
         let fits = p.head.offset == arriving.got && u64::from(arriving.got) + p.payload.1 as u64 <= u64::from(arriving.total);
-        let Some(receive) = arriving.receive.take().filter(|_| fits) else { return };
+        let Some(receive) = arriving.receive.take() else { return };
+        if !fits {
+            // No peer of ours sends so: its receive is for another message.
+            return self.give_back(number, receive);
+        }
         // SAFETY: the payload is readable.
         if unsafe { self.regions.scatter(receive.pieces.get(), receive.domain, arriving.got as usize, p.payload.0, p.payload.1) }.is_err() {
             return self.receive_failed(engine, p, &receive, WcStatus::LocalProtection, Code::Operation);
