@@ -194,7 +194,7 @@ impl Metric {
             Metric::GasStore => "Store",
             Metric::GasBulkRead => "Bulk read",
             Metric::GasBulkWrite => "Bulk write",
-            Metric::GasBulkGet => "Bulk get",
+            Metric::GasBulkGet => "Bulk get; of ours one in a phase",
             Metric::GasBulkPut => "Bulk put",
             Metric::GasBulkStore => "Bulk store; of the raw VI RDMA write, of Active Messages bulk messages",
             Metric::Em3d => "em3d: time for an edge",
