@@ -68,7 +68,23 @@ pub trait Slots {
         unsafe { bytes::copy_small(line.0.as_mut_ptr().add(1).cast(), from, length) };
         self.store(index, word0, &line, 1 + length.div_ceil(8));
     }
+    /// Stores `word0` (last, release), after it the first `words` of `head`, and after those `length` bytes from `from`. (Put together elsewhere first, the words would have to leave the store
+    /// buffer before they can be loaded again as the halves of vectors.)
+    ///
+    /// # Safety
+    /// `from` is readable for `length` bytes; `8 * words + length` is at most 56, `words` at most [`HEAD_WORDS`].
+    #[inline]
+    unsafe fn store_headed(&self, index: u32, word0: u64, head: &[u64; HEAD_WORDS], words: usize, from: *const u8, length: usize) {
+        let mut line = Line::default();
+        line.0[1..=words].copy_from_slice(&head[..words]);
+        // SAFETY: the caller's; the line has room for 56 bytes after word 0.
+        unsafe { bytes::copy_small(line.0.as_mut_ptr().add(1 + words).cast(), from, length) };
+        self.store(index, word0, &line, 1 + words + length.div_ceil(8));
+    }
 }
+
+/// Most words that go before the bytes of a line written in two parts.
+pub const HEAD_WORDS: usize = 3;
 
 /// A word by which the reader tells the writer how far it has come.
 pub trait HeadWord {
@@ -159,6 +175,20 @@ impl<S: Slots, H: HeadWord> Producer<S, H> {
         let word0 = (word0 & !LAP_BIT) | valid_bit(self.tail, self.capacity);
         // SAFETY: the caller's.
         unsafe { self.slots.store_bytes(self.tail & (self.capacity - 1), word0, from, length) };
+        self.tail = self.tail.wrapping_add(1);
+    }
+
+    /// As [`push_bytes`](Self::push_bytes), with the first `words` of `head` before the bytes.
+    ///
+    /// # Safety
+    /// `from` is readable for `length` bytes; `8 * words + length` is at most 56, `words` at most [`HEAD_WORDS`].
+    #[inline(always)]
+    pub unsafe fn push_headed(&mut self, word0: u64, head: &[u64; HEAD_WORDS], words: usize, from: *const u8, length: usize) {
+        debug_assert!(self.tail.wrapping_sub(self.head_seen) < self.capacity, "push without room");
+        debug_assert!(words <= HEAD_WORDS && 8 * words + length <= LINE_BYTES - 8);
+        let word0 = (word0 & !LAP_BIT) | valid_bit(self.tail, self.capacity);
+        // SAFETY: the caller's.
+        unsafe { self.slots.store_headed(self.tail & (self.capacity - 1), word0, head, words, from, length) };
         self.tail = self.tail.wrapping_add(1);
     }
 }
@@ -315,6 +345,20 @@ impl Slots for MappedSlots {
         let slot = self.base.wrapping_add(index as usize).cast::<u8>();
         // SAFETY: M1, and Q2: the slot is ours, 56 bytes after word 0; `from` is the caller's.
         unsafe { bytes::copy_small(slot.add(8), from, length) };
+        // Release (Q1): publishes the bytes; pairs with load_word0().
+        self.word(index, 0).store(word0, PUBLISH_LINE);
+    }
+
+    #[cfg(not(any(loom, miri)))]
+    #[inline(always)]
+    unsafe fn store_headed(&self, index: u32, word0: u64, head: &[u64; HEAD_WORDS], words: usize, from: *const u8, length: usize) {
+        for (i, word) in head.iter().enumerate().take(words) {
+            // Relaxed: published by the release of word 0 below (Q1).
+            self.word(index, i + 1).store(*word, Ordering::Relaxed);
+        }
+        let slot = self.base.wrapping_add(index as usize).cast::<u8>();
+        // SAFETY: M1, and Q2: the slot is ours, with room behind the words; `from` is the caller's.
+        unsafe { bytes::copy_small(slot.add(8 + 8 * words), from, length) };
         // Release (Q1): publishes the bytes; pairs with load_word0().
         self.word(index, 0).store(word0, PUBLISH_LINE);
     }

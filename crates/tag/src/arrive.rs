@@ -5,9 +5,10 @@
 
 use crate::connection::{ConnectionId, Flow, Stream};
 use crate::core::{Core, ENVELOPE_BYTES, UNEXPECTED_BYTES_MAX};
-use crate::header::{DATA, EAGER_BYTES_MAX, FULL, HEAD_WORDS_MAX, Head, Kind, LAST, REPLY, TAGGED};
+use crate::gather::Place;
+use crate::header::{DATA, EAGER_BYTES_MAX, FULL, HEAD_WORDS_MAX, Head, Kind, LAST, Plain, REPLY, TAGGED};
 use crate::matching::Envelope;
-use crate::operation::{Doing, Failure, OperationId, Sink};
+use crate::operation::{Completion, Doing, Failure, Notes, OperationId, Sink};
 use crate::receive::{Announced, Held, Matched, Message};
 use bellwire_memory::bytes;
 use bellwire_via::inbox::LineWords;
@@ -45,11 +46,35 @@ impl Core {
             self.leave_all(engine, sink);
         }
         let mut line: LineWords = [0; 7];
-        match engine.take(self.inbox, &mut line) {
+        let taken = engine.take(self.inbox, &mut line);
+        self.taken(engine, sink, &line, taken)
+    }
+
+    /// As [`step`](Self::step), after one that has found something: takes what is there already, up to `most` things, while the program's buffer has room.
+    #[inline]
+    pub(crate) fn more_steps<W: Wire>(&mut self, engine: &mut Engine<W>, sink: &mut impl Sink, most: u32) {
+        let mut line: LineWords = [0; 7];
+        for _ in 0..most {
+            if sink.has_enough() {
+                return;
+            }
+            let taken = engine.take_more(self.inbox, &mut line);
+            if !self.taken(engine, sink, &line, taken) {
+                return;
+            }
+        }
+    }
+
+    /// Something was taken, a short message to `line`. `false`: nothing was.
+    #[inline(always)]
+    fn taken<W: Wire>(&mut self, engine: &mut Engine<W>, sink: &mut impl Sink, line: &LineWords, taken: Option<Taken>) -> bool {
+        match taken {
             None => return false,
             Some(Taken::Line(context, length)) => {
                 let at = line.as_ptr().cast();
-                self.message(engine, sink, context, &line, (at, length as usize));
+                if !self.plain_message(engine, sink, context, line, length as usize) {
+                    self.message(engine, sink, context, line, (at, length as usize));
+                }
             }
             Some(Taken::Kept(context, kept)) => {
                 self.long_message(engine, sink, context, (kept.as_ptr(), kept.len()));
@@ -71,8 +96,44 @@ impl Core {
         self.message(engine, sink, context, &words, lies);
     }
 
+    /// A message of a line that goes whole to the oldest receive, without anything to be seen to. `false`: nothing is done.
+    #[inline(always)]
+    fn plain_message<W: Wire>(&mut self, engine: &mut Engine<W>, sink: &mut impl Sink, context: u64, line: &LineWords, length: usize) -> bool {
+        let Some((head, handled, start)) = Plain::parse(line, length) else { return false };
+        if self.known_only || self.sharing.is_some() {
+            return false;
+        }
+        let id = ConnectionId::from_raw(context as u32);
+        let Some(connection) = self.connections.get_mut(id) else { return false };
+        let is_tagged = head.flags & TAGGED != 0;
+        let (e, n) = (Envelope { source: connection.peer, tag: head.tag }, length - 8 * start);
+        let queue = &mut self.queues[usize::from(is_tagged)];
+        let Some(receive) = queue.first_for(e) else { return false };
+        let Place::One(to, room) = receive.to else { return false };
+        if receive.multi.is_some() || n > room || !connection.acknowledge(handled) {
+            return false;
+        }
+        connection.peer_is_full = false;
+        connection.handled = connection.handled.wrapping_add(1);
+        let owes = connection.owes_credit();
+        let mut completion = Completion::new(receive.context, receive.notes(is_tagged), receive.is_silent());
+        queue.drop_first();
+        // SAFETY: G1: there is room for `n` bytes; the line has as many behind the head.
+        unsafe { bytes::copy_small(to, line.as_ptr().add(start).cast(), n) };
+        (completion.buffer, completion.length) = (to.expose_provenance(), n);
+        (completion.tag, completion.source) = (e.tag, self.address_of(e.source));
+        if head.flags & DATA != 0 {
+            completion.data = head.data;
+            completion.notes |= Notes::DATA;
+        }
+        sink.done(&completion);
+        if owes {
+            self.tell(engine, id);
+        }
+        true
+    }
+
     /// A message lies at `lies`; its first words have been copied.
-    #[inline]
     fn message<W: Wire>(&mut self, engine: &mut Engine<W>, sink: &mut impl Sink, context: u64, words: &[u64], lies: (*const u8, usize)) {
         let id = ConnectionId::from_raw(context as u32);
         let Some(connection) = self.connections.get_mut(id) else { return };
@@ -117,7 +178,8 @@ impl Core {
         }
         // A buffer for several stays in its place until it is used up: so it is changed as a copy of its own.
         let receive = queue.receive_mut(at)?;
-        let mut copy = crate::receive::Receive { context: receive.context, to: receive.to, flags: receive.flags, multi: receive.multi, used: receive.used };
+        let mut copy =
+            crate::receive::Receive { context: receive.context, to: receive.to.clone(), flags: receive.flags, multi: receive.multi, used: receive.used };
         let (matched, is_spent) = self.take_part(&mut copy, tagged, length);
         let queue = &mut self.queues[usize::from(tagged)];
         if is_spent {

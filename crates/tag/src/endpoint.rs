@@ -4,10 +4,10 @@
 use crate::core::Core;
 use crate::name::Name;
 use crate::operation::{Error, NOBODY, Sink};
-use crate::receive::{Peek, Want};
+use crate::receive::{Peek, Want, WantOne};
 use crate::regions::SharedRegions;
 use crate::remote::{AtomicRequest, RemoteRequest};
-use crate::send::SendOut;
+use crate::send::{SendOne, SendOut};
 use crate::shared::SharedReceives;
 use bellwire_memory::token::{Claim, Held, Token};
 use bellwire_via::nic::NicConfig;
@@ -182,6 +182,49 @@ impl Endpoint {
         self.request(send.peer, |core, engine| core.send(engine, sink, send))
     }
 
+    /// As [`send`](Self::send), for a message in one piece; the short way, if it is short.
+    ///
+    /// # Errors
+    /// As [`send`](Self::send).
+    #[inline]
+    pub fn send_one(&self, sink: &mut impl Sink, send: &SendOne) -> Result<(), Error> {
+        {
+            let mut core = self.core();
+            let mut has_left = false;
+            self.nic.try_with(|engine| {
+                has_left = core.send_now(engine, send);
+                Ok(())
+            })?;
+            if has_left {
+                sink.done(&send.completion());
+                return Ok(());
+            }
+        }
+        self.send_one_slowly(sink, send)
+    }
+
+    #[inline(never)]
+    fn send_one_slowly(&self, sink: &mut impl Sink, send: &SendOne) -> Result<(), Error> {
+        self.send(sink, &SendOut::from(send))
+    }
+
+    /// As [`receive`](Self::receive), of one piece for one message; the short way, if no message waits.
+    ///
+    /// # Errors
+    /// As [`receive`](Self::receive).
+    #[inline]
+    pub fn receive_one(&self, sink: &mut impl Sink, want: &WantOne) -> Result<(), Error> {
+        if !self.nic.in_child() && self.core().post_now(want) {
+            return Ok(());
+        }
+        self.receive_one_slowly(sink, want)
+    }
+
+    #[inline(never)]
+    fn receive_one_slowly(&self, sink: &mut impl Sink, want: &WantOne) -> Result<(), Error> {
+        self.receive(sink, &Want::from(want))
+    }
+
     /// Receives.
     ///
     /// # Errors
@@ -243,23 +286,53 @@ impl Endpoint {
     /// [`Error::InChild`].
     #[inline]
     pub fn poll(&self, sink: &mut impl Sink) -> Result<bool, Error> {
+        let moved = self.poll_some(sink, 1)?;
+        if !moved {
+            self.give_way();
+        }
+        Ok(moved)
+    }
+
+    /// One look, as [`poll`](Self::poll), which takes up to `most` things if they are there; it does not let others run: for that there is [`give_way`](Self::give_way).
+    ///
+    /// # Errors
+    /// [`Error::InChild`].
+    #[inline]
+    pub fn poll_some(&self, sink: &mut impl Sink, most: u32) -> Result<bool, Error> {
         let mut core = self.core();
         let mut requests = 0;
         let moved = self.nic.poll_with(|engine| {
             requests = engine.connection_requests();
-            Ok(Some(core.step(engine, sink)))
+            let moved = core.step(engine, sink);
+            if moved && most > 1 {
+                core.more_steps(engine, sink, most - 1);
+            }
+            Ok(Some(moved))
         })?;
         if requests != core.acceptor.seen() {
-            self.nic.now();
-            self.nic.with(|engine| core.accept(engine));
+            self.accept(core);
             return Ok(true);
         }
-        if moved != Some(true) {
-            drop(core);
-            self.nic.give_way();
-            return Ok(false);
-        }
-        Ok(true)
+        Ok(moved == Some(true))
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn accept(&self, mut core: Held<'_, Core>) {
+        self.nic.now();
+        self.nic.with(|engine| core.accept(engine));
+    }
+
+    /// Whether others should run, after looks in vain.
+    #[inline]
+    pub fn should_give_way(&self) -> bool {
+        self.nic.should_give_way()
+    }
+
+    /// After looks in vain: lets others run, if it is time to. With no lock held that others may want.
+    #[inline]
+    pub fn give_way(&self) {
+        self.nic.give_way();
     }
 
     /// Sleeps until there is something to poll for, or `until`, or `timeout` has passed (`None`: for ever). `false`: it has passed. `until` is asked when something has happened, or after

@@ -133,6 +133,33 @@ impl Gather {
     }
 }
 
+/// A [`Gather`] to be kept: small, if it is one piece.
+#[derive(Clone, Debug)]
+pub(crate) enum Place {
+    /// One piece.
+    One(*mut u8, usize),
+    /// None, or several.
+    Other(Box<Gather>),
+}
+
+// SAFETY: as for `Gather`.
+unsafe impl Send for Place {}
+
+impl Place {
+    #[inline]
+    pub(crate) fn of(g: &Gather) -> Self {
+        if g.count == 1 { Self::One(g.start(), g.length) } else { Self::Other(Box::new(*g)) }
+    }
+
+    #[inline]
+    pub(crate) fn gather(&self) -> Gather {
+        match self {
+            Self::One(at, length) => Gather::one(*at, *length),
+            Self::Other(g) => **g,
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -125,6 +125,45 @@ impl HeadBytes {
     }
 }
 
+/// An Eager head without wishes, as most messages have: what of it is not zero.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Plain {
+    pub flags: u8,
+    pub tag: u64,
+    pub data: u64,
+}
+
+impl Plain {
+    const FLAGS: u8 = TAGGED | DATA;
+
+    /// As words, and how many: the first says that so many messages are handled, and whether there is room.
+    #[inline(always)]
+    pub(crate) fn words(&self, handled: u32, full: bool) -> ([u64; 3], usize) {
+        let count = 1 + usize::from(self.flags & TAGGED != 0) + usize::from(self.flags & DATA != 0);
+        let flags = u64::from(self.flags) | u64::from(full) << 4;
+        let first = Kind::Eager as u64 | flags << 8 | (count as u64) << 16 | u64::from(handled) << 32;
+        let (second, third) = if self.flags & TAGGED != 0 { (self.tag, self.data) } else { (self.data, 0) };
+        ([first.to_le(), second.to_le(), third.to_le()], count)
+    }
+
+    /// From the first words of a message of `length` bytes: the head, how many messages its sender has handled, and its words. `None`: it is not plain, or none at all; [`Head::parse`] knows.
+    #[inline(always)]
+    pub(crate) fn parse(words: &[u64; 7], length: usize) -> Option<(Self, u32, usize)> {
+        let first = u64::from_le(words[0]);
+        if first as u32 & !(u32::from(Self::FLAGS) << 8 | 0xff << 16) != Kind::Eager as u32 {
+            return None;
+        }
+        let (flags, count) = ((first >> 8) as u8, (first >> 16) as u8 as usize);
+        let is_tagged = flags & TAGGED != 0;
+        let needed = 1 + usize::from(is_tagged) + usize::from(flags & DATA != 0);
+        if count != needed || 8 * count > length {
+            return None;
+        }
+        let (tag, data) = if is_tagged { (words[1], words[2]) } else { (0, words[1]) };
+        Some((Self { flags, tag: u64::from_le(tag), data: u64::from_le(data) }, (first >> 32) as u32, count))
+    }
+}
+
 impl Head {
     pub(crate) fn new(kind: Kind, flags: u8, fixed: [u64; 4]) -> Self {
         Self { kind, flags, fixed, tag: 0, data: 0, operation: 0 }
@@ -211,6 +250,32 @@ mod tests {
             head.flags |= FULL;
             prop_assert_eq!((parsed, said, start), (head, handled, bytes.len()));
             prop_assert!(payload < LONG_BYTES_MIN || start == HEAD_BYTES_MAX);
+        }
+
+        #[test]
+        fn plain_heads_are_heads(flags in 0u8..4, tag: u64, data: u64, handled: u32, full: bool, payload in 0usize..32) {
+            let plain = Plain { flags, tag: if flags & TAGGED == 0 { 0 } else { tag }, data: if flags & DATA == 0 { 0 } else { data } };
+            let (words, count) = plain.words(handled, full);
+            let (head, said, start) = Head::parse(&words, 8 * count + payload).unwrap();
+            let mut same = Head::new(Kind::Eager, flags | if full { FULL } else { 0 }, [0; 4]);
+            (same.tag, same.data) = (plain.tag, plain.data);
+            prop_assert_eq!((head, said, start), (same, handled, 8 * count));
+            let mut line = [0; 7];
+            line[..3].copy_from_slice(&words);
+            prop_assert_eq!(Plain::parse(&line, 8 * count + payload), (!full).then_some((plain, handled, count)));
+            prop_assert_eq!(Plain::parse(&line, 8 * count - 1), None);
+        }
+
+        #[test]
+        fn what_is_plain_is_a_head(words: [u64; 7], kind in 0u8..3, flags in 0u8..32, count in 0u8..6, length in 0usize..57) {
+            let mut words = words;
+            words[0] = words[0] & !0xffff_ffff | u64::from(kind) | u64::from(flags) << 8 | u64::from(count) << 16;
+            if let Some((plain, handled, count)) = Plain::parse(&words, length) {
+                let (head, said, start) = Head::parse(&words, length).unwrap();
+                prop_assert_eq!((head.kind, head.flags, said, start), (Kind::Eager, plain.flags, handled, 8 * count));
+                prop_assert_eq!(if plain.flags & TAGGED != 0 { head.tag } else { 0 }, plain.tag);
+                prop_assert!(plain.flags & DATA == 0 || head.data == plain.data);
+            }
         }
 
         #[test]

@@ -63,9 +63,14 @@ impl Connection {
     #[inline]
     fn has_left(&mut self, is_full: bool) -> Put {
         self.part = 0;
-        // A message in parts says what was so when it began: one Credit more, at most.
-        (self.told, self.told_full) = (self.handled, is_full);
+        self.has_told(is_full);
         Put::All
+    }
+
+    /// The peer hears, or is about to, what was taken, and whether we are full. A message in parts says what was so when it began: one Credit more, at most.
+    #[inline]
+    pub(crate) fn has_told(&mut self, is_full: bool) {
+        (self.told, self.told_full) = (self.handled, is_full);
     }
 
     /// Whether something of what waits could leave.
@@ -73,7 +78,8 @@ impl Connection {
         !self.out.is_empty() || !self.streams.is_empty() || self.owes_credit()
     }
 
-    fn owes_credit(&self) -> bool {
+    #[inline]
+    pub(crate) fn owes_credit(&self) -> bool {
         self.handled.wrapping_sub(self.told) >= TELL_AFTER
     }
 }

@@ -49,6 +49,24 @@ impl<R, M> Default for Matcher<R, M> {
 }
 
 impl<R, M> Matcher<R, M> {
+    /// The oldest receive, if a message goes to it.
+    #[inline(always)]
+    pub fn first_for(&self, e: Envelope) -> Option<&R> {
+        self.posted.front().filter(|(p, _)| p.fits(e)).map(|(_, r)| r)
+    }
+
+    /// Drops the oldest receive.
+    #[inline(always)]
+    pub fn drop_first(&mut self) {
+        self.posted.pop_front();
+    }
+
+    /// Whether messages wait that nobody has claimed.
+    #[inline(always)]
+    pub fn has_messages(&self) -> bool {
+        !self.unexpected.is_empty()
+    }
+
     /// The place of the receive that a message goes to.
     #[inline]
     pub fn find_receive(&self, e: Envelope) -> Option<usize> {
@@ -210,7 +228,13 @@ mod tests {
                 let number = number as u32;
                 match step {
                     Step::Arrive(e) => {
-                        let found = machine.find_receive(e).and_then(|at| machine.take_receive(at));
+                        let first = machine.first_for(e).copied();
+                        let found = if first.is_some() {
+                            machine.drop_first();
+                            first
+                        } else {
+                            machine.find_receive(e).and_then(|at| machine.take_receive(at))
+                        };
                         let expected = model.receives.iter_mut().find(|(p, _, gone)| !gone && p.fits(e)).map(|r| { r.2 = true; r.1 });
                         prop_assert_eq!(found, expected);
                         if found.is_none() {

@@ -112,6 +112,12 @@ pub trait Sink {
     /// An operation has ended.
     fn done(&mut self, completion: &Completion);
 
+    /// Whether completions have filled what the program gave for them: a poll ends then.
+    #[inline]
+    fn has_enough(&self) -> bool {
+        false
+    }
+
     /// A peer has read or written a region that wants to hear of it.
     fn touched(&mut self, listener: usize, notes: Notes);
 

@@ -3,7 +3,7 @@
 
 use crate::connection::{Body, ConnectionId, Out, Then};
 use crate::core::{Core, ENVELOPE_BYTES};
-use crate::gather::Gather;
+use crate::gather::{Gather, Place};
 use crate::header::{Head, Kind};
 use crate::matching::{Envelope, Pattern};
 use crate::operation::{Completion, Doing, Error, Failure, Multi, MultiId, Notes, Operation, OperationId, Sink};
@@ -26,7 +26,7 @@ bitflags::bitflags! {
 pub struct Receive {
     /// The program's name for it.
     pub context: usize,
-    pub(crate) to: Gather,
+    pub(crate) to: Place,
     pub(crate) flags: ReceiveFlags,
     pub(crate) multi: Option<MultiId>,
     /// Bytes of a multi-receive buffer that are taken.
@@ -61,6 +61,33 @@ pub struct Want {
     pub context: usize,
     /// How.
     pub flags: ReceiveFlags,
+}
+
+/// A receive of one piece for one message.
+#[derive(Clone, Copy, Debug)]
+pub struct WantOne {
+    /// Tagged messages, or those without.
+    pub tagged: bool,
+    /// From whom, as the program calls it; `None`: from anybody.
+    pub source: Option<u64>,
+    /// With which tag.
+    pub tag: u64,
+    /// Bits of the tag that do not matter.
+    pub ignore: u64,
+    /// Where to, as G1 says, and how many bytes.
+    pub to: (*mut u8, usize),
+    /// The program's name for it.
+    pub context: usize,
+    /// Its success is not to be told.
+    pub silent: bool,
+}
+
+impl From<&WantOne> for Want {
+    fn from(w: &WantOne) -> Self {
+        let flags = if w.silent { ReceiveFlags::SILENT } else { ReceiveFlags::empty() };
+        let (tagged, source, tag, ignore) = (w.tagged, w.source, w.tag, w.ignore);
+        Self { tagged, source, tag, ignore, to: Gather::one(w.to.0, w.to.1), context: w.context, flags }
+    }
 }
 
 /// What a look at the unexpected messages is for.
@@ -125,7 +152,7 @@ impl Core {
             return Err(Error::BadArgument);
         }
         let pattern = self.pattern(w)?;
-        let mut receive = Receive { context: w.context, to: w.to, flags: w.flags, multi: None, used: 0 };
+        let mut receive = Receive { context: w.context, to: Place::of(&w.to), flags: w.flags, multi: None, used: 0 };
         if w.flags.contains(ReceiveFlags::MULTI) {
             receive.multi = Some(self.multis.insert(Multi::default()).ok_or(Error::Again)?);
         }
@@ -142,20 +169,35 @@ impl Core {
         }
     }
 
+    /// Posts a receive, if no message waits that it might take. `false`: nothing done, [`receive`](Self::receive) knows more.
+    #[inline]
+    pub(crate) fn post_now(&mut self, w: &WantOne) -> bool {
+        let source = w.source.map(|address| self.resolve(address));
+        let queue = &mut self.queues[usize::from(w.tagged)];
+        if queue.has_messages() || self.sharing.is_some() || source == Some(None) {
+            return false;
+        }
+        let flags = if w.silent { ReceiveFlags::SILENT } else { ReceiveFlags::empty() };
+        let receive = Receive { context: w.context, to: Place::One(w.to.0, w.to.1), flags, multi: None, used: 0 };
+        queue.post(Pattern { source: source.flatten(), tag: w.tag, ignore: w.ignore }, receive);
+        true
+    }
+
     /// The place in a receive for a message of `length` bytes; whether the receive is used up by it.
     #[inline]
     pub(crate) fn take_part(&mut self, receive: &mut Receive, tagged: bool, length: usize) -> (Matched, bool) {
         let mut completion = Completion::new(receive.context, receive.notes(tagged), receive.is_silent());
+        let all = receive.to.gather();
         let Some(id) = receive.multi else {
-            completion.buffer = receive.to.start().expose_provenance();
-            return (Matched { to: receive.to, completion, multi: None }, true);
+            completion.buffer = all.start().expose_provenance();
+            return (Matched { to: all, completion, multi: None }, true);
         };
-        let n = length.min(receive.to.len() - receive.used);
-        let to = receive.to.part(receive.used, n);
+        let n = length.min(all.len() - receive.used);
+        let to = all.part(receive.used, n);
         receive.used += n;
         completion.buffer = to.start().expose_provenance();
         // A buffer that could not hold the next longest message is given back, even if there is a little room.
-        let is_spent = receive.to.len() - receive.used < self.multi_left_min.max(1);
+        let is_spent = all.len() - receive.used < self.multi_left_min.max(1);
         if let Some(multi) = self.multis.get_mut(id) {
             multi.coming += 1;
             multi.is_spent = is_spent;
@@ -274,7 +316,7 @@ impl Core {
     /// [`Error::BadArgument`]: none was.
     pub(crate) fn take_claimed<W: Wire>(&mut self, engine: &mut Engine<W>, sink: &mut impl Sink, w: &Want, discard: bool) -> Result<(), Error> {
         let (envelope, message) = self.queues[usize::from(w.tagged)].take_claimed(w.context as u64).ok_or(Error::BadArgument)?;
-        let mut receive = Receive { context: w.context, to: w.to, flags: w.flags - ReceiveFlags::MULTI, multi: None, used: 0 };
+        let mut receive = Receive { context: w.context, to: Place::of(&w.to), flags: w.flags - ReceiveFlags::MULTI, multi: None, used: 0 };
         if discard {
             let mut completion = Completion::new(w.context, receive.notes(w.tagged), receive.is_silent());
             self.note(&mut completion, envelope, message.data, message.len(), usize::MAX);

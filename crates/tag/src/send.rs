@@ -4,10 +4,11 @@
 use crate::connection::{Body, ConnectionId, Out, Then};
 use crate::core::Core;
 use crate::gather::Gather;
-use crate::header::{DATA, EAGER_BYTES_MAX, Head, Kind, REPLY, TAGGED};
+use crate::header::{DATA, EAGER_BYTES_MAX, Head, Kind, Plain, REPLY, TAGGED};
 use crate::leave::Put;
 use crate::operation::{Completion, Doing, Error, Notes, Operation, Sink};
 use bellwire_via::Engine;
+use bellwire_via::frame::INLINE_BYTES_MAX;
 use bellwire_via::wire::Wire;
 
 bitflags::bitflags! {
@@ -52,9 +53,7 @@ impl SendOut {
     }
 
     fn completion(&self) -> Completion {
-        let kind = if self.tag.is_some() { Notes::TAGGED } else { Notes::MESSAGE };
-        let uncounted = self.flags.contains(SendFlags::INJECT) && !self.flags.contains(SendFlags::COUNTED);
-        Completion::new(self.context, kind | Notes::SEND, self.flags.contains(SendFlags::SILENT) || uncounted)
+        completion(self.tag.is_some(), self.context, self.flags)
     }
 
     /// Nothing but the message itself is wanted.
@@ -64,7 +63,73 @@ impl SendOut {
     }
 }
 
+/// A message in one piece, with no wishes but these.
+#[derive(Clone, Copy, Debug)]
+pub struct SendOne {
+    /// To whom.
+    pub peer: u64,
+    /// With which tag; `None`: without.
+    pub tag: Option<u64>,
+    /// Data for the receiver's completion.
+    pub data: Option<u64>,
+    /// The message, as G1 says, and how many bytes.
+    pub from: (*mut u8, usize),
+    /// The program's name for it.
+    pub context: usize,
+    /// How.
+    pub flags: SendFlags,
+}
+
+impl SendOne {
+    /// Longest message that may leave at once, bytes.
+    pub const BYTES_MAX: usize = INLINE_BYTES_MAX - 8;
+
+    #[inline(always)]
+    pub(crate) fn completion(&self) -> Completion {
+        completion(self.tag.is_some(), self.context, self.flags)
+    }
+}
+
+impl From<&SendOne> for SendOut {
+    fn from(s: &SendOne) -> Self {
+        Self { peer: s.peer, tag: s.tag, data: s.data, from: Gather::one(s.from.0, s.from.1), context: s.context, flags: s.flags }
+    }
+}
+
+#[inline(always)]
+fn completion(tagged: bool, context: usize, flags: SendFlags) -> Completion {
+    let kind = if tagged { Notes::TAGGED } else { Notes::MESSAGE };
+    let uncounted = flags.contains(SendFlags::INJECT) && !flags.contains(SendFlags::COUNTED);
+    Completion::new(context, kind | Notes::SEND, flags.contains(SendFlags::SILENT) || uncounted)
+}
+
 impl Core {
+    /// Sends a message that goes into a line, if it can leave now. `false`: nothing is done, [`send`](Self::send) knows more.
+    #[inline(always)]
+    pub(crate) fn send_now<W: Wire>(&mut self, engine: &mut Engine<W>, s: &SendOne) -> bool {
+        if s.from.1 > SendOne::BYTES_MAX || s.flags.intersects(SendFlags::DELIVERY | SendFlags::FENCE) {
+            return false;
+        }
+        let is_full = self.is_full;
+        let Some(id) = self.resolve(s.peer).and_then(|peer| self.peers[peer as usize].out) else { return false };
+        let Some(connection) = self.connections.get_mut(id) else { return false };
+        let flags = if s.tag.is_some() { TAGGED } else { 0 } | if s.data.is_some() { DATA } else { 0 };
+        let plain = Plain { flags, tag: s.tag.unwrap_or(0), data: s.data.unwrap_or(0) };
+        let (head, words) = plain.words(connection.handled, is_full);
+        if !connection.may_send() || connection.peer_is_full || 8 * words + s.from.1 > INLINE_BYTES_MAX {
+            return false;
+        }
+        // SAFETY: U2 of the engine: G1.
+        let sent = unsafe { engine.send_headed(connection.vi, &head, words, s.from.0, s.from.1) };
+        // Broken: the notice of it is on its way.
+        if sent != Ok(true) {
+            return false;
+        }
+        connection.sent = connection.sent.wrapping_add(1);
+        connection.has_told(is_full);
+        true
+    }
+
     /// Sends.
     #[inline]
     pub(crate) fn send<W: Wire>(&mut self, engine: &mut Engine<W>, sink: &mut impl Sink, s: &SendOut) -> Result<(), Error> {

@@ -7,6 +7,7 @@
 //! Messages of one peer to one endpoint are matched in the order sent: an endpoint whose messages wait serves those first, if anything was posted since it last looked.
 
 use crate::core::Core;
+use crate::gather::Place;
 use crate::matching::{Envelope, Pattern};
 use crate::operation::Sink;
 use crate::receive::{Matched, Receive, ReceiveFlags, Want};
@@ -70,7 +71,7 @@ impl Core {
             source != Some(None) && pattern.fits(e)
         };
         let want = queue.remove(queue.iter().position(fits)?)?;
-        Some(Receive { context: want.context, to: want.to, flags: want.flags - ReceiveFlags::MULTI, multi: None, used: 0 })
+        Some(Receive { context: want.context, to: Place::of(&want.to), flags: want.flags - ReceiveFlags::MULTI, multi: None, used: 0 })
     }
 
     /// The shared receive that a message which has just come goes to.

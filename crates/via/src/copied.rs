@@ -11,9 +11,9 @@ use crate::post::SendRequest;
 use crate::status::{Operation, WorkFlags};
 use crate::user_memory;
 use crate::vi::ViHandle;
-use crate::wire::{Direct, RemoteAccess, Sent, Wire};
+use crate::wire::{Direct, LinkId, RemoteAccess, Sent, Wire};
 use crate::work_queue::INLINE_SEND_BYTES_MAX;
-use bellwire_memory::line_queue::Line;
+use bellwire_memory::line_queue::{HEAD_WORDS, Line};
 
 /// Most bytes of one write by [`Engine::write_copied`]: bounds how long it takes.
 pub const WRITE_COPIED_BYTES_MAX: usize = 128 * 1024;
@@ -60,6 +60,26 @@ impl<W: Wire> Engine<W> {
     /// U2 for `length` bytes at `from`.
     #[inline]
     pub unsafe fn send_line(&mut self, handle: ViHandle, from: *const u8, length: usize) -> Result<bool, Error> {
+        // SAFETY: the caller's; `length` is below the limit.
+        self.send_one(handle, length, |wire, link, word0| unsafe { wire.send_whole(link, word0, from, length) })
+    }
+
+    /// As [`send_line`](Self::send_line): the first `words` of `head`, as they lie in memory, and `length` bytes after them.
+    ///
+    /// # Errors
+    /// As there.
+    ///
+    /// # Safety
+    /// U2 for `length` bytes at `from`; `words` is at most [`HEAD_WORDS`].
+    #[inline]
+    pub unsafe fn send_headed(&mut self, handle: ViHandle, head: &[u64; HEAD_WORDS], words: usize, from: *const u8, length: usize) -> Result<bool, Error> {
+        // SAFETY: the caller's; all of it is below the limit.
+        self.send_one(handle, 8 * words + length, |wire, link, word0| unsafe { wire.send_headed(link, word0, head, words, from, length) })
+    }
+
+    /// Has `send` send a line with so many bytes after its word 0, if it can leave now.
+    #[inline(always)]
+    fn send_one(&mut self, handle: ViHandle, length: usize, send: impl FnOnce(&mut W, LinkId, u64) -> Sent) -> Result<bool, Error> {
         let vi = self.vis.get_mut(handle).ok_or(Error::InvalidState)?;
         if vi.paths.send_limit as usize <= length {
             return Err(Error::InvalidState);
@@ -67,8 +87,7 @@ impl<W: Wire> Engine<W> {
         if !vi.send.all_sent() || self.connections.control_pending {
             return Ok(false);
         }
-        // SAFETY: the caller's; `length` is below the limit.
-        match unsafe { self.wire.send_whole(vi.link, vi.paths.whole_out | (length as u64) << 8, from, length) } {
+        match send(&mut self.wire, vi.link, vi.paths.whole_out | (length as u64) << 8) {
             Sent::Yes => {
                 vi.next_message = vi.next_message.wrapping_add(1);
                 vi.counters.sent += 1;

@@ -247,6 +247,20 @@ impl<W: Wire> Engine<W> {
         if self.inbox_has(inbox) { self.take_waiting(inbox) } else { None }
     }
 
+    /// The next thing for an inbox, after [`take`](Self::take) has found something: one look at the same link, no turn.
+    #[inline]
+    pub fn take_more(&mut self, inbox: InboxHandle, line: &mut LineWords) -> Option<Taken> {
+        if self.inbox_has(inbox) {
+            return self.take_waiting(inbox);
+        }
+        let Inbox { cursor: at, taken, .. } = *self.inboxes.get(inbox)?;
+        let found = self.take_from_link(at, inbox, line, || ())?;
+        if let Some(i) = self.inboxes.get_mut(inbox) {
+            (i.cursor, i.taken) = if taken + 1 >= LOITER { (at + 1, 0) } else { (at, taken + 1) };
+        }
+        Some(found)
+    }
+
     /// Whether something is there for an inbox, in it or still in the wire, where it stays for [`take`](Self::take): a turn of the engine that ends when there is something. Also when a
     /// link has brought so much for others that this has not seen its end.
     pub fn has_come(&mut self, inbox: InboxHandle) -> bool {

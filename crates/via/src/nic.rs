@@ -355,6 +355,19 @@ impl Nic {
         }
     }
 
+    /// Whether [`give_way`](Self::give_way) would let others run.
+    #[inline]
+    pub fn should_give_way(&self) -> bool {
+        // Relaxed: as at the store in `Shared::besides`.
+        self.shared.gives_way.load(Ordering::Relaxed)
+    }
+
+    /// Whether this is the child of a `fork`, where a NIC is none.
+    #[inline]
+    pub fn in_child(&self) -> bool {
+        self.shared.in_child()
+    }
+
     /// As [`with`](Self::with), but in the child of a `fork` an error.
     ///
     /// # Errors

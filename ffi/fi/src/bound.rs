@@ -7,7 +7,7 @@ use crate::av::AvShared;
 use crate::cm::Connector;
 use crate::counter::CounterShared;
 use crate::domain::DomainShared;
-use crate::queue::CqShared;
+use crate::queue::{CqShared, Direct};
 use crate::shared::ReceiveContext;
 use bellwire_memory::atomic::{AtomicBool, AtomicU64, Ordering};
 use bellwire_tag::{Completion, Endpoint, Failure, Name, Notes, Sink, Verdict};
@@ -97,16 +97,30 @@ impl EpShared {
     /// Who hears of completions.
     #[inline]
     pub(crate) fn report(&self) -> Report<'_> {
-        Report(self)
+        Report { ep: self, direct: None }
+    }
+
+    /// One look by who reads a queue: takes up to `most` things that are there. `false`: there was nothing, and if it is time to others should run.
+    #[inline]
+    pub(crate) fn step_into(&self, direct: &mut Direct, most: u32) -> bool {
+        self.note_poll();
+        let has_moved = self.endpoint.poll_some(&mut Report { ep: self, direct: Some(direct) }, most).unwrap_or(false);
+        self.domain.triggers.look();
+        has_moved
+    }
+
+    #[inline]
+    fn note_poll(&self) {
+        // Relaxed, all of it: hints for the thread that stands in.
+        if self.counts_polls.load(Ordering::Relaxed) {
+            self.polls.fetch_add(1, Ordering::Relaxed);
+        }
     }
 
     /// One look, by the program. `false`: there was nothing.
     #[inline]
     pub(crate) fn step(&self) -> bool {
-        // Relaxed, all of it: hints for the thread that stands in.
-        if self.counts_polls.load(Ordering::Relaxed) {
-            self.polls.fetch_add(1, Ordering::Relaxed);
-        }
+        self.note_poll();
         self.step_unseen()
     }
 
@@ -148,53 +162,66 @@ impl EpShared {
 }
 
 /// Hands completions to the queues and counters of an endpoint.
-pub(crate) struct Report<'a>(&'a EpShared);
+pub(crate) struct Report<'a> {
+    ep: &'a EpShared,
+    /// Where those are written that are for the queue which is being read.
+    direct: Option<&'a mut Direct>,
+}
 
 impl Report<'_> {
     /// A message's length is that with its prefix.
     #[cold]
     fn push_prefixed(&self, cq: &CqShared, c: &Completion) {
         let is_message = c.failure.is_none() && c.notes.contains(Notes::RECEIVE);
-        cq.push(&Completion { length: c.length + if is_message { self.0.prefix } else { 0 }, ..*c });
+        cq.push(&Completion { length: c.length + if is_message { self.ep.prefix } else { 0 }, ..*c });
     }
 }
 
 impl Sink for Report<'_> {
     #[inline]
     fn done(&mut self, c: &Completion) {
-        let Some(b) = self.0.bindings.get() else { return };
+        let Some(b) = self.ep.bindings.get() else { return };
         let is_receive = c.notes.intersects(Notes::RECEIVE | Notes::REMOTE_WRITE | Notes::REMOTE_READ);
         if let Some(counter) = counted(c.notes).and_then(|which| b.counters[which as usize].as_ref()) {
             counter.count(c.failure.is_some());
         }
         let is_told = !c.silent || c.failure.is_some() || c.notes.contains(Notes::RELEASED);
         if is_told && let Some(cq) = if is_receive { &b.rx } else { &b.tx } {
-            if self.0.prefix == 0 {
-                cq.push(c);
-            } else {
-                self.push_prefixed(cq, c);
+            if self.ep.prefix != 0 {
+                return self.push_prefixed(cq, c);
             }
+            if let Some(direct) = &mut self.direct
+                && direct.take(cq, c)
+            {
+                return;
+            }
+            cq.push(c);
         }
+    }
+
+    #[inline]
+    fn has_enough(&self) -> bool {
+        self.direct.as_ref().is_some_and(|direct| direct.is_full())
     }
 
     fn touched(&mut self, listener: usize, notes: Notes) {
         let which = if notes.contains(Notes::REMOTE_WRITE) { Counted::RemoteWrite } else { Counted::RemoteRead };
-        if let Some(counter) = self.0.bindings.get().and_then(|b| b.counters[which as usize].as_ref()) {
+        if let Some(counter) = self.ep.bindings.get().and_then(|b| b.counters[which as usize].as_ref()) {
             counter.count(false);
         }
-        self.0.domain.touched(listener, which);
+        self.ep.domain.touched(listener, which);
     }
 
     fn said(&mut self, from: Name, words: &[u8]) -> Verdict {
-        self.0.connector.as_ref().map_or(Verdict::Nothing, |c| c.said(from, words))
+        self.ep.connector.as_ref().map_or(Verdict::Nothing, |c| c.said(from, words))
     }
 
     fn reached(&mut self, peer: Name) {
-        self.0.connector.iter().for_each(|c| c.reached(peer));
+        self.ep.connector.iter().for_each(|c| c.reached(peer));
     }
 
     fn lost(&mut self, peer: Name, failure: Failure) -> Verdict {
-        self.0.connector.as_ref().map_or(Verdict::Nothing, |c| c.lost(peer, failure))
+        self.ep.connector.as_ref().map_or(Verdict::Nothing, |c| c.lost(peer, failure))
     }
 }
 

@@ -22,6 +22,16 @@ pub(crate) trait Receives {
     /// # Safety
     /// F1, F2.
     unsafe fn receive(fid: *mut Fid, r: &Receiving) -> Outcome;
+
+    /// Receives one piece, as calls without flags do.
+    ///
+    /// # Safety
+    /// F1, F2.
+    #[inline(always)]
+    unsafe fn receive_one(fid: *mut Fid, to: (*mut u8, usize), from: u64, tag: Option<(u64, u64)>, context: *mut c_void) -> Outcome {
+        // SAFETY: the caller's.
+        unsafe { Self::receive(fid, &Receiving { from, to: Gather::one(to.0, to.1), tag, context, flags: Self::flags(fid) }) }
+    }
 }
 
 /// What an object does with sends.
@@ -37,6 +47,28 @@ pub(crate) trait Sends {
     /// # Safety
     /// F1, F2.
     unsafe fn send(fid: *mut Fid, s: &Sending) -> Outcome;
+
+    /// Sends one piece to whom and with which tag `to` says, as calls without flags do.
+    ///
+    /// # Safety
+    /// F1, F2.
+    #[inline(always)]
+    unsafe fn send_one(fid: *mut Fid, from: (*mut u8, usize), to: (u64, Option<u64>), data: Option<u64>, context: *mut c_void) -> Outcome {
+        let from = Gather::one(from.0, from.1);
+        // SAFETY: the caller's.
+        unsafe { Self::send(fid, &Sending { to: to.0, from, tag: to.1, data, context, flags: Some(Self::flags(fid)) }) }
+    }
+
+    /// Injects one piece.
+    ///
+    /// # Safety
+    /// F1, F2.
+    #[inline(always)]
+    unsafe fn inject_one(fid: *mut Fid, from: (*mut u8, usize), to: (u64, Option<u64>), data: Option<u64>) -> Outcome {
+        let from = Gather::one(from.0, from.1);
+        // SAFETY: the caller's.
+        unsafe { Self::send(fid, &Sending { to: to.0, from, tag: to.1, data, context: null_mut(), flags: None }) }
+    }
 }
 
 /// An object that does not do this.
@@ -99,7 +131,7 @@ pub(crate) const fn tagged<R: Receives, S: Sends>() -> Table<9> {
 #[inline(always)]
 unsafe fn receive_one<R: Receives>(fid: *mut Fid, at: *mut u8, length: usize, from: u64, tag: Option<(u64, u64)>, context: *mut c_void) -> isize {
     // SAFETY: the caller's.
-    data(|| unsafe { R::receive(fid, &Receiving { from, to: Gather::one(at, length), tag, context, flags: R::flags(fid) }) })
+    data(|| unsafe { R::receive_one(fid, (at, length), from, tag, context) })
 }
 
 /// A receive into several.
@@ -119,7 +151,7 @@ unsafe fn receive_some<R: Receives>(fid: *mut Fid, iov: *const Iovec, count: usi
 #[inline(always)]
 unsafe fn send_one<S: Sends>(fid: *mut Fid, at: *mut u8, length: usize, to: u64, tag: Option<u64>, with: Option<u64>, context: *mut c_void) -> isize {
     // SAFETY: the caller's.
-    data(|| unsafe { S::send(fid, &Sending { to, from: Gather::one(at, length), tag, data: with, context, flags: Some(S::flags(fid)) }) })
+    data(|| unsafe { S::send_one(fid, (at, length), (to, tag), with, context) })
 }
 
 /// A send of several.
@@ -139,7 +171,7 @@ unsafe fn send_some<S: Sends>(fid: *mut Fid, iov: *const Iovec, count: usize, to
 #[inline(always)]
 unsafe fn inject_one<S: Sends>(fid: *mut Fid, at: *mut u8, length: usize, to: u64, tag: Option<u64>, with: Option<u64>) -> isize {
     // SAFETY: the caller's.
-    data(|| unsafe { S::send(fid, &Sending { to, from: Gather::one(at, length), tag, data: with, context: null_mut(), flags: None }) })
+    data(|| unsafe { S::inject_one(fid, (at, length), (to, tag), with) })
 }
 
 unsafe extern "C" fn recv<R: Receives>(fid: *mut Fid, at: *mut u8, length: usize, _desc: *mut c_void, from: u64, context: *mut c_void) -> isize {

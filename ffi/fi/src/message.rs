@@ -11,7 +11,7 @@ use crate::hints::INJECT_BYTES;
 use crate::shared::NOTHING;
 use crate::trigger::{self, Work};
 use crate::{atomic, rma};
-use bellwire_tag::{Gather, Peek, ReceiveFlags, SendFlags, SendOut, Want};
+use bellwire_tag::{Gather, Peek, ReceiveFlags, SendFlags, SendOne, SendOut, Want, WantOne};
 use core::ffi::c_void;
 
 /// An endpoint, as its calls see it.
@@ -96,6 +96,12 @@ impl Receives for Plain {
         // SAFETY: the caller's.
         unsafe { receive(fid, r) }
     }
+
+    #[inline(always)]
+    unsafe fn receive_one(fid: *mut Fid, to: (*mut u8, usize), from: u64, tag: Option<(u64, u64)>, context: *mut c_void) -> Outcome {
+        // SAFETY: the caller's.
+        unsafe { receive_one(fid, to, from, tag, context) }
+    }
 }
 
 impl Sends for Plain {
@@ -109,6 +115,18 @@ impl Sends for Plain {
     unsafe fn send(fid: *mut Fid, s: &Sending) -> Outcome {
         // SAFETY: the caller's.
         unsafe { send_out(fid, s) }
+    }
+
+    #[inline(always)]
+    unsafe fn send_one(fid: *mut Fid, from: (*mut u8, usize), to: (u64, Option<u64>), data: Option<u64>, context: *mut c_void) -> Outcome {
+        // SAFETY: the caller's.
+        unsafe { send_one(fid, from, to, data, context) }
+    }
+
+    #[inline(always)]
+    unsafe fn inject_one(fid: *mut Fid, from: (*mut u8, usize), to: (u64, Option<u64>), data: Option<u64>) -> Outcome {
+        // SAFETY: the caller's.
+        unsafe { inject_one(fid, from, to, data) }
     }
 }
 
@@ -170,6 +188,62 @@ pub(crate) unsafe fn send_out(fid: *mut Fid, s: &Sending) -> Outcome {
     }
     let send = SendOut { peer: ep.peer(bindings, s.to), tag: s.tag, data: s.data, from: s.from, context: s.context.expose_provenance(), flags: how };
     ep.run(bindings, || ep.shared.endpoint.send(&mut ep.shared.report(), &send))
+}
+
+/// Sends one piece.
+///
+/// # Safety
+/// F1, F2.
+#[inline(always)]
+pub(crate) unsafe fn send_one(fid: *mut Fid, from: (*mut u8, usize), (to, tag): (u64, Option<u64>), data: Option<u64>, context: *mut c_void) -> Outcome {
+    // SAFETY: the caller's.
+    let ep = unsafe { of(fid) };
+    let bindings = ep.enabled()?;
+    let how = if is_silent(bindings.tx_selective, ep.tx_flags) { SendFlags::SILENT } else { SendFlags::empty() };
+    if ep.tx_flags & !PLAIN_FLAGS != 0 {
+        // SAFETY: the caller's.
+        return unsafe { send_out(fid, &Sending { to, from: Gather::one(from.0, from.1), tag, data, context, flags: Some(ep.tx_flags) }) };
+    }
+    let send = SendOne { peer: ep.peer(bindings, to), tag, data, from, context: context.expose_provenance(), flags: how };
+    ep.run(bindings, || ep.shared.endpoint.send_one(&mut ep.shared.report(), &send))
+}
+
+/// Injects.
+///
+/// # Safety
+/// F1, F2.
+#[inline(always)]
+pub(crate) unsafe fn inject_one(fid: *mut Fid, from: (*mut u8, usize), (to, tag): (u64, Option<u64>), data: Option<u64>) -> Outcome {
+    // SAFETY: the caller's.
+    let ep = unsafe { of(fid) };
+    let bindings = ep.enabled()?;
+    if from.1 > INJECT_BYTES {
+        return Err(error::EMSGSIZE);
+    }
+    let send = SendOne { peer: ep.peer(bindings, to), tag, data, from, context: 0, flags: SendFlags::INJECT };
+    ep.run(bindings, || ep.shared.endpoint.send_one(&mut ep.shared.report(), &send))
+}
+
+/// Flags of sends that ask for nothing that is not so anyway.
+const PLAIN_FLAGS: u64 = flags::COMPLETION | flags::MORE | flags::INJECT_COMPLETE | flags::TRANSMIT_COMPLETE;
+
+/// Receives one piece.
+///
+/// # Safety
+/// F1, F2.
+#[inline(always)]
+pub(crate) unsafe fn receive_one(fid: *mut Fid, to: (*mut u8, usize), from: u64, tag: Option<(u64, u64)>, context: *mut c_void) -> Outcome {
+    // SAFETY: the caller's.
+    let ep = unsafe { of(fid) };
+    let bindings = ep.enabled()?;
+    if ep.rx_flags & !(flags::COMPLETION | flags::MORE | flags::RECV) != 0 || ep.shared.connector.is_some() || bindings.receives.is_some() {
+        // SAFETY: the caller's.
+        return unsafe { receive(fid, &Receiving { from, to: Gather::one(to.0, to.1), tag, context, flags: ep.rx_flags }) };
+    }
+    let source = (from != flags::ADDR_NONE && ep.caps & flags::DIRECTED_RECV != 0).then(|| ep.peer(bindings, from));
+    let (ignored, silent) = (tag.unwrap_or((0, 0)), is_silent(bindings.rx_selective, ep.rx_flags));
+    let want = WantOne { tagged: tag.is_some(), source, tag: ignored.0, ignore: ignored.1, to, context: context.expose_provenance(), silent };
+    ep.run(bindings, || ep.shared.endpoint.receive_one(&mut ep.shared.report(), &want))
 }
 
 /// A receive as its call gives it.

@@ -4,6 +4,7 @@
 //! The thread costs a program that polls nothing but a look each millisecond: it polls only when nobody has for that long, and then sleeps until something comes.
 
 use crate::bound::EpShared;
+use crate::queue::Direct;
 use bellwire_memory::token::{Claim, Token};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
@@ -54,6 +55,27 @@ impl Polled {
                     break;
                 }
             }
+        }
+    }
+
+    /// One look at each endpoint, for who reads a queue into `direct`, until that is full.
+    #[inline]
+    pub(crate) fn poll_into(&self, direct: &mut Direct) {
+        let endpoints = self.endpoints.enter(Claim::Bias);
+        let mut gives_way = None;
+        for ep in endpoints.iter() {
+            if !ep.step_into(direct, STEPS) && ep.endpoint.should_give_way() {
+                gives_way = Some(ep);
+            }
+            if direct.is_full() {
+                return;
+            }
+        }
+        if let Some(ep) = gives_way {
+            // Not with the lock: others poll meanwhile.
+            let ep = Arc::clone(ep);
+            drop(endpoints);
+            ep.endpoint.give_way();
         }
     }
 

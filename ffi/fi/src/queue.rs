@@ -5,7 +5,7 @@ use crate::abi::{Outcome, error, wait};
 use crate::bound::{EpShared, failure_code};
 use crate::flags;
 use crate::progress::Polled;
-use bellwire_memory::atomic::{AtomicBool, Ordering};
+use bellwire_memory::atomic::{AtomicBool, AtomicUsize, Ordering};
 use bellwire_memory::event::Bell;
 use bellwire_memory::token::{Claim, Token};
 use bellwire_tag::{Completion, Notes};
@@ -35,6 +35,8 @@ struct Queue {
 /// What a queue is to those who fill it.
 pub(crate) struct CqShared {
     queue: Token<Queue>,
+    /// Entries in it; written by who holds the queue.
+    count: AtomicUsize,
     pub polled: Polled,
     pub bell: Option<Bell>,
     /// Bytes of an entry.
@@ -44,31 +46,50 @@ pub(crate) struct CqShared {
     signal: AtomicBool,
 }
 
+/// Flags of the public interface by the bits of [`Notes`].
+const FLAGS: [u64; 13] = [
+    flags::MSG,
+    flags::TAGGED,
+    flags::RMA,
+    flags::ATOMIC,
+    flags::SEND,
+    flags::RECV,
+    flags::READ,
+    flags::WRITE,
+    flags::REMOTE_READ,
+    flags::REMOTE_WRITE,
+    flags::REMOTE_CQ_DATA,
+    flags::MULTI_RECV,
+    flags::CLAIM,
+];
+/// Bits of [`Notes`] that one look into a table translates.
+const LOOKED_UP: u32 = 7;
+
+/// The flags of all that [`LOOKED_UP`] bits from `first` on can be.
+const fn flags_from(first: usize) -> [u64; 1 << LOOKED_UP] {
+    let mut table = [0; 1 << LOOKED_UP];
+    let mut bits = 0;
+    while bits < table.len() {
+        let mut i = 0;
+        while i < LOOKED_UP as usize && first + i < FLAGS.len() {
+            if bits >> i & 1 != 0 {
+                table[bits] |= FLAGS[first + i];
+            }
+            i += 1;
+        }
+        bits += 1;
+    }
+    table
+}
+
+static LOW: [u64; 1 << LOOKED_UP] = flags_from(0);
+static HIGH: [u64; 1 << LOOKED_UP] = flags_from(LOOKED_UP as usize);
+
 /// Flags of a completion as the public interface has them.
 #[inline]
 fn flags_of(notes: Notes) -> u64 {
-    const OF: [u64; 13] = [
-        flags::MSG,
-        flags::TAGGED,
-        flags::RMA,
-        flags::ATOMIC,
-        flags::SEND,
-        flags::RECV,
-        flags::READ,
-        flags::WRITE,
-        flags::REMOTE_READ,
-        flags::REMOTE_WRITE,
-        flags::REMOTE_CQ_DATA,
-        flags::MULTI_RECV,
-        flags::CLAIM,
-    ];
-    let mut bits = notes.bits();
-    let mut of = 0;
-    while bits != 0 {
-        of |= OF[bits.trailing_zeros() as usize];
-        bits &= bits - 1;
-    }
-    of
+    let mask = (1 << LOOKED_UP) - 1;
+    LOW[usize::from(notes.bits() & mask)] | HIGH[usize::from(notes.bits() >> LOOKED_UP & mask)]
 }
 
 #[inline]
@@ -86,12 +107,67 @@ pub(crate) fn entry(c: &Completion) -> Entry {
 /// Bytes of an entry, by the format.
 const SIZES: [usize; 5] = [8, 8, 24, 40, 48];
 
+/// Where a read of a queue has completions written while it polls, in place of the queue: into the program's own buffer.
+pub(crate) struct Direct {
+    queue: *const CqShared,
+    to: *mut u8,
+    sources: *mut u64,
+    /// Bytes of an entry; entries that there is room for, and those written.
+    size: usize,
+    room: usize,
+    written: usize,
+}
+
+impl Direct {
+    /// Takes a completion for `cq`, if this is where it is read and there is room.
+    #[inline(always)]
+    pub(crate) fn take(&mut self, cq: &CqShared, c: &Completion) -> bool {
+        if !core::ptr::eq(self.queue, cq) || self.written == self.room {
+            return false;
+        }
+        if c.failure.is_some() {
+            // What comes behind it is read behind it.
+            self.room = self.written;
+            return false;
+        }
+        let entry = entry(c);
+        // SAFETY: F2, as `CqShared::poll` was promised: `room` entries of the queue's format, which is a beginning of this one.
+        unsafe {
+            let to = self.to.add(self.written * self.size);
+            if self.size == size_of::<Entry>() {
+                to.cast::<Entry>().write_unaligned(entry);
+            } else {
+                core::ptr::copy_nonoverlapping((&raw const entry).cast::<u8>(), to, self.size);
+            }
+            if !self.sources.is_null() {
+                *self.sources.add(self.written) = c.source;
+            }
+        }
+        self.written += 1;
+        true
+    }
+
+    /// Whether the buffer is full. One without room never is: who reads nothing wants progress.
+    #[inline(always)]
+    pub(crate) fn is_full(&self) -> bool {
+        self.written == self.room && self.room != 0
+    }
+}
+
 impl CqShared {
     /// A queue of a format that there is.
     pub(crate) fn new(format: usize, wait: c_int) -> Outcome<Self> {
         let bell = if wait == wait::FD { Some(Bell::create().map_err(|_| error::ENOMEM)?) } else { None };
         let size = *SIZES.get(format).ok_or(error::ENOSYS)?;
-        Ok(Self { queue: Token::new(Queue::default()), polled: Polled::default(), bell, size, wait, signal: AtomicBool::new(false) })
+        Ok(Self {
+            queue: Token::new(Queue::default()),
+            count: AtomicUsize::new(0),
+            polled: Polled::default(),
+            bell,
+            size,
+            wait,
+            signal: AtomicBool::new(false),
+        })
     }
 
     /// Adds a completion.
@@ -99,6 +175,7 @@ impl CqShared {
     pub(crate) fn push(&self, c: &Completion) {
         let mut queue = self.queue.enter(Claim::Bias);
         queue.entries.push_back(*c);
+        self.note_count(&queue);
         if queue.is_armed {
             queue.is_armed = false;
             queue.has_rung = true;
@@ -106,6 +183,13 @@ impl CqShared {
                 let _ = bell.ring();
             }
         }
+    }
+
+    /// Whoever has changed the entries says how many there are.
+    #[inline]
+    fn note_count(&self, queue: &Queue) {
+        // Relaxed: only says whether to look, and who looks enters the queue.
+        self.count.store(queue.entries.len(), Ordering::Relaxed);
     }
 
     pub(crate) fn has_descriptor(&self) -> bool {
@@ -123,7 +207,8 @@ impl CqShared {
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.queue.enter(Claim::Bias).entries.is_empty()
+        // Relaxed: as in `note_count`.
+        self.count.load(Ordering::Relaxed) == 0
     }
 
     /// Takes what is there, up to `count` entries; 0: nothing.
@@ -157,21 +242,28 @@ impl CqShared {
                 }
             }
         }
+        self.note_count(&queue);
         Ok(n)
     }
 
-    /// As [`take`](Self::take), polling if nothing is there.
+    /// As [`take`](Self::take), polling if nothing is there. What comes meanwhile is written where it is read, and is in the queue only if there is no room.
     ///
     /// # Safety
     /// F2.
     #[inline]
     pub(crate) unsafe fn poll(&self, to: *mut c_void, count: usize, sources: *mut u64) -> Outcome<usize> {
-        // SAFETY: the caller's.
-        let n = unsafe { self.take(to, count, sources) }?;
-        if n != 0 {
-            return Ok(n);
+        if !self.is_empty() {
+            // SAFETY: the caller's.
+            let n = unsafe { self.take(to, count, sources) }?;
+            if n != 0 {
+                return Ok(n);
+            }
         }
-        self.polled.poll(|| self.queue.enter(Claim::Bias).entries.len() >= count.max(1));
+        let mut direct = Direct { queue: self, to: to.cast(), sources, size: self.size, room: count, written: 0 };
+        self.polled.poll_into(&mut direct);
+        if direct.written != 0 || self.is_empty() {
+            return Ok(direct.written);
+        }
         // SAFETY: the caller's.
         unsafe { self.take(to, count, sources) }
     }
@@ -182,6 +274,7 @@ impl CqShared {
         let c = *queue.entries.front()?;
         let failure = c.failure?;
         queue.entries.pop_front();
+        self.note_count(&queue);
         Some((c, failure_code(failure)))
     }
 

@@ -18,7 +18,7 @@ use super::{
 use crate::attributes::{NetAddress, without_port};
 use crate::time::{Duration, Instant};
 use bellwire_memory::MemoryError;
-use bellwire_memory::line_queue::Line;
+use bellwire_memory::line_queue::{HEAD_WORDS, Line};
 use rustix::event::{PollFd, PollFlags, epoll, poll};
 use rustix::fd::BorrowedFd;
 use std::collections::{BTreeMap, VecDeque};
@@ -365,6 +365,16 @@ impl Wire for HostWire {
             Some(l) => unsafe { l.send_whole(word0, from, length) },
             // SAFETY: the caller's.
             None => self.packet_of(link).map_or(Sent::Broken, |(p, link)| unsafe { p.send_whole(link, word0, from, length) }),
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn send_headed(&mut self, link: LinkId, word0: u64, head: &[u64; HEAD_WORDS], words: usize, from: *const u8, length: usize) -> Sent {
+        match self.shm.link(link) {
+            // SAFETY: the caller's.
+            Some(l) => unsafe { l.send_headed(word0, head, words, from, length) },
+            // SAFETY: the caller's.
+            None => self.packet_of(link).map_or(Sent::Broken, |(p, link)| unsafe { p.send_headed(link, word0, head, words, from, length) }),
         }
     }
 

@@ -10,7 +10,7 @@ use crate::frame::{Head, INLINE_BYTES_MAX};
 use crate::handle::Handle;
 use crate::time::Instant;
 use bellwire_memory::bytes;
-use bellwire_memory::line_queue::{LINE_WORDS, Line};
+use bellwire_memory::line_queue::{HEAD_WORDS, LINE_WORDS, Line};
 pub use bellwire_proto::SessionInfo;
 
 mod heap;
@@ -378,6 +378,21 @@ pub trait Wire {
         // From the fast path, after which nobody else flushes.
         self.flush();
         sent
+    }
+    /// As [`send_whole`](Self::send_whole), with the first `words` of `head` before the bytes.
+    ///
+    /// # Safety
+    /// `from` is readable for `length` bytes; `8 * words + length` is at most [`INLINE_BYTES_MAX`], `words` at most [`HEAD_WORDS`].
+    #[inline]
+    unsafe fn send_headed(&mut self, link: LinkId, word0: u64, head: &[u64; HEAD_WORDS], words: usize, from: *const u8, length: usize) -> Sent {
+        let mut line = [0u64; INLINE_BYTES_MAX / 8];
+        line[..words].copy_from_slice(&head[..words]);
+        assert!(8 * words + length <= INLINE_BYTES_MAX);
+        // SAFETY: the caller's; the words have room for as many bytes.
+        unsafe {
+            bytes::copy_small(line.as_mut_ptr().add(words).cast(), from, length);
+            self.send_whole(link, word0, line.as_ptr().cast(), 8 * words + length)
+        }
     }
     /// Looks at most `looks` times for a frame, with pauses between; if the next one is a line without (with `PAYLOAD`, with) payload and `take` wants it, it is consumed. `None`:
     /// nothing done; [`receive`](Self::receive) finds what is there.

@@ -19,7 +19,7 @@ use bellwire_memory::atomic::{AtomicU32, AtomicU64, Ordering};
 use bellwire_memory::attach::{self, AttachError};
 use bellwire_memory::direct_epoch::{self, WorkerBarrier};
 use bellwire_memory::event::PeerBell;
-use bellwire_memory::line_queue::{Consumer, LINE_WORDS, Line, MappedHead, MappedSlots, Producer};
+use bellwire_memory::line_queue::{Consumer, HEAD_WORDS, LINE_WORDS, Line, MappedHead, MappedSlots, Producer};
 use bellwire_memory::membarrier::{self, Reach};
 use bellwire_memory::pause::pause;
 use bellwire_memory::pidfd;
@@ -241,6 +241,20 @@ impl Link {
         }
         // SAFETY: the caller's.
         unsafe { self.producer.push_bytes(word0, from, length) };
+        self.sent()
+    }
+
+    /// See [`Wire::send_headed`](crate::wire::Wire::send_headed).
+    ///
+    /// # Safety
+    /// As there.
+    #[inline(always)]
+    pub(in crate::wire) unsafe fn send_headed(&mut self, word0: u64, head: &[u64; HEAD_WORDS], words: usize, from: *const u8, length: usize) -> Sent {
+        if let Err(stopped) = self.room() {
+            return stopped;
+        }
+        // SAFETY: the caller's.
+        unsafe { self.producer.push_headed(word0, head, words, from, length) };
         self.sent()
     }
 
