@@ -50,7 +50,8 @@ impl Core {
         self.taken(engine, sink, &line, taken)
     }
 
-    /// As [`step`](Self::step), after one that has found something: takes what is there already, up to `most` things, while the program's buffer has room.
+    /// As [`step`](Self::step), after one that has found something: takes what is there already, up to `most` things, while the program's buffer has room. Nothing but what the program has not asked
+    /// for: then other links may have what it waits for.
     #[inline]
     pub(crate) fn more_steps<W: Wire>(&mut self, engine: &mut Engine<W>, sink: &mut impl Sink, most: u32) {
         let mut line: LineWords = [0; 7];
@@ -59,7 +60,7 @@ impl Core {
                 return;
             }
             let taken = engine.take_more(self.inbox, &mut line);
-            if !self.taken(engine, sink, &line, taken) {
+            if !self.taken(engine, sink, &line, taken) && (sink.has_some() || !self.step(engine, sink)) {
                 return;
             }
         }

@@ -118,6 +118,12 @@ pub trait Sink {
         false
     }
 
+    /// Whether the program has something new to look at: a poll may end then, and goes on if there is more.
+    #[inline]
+    fn has_some(&self) -> bool {
+        true
+    }
+
     /// A peer has read or written a region that wants to hear of it.
     fn touched(&mut self, listener: usize, notes: Notes);
 

@@ -204,6 +204,11 @@ impl Sink for Report<'_> {
         self.direct.as_ref().is_some_and(|direct| direct.is_full())
     }
 
+    #[inline]
+    fn has_some(&self) -> bool {
+        self.direct.as_ref().is_none_or(|direct| direct.has_some())
+    }
+
     fn touched(&mut self, listener: usize, notes: Notes) {
         let which = if notes.contains(Notes::REMOTE_WRITE) { Counted::RemoteWrite } else { Counted::RemoteRead };
         if let Some(counter) = self.ep.bindings.get().and_then(|b| b.counters[which as usize].as_ref()) {

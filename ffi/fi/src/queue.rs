@@ -147,6 +147,13 @@ impl Direct {
         true
     }
 
+    /// Whether there is something to read.
+    #[inline(always)]
+    pub(crate) fn has_some(&self) -> bool {
+        // SAFETY: whoever reads the queue has it: it stays while this does.
+        self.written != 0 || !unsafe { &*self.queue }.is_empty()
+    }
+
     /// Whether the buffer is full. One without room never is: who reads nothing wants progress.
     #[inline(always)]
     pub(crate) fn is_full(&self) -> bool {

@@ -151,8 +151,13 @@ impl Helper<'_> {
                 // Whoever told us counts on us to be awake.
                 self.mode = Mode::Tick(TICK);
             }
+            // One of many on few processors polls, but not at this moment: we run in its place, or another does. Serving it at each ring, and arming the bell anew, would go on for ever.
+            let has_polled = woken.reasons == 0 && self.has_polled();
             // Relaxed: a hint, as is the glance that it saves. A program that sleeps on a completion queue has just polled, but does not go on.
-            if self.shared.armed_queues.load(Ordering::Relaxed) == 0 && self.is_polling() {
+            let may_poll = self.shared.armed_queues.load(Ordering::Relaxed) == 0;
+            if may_poll && has_polled {
+                self.mode = Mode::Tick(TICK_FIRST);
+            } else if may_poll && self.is_polling() {
                 // It may stop at any moment without arming anew.
                 self.mode = Mode::Tick(TICK);
             } else {

@@ -396,8 +396,9 @@ impl Wire for HostWire {
 
     #[inline(always)]
     fn receive(&mut self, link: LinkId) -> Received {
+        let is_only = self.shm.is_only_link();
         match self.shm.link(link) {
-            Some(l) => l.receive(),
+            Some(l) => l.receive(is_only),
             None => self.packet_of(link).map_or(Received::Broken, |(p, link)| p.receive(link)),
         }
     }

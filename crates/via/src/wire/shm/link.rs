@@ -310,9 +310,11 @@ impl Link {
         self.sent()
     }
 
+    /// See [`Wire::receive`](crate::wire::Wire::receive). Beside other links, at which who polls looks meanwhile, no poll is left out: who lets others run after each would not see what is there for
+    /// as many turns of the scheduler.
     #[inline(always)]
-    pub(in crate::wire) fn receive(&mut self) -> Received {
-        if self.skip != 0 {
+    pub(in crate::wire) fn receive(&mut self, is_only: bool) -> Received {
+        if self.skip != 0 && is_only {
             self.skip -= 1;
             // SAFETY: L2. Relaxed: our own word. Who has armed looks for the last time before it sleeps: that look must be a true one.
             if unsafe { (*self.own_armed).load(Ordering::Relaxed) } == 0 {

@@ -192,6 +192,11 @@ impl ShmWire {
         self.links.get_mut(Handle::from_raw(id.raw()))
     }
 
+    #[inline(always)]
+    pub(super) fn is_only_link(&self) -> bool {
+        self.links.len() == 1
+    }
+
     /// Runs a direct access; one that fails may have found out that a mapping is wanted.
     #[inline(always)]
     fn direct(&mut self, id: LinkId, access: impl FnOnce(&mut Link) -> Direct) -> Direct {
@@ -270,8 +275,9 @@ impl Wire for ShmWire {
 
     #[inline(always)]
     fn receive(&mut self, link: LinkId) -> Received {
+        let is_only = self.is_only_link();
         match self.link(link) {
-            Some(l) => l.receive(),
+            Some(l) => l.receive(is_only),
             None => Received::Broken,
         }
     }
