@@ -16,3 +16,4 @@ for program in objects refused sharing addressing; do
     FI_PROVIDER_PATH=$out/provider timeout 300 "$out/$program"
 done
 ./confined.sh "$out" "$bellwire"
+./cost.sh "$out"

@@ -25,7 +25,7 @@
 #define IS(call, value) do { long got_ = (long)(call), want_ = (long)(value); if (got_ != want_) FAIL("%s: %ld, not %ld", #call, got_, want_); } while (0)
 #define OK(call) IS(call, 0)
 
-static char port[8];
+__attribute__((unused)) static char port[8];
 // How event queues are waited for.
 static enum fi_wait_obj event_wait = FI_WAIT_FD;
 
