@@ -35,7 +35,7 @@ tests=()
 for program in "$examples"/tests/*; do tests+=("tests/$(basename "$program")"); done
 
 if [ "$size" = long ]; then
-    for n in 2 3 4 8; do programs "all examples" $n "${all[@]}"; done
+    for n in 2 3 4 8 16; do programs "all examples" $n "${all[@]}"; done
     for n in 2 3 4; do programs "the tests of the language" $n "${tests[@]}"; done
     BELLWIRE_FAULTS=$faults programs "all examples, packets lost, doubled, overtaken (seed $$)" 4 "${all[@]}"
     BELLWIRE_FAULTS=$faults programs "the tests of the language, packets lost, doubled, overtaken (seed $$)" 3 "${tests[@]}"

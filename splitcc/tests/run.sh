@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT OR Apache-2.0
-# The tests of splitcc: programs on 1, 2 and 4 processes over shared memory, on 2 and 3 by packets, messages, debug information, the cost of local code and of words.
+# The tests of splitcc: programs on 1, 2 and 4 processes over shared memory, on 2 and 3 by packets, messages, debug information, the cost of local code and of words, killed processes.
 #   tests/run.sh BUILD [BELLWIRE]       BUILD: what make has made; BELLWIRE: the command that starts processes
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
@@ -42,7 +42,7 @@ for source in "$here"/run/*.sc; do
         result "$name $flags on 2 by packets with $faults" $? "$work/log"
     done
 done
-for part in messages debug speed; do
+for part in messages debug speed killed; do
     # shellcheck source=/dev/null
     . "$here/$part.sh"
 done
