@@ -19,14 +19,15 @@ pingpong() { # title: a ping-pong whose two sides find each other by a socket at
     done
     if [ $status = 0 ] && wait "$server"; then ok "$1"; else bad "$1"; fi
 }
-mpich() { # title, ranks on each host
+mpich() { # title, ranks on each host, program
+    local program=$out/$3-mpich
     rm -f "$log"/*
     (
         eval "$("$out/prefix/bin/bellwire" env --mpi mpich)"
-        timeout 120 "$out/mpich/bin/mpiexec" -n "$2" ip netns exec "$a" env BELLWIRE_ADDRESS="${address[$a]}" "$out/basics-mpich" : \
-            -n "$2" ip netns exec "$b" env BELLWIRE_ADDRESS="${address[$b]}" "$out/basics-mpich"
+        timeout 120 "$out/mpich/bin/mpiexec" -n "$2" ip netns exec "$a" env BELLWIRE_ADDRESS="${address[$a]}" "$program" : \
+            -n "$2" ip netns exec "$b" env BELLWIRE_ADDRESS="${address[$b]}" "$program"
     ) >"$log/mpich" 2>&1
-    if grep -aq 'basics: all well' "$log/mpich"; then ok "$1"; else bad "$1"; fi
+    if grep -aq "$3: all well" "$log/mpich"; then ok "$1"; else bad "$1"; fi
 }
 if command -v fi_pingpong >/dev/null 2>&1; then
     pingpong "fi_pingpong"
@@ -38,8 +39,9 @@ else
     echo "SKIPPED fi_pingpong: no libfabric-bin"
 fi
 if [ -x "$out/basics-mpich" ]; then
-    mpich "MPICH, 2 and 2 ranks" 2
-    BELLWIRE_FAULTS=$faults mpich "MPICH, packets lost, doubled, overtaken (seed $$)" 1
+    mpich "MPICH, 2 and 2 ranks: messages, collectives, one-sided" 2 basics
+    mpich "MPICH, 2 and 2 ranks of several threads" 2 threads
+    BELLWIRE_FAULTS=$faults mpich "MPICH, packets lost, doubled, overtaken (seed $$)" 1 basics
 else
     echo "SKIPPED MPICH: it is not installed in $out"
 fi

@@ -240,6 +240,20 @@ static void pairs(void) {
 	close_side(&listener);
 }
 
+// A request to nobody is refused before the time is over that somebody who is there may take to answer.
+static void nobody_is_there(void) {
+	struct side a;
+	char service[16];
+	snprintf(service, sizeof service, "%d", atoi(port) + 7);
+	open_fabric(&a, ask("127.0.0.1", service, 0, FI_EP_MSG, FI_MSG));
+	open_endpoint(&a);
+	time_t begun = time(NULL);
+	OK(fi_connect(a.ep, a.info->dest_addr, NULL, 0));
+	is_refused(&a, "");
+	if (time(NULL) - begun > 30) FAIL("refused after %ld s", (long)(time(NULL) - begun));
+	close_side(&a);
+}
+
 #if defined __x86_64__
 // Atomics of the type that only C has.
 static void long_doubles(void) {
@@ -279,6 +293,7 @@ int main(void) {
 	services_and_poll_sets(FI_EP_DGRAM);
 	counters_of_regions();
 	pairs();
+	nobody_is_there();
 	long_doubles();
 	puts("objects: all well");
 	return 0;

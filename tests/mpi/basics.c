@@ -46,6 +46,11 @@ static void ring(void) {
     }
 }
 
+// Some MPIs do not get on with what is sent synchronously and taken by MPI_Mprobe.
+#ifndef NO_MPROBE
+#define NO_MPROBE 0
+#endif
+
 // Everybody sends to rank 0, which takes what comes, and in order from each.
 static void many_to_one(void) {
     enum { EACH = 300 };
@@ -63,7 +68,7 @@ static void many_to_one(void) {
     for (int i = 0; i < EACH * (size - 1); i++) {
         int message[2];
         MPI_Status status;
-        if (i % 3 == 0) {
+        if (i % 3 == 0 && !NO_MPROBE) {
             MPI_Message handle;
             MPI_Mprobe(MPI_ANY_SOURCE, 5, MPI_COMM_WORLD, &handle, &status);
             MPI_Mrecv(message, 2, MPI_INT, &handle, &status);

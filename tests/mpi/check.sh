@@ -30,10 +30,8 @@ else
 fi
 
 # ---- MPI
-for package in $packages; do
-    name=${package%:*}
-    has "$name" "${package#*:}" || continue
-    check "build-$name" builds "$name"
+tried() { # MPI: programs of ours, on shared memory and by UDP
+    local name=$1 ranks
     for ranks in 1 2 5; do
         check "$name-basics-$ranks" "$name" 'basics: all well' "$ranks" "$out/basics-$name"
     done
@@ -46,7 +44,19 @@ for package in $packages; do
     check "$name-udp" "$name" 'basics: all well' 3 "$out/basics-$name"
     BELLWIRE_FAULTS=loss=0.02,dup=0.02,reorder=0.02:300us,seed=$$ check "$name-udp-faults" "$name" 'basics: all well' 2 "$out/basics-$name"
     unset BELLWIRE_SHM BELLWIRE_UDP
+}
+for package in $packages; do
+    name=${package%:*}
+    has "$name" "${package#*:}" || continue
+    check "build-$name" builds "$name"
+    tried "$name"
 done
+if command -v mpicc.openmpi >/dev/null 2>&1 && command -v mpirun.openmpi >/dev/null 2>&1; then
+    check build-debian builds_debian
+    tried debian
+else
+    echo "SKIPPED Debian's Open MPI: no openmpi-bin and libopenmpi-dev"
+fi
 # Open MPI's names for what is under it say nothing; MPICH's do: that it was us.
 if [ -x "$out/mpich/bin/mpiexec" ]; then
     export MPIR_CVAR_DEBUG_SUMMARY=1

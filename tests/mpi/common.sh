@@ -64,6 +64,19 @@ openmpi() {
     # Of its one-sided components the one for another library complains.
     (eval "$("$bellwire" env --mpi openmpi)" && says "$text" "$out/openmpi/bin/mpiexec" --allow-run-as-root --oversubscribe -n "$ranks" --mca osc '^ucx' "$@")
 }
+# Open MPI as Debian has it: its 4.1.4 hangs when a synchronous send is taken by MPI_Mprobe and MPI_Mrecv, over libfabric's tcp and sockets providers as well.
+builds_debian() {
+    local source
+    for source in basics threads dies many; do
+        mpicc.openmpi -DNO_MPROBE=1 -O1 -o "$out/$source-debian" "$here/$source.c" -lpthread || return 1
+    done
+}
+debian() {
+    local text=$1 ranks=$2
+    shift 2
+    # One-sided by messages: its component for remote memory takes Open MPI's own shared memory within a host.
+    (eval "$("$bellwire" env --mpi openmpi)" && says "$text" mpirun.openmpi --allow-run-as-root --oversubscribe -n "$ranks" --mca osc pt2pt "$@")
+}
 # Under `bellwire run`, which starts MPICH's programs itself.
 run_mpich() {
     local text=$1 ranks=$2
