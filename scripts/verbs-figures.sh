@@ -1,0 +1,75 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT OR Apache-2.0
+# perftest's figures beside the engine's own, by turns, on this host:
+#   scripts/verbs-figures.sh BELLWIRE LIBRARY [rounds]
+# BELLWIRE is the command, LIBRARY libbellwire-verbs.so. Each program of a pair has a processor of its own. Prints a line per operation: medians, their ratio, the goal; and all samples.
+set -u
+bellwire=$1 library=$2 rounds=${3:-5}
+for program in ib_write_lat ib_write_bw taskset; do
+    command -v $program >/dev/null 2>&1 || {
+        echo "SKIPPED verbs figures: no $program"
+        exit 0
+    }
+done
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+port=$((20000 + $$ % 20000))
+# The two first processors that we may use.
+read -r first second < <(taskset -pc $$ | sed 's/.*: //' | tr ',' '\n' | awk -F- '{for (i = $1; i <= ($2 == "" ? $1 : $2); i++) printf "%d ", i} END {print ""}')
+second=${second%% *}
+
+listens() {
+    local hex
+    hex=$(printf ':%04X ' "$1")
+    for _ in $(seq 200); do
+        awk -v p="$hex" '$4 == "0A" && index($2 " ", p) {found = 1} END {exit !found}' /proc/net/tcp /proc/net/tcp6 2>/dev/null && return
+        sleep 0.02
+    done
+}
+# A program of perftest: the client's last line of figures, its column.
+perftest() { # column program arguments
+    local column=$1
+    shift
+    port=$((port + 1))
+    LD_PRELOAD=$library timeout 60 taskset -c "$first" "$1" -p $port "${@:2}" >/dev/null 2>&1 &
+    listens $port
+    LD_PRELOAD=$library timeout 60 taskset -c "$second" "$1" -p $port "${@:2}" 127.0.0.1 >"$work/client" 2>&1
+    wait $!
+    awk -v c="$column" '$1 ~ /^[0-9]+$/ && NF >= 4 {figure = $c} END {print figure == "" ? "nan" : figure}' "$work/client"
+}
+# The engine's own, of a run of `bellwire perf`: the figure in the first column of the line that begins with a size, under a title.
+engine() { # title, size
+    awk -v title="$1" -v size="$2" 'index($0, title) == 1 {inside = 1; next} /^$/ {inside = 0} inside && index($0, "  " size " ") == 1 {sub("^  " size " +", ""); print $1; exit}' "$work/perf"
+}
+median() { tr ' ' '\n' | grep -v '^$' | sort -g | awk '{v[NR] = $1} END {print NR ? v[int((NR + 1) / 2)] : "nan"}'; }
+
+note() { # name, figure
+    echo "$2" >>"$work/$1"
+}
+for _ in $(seq "$rounds"); do
+    "$bellwire" perf --quick --only lat,write,read --rounds 1 --cpus "$first,$second" >"$work/perf" 2>/dev/null
+    note send-engine "$(engine 'Latency: half round trip' '8 B')"
+    note write-engine "$(engine 'RDMA write: half round trip' '8 B')"
+    note read-engine "$(engine 'RDMA read: time of one read' '8 B')"
+    note bandwidth-engine "$(engine 'RDMA write: bandwidth' '64 KiB')"
+    # Column 5 is the median, us; for bandwidth column 4 the mean, MB/s (of 2^20 bytes).
+    note send-program "$(perftest 5 ib_send_lat -s 8 -n 50000 | awk '{print $1 * 1000}')"
+    note write-program "$(perftest 5 ib_write_lat -s 8 -n 50000 | awk '{print $1 * 1000}')"
+    note read-program "$(perftest 5 ib_read_lat -s 8 -n 50000 | awk '{print $1 * 1000}')"
+    note atomic-program "$(perftest 5 ib_atomic_lat -n 20000 | awk '{print $1 * 1000}')"
+    note bandwidth-program "$(perftest 4 ib_write_bw -s 65536 -n 20000 | awk '{print $1 * 1.048576 / 1000}')"
+done
+line() { # what, name, unit, goal
+    local engine program
+    program=$(median <"$work/$2-program")
+    engine=$([ -e "$work/$2-engine" ] && median <"$work/$2-engine" || echo -)
+    printf '%-24s %10s %10s %-5s' "$1" "$program" "$engine" "$3"
+    if [ "$engine" = - ]; then printf '%17s' ''; else awk -v p="$program" -v e="$engine" -v g="$4" 'BEGIN {printf " ratio %5.2f  %s", (e > 0 ? p / e : 0), g}'; fi
+    echo "  [$(tr '\n' ' ' <"$work/$2-program")]"
+}
+printf '%-24s %10s %10s\n' '' perftest engine
+line 'send, 8 B, half way' send ns 'goal 1.5'
+line 'write, 8 B, half way' write ns 'goal 1.5'
+line 'read, 8 B' read ns 'goal 1.5'
+line 'fetch and add' atomic ns ''
+line 'write, 64 KiB' bandwidth GB/s 'goal 0.9'
