@@ -561,7 +561,7 @@ impl Wire for HostWire {
     }
 
     fn has_found(&self, request: u64) -> bool {
-        self.shm.has_found(request)
+        self.shm.has_found(request) || self.packet.as_ref().is_some_and(|p| p.has_found(request))
     }
 
     fn cancel(&mut self, request: u64) {

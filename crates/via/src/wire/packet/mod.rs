@@ -558,6 +558,11 @@ impl<P: PacketPort> Wire for PacketWire<P> {
         self.transmit(now);
     }
 
+    /// While a session is being made with who was found: a peer that gets little of its processors answers late, and the transport says if it does not.
+    fn has_found(&self, request: u64) -> bool {
+        self.connecting.contains(&request)
+    }
+
     fn cancel(&mut self, request: u64) {
         // A session that is being made may come about; others may want it.
         self.connecting.remove(&request);
