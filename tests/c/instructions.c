@@ -16,8 +16,8 @@ enum { CALLS = 4, SIZES = 2, TRIES = 12, WARM = 20000, ROUNDS = 20, STEPS_MAX = 
 static const char *const names[CALLS] = {"VipPostRecv", "VipPostSend", "VipSendDone", "VipRecvDone"};
 /*
  * What the calls may cost, some compilers' whims included; with rustc 1.95, 8 bytes: 173, 268, 748. The two last count together: which of them finds the frame depends on which end of the NIC's
- * link with itself is looked at first (174 and 574). The NIC has two ends here, and beside another link no look is left out behind a message (decision 31); with one link, as between two
- * processes, the two calls take 470.
+ * link with itself is looked at first (174 and 574). The NIC has two ends here, and beside another link no look is left out behind a message (decision 31); while some were, it was
+ * 470.
  */
 enum { GATES = 3 };
 static const long most[SIZES][GATES] = {{200, 300, 830}, {200, 620, 1180}};
