@@ -17,7 +17,7 @@ use crate::region::Region;
 use crate::status::{Departed, Error, Operation, Returned, Status};
 use bellwire_via::handle::{Handle, Slab};
 use bellwire_via::wire::Wire;
-use bellwire_via::{Engine, InboxHandle, PtagHandle, Taken};
+use bellwire_via::{Engine, InboxHandle, PtagHandle};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
@@ -256,11 +256,7 @@ impl<H> Core<H> {
 
     /// Ends what was accepted for this bundle and has not been looked at.
     pub(crate) fn drain<W: Wire>(&mut self, engine: &mut Engine<W>) {
-        while engine.inbox_has(self.inbox) {
-            if let Some(Taken::Notice(_, vi, _)) = engine.take(self.inbox, &mut [0; 7]) {
-                engine.end_vi(vi);
-            }
-        }
+        engine.end_unseen(self.inbox);
     }
 }
 

@@ -13,7 +13,7 @@ use crate::receive::{Announced, Held, Matched, Message};
 use bellwire_memory::bytes;
 use bellwire_via::inbox::LineWords;
 use bellwire_via::wire::Wire;
-use bellwire_via::{Engine, Taken};
+use bellwire_via::{Came, Engine, Taken};
 
 /// Longest message that an endpoint announces.
 const MESSAGE_BYTES_MAX: u64 = isize::MAX as u64;
@@ -77,24 +77,12 @@ impl Core {
                     self.message(engine, sink, context, line, (at, length as usize));
                 }
             }
-            Some(Taken::Kept(context, kept)) => {
-                self.long_message(engine, sink, context, (kept.as_ptr(), kept.len()));
-                engine.release(kept);
-            }
-            Some(Taken::Waited(context, data)) => {
-                self.long_message(engine, sink, context, (data.as_ptr(), data.len()));
-                engine.recycle(self.inbox, data);
-            }
-            Some(Taken::Notice(context, vi, notice)) => self.notice(engine, sink, ConnectionId::from_raw(context as u32), vi, notice),
+            Some(other) => engine.hand::<HEAD_WORDS_MAX>(self.inbox, line, other, |engine, came| match came {
+                Came::Message(context, words, lies) => self.message(engine, sink, context, words, lies),
+                Came::Notice(context, vi, notice) => self.notice(engine, sink, ConnectionId::from_raw(context as u32), vi, notice),
+            }),
         }
         true
-    }
-
-    fn long_message<W: Wire>(&mut self, engine: &mut Engine<W>, sink: &mut impl Sink, context: u64, lies: (*const u8, usize)) {
-        let mut words = [0u64; HEAD_WORDS_MAX];
-        // SAFETY: the message is readable for its length; there is room for as many words.
-        unsafe { bytes::copy(words.as_mut_ptr().cast(), lies.0, lies.1.min(size_of_val(&words))) };
-        self.message(engine, sink, context, &words, lies);
     }
 
     /// A message of a line that goes whole to the oldest receive, without anything to be seen to. `false`: nothing is done.

@@ -196,11 +196,7 @@ impl Core {
                 engine.end_vi(connection.vi);
             }
         }
-        while engine.inbox_has(self.inbox) {
-            if let Some(bellwire_via::Taken::Notice(_, vi, _)) = engine.take(self.inbox, &mut [0; 7]) {
-                engine.end_vi(vi);
-            }
-        }
+        engine.end_unseen(self.inbox);
         let _ = engine.destroy_inbox(self.inbox);
         let _ = engine.destroy_ptag(self.ptag);
     }

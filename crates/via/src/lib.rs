@@ -51,6 +51,7 @@
 
 pub mod acceptor;
 pub mod attributes;
+pub mod came;
 pub mod completion_queue;
 pub mod descriptor;
 pub mod engine;
@@ -85,6 +86,7 @@ mod way;
 
 pub use acceptor::Acceptor;
 pub use attributes::{MemAttributes, NetAddress, PtagHandle, Reliability, ViAttributes, ViState};
+pub use came::Came;
 pub use complete::Completion;
 pub use completion_queue::CqHandle;
 pub use connection::{ConnectionRequest, IncomingHandle, WaitHandle};

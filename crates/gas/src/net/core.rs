@@ -8,7 +8,7 @@
 use bellwire_memory::bytes;
 use bellwire_via::inbox::LineWords;
 use bellwire_via::wire::Wire;
-use bellwire_via::{Acceptor, Engine, InboxHandle, Notice, PtagHandle, Taken, ViHandle};
+use bellwire_via::{Acceptor, Came, Engine, InboxHandle, Notice, PtagHandle, ViHandle};
 
 use super::answers::Answer;
 use super::header::{HEAD_WORDS_MAX, Head, Kind};
@@ -111,27 +111,12 @@ impl Core {
             self.leave_all(engine);
         }
         let mut line: LineWords = [0; 7];
-        match engine.take(self.inbox, &mut line) {
-            None => return false,
-            Some(Taken::Line(context, length)) => self.message(engine, context, &line, (line.as_ptr().cast(), length as usize)),
-            Some(Taken::Kept(context, kept)) => {
-                self.long_message(engine, context, (kept.as_ptr(), kept.len()));
-                engine.release(kept);
-            }
-            Some(Taken::Waited(context, data)) => {
-                self.long_message(engine, context, (data.as_ptr(), data.len()));
-                engine.recycle(self.inbox, data);
-            }
-            Some(Taken::Notice(context, vi, notice)) => self.notice(engine, context, vi, notice),
-        }
+        let Some(taken) = engine.take(self.inbox, &mut line) else { return false };
+        engine.hand::<HEAD_WORDS_MAX>(self.inbox, &line, taken, |engine, came| match came {
+            Came::Message(context, words, lies) => self.message(engine, context, words, lies),
+            Came::Notice(context, vi, notice) => self.notice(engine, context, vi, notice),
+        });
         true
-    }
-
-    fn long_message<W: Wire>(&mut self, engine: &mut Engine<W>, context: u64, lies: (*const u8, usize)) {
-        let mut words = [0u64; HEAD_WORDS_MAX];
-        // SAFETY: the message is readable for its length; there is room for as many words.
-        unsafe { bytes::copy(words.as_mut_ptr().cast(), lies.0, lies.1.min(size_of_val(&words))) };
-        self.message(engine, context, &words, lies);
     }
 
     /// A message lies at `lies`; its first words have been copied.
