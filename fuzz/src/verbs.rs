@@ -4,8 +4,8 @@
 //! Asserted beside what sanitizers see: no byte changes that nobody was given; every request completes once at most, and when the queue pairs have failed nothing of them is left; when the peer is gone no connection is.
 
 use crate::input::Input;
-use crate::program;
-use crate::scripted::{Incoming, Scripted, link};
+use crate::scripted::{Scripted, link};
+use crate::talk;
 use bellwire_verbs::machine::{Machine, VERSION, set_now};
 use bellwire_verbs::{
     Access, Caps, Destination, Gid, Given, Opcode, QpAttributes, QpInit, QpKind, QpState, Region, SendFlags, SendRequest, Sge, WcOpcode, gid_of,
@@ -25,8 +25,6 @@ const REACH: usize = 4096;
 const LOCAL: usize = 48 * 1024;
 const CANARY: u8 = 0xc5;
 const QKEY: u32 = 7;
-/// Payload of a frame of the scripted wire.
-const FRAME_BYTES: usize = 1024;
 /// The peer's place, and its queue pairs, by the number of ours.
 const PEER_PLACE: u32 = 9;
 const KINDS: [QpKind; 4] = [QpKind::Rc, QpKind::Uc, QpKind::Ud, QpKind::Rc];
@@ -129,10 +127,6 @@ impl Stage {
         }
     }
 
-    fn deliver(&mut self, words: [u64; 8], payload: Vec<u8>) {
-        self.engine.wire_mut().incoming.push_back(Incoming { words: Box::new(words), payload });
-    }
-
     fn turns(&mut self) {
         let mut idle = 0;
         for _ in 0..TURNS_MAX {
@@ -160,34 +154,9 @@ impl Stage {
         let to = Machine::addresses(gid(), self.pairs[0]).expect("an address").0;
         let from = Machine::addresses(gid(), peer_pair(0)).expect("an address").1;
         self.tries += 1;
-        let payload = program::connection_request(2, 100 + self.tries, (1 << 30, VERSION), &from, &to);
-        let n = payload.len() as u64;
-        self.deliver([program::head(12, 0, true), n << 32, n << 32, 0, 0, 0, 0, 0], payload);
+        talk::connect(&mut self.engine, self.tries, VERSION, &from, &to);
         self.turns();
-        let sent = &self.engine.wire().sent;
-        self.id = sent.get(8..12).map_or(0, |b| u32::from_le_bytes(b.try_into().expect("four")));
-    }
-
-    /// A message as frames: in a line if it is short, else in pieces.
-    fn say(&mut self, words: &[u64], payload: &[u8]) {
-        let mut bytes: Vec<u8> = words.iter().flat_map(|w| w.to_le_bytes()).collect();
-        bytes.extend_from_slice(payload);
-        if bytes.len() <= 56 {
-            let mut line = [program::head(1, self.id, false) | (bytes.len() as u64) << 8, 0, 0, 0, 0, 0, 0, 0];
-            for (word, chunk) in line[1..].iter_mut().zip(bytes.chunks(8)) {
-                let mut b = [0; 8];
-                b[..chunk.len()].copy_from_slice(chunk);
-                *word = u64::from_le_bytes(b);
-            }
-            return self.deliver(line, Vec::new());
-        }
-        let total = bytes.len() as u64;
-        for (at, piece) in (0u64..).step_by(FRAME_BYTES).zip(bytes.chunks(FRAME_BYTES)) {
-            let n = piece.len() as u64;
-            let is_last = u64::from(at + n == total);
-            let head = program::head(1, self.id, true) & !(1 << 7) | is_last << 7;
-            self.deliver([head, at | total << 32, n << 32, 0, 0, 0, 0, 0], piece.to_vec());
-        }
+        self.id = talk::accepted(&self.engine);
     }
 
     /// A packet of the peer's.
@@ -219,7 +188,7 @@ impl Stage {
             words.push(offset | (if input.u8() < 128 { length as u64 } else { input.number() & 0xffff_ffff }) << 32);
         }
         let payload: Vec<u8> = (0..if matches!(kind, 2 | 3 | 6 | 9) { length } else { 0 }).map(|i| i as u8).collect();
-        self.say(&words, &payload);
+        talk::say(&mut self.engine, self.id, &words, &payload);
     }
 
     /// Some of the program's memory, in pieces; perhaps by a key that is none.
