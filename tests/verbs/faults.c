@@ -120,20 +120,9 @@ static void impatient(struct side *a, struct side *b)
 /* The plan is the child's: it sends until it dies. The parent counts what came, and then finds that nobody answers. */
 static void death(const char *plan)
 {
-    int to_child[2], to_parent[2];
-    uint32_t numbers[2];
-    MUST(!pipe(to_child) && !pipe(to_parent));
-    pid_t child = fork();
-    if (!child)
-        setenv("BELLWIRE_FAULTS", plan, 1);
+    int to_parent[2];
     struct side s;
-    open_side(&s, device());
-    numbers[0] = s.qp->qp_num;
-    MUST(write(child ? to_child[1] : to_parent[1], numbers, 4) == 4 && read(child ? to_parent[0] : to_child[0], numbers + 1, 4) == 4);
-    MUST(!to_init(s.qp));
-    for (int i = 0; i < 16; i++)
-        MUST(!receive(&s, 8, 7));
-    MUST(!to_rtr(s.qp, numbers[1]) && !to_rts(s.qp, 12, 6, 7));
+    pid_t child = two_processes(&s, plan, 12, to_parent);
     if (!child) {
         for (;;) {
             MUST(!post(&s, IBV_WR_SEND, 8, s.mr->lkey, 0, 0, 1));

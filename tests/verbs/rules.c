@@ -160,27 +160,19 @@ static void thousand(struct side *a, struct side *b)
 /* kill -9 of a process: the other's queue pair fails within the time that it asked for. */
 static void dies(void)
 {
-    int to_child[2], to_parent[2];
-    uint32_t numbers[2];
-    MUST(!pipe(to_child) && !pipe(to_parent));
-    pid_t child = fork();
+    int to_parent[2];
+    uint32_t word = 0;
     struct side s;
-    open_side(&s, device());
-    numbers[0] = s.qp->qp_num;
-    MUST(write(child ? to_child[1] : to_parent[1], numbers, 4) == 4 && read(child ? to_parent[0] : to_child[0], numbers + 1, 4) == 4);
-    MUST(!to_init(s.qp));
-    for (int i = 0; i < 16; i++)
-        MUST(!receive(&s, 8, 7));
-    MUST(!to_rtr(s.qp, numbers[1]) && !to_rts(s.qp, 14, 6, 7));
+    pid_t child = two_processes(&s, NULL, 14, to_parent);
     if (!child) {
         next(&s);
-        MUST(write(to_parent[1], numbers, 4) == 4);
+        MUST(write(to_parent[1], &word, 4) == 4);
         for (;;)
             pause();
     }
     CHECK(!post(&s, IBV_WR_SEND, 8, s.mr->lkey, 0, 0, 1));
     CHECK(next(&s).status == IBV_WC_SUCCESS);
-    MUST(read(to_parent[0], numbers, 4) == 4);
+    MUST(read(to_parent[0], &word, 4) == 4);
     kill(child, SIGKILL);
     waitpid(child, NULL, 0);
     double began = now();

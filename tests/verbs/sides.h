@@ -163,3 +163,25 @@ static struct ibv_wc next(struct side *s)
     }
     return wc;
 }
+
+/*
+ * Two processes, each with a side that is connected to the other's and sixteen receives: the child (0), with these faults unless they are NULL, and the parent, which gets the child's number.
+ * What the child writes to `to_parent` the parent reads.
+ */
+static inline pid_t two_processes(struct side *s, const char *faults, int timeout, int to_parent[2])
+{
+    int to_child[2];
+    uint32_t numbers[2];
+    MUST(!pipe(to_child) && !pipe(to_parent));
+    pid_t child = fork();
+    if (!child && faults)
+        setenv("BELLWIRE_FAULTS", faults, 1);
+    open_side(s, device());
+    numbers[0] = s->qp->qp_num;
+    MUST(write(child ? to_child[1] : to_parent[1], numbers, 4) == 4 && read(child ? to_parent[0] : to_child[0], numbers + 1, 4) == 4);
+    MUST(!to_init(s->qp));
+    for (int i = 0; i < 16; i++)
+        MUST(!receive(s, 8, 7));
+    MUST(!to_rtr(s->qp, numbers[1]) && !to_rts(s->qp, timeout, 6, 7));
+    return child;
+}
