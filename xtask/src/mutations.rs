@@ -122,7 +122,7 @@ const MUTATIONS: &[Mutation] = &[
     Mutation {
         name: "an acknowledgement counts for one message too many",
         edits: &[Edit {
-            file: "crates/via/src/deliver.rs",
+            file: "crates/via/src/answer.rs",
             from: "if work.sequence.wrapping_sub(sequence) as i32 >= 0 {",
             to: "if work.sequence.wrapping_sub(sequence) as i32 > 0 {",
         }],
@@ -130,13 +130,13 @@ const MUTATIONS: &[Mutation] = &[
     },
     Mutation {
         name: "a message that found no descriptor does not leave again",
-        edits: &[Edit { file: "crates/via/src/deliver.rs", from: "        vi.send.next = i;\n", to: "" }],
+        edits: &[Edit { file: "crates/via/src/answer.rs", from: "        vi.send.next = i;\n", to: "" }],
         test: TRIAL,
     },
     Mutation {
         name: "fragments are put together that do not belong together",
         edits: &[Edit {
-            file: "crates/via/src/deliver.rs",
+            file: "crates/via/src/arrive.rs",
             from: "if !(vi.arriving && a.offset != 0 && a.offset == vi.arrived) {",
             to: "if !(vi.arriving && a.offset != 0) {",
         }],

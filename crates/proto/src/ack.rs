@@ -7,7 +7,7 @@ use crate::packet::ack::BITMAP_WORDS_MAX;
 use crate::packet::header::{ACK_VALID, ECHO_VALID};
 use crate::rx_window::Rx;
 use crate::sequence::timestamp;
-use crate::tx_window::Stamp;
+use crate::tx_leave::Stamp;
 use crate::{Buffer, Instant};
 
 /// What is owed to the peer.

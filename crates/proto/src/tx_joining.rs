@@ -2,10 +2,11 @@
 //! Short frames wait for each other, so that a stream of small messages does not cost a packet and a system call for each: Nagle's rule without its delay. So does what is left of a long message
 //! beyond whole runs, while such messages follow one another.
 //!
-//! Who finds the way idle leaves at once. While packets are under way, what is written collects in the last packet, for a few microseconds at most. Used by `tx_window.rs` (what may leave);
+//! Who finds the way idle leaves at once. While packets are under way, what is written collects in the last packet, for a few microseconds at most. Used by `tx_leave.rs` (what may leave);
 //! `transport/output.rs` keeps the sessions in which something waits.
 
-use crate::tx_window::{Allowance, Tx};
+use crate::tx_leave::Allowance;
+use crate::tx_window::Tx;
 use bellwire_time::{Duration, Instant};
 
 /// With fewer packets in flight, nothing waits: a question of two messages, or an answer behind an acknowledgement, costs no time.

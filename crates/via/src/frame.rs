@@ -18,7 +18,7 @@
 //!  PULL      words 1 to 4 as BULK; word 5: address of the fragment in the sender's process. Nothing else of that VI follows before the answer.
 //! ```
 //!
-//! Everything here was written by a peer: decoding never panics, and every value is checked by `deliver.rs` before use.
+//! Everything here was written by a peer: decoding never panics, and every value is checked before use by who takes it (`deliver.rs` says who that is).
 
 use crate::wire::Frame;
 use bellwire_memory::line_queue::Line;

@@ -12,8 +12,8 @@
 //!
 //! Budget of a message in a line: one turn's comparisons, two look-ups (connection, VI), seven words copied.
 
+use crate::arrive::{Source, send_arrival};
 use crate::attributes::{NetAddress, Reliability, ViState};
-use crate::deliver::{Source, send_arrival};
 use crate::engine::Engine;
 use crate::error::Error;
 use crate::event::AsyncErrorCode;

@@ -4,6 +4,8 @@
 //! | file | concern |
 //! |---|---|
 //! | `nic.rs` | opening, closing, the calls of the data path |
+//! | `nic/shared.rs` | what a call does around the engine: token, settling, what a poll does besides |
+//! | `nic/waiting.rs`, `nic/connect.rs` | the calls that wait; the calls that connect |
 //! | `nic/state.rs` | what the token protects: who sleeps, and whether peers ring |
 //! | `nic/wait.rs` | waits: sleeping, who wakes whom |
 //! | `nic/spin.rs` | how long a wait polls before it sleeps |
@@ -28,31 +30,33 @@
 //! and connection calls fail with [`Error::InvalidState`]; dropping the NIC there does nothing. `exec` closes everything.
 
 mod config;
+mod connect;
 mod crowd;
 mod give_way;
 mod handlers;
 mod helper;
+mod shared;
 mod snapshot;
 mod spin;
 mod stat;
 mod state;
 mod wait;
+mod waiting;
 mod waits;
 mod watch;
 
 pub use config::{ConfigError, NicConfig, OpenError, SPIN_DEFAULT, SPIN_MAX, Udp};
 pub use spin::Spin;
 
-use crate::attributes::{NetAddress, ViAttributes, ViState};
 use crate::complete::Completion;
 use crate::completion_queue::CqHandle;
-use crate::connection::ConnectionRequest;
 use crate::descriptor::DescriptorRef;
 use crate::engine::Engine;
 use crate::error::Error;
 use crate::event::AsyncError;
-use crate::inbox::InboxHandle;
-use crate::post::{ReceiveRequest, SendRequest};
+use crate::nic::shared::{OwnLine, Shared};
+use crate::post::SendRequest;
+use crate::post_receive::ReceiveRequest;
 use crate::time::Instant;
 use crate::vi::{ViHandle, WorkQueueKind};
 use crate::wire::host::HostWire;
@@ -62,135 +66,19 @@ use crate::wire::udp::{UdpConfig, UdpPort, socket_address};
 use bellwire_memory::atomic::{AtomicBool, AtomicU32, Ordering};
 use bellwire_memory::fd_table;
 use bellwire_memory::fork_mark::ForkMark;
-use bellwire_memory::token::{Claim, Held, Token};
+use bellwire_memory::token::Token;
 use give_way::Poller;
 use handlers::ErrorHandling;
 use helper::Port;
-use rustix::fd::OwnedFd;
 use rustix::time::{ClockId, Timespec, clock_gettime};
-use spin::Adaptive;
 use state::Core;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
-use wait::Target;
-
-/// Polls between two whole turns of the engine: what is found again and again without one must not starve what comes in.
-const POLLS_PER_TURN: u32 = 64;
-/// Least time of a connection request: its handshake takes some.
-const HANDSHAKE_MIN: Duration = Duration::from_millis(10);
 
 /// Descriptors that this process's table holds from the start: those of some hundred links.
 const DESCRIPTORS_AHEAD: u32 = 1024;
-
-/// A word on a line of its own.
-#[repr(align(128))]
-struct OwnLine(AtomicU32);
-
-/// What the NIC, its helper and its waiters share.
-struct Shared {
-    // line 0: written at each turn by whoever polls; read by the helper at its ticks
-    polls: OwnLine,
-    /// Whether who polls an inbox should let others run when it finds nothing; read by each poll in vain.
-    gives_way: AtomicBool,
-    token: Token<Core>,
-    port: Port,
-    errors: Mutex<ErrorHandling>,
-    /// Completion queues are armed: the helper must not take an application that has just polled for one that goes on polling.
-    armed_queues: AtomicU32,
-    identity: snapshot::Identity,
-    fork: ForkMark,
-    pid: u32,
-}
-
-impl Shared {
-    #[inline]
-    fn with<R>(&self, f: impl FnOnce(&mut Engine<HostWire>) -> R) -> R {
-        let mut core = self.token.enter(Claim::Bias);
-        let result = f(&mut core.engine);
-        if core.needs_settling() {
-            core.settle(self);
-        }
-        result
-    }
-
-    /// As [`with`](Self::with), for calls of the data path: in the child of a `fork`, which has none of the NIC's memory, an error.
-    #[inline(always)]
-    fn try_with<R>(&self, f: impl FnOnce(&mut Engine<HostWire>) -> Result<R, Error>) -> Result<R, Error> {
-        self.here()?;
-        self.with(f)
-    }
-
-    /// One look by `poll`, which takes what is there or moves what it needs and takes then.
-    #[inline]
-    fn poll<R>(&self, poll: impl FnOnce(&mut Engine<HostWire>) -> Result<Option<R>, Error>) -> Result<Option<R>, Error> {
-        self.poll_as(Poller::Completions, poll)
-    }
-
-    /// As [`poll`](Self::poll), for whatever `poller` looks for.
-    #[inline(always)]
-    fn poll_as<R>(&self, poller: Poller, poll: impl FnOnce(&mut Engine<HostWire>) -> Result<Option<R>, Error>) -> Result<Option<R>, Error> {
-        self.here()?;
-        let mut core = self.token.enter(Claim::Bias);
-        if core.begin_poll(self) {
-            core = self.besides(core, poller);
-        }
-        let result = poll(&mut core.engine);
-        if core.needs_settling() {
-            core.settle(self);
-        }
-        result
-    }
-
-    /// What a poll does before it looks, now and then: the whole turn that is due once in so many polls, whatever is found; what is not as usual; and letting others
-    /// run when the polls before were in vain, unless whoever polls does that when it holds no lock.
-    #[cold]
-    #[inline(never)]
-    fn besides<'a>(&'a self, mut core: Held<'a, Core>, poller: Poller) -> Held<'a, Core> {
-        if core.attentive {
-            core.attend(self);
-        }
-        if core.polls.is_multiple_of(POLLS_PER_TURN) {
-            poller.turn(&mut core.engine);
-            let completions = core.engine.completions();
-            core.crowd.turn(completions);
-        }
-        match poller {
-            Poller::Frames => {
-                // Relaxed: a hint of this or another thread that polls.
-                self.gives_way.store(core.crowd.is_due(), Ordering::Relaxed);
-                core
-            }
-            Poller::Completions if core.crowd.is_due() => {
-                drop(core);
-                give_way::give_way(self, poller);
-                self.token.enter(Claim::Bias)
-            }
-            Poller::Completions => core,
-        }
-    }
-
-    /// Whether this is the child of a `fork`.
-    #[inline(always)]
-    fn in_child(&self) -> bool {
-        self.fork.is_elsewhere()
-    }
-
-    /// An error in the child of a `fork`.
-    #[inline(always)]
-    fn here(&self) -> Result<(), Error> {
-        if self.in_child() { Err(Error::InvalidState) } else { Ok(()) }
-    }
-
-    /// Now, and the deadline `timeout` from now; the engine is told the time.
-    fn deadline(&self, timeout: Option<Duration>) -> Result<(Instant, Instant), Error> {
-        self.here()?;
-        let now = clock();
-        self.token.enter(Claim::Bias).engine.set_now(now);
-        Ok((now, timeout.map_or(Instant::NEVER, |t| now + crate::time::Duration(saturating_ns(t)))))
-    }
-}
 
 /// A NIC. `Send` and `Sync`: any thread may call at any time; one that calls most of the time is served without locked instructions.
 ///
@@ -386,189 +274,7 @@ impl Nic {
 
     // ---- waiting (`None`: for ever)
 
-    /// Waits until something is in an inbox, or more than `requests` connection requests have come ([`Engine::connection_requests`]). Takes nothing.
-    ///
-    /// # Errors
-    /// [`Error::Timeout`]; [`Error::InvalidState`] in the child of a `fork`.
-    pub fn inbox_wait(&self, inbox: InboxHandle, requests: u64, timeout: Option<Duration>) -> Result<(), Error> {
-        self.inbox_wait_until(inbox, requests, timeout, || false)
-    }
-
-    /// As [`inbox_wait`](Self::inbox_wait); also until `until`, which is asked whenever something has happened on this NIC, and held to what [`with`](Self::with) says.
-    ///
-    /// # Errors
-    /// As there.
-    pub fn inbox_wait_until(&self, inbox: InboxHandle, requests: u64, timeout: Option<Duration>, until: impl Fn() -> bool) -> Result<(), Error> {
-        self.wait(Target::Inbox, timeout, Spin::Nic, |e| Ok((e.has_come(inbox) || e.connection_requests() != requests || until()).then_some(())))
-    }
-
-    /// As [`send_done`](Self::send_done), waiting. [`Error::Timeout`] when the time is over.
-    pub fn send_wait(&self, vi: ViHandle, timeout: Option<Duration>) -> Result<Completion, Error> {
-        self.send_wait_with(vi, timeout, Spin::Nic)
-    }
-
-    /// As [`receive_done`](Self::receive_done), waiting. [`Error::Timeout`] when the time is over.
-    pub fn receive_wait(&self, vi: ViHandle, timeout: Option<Duration>) -> Result<Completion, Error> {
-        self.receive_wait_with(vi, timeout, Spin::Nic)
-    }
-
-    /// As [`cq_done`](Self::cq_done), waiting. [`Error::Timeout`] when the time is over.
-    pub fn cq_wait(&self, cq: CqHandle, timeout: Option<Duration>) -> Result<(ViHandle, WorkQueueKind), Error> {
-        self.cq_wait_with(cq, timeout, Spin::Nic)
-    }
-
-    /// As [`send_wait`](Self::send_wait), polling for a time of its own before it sleeps.
-    pub fn send_wait_with(&self, vi: ViHandle, timeout: Option<Duration>, spin: Spin) -> Result<Completion, Error> {
-        self.wait(Target::Send(vi), timeout, spin, |e| e.poll_send(vi))
-    }
-
-    /// As [`receive_wait`](Self::receive_wait), polling for a time of its own before it sleeps.
-    pub fn receive_wait_with(&self, vi: ViHandle, timeout: Option<Duration>, spin: Spin) -> Result<Completion, Error> {
-        self.wait(Target::Receive(vi), timeout, spin, |e| e.poll_receive(vi))
-    }
-
-    /// As [`cq_wait`](Self::cq_wait), polling for a time of its own before it sleeps.
-    pub fn cq_wait_with(&self, cq: CqHandle, timeout: Option<Duration>, spin: Spin) -> Result<(ViHandle, WorkQueueKind), Error> {
-        self.wait(Target::Cq(cq), timeout, spin, |e| e.poll_cq(cq))
-    }
-
-    #[inline]
-    fn wait<R>(
-        &self,
-        target: Target,
-        timeout: Option<Duration>,
-        spin: Spin,
-        mut take: impl FnMut(&mut Engine<HostWire>) -> Result<Option<R>, Error>,
-    ) -> Result<R, Error> {
-        // Before the first look: in a child the peers' memory is not mapped.
-        self.shared.here()?;
-        if let Some(found) = self.shared.poll(|e| wait::look_once(e, &mut take))? {
-            return Ok(found);
-        }
-        let (now, deadline) = self.shared.deadline(timeout)?;
-        wait::wait_for(&self.shared, target, now, deadline, spin, &mut take)
-    }
-
-    /// How long waits that say nothing else poll at most before they sleep, from now on; at most [`SPIN_MAX`]. What was learnt about spinning is forgotten.
-    pub fn set_spin(&self, spin: Duration) {
-        self.shared.token.enter(Claim::Bias).spin = Adaptive::new(saturating_ns(spin.min(SPIN_MAX)));
-    }
-
-    /// How long waits that say nothing else poll at most before they sleep.
-    pub fn spin(&self) -> Duration {
-        Duration::from_nanos(self.shared.token.enter(Claim::Bias).spin.max_ns())
-    }
-
-    /// The file descriptor of a completion queue, to sleep on with `epoll` or `poll`, level- or edge-triggered: see [`cq_arm`](Self::cq_arm). Each call gives another
-    /// duplicate, which belongs to the caller; it may be closed at any time, and outlives the queue and the NIC, silent. Nobody need read from it.
-    ///
-    /// # Errors
-    /// [`Error::InvalidParameter`]; [`Error::Resource`]: no descriptors left; [`Error::InvalidState`] in the child of a `fork`.
-    pub fn cq_fd(&self, cq: CqHandle) -> Result<OwnedFd, Error> {
-        watch::descriptor(&self.shared, cq)
-    }
-
-    /// Silences the descriptor of a completion queue and makes it readable once more when an entry is there. `true`: there is none now, sleep. `false`: there
-    /// is one already (and the descriptor is readable): take it, and all others, then arm again. Call it each time before sleeping, and at no other time: polling and the
-    /// messages themselves make no system call for it.
-    ///
-    /// # Errors
-    /// [`Error::InvalidParameter`]; [`Error::InvalidState`]: [`cq_fd`](Self::cq_fd) has never been called for it, or this is the child of a `fork`.
-    pub fn cq_arm(&self, cq: CqHandle) -> Result<bool, Error> {
-        watch::arm(&self.shared, cq)
-    }
-
-    /// See [`Engine::destroy_cq`]. Who sleeps on its descriptor is woken.
-    ///
-    /// # Errors
-    /// As there.
-    pub fn destroy_cq(&self, cq: CqHandle) -> Result<(), Error> {
-        self.shared.with(|e| e.destroy_cq(cq))?;
-        watch::forget(&self.shared);
-        Ok(())
-    }
-
     // ---- connections
-
-    /// Waits for a request for a connection to `local`. Accept or reject it through [`with`](Self::with).
-    ///
-    /// # Errors
-    /// [`Error::Timeout`]; [`Error::Resource`]; [`Error::InvalidState`] in the child of a `fork`.
-    pub fn connect_wait(&self, local: &NetAddress, timeout: Option<Duration>) -> Result<ConnectionRequest, Error> {
-        let (mut now, deadline) = self.shared.deadline(timeout)?;
-        loop {
-            let wait = self.with(|e| e.connect_wait(local, deadline))?;
-            let outcome = wait::wait_for(&self.shared, Target::Incoming, now, deadline, Spin::Nic, &mut |e| {
-                e.progress();
-                e.poll_wait(wait)
-            });
-            if outcome.is_ok() {
-                return outcome;
-            }
-            self.with(|e| e.cancel_wait(wait));
-            // A requester that went away before anybody saw its request: the time is not over yet.
-            now = clock();
-            if outcome.as_ref().err() != Some(&Error::Timeout) || now >= deadline {
-                return outcome;
-            }
-        }
-    }
-
-    /// Connects `vi` to whoever waits at `remote`; returns the peer's attributes. A `timeout` of zero means one try.
-    ///
-    /// # Errors
-    /// [`Error::NoMatch`]: nobody waited there in that time; [`Error::Timeout`]: a waiter did not answer; and the refusals of either side.
-    pub fn connect_request(&self, vi: ViHandle, local: &NetAddress, remote: &NetAddress, timeout: Option<Duration>) -> Result<ViAttributes, Error> {
-        let (_, deadline) = self.shared.deadline(timeout.map(|t| t.max(HANDSHAKE_MIN)))?;
-        self.with(|e| e.connect_request(vi, local, remote, deadline))?;
-        self.await_connection(vi)
-    }
-
-    /// Begins to connect `vi` to a VI whose owner makes the mirrored call; see [`peer_done`](Self::peer_done) and [`peer_wait`](Self::peer_wait).
-    ///
-    /// # Errors
-    /// [`Error::InvalidState`] if `vi` is not idle, or in the child of a `fork`.
-    pub fn peer_request(&self, vi: ViHandle, local: &NetAddress, remote: &NetAddress, timeout: Option<Duration>) -> Result<(), Error> {
-        let (_, deadline) = self.shared.deadline(timeout.map(|t| t.max(HANDSHAKE_MIN)))?;
-        self.with(|e| e.peer_request(vi, local, remote, deadline))
-    }
-
-    /// How a peer request ended: the peer's attributes, or the error; `Ok(None)` while it goes on.
-    ///
-    /// # Errors
-    /// [`Error::InvalidState`] if there is none; else why it failed.
-    pub fn peer_done(&self, vi: ViHandle) -> Result<Option<ViAttributes>, Error> {
-        self.shared.poll(|e| {
-            e.progress();
-            e.connect_status(vi)
-        })
-    }
-
-    /// As [`peer_done`](Self::peer_done), waiting for the end; the request's timeout governs.
-    ///
-    /// # Errors
-    /// As [`peer_done`](Self::peer_done).
-    pub fn peer_wait(&self, vi: ViHandle) -> Result<ViAttributes, Error> {
-        self.shared.deadline(None)?;
-        self.await_connection(vi)
-    }
-
-    /// The engine's own timers end the attempt.
-    fn await_connection(&self, vi: ViHandle) -> Result<ViAttributes, Error> {
-        let outcome = wait::wait_for(&self.shared, Target::Connect, clock(), Instant::NEVER, Spin::Nic, &mut |e| {
-            e.progress();
-            e.connect_status(vi)
-        });
-        if outcome.is_err() {
-            self.with(|e| {
-                // The wait itself failed (no descriptor to sleep on): nobody will ask for the outcome.
-                if e.query_vi(vi).is_ok_and(|(state, ..)| state == ViState::ConnectPending) {
-                    let _ = e.disconnect(vi);
-                }
-            });
-        }
-        outcome
-    }
 
     // ---- handlers: run on the helper thread, without the token; any call but `close` is allowed in them
 

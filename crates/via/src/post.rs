@@ -3,20 +3,22 @@
 //!
 //! Post never blocks and copies at most [`POST_COPY_BYTES_MAX`] bytes. A request with a fault is queued like any other and completes with the fault when
 //! its turn comes, so completions stay in order. Budget of a small send: one look-up of the VI, one of the region, one line into the wire.
+//! Sends, and VIA's descriptors of both kinds; receives are in `post_receive.rs`.
 
 use crate::attributes::ViState;
-use crate::complete::{self, finish_receive, sink};
+use crate::complete::{self, sink};
 use crate::descriptor::{self, CONTROL_BYTES, ControlWord, DESCRIPTOR_ALIGNMENT, DescriptorRef, Parsed, SEGMENT_BYTES, SEGMENTS_MAX};
 use crate::engine::{DESCRIPTORS_PER_QUEUE_MAX, Engine};
 use crate::error::Error;
 use crate::fast::FastSend;
 use crate::frame::{Head, INLINE_BYTES_MAX, INLINE_BYTES_MAX_IMMEDIATE, Op};
+use crate::post_receive::ReceiveRequest;
 use crate::shared_receive_queue::SrqHandle;
 use crate::status::{Operation, Status, WorkFlags};
 use crate::user_memory;
 use crate::vi::{ViHandle, WorkQueueKind};
 use crate::wire::{Direct, RemoteAccess, Sent, Wire};
-use crate::work_queue::{Fifo, INLINE_SEND_BYTES_MAX, InlineData, ReceiveWork, Segment, SegmentList, SendWork};
+use crate::work_queue::{Fifo, INLINE_SEND_BYTES_MAX, InlineData, Segment, SegmentList, SendWork};
 use bellwire_memory::line_queue::Line;
 
 /// Most bytes that a post copies itself; longer requests move in [`Engine::progress`].
@@ -56,17 +58,6 @@ impl Default for SendRequest<'_> {
             descriptor: None,
         }
     }
-}
-
-/// A receive request.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct ReceiveRequest<'a> {
-    /// Local memory to scatter to.
-    pub segments: &'a [Segment],
-    /// The caller's name for the request.
-    pub context: u64,
-    /// The VIA descriptor to complete, if there is one.
-    pub descriptor: Option<DescriptorRef>,
 }
 
 impl<W: Wire> Engine<W> {
@@ -283,114 +274,6 @@ impl<W: Wire> Engine<W> {
         Ok(())
     }
 
-    /// Posts a receive. Allowed in every state; in the error state it is flushed at once.
-    #[inline]
-    pub fn post_receive(&mut self, handle: ViHandle, request: &ReceiveRequest<'_>) -> Result<(), Error> {
-        if let ([segment], None) = (request.segments, request.descriptor) {
-            if self.queue_receive(handle, *segment, request.context, 0, 0) {
-                return Ok(());
-            }
-            self.renew_leases(handle, WorkQueueKind::Receive, 0, request.segments);
-        }
-        self.post_receive_checked(handle, request, Status::empty())
-    }
-
-    #[inline(always)]
-    fn post_receive_checked(&mut self, handle: ViHandle, request: &ReceiveRequest<'_>, fault: Status) -> Result<(), Error> {
-        let vi = self.vis.get_mut(handle).ok_or(Error::InvalidParameter)?;
-        if vi.srq.is_some() || vi.inbox.is_some() {
-            return Err(Error::InvalidState);
-        }
-        if vi.receive.works.len() >= DESCRIPTORS_PER_QUEUE_MAX {
-            return Err(Error::Resource);
-        }
-        let mut faulty = false;
-        if let ([only], true) = (request.segments, fault.is_empty())
-            && self.registry.check_local(only, vi.ptag, true).is_ok()
-        {
-            let (descriptor, descriptor_handle) = request.descriptor.map_or((0, 0), |d| (d.address, d.handle));
-            vi.receive.works.push_slot().fill(only, request.context, (descriptor, descriptor_handle), false);
-            if only.length != 0 {
-                self.registry.hold(only.handle);
-            }
-            if descriptor_handle != 0 {
-                self.registry.hold(descriptor_handle);
-            }
-        } else {
-            let work = receive_work(request, fault, vi.ptag, &mut self.registry, &mut vi.receive.segments);
-            faulty = work.status.is_error();
-            vi.receive.works.push(work);
-        }
-        if faulty || vi.state == ViState::Error || vi.advertises || vi.told_not_ready {
-            self.receive_posted(handle);
-        }
-        Ok(())
-    }
-
-    /// What follows a posted receive when not everything is as usual.
-    #[cold]
-    #[inline(never)]
-    fn receive_posted(&mut self, handle: ViHandle) {
-        let index = handle.index();
-        let Some(vi) = self.vis.at(index) else { return };
-        if vi.state == ViState::Error {
-            self.flush(index);
-            return;
-        }
-        self.settle_faulty_receives(index);
-        let Some(vi) = self.vis.at(index) else { return };
-        if vi.told_not_ready && vi.receive.has_posted() {
-            vi.ready_due = true;
-            self.ready.insert(index);
-        }
-        if vi.advertises {
-            self.advertise_posted(index);
-        }
-    }
-
-    /// Completes faulty receives that have come to the front: they can take no message.
-    pub(crate) fn settle_faulty_receives(&mut self, index: usize) {
-        let Some(handle) = self.vis.handle_at(index) else { return };
-        let mut sink = sink!(self);
-        let Some(vi) = self.vis.at(index) else { return };
-        while vi.receive.has_posted() && !vi.arriving {
-            let status = vi.receive.works.get(vi.receive.done).status;
-            if !status.is_error() {
-                break;
-            }
-            finish_receive(vi, handle, status | Status::OP_RECEIVE, 0, None, &mut sink);
-        }
-    }
-
-    /// Posts a receive to a shared receive queue. A faulty request is refused.
-    pub fn post_shared_receive(&mut self, srq: SrqHandle, request: &ReceiveRequest<'_>) -> Result<(), Error> {
-        self.post_shared_receive_checked(srq, request, Status::empty())
-    }
-
-    fn post_shared_receive_checked(&mut self, srq: SrqHandle, request: &ReceiveRequest<'_>, fault: Status) -> Result<(), Error> {
-        let s = self.srqs.get_mut(srq).ok_or(Error::InvalidParameter)?;
-        if s.queue.works.len() >= DESCRIPTORS_PER_QUEUE_MAX {
-            return Err(Error::Resource);
-        }
-        let faulty =
-            fault.is_error() || request.segments.len() > SEGMENTS_MAX || request.segments.iter().any(|x| self.registry.check_local(x, s.ptag, true).is_err());
-        if faulty {
-            return Err(Error::InvalidParameter);
-        }
-        let work = receive_work(request, fault, s.ptag, &mut self.registry, &mut s.queue.segments);
-        s.queue.works.push(work);
-        while let Some(waiting) = s.waiting.pop_front() {
-            if let Some(vi) = self.vis.get_mut(waiting)
-                && vi.told_not_ready
-            {
-                vi.ready_due = true;
-                self.ready.insert(waiting.index());
-                break;
-            }
-        }
-        Ok(())
-    }
-
     // ---- VIA descriptors
 
     /// Posts a VIA descriptor to the send queue. [`Error::InvalidParameter`] if it is misaligned or `handle` does not cover it.
@@ -461,45 +344,9 @@ impl<W: Wire> Engine<W> {
     }
 }
 
-/// Checks and builds a receive request; what it holds is counted.
-#[inline]
-fn receive_work(request: &ReceiveRequest<'_>, fault: Status, ptag: u32, registry: &mut crate::registration::Registry, more: &mut Fifo<Segment>) -> ReceiveWork {
-    let (mut status, mut total) = (fault, 0u64);
-    if request.segments.len() > SEGMENTS_MAX {
-        status |= Status::FORMAT_ERROR;
-    }
-    for s in request.segments {
-        total += u64::from(s.length);
-        if let Err(e) = registry.check_local(s, ptag, true) {
-            status |= e;
-        }
-    }
-    let mut segments = SegmentList::default();
-    if status.is_empty() {
-        segments = store_segments(request.segments, more);
-        for s in request.segments {
-            if s.length != 0 {
-                registry.hold(s.handle);
-            }
-        }
-    }
-    if let Some(d) = request.descriptor {
-        registry.hold(d.handle);
-    }
-    ReceiveWork {
-        context: request.context,
-        descriptor: request.descriptor.map_or(0, |d| d.address),
-        descriptor_handle: request.descriptor.map_or(0, |d| d.handle),
-        segments,
-        capacity: if status.is_empty() { total.min(u64::from(u32::MAX)) as u32 } else { 0 },
-        status,
-        ..ReceiveWork::default()
-    }
-}
-
 /// One segment in place, more in the FIFO.
 #[inline]
-fn store_segments(segments: &[Segment], more: &mut Fifo<Segment>) -> SegmentList {
+pub(crate) fn store_segments(segments: &[Segment], more: &mut Fifo<Segment>) -> SegmentList {
     match segments {
         [] => SegmentList::default(),
         [only] => SegmentList { only: *only, count: 1, more_at: 0 },

@@ -10,13 +10,14 @@
 //! Nothing else of a VI is sent between the first piece and the answer, so a refusal half-way only means that the request starts over through the rings.
 //! Called by `transmit.rs` and `deliver.rs`; which way is taken: `way.rs`; whether it is permitted at all: the wire.
 
+use crate::arrive::{Arrival, Source};
 use crate::attributes::ViState;
 use crate::complete::{finish_send, sink};
-use crate::deliver::{Arrival, Source};
 use crate::engine::Engine;
 use crate::frame::{self, Bulk, Head, Op};
+use crate::rdma_out::wish;
 use crate::status::{Operation, Status, WorkFlags};
-use crate::transmit::{self, Step, fragment, stopped, wish};
+use crate::transmit::{self, Step, fragment, stopped};
 use crate::user_memory::Gather;
 use crate::way::{self, Kind, PULL_BYTES_MAX};
 use crate::wire::{Attach, Direct, Frame, Sent, Wire};

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What cannot be taken: the peer is told, and a connection that promised more breaks. Called by `deliver.rs`, `pull.rs` and `transmit.rs`.
+//! What cannot be taken: the peer is told, and a connection that promised more breaks. Called by `arrive.rs`, `rdma_in.rs`, `pull.rs` and `transmit.rs`.
 
+use crate::arrive::Arrival;
 use crate::complete::{finish_receive, sink};
-use crate::deliver::Arrival;
 use crate::engine::Engine;
 use crate::event::AsyncErrorCode;
 use crate::frame::{self, DisconnectReason, Head, Op};

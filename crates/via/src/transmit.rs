@@ -4,7 +4,7 @@
 //! Per VI, in this order: what we owe the peer (acknowledgements, "ready again"), reads done for it, then the send queue from `next` on. A request that finds no
 //! room stays where it is; its VI stays in the ready bitmap. Large requests move in pieces, so that no turn of the engine takes long.
 //!
-//! A direct access is only a shortcut: whenever the wire says no, the same bytes go as frames and the owner decides about them.
+//! A direct access is only a shortcut: whenever the wire says no, the same bytes go as frames and the owner decides about them. Of RDMA requests: `rdma_out.rs`.
 
 use crate::attributes::ViState;
 use crate::complete::{awaits_answer, finish_send, sink};
@@ -14,21 +14,19 @@ use crate::status::{Operation, Status, WorkFlags};
 use crate::time::Duration;
 use crate::user_memory::Gather;
 use crate::vi::Vi;
-use crate::wire::{Direct, LinkId, Placement, RemoteAccess, Sent, Wire};
+use crate::wire::{Direct, LinkId, Placement, Sent, Wire};
 use crate::work_queue::{SendWork, Way, WorkState};
 use bellwire_memory::line_queue::Line;
 
 /// Sends at least this long ask for the peer's advertised descriptor.
 pub const PLACE_BYTES_MIN: u32 = 2048;
 /// Most bytes of one direct access: bounds how long a turn of the engine takes.
-const DIRECT_PIECE_BYTES: u32 = 128 * 1024;
+pub(crate) const DIRECT_PIECE_BYTES: u32 = 128 * 1024;
 /// What a message costs of its VI's turn at least.
 const MESSAGE_BYTES_MIN: u32 = 64;
 /// Sends without an advertised descriptor after which only one in so many looks for one.
 const UNADVERTISED_MAX: u32 = 64;
 const UNADVERTISED_LOOK: u32 = 16;
-/// RDMA reads in frames that a VI has outstanding at a time.
-pub const READS_OUTSTANDING_MAX: u32 = 16;
 /// Unacknowledged requests of a VI; below the range of the sequence number's low bits.
 const UNACKNOWLEDGED_MAX: u32 = 8192;
 
@@ -264,7 +262,7 @@ impl<W: Wire> Engine<W> {
 
     /// Local memory of the request at `send.next` is not there (strict mode): it completes so, when its turn comes.
     #[cold]
-    fn transmit_unmapped(&mut self, index: usize, at: u32) -> Step {
+    pub(crate) fn transmit_unmapped(&mut self, index: usize, at: u32) -> Step {
         let Some(vi) = self.vis.at(index) else { return Step::Blocked };
         vi.send.works.at(at).status = Status::PROTECTION_ERROR;
         self.transmit_faulty(index, at)
@@ -360,7 +358,7 @@ impl<W: Wire> Engine<W> {
     }
 
     /// Fragments with payload, from `moved` on.
-    fn transmit_frames(&mut self, index: usize, at: u32, op: Op, moved: &mut u32) -> Step {
+    pub(crate) fn transmit_frames(&mut self, index: usize, at: u32, op: Op, moved: &mut u32) -> Step {
         let Some(vi) = self.vis.at(index) else { return Step::Blocked };
         let (max, mut next) = (self.wire.payload_bytes_max(vi.link) as u32, self.wire.payload_bytes_next(vi.link, vi.remote_connection) as u32);
         vi.send.works.at(at).way = Way::Frames;
@@ -395,92 +393,6 @@ impl<W: Wire> Engine<W> {
             }
         }
     }
-
-    fn transmit_write(&mut self, index: usize, at: u32, moved: &mut u32) -> Step {
-        match self.transmit_direct(index, at, moved) {
-            Some(Step::Gone) => {}
-            Some(other) => return other,
-            None if self.goes_by_pull(index, at) => return self.transmit_pull(index, at, Op::WritePull),
-            None => return self.transmit_frames(index, at, Op::Write, moved),
-        }
-        let Some(vi) = self.vis.at(index) else { return Step::Blocked };
-        let work = vi.send.works.get(at);
-        if !work.flags.contains(WorkFlags::IMMEDIATE) {
-            return Step::Gone;
-        }
-        vi.send.works.at(at).way = Way::Announce;
-        let mut line = announcement(Op::WritePlaced, vi.remote_connection, &work);
-        sent_step(self.wire.send(vi.link, &mut line, 3))
-    }
-
-    fn transmit_read(&mut self, index: usize, at: u32, moved: &mut u32) -> Step {
-        if let Some(step) = self.transmit_direct(index, at, moved) {
-            return step;
-        }
-        if let Some(step) = self.transmit_read_attached(index, at, moved) {
-            return step;
-        }
-        let Some(vi) = self.vis.at(index) else { return Step::Blocked };
-        if vi.reads_outstanding >= READS_OUTSTANDING_MAX {
-            return Step::Blocked;
-        }
-        let work = vi.send.works.at(at);
-        // What direct access has moved before the permission went is asked for again: the owner decides about the whole request.
-        work.moved = 0;
-        work.way = Way::Frames;
-        let mut line = Line::default();
-        let bulk = Bulk { total: work.length, remote_address: work.remote_address, remote_handle: work.remote_handle, work: at, ..Bulk::default() };
-        bulk.store(Head::new(Op::ReadRequest, vi.remote_connection).sequence(work.sequence), &mut line);
-        let step = sent_step(self.wire.send(vi.link, &mut line, 5));
-        if step == Step::Gone {
-            vi.reads_outstanding += 1;
-        }
-        step
-    }
-
-    /// RDMA by direct access. `None`: not this way.
-    fn transmit_direct(&mut self, index: usize, at: u32, moved: &mut u32) -> Option<Step> {
-        let vi = self.vis.at(index)?;
-        let work = vi.send.works.get(at);
-        if work.way == Way::Announce {
-            return Some(Step::Gone);
-        }
-        let write = work.operation == Operation::RdmaWrite;
-        let allowed = vi.remote_ptag != 0 && if write { vi.remote_write } else { vi.remote_read };
-        // A peer that may refuse messages could get this one before an earlier one that it refused.
-        let in_order = !vi.remote_rnr || vi.send.done == at;
-        if !matches!(work.way, Way::Undecided | Way::Direct) || !allowed || !in_order || work.length == 0 {
-            return None;
-        }
-        let n = (work.length - work.moved).min(DIRECT_PIECE_BYTES);
-        let gather = Gather::new(work.segments, &vi.send.segments);
-        let wish = wish(&work, vi.remote_ptag, n);
-        if let Some(mark) = vi.wrote_frames
-            && self.wire.is_taken(vi.link, mark)
-        {
-            vi.wrote_frames = None;
-        }
-        // Writes under way as frames must not be overtaken, nor reads by a read. Wait, if this one could go directly; else it follows them as frames.
-        if (vi.wrote_frames.is_some() || (!write && vi.reads_outstanding != 0)) && work.way == Way::Undecided {
-            return (self.wire.with_granted(vi.link, &wish, |_| {}) == Direct::Done).then_some(Step::Blocked);
-        }
-        let (registry, mut there) = (&self.registry, true);
-        let done = self.wire.with_granted(vi.link, &wish, |remote| {
-            // SAFETY: U1 (user_memory.rs): checked and held since post. The wire gives `n` bytes.
-            there = unsafe { if write { gather.copy_out(registry, work.moved, n, remote) } else { gather.copy_in(registry, work.moved, n, remote) } };
-        });
-        if !there {
-            return Some(self.transmit_unmapped(index, at));
-        }
-        let stored = vi.send.works.at(at);
-        if done == Direct::No {
-            return None;
-        }
-        *moved += n;
-        stored.moved += n;
-        stored.way = Way::Direct;
-        Some(if stored.moved == work.length { Step::Gone } else { Step::More })
-    }
 }
 
 /// Where the data of the inline request at `at` is: inline data is a FIFO of its own.
@@ -508,29 +420,15 @@ pub(crate) fn fragment(work: &SendWork, at: u32, n: u32) -> Bulk {
     }
 }
 
-/// Direct access to the next `n` bytes of the target of an RDMA request.
-#[inline]
-pub(crate) fn wish(work: &SendWork, ptag: u32, n: u32) -> RemoteAccess {
-    RemoteAccess {
-        handle: work.remote_handle,
-        ptag,
-        address: work.remote_address,
-        length: u64::from(work.length),
-        write: work.operation == Operation::RdmaWrite,
-        part_offset: u64::from(work.moved),
-        part_length: u64::from(n),
-    }
-}
-
 /// Tells that a request that consumes a receive has been placed.
 #[inline]
-fn announcement(op: Op, connection: u32, work: &SendWork) -> Line {
+pub(crate) fn announcement(op: Op, connection: u32, work: &SendWork) -> Line {
     let head = Head::new(op, connection).immediate(work.flags.contains(WorkFlags::IMMEDIATE)).sequence(work.sequence);
     frame::short(head, u64::from(work.message) | u64::from(work.length) << 32, u64::from(work.immediate))
 }
 
 #[inline]
-fn sent_step(sent: Sent) -> Step {
+pub(crate) fn sent_step(sent: Sent) -> Step {
     if sent == Sent::Yes { Step::Gone } else { stopped(sent) }
 }
 

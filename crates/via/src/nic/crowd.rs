@@ -16,7 +16,7 @@
 //! microseconds. If that is in vain, it is not tried again for a while, longer each time: a peer that computes, or has lost its processor to others, looks like one that answers. But after a long
 //! absence it is: beside that it costs little.
 //!
-//! A poll that finds something pays nothing for this, and an undisturbed pair never gets as far as an idle turn. Called by `nic.rs` and `give_way.rs`, under the token; the
+//! A poll that finds something pays nothing for this, and an undisturbed pair never gets as far as an idle turn. Called by `shared.rs` and `give_way.rs`, under the token; the
 //! system call itself is made without it.
 
 /// Most idle turns between two times of giving way.

@@ -4,7 +4,8 @@
 //! Nobody may hold a lock of a layer above meanwhile, since an absence can take milliseconds: layers that poll an inbox call [`Nic::give_way`](super::Nic::give_way) when they have let go of theirs. (Sleeping
 //! on the bell in place of `sched_yield` was measured: decision 9.)
 
-use super::{Shared, clock};
+use super::clock;
+use super::shared::Shared;
 use crate::engine::Engine;
 use crate::wire::host::HostWire;
 use bellwire_memory::atomic::Ordering;

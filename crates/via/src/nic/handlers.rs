@@ -5,7 +5,8 @@
 //! pairs it with the oldest handler, lets the token go and runs the pair (N2). When a poll was quicker, the engine is asked again.
 
 use super::helper::{DUTY, EVENTS};
-use super::{Core, Shared, lock};
+use super::shared::Shared;
+use super::{Core, lock};
 use crate::complete::Completion;
 use crate::completion_queue::CqHandle;
 use crate::error::Error;

@@ -17,8 +17,9 @@ mod guard;
 mod port;
 
 use super::handlers::{self, Job};
+use super::shared::Shared;
 use super::stat::Stat;
-use super::{Core, Shared, clock, timespec};
+use super::{Core, clock, timespec};
 use crate::time::{Duration, Instant};
 use bellwire_memory::atomic::Ordering;
 use bellwire_memory::pause::pause;

@@ -3,9 +3,10 @@
 //!
 //! Bounded in time and size: so many VIs and links are shown, of the others the number; where there are too many regions to add up, their sum is `null`.
 
+use super::shared::Shared;
 use super::wait::Target;
 use super::waits::WaitCounters;
-use super::{Core, Shared, clock};
+use super::{Core, clock};
 use crate::attributes::{Reliability, ViState};
 use crate::completion_queue::CqHandle;
 use crate::vi::{Vi, ViCounters, ViHandle};

@@ -9,8 +9,8 @@
 //! them, and one that does not take its answer is cut off. A socket that cannot be made (name taken, system call forbidden, no descriptors left) is no
 //! reason not to open the NIC: the live view is then missing.
 
-use super::Shared;
 use super::helper::Port;
+use super::shared::Shared;
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::io::Errno;
 use rustix::net::{

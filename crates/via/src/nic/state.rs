@@ -4,10 +4,11 @@
 use super::crowd::Crowd;
 use super::handlers::Handlers;
 use super::helper::{self, Port};
+use super::shared::POLLS_PER_TURN;
 use super::spin::Adaptive;
 use super::wait::Waiters;
 use super::watch::Watches;
-use super::{POLLS_PER_TURN, Shared, clock};
+use super::{Shared, clock};
 use crate::engine::Engine;
 use crate::time::Instant;
 use crate::wire::host::HostWire;

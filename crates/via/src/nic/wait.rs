@@ -13,9 +13,10 @@
 //! helper takes it back at its next tick if the application does not wait again.
 
 use super::helper::{Port, WokenBy};
+use super::shared::Shared;
 use super::spin::Spin;
 use super::waits::Waits;
-use super::{Core, SPIN_MAX, Shared, clock, saturating_ns};
+use super::{Core, SPIN_MAX, clock, saturating_ns};
 use crate::completion_queue::CqHandle;
 use crate::engine::Engine;
 use crate::error::Error;

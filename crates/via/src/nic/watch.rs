@@ -17,7 +17,8 @@
 //! - W1: `armed` holds exactly the queues whose next entry is to be told; a queue leaves it when its descriptor is made readable or it is destroyed.
 //! - W2: a bell that may be ringing has `rung` set.
 
-use super::{Core, Shared, clock};
+use super::shared::Shared;
+use super::{Core, clock};
 use crate::completion_queue::CqHandle;
 use crate::engine::Engine;
 use crate::error::Error;

@@ -3,7 +3,7 @@
 //!
 //! A wire joins NICs by *links*, one per pair. A link delivers frames reliably and in order, or breaks; all VIs between the two NICs share it. The direct calls
 //! (`with_granted`, `with_advertised`) are shortcuts: a wire without shared memory answers [`Direct::No`] and the engine sends frames.
-//! Nothing of the control half may block; what takes time is answered by a [`WireEvent`].
+//! Nothing of the control half may block; what takes time is answered by a [`WireEvent`]. What is told about memory is in `terms.rs`, what a wire tells in `events.rs`.
 
 use crate::attributes::NetAddress;
 use crate::frame::{Head, INLINE_BYTES_MAX};
@@ -13,13 +13,18 @@ use bellwire_memory::bytes;
 use bellwire_memory::line_queue::{HEAD_WORDS, LINE_WORDS, Line};
 pub use bellwire_proto::SessionInfo;
 
+mod events;
 mod heap;
 pub mod host;
 mod names;
 pub mod packet;
 pub mod shm;
 pub mod sim;
+mod terms;
 pub mod udp;
+
+pub use events::{LinkFailure, LinkInfo, Rendezvous, WireEvent, WireReason};
+pub use terms::{Advertisement, Allocation, Attach, CatalogueEntry, Direct, MapAccess, MemoryKind, NO_SEGMENT, Placement, RemoteAccess};
 
 /// Marks link handles.
 #[derive(Debug)]
@@ -104,243 +109,6 @@ pub enum Received {
     Frame(Frame),
     /// The link is gone, or its peer sent something impossible.
     Broken,
-}
-
-/// Whether a direct access took place.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[must_use]
-pub enum Direct {
-    /// Yes; permission held throughout.
-    Done,
-    /// Not possible, not yet, or not permitted: use frames, the owner decides.
-    No,
-}
-
-/// When to use cross-memory attach for memory that cannot be mapped.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Attach {
-    /// Never: bytes pass through the rings, copied by both cores.
-    Never,
-    /// When it has been faster than the rings.
-    #[default]
-    Auto,
-    /// Whenever it is possible.
-    Always,
-}
-
-/// A region of this NIC as told to its peers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct CatalogueEntry {
-    /// Memory handle.
-    pub handle: u32,
-    /// Changes whenever an entry is told again under the same handle.
-    pub version: u32,
-    /// Protection tag, 0 for none.
-    pub ptag: u32,
-    /// Whether peers may write.
-    pub write: bool,
-    /// Whether peers may read.
-    pub read: bool,
-    /// First address.
-    pub address: u64,
-    /// Bytes.
-    pub length: u64,
-    /// The allocation it lies in, or [`NO_SEGMENT`].
-    pub segment: u32,
-    /// Where in that allocation.
-    pub segment_offset: u64,
-}
-
-/// Stands for an allocation where there is none: memory of the program.
-pub const NO_SEGMENT: u32 = u32::MAX;
-
-/// A wish to reach a peer's region directly.
-#[derive(Clone, Copy, Debug)]
-pub struct RemoteAccess {
-    /// The peer's memory handle.
-    pub handle: u32,
-    /// Protection tag of the peer's VI.
-    pub ptag: u32,
-    /// First byte of the whole request.
-    pub address: u64,
-    /// Length of the whole request.
-    pub length: u64,
-    /// Write (else read).
-    pub write: bool,
-    /// The part to reach now: offset in the request.
-    pub part_offset: u64,
-    /// The part to reach now: bytes.
-    pub part_length: u64,
-}
-
-/// A wish to fill a part of an advertised receive descriptor.
-#[derive(Clone, Copy, Debug)]
-pub struct Placement {
-    /// The peer's connection id.
-    pub connection: u32,
-    /// Number of the message.
-    pub message: u32,
-    /// Bytes of the whole message.
-    pub total: u32,
-    /// The part to fill now: offset in the message.
-    pub offset: u32,
-    /// The part to fill now: bytes.
-    pub length: u32,
-}
-
-/// A receive descriptor that the peer may fill.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Advertisement {
-    /// The allocation it lies in.
-    pub segment: u32,
-    /// Capacity in bytes.
-    pub length: u32,
-    /// Where in the allocation.
-    pub offset: u64,
-}
-
-/// Memory made by the wire's allocator.
-#[derive(Clone, Copy, Debug)]
-pub struct Allocation {
-    /// First byte, page-aligned, zeroed.
-    pub base: *mut u8,
-    /// Bytes, whole pages.
-    pub length: usize,
-    /// Its number, as in [`CatalogueEntry::segment`].
-    pub segment: u32,
-}
-
-// SAFETY: it names memory of the process, which no thread owns; whoever dereferences `base` answers for that.
-unsafe impl Send for Allocation {}
-
-/// What a range of the process's memory is good for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum MemoryKind {
-    /// Readable and writable.
-    Writable,
-    /// Readable only.
-    ReadOnly,
-    /// Not mapped, at least in part.
-    Unmapped,
-}
-
-/// How two NICs find each other.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Rendezvous {
-    /// `remote` is being listened at.
-    Client,
-    /// Both sides call with each other's addresses.
-    Peer,
-}
-
-/// What a peer may do with an allocation that it maps.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum MapAccess {
-    /// Read it.
-    Read,
-    /// Read and write it.
-    Write,
-}
-
-/// Why a link ended or did not come about.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LinkFailure {
-    /// Nobody is at that address (now).
-    NobodyThere,
-    /// Somebody is, and had no room for us, or hung up before we were linked.
-    Busy,
-    /// The host cannot be reached by this wire.
-    NotReachable,
-    /// The peer's process ended.
-    PeerDied,
-    /// The peer closed its NIC.
-    PeerClosed,
-    /// The peer broke the rules of the link.
-    PeerMisbehaved,
-    /// This side is out of memory or descriptors.
-    LocalLimit,
-}
-
-/// What happened on the control half.
-#[derive(Clone, Copy, Debug)]
-pub enum WireEvent {
-    /// A link is up; `request` is ours if we asked.
-    LinkUp {
-        /// The link.
-        link: LinkId,
-        /// The number given to [`Wire::resolve`].
-        request: Option<u64>,
-    },
-    /// A request to resolve failed.
-    Unresolved {
-        /// The number given to [`Wire::resolve`].
-        request: u64,
-        /// Why.
-        reason: LinkFailure,
-    },
-    /// A link is gone; the engine answers with [`Wire::close`].
-    LinkDown {
-        /// The link.
-        link: LinkId,
-        /// Why.
-        reason: LinkFailure,
-    },
-    /// A peer asks to map an allocation; answer with [`Wire::grant`].
-    MapRequest {
-        /// The peer.
-        link: LinkId,
-        /// Our allocation.
-        segment: u32,
-        /// It would write there.
-        write: bool,
-    },
-}
-
-/// Why a link goes by its wire.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum WireReason {
-    /// The NIC has no other.
-    #[default]
-    OnlyWire,
-    /// The peer is on this host.
-    SameHost,
-    /// Nobody of this host answered by shared memory.
-    NotOnThisHost,
-    /// Shared memory is switched off.
-    SharedMemoryOff,
-}
-
-impl WireReason {
-    /// For people.
-    pub const fn text(self) -> &'static str {
-        match self {
-            Self::OnlyWire => "the only wire of this NIC",
-            Self::SameHost => "the peer is on this host",
-            Self::NotOnThisHost => "nobody of this host answered by shared memory",
-            Self::SharedMemoryOff => "shared memory is switched off",
-        }
-    }
-}
-
-/// Facts about a link for people.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct LinkInfo {
-    /// Name of its wire: "shm", "udp", ...
-    pub wire: &'static str,
-    /// Why this one.
-    pub reason: WireReason,
-    /// Of a link of packets: where they go, and how that goes.
-    pub path: Option<SessionInfo>,
-    /// The peer's process id as this process sees it, 0 if unknown.
-    pub peer_pid: u32,
-    /// Whether memory is mapped between the two (mapped mode).
-    pub mapped: bool,
-    /// The peer is this very NIC.
-    pub loopback: bool,
-    /// Allocations of the peer mapped here.
-    pub segments_mapped: u32,
-    /// Whether each side can read the other by cross-memory attach.
-    pub attaches: bool,
 }
 
 /// Payload that every frame of every wire may carry: that of the smallest packets, and enough for all that engines say to each other.

@@ -13,9 +13,13 @@
 //! - K1: what arrived is looked at in place, in the buffer that the kernel wrote; payload moves once, to where it belongs.
 //! - K2: the port is asked for packets at most once per turn of the engine or poll of a VI (`begin_turn`), and only when a link has nothing more to deliver; it is asked for no more than it takes until something can be delivered.
 //! - K3: whatever was sent leaves with `flush`, which the engine calls at the end of each call that sends; what was received is answered at the end of each look.
+//!
+//! `look.rs`: packets in and out; `sessions.rs`: who is located, links that come and go; `short.rs`: short messages; `farewell.rs`: the end. Here: frames, and the calls of a wire.
 
 mod farewell;
+mod look;
 mod port;
+mod sessions;
 mod short;
 #[cfg(test)]
 mod tests;
@@ -23,13 +27,13 @@ mod tests;
 pub use port::PacketPort;
 
 use super::heap::{self, Heap};
-use super::{Allocation, Frame, LinkFailure, LinkId, LinkInfo, MemoryKind, PAYLOAD_BYTES_MIN, Received, Rendezvous, Sent, Wire, WireEvent};
+use super::{Allocation, Frame, LinkId, LinkInfo, MemoryKind, PAYLOAD_BYTES_MIN, Received, Rendezvous, Sent, Wire, WireEvent};
 use crate::attributes::NetAddress;
 use crate::frame;
 use crate::handle::{Handle, Slab};
-use crate::time::{Duration, Instant};
+use crate::time::Instant;
 use bellwire_memory::line_queue::Line;
-use bellwire_proto::{Config, Delivery, DownReason, Event, FailReason, Head, SessionId, SessionInfo, Transport};
+use bellwire_proto::{Config, Delivery, Head, SessionId, SessionInfo, Transport};
 use core::net::SocketAddr;
 use core::ops::Range;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -40,12 +44,6 @@ const LINKS_MAX: usize = 1 << 14;
 const BULK_WORDS: usize = 5;
 /// Turns between two looks of a NIC that polls and only waits for strangers to come.
 const TURNS_PER_LOOK: u32 = 256;
-/// What is taken in one look, so that a turn of the engine stays short, and the peer soon hears how far it may go on: so many datagrams (joined ones count as one), or so many bytes.
-const LOOK_MAX: u32 = 64;
-const LOOK_BYTES_MAX: usize = 96 << 10;
-/// Looks in vain that are no further apart are those of somebody who waits and does nothing else.
-const SPINS_WITHIN: Duration = Duration::from_micros(2);
-
 /// One session, as the engine sees it.
 #[derive(Debug)]
 struct Link<B> {
@@ -93,14 +91,6 @@ pub struct PacketWire<P: PacketPort> {
     hasty: bool,
     /// The last looks followed closely on one another and found nothing: somebody does nothing else.
     spins: bool,
-}
-
-/// What a look began with.
-enum Arrived {
-    Nothing,
-    /// A message waits to be delivered, and the rest of the look has time until the next one.
-    Message,
-    Packets,
 }
 
 impl<P: PacketPort> PacketWire<P> {
@@ -172,208 +162,12 @@ impl<P: PacketPort> PacketWire<P> {
         self.links.get_mut(Handle::from_raw(id.raw()))
     }
 
-    /// Takes what has arrived, does what is due, and answers.
-    #[inline(never)]
-    fn look(&mut self) {
-        self.looked = true;
-        if self.armed && self.transport.is_joining() {
-            self.transport.hurry();
-        }
-        match self.take_arrived() {
-            Arrived::Message => return,
-            // As usual for who polls: nothing came, and nothing is due.
-            Arrived::Nothing
-                if !self.port.has_news() && !self.transport.has_transmit() && !self.transport.has_events() && self.now < self.transport.next_timeout() =>
-            {
-                return;
-            }
-            Arrived::Nothing | Arrived::Packets => {}
-        }
-        let now = self.now;
-        while let Some((to, bytes)) = self.port.poll_too_big() {
-            self.transport.handle_too_big(now, to, bytes);
-        }
-        while let Some(to) = self.port.poll_refused() {
-            self.transport.handle_refused(now, to);
-        }
-        if self.transport.next_timeout() <= now {
-            self.transport.handle_timeout(now);
-        }
-        self.take_located(now);
-        while let Some(event) = self.transport.poll_event() {
-            self.handle_event(now, event);
-        }
-        self.transmit(now);
-    }
-
-    /// Takes what has arrived, and reads the clock.
-    #[inline(always)]
-    fn take_arrived(&mut self) -> Arrived {
-        let mut first = self.port.receive();
-        if first.is_none() && self.spins {
-            first = (0..self.port.looks_again()).find_map(|_| self.port.receive());
-        }
-        // Read after it came: whoever sent it may have done so while this look was under way, and the peer is told how long it has waited here.
-        let before = core::mem::replace(&mut self.now, self.port.now());
-        let mut next = match first {
-            Some(first) => first,
-            None => {
-                self.spins = self.now.since(before) < SPINS_WITHIN;
-                return Arrived::Nothing;
-            }
-        };
-        let (mut bytes, mut datagrams) = (0, 1);
-        loop {
-            bytes += self.take_datagram(next);
-            // What can be delivered is delivered before the port is asked again: whoever waits for one message does not wait for the answer that there is no other. Who
-            // delivered something looks again before sleeping. Of two messages in a row, the second waits for the rest of the look, so that timers are not forgotten.
-            if !self.port.expects_more() && self.transport.next_delivery().is_some() {
-                self.hasty = !self.hasty;
-                return if self.hasty { Arrived::Message } else { Arrived::Packets };
-            }
-            if bytes >= LOOK_BYTES_MAX || datagrams == LOOK_MAX {
-                break;
-            }
-            datagrams += 1;
-            next = match self.port.receive() {
-                Some(next) => next,
-                None => break,
-            };
-            self.now = self.port.now();
-        }
-        self.hasty = false;
-        Arrived::Packets
-    }
-
-    /// Takes a datagram and what came with it; how many bytes.
-    #[inline(always)]
-    fn take_datagram(&mut self, first: (SocketAddr, P::Buffer)) -> usize {
-        let (mut bytes, mut next) = (0, Some(first));
-        while let Some((from, buffer)) = next.take() {
-            bytes += buffer.as_ref().len();
-            next = self.port.receive_joined();
-            if next.is_some() {
-                self.transport.handle_joined(self.now, from, buffer);
-            } else {
-                self.transport.handle_packet(self.now, from, buffer);
-            }
-        }
-        bytes
-    }
-
     /// Whether something is under way that its receiver has not acknowledged.
     pub fn has_outstanding(&self) -> bool {
         self.by_session.keys().any(|session| self.transport.session_info(*session).is_some_and(|info| info.outstanding > 0))
     }
 
-    fn transmit(&mut self, now: Instant) {
-        while self.port.is_ready()
-            && let Some(packets) = self.transport.poll_transmit(now)
-        {
-            self.port.send(&packets);
-        }
-        if self.transport.is_joining() {
-            self.port.note_waiting();
-        }
-    }
-
     // ---- sessions
-
-    fn take_located(&mut self, now: Instant) {
-        while let Some((request, found)) = self.port.poll_located() {
-            self.located(now, request, found);
-        }
-    }
-
-    /// As [`resolve`](Wire::resolve), but no session is made with who is found: [`poll_found`](Self::poll_found) tells it, and [`proceed`](Self::proceed) goes on.
-    pub fn locate(&mut self, request: u64, how: Rendezvous, local: &NetAddress, remote: &NetAddress) {
-        self.held.insert(request, None);
-        self.resolve(request, how, local, remote);
-    }
-
-    /// A request of [`locate`](Self::locate)'s whose peer is found, and where that is.
-    pub fn poll_found(&mut self) -> Option<(u64, SocketAddr)> {
-        self.found.pop_front()
-    }
-
-    /// Makes the session with who was found.
-    pub fn proceed(&mut self, request: u64) {
-        if let Some(Some(to)) = self.held.remove(&request) {
-            let now = self.port.now();
-            self.located(now, request, Ok(to));
-            self.transmit(now);
-        }
-    }
-
-    fn located(&mut self, now: Instant, request: u64, found: Result<SocketAddr, LinkFailure>) {
-        let reason = match found {
-            Ok(to) if self.held.contains_key(&request) => {
-                self.held.insert(request, Some(to));
-                return self.found.push_back((request, to));
-            }
-            Ok(to) => match self.transport.connect(now, to, request) {
-                Ok(_) => {
-                    self.connecting.insert(request);
-                    return;
-                }
-                Err(_) => LinkFailure::LocalLimit,
-            },
-            Err(reason) => reason,
-        };
-        self.held.remove(&request);
-        self.port.forget(request);
-        self.events.push_back(WireEvent::Unresolved { request, reason });
-    }
-
-    fn handle_event(&mut self, now: Instant, event: Event) {
-        match event {
-            Event::Up { session, context, peer, .. } => {
-                let wanted = context.filter(|c| self.connecting.remove(c));
-                let loopback = peer == self.transport.config().nic;
-                let link = match self.by_session.get(&session) {
-                    Some(link) => Some(*link),
-                    None => self.add_link(session, loopback),
-                };
-                match link {
-                    Some(link) => {
-                        self.by_session.insert(session, link);
-                        self.transport.set_depended(now, session, true);
-                        self.events.push_back(WireEvent::LinkUp { link, request: wanted });
-                    }
-                    None => {
-                        let _ = self.transport.close(now, session);
-                        self.events.extend(wanted.map(|request| WireEvent::Unresolved { request, reason: LinkFailure::LocalLimit }));
-                    }
-                }
-                wanted.inspect(|request| self.port.forget(*request));
-            }
-            Event::Failed { context, reason } if self.connecting.remove(&context) => {
-                self.port.forget(context);
-                self.events.push_back(WireEvent::Unresolved { request: context, reason: failure_of(reason) });
-            }
-            Event::Down { session, reason } => {
-                // The engine completes what was posted; frames that came back say nothing new.
-                while self.transport.poll_returned(session).is_some() {}
-                if let Some(link) = self.by_session.remove(&session)
-                    && let Some(l) = self.find_mut(link)
-                {
-                    l.down = true;
-                    let peer = l.peer;
-                    self.port.session_down(peer);
-                    self.events.push_back(WireEvent::LinkDown { link, reason: down_reason(reason) });
-                }
-            }
-            Event::Returned { session } => while self.transport.poll_returned(session).is_some() {},
-            _ => {}
-        }
-    }
-
-    fn add_link(&mut self, session: SessionId, loopback: bool) -> Option<LinkId> {
-        let peer = self.transport.session_info(session)?.address;
-        let link = self.links.insert(Link { session, peer, loopback, down: false, current: None, after: 0, more: false })?;
-        self.port.session_up(peer);
-        Some(LinkId::from_raw(link.raw()))
-    }
 
     // ---- frames
 
@@ -589,21 +383,5 @@ impl<P: PacketPort> Wire for PacketWire<P> {
 
     fn link_info(&self, link: LinkId) -> LinkInfo {
         LinkInfo { wire: self.name(), path: self.path(link), loopback: self.find(link).is_some_and(|l| l.loopback), ..LinkInfo::default() }
-    }
-}
-
-fn failure_of(reason: FailReason) -> LinkFailure {
-    match reason {
-        FailReason::PeerFull => LinkFailure::Busy,
-        FailReason::NoAnswer | FailReason::NotAccepting | FailReason::Closed => LinkFailure::NobodyThere,
-        _ => LinkFailure::PeerMisbehaved,
-    }
-}
-
-fn down_reason(reason: DownReason) -> LinkFailure {
-    match reason {
-        DownReason::Closed | DownReason::PeerClosed | DownReason::CloseTimeout => LinkFailure::PeerClosed,
-        DownReason::PeerRestarted | DownReason::PeerForgot | DownReason::PeerGone | DownReason::Unreachable => LinkFailure::PeerDied,
-        _ => LinkFailure::PeerMisbehaved,
     }
 }

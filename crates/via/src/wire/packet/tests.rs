@@ -2,6 +2,7 @@
 //! What a packet wire makes of time, over a port whose clock the test sets.
 
 use super::*;
+use crate::time::Duration;
 use crate::wire::LinkFailure;
 use bellwire_proto::{NicId, Transmit};
 use std::cell::{Cell, RefCell};

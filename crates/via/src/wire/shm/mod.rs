@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The shared-memory wire: NICs of one host.
 //!
-//! Data path: `link.rs`, `payload.rs`, over `memory::line_queue`. Control: `rendezvous.rs` (finding each other, making links), `message.rs`, `segments.rs` (memory that
+//! Data path: `link.rs` (frames), `link/direct.rs` (memory that is mapped), `payload.rs`, over `memory::line_queue`. Control: `rendezvous.rs` (finding each other, making links), `message.rs`, `segments.rs` (memory that
 //! peers map). Layout: `layout.rs`. Nothing here has a name in the file system; what a killed process leaves, the kernel takes back.
 
 mod half;
@@ -9,6 +9,7 @@ mod layout;
 mod link;
 mod message;
 mod payload;
+mod probe;
 mod proof;
 mod rendezvous;
 mod segments;
@@ -19,11 +20,10 @@ use crate::wire::{
     Advertisement, Allocation, Attach, CatalogueEntry, Direct, Frame, LinkFailure, LinkId, LinkInfo, MapAccess, MemoryKind, Placement, Received, RemoteAccess,
     Rendezvous, Sent, Wire, WireEvent, WireReason,
 };
-use bellwire_memory::MemoryError;
 use bellwire_memory::event::BellSet;
 use bellwire_memory::line_queue::Line;
 use bellwire_memory::membarrier::{self, Reach};
-use bellwire_memory::{pause, pidfd};
+use bellwire_memory::{MemoryError, pause, pidfd};
 use link::{Foreign, Link};
 use proof::Proof;
 use rendezvous::Control;
@@ -220,7 +220,7 @@ impl ShmWire {
         for handle in self.links.iter().map(|(h, _)| h).collect::<Vec<_>>() {
             if let Some(link) = self.links.get_mut(handle) {
                 for (segment, write) in core::mem::take(&mut link.wanted) {
-                    if !rendezvous::tell(link, &message::Message::Want { segment, write }, None) {
+                    if !rendezvous::life::tell(link, &message::Message::Want { segment, write }, None) {
                         link.foreign.insert(segment, Foreign::Refused { write });
                     }
                 }
@@ -406,7 +406,7 @@ impl Wire for ShmWire {
     fn free(&mut self, segment: u32) {
         for link in self.segments.free(segment) {
             if let Some(l) = self.link(link) {
-                rendezvous::tell(l, &message::Message::Gone { segment }, None);
+                rendezvous::life::tell(l, &message::Message::Gone { segment }, None);
             }
         }
     }
@@ -422,11 +422,11 @@ impl Wire for ShmWire {
         let Some(l) = self.link(link) else { return };
         l.given_memory |= fd.is_some();
         let give = message::Message::Give { segment, granted: fd.is_some(), write: access == Some(MapAccess::Write) };
-        rendezvous::tell(l, &give, fd.as_ref().map(AsFd::as_fd));
+        rendezvous::life::tell(l, &give, fd.as_ref().map(AsFd::as_fd));
     }
 
     fn probe_memory(&self, address: u64, length: u64) -> MemoryKind {
-        probe(address, length)
+        probe::probe(address, length)
     }
 
     fn listen(&mut self, local: &NetAddress) -> bool {
@@ -482,37 +482,6 @@ impl Wire for ShmWire {
 
     fn peers_mapping(&self, segment: u32) -> u32 {
         self.segments.peers_mapping(segment)
-    }
-}
-
-/// Brings the pages of a range in and tells what they are good for. Like the pinning of a hardware NIC it costs by the page, and spares the data path its page
-/// faults. Where the kernel does not know the request (before 5.14) the caller is believed.
-fn probe(address: u64, length: u64) -> MemoryKind {
-    use rustix::mm::Advice;
-    let page = rustix::param::page_size() as u64;
-    let start = address & !(page - 1);
-    let Some(end) = address.checked_add(length).and_then(|e| e.checked_next_multiple_of(page)) else { return MemoryKind::Unmapped };
-    if populate(start, end, Advice::LinuxPopulateWrite) {
-        return MemoryKind::Writable;
-    }
-    // Missing permission and a missing system call give the same error: ask about a page that is writable for certain.
-    let here = 0u8;
-    let own = core::ptr::from_ref(&here).addr() as u64 & !(page - 1);
-    if !populate(own, own + page, Advice::LinuxPopulateWrite) {
-        return MemoryKind::Writable;
-    }
-    if populate(start, end, Advice::LinuxPopulateRead) { MemoryKind::ReadOnly } else { MemoryKind::Unmapped }
-}
-
-/// Faults the pages from `start` to `end` in, for reading or writing. `false`: they cannot be, or the kernel cannot do that.
-fn populate(start: u64, end: u64, advice: rustix::mm::Advice) -> bool {
-    use rustix::io::Errno;
-    loop {
-        // SAFETY: populating changes no content and no mapping; a range that is not mapped is an error, not undefined.
-        match unsafe { rustix::mm::madvise(core::ptr::with_exposed_provenance_mut(start as usize), (end - start) as usize, advice) } {
-            Err(Errno::INTR | Errno::AGAIN) => {}
-            outcome => return outcome.is_ok(),
-        }
     }
 }
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
 use super::*;
-use crate::wire::udp::packet::FOUND_BYTES;
+use crate::wire::udp::find::directory::{ASKED_MAX, ASKED_TIME, Place};
+use crate::wire::udp::packet::{self, FIND_BYTES, FOUND_BYTES};
 
 /// A NIC of this test: a data socket on an address of the loopback network, and its finder.
 struct Side {

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
 use super::*;
-use crate::wire::shm::ShmConfig;
+use crate::wire::Attach;
+use crate::wire::shm::message;
+use crate::wire::shm::{ProtectionMode, ShmConfig};
 
 fn address(host: &[u8], discriminator: &[u8]) -> NetAddress {
     NetAddress::new(host, discriminator).unwrap()

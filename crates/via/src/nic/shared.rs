@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What the NIC, its helper and its waiters share, and how a call goes through it: the token is taken, engine code runs, what must be settled is settled. A poll does some things besides, now
+//! and then.
+
+use crate::engine::Engine;
+use crate::error::Error;
+use crate::nic::give_way::{self, Poller};
+use crate::nic::handlers::ErrorHandling;
+use crate::nic::helper::Port;
+use crate::nic::state::Core;
+use crate::nic::{clock, saturating_ns, snapshot};
+use crate::time::Instant;
+use crate::wire::host::HostWire;
+use bellwire_memory::atomic::{AtomicBool, AtomicU32, Ordering};
+use bellwire_memory::fork_mark::ForkMark;
+use bellwire_memory::token::{Claim, Held, Token};
+use std::sync::Mutex;
+use std::time::Duration;
+
+/// Polls between two whole turns of the engine: what is found again and again without one must not starve what comes in.
+pub(super) const POLLS_PER_TURN: u32 = 64;
+
+/// A word on a line of its own.
+#[repr(align(128))]
+pub(super) struct OwnLine(pub(super) AtomicU32);
+
+/// What the NIC, its helper and its waiters share.
+pub(super) struct Shared {
+    // line 0: written at each turn by whoever polls; read by the helper at its ticks
+    pub(super) polls: OwnLine,
+    /// Whether who polls an inbox should let others run when it finds nothing; read by each poll in vain.
+    pub(super) gives_way: AtomicBool,
+    pub(super) token: Token<Core>,
+    pub(super) port: Port,
+    pub(super) errors: Mutex<ErrorHandling>,
+    /// Completion queues are armed: the helper must not take an application that has just polled for one that goes on polling.
+    pub(super) armed_queues: AtomicU32,
+    pub(super) identity: snapshot::Identity,
+    pub(super) fork: ForkMark,
+    pub(super) pid: u32,
+}
+
+impl Shared {
+    #[inline]
+    pub(super) fn with<R>(&self, f: impl FnOnce(&mut Engine<HostWire>) -> R) -> R {
+        let mut core = self.token.enter(Claim::Bias);
+        let result = f(&mut core.engine);
+        if core.needs_settling() {
+            core.settle(self);
+        }
+        result
+    }
+
+    /// As [`with`](Self::with), for calls of the data path: in the child of a `fork`, which has none of the NIC's memory, an error.
+    #[inline(always)]
+    pub(super) fn try_with<R>(&self, f: impl FnOnce(&mut Engine<HostWire>) -> Result<R, Error>) -> Result<R, Error> {
+        self.here()?;
+        self.with(f)
+    }
+
+    /// One look by `poll`, which takes what is there or moves what it needs and takes then.
+    #[inline]
+    pub(super) fn poll<R>(&self, poll: impl FnOnce(&mut Engine<HostWire>) -> Result<Option<R>, Error>) -> Result<Option<R>, Error> {
+        self.poll_as(Poller::Completions, poll)
+    }
+
+    /// As [`poll`](Self::poll), for whatever `poller` looks for.
+    #[inline(always)]
+    pub(super) fn poll_as<R>(&self, poller: Poller, poll: impl FnOnce(&mut Engine<HostWire>) -> Result<Option<R>, Error>) -> Result<Option<R>, Error> {
+        self.here()?;
+        let mut core = self.token.enter(Claim::Bias);
+        if core.begin_poll(self) {
+            core = self.besides(core, poller);
+        }
+        let result = poll(&mut core.engine);
+        if core.needs_settling() {
+            core.settle(self);
+        }
+        result
+    }
+
+    /// What a poll does before it looks, now and then: the whole turn that is due once in so many polls, whatever is found; what is not as usual; and letting others
+    /// run when the polls before were in vain, unless whoever polls does that when it holds no lock.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn besides<'a>(&'a self, mut core: Held<'a, Core>, poller: Poller) -> Held<'a, Core> {
+        if core.attentive {
+            core.attend(self);
+        }
+        if core.polls.is_multiple_of(POLLS_PER_TURN) {
+            poller.turn(&mut core.engine);
+            let completions = core.engine.completions();
+            core.crowd.turn(completions);
+        }
+        match poller {
+            Poller::Frames => {
+                // Relaxed: a hint of this or another thread that polls.
+                self.gives_way.store(core.crowd.is_due(), Ordering::Relaxed);
+                core
+            }
+            Poller::Completions if core.crowd.is_due() => {
+                drop(core);
+                give_way::give_way(self, poller);
+                self.token.enter(Claim::Bias)
+            }
+            Poller::Completions => core,
+        }
+    }
+
+    /// Whether this is the child of a `fork`.
+    #[inline(always)]
+    pub(super) fn in_child(&self) -> bool {
+        self.fork.is_elsewhere()
+    }
+
+    /// An error in the child of a `fork`.
+    #[inline(always)]
+    pub(super) fn here(&self) -> Result<(), Error> {
+        if self.in_child() { Err(Error::InvalidState) } else { Ok(()) }
+    }
+
+    /// Now, and the deadline `timeout` from now; the engine is told the time.
+    pub(super) fn deadline(&self, timeout: Option<Duration>) -> Result<(Instant, Instant), Error> {
+        self.here()?;
+        let now = clock();
+        self.token.enter(Claim::Bias).engine.set_now(now);
+        Ok((now, timeout.map_or(Instant::NEVER, |t| now + crate::time::Duration(saturating_ns(t)))))
+    }
+}
