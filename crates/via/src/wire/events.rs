@@ -39,24 +39,24 @@ pub enum WireEvent {
     LinkUp {
         /// The link.
         link: LinkId,
-        /// The number given to [`Wire::resolve`].
+        /// The number given to [`Wire::resolve`](super::Wire::resolve).
         request: Option<u64>,
     },
     /// A request to resolve failed.
     Unresolved {
-        /// The number given to [`Wire::resolve`].
+        /// The number given to [`Wire::resolve`](super::Wire::resolve).
         request: u64,
         /// Why.
         reason: LinkFailure,
     },
-    /// A link is gone; the engine answers with [`Wire::close`].
+    /// A link is gone; the engine answers with [`Wire::close`](super::Wire::close).
     LinkDown {
         /// The link.
         link: LinkId,
         /// Why.
         reason: LinkFailure,
     },
-    /// A peer asks to map an allocation; answer with [`Wire::grant`].
+    /// A peer asks to map an allocation; answer with [`Wire::grant`](super::Wire::grant).
     MapRequest {
         /// The peer.
         link: LinkId,
