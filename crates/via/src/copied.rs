@@ -109,6 +109,21 @@ impl<W: Wire> Engine<W> {
     /// # Safety
     /// U2 for the pieces.
     pub unsafe fn send_copied(&mut self, handle: ViHandle, pieces: &Pieces, sent: usize) -> Result<usize, Error> {
+        // SAFETY: the caller's.
+        let sent = unsafe { self.put_copied(handle, pieces, sent) };
+        self.flush_wire();
+        sent
+    }
+
+    /// As [`send_copied`](Self::send_copied), but what has found room may stay here until [`flush_wire`](Self::flush_wire) or the next progress: a wire of packets then sends what several messages have put
+    /// there by one call.
+    ///
+    /// # Errors
+    /// As there.
+    ///
+    /// # Safety
+    /// As there.
+    pub unsafe fn put_copied(&mut self, handle: ViHandle, pieces: &Pieces, sent: usize) -> Result<usize, Error> {
         let total = pieces.head.1 + pieces.body.1;
         let vi = self.vis.get_mut(handle).ok_or(Error::InvalidState)?;
         if vi.state != ViState::Connected || vi.acknowledged {
@@ -154,8 +169,13 @@ impl<W: Wire> Engine<W> {
             vi.counters.sent += 1;
             vi.counters.sent_bytes += total as u64;
         }
-        self.wire.flush();
         Ok(at)
+    }
+
+    /// What [`put_copied`](Self::put_copied) has put to the wire leaves now.
+    #[inline]
+    pub fn flush_wire(&mut self) {
+        self.wire.flush();
     }
 
     /// Writes `length` bytes, at most [`WRITE_COPIED_BYTES_MAX`], straight into the peer's memory, if it is mapped here and permits it and nothing is before it; `remote` is address

@@ -6,6 +6,7 @@ use std::collections::VecDeque;
 use bellwire_via::Engine;
 use bellwire_via::wire::Wire;
 
+use super::ask::{UNFLUSHED_BYTES_MAX, part_of};
 use super::header::{Head, Kind};
 use super::memory::Memory;
 use super::pack::PACKED_BYTES_MAX;
@@ -18,10 +19,11 @@ const REPLY_BYTES_MAX: usize = 1024;
 /// What a peer has asked for and not got yet.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Answer {
-    /// Bytes of our memory.
+    /// Bytes of our memory, in messages of so many bytes (0: not cut yet).
     Memory {
         address: u64,
         bytes: usize,
+        part: usize,
     },
     Word(u64),
     Refused {
@@ -61,7 +63,7 @@ impl Answers {
         let at = self.reply.len();
         match answer {
             Answer::Word(word) => self.reply.extend_from_slice(&word.to_le_bytes()),
-            Answer::Memory { address, bytes } if bytes <= PACKED_BYTES_MAX => {
+            Answer::Memory { address, bytes, .. } if bytes <= PACKED_BYTES_MAX => {
                 self.reply.resize(at + bytes, 0);
                 if memory.read(address, &mut self.reply[at..]).is_err() {
                     self.reply.truncate(at);
@@ -93,7 +95,7 @@ fn refused(error: &Error, address: u64, bytes: usize) -> Answer {
 const DATA: Head = Head::new(Kind::Data, [0; 3]);
 
 impl Peer {
-    /// Sends the answers that can leave, behind the rest of a message that has begun to.
+    /// Sends the answers that can leave, behind the rest of a message that has begun to. Long ones share system calls.
     pub(super) fn send_answers<W: Wire>(&mut self, engine: &mut Engine<W>, memory: &Memory) {
         while self.push(engine) {
             if self.answers.reply.is_empty() {
@@ -101,13 +103,18 @@ impl Peer {
             }
             let has_left = match (self.answers.reply.is_empty(), self.answers.waiting.front().copied()) {
                 (false, _) => self.send_reply(engine),
-                (true, Some(answer)) => self.send_alone(engine, memory, answer),
-                (true, None) => return,
+                (true, Some(Answer::Memory { address, bytes, part })) => self.send_part(engine, memory, (address, bytes), part),
+                (true, Some(answer)) => self.send_alone(engine, answer),
+                (true, None) => break,
             };
             if !has_left {
-                return;
+                break;
+            }
+            if self.unflushed >= UNFLUSHED_BYTES_MAX {
+                self.flush(engine);
             }
         }
+        self.flush(engine);
     }
 
     /// Sends what is put together. `false`: it cannot leave now.
@@ -123,33 +130,40 @@ impl Peer {
         has_left
     }
 
-    /// Sends the first answer, alone. `false`: it cannot leave now.
-    fn send_alone<W: Wire>(&mut self, engine: &mut Engine<W>, memory: &Memory, answer: Answer) -> bool {
-        let has_left = match answer {
-            Answer::Memory { address, bytes } => {
-                if let Some(from) = memory.find(address, bytes) {
-                    // SAFETY: in the window (G1).
-                    unsafe { self.send(engine, &DATA, (from, bytes)) }
-                } else {
-                    let mut copy = vec![0; bytes];
-                    if let Err(error) = memory.read(address, &mut copy) {
-                        return self.send_alone(engine, memory, refused(&error, address, bytes));
-                    }
-                    // SAFETY: a vector of ours.
-                    unsafe { self.send(engine, &DATA, (copy.as_ptr(), bytes)) }
-                }
+    /// Sends the next part of the first answer, which is long or not in the window. `false`: it cannot leave now.
+    fn send_part<W: Wire>(&mut self, engine: &mut Engine<W>, memory: &Memory, (address, bytes): (u64, usize), part: usize) -> bool {
+        let part = if part == 0 { part_of(bytes, self.part_bytes) } else { part };
+        let n = bytes.min(part);
+        let has_left = if let Some(from) = memory.find(address, n) {
+            // SAFETY: in the window (G1).
+            unsafe { self.put(engine, &DATA, (from, n)) }
+        } else {
+            let mut copy = vec![0; n];
+            if let Err(error) = memory.read(address, &mut copy) {
+                return self.send_alone(engine, refused(&error, address, bytes));
             }
-            Answer::Word(word) => {
-                let word = word.to_le_bytes();
-                // SAFETY: an array of ours.
-                unsafe { self.send(engine, &DATA, (word.as_ptr(), word.len())) }
-            }
-            Answer::Refused { what, address, bytes } => {
-                let head = Head { what, ..Head::new(Kind::Refused, [address, bytes, 0]) };
-                // SAFETY: no payload.
-                unsafe { self.send(engine, &head, (std::ptr::null(), 0)) }
-            }
+            // SAFETY: a vector of ours.
+            unsafe { self.put(engine, &DATA, (copy.as_ptr(), n)) }
         };
+        if has_left {
+            match self.answers.waiting.front_mut() {
+                Some(first) if n < bytes => *first = Answer::Memory { address: address.wrapping_add(n as u64), bytes: bytes - n, part },
+                _ => drop(self.answers.waiting.pop_front()),
+            }
+        }
+        has_left
+    }
+
+    /// Sends an answer of a few bytes in the place of the first. `false`: it cannot leave now.
+    fn send_alone<W: Wire>(&mut self, engine: &mut Engine<W>, answer: Answer) -> bool {
+        let (head, word) = match answer {
+            Answer::Word(word) => (DATA, Some(word.to_le_bytes())),
+            Answer::Refused { what, address, bytes } => (Head { what, ..Head::new(Kind::Refused, [address, bytes, 0]) }, None),
+            // Those leave by parts.
+            Answer::Memory { .. } => return false,
+        };
+        // SAFETY: an array of ours, or no payload.
+        let has_left = unsafe { self.send(engine, &head, word.as_ref().map_or((std::ptr::null(), 0), |word| (word.as_ptr(), word.len()))) };
         if has_left {
             self.answers.waiting.pop_front();
         }

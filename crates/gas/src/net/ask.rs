@@ -11,10 +11,23 @@ use super::pack::{PACKED_BYTES_MAX, Record};
 use super::peer::{Left, State};
 use crate::error::{Error, Trouble};
 
+/// Bytes of long requests that share a system call: what a run of packets takes.
+pub(super) const UNFLUSHED_BYTES_MAX: usize = 56 * 1024;
+/// Most parts that are made equal.
+const EQUAL_PARTS_MAX: usize = 8;
+
 /// How far a request of several messages has come.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Progress {
     pub done: usize,
+}
+
+/// Bytes of a part of what does not fit one message. A tail of a few bytes behind full messages costs a packet of its own and ends a run of equal ones: short requests are cut into equal parts, of long ones the
+/// tail is one of many.
+pub(super) fn part_of(length: usize, most: usize) -> usize {
+    // A power of two, so that usual lengths are divided without a rest and runs go on from one request to the next.
+    let parts = length.div_ceil(most.max(1)).next_power_of_two();
+    if (2..=EQUAL_PARTS_MAX).contains(&parts) { length.div_ceil(parts).next_multiple_of(64).min(most) } else { most }
 }
 
 /// A place of a peer.
@@ -50,8 +63,11 @@ impl Core {
     ) -> Result<bool, Error> {
         self.check_peer(to.rank)?;
         let peer = &mut self.peers[to.rank as usize];
+        let part = part_of(length, peer.part_bytes);
+        // What is asked for first leaves at once; later parts and requests share a system call.
+        let is_first = length > PACKED_BYTES_MAX && peer.is_first_long(self.looks);
         while progress.done < length {
-            let n = (length - progress.done).min(peer.part_bytes);
+            let n = (length - progress.done).min(part);
             let is_told = is_last_told && progress.done + n == length;
             let address = to.address.wrapping_add(progress.done as u64);
             // SAFETY: within what the caller gives.
@@ -61,17 +77,23 @@ impl Core {
                     peer.join(engine, &Record { kind, address, bytes: n }, from, self.looks)
                 } else {
                     let head = Head { flags: if is_told { TELL } else { 0 }, ..Head::new(kind, [address, 0, 0]) };
-                    peer.request(engine, &head, (from, n))
+                    peer.request_later(engine, &head, (from, n))
                 }
             };
             if left != Left::Yes {
                 self.is_full |= left == Left::NoRoom;
                 return Ok(false);
             }
+            if peer.unflushed >= UNFLUSHED_BYTES_MAX {
+                peer.flush(engine);
+            }
             if kind == Kind::Put {
                 peer.put_mark = peer.mark();
             }
             progress.done += n;
+        }
+        if is_first || is_last_told {
+            peer.flush(engine);
         }
         self.note_pack(to.rank);
         Ok(true)
@@ -80,7 +102,7 @@ impl Core {
     /// A request may have begun to wait for company.
     #[inline]
     fn note_pack(&mut self, rank: u32) {
-        if self.peers[rank as usize].is_packing() && !self.packing.contains(&rank) {
+        if self.peers[rank as usize].is_waiting() && !self.packing.contains(&rank) {
             self.packing.push(rank);
             self.packs = self.packs.wrapping_add(1);
         }
@@ -98,8 +120,7 @@ impl Core {
         self.check_peer(from.rank)?;
         let peer = &mut self.peers[from.rank as usize];
         while progress.done < length {
-            // The answer has a shorter head than what carries an address.
-            let n = (length - progress.done).min(peer.part_bytes).min(GET_BYTES_MAX as usize);
+            let n = (length - progress.done).min(GET_BYTES_MAX as usize);
             let record = Record { kind: Kind::Get, address: from.address.wrapping_add(progress.done as u64), bytes: n };
             if !peer.has_room(n) {
                 return Ok(false);
@@ -221,5 +242,31 @@ impl Core {
             is_done &= peer.is_told_farewell && (peer.farewell.is_some() || peer.has_taken(peer.sent));
         }
         is_done
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::part_of;
+
+    #[test]
+    fn parts_are_equal_or_many() {
+        // Loopback: a packet of 16336 bytes less its heads; Ethernet.
+        for (length, most, part) in [
+            (16_384, 16_248, 8_192),
+            (32_768, 16_248, 8_192),
+            (65_536, 16_248, 8_192),
+            (16_300, 16_248, 8_192),
+            (8_192, 16_248, 16_248),
+            (1 << 20, 16_248, 16_248),
+            (2_048, 1_384, 1_024),
+        ] {
+            assert_eq!(part_of(length, most), part, "{length}");
+        }
+        for length in 1..40_000 {
+            let part = part_of(length, 1_384);
+            assert!(part > 0 && part <= 1_384);
+            assert!(length <= 1_384 || length > 8 * 1_384 || length % part == 0 || length % part > part / 4, "{length}: {part}");
+        }
     }
 }

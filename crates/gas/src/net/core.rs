@@ -176,7 +176,7 @@ impl Core {
     fn access(&mut self, rank: u32, head: &Head, payload: (*const u8, usize)) -> bool {
         let [address, bytes, _] = head.words;
         if head.kind == Kind::Get {
-            return bytes <= GET_BYTES_MAX && self.answer(rank, Answer::Memory { address, bytes: bytes as usize });
+            return bytes <= GET_BYTES_MAX && self.answer(rank, Answer::Memory { address, bytes: bytes as usize, part: 0 });
         }
         // SAFETY: the payload is readable for its length.
         if let Err(error) = unsafe { self.memory.write(address, payload.0, payload.1) } {
@@ -250,9 +250,11 @@ impl Core {
             let peer = &mut self.peers[*rank as usize];
             // Another request may have taken its pack along.
             if peer.state != State::Open || !peer.is_packing() {
+                peer.flush(engine);
                 return false;
             }
             let left = peer.send_pack(engine, flags);
+            peer.flush(engine);
             if flags != 0 && left == Sent::Yes {
                 peer.asked = peer.sent;
             }

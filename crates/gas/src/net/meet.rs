@@ -13,7 +13,7 @@ const PATIENCE: Duration = Duration(60_000_000_000);
 /// Context of a VI that has no connection yet.
 const UNKNOWN: u64 = u64::MAX;
 /// What both ends must say: the version of this layer's messages.
-pub const VERSION: u64 = 0x6761_7300_0000_0002;
+pub const VERSION: u64 = 0x6761_7300_0000_0003;
 /// Tells connections of this layer from others, where a process waits and in what it asks.
 const WAITING: [u8; 4] = *b"GA\x01W";
 const ASKING: [u8; 4] = *b"GA\x01A";

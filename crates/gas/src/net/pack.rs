@@ -4,6 +4,8 @@
 //! ```text
 //!  record   kind 4 | bytes 12 | address 48, then, for a Put or Store, the bytes, filled up to a word
 //! ```
+//! Long Gets join too, if their length is a multiple of 64: kind 4, and the bytes by 64.
+//!
 //! No timer: the first request of a burst leaves at once, in a message of its own ([`LONE_MAX`]), later ones join a pack. It leaves when it is full, before any other request to its peer (so requests of a
 //! process to a peer keep their order), when the program waits or looks for anything, and else by the service thread soon.
 
@@ -17,6 +19,9 @@ pub(super) const PACKED_BYTES_MAX: usize = bytes::SMALL_MAX;
 pub(super) const PACK_BYTES_MAX: usize = 1024;
 /// Requests that leave at once before later ones join. One: with more packets under way the transport would keep the first pack waiting (P-JOIN-1).
 pub(super) const LONE_MAX: u32 = 1;
+/// Bytes by which the length of a long Get is told, and its kind.
+const LONG_UNIT: usize = 64;
+const LONG_GET: u64 = 4;
 const ADDRESS_BITS: u32 = 48;
 const BYTES_BITS: u32 = 12;
 const _: () = assert!(PACKED_BYTES_MAX < 1 << BYTES_BITS);
@@ -32,7 +37,12 @@ pub(super) struct Record {
 impl Record {
     /// Whether it fits a record.
     pub(super) fn is_short(&self) -> bool {
-        self.bytes <= PACKED_BYTES_MAX && self.address >> ADDRESS_BITS == 0
+        (self.bytes <= PACKED_BYTES_MAX || self.is_long_get()) && self.address >> ADDRESS_BITS == 0
+    }
+
+    /// Whether it is a Get whose length is told by [`LONG_UNIT`].
+    fn is_long_get(&self) -> bool {
+        self.kind == Kind::Get && self.bytes > PACKED_BYTES_MAX && self.bytes.is_multiple_of(LONG_UNIT) && self.bytes / LONG_UNIT < 1 << BYTES_BITS
     }
 
     /// As the head of a message of its own.
@@ -46,17 +56,19 @@ impl Record {
     }
 
     fn store(&self) -> u64 {
-        self.kind as u64 | (self.bytes as u64) << 4 | self.address << (4 + BYTES_BITS)
+        let (kind, bytes) = if self.is_long_get() { (LONG_GET, self.bytes / LONG_UNIT) } else { (self.kind as u64, self.bytes) };
+        kind | (bytes as u64) << 4 | self.address << (4 + BYTES_BITS)
     }
 
     fn parse(word: u64) -> Option<Self> {
-        let kind = match word & 15 {
-            1 => Kind::Get,
-            2 => Kind::Put,
-            3 => Kind::Store,
+        let (kind, unit) = match word & 15 {
+            1 => (Kind::Get, 1),
+            2 => (Kind::Put, 1),
+            3 => (Kind::Store, 1),
+            LONG_GET => (Kind::Get, LONG_UNIT),
             _ => return None,
         };
-        Some(Self { kind, address: word >> (4 + BYTES_BITS), bytes: (word >> 4) as usize & ((1 << BYTES_BITS) - 1) })
+        Some(Self { kind, address: word >> (4 + BYTES_BITS), bytes: unit * ((word >> 4) as usize & ((1 << BYTES_BITS) - 1)) })
     }
 }
 const _: () = assert!(4 + BYTES_BITS + ADDRESS_BITS == 64 && Kind::Get as u8 == 1 && Kind::Put as u8 == 2 && Kind::Store as u8 == 3);
@@ -146,7 +158,11 @@ mod tests {
 
     fn records() -> impl Strategy<Value = Vec<Record>> {
         let kind = prop_oneof![Just(Kind::Get), Just(Kind::Put), Just(Kind::Store)];
-        let record = (kind, 0u64..1 << ADDRESS_BITS, 0..=PACKED_BYTES_MAX).prop_map(|(kind, address, bytes)| Record { kind, address, bytes });
+        let record = (kind, 0u64..1 << ADDRESS_BITS, 0..=PACKED_BYTES_MAX, 0..1usize << BYTES_BITS).prop_map(|(kind, address, bytes, units)| {
+            // Some Gets are long.
+            let bytes = if kind == Kind::Get && units % 2 == 0 { units * LONG_UNIT } else { bytes };
+            Record { kind, address, bytes }
+        });
         proptest::collection::vec(record, 0..40)
     }
 

@@ -26,8 +26,10 @@ const TELL_AFTER: u32 = WINDOW / 4;
 /// Requests that may wait for an answer, and bytes that they have asked for.
 pub(super) const PENDING_MAX: usize = 1024;
 const PENDING_BYTES_MAX: usize = 1 << 20;
-/// Messages that may wait in the inbox: with a credit, answers, and what needs neither.
-pub(super) const INBOX_LIMIT: u32 = WINDOW + PENDING_MAX as u32 + 16;
+/// Messages that may wait in the inbox: with a credit, answers, the further parts of long ones, and what needs neither.
+pub(super) const INBOX_LIMIT: u32 = WINDOW + PENDING_MAX as u32 + (PENDING_BYTES_MAX / PART_BYTES_MIN) as u32 + 16;
+/// Least bytes of a part of an answer: no wire has shorter packets.
+const PART_BYTES_MIN: usize = 1024;
 
 /// How a process says good-bye.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -87,6 +89,10 @@ pub(super) struct Peer {
     /// Short requests that wait for company; requests since the program last waited, which was its wait of this number.
     pack: Pack,
     burst: (u32, u32),
+    /// Number of the program's wait after which the last long request was the first.
+    long_burst: Option<u32>,
+    /// Bytes of long messages that have found room on the way, and wait for others before they leave.
+    pub unflushed: usize,
     pub answers: Answers,
     /// A message of which a part has left.
     stuck: Option<(Vec<u8>, usize)>,
@@ -118,6 +124,8 @@ impl Peer {
             is_choked: false,
             pack: Pack::default(),
             burst: (0, 0),
+            long_burst: None,
+            unflushed: 0,
             answers: Answers::default(),
             stuck: None,
             farewell: None,
@@ -150,9 +158,20 @@ impl Peer {
         self.sent.wrapping_add(u32::from(self.is_packing()))
     }
 
-    /// Whether requests wait for company.
+    /// Whether requests wait for company in a pack.
     pub(super) fn is_packing(&self) -> bool {
         !self.pack.is_empty()
+    }
+
+    /// Whether requests wait for company.
+    pub(super) fn is_waiting(&self) -> bool {
+        self.is_packing() || self.unflushed != 0
+    }
+
+    /// A long request: whether it is the first since the program's wait of this number.
+    #[inline]
+    pub(super) fn is_first_long(&mut self, wait: u32) -> bool {
+        self.long_burst.replace(wait) != Some(wait)
     }
 
     /// Whether it has taken message number `mark` and those before.
@@ -199,13 +218,21 @@ impl Peer {
         self.pending_bytes += bytes;
     }
 
-    /// The oldest of the answers expected is the first of so many bytes that have come: where it goes. `None`: it was not expected.
+    /// So many bytes have come of the oldest answers expected: where the first of them go, and how many. `None`: nothing was expected.
     #[inline]
     pub(super) fn expected(&mut self, bytes: usize) -> Option<Pending> {
-        let pending = self.pending.pop_front()?;
-        self.pending_bytes -= pending.bytes;
+        let first = self.pending.front_mut()?;
+        let Pending { to, bytes: of_first } = *first;
+        let n = of_first.min(bytes);
+        self.pending_bytes -= n;
+        if n < of_first {
+            // A long answer comes in several messages.
+            *first = Pending { to: to.wrapping_add(n), bytes: of_first - n };
+        } else {
+            self.pending.pop_front();
+        }
         self.is_choked &= self.pending.len() > PENDING_MAX / 2 || self.pending_bytes > PENDING_BYTES_MAX / 2;
-        (pending.bytes <= bytes).then_some(pending)
+        Some(Pending { to, bytes: n })
     }
 
     /// Sends a request as a message of its own, behind those that wait for company.
@@ -219,6 +246,29 @@ impl Peer {
             // SAFETY: the caller's.
             Left::Yes if !unsafe { self.send(engine, head, payload) } => Left::NoRoom,
             left => left,
+        }
+    }
+
+    /// As [`request`](Self::request), but a long one may wait for [`flush`](Self::flush).
+    ///
+    /// # Safety
+    /// As there.
+    #[inline]
+    pub(super) unsafe fn request_later<W: Wire>(&mut self, engine: &mut Engine<W>, head: &Head, payload: (*const u8, usize)) -> Left {
+        match self.send_pack(engine, 0) {
+            Left::Yes if !self.has_credit() => Left::NoCredit,
+            // SAFETY: the caller's.
+            Left::Yes if !unsafe { self.put(engine, head, payload) } => Left::NoRoom,
+            left => left,
+        }
+    }
+
+    /// Lets long messages leave that have found room on the way.
+    #[inline]
+    pub(super) fn flush<W: Wire>(&mut self, engine: &mut Engine<W>) {
+        if self.unflushed != 0 {
+            self.unflushed = 0;
+            engine.flush_wire();
         }
     }
 
@@ -270,6 +320,18 @@ impl Peer {
     /// The payload is readable for its length.
     #[inline]
     pub(super) unsafe fn send<W: Wire>(&mut self, engine: &mut Engine<W>, head: &Head, payload: (*const u8, usize)) -> bool {
+        // SAFETY: the caller's.
+        let left = unsafe { self.put(engine, head, payload) };
+        self.flush(engine);
+        left
+    }
+
+    /// As [`send`](Self::send), but a long one may wait for [`flush`](Self::flush).
+    ///
+    /// # Safety
+    /// As there.
+    #[inline]
+    pub(super) unsafe fn put<W: Wire>(&mut self, engine: &mut Engine<W>, head: &Head, payload: (*const u8, usize)) -> bool {
         if self.stuck.is_some() && !self.push(engine) {
             return false;
         }
@@ -301,8 +363,9 @@ impl Peer {
     unsafe fn send_long<W: Wire>(&mut self, engine: &mut Engine<W>, (words, length): (&[u64; HEAD_WORDS_MAX], usize), payload: (*const u8, usize)) -> bool {
         let total = length + payload.1;
         let pieces = Pieces { head: (words.as_ptr().cast(), length), body: payload };
+        self.unflushed += total;
         // SAFETY: U2 of the engine: the caller's, and the head outlives the call.
-        match unsafe { engine.send_copied(self.vi, &pieces, 0) } {
+        match unsafe { engine.put_copied(self.vi, &pieces, 0) } {
             Ok(0) => false,
             Ok(sent) if sent < total => {
                 let mut rest = vec![0; total];

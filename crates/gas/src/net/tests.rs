@@ -236,25 +236,33 @@ fn what_waits_for_company_leaves_while_the_program_computes() {
 /// Puts, stores and gets of all lengths, aligned or not, in any order: as if each were done at once, for one process asks and messages keep their order.
 #[test]
 fn any_requests_keep_their_order() {
-    const BYTES: usize = 600;
-    for seed in 1..=20u64 {
+    for seed in 1..=32u64 {
+        // Where many are in one place, and where they are as long as several messages.
+        let (place, longest, most) = if seed <= 20 { (600, 400, 3000) } else { (8 * WORDS, 32_000, 600) };
         run(2, seed % 2 == 0, |rank, net, memory, gather| {
             let bases = gather(memory.at(0));
             if rank == 0 {
                 let mut draw = draws(seed);
                 let mut below = |n: usize| draw(n as u64) as usize;
-                let (mut expected, mut expectations) = (vec![0u8; BYTES], Vec::new());
+                let (mut expected, mut expectations) = (vec![0u8; place], Vec::new());
                 // SAFETY: a vector of ours.
-                unsafe { net.write(1, bases[1], expected.as_ptr(), BYTES).unwrap() };
-                for _ in 0..below(3000) {
-                    let n = 1 + if below(10) == 0 { below(400) } else { below(bytes_of_a_line()) };
-                    let at = below(BYTES - n);
+                unsafe { net.write(1, bases[1], expected.as_ptr(), place).unwrap() };
+                let mut is_long_out = false;
+                for _ in 0..below(most) {
+                    let n = 1 + if below(10) == 0 { below(longest) } else { below(bytes_of_a_line()) };
+                    // Long gets join others if their length is a multiple of 64.
+                    let n = if n > 64 && below(2) == 0 { n.next_multiple_of(64) } else { n };
+                    let at = below(place - n);
                     let there = bases[1] + at as u64;
                     match below(20) {
                         0 => net.sync().unwrap(),
                         1 => net.flush().unwrap(),
                         2 => drop(net.is_sync().unwrap()),
                         kind @ 3..12 => {
+                            // A long get may see a later put.
+                            if std::mem::take(&mut is_long_out) {
+                                net.sync().unwrap();
+                            }
                             let from: Vec<u8> = (0..n).map(|_| below(256) as u8).collect();
                             expected[at..at + n].copy_from_slice(&from);
                             // SAFETY: a vector of ours.
@@ -264,8 +272,8 @@ fn any_requests_keep_their_order() {
                         _ => {
                             let mut to = vec![0u8; n];
                             // SAFETY: its memory stays where it is, in `expectations`, until `sync`.
-                            unsafe { if n > bytes_of_a_line() { net.read(1, there, to.as_mut_ptr(), n) } else { net.get(1, there, to.as_mut_ptr(), n) } }
-                                .unwrap();
+                            unsafe { if below(9) == 0 { net.read(1, there, to.as_mut_ptr(), n) } else { net.get(1, there, to.as_mut_ptr(), n) } }.unwrap();
+                            is_long_out |= n > bytes_of_a_line();
                             expectations.push((to, expected[at..at + n].to_vec()));
                         }
                     }
