@@ -141,6 +141,10 @@ fn together(global: &Global) -> Result<(), Error> {
     let mut found = vec![0; 100_003];
     bytes.local(0).copy_to(&mut found);
     assert!(found.iter().enumerate().all(|(i, byte)| *byte == (i + before) as u8));
+    assert!(bytes.local(0).iter().eq(found.iter().copied()));
+    let squares = SpreadArray::new(global, size, 9, 0u16)?;
+    squares.local(0).set_each(|i| (i * i) as u16);
+    assert_eq!((squares.local(0).iter().len(), squares.local(0).get(8), global.read(squares.at(me, 3))?), (9, 64, 9));
     if let Some(view) = global.shared(bytes.block(next)) {
         assert_eq!((view.len(), view.get(5), view.get(100_002)), (100_003, (5 + me) as u8, (100_002 + me) as u8));
     }
@@ -158,13 +162,30 @@ fn errors(global: &Global) -> Result<(), Error> {
     let array = SpreadArray::new(global, global.processes() as usize, 4, 1u64)?;
     let behind = array.at(global.processes() as usize - 1, 3).offset(1 << 40);
     let of_nobody = GlobalPtr::<u64>::from_bits(u64::from(global.processes()) << 48 | array.at(0, 0).address());
-    for place in [GlobalPtr::NULL, stack, behind, of_nobody, GlobalPtr::from_bits(u64::MAX)] {
+    // All around the symmetric memory of every process, and of one that does not exist: below it, where a subtraction goes to the process before, and behind it.
+    let (begin, end) = (8u64 << 30, (8u64 << 30) + (256 << 20));
+    let around = (0..=global.processes()).chain([0x7fff, 0x8000, 0xffff]).flat_map(|process| {
+        [0, 8, begin - 8, begin - 1, begin - 4096, end, end - 7, end - 1, end + 4096, 16 << 30, 24 << 30, 40 << 30, (1 << 48) - 8]
+            .map(|address| GlobalPtr::<u64>::from_bits(u64::from(process) << 48 | address))
+    });
+    for place in [GlobalPtr::NULL, stack, behind, of_nobody, GlobalPtr::from_bits(u64::MAX)].into_iter().chain(around) {
         assert!(matches!(global.read(place), Err(Error::NoMemoryThere | Error::NoSuchProcess(_))), "{place:?}");
         assert!(global.write(place, 9).is_err() && global.put(place, 9).is_err() && global.store(place, 9).is_err());
         assert!(global.split(|phase| phase.get(&mut here, place)).is_err());
         assert!(global.fetch_add(place, 1).is_err());
     }
     assert_eq!(here, 5);
+    // What is longer than a word is looked at to its end: the last that fits, and one byte further.
+    let last = GlobalPtr::<[u64; 4]>::from_bits(u64::from(global.processes() - 1) << 48 | (end - 32));
+    let further = GlobalPtr::<[u64; 4]>::from_bits(last.bits() + 1);
+    assert!(global.write(last, [3; 4]).is_ok() && global.read(last)? == [3; 4]);
+    assert!(
+        global.write(further, [9; 4]).is_err()
+            && global.read(further).is_err()
+            && global.put(further, [9; 4]).is_err()
+            && global.store(further, [9; 4]).is_err()
+    );
+    assert_eq!(global.read(last)?, [3; 4]);
     // Misaligned words are words all the same, but not for atomic operations.
     let odd = GlobalPtr::<u64>::from_bits(array.at(0, 1).bits() + 3);
     if global.process() == 0 {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Single accesses: a load or a store where the place is mapped, a call into `bellwire-gas` where it is not.
 //!
-//! The short way is shift, subtract, compare: 8 or 9 instructions beyond the plain access, none of them locked (`scripts/global-words.sh` counts them). The count of stored bytes is one word for each pair of
+//! The short way is subtract, shift, compare, add: 6 to 8 instructions beyond the plain access, none of them locked (`scripts/global-words.sh` counts them). The count of stored bytes is one word for each pair of
 //! processes, in the target's control area on a line that only this process writes.
 
 use std::mem::MaybeUninit;
@@ -9,35 +9,39 @@ use std::mem::MaybeUninit;
 use bellwire_gas::{Atomic, Error, layout};
 use bellwire_memory::atomic::{AtomicU64, Ordering, fence};
 
-use crate::plain::{self, AtomicWord, Plain};
+use crate::plain::{AtomicWord, Place, Plain};
 use crate::pointer::{GlobalPtr, GlobalSlice};
 use crate::spread::Local;
 use crate::start::Global;
 
 impl Global {
-    /// Where a word is mapped here, if it is, and the number of its process.
+    /// Where a value is mapped here, if it is, and the number of its process.
     #[inline(always)]
-    pub(crate) fn near<T: Plain>(&self, at: GlobalPtr<T>) -> Option<(*mut u8, usize)> {
-        let bits = at.bits();
-        let process = (bits >> layout::ADDRESS_BITS) as usize;
-        let offset = bits.wrapping_sub(self.table.origin[process]);
-        // Nothing of no process is mapped: its limit is 0.
-        (plain::is_word::<T>() && offset < self.table.limit[process]).then(|| (self.table.base[process].wrapping_add(offset as usize), process))
+    pub(crate) fn near<T: Plain>(&self, at: GlobalPtr<T>) -> Option<(Place, usize)> {
+        let table = self.table();
+        let distance = at.bits().wrapping_sub(layout::SYMMETRIC_BASE);
+        let process = (distance >> layout::ADDRESS_BITS) as usize;
+        // The longest word fits wherever one may begin.
+        let behind = const { (size_of::<T>() as u64).saturating_sub(layout::WORD_MAX) };
+        let is_near = distance < table.end[process] && (behind == 0 || behind < table.end[process] - distance);
+        is_near.then(|| (Place { base: table.base[process], offset: at.bits() as usize }, process))
     }
 
     /// Where so many bytes are mapped here, if they are: windows have no holes.
     #[inline]
     pub(crate) fn near_bytes(&self, bits: u64, bytes: usize) -> Option<(*mut u8, usize)> {
-        let process = (bits >> layout::ADDRESS_BITS) as usize;
-        let (offset, limit) = (bits.wrapping_sub(self.table.origin[process]), self.table.limit[process]);
-        (offset < limit && bytes as u64 <= limit - offset).then(|| (self.table.base[process].wrapping_add(offset as usize), process))
+        let table = self.table();
+        let distance = bits.wrapping_sub(layout::SYMMETRIC_BASE);
+        let process = (distance >> layout::ADDRESS_BITS) as usize;
+        let end = table.end[process];
+        (distance < end && bytes as u64 <= end - distance).then(|| (table.base[process].wrapping_add(bits as usize), process))
     }
 
     /// Counts bytes that have been stored at a process.
     #[inline(always)]
     fn count(&self, process: usize, bytes: usize) {
         // SAFETY: a word of the control area that this process alone writes (G1).
-        let arrived = unsafe { AtomicU64::from_ptr(self.table.arrived[process]) };
+        let arrived = unsafe { AtomicU64::from_ptr(self.table().arrived[process]) };
         // Relaxed: our own word. Release: what has been stored is seen by who sees the count; pairs with `store_sync`.
         arrived.store(arrived.load(Ordering::Relaxed).wrapping_add(bytes as u64), Ordering::Release);
     }
@@ -58,7 +62,7 @@ impl Global {
         match self.near(from) {
             Some((at, _)) => {
                 // SAFETY: mapped (G1); T1.
-                let value = unsafe { plain::load(at) };
+                let value = unsafe { at.load() };
                 // Acquire: what is read next was not read before.
                 fence(Ordering::Acquire);
                 Ok(value)
@@ -89,7 +93,7 @@ impl Global {
                 // Release: what was written before is seen before.
                 fence(Ordering::Release);
                 // SAFETY: mapped (G1); T1.
-                unsafe { plain::store(at, value) };
+                unsafe { at.store(value) };
                 Ok(())
             }
             None => self.write_far(to, value),
@@ -112,16 +116,27 @@ impl Global {
         match self.near(to) {
             Some((at, _)) => {
                 // SAFETY: mapped (G1); T1. `sync` and barriers order it.
-                unsafe { plain::store(at, value) };
+                unsafe { at.store(value) };
                 Ok(())
             }
             None => self.put_far(to, value),
         }
     }
 
+    /// Begins to bring bytes from where they are not mapped.
+    ///
+    /// # Safety
+    /// The destination may be written until [`Global::sync`], with any bytes.
     #[cold]
     #[inline(never)]
-    fn put_far<T: Plain>(&self, to: GlobalPtr<T>, value: T) -> Result<(), Error> {
+    pub(crate) unsafe fn get_far(&self, to: *mut u8, from: u64, bytes: usize) -> Result<(), Error> {
+        // SAFETY: the caller's.
+        unsafe { self.process.borrow().get(to, from, bytes) }
+    }
+
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn put_far<T: Plain>(&self, to: GlobalPtr<T>, value: T) -> Result<(), Error> {
         // SAFETY: a value of ours, every byte defined.
         unsafe { self.process.borrow().put(to.bits(), (&raw const value).cast(), size_of::<T>()) }
     }
@@ -135,7 +150,7 @@ impl Global {
         match self.near(to) {
             Some((at, process)) => {
                 // SAFETY: mapped (G1); T1. The count orders it.
-                unsafe { plain::store(at, value) };
+                unsafe { at.store(value) };
                 self.count(process, size_of::<T>());
                 Ok(())
             }
@@ -188,7 +203,7 @@ impl Global {
 
     /// Copies to where it is mapped, if it is; whose memory it is.
     #[inline]
-    fn copied_near<T: Plain>(&self, to: GlobalSlice<T>, from: &[T]) -> Option<usize> {
+    pub(crate) fn copied_near<T: Plain>(&self, to: GlobalSlice<T>, from: &[T]) -> Option<usize> {
         let (there, process) = self.near_bytes(to.begin().bits(), size_of_val(from))?;
         // Release: as in `write`.
         fence(Ordering::Release);

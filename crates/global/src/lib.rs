@@ -45,9 +45,10 @@
 //! | `split.rs` | [`Phase`]: gets and puts that are complete together |
 //! | `together.rs` | what all processes do together |
 //!
-//! Unsafe code relies on G1 of `bellwire-gas` (what is mapped stays mapped) and on two invariants.
+//! Unsafe code relies on G1 of `bellwire-gas` (what is mapped stays mapped) and on three invariants.
 //! - T1: symmetric memory is used by volatile accesses, atomics and copies alone: no reference to it is made. Who makes a slice of it ([`Local::as_mut_slice`]) has promised that nobody else uses it meanwhile.
 //! - T2: the destination of a get is valid until the phase is over: `'scope` outlives every use, and the phase's end waits, also when it unwinds.
+//! - T3: the table of processes is written by `Global::start` alone, of which one succeeds in a process, and read through a `Global`.
 
 mod access;
 mod plain;

@@ -22,50 +22,82 @@ pub trait Plain: FromBytes + IntoBytes + Immutable + Copy + 'static {}
 
 impl<T: FromBytes + IntoBytes + Immutable + Copy + 'static> Plain for T {}
 
-/// Whether a value is loaded and stored as one word.
-pub(crate) const fn is_word<T>() -> bool {
-    matches!(size_of::<T>(), 1 | 2 | 4 | 8)
-}
-
 /// A word at any address.
 #[repr(C, packed)]
 #[derive(Clone, Copy)]
 struct Word<W>(W);
 
-/// Loads a word, really and once: other processes may change it.
-///
-/// # Safety
-/// `at` is mapped for the size of `T`, which [`is_word`]; T1.
-#[inline(always)]
-pub(crate) unsafe fn load<T: Plain>(at: *mut u8) -> T {
-    // SAFETY: the caller's; any bits are a `T`, and the word has as many. Memory that is shared with other processes is none of Rust's own: volatile accesses to it may race.
-    unsafe {
-        match size_of::<T>() {
-            1 => std::mem::transmute_copy(&at.cast::<Word<u8>>().read_volatile()),
-            2 => std::mem::transmute_copy(&at.cast::<Word<u16>>().read_volatile()),
-            4 => std::mem::transmute_copy(&at.cast::<Word<u32>>().read_volatile()),
-            8 => std::mem::transmute_copy(&at.cast::<Word<u64>>().read_volatile()),
-            _ => unreachable!("a word"),
+/// Where a value is mapped: so far behind a base. In two parts, which an access takes as they are.
+#[derive(Clone, Copy)]
+pub(crate) struct Place {
+    pub base: *mut u8,
+    pub offset: usize,
+}
+
+impl Place {
+    /// Loads a value: a word really and once, as other processes may change it; anything else by a copy.
+    ///
+    /// # Safety
+    /// The place is mapped for the size of `T`; T1.
+    #[inline(always)]
+    pub(crate) unsafe fn load<T: Plain>(self) -> T {
+        let at = self.base.wrapping_add(self.offset);
+        // SAFETY: the caller's; any bits are a `T`, and the word has as many. Memory that is shared with other processes is none of Rust's own: volatile accesses to it may race.
+        unsafe {
+            match size_of::<T>() {
+                1 => std::mem::transmute_copy(&at.cast::<Word<u8>>().read_volatile()),
+                2 => std::mem::transmute_copy(&at.cast::<Word<u16>>().read_volatile()),
+                4 => std::mem::transmute_copy(&at.cast::<Word<u32>>().read_volatile()),
+                8 => std::mem::transmute_copy(&at.cast::<Word<u64>>().read_volatile()),
+                _ => at.cast::<T>().read_unaligned(),
+            }
+        }
+    }
+
+    /// Stores a value: a word really and once, anything else by a copy.
+    ///
+    /// # Safety
+    /// As for [`Place::load`].
+    #[inline(always)]
+    pub(crate) unsafe fn store<T: Plain>(self, value: T) {
+        // SAFETY: the caller's; every bit of a `T` is defined, and the word has as many. As in `load`.
+        unsafe {
+            match size_of::<T>() {
+                1 => store_1(self, std::mem::transmute_copy(&value)),
+                2 => store_2(self, std::mem::transmute_copy(&value)),
+                4 => store_4(self, std::mem::transmute_copy(&value)),
+                8 => store_8(self, std::mem::transmute_copy(&value)),
+                _ => self.base.wrapping_add(self.offset).cast::<T>().write_unaligned(value),
+            }
         }
     }
 }
 
-/// Stores a word, really and once.
-///
-/// # Safety
-/// As for [`load`].
-#[inline(always)]
-pub(crate) unsafe fn store<T: Plain>(at: *mut u8, value: T) {
-    // SAFETY: the caller's; every bit of a `T` is defined, and the word has as many. As in `load`.
-    unsafe {
-        match size_of::<T>() {
-            1 => at.cast::<Word<u8>>().write_volatile(std::mem::transmute_copy(&value)),
-            2 => at.cast::<Word<u16>>().write_volatile(std::mem::transmute_copy(&value)),
-            4 => at.cast::<Word<u32>>().write_volatile(std::mem::transmute_copy(&value)),
-            8 => at.cast::<Word<u64>>().write_volatile(std::mem::transmute_copy(&value)),
-            _ => unreachable!("a word"),
+/// Stores by one instruction, at any address. A volatile write of a packed word would be a copy out of memory to the compiler: it writes the value to the stack first, which doubles the stores.
+macro_rules! stores {
+    ($($name:ident($word:ty, $class:ident, $text:literal))*) => {$(
+        /// # Safety
+        /// As for [`Place::load`].
+        #[inline(always)]
+        unsafe fn $name(place: Place, value: $word) {
+            #[cfg(target_arch = "x86_64")]
+            // SAFETY: the caller's: one store, which the compiler takes for an access to any memory.
+            unsafe {
+                std::arch::asm!($text, base = in(reg) place.base, offset = in(reg) place.offset, value = in($class) value, options(nostack, preserves_flags));
+            }
+            #[cfg(not(target_arch = "x86_64"))]
+            // SAFETY: the caller's.
+            unsafe {
+                place.base.wrapping_add(place.offset).cast::<Word<$word>>().write_volatile(Word(value));
+            }
         }
-    }
+    )*};
+}
+stores! {
+    store_1(u8, reg_byte, "mov byte ptr [{base} + {offset}], {value}")
+    store_2(u16, reg, "mov word ptr [{base} + {offset}], {value:x}")
+    store_4(u32, reg, "mov dword ptr [{base} + {offset}], {value:e}")
+    store_8(u64, reg, "mov qword ptr [{base} + {offset}], {value}")
 }
 
 /// A word on which there are atomic operations.

@@ -86,12 +86,11 @@ pointer!(
 );
 
 impl<T: Plain> GlobalPtr<T> {
-    /// So many elements further in the same process. Wraps like an address: whether something is there is asked when it is used.
+    /// So many elements further in the same process. Whether something is there is asked when it is used.
     #[must_use]
-    #[inline]
+    #[inline(always)]
     pub const fn offset(self, elements: isize) -> Self {
-        let bytes = (elements as i64).wrapping_mul(size_of::<T>() as i64);
-        Self::from_bits(layout::pointer_of(self.process(), self.address().wrapping_add_signed(bytes)))
+        Self::from_bits(self.bits.wrapping_add_signed((elements as i64).wrapping_mul(size_of::<T>() as i64)))
     }
 
     /// To another type at the same place.

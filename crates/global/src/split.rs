@@ -2,11 +2,13 @@
 //! Gets and puts in two halves (split phase): begun in a phase, complete when it is over. The way of `std::thread::scope`: what is brought is borrowed until the call around it has returned, so no forgotten
 //! guard can leave a destination to somebody who reads too early.
 
+use std::cell::Cell;
 use std::marker::PhantomData;
 
 use bellwire_gas::Error;
+use bellwire_memory::atomic::{Ordering, fence};
 
-use crate::plain::{self, Plain};
+use crate::plain::Plain;
 use crate::pointer::{GlobalPtr, GlobalSlice};
 use crate::start::Global;
 
@@ -14,6 +16,10 @@ use crate::start::Global;
 #[derive(Debug)]
 pub struct Phase<'scope, 'env: 'scope> {
     global: &'env Global,
+    /// Whether stores of ours are to come before what is read next, which takes a fence. Gets out of shared memory are loads: their phase ends with nothing but the compiler's order.
+    has_stored: Cell<bool>,
+    /// Whether messages are to be waited for.
+    has_sent: Cell<bool>,
     // Invariant: no destination's lifetime can be taken for a shorter one.
     scope: PhantomData<&'scope mut &'scope ()>,
 }
@@ -82,10 +88,17 @@ impl Global {
     /// Those of `body`; [`Error::Trouble`], [`Error::Left`]. Destinations then hold what they held or what has come.
     pub fn split<'env, R>(&'env self, body: impl for<'scope> FnOnce(&'scope Phase<'scope, 'env>) -> Result<R, Error>) -> Result<R, Error> {
         let completes = Completes(self);
-        let result = body(&Phase { global: self, scope: PhantomData });
+        let phase = Phase { global: self, has_stored: Cell::new(false), has_sent: Cell::new(false), scope: PhantomData };
+        let result = body(&phase);
         std::mem::forget(completes);
         // In any case: T2.
-        let synced = self.sync();
+        let synced = if phase.has_sent.get() { self.sync() } else { Ok(()) };
+        if phase.has_stored.get() {
+            // SeqCst: as in `Process::sync`: puts before whatever this process reads next.
+            fence(Ordering::SeqCst);
+        }
+        // Acquire: what is read next was not read before.
+        fence(Ordering::Acquire);
         result.and_then(|value| synced.map(|()| value))
     }
 }
@@ -100,18 +113,15 @@ impl<'scope> Phase<'scope, '_> {
         match self.global.near(from) {
             Some((at, _)) => {
                 // SAFETY: mapped (G1); T1. The phase's end orders it.
-                *to = unsafe { plain::load(at) };
+                *to = unsafe { at.load() };
                 Ok(())
             }
-            None => self.get_far((&raw mut *to).cast(), from.bits(), size_of::<T>()),
+            None => {
+                self.has_sent.set(true);
+                // SAFETY: the destination is borrowed for `'scope`, and any bytes are a value of it: T2.
+                unsafe { self.global.get_far((&raw mut *to).cast(), from.bits(), size_of::<T>()) }
+            }
         }
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn get_far(&self, to: *mut u8, from: u64, bytes: usize) -> Result<(), Error> {
-        // SAFETY: the destination is borrowed for `'scope`, and any bytes are a value of it: T2.
-        unsafe { self.global.process.borrow().get(to, from, bytes) }
     }
 
     /// Brings a slice.
@@ -129,8 +139,9 @@ impl<'scope> Phase<'scope, '_> {
             unsafe { std::ptr::copy(there.cast_const(), to.as_mut_ptr().cast(), bytes) };
             return Ok(());
         }
-        // SAFETY: as in `get_far`.
-        unsafe { self.global.process.borrow().get(to.as_mut_ptr().cast(), from.begin().bits(), bytes) }
+        self.has_sent.set(true);
+        // SAFETY: as in `get`.
+        unsafe { self.global.get_far(to.as_mut_ptr().cast(), from.begin().bits(), bytes) }
     }
 
     /// As [`Global::put`], complete when the phase is over.
@@ -139,7 +150,18 @@ impl<'scope> Phase<'scope, '_> {
     /// As there.
     #[inline(always)]
     pub fn put<T: Plain>(&'scope self, to: GlobalPtr<T>, value: T) -> Result<(), Error> {
-        self.global.put(to, value)
+        match self.global.near(to) {
+            Some((at, _)) => {
+                self.has_stored.set(true);
+                // SAFETY: mapped (G1); T1. The phase's end orders it.
+                unsafe { at.store(value) };
+                Ok(())
+            }
+            None => {
+                self.has_sent.set(true);
+                self.global.put_far(to, value)
+            }
+        }
     }
 
     /// As [`Global::put_slice`], complete when the phase is over.
@@ -150,6 +172,12 @@ impl<'scope> Phase<'scope, '_> {
     /// # Panics
     /// If the lengths differ.
     pub fn put_slice<T: Plain>(&'scope self, to: GlobalSlice<T>, from: &[T]) -> Result<(), Error> {
+        assert_eq!(to.len(), from.len(), "slices of different lengths");
+        if self.global.copied_near(to, from).is_some() {
+            self.has_stored.set(true);
+            return Ok(());
+        }
+        self.has_sent.set(true);
         self.global.put_slice(to, from)
     }
 }

@@ -177,9 +177,25 @@ impl<'a, T: Plain> Local<'a, T> {
         unsafe { at.write_volatile(value) }
     }
 
-    /// Sets all of them.
+    /// All of them in order, each loaded when it is asked for.
+    #[inline(always)]
+    pub fn iter(self) -> impl ExactSizeIterator<Item = T> + 'a {
+        // SAFETY: inside the block; as in `get`.
+        (0..self.length).map(move |index| unsafe { self.begin.add(index).read_volatile() })
+    }
+
+    /// Sets all of them in order, each to what is said of its index.
+    #[inline(always)]
+    pub fn set_each(self, mut value: impl FnMut(usize) -> T) {
+        for index in 0..self.length {
+            // SAFETY: inside the block; as in `get`.
+            unsafe { self.begin.add(index).write_volatile(value(index)) };
+        }
+    }
+
+    /// Sets all of them to a value.
     pub fn fill(self, value: T) {
-        (0..self.length).for_each(|index| self.set(index, value));
+        self.set_each(|_| value);
     }
 
     /// Copies them out.

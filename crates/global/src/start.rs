@@ -1,50 +1,45 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A process in global memory: how it begins and ends.
 
-use std::cell::RefCell;
+use std::cell::{RefCell, UnsafeCell};
+use std::ptr::null_mut;
 use std::time::Duration;
 
+use bellwire_gas::layout::{self, SYMMETRIC_BASE};
 use bellwire_gas::{Error, PeerEntry, Process};
 use bellwire_job::Job;
 
 /// Process numbers have 16 bits: an entry for each, so that none has to be checked before the table is looked into. Untouched pages of it cost nothing.
 const ENTRIES: usize = 1 << 16;
 
-/// What accesses to words know of each process ([`PeerEntry`]), field by field: an index then needs no scaling of its own.
-#[repr(C)]
+/// What accesses to words know of each process, field by field: an index then needs no scaling of its own. Everything counts from the beginning of symmetric memory, which all processes have at the same address:
+/// a pointer less [`layout::SYMMETRIC_BASE`] is its *distance*. A pointer below symmetric memory thereby falls to the end of the process before it, where nothing is, so that one comparison finds both ends.
 pub(crate) struct Table {
-    /// The first global pointer of its window.
-    pub origin: [u64; ENTRIES],
-    /// Bytes of the window at which a word may begin; 0: it is not mapped here.
-    pub limit: [u64; ENTRIES],
-    /// Where the window is mapped here.
+    /// The first distance at which no word may begin; 0: nothing is mapped here.
+    pub end: [u64; ENTRIES],
+    /// Where the pointer with all bits 0 would be mapped here, if it were the process's own.
     pub base: [*mut u8; ENTRIES],
     /// Where this process counts what it stores there.
     pub arrived: [*mut u64; ENTRIES],
 }
 
-impl std::fmt::Debug for Table {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Table").finish_non_exhaustive()
-    }
-}
+/// The one table of the process. An object of the program itself and no part of [`Global`]: its address is known when the program is linked, and no access has to load it first.
+struct TheTable(UnsafeCell<Table>);
+
+// SAFETY: T3.
+unsafe impl Sync for TheTable {}
+
+static TABLE: TheTable = TheTable(UnsafeCell::new(Table { end: [0; ENTRIES], base: [null_mut(); ENTRIES], arrived: [null_mut(); ENTRIES] }));
 
 impl Table {
-    /// Of these processes; nothing of others.
-    fn new(entries: impl Iterator<Item = PeerEntry>) -> Box<Self> {
-        let layout = std::alloc::Layout::new::<Self>();
-        // SAFETY: not of size 0; zeros are a table of numbers and null pointers.
-        let mut table = unsafe {
-            let memory = std::alloc::alloc_zeroed(layout);
-            if memory.is_null() {
-                std::alloc::handle_alloc_error(layout);
-            }
-            Box::from_raw(memory.cast::<Self>())
-        };
-        for (i, entry) in entries.enumerate() {
-            (table.origin[i], table.limit[i], table.base[i], table.arrived[i]) = (entry.origin, entry.limit, entry.base, entry.arrived);
-        }
-        table
+    /// Notes where the symmetric memory of a process is mapped, if it is.
+    fn note(&mut self, process: u32, entry: &PeerEntry) {
+        let begin = layout::address_of(entry.origin);
+        let Some(words) = (begin + entry.limit).checked_sub(SYMMETRIC_BASE).filter(|words| entry.limit != 0 && *words != 0) else { return };
+        let (i, first) = (process as usize, layout::pointer_of(process, 0));
+        self.end[i] = first + words;
+        self.base[i] = entry.base.wrapping_sub(entry.origin as usize);
+        self.arrived[i] = entry.arrived;
     }
 }
 
@@ -56,7 +51,6 @@ impl Table {
 /// ```
 #[derive(Debug)]
 pub struct Global {
-    pub(crate) table: Box<Table>,
     pub(crate) me: u32,
     pub(crate) size: u32,
     pub(crate) process: RefCell<Process>,
@@ -79,8 +73,17 @@ impl Global {
     pub fn start_in(job: Job) -> Result<Self, Error> {
         let process = Process::join(job)?;
         let (me, size) = (process.process(), process.processes());
-        let table = Table::new((0..size).map(|number| process.entry(number)));
-        Ok(Self { table, me, size, process: RefCell::new(process), has_left: false })
+        // SAFETY: T3: the only writer, before there is a `Global`.
+        let table = unsafe { &mut *TABLE.0.get() };
+        (0..size).for_each(|number| table.note(number, &process.entry(number)));
+        Ok(Self { me, size, process: RefCell::new(process), has_left: false })
+    }
+
+    /// What is known of all processes.
+    #[inline(always)]
+    pub(crate) fn table(&self) -> &'static Table {
+        // SAFETY: T3: there is a `Global`, so it is written no more.
+        unsafe { &*TABLE.0.get() }
     }
 
     /// This process's number, from 0.

@@ -133,7 +133,7 @@ fn words<T: Number + Default>(global: &Global, row: usize, budget: usize, told: 
                 "view-read",
                 figure(budget, RUN, || {
                     let view = black_box(view);
-                    here.iter_mut().enumerate().for_each(|(i, to)| *to = view.get(i));
+                    here.iter_mut().zip(view.iter()).for_each(|(to, from)| *to = from);
                     black_box(&here);
                     Ok(())
                 })?,
@@ -142,7 +142,8 @@ fn words<T: Number + Default>(global: &Global, row: usize, budget: usize, told: 
                 "view-write",
                 figure(budget, RUN, || {
                     let view = black_box(view);
-                    black_box(&here).iter().enumerate().for_each(|(i, from)| view.set(i, *from));
+                    let here = black_box(&here);
+                    view.set_each(|i| here[i]);
                     Ok(())
                 })?,
             );
