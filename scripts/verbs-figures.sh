@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT OR Apache-2.0
 # perftest's figures beside the engine's own, by turns, on this host:
-#   scripts/verbs-figures.sh BELLWIRE LIBRARY [rounds]
+#   scripts/verbs-figures.sh BELLWIRE LIBRARY [rounds] [udp]
 # BELLWIRE is the command, LIBRARY libbellwire-verbs.so. Each program of a pair has a processor of its own. Prints a line per operation: medians, their ratio, the goal; and all samples.
+# With "udp" both go by packets over the loopback interface, as between hosts.
 set -u
-bellwire=$1 library=$2 rounds=${3:-5}
+bellwire=$1 library=$2 rounds=${3:-5} wire=${4:-shm}
 for program in ib_write_lat ib_write_bw taskset; do
     command -v $program >/dev/null 2>&1 || {
         echo "SKIPPED verbs figures: no $program"
@@ -17,6 +18,10 @@ port=$((20000 + $$ % 20000))
 # The two first processors that we may use.
 read -r first second < <(taskset -pc $$ | sed 's/.*: //' | tr ',' '\n' | awk -F- '{for (i = $1; i <= ($2 == "" ? $1 : $2); i++) printf "%d ", i} END {print ""}')
 second=${second%% *}
+
+# What perftest runs with.
+settings=(LD_PRELOAD="$library")
+[ "$wire" = udp ] && settings+=(BELLWIRE_SHM=off BELLWIRE_UDP=on)
 
 listens() {
     local hex
@@ -31,9 +36,9 @@ perftest() { # column program arguments
     local column=$1
     shift
     port=$((port + 1))
-    LD_PRELOAD=$library timeout 60 taskset -c "$first" "$1" -p $port "${@:2}" >/dev/null 2>&1 &
+    env "${settings[@]}" timeout 60 taskset -c "$first" "$1" -p $port "${@:2}" >/dev/null 2>&1 &
     listens $port
-    LD_PRELOAD=$library timeout 60 taskset -c "$second" "$1" -p $port "${@:2}" 127.0.0.1 >"$work/client" 2>&1
+    env "${settings[@]}" timeout 60 taskset -c "$second" "$1" -p $port "${@:2}" 127.0.0.1 >"$work/client" 2>&1
     wait $!
     awk -v c="$column" '$1 ~ /^[0-9]+$/ && NF >= 4 {figure = $c} END {print figure == "" ? "nan" : figure}' "$work/client"
 }
@@ -46,18 +51,37 @@ median() { tr ' ' '\n' | grep -v '^$' | sort -g | awk '{v[NR] = $1} END {print N
 note() { # name, figure
     echo "$2" >>"$work/$1"
 }
-for _ in $(seq "$rounds"); do
+# Column 5 is the median, us; for bandwidth column 4 the mean, MB/s (of 2^20 bytes).
+latency() { perftest 5 "$@" | awk '{print $1 * 1000}'; }
+bandwidth() { perftest 4 "$@" | awk '{print $1 * 1.048576 / 1000}'; }
+within_host() {
     "$bellwire" perf --quick --only lat,write,read --rounds 1 --cpus "$first,$second" >"$work/perf" 2>/dev/null
     note send-engine "$(engine 'Latency: half round trip' '8 B')"
     note write-engine "$(engine 'RDMA write: half round trip' '8 B')"
     note read-engine "$(engine 'RDMA read: time of one read' '8 B')"
-    note bandwidth-engine "$(engine 'RDMA write: bandwidth' '64 KiB')"
-    # Column 5 is the median, us; for bandwidth column 4 the mean, MB/s (of 2^20 bytes).
-    note send-program "$(perftest 5 ib_send_lat -s 8 -n 50000 | awk '{print $1 * 1000}')"
-    note write-program "$(perftest 5 ib_write_lat -s 8 -n 50000 | awk '{print $1 * 1000}')"
-    note read-program "$(perftest 5 ib_read_lat -s 8 -n 50000 | awk '{print $1 * 1000}')"
-    note atomic-program "$(perftest 5 ib_atomic_lat -n 20000 | awk '{print $1 * 1000}')"
-    note bandwidth-program "$(perftest 4 ib_write_bw -s 65536 -n 20000 | awk '{print $1 * 1.048576 / 1000}')"
+    note write-bw-engine "$(engine 'RDMA write: bandwidth' '64 KiB')"
+    note send-program "$(latency ib_send_lat -s 8 -n 50000)"
+    note write-program "$(latency ib_write_lat -s 8 -n 50000)"
+    note read-program "$(latency ib_read_lat -s 8 -n 50000)"
+    note atomic-program "$(latency ib_atomic_lat -n 20000)"
+    note write-bw-program "$(bandwidth ib_write_bw -s 65536 -n 20000)"
+}
+by_packets() {
+    "$bellwire" perf --wire udp --quick --only lat,bw,write --rounds 1 --cpus "$first,$second" >"$work/perf" 2>/dev/null
+    note send-engine "$(engine 'Latency: half round trip' '8 B')"
+    note write-engine "$(engine 'RDMA write: half round trip' '8 B')"
+    note send-bw-engine "$(engine 'Bandwidth, one way' '64 KiB')"
+    note write-bw-engine "$(engine 'RDMA write: bandwidth' '64 KiB')"
+    note send-program "$(latency ib_send_lat -s 8 -n 20000)"
+    note write-program "$(latency ib_write_lat -s 8 -n 20000)"
+    note read-program "$(latency ib_read_lat -s 8 -n 10000)"
+    note atomic-program "$(latency ib_atomic_lat -n 10000)"
+    note send-bw-program "$(bandwidth ib_send_bw -s 65536 -n 10000)"
+    note write-bw-program "$(bandwidth ib_write_bw -s 65536 -n 10000)"
+    note read-bw-program "$(bandwidth ib_read_bw -s 65536 -n 10000)"
+}
+for _ in $(seq "$rounds"); do
+    if [ "$wire" = udp ]; then by_packets; else within_host; fi
 done
 line() { # what, name, unit, goal
     local engine program
@@ -68,8 +92,18 @@ line() { # what, name, unit, goal
     echo "  [$(tr '\n' ' ' <"$work/$2-program")]"
 }
 printf '%-24s %10s %10s\n' '' perftest engine
-line 'send, 8 B, half way' send ns 'goal 1.5'
-line 'write, 8 B, half way' write ns 'goal 1.5'
-line 'read, 8 B' read ns 'goal 1.5'
-line 'fetch and add' atomic ns ''
-line 'write, 64 KiB' bandwidth GB/s 'goal 0.9'
+if [ "$wire" = udp ]; then
+    line 'send, 8 B, half way' send ns 'goal 1.2'
+    line 'write, 8 B, half way' write ns 'goal 1.2'
+    line 'read, 8 B' read ns ''
+    line 'fetch and add' atomic ns ''
+    line 'send, 64 KiB' send-bw GB/s 'goal 0.83'
+    line 'write, 64 KiB' write-bw GB/s 'goal 0.83'
+    line 'read, 64 KiB' read-bw GB/s ''
+else
+    line 'send, 8 B, half way' send ns 'goal 1.5'
+    line 'write, 8 B, half way' write ns 'goal 1.5'
+    line 'read, 8 B' read ns 'goal 1.5'
+    line 'fetch and add' atomic ns ''
+    line 'write, 64 KiB' write-bw GB/s 'goal 0.9'
+fi

@@ -126,6 +126,21 @@ pair ib_send_bw -n 500 -c UD
 pair ib_send_bw -n 500 -c UC
 by_library ib_write_bw -n 500
 
+# ---- by packets, as between hosts
+export BELLWIRE_SHM=off BELLWIRE_UDP=on
+pair ibv_rc_pingpong -g 0 -c -s 100000 -n 200
+pair ibv_ud_pingpong -g 0 -n 300
+pair ib_read_bw -n 300
+pair ib_atomic_lat -n 300
+# Who waits for a write looks at its memory only: the answers of both sides still come with the writes, not by threads that stand in.
+median() { awk '$1 ~ /^[0-9]+$/ && NF >= 4 {figure = $5} END {print figure + 0}' "$out/client.log"; }
+pair ib_send_lat -n 1000
+sends=$(median)
+pair ib_write_lat -n 1000
+writes=$(median)
+if awk -v s="$sends" -v w="$writes" 'BEGIN {exit !(w > 0 && w < 10 * s)}'; then ok; else bad "by packets: a write takes $writes us, a send $sends"; fi
+unset BELLWIRE_SHM BELLWIRE_UDP
+
 # ---- qperf: a server for all of its tests
 port=$((port + 1))
 BELLWIRE_VERBS_STRICT=text:$out/reports LD_PRELOAD=$BELLWIRE_VERBS qperf -lp $port >"$out/qperf.log" 2>&1 &

@@ -4,7 +4,7 @@
 //! Credits: at most [`WINDOW`] messages of a direction are out that the other side has not taken. Whatever it sends says how many it has; if it sends nothing else, a Credit does after a
 //! quarter of the window, and needs no credit itself. So a peer never finds the inbox full, and never waits for one that takes.
 
-use crate::header::{Head, Kind, WORDS_MAX};
+use crate::header::{Head, Kind, PACKET_BYTES, WORDS_MAX};
 use crate::name::Name;
 use bellwire_memory::bytes;
 use bellwire_via::frame::INLINE_BYTES_MAX;
@@ -18,6 +18,8 @@ pub(crate) const WINDOW: u16 = 128;
 const TELL_AFTER: u16 = WINDOW / 4;
 /// Messages that may wait in the inbox: those with a credit, and Credits.
 pub(crate) const INBOX_LIMIT: u32 = WINDOW as u32 + 8;
+/// Longest message: a packet of a long message of the program, with its head.
+const MESSAGE_BYTES_MAX: usize = PACKET_BYTES + 8 * WORDS_MAX;
 /// Answers that may wait: a peer that makes more necessary does not take what it asked for.
 pub(crate) const ANSWERS_MAX: usize = 1 << 16;
 
@@ -54,6 +56,10 @@ pub(crate) struct Connection {
     acked: u16,
     pub handled: u16,
     told: u16,
+    /// Bytes of a frame of its wire, if packets of long messages are to be cut to that measure.
+    frame: Option<usize>,
+    /// The two sides map each other's memory: a peer that is told where some lies can use it.
+    pub is_mapped: bool,
     /// The rest of a message that has left in part: its bytes, and how many have.
     rest: Option<(Vec<u8>, usize)>,
     /// Answers that wait to leave.
@@ -67,20 +73,40 @@ pub(crate) struct Connection {
 }
 
 impl Connection {
-    pub(crate) fn new(vi: ViHandle, open: bool, peer: Name) -> Self {
+    pub(crate) fn new(vi: ViHandle, peer: Name) -> Self {
         Self {
             vi,
-            open,
+            open: false,
             peer,
             sent: 0,
             acked: 0,
             handled: 0,
             told: 0,
+            frame: None,
+            is_mapped: false,
             rest: None,
             answers: VecDeque::new(),
             reads: VecDeque::new(),
             ready: VecDeque::new(),
             is_unsent: false,
+        }
+    }
+
+    /// It can be sent on.
+    pub(crate) fn opened<W: Wire>(&mut self, engine: &Engine<W>) {
+        self.open = true;
+        let frame = engine.whole_message_bytes(self.vi);
+        self.frame = (1..MESSAGE_BYTES_MAX).contains(&frame).then_some(frame);
+        self.is_mapped = matches!(engine.vi_link(self.vi), Ok(Some((_, link))) if link.mapped);
+    }
+
+    /// Bytes of the program in the next packet of that kind, `rest` being left of its message: all of them, or as many as go by whole frames.
+    #[inline]
+    pub(crate) fn part_bytes<W: Wire>(&self, engine: &Engine<W>, kind: Kind, rest: usize) -> usize {
+        match self.frame {
+            None => rest.min(PACKET_BYTES),
+            Some(frame) if rest <= kind.part_bytes(frame) => rest,
+            Some(frame) => rest.min(kind.part_bytes(whole_frames(engine.whole_message_bytes_next(self.vi), frame))),
         }
     }
 
@@ -119,7 +145,7 @@ impl Connection {
         self.open && self.answers.is_empty() && self.ready.is_empty() && self.rest.is_none()
     }
 
-    /// Sends a message now, or nothing of it.
+    /// Sends a message now, or nothing of it; a long one may stay on this side until the engine is told to send what is queued.
     ///
     /// # Safety
     /// `body` is readable for its length.
@@ -145,7 +171,7 @@ impl Connection {
         }
         let pieces = Pieces { head: (words.as_ptr().cast(), head_bytes), body };
         // SAFETY: U2 of the engine: the words outlive the call; the body is the caller's.
-        match unsafe { engine.send_copied(self.vi, &pieces, 0) } {
+        match unsafe { engine.queue_copied(self.vi, &pieces, 0) } {
             Ok(0) => Put::Stuck,
             Ok(n) => {
                 if n < total {
@@ -176,7 +202,7 @@ impl Connection {
         let Some((rest, sent)) = &mut self.rest else { return true };
         let pieces = Pieces { head: (rest.as_ptr(), rest.len()), body: (core::ptr::null(), 0) };
         // SAFETY: U2 of the engine: the vector outlives the call.
-        match unsafe { engine.send_copied(self.vi, &pieces, *sent) } {
+        match unsafe { engine.queue_copied(self.vi, &pieces, *sent) } {
             Ok(n) => *sent = n,
             Err(_) => return false,
         }
@@ -204,5 +230,31 @@ impl Connection {
             unsafe { self.put(engine, &Head::new(Kind::Credit, 0, 0), (core::ptr::null(), 0)) };
         }
         self.answers.is_empty()
+    }
+}
+
+/// Bytes of a packet of a long message, so that it goes by whole frames, of which the next one has room for `next` bytes and all others `frame`: one of a few bytes behind a full one costs as much as that one, spoils a
+/// run of equal packets, and has the receiver put the message together.
+fn whole_frames(next: usize, frame: usize) -> usize {
+    if next == 0 || next >= MESSAGE_BYTES_MAX { MESSAGE_BYTES_MAX } else { next + (MESSAGE_BYTES_MAX - next) / frame * frame }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn packets_fill_whole_frames() {
+        // Loopback, with nothing and something in the packet; Ethernet, the same; a link that is gone.
+        for (next, frame, packet) in
+            [(16_250, 16_250, 16_250), (9_000, 16_250, 9_000), (1_400, 1_400, 15_400), (500, 1_400, 15_900), (0, 1_400, MESSAGE_BYTES_MAX)]
+        {
+            assert_eq!(whole_frames(next, frame), packet, "{next} {frame}");
+            for kind in [Kind::Send, Kind::Write, Kind::ReadData] {
+                let n = kind.part_bytes(packet);
+                let head = Head { flags: crate::header::PART, ..Head::new(kind, 0, 0) };
+                assert!(n <= PACKET_BYTES && n + head.len() <= packet && (n + head.len() == packet || n == PACKET_BYTES), "{next} {frame}");
+            }
+        }
     }
 }

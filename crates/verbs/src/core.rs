@@ -67,6 +67,10 @@ pub(crate) struct Core {
     pub events: Arc<Channel<AsyncEvent>>,
     /// Looks of the program.
     pub polls: u64,
+    /// Requests of the program.
+    pub posts: u64,
+    /// What was done for peers is not said yet: the program may be about to post something that takes it along.
+    pub lingers: bool,
     /// Completion queues that are armed, or may be.
     pub armed: u32,
     /// Faults on purpose.
@@ -98,6 +102,8 @@ impl Core {
             clock,
             events,
             polls: 0,
+            posts: 0,
+            lingers: false,
             armed: 0,
             struck: None,
             strict: None,
@@ -347,7 +353,7 @@ impl Core {
         if self.arrive(engine) {
             return true;
         }
-        if !self.owing.is_empty() {
+        if !self.owing.is_empty() && !self.lingers {
             self.tell_owed(engine);
         }
         false

@@ -125,6 +125,8 @@ impl Core {
     pub(crate) fn grant(&mut self, to: ConnectionId, number: u32, key: u32) -> Option<(ConnectionId, Head)> {
         let region = *self.regions.get(key)?;
         let adopted = region.adopted?;
+        // Between hosts a grant would have the peer wait for its turn to use it, at each request, in vain.
+        self.connections.get(to).filter(|c| c.is_mapped)?;
         let qp = self.qp(number).filter(|q| q.init.kind == QpKind::Rc && !q.told_grants.contains(&key))?;
         if qp.told_grants.len() >= GRANTS_MAX {
             qp.told_grants.remove(0);

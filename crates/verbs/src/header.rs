@@ -63,6 +63,12 @@ impl Kind {
         [Credit, Send, Write, Read, Atomic, Datagram, Ack, Refusal, ReadData, AtomicData, Grant].into_iter().find(|k| *k as u8 == bits)
     }
 
+    /// Bytes of the program in a packet of a long message that is `packet` bytes long.
+    #[inline]
+    pub(crate) fn part_bytes(self, packet: usize) -> usize {
+        (packet - 8 * (self.words() + 1)).min(PACKET_BYTES)
+    }
+
     /// Words before the last one.
     fn words(self) -> usize {
         match self {

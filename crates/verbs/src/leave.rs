@@ -4,7 +4,7 @@
 use crate::arrive::Packet;
 use crate::connection::{ANSWERS_MAX, ConnectionId, Put, ReadJob};
 use crate::core::Core;
-use crate::header::{Code, Head, Kind, PACKET_BYTES};
+use crate::header::{Code, Head, Kind};
 use crate::types::Access;
 use bellwire_via::Engine;
 use bellwire_via::wire::Wire;
@@ -93,6 +93,7 @@ impl Core {
             }
             self.serve_reads(engine, id);
         }
+        engine.send_queued();
         if self.connections.get(id).is_some_and(crate::connection::Connection::has_unsent) {
             self.mark_unsent(id);
         }
@@ -102,8 +103,9 @@ impl Core {
     fn serve_reads<W: Wire>(&mut self, engine: &mut Engine<W>, id: ConnectionId) {
         for _ in 0..READS_PER_TURN {
             let Some(connection) = self.connections.get_mut(id) else { return };
+            let Some(rest) = connection.reads.front().map(|job| job.length - job.at) else { return };
+            let n = connection.part_bytes(engine, Kind::ReadData, rest as usize) as u32;
             let Some(job) = connection.reads.front_mut() else { return };
-            let n = (job.length - job.at).min(PACKET_BYTES as u32);
             let found = match n {
                 0 => Ok(core::ptr::null_mut()),
                 _ => self.regions.find(job.key, job.domain, job.address + u64::from(job.at), u64::from(n), Access::REMOTE_READ),

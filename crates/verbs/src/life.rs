@@ -60,7 +60,7 @@ impl Core {
     #[cold]
     fn connect<W: Wire>(&mut self, engine: &mut Engine<W>, peer: Name, patience: Option<u64>) -> Result<ConnectionId, Error> {
         let (local, remote) = (self.name.asks_as().ok_or(Error::Invalid)?, peer.waits_at().ok_or(Error::Invalid)?);
-        let id = self.connections.insert(Connection::new(ViHandle::from_raw(0), false, peer)).ok_or(Error::NoMemory)?;
+        let id = self.connections.insert(Connection::new(ViHandle::from_raw(0), peer)).ok_or(Error::NoMemory)?;
         let patience = patience.map_or(CONNECT_PATIENCE, |p| p.clamp(CONNECT_PATIENCE_MIN, CONNECT_PATIENCE));
         self.now = (self.clock)();
         engine.set_now(Instant(self.now));
@@ -89,7 +89,7 @@ impl Core {
         match notice {
             Notice::Connected(Ok(VERSION)) => {
                 if let Some(connection) = self.connections.get_mut(id) {
-                    connection.open = true;
+                    connection.opened(engine);
                 }
                 self.leave(engine, id);
             }
@@ -101,7 +101,9 @@ impl Core {
 
     fn accepted<W: Wire>(&mut self, engine: &mut Engine<W>, vi: ViHandle, remote: &NetAddress) {
         let connected = Name::who_asks(remote).and_then(|peer| {
-            let id = self.connections.insert(Connection::new(vi, true, peer))?;
+            let mut connection = Connection::new(vi, peer);
+            connection.opened(engine);
+            let id = self.connections.insert(connection)?;
             if engine.set_inbox(vi, self.inbox, INBOX_LIMIT, u64::from(id.raw())).is_err() {
                 self.connections.remove(id);
                 return None;

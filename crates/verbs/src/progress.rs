@@ -24,6 +24,8 @@ const TICK_MIN: Duration = Duration::from_micros(100);
 /// Longest sleep; while something waits to leave, which nobody says when it can.
 const LOOK: Duration = Duration::from_secs(10);
 const SLICE: Duration = Duration::from_millis(1);
+/// How long the thread holds answers back that a request of the program may take along.
+const LINGER: Duration = Duration::from_micros(50);
 
 #[derive(Debug)]
 pub(crate) struct Shared {
@@ -117,7 +119,11 @@ impl Shared {
     pub(crate) fn sleep(&self, limit: Duration, until: impl Fn() -> bool) -> Result<(), Error> {
         let core = self.core();
         let (inbox, accepted) = (core.inbox, core.acceptor.seen());
-        let mut slice = if core.unsent.is_empty() && core.owing.is_empty() { limit } else { limit.min(SLICE) };
+        let mut slice = match (core.owing.is_empty(), core.unsent.is_empty()) {
+            (true, true) => limit,
+            (true, false) => limit.min(SLICE),
+            (false, _) => limit.min(LINGER),
+        };
         if let Some((at, _)) = core.timers.first() {
             slice = slice.min(Duration::from_nanos(at.saturating_sub(clock()).max(1000)));
         }
@@ -146,9 +152,34 @@ impl Shared {
     }
 }
 
+/// Whether the thread holds answers back. A program that posts a request for each that comes (a ping-pong) takes them along, and its peer then finds them together with what it waits for, in one look: told at once, they would have
+/// the peer look at its memory only, where nothing comes without its own thread. Who has posted nothing since answers were held in vain is not waited for.
+#[derive(Debug, Default)]
+struct Patience {
+    /// Requests that the program had posted when it was last waited for in vain.
+    in_vain: u64,
+    /// The same when answers began to be held back, and the time.
+    held: Option<(u64, u64)>,
+}
+
+impl Patience {
+    fn lasts(&mut self, core: &Core) -> bool {
+        if let Some((posts, since)) = self.held.filter(|(posts, _)| *posts == core.posts)
+            && clock().saturating_sub(since) >= LINGER.as_nanos() as u64
+        {
+            self.in_vain = posts;
+        }
+        core.posts != self.in_vain
+    }
+
+    fn note(&mut self, core: &Core) {
+        self.held = if core.owing.is_empty() { None } else { self.held.filter(|(posts, _)| *posts == core.posts).or_else(|| Some((core.posts, clock()))) };
+    }
+}
+
 /// The thread that stands in.
 pub(crate) fn run(shared: &Shared) {
-    let (mut seen, mut tick) = (0, TICK);
+    let (mut seen, mut tick, mut patience) = (0, TICK, Patience::default());
     while !shared.is_closing() {
         // Relaxed: hints.
         let (polls, armed) = (shared.polls.load(Ordering::Relaxed), shared.armed.load(Ordering::Relaxed));
@@ -166,7 +197,12 @@ pub(crate) fn run(shared: &Shared) {
         }
         // Relaxed: a hint.
         while !shared.is_closing() && (armed != 0 || shared.polls.load(Ordering::Relaxed) == seen) {
-            let moved = shared.look(&mut shared.core(), |_| false);
+            let mut core = shared.core();
+            core.lingers = patience.lasts(&core);
+            let moved = shared.look(&mut core, |_| false);
+            core.lingers = false;
+            patience.note(&core);
+            drop(core);
             if !matches!(moved, Ok(true)) {
                 break;
             }

@@ -51,16 +51,22 @@ impl Qp {
         })
     }
 
+    /// What packets of a request are.
+    #[inline]
+    pub(crate) fn kind_of(&self, send: &Send) -> Kind {
+        match send.opcode {
+            _ if self.init.kind == QpKind::Ud => Kind::Datagram,
+            Opcode::Send | Opcode::SendImm => Kind::Send,
+            Opcode::Write | Opcode::WriteImm => Kind::Write,
+            Opcode::Read => Kind::Read,
+            Opcode::CompareSwap | Opcode::FetchAdd => Kind::Atomic,
+        }
+    }
+
     /// The head of the packet with `n` bytes from `part` on.
     #[inline]
-    pub(crate) fn head(&self, send: &Send, part: u32, n: u32) -> Head {
-        let (kind, to) = match (send.to, send.opcode) {
-            (Some(to), _) if self.init.kind == QpKind::Ud => (Kind::Datagram, to.qp),
-            (_, Opcode::Send | Opcode::SendImm) => (Kind::Send, self.attributes.peer),
-            (_, Opcode::Write | Opcode::WriteImm) => (Kind::Write, self.attributes.peer),
-            (_, Opcode::Read) => (Kind::Read, self.attributes.peer),
-            (_, Opcode::CompareSwap | Opcode::FetchAdd) => (Kind::Atomic, self.attributes.peer),
-        };
+    pub(crate) fn head(&self, kind: Kind, send: &Send, part: u32, n: u32) -> Head {
+        let to = send.to.filter(|_| kind == Kind::Datagram).map_or(self.attributes.peer, |to| to.qp);
         let mut head = Head::new(kind, to, self.number);
         head.number = match send.to {
             // A key with the highest bit set stands for the sender's own.
@@ -73,7 +79,8 @@ impl Qp {
             }
             _ => self.first.wrapping_add(self.left as u32),
         };
-        head.answered = self.expected;
+        // With the end of a long message, not its beginning: who hears it may look no further here, but at its memory.
+        head.answered = if n == send.length - part || send.opcode.fetches() { self.expected } else { self.told };
         (head.life, head.echo) = (self.life, self.peer_life);
         head.immediate = send.immediate;
         if send.opcode.has_immediate() {

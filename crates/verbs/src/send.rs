@@ -4,12 +4,12 @@
 use crate::connection::{ConnectionId, Put};
 use crate::core::Core;
 use crate::direct::Done;
-use crate::header::PACKET_BYTES;
 use crate::name::Name;
 use crate::qp::SendRequest;
 use crate::struck::Way;
 use crate::types::{Access, Error, QpKind, QpState, SendFlags, WcStatus};
 use bellwire_via::Engine;
+use bellwire_via::frame::INLINE_BYTES_MAX;
 use bellwire_via::wire::Wire;
 
 /// Packets of one queue pair before it is others' turn.
@@ -21,6 +21,8 @@ const DATAGRAM_PATIENCE: u64 = 2_000_000_000;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Sent {
     Packet,
+    /// A long one, which may be queued in the engine.
+    Queued,
     /// It has to wait for what is before it, or nothing is there.
     Held,
     /// There is no room now.
@@ -38,6 +40,7 @@ impl Core {
             self.saw_full(number, request.wr_id);
         }
         let send = accepted?;
+        self.posts = self.posts.wrapping_add(1);
         self.qp(number).ok_or(Error::Invalid)?.sends.push_back(send);
         if self.strict.is_some() {
             self.saw_post(number);
@@ -51,22 +54,31 @@ impl Core {
     }
 
     /// Sends what a queue pair has to send and what may leave; `is_turn`: it is its turn among others of the connection.
+    #[inline]
     pub(crate) fn pump<W: Wire>(&mut self, engine: &mut Engine<W>, number: u32, is_turn: bool) {
-        let mut packets = 0;
+        if self.send_packets(engine, number, is_turn) && !is_turn {
+            // All by as few system calls as it takes.
+            engine.send_queued();
+        }
+    }
+
+    /// Sends what a queue pair may; whether something may be queued in the engine.
+    fn send_packets<W: Wire>(&mut self, engine: &mut Engine<W>, number: u32, is_turn: bool) -> bool {
+        let (mut packets, mut queued) = (0, false);
         loop {
-            let Some(qp) = self.qp(number) else { return };
+            let Some(qp) = self.qp(number) else { return queued };
             if qp.state != QpState::Rts || qp.left == qp.sends.len() || qp.pause != 0 || (qp.is_ready && !is_turn) {
-                return;
+                return queued;
             }
             if self.struck.is_some() {
                 match self.strike(number) {
                     Way::Free => {}
-                    Way::Closed => return,
+                    Way::Closed => return queued,
                     Way::Ended => continue,
                 }
             }
-            let Some(id) = self.route(engine, number) else { return };
-            let Some(connection) = self.connections.get(id) else { return };
+            let Some(id) = self.route(engine, number) else { return queued };
+            let Some(connection) = self.connections.get(id) else { return queued };
             let must_wait = !connection.open || (!is_turn && !connection.is_free()) || packets == TURN;
             let sent = if must_wait {
                 Sent::Stuck
@@ -79,8 +91,12 @@ impl Core {
             };
             match sent {
                 Sent::Packet => packets += 1,
-                Sent::Held => return,
-                Sent::Stuck => return self.wait_for_room(number, id),
+                Sent::Queued => (packets, queued) = (packets + 1, true),
+                Sent::Held => return queued,
+                Sent::Stuck => {
+                    self.wait_for_room(number, id);
+                    return queued;
+                }
             }
         }
     }
@@ -139,8 +155,9 @@ impl Core {
             return Sent::Held;
         }
         let (domain, part) = (qp.init.domain, qp.part as usize);
-        let n = if fetches { 0 } else { (send.length as usize - part).min(PACKET_BYTES) };
-        let head = qp.head(send, part as u32, n as u32);
+        let kind = qp.kind_of(send);
+        let n = if fetches { 0 } else { connection.part_bytes(engine, kind, send.length as usize - part) };
+        let head = qp.head(kind, send, part as u32, n as u32);
         let mut spare = Vec::new();
         let body = match send.data.owned() {
             _ if n == 0 => Ok((core::ptr::null(), 0)),
@@ -181,6 +198,6 @@ impl Core {
         if has_rest {
             self.mark_unsent(id);
         }
-        Sent::Packet
+        if head.len() + n > INLINE_BYTES_MAX { Sent::Queued } else { Sent::Packet }
     }
 }

@@ -51,6 +51,11 @@ impl<W: Wire> Engine<W> {
         self.vis.get(handle).filter(|vi| vi.state == ViState::Connected).map_or(0, |vi| self.wire.payload_bytes_max(vi.link))
     }
 
+    /// The same for a message that is one of many: what is left of a packet that has been begun, so that all packets are full.
+    pub fn whole_message_bytes_next(&self, handle: ViHandle) -> usize {
+        self.vis.get(handle).filter(|vi| vi.state == ViState::Connected).map_or(0, |vi| self.wire.payload_bytes_next(vi.link, vi.remote_connection))
+    }
+
     /// Sends a message of up to 56 bytes now. `Ok(false)`: it cannot leave now, nothing is done.
     ///
     /// # Errors
@@ -110,20 +115,25 @@ impl<W: Wire> Engine<W> {
     /// U2 for the pieces.
     pub unsafe fn send_copied(&mut self, handle: ViHandle, pieces: &Pieces, sent: usize) -> Result<usize, Error> {
         // SAFETY: the caller's.
-        let sent = unsafe { self.put_copied(handle, pieces, sent) };
-        self.flush_wire();
-        sent
+        let left = unsafe { self.queue_copied(handle, pieces, sent) };
+        self.wire.flush();
+        left
     }
 
-    /// As [`send_copied`](Self::send_copied), but what has found room may stay here until [`flush_wire`](Self::flush_wire) or the next progress: a wire of packets then sends what several messages have put
-    /// there by one call.
+    /// Lets what [`queue_copied`](Self::queue_copied) has queued leave.
+    #[inline]
+    pub fn send_queued(&mut self) {
+        self.wire.flush();
+    }
+
+    /// As [`send_copied`](Self::send_copied), but what is sent may stay on this side until [`send_queued`](Self::send_queued) or the next progress: several messages, of a layer that divides long ones, then leave by one system call.
     ///
     /// # Errors
     /// As there.
     ///
     /// # Safety
     /// As there.
-    pub unsafe fn put_copied(&mut self, handle: ViHandle, pieces: &Pieces, sent: usize) -> Result<usize, Error> {
+    pub unsafe fn queue_copied(&mut self, handle: ViHandle, pieces: &Pieces, sent: usize) -> Result<usize, Error> {
         let total = pieces.head.1 + pieces.body.1;
         let vi = self.vis.get_mut(handle).ok_or(Error::InvalidState)?;
         if vi.state != ViState::Connected || vi.acknowledged {
@@ -143,9 +153,11 @@ impl<W: Wire> Engine<W> {
             return Ok(sent);
         }
         let max = self.wire.payload_bytes_max(vi.link);
+        // What goes by one frame does so, though a packet that has been begun has less room.
+        let mut next = if total - sent > max { self.wire.payload_bytes_next(vi.link, vi.remote_connection) } else { max };
         let mut at = sent;
         while at < total {
-            let n = (total - at).min(max);
+            let n = (total - at).min(core::mem::replace(&mut next, max));
             let last = at + n == total;
             let mut line = Line::default();
             Bulk { offset: at as u32, total: total as u32, length: n as u32, ..Bulk::default() }
@@ -170,12 +182,6 @@ impl<W: Wire> Engine<W> {
             vi.counters.sent_bytes += total as u64;
         }
         Ok(at)
-    }
-
-    /// What [`put_copied`](Self::put_copied) has put to the wire leaves now.
-    #[inline]
-    pub fn flush_wire(&mut self) {
-        self.wire.flush();
     }
 
     /// Writes `length` bytes, at most [`WRITE_COPIED_BYTES_MAX`], straight into the peer's memory, if it is mapped here and permits it and nothing is before it; `remote` is address

@@ -268,7 +268,7 @@ impl Peer {
     pub(super) fn flush<W: Wire>(&mut self, engine: &mut Engine<W>) {
         if self.unflushed != 0 {
             self.unflushed = 0;
-            engine.flush_wire();
+            engine.send_queued();
         }
     }
 
@@ -365,7 +365,7 @@ impl Peer {
         let pieces = Pieces { head: (words.as_ptr().cast(), length), body: payload };
         self.unflushed += total;
         // SAFETY: U2 of the engine: the caller's, and the head outlives the call.
-        match unsafe { engine.put_copied(self.vi, &pieces, 0) } {
+        match unsafe { engine.queue_copied(self.vi, &pieces, 0) } {
             Ok(0) => false,
             Ok(sent) if sent < total => {
                 let mut rest = vec![0; total];
