@@ -6,6 +6,7 @@
 #include "clang/AST/ASTConsumer.h"
 #include "clang/AST/ASTContext.h"
 #include "clang/AST/DeclGroup.h"
+#include "clang/AST/RecursiveASTVisitor.h"
 #include "clang/Basic/TargetInfo.h"
 #include "clang/CodeGen/BackendUtil.h"
 #include "clang/CodeGen/ModuleBuilder.h"
@@ -21,6 +22,58 @@ using namespace clang;
 
 namespace splitc {
 namespace {
+
+// A conversion of a local pointer into a global one: which it is depends on the process.
+class Conversion : public RecursiveASTVisitor<Conversion> {
+public:
+    explicit Conversion(ASTContext &context) : context(context) {}
+
+    bool VisitCastExpr(CastExpr *cast) {
+        const bool isNull = cast->getSubExpr()->IgnoreParenCasts()->isNullPointerConstant(context, Expr::NPC_NeverValueDependent) != Expr::NPCK_NotNull;
+        if (cast->getCastKind() == CK_AddressSpaceConversion && !isNull) found = cast;
+        return !found;
+    }
+
+    const CastExpr *found = nullptr;
+
+private:
+    ASTContext &context;
+};
+
+// What clang has nothing against: `int global x` of static storage or as a function's result, an initial value that only a running process knows.
+class Places : public RecursiveASTVisitor<Places> {
+public:
+    explicit Places(DiagnosticsEngine &diagnostics) : diagnostics(diagnostics) {}
+
+    bool VisitVarDecl(VarDecl *variable) {
+        if (variable->isInvalidDecl() || !variable->hasGlobalStorage()) return true;
+        look(variable, variable->getType(), "'global' and 'spread' belong to pointers, behind the star: T *global p");
+        Conversion conversion(variable->getASTContext());
+        if (variable->getInit()) conversion.TraverseStmt(variable->getInit());
+        if (conversion.found) report(conversion.found->getBeginLoc(), "a local pointer becomes a global one when the program runs: it cannot be an initial value of a static object");
+        return true;
+    }
+
+    bool VisitFunctionDecl(FunctionDecl *function) {
+        if (!function->isInvalidDecl()) look(function, function->getReturnType(), "'global' and 'spread' belong to pointers, behind the star: T *global f()");
+        return true;
+    }
+
+private:
+    void look(const Decl *declaration, QualType type, llvm::StringRef text) {
+        // Of an array, the space is that of its elements.
+        for (QualType at = type.getCanonicalType();;) {
+            if (at.getQualifiers().hasAddressSpace()) return report(declaration->getLocation(), text);
+            const ArrayType *array = at->getAsArrayTypeUnsafe();
+            if (!array) return;
+            at = array->getElementType();
+        }
+    }
+
+    void report(SourceLocation place, llvm::StringRef text) { diagnostics.Report(place, diagnostics.getDiagnosticIDs()->getCustomDiagID(DiagnosticIDs::Error, text)); }
+
+    DiagnosticsEngine &diagnostics;
+};
 
 // Hands declarations to clang's IR generator, and the finished module to the lowering and the back end.
 class Consumer : public ASTConsumer {
@@ -50,10 +103,13 @@ public:
         LowerOptions options;
         for (const auto &macro : compiler.getPreprocessorOpts().Macros) options.check |= !macro.second && macro.first == "__SPLITC_CHECK__";
         const unsigned report = diagnostics.getCustomDiagID(DiagnosticsEngine::Error, "%0");
-        options.error = [&](const std::string &text) { diagnostics.Report(report) << text; };
+        options.error = [&](const std::string &text, llvm::StringRef file, unsigned line, unsigned column) {
+            const auto entry = compiler.getFileManager().getFile(file);
+            diagnostics.Report(entry && line ? compiler.getSourceManager().translateFileLineCol(*entry, line, column ? column : 1) : SourceLocation(), report) << text;
+        };
         lower(*module, options);
         std::string why;
-        if (!linkInline(*module, why)) options.error(why);
+        if (!linkInline(*module, why)) options.error(why, "", 0, 0);
         if (diagnostics.hasErrorOccurred()) return;
         EmitBackendOutput(diagnostics, compiler.getHeaderSearchOpts(), compiler.getCodeGenOpts(), compiler.getTargetOpts(), compiler.getLangOpts(), ast.getTargetInfo().getDataLayoutString(), module.get(), action,
                           std::move(output));
@@ -122,8 +178,12 @@ void Action::ExecuteAction() {
     signs = &found;
     parser.Initialize();
     Parser::DeclGroupPtrTy group;
+    Places places(compiler.getDiagnostics());
     for (bool isEnd = parser.ParseFirstTopLevelDecl(group); !isEnd; isEnd = parser.ParseTopLevelDecl(group))
-        if (group && !consumer.HandleTopLevelDecl(group.get())) break;
+        if (group) {
+            for (Decl *declaration : group.get()) places.TraverseDecl(declaration);
+            if (!consumer.HandleTopLevelDecl(group.get())) break;
+        }
     for (Decl *declaration : sema.WeakTopLevelDecls()) consumer.HandleTopLevelDecl(DeclGroupRef(declaration));
     consumer.HandleTranslationUnit(sema.getASTContext());
     signs = nullptr;

@@ -108,6 +108,8 @@ int compile(llvm::SmallVectorImpl<const char *> &arguments) {
         const std::string joined = withJoinedLiterals((*source)->getBuffer());
         if (!joined.empty()) compiler->getPreprocessorOpts().addRemappedFile(file, llvm::MemoryBuffer::getMemBufferCopy(joined, file).release());
     }
+    // Places of the source for what the lowering has to say; none of it is in the object file.
+    if (compiler->getCodeGenOpts().getDebugInfo() == codegenoptions::NoDebugInfo) compiler->getCodeGenOpts().setDebugInfo(codegenoptions::LocTrackingOnly);
     Action action;
     const bool done = compiler->ExecuteAction(action);
     return done && !compiler->getDiagnostics().hasErrorOccurred() ? 0 : 1;

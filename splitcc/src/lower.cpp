@@ -64,7 +64,7 @@ private:
             IRBuilder<> build(isValue ? &call : call.getNextNode());
             build.SetCurrentDebugLocation(call.getDebugLoc());
             Value *there = address(build, cast->getPointerOperand()), *size = build.getInt64(layout.getTypeAllocSize(type));
-            check(build, call, there, size, 1);
+            check(build, call, there, size, layout.getABITypeAlign(type).value());
             if (isValue) bulkRead(build, "read", place, there, size);
             else bulkWrite(build, "write", there, place, size);
             call.setArgOperand(i, build.CreateBitCast(place, call.getArgOperand(i)->getType()));
@@ -99,10 +99,35 @@ private:
         } else if (auto *intrinsic = dyn_cast<IntrinsicInst>(&instruction)) {
             for (Value *argument : intrinsic->args())
                 if (isRemote(spaceOf(argument)) && intrinsic->getType()->isVoidTy() && !intrinsic->isAssumeLikeIntrinsic()) complain(instruction, "this builtin cannot be used on a global place");
+        } else if (auto *call = dyn_cast<CallInst>(&instruction)) {
+            if (options.check) checkCall(*call);
         }
     }
 
-    void complain(const Instruction &instruction, const std::string &text) const { options.error(where(instruction) + text); }
+    // The library's own operations on global places: the place is looked at here, where its line is known.
+    void checkCall(CallInst &call) {
+        static const struct { const char *name; unsigned place; int length; uint64_t bytes; } known[] = {
+            {"gas_bulk_read", 1, 2, 1}, {"gas_bulk_write", 0, 2, 1}, {"gas_bulk_get", 1, 2, 1}, {"gas_bulk_put", 0, 2, 1}, {"gas_bulk_store", 0, 2, 1},
+            {"gas_fetch_add_4", 0, -1, 4}, {"gas_swap_4", 0, -1, 4}, {"gas_compare_swap_4", 0, -1, 4},
+            {"gas_fetch_add_8", 0, -1, 8}, {"gas_swap_8", 0, -1, 8}, {"gas_compare_swap_8", 0, -1, 8}, {"gas_call", 0, -1, 1},
+        };
+        const auto *callee = dyn_cast<Function>(call.getCalledOperand()->stripPointerCasts());
+        if (!callee) return;
+        for (const auto &one : known) {
+            const unsigned last = one.length < 0 ? one.place : static_cast<unsigned>(one.length);
+            if (callee->getName() != one.name || call.arg_size() <= last) continue;
+            IRBuilder<> build(&call);
+            Value *place = call.getArgOperand(one.place);
+            if (place->getType()->isPointerTy()) place = address(build, place);
+            Value *bytes = one.length < 0 ? build.getInt64(one.bytes) : build.CreateZExtOrTrunc(call.getArgOperand(last), build.getInt64Ty());
+            check(build, call, place, bytes, one.bytes);
+        }
+    }
+
+    void complain(const Instruction &instruction, const char *text) const {
+        const DebugLoc &at = instruction.getDebugLoc();
+        options.error(text, at ? at->getFilename() : "", at ? at.getLine() : 0, at ? at.getCol() : 0);
+    }
 
     static std::string where(const Instruction &instruction) {
         const DebugLoc &at = instruction.getDebugLoc();
@@ -232,7 +257,7 @@ private:
         } else {
             // From one process to another: through here.
             auto *length = dyn_cast<ConstantInt>(copy.getLength());
-            if (!length) return complain(copy, "a copy of this size cannot go from one global place to another");
+            if (!length) return complain(copy, "a copy of this size cannot go from one global place to another"); // guard: clang makes no such copy
             AllocaInst *place = temporary(ArrayType::get(build.getInt8Ty(), length->getZExtValue()));
             place->setAlignment(Align(16));
             bulkRead(build, "read", place, source, bytes);
@@ -291,10 +316,6 @@ void lower(Module &module, const LowerOptions &options) {
     program(module);
     for (Function &function : module)
         if (!function.isDeclaration()) Lowering(function, options).run();
-    for (GlobalVariable &variable : module.globals())
-        if (variable.hasInitializer())
-            if (auto *expression = dyn_cast<ConstantExpr>(variable.getInitializer()))
-                if (expression->getOpcode() == Instruction::AddrSpaceCast) options.error("'" + variable.getName().str() + "': a local pointer becomes a global one when the program runs; this cannot be an initial value of a static object");
 }
 
 } // namespace splitc

@@ -20,7 +20,8 @@ namespace splitc {
 
 struct LowerOptions {
     bool check = false; // look at each pointer before it is used, and know the source line
-    std::function<void(const std::string &)> error;
+    // What is wrong, and the place in the source; no line: not known.
+    std::function<void(const std::string &text, llvm::StringRef file, unsigned line, unsigned column)> error;
 };
 
 void lower(llvm::Module &module, const LowerOptions &options);

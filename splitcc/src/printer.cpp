@@ -28,6 +28,8 @@ static std::string wordsBehindStars(std::string text) {
     static const llvm::Regex open("(.*) \\((global|spread)([^)']*)'(.*)"), round("(.*)\\((\\*(global|spread))\\)('|,| \\*|$)(.*)");
     while (open.match(text, &part)) text = (part[1] + " " + part[2] + part[3] + "'" + part[4]).str();
     while (round.match(text, &part)) text = (part[1] + part[2] + part[4] + part[5]).str();
+    static const llvm::Regex deeper("(.*)\\((\\*(global|spread))(\\*+)\\)('|,)(.*)");
+    while (deeper.match(text, &part)) text = (part[1] + part[2] + " " + part[4] + part[5] + part[6]).str();
     return text;
 }
 
@@ -48,7 +50,10 @@ std::string reworded(llvm::StringRef message) {
     replaceAll(text, "automatic variable qualified with an address space", "'global' and 'spread' belong to pointers, behind the star: T *global p");
     replaceAll(text, "parameter may not be qualified with an address space", "'global' and 'spread' belong to pointers, behind the star: T *global p");
     replaceAll(text, "field may not be qualified with an address space", "'global' and 'spread' belong to pointers, behind the star: T *global p");
-    replaceAll(text, "return value cannot be qualified with address space", "'global' and 'spread' belong to pointers, behind the star: T *global f()");
+    replaceAll(text, "compound literal in function scope may not be qualified with an address space", "'global' and 'spread' belong to pointers, behind the star: (T *global)p");
+    replaceAll(text, "function type may not be qualified with an address space", "functions are not in global memory: a pointer to one is local");
+    replaceAll(text, "operands of type  (", "operands of type (");
+    replaceAll(text, "multiple identical address spaces specified for type", "'global' or 'spread' is there twice");
     replaceAll(text, "multiple address spaces specified for type", "'global' and 'spread' exclude each other");
     return text;
 }
