@@ -405,8 +405,6 @@ impl Link {
         if self.parts.barriers { Reach::Registered } else { Reach::Fenced }
     }
 
-    // ---- the peer's memory, directly
-
     /// A mark behind all frames sent so far.
     pub(super) fn sent_mark(&self) -> u32 {
         self.producer.tail()
