@@ -7,18 +7,7 @@ source "$(dirname "$0")/two-hosts.sh"
 command -v setsid >/dev/null || skip "no setsid"
 faults=loss=0.05,dup=0.05,reorder=0.05:300us,seed=$$
 
-# A process of the job, on the host that its number says.
-cat >"$log/.place" <<'PLACE'
-#!/bin/sh
-if [ $((PMI_RANK % 2)) = 0 ]; then exec ip netns exec "$HOST_A" env BELLWIRE_ADDRESS="$ADDRESS_A" "$@"; fi
-exec ip netns exec "$HOST_B" env BELLWIRE_ADDRESS="$ADDRESS_B" "$@"
-PLACE
-chmod +x "$log/.place"
-job() { # processes, program..
-    local n=$1
-    shift
-    HOST_A=$a HOST_B=$b ADDRESS_A=${address[$a]} ADDRESS_B=${address[$b]} timeout -s KILL 300 "$bellwire" run -n "$n" "$log/.place" "$@"
-}
+source "$(dirname "$0")/jobs-on-hosts.sh"
 programs() { # title, processes, program..
     local title=$1 n=$2 wrong=
     shift 2

@@ -81,6 +81,7 @@ hosts_gas() { # [long]
         scripts/hosts-gas.sh "$target/examples-splitc" "$target/installed-splitc/lib" "$target/release/bellwire" "$@"
 }
 part hosts-gas hosts_gas
+part gas-results scripts/gas-results.sh "$target/examples-splitc" "$target/installed-splitc/lib" "$target/release/bellwire"
 part hosts-mpi scripts/hosts-mpi.sh "$target/examples-c" "$target/installed/lib" "$target/tests-mpi"
 part hosts-verbs scripts/hosts-verbs.sh "$target/examples-c" "$target/installed/lib"
 part hosts-suite scripts/hosts-conformance.sh "$target/examples-c" "$target/installed/lib" fd76::1/fd76::2
@@ -119,6 +120,8 @@ if [ "$mode" = long ]; then
     }
     part am-hosts   am_hosts
     part gas-hosts  hosts_gas long
+    part gas-results-long scripts/gas-results.sh "$target/examples-splitc" "$target/installed-splitc/lib" "$target/release/bellwire" long
+    part splitcc-long env WRONG=long make -s -C splitcc check LIB="$target/release" OUT="$target/splitcc" BELLWIRE="$target/release/bellwire"
     part random-splitc-long random_split_c 1000 300 1 2 4
     part mutations-splitc splitcc/tests/mutations.sh "$target/debug/xtask" "$target/splitcc" "$target/release/bellwire" "$target/mutations-splitc" "$target/release"
     part verbs-long tests/verbs/check.sh "$target/release/libbellwire_verbs_c.a" "$target/tests-verbs" long

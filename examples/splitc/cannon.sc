@@ -10,6 +10,7 @@
 #include <string.h>
 #include <split-c/split-c.h>
 #include <split-c/control.h>
+#include "result.h"
 
 static double a_value(int i, int j) { return (i * 7 + j * 3) % 11 - 5; }
 static double b_value(int i, int j) { return (i * 5 + j * 2) % 13 - 6; }
@@ -26,6 +27,7 @@ int argc;
 char **argv;
 {
     int n = argc > 1 ? atoi(argv[1]) : 60, q = 1, i, j, k, step, now = 0, wrong = 0;
+    unsigned long result;
     double begin;
     if (n < 1) exit(2);
     while ((q + 1) * (q + 1) <= PROCS) q++;
@@ -57,6 +59,7 @@ char **argv;
             barrier();
         }
         begin = get_seconds() - begin;
+        result = result_of(c, works ? n * n * sizeof(double) : 0);
         on_one {
             double *block = malloc(n * n * sizeof(double));
             int p;
@@ -70,7 +73,7 @@ char **argv;
                     }
             }
             free(block);
-            printf("cannon %d processes, %d x %d: %.1f Mflop/s, %s\n", PROCS, q * n, q * n, 2e-6 * q * n * q * n * q * n / begin, wrong ? "WRONG" : "right");
+            printf("cannon %d processes, %d x %d, result %016lx: %.1f Mflop/s, %s\n", PROCS, q * n, q * n, result, 2e-6 * q * n * q * n * q * n / begin, wrong ? "WRONG" : "right");
         }
         barrier();
     }

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <split-c/split-c.h>
 #include <split-c/control.h>
+#include "result.h"
 
 static int vertices = 500, edges = 600;
 
@@ -31,6 +32,7 @@ char **argv;
 {
     int i, rounds = 0, changed, wrong = 0, count = 0;
     double begin;
+    unsigned long result;
     if (argc > 2) {
         vertices = atoi(argv[1]);
         edges = atoi(argv[2]);
@@ -65,6 +67,7 @@ char **argv;
             rounds++;
         } while (changed);
         begin = get_seconds() - begin;
+        result = result_of(own, vertices * sizeof(int));
         on_one {
             const int all = vertices * PROCS;
             int *parents = malloc(all * sizeof(int)), p;
@@ -79,7 +82,7 @@ char **argv;
                 wrong += LABEL(i) != root_of(parents, i);
                 count += parents[i] == i;
             }
-            printf("components %d processes, %d vertices and %d edges each: %d components in %d rounds, %6.1f ns for an edge and round, %s\n", PROCS, vertices, edges, count, rounds,
+            printf("components %d processes, %d vertices and %d edges each: %d components, result %016lx: %d rounds, %6.1f ns for an edge and round, %s\n", PROCS, vertices, edges, count, result, rounds,
                    begin * 1e9 / (edges + 1) / rounds, wrong ? "WRONG" : "right");
         }
         barrier();

@@ -14,6 +14,7 @@
 #include <string.h>
 #include <split-c/split-c.h>
 #include <split-c/control.h>
+#include "result.h"
 
 enum { KINDS = 2, VERSIONS = 7 };
 static char *names[VERSIONS] = {"simple", "bundle", "ghost", "get", "put", "store", "bulk"};
@@ -244,13 +245,13 @@ char **argv;
 {
     int version, only = -1, kind, p, i, failed = 0;
     double *expected = NULL;
-    if (argc > 1) for (only = 0; only < VERSIONS && strcmp(names[only], argv[1]) != 0; only++) continue;
+    if (argc > 1 && strcmp(argv[1], "all") != 0) for (only = 0; only < VERSIONS && strcmp(names[only], argv[1]) != 0; only++) continue;
     if (argc > 2) nodes = atoi(argv[2]);
     if (argc > 3) degree = atoi(argv[3]);
     if (argc > 4) percent = atoi(argv[4]);
     if (argc > 5) steps = atoi(argv[5]);
     if (only == VERSIONS || nodes < 1 || degree < 1 || degree > 64 || steps < 1) {
-        on_one fprintf(stderr, "usage: em3d [simple|bundle|ghost|get|put|store|bulk [NODES DEGREE(1..64) PERCENT_REMOTE STEPS]]\n");
+        on_one fprintf(stderr, "usage: em3d [all|simple|bundle|ghost|get|put|store|bulk [NODES DEGREE(1..64) PERCENT_REMOTE STEPS]]\n");
         exit(2);
     }
     for (kind = 0; kind < KINDS; kind++) make_side(kind);
@@ -259,8 +260,10 @@ char **argv;
     for (version = 0; version < VERSIONS; version++) {
         double seconds;
         int wrong = 0;
+        unsigned long result = 0;
         if (only >= 0 && version != only) continue;
         seconds = run(version);
+        for (kind = 0; kind < KINDS; kind++) result = 3 * result + result_of(starts[kind], nodes * sizeof(double));
         on_one {
             double *theirs = malloc(nodes * sizeof(double));
             for (kind = 0; kind < KINDS; kind++)
@@ -269,7 +272,7 @@ char **argv;
                     for (i = 0; i < nodes; i++) wrong += theirs[i] != expected[(kind * PROCS + p) * nodes + i];
                 }
             free(theirs);
-            printf("em3d %-6s %d processes, %d nodes of %d edges each, %d %% remote: %7.2f ns for an edge, %s\n", names[version], PROCS, KINDS * nodes, degree, percent,
+            printf("em3d %-6s %d processes, %d nodes of %d edges each, %d %% remote, result %016lx: %7.2f ns for an edge, %s\n", names[version], PROCS, KINDS * nodes, degree, percent, result,
                    seconds * 1e9 / ((double)steps * KINDS * nodes * degree), wrong ? "WRONG" : "right");
         }
         barrier();

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <split-c/split-c.h>
 #include <split-c/control.h>
+#include "result.h"
 
 typedef struct {
     double re, im;
@@ -45,6 +46,7 @@ char **argv;
 {
     int bits = argc > 1 ? atoi(argv[1]) : 12, q = 1, n, m, i, k, half, works, wrong = 0;
     double begin;
+    unsigned long result;
     while (2 * q <= PROCS) q *= 2;
     while (1 << bits < q * q) bits++;
     n = 1 << bits;
@@ -82,7 +84,8 @@ char **argv;
             wrong += fabs(re - packed[at].re) > 1e-8 * n || fabs(im - packed[at].im) > 1e-8 * n;
         }
         wrong = all_reduce_to_all_add(wrong);
-        on_one printf("fft %d processes, %d points: %.1f Mflop/s, %s\n", PROCS, n, 5e-6 * n * bits / begin, wrong ? "WRONG" : "right");
+        result = result_of(packed, works ? m * sizeof(complex_t) : 0);
+        on_one printf("fft %d processes, %d points, result %016lx: %.1f Mflop/s, %s\n", PROCS, n, result, 5e-6 * n * bits / begin, wrong ? "WRONG" : "right");
         barrier();
     }
     exit(wrong != 0);

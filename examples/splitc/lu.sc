@@ -10,6 +10,7 @@
 #include <string.h>
 #include <split-c/split-c.h>
 #include <split-c/control.h>
+#include "result.h"
 
 /* Diagonally dominant: it needs no exchange of rows. */
 static double element(int i, int j, int n) { return (i * 7 + j * 13) % 17 - 8 + (i == j ? 9 * n : 0); }
@@ -20,6 +21,7 @@ char **argv;
 {
     int n = argc > 1 ? atoi(argv[1]) : 96, i, j, k, wrong = 0;
     double *column, begin;
+    unsigned long result;
     if (n < 1) exit(2);
     column = malloc(n * sizeof(double));
     {
@@ -45,6 +47,8 @@ char **argv;
         }
         barrier();
         begin = get_seconds() - begin;
+        /* A process's columns lie one behind the other. */
+        result = result_of(tolocal(A[MYPROC]), MYPROC < n ? (n - MYPROC + PROCS - 1) / PROCS * n * sizeof(double) : 0);
         /* The product, a column for each process. */
         {
             double *product = malloc(n * sizeof(double));
@@ -60,7 +64,7 @@ char **argv;
             }
         }
         wrong = all_reduce_to_all_add(wrong);
-        on_one printf("lu %d processes, order %d: %.1f Mflop/s, %s\n", PROCS, n, 2e-6 / 3 * n * n * n / begin, wrong ? "WRONG" : "right");
+        on_one printf("lu %d processes, order %d, result %016lx: %.1f Mflop/s, %s\n", PROCS, n, result, 2e-6 / 3 * n * n * n / begin, wrong ? "WRONG" : "right");
         barrier();
     }
     exit(wrong != 0);

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <split-c/split-c.h>
 #include <split-c/control.h>
+#include "result.h"
 
 enum { OVERSAMPLING = 32 };
 
@@ -40,6 +41,7 @@ char **argv;
     int n = argc > 1 ? atoi(argv[1]) : 20000, i, p, total = 0, room, wrong = 0, *counts, *places;
     unsigned *keys, *sorted, sum = 0, after = 0;
     unsigned *spread received;
+    unsigned long result;
     double begin;
     if (n < OVERSAMPLING) exit(2);
     keys = malloc(n * sizeof *keys);
@@ -97,7 +99,8 @@ char **argv;
         wrong += all_reduce_to_all_add_u(sum) != all_reduce_to_all_add_u(after);
         wrong += all_reduce_to_all_add(total) != n * PROCS;
         wrong = all_reduce_to_all_add(wrong);
-        on_one printf("sample %d processes, %d keys each, at most %d after: %6.1f ns for a key, %s\n", PROCS, n, room, begin * 1e9 / n, wrong ? "WRONG" : "right");
+        result = result_of(sorted, total * sizeof *sorted);
+        on_one printf("sample %d processes, %d keys each, at most %d after, result %016lx: %6.1f ns for a key, %s\n", PROCS, n, room, result, begin * 1e9 / n, wrong ? "WRONG" : "right");
         all_spread_free(received);
     }
     exit(wrong != 0);
