@@ -78,7 +78,7 @@ impl Process {
         };
         let (from, to) = if direction == Direction::In { (there.cast_const(), here) } else { (here.cast_const(), there) };
         // SAFETY: `there` is mapped for so many bytes (G1), `here` by the caller's promise. They may overlap: a program may copy onto itself.
-        unsafe { std::ptr::copy(from, to, bytes) };
+        unsafe { bellwire_memory::bytes::copy_any(to, from, bytes) };
         Ok(None)
     }
 

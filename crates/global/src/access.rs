@@ -8,6 +8,7 @@ use std::mem::MaybeUninit;
 
 use bellwire_gas::{Atomic, Error, layout};
 use bellwire_memory::atomic::{AtomicU64, Ordering, fence};
+use bellwire_memory::bytes;
 
 use crate::plain::{AtomicWord, Place, Plain};
 use crate::pointer::{GlobalPtr, GlobalSlice};
@@ -172,11 +173,12 @@ impl Global {
     ///
     /// # Panics
     /// If the lengths differ.
+    #[inline]
     pub fn read_slice<T: Plain>(&self, to: &mut [T], from: GlobalSlice<T>) -> Result<(), Error> {
         assert_eq!(to.len(), from.len(), "slices of different lengths");
         if let Some((there, _)) = self.near_bytes(from.begin().bits(), size_of_val(to)) {
             // SAFETY: mapped (G1); the slice is the caller's; T1. Who has made a slice of its own memory may copy onto it.
-            unsafe { std::ptr::copy(there.cast_const(), to.as_mut_ptr().cast(), size_of_val(to)) };
+            unsafe { bytes::copy_any(to.as_mut_ptr().cast(), there, size_of_val(to)) };
             // Acquire: as in `read`.
             fence(Ordering::Acquire);
             return Ok(());
@@ -192,6 +194,7 @@ impl Global {
     ///
     /// # Panics
     /// If the lengths differ.
+    #[inline]
     pub fn write_slice<T: Plain>(&self, to: GlobalSlice<T>, from: &[T]) -> Result<(), Error> {
         assert_eq!(to.len(), from.len(), "slices of different lengths");
         if self.copied_near(to, from).is_some() {
@@ -208,7 +211,7 @@ impl Global {
         // Release: as in `write`.
         fence(Ordering::Release);
         // SAFETY: as in `read_slice`.
-        unsafe { std::ptr::copy(from.as_ptr().cast(), there, size_of_val(from)) };
+        unsafe { bytes::copy_any(there, from.as_ptr().cast(), size_of_val(from)) };
         Some(process)
     }
 
@@ -219,6 +222,7 @@ impl Global {
     ///
     /// # Panics
     /// If the lengths differ.
+    #[inline]
     pub fn put_slice<T: Plain>(&self, to: GlobalSlice<T>, from: &[T]) -> Result<(), Error> {
         assert_eq!(to.len(), from.len(), "slices of different lengths");
         if self.copied_near(to, from).is_some() {
@@ -235,6 +239,7 @@ impl Global {
     ///
     /// # Panics
     /// If the lengths differ.
+    #[inline]
     pub fn store_slice<T: Plain>(&self, to: GlobalSlice<T>, from: &[T]) -> Result<(), Error> {
         assert_eq!(to.len(), from.len(), "slices of different lengths");
         if let Some(process) = self.copied_near(to, from) {

@@ -7,6 +7,7 @@ use std::marker::PhantomData;
 
 use bellwire_gas::Error;
 use bellwire_memory::atomic::{Ordering, fence};
+use bellwire_memory::bytes::copy_any;
 
 use crate::plain::Plain;
 use crate::pointer::{GlobalPtr, GlobalSlice};
@@ -86,19 +87,30 @@ impl Global {
     ///
     /// # Errors
     /// Those of `body`; [`Error::Trouble`], [`Error::Left`]. Destinations then hold what they held or what has come.
+    #[inline]
     pub fn split<'env, R>(&'env self, body: impl for<'scope> FnOnce(&'scope Phase<'scope, 'env>) -> Result<R, Error>) -> Result<R, Error> {
         let completes = Completes(self);
         let phase = Phase { global: self, has_stored: Cell::new(false), has_sent: Cell::new(false), scope: PhantomData };
         let result = body(&phase);
         std::mem::forget(completes);
         // In any case: T2.
-        let synced = if phase.has_sent.get() { self.sync() } else { Ok(()) };
+        if phase.has_sent.get() {
+            return self.answered(result);
+        }
         if phase.has_stored.get() {
             // SeqCst: as in `Process::sync`: puts before whatever this process reads next.
             fence(Ordering::SeqCst);
         }
         // Acquire: what is read next was not read before.
         fence(Ordering::Acquire);
+        result
+    }
+
+    /// Waits for messages. Apart, as an error is long, and the way without one would carry it along.
+    #[cold]
+    #[inline(never)]
+    fn answered<R>(&self, result: Result<R, Error>) -> Result<R, Error> {
+        let synced = self.sync();
         result.and_then(|value| synced.map(|()| value))
     }
 }
@@ -131,12 +143,13 @@ impl<'scope> Phase<'scope, '_> {
     ///
     /// # Panics
     /// If the lengths differ.
+    #[inline]
     pub fn get_slice<T: Plain>(&'scope self, to: &'scope mut [T], from: GlobalSlice<T>) -> Result<(), Error> {
         assert_eq!(to.len(), from.len(), "slices of different lengths");
         let bytes = size_of_val(to);
         if let Some((there, _)) = self.global.near_bytes(from.begin().bits(), bytes) {
             // SAFETY: mapped (G1); the destination is borrowed; T1. Who has made a slice of its own memory may copy onto it.
-            unsafe { std::ptr::copy(there.cast_const(), to.as_mut_ptr().cast(), bytes) };
+            unsafe { copy_any(to.as_mut_ptr().cast(), there, bytes) };
             return Ok(());
         }
         self.has_sent.set(true);
@@ -171,6 +184,7 @@ impl<'scope> Phase<'scope, '_> {
     ///
     /// # Panics
     /// If the lengths differ.
+    #[inline]
     pub fn put_slice<T: Plain>(&'scope self, to: GlobalSlice<T>, from: &[T]) -> Result<(), Error> {
         assert_eq!(to.len(), from.len(), "slices of different lengths");
         if self.global.copied_near(to, from).is_some() {

@@ -3,7 +3,7 @@
 //!
 //! Such memory has no Rust references: two reads of a byte may differ, and the compiler must not know better. Three ways:
 //! - [`SharedBytes`]: checked offsets, for set-up and for whatever a peer names by offset.
-//! - [`copy`]: bulk, by the C library's `memcpy`.
+//! - [`copy`], [`copy_any`]: bulk, by the C library's `memcpy`, long ones in pieces.
 //! - [`copy_small`]: up to 64 bytes, a few vector moves, for every small message.
 //!
 //! Invariants
@@ -116,13 +116,60 @@ fn out_of_bounds(offset: usize, len: usize, size: usize) -> MemoryError {
 
 /// Copies `len` bytes; source or destination may be written by others meanwhile (the bytes copied are then some mixture).
 ///
-/// By the C library's `memcpy`, which picks the widest moves of the machine it runs on, and streaming stores where they pay. The compiler cannot see into
-/// it, and `settle` keeps it from reasoning about its meaning, so the source is read by that call and by nothing else.
+/// By the C library's `memcpy`, which picks the widest moves of the machine it runs on. The compiler cannot see into it, and `settle` keeps it from reasoning about its meaning, so the source is read by that
+/// call and by nothing else. What is long goes in pieces: see [`PIECE`].
 ///
 /// # Safety
 /// `from` is readable and `to` writable for `len` bytes, and they do not overlap.
 #[inline]
 pub unsafe fn copy(to: *mut u8, from: *const u8, len: usize) {
+    if len > PIECES_FROM {
+        // SAFETY: the caller's promise.
+        unsafe { copy_pieces(to, from, len) };
+    } else {
+        // SAFETY: the caller's promise.
+        unsafe { copy_piece(to, from, len) };
+    }
+    settle(to);
+}
+
+/// The same of places that may overlap.
+///
+/// # Safety
+/// `from` is readable and `to` writable for `len` bytes.
+#[inline]
+pub unsafe fn copy_any(to: *mut u8, from: *const u8, len: usize) {
+    if len > PIECES_FROM && to.addr().abs_diff(from.addr()) >= len {
+        // SAFETY: the caller's promise, and the check.
+        unsafe { copy_pieces(to, from, len) };
+    } else {
+        // SAFETY: the caller's promise.
+        unsafe { core::ptr::copy(from, to, len) };
+    }
+    settle(to);
+}
+
+/// Bytes that are copied at a time of what is long. The C library moves blocks up to some limit by the processor's own block move (`rep movsb`), and longer ones by loops of vector moves; on AMD's processors the
+/// limit is the second-level cache, 1 MiB, and the loops are slower from there on: 57 GB/s against 68 at 1 MiB, 15 against 23 at 16 MiB (docs/decisions/0032).
+const PIECE: usize = 256 << 10;
+/// What is longer is cut.
+const PIECES_FROM: usize = 512 << 10;
+
+/// # Safety
+/// As for [`copy`].
+#[cold]
+#[inline(never)]
+unsafe fn copy_pieces(to: *mut u8, from: *const u8, len: usize) {
+    for at in (0..len).step_by(PIECE) {
+        // SAFETY: a part of what the caller promises.
+        unsafe { copy_piece(to.add(at), from.add(at), PIECE.min(len - at)) };
+    }
+}
+
+/// # Safety
+/// As for [`copy`].
+#[inline(always)]
+unsafe fn copy_piece(to: *mut u8, from: *const u8, len: usize) {
     // Miri does not link the C library's; it also has no other process.
     #[cfg(miri)]
     // SAFETY: the caller's promise.
@@ -134,7 +181,6 @@ pub unsafe fn copy(to: *mut u8, from: *const u8, len: usize) {
     unsafe {
         libc::memcpy(to.cast(), from.cast(), len);
     }
-    settle(to);
 }
 
 /// Copies up to [`SMALL_MAX`] bytes without a call: by size class, two to four loads that may overlap, then as many stores. Every load comes before every store.
@@ -245,12 +291,24 @@ mod tests {
 
     #[test]
     fn bulk_copies() {
-        for len in [0, 1, 65, 4096, 100_003] {
+        for len in [0, 1, 65, 4096, 100_003, PIECES_FROM, PIECES_FROM + 1, 3 * PIECE, 3 * PIECE + 7] {
             let source = pattern(len);
-            let mut target = vec![0u8; len];
+            let mut target = vec![0u8; len + 1];
             // SAFETY: both buffers have the bytes.
             unsafe { copy(target.as_mut_ptr(), source.as_ptr(), len) };
-            assert_eq!(target, source);
+            assert_eq!((&target[..len], target[len]), (&source[..], 0));
+        }
+    }
+
+    #[test]
+    fn places_that_overlap() {
+        let len = 3 * PIECE + 7;
+        for (from, to) in [(0, 5), (5, 0), (0, PIECE), (PIECE, 0), (0, len), (len, 0)] {
+            let mut memory = pattern(2 * len);
+            let expected = memory[from..from + len].to_vec();
+            // SAFETY: both ranges are inside.
+            unsafe { copy_any(memory.as_mut_ptr().add(to), memory.as_ptr().add(from), len) };
+            assert!(memory[to..to + len] == expected[..], "{from} to {to}");
         }
     }
 

@@ -33,7 +33,7 @@ use crate::session::{Session, SessionConfig};
 use source::Source;
 
 /// Scalar types by their place in the tables, from 1: names in C, and bytes.
-pub const TYPES: [(&str, u64); 6] = [("char", 1), ("short", 2), ("int", 4), ("long", 8), ("float", 4), ("double", 8)];
+pub const TYPES: [(&str, u64); 7] = [("char", 1), ("short", 2), ("int", 4), ("long", 8), ("float", 4), ("double", 8), ("struct of 24 B", 24)];
 /// The place of the type whose operations stand for all words in goals and breakdowns.
 pub const LONG: u64 = 4;
 /// Sizes of bulk operations: all, and if it is to be quick.
@@ -60,6 +60,10 @@ pub mod series {
     pub const VIEW: Series = ours("through a view");
     /// A load and a store of private memory.
     pub const PLAIN: Series = Series { name: "plain load, store", kind: Kind::Limit };
+    /// Over shared memory, as many gets in a phase as others do, each into a place of its own.
+    pub const MANY: Series = ours("many in a phase, to as many places");
+    /// As many copies to as many places.
+    pub const MEMCPY_MANY: Series = Series { name: "memcpy to as many places", kind: Kind::Limit };
     /// Nothing but the end of a phase.
     pub const SYNC: Series = ours("an empty phase");
     /// Two messages on a virtual interface, or one.

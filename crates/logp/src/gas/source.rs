@@ -174,13 +174,15 @@ fn read_bulk(name: &str, bytes: u64, ns: f64, packets: bool) -> Option<(Key, f64
     let ours = if packets { g::PACKETS } else { g::GLOBAL };
     match name {
         "memcpy" => (!packets).then(|| (Key::new(Metric::GasBulkRead, s::MEMCPY, bytes), bytes as f64 / ns)),
+        "memcpy-many" => (!packets).then(|| (Key::new(Metric::GasBulkGet, g::MEMCPY_MANY, bytes), bytes as f64 / ns)),
+        "get-many" => (!packets).then(|| (Key::new(Metric::GasBulkGet, g::MANY, bytes), bytes as f64 / ns)),
         name => Some((Key::new(bulk_metric(name)?, ours, bytes), bytes as f64 / ns)),
     }
 }
 
 /// Others have bytes, not types: a figure stands for the integer of that size.
 fn of_peer(series: Series, name: &str, size: u64, ns: f64) -> Option<(Key, f64)> {
-    match TYPES[..LONG as usize].iter().position(|(_, bytes)| *bytes == size) {
+    match TYPES.iter().position(|(_, bytes)| *bytes == size) {
         Some(row) => Some((Key::new(word_metric(name)?, series, row as u64 + 1), ns)),
         None => Some((Key::new(bulk_metric(name)?, series, size), size as f64 / ns)),
     }
@@ -360,7 +362,7 @@ impl Program {
         }
         command.args([cpus(options.session.pinning).as_str(), budget]);
         if options.groups.contains(&Group::Words) {
-            command.args(["1", "2", "4", "8"]);
+            command.args(["1", "2", "4", "8", "24"]);
         }
         if options.groups.contains(&Group::Bulk) {
             command.args(bulk_sizes(options.quick).iter().map(u64::to_string));

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use std::hint::black_box;
 use std::time::Instant;
 
-use bellwire_global::{Error, Global, Number, SpreadArray};
+use bellwire_global::{Error, Global, Plain, SpreadArray};
 use bellwire_global_programs::{em3d, sample};
 
 use super::TYPES;
@@ -17,6 +17,8 @@ const RUN: usize = 64;
 const RUN_NS: u128 = 30_000;
 const RUNS_MAX: usize = 400;
 const PAGE: usize = 4096;
+/// Bytes of the destinations of a phase, at most, unless one is longer.
+const MANY_BYTES: usize = 1 << 20;
 const COUNT_MAX: usize = 1 << 10;
 
 /// What a process is to do: `PROCESSORS MILLISECONDS words`, `.. bulk SIZE,..`, `.. em3d VERSION NODES DEGREE PERCENT STEPS`, `.. sample KEYS`, `.. sort PROCESSES KEYS`.
@@ -90,10 +92,12 @@ fn all_words(global: &Global, budget: usize, told: &mut String) -> Result<(), Er
     words::<i32>(global, 3, budget, told)?;
     words::<i64>(global, 4, budget, told)?;
     words::<f32>(global, 5, budget, told)?;
-    words::<f64>(global, 6, budget, told)
+    words::<f64>(global, 6, budget, told)?;
+    // As a struct of three doubles: no word, but copied in line.
+    words::<[f64; 3]>(global, 7, budget, told)
 }
 
-fn words<T: Number + Default>(global: &Global, row: usize, budget: usize, told: &mut String) -> Result<(), Error> {
+fn words<T: Plain + Default>(global: &Global, row: usize, budget: usize, told: &mut String) -> Result<(), Error> {
     debug_assert_eq!(TYPES[row - 1].1, size_of::<T>() as u64);
     let array = SpreadArray::new(global, global.processes() as usize, RUN, T::default())?;
     let there = array.block(global.processes() as usize - 1).begin();
@@ -168,18 +172,33 @@ fn bulk(global: &Global, sizes: &[usize], budget: usize, told: &mut String) -> R
     let most = sizes.iter().copied().max().unwrap_or(0);
     let array = SpreadArray::new(global, global.processes() as usize, most, 1u8)?;
     // At the beginning of a page, as a block of global memory is: so it is of the others' programs too.
-    let (mut here, mut other) = (vec![1u8; most + PAGE], vec![1u8; most + PAGE]);
-    let [here, other] = [&mut here, &mut other].map(|room| {
-        let begin = room.as_ptr().align_offset(PAGE);
-        &mut room[begin..begin + most]
+    let room = most.max(MANY_BYTES);
+    let (mut here, mut other) = (vec![1u8; room + PAGE], vec![1u8; room + PAGE]);
+    let [here, other] = [&mut here, &mut other].map(|memory| {
+        let begin = memory.as_ptr().align_offset(PAGE);
+        &mut memory[begin..begin + room]
     });
     if global.process() == 0 {
         for &bytes in sizes {
             let there = array.block(global.processes() as usize - 1).part(0, bytes);
-            let here = &mut here[..bytes];
             // As many at a time as words; of large ones, as many as fill a megabyte.
-            let run = ((1 << 20) / bytes).clamp(1, RUN);
+            let run = (MANY_BYTES / bytes).clamp(1, RUN);
             let mut tell = |operation: &str, ns: f64| told.push_str(&format!("{operation} {bytes} {ns:.4}\n"));
+            tell(
+                "get-many",
+                figure(budget, run, || global.split(|phase| here.chunks_exact_mut(bytes).take(run).try_for_each(|to| phase.get_slice(to, there))))?,
+            );
+            tell(
+                "memcpy-many",
+                figure(budget, run, || {
+                    here.chunks_exact_mut(bytes).take(run).for_each(|to| {
+                        to.copy_from_slice(black_box(&other[..bytes]));
+                        black_box(&*to);
+                    });
+                    Ok(())
+                })?,
+            );
+            let here = &mut here[..bytes];
             tell("read", figure(budget, 1, || global.read_slice(here, there))?);
             tell("write", figure(budget, 1, || global.write_slice(there, here))?);
             tell("get", figure(budget, 1, || global.split(|phase| phase.get_slice(here, there)))?);
