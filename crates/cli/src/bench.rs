@@ -9,11 +9,11 @@ use bellwire_logp::pin::{self, Pinning};
 use clap::{Args, Subcommand, ValueEnum};
 
 use crate::env::{self, Mpi};
-use crate::measured::parse_cpus;
+use crate::measured::{Told, parse_cpus};
 use crate::output;
 
 /// Rounds if none are asked for, and if it is to be quick.
-const ROUNDS: (u16, u16) = (5, 2);
+const ROUNDS: (usize, usize) = (5, 2);
 
 const LONG_ABOUT: &str = "\
 Runs each MPI that is installed (MPICH, Open MPI, Intel MPI) on Bellwire, by its own way between processes of a host, and over libfabric's providers shm and tcp, in turn, round after round, with one small \
@@ -70,7 +70,12 @@ enum Only {
 
 /// Measure MPIs on Bellwire beside their own ways and libfabric's
 #[derive(Debug, Args)]
-#[command(long_about = LONG_ABOUT, after_help = AFTER_HELP)]
+#[command(
+    long_about = LONG_ABOUT,
+    after_help = AFTER_HELP,
+    mut_arg("rounds", |rounds| rounds.help("Rounds in which everything is measured once, in turn [default: 5, quick: 2]")),
+    mut_arg("plot", |plot| plot.help("Plot latency and bandwidth against size, Allreduce and Barrier against ranks")),
+)]
 struct OfMpi {
     /// Instead, measure how a message-passing library may use a virtual interface: copies through segments, RDMA with and without keeping registrations, short messages by polled RDMA writes
     #[arg(long, conflicts_with_all = ["mpi", "mpi_folder", "ways", "ranks", "only"])]
@@ -96,29 +101,12 @@ struct OfMpi {
     #[arg(long, value_enum, value_name = "WHAT,...", value_delimiter = ',')]
     only: Vec<Only>,
 
-    /// Rounds in which everything is measured once, in turn [default: 5, quick: 2]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=99))]
-    rounds: Option<u16>,
-
-    /// Fewer sizes, shorter measurements, two rounds
-    #[arg(long)]
-    quick: bool,
-
     /// The processors of two ranks [default: the first two allowed, on different cores]
     #[arg(long, value_name = "A,B", value_parser = parse_cpus)]
     cpus: Option<Pinning>,
 
-    /// Write everything, every sample included, as JSON; "-" is standard output, instead of the tables
-    #[arg(long, value_name = "FILE")]
-    json: Option<PathBuf>,
-
-    /// Plot latency and bandwidth against size, Allreduce and Barrier against ranks
-    #[arg(long, value_name = "FILE.svg")]
-    plot: Option<PathBuf>,
-
-    /// No progress on standard error
-    #[arg(long, short)]
-    quiet: bool,
+    #[command(flatten)]
+    told: Told,
 }
 
 /// Measures and reports.
@@ -132,29 +120,19 @@ pub fn run(arguments: &Arguments) -> Result<(), String> {
         return ablate(arguments);
     }
     let found = mpi::run(&options(arguments)?).map_err(text)?;
-    output::report(arguments.json.as_deref(), || report::json(&found), || report::table(&found))?;
-    if let Some(path) = arguments.plot.as_deref() {
-        plot::write(&found, path).map_err(text)?;
-    }
+    arguments.told.tell(|| report::json(&found), || report::table(&found), |path| plot::write(&found, path))?;
     found.failure().map_or(Ok(()), |error| Err(error.to_string()))
 }
 
 fn ablate(arguments: &OfMpi) -> Result<(), String> {
     let found = ablation::run(&ablation::Options {
         session: output::session(arguments.cpus.unwrap_or_else(pin::choose))?,
-        rounds: rounds(arguments),
-        quick: arguments.quick,
-        quiet: arguments.quiet,
+        rounds: arguments.told.rounds(ROUNDS.0, ROUNDS.1),
+        quick: arguments.told.quick,
+        quiet: arguments.told.quiet,
     });
-    output::report(arguments.json.as_deref(), || ablation::report::json(&found), || ablation::report::table(&found))?;
-    if let Some(path) = arguments.plot.as_deref() {
-        ablation::report::plot(&found, path).map_err(|error| error.to_string())?;
-    }
+    arguments.told.tell(|| ablation::report::json(&found), || ablation::report::table(&found), |path| ablation::report::plot(&found, path))?;
     found.failure().map_or(Ok(()), |error| Err(error.to_string()))
-}
-
-fn rounds(arguments: &OfMpi) -> usize {
-    usize::from(arguments.rounds.unwrap_or(if arguments.quick { ROUNDS.1 } else { ROUNDS.0 }))
 }
 
 /// What was asked for, each once and in the order of `all`; everything if nothing was.
@@ -181,10 +159,10 @@ fn options(arguments: &OfMpi) -> Result<Options, String> {
     Ok(Options {
         mpis: flavours.into_iter().map(|flavour| Ok((flavour, on_bellwire(flavour)?))).collect::<Result<_, String>>()?,
         folders: arguments.mpi_folder.iter().map(|folder| std::path::absolute(folder).unwrap_or_else(|_| folder.clone())).collect(),
-        points: Points { only: chosen(&arguments.only, only), ranks, quick: arguments.quick },
+        points: Points { only: chosen(&arguments.only, only), ranks, quick: arguments.told.quick },
         ways,
-        rounds: rounds(arguments),
+        rounds: arguments.told.rounds(ROUNDS.0, ROUNDS.1),
         session: output::session(arguments.cpus.unwrap_or_else(pin::choose))?,
-        quiet: arguments.quiet,
+        quiet: arguments.told.quiet,
     })
 }

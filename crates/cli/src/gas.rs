@@ -1,16 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `bellwire gas`: arguments, and where tables and pictures go.
 
-use std::path::PathBuf;
-
 use bellwire_logp::gas::{self, Group, Options, plot, report};
 use clap::{Args, ValueEnum};
 
-use crate::measured::{Level, Measured};
-use crate::output;
+use crate::measured::{Level, Measured, Told};
 
 /// Rounds if none are asked for, and if it is to be quick.
-const ROUNDS: (u16, u16) = (3, 1);
+const ROUNDS: (usize, usize) = (3, 1);
 
 const LONG_ABOUT: &str = "\
 Measures global memory between two processes of this host: read, write, get, put and store of each scalar type, and in bulk, over shared memory and by packets; beside a plain load and store, memcpy, the raw VI \
@@ -45,7 +42,7 @@ enum Only {
 
 /// Measure global memory: words, bulk, em3d, beside others
 #[derive(Debug, Args)]
-#[command(long_about = LONG_ABOUT, after_help = AFTER_HELP)]
+#[command(long_about = LONG_ABOUT, after_help = AFTER_HELP, mut_arg("plot", |plot| plot.help("Plot words by type, bulk bandwidth by size, em3d by the share of remote edges")))]
 pub struct Arguments {
     /// Measure remote memory of others in the same run
     #[arg(long)]
@@ -55,28 +52,11 @@ pub struct Arguments {
     #[arg(long, value_enum, value_name = "WHAT,...", value_delimiter = ',')]
     only: Vec<Only>,
 
-    /// Rounds in which everything is measured once, in turn [default: 3, quick: 1]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=99))]
-    rounds: Option<u16>,
-
-    /// Fewer sizes, shorter measurements, one round
-    #[arg(long)]
-    quick: bool,
-
     #[command(flatten)]
     measured: Measured,
 
-    /// Write everything, every sample included, as JSON; "-" is standard output, instead of the tables
-    #[arg(long, value_name = "FILE")]
-    json: Option<PathBuf>,
-
-    /// Plot words by type, bulk bandwidth by size, em3d by the share of remote edges
-    #[arg(long, value_name = "FILE.svg")]
-    plot: Option<PathBuf>,
-
-    /// No progress on standard error
-    #[arg(long, short)]
-    quiet: bool,
+    #[command(flatten)]
+    told: Told,
 }
 
 /// Measures and reports.
@@ -89,13 +69,10 @@ pub fn run(arguments: &Arguments) -> Result<(), String> {
         session: arguments.measured.session(Level::Delivery)?,
         compare: arguments.compare,
         groups: groups.filter(|(only, _)| arguments.only.is_empty() || arguments.only.contains(only)).map(|(_, group)| group).collect(),
-        rounds: usize::from(arguments.rounds.unwrap_or(if arguments.quick { ROUNDS.1 } else { ROUNDS.0 })),
-        quick: arguments.quick,
-        quiet: arguments.quiet,
+        rounds: arguments.told.rounds(ROUNDS.0, ROUNDS.1),
+        quick: arguments.told.quick,
+        quiet: arguments.told.quiet,
     });
-    output::report(arguments.json.as_deref(), || report::json(&found), || report::table(&found))?;
-    if let Some(path) = arguments.plot.as_deref() {
-        plot::write(&found, path).map_err(|error| error.to_string())?;
-    }
+    arguments.told.tell(|| report::json(&found), || report::table(&found), |path| plot::write(&found, path))?;
     found.failure().map_or(Ok(()), |error| Err(error.to_string()))
 }

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `bellwire logp`: arguments, and where the parameters go.
 
-use std::path::PathBuf;
 use std::time::Duration;
 
 use bellwire_logp::layer;
@@ -9,8 +8,7 @@ use bellwire_logp::model::{self, Options, plot, report};
 use bellwire_logp::run::Limits;
 use clap::{Args, ValueEnum};
 
-use crate::measured::{Level, Measured};
-use crate::output;
+use crate::measured::{Level, Measured, Told};
 
 const LONG_ABOUT: &str = "\
 Measures the parameters of the LogP model over the C interface of libvipl.so, with two processes, each on a processor of its own:
@@ -61,7 +59,7 @@ enum Layer {
 
 /// Measure the LogP parameters: overheads, latency, gap
 #[derive(Debug, Args)]
-#[command(long_about = LONG_ABOUT, after_help = AFTER_HELP)]
+#[command(long_about = LONG_ABOUT, after_help = AFTER_HELP, mut_arg("plot", |plot| plot.help("Plot the signature; with --layer am, bulk bandwidth against size")))]
 pub struct Arguments {
     /// What is measured
     #[arg(long, value_enum, default_value = "vi")]
@@ -75,14 +73,6 @@ pub struct Arguments {
     #[arg(long)]
     compare: bool,
 
-    /// Shorter measurements, one round
-    #[arg(long)]
-    quick: bool,
-
-    /// Rounds in which everything is measured once, in turn [default: 3, quick: 1]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=999))]
-    rounds: Option<u16>,
-
     /// Reliability level of the connections
     #[arg(long, value_enum, default_value = "delivery")]
     reliability: Level,
@@ -90,17 +80,8 @@ pub struct Arguments {
     #[command(flatten)]
     measured: Measured,
 
-    /// Write everything as JSON; "-" is standard output, instead of the table
-    #[arg(long, value_name = "FILE")]
-    json: Option<PathBuf>,
-
-    /// Plot the signature; with --layer am, bulk bandwidth against size
-    #[arg(long, value_name = "FILE.svg")]
-    plot: Option<PathBuf>,
-
-    /// No progress on standard error
-    #[arg(long, short)]
-    quiet: bool,
+    #[command(flatten)]
+    told: Told,
 }
 
 /// Measures and reports.
@@ -119,10 +100,7 @@ pub fn run(arguments: &Arguments) -> Result<(), String> {
         return calls(arguments);
     }
     let model = model::run(&options(arguments)?).map_err(text)?;
-    output::report(arguments.json.as_deref(), || report::json(&model), || report::table(&model))?;
-    if let Some(path) = arguments.plot.as_deref() {
-        plot::write(&model, path).map_err(text)?;
-    }
+    arguments.told.tell(|| report::json(&model), || report::table(&model), |path| plot::write(&model, path))?;
     match model.failures.iter().find(|failure| failure.ours) {
         Some(failure) => Err(format!("{}: {}", failure.what, failure.why)),
         None => Ok(()),
@@ -132,10 +110,7 @@ pub fn run(arguments: &Arguments) -> Result<(), String> {
 fn layers(arguments: &Arguments) -> Result<(), String> {
     let text = |error: bellwire_logp::Error| error.to_string();
     let layers = layer::run(&options(arguments)?, arguments.compare).map_err(text)?;
-    output::report(arguments.json.as_deref(), || layer::report::json(&layers), || layer::report::table(&layers))?;
-    if let Some(path) = arguments.plot.as_deref() {
-        layer::plot::write(&layers, path).map_err(text)?;
-    }
+    arguments.told.tell(|| layer::report::json(&layers), || layer::report::table(&layers), |path| layer::plot::write(&layers, path))?;
     match layers.failures.iter().find(|failure| failure.ours) {
         Some(failure) => Err(format!("{}: {}", failure.what, failure.why)),
         None => Ok(()),
@@ -143,11 +118,11 @@ fn layers(arguments: &Arguments) -> Result<(), String> {
 }
 
 fn calls(arguments: &Arguments) -> Result<(), String> {
-    if arguments.plot.is_some() {
+    if arguments.told.plot.is_some() {
         return Err("--layer rpc has nothing to plot".to_owned());
     }
     let calls = layer::rpc::run(&options(arguments)?).map_err(|error| error.to_string())?;
-    output::report(arguments.json.as_deref(), || layer::rpc::json(&calls), || layer::rpc::table(&calls))?;
+    arguments.told.tell(|| layer::rpc::json(&calls), || layer::rpc::table(&calls), |_| Ok(()))?;
     match calls.failures.iter().find(|failure| failure.ours) {
         Some(failure) => Err(format!("{}: {}", failure.what, failure.why)),
         None => Ok(()),
@@ -155,8 +130,8 @@ fn calls(arguments: &Arguments) -> Result<(), String> {
 }
 
 fn options(arguments: &Arguments) -> Result<Options, String> {
-    let make_up = Duration::from_secs(if arguments.quick { 10 } else { 60 });
-    let rounds = arguments.rounds.map_or(if arguments.quick { 1 } else { 3 }, usize::from);
+    let make_up = Duration::from_secs(if arguments.told.quick { 10 } else { 60 });
+    let rounds = arguments.told.rounds(3, 1);
     let limits = Limits { rounds, make_up, waiting: make_up / 3 };
     let mut sizes = Vec::new();
     for &size in &arguments.sizes {
@@ -164,5 +139,5 @@ fn options(arguments: &Arguments) -> Result<Options, String> {
             sizes.push(size);
         }
     }
-    Ok(Options { sizes, session: arguments.measured.session(arguments.reliability)?, limits, quick: arguments.quick, quiet: arguments.quiet })
+    Ok(Options { sizes, session: arguments.measured.session(arguments.reliability)?, limits, quick: arguments.told.quick, quiet: arguments.told.quiet })
 }

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Options of the commands that measure (`perf`, `logp`): on which processors, which library, at which reliability level.
+//! Options of the commands that measure: on which processors, which library, at which reliability level (`perf`, `logp`, `gas`); how often, and where the figures go (`logp`, `gas`, `bench`).
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
+use bellwire_logp::Error;
 use bellwire_logp::job::Reliability;
 use bellwire_logp::pin::{self, Pinning};
 use bellwire_logp::session::SessionConfig;
@@ -38,6 +39,51 @@ impl Measured {
             reliability: level.into(),
             ..output::session(self.cpus.unwrap_or_else(pin::choose))?
         })
+    }
+}
+
+/// How often, and where the figures go. A command says what its plot shows (`mut_arg`).
+#[derive(Debug, Args)]
+pub struct Told {
+    /// Rounds in which everything is measured once, in turn [default: 3, quick: 1]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=999))]
+    rounds: Option<u16>,
+
+    /// Fewer sizes, shorter measurements, fewer rounds
+    #[arg(long)]
+    pub quick: bool,
+
+    /// Write everything, every sample included, as JSON; "-" is standard output, instead of the tables
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+
+    /// Plot the figures
+    #[arg(long, value_name = "FILE.svg")]
+    pub plot: Option<PathBuf>,
+
+    /// No progress on standard error
+    #[arg(long, short)]
+    pub quiet: bool,
+}
+
+impl Told {
+    /// Rounds: what was asked for, or `usual`, or if it is to be quick `quick`.
+    pub fn rounds(&self, usual: usize, quick: usize) -> usize {
+        self.rounds.map_or(if self.quick { quick } else { usual }, usize::from)
+    }
+
+    /// Tables or JSON, and the picture if it is wanted.
+    ///
+    /// # Errors
+    /// As text, if one of them cannot be written.
+    pub fn tell(
+        &self,
+        json: impl FnOnce() -> Result<String, Error>,
+        table: impl FnOnce() -> String,
+        plot: impl FnOnce(&Path) -> Result<(), Error>,
+    ) -> Result<(), String> {
+        output::report(self.json.as_deref(), json, table)?;
+        self.plot.as_deref().map_or(Ok(()), |path| plot(path).map_err(|error| error.to_string()))
     }
 }
 
@@ -77,6 +123,12 @@ pub fn parse_cpus(text: &str) -> Result<Pinning, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn rounds_are_what_was_asked_for_or_usual() {
+        let told = |rounds, quick| Told { rounds, quick, json: None, plot: None, quiet: false };
+        assert_eq!([told(None, false).rounds(5, 2), told(None, true).rounds(5, 2), told(Some(7), true).rounds(5, 2)], [5, 2, 7]);
+    }
 
     #[test]
     fn processors_are_two_and_different() {

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use super::{Report, size_text};
 use crate::error::Error;
-use crate::picture::{self, Area, Axes, Chart, Corner, Span};
+use crate::picture::{self, Area, Axes, Chart, Corner, Scale, Span};
 use crate::samples::{Key, Kind, Metric, Samples, Series};
 
 /// Size of the picture in pixels.
@@ -37,17 +37,21 @@ pub(crate) fn panel(samples: &Samples, area: &Area<'_>, metric: Metric, title: &
     let Some(((x_low, x_high), (y_low, y_high))) = range(&all) else {
         return Ok(());
     };
-    let of_bytes = metric.row_heading() == "size";
+    let (of_bytes, of_types) = (metric.row_heading() == "size", metric.row_heading() == "type");
     let mut chart = Chart::new(
         area,
         Axes {
             title,
-            x: Span::log(x_low..x_high, 2.0),
+            x: if of_types { Span { range: 0.5..x_high / ROOM_X + 0.5, scale: Scale::Linear } } else { Span::log(x_low..x_high, 2.0) },
             y: Span::log(y_low..y_high, 10.0),
             x_desc: if of_bytes { "message size" } else { metric.row_heading() },
             y_desc: "",
             x_labels: 12,
-            x_text: if of_bytes { |size| size_text(size.round() as u64) } else { |count| format!("{count:.0}") },
+            x_text: match (of_bytes, of_types) {
+                (true, _) => |size| size_text(size.round() as u64),
+                (_, true) => type_name,
+                _ => |count| format!("{count:.0}"),
+            },
             y_text: |value| if *value < 10.0 { format!("{value:.1}") } else { format!("{value:.0}") },
         },
     )?;
@@ -57,6 +61,18 @@ pub(crate) fn panel(samples: &Samples, area: &Area<'_>, metric: Metric, title: &
     chart.legend(Corner::UpperLeft)
 }
 
+/// The type of a row, if the number is one.
+fn type_name(row: &f64) -> String {
+    if row.fract() != 0.0 || *row < 1.0 {
+        return String::new();
+    }
+    let name = crate::gas::TYPES.get(*row as usize - 1).map_or("", |of| of.0);
+    name.split(' ').next().unwrap_or("").to_owned()
+}
+
+/// Room at the sides of the outermost points.
+const ROOM_X: f64 = 1.2;
+
 type Ends = (f64, f64);
 
 /// Least and greatest of both coordinates, with room around them; nothing for no points.
@@ -65,7 +81,7 @@ fn range(points: &[(f64, f64)]) -> Option<(Ends, Ends)> {
         let (low, high) = values.fold((f64::INFINITY, 0.0_f64), |(low, high), value| (low.min(value), high.max(value)));
         (high > 0.0).then_some((low / room, high * room))
     };
-    Some((span(&mut points.iter().map(|point| point.0), 1.2)?, span(&mut points.iter().map(|point| point.1), 1.5)?))
+    Some((span(&mut points.iter().map(|point| point.0), ROOM_X)?, span(&mut points.iter().map(|point| point.1), 1.5)?))
 }
 
 #[cfg(test)]
