@@ -3,9 +3,12 @@
 //!
 //! A plan is data; [`crate::run`] carries it out once per round.
 
+pub mod series;
+mod step;
 mod udp;
 mod ways;
 
+pub use step::{Action, From, Step, Which};
 pub use udp::{LOSS_GOAL_SIZE, UDP_BULK_GOAL_SIZES};
 pub use ways::WAIT_GOAL_US;
 
@@ -15,7 +18,7 @@ use crate::peers::Peers;
 use crate::peers::installed::Flavour;
 use crate::peers::libfabric::Way;
 use crate::peers::ucx::Test;
-use crate::samples::{Key, Kind, Metric, Series};
+use crate::samples::{Key, Metric, Series};
 
 /// A family of measurements, as selected by `--only`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -100,186 +103,6 @@ impl PlanOptions {
     }
 }
 
-/// Which pair of processes does a job.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Which {
-    /// The usual one.
-    Main,
-    /// One that waits instead of polling.
-    Blocking,
-    /// One that polls, however the others wait.
-    Polling,
-    /// One that sleeps at once instead of spinning first.
-    Sleeping,
-    /// One in guarded mode.
-    Guarded,
-    /// One whose library loses packets on purpose.
-    Lossy,
-    /// One that has this many VIs open.
-    Vis(usize),
-}
-
-/// Which number of an answer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum From {
-    /// Of the first process.
-    First(usize),
-    /// Of the second.
-    Second(usize),
-}
-
-/// How a step is carried out.
-#[derive(Debug, Clone)]
-pub enum Action {
-    /// A job for a pair of measuring processes.
-    Pair {
-        /// Which pair.
-        which: Which,
-        /// The job.
-        job: Job,
-        /// Where its numbers go.
-        keys: Vec<(Key, From)>,
-    },
-    /// Several ping-pongs at once.
-    Pairs {
-        /// How many.
-        pairs: usize,
-        /// Polling or blocking.
-        waiting: Waiting,
-        /// How long.
-        millis: u64,
-        /// Where the figure goes.
-        key: Key,
-    },
-    /// A test of UCX.
-    Ucx {
-        /// Which.
-        test: Test,
-        /// Bytes.
-        size: usize,
-        /// Messages.
-        count: u64,
-        /// Where the figure goes.
-        key: Key,
-    },
-    /// A ping-pong of libfabric; large ones also count as bandwidth.
-    Libfabric {
-        /// Over what.
-        way: Way,
-        /// Bytes.
-        size: usize,
-        /// Messages.
-        count: u64,
-        /// Whose figures.
-        series: Series,
-    },
-    /// Short requests and replies of GASNet.
-    Gasnet {
-        /// Round trips.
-        count: u64,
-        /// Where the figure goes.
-        key: Key,
-    },
-    /// One run of the MPI program over all sizes.
-    Mpi {
-        /// Which MPI.
-        flavour: Flavour,
-        /// Bytes.
-        sizes: Vec<usize>,
-        /// Whose figures.
-        series: Series,
-        /// Metrics that were asked for.
-        metrics: Vec<Metric>,
-    },
-}
-
-/// One measurement of a round.
-#[derive(Debug, Clone)]
-pub struct Step {
-    /// For progress and failures.
-    pub label: String,
-    /// How.
-    pub action: Action,
-}
-
-impl Step {
-    /// Whether the library under test is measured.
-    pub fn is_ours(&self) -> bool {
-        match &self.action {
-            Action::Pair { keys, .. } => keys.iter().any(|(key, _)| key.series.kind == Kind::Ours),
-            action => matches!(action, Action::Pairs { .. }),
-        }
-    }
-}
-
-/// The columns.
-pub mod series {
-    #![allow(missing_docs)]
-    use super::{Kind, Series};
-
-    const fn ours(name: &'static str) -> Series {
-        Series { name, kind: Kind::Ours }
-    }
-    const fn limit(name: &'static str) -> Series {
-        Series { name, kind: Kind::Limit }
-    }
-    const fn peer(name: &'static str, cma: bool) -> Series {
-        Series { name, kind: Kind::Peer { cma } }
-    }
-
-    pub const OURS: Series = ours("bellwire");
-    pub const AM: Series = ours("Active Messages");
-    pub const AM_IN_MESSAGES: Series = ours("Active Messages, data in the message");
-    pub const AMVIA_V1: Series = ours("AMVIA v1");
-    pub const AMVIA_V3: Series = ours("AMVIA v3");
-    pub const AM_ONE_WAY: Series = ours("Active Messages, one way");
-    pub const RPC: Series = ours("remote procedure calls");
-    pub const RPC_MANY: Series = ours("remote procedure calls, 16 under way");
-    pub const OURS_TOUCHED: Series = ours("bellwire touched");
-    pub const OURS_ENGINE: Series = ours("engine memory");
-    pub const OURS_USER: Series = ours("user memory");
-    pub const GUARDED: Series = ours("guarded mode");
-    pub const GUARDED_USER: Series = ours("guarded, user memory");
-    pub const POLLING: Series = ours("polling");
-    pub const BLOCKING: Series = ours("blocking");
-    pub const SLEEPING: Series = ours("sleeping at once");
-    pub const EVENTFD: Series = limit("bare eventfd");
-    pub const FUTEX: Series = limit("bare futex");
-    pub const ATTACH: Series = limit("process_vm_readv");
-    pub const BOUNCE: Series = limit("bounce");
-    pub const INTEL_MPI: Series = peer("Intel MPI", false);
-    pub const SENDER: Series = ours("sender, polling");
-    pub const RECEIVER: Series = ours("receiver, polling");
-    pub const SENDER_BLOCKING: Series = ours("sender, blocking");
-    pub const RECEIVER_BLOCKING: Series = ours("receiver, blocking");
-    pub const EXCHANGE: Series = limit("exchange");
-    pub const MEMCPY: Series = limit("memcpy");
-    pub const MEMCPY_TOUCHED: Series = limit("memcpy touched");
-    pub const RING: Series = limit("ring");
-    pub const UCX_TAG: Series = peer("UCX tag", true);
-    pub const UCX_AM: Series = peer("UCX am", true);
-    pub const UCX_UCT_AM: Series = peer("UCX uct am", false);
-    pub const UCX_PUT: Series = peer("UCX put", false);
-    pub const UCX_UCT_PUT: Series = peer("UCX uct put", false);
-    pub const GASNET: Series = peer("GASNet-EX smp", false);
-    pub const SHM_MESSAGE: Series = peer("libfabric shm", true);
-    pub const SHM_TAGGED: Series = peer("shm tagged", true);
-    pub const MPICH: Series = peer("MPICH", true);
-    pub const OPEN_MPI: Series = peer("Open MPI", true);
-    pub const SEGMENTS: Series = ours("segments, no RDMA");
-    pub const REGISTERING: Series = ours("RDMA, registering");
-    pub const CACHED: Series = ours("RDMA, cached");
-    pub const POLLED: Series = ours("short ones polled");
-    pub const MPI_OWN: Series = peer("own", true);
-    pub const LOSSY: Series = ours("2 % lost");
-    pub const UDP: Series = limit("bare UDP");
-    pub const TCP: Series = limit("bare TCP");
-    pub const UDP_BULK: Series = limit("UDP, GSO+GRO");
-    pub const UDP_LONG: Series = limit("UDP, 64 KiB datagrams");
-    pub const UCX_TCP: Series = peer("UCX tcp", false);
-    pub const FABRIC_TCP: Series = peer("libfabric tcp", false);
-    pub const FABRIC_RXD: Series = peer("libfabric udp;ofi_rxd", false);
-}
 use series as s;
 
 /// Sizes of two-sided bandwidth that goals are set for.
