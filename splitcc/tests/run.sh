@@ -42,7 +42,7 @@ for source in "$here"/run/*.sc; do
         result "$name $flags on 2 by packets with $faults" $? "$work/log"
     done
 done
-for part in messages wrong debug speed killed; do
+for part in messages wrong interface debug speed killed; do
     # shellcheck source=/dev/null
     . "$here/$part.sh"
 done

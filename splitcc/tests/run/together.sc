@@ -20,6 +20,24 @@
         all_gather_##suffix(array);                                                                 \
         for (j = 0; j < PROCS; j++) CHECK(array[j] == (type)(MYPROC == 0 ? j + 5 : j == 0 ? MYPROC + 5 : j == 1 ? 77 : j + 1)); \
     }
+/* Each operation in its three shapes, against the same of this process alone. */
+#define OF_OPERATION(op, suffix, type, expression)                                                  \
+    {                                                                                               \
+        type a = 1, b, upto, mine = (type)(MYPROC % 3 + 1);                                         \
+        int k;                                                                                      \
+        for (upto = a, k = 1; k < PROCS; k++) {                                                     \
+            b = (type)(k % 3 + 1);                                                                  \
+            a = (type)(expression);                                                                 \
+            if (k <= MYPROC) upto = a;                                                              \
+        }                                                                                           \
+        CHECK(all_reduce_to_all_##op##_##suffix(mine) == a);                                        \
+        CHECK(all_reduce_to_one_##op##_##suffix(mine) == (MYPROC ? mine : a));                      \
+        CHECK(all_scan_##op##_##suffix(mine) == upto);                                              \
+    }
+#define OF_OPERATIONS(suffix, type)                                                                 \
+    OF_OPERATION(add, suffix, type, a + b) OF_OPERATION(mul, suffix, type, a * b)                   \
+    OF_OPERATION(max, suffix, type, b > a ? b : a) OF_OPERATION(min, suffix, type, b < a ? b : a)
+#define OF_BIT_OPERATIONS(suffix, type) OF_OPERATION(and, suffix, type, a & b) OF_OPERATION(or, suffix, type, a | b) OF_OPERATION(xor, suffix, type, a ^ b)
 #define OF_BITS(suffix, type)                                                                       \
     CHECK(all_reduce_to_all_or_##suffix((type)(1 << MYPROC)) == (type)((1 << PROCS) - 1));          \
     CHECK(all_reduce_to_all_and_##suffix((type)7) == (type)7);                                      \
@@ -32,6 +50,14 @@ static void of_every_type() {
     OF_BITS(l, long) OF_BITS(ul, unsigned long) OF_BITS(ll, long long) OF_BITS(ull, unsigned long long)
 }
 
+static void every_operation() {
+    OF_OPERATIONS(c, char) OF_OPERATIONS(uc, unsigned char) OF_OPERATIONS(s, short) OF_OPERATIONS(us, unsigned short) OF_OPERATIONS(i, int) OF_OPERATIONS(u, unsigned)
+    OF_OPERATIONS(l, long) OF_OPERATIONS(ul, unsigned long) OF_OPERATIONS(ll, long long) OF_OPERATIONS(ull, unsigned long long)
+    OF_OPERATIONS(f, float) OF_OPERATIONS(d, double) OF_OPERATIONS(ld, long double)
+    OF_BIT_OPERATIONS(c, char) OF_BIT_OPERATIONS(uc, unsigned char) OF_BIT_OPERATIONS(s, short) OF_BIT_OPERATIONS(us, unsigned short) OF_BIT_OPERATIONS(i, int) OF_BIT_OPERATIONS(u, unsigned)
+    OF_BIT_OPERATIONS(l, long) OF_BIT_OPERATIONS(ul, unsigned long) OF_BIT_OPERATIONS(ll, long long) OF_BIT_OPERATIONS(ull, unsigned long long)
+}
+
 static int counter, big[5000], from[5000], array[64];
 static int turn;
 
@@ -41,6 +67,7 @@ splitc_main(int argc, char **argv) {
     char text[100];
     struct { int a; double b; } pair;
     of_every_type();
+    every_operation();
     CHECK(PROCSLOG < 0 || 1 << PROCSLOG == PROCS);
     CHECK(all_reduce_to_all_add(MYPROC + 1) == n * (n + 1) / 2);
     CHECK(all_reduce_to_all_max(MYPROC) == n - 1);
