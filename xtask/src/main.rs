@@ -53,7 +53,10 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("bellwire-gas-c", &["bellwire-gas", "bellwire-memory"]),
     ("vipl", &["bellwire-memory", "bellwire-via"]),
     // Measures virtual interfaces through the C library; the layers above it directly.
-    ("bellwire-logp", &["bellwire-am", "bellwire-global", "bellwire-global-programs", "bellwire-memory", "bellwire-rpc", "bellwire-via"]),
+    (
+        "bellwire-logp",
+        &["bellwire-am", "bellwire-gas", "bellwire-global", "bellwire-global-programs", "bellwire-job", "bellwire-memory", "bellwire-rpc", "bellwire-via"],
+    ),
     // Simulates machines, not the engine: needs nothing of the rest.
     ("bellwire-nisim", &[]),
     ("bellwire-cli", &["bellwire-job", "bellwire-launch", "bellwire-logp", "bellwire-nisim", "bellwire-sim"]),

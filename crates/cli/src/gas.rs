@@ -11,7 +11,7 @@ const ROUNDS: (usize, usize) = (3, 1);
 
 const LONG_ABOUT: &str = "\
 Measures global memory between two processes of this host: read, write, get, put and store of each scalar type, and in bulk, over shared memory and by packets; beside a plain load and store, memcpy, the raw VI \
-and Active Messages; what an access consists of; em3d's time for an edge by the share of remote edges; em3d and sample sort by one process and by two.
+and Active Messages; what an access consists of, and by marks the steps of a get by packets; em3d's time for an edge by the share of remote edges; em3d and sample sort by one process and by two.
 
 With --compare, by turns in the same run, remote memory of others that are installed: MPICH, Open MPI, libfabric's shm, GASNet-EX; and how the goals stand.";
 
@@ -21,6 +21,7 @@ Examples:
   bellwire gas --compare --json gas.json --plot gas.svg
   bellwire gas --only words --quick         a first look
   bellwire gas --only speedup               one process and two
+  bellwire gas --only steps                 where the time of a get by packets goes
 
 Environment:
   BELLWIRE_GASNET_HOME  where GASNet-EX is installed, with its smp conduit and pkg-config files
@@ -38,6 +39,8 @@ enum Only {
     Em3d,
     /// One process and two
     Speedup,
+    /// The steps of a get by packets, by marks
+    Steps,
 }
 
 /// Measure global memory: words, bulk, em3d, beside others
@@ -64,7 +67,7 @@ pub struct Arguments {
 /// # Errors
 /// What the exit status is about, as text.
 pub fn run(arguments: &Arguments) -> Result<(), String> {
-    let groups = [Only::Words, Only::Bulk, Only::Em3d, Only::Speedup].into_iter().zip(Group::ALL);
+    let groups = [Only::Words, Only::Bulk, Only::Em3d, Only::Speedup, Only::Steps].into_iter().zip(Group::ALL);
     let found = gas::run(&Options {
         session: arguments.measured.session(Level::Delivery)?,
         compare: arguments.compare,

@@ -149,3 +149,18 @@ fn an_interrupted_comparison_leaves_no_folder() {
     assert_eq!(entries(), 0, "a folder stayed behind");
     std::fs::remove_dir_all(&parent).unwrap();
 }
+
+#[test]
+fn the_steps_of_a_get_add_up() {
+    let output = bellwire(&["gas", "--only", "steps", "--quick", "-q", "--json", "-"]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let report = json(&output);
+    let parts = report["breakdown"].as_array().unwrap();
+    let ns = |part: &str| {
+        parts.iter().find(|row| row["part"].as_str().unwrap().starts_with(part)).unwrap_or_else(|| panic!("{part} in {report}"))["ns"].as_f64().unwrap()
+    };
+    let (together, whole) = (ns("all that is waited for"), ns("the whole"));
+    // On a busy machine the two runs are not the same; that they are parts of each other is what is looked at.
+    assert!(together > 0.3 * whole && together < 3.0 * whole, "{together} of {whole}");
+    assert!(ns("send:") > ns("remote: head") && parts.len() == 16, "{report}");
+}

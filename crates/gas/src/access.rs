@@ -7,6 +7,7 @@ use crate::error::Error;
 use crate::far::{self, Direction};
 use crate::layout;
 use crate::net::{Atomic, Net};
+use crate::probe::{Off, Probe};
 use crate::process::{Peer, PeerEntry, Process};
 use crate::window::Window;
 
@@ -123,9 +124,22 @@ impl Process {
     /// The `bytes` bytes at `to` may be written until then.
     pub unsafe fn get(&self, to: *mut u8, pointer: u64, bytes: usize) -> Result<(), Error> {
         // SAFETY: the caller's promise.
+        unsafe { self.get_probed::<Off>(to, pointer, bytes) }
+    }
+
+    /// As [`get`](Self::get), its steps marked.
+    ///
+    /// # Errors
+    /// As there.
+    ///
+    /// # Safety
+    /// As there.
+    #[inline]
+    pub unsafe fn get_probed<P: Probe>(&self, to: *mut u8, pointer: u64, bytes: usize) -> Result<(), Error> {
+        // SAFETY: the caller's promise.
         match unsafe { self.copy(Direction::In, pointer, to, bytes)? } {
             // SAFETY: as above.
-            Some((net, rank)) => unsafe { net.get(rank, layout::address_of(pointer), to, bytes) },
+            Some((net, rank)) => unsafe { net.get_probed::<P>(rank, layout::address_of(pointer), to, bytes) },
             None => Ok(()),
         }
     }

@@ -26,6 +26,7 @@
 //! | `far.rs` | places that are not mapped |
 //! | `fault.rs` | a touch of a hole in an alias, told plainly |
 //! | `net.rs` | all other processes: messages |
+//! | `probe.rs` | steps of a get by messages, for who measures |
 //! | `process.rs`, `access.rs`, `together.rs` | [`Process`]: who is there; accesses; completion and collective calls |
 //!
 //! Called by `ffi/gas`, whose header has the word operations inline. The wire is chosen per pair: processes of one host share memory; the others, and all with `BELLWIRE_SHM=off`, talk by messages on
@@ -47,6 +48,7 @@ mod group;
 mod host;
 pub mod layout;
 mod net;
+pub mod probe;
 mod process;
 mod symmetric;
 mod together;

@@ -54,6 +54,7 @@ pub use self::memory::Atomic;
 use self::memory::Memory;
 use crate::call::Lock;
 use crate::error::{Error, Trouble};
+use crate::probe::{Off, Probe};
 use crate::window::Window;
 
 /// Looks in vain before a call sleeps; sleeping begins with a spin of its own.
@@ -138,7 +139,17 @@ impl Net {
 
     /// Tries until there is a result, moving traffic meanwhile. `is_rung`: what it waits for comes by messages alone.
     #[inline]
-    fn until<R>(&self, is_rung: bool, mut attempt: impl FnMut(&mut Core, &mut Engine<HostWire>) -> Result<Option<R>, Error>) -> Result<R, Error> {
+    fn until<R>(&self, is_rung: bool, attempt: impl FnMut(&mut Core, &mut Engine<HostWire>) -> Result<Option<R>, Error>) -> Result<R, Error> {
+        self.until_probed::<Off, R>(is_rung, attempt)
+    }
+
+    /// As [`until`](Self::until), the steps of what comes marked.
+    #[inline]
+    fn until_probed<P: Probe, R>(
+        &self,
+        is_rung: bool,
+        mut attempt: impl FnMut(&mut Core, &mut Engine<HostWire>) -> Result<Option<R>, Error>,
+    ) -> Result<R, Error> {
         let shared = &*self.shared;
         // Relaxed: the service thread's hint; only the program's thread writes it.
         shared.calls.store(shared.calls.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
@@ -160,7 +171,8 @@ impl Net {
                     return Err(error);
                 }
             }
-            let is_moved = shared.nic.poll_with(|engine| Ok(Some(core.step(engine)))).map_err(|error| Error::Nic(error.to_string()))? == Some(true);
+            let is_moved =
+                shared.nic.poll_with(|engine| Ok(Some(core.step_probed::<P, _>(engine)))).map_err(|error| Error::Nic(error.to_string()))? == Some(true);
             vain = if is_moved { 0 } else { vain + 1 };
             let must_send = std::mem::take(&mut core.is_full) || !core.unsent.is_empty();
             if vain > if must_send { LOOKS_TO_SEND } else { LOOKS } {

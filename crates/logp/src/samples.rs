@@ -102,6 +102,10 @@ pub enum Metric {
     GasBulkStore,
     /// Global memory: an edge of em3d, ns, by per cent of remote edges.
     Em3d,
+    /// Global memory: a get and its sync by packets, ns, without marks and with.
+    GasTrip,
+    /// Global memory: a piece of it, ns, by its place.
+    GasLeg,
     /// Global memory: all of a program's work, ms, by the number of processes.
     Speedup,
 }
@@ -198,6 +202,8 @@ impl Metric {
             Metric::GasBulkPut => "Bulk put, 64 in a phase; of large ones as many as are 1 MiB",
             Metric::GasBulkStore => "Bulk store; of the raw VI RDMA write, of Active Messages bulk messages",
             Metric::Em3d => "em3d: time for an edge",
+            Metric::GasTrip => "A get and its sync by packets",
+            Metric::GasLeg => "A piece of a get by packets",
             Metric::Speedup => "The same work on one process and on two",
         }
     }

@@ -12,6 +12,7 @@ use super::memory::Memory;
 use super::pack::PACKED_BYTES_MAX;
 use super::peer::{PENDING_MAX, Peer};
 use crate::error::{Access, Error, Why};
+use crate::probe::Off;
 
 /// Bytes of answers that are put together, if they have waited.
 const REPLY_BYTES_MAX: usize = 1024;
@@ -136,14 +137,14 @@ impl Peer {
         let n = bytes.min(part);
         let has_left = if let Some(from) = memory.find(address, n) {
             // SAFETY: in the window (G1).
-            unsafe { self.put(engine, &DATA, (from, n)) }
+            unsafe { self.put::<Off, W>(engine, &DATA, (from, n)) }
         } else {
             let mut copy = vec![0; n];
             if let Err(error) = memory.read(address, &mut copy) {
                 return self.send_alone(engine, refused(&error, address, bytes));
             }
             // SAFETY: a vector of ours.
-            unsafe { self.put(engine, &DATA, (copy.as_ptr(), n)) }
+            unsafe { self.put::<Off, W>(engine, &DATA, (copy.as_ptr(), n)) }
         };
         if has_left {
             match self.answers.waiting.front_mut() {

@@ -10,6 +10,7 @@ use super::memory::Atomic;
 use super::pack::{PACKED_BYTES_MAX, Record};
 use super::peer::{Left, State};
 use crate::error::{Error, Trouble};
+use crate::probe::{Off, Probe};
 
 /// Bytes of long requests that share a system call: what a run of packets takes.
 pub(super) const UNFLUSHED_BYTES_MAX: usize = 56 * 1024;
@@ -74,10 +75,10 @@ impl Core {
             let left = unsafe {
                 let from = from.add(progress.done);
                 if length <= PACKED_BYTES_MAX && !is_told {
-                    peer.join(engine, &Record { kind, address, bytes: n }, from, self.looks)
+                    peer.join::<Off, W>(engine, &Record { kind, address, bytes: n }, from, self.looks)
                 } else {
                     let head = Head { flags: if is_told { TELL } else { 0 }, ..Head::new(kind, [address, 0, 0]) };
-                    peer.request_later(engine, &head, (from, n))
+                    peer.request_later::<Off, W>(engine, &head, (from, n))
                 }
             };
             if left != Left::Yes {
@@ -110,7 +111,7 @@ impl Core {
 
     /// Asks for bytes of a place, as [`try_send`](Self::try_send) sends.
     #[inline]
-    pub(super) fn try_get<W: Wire>(
+    pub(super) fn try_get<P: Probe, W: Wire>(
         &mut self,
         engine: &mut Engine<W>,
         from: There,
@@ -126,7 +127,7 @@ impl Core {
                 return Ok(false);
             }
             // SAFETY: no payload.
-            let left = unsafe { peer.join(engine, &record, std::ptr::null(), self.looks) };
+            let left = unsafe { peer.join::<P, W>(engine, &record, std::ptr::null(), self.looks) };
             if left != Left::Yes {
                 self.is_full |= left == Left::NoRoom;
                 return Ok(false);

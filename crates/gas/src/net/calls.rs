@@ -10,6 +10,7 @@ use super::core::Core;
 use super::header::{Kind, TELL};
 use super::memory::Atomic;
 use crate::error::{Error, Why};
+use crate::probe::{Off, Probe, Stage};
 
 impl Net {
     /// Reads, waiting.
@@ -37,8 +38,23 @@ impl Net {
     /// # Safety
     /// C1.
     pub unsafe fn get(&self, rank: u32, address: u64, to: *mut u8, bytes: usize) -> Result<(), Error> {
+        // SAFETY: the caller's.
+        unsafe { self.get_probed::<Off>(rank, address, to, bytes) }
+    }
+
+    /// As [`get`](Self::get), its steps marked.
+    ///
+    /// # Errors
+    /// As there.
+    ///
+    /// # Safety
+    /// C1.
+    pub unsafe fn get_probed<P: Probe>(&self, rank: u32, address: u64, to: *mut u8, bytes: usize) -> Result<(), Error> {
         let mut progress = Progress::default();
-        self.until(true, |core, engine| Ok(core.try_get(engine, There { rank, address }, (to, bytes), &mut progress)?.then_some(())))
+        self.until_probed::<P, _>(true, |core, engine| {
+            P::mark(Stage::Entered);
+            Ok(core.try_get::<P, _>(engine, There { rank, address }, (to, bytes), &mut progress)?.then_some(()))
+        })
     }
 
     /// Writes, waiting until it is done.
@@ -142,7 +158,27 @@ impl Net {
     /// # Errors
     /// As for [`read`](Self::read).
     pub fn sync(&self) -> Result<(), Error> {
-        self.until(true, |core, engine| Ok(core.try_flush(engine, true)?.then_some(())))
+        self.sync_probed::<Off>()
+    }
+
+    /// As [`sync`](Self::sync), the steps of what comes marked.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn sync_probed<P: Probe>(&self) -> Result<(), Error> {
+        self.until_probed::<P, _>(true, |core, engine| Ok(core.try_flush(engine, true)?.then_some(())))
+    }
+
+    /// Answers until a peer has got from here `gets` times in all.
+    ///
+    /// # Errors
+    /// As for [`read`](Self::read).
+    pub fn answer_probed<P: Probe>(&self, rank: u32, gets: u32) -> Result<(), Error> {
+        self.until_probed::<P, _>(true, |core, _| {
+            core.check()?;
+            core.check_left(|left, _| left == rank)?;
+            Ok((core.peers[rank as usize].gets >= gets).then_some(()))
+        })
     }
 
     /// Whether they are.

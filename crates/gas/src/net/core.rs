@@ -19,6 +19,7 @@ use super::peer::{Farewell, Left as Sent, Peer, Pending, State};
 use super::rounds::Rounds;
 use crate::control::Left;
 use crate::error::{Access, Error, Trouble, Why};
+use crate::probe::{Off, Probe, Stage};
 
 /// Most bytes that one Get asks for.
 pub(super) const GET_BYTES_MAX: u64 = 64 * 1024;
@@ -103,6 +104,12 @@ impl Core {
     /// One look: sends what waits, takes the next thing. `false`: there was nothing.
     #[inline]
     pub(super) fn step<W: Wire>(&mut self, engine: &mut Engine<W>) -> bool {
+        self.step_probed::<Off, W>(engine)
+    }
+
+    /// As [`step`](Self::step), the steps of a message marked.
+    #[inline]
+    pub(super) fn step_probed<P: Probe, W: Wire>(&mut self, engine: &mut Engine<W>) -> bool {
         self.looks = self.looks.wrapping_add(1);
         if !self.packing.is_empty() {
             self.send_packs(engine, 0);
@@ -112,8 +119,9 @@ impl Core {
         }
         let mut line: LineWords = [0; 7];
         let Some(taken) = engine.take(self.inbox, &mut line) else { return false };
+        P::mark(Stage::Found);
         engine.hand::<HEAD_WORDS_MAX>(self.inbox, &line, taken, |engine, came| match came {
-            Came::Message(context, words, lies) => self.message(engine, context, words, lies),
+            Came::Message(context, words, lies) => self.message::<P, W>(engine, context, words, lies),
             Came::Notice(context, vi, notice) => self.notice(engine, context, vi, notice),
         });
         true
@@ -121,16 +129,19 @@ impl Core {
 
     /// A message lies at `lies`; its first words have been copied.
     #[inline]
-    fn message<W: Wire>(&mut self, engine: &mut Engine<W>, context: u64, words: &[u64], lies: (*const u8, usize)) {
+    fn message<P: Probe, W: Wire>(&mut self, engine: &mut Engine<W>, context: u64, words: &[u64], lies: (*const u8, usize)) {
         let Some(peer) = usize::try_from(context).ok().and_then(|at| self.peers.get_mut(at)).filter(|peer| peer.state == State::Open) else { return };
         let rank = context as u32;
         let parsed = Head::parse(words, lies.1).filter(|(_, taken, _)| peer.acknowledge(*taken));
         let Some((head, _, length)) = parsed else { return self.fail(Trouble::Misbehaved(rank)) };
         let payload = (lies.0.wrapping_add(head.len()), length);
+        P::mark(Stage::Parsed);
         if !peer.take(&head) || !self.handle(rank, &head, payload) {
             return self.fail(Trouble::Misbehaved(rank));
         }
+        P::mark(Stage::Handled);
         self.leave(engine, rank);
+        P::mark(Stage::Left);
     }
 
     /// Does what a message asks for. `false`: it cannot be.
@@ -176,6 +187,8 @@ impl Core {
     fn access(&mut self, rank: u32, head: &Head, payload: (*const u8, usize)) -> bool {
         let [address, bytes, _] = head.words;
         if head.kind == Kind::Get {
+            let gets = &mut self.peers[rank as usize].gets;
+            *gets = gets.wrapping_add(1);
             return bytes <= GET_BYTES_MAX && self.answer(rank, Answer::Memory { address, bytes: bytes as usize, part: 0 });
         }
         // SAFETY: the payload is readable for its length.

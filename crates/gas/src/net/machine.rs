@@ -14,6 +14,7 @@ use super::memory::{Atomic, Memory};
 use super::peer::State;
 use crate::call::Lock;
 use crate::error::{Error, Trouble};
+use crate::probe::Off;
 use crate::window::{Range, Window};
 
 /// The peer's number.
@@ -69,7 +70,7 @@ impl Machine {
     /// # Safety
     /// `to` is writable for `bytes` bytes until they have come, or [`trouble`](Self::trouble) has.
     pub unsafe fn get<W: Wire>(&mut self, engine: &mut Engine<W>, address: u64, to: *mut u8, bytes: usize) -> Result<bool, Error> {
-        self.0.try_get(engine, There { rank: PEER, address }, (to, bytes), &mut Progress::default())
+        self.0.try_get::<Off, _>(engine, There { rank: PEER, address }, (to, bytes), &mut Progress::default())
     }
 
     /// Puts bytes, or stores them.

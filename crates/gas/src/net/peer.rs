@@ -18,6 +18,7 @@ use bellwire_via::{Engine, Pieces, ViHandle};
 use super::answers::Answers;
 use super::header::{BULK_HEAD_BYTES, HEAD_WORDS_MAX, Head, Kind, TELL};
 use super::pack::{LONE_MAX, Pack, Record};
+use crate::probe::{Off, Probe, Stage};
 
 /// Messages that may be out.
 pub(super) const WINDOW: u32 = 256;
@@ -94,6 +95,8 @@ pub(super) struct Peer {
     /// Bytes of long messages that have found room on the way, and wait for others before they leave.
     pub unflushed: usize,
     pub answers: Answers,
+    /// Gets of it so far.
+    pub gets: u32,
     /// A message of which a part has left.
     stuck: Option<(Vec<u8>, usize)>,
     pub farewell: Option<Farewell>,
@@ -127,6 +130,7 @@ impl Peer {
             long_burst: None,
             unflushed: 0,
             answers: Answers::default(),
+            gets: 0,
             stuck: None,
             farewell: None,
             is_told_farewell: false,
@@ -241,12 +245,10 @@ impl Peer {
     /// The payload is readable for its length.
     #[inline]
     pub(super) unsafe fn request<W: Wire>(&mut self, engine: &mut Engine<W>, head: &Head, payload: (*const u8, usize)) -> Left {
-        match self.send_pack(engine, 0) {
-            Left::Yes if !self.has_credit() => Left::NoCredit,
-            // SAFETY: the caller's.
-            Left::Yes if !unsafe { self.send(engine, head, payload) } => Left::NoRoom,
-            left => left,
-        }
+        // SAFETY: the caller's.
+        let left = unsafe { self.request_later::<Off, W>(engine, head, payload) };
+        self.flush(engine);
+        left
     }
 
     /// As [`request`](Self::request), but a long one may wait for [`flush`](Self::flush).
@@ -254,11 +256,11 @@ impl Peer {
     /// # Safety
     /// As there.
     #[inline]
-    pub(super) unsafe fn request_later<W: Wire>(&mut self, engine: &mut Engine<W>, head: &Head, payload: (*const u8, usize)) -> Left {
+    pub(super) unsafe fn request_later<P: Probe, W: Wire>(&mut self, engine: &mut Engine<W>, head: &Head, payload: (*const u8, usize)) -> Left {
         match self.send_pack(engine, 0) {
             Left::Yes if !self.has_credit() => Left::NoCredit,
             // SAFETY: the caller's.
-            Left::Yes if !unsafe { self.put(engine, head, payload) } => Left::NoRoom,
+            Left::Yes if !unsafe { self.put::<P, W>(engine, head, payload) } => Left::NoRoom,
             left => left,
         }
     }
@@ -277,13 +279,15 @@ impl Peer {
     /// # Safety
     /// `from` is readable for what a Put or Store carries.
     #[inline]
-    pub(super) unsafe fn join<W: Wire>(&mut self, engine: &mut Engine<W>, record: &Record, from: *const u8, wait: u32) -> Left {
+    pub(super) unsafe fn join<P: Probe, W: Wire>(&mut self, engine: &mut Engine<W>, record: &Record, from: *const u8, wait: u32) -> Left {
         self.burst = if self.burst.0 == wait { (wait, self.burst.1.saturating_add(1)) } else { (wait, 1) };
         let is_lone = !self.is_packing() && self.burst.1 <= LONE_MAX && self.pending.len() < LONE_MAX as usize;
         if is_lone || !record.is_short() {
             let head = record.head();
             // SAFETY: the caller's.
-            return unsafe { self.request(engine, &head, (from, if record.kind == Kind::Get { 0 } else { record.bytes })) };
+            let left = unsafe { self.request_later::<P, W>(engine, &head, (from, if record.kind == Kind::Get { 0 } else { record.bytes })) };
+            self.flush(engine);
+            return left;
         }
         if !self.pack.has_room(record) {
             let left = self.send_pack(engine, 0);
@@ -321,7 +325,7 @@ impl Peer {
     #[inline]
     pub(super) unsafe fn send<W: Wire>(&mut self, engine: &mut Engine<W>, head: &Head, payload: (*const u8, usize)) -> bool {
         // SAFETY: the caller's.
-        let left = unsafe { self.put(engine, head, payload) };
+        let left = unsafe { self.put::<Off, W>(engine, head, payload) };
         self.flush(engine);
         left
     }
@@ -331,10 +335,11 @@ impl Peer {
     /// # Safety
     /// As there.
     #[inline]
-    pub(super) unsafe fn put<W: Wire>(&mut self, engine: &mut Engine<W>, head: &Head, payload: (*const u8, usize)) -> bool {
+    pub(super) unsafe fn put<P: Probe, W: Wire>(&mut self, engine: &mut Engine<W>, head: &Head, payload: (*const u8, usize)) -> bool {
         if self.stuck.is_some() && !self.push(engine) {
             return false;
         }
+        P::mark(Stage::Allowed);
         let (words, length) = (head.store(self.taken), head.len());
         let total = length + payload.1;
         let left = if total <= INLINE_BYTES_MAX {
@@ -344,8 +349,11 @@ impl Peer {
                 bytes::copy_small(line.as_mut_ptr(), words.as_ptr().cast(), length);
                 bytes::copy_small(line.as_mut_ptr().add(length), payload.0, payload.1);
             }
+            P::mark(Stage::Built);
             // SAFETY: U2 of the engine: the line outlives the call. A connection that is broken says so in the inbox.
-            unsafe { engine.send_line(self.vi, line.as_ptr(), total) }.unwrap_or(true)
+            let left = unsafe { engine.send_line(self.vi, line.as_ptr(), total) }.unwrap_or(true);
+            P::mark(Stage::Sent);
+            left
         } else {
             // SAFETY: the caller's.
             unsafe { self.send_long(engine, (&words, length), payload) }

@@ -55,7 +55,13 @@ impl Tally {
         Ok(self.times(&other, legs))
     }
 
-    fn times(&self, other: &[[u64; STEPS]], legs: &[Leg]) -> Vec<f64> {
+    /// By how much the sums of each batch have grown.
+    pub fn sums(&self) -> impl Iterator<Item = &[u64; STEPS]> {
+        self.batches.iter().map(|(_, sums)| sums)
+    }
+
+    /// As [`share`](Self::share), of the other process's sums.
+    pub fn times(&self, other: &[[u64; STEPS]], legs: &[Leg]) -> Vec<f64> {
         let mut order: Vec<usize> = (0..self.batches.len()).collect();
         order.sort_unstable_by_key(|batch| self.batches[*batch].0);
         order.truncate(order.len().div_ceil(2));

@@ -4,9 +4,14 @@
 
 use serde::Serialize;
 
+use super::steps::WAY;
 use super::{LONG, series as g};
+use crate::breakdown::path::Kind;
 use crate::canary::Mode;
 use crate::samples::{Key, Metric, Samples, Series};
+
+/// What the steps of a get by packets are parts of.
+pub(super) const STEPS: &str = "get of a long and its sync, by packets, by marks";
 
 /// A part of an access.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -60,7 +65,33 @@ pub fn parts(samples: &Samples) -> Vec<Part> {
         &[("virtual interface: a message of a stream", figure(Metric::GasStore, g::RAW_UDP))],
         "flow control, meaning",
     );
+    all.extend(steps(samples));
     all
+}
+
+/// The pieces of a get by packets, marks taken off, and what they are together in parts of the whole that was measured without marks.
+fn steps(samples: &Samples) -> Vec<Part> {
+    let figure = |metric, place| samples.figure(&Key::new(metric, g::PACKETS, place)).map(|figure| (figure.summary.median, figure.mode == Mode::Far));
+    let found = || {
+        let ((whole, mut far), (marked, _), (mark, _)) = (figure(Metric::GasTrip, 0)?, figure(Metric::GasTrip, 1)?, figure(Metric::Upkeep, 0)?);
+        let (mut rows, mut stamped, mut together) = (Vec::new(), 0.0, 0.0);
+        for (place, leg) in (0..).zip(&WAY) {
+            let (ns, is_far) = figure(Metric::GasLeg, place)?;
+            far |= is_far;
+            let piece = if leg.kind == Kind::Transfer { ns } else { ns - mark };
+            if leg.waited_for {
+                (stamped, together) = (stamped + ns, together + piece);
+            }
+            rows.push((leg.what, piece));
+        }
+        let program = marked - stamped - mark;
+        together += program;
+        rows.push(("the measuring program", program));
+        rows.push(("all that is waited for", together));
+        rows.push(("the whole, measured apart without marks", whole));
+        Some(rows.into_iter().map(|(part, ns)| Part { access: STEPS, part, ns, share: 100.0 * ns / whole, far }).collect())
+    };
+    found().unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -68,6 +99,24 @@ mod tests {
     use super::*;
     use crate::canary::Canary;
     use crate::samples::Sample;
+
+    #[test]
+    fn steps_are_put_beside_the_whole() {
+        let mut samples = Samples::default();
+        samples.best.note(50.0);
+        let canary = Canary { before_ns: 50.0, after_ns: 50.0 };
+        let mut add = |metric, place, value| samples.add(Key::new(metric, g::PACKETS, place), Sample { round: 1, value, canary });
+        (0..WAY.len() as u64).for_each(|place| add(Metric::GasLeg, place, 100.0));
+        // 12 pieces are waited for, of which 2 are transfers; the program's loop takes 30 with its mark.
+        for (metric, place, value) in [(Metric::Upkeep, 0, 10.0), (Metric::GasTrip, 0, 1100.0), (Metric::GasTrip, 1, 1230.0)] {
+            add(metric, place, value);
+        }
+        let found = parts(&samples);
+        assert_eq!(found.len(), WAY.len() + 3);
+        assert_eq!((found[0].ns, found[4].ns), (90.0, 100.0));
+        let tail: Vec<f64> = found[WAY.len()..].iter().map(|part| part.ns).collect();
+        assert_eq!(tail, [20.0, 1120.0, 1100.0]);
+    }
 
     #[test]
     fn parts_add_up_to_the_access() {

@@ -8,6 +8,7 @@
 //! | `source.rs` | who gives figures: a job of ours, another's program, the layers below |
 //! | `worker.rs` | a process of a job of ours |
 //! | `breakdown.rs` | what an access consists of, by differences |
+//! | `steps.rs` | what a get by packets consists of, by marks |
 //! | `report.rs`, `plot.rs` | tables, JSON, picture |
 //!
 //! Others are measured with small programs of ours (`scripts/peers/*_rma.c`), compiled here with what is installed. Everything runs by turns, round after round, with a canary before and after.
@@ -18,6 +19,7 @@ mod breakdown;
 pub mod plot;
 pub mod report;
 mod source;
+mod steps;
 pub mod worker;
 
 pub use breakdown::Part;
@@ -124,11 +126,13 @@ pub enum Group {
     Em3d,
     /// One process and two.
     Speedup,
+    /// The steps of a get by packets.
+    Steps,
 }
 
 impl Group {
     /// All of them.
-    pub const ALL: [Group; 4] = [Group::Words, Group::Bulk, Group::Em3d, Group::Speedup];
+    pub const ALL: [Group; 5] = [Group::Words, Group::Bulk, Group::Em3d, Group::Speedup, Group::Steps];
 }
 
 /// Everything that was found.

@@ -58,7 +58,7 @@ fn breakdown(parts: &[Part]) -> String {
         };
         rows.push(vec![name, part.part.to_owned(), number(part.ns), format!("{:.0}", part.share)]);
     }
-    format!("\nWhat an access consists of, by differences\n{}", align(&rows))
+    format!("\nWhat an access consists of, by differences or by marks\n{}", align(&rows))
 }
 
 #[derive(Serialize)]

@@ -83,6 +83,16 @@ impl Source {
         if has(Group::Speedup) {
             sources.extend(speedups());
         }
+        if has(Group::Steps) {
+            let batches = if options.quick { "8" } else { "40" };
+            sources.push(Source::Ours {
+                name: "steps of a get by packets".to_owned(),
+                words: vec!["steps".to_owned(), batches.to_owned()],
+                processes: 2,
+                packets: true,
+                read: read_step,
+            });
+        }
         sources
     }
 
@@ -168,6 +178,16 @@ fn read_word(name: &str, row: u64, ns: f64, packets: bool) -> Option<(Key, f64)>
         "sync" => (row == LONG && !packets).then(|| (Key::new(Metric::GasGet, g::SYNC, row), ns)),
         name => Some((Key::new(word_metric(name)?, ours, row), ns)),
     }
+}
+
+fn read_step(name: &str, place: u64, ns: f64, _: bool) -> Option<(Key, f64)> {
+    let metric = match name {
+        "trip" => Metric::GasTrip,
+        "leg" => Metric::GasLeg,
+        "mark" => Metric::Upkeep,
+        _ => return None,
+    };
+    Some((Key::new(metric, g::PACKETS, place), ns))
 }
 
 fn read_bulk(name: &str, bytes: u64, ns: f64, packets: bool) -> Option<(Key, f64)> {

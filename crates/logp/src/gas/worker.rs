@@ -21,7 +21,7 @@ const PAGE: usize = 4096;
 const MANY_BYTES: usize = 1 << 20;
 const COUNT_MAX: usize = 1 << 10;
 
-/// What a process is to do: `PROCESSORS MILLISECONDS words`, `.. bulk SIZE,..`, `.. em3d VERSION NODES DEGREE PERCENT STEPS`, `.. sample KEYS`, `.. sort PROCESSES KEYS`.
+/// What a process is to do: `PROCESSORS MILLISECONDS words`, `.. bulk SIZE,..`, `.. em3d VERSION NODES DEGREE PERCENT STEPS`, `.. sample KEYS`, `.. steps BATCHES`, `.. sort PROCESSES KEYS`.
 ///
 /// # Errors
 /// As text, if it cannot.
@@ -29,12 +29,15 @@ pub fn main(words: &[String]) -> Result<(), String> {
     let mut words = words.iter().map(String::as_str);
     let mut word = || words.next().ok_or("too few words");
     let (cpus, budget) = (pin::parse_cpu_list(word()?), number(word()?)?);
+    let what = word()?;
+    if what == "steps" {
+        return super::steps::main(&cpus, number(word()?)?);
+    }
     let global = Global::start().map_err(|error| error.to_string())?;
     if let Some(cpu) = cpus.get(global.process() as usize) {
         pin::pin_current(*cpu).map_err(|error| error.to_string())?;
     }
     let mut told = String::new();
-    let what = word()?;
     let outcome = match what {
         "words" => all_words(&global, budget, &mut told),
         "bulk" => {

@@ -82,6 +82,8 @@ fn row_name(metric: Metric, size: u64) -> String {
         | Metric::RingOfRanks
         | Metric::AllreduceOfRanks
         | Metric::BarrierOfRanks
+        | Metric::GasTrip
+        | Metric::GasLeg
         | Metric::Speedup => size.to_string(),
         _ => size_text(size),
     }
