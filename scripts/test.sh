@@ -87,6 +87,7 @@ part hosts-verbs scripts/hosts-verbs.sh "$target/examples-c" "$target/installed/
 part hosts-suite scripts/hosts-conformance.sh "$target/examples-c" "$target/installed/lib" fd76::1/fd76::2
 part perf-udp  env BELLWIRE="$target/release/bellwire" scripts/perf-udp.sh
 part guide     env TARGET_DIR="$target" scripts/guide.sh
+part refusals  env LD_LIBRARY_PATH="$target/installed/lib" scripts/refusals.sh "$target/installed/bin/bellwire" "$target/examples-c"
 if command -v strace >/dev/null 2>&1; then
     part quiet scripts/quiet.sh "$target"
 else

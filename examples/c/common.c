@@ -167,6 +167,21 @@ int has_option(int argc, char **argv, const char *name) {
     return 0;
 }
 
+void check_options(int argc, char **argv, const char *const *words) {
+    int i, k;
+    for (i = 1; i < argc; i++) {
+        for (k = 0; words[k] != NULL; k++) {
+            size_t length = strlen(words[k]);
+            int takes_value = words[k][length - 1] == '=';
+            if (strncmp(argv[i], words[k], length - takes_value) == 0 && argv[i][length - takes_value] == '\0') {
+                i += takes_value;
+                break;
+            }
+        }
+        if (words[k] == NULL) fail("\"%s\" is not an option here; see --help", argv[i]);
+    }
+}
+
 const char *option_text(int argc, char **argv, const char *name) {
     int i = has_option(argc, argv, name);
     if (i == 0) return NULL;

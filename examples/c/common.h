@@ -47,5 +47,7 @@ double seconds(void);
 const char *option_text(int argc, char **argv, const char *name);
 long option_number(int argc, char **argv, const char *name, long otherwise);
 int has_option(int argc, char **argv, const char *name);
+/* Ends the program if there is a word that is none of `words` (those with a "=" at the end take a value; a NULL is last): a mistyped option must not pass for its default. */
+void check_options(int argc, char **argv, const char *const *words);
 
 #endif

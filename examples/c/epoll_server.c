@@ -175,6 +175,8 @@ static void wait_for_clients(void) {
     if (failed != 0) fail("a client failed");
 }
 
+static const char *const words[] = {"server", "client", "--clients=", "--messages=", "--name=", "--edge", "--help", "-h", NULL};
+
 int main(int argc, char **argv) {
     long clients = option_number(argc, argv, "--clients", 8), messages = option_number(argc, argv, "--messages", 1000);
     uint32_t flags = has_option(argc, argv, "--edge") ? EPOLLET : 0;
@@ -182,6 +184,7 @@ int main(int argc, char **argv) {
     int is_server = has_option(argc, argv, "server"), is_client = has_option(argc, argv, "client");
     char own_name[32];
     Server server;
+    check_options(argc, argv, words);
     if (has_option(argc, argv, "--help") || has_option(argc, argv, "-h")) {
         fputs(help, stdout);
         return 0;

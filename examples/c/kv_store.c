@@ -310,16 +310,19 @@ static void run_client(const char *name, long operations) {
 
 /* ------------------------------------------------------------------ both */
 
+static const char *const words[] = {"server", "client", "--clients=", "--operations=", "--name=", "--help", "-h", NULL};
+
 int main(int argc, char **argv) {
     long clients = option_number(argc, argv, "--clients", 0), operations = option_number(argc, argv, "--operations", 20000), i;
     const char *name = option_text(argc, argv, "--name");
     char own_name[32];
     int status, bad = 0;
+    check_options(argc, argv, words);
     if (has_option(argc, argv, "--help") || has_option(argc, argv, "-h")) {
         fputs(help, stdout);
         return 0;
     }
-    if (clients > CLIENTS_MAX) fail("at most %d clients", CLIENTS_MAX);
+    if (clients > CLIENTS_MAX || (clients == 0 && has_option(argc, argv, "--clients"))) fail("--clients must be 1 to %d; see --help", CLIENTS_MAX);
     if (name == NULL) name = "kv_store";
     if (has_option(argc, argv, "server")) {
         run_server(name, clients);

@@ -126,6 +126,8 @@ static void run_server(Player *p, long count, const char *name) {
     }
 }
 
+static const char *const words[] = {"server", "client", "--size=", "--count=", "--name=", "--poll", "--help", "-h", NULL};
+
 int main(int argc, char **argv) {
     long size = option_number(argc, argv, "--size", 8), count = option_number(argc, argv, "--count", 100000);
     const char *name = option_text(argc, argv, "--name");
@@ -134,6 +136,7 @@ int main(int argc, char **argv) {
     char own_name[32];
     pid_t child = 0;
     Player p;
+    check_options(argc, argv, words);
     if (has_option(argc, argv, "--help") || has_option(argc, argv, "-h")) {
         fputs(help, stdout);
         return 0;

@@ -129,6 +129,8 @@ static void run_client(Side *s, long count, const char *name) {
     printf("writer: read back by RDMA read, all bytes right\n");
 }
 
+static const char *const words[] = {"server", "client", "--size=", "--count=", "--name=", "--help", "-h", NULL};
+
 int main(int argc, char **argv) {
     long size = option_number(argc, argv, "--size", 65536), count = option_number(argc, argv, "--count", 10000);
     const char *name = option_text(argc, argv, "--name");
@@ -136,6 +138,7 @@ int main(int argc, char **argv) {
     char own_name[32];
     pid_t child = 0;
     Side s;
+    check_options(argc, argv, words);
     if (has_option(argc, argv, "--help") || has_option(argc, argv, "-h")) {
         fputs(help, stdout);
         return 0;

@@ -58,11 +58,14 @@ static void send_on(VIP_VI_HANDLE right, const Memory *memory, Token *token) {
     MUST(VipSendWait(right, VIP_INFINITE, &done));
 }
 
+static const char *const words[] = {"--rounds=", NULL};
+
 int main(int argc, char **argv) {
     long rounds = option_number(argc, argv, "--rounds", 1000), round;
     VIP_NIC_HANDLE nic;
     VIP_DESCRIPTOR *done;
     Memory memory;
+    check_options(argc, argv, words);
     job(bw_job_join());
     int rank = bw_job_rank(), size = bw_job_size();
     if (size == 1) {

@@ -65,4 +65,4 @@ done
 if [ -x "$build/bellwire" ]; then
     install -m 755 "$build/bellwire" "$to/bin/bellwire"
 fi
-echo "installed in $to: libvipl and libbellwire_job $version (pkg-config modules vipl, bellwire-job)$([ -x "$build/bellwire" ] && echo ', bellwire' || true)"
+echo "installed in $to, version $version: $(ls "$to/lib/pkgconfig" | sed -n 's/\.pc$//p' | tr '\n' ' ')(pkg-config modules), the libfabric provider, RDMA$([ -x "$build/bellwire" ] && echo ', bellwire' || true)"

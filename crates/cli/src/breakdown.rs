@@ -46,7 +46,7 @@ pub struct Arguments {
     measured: Measured,
 
     /// Write everything as JSON; "-" is standard output, instead of the tables
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_parser = output::file_to_write)]
     json: Option<PathBuf>,
 
     /// No progress on standard error

@@ -74,15 +74,15 @@ pub struct Arguments {
     together: bool,
 
     /// Write everything as JSON; "-" is standard output, instead of the tables
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_parser = output::file_to_write)]
     json: Option<PathBuf>,
 
     /// Plot rates against the number of clients
-    #[arg(long, value_name = "FILE.svg")]
+    #[arg(long, value_name = "FILE.svg", value_parser = output::file_to_write)]
     plot: Option<PathBuf>,
 
     /// Plot response times against the number of clients
-    #[arg(long, value_name = "FILE.svg")]
+    #[arg(long, value_name = "FILE.svg", value_parser = output::file_to_write)]
     plot_times: Option<PathBuf>,
 
     /// No progress on standard error

@@ -127,11 +127,11 @@ pub struct Arguments {
     without_library: bool,
 
     /// Write everything, every sample included, as JSON; "-" is standard output, instead of the tables
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_parser = output::file_to_write)]
     json: Option<PathBuf>,
 
     /// Plot latency and bandwidth against size
-    #[arg(long, value_name = "FILE.svg")]
+    #[arg(long, value_name = "FILE.svg", value_parser = output::file_to_write)]
     plot: Option<PathBuf>,
 
     /// No progress on standard error

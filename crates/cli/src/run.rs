@@ -100,7 +100,7 @@ pub struct Arguments {
     grace: Duration,
 
     /// Write what became of the job into a file, as JSON; - for standard output, after the program's
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_parser = output::file_to_write)]
     json: Option<PathBuf>,
 
     /// Say on standard error what is started and what became of it
@@ -141,7 +141,13 @@ pub fn run(mut arguments: Arguments) -> Result<ExitCode, String> {
     if let Some(folder) = arguments.output.as_ref().filter(|_| !dry_run) {
         std::fs::create_dir_all(folder).map_err(|error| format!("--output {}: {error}", folder.display()))?;
     }
-    let plan = Plan::new(options(arguments)?)?;
+    let plan = match Plan::new(options(arguments)?) {
+        Ok(plan) => plan,
+        Err(wrong) => {
+            eprintln!("bellwire: {wrong}");
+            return Ok(ExitCode::from(2));
+        }
+    };
     if dry_run {
         output::print(&plan.explain())?;
         return Ok(ExitCode::SUCCESS);

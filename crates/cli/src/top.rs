@@ -92,7 +92,12 @@ pub fn run(arguments: &Arguments) -> Result<(), String> {
     if arguments.once {
         model.look(arguments.pid);
         if arguments.pid.is_some_and(|_| model.is_empty()) {
-            return Err(format!("process {} has no NIC that tells", arguments.pid.unwrap_or(0)));
+            let pid = arguments.pid.unwrap_or(0);
+            return Err(if std::path::Path::new("/proc").join(pid.to_string()).exists() {
+                format!("process {pid} has no NIC open, or is of another user or network namespace")
+            } else {
+                format!("there is no process {pid} here (or /proc hides it)")
+            });
         }
         std::thread::sleep(arguments.interval);
         return output::print(&text(arguments, &model.look(arguments.pid), arguments.sort, None));

@@ -371,7 +371,12 @@ impl<'p> Supervisor<'p> {
         }
         if let Some(text) = text.filter(|_| is_first) {
             let others = self.ranks.iter().filter(|rank| rank.ended.is_none()).count();
-            let more = if others > 0 { format!("; ending the other{}", if others == 1 { "" } else { "s" }) } else { String::new() };
+            let more = match others {
+                0 => "",
+                all if all == self.ranks.len() => "; ending it",
+                1 => "; ending the other",
+                _ => "; ending the others",
+            };
             self.outputs.say(&format!("{text}{more}"));
         }
     }

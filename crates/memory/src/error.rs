@@ -181,6 +181,7 @@ fn advice(errno: Errno) -> &'static str {
         Errno::NFILE => "; the system has too many open files",
         Errno::NOMEM => "; the process has too many mappings or too little memory (vm.max_map_count, memory limit)",
         Errno::PERM | Errno::ACCESS => "; a security policy (seccomp, LSM) or the peer's user forbids it",
+        Errno::FBIG => "; shared memory counts as a file here: raise the limit of file sizes (ulimit -f unlimited)",
         Errno::NOSYS => "; this kernel or sandbox does not have the call",
         Errno::TOOMANYREFS => "; too many descriptors are in flight (raise ulimit -n)",
         _ => "",

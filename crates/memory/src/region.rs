@@ -94,6 +94,7 @@ impl Region {
     pub fn create(name: &str, len: usize, kind: RegionKind) -> Result<Self, MemoryError> {
         let len = round_to_pages(len)?;
         let memfd = create_memfd(name)?;
+        check_file_size(len as u64)?;
         ftruncate(&memfd, len as u64).map_err(MemoryError::from_call("ftruncate"))?;
         reserve::reserve(memfd.as_fd(), len as u64)?;
         let mapping = Mapping::new(memfd.as_fd(), len, Access::ReadWrite)?;
@@ -230,6 +231,12 @@ fn checked_len(memfd: BorrowedFd<'_>, min: u64, max: u64) -> Result<usize, Memor
 
 /// `f_type` of tmpfs, where memfds of ordinary pages live; those of huge pages live in hugetlbfs.
 const TMPFS_MAGIC: rustix::fs::FsWord = 0x0102_1994;
+
+/// The limit of file sizes (`ulimit -f`) holds for memfds too, and a process that goes beyond it is killed by a signal instead of being told.
+fn check_file_size(len: u64) -> Result<(), MemoryError> {
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Fsize).current.unwrap_or(u64::MAX);
+    if len > limit { Err(MemoryError::Os { call: "ftruncate", errno: Errno::FBIG }) } else { Ok(()) }
+}
 
 fn create_memfd(name: &str) -> Result<OwnedFd, MemoryError> {
     let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;

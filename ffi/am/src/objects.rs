@@ -150,7 +150,9 @@ pub extern "C" fn AM_Init() -> c_int {
     match init(open) {
         Ok(_) => OK,
         Err(why) => {
-            eprintln!("bellwire: AM_Init: {why}");
+            // One write: two processes of a terminal that fail at a time would mix their pieces.
+            let line = format!("bellwire: AM_Init: {why}\n");
+            eprint!("{line}");
             RESOURCE
         }
     }

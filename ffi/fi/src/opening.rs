@@ -110,7 +110,9 @@ pub(crate) fn open_context(config: NicConfig, regions: &SharedRegions, id: Optio
 
 /// Says why an endpoint cannot be: a number alone would not.
 pub(crate) fn complain(why: &dyn core::fmt::Display, number: c_int) -> c_int {
-    eprintln!("bellwire: no endpoint: {why}");
+    // One write: the ranks of a job fail together, and would mix their pieces.
+    let line = format!("bellwire: no endpoint: {why}\n");
+    eprint!("{line}");
     number
 }
 

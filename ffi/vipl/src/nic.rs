@@ -47,7 +47,9 @@ fn open() -> Result<VipHandle, VipReturn> {
 /// The code alone would leave its reader in the dark.
 #[cold]
 fn refused(error: &dyn core::fmt::Display) -> VipReturn {
-    eprintln!("libvipl: VipOpenNic: {error}");
+    // One write: two processes of a terminal that fail at a time would mix their pieces.
+    let line = format!("libvipl: VipOpenNic: {error}\n");
+    eprint!("{line}");
     VipReturn::ErrorResource
 }
 

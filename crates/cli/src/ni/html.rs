@@ -25,7 +25,7 @@ caption{text-align:left;font-weight:bold;padding:.3em 0}td,th{border:1px solid #
 #[derive(Debug, Args)]
 pub struct Arguments {
     /// Where the report goes
-    #[arg(long, short, value_name = "FILE.html", default_value = "ni-report.html")]
+    #[arg(long, short, value_name = "FILE.html", default_value = "ni-report.html", value_parser = output::file_to_write)]
     out: PathBuf,
 
     #[command(flatten)]

@@ -99,7 +99,7 @@ pub struct Common {
     csv: bool,
 
     /// Write the plots
-    #[arg(long, value_name = "FILE.svg")]
+    #[arg(long, value_name = "FILE.svg", value_parser = output::file_to_write)]
     plot: Option<PathBuf>,
 
     /// How large the inputs of the macrobenchmarks are: table4, or small

@@ -72,7 +72,7 @@ fn command_of(scenario: &'static Scenario) -> Command {
     let common = [
         Arg::new("seed").long("seed").value_name("N").value_parser(clap::value_parser!(u64)).default_value("1").help("All that is random is drawn from it"),
         Arg::new("json").long("json").action(ArgAction::SetTrue).help("One JSON object in place of the tables"),
-        Arg::new("plot").long("plot").value_name("FILE.svg").value_parser(clap::value_parser!(PathBuf)).help("Write the plots"),
+        Arg::new("plot").long("plot").value_name("FILE.svg").value_parser(output::file_to_write).help("Write the plots"),
         Arg::new("quiet").long("quiet").short('q').action(ArgAction::SetTrue).help("No progress on standard error"),
     ];
     Command::new(scenario.name)

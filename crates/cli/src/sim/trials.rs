@@ -47,7 +47,7 @@ pub struct Arguments {
     faults: Option<String>,
 
     /// Write a line for each event of one trial
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_parser = output::file_to_write)]
     trace: Option<PathBuf>,
 
     /// One JSON object a line: each trial, then all of them

@@ -210,7 +210,9 @@ impl fmt::Display for ConfigError {
             "BELLWIRE_DIRECTORY_PORT" => "a port, 1 to 65535",
             _ => "a number of microseconds up to 1000000",
         };
-        write!(f, "the environment variable {} must be {allowed}", self.variable)
+        write!(f, "the environment variable {} must be {allowed}", self.variable)?;
+        // Read once more: an error that is copied holds no text.
+        std::env::var_os(self.variable).map_or(Ok(()), |value| write!(f, "; it is {value:?}"))
     }
 }
 
@@ -242,7 +244,14 @@ impl fmt::Display for OpenError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::HostAddress => f.write_str("the host address is empty, too long, or no IP address"),
-            Self::Udp(address, kind) => write!(f, "no UDP socket at {address}: {kind} (the address must be one of this host's; see BELLWIRE_ADDRESS)"),
+            Self::Udp(address, kind) => {
+                let advice = match kind {
+                    std::io::ErrorKind::AddrInUse => "another process has this port: set BELLWIRE_ADDRESS to another one, or leave the port out",
+                    std::io::ErrorKind::PermissionDenied => "ports below 1024 are the system's: set BELLWIRE_ADDRESS to another one, or leave the port out",
+                    _ => "the address must be one of this host's; see BELLWIRE_ADDRESS",
+                };
+                write!(f, "no UDP socket at {address}: {kind} ({advice})")
+            }
             Self::StrictMemory => f.write_str(
                 "strict memory needs the system call process_vm_readv on this process itself, which the kernel refuses (a seccomp filter, or built without it)",
             ),
@@ -272,5 +281,14 @@ mod tests {
         assert_eq!(read("BELLWIRE_NO_SUCH_VARIABLE", parse_spin), Ok(None));
         assert!(NicConfig { host: vec![0; 19], ..NicConfig::default() }.check().is_err());
         assert!(NicConfig::default().check().is_ok());
+    }
+
+    #[test]
+    fn texts_say_what_to_do() {
+        let at = "127.0.0.1:9000".parse().expect("an address");
+        assert!(OpenError::Udp(at, std::io::ErrorKind::AddrInUse).to_string().contains("another process has this port"));
+        assert!(OpenError::Udp(at, std::io::ErrorKind::AddrNotAvailable).to_string().contains("one of this host's"));
+        // A variable that every process has, with a value that no mode has.
+        assert!(ConfigError { variable: "PATH" }.to_string().contains("; it is \""));
     }
 }

@@ -176,7 +176,9 @@ fn log(error: AsyncError) {
         (Some(vi), None) => format!(" on VI {vi:?}"),
         (None, None) => String::new(),
     };
-    eprintln!("bellwire: asynchronous error: {:?}{of}", error.code);
+    // One write: the processes of a job hear of a death together, and would mix their pieces.
+    let line = format!("bellwire: asynchronous error: {:?}{of}\n", error.code);
+    eprint!("{line}");
 }
 
 /// Tells a handler of the errors that came before it. On the helper thread.
