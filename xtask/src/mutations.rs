@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `cargo xtask mutations DIR [WORD]`: breaks a copy of the sources in one place at a time, and sees that the simulator's checkers find it. A checker that has never found anything may be none.
+//! `cargo xtask mutations DIR [WORD]`: breaks a copy of the sources in one place at a time, and sees that the simulator's checkers, or a layer's model, find it. A checker that has never found anything may be none.
 //!
 //! `cargo xtask tidy` sees that each place is still there, so that the list does not lose its meaning when the code moves.
 
@@ -14,9 +14,12 @@ struct Mutation {
     name: &'static str,
     /// More than one where a second guard stands behind the first.
     edits: &'static [Edit],
-    /// The test of `bellwire-sim` that finds it.
-    test: &'static str,
+    /// The test that finds it.
+    test: Test,
 }
+
+/// A package, and a test of it.
+type Test = (&'static str, &'static str);
 
 struct Edit {
     file: &'static str,
@@ -26,7 +29,10 @@ struct Edit {
 }
 
 /// Random programs under random faults.
-const TRIAL: &str = "trial";
+const TRIAL: Test = ("bellwire-sim", "trial");
+
+/// Random programs of queue pairs, and what chance finds too seldom.
+const VERBS: Test = ("bellwire-verbs", "model");
 
 const MUTATIONS: &[Mutation] = &[
     Mutation {
@@ -63,7 +69,7 @@ const MUTATIONS: &[Mutation] = &[
             from: "if !before(turned.timestamp, arrival.timestamp) {",
             to: "if before(arrival.timestamp, turned.timestamp.wrapping_sub(1 << 30)) {",
         }],
-        test: "resident",
+        test: ("bellwire-sim", "resident"),
     },
     Mutation {
         name: "nothing leaves again when its time is over",
@@ -99,7 +105,7 @@ const MUTATIONS: &[Mutation] = &[
                 to: "(random, psn) = (self.rng.next_u32(), 1)",
             },
         ],
-        test: "replay",
+        test: ("bellwire-sim", "replay"),
     },
     Mutation {
         name: "what waits in a broken connection's receive queue is forgotten",
@@ -150,6 +156,35 @@ const MUTATIONS: &[Mutation] = &[
             to: "if work.flags.contains(WorkFlags::FENCE) && vi.reads_outstanding > 1 << 20 {",
         }],
         test: TRIAL,
+    },
+    Mutation {
+        name: "a message of queue pairs goes on whose beginning was refused",
+        edits: &[Edit { file: "crates/verbs/src/serve.rs", from: "(is_first || p.head.offset == qp.came)", to: "true" }],
+        test: VERBS,
+    },
+    Mutation {
+        name: "memory of another protection domain is used",
+        edits: &[Edit { file: "crates/verbs/src/memory.rs", from: "r.domain == domain && r.access", to: "r.access" }],
+        test: VERBS,
+    },
+    Mutation {
+        name: "answers to an earlier life of a queue pair are taken",
+        edits: &[Edit { file: "crates/verbs/src/arrive.rs", from: "q.life == p.head.echo && ", to: "" }],
+        test: VERBS,
+    },
+    Mutation {
+        name: "requests of an earlier life of a queue pair are done",
+        edits: &[Edit { file: "crates/verbs/src/serve.rs", from: " && !q.is_past(p.head)", to: "" }],
+        test: VERBS,
+    },
+    Mutation {
+        name: "a refusal overtakes the bytes of a read",
+        edits: &[Edit {
+            file: "crates/verbs/src/leave.rs",
+            from: "c.reads.iter().any(|r| (r.head.to, r.head.from) == pair)",
+            to: "c.reads.len() > 1 << 20 && pair.0 != 0",
+        }],
+        test: VERBS,
     },
 ];
 
@@ -203,7 +238,7 @@ pub fn run(root: &Path, folder: &Path, word: &str, complaints: &mut Vec<String>)
 fn is_found(mutation: &Mutation, tree: &Path, folder: &Path) -> Result<&'static str, String> {
     let cargo = |more: &[&str]| {
         let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-        command.args(["test", "-q", "--locked", "-p", "bellwire-sim", "--test", mutation.test]).args(more).current_dir(tree);
+        command.args(["test", "-q", "--locked", "-p", mutation.test.0, "--test", mutation.test.1]).args(more).current_dir(tree);
         command.env("CARGO_TARGET_DIR", folder.join("build")).env("RUST_BACKTRACE", "0").stdout(Stdio::null()).stderr(Stdio::null());
         command.spawn().map_err(|e| format!("cargo: {e}"))
     };
@@ -212,7 +247,7 @@ fn is_found(mutation: &Mutation, tree: &Path, folder: &Path) -> Result<&'static 
     }
     match end(cargo(&[])?)? {
         None => Ok("it has no end"),
-        Some(status) if status.success() => Err(format!("survives --test {}", mutation.test)),
+        Some(status) if status.success() => Err(format!("survives --test {}", mutation.test.1)),
         Some(_) => Ok("its test fails"),
     }
 }

@@ -190,6 +190,11 @@ impl Machine {
         self.0.qp(qp).map(|q| (q.sends.len(), q.receives.posted.len()))
     }
 
+    /// Whether a queue pair has taken a request of its peer since it was connected.
+    pub fn knows_peer(&self, qp: u32) -> bool {
+        self.0.qps.iter().flatten().any(|q| q.number == qp && q.peer_life != 0)
+    }
+
     /// Connections.
     pub fn connections(&self) -> usize {
         self.0.connections.len()

@@ -3,6 +3,7 @@
 
 use crate::connection::ConnectionId;
 use crate::direct::Grant;
+use crate::header::Head;
 use crate::name::Name;
 use crate::queue::{Pieces, Receive, ReceiveQueue};
 use crate::strict::Watch;
@@ -242,8 +243,10 @@ pub(crate) struct Qp {
     pub told_grants: Vec<u32>,
     /// It is in the core's `owing`.
     pub is_owing: bool,
-    /// A refusal has been sent for `expected`: until that comes again the rest is dropped.
-    pub refused: bool,
+    /// Bytes of the message under way that have come: its next packet goes on there. After a refusal nothing does, until the message begins again.
+    pub came: u32,
+    /// The peer of before the last reset and how often it had begun then: what it sent so is no request to this queue pair.
+    pub past: (u32, u8),
     pub established: bool,
     /// What the strict mode knows.
     pub watch: Option<Box<Watch>>,
@@ -279,7 +282,8 @@ impl Qp {
             arriving: None,
             told_grants: Vec::new(),
             is_owing: false,
-            refused: false,
+            came: 0,
+            past: (0, 0),
             established: false,
             watch: None,
         }
@@ -294,11 +298,18 @@ impl Qp {
     pub(crate) fn reset(&mut self) {
         let (is_ready, is_owing) = (self.is_ready, self.is_owing);
         let life = self.life.checked_add(1).unwrap_or(1);
-        *self = Self { is_ready, is_owing, life, fates: self.fates.take(), ..Self::new(self.number, self.init) };
+        let past = if self.peer_life == 0 { self.past } else { (self.attributes.peer, self.peer_life) };
+        *self = Self { is_ready, is_owing, life, past, fates: self.fates.take(), ..Self::new(self.number, self.init) };
     }
 
     pub(crate) fn takes_requests(&self) -> bool {
         matches!(self.state, QpState::Rtr | QpState::Rts | QpState::Sqd)
+    }
+
+    /// Whether a packet is one of the connection of before the last reset: on its way since then, with a number that may fit. (Who sends unreliably may go on as it was.)
+    #[inline]
+    pub(crate) fn is_past(&self, head: &Head) -> bool {
+        self.past == (head.from, head.life) && self.init.kind == QpKind::Rc
     }
 
     /// Whether a send is to give a completion.

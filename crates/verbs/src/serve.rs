@@ -22,7 +22,7 @@ impl Core {
     pub(crate) fn request<W: Wire>(&mut self, engine: &mut Engine<W>, p: &Packet<'_>) {
         let number = p.head.to;
         let is_first = p.head.offset == 0;
-        if !self.is_from_peer(p) || !self.qp(number).is_some_and(|q| q.takes_requests()) {
+        if !self.is_from_peer(p) || !self.qp(number).is_some_and(|q| q.takes_requests() && !q.is_past(p.head)) {
             if is_first {
                 self.refuse(engine, p, Code::Nobody, 0);
             }
@@ -31,7 +31,13 @@ impl Core {
         let Some(qp) = self.qp(number) else { return };
         let is_reliable = qp.init.kind == QpKind::Rc;
         let (answered, state, knows_us) = (p.head.answered, qp.state, p.head.echo == qp.life);
-        qp.peer_life = p.head.life;
+        let before = core::mem::replace(&mut qp.peer_life, p.head.life);
+        if is_reliable && before != 0 && before != p.head.life {
+            // It has begun anew: what came first was sent before that, and nobody could know.
+            let from = qp.attributes.receive_number & 0xff_ffff;
+            (qp.expected, qp.told, qp.came) = (from, from, 0);
+            self.drop_arriving(number);
+        }
         if is_reliable && knows_us && matches!(state, QpState::Rts | QpState::Sqd) {
             self.answered(number, answered);
             // What waited for that goes on.
@@ -44,12 +50,12 @@ impl Core {
             self.drop_arriving(number);
         }
         let Some(qp) = self.qp(number) else { return };
-        // After a refusal the rest of what had left is dropped, until the refused request comes again.
-        let is_next = p.head.number == qp.expected && (is_first || !qp.refused);
+        // After a refusal the rest of what had left is dropped, until the refused request comes again from its beginning.
+        let is_next = p.head.number == qp.expected && (is_first || p.head.offset == qp.came);
         if !is_next || p.total() > MESSAGE_MAX {
             return;
         }
-        qp.refused = false;
+        qp.came = p.head.offset.wrapping_add(p.payload.1 as u32);
         qp.came_by = Some(p.from);
         if state == QpState::Rtr && !core::mem::replace(&mut qp.established, true) {
             self.event(number, AsyncKind::Established);
@@ -79,7 +85,7 @@ impl Core {
             let qp = self.qp(number)?;
             let (timer, is_reliable) = (qp.attributes.rnr_timer, qp.init.kind == QpKind::Rc);
             if is_reliable {
-                qp.refused = true;
+                qp.came = 0;
                 self.refuse(engine, p, Code::NotReady, timer);
             } else {
                 self.done(engine, p);

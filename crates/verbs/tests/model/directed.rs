@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Cases that chance finds too seldom: each at all moments at which it can happen.
+
+use super::Trial;
+use super::posting::Wish;
+use super::side::{Random, SLOT, TARGET};
+use bellwire_verbs::{Opcode, QpState, SendFlags, WcStatus};
+use bellwire_via::time::Duration;
+use bellwire_via::wire::sim::SimConfig;
+
+fn wish(opcode: Opcode, length: usize) -> Wish {
+    Wish { opcode, length, flags: SendFlags::SIGNALED, fails: None }
+}
+
+impl Trial {
+    /// One on a slow network, which takes few frames at a time, on which nothing is made to fail, but on the pair that is given, with a connection between the two.
+    fn connected(seed: u64, victim: Option<usize>) -> Self {
+        let config = SimConfig { seed, queue_frames_max: 8, bits_per_second: 2_000_000_000, ..SimConfig::default() };
+        let mut trial = Self::on(config, Random(seed | 1 << 40), seed);
+        trial.victim = victim;
+        for me in 0..2 {
+            // Patient, but for the victim.
+            trial.connect(0, me);
+            trial.connect(1, me);
+        }
+        for me in 0..2 {
+            trial.post(me, 1, &wish(Opcode::Write, 8));
+        }
+        trial.run(Duration::from_micros(1000));
+        trial
+    }
+
+    fn turns(&mut self, n: usize) {
+        for _ in 0..n {
+            self.turn(self.world.now() + Duration::from_micros(1000));
+        }
+    }
+}
+
+/// The beginning of a long message finds nobody; its end finds the queue pair connected. It is nothing without its beginning.
+#[test]
+fn an_end_without_a_beginning() {
+    for (turns, opcode) in (0..80).flat_map(|n| [Opcode::Write, Opcode::Send].map(|o| (n, o))) {
+        let mut trial = Trial::connected(1, None);
+        trial.reset(0, 1);
+        trial.sides[1].ends[0].is_late = true;
+        trial.post(0, 0, &wish(opcode, TARGET));
+        trial.turns(turns);
+        if trial.sides[1].ends[0].is_late {
+            trial.connect(0, 1);
+        }
+        trial.post_receive(1, 0, SLOT);
+        trial.finish();
+    }
+}
+
+/// A request that is refused comes behind a read, whose bytes are still on their way.
+#[test]
+fn a_refusal_behind_a_read() {
+    for seed in 1..40 {
+        let mut trial = Trial::connected(seed, Some(0));
+        for _ in 0..3 {
+            trial.post(0, 0, &wish(Opcode::Read, TARGET));
+        }
+        // Its own writes keep the owner's way full.
+        trial.post(1, 1, &wish(Opcode::Write, TARGET));
+        trial.post(1, 1, &wish(Opcode::Write, TARGET));
+        trial.post(0, 0, &Wish { fails: Some(WcStatus::RemoteAccess), ..wish(Opcode::Write, 8) });
+        trial.run(Duration::from_micros(5000));
+        assert!(trial.sides[0].ends[0].has_failed && trial.sides[0].ends[0].first == 4, "seed {seed}");
+        trial.finish();
+    }
+}
+
+/// A queue pair begins anew, with the same numbers, while its first request of before is on its way to a peer that does not know it yet. What came of that one way or another, the new one is answered.
+#[test]
+fn first_requests_of_two_lives() {
+    for turns in 0..40 {
+        let mut trial = Trial::connected(2, Some(0));
+        trial.post(0, 0, &wish(Opcode::Write, TARGET));
+        trial.turns(turns);
+        for me in 0..2 {
+            trial.connect(0, me);
+            trial.sides[me].ends[0].begin_anew(vec![0; TARGET]);
+        }
+        trial.post(0, 0, &wish(Opcode::Write, 100));
+        trial.post(0, 0, &wish(Opcode::Write, TARGET));
+        trial.run(Duration::from_micros(20_000));
+        let end = &trial.sides[0].ends[0];
+        assert_eq!((end.first, trial.sides[0].machine.state(end.number)), (2, Ok(QpState::Rts)), "after {turns} turns");
+    }
+}
