@@ -22,7 +22,7 @@ use crate::error::{Access, Error, Trouble, Why};
 use crate::probe::{Off, Probe, Stage};
 
 /// Most bytes that one Get asks for.
-pub(super) const GET_BYTES_MAX: u64 = 64 * 1024;
+pub(super) const GET_BYTES_MAX: u64 = 128 * 1024;
 
 /// This process among those that it reaches by messages.
 #[derive(Debug)]
