@@ -13,7 +13,7 @@ static gex_TM_t team;
 static char *there, *here;
 
 /*
- * Words: a function for each size, so that the compiler knows it, as it does in a program; with a size that is known only at run time the same calls take two to three times as long. Its loop may keep what it
+ * Words: a function for each size, so that the compiler knows it, as it does in a program; with a size that is known only at run time the same calls take one and a half to three times as long. Its loop may keep what it
  * knows of the other process in registers, which it does: the library asks for no order between accesses.
  */
 #define WORD(bytes, type)                                                                                                                                                                       \
