@@ -10,8 +10,8 @@ use crate::frame::{Bulk, Head, INLINE_BYTES_MAX, Op};
 use crate::post::SendRequest;
 use crate::status::{Operation, WorkFlags};
 use crate::user_memory;
-use crate::vi::ViHandle;
-use crate::wire::{Direct, LinkId, RemoteAccess, Sent, Wire};
+use crate::vi::{Vi, ViHandle};
+use crate::wire::{Direct, RemoteAccess, Sent, Wire};
 use crate::work_queue::INLINE_SEND_BYTES_MAX;
 use bellwire_memory::line_queue::{HEAD_WORDS, Line};
 
@@ -45,6 +45,20 @@ impl Pieces {
     }
 }
 
+impl Vi {
+    /// Whether a line with so many bytes after its word 0 may leave now.
+    #[inline(always)]
+    fn sends_lines_of(&self, length: usize) -> Result<bool, Error> {
+        if self.paths.send_limit as usize <= length { Err(Error::InvalidState) } else { Ok(self.send.all_sent()) }
+    }
+
+    #[inline(always)]
+    fn has_sent_line(&mut self) {
+        self.next_message = self.next_message.wrapping_add(1);
+        self.counters.sent += 1;
+    }
+}
+
 impl<W: Wire> Engine<W> {
     /// The longest message, in bytes, that a connected VI sends in one frame: who receives it needs no copy to put it together. 0: it is not connected.
     pub fn whole_message_bytes(&self, handle: ViHandle) -> usize {
@@ -65,8 +79,17 @@ impl<W: Wire> Engine<W> {
     /// U2 for `length` bytes at `from`.
     #[inline]
     pub unsafe fn send_line(&mut self, handle: ViHandle, from: *const u8, length: usize) -> Result<bool, Error> {
+        let vi = self.vis.get_mut(handle).ok_or(Error::InvalidState)?;
+        if !vi.sends_lines_of(length)? || self.connections.control_pending {
+            return Ok(false);
+        }
         // SAFETY: the caller's; `length` is below the limit.
-        self.send_one(handle, length, |wire, link, word0| unsafe { wire.send_whole(link, word0, from, length) })
+        let sent = unsafe { self.wire.send_whole(vi.link, vi.paths.whole_out | (length as u64) << 8, from, length) };
+        if sent == Sent::Yes {
+            vi.has_sent_line();
+            return Ok(true);
+        }
+        self.did_not_send(handle, sent)
     }
 
     /// As [`send_line`](Self::send_line): the first `words` of `head`, as they lie in memory, and `length` bytes after them.
@@ -76,34 +99,30 @@ impl<W: Wire> Engine<W> {
     ///
     /// # Safety
     /// U2 for `length` bytes at `from`; `words` is at most [`HEAD_WORDS`].
-    #[inline]
-    pub unsafe fn send_headed(&mut self, handle: ViHandle, head: &[u64; HEAD_WORDS], words: usize, from: *const u8, length: usize) -> Result<bool, Error> {
-        // SAFETY: the caller's; all of it is below the limit.
-        self.send_one(handle, 8 * words + length, |wire, link, word0| unsafe { wire.send_headed(link, word0, head, words, from, length) })
-    }
-
-    /// Has `send` send a line with so many bytes after its word 0, if it can leave now.
     #[inline(always)]
-    fn send_one(&mut self, handle: ViHandle, length: usize, send: impl FnOnce(&mut W, LinkId, u64) -> Sent) -> Result<bool, Error> {
+    pub unsafe fn send_headed(&mut self, handle: ViHandle, head: &[u64; HEAD_WORDS], words: usize, from: *const u8, length: usize) -> Result<bool, Error> {
         let vi = self.vis.get_mut(handle).ok_or(Error::InvalidState)?;
-        if vi.paths.send_limit as usize <= length {
-            return Err(Error::InvalidState);
-        }
-        if !vi.send.all_sent() || self.connections.control_pending {
+        let total = 8 * words + length;
+        if !vi.sends_lines_of(total)? || self.connections.control_pending {
             return Ok(false);
         }
-        match send(&mut self.wire, vi.link, vi.paths.whole_out | (length as u64) << 8) {
-            Sent::Yes => {
-                vi.next_message = vi.next_message.wrapping_add(1);
-                vi.counters.sent += 1;
-                Ok(true)
-            }
-            Sent::NoRoom | Sent::Unfilled => Ok(false),
-            Sent::Broken => {
-                self.link_of_vi_broke(handle.index());
-                Err(Error::InvalidState)
-            }
+        // SAFETY: the caller's; all of it is below the limit.
+        let sent = unsafe { self.wire.send_headed(vi.link, vi.paths.whole_out | (total as u64) << 8, head, words, from, length) };
+        if sent == Sent::Yes {
+            vi.has_sent_line();
+            return Ok(true);
         }
+        self.did_not_send(handle, sent)
+    }
+
+    /// A line has not left.
+    #[cold]
+    fn did_not_send(&mut self, handle: ViHandle, sent: Sent) -> Result<bool, Error> {
+        if sent == Sent::Broken {
+            self.link_of_vi_broke(handle.index());
+            return Err(Error::InvalidState);
+        }
+        Ok(false)
     }
 
     /// Sends what is left, from byte `sent` on, of a message: as much as can leave now. Returns how many bytes of it have left; nothing else may be sent on the VI before all have.

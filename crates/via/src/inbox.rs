@@ -14,14 +14,14 @@
 
 use crate::arrive::{Source, send_arrival};
 use crate::attributes::{NetAddress, Reliability, ViState};
-use crate::engine::Engine;
+use crate::engine::{Engine, LinkState};
 use crate::error::Error;
 use crate::event::AsyncErrorCode;
 use crate::frame::{Bulk, DisconnectReason, Head, Op};
 use crate::handle::{Handle, Slab};
 use crate::user_memory;
 use crate::vi::{Connection, Vi, ViHandle};
-use crate::wire::{Frame, LinkFailure, LinkId, Received, Wire};
+use crate::wire::{Frame, LinkFailure, LinkId, Peeked, Received, Wire};
 use std::collections::VecDeque;
 
 /// Inboxes that one NIC may hold.
@@ -94,6 +94,17 @@ impl Kept {
     pub fn is_empty(&self) -> bool {
         self.length == 0
     }
+}
+
+/// What [`Engine::take_line`] found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Looked<R> {
+    /// A message, and what was made of it.
+    Took(R),
+    /// Nothing is there; a turn was made.
+    Nothing,
+    /// Nothing is done, not even a turn: [`Engine::take_otherwise`] knows more.
+    Otherwise,
 }
 
 /// What [`Engine::take`] found; with the context of its VI.
@@ -215,9 +226,51 @@ impl<W: Wire> Engine<W> {
         self.take_noting(inbox, line, || ())
     }
 
+    /// A message in a line that comes by the only link, if `take` wants it: it is given the context of its VI, its bytes, and the line, in which they are from word 1 on. (For who wants most messages in a way of his
+    /// own: nothing is copied, and this is all inlined.)
+    #[inline(always)]
+    pub fn take_line<R>(&mut self, inbox: InboxHandle, take: impl FnOnce(u64, &Frame, usize) -> Option<R>) -> Looked<R> {
+        if self.inbox_has(inbox) {
+            return Looked::Otherwise;
+        }
+        self.wire.begin_turn();
+        if self.wire.has_events() {
+            return Looked::Otherwise;
+        }
+        let [LinkState { id, broken: false, .. }] = self.links[..] else { return Looked::Otherwise };
+        let frame = match self.wire.peek_line(id, LOOKS as u32) {
+            Peeked::Line(frame) => frame,
+            Peeked::Nothing => {
+                self.end_turn();
+                return if self.inbox_has(inbox) { Looked::Otherwise } else { Looked::Nothing };
+            }
+            Peeked::Otherwise => return Looked::Otherwise,
+        };
+        let head = frame.head();
+        let Some(length) = head.inline_len() else { return Looked::Otherwise };
+        let Some((vi, context)) = addressee(&mut self.connection_ids, &mut self.vis, id, head, inbox) else { return Looked::Otherwise };
+        let Some(taken) = take(context, &frame, length) else { return Looked::Otherwise };
+        self.wire.consume_peeked(id);
+        vi.message = vi.message.wrapping_add(1);
+        vi.counters.received += 1;
+        self.completions += 1;
+        Looked::Took(taken)
+    }
+
+    /// As [`take`](Self::take), after [`take_line`](Self::take_line) in vain: looks but once.
+    #[inline]
+    pub fn take_otherwise(&mut self, inbox: InboxHandle, line: &mut LineWords) -> Option<Taken> {
+        self.take_looking(inbox, line, 1, || ())
+    }
+
     /// As [`take`](Self::take); `found` is called when there is a frame, before anything is done with it. For measurements of what taking costs.
     #[inline]
     pub fn take_noting(&mut self, inbox: InboxHandle, line: &mut LineWords, found: impl Fn() + Copy) -> Option<Taken> {
+        self.take_looking(inbox, line, LOOKS, found)
+    }
+
+    #[inline]
+    fn take_looking(&mut self, inbox: InboxHandle, line: &mut LineWords, looks_at_only: usize, found: impl Fn() + Copy) -> Option<Taken> {
         if self.inbox_has(inbox)
             && let Some(waited) = self.take_waiting(inbox)
         {
@@ -231,7 +284,7 @@ impl<W: Wire> Engine<W> {
         let Inbox { cursor, taken, .. } = *self.inboxes.get(inbox)?;
         let mut at = cursor;
         // What comes while we look is found sooner by another look than by another poll, of which looking is the smaller part.
-        let looks = if links == 1 { LOOKS } else { links };
+        let looks = if links == 1 { looks_at_only } else { links };
         for _ in 0..looks {
             at = if at >= self.links.len() { 0 } else { at };
             if let Some(found) = self.take_from_link(at, inbox, line, found) {

@@ -15,8 +15,8 @@ use super::packet::PacketWire;
 use super::shm::ShmWire;
 use super::udp::UdpPort;
 use super::{
-    Advertisement, Allocation, Attach, CatalogueEntry, Direct, Frame, LinkId, LinkInfo, MapAccess, MemoryKind, Placement, Received, RemoteAccess, Rendezvous,
-    Sent, Wire, WireEvent, WireReason,
+    Advertisement, Allocation, Attach, CatalogueEntry, Direct, Frame, LinkId, LinkInfo, MapAccess, MemoryKind, Peeked, Placement, Received, RemoteAccess,
+    Rendezvous, Sent, Wire, WireEvent, WireReason,
 };
 use crate::attributes::NetAddress;
 use crate::time::Instant;
@@ -82,6 +82,16 @@ impl HostWire {
         }
         self.packet.as_mut().map(|p| (p, packet_link(link)))
     }
+
+    /// As [`send_headed`](Wire::send_headed), on the packet wire; not inlined, so that the way by shared memory is.
+    ///
+    /// # Safety
+    /// As there.
+    #[inline(never)]
+    unsafe fn send_headed_by_packet(&mut self, link: LinkId, word0: u64, head: &[u64; HEAD_WORDS], words: usize, from: *const u8, length: usize) -> Sent {
+        // SAFETY: the caller's.
+        self.packet_of(link).map_or(Sent::Broken, |(p, link)| unsafe { p.send_headed(link, word0, head, words, from, length) })
+    }
 }
 
 impl Wire for HostWire {
@@ -133,7 +143,7 @@ impl Wire for HostWire {
             // SAFETY: the caller's.
             Some(l) => unsafe { l.send_headed(word0, head, words, from, length) },
             // SAFETY: the caller's.
-            None => self.packet_of(link).map_or(Sent::Broken, |(p, link)| unsafe { p.send_headed(link, word0, head, words, from, length) }),
+            None => unsafe { self.send_headed_by_packet(link, word0, head, words, from, length) },
         }
     }
 
@@ -142,6 +152,18 @@ impl Wire for HostWire {
         match self.shm.link(link) {
             Some(l) => l.take::<PAYLOAD, R>(looks, take),
             None => self.packet_of(link).and_then(|(p, link)| p.take::<PAYLOAD, R>(link, looks, take)),
+        }
+    }
+
+    #[inline(always)]
+    fn peek_line(&mut self, link: LinkId, looks: u32) -> Peeked {
+        self.shm.link(link).map_or(Peeked::Otherwise, |l| l.peek_line(looks))
+    }
+
+    #[inline(always)]
+    fn consume_peeked(&mut self, link: LinkId) {
+        if let Some(l) = self.shm.link(link) {
+            l.consume_peeked();
         }
     }
 

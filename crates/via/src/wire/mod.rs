@@ -111,6 +111,17 @@ pub enum Received {
     Broken,
 }
 
+/// What `peek_line` found.
+#[derive(Clone, Copy, Debug)]
+pub enum Peeked {
+    /// A line.
+    Line(Frame),
+    /// Nothing.
+    Nothing,
+    /// Nothing was done; [`Wire::receive`] knows more.
+    Otherwise,
+}
+
 /// Payload that every frame of every wire may carry: that of the smallest packets, and enough for all that engines say to each other.
 pub const PAYLOAD_BYTES_MIN: usize = 256;
 
@@ -167,6 +178,17 @@ pub trait Wire {
     #[inline]
     fn take<const PAYLOAD: bool, R>(&mut self, _link: LinkId, _looks: u32, _take: impl FnOnce(&Frame) -> Option<R>) -> Option<R> {
         None
+    }
+    /// Looks at most `looks` times for a frame, with pauses between: for one that is a line without payload, which stays until [`consume_peeked`](Self::consume_peeked). Finding nothing, the wire tells the
+    /// sender about room.
+    #[inline]
+    fn peek_line(&mut self, _link: LinkId, _looks: u32) -> Peeked {
+        Peeked::Otherwise
+    }
+    /// Gives up the frame that [`peek_line`](Self::peek_line) gave.
+    #[inline]
+    fn consume_peeked(&mut self, link: LinkId) {
+        self.consume(link);
     }
     /// Sends a line with `length` bytes (at most `payload_bytes_max`) of payload, which `fill` writes at the address it is given, unless it says `false`.
     fn send_with_payload<F: FnOnce(*mut u8) -> bool>(&mut self, link: LinkId, line: &mut Line, length: usize, fill: F) -> Sent;

@@ -17,7 +17,7 @@ use super::layout::{
 use super::payload::PayloadFifo;
 use crate::frame::Head;
 use crate::wire::shm::link::direct::Grant;
-use crate::wire::{Frame, Received, Sent};
+use crate::wire::{Frame, Peeked, Received, Sent};
 use bellwire_memory::atomic::{AtomicU32, AtomicU64, Ordering};
 use bellwire_memory::event::PeerBell;
 use bellwire_memory::line_queue::{Consumer, HEAD_WORDS, LINE_WORDS, Line, MappedHead, MappedSlots, Producer};
@@ -246,6 +246,46 @@ impl Link {
         Some(taken)
     }
 
+    /// See [`Wire::peek_line`](crate::wire::Wire::peek_line). While looks are left out, nothing is done.
+    #[inline(always)]
+    pub(in crate::wire) fn peek_line(&mut self, looks: u32) -> Peeked {
+        if self.skip != 0 {
+            return Peeked::Otherwise;
+        }
+        for look in 0..looks {
+            if look != 0 {
+                pause();
+            }
+            let Some(head) = self.consumer.peek_word0() else { continue };
+            if Head(head).is_bulk() {
+                return Peeked::Otherwise;
+            }
+            let words = self.consumer.slots().address(self.consumer.slot_index()).cast::<u64>();
+            // SAFETY: F1: the slot is mapped, and not written by an honest peer, until it is consumed.
+            return Peeked::Line(unsafe { Frame::new(head, words, core::ptr::null(), 0) });
+        }
+        self.found_nothing();
+        Peeked::Nothing
+    }
+
+    /// There is no frame: the reader is at leisure to say how far it has come, and looks less often if it has caught up with a stream.
+    #[inline(always)]
+    fn found_nothing(&mut self) {
+        if self.one_way >= STREAM_FRAMES_MIN {
+            self.skip = STREAM_POLLS_SKIPPED;
+        }
+        if self.consumer.unpublished() != 0 && self.kept.is_empty() {
+            self.publish_head();
+        }
+    }
+
+    /// See [`Wire::consume_peeked`](crate::wire::Wire::consume_peeked).
+    #[inline(always)]
+    pub(in crate::wire) fn consume_peeked(&mut self) {
+        self.one_way = self.one_way.saturating_add(1);
+        self.consume();
+    }
+
     #[inline]
     pub(in crate::wire) fn send_with_payload(&mut self, line: &mut Line, length: usize, fill: impl FnOnce(*mut u8) -> bool) -> Sent {
         debug_assert!(length <= FRAME_PAYLOAD_MAX as usize);
@@ -281,12 +321,7 @@ impl Link {
             }
         }
         let Some(head) = self.consumer.peek_word0() else {
-            if self.one_way >= STREAM_FRAMES_MIN {
-                self.skip = STREAM_POLLS_SKIPPED;
-            }
-            if self.consumer.unpublished() != 0 && self.kept.is_empty() {
-                self.publish_head();
-            }
+            self.found_nothing();
             return Received::Empty;
         };
         self.one_way = self.one_way.saturating_add(1);

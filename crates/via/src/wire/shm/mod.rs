@@ -17,8 +17,8 @@ mod segments;
 use crate::attributes::NetAddress;
 use crate::handle::{Handle, Slab};
 use crate::wire::{
-    Advertisement, Allocation, Attach, CatalogueEntry, Direct, Frame, LinkFailure, LinkId, LinkInfo, MapAccess, MemoryKind, Placement, Received, RemoteAccess,
-    Rendezvous, Sent, Wire, WireEvent, WireReason,
+    Advertisement, Allocation, Attach, CatalogueEntry, Direct, Frame, LinkFailure, LinkId, LinkInfo, MapAccess, MemoryKind, Peeked, Placement, Received,
+    RemoteAccess, Rendezvous, Sent, Wire, WireEvent, WireReason,
 };
 use bellwire_memory::event::BellSet;
 use bellwire_memory::line_queue::Line;
@@ -263,6 +263,18 @@ impl Wire for ShmWire {
     #[inline(always)]
     fn take<const PAYLOAD: bool, R>(&mut self, link: LinkId, looks: u32, take: impl FnOnce(&Frame) -> Option<R>) -> Option<R> {
         self.link(link)?.take::<PAYLOAD, R>(looks, take)
+    }
+
+    #[inline(always)]
+    fn peek_line(&mut self, link: LinkId, looks: u32) -> Peeked {
+        self.link(link).map_or(Peeked::Otherwise, |l| l.peek_line(looks))
+    }
+
+    #[inline(always)]
+    fn consume_peeked(&mut self, link: LinkId) {
+        if let Some(l) = self.link(link) {
+            l.consume_peeked();
+        }
     }
 
     #[inline]
