@@ -5,9 +5,9 @@
 
 use crate::connection::ConnectionId;
 use crate::core::Core;
-use crate::header::{Head, IMMEDIATE, Kind, PACKET_BYTES, PART, SOLICITED, WORDS_MAX};
+use crate::header::{Head, IMMEDIATE, Kind, PACKET_BYTES, PART, PLAIN_WORDS, SOLICITED, WORDS_MAX};
 use crate::types::{QpKind, QpState};
-use bellwire_via::inbox::LineWords;
+use bellwire_via::inbox::{LineWords, Looked, Taken};
 use bellwire_via::wire::Wire;
 use bellwire_via::{Came, Engine};
 
@@ -38,8 +38,29 @@ impl Core {
     /// Takes the next thing that has come. `false`: there was nothing.
     #[inline]
     pub(crate) fn arrive<W: Wire>(&mut self, engine: &mut Engine<W>) -> bool {
+        let looked = engine.take_line(self.inbox, |context, line, length| {
+            let words = [line.word(1), line.word(2), line.word(3)];
+            // SAFETY: what follows the words in the line, which is there for as long as this runs; the sender may be writing it.
+            unsafe { self.take_short(context, words, (line.words_from(1 + PLAIN_WORDS), length)) }
+        });
+        match looked {
+            Looked::Took(then) => self.took_short(engine, then),
+            Looked::Nothing => false,
+            Looked::Otherwise => self.arrive_otherwise(engine),
+        }
+    }
+
+    #[inline(never)]
+    fn arrive_otherwise<W: Wire>(&mut self, engine: &mut Engine<W>) -> bool {
         let mut line: LineWords = [0; 7];
-        let Some(taken) = engine.take(self.inbox, &mut line) else { return false };
+        let Some(taken) = engine.take_otherwise(self.inbox, &mut line) else { return false };
+        if let Taken::Line(context, length) = taken {
+            // SAFETY: what follows the words, which are ours.
+            let then = unsafe { self.take_short(context, [line[0], line[1], line[2]], (line[PLAIN_WORDS..].as_ptr().cast(), length as usize)) };
+            if let Some(then) = then {
+                return self.took_short(engine, then);
+            }
+        }
         engine.hand::<WORDS_MAX>(self.inbox, &line, taken, |engine, came| match came {
             Came::Message(context, words, lies) => self.message(engine, context, words, lies),
             Came::Notice(context, vi, notice) => self.notice(engine, ConnectionId::from_raw(context as u32), vi, notice),

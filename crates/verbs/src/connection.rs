@@ -111,7 +111,7 @@ impl Connection {
     }
 
     #[inline]
-    fn has_credit(&self) -> bool {
+    pub(crate) fn has_credit(&self) -> bool {
         self.sent.wrapping_sub(self.acked) < WINDOW
     }
 
@@ -123,6 +123,17 @@ impl Connection {
             self.acked = taken;
         }
         fine
+    }
+
+    /// The peer has taken so many messages, and we one more. `false`: it cannot have, or we have to say so now; nothing is done.
+    #[inline(always)]
+    pub(crate) fn take_one(&mut self, taken: u16) -> bool {
+        let handled = self.handled.wrapping_add(1);
+        if handled.wrapping_sub(self.told) >= TELL_AFTER || !self.acknowledge(taken) {
+            return false;
+        }
+        self.handled = handled;
+        true
     }
 
     /// A message has left in part, and nobody may come by to send the rest.
@@ -190,11 +201,18 @@ impl Connection {
     }
 
     fn has_left(&mut self, head: &Head) -> Put {
-        if head.kind != Kind::Credit {
-            self.sent = self.sent.wrapping_add(1);
+        self.has_put();
+        if head.kind == Kind::Credit {
+            self.sent = self.sent.wrapping_sub(1);
         }
-        self.told = self.handled;
         Put::All
+    }
+
+    /// A message has left that needs a credit.
+    #[inline(always)]
+    pub(crate) fn has_put(&mut self) {
+        self.sent = self.sent.wrapping_add(1);
+        self.told = self.handled;
     }
 
     /// Sends the rest of what has left in part. `false`: it is stuck.

@@ -73,6 +73,8 @@ pub(crate) struct Core {
     pub lingers: bool,
     /// Completion queues that are armed, or may be.
     pub armed: u32,
+    /// The short ways are not taken: for tests, which compare.
+    pub long_ways: bool,
     /// Faults on purpose.
     pub struck: Option<Box<Struck>>,
     /// Reports of broken rules.
@@ -105,6 +107,7 @@ impl Core {
             posts: 0,
             lingers: false,
             armed: 0,
+            long_ways: false,
             struck: None,
             strict: None,
         }
@@ -119,6 +122,7 @@ impl Core {
         self.cqs.insert(Cq::new(entries, listener, cookie)).map(Handle::raw).ok_or(Error::NoMemory)
     }
 
+    #[inline(always)]
     pub(crate) fn cq(&mut self, id: u32) -> Result<&mut Cq, Error> {
         self.cqs.get_mut(Handle::from_raw(id)).ok_or(Error::Invalid)
     }
@@ -269,8 +273,19 @@ impl Core {
 
     // ---- completions
 
-    #[inline]
+    #[inline(always)]
     pub(crate) fn complete(&mut self, cq: u32, completion: Completion, solicited: bool) {
+        let Some(q) = self.cqs.get_mut(Handle::from_raw(cq)) else { return };
+        if q.push_unheard(&completion) {
+            return;
+        }
+        self.complete_heard(cq, completion, solicited);
+    }
+
+    /// A completion of which somebody is to hear, or for which there is no room.
+    #[cold]
+    #[inline(never)]
+    fn complete_heard(&mut self, cq: u32, completion: Completion, solicited: bool) {
         let Some(q) = self.cqs.get_mut(Handle::from_raw(cq)) else { return };
         let was_armed = q.is_armed();
         let was_overrun = q.is_overrun();

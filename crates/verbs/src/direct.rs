@@ -9,7 +9,8 @@ use crate::core::Core;
 use crate::header::{Head, Kind};
 use crate::memory::Regions;
 use crate::name::QPS_MAX;
-use crate::types::{Access, Opcode, QpKind, WcStatus};
+use crate::qp::{MESSAGE_MAX, SendRequest};
+use crate::types::{Access, Completion, Opcode, QpKind, SendFlags, Sge, WcStatus};
 use bellwire_via::Engine;
 use bellwire_via::wire::Wire;
 
@@ -40,14 +41,90 @@ impl Grant {
 /// What became of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Done {
-    /// It is complete.
-    Yes,
+    /// It is complete; so many bytes.
+    Yes(u64),
     /// It can be when what is before it is answered.
     Soon,
     No,
 }
 
+/// A write or read of one piece, with nothing unusual to it.
+#[derive(Clone, Copy, Debug)]
+pub struct ShortAccess {
+    /// The program's name for it.
+    pub wr_id: u64,
+    /// How.
+    pub flags: SendFlags,
+    /// Read; else write.
+    pub reads: bool,
+    /// The peer's memory.
+    pub address: u64,
+    /// Its key.
+    pub key: u32,
+    /// The program's memory.
+    pub piece: Sge,
+}
+
+impl ShortAccess {
+    #[inline(always)]
+    pub(crate) fn of(r: &SendRequest<'_>) -> Option<Self> {
+        match (r.pieces, r.opcode) {
+            ([piece], Opcode::Write | Opcode::Read) => {
+                Some(Self { wr_id: r.wr_id, flags: r.flags, reads: r.opcode == Opcode::Read, address: r.address, key: r.key, piece: *piece })
+            }
+            _ => None,
+        }
+    }
+}
+
 impl Core {
+    /// Posts a write or read and does it in the peer's memory, if nothing is before it: without a place in the queue. `false`: nothing is done.
+    #[inline(always)]
+    pub(crate) fn access_shortly<W: Wire>(&mut self, engine: &mut Engine<W>, number: u32, r: &ShortAccess) -> bool {
+        if !self.goes_short_ways() {
+            return false;
+        }
+        let Some(qp) = self.qps.get(number as usize & (QPS_MAX - 1)).and_then(Option::as_deref) else { return false };
+        if qp.number != number || !qp.sends_shortly() || !qp.sends.is_empty() || u64::from(r.piece.length) > MESSAGE_MAX {
+            return false;
+        }
+        let length = u64::from(r.piece.length);
+        let (access, local) = if r.reads { (Access::REMOTE_READ, Access::LOCAL_WRITE) } else { (Access::REMOTE_WRITE, Access::empty()) };
+        let found = qp.grants.iter().find_map(|g| g.place(r.key, r.address, length, access).map(|at| (at, g.handle)));
+        let Some(remote) = found.filter(|_| length != 0) else { return false };
+        let own: *mut u8 = if r.flags.contains(SendFlags::INLINE) && !r.reads {
+            if r.piece.length > qp.init.caps.inline {
+                return false;
+            }
+            core::ptr::with_exposed_provenance_mut(r.piece.address as usize)
+        } else {
+            let Ok(own) = self.regions.find(r.piece.key, qp.init.domain, r.piece.address, length, local) else { return false };
+            own
+        };
+        let Some(connection) = qp.connection.and_then(|id| self.connections.get(id)).filter(|c| c.is_free()) else { return false };
+        let n = length as usize;
+        let done = engine.with_remote_memory(connection.vi, remote, length, !r.reads, |remote| {
+            // SAFETY: R1 for our memory, just looked up, or the program's, as it promised for the call; the engine gives the peer's for as many bytes.
+            unsafe {
+                if r.reads {
+                    bellwire_memory::bytes::copy(own, remote, n);
+                } else {
+                    Regions::place(remote, own, n);
+                }
+            }
+        });
+        if !done {
+            return false;
+        }
+        self.posts = self.posts.wrapping_add(1);
+        if qp.init.signal_all || r.flags.contains(SendFlags::SIGNALED) {
+            let opcode = if r.reads { Opcode::Read } else { Opcode::Write };
+            let (cq, completion) = (qp.init.send_cq, Completion::of_send(r.wr_id, opcode, number, WcStatus::Success, r.piece.length));
+            self.complete(cq, completion, false);
+        }
+        true
+    }
+
     /// Does the next request of a queue pair in the peer's memory, if that can be.
     #[inline]
     pub(crate) fn do_directly<W: Wire>(&mut self, engine: &mut Engine<W>, number: u32, id: ConnectionId) -> Done {
@@ -103,7 +180,7 @@ impl Core {
             // The peer has not counted it.
             qp.first = qp.first.wrapping_sub(1);
         }
-        Done::Yes
+        Done::Yes(length)
     }
 
     /// The peer says where memory lies.

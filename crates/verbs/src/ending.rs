@@ -15,8 +15,9 @@ impl Core {
         if n == 0 || n > qp.left {
             return;
         }
-        for send in qp.sends.range_mut(..n).filter(|s| !s.opcode.fetches()) {
-            send.done = true;
+        for i in 0..n {
+            let send = &mut qp.sends[i];
+            send.done |= !send.opcode.fetches();
         }
         qp.rnr_left = qp.attributes.rnr_retries;
         qp.absent_since = 0;
@@ -82,8 +83,8 @@ impl Core {
         let Some(qp) = self.qp(number) else { return };
         let cq = qp.init.receive_cq;
         let arriving = qp.arriving.take().and_then(|a| a.receive);
-        let posted = core::mem::take(&mut qp.receives.posted);
-        for receive in arriving.into_iter().chain(posted) {
+        let mut posted = core::mem::take(&mut qp.receives.posted);
+        for receive in arriving.into_iter().chain(core::iter::from_fn(|| posted.pop_front())) {
             self.complete(cq, Completion::of_receive(receive.wr_id, number, WcStatus::Flushed), false);
         }
     }

@@ -176,6 +176,57 @@ impl Head {
     }
 }
 
+/// Words of a [`Plain`] head.
+pub(crate) const PLAIN_WORDS: usize = 3;
+
+/// The head of a send that goes as one packet and is nothing special: what of it is not zero.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Plain {
+    pub has_immediate: bool,
+    pub is_solicited: bool,
+    pub to: u32,
+    pub from: u32,
+    pub life: u8,
+    pub echo: u8,
+    pub number: u32,
+    pub answered: u32,
+    pub immediate: u32,
+}
+
+impl Plain {
+    /// As words; the first says how many messages the sender has taken.
+    #[inline(always)]
+    pub(crate) fn words(&self, taken: u16) -> [u64; PLAIN_WORDS] {
+        let flags = if self.has_immediate { IMMEDIATE } else { 0 } | if self.is_solicited { SOLICITED } else { 0 };
+        [
+            Kind::Send as u64 | u64::from(flags) << 8 | u64::from(taken) << 16 | u64::from(self.to) << 32 | u64::from(self.life) << 56,
+            u64::from(self.from) | u64::from(self.echo) << 24 | u64::from(self.number) << 32,
+            u64::from(self.answered) | u64::from(self.immediate) << 32,
+        ]
+    }
+
+    /// Out of the words of a message of `length` bytes: the head, and what the sender has taken. `None`: it is another one, or none at all; [`Head::parse`] knows.
+    #[inline(always)]
+    pub(crate) fn parse(w: [u64; PLAIN_WORDS], length: usize) -> Option<(Self, u16)> {
+        let flags = (w[0] >> 8) as u8;
+        if w[0] as u8 != Kind::Send as u8 || flags & !(IMMEDIATE | SOLICITED) != 0 || length < 8 * PLAIN_WORDS {
+            return None;
+        }
+        let head = Self {
+            has_immediate: flags & IMMEDIATE != 0,
+            is_solicited: flags & SOLICITED != 0,
+            to: (w[0] >> 32) as u32 & 0xff_ffff,
+            from: w[1] as u32 & 0xff_ffff,
+            life: (w[0] >> 56) as u8,
+            echo: (w[1] >> 24) as u8,
+            number: (w[1] >> 32) as u32,
+            answered: w[2] as u32,
+            immediate: (w[2] >> 32) as u32,
+        };
+        Some((head, (w[0] >> 16) as u16))
+    }
+}
+
 const _: () = assert!(8 * 7 <= INLINE_BYTES_MAX, "an atomic fits into a line");
 
 #[cfg(test)]
@@ -199,5 +250,27 @@ mod tests {
         }
         assert_eq!(Head::parse(&[0], 8), None);
         assert_eq!(Head::parse(&[99], 8), None);
+    }
+
+    #[test]
+    fn plain_heads_are_heads() {
+        for (has_immediate, is_solicited, flags) in [(false, false, 0), (true, false, IMMEDIATE), (true, true, IMMEDIATE | SOLICITED)] {
+            let plain = Plain { has_immediate, is_solicited, to: 0xabcdef, from: 0x123456, life: 200, echo: 201, number: 3, answered: 4, immediate: 9 };
+            let head = Head { flags, life: 200, echo: 201, number: 3, answered: 4, immediate: 9, ..Head::new(Kind::Send, 0xabcdef, 0x123456) };
+            let mut words = [0; WORDS_MAX];
+            assert_eq!(head.store(0x1_0007, &mut words), PLAIN_WORDS);
+            let mut line = plain.words(7);
+            assert_eq!(line, words[..PLAIN_WORDS]);
+            assert_eq!((Plain::parse(line, 24), Plain::parse(line, 23)), (Some((plain, 7)), None));
+            for other in [PART, LAST, UNREADY] {
+                line[0] ^= u64::from(other) << 8;
+                assert_eq!(Plain::parse(line, 24), None);
+                line[0] ^= u64::from(other) << 8;
+            }
+            for kind in 0..=255u8 {
+                line[0] = line[0] & !0xff | u64::from(kind);
+                assert_eq!(Plain::parse(line, 24).is_some(), kind == Kind::Send as u8);
+            }
+        }
     }
 }

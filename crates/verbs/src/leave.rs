@@ -26,7 +26,8 @@ impl Core {
     /// Tells all who have not been told.
     #[inline(never)]
     pub(crate) fn tell_owed<W: Wire>(&mut self, engine: &mut Engine<W>) {
-        for number in core::mem::take(&mut self.owing) {
+        // One after the other, from the end: the list keeps its memory.
+        while let Some(number) = self.owing.pop() {
             if let Some(qp) = self.qp(number) {
                 qp.is_owing = false;
                 self.tell(engine, number);

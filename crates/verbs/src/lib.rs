@@ -11,10 +11,11 @@
 //! | `core.rs` | the objects; the machine's step |
 //! | `qp.rs`, `modify.rs` | a queue pair; its states |
 //! | `machine.rs` | the same on an engine of the caller's |
-//! | `queue.rs`, `channel.rs` | completion queues, receives; descriptors to sleep on |
+//! | `queue.rs`, `ring.rs`, `channel.rs` | completion queues, receives; descriptors to sleep on |
 //! | `memory.rs` | regions, keys, copies |
 //! | `adopt.rs`, `direct.rs` | memory of programs that peers map; requests done in it without the owner |
 //! | `request.rs`, `send.rs`, `ending.rs` | requests of the program: posted, sent, completed |
+//! | `short.rs` | messages that need nothing of all that: a way of their own |
 //! | `arrive.rs`, `serve.rs`, `answers.rs` | packets that arrive: checked; requests carried out; answers to ours |
 //! | `struck.rs`, `strict.rs` | faults on purpose; reports of broken rules |
 //! | `leave.rs` | what waits to leave |
@@ -41,8 +42,10 @@ mod qp;
 mod queue;
 mod registration;
 mod request;
+mod ring;
 mod send;
 mod serve;
+mod short;
 mod strict;
 mod struck;
 mod types;
@@ -50,11 +53,13 @@ mod types;
 pub use self::core::AsyncEvent;
 pub use adopt::{after_fork_in_child, before_fork};
 pub use channel::Channel;
+pub use direct::ShortAccess;
 pub use memory::Region;
 pub use modify::{Given, READS_MAX};
 pub use name::gid_of;
 pub use port::{OpenError, Port};
 pub use qp::{Caps, DATAGRAM_MAX, Destination, INLINE_MAX, MESSAGE_MAX, PIECES_MAX, QUEUE_MAX, QpAttributes, QpInit, SendRequest};
 pub use queue::{CQ_ENTRIES_MAX, Listener};
+pub use short::ShortSend;
 pub use strict::{Report, Reporter, Rule};
 pub use types::{Access, AsyncKind, Completion, Error, Gid, Opcode, QpKind, QpState, SendFlags, Sge, WcFlags, WcOpcode, WcStatus};

@@ -61,7 +61,7 @@ impl Regions {
     }
 
     /// Where `length` bytes that a request calls `address` lie.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn find(&self, key: u32, domain: u32, address: u64, length: u64, access: Access) -> Result<*mut u8, Denied> {
         let region = self.get(key).filter(|r| r.domain == domain && r.access.contains(access)).ok_or(Denied)?;
         let offset = address.checked_sub(region.iova).ok_or(Denied)?;

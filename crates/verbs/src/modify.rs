@@ -128,6 +128,9 @@ impl Qp {
         }
         set!(ACCESS: access, PORT: port, QKEY: qkey, ADDRESS: gid, MTU: mtu, TIMEOUT: timeout, RETRIES: retries, RNR_RETRIES: rnr_retries, RNR_TIMER: rnr_timer);
         set!(READS_OUT: reads_out, READS_IN: reads_in, PEER: peer, SEND_NUMBER: send_number, RECEIVE_NUMBER: receive_number);
+        if given.intersects(Given::ADDRESS | Given::PEER) {
+            self.known_by = None;
+        }
         // Messages are counted here, not packets: of the numbers that both sides have agreed on only the equality matters.
         if has(Given::RECEIVE_NUMBER) {
             (self.expected, self.told) = (a.receive_number & 0xff_ffff, a.receive_number & 0xff_ffff);

@@ -3,11 +3,13 @@
 
 use crate::channel::Channel;
 use crate::core::{AsyncEvent, Core};
+use crate::direct::ShortAccess;
 use crate::modify::Given;
 use crate::name::{Name, PLACES, gid_of};
 use crate::progress::{Shared, clock, lock, run};
 use crate::qp::{QpAttributes, QpInit, SendRequest};
 use crate::queue::Listener;
+use crate::short::ShortSend;
 use crate::strict::Reporter;
 use crate::struck::Struck;
 use crate::types::{Completion, Error, Gid, QpState, Sge};
@@ -181,15 +183,20 @@ impl Port {
         self.shared.polls.store(core.polls, Ordering::Relaxed);
         if core.cq(cq)?.entries.is_empty() {
             self.shared.look(&mut core, |core| core.has_entries(cq))?;
+        } else {
+            // Its answers may be all that a peer waits for, while this program looks at its memory.
+            self.shared.rouse(&core);
         }
-        // Its answers may be all that a peer waits for, while this program looks at its memory.
-        self.shared.rouse(&core);
         if core.strict.is_some() {
             core.saw_polls(cq, most);
         }
         let entries = &mut core.cq(cq)?.entries;
         let n = entries.len().min(most);
-        entries.drain(..n).for_each(|c| take(&c));
+        for _ in 0..n {
+            if let Some(c) = entries.take_front() {
+                take(c);
+            }
+        }
         if n == 0 {
             drop(core);
             self.shared.nic.give_way();
@@ -308,6 +315,32 @@ impl Port {
     #[inline]
     pub fn post_send(&self, qp: u32, request: &SendRequest<'_>) -> Result<(), Error> {
         self.shared.with(|core, engine| core.post_send(engine, qp, request))
+    }
+
+    /// Posts a send if all is as usual. `false`: nothing is done; [`post_send`](Self::post_send) can do it, or says why not.
+    #[inline(always)]
+    pub fn post_short(&self, qp: u32, request: &ShortSend) -> bool {
+        let mut core = self.shared.core();
+        let mut done = false;
+        // In the child of a fork it is not.
+        let _ = self.shared.nic.try_with(|engine| {
+            done = core.send_short(engine, qp, request);
+            Ok(())
+        });
+        done
+    }
+
+    /// As [`post_short`](Self::post_short), a write or read in memory that is mapped here.
+    #[inline(always)]
+    pub fn access_short(&self, qp: u32, request: &ShortAccess) -> bool {
+        let mut core = self.shared.core();
+        let mut done = false;
+        // In the child of a fork it is not.
+        let _ = self.shared.nic.try_with(|engine| {
+            done = core.access_shortly(engine, qp, request);
+            Ok(())
+        });
+        done
     }
 
     /// Posts a receive.

@@ -6,11 +6,11 @@ use crate::direct::Grant;
 use crate::header::Head;
 use crate::name::Name;
 use crate::queue::{Pieces, Receive, ReceiveQueue};
+use crate::ring::Ring;
 use crate::strict::Watch;
 use crate::struck::Judged;
 use crate::types::{Access, Completion, Gid, Opcode, QpKind, QpState, SendFlags, Sge, WcStatus};
 use bellwire_faults::Fates;
-use std::collections::VecDeque;
 
 /// Requests that one queue may hold.
 pub const QUEUE_MAX: u32 = 1 << 15;
@@ -115,6 +115,12 @@ pub(crate) enum Data {
     Owned(Box<[u8]>),
 }
 
+impl Default for Data {
+    fn default() -> Self {
+        Self::Pieces(Pieces::default())
+    }
+}
+
 impl Data {
     pub(crate) fn pieces(&self) -> &[Sge] {
         if let Self::Pieces(p) = self { p.get() } else { &[] }
@@ -141,7 +147,7 @@ pub struct Destination {
 }
 
 /// A request of the send queue.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Send {
     pub wr_id: u64,
     pub opcode: Opcode,
@@ -204,7 +210,7 @@ pub(crate) struct Qp {
 
     // Sending.
     /// Requests that are not complete, oldest first.
-    pub sends: VecDeque<Send>,
+    pub sends: Ring<Send>,
     /// Number of the first of `sends`.
     pub first: u32,
     /// Of `sends`, those that have left.
@@ -238,6 +244,8 @@ pub(crate) struct Qp {
     /// What the peer has been told, and over what.
     pub told: u32,
     pub came_by: Option<ConnectionId>,
+    /// The same, while it is known to be the peer's (C2).
+    pub known_by: Option<ConnectionId>,
     pub arriving: Option<Arriving>,
     /// Keys of memory that the peer has been told how to reach.
     pub told_grants: Vec<u32>,
@@ -261,7 +269,7 @@ impl Qp {
             attributes: QpAttributes::default(),
             life: 1,
             peer_life: 0,
-            sends: VecDeque::with_capacity(init.caps.sends.min(256) as usize),
+            sends: Ring::default(),
             first: 0,
             left: 0,
             part: 0,
@@ -279,6 +287,7 @@ impl Qp {
             expected: 0,
             told: 0,
             came_by: None,
+            known_by: None,
             arriving: None,
             told_grants: Vec::new(),
             is_owing: false,

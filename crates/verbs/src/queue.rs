@@ -2,8 +2,8 @@
 //! Completion queues, and queues of receives.
 
 use crate::channel::Channel;
+use crate::ring::Ring;
 use crate::types::{Completion, Sge, WcFlags, WcStatus};
-use std::collections::VecDeque;
 use std::sync::Arc;
 
 /// Entries that a completion queue may have.
@@ -24,7 +24,7 @@ pub type Listener = Option<Arc<Channel<u64>>>;
 /// A completion queue.
 #[derive(Debug)]
 pub(crate) struct Cq {
-    pub entries: VecDeque<Completion>,
+    pub entries: Ring<Completion>,
     pub capacity: usize,
     pub users: u32,
     overrun: bool,
@@ -36,11 +36,20 @@ pub(crate) struct Cq {
 
 impl Cq {
     pub(crate) fn new(capacity: usize, listener: Listener, cookie: u64) -> Self {
-        Self { entries: VecDeque::with_capacity(capacity.min(4096)), capacity, users: 0, overrun: false, armed: Armed::No, listener, cookie }
+        Self { entries: Ring::default(), capacity, users: 0, overrun: false, armed: Armed::No, listener, cookie }
+    }
+
+    /// Adds an entry, if there is room and nobody is told. `false`: nothing is done.
+    #[inline(always)]
+    pub(crate) fn push_unheard(&mut self, completion: &Completion) -> bool {
+        if self.armed != Armed::No || self.entries.len() >= self.capacity {
+            return false;
+        }
+        *self.entries.add() = *completion;
+        true
     }
 
     /// Adds an entry. `false`: it was lost, for the first time.
-    #[inline]
     pub(crate) fn push(&mut self, completion: Completion, solicited: bool) -> bool {
         if self.entries.len() >= self.capacity {
             return core::mem::replace(&mut self.overrun, true);
@@ -99,6 +108,27 @@ impl Pieces {
         }
     }
 
+    /// These pieces, in the place of others.
+    #[inline(always)]
+    pub(crate) fn set(&mut self, pieces: &[Sge]) {
+        match pieces {
+            [only] if self.more.is_none() => (self.one, self.count) = ([*only], 1),
+            _ => *self = Self::of(pieces),
+        }
+    }
+
+    /// This piece, in the place of others.
+    #[inline(always)]
+    pub(crate) fn set_one(&mut self, piece: &Sge) {
+        self.set(core::slice::from_ref(piece));
+    }
+
+    /// The only piece, if there is but one.
+    #[inline(always)]
+    pub(crate) fn only(&self) -> Option<&Sge> {
+        if self.count == 1 { self.one.first() } else { None }
+    }
+
     #[inline]
     pub(crate) fn get(&self) -> &[Sge] {
         match &self.more {
@@ -115,7 +145,7 @@ impl Pieces {
 }
 
 /// A receive.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Receive {
     pub wr_id: u64,
     pub pieces: Pieces,
@@ -126,7 +156,7 @@ pub(crate) struct Receive {
 /// Receives that are posted.
 #[derive(Debug)]
 pub(crate) struct ReceiveQueue {
-    pub posted: VecDeque<Receive>,
+    pub posted: Ring<Receive>,
     pub capacity: usize,
     pub pieces_max: usize,
     pub domain: u32,
@@ -134,7 +164,7 @@ pub(crate) struct ReceiveQueue {
 
 impl ReceiveQueue {
     pub(crate) fn new(capacity: usize, pieces_max: usize, domain: u32) -> Self {
-        Self { posted: VecDeque::with_capacity(capacity.min(1024)), capacity, pieces_max, domain }
+        Self { posted: Ring::default(), capacity, pieces_max, domain }
     }
 
     #[inline]
@@ -145,7 +175,9 @@ impl ReceiveQueue {
         if self.posted.len() >= self.capacity {
             return Err(crate::types::Error::NoMemory);
         }
-        self.posted.push_back(Receive { wr_id, pieces: Pieces::of(pieces), domain: self.domain });
+        let receive = self.posted.add();
+        (receive.wr_id, receive.domain) = (wr_id, self.domain);
+        receive.pieces.set(pieces);
         Ok(())
     }
 }
@@ -173,6 +205,7 @@ pub(crate) fn route_header(from: &[u8; 16], to: &[u8; 16], payload: usize) -> [u
 }
 
 /// Flags of a receive's completion.
+#[inline]
 pub(crate) fn receive_flags(has_immediate: bool, has_route: bool) -> WcFlags {
     let mut flags = WcFlags::empty();
     flags.set(WcFlags::WITH_IMM, has_immediate);

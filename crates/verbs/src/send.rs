@@ -3,9 +3,10 @@
 
 use crate::connection::{ConnectionId, Put};
 use crate::core::Core;
-use crate::direct::Done;
+use crate::direct::{Done, ShortAccess};
 use crate::name::Name;
 use crate::qp::SendRequest;
+use crate::short::ShortSend;
 use crate::struck::Way;
 use crate::types::{Access, Error, QpKind, QpState, SendFlags, WcStatus};
 use bellwire_via::Engine;
@@ -14,6 +15,9 @@ use bellwire_via::wire::Wire;
 
 /// Packets of one queue pair before it is others' turn.
 const TURN: u32 = 8;
+/// The same of bytes that it reads and writes itself, which take nothing of the connection: more than a queue of usual writes, so that one that had to wait once is empty again. A queue that is always refilled before it
+/// is empty keeps each request waiting for a turn.
+const DIRECT_TURN: u64 = 16 << 20;
 /// How long a datagram waits for a connection to where it goes, ns: there may be nobody.
 const DATAGRAM_PATIENCE: u64 = 2_000_000_000;
 
@@ -31,8 +35,18 @@ enum Sent {
 
 impl Core {
     /// Posts a request.
-    #[inline]
     pub(crate) fn post_send<W: Wire>(&mut self, engine: &mut Engine<W>, number: u32, request: &SendRequest<'_>) -> Result<(), Error> {
+        if ShortSend::of(request).is_some_and(|short| self.send_short(engine, number, &short)) {
+            return Ok(());
+        }
+        if ShortAccess::of(request).is_some_and(|short| self.access_shortly(engine, number, &short)) {
+            return Ok(());
+        }
+        self.post_any_send(engine, number, request)
+    }
+
+    /// Posts a request, of whatever kind.
+    fn post_any_send<W: Wire>(&mut self, engine: &mut Engine<W>, number: u32, request: &SendRequest<'_>) -> Result<(), Error> {
         let qp = self.qp(number).ok_or(Error::Invalid)?;
         let accepted = qp.accept(request);
         let state = qp.state;
@@ -64,7 +78,7 @@ impl Core {
 
     /// Sends what a queue pair may; whether something may be queued in the engine.
     fn send_packets<W: Wire>(&mut self, engine: &mut Engine<W>, number: u32, is_turn: bool) -> bool {
-        let (mut packets, mut queued) = (0, false);
+        let (mut packets, mut bytes, mut queued) = (0, 0, false);
         loop {
             let Some(qp) = self.qp(number) else { return queued };
             if qp.state != QpState::Rts || qp.left == qp.sends.len() || qp.pause != 0 || (qp.is_ready && !is_turn) {
@@ -79,12 +93,15 @@ impl Core {
             }
             let Some(id) = self.route(engine, number) else { return queued };
             let Some(connection) = self.connections.get(id) else { return queued };
-            let must_wait = !connection.open || (!is_turn && !connection.is_free()) || packets == TURN;
+            let must_wait = !connection.open || (!is_turn && !connection.is_free()) || packets == TURN || bytes >= DIRECT_TURN;
             let sent = if must_wait {
                 Sent::Stuck
             } else {
                 match self.do_directly(engine, number, id) {
-                    Done::Yes => Sent::Packet,
+                    Done::Yes(length) => {
+                        bytes += length;
+                        continue;
+                    }
                     Done::Soon => Sent::Held,
                     Done::No => self.send_packet(engine, number, id),
                 }

@@ -13,7 +13,7 @@ use bellwire_via::Engine;
 use bellwire_via::wire::Wire;
 
 /// Requests done that a peer is told of at once.
-const TELL_AFTER: u32 = 16;
+pub(crate) const TELL_AFTER: u32 = 16;
 /// Bytes in front of a datagram.
 const ROUTE_BYTES: usize = 40;
 
@@ -56,7 +56,7 @@ impl Core {
             return;
         }
         qp.came = p.head.offset.wrapping_add(p.payload.1 as u32);
-        qp.came_by = Some(p.from);
+        (qp.came_by, qp.known_by) = (Some(p.from), Some(p.from));
         if state == QpState::Rtr && !core::mem::replace(&mut qp.established, true) {
             self.event(number, AsyncKind::Established);
         }

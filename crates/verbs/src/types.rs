@@ -123,7 +123,7 @@ impl QpState {
 }
 
 /// What a request does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Opcode {
     /// Write the peer's memory.
@@ -131,6 +131,7 @@ pub enum Opcode {
     /// The same, and use up a receive there.
     WriteImm = 1,
     /// Send.
+    #[default]
     Send = 2,
     /// Send with immediate data.
     SendImm = 3,
@@ -173,10 +174,11 @@ impl Opcode {
 }
 
 /// What a completion is of.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u32)]
 pub enum WcOpcode {
     /// Send.
+    #[default]
     Send = 0,
     /// RDMA write.
     Write = 1,
@@ -193,10 +195,11 @@ pub enum WcOpcode {
 }
 
 /// How a request ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u32)]
 pub enum WcStatus {
     /// Well.
+    #[default]
     Success = 0,
     /// Too long for the receive, or for the service.
     LocalLength = 1,
@@ -219,7 +222,7 @@ pub enum WcStatus {
 }
 
 /// One entry of a completion queue.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Completion {
     /// The program's name for the request.
     pub wr_id: u64,

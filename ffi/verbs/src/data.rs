@@ -6,7 +6,7 @@ use crate::events::Cq;
 use crate::objects::{Ah, Srq, inside};
 use crate::pair::Qp;
 use crate::{code, errno_of, set_errno};
-use bellwire_verbs::{Completion, Destination, Error, Opcode, SendFlags, SendRequest, Sge};
+use bellwire_verbs::{Completion, Destination, Error, Opcode, SendFlags, SendRequest, Sge, ShortAccess, ShortSend};
 use core::ffi::{c_int, c_void};
 
 /// The pieces of a request.
@@ -59,13 +59,49 @@ unsafe fn request(qp: &Qp, wr: &IbvSendWr) -> Result<SendRequest<'static>, Error
     })
 }
 
+/// Posts a request if it is one that has a short way and all is as usual.
+///
+/// # Safety
+/// V2.
+#[inline(always)]
+unsafe fn posts_short(qp: &Qp, wr: &IbvSendWr) -> bool {
+    const SEND: u32 = Opcode::Send as u32;
+    const SEND_IMM: u32 = Opcode::SendImm as u32;
+    const WRITE: u32 = Opcode::Write as u32;
+    const READ: u32 = Opcode::Read as u32;
+    if qp.is_datagram || wr.num_sge != 1 || wr.sg_list.is_null() {
+        return false;
+    }
+    // SAFETY: V2.
+    let piece = unsafe { *wr.sg_list };
+    let (wr_id, flags) = (wr.wr_id, SendFlags::from_bits_truncate(wr.send_flags));
+    match wr.opcode {
+        SEND | SEND_IMM => qp.port.post_short(qp.number, &ShortSend { wr_id, flags, has_immediate: wr.opcode == SEND_IMM, immediate: wr.imm_data, piece }),
+        WRITE | READ => {
+            let access = ShortAccess { wr_id, flags, reads: wr.opcode == READ, address: wr.wr[0], key: wr.wr[1] as u32, piece };
+            qp.port.access_short(qp.number, &access)
+        }
+        _ => false,
+    }
+}
+
+/// Posts a request.
+///
+/// # Safety
+/// V2.
+#[inline(never)]
+unsafe fn post_any(qp: &Qp, wr: &IbvSendWr) -> Result<(), Error> {
+    // SAFETY: V2.
+    unsafe { request(qp, wr) }.and_then(|r| qp.port.post_send(qp.number, &r))
+}
+
 /// Posts requests.
 pub(crate) unsafe extern "C" fn post_send(qp: *mut IbvQp, mut wr: *mut IbvSendWr, bad: *mut *mut IbvSendWr) -> c_int {
     // SAFETY: V1.
     let inner = unsafe { inside::<_, Qp>(qp) };
     while !wr.is_null() {
         // SAFETY: V2.
-        let outcome = unsafe { request(inner, &*wr) }.and_then(|r| inner.port.post_send(inner.number, &r));
+        let outcome = unsafe { if posts_short(inner, &*wr) { Ok(()) } else { post_any(inner, &*wr) } };
         if let Err(e) = outcome {
             // SAFETY: V2.
             unsafe { *bad = wr };
@@ -112,15 +148,21 @@ pub(crate) unsafe extern "C" fn post_srq_recv(srq: *mut IbvSrq, wr: *mut IbvRecv
     }
 }
 
+/// Each field by a load of its own: an entry is mostly read just after it was written, word by word, and a load of several words would wait until all of them have left the store buffer.
+#[inline(always)]
 fn wc_of(c: &Completion) -> IbvWc {
+    let word = |field: &u32| {
+        // SAFETY: a reference.
+        unsafe { core::ptr::from_ref(field).read_volatile() }
+    };
     IbvWc {
         wr_id: c.wr_id,
         status: c.status as u32,
         opcode: c.opcode as u32,
-        byte_len: c.byte_len,
-        imm_data: c.immediate,
-        qp_num: c.qp,
-        src_qp: c.source,
+        byte_len: word(&c.byte_len),
+        imm_data: word(&c.immediate),
+        qp_num: word(&c.qp),
+        src_qp: word(&c.source),
         wc_flags: c.flags.bits(),
         ..IbvWc::default()
     }

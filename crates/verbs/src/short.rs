@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The short way of a message: a send of one piece that fits a line with its head, from a reliable queue pair that has nothing else under way to one that has a receive for it. Each function does all of it or nothing; what is
+//! unusual in any way is left to `send.rs` and `arrive.rs`, which know every case, and do the same (decisions 27 and 31).
+
+use crate::connection::ConnectionId;
+use crate::core::Core;
+use crate::header::{PLAIN_WORDS, Plain};
+use crate::name::QPS_MAX;
+use crate::qp::{Data, Qp, SendRequest};
+use crate::serve::TELL_AFTER;
+use crate::struck::Judged;
+use crate::types::{Access, Completion, Opcode, QpKind, QpState, SendFlags, Sge, WcOpcode, WcStatus};
+use bellwire_memory::bytes;
+use bellwire_via::Engine;
+use bellwire_via::frame::INLINE_BYTES_MAX;
+use bellwire_via::wire::Wire;
+
+/// Bytes of the program in a line.
+const BYTES_MAX: usize = INLINE_BYTES_MAX - 8 * PLAIN_WORDS;
+
+/// A send of one piece, with nothing unusual to it.
+#[derive(Clone, Copy, Debug)]
+pub struct ShortSend {
+    /// The program's name for it.
+    pub wr_id: u64,
+    /// How.
+    pub flags: SendFlags,
+    /// Whether there is immediate data, and what.
+    pub has_immediate: bool,
+    /// See above.
+    pub immediate: u32,
+    /// The program's memory.
+    pub piece: Sge,
+}
+
+impl ShortSend {
+    #[inline(always)]
+    pub(crate) fn of(r: &SendRequest<'_>) -> Option<Self> {
+        match (r.pieces, r.opcode) {
+            ([piece], Opcode::Send | Opcode::SendImm) => {
+                Some(Self { wr_id: r.wr_id, flags: r.flags, has_immediate: r.opcode == Opcode::SendImm, immediate: r.immediate, piece: *piece })
+            }
+            _ => None,
+        }
+    }
+}
+
+/// What is to be done after a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Then {
+    Nothing,
+    /// The peer of the queue pair is to be told.
+    Tell(u32),
+}
+
+impl Qp {
+    /// Nothing of what was posted waits here.
+    #[inline(always)]
+    fn has_sent_all(&self) -> bool {
+        self.left == self.sends.len() && self.part == 0
+    }
+
+    #[inline(always)]
+    pub(crate) fn sends_shortly(&self) -> bool {
+        self.state == QpState::Rts
+            && self.init.kind == QpKind::Rc
+            && self.has_sent_all()
+            && self.pause == 0
+            && !self.is_ready
+            && self.sends.len() < self.init.caps.sends as usize
+    }
+
+    /// Whether this is the message that is to come, from the peer, who knows of our life as we of his.
+    #[inline(always)]
+    fn takes_shortly(&self, from: ConnectionId, head: &Plain) -> bool {
+        self.number == head.to
+            && self.state == QpState::Rts
+            && self.init.kind == QpKind::Rc
+            && self.known_by == Some(from)
+            && self.attributes.peer == head.from
+            && (self.peer_life, self.life) == (head.life, head.echo)
+            && self.expected == head.number
+            && self.arriving.is_none()
+            && self.fetching == 0
+            && self.has_sent_all()
+            && self.init.srq.is_none()
+    }
+}
+
+impl Core {
+    #[inline(always)]
+    pub(crate) fn goes_short_ways(&self) -> bool {
+        !self.long_ways && self.strict.is_none() && self.struck.is_none()
+    }
+
+    /// Posts a send and has it leave. `false`: nothing is done.
+    #[inline(always)]
+    pub(crate) fn send_short<W: Wire>(&mut self, engine: &mut Engine<W>, number: u32, r: &ShortSend) -> bool {
+        let piece = &r.piece;
+        let length = piece.length as usize;
+        if length > BYTES_MAX || r.flags.contains(SendFlags::FENCE) || !self.goes_short_ways() {
+            return false;
+        }
+        let Some(qp) = self.qps.get_mut(number as usize & (QPS_MAX - 1)).and_then(Option::as_deref_mut) else { return false };
+        if qp.number != number || !qp.sends_shortly() {
+            return false;
+        }
+        let is_inline = r.flags.contains(SendFlags::INLINE);
+        let from: *const u8 = if is_inline {
+            if piece.length > qp.init.caps.inline {
+                return false;
+            }
+            core::ptr::with_exposed_provenance(piece.address as usize)
+        } else {
+            let Ok(found) = self.regions.find(piece.key, qp.init.domain, piece.address, length as u64, Access::empty()) else { return false };
+            found
+        };
+        let Some(connection) = qp.connection.and_then(|id| self.connections.get_mut(id)) else { return false };
+        if !connection.is_free() || !connection.has_credit() {
+            return false;
+        }
+        let head = Plain {
+            has_immediate: r.has_immediate,
+            is_solicited: r.flags.contains(SendFlags::SOLICITED),
+            to: qp.attributes.peer,
+            from: qp.number,
+            life: qp.life,
+            echo: qp.peer_life,
+            number: qp.first.wrapping_add(qp.left as u32),
+            answered: qp.expected,
+            immediate: r.immediate,
+        };
+        // SAFETY: U2 of the engine: R1, just looked up; or the program's memory, readable during the call as it promised.
+        let sent = unsafe { engine.send_headed(connection.vi, &head.words(connection.handled), PLAIN_WORDS, from, length) };
+        if !matches!(sent, Ok(true)) {
+            return false;
+        }
+        connection.has_put();
+        self.posts = self.posts.wrapping_add(1);
+        qp.told = qp.expected;
+        qp.left += 1;
+        // It is kept until it is answered: the peer may have no receive.
+        let send = qp.sends.add();
+        send.opcode = if r.has_immediate { Opcode::SendImm } else { Opcode::Send };
+        (send.wr_id, send.flags, send.immediate, send.length) = (r.wr_id, r.flags, r.immediate, piece.length);
+        (send.to, send.fetched, send.done, send.judged) = (None, 0, false, Judged::default());
+        match (&mut send.data, is_inline) {
+            (Data::Inline(kept, n), true) => {
+                // SAFETY: as above; there is room for more than a line.
+                unsafe { bytes::copy_small(kept.as_mut_ptr(), from, length) };
+                *n = length as u8;
+            }
+            (Data::Pieces(pieces), false) => pieces.set_one(piece),
+            (other, true) => {
+                let mut kept = [0; 64];
+                // SAFETY: as above.
+                unsafe { bytes::copy_small(kept.as_mut_ptr(), from, length) };
+                *other = Data::Inline(kept, length as u8);
+            }
+            (other, false) => *other = Data::Pieces(crate::queue::Pieces::of(&[*piece])),
+        }
+        true
+    }
+
+    /// Takes a message that came in a line, with what it says of ours: its first words, where the rest lies, and the bytes of both. `None`: nothing is done.
+    ///
+    /// # Safety
+    /// The rest is readable; its sender may be writing it.
+    #[inline(always)]
+    pub(crate) unsafe fn take_short(&mut self, context: u64, words: [u64; PLAIN_WORDS], (rest, length): (*const u8, usize)) -> Option<Then> {
+        let (head, taken) = Plain::parse(words, length)?;
+        let (number, id) = (head.to, ConnectionId::from_raw(context as u32));
+        if !self.goes_short_ways() {
+            return None;
+        }
+        let connection = self.connections.get_mut(id)?;
+        let qp = self.qps.get_mut(number as usize & (QPS_MAX - 1))?.as_deref_mut()?;
+        if !qp.takes_shortly(id, &head) {
+            return None;
+        }
+        let payload = length - 8 * PLAIN_WORDS;
+        let receive = qp.receives.posted.front()?;
+        let piece = receive.pieces.only().filter(|p| p.length as usize >= payload)?;
+        let to = self.regions.find(piece.key, receive.domain, piece.address, payload as u64, Access::LOCAL_WRITE).ok()?;
+        if !connection.take_one(taken) {
+            return None;
+        }
+        // From here on it is done.
+        // SAFETY: R1, just looked up; the caller's.
+        unsafe { bytes::copy_small(to, rest, payload) };
+        let wr_id = receive.wr_id;
+        qp.receives.posted.take_front();
+        (qp.came, qp.expected) = (payload as u32, qp.expected.wrapping_add(1));
+        let tells = qp.expected.wrapping_sub(qp.told) >= TELL_AFTER;
+        let owes = !tells && !core::mem::replace(&mut qp.is_owing, true);
+        let (send_cq, receive_cq) = (qp.init.send_cq, qp.init.receive_cq);
+        // What it answers: mostly our last message.
+        let below = head.answered.wrapping_sub(qp.first);
+        let mut ended = None;
+        if below == 1 && qp.left == 1 {
+            (qp.rnr_left, qp.absent_since) = (qp.attributes.rnr_retries, 0);
+            (qp.first, qp.left) = (qp.first.wrapping_add(1), 0);
+            let signals = qp.init.signal_all;
+            if let Some(send) = qp.sends.take_front().filter(|s| signals || s.flags.contains(SendFlags::SIGNALED)) {
+                ended = Some(Completion::of_send(send.wr_id, Opcode::Send, number, WcStatus::Success, send.length));
+            }
+        } else if below != 0 {
+            self.answered(number, head.answered);
+        }
+        if let Some(ended) = ended {
+            self.complete(send_cq, ended, false);
+        }
+        let completion = Completion {
+            wr_id,
+            status: WcStatus::Success,
+            opcode: WcOpcode::Receive,
+            byte_len: payload as u32,
+            immediate: if head.has_immediate { head.immediate } else { 0 },
+            qp: number,
+            source: head.from,
+            flags: crate::queue::receive_flags(head.has_immediate, false),
+        };
+        self.complete(receive_cq, completion, head.is_solicited);
+        if owes {
+            self.owing.push(number);
+        }
+        Some(if tells { Then::Tell(number) } else { Then::Nothing })
+    }
+
+    /// What follows a message that [`take_short`](Self::take_short) took. Always true.
+    #[inline(always)]
+    pub(crate) fn took_short<W: Wire>(&mut self, engine: &mut Engine<W>, then: Then) -> bool {
+        if let Then::Tell(number) = then {
+            self.tell(engine, number);
+        }
+        true
+    }
+}

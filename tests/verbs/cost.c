@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/* The calls of a message of 8 bytes as a ping-pong makes them (receive posted, sent, its answer received and with that its completion), each in a function of its own: callgrind counts their instructions (cost.sh).
+   Two devices of one process, one thread. */
+#include "sides.h"
+
+enum { MESSAGES = 4000 };
+
+__attribute__((noinline)) void counted_receive(struct side *s) { MUST(!receive(s, 8, 1)); }
+
+__attribute__((noinline)) void counted_send(struct side *s, struct ibv_send_wr *wr)
+{
+    struct ibv_send_wr *bad;
+    MUST(!ibv_post_send(s->qp, wr, &bad));
+}
+
+/* Takes two completions: of the receive, and of the own message that is answered with it. */
+__attribute__((noinline)) void counted_poll(struct side *s, int wanted)
+{
+    struct ibv_wc wc;
+    while (wanted) {
+        int n = ibv_poll_cq(s->cq, 1, &wc);
+        MUST(n >= 0 && (!n || wc.status == IBV_WC_SUCCESS));
+        wanted -= n;
+    }
+}
+
+__attribute__((noinline)) void counted_vain(struct side *s)
+{
+    struct ibv_wc wc;
+    MUST(ibv_poll_cq(s->cq, 1, &wc) == 0);
+}
+
+int main(void)
+{
+    struct side a, b;
+    open_side(&a, device());
+    open_side(&b, device());
+    connect_so(&a, &b, 20, 7, 7);
+    struct ibv_sge piece[2];
+    struct ibv_send_wr wr[2];
+    memset(wr, 0, sizeof wr);
+    struct side *sides[2] = {&a, &b};
+    for (int i = 0; i < 2; i++) {
+        piece[i] = (struct ibv_sge){(uintptr_t)sides[i]->memory, 8, sides[i]->mr->lkey};
+        wr[i].sg_list = &piece[i], wr[i].num_sge = 1, wr[i].opcode = IBV_WR_SEND, wr[i].send_flags = IBV_SEND_SIGNALED;
+        counted_receive(sides[i]), counted_receive(sides[i]);
+    }
+    /* The first ones connect. */
+    for (int i = 0; i < 100; i++) {
+        for (int s = 0; s < 2; s++) {
+            struct ibv_wc wc;
+            struct ibv_send_wr *bad;
+            MUST(!ibv_post_send(sides[s]->qp, &wr[s], &bad));
+            for (int n = 0; n < 2;) {
+                n += ibv_poll_cq(sides[0]->cq, 1, &wc);
+                n += ibv_poll_cq(sides[1]->cq, 1, &wc);
+            }
+            counted_receive(sides[1 - s]);
+        }
+    }
+    counted_send(&a, &wr[0]);
+    counted_poll(&b, 1), counted_receive(&b);
+    for (int i = 0; i < MESSAGES / 2; i++) {
+        counted_send(&b, &wr[1]);
+        counted_poll(&a, 2), counted_receive(&a);
+        counted_send(&a, &wr[0]);
+        counted_poll(&b, 2), counted_receive(&b);
+    }
+    /* The last one is answered when its receiver looks and finds nothing. */
+    struct ibv_wc wc;
+    MUST(ibv_poll_cq(b.cq, 1, &wc) == 0);
+    counted_poll(&a, 1);
+    for (int i = 0; i < MESSAGES; i++)
+        counted_vain(&b);
+    return failures;
+}
