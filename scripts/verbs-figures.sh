@@ -64,7 +64,7 @@ within_host() {
     note write-program "$(latency ib_write_lat -s 8 -n 50000)"
     note read-program "$(latency ib_read_lat -s 8 -n 50000)"
     note atomic-program "$(latency ib_atomic_lat -n 20000)"
-    note write-bw-program "$(bandwidth ib_write_bw -s 65536 -n 20000)"
+    note write-bw-program "$(bandwidth ib_write_bw -s 65536 -n 200000)"
 }
 by_packets() {
     "$bellwire" perf --wire udp --quick --only lat,bw,write --rounds 1 --cpus "$first,$second" >"$work/perf" 2>/dev/null
