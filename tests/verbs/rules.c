@@ -105,6 +105,42 @@ static void codes(struct side *a, struct side *b)
     CHECK(now() - began > 0.4);
 }
 
+/* What is sent inline is kept until there is a receive, whatever becomes of the memory; oftener than a queue has places. */
+static void kept(struct side *a, struct side *b)
+{
+    connect(a, b, 7);
+    for (uint64_t i = 0; i < 50; i++) {
+        uint64_t value = 1000 + i;
+        struct ibv_sge sge = {(uintptr_t)&value, 8, 0};
+        struct ibv_send_wr wr, *bad;
+        struct ibv_wc wc;
+        memset(&wr, 0, sizeof wr);
+        wr.wr_id = i;
+        wr.sg_list = &sge;
+        wr.num_sge = 1;
+        wr.opcode = i % 3 ? IBV_WR_SEND : IBV_WR_SEND_WITH_IMM;
+        wr.imm_data = (uint32_t)i;
+        wr.send_flags = IBV_SEND_SIGNALED | (i % 5 ? IBV_SEND_INLINE : 0);
+        if (!(wr.send_flags & IBV_SEND_INLINE)) {
+            memcpy(a->memory, &value, 8);
+            sge.addr = (uintptr_t)a->memory;
+            sge.lkey = a->mr->lkey;
+        }
+        CHECK(!ibv_post_send(a->qp, &wr, &bad));
+        value = 0;
+        /* It finds no receive, and is refused. */
+        for (int n = 0; n < 20; n++)
+            CHECK(ibv_poll_cq(b->cq, 1, &wc) == 0 && ibv_poll_cq(a->cq, 1, &wc) == 0);
+        CHECK(!receive(b, 8, i));
+        wc = next(b);
+        memcpy(&value, b->memory + BYTES / 2, 8);
+        CHECK(wc.status == IBV_WC_SUCCESS && wc.wr_id == i && wc.byte_len == 8 && value == 1000 + i);
+        CHECK(i % 3 ? !(wc.wc_flags & IBV_WC_WITH_IMM) : wc.wc_flags & IBV_WC_WITH_IMM && wc.imm_data == i);
+        wc = next(a);
+        CHECK(wc.status == IBV_WC_SUCCESS && wc.wr_id == i && wc.opcode == IBV_WC_SEND);
+    }
+}
+
 /* Memory that was registered belongs to the parent and the child apart after a fork, and the parent's goes on being reached. */
 static void forks(struct side *a, struct side *b)
 {
@@ -196,6 +232,7 @@ int main(int argc, char **argv)
         open_side(&b, device());
         attributes(&a);
         codes(&a, &b);
+        kept(&a, &b);
         forks(&a, &b);
         thousand(&a, &b);
         CHECK(!ibv_destroy_qp(a.qp) && !ibv_dereg_mr(a.mr) && !ibv_destroy_cq(a.cq) && !ibv_dealloc_pd(a.pd) && !ibv_close_device(a.context));

@@ -21,6 +21,8 @@ struct Trial {
     sides: [Side; 2],
     /// The pair that something is made to fail on, and whether it has been.
     victim: Option<usize>,
+    /// Mostly short sends of one piece.
+    is_brief: bool,
     seed: u64,
     /// How often a pair was connected anew.
     reconnected: u64,
@@ -37,9 +39,16 @@ impl Trial {
     fn on(config: SimConfig, mut random: Random, seed: u64) -> Self {
         let mut world = World::with_nics(config, 2);
         set_now(world.now().0);
-        let sides = [0, 1].map(|nic| Side::new(&mut world, nic));
+        let mut sides = [0, 1].map(|nic| Side::new(&mut world, nic));
+        for side in &mut sides {
+            // The same is to come of all of it, whichever way short messages go.
+            if random.one_in(3) {
+                side.machine.leave_short_ways();
+            }
+        }
         let victim = random.one_in(2).then(|| random.below(2));
-        let mut trial = Self { world, random, sides, victim, seed, reconnected: 0 };
+        let is_brief = random.one_in(3);
+        let mut trial = Self { world, random, sides, victim, is_brief, seed, reconnected: 0 };
         for pair in 0..KINDS.len() {
             trial.connect(pair, 0);
             trial.connect(pair, 1);
@@ -135,7 +144,11 @@ impl Trial {
     fn turn(&mut self, end: bellwire_via::Instant) {
         set_now(self.world.now().0);
         for me in 0..2 {
-            while self.sides[me].machine.poll(self.world.engine(me)) {}
+            // A program that looks no further: what it posts next takes answers along.
+            let mut looks = if self.random.one_in(2) { 1 + self.random.below(3) } else { usize::MAX };
+            while looks != 0 && self.sides[me].machine.poll(self.world.engine(me)) {
+                looks -= 1;
+            }
             while let Some(event) = self.sides[me].machine.event() {
                 if matches!(event.kind, AsyncKind::QpAccessError | AsyncKind::QpRequestError) {
                     self.sides[me].ends[event.cookie as usize].has_denied = true;

@@ -18,7 +18,8 @@ impl Trial {
     /// Cuts a range into one to three pieces.
     pub fn pieces(&mut self, address: usize, length: usize, key: u32) -> Vec<Sge> {
         let mut cuts = vec![0, length];
-        for _ in 0..self.random.below(3) {
+        let more = if self.is_brief && !self.random.one_in(8) { 0 } else { self.random.below(3) };
+        for _ in 0..more {
             cuts.push(self.random.below(length + 1));
         }
         cuts.sort_unstable();
@@ -44,7 +45,9 @@ impl Trial {
     pub fn post_send(&mut self, me: usize, pair: usize, fails: Option<WcStatus>) {
         let kind = KINDS[pair];
         let all = [Opcode::Send, Opcode::SendImm, Opcode::Write, Opcode::WriteImm, Opcode::Read, Opcode::FetchAdd, Opcode::CompareSwap];
+        let is_brief = self.is_brief && fails.is_none() && !self.random.one_in(8);
         let opcode = match (kind, fails) {
+            (_, None) if is_brief => all[self.random.below(2)],
             (_, Some(WcStatus::RemoteAccess)) => all[2 + self.random.below(4)],
             (_, Some(_)) => all[self.random.below(2)],
             (QpKind::Rc, None) => all[self.random.below(7)],
@@ -60,12 +63,16 @@ impl Trial {
         };
         let length = match self.random.below(6) {
             _ if is_atomic => 8,
+            _ if is_brief => self.random.below(36),
             0 if fails.is_none() => 0,
             1 | 2 => 1 + self.random.below(64),
             _ => 1 + self.random.below(most),
         };
         let flags = [SendFlags::SIGNALED, SendFlags::FENCE, SendFlags::SOLICITED, SendFlags::INLINE];
-        let flags = flags.into_iter().filter(|_| self.random.one_in(2)).collect();
+        let mut flags: SendFlags = flags.into_iter().filter(|_| self.random.one_in(2)).collect();
+        if is_brief {
+            flags -= SendFlags::FENCE;
+        }
         self.post(me, pair, &Wish { opcode, length, flags, fails });
     }
 
