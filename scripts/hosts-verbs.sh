@@ -40,5 +40,12 @@ both ib_send_bw -n 200
 both ib_write_bw -n 200 -q 4
 both ib_read_bw -n 200
 both ib_atomic_lat -n 100
+both ibv_uc_pingpong -g 0 -e -n 100
+both ibv_ud_pingpong -g 0 -e -n 100
+both ibv_srq_pingpong -g 0 -e -n 100 -s 100000
+both ib_write_lat -n 200
+both ib_send_bw -n 200 -c UD
+both ib_read_bw -n 200 -q 4 -b
+both ib_atomic_bw -n 200 -b
 echo "$passed passed, $failed failed"
 [ "$failed" = 0 ]

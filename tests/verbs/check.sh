@@ -58,6 +58,15 @@ alone "LD_LIBRARY_PATH=$out/bellwire-verbs" "$out/rules++"
 alone "LD_PRELOAD=$BELLWIRE_VERBS" "$out/rules" dies
 BELLWIRE_MODE=guarded alone "LD_PRELOAD=$BELLWIRE_VERBS" "$out/rules"
 
+# ---- newer interfaces; events, order, unreliable services: by both libraries, with and without mapped memory, and by packets
+for program in newer events; do
+    if cc -std=gnu11 -Wall -Wextra -Werror -o "$out/$program" "$here/$program.c" -libverbs && c++ -x c++ -Wall -Wextra -Werror -o "$out/$program++" "$here/$program.c" -libverbs; then ok; else bad "$program.c"; fi
+    alone "LD_PRELOAD=$BELLWIRE_VERBS" "$out/$program"
+    alone "LD_LIBRARY_PATH=$out/bellwire-verbs" "$out/$program++"
+    BELLWIRE_MODE=guarded alone "LD_PRELOAD=$BELLWIRE_VERBS" "$out/$program"
+    BELLWIRE_SHM=off BELLWIRE_UDP=on alone "LD_PRELOAD=$BELLWIRE_VERBS" "$out/$program"
+done
+
 # ---- faults on purpose: the program sees each; the same seed, the same story
 if cc -std=gnu11 -Wall -Wextra -Werror -o "$out/faults" "$here/faults.c" -libverbs; then ok; else bad faults.c; fi
 trace() { # file, seed
@@ -124,6 +133,12 @@ pair ib_send_bw -n 300 -e
 pair ib_send_lat -n 300 -c UD
 pair ib_send_bw -n 500 -c UD
 pair ib_send_bw -n 500 -c UC
+pair ib_write_lat -n 300 -c UC
+pair ib_write_bw -n 500 -c UC
+pair ib_send_bw -n 500 -q 4 -b -e
+pair ib_send_bw -n 500 --use-srq -q 4
+pair ib_read_bw -n 500 -q 4 -b
+pair ib_atomic_bw -n 300 -q 4 -b
 by_library ib_write_bw -n 500
 
 # ---- by packets, as between hosts
@@ -154,7 +169,9 @@ tests="rc_bw rc_lat ver_rc_compare_swap ver_rc_fetch_add ud_lat"
 for t in $tests; do qperf_test "$t"; done
 kill $server
 wait $server 2>/dev/null
-if [ ! -s "$out/reports" ]; then ok; else bad "strict: qperf: $(head -n 3 "$out/reports")"; fi
+# Its streams of unreliable messages do lose some, which is reported; nothing else is.
+lost='is lost: its receive queue is empty'
+if ! grep -v "$lost" "$out/reports" >"$out/other-reports" 2>/dev/null && { [ "$mode" = long ] || ! grep -q "$lost" "$out/reports" 2>/dev/null; }; then ok; else bad "strict: qperf: $(head -n 3 "$out/reports")"; fi
 
 if [ "$mode" = long ]; then
     pair ib_write_lat -n 300

@@ -2,6 +2,7 @@
 /* What the test programs of this folder have in common: a device with its objects, connecting two, posting, waiting. Compiles as C and as C++. */
 #include <errno.h>
 #include <infiniband/verbs.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -162,6 +163,42 @@ static struct ibv_wc next(struct side *s)
         MUST(now() < end);
     }
     return wc;
+}
+
+static inline void connect_two(struct side *a, struct side *b)
+{
+    connect_so(a, b, 14, 7, 7);
+}
+
+static inline void ends_well(struct side *s, uint64_t id, enum ibv_wc_opcode opcode)
+{
+    struct ibv_wc wc = next(s);
+    CHECK(wc.status == IBV_WC_SUCCESS && wc.wr_id == id && wc.opcode == opcode);
+}
+
+static inline int readable(int fd, int ms)
+{
+    struct pollfd p = {fd, POLLIN, 0};
+    return poll(&p, 1, ms) == 1;
+}
+
+static inline enum ibv_event_type event_of(struct side *s, void *element)
+{
+    struct ibv_async_event e;
+    memset(&e, 0xff, sizeof e);
+    CHECK(readable(s->context->async_fd, 10000));
+    MUST(!ibv_get_async_event(s->context, &e));
+    CHECK(e.element.qp == element);
+    ibv_ack_async_event(&e);
+    return e.event_type;
+}
+
+static inline int modify_state(struct side *s, enum ibv_qp_state state)
+{
+    struct ibv_qp_attr attr;
+    memset(&attr, 0, sizeof attr);
+    attr.qp_state = state;
+    return ibv_modify_qp(s->qp, &attr, IBV_QP_STATE);
 }
 
 /*
