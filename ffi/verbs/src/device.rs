@@ -2,28 +2,15 @@
 //! Devices and contexts: one device, `bellwire0`, with one port, at the address of the host that `BELLWIRE_ADDRESS` says. Each context has a NIC of its own.
 
 use crate::abi::{
-    IbvAsyncEvent, IbvContext, IbvDevice, IbvDeviceAttr, IbvGidEntry, IbvPortAttr, OP_ALLOC_MW, OP_BIND_MW, OP_DEALLOC_MW, OP_POLL_CQ, OP_POST_RECV,
-    OP_POST_SEND, OP_POST_SRQ_RECV, OP_REQ_NOTIFY_CQ, VerbsContext,
+    IbvAsyncEvent, IbvContext, IbvDevice, OP_ALLOC_MW, OP_BIND_MW, OP_DEALLOC_MW, OP_POLL_CQ, OP_POST_RECV, OP_POST_SEND, OP_POST_SRQ_RECV, OP_REQ_NOTIFY_CQ,
+    VerbsContext,
 };
-use crate::{data, extended, set_errno, strict};
-use bellwire_verbs::{CQ_ENTRIES_MAX, MESSAGE_MAX, PIECES_MAX, Port, QUEUE_MAX, READS_MAX};
+use crate::{data, extended, query, set_errno, strict};
+use bellwire_verbs::Port;
 use bellwire_via::nic::NicConfig;
 use core::ffi::{c_char, c_int, c_void};
 use core::mem::offset_of;
 use std::sync::{Arc, Mutex, Once, OnceLock, Weak};
-
-/// What `ibv_query_port` tells of the port.
-const PORT_DOWN: u32 = 1;
-const PORT_ACTIVE: u32 = 4;
-const POLLING: u8 = 2;
-const LINK_UP: u8 = 5;
-const MTU_4096: u32 = 5;
-const LINK_LAYER_ETHERNET: u8 = 2;
-/// Connection management, and addresses made of IP addresses.
-const PORT_CAPABILITIES: u32 = 1 << 16 | 1 << 26;
-/// RoCE v2.
-const GID_TYPE: u32 = 2;
-const VENDOR: u32 = 0x0000_b311;
 
 /// An open device. The public structure ends the first field.
 #[repr(C)]
@@ -78,7 +65,7 @@ pub(crate) unsafe fn context<'a>(context: *mut IbvContext) -> &'a Context {
 }
 
 /// Identifier of the device: of its address.
-fn guid() -> u64 {
+pub(crate) fn guid() -> u64 {
     let host = NicConfig::from_env().ok().and_then(|c| bellwire_verbs::gid_of(&c.host)).unwrap_or_default();
     let half = u64::from_be_bytes(host[8..].try_into().unwrap_or_default());
     (half | 0x0200_0000_0000_0000).to_be()
@@ -187,7 +174,7 @@ pub unsafe extern "C" fn ibv_open_device(device: *mut IbvDevice) -> *mut IbvCont
     let context =
         IbvContext { device, ops, cmd_fd: -1, async_fd, num_comp_vectors: 1, mutex: [0; 5], abi_compat: core::ptr::without_provenance_mut(usize::MAX) };
     let verbs = VerbsContext {
-        query_port: query_port as *const c_void,
+        query_port: query::query_port as *const c_void,
         before_create_cq_ex: [null; 24],
         create_cq_ex: extended::create_cq_ex as *const c_void,
         private: null,
@@ -214,173 +201,6 @@ pub unsafe extern "C" fn ibv_close_device(public: *mut IbvContext) -> c_int {
     // SAFETY: V1.
     drop(unsafe { Box::from_raw(core::ptr::from_ref(context(public)).cast_mut()) });
     0
-}
-
-/// The limits.
-pub(crate) fn attributes() -> IbvDeviceAttr {
-    let mut fw_ver = [0; 64];
-    let version = env!("CARGO_PKG_VERSION").as_bytes();
-    fw_ver[..version.len()].copy_from_slice(version);
-    IbvDeviceAttr {
-        fw_ver,
-        node_guid: guid(),
-        sys_image_guid: guid(),
-        max_mr_size: u64::MAX,
-        page_size_cap: !0xfff,
-        vendor_id: VENDOR,
-        vendor_part_id: 1,
-        hw_ver: 1,
-        max_qp: 8191,
-        max_qp_wr: QUEUE_MAX as c_int,
-        // A receiver without a receive says so.
-        device_cap_flags: 1 << 12,
-        max_sge: PIECES_MAX as c_int,
-        max_sge_rd: PIECES_MAX as c_int,
-        max_cq: 1 << 16,
-        max_cqe: CQ_ENTRIES_MAX as c_int,
-        max_mr: 1 << 18,
-        max_pd: 1 << 16,
-        max_qp_rd_atom: READS_MAX as c_int,
-        max_ee_rd_atom: 0,
-        max_res_rd_atom: 8191 * READS_MAX as c_int,
-        max_qp_init_rd_atom: READS_MAX as c_int,
-        max_ee_init_rd_atom: 0,
-        // Among the devices of a process.
-        atomic_cap: 1,
-        unused: [0; 5],
-        max_mcast_grp: 0,
-        max_mcast_qp_attach: 0,
-        max_total_mcast_qp_attach: 0,
-        max_ah: 1 << 20,
-        max_fmr: 0,
-        max_map_per_fmr: 0,
-        max_srq: 1 << 16,
-        max_srq_wr: QUEUE_MAX as c_int,
-        max_srq_sge: PIECES_MAX as c_int,
-        max_pkeys: 1,
-        local_ca_ack_delay: 16,
-        phys_port_cnt: 1,
-    }
-}
-
-/// The limits of a device.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn ibv_query_device(_context: *mut IbvContext, to: *mut IbvDeviceAttr) -> c_int {
-    // SAFETY: V2.
-    unsafe { to.write(attributes()) };
-    0
-}
-
-fn port_attributes(is_up: bool) -> IbvPortAttr {
-    IbvPortAttr {
-        state: if is_up { PORT_ACTIVE } else { PORT_DOWN },
-        max_mtu: MTU_4096,
-        active_mtu: MTU_4096,
-        gid_tbl_len: 1,
-        port_cap_flags: PORT_CAPABILITIES,
-        max_msg_sz: MESSAGE_MAX as u32,
-        pkey_tbl_len: 1,
-        max_vl_num: 1,
-        // Four lanes of 25 Gb/s: programs divide by it.
-        active_width: 2,
-        active_speed: 32,
-        phys_state: if is_up { LINK_UP } else { POLLING },
-        link_layer: LINK_LAYER_ETHERNET,
-        ..IbvPortAttr::default()
-    }
-}
-
-unsafe extern "C" fn query_port(public: *mut IbvContext, port: u8, to: *mut IbvPortAttr, room: usize) -> c_int {
-    if port != 1 {
-        return libc::EINVAL;
-    }
-    // SAFETY: V1.
-    let attributes = port_attributes(unsafe { context(public) }.port.is_up());
-    // SAFETY: V2: `room` bytes.
-    unsafe {
-        to.cast::<u8>().write_bytes(0, room);
-        core::ptr::from_ref(&attributes).cast::<u8>().copy_to_nonoverlapping(to.cast(), room.min(size_of::<IbvPortAttr>()));
-    }
-    0
-}
-
-/// The port as older programs ask: without what came later.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn ibv_query_port(context: *mut IbvContext, port: u8, to: *mut IbvPortAttr) -> c_int {
-    // SAFETY: V2: older structures end behind `flags`.
-    unsafe { query_port(context, port, to, offset_of!(IbvPortAttr, port_cap_flags2)) }
-}
-
-/// An address of the port.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn ibv_query_gid(public: *mut IbvContext, port: u8, index: c_int, to: *mut [u8; 16]) -> c_int {
-    if port != 1 || index != 0 {
-        set_errno(libc::EINVAL);
-        return -1;
-    }
-    // SAFETY: V1, V2.
-    unsafe { to.write(context(public).port.gid()) };
-    0
-}
-
-/// The kind of an address, as a private symbol of libibverbs tells `ibv_devinfo`.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn ibv_query_gid_type(_context: *mut IbvContext, _port: u8, _index: u32, to: *mut u32) -> c_int {
-    // SAFETY: V2. Here the numbers begin with RoCE v1 (or InfiniBand).
-    unsafe { to.write(1) };
-    0
-}
-
-fn gid_entry(public: *mut IbvContext) -> IbvGidEntry {
-    // SAFETY: V1.
-    let gid = unsafe { context(public) }.port.gid();
-    let half = |at: usize| u64::from_ne_bytes(gid[at..at + 8].try_into().unwrap_or_default());
-    IbvGidEntry { gid: [half(0), half(8)], gid_index: 0, port_num: 1, gid_type: GID_TYPE, ndev_ifindex: 0 }
-}
-
-/// An address with what is known of it.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn _ibv_query_gid_ex(public: *mut IbvContext, port: u32, index: u32, to: *mut IbvGidEntry, flags: u32, size: usize) -> c_int {
-    if port != 1 || flags != 0 || size < size_of::<IbvGidEntry>() {
-        return libc::EINVAL;
-    }
-    if index != 0 {
-        return libc::ENODATA;
-    }
-    // SAFETY: V2.
-    unsafe { to.write(gid_entry(public)) };
-    0
-}
-
-/// All addresses.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn _ibv_query_gid_table(public: *mut IbvContext, to: *mut IbvGidEntry, room: usize, flags: u32, size: usize) -> isize {
-    if flags != 0 || size < size_of::<IbvGidEntry>() {
-        return -(libc::EINVAL as isize);
-    }
-    if room != 0 {
-        // SAFETY: V2.
-        unsafe { to.write(gid_entry(public)) };
-    }
-    isize::from(room != 0)
-}
-
-/// The partition: there is only the default one.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn ibv_query_pkey(_context: *mut IbvContext, port: u8, index: c_int, to: *mut u16) -> c_int {
-    if port != 1 || index != 0 {
-        set_errno(libc::EINVAL);
-        return -1;
-    }
-    // SAFETY: V2.
-    unsafe { to.write(0xffff) };
-    0
-}
-
-/// Where the partition is in the table.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn ibv_get_pkey_index(_context: *mut IbvContext, _port: u8, pkey: u16) -> c_int {
-    if pkey == 0xffff { 0 } else { -1 }
 }
 
 /// Waits for an asynchronous event.

@@ -2,10 +2,10 @@
 //! The newer interfaces: queue pairs whose requests are built by calls (`ibv_wr_*`), completion queues that are read by calls (`ibv_start_poll`), and limits with extensions.
 
 use crate::abi::{Call, IbvAh, IbvContext, IbvCq, IbvCqInitAttr, IbvDeviceAttr, IbvQp, IbvQpInitAttr};
-use crate::device::attributes;
 use crate::events::{self, Cq};
 use crate::objects::{Ah, inside};
 use crate::pair::{self, Qp};
+use crate::query::attributes;
 use crate::{errno_of, set_errno};
 use bellwire_verbs::{Destination, Error, Opcode, SendFlags, SendRequest, Sge};
 use core::ffi::{c_int, c_void};

@@ -5,7 +5,7 @@
 //! | file | concern |
 //! |---|---|
 //! | `abi.rs` | shapes of the public header |
-//! | `device.rs` | devices, contexts, queries, asynchronous events |
+//! | `device.rs`, `query.rs` | devices, contexts, asynchronous events; what a device tells of itself |
 //! | `objects.rs`, `events.rs` | protection domains, memory, completion queues and channels, shared receive queues, address handles |
 //! | `pair.rs` | queue pairs |
 //! | `data.rs` | posting and polling: the calls that programs make through tables in the context |
@@ -25,6 +25,7 @@ mod extended;
 mod names;
 mod objects;
 mod pair;
+mod query;
 mod strict;
 
 use bellwire_verbs::Error;
