@@ -6,6 +6,7 @@
 //! |---|---|
 //! | `mod.rs` | what is measured, in which order; what comes out |
 //! | `source.rs` | who gives figures: a job of ours, another's program, the layers below |
+//! | `others.rs` | programs for others' remote memory |
 //! | `worker.rs` | a process of a job of ours |
 //! | `breakdown.rs` | what an access consists of, by differences |
 //! | `steps.rs` | what a get by packets consists of, by marks |
@@ -16,6 +17,7 @@
 //! Called by `bellwire gas`.
 
 mod breakdown;
+mod others;
 pub mod plot;
 pub mod report;
 mod source;
