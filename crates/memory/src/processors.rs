@@ -3,7 +3,7 @@
 
 use std::fs;
 
-use rustix::thread::{CpuSet, sched_getaffinity};
+use rustix::thread::{CpuSet, sched_getaffinity, sched_getcpu, sched_setaffinity};
 
 /// Processors of the machine that are online, at least 1, whichever of them this process may use.
 pub fn online() -> usize {
@@ -18,6 +18,23 @@ pub fn allowed() -> Vec<usize> {
         Ok(set) => (0..CpuSet::MAX_CPU).filter(|&cpu| set.is_set(cpu)).collect(),
         Err(_) => Vec::new(),
     }
+}
+
+/// The processor that the calling thread runs on, as long as it does.
+pub fn current() -> usize {
+    sched_getcpu()
+}
+
+/// Has the calling thread go on another processor than `here`; afterwards it may run wherever it might before. `false`: it may only run there.
+pub fn leave(here: usize) -> bool {
+    let Ok(all) = sched_getaffinity(None) else { return false };
+    let mut others = all;
+    if here >= CpuSet::MAX_CPU || others.count() < 2 {
+        return false;
+    }
+    others.unset(here);
+    let has_left = sched_setaffinity(None, &others).is_ok();
+    has_left && sched_setaffinity(None, &all).is_ok()
 }
 
 /// The hardware threads of the core that `cpu` belongs to; empty if unknown.
@@ -56,6 +73,21 @@ mod tests {
     #[test]
     fn at_least_those_that_we_may_use() {
         assert!(super::online() >= std::thread::available_parallelism().map_or(1, usize::from));
+    }
+
+    #[test]
+    fn leaving_a_processor() {
+        // In a thread of its own: what it may use is its own, too.
+        let left = std::thread::spawn(|| {
+            let before = super::allowed();
+            let here = super::current();
+            let left = super::leave(here);
+            assert_eq!(super::allowed(), before, "it may run where it might before");
+            (before.len() > 1, left)
+        });
+        let (may, left) = left.join().unwrap();
+        assert_eq!(may, left);
+        assert!(!super::leave(usize::MAX));
     }
 
     #[test]

@@ -16,6 +16,10 @@
 //! microseconds. If that is in vain, it is not tried again for a while, longer each time: a peer that computes, or has lost its processor to others, looks like one that answers. But after a long
 //! absence it is: beside that it costs little.
 //!
+//! Two that wait for each other on one processor, because one has woken the other there, may stay so for as long as they run: neither ever waits for long. So who gives way says from which processor, and who comes back to
+//! find that its peer has left just that one for it, again and again, goes elsewhere, if it may (decision 27): the side that asked for the link first, the other only if that does not help. In vain, since all processors are
+//! in use: ever more rarely.
+//!
 //! A poll that finds something pays nothing for this, and an undisturbed pair never gets as far as an idle turn. Called by `shared.rs` and `give_way.rs`, under the token; the
 //! system call itself is made without it.
 
@@ -30,6 +34,13 @@ const REST_MIN: u32 = 1;
 const REST_MAX: u32 = 512;
 /// After an absence so long, nanoseconds, patience is little.
 const LONG_ABSENCE_NS: u64 = 500_000;
+/// Times that a processor was shared with a peer before one of both goes: at first, by how much more each time after, and how much later the side goes that did not ask for the link.
+const SHARED_MAX: u32 = 32;
+const SHARED_GROWTH: u32 = 4;
+const SHARED_OTHER: u32 = 8;
+/// Times of giving way after that, in which a long absence says that somebody computes there, and by how much more the number above grows then.
+const TRIAL: u32 = 64;
+const TRIAL_GROWTH: u32 = 64;
 /// Times in vain, in a row, after which it is not crowded any more.
 const QUICK_MAX: u32 = 8;
 
@@ -48,6 +59,11 @@ pub(super) struct Crowd {
     rest_next: u32,
     /// Times in a row that giving way was in vain.
     quick: u32,
+    /// Times that a peer shared our processor, and how many are to be the last.
+    shared: u32,
+    shared_max: u32,
+    /// Times of giving way since it went elsewhere that are still to show how it is there.
+    trial: u32,
     /// Times that somebody ran.
     ran: u32,
     is_crowded: bool,
@@ -66,6 +82,9 @@ impl Default for Crowd {
             rest: 0,
             rest_next: REST_MIN,
             quick: 0,
+            shared: 0,
+            shared_max: SHARED_MAX,
+            trial: 0,
             ran: 0,
             is_crowded: false,
             due: false,
@@ -151,6 +170,30 @@ impl Crowd {
     }
 }
 
+impl Crowd {
+    /// We have given way, for so many nanoseconds; a peer shares this processor (`Some`), and it is rather for us to go (`true`). Whether to go; or to go back, if somebody computes where we went.
+    pub(super) fn parts(&mut self, shares: Option<bool>, absence_ns: u64) -> bool {
+        if self.trial != 0 {
+            self.trial -= 1;
+            if absence_ns >= LONG_ABSENCE_NS {
+                (self.trial, self.shared_max) = (0, self.shared_max.saturating_mul(TRIAL_GROWTH));
+                return true;
+            }
+        }
+        let Some(is_ours) = shares else {
+            self.shared = self.shared.saturating_sub(1);
+            return false;
+        };
+        self.shared += 1;
+        let most = if is_ours { self.shared_max } else { self.shared_max.saturating_mul(SHARED_OTHER) };
+        if self.shared < most {
+            return false;
+        }
+        (self.shared, self.shared_max, self.trial) = (0, self.shared_max.saturating_mul(SHARED_GROWTH), TRIAL);
+        true
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -180,6 +223,21 @@ mod tests {
         }
         assert_eq!(distances, [1, 2, 4, 8, 16, 32, 64, 64, 64]);
         assert!(!c.is_crowded());
+    }
+
+    #[test]
+    fn who_shares_a_processor_goes_ever_more_rarely() {
+        let times = |c: &mut Crowd, is_ours| (1..100_000).find(|_| c.parts(Some(is_ours), 0));
+        let mut c = Crowd::default();
+        assert_eq!([true, true, false].map(|is_ours| times(&mut c, is_ours)), [32, 128, 4096].map(Some));
+        // Not by chance.
+        let mut c = Crowd::default();
+        assert!((0..1000).all(|_| !c.parts(Some(true), 0) && !c.parts(None, 0)));
+        // Back, if somebody computes there; and not again soon.
+        let mut c = Crowd::default();
+        assert_eq!(times(&mut c, true), Some(32));
+        assert!(!c.parts(None, 0) && c.parts(None, LONG_ABSENCE_NS) && !c.parts(None, LONG_ABSENCE_NS));
+        assert_eq!(times(&mut c, true), Some(32 * 4 * 64));
     }
 
     #[test]

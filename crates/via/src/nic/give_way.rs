@@ -38,12 +38,13 @@ impl Poller {
 #[cold]
 #[inline(never)]
 pub(super) fn give_way(shared: &Shared, poller: Poller) {
+    let here = processors::current();
     {
         let mut core = shared.token.enter(Claim::Bias);
         if core.needs_settling() {
             core.settle(shared);
         }
-        core.engine.wire().set_away(true);
+        core.engine.wire().set_away(Some(here));
         // Relaxed: as in `Shared::besides`.
         shared.gives_way.store(false, Ordering::Relaxed);
     }
@@ -53,8 +54,10 @@ pub(super) fn give_way(shared: &Shared, poller: Poller) {
     let now = if somebody_ran { clock() } else { began };
     let absence = now.since(began).0;
     let mut core = shared.token.enter(Claim::Bias);
-    core.engine.wire().set_away(false);
+    let shares = core.engine.wire().shares(here).filter(|_| somebody_ran);
+    core.engine.wire().set_away(None);
     core.crowd.gave_way(somebody_ran, absence);
+    let parts = core.crowd.parts(shares, absence);
     if absence >= LONG_ABSENCE_NS {
         core.engine.set_now(now);
         poller.turn(&mut core.engine);
@@ -63,4 +66,8 @@ pub(super) fn give_way(shared: &Shared, poller: Poller) {
         }
     }
     core.note_attention();
+    drop(core);
+    if parts {
+        processors::leave(here);
+    }
 }

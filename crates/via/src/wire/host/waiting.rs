@@ -100,9 +100,14 @@ impl HostWire {
         self.shm.disarm();
     }
 
-    /// Says to the peers of this host whether we let others have our processor.
-    pub fn set_away(&self, away: bool) {
-        self.shm.set_away(away);
+    /// Says to the peers of this host that we let others have this processor; `None`: that we do not.
+    pub fn set_away(&self, from: Option<usize>) {
+        self.shm.set_away(from);
+    }
+
+    /// See [`ShmWire::shares`](crate::wire::shm::ShmWire::shares).
+    pub fn shares(&self, processor: usize) -> Option<bool> {
+        self.shm.shares(processor)
     }
 
     /// Whether some peer of this host is at work, and may send something any moment; with the number of links to such. Of other hosts that is not known.

@@ -42,6 +42,11 @@ pub(super) enum Foreign {
     Refused { write: bool },
 }
 
+/// What is said of a processor that others may have; 0: they may not.
+fn away_word(from: Option<usize>) -> u32 {
+    from.map_or(0, |p| (p as u32).wrapping_add(1))
+}
+
 /// Frames in a row, none sent in between, that make a stream. A reader of a stream that has caught up with its writer looks less often: each look takes the line
 /// away from the writer, who then waits for it before the next message.
 const STREAM_FRAMES_MIN: u32 = 16;
@@ -423,10 +428,16 @@ impl Link {
         unsafe { (*self.own_armed).store(reasons, Ordering::Relaxed) };
     }
 
-    /// Says whether we let others have our processor.
-    pub(super) fn set_away(&self, away: bool) {
-        // SAFETY: L2. Relaxed: a hint, nothing is published by it; read by is_peer_at_work().
-        unsafe { (*self.own_away).store(u32::from(away), Ordering::Relaxed) };
+    /// Says that we let others have this processor; `None`: that we do not.
+    pub(super) fn set_away(&self, from: Option<usize>) {
+        // SAFETY: L2. Relaxed: a hint, nothing is published by it; read by is_peer_at_work() and has_peer_left().
+        unsafe { (*self.own_away).store(away_word(from), Ordering::Relaxed) };
+    }
+
+    /// Whether the peer says that it lets others have this processor.
+    pub(super) fn has_peer_left(&self, processor: usize) -> bool {
+        // SAFETY: L2. Relaxed: a hint; a peer that lies has us move to another processor a few times at most.
+        unsafe { (*self.peer_away).load(Ordering::Relaxed) == away_word(Some(processor)) }
     }
 
     /// Whether the peer does not say that it lets others have its processor: it is at work, or asleep and may have been rung, so that what we wait for may come any moment.

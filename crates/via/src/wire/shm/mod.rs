@@ -164,9 +164,14 @@ impl ShmWire {
         }
     }
 
-    /// Says to all peers whether we let others have our processor.
-    pub fn set_away(&self, away: bool) {
-        self.links.iter().for_each(|(_, link)| link.set_away(away));
+    /// Says to all peers that we let others have this processor; `None`: that we do not.
+    pub fn set_away(&self, from: Option<usize>) {
+        self.links.iter().for_each(|(_, link)| link.set_away(from));
+    }
+
+    /// Whether a peer, by what it says, lets others have this processor, so that we share it; and whether it is for us to go rather than for it (each link has one side that asked for it).
+    pub fn shares(&self, processor: usize) -> Option<bool> {
+        self.links.iter().filter(|(_, link)| link.has_peer_left(processor)).map(|(_, link)| link.parts.connector).max()
     }
 
     /// Whether some peer, by what it says, is at work, and may send something any moment; with the number of links.
