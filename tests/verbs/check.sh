@@ -48,6 +48,14 @@ if LD_PRELOAD=$BELLWIRE_VERBS ibv_devices | grep -q bellwire0 && LD_LIBRARY_PATH
 LD_PRELOAD=$BELLWIRE_VERBS ibv_devinfo -v >"$out/devinfo" 2>&1
 if grep -q PORT_ACTIVE "$out/devinfo" && grep -q 'RoCE v2' "$out/devinfo" && grep -q ATOMIC_HCA "$out/devinfo"; then ok; else bad ibv_devinfo; fi
 
+# ---- what the calls of a short message cost
+if "$here/cost.sh" "$out" >"$out/cost.txt" 2>&1; then
+    ok
+    grep '^SKIPPED' "$out/cost.txt"
+else
+    bad "$(cat "$out/cost.txt")"
+fi
+
 # ---- the rules: errors, codes, flushing, forks, a thousand queue pairs, death of a peer; as C and as C++
 if cc -std=gnu11 -Wall -Wextra -Werror -o "$out/rules" "$here/rules.c" -libverbs && c++ -x c++ -Wall -Wextra -Werror -o "$out/rules++" "$here/rules.c" -libverbs; then ok; else bad rules.c; fi
 alone() { # NAME=VALUE program arguments
