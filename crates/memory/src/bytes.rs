@@ -117,7 +117,7 @@ fn out_of_bounds(offset: usize, len: usize, size: usize) -> MemoryError {
 /// Copies `len` bytes; source or destination may be written by others meanwhile (the bytes copied are then some mixture).
 ///
 /// By the C library's `memcpy`, which picks the widest moves of the machine it runs on. The compiler cannot see into it, and `settle` keeps it from reasoning about its meaning, so the source is read by that
-/// call and by nothing else. What is long goes in pieces: see [`PIECE`].
+/// call and by nothing else. What is long goes in pieces: see `PIECE`.
 ///
 /// # Safety
 /// `from` is readable and `to` writable for `len` bytes, and they do not overlap.

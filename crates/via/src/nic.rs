@@ -272,10 +272,6 @@ impl Nic {
         now
     }
 
-    // ---- waiting (`None`: for ever)
-
-    // ---- connections
-
     // ---- handlers: run on the helper thread, without the token; any call but `close` is allowed in them
 
     /// Has `handler` called once with the next completion of a work queue, which is taken off the queue. Several handlers of a queue are served in order.
