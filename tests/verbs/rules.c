@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /* What the manual pages say of errors, completion codes, flushing, forks and many queue pairs. Compiles as C and as C++; two devices of one process, or (with "dies") two processes. */
 #include "sides.h"
+#include <sys/prctl.h>
 
 static void connect(struct side *a, struct side *b, int rnr)
 {
@@ -221,10 +222,36 @@ static void dies(void)
         CHECK(next(&s).status == IBV_WC_WR_FLUSH_ERR);
 }
 
+/* A process that gets no processor when it is first written to, for longer than the queue pair waits for answers: it is there, and is waited for. */
+static void stands_still(void)
+{
+    int to_parent[2], status;
+    struct side s;
+    pid_t child = two_processes(&s, NULL, 14, to_parent);
+    if (!child) {
+        /* A parent that fails must not leave it behind, stopped. */
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        raise(SIGSTOP);
+        for (;;)
+            pause();
+    }
+    MUST(waitpid(child, &status, WUNTRACED) == child && WIFSTOPPED(status));
+    CHECK(!post(&s, IBV_WR_SEND, 8, s.mr->lkey, 0, 0, 1));
+    struct ibv_wc wc;
+    for (double end = now() + 1.5; now() < end;)
+        CHECK(ibv_poll_cq(s.cq, 1, &wc) == 0);
+    kill(child, SIGCONT);
+    CHECK(next(&s).status == IBV_WC_SUCCESS);
+    kill(child, SIGKILL);
+    waitpid(child, &status, 0);
+}
+
 int main(int argc, char **argv)
 {
     if (argc > 1 && !strcmp(argv[1], "dies")) {
         dies();
+    } else if (argc > 1 && !strcmp(argv[1], "still")) {
+        stands_still();
     } else {
         struct side a, b;
         CHECK(!ibv_fork_init());

@@ -61,7 +61,9 @@ impl Core {
     fn connect<W: Wire>(&mut self, engine: &mut Engine<W>, peer: Name, patience: Option<u64>) -> Result<ConnectionId, Error> {
         let (local, remote) = (self.name.asks_as().ok_or(Error::Invalid)?, peer.waits_at().ok_or(Error::Invalid)?);
         let id = self.connections.insert(Connection::new(ViHandle::from_raw(0), peer)).ok_or(Error::NoMemory)?;
-        let patience = patience.map_or(CONNECT_PATIENCE, |p| p.clamp(CONNECT_PATIENCE_MIN, CONNECT_PATIENCE));
+        // A process of this host that is there is only slow, however little time it was given: it may have to wait for a processor.
+        let is_there = peer.gid == self.name.gid && is_taken(engine, &remote);
+        let patience = patience.filter(|_| !is_there).map_or(CONNECT_PATIENCE, |p| p.clamp(CONNECT_PATIENCE_MIN, CONNECT_PATIENCE));
         self.now = (self.clock)();
         engine.set_now(Instant(self.now));
         let deadline = engine.now() + Duration(patience);
@@ -202,4 +204,12 @@ impl Core {
         let _ = engine.destroy_inbox(self.inbox);
         let _ = engine.destroy_ptag(self.ptag);
     }
+}
+
+/// Whether a process of this host waits for connections there.
+fn is_taken<W: Wire>(engine: &mut Engine<W>, at: &NetAddress) -> bool {
+    let Ok(mut acceptor) = Acceptor::new(engine, *at) else { return false };
+    let is_free = engine.is_listening(at);
+    acceptor.close(engine);
+    !is_free
 }
