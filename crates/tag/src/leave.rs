@@ -189,8 +189,14 @@ impl Core {
             let Some(mut stream) = connection.streams.pop_front() else { return };
             let own = stream.own;
             let n = (stream.end - stream.at).min(connection.part_bytes(engine));
+            let is_last = stream.at + n == stream.end;
+            // A message of ours that nobody answers is done when all of it has left, not when the last part has begun to: a program that knows of its end may not look here again for long.
+            let then = match (own, &stream.flow) {
+                (Some(own), Flow::Message { .. }) if is_last && self.operations.get(own).is_some_and(|o| o.delivery.is_none()) => Then::Finish(own),
+                _ => Then::Nothing,
+            };
             let left = match stream.flow {
-                Flow::Message { from, .. } | Flow::Write { from, .. } => connection.put_part(engine, &stream, from, n, is_full),
+                Flow::Message { from, .. } | Flow::Write { from, .. } => connection.put_part(engine, &stream, from, n, is_full, then),
                 Flow::Region { to, key, address } => {
                     let regions = self.regions.lock();
                     let Some((at, _)) = regions.find(key, address.wrapping_add(stream.at as u64), n, Access::READ) else {
@@ -198,14 +204,15 @@ impl Core {
                         self.answer(engine, sink, id, to, Some(Failure::RemoteAccess));
                         continue;
                     };
-                    connection.put_part(engine, &stream, Gather::one(at.wrapping_sub(stream.at), stream.end), n, is_full)
+                    connection.put_part(engine, &stream, Gather::one(at.wrapping_sub(stream.at), stream.end), n, is_full, then)
                 }
             };
             if left {
                 stream.at += n;
             }
+            let is_kept = connection.part != 0;
             if stream.at == stream.end {
-                if let Some(own) = own {
+                if let Some(own) = own.filter(|_| !(is_kept && then != Then::Nothing)) {
                     self.has_streamed(sink, own, matches!(stream.flow, Flow::Write { .. }));
                 }
             } else if left {
@@ -270,8 +277,8 @@ impl Connection {
         whole_frames(engine.whole_message_bytes(self.vi)) - HEAD_BYTES_MAX
     }
 
-    /// Sends the next `n` bytes of a stream. `false`: nothing left. What has left in part is the first of `out` from now on.
-    fn put_part<W: Wire>(&mut self, engine: &mut Engine<W>, stream: &Stream, from: Gather, n: usize, is_full: bool) -> bool {
+    /// Sends the next `n` bytes of a stream. `false`: nothing left. What has left in part is the first of `out` from now on, and `then` is to be done when it has left.
+    fn put_part<W: Wire>(&mut self, engine: &mut Engine<W>, stream: &Stream, from: Gather, n: usize, is_full: bool, then: Then) -> bool {
         let mut head = stream.head(n).store(n);
         let mut spare = Vec::new();
         let body = in_one_piece(&from, stream.at, n, &mut spare);
@@ -284,7 +291,7 @@ impl Connection {
             let mut rest = vec![0; n];
             // SAFETY: as above; there is room.
             unsafe { from.read(stream.at, rest.as_mut_ptr(), n) };
-            self.out.push_front(Out { head, body: Body::Owned(rest.into()), then: Then::Nothing, fence: false });
+            self.out.push_front(Out { head, body: Body::Owned(rest.into()), then, fence: false });
             return true;
         }
         put == Put::All

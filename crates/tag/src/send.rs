@@ -4,7 +4,7 @@
 use crate::connection::{Body, ConnectionId, Out, Then};
 use crate::core::Core;
 use crate::gather::Gather;
-use crate::header::{DATA, EAGER_BYTES_MAX, Head, Kind, Plain, REPLY, TAGGED};
+use crate::header::{DATA, EAGER_BYTES_MAX, Head, HeadBytes, Kind, Plain, REPLY, TAGGED};
 use crate::leave::Put;
 use crate::operation::{Completion, Doing, Error, Notes, Operation, Sink};
 use bellwire_via::Engine;
@@ -154,16 +154,31 @@ impl Core {
                 }
                 Put::Stuck if connection.part != 0 => {
                     connection.sent = connection.sent.wrapping_add(1);
-                    let body = Body::Owned(copy_of(&s.from));
-                    connection.out.push_front(Out { head, body, then: Then::Nothing, fence: false });
-                    self.mark_unsent(id);
-                    sink.done(&s.completion());
+                    self.send_rest(sink, id, s, head);
                     return Ok(());
                 }
                 Put::Stuck | Put::Broken => {}
             }
         }
         self.send_later(engine, sink, id, s)
+    }
+
+    /// A message has left in part. It is done when all of it has: a program that knows of its end may not look here again for long.
+    #[cold]
+    fn send_rest(&mut self, sink: &mut impl Sink, id: ConnectionId, s: &SendOut, head: HeadBytes) {
+        let operation = if s.flags.contains(SendFlags::INJECT) { None } else { self.begin(Operation::new(Doing::Leaving, id, s.from, s.completion())).ok() };
+        let (body, then) = match operation {
+            Some(own) => (Body::Memory(s.from, 0, s.from.len()), Then::Finish(own)),
+            // Injected, or too many are under way to keep another.
+            None => (Body::Owned(copy_of(&s.from)), Then::Nothing),
+        };
+        if let Some(connection) = self.connections.get_mut(id) {
+            connection.out.push_front(Out { head, body, then, fence: false });
+        }
+        self.mark_unsent(id);
+        if operation.is_none() {
+            sink.done(&s.completion());
+        }
     }
 
     /// A send that is not as usual: long, or with something before it, or with wishes.
