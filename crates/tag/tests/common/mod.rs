@@ -3,7 +3,7 @@
 #![allow(dead_code, reason = "each test uses some of it")]
 
 use bellwire_tag::{Completion, Endpoint, Error, Gather, Notes, ReceiveFlags, SendFlags, SendOut, SharedRegions, Sink, Target, Want};
-use bellwire_via::nic::NicConfig;
+use bellwire_via::nic::{NicConfig, Udp};
 use std::time::{Duration, Instant};
 
 /// Long enough for a busy machine.
@@ -33,11 +33,28 @@ pub struct Side {
 }
 
 pub fn pair() -> [Side; 2] {
-    let open = || {
-        let regions = SharedRegions::default();
-        Side { endpoint: Endpoint::open(NicConfig::default(), None, regions.clone()).expect("a NIC"), log: Log::default(), regions, other: 0 }
+    pair_on([NicConfig::default(), NicConfig::default()])
+}
+
+/// Two that reach each other by UDP, with faults on purpose; `test` tells their addresses from other tests'.
+pub fn pair_by_packets(test: u8, faults: &str) -> [Side; 2] {
+    let pid = std::process::id();
+    let faults = Some(faults.parse().expect("a plan"));
+    let config = |last| NicConfig {
+        host: vec![127, (pid >> 8) as u8 | 0x80, pid as u8, last],
+        udp: Some(Udp::default()),
+        shm: false,
+        faults: faults.clone(),
+        ..NicConfig::default()
     };
-    let mut sides = [open(), open()];
+    pair_on([config(2 * test + 1), config(2 * test + 2)])
+}
+
+fn pair_on(configs: [NicConfig; 2]) -> [Side; 2] {
+    let mut sides = configs.map(|config| {
+        let regions = SharedRegions::default();
+        Side { endpoint: Endpoint::open(config, None, regions.clone()).expect("a NIC"), log: Log::default(), regions, other: 0 }
+    });
     for i in 0..2 {
         let name = sides[1 - i].endpoint.name();
         sides[i].other = 40 + i as u64;
