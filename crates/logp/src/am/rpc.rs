@@ -37,7 +37,7 @@ impl Rpc {
         for (i, word) in node.address().to_bytes().chunks(8).enumerate() {
             pair.map.word(at(pair.am.first) + 8 * i).put(u64::from_ne_bytes(word.try_into().unwrap_or_default()));
         }
-        pair.meet(20)?;
+        pair.meet(3)?;
         let mut address = [0; ADDRESS_BYTES];
         for (i, word) in address.chunks_mut(8).enumerate() {
             word.copy_from_slice(&pair.map.word(at(!pair.am.first) + 8 * i).get().to_ne_bytes());
@@ -54,7 +54,7 @@ pub(super) fn calls(pair: &Pair<'_>, count: u64, window: usize) -> Result<Vec<f6
     }
     let rpc = pair.am.rpc.get().ok_or_else(|| Error::failed("no node"))?;
     rpc.served.reset();
-    pair.meet(21)?;
+    pair.meet(4)?;
     let warm_up = count / 8 + 1;
     let all = warm_up + count;
     if !pair.am.first {
@@ -66,7 +66,7 @@ pub(super) fn calls(pair: &Pair<'_>, count: u64, window: usize) -> Result<Vec<f6
         }
         rpc.served.check()?;
         // The last answer has left, or leaves while this process waits for the next job.
-        pair.meet(22)?;
+        pair.meet(5)?;
         return Ok(Vec::new());
     }
     let mut start = Instant::now();
@@ -87,6 +87,6 @@ pub(super) fn calls(pair: &Pair<'_>, count: u64, window: usize) -> Result<Vec<f6
         }
     }
     let time = start.elapsed();
-    pair.meet(22)?;
+    pair.meet(5)?;
     Ok(vec![time.as_nanos() as f64 / count as f64])
 }

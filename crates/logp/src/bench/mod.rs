@@ -233,7 +233,11 @@ impl Context<'_> {
 }
 
 /// The epoch of one step of one request.
+///
+/// # Panics
+/// If a request has more than 16 steps: a later one would come before this one, for whoever waits.
 pub fn meeting(epoch: u64, step: u64) -> u64 {
+    assert!(step < 16, "step {step} of a request");
     epoch << 4 | step
 }
 
