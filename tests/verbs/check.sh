@@ -93,7 +93,7 @@ BELLWIRE_FAULTS=rnr=0.2:2,seed=1 pair ibv_rc_pingpong -c -n 500
 
 # ---- the strict mode: each rule broken is reported by name, kept is not; programs that keep them all give no report
 if cc -std=gnu11 -Wall -Wextra -Werror -o "$out/strict" "$here/strict.c" -libverbs; then ok; else bad strict.c; fi
-for pair in memory:memory-in-use registration:memory-in-use receives:missing-receive given-up:missing-receive keys:key domains:key rights:key queue:send-queue-full route-room:grh-room lost-datagram:missing-receive; do
+for pair in memory:memory-in-use registration:memory-in-use receives:missing-receive given-up:missing-receive keys:key domains:key rights:key queue:send-queue-full route-room:grh-room lost-datagram:missing-receive left:completions-left; do
     what=${pair%:*}
     rm -f "$out/reports"
     BELLWIRE_VERBS_STRICT=json:$out/reports alone "LD_PRELOAD=$BELLWIRE_VERBS" "$out/strict" "$what" bad

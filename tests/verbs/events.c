@@ -126,6 +126,47 @@ static void channels(struct side *a, struct side *b)
     b->qp = own;
 }
 
+static void nothing(int signal) { (void)signal; }
+
+/* A program that sleeps though an armed queue is not empty hears of that; one that does not sleep, or has asked for solicited completions, does not. */
+static void left(struct side *a, struct side *b)
+{
+    struct ibv_comp_channel *channel = ibv_create_comp_channel(b->context);
+    MUST(channel);
+    struct ibv_cq *own_cq = b->cq, *cq = ibv_create_cq(b->context, 16, NULL, channel, 0), *got = NULL;
+    struct ibv_qp *own = b->qp;
+    void *mine = NULL;
+    b->cq = cq;
+    MUST(cq && (b->qp = create(b, IBV_QPT_RC)));
+    connect_two(a, b);
+    for (int n = 0; n < 3; n++) {
+        CHECK(!receive(b, 8, 1) && !post(a, IBV_WR_SEND, 8, a->mr->lkey, 0, 0, 1));
+        ends_well(a, 1, IBV_WC_SEND);
+    }
+    CHECK(next(b).status == IBV_WC_SUCCESS);
+    struct sigaction act, before;
+    memset(&act, 0, sizeof act);
+    act.sa_handler = nothing;
+    MUST(!sigaction(SIGALRM, &act, &before));
+    CHECK(!ibv_req_notify_cq(cq, 1));
+    ualarm(50000, 0);
+    CHECK(ibv_get_cq_event(channel, &got, &mine) == -1 && errno == EINTR);
+    MUST(!sigaction(SIGALRM, &before, NULL));
+    CHECK(!ibv_req_notify_cq(cq, 0) && !readable(channel->fd, 20));
+    alarm(20);
+    for (int n = 0; n < 2; n++) {
+        got = NULL;
+        MUST(!ibv_get_cq_event(channel, &got, &mine));
+        CHECK(got == cq && !ibv_req_notify_cq(cq, 0) && !readable(channel->fd, 0));
+        ibv_ack_cq_events(cq, 1);
+        CHECK(next(b).status == IBV_WC_SUCCESS);
+    }
+    alarm(0);
+    CHECK(!ibv_destroy_qp(b->qp) && !ibv_destroy_cq(cq) && !ibv_destroy_comp_channel(channel));
+    b->cq = own_cq;
+    b->qp = own;
+}
+
 /* Sends that are held back; fences; lists of requests; attributes as they were set. */
 static void order(struct side *a, struct side *b)
 {
@@ -310,6 +351,7 @@ int main(void)
     open_side(&b, device());
     events(&a, &b);
     channels(&a, &b);
+    left(&a, &b);
     order(&a, &b);
     unreliable(&a, &b);
     printf("%d failures\n", failures);

@@ -167,13 +167,36 @@ static void lost_datagram(int bad)
         settle();
 }
 
+static void left(int bad)
+{
+    struct ibv_comp_channel *channel = ibv_create_comp_channel(b.context);
+    struct ibv_cq *got;
+    void *mine;
+    MUST(channel && (b.cq = ibv_create_cq(b.context, 16, NULL, channel, 0)) && (b.qp = create(&b, IBV_QPT_RC)) && !ibv_req_notify_cq(b.cq, 0));
+    connect_two(&a, &b);
+    for (uint64_t n = 0; n < 2; n++) {
+        MUST(!receive(&b, 8, n) && !post(&a, IBV_WR_SEND, 8, a.mr->lkey, 0, 0, 1));
+        MUST(next(&a).status == IBV_WC_SUCCESS);
+    }
+    for (int n = 0; n < 2; n++) {
+        MUST(!ibv_get_cq_event(channel, &got, &mine) && !ibv_req_notify_cq(b.cq, 0));
+        ibv_ack_cq_events(b.cq, 1);
+        MUST(next(&b).status == IBV_WC_SUCCESS);
+        if (!bad) {
+            MUST(next(&b).status == IBV_WC_SUCCESS);
+            return;
+        }
+    }
+}
+
 int main(int argc, char **argv)
 {
     static const struct {
         const char *name;
         void (*run)(int bad);
     } all[] = {{"memory", memory}, {"registration", registration}, {"receives", receives},     {"given-up", given_up},          {"keys", keys},          {"domains", domains},
-               {"rights", rights}, {"queue", queue},               {"route-room", route_room}, {"lost-datagram", lost_datagram}};
+               {"rights", rights}, {"queue", queue},               {"route-room", route_room}, {"lost-datagram", lost_datagram},
+               {"left", left}};
     MUST(argc == 3);
     open_side(&a, device());
     open_side(&b, device());

@@ -361,6 +361,15 @@ impl Port {
         });
     }
 
+    /// Waits like [`Port::wait`] for completions. A queue that is armed and was not emptied counts as one that has something new.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn wait_for_completions(&self, channel: &Channel<u64>) -> rustix::io::Result<()> {
+        self.shared.core().tell_left(channel);
+        self.wait(channel)
+    }
+
     /// Waits until a channel of this device may have something: moves everything for a moment, then sleeps, while the thread does.
     ///
     /// # Errors

@@ -9,7 +9,7 @@ use crate::core::Core;
 use crate::memory::Regions;
 use crate::qp::{Qp, Send};
 use crate::queue::Receive;
-use crate::types::{Access, QpKind, Sge, WcOpcode, WcStatus};
+use crate::types::{Access, Completion, QpKind, Sge, WcOpcode, WcStatus};
 use bellwire_memory::bytes;
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
@@ -35,6 +35,8 @@ pub enum Rule {
     QueueFull,
     /// A datagram's receive begins with 40 bytes of header.
     RouteRoom,
+    /// Completions are told of as they come, not while they lie there.
+    Left,
 }
 
 impl Rule {
@@ -46,6 +48,7 @@ impl Rule {
             Self::Key => "key",
             Self::QueueFull => "send-queue-full",
             Self::RouteRoom => "grh-room",
+            Self::Left => "completions-left",
         }
     }
 
@@ -57,6 +60,7 @@ impl Rule {
             Self::Key => "memory is used by a key of a registration that covers it, with the rights that the use needs, of the queue pair's protection domain",
             Self::QueueFull => "a request keeps its place in the send queue until a completion of it, or of one posted after it, is polled",
             Self::RouteRoom => "a receive for datagrams has room for 40 bytes (the GRH) in front of the message",
+            Self::Left => "an event tells of the next completion after the queue was armed, not of those that lie there",
         }
     }
 
@@ -68,6 +72,7 @@ impl Rule {
             Self::Key => "pass lkey in pieces and rkey to the peer, register for what is done, and with the domain that the queue pair was made with",
             Self::QueueFull => "signal at least one request in each queue's length, and poll its completion",
             Self::RouteRoom => "make the receive 40 bytes longer; the message is behind them",
+            Self::Left => "after arming poll until nothing is left, then wait for the event",
         }
     }
 }
@@ -264,6 +269,13 @@ impl Core {
                 watch.freed = which + 1;
             }
         }
+    }
+
+    /// The program waits for an event, and so many completions are left in a queue that it has armed.
+    pub(crate) fn saw_left(&mut self, first: &Completion, count: usize) {
+        self.report(Rule::Left, first.qp, None, |_| {
+            Some(format!("an event is waited for while the armed queue holds completions ({count}), of which a device would not tell"))
+        });
     }
 
     /// Memory was written for a peer: what is sent from there changes without the program's doing.

@@ -184,7 +184,7 @@ pub unsafe extern "C" fn ibv_get_cq_event(channel: *mut IbvCompChannel, cq: *mut
             set_errno(libc::EAGAIN);
             return -1;
         }
-        if let Err(e) = inner.port.wait(&inner.events) {
+        if let Err(e) = inner.port.wait_for_completions(&inner.events) {
             set_errno(e.raw_os_error());
             return -1;
         }
