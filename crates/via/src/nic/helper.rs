@@ -152,11 +152,13 @@ impl Helper<'_> {
                 // Whoever told us counts on us to be awake.
                 self.mode = Mode::Tick(TICK);
             }
-            // One of many on few processors polls, but not at this moment: we run in its place, or another does. Serving it at each ring, and arming the bell anew, would go on for ever.
+            // One of many on few processors polls, but not at this moment: we run in its place, or another does; or it polls a few times and computes a little. Serving it at each ring, and
+            // arming the bell anew, would go on for ever.
             let has_polled = woken.reasons == 0 && self.has_polled();
             // Relaxed: a hint, as is the glance that it saves. A program that sleeps on a completion queue has just polled, but does not go on.
             let may_poll = self.shared.armed_queues.load(Ordering::Relaxed) == 0;
             if may_poll && has_polled {
+                self.stay_out();
                 self.mode = Mode::Tick(TICK_FIRST);
             } else if may_poll && self.is_polling() {
                 // It may stop at any moment without arming anew.
@@ -172,6 +174,19 @@ impl Helper<'_> {
             Mode::Tick(_) => self.tick(),
             // Who posts while we sleep so wakes us by more than that.
             Mode::Deep(_) => {}
+        }
+    }
+
+    /// Peers need not ring until the next tick, which looks whether the program still polls: the next ring, a microsecond later, would find that it has not polled since this one.
+    fn stay_out(&self) {
+        let mut core = self.shared.token.enter(Claim::Visit);
+        core.set_deep(Instant(0));
+        if core.waiters.is_empty() && !core.watches.any_armed() {
+            core.disarm();
+            core.engine.wire_mut().clear_bell();
+        }
+        if core.needs_settling() {
+            core.settle(self.shared);
         }
     }
 
