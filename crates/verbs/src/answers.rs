@@ -18,7 +18,10 @@ impl Core {
     pub(crate) fn refused<W: Wire>(&mut self, engine: &mut Engine<W>, head: &Head) {
         let now = self.now;
         let (Some(code), timer) = (Code::from_bits(head.words[0] as u32), (head.words[0] >> 32) as u8) else { return };
-        self.answered(head.to, head.number);
+        if code != Code::Nobody {
+            // What was before it has been done: only the next one is refused. Who is not there refuses each, and says nothing of those before.
+            self.answered(head.to, head.number);
+        }
         let Some(qp) = self.qp(head.to) else { return };
         let index = head.number.wrapping_sub(qp.first) as usize;
         if index > qp.left || (index == qp.left && qp.part == 0) || qp.state == QpState::Err {
@@ -43,7 +46,8 @@ impl Core {
                 }
                 let absent = now.saturating_sub(qp.absent_since);
                 if qp.patience().is_some_and(|p| absent >= p) {
-                    return self.fail_send(head.to, index, WcStatus::RetryExceeded);
+                    // The oldest without an answer.
+                    return self.fail_send(head.to, 0, WcStatus::RetryExceeded);
                 }
                 qp.patience().map_or(ABSENT_PAUSE, |p| ABSENT_PAUSE.min(p - absent))
             }

@@ -36,6 +36,7 @@ impl Core {
         let Some(send) = qp.sends.pop_front() else { return };
         qp.first = qp.first.wrapping_add(1);
         qp.left = qp.left.saturating_sub(1);
+        let is_drained = qp.begun != 0 && qp.drains_one();
         let is_told = qp.is_told(&send, status);
         let (cq, completion) = (qp.init.send_cq, qp.completion(&send, status));
         if self.strict.is_some() {
@@ -43,6 +44,9 @@ impl Core {
         }
         if is_told {
             self.complete(cq, completion, false);
+        }
+        if is_drained {
+            self.event(number, AsyncKind::Drained);
         }
     }
 
@@ -59,6 +63,10 @@ impl Core {
             self.end_first(number, WcStatus::Flushed);
         }
         self.end_first(number, status);
+        if let Some(qp) = self.qp(number) {
+            // What is behind it has not ended well, even if the peer has done it.
+            (0..qp.sends.len()).for_each(|i| qp.sends[i].done = false);
+        }
         if is_reliable {
             self.enter_error(number);
         } else if let Some(qp) = self.qp(number) {

@@ -4,7 +4,8 @@
 use super::Trial;
 use super::posting::Wish;
 use super::side::{Random, SLOT, TARGET};
-use bellwire_verbs::{Opcode, QpState, SendFlags, WcStatus};
+use bellwire_verbs::machine::set_now;
+use bellwire_verbs::{Given, Opcode, QpAttributes, QpState, SendFlags, WcStatus};
 use bellwire_via::time::Duration;
 use bellwire_via::wire::sim::SimConfig;
 
@@ -88,5 +89,33 @@ fn first_requests_of_two_lives() {
         trial.run(Duration::from_micros(20_000));
         let end = &trial.sides[0].ends[0];
         assert_eq!((end.first, trial.sides[0].machine.state(end.number)), (2, Ok(QpState::Rts)), "after {turns} turns");
+    }
+}
+
+/// A program that looks seldom sends again before it has seen all refusals of the time before. They say nothing of requests before the refused one: none has been done.
+#[test]
+fn refusals_of_the_time_before() {
+    for turns in 0..40 {
+        let mut trial = Trial::connected(4, Some(0));
+        let number = trial.sides[1].ends[0].number;
+        let (machine, engine) = (&mut trial.sides[1].machine, trial.world.engine(1));
+        machine.modify_qp(engine, number, QpState::Err, &QpAttributes::default(), Given::empty()).unwrap();
+        for _ in 0..6 {
+            trial.post(0, 0, &wish(Opcode::Write, 8));
+        }
+        trial.turns(turns);
+        while !trial.sides[0].ends[0].has_failed {
+            let end = trial.world.now() + Duration::from_micros(3000);
+            while trial.world.now() < end {
+                set_now(trial.world.now().0);
+                while trial.sides[1].machine.poll(trial.world.engine(1)) {}
+                trial.world.step_at_most(end);
+            }
+            trial.turns(1);
+            let end = &trial.sides[0].ends[0];
+            assert!(end.has_failed || end.first == 0, "after {turns} turns one has ended well");
+        }
+        trial.run(Duration::from_micros(1000));
+        assert_eq!(trial.sides[0].ends[0].first, 6, "after {turns} turns");
     }
 }
