@@ -102,6 +102,7 @@ impl Stage {
             reads_in: 2,
             mtu: 5,
             port: 1,
+            drains: false,
             ..QpAttributes::default()
         };
         let base = Given::PKEY_INDEX | Given::PORT;

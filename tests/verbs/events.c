@@ -183,6 +183,31 @@ static void order(struct side *a, struct side *b)
     CHECK(!modify_state(a, IBV_QPS_RTS));
     ends_well(a, 1, IBV_WC_RDMA_WRITE);
 
+    /* What has begun goes on, and an event says when it is done. */
+    struct ibv_qp_attr attr;
+    struct ibv_qp_init_attr init;
+    memset(&attr, 0, sizeof attr);
+    attr.qp_state = IBV_QPS_SQD;
+    attr.en_sqd_async_notify = 1;
+    CHECK(!ibv_modify_qp(a->qp, &attr, IBV_QP_STATE | IBV_QP_EN_SQD_ASYNC_NOTIFY) && event_of(a, a->qp) == IBV_EVENT_SQ_DRAINED);
+    CHECK(!ibv_query_qp(a->qp, &attr, IBV_QP_STATE, &init) && attr.qp_state == IBV_QPS_SQD && !attr.sq_draining);
+    CHECK(!modify_state(a, IBV_QPS_RTS) && !post(a, IBV_WR_SEND, 8, a->mr->lkey, 0, 0, 7));
+    attr.qp_state = IBV_QPS_SQD;
+    attr.en_sqd_async_notify = 1;
+    CHECK(!ibv_modify_qp(a->qp, &attr, IBV_QP_STATE | IBV_QP_EN_SQD_ASYNC_NOTIFY) && !post(a, IBV_WR_SEND, 8, a->mr->lkey, 0, 0, 8));
+    for (double end = now() + 0.02; now() < end;)
+        CHECK(ibv_poll_cq(b->cq, 1, &wc) == 0 && ibv_poll_cq(a->cq, 1, &wc) == 0);
+    CHECK(!readable(a->context->async_fd, 0) && !ibv_query_qp(a->qp, &attr, IBV_QP_STATE, &init) && attr.sq_draining);
+    CHECK(!receive(b, 8, 9) && !receive(b, 8, 10));
+    ends_well(b, 9, IBV_WC_RECV);
+    ends_well(a, 7, IBV_WC_SEND);
+    CHECK(event_of(a, a->qp) == IBV_EVENT_SQ_DRAINED && !ibv_query_qp(a->qp, &attr, IBV_QP_STATE, &init) && !attr.sq_draining);
+    for (double end = now() + 0.02; now() < end;)
+        CHECK(ibv_poll_cq(b->cq, 1, &wc) == 0 && ibv_poll_cq(a->cq, 1, &wc) == 0);
+    CHECK(!modify_state(a, IBV_QPS_RTS));
+    ends_well(b, 10, IBV_WC_RECV);
+    ends_well(a, 8, IBV_WC_SEND);
+
     /* What was read is what is sent behind a fence. */
     struct ibv_sge sge = {(uintptr_t)a->memory + 8, 8, a->mr->lkey};
     struct ibv_send_wr list[2], *bad;
@@ -216,8 +241,6 @@ static void order(struct side *a, struct side *b)
     wc = next(b);
     CHECK(wc.wr_id == 22 && wc.byte_len == 0 && wc.status == IBV_WC_SUCCESS);
 
-    struct ibv_qp_attr attr;
-    struct ibv_qp_init_attr init;
     CHECK(!ibv_query_qp(a->qp, &attr, IBV_QP_TIMEOUT, &init));
     CHECK(attr.timeout == 14 && attr.retry_cnt == 7 && attr.rnr_retry == 7 && attr.min_rnr_timer == 1 && attr.path_mtu == IBV_MTU_1024 && attr.dest_qp_num == b->qp->qp_num);
     CHECK(attr.qp_access_flags == ALL && attr.port_num == 1 && attr.cap.max_send_wr == 16 && init.qp_type == IBV_QPT_RC && init.send_cq == a->cq);

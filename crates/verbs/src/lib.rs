@@ -6,7 +6,7 @@
 //!
 //! | file | concern |
 //! |---|---|
-//! | `port.rs`, `registration.rs` | a device as programs call it; registering memory |
+//! | `port.rs`, `objects.rs`, `registration.rs` | a device as programs call it: itself and queue pairs; other objects; registering memory |
 //! | `progress.rs` | lock, progress, waiting |
 //! | `core.rs` | the objects; the machine's step |
 //! | `qp.rs`, `modify.rs` | a queue pair; its states |
@@ -17,7 +17,7 @@
 //! | `request.rs`, `send.rs`, `ending.rs` | requests of the program: posted, sent, completed |
 //! | `short.rs` | messages that need nothing of all that: a way of their own |
 //! | `arrive.rs`, `serve.rs`, `answers.rs` | packets that arrive: checked; requests carried out; answers to ours |
-//! | `struck.rs`, `strict.rs` | faults on purpose; reports of broken rules |
+//! | `struck.rs`, `strict.rs`, `rule.rs` | faults on purpose; broken rules seen; the rules and reports |
 //! | `leave.rs` | what waits to leave |
 //! | `header.rs`, `connection.rs`, `life.rs`, `name.rs` | packets; connections, who is where |
 
@@ -36,6 +36,7 @@ pub mod machine;
 mod memory;
 mod modify;
 mod name;
+mod objects;
 mod port;
 mod progress;
 mod qp;
@@ -43,6 +44,7 @@ mod queue;
 mod registration;
 mod request;
 mod ring;
+mod rule;
 mod send;
 mod serve;
 mod short;
@@ -60,6 +62,6 @@ pub use name::gid_of;
 pub use port::{OpenError, Port};
 pub use qp::{Caps, DATAGRAM_MAX, Destination, INLINE_MAX, MESSAGE_MAX, PIECES_MAX, QUEUE_MAX, QpAttributes, QpInit, SendRequest};
 pub use queue::{CQ_ENTRIES_MAX, Listener};
+pub use rule::{Report, Reporter, Rule};
 pub use short::ShortSend;
-pub use strict::{Report, Reporter, Rule};
 pub use types::{Access, AsyncKind, Completion, Error, Gid, Opcode, QpKind, QpState, SendFlags, Sge, WcFlags, WcOpcode, WcStatus};

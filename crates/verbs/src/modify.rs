@@ -3,7 +3,7 @@
 
 use crate::core::Core;
 use crate::qp::{Qp, QpAttributes};
-use crate::types::{Error, QpKind, QpState};
+use crate::types::{AsyncKind, Error, QpKind, QpState};
 use bellwire_via::Engine;
 use bellwire_via::wire::Wire;
 
@@ -184,7 +184,12 @@ impl Core {
             _ => {
                 qp.take(a, given)?;
                 qp.state = to;
-                if to == QpState::Rts {
+                if from == QpState::Rts && to == QpState::Sqd {
+                    if qp.drain(given.contains(Given::DRAIN_NOTIFY) && a.drains) {
+                        self.event(number, AsyncKind::Drained);
+                    }
+                } else if to == QpState::Rts {
+                    (qp.begun, qp.tells_drained) = (0, false);
                     self.pump(engine, number, false);
                 }
             }

@@ -8,11 +8,10 @@ use crate::modify::Given;
 use crate::name::{Name, PLACES, gid_of};
 use crate::progress::{Shared, clock, lock, run};
 use crate::qp::{QpAttributes, QpInit, SendRequest};
-use crate::queue::Listener;
+use crate::rule::Reporter;
 use crate::short::ShortSend;
-use crate::strict::Reporter;
 use crate::struck::Struck;
-use crate::types::{Completion, Error, Gid, QpState, Sge};
+use crate::types::{Error, Gid, QpState, Sge};
 use bellwire_faults::FaultPlan;
 use bellwire_memory::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use bellwire_memory::token::Token;
@@ -125,150 +124,6 @@ impl Port {
         &self.events
     }
 
-    /// Makes a protection domain.
-    ///
-    /// # Errors
-    /// [`Error::NoMemory`].
-    pub fn create_domain(&self) -> Result<u32, Error> {
-        self.shared.core().create_domain()
-    }
-
-    /// Ends one that nothing uses.
-    ///
-    /// # Errors
-    /// [`Error::Busy`]; [`Error::Invalid`].
-    pub fn destroy_domain(&self, domain: u32) -> Result<(), Error> {
-        self.shared.core().destroy_domain(domain)
-    }
-
-    /// Makes a completion queue; `listener` is told of completions if it is armed, by `cookie`.
-    ///
-    /// # Errors
-    /// [`Error::Invalid`]; [`Error::NoMemory`].
-    pub fn create_cq(&self, entries: usize, listener: Listener, cookie: u64) -> Result<u32, Error> {
-        self.shared.core().create_cq(entries, listener, cookie)
-    }
-
-    /// Changes its length.
-    ///
-    /// # Errors
-    /// [`Error::Invalid`]: it holds more.
-    pub fn resize_cq(&self, cq: u32, entries: usize) -> Result<(), Error> {
-        let mut core = self.shared.core();
-        let q = core.cq(cq)?;
-        if entries == 0 || entries > crate::queue::CQ_ENTRIES_MAX || entries < q.entries.len() {
-            return Err(Error::Invalid);
-        }
-        q.capacity = entries;
-        Ok(())
-    }
-
-    /// Ends one that no queue pair uses.
-    ///
-    /// # Errors
-    /// [`Error::Busy`]; [`Error::Invalid`].
-    pub fn destroy_cq(&self, cq: u32) -> Result<(), Error> {
-        self.shared.core().destroy_cq(cq)
-    }
-
-    /// Takes up to `most` entries; how many.
-    ///
-    /// # Errors
-    /// [`Error::Invalid`]; [`Error::InChild`].
-    #[inline]
-    pub fn poll_cq(&self, cq: u32, most: usize, mut take: impl FnMut(&Completion)) -> Result<usize, Error> {
-        let mut core = self.shared.core();
-        core.polls = core.polls.wrapping_add(1);
-        // Relaxed: a hint for the thread.
-        self.shared.polls.store(core.polls, Ordering::Relaxed);
-        if core.cq(cq)?.entries.is_empty() {
-            self.shared.look(&mut core, |core| core.has_entries(cq))?;
-        } else {
-            // Its answers may be all that a peer waits for, while this program looks at its memory.
-            self.shared.rouse(&core);
-        }
-        if core.strict.is_some() {
-            core.saw_polls(cq, most);
-        }
-        let entries = &mut core.cq(cq)?.entries;
-        let n = entries.len().min(most);
-        for _ in 0..n {
-            if let Some(c) = entries.take_front() {
-                take(c);
-            }
-        }
-        if n == 0 {
-            drop(core);
-            self.shared.nic.give_way();
-        }
-        Ok(n)
-    }
-
-    /// Has the next completion told of. An entry that is there already is none.
-    ///
-    /// # Errors
-    /// [`Error::Invalid`].
-    pub fn arm_cq(&self, cq: u32, solicited_only: bool) -> Result<(), Error> {
-        let mut core = self.shared.core();
-        core.arm_cq(cq, solicited_only)?;
-        // Relaxed: a hint for the thread, which is woken to look again.
-        self.shared.armed.store(core.armed, Ordering::Relaxed);
-        drop(core);
-        self.shared.bell.notify_all();
-        Ok(())
-    }
-
-    /// Makes a shared receive queue.
-    ///
-    /// # Errors
-    /// [`Error::Invalid`]; [`Error::NoMemory`].
-    pub fn create_srq(&self, domain: u32, capacity: usize, pieces_max: usize, limit: usize, cookie: u64) -> Result<u32, Error> {
-        if capacity == 0 || capacity > crate::qp::QUEUE_MAX as usize || pieces_max > crate::qp::PIECES_MAX as usize || limit > capacity {
-            return Err(Error::Invalid);
-        }
-        self.shared.core().create_srq(domain, capacity, pieces_max, limit, cookie)
-    }
-
-    /// Has an event given when fewer receives than that are posted.
-    ///
-    /// # Errors
-    /// [`Error::Invalid`].
-    pub fn set_srq_limit(&self, srq: u32, limit: usize) -> Result<(), Error> {
-        let mut core = self.shared.core();
-        let srq = core.srq(srq)?;
-        if limit > srq.queue.capacity {
-            return Err(Error::Invalid);
-        }
-        srq.limit = limit;
-        Ok(())
-    }
-
-    /// Capacity, pieces of a receive, limit.
-    ///
-    /// # Errors
-    /// [`Error::Invalid`].
-    pub fn query_srq(&self, srq: u32) -> Result<(usize, usize, usize), Error> {
-        let mut core = self.shared.core();
-        let srq = core.srq(srq)?;
-        Ok((srq.queue.capacity, srq.queue.pieces_max, srq.limit))
-    }
-
-    /// Ends one that no queue pair uses.
-    ///
-    /// # Errors
-    /// [`Error::Busy`]; [`Error::Invalid`].
-    pub fn destroy_srq(&self, srq: u32) -> Result<(), Error> {
-        self.shared.core().destroy_srq(srq)
-    }
-
-    /// Posts a receive to a shared queue.
-    ///
-    /// # Errors
-    /// [`Error::Invalid`]; [`Error::NoMemory`].
-    pub fn post_srq(&self, srq: u32, wr_id: u64, pieces: &[Sge]) -> Result<(), Error> {
-        self.shared.core().srq(srq)?.queue.post(wr_id, pieces)
-    }
-
     /// Makes a queue pair; its number.
     ///
     /// # Errors
@@ -305,7 +160,7 @@ impl Port {
     pub fn query_qp(&self, qp: u32) -> Result<(QpState, QpAttributes, QpInit), Error> {
         let mut core = self.shared.core();
         let qp = core.qp(qp).ok_or(Error::Invalid)?;
-        Ok((qp.state, qp.attributes, qp.init))
+        Ok((qp.state, QpAttributes { drains: qp.state == QpState::Sqd && qp.begun != 0, ..qp.attributes }, qp.init))
     }
 
     /// Posts a request.

@@ -105,6 +105,8 @@ pub struct QpAttributes {
     pub mtu: u8,
     /// Port.
     pub port: u8,
+    /// Moving to SQD: an event is to say when the sends that have begun are complete. Queried: they are not yet.
+    pub drains: bool,
 }
 
 /// Where a request's bytes are.
@@ -234,6 +236,10 @@ pub(crate) struct Qp {
     pub is_deserted: bool,
     /// The same because the port is down.
     pub is_cut: bool,
+    /// In SQD: of `sends`, those that had begun, which go on.
+    pub begun: usize,
+    /// An event is to say when those are complete.
+    pub tells_drained: bool,
     /// What befalls its requests.
     pub fates: Option<Box<Fates>>,
 
@@ -282,6 +288,8 @@ impl Qp {
             absent_since: 0,
             is_deserted: false,
             is_cut: false,
+            begun: 0,
+            tells_drained: false,
             fates: None,
             receives: ReceiveQueue::new(init.caps.receives as usize, init.caps.receive_pieces as usize, init.domain),
             expected: 0,
@@ -319,6 +327,30 @@ impl Qp {
     #[inline]
     pub(crate) fn is_past(&self, head: &Head) -> bool {
         self.past == (head.from, head.life) && self.init.kind == QpKind::Rc
+    }
+
+    /// Of its requests, how many may leave.
+    #[inline]
+    pub(crate) fn may_leave(&self) -> usize {
+        match self.state {
+            QpState::Rts => self.sends.len(),
+            QpState::Sqd => self.begun,
+            _ => 0,
+        }
+    }
+
+    /// No request begins any more; those that have go on. Whether there are none, and the program is to be told.
+    pub(crate) fn drain(&mut self, tells: bool) -> bool {
+        self.begun = self.left + usize::from(self.part != 0);
+        self.tells_drained = tells && self.begun != 0;
+        tells && self.begun == 0
+    }
+
+    /// One of those that had begun is complete. Whether it was the last, and the program is to be told.
+    #[cold]
+    pub(crate) fn drains_one(&mut self) -> bool {
+        self.begun -= 1;
+        self.begun == 0 && self.state == QpState::Sqd && core::mem::take(&mut self.tells_drained)
     }
 
     /// Whether a send is to give a completion.

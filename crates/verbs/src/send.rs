@@ -81,7 +81,7 @@ impl Core {
         let (mut packets, mut bytes, mut queued) = (0, 0, false);
         loop {
             let Some(qp) = self.qp(number) else { return queued };
-            if qp.state != QpState::Rts || qp.left == qp.sends.len() || qp.pause != 0 || (qp.is_ready && !is_turn) {
+            if qp.left >= qp.may_leave() || qp.pause != 0 || (qp.is_ready && !is_turn) {
                 return queued;
             }
             if self.struck.is_some() {

@@ -266,6 +266,8 @@ pub enum AsyncKind {
     QpAccessError = 3,
     /// The first message came before the program said that it is connected.
     Established = 4,
+    /// The sends that had begun when the queue pair moved to SQD are complete.
+    Drained = 5,
     /// The port works again.
     PortActive = 9,
     /// The port is down.

@@ -156,6 +156,7 @@ fn modify(qp: &Qp, a: &IbvQpAttr, mask: u32) -> Result<QpState, Error> {
         reads_in: a.max_dest_rd_atomic,
         mtu: a.path_mtu as u8,
         port: a.port_num,
+        drains: a.en_sqd_async_notify != 0,
     };
     qp.port.modify_qp(qp.number, to, current, &attributes, given)?;
     Ok(qp.port.query_qp(qp.number)?.0)
@@ -192,6 +193,7 @@ pub unsafe extern "C" fn ibv_query_qp(qp: *mut IbvQp, attr: *mut IbvQpAttr, _mas
         timeout: a.timeout,
         retry_cnt: a.retries,
         rnr_retry: a.rnr_retries,
+        sq_draining: u8::from(a.drains),
         ..IbvQpAttr::default()
     };
     // SAFETY: V1, V2; the shorter structure of the older interface.

@@ -30,6 +30,7 @@ impl Trial {
         match c.status {
             WcStatus::Success => {
                 assert!(!end.has_failed && s.signalled && s.fails.is_none(), "seed {seed}: pair {pair}: {c:?}");
+                assert!(end.held.is_none_or(|held| index < held && !end.was_drained), "seed {seed}: pair {pair}: {c:?} while it drains");
                 if !s.finds.is_empty() {
                     assert!(side.memory[s.slot..s.slot + s.finds.len()] == s.finds, "seed {seed}: {c:?} found something else");
                 }

@@ -6,6 +6,7 @@
 
 mod checking;
 mod directed;
+mod draining;
 mod posting;
 mod side;
 
@@ -26,6 +27,8 @@ struct Trial {
     seed: u64,
     /// How often a pair was connected anew.
     reconnected: u64,
+    /// How often an end was to drain.
+    drained: u64,
 }
 
 impl Trial {
@@ -48,7 +51,7 @@ impl Trial {
         }
         let victim = random.one_in(2).then(|| random.below(2));
         let is_brief = random.one_in(3);
-        let mut trial = Self { world, random, sides, victim, is_brief, seed, reconnected: 0 };
+        let mut trial = Self { world, random, sides, victim, is_brief, seed, reconnected: 0, drained: 0 };
         for pair in 0..KINDS.len() {
             trial.connect(pair, 0);
             trial.connect(pair, 1);
@@ -74,6 +77,7 @@ impl Trial {
             reads_in: 4,
             mtu: 5,
             port: 1,
+            drains: false,
         };
         let base = Given::PKEY_INDEX | Given::PORT;
         let connected = Given::ADDRESS | Given::MTU | Given::PEER | Given::RECEIVE_NUMBER;
@@ -103,6 +107,7 @@ impl Trial {
         if KINDS[pair] != QpKind::Rc || !is_known {
             return;
         }
+        (0..2).for_each(|me| self.hear(me));
         // One end first: what it sends meanwhile finds nobody.
         let late = self.random.below(2);
         self.reset(pair, late);
@@ -149,24 +154,36 @@ impl Trial {
             while looks != 0 && self.sides[me].machine.poll(self.world.engine(me)) {
                 looks -= 1;
             }
-            while let Some(event) = self.sides[me].machine.event() {
-                if matches!(event.kind, AsyncKind::QpAccessError | AsyncKind::QpRequestError) {
-                    self.sides[me].ends[event.cookie as usize].has_denied = true;
-                }
-            }
+            self.hear(me);
             let cq = self.sides[me].cq;
             for c in self.sides[me].machine.poll_cq(cq, 1000).unwrap() {
                 self.completed(me, &c);
             }
+            self.sides[me].ends.iter_mut().for_each(|end| end.was_drained = end.is_drained);
         }
         let next = self.sides.iter().filter_map(|s| s.machine.next_time()).min().map_or(end, |at| end.min(bellwire_via::Instant(at)));
         self.world.step_at_most(next.max(bellwire_via::Instant(self.world.now().0 + 1)));
+    }
+
+    /// Asynchronous events.
+    fn hear(&mut self, me: usize) {
+        while let Some(event) = self.sides[me].machine.event() {
+            if matches!(event.kind, AsyncKind::QpAccessError | AsyncKind::QpRequestError) {
+                self.sides[me].ends[event.cookie as usize].has_denied = true;
+            }
+            if event.kind == AsyncKind::Drained {
+                self.has_drained(me, event.cookie as usize);
+            }
+        }
     }
 
     fn step(&mut self) {
         let (me, pair) = (self.random.below(2), self.random.below(KINDS.len()));
         if self.random.one_in(60) {
             return self.reconnect(pair);
+        }
+        if self.random.one_in(if self.sides[me].ends[pair].held.is_some() { 8 } else { 40 }) {
+            return self.drain(me, pair);
         }
         match self.random.below(10) {
             0..=3 => {
@@ -187,19 +204,24 @@ impl Trial {
         }
     }
 
-    fn finish(mut self) {
-        for (me, pair) in [(0, 0), (1, 0), (0, 1), (1, 1)] {
-            if self.sides[me].ends[pair].is_late {
-                self.connect(pair, me);
-            }
-        }
-        // What still waits for receives finds them.
+    /// What still waits for receives finds them.
+    fn give_receives(&mut self) {
         for _ in 0..40 {
             for (me, pair) in [(0, 0), (1, 0), (0, 1), (1, 1)] {
                 self.post_receive(me, pair, SLOT);
             }
             self.run(Duration::from_micros(100));
         }
+    }
+
+    fn finish(mut self) {
+        for (me, pair) in [(0, 0), (1, 0), (0, 1), (1, 1)] {
+            if self.sides[me].ends[pair].is_late {
+                self.connect(pair, me);
+            }
+        }
+        self.finish_draining();
+        self.give_receives();
         self.run(Duration::from_micros(2_000_000));
         for me in 0..2 {
             for pair in 0..KINDS.len() {
@@ -233,7 +255,7 @@ fn number(variable: &str, usual: u64) -> u64 {
 #[test]
 fn random_programs_are_as_the_model_says() {
     let (first, count) = (number("BELLWIRE_VERBS_FIRST", 1), number("BELLWIRE_VERBS_SEEDS", 300));
-    let (mut sends, mut messages, mut failures, mut reconnected) = (0, 0, 0, 0);
+    let (mut sends, mut messages, mut failures, mut reconnected, mut drained) = (0, 0, 0, 0, 0);
     for seed in first..first + count {
         let mut trial = Trial::new(seed);
         for _ in 0..150 {
@@ -245,8 +267,9 @@ fn random_programs_are_as_the_model_says() {
             failures += side.ends.iter().filter(|e| e.has_failed).count();
         }
         reconnected += trial.reconnected;
+        drained += trial.drained;
         trial.finish();
     }
-    println!("{sends} requests, {messages} messages, {failures} ends that failed, {reconnected} pairs connected anew");
-    assert!(count < 100 || (messages > 100 * count as usize / 10 && failures > 10 && reconnected > 10), "the programs do too little");
+    println!("{sends} requests, {messages} messages, {failures} ends that failed, {reconnected} pairs connected anew, {drained} ends drained");
+    assert!(count < 100 || (messages > 100 * count as usize / 10 && failures > 10 && reconnected > 10 && drained > 10), "the programs do too little");
 }

@@ -81,6 +81,11 @@ pub struct End {
     /// It is yet to be connected.
     pub is_late: bool,
     pub receives_failed: bool,
+    /// It drains: of `sends`, those that may have begun before.
+    pub held: Option<usize>,
+    pub is_drained: bool,
+    /// The same, and all completions of before have been taken.
+    pub was_drained: bool,
 }
 
 pub struct Side {
@@ -107,6 +112,7 @@ impl End {
         self.receives.clear();
         (self.first, self.receives_posted, self.messages) = (0, 0, 0);
         (self.has_failed, self.has_denied, self.receives_failed) = (false, false, false);
+        (self.held, self.is_drained, self.was_drained) = (None, false, false);
         self.target = target;
     }
 }
@@ -142,6 +148,9 @@ impl Side {
                 has_denied: false,
                 is_late: false,
                 receives_failed: false,
+                held: None,
+                is_drained: false,
+                was_drained: false,
             }
         };
         let ends = KINDS.into_iter().map(end).collect();
