@@ -39,8 +39,8 @@ done
 for command in $(sed -n 's/^    \([A-Z][a-z]*\)([a-zB].*Arguments.*/\1/p' ../../crates/cli/src/main.rs | tr 'A-Z' 'a-z'); do
     [ -f "bellwire-$command.1" ] || complain "bellwire $command has no page"
 done
-# ".BR name (3)": ours begin with bellwire, vipl or Vip.
-for reference in $(sed -e 's/\\-/-/g' -e 's/\\f.//g' ./*.[137] | grep -oE '(bellwire|vipl)[a-z_-]* \([137]\)|Vipx?[A-Z][A-Za-z]* \(3\)' | tr -d ' ' | sort -u); do
+# ".BR name (3)": ours begin with bellwire, fi_bellwire, vipl or Vip.
+for reference in $(sed -e 's/\\-/-/g' -e 's/\\f.//g' ./*.[137] | grep -oE '(fi_)?(bellwire|vipl)[a-z_-]* \([137]\)|Vipx?[A-Z][A-Za-z]* \(3\)' | tr -d ' ' | sort -u); do
     name=${reference%(*} section=${reference#*(}
     [ -f "$name.${section%)}" ] || printf '%s\n' $named | grep -qx "$name" || complain "$reference is referred to and is not there"
 done
