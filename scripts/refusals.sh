@@ -35,6 +35,19 @@ refused 2 "there is no folder" "$bellwire" breakdown --json /nonexistent/x.json
 refused 2 "there is no folder" "$bellwire" ni report --out /nonexistent/x.html
 refused 2 "there is no folder" "$bellwire" sim logp --plot /nonexistent/x.svg
 refused 2 "there is no folder" "$bellwire" sim --seed 3 --trace /nonexistent/x
+refused 2 "there is no folder" "$bellwire" logp --json /nonexistent/x.json
+refused 2 "there is no folder" "$bellwire" gas --plot /nonexistent/x.svg
+refused 2 "there is no folder" "$bellwire" bench mpi --json /nonexistent/x.json
+refused 2 "is not among the allowed ones" "$bellwire" contend --cpus 0,9999
+refused 2 "no processors are named" "$bellwire" contend --cpus ""
+refused 2 "a clause is name=value" "$bellwire" sim --faults nonsense
+refused 2 "NAME=VALUE" "$bellwire" ni table5 --set nonsense
+refused 2 "a number, or inf" "$bellwire" ni table5 --set memory_ns=much
+refused 2 "of --layer vi" "$bellwire" logp --layer am --sizes 8
+refused 2 "bellwire perf --compare" "$bellwire" logp --compare
+refused 2 "nothing to plot" "$bellwire" logp --layer rpc --plot "$PWD/x.svg"
+# One side fails, the other would wait for it.
+refused 1 "VIP_ERROR_RESOURCE" bash -c "ulimit -n 24; $(printf '%q ' "${short[@]}")"
 refused 1 "libvipl not found" "$bellwire" perf --lib /nonexistent/libvipl.so
 refused 1 "invalid ELF header" "$bellwire" perf --lib /etc/passwd
 refused 1 "is not measured over UDP" "$bellwire" perf --wire udp --only pairs
@@ -48,9 +61,9 @@ refused 2 "is not set here" "$bellwire" run -x BELLWIRE_NO_SUCH_VARIABLE true
 refused 2 "the job's ranks are 0 to 1" "$bellwire" run --stdin 7 -n 2 true
 refused 2 "there is no folder" "$bellwire" run --json /nonexistent/x true
 refused 124 "(--timeout); ending it" "$bellwire" run --timeout 0.2 sleep 20
-refused 1 "1: a probability lies between 0 and 1" "$bellwire" sim --faults loss=1.1
+refused 2 "1: a probability lies between 0 and 1" "$bellwire" sim --faults loss=1.1
 refused 1 "No such file" "$bellwire" sim --topology /nonexistent
-refused 1 "lists them" "$bellwire" ni table5 --set nosuch=3
+refused 2 "lists them" "$bellwire" ni table5 --set nosuch=3
 refused 1 "No such file" "$bellwire" ni sweep /nonexistent.toml
 
 # Variables of the environment: what it must be, and what it is.

@@ -66,8 +66,8 @@ pub struct Arguments {
     quick: bool,
 
     /// The processors, such as 0,1: the first for the server, the others for the clients [default: the first two allowed, on different cores]
-    #[arg(long, value_name = "LIST")]
-    cpus: Option<String>,
+    #[arg(long, value_name = "LIST", value_parser = allowed)]
+    cpus: Option<Cpus>,
 
     /// Server and clients share all processors
     #[arg(long)]
@@ -113,7 +113,7 @@ fn options(arguments: &Arguments) -> Result<Options, String> {
     let time = arguments.time.unwrap_or(if arguments.quick { 300 } else { 2000 });
     let cpus = match &arguments.cpus {
         None => pin::choose().cpus(),
-        Some(list) => allowed(pin::parse_cpu_list(list))?,
+        Some(Cpus(list)) => list.clone(),
     };
     Ok(Options {
         worker: (output::executable()?, vec![MEMBER_COMMAND.to_owned()]),
@@ -127,11 +127,15 @@ fn options(arguments: &Arguments) -> Result<Options, String> {
     })
 }
 
-fn allowed(cpus: Vec<usize>) -> Result<Vec<usize>, String> {
-    let allowed = pin::allowed();
+/// Processors that were asked for.
+#[derive(Clone, Debug)]
+struct Cpus(Vec<usize>);
+
+fn allowed(list: &str) -> Result<Cpus, String> {
+    let (cpus, allowed) = (pin::parse_cpu_list(list), pin::allowed());
     match cpus.iter().find(|cpu| !allowed.contains(cpu)) {
         Some(cpu) => Err(format!("processor {cpu} is not among the allowed ones: {allowed:?}")),
         None if cpus.is_empty() => Err("no processors are named".to_owned()),
-        None => Ok(cpus),
+        None => Ok(Cpus(cpus)),
     }
 }

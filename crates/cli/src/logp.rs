@@ -9,6 +9,7 @@ use bellwire_logp::run::Limits;
 use clap::{Args, ValueEnum};
 
 use crate::measured::{Level, Measured, Told};
+use crate::output;
 
 const LONG_ABOUT: &str = "\
 Measures the parameters of the LogP model over the C interface of libvipl.so, with two processes, each on a processor of its own:
@@ -65,8 +66,8 @@ pub struct Arguments {
     #[arg(long, value_enum, default_value = "vi")]
     layer: Layer,
 
-    /// Message sizes in bytes, the first also for the signature; only with --layer vi
-    #[arg(long, value_name = "BYTES,...", value_delimiter = ',', default_value = "8,56,256,1024,4096", value_parser = clap::value_parser!(u64).range(1..=SIZE_MAX))]
+    /// Message sizes in bytes, the first also for the signature; only with --layer vi [default: 8,56,256,1024,4096]
+    #[arg(long, value_name = "BYTES,...", value_delimiter = ',', value_parser = clap::value_parser!(u64).range(1..=SIZE_MAX))]
     sizes: Vec<u64>,
 
     /// Measure others' active messages in the same run: UCX, libfabric, GASNet-EX; only with --layer am
@@ -90,11 +91,9 @@ pub struct Arguments {
 /// What the exit status is about, as text.
 pub fn run(arguments: &Arguments) -> Result<(), String> {
     let text = |error: bellwire_logp::Error| error.to_string();
+    check(arguments);
     if arguments.layer == Layer::Am {
         return layers(arguments);
-    }
-    if arguments.compare {
-        return Err("--compare needs --layer am; the raw VI is compared with others by `bellwire perf --compare`".to_owned());
     }
     if arguments.layer == Layer::Rpc {
         return calls(arguments);
@@ -104,6 +103,20 @@ pub fn run(arguments: &Arguments) -> Result<(), String> {
     match model.failures.iter().find(|failure| failure.ours) {
         Some(failure) => Err(format!("{}: {}", failure.what, failure.why)),
         None => Ok(()),
+    }
+}
+
+/// What a layer knows nothing of is refused, not left out.
+fn check(arguments: &Arguments) {
+    let layer = arguments.layer;
+    if !arguments.sizes.is_empty() && layer != Layer::Vi {
+        output::refuse("--sizes is of --layer vi: the other layers have sizes of their own");
+    }
+    if arguments.compare && layer != Layer::Am {
+        output::refuse("--compare needs --layer am; the raw VI is compared with others by `bellwire perf --compare`");
+    }
+    if arguments.told.plot.is_some() && layer == Layer::Rpc {
+        output::refuse("--layer rpc has nothing to plot");
     }
 }
 
@@ -118,9 +131,6 @@ fn layers(arguments: &Arguments) -> Result<(), String> {
 }
 
 fn calls(arguments: &Arguments) -> Result<(), String> {
-    if arguments.told.plot.is_some() {
-        return Err("--layer rpc has nothing to plot".to_owned());
-    }
     let calls = layer::rpc::run(&options(arguments)?).map_err(|error| error.to_string())?;
     arguments.told.tell(|| layer::rpc::json(&calls), || layer::rpc::table(&calls), |_| Ok(()))?;
     match calls.failures.iter().find(|failure| failure.ours) {
@@ -134,7 +144,7 @@ fn options(arguments: &Arguments) -> Result<Options, String> {
     let rounds = arguments.told.rounds(3, 1);
     let limits = Limits { rounds, make_up, waiting: make_up / 3 };
     let mut sizes = Vec::new();
-    for &size in &arguments.sizes {
+    for &size in if arguments.sizes.is_empty() { &[8, 56, 256, 1024, 4096] } else { &*arguments.sizes } {
         if !sizes.contains(&size) {
             sizes.push(size);
         }

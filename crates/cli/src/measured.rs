@@ -54,11 +54,11 @@ pub struct Told {
     pub quick: bool,
 
     /// Write everything, every sample included, as JSON; "-" is standard output, instead of the tables
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_parser = output::file_to_write)]
     json: Option<PathBuf>,
 
     /// Plot the figures
-    #[arg(long, value_name = "FILE.svg")]
+    #[arg(long, value_name = "FILE.svg", value_parser = output::file_to_write)]
     pub plot: Option<PathBuf>,
 
     /// No progress on standard error

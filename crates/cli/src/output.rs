@@ -64,6 +64,11 @@ pub fn file_to_write(text: &str) -> Result<PathBuf, String> {
     Ok(path)
 }
 
+/// Ends the command, since its arguments do not go together, as the parser of arguments does.
+pub fn refuse(why: &str) -> ! {
+    clap::Error::raw(clap::error::ErrorKind::ArgumentConflict, format!("{why}\n")).exit()
+}
+
 /// This executable.
 ///
 /// # Errors

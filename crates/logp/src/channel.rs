@@ -7,6 +7,8 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, recvmsg, sendmsg};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -61,6 +63,19 @@ impl Channel {
             Ok(0) => Ok(None),
             Ok(_) => serde_json::from_str(&line).map(Some).map_err(|error| Error::failed(error.to_string())),
             Err(error) if matches!(error.kind(), std::io::ErrorKind::WouldBlock | std::io::ErrorKind::TimedOut) => Err(Error::failed("no answer in time")),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Which of some has a message, or has closed, first; `None`: none has within `time`.
+    ///
+    /// # Errors
+    /// What the operating system says.
+    pub fn first_of(channels: &[&Self], time: Duration) -> Result<Option<usize>, Error> {
+        let mut fds: Vec<PollFd<'_>> = channels.iter().map(|channel| PollFd::new(channel.reader.get_ref(), PollFlags::IN)).collect();
+        let time = Timespec::try_from(time).map_err(|_| Error::failed("a time that is too long"))?;
+        match poll(&mut fds, Some(&time)) {
+            Ok(_) | Err(Errno::INTR) => Ok(fds.iter().position(|fd| !fd.revents().is_empty())),
             Err(error) => Err(error.into()),
         }
     }

@@ -22,6 +22,8 @@ use crate::shared;
 
 /// How long a job may take.
 const JOB_TIME_MAX: Duration = Duration::from_secs(30);
+/// How much longer one process may, when the other has failed.
+const GRACE: Duration = Duration::from_millis(300);
 
 /// How the measuring processes are to be.
 #[derive(Debug, Clone)]
@@ -173,20 +175,32 @@ fn exchange(workers: &mut [Worker; 2], request: &Request) -> Result<Answer, Erro
     for worker in workers.iter_mut() {
         worker.channel.send(request)?;
     }
-    let mut answers = workers.iter_mut().enumerate().map(|(index, worker)| {
-        let side = if index == 0 { "first process" } else { "second process" };
-        match worker.channel.receive::<Reply>() {
-            Ok(Some(reply)) => Result::from(reply),
-            Ok(None) => Err(Error::failed(format!("the {side} ended{}", how_ended(&mut worker.child)))),
-            Err(error) => Err(error.within(side)),
-        }
-    });
-    let (first, second) = (answers.next().expect("two"), answers.next().expect("two"));
+    // Who answers first is heard first: its failure may be what the other one waits for.
+    let early = Channel::first_of(&[&workers[0].channel, &workers[1].channel], JOB_TIME_MAX)?.unwrap_or(0);
+    let one = hear(workers, early);
+    if let Err(Error::Failed(why)) = &one
+        && Channel::first_of(&[&workers[1 - early].channel], GRACE)?.is_none()
+    {
+        return Err(Error::failed(why.clone()));
+    }
+    let other = hear(workers, 1 - early);
+    let (first, second) = if early == 0 { (one, other) } else { (other, one) };
     match (first, second) {
         (Ok((first, note)), Ok((second, _))) => Ok(Answer { first, second, note }),
         // A failure explains itself better than the other side's "no answer in time".
         (Err(Error::Failed(one)), Err(Error::Failed(two))) if one != two => Err(Error::failed(format!("{one}; other side: {two}"))),
         (Err(error), _) | (_, Err(error)) => Err(error),
+    }
+}
+
+/// What one of them has to say of a job.
+fn hear(workers: &mut [Worker; 2], index: usize) -> Result<(Vec<f64>, String), Error> {
+    let side = if index == 0 { "first process" } else { "second process" };
+    let worker = &mut workers[index];
+    match worker.channel.receive::<Reply>() {
+        Ok(Some(reply)) => Result::from(reply),
+        Ok(None) => Err(Error::failed(format!("the {side} ended{}", how_ended(&mut worker.child)))),
+        Err(error) => Err(error.within(side)),
     }
 }
 

@@ -87,7 +87,7 @@ struct Page {
 #[derive(Debug, Args)]
 pub struct Common {
     /// Change the machine; "bellwire ni parameters" lists the names
-    #[arg(long, value_name = "NAME=VALUE")]
+    #[arg(long, value_name = "NAME=VALUE", value_parser = setting)]
     set: Vec<String>,
 
     /// One JSON object in place of the tables
@@ -135,16 +135,26 @@ pub fn run(arguments: &Arguments) -> Result<(), String> {
     }
 }
 
+/// Changes a machine by NAME=VALUE.
+fn set(text: &str, machine: &mut Parameters) -> Result<(), String> {
+    let (name, value) = text.split_once('=').ok_or("it is NAME=VALUE")?;
+    let value = value.parse().map_err(|_| "the value is a number, or inf")?;
+    knob(name).and_then(|knob| knob.set(machine, value)).map_err(|error| error.to_string())
+}
+
+/// An argument that does so.
+fn setting(text: &str) -> Result<String, String> {
+    set(text, &mut Parameters::default()).map(|()| text.to_owned())
+}
+
 impl Common {
     /// The machine: the paper's, with what is set.
     ///
     /// # Errors
     /// A setting is wrong.
     fn machine(&self, mut machine: Parameters) -> Result<Parameters, String> {
-        for setting in &self.set {
-            let (name, value) = setting.split_once('=').ok_or_else(|| format!("--set {setting}: NAME=VALUE"))?;
-            let value = value.parse().map_err(|_| format!("--set {setting}: the value is a number, or inf"))?;
-            knob(name).and_then(|knob| knob.set(&mut machine, value)).map_err(|error| format!("--set {setting}: {error}"))?;
+        for text in &self.set {
+            set(text, &mut machine).map_err(|error| format!("--set {text}: {error}"))?;
         }
         machine.check().map(|()| machine)
     }

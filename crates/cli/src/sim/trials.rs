@@ -43,7 +43,7 @@ pub struct Arguments {
     topology: Option<PathBuf>,
 
     /// What goes wrong, in place of what is drawn: a fault plan
-    #[arg(long, value_name = "PLAN")]
+    #[arg(long, value_name = "PLAN", value_parser = plan)]
     faults: Option<String>,
 
     /// Write a line for each event of one trial
@@ -124,6 +124,11 @@ pub fn run(arguments: &Arguments) -> Result<(), String> {
         [seed] => Err(format!("seed {seed} failed")),
         [seed, ..] => Err(format!("{} seeds failed, the first of them {seed}", sum.failed.len())),
     }
+}
+
+/// A plan of faults, as it was written.
+fn plan(text: &str) -> Result<String, String> {
+    text.parse::<FaultPlan>().map(|_| text.to_owned()).map_err(|error| error.to_string())
 }
 
 impl Setting {
