@@ -186,6 +186,25 @@ const MUTATIONS: &[Mutation] = &[
         }],
         test: VERBS,
     },
+    Mutation {
+        name: "refusals of the try before are taken",
+        edits: &[Edit {
+            file: "crates/verbs/src/answers.rs",
+            from: "qp.again != (head.flags & AGAIN != 0)",
+            to: "qp.left > 1 << 30 && head.flags & AGAIN != 0",
+        }],
+        test: VERBS,
+    },
+    Mutation {
+        name: "a queue pair that drains begins requests",
+        edits: &[Edit { file: "crates/verbs/src/qp.rs", from: "QpState::Sqd => self.begun,", to: "QpState::Sqd => self.sends.len()," }],
+        test: VERBS,
+    },
+    Mutation {
+        name: "a queue pair has drained when the first request is done",
+        edits: &[Edit { file: "crates/verbs/src/qp.rs", from: "self.begun == 0 && self.state == QpState::Sqd", to: "self.state == QpState::Sqd" }],
+        test: VERBS,
+    },
 ];
 
 /// A mutant that has not failed after this has no end: that is a failure, too.

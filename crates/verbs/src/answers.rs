@@ -2,7 +2,7 @@
 //! What peers answer: bytes that were read, what an atomic found, refusals and the pauses after them.
 
 use crate::core::Core;
-use crate::header::{Code, Head};
+use crate::header::{AGAIN, Code, Head};
 use crate::qp::{Send, rnr_time};
 use crate::struck::PORT_TIMER;
 use crate::types::{Opcode, QpState, WcStatus};
@@ -18,10 +18,12 @@ impl Core {
     pub(crate) fn refused<W: Wire>(&mut self, engine: &mut Engine<W>, head: &Head) {
         let now = self.now;
         let (Some(code), timer) = (Code::from_bits(head.words[0] as u32), (head.words[0] >> 32) as u8) else { return };
-        if code != Code::Nobody {
-            // What was before it has been done: only the next one is refused. Who is not there refuses each, and says nothing of those before.
-            self.answered(head.to, head.number);
+        if self.qp(head.to).is_none_or(|qp| qp.again != (head.flags & AGAIN != 0)) {
+            // Of the try before this one, which went back for another refusal already.
+            return;
         }
+        // What was before it in this try has been done.
+        self.answered(head.to, head.number);
         let Some(qp) = self.qp(head.to) else { return };
         let index = head.number.wrapping_sub(qp.first) as usize;
         if index > qp.left || (index == qp.left && qp.part == 0) || qp.state == QpState::Err {
@@ -46,8 +48,7 @@ impl Core {
                 }
                 let absent = now.saturating_sub(qp.absent_since);
                 if qp.patience().is_some_and(|p| absent >= p) {
-                    // The oldest without an answer.
-                    return self.fail_send(head.to, 0, WcStatus::RetryExceeded);
+                    return self.fail_send(head.to, index, WcStatus::RetryExceeded);
                 }
                 qp.patience().map_or(ABSENT_PAUSE, |p| ABSENT_PAUSE.min(p - absent))
             }

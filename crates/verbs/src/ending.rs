@@ -36,6 +36,7 @@ impl Core {
         let Some(send) = qp.sends.pop_front() else { return };
         qp.first = qp.first.wrapping_add(1);
         qp.left = qp.left.saturating_sub(1);
+        qp.again &= !qp.sends.is_empty();
         let is_drained = qp.begun != 0 && qp.drains_one();
         let is_told = qp.is_told(&send, status);
         let (cq, completion) = (qp.init.send_cq, qp.completion(&send, status));

@@ -4,7 +4,7 @@
 use crate::arrive::Packet;
 use crate::connection::{ANSWERS_MAX, ConnectionId, Put, ReadJob};
 use crate::core::Core;
-use crate::header::{Code, Head, Kind};
+use crate::header::{AGAIN, Code, Head, Kind};
 use crate::types::Access;
 use bellwire_via::Engine;
 use bellwire_via::wire::Wire;
@@ -39,6 +39,7 @@ impl Core {
     pub(crate) fn refuse<W: Wire>(&mut self, engine: &mut Engine<W>, p: &Packet<'_>, code: Code, timer: u8) {
         let mut head = Head::new(Kind::Refusal, p.head.from, p.head.to);
         (head.number, head.echo, head.words[0]) = (p.head.number, p.head.life, code as u64 | u64::from(timer) << 32);
+        head.flags = p.head.flags & AGAIN;
         // Behind what the same queue pair has asked to read before: that is done, and is not to be flushed.
         let pair = (p.head.from, p.head.to);
         if let Some(connection) = self.connections.get_mut(p.from).filter(|c| c.reads.iter().any(|r| (r.head.to, r.head.from) == pair)) {

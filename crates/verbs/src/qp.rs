@@ -219,6 +219,8 @@ pub(crate) struct Qp {
     pub left: usize,
     /// Bytes of the next one that have left.
     pub part: u32,
+    /// Every other try, after a refusal: what is refused of the one before is known already. False if nothing is out.
+    pub again: bool,
     /// Reads and atomics that are out.
     pub fetching: u32,
     pub connection: Option<ConnectionId>,
@@ -279,6 +281,7 @@ impl Qp {
             first: 0,
             left: 0,
             part: 0,
+            again: false,
             fetching: 0,
             connection: None,
             grants: Vec::new(),
@@ -372,6 +375,7 @@ impl Qp {
     pub(crate) fn go_back(&mut self, to: usize) {
         self.left = to;
         self.part = 0;
+        self.again = !self.again;
         self.fetching = self.sends.iter().take(to).filter(|s| s.opcode.fetches() && !s.done).count() as u32;
     }
 }

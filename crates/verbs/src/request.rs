@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A request as it is posted: checked, what is inline copied; and the heads of its packets.
 
-use crate::header::{Head, IMMEDIATE, Kind, LAST, PART, SOLICITED, UNREADY};
+use crate::header::{AGAIN, Head, IMMEDIATE, Kind, LAST, PART, SOLICITED, UNREADY};
 use crate::qp::{DATAGRAM_MAX, Data, MESSAGE_MAX, Qp, Send, SendRequest};
 use crate::queue::Pieces;
 use crate::struck::Judged;
@@ -91,6 +91,9 @@ impl Qp {
         }
         if send.judged.unready != 0 {
             head.flags |= UNREADY;
+        }
+        if self.again {
+            head.flags |= AGAIN;
         }
         let length = if send.opcode.is_atomic() { u32::from(send.opcode == Opcode::CompareSwap) } else { send.length };
         head.words = [send.address, u64::from(send.key) | u64::from(length) << 32, send.operands[0], send.operands[1]];

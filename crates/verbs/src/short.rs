@@ -66,6 +66,7 @@ impl Qp {
             && self.init.kind == QpKind::Rc
             && self.has_sent_all()
             && self.pause == 0
+            && !self.again
             && !self.is_ready
             && self.sends.len() < self.init.caps.sends as usize
     }
@@ -199,7 +200,7 @@ impl Core {
         let mut ended = None;
         if below == 1 && qp.left == 1 {
             (qp.rnr_left, qp.absent_since) = (qp.attributes.rnr_retries, 0);
-            (qp.first, qp.left) = (qp.first.wrapping_add(1), 0);
+            (qp.first, qp.left, qp.again) = (qp.first.wrapping_add(1), 0, false);
             let signals = qp.init.signal_all;
             if let Some(send) = qp.sends.take_front().filter(|s| signals || s.flags.contains(SendFlags::SIGNALED)) {
                 ended = Some(Completion::of_send(send.wr_id, Opcode::Send, number, WcStatus::Success, send.length));

@@ -31,6 +31,17 @@ impl Trial {
         trial
     }
 
+    /// For some milliseconds one side alone looks, then both, once.
+    fn other_looks(&mut self, me: usize) {
+        let end = self.world.now() + Duration::from_micros(3000);
+        while self.world.now() < end {
+            set_now(self.world.now().0);
+            while self.sides[me].machine.poll(self.world.engine(me)) {}
+            self.world.step_at_most(end);
+        }
+        self.turns(1);
+    }
+
     fn turns(&mut self, n: usize) {
         for _ in 0..n {
             self.turn(self.world.now() + Duration::from_micros(1000));
@@ -105,17 +116,33 @@ fn refusals_of_the_time_before() {
         }
         trial.turns(turns);
         while !trial.sides[0].ends[0].has_failed {
-            let end = trial.world.now() + Duration::from_micros(3000);
-            while trial.world.now() < end {
-                set_now(trial.world.now().0);
-                while trial.sides[1].machine.poll(trial.world.engine(1)) {}
-                trial.world.step_at_most(end);
-            }
-            trial.turns(1);
+            trial.other_looks(1);
             let end = &trial.sides[0].ends[0];
             assert!(end.has_failed || end.first == 0, "after {turns} turns one has ended well");
         }
         trial.run(Duration::from_micros(1000));
         assert_eq!(trial.sides[0].ends[0].first, 6, "after {turns} turns");
+    }
+}
+
+/// The same, and then the peer is there: requests of the last try are done, refusals of the one before are still to be seen.
+#[test]
+fn refusals_of_the_time_before_its_peer_is_there() {
+    for (turns, rounds) in (0..12).flat_map(|turns| (0..4).map(move |rounds| (turns, rounds))) {
+        let mut trial = Trial::connected(5, None);
+        trial.reset(0, 1);
+        trial.sides[1].ends[0].is_late = true;
+        for _ in 0..6 {
+            trial.post(0, 0, &wish(Opcode::Write, 8));
+        }
+        trial.turns(turns);
+        for _ in 0..rounds {
+            trial.other_looks(1);
+        }
+        trial.connect(0, 1);
+        for _ in 0..20 {
+            trial.other_looks(1);
+        }
+        trial.finish();
     }
 }
