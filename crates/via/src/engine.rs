@@ -4,7 +4,9 @@
 //! A state machine without clock, thread, socket or lock. Inputs: calls, [`Engine::set_now`], and what the wire brings. Outputs: completions
 //! in queues, [`Event`]s, and what goes into the wire. Data path: `post.rs`, `transmit.rs`, `progress.rs`, `deliver.rs`, `complete.rs`.
 
-use crate::attributes::{MemAttributes, PtagHandle, Reliability, ViAttributes, ViState};
+mod memory;
+
+use crate::attributes::{PtagHandle, Reliability, ViAttributes, ViState};
 use crate::completion_queue::{CQ_ENTRIES_MAX, Cq, CqHandle};
 use crate::connection::Connections;
 use crate::error::Error;
@@ -12,7 +14,7 @@ use crate::event::Event;
 use crate::handle::{Handle, Slab};
 use crate::inbox::{INBOXES_MAX, Inbox};
 use crate::ready::ReadyBitmap;
-use crate::registration::{MemHandle, Registry};
+use crate::registration::Registry;
 use crate::schedule::Round;
 use crate::shared_receive_queue::{Srq, SrqHandle};
 use crate::time::Instant;
@@ -173,84 +175,6 @@ impl<W: Wire> Engine<W> {
     /// Frames that came for connections that are no more.
     pub fn stale_frames(&self) -> u64 {
         self.stale_frames
-    }
-
-    // ---- protection tags and memory
-
-    /// A new protection tag.
-    pub fn create_ptag(&mut self) -> Result<PtagHandle, Error> {
-        self.registry.create_ptag()
-    }
-
-    /// Destroys a tag that no VI and no region uses.
-    pub fn destroy_ptag(&mut self, ptag: PtagHandle) -> Result<(), Error> {
-        self.registry.destroy_ptag(ptag)
-    }
-
-    /// Registers `length` bytes at `address`. The memory must stay mapped until it is deregistered.
-    pub fn register(&mut self, address: u64, length: u64, attributes: &MemAttributes) -> Result<MemHandle, Error> {
-        self.registry.register(&mut self.wire, address, length, attributes)
-    }
-
-    /// Ends a registration. [`Error::Resource`] while a posted request uses it. When it returns, no peer is inside the region any more.
-    pub fn deregister(&mut self, address: u64, handle: MemHandle) -> Result<(), Error> {
-        let shared = self.registry.is_published(handle);
-        self.revoke_leases(handle);
-        self.registry.deregister(&mut self.wire, address, handle)?;
-        if shared {
-            self.quiesce_all();
-        }
-        Ok(())
-    }
-
-    /// The attributes of a region that holds `address`.
-    pub fn query_memory(&self, address: u64, handle: MemHandle) -> Result<MemAttributes, Error> {
-        self.registry.query(address, handle)
-    }
-
-    /// First address and length of a region.
-    pub fn region_range(&self, handle: MemHandle) -> Result<(u64, u64), Error> {
-        self.registry.range(handle)
-    }
-
-    /// Changes a region's tag and rights. [`Error::Resource`] while a posted request uses it.
-    pub fn set_memory_attributes(&mut self, address: u64, handle: MemHandle, attributes: &MemAttributes) -> Result<(), Error> {
-        self.revoke_leases(handle);
-        self.registry.set_attributes(&mut self.wire, address, handle, attributes)?;
-        self.quiesce_all();
-        Ok(())
-    }
-
-    /// Memory that peers can reach directly once it is registered. Zeroed, page-aligned; freed by [`free`](Self::free).
-    pub fn allocate(&mut self, bytes: usize) -> Result<*mut u8, Error> {
-        self.registry.allocate(&mut self.wire, bytes)
-    }
-
-    /// Frees memory of [`allocate`](Self::allocate). [`Error::Resource`] while a region lies in it.
-    pub fn free(&mut self, base: *mut u8) -> Result<(), Error> {
-        self.registry.free(&mut self.wire, base.addr() as u64)
-    }
-
-    /// The allocation that holds `address`: its number and how many peers map it.
-    pub fn allocation_at(&self, address: u64) -> Option<(u32, u32)> {
-        let segment = self.registry.segment_at(address)?;
-        Some((segment, self.wire.peers_mapping(segment)))
-    }
-
-    /// Whether an allocation may be mapped by peers: all its pages are registered under one tag.
-    pub fn is_mappable(&self, segment: u32) -> bool {
-        self.registry.mappable_tag(segment).is_some()
-    }
-
-    /// Regions registered.
-    pub fn regions(&self) -> usize {
-        self.registry.count()
-    }
-
-    fn quiesce_all(&mut self) {
-        for link in &self.links {
-            self.wire.quiesce(link.id);
-        }
     }
 
     // ---- completion queues

@@ -12,16 +12,18 @@
 //!
 //! Budget of a message in a line: one turn's comparisons, two look-ups (connection, VI), seven words copied.
 
+mod take;
+
 use crate::arrive::{Source, send_arrival};
 use crate::attributes::{NetAddress, Reliability, ViState};
-use crate::engine::{Engine, LinkState};
+use crate::engine::Engine;
 use crate::error::Error;
 use crate::event::AsyncErrorCode;
-use crate::frame::{Bulk, DisconnectReason, Head, Op};
-use crate::handle::{Handle, Slab};
+use crate::frame::{DisconnectReason, Head};
+use crate::handle::Handle;
 use crate::user_memory;
-use crate::vi::{Connection, Vi, ViHandle};
-use crate::wire::{Frame, LinkFailure, LinkId, Peeked, Received, Wire};
+use crate::vi::ViHandle;
+use crate::wire::{Frame, LinkId, Wire};
 use std::collections::VecDeque;
 
 /// Inboxes that one NIC may hold.
@@ -214,233 +216,6 @@ impl<W: Wire> Engine<W> {
         Ok(())
     }
 
-    /// Whether something waits in an inbox.
-    #[inline]
-    pub fn inbox_has(&self, inbox: InboxHandle) -> bool {
-        self.inboxes.get(inbox).is_none_or(|i| !i.waiting.is_empty())
-    }
-
-    /// The next thing for an inbox; if nothing waits, one turn of the engine that ends when there is something. A message in a line is copied to `line`.
-    #[inline]
-    pub fn take(&mut self, inbox: InboxHandle, line: &mut LineWords) -> Option<Taken> {
-        self.take_noting(inbox, line, || ())
-    }
-
-    /// A message in a line that comes by the only link, if `take` wants it: it is given the context of its VI, its bytes, and the line, in which they are from word 1 on. (For who wants most messages in a way of his
-    /// own: nothing is copied, and this is all inlined.)
-    #[inline(always)]
-    pub fn take_line<R>(&mut self, inbox: InboxHandle, take: impl FnOnce(u64, &Frame, usize) -> Option<R>) -> Looked<R> {
-        if self.inbox_has(inbox) {
-            return Looked::Otherwise;
-        }
-        self.wire.begin_turn();
-        if self.wire.has_events() {
-            return Looked::Otherwise;
-        }
-        let [LinkState { id, broken: false, .. }] = self.links[..] else { return Looked::Otherwise };
-        let frame = match self.wire.peek_line(id, LOOKS as u32) {
-            Peeked::Line(frame) => frame,
-            Peeked::Nothing => {
-                self.end_turn();
-                return if self.inbox_has(inbox) { Looked::Otherwise } else { Looked::Nothing };
-            }
-            Peeked::Otherwise => return Looked::Otherwise,
-        };
-        let head = frame.head();
-        let Some(length) = head.inline_len() else { return Looked::Otherwise };
-        let Some((vi, context)) = addressee(&mut self.connection_ids, &mut self.vis, id, head, inbox) else { return Looked::Otherwise };
-        let Some(taken) = take(context, &frame, length) else { return Looked::Otherwise };
-        self.wire.consume_peeked(id);
-        vi.message = vi.message.wrapping_add(1);
-        vi.counters.received += 1;
-        self.completions += 1;
-        Looked::Took(taken)
-    }
-
-    /// As [`take`](Self::take), after [`take_line`](Self::take_line) in vain: looks but once.
-    #[inline]
-    pub fn take_otherwise(&mut self, inbox: InboxHandle, line: &mut LineWords) -> Option<Taken> {
-        self.take_looking(inbox, line, 1, || ())
-    }
-
-    /// As [`take`](Self::take); `found` is called when there is a frame, before anything is done with it. For measurements of what taking costs.
-    #[inline]
-    pub fn take_noting(&mut self, inbox: InboxHandle, line: &mut LineWords, found: impl Fn() + Copy) -> Option<Taken> {
-        self.take_looking(inbox, line, LOOKS, found)
-    }
-
-    #[inline]
-    fn take_looking(&mut self, inbox: InboxHandle, line: &mut LineWords, looks_at_only: usize, found: impl Fn() + Copy) -> Option<Taken> {
-        if self.inbox_has(inbox)
-            && let Some(waited) = self.take_waiting(inbox)
-        {
-            return Some(waited);
-        }
-        self.wire.begin_turn();
-        if self.wire.has_events() {
-            self.handle_wire_events();
-        }
-        let links = self.links.len();
-        let Inbox { cursor, taken, .. } = *self.inboxes.get(inbox)?;
-        let mut at = cursor;
-        // What comes while we look is found sooner by another look than by another poll, of which looking is the smaller part.
-        let looks = if links == 1 { looks_at_only } else { links };
-        for _ in 0..looks {
-            at = if at >= self.links.len() { 0 } else { at };
-            if let Some(found) = self.take_from_link(at, inbox, line, found) {
-                if let Some(i) = self.inboxes.get_mut(inbox) {
-                    let in_row = if at == cursor { taken + 1 } else { 1 };
-                    (i.cursor, i.taken) = if in_row >= LOITER { (at + 1, 0) } else { (at, in_row) };
-                }
-                return Some(found);
-            }
-            at += 1;
-        }
-        self.end_turn();
-        if self.inbox_has(inbox) { self.take_waiting(inbox) } else { None }
-    }
-
-    /// The next thing for an inbox, after [`take`](Self::take) has found something: one look at the same link, no turn.
-    #[inline]
-    pub fn take_more(&mut self, inbox: InboxHandle, line: &mut LineWords) -> Option<Taken> {
-        if self.inbox_has(inbox) {
-            return self.take_waiting(inbox);
-        }
-        let Inbox { cursor: at, taken, .. } = *self.inboxes.get(inbox)?;
-        let found = self.take_from_link(at, inbox, line, || ())?;
-        if let Some(i) = self.inboxes.get_mut(inbox) {
-            (i.cursor, i.taken) = if taken + 1 >= LOITER { (at + 1, 0) } else { (at, taken + 1) };
-        }
-        Some(found)
-    }
-
-    /// Whether something is there for an inbox, in it or still in the wire, where it stays for [`take`](Self::take): a turn of the engine that ends when there is something. Also when a
-    /// link has brought so much for others that this has not seen its end.
-    pub fn has_come(&mut self, inbox: InboxHandle) -> bool {
-        if self.inbox_has(inbox) {
-            return true;
-        }
-        self.wire.begin_turn();
-        if self.wire.has_events() {
-            self.handle_wire_events();
-        }
-        let mut at = 0;
-        // A link that fails leaves the list, and the next one takes its place.
-        while let Some(link) = self.links.get(at) {
-            let (id, broken) = (link.id, link.broken);
-            if !broken && self.has_come_by(id, inbox) {
-                return true;
-            }
-            at += 1;
-        }
-        self.end_turn();
-        self.inbox_has(inbox)
-    }
-
-    fn has_come_by(&mut self, link: LinkId, inbox: InboxHandle) -> bool {
-        for _ in 0..FRAMES_PER_LOOK {
-            match self.wire.receive(link) {
-                Received::Empty => return false,
-                Received::Frame(frame) => {
-                    if addressee(&mut self.connection_ids, &mut self.vis, link, frame.head(), inbox).is_some() {
-                        return true;
-                    }
-                    let fine = self.deliver(link, &frame);
-                    self.wire.consume(link);
-                    if !fine {
-                        self.link_failed(link, LinkFailure::PeerMisbehaved);
-                        return false;
-                    }
-                    if self.inbox_has(inbox) {
-                        return true;
-                    }
-                }
-                Received::Broken => {
-                    self.link_failed(link, LinkFailure::PeerMisbehaved);
-                    return false;
-                }
-            }
-        }
-        true
-    }
-
-    #[inline]
-    fn take_from_link(&mut self, at: usize, inbox: InboxHandle, line: &mut LineWords, found: impl Fn() + Copy) -> Option<Taken> {
-        let link = self.links.get(at).filter(|l| !l.broken)?.id;
-        for _ in 0..FRAMES_PER_LOOK {
-            match self.wire.receive(link) {
-                Received::Empty => return None,
-                Received::Frame(frame) => {
-                    found();
-                    if let Some(taken) = self.take_frame(link, &frame, inbox, line) {
-                        return Some(taken);
-                    }
-                    let fine = self.deliver(link, &frame);
-                    self.wire.consume(link);
-                    if !fine {
-                        self.link_failed(link, LinkFailure::PeerMisbehaved);
-                        return None;
-                    }
-                    if self.inbox_has(inbox) {
-                        return self.take_waiting(inbox);
-                    }
-                }
-                Received::Broken => {
-                    self.link_failed(link, LinkFailure::PeerMisbehaved);
-                    return None;
-                }
-            }
-        }
-        None
-    }
-
-    /// Takes a whole message for the inbox, which is empty, where it lies. `None`: nothing done.
-    #[inline(always)]
-    fn take_frame(&mut self, link: LinkId, frame: &Frame, inbox: InboxHandle, line: &mut LineWords) -> Option<Taken> {
-        let head = frame.head();
-        let (vi, context) = addressee(&mut self.connection_ids, &mut self.vis, link, head, inbox)?;
-        let taken = if let Some(length) = head.inline_len() {
-            for (i, word) in line.iter_mut().enumerate() {
-                *word = frame.word(i + 1);
-            }
-            self.wire.consume(link);
-            Taken::Line(context, length as u32)
-        } else {
-            let bulk = Bulk::load(frame);
-            if bulk.offset != 0 || bulk.total != bulk.length || bulk.length as usize != frame.payload_len() {
-                return None;
-            }
-            let (at, length) = (frame.payload(), bulk.length);
-            let mark = self.wire.consume_keeping(link)?;
-            Taken::Kept(context, Kept { link, mark, at, length })
-        };
-        vi.message = vi.message.wrapping_add(1);
-        vi.counters.received += 1;
-        self.completions += 1;
-        Some(taken)
-    }
-
-    #[cold]
-    fn take_waiting(&mut self, inbox: InboxHandle) -> Option<Taken> {
-        let parcel = self.inboxes.get_mut(inbox)?.waiting.pop_front()?;
-        let end = self.vis.get_mut(parcel.vi()).and_then(|v| v.inbox.as_mut());
-        let context = end.as_ref().map_or(0, |e| e.context);
-        Some(match parcel {
-            Parcel::Message(_, data) => {
-                if let Some(end) = end {
-                    end.waiting -= 1;
-                }
-                Taken::Waited(context, data)
-            }
-            Parcel::Notice(vi, notice) => {
-                if matches!(notice, Notice::Connected(_)) {
-                    self.connections.forget_attempt(vi);
-                }
-                Taken::Notice(context, vi, notice)
-            }
-        })
-    }
-
     /// A message that was kept is no longer read.
     #[inline]
     #[allow(clippy::needless_pass_by_value, reason = "it is used up")]
@@ -522,21 +297,4 @@ impl<W: Wire> Engine<W> {
             i.waiting.retain(|p| p.vi() != vi);
         }
     }
-}
-
-/// The VI that a frame is a whole message for, with its context, if that goes to this inbox, which is empty, and nothing of the VI is before it.
-#[inline(always)]
-fn addressee<'a>(ids: &mut Slab<Connection>, vis: &'a mut Slab<Vi>, link: LinkId, head: Head, inbox: InboxHandle) -> Option<(&'a mut Vi, u64)> {
-    if head.op() != Some(Op::Send) || !head.is_last() || head.has_immediate() {
-        return None;
-    }
-    let index = ids.get(Handle::from_raw(head.to()))?.vi as usize;
-    let (_, vi) = vis.entry_at(index)?;
-    let end = vi.inbox.as_ref()?;
-    if end.inbox != inbox || vi.link != link || vi.state != ViState::Connected || !end.partial.is_empty() {
-        return None;
-    }
-    debug_assert_eq!(end.waiting, 0, "I1");
-    let context = end.context;
-    Some((vi, context))
 }
