@@ -198,6 +198,12 @@ impl Port {
         done
     }
 
+    /// Posts a receive of one piece if all is as usual; `false`: nothing is done, and [`post_receive`](Self::post_receive) knows why.
+    #[inline(always)]
+    pub fn post_receive_short(&self, qp: u32, wr_id: u64, piece: &Sge) -> bool {
+        self.shared.core().receive_short(qp, wr_id, piece)
+    }
+
     /// Posts a receive.
     ///
     /// # Errors

@@ -322,6 +322,12 @@ impl Qp {
         *self = Self { is_ready, is_owing, life, past, fates: self.fates.take(), ..Self::new(self.number, self.init) };
     }
 
+    /// Receives may be posted, and stay.
+    #[inline(always)]
+    pub(crate) fn keeps_receives(&self) -> bool {
+        !matches!(self.state, QpState::Reset | QpState::Err)
+    }
+
     pub(crate) fn takes_requests(&self) -> bool {
         matches!(self.state, QpState::Rtr | QpState::Rts | QpState::Sqd)
     }

@@ -177,6 +177,18 @@ impl ReceiveQueue {
         Self { posted: Ring::default(), capacity, pieces_max, domain }
     }
 
+    /// Adds a receive of one piece, if it may have one and there is room. `false`: nothing is done.
+    #[inline(always)]
+    pub(crate) fn post_one(&mut self, wr_id: u64, piece: &Sge) -> bool {
+        if self.pieces_max == 0 || self.posted.len() >= self.capacity {
+            return false;
+        }
+        let receive = self.posted.add();
+        (receive.wr_id, receive.domain) = (wr_id, self.domain);
+        receive.pieces.set_one(piece);
+        true
+    }
+
     #[inline]
     pub(crate) fn post(&mut self, wr_id: u64, pieces: &[Sge]) -> Result<(), crate::types::Error> {
         if pieces.len() > self.pieces_max {

@@ -94,6 +94,16 @@ impl Core {
         !self.long_ways && self.strict.is_none() && self.struck.is_none()
     }
 
+    /// Posts a receive of one piece. `false`: nothing is done.
+    #[inline(always)]
+    pub(crate) fn receive_short(&mut self, number: u32, wr_id: u64, piece: &Sge) -> bool {
+        if self.strict.is_some() {
+            return false;
+        }
+        let Some(qp) = self.qps.get_mut(number as usize & (QPS_MAX - 1)).and_then(Option::as_deref_mut) else { return false };
+        qp.number == number && qp.keeps_receives() && qp.init.srq.is_none() && qp.receives.post_one(wr_id, piece)
+    }
+
     /// Posts a send and has it leave. `false`: nothing is done.
     #[inline(always)]
     pub(crate) fn send_short<W: Wire>(&mut self, engine: &mut Engine<W>, number: u32, r: &ShortSend) -> bool {

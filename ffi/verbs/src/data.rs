@@ -130,12 +130,30 @@ unsafe fn receives(mut wr: *mut IbvRecvWr, bad: *mut *mut IbvRecvWr, post: impl 
     0
 }
 
+/// Posts receives that are anything but one of one piece.
+///
+/// # Safety
+/// V2.
+#[inline(never)]
+unsafe fn receive_any(qp: &Qp, wr: *mut IbvRecvWr, bad: *mut *mut IbvRecvWr) -> c_int {
+    // SAFETY: V2.
+    unsafe { receives(wr, bad, |id, list| qp.port.post_receive(qp.number, id, list)) }
+}
+
 /// Posts receives.
 pub(crate) unsafe extern "C" fn post_recv(qp: *mut IbvQp, wr: *mut IbvRecvWr, bad: *mut *mut IbvRecvWr) -> c_int {
     // SAFETY: V1, V2.
     unsafe {
         let inner = inside::<_, Qp>(qp);
-        receives(wr, bad, |id, list| inner.port.post_receive(inner.number, id, list))
+        if !wr.is_null()
+            && (*wr).next.is_null()
+            && (*wr).num_sge == 1
+            && !(*wr).sg_list.is_null()
+            && inner.port.post_receive_short(inner.number, (*wr).wr_id, &*(*wr).sg_list)
+        {
+            return 0;
+        }
+        receive_any(inner, wr, bad)
     }
 }
 
