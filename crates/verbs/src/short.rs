@@ -213,7 +213,7 @@ impl Core {
             (qp.first, qp.left, qp.again) = (qp.first.wrapping_add(1), 0, false);
             let signals = qp.init.signal_all;
             if let Some(send) = qp.sends.take_front().filter(|s| signals || s.flags.contains(SendFlags::SIGNALED)) {
-                ended = Some(Completion::of_send(send.wr_id, Opcode::Send, number, WcStatus::Success, send.length));
+                ended = Some(Completion::of_send(send.wr_id, send.opcode, number, WcStatus::Success, send.length));
             }
         } else if below != 0 {
             self.answered(number, head.answered);

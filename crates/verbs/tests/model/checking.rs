@@ -29,6 +29,14 @@ impl Trial {
         s.is_done = true;
         match c.status {
             WcStatus::Success => {
+                let kind = match s.opcode {
+                    Opcode::Write | Opcode::WriteImm => WcOpcode::Write,
+                    Opcode::Send | Opcode::SendImm => WcOpcode::Send,
+                    Opcode::Read => WcOpcode::Read,
+                    Opcode::FetchAdd => WcOpcode::FetchAdd,
+                    Opcode::CompareSwap => WcOpcode::CompareSwap,
+                };
+                assert_eq!((c.opcode, c.byte_len as usize), (kind, s.length), "seed {seed}: pair {pair}: {c:?} of another");
                 assert!(!end.has_failed && s.signalled && s.fails.is_none(), "seed {seed}: pair {pair}: {c:?}");
                 assert!(end.held.is_none_or(|held| index < held && !end.was_drained), "seed {seed}: pair {pair}: {c:?} while it drains");
                 if !s.finds.is_empty() {

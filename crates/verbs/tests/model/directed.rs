@@ -146,3 +146,30 @@ fn refusals_of_the_time_before_its_peer_is_there() {
         trial.finish();
     }
 }
+
+/// A short message answers a write: what ends is a write.
+#[test]
+fn a_short_message_answers_a_write() {
+    for (seed, looks) in (6..26).flat_map(|seed| (0..4).map(move |looks| (seed, looks))) {
+        let mut trial = Trial::connected(seed, None);
+        // Mostly of one piece.
+        trial.is_brief = true;
+        for me in 0..2 {
+            trial.post_receive(1 - me, 0, SLOT);
+            trial.post(me, 0, &wish(Opcode::Send, 8));
+            trial.run(Duration::from_micros(1000));
+        }
+        trial.post_receive(0, 0, SLOT);
+        trial.post(0, 0, &wish(Opcode::Write, 8));
+        let end = trial.world.now() + Duration::from_micros(1000);
+        while trial.world.now() < end {
+            trial.world.step_at_most(end);
+        }
+        set_now(trial.world.now().0);
+        for _ in 0..looks {
+            trial.sides[1].machine.poll(trial.world.engine(1));
+        }
+        trial.post(1, 0, &wish(Opcode::Send, 8));
+        trial.finish();
+    }
+}
