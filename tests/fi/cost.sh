@@ -9,7 +9,7 @@ command -v valgrind >/dev/null || { echo "SKIPPED cost: no valgrind"; exit 0; }
 cc -Wall -Wextra -O1 -o "$out/cost" cost.c -lfabric
 sum=0
 for call in inject receive read; do
-    FI_PROVIDER_PATH=$out/provider timeout 200 valgrind --tool=callgrind --callgrind-out-file="$out/cost.$call" --toggle-collect="counted_$call" "$out/cost" >"$out/cost.log" 2>&1 || { cat "$out/cost.log"; exit 1; }
+    FI_PROVIDER_PATH=$out/provider timeout 200 valgrind --tool=callgrind --fair-sched=yes --callgrind-out-file="$out/cost.$call" --toggle-collect="counted_$call" "$out/cost" >"$out/cost.log" 2>&1 || { cat "$out/cost.log"; exit 1; }
     n=$(awk '/^summary:/ {print int($2 / 4000)}' "$out/cost.$call")
     echo "$call: $n instructions"
     sum=$((sum + n))
