@@ -84,14 +84,12 @@ static void events(struct side *a, struct side *b)
 /* Completion channels: solicited completions, a descriptor for poll, calls that do not wait. */
 static void channels(struct side *a, struct side *b)
 {
-    struct ibv_comp_channel *channel = ibv_create_comp_channel(b->context);
     int mark;
-    MUST(channel);
-    struct ibv_cq *own_cq = b->cq, *cq = ibv_create_cq(b->context, 16, &mark, channel, 0), *got;
+    struct ibv_cq *own_cq = b->cq, *got;
     struct ibv_qp *own = b->qp;
+    struct ibv_comp_channel *channel = listen_anew(b, &mark);
+    struct ibv_cq *cq = b->cq;
     void *mine = NULL;
-    b->cq = cq;
-    MUST(cq && (b->qp = create(b, IBV_QPT_RC)));
     CHECK(ibv_destroy_comp_channel(channel) == EBUSY);
     connect_two(a, b);
     for (int n = 0; n < 3; n++)
@@ -131,13 +129,11 @@ static void nothing(int signal) { (void)signal; }
 /* A program that sleeps though an armed queue is not empty hears of that; one that does not sleep, or has asked for solicited completions, does not. */
 static void left(struct side *a, struct side *b)
 {
-    struct ibv_comp_channel *channel = ibv_create_comp_channel(b->context);
-    MUST(channel);
-    struct ibv_cq *own_cq = b->cq, *cq = ibv_create_cq(b->context, 16, NULL, channel, 0), *got = NULL;
+    struct ibv_cq *own_cq = b->cq, *got = NULL;
     struct ibv_qp *own = b->qp;
+    struct ibv_comp_channel *channel = listen_anew(b, NULL);
+    struct ibv_cq *cq = b->cq;
     void *mine = NULL;
-    b->cq = cq;
-    MUST(cq && (b->qp = create(b, IBV_QPT_RC)));
     connect_two(a, b);
     for (int n = 0; n < 3; n++) {
         CHECK(!receive(b, 8, 1) && !post(a, IBV_WR_SEND, 8, a->mr->lkey, 0, 0, 1));

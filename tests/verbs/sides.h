@@ -176,6 +176,16 @@ static inline void ends_well(struct side *s, uint64_t id, enum ibv_wc_opcode opc
     CHECK(wc.status == IBV_WC_SUCCESS && wc.wr_id == id && wc.opcode == opcode);
 }
 
+/* Another queue pair for a side, with a completion queue that tells a new channel. */
+static inline struct ibv_comp_channel *listen_anew(struct side *s, void *context)
+{
+    struct ibv_comp_channel *channel = ibv_create_comp_channel(s->context);
+    MUST(channel);
+    MUST(s->cq = ibv_create_cq(s->context, 16, context, channel, 0));
+    MUST(s->qp = create(s, IBV_QPT_RC));
+    return channel;
+}
+
 static inline int readable(int fd, int ms)
 {
     struct pollfd p = {fd, POLLIN, 0};

@@ -201,9 +201,9 @@ impl Connection {
     }
 
     fn has_left(&mut self, head: &Head) -> Put {
-        self.has_put();
-        if head.kind == Kind::Credit {
-            self.sent = self.sent.wrapping_sub(1);
+        match head.kind {
+            Kind::Credit => self.told = self.handled,
+            _ => self.has_put(),
         }
         Put::All
     }

@@ -310,7 +310,7 @@ impl Core {
     /// pairs, its issue 137) sleeps for ever on devices; an event more than was asked for does no harm.
     pub(crate) fn tell_left(&mut self, channel: &Channel<u64>) {
         let left: Vec<_> = self.cqs.iter_mut().filter_map(|(_, q)| q.tell_left(channel).map(|first| (first, q.entries.len()))).collect();
-        self.armed -= (left.len() as u32).min(self.armed);
+        self.armed = self.armed.saturating_sub(left.len() as u32);
         for (first, count) in left {
             self.saw_left(&first, count);
         }

@@ -100,8 +100,7 @@ impl Core {
         if self.strict.is_some() {
             return false;
         }
-        let Some(qp) = self.qps.get_mut(number as usize & (QPS_MAX - 1)).and_then(Option::as_deref_mut) else { return false };
-        qp.number == number && qp.keeps_receives() && qp.init.srq.is_none() && qp.receives.post_one(wr_id, piece)
+        self.qp(number).is_some_and(|qp| qp.keeps_receives() && qp.init.srq.is_none() && qp.receives.post_one(wr_id, piece))
     }
 
     /// Posts a send and has it leave. `false`: nothing is done.

@@ -43,8 +43,8 @@ pub struct Arguments {
     topology: Option<PathBuf>,
 
     /// What goes wrong, in place of what is drawn: a fault plan
-    #[arg(long, value_name = "PLAN", value_parser = plan)]
-    faults: Option<String>,
+    #[arg(long, value_name = "PLAN")]
+    faults: Option<FaultPlan>,
 
     /// Write a line for each event of one trial
     #[arg(long, value_name = "FILE", value_parser = output::file_to_write)]
@@ -126,11 +126,6 @@ pub fn run(arguments: &Arguments) -> Result<(), String> {
     }
 }
 
-/// A plan of faults, as it was written.
-fn plan(text: &str) -> Result<String, String> {
-    text.parse::<FaultPlan>().map(|_| text.to_owned()).map_err(|error| error.to_string())
-}
-
 impl Setting {
     fn read(arguments: &Arguments) -> Result<Self, String> {
         let topology = arguments.topology.as_ref().map(|path| {
@@ -138,8 +133,7 @@ impl Setting {
             let topology: Topology = text.parse().map_err(|error| format!("{}: {error}", path.display()))?;
             if topology.nodes() == 0 { Err(format!("{}: there are no nodes", path.display())) } else { Ok(topology) }
         });
-        let faults = arguments.faults.as_ref().map(|text| text.parse().map_err(|error| format!("--{error}")));
-        Ok(Self { topology: topology.transpose()?, faults: faults.transpose()? })
+        Ok(Self { topology: topology.transpose()?, faults: arguments.faults.clone() })
     }
 }
 
