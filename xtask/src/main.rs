@@ -11,6 +11,7 @@
 //! | atomics | live in `crates/memory`, where the models see them; elsewhere through its re-export |
 //! | requirements | each rule of docs/PROTOCOL.md is followed somewhere and shown by a test |
 //! | mutations | places of `cargo xtask mutations` are still there |
+//! | prose | headless sentences and wide lines become fewer (`cargo xtask prose`) |
 //! | leftovers | marks of unfinished work |
 
 #![forbid(unsafe_code)]
@@ -18,6 +19,7 @@
 mod comparisons;
 mod links;
 mod mutations;
+mod prose;
 mod requirements;
 mod split_c;
 
@@ -82,6 +84,7 @@ fn main() -> ExitCode {
             sources(&root, &mut complaints);
             requirements::check(&root, &files(&root, "rs"), &mut complaints);
             mutations::check_places(&root, &mut complaints);
+            prose::check(&root, &mut complaints);
             report("tidy", &complaints, "all tidy")
         }
         Some("links") => {
@@ -108,6 +111,10 @@ fn main() -> ExitCode {
             }
             report("mutations", &complaints, &format!("all {tried} mutations are found"))
         }
+        Some("prose") => {
+            let (complaints, well) = prose::command(&root(), &std::env::args().skip(2).collect::<Vec<_>>());
+            report("prose", &complaints, &well)
+        }
         Some("split-c") => {
             let words: Vec<String> = std::env::args().skip(2).collect();
             let number = |at: usize| words.get(at).and_then(|word| word.parse::<u64>().ok());
@@ -122,7 +129,7 @@ fn main() -> ExitCode {
         }
         other => {
             eprintln!(
-                "usage: cargo xtask tidy|links|comparisons DIR|mutations DIR [WORD]|split-c DIR FIRST COUNT PROCESSES{}",
+                "usage: cargo xtask tidy|links|prose [PREFIX]|comparisons DIR|mutations DIR [WORD]|split-c DIR FIRST COUNT PROCESSES{}",
                 other.map_or(String::new(), |o| format!("   (not: {o})"))
             );
             ExitCode::from(2)
