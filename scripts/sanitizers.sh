@@ -11,4 +11,4 @@ export RUSTDOCFLAGS=$RUSTFLAGS
 export CARGO_TARGET_DIR="${CARGO_TARGET_DIR:-target}/asan"
 # Fork-and-exit children of the tests are not leaks of the parent.
 export ASAN_OPTIONS=detect_leaks=0
-cargo test --locked --target x86_64-unknown-linux-gnu -p bellwire-memory -p bellwire-via -p bellwire-conformance
+cargo test --locked --target x86_64-unknown-linux-gnu -p bellwire-memory -p bellwire-wire -p bellwire-via -p bellwire-conformance

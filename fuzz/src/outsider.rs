@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A peer of the shared-memory wire that is not the library: it makes a link by itself and can write whatever a peer can. The numbers are those of
-//! `crates/via/src/wire/shm/layout.rs`, written down again; `link_up` fails when they differ.
+//! `crates/wire/src/shm/layout.rs`, written down again; `link_up` fails when they differ.
 
 use bellwire_memory::atomic::{AtomicU32, Ordering};
 use bellwire_memory::event::{PeerBell, pipe_of_bell};

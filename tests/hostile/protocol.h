@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
  * protocol.h - what a peer on this host can know of the shared-memory wire, written down a second time for an attacker: this directory's attacker includes
- * nothing of the library and links none of it. The library's own words for it are in crates/via/src/wire/shm/{layout,message}.rs and crates/via/src/frame.rs.
+ * nothing of the library and links none of it. The library's own words for it are in crates/wire/src/shm/{layout,message}.rs and crates/wire/src/frame.rs.
  */
 #ifndef PROTOCOL_H
 #define PROTOCOL_H

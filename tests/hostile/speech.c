@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* See speech.h. What is well-formed here is so by crates/via/src/frame.rs; what the victim makes of it is counted. */
+/* See speech.h. What is well-formed here is so by crates/wire/src/frame.rs; what the victim makes of it is counted. */
 #include "speech.h"
 
 #include <string.h>

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Bellwire's engine: the Virtual Interface Architecture as a state machine, its wires, and the NIC object for real processes.
+//! Bellwire's engine: the Virtual Interface Architecture as a state machine, and the NIC object for real processes.
 //!
 //! - [`Engine`]: one NIC's VIs, queues, registered memory, protection and connections. Single-threaded; told the time, the wire and the randomness.
-//! - [`wire`]: what carries frames: shared memory ([`wire::shm`]) and an in-memory network in virtual time ([`wire::sim`]).
+//! - [`wire`]: the crate below, which carries frames: shared memory ([`wire::shm`]), UDP ([`wire::udp`]), and a network in memory ([`wire::sim`]).
+//! - [`world`]: many engines on that network, in virtual time.
 //! - [`Nic`]: an engine with a progress token, a helper thread, sleeping and waking; what the C library and Rust programs use.
 //!
 //! A NIC that sends to itself, with all that a program between two processes needs:
@@ -57,8 +58,6 @@ pub mod descriptor;
 pub mod engine;
 pub mod error;
 pub mod event;
-pub mod frame;
-pub mod handle;
 pub mod inbox;
 pub mod nic;
 pub mod ready;
@@ -67,10 +66,12 @@ pub mod schedule;
 pub mod shared_receive_queue;
 pub mod status;
 pub use bellwire_time as time;
+pub use bellwire_wire as wire;
+pub use bellwire_wire::{frame, handle};
 mod user_memory;
 pub mod vi;
-pub mod wire;
 pub mod work_queue;
+pub mod world;
 
 mod advertise;
 mod answer;

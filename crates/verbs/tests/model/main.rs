@@ -13,7 +13,8 @@ mod side;
 use bellwire_verbs::machine::set_now;
 use bellwire_verbs::{Access, AsyncKind, Given, QpAttributes, QpKind, QpState, WcStatus};
 use bellwire_via::time::Duration;
-use bellwire_via::wire::sim::{SimConfig, World};
+use bellwire_via::wire::sim::SimConfig;
+use bellwire_via::world::World;
 use side::{DEPTH, KINDS, QKEY, Random, SHORT, SLOT, Sent, Side, TARGET, base, gid};
 
 struct Trial {

@@ -3,7 +3,7 @@
 
 use bellwire_verbs::machine::Machine;
 use bellwire_verbs::{Access, Caps, Opcode, QpInit, QpKind, Region, WcStatus, gid_of};
-use bellwire_via::wire::sim::World;
+use bellwire_via::world::World;
 use std::collections::VecDeque;
 
 /// Requests that a queue holds, and places for their bytes.

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What a wire tells the engine when it comes to it: peers found, links lost, and what a link is.
+
+use crate::LinkId;
+use bellwire_proto::SessionInfo;
+
+/// How two NICs find each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rendezvous {
+    /// `remote` is being listened at.
+    Client,
+    /// Both sides call with each other's addresses.
+    Peer,
+}
+
+/// Why a link ended or did not come about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LinkFailure {
+    /// Nobody is at that address (now).
+    NobodyThere,
+    /// Somebody is, and had no room for us, or hung up before we were linked.
+    Busy,
+    /// The host cannot be reached by this wire.
+    NotReachable,
+    /// The peer's process ended.
+    PeerDied,
+    /// The peer closed its NIC.
+    PeerClosed,
+    /// The peer broke the rules of the link.
+    PeerMisbehaved,
+    /// This side is out of memory or descriptors.
+    LocalLimit,
+}
+
+/// What happened on the control half.
+#[derive(Clone, Copy, Debug)]
+pub enum WireEvent {
+    /// A link is up; `request` is ours if we asked.
+    LinkUp {
+        /// The link.
+        link: LinkId,
+        /// The number given to [`Wire::resolve`](super::Wire::resolve).
+        request: Option<u64>,
+    },
+    /// A request to resolve failed.
+    Unresolved {
+        /// The number given to [`Wire::resolve`](super::Wire::resolve).
+        request: u64,
+        /// Why.
+        reason: LinkFailure,
+    },
+    /// A link is gone; the engine answers with [`Wire::close`](super::Wire::close).
+    LinkDown {
+        /// The link.
+        link: LinkId,
+        /// Why.
+        reason: LinkFailure,
+    },
+    /// A peer asks to map an allocation; answer with [`Wire::grant`](super::Wire::grant).
+    MapRequest {
+        /// The peer.
+        link: LinkId,
+        /// Our allocation.
+        segment: u32,
+        /// It would write there.
+        write: bool,
+    },
+}
+
+/// Why a link goes by its wire.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum WireReason {
+    /// The NIC has no other.
+    #[default]
+    OnlyWire,
+    /// The peer is on this host.
+    SameHost,
+    /// Nobody of this host answered by shared memory.
+    NotOnThisHost,
+    /// Shared memory is switched off.
+    SharedMemoryOff,
+}
+
+impl WireReason {
+    /// For people.
+    pub const fn text(self) -> &'static str {
+        match self {
+            Self::OnlyWire => "the only wire of this NIC",
+            Self::SameHost => "the peer is on this host",
+            Self::NotOnThisHost => "nobody of this host answered by shared memory",
+            Self::SharedMemoryOff => "shared memory is switched off",
+        }
+    }
+}
+
+/// Facts about a link for people.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LinkInfo {
+    /// Name of its wire: "shm", "udp", ...
+    pub wire: &'static str,
+    /// Why this one.
+    pub reason: WireReason,
+    /// Of a link of packets: where they go, and how that goes.
+    pub path: Option<SessionInfo>,
+    /// The peer's process id as this process sees it, 0 if unknown.
+    pub peer_pid: u32,
+    /// Whether memory is mapped between the two (mapped mode).
+    pub mapped: bool,
+    /// The peer is this very NIC.
+    pub loopback: bool,
+    /// Allocations of the peer mapped here.
+    pub segments_mapped: u32,
+    /// Whether each side can read the other by cross-memory attach.
+    pub attaches: bool,
+}

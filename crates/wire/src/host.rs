@@ -1,0 +1,394 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The wire of a NIC in a real process: shared memory to peers of this host, UDP to others, chosen by itself.
+//!
+//! A link of shared memory is found by one look-up, as without this layer; only when that fails is the link a packet link (`PACKET` in its id) or none. So what is fast on
+//! shared memory pays nothing for the choice.
+//!
+//! Who is meant by an address: shared memory is asked first, whatever the address, since any process of the host may have it. If nobody is there, and the address is not
+//! this NIC's own, UDP is asked; who is found so may have begun to wait meanwhile, on this host, so shared memory is asked once more before a session is made. Two peers look
+//! for each other both ways at a time; the first link that comes is taken, but a peer whose address is this host's gets some time to come by shared memory. That is in `host/finding.rs`; what sleepers need of both wires is in `host/waiting.rs`.
+
+mod finding;
+mod waiting;
+
+use super::packet::PacketWire;
+use super::shm::ShmWire;
+use super::udp::UdpPort;
+use super::{
+    Advertisement, Allocation, Attach, CatalogueEntry, Direct, Frame, LinkId, LinkInfo, MapAccess, MemoryKind, Peeked, Placement, Received, RemoteAccess,
+    Rendezvous, Sent, Wire, WireEvent, WireReason,
+};
+use crate::address::NetAddress;
+use crate::host::finding::{Request, is_elsewhere};
+use crate::time::Instant;
+use bellwire_memory::MemoryError;
+use bellwire_memory::line_queue::{HEAD_WORDS, Line};
+use rustix::event::epoll;
+use std::collections::{BTreeMap, VecDeque};
+
+/// In the id of a packet link: beyond every link of shared memory.
+const PACKET: u32 = 1 << 19;
+
+/// The wire.
+#[derive(Debug)]
+pub struct HostWire {
+    shm: ShmWire,
+    packet: Option<PacketWire<UdpPort>>,
+    /// Peers of this host are looked for by shared memory.
+    prefers_shm: bool,
+    /// Only while there is a packet wire.
+    requests: BTreeMap<u64, Request>,
+    /// Requests of two peers that UDP found on this host, and until when shared memory has time; in order.
+    expected: VecDeque<(Instant, u64)>,
+}
+
+fn packet_link(link: LinkId) -> LinkId {
+    LinkId::from_raw(link.raw() & !PACKET)
+}
+
+fn host_link(link: LinkId) -> LinkId {
+    LinkId::from_raw(link.raw() | PACKET)
+}
+
+/// In the sets of descriptors of the shared-memory half: those of the other.
+const OTHERS: u64 = u64::MAX;
+
+impl HostWire {
+    /// Shared memory, and UDP if there is a port; without `prefers_shm`, UDP to peers of this host, too.
+    ///
+    /// # Errors
+    /// [`MemoryError::Os`]: no descriptors left.
+    pub fn new(shm: ShmWire, packet: Option<PacketWire<UdpPort>>, prefers_shm: bool) -> Result<Self, MemoryError> {
+        if let Some(p) = &packet {
+            let data = epoll::EventData::new_u64(OTHERS);
+            epoll::add(shm.control_fd(), p.port().control_fd(), data, epoll::EventFlags::IN).map_err(|e| MemoryError::os("epoll_ctl", e))?;
+        }
+        let prefers_shm = prefers_shm || packet.is_none();
+        Ok(Self { shm, packet, prefers_shm, requests: BTreeMap::new(), expected: VecDeque::new() })
+    }
+
+    /// The half between hosts.
+    pub fn packet(&self) -> Option<&PacketWire<UdpPort>> {
+        self.packet.as_ref()
+    }
+
+    // ---- as in ShmWire, for both
+
+    #[cold]
+    #[inline(never)]
+    fn packet_of(&mut self, link: LinkId) -> Option<(&mut PacketWire<UdpPort>, LinkId)> {
+        if link.raw() & PACKET == 0 {
+            return None;
+        }
+        self.packet.as_mut().map(|p| (p, packet_link(link)))
+    }
+
+    /// As [`send_headed`](Wire::send_headed), on the packet wire; not inlined, so that the way by shared memory is.
+    ///
+    /// # Safety
+    /// As there.
+    #[inline(never)]
+    unsafe fn send_headed_by_packet(&mut self, link: LinkId, word0: u64, head: &[u64; HEAD_WORDS], words: usize, from: *const u8, length: usize) -> Sent {
+        // SAFETY: the caller's.
+        self.packet_of(link).map_or(Sent::Broken, |(p, link)| unsafe { p.send_headed(link, word0, head, words, from, length) })
+    }
+}
+
+impl Wire for HostWire {
+    fn name(&self) -> &'static str {
+        if self.packet.is_some() { "shm+udp" } else { "shm" }
+    }
+
+    fn host_address(&self) -> &[u8] {
+        self.shm.host_address()
+    }
+
+    #[inline]
+    fn payload_bytes_max(&self, link: LinkId) -> usize {
+        match &self.packet {
+            Some(p) if link.raw() & PACKET != 0 => p.payload_bytes_max(packet_link(link)),
+            _ => self.shm.payload_bytes_max(link),
+        }
+    }
+
+    #[inline]
+    fn payload_bytes_next(&self, link: LinkId, to: u32) -> usize {
+        match &self.packet {
+            Some(p) if link.raw() & PACKET != 0 => p.payload_bytes_next(packet_link(link), to),
+            _ => self.shm.payload_bytes_max(link),
+        }
+    }
+
+    #[inline(always)]
+    fn send(&mut self, link: LinkId, line: &mut Line, words: usize) -> Sent {
+        match self.shm.link(link) {
+            Some(l) => l.send(line, words),
+            None => self.packet_of(link).map_or(Sent::Broken, |(p, link)| p.send(link, line, words)),
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn send_whole(&mut self, link: LinkId, word0: u64, from: *const u8, length: usize) -> Sent {
+        match self.shm.link(link) {
+            // SAFETY: the caller's.
+            Some(l) => unsafe { l.send_whole(word0, from, length) },
+            // SAFETY: the caller's.
+            None => self.packet_of(link).map_or(Sent::Broken, |(p, link)| unsafe { p.send_whole(link, word0, from, length) }),
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn send_headed(&mut self, link: LinkId, word0: u64, head: &[u64; HEAD_WORDS], words: usize, from: *const u8, length: usize) -> Sent {
+        match self.shm.link(link) {
+            // SAFETY: the caller's.
+            Some(l) => unsafe { l.send_headed(word0, head, words, from, length) },
+            // SAFETY: the caller's.
+            None => unsafe { self.send_headed_by_packet(link, word0, head, words, from, length) },
+        }
+    }
+
+    #[inline(always)]
+    fn take<const PAYLOAD: bool, R>(&mut self, link: LinkId, looks: u32, take: impl FnOnce(&Frame) -> Option<R>) -> Option<R> {
+        match self.shm.link(link) {
+            Some(l) => l.take::<PAYLOAD, R>(looks, take),
+            None => self.packet_of(link).and_then(|(p, link)| p.take::<PAYLOAD, R>(link, looks, take)),
+        }
+    }
+
+    #[inline(always)]
+    fn peek_line(&mut self, link: LinkId, looks: u32) -> Peeked {
+        self.shm.link(link).map_or(Peeked::Otherwise, |l| l.peek_line(looks))
+    }
+
+    #[inline(always)]
+    fn consume_peeked(&mut self, link: LinkId) {
+        if let Some(l) = self.shm.link(link) {
+            l.consume_peeked();
+        }
+    }
+
+    #[inline]
+    fn send_with_payload<F: FnOnce(*mut u8) -> bool>(&mut self, link: LinkId, line: &mut Line, length: usize, fill: F) -> Sent {
+        match self.shm.link(link) {
+            Some(l) => l.send_with_payload(line, length, fill),
+            None => self.packet_of(link).map_or(Sent::Broken, |(p, link)| p.send_with_payload(link, line, length, fill)),
+        }
+    }
+
+    #[inline(always)]
+    fn receive(&mut self, link: LinkId) -> Received {
+        let is_only = self.shm.is_only_link();
+        match self.shm.link(link) {
+            Some(l) => l.receive(is_only),
+            None => self.packet_of(link).map_or(Received::Broken, |(p, link)| p.receive(link)),
+        }
+    }
+
+    #[inline(always)]
+    fn consume(&mut self, link: LinkId) {
+        match self.shm.link(link) {
+            Some(l) => l.consume(),
+            None => {
+                if let Some((p, link)) = self.packet_of(link) {
+                    p.consume(link);
+                }
+            }
+        }
+    }
+
+    #[inline]
+    fn consume_keeping(&mut self, link: LinkId) -> Option<u32> {
+        self.shm.consume_keeping(link)
+    }
+
+    #[inline]
+    fn release(&mut self, link: LinkId, mark: u32) {
+        self.shm.release(link, mark);
+    }
+
+    #[inline(always)]
+    fn begin_turn(&mut self) {
+        if let Some(p) = &mut self.packet {
+            p.begin_turn();
+            if !self.expected.is_empty() {
+                self.expect_no_longer();
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn flush(&mut self) {
+        if let Some(p) = &mut self.packet {
+            p.flush();
+        }
+    }
+
+    #[inline(always)]
+    fn next_timeout(&self) -> Instant {
+        let expected = self.expected.front().map_or(Instant::NEVER, |(until, _)| *until);
+        self.packet.as_ref().map_or(Instant::NEVER, |p| p.next_timeout().min(expected))
+    }
+
+    #[inline]
+    fn sent_mark(&self, link: LinkId) -> u32 {
+        self.shm.sent_mark(link)
+    }
+
+    fn is_taken(&mut self, link: LinkId, mark: u32) -> bool {
+        self.shm.is_taken(link, mark)
+    }
+
+    #[inline(always)]
+    fn has_events(&self) -> bool {
+        self.shm.has_events() || self.packet.as_ref().is_some_and(Wire::has_events)
+    }
+
+    #[inline]
+    fn with_granted<F: FnOnce(*mut u8)>(&mut self, link: LinkId, wish: &RemoteAccess, access: F) -> Direct {
+        self.shm.with_granted(link, wish, access)
+    }
+
+    #[inline]
+    fn with_advertised<F: FnOnce(*mut u8)>(&mut self, link: LinkId, placement: &Placement, access: F) -> Direct {
+        self.shm.with_advertised(link, placement, access)
+    }
+
+    fn attach(&self, link: LinkId) -> Attach {
+        self.shm.attach(link)
+    }
+
+    fn attach_failed(&mut self, link: LinkId) {
+        self.shm.attach_failed(link);
+    }
+
+    unsafe fn pull(&mut self, link: LinkId, address: u64, to: *mut u8, length: usize) -> bool {
+        // SAFETY: the caller's.
+        unsafe { self.shm.pull(link, address, to, length) }
+    }
+
+    fn pull_granted(&mut self, link: LinkId, wish: &RemoteAccess, access: impl FnOnce(&mut dyn FnMut(u64, *mut u8, usize) -> bool) -> bool) -> Direct {
+        self.shm.pull_granted(link, wish, access)
+    }
+
+    fn stopwatch(&self) -> u64 {
+        self.shm.stopwatch()
+    }
+
+    #[inline]
+    fn advertise(&mut self, link: LinkId, connection: u32, message: u32, advertisement: &Advertisement) {
+        self.shm.advertise(link, connection, message, advertisement);
+    }
+
+    #[inline]
+    fn withdraw(&mut self, link: LinkId, connection: u32, message: u32) {
+        self.shm.withdraw(link, connection, message);
+    }
+
+    fn quiesce(&mut self, link: LinkId) {
+        self.shm.quiesce(link);
+    }
+
+    fn allocate(&mut self, bytes: usize) -> Option<Allocation> {
+        self.shm.allocate(bytes)
+    }
+
+    fn free(&mut self, segment: u32) {
+        self.shm.free(segment);
+    }
+
+    fn publish(&mut self, slot: usize, entry: Option<&CatalogueEntry>) {
+        self.shm.publish(slot, entry);
+    }
+
+    fn grant(&mut self, link: LinkId, segment: u32, access: Option<MapAccess>) {
+        self.shm.grant(link, segment, access);
+    }
+
+    fn probe_memory(&self, address: u64, length: u64) -> MemoryKind {
+        self.shm.probe_memory(address, length)
+    }
+
+    fn listen(&mut self, local: &NetAddress) -> bool {
+        let here = !self.prefers_shm || self.shm.listen(local);
+        match &mut self.packet {
+            // Somebody else's on UDP: still found within the host.
+            Some(p) if here => p.listen(local) || self.prefers_shm,
+            _ => here,
+        }
+    }
+
+    fn unlisten(&mut self, local: &NetAddress) {
+        self.shm.unlisten(local);
+        if let Some(p) = &mut self.packet {
+            p.unlisten(local);
+        }
+    }
+
+    fn resolve(&mut self, request: u64, how: Rendezvous, local: &NetAddress, remote: &NetAddress) {
+        if let Some(p) = &mut self.packet {
+            if !self.prefers_shm {
+                return p.resolve(request, how, local, remote);
+            }
+            let both = how == Rendezvous::Peer && is_elsewhere(local, remote);
+            self.requests.insert(request, Request { how, local: *local, remote: *remote, shm: true, udp: both, found: false });
+            // Who is found by UDP has thus asked shared memory before.
+            self.shm.resolve(request, how, local, remote);
+            if both {
+                p.locate(request, how, local, remote);
+            }
+            return;
+        }
+        self.shm.resolve(request, how, local, remote);
+    }
+
+    fn has_found(&self, request: u64) -> bool {
+        self.shm.has_found(request) || self.packet.as_ref().is_some_and(|p| p.has_found(request))
+    }
+
+    fn cancel(&mut self, request: u64) {
+        self.requests.remove(&request);
+        self.expected.retain(|(_, r)| *r != request);
+        self.shm.cancel(request);
+        if let Some(p) = &mut self.packet {
+            p.cancel(request);
+        }
+    }
+
+    fn poll_event(&mut self) -> Option<WireEvent> {
+        while let Some((request, at)) = self.packet.as_mut().and_then(PacketWire::poll_found) {
+            self.found(request, at);
+        }
+        while let Some(event) = self.shm.poll_event() {
+            if let Some(event) = self.translate(event, true) {
+                return Some(event);
+            }
+        }
+        while let Some(event) = self.packet.as_mut().and_then(Wire::poll_event) {
+            if let Some(event) = self.translate(event, false) {
+                return Some(event);
+            }
+        }
+        None
+    }
+
+    fn close(&mut self, link: LinkId) {
+        match self.packet_of(link) {
+            Some((p, link)) => p.close(link),
+            None => self.shm.close(link),
+        }
+    }
+
+    fn link_info(&self, link: LinkId) -> LinkInfo {
+        match &self.packet {
+            Some(p) if link.raw() & PACKET != 0 => {
+                let reason = if self.prefers_shm { WireReason::NotOnThisHost } else { WireReason::SharedMemoryOff };
+                LinkInfo { reason, ..p.link_info(packet_link(link)) }
+            }
+            _ => self.shm.link_info(link),
+        }
+    }
+
+    fn peers_mapping(&self, segment: u32) -> u32 {
+        self.shm.peers_mapping(segment)
+    }
+}

@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What a sleeper and the helper thread need of both wires: descriptors to sleep on, bells, when to ring, and taking leave.
+
+use crate::host::{HostWire, OTHERS};
+use crate::packet::{PacketPort, PacketWire};
+use crate::time::Duration;
+use rustix::event::{PollFd, PollFlags, epoll, poll};
+use rustix::fd::BorrowedFd;
+use std::net::UdpSocket;
+use std::sync::Arc;
+
+/// Longest sleep of a NIC that is being closed.
+const FAREWELL_SLEEP_MAX: Duration = Duration::from_millis(100);
+
+impl HostWire {
+    /// Readable when [`handle_control`](Self::handle_control) has something to do.
+    pub fn control_fd(&self) -> BorrowedFd<'_> {
+        self.shm.control_fd()
+    }
+
+    /// Handles what is ready on control descriptors; never blocks. What comes of it is told by the engine's next turn.
+    pub fn handle_control(&mut self) {
+        self.shm.handle_control();
+        if let Some(p) = &mut self.packet {
+            p.port_mut().handle_control();
+        }
+    }
+
+    /// Readable, edge-triggered, when somebody must look every so often, for frames wait to share a packet; if there are such.
+    pub fn guard_fd(&self) -> Option<BorrowedFd<'_>> {
+        self.packet.as_ref().map(|p| p.port().guard_fd())
+    }
+
+    /// Whether that is over.
+    pub fn guard_may_go(&mut self) -> bool {
+        self.packet.as_mut().is_none_or(|p| p.port_mut().guard_may_go())
+    }
+
+    /// To sleep on: readable when a peer has rung, or (while armed) a packet has come.
+    pub fn bell(&self) -> BorrowedFd<'_> {
+        self.shm.bell()
+    }
+
+    /// Whether the bell must be silenced before each sleep, else now and then.
+    pub fn bell_must_be_cleared(&self) -> bool {
+        self.shm.bell_must_be_cleared()
+    }
+
+    /// Silences the bell.
+    pub fn clear_bell(&mut self) {
+        self.shm.clear_bell();
+    }
+
+    /// Peers ring from now on, and packets wake. Then look once more before sleeping.
+    pub fn arm(&mut self, for_room: bool) {
+        if let Some(p) = &mut self.packet {
+            p.set_armed(true);
+            // Edge-triggered, and only while somebody sleeps: who polls is not to wake the helper with each packet. Added already: then it stays.
+            let flags = epoll::EventFlags::IN | epoll::EventFlags::ET;
+            let _ = epoll::add(self.shm.bell(), p.port().socket_fd(), epoll::EventData::new_u64(OTHERS), flags);
+        }
+        self.shm.arm(for_room);
+    }
+
+    /// While armed: what a sleeper watches itself beside [`bell`](Self::bell), which does not tell of it from now on; if there is such.
+    pub fn watch_apart(&mut self) -> Option<Arc<UdpSocket>> {
+        self.packet.as_mut()?.port_mut().watch_only_peer()
+    }
+
+    /// The [`bell`](Self::bell) tells of everything.
+    pub fn watch_all(&mut self) {
+        if let Some(p) = &mut self.packet {
+            p.port_mut().watch_all();
+        }
+    }
+
+    /// The [`bell`](Self::bell) has told of something.
+    pub fn look_everywhere(&mut self) {
+        if let Some(p) = &mut self.packet {
+            p.port_mut().look_everywhere();
+        }
+    }
+
+    /// Room is no longer waited for.
+    pub fn arm_less(&mut self) {
+        self.shm.arm_less();
+    }
+
+    /// Whether peers ring also for room.
+    pub fn is_armed_for_room(&self) -> bool {
+        self.shm.is_armed_for_room()
+    }
+
+    /// Peers need not ring any more.
+    pub fn disarm(&mut self) {
+        if let Some(p) = &mut self.packet {
+            p.set_armed(false);
+            let _ = epoll::delete(self.shm.bell(), p.port().socket_fd());
+        }
+        self.shm.disarm();
+    }
+
+    /// Says to the peers of this host that we let others have this processor; `None`: that we do not.
+    pub fn set_away(&self, from: Option<usize>) {
+        self.shm.set_away(from);
+    }
+
+    /// See [`ShmWire::shares`](crate::shm::ShmWire::shares).
+    pub fn shares(&self, processor: usize) -> Option<bool> {
+        self.shm.shares(processor)
+    }
+
+    /// Whether some peer of this host is at work, and may send something any moment; with the number of links to such. Of other hosts that is not known.
+    pub fn peers_at_work(&self) -> (bool, usize) {
+        self.shm.peers_at_work()
+    }
+
+    /// Rings every peer's bell, armed or not.
+    pub fn kick_peers(&mut self) {
+        self.shm.kick_peers();
+    }
+
+    /// Whether there is something that needs this process even while it computes.
+    pub fn has_links(&self) -> bool {
+        self.shm.has_links() || self.packet.as_ref().is_some_and(PacketWire::has_links)
+    }
+
+    /// The NIC is being closed: returns when everything sent by UDP has been acknowledged, or after 3 s (`close_time` of the transport) without that. Peers hear of the end.
+    pub fn take_leave(&mut self) {
+        let Some(p) = &mut self.packet else { return };
+        p.begin_farewell();
+        p.port_mut().watch_all();
+        p.set_armed(true);
+        let mut settled = None;
+        while let Some(until) = p.farewell_turn(&mut settled) {
+            let port = p.port();
+            let wait = until.since(port.now()).0.clamp(1, FAREWELL_SLEEP_MAX.0);
+            let wait = rustix::event::Timespec { tv_sec: 0, tv_nsec: wait as i64 };
+            let mut fds = [PollFd::from_borrowed_fd(port.socket_fd(), PollFlags::IN)];
+            // Interrupted: the loop looks again.
+            let _ = poll(&mut fds, Some(&wait));
+        }
+    }
+}

@@ -1,0 +1,401 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! UDP between hosts: the port of a packet wire that is a socket.
+//!
+//! Several packets of a size leave in one call (GSO) and arrive joined (GRO); packets say their own length, so what the
+//! kernel has joined needs no note of where to cut. When the socket takes no more, the packets that found no room wait here and nothing else leaves before them.
+//!
+//! `sockets.rs`: which socket. `find.rs`: who is where. `interface.rs`: which address is ours. `buffers.rs`: where datagrams arrive. `segments.rs`: several packets by one call. `options.rs`: what a socket leaves away. `guard.rs`: who looks after what waits. `faults.rs`: faults on purpose.
+
+mod buffers;
+mod faults;
+mod find;
+mod guard;
+mod interface;
+mod options;
+mod packet;
+mod segments;
+mod sockets;
+
+pub use buffers::UdpBuffer;
+pub use find::{DIRECTORY_PORT, socket_address};
+pub use interface::address_from;
+
+use super::packet::PacketPort;
+use super::{LinkFailure, Rendezvous};
+use crate::address::NetAddress;
+use crate::time::{Duration, Instant};
+use bellwire_faults::FaultPlan;
+use bellwire_memory::MemoryError;
+use bellwire_proto::{NicId, Transmit};
+use buffers::Buffers;
+use faults::Struck;
+use find::Finder;
+use guard::Guard;
+use quinn_udp::UdpSockRef;
+use rustix::fd::BorrowedFd;
+use rustix::time::{ClockId, clock_gettime};
+use sockets::Sockets;
+use std::collections::VecDeque;
+use std::io;
+use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::sync::Arc;
+
+/// A peer that cannot be reached for so long is lost: longer than a cable is out for a moment, shorter than people wait.
+const UNREACHABLE_AFTER: Duration = Duration::from_secs(5);
+/// With timeouts of up to a second each, more would take longer than is promised (docs/guide/hosts.md: 5 to 7 s).
+const RETRIES_MAX: u32 = 5;
+/// The smallest receive buffer of a usual system.
+const RECEIVE_BYTES_LEAST: usize = 212_992;
+/// The largest datagram tried: four fill what one call can hand over. (Loopback carries larger ones; then a loss would cost more than the header does.)
+const DATAGRAM_MAX: usize = 16_336;
+/// What one call can hand over, over IPv4 and IPv6.
+const RUN_BYTES_MAX: usize = 65_487;
+/// Most bytes of a session's transmit ring.
+const RING_BYTES_MAX: usize = 1 << 20;
+/// Packets that found no room are tried again after this, if nothing else happens.
+const STALL: Duration = Duration::from_micros(200);
+
+/// Who spins may as well spin close to the socket.
+const LOOKS_AGAIN: u32 = 3;
+/// A datagram up to this length, alone, is a message or an answer, not a part of a stream.
+const SHORT: usize = 1024;
+
+/// How to open the port.
+#[derive(Clone, Debug)]
+pub struct UdpConfig {
+    /// The NIC's address, and its port or 0 for any.
+    pub address: SocketAddr,
+    /// The port under which hosts answer who waits where.
+    pub directory_port: u16,
+    /// Seed of the questions' nonces.
+    pub seed: u64,
+    /// What happens to the packets that leave.
+    pub faults: Option<FaultPlan>,
+}
+
+/// Packets that the socket did not take.
+#[derive(Debug, Default)]
+struct Stalled {
+    bytes: Vec<u8>,
+    to: Option<SocketAddr>,
+    segment: Option<usize>,
+    retry_at: Instant,
+}
+
+/// The host address of a NIC that is at a socket address: 4 or 16 bytes, and 2 more for a port that was chosen.
+pub fn host_address(address: SocketAddr) -> Vec<u8> {
+    let mut host = match address.ip() {
+        IpAddr::V4(ip) => ip.octets().to_vec(),
+        IpAddr::V6(ip) => ip.octets().to_vec(),
+    };
+    if address.port() != 0 {
+        host.extend_from_slice(&address.port().to_be_bytes());
+    }
+    host
+}
+
+/// A UDP socket, and whom it can reach.
+#[derive(Debug)]
+pub struct UdpPort {
+    sockets: Sockets,
+    finder: Finder,
+    buffers: Buffers,
+    arrived: VecDeque<(SocketAddr, UdpBuffer)>,
+    /// Bytes of what the socket gave last.
+    came_last: usize,
+    stalled: Stalled,
+    too_big: VecDeque<(SocketAddr, usize)>,
+    refused: VecDeque<SocketAddr>,
+    struck: Option<Box<Struck>>,
+    guard: Guard,
+}
+
+/// The time that engines in real processes are told.
+fn clock() -> Instant {
+    let t = clock_gettime(ClockId::Monotonic);
+    Instant((t.tv_sec as u64).wrapping_mul(1_000_000_000).wrapping_add(t.tv_nsec as u64))
+}
+
+impl UdpPort {
+    /// Opens the socket.
+    ///
+    /// # Errors
+    /// The address is not this host's, the port is taken, or the kernel refuses sockets.
+    pub fn open(config: &UdpConfig) -> Result<Self, io::Error> {
+        let sockets = Sockets::open(config.address)?;
+        let struck = config.faults.clone().filter(|plan| !plan.is_none()).map(|plan| Box::new(Struck::new(plan, sockets.own(), clock())));
+        let finder = Finder::new(sockets.own(), config.directory_port, config.seed, clock()).map_err(io::Error::other)?;
+        Ok(Self {
+            sockets,
+            finder,
+            buffers: Buffers::new(),
+            arrived: VecDeque::new(),
+            came_last: 0,
+            stalled: Stalled::default(),
+            too_big: VecDeque::new(),
+            refused: VecDeque::new(),
+            struck,
+            guard: Guard::new().map_err(io::Error::other)?,
+        })
+    }
+
+    /// Where peers send to.
+    pub fn address(&self) -> SocketAddr {
+        self.sockets.own()
+    }
+
+    /// Readable when packets have arrived.
+    pub fn socket_fd(&self) -> BorrowedFd<'_> {
+        self.sockets.fd()
+    }
+
+    /// Readable when [`handle_control`](Self::handle_control) has something to do.
+    pub fn control_fd(&self) -> BorrowedFd<'_> {
+        self.finder.fd()
+    }
+
+    /// Handles what is ready of the search; never blocks.
+    pub fn handle_control(&mut self) {
+        self.finder.handle_ready(clock());
+    }
+
+    /// The only peer's socket, for a sleeper to watch itself beside [`socket_fd`](Self::socket_fd), until [`watch_all`](Self::watch_all); if there is one.
+    pub fn watch_only_peer(&mut self) -> Option<Arc<UdpSocket>> {
+        self.sockets.watch_only_peer()
+    }
+
+    /// [`socket_fd`](Self::socket_fd) tells of all packets.
+    pub fn watch_all(&mut self) {
+        self.sockets.watch_all();
+    }
+
+    /// [`socket_fd`](Self::socket_fd) has told of something: the next look is at all sockets.
+    pub fn look_everywhere(&mut self) {
+        self.sockets.look_everywhere();
+    }
+
+    /// Readable, edge-triggered, when somebody must look every so often.
+    pub fn guard_fd(&self) -> BorrowedFd<'_> {
+        self.guard.fd()
+    }
+
+    /// Whether that is over.
+    pub fn guard_may_go(&mut self) -> bool {
+        self.guard.may_go()
+    }
+
+    /// A setting of the transport that fits this port.
+    pub fn transport_config(&self) -> Result<bellwire_proto::Config, MemoryError> {
+        let mut nic = [0; 16];
+        rustix::rand::getrandom(&mut nic, rustix::rand::GetRandomFlags::empty()).map_err(|e| MemoryError::os("getrandom", e))?;
+        // What the kernel keeps while nobody looks: peers have no more under way.
+        let socket = self.sockets.first();
+        let receive_bytes = socket.state.recv_buffer_size(UdpSockRef::from(&socket.socket)).map_or(RECEIVE_BYTES_LEAST, |twice| twice / 2);
+        Ok(bellwire_proto::Config {
+            nic: NicId(nic),
+            boot: clock().0,
+            receive_bytes,
+            datagram_max: DATAGRAM_MAX,
+            // What a peer like this one lets be under way, twice: in flight, and arrived but not yet acknowledged in order. More would only be written to memory that the cache has lost.
+            ring_bytes: (2 * receive_bytes).min(RING_BYTES_MAX),
+            run_bytes_max: RUN_BYTES_MAX,
+            unreachable_after: UNREACHABLE_AFTER,
+            retries_max: RETRIES_MAX,
+            run_packets_max: self.sockets.first().state.max_gso_segments(),
+            ..bellwire_proto::Config::default()
+        })
+    }
+
+    /// One datagram or several of a size. `false`: the socket takes no more now.
+    fn put(&mut self, to: SocketAddr, bytes: &[u8], segment: Option<usize>) -> bool {
+        let (socket, connected) = self.sockets.to(to);
+        let e = match socket.put(to, connected, bytes, segment) {
+            Ok(()) => return true,
+            Err(e) => e,
+        };
+        match e.kind() {
+            io::ErrorKind::WouldBlock => return false,
+            // Said of an earlier packet; this one has not left.
+            io::ErrorKind::ConnectionRefused => self.refused.push_back(to),
+            _ if e.raw_os_error() == Some(rustix::io::Errno::MSGSIZE.raw_os_error()) => self.too_big.push_back((to, segment.unwrap_or(bytes.len()))),
+            _ => {
+                if let Some(size) = segment
+                    && socket.state.max_gso_segments() == 1
+                {
+                    // Segmentation turned out not to work here: one at a time.
+                    bytes.chunks(size).for_each(|packet| drop(socket.put(to, connected, packet, None)));
+                }
+            }
+        }
+        // What cannot be sent counts as lost; the transport's timers see to it.
+        true
+    }
+
+    /// What did not find room, again.
+    fn unstall(&mut self) {
+        if let Some(to) = self.stalled.to {
+            let bytes = core::mem::take(&mut self.stalled.bytes);
+            if self.put(to, &bytes, self.stalled.segment) {
+                self.stalled.to = None;
+            } else {
+                self.stalled.retry_at = clock() + STALL;
+            }
+            self.stalled.bytes = bytes;
+        }
+    }
+}
+
+impl PacketPort for UdpPort {
+    type Buffer = UdpBuffer;
+
+    fn name(&self) -> &'static str {
+        "udp"
+    }
+
+    #[inline]
+    fn now(&self) -> Instant {
+        clock()
+    }
+
+    fn is_ready(&mut self) -> bool {
+        if let Some(mut struck) = self.struck.take() {
+            struck.release(clock(), |to, packet| _ = self.put(to, packet, None));
+            self.struck = Some(struck);
+        }
+        self.unstall();
+        self.stalled.to.is_none()
+    }
+
+    #[inline]
+    fn is_clear(&self) -> bool {
+        self.stalled.to.is_none() && self.struck.is_none()
+    }
+
+    fn send(&mut self, transmit: &Transmit<'_>) {
+        if let Some(mut struck) = self.struck.take() {
+            let (now, size) = (clock(), transmit.segment.unwrap_or(transmit.bytes.len()).max(1));
+            // What the socket does not take is one more that is lost.
+            struck.send(now, transmit.to, transmit.bytes, size, |p| _ = self.put(transmit.to, p, (p.len() > size).then_some(size)));
+            self.struck = Some(struck);
+            return;
+        }
+        if !self.put(transmit.to, transmit.bytes, transmit.segment) {
+            self.stalled.bytes.clear();
+            self.stalled.bytes.extend_from_slice(transmit.bytes);
+            (self.stalled.to, self.stalled.segment) = (Some(transmit.to), transmit.segment);
+            self.stalled.retry_at = clock() + STALL;
+        }
+    }
+
+    #[inline]
+    fn receive(&mut self) -> Option<(SocketAddr, UdpBuffer)> {
+        if let Some(first) = self.arrived.pop_front() {
+            return Some(first);
+        }
+        loop {
+            let slot = self.buffers.writable()?;
+            let (n, from) = match self.sockets.receive(slot) {
+                Ok(got) => got?,
+                Err(peer) => {
+                    self.refused.push_back(peer);
+                    return None;
+                }
+            };
+            self.came_last = n;
+            let bytes = &slot[..n];
+            if packet::is_ours(bytes) {
+                self.finder.handle_packet(clock(), from, bytes);
+                continue;
+            }
+            let arrived = &mut self.arrived;
+            self.buffers.lend(n, bellwire_proto::packet::length, |part| arrived.push_back((from, part)));
+            if let Some(first) = self.arrived.pop_front() {
+                return Some(first);
+            }
+        }
+    }
+
+    #[inline]
+    fn receive_joined(&mut self) -> Option<(SocketAddr, UdpBuffer)> {
+        self.arrived.pop_front()
+    }
+
+    #[inline]
+    fn expects_more(&self) -> bool {
+        self.came_last > SHORT
+    }
+
+    #[inline]
+    fn has_news(&self) -> bool {
+        let of_the_network = !self.too_big.is_empty() || !self.refused.is_empty();
+        of_the_network || self.stalled.to.is_some() || self.struck.is_some() || self.finder.is_asking() || self.finder.next_timeout() != Instant::NEVER
+    }
+
+    #[inline]
+    fn looks_again(&self) -> u32 {
+        LOOKS_AGAIN
+    }
+
+    #[inline]
+    fn note_waiting(&mut self) {
+        self.guard.call();
+    }
+
+    fn set_armed(&mut self, armed: bool) {
+        self.sockets.set_armed(armed);
+    }
+
+    fn poll_too_big(&mut self) -> Option<(SocketAddr, usize)> {
+        self.too_big.pop_front()
+    }
+
+    fn poll_refused(&mut self) -> Option<SocketAddr> {
+        self.refused.pop_front()
+    }
+
+    fn session_up(&mut self, peer: SocketAddr) {
+        self.sockets.connect(peer);
+    }
+
+    fn session_down(&mut self, peer: SocketAddr) {
+        self.sockets.disconnect(peer);
+    }
+
+    fn listen(&mut self, local: &NetAddress) -> bool {
+        self.finder.listen(clock(), local)
+    }
+
+    fn unlisten(&mut self, local: &NetAddress) {
+        self.finder.unlisten(local);
+    }
+
+    fn locate(&mut self, request: u64, how: Rendezvous, local: &NetAddress, remote: &NetAddress) {
+        self.finder.locate(clock(), &self.sockets.first().socket, request, how, local, remote);
+    }
+
+    fn forget(&mut self, request: u64) {
+        self.finder.cancel(request);
+    }
+
+    fn poll_located(&mut self) -> Option<(u64, Result<SocketAddr, LinkFailure>)> {
+        // Asked at each look: the clock only if something is being looked for.
+        if self.finder.next_timeout() != Instant::NEVER {
+            self.finder.handle_timeout(clock(), &self.sockets.first().socket);
+        }
+        self.finder.poll_found()
+    }
+
+    fn next_timeout(&self) -> Instant {
+        let stall = if self.stalled.to.is_some() { self.stalled.retry_at } else { Instant::NEVER };
+        let held = self.struck.as_ref().map_or(Instant::NEVER, |s| s.next_timeout());
+        self.finder.next_timeout().min(stall).min(held)
+    }
+
+    fn is_busy(&self) -> bool {
+        self.finder.is_busy()
+    }
+
+    fn is_asking(&self) -> bool {
+        self.finder.is_asking()
+    }
+}
