@@ -33,7 +33,21 @@ link() { # soname, file, list of symbols, further options
         -Wl,--gc-sections -Wl,--strip-debug -Wl,-z,defs -Wl,-z,relro -Wl,-z,now -Wl,-z,nodelete $libraries
     mv "$to.new" "$to"
 }
-link libbellwire-verbs.so "$out/libbellwire-verbs.so" "$here/symbols.txt"
+
+# The preloaded library has calls of the C library too (`files.txt`), which must have no version: programs ask for them under the C library's, and only what has none stands for any. A version
+# script gives each name a version or hides it; so here names are hidden before, in one object file made of the archive.
+preloaded() {
+    awk '{print $1}' "$here/symbols.txt" "$here/files.txt" >"$work/kept"
+    # shellcheck disable=SC2046
+    ${LD:-ld} -r --gc-sections $(awk '{print "-u " $1}' "$work/kept") -o "$work/all.o" "$archive"
+    ${OBJCOPY:-objcopy} --keep-global-symbols="$work/kept" --strip-debug "$work/all.o"
+    map "$here/symbols.txt" | sed '/local: \*;/d' >"$work/map"
+    # shellcheck disable=SC2086
+    ${CC:-cc} -shared -o "$1.new" -Wl,-soname,libbellwire-verbs.so -Wl,--version-script="$work/map" "$work/all.o" \
+        -Wl,--gc-sections -Wl,-z,defs -Wl,-z,relro -Wl,-z,now -Wl,-z,nodelete $libraries
+    mv "$1.new" "$1"
+}
+preloaded "$out/libbellwire-verbs.so"
 
 cat "$here/symbols.txt" "$here/unused.txt" >"$work/all"
 # Nothing calls them: they belong to drivers and to what speaks with the kernel, and there is no device for those.

@@ -48,6 +48,11 @@ fn device() -> *mut IbvDevice {
         .0
 }
 
+/// The name of the device.
+pub(crate) fn name() -> &'static str {
+    "bellwire0"
+}
+
 fn copy_text(to: &mut [c_char], text: &str) {
     for (to, from) in to.iter_mut().zip(text.bytes()) {
         *to = from as c_char;

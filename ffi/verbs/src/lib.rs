@@ -10,6 +10,7 @@
 //! | `pair.rs` | queue pairs |
 //! | `data.rs` | posting and polling: the calls that programs make through tables in the context |
 //! | `extended.rs` | the newer interfaces: requests built by calls, completions read by calls |
+//! | `files.rs`, `files/` | device files and `/sys` as programs see them: calls of the C library that are taken |
 //! | `strict.rs` | where reports of broken rules go |
 //! | `names.rs` | texts, and conversions of rates |
 //!
@@ -22,6 +23,7 @@ mod data;
 mod device;
 mod events;
 mod extended;
+mod files;
 mod names;
 mod objects;
 mod pair;
