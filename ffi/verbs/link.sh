@@ -34,8 +34,10 @@ link() { # soname, file, list of symbols, further options
     mv "$to.new" "$to"
 }
 
-# The preloaded library has calls of the C library too (`files.txt`), which must have no version: programs ask for them under the C library's, and only what has none stands for any. A version
-# script gives each name a version or hides it; so here names are hidden before, in one object file made of the archive.
+# The preloaded library has calls of the C library too (`files.txt`), which must have no version:
+# programs ask for them under the C library's, and only what has none stands for any. A version
+# script gives each name a version or hides it; so here names are hidden before, in one object file
+# made of the archive.
 preloaded() {
     awk '{print $1}' "$here/symbols.txt" "$here/files.txt" >"$work/kept"
     # shellcheck disable=SC2046
@@ -50,6 +52,6 @@ preloaded() {
 preloaded "$out/libbellwire-verbs.so"
 
 cat "$here/symbols.txt" "$here/unused.txt" >"$work/all"
-# Nothing calls them: they belong to drivers and to what speaks with the kernel, and there is no device for those.
-# shellcheck disable=SC2046
+# Nothing calls them: they belong to drivers and to what speaks with the kernel, and there is no
+# device for those. shellcheck disable=SC2046
 link libibverbs.so.1 "$out/bellwire-verbs/libibverbs.so.1" "$work/all" $(awk '{print "-Wl,--defsym=" $1 "=ibv_fork_init"}' "$here/unused.txt")

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The calls that are taken. Each begins with the gate; what is not ours goes on to the C library with the same arguments.
+//! The calls that are taken. Each begins with the gate; foreign paths and descriptors go to the C
+//! library with the same arguments.
 
 mod descriptors;
 mod directory;

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Character devices below `/dev/infiniband`. A new one is an implementation of [`DeviceFile`] and an entry in the list of `view::characters`.
+//! Character devices below `/dev/infiniband`. A new one is an implementation of [`DeviceFile`] and
+//! an entry in the list of `view::characters`.
 //!
-//! The program gets a real descriptor of the kernel, which the implementation makes; so `poll`, `select`, `epoll`, `dup`, `fcntl` and `close` are the kernel's. `fstat` says that it is the character device.
-//! `read`, `write` and `ioctl` go to the implementation.
+//! The program gets a real descriptor of the kernel, which the implementation makes; so `poll`,
+//! `select`, `epoll`, `dup`, `fcntl` and `close` are the kernel's. `fstat` says that it is the
+//! character device. `read`, `write` and `ioctl` go to the implementation.
 
 use super::real::Errno;
 use core::ffi::{c_int, c_ulong, c_void};
@@ -15,33 +17,37 @@ pub(crate) struct Character {
     pub name: String,
     /// Major and minor number, for `st_rdev` and the file `dev`.
     pub number: (u32, u32),
-    /// What opens it.
+    /// The implementation.
     pub file: Arc<dyn DeviceFile>,
 }
 
-/// What stands behind a name.
+/// The implementation of a name.
 pub(crate) trait DeviceFile: Send + Sync {
     /// The program opens the device. `flags` are those of `open`.
     ///
-    /// The descriptor becomes the program's (`O_CLOEXEC` and `O_NONBLOCK` are set from `flags` by the caller). It must have an inode of its own: an end of a socket pair or of a pipe,
-    /// or a memfd, not an eventfd. It is readable whenever `poll` is to say so.
+    /// The descriptor becomes the program's (`O_CLOEXEC` and `O_NONBLOCK` are set from `flags` by
+    /// the caller). It must have an inode of its own: an end of a socket pair or of a pipe, or a
+    /// memfd, not an eventfd. It is readable whenever `poll` is to say so.
     ///
     /// # Errors
-    /// What `open` gives to the program.
+    /// The program's `open` fails with it.
     fn open(&self, flags: c_int) -> Result<(OwnedFd, Arc<dyn OpenFile>), Errno>;
 }
 
-/// An opened device: one for each `open`, shared by duplicates of the descriptor. Dropped when the last of them is closed.
+/// An opened device: one for each `open`, shared by duplicates of the descriptor. Dropped when the
+/// last of them is closed.
 ///
-/// `fd` is the descriptor of the call: its flags (`O_NONBLOCK`) are to be asked of the kernel. Any thread may call at any time. In the child of a `fork` the objects are copies.
+/// `fd` is the descriptor of the call: its flags (`O_NONBLOCK`) are to be asked of the kernel. Any
+/// thread may call at any time. In the child of a `fork` the objects are copies.
 pub(crate) trait OpenFile: Send + Sync {
     /// `write(fd, from, length)`: how many bytes.
     ///
     /// # Safety
-    /// `from` is what the program gave: it is readable if the program keeps to the rules of `write`.
+    /// `from` is what the program gave: it is readable if the program keeps to the rules of
+    /// `write`.
     ///
     /// # Errors
-    /// What the program gets as `errno`.
+    /// The program's `errno`.
     unsafe fn write(&self, fd: BorrowedFd<'_>, from: *const c_void, length: usize) -> Result<usize, Errno> {
         let _ = (fd, from, length);
         Err(Errno(libc::EINVAL))
@@ -72,7 +78,8 @@ pub(crate) trait OpenFile: Send + Sync {
     }
 }
 
-/// The file of a verbs device. Programs look whether it is there; what they would write belongs to the kernel's interface, which nothing here speaks.
+/// The file of a verbs device. Programs look whether it is there; what they would write belongs to
+/// the kernel's interface, which nothing here speaks.
 pub(crate) struct Uverbs;
 
 struct OpenUverbs {

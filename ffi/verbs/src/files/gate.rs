@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Which paths and descriptors are ours. What is not pays for a comparison of the first bytes of a path, or for one load by the number of a descriptor.
+//! Tells our paths and descriptors from foreign ones. A foreign path costs a comparison of its
+//! first bytes, a foreign descriptor one load.
 
 use bellwire_memory::atomic::{AtomicU8, Ordering};
 use core::ffi::{CStr, c_char, c_int};
@@ -7,7 +8,8 @@ use core::ffi::{CStr, c_char, c_int};
 /// Descriptors with higher numbers are never ours.
 pub(super) const FDS_MAX: usize = 1 << 16;
 
-// Relaxed everywhere: a mark is set before the program learns the number of the descriptor, and looked up again in the table, under its lock.
+// Relaxed everywhere: a mark is set before the program learns the number of the descriptor, and
+// looked up again in the table, under its lock.
 static MARKS: [AtomicU8; FDS_MAX] = [const { AtomicU8::new(0) }; FDS_MAX];
 
 /// Whether a descriptor may be ours.
@@ -22,7 +24,7 @@ pub(super) fn mark(fd: c_int, is_ours: bool) {
     }
 }
 
-/// Beginnings of paths that are ours, without links. What is between two of them is the system's.
+/// Beginnings of our paths, without links. All other paths are the system's.
 pub(super) const ROOTS: [&str; 5] =
     ["/dev/infiniband", "/sys/class/infiniband", "/sys/class/misc/rdma_cm", "/sys/devices/pcib311:", "/sys/bus/pci/devices/b311:"];
 

@@ -28,7 +28,7 @@ fn find(cell: &AtomicPtr<c_void>, name: &CStr) -> *mut c_void {
     if found.is_null() {
         found = absent as *mut c_void;
     }
-    // Relaxed: whoever finds it finds the same.
+    // Relaxed: every thread finds the same pointer.
     cell.store(found, Ordering::Relaxed);
     found
 }
@@ -52,7 +52,8 @@ macro_rules! real {
                     };
                     call = find(&CELL, NAME);
                 }
-                // SAFETY: the C library's call of this name has this type; an absent one takes anything.
+                // SAFETY: the C library's call of this name has this type; an absent one takes
+                // anything.
                 let call: unsafe extern "C" fn($($type),*) -> $result = unsafe { core::mem::transmute(call) };
                 // SAFETY: F1.
                 unsafe { call($($argument),*) }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Descriptors of ours, and what they are. The kernel may close one without our hearing of it (`fclose`, a system call by hand), and give its number to something else; so an entry
-//! holds only while the descriptor is still the file that it was made for, by its inode.
+//! Descriptors of ours, and what they are. The kernel may close one without our hearing of it
+//! (`fclose`, a system call by hand), and give its number to something else; so an entry holds only
+//! while the descriptor is still the file that it was made for, by its inode.
 
 use super::character::OpenFile;
 use super::gate::{FDS_MAX, has_mark, mark};
@@ -46,7 +47,7 @@ struct Table {
     inside: UnsafeCell<Inside>,
 }
 
-// SAFETY: what is inside is used with the mutex held only.
+// SAFETY: `inside` is used with the mutex held only.
 unsafe impl Sync for Table {}
 
 static TABLE: Table =
@@ -102,7 +103,7 @@ pub(super) fn give(fd: OwnedFd, opened: Opened) -> Result<c_int, Errno> {
         return Err(Errno(libc::EMFILE));
     }
     let fd = fd.into_raw_fd();
-    // What was there before is dropped without the lock: it may run code of others.
+    // The old entry is dropped without the lock: its `drop` may run any code.
     let before = with(|entries| {
         mark(fd, true);
         entries.insert(fd, Entry { opened, is })
@@ -131,7 +132,7 @@ fn look(fd: c_int) -> Option<Opened> {
     found
 }
 
-/// The program closes a descriptor. What stood behind it is to be dropped after the kernel has closed it.
+/// The program closes a descriptor. The caller drops the result after the kernel has closed it.
 #[cold]
 pub(super) fn forget(fd: c_int) -> Option<Opened> {
     let entry = with(|entries| {

@@ -14,7 +14,7 @@ const PATH_MAX: usize = 4096;
 /// A text that may change.
 pub(super) type Text = Box<dyn Fn() -> String + Send + Sync>;
 
-/// What stands at a path.
+/// A path's content.
 pub(super) enum Node {
     Folder,
     File(Text),
@@ -81,7 +81,7 @@ impl Tree {
         self.nodes.keys().take_while(|p| p.as_str() <= path).count() as u64 + 1
     }
 
-    /// What is in a folder.
+    /// The names in a folder.
     pub fn entries<'a>(&'a self, folder: &'a str) -> impl Iterator<Item = (&'a str, &'a Node)> {
         let after = format!("{folder}/");
         let length = after.len();

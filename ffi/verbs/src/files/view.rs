@@ -9,7 +9,8 @@ use std::sync::{Arc, OnceLock};
 /// The number of `/dev/infiniband/uverbs0`; others follow.
 const UVERBS: (u32, u32) = (231, 192);
 
-/// The devices below `/dev/infiniband`, but for those of verbs devices. What emulates another has its entry here.
+/// The devices below `/dev/infiniband` other than verbs devices. An emulated device has its entry
+/// here.
 fn characters() -> Vec<Character> {
     Vec::new()
 }

@@ -22,7 +22,8 @@ fn device(fd: c_int) -> Option<Arc<dyn crate::files::OpenFile>> {
 /// # Safety
 /// The descriptor is open: it was just looked at.
 unsafe fn borrow<'a>(fd: c_int) -> BorrowedFd<'a> {
-    // SAFETY: the caller's; the program may close it meanwhile in another thread, which harms only the program.
+    // SAFETY: the caller's; the program may close it meanwhile in another thread, which harms only
+    // the program.
     unsafe { BorrowedFd::borrow_raw(fd) }
 }
 
@@ -80,7 +81,8 @@ taken! {
             // SAFETY: F1, F2.
             return unsafe { real::close(fd) };
         }
-        // Out of the table before the number is free for others; dropped when the kernel has closed it.
+        // Out of the table before the number is free for others; dropped when the kernel has closed
+        // it.
         let gone = opened(fd).and_then(|_| forget(fd));
         // SAFETY: F1, F2.
         let outcome = unsafe { real::close(fd) };
@@ -131,7 +133,8 @@ taken! {
 
 taken! {
     [fcntl, fcntl64](fd: c_int, command: c_int, argument: c_ulong) -> c_int {
-        // SAFETY: F1, F2: an argument that was not given is whatever was in the register, which the C library does not look at then.
+        // SAFETY: F1, F2: an argument that was not given is whatever was in the register, which the
+        // C library does not look at then.
         let outcome = unsafe { real::fcntl(fd, command, argument) };
         if outcome >= 0 && has_mark(fd) && matches!(command, libc::F_DUPFD | libc::F_DUPFD_CLOEXEC) {
             duplicate(fd, outcome);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Folders: `opendir`, `readdir` and relatives, `scandir`, `glob`.
 //!
-//! A stream of ours is a place in a list of this library's, so that one comparison tells it from the C library's.
+//! A stream of ours is a place in a list of this library's, so that one comparison tells it from
+//! the C library's.
 
 use super::{Found, Target, number, pointer, taken, target, target_at};
 use crate::files::real::{self, Compare, Errno, Filter, GlobError};
@@ -30,7 +31,7 @@ struct Slot {
     stream: UnsafeCell<Option<Stream>>,
 }
 
-// SAFETY: a slot's stream is used by who has the slot: the program, which must not use a stream in two threads at a time (F1).
+// SAFETY: the program owns a taken slot, and must not use a stream in two threads at a time (F1).
 unsafe impl Sync for Slot {}
 
 static SLOTS: [Slot; STREAMS_MAX] = [const { Slot { is_taken: AtomicBool::new(false), stream: UnsafeCell::new(None) } }; STREAMS_MAX];
@@ -114,7 +115,7 @@ fn add_real(path: &str, entries: &mut Vec<Entry>) {
 }
 
 fn open_stream(fd: c_int, entries: Vec<Entry>) -> Result<*mut DIR, Errno> {
-    // Acquire: pairs with the release of who had the slot before.
+    // Acquire: pairs with the release in `closedir`.
     let slot = SLOTS.iter().find(|s| s.is_taken.compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed).is_ok()).ok_or(Errno(libc::EMFILE))?;
     // SAFETY: the slot is this thread's, just taken.
     unsafe { *slot.stream.get() = Some(Stream { fd, entries, at: 0 }) };
@@ -159,7 +160,7 @@ taken! {
         };
         // SAFETY: F1: the program uses it no more.
         let Some(stream) = (unsafe { (*slot.stream.get()).take() }) else { return number(Err(Errno(libc::EBADF))) };
-        // Release: pairs with the acquire of who takes the slot next.
+        // Release: pairs with the acquire in `open_stream`.
         slot.is_taken.store(false, Ordering::Release);
         // SAFETY: the descriptor is the stream's.
         unsafe { super::descriptors::close(stream.fd) }
@@ -238,12 +239,13 @@ taken! {
     }
 }
 
-/// What `scandir` makes of entries: an array in memory of `malloc`.
+/// Makes `scandir`'s result: an array of pointers, all from `malloc`.
 ///
 /// # Safety
 /// F1.
 unsafe fn scan(entries: Vec<Entry>, to: *mut *mut *mut Entry, filter: Filter, compare: Compare) -> Result<c_int, Errno> {
-    // SAFETY: F1: the program's functions take entries; memory of `malloc` is as large as was asked for.
+    // SAFETY: F1: the program's functions take entries; memory of `malloc` is as large as was asked
+    // for.
     unsafe {
         let chosen: Vec<Entry> = entries.into_iter().filter(|e| filter.is_none_or(|f| f(e) != 0)).collect();
         let array = libc::malloc(size_of::<*mut Entry>() * chosen.len().max(1)).cast::<*mut Entry>();
@@ -317,12 +319,12 @@ const _: () = assert!(size_of::<Glob>() == size_of::<libc::glob_t>());
 const BY_FUNCTIONS: c_int = 1 << 6;
 
 unsafe extern "C" fn glob_close(stream: *mut c_void) {
-    // SAFETY: what `glob_open` gave.
+    // SAFETY: F1: a stream from `glob_open`.
     unsafe { closedir(stream.cast()) };
 }
 
 unsafe extern "C" fn glob_read(stream: *mut c_void) -> *mut Entry {
-    // SAFETY: as above.
+    // SAFETY: F1: a stream from `glob_open`.
     unsafe { readdir(stream.cast()) }
 }
 

@@ -12,7 +12,7 @@ use libc::{stat as Stat, statx as Statx};
 /// The number of the device that holds the tree: none has it.
 const FILE_SYSTEM: (u32, u32) = (0, 0xb311);
 
-/// What `stat` says of a node.
+/// A node's `stat`.
 fn describe(found: &Found) -> Stat {
     // SAFETY: numbers only, for which zero is one.
     let mut s: Stat = unsafe { core::mem::zeroed() };
