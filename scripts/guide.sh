@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT OR Apache-2.0
 # Runs every command line of the user guide as written: all blocks marked "sh" of docs/guide, in the order of its README, in one shell, with a home folder
-# of its own, starting in the checkout. A block marked "sh needs:unshare" is skipped where user namespaces are not to be had.
+# of its own, starting in the checkout. A block marked "sh needs:unshare" is skipped where user
+# namespaces are not to be had. Of the README, the blocks marked "sh needs:install" run at the end.
 #   TARGET_DIR=... scripts/guide.sh       where cargo builds (default: target)
 set -u
 cd "$(dirname "$0")/.." || exit 1
@@ -12,13 +13,14 @@ unset BELLWIRE_VIPL BELLWIRE_MODE BELLWIRE_ATTACH BELLWIRE_MEMORY BELLWIRE_SPIN_
 scratch=$(mktemp -d) || exit 1
 trap 'rm -rf "$scratch"' EXIT
 pages=$(sed -n 's/^| \[[^]]*\](\([a-z-]*\.md\)).*/\1/p' docs/guide/README.md)
+pages="$pages ../../README.md"
 has_unshare=no
 unshare --user --map-root-user --mount true 2>/dev/null && has_unshare=yes
 
 # One script out of all blocks. Each begins by saying where it stands, so that a failure is found.
 for page in $pages; do
     awk -v page="$page" -v unshare=$has_unshare '
-        /^```sh$/ || /^```sh needs:unshare$/ {
+        (/^```sh$/ && page !~ /README/) || /^```sh needs:(install|unshare)$/ {
             skip = ($0 ~ /needs:unshare/ && unshare == "no")
             if (skip) print "echo \"SKIPPED " page ":" NR ": no user namespaces\" >&3"
             else print "echo \"== " page ":" NR " at $SECONDS s\" >&3"

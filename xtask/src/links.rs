@@ -1,10 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `cargo xtask links`: every relative link of every Markdown file leads to a file that is there, and every anchor to a heading. Links to other machines are
-//! not followed.
+//! `cargo xtask links`: every relative link of every Markdown file leads to a file that is there,
+//! and every anchor to a heading. Links to other machines are not followed. Source files that the
+//! pages of [`NAMING`] name between backquotes must exist, too: those pages say where things are.
 
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
+
+/// Pages whose names of source files are checked.
+const NAMING: &[&str] = &["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "SECURITY.md"];
+/// Extensions of the source files that they name.
+const NAMED: &[&str] = &["rs", "cpp", "c", "h", "sh", "py", "md"];
 
 /// Checks `files`, which lie under `root`; complaints are added.
 pub fn check(root: &Path, files: &[PathBuf], complaints: &mut Vec<String>) -> usize {
@@ -20,6 +26,28 @@ pub fn check(root: &Path, files: &[PathBuf], complaints: &mut Vec<String>) -> us
         }
     }
     seen
+}
+
+/// Checks that each source file named by the pages of [`NAMING`] is the end of a path under `root`.
+pub fn check_names(root: &Path, complaints: &mut Vec<String>) {
+    let all: Vec<PathBuf> = NAMED.iter().flat_map(|extension| crate::files(root, extension)).collect();
+    for page in NAMING {
+        let text = fs::read_to_string(root.join(page)).unwrap_or_default();
+        for (line, name) in named_files(&text) {
+            if !all.iter().any(|path| path.ends_with(name)) {
+                complaints.push(format!("{page}:{line}: {name}: no such file"));
+            }
+        }
+    }
+}
+
+/// Names of source files between backquotes, with their lines.
+fn named_files(text: &str) -> Vec<(usize, &str)> {
+    let is_name =
+        |word: &&str| word.rsplit_once('.').is_some_and(|(stem, extension)| !stem.is_empty() && NAMED.contains(&extension)) && !word.contains(['*', '$']);
+    prose(text)
+        .flat_map(|(number, line)| line.split('`').skip(1).step_by(2).flat_map(str::split_whitespace).filter(is_name).map(move |word| (number, word)))
+        .collect()
 }
 
 /// Why a link leads nowhere, if it does.
@@ -80,7 +108,8 @@ fn without_code(line: &str) -> String {
     line.split('`').enumerate().filter(|(index, _)| index.is_multiple_of(2)).map(|(_, part)| part).collect()
 }
 
-/// The anchors of a file's headings, as the usual hosts of Markdown make them: small letters, blanks to hyphens, punctuation dropped, repetitions numbered.
+/// The anchors of a file's headings, as the usual hosts of Markdown make them: small letters,
+/// blanks to hyphens, punctuation dropped, repetitions numbered.
 fn anchors(text: &str) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
     for (_, line) in prose(text) {
@@ -114,6 +143,12 @@ mod tests {
         let text = "see [a](b.md) and [c](d.md#e \"title\"), not `[x](y)`\n```\n[no](no.md)\n```\n[name]: f.md\n[^1]: note\n";
         let targets: Vec<(usize, String)> = links(text);
         assert_eq!(targets, [(1, "b.md".to_owned()), (1, "d.md#e".to_owned()), (5, "f.md".to_owned())]);
+    }
+
+    #[test]
+    fn named_files_are_found_between_backquotes() {
+        let text = "`a/b.rs` does, c.rs not; `make d.sh X`, `*.rs`, `e.f`\n```\n`g.rs`\n```\n`h.cpp`\n";
+        assert_eq!(named_files(text), [(1, "a/b.rs"), (1, "d.sh"), (5, "h.cpp")]);
     }
 
     #[test]

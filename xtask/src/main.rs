@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Bellwire's own checks: `cargo xtask tidy`, `cargo xtask links` for the links of the documentation, `cargo xtask comparisons` for what the compiler makes of the code,
-//! and `cargo xtask mutations` for what the simulator's checkers find.
+//! Bellwire's own checks: `cargo xtask tidy`, `cargo xtask links` for the links of the
+//! documentation, `cargo xtask comparisons` for what the compiler makes of the code, and
+//! `cargo xtask mutations` for what the simulator's checkers find.
 //!
 //! | check | why |
 //! |---|---|
@@ -92,6 +93,7 @@ fn main() -> ExitCode {
             let root = root();
             let mut complaints = Vec::new();
             let seen = links::check(&root, &files(&root, "md"), &mut complaints);
+            links::check_names(&root, &mut complaints);
             report("links", &complaints, &format!("all {seen} links lead somewhere"))
         }
         Some("comparisons") => {
