@@ -224,7 +224,7 @@ impl<H> Core<H> {
 
     /// The server's endpoint ends, having handled so many.
     fn closing<W: Wire>(&mut self, engine: &mut Engine<W>, id: ConnectionId, handled: u32) -> bool {
-        let fine = self.connections.get_mut(id).is_none_or(|c| c.acknowledge(handled).is_some());
+        let fine = self.connections.get_mut(id).is_none_or(|c| c.credits.acknowledge(handled).is_some());
         if fine {
             self.broken(engine, id, Status::BadEndpoint);
         }
@@ -234,7 +234,7 @@ impl<H> Core<H> {
     /// A count from the server, and perhaps a request that it sent back. `false`: it cannot be.
     fn told(&mut self, id: ConnectionId, head: &Head) -> bool {
         let Some(connection) = self.connections.get_mut(id) else { return true };
-        let Some(more) = connection.acknowledge(head.handled) else { return false };
+        let Some(more) = connection.credits.acknowledge(head.handled) else { return false };
         if head.kind == Kind::Returned {
             if more == 0 {
                 return false;
@@ -267,7 +267,7 @@ impl<H> Core<H> {
                 }
             }
         };
-        connection.handled = connection.handled.wrapping_add(1);
+        connection.credits.has_handled();
         self.drop_delivery(engine, delivery);
         self.refuse(engine, id, wrong);
         Step::Moved
@@ -286,7 +286,7 @@ impl<H> Core<H> {
         let Some(connection) = self.connections.get_mut(id) else { return Step::Moved };
         connection.segments_left = SEGMENTS_AHEAD;
         (delivery.connection, delivery.endpoint, delivery.tag, delivery.source) = (id, connection.endpoint, connection.tag, connection.peer);
-        let counts = connection.acknowledge(delivery.head.handled).is_some_and(|more| more > 0);
+        let counts = connection.credits.acknowledge(delivery.head.handled).is_some_and(|more| more > 0);
         mark!(P, Credited);
         let Some(endpoint) = self.endpoints.get_mut(place(delivery.endpoint)) else { return Step::Moved };
         let is_bulk = delivery.head.kind == Kind::ReplyXfer;

@@ -13,6 +13,7 @@ use crate::life::finish_write;
 use crate::probe::{Off, Probe, mark};
 use crate::region::Region;
 use crate::status::{Error, Operation, Status};
+use bellwire_peer::Put;
 use bellwire_via::wire::Wire;
 use bellwire_via::{Engine, MemAttributes, PtagHandle, Segment, WRITE_COPIED_BYTES_MAX};
 use std::sync::Arc;
@@ -73,7 +74,8 @@ fn write_more<W: Wire>(engine: &mut Engine<W>, connection: &Connection, source: 
     }
     let n = (source.length - written.bytes).min(WRITE_COPIED_BYTES_MAX);
     // SAFETY: U2.
-    let done = n == 0 || unsafe { engine.write_copied(connection.vi, source.from.wrapping_add(written.bytes), n, (to.0 + written.bytes as u64, to.1)) };
+    let done =
+        n == 0 || unsafe { engine.write_copied(connection.channel.vi(), source.from.wrapping_add(written.bytes), n, (to.0 + written.bytes as u64, to.1)) };
     if done {
         written.bytes += n;
     }
@@ -106,7 +108,7 @@ impl<H> Core<H> {
                 Err(sent) => Ok(sent),
             };
         };
-        if connection.outstanding() >= connection.credits || !connection.out.is_empty() {
+        if !connection.may_send() {
             return Ok(Sent::Wait);
         }
         let Some(segment) = connection.peer_segment else { return Ok(Sent::Wait) };
@@ -126,22 +128,21 @@ impl<H> Core<H> {
         mark!(P, Built);
         let sent = if is_direct {
             match connection.send(engine, head, NO_DATA) {
-                Some(sent) if sent == head.len() => {}
-                Some(0) | None => return Ok(Sent::Wait),
-                Some(sent) => connection.keep_rest(head, NO_DATA, sent),
+                Put::Left | Put::Kept => {}
+                Put::Stuck | Put::Broken => return Ok(Sent::Wait),
             }
             Sent::Yes
         } else {
             let keep = r.source.region.map_or(Keep::Other, |region| Keep::Region(Arc::clone(region)));
             let write = rest(engine, endpoint.ptag, &r.source, written, keep)?;
-            connection.queue(Out { write: Some(write), bytes: head.to_vec(), sent: 0 });
+            connection.queue(Out { write: Some(write), bytes: head.to_vec() });
             Sent::Posted(id, connection.writes_queued)
         };
         mark!(P, Sent);
         r.fill(connection.note());
         endpoint.counters.requests_sent[BULK] += 1;
         endpoint.counters.bytes_sent += length as u64;
-        if !connection.out.is_empty() {
+        if !connection.is_clear() {
             self.leave(engine, id);
         }
         mark!(P, Noted);
@@ -162,9 +163,8 @@ impl<H> Core<H> {
         let Some(connection) = self.connections.get_mut(id) else { return Err(Error::BadArgument) };
         let head = Head { words: [g.offset, g.to, g.length as u64], ..Head::new(Kind::Get, g.handler, g.args) }.to_bytes();
         match connection.send(engine, &head, NO_DATA) {
-            Some(0) | None => return Ok(Sent::Wait),
-            Some(sent) if sent < head.len() => connection.keep_rest(&head, NO_DATA, sent),
-            Some(_) => {}
+            Put::Left | Put::Kept => {}
+            Put::Stuck | Put::Broken => return Ok(Sent::Wait),
         }
         *connection.note() = record;
         self.count_request(g.endpoint, GET, 0);
@@ -181,7 +181,7 @@ impl<H> Core<H> {
         if connection.state != State::Open {
             return self.request_unconnected(id, record).map(Err);
         }
-        let waits = connection.outstanding() >= connection.credits || !connection.out.is_empty();
+        let waits = !connection.may_send();
         Ok(if waits { Err(Sent::Wait) } else { Ok((id, ptag)) })
     }
 
@@ -243,9 +243,9 @@ impl<H> Core<H> {
             }
         };
         let Some(connection) = self.connections.get_mut(id) else { return Err(Error::NotSent) };
-        connection.told = connection.handled;
-        let bytes = answer.store(connection.handled, &mut HeadBytes::new()).to_vec();
-        connection.queue(Out { write: Some(write), bytes, sent: 0 });
+        connection.credits.has_told();
+        let bytes = answer.store(connection.credits.handled(), &mut HeadBytes::new()).to_vec();
+        connection.queue(Out { write: Some(write), bytes });
         self.leave(engine, id);
         Ok(())
     }
@@ -256,7 +256,7 @@ impl<H> Core<H> {
         let Self { connections, writing, garbage, .. } = self;
         writing.retain(|id| {
             let Some(connection) = connections.get_mut(*id) else { return false };
-            while !connection.writes.is_empty() && matches!(engine.send_done(connection.vi), Ok(Some(_))) {
+            while !connection.writes.is_empty() && matches!(engine.send_done(connection.channel.vi()), Ok(Some(_))) {
                 connection.writes_done = connection.writes_done.wrapping_add(1);
                 if let Some(write) = connection.writes.pop_front() {
                     finish_write(engine, write, garbage);
@@ -270,7 +270,7 @@ impl<H> Core<H> {
     /// A get has come: what it asks for goes into the segment of who asks.
     pub(crate) fn get_arrived<W: Wire>(&mut self, engine: &mut Engine<W>, id: ConnectionId, head: &Head) {
         let Some(connection) = self.connections.get_mut(id) else { return };
-        connection.handled = connection.handled.wrapping_add(1);
+        connection.credits.has_handled();
         let [offset, to, length] = head.words;
         let (tag, endpoint_id) = (connection.tag, connection.endpoint);
         let Some(endpoint) = self.endpoints.get_mut(place(endpoint_id)) else { return };
@@ -352,7 +352,7 @@ impl<H> Core<H> {
             return false;
         }
         connection.peer_segment = Some(crate::connection::PeerSegment { address, length, handle: handle as u32 });
-        connection.role == Role::Server || connection.acknowledge(head.handled).is_some()
+        connection.role == Role::Server || connection.credits.acknowledge(head.handled).is_some()
     }
 }
 

@@ -285,7 +285,7 @@ impl Bundle {
         let core = self.core();
         core.endpoint(endpoint)?;
         let returns = core.returns.iter().filter(|(of, _)| *of == endpoint).count() as u64;
-        Ok(returns + core.connections.iter().filter(|(_, c)| c.endpoint == endpoint).map(|(_, c)| u64::from(c.outstanding())).sum::<u64>())
+        Ok(returns + core.connections.iter().filter(|(_, c)| c.endpoint == endpoint).map(|(_, c)| u64::from(c.credits.outstanding())).sum::<u64>())
     }
 
     /// What an endpoint has counted.

@@ -12,8 +12,9 @@ use crate::header::ARGS_MAX;
 use crate::name::Name;
 use crate::region::Region;
 use crate::status::{Operation, Returned, Status};
+use bellwire_peer::{Channel, Credits};
+use bellwire_via::Segment;
 use bellwire_via::handle::Handle;
-use bellwire_via::{Segment, ViHandle};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -24,6 +25,9 @@ pub(crate) type ConnectionId = Handle<Connection>;
 pub const CREDITS_DEFAULT: u32 = 64;
 /// Most requests that a client may have out.
 pub const CREDITS_MAX: u32 = 256;
+
+/// Requests handled that a client is told of at once, if no reply has done so.
+const TELL_AFTER: u32 = CREDITS_DEFAULT / 4;
 
 /// Places for records of a connection that has sent something.
 const RECORDS_AT_FIRST: usize = 4;
@@ -62,12 +66,11 @@ pub(crate) enum State {
     Dead(Status),
 }
 
-/// A message that waits to leave, and how much of it has left; before it, what is to be written into the peer's segment.
+/// A message that waits to leave; before it, what is to be written into the peer's segment.
 #[derive(Debug)]
 pub(crate) struct Out {
     pub write: Option<Write>,
     pub bytes: Vec<u8>,
-    pub sent: usize,
 }
 
 /// What keeps the memory that a write reads.
@@ -101,20 +104,16 @@ pub(crate) struct PeerSegment {
 /// A connection.
 #[derive(Debug)]
 pub struct Connection {
-    pub(crate) vi: ViHandle,
+    pub(crate) channel: Channel,
     pub(crate) endpoint: EndpointId,
     pub(crate) role: Role,
     pub(crate) state: State,
     pub(crate) peer: Name,
     pub(crate) tag: u64,
-    /// Client: how many requests may be out, how many were sent, how many of them are handled.
-    pub(crate) credits: u32,
-    pub(crate) sent: u32,
-    pub(crate) acked: u32,
+    /// Client: requests sent, and how many of them are handled. Server: requests handled, and
+    /// what the client was told of it.
+    pub(crate) credits: Credits,
     pub(crate) records: Box<[Record]>,
-    /// Server: requests handled, and what the client was told of it.
-    pub(crate) handled: u32,
-    pub(crate) told: u32,
     pub(crate) out: VecDeque<Out>,
     /// Writes that the engine has, oldest first; how many were ever queued, and how many are over.
     pub(crate) writes: VecDeque<Write>,
@@ -124,8 +123,7 @@ pub struct Connection {
     pub(crate) peer_segment: Option<PeerSegment>,
     /// How often the peer may still be told of another segment before it has shown that it listens.
     pub(crate) segments_left: u8,
-    /// Whether the bundle knows that `out` is not empty, that there are `writes`, and that the client has not heard of all that is handled.
-    pub(crate) is_unsent: bool,
+    /// Whether the bundle knows that there are `writes`, and that the client has not heard of all that is handled.
     pub(crate) is_writing: bool,
     pub(crate) is_untold: bool,
 }
@@ -133,44 +131,45 @@ pub struct Connection {
 impl Connection {
     pub(crate) fn new(endpoint: EndpointId, role: Role, peer: Name, tag: u64) -> Self {
         Self {
-            vi: ViHandle::from_raw(0),
+            channel: Channel::default(),
             endpoint,
             role,
             state: State::Unconnected,
             peer,
             tag,
-            credits: 0,
-            sent: 0,
-            acked: 0,
+            credits: Credits::new(0, TELL_AFTER),
             records: Box::default(),
-            handled: 0,
-            told: 0,
             out: VecDeque::new(),
             writes: VecDeque::new(),
             writes_queued: 0,
             writes_done: 0,
             peer_segment: None,
             segments_left: SEGMENTS_AHEAD,
-            is_unsent: false,
             is_writing: false,
             is_untold: false,
         }
     }
 
-    /// Requests out.
+    /// Whether a request may leave now, before anything that waits.
     #[inline]
-    pub(crate) fn outstanding(&self) -> u32 {
-        self.sent.wrapping_sub(self.acked)
+    pub(crate) fn may_send(&self) -> bool {
+        self.credits.has_credit() && self.is_clear()
+    }
+
+    /// Whether nothing waits to leave.
+    #[inline]
+    pub(crate) fn is_clear(&self) -> bool {
+        self.out.is_empty() && self.channel.is_ready()
     }
 
     /// Notes a request that leaves now.
     #[inline]
     pub(crate) fn note(&mut self) -> &mut Record {
-        if self.outstanding() as usize >= self.records.len() {
+        if self.credits.outstanding() as usize >= self.records.len() {
             self.more_records();
         }
-        let at = self.sent as usize & (self.records.len() - 1);
-        self.sent = self.sent.wrapping_add(1);
+        let at = self.credits.sent() as usize & (self.records.len() - 1);
+        self.credits.has_sent();
         &mut self.records[at]
     }
 
@@ -180,24 +179,13 @@ impl Connection {
         let old = core::mem::take(&mut self.records);
         let count = (2 * old.len()).max(RECORDS_AT_FIRST);
         let mut records = vec![Record::default(); count].into_boxed_slice();
-        for i in 0..self.outstanding() {
-            let number = self.acked.wrapping_add(i) as usize;
+        for i in 0..self.credits.outstanding() {
+            let number = self.credits.acked().wrapping_add(i) as usize;
             if let Some(record) = old.get(number & old.len().wrapping_sub(1)) {
                 records[number & (count - 1)] = *record;
             }
         }
         self.records = records;
-    }
-
-    /// The server has handled `handled` requests: how many more than known. `None`: it cannot have.
-    #[inline]
-    pub(crate) fn acknowledge(&mut self, handled: u32) -> Option<u32> {
-        let more = handled.wrapping_sub(self.acked);
-        if more > self.outstanding() {
-            return None;
-        }
-        self.acked = handled;
-        Some(more)
     }
 
     /// Request `number`, which comes back.
@@ -232,16 +220,16 @@ mod tests {
     fn records_grow_and_stay() {
         let mut c = Connection::new(EndpointId::from_raw(0), Role::Client { index: 0 }, Name::NOBODY, 0);
         // The count wraps on the way, and a third of what is out is handled now and then.
-        (c.sent, c.acked) = (u32::MAX - 20, u32::MAX - 20);
+        c.credits = c.credits.starting_at(u32::MAX - 20);
         for i in 0..200u32 {
-            let number = c.sent;
+            let number = c.credits.sent();
             c.note().length = number;
             if i % 60 == 59 {
-                let third = c.outstanding() / 3;
-                assert_eq!(c.acknowledge(c.acked.wrapping_add(third)), Some(third));
+                let third = c.credits.outstanding() / 3;
+                assert_eq!(c.credits.acknowledge(c.credits.acked().wrapping_add(third)), Some(third));
             }
-            for back in 0..c.outstanding() {
-                let number = c.acked.wrapping_add(back);
+            for back in 0..c.credits.outstanding() {
+                let number = c.credits.acked().wrapping_add(back);
                 assert_eq!(c.returned(number, Status::Unreachable).length, number as usize);
             }
         }

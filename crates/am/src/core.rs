@@ -15,6 +15,7 @@ use crate::name::Name;
 use crate::probe::{Probe, mark};
 use crate::region::Region;
 use crate::status::{Departed, Error, Operation, Returned, Status};
+use bellwire_peer::{Put, Unsent};
 use bellwire_via::handle::{Handle, Slab};
 use bellwire_via::wire::Wire;
 use bellwire_via::{Engine, InboxHandle, PtagHandle};
@@ -69,8 +70,8 @@ pub(crate) struct Core<H> {
     pub(crate) returns: VecDeque<(EndpointId, Returned)>,
     /// Connections that have ended, for endpoints that hear of it.
     pub(crate) departures: VecDeque<(EndpointId, Departed)>,
-    /// Connections whose `out` is not empty, and servers that have handled more than they told.
-    pub(crate) unsent: Vec<ConnectionId>,
+    /// Connections with something that waits to leave, and servers that have handled more than they told.
+    pub(crate) unsent: Unsent<ConnectionId>,
     pub(crate) untold: Vec<ConnectionId>,
     /// Connection requests of the engine that this bundle has had seen to.
     pub(crate) accepted: u64,
@@ -104,7 +105,7 @@ impl<H> Core<H> {
             numbers: BTreeMap::new(),
             returns: VecDeque::new(),
             departures: VecDeque::new(),
-            unsent: Vec::new(),
+            unsent: Unsent::default(),
             untold: Vec::new(),
             accepted: 0,
             writing: Vec::new(),
@@ -164,11 +165,11 @@ impl<H> Core<H> {
             return Ok(self.return_unmapped(request.endpoint, request.index, &request.record()));
         };
         let Some(connection) = self.connections.get_mut(id) else { return Err(Error::BadArgument) };
-        if connection.state != State::Open {
+        if !connection.channel.is_ready() {
             return self.request_unconnected(id, &request.record());
         }
         mark!(P, LookedUp);
-        if connection.outstanding() >= connection.credits || !connection.out.is_empty() {
+        if !connection.credits.has_credit() || !connection.out.is_empty() {
             return Ok(Sent::Wait);
         }
         mark!(P, Allowed);
@@ -177,15 +178,13 @@ impl<H> Core<H> {
         let head = bytes.store(word0(kind, request.handler, request.args.len(), 0), &[], request.args, request.medium.is_some());
         mark!(P, Built);
         match connection.send(engine, head, payload) {
-            // None: broken; the notice of it is on its way.
-            Some(0) | None => return Ok(Sent::Wait),
-            Some(sent) if sent < head.len() + payload.1 => {
-                connection.keep_rest(head, payload, sent);
-                connection.is_unsent = true;
-                self.unsent.push(id);
+            Put::Left => {}
+            Put::Kept => {
+                self.unsent.mark(&mut connection.channel, id);
                 endpoint.counters.copied += 1;
             }
-            Some(_) => {}
+            // Broken: the notice of it is on its way.
+            Put::Stuck | Put::Broken => return Ok(Sent::Wait),
         }
         mark!(P, Sent);
         request.fill(connection.note());
@@ -198,7 +197,7 @@ impl<H> Core<H> {
     /// Whether a quarter of an entry's credits are there, or there is nothing to wait for.
     pub(crate) fn may_stream(&self, endpoint: EndpointId, index: u32) -> bool {
         let entry = self.endpoint(endpoint).ok().and_then(|e| e.translation(index)).and_then(|t| self.connections.get(t.connection));
-        entry.is_none_or(|c| c.state != State::Open || c.credits - c.outstanding() >= c.credits.div_ceil(4))
+        entry.is_none_or(|c| c.state != State::Open || c.credits.window() - c.credits.outstanding() >= c.credits.window().div_ceil(4))
     }
 
     /// A request that has not left comes back.

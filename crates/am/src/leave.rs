@@ -3,41 +3,34 @@
 
 use crate::acceptor::LIMIT;
 use crate::bulk::{Data, NO_DATA};
-use crate::connection::{CREDITS_DEFAULT, Connection, ConnectionId, Out, State};
+use crate::connection::{Connection, ConnectionId, Out, State};
 use crate::core::Core;
 use crate::header::{Answer, HeadBytes, Kind};
 use crate::probe::{Off, Probe, mark};
 use crate::status::{Error, Status};
 use bellwire_memory::bytes;
-use bellwire_via::frame::INLINE_BYTES_MAX;
+use bellwire_peer::Put;
 use bellwire_via::wire::Wire;
 use bellwire_via::work_queue::INLINE_SEND_BYTES_MAX;
-use bellwire_via::{Engine, Operation, Pieces, SendRequest};
-
-/// Requests handled that a client is told of at once, if no reply has done so.
-const TELL_AFTER: u32 = CREDITS_DEFAULT / 4;
+use bellwire_via::{Engine, Operation, SendRequest};
 
 impl Connection {
-    /// Sends what can leave of a message; returns how many bytes. `None`: the connection is broken.
+    /// Sends a message, or nothing of it.
     #[inline]
-    pub(crate) fn send<W: Wire>(&self, engine: &mut Engine<W>, head: &[u8], payload: Data) -> Option<usize> {
-        if payload.1 == 0 && head.len() <= INLINE_BYTES_MAX {
-            // SAFETY: U2: `head` is ours and outlives the call.
-            let left = unsafe { engine.send_line(self.vi, head.as_ptr(), head.len()) };
-            return left.ok().map(|left| if left { head.len() } else { 0 });
-        }
-        let pieces = Pieces { head: (head.as_ptr(), head.len()), body: payload };
-        // SAFETY: U2: `head` outlives the call; so does the payload, as the caller says.
-        unsafe { engine.send_copied(self.vi, &pieces, 0) }.ok()
+    pub(crate) fn send<W: Wire>(&mut self, engine: &mut Engine<W>, head: &[u8], payload: Data) -> Put {
+        // SAFETY: U2: the payload outlives the call, as the caller says.
+        let put = unsafe { self.channel.put(engine, head, payload) };
+        self.channel.flush(engine);
+        put
     }
 
-    /// Keeps a copy of a message of which `sent` bytes have left.
-    pub(crate) fn keep_rest(&mut self, head: &[u8], payload: Data, sent: usize) {
+    /// Keeps a copy of a message until it can leave.
+    fn keep(&mut self, head: &[u8], payload: Data) {
         let mut message = vec![0; head.len() + payload.1];
         message[..head.len()].copy_from_slice(head);
         // SAFETY: U2; there is room for as many bytes behind the head.
         unsafe { bytes::copy(message[head.len()..].as_mut_ptr(), payload.0, payload.1) };
-        self.out.push_back(Out { write: None, bytes: message, sent });
+        self.out.push_back(Out { write: None, bytes: message });
     }
 
     /// Has a message with a write before it leave when it can.
@@ -54,7 +47,8 @@ impl Connection {
         let (remote_address, remote_handle) = write.remote;
         let request = SendRequest { operation: Operation::RdmaWrite, segments: &segments, remote_address, remote_handle, ..SendRequest::default() };
         let has_trailer = first.bytes.len() <= INLINE_SEND_BYTES_MAX;
-        let posted = if has_trailer { engine.post_write_with_trailer(self.vi, &request, &first.bytes) } else { engine.post_send(self.vi, &request) };
+        let posted =
+            if has_trailer { engine.post_write_with_trailer(self.channel.vi(), &request, &first.bytes) } else { engine.post_send(self.channel.vi(), &request) };
         if posted.is_err() {
             // No descriptor is free: later. Broken: the notice of it is on its way, and clears what is left.
             first.write = Some(write);
@@ -66,6 +60,15 @@ impl Connection {
 
     /// Sends what waits. `false`: not all of it could leave.
     fn send_waiting<W: Wire>(&mut self, engine: &mut Engine<W>) -> bool {
+        let all = self.queue_waiting(engine);
+        self.channel.flush(engine);
+        all
+    }
+
+    fn queue_waiting<W: Wire>(&mut self, engine: &mut Engine<W>) -> bool {
+        if !self.channel.push(engine) {
+            return false;
+        }
         while let Some(first) = self.out.front() {
             if first.write.is_some() {
                 match self.post_first(engine) {
@@ -75,17 +78,16 @@ impl Connection {
                 }
                 continue;
             }
-            let Some(first) = self.out.front_mut() else { return true };
-            let pieces = Pieces { head: (first.bytes.as_ptr(), first.bytes.len()), body: (first.bytes.as_ptr(), 0) };
-            // SAFETY: U2: `first` outlives the call.
-            match unsafe { engine.send_copied(self.vi, &pieces, first.sent) } {
-                Ok(sent) if sent == first.bytes.len() => drop(self.out.pop_front()),
-                Ok(sent) => {
-                    first.sent = sent;
+            // SAFETY: no body.
+            match unsafe { self.channel.put(engine, &first.bytes, (core::ptr::null(), 0)) } {
+                Put::Left => drop(self.out.pop_front()),
+                Put::Kept => {
+                    self.out.pop_front();
                     return false;
                 }
+                Put::Stuck => return false,
                 // The notice of the end is on its way, and clears what is left.
-                Err(_) => return true,
+                Put::Broken => return true,
             }
         }
         true
@@ -98,20 +100,22 @@ impl<H> Core<H> {
     pub(crate) fn answer<W: Wire, P: Probe>(&mut self, engine: &mut Engine<W>, id: ConnectionId, answer: &Answer<'_>, payload: Data) -> Result<(), Error> {
         mark!(P, ReplyEntered);
         let Some(connection) = self.connections.get_mut(id).filter(|c| c.state == State::Open) else { return Err(Error::NotSent) };
-        connection.told = connection.handled;
+        connection.credits.has_told();
         let mut bytes = HeadBytes::new();
-        let head = answer.store(connection.handled, &mut bytes);
+        let head = answer.store(connection.credits.handled(), &mut bytes);
         mark!(P, ReplyBuilt);
-        let sent = if connection.out.is_empty() { connection.send(engine, head, payload).ok_or(Error::NotSent)? } else { 0 };
+        let put = if connection.is_clear() { connection.send(engine, head, payload) } else { Put::Stuck };
         mark!(P, ReplySent);
-        if sent == head.len() + payload.1 {
-            return Ok(());
+        match put {
+            Put::Left => return Ok(()),
+            Put::Broken => return Err(Error::NotSent),
+            Put::Kept => {}
+            Put::Stuck if connection.out.len() >= LIMIT as usize => {
+                self.malformed(engine, id);
+                return Err(Error::NotSent);
+            }
+            Put::Stuck => connection.keep(head, payload),
         }
-        if connection.out.len() >= LIMIT as usize {
-            self.malformed(engine, id);
-            return Err(Error::NotSent);
-        }
-        connection.keep_rest(head, payload, sent);
         self.mark_unsent(id);
         self.count_copied(id);
         Ok(())
@@ -127,16 +131,15 @@ impl<H> Core<H> {
     }
 
     fn mark_unsent(&mut self, id: ConnectionId) {
-        if let Some(connection) = self.connections.get_mut(id).filter(|c| !c.is_unsent) {
-            connection.is_unsent = true;
-            self.unsent.push(id);
+        if let Some(connection) = self.connections.get_mut(id) {
+            self.unsent.mark(&mut connection.channel, id);
         }
     }
 
     /// Sends what waits of a connection, and notes what has to wait on.
     pub(crate) fn leave<W: Wire>(&mut self, engine: &mut Engine<W>, id: ConnectionId) {
-        let Some(connection) = self.connections.get_mut(id) else { return };
-        let all = connection.out.is_empty() || connection.send_waiting(engine);
+        let Some(connection) = self.connections.get_mut(id).filter(|c| c.channel.is_open()) else { return };
+        let all = connection.is_clear() || connection.send_waiting(engine);
         if !connection.writes.is_empty() && !connection.is_writing {
             connection.is_writing = true;
             self.writing.push(id);
@@ -150,8 +153,8 @@ impl<H> Core<H> {
     #[inline]
     pub(crate) fn owes(&mut self, id: ConnectionId) -> bool {
         let Some(connection) = self.connections.get_mut(id) else { return false };
-        connection.handled = connection.handled.wrapping_add(1);
-        if connection.handled.wrapping_sub(connection.told) >= TELL_AFTER {
+        connection.credits.has_handled();
+        if connection.credits.owes() {
             return true;
         }
         if !connection.is_untold {
@@ -172,7 +175,7 @@ impl<H> Core<H> {
         while let Some(id) = self.untold.pop() {
             let Some(connection) = self.connections.get_mut(id) else { continue };
             connection.is_untold = false;
-            if connection.handled != connection.told {
+            if connection.credits.untold() != 0 {
                 self.tell_one(engine, id);
             }
         }
@@ -181,16 +184,12 @@ impl<H> Core<H> {
     /// Sends what waits, of all connections.
     #[cold]
     pub(crate) fn send_waiting<W: Wire>(&mut self, engine: &mut Engine<W>) {
-        let Self { connections, unsent, writing, .. } = self;
-        unsent.retain(|id| {
-            let Some(connection) = connections.get_mut(*id) else { return false };
-            connection.is_unsent = !connection.send_waiting(engine);
-            if !connection.writes.is_empty() && !connection.is_writing {
-                connection.is_writing = true;
-                writing.push(*id);
+        for id in self.unsent.take() {
+            if let Some(connection) = self.connections.get_mut(id) {
+                connection.channel.seen();
+                self.leave(engine, id);
             }
-            connection.is_unsent
-        });
+        }
     }
 
     /// A peer has sent what cannot be: its connection ends.

@@ -10,6 +10,7 @@ use crate::header::{Answer, Kind};
 use crate::name::{Ask, Name};
 use crate::probe::Off;
 use crate::status::{Departed, Error, Status};
+use bellwire_peer::Channel;
 use bellwire_via::wire::Wire;
 use bellwire_via::{Duration, Engine, ViHandle};
 
@@ -33,7 +34,8 @@ impl<H> Core<H> {
             engine.end_vi(vi);
             return Err(e.into());
         }
-        (connection.vi, connection.state) = (vi, State::Connecting);
+        connection.channel.set_vi(vi);
+        connection.state = State::Connecting;
         Ok(())
     }
 
@@ -43,7 +45,8 @@ impl<H> Core<H> {
         match outcome {
             Ok(offered) => {
                 let wanted = self.endpoints.get(place(connection.endpoint)).map_or(1, |e| e.credits);
-                connection.credits = u32::try_from(offered).unwrap_or(u32::MAX).min(CREDITS_MAX).min(wanted).max(1);
+                connection.credits.set_window(u32::try_from(offered).unwrap_or(u32::MAX).min(CREDITS_MAX).min(wanted).max(1));
+                connection.channel.open();
                 connection.state = State::Open;
                 self.tell_segment(engine, id);
             }
@@ -58,7 +61,7 @@ impl<H> Core<H> {
     pub(crate) fn accepted<W: Wire>(&mut self, engine: &mut Engine<W>, vi: ViHandle, ask: &Ask) -> bool {
         let Some(endpoint) = self.numbers.get(&ask.wanted).copied() else { return false };
         let mut connection = Connection::new(endpoint, Role::Server, ask.from, ask.tag);
-        (connection.vi, connection.state) = (vi, State::Open);
+        (connection.channel, connection.state) = (Channel::opened(vi), State::Open);
         let id = self.connections.insert(connection);
         match id.filter(|id| engine.set_inbox(vi, self.inbox, LIMIT, u64::from(id.raw())).is_ok()) {
             Some(id) => self.tell_segment(engine, id),
@@ -106,16 +109,14 @@ impl<H> Core<H> {
     /// Ends a connection for good. Nothing is read for it any more when this returns.
     pub(crate) fn bury<W: Wire>(&mut self, engine: &mut Engine<W>, id: ConnectionId, status: Status) {
         let Some(connection) = self.connections.get_mut(id) else { return };
-        engine.end_vi(core::mem::replace(&mut connection.vi, ViHandle::from_raw(0)));
+        engine.end_vi(connection.channel.close());
         connection.state = State::Dead(status);
         let queued = connection.out.drain(..).filter_map(|out| out.write);
         for write in connection.writes.drain(..).chain(queued) {
             finish_write(engine, write, &mut self.garbage);
         }
         connection.writes_done = connection.writes_queued;
-        while connection.outstanding() != 0 {
-            let number = connection.acked;
-            connection.acked = number.wrapping_add(1);
+        while let Some(number) = connection.credits.give_up_oldest() {
             self.returns.push_back((connection.endpoint, connection.returned(number, status)));
         }
     }

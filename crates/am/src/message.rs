@@ -170,11 +170,11 @@ impl Message<'_> {
         let mut guard = self.bundle.core();
         let core = &mut *guard;
         let Some(connection) = core.connections.get_mut(self.delivery.connection) else { return Err(Error::NotSent) };
-        let before = connection.handled;
-        connection.handled = before.wrapping_add(1);
+        let before = connection.credits.handled();
+        connection.credits.has_handled();
         if let Err(e) = self.bundle.device.nic.with(|engine| send(core, engine)) {
             if let Some(connection) = core.connections.get_mut(self.delivery.connection) {
-                connection.handled = before;
+                connection.credits.unhandle(before);
             }
             return Err(e);
         }

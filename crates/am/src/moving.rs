@@ -74,10 +74,13 @@ impl<H> Core<H> {
     fn move_connection<W: Wire>(&mut self, engine: &mut Engine<W>, id: ConnectionId, endpoint: EndpointId, to: &mut Self) {
         let Some(mut connection) = self.connections.remove(id) else { return };
         connection.endpoint = endpoint;
-        let (vi, role) = (connection.vi, connection.role);
-        let is_noted = [connection.is_unsent, connection.is_untold, connection.is_writing];
+        let (vi, role) = (connection.channel.vi(), connection.role);
+        let is_noted = [connection.is_untold, connection.is_writing];
         let Some(moved) = to.connections.insert(connection) else { return };
-        for (is_noted, list) in is_noted.into_iter().zip([&mut to.unsent, &mut to.untold, &mut to.writing]) {
+        if let Some(connection) = to.connections.get(moved) {
+            to.unsent.adopt(&connection.channel, moved);
+        }
+        for (is_noted, list) in is_noted.into_iter().zip([&mut to.untold, &mut to.writing]) {
             if is_noted {
                 list.push(moved);
             }

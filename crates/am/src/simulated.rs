@@ -152,7 +152,7 @@ impl Host {
             let expected = if handler == ASK_BULK { Some(BULK) } else { length_of(id) };
             assert!(bytes == payload(id, expected.unwrap_or(0)), "request {id} has what was sent");
             if !id.is_multiple_of(UNANSWERED) {
-                self.core.connections.get_mut(delivery.connection).unwrap().handled += 1;
+                self.core.connections.get_mut(delivery.connection).unwrap().credits.has_handled();
                 let args = [id as i32, answer_to(id)];
                 let answer = Answer { kind: Kind::ReplyShort, handler: ANSWER, words: [0; 3], args: &args };
                 self.core.answer::<_, Off>(engine, delivery.connection, &answer, NO_DATA).expect("the requester is there");
@@ -243,13 +243,13 @@ impl Net {
         let p = &mut host.programs[0];
         if p.out == 1 && p.sent > 0 && id_of(number, 0, p.sent - 1).is_multiple_of(UNANSWERED) {
             let endpoint = p.endpoint;
-            p.out = usize::from(host.core.connections.iter().any(|(_, c)| c.endpoint == endpoint && c.outstanding() > 0));
+            p.out = usize::from(host.core.connections.iter().any(|(_, c)| c.endpoint == endpoint && c.credits.outstanding() > 0));
         }
     }
 
     fn is_done(&self) -> bool {
         let sent = |host: &Host| host.programs.iter().all(|p| p.sent == REQUESTS && p.out == 0);
-        self.hosts.iter().all(sent) && self.hosts.iter().all(|host| host.core.connections.iter().all(|(_, c)| c.outstanding() == 0))
+        self.hosts.iter().all(sent) && self.hosts.iter().all(|host| host.core.connections.iter().all(|(_, c)| c.credits.outstanding() == 0))
     }
 
     fn run(&mut self) {

@@ -99,12 +99,12 @@ impl Core {
         let queue = &mut self.queues[usize::from(is_tagged)];
         let Some(receive) = queue.first_for(e) else { return false };
         let Place::One(to, room) = receive.to else { return false };
-        if receive.multi.is_some() || n > room || !connection.acknowledge(handled) {
+        if receive.multi.is_some() || n > room || connection.credits.acknowledge(handled).is_none() {
             return false;
         }
         connection.peer_is_full = false;
-        connection.handled = connection.handled.wrapping_add(1);
-        let owes = connection.owes_credit();
+        connection.credits.has_handled();
+        let owes = connection.credits.owes();
         let mut completion = Completion::new(receive.context, receive.notes(is_tagged), receive.is_silent());
         queue.drop_first();
         // SAFETY: G1: there is room for `n` bytes; the line has as many behind the head.
@@ -126,12 +126,12 @@ impl Core {
     fn message<W: Wire>(&mut self, engine: &mut Engine<W>, sink: &mut impl Sink, context: u64, words: &[u64], lies: (*const u8, usize)) {
         let id = ConnectionId::from_raw(context as u32);
         let Some(connection) = self.connections.get_mut(id) else { return };
-        let parsed = Head::parse(words, lies.1).filter(|(_, handled, _)| connection.acknowledge(*handled));
+        let parsed = Head::parse(words, lies.1).filter(|(_, handled, _)| connection.credits.acknowledge(*handled).is_some());
         let Some((head, _, start)) = parsed else { return self.malformed(engine, sink, id) };
         connection.peer_is_full = head.flags & FULL != 0;
         let needs_no_credit = head.kind == Kind::Credit && head.flags & LAST != 0;
         if !needs_no_credit {
-            connection.handled = connection.handled.wrapping_add(1);
+            connection.credits.has_handled();
         }
         let a = Arrived { from: id, head: &head, payload: (lies.0.wrapping_add(start), lies.1 - start) };
         let fine = match head.kind {

@@ -1,22 +1,24 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! One connection: a VI that carries messages of both directions.
 //!
-//! Credits: at most [`WINDOW`] messages of a direction are out that the other side has not taken. Whatever it sends says how many it has; if it has nothing else to send, a Credit does after a quarter of the
-//! window, which itself needs no credit (at most four are under way). So a peer never finds the inbox full.
+//! Its flow control and its sending side are those of all layers ([`Credits`], [`Channel`]): at
+//! most [`WINDOW`] messages of a direction are out that the other side has not taken, and it is
+//! told after a quarter of them; the Credit that tells it if nothing else does needs none itself.
 //!
-//! What cannot leave at once waits in `out`, in order; long messages that have been asked for, and answers to reads, are `streams`, which go by turns when `out` can do nothing.
+//! What cannot leave at once waits in `out`, in order; long messages that have been asked for, and
+//! answers to reads, are `streams`, which go by turns when `out` can do nothing.
 
 use crate::gather::Gather;
 use crate::header::HeadBytes;
 use crate::operation::OperationId;
-use bellwire_via::ViHandle;
+use bellwire_peer::{Channel, Credits};
 use bellwire_via::handle::Handle;
 use std::collections::VecDeque;
 
 /// Messages of one direction that may be out.
 pub const WINDOW: u32 = 128;
 /// Messages taken that a peer is told of at once.
-pub(crate) const TELL_AFTER: u32 = WINDOW / 4;
+const TELL_AFTER: u32 = WINDOW / 4;
 /// Messages that may wait in the inbox: those with a credit, and Credits.
 pub(crate) const INBOX_LIMIT: u32 = WINDOW + 8;
 /// Requests of our program that may wait to leave.
@@ -26,13 +28,6 @@ pub(crate) const ANSWERS_MAX: usize = 1 << 17;
 
 /// Names a connection.
 pub(crate) type ConnectionId = Handle<Connection>;
-
-/// How a connection stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum State {
-    Connecting,
-    Open,
-}
 
 /// What follows a message's head.
 #[derive(Debug)]
@@ -88,46 +83,33 @@ pub(crate) struct Stream {
 /// A connection.
 #[derive(Debug)]
 pub(crate) struct Connection {
-    pub vi: ViHandle,
-    pub state: State,
+    pub channel: Channel,
+    pub credits: Credits,
     pub peer: u32,
     /// Who it is as a source.
     pub source: u32,
-    /// Messages sent, and how many of them the peer has taken.
-    pub sent: u32,
-    pub acked: u32,
-    /// Messages taken, and how many of them the peer has been told of.
-    pub handled: u32,
-    pub told: u32,
     pub out: VecDeque<Out>,
-    /// Bytes of the first of `out` that have left.
-    pub part: usize,
+    /// What is to be done when the rest of a message has left.
+    pub then: Then,
     pub streams: VecDeque<Stream>,
     /// Requests that have left and wait for the peer.
     pub awaited: u32,
-    /// The endpoint knows that something waits to leave.
-    pub is_unsent: bool,
     /// The peer has no room for unexpected payloads; it knows that we have none.
     pub peer_is_full: bool,
     pub told_full: bool,
 }
 
 impl Connection {
-    pub(crate) fn new(vi: ViHandle, state: State, (peer, source): (u32, u32)) -> Self {
+    pub(crate) fn new(channel: Channel, (peer, source): (u32, u32)) -> Self {
         Self {
-            vi,
-            state,
+            channel,
+            credits: Credits::new(WINDOW, TELL_AFTER),
             peer,
             source,
-            sent: 0,
-            acked: 0,
-            handled: 0,
-            told: 0,
             out: VecDeque::new(),
-            part: 0,
+            then: Then::Nothing,
             streams: VecDeque::new(),
             awaited: 0,
-            is_unsent: false,
             peer_is_full: false,
             told_full: false,
         }
@@ -136,21 +118,6 @@ impl Connection {
     /// Whether a message may leave now, before anything that waits.
     #[inline]
     pub(crate) fn may_send(&self) -> bool {
-        self.state == State::Open && self.out.is_empty() && self.has_credit()
-    }
-
-    #[inline]
-    pub(crate) fn has_credit(&self) -> bool {
-        self.sent.wrapping_sub(self.acked) < WINDOW
-    }
-
-    /// The peer has taken so many messages. `false`: it cannot have.
-    #[inline]
-    pub(crate) fn acknowledge(&mut self, handled: u32) -> bool {
-        let fine = handled.wrapping_sub(self.acked) <= self.sent.wrapping_sub(self.acked);
-        if fine {
-            self.acked = handled;
-        }
-        fine
+        self.channel.is_ready() && self.out.is_empty() && self.credits.has_credit()
     }
 }

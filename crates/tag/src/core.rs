@@ -13,6 +13,7 @@ use crate::operation::{Completion, Doing, Error, Failure, Multi, NOBODY, Notes, 
 use crate::receive::{Message, Receive};
 use crate::regions::SharedRegions;
 use crate::shared::Sharing;
+use bellwire_peer::Unsent;
 use bellwire_via::handle::Slab;
 use bellwire_via::wire::Wire;
 use bellwire_via::{Acceptor, Engine, InboxHandle, PtagHandle};
@@ -70,7 +71,7 @@ pub(crate) struct Core {
     pub unexpected_bytes: usize,
     pub is_full: bool,
     /// Connections with something that waits to leave.
-    pub unsent: Vec<ConnectionId>,
+    pub unsent: Unsent<ConnectionId>,
     /// Where others ask for connections; requests seen to.
     pub acceptor: Acceptor,
     pub regions: SharedRegions,
@@ -97,7 +98,7 @@ impl Core {
             queues: [Matcher::default(), Matcher::default()],
             unexpected_bytes: 0,
             is_full: false,
-            unsent: Vec::new(),
+            unsent: Unsent::default(),
             acceptor: Acceptor::default(),
             regions,
             known_only: false,
@@ -228,9 +229,8 @@ impl Core {
     }
 
     pub(crate) fn mark_unsent(&mut self, id: ConnectionId) {
-        if let Some(connection) = self.connections.get_mut(id).filter(|c| !c.is_unsent) {
-            connection.is_unsent = true;
-            self.unsent.push(id);
+        if let Some(connection) = self.connections.get_mut(id) {
+            self.unsent.mark(&mut connection.channel, id);
         }
     }
 

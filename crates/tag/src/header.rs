@@ -117,12 +117,6 @@ impl HeadBytes {
         // SAFETY: words are bytes; `count` of them are there.
         unsafe { core::slice::from_raw_parts(self.words.as_ptr().cast(), 8 * self.count) }
     }
-
-    /// Bytes.
-    #[inline]
-    pub(crate) fn len(&self) -> usize {
-        8 * self.count
-    }
 }
 
 /// An Eager head without wishes, as most messages have: what of it is not zero.
@@ -242,13 +236,13 @@ mod tests {
             let mut head = Head { kind, flags, fixed, tag, data, operation };
             let mut bytes = head.store(payload);
             let words: Vec<u64> = bytes.finish(handled, true).chunks(8).map(|c| u64::from_ne_bytes(c.try_into().unwrap())).collect();
-            let (parsed, said, start) = Head::parse(&words, bytes.len() + payload).unwrap();
+            let (parsed, said, start) = Head::parse(&words, bytes.as_bytes().len() + payload).unwrap();
             head.fixed[kind.words() - 1..].fill(0);
             if flags & TAGGED == 0 { head.tag = 0 }
             if flags & DATA == 0 { head.data = 0 }
             if kind != Kind::Eager || flags & REPLY == 0 { head.operation = 0 }
             head.flags |= FULL;
-            prop_assert_eq!((parsed, said, start), (head, handled, bytes.len()));
+            prop_assert_eq!((parsed, said, start), (head, handled, bytes.as_bytes().len()));
             prop_assert!(payload < LONG_BYTES_MIN || start == HEAD_BYTES_MAX);
         }
 

@@ -1,86 +1,64 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! How messages leave: at once, or in order behind what waits; and streams.
 
-use crate::connection::{ANSWERS_MAX, Body, Connection, ConnectionId, Flow, OUT_MAX, Out, State, Stream, TELL_AFTER, Then};
+use crate::connection::{ANSWERS_MAX, Body, Connection, ConnectionId, Flow, OUT_MAX, Out, Stream, Then};
 use crate::core::Core;
 use crate::gather::Gather;
 use crate::header::{DATA, EAGER_BYTES_MAX, HEAD_BYTES_MAX, Head, HeadBytes, Kind, LAST, REPLY};
 use crate::operation::{Doing, Error, Failure, OperationId, Sink};
 use crate::regions::Access;
-use bellwire_memory::bytes;
-use bellwire_via::frame::INLINE_BYTES_MAX;
+use bellwire_peer::Put;
+use bellwire_via::Engine;
 use bellwire_via::wire::Wire;
-use bellwire_via::{Engine, Pieces};
 
 /// Parts of streams that one turn of a connection sends: others have theirs.
 const PARTS_PER_TURN: u32 = 32;
 
-/// How far a message came.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Put {
-    All,
-    /// Some of it, or nothing: `part` of the connection says how much.
-    Stuck,
-    /// The connection is broken; the notice of it is on its way.
-    Broken,
-}
-
 impl Connection {
-    /// Sends what is left of a message that has a credit, or needs none: its body lies at `body`.
+    /// Sends a message that has a credit: its body lies at `body`.
     ///
     /// # Safety
     /// The body is readable for its length (G1).
     #[inline]
     pub(crate) unsafe fn put<W: Wire>(&mut self, engine: &mut Engine<W>, head: &mut HeadBytes, body: (*const u8, usize), is_full: bool) -> Put {
-        let total = head.len() + body.1;
-        if total <= INLINE_BYTES_MAX {
-            let mut line = [0u8; INLINE_BYTES_MAX];
-            let head = head.finish(self.handled, is_full);
-            line[..head.len()].copy_from_slice(head);
-            // SAFETY: the caller's; the line has room.
-            unsafe { bytes::copy_small(line.as_mut_ptr().add(head.len()), body.0, body.1) };
-            // SAFETY: U2 of the engine: the line outlives the call.
-            return match unsafe { engine.send_line(self.vi, line.as_ptr(), total) } {
-                Ok(true) => self.has_left(is_full),
-                Ok(false) => Put::Stuck,
-                Err(_) => Put::Broken,
-            };
+        // SAFETY: the caller's.
+        let put = unsafe { self.put_free(engine, head, body, is_full) };
+        if put.has_begun() {
+            self.credits.has_sent();
         }
-        // What has left of the head stands.
-        let head = if self.part == 0 { head.finish(self.handled, is_full) } else { head.as_bytes() };
-        let pieces = Pieces { head: (head.as_ptr(), head.len()), body };
-        // SAFETY: U2 of the engine: the caller's.
-        match unsafe { engine.send_copied(self.vi, &pieces, self.part) } {
-            Ok(n) if n == total => self.has_left(is_full),
-            Ok(n) => {
-                self.part = n;
-                Put::Stuck
-            }
-            Err(_) => Put::Broken,
-        }
+        put
     }
 
+    /// As [`put`](Self::put), a message that needs no credit.
+    ///
+    /// # Safety
+    /// As there.
     #[inline]
-    fn has_left(&mut self, is_full: bool) -> Put {
-        self.part = 0;
-        self.has_told(is_full);
-        Put::All
+    unsafe fn put_free<W: Wire>(&mut self, engine: &mut Engine<W>, head: &mut HeadBytes, body: (*const u8, usize), is_full: bool) -> Put {
+        // SAFETY: the caller's.
+        let put = unsafe { self.channel.put(engine, head.finish(self.credits.handled(), is_full), body) };
+        self.channel.flush(engine);
+        if put.has_begun() {
+            self.has_told(is_full);
+        }
+        put
     }
 
-    /// The peer hears, or is about to, what was taken, and whether we are full. A message in parts says what was so when it began: one Credit more, at most.
+    /// The peer hears, or is about to, what was taken, and whether we are full.
     #[inline]
     pub(crate) fn has_told(&mut self, is_full: bool) {
-        (self.told, self.told_full) = (self.handled, is_full);
+        self.credits.has_told();
+        self.told_full = is_full;
     }
 
     /// Whether something of what waits could leave.
     fn has_unsent(&self) -> bool {
-        !self.out.is_empty() || !self.streams.is_empty() || self.owes_credit()
+        self.has_messages() || self.credits.owes()
     }
 
-    #[inline]
-    pub(crate) fn owes_credit(&self) -> bool {
-        self.handled.wrapping_sub(self.told) >= TELL_AFTER
+    /// Whether anything of ours has not left yet.
+    pub(crate) fn has_messages(&self) -> bool {
+        self.channel.has_rest() || !self.out.is_empty() || !self.streams.is_empty()
     }
 }
 
@@ -131,7 +109,7 @@ impl Core {
 
     /// Sends what can leave of a connection, and notes what has to wait on.
     pub(crate) fn leave<W: Wire>(&mut self, engine: &mut Engine<W>, sink: &mut impl Sink, id: ConnectionId) {
-        if self.connections.get(id).is_none_or(|c| c.state != State::Open) {
+        if self.connections.get(id).is_none_or(|c| !c.channel.is_open()) {
             return;
         }
         self.leave_in_order(engine, sink, id);
@@ -143,9 +121,9 @@ impl Core {
 
     /// Sends what waits, of all connections.
     pub(crate) fn leave_all<W: Wire>(&mut self, engine: &mut Engine<W>, sink: &mut impl Sink) {
-        for id in core::mem::take(&mut self.unsent) {
+        for id in self.unsent.take() {
             if let Some(connection) = self.connections.get_mut(id) {
-                connection.is_unsent = false;
+                connection.channel.seen();
                 self.leave(engine, sink, id);
             }
         }
@@ -154,10 +132,10 @@ impl Core {
     /// Tells the peer what was taken from it, if it is to hear of it now.
     pub(crate) fn tell<W: Wire>(&mut self, engine: &mut Engine<W>, id: ConnectionId) {
         let is_full = self.is_full;
-        let Some(connection) = self.connections.get_mut(id).filter(|c| c.state == State::Open && c.part == 0 && c.owes_credit()) else { return };
+        let Some(connection) = self.connections.get_mut(id).filter(|c| c.channel.is_ready() && c.credits.owes()) else { return };
         let mut head = Head::new(Kind::Credit, LAST, [0; 4]).store(0);
         // SAFETY: no body.
-        if unsafe { connection.put(engine, &mut head, (core::ptr::null(), 0), is_full) } == Put::Stuck {
+        if unsafe { connection.put_free(engine, &mut head, (core::ptr::null(), 0), is_full) } == Put::Stuck {
             self.mark_unsent(id);
         }
     }
@@ -182,8 +160,8 @@ impl Core {
             let is_full = self.is_full;
             let Some(connection) = self.connections.get_mut(id) else { return };
             // What is in order goes first, unless it waits for what streams bring about.
-            let is_held_up = connection.out.front().is_some_and(|first| !first.fence) || connection.part != 0;
-            if connection.streams.is_empty() || is_held_up || !connection.has_credit() {
+            let is_held_up = connection.out.front().is_some_and(|first| !first.fence) || connection.channel.has_rest();
+            if connection.streams.is_empty() || is_held_up || !connection.credits.has_credit() {
                 return;
             }
             let Some(mut stream) = connection.streams.pop_front() else { return };
@@ -210,7 +188,7 @@ impl Core {
             if left {
                 stream.at += n;
             }
-            let is_kept = connection.part != 0;
+            let is_kept = connection.channel.has_rest();
             if stream.at == stream.end {
                 if let Some(own) = own.filter(|_| !(is_kept && then != Then::Nothing)) {
                     self.has_streamed(sink, own, matches!(stream.flow, Flow::Write { .. }));
@@ -240,13 +218,17 @@ impl Core {
 
 impl Connection {
     fn put_first<W: Wire>(&mut self, engine: &mut Engine<W>, is_full: bool) -> Step {
-        let begun = self.part != 0;
-        if !begun && !self.has_credit() {
+        if !self.channel.is_ready() {
+            let has_left = self.channel.push(engine);
+            self.channel.flush(engine);
+            return if has_left { Step::Left(core::mem::replace(&mut self.then, Then::Nothing)) } else { Step::Stuck };
+        }
+        if !self.credits.has_credit() {
             return Step::Stuck;
         }
         // Taken out, so that the connection can be changed beside it.
         let Some(mut first) = self.out.pop_front() else { return Step::Stuck };
-        if first.fence && self.awaited != 0 && !begun {
+        if first.fence && self.awaited != 0 {
             self.out.push_front(first);
             return Step::Stuck;
         }
@@ -261,47 +243,31 @@ impl Connection {
             }
         };
         // SAFETY: G1, or ours.
-        let put = unsafe { self.put(engine, &mut first.head, body, is_full) };
-        if !begun && (put == Put::All || self.part != 0) {
-            self.sent = self.sent.wrapping_add(1);
+        match unsafe { self.put(engine, &mut first.head, body, is_full) } {
+            Put::Left => return Step::Left(first.then),
+            Put::Kept => self.then = first.then,
+            Put::Stuck | Put::Broken => self.out.push_front(first),
         }
-        if put == Put::All {
-            return Step::Left(first.then);
-        }
-        self.out.push_front(first);
         Step::Stuck
     }
 
     /// Longest part of a stream.
     fn part_bytes<W: Wire>(&self, engine: &Engine<W>) -> usize {
-        whole_frames(engine.whole_message_bytes(self.vi)) - HEAD_BYTES_MAX
+        self.channel.part_bytes(engine, EAGER_BYTES_MAX + HEAD_BYTES_MAX, false) - HEAD_BYTES_MAX
     }
 
-    /// Sends the next `n` bytes of a stream. `false`: nothing left. What has left in part is the first of `out` from now on, and `then` is to be done when it has left.
+    /// Sends the next `n` bytes of a stream. `false`: nothing left. `then` is to be done when what has left in part has left.
     fn put_part<W: Wire>(&mut self, engine: &mut Engine<W>, stream: &Stream, from: Gather, n: usize, is_full: bool, then: Then) -> bool {
         let mut head = stream.head(n).store(n);
         let mut spare = Vec::new();
         let body = in_one_piece(&from, stream.at, n, &mut spare);
         // SAFETY: G1; or the region's lock is held (R1).
         let put = unsafe { self.put(engine, &mut head, (body, n), is_full) };
-        if put == Put::All || self.part != 0 {
-            self.sent = self.sent.wrapping_add(1);
+        if put == Put::Kept {
+            self.then = then;
         }
-        if put == Put::Stuck && self.part != 0 {
-            let mut rest = vec![0; n];
-            // SAFETY: as above; there is room.
-            unsafe { from.read(stream.at, rest.as_mut_ptr(), n) };
-            self.out.push_front(Out { head, body: Body::Owned(rest.into()), then, fence: false });
-            return true;
-        }
-        put == Put::All
+        put.has_begun()
     }
-}
-
-/// Bytes of a part, head included, so that it goes by whole frames of a wire with frames of `frame` bytes: one of a few bytes behind a full one costs as much as a full one, and spoils a run of equal packets.
-fn whole_frames(frame: usize) -> usize {
-    const BYTES_MAX: usize = EAGER_BYTES_MAX + HEAD_BYTES_MAX;
-    if frame == 0 || frame >= BYTES_MAX { BYTES_MAX } else { BYTES_MAX / frame * frame }
 }
 
 impl Stream {
@@ -317,20 +283,5 @@ impl Stream {
                 head
             }
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn parts_fill_whole_frames() {
-        let most = EAGER_BYTES_MAX + HEAD_BYTES_MAX;
-        // Shared memory, loopback (a packet of 16336 bytes less its heads), Ethernet; a VI that is not connected.
-        for (frame, part) in [(most, most), (16_250, 16_250), (1_400, 15_400), (0, most), (most + 1, most)] {
-            assert_eq!(whole_frames(frame), part, "{frame}");
-        }
-        assert!((1..=most).all(|frame| whole_frames(frame) > most / 2 && whole_frames(frame) <= most));
     }
 }

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! How connections begin and end.
 
-use crate::connection::{Connection, ConnectionId, INBOX_LIMIT, State};
+use crate::connection::{Connection, ConnectionId, INBOX_LIMIT};
 use crate::core::{Core, PeerIndex};
 use crate::name::Name;
 use crate::operation::{Error, Failure, OperationId, Sink};
 use crate::receive::Message;
+use bellwire_peer::Channel;
 use bellwire_via::wire::Wire;
 use bellwire_via::{Acceptor, Duration, Engine, NetAddress, Notice, ViAttributes, ViHandle};
 
@@ -45,8 +46,7 @@ impl Core {
     pub(crate) fn connect<W: Wire>(&mut self, engine: &mut Engine<W>, peer: PeerIndex) -> Result<ConnectionId, Error> {
         let p = self.peers.get(peer as usize).ok_or(Error::BadArgument)?;
         let (local, remote) = (self.name.asks_as().ok_or(Error::BadArgument)?, p.name.waits_at().ok_or(Error::BadArgument)?);
-        let none = ViHandle::from_raw(0);
-        let id = self.connections.insert(Connection::new(none, State::Connecting, (peer, p.source))).ok_or(Error::Resource)?;
+        let id = self.connections.insert(Connection::new(Channel::default(), (peer, p.source))).ok_or(Error::Resource)?;
         let (found_by, answered_by) = (engine.now() + FIND_PATIENCE, engine.now() + ANSWER_PATIENCE);
         let vi = engine.create_vi_for_inbox(&self.vi_attributes(), self.inbox, INBOX_LIMIT, u64::from(id.raw())).and_then(|vi| {
             let asked = engine.connect_request_within(vi, &local, &remote, found_by, answered_by);
@@ -59,7 +59,7 @@ impl Core {
             }
             Ok(vi) => {
                 if let Some(connection) = self.connections.get_mut(id) {
-                    connection.vi = vi;
+                    connection.channel.set_vi(vi);
                 }
                 self.peers[peer as usize].out = Some(id);
                 Ok(id)
@@ -73,7 +73,7 @@ impl Core {
         match notice {
             Notice::Connected(Ok(VERSION)) => {
                 if let Some(connection) = self.connections.get_mut(id) {
-                    connection.state = State::Open;
+                    connection.channel.open();
                 }
                 self.leave(engine, sink, id);
                 if let Some(connection) = self.connections.get(id) {
@@ -90,7 +90,7 @@ impl Core {
     fn accepted<W: Wire>(&mut self, engine: &mut Engine<W>, vi: ViHandle, remote: &NetAddress) {
         let connected = Name::who_asks(remote).and_then(|name| {
             let peer = self.peer(name);
-            let id = self.connections.insert(Connection::new(vi, State::Open, (peer, self.peers[peer as usize].source)))?;
+            let id = self.connections.insert(Connection::new(Channel::opened(vi), (peer, self.peers[peer as usize].source)))?;
             if engine.set_inbox(vi, self.inbox, INBOX_LIMIT, u64::from(id.raw())).is_err() {
                 self.connections.remove(id);
                 return None;
@@ -110,7 +110,7 @@ impl Core {
     #[cold]
     pub(crate) fn broken<W: Wire>(&mut self, engine: &mut Engine<W>, sink: &mut impl Sink, id: ConnectionId, failure: Failure) {
         let Some(connection) = self.connections.remove(id) else { return };
-        engine.end_vi(connection.vi);
+        engine.end_vi(connection.channel.vi());
         let (peer, source) = (connection.peer, connection.source);
         let p = &mut self.peers[peer as usize];
         if p.out == Some(id) {
@@ -149,12 +149,12 @@ impl Core {
     /// Whether there is a connection to an endpoint on which what is said leaves now.
     pub(crate) fn reaches(&self, name: Name) -> bool {
         let id = self.by_name.get(&name).and_then(|peer| self.peers[*peer as usize].out);
-        id.and_then(|id| self.connections.get(id)).is_some_and(|c| c.state == State::Open)
+        id.and_then(|id| self.connections.get(id)).is_some_and(|c| c.channel.is_open())
     }
 
     /// Whether anything of ours has not left yet.
     pub(crate) fn has_unsent(&self) -> bool {
-        self.connections.iter().any(|(_, c)| !c.out.is_empty() || !c.streams.is_empty())
+        self.connections.iter().any(|(_, c)| c.has_messages())
     }
 
     /// Ends all connections; nobody is accepted any more.
@@ -163,7 +163,7 @@ impl Core {
         let ids: Vec<ConnectionId> = self.connections.iter().map(|(id, _)| id).collect();
         for id in ids {
             if let Some(connection) = self.connections.remove(id) {
-                engine.end_vi(connection.vi);
+                engine.end_vi(connection.channel.vi());
             }
         }
         engine.end_unseen(self.inbox);

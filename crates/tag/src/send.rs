@@ -4,9 +4,9 @@
 use crate::connection::{Body, ConnectionId, Out, Then};
 use crate::core::Core;
 use crate::gather::Gather;
-use crate::header::{DATA, EAGER_BYTES_MAX, Head, HeadBytes, Kind, Plain, REPLY, TAGGED};
-use crate::leave::Put;
+use crate::header::{DATA, EAGER_BYTES_MAX, Head, Kind, Plain, REPLY, TAGGED};
 use crate::operation::{Completion, Doing, Error, Notes, Operation, Sink};
+use bellwire_peer::Put;
 use bellwire_via::Engine;
 use bellwire_via::frame::INLINE_BYTES_MAX;
 use bellwire_via::wire::Wire;
@@ -115,17 +115,17 @@ impl Core {
         let Some(connection) = self.connections.get_mut(id) else { return false };
         let flags = if s.tag.is_some() { TAGGED } else { 0 } | if s.data.is_some() { DATA } else { 0 };
         let plain = Plain { flags, tag: s.tag.unwrap_or(0), data: s.data.unwrap_or(0) };
-        let (head, words) = plain.words(connection.handled, is_full);
+        let (head, words) = plain.words(connection.credits.handled(), is_full);
         if !connection.may_send() || connection.peer_is_full || 8 * words + s.from.1 > INLINE_BYTES_MAX {
             return false;
         }
         // SAFETY: U2 of the engine: G1.
-        let sent = unsafe { engine.send_headed(connection.vi, &head, words, s.from.0, s.from.1) };
+        let sent = unsafe { engine.send_headed(connection.channel.vi(), &head, words, s.from.0, s.from.1) };
         // Broken: the notice of it is on its way.
         if sent != Ok(true) {
             return false;
         }
-        connection.sent = connection.sent.wrapping_add(1);
+        connection.credits.has_sent();
         connection.has_told(is_full);
         true
     }
@@ -147,14 +147,12 @@ impl Core {
             let mut head = s.head(Kind::Eager, [0; 4], None).store(s.from.len());
             // SAFETY: G1.
             match unsafe { connection.put(engine, &mut head, (at, s.from.len()), is_full) } {
-                Put::All => {
-                    connection.sent = connection.sent.wrapping_add(1);
+                Put::Left => {
                     sink.done(&s.completion());
                     return Ok(());
                 }
-                Put::Stuck if connection.part != 0 => {
-                    connection.sent = connection.sent.wrapping_add(1);
-                    self.send_rest(sink, id, s, head);
+                Put::Kept => {
+                    self.send_rest(sink, id, s);
                     return Ok(());
                 }
                 Put::Stuck | Put::Broken => {}
@@ -165,15 +163,11 @@ impl Core {
 
     /// A message has left in part. It is done when all of it has: a program that knows of its end may not look here again for long.
     #[cold]
-    fn send_rest(&mut self, sink: &mut impl Sink, id: ConnectionId, s: &SendOut, head: HeadBytes) {
+    fn send_rest(&mut self, sink: &mut impl Sink, id: ConnectionId, s: &SendOut) {
+        // Injected, or too many are under way to keep another: then it is done for the program.
         let operation = if s.flags.contains(SendFlags::INJECT) { None } else { self.begin(Operation::new(Doing::Leaving, id, s.from, s.completion())).ok() };
-        let (body, then) = match operation {
-            Some(own) => (Body::Memory(s.from, 0, s.from.len()), Then::Finish(own)),
-            // Injected, or too many are under way to keep another.
-            None => (Body::Owned(copy_of(&s.from)), Then::Nothing),
-        };
         if let Some(connection) = self.connections.get_mut(id) {
-            connection.out.push_front(Out { head, body, then, fence: false });
+            connection.then = operation.map_or(Then::Nothing, Then::Finish);
         }
         self.mark_unsent(id);
         if operation.is_none() {

@@ -72,14 +72,14 @@ impl Core {
     fn message<W: Wire>(&mut self, engine: &mut Engine<W>, context: u64, words: &[u64], lies: (*const u8, usize)) {
         let id = ConnectionId::from_raw(context as u32);
         let Some(connection) = self.connections.get_mut(id) else { return };
-        let parsed = Head::parse(words, lies.1).filter(|(_, taken, _)| connection.acknowledge(*taken));
+        let parsed = Head::parse(words, lies.1).filter(|(_, taken, _)| connection.credits.acknowledge(*taken).is_some());
         let Some((head, _, start)) = parsed else { return self.broken(engine, id) };
         let p = Packet { from: id, head: &head, payload: (lies.0.wrapping_add(start), lies.1 - start) };
         if head.kind == Kind::Credit {
             return self.leave(engine, id);
         }
-        connection.handled = connection.handled.wrapping_add(1);
-        let owes = connection.owes_credit();
+        connection.credits.has_handled();
+        let owes = connection.credits.owes();
         if p.payload.1 > PACKET_BYTES {
             return self.broken(engine, id);
         }

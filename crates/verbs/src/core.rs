@@ -14,6 +14,7 @@ use crate::queue::{CQ_ENTRIES_MAX, Cq, Listener, Receive, ReceiveQueue, Srq};
 use crate::strict::Strict;
 use crate::struck::Struck;
 use crate::types::{Access, AsyncKind, Completion, Error, QpKind, QpState};
+use bellwire_peer::Unsent;
 use bellwire_via::handle::{Handle, Slab};
 use bellwire_via::wire::Wire;
 use bellwire_via::{Acceptor, Engine, InboxHandle, PtagHandle};
@@ -50,7 +51,7 @@ pub(crate) struct Core {
     /// The connection on which requests to a process leave.
     pub by_peer: BTreeMap<Name, ConnectionId>,
     /// Connections with something that waits to leave.
-    pub unsent: Vec<ConnectionId>,
+    pub unsent: Unsent<ConnectionId>,
     pub regions: Regions,
     pub domains: Slab<Domain>,
     pub cqs: Slab<Cq>,
@@ -90,7 +91,7 @@ impl Core {
             acceptor: Acceptor::default(),
             connections: Slab::new(CONNECTIONS_MAX),
             by_peer: BTreeMap::new(),
-            unsent: Vec::new(),
+            unsent: Unsent::default(),
             regions: Regions::default(),
             domains: Slab::new(OBJECTS_MAX),
             cqs: Slab::new(OBJECTS_MAX),

@@ -103,7 +103,7 @@ impl Core {
         };
         let Some(connection) = qp.connection.and_then(|id| self.connections.get(id)).filter(|c| c.is_free()) else { return false };
         let n = length as usize;
-        let done = engine.with_remote_memory(connection.vi, remote, length, !r.reads, |remote| {
+        let done = engine.with_remote_memory(connection.channel.vi(), remote, length, !r.reads, |remote| {
             // SAFETY: R1 for our memory, just looked up, or the program's, as it promised for the call; the engine gives the peer's for as many bytes.
             unsafe {
                 if r.reads {
@@ -146,7 +146,7 @@ impl Core {
             let soon = qp.sends.iter().take(qp.left).all(|s| s.opcode == Opcode::Write || s.opcode.fetches());
             return if soon { Done::Soon } else { Done::No };
         }
-        let Some(vi) = self.connections.get(id).filter(|c| c.open).map(|c| c.vi) else { return Done::No };
+        let Some(vi) = self.connections.get(id).filter(|c| c.channel.is_open()).map(|c| c.channel.vi()) else { return Done::No };
         let (domain, regions) = (qp.init.domain, &self.regions);
         let n = length as usize;
         // One piece, as nearly all have; others go as packets.

@@ -2,7 +2,7 @@
 //! What waits to leave: answers first, then queue pairs and what peers read, by turns.
 
 use crate::arrive::Packet;
-use crate::connection::{ANSWERS_MAX, ConnectionId, Put, ReadJob};
+use crate::connection::{ANSWERS_MAX, ConnectionId, ReadJob};
 use crate::core::Core;
 use crate::header::{AGAIN, Code, Head, Kind};
 use crate::types::Access;
@@ -66,17 +66,16 @@ impl Core {
     }
 
     pub(crate) fn mark_unsent(&mut self, id: ConnectionId) {
-        if let Some(connection) = self.connections.get_mut(id).filter(|c| !c.is_unsent) {
-            connection.is_unsent = true;
-            self.unsent.push(id);
+        if let Some(connection) = self.connections.get_mut(id) {
+            self.unsent.mark(&mut connection.channel, id);
         }
     }
 
     /// Sends what waits, of all connections.
     pub(crate) fn leave_all<W: Wire>(&mut self, engine: &mut Engine<W>) {
-        for id in core::mem::take(&mut self.unsent) {
+        for id in self.unsent.take() {
             if let Some(connection) = self.connections.get_mut(id) {
-                connection.is_unsent = false;
+                connection.channel.seen();
                 self.leave(engine, id);
             }
         }
@@ -84,7 +83,7 @@ impl Core {
 
     /// Sends what can leave of a connection: answers, then queue pairs and reads by turns; notes what has to wait on.
     pub(crate) fn leave<W: Wire>(&mut self, engine: &mut Engine<W>, id: ConnectionId) {
-        let Some(connection) = self.connections.get_mut(id).filter(|c| c.open) else { return };
+        let Some(connection) = self.connections.get_mut(id).filter(|c| c.channel.is_open()) else { return };
         if connection.put_answers(engine) {
             for _ in 0..connection.ready.len() {
                 let Some(number) = self.connections.get_mut(id).and_then(|c| c.ready.pop_front()) else { break };
@@ -125,7 +124,7 @@ impl Core {
             job.at += n;
             let is_last = job.at == job.length;
             // SAFETY: R1, just looked up.
-            if unsafe { connection.put(engine, &head, (from.cast_const(), n as usize)) } != Put::All {
+            if !unsafe { connection.put(engine, &head, (from.cast_const(), n as usize)) }.has_begun() {
                 if let Some(job) = connection.reads.front_mut() {
                     job.at -= n;
                 }

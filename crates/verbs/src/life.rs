@@ -77,7 +77,7 @@ impl Core {
             }
             Ok(vi) => {
                 if let Some(connection) = self.connections.get_mut(id) {
-                    connection.vi = vi;
+                    connection.channel.set_vi(vi);
                 }
                 self.by_peer.insert(peer, id);
                 Ok(id)
@@ -123,7 +123,7 @@ impl Core {
     #[cold]
     pub(crate) fn broken<W: Wire>(&mut self, engine: &mut Engine<W>, id: ConnectionId) {
         let Some(connection) = self.connections.remove(id) else { return };
-        engine.end_vi(connection.vi);
+        engine.end_vi(connection.channel.vi());
         if self.by_peer.get(&connection.peer) == Some(&id) {
             self.by_peer.remove(&connection.peer);
         }
@@ -147,7 +147,7 @@ impl Core {
                         continue;
                     }
                     if qp.init.kind == QpKind::Rc {
-                        self.deserted(number, connection.open);
+                        self.deserted(number, connection.channel.is_open());
                     } else {
                         self.drop_datagrams(engine, number, connection.peer);
                     }
@@ -197,7 +197,7 @@ impl Core {
         let ids: Vec<ConnectionId> = self.connections.iter().map(|(id, _)| id).collect();
         for id in ids {
             if let Some(connection) = self.connections.remove(id) {
-                engine.end_vi(connection.vi);
+                engine.end_vi(connection.channel.vi());
             }
         }
         engine.end_unseen(self.inbox);

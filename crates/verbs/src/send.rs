@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! How requests leave: posted, sent packet by packet as there is room.
 
-use crate::connection::{ConnectionId, Put};
+use crate::connection::ConnectionId;
 use crate::core::Core;
 use crate::direct::{Done, ShortAccess};
 use crate::name::Name;
@@ -9,6 +9,7 @@ use crate::qp::SendRequest;
 use crate::short::ShortSend;
 use crate::struck::Way;
 use crate::types::{Access, Error, QpKind, QpState, SendFlags, WcStatus};
+use bellwire_peer::Put;
 use bellwire_via::Engine;
 use bellwire_via::frame::INLINE_BYTES_MAX;
 use bellwire_via::wire::Wire;
@@ -93,7 +94,7 @@ impl Core {
             }
             let Some(id) = self.route(engine, number) else { return queued };
             let Some(connection) = self.connections.get(id) else { return queued };
-            let must_wait = !connection.open || (!is_turn && !connection.is_free()) || packets == TURN || bytes >= DIRECT_TURN;
+            let must_wait = !connection.channel.is_open() || (!is_turn && !connection.is_free()) || packets == TURN || bytes >= DIRECT_TURN;
             let sent = if must_wait {
                 Sent::Stuck
             } else {
@@ -198,11 +199,10 @@ impl Core {
             }
         };
         // SAFETY: R1, just looked up; or a vector, or the request, which outlive the call.
-        match unsafe { connection.put(engine, &head, body) } {
-            Put::All => {}
-            Put::Stuck | Put::Broken => return Sent::Stuck,
+        let put = unsafe { connection.put(engine, &head, body) };
+        if !put.has_begun() {
+            return Sent::Stuck;
         }
-        let has_rest = connection.has_rest();
         qp.told = head.answered;
         qp.part += n as u32;
         if fetches || qp.part == send.length {
@@ -212,7 +212,7 @@ impl Core {
                 self.end_first(number, WcStatus::Success);
             }
         }
-        if has_rest {
+        if put == Put::Kept {
             self.mark_unsent(id);
         }
         if head.len() + n > INLINE_BYTES_MAX { Sent::Queued } else { Sent::Packet }

@@ -126,7 +126,7 @@ impl Core {
             found
         };
         let Some(connection) = qp.connection.and_then(|id| self.connections.get_mut(id)) else { return false };
-        if !connection.is_free() || !connection.has_credit() {
+        if !connection.is_free() || !connection.credits.has_credit() {
             return false;
         }
         let head = Plain {
@@ -141,11 +141,12 @@ impl Core {
             immediate: r.immediate,
         };
         // SAFETY: U2 of the engine: R1, just looked up; or the program's memory, readable during the call as it promised.
-        let sent = unsafe { engine.send_headed(connection.vi, &head.words(connection.handled), PLAIN_WORDS, from, length) };
+        let sent = unsafe { engine.send_headed(connection.channel.vi(), &head.words(connection.credits.handled()), PLAIN_WORDS, from, length) };
         if !matches!(sent, Ok(true)) {
             return false;
         }
-        connection.has_put();
+        connection.credits.has_sent();
+        connection.credits.has_told();
         self.posts = self.posts.wrapping_add(1);
         qp.told = qp.expected;
         qp.left += 1;
@@ -192,7 +193,7 @@ impl Core {
         let receive = qp.receives.posted.front()?;
         let piece = receive.pieces.only().filter(|p| p.length as usize >= payload)?;
         let to = self.regions.find(piece.key, receive.domain, piece.address, payload as u64, Access::LOCAL_WRITE).ok()?;
-        if !connection.take_one(taken) {
+        if !connection.credits.exchange(taken) {
             return None;
         }
         // From here on it is done.

@@ -98,7 +98,7 @@ const DATA: Head = Head::new(Kind::Data, [0; 3]);
 impl Peer {
     /// Sends the answers that can leave, behind the rest of a message that has begun to. Long ones share system calls.
     pub(super) fn send_answers<W: Wire>(&mut self, engine: &mut Engine<W>, memory: &Memory) {
-        while self.push(engine) {
+        while self.channel.push(engine) {
             if self.answers.reply.is_empty() {
                 self.answers.gather(memory);
             }
@@ -111,7 +111,7 @@ impl Peer {
             if !has_left {
                 break;
             }
-            if self.unflushed >= UNFLUSHED_BYTES_MAX {
+            if self.channel.queued() >= UNFLUSHED_BYTES_MAX {
                 self.flush(engine);
             }
         }

@@ -85,7 +85,7 @@ impl Core {
                 self.is_full |= left == Left::NoRoom;
                 return Ok(false);
             }
-            if peer.unflushed >= UNFLUSHED_BYTES_MAX {
+            if peer.channel.queued() >= UNFLUSHED_BYTES_MAX {
                 peer.flush(engine);
             }
             if kind == Kind::Put {
@@ -221,7 +221,7 @@ impl Core {
             }
             // SAFETY: no payload.
             match unsafe { peer.request(engine, &flush, (std::ptr::null(), 0)) } {
-                Left::Yes => peer.asked = peer.sent,
+                Left::Yes => peer.asked = peer.credits.sent(),
                 left => self.is_full |= left == Left::NoRoom,
             }
         }
@@ -240,7 +240,7 @@ impl Core {
             if !peer.is_told_farewell && unsafe { peer.request(engine, &head, (std::ptr::null(), 0)) } == Left::Yes {
                 peer.is_told_farewell = true;
             }
-            is_done &= peer.is_told_farewell && (peer.farewell.is_some() || peer.has_taken(peer.sent));
+            is_done &= peer.is_told_farewell && (peer.farewell.is_some() || peer.has_taken(peer.credits.sent()));
         }
         is_done
     }

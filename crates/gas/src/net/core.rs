@@ -6,6 +6,7 @@
 //! Invariant M1: where an answer goes ([`Peer::expect`]) is writable until it has come or [`Core::abandon`] was called.
 
 use bellwire_memory::bytes;
+use bellwire_peer::Unsent;
 use bellwire_via::inbox::LineWords;
 use bellwire_via::wire::Wire;
 use bellwire_via::{Acceptor, Came, Engine, InboxHandle, Notice, PtagHandle, ViHandle};
@@ -44,7 +45,7 @@ pub(super) struct Core {
     /// A request has found no room on its way, although it had a credit: nobody says when there is some.
     pub is_full: bool,
     /// Peers with something that waits to leave.
-    pub unsent: Vec<u32>,
+    pub unsent: Unsent<u32>,
     /// Peers with requests that wait for company; how many packs there were so far, and how often somebody has looked for what comes.
     pub packing: Vec<u32>,
     pub packs: u32,
@@ -55,8 +56,7 @@ pub(super) struct Core {
 
 impl Core {
     pub(super) fn new(inbox: InboxHandle, ptag: PtagHandle, me: u32, size: u32, memory: Memory) -> Self {
-        let none = ViHandle::from_raw(0);
-        let peers = (0..size).map(|rank| Peer::new(none, if rank == me { State::Own } else { State::Connecting })).collect();
+        let peers = (0..size).map(|rank| Peer::new(if rank == me { State::Own } else { State::Connecting })).collect();
         Self {
             inbox,
             ptag,
@@ -69,7 +69,7 @@ impl Core {
             trouble: None,
             is_leaving: false,
             is_full: false,
-            unsent: Vec::new(),
+            unsent: Unsent::default(),
             packing: Vec::new(),
             packs: 0,
             looks: 0,
@@ -132,7 +132,7 @@ impl Core {
     fn message<P: Probe, W: Wire>(&mut self, engine: &mut Engine<W>, context: u64, words: &[u64], lies: (*const u8, usize)) {
         let Some(peer) = usize::try_from(context).ok().and_then(|at| self.peers.get_mut(at)).filter(|peer| peer.state == State::Open) else { return };
         let rank = context as u32;
-        let parsed = Head::parse(words, lies.1).filter(|(_, taken, _)| peer.acknowledge(*taken));
+        let parsed = Head::parse(words, lies.1).filter(|(_, taken, _)| peer.credits.acknowledge(*taken).is_some());
         let Some((head, _, length)) = parsed else { return self.fail(Trouble::Misbehaved(rank)) };
         let payload = (lies.0.wrapping_add(head.len()), length);
         P::mark(Stage::Parsed);
@@ -242,16 +242,15 @@ impl Core {
         }
         peer.send_answers(engine, memory);
         peer.tell(engine);
-        if peer.has_unsent() && !peer.is_unsent {
-            peer.is_unsent = true;
-            self.unsent.push(rank);
+        if peer.has_unsent() {
+            self.unsent.mark(&mut peer.channel, rank);
         }
     }
 
     /// Sends what waits, to all peers.
     pub(super) fn leave_all<W: Wire>(&mut self, engine: &mut Engine<W>) {
-        for rank in std::mem::take(&mut self.unsent) {
-            self.peers[rank as usize].is_unsent = false;
+        for rank in self.unsent.take() {
+            self.peers[rank as usize].channel.seen();
             self.leave(engine, rank);
         }
     }
@@ -269,7 +268,7 @@ impl Core {
             let left = peer.send_pack(engine, flags);
             peer.flush(engine);
             if flags != 0 && left == Sent::Yes {
-                peer.asked = peer.sent;
+                peer.asked = peer.credits.sent();
             }
             self.is_full |= left == Sent::NoRoom;
             left != Sent::Yes
@@ -299,6 +298,7 @@ impl Core {
         engine.end_vi(vi);
         let Some(peer) = usize::try_from(context).ok().and_then(|at| self.peers.get_mut(at)) else { return };
         peer.state = State::Gone;
+        peer.channel.close();
         if peer.farewell.is_none() && !self.is_leaving {
             self.fail(Trouble::Gone(context as u32));
         }

@@ -132,7 +132,7 @@ impl Machine {
     /// Messages sent that need a credit; answers awaited; answers and requests that wait to leave.
     pub fn counts(&self) -> (u32, usize, bool) {
         let peer = &self.0.peers[PEER as usize];
-        (peer.sent, peer.pending.len(), peer.has_unsent() || peer.is_waiting())
+        (peer.credits.sent(), peer.pending.len(), peer.has_unsent() || peer.is_waiting())
     }
 
     /// Bytes that the peer has stored.

@@ -73,7 +73,7 @@ impl Core {
         for rank in 0..self.me {
             let remote = self.names[rank as usize].waits_at().ok_or(ViaError::InvalidParameter)?;
             let vi = self.create_vi(engine, u64::from(rank))?;
-            self.peers[rank as usize].vi = vi;
+            self.peers[rank as usize].channel.set_vi(vi);
             engine.connect_request(vi, &asks, &remote, deadline)?;
         }
         Ok(())
@@ -102,7 +102,7 @@ impl Core {
             return engine.end_vi(vi);
         };
         let peer = &mut self.peers[rank as usize];
-        peer.vi = vi;
+        peer.channel.set_vi(vi);
         peer.open(engine);
     }
 

@@ -1,22 +1,24 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! One other process, reached by a VI: credits, what it owes us, what we owe it.
 //!
-//! Credits: at most [`WINDOW`] messages that need one are out which the other side has not taken. Whatever it sends says how many it has; else a Taken does, after a quarter of the window or when it was asked
-//! to tell. Messages are taken in order, and what they ask for is done then: so "taken" is also the acknowledgement of puts and stores, one for several.
+//! Its flow control and its sending side are those of all layers ([`Credits`], [`Channel`]); a peer
+//! is also told when it has asked to be. Messages are handled in order, and what they ask for is
+//! done then: so "handled" is also the acknowledgement of puts and stores, one for several.
 //!
-//! Answers need no credit: there are never more than requests without an answer, of which the requester has at most [`PENDING_MAX`].
+//! Answers need no credit: there are never more than requests without an answer, of which the
+//! requester has at most [`PENDING_MAX`].
 //!
 //! Short requests of a burst join others in a [`Pack`].
 
 use std::collections::VecDeque;
 
-use bellwire_memory::bytes;
+use bellwire_peer::{Channel, Credits, Put};
+use bellwire_via::Engine;
 use bellwire_via::frame::INLINE_BYTES_MAX;
 use bellwire_via::wire::Wire;
-use bellwire_via::{Engine, Pieces, ViHandle};
 
 use super::answers::Answers;
-use super::header::{BULK_HEAD_BYTES, HEAD_WORDS_MAX, Head, Kind, TELL};
+use super::header::{BULK_HEAD_BYTES, Head, Kind, TELL};
 use super::pack::{LONE_MAX, Pack, Record};
 use crate::probe::{Off, Probe, Stage};
 
@@ -27,7 +29,8 @@ const TELL_AFTER: u32 = WINDOW / 4;
 /// Requests that may wait for an answer, and bytes that they have asked for.
 pub(super) const PENDING_MAX: usize = 1024;
 const PENDING_BYTES_MAX: usize = 1 << 20;
-/// Messages that may wait in the inbox: with a credit, answers, the further parts of long ones, and what needs neither.
+/// Messages that may wait in the inbox: with a credit, answers, the further parts of long ones, and
+/// what needs neither.
 pub(super) const INBOX_LIMIT: u32 = WINDOW + PENDING_MAX as u32 + (PENDING_BYTES_MAX / PART_BYTES_MIN) as u32 + 16;
 /// Least bytes of a part of an answer: no wire has shorter packets.
 const PART_BYTES_MIN: usize = 1024;
@@ -71,56 +74,46 @@ pub(super) enum Left {
 /// Another process.
 #[derive(Debug)]
 pub(super) struct Peer {
-    pub vi: ViHandle,
+    pub channel: Channel,
     pub state: State,
-    /// Messages sent, and how many of them it has taken.
-    pub sent: u32,
-    pub acked: u32,
+    pub credits: Credits,
     /// Number of the last put, and of the last message with which it was asked to tell.
     pub put_mark: u32,
     pub asked: u32,
-    /// Messages taken, and how many of them it has been told of; and that it wants to be told.
-    taken: u32,
-    told: u32,
+    /// It wants to be told what is handled.
     must_tell: bool,
     pub pending: VecDeque<Pending>,
     pending_bytes: usize,
-    /// No more is asked for until half of what is outstanding has come: a request for each answer would never find company.
+    /// No more is asked for until half of what is outstanding has come: a request for each answer
+    /// would never find company.
     is_choked: bool,
-    /// Short requests that wait for company; requests since the program last waited, which was its wait of this number.
+    /// Short requests that wait for company; requests since the program last waited, which was its
+    /// wait of this number.
     pack: Pack,
     burst: (u32, u32),
     /// Number of the program's wait after which the last long request was the first.
     long_burst: Option<u32>,
-    /// Bytes of long messages that have found room on the way, and wait for others before they leave.
-    pub unflushed: usize,
     pub answers: Answers,
     /// Gets of it so far.
     pub gets: u32,
-    /// A message of which a part has left.
-    stuck: Option<(Vec<u8>, usize)>,
     pub farewell: Option<Farewell>,
     pub is_told_farewell: bool,
     /// Longest payload of a message with an address that leaves in one frame, bytes.
     pub part_bytes: usize,
-    /// The core knows that something waits to leave.
-    pub is_unsent: bool,
 }
 
-// SAFETY: the places of answers are the program's memory, which is this process's: whichever thread takes the answer may write it.
+// SAFETY: the places of answers are the program's memory, which is this process's: whichever thread
+// takes the answer may write it.
 unsafe impl Send for Peer {}
 
 impl Peer {
-    pub(super) fn new(vi: ViHandle, state: State) -> Self {
+    pub(super) fn new(state: State) -> Self {
         Self {
-            vi,
+            channel: Channel::default(),
             state,
-            sent: 0,
-            acked: 0,
+            credits: Credits::new(WINDOW, TELL_AFTER),
             put_mark: 0,
             asked: 0,
-            taken: 0,
-            told: 0,
             must_tell: false,
             pending: VecDeque::new(),
             pending_bytes: 0,
@@ -128,26 +121,24 @@ impl Peer {
             pack: Pack::default(),
             burst: (0, 0),
             long_burst: None,
-            unflushed: 0,
             answers: Answers::default(),
             gets: 0,
-            stuck: None,
             farewell: None,
             is_told_farewell: false,
             part_bytes: 0,
-            is_unsent: false,
         }
     }
 
     /// It is connected.
     pub(super) fn open<W: Wire>(&mut self, engine: &Engine<W>) {
         self.state = State::Open;
-        self.part_bytes = engine.whole_message_bytes(self.vi).saturating_sub(BULK_HEAD_BYTES).max(INLINE_BYTES_MAX);
+        self.channel.open();
+        self.part_bytes = engine.whole_message_bytes(self.channel.vi()).saturating_sub(BULK_HEAD_BYTES).max(INLINE_BYTES_MAX);
     }
 
     /// Whether a message that needs a credit may leave now.
     fn has_credit(&self) -> bool {
-        self.state == State::Open && self.sent.wrapping_sub(self.acked) < WINDOW
+        self.channel.is_open() && self.credits.has_credit()
     }
 
     /// Whether another answer may be asked for.
@@ -159,7 +150,7 @@ impl Peer {
 
     /// The number of the message that carries the last request, which may not have left yet.
     pub(super) fn mark(&self) -> u32 {
-        self.sent.wrapping_add(u32::from(self.is_packing()))
+        self.credits.sent().wrapping_add(u32::from(self.is_packing()))
     }
 
     /// Whether requests wait for company in a pack.
@@ -169,7 +160,7 @@ impl Peer {
 
     /// Whether requests wait for company.
     pub(super) fn is_waiting(&self) -> bool {
-        self.is_packing() || self.unflushed != 0
+        self.is_packing() || self.channel.queued() != 0
     }
 
     /// A long request: whether it is the first since the program's wait of this number.
@@ -180,40 +171,33 @@ impl Peer {
 
     /// Whether it has taken message number `mark` and those before.
     pub(super) fn has_taken(&self, mark: u32) -> bool {
-        self.acked.wrapping_sub(mark).cast_signed() >= 0
-    }
-
-    /// It says that it has taken so many. `false`: it cannot have.
-    pub(super) fn acknowledge(&mut self, taken: u32) -> bool {
-        let fine = taken.wrapping_sub(self.acked) <= self.sent.wrapping_sub(self.acked);
-        if fine {
-            self.acked = taken;
-        }
-        fine
+        self.credits.acked().wrapping_sub(mark).cast_signed() >= 0
     }
 
     /// A message of it is taken. `false`: it had no credit for that.
     pub(super) fn take(&mut self, head: &Head) -> bool {
         if head.kind.needs_credit() {
-            self.taken = self.taken.wrapping_add(1);
+            self.credits.has_handled();
             self.must_tell |= head.flags & TELL != 0;
         }
-        self.taken.wrapping_sub(self.told) <= WINDOW
+        self.credits.untold() <= WINDOW
     }
 
-    fn is_told_enough(&self) -> bool {
-        self.taken.wrapping_sub(self.told) < TELL_AFTER && !(self.must_tell && self.taken != self.told)
+    fn must_tell_now(&self) -> bool {
+        self.credits.owes() || (self.must_tell && self.credits.untold() != 0)
     }
 
     /// Whether something could leave that nobody will ask for again.
     pub(super) fn has_unsent(&self) -> bool {
-        self.state == State::Open && (self.stuck.is_some() || !self.answers.is_empty() || !self.is_told_enough())
+        self.channel.is_open() && (self.channel.has_rest() || !self.answers.is_empty() || self.must_tell_now())
     }
 
-    /// Tells how many messages are taken, if it is time. `false`: it cannot leave now.
-    pub(super) fn tell<W: Wire>(&mut self, engine: &mut Engine<W>) -> bool {
-        // SAFETY: no payload.
-        self.state != State::Open || self.is_told_enough() || unsafe { self.send(engine, &Head::new(Kind::Taken, [0; 3]), (std::ptr::null(), 0)) }
+    /// Tells how many messages are taken, if it is time.
+    pub(super) fn tell<W: Wire>(&mut self, engine: &mut Engine<W>) {
+        if self.channel.is_open() && self.must_tell_now() {
+            // SAFETY: no payload.
+            unsafe { self.send(engine, &Head::new(Kind::Taken, [0; 3]), (std::ptr::null(), 0)) };
+        }
     }
 
     /// An answer is expected.
@@ -222,7 +206,8 @@ impl Peer {
         self.pending_bytes += bytes;
     }
 
-    /// So many bytes have come of the oldest answers expected: where the first of them go, and how many. `None`: nothing was expected.
+    /// So many bytes have come of the oldest answers expected: where the first of them go, and how
+    /// many. `None`: nothing was expected.
     #[inline]
     pub(super) fn expected(&mut self, bytes: usize) -> Option<Pending> {
         let first = self.pending.front_mut()?;
@@ -268,13 +253,11 @@ impl Peer {
     /// Lets long messages leave that have found room on the way.
     #[inline]
     pub(super) fn flush<W: Wire>(&mut self, engine: &mut Engine<W>) {
-        if self.unflushed != 0 {
-            self.unflushed = 0;
-            engine.send_queued();
-        }
+        self.channel.flush(engine);
     }
 
-    /// Sends a short request, or lets it wait for company. `wait`: number of the program's last wait. Afterwards [`is_packing`](Self::is_packing) says what it was.
+    /// Sends a short request, or lets it wait for company. `wait`: number of the program's last
+    /// wait. Afterwards [`is_packing`](Self::is_packing) says what it was.
     ///
     /// # Safety
     /// `from` is readable for what a Put or Store carries.
@@ -318,7 +301,8 @@ impl Peer {
         Left::Yes
     }
 
-    /// Sends a message now, or what can leave of it; the rest is kept. `false`: nothing of it has left, and nothing is done.
+    /// Sends a message now, or what can leave of it; the rest is kept. `false`: nothing of it has
+    /// left, and nothing is done.
     ///
     /// # Safety
     /// The payload is readable for its length.
@@ -336,71 +320,25 @@ impl Peer {
     /// As there.
     #[inline]
     pub(super) unsafe fn put<P: Probe, W: Wire>(&mut self, engine: &mut Engine<W>, head: &Head, payload: (*const u8, usize)) -> bool {
-        if self.stuck.is_some() && !self.push(engine) {
+        if !self.channel.push(engine) {
             return false;
         }
         P::mark(Stage::Allowed);
-        let (words, length) = (head.store(self.taken), head.len());
-        let total = length + payload.1;
-        let left = if total <= INLINE_BYTES_MAX {
-            let mut line = [0u8; INLINE_BYTES_MAX];
-            // SAFETY: the head's words and the payload fit the line.
-            unsafe {
-                bytes::copy_small(line.as_mut_ptr(), words.as_ptr().cast(), length);
-                bytes::copy_small(line.as_mut_ptr().add(length), payload.0, payload.1);
-            }
-            P::mark(Stage::Built);
-            // SAFETY: U2 of the engine: the line outlives the call. A connection that is broken says so in the inbox.
-            let left = unsafe { engine.send_line(self.vi, line.as_ptr(), total) }.unwrap_or(true);
-            P::mark(Stage::Sent);
-            left
-        } else {
-            // SAFETY: the caller's.
-            unsafe { self.send_long(engine, (&words, length), payload) }
-        };
-        if left {
-            self.told = self.taken;
-            self.must_tell = false;
-            self.sent = self.sent.wrapping_add(u32::from(head.kind.needs_credit()));
+        let words = head.store(self.credits.handled());
+        // SAFETY: words are bytes, and there are as many.
+        let head_bytes = unsafe { std::slice::from_raw_parts(words.as_ptr().cast::<u8>(), head.len()) };
+        P::mark(Stage::Built);
+        // SAFETY: the caller's.
+        let put = unsafe { self.channel.put(engine, head_bytes, payload) };
+        P::mark(Stage::Sent);
+        if put == Put::Stuck {
+            return false;
         }
-        left
-    }
-
-    /// # Safety
-    /// As for [`send`](Self::send).
-    unsafe fn send_long<W: Wire>(&mut self, engine: &mut Engine<W>, (words, length): (&[u64; HEAD_WORDS_MAX], usize), payload: (*const u8, usize)) -> bool {
-        let total = length + payload.1;
-        let pieces = Pieces { head: (words.as_ptr().cast(), length), body: payload };
-        self.unflushed += total;
-        // SAFETY: U2 of the engine: the caller's, and the head outlives the call.
-        match unsafe { engine.queue_copied(self.vi, &pieces, 0) } {
-            Ok(0) => false,
-            Ok(sent) if sent < total => {
-                let mut rest = vec![0; total];
-                // SAFETY: the head's words, then the payload; there is room for both.
-                unsafe {
-                    bytes::copy_small(rest.as_mut_ptr(), words.as_ptr().cast(), length);
-                    bytes::copy(rest.as_mut_ptr().add(length), payload.0, payload.1);
-                }
-                self.stuck = Some((rest, sent));
-                true
-            }
-            // A connection that is broken says so in the inbox.
-            Ok(_) | Err(_) => true,
-        }
-    }
-
-    /// Sends the rest of a message. `false`: some of it is still here.
-    pub(super) fn push<W: Wire>(&mut self, engine: &mut Engine<W>) -> bool {
-        let Some((rest, sent)) = &mut self.stuck else { return true };
-        let pieces = Pieces { head: (rest.as_ptr(), rest.len()), body: (std::ptr::null(), 0) };
-        // SAFETY: U2 of the engine: a vector of ours.
-        match unsafe { engine.send_copied(self.vi, &pieces, *sent) } {
-            Ok(n) if n < rest.len() => {
-                *sent = n;
-                return false;
-            }
-            Ok(_) | Err(_) => self.stuck = None,
+        // A connection that is broken says so in the inbox.
+        self.must_tell = false;
+        self.credits.has_told();
+        if head.kind.needs_credit() {
+            self.credits.has_sent();
         }
         true
     }

@@ -179,7 +179,7 @@ fn short_requests_of_a_burst_share_messages() {
         let bases = gather(memory.at(0));
         if rank == 0 {
             let (from, mut back): (Vec<u64>, _) = ((7..7 + COUNT as u64).collect(), vec![0u64; COUNT]);
-            let before = net.shared.core().peers[1].sent;
+            let before = net.shared.core().peers[1].credits.sent();
             for (i, word) in from.iter().enumerate() {
                 // SAFETY: vectors of ours.
                 unsafe { net.put(1, bases[1] + 8 * i as u64, std::ptr::from_ref(word).cast(), 8).unwrap() };
@@ -190,13 +190,13 @@ fn short_requests_of_a_burst_share_messages() {
             }
             net.sync().unwrap();
             assert_eq!(back, from, "a get behind a put sees it");
-            let sent = net.shared.core().peers[1].sent.wrapping_sub(before);
+            let sent = net.shared.core().peers[1].credits.sent().wrapping_sub(before);
             assert!(sent < COUNT as u32 / 10, "{sent} messages");
             // One alone waits for nobody, and neither does a short one behind a long one.
             let store = |words: usize| {
                 // SAFETY: as above.
                 unsafe { net.store(1, bases[1], from.as_ptr().cast(), 8 * words).unwrap() };
-                net.shared.core().peers[1].sent.wrapping_sub(before)
+                net.shared.core().peers[1].credits.sent().wrapping_sub(before)
             };
             assert_eq!((store(100), store(1)), (sent + 1, sent + 2));
             assert_eq!(store(1), sent + 2, "company");
@@ -336,7 +336,7 @@ fn places_that_are_not_there_are_told_and_nothing_is_written() {
 #[test]
 fn a_process_that_is_gone_is_named() {
     let told = hostile::told_of(|nic, core, _| {
-        let vi = core.peers[0].vi;
+        let vi = core.peers[0].channel.vi();
         nic.with(|engine| engine.disconnect(vi)).unwrap();
     });
     assert!(matches!(told, Error::Trouble(Trouble::Gone(1))), "{told:?}");
@@ -361,7 +361,7 @@ fn strangers_are_not_connected() {
                     // One that knows the address, but not who it is to be.
                     let (other, mut stranger) = connect((0, 1), config(false), memory.window(), |block| Ok(vec![block.to_vec()])).unwrap();
                     stranger.names = vec![core.names[0].clone(), Name::new(other.with(|engine| engine.wire().host_address().to_vec()).as_slice(), [9; 16])];
-                    stranger.peers = (0..2).map(|_| super::peer::Peer::new(bellwire_via::ViHandle::from_raw(0), State::Connecting)).collect();
+                    stranger.peers = (0..2).map(|_| super::peer::Peer::new(State::Connecting)).collect();
                     stranger.me = 1;
                     other.now();
                     other.with(|engine| stranger.connect(engine)).unwrap();

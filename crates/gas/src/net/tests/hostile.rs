@@ -78,7 +78,7 @@ fn what_no_process_sends_ends_the_job() {
 #[test]
 fn who_sends_words_at_random_or_takes_no_answer_is_found_out() {
     let told = told_of(|nic, core, _| {
-        let vi = core.peers[0].vi;
+        let vi = core.peers[0].channel.vi();
         // More messages taken than were sent.
         let line = (Kind::Taken as u64 | 77 << 32).to_le_bytes();
         // SAFETY: an array of ours.
@@ -113,13 +113,13 @@ fn a_peer_that_says_anything() {
                 let body: Vec<u8> = if kind == Kind::Pack as u64 { record.to_le_bytes().to_vec() } else { vec![seed; draw(64) as usize] };
                 let n = 8 * (1 + draw(4)) as usize;
                 let message: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).take(n).chain(body).collect();
-                let (pieces, vi) = (bellwire_via::Pieces { head: (message.as_ptr(), message.len()), body: (std::ptr::null(), 0) }, core.peers[0].vi);
+                let (pieces, vi) = (bellwire_via::Pieces { head: (message.as_ptr(), message.len()), body: (std::ptr::null(), 0) }, core.peers[0].channel.vi());
                 // SAFETY: a vector of ours. Short: all of it leaves or nothing.
                 let _ = nic.with(|engine| unsafe { engine.send_copied(vi, &pieces, 0) });
                 core.trouble = None;
                 let _ = nic.poll_with(|engine| Ok(Some(core.step(engine))));
             }
-            let vi = core.peers[0].vi;
+            let vi = core.peers[0].channel.vi();
             let _ = nic.with(|engine| engine.disconnect(vi));
         });
         match told {
