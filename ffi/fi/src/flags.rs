@@ -22,6 +22,7 @@ pub(crate) const INJECT: u64 = 1 << 25;
 pub(crate) const INJECT_COMPLETE: u64 = 1 << 26;
 pub(crate) const TRANSMIT_COMPLETE: u64 = 1 << 27;
 pub(crate) const DELIVERY_COMPLETE: u64 = 1 << 28;
+pub(crate) const MATCH_COMPLETE: u64 = 1 << 31;
 pub(crate) const LOCAL_COMM: u64 = 1 << 51;
 pub(crate) const REMOTE_COMM: u64 = 1 << 52;
 pub(crate) const SHARED_AV: u64 = 1 << 53;

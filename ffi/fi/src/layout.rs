@@ -130,6 +130,7 @@ fn constants(c: &mut Claims) {
         "FI_COMPLETION" = flags::COMPLETION
     );
     numbers!(c, "FI_INJECT" = flags::INJECT, "FI_INJECT_COMPLETE" = flags::INJECT_COMPLETE, "FI_TRANSMIT_COMPLETE" = flags::TRANSMIT_COMPLETE);
+    numbers!(c, "FI_MATCH_COMPLETE" = flags::MATCH_COMPLETE);
     numbers!(c, "FI_DELIVERY_COMPLETE" = flags::DELIVERY_COMPLETE, "FI_LOCAL_COMM" = flags::LOCAL_COMM, "FI_REMOTE_COMM" = flags::REMOTE_COMM);
     numbers!(c, "FI_RMA_EVENT" = flags::RMA_EVENT, "FI_SOURCE" = flags::SOURCE, "FI_DIRECTED_RECV" = flags::DIRECTED_RECV, "FI_CLAIM" = flags::CLAIM);
     numbers!(c, "FI_DISCARD" = flags::DISCARD, "FI_SELECTIVE_COMPLETION" = flags::SELECTIVE_COMPLETION, "FI_ADDR_NOTAVAIL" = flags::ADDR_NONE);

@@ -149,7 +149,12 @@ const SEND_FLAGS: u64 = flags::REMOTE_CQ_DATA
     | flags::INJECT_COMPLETE
     | flags::TRANSMIT_COMPLETE
     | flags::DELIVERY_COMPLETE
+    | flags::MATCH_COMPLETE
     | flags::FENCE;
+
+/// Levels of completion for which the receiver has to answer. A delivered message has been
+/// matched, so one answer serves both.
+const ANSWERED: u64 = flags::DELIVERY_COMPLETE | flags::MATCH_COMPLETE;
 
 /// Sends.
 ///
@@ -174,8 +179,8 @@ pub(crate) unsafe fn send_out(fid: *mut Fid, s: &Sending) -> Outcome {
                 return if flags & flags::TRIGGER != 0 { unsafe { trigger::defer(fid, Work::Send(*s)) } } else { Err(error::BAD_FLAGS) };
             }
             how.set(SendFlags::SILENT, is_silent(bindings.tx_selective, flags));
-            if flags & (flags::INJECT | flags::DELIVERY_COMPLETE | flags::FENCE) != 0 {
-                how.set(SendFlags::DELIVERY, flags & flags::DELIVERY_COMPLETE != 0);
+            if flags & (flags::INJECT | ANSWERED | flags::FENCE) != 0 {
+                how.set(SendFlags::DELIVERY, flags & ANSWERED != 0);
                 how.set(SendFlags::FENCE, flags & flags::FENCE != 0);
                 if flags & flags::INJECT != 0 {
                     if s.from.len() > INJECT_BYTES {

@@ -30,6 +30,7 @@ pub(crate) const FLAGS: u64 = flags::REMOTE_CQ_DATA
     | flags::INJECT_COMPLETE
     | flags::TRANSMIT_COMPLETE
     | flags::DELIVERY_COMPLETE
+    | flags::MATCH_COMPLETE
     | flags::FENCE
     | flags::READ
     | flags::WRITE;
