@@ -14,7 +14,7 @@ all: build
 
 build:
 	@scripts/setup.sh build
-	cargo build --release --locked -p vipl -p bellwire-am-c -p bellwire-job-c -p bellwire-fi -p bellwire-verbs-c -p bellwire-cli
+	cargo build --release --locked -p vipl -p bellwire-am-c -p bellwire-job-c -p bellwire-fi -p bellwire-verbs-c -p bellwire-cli -p bellwire-bench -p bellwire-nisim
 
 perf: build
 	@scripts/setup.sh perf

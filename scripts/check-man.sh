@@ -36,7 +36,7 @@ done
 for call in $(grep -vE '^#|^    |^AM_DEFINE' ../../ffi/am/include/am.h | grep -ohE '\bAMX?_[A-Z][A-Za-z]+\(' | tr -d '(' | sort -u) $(sed -n 's/^    static inline int \(AM_[A-Za-z]*\)##M.*/\1M/p' ../../ffi/am/include/am.h); do
     printf '%s\n' $named | grep -qx "$call" || complain "$call has no page"
 done
-for command in $(sed -n 's/^    \([A-Z][a-z]*\)([a-zB].*Arguments.*/\1/p' ../../crates/cli/src/main.rs | tr 'A-Z' 'a-z'); do
+for command in $(sed -n 's/^    \([A-Z][a-z]*\)([a-zB].*Arguments.*/\1/p' ../../crates/cli/src/main.rs ../../bench/src/main.rs | tr 'A-Z' 'a-z') ni; do
     [ -f "bellwire-$command.1" ] || complain "bellwire $command has no page"
 done
 # ".BR name (3)": ours begin with bellwire, fi_bellwire, vipl or Vip.

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT OR Apache-2.0
-# Installs what is built: libvipl, libbellwire_am and libbellwire_job with their links, headers and pkg-config files, the libfabric provider, manual pages, and the bellwire command if it is there.
+# Installs what is built: libvipl, libbellwire_am and libbellwire_job with their links, headers and pkg-config files, the libfabric provider, manual pages, and the commands that are there.
 #   PREFIX  where programs will find it (default /usr/local)
 #   DESTDIR put in front of every path, for packagers
 #   BUILD   cargo's output directory (default: target/release of this tree)
@@ -62,7 +62,11 @@ for page in "$root"/docs/man/*.1 "$root"/docs/man/*.3 "$root"/docs/man/*.7; do
     done
 done
 
-if [ -x "$build/bellwire" ]; then
-    install -m 755 "$build/bellwire" "$to/bin/bellwire"
-fi
-echo "installed in $to, version $version: $(ls "$to/lib/pkgconfig" | sed -n 's/\.pc$//p' | tr '\n' ' ')(pkg-config modules), the libfabric provider, RDMA$([ -x "$build/bellwire" ] && echo ', bellwire' || true)"
+# bellwire finds the other two beside itself.
+commands=
+for command in bellwire bellwire-bench bellwire-ni; do
+    [ -x "$build/$command" ] || continue
+    install -m 755 "$build/$command" "$to/bin/$command"
+    commands="$commands, $command"
+done
+echo "installed in $to, version $version: $(ls "$to/lib/pkgconfig" | sed -n 's/\.pc$//p' | tr '\n' ' ')(pkg-config modules), the libfabric provider, RDMA$commands"

@@ -38,7 +38,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("bellwire-residency", &["bellwire-time"]),
     ("bellwire-wire", &["bellwire-time", "bellwire-memory", "bellwire-faults", "bellwire-proto"]),
     ("bellwire-via", &["bellwire-time", "bellwire-memory", "bellwire-faults", "bellwire-wire"]),
-    ("bellwire-sim", &["bellwire-time", "bellwire-faults", "bellwire-proto", "bellwire-residency", "bellwire-via"]),
+    ("bellwire-sim", &["bellwire-time", "bellwire-faults", "bellwire-proto", "bellwire-report", "bellwire-residency", "bellwire-via"]),
     ("bellwire-job", &[]),
     ("bellwire-launch", &["bellwire-memory", "bellwire-job"]),
     ("bellwire-job-c", &["bellwire-job"]),
@@ -57,14 +57,28 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("bellwire-global-programs", &["bellwire-global"]),
     ("bellwire-gas-c", &["bellwire-gas", "bellwire-memory"]),
     ("vipl", &["bellwire-memory", "bellwire-via"]),
+    ("bellwire-report", &[]),
+    ("bellwire-inspect", &["bellwire-memory"]),
+    ("bellwire-cli", &["bellwire-inspect", "bellwire-job", "bellwire-launch", "bellwire-report", "bellwire-sim"]),
     // Measures virtual interfaces through the C library; the layers above it directly.
     (
-        "bellwire-logp",
-        &["bellwire-am", "bellwire-gas", "bellwire-global", "bellwire-global-programs", "bellwire-job", "bellwire-memory", "bellwire-rpc", "bellwire-via"],
+        "bellwire-bench",
+        &[
+            "bellwire-am",
+            "bellwire-gas",
+            "bellwire-global",
+            "bellwire-global-programs",
+            "bellwire-inspect",
+            "bellwire-job",
+            "bellwire-launch",
+            "bellwire-memory",
+            "bellwire-report",
+            "bellwire-rpc",
+            "bellwire-via",
+        ],
     ),
-    // Simulates machines, not the engine: needs nothing of the rest.
-    ("bellwire-nisim", &[]),
-    ("bellwire-cli", &["bellwire-job", "bellwire-launch", "bellwire-logp", "bellwire-nisim", "bellwire-sim"]),
+    // Simulates machines, not the engine.
+    ("bellwire-nisim", &["bellwire-report"]),
     // Outside the workspace: built with sanitizers.
     ("bellwire-fuzz", &["bellwire-gas", "bellwire-job", "bellwire-memory", "bellwire-proto", "bellwire-tag", "bellwire-verbs", "bellwire-via"]),
     ("xtask", &[]),

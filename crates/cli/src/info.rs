@@ -4,12 +4,11 @@
 use std::io::IsTerminal;
 use std::path::PathBuf;
 
-use bellwire_logp::host::{self, peer, report};
-use bellwire_logp::pin;
-use bellwire_logp::session::SessionConfig;
+use bellwire_inspect::host::{self, peer, report};
+use bellwire_inspect::pin;
 use clap::Args;
 
-use crate::output;
+use bellwire_report::output;
 
 /// The hidden command under which this executable starts itself to try things between two processes.
 pub const HELPER_COMMAND: &str = "info-peer";
@@ -76,6 +75,5 @@ pub fn run(arguments: &Arguments) -> Result<(), String> {
 
 fn options(arguments: &Arguments) -> Result<host::Options, String> {
     let executable = output::executable()?;
-    let session = SessionConfig { library: arguments.lib.clone(), device: arguments.device.clone(), ..output::session(pin::choose())? };
-    Ok(host::Options { session, helper: (executable, HELPER_COMMAND) })
+    Ok(host::Options { helper: (executable, HELPER_COMMAND), library: arguments.lib.clone(), device: arguments.device.clone(), pinning: pin::choose() })
 }

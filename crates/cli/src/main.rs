@@ -3,31 +3,23 @@
 
 #![forbid(unsafe_code)]
 
-mod bench;
-mod breakdown;
-mod contend;
 mod env;
-mod gas;
+mod found;
 mod info;
 mod job_trial;
-mod logp;
-mod measured;
-mod ni;
-mod output;
-mod perf;
-mod report;
 mod run;
 mod sim;
 mod top;
 mod verbs;
 
+use std::ffi::OsString;
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 
 /// User-level networking that runs anywhere: the Virtual Interface Architecture in software.
 #[derive(Debug, Parser)]
-#[command(name = "bellwire", version, max_term_width = 100, arg_required_else_help = true)]
+#[command(name = "bellwire", version, max_term_width = 100, arg_required_else_help = true, after_help = found::HELP)]
 struct Arguments {
     #[command(subcommand)]
     command: Command,
@@ -35,33 +27,14 @@ struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    Bench(bench::Arguments),
-    Breakdown(breakdown::Arguments),
-    Contend(contend::Arguments),
     Env(env::Arguments),
-    Gas(gas::Arguments),
     Info(info::Arguments),
-    Logp(logp::Arguments),
-    Ni(Box<ni::Arguments>),
-    Perf(Box<perf::Arguments>),
     Run(Box<run::Arguments>),
-    Sim(sim::Arguments),
+    Sim(Box<sim::Arguments>),
     Top(top::Arguments),
-    /// A measuring process.
-    #[command(name = output::PEER_COMMAND, hide = true)]
-    PerfPeer,
-    /// A server or a client of `bellwire contend`.
-    #[command(name = contend::MEMBER_COMMAND, hide = true)]
-    ContendMember,
     /// A process on which `bellwire info` tries things.
     #[command(name = info::HELPER_COMMAND, hide = true)]
     InfoPeer,
-    /// A process of a job whose global memory is measured.
-    #[command(name = bellwire_logp::gas::report::WORKER_COMMAND, hide = true)]
-    GasPeer {
-        #[arg(allow_hyphen_values = true)]
-        words: Vec<String>,
-    },
     /// A process that ends what a job leaves.
     #[command(name = run::GUARD_COMMAND, hide = true)]
     RunGuard {
@@ -75,20 +48,13 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    let result = match Arguments::parse().command {
-        Command::Bench(arguments) => bench::run(&arguments),
-        Command::Breakdown(arguments) => breakdown::run(&arguments),
-        Command::Contend(arguments) => contend::run(&arguments),
+    let words: Vec<OsString> = std::env::args_os().collect();
+    if let Some(status) = found::run(&Arguments::command(), &words) {
+        return status;
+    }
+    let result = match Arguments::parse_from(words).command {
         Command::Env(arguments) => env::run(&arguments),
-        Command::Gas(arguments) => gas::run(&arguments),
-        Command::GasPeer { words } => bellwire_logp::gas::worker::main(&words),
         Command::Info(arguments) => info::run(&arguments),
-        Command::Logp(arguments) => logp::run(&arguments),
-        Command::Ni(arguments) => ni::run(&arguments),
-        Command::Perf(arguments) => match perf::run(&arguments) {
-            Ok(code) => return code,
-            Err(error) => Err(error),
-        },
         Command::Run(arguments) => match run::run(*arguments) {
             Ok(code) => return code,
             Err(error) => Err(error),
@@ -100,9 +66,7 @@ fn main() -> ExitCode {
         Command::JobTrial { arguments } => job_trial::main(&arguments),
         Command::Sim(arguments) => sim::run(&arguments),
         Command::Top(arguments) => top::run(&arguments),
-        Command::InfoPeer => bellwire_logp::host::probe::main().map_err(|error| error.to_string()),
-        Command::ContendMember => bellwire_logp::contend::main().map_err(|error| error.to_string()),
-        Command::PerfPeer => bellwire_logp::worker::main().map_err(|error| error.to_string()),
+        Command::InfoPeer => bellwire_inspect::host::probe::main().map_err(|error| error.to_string()),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
@@ -110,5 +74,15 @@ fn main() -> ExitCode {
             eprintln!("bellwire: {error}");
             ExitCode::FAILURE
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    #[test]
+    fn arguments_go_together() {
+        super::Arguments::command().debug_assert();
     }
 }

@@ -9,9 +9,9 @@ use std::time::Duration;
 use bellwire_launch::{Bind, Input, Options, Output, Plan, Summary};
 use clap::{Args, ValueEnum};
 
-use crate::env::{self, Mpi};
-use crate::output;
 use crate::verbs::{self, Verbs};
+use bellwire_launch::provider::{self, Mpi};
+use bellwire_report::output;
 
 /// The hidden command of a job's guard.
 pub const GUARD_COMMAND: &str = "run-guard";
@@ -123,7 +123,7 @@ pub struct Arguments {
 pub fn run(mut arguments: Arguments) -> Result<ExitCode, String> {
     if arguments.mpi.is_some() {
         // What the caller sets goes before.
-        let own = core::mem::replace(&mut arguments.environment, env::variables(arguments.mpi)?);
+        let own = core::mem::replace(&mut arguments.environment, provider::variables(arguments.mpi)?);
         arguments.environment.extend(own);
     }
     if let Some(verbs) = arguments.verbs {

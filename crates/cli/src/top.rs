@@ -2,7 +2,7 @@
 //! `bellwire top`: a live view of the NICs and VIs of running processes.
 //!
 //! `model` turns two answers of a NIC into rates; `view` lays rows out as text; `screen` is the terminal. What is shown comes from other processes and has
-//! been made harmless by [`bellwire_logp::stat`].
+//! been made harmless by [`bellwire_inspect::stat`].
 
 mod model;
 mod screen;
@@ -15,7 +15,7 @@ use clap::{Args, ValueEnum};
 
 use self::model::{Model, Snapshot};
 use self::screen::{Key, Screen};
-use crate::output;
+use bellwire_report::output;
 
 const LONG_ABOUT: &str = "\
 Shows the NICs of running processes of this user and their virtual interfaces: messages and bytes a second, the ways that data went, waits and errors. \

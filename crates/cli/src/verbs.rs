@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use clap::ValueEnum;
 
-use crate::output;
+use bellwire_report::output;
 
 /// How a program gets libibverbs' interface.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `bellwire info`, `logp` and `top` as a user calls them, and that Ctrl-C leaves nothing behind.
+//! `bellwire info`, `sim` and `top` as a user calls them, and subcommands that are programs of
+//! their own.
 
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -54,16 +55,6 @@ fn info_says_what_a_connection_would_use() {
     assert_eq!((fact(&report, "user")["status"].as_str(), fact(&report, "a connection would use")["status"].as_str()), (Some("ok"), Some("ok")));
     assert_eq!(bellwire(&["info", "--peer", "2147483646"]).status.code(), Some(1));
     assert_eq!(bellwire(&["info", "--peer", "0"]).status.code(), Some(2));
-}
-
-#[test]
-fn logp_needs_its_library_and_says_so() {
-    let output = bellwire(&["logp", "--lib", "/nonexistent/libvipl.so", "--quiet"]);
-    assert_eq!(output.status.code(), Some(1));
-    assert!(String::from_utf8_lossy(&output.stderr).contains("/nonexistent/libvipl.so"));
-    for wrong in [&["logp", "--sizes", "0"][..], &["logp", "--sizes", ""], &["logp", "--rounds", "0"]] {
-        assert_eq!(bellwire(wrong).status.code(), Some(2), "{wrong:?}");
-    }
 }
 
 #[test]
@@ -123,46 +114,51 @@ fn top_works_in_a_pipe() {
     }
 }
 
-#[test]
-fn an_interrupted_comparison_leaves_no_folder() {
-    let parent = std::env::temp_dir().join(format!("bellwire-interrupt-{}", std::process::id()));
-    std::fs::create_dir_all(&parent).unwrap();
-    // Compilers that take their time, so that the folder is there when the signal comes.
-    for name in ["mpicc.mpich", "mpirun.mpich"] {
-        let path = parent.join(name);
-        std::fs::write(&path, "#!/bin/sh\nsleep 20\n").unwrap();
-        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
-        std::fs::set_permissions(&path, mode).unwrap();
+/// A folder with this command in it and programs that say how they were called.
+fn folder_with(purpose: &str, programs: &[&str]) -> std::path::PathBuf {
+    let folder = std::env::temp_dir().join(format!("bellwire-found-{}-{purpose}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    // A link is not enough: a program is looked for beside the executable, wherever links to it
+    // are.
+    std::fs::copy(env!("CARGO_BIN_EXE_bellwire"), folder.join("bellwire")).unwrap();
+    for program in programs {
+        let path = folder.join(program);
+        std::fs::write(&path, "#!/bin/sh\necho \"$(basename \"$0\"): $*\"\nexit 7\n").unwrap();
+        std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
     }
-    let scratch = parent.join("tmp");
-    std::fs::create_dir_all(&scratch).unwrap();
-    let path = format!("{}:{}", parent.display(), std::env::var("PATH").unwrap_or_default());
-    let arguments = ["perf", "--compare", "--without-library", "--quick", "--only", "lat", "--quiet"];
-    let mut child = command(&arguments).env("TMPDIR", &scratch).env("PATH", path).stdout(Stdio::null()).spawn().unwrap();
-    let entries = || std::fs::read_dir(&scratch).unwrap().count();
-    let start = Instant::now();
-    while entries() == 0 {
-        assert!(start.elapsed() < Duration::from_secs(60), "no folder was made");
-        std::thread::sleep(Duration::from_millis(5));
-    }
-    assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());
-    let status = child.wait().unwrap();
-    assert_eq!(std::os::unix::process::ExitStatusExt::signal(&status), Some(2), "{status}");
-    assert_eq!(entries(), 0, "a folder stayed behind");
-    std::fs::remove_dir_all(&parent).unwrap();
+    folder
 }
 
 #[test]
-fn the_steps_of_a_get_add_up() {
-    let output = bellwire(&["gas", "--only", "steps", "--quick", "-q", "--json", "-"]);
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let report = json(&output);
-    let parts = report["breakdown"].as_array().unwrap();
-    let ns = |part: &str| {
-        parts.iter().find(|row| row["part"].as_str().unwrap().starts_with(part)).unwrap_or_else(|| panic!("{part} in {report}"))["ns"].as_f64().unwrap()
+fn subcommands_are_found_beside_and_in_path() {
+    let (own, path) = (folder_with("own", &["bellwire-bench", "bellwire-other"]), folder_with("path", &["bellwire-ni", "bellwire-bench"]));
+    let run = |arguments: &[&str]| {
+        let search = format!("{}:/usr/bin:/bin", path.join("").display());
+        let output = Command::new(own.join("bellwire")).args(arguments).env("PATH", search).output().unwrap();
+        (output.status.code(), String::from_utf8_lossy(&output.stdout).into_owned())
     };
-    let (together, whole) = (ns("all that is waited for"), ns("the whole"));
-    // On a busy machine the two runs are not the same; that they are parts of each other is what is looked at.
-    assert!(together > 0.3 * whole && together < 3.0 * whole, "{together} of {whole}");
-    assert!(ns("send:") > ns("remote: head") && parts.len() == 16, "{report}");
+    assert_eq!(run(&["perf", "--quick", "--help"]), (Some(7), "bellwire-bench: perf --quick --help\n".to_owned()));
+    assert_eq!(run(&["help", "logp"]), (Some(7), "bellwire-bench: logp --help\n".to_owned()));
+    assert_eq!(run(&["ni", "table5"]), (Some(7), "bellwire-ni: table5\n".to_owned()));
+    assert_eq!(run(&["other", "-x"]), (Some(7), "bellwire-other: -x\n".to_owned()));
+    // Its own subcommands are not looked for; a word that names no program is a wrong argument.
+    assert_eq!(run(&["sim", "list"]).0, Some(0));
+    assert_eq!(run(&["nosuch"]).0, Some(2));
+    std::fs::remove_dir_all(own).unwrap();
+    std::fs::remove_dir_all(path).unwrap();
+}
+
+#[test]
+fn a_missing_subcommand_says_what_to_install() {
+    let own = folder_with("alone", &[]);
+    for (name, package) in [("perf", "bellwire-bench"), ("ni", "bellwire-nisim")] {
+        let output = Command::new(own.join("bellwire")).arg(name).env("PATH", "/usr/bin:/bin").output().unwrap();
+        let complaint = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.code() == Some(1) && complaint.contains("make install") && complaint.contains(package), "{complaint}");
+    }
+    let help = String::from_utf8(bellwire(&["--help"]).stdout).unwrap();
+    for name in ["perf", "logp", "breakdown", "contend", "gas", "bench", "ni", "info", "top", "run", "env", "sim"] {
+        assert!(help.lines().any(|line| line.trim_start().starts_with(&format!("{name} "))), "{name} in {help}");
+    }
+    std::fs::remove_dir_all(own).unwrap();
 }

@@ -12,6 +12,7 @@
 //!           ├─ ending.rs    why the job ends, and how hard it is pressed
 //!           └─ guard.rs     a process that ends what is left over, whatever happens to the launcher
 //! ```
+//! `provider.rs` is what the environment says to a program of MPI or libfabric.
 //!
 //! Invariants:
 //! - No process of the job outlives the launcher. Its own children are killed by the kernel (`PR_SET_PDEATHSIG`); what they have started is found by the job's mark in its environment and
@@ -29,6 +30,7 @@ mod lines;
 mod output;
 mod plan;
 mod pmi;
+pub mod provider;
 mod rank;
 mod signals;
 mod sink;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Small versions of the scenarios: the same seed gives the same report, and figures are what the network allows.
 
-use bellwire_sim::scenario::report::{Cell, Report, Table};
+use bellwire_report::model::{Cell, Report, Table};
 use bellwire_sim::scenario::{self};
 
 fn run(name: &str, given: &[(&str, &str)]) -> Report {

@@ -7,8 +7,8 @@ use std::path::PathBuf;
 use bellwire_sim::scenario::{self, OptionSpec, Report, Run, Scenario, Values};
 use clap::{Arg, ArgAction, ArgMatches, Command, Error, FromArgMatches, Subcommand};
 
-use crate::output;
-use crate::report::{self, plot, text};
+use bellwire_report::output;
+use bellwire_report::{self as report, plot, text};
 
 /// The name under which the scenarios are listed.
 const LIST: &str = "list";

@@ -12,7 +12,7 @@ use bellwire_sim::trial::{self, Options, Outcome};
 use bellwire_sim::{FaultPlan, Topology};
 use clap::Args;
 
-use crate::output;
+use bellwire_report::output;
 
 /// Seeds of a run without arguments.
 const SEEDS: u64 = 100;

@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-use bellwire_logp::stat::{self, Nic, Vi, Waits};
+use bellwire_inspect::stat::{self, Nic, Vi, Waits};
 use serde::Serialize;
 
 /// The time that all answers of one look may take together.

@@ -4,7 +4,7 @@
 use std::io::{self, Read, Write};
 use std::time::Instant;
 
-use bellwire_logp::cleanup;
+use bellwire_inspect::cleanup;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcgetwinsize, tcsetattr};
 

@@ -4,7 +4,7 @@
 use std::cmp::Ordering;
 use std::fmt::Write;
 
-use bellwire_logp::stat::{Cq, Link, Nic, Vi};
+use bellwire_inspect::stat::{Cq, Link, Nic, Vi};
 
 use super::Sort;
 use super::model::{NicRow, Rates, Snapshot, WaitRates};
@@ -218,7 +218,7 @@ fn duration(ms: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use bellwire_logp::stat::Waits;
+    use bellwire_inspect::stat::Waits;
 
     fn snapshot() -> Snapshot {
         let vi = |name: &str, sent| Vi {

@@ -3,9 +3,9 @@
 
 use super::cluster::{Cluster, HostCosts};
 use super::logp;
-use super::report::{Axis, Column, Line, Plot, Report, Scale, Table, Unit};
 use super::{Kind, OptionSpec, Run, Scenario, ScenarioError, traffic};
 use crate::{FaultPlan, LinkSpec, Topology, WorldConfig};
+use bellwire_report::model::{Axis, Column, Line, Plot, Report, Scale, Table, Unit};
 use bellwire_via::ViAttributes;
 
 pub(super) const SCENARIO: Scenario = Scenario {
@@ -80,7 +80,7 @@ fn run(run: &Run<'_>) -> Result<Report, ScenarioError> {
             (bandwidth / 1e6).into(),
             (bandwidth / rate * 100.0).into(),
         ]);
-        report.fold(*digest);
+        super::fold(&mut report, *digest);
     }
     report.tables.push(table);
     let bandwidths: Vec<f64> = figures.iter().map(|(bandwidth, _)| *bandwidth).collect();

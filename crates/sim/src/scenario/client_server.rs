@@ -2,13 +2,13 @@
 //! What the scenarios of clients and a server have in common: options, one run, and its row.
 
 use super::endpoints::{Costs, Programs, Shape};
-use super::report::{Axis, Cell, Column, Line, Plot, Report, Scale, Table, Unit};
 use super::traffic::{jain, transport};
 use super::{Kind, OptionSpec, Run, ScenarioError};
 use crate::resident::{EndpointWorld, MoveTimes, NicConfig};
 use crate::{FaultPlan, LinkSpec, Topology, WhenFull};
 use bellwire_faults::Random;
 use bellwire_proto::Config;
+use bellwire_report::model::{Axis, Cell, Column, Line, Plot, Report, Scale, Table, Unit};
 use bellwire_residency::{Config as Frames, Policy};
 use bellwire_time::{Duration, Instant};
 
@@ -89,7 +89,7 @@ pub(super) fn report(
     let mut report = Report::new(title);
     let mut table = Table::new("Requests answered", columns);
     for (case, figures) in &done {
-        report.fold(figures.digest);
+        super::fold(&mut report, figures.digest);
         table.row(row(case, figures));
     }
     report.tables.push(table);

@@ -3,9 +3,9 @@
 
 use super::cluster::Cluster;
 use super::networks;
-use super::report::{Axis, Cell, Column, Line, Plot, Report, Scale, Table, Unit};
 use super::{Kind, OptionSpec, Run, Scenario, ScenarioError, traffic};
 use bellwire_faults::Random;
+use bellwire_report::model::{Axis, Cell, Column, Line, Plot, Report, Scale, Table, Unit};
 use bellwire_time::{Duration, Instant};
 use bellwire_via::WorkQueueKind;
 use core::cmp::Reverse;
@@ -96,7 +96,7 @@ fn run(run: &Run<'_>) -> Result<Report, ScenarioError> {
             (f.longest as f64 / 1e3).into(),
         ];
         table.row(cells);
-        report.fold(f.digest);
+        super::fold(&mut report, f.digest);
     }
     report.tables.push(table);
     let offered = || Axis::new("offered", Unit::MegabytesPerSecond, Scale::Linear);

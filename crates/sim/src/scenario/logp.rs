@@ -2,9 +2,9 @@
 //! Two nodes: half a round trip and bandwidth against size, and the parameters of LogP.
 
 use super::cluster::{Cluster, EndId, HostCosts};
-use super::report::{Axis, Column, Line, Plot, Report, Scale, Table, Unit};
 use super::{Kind, OptionSpec, Run, Scenario, ScenarioError};
 use crate::{LinkSpec, Topology, WorldConfig};
+use bellwire_report::model::{Axis, Column, Line, Plot, Report, Scale, Table, Unit};
 use bellwire_time::{Duration, Instant};
 use bellwire_via::{ViAttributes, WorkQueueKind};
 
@@ -49,12 +49,12 @@ fn run(run: &Run<'_>) -> Result<Report, ScenarioError> {
     let mut table = Table::new("Latency and bandwidth", columns);
     for (size, figures) in sizes.iter().zip(&figures) {
         table.row([(*size).into(), (figures.half_round_trip / 1e3).into(), (figures.bytes_per_second / 1e6).into()]);
-        report.fold(figures.digest);
+        super::fold(&mut report, figures.digest);
     }
     report.tables.push(table);
     let (logp, digest) = parameters(run)?;
     report.tables.push(logp);
-    report.fold(digest);
+    super::fold(&mut report, digest);
     let line = |name: &str, of: fn(&Figures) -> f64| Line::new(name, sizes.iter().zip(&figures).map(|(size, figures)| (*size as f64, of(figures))));
     let size = Axis::new("size", Unit::Bytes, Scale::Log2);
     report.plots.push(Plot {
@@ -97,7 +97,7 @@ fn parameters(run: &Run<'_>) -> Result<(Table, u64), ScenarioError> {
         ("G", Unit::NanosecondsPerByte),
     ];
     let mut table = Table::new("LogP", columns.map(|(name, unit)| Column::new(name, unit)));
-    table.row([send, receive, gap, half - post - receive, half, long / f64::from(LONG)].map(super::report::Cell::from));
+    table.row([send, receive, gap, half - post - receive, half, long / f64::from(LONG)].map(bellwire_report::model::Cell::from));
     Ok((table, cluster.world().digest()))
 }
 

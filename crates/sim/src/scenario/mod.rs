@@ -2,14 +2,13 @@
 //! Scenarios: experiments on whole engines in virtual time, each with tables and plots as its result. Run by `bellwire sim SCENARIO` and by the tests.
 //!
 //! - `options.rs`: what a scenario may be told, with defaults; read from text.
-//! - `report.rs`: what it has to say: tables and plots with units, and a hash.
 //! - `cluster.rs`: nodes with programs, connected in pairs, which most scenarios are made of.
 //! - `endpoints.rs`, `client_server.rs`: clients and a server over endpoints that share frames.
 //! - `networks.rs`: the networks that several run on.
 //! - one file for each scenario; [`ALL`] lists them.
 //!
 //! Invariants
-//! - A report is a function of the options and the seed, byte for byte, except for columns that are [`measured`](report::Column::measured).
+//! - A report is a function of the options and the seed, byte for byte, except for columns that are [`measured`](bellwire_report::model::Column::measured).
 //! - Its hash covers every packet of every run in it.
 //! - Cases of a scenario share nothing, so that they may run at the same time.
 
@@ -23,17 +22,17 @@ mod logp;
 mod networks;
 pub mod options;
 mod parts;
-pub mod report;
 mod speed;
 mod traffic;
 mod virtual_networks;
 
+pub use bellwire_report::{Progress, Report};
 pub use options::{Kind, OptionSpec, Values};
-pub use report::Report;
 
+use crate::fabric::hash;
 use crate::{FabricError, TopologyError};
+use bellwire_report::cases::{self, Listener};
 use core::fmt;
-use std::sync::{Mutex, PoisonError};
 
 /// All scenarios, in the order in which they are listed.
 pub const ALL: &[Scenario] =
@@ -100,15 +99,9 @@ impl From<bellwire_via::Error> for ScenarioError {
     }
 }
 
-/// How far a scenario is.
-#[derive(Clone, Copy, Debug)]
-pub struct Progress<'a> {
-    /// Cases that are done.
-    pub done: usize,
-    /// All cases.
-    pub all: usize,
-    /// The case that was done last.
-    pub case: &'a str,
+/// Takes the digest of a run into a report's hash. The order counts.
+pub(crate) fn fold(report: &mut Report, digest: u64) {
+    report.hash = Some(hash::fold(report.hash.unwrap_or(0), digest));
 }
 
 /// What a scenario is given.
@@ -118,7 +111,7 @@ pub struct Run<'a> {
     /// Its options.
     pub values: Values,
     /// Told of each case that is done.
-    pub progress: &'a (dyn Fn(Progress<'_>) + Sync),
+    pub progress: Listener<'a>,
 }
 
 impl fmt::Debug for Run<'_> {
@@ -141,7 +134,7 @@ impl Run<'_> {
         name: impl Fn(&T) -> String + Sync,
         work: impl Fn(&T) -> Result<R, ScenarioError> + Sync,
     ) -> Result<Vec<R>, ScenarioError> {
-        self.each_on(std::thread::available_parallelism().map_or(1, usize::from), cases, name, work)
+        cases::each(cases::processors(), self.progress, cases, name, work)
     }
 
     /// The same, one after the other: for what takes the time of this processor.
@@ -154,51 +147,13 @@ impl Run<'_> {
         name: impl Fn(&T) -> String + Sync,
         work: impl Fn(&T) -> Result<R, ScenarioError> + Sync,
     ) -> Result<Vec<R>, ScenarioError> {
-        self.each_on(1, cases, name, work)
-    }
-
-    fn each_on<T: Sync, R: Send>(
-        &self,
-        threads: usize,
-        cases: &[T],
-        name: impl Fn(&T) -> String + Sync,
-        work: impl Fn(&T) -> Result<R, ScenarioError> + Sync,
-    ) -> Result<Vec<R>, ScenarioError> {
-        let (next, done) = (Mutex::new(cases.iter().enumerate()), Mutex::new(0));
-        let worker = || {
-            let mut results = Vec::new();
-            loop {
-                let Some((index, case)) = next.lock().unwrap_or_else(PoisonError::into_inner).next() else { return results };
-                results.push((index, work(case)));
-                let mut done = done.lock().unwrap_or_else(PoisonError::into_inner);
-                *done += 1;
-                (self.progress)(Progress { done: *done, all: cases.len(), case: &name(case) });
-            }
-        };
-        let mut all = std::thread::scope(|scope| {
-            let workers: Vec<_> = (0..threads.min(cases.len())).map(|_| scope.spawn(worker)).collect();
-            workers.into_iter().flat_map(|w| w.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))).collect::<Vec<_>>()
-        });
-        all.sort_by_key(|(index, _)| *index);
-        all.into_iter().map(|(_, result)| result).collect()
+        cases::each(1, self.progress, cases, name, work)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn run() -> Run<'static> {
-        Run { seed: 1, values: Values::read(&[], &[]).unwrap(), progress: &|_| {} }
-    }
-
-    #[test]
-    fn results_are_in_order_and_the_first_error_counts() {
-        let cases: Vec<u64> = (0..50).collect();
-        assert_eq!(run().each(&cases, u64::to_string, |case| Ok(case * 2)).unwrap(), (0..50).map(|case| case * 2).collect::<Vec<_>>());
-        let error = run().each(&cases, u64::to_string, |case| if case % 10 == 9 { Err(ScenarioError(case.to_string())) } else { Ok(()) });
-        assert_eq!(error, Err(ScenarioError("9".into())));
-    }
 
     #[test]
     fn scenarios_have_names_and_defaults_of_their_own() {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What the transport costs by parts: two of them in one thread, with no network between; a packet is handed from one to the other.
 
-use super::report::{Cell, Column, Report, Table, Unit};
 use super::{Kind, OptionSpec, Run, Scenario, ScenarioError};
 use bellwire_proto::packet::checksum;
 use bellwire_proto::{Config, Event, NicId, Sent, SessionId, Transport};
+use bellwire_report::model::{Cell, Column, Report, Table, Unit};
 use bellwire_time::{Duration, Instant};
 use core::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::rc::Rc;

@@ -2,9 +2,9 @@
 //! How many packets a second of one processor the simulator carries through whole engines: program, `via`, `proto`, fabric and back.
 
 use super::cluster::{Cluster, Done, EndId, HostCosts};
-use super::report::{Cell, Column, Report, Table, Unit};
 use super::{Kind, OptionSpec, Run, Scenario, ScenarioError};
 use crate::{LinkSpec, Topology, WorldConfig};
+use bellwire_report::model::{Cell, Column, Report, Table, Unit};
 use bellwire_time::{Duration, Instant};
 use bellwire_via::{ViAttributes, WorkQueueKind};
 use std::time::Instant as Clock;
@@ -105,7 +105,7 @@ fn run(run: &Run<'_>) -> Result<Report, ScenarioError> {
             (figures.seconds * 1e9 / packets).into(),
         ];
         table.row(row);
-        report.fold(figures.digest);
+        super::fold(&mut report, figures.digest);
     }
     report.tables.push(table);
     Ok(report)

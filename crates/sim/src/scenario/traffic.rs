@@ -3,9 +3,9 @@
 
 use super::cluster::{Cluster, Done, EndId, HostCosts};
 use super::networks;
-use super::report::{Axis, Column, Line, Plot, Report, Scale, Table, Unit};
 use super::{Kind, OptionSpec, Run, Scenario, ScenarioError};
 use crate::{FaultPlan, LinkSpec, WhenFull, WorldConfig};
+use bellwire_report::model::{Axis, Column, Line, Plot, Report, Scale, Table, Unit};
 use bellwire_time::{Duration, Instant};
 use bellwire_via::{ViAttributes, WorkQueueKind};
 
@@ -94,7 +94,7 @@ fn run(run: &Run<'_>) -> Result<Report, ScenarioError> {
     let mut table = Table::new("Bandwidth that arrived, for each NIC and for all; round trips of 16 bytes", columns());
     let plot = by_channels(&cases, &figures);
     for (case, figures) in cases.iter().zip(figures) {
-        figures.digests.into_iter().for_each(|digest| report.fold(digest));
+        figures.digests.into_iter().for_each(|digest| super::fold(&mut report, digest));
         table.row(row(case, figures));
     }
     report.tables.push(table);
@@ -158,7 +158,7 @@ fn columns() -> Vec<Column> {
     ]
 }
 
-fn row(case: &Case, mut figures: Figures) -> Vec<super::report::Cell> {
+fn row(case: &Case, mut figures: Figures) -> Vec<bellwire_report::model::Cell> {
     let rates = &mut figures.rates;
     rates.sort_by(f64::total_cmp);
     let sum: f64 = rates.iter().sum();

@@ -2,9 +2,9 @@
 //! Many virtual networks into one server with few endpoint frames.
 
 use super::client_server::{self as shared, Case, Figures};
-use super::report::{Axis, Cell, Column, Plot, Report, Scale, Unit};
 use super::traffic::{transport, transports};
 use super::{Kind, OptionSpec, Run, Scenario, ScenarioError, traffic};
+use bellwire_report::model::{Axis, Cell, Column, Plot, Report, Scale, Unit};
 
 pub(super) const SCENARIO: Scenario = Scenario {
     name: "networks",

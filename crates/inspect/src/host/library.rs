@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The library: where it was found, whether it loads and opens a NIC; and how fast this machine is, as a quick figure. Both in processes of their own,
+//! so that a library that crashes is a fact too.
+
+use super::{Fact, Options, Status, probe};
+use crate::exchange::FAR_FACTOR;
+use crate::stats;
+
+/// Exchanges of one trial, and trials: a few ms in all.
+const EXCHANGE: (u64, usize) = (10_000, 5);
+
+/// What a user may have set.
+const VARIABLES: [&str; 10] = [
+    "BELLWIRE_VIPL",
+    "BELLWIRE_MODE",
+    "BELLWIRE_ATTACH",
+    "BELLWIRE_MEMORY",
+    "BELLWIRE_ADDRESS",
+    "BELLWIRE_UDP",
+    "BELLWIRE_SHM",
+    "BELLWIRE_DIRECTORY_PORT",
+    "BELLWIRE_FAULTS",
+    "BELLWIRE_SPIN_US",
+];
+
+/// Adds the facts.
+pub(super) fn inspect(options: &Options, facts: &mut Vec<Fact>) {
+    match probe::library(options) {
+        Ok(opened) => {
+            facts.push(udp(opened.udp));
+            facts.push(Fact::new("library", "libvipl", Status::Ok, opened.description, "loaded, NIC opened and closed in a process of its own"));
+        }
+        Err(error) => facts.push(
+            Fact::new("library", "libvipl", Status::Missing, "not usable", error.to_string().replace('\n', " "))
+                .advise("install it (make install PREFIX=...), or say where it is: BELLWIRE_VIPL=/path/libvipl.so.1"),
+        ),
+    }
+    for variable in VARIABLES {
+        if let Some(value) = std::env::var_os(variable) {
+            facts.push(Fact::new("library", variable, Status::Plain, value.to_string_lossy(), "set in the environment"));
+        }
+    }
+    exchange(options, facts);
+}
+
+/// Whether the NIC that was opened has UDP beside shared memory.
+fn udp(is_on: bool) -> Fact {
+    const NAME: &str = "UDP wire";
+    if is_on {
+        return Fact::new(
+            "wires",
+            NAME,
+            Status::Ok,
+            "on",
+            "the NIC has a socket for it; used for peers that nobody of this host is: bellwire top says so of each link",
+        );
+    }
+    Fact::new("wires", NAME, Status::Plain, "off", "the NIC has no address that other hosts reach, or BELLWIRE_UDP=off")
+        .advise("for peers on other hosts: BELLWIRE_ADDRESS=auto, an interface or an address (docs/guide/hosts.md)")
+}
+
+fn exchange(options: &Options, facts: &mut Vec<Fact>) {
+    const NAME: &str = "two-line exchange";
+    let halves = match probe::exchange(options, EXCHANGE.0, EXCHANGE.1) {
+        Ok(halves) => halves,
+        Err(error) => {
+            facts.push(Fact::new("host", NAME, Status::Missing, "not measured", error.to_string()));
+            return;
+        }
+    };
+    let Some(summary) = stats::summarize(&halves) else { return };
+    let value = format!("{:.0} ns (best {:.0}, worst {:.0})", summary.median, summary.min, summary.max);
+    facts.push(match summary.median {
+        _ if options.pinning == crate::pin::Pinning::None => {
+            Fact::new("host", NAME, Status::Limited, value, "both processes shared one processor: nothing of the data path can be told from this")
+        }
+        slow if slow > NEAR_MAX_NS => Fact::new(
+            "host",
+            NAME,
+            Status::Limited,
+            value,
+            "half a round trip of one cache line between two processors; the machine is in its far mode, or the processors are of different sockets",
+        )
+        .advise("choose processors that share a cache (bellwire perf --cpus A,B); on a virtual machine, try again: the host moves processors"),
+        median if summary.max > median * FAR_FACTOR => Fact::new(
+            "host",
+            NAME,
+            Status::Limited,
+            value,
+            "half a round trip of one cache line between two processors; it changed between near and far meanwhile",
+        ),
+        _ => Fact::new("host", NAME, Status::Ok, value, "half a round trip of one cache line between two processors: no message can be faster"),
+    });
+}
+
+/// Processors that share a cache need less than this, ns.
+const NEAR_MAX_NS: f64 = 150.0;
