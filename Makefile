@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-# make perf     builds everything and runs the main job: bellwire perf, beside its peers
-# make test     all tests that fit in minutes
+# make deps     installs what building, measuring and testing need (Debian 12, as root; Rust by rustup); FOR="build": only that
+# make perf     deps, builds everything and runs the main job: bellwire perf, beside its peers
+# make test     deps, all tests that fit in minutes; make test-long: more
+# make build    builds what make install installs; says what is missing, installs nothing
 # make install PREFIX=/usr/local [DESTDIR=]
 # make install-splitc  the Split-C compiler and its library (Debian's clang 14)
 export PATH := $(PATH):$(HOME)/.cargo/bin
@@ -8,24 +10,30 @@ PREFIX ?= /usr/local
 DESTDIR ?=
 TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
 PERF_FLAGS ?= --compare
+# What deps are for: build, perf, test, splitc.
+FOR ?= build perf test
 
-.PHONY: all build perf test test-long check doc install install-splitc clean
+.PHONY: all deps build perf test test-long check doc install install-splitc clean
 all: build
 
+deps:
+	@for goal in $(FOR); do scripts/setup.sh install $$goal || exit 1; done
+
 build:
-	@scripts/setup.sh build
+	@scripts/setup.sh check build
 	cargo build --release --locked -p vipl -p bellwire-am-c -p bellwire-job-c -p bellwire-fi -p bellwire-verbs-c -p bellwire-cli -p bellwire-bench -p bellwire-nisim
 
-perf: build
-	@scripts/setup.sh perf
+perf:
+	@scripts/setup.sh install perf
+	@$(MAKE) --no-print-directory build
 	$(TARGET_DIR)/release/bellwire perf $(PERF_FLAGS)
 
 test:
-	@scripts/setup.sh test
+	@scripts/setup.sh install test
 	TARGET_DIR=$(TARGET_DIR) scripts/test.sh
 
 test-long:
-	@scripts/setup.sh test
+	@scripts/setup.sh install test
 	TARGET_DIR=$(TARGET_DIR) scripts/test.sh long
 
 check:
@@ -39,8 +47,7 @@ install: build
 	BUILD=$(abspath $(TARGET_DIR))/release PREFIX=$(PREFIX) DESTDIR=$(DESTDIR) ffi/vipl/install.sh
 
 install-splitc:
-	@scripts/setup.sh build
-	@scripts/setup.sh splitc
+	@scripts/setup.sh check splitc
 	cargo build --release --locked -p bellwire-gas-c -p bellwire-cli
 	$(MAKE) -C splitcc install LIB=$(abspath $(TARGET_DIR))/release OUT=$(abspath $(TARGET_DIR))/splitcc PREFIX=$(PREFIX) DESTDIR=$(DESTDIR)
 

@@ -1,19 +1,24 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT OR Apache-2.0
-# Installs what the Makefile's targets need on Debian 12, or says what is missing.
-#   scripts/setup.sh build|test|splitc|perf
+# Checks that what a target of the Makefile needs is there, or installs it (Debian 12, as root; Rust by rustup).
+#   scripts/setup.sh check build|test|splitc|perf      says what is missing; changes nothing
+#   scripts/setup.sh install build|test|splitc|perf    make deps
 set -eu
-goal=${1:-build}
+usage() { echo "usage: scripts/setup.sh check|install build|test|splitc|perf" >&2; exit 2; }
+does=${1:-} goal=${2:-build}
+case $does in check | install) ;; *) usage ;; esac
 packages="gcc g++ make pkg-config"
 # Welcome, not needed: what is not there is left out, and said.
 welcome=
 case $goal in
     # The launchers under which jobs are tried.
-    test) packages="$packages strace iproute2 python3 gdb clang-14 llvm-14-dev libclang-14-dev" welcome="mpich libmpich-dev openmpi-bin libpmix-dev slurmctld slurmd slurm-client libfabric-bin libfabric-dev python3-venv ibverbs-utils perftest qperf libibverbs-dev" ;;
+    test) packages="$packages strace iproute2 python3 gdb" welcome="clang-14 llvm-14-dev libclang-14-dev mpich libmpich-dev openmpi-bin libpmix-dev slurmctld slurmd slurm-client libfabric-bin libfabric-dev python3-venv ibverbs-utils perftest qperf libibverbs-dev" ;;
     # For splitcc: this version and no other (docs/decisions/0019).
     splitc) packages="$packages clang-14 llvm-14-dev libclang-14-dev" ;;
     # The peers that `bellwire perf --compare` measures beside us.
     perf) welcome="ucx-utils libfabric-bin mpich libmpich-dev openmpi-bin libopenmpi-dev" ;;
+    build) ;;
+    *) usage ;;
 esac
 
 # Those of the packages that are not installed.
@@ -24,7 +29,7 @@ lacking() {
 }
 install() {
     # shellcheck disable=SC2086
-    [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1 && echo "setup: installing$1" && apt-get update -qq &&
+    [ "$does" = install ] && [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1 && echo "setup: installing$1" && apt-get update -qq &&
         DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $1 >/dev/null
 }
 
@@ -39,15 +44,20 @@ else
     done
 fi
 if [ -n "$missing" ] && ! install "$missing"; then
-    echo "setup: please install:$missing (as root: apt-get install$missing)" >&2
+    echo "setup: please install:$missing (as root: make deps, or apt-get install$missing)" >&2
     exit 1
 fi
-if [ -n "$welcome" ] && ! install "$welcome"; then
+# To build nothing of these is needed, so a check does not speak of them.
+if [ -n "$welcome" ] && { [ "$does" = install ] || [ "$goal" = test ]; } && ! install "$welcome"; then
     echo "setup: not installed, so left out:$welcome (as root: apt-get install$welcome)" >&2
 fi
 
 if ! command -v cargo >/dev/null 2>&1 && [ -x "$HOME/.cargo/bin/cargo" ]; then
     PATH="$HOME/.cargo/bin:$PATH"
+fi
+if ! command -v cargo >/dev/null 2>&1 && [ "$does" = check ]; then
+    echo "setup: Rust 1.88 or later is needed: make deps installs it for this user by rustup, or see https://rustup.rs" >&2
+    exit 1
 fi
 if ! command -v cargo >/dev/null 2>&1; then
     echo "setup: installing Rust by rustup, for this user"
