@@ -236,6 +236,7 @@ impl Stage {
             address: input.number(),
             key: input.number() as u32,
             operands: [1, 2],
+            extra: bellwire_verbs::Extra::None,
             to: (KINDS[which] == QpKind::Ud).then_some(Destination { gid: None, qp: peer_pair(which), qkey: QKEY }),
         };
         // It may complete within the call.

@@ -5,6 +5,7 @@
 
 use crate::header::{Head, Kind, PACKET_BYTES, WORDS_MAX};
 use crate::name::Name;
+use crate::types::Access;
 use bellwire_peer::{Channel, Credits, Put};
 use bellwire_via::handle::Handle;
 use bellwire_via::wire::Wire;
@@ -30,6 +31,8 @@ pub(crate) struct ReadJob {
     pub key: u32,
     pub domain: u32,
     pub address: u64,
+    /// What the region has to allow.
+    pub access: Access,
     pub length: u32,
     pub at: u32,
 }

@@ -14,6 +14,8 @@ use crate::queue::{CQ_ENTRIES_MAX, Cq, Listener, Receive, ReceiveQueue, Srq};
 use crate::strict::Strict;
 use crate::struck::Struck;
 use crate::types::{Access, AsyncKind, Completion, Error, QpKind, QpState};
+use crate::windows::Windows;
+use crate::xrc::XrcDomain;
 use bellwire_peer::Unsent;
 use bellwire_via::handle::{Handle, Slab};
 use bellwire_via::wire::Wire;
@@ -56,6 +58,8 @@ pub(crate) struct Core {
     pub domains: Slab<Domain>,
     pub cqs: Slab<Cq>,
     pub srqs: Slab<Srq>,
+    pub xrc_domains: Slab<XrcDomain>,
+    pub windows: Windows,
     pub qps: Vec<Option<Box<Qp>>>,
     next_qp: usize,
     pub qp_count: usize,
@@ -96,6 +100,8 @@ impl Core {
             domains: Slab::new(OBJECTS_MAX),
             cqs: Slab::new(OBJECTS_MAX),
             srqs: Slab::new(OBJECTS_MAX),
+            xrc_domains: Slab::new(OBJECTS_MAX),
+            windows: Windows::default(),
             qps: Vec::new(),
             next_qp: 0,
             qp_count: 0,
@@ -128,6 +134,11 @@ impl Core {
         self.cqs.get_mut(Handle::from_raw(id)).ok_or(Error::Invalid)
     }
 
+    /// Sends that are posted and may complete in a queue.
+    pub(crate) fn posted_to(&self, cq: u32) -> usize {
+        self.qps.iter().flatten().filter(|q| q.init.send_cq == cq).map(|q| q.sends.len()).sum()
+    }
+
     pub(crate) fn destroy_cq(&mut self, id: u32) -> Result<(), Error> {
         if self.cq(id)?.users != 0 {
             return Err(Error::Busy);
@@ -137,12 +148,12 @@ impl Core {
         Ok(())
     }
 
-    fn hold_domain(&mut self, id: u32) -> Result<(), Error> {
+    pub(crate) fn hold_domain(&mut self, id: u32) -> Result<(), Error> {
         self.domains.get_mut(Handle::from_raw(id)).ok_or(Error::Invalid)?.users += 1;
         Ok(())
     }
 
-    fn release_domain(&mut self, id: u32) {
+    pub(crate) fn release_domain(&mut self, id: u32) {
         if let Some(d) = self.domains.get_mut(Handle::from_raw(id)) {
             d.users -= 1;
         }
@@ -177,8 +188,12 @@ impl Core {
     }
 
     pub(crate) fn create_srq(&mut self, domain: u32, capacity: usize, pieces_max: usize, limit: usize, cookie: u64) -> Result<u32, Error> {
+        self.add_srq(Srq { queue: ReceiveQueue::new(capacity, pieces_max, domain), limit, users: 0, cookie, xrc: None })
+    }
+
+    pub(crate) fn add_srq(&mut self, srq: Srq) -> Result<u32, Error> {
+        let domain = srq.queue.domain;
         self.hold_domain(domain)?;
-        let srq = Srq { queue: ReceiveQueue::new(capacity, pieces_max, domain), limit, users: 0, cookie };
         let made = self.srqs.insert(srq).map(Handle::raw).ok_or(Error::NoMemory);
         if made.is_err() {
             self.release_domain(domain);
@@ -196,20 +211,30 @@ impl Core {
         }
         if let Some(srq) = self.srqs.remove(Handle::from_raw(id)) {
             self.release_domain(srq.queue.domain);
+            if let Some(xrc) = srq.xrc {
+                self.release_xrc_domain(xrc.domain);
+                if let Ok(cq) = self.cq(xrc.cq) {
+                    cq.users -= 1;
+                }
+            }
         }
         Ok(())
     }
 
     pub(crate) fn create_qp(&mut self, init: &QpInit) -> Result<u32, Error> {
         init.check()?;
-        self.cq(init.send_cq)?;
-        self.cq(init.receive_cq)?;
+        for cq in init.cqs() {
+            self.cq(cq)?;
+        }
         if let Some(srq) = init.srq {
             self.srq(srq)?;
         }
         let index = self.free_qp().ok_or(Error::NoMemory)?;
-        self.hold_domain(init.domain)?;
-        for cq in [init.send_cq, init.receive_cq] {
+        match init.kind {
+            QpKind::XrcReceive => self.hold_xrc_domain(init.domain)?,
+            _ => self.hold_domain(init.domain)?,
+        }
+        for cq in init.cqs() {
             self.cq(cq)?.users += 1;
         }
         if let Some(srq) = init.srq {
@@ -245,12 +270,20 @@ impl Core {
     }
 
     pub(crate) fn destroy_qp(&mut self, number: u32) -> Result<(), Error> {
-        let init = self.qp(number).ok_or(Error::Invalid)?.init;
+        let qp = self.qp(number).ok_or(Error::Invalid)?;
+        qp.handles -= 1;
+        if qp.handles != 0 {
+            return Ok(());
+        }
+        let init = qp.init;
         self.forget_completions(number);
         self.qps[number as usize & (QPS_MAX - 1)] = None;
         self.qp_count -= 1;
-        self.release_domain(init.domain);
-        for cq in [init.send_cq, init.receive_cq] {
+        match init.kind {
+            QpKind::XrcReceive => self.release_xrc_domain(init.domain),
+            _ => self.release_domain(init.domain),
+        }
+        for cq in init.cqs() {
             if let Ok(cq) = self.cq(cq) {
                 cq.users -= 1;
             }
@@ -264,8 +297,8 @@ impl Core {
     /// What a queue pair has in its completion queues is dropped.
     pub(crate) fn forget_completions(&mut self, number: u32) {
         let Some(qp) = self.qp(number) else { return };
-        let (send_cq, receive_cq) = (qp.init.send_cq, qp.init.receive_cq);
-        for cq in [send_cq, receive_cq] {
+        let cqs = qp.init.cqs();
+        for cq in cqs {
             if let Ok(cq) = self.cq(cq) {
                 cq.forget(number);
             }
@@ -333,9 +366,8 @@ impl Core {
             Some(id) => {
                 let srq = self.srqs.get_mut(Handle::from_raw(id))?;
                 let receive = srq.queue.posted.pop_front()?;
-                if srq.limit != 0 && srq.queue.posted.len() < srq.limit {
-                    srq.limit = 0;
-                    self.events.push(AsyncEvent { kind: AsyncKind::SrqLimit, cookie: srq.cookie });
+                if let Some(cookie) = srq.runs_low() {
+                    self.events.push(AsyncEvent { kind: AsyncKind::SrqLimit, cookie });
                 }
                 Some(receive)
             }
@@ -364,7 +396,10 @@ impl Core {
         if !receiving.access.contains(access) {
             return None;
         }
-        self.regions.find(key, receiving.domain, address, length, access).ok()
+        self.regions.find(key, receiving.domain, address, length, access).ok().or_else(|| {
+            let beneath = self.beneath(receiving.number, receiving.domain, key, address, length, access)?;
+            self.regions.find(beneath.region, receiving.domain, beneath.address, length, Access::empty()).ok()
+        })
     }
 
     /// One look: sends what waits, takes the next thing. `false`: there was nothing.

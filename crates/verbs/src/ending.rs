@@ -3,7 +3,7 @@
 
 use crate::core::Core;
 use crate::name::Name;
-use crate::types::{AsyncKind, Completion, QpKind, QpState, WcStatus};
+use crate::types::{AsyncKind, Completion, QpState, WcStatus};
 use bellwire_via::Engine;
 use bellwire_via::wire::Wire;
 
@@ -59,7 +59,7 @@ impl Core {
         }
         self.end_done(number);
         let Some(qp) = self.qp(number) else { return };
-        let is_reliable = qp.init.kind == QpKind::Rc;
+        let is_reliable = qp.init.kind.is_reliable();
         for _ in 0..index.min(qp.sends.len()) {
             self.end_first(number, WcStatus::Flushed);
         }
@@ -90,10 +90,10 @@ impl Core {
     /// Everything in the receive queue ends undone.
     pub(crate) fn flush_receives(&mut self, number: u32) {
         let Some(qp) = self.qp(number) else { return };
-        let cq = qp.init.receive_cq;
         let arriving = qp.arriving.take().and_then(|a| a.receive);
         let mut posted = core::mem::take(&mut qp.receives.posted);
         for receive in arriving.into_iter().chain(core::iter::from_fn(|| posted.pop_front())) {
+            let cq = self.receive_cq(number, &receive);
             self.complete(cq, Completion::of_receive(receive.wr_id, number, WcStatus::Flushed), false);
         }
     }

@@ -16,6 +16,8 @@
 //!
 //! `taken` is how many messages of the connection the sender has taken; `answered` says that all requests of the other queue pair below that number are done. Both count modulo their size.
 //! A request that was refused is sent anew, with what had left behind it. Every other such try has the flag AGAIN, as refusals of it have: those of the try before are behind the first one, which was answered by this try, and say nothing more.
+//! Requests of an extended reliable connection (XRC) have the shared receive queue that they are
+//! for in `answered`: its sending side is never asked for anything.
 //! `life` is how often the sender's queue pair has begun anew, `echo` the same of the other one, as its requests have said: an answer to an earlier life is none, though its number fits.
 
 use bellwire_via::frame::INLINE_BYTES_MAX;
@@ -37,6 +39,8 @@ pub(crate) const SOLICITED: u8 = 8;
 pub(crate) const UNREADY: u8 = 16;
 /// Of every other try: a refusal says to which one it belongs.
 pub(crate) const AGAIN: u8 = 32;
+/// The receiver's key that stands in the place of immediate data is to be made invalid.
+pub(crate) const INVALIDATE: u8 = 64;
 
 /// What a packet is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -265,7 +269,7 @@ mod tests {
             let mut line = plain.words(7);
             assert_eq!(line, words[..PLAIN_WORDS]);
             assert_eq!((Plain::parse(line, 24), Plain::parse(line, 23)), (Some((plain, 7)), None));
-            for other in [PART, LAST, UNREADY, AGAIN] {
+            for other in [PART, LAST, UNREADY, AGAIN, INVALIDATE] {
                 line[0] ^= u64::from(other) << 8;
                 assert_eq!(Plain::parse(line, 24), None);
                 line[0] ^= u64::from(other) << 8;

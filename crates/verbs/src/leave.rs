@@ -43,7 +43,7 @@ impl Core {
         // Behind what the same queue pair has asked to read before: that is done, and is not to be flushed.
         let pair = (p.head.from, p.head.to);
         if let Some(connection) = self.connections.get_mut(p.from).filter(|c| c.reads.iter().any(|r| (r.head.to, r.head.from) == pair)) {
-            connection.reads.push_back(ReadJob { head, key: 0, domain: 0, address: 0, length: 0, at: 0 });
+            connection.reads.push_back(ReadJob { head, key: 0, domain: 0, address: 0, access: Access::empty(), length: 0, at: 0 });
             if connection.reads.len() > ANSWERS_MAX {
                 self.broken(engine, p.from);
             }
@@ -109,7 +109,7 @@ impl Core {
             let Some(job) = connection.reads.front_mut() else { return };
             let found = match n {
                 0 => Ok(core::ptr::null_mut()),
-                _ => self.regions.find(job.key, job.domain, job.address + u64::from(job.at), u64::from(n), Access::REMOTE_READ),
+                _ => self.regions.find(job.key, job.domain, job.address + u64::from(job.at), u64::from(n), job.access),
             };
             let mut head = job.head;
             head.offset = job.at;

@@ -13,6 +13,7 @@
 //! | `machine.rs` | the same on an engine of the caller's |
 //! | `queue.rs`, `ring.rs`, `channel.rs` | completion queues, receives; descriptors to sleep on |
 //! | `memory.rs` | regions, keys, copies |
+//! | `windows.rs`, `xrc.rs` | memory windows; extended reliable connections |
 //! | `adopt.rs`, `direct.rs` | memory of programs that peers map; requests done in it without the owner |
 //! | `request.rs`, `send.rs`, `ending.rs` | requests of the program: posted, sent, completed |
 //! | `short.rs` | messages that need nothing of all that: a way of their own |
@@ -51,6 +52,8 @@ mod short;
 mod strict;
 mod struck;
 mod types;
+mod windows;
+mod xrc;
 
 pub use self::core::AsyncEvent;
 pub use adopt::{after_fork_in_child, before_fork};
@@ -60,8 +63,9 @@ pub use memory::Region;
 pub use modify::{Given, READS_MAX};
 pub use name::gid_of;
 pub use port::{OpenError, Port};
-pub use qp::{Caps, DATAGRAM_MAX, Destination, INLINE_MAX, MESSAGE_MAX, PIECES_MAX, QUEUE_MAX, QpAttributes, QpInit, SendRequest};
+pub use qp::{Caps, DATAGRAM_MAX, Destination, Extra, INLINE_MAX, MESSAGE_MAX, PIECES_MAX, QUEUE_MAX, QpAttributes, QpInit, SendRequest};
 pub use queue::{CQ_ENTRIES_MAX, Listener};
 pub use rule::{Report, Reporter, Rule};
 pub use short::ShortSend;
 pub use types::{Access, AsyncKind, Completion, Error, Gid, Opcode, QpKind, QpState, SendFlags, Sge, WcFlags, WcOpcode, WcStatus};
+pub use windows::{Bind, WINDOWS_MAX, WindowKind};

@@ -141,12 +141,12 @@ impl Core {
             let Some(qp) = self.qp(number) else { continue };
             match qp.init.kind {
                 QpKind::Ud if connection.ready.contains(&number) => self.drop_datagrams(engine, number, connection.peer),
-                QpKind::Rc | QpKind::Uc if qp.connection == Some(id) => {
+                QpKind::Rc | QpKind::Uc | QpKind::XrcSend | QpKind::XrcReceive if qp.connection == Some(id) => {
                     qp.connection = None;
                     if qp.sends.is_empty() || !qp.takes_requests() {
                         continue;
                     }
-                    if qp.init.kind == QpKind::Rc {
+                    if qp.init.kind.is_reliable() {
                         self.deserted(number, connection.channel.is_open());
                     } else {
                         self.drop_datagrams(engine, number, connection.peer);
@@ -181,7 +181,7 @@ impl Core {
 
     pub(crate) fn give_back(&mut self, number: u32, receive: crate::queue::Receive) {
         let Some(qp) = self.qp(number) else { return };
-        match qp.init.srq {
+        match qp.init.srq.or((receive.srq != 0).then_some(receive.srq)) {
             None => qp.receives.posted.push_front(receive),
             Some(id) => {
                 if let Ok(srq) = self.srq(id) {

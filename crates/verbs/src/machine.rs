@@ -72,7 +72,7 @@ impl Machine {
     pub fn register<W: Wire>(&mut self, engine: &mut Engine<W>, region: &Region) -> Result<u32, Error> {
         let writes = region.access.intersects(Access::LOCAL_WRITE | Access::REMOTE_WRITE | Access::REMOTE_ATOMIC);
         let attributes = MemAttributes { ptag: Some(self.0.ptag), rdma_write: writes, rdma_read: false };
-        let handle = engine.register(region.address, region.length, &attributes)?;
+        let handle = crate::registration::key_of_region(engine, region, &attributes)?;
         self.0.list_region(handle, Region { adopted: None, ..*region })?;
         Ok(handle.raw())
     }

@@ -65,7 +65,8 @@ fn rules(kind: QpKind, from: QpState, to: QpState) -> Option<(Given, Given)> {
         | match kind {
             QpKind::Ud => Given::QKEY,
             QpKind::Uc => Given::ACCESS | Given::ALTERNATIVE | Given::MIGRATION,
-            QpKind::Rc => Given::ACCESS | Given::ALTERNATIVE | Given::MIGRATION | Given::RNR_TIMER,
+            QpKind::Rc | QpKind::XrcReceive => Given::ACCESS | Given::ALTERNATIVE | Given::MIGRATION | Given::RNR_TIMER,
+            QpKind::XrcSend => Given::ACCESS | Given::ALTERNATIVE | Given::MIGRATION,
         };
     let connected = Given::ADDRESS | Given::MTU | Given::PEER | Given::RECEIVE_NUMBER;
     Some(match (from, to) {
@@ -74,11 +75,13 @@ fn rules(kind: QpKind, from: QpState, to: QpState) -> Option<(Given, Given)> {
         (Init, Init) => (none, base),
         (Init, Rtr) => match kind {
             QpKind::Ud => (none, Given::PKEY_INDEX | Given::QKEY),
-            QpKind::Uc => (connected, Given::ALTERNATIVE | Given::ACCESS | Given::PKEY_INDEX),
-            QpKind::Rc => (connected | Given::READS_IN | Given::RNR_TIMER, Given::ALTERNATIVE | Given::ACCESS | Given::PKEY_INDEX),
+            QpKind::Uc | QpKind::XrcSend => (connected, Given::ALTERNATIVE | Given::ACCESS | Given::PKEY_INDEX),
+            QpKind::Rc | QpKind::XrcReceive => (connected | Given::READS_IN | Given::RNR_TIMER, Given::ALTERNATIVE | Given::ACCESS | Given::PKEY_INDEX),
         },
         (Rtr, Rts) => match kind {
-            QpKind::Rc => (Given::SEND_NUMBER | Given::TIMEOUT | Given::RETRIES | Given::RNR_RETRIES | Given::READS_OUT, while_up),
+            QpKind::Rc | QpKind::XrcSend => (Given::SEND_NUMBER | Given::TIMEOUT | Given::RETRIES | Given::RNR_RETRIES | Given::READS_OUT, while_up),
+            // It sends nothing; programs that treat it as the sending side may say so.
+            QpKind::XrcReceive => (Given::SEND_NUMBER, while_up | Given::TIMEOUT | Given::RETRIES | Given::RNR_RETRIES | Given::READS_OUT),
             _ => (Given::SEND_NUMBER, while_up),
         },
         (Rts, Rts) | (Sqd, Rts) => (none, while_up),
@@ -86,7 +89,7 @@ fn rules(kind: QpKind, from: QpState, to: QpState) -> Option<(Given, Given)> {
         (Sqd, Sqd) => match kind {
             QpKind::Ud => (none, Given::PKEY_INDEX | Given::QKEY),
             QpKind::Uc => (none, Given::ADDRESS | Given::ALTERNATIVE | Given::ACCESS | Given::PKEY_INDEX | Given::MIGRATION),
-            QpKind::Rc => (
+            QpKind::Rc | QpKind::XrcSend | QpKind::XrcReceive => (
                 none,
                 Given::PORT
                     | Given::ADDRESS
@@ -102,7 +105,7 @@ fn rules(kind: QpKind, from: QpState, to: QpState) -> Option<(Given, Given)> {
                     | Given::MIGRATION,
             ),
         },
-        (Sqe, Rts) if kind != QpKind::Rc => (none, Given::CURRENT_STATE | if kind == QpKind::Ud { Given::QKEY } else { Given::ACCESS }),
+        (Sqe, Rts) if !kind.is_reliable() => (none, Given::CURRENT_STATE | if kind == QpKind::Ud { Given::QKEY } else { Given::ACCESS }),
         _ => return None,
     })
 }
@@ -205,7 +208,7 @@ mod tests {
     #[test]
     fn moves() {
         use QpState::{Err, Init, Reset, Rtr, Rts, Sqd, Sqe};
-        for kind in [QpKind::Rc, QpKind::Uc, QpKind::Ud] {
+        for kind in [QpKind::Rc, QpKind::Uc, QpKind::Ud, QpKind::XrcSend, QpKind::XrcReceive] {
             for from in [Reset, Init, Rtr, Rts, Sqd, Sqe, Err] {
                 assert!(rules(kind, from, Reset).is_some() && rules(kind, from, Err).is_some());
             }

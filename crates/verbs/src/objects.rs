@@ -4,6 +4,7 @@
 use crate::port::Port;
 use crate::queue::Listener;
 use crate::types::{Completion, Error, Sge};
+use crate::windows::WindowKind;
 use bellwire_memory::atomic::Ordering;
 
 impl Port {
@@ -23,6 +24,24 @@ impl Port {
         self.shared.core().destroy_domain(domain)
     }
 
+    /// Keeps a protection domain from ending, until it is released: for what is made of it outside
+    /// of the device.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`].
+    pub fn hold_domain(&self, domain: u32) -> Result<(), Error> {
+        self.shared.core().hold_domain(domain)
+    }
+
+    /// Lets go of a protection domain that [`hold_domain`](Self::hold_domain) kept.
+    ///
+    /// # Errors
+    /// None; as the kindred calls.
+    pub fn release_domain(&self, domain: u32) -> Result<(), Error> {
+        self.shared.core().release_domain(domain);
+        Ok(())
+    }
+
     /// Makes a completion queue; `listener` is told of completions if it is armed, by `cookie`.
     ///
     /// # Errors
@@ -34,11 +53,13 @@ impl Port {
     /// Changes its length.
     ///
     /// # Errors
-    /// [`Error::Invalid`]: it holds more.
+    /// [`Error::Invalid`]: it holds more, or sends that are posted would have no room for their
+    /// completions.
     pub fn resize_cq(&self, cq: u32, entries: usize) -> Result<(), Error> {
         let mut core = self.shared.core();
+        let posted = core.posted_to(cq);
         let q = core.cq(cq)?;
-        if entries == 0 || entries > crate::queue::CQ_ENTRIES_MAX || entries < q.entries.len() {
+        if entries == 0 || entries > crate::queue::CQ_ENTRIES_MAX || entries < q.entries.len() + posted {
             return Err(Error::Invalid);
         }
         q.capacity = entries;
@@ -109,6 +130,61 @@ impl Port {
             return Err(Error::Invalid);
         }
         self.shared.core().create_srq(domain, capacity, pieces_max, limit, cookie)
+    }
+
+    /// Makes a shared receive queue for extended reliable connections: messages name it, and `cq`
+    /// gets its completions.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`]; [`Error::NoMemory`].
+    pub fn create_xrc_srq(&self, domain: u32, capacity: usize, pieces_max: usize, (xrc_domain, cq): (u32, u32), cookie: u64) -> Result<u32, Error> {
+        if capacity == 0 || capacity > crate::qp::QUEUE_MAX as usize || pieces_max > crate::qp::PIECES_MAX as usize {
+            return Err(Error::Invalid);
+        }
+        let queue = crate::queue::ReceiveQueue::new(capacity, pieces_max, domain);
+        self.shared.core().create_xrc_srq(queue, crate::xrc::Xrc { domain: xrc_domain, cq }, cookie)
+    }
+
+    /// Makes an XRC domain.
+    ///
+    /// # Errors
+    /// [`Error::NoMemory`].
+    pub fn create_xrc_domain(&self) -> Result<u32, Error> {
+        self.shared.core().create_xrc_domain()
+    }
+
+    /// Ends an XRC domain that nothing uses.
+    ///
+    /// # Errors
+    /// [`Error::Busy`]; [`Error::Invalid`].
+    pub fn destroy_xrc_domain(&self, id: u32) -> Result<(), Error> {
+        self.shared.core().destroy_xrc_domain(id)
+    }
+
+    /// Opens a receiving queue pair of an XRC domain once more; it ends when all of its handles
+    /// have.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`]: there is no such queue pair in that domain.
+    pub fn open_qp(&self, qp: u32, xrc_domain: u32) -> Result<(), Error> {
+        self.shared.core().open_qp(qp, xrc_domain)
+    }
+
+    /// Makes a memory window, bound to nothing; its key.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`]; [`Error::NoMemory`].
+    pub fn create_window(&self, domain: u32, kind: WindowKind) -> Result<u32, Error> {
+        self.shared.core().create_window(domain, kind)
+    }
+
+    /// Ends a memory window, by any key that it had. What it was bound to can no longer be reached
+    /// through it.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`].
+    pub fn destroy_window(&self, key: u32) -> Result<(), Error> {
+        self.shared.core().destroy_window(key)
     }
 
     /// Has an event given when fewer receives than that are posted.

@@ -10,6 +10,7 @@ use crate::ring::Ring;
 use crate::strict::Watch;
 use crate::struck::Judged;
 use crate::types::{Access, Completion, Gid, Opcode, QpKind, QpState, SendFlags, Sge, WcStatus};
+use crate::windows::Bind;
 use bellwire_faults::Fates;
 
 /// Requests that one queue may hold.
@@ -43,11 +44,11 @@ pub struct Caps {
 pub struct QpInit {
     /// Service.
     pub kind: QpKind,
-    /// Protection domain.
+    /// Protection domain. For [`QpKind::XrcReceive`], which has none, its XRC domain.
     pub domain: u32,
-    /// Where sends complete.
+    /// Where sends complete; 0 for [`QpKind::XrcReceive`], which has none.
     pub send_cq: u32,
-    /// Where receives complete.
+    /// Where receives complete; 0 for the XRC kinds, which have none of their own.
     pub receive_cq: u32,
     /// Where receives are taken from, if not from its own queue.
     pub srq: Option<u32>,
@@ -60,6 +61,11 @@ pub struct QpInit {
 }
 
 impl QpInit {
+    /// The completion queues that it uses.
+    pub(crate) fn cqs(&self) -> impl Iterator<Item = u32> + use<> {
+        [self.send_cq, self.receive_cq].into_iter().filter(|cq| *cq != 0)
+    }
+
     pub(crate) fn check(&self) -> Result<(), crate::types::Error> {
         let c = &self.caps;
         let fits = c.sends <= QUEUE_MAX && c.receives <= QUEUE_MAX && c.send_pieces <= PIECES_MAX && c.receive_pieces <= PIECES_MAX && c.inline <= INLINE_MAX;
@@ -70,6 +76,8 @@ impl QpInit {
 /// What a peer's request may reach.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Receiving {
+    /// The queue pair.
+    pub number: u32,
     pub domain: u32,
     pub access: Access,
 }
@@ -148,6 +156,18 @@ pub struct Destination {
     pub qkey: u32,
 }
 
+/// A part that only few requests have.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Extra {
+    /// Nothing.
+    #[default]
+    None,
+    /// The peer's shared receive queue that is to take the message ([`QpKind::XrcSend`]).
+    Srq(u32),
+    /// The window to bind, and to what ([`Opcode::Bind`]).
+    Bind(Bind),
+}
+
 /// A request of the send queue.
 #[derive(Debug, Default)]
 pub(crate) struct Send {
@@ -159,6 +179,7 @@ pub(crate) struct Send {
     pub address: u64,
     pub key: u32,
     pub operands: [u64; 2],
+    pub extra: Extra,
     pub data: Data,
     pub to: Option<Destination>,
     /// Bytes that have come back, or all of an atomic.
@@ -186,6 +207,8 @@ pub struct SendRequest<'a> {
     pub key: u32,
     /// Added or swapped in; compared with.
     pub operands: [u64; 2],
+    /// A part that few requests have.
+    pub extra: Extra,
     /// Where a datagram goes.
     pub to: Option<Destination>,
 }
@@ -266,6 +289,8 @@ pub(crate) struct Qp {
     pub established: bool,
     /// What the strict mode knows.
     pub watch: Option<Box<Watch>>,
+    /// Program's handles of it ([`QpKind::XrcReceive`] can be opened more than once).
+    pub handles: u32,
 }
 
 impl Qp {
@@ -306,6 +331,7 @@ impl Qp {
             past: (0, 0),
             established: false,
             watch: None,
+            handles: 1,
         }
     }
 
@@ -316,10 +342,10 @@ impl Qp {
 
     /// Back to the beginning: nothing is posted, nobody is known.
     pub(crate) fn reset(&mut self) {
-        let (is_ready, is_owing) = (self.is_ready, self.is_owing);
+        let (is_ready, is_owing, handles) = (self.is_ready, self.is_owing, self.handles);
         let life = self.life.checked_add(1).unwrap_or(1);
         let past = if self.peer_life == 0 { self.past } else { (self.attributes.peer, self.peer_life) };
-        *self = Self { is_ready, is_owing, life, past, fates: self.fates.take(), ..Self::new(self.number, self.init) };
+        *self = Self { is_ready, is_owing, handles, life, past, fates: self.fates.take(), ..Self::new(self.number, self.init) };
     }
 
     /// Receives may be posted, and stay.
@@ -335,7 +361,7 @@ impl Qp {
     /// Whether a packet is one of the connection of before the last reset: on its way since then, with a number that may fit. (Who sends unreliably may go on as it was.)
     #[inline]
     pub(crate) fn is_past(&self, head: &Head) -> bool {
-        self.past == (head.from, head.life) && self.init.kind == QpKind::Rc
+        self.past == (head.from, head.life) && self.init.kind.is_reliable()
     }
 
     /// Of its requests, how many may leave.

@@ -4,6 +4,7 @@
 use crate::channel::Channel;
 use crate::ring::Ring;
 use crate::types::{Completion, Sge, WcFlags, WcStatus};
+use crate::xrc::Xrc;
 use std::sync::Arc;
 
 /// Entries that a completion queue may have.
@@ -161,6 +162,8 @@ pub(crate) struct Receive {
     pub pieces: Pieces,
     /// The protection domain of the queue that it was posted to.
     pub domain: u32,
+    /// The receive queue for XRC that it was taken from; 0: it is of another kind.
+    pub srq: u32,
 }
 
 /// Receives that are posted.
@@ -212,6 +215,21 @@ pub(crate) struct Srq {
     pub limit: usize,
     pub users: u32,
     pub cookie: u64,
+    /// It is for extended reliable connections.
+    pub xrc: Option<Xrc>,
+}
+
+impl Srq {
+    /// After a receive was taken: whether there are now fewer than the limit, of which the program
+    /// is told once, by its name for the queue.
+    #[inline]
+    pub(crate) fn runs_low(&mut self) -> Option<u64> {
+        if self.limit == 0 || self.queue.posted.len() >= self.limit {
+            return None;
+        }
+        self.limit = 0;
+        Some(self.cookie)
+    }
 }
 
 /// The head of a datagram as the receiver finds it in front of the data.

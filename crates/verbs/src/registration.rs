@@ -7,9 +7,21 @@ use crate::memory::Region;
 use crate::port::Port;
 use crate::progress::HostWire;
 use crate::types::{Access, Error};
+use crate::windows::is_window_key;
+use bellwire_via::wire::Wire;
 use bellwire_via::{Engine, MemAttributes, MemHandle};
 use std::ops::Range;
 use std::sync::Arc;
+
+/// Access by which a region's memory is written.
+const WRITES: Access = Access::LOCAL_WRITE.union(Access::REMOTE_WRITE).union(Access::REMOTE_ATOMIC);
+
+impl Region {
+    /// Peers may change only what the owner's own requests may write.
+    fn has_lawful_access(&self) -> bool {
+        !self.access.intersects(Access::REMOTE_WRITE | Access::REMOTE_ATOMIC) || self.access.contains(Access::LOCAL_WRITE)
+    }
+}
 
 impl Port {
     /// Registers memory; its key, local and remote.
@@ -17,8 +29,7 @@ impl Port {
     /// # Errors
     /// [`Error::Invalid`]; [`Error::Fault`]: it is not mapped, or may not be written although `access` says so; [`Error::NoMemory`].
     pub fn register(&self, region: &Region) -> Result<u32, Error> {
-        let writes = Access::LOCAL_WRITE | Access::REMOTE_WRITE | Access::REMOTE_ATOMIC;
-        if region.length == 0 || (region.access.intersects(Access::REMOTE_WRITE | Access::REMOTE_ATOMIC) && !region.access.contains(Access::LOCAL_WRITE)) {
+        if region.length == 0 || !region.has_lawful_access() {
             return Err(Error::Invalid);
         }
         let wants_remote = region.access.intersects(Access::REMOTE_WRITE | Access::REMOTE_READ);
@@ -27,11 +38,8 @@ impl Port {
         let may_adopt = pages.as_ref().is_some_and(may_adopt);
         self.shared.with(|core, engine| {
             // The engine looks at the memory, brings it in, and gives the key; what peers may do is this layer's business.
-            let attributes = MemAttributes { ptag: Some(core.ptag), rdma_write: region.access.intersects(writes), rdma_read: false };
-            let handle = engine.register(region.address, region.length, &attributes).map_err(|e| match e {
-                bellwire_via::Error::Resource => Error::NoMemory,
-                _ => Error::Fault,
-            })?;
+            let attributes = MemAttributes { ptag: Some(core.ptag), rdma_write: region.access.intersects(WRITES), rdma_read: false };
+            let handle = key_of_region(engine, region, &attributes)?;
             let adopted = pages.as_ref().and_then(|pages| self.adopt(core, engine, region, pages, may_adopt));
             core.list_region(handle, Region { adopted, ..*region }).inspect_err(|_| {
                 let _ = engine.deregister(region.address, handle);
@@ -89,6 +97,39 @@ impl Port {
         Arc::as_ptr(&self.shared).addr()
     }
 
+    /// Changes a registration. With the same memory it keeps its key, and is no longer mapped by
+    /// peers; with other memory it gets a new one, which is returned. If it fails, all stays as it
+    /// was.
+    ///
+    /// # Errors
+    /// As [`register`](Self::register); [`Error::Invalid`]: there is no region with that key.
+    pub fn register_again(&self, key: u32, change: impl FnOnce(&mut Region)) -> Result<u32, Error> {
+        let old = *self.shared.core().regions.get(key).ok_or(Error::Invalid)?;
+        let mut region = old;
+        region.adopted = None;
+        change(&mut region);
+        if (region.address, region.length, region.iova) != (old.address, old.length, old.iova) {
+            let new = self.register(&region)?;
+            self.deregister(key)?;
+            return Ok(new);
+        }
+        if !region.has_lawful_access() {
+            return Err(Error::Invalid);
+        }
+        self.shared.with(|core, engine| {
+            let attributes = MemAttributes { ptag: Some(core.ptag), rdma_write: region.access.intersects(WRITES), rdma_read: false };
+            engine.set_memory_attributes(region.address, MemHandle::from_raw(key), &attributes).map_err(|e| match e {
+                bellwire_via::Error::Resource => Error::Busy,
+                _ => Error::Fault,
+            })?;
+            core.hold_domain(region.domain)?;
+            let before = core.unlist_region(key)?;
+            self.disown(engine, before.adopted);
+            core.regions.insert(MemHandle::from_raw(key), region);
+            Ok(key)
+        })
+    }
+
     /// Ends a registration. When it returns, nobody is inside the memory.
     ///
     /// # Errors
@@ -99,5 +140,20 @@ impl Port {
             self.disown(engine, region.adopted);
             Ok(engine.deregister(region.address, MemHandle::from_raw(key))?)
         })
+    }
+}
+
+/// Registers a region with the engine, which looks at the memory and brings it in; its handle is
+/// the key. Those that memory windows have (W1) are left out: a few of each slot's thousands.
+pub(crate) fn key_of_region<W: Wire>(engine: &mut Engine<W>, region: &Region, attributes: &MemAttributes) -> Result<MemHandle, Error> {
+    loop {
+        let handle = engine.register(region.address, region.length, attributes).map_err(|e| match e {
+            bellwire_via::Error::Resource => Error::NoMemory,
+            _ => Error::Fault,
+        })?;
+        if !is_window_key(handle.raw()) {
+            return Ok(handle);
+        }
+        engine.deregister(region.address, handle)?;
     }
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A request as it is posted: checked, what is inline copied; and the heads of its packets.
 
-use crate::header::{AGAIN, Head, IMMEDIATE, Kind, LAST, PART, SOLICITED, UNREADY};
-use crate::qp::{DATAGRAM_MAX, Data, MESSAGE_MAX, Qp, Send, SendRequest};
+use crate::header::{AGAIN, Head, IMMEDIATE, INVALIDATE, Kind, LAST, PART, SOLICITED, UNREADY};
+use crate::qp::{DATAGRAM_MAX, Data, Extra, MESSAGE_MAX, Qp, Send, SendRequest};
 use crate::queue::Pieces;
 use crate::struck::Judged;
 use crate::types::{Error, Opcode, QpKind, QpState, SendFlags};
@@ -23,10 +23,17 @@ impl Qp {
         let length = pieces.len();
         let service_does = match self.init.kind {
             QpKind::Rc => true,
-            QpKind::Uc => !r.opcode.fetches(),
+            QpKind::XrcSend => !r.opcode.is_local() && matches!(r.extra, Extra::Srq(_)),
+            QpKind::XrcReceive => false,
+            QpKind::Uc => !r.opcode.fetches() && r.opcode != Opcode::SendInvalidate,
             QpKind::Ud => matches!(r.opcode, Opcode::Send | Opcode::SendImm) && r.to.is_some() && length <= DATAGRAM_MAX,
         };
-        if !service_does || r.pieces.len() > caps.send_pieces as usize || length > MESSAGE_MAX || (r.opcode.is_atomic() && length != 8) {
+        if !service_does
+            || r.pieces.len() > caps.send_pieces as usize
+            || length > MESSAGE_MAX
+            || (r.opcode.is_atomic() && length != 8)
+            || (r.opcode == Opcode::Bind) != matches!(r.extra, Extra::Bind(_))
+        {
             return Err(Error::Invalid);
         }
         let is_inline = r.flags.contains(SendFlags::INLINE) && !r.opcode.fetches();
@@ -43,6 +50,7 @@ impl Qp {
             address: r.address,
             key: r.key,
             operands: r.operands,
+            extra: r.extra,
             data,
             to: r.to,
             fetched: 0,
@@ -56,7 +64,8 @@ impl Qp {
     pub(crate) fn kind_of(&self, send: &Send) -> Kind {
         match send.opcode {
             _ if self.init.kind == QpKind::Ud => Kind::Datagram,
-            Opcode::Send | Opcode::SendImm => Kind::Send,
+            // Local requests have no packets: they are carried out before one is made.
+            Opcode::Send | Opcode::SendImm | Opcode::SendInvalidate | Opcode::LocalInvalidate | Opcode::Bind => Kind::Send,
             Opcode::Write | Opcode::WriteImm => Kind::Write,
             Opcode::Read => Kind::Read,
             Opcode::CompareSwap | Opcode::FetchAdd => Kind::Atomic,
@@ -81,6 +90,9 @@ impl Qp {
         };
         // With the end of a long message, not its beginning: who hears it may look no further here, but at its memory.
         head.answered = if n == send.length - part || send.opcode.fetches() { self.expected } else { self.told };
+        if let Extra::Srq(srq) = send.extra {
+            head.answered = srq;
+        }
         (head.life, head.echo) = (self.life, self.peer_life);
         head.immediate = send.immediate;
         if send.opcode.has_immediate() {
@@ -88,6 +100,9 @@ impl Qp {
         }
         if send.flags.contains(SendFlags::SOLICITED) {
             head.flags |= SOLICITED;
+        }
+        if send.opcode == Opcode::SendInvalidate {
+            head.flags |= INVALIDATE;
         }
         if send.judged.unready != 0 {
             head.flags |= UNREADY;

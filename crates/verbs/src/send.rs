@@ -5,7 +5,7 @@ use crate::connection::ConnectionId;
 use crate::core::Core;
 use crate::direct::{Done, ShortAccess};
 use crate::name::Name;
-use crate::qp::SendRequest;
+use crate::qp::{Extra, SendRequest};
 use crate::short::ShortSend;
 use crate::struck::Way;
 use crate::types::{Access, Error, QpKind, QpState, SendFlags, WcStatus};
@@ -85,6 +85,11 @@ impl Core {
             if qp.left >= qp.may_leave() || qp.pause != 0 || (qp.is_ready && !is_turn) {
                 return queued;
             }
+            match self.do_here(number) {
+                Done::Yes(_) => continue,
+                Done::Soon => return queued,
+                Done::No => {}
+            }
             if self.struck.is_some() {
                 match self.strike(number) {
                     Way::Free => {}
@@ -115,6 +120,40 @@ impl Core {
                     self.wait_for_room(number, id);
                     return queued;
                 }
+            }
+        }
+    }
+
+    /// Does the next request if it is one that only changes keys of this side: when all before it
+    /// are answered, so that none of them finds a key changed.
+    #[inline]
+    fn do_here(&mut self, number: u32) -> Done {
+        let Some(qp) = self.qp(number) else { return Done::No };
+        let Some(send) = qp.sends.get(qp.left).filter(|s| s.opcode.is_local()) else { return Done::No };
+        if qp.left != 0 {
+            return Done::Soon;
+        }
+        let (extra, key) = (send.extra, send.immediate);
+        let outcome = match extra {
+            Extra::Bind(bind) => self.bind(number, &bind),
+            _ if self.invalidate(number, key) => Ok(()),
+            _ => Err(WcStatus::LocalQpOperation),
+        };
+        match outcome {
+            Ok(()) => {
+                if let Some(qp) = self.qp(number) {
+                    qp.left = 1;
+                }
+                self.end_first(number, WcStatus::Success);
+                if let Some(qp) = self.qp(number) {
+                    // The peer does not count it.
+                    qp.first = qp.first.wrapping_sub(1);
+                }
+                Done::Yes(0)
+            }
+            Err(status) => {
+                self.fail_send(number, 0, status);
+                Done::Soon
             }
         }
     }
@@ -208,7 +247,7 @@ impl Core {
         if fetches || qp.part == send.length {
             (qp.left, qp.part) = (qp.left + 1, 0);
             qp.fetching += u32::from(fetches);
-            if qp.init.kind != QpKind::Rc {
+            if !qp.init.kind.is_reliable() {
                 self.end_first(number, WcStatus::Success);
             }
         }

@@ -4,11 +4,12 @@
 use crate::arrive::Packet;
 use crate::connection::{ANSWERS_MAX, ReadJob};
 use crate::core::Core;
-use crate::header::{Code, Head, Kind, PART, UNREADY};
+use crate::header::{Code, Head, INVALIDATE, Kind, PART, UNREADY};
 use crate::memory::Regions;
 use crate::qp::{Arriving, MESSAGE_MAX, Receiving};
 use crate::queue::{Receive, receive_flags, route_header};
-use crate::types::{Access, AsyncKind, Completion, QpKind, QpState, WcOpcode, WcStatus};
+use crate::types::{Access, AsyncKind, Completion, QpKind, QpState, WcFlags, WcOpcode, WcStatus};
+use crate::windows::is_window_key;
 use bellwire_via::Engine;
 use bellwire_via::wire::Wire;
 
@@ -29,7 +30,8 @@ impl Core {
             return;
         }
         let Some(qp) = self.qp(number) else { return };
-        let is_reliable = qp.init.kind == QpKind::Rc;
+        let kind = qp.init.kind;
+        let is_reliable = qp.init.kind.is_reliable();
         let (answered, state, knows_us) = (p.head.answered, qp.state, p.head.echo == qp.life);
         let before = core::mem::replace(&mut qp.peer_life, p.head.life);
         if is_reliable && before != 0 && before != p.head.life {
@@ -38,7 +40,8 @@ impl Core {
             (qp.expected, qp.told, qp.came) = (from, from, 0);
             self.drop_arriving(number);
         }
-        if is_reliable && knows_us && matches!(state, QpState::Rts | QpState::Sqd) {
+        // Of XRC, requests go one way only, and name a receive queue there (`xrc.rs`).
+        if kind == QpKind::Rc && knows_us && matches!(state, QpState::Rts | QpState::Sqd) {
             self.answered(number, answered);
             // What waited for that goes on.
             self.pump(engine, number, false);
@@ -69,21 +72,40 @@ impl Core {
         }
     }
 
-    fn receiving(&mut self, number: u32) -> Option<Receiving> {
-        self.qp(number).map(|q| Receiving { domain: q.init.domain, access: q.attributes.access })
+    /// What the sender of a request may reach here.
+    #[inline]
+    fn receiving(&mut self, p: &Packet<'_>) -> Option<Receiving> {
+        let number = p.head.to;
+        let qp = self.qp(number)?;
+        let (domain, access) = (qp.init.domain, qp.attributes.access);
+        if qp.init.kind == QpKind::XrcReceive {
+            let domain = self.named_srq(p)?.queue.domain;
+            return Some(Receiving { number, domain, access });
+        }
+        Some(Receiving { number, domain, access })
     }
 
     /// The receive for a message that begins; `None`: there is none, and the sender has been told.
     fn begin<W: Wire>(&mut self, engine: &mut Engine<W>, p: &Packet<'_>) -> Option<Receive> {
         let number = p.head.to;
-        let is_unready = p.head.flags & UNREADY != 0 && self.qp(number)?.init.kind == QpKind::Rc;
-        let receive = if is_unready { None } else { self.take_receive(number) };
+        let kind = self.qp(number)?.init.kind;
+        let is_unready = p.head.flags & UNREADY != 0 && kind.is_reliable();
+        let is_xrc = kind == QpKind::XrcReceive;
+        if is_xrc && self.named_srq(p).is_none() {
+            self.deny(engine, p, Code::Invalid);
+            return None;
+        }
+        let receive = match is_xrc {
+            _ if is_unready => None,
+            true => self.take_named_receive(p),
+            false => self.take_receive(number),
+        };
         if receive.is_none() {
             if self.strict.is_some() && !is_unready {
                 self.saw_no_receive(p);
             }
             let qp = self.qp(number)?;
-            let (timer, is_reliable) = (qp.attributes.rnr_timer, qp.init.kind == QpKind::Rc);
+            let (timer, is_reliable) = (qp.attributes.rnr_timer, qp.init.kind.is_reliable());
             if is_reliable {
                 qp.came = 0;
                 self.refuse(engine, p, Code::NotReady, timer);
@@ -130,20 +152,25 @@ impl Core {
             }
             return;
         }
+        if p.head.flags & INVALIDATE != 0 && !self.invalidate(number, p.head.immediate) {
+            return self.receive_failed(engine, p, &receive, WcStatus::LocalProtection, Code::Access);
+        }
         self.received(p, &receive, WcOpcode::Receive, arriving.total);
         self.done(engine, p);
     }
 
     /// A receive has been used up, well.
     fn received(&mut self, p: &Packet<'_>, receive: &Receive, opcode: WcOpcode, length: u32) {
-        let Some(qp) = self.qp(p.head.to) else { return };
-        let cq = qp.init.receive_cq;
+        let cq = self.receive_cq(p.head.to, receive);
+        let invalidates = p.head.flags & INVALIDATE != 0;
+        let mut flags = receive_flags(p.immediate().is_some(), p.head.kind == Kind::Datagram);
+        flags.set(WcFlags::WITH_INVALIDATED, invalidates);
         let completion = Completion {
             opcode,
             byte_len: length,
-            immediate: p.immediate().unwrap_or(0),
+            immediate: if invalidates { p.head.immediate } else { p.immediate().unwrap_or(0) },
             source: p.head.from,
-            flags: receive_flags(p.immediate().is_some(), p.head.kind == Kind::Datagram),
+            flags,
             ..Completion::of_receive(receive.wr_id, p.head.to, WcStatus::Success)
         };
         self.complete(cq, completion, p.is_solicited());
@@ -156,7 +183,8 @@ impl Core {
             self.saw_receive_failure(p.head.to, receive, status);
         }
         let Some(qp) = self.qp(p.head.to) else { return };
-        let (cq, is_reliable) = (qp.init.receive_cq, qp.init.kind == QpKind::Rc);
+        let is_reliable = qp.init.kind.is_reliable();
+        let cq = self.receive_cq(p.head.to, receive);
         self.complete(cq, Completion::of_receive(receive.wr_id, p.head.to, status), false);
         if is_reliable {
             self.refuse(engine, p, code, 0);
@@ -165,9 +193,9 @@ impl Core {
     }
 
     fn write_arrived<W: Wire>(&mut self, engine: &mut Engine<W>, p: &Packet<'_>) {
-        let (number, n) = (p.head.to, p.payload.1);
+        let n = p.payload.1;
         let (key, length) = p.head.key_and_length();
-        let Some(receiving) = self.receiving(number) else { return };
+        let Some(receiving) = self.receiving(p) else { return self.deny(engine, p, Code::Invalid) };
         let total = p.total();
         if u64::from(length) != total || u64::from(p.head.offset) + n as u64 > total {
             return self.deny(engine, p, Code::Invalid);
@@ -203,7 +231,7 @@ impl Core {
 
     fn read_asked<W: Wire>(&mut self, engine: &mut Engine<W>, p: &Packet<'_>) {
         let (key, length) = p.head.key_and_length();
-        let Some(receiving) = self.receiving(p.head.to) else { return };
+        let Some(receiving) = self.receiving(p) else { return self.deny(engine, p, Code::Invalid) };
         if u64::from(length) > MESSAGE_MAX {
             return self.deny(engine, p, Code::Invalid);
         }
@@ -212,7 +240,14 @@ impl Core {
         }
         let mut head = Head::new(Kind::ReadData, p.head.from, p.head.to);
         (head.number, head.echo, head.flags, head.total) = (p.head.number, p.head.life, PART, length);
-        let job = ReadJob { head, key, domain: receiving.domain, address: p.head.words[0], length, at: 0 };
+        // What a window let through is read by its region's key.
+        let (mut source, mut address, mut access) = (key, p.head.words[0], Access::REMOTE_READ);
+        if is_window_key(key)
+            && let Some(beneath) = self.beneath(receiving.number, receiving.domain, key, address, u64::from(length), access)
+        {
+            (source, address, access) = (beneath.region, beneath.address, Access::empty());
+        }
+        let job = ReadJob { head, key: source, domain: receiving.domain, address, access, length, at: 0 };
         let Some(connection) = self.connections.get_mut(p.from) else { return };
         connection.reads.push_back(job);
         if connection.reads.len() > ANSWERS_MAX {
@@ -225,7 +260,7 @@ impl Core {
 
     fn atomic_asked<W: Wire>(&mut self, engine: &mut Engine<W>, p: &Packet<'_>) {
         let (key, compares) = p.head.key_and_length();
-        let Some(receiving) = self.receiving(p.head.to) else { return };
+        let Some(receiving) = self.receiving(p) else { return self.deny(engine, p, Code::Invalid) };
         let allowed = self.remote(&receiving, key, p.head.words[0], 8, Access::REMOTE_ATOMIC);
         let Some(at) = allowed else { return self.deny_access(engine, p, Access::REMOTE_ATOMIC) };
         if !at.addr().is_multiple_of(8) {
@@ -248,7 +283,7 @@ impl Core {
     fn done<W: Wire>(&mut self, engine: &mut Engine<W>, p: &Packet<'_>) {
         let Some(qp) = self.qp(p.head.to) else { return };
         qp.expected = qp.expected.wrapping_add(1);
-        if qp.init.kind != QpKind::Rc {
+        if !qp.init.kind.is_reliable() {
             return;
         }
         if qp.expected.wrapping_sub(qp.told) >= TELL_AFTER {
@@ -270,7 +305,7 @@ impl Core {
     /// A request that may not be: it is refused, and the queue pair fails.
     #[cold]
     fn deny<W: Wire>(&mut self, engine: &mut Engine<W>, p: &Packet<'_>, code: Code) {
-        if self.qp(p.head.to).is_some_and(|q| q.init.kind != QpKind::Rc) {
+        if self.qp(p.head.to).is_some_and(|q| !q.init.kind.is_reliable()) {
             // Nobody hears of it; it is dropped.
             if let Some(qp) = self.qp(p.head.to) {
                 qp.expected = p.head.number.wrapping_add(1);

@@ -10,7 +10,7 @@ use crate::memory::Regions;
 use crate::qp::{Qp, Send};
 use crate::queue::Receive;
 use crate::rule::{Report, Reporter, Rule};
-use crate::types::{Access, Completion, QpKind, Sge, WcOpcode, WcStatus};
+use crate::types::{Access, Completion, Sge, WcOpcode, WcStatus};
 use bellwire_memory::bytes;
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
@@ -242,7 +242,7 @@ impl Core {
     pub(crate) fn saw_no_receive(&mut self, p: &Packet<'_>) {
         let (number, from, now) = (p.head.to, p.head.from, (self.clock)());
         let Some(qp) = self.qp(number) else { return };
-        let (is_reliable, shared) = (qp.init.kind == QpKind::Rc, qp.init.srq.is_some());
+        let (is_reliable, shared) = (qp.init.kind.is_reliable(), qp.init.srq.is_some());
         let queue = if shared { "its shared receive queue" } else { "its receive queue" };
         if !is_reliable {
             return self.report(Rule::NoReceive, number, None, |_| Some(format!("a message of queue pair {from:#x} is lost: {queue} is empty")));

@@ -8,7 +8,7 @@
 use crate::core::{AsyncEvent, Core};
 use crate::name::host_of;
 use crate::qp::Qp;
-use crate::types::{AsyncKind, Gid, Opcode, QpKind, QpState, WcStatus};
+use crate::types::{AsyncKind, Gid, Opcode, QpState, WcStatus};
 use bellwire_faults::{Fate, Fates, FaultPlan, RequestFaults, Timetable};
 use bellwire_via::wire::Wire;
 use bellwire_via::{Engine, Instant};
@@ -105,7 +105,7 @@ impl Core {
         let (now, own, is_down) = ((self.clock)(), self.name.gid, self.is_down());
         let Some(struck) = &mut self.struck else { return Way::Free };
         let Some(qp) = self.qps.get_mut(number as usize & (crate::name::QPS_MAX - 1)).and_then(Option::as_deref_mut) else { return Way::Closed };
-        let is_reliable = qp.init.kind == QpKind::Rc;
+        let is_reliable = qp.init.kind.is_reliable();
         if is_down && !is_reliable {
             // As on a wire without a light: it is gone, and nobody says so.
             qp.part = 0;
@@ -193,5 +193,5 @@ fn takes_receive(opcode: Opcode) -> bool {
 }
 
 fn waits_for_answers(qp: &Qp) -> bool {
-    qp.init.kind == QpKind::Rc && qp.state == QpState::Rts && !qp.sends.is_empty()
+    qp.init.kind.is_reliable() && qp.state == QpState::Rts && !qp.sends.is_empty()
 }

@@ -58,6 +58,8 @@ bitflags::bitflags! {
         const REMOTE_READ = 4;
         /// Peers may do atomics on it.
         const REMOTE_ATOMIC = 8;
+        /// Memory windows may be bound to it.
+        const WINDOW_BIND = 16;
     }
 
     /// How a request is to be done.
@@ -80,6 +82,8 @@ bitflags::bitflags! {
         const GRH = 1;
         /// Immediate data.
         const WITH_IMM = 2;
+        /// The message has invalidated a key, which stands in the place of immediate data.
+        const WITH_INVALIDATED = 8;
     }
 }
 
@@ -93,6 +97,18 @@ pub enum QpKind {
     Uc = 3,
     /// Unreliable datagrams.
     Ud = 4,
+    /// The sending side of an extended reliable connection (XRC): it has no receives.
+    XrcSend = 9,
+    /// The receiving side of one: each message names the shared receive queue that takes it.
+    XrcReceive = 10,
+}
+
+impl QpKind {
+    /// Whether requests are answered, and sent again until they are.
+    #[inline]
+    pub(crate) fn is_reliable(self) -> bool {
+        matches!(self, Self::Rc | Self::XrcSend | Self::XrcReceive)
+    }
 }
 
 /// State of a queue pair.
@@ -141,12 +157,30 @@ pub enum Opcode {
     CompareSwap = 5,
     /// Add to eight bytes of it.
     FetchAdd = 6,
+    /// Make a key of this side invalid. Nothing is sent.
+    LocalInvalidate = 7,
+    /// Bind a memory window to a range of a region. Nothing is sent.
+    Bind = 8,
+    /// Send, and make a key of the receiver's invalid.
+    SendInvalidate = 9,
 }
 
 impl Opcode {
     /// By its number.
     pub fn from_number(n: u32) -> Option<Self> {
-        [Self::Write, Self::WriteImm, Self::Send, Self::SendImm, Self::Read, Self::CompareSwap, Self::FetchAdd].get(n as usize).copied()
+        const ALL: [Opcode; 10] = [
+            Opcode::Write,
+            Opcode::WriteImm,
+            Opcode::Send,
+            Opcode::SendImm,
+            Opcode::Read,
+            Opcode::CompareSwap,
+            Opcode::FetchAdd,
+            Opcode::LocalInvalidate,
+            Opcode::Bind,
+            Opcode::SendInvalidate,
+        ];
+        ALL.get(n as usize).copied()
     }
 
     /// Something comes back.
@@ -158,6 +192,11 @@ impl Opcode {
         matches!(self, Self::CompareSwap | Self::FetchAdd)
     }
 
+    /// It changes keys of this side and sends nothing.
+    pub(crate) fn is_local(self) -> bool {
+        matches!(self, Self::LocalInvalidate | Self::Bind)
+    }
+
     pub(crate) fn has_immediate(self) -> bool {
         matches!(self, Self::WriteImm | Self::SendImm)
     }
@@ -165,10 +204,12 @@ impl Opcode {
     fn completion(self) -> WcOpcode {
         match self {
             Self::Write | Self::WriteImm => WcOpcode::Write,
-            Self::Send | Self::SendImm => WcOpcode::Send,
+            Self::Send | Self::SendImm | Self::SendInvalidate => WcOpcode::Send,
             Self::Read => WcOpcode::Read,
             Self::CompareSwap => WcOpcode::CompareSwap,
             Self::FetchAdd => WcOpcode::FetchAdd,
+            Self::LocalInvalidate => WcOpcode::LocalInvalidate,
+            Self::Bind => WcOpcode::Bind,
         }
     }
 }
@@ -188,6 +229,10 @@ pub enum WcOpcode {
     CompareSwap = 3,
     /// Fetch and add.
     FetchAdd = 4,
+    /// A memory window was bound.
+    Bind = 5,
+    /// A key was made invalid.
+    LocalInvalidate = 6,
     /// A message received.
     Receive = 128,
     /// A receive used up by a write.
@@ -209,6 +254,8 @@ pub enum WcStatus {
     LocalProtection = 4,
     /// Not done: the queue pair has failed, or was stopped.
     Flushed = 5,
+    /// The memory window cannot be bound so.
+    WindowBind = 6,
     /// The peer found the request invalid.
     RemoteInvalid = 9,
     /// The peer's memory is not registered so.

@@ -53,17 +53,26 @@ pub struct IbvContext {
 #[repr(C)]
 pub(crate) struct VerbsContext {
     pub query_port: Call,
-    pub before_create_cq_ex: [Hole; 24],
+    pub counters: [Hole; 6],
+    pub reg_dm_mr: Call,
+    pub alloc_dm: Call,
+    pub free_dm: Call,
+    pub flow_actions: [Hole; 4],
+    pub alloc_parent_domain: Call,
+    pub dealloc_td: Call,
+    pub alloc_td: Call,
+    pub work_queues: [Hole; 7],
+    pub query_rt_values: Hole,
     pub create_cq_ex: Call,
     pub private: Hole,
     pub query_device_ex: Call,
     pub flows: [Hole; 4],
-    pub open_qp: Hole,
+    pub open_qp: Call,
     pub create_qp_ex: Call,
     pub get_srq_num: Call,
     pub create_srq_ex: Call,
-    pub open_xrcd: Hole,
-    pub close_xrcd: Hole,
+    pub open_xrcd: Call,
+    pub close_xrcd: Call,
     pub placeholder: u64,
     pub size: usize,
     pub context: IbvContext,
@@ -86,6 +95,82 @@ pub struct IbvMr {
     pub(crate) handle: u32,
     pub(crate) lkey: u32,
     pub(crate) rkey: u32,
+}
+
+/// `struct ibv_mw`.
+#[repr(C)]
+pub struct IbvMw {
+    pub(crate) context: *mut IbvContext,
+    pub(crate) pd: *mut IbvPd,
+    pub(crate) rkey: u32,
+    pub(crate) handle: u32,
+    pub(crate) kind: u32,
+}
+
+/// `struct ibv_mw_bind_info`.
+#[repr(C)]
+pub struct IbvMwBindInfo {
+    pub(crate) mr: *const IbvMr,
+    pub(crate) addr: u64,
+    pub(crate) length: u64,
+    pub(crate) access: c_uint,
+}
+
+/// `struct ibv_mw_bind`.
+#[repr(C)]
+pub struct IbvMwBind {
+    pub(crate) wr_id: u64,
+    pub(crate) send_flags: c_uint,
+    pub(crate) info: IbvMwBindInfo,
+}
+
+/// `struct ibv_td`.
+#[repr(C)]
+pub struct IbvTd {
+    pub(crate) context: *mut IbvContext,
+}
+
+/// `struct ibv_parent_domain_init_attr`.
+#[repr(C)]
+pub struct IbvParentDomainInitAttr {
+    pub(crate) pd: *mut IbvPd,
+    pub(crate) td: *mut IbvTd,
+    pub(crate) comp_mask: u32,
+    pub(crate) alloc: *const c_void,
+    pub(crate) free: *const c_void,
+    pub(crate) pd_context: *mut c_void,
+}
+
+/// `struct ibv_xrcd`.
+#[repr(C)]
+pub struct IbvXrcd {
+    pub(crate) context: *mut IbvContext,
+}
+
+/// `struct ibv_xrcd_init_attr`.
+#[repr(C)]
+pub struct IbvXrcdInitAttr {
+    pub(crate) comp_mask: u32,
+    pub(crate) fd: c_int,
+    pub(crate) oflags: c_int,
+}
+
+/// `struct ibv_dm`.
+#[repr(C)]
+pub struct IbvDm {
+    pub(crate) context: *mut IbvContext,
+    pub(crate) copy_in: Call,
+    pub(crate) copy_out: Call,
+    pub(crate) comp_mask: u32,
+    pub(crate) handle: u32,
+}
+
+/// `struct ibv_alloc_dm_attr`.
+#[repr(C)]
+pub struct IbvAllocDmAttr {
+    pub(crate) length: usize,
+    pub(crate) log_align_req: u32,
+    pub(crate) comp_mask: u32,
 }
 
 /// `struct ibv_comp_channel`.
@@ -198,7 +283,7 @@ pub struct IbvQpInitAttr {
     // What follows is not in `struct ibv_qp_init_attr`.
     pub(crate) comp_mask: u32,
     pub(crate) pd: *mut IbvPd,
-    pub(crate) xrcd: *mut c_void,
+    pub(crate) xrcd: *mut IbvXrcd,
     pub(crate) create_flags: u32,
     pub(crate) max_tso_header: u16,
     pub(crate) rwq_ind_tbl: *mut c_void,
@@ -250,8 +335,17 @@ pub struct IbvSendWr {
     pub(crate) send_flags: c_uint,
     pub(crate) imm_data: u32,
     pub(crate) wr: [u64; 4],
-    pub(crate) qp_type: u32,
-    pub(crate) rest: [u64; 6],
+    /// Of an extended reliable connection: the peer's receive queue.
+    pub(crate) remote_srq: u32,
+    pub(crate) bind: IbvSendBind,
+}
+
+/// What a request binds, in `struct ibv_send_wr`.
+#[repr(C)]
+pub struct IbvSendBind {
+    pub(crate) mw: *mut IbvMw,
+    pub(crate) rkey: u32,
+    pub(crate) info: IbvMwBindInfo,
 }
 
 /// `struct ibv_recv_wr`.
@@ -296,6 +390,29 @@ pub struct IbvSrqAttr {
 pub struct IbvSrqInitAttr {
     pub(crate) srq_context: *mut c_void,
     pub(crate) attr: IbvSrqAttr,
+}
+
+/// `struct ibv_srq_init_attr_ex`, which begins as `struct ibv_srq_init_attr`.
+#[repr(C)]
+pub struct IbvSrqInitAttrEx {
+    pub(crate) srq_context: *mut c_void,
+    pub(crate) attr: IbvSrqAttr,
+    pub(crate) comp_mask: u32,
+    pub(crate) srq_type: u32,
+    pub(crate) pd: *mut IbvPd,
+    pub(crate) xrcd: *mut IbvXrcd,
+    pub(crate) cq: *mut IbvCq,
+    pub(crate) tags: [u32; 2],
+}
+
+/// `struct ibv_qp_open_attr`.
+#[repr(C)]
+pub struct IbvQpOpenAttr {
+    pub(crate) comp_mask: u32,
+    pub(crate) qp_num: u32,
+    pub(crate) xrcd: *mut IbvXrcd,
+    pub(crate) qp_context: *mut c_void,
+    pub(crate) qp_type: u32,
 }
 
 /// `struct ibv_async_event`.

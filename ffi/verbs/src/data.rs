@@ -5,9 +5,10 @@ use crate::abi::{IbvCq, IbvQp, IbvRecvWr, IbvSendWr, IbvSrq, IbvWc};
 use crate::events::Cq;
 use crate::objects::{Ah, Srq, inside};
 use crate::pair::Qp;
-use crate::{code, errno_of, set_errno};
-use bellwire_verbs::{Completion, Destination, Error, Opcode, SendFlags, SendRequest, Sge, ShortAccess, ShortSend};
-use core::ffi::{c_int, c_void};
+use crate::windows::bind_of;
+use crate::{code, errno_of};
+use bellwire_verbs::{Completion, Destination, Error, Extra, Opcode, QpKind, SendFlags, SendRequest, Sge, ShortAccess, ShortSend};
+use core::ffi::c_int;
 
 /// The pieces of a request.
 ///
@@ -35,7 +36,7 @@ unsafe fn request(qp: &Qp, wr: &IbvSendWr) -> Result<SendRequest<'static>, Error
         Opcode::CompareSwap => (wr.wr[3] as u32, [wr.wr[2], wr.wr[1]]),
         _ => (wr.wr[1] as u32, [0; 2]),
     };
-    let to = if qp.is_datagram {
+    let to = if qp.is_datagram() {
         let ah = core::ptr::with_exposed_provenance_mut::<crate::abi::IbvAh>(wr.wr[0] as usize);
         if ah.is_null() {
             return Err(Error::Invalid);
@@ -44,6 +45,12 @@ unsafe fn request(qp: &Qp, wr: &IbvSendWr) -> Result<SendRequest<'static>, Error
         Some(Destination { gid: unsafe { inside::<_, Ah>(ah) }.gid, qp: wr.wr[1] as u32, qkey: (wr.wr[1] >> 32) as u32 })
     } else {
         None
+    };
+    let extra = match opcode {
+        // SAFETY: V1.
+        Opcode::Bind => unsafe { bind_of(wr.bind.mw, wr.bind.rkey, &wr.bind.info) }?,
+        _ if qp.kind == QpKind::XrcSend => Extra::Srq(wr.remote_srq),
+        _ => Extra::None,
     };
     Ok(SendRequest {
         wr_id: wr.wr_id,
@@ -55,6 +62,7 @@ unsafe fn request(qp: &Qp, wr: &IbvSendWr) -> Result<SendRequest<'static>, Error
         address: wr.wr[0],
         key,
         operands,
+        extra,
         to,
     })
 }
@@ -69,7 +77,7 @@ unsafe fn posts_short(qp: &Qp, wr: &IbvSendWr) -> bool {
     const SEND_IMM: u32 = Opcode::SendImm as u32;
     const WRITE: u32 = Opcode::Write as u32;
     const READ: u32 = Opcode::Read as u32;
-    if qp.is_datagram || wr.num_sge != 1 || wr.sg_list.is_null() {
+    if qp.is_datagram() || wr.num_sge != 1 || wr.sg_list.is_null() {
         return false;
     }
     // SAFETY: V2.
@@ -205,20 +213,4 @@ pub(crate) unsafe extern "C" fn req_notify_cq(cq: *mut IbvCq, solicited_only: c_
     // SAFETY: V1.
     let inner = unsafe { inside::<_, Cq>(cq) };
     code(inner.port.arm_cq(inner.id, solicited_only != 0))
-}
-
-/// There are no memory windows.
-pub(crate) unsafe extern "C" fn alloc_mw(_pd: *mut c_void, _kind: c_int) -> *mut c_void {
-    set_errno(libc::EOPNOTSUPP);
-    core::ptr::null_mut()
-}
-
-/// There are no memory windows.
-pub(crate) unsafe extern "C" fn bind_mw(_qp: *mut IbvQp, _mw: *mut c_void, _bind: *mut c_void) -> c_int {
-    libc::EOPNOTSUPP
-}
-
-/// There are no memory windows.
-pub(crate) unsafe extern "C" fn dealloc_mw(_mw: *mut c_void) -> c_int {
-    libc::EOPNOTSUPP
 }

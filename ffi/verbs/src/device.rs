@@ -5,7 +5,7 @@ use crate::abi::{
     IbvAsyncEvent, IbvContext, IbvDevice, OP_ALLOC_MW, OP_BIND_MW, OP_DEALLOC_MW, OP_POLL_CQ, OP_POST_RECV, OP_POST_SEND, OP_POST_SRQ_RECV, OP_REQ_NOTIFY_CQ,
     VerbsContext,
 };
-use crate::{data, extended, query, set_errno, strict};
+use crate::{data, device_memory, domains, extended, objects, pair, query, set_errno, strict, windows};
 use bellwire_verbs::Port;
 use bellwire_via::nic::NicConfig;
 use core::ffi::{c_char, c_int, c_void};
@@ -17,6 +17,10 @@ use std::sync::{Arc, Mutex, Once, OnceLock, Weak};
 pub(crate) struct Context {
     verbs: VerbsContext,
     pub port: Arc<Port>,
+    pub device_memory: device_memory::Used,
+    /// The file behind `cmd_fd`: programs duplicate it to share a device, which `ibv_import_device`
+    /// refuses.
+    _command: std::fs::File,
 }
 
 /// The device, made once.
@@ -162,12 +166,16 @@ pub unsafe extern "C" fn ibv_open_device(device: *mut IbvDevice) -> *mut IbvCont
     }
     use std::os::fd::AsRawFd;
     let async_fd = port.events().fd().as_raw_fd();
+    let Ok(command) = std::fs::File::open("/dev/null") else {
+        set_errno(libc::EMFILE);
+        return core::ptr::null_mut();
+    };
     let null: *const c_void = core::ptr::null();
     let mut ops = [null; 32];
     for (place, call) in [
-        (OP_ALLOC_MW, data::alloc_mw as *const c_void),
-        (OP_BIND_MW, data::bind_mw as *const c_void),
-        (OP_DEALLOC_MW, data::dealloc_mw as *const c_void),
+        (OP_ALLOC_MW, windows::alloc_mw as *const c_void),
+        (OP_BIND_MW, windows::bind_mw as *const c_void),
+        (OP_DEALLOC_MW, windows::dealloc_mw as *const c_void),
         (OP_POLL_CQ, data::poll_cq as *const c_void),
         (OP_REQ_NOTIFY_CQ, data::req_notify_cq as *const c_void),
         (OP_POST_SRQ_RECV, data::post_srq_recv as *const c_void),
@@ -176,26 +184,42 @@ pub unsafe extern "C" fn ibv_open_device(device: *mut IbvDevice) -> *mut IbvCont
     ] {
         ops[place] = call;
     }
-    let context =
-        IbvContext { device, ops, cmd_fd: -1, async_fd, num_comp_vectors: 1, mutex: [0; 5], abi_compat: core::ptr::without_provenance_mut(usize::MAX) };
+    let context = IbvContext {
+        device,
+        ops,
+        cmd_fd: command.as_raw_fd(),
+        async_fd,
+        num_comp_vectors: 1,
+        mutex: [0; 5],
+        abi_compat: core::ptr::without_provenance_mut(usize::MAX),
+    };
     let verbs = VerbsContext {
         query_port: query::query_port as *const c_void,
-        before_create_cq_ex: [null; 24],
+        counters: [null; 6],
+        reg_dm_mr: device_memory::reg_dm_mr as *const c_void,
+        alloc_dm: device_memory::alloc_dm as *const c_void,
+        free_dm: device_memory::free_dm as *const c_void,
+        flow_actions: [null; 4],
+        alloc_parent_domain: domains::alloc_parent_domain as *const c_void,
+        dealloc_td: domains::dealloc_td as *const c_void,
+        alloc_td: domains::alloc_td as *const c_void,
+        work_queues: [null; 7],
+        query_rt_values: null,
         create_cq_ex: extended::create_cq_ex as *const c_void,
         private: null,
         query_device_ex: extended::query_device_ex as *const c_void,
         flows: [null; 4],
-        open_qp: null,
+        open_qp: pair::open_qp as *const c_void,
         create_qp_ex: extended::create_qp_ex as *const c_void,
-        get_srq_num: null,
-        create_srq_ex: null,
-        open_xrcd: null,
-        close_xrcd: null,
+        get_srq_num: objects::get_srq_num as *const c_void,
+        create_srq_ex: objects::create_srq_ex as *const c_void,
+        open_xrcd: domains::open_xrcd as *const c_void,
+        close_xrcd: domains::close_xrcd as *const c_void,
         placeholder: 0,
         size: size_of::<VerbsContext>(),
         context,
     };
-    let made = Box::into_raw(Box::new(Context { verbs, port }));
+    let made = Box::into_raw(Box::new(Context { verbs, port, device_memory: device_memory::Used::default(), _command: command }));
     // SAFETY: just made.
     unsafe { &raw mut (*made).verbs.context }
 }

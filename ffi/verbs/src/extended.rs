@@ -1,19 +1,23 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The newer interfaces: queue pairs whose requests are built by calls (`ibv_wr_*`), completion queues that are read by calls (`ibv_start_poll`), and limits with extensions.
 
-use crate::abi::{Call, IbvAh, IbvContext, IbvCq, IbvCqInitAttr, IbvDeviceAttr, IbvQp, IbvQpInitAttr};
+use crate::abi::{Call, IbvAh, IbvContext, IbvCq, IbvCqInitAttr, IbvDeviceAttr, IbvMw, IbvMwBindInfo, IbvQp, IbvQpInitAttr};
+use crate::device_memory::DEVICE_MEMORY_MAX;
 use crate::events::{self, Cq};
 use crate::objects::{Ah, inside};
 use crate::pair::{self, Qp};
 use crate::query::attributes;
+use crate::windows::bind_of;
 use crate::{errno_of, set_errno};
-use bellwire_verbs::{Destination, Error, Opcode, SendFlags, SendRequest, Sge};
+use bellwire_verbs::{Destination, Error, Extra, Opcode, SendFlags, SendRequest, Sge};
 use core::ffi::{c_int, c_void};
 
 const WITH_PD: u32 = 1;
+const WITH_XRCD: u32 = 1 << 1;
+const WITH_FLAGS: u32 = 1 << 2;
 const WITH_SEND_OPS: u32 = 1 << 6;
-/// Writes, sends, reads, atomics; not: windows, invalidation, segmentation.
-const SEND_OPS: u64 = 0x7f;
+/// Writes, sends, reads, atomics, windows, invalidation; not: segmentation, flushes, atomic writes.
+const SEND_OPS: u64 = 0x3ff;
 /// What a completion can be asked for: its length, immediate data, both queue pairs, and what is always the same here.
 const WC_FLAGS: u64 = 0x7f;
 
@@ -26,6 +30,7 @@ struct Building {
     address: u64,
     key: u32,
     operands: [u64; 2],
+    extra: Extra,
     pieces: Vec<Sge>,
     inline: Option<Vec<u8>>,
     to: Option<Destination>,
@@ -35,7 +40,8 @@ struct Building {
 #[derive(Default)]
 pub(crate) struct Batch {
     requests: Vec<Building>,
-    failed: bool,
+    /// Why the batch cannot be posted.
+    failed: Option<Error>,
 }
 
 /// A queue pair that this thread alone uses between `wr_start` and its end, as the interface asks.
@@ -51,7 +57,19 @@ unsafe fn begin(qp: *mut IbvQp, opcode: Opcode, key: u32, address: u64, immediat
     // SAFETY: V1.
     let qp = unsafe { of(qp) };
     let (wr_id, flags) = (qp.public.wr_id, qp.public.wr_flags);
-    qp.batch.requests.push(Building { opcode, wr_id, flags, immediate, address, key, operands, pieces: Vec::new(), inline: None, to: None });
+    qp.batch.requests.push(Building {
+        opcode,
+        wr_id,
+        flags,
+        immediate,
+        address,
+        key,
+        operands,
+        extra: Extra::None,
+        pieces: Vec::new(),
+        inline: None,
+        to: None,
+    });
 }
 
 unsafe fn last<'a>(qp: *mut IbvQp) -> Option<&'a mut Building> {
@@ -94,10 +112,38 @@ unsafe extern "C" fn wr_send_imm(qp: *mut IbvQp, immediate: u32) {
     unsafe { begin(qp, Opcode::SendImm, 0, 0, immediate, [0; 2]) };
 }
 
+unsafe extern "C" fn wr_bind_mw(qp: *mut IbvQp, mw: *mut IbvMw, key: u32, info: *const IbvMwBindInfo) {
+    // SAFETY: V1, V2.
+    unsafe {
+        begin(qp, Opcode::Bind, 0, 0, 0, [0; 2]);
+        match (bind_of(mw, key, &*info), last(qp)) {
+            (Ok(extra), Some(b)) => b.extra = extra,
+            _ => of(qp).batch.failed = Some(Error::Invalid),
+        }
+    }
+}
+
+unsafe extern "C" fn wr_local_inv(qp: *mut IbvQp, key: u32) {
+    // SAFETY: V1.
+    unsafe { begin(qp, Opcode::LocalInvalidate, 0, 0, key, [0; 2]) };
+}
+
+unsafe extern "C" fn wr_send_inv(qp: *mut IbvQp, key: u32) {
+    // SAFETY: V1.
+    unsafe { begin(qp, Opcode::SendInvalidate, 0, 0, key, [0; 2]) };
+}
+
+unsafe extern "C" fn wr_set_xrc_srqn(qp: *mut IbvQp, srq: u32) {
+    // SAFETY: V1.
+    if let Some(b) = unsafe { last(qp) } {
+        b.extra = Extra::Srq(srq);
+    }
+}
+
 /// What is not offered (`send_ops_flags`): the batch fails. Takes whatever arguments its kin do.
 unsafe extern "C" fn wr_unsupported(qp: *mut IbvQp) {
     // SAFETY: V1.
-    unsafe { of(qp) }.batch.failed = true;
+    unsafe { of(qp) }.batch.failed = Some(Error::Unsupported);
 }
 
 unsafe extern "C" fn wr_set_ud_addr(qp: *mut IbvQp, ah: *mut IbvAh, peer: u32, qkey: u32) {
@@ -161,7 +207,7 @@ unsafe extern "C" fn wr_start(qp: *mut IbvQp) {
     // SAFETY: V1.
     let batch = &mut unsafe { of(qp) }.batch;
     batch.requests.clear();
-    batch.failed = false;
+    batch.failed = None;
 }
 
 unsafe extern "C" fn wr_abort(qp: *mut IbvQp) {
@@ -173,9 +219,9 @@ unsafe extern "C" fn wr_abort(qp: *mut IbvQp) {
 unsafe extern "C" fn wr_complete(qp: *mut IbvQp) -> c_int {
     // SAFETY: V1.
     let qp = unsafe { of(qp) };
-    if qp.batch.failed {
+    if let Some(why) = qp.batch.failed {
         qp.batch.requests.clear();
-        return libc::EOPNOTSUPP;
+        return errno_of(why);
     }
     for b in core::mem::take(&mut qp.batch.requests) {
         let mut flags = SendFlags::from_bits_truncate(b.flags) - SendFlags::INLINE;
@@ -193,6 +239,7 @@ unsafe extern "C" fn wr_complete(qp: *mut IbvQp) -> c_int {
             address: b.address,
             key: b.key,
             operands: b.operands,
+            extra: b.extra,
             to: b.to,
         };
         if let Err(e) = qp.port.post_send(qp.number, &request) {
@@ -203,16 +250,20 @@ unsafe extern "C" fn wr_complete(qp: *mut IbvQp) -> c_int {
 }
 
 /// Makes a queue pair of the newer interface.
-pub(crate) unsafe extern "C" fn create_qp_ex(_context: *mut IbvContext, attr: *mut IbvQpInitAttr) -> *mut IbvQp {
+pub(crate) unsafe extern "C" fn create_qp_ex(context: *mut IbvContext, attr: *mut IbvQpInitAttr) -> *mut IbvQp {
     // SAFETY: V2.
     let a = unsafe { &*attr };
-    let unknown = a.comp_mask & !(WITH_PD | WITH_SEND_OPS) != 0 || (a.comp_mask & WITH_SEND_OPS != 0 && a.send_ops_flags & !SEND_OPS != 0);
-    if unknown || a.comp_mask & WITH_PD == 0 {
+    let unknown = a.comp_mask & !(WITH_PD | WITH_XRCD | WITH_FLAGS | WITH_SEND_OPS) != 0
+        || (a.comp_mask & WITH_FLAGS != 0 && a.create_flags != 0)
+        || (a.comp_mask & WITH_SEND_OPS != 0 && a.send_ops_flags & !SEND_OPS != 0);
+    let (pd, xrcd) =
+        (if a.comp_mask & WITH_PD != 0 { a.pd } else { core::ptr::null_mut() }, if a.comp_mask & WITH_XRCD != 0 { a.xrcd } else { core::ptr::null_mut() });
+    if unknown || (pd.is_null() && xrcd.is_null()) {
         set_errno(if unknown { libc::EOPNOTSUPP } else { libc::EINVAL });
         return core::ptr::null_mut();
     }
     // SAFETY: V1, V2.
-    match unsafe { pair::create(a.pd, attr) } {
+    match unsafe { pair::create(context, pd, xrcd, attr) } {
         Err(e) => {
             set_errno(errno_of(e));
             core::ptr::null_mut()
@@ -230,17 +281,17 @@ fn calls() -> [Call; 21] {
     [
         wr_compare_swap as Call,
         wr_fetch_add as Call,
-        wr_unsupported as Call,
-        wr_unsupported as Call,
+        wr_bind_mw as Call,
+        wr_local_inv as Call,
         wr_read as Call,
         wr_write as Call,
         wr_write_imm as Call,
         wr_send as Call,
         wr_send_imm as Call,
-        wr_unsupported as Call,
+        wr_send_inv as Call,
         wr_unsupported as Call,
         wr_set_ud_addr as Call,
-        wr_unsupported as Call,
+        wr_set_xrc_srqn as Call,
         wr_set_inline_data as Call,
         wr_set_inline_data_list as Call,
         wr_set_sge as Call,
@@ -264,11 +315,12 @@ pub unsafe extern "C" fn ibv_qp_to_qp_ex(qp: *mut IbvQp) -> *mut IbvQp {
 /// Makes a completion queue of the newer interface.
 pub(crate) unsafe extern "C" fn create_cq_ex(context: *mut IbvContext, attr: *const IbvCqInitAttr) -> *mut IbvCq {
     const FLAGS: u32 = 1;
+    const PARENT_DOMAIN: u32 = 2;
     /// Used by one thread, and overruns ignored.
     const KNOWN_FLAGS: u32 = 3;
     // SAFETY: V2.
     let a = unsafe { &*attr };
-    if a.wc_flags & !WC_FLAGS != 0 || a.comp_mask & !FLAGS != 0 || (a.comp_mask & FLAGS != 0 && a.flags & !KNOWN_FLAGS != 0) {
+    if a.wc_flags & !WC_FLAGS != 0 || a.comp_mask & !(FLAGS | PARENT_DOMAIN) != 0 || (a.comp_mask & FLAGS != 0 && a.flags & !KNOWN_FLAGS != 0) {
         set_errno(libc::EOPNOTSUPP);
         return core::ptr::null_mut();
     }
@@ -350,8 +402,11 @@ readers! {
 
 // ---- limits
 
-/// `struct ibv_device_attr_ex`, of which nothing is offered beyond the first part but the number of ports.
+/// `struct ibv_device_attr_ex`, of which is offered beyond the first part: capabilities, memory of
+/// the device, the number of ports.
 pub(crate) unsafe extern "C" fn query_device_ex(_context: *mut IbvContext, input: *const u32, to: *mut c_void, room: usize) -> c_int {
+    const CAPABILITIES_AT: usize = 280;
+    const DEVICE_MEMORY_AT: usize = 376;
     const PORTS_AT: usize = 396;
     // SAFETY: V2.
     if room < size_of::<IbvDeviceAttr>() || (!input.is_null() && unsafe { *input } != 0) {
@@ -361,6 +416,12 @@ pub(crate) unsafe extern "C" fn query_device_ex(_context: *mut IbvContext, input
     unsafe {
         to.cast::<u8>().write_bytes(0, room);
         to.cast::<IbvDeviceAttr>().write(attributes());
+        if room >= CAPABILITIES_AT + 8 {
+            to.byte_add(CAPABILITIES_AT).cast::<u64>().write(u64::from(attributes().device_cap_flags));
+        }
+        if room >= DEVICE_MEMORY_AT + 8 {
+            to.byte_add(DEVICE_MEMORY_AT).cast::<u64>().write(DEVICE_MEMORY_MAX);
+        }
         if room >= PORTS_AT + 4 {
             to.byte_add(PORTS_AT).cast::<u32>().write(1);
         }

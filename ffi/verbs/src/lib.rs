@@ -7,6 +7,8 @@
 //! | `abi.rs` | shapes of the public header |
 //! | `device.rs`, `query.rs` | devices, contexts, asynchronous events; what a device tells of itself |
 //! | `objects.rs`, `events.rs` | protection domains, memory, completion queues and channels, shared receive queues, address handles |
+//! | `windows.rs`, `domains.rs`, `device_memory.rs` | memory windows; thread, parent and XRC
+//! domains; memory of the device |
 //! | `pair.rs` | queue pairs |
 //! | `data.rs` | posting and polling: the calls that programs make through tables in the context |
 //! | `extended.rs` | the newer interfaces: requests built by calls, completions read by calls |
@@ -21,6 +23,8 @@
 mod abi;
 mod data;
 mod device;
+mod device_memory;
+mod domains;
 mod events;
 mod extended;
 mod files;
@@ -29,6 +33,7 @@ mod objects;
 mod pair;
 mod query;
 mod strict;
+mod windows;
 
 use bellwire_verbs::Error;
 use core::ffi::c_int;

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Protection domains, memory regions, shared receive queues, address handles.
 
-use crate::abi::{IbvAh, IbvAhAttr, IbvContext, IbvMr, IbvPd, IbvSrq, IbvSrqAttr, IbvSrqInitAttr, IbvWc};
+use crate::abi::{IbvAh, IbvAhAttr, IbvContext, IbvMr, IbvPd, IbvSrq, IbvSrqAttr, IbvSrqInitAttr, IbvSrqInitAttrEx, IbvWc};
 use crate::device::context;
+use crate::device_memory::Mapped;
+use crate::domains::{HeldTd, Xrcd};
+use crate::events::Cq;
 use crate::{code, errno_of, object, set_errno};
 use bellwire_verbs::{Access, Error, Gid, Port, Region};
 use core::ffi::{c_int, c_void};
@@ -10,16 +13,20 @@ use std::sync::Arc;
 
 /// Access that is asked for may be optional from this bit on.
 const OPTIONAL: u32 = !0 << 20;
-const ZERO_BASED: u32 = 1 << 5;
+pub(crate) const ZERO_BASED: u32 = 1 << 5;
 const ON_DEMAND: u32 = 1 << 6;
 const HUGETLB: u32 = 1 << 7;
 
 /// A protection domain.
 #[repr(C)]
 pub(crate) struct Pd {
-    public: IbvPd,
+    pub public: IbvPd,
     pub port: Arc<Port>,
     pub id: u32,
+    /// It is a parent domain, of the protection domain `id`.
+    pub is_parent: bool,
+    /// The thread domain of a parent domain.
+    pub td: Option<HeldTd>,
 }
 
 /// A memory region.
@@ -27,7 +34,12 @@ pub(crate) struct Pd {
 struct Mr {
     public: IbvMr,
     port: Arc<Port>,
+    /// Memory of the library's own that it is of.
+    _backing: Option<Backing>,
 }
+
+/// The owner of a region's memory, if the program is not.
+pub(crate) type Backing = Arc<Mapped>;
 
 /// A shared receive queue.
 #[repr(C)]
@@ -59,7 +71,7 @@ pub(crate) unsafe fn inside<'a, P, O>(public: *mut P) -> &'a O {
 pub unsafe extern "C" fn ibv_alloc_pd(public: *mut IbvContext) -> *mut IbvPd {
     // SAFETY: V1.
     let port = Arc::clone(&unsafe { context(public) }.port);
-    object(port.create_domain().map(|id| Box::new(Pd { public: IbvPd { context: public, handle: id }, port, id }))).cast()
+    object(port.create_domain().map(|id| Box::new(Pd { public: IbvPd { context: public, handle: id }, port, id, is_parent: false, td: None }))).cast()
 }
 
 /// Ends one.
@@ -67,7 +79,7 @@ pub unsafe extern "C" fn ibv_alloc_pd(public: *mut IbvContext) -> *mut IbvPd {
 pub unsafe extern "C" fn ibv_dealloc_pd(pd: *mut IbvPd) -> c_int {
     // SAFETY: V1.
     let inner = unsafe { inside::<_, Pd>(pd) };
-    let outcome = inner.port.destroy_domain(inner.id);
+    let outcome = if inner.is_parent { inner.port.release_domain(inner.id) } else { inner.port.destroy_domain(inner.id) };
     if outcome.is_ok() {
         // SAFETY: V1; it is used no more.
         drop(unsafe { Box::from_raw(pd.cast::<Pd>()) });
@@ -76,6 +88,11 @@ pub unsafe extern "C" fn ibv_dealloc_pd(pd: *mut IbvPd) -> c_int {
 }
 
 fn register(pd: *mut IbvPd, addr: *mut c_void, length: usize, iova: u64, access: u32) -> *mut IbvMr {
+    register_backed(pd, addr, length, iova, access, None)
+}
+
+/// Registers memory; its owner, if the program is not, stays until the region ends.
+pub(crate) fn register_backed(pd: *mut IbvPd, addr: *mut c_void, length: usize, iova: u64, access: u32, backing: Option<Backing>) -> *mut IbvMr {
     // SAFETY: V1.
     let inner = unsafe { inside::<_, Pd>(pd) };
     let known = Access::all().bits() | ZERO_BASED | HUGETLB | OPTIONAL;
@@ -90,7 +107,7 @@ fn register(pd: *mut IbvPd, addr: *mut c_void, length: usize, iova: u64, access:
     object(port.register(&region).map(|key| {
         // SAFETY: V1.
         let context = unsafe { (*pd).context };
-        Box::new(Mr { public: IbvMr { context, pd, addr, length, handle: key, lkey: key, rkey: key }, port })
+        Box::new(Mr { public: IbvMr { context, pd, addr, length, handle: key, lkey: key, rkey: key }, port, _backing: backing })
     }))
     .cast()
 }
@@ -120,12 +137,58 @@ pub unsafe extern "C" fn ibv_reg_dmabuf_mr(_pd: *mut IbvPd, _offset: u64, _lengt
     core::ptr::null_mut()
 }
 
-/// Changing registrations is not done: end one and make another.
+/// Changes a registration: its memory, its protection domain, its access. With other memory it gets
+/// new keys.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn ibv_rereg_mr(_mr: *mut IbvMr, _flags: c_int, _pd: *mut IbvPd, _addr: *mut c_void, _length: usize, _access: c_int) -> c_int {
-    set_errno(libc::EOPNOTSUPP);
-    // The old region is valid, the input was not.
-    -1
+pub unsafe extern "C" fn ibv_rereg_mr(mr: *mut IbvMr, flags: c_int, pd: *mut IbvPd, addr: *mut c_void, length: usize, access: c_int) -> c_int {
+    const TRANSLATION: c_int = 1;
+    const PD: c_int = 2;
+    const ACCESS: c_int = 4;
+    /// The old region is valid, the input was not.
+    const ERR_INPUT: c_int = -1;
+    let known = Access::all().bits() | OPTIONAL;
+    let is_wrong = flags & !(TRANSLATION | PD | ACCESS) != 0
+        || flags == 0
+        || (flags & PD != 0 && pd.is_null())
+        || (flags & TRANSLATION != 0 && (addr.is_null() || length == 0))
+        || (flags & ACCESS != 0 && access as u32 & !known != 0);
+    if is_wrong {
+        set_errno(libc::EINVAL);
+        return ERR_INPUT;
+    }
+    // SAFETY: V1.
+    let (inner, domain) = unsafe { (inside::<_, Mr>(mr), (flags & PD != 0).then(|| inside::<_, Pd>(pd).id)) };
+    let again = inner.port.register_again(inner.public.lkey, |region| {
+        if flags & TRANSLATION != 0 {
+            region.address = addr.expose_provenance() as u64;
+            (region.iova, region.length) = (region.address, length as u64);
+        }
+        if let Some(domain) = domain {
+            region.domain = domain;
+        }
+        if flags & ACCESS != 0 {
+            region.access = Access::from_bits_truncate(access as u32);
+        }
+    });
+    match again {
+        Ok(key) => {
+            // SAFETY: V1.
+            unsafe {
+                ((*mr).lkey, (*mr).rkey, (*mr).handle) = (key, key, key);
+                if flags & TRANSLATION != 0 {
+                    ((*mr).addr, (*mr).length) = (addr, length);
+                }
+                if flags & PD != 0 {
+                    (*mr).pd = pd;
+                }
+            }
+            0
+        }
+        Err(e) => {
+            set_errno(errno_of(e));
+            ERR_INPUT
+        }
+    }
 }
 
 /// Ends a registration.
@@ -147,15 +210,29 @@ pub unsafe extern "C" fn ibv_dereg_mr(mr: *mut IbvMr) -> c_int {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_create_srq(pd: *mut IbvPd, init: *mut IbvSrqInitAttr) -> *mut IbvSrq {
     // SAFETY: V1, V2.
-    let (inner, init, context) = unsafe { (inside::<_, Pd>(pd), &mut *init, (*pd).context) };
-    let attr = init.attr;
+    unsafe { make_srq(pd, (*init).srq_context, (*init).attr, None) }
+}
+
+/// Makes a shared receive queue; `xrc`: for extended reliable connections, of that domain and with
+/// that completion queue.
+///
+/// # Safety
+/// V1.
+unsafe fn make_srq(pd: *mut IbvPd, srq_context: *mut c_void, attr: IbvSrqAttr, xrc: Option<(u32, u32)>) -> *mut IbvSrq {
+    // SAFETY: V1.
+    let (inner, context) = unsafe { (inside::<_, Pd>(pd), (*pd).context) };
     let srq = Box::new(Srq {
-        public: IbvSrq { context, srq_context: init.srq_context, pd, handle: 0, mutex: [0; 5], cond: [0; 6], events_completed: 0 },
+        public: IbvSrq { context, srq_context, pd, handle: 0, mutex: [0; 5], cond: [0; 6], events_completed: 0 },
         port: Arc::clone(&inner.port),
         id: 0,
     });
     let made = Box::into_raw(srq);
-    match inner.port.create_srq(inner.id, attr.max_wr as usize, attr.max_sge.max(1) as usize, 0, made.expose_provenance() as u64) {
+    let (capacity, pieces, cookie) = (attr.max_wr as usize, attr.max_sge.max(1) as usize, made.expose_provenance() as u64);
+    let id = match xrc {
+        Some(xrc) => inner.port.create_xrc_srq(inner.id, capacity, pieces, xrc, cookie),
+        None => inner.port.create_srq(inner.id, capacity, pieces, 0, cookie),
+    };
+    match id {
         Ok(id) => {
             // SAFETY: just made.
             unsafe { ((*made).id, (*made).public.handle) = (id, id) };
@@ -168,6 +245,38 @@ pub unsafe extern "C" fn ibv_create_srq(pd: *mut IbvPd, init: *mut IbvSrqInitAtt
             core::ptr::null_mut()
         }
     }
+}
+
+/// Makes a shared receive queue of the newer interface.
+pub(crate) unsafe extern "C" fn create_srq_ex(_context: *mut IbvContext, init: *const IbvSrqInitAttrEx) -> *mut IbvSrq {
+    const TYPE: u32 = 1;
+    const WITH_PD: u32 = 2;
+    const XRCD: u32 = 4;
+    const CQ: u32 = 8;
+    // SAFETY: V2.
+    let a = unsafe { &*init };
+    let kind = if a.comp_mask & TYPE == 0 { 0 } else { a.srq_type };
+    let has = |mask| a.comp_mask & mask == mask;
+    if kind > 1 || a.comp_mask & !(TYPE | WITH_PD | XRCD | CQ) != 0 {
+        set_errno(libc::EOPNOTSUPP);
+        return core::ptr::null_mut();
+    }
+    if !has(WITH_PD) || a.pd.is_null() || (kind == 1 && (!has(XRCD | CQ) || a.xrcd.is_null() || a.cq.is_null())) {
+        set_errno(libc::EINVAL);
+        return core::ptr::null_mut();
+    }
+    // SAFETY: V1.
+    unsafe {
+        let xrc = (kind == 1).then(|| (inside::<_, Xrcd>(a.xrcd).id, inside::<_, Cq>(a.cq).id));
+        make_srq(a.pd, a.srq_context, a.attr, xrc)
+    }
+}
+
+/// The number by which senders of extended reliable connections name a shared receive queue.
+pub(crate) unsafe extern "C" fn get_srq_num(srq: *mut IbvSrq, to: *mut u32) -> c_int {
+    // SAFETY: V1, V2.
+    unsafe { to.write(inside::<_, Srq>(srq).id) };
+    0
 }
 
 /// Changes the limit; sizes stay.
@@ -235,7 +344,8 @@ pub(crate) fn address(attr: &IbvAhAttr) -> Result<Option<Gid>, Error> {
 pub unsafe extern "C" fn ibv_create_ah(pd: *mut IbvPd, attr: *mut IbvAhAttr) -> *mut IbvAh {
     // SAFETY: V1, V2.
     let (context, attr) = unsafe { ((*pd).context, &*attr) };
-    let gid = address(attr).and_then(|gid| if attr.port_num == 1 { Ok(gid) } else { Err(Error::Invalid) });
+    // Ethernet has no addresses but GIDs.
+    let gid = address(attr).and_then(|gid| if attr.port_num == 1 && gid.is_some() { Ok(gid) } else { Err(Error::Invalid) });
     object(gid.map(|gid| Box::new(Ah { public: IbvAh { context, pd, handle: 0 }, gid }))).cast()
 }
 

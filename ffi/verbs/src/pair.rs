@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Queue pairs: made, changed, asked, ended.
 
-use crate::abi::{IbvAhAttr, IbvContext, IbvPd, IbvQp, IbvQpAttr, IbvQpCap, IbvQpInitAttr};
+use crate::abi::{IbvAhAttr, IbvContext, IbvCq, IbvPd, IbvQp, IbvQpAttr, IbvQpCap, IbvQpInitAttr, IbvQpOpenAttr, IbvXrcd};
+use crate::domains::Xrcd;
 use crate::events::Cq;
 use crate::extended::Batch;
 use crate::objects::{Pd, Srq, address, inside};
@@ -17,7 +18,14 @@ pub(crate) struct Qp {
     pub port: Arc<Port>,
     pub number: u32,
     pub batch: Batch,
-    pub is_datagram: bool,
+    pub kind: QpKind,
+}
+
+impl Qp {
+    #[inline(always)]
+    pub(crate) fn is_datagram(&self) -> bool {
+        self.kind == QpKind::Ud
+    }
 }
 
 fn kind(number: u32) -> Result<QpKind, Error> {
@@ -25,6 +33,8 @@ fn kind(number: u32) -> Result<QpKind, Error> {
         2 => Ok(QpKind::Rc),
         3 => Ok(QpKind::Uc),
         4 => Ok(QpKind::Ud),
+        9 => Ok(QpKind::XrcSend),
+        10 => Ok(QpKind::XrcReceive),
         _ => Err(Error::Unsupported),
     }
 }
@@ -33,18 +43,22 @@ fn kind(number: u32) -> Result<QpKind, Error> {
 ///
 /// # Safety
 /// V1, V2 for `attr` up to `sq_sig_all`.
-pub(crate) unsafe fn create(pd: *mut IbvPd, attr: *mut IbvQpInitAttr) -> Result<*mut IbvQp, Error> {
+pub(crate) unsafe fn create(context: *mut IbvContext, pd: *mut IbvPd, xrcd: *mut IbvXrcd, attr: *mut IbvQpInitAttr) -> Result<*mut IbvQp, Error> {
     // SAFETY: V2. Field by field: programs of the older interface give a shorter structure.
     let (qp_context, send_cq, recv_cq, srq, cap, qp_type, signal_all) =
         unsafe { ((*attr).qp_context, (*attr).send_cq, (*attr).recv_cq, (*attr).srq, (*attr).cap, (*attr).qp_type, (*attr).sq_sig_all != 0) };
-    if pd.is_null() || send_cq.is_null() || recv_cq.is_null() {
+    let kind = kind(qp_type)?;
+    let (sends, receives) = (kind != QpKind::XrcReceive, !matches!(kind, QpKind::XrcSend | QpKind::XrcReceive));
+    if (sends && (pd.is_null() || send_cq.is_null())) || (receives && recv_cq.is_null()) || (!sends && xrcd.is_null()) || (!receives && !srq.is_null()) {
         return Err(Error::Invalid);
     }
     // SAFETY: V1.
-    let (domain, context) = unsafe { (inside::<_, Pd>(pd), (*pd).context) };
+    let (port, domain) =
+        unsafe { (Arc::clone(&crate::device::context(context).port), if sends { inside::<_, Pd>(pd).id } else { inside::<_, Xrcd>(xrcd).id }) };
+    let (send_cq, recv_cq) = (if sends { send_cq } else { core::ptr::null_mut() }, if receives { recv_cq } else { core::ptr::null_mut() });
     let caps = Caps {
-        sends: cap.max_send_wr,
-        receives: cap.max_recv_wr,
+        sends: if sends { cap.max_send_wr } else { 0 },
+        receives: if receives { cap.max_recv_wr } else { 0 },
         send_pieces: cap.max_send_sge.max(1),
         receive_pieces: cap.max_recv_sge.max(1),
         // What fits is offered, as devices do.
@@ -70,18 +84,17 @@ pub(crate) unsafe fn create(pd: *mut IbvPd, attr: *mut IbvQpInitAttr) -> Result<
             wr_flags: 0,
             calls: [core::ptr::null(); 21],
         },
-        port: Arc::clone(&domain.port),
+        port: Arc::clone(&port),
         number: 0,
         batch: Batch::default(),
-        is_datagram: qp_type == QpKind::Ud as u32,
+        kind,
     }));
-    let number = kind(qp_type).and_then(|kind| {
-        // SAFETY: V1.
-        let (send_cq, receive_cq) = unsafe { (inside::<_, Cq>(send_cq).id, inside::<_, Cq>(recv_cq).id) };
-        // SAFETY: V1.
-        let srq = (!srq.is_null()).then(|| unsafe { inside::<_, Srq>(srq) }.id);
-        domain.port.create_qp(&QpInit { kind, domain: domain.id, send_cq, receive_cq, srq, caps, signal_all, cookie: made.expose_provenance() as u64 })
-    });
+    // SAFETY: V1.
+    let id_of = |cq: *mut IbvCq| if cq.is_null() { 0 } else { unsafe { inside::<_, Cq>(cq) }.id };
+    // SAFETY: V1.
+    let srq = (!srq.is_null()).then(|| unsafe { inside::<_, Srq>(srq) }.id);
+    let (send_cq, receive_cq, cookie) = (id_of(send_cq), id_of(recv_cq), made.expose_provenance() as u64);
+    let number = port.create_qp(&QpInit { kind, domain, send_cq, receive_cq, srq, caps, signal_all, cookie });
     match number {
         Ok(number) => {
             // SAFETY: just made; V2.
@@ -113,11 +126,57 @@ fn caps_of(caps: &Caps) -> IbvQpCap {
 /// Makes a queue pair.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_create_qp(pd: *mut IbvPd, attr: *mut IbvQpInitAttr) -> *mut IbvQp {
+    if pd.is_null() {
+        set_errno(libc::EINVAL);
+        return core::ptr::null_mut();
+    }
     // SAFETY: the caller's.
-    unsafe { create(pd, attr) }.unwrap_or_else(|e| {
+    unsafe { create((*pd).context, pd, core::ptr::null_mut(), attr) }.unwrap_or_else(|e| {
         set_errno(errno_of(e));
         core::ptr::null_mut()
     })
+}
+
+/// Opens a receiving queue pair of an XRC domain once more. Events of it keep the name that its
+/// maker gave it.
+pub(crate) unsafe extern "C" fn open_qp(context: *mut IbvContext, attr: *const IbvQpOpenAttr) -> *mut IbvQp {
+    const NUMBER: u32 = 1;
+    const DOMAIN: u32 = 2;
+    const CONTEXT: u32 = 4;
+    const TYPE: u32 = 8;
+    // SAFETY: V2.
+    let a = unsafe { &*attr };
+    if a.comp_mask & !CONTEXT != NUMBER | DOMAIN | TYPE || a.xrcd.is_null() || a.qp_type != QpKind::XrcReceive as u32 {
+        set_errno(libc::EINVAL);
+        return core::ptr::null_mut();
+    }
+    // SAFETY: V1.
+    let (port, domain) = unsafe { (Arc::clone(&crate::device::context(context).port), inside::<_, Xrcd>(a.xrcd).id) };
+    if let Err(e) = port.open_qp(a.qp_num, domain) {
+        set_errno(errno_of(e));
+        return core::ptr::null_mut();
+    }
+    let qp_context = if a.comp_mask & CONTEXT != 0 { a.qp_context } else { core::ptr::null_mut() };
+    let public = IbvQp {
+        context,
+        qp_context,
+        pd: core::ptr::null_mut(),
+        send_cq: core::ptr::null_mut(),
+        recv_cq: core::ptr::null_mut(),
+        srq: core::ptr::null_mut(),
+        handle: a.qp_num,
+        qp_num: a.qp_num,
+        state: QpState::Reset as u32,
+        qp_type: a.qp_type,
+        mutex: [0; 5],
+        cond: [0; 6],
+        events_completed: 0,
+        comp_mask: 0,
+        wr_id: 0,
+        wr_flags: 0,
+        calls: [core::ptr::null(); 21],
+    };
+    Box::into_raw(Box::new(Qp { public, port, number: a.qp_num, batch: Batch::default(), kind: QpKind::XrcReceive })).cast()
 }
 
 /// Changes attributes and state.

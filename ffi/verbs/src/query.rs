@@ -4,7 +4,7 @@
 use crate::abi::{IbvContext, IbvDeviceAttr, IbvGidEntry, IbvPortAttr};
 use crate::device::{context, guid};
 use crate::set_errno;
-use bellwire_verbs::{CQ_ENTRIES_MAX, MESSAGE_MAX, PIECES_MAX, QUEUE_MAX, READS_MAX};
+use bellwire_verbs::{CQ_ENTRIES_MAX, MESSAGE_MAX, PIECES_MAX, QUEUE_MAX, READS_MAX, WINDOWS_MAX};
 use core::ffi::c_int;
 use core::mem::offset_of;
 
@@ -20,6 +20,12 @@ const PORT_CAPABILITIES: u32 = 1 << 16 | 1 << 26;
 /// RoCE v2.
 const GID_TYPE: u32 = 2;
 const VENDOR: u32 = 0x0000_b311;
+/// What a device can do: say that it has no receive; memory windows, type 2 by queue pair; extended
+/// reliable connections.
+const RNR_REFUSALS: u32 = 1 << 12;
+const MEMORY_WINDOWS: u32 = 1 << 17;
+const XRC: u32 = 1 << 20;
+const WINDOWS_2A: u32 = 1 << 23;
 
 /// The limits.
 pub(crate) fn attributes() -> IbvDeviceAttr {
@@ -37,8 +43,7 @@ pub(crate) fn attributes() -> IbvDeviceAttr {
         hw_ver: 1,
         max_qp: 8191,
         max_qp_wr: QUEUE_MAX as c_int,
-        // A receiver without a receive says so.
-        device_cap_flags: 1 << 12,
+        device_cap_flags: RNR_REFUSALS | MEMORY_WINDOWS | WINDOWS_2A | XRC,
         max_sge: PIECES_MAX as c_int,
         max_sge_rd: PIECES_MAX as c_int,
         max_cq: 1 << 16,
@@ -52,7 +57,7 @@ pub(crate) fn attributes() -> IbvDeviceAttr {
         max_ee_init_rd_atom: 0,
         // Among the devices of a process.
         atomic_cap: 1,
-        unused: [0; 5],
+        unused: [0, 0, WINDOWS_MAX as c_int, 0, 0],
         max_mcast_grp: 0,
         max_mcast_qp_attach: 0,
         max_total_mcast_qp_attach: 0,
@@ -163,11 +168,12 @@ pub unsafe extern "C" fn _ibv_query_gid_table(public: *mut IbvContext, to: *mut 
     if flags != 0 || size < size_of::<IbvGidEntry>() {
         return -(libc::EINVAL as isize);
     }
-    if room != 0 {
-        // SAFETY: V2.
-        unsafe { to.write(gid_entry(public)) };
+    if room == 0 {
+        return -(libc::EINVAL as isize);
     }
-    isize::from(room != 0)
+    // SAFETY: V2.
+    unsafe { to.write(gid_entry(public)) };
+    1
 }
 
 /// The partition: there is only the default one.

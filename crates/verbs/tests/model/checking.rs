@@ -35,6 +35,7 @@ impl Trial {
                     Opcode::Read => WcOpcode::Read,
                     Opcode::FetchAdd => WcOpcode::FetchAdd,
                     Opcode::CompareSwap => WcOpcode::CompareSwap,
+                    Opcode::LocalInvalidate | Opcode::Bind | Opcode::SendInvalidate => unreachable!("no program here has windows"),
                 };
                 assert_eq!((c.opcode, c.byte_len as usize), (kind, s.length), "seed {seed}: pair {pair}: {c:?} of another");
                 assert!(!end.has_failed && s.signalled && s.fails.is_none(), "seed {seed}: pair {pair}: {c:?}");

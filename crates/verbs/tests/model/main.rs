@@ -90,6 +90,7 @@ impl Trial {
             ),
             QpKind::Uc => (base | Given::ACCESS, connected, Given::SEND_NUMBER),
             QpKind::Ud => (base | Given::QKEY, Given::empty(), Given::SEND_NUMBER),
+            QpKind::XrcSend | QpKind::XrcReceive => unreachable!("KINDS has none"),
         };
         let (machine, engine) = (&mut self.sides[me].machine, self.world.engine(me));
         let number = self.sides[me].ends[pair].number;

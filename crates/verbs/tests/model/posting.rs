@@ -53,6 +53,7 @@ impl Trial {
             (QpKind::Rc, None) => all[self.random.below(7)],
             (QpKind::Uc, None) => [Opcode::Send, Opcode::SendImm, Opcode::Write][self.random.below(3)],
             (QpKind::Ud, None) => all[self.random.below(2)],
+            (QpKind::XrcSend | QpKind::XrcReceive, None) => unreachable!("KINDS has none"),
         };
         let is_atomic = matches!(opcode, Opcode::FetchAdd | Opcode::CompareSwap);
         let to_memory = !matches!(opcode, Opcode::Send | Opcode::SendImm);
@@ -118,6 +119,7 @@ impl Trial {
             address: (there + at) as u64,
             key: key_there,
             operands,
+            extra: bellwire_verbs::Extra::None,
             to: (kind == QpKind::Ud).then(|| Destination { gid: Some(gid(1 - me)), qp: self.sides[1 - me].ends[pair].number, qkey: QKEY }),
         };
         let (machine, engine) = (&mut self.sides[me].machine, self.world.engine(me));

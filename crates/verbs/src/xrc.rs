@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Extended reliable connections (XRC): a receiving queue pair has no receives; each message names
+//! the shared receive queue that takes it, whose protection domain and completion queue count.
+//!
+//! A sending queue pair gets no requests, so the place where a request says what its sender has
+//! taken of the other side's (`answered`) names the receive queue.
+
+use crate::arrive::Packet;
+use crate::core::Core;
+use crate::queue::{Receive, ReceiveQueue, Srq};
+use crate::types::{AsyncKind, Error, QpKind};
+
+/// An XRC domain: receiving queue pairs and receive queues of one may meet.
+#[derive(Debug)]
+pub(crate) struct XrcDomain {
+    users: u32,
+}
+
+/// What a receive queue for XRC has besides.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Xrc {
+    pub domain: u32,
+    pub cq: u32,
+}
+
+impl Core {
+    pub(crate) fn create_xrc_domain(&mut self) -> Result<u32, Error> {
+        self.xrc_domains.insert(XrcDomain { users: 0 }).map(|h| h.raw()).ok_or(Error::NoMemory)
+    }
+
+    pub(crate) fn destroy_xrc_domain(&mut self, id: u32) -> Result<(), Error> {
+        let handle = bellwire_via::handle::Handle::from_raw(id);
+        if self.xrc_domains.get(handle).ok_or(Error::Invalid)?.users != 0 {
+            return Err(Error::Busy);
+        }
+        self.xrc_domains.remove(handle);
+        Ok(())
+    }
+
+    pub(crate) fn hold_xrc_domain(&mut self, id: u32) -> Result<(), Error> {
+        self.xrc_domains.get_mut(bellwire_via::handle::Handle::from_raw(id)).ok_or(Error::Invalid)?.users += 1;
+        Ok(())
+    }
+
+    pub(crate) fn release_xrc_domain(&mut self, id: u32) {
+        if let Some(d) = self.xrc_domains.get_mut(bellwire_via::handle::Handle::from_raw(id)) {
+            d.users -= 1;
+        }
+    }
+
+    /// Makes a receive queue for XRC: `cq` gets its completions.
+    pub(crate) fn create_xrc_srq(&mut self, queue: ReceiveQueue, xrc: Xrc, cookie: u64) -> Result<u32, Error> {
+        self.cq(xrc.cq)?;
+        self.hold_xrc_domain(xrc.domain)?;
+        let made = self.add_srq(Srq { queue, limit: 0, users: 0, cookie, xrc: Some(xrc) });
+        match made {
+            Ok(_) => self.cq(xrc.cq)?.users += 1,
+            Err(_) => self.release_xrc_domain(xrc.domain),
+        }
+        made
+    }
+
+    /// The receive queue that a message to an XRC receiver names; `None`: there is none of its XRC
+    /// domain.
+    pub(crate) fn named_srq(&mut self, p: &Packet<'_>) -> Option<&mut Srq> {
+        let domain = self.qp(p.head.to)?.init.domain;
+        self.srq(p.head.answered).ok().filter(|s| s.xrc.is_some_and(|x| x.domain == domain))
+    }
+
+    /// Its next receive.
+    pub(crate) fn take_named_receive(&mut self, p: &Packet<'_>) -> Option<Receive> {
+        let srq = self.named_srq(p)?;
+        let receive = srq.queue.posted.pop_front()?;
+        if let Some(cookie) = srq.runs_low() {
+            self.events.push(crate::core::AsyncEvent { kind: AsyncKind::SrqLimit, cookie });
+        }
+        Some(Receive { srq: p.head.answered, ..receive })
+    }
+
+    /// Where a receive completes: at its own queue, if that is one for XRC; else at its queue
+    /// pair's.
+    #[inline]
+    pub(crate) fn receive_cq(&mut self, number: u32, receive: &Receive) -> u32 {
+        if receive.srq != 0 {
+            return self.srq(receive.srq).ok().and_then(|s| s.xrc).map_or(0, |x| x.cq);
+        }
+        self.qp(number).map_or(0, |q| q.init.receive_cq)
+    }
+
+    /// Opens a receiving queue pair once more: it ends with the last of its handles.
+    pub(crate) fn open_qp(&mut self, number: u32, xrc_domain: u32) -> Result<(), Error> {
+        let qp = self.qp(number).filter(|q| q.init.kind == QpKind::XrcReceive && q.init.domain == xrc_domain).ok_or(Error::Invalid)?;
+        qp.handles += 1;
+        Ok(())
+    }
+}

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Memory of the device: here it is memory of the process that programs reach by calls and by
+//! registered keys, not by pointers.
+
+use crate::abi::{IbvAllocDmAttr, IbvContext, IbvDm, IbvMr, IbvPd};
+use crate::device::context;
+use crate::objects::{Backing, ZERO_BASED, inside, register_backed};
+use crate::set_errno;
+use bellwire_memory::atomic::{AtomicU64, Ordering};
+use core::ffi::{c_int, c_void};
+use core::ptr::NonNull;
+use std::sync::Arc;
+
+/// Bytes that all memory of a device may have together.
+pub(crate) const DEVICE_MEMORY_MAX: u64 = 1 << 20;
+/// Copies and their places are multiples of that.
+const UNIT: u64 = 4;
+
+/// Bytes of a device's memory that are taken.
+#[derive(Debug, Default)]
+pub(crate) struct Used(AtomicU64);
+
+impl Used {
+    fn take(&self, n: u64) -> bool {
+        // Relaxed: a count.
+        self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |used| used.checked_add(n).filter(|sum| *sum <= DEVICE_MEMORY_MAX)).is_ok()
+    }
+
+    fn give_back(&self, n: u64) {
+        // Relaxed: a count.
+        self.0.fetch_sub(n, Ordering::Relaxed);
+    }
+}
+
+/// Mapped memory; it is unmapped with the last who holds it: its object, and its regions.
+pub(crate) struct Mapped {
+    at: NonNull<c_void>,
+    length: usize,
+}
+
+// SAFETY: memory that is only copied to and from, by raw pointers.
+unsafe impl Send for Mapped {}
+// SAFETY: nobody makes references to it; copies of several threads may mix, as on a device.
+unsafe impl Sync for Mapped {}
+
+impl Mapped {
+    fn new(length: usize) -> Option<Self> {
+        use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous};
+        // SAFETY: new memory, anywhere.
+        let at = unsafe { mmap_anonymous(core::ptr::null_mut(), length, ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE) }.ok()?;
+        Some(Self { at: NonNull::new(at)?, length })
+    }
+}
+
+impl Drop for Mapped {
+    fn drop(&mut self) {
+        // SAFETY: mapped by `new`, and held by nobody else.
+        let _ = unsafe { rustix::mm::munmap(self.at.as_ptr(), self.length) };
+    }
+}
+
+/// Device memory as a program has it.
+#[repr(C)]
+pub(crate) struct Dm {
+    public: IbvDm,
+    length: u64,
+    memory: Arc<Mapped>,
+}
+
+impl Dm {
+    /// Where a copy of `length` bytes at `offset` goes.
+    fn place(&self, offset: u64, length: usize) -> Option<*mut u8> {
+        let length = length as u64;
+        let fits = offset.is_multiple_of(UNIT) && length.is_multiple_of(UNIT) && offset.checked_add(length).is_some_and(|end| end <= self.length);
+        // SAFETY: within the mapping, just checked.
+        fits.then(|| unsafe { self.memory.at.as_ptr().cast::<u8>().add(offset as usize) })
+    }
+}
+
+unsafe extern "C" fn copy_in(dm: *mut IbvDm, offset: u64, from: *const c_void, length: usize) -> c_int {
+    // SAFETY: V1.
+    let Some(to) = unsafe { inside::<_, Dm>(dm) }.place(offset, length) else { return libc::EFAULT };
+    // SAFETY: V2; the mapping has room. Peers may be writing it meanwhile.
+    unsafe { bellwire_memory::bytes::copy(to, from.cast(), length) };
+    0
+}
+
+unsafe extern "C" fn copy_out(to: *mut c_void, dm: *mut IbvDm, offset: u64, length: usize) -> c_int {
+    // SAFETY: V1.
+    let Some(from) = unsafe { inside::<_, Dm>(dm) }.place(offset, length) else { return libc::EFAULT };
+    // SAFETY: V2; the mapping has as much. Peers may be writing it meanwhile.
+    unsafe { bellwire_memory::bytes::copy(to.cast(), from, length) };
+    0
+}
+
+pub(crate) unsafe extern "C" fn alloc_dm(public: *mut IbvContext, attr: *const IbvAllocDmAttr) -> *mut IbvDm {
+    // SAFETY: V1, V2.
+    let (context, a) = unsafe { (context(public), &*attr) };
+    let fail = |errno| {
+        set_errno(errno);
+        core::ptr::null_mut()
+    };
+    // Pages are aligned enough for any power of two up to theirs.
+    if a.comp_mask != 0 || a.length == 0 || a.log_align_req > 12 {
+        return fail(libc::EINVAL);
+    }
+    if !context.device_memory.take(a.length as u64) {
+        return fail(libc::ENOMEM);
+    }
+    let Some(memory) = Mapped::new(a.length) else {
+        context.device_memory.give_back(a.length as u64);
+        return fail(libc::ENOMEM);
+    };
+    let public = IbvDm { context: public, copy_in: copy_in as *const c_void, copy_out: copy_out as *const c_void, comp_mask: 0, handle: 0 };
+    Box::into_raw(Box::new(Dm { public, length: a.length as u64, memory: Arc::new(memory) })).cast()
+}
+
+/// Ends device memory that no region is of.
+pub(crate) unsafe extern "C" fn free_dm(dm: *mut IbvDm) -> c_int {
+    // SAFETY: V1.
+    let inner = unsafe { inside::<_, Dm>(dm) };
+    if Arc::strong_count(&inner.memory) != 1 {
+        return libc::EBUSY;
+    }
+    // SAFETY: V1.
+    unsafe { context(inner.public.context) }.device_memory.give_back(inner.length);
+    // SAFETY: V1; it is used no more.
+    drop(unsafe { Box::from_raw(dm.cast::<Dm>()) });
+    0
+}
+
+/// Registers device memory: requests call its first byte 0.
+pub(crate) unsafe extern "C" fn reg_dm_mr(pd: *mut IbvPd, dm: *mut IbvDm, offset: u64, length: usize, access: u32) -> *mut IbvMr {
+    // SAFETY: V1.
+    let inner = unsafe { inside::<_, Dm>(dm) };
+    // A region of nothing is one of a unit that nobody may touch.
+    let (length, access) = if length == 0 { (UNIT as usize, ZERO_BASED) } else { (length, access) };
+    let Some(place) = inner.place(offset, length).filter(|_| access & ZERO_BASED != 0) else {
+        set_errno(libc::EINVAL);
+        return core::ptr::null_mut();
+    };
+    register_backed(pd, place.cast(), length, 0, access, Some(Arc::clone(&inner.memory) as Backing))
+}
