@@ -430,7 +430,7 @@ VIP_RETURN VipSetViAttributes(IN VIP_VI_HANDLE ViHandle, IN VIP_VI_ATTRIBUTES *V
  * Posts a send, RDMA write or RDMA read. Never blocks.
  *   DescriptorPtr  64-byte aligned
  *   MemoryHandle   of the region that holds the whole descriptor
- * VIP_SUCCESS: it will complete exactly once, in order. What is wrong inside the descriptor or with its segments shows in its
+ * VIP_SUCCESS: it will complete exactly once, in order. An error inside the descriptor or in its segments shows in its
  * status; on a VI that is not connected it completes with VIP_STATUS_DESC_FLUSHED_ERROR.
  * VIP_INVALID_PARAMETER: bad VI or pointer, misaligned, the handle does not cover the descriptor;
  * VIP_ERROR_RESOURCE: MaxDescriptorsPerQueue are posted.
@@ -475,7 +475,7 @@ VIP_RETURN VipRecvNotify(IN VIP_VI_HANDLE ViHandle, IN VIP_PVOID Context, IN VIP
  *   LocalAddr       host address (length 0: this NIC's) and discriminator
  *   TimeOut         ms
  *   RemoteAddr      out: the peer's address. On entry its two length fields say how much room there is for host address and
- *                   discriminator; what does not fit is cut (a host address that even without its port does not fit, wholly), and the
+ *                   discriminator; longer ones are cut (a host address that does not fit even without its port, wholly), and the
  *                   lengths are set to what was written. Lengths that make no sense (a host room that is not NicAddressLen, a discriminator room above MaxDiscriminatorLen) count as the bare
  *                   structure: four bytes of host address, no discriminator
  *   RemoteViAttribs out: the attributes of the peer's VI (its Ptag reads NULL)
@@ -502,7 +502,7 @@ VIP_RETURN VipConnectAccept(IN VIP_CONN_HANDLE ConnHandle, IN VIP_VI_HANDLE ViHa
 VIP_RETURN VipConnectReject(IN VIP_CONN_HANDLE ConnHandle);
 
 /*
- * Asks to be connected to whoever waits at RemoteAddr, and waits for the answer, both together for at most TimeOut ms (0: one attempt).
+ * Asks for a connection to the VI that waits at RemoteAddr, and waits for the answer, both together for at most TimeOut ms (0: one attempt).
  *   LocalAddr       the address that the peer gets to see; a host address length of 0 means this NIC's
  *   RemoteViAttribs out: the attributes of the peer's VI
  * VIP_SUCCESS: the VI is connected; VIP_NO_MATCH: nobody waited there until the time was over; VIP_TIMEOUT: a waiter had been
@@ -599,7 +599,7 @@ VIP_RETURN VipNSGetHostByName(IN VIP_NIC_HANDLE NicHandle, IN const VIP_CHAR *Na
 VIP_RETURN VipNSGetHostByAddr(IN VIP_NIC_HANDLE NicHandle, IN VIP_NET_ADDRESS *Address, OUT VIP_CHAR *Name,
                               IN OUT VIP_ULONG *NameLen);
 
-/* Ends the name service; what was looked up stays valid. VIP_SUCCESS; VIP_INVALID_PARAMETER. */
+/* Ends the name service; addresses that were looked up stay valid. VIP_SUCCESS; VIP_INVALID_PARAMETER. */
 VIP_RETURN VipNSShutdown(IN VIP_NIC_HANDLE NicHandle);
 
 #ifdef __cplusplus

@@ -198,8 +198,8 @@ VIP_RETURN VipxSetWeight(IN VIP_VI_HANDLE ViHandle, IN VIP_UINT32 Weight);
 
 /*
  * Sets how long the waits of a NIC poll ("spin") at most before they sleep, from now on. Without it that is 50 microseconds (none on a machine with
- * one processor), or what the environment variable BELLWIRE_SPIN_US says. Waits spin only while spinning finds what they wait for: after two
- * spins in vain, or one while others wanted the processor, they sleep at once, with a try now and then.
+ * one processor), or what the environment variable BELLWIRE_SPIN_US says. Waits spin only while spinning pays: after two spins
+ * without success, or one while other threads wanted the processor, they sleep at once, with a try now and then.
  *   Microseconds  0: sleep at once; up to VIPX_SPIN_MAX
  * VIP_SUCCESS; VIP_INVALID_PARAMETER: bad NIC, Microseconds too large.
  */
@@ -226,7 +226,8 @@ VIP_RETURN VipxCQFd(IN VIP_CQ_HANDLE CQHandle, OUT int *Fd);
 /*
  * To be called each time before sleeping on the descriptor, and at no other time: takes back its readiness, looks once more, and makes it readable,
  * once, when there is an entry. Messages, VipCQDone and polling never touch the descriptor. So: take entries until there is none, arm, and if that
- * says VIP_NOT_DONE take entries again, else sleep. While the program sleeps, the NIC's own thread moves its messages. Who destroys the queue wakes the sleeper.
+ * says VIP_NOT_DONE take entries again, else sleep. While the program sleeps, the NIC's own thread moves its messages.
+ * Destroying the queue wakes the sleeper.
  * VIP_SUCCESS: there is no entry; sleep; VIP_NOT_DONE: there is one already, and the descriptor is readable; do not sleep;
  * VIP_INVALID_PARAMETER: bad CQ; VIP_INVALID_STATE: VipxCQFd has not been called for it.
  */
