@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `cargo xtask comparisons DIR`: functions in which the compiler lost a comparison.
 //!
-//! rustc before 1.96.1 may drop a comparison with a constant whose result is a number first and a condition then, in one basic block after inlining
-//! (<https://github.com/rust-lang/rust/issues/158206>): the number is then whatever there was. The MIR before and after the pass that does so shows it, of every function
-//! with all that was inlined into it: a local whose comparison is gone, and which is read still. `scripts/comparisons.sh` has the compiler write both.
+//! rustc before 1.96.1 may drop a comparison with a constant whose result is a number first and a
+//! condition then, in one basic block after inlining
+//! (<https://github.com/rust-lang/rust/issues/158206>): the number is then whatever there was. The
+//! MIR before and after the pass that does so shows it, of every function with all that was inlined
+//! into it: a local whose comparison is gone, and which is read still. `scripts/comparisons.sh` has
+//! the compiler write both.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -13,7 +16,8 @@ const BEFORE: &str = ".SimplifyComparisonIntegral.before.mir";
 const AFTER: &str = ".SimplifyComparisonIntegral.after.mir";
 const OPERATORS: &[&str] = &["Eq(", "Ne(", "Lt(", "Le(", "Gt(", "Ge("];
 
-/// Looks at all dumps in `directory`; what was lost is added to `complaints`. How many functions there were.
+/// Looks at all dumps in `directory`; what was lost is added to `complaints`. How many functions
+/// there were.
 pub fn check(directory: &Path, complaints: &mut Vec<String>) -> usize {
     let mut seen = 0;
     for before in fs::read_dir(directory).into_iter().flatten().flatten().map(|entry| entry.path()) {
@@ -28,7 +32,8 @@ pub fn check(directory: &Path, complaints: &mut Vec<String>) -> usize {
     seen
 }
 
-/// Locals that were assigned a comparison before, are assigned nothing after, and are read still; with the first line that reads them.
+/// Locals that were assigned a comparison before, are assigned nothing after, and are read still;
+/// with the first line that reads them.
 fn lost<'a>(before: &'a str, after: &'a str) -> Vec<(&'a str, &'a str)> {
     let compared = assignments(before).filter(|(_, value)| OPERATORS.iter().any(|operator| value.starts_with(operator)));
     let gone: BTreeSet<_> = compared.map(|(local, _)| local).collect();

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `cargo xtask mutations DIR [WORD]`: breaks a copy of the sources in one place at a time, and sees that the simulator's checkers, or a layer's model, find it. A checker that has never found anything may be none.
+//! `cargo xtask mutations DIR [WORD]`: breaks a copy of the sources in one place at a time, and
+//! sees that the simulator's checkers, or a layer's model, find it. A checker that has never found
+//! anything may be none.
 //!
-//! `cargo xtask tidy` sees that each place is still there, so that the list does not lose its meaning when the code moves.
+//! `cargo xtask tidy` sees that each place is still there, so that the list does not lose its
+//! meaning when the code moves.
 
 use std::fs;
 use std::path::Path;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `cargo xtask prose`: sentences that a reader has to decode, and lines that are too wide to review.
+//! `cargo xtask prose`: sentences that a reader has to decode, and lines that are too wide to
+//! review.
 //!
 //! | finding | rule |
 //! |---|---|
@@ -7,9 +8,9 @@
 //! | phrase | a stock phrase that plain English does without ([`rules::PHRASES`]) |
 //! | wide | a comment line over 100 columns, a Markdown line over 120 (tables and links excepted) |
 //!
-//! The numbers of each area are checked in (`xtask/prose.txt`) and may only fall: `cargo xtask tidy`
-//! fails where one rose. `--write` lowers them. It also moves them between areas, as long as no total
-//! rises, because text moves with code.
+//! The numbers of each area are checked in (`xtask/prose.txt`) and may only fall:
+//! `cargo xtask tidy` fails where one rose. `--write` lowers them. It also moves them between
+//! areas, as long as no total rises, because text moves with code.
 
 mod rules;
 mod text;
@@ -175,7 +176,8 @@ fn wrap_files(root: &Path, files: &[&str]) -> (Vec<String>, String) {
     (complaints, format!("{wrapped} of {} files wrapped", files.len()))
 }
 
-/// All files with prose. The rules' own examples and the notes' diaries of old figures are prose too.
+/// All files with prose. The rules' own examples and the notes' diaries of old figures are prose
+/// too.
 fn all(root: &Path) -> Vec<PathBuf> {
     text::EXTENSIONS.iter().flat_map(|extension| crate::files(root, extension)).filter(|path| !path.starts_with(root.join("xtask/src/prose"))).collect()
 }

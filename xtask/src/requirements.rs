@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The requirements of docs/PROTOCOL.md: each is cited (`//= P-...`) by code and by a test, and nothing else is cited.
+//! The requirements of docs/PROTOCOL.md: each is cited (`//= P-...`) by code and by a test, and
+//! nothing else is cited.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `cargo xtask split-c DIR FIRST COUNT PROCESSES`: random Split-C programs, by seed, and beside each what it has to print on so many processes, found by a sequential interpreter of its meaning.
-//! `splitcc/tests/random.sh` compiles and runs them.
+//! `cargo xtask split-c DIR FIRST COUNT PROCESSES`: random Split-C programs, by seed, and beside
+//! each what it has to print on so many processes, found by a sequential interpreter of its
+//! meaning. `splitcc/tests/random.sh` compiles and runs them.
 //!
-//! A program is a row of phases. In a phase each place of memory is written by one statement at most and then read by no other, so its outcome does not depend on who is faster; what completes the phase's split-phase
-//! operations stands at its end. Every process prints a sum of each of its arrays after every phase.
+//! A program is a row of phases. In a phase each place of memory is written by one statement at
+//! most and then read by no other, so its outcome does not depend on who is faster; what completes
+//! the phase's split-phase operations stands at its end. Every process prints a sum of each of its
+//! arrays after every phase.
 //!
 //! | file | what |
 //! |---|---|
@@ -17,7 +20,8 @@ mod text;
 
 use std::path::Path;
 
-/// Writes programs number `first` to `first + count - 1` and what they print on `processes` processes. Returns how many.
+/// Writes programs number `first` to `first + count - 1` and what they print on `processes`
+/// processes. Returns how many.
 ///
 /// # Errors
 /// What the file system says.

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The semantics of the engine, stated once and run over every wire.
 //!
-//! - [`Fixture`]: a wire with its NICs and its time, as a case needs it. [`fixtures`] has those of the wires that exist.
+//! - [`Fixture`]: a wire with its NICs and its time, as a case needs it. [`fixtures`] has those of
+//!   the wires that exist.
 //! - [`Stage`]: what cases are written with: buffers, VIs, connections, waiting with patience.
 //! - [`cases`]: one function per rule, generic over the fixture.
 //! - [`suite!`]: makes a test of every case, over one fixture.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What cases are written with: buffers with guards, VIs, connections, posting, and waiting with patience.
+//! What cases are written with: buffers with guards, VIs, connections, posting, and waiting with
+//! patience.
 
 use crate::Fixture;
 use bellwire_memory::bytes;
@@ -77,7 +78,8 @@ impl Buffer {
         self.write(0, &vec![byte; self.len]);
     }
 
-    /// Panics unless `offset..offset + data.len()` holds `data` and every other byte is `elsewhere`.
+    /// Panics unless `offset..offset + data.len()` holds `data` and every other byte is
+    /// `elsewhere`.
     #[track_caller]
     pub fn expect(&self, offset: usize, data: &[u8], elsewhere: u8, what: &str) {
         let all = self.bytes();
@@ -125,8 +127,8 @@ pub struct Stage<F> {
 impl<F> Drop for Stage<F> {
     fn drop(&mut self) {
         for (base, layout) in self.heap.drain(..) {
-            // SAFETY: allocated with this layout by `memory`, freed only here. The engines are dropped after this body, but do nothing with user
-            // memory when dropped.
+            // SAFETY: allocated with this layout by `memory`, freed only here. The engines are
+            // dropped after this body, but do nothing with user memory when dropped.
             unsafe { dealloc(base, layout) };
         }
     }
@@ -158,7 +160,8 @@ impl<F: Fixture> Stage<F> {
         self.now() + Duration::from_millis(ms)
     }
 
-    /// A deadline for what is to succeed, or to fail for a better reason: not reached, however busy the machine is.
+    /// A deadline for what is to succeed, or to fail for a better reason: not reached, however busy
+    /// the machine is.
     pub fn in_time(&mut self) -> Instant {
         self.now() + F::PATIENCE
     }
@@ -211,7 +214,8 @@ impl<F: Fixture> Stage<F> {
         self.wait(what, |s| condition(s).then_some(()));
     }
 
-    /// Lets pass the time in which anything that is still to happen happens: more of it as long as something is under way, within bounds (it may be for a dead peer).
+    /// Lets pass the time in which anything that is still to happen happens: more of it as long as
+    /// something is under way, within bounds (it may be for a dead peer).
     pub fn settle(&mut self) {
         let (end, late) = (self.clock() + F::QUIET, self.clock() + F::QUIET + F::BUSY);
         let mut turns = 0;

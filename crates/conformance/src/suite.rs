@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The list of all cases, and the macro that makes tests of them.
 
-/// Makes one `#[test]` per case in a module `$name`, each on a fixture of its own; with `$attribute` each has that, too.
+/// Makes one `#[test]` per case in a module `$name`, each on a fixture of its own; with
+/// `$attribute` each has that, too.
 ///
 /// ```ignore
 /// bellwire_conformance::suite!(sim, Sim::new(SimConfig::default(), 2));

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The engine against a small model of VIA: random sequences of posting, connecting, disconnecting, registering and RDMA; every completion, event and byte is compared.
+//! The engine against a small model of VIA: random sequences of posting, connecting, disconnecting,
+//! registering and RDMA; every completion, event and byte is compared.
 
 #[path = "model/reference.rs"]
 mod reference;
@@ -39,7 +40,8 @@ enum Step {
         side: usize,
         pair: usize,
     },
-    /// The region of a side is registered anew; the other side goes on with the old handle until it is told.
+    /// The region of a side is registered anew; the other side goes on with the old handle until it
+    /// is told.
     Reregister {
         side: usize,
     },
@@ -172,7 +174,8 @@ impl<F: Fixture> Run<F> {
                 self.scratch[side].segment(i * SLOT, length)
             };
             let flags = if immediate { WorkFlags::IMMEDIATE } else { WorkFlags::empty() };
-            // A read waits for nothing in the model; behind a fence it also keeps later writes from overtaking it.
+            // A read waits for nothing in the model; behind a fence it also keeps later writes from
+            // overtaking it.
             let flags = if matches!(request, Request::Write { .. }) { flags | WorkFlags::FENCE } else { flags };
             self.stage.post(
                 port,

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The suite over the network in memory: two NICs, one NIC with itself, and a network that is slow, narrow and jittery.
+//! The suite over the network in memory: two NICs, one NIC with itself, and a network that is slow,
+//! narrow and jittery.
 
 use bellwire_conformance::fixtures::Sim;
 use bellwire_via::Duration;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The suite over UDP: two NICs, one NIC with itself, two whose packets are lost, doubled and overtaken, two at one IPv6 address with ports, and two on two hosts.
+//! The suite over UDP: two NICs, one NIC with itself, two whose packets are lost, doubled and
+//! overtaken, two at one IPv6 address with ports, and two on two hosts.
 
 use bellwire_conformance::fixtures::Udp;
 

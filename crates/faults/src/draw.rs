@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A plan from a seed: each fault is there or not, mild or harsh, so that a run of many seeds meets the combinations. Called by the simulator.
+//! A plan from a seed: each fault is there or not, mild or harsh, so that a run of many seeds meets
+//! the combinations. Called by the simulator.
 
 use crate::names::Names;
 use crate::plan::{Burst, Corrupt, FaultPlan, LinkFaults, Outage, Reorder, SkewRule, Squeeze, When};
@@ -12,8 +13,9 @@ use bellwire_time::Duration;
 const DOMAIN: u64 = 0xd12a;
 
 impl FaultPlan {
-    /// The plan of this seed; the plan's own seed is the same. Nothing in it lasts for ever, and what packets survive on average is never less
-    /// than a quarter of them. Faults do not end by themselves: set [`FaultPlan::during`] for that.
+    /// The plan of this seed; the plan's own seed is the same. Nothing in it lasts for ever, and
+    /// what packets survive on average is never less than a quarter of them. Faults do not end by
+    /// themselves: set [`FaultPlan::during`] for that.
     pub fn draw(seed: u64) -> Self {
         let mut random = Random::new(seed, DOMAIN);
         let mut plan = Self { seed: Some(seed), every_link: links(&mut random), ..Self::default() };

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! One direction of one link: what happens to each packet. Called by the fabric for each packet that has left a link, and by real wires for each that they send or take.
+//! One direction of one link: what happens to each packet. Called by the fabric for each packet
+//! that has left a link, and by real wires for each that they send or take.
 //!
-//! Cost: one comparison for a link without faults; otherwise one random number for each fault that the link has. Nothing is allocated.
+//! Cost: one comparison for a link without faults; otherwise one random number for each fault that
+//! the link has. Nothing is allocated.
 
 use crate::names::Way;
 use crate::plan::{Corrupt, FaultPlan, LinkFaults, Outage, Span, Squeeze, When};
@@ -62,7 +64,8 @@ pub struct Corruption {
 }
 
 impl Corruption {
-    /// Flips the bits, each another one; fewer if the packet has fewer. An empty packet stays as it is.
+    /// Flips the bits, each another one; fewer if the packet has fewer. An empty packet stays as it
+    /// is.
     pub fn strike(self, packet: &mut [u8]) {
         for bit in self.places(packet.len()) {
             packet[(bit / 8) as usize] ^= 1 << (bit % 8);
@@ -117,8 +120,9 @@ struct Outages {
 }
 
 impl Faults {
-    /// Faults of a link for a wire that keeps queues and outages itself, as the fabric does: bandwidth is not judged but asked for, with
-    /// [`Faults::bits_per_second`]. Streams of one seed have nothing to do with each other.
+    /// Faults of a link for a wire that keeps queues and outages itself, as the fabric does:
+    /// bandwidth is not judged but asked for, with [`Faults::bits_per_second`]. Streams of one seed
+    /// have nothing to do with each other.
     pub fn new(model: &LinkFaults, during: Option<Span>, seed: u64, stream: u64) -> Self {
         let judged = LinkFaults { squeeze: None, requests: RequestFaults::default(), ..*model };
         Self {
@@ -160,13 +164,15 @@ impl Faults {
         self.quiet = self.latest == Instant(0);
     }
 
-    /// Decides about a packet of so many bytes that is sent at `now`, which must not go back from call to call.
+    /// Decides about a packet of so many bytes that is sent at `now`, which must not go back from
+    /// call to call.
     #[inline]
     pub fn judge(&mut self, now: Instant, bytes: usize) -> Verdict {
         if self.quiet { Verdict::Pass(Changes::default()) } else { self.judge_slowly(now, bytes) }
     }
 
-    /// The same, and flips the packet's bits if it is to be corrupted. A duplicate that the verdict asks for is of the packet before.
+    /// The same, and flips the packet's bits if it is to be corrupted. A duplicate that the verdict
+    /// asks for is of the packet before.
     pub fn apply(&mut self, now: Instant, packet: &mut [u8]) -> Verdict {
         let verdict = self.judge(now, packet.len());
         if let Verdict::Pass(Changes { corruption: Some(corruption), .. }) = verdict {
@@ -175,14 +181,16 @@ impl Faults {
         verdict
     }
 
-    /// Some of the last packets were taken back before they left; those that were not have passed by `latest`. Order counts from there.
+    /// Some of the last packets were taken back before they left; those that were not have passed
+    /// by `latest`. Order counts from there.
     pub const fn take_back_to(&mut self, latest: Instant) {
         if latest.0 < self.latest.0 {
             self.latest = latest;
         }
     }
 
-    /// Bandwidth left at this time, bits per second, for a wire that has queues of its own; `None`: all of it.
+    /// Bandwidth left at this time, bits per second, for a wire that has queues of its own; `None`:
+    /// all of it.
     #[inline]
     pub fn bits_per_second(&self, now: Instant) -> Option<u64> {
         self.bandwidth.filter(|_| self.during.contains(now))
@@ -229,7 +237,8 @@ impl Faults {
         self.model.loss.strikes(&mut self.random).then_some(Cause::Loss)
     }
 
-    /// How long the packet waits for bandwidth and is on its way through; `None` if there is no room.
+    /// How long the packet waits for bandwidth and is on its way through; `None` if there is no
+    /// room.
     fn squeezed(&mut self, squeeze: Squeeze, now: Instant, bytes: usize) -> Option<Duration> {
         let rate = u128::from(squeeze.bits_per_second.max(1));
         let time = |bytes: u64| u64::try_from((u128::from(bytes) * 8_000_000_000).div_ceil(rate)).unwrap_or(u64::MAX);
@@ -274,7 +283,8 @@ impl Outages {
         let (strikes, cause) = match &self.outages[change.outage] {
             Outage::Partition(_, Some(way)) => (goes(way), Cause::Partition),
             Outage::Partition(When::At(_), None) => (true, Cause::Partition),
-            // Both ends of a link draw the same; the order of the names tells them which direction is meant.
+            // Both ends of a link draw the same; the order of the names tells them which direction
+            // is meant.
             Outage::Partition(When::Random { .. }, None) => (change.cuts(self.from < self.to), Cause::Partition),
             Outage::Down(_, way) => (way.as_ref().is_none_or(goes), Cause::Down),
             Outage::Crash(_, nodes) => (nodes.as_ref().is_none_or(|n| n.matches(&self.from) || n.matches(&self.to)), Cause::Crash),
@@ -284,7 +294,8 @@ impl Outages {
 }
 
 impl Change {
-    /// Of a random partition between two sides: whether it cuts this direction. Half of them cut both, a quarter each direction alone.
+    /// Of a random partition between two sides: whether it cuts this direction. Half of them cut
+    /// both, a quarter each direction alone.
     pub const fn cuts(&self, forward: bool) -> bool {
         match self.draw >> 62 {
             0 => forward,

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The fault model: what may happen to packets, links, nodes and clocks; the same for the simulated fabric and for real wires.
+//! The fault model: what may happen to packets, links, nodes and clocks; the same for the simulated
+//! fabric and for real wires.
 //!
 //! ```text
 //!   text  "loss=0.01,delay=2ms,partition=1s..3s:a>b,seed=7"
@@ -11,11 +12,14 @@
 //!        `-- clock(node): how a node's clock runs (skew.rs)
 //! ```
 //!
-//! A wire asks [`Faults::judge`] (or [`Faults::apply`]) about each packet and does what the [`Verdict`] says. Nothing here holds packets, knows addresses, sleeps or reads a clock.
+//! A wire asks [`Faults::judge`] (or [`Faults::apply`]) about each packet and does what the
+//! [`Verdict`] says. Nothing here holds packets, knows addresses, sleeps or reads a clock.
 //!
 //! Invariants
-//! - F1: verdicts are a function of the plan, the seed and the calls. No clock, thread, address or hash order takes part, nor floating point.
-//! - F2: delay and jitter keep the order of packets; only what the verdict calls late may be overtaken.
+//! - F1: verdicts are a function of the plan, the seed and the calls. No clock, thread, address or
+//!   hash order takes part, nor floating point.
+//! - F2: delay and jitter keep the order of packets; only what the verdict calls late may be
+//!   overtaken.
 //! - F3: a plan's text form gives the same plan when it is parsed.
 //!
 //! ```

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Whom a fault strikes: patterns of names, and ways between them. A name is a node's or a switch's in the fabric, an address on a real wire.
+//! Whom a fault strikes: patterns of names, and ways between them. A name is a node's or a switch's
+//! in the fabric, an address on a real wire.
 
 use core::fmt;
 use core::str::FromStr;

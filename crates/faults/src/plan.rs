@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A plan of faults, as data. Its text form is in `text.rs`, what it does to packets in `judge.rs`, when outages begin in `timetable.rs`.
+//! A plan of faults, as data. Its text form is in `text.rs`, what it does to packets in `judge.rs`,
+//! when outages begin in `timetable.rs`.
 
 use crate::judge::Faults;
 use crate::names::{Names, Way};
@@ -14,11 +15,13 @@ use bellwire_time::{Duration, Instant};
 pub struct FaultPlan {
     /// Seed of all that is drawn; if absent, whoever uses the plan gives one.
     pub seed: Option<u64>,
-    /// When links have their faults and random outages may begin; always, if absent. Outages at given times do not heed it.
+    /// When links have their faults and random outages may begin; always, if absent. Outages at
+    /// given times do not heed it.
     pub during: Option<Span>,
     /// Faults of links without an entry of their own.
     pub every_link: LinkFaults,
-    /// Links with faults of their own, which stand in place of `every_link`; the last entry that names a link counts.
+    /// Links with faults of their own, which stand in place of `every_link`; the last entry that
+    /// names a link counts.
     pub links: Vec<(Way, LinkFaults)>,
     /// Partitions, links down, nodes crashed.
     pub outages: Vec<Outage>,
@@ -147,12 +150,14 @@ pub enum When {
 /// Something stops working for a while.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outage {
-    /// No packet gets from some nodes to others, whatever the links between. Without a way: each node is alone; at random: two random
-    /// halves, cut in one direction or in both.
+    /// No packet gets from some nodes to others, whatever the links between. Without a way: each
+    /// node is alone; at random: two random halves, cut in one direction or in both.
     Partition(When, Option<Way>),
-    /// A link (between the two ends that a way names) loses what is on it and what it is given. Without a way: all links; at random: one.
+    /// A link (between the two ends that a way names) loses what is on it and what it is given.
+    /// Without a way: all links; at random: one.
     Down(When, Option<Way>),
-    /// Nodes stop and lose what they had; afterwards they start anew. At random: one node each time, of those named if any are.
+    /// Nodes stop and lose what they had; afterwards they start anew. At random: one node each
+    /// time, of those named if any are.
     Crash(When, Option<Names>),
 }
 
@@ -188,13 +193,15 @@ impl FaultPlan {
         self.links.iter().rev().find(|(way, _)| way.matches(from, to)).map_or(&self.every_link, |(_, faults)| faults)
     }
 
-    /// What judges the packets from one name to another on a real wire: the link's faults, and outages that strike this direction. Each
-    /// direction of each link should have a stream of its own. Without a seed in the plan, 0 is used.
+    /// What judges the packets from one name to another on a real wire: the link's faults, and
+    /// outages that strike this direction. Each direction of each link should have a stream of its
+    /// own. Without a seed in the plan, 0 is used.
     pub fn faults(&self, from: &str, to: &str, stream: u64) -> Faults {
         Faults::with_outages(self, from, to, self.seed.unwrap_or(0), stream)
     }
 
-    /// The clock of a node. `number` is the node's stream of randomness; without a seed in the plan, `seed` is used.
+    /// The clock of a node. `number` is the node's stream of randomness; without a seed in the
+    /// plan, `seed` is used.
     pub fn clock(&self, node: &str, number: u64, seed: u64) -> Clock {
         let Some(rule) = self.skews.iter().rev().find(|rule| rule.nodes.matches(node)) else { return Clock::default() };
         if !rule.drawn {

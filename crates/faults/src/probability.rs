@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Probabilities as whole billionths: they compare, hash and print exactly, and draw the same on every machine.
+//! Probabilities as whole billionths: they compare, hash and print exactly, and draw the same on
+//! every machine.
 
 use crate::random::Random;
 use crate::units;

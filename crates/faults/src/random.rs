@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Seeded randomness in independent streams: PCG-64-MCG, whose numbers are the same on every machine. Used by all that draws here, and by the fabric.
+//! Seeded randomness in independent streams: PCG-64-MCG, whose numbers are the same on every
+//! machine. Used by all that draws here, and by the fabric.
 
 use rand_core::{Rng, SeedableRng};
 use rand_pcg::Pcg64Mcg;
@@ -9,7 +10,8 @@ use rand_pcg::Pcg64Mcg;
 pub struct Random(Pcg64Mcg);
 
 impl Random {
-    /// The stream of this number under this seed. Streams of one seed have nothing to do with each other.
+    /// The stream of this number under this seed. Streams of one seed have nothing to do with each
+    /// other.
     pub fn new(seed: u64, stream: u64) -> Self {
         let low = Self::mix(seed, stream);
         let high = Self::mix(low, stream);

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What may happen to the requests of RDMA programs, on any wire: a device asks about each request that it is to carry out. (Faults of packets are in `judge.rs`, beneath.)
+//! What may happen to the requests of RDMA programs, on any wire: a device asks about each request
+//! that it is to carry out. (Faults of packets are in `judge.rs`, beneath.)
 //!
-//! Each queue pair has a stream of its own, by the order in which the device's queue pairs were made, and each request draws the same way whatever the time; so a program that posts the same requests meets
-//! the same fates (F1).
+//! Each queue pair has a stream of its own, by the order in which the device's queue pairs were
+//! made, and each request draws the same way whatever the time; so a program that posts the same
+//! requests meets the same fates (F1).
 
 use crate::plan::{FaultPlan, Outage, Span, When};
 use crate::probability::Probability;
@@ -65,13 +67,15 @@ pub struct Fates {
 }
 
 impl Fates {
-    /// Of the queue pair with that number, counted as they are made. Without a seed in the plan, 0 is used.
+    /// Of the queue pair with that number, counted as they are made. Without a seed in the plan, 0
+    /// is used.
     pub fn new(plan: &FaultPlan, number: u64) -> Self {
         let seed = Random::mix(plan.seed.unwrap_or(0), DOMAIN);
         Self { random: Random::new(seed, number), during: plan.during.unwrap_or(Span::ALWAYS) }
     }
 
-    /// Decides about a request that goes over a link with these faults. The rarer fault counts if several strike: death, then failure, denial, silence, a missing receive.
+    /// Decides about a request that goes over a link with these faults. The rarer fault counts if
+    /// several strike: death, then failure, denial, silence, a missing receive.
     pub fn judge(&mut self, faults: &RequestFaults, now: Instant) -> Fate {
         let random = &mut self.random;
         // All are drawn, so that what strikes does not move what comes later.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A node's clock that runs fast or slow and is set wrong. Exact integers: the two directions fit together to the nanosecond.
+//! A node's clock that runs fast or slow and is set wrong. Exact integers: the two directions fit
+//! together to the nanosecond.
 
 use bellwire_time::Instant;
 
@@ -18,7 +19,8 @@ impl Clock {
     /// Limit of the drift in both directions: half, or half as much again.
     pub const DRIFT_MAX_PPM: i64 = 500_000;
 
-    /// What the clock shows at a time. It never goes back; it shows 0 where it would be negative, and `NEVER` stays `NEVER`.
+    /// What the clock shows at a time. It never goes back; it shows 0 where it would be negative,
+    /// and `NEVER` stays `NEVER`.
     pub fn local(self, now: Instant) -> Instant {
         if now == Instant::NEVER || self == Self::default() {
             return now;
@@ -36,7 +38,8 @@ impl Clock {
         if local.0 == 0 {
             return Instant(0);
         }
-        // The smallest now with floor(now * rate / million) >= needed, that is now * rate >= needed * million.
+        // The smallest now with floor(now * rate / million) >= needed, that is now * rate >=
+        // needed * million.
         let rate = MILLION + i128::from(self.drift_ppm);
         let needed = (i128::from(local.0) - i128::from(self.offset_ns)) * MILLION;
         let now = needed.div_euclid(rate) + i128::from(needed.rem_euclid(rate) != 0);

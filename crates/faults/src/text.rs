@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The text form of a plan, as users write it (docs/simulator.md): parsed with plain errors, printed so that it reads back the same.
+//! The text form of a plan, as users write it (docs/simulator.md): parsed with plain errors,
+//! printed so that it reads back the same.
 //!
 //! ```text
 //!   plan  = group *( ";" group )
@@ -85,7 +86,8 @@ impl FaultPlan {
 const KEYS: &str =
     "loss, burst, dup, reorder, corrupt, delay, jitter, rate, rnr, unanswered, denied, qp, death, partition, down, crash, port, skew, during, seed";
 
-/// Splits `a>b:loss=1` into way and clauses. A name may have colons of its own (an address), so the last one before the first `=` counts.
+/// Splits `a>b:loss=1` into way and clauses. A name may have colons of its own (an address), so the
+/// last one before the first `=` counts.
 fn split_way(group: &str) -> Result<(Option<Way>, &str), String> {
     let head = &group[..group.find('=').unwrap_or(group.len())];
     match head.rfind(':') {
@@ -209,7 +211,8 @@ fn span(text: &str) -> Result<Span, String> {
     Ok(Span { from, to })
 }
 
-/// `drift/offset` or `drift/offset:names`, with `~` in front if each node draws its own within these limits.
+/// `drift/offset` or `drift/offset:names`, with `~` in front if each node draws its own within
+/// these limits.
 fn skew(value: &str) -> Result<SkewRule, String> {
     let (clock, who) = split(value);
     let drawn = clock.starts_with('~');

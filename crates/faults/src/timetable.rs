@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! When the outages of a plan begin and end, in order of time. Whoever uses it (the fabric, and `judge.rs` for real wires) knows whom they strike.
+//! When the outages of a plan begin and end, in order of time. Whoever uses it (the fabric, and
+//! `judge.rs` for real wires) knows whom they strike.
 //!
 //! Invariants
-//! - T1: changes come in order of time; at one instant in the order of the plan. Each beginning is followed by its end, unless that is `NEVER`.
-//! - T2: what is random comes from the seed and the outage's place in the plan alone: two ends of a real link with one seed agree.
+//! - T1: changes come in order of time; at one instant in the order of the plan. Each beginning is
+//!   followed by its end, unless that is `NEVER`.
+//! - T2: what is random comes from the seed and the outage's place in the plan alone: two ends of a
+//!   real link with one seed agree.
 
 use crate::plan::{FaultPlan, Outage, Span, When};
 use crate::random::Random;
@@ -41,7 +44,8 @@ pub struct Change {
     pub outage: usize,
     /// Begins, or ends.
     pub begins: bool,
-    /// Random bits, the same at the beginning and the end of one occurrence: whom it strikes, where the plan leaves that open.
+    /// Random bits, the same at the beginning and the end of one occurrence: whom it strikes, where
+    /// the plan leaves that open.
     pub draw: u64,
 }
 

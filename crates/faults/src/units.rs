@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Quantities as people write them: `1.5ms`, `10G` bits per second, `256k` bytes. Exact: what cannot be said in whole units is an error, and
-//! what is printed reads back the same. Used by the plan's text form and by topology files.
+//! Quantities as people write them: `1.5ms`, `10G` bits per second, `256k` bytes. Exact: what
+//! cannot be said in whole units is an error, and what is printed reads back the same. Used by the
+//! plan's text form and by topology files.
 
 use bellwire_time::Duration;
 use core::fmt;

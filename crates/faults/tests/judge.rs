@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the faults do to a stream of packets: as often as they should, in order, the same under one seed.
+//! What the faults do to a stream of packets: as often as they should, in order, the same under one
+//! seed.
 
 use bellwire_faults::{Cause, Change, Changes, Clock, FaultPlan, Faults, Verdict};
 use bellwire_time::{Duration, Instant};

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A job of many processes pass a token from NIC to NIC, all the way round; `examples/c/ring.c` is the same in C.
+//! A job of many processes pass a token from NIC to NIC, all the way round; `examples/c/ring.c` is
+//! the same in C.
 //!
 //! ```text
 //! cargo build --release -p bellwire-job --example ring
 //! bellwire run -n 4 target/release/examples/ring [ROUNDS]        or mpiexec, mpirun, srun
 //! ```
 //!
-//! Each process says at which address its NIC can be reached; an all-gather gives everybody's to everybody; then each connects to its right neighbour.
+//! Each process says at which address its NIC can be reached; an all-gather gives everybody's to
+//! everybody; then each connects to its right neighbour.
 
 use std::error::Error;
 use std::time::{Duration, Instant};
@@ -21,7 +23,8 @@ const CONNECT_MAX: Option<Duration> = Some(Duration::from_secs(20));
 /// A neighbour that is lost is an error of the VI at once; this is for one that hangs.
 const TOKEN_MAX: Option<Duration> = Some(Duration::from_secs(60));
 
-/// Registered memory of one page, whose first word is the token that comes, and whose second the one that goes.
+/// Registered memory of one page, whose first word is the token that comes, and whose second the
+/// one that goes.
 struct Tokens {
     base: *mut u8,
     handle: MemHandle,
@@ -33,7 +36,8 @@ impl Tokens {
     }
 
     fn come(&self) -> u64 {
-        // SAFETY: the page lives as long as the NIC and is aligned; the receive into it is complete, so nobody writes it now.
+        // SAFETY: the page lives as long as the NIC and is aligned; the receive into it is
+        // complete, so nobody writes it now.
         unsafe { self.base.cast::<u64>().read() }
     }
 
@@ -81,7 +85,8 @@ fn pass(job: &Job, rounds: u64) -> Outcome<()> {
         }
         println!("{rounds} rounds by {} processes: {:.2} us a hop", job.size(), time.as_secs_f64() * 1e6 / expected as f64);
     }
-    // Nobody hangs up while others still wait for the token; that neighbours hang up after that is no error.
+    // Nobody hangs up while others still wait for the token; that neighbours hang up after that is
+    // no error.
     nic.ignore_errors();
     Ok(job.barrier()?)
 }
@@ -100,10 +105,12 @@ fn prepare(nic: &Nic) -> Outcome<(Tokens, ViHandle, ViHandle)> {
     Ok((tokens, left, right))
 }
 
-/// Tells everybody where this process waits, and connects both sides: rank 0 begins, and is connected to last.
+/// Tells everybody where this process waits, and connects both sides: rank 0 begins, and is
+/// connected to last.
 fn connect(job: &Job, nic: &Nic, host: &[u8], left: ViHandle, right: ViHandle) -> Outcome<()> {
     let hosts = job.all_gather(host)?;
-    // The job's name makes it another than that of any other job of this host; the end of it is what differs.
+    // The job's name makes it another than that of any other job of this host; the end of it is
+    // what differs.
     let id = &job.id()[job.id().len().saturating_sub(16)..];
     let name = |rank: u32, side: &str| NetAddress::new(&hosts[rank as usize], format!("{id}/{rank}{side}").as_bytes()).ok_or("the address is too long");
     let dial = || -> Outcome<()> {

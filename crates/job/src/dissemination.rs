@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! All-gathers by dissemination, as the layers above do them with messages of their own: in round *k* process *r* sends what it has to *r + 2^k* and waits for *r - 2^k*; after log2(n) rounds everybody has
-//! everybody's block. Here is what has no message in it.
+//! All-gathers by dissemination, as the layers above do them with messages of their own: in round
+//! *k* process *r* sends what it has to *r + 2^k* and waits for *r - 2^k*; after log2(n) rounds
+//! everybody has everybody's block. Here is what has no message in it.
 
 /// How many rounds a call of so many processes has.
 pub fn rounds(size: u32) -> u32 {

@@ -23,10 +23,12 @@ pub(crate) enum Way {
     Pmix,
 }
 
-/// Processes of a job, at most: a limit for what the environment says, far above what a launcher can start.
+/// Processes of a job, at most: a limit for what the environment says, far above what a launcher
+/// can start.
 const SIZE_MAX: u32 = 1 << 20;
 
-/// Finds the way. PMIx goes first: who has set its variables inside another launcher's job is the inner one. `BELLWIRE_JOB_VIA` decides where that is wrong.
+/// Finds the way. PMIx goes first: who has set its variables inside another launcher's job is the
+/// inner one. `BELLWIRE_JOB_VIA` decides where that is wrong.
 ///
 /// # Errors
 /// [`Error::Environment`], with what to do.

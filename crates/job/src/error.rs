@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What can go wrong while joining a job and exchanging blocks. These errors are rare and read by people, so they carry text.
+//! What can go wrong while joining a job and exchanging blocks. These errors are rare and read by
+//! people, so they carry text.
 
 use std::fmt;
 use std::time::Duration;
@@ -47,7 +48,8 @@ pub enum Error {
         /// Its length, bytes.
         bytes: usize,
     },
-    /// A key that is empty, longer than [`crate::KEY_MAX_BYTES`], or with other characters than letters, digits, `.`, `-` and `_`.
+    /// A key that is empty, longer than [`crate::KEY_MAX_BYTES`], or with other characters than
+    /// letters, digits, `.`, `-` and `_`.
     BadKey(String),
     /// No process has this number.
     NoSuchRank {

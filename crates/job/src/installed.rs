@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The job library of this process, `libbellwire_job.so.1`, loaded when a library of this project joins the job. It is asked, not linked in: a process is in its job once, and the program or another library may
-//! be in it already, through the same library. Its functions count their callers.
+//! The job library of this process, `libbellwire_job.so.1`, loaded when a library of this project
+//! joins the job. It is asked, not linked in: a process is in its job once, and the program or
+//! another library may be in it already, through the same library. Its functions count their
+//! callers.
 //!
-//! Invariant J1: the symbols are those of `bellwire_job.h`, ABI level 1, which the library's name promises; the library is never unloaded.
+//! Invariant J1: the symbols are those of `bellwire_job.h`, ABI level 1, which the library's name
+//! promises; the library is never unloaded.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::sync::Arc;
@@ -61,7 +64,8 @@ impl Client {
 
     fn joined(library: Library) -> Result<(Self, Place), Error> {
         let missing = |_| Error::Environment(format!("{NAME} is not what it should be"));
-        // SAFETY: J1: each symbol has the type that the header gives to its name; kept with the library.
+        // SAFETY: J1: each symbol has the type that the header gives to its name; kept with the
+        // library.
         let (join, api) = unsafe {
             let number = |name: &CStr| library.get::<Number>(name.to_bytes_with_nul()).map(|symbol| *symbol).map_err(missing);
             let join = number(c"bw_job_join")?;
@@ -105,11 +109,13 @@ impl Client {
     }
 
     pub(crate) fn all_gather(&self, size: u32, block: &[u8]) -> Result<Vec<Vec<u8>>, Error> {
-        // Blocks of start-up are short; room for the longest that there can be would be much memory for many processes. Too little of it is an error that says so.
+        // Blocks of start-up are short; room for the longest that there can be would be much memory
+        // for many processes. Too little of it is an error that says so.
         const ROOM: usize = 2048;
         let mut all = vec![0u8; block.len().max(ROOM) * size as usize];
         let mut lengths = vec![0usize; size as usize];
-        // SAFETY: J1: a block and its length, room and its length, and as many lengths as there are processes.
+        // SAFETY: J1: a block and its length, room and its length, and as many lengths as there are
+        // processes.
         let code = unsafe { (self.0.all_gather)(block.as_ptr().cast(), block.len(), all.as_mut_ptr().cast(), all.len(), lengths.as_mut_ptr()) };
         self.0.check("for all blocks", code)?;
         let mut rest = all.as_slice();

@@ -16,7 +16,8 @@ use crate::pmix::Client as Pmix;
 pub const BLOCK_MAX_BYTES: usize = 64 * 1024;
 /// The longest key, bytes.
 pub const KEY_MAX_BYTES: usize = 24;
-/// How long a launcher may take to answer, where it has nothing to wait for. Barriers wait as long as the launcher lives. `BELLWIRE_JOB_TIMEOUT_S` changes both.
+/// How long a launcher may take to answer, where it has nothing to wait for. Barriers wait as long
+/// as the launcher lives. `BELLWIRE_JOB_TIMEOUT_S` changes both.
 pub const REPLY_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// In what way this process was started.
@@ -24,7 +25,8 @@ pub const REPLY_TIMEOUT: Duration = Duration::from_secs(60);
 pub enum Launcher {
     /// By nobody in particular: a job of one.
     Alone,
-    /// By a launcher that speaks PMI-1: `bellwire run`, MPICH's `mpiexec`, Slurm's `srun --mpi=pmi2`.
+    /// By a launcher that speaks PMI-1: `bellwire run`, MPICH's `mpiexec`, Slurm's
+    /// `srun --mpi=pmi2`.
     Pmi,
     /// By a launcher with a PMIx server: Open MPI's `mpirun`, Slurm's `srun --mpi=pmix`.
     Pmix,
@@ -41,9 +43,11 @@ impl Launcher {
     }
 }
 
-/// This process's place in its job. Cheap to clone; all clones of a process are the same membership, which ends with the last of them.
+/// This process's place in its job. Cheap to clone; all clones of a process are the same
+/// membership, which ends with the last of them.
 ///
-/// `fence`, `barrier` and `all_gather` are collective: every process of the job calls them, in the same order. All calls may be made from any thread, one at a time; the others wait.
+/// `fence`, `barrier` and `all_gather` are collective: every process of the job calls them, in the
+/// same order. All calls may be made from any thread, one at a time; the others wait.
 #[derive(Debug, Clone)]
 pub struct Job {
     shared: Arc<Shared>,
@@ -102,19 +106,25 @@ static ENDING: Mutex<bool> = Mutex::new(false);
 static AT_EXIT: Once = Once::new();
 
 impl Job {
-    /// Joins the job that this process was started in, or makes one of this process alone. If this process is in it already, another handle to that.
+    /// Joins the job that this process was started in, or makes one of this process alone. If this
+    /// process is in it already, another handle to that.
     ///
-    /// A process that ends without dropping it leaves at `exit`; who is killed, or calls `_exit`, has not left, and ends the job if others wait for it.
+    /// A process that ends without dropping it leaves at `exit`; who is killed, or calls `_exit`,
+    /// has not left, and ends the job if others wait for it.
     ///
-    /// Returns at once, except that it waits for others where the launcher does not say who is on which host. To be called by every process of the job, once it has begun.
+    /// Returns at once, except that it waits for others where the launcher does not say who is on
+    /// which host. To be called by every process of the job, once it has begun.
     ///
     /// # Errors
-    /// If a launcher's variables are set but cannot be used, if it does not answer or does not speak its protocol, or if another copy of this code has joined before.
+    /// If a launcher's variables are set but cannot be used, if it does not answer or does not
+    /// speak its protocol, or if another copy of this code has joined before.
     pub fn join() -> Result<Self, Error> {
         Self::join_by(Shared::join)
     }
 
-    /// As [`Job::join`], but through the job library if that is installed: for libraries, each of which has a copy of this code, so that a program may use several of them, and the job library itself.
+    /// As [`Job::join`], but through the job library if that is installed: for libraries, each of
+    /// which has a copy of this code, so that a program may use several of them, and the job
+    /// library itself.
     ///
     /// # Errors
     /// As there.
@@ -135,7 +145,8 @@ impl Job {
         *membership = Arc::downgrade(&job.shared);
         if !matches!(job.shared.end, End::Alone) {
             AT_EXIT.call_once(|| {
-                // SAFETY: a function without arguments that does not unwind. There are places for 32 at least; without one only the good-bye is missing.
+                // SAFETY: a function without arguments that does not unwind. There are places for
+                // 32 at least; without one only the good-bye is missing.
                 let _ = unsafe { libc::atexit(leave_at_exit) };
             });
         }
@@ -175,16 +186,19 @@ impl Job {
     /// Puts a block under a key, for the others to get after the next fence. A key may be put once.
     ///
     /// # Errors
-    /// [`Error::BadKey`], [`Error::TooLong`], [`Error::Refused`] for a key put before, or what the launcher answers.
+    /// [`Error::BadKey`], [`Error::TooLong`], [`Error::Refused`] for a key put before, or what the
+    /// launcher answers.
     pub fn put(&self, key: &str, block: &[u8]) -> Result<(), Error> {
         check_key(key)?;
         self.state()?.put(&format!("u.{key}"), block)
     }
 
-    /// Waits until every process of the job has come here; what any of them put before can be got then by all.
+    /// Waits until every process of the job has come here; what any of them put before can be got
+    /// then by all.
     ///
     /// # Errors
-    /// [`Error::LauncherGone`] if the job is ending, for instance because a process has died; [`Error::Timeout`] only where a time was set.
+    /// [`Error::LauncherGone`] if the job is ending, for instance because a process has died;
+    /// [`Error::Timeout`] only where a time was set.
     pub fn fence(&self) -> Result<(), Error> {
         self.state()?.barrier()
     }
@@ -200,7 +214,8 @@ impl Job {
         found.ok_or_else(|| Error::NotFound { rank, key: key.to_owned() })
     }
 
-    /// Gives everybody's block to everybody: the result has one for each rank, in order. Blocks may differ in length.
+    /// Gives everybody's block to everybody: the result has one for each rank, in order. Blocks may
+    /// differ in length.
     ///
     /// # Errors
     /// As for [`Job::put`], [`Job::fence`] and [`Job::get`].
@@ -216,7 +231,8 @@ impl Job {
         self.fence()
     }
 
-    /// Comes to the barrier without waiting: for who has other things to do until the rest are there. No other call but [`Job::barrier_done`] and [`Job::exit`] until then.
+    /// Comes to the barrier without waiting: for who has other things to do until the rest are
+    /// there. No other call but [`Job::barrier_done`] and [`Job::exit`] until then.
     ///
     /// # Errors
     /// As for [`Job::fence`].
@@ -232,12 +248,14 @@ impl Job {
         self.lock().barrier_done(Some(Instant::now()))
     }
 
-    /// Ends the whole job with an exit status from 0 to 255, and this process at once. The other processes are ended by the launcher.
+    /// Ends the whole job with an exit status from 0 to 255, and this process at once. The other
+    /// processes are ended by the launcher.
     pub fn exit(&self, code: i32) -> ! {
         *ENDING.lock().unwrap_or_else(PoisonError::into_inner) = true;
         match &self.shared.end {
             End::Alone => {}
-            // A launcher that cannot be told has gone, or ends the job when it sees this process's status.
+            // A launcher that cannot be told has gone, or ends the job when it sees this process's
+            // status.
             End::Pmi(wire) => drop(wire.abort(code)),
             End::Pmix(api) => api.abort(code),
             End::Installed(api) => api.exit(code),
@@ -307,7 +325,8 @@ impl Drop for Shared {
     }
 }
 
-/// What is left of a membership when the process exits. Waits for nobody: who is inside a call of another thread then stays.
+/// What is left of a membership when the process exits. Waits for nobody: who is inside a call of
+/// another thread then stays.
 extern "C" fn leave_at_exit() {
     let is_ending = ENDING.try_lock().is_ok_and(|ending| *ending);
     let shared = MEMBERSHIP.try_lock().ok().and_then(|membership| membership.upgrade());
@@ -407,7 +426,8 @@ impl State {
         Ok(done)
     }
 
-    /// The number among the processes of this host, and how many they are, by asking everybody which host it is on.
+    /// The number among the processes of this host, and how many they are, by asking everybody
+    /// which host it is on.
     fn find_local(&mut self, rank: u32, size: u32) -> Result<(u32, u32), Error> {
         let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
         let name = rustix::system::uname();

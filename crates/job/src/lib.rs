@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Start-up of programs that run as many equal processes (SPMD): who am I, how many are we, and small blocks exchanged before there is a network.
+//! Start-up of programs that run as many equal processes (SPMD): who am I, how many are we, and
+//! small blocks exchanged before there is a network.
 //!
 //! ```text
 //!   Job::join ── environment: who started this process?
@@ -10,15 +11,20 @@
 //!   bellwire run (bellwire-launch) ── pmi/server.rs: the other end of the wire
 //! ```
 //!
-//! The program is the same under all of them (`examples/ring.rs`). Blocks are opaque bytes up to [`BLOCK_MAX_BYTES`]; they become visible to others by a fence. This is for start-up (addresses, keys):
-//! every block stays with the launcher until the job ends, and a round takes tens of microseconds for each process of the job.
+//! The program is the same under all of them (`examples/ring.rs`). Blocks are opaque bytes up to
+//! [`BLOCK_MAX_BYTES`]; they become visible to others by a fence. This is for start-up (addresses,
+//! keys): every block stays with the launcher until the job ends, and a round takes tens of
+//! microseconds for each process of the job.
 //!
-//! A process is in its job once. Where libraries of this project meet in one process, each with a copy of this code, they join through the job library (`installed.rs`).
+//! A process is in its job once. Where libraries of this project meet in one process, each with a
+//! copy of this code, they join through the job library (`installed.rs`).
 //!
-//! Everything that a launcher says is copied, bounded and checked; the answer to nonsense is an [`Error`] that says what was expected. A launcher that dies is an error at once, one
-//! that does not answer, after [`REPLY_TIMEOUT`].
+//! Everything that a launcher says is copied, bounded and checked; the answer to nonsense is an
+//! [`Error`] that says what was expected. A launcher that dies is an error at once, one that does
+//! not answer, after [`REPLY_TIMEOUT`].
 //!
-//! `unsafe` is in `pmi/client.rs` (a descriptor whose number comes from the environment), `pmix/` and `installed.rs` (C libraries), and one line of `job.rs` (`atexit`).
+//! `unsafe` is in `pmi/client.rs` (a descriptor whose number comes from the environment), `pmix/`
+//! and `installed.rs` (C libraries), and one line of `job.rs` (`atexit`).
 
 pub mod dissemination;
 mod environment;

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Which processes share a host: the text that PMI launchers keep under `PMI_process_mapping`.
 //!
-//! `(vector,(first host,hosts,processes on each),...)`: ranks in order fill the hosts of each block; when the blocks are used up they begin again.
-//! Written by hand from what MPICH's hydra and Slurm send.
+//! `(vector,(first host,hosts,processes on each),...)`: ranks in order fill the hosts of each
+//! block; when the blocks are used up they begin again. Written by hand from what MPICH's hydra and
+//! Slurm send.
 
 /// Blocks that a text may have.
 const BLOCKS_MAX: usize = 4096;
@@ -10,7 +11,8 @@ const BLOCKS_MAX: usize = 4096;
 /// The key under which launchers keep it.
 pub const KEY: &str = "PMI_process_mapping";
 
-/// The number of `rank` among the processes of its host, and how many those are; `None` if the text cannot be understood.
+/// The number of `rank` among the processes of its host, and how many those are; `None` if the text
+/// cannot be understood.
 pub fn local(text: &str, rank: u32, size: u32) -> Option<(u32, u32)> {
     let mut blocks = parse(text)?;
     // What holds no process would be walked over for nothing, for as long as it likes.

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Blocks of bytes as text, for launchers that keep words of limited length: `LENGTH.` and base 64 (RFC 4648, URL alphabet, no padding), cut into pieces.
+//! Blocks of bytes as text, for launchers that keep words of limited length: `LENGTH.` and base 64
+//! (RFC 4648, URL alphabet, no padding), cut into pieces.
 //!
-//! Invariant: a text that is not exactly what [`encode`] writes is refused, so a damaged or truncated block is never taken for a shorter one.
+//! Invariant: a text that is not exactly what [`encode`] writes is refused, so a damaged or
+//! truncated block is never taken for a shorter one.
 
 const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 
@@ -23,7 +25,8 @@ pub fn encode(block: &[u8]) -> String {
     text
 }
 
-/// How long a text is, by its first piece; `None` if that cannot be the beginning of the text of at most `bytes_max` bytes.
+/// How long a text is, by its first piece; `None` if that cannot be the beginning of the text of at
+/// most `bytes_max` bytes.
 pub fn length(first: &str, bytes_max: usize) -> Option<usize> {
     let (number, _) = first.split_once('.')?;
     let bytes = canonical(number)?;

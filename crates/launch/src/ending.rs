@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Why a job ends, and how hard it is pressed: asked (TERM), and after a grace made to (KILL). No clock and no process in it.
+//! Why a job ends, and how hard it is pressed: asked (TERM), and after a grace made to (KILL). No
+//! clock and no process in it.
 
 use std::time::{Duration, Instant};
 
@@ -17,7 +18,8 @@ pub(crate) enum Reason {
     Signal { rank: usize, pid: u32, signal: i32, dumped: bool },
     /// A process asked for the end.
     Exit { rank: usize, status: i32 },
-    /// Something that nobody can mend: a barrier that never ends, a process that does not speak PMI-1.
+    /// Something that nobody can mend: a barrier that never ends, a process that does not speak
+    /// PMI-1.
     Broken { why: String },
     /// The time was over.
     Timeout { after: Duration },
@@ -74,7 +76,8 @@ pub(crate) struct Ending {
 }
 
 impl Ending {
-    /// Something ends the job; the first time, everybody is to be asked. Whether this was the first.
+    /// Something ends the job; the first time, everybody is to be asked. Whether this was the
+    /// first.
     pub(crate) fn begin(&mut self, reason: Reason, now: Instant, grace: Duration) -> Option<Press> {
         let is_first = self.reason.is_none();
         self.reason.get_or_insert(reason);

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The guard: a process that waits until the launcher closes a pipe, by whatever end, and then kills every process with the job's mark in its environment.
+//! The guard: a process that waits until the launcher closes a pipe, by whatever end, and then
+//! kills every process with the job's mark in its environment.
 //!
-//! So a process that a rank has started ends with the job even if it has left its process group or session, unless it has also cleared its environment. The guard is in a session of its
-//! own and has an empty environment, so that neither a terminal's signals nor an outer job's guard end it early; should it be killed all the same, the launcher sweeps itself.
+//! So a process that a rank has started ends with the job even if it has left its process group or
+//! session, unless it has also cleared its environment. The guard is in a session of its own and
+//! has an empty environment, so that neither a terminal's signals nor an outer job's guard end it
+//! early; should it be killed all the same, the launcher sweeps itself.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
@@ -17,7 +20,8 @@ use crate::MARK;
 
 /// Processes that do not die of KILL (the kernel holds them) are not waited for any longer.
 const SWEEP_MAX: Duration = Duration::from_secs(5);
-/// So many sweeps in a row must find nothing: a process has no environment for a moment while it becomes another program.
+/// So many sweeps in a row must find nothing: a process has no environment for a moment while it
+/// becomes another program.
 const CLEAN_SWEEPS: u32 = 2;
 const BETWEEN_SWEEPS: Duration = Duration::from_millis(2);
 /// An environment is read up to here; the mark is put near its end by some shells.
@@ -101,9 +105,11 @@ fn process_id(name: &OsStr) -> Option<Pid> {
     Pid::from_raw(std::str::from_utf8(name.as_bytes()).ok()?.parse().ok()?)
 }
 
-/// Whether the mark is in a process's environment. Processes of others cannot be read, and are not ours. The dead have none.
+/// Whether the mark is in a process's environment. Processes of others cannot be read, and are not
+/// ours. The dead have none.
 ///
-/// The buffer is one for all: a host may have thousands of processes, and their environments are read while the user waits for the end of the job.
+/// The buffer is one for all: a host may have thousands of processes, and their environments are
+/// read while the user waits for the end of the job.
 fn is_marked(pid: Pid, mark: &[u8], buffer: &mut Vec<u8>) -> bool {
     let Ok(file) = File::open(format!("/proc/{}/environ", pid.as_raw_pid())) else { return false };
     // Every variable with a zero byte on both sides.
@@ -128,7 +134,8 @@ mod tests {
         let id = format!("test-{}", std::process::id());
         let sleep = |id: &str| Command::new("sleep").arg("60").env(MARK, id).spawn().unwrap();
         let (mut ours, mut other) = (sleep(&id), sleep(&format!("{id}0")));
-        // The environment is there a moment after spawn returns: exec closes the pipe that spawn waits for before it.
+        // The environment is there a moment after spawn returns: exec closes the pipe that spawn
+        // waits for before it.
         let mark = mark(&id);
         while !is_marked(Pid::from_child(&ours), &mark, &mut Vec::new()) {
             std::thread::yield_now();

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Standard input for processes that cannot have the launcher's own: at a terminal, whose foreground their process groups are not, or when all are to have it.
+//! Standard input for processes that cannot have the launcher's own: at a terminal, whose
+//! foreground their process groups are not, or when all are to have it.
 
 use std::io::{self, IsTerminal};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};

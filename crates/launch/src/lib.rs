@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Starts the processes of a job on one host and looks after them until all have ended: `bellwire run`.
+//! Starts the processes of a job on one host and looks after them until all have ended:
+//! `bellwire run`.
 //!
 //! ```text
 //!   Options ── plan.rs: what will be started, with what, where (also --dry-run, --explain)
@@ -15,10 +16,13 @@
 //! `provider.rs` is what the environment says to a program of MPI or libfabric.
 //!
 //! Invariants:
-//! - No process of the job outlives the launcher. Its own children are killed by the kernel (`PR_SET_PDEATHSIG`); what they have started is found by the job's mark in its environment and
+//! - No process of the job outlives the launcher. Its own children are killed by the kernel
+//!   (`PR_SET_PDEATHSIG`); what they have started is found by the job's mark in its environment and
 //!   killed by the guard, whose pipe closes with the launcher however that ends.
-//! - A child is not reaped before the job is over, so that its process group's number cannot come to mean somebody else.
-//! - What a program writes or says is bounded: a line of output, what a slow reader has not taken, a request to the PMI server.
+//! - A child is not reaped before the job is over, so that its process group's number cannot come
+//!   to mean somebody else.
+//! - What a program writes or says is bounded: a line of output, what a slow reader has not taken,
+//!   a request to the PMI server.
 //!
 //! `unsafe` is in `spawn.rs` only: what a child does between fork and exec.
 

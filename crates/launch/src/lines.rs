@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Output of many processes into one stream, line by line: lines are never mixed.
 //!
-//! A line is kept until it is complete, or longer than [`LINE_MAX_BYTES`] (then it is broken there, with a newline). One process without labels is passed on as it is, at once.
+//! A line is kept until it is complete, or longer than [`LINE_MAX_BYTES`] (then it is broken there,
+//! with a newline). One process without labels is passed on as it is, at once.
 
 /// The longest line that is kept together.
 pub(crate) const LINE_MAX_BYTES: usize = 1 << 20;
@@ -137,7 +138,8 @@ mod tests {
     }
 
     proptest! {
-        /// However the writes of processes are cut and mixed, each one's lines come out whole and in order.
+        /// However the writes of processes are cut and mixed, each one's lines come out whole and
+        /// in order.
         #[test]
         fn lines_stay_whole(writes in proptest::collection::vec((0usize..3, "[ab\n]{0,9}"), 0..40)) {
             let mut merger = Merger::new(3, true);

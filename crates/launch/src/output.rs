@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Output of all processes, from their pipes to the launcher's two streams.
 //!
-//! The pipes are in an epoll set of their own, which is taken out of the loop's as long as a stream's reader is slow: the processes wait then, and everything else goes on.
+//! The pipes are in an epoll set of their own, which is taken out of the loop's as long as a
+//! stream's reader is slow: the processes wait then, and everything else goes on.
 
 use std::io::{self, IsTerminal};
 use std::os::fd::OwnedFd;
@@ -84,7 +85,8 @@ impl Outputs {
         }
     }
 
-    /// The sinks have rung: closes the pipes that nobody reads any more, so that their writers learn of it.
+    /// The sinks have rung: closes the pipes that nobody reads any more, so that their writers
+    /// learn of it.
     pub(crate) fn check_sinks(&mut self) {
         for stream in &mut self.streams {
             stream.sink.hush();

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The connections of the PMI-1 server: bytes to lines and back. What is said is decided by [`bellwire_job::pmi::server`].
+//! The connections of the PMI-1 server: bytes to lines and back. What is said is decided by
+//! [`bellwire_job::pmi::server`].
 
 use std::os::unix::net::UnixStream;
 
@@ -48,7 +49,8 @@ impl Pmi {
         (unread < UNREAD_MAX_BYTES, unread > 0)
     }
 
-    /// Moves what can be moved on a connection. Returns what is to be done by others: everything but replies.
+    /// Moves what can be moved on a connection. Returns what is to be done by others: everything
+    /// but replies.
     pub(crate) fn turn(&mut self, rank: usize) -> Vec<Effect> {
         let mut others = Vec::new();
         // What was left while the process had answers to read goes first.
@@ -90,7 +92,8 @@ impl Pmi {
         false
     }
 
-    /// Answers the lines that were read, as long as the process reads its answers: what is kept for it is bounded by the limit and one answer more.
+    /// Answers the lines that were read, as long as the process reads its answers: what is kept for
+    /// it is bounded by the limit and one answer more.
     fn hear(&mut self, rank: usize, others: &mut Vec<Effect>) {
         let mut is_more = true;
         while is_more && self.connections[rank].unread.len() < UNREAD_MAX_BYTES {
@@ -155,7 +158,8 @@ mod tests {
     use super::*;
     use std::io::{Read, Write};
 
-    /// Who asks for much and reads nothing is not allowed to fill the launcher's memory, and gets every answer when it reads.
+    /// Who asks for much and reads nothing is not allowed to fill the launcher's memory, and gets
+    /// every answer when it reads.
     #[test]
     fn who_does_not_read_waits() {
         const REQUESTS: usize = 200;

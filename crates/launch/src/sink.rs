@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Writing to standard output and error from threads of their own, so that a reader who takes nothing stops the output, not the launcher.
+//! Writing to standard output and error from threads of their own, so that a reader who takes
+//! nothing stops the output, not the launcher.
 
 use std::collections::VecDeque;
 use std::fs::File;

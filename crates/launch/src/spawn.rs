@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Starting one process of a job.
 //!
-//! Invariant S1: between fork and exec a child has one thread, and memory as it was: only system calls are made there, on values that were prepared before; nothing is allocated.
+//! Invariant S1: between fork and exec a child has one thread, and memory as it was: only system
+//! calls are made there, on values that were prepared before; nothing is allocated.
 
 use std::fs::File;
 use std::io;
@@ -36,7 +37,8 @@ pub(crate) struct NotStarted {
     pub status: i32,
 }
 
-/// Starts process `rank`; `limit` is what it may have of open files. To be called by a thread that stays: the child is killed when that ends.
+/// Starts process `rank`; `limit` is what it may have of open files. To be called by a thread that
+/// stays: the child is killed when that ends.
 pub(crate) fn spawn(plan: &Plan, rank: u32, stdin: Stdio, limit: Rlimit) -> Result<Process, NotStarted> {
     let own = |what: &str| {
         let what = what.to_owned();

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Several threads that start processes. Who starts one waits until that has become its program; one after the other, a job of hundreds would wait for the scheduler hundreds of times.
+//! Several threads that start processes. Who starts one waits until that has become its program;
+//! one after the other, a job of hundreds would wait for the scheduler hundreds of times.
 //!
-//! Invariant: the threads stay until [`Spawners`] is dropped, for a process is killed when the thread that has started it ends (`PR_SET_PDEATHSIG`).
+//! Invariant: the threads stay until [`Spawners`] is dropped, for a process is killed when the
+//! thread that has started it ends (`PR_SET_PDEATHSIG`).
 
 use std::collections::BTreeMap;
 use std::io;
@@ -29,7 +31,8 @@ pub(crate) struct Spawners {
 }
 
 impl Spawners {
-    /// Starts as many threads as the job is worth; `limit` is what its processes may have of open files.
+    /// Starts as many threads as the job is worth; `limit` is what its processes may have of open
+    /// files.
     pub(crate) fn start<'scope>(scope: &'scope Scope<'scope, '_>, plan: &'scope Plan, limit: Rlimit) -> io::Result<Self> {
         let most = thread::available_parallelism().map_or(1, usize::from) * 2;
         let count = (plan.options.size as usize / PROCESSES_PER_THREAD).clamp(1, most.min(THREADS_MAX));
@@ -43,7 +46,8 @@ impl Spawners {
                     // The lock is let go before the order is carried out.
                     let order = ordered.lock().unwrap_or_else(PoisonError::into_inner).recv();
                     let Ok((rank, stdin)) = order else { return };
-                    // Nobody listens any more: the process is dropped, and killed when this thread ends.
+                    // Nobody listens any more: the process is dropped, and killed when this thread
+                    // ends.
                     let _ = tell.send((rank, spawn::spawn(plan, rank, stdin, limit)));
                 }
             })?;
@@ -51,7 +55,8 @@ impl Spawners {
         Ok(Self { orders, started })
     }
 
-    /// Starts processes: those before the first one that could not be started, in their order, and why that was so. What was started behind it is ended again.
+    /// Starts processes: those before the first one that could not be started, in their order, and
+    /// why that was so. What was started behind it is ended again.
     pub(crate) fn start_all(&self, orders: Vec<Order>) -> io::Result<(Vec<Process>, Option<NotStarted>)> {
         let ranks: Vec<u32> = orders.iter().map(|order| order.0).collect();
         for order in orders {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A job from its first process to its last: one loop around epoll, on one thread; the processes are started by others (`spawners.rs`).
+//! A job from its first process to its last: one loop around epoll, on one thread; the processes
+//! are started by others (`spawners.rs`).
 
 use std::io;
 use std::ops::Range;
@@ -25,7 +26,8 @@ use crate::spawn::{NotStarted, Process};
 use crate::spawners::Spawners;
 use crate::summary::Summary;
 
-/// A process that has left the job, or closed its connection without a word, may be ending: for so long its exit status, which says more, is waited for.
+/// A process that has left the job, or closed its connection without a word, may be ending: for so
+/// long its exit status, which says more, is waited for.
 const CLOSED_MAX: Duration = Duration::from_secs(1);
 /// How often a background job looks whether the terminal is its own now.
 const FOREGROUND_EVERY: Duration = Duration::from_millis(300);
@@ -44,7 +46,8 @@ struct Supervisor<'p> {
     /// What the relay waits for in the set.
     watched: Want,
     reads_outputs: bool,
-    /// Somebody waits in a barrier for one who has left and lives: from when on that ends the job, and why.
+    /// Somebody waits in a barrier for one who has left and lives: from when on that ends the job,
+    /// and why.
     stuck: Option<(Instant, Reason)>,
     /// Signals that were passed on, of which processes may die without further words.
     forwarded: Vec<i32>,
@@ -54,13 +57,15 @@ struct Supervisor<'p> {
 /// Runs the job. Returns when all its processes have ended and their output is written.
 ///
 /// # Errors
-/// If the launcher itself cannot work: no descriptors, no guard. Everything about processes is in the summary, and has been said on standard error.
+/// If the launcher itself cannot work: no descriptors, no guard. Everything about processes is in
+/// the summary, and has been said on standard error.
 pub fn run(plan: &Plan) -> io::Result<Summary> {
     let limit = getrlimit(Resource::Nofile);
     setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum })?;
     let signals = Signals::take()?;
     let guard = Guard::start(&plan.options.guard, &plan.id).map_err(|error| io::Error::new(error.kind(), format!("the guard cannot be started: {error}")))?;
-    // Its end comes after everything here: the threads that have started the processes stay so long.
+    // Its end comes after everything here: the threads that have started the processes stay so
+    // long.
     std::thread::scope(|scope| look_after(plan, signals, guard, &Spawners::start(scope, plan, limit)?))
 }
 
@@ -111,7 +116,8 @@ impl<'p> Supervisor<'p> {
         })
     }
 
-    /// Starts all processes, or as many as it can: the first one alone, since a program that is not there is not to be looked for by all.
+    /// Starts all processes, or as many as it can: the first one alone, since a program that is not
+    /// there is not to be looked for by all.
     fn start(&mut self, spawners: &Spawners) -> io::Result<()> {
         self.start_some(spawners, 0..1)?;
         if !self.ending.has_begun() {
@@ -208,7 +214,8 @@ impl<'p> Supervisor<'p> {
         Ok(())
     }
 
-    /// Puts into the set what the relay waits for. Whether it needs not wait: a file can always be read.
+    /// Puts into the set what the relay waits for. Whether it needs not wait: a file can always be
+    /// read.
     fn watch_input(&mut self) -> io::Result<bool> {
         let want = self.relay.want();
         if want == self.watched {
@@ -256,7 +263,8 @@ impl<'p> Supervisor<'p> {
                 self.signal_all(signal);
             }
             match number {
-                // Stops itself as a program that does not catch it would; CONT comes as a signal, too.
+                // Stops itself as a program that does not catch it would; CONT comes as a signal,
+                // too.
                 SIGTSTP => drop(kill_process(getpid(), Signal::STOP)),
                 SIGUSR1 | SIGUSR2 | SIGCONT => {}
                 // A program may want to know of the first, and go on.
@@ -381,7 +389,8 @@ impl<'p> Supervisor<'p> {
         }
     }
 
-    /// To every process group, also of processes that have ended: others may be left in them. The numbers are theirs as long as nobody is reaped.
+    /// To every process group, also of processes that have ended: others may be left in them. The
+    /// numbers are theirs as long as nobody is reaped.
     fn signal_all(&self, signal: Signal) {
         for rank in &self.ranks {
             let _ = kill_process_group(rank.pid, signal);

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Cross-memory attach: reading another process's memory by one system call, without its help.
 //!
-//! Only reading, by the side that wants the data: a write that met a process which has taken the peer's id would hit a stranger. Whoever reads asks
-//! afterwards, by [`crate::pidfd`], whether the peer still lived; if not, what was read is worth nothing.
+//! Only reading, by the side that wants the data: a write that met a process which has taken the
+//! peer's id would hit a stranger. Whoever reads asks afterwards, by [`crate::pidfd`], whether the
+//! peer still lived; if not, what was read is worth nothing.
 //!
-//! The kernel may refuse it (another user, `prctl(PR_SET_DUMPABLE, 0)`, Yama, seccomp, another pid namespace, a missing capability) for reasons that no setting tells
-//! reliably. So it is tried: [`read`] of something known.
+//! The kernel may refuse it (another user, `prctl(PR_SET_DUMPABLE, 0)`, Yama, seccomp, another pid
+//! namespace, a missing capability) for reasons that no setting tells reliably. So it is tried:
+//! [`read`] of something known.
 
 use rustix::io::Errno;
 
@@ -22,17 +24,20 @@ pub enum AttachError {
     Os(Errno),
 }
 
-/// Reads `length` bytes at `address` of process `pid` to `to`. An error may leave a part of them read. Memory that is not mapped, on either side, is an error, never a fault.
+/// Reads `length` bytes at `address` of process `pid` to `to`. An error may leave a part of them
+/// read. Memory that is not mapped, on either side, is an error, never a fault.
 ///
 /// # Safety
-/// Nothing of the program's that must not change lies in the `length` bytes at `to`, as far as they are mapped.
+/// Nothing of the program's that must not change lies in the `length` bytes at `to`, as far as they
+/// are mapped.
 pub unsafe fn read(pid: u32, address: u64, to: *mut u8, length: usize) -> Result<(), AttachError> {
     let mut done = 0;
     while done < length {
         let local = libc::iovec { iov_base: to.wrapping_add(done).cast(), iov_len: length - done };
         let at = core::ptr::with_exposed_provenance_mut::<libc::c_void>((address as usize).wrapping_add(done));
         let remote = libc::iovec { iov_base: at, iov_len: length - done };
-        // SAFETY: the kernel checks both ranges; the local one may be written by the caller's promise.
+        // SAFETY: the kernel checks both ranges; the local one may be written by the caller's
+        // promise.
         let n = unsafe { libc::process_vm_readv(pid.cast_signed(), &raw const local, 1, &raw const remote, 1, 0) };
         match n {
             1.. => done += n.unsigned_abs(),

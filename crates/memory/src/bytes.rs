@@ -1,18 +1,21 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Copying to and from memory that another process may write at the same time.
 //!
-//! Such memory has no Rust references: two reads of a byte may differ, and the compiler must not know better. Three ways:
+//! Such memory has no Rust references: two reads of a byte may differ, and the compiler must not
+//! know better. Three ways:
 //! - [`SharedBytes`]: checked offsets, for set-up and for whatever a peer names by offset.
 //! - [`copy`], [`copy_any`]: bulk, by the C library's `memcpy`, long ones in pieces.
 //! - [`copy_small`]: up to 64 bytes, a few vector moves, for every small message.
 //!
 //! Invariants
 //! - B1: a `SharedBytes` is valid for `len` bytes while its lifetime lasts (promised to `new`).
-//! - B2: after a copy returns, its destination holds one definite value: what is then checked is what is then used. The compiler may not go back to
-//!   the source for it. A plain copy would not do: the optimiser replaces a read of a fresh copy by another read of the original, which turns
+//! - B2: after a copy returns, its destination holds one definite value: what is then checked is
+//!   what is then used. The compiler may not go back to the source for it. A plain copy would not
+//!   do: the optimiser replaces a read of a fresh copy by another read of the original, which turns
 //!   "copy, check, use" into "check, use what the peer has written since". Hence `settle`.
 //!
-//! What races for bytes is data, never something that orders other accesses: flags and tags are atomics, elsewhere.
+//! What races for bytes is data, never something that orders other accesses: flags and tags are
+//! atomics, elsewhere.
 
 use crate::error::MemoryError;
 use core::marker::PhantomData;
@@ -38,7 +41,8 @@ impl<'a> SharedBytes<'a> {
     /// `len` bytes at `base`.
     ///
     /// # Safety
-    /// B1: mapped, readable and writable for `'a`, and never borrowed as a Rust reference meanwhile.
+    /// B1: mapped, readable and writable for `'a`, and never borrowed as a Rust reference
+    /// meanwhile.
     pub unsafe fn new(base: *mut u8, len: usize) -> Self {
         Self { base, len, writable: true, region: PhantomData }
     }
@@ -86,7 +90,8 @@ impl<'a> SharedBytes<'a> {
             return Err(MemoryError::ReadOnly);
         }
         let to = self.range(offset, from.len())?;
-        // SAFETY: B1, writable, and the check above; no Rust reference reaches into the view, so they do not overlap.
+        // SAFETY: B1, writable, and the check above; no Rust reference reaches into the view, so
+        // they do not overlap.
         unsafe { copy(to, from.as_ptr(), from.len()) };
         Ok(())
     }
@@ -114,10 +119,12 @@ fn out_of_bounds(offset: usize, len: usize, size: usize) -> MemoryError {
     MemoryError::OutOfBounds { offset: offset as u64, len: len as u64, size: size as u64 }
 }
 
-/// Copies `len` bytes; source or destination may be written by others meanwhile (the bytes copied are then some mixture).
+/// Copies `len` bytes; source or destination may be written by others meanwhile (the bytes copied
+/// are then some mixture).
 ///
-/// By the C library's `memcpy`, which picks the widest moves of the machine it runs on. The compiler cannot see into it, and `settle` keeps it from reasoning about its meaning, so the source is read by that
-/// call and by nothing else. What is long goes in pieces: see `PIECE`.
+/// By the C library's `memcpy`, which picks the widest moves of the machine it runs on. The
+/// compiler cannot see into it, and `settle` keeps it from reasoning about its meaning, so the
+/// source is read by that call and by nothing else. What is long goes in pieces: see `PIECE`.
 ///
 /// # Safety
 /// `from` is readable and `to` writable for `len` bytes, and they do not overlap.
@@ -149,8 +156,10 @@ pub unsafe fn copy_any(to: *mut u8, from: *const u8, len: usize) {
     settle(to);
 }
 
-/// Bytes that are copied at a time of what is long. The C library moves blocks up to some limit by the processor's own block move (`rep movsb`), and longer ones by loops of vector moves; on AMD's processors the
-/// limit is the second-level cache, 1 MiB, and the loops are slower from there on: 57 GB/s against 68 at 1 MiB, 15 against 23 at 16 MiB (docs/decisions/0032).
+/// Bytes that are copied at a time of what is long. The C library moves blocks up to some limit by
+/// the processor's own block move (`rep movsb`), and longer ones by loops of vector moves; on AMD's
+/// processors the limit is the second-level cache, 1 MiB, and the loops are slower from there on:
+/// 57 GB/s against 68 at 1 MiB, 15 against 23 at 16 MiB (docs/decisions/0032).
 const PIECE: usize = 256 << 10;
 /// What is longer is cut.
 const PIECES_FROM: usize = 512 << 10;
@@ -183,15 +192,18 @@ unsafe fn copy_piece(to: *mut u8, from: *const u8, len: usize) {
     }
 }
 
-/// Copies up to [`SMALL_MAX`] bytes without a call: by size class, two to four loads that may overlap, then as many stores. Every load comes before every store.
-/// With a constant `len` only the moves remain.
+/// Copies up to [`SMALL_MAX`] bytes without a call: by size class, two to four loads that may
+/// overlap, then as many stores. Every load comes before every store. With a constant `len` only
+/// the moves remain.
 ///
 /// # Safety
-/// `from` is readable and `to` writable for `len` bytes, `len <= SMALL_MAX`, and they do not overlap.
+/// `from` is readable and `to` writable for `len` bytes, `len <= SMALL_MAX`, and they do not
+/// overlap.
 #[inline(always)]
 pub unsafe fn copy_small(to: *mut u8, from: *const u8, len: usize) {
     debug_assert!(len <= SMALL_MAX);
-    // SAFETY: each class reads and writes [0, size) and [len - size, len) (and for the largest two of each), with size <= len: within the caller's promise.
+    // SAFETY: each class reads and writes [0, size) and [len - size, len) (and for the largest two
+    // of each), with size <= len: within the caller's promise.
     unsafe {
         if len >= 32 {
             let (a, b) = (load::<Vector>(from), load::<Vector>(from.add(16)));
@@ -254,8 +266,8 @@ unsafe fn store<W: Copy>(to: *mut u8, value: W) {
     unsafe { to.cast::<W>().write_unaligned(value) }
 }
 
-/// Ends a copy (B2): to the compiler it reads and writes all memory, so it must have stored the destination and may not take the source's value from
-/// memory again. No instruction.
+/// Ends a copy (B2): to the compiler it reads and writes all memory, so it must have stored the
+/// destination and may not take the source's value from memory again. No instruction.
 #[inline]
 fn settle(to: *mut u8) {
     #[cfg(not(miri))]

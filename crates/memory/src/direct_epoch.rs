@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Taking memory back from a peer that may be writing it.
 //!
-//! A process that reads or writes a peer's memory directly keeps a word odd while it does. The memory's owner, before it gives that memory another use,
-//! withdraws the permission, issues a barrier that reaches the peer, and waits until the word is even or has changed:
+//! A process that reads or writes a peer's memory directly keeps a word odd while it does. The
+//! memory's owner, before it gives that memory another use, withdraws the permission, issues a
+//! barrier that reaches the peer, and waits until the word is even or has changed:
 //!
 //! ```text
 //!  worker (the peer)                    owner
@@ -12,8 +13,9 @@
 //!  word = even (release)                (acquire) the memory is ours alone
 //! ```
 //!
-//! Invariant E1: a worker touches the memory only between making its word odd and even, and only if it saw the permission after making it odd.
-//! A worker that lies or is stopped can only spoil memory it had been given; the owner's wait is bounded by its caller.
+//! Invariant E1: a worker touches the memory only between making its word odd and even, and only if
+//! it saw the permission after making it odd. A worker that lies or is stopped can only spoil
+//! memory it had been given; the owner's wait is bounded by its caller.
 
 use crate::atomic::{AtomicU32, Ordering};
 
@@ -36,13 +38,15 @@ pub fn enter(word: &AtomicU32, barrier: WorkerBarrier) {
     // Relaxed: only this side writes the word.
     let now = word.load(Ordering::Relaxed);
     debug_assert!(now & 1 == 0, "direct access is not nested");
-    // Release: the owner may wait for an earlier access and see this odd value instead of the even one between; then it must still see that
-    // access as done (pairs with has_left()). The order before the look at the permission comes from the barrier below (E1).
+    // Release: the owner may wait for an earlier access and see this odd value instead of the even
+    // one between; then it must still see that access as done (pairs with has_left()). The order
+    // before the look at the permission comes from the barrier below (E1).
     word.store(now.wrapping_add(1), ENTER);
     match barrier {
         #[cfg(not(loom))]
         WorkerBarrier::Light => crate::atomic::compiler_fence(Ordering::SeqCst),
-        // SeqCst: store of the word before load of the permission; pairs with the owner's barrier (Dekker). The model has no membarrier.
+        // SeqCst: store of the word before load of the permission; pairs with the owner's barrier
+        // (Dekker). The model has no membarrier.
         _ => {
             #[cfg(not(bellwire_weaken = "epoch_barrier"))]
             crate::atomic::fence(Ordering::SeqCst);
@@ -60,7 +64,8 @@ pub fn leave(word: &AtomicU32) {
     word.store(now.wrapping_add(1), LEAVE);
 }
 
-/// The owner's look, after its barrier: `None` if the worker is not inside, else the value to wait away from.
+/// The owner's look, after its barrier: `None` if the worker is not inside, else the value to wait
+/// away from.
 #[inline]
 pub fn inside(word: &AtomicU32) -> Option<u32> {
     // Acquire: pairs with leave().

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A door that many go through all the time and somebody shuts once: what is behind it may be dropped when all who went in have left.
+//! A door that many go through all the time and somebody shuts once: what is behind it may be
+//! dropped when all who went in have left.
 //!
-//! Whoever goes in says so before it looks whether the door is open; whoever shuts it looks the other way round, with `membarrier` between (Dekker's protocol;
-//! who goes in executes no locked instruction):
+//! Whoever goes in says so before it looks whether the door is open; whoever shuts it looks the
+//! other way round, with `membarrier` between (Dekker's protocol; who goes in executes no locked
+//! instruction):
 //!
 //! ```text
 //!  caller                              closer
@@ -14,9 +16,10 @@
 //! ```
 //!
 //! Invariants
-//! - A mark belongs to one thread for ever (a new thread with the same id inherits it, after its thread library has synchronised with the dead one's); only
-//!   that thread writes `inside`.
-//! - Whoever has no mark of its own, or is inside already (a signal handler), counts itself at the door instead, with locked instructions.
+//! - A mark belongs to one thread for ever (a new thread with the same id inherits it, after its
+//!   thread library has synchronised with the dead one's); only that thread writes `inside`.
+//! - Whoever has no mark of its own, or is inside already (a signal handler), counts itself at the
+//!   door instead, with locked instructions.
 //! - Where `membarrier` is missing nobody may use marks: see [`marks_work`].
 //!
 //! Used by the C libraries for their handles.
@@ -72,9 +75,11 @@ impl Mark {
         self.thread.load(Ordering::Relaxed) == me && self.inside.load(Ordering::Relaxed) == 0
     }
 
-    /// Makes it the mark of thread `me`, if it is nobody's; whether it is free for `me` now. Only where [`marks_work`].
+    /// Makes it the mark of thread `me`, if it is nobody's; whether it is free for `me` now. Only
+    /// where [`marks_work`].
     pub fn claim(&self, me: usize) -> bool {
-        // Relaxed: an owner is only compared with itself and never changes again; nothing is published by it.
+        // Relaxed: an owner is only compared with itself and never changes again; nothing is
+        // published by it.
         if self.thread.load(Ordering::Relaxed) == 0 {
             let _ = self.thread.compare_exchange(0, me, Ordering::Relaxed, Ordering::Relaxed);
         }
@@ -88,7 +93,8 @@ impl Mark {
         self.inside.store(name, Ordering::Relaxed);
         #[cfg(not(loom))]
         crate::atomic::compiler_fence(Ordering::SeqCst);
-        // The model has no membarrier: both halves are full fences there. SeqCst: a store-load order on both sides is what Dekker needs.
+        // The model has no membarrier: both halves are full fences there. SeqCst: a store-load
+        // order on both sides is what Dekker needs.
         #[cfg(all(loom, not(bellwire_weaken = "door_barrier")))]
         fence(Ordering::SeqCst);
     }
@@ -100,7 +106,8 @@ impl Mark {
         self.inside.store(0, LEAVE);
     }
 
-    /// In the child of a `fork`, which has one thread: nobody is behind any door. A store only, as a child may do.
+    /// In the child of a `fork`, which has one thread: nobody is behind any door. A store only, as
+    /// a child may do.
     pub fn forget(&self) {
         // Relaxed: there is no other thread.
         self.inside.store(0, Ordering::Relaxed);
@@ -125,7 +132,8 @@ impl Door {
         fn new(none: u32) -> Self { Self { key: AtomicU32::new(none), counted: AtomicU32::new(0) } }
     }
 
-    /// H3: the key that fits, after [`Mark::enter`] or [`count_in`](Self::count_in). Who has it may use what is behind the door until it leaves.
+    /// H3: the key that fits, after [`Mark::enter`] or [`count_in`](Self::count_in). Who has it may
+    /// use what is behind the door until it leaves.
     #[inline(always)]
     pub fn key(&self) -> u32 {
         // Acquire: pairs with the release in open(); makes visible what is behind.
@@ -138,7 +146,8 @@ impl Door {
         self.key.store(key, Ordering::Release);
     }
 
-    /// H2: shuts it, if `key` fits; `none` is a key that nobody has. Of several closers one is told `true`; it waits for those inside.
+    /// H2: shuts it, if `key` fits; `none` is a key that nobody has. Of several closers one is told
+    /// `true`; it waits for those inside.
     pub fn shut(&self, key: u32, none: u32) -> bool {
         // SeqCst: before the fence and H4.
         if self.key.compare_exchange(key, none, Ordering::SeqCst, Ordering::Relaxed).is_err() {
@@ -153,7 +162,8 @@ impl Door {
         true
     }
 
-    /// In the child of a `fork`, which has one thread: shuts it, whatever the key, and nobody is inside. Stores only, as a child may do.
+    /// In the child of a `fork`, which has one thread: shuts it, whatever the key, and nobody is
+    /// inside. Stores only, as a child may do.
     pub fn forget(&self, none: u32) {
         // Relaxed, both: there is no other thread.
         self.key.store(none, Ordering::Relaxed);
@@ -162,7 +172,8 @@ impl Door {
 
     /// H1 for those without a mark.
     pub fn count_in(&self) {
-        // SeqCst, with the fence: before the load of the key (H3); pairs with H2 and the fence in shut().
+        // SeqCst, with the fence: before the load of the key (H3); pairs with H2 and the fence in
+        // shut().
         self.counted.fetch_add(1, Ordering::SeqCst);
         fence(Ordering::SeqCst);
     }

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What can go wrong between this process, the kernel and a peer, as one small `Copy` enum.
 //!
-//! Each variant has somebody to blame ([`MemoryError::blame`]): the caller, this machine's limits, or the peer. The engine decides by it whether to
-//! return an error or to break a link. The texts are for people and say what to do.
+//! Each variant has somebody to blame ([`MemoryError::blame`]): the caller, this machine's limits,
+//! or the peer. The engine decides by it whether to return an error or to break a link. The texts
+//! are for people and say what to do.
 
 use core::fmt;
 use rustix::io::Errno;
@@ -105,7 +106,8 @@ pub enum MemoryError {
 }
 
 impl MemoryError {
-    /// The error for `errno` returned by `call`: the cases that callers tell apart get their own variants.
+    /// The error for `errno` returned by `call`: the cases that callers tell apart get their own
+    /// variants.
     pub fn os(call: &'static str, errno: Errno) -> Self {
         match errno {
             // EWOULDBLOCK is the same number on Linux.

@@ -1,18 +1,22 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Bells: what wakes a sleeper. Ringing costs a system call, so nobody rings for somebody who is awake.
+//! Bells: what wakes a sleeper. Ringing costs a system call, so nobody rings for somebody who is
+//! awake.
 //!
 //! - [`Bell`]: an eventfd within one process, between its own threads. Never handed to anybody.
 //! - [`BellSet`]: what a NIC sleeps on for its peers: one bell per peer, behind one descriptor.
 //! - [`PeerBell`]: a peer's bell, to ring.
 //!
-//! A bell between processes is a pipe, and whoever rings it opens it anew: the flags of *that* open file are nobody else's. (An eventfd has one open file
-//! for both sides. A hostile peer can make it blocking and fill it, and there is no way to write to it that certainly does not wait.) It is opened for both
-//! directions, so that a peer that has closed its end raises no SIGPIPE.
+//! A bell between processes is a pipe, and whoever rings it opens it anew: the flags of *that* open
+//! file are nobody else's. (An eventfd has one open file for both sides. A hostile peer can make it
+//! blocking and fill it, and there is no way to write to it that certainly does not wait.) It is
+//! opened for both directions, so that a peer that has closed its end raises no SIGPIPE.
 //!
 //! Invariants
-//! - B1: each peer has a pipe of its own, so whoever reads, fills or closes it stops its own rings and no other's.
-//! - B2: a write wakes the sleeper whatever is in the pipe (edge-triggered), so the sleeper need not read it; the ringer empties a pipe that is full. Kernels in which
-//!   only a write into an empty pipe wakes (5.5 to 5.13) are found by trying, and there the sleeper reads.
+//! - B1: each peer has a pipe of its own, so whoever reads, fills or closes it stops its own rings
+//!   and no other's.
+//! - B2: a write wakes the sleeper whatever is in the pipe (edge-triggered), so the sleeper need
+//!   not read it; the ringer empties a pipe that is full. Kernels in which only a write into an
+//!   empty pipe wakes (5.5 to 5.13) are found by trying, and there the sleeper reads.
 //! - B3: no call here waits, whatever a peer does with its descriptors.
 
 use crate::error::MemoryError;
@@ -72,7 +76,8 @@ impl Bell {
         }
     }
 
-    /// Silences the bell; says whether it was ringing. (Then look for work: what was published before the ring is visible.)
+    /// Silences the bell; says whether it was ringing. (Then look for work: what was published
+    /// before the ring is visible.)
     ///
     /// # Errors
     /// [`MemoryError::Os`].
@@ -110,9 +115,11 @@ impl PeerBell {
     /// The bell that a peer has sent.
     ///
     /// # Errors
-    /// [`MemoryError::NotBell`] if it is anything but a pipe that we may open; [`MemoryError::NoProc`].
+    /// [`MemoryError::NotBell`] if it is anything but a pipe that we may open;
+    /// [`MemoryError::NoProc`].
     pub fn from_fd(descriptor: OwnedFd) -> Result<Self, MemoryError> {
-        // Looked at before it is opened: to open a device may do something, to open a pipe does not.
+        // Looked at before it is opened: to open a device may do something, to open a pipe does
+        // not.
         let stat = fstat(&descriptor).map_err(|_| MemoryError::NotBell)?;
         if FileType::from_raw_mode(stat.st_mode) != FileType::Fifo {
             return Err(MemoryError::NotBell);
@@ -137,7 +144,8 @@ impl PeerBell {
             match write(&self.pipe, &[0]) {
                 Ok(_) => return Ok(()),
                 Err(Errno::INTR) => {}
-                // Full of rings (B2): make room. A peer that fills it as fast as this does not want to be rung.
+                // Full of rings (B2): make room. A peer that fills it as fast as this does not want
+                // to be rung.
                 Err(Errno::AGAIN) => empty(self.pipe.as_fd()),
                 Err(errno) => return Err(MemoryError::os("write(pipe)", errno)),
             }
@@ -146,7 +154,8 @@ impl PeerBell {
     }
 }
 
-/// Takes what is in a bell's pipe; a hostile peer may have made the pipe larger, then what is left waits for the next time.
+/// Takes what is in a bell's pipe; a hostile peer may have made the pipe larger, then what is left
+/// waits for the next time.
 fn empty(pipe: BorrowedFd<'_>) {
     let mut rings = [0u8; PIPE_BYTES];
     let _ = read(pipe, &mut rings);
@@ -206,7 +215,8 @@ impl BellSet {
         }
     }
 
-    /// Silences the bells; says whether one was ringing. Never waits. (Then look for work: what was published before the ring is visible.)
+    /// Silences the bells; says whether one was ringing. Never waits. (Then look for work: what was
+    /// published before the ring is visible.)
     pub fn clear(&self) -> bool {
         let mut rang = false;
         let mut events = [NO_EVENT; BELLS_PER_LOOK];
@@ -226,7 +236,8 @@ impl BellSet {
         rang
     }
 
-    /// Whether a bell that rings already wakes nobody when it is rung again (B2): then [`clear`](Self::clear) before the last look before each sleep.
+    /// Whether a bell that rings already wakes nobody when it is rung again (B2): then
+    /// [`clear`](Self::clear) before the last look before each sleep.
     pub fn must_be_cleared(&self) -> bool {
         self.reads
     }
@@ -235,7 +246,8 @@ impl BellSet {
         epoll::wait(&self.set, events, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).unwrap_or(0)
     }
 
-    /// The descriptor: readable when a bell has rung since the last [`clear`](Self::clear). To sleep on.
+    /// The descriptor: readable when a bell has rung since the last [`clear`](Self::clear). To
+    /// sleep on.
     pub fn fd(&self) -> BorrowedFd<'_> {
         self.set.as_fd()
     }
@@ -243,7 +255,8 @@ impl BellSet {
 
 const NO_EVENT: epoll::Event = epoll::Event { flags: epoll::EventFlags::empty(), data: epoll::EventData::new_u64(0) };
 
-/// A new bell for one peer: the end to listen to, for a [`BellSet`], and the end to be sent to the peer and closed here.
+/// A new bell for one peer: the end to listen to, for a [`BellSet`], and the end to be sent to the
+/// peer and closed here.
 ///
 /// # Errors
 /// [`MemoryError::Os`]: no descriptors left.

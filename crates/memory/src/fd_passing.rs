@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Rendezvous sockets: UNIX sockets of kind SEQPACKET that carry one message with its descriptors at a time.
+//! Rendezvous sockets: UNIX sockets of kind SEQPACKET that carry one message with its descriptors
+//! at a time.
 //!
-//! Names are in the abstract namespace: nothing is left behind by a crash, and no directory has to be writable. Anybody in the same network namespace may take
-//! a name first, so a name proves nothing: [`peer_credentials`] does. SEQPACKET keeps messages apart, so a partial or merged message is
-//! impossible and the end of the connection is distinct.
+//! Names are in the abstract namespace: nothing is left behind by a crash, and no directory has to
+//! be writable. Anybody in the same network namespace may take a name first, so a name proves
+//! nothing: [`peer_credentials`] does. SEQPACKET keeps messages apart, so a partial or merged
+//! message is impossible and the end of the connection is distinct.
 //!
-//! Nothing here waits: every call asks for it, whatever the socket's flags are. All descriptors are close-on-exec.
-//! Called when links are made and broken, never on the data path.
+//! Nothing here waits: every call asks for it, whatever the socket's flags are. All descriptors are
+//! close-on-exec. Called when links are made and broken, never on the data path.
 
 use crate::error::MemoryError;
 use core::mem::MaybeUninit;
@@ -51,7 +53,8 @@ pub struct Credentials {
 ///
 /// # Errors
 /// [`MemoryError::WouldBlock`]: the peer's queue is full; try again when writable. [`MemoryError::PeerClosed`].
-/// [`MemoryError::TooManyDescriptors`]; [`MemoryError::BadLength`] for an empty message, which could not be told from the end.
+/// [`MemoryError::TooManyDescriptors`]; [`MemoryError::BadLength`] for an empty message, which
+/// could not be told from the end.
 pub fn send(socket: BorrowedFd<'_>, bytes: &[u8], fds: &[BorrowedFd<'_>]) -> Result<(), MemoryError> {
     if fds.len() > FDS_MAX {
         return Err(MemoryError::TooManyDescriptors { given: fds.len(), max: FDS_MAX });
@@ -109,15 +112,18 @@ pub fn receive(socket: BorrowedFd<'_>, buffer: &mut [u8]) -> Result<Received, Me
     Ok(Received { len: message.bytes, fds })
 }
 
-/// Who made the other end: for a connecting side its listener, for an accepted one the process that connected.
+/// Who made the other end: for a connecting side its listener, for an accepted one the process that
+/// connected.
 ///
 /// # Errors
 /// [`MemoryError::Os`] if `socket` is not a connected UNIX socket.
 pub fn peer_credentials(socket: BorrowedFd<'_>) -> Result<Credentials, MemoryError> {
-    // By libc, since rustix's type cannot hold the pid 0 that a process of another pid namespace has.
+    // By libc, since rustix's type cannot hold the pid 0 that a process of another pid namespace
+    // has.
     let mut credentials = libc::ucred { pid: 0, uid: 0, gid: 0 };
     let mut len = size_of::<libc::ucred>() as libc::socklen_t;
-    // SAFETY: the kernel writes at most `len` bytes, which `credentials` has, and any bytes are a valid value of it.
+    // SAFETY: the kernel writes at most `len` bytes, which `credentials` has, and any bytes are a
+    // valid value of it.
     let result = unsafe { libc::getsockopt(socket.as_raw_fd(), libc::SOL_SOCKET, libc::SO_PEERCRED, (&raw mut credentials).cast(), &raw mut len) };
     if result != 0 {
         let errno = Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::INVAL);
@@ -126,7 +132,8 @@ pub fn peer_credentials(socket: BorrowedFd<'_>) -> Result<Credentials, MemoryErr
     Ok(Credentials { pid: credentials.pid, uid: credentials.uid, gid: credentials.gid })
 }
 
-/// Listens under an abstract name of 1 to [`NAME_MAX`] bytes. The name is free again when the last copy of the socket is closed.
+/// Listens under an abstract name of 1 to [`NAME_MAX`] bytes. The name is free again when the last
+/// copy of the socket is closed.
 ///
 /// # Errors
 /// [`MemoryError::AddressInUse`]; [`MemoryError::BadName`]; [`MemoryError::Os`].
@@ -138,7 +145,8 @@ pub fn listen_abstract(name: &[u8]) -> Result<OwnedFd, MemoryError> {
     Ok(socket)
 }
 
-/// Connects to a listener. The connection stands at return, though the listener may not have accepted it yet.
+/// Connects to a listener. The connection stands at return, though the listener may not have
+/// accepted it yet.
 ///
 /// # Errors
 /// [`MemoryError::ConnectionRefused`]: nobody listens there. [`MemoryError::WouldBlock`]: the listener's backlog is full; try again later.

@@ -1,17 +1,21 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Room in this process's table of descriptors.
 //!
-//! Linux doubles the table when a descriptor does not fit, and in a process with threads it then waits for every processor of the machine to have passed a quiet point (`expand_fdtable`,
-//! `synchronize_rcu`): tens of milliseconds where processors idle, seconds where all of them are busy, within whatever call wanted the descriptor. Making room once, best before there are threads,
-//! keeps that out of the calls that make connections.
+//! Linux doubles the table when a descriptor does not fit, and in a process with threads it then
+//! waits for every processor of the machine to have passed a quiet point (`expand_fdtable`,
+//! `synchronize_rcu`): tens of milliseconds where processors idle, seconds where all of them are
+//! busy, within whatever call wanted the descriptor. Making room once, best before there are
+//! threads, keeps that out of the calls that make connections.
 
 use rustix::fd::{AsFd, BorrowedFd};
 use rustix::process::{Resource, getrlimit};
 
-/// Has the table hold descriptors below `count`, or below this process's limit if that is less; `any` is an open descriptor. That there is no room shows later, where it is needed.
+/// Has the table hold descriptors below `count`, or below this process's limit if that is less;
+/// `any` is an open descriptor. That there is no room shows later, where it is needed.
 pub fn reserve(any: BorrowedFd<'_>, count: u32) {
     let limit = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX).min(u64::from(count));
-    // The copy is closed at once; the table stays. If the place is taken, the table is large enough.
+    // The copy is closed at once; the table stays. If the place is taken, the table is large
+    // enough.
     if let Ok(last) = i32::try_from(limit.saturating_sub(1)) {
         drop(rustix::io::fcntl_dupfd_cloexec(any.as_fd(), last));
     }

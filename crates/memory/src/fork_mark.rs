@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Tells the child of a `fork` from the process that made the mark, without a system call.
 //!
-//! A page that the kernel gives to children zeroed (`MADV_WIPEONFORK`) holds a word that is not zero. Where the kernel cannot do that (before 4.14), the process id
-//! is asked for each time. Asked by the NIC at each call of the data path and before it sleeps: the child has none of its parent's queues and no helper thread, and
-//! must not use its parent's sockets.
+//! A page that the kernel gives to children zeroed (`MADV_WIPEONFORK`) holds a word that is not
+//! zero. Where the kernel cannot do that (before 4.14), the process id is asked for each time.
+//! Asked by the NIC at each call of the data path and before it sleeps: the child has none of its
+//! parent's queues and no helper thread, and must not use its parent's sockets.
 //!
-//! Invariant F1: the page is mapped, readable, for the life of the mark, and its word is written once, before anybody else knows it.
+//! Invariant F1: the page is mapped, readable, for the life of the mark, and its word is written
+//! once, before anybody else knows it.
 
 use core::ptr::NonNull;
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Bellwire's shared memory: everything that touches memory another process may write, and every atomic of the project.
+//! Bellwire's shared memory: everything that touches memory another process may write, and every
+//! atomic of the project.
 //!
 //! Two halves, both below the engine (`bellwire-via`) and knowing nothing of it:
 //!
@@ -22,11 +23,13 @@
 //! | mutual exclusion that costs its usual owner no locked instruction | [`token`] |
 //!
 //! Rules of the crate:
-//! - No reference and no slice is ever made of memory that another process may write: raw pointers, atomics, or copies through [`bytes`].
-//! - What a peer sends (descriptors, lengths, words) is checked here as far as it can be without knowing what it means; the answer to a lie is a
-//!   [`MemoryError`], never a fault, a hang or a panic.
-//! - `core::sync::atomic` is used through [`atomic`] only, so that the models (`--cfg loom`) see every access.
-//!   `MEMORY_MODEL.md` lists all of them.
+//! - No reference and no slice is ever made of memory that another process may write: raw pointers,
+//!   atomics, or copies through [`bytes`].
+//! - What a peer sends (descriptors, lengths, words) is checked here as far as it can be without
+//!   knowing what it means; the answer to a lie is a [`MemoryError`], never a fault, a hang or a
+//!   panic.
+//! - `core::sync::atomic` is used through [`atomic`] only, so that the models (`--cfg loom`) see
+//!   every access. `MEMORY_MODEL.md` lists all of them.
 
 pub mod atomic;
 #[cfg(not(loom))]

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The coherent queue: one writer, one reader, 64-byte slots, payload and flag in the same cache line.
+//! The coherent queue: one writer, one reader, 64-byte slots, payload and flag in the same cache
+//! line.
 //!
 //! ```text
 //!  writer's region                                   reader's region
@@ -9,17 +10,22 @@
 //!   word 0 = [ lap bit | 63 bits of the caller ]     +------------------+
 //! ```
 //!
-//! After Mukherjee and Hill (HPCA 1998): a *valid bit in the message*, *sense reverse* (the meaning of the bit flips each lap, so nobody has
-//! to clear it) and *lazy pointers* (the writer looks at the reader's head only when its cached copy says "full"). A small message moves one cache
-//! line and nothing else.
+//! After Mukherjee and Hill (HPCA 1998): a *valid bit in the message*, *sense reverse* (the meaning
+//! of the bit flips each lap, so nobody has to clear it) and *lazy pointers* (the writer looks at
+//! the reader's head only when its cached copy says "full"). A small message moves one cache line
+//! and nothing else.
 //!
 //! Invariants
-//! - Q1: words 1..8 of a slot are written before word 0, which is written once per use, with release; a reader that has seen the lap bit in word 0
-//!   with acquire sees the words that go with it.
-//! - Q2: a slot is written again only after the reader has published (release) a head beyond it and the writer has read it (acquire).
-//! - Q3: both indices run freely in `u32`; `tail - head <= capacity` always. A published head that breaks this is a lie of the peer: [`Corrupt`].
+//! - Q1: words 1..8 of a slot are written before word 0, which is written once per use, with
+//!   release; a reader that has seen the lap bit in word 0 with acquire sees the words that go with
+//!   it.
+//! - Q2: a slot is written again only after the reader has published (release) a head beyond it and
+//!   the writer has read it (acquire).
+//! - Q3: both indices run freely in `u32`; `tail - head <= capacity` always. A published head that
+//!   breaks this is a lie of the peer: [`Corrupt`].
 //!
-//! Budget: one 16-byte store for a message of up to 8 bytes, four for a full line; no locked instruction, no fence.
+//! Budget: one 16-byte store for a message of up to 8 bytes, four for a full line; no locked
+//! instruction, no fence.
 
 use crate::atomic::{AtomicU32, AtomicU64, Ordering};
 use crate::bytes;
@@ -54,8 +60,9 @@ pub trait Slots {
     fn load_word0(&self, index: u32) -> u64;
     /// Loads words 1.. of slot `index` into `line`, after `load_word0` has shown it valid.
     fn load_rest(&self, index: u32, line: &mut Line);
-    /// Stores `word0` and words 1.. of the first `words` words of `line`, word 0 last (release). (Word 0 comes in a register: stored to `line` first and loaded
-    /// again together with word 1, it would wait for both to leave the store buffer.)
+    /// Stores `word0` and words 1.. of the first `words` words of `line`, word 0 last (release).
+    /// (Word 0 comes in a register: stored to `line` first and loaded again together with word 1,
+    /// it would wait for both to leave the store buffer.)
     fn store(&self, index: u32, word0: u64, line: &Line, words: usize);
     /// Stores `word0` (last, release) and after it `length` bytes from `from`.
     ///
@@ -68,11 +75,13 @@ pub trait Slots {
         unsafe { bytes::copy_small(line.0.as_mut_ptr().add(1).cast(), from, length) };
         self.store(index, word0, &line, 1 + length.div_ceil(8));
     }
-    /// Stores `word0` (last, release), after it the first `words` of `head`, and after those `length` bytes from `from`. (Put together elsewhere first, the words would have to leave the store
-    /// buffer before they can be loaded again as the halves of vectors.)
+    /// Stores `word0` (last, release), after it the first `words` of `head`, and after those
+    /// `length` bytes from `from`. (Put together elsewhere first, the words would have to leave the
+    /// store buffer before they can be loaded again as the halves of vectors.)
     ///
     /// # Safety
-    /// `from` is readable for `length` bytes; `8 * words + length` is at most 56, `words` at most [`HEAD_WORDS`].
+    /// `from` is readable for `length` bytes; `8 * words + length` is at most 56, `words` at most
+    /// [`HEAD_WORDS`].
     #[inline]
     unsafe fn store_headed(&self, index: u32, word0: u64, head: &[u64; HEAD_WORDS], words: usize, from: *const u8, length: usize) {
         let mut line = Line::default();
@@ -152,7 +161,8 @@ impl<S: Slots, H: HeadWord> Producer<S, H> {
         Ok(used < self.capacity)
     }
 
-    /// Writes one line; the caller has seen [`has_room`](Self::has_room). `words` counts the words in use, word 0 included; bit 0 of word 0 is ours.
+    /// Writes one line; the caller has seen [`has_room`](Self::has_room). `words` counts the words
+    /// in use, word 0 included; bit 0 of word 0 is ours.
     #[inline(always)]
     pub fn push(&mut self, line: &Line, words: usize) {
         debug_assert!(self.tail.wrapping_sub(self.head_seen) < self.capacity, "push without room");
@@ -164,7 +174,8 @@ impl<S: Slots, H: HeadWord> Producer<S, H> {
 }
 
 impl<S: Slots, H: HeadWord> Producer<S, H> {
-    /// Writes one line of `word0` and `length` bytes after it, straight from where they are; the caller has seen [`has_room`](Self::has_room).
+    /// Writes one line of `word0` and `length` bytes after it, straight from where they are; the
+    /// caller has seen [`has_room`](Self::has_room).
     ///
     /// # Safety
     /// `from` is readable for `length` bytes, at most 56.
@@ -181,7 +192,8 @@ impl<S: Slots, H: HeadWord> Producer<S, H> {
     /// As [`push_bytes`](Self::push_bytes), with the first `words` of `head` before the bytes.
     ///
     /// # Safety
-    /// `from` is readable for `length` bytes; `8 * words + length` is at most 56, `words` at most [`HEAD_WORDS`].
+    /// `from` is readable for `length` bytes; `8 * words + length` is at most 56, `words` at most
+    /// [`HEAD_WORDS`].
     #[inline(always)]
     pub unsafe fn push_headed(&mut self, word0: u64, head: &[u64; HEAD_WORDS], words: usize, from: *const u8, length: usize) {
         debug_assert!(self.tail.wrapping_sub(self.head_seen) < self.capacity, "push without room");
@@ -216,14 +228,16 @@ impl<S: Slots, H: HeadWord> Consumer<S, H> {
         self.head
     }
 
-    /// Word 0 of the line at the head, if it is there. The other words may be read from the slot until [`consume`](Self::consume).
+    /// Word 0 of the line at the head, if it is there. The other words may be read from the slot
+    /// until [`consume`](Self::consume).
     #[inline(always)]
     pub fn peek_word0(&self) -> Option<u64> {
         let word0 = self.slots.load_word0(self.head & (self.capacity - 1));
         (word0 & LAP_BIT == valid_bit(self.head, self.capacity)).then_some(word0)
     }
 
-    /// A copy of the line at the head, if it is there: what the models and tests read by. It stays until [`consume`](Self::consume).
+    /// A copy of the line at the head, if it is there: what the models and tests read by. It stays
+    /// until [`consume`](Self::consume).
     #[inline]
     pub fn peek(&self) -> Option<Line> {
         let index = self.head & (self.capacity - 1);
@@ -267,7 +281,8 @@ impl<S: Slots, H: HeadWord> Consumer<S, H> {
         self.publish_before(self.head);
     }
 
-    /// As [`publish`](Self::publish), but not beyond slot `end` (consumed, not yet published): it and those after it are read still.
+    /// As [`publish`](Self::publish), but not beyond slot `end` (consumed, not yet published): it
+    /// and those after it are read still.
     #[inline]
     pub fn publish_before(&mut self, end: u32) {
         debug_assert!(end.wrapping_sub(self.published) <= self.unpublished());
@@ -290,21 +305,23 @@ pub struct MappedSlots {
     base: *mut Line,
 }
 
-// SAFETY: M1 (see `MappedSlots::new`): the memory outlives the value and is reached by atomic or opaque accesses only.
+// SAFETY: M1 (see `MappedSlots::new`): the memory outlives the value and is reached by atomic or
+// opaque accesses only.
 unsafe impl Send for MappedSlots {}
 
 impl MappedSlots {
     /// Slots at `base`.
     ///
     /// # Safety
-    /// M1: `base` is 64-byte aligned and stays mapped, for as many lines as the queue's capacity, while the value lives; writable if it is
-    /// given to a [`Producer`].
+    /// M1: `base` is 64-byte aligned and stays mapped, for as many lines as the queue's capacity,
+    /// while the value lives; writable if it is given to a [`Producer`].
     pub unsafe fn new(base: *mut u8) -> Self {
         assert!(base.addr().is_multiple_of(LINE_BYTES), "lines must be cache-line aligned");
         Self { base: base.cast() }
     }
 
-    /// The address of slot `index`: to read words from, once [`Consumer::peek_word0`] has shown it valid.
+    /// The address of slot `index`: to read words from, once [`Consumer::peek_word0`] has shown it
+    /// valid.
     #[inline]
     pub fn address(&self, index: u32) -> *const Line {
         self.base.wrapping_add(index as usize)
@@ -312,7 +329,8 @@ impl MappedSlots {
 
     #[inline]
     fn word(&self, index: u32, word: usize) -> &AtomicU64 {
-        // SAFETY: M1: index is masked by the queue, word < 8; other processes access these words atomically or by whole aligned vector stores.
+        // SAFETY: M1: index is masked by the queue, word < 8; other processes access these words
+        // atomically or by whole aligned vector stores.
         unsafe { &*self.base.add(index as usize).cast::<AtomicU64>().add(word) }
     }
 }
@@ -381,9 +399,11 @@ impl Slots for MappedSlots {
     }
 }
 
-/// Whole-vector access to a line. x86-64 keeps stores in program order and an aligned 16-byte vector store is single-copy atomic on every processor with AVX
-/// (Intel SDM 3A 9.1.1, AMD APM 2 7.3.2), so word 0, written last together with word 1, is the release of Q1. Without AVX word 0 is
-/// still an aligned 8-byte half of that store, and its own atomicity is all that Q1 needs when word 1 is written once before.
+/// Whole-vector access to a line. x86-64 keeps stores in program order and an aligned 16-byte
+/// vector store is single-copy atomic on every processor with AVX (Intel SDM 3A 9.1.1, AMD APM 2
+/// 7.3.2), so word 0, written last together with word 1, is the release of Q1. Without AVX word 0
+/// is still an aligned 8-byte half of that store, and its own atomicity is all that Q1 needs when
+/// word 1 is written once before.
 #[cfg(all(target_arch = "x86_64", not(loom), not(miri)))]
 mod x86 {
     use super::Line;
@@ -393,8 +413,8 @@ mod x86 {
     #[inline]
     pub(super) fn load(from: *const Line, line: &mut Line) {
         let (a, b, c, d): (__m128i, __m128i, __m128i, __m128i);
-        // SAFETY: M1: a whole aligned line is mapped. Assembly, because another process may write it meanwhile and no Rust reference or
-        // plain read may touch such memory.
+        // SAFETY: M1: a whole aligned line is mapped. Assembly, because another process may write
+        // it meanwhile and no Rust reference or plain read may touch such memory.
         unsafe {
             core::arch::asm!(
                 "movdqa {a}, [{p}]", "movdqa {b}, [{p} + 16]", "movdqa {c}, [{p} + 32]", "movdqa {d}, [{p} + 48]",
@@ -409,8 +429,9 @@ mod x86 {
     #[cfg(not(bellwire_portable))]
     #[inline]
     pub(super) fn store(to: *mut Line, word0: u64, line: &Line, words: usize) {
-        // From words, not from the memory of `line`: a 16-byte load of two words just stored would wait until both have left the store buffer, that
-        // is, for the misses of the messages before.
+        // From words, not from the memory of `line`: a 16-byte load of two words just stored would
+        // wait until both have left the store buffer, that is, for the misses of the messages
+        // before.
         let pair = |i: usize| {
             // SAFETY: SSE2 is part of x86-64.
             unsafe { core::arch::x86_64::_mm_set_epi64x(line.0[i + 1].cast_signed(), line.0[i].cast_signed()) }
@@ -447,7 +468,8 @@ impl MappedHead {
     /// A head word at `word`.
     ///
     /// # Safety
-    /// M2: `word` is 4-byte aligned and stays mapped while the value lives; writable if given to a [`Consumer`].
+    /// M2: `word` is 4-byte aligned and stays mapped while the value lives; writable if given to a
+    /// [`Consumer`].
     pub unsafe fn new(word: *mut u8) -> Self {
         assert!(word.addr().is_multiple_of(4));
         Self { word: word.cast() }
@@ -457,7 +479,8 @@ impl MappedHead {
 impl HeadWord for MappedHead {
     #[inline]
     fn read(&self) -> u32 {
-        // SAFETY: M2. Acquire (Q2): pairs with publish(); the reader's loads of the slots happen before we overwrite them.
+        // SAFETY: M2. Acquire (Q2): pairs with publish(); the reader's loads of the slots happen
+        // before we overwrite them.
         unsafe { (*self.word).load(READ_HEAD) }
     }
 

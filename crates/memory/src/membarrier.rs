@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The asymmetric barrier: one side of Dekker's protocol pays for both.
 //!
-//! Two parties that each write one word and then read the other's need a full fence between the two accesses on *both* sides, or both may miss
-//! the other's write. When one side runs millions of times a second and the other rarely, the frequent one can do with a compiler fence
-//! ([`light`]) if the rare one makes the kernel run a full fence on every processor on which the other side is running:
+//! Two parties that each write one word and then read the other's need a full fence between the two
+//! accesses on *both* sides, or both may miss the other's write. When one side runs millions of
+//! times a second and the other rarely, the frequent one can do with a compiler fence ([`light`])
+//! if the rare one makes the kernel run a full fence on every processor on which the other side is
+//! running:
 //!
 //! ```text
 //!  frequent side (sender, token owner)       rare side (sleeper, revoker)
@@ -12,15 +14,18 @@
 //!  read B                                    read A
 //! ```
 //!
-//! A thread of the frequent side is either running when the barrier is issued, and then fences there, or not, and then the context switch
-//! has fenced. So either it had already written A, and the rare side sees it; or it has yet to read B, and sees that.
+//! A thread of the frequent side is either running when the barrier is issued, and then fences
+//! there, or not, and then the context switch has fenced. So either it had already written A, and
+//! the rare side sees it; or it has yet to read B, and sees that.
 //!
 //! - *Private*: reaches the threads of this process. Used by the progress token.
-//! - *Global*: reaches every process **that has registered itself** (the frequent side registers; the rare side need not). Used between
-//!   processes, by sleepers and by those who take memory back. A process therefore tells its peers what its [`register`] returned, and a
-//!   sleeper relies on the barrier only if *the peer* has `global_expedited` and its own kernel calls work.
+//! - *Global*: reaches every process **that has registered itself** (the frequent side registers;
+//!   the rare side need not). Used between processes, by sleepers and by those who take memory
+//!   back. A process therefore tells its peers what its [`register`] returned, and a sleeper relies
+//!   on the barrier only if *the peer* has `global_expedited` and its own kernel calls work.
 //!
-//! Where it is refused (kernels before 4.16, seccomp filters, other emulations of Linux), [`Support`] says so and both sides use full fences.
+//! Where it is refused (kernels before 4.16, seccomp filters, other emulations of Linux),
+//! [`Support`] says so and both sides use full fences.
 
 use crate::atomic::{Ordering, compiler_fence, fence};
 use rustix::thread::{MembarrierCommand, membarrier, membarrier_query};
@@ -39,7 +44,8 @@ static SUPPORT: OnceLock<Support> = OnceLock::new();
 
 /// Registers this process with the kernel, once, and says what works. Later calls cost one load.
 ///
-/// The answer holds for the life of the process, and for a child made by `fork` (the kernel copies the registration); `exec` starts anew.
+/// The answer holds for the life of the process, and for a child made by `fork` (the kernel copies
+/// the registration); `exec` starts anew.
 pub fn register() -> Support {
     *SUPPORT.get_or_init(|| Support {
         private_expedited: register_for(MembarrierCommand::RegisterPrivateExpedited, MembarrierCommand::PrivateExpedited),
@@ -58,33 +64,40 @@ fn register_for(registration: MembarrierCommand, command: MembarrierCommand) -> 
 /// Call only if [`register`] said `private_expedited`.
 ///
 /// # Panics
-/// If the kernel refuses what it had granted (a seccomp filter installed later): going on would mean two owners of one token.
+/// If the kernel refuses what it had granted (a seccomp filter installed later): going on would
+/// mean two owners of one token.
 #[cold]
 pub fn private_expedited() {
     let answer = membarrier(MembarrierCommand::PrivateExpedited);
     assert!(answer.is_ok(), "membarrier was allowed and is now refused ({answer:?}): install seccomp filters before opening a NIC");
 }
 
-/// Runs a full fence on every processor that runs a thread of any process registered by [`register`], and here.
+/// Runs a full fence on every processor that runs a thread of any process registered by
+/// [`register`], and here.
 ///
-/// Call only if [`register`] said `global_expedited`, in this process and in the peer whose accesses are meant.
+/// Call only if [`register`] said `global_expedited`, in this process and in the peer whose
+/// accesses are meant.
 ///
 /// # Panics
-/// If the kernel refuses what it had granted (a seccomp filter installed later): going on would mean lost wake-ups.
+/// If the kernel refuses what it had granted (a seccomp filter installed later): going on would
+/// mean lost wake-ups.
 #[cold]
 pub fn global_expedited() {
     let answer = membarrier(MembarrierCommand::GlobalExpedited);
     assert!(answer.is_ok(), "membarrier was allowed and is now refused ({answer:?}): install seccomp filters before opening a NIC");
 }
 
-/// The frequent side's half: nothing but an order for the compiler when the other side's `membarrier` reaches us, else a full fence.
+/// The frequent side's half: nothing but an order for the compiler when the other side's
+/// `membarrier` reaches us, else a full fence.
 #[inline]
 pub fn light(reached: bool) {
     if reached && cfg!(not(loom)) {
-        // SeqCst, for the compiler only: store before load; the processor's half is the other side's membarrier.
+        // SeqCst, for the compiler only: store before load; the processor's half is the other
+        // side's membarrier.
         compiler_fence(Ordering::SeqCst);
     } else if cfg!(not(bellwire_weaken = "barrier_light")) {
-        // SeqCst: a store-load order, on both sides, is what Dekker needs; pairs with heavy(). Models always take this branch.
+        // SeqCst: a store-load order, on both sides, is what Dekker needs; pairs with heavy().
+        // Models always take this branch.
         fence(Ordering::SeqCst);
     }
 }
@@ -107,7 +120,8 @@ pub fn heavy(reach: Reach) {
         Reach::Process if cfg!(not(loom)) => private_expedited(),
         Reach::Registered if cfg!(not(loom)) => global_expedited(),
         _ if cfg!(bellwire_weaken = "barrier_heavy") => {}
-        // SeqCst: a store-load order, on both sides; pairs with light(). Models always take this branch.
+        // SeqCst: a store-load order, on both sides; pairs with light(). Models always take this
+        // branch.
         _ => fence(Ordering::SeqCst),
     }
 }

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Process descriptors: how a process learns of its peer's death within milliseconds.
 //!
-//! Each side sends a pidfd of itself when a link is made; the other adds it to its epoll set. It becomes readable when the process ends,
-//! however it ends, even if a forked child keeps every socket open. Its holder cannot be deceived by the reuse of a process id.
+//! Each side sends a pidfd of itself when a link is made; the other adds it to its epoll set. It
+//! becomes readable when the process ends, however it ends, even if a forked child keeps every
+//! socket open. Its holder cannot be deceived by the reuse of a process id.
 //!
-//! A peer may send any descriptor: [`process_id`] says whether it is a pidfd and of whom, to be compared with
-//! [`crate::fd_passing::peer_credentials`].
+//! A peer may send any descriptor: [`process_id`] says whether it is a pidfd and of whom, to be
+//! compared with [`crate::fd_passing::peer_credentials`].
 
 use crate::error::MemoryError;
 use crate::proc_fd;
@@ -25,8 +26,9 @@ pub fn own() -> Result<OwnedFd, MemoryError> {
 /// A pidfd of process `pid`.
 ///
 /// # Errors
-/// [`MemoryError::PeerClosed`] if there is no such process; [`MemoryError::ForeignPid`] for a number that is none (0: the peer's process
-/// is not in this pid namespace); [`MemoryError::Os`] as for [`own`].
+/// [`MemoryError::PeerClosed`] if there is no such process; [`MemoryError::ForeignPid`] for a
+/// number that is none (0: the peer's process is not in this pid namespace); [`MemoryError::Os`] as
+/// for [`own`].
 pub fn open(pid: i32) -> Result<OwnedFd, MemoryError> {
     let pid = if pid > 0 { Pid::from_raw(pid) } else { None }.ok_or(MemoryError::ForeignPid)?;
     pidfd_open(pid, PidfdFlags::empty()).map_err(|errno| match errno {
@@ -51,11 +53,13 @@ pub fn has_exited(pidfd: BorrowedFd<'_>) -> Result<bool, MemoryError> {
     }
 }
 
-/// The id, in this process's pid namespace, of the process that a descriptor received from a peer names; `None` if it has ended and been waited for.
+/// The id, in this process's pid namespace, of the process that a descriptor received from a peer
+/// names; `None` if it has ended and been waited for.
 ///
 /// # Errors
-/// [`MemoryError::NotPidfd`] if it is something else; [`MemoryError::ForeignPid`] if the process is not in this namespace (its end is still told by
-/// [`has_exited`], but whose it is must be believed); [`MemoryError::NoProc`].
+/// [`MemoryError::NotPidfd`] if it is something else; [`MemoryError::ForeignPid`] if the process is
+/// not in this namespace (its end is still told by [`has_exited`], but whose it is must be
+/// believed); [`MemoryError::NoProc`].
 pub fn process_id(descriptor: BorrowedFd<'_>) -> Result<Option<i32>, MemoryError> {
     if !proc_fd::is_anonymous(descriptor, "pidfd")? {
         return Err(MemoryError::NotPidfd);

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a descriptor is, told by `/proc/self`: a peer may send any descriptor where another was agreed on.
+//! What a descriptor is, told by `/proc/self`: a peer may send any descriptor where another was
+//! agreed on.
 //!
-//! The kernel makes the link text of descriptors without a file (`anon_inode:[eventfd]`); a path of a real file begins with `/`, so it cannot be forged.
-//! Called by `pidfd` and `event`, at set-up only.
+//! The kernel makes the link text of descriptors without a file (`anon_inode:[eventfd]`); a path of
+//! a real file begins with `/`, so it cannot be forged. Called by `pidfd` and `event`, at set-up
+//! only.
 
 use crate::error::MemoryError;
 use rustix::fd::{AsRawFd, BorrowedFd};

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! How many processors there are, which of them this process may use, which belong to one core, and whether others want ours.
+//! How many processors there are, which of them this process may use, which belong to one core, and
+//! whether others want ours.
 
 use std::fs;
 
@@ -25,7 +26,8 @@ pub fn current() -> usize {
     sched_getcpu()
 }
 
-/// Has the calling thread go on another processor than `here`; afterwards it may run wherever it might before. `false`: it may only run there.
+/// Has the calling thread go on another processor than `here`; afterwards it may run wherever it
+/// might before. `false`: it may only run there.
 pub fn leave(here: usize) -> bool {
     let Ok(all) = sched_getaffinity(None) else { return false };
     let mut others = all;
@@ -57,7 +59,8 @@ pub fn parse_list(text: &str) -> Vec<usize> {
     cpus
 }
 
-/// How often the calling thread has been taken off its processor, or has given it up, for another that wanted it.
+/// How often the calling thread has been taken off its processor, or has given it up, for another
+/// that wanted it.
 pub fn times_displaced() -> u64 {
     // SAFETY: zeroes are a valid rusage, and the kernel fills ours.
     let usage = unsafe {

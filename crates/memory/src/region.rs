@@ -8,20 +8,28 @@
 //! | [`RegionKind::Shared`] | whoever was given it | shrink, grow, seal | user memory that the engine allocated (mapped mode) |
 //!
 //! Invariants
-//! - R1: a region's size never changes after creation (seals), so a mapped byte stays backed: no SIGBUS by truncation.
-//! - R2: a mapping lives as long as its `Region` or `RemoteRegion`; `base` is valid for `len` bytes until then.
-//! - R3: nobody but the creator ever has a writable mapping of a `WriterOwned` region: the seal is set while the descriptor is still private.
-//!   The same seal refuses hole punching (which would replace live data by zeros) and `write`.
-//! - R4: a remote region is a memfd of ordinary pages. One of huge pages could raise SIGBUS when the pool is empty; other files could be truncated.
+//! - R1: a region's size never changes after creation (seals), so a mapped byte stays backed: no
+//!   SIGBUS by truncation.
+//! - R2: a mapping lives as long as its `Region` or `RemoteRegion`; `base` is valid for `len` bytes
+//!   until then.
+//! - R3: nobody but the creator ever has a writable mapping of a `WriterOwned` region: the seal is
+//!   set while the descriptor is still private. The same seal refuses hole punching (which would
+//!   replace live data by zeros) and `write`.
+//! - R4: a remote region is a memfd of ordinary pages. One of huge pages could raise SIGBUS when
+//!   the pool is empty; other files could be truncated.
 //!
-//! Left to the peer: in a `Shared` or `Open` region it may write, and punch holes, as it likes. It spoils the data that it was given, nothing else.
+//! Left to the peer: in a `Shared` or `Open` region it may write, and punch holes, as it likes. It
+//! spoils the data that it was given, nothing else.
 //!
-//! Huge pages: none, for memory that a peer can write or map. A memfd gets transparent huge pages only if the administrator says so for shared
-//! memory (`shmem_enabled`, normally `never` or `advise`) and then by `MADV_HUGEPAGE`, which is never given here, so `MADV_NOHUGEPAGE` is not needed.
+//! Huge pages: none, for memory that a peer can write or map. A memfd gets transparent huge pages
+//! only if the administrator says so for shared memory (`shmem_enabled`, normally `never` or
+//! `advise`) and then by `MADV_HUGEPAGE`, which is never given here, so `MADV_NOHUGEPAGE` is not
+//! needed.
 //!
-//! Fork: mappings of `WriterOwned`, `Open` and remote regions are not inherited (`MADV_DONTFORK`): a child that went on using its parent's lines
-//! would corrupt them silently; so it gets a plain SIGSEGV at once. `Shared` regions are user memory: a child sees them like any shared mapping,
-//! at the same address, and may read what its parent received. Descriptors are close-on-exec.
+//! Fork: mappings of `WriterOwned`, `Open` and remote regions are not inherited (`MADV_DONTFORK`):
+//! a child that went on using its parent's lines would corrupt them silently; so it gets a plain
+//! SIGSEGV at once. `Shared` regions are user memory: a child sees them like any shared mapping, at
+//! the same address, and may read what its parent received. Descriptors are close-on-exec.
 
 use crate::bytes::SharedBytes;
 use crate::error::MemoryError;
@@ -87,10 +95,12 @@ pub struct Region {
 }
 
 impl Region {
-    /// Creates a region of at least `len` bytes (rounded up to whole pages), all zero, its pages reserved. `name` is seen in `/proc` only.
+    /// Creates a region of at least `len` bytes (rounded up to whole pages), all zero, its pages
+    /// reserved. `name` is seen in `/proc` only.
     ///
     /// # Errors
-    /// [`MemoryError::NoMemory`] if the pages are not to be had; [`MemoryError::BadLength`]; [`MemoryError::Os`] if the kernel refuses.
+    /// [`MemoryError::NoMemory`] if the pages are not to be had; [`MemoryError::BadLength`];
+    /// [`MemoryError::Os`] if the kernel refuses.
     pub fn create(name: &str, len: usize, kind: RegionKind) -> Result<Self, MemoryError> {
         let len = round_to_pages(len)?;
         let memfd = create_memfd(name)?;
@@ -126,13 +136,15 @@ impl Region {
         self.kind
     }
 
-    /// The memfd, to be handed to a peer. (The descriptor is open for writing, which the seals make useless in a `WriterOwned` region.)
+    /// The memfd, to be handed to a peer. (The descriptor is open for writing, which the seals make
+    /// useless in a `WriterOwned` region.)
     pub fn fd(&self) -> BorrowedFd<'_> {
         self.memfd.as_fd()
     }
 
-    /// A second descriptor of the same memory that is open for reading only: a peer that is handed this one can map the memory for
-    /// reading, unless it may open the file anew (a process of the same user can, through `/proc`; for a `WriterOwned` region the seals hold even then).
+    /// A second descriptor of the same memory that is open for reading only: a peer that is handed
+    /// this one can map the memory for reading, unless it may open the file anew (a process of the
+    /// same user can, through `/proc`; for a `WriterOwned` region the seals hold even then).
     ///
     /// # Errors
     /// [`MemoryError::NoProc`] without `/proc`.
@@ -159,8 +171,9 @@ pub struct RemoteRegion {
 }
 
 impl RemoteRegion {
-    /// Checks and maps what a peer has sent: a memfd of ordinary pages (R4), sealed against resizing (R1), of `len_min..=len_max` bytes.
-    /// The descriptor is closed in any case; the mapping keeps the memory.
+    /// Checks and maps what a peer has sent: a memfd of ordinary pages (R4), sealed against
+    /// resizing (R1), of `len_min..=len_max` bytes. The descriptor is closed in any case; the
+    /// mapping keeps the memory.
     ///
     /// # Errors
     /// [`MemoryError::NotMemory`], [`MemoryError::NotSealed`], [`MemoryError::WrongSize`]: the peer lies.
@@ -206,12 +219,14 @@ impl RemoteRegion {
 
 /// The size of a peer's memfd after all checks.
 fn checked_len(memfd: BorrowedFd<'_>, min: u64, max: u64) -> Result<usize, MemoryError> {
-    // A peer may send any descriptor, so every refusal of these calls means that it is not what it should be.
+    // A peer may send any descriptor, so every refusal of these calls means that it is not what it
+    // should be.
     let file_system = fstatfs(memfd).map_err(|_| MemoryError::NotMemory)?;
     if file_system.f_type != TMPFS_MAGIC {
         return Err(MemoryError::NotMemory);
     }
-    // Seals before size: only then is the size final (R1). A file of a mounted tmpfs cannot be sealed, so it fails here.
+    // Seals before size: only then is the size final (R1). A file of a mounted tmpfs cannot be
+    // sealed, so it fails here.
     let wanted = SealFlags::SHRINK | SealFlags::GROW;
     let seals = fcntl_get_seals(memfd).map_err(|_| MemoryError::NotMemory)?;
     if !seals.contains(wanted) {
@@ -232,7 +247,8 @@ fn checked_len(memfd: BorrowedFd<'_>, min: u64, max: u64) -> Result<usize, Memor
 /// `f_type` of tmpfs, where memfds of ordinary pages live; those of huge pages live in hugetlbfs.
 const TMPFS_MAGIC: rustix::fs::FsWord = 0x0102_1994;
 
-/// The limit of file sizes (`ulimit -f`) holds for memfds too, and a process that goes beyond it is killed by a signal instead of being told.
+/// The limit of file sizes (`ulimit -f`) holds for memfds too, and a process that goes beyond it is
+/// killed by a signal instead of being told.
 fn check_file_size(len: u64) -> Result<(), MemoryError> {
     let limit = rustix::process::getrlimit(rustix::process::Resource::Fsize).current.unwrap_or(u64::MAX);
     if len > limit { Err(MemoryError::Os { call: "ftruncate", errno: Errno::FBIG }) } else { Ok(()) }
@@ -261,7 +277,8 @@ struct Mapping {
 
 // SAFETY: a mapping belongs to the process, not to a thread, and this value alone unmaps it.
 unsafe impl Send for Mapping {}
-// SAFETY: a shared reference gives out the address and the length only; access through the address is its user's affair (R2).
+// SAFETY: a shared reference gives out the address and the length only; access through the address
+// is its user's affair (R2).
 unsafe impl Sync for Mapping {}
 
 impl Mapping {
@@ -284,7 +301,8 @@ impl Mapping {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: R2 ends here; nobody else unmaps it. It cannot fail for a range that was mapped as a whole.
+        // SAFETY: R2 ends here; nobody else unmaps it. It cannot fail for a range that was mapped
+        // as a whole.
         let _ = unsafe { munmap(self.base.cast::<c_void>(), self.len) };
     }
 }

@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Taking the pages of a memfd at once, after a look at what there is.
 //!
-//! A memfd's pages are taken when they are first touched. If there is none left then, the process is not told: it is killed, by the memory
-//! cgroup or by SIGBUS. So pages are taken at creation, and since `fallocate` under a small cgroup also gets the process killed instead of
-//! failing, the headroom is looked up before. Between the look and the taking others may take memory too; the margin covers the usual case,
-//! and the rest is a limit of what Linux offers.
+//! A memfd's pages are taken when they are first touched. If there is none left then, the process
+//! is not told: it is killed, by the memory cgroup or by SIGBUS. So pages are taken at creation,
+//! and since `fallocate` under a small cgroup also gets the process killed instead of failing, the
+//! headroom is looked up before. Between the look and the taking others may take memory too; the
+//! margin covers the usual case, and the rest is a limit of what Linux offers.
 //!
-//! Looking costs more than taking a few pages, and a process of a large job creates some hundred regions at once; so a look that saw plenty counts for a moment (`look.rs`).
+//! Looking costs more than taking a few pages, and a process of a large job creates some hundred
+//! regions at once; so a look that saw plenty counts for a moment (`look.rs`).
 //!
-//! Called by [`crate::region::Region::create`]. The parsers are pure functions of the kernel's texts.
+//! Called by [`crate::region::Region::create`]. The parsers are pure functions of the kernel's
+//! texts.
 
 #[path = "reserve/look.rs"]
 mod look;
@@ -19,16 +22,19 @@ use rustix::fs::{FallocateFlags, fallocate};
 use rustix::io::Errno;
 use std::path::{Component, Path, PathBuf};
 
-/// Bytes left free besides those asked for: page tables, the kernel's per-processor batches, and what the program does next.
+/// Bytes left free besides those asked for: page tables, the kernel's per-processor batches, and
+/// what the program does next.
 pub const MARGIN_BYTES: u64 = 8 << 20;
 
-/// Bytes taken per call: an interrupted call gives back all it took, so a large one might never end under a busy timer signal.
+/// Bytes taken per call: an interrupted call gives back all it took, so a large one might never end
+/// under a busy timer signal.
 const STEP_BYTES: u64 = 16 << 20;
 
 /// Reserves `len` bytes of pages for `memfd`, which has at least that size.
 ///
 /// # Errors
-/// [`MemoryError::NoMemory`] if less than `len` and [`MARGIN_BYTES`] is available, before anything is taken, or if the kernel runs out in between.
+/// [`MemoryError::NoMemory`] if less than `len` and [`MARGIN_BYTES`] is available, before anything
+/// is taken, or if the kernel runs out in between.
 pub fn reserve(memfd: BorrowedFd<'_>, len: u64) -> Result<(), MemoryError> {
     let wanted = len.saturating_add(MARGIN_BYTES);
     if !look::is_seen(len) {
@@ -45,7 +51,8 @@ pub fn reserve(memfd: BorrowedFd<'_>, len: u64) -> Result<(), MemoryError> {
             Ok(()) => at += step,
             Err(Errno::INTR) => {}
             Err(Errno::NOSPC | Errno::NOMEM) => return Err(MemoryError::NoMemory { wanted, available: available_bytes() }),
-            // Kernels and sandboxes without it take pages at first touch; nothing better is to be had there.
+            // Kernels and sandboxes without it take pages at first touch; nothing better is to be
+            // had there.
             Err(Errno::OPNOTSUPP | Errno::NOSYS) => return Ok(()),
             Err(errno) => return Err(MemoryError::os("fallocate", errno)),
         }
@@ -53,8 +60,9 @@ pub fn reserve(memfd: BorrowedFd<'_>, len: u64) -> Result<(), MemoryError> {
     Ok(())
 }
 
-/// Bytes that this process could take now: the least of the machine's available memory and the headroom of each memory cgroup above it.
-/// `u64::MAX` where nothing is known. Reads a few small files; for set-up, not for the data path.
+/// Bytes that this process could take now: the least of the machine's available memory and the
+/// headroom of each memory cgroup above it. `u64::MAX` where nothing is known. Reads a few small
+/// files; for set-up, not for the data path.
 pub fn available_bytes() -> u64 {
     let machine = read("/proc/meminfo").and_then(|text| parse_mem_available(&text)).unwrap_or(u64::MAX);
     machine.min(cgroup_headroom())
@@ -113,7 +121,8 @@ struct Mount {
     point: PathBuf,
 }
 
-/// What may still be taken below `limit`: what is unused, and file pages that the kernel would drop first.
+/// What may still be taken below `limit`: what is unused, and file pages that the kernel would drop
+/// first.
 fn headroom(limit: u64, usage: u64, cache: u64) -> u64 {
     limit.saturating_sub(usage.saturating_sub(cache))
 }
@@ -124,7 +133,8 @@ fn parse_mem_available(text: &str) -> Option<u64> {
     rest.trim().strip_suffix("kB")?.trim_end().parse::<u64>().ok()?.checked_mul(1024)
 }
 
-/// A limit file's number; `None` for "max". (Version 1 has no word for it, but a number beyond any memory: then the headroom is as large.)
+/// A limit file's number; `None` for "max". (Version 1 has no word for it, but a number beyond any
+/// memory: then the headroom is as large.)
 fn parse_limit(text: &str) -> Option<u64> {
     text.trim().parse().ok()
 }
@@ -154,7 +164,8 @@ fn parse_own_cgroups(text: &str) -> Vec<(Version, PathBuf)> {
         .collect()
 }
 
-/// The memory cgroup mounts of /proc/self/mountinfo: `id parent dev root point options [optional..] - type source super-options`.
+/// The memory cgroup mounts of /proc/self/mountinfo:
+/// `id parent dev root point options [optional..] - type source super-options`.
 fn parse_mounts(text: &str) -> Vec<Mount> {
     text.lines()
         .filter_map(|line| {
@@ -196,8 +207,9 @@ fn unescape(field: &str) -> PathBuf {
     PathBuf::from(std::ffi::OsString::from_vec(out))
 }
 
-/// The directories whose limits apply: that of the cgroup at `path`, and each above it, up to the mount point.
-/// If the mount does not show the path (another cgroup namespace, a bind mount), the mount point alone.
+/// The directories whose limits apply: that of the cgroup at `path`, and each above it, up to the
+/// mount point. If the mount does not show the path (another cgroup namespace, a bind mount), the
+/// mount point alone.
 fn levels(mount: &Mount, path: &Path) -> Vec<PathBuf> {
     let outside = path.components().any(|c| c == Component::ParentDir);
     let below = if outside { Path::new("") } else { path.strip_prefix(&mount.root).unwrap_or(Path::new("")) };

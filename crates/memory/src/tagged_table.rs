@@ -1,13 +1,18 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A table that one process writes and others read: entries of `N` words, each valid under its tag.
 //!
-//! Used for what a NIC lets its peers know without a message: its catalogue of registered regions, and the receive descriptors that a sender may fill
-//! directly. An entry is a sequence lock whose sequence is its own tag word, so the writer never waits and a reader gets a whole entry or nothing.
+//! Used for what a NIC lets its peers know without a message: its catalogue of registered regions,
+//! and the receive descriptors that a sender may fill directly. An entry is a sequence lock whose
+//! sequence is its own tag word, so the writer never waits and a reader gets a whole entry or
+//! nothing.
 //!
 //! Invariants
-//! - S1: word 0 is the tag; 0 means empty. The writer sets it to 0, then (release fence) writes the values, then (release) the new tag.
-//! - S2: a reader takes the values only if word 0 was the same tag before (acquire) and after (acquire fence) reading them.
-//! - S3: a tag value is not used again in an entry with other values while a reader could still be in between (the writers' tags carry generations).
+//! - S1: word 0 is the tag; 0 means empty. The writer sets it to 0, then (release fence) writes the
+//!   values, then (release) the new tag.
+//! - S2: a reader takes the values only if word 0 was the same tag before (acquire) and after
+//!   (acquire fence) reading them.
+//! - S3: a tag value is not used again in an entry with other values while a reader could still be
+//!   in between (the writers' tags carry generations).
 
 use crate::atomic::{AtomicU64, Ordering, fence};
 
@@ -68,7 +73,8 @@ impl<W: Words, const N: usize> TableWriter<W, N> {
     pub fn clear(&self, index: usize, tag: u64) {
         assert!(index < self.entries);
         let word = self.words.word(index * N);
-        // Relaxed: we are the only writer. Whoever must know that nobody uses the entry any more goes through `direct_epoch`.
+        // Relaxed: we are the only writer. Whoever must know that nobody uses the entry any more
+        // goes through `direct_epoch`.
         if word.load(Ordering::Relaxed) == tag {
             word.store(0, Ordering::Relaxed);
         }
@@ -110,7 +116,8 @@ impl<W: Words, const N: usize> TableReader<W, N> {
         (self.words.word(at).load(Ordering::Relaxed) == first).then_some(values)
     }
 
-    /// Whether entry `index` still has exactly `tag`. For the second look after `direct_epoch::Worker::enter`.
+    /// Whether entry `index` still has exactly `tag`. For the second look after
+    /// `direct_epoch::Worker::enter`.
     #[inline]
     pub fn still(&self, index: usize, tag: u64) -> bool {
         // Relaxed: ordered after the epoch's store by its barrier.
@@ -132,7 +139,8 @@ impl MappedWords {
     /// `words` words at `base`.
     ///
     /// # Safety
-    /// M3: `base` is 8-byte aligned and stays mapped for `words` words while the value lives; writable if given to a [`TableWriter`].
+    /// M3: `base` is 8-byte aligned and stays mapped for `words` words while the value lives;
+    /// writable if given to a [`TableWriter`].
     pub unsafe fn new(base: *mut u8, words: usize) -> Self {
         assert!(base.addr().is_multiple_of(8));
         Self { base: base.cast(), words }

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The progress token: mutual exclusion that costs its usual owner one store and two loads.
 //!
-//! A locked instruction drains the store buffer, that is, it waits for the cache miss of the message just written to the peer: at tens of millions of
-//! messages per second it would be the whole cost. So the token is *biased* to one thread. That thread enters by Dekker's protocol with
-//! the fence left out; whoever wants the bias away pays for both sides with `membarrier` (see `membarrier.rs`).
+//! A locked instruction drains the store buffer, that is, it waits for the cache miss of the
+//! message just written to the peer: at tens of millions of messages per second it would be the
+//! whole cost. So the token is *biased* to one thread. That thread enters by Dekker's protocol with
+//! the fence left out; whoever wants the bias away pays for both sides with `membarrier` (see
+//! `membarrier.rs`).
 //!
 //! ```text
 //!  owner thread (slot k)                another thread (holding `queue`)
@@ -12,18 +14,22 @@
 //!  owner == k ? in : inside of k = 0      wait until inside of k == 0
 //! ```
 //!
-//! Each thread that has ever been owner has a word `inside` of its own. With one for all, a thread delayed between its two looks at `owner` would, after the
-//! bias went to somebody else, clear the new owner's word, and a third could enter.
+//! Each thread that has ever been owner has a word `inside` of its own. With one for all, a thread
+//! delayed between its two looks at `owner` would, after the bias went to somebody else, clear the
+//! new owner's word, and a third could enter.
 //!
 //! Invariants
 //! - T1: `owner` is changed only by the holder of `queue`.
-//! - T2: exclusive access = (inside of k == 1 and then owner == k, my slot) or (holding `queue`, owner == 0, the last owner's inside == 0 seen after the barrier).
-//! - T3: a thread's id is its thread pointer: unique among living threads. A new thread that inherits a dead one's id has been synchronised
-//!   with it by the thread library.
-//! - T4: a slot belongs to the first thread that gets it, for the life of the token; only that thread writes its `inside`, and `owner` becomes k only by
-//!   that thread's own exit, so never while it is between its two looks. Threads beyond the last slot never get the bias.
+//! - T2: exclusive access = (inside of k == 1 and then owner == k, my slot) or (holding `queue`,
+//!   owner == 0, the last owner's inside == 0 seen after the barrier).
+//! - T3: a thread's id is its thread pointer: unique among living threads. A new thread that
+//!   inherits a dead one's id has been synchronised with it by the thread library.
+//! - T4: a slot belongs to the first thread that gets it, for the life of the token; only that
+//!   thread writes its `inside`, and `owner` becomes k only by that thread's own exit, so never
+//!   while it is between its two looks. Threads beyond the last slot never get the bias.
 //!
-//! Without `membarrier` (old kernels, strict seccomp filters) the token is never biased and is a plain mutex.
+//! Without `membarrier` (old kernels, strict seccomp filters) the token is never biased and is a
+//! plain mutex.
 
 use crate::atomic::{AtomicU32, AtomicUsize, Ordering};
 use core::cell::UnsafeCell;
@@ -81,7 +87,8 @@ struct Queue {
 /// assert_eq!(*token.enter(Claim::Visit), 2000);
 /// ```
 pub struct Token<T> {
-    // Read at each entry; written when the bias moves. The owner's slot is written by it at each entry; read by others only when they want the bias away.
+    // Read at each entry; written when the bias moves. The owner's slot is written by it at each
+    // entry; read by others only when they want the bias away.
     owner: AtomicUsize,
     slots: [Slot; SLOTS],
     can_bias: bool,
@@ -127,7 +134,8 @@ impl<T> Token<T> {
         }
     }
 
-    /// Enters as the calling thread. Not re-entrant: entering twice in one thread deadlocks (or panics in debug builds).
+    /// Enters as the calling thread. Not re-entrant: entering twice in one thread deadlocks (or
+    /// panics in debug builds).
     #[inline]
     pub fn enter(&self, claim: Claim) -> Held<'_, T> {
         self.enter_as(thread_id(), claim)
@@ -142,10 +150,12 @@ impl<T> Token<T> {
         if self.slots[slot].thread.load(Ordering::Relaxed) == me {
             let inside = self.inside_of(slot);
             debug_assert_eq!(inside.load(Ordering::Relaxed), 0, "the token is not re-entrant");
-            // Relaxed: ordered before the load below by the revoker's membarrier (T2); others only read it.
+            // Relaxed: ordered before the load below by the revoker's membarrier (T2); others only
+            // read it.
             inside.store(1, ENTER);
             light_barrier();
-            // Relaxed (T2): if the revoker's store came first we see it; otherwise it sees `inside`.
+            // Relaxed (T2): if the revoker's store came first we see it; otherwise it sees
+            // `inside`.
             if self.owner.load(Ordering::Relaxed) == slot {
                 return Held { token: self, slot, not_send: PhantomData };
             }
@@ -185,7 +195,8 @@ impl<T> Token<T> {
             queue.streak = 0;
         }
         queue.next_owner = slot;
-        // SAFETY: T2: we are in. The mutex lives in `self`, which the Held borrows; leave_slow() drops the guard before that borrow ends.
+        // SAFETY: T2: we are in. The mutex lives in `self`, which the Held borrows; leave_slow()
+        // drops the guard before that borrow ends.
         unsafe { *self.guard.get() = Some(QueueGuard(core::mem::transmute::<MutexGuard<'_, Queue>, MutexGuard<'static, Queue>>(queue))) };
         Held { token: self, slot: 0, not_send: PhantomData }
     }
@@ -202,7 +213,8 @@ impl<T> Token<T> {
             // Relaxed (T4): written under `queue` only, which we hold.
             let thread = slot.thread.load(Ordering::Relaxed);
             if thread == 0 {
-                // Relaxed (T4): compared without `queue` by us alone; to others it is a number that is not theirs.
+                // Relaxed (T4): compared without `queue` by us alone; to others it is a number that
+                // is not theirs.
                 slot.thread.store(me, Ordering::Relaxed);
                 return k;
             }
@@ -237,7 +249,8 @@ fn leave_slow<T>(token: &Token<T>) {
     // SAFETY: T2: we are in, by `queue`.
     let Some(QueueGuard(queue)) = (unsafe { (*token.guard.get()).take() }) else { return };
     if queue.next_owner != 0 {
-        // Relaxed (T1): we hold `queue`; whoever locks it next sees this, and only we ourselves compare it without the lock.
+        // Relaxed (T1): we hold `queue`; whoever locks it next sees this, and only we ourselves
+        // compare it without the lock.
         token.owner.store(queue.next_owner, Ordering::Relaxed);
     }
     drop(queue);
@@ -275,12 +288,14 @@ fn asymmetric_barrier_available() -> bool {
     true
 }
 
-/// The owner's half of the asymmetric barrier: keeps the compiler from moving the load before the store.
+/// The owner's half of the asymmetric barrier: keeps the compiler from moving the load before the
+/// store.
 #[inline]
 fn light_barrier() {
     #[cfg(not(loom))]
     crate::atomic::compiler_fence(Ordering::SeqCst);
-    // The model has no membarrier: both halves are full fences there. SeqCst: a store-load order on both sides is what Dekker needs.
+    // The model has no membarrier: both halves are full fences there. SeqCst: a store-load order on
+    // both sides is what Dekker needs.
     #[cfg(all(loom, not(bellwire_weaken = "token_barrier")))]
     crate::atomic::fence(Ordering::SeqCst);
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Models of taking memory back: after permission is withdrawn, the barrier issued and the word seen even or changed, the worker writes no more.
-//! (`membarrier` is a full fence on both sides in a model.) The memory is a model cell: an access that is not ordered is the error.
+//! Models of taking memory back: after permission is withdrawn, the barrier issued and the word
+//! seen even or changed, the worker writes no more. (`membarrier` is a full fence on both sides in
+//! a model.) The memory is a model cell: an access that is not ordered is the error.
 #![cfg(loom)]
 
 use bellwire_memory::direct_epoch::{WorkerBarrier, enter, has_left, inside, leave};

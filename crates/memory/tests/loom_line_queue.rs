@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Models of the line queue: nothing lost, duplicated, reordered or torn, over full, empty and the change of laps.
+//! Models of the line queue: nothing lost, duplicated, reordered or torn, over full, empty and the
+//! change of laps.
 //!
-//! Word 0 and the head are model atomics with the queue's own orderings; the other words are model cells, so that an access that is not
-//! ordered after the other side's is itself the error.
+//! Word 0 and the head are model atomics with the queue's own orderings; the other words are model
+//! cells, so that an access that is not ordered after the other side's is itself the error.
 #![cfg(loom)]
 
 use bellwire_memory::line_queue::{Consumer, HeadWord, Line, Producer, Slots, orderings};
@@ -95,7 +96,8 @@ fn check(got: &Line, n: u64) {
     assert_eq!(got.0[1..WORDS], line(n).0[1..WORDS], "torn");
 }
 
-/// Two and a half laps; the head published after each line: full at the writer and empty at the reader in every combination.
+/// Two and a half laps; the head published after each line: full at the writer and empty at the
+/// reader in every combination.
 #[test]
 fn in_order_and_whole() {
     loom::model(|| {
@@ -137,7 +139,8 @@ fn lazy_head() {
     });
 }
 
-/// A writer that gives up when there is no room and a reader that gives up when there is nothing: what arrives is a prefix.
+/// A writer that gives up when there is no room and a reader that gives up when there is nothing:
+/// what arrives is a prefix.
 #[test]
 fn a_prefix_arrives() {
     loom::model(|| {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Model of sleeping: a sleeper arms a word, issues the heavy barrier, looks again and sleeps on its bell; a sender publishes, issues the light barrier, and
-//! rings only when the word is armed. No wake-up is lost. (`membarrier` is a full fence on both sides in a model.)
+//! Model of sleeping: a sleeper arms a word, issues the heavy barrier, looks again and sleeps on
+//! its bell; a sender publishes, issues the light barrier, and rings only when the word is armed.
+//! No wake-up is lost. (`membarrier` is a full fence on both sides in a model.)
 #![cfg(loom)]
 
 use bellwire_memory::membarrier::{Reach, heavy, light};
@@ -20,7 +21,8 @@ fn send(shared: &Shared, bell: &Notify, n: u32) {
     // Release: as the line queue publishes.
     shared.published.store(n, Ordering::Release);
     light(true);
-    // Relaxed: ordered after the publication by the barrier pair; a stale "armed" costs one ring too many.
+    // Relaxed: ordered after the publication by the barrier pair; a stale "armed" costs one ring
+    // too many.
     if shared.armed.load(Ordering::Relaxed) != 0 {
         bell.notify();
     }

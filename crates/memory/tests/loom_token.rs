@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Models of the progress token: one thread at a time, through giving, using and taking away the bias. (`membarrier` is a full fence on both sides
-//! in a model.) The value is a model cell: two threads inside, or one that does not see what the last one did, is the error.
+//! Models of the progress token: one thread at a time, through giving, using and taking away the
+//! bias. (`membarrier` is a full fence on both sides in a model.) The value is a model cell: two
+//! threads inside, or one that does not see what the last one did, is the error.
 #![cfg(loom)]
 
 use bellwire_memory::token::{Claim, Token};
@@ -66,7 +67,8 @@ fn owner_and_visitor_twice() {
     model(true, &[(Claim::Bias, 2), (Claim::Visit, 2)]);
 }
 
-/// The bias goes back and forth: a thread may be about to enter as owner while another has become it.
+/// The bias goes back and forth: a thread may be about to enter as owner while another has become
+/// it.
 #[test]
 fn two_owners_in_turn() {
     model(true, &[(Claim::Bias, 2), (Claim::Bias, 2)]);

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Model of who sleeps above the wire (`via/src/nic/`): a bell that stays armed between sleeps, disarmed by polls in between; and a program that sleeps on the
-//! descriptor of a completion queue while the helper, woken by the peer's ring, moves the frame and makes the descriptor readable. A lost wake-up is a deadlock.
-//! The token is a mutex here (`loom_token` has the real one), bells are edges that wait for their sleeper, as an edge-triggered set keeps them.
+//! Model of who sleeps above the wire (`via/src/nic/`): a bell that stays armed between sleeps,
+//! disarmed by polls in between; and a program that sleeps on the descriptor of a completion queue
+//! while the helper, woken by the peer's ring, moves the frame and makes the descriptor readable. A
+//! lost wake-up is a deadlock. The token is a mutex here (`loom_token` has the real one), bells are
+//! edges that wait for their sleeper, as an edge-triggered set keeps them.
 #![cfg(loom)]
 
 use bellwire_memory::membarrier::{Reach, heavy, light};
@@ -44,7 +46,8 @@ impl Wire {
     }
 }
 
-/// Two messages, two sleeps; the barrier is issued only when the word was not armed. `polls`: the application polls in between, and disarms.
+/// Two messages, two sleeps; the barrier is issued only when the word was not armed. `polls`: the
+/// application polls in between, and disarms.
 fn stays_armed(polls: bool) {
     loom::model(move || {
         let (wire, bell) = (Arc::new(Wire::default()), Arc::new(Notify::new()));

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What needs two real processes: descriptors handed over, seals against a peer that holds the descriptor, bells, death, fork.
+//! What needs two real processes: descriptors handed over, seals against a peer that holds the
+//! descriptor, bells, death, fork.
 //!
-//! A test starts this program again as its peer, which runs [`peer`] in the role given by the environment and talks over a rendezvous socket.
+//! A test starts this program again as its peer, which runs [`peer`] in the role given by the
+//! environment and talks over a rendezvous socket.
 #![cfg(not(loom))]
 
 use bellwire_memory::MemoryError;
@@ -211,13 +213,16 @@ fn death_is_told_at_once_though_a_child_keeps_the_socket() {
     assert_eq!(silence, Err(MemoryError::WouldBlock), "the child keeps the connection open");
 }
 
-/// How a forked child ends that reads the first byte at `at`: its exit code, or the signal that killed it.
+/// How a forked child ends that reads the first byte at `at`: its exit code, or the signal that
+/// killed it.
 fn child_reads(at: *const u8) -> Result<i32, i32> {
-    // SAFETY: the child calls nothing but async-signal-safe functions; the read may kill it, which is the point.
+    // SAFETY: the child calls nothing but async-signal-safe functions; the read may kill it, which
+    // is the point.
     let child = unsafe { libc::fork() };
     assert!(child >= 0);
     if child == 0 {
-        // SAFETY: as above. The handler of the Rust runtime is taken off so that the child dies silently, and leaves no core.
+        // SAFETY: as above. The handler of the Rust runtime is taken off so that the child dies
+        // silently, and leaves no core.
         unsafe {
             libc::signal(libc::SIGSEGV, libc::SIG_DFL);
             let none = libc::rlimit { rlim_cur: 0, rlim_max: 0 };

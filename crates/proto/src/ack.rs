@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! When to acknowledge, and what: at once on a gap, a duplicate, or a request; otherwise after some packets or some time, or along with data.
+//! When to acknowledge, and what: at once on a gap, a duplicate, or a request; otherwise after some
+//! packets or some time, or along with data.
 
 use crate::config::Config;
 use crate::packet::Ack;
@@ -57,7 +58,8 @@ impl AckState {
         self.now || self.deadline <= now
     }
 
-    /// What data packets that leave now carry. When that tells everything, nothing is owed any more.
+    /// What data packets that leave now carry. When that tells everything, nothing is owed any
+    /// more.
     //= P-ACK-1
     #[inline]
     pub(crate) fn stamp<B: Buffer>(&self, now: Instant, rx: &Rx<B>) -> Stamp {

@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Stop-and-wait logical channels in place of the window, to be compared with it in simulation (`Config::channels`): the protocol of the paper on virtual network transport protocols.
+//! Stop-and-wait logical channels in place of the window, to be compared with it in simulation
+//! (`Config::channels`): the protocol of the paper on virtual network transport protocols.
 //!
-//! A packet takes a free channel and holds it until it is known to have arrived, or refused; there is no order between channels (streams have theirs, at the receiver). Each packet is
-//! acknowledged at once, by a packet of its own. What is not acknowledged in time leaves again, with a randomised time that doubles; nothing is concluded from what overtakes it, and the number of
-//! channels is the only limit. So the window's rules remain, with a fixed size (`congestion.rs`), and only what is said here differs. Packets that arrive in one
-//! turn of the receiver share an acknowledgement.
+//! A packet takes a free channel and holds it until it is known to have arrived, or refused; there
+//! is no order between channels (streams have theirs, at the receiver). Each packet is acknowledged
+//! at once, by a packet of its own. What is not acknowledged in time leaves again, with a
+//! randomised time that doubles; nothing is concluded from what overtakes it, and the number of
+//! channels is the only limit. So the window's rules remain, with a fixed size (`congestion.rs`),
+//! and only what is said here differs. Packets that arrive in one turn of the receiver share an
+//! acknowledgement.
 
 use crate::config::Config;
 use crate::rtt::Rtt;
@@ -15,7 +19,8 @@ use bellwire_time::Instant;
 /// Doublings of the time at most, before its bound.
 const DOUBLINGS_MAX: u8 = 20;
 
-/// When a packet in flight leaves again: after the retransmission time, doubled with each try, plus up to as much again by chance. What is drawn stays the same until it leaves again.
+/// When a packet in flight leaves again: after the retransmission time, doubled with each try, plus
+/// up to as much again by chance. What is drawn stays the same until it leaves again.
 //= P-TIME-3
 fn due(config: &Config, rtt: &Rtt, psn: u32, slot: &Slot) -> Instant {
     let time = rtt.rto(config).0.saturating_mul(1 << slot.tries.min(DOUBLINGS_MAX)).min(config.rto_max.0);
@@ -24,7 +29,8 @@ fn due(config: &Config, rtt: &Rtt, psn: u32, slot: &Slot) -> Instant {
 }
 
 impl Tx {
-    /// Packets with a timer: those in flight; and the oldest of all, when the peer has it and does not accept it: it may have forgotten it after a refusal that did not arrive here.
+    /// Packets with a timer: those in flight; and the oldest of all, when the peer has it and does
+    /// not accept it: it may have forgotten it after a refusal that did not arrive here.
     //= P-NACK-5
     fn timed(&self) -> impl Iterator<Item = (u32, &Slot)> {
         let packets = (0..self.next.wrapping_sub(self.una)).map(|i| self.una.wrapping_add(i));

@@ -4,7 +4,8 @@
 use crate::ids::NicId;
 use bellwire_time::Duration;
 
-/// Packets that may be outstanding in one session at most: the size of every table that is indexed by packet number.
+/// Packets that may be outstanding in one session at most: the size of every table that is indexed
+/// by packet number.
 pub const WINDOW_PACKETS_MAX: usize = 1024;
 /// Bytes of the header of a data packet.
 pub const DATA_HEADER: usize = 32;
@@ -12,25 +13,30 @@ pub const DATA_HEADER: usize = 32;
 pub const FRAME_HEADER: usize = 4;
 /// Words of a frame's head at most.
 pub const HEAD_WORDS_MAX: usize = 8;
-/// Bytes of a datagram that every path must carry: what is used before a larger size has been proved.
+/// Bytes of a datagram that every path must carry: what is used before a larger size has been
+/// proved.
 pub const DATAGRAM_BASE: usize = 1200;
 /// The largest datagram: the limit of UDP over IPv6 without jumbograms.
 pub const DATAGRAM_MAX: usize = 65_487;
 
-/// Settings of a [`Transport`](crate::Transport). All sizes of datagrams are without the headers below them (IP, UDP).
+/// Settings of a [`Transport`](crate::Transport). All sizes of datagrams are without the headers
+/// below them (IP, UDP).
 #[derive(Clone, Debug)]
 pub struct Config {
     /// This NIC's name; must differ from every other NIC's.
     pub nic: NicId,
-    /// Which life of the NIC this is: greater after each restart under the same name (a clock read at opening is good).
+    /// Which life of the NIC this is: greater after each restart under the same name (a clock read
+    /// at opening is good).
     pub boot: u64,
-    /// Sessions at once, counting those being made and those whose returned frames wait to be fetched; 1 to 65536. What comes beyond is refused.
+    /// Sessions at once, counting those being made and those whose returned frames wait to be
+    /// fetched; 1 to 65536. What comes beyond is refused.
     pub sessions_max: usize,
     /// Incoming sessions that may be unconfirmed at once.
     pub handshakes_max: usize,
     /// Whether other NICs may begin sessions.
     pub accept: bool,
-    /// For experiments: 0 is the window; otherwise so many stop-and-wait channels take its place (`channels.rs`). Both sides need the same.
+    /// For experiments: 0 is the window; otherwise so many stop-and-wait channels take its place
+    /// (`channels.rs`). Both sides need the same.
     pub channels: usize,
     /// Packets outstanding per session; a power of two, 8 to [`WINDOW_PACKETS_MAX`].
     pub window_packets: usize,
@@ -40,22 +46,29 @@ pub struct Config {
     pub ring_bytes: usize,
     /// Bytes of a session's transmit ring until that is full for the first time.
     pub ring_bytes_initial: usize,
-    /// Bytes of a session that are written and have not left, about; frames up to [`Config::coalesce_bytes_max`] find room up to twice that. What is written leaves in this order, so this
-    /// is how long a small message may wait behind large ones.
+    /// Bytes of a session that are written and have not left, about; frames up to
+    /// [`Config::coalesce_bytes_max`] find room up to twice that. What is written leaves in this
+    /// order, so this is how long a small message may wait behind large ones.
     pub unsent_bytes_max: usize,
-    /// Packets kept per session: waiting for a predecessor, or to be fetched by [`poll_deliver`](crate::Transport::poll_deliver).
+    /// Packets kept per session: waiting for a predecessor, or to be fetched by
+    /// [`poll_deliver`](crate::Transport::poll_deliver).
     pub kept_packets_max: usize,
     /// Bytes kept per session.
     pub kept_bytes_max: usize,
     /// Bytes kept for all sessions.
     pub kept_bytes_total_max: usize,
-    /// The largest datagram that is sent or received, in bytes; [`DATAGRAM_BASE`] to [`DATAGRAM_MAX`].
+    /// The largest datagram that is sent or received, in bytes; [`DATAGRAM_BASE`] to
+    /// [`DATAGRAM_MAX`].
     pub datagram_max: usize,
-    /// Whether the port puts a checksum to each packet ([`packet::checksum`](crate::packet::checksum)): packets are shorter by its trailer, so that all sizes are those on the wire.
+    /// Whether the port puts a checksum to each packet
+    /// ([`packet::checksum`](crate::packet::checksum)): packets are shorter by its trailer, so that
+    /// all sizes are those on the wire.
     pub checksum: bool,
-    /// Bytes that each peer may have in flight towards this NIC: what the receiving socket can hold (a share of it, with many busy peers).
+    /// Bytes that each peer may have in flight towards this NIC: what the receiving socket can hold
+    /// (a share of it, with many busy peers).
     pub receive_bytes: usize,
-    /// Whether datagrams above [`DATAGRAM_BASE`] are tried out; without it, [`Config::datagram_max`] is used at once (a path that is known).
+    /// Whether datagrams above [`DATAGRAM_BASE`] are tried out; without it,
+    /// [`Config::datagram_max`] is used at once (a path that is known).
     pub probe_path: bool,
     /// When a smaller size than the largest was found: the time until larger ones are tried again.
     pub probe_again: Duration,
@@ -65,7 +78,8 @@ pub struct Config {
     pub run_bytes_max: usize,
     /// A frame of up to so many bytes may share a packet with frames of other streams.
     pub coalesce_bytes_max: usize,
-    /// While packets are in flight, such frames wait for more to share a packet with: so long at most after packets left last (zero: not at all) ..
+    /// While packets are in flight, such frames wait for more to share a packet with: so long at
+    /// most after packets left last (zero: not at all) ..
     pub join_delay: Duration,
     /// .. and until so many bytes wait.
     pub join_bytes_max: usize,
@@ -77,13 +91,16 @@ pub struct Config {
     pub rto_min: Duration,
     /// See [`Config::rto_min`].
     pub rto_max: Duration,
-    /// A session is down when so many timeouts in a row passed without a sign that the peer was reached, ..
+    /// A session is down when so many timeouts in a row passed without a sign that the peer was
+    /// reached, ..
     pub retries_max: u32,
     /// .. and this time since the first packet without such a sign.
     pub unreachable_after: Duration,
-    /// The network saying that nobody is at the peer's address ends a session when it is said again after this time, in which the peer did not answer.
+    /// The network saying that nobody is at the peer's address ends a session when it is said again
+    /// after this time, in which the peer did not answer.
     pub refused_after: Duration,
-    /// How often a packet may be refused for a passing reason before its frames return to the sender.
+    /// How often a packet may be refused for a passing reason before its frames return to the
+    /// sender.
     pub refusals_max: u32,
     /// How long refused packets wait: this, doubled each time ..
     pub refusal_wait_min: Duration,

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! How many packets may be in flight: a window steered by delay, in the manner of Swift.
 //!
-//! While the round trip stays under a target (generous: a busy processor looks like a long queue) the window grows, first by each packet acknowledged, later by one
-//! packet per round trip. Above the target it shrinks in proportion, once per round trip. Losses shrink it when a noticeable part of a round's packets is lost: a link that
-//! loses two in a hundred by itself is not a full one. They do so as soon as they are known, so that what is sent again does not meet the queue that was too full for it. Arithmetic is in
-//! 1/256 of a packet.
+//! While the round trip stays under a target (generous: a busy processor looks like a long queue)
+//! the window grows, first by each packet acknowledged, later by one packet per round trip. Above
+//! the target it shrinks in proportion, once per round trip. Losses shrink it when a noticeable
+//! part of a round's packets is lost: a link that loses two in a hundred by itself is not a full
+//! one. They do so as soon as they are known, so that what is sent again does not meet the queue
+//! that was too full for it. Arithmetic is in 1/256 of a packet.
 
 use crate::config::Config;
 use bellwire_time::Instant;
@@ -52,8 +54,9 @@ impl Congestion {
         self.window / ONE
     }
 
-    /// `acked` packets have newly arrived; `rtt` is what the acknowledgement measured (0: nothing); `was_limit`: whether the window had been what stopped the sender.
-    /// `una` and `next` are the first packet not acknowledged and the first not sent.
+    /// `acked` packets have newly arrived; `rtt` is what the acknowledgement measured (0: nothing);
+    /// `was_limit`: whether the window had been what stopped the sender. `una` and `next` are the
+    /// first packet not acknowledged and the first not sent.
     #[allow(clippy::too_many_arguments, reason = "one call, by name")]
     pub(crate) fn acked(&mut self, config: &Config, now: Instant, acked: u32, rtt: u64, base: u64, was_limit: bool, una: u32, next: u32) {
         self.acked = self.acked.saturating_add(acked);

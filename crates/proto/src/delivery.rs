@@ -7,8 +7,8 @@ use crate::ids::SessionId;
 use crate::packet::header::{self, Kind};
 use core::ops::{Deref, Range};
 
-/// A received datagram, or a part of a larger buffer, kept by reference. It is dropped when the transport is done with it, or moves on in a [`Delivery`].
-/// Its bytes must not change meanwhile.
+/// A received datagram, or a part of a larger buffer, kept by reference. It is dropped when the
+/// transport is done with it, or moves on in a [`Delivery`]. Its bytes must not change meanwhile.
 pub trait Buffer: AsRef<[u8]> {}
 
 impl<T: AsRef<[u8]>> Buffer for T {}
@@ -74,7 +74,8 @@ impl<B: Buffer> Delivery<B> {
         self.session
     }
 
-    /// Frames in order, without those that were consumed when the packet was refused in an earlier transmission.
+    /// Frames in order, without those that were consumed when the packet was refused in an earlier
+    /// transmission.
     #[inline]
     pub fn frames(&self) -> Frames<'_> {
         let mut frames = Frames { bytes: self.buffer.as_ref(), at: DATA_HEADER };
@@ -114,7 +115,8 @@ impl<'a> Frames<'a> {
         Self { bytes: packet, at: DATA_HEADER }
     }
 
-    /// The frames of a packet under way, for those who watch; none if it is not of kind DATA. What is malformed ends them.
+    /// The frames of a packet under way, for those who watch; none if it is not of kind DATA. What
+    /// is malformed ends them.
     pub fn of_packet(packet: &'a [u8]) -> Self {
         match header::kind_of(packet) {
             Ok(Kind::Data) => Self::of(packet),

@@ -27,7 +27,8 @@ impl fmt::Display for Error {
 
 impl core::error::Error for Error {}
 
-/// Why a packet was dropped unread. Each is counted in [`Statistics::malformed`](crate::Statistics::malformed), and nothing else happens.
+/// Why a packet was dropped unread. Each is counted in
+/// [`Statistics::malformed`](crate::Statistics::malformed), and nothing else happens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum PacketError {

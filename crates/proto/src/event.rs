@@ -7,8 +7,9 @@ use crate::ids::{NicId, SessionId};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Event {
-    /// A session is up: frames can be sent. One per [`connect`](crate::Transport::connect) (its context is in it; the session may be another one than that call
-    /// gave, when the two NICs began at once), and one without context for a session that the peer began.
+    /// A session is up: frames can be sent. One per [`connect`](crate::Transport::connect) (its
+    /// context is in it; the session may be another one than that call gave, when the two NICs
+    /// began at once), and one without context for a session that the peer began.
     Up {
         /// This end.
         session: SessionId,
@@ -19,29 +20,33 @@ pub enum Event {
         /// Whether the peer began it.
         incoming: bool,
     },
-    /// A session could not be made; the id that [`connect`](crate::Transport::connect) gave is void.
+    /// A session could not be made; the id that [`connect`](crate::Transport::connect) gave is
+    /// void.
     Failed {
         /// What `connect` was given.
         context: u64,
         /// Why.
         reason: FailReason,
     },
-    /// A session is over. Frames that may not have been delivered can be fetched by [`poll_returned`](crate::Transport::poll_returned); the id is void when
-    /// that has given `None`.
+    /// A session is over. Frames that may not have been delivered can be fetched by
+    /// [`poll_returned`](crate::Transport::poll_returned); the id is void when that has given
+    /// `None`.
     Down {
         /// This end.
         session: SessionId,
         /// Why.
         reason: DownReason,
     },
-    /// The peer refused a packet; it is sent again later. Told once for any number of refusals until this event has been fetched.
+    /// The peer refused a packet; it is sent again later. Told once for any number of refusals
+    /// until this event has been fetched.
     Refused {
         /// This end.
         session: SessionId,
         /// The latest reason.
         reason: Refusal,
     },
-    /// Frames came back although the session goes on: [`poll_returned`](crate::Transport::poll_returned) has them.
+    /// Frames came back although the session goes on:
+    /// [`poll_returned`](crate::Transport::poll_returned) has them.
     Returned {
         /// This end.
         session: SessionId,
@@ -61,9 +66,11 @@ pub enum Sent {
     Yes,
     /// The transmit ring or the window is full. [`Event::Room`] says when it is worth trying again.
     NoRoom,
-    /// The frame does not fit into a packet: see [`payload_max`](crate::Transport::payload_max), which can become smaller when the path changes.
+    /// The frame does not fit into a packet: see [`payload_max`](crate::Transport::payload_max),
+    /// which can become smaller when the path changes.
     TooLong,
-    /// `fill` could not write the payload. A frame without meaning travels in its place, which the receiver does not see.
+    /// `fill` could not write the payload. A frame without meaning travels in its place, which the
+    /// receiver does not see.
     Unfilled,
     /// The session is not up (being made, closed, down, or unknown).
     Broken,
@@ -89,7 +96,8 @@ pub enum FailReason {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum DownReason {
-    /// [`close`](crate::Transport::close) was called here, and everything sent had been acknowledged.
+    /// [`close`](crate::Transport::close) was called here, and everything sent had been
+    /// acknowledged.
     Closed,
     /// The peer closed it.
     PeerClosed,
@@ -101,7 +109,8 @@ pub enum DownReason {
     Unreachable,
     /// The peer's host says that nobody is at its address any more: its process has ended.
     PeerGone,
-    /// Close was called here, and the peer did not take everything in [`Config::close_time`](crate::Config::close_time).
+    /// Close was called here, and the peer did not take everything in
+    /// [`Config::close_time`](crate::Config::close_time).
     CloseTimeout,
     /// The peer acknowledged what was never sent, or otherwise broke the protocol.
     PeerMisbehaved,
@@ -125,7 +134,8 @@ pub enum Refusal {
 }
 
 impl Refusal {
-    /// Whether it may pass: the packet is sent again. Otherwise its frames return to their sender at once.
+    /// Whether it may pass: the packet is sent again. Otherwise its frames return to their sender
+    /// at once.
     pub const fn is_passing(self) -> bool {
         matches!(self, Self::NotResident | Self::NoReceive | Self::Busy)
     }

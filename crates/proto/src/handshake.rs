@@ -10,8 +10,9 @@
 //!     PING, DATA, .. ---->           the other half
 //! ```
 //!
-//! Two NICs that begin at once end with one session: that of the greater name. A NIC counts its handshakes (`attempt`), so that a HELLO that was on its way when a session came up is told from one of
-//! a peer that has lost that session.
+//! Two NICs that begin at once end with one session: that of the greater name. A NIC counts its
+//! handshakes (`attempt`), so that a HELLO that was on its way when a session came up is told from
+//! one of a peer that has lost that session.
 
 use crate::config::Config;
 use crate::delivery::Buffer;
@@ -74,7 +75,8 @@ pub(crate) struct Half {
     /// Our first packet's number.
     psn: u32,
     pub(crate) until: Instant,
-    /// Until when our own handshake waits for this one. Not for long: it may have come from a HELLO of the past, said again by somebody else.
+    /// Until when our own handshake waits for this one. Not for long: it may have come from a HELLO
+    /// of the past, said again by somebody else.
     patience: Instant,
 }
 
@@ -195,7 +197,8 @@ impl<B: Buffer> Transport<B> {
         }
     }
 
-    /// Whether a HELLO with a good cookie is not to be followed: it is old, ours goes before, or somebody uses another's name.
+    /// Whether a HELLO with a good cookie is not to be followed: it is old, ours goes before, or
+    /// somebody uses another's name.
     fn is_unwanted(&mut self, now: Instant, from: SocketAddr, hello: &Hello) -> bool {
         let party = &hello.party;
         let is_self = party.nic == self.config.nic;
@@ -217,7 +220,8 @@ impl<B: Buffer> Transport<B> {
         if newer && session.address.ip() == from.ip() {
             return false;
         }
-        // It may be true all the same: if the session that there is proves dead, the next HELLO will be followed.
+        // It may be true all the same: if the session that there is proves dead, the next HELLO
+        // will be followed.
         if !newer && party.boot == session.peer_boot {
             return true;
         }

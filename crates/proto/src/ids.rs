@@ -7,9 +7,11 @@ use core::fmt;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NicId(pub [u8; 16]);
 
-/// One end of a session: the place in its NIC's table, the generation of that place, and 32 random bits. Peers carry it in each packet as the receiver's id.
+/// One end of a session: the place in its NIC's table, the generation of that place, and 32 random
+/// bits. Peers carry it in each packet as the receiver's id.
 ///
-/// An id is never given twice by one [`Transport`](crate::Transport), except that the generation (16 bits) and the random half coincide.
+/// An id is never given twice by one [`Transport`](crate::Transport), except that the generation
+/// (16 bits) and the random half coincide.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SessionId(pub(crate) u64);
 
@@ -19,7 +21,8 @@ impl SessionId {
         Self(slot as u64 | (generation as u64) << 16 | (random as u64) << 32)
     }
 
-    /// The place in the table of sessions, below [`Config::sessions_max`](crate::Config::sessions_max): an index for the caller's own tables.
+    /// The place in the table of sessions, below
+    /// [`Config::sessions_max`](crate::Config::sessions_max): an index for the caller's own tables.
     #[inline]
     pub const fn slot(self) -> usize {
         (self.0 & 0xffff) as usize

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Whether the peer is there: signs of life, questions without an answer, PINGs after silence.
 //!
-//! Only an answer to something recent is a sign that we reach the peer: packets that it sends by itself show the other direction alone. So a path that is broken one way is found out.
+//! Only an answer to something recent is a sign that we reach the peer: packets that it sends by
+//! itself show the other direction alone. So a path that is broken one way is found out.
 
 use crate::config::Config;
 use bellwire_time::{Duration, Instant};
@@ -57,7 +58,8 @@ impl Liveness {
         self.tries > config.retries_max && self.asked.is_some_and(|at| now.since(at) >= config.unreachable_after)
     }
 
-    /// The network says that nobody is there. Anybody who can guess the ports can say so, and a packet that was on its way may still prove the contrary: the peer is asked.
+    /// The network says that nobody is there. Anybody who can guess the ports can say so, and a
+    /// packet that was on its way may still prove the contrary: the peer is asked.
     pub(crate) fn refused(&mut self, now: Instant) {
         match &mut self.refused {
             Some((_, last)) => *last = now,

@@ -1,14 +1,20 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The reliable transport between two NICs, under every wire that can lose, duplicate or reorder packets.
+//! The reliable transport between two NICs, under every wire that can lose, duplicate or reorder
+//! packets.
 //!
-//! A [`Transport`] is a state machine: no socket, clock or thread. It is told the time and given the packets that arrived; it gives packets to be sent, deliveries, events and the time
-//! at which it wants to be called again. All randomness comes from one seed. So the same code runs under UDP and in virtual time.
+//! A [`Transport`] is a state machine: no socket, clock or thread. It is told the time and given
+//! the packets that arrived; it gives packets to be sent, deliveries, events and the time at which
+//! it wants to be called again. All randomness comes from one seed. So the same code runs under UDP
+//! and in virtual time.
 //!
-//! It carries *frames* (a head of 1 to 8 words, and a payload) over a *session* (one per pair of NICs), each frame on a *stream* (a number that the sender gives; 0 for
-//! control). Frames arrive exactly once, in order within a stream; frames of different streams do not wait for each other. A frame whose arrival cannot be shown returns to its sender when
-//! the session goes down. The transport knows nothing of descriptors and VIs.
+//! It carries *frames* (a head of 1 to 8 words, and a payload) over a *session* (one per pair of
+//! NICs), each frame on a *stream* (a number that the sender gives; 0 for control). Frames arrive
+//! exactly once, in order within a stream; frames of different streams do not wait for each other.
+//! A frame whose arrival cannot be shown returns to its sender when the session goes down. The
+//! transport knows nothing of descriptors and VIs.
 //!
-//! The protocol, byte for byte and rule by rule, is docs/PROTOCOL.md; `//= P-...` in the sources cites its requirements.
+//! The protocol, byte for byte and rule by rule, is docs/PROTOCOL.md; `//= P-...` in the sources
+//! cites its requirements.
 //!
 //! | what | where |
 //! |---|---|

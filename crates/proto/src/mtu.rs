@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! How large a datagram the path carries: begins with what every path must, tries larger sizes by padded PINGs, and falls back when large packets stop arriving.
+//! How large a datagram the path carries: begins with what every path must, tries larger sizes by
+//! padded PINGs, and falls back when large packets stop arriving.
 
 use crate::config::{Config, DATAGRAM_BASE};
 use crate::packet::checksum;
 use bellwire_time::{Duration, Instant};
 
-/// Sizes worth trying below the largest: Ethernet over IPv6 with room for a tunnel, Ethernet over IPv4, jumbo frames, and powers of two less headers.
+/// Sizes worth trying below the largest: Ethernet over IPv6 with room for a tunnel, Ethernet over
+/// IPv4, jumbo frames, and powers of two less headers.
 const CANDIDATES: [usize; 5] = [1452, 1472, 8952, 16_336, 32_720];
 const TRIES_MAX: u32 = 3;
 /// A try waits at least this long for its answer.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The table of sessions: those that are up, those being made, and free places. A session id names its place, so that no packet costs a search.
+//! The table of sessions: those that are up, those being made, and free places. A session id names
+//! its place, so that no packet costs a search.
 
 use crate::handshake::{Half, Opening};
 use crate::ids::SessionId;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Frames are taken back while the session goes on: those that are known not to have been delivered and that never will be, because the latest transmission of their packet was
-//! refused, or because it has not left. Who unloads an endpoint asks for its frames here, until none is left whose fate is open.
+//! Frames are taken back while the session goes on: those that are known not to have been delivered
+//! and that never will be, because the latest transmission of their packet was refused, or because
+//! it has not left. Who unloads an endpoint asks for its frames here, until none is left whose fate
+//! is open.
 
 use crate::delivery::{Buffer, Frames, Head, Returned};
 use crate::event::ReturnReason;
@@ -12,9 +14,11 @@ use core::ops::Range;
 /// What [`Transport::recall`](crate::Transport::recall) found.
 #[derive(Clone, Debug, Default)]
 pub struct Recalled {
-    /// Frames that were taken back, in the order of sending. They have not been and will not be delivered.
+    /// Frames that were taken back, in the order of sending. They have not been and will not be
+    /// delivered.
     pub frames: Vec<Returned>,
-    /// Frames whose fate is open: their packet has left, and neither its acceptance nor the refusal of its latest transmission has come.
+    /// Frames whose fate is open: their packet has left, and neither its acceptance nor the refusal
+    /// of its latest transmission has come.
     pub open: usize,
 }
 

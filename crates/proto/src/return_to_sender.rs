@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Frames whose delivery cannot be shown come back: all of them when the session is down, those of one packet when the peer refuses it for good.
+//! Frames whose delivery cannot be shown come back: all of them when the session is down, those of
+//! one packet when the peer refuses it for good.
 
 use crate::delivery::{Buffer, Frame, Frames, Returned};
 use crate::event::{Refusal, ReturnReason};

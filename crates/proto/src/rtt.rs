@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Round-trip time from echoed timestamps: smoothed, its deviation, its smallest of late, and the retransmission time (RFC 6298's arithmetic).
+//! Round-trip time from echoed timestamps: smoothed, its deviation, its smallest of late, and the
+//! retransmission time (RFC 6298's arithmetic).
 
 use crate::config::Config;
 use bellwire_time::{Duration, Instant};
@@ -21,7 +22,8 @@ pub(crate) struct Rtt {
 }
 
 impl Rtt {
-    /// The time between `echo` (our timestamp, come back) and now, without the time that it waited at the peer. `None` when that makes no sense.
+    /// The time between `echo` (our timestamp, come back) and now, without the time that it waited
+    /// at the peer. `None` when that makes no sense.
     //= P-TIME-2
     pub(crate) fn sample(now: Instant, echo: u32, delay: u16) -> Option<u64> {
         if delay == u16::MAX {
@@ -73,7 +75,8 @@ impl Rtt {
         }
     }
 
-    /// The retransmission time without backing off; the peer may delay an acknowledgement by `ack_delay` of it.
+    /// The retransmission time without backing off; the peer may delay an acknowledgement by
+    /// `ack_delay` of it.
     //= P-TIME-3
     pub(crate) fn rto(&self, config: &Config) -> Duration {
         if self.smoothed == 0 {

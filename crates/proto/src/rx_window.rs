@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The receiving half of a session: what is new, what must wait for its predecessors, what is ready, what has been accepted.
+//! The receiving half of a session: what is new, what must wait for its predecessors, what is
+//! ready, what has been accepted.
 //!
 //! ```text
 //!   accepted            passed            accepted + 1024
 //!      | taken or ready   | a bit for each |
 //! ```
 //!
-//! A packet *passes* when everything before it that it depends on has passed; it is then ready, in the order in which packets passed. It is *accepted* when it has been fetched
-//! and not refused. Everything before `passed` has passed; above, `received` and `went` have a bit for each packet. In steady state no bit is ever set.
+//! A packet *passes* when everything before it that it depends on has passed; it is then ready, in
+//! the order in which packets passed. It is *accepted* when it has been fetched and not refused.
+//! Everything before `passed` has passed; above, `received` and `went` have a bit for each packet.
+//! In steady state no bit is ever set.
 
 use crate::config::{Config, WINDOW_PACKETS_MAX};
 use crate::delivery::{Buffer, Delivery};
@@ -153,7 +156,8 @@ impl<B: Buffer> Rx<B> {
         }
         let length = buffer.as_ref().len();
         let full = self.kept() >= config.kept_packets_max || self.bytes + length > config.kept_bytes_max || length > memory;
-        // The first that is missing is taken all the same when nothing is ready: everything else may wait for it.
+        // The first that is missing is taken all the same when nothing is ready: everything else
+        // may wait for it.
         //= P-LIMIT-2
         if full && (psn != self.passed || self.has_ready()) {
             return Received::NoMemory;
@@ -253,7 +257,8 @@ impl<B: Buffer> Rx<B> {
         *place = Some(kept);
     }
 
-    /// `psn` has passed: so may those that waited for it, and those that wait for them. They all have higher numbers, so one look upward is enough.
+    /// `psn` has passed: so may those that waited for it, and those that wait for them. They all
+    /// have higher numbers, so one look upward is enough.
     fn wake(&mut self, psn: u32) {
         let awaited = self.awaited.remove(psn);
         if self.waiting_count == 0 || (!awaited && self.ordered_waiting == 0) {
@@ -316,7 +321,8 @@ impl<B: Buffer> Rx<B> {
         }
     }
 
-    /// Takes back that `psn`, fetched last, was delivered: it must come again, and what was ready waits for it if it has to. False: it is too late.
+    /// Takes back that `psn`, fetched last, was delivered: it must come again, and what was ready
+    /// waits for it if it has to. False: it is too late.
     pub(crate) fn refuse(&mut self, psn: u32, timestamp: u32, consumed: u16) -> bool {
         if self.undecided != Some(psn) {
             return false;

@@ -19,7 +19,8 @@ pub(crate) const fn timestamp(now: Instant) -> u32 {
     (now.0 >> 6) as u32
 }
 
-/// A set of packet numbers, all within a window of [`WINDOW_PACKETS_MAX`]; a number is its own place.
+/// A set of packet numbers, all within a window of [`WINDOW_PACKETS_MAX`]; a number is its own
+/// place.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct PacketSet {
     words: [u64; WORDS],
@@ -37,8 +38,9 @@ impl PacketSet {
         self.words[word] >> bit & 1 != 0
     }
 
-    // The two below count with the bit itself, not with a comparison of it: rustc before 1.96.1 may lose a comparison whose result is a number first and a condition then
-    // (docs/decisions/0005, `scripts/comparisons.sh`).
+    // The two below count with the bit itself, not with a comparison of it: rustc before 1.96.1 may
+    // lose a comparison whose result is a number first and a condition then (docs/decisions/0005,
+    // `scripts/comparisons.sh`).
 
     /// Adds it; whether it was new.
     #[inline]

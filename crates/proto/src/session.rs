@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! One session: its two halves and what they share. `input.rs` takes what arrived, `output.rs` gives what leaves.
+//! One session: its two halves and what they share. `input.rs` takes what arrived, `output.rs`
+//! gives what leaves.
 
 mod input;
 mod output;

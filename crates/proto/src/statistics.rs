@@ -56,7 +56,8 @@ pub struct Statistics {
     pub malformed: [u64; PacketError::COUNT],
     /// Packets for a session that is not, or no more.
     pub unknown_session: u64,
-    /// Packets that belong to a session but cannot be believed (an acknowledgement of what was not sent, a RESET that knows too little, a wrong address).
+    /// Packets that belong to a session but cannot be believed (an acknowledgement of what was not
+    /// sent, a RESET that knows too little, a wrong address).
     pub implausible: u64,
     /// RESETs sent.
     pub resets_out: u64,

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! One alarm for each place in the table of sessions, in a hierarchical timing wheel: setting, moving and taking one off, and asking for the next, cost the same
-//! whatever their number.
+//! One alarm for each place in the table of sessions, in a hierarchical timing wheel: setting,
+//! moving and taking one off, and asking for the next, cost the same whatever their number.
 //!
-//! A tick is 4.096 us; level `l` has 64 slots of 64^l ticks. An alarm rings up to a tick late, never early; `next` may be early by the width of a slot, and then the wheel
-//! only moves alarms to lower levels. Alarms are usually not moved when they become later: who is woken looks at what is due and sets the next.
+//! A tick is 4.096 us; level `l` has 64 slots of 64^l ticks. An alarm rings up to a tick late,
+//! never early; `next` may be early by the width of a slot, and then the wheel only moves alarms to
+//! lower levels. Alarms are usually not moved when they become later: who is woken looks at what is
+//! due and sets the next.
 //= P-TIME-6
 
 use bellwire_time::Instant;
@@ -96,7 +98,8 @@ impl Timers {
                 self.unlink(index);
                 return Some(index);
             }
-            // All of them at once: what is left on this level counts as later than everything below.
+            // All of them at once: what is left on this level counts as later than everything
+            // below.
             while self.heads[list] != NIL {
                 let index = self.heads[list] as usize;
                 self.unlink_from_list(index);
@@ -107,7 +110,8 @@ impl Timers {
         None
     }
 
-    /// The slot that comes first, and when it begins. Lower levels come first: an alarm is on the level of the highest digit in which it differs from `elapsed`.
+    /// The slot that comes first, and when it begins. Lower levels come first: an alarm is on the
+    /// level of the highest digit in which it differs from `elapsed`.
     fn first_slot(&self) -> Option<(usize, usize, u64)> {
         for level in 0..LEVELS {
             if self.used[level] == 0 {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! All sessions of one NIC: dispatch only. What a rule says stands in the file that it is named after.
+//! All sessions of one NIC: dispatch only. What a rule says stands in the file that it is named
+//! after.
 
 mod alone;
 mod input;
@@ -26,10 +27,12 @@ use rand_core::{Rng, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use std::collections::{BTreeMap, VecDeque};
 
-/// All sessions of one NIC. Every method that takes `now` must be given times that do not go backward.
+/// All sessions of one NIC. Every method that takes `now` must be given times that do not go
+/// backward.
 ///
-/// A turn of the caller: `handle_packet` for what came; `next_delivery`/`poll_deliver` until `None`; `poll_event` until `None`; `send`; `handle_timeout` when
-/// `next_timeout` has passed; `poll_transmit` until `None`.
+/// A turn of the caller: `handle_packet` for what came; `next_delivery`/`poll_deliver` until
+/// `None`; `poll_event` until `None`; `send`; `handle_timeout` when `next_timeout` has passed;
+/// `poll_transmit` until `None`.
 #[derive(Debug)]
 pub struct Transport<B: Buffer> {
     pub(crate) config: Config,
@@ -39,7 +42,8 @@ pub struct Transport<B: Buffer> {
     pub(crate) places: Places<B>,
     /// One alarm for each place.
     pub(crate) timers: Timers,
-    /// Sessions up or closing, by peer; and by where their packets go and the peer's id, which is what a RESET tells.
+    /// Sessions up or closing, by peer; and by where their packets go and the peer's id, which is
+    /// what a RESET tells.
     pub(crate) by_peer: BTreeMap<PeerKey, SessionId>,
     pub(crate) by_path: BTreeMap<(SocketAddr, u64), SessionId>,
     pub(crate) openings: Vec<SessionId>,
@@ -49,11 +53,13 @@ pub struct Transport<B: Buffer> {
     /// Places that may have packets to be sent, and those that have deliveries.
     transmit: VecDeque<u16>,
     deliver: VecDeque<u16>,
-    /// Places in which frames wait to share a packet, and when the first of them have waited long enough.
+    /// Places in which frames wait to share a packet, and when the first of them have waited long
+    /// enough.
     joining: VecDeque<u16>,
     joining_until: Instant,
     answers: Answers,
-    /// Data packets of it came, and what follows from them waits for the last of those that came together.
+    /// Data packets of it came, and what follows from them waits for the last of those that came
+    /// together.
     unsettled: Option<SessionId>,
     /// Where packets are written that are not in a ring.
     scratch: Box<[u8]>,
@@ -64,8 +70,9 @@ pub struct Transport<B: Buffer> {
 }
 
 impl<B: Buffer> Transport<B> {
-    /// A transport without sessions. All its randomness (session ids, cookies' key, first packet numbers) comes from `seed`, which strangers must not guess.
-    /// Settings out of bounds are moved to the bound.
+    /// A transport without sessions. All its randomness (session ids, cookies' key, first packet
+    /// numbers) comes from `seed`, which strangers must not guess. Settings out of bounds are moved
+    /// to the bound.
     pub fn new(config: Config, seed: u64) -> Self {
         let config = config.bounded();
         let mut rng = Pcg64Mcg::seed_from_u64(seed);
@@ -95,8 +102,10 @@ impl<B: Buffer> Transport<B> {
         }
     }
 
-    /// Begins a session with the NIC at `to`, or takes the one that there is. Answered by [`Event::Up`] or [`Event::Failed`] with `context`; the session in
-    /// `Up` is the one to use (it is another one than the id returned here when the NIC at `to` was already known under another address or began at the same time).
+    /// Begins a session with the NIC at `to`, or takes the one that there is. Answered by
+    /// [`Event::Up`] or [`Event::Failed`] with `context`; the session in `Up` is the one to use (it
+    /// is another one than the id returned here when the NIC at `to` was already known under
+    /// another address or began at the same time).
     ///
     /// # Errors
     /// [`Error::SessionsMax`].
@@ -119,7 +128,8 @@ impl<B: Buffer> Transport<B> {
         self.begin(now, to, context).ok_or(Error::SessionsMax)
     }
 
-    /// Ends a session politely: what was sent is delivered first, nothing more can be sent. [`Event::Down`] follows (or [`Event::Failed`] while it is being made).
+    /// Ends a session politely: what was sent is delivered first, nothing more can be sent.
+    /// [`Event::Down`] follows (or [`Event::Failed`] while it is being made).
     ///
     /// # Errors
     /// [`Error::NoSession`].
@@ -175,14 +185,17 @@ impl<B: Buffer> Transport<B> {
         }
     }
 
-    /// When [`Transport::handle_timeout`] is to be called at the latest; may be early by a turn of the timing wheel, never late. [`Instant::NEVER`] when nothing waits.
+    /// When [`Transport::handle_timeout`] is to be called at the latest; may be early by a turn of
+    /// the timing wheel, never late. [`Instant::NEVER`] when nothing waits.
     pub fn next_timeout(&self) -> Instant {
         self.timers.next().min(self.joining_until)
     }
 
-    /// Sends a frame: 1 to 8 words of head and `payload_len` bytes that `fill` writes straight into the transmit ring (all of them, they hold old
-    /// bytes; or it says that it cannot). The first word of the head is not zero. Frames of one `stream` arrive in order. `fill` is called only when the answer is [`Sent::Yes`]. The packet leaves by [`Transport::poll_transmit`]; until then, later
-    /// small frames join it; while others are under way, it waits a little for such.
+    /// Sends a frame: 1 to 8 words of head and `payload_len` bytes that `fill` writes straight into
+    /// the transmit ring (all of them, they hold old bytes; or it says that it cannot). The first
+    /// word of the head is not zero. Frames of one `stream` arrive in order. `fill` is called only
+    /// when the answer is [`Sent::Yes`]. The packet leaves by [`Transport::poll_transmit`]; until
+    /// then, later small frames join it; while others are under way, it waits a little for such.
     ///
     /// # Panics
     /// If `head` has no word or more than eight.
@@ -205,7 +218,8 @@ impl<B: Buffer> Transport<B> {
         sent
     }
 
-    /// Whether more frames follow at once upon the last one sent: then a short run of packets may wait for them (P-CONG-6).
+    /// Whether more frames follow at once upon the last one sent: then a short run of packets may
+    /// wait for them (P-CONG-6).
     pub fn set_more(&mut self, session: SessionId, more: bool) {
         if let Some(live) = self.places.live(session) {
             live.tx.more = more;
@@ -213,15 +227,18 @@ impl<B: Buffer> Transport<B> {
         }
     }
 
-    /// The largest payload that a frame with so many head words can have at present; zero when the session is not up. A stream of such frames travels as
-    /// packets of equal size, which is what segmentation offload wants.
+    /// The largest payload that a frame with so many head words can have at present; zero when the
+    /// session is not up. A stream of such frames travels as packets of equal size, which is what
+    /// segmentation offload wants.
     pub fn payload_max(&self, session: SessionId, head_words: usize) -> usize {
         let overhead = crate::config::DATA_HEADER + crate::config::FRAME_HEADER + head_words * 8;
         self.places.live_ref(session).filter(|s| s.stage == Stage::Up).map_or(0, |s| s.mtu.current().saturating_sub(overhead))
     }
 
-    /// The payload that the next frame of `stream` with so many head words should have, if it is one of many: what is left of a packet that has been begun, if that is
-    /// at least `least`, else [`payload_max`](Self::payload_max). So all packets of a stream of messages are of one size, and leave in whole runs.
+    /// The payload that the next frame of `stream` with so many head words should have, if it is
+    /// one of many: what is left of a packet that has been begun, if that is at least `least`, else
+    /// [`payload_max`](Self::payload_max). So all packets of a stream of messages are of one size,
+    /// and leave in whole runs.
     pub fn payload_next(&self, session: SessionId, stream: u32, head_words: usize, least: usize) -> usize {
         let frame = crate::config::FRAME_HEADER + head_words * 8;
         let Some(live) = self.places.live_ref(session).filter(|s| s.stage == Stage::Up) else { return 0 };
@@ -242,8 +259,9 @@ impl<B: Buffer> Transport<B> {
         self.places.queued.get(session.slot()).is_some_and(|queued| queued.deliver)
     }
 
-    /// The next packet of a session whose predecessors have been delivered. Taking it accepts it: it will be acknowledged, unless [`Transport::refuse`] comes before the next
-    /// `poll_deliver` of that session and before the next [`Transport::poll_transmit`].
+    /// The next packet of a session whose predecessors have been delivered. Taking it accepts it:
+    /// it will be acknowledged, unless [`Transport::refuse`] comes before the next `poll_deliver`
+    /// of that session and before the next [`Transport::poll_transmit`].
     #[inline]
     pub fn poll_deliver(&mut self, session: SessionId) -> Option<Delivery<B>> {
         let live = self.places.live(session)?;
@@ -261,8 +279,10 @@ impl<B: Buffer> Transport<B> {
         delivery
     }
 
-    /// Takes back the acceptance of the delivery fetched last: the sender is told `reason`, and sends the packet again later if that may pass; otherwise its frames return to
-    /// it. `consumed` frames at its beginning (of those that [`Delivery::frames`] showed) were accepted all the same, and will not be shown again.
+    /// Takes back the acceptance of the delivery fetched last: the sender is told `reason`, and
+    /// sends the packet again later if that may pass; otherwise its frames return to it. `consumed`
+    /// frames at its beginning (of those that [`Delivery::frames`] showed) were accepted all the
+    /// same, and will not be shown again.
     ///
     /// # Errors
     /// [`Error::TooLate`] when the packet may have been acknowledged already; [`Error::NoSession`].
@@ -307,8 +327,9 @@ impl<B: Buffer> Transport<B> {
         }
     }
 
-    /// The next frame that came back: after [`Event::Down`] each frame that is not known to be delivered, after [`Event::Returned`] those that were refused for good.
-    /// In the order of sending. After `Down`, the session's place is free when this gives `None`.
+    /// The next frame that came back: after [`Event::Down`] each frame that is not known to be
+    /// delivered, after [`Event::Returned`] those that were refused for good. In the order of
+    /// sending. After `Down`, the session's place is free when this gives `None`.
     pub fn poll_returned(&mut self, session: SessionId) -> Option<Returned> {
         let live = self.places.live(session)?;
         let returned = live.next_returned();
@@ -319,12 +340,16 @@ impl<B: Buffer> Transport<B> {
         returned
     }
 
-    /// Takes back the frames that `wanted` picks by their heads, as far as they are known not to have been delivered: their packet has not left, or the peer has refused its latest
-    /// transmission and it has not left again. Of those that it picks and cannot take back it tells how many there are; each is answered in time, then this can be tried again. Later
-    /// frames of the same stream may be delivered although earlier ones were taken back. Goes through all packets of the session.
+    /// Takes back the frames that `wanted` picks by their heads, as far as they are known not to
+    /// have been delivered: their packet has not left, or the peer has refused its latest
+    /// transmission and it has not left again. Of those that it picks and cannot take back it tells
+    /// how many there are; each is answered in time, then this can be tried again. Later frames of
+    /// the same stream may be delivered although earlier ones were taken back. Goes through all
+    /// packets of the session.
     ///
     /// # Errors
-    /// [`Error::NoSession`]; when the session is down, [`Transport::poll_returned`] has all of them.
+    /// [`Error::NoSession`]; when the session is down, [`Transport::poll_returned`] has all of
+    /// them.
     pub fn recall(&mut self, now: Instant, session: SessionId, mut wanted: impl FnMut(&Head) -> bool) -> Result<Recalled, Error> {
         let now = self.advance(now);
         let live = self.places.live(session).filter(|s| !s.is_down()).ok_or(Error::NoSession)?;
@@ -343,7 +368,8 @@ impl<B: Buffer> Transport<B> {
         }
     }
 
-    /// Says whether something depends on the session (a connected VI): then silence is tried with PINGs, and an unreachable peer is found out although nothing is being sent.
+    /// Says whether something depends on the session (a connected VI): then silence is tried with
+    /// PINGs, and an unreachable peer is found out although nothing is being sent.
     pub fn set_depended(&mut self, now: Instant, session: SessionId, depended: bool) {
         let now = self.advance(now);
         if let Some(live) = self.places.live(session) {
@@ -381,7 +407,8 @@ impl<B: Buffer> Transport<B> {
         }
     }
 
-    /// A session is over: everything of it that others could find is gone, and its frames wait to be fetched.
+    /// A session is over: everything of it that others could find is gone, and its frames wait to
+    /// be fetched.
     pub(crate) fn end(&mut self, id: SessionId, reason: DownReason) {
         let Some(live) = self.places.live(id).filter(|s| !s.is_down()) else { return };
         self.kept_bytes -= live.rx.bytes();

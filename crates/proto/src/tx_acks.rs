@@ -68,7 +68,8 @@ impl Tx {
         Some(progress)
     }
 
-    /// The peer has the packets of the bitmap (and has accepted everything before `ack.ack`, which is done already).
+    /// The peer has the packets of the bitmap (and has accepted everything before `ack.ack`, which
+    /// is done already).
     pub(crate) fn arrived_beyond(&mut self, now: Instant, ack: &Ack, progress: &mut Progress) {
         if ack.ack != self.una {
             return;
@@ -104,7 +105,8 @@ impl Tx {
         }
     }
 
-    /// Packets that had arrived, and that a bitmap does not show which answers something that left after that was known: the peer has refused them, and it was not heard.
+    /// Packets that had arrived, and that a bitmap does not show which answers something that left
+    /// after that was known: the peer has refused them, and it was not heard.
     //= P-NACK-5
     pub(crate) fn forgotten(&mut self, ack: &Ack) {
         let Some((echo, _)) = ack.echo.filter(|_| ack.ack == self.una && !self.arrived.is_empty()) else { return };
@@ -129,7 +131,8 @@ impl Tx {
             self.losses.arrived(slot.sent, psn);
             return;
         }
-        // The latest that the peer had seen is older than our last transmission: an earlier one arrived.
+        // The latest that the peer had seen is older than our last transmission: an earlier one
+        // arrived.
         //= P-TIME-5
         if echo.is_some_and(|e| before(e, timestamp(Instant(slot.sent)))) {
             progress.spurious += 1;

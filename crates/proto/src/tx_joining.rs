@@ -1,15 +1,18 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Short frames wait for each other, so that a stream of small messages does not cost a packet and a system call for each: Nagle's rule without its delay. So does what is left of a long message
+//! Short frames wait for each other, so that a stream of small messages does not cost a packet and
+//! a system call for each: Nagle's rule without its delay. So does what is left of a long message
 //! beyond whole runs, while such messages follow one another.
 //!
-//! Who finds the way idle leaves at once. While packets are under way, what is written collects in the last packet, for a few microseconds at most. Used by `tx_leave.rs` (what may leave);
+//! Who finds the way idle leaves at once. While packets are under way, what is written collects in
+//! the last packet, for a few microseconds at most. Used by `tx_leave.rs` (what may leave);
 //! `transport/output.rs` keeps the sessions in which something waits.
 
 use crate::tx_leave::Allowance;
 use crate::tx_window::Tx;
 use bellwire_time::{Duration, Instant};
 
-/// With fewer packets in flight, nothing waits: a question of two messages, or an answer behind an acknowledgement, costs no time.
+/// With fewer packets in flight, nothing waits: a question of two messages, or an answer behind an
+/// acknowledgement, costs no time.
 const IN_FLIGHT_LEAST: u32 = 2;
 /// Runs that leave no further apart are those of a stream.
 const STREAM_WITHIN: Duration = Duration::from_micros(50);
@@ -44,7 +47,8 @@ impl Joining {
         self.long = true;
     }
 
-    /// Packets have left beside those in flight; whether they were all that there were, and whether they were a whole run.
+    /// Packets have left beside those in flight; whether they were all that there were, and whether
+    /// they were a whole run.
     #[inline]
     pub(crate) fn left(&mut self, now: Instant, in_flight: u32, all: bool, whole: bool) {
         if self.departed != now {
@@ -63,7 +67,8 @@ impl Joining {
 }
 
 impl Tx {
-    /// Whether a short frame that is written now would leave at once in a packet of its own, if the windows let it.
+    /// Whether a short frame that is written now would leave at once in a packet of its own, if the
+    /// windows let it.
     #[inline]
     pub(crate) fn is_idle(&self) -> bool {
         self.next == self.end && self.flying < IN_FLIGHT_LEAST && self.lost.is_empty() && self.forced == 0 && !self.more && !self.losses.by_channels
@@ -86,7 +91,8 @@ impl Tx {
         self.is_joinable(allowance.join_bytes) || self.is_remainder(allowance)
     }
 
-    /// Whether it is what a stream of long messages has left over: less than a whole run, which the next message may fill.
+    /// Whether it is what a stream of long messages has left over: less than a whole run, which the
+    /// next message may fill.
     //= P-JOIN-3
     #[inline]
     fn is_remainder(&self, allowance: &Allowance) -> bool {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Packets leave the sending window: what may, when, and what is noted of it. New ones in order, one that has the way for itself by a shorter path, those that were lost again.
+//! Packets leave the sending window: what may, when, and what is noted of it. New ones in order,
+//! one that has the way for itself by a shorter path, those that were lost again.
 
 use crate::config::{Config, DATA_HEADER};
 use crate::packet::header::{ACK_NOW, ORDERED, RETRANSMITTED};
@@ -54,15 +55,19 @@ impl Tx {
         open && (self.next != self.end || !self.lost.is_empty())
     }
 
-    /// Whether something may have been lost: then nothing waits, since what overtakes a lost packet tells of it.
+    /// Whether something may have been lost: then nothing waits, since what overtakes a lost packet
+    /// tells of it.
     #[inline]
     pub(crate) fn is_troubled(&self) -> bool {
         let gap = !self.arrived.is_empty() && self.losses.highest.wrapping_sub(self.una) >= self.arrived.count();
         gap || !self.lost.is_empty() || self.losses.is_asking()
     }
 
-    /// Whether a run of new packets may begin. While packets are in flight, one that the windows would cut short, or that its sender is about to go on with, waits until a whole one may leave, or
-    /// a quarter of all that ever may: each run costs a system call and a way through the network layers on either side, however short it is. What is in flight has been asked to be acknowledged at once.
+    /// Whether a run of new packets may begin. While packets are in flight, one that the windows
+    /// would cut short, or that its sender is about to go on with, waits until a whole one may
+    /// leave, or a quarter of all that ever may: each run costs a system call and a way through the
+    /// network layers on either side, however short it is. What is in flight has been asked to be
+    /// acknowledged at once.
     //= P-CONG-6
     #[inline]
     pub(crate) fn may_begin(&self, allowance: Allowance) -> bool {
@@ -90,7 +95,8 @@ impl Tx {
         self.flying == 0 || (self.flying < allowance.packets && self.flying_bytes.saturating_add(length) <= allowance.bytes)
     }
 
-    /// The next packets that may leave: one that is lost, or a run of new ones, equal in size but for the last.
+    /// The next packets that may leave: one that is lost, or a run of new ones, equal in size but
+    /// for the last.
     pub(crate) fn leave(&mut self, config: &Config, now: Instant, allowance: Allowance, stamp: &Stamp) -> Option<Run> {
         if let Some(run) = self.leave_again(now, allowance, stamp) {
             return Some(run);
@@ -137,7 +143,8 @@ impl Tx {
         Some(run)
     }
 
-    /// Room for a frame of `need` bytes that is to leave at once, in a packet of its own; where the frame begins.
+    /// Room for a frame of `need` bytes that is to leave at once, in a packet of its own; where the
+    /// frame begins.
     #[inline]
     pub(crate) fn write_alone(&mut self, config: &Config, allowance: &Allowance, need: usize, stream: u32) -> Option<usize> {
         if !self.is_idle() || DATA_HEADER + need > allowance.datagram || !self.is_open(*allowance, (DATA_HEADER + need) as u32) {

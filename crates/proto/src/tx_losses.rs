@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Which packets are lost: overtaken by later ones (by count and by time), or unanswered for too long.
+//! Which packets are lost: overtaken by later ones (by count and by time), or unanswered for too
+//! long.
 
 use crate::config::Config;
 use crate::rtt::Rtt;
@@ -10,7 +11,8 @@ use bellwire_time::Instant;
 /// Later packets that must have arrived before a packet counts as lost; adapts to reordering.
 const OVERTAKEN_MIN: u32 = 3;
 const OVERTAKEN_MAX: u32 = 96;
-/// Tolerance of reordering in time: a quarter of the smallest round trip, at least this; so many times that, as reordering shows.
+/// Tolerance of reordering in time: a quarter of the smallest round trip, at least this; so many
+/// times that, as reordering shows.
 const TOLERANCE_MIN: u64 = 20_000;
 const TOLERANCES_MAX: u64 = 64;
 /// Losses in a row, none of them found needlessly, after which less reordering is tolerated again.
@@ -23,9 +25,11 @@ const PROBE_EXTRA: u64 = 100_000;
 pub(crate) struct Losses {
     /// The packet that left last of those that are known to have arrived: when, and which.
     newest: (u64, u32),
-    /// When the newest packet left that was refused, as long as that may tell of others; 0 otherwise.
+    /// When the newest packet left that was refused, as long as that may tell of others; 0
+    /// otherwise.
     refused: u64,
-    /// The highest packet that the peer's bitmaps showed; meaningful while some have arrived out of order.
+    /// The highest packet that the peer's bitmaps showed; meaningful while some have arrived out of
+    /// order.
     pub(crate) highest: u32,
     overtaken: u32,
     /// Tolerance of reordering in time.
@@ -95,7 +99,8 @@ impl Losses {
         }
     }
 
-    /// Whether a packet left after the newest that has arrived. Of those of one instant, the lower numbers left first.
+    /// Whether a packet left after the newest that has arrived. Of those of one instant, the lower
+    /// numbers left first.
     #[inline]
     fn left_after_newest(&self, sent: u64, psn: u32) -> bool {
         let (time, newest) = self.newest;
@@ -131,7 +136,8 @@ impl Losses {
         }
     }
 
-    /// A queue makes all packets late and changes nothing about their order, so only the path's own time counts.
+    /// A queue makes all packets late and changes nothing about their order, so only the path's own
+    /// time counts.
     fn tolerance(&self, rtt: &Rtt) -> u64 {
         (rtt.smallest() / 4).max(TOLERANCE_MIN) * self.tolerance
     }
@@ -279,8 +285,8 @@ impl Tx {
         Timeout::Retransmit
     }
 
-    /// The oldest packet in flight; or the oldest of all, when the peer says that it has it and does not accept it: it may have forgotten it after a refusal that
-    /// did not arrive here.
+    /// The oldest packet in flight; or the oldest of all, when the peer says that it has it and
+    /// does not accept it: it may have forgotten it after a refusal that did not arrive here.
     //= P-NACK-5
     fn oldest_unanswered(&mut self) -> Option<u32> {
         let una = self.una;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The bytes of packets written and not yet released, one behind the other. A packet never wraps: when the end is too short for it, it begins at the front. So runs of
-//! packets are contiguous, ready for segmentation offload, and retransmission needs no copy.
+//! The bytes of packets written and not yet released, one behind the other. A packet never wraps:
+//! when the end is too short for it, it begins at the front. So runs of packets are contiguous,
+//! ready for segmentation offload, and retransmission needs no copy.
 
 /// A ring of bytes; packets are released in the order in which they were placed.
 #[derive(Debug, Default)]
@@ -78,7 +79,8 @@ impl Ring {
         self.bytes.len()
     }
 
-    /// A ring of `capacity` bytes with the packets `(start, length)` of this one, oldest first; each is told its new start.
+    /// A ring of `capacity` bytes with the packets `(start, length)` of this one, oldest first;
+    /// each is told its new start.
     pub(crate) fn regrow(&mut self, capacity: usize, packets: &mut dyn Iterator<Item = (&mut u32, u32)>) {
         let mut larger = Self { bytes: vec![0; capacity], ..Self::default() };
         for (start, length) in packets {

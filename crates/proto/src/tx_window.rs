@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The sending half of a session: packets written, in flight, and not yet released. Frames go straight into the ring, behind a header that is complete except for what is
-//! only known when the packet leaves. Each packet has a slot in a table indexed by its number.
+//! The sending half of a session: packets written, in flight, and not yet released. Frames go
+//! straight into the ring, behind a header that is complete except for what is only known when the
+//! packet leaves. Each packet has a slot in a table indexed by its number.
 //!
 //! ```text
 //!     una              next             end
 //!      | in flight, ..  | written only   |
 //! ```
 //!
-//! How packets leave is in `tx_leave.rs`, what acknowledgements do to it in `tx_acks.rs`, losses and timeouts in `tx_losses.rs`.
+//! How packets leave is in `tx_leave.rs`, what acknowledgements do to it in `tx_acks.rs`, losses
+//! and timeouts in `tx_losses.rs`.
 
 use crate::config::{Config, DATA_HEADER, FRAME_HEADER, HEAD_WORDS_MAX};
 use crate::event::{Refusal, Sent};
@@ -69,9 +71,11 @@ pub(crate) struct Tx {
     pub(crate) end: u32,
     pub(crate) slots: Vec<Slot>,
     pub(crate) ring: Ring,
-    /// The last packet of each lane: streams are hashed to lanes, and those that share one are ordered among each other.
+    /// The last packet of each lane: streams are hashed to lanes, and those that share one are
+    /// ordered among each other.
     lanes: Vec<u32>,
-    /// The lane of the last packet, which may take more frames if it has not left; whether it waits for all earlier ones.
+    /// The lane of the last packet, which may take more frames if it has not left; whether it waits
+    /// for all earlier ones.
     open_lane: u32,
     open_ordered: bool,
     pub(crate) arrived: PacketSet,
@@ -188,7 +192,8 @@ impl Tx {
         self.ring.behind(oldest)
     }
 
-    /// Bytes that the next frame of `stream` may have if it is to end a packet that has been begun; `None`: it begins one.
+    /// Bytes that the next frame of `stream` may have if it is to end a packet that has been begun;
+    /// `None`: it begins one.
     #[inline]
     pub(crate) fn begun(&self, datagram: usize, stream: u32) -> Option<usize> {
         if self.end == self.next || self.losses.by_channels || self.open_ordered || self.open_lane != Self::lane(stream) {
@@ -257,7 +262,8 @@ impl Tx {
         Some(at + DATA_HEADER)
     }
 
-    /// The tables at the first packet, for few; for twice as many when they are full. A NIC with many sessions that have little outstanding each has them in its caches.
+    /// The tables at the first packet, for few; for twice as many when they are full. A NIC with
+    /// many sessions that have little outstanding each has them in its caches.
     #[cold]
     #[inline(never)]
     fn grow_tables(&mut self, config: &Config) {
@@ -314,7 +320,8 @@ impl Tx {
         self.ring.get(slot.start as usize, slot.length as usize)
     }
 
-    /// Takes the frames out of a refused packet: what remains is an empty packet with the same number and order, which the peer will pass over.
+    /// Takes the frames out of a refused packet: what remains is an empty packet with the same
+    /// number and order, which the peer will pass over.
     //= P-NACK-4
     pub(crate) fn empty(&mut self, psn: u32) {
         debug_assert!(self.slot(psn).state == State::Refused);

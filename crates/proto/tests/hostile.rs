@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Strangers, liars and echoes from the past: no state without a cookie, nothing amplified, nothing of an earlier session delivered, nothing without a bound.
+//! Strangers, liars and echoes from the past: no state without a cookie, nothing amplified, nothing
+//! of an earlier session delivered, nothing without a bound.
 
 mod common;
 
@@ -154,7 +155,8 @@ fn nothing_of_an_earlier_session_reaches_a_later_one() {
     w.run_for(Duration::from_millis(10));
     let after: Vec<_> = w.nodes.iter().map(|n| (n.transport.statistics().data_in, n.ups)).collect();
     assert_eq!(after, before);
-    // (A replayed HELLO with a cookie that is still good makes half a session, for which a connect waits a little.)
+    // (A replayed HELLO with a cookie that is still good makes half a session, for which a connect
+    // waits a little.)
     w.connect(1);
     w.run_for(Duration::from_millis(300));
     let sessions: Vec<_> = w.nodes.iter().map(|n| n.session).collect();

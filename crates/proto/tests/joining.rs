@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Short frames that wait to share a packet: when they do, when they do no longer, and that nothing is lost, changed or out of order by it; rule by rule, and against a model.
+//! Short frames that wait to share a packet: when they do, when they do no longer, and that nothing
+//! is lost, changed or out of order by it; rule by rule, and against a model.
 
 mod common;
 
@@ -244,7 +245,8 @@ fn what_a_stream_of_long_messages_leaves_over_of_whole_runs_waits_for_the_next()
     assert_eq!(message(&mut p, 60).0, 5, "no stream any more");
 }
 
-/// Frames of all lengths, time, acknowledgements and looks at random; after each, exactly what the model says has left, in order.
+/// Frames of all lengths, time, acknowledgements and looks at random; after each, exactly what the
+/// model says has left, in order.
 #[test]
 fn what_waits_and_leaves_is_what_the_model_says() {
     //= P-JOIN-1
@@ -298,7 +300,8 @@ fn what_waits_and_leaves_is_what_the_model_says() {
     assert!(joined > seen / 5, "{joined} of {seen}");
 }
 
-/// A packet of frames from several streams is delivered after all before it; one of a single stream after its own.
+/// A packet of frames from several streams is delivered after all before it; one of a single stream
+/// after its own.
 #[test]
 fn frames_of_several_streams_that_share_a_packet_are_ordered() {
     //= P-DATA-4
@@ -310,7 +313,8 @@ fn frames_of_several_streams_that_share_a_packet_are_ordered() {
     assert_eq!((ordered, stream_back, count), (true, 0, 3));
 }
 
-/// Sends by the path for short frames that have the way for themselves, if it may be, else as usual.
+/// Sends by the path for short frames that have the way for themselves, if it may be, else as
+/// usual.
 fn send_alone(p: &mut Puppet, word: u64) -> Vec<Vec<u8>> {
     let (now, id) = (p.now, p.id());
     if p.transport.is_idle(id)
@@ -323,7 +327,8 @@ fn send_alone(p: &mut Puppet, word: u64) -> Vec<Vec<u8>> {
     p.hear()
 }
 
-/// Two of the same, one of which never uses the short path: whatever happens, the same packets leave, byte for byte.
+/// Two of the same, one of which never uses the short path: whatever happens, the same packets
+/// leave, byte for byte.
 #[test]
 fn the_short_path_does_what_the_long_one_does() {
     //= P-JOIN-1

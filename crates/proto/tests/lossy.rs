@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Every frame exactly once and in order, or returned: over networks that lose, duplicate, reorder and corrupt, whatever the seed.
+//! Every frame exactly once and in order, or returned: over networks that lose, duplicate, reorder
+//! and corrupt, whatever the seed.
 
 mod common;
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Frames taken back while the session goes on: only those whose fate is known, told by the latest refusal.
+//! Frames taken back while the session goes on: only those whose fate is known, told by the latest
+//! refusal.
 
 mod common;
 

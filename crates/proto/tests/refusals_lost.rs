@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A network that loses refusals, or what would be refused: one answer tells of all others, so that a burst of losses costs one timeout and not one for each packet.
+//! A network that loses refusals, or what would be refused: one answer tells of all others, so that
+//! a burst of losses costs one timeout and not one for each packet.
 
 mod common;
 
@@ -74,7 +75,8 @@ fn packets_that_a_newer_bitmap_does_not_show_any_more_leave_again_together() {
     ack(&mut p, 0b11, echo);
     let hear = p.hear();
     assert!(numbers(&p, &hear).is_empty());
-    // All have been refused, and the refusals were lost. The first is asked about; the answer shows one of them only.
+    // All have been refused, and the refusals were lost. The first is asked about; the answer shows
+    // one of them only.
     let asked = wait(&mut p);
     assert_eq!(numbers(&p, &asked), [0]);
     p.now = p.now + Duration::from_micros(20);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The sending half, answered by hand: packets and their order, acknowledgements that may be lies, refusals, losses, timeouts, the end.
+//! The sending half, answered by hand: packets and their order, acknowledgements that may be lies,
+//! refusals, losses, timeouts, the end.
 
 mod common;
 
@@ -299,7 +300,8 @@ fn overtaken_packets_leave_again() {
     assert_eq!(numbers(&p.hear()), [p.their_psn + 1, p.their_psn + 2]);
 }
 
-/// A puppet that has sent 20 packets at one instant, of which 1 and 3 are lost and have left again at another; round trips take 100 us.
+/// A puppet that has sent 20 packets at one instant, of which 1 and 3 are lost and have left again
+/// at another; round trips take 100 us.
 fn two_sent_again() -> (Puppet, u32) {
     let mut p = puppet(Config { window_packets_initial: 64, ..config(0) });
     let out = send_each(&mut p, 20);
@@ -315,7 +317,8 @@ fn two_sent_again() -> (Puppet, u32) {
 fn what_leaves_behind_another_is_not_late_because_that_one_arrived() {
     //= P-TIME-4
     let (mut p, echo) = two_sent_again();
-    // A slow link, or a long queue: the first of the two takes twice the usual time, and the second comes behind it.
+    // A slow link, or a long queue: the first of the two takes twice the usual time, and the second
+    // comes behind it.
     p.now = p.now + Duration::from_micros(200);
     ack(&mut p, 3, 0b1_1111, Some(echo));
     assert!(numbers(&p.hear()).is_empty());

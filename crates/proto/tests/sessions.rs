@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Sessions made, crossed, replaced, closed, kept alive; and the size of their packets. Both ends are real.
+//! Sessions made, crossed, replaced, closed, kept alive; and the size of their packets. Both ends
+//! are real.
 
 mod common;
 
@@ -345,7 +346,8 @@ fn a_connect_waits_for_a_session_that_is_being_closed() {
     assert!(w.nodes.iter().all(|n| n.ups == 2 && n.session.is_some() && n.session != Some(session)));
 }
 
-/// Time to bring over 20 MB, in us, on a path with a round trip of 100 us and no limit but the protocol's.
+/// Time to bring over 20 MB, in us, on a path with a round trip of 100 us and no limit but the
+/// protocol's.
 fn bulk(loss: u64, reordering: u64) -> u64 {
     let load = Load { frames: 10_000, streams: 1, payload_max: 8_000, ..NO_LOAD };
     let mut w = World::new(3, Faults { loss, reordering, delay: 50_000, ..Faults::NONE }, load, [config(0), config(1)]);

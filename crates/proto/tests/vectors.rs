@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Golden packets: each kind, byte for byte as docs/PROTOCOL.md has it (`vectors/*.hex`), read and written; and what must not be read.
+//! Golden packets: each kind, byte for byte as docs/PROTOCOL.md has it (`vectors/*.hex`), read and
+//! written; and what must not be read.
 
 use bellwire_proto::packet::ack::BITMAP_WORDS_MAX;
 use bellwire_proto::packet::data::{Answer, Data};

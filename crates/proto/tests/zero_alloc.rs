@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! In steady state, sending, transmitting, receiving, delivering and acknowledging allocate nothing: a counting allocator around this thread.
+//! In steady state, sending, transmitting, receiving, delivering and acknowledging allocate
+//! nothing: a counting allocator around this thread.
 
 use bellwire_proto::{Config, Event, Instant, NicId, Sent, SessionId, Transport};
 use std::alloc::{GlobalAlloc, Layout, System};

@@ -6,7 +6,8 @@ use bellwire_time::{Duration, Instant};
 use rand_core::Rng;
 
 impl Residency {
-    /// How long an endpoint keeps its frame: once to twice the stay, drawn, so that NICs whose endpoints take turns do not fall into step.
+    /// How long an endpoint keeps its frame: once to twice the stay, drawn, so that NICs whose
+    /// endpoints take turns do not fall into step.
     pub(crate) fn draw_stay(&mut self) -> Duration {
         let stay = self.config.stay.0;
         Duration(stay.saturating_add(self.rng.next_u64() % stay.max(1)))

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Which endpoints of a NIC are in its few frames: loaded on demand, unloaded to make room. A state machine without clock, memory or transport; called by whoever drives a NIC
-//! between the transport's deliveries and its endpoints (the simulator; later a daemon that serves the endpoints of many users).
+//! Which endpoints of a NIC are in its few frames: loaded on demand, unloaded to make room. A state
+//! machine without clock, memory or transport; called by whoever drives a NIC between the
+//! transport's deliveries and its endpoints (the simulator; later a daemon that serves the
+//! endpoints of many users).
 //!
 //! ```text
 //!              demand             Load, loaded()
@@ -10,18 +12,23 @@
 //!     +--------------------- Unloading <----------- Quiescing
 //! ```
 //!
-//! [`Residency::access`] is the one gate: a send or an arrived message asks whether the endpoint is resident, and if not, it is demanded. What the caller has to do comes as
-//! [`Action`]s; it says when they are done.
+//! [`Residency::access`] is the one gate: a send or an arrived message asks whether the endpoint is
+//! resident, and if not, it is demanded. What the caller has to do comes as [`Action`]s; it says
+//! when they are done.
 //!
 //! Invariants
 //! - R1: a frame belongs to at most one endpoint, and none is lost.
 //! - R2: demands are met in their order, each endpoint being in the queue at most once.
-//! - R3: while somebody waits, an action is under way, or [`Residency::next_timeout`] says when one will be.
-//! - R4: an endpoint keeps its frame for [`Config::stay`] and a part of it that is drawn: what it was loaded for gets its chance. With equal stays the turns of busy NICs fall into step,
-//!   and a sender and its receiver are never resident at once; with drawn ones they are, in the end.
-//! - R5: an endpoint that cannot settle does not stop the others: after [`Config::patience`] another one quiesces, in the end all of them.
+//! - R3: while somebody waits, an action is under way, or [`Residency::next_timeout`] says when one
+//!   will be.
+//! - R4: an endpoint keeps its frame for [`Config::stay`] and a part of it that is drawn: what it
+//!   was loaded for gets its chance. With equal stays the turns of busy NICs fall into step, and a
+//!   sender and its receiver are never resident at once; with drawn ones they are, in the end.
+//! - R5: an endpoint that cannot settle does not stop the others: after [`Config::patience`]
+//!   another one quiesces, in the end all of them.
 //!
-//! An endpoint settles when each message that it has sent is known to be taken or known not to be (the transport's `recall`); by R5 and since every message is answered, that comes.
+//! An endpoint settles when each message that it has sent is known to be taken or known not to be
+//! (the transport's `recall`); by R5 and since every message is answered, that comes.
 
 #![forbid(unsafe_code)]
 
@@ -55,7 +62,8 @@ pub enum State {
     Loading(FrameId),
     /// In the frame: it sends and receives.
     Resident(FrameId),
-    /// In the frame, to be unloaded: it does not send, what comes for it is refused, until what it has sent is settled.
+    /// In the frame, to be unloaded: it does not send, what comes for it is refused, until what it
+    /// has sent is settled.
     Quiescing(FrameId),
     /// Its image is on the way out.
     Unloading(FrameId),
@@ -64,7 +72,8 @@ pub enum State {
 /// What the caller has to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// Take back what the endpoint has sent and nobody took, until nothing is open; then [`Residency::settled`].
+    /// Take back what the endpoint has sent and nobody took, until nothing is open; then
+    /// [`Residency::settled`].
     Quiesce(EndpointId),
     /// Move the endpoint out of the frame; then [`Residency::unloaded`].
     Unload(EndpointId, FrameId),
@@ -83,7 +92,8 @@ pub struct Statistics {
     pub faults: u64,
     /// Victims chosen because the one before could not settle in time.
     pub impatient: u64,
-    /// Time that endpoints waited from the first demand until they were resident: all together, and the longest.
+    /// Time that endpoints waited from the first demand until they were resident: all together, and
+    /// the longest.
     pub waited: Duration,
     /// See [`Statistics::waited`].
     pub waited_max: Duration,
@@ -121,7 +131,8 @@ pub struct Residency {
 }
 
 impl Residency {
-    /// All frames are empty. `seed` draws how long endpoints stay, and victims under [`Policy::Random`]; it should differ between NICs.
+    /// All frames are empty. `seed` draws how long endpoints stay, and victims under
+    /// [`Policy::Random`]; it should differ between NICs.
     pub fn new(config: Config, seed: u64) -> Self {
         let config = config.bounded();
         Self {
@@ -142,7 +153,8 @@ impl Residency {
         self.entries.get(endpoint.0 as usize).map_or(State::Host, |e| e.state)
     }
 
-    /// The endpoint sends, or a message has come for it: its frame, if it is resident. If not, it is demanded; a sender waits, a message is refused as not resident.
+    /// The endpoint sends, or a message has come for it: its frame, if it is resident. If not, it
+    /// is demanded; a sender waits, a message is refused as not resident.
     pub fn access(&mut self, now: Instant, endpoint: EndpointId) -> Option<FrameId> {
         self.now = self.now.max(now);
         let now = self.now;
@@ -203,7 +215,8 @@ impl Residency {
         self.actions.push_back(Action::Unload(endpoint, frame));
     }
 
-    /// The image of an endpoint has left its frame. It waits again if it has more to send (`wanted`), or was accessed since it began to quiesce.
+    /// The image of an endpoint has left its frame. It waits again if it has more to send
+    /// (`wanted`), or was accessed since it began to quiesce.
     ///
     /// # Panics
     /// If that was not asked for.
@@ -253,7 +266,8 @@ impl Residency {
         &mut self.entries[endpoint.0 as usize]
     }
 
-    /// Remaps under way: each a quiescing, an unloading or a loading; those that do not settle are left out.
+    /// Remaps under way: each a quiescing, an unloading or a loading; those that do not settle are
+    /// left out.
     fn under_way(&self) -> usize {
         let counts = |e: &EndpointId| match self.entries[e.0 as usize] {
             Entry { state: State::Loading(_) | State::Unloading(_), .. } => true,

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What holds whatever is demanded and however long things take: frames are not lost or shared, demands are met in their order, nobody waits for ever.
+//! What holds whatever is demanded and however long things take: frames are not lost or shared,
+//! demands are met in their order, nobody waits for ever.
 
 use bellwire_residency::{Action, Config, Duration, EndpointId, FrameId, Instant, Policy, Residency, State};
 use proptest::prelude::*;
@@ -69,7 +70,8 @@ fn what_was_just_loaded_stays_for_a_while() {
     assert_eq!(r.poll_action(), Some(Action::Quiesce(EndpointId(0))));
 }
 
-/// Loads two endpoints in turn into one frame, and says how long each load was after the one before.
+/// Loads two endpoints in turn into one frame, and says how long each load was after the one
+/// before.
 fn turns(seed: u64) -> Vec<u64> {
     let mut r = Residency::new(config(1, Policy::LeastRecentlyUsed), seed);
     let mut now = Instant(0);

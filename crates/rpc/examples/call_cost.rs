@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a small call costs in instructions, both sides together: one thread, two nodes of one device, no waiting. For callgrind:
+//! What a small call costs in instructions, both sides together: one thread, two nodes of one
+//! device, no waiting. For callgrind:
 //!
-//! `cargo build --release -p bellwire-rpc --example call_cost; valgrind --tool=callgrind --toggle-collect='*round_trips*' target/release/examples/call_cost`
+//! `cargo build --release -p bellwire-rpc --example call_cost; valgrind --tool=callgrind
+//! --toggle-collect='*round_trips*' target/release/examples/call_cost`
 
 use bellwire_rpc::{Device, Node, Peer, Procedure};
 use bellwire_via::nic::NicConfig;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A key-value store in shards: the first processes of a job serve, each a part of the keys; the others put, get, scan and delete, check every value, and say how fast that was.
+//! A key-value store in shards: the first processes of a job serve, each a part of the keys; the
+//! others put, get, scan and delete, check every value, and say how fast that was.
 //!
 //! ```text
 //! cargo build --release -p bellwire-rpc --example kv_store
@@ -152,7 +153,8 @@ impl Client<'_> {
             self.check(key, found, Some(value_of(key, 0)))?;
         }
         self.measure(calls, speaks)?;
-        // One in three is deleted, one in three replaced; then a scan of each shard finds exactly what is left.
+        // One in three is deleted, one in three replaced; then a scan of each shard finds exactly
+        // what is left.
         for key in keys.clone() {
             match key % 3 {
                 0 if self.node.call(self.shard(key), &DELETE, &key)? != 1 => return Err(format!("key {key} was not there").into()),

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Large values out of the parts in which they arrive, in order. Memory grows with what has come, not with what was announced.
+//! Large values out of the parts in which they arrive, in order. Memory grows with what has come,
+//! not with what was announced.
 
 use bellwire_am::Payload;
 

@@ -64,8 +64,9 @@ impl Node {
         self.start(peer, procedure, arguments, Some(time))?.wait()
     }
 
-    /// Starts a call, which ends by its result or another [`CallError`], after `time` at the latest, if that is given. While as many calls to the peer are under way as the window allows, this
-    /// polls; within a handler that is [`Error::Busy`].
+    /// Starts a call, which ends by its result or another [`CallError`], after `time` at the
+    /// latest, if that is given. While as many calls to the peer are under way as the window
+    /// allows, this polls; within a handler that is [`Error::Busy`].
     ///
     /// # Errors
     /// [`Error::BadPeer`], [`Error::Busy`], [`Error::Messages`].
@@ -153,7 +154,8 @@ impl Node {
 }
 
 impl Route {
-    /// Counts a call to a peer that begins: the place of its procedure among those known there, and its number.
+    /// Counts a call to a peer that begins: the place of its procedure among those known there, and
+    /// its number.
     #[inline]
     fn begin(&mut self, name: &str, signature: Signature, window: u32) -> Result<(u32, Option<u32>), Error> {
         let To::Peer { known, calls, .. } = &mut self.to else { return Err(Error::BadPeer) };
@@ -234,7 +236,8 @@ impl State {
         self.send_waiting_of(bundle, index)
     }
 
-    /// Sends what waits on a route, as far as it can. What is wrong with it shows when it is sent by who polls.
+    /// Sends what waits on a route, as far as it can. What is wrong with it shows when it is sent
+    /// by who polls.
     fn send_waiting_of(&mut self, bundle: &Bundle, index: u32) -> Result<(), bellwire_am::Error> {
         let endpoint = self.endpoint;
         if let Some(route) = self.route_mut(index) {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Calls of this node that are under way, or over and not yet looked at.
 //!
-//! Invariant E1: a call goes from under way to over once, in [`Calls::end`]; whatever comes later names a use of its place that is over, and is dropped.
+//! Invariant E1: a call goes from under way to over once, in [`Calls::end`]; whatever comes later
+//! names a use of its place that is over, and is dropped.
 
 use crate::assembly::Assembly;
 use crate::error::CallError;
@@ -9,7 +10,8 @@ use crate::wire::{CallId, INLINE_MAX};
 use std::task::Waker;
 use std::time::Instant;
 
-/// Results up to so many bytes are kept without memory of their own: those that come within the arguments.
+/// Results up to so many bytes are kept without memory of their own: those that come within the
+/// arguments.
 const SMALL_MAX: usize = INLINE_MAX;
 
 /// A result as it came.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Values as bytes. Bytes, text and plain values are here; programs add their own, or a format crate's, by one `impl` of [`Codec`].
+//! Values as bytes. Bytes, text and plain values are here; programs add their own, or a format
+//! crate's, by one `impl` of [`Codec`].
 
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
@@ -73,8 +74,9 @@ pub const fn signature(name: &[u8], parts: &[u64]) -> u64 {
     hash
 }
 
-/// A value whose bytes are its memory: integers, floats, arrays of them, structs of the program with zerocopy's derives. Both sides have the same byte order: that of their processors, which
-/// is little-endian everywhere this runs.
+/// A value whose bytes are its memory: integers, floats, arrays of them, structs of the program
+/// with zerocopy's derives. Both sides have the same byte order: that of their processors, which is
+/// little-endian everywhere this runs.
 pub trait Plain: FromBytes + IntoBytes + Immutable {
     /// A name for the type.
     const NAME: &'static str;

@@ -31,7 +31,8 @@ impl Running {
     }
 }
 
-/// The right to answer a call, once, with bytes. If it is dropped, the caller hears that there is no answer.
+/// The right to answer a call, once, with bytes. If it is dropped, the caller hears that there is
+/// no answer.
 #[derive(Debug)]
 pub struct Reply {
     inner: Weak<Inner>,
@@ -48,7 +49,8 @@ impl Reply {
         Self { inner: Arc::downgrade(inner), connection, id, number, running, context, is_sent: false }
     }
 
-    /// Whether nobody waits for the answer any more: it was cancelled, its time is over, or the caller is gone.
+    /// Whether nobody waits for the answer any more: it was cancelled, its time is over, or the
+    /// caller is gone.
     pub fn is_cancelled(&self) -> bool {
         // Relaxed: as in Running::cancel().
         self.running.is_cancelled.load(Ordering::Relaxed)
@@ -144,7 +146,8 @@ impl<R: Codec> Responder<R> {
         }));
     }
 
-    /// Whether nobody waits for the answer any more: it was cancelled, its time is over, or the caller is gone.
+    /// Whether nobody waits for the answer any more: it was cancelled, its time is over, or the
+    /// caller is gone.
     pub fn is_cancelled(&self) -> bool {
         self.reply.is_cancelled()
     }

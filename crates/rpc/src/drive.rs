@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Polling and waiting.
 //!
-//! Of threads that wait on one node one *drives*: it polls and sleeps on the NIC. The others follow: they are woken when what they wait for has happened, or when the driver leaves.
+//! Of threads that wait on one node one *drives*: it polls and sleeps on the NIC. The others
+//! follow: they are woken when what they wait for has happened, or when the driver leaves.
 
 use crate::calls::Outcome;
 use crate::error::{CallError, Error};
@@ -45,7 +46,8 @@ impl Wake for Unpark {
 }
 
 impl Node {
-    /// Handles what has come, at most one message, and sends what waits. Returns how many things were done, 0 or 1.
+    /// Handles what has come, at most one message, and sends what waits. Returns how many things
+    /// were done, 0 or 1.
     ///
     /// # Errors
     /// [`Error::WrongMoment`]: within a handler; [`Error::Messages`]: in the child of a `fork`.
@@ -104,7 +106,8 @@ impl Node {
         slice
     }
 
-    /// Polls, sleeping in between, until `is_done`, which is asked after each message and at least 20 times a second.
+    /// Polls, sleeping in between, until `is_done`, which is asked after each message and at least
+    /// 20 times a second.
     ///
     /// # Errors
     /// As of [`poll`](Self::poll).
@@ -140,8 +143,9 @@ impl Node {
         }
     }
 
-    /// Drives, or follows who does, until `is_done`, which is asked with no lock held. `follow` arranges that this thread is woken then, and says how long it may sleep at most; `None`: not at
-    /// all, for it is done.
+    /// Drives, or follows who does, until `is_done`, which is asked with no lock held. `follow`
+    /// arranges that this thread is woken then, and says how long it may sleep at most; `None`: not
+    /// at all, for it is done.
     #[inline]
     pub(crate) fn wait_until(&self, is_done: &mut dyn FnMut(&Self) -> bool, follow: &mut dyn FnMut(&mut State) -> Option<Duration>) -> Result<(), Error> {
         while !is_done(self) {
@@ -166,7 +170,8 @@ impl Node {
         Ok(())
     }
 
-    /// Waits for a call and takes its outcome; `None`: it was taken. As [`wait_until`](Self::wait_until), with fewer looks at the state while this thread drives.
+    /// Waits for a call and takes its outcome; `None`: it was taken. As
+    /// [`wait_until`](Self::wait_until), with fewer looks at the state while this thread drives.
     #[inline]
     pub(crate) fn wait_alone(&self, id: CallId) -> Result<Option<Outcome>, Error> {
         let mut state = self.inner.state();
@@ -275,7 +280,8 @@ impl Node {
                 }
                 Ok(false) => at += 1,
                 Err(e) => {
-                    // This message can never be sent: it is dropped, and its call, if it belongs to one, ends.
+                    // This message can never be sent: it is dropped, and its call, if it belongs to
+                    // one, ends.
                     let call = route.queue.pop_front().and_then(|out| out.call);
                     wakers.extend(call.and_then(|id| state.end(id, Err(CallError::NotStarted(e.into())))));
                 }

@@ -117,7 +117,8 @@ pub enum Error {
     WrongMoment,
     /// No such peer (any more).
     BadPeer,
-    /// A name that is empty, longer than [`NAME_BYTES_MAX`](crate::NAME_BYTES_MAX), or served already.
+    /// A name that is empty, longer than [`NAME_BYTES_MAX`](crate::NAME_BYTES_MAX), or served
+    /// already.
     BadName,
     /// Bytes that are no address.
     BadAddress,

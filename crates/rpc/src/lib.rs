@@ -18,8 +18,10 @@
 //! # Ok::<(), bellwire_rpc::Error>(())
 //! ```
 //!
-//! A [`Node`] calls and is called. A call ends exactly once: by its result, or by one of [`CallError`]. Arguments and results are of any size: small ones travel within a message, large ones in
-//! parts, as fast as the receiver takes them. Something has to poll: [`Pending::wait`] does, [`Node::drive`] does nothing else.
+//! A [`Node`] calls and is called. A call ends exactly once: by its result, or by one of
+//! [`CallError`]. Arguments and results are of any size: small ones travel within a message, large
+//! ones in parts, as fast as the receiver takes them. Something has to poll: [`Pending::wait`]
+//! does, [`Node::drive`] does nothing else.
 //!
 //! | file | concern |
 //! |---|---|
@@ -31,10 +33,13 @@
 //! | `state.rs`, `calls.rs`, `route.rs` | what a node knows: calls under way, queues to others |
 //! | `assembly.rs`, `wire.rs` | large values out of parts; messages as they travel |
 //!
-//! **Locks.** A node's state is behind a token (as a bundle's core); it is taken before the bundle's, and never held while functions of the program run.
+//! **Locks.** A node's state is behind a token (as a bundle's core); it is taken before the
+//! bundle's, and never held while functions of the program run.
 //!
-//! **Peers are not trusted.** What they send is copied once, then checked. They can use up only what [`Limits`] allows: calls served for each, bytes of large values in all. Answers count only if they
-//! come over the connection that the call went over, or carry a secret that only its receiver was told.
+//! **Peers are not trusted.** What they send is copied once, then checked. They can use up only
+//! what [`Limits`] allows: calls served for each, bytes of large values in all. Answers count only
+//! if they come over the connection that the call went over, or carry a secret that only its
+//! receiver was told.
 
 #![forbid(unsafe_code)]
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What programs have: a node, which others reach at its address, its peers, and the procedures that it serves.
+//! What programs have: a node, which others reach at its address, its peers, and the procedures
+//! that it serves.
 
 use crate::codec::Codec;
 use crate::deferred::Responder;
@@ -19,7 +20,8 @@ use std::sync::{Arc, OnceLock, Weak};
 /// Bytes of an [`Address`] as bytes.
 pub const ADDRESS_BYTES: usize = NAME_BYTES + 8;
 
-/// Where a node is reached: to be given to those who may call it. Nobody else can: it has a secret number in it.
+/// Where a node is reached: to be given to those who may call it. Nobody else can: it has a secret
+/// number in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Address {
     pub(crate) name: Name,
@@ -52,7 +54,8 @@ impl Address {
 pub struct Limits {
     /// Calls to one peer that may be under way; 64 at first.
     pub window: u32,
-    /// Calls of one caller that may be answered later or be arriving in parts; 256 at first. More are answered with [`CallError::Overloaded`].
+    /// Calls of one caller that may be answered later or be arriving in parts; 256 at first. More
+    /// are answered with [`CallError::Overloaded`].
     pub served: u32,
     /// Bytes of large values that may be arriving, of all peers together; 2^30 at first.
     pub memory: u64,
@@ -89,8 +92,10 @@ impl Inner {
     }
 }
 
-/// A party to remote procedure calls: it serves procedures, and calls those of its peers. All methods may be called by any thread; handlers run one at a time, on the thread that polls, and may
-/// start nothing that waits. When it is dropped, its peers' calls to it end with [`CallError::Gone`].
+/// A party to remote procedure calls: it serves procedures, and calls those of its peers. All
+/// methods may be called by any thread; handlers run one at a time, on the thread that polls, and
+/// may start nothing that waits. When it is dropped, its peers' calls to it end with
+/// [`CallError::Gone`].
 pub struct Node {
     pub(crate) inner: Arc<Inner>,
     pub(crate) bundle: Arc<Bundle>,
@@ -169,7 +174,8 @@ impl Node {
         self.inner.state().limits = limits;
     }
 
-    /// A peer to call. Nothing is sent yet: who is called first is connected to then. A peer that could not be reached, or went away, is tried again by the next call.
+    /// A peer to call. Nothing is sent yet: who is called first is connected to then. A peer that
+    /// could not be reached, or went away, is tried again by the next call.
     ///
     /// # Errors
     /// [`Error::Messages`].
@@ -194,7 +200,8 @@ impl Node {
         Ok(())
     }
 
-    /// Serves a procedure: `handler` runs for each call, on a thread that polls. It must not wait; what takes long is for [`serve_later`](Self::serve_later).
+    /// Serves a procedure: `handler` runs for each call, on a thread that polls. It must not wait;
+    /// what takes long is for [`serve_later`](Self::serve_later).
     ///
     /// # Errors
     /// [`Error::BadName`].

@@ -12,7 +12,8 @@ use core::marker::PhantomData;
 use core::pin::Pin;
 use core::task::{Context, Poll};
 
-/// Names a call without types: [`Node::take`] gives its outcome. Whoever has it gives it up in the end, by [`Node::take`] or [`Node::abandon`]; else its place is never free again.
+/// Names a call without types: [`Node::take`] gives its outcome. Whoever has it gives it up in the
+/// end, by [`Node::take`] or [`Node::abandon`]; else its place is never free again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Outstanding(pub(crate) CallId);
 
@@ -28,7 +29,8 @@ impl Outstanding {
     }
 }
 
-/// A call that is under way. It is a future, too, which some thread's polling of the node completes ([`Node::drive`], [`Node::block_on`]). If it is dropped, the call is cancelled.
+/// A call that is under way. It is a future, too, which some thread's polling of the node completes
+/// ([`Node::drive`], [`Node::block_on`]). If it is dropped, the call is cancelled.
 #[derive(Debug)]
 #[must_use = "a call that is dropped is cancelled"]
 pub struct Pending<'n, R> {

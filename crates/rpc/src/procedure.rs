@@ -7,9 +7,11 @@ use core::marker::PhantomData;
 /// Longest name of a procedure, bytes.
 pub const NAME_BYTES_MAX: usize = 255;
 
-/// A procedure's name and types, in a place that both sides see: `const ADD: Procedure<[u32; 2], u32> = Procedure::new("add", 1);`
+/// A procedure's name and types, in a place that both sides see:
+/// `const ADD: Procedure<[u32; 2], u32> = Procedure::new("add", 1);`
 ///
-/// Names travel in full when a caller first uses them at a peer, so no two can be confused; of the types a hash is compared. The version is for changes of meaning that types do not show.
+/// Names travel in full when a caller first uses them at a peer, so no two can be confused; of the
+/// types a hash is compared. The version is for changes of meaning that types do not show.
 #[derive(Debug)]
 pub struct Procedure<A, R> {
     name: &'static str,

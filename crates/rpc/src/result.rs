@@ -134,7 +134,8 @@ pub(crate) fn returned(inner: &Arc<Inner>, returned: &Returned) {
     wake(waker);
 }
 
-/// An answer could not be delivered, although who asked is still there, perhaps: it hears that there is none.
+/// An answer could not be delivered, although who asked is still there, perhaps: it hears that
+/// there is none.
 fn lost(inner: &Arc<Inner>, index: u32, args: &[i32]) {
     let &[place, use_, code, number, s0, s1, ..] = args else { return };
     let mut state = inner.state();

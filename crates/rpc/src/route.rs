@@ -22,7 +22,8 @@ pub(crate) struct Out {
 pub(crate) enum Body {
     None,
     Whole(Vec<u8>),
-    /// A large value, of which so much has left; before each part the offset is added to the arguments, and with `LATER` the total too.
+    /// A large value, of which so much has left; before each part the offset is added to the
+    /// arguments, and with `LATER` the total too.
     Parts(Vec<u8>, usize),
 }
 
@@ -72,7 +73,8 @@ impl Route {
         Self { address, generation, to, queue: VecDeque::new(), is_listed: false, is_broken: false, has_greeted: false, back: None }
     }
 
-    /// Sends what waits. `Ok(false)`: not all of it could leave. An error is of the message that is first now.
+    /// Sends what waits. `Ok(false)`: not all of it could leave. An error is of the message that is
+    /// first now.
     pub(crate) fn send_waiting(&mut self, bundle: &Bundle, endpoint: EndpointId, index: u32) -> Result<bool, Error> {
         while let Some(out) = self.queue.front_mut() {
             match out.send(bundle, endpoint, index) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The side that is called: calls arrive, their functions run, their answers leave. Handlers of messages, with no lock held.
+//! The side that is called: calls arrive, their functions run, their answers leave. Handlers of
+//! messages, with no lock held.
 
 use crate::assembly::{Assembly, Part};
 use crate::calls::Data;
@@ -37,7 +38,8 @@ impl Context {
     }
 }
 
-/// A call that has arrived. It is answered once: by [`reply`](Self::reply), or by who it is [deferred](Self::defer) to, or, if its handler does neither, as dropped.
+/// A call that has arrived. It is answered once: by [`reply`](Self::reply), or by who it is
+/// [deferred](Self::defer) to, or, if its handler does neither, as dropped.
 pub struct Incoming<'a, 'm> {
     inner: &'a Arc<Inner>,
     message: &'a mut Message<'m>,
@@ -337,7 +339,8 @@ impl Incoming<'_, '_> {
         };
     }
 
-    /// Has the call be answered later: the right to do so. `None`: it may not, or has been answered; its caller knows.
+    /// Has the call be answered later: the right to do so. `None`: it may not, or has been
+    /// answered; its caller knows.
     pub fn defer(&mut self) -> Option<Reply> {
         if self.is_answered {
             return None;

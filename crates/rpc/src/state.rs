@@ -49,7 +49,8 @@ pub(crate) struct Caller {
     pub secret: u64,
     /// The way back, once it was needed.
     pub route: Option<u32>,
-    /// Calls that are answered later, and calls that are arriving, by their place in the caller's table.
+    /// Calls that are answered later, and calls that are arriving, by their place in the caller's
+    /// table.
     pub running: BTreeMap<u32, Arc<Running>>,
     pub arriving: BTreeMap<u32, Arriving>,
 }
@@ -152,7 +153,8 @@ impl State {
         }
     }
 
-    /// Has a route to a peer be ready for a message: mapped, and with a greeting before everything else.
+    /// Has a route to a peer be ready for a message: mapped, and with a greeting before everything
+    /// else.
     pub(crate) fn prepare(&mut self, bundle: &Bundle, index: u32) -> Result<(), Error> {
         let (endpoint, tag) = (self.endpoint, self.tag);
         let Some(route) = self.route_mut(index) else { return Err(Error::BadPeer) };

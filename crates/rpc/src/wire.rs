@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Messages as they travel: handler numbers, and what their arguments are. All of it is written by a peer: whoever reads arguments checks how many there are.
+//! Messages as they travel: handler numbers, and what their arguments are. All of it is written by
+//! a peer: whoever reads arguments checks how many there are.
 //!
 //! | handler | sent by | arguments | payload |
 //! |---|---|---|---|
@@ -12,8 +13,9 @@
 //! | `RESULT` | called, as reply to any of the above | call (2), status, procedure + 1 or 0; [bytes, data ..] | data, if not in the arguments |
 //! | `LATER` | called, as a request | call (2), status, procedure + 1, secret (2), offset (2), total (2) | part of the data, or all |
 //!
-//! A call is named by the caller: a place in its table and how often that was used. The procedure's number is the server's; who does not know it yet sends the name, and is told the number
-//! with the result. The secret is made up by the caller for each connection.
+//! A call is named by the caller: a place in its table and how often that was used. The procedure's
+//! number is the server's; who does not know it yet sends the name, and is told the number with the
+//! result. The secret is made up by the caller for each connection.
 
 /// Version of all this.
 pub(crate) const VERSION: i32 = 1;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! After the first calls, a call with small arguments and a small result allocates nothing, on either side.
+//! After the first calls, a call with small arguments and a small result allocates nothing, on
+//! either side.
 
 mod common;
 

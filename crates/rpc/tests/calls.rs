@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Calls of all sizes and ends between two nodes, over shared memory, UDP, and UDP that loses packets.
+//! Calls of all sizes and ends between two nodes, over shared memory, UDP, and UDP that loses
+//! packets.
 
 mod common;
 
@@ -157,7 +158,8 @@ fn what_is_cancelled_before_it_leaves_never_runs() {
             Ok(number)
         })
         .unwrap();
-    // The server does not poll: more calls than it takes at a time wait here. The last ones are cancelled.
+    // The server does not poll: more calls than it takes at a time wait here. The last ones are
+    // cancelled.
     let mut calls: Vec<_> = (0..CALLS).map(|i| one.start(peer, &COUNT, &i, None).unwrap()).collect();
     let kept = CALLS / 2;
     drop(calls.split_off(kept as usize));

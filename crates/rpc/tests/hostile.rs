@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Peers that speak Active Messages well and this protocol badly: at worst their own calls fail. Honest peers of the same node are served meanwhile.
+//! Peers that speak Active Messages well and this protocol badly: at worst their own calls fail.
+//! Honest peers of the same node are served meanwhile.
 
 mod common;
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! kill -9 of a server, and of a client, at random moments: the other goes on, each call ends once. The test starts its own program again. Rounds: `BELLWIRE_KILLS`.
+//! kill -9 of a server, and of a client, at random moments: the other goes on, each call ends once.
+//! The test starts its own program again. Rounds: `BELLWIRE_KILLS`.
 
 mod common;
 
@@ -105,12 +106,14 @@ fn servers_are_killed() {
             let waits = |left: usize| calls.iter().filter(|call| !call.is_done()).count() > left;
             let drive = |left| node.drive(|| !waits(left) || Instant::now() > until).unwrap();
             let is_dead = Instant::now() > at;
-            // It is killed with calls on their way; every other time with calls that it has and keeps.
+            // It is killed with calls on their way; every other time with calls that it has and
+            // keeps.
             if !is_dead || kill % 2 == 0 {
                 drive(KEPT);
             }
             if is_dead {
-                // Time for the server to say that it has them: they do not come back then, only its end is told.
+                // Time for the server to say that it has them: they do not come back then, only its
+                // end is told.
                 let then = Instant::now() + Duration::from_millis(if kill % 2 == 0 { 20 } else { 0 });
                 while Instant::now() < then {
                     node.poll().unwrap();

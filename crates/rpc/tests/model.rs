@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Random programs of calls, cancellations, answers, deadlines and ends of servers, beside a small model: each call ends exactly once, as the model allows.
+//! Random programs of calls, cancellations, answers, deadlines and ends of servers, beside a small
+//! model: each call ends exactly once, as the model allows.
 
 mod common;
 
@@ -145,7 +146,8 @@ fn run(ops: Vec<Op>) -> Result<(), TestCaseError> {
                     pending.cancel();
                 }
                 prop_assert!(call.is_done(), "who cancels does not wait");
-                // Looked at now, so that another call gets the place while this one's result may be on its way.
+                // Looked at now, so that another call gets the place while this one's result may be
+                // on its way.
                 call.check()?;
             }
             Op::Cancel(_) => {}

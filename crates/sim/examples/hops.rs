@@ -3,8 +3,10 @@
 //!
 //!     cargo run --release -p bellwire-sim --example hops [-- SECONDS [FAULTS]]
 //!
-//! 16 nodes around one switch, each with 8 packets of 64 bytes under way: whoever gets a packet sends one to the next node in turn, as it would
-//! over UDP. A packet has two hops. Besides the star with queues that drop, one with queues that hold, one with faults, and a fat tree of 128 nodes.
+//! 16 nodes around one switch, each with 8 packets of 64 bytes under way: whoever gets a packet
+//! sends one to the next node in turn, as it would over UDP. A packet has two hops. Besides the
+//! star with queues that drop, one with queues that hold, one with faults, and a fat tree of 128
+//! nodes.
 
 use bellwire_sim::{Fabric, FaultPlan, Instant, LinkSpec, Port, Topology, WhenFull};
 use std::net::SocketAddr;

@@ -6,20 +6,26 @@
 //! ```
 //!
 //! - `ports.rs`: attach, detach, send, poll.
-//! - `moving.rs`: packets move from queue to lane to queue; time moves to where something happens next.
+//! - `moving.rs`: packets move from queue to lane to queue; time moves to where something happens
+//!   next.
 //! - `lane.rs`: one direction of a link: bandwidth, queue, buffer.
 //! - `outages.rs`: partitions, links down, crashes, clocks; from the plan or by hand.
 //! - `packets.rs`, `record.rs`, `hash.rs`: storage, counts and digest, hashing.
 //!
-//! Who calls: a harness that steps engines (or transports, or tests) and moves time to the next event of anybody.
+//! Who calls: a harness that steps engines (or transports, or tests) and moves time to the next
+//! event of anybody.
 //!
 //! Invariants
-//! - S1: what happens is a function of topology, plan, seed and the calls: no clock, thread, address or hash order takes part.
+//! - S1: what happens is a function of topology, plan, seed and the calls: no clock, thread,
+//!   address or hash order takes part.
 //! - S2: packets are conserved: sent + duplicated = delivered + dropped + in flight.
-//! - S3: one flow (from one address to another) takes one way; without reordering faults its packets arrive in order.
-//! - S4: at one instant outages come first, then lanes by number, then late packets; calls come after what happens at their `now`.
+//! - S3: one flow (from one address to another) takes one way; without reordering faults its
+//!   packets arrive in order.
+//! - S4: at one instant outages come first, then lanes by number, then late packets; calls come
+//!   after what happens at their `now`.
 //!
-//! Cost: one event in a heap of lanes (two for a busy queue that holds) and no allocation for each hop.
+//! Cost: one event in a heap of lanes (two for a busy queue that holds) and no allocation for each
+//! hop.
 
 mod eavesdrop;
 pub(crate) mod hash;
@@ -59,7 +65,8 @@ pub struct Fabric {
     lanes: Vec<Lane>,
     ways: Ways,
     packets: Packets,
-    /// Time and lane of events; an entry counts only if the lane still has that time in `scheduled`.
+    /// Time and lane of events; an entry counts only if the lane still has that time in
+    /// `scheduled`.
     agenda: BinaryHeap<Reverse<(u64, u32)>>,
     /// Packets that may be overtaken, with their lanes.
     late: BinaryHeap<Reverse<(Flying, u32)>>,
@@ -99,7 +106,8 @@ impl fmt::Display for FabricError {
 impl std::error::Error for FabricError {}
 
 impl Fabric {
-    /// A fabric at time 0. Faults are drawn from the plan's seed if it has one, all else from `seed`.
+    /// A fabric at time 0. Faults are drawn from the plan's seed if it has one, all else from
+    /// `seed`.
     ///
     /// # Errors
     /// The topology fails its checks, or the plan names places or links that are not there.
@@ -160,7 +168,8 @@ impl Fabric {
         (self.packets.count() - inboxes) as u64
     }
 
-    /// Counts of one direction between two places that a link joins; several links are added up. `None` if there is no link.
+    /// Counts of one direction between two places that a link joins; several links are added up.
+    /// `None` if there is no link.
     pub fn link_statistics(&self, from: Place, to: Place) -> Option<LinkStatistics> {
         let mut lanes = self.lanes_between(|a, b| a == from && b == to).peekable();
         lanes.peek()?;
@@ -173,12 +182,14 @@ impl Fabric {
         }))
     }
 
-    /// Digest of every event so far: its time, place, kind, and the packet's length and bytes. Two runs with equal digests did the same.
+    /// Digest of every event so far: its time, place, kind, and the packet's length and bytes. Two
+    /// runs with equal digests did the same.
     pub const fn digest(&self) -> u64 {
         self.record.digest()
     }
 
-    /// From now on writes a line for each event: time in nanoseconds, place, what, bytes, hash of the bytes, and until when if it leads to a time.
+    /// From now on writes a line for each event: time in nanoseconds, place, what, bytes, hash of
+    /// the bytes, and until when if it leads to a time.
     pub fn trace_to(&mut self, writer: Box<dyn Write>) {
         self.record.trace_to(writer);
     }

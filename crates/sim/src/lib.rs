@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The simulator: networks in virtual time, under one seed.
 //!
-//! - [`topology`]: which nodes, switches and links there are; generators; the TOML form of docs/simulator.md.
-//! - [`fabric`]: carries opaque datagrams between ports through that topology, under the faults of `bellwire_faults`. It knows nothing of engines or transports.
+//! - [`topology`]: which nodes, switches and links there are; generators; the TOML form of
+//!   docs/simulator.md.
+//! - [`fabric`]: carries opaque datagrams between ports through that topology, under the faults of
+//!   `bellwire_faults`. It knows nothing of engines or transports.
 //! - [`port`]: a port of the fabric, as the wire over packets wants it.
 //! - [`resident`]: a NIC with more endpoints than frames.
 //! - [`world`]: an engine on each node, stepped in virtual time.

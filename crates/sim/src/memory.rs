@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Memory of a simulated program, which engines of the same thread read and write by its address.
 //!
-//! It is made of cells, so that both may do so without either having it for itself. It must outlive its registration; a NIC that crashed touches nothing.
+//! It is made of cells, so that both may do so without either having it for itself. It must outlive
+//! its registration; a NIC that crashed touches nothing.
 
 use core::cell::Cell;
 

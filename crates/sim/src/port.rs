@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The port of a packet wire that is a port of the fabric: so `Engine<PacketWire<FabricPort>>` runs in virtual time, with the same code as over UDP. Made by `world.rs`.
+//! The port of a packet wire that is a port of the fabric: so `Engine<PacketWire<FabricPort>>` runs
+//! in virtual time, with the same code as over UDP. Made by `world.rs`.
 //!
 //! Invariants
-//! - A NIC's host address holds its port (6 or 18 bytes), so nobody is searched for: [`PacketPort::locate`] answers at once.
-//! - The fabric has no checksum, so packets carry the transport's (`packet::checksum`): those that were corrupted are found by it, counted and dropped. Whether it missed one is counted, too.
-//! - Digest and trace do not depend on where memory lies: the addresses in RDMA frames are left out of a packet's hash.
+//! - A NIC's host address holds its port (6 or 18 bytes), so nobody is searched for:
+//!   [`PacketPort::locate`] answers at once.
+//! - The fabric has no checksum, so packets carry the transport's (`packet::checksum`): those that
+//!   were corrupted are found by it, counted and dropped. Whether it missed one is counted, too.
+//! - Digest and trace do not depend on where memory lies: the addresses in RDMA frames are left out
+//!   of a packet's hash.
 //! - The fabric is borrowed within a call only, and no call of it leads back here.
 
 use crate::fabric::hash;
@@ -77,7 +81,8 @@ impl FabricPort {
         self.corrupted
     }
 
-    /// Packets about which the checksum was wrong: flipped bits that it did not find, or found where there are none.
+    /// Packets about which the checksum was wrong: flipped bits that it did not find, or found
+    /// where there are none.
     pub const fn missed(&self) -> u64 {
         self.missed
     }
@@ -109,7 +114,8 @@ impl FabricPort {
     }
 }
 
-/// What an accurate clock shows at the fabric's time 0, nanoseconds: so long that a clock that is an hour slow does not stand still at its own zero.
+/// What an accurate clock shows at the fabric's time 0, nanoseconds: so long that a clock that is
+/// an hour slow does not stand still at its own zero.
 const EPOCH: u64 = 1 << 43;
 
 /// What the clock of a node shows now.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A simulated NIC with more endpoints than frames: the transport under it is `proto`'s, who is resident is `residency`'s, and here is what joins the two. Stepped by
-//! [`EndpointWorld`], for tests and scenarios.
+//! A simulated NIC with more endpoints than frames: the transport under it is `proto`'s, who is
+//! resident is `residency`'s, and here is what joins the two. Stepped by [`EndpointWorld`], for
+//! tests and scenarios.
 //!
 //! ```text
 //!   post --> outbox --> [resident?] --> Transport --> fabric --> Transport --> [resident?] --> inbox --> take
@@ -8,11 +9,14 @@
 //!                                          +------------------------+
 //! ```
 //!
-//! Messages of an endpoint have no order among each other: each has a stream of its own, so that the refusal of one says nothing of another. An endpoint that is to be unloaded takes back, by the
-//! transport's `recall`, what is known not to have been delivered; while the fate of one message is open it stays.
+//! Messages of an endpoint have no order among each other: each has a stream of its own, so that
+//! the refusal of one says nothing of another. An endpoint that is to be unloaded takes back, by
+//! the transport's `recall`, what is known not to have been delivered; while the fate of one
+//! message is open it stays.
 //!
 //! Invariants
-//! - N1: a message is in one place: an outbox, the transport, an inbox, or among those that came back.
+//! - N1: a message is in one place: an outbox, the transport, an inbox, or among those that came
+//!   back.
 //! - N2: only a resident endpoint sends or receives. What is in its outbox moves with it.
 
 mod world;
@@ -89,7 +93,8 @@ pub struct NicConfig {
     pub endpoints: u32,
     /// Messages in an inbox at most; what comes then is refused.
     pub inbox_max: usize,
-    /// Of the transport. Refused packets wait for half of [`stay`](bellwire_residency::Config::stay) at most.
+    /// Of the transport. Refused packets wait for half of
+    /// [`stay`](bellwire_residency::Config::stay) at most.
     pub transport: Config,
     /// Of the frames.
     pub residency: bellwire_residency::Config,
@@ -118,7 +123,8 @@ enum Link {
     Up(SessionId),
 }
 
-/// A NIC. Call [`turn`](Self::turn) after each call of another method, when packets have come, and at [`next_timeout`](Self::next_timeout).
+/// A NIC. Call [`turn`](Self::turn) after each call of another method, when packets have come, and
+/// at [`next_timeout`](Self::next_timeout).
 #[derive(Debug)]
 pub struct EndpointNic {
     config: NicConfig,
@@ -142,7 +148,8 @@ impl EndpointNic {
             run_packets_max: 1,
             // The fabric has none.
             checksum: true,
-            // The endpoint that a refused message has called into a frame must still be there when the message comes again. All NICs have the same stay.
+            // The endpoint that a refused message has called into a frame must still be there when
+            // the message comes again. All NICs have the same stay.
             refusal_wait_max: config.transport.refusal_wait_max.min(Duration(config.residency.stay.0 / 2)),
             ..config.transport.clone()
         };
@@ -170,7 +177,8 @@ impl EndpointNic {
         self.residency.access(now, endpoint);
     }
 
-    /// A program writes into the endpoint itself: if that is not resident, it is demanded, and the program has to wait for [`Notice::Resident`].
+    /// A program writes into the endpoint itself: if that is not resident, it is demanded, and the
+    /// program has to wait for [`Notice::Resident`].
     ///
     /// # Panics
     /// As [`post`](Self::post).

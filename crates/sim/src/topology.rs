@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a fabric is made of: nodes, switches, links, routes. Plain data with checks; `fabric` runs it.
+//! What a fabric is made of: nodes, switches, links, routes. Plain data with checks; `fabric` runs
+//! it.
 //!
 //! - `generate.rs`: mesh, star, line, fat tree, torus.
 //! - `file.rs`: the TOML form.
@@ -45,8 +46,9 @@ pub enum WhenFull {
     /// Drops what comes (drop-tail).
     #[default]
     Drop,
-    /// Holds what comes where it is: the link it came over stops when its buffer is full, and so on back to the sender. Nothing is lost, and a packet that waits holds
-    /// up those behind it, wherever they go (as on Myrinet).
+    /// Holds what comes where it is: the link it came over stops when its buffer is full, and so on
+    /// back to the sender. Nothing is lost, and a packet that waits holds up those behind it,
+    /// wherever they go (as on Myrinet).
     Hold,
 }
 
@@ -57,7 +59,8 @@ pub struct LinkSpec {
     pub latency: Duration,
     /// Bandwidth; 0 for no limit.
     pub bits_per_second: u64,
-    /// Bytes that may wait or be under transmission; 0 for no limit. An empty queue takes a packet of any size.
+    /// Bytes that may wait or be under transmission; 0 for no limit. An empty queue takes a packet
+    /// of any size.
     pub queue_bytes: u64,
     /// What a full queue does.
     pub when_full: WhenFull,
@@ -78,9 +81,12 @@ pub enum Routing {
     /// A shortest way; flows are spread over equal ones by a hash under the seed.
     #[default]
     Shortest,
-    /// A shortest way; among equal ones the target's number decides, digit by digit: in a fat tree, flows to different nodes never share a link on the way down, and a shift of all nodes fills it.
+    /// A shortest way; among equal ones the target's number decides, digit by digit: in a fat tree,
+    /// flows to different nodes never share a link on the way down, and a shift of all nodes fills
+    /// it.
     ByTarget,
-    /// A shortest way among those that never turn up again after going down the tree of switches. Queues that hold cannot wait for each other in a circle.
+    /// A shortest way among those that never turn up again after going down the tree of switches.
+    /// Queues that hold cannot wait for each other in a circle.
     UpDown,
 }
 
@@ -114,7 +120,8 @@ pub struct Topology {
     places: BTreeMap<String, Place>,
     /// How ways are found where none is given.
     pub routing: Routing,
-    /// Bytes that wait at a port until they are taken; 0 for no limit. Beyond that, packets are dropped, or held if their last link holds.
+    /// Bytes that wait at a port until they are taken; 0 for no limit. Beyond that, packets are
+    /// dropped, or held if their last link holds.
     pub inbox_bytes: u64,
 }
 
@@ -208,7 +215,8 @@ impl Topology {
         Ok(())
     }
 
-    /// Gives the way from one node to another: the switches in between, in order. The way back is not meant.
+    /// Gives the way from one node to another: the switches in between, in order. The way back is
+    /// not meant.
     ///
     /// # Errors
     /// A way between these two is given already, or the two are one.
@@ -254,7 +262,8 @@ impl Topology {
         }
     }
 
-    /// Checks what can be checked only when all is there: distinct addresses, given routes that exist, a way between any two nodes.
+    /// Checks what can be checked only when all is there: distinct addresses, given routes that
+    /// exist, a way between any two nodes.
     ///
     /// # Errors
     /// The first thing that is wrong.

@@ -1,21 +1,28 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Random programs on a random network under random faults, all from one seed, and checkers of what they see. Run by the tests and by `bellwire sim`.
+//! Random programs on a random network under random faults, all from one seed, and checkers of what
+//! they see. Run by the tests and by `bellwire sim`.
 //!
-//! - `draw.rs`: what a seed stands for: topology, faults, settings of the transport, channels between nodes.
+//! - `draw.rs`: what a seed stands for: topology, faults, settings of the transport, channels
+//!   between nodes.
 //! - `end.rs`: one end of a channel: a VI with its memory and what is posted.
-//! - `content.rs`: what messages say of themselves: who sent them, over which connection, with which number.
+//! - `content.rs`: what messages say of themselves: who sent them, over which connection, with
+//!   which number.
 //! - `drive.rs`: the programs: connect, send, write, read, disconnect; crashes and partitions.
 //! - `collect.rs`: what completes, and the checkers.
-//! - `finish.rs`: after all faults have healed: everything works again, everything completes, nothing is left.
+//! - `finish.rs`: after all faults have healed: everything works again, everything completes,
+//!   nothing is left.
 //!
 //! Checked
 //! - T1: each posted request completes once, in order, with a reason.
-//! - T2: a connection's messages come from one connection of the channel's other end, in order; at the reliable levels without a gap, at the unreliable one not twice. No connection's
-//!   messages reach two connections.
-//! - T3: content is what was sent; what an RDMA write has put there is whole when the message after it arrives, and is put there once; a read gets what is there.
+//! - T2: a connection's messages come from one connection of the channel's other end, in order; at
+//!   the reliable levels without a gap, at the unreliable one not twice. No connection's messages
+//!   reach two connections.
+//! - T3: content is what was sent; what an RDMA write has put there is whole when the message after
+//!   it arrives, and is put there once; a read gets what is there.
 //! - T4: a send that succeeded at Reliable Reception has arrived.
 //! - T5: after the faults, all channels work within a bounded time.
-//! - T6: sessions and what they keep are bounded at all times; at the end nothing is kept, and all objects can be destroyed.
+//! - T6: sessions and what they keep are bounded at all times; at the end nothing is kept, and all
+//!   objects can be destroyed.
 //! - T7: corrupted packets, and no others, are found by the checksum.
 
 mod collect;

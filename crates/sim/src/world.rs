@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Engines on a fabric, one for each node, under one seed. Called by programs in virtual time: tests, checkers, the `bellwire` command.
+//! Engines on a fabric, one for each node, under one seed. Called by programs in virtual time:
+//! tests, checkers, the `bellwire` command.
 //!
 //! ```text
 //!   World::step -> Engine<PacketWire<FabricPort>> -> proto -> FabricPort -> Fabric -> FabricPort of another node -> ...
@@ -7,10 +8,11 @@
 //!
 //! Invariants
 //! - W1: what happens is a function of topology, plan, settings, seed and the calls.
-//! - W2: an engine has a turn only when packets came, room came, its timer is due, it was called, or its last turn left something to do. Turns of one engine are
-//!   [`WorldConfig::turn`] apart.
+//! - W2: an engine has a turn only when packets came, room came, its timer is due, it was called,
+//!   or its last turn left something to do. Turns of one engine are [`WorldConfig::turn`] apart.
 //! - W3: an engine is told the time of its node's clock, and no other.
-//! - W4: a node that crashes loses its engine without a word; one that restarts has a new engine, with a new transport, at the same address.
+//! - W4: a node that crashes loses its engine without a word; one that restarts has a new engine,
+//!   with a new transport, at the same address.
 
 use crate::fabric::hash;
 use crate::port::{self, FabricPort};
@@ -45,8 +47,9 @@ pub struct WorldConfig {
 
 impl Default for WorldConfig {
     fn default() -> Self {
-        // The fabric takes packets one by one, and knows no system calls: nothing is gained by runs or by sharing packets, so neither is waited for. (Trials draw their settings themselves, and
-        // have both.)
+        // The fabric takes packets one by one, and knows no system calls: nothing is gained by runs
+        // or by sharing packets, so neither is waited for. (Trials draw their settings themselves,
+        // and have both.)
         Self { turn: Duration(200), transport: Config { run_packets_max: 1, join_delay: Duration(0), ..Config::default() } }
     }
 }
@@ -80,7 +83,8 @@ struct Nic {
     timer: Instant,
 }
 
-/// Many NICs in one process and one thread, in virtual time. See the crate's documentation for an example.
+/// Many NICs in one process and one thread, in virtual time. See the crate's documentation for an
+/// example.
 pub struct World {
     fabric: Rc<RefCell<Fabric>>,
     config: WorldConfig,
@@ -151,7 +155,8 @@ impl World {
         self.fabric.borrow()
     }
 
-    /// The fabric: crashes, partitions, links down, healing. What it does to NICs is told by [`step`](Self::step).
+    /// The fabric: crashes, partitions, links down, healing. What it does to NICs is told by
+    /// [`step`](Self::step).
     pub fn fabric_mut(&mut self) -> RefMut<'_, Fabric> {
         self.fabric.borrow_mut()
     }
@@ -196,7 +201,8 @@ impl World {
         self.seen = hash::fold(self.seen, word);
     }
 
-    /// Of all packets, and of all that programs have [noted](Self::note). Runs with equal digests did the same.
+    /// Of all packets, and of all that programs have [noted](Self::note). Runs with equal digests
+    /// did the same.
     pub fn digest(&self) -> u64 {
         hash::fold(self.fabric.borrow().digest(), self.seen)
     }

@@ -147,7 +147,8 @@ fn a_full_inbox_drops_behind_a_link_that_drops() {
     assert_eq!((net.fabric.statistics().delivered, net.fabric.statistics().dropped(DropCause::InboxFull)), (4, 6));
 }
 
-/// Rings of queues that hold can wait for each other for ever; ways that go up and then down cannot.
+/// Rings of queues that hold can wait for each other for ever; ways that go up and then down
+/// cannot.
 #[test]
 fn up_down_routing_does_not_lock_a_torus() {
     let run = |routing| {
@@ -192,7 +193,8 @@ fn partitions_are_one_way_if_said_so() {
 
 #[test]
 fn a_link_that_is_down_loses_what_is_on_it() {
-    // Transmission 100 ns, latency 1000 ns: an outage of 10 ns in the middle strikes what is on the link, not what waits.
+    // Transmission 100 ns, latency 1000 ns: an outage of 10 ns in the middle strikes what is on the
+    // link, not what waits.
     let mut net = Net::new(Topology::mesh(2, BYTE_A_NS).unwrap(), "down=500ns..510ns:n0>n1", 1);
     (0..10).for_each(|i| net.send(0, 1, vec![i; 100], 0).unwrap());
     (0..10).for_each(|i| net.send(1, 0, vec![i; 100], 0).unwrap());
@@ -223,7 +225,8 @@ fn a_crash_takes_queue_inbox_and_ports() {
         let mut net = Net::new(Topology::star(2, spec).unwrap(), "crash=3us..5us:n0", 1);
         net.send(1, 0, vec![9; 100], 0).unwrap();
         (0..10).for_each(|i| net.send(0, 1, vec![i; 1_000], 0).unwrap());
-        // Arrives at n0 while that is down; the next after its restart, to a port that is there again.
+        // Arrives at n0 while that is down; the next after its restart, to a port that is there
+        // again.
         net.send(1, 0, vec![8; 100], 2_000).unwrap();
         net.fabric.advance_to(Instant(3_000));
         assert_eq!(net.fabric.poll_event(), Some(FabricEvent::Crashed(NodeId(0))));
@@ -237,7 +240,8 @@ fn a_crash_takes_queue_inbox_and_ports() {
         net.ports[0] = net.fabric.attach(net.addresses[0]).unwrap();
         assert_ne!(net.ports[0], old);
         let arrived = net.run(u64::MAX);
-        // Three packets of 1 us each had left n0; and the one that was on its way when n0 came back.
+        // Three packets of 1 us each had left n0; and the one that was on its way when n0 came
+        // back.
         assert_eq!(arrived.iter().map(|a| (a.1, a.2[0])).collect::<Vec<_>>(), [(1, 0), (1, 1), (1, 2), (0, 7)]);
         let s = *net.fabric.statistics();
         assert_eq!((s.dropped(DropCause::Crash), s.dropped(DropCause::NodeDown), s.unread), (7, 1, 1));

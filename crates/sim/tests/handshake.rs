@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Connections under heavy loss: 36 % of all packets, both sides asking at the same moment, so that their HELLOs cross.
+//! Connections under heavy loss: 36 % of all packets, both sides asking at the same moment, so that
+//! their HELLOs cross.
 //!
 //! `BELLWIRE_HANDSHAKE_SEEDS=N` sets how many seeds there are (300).
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What holds for any topology, plan and traffic: packets are conserved, flows stay in order, queues that hold lose nothing, one seed tells one story.
+//! What holds for any topology, plan and traffic: packets are conserved, flows stay in order,
+//! queues that hold lose nothing, one seed tells one story.
 
 mod common;
 
@@ -57,7 +58,8 @@ fn traffic() -> impl Strategy<Value = Traffic> {
     proptest::collection::vec((0..64_usize, 0..64_usize, 8..1_200_usize, 0..5_000_u64), 1..200)
 }
 
-/// Sends all that is taken, with a number in front of each packet, reading as it goes if asked; then gives what arrived.
+/// Sends all that is taken, with a number in front of each packet, reading as it goes if asked;
+/// then gives what arrived.
 fn play(net: &mut Net, traffic: &Traffic, read: bool) -> (Vec<(usize, usize)>, Vec<Arrival>) {
     let count = net.ports.len();
     let (mut now, mut taken, mut arrived) = (0, Vec::new(), Vec::new());
@@ -207,7 +209,8 @@ fn what_differs_has_another_digest() {
     for (i, a) in all.iter().enumerate() {
         assert!(all[i + 1..].iter().all(|b| a != b), "{all:x?}");
     }
-    // The same on every machine; whoever changes it knowingly makes digests that were written down worthless.
+    // The same on every machine; whoever changes it knowingly makes digests that were written down
+    // worthless.
     assert_eq!(all[0], 3_555_637_257_570_138_571);
 }
 

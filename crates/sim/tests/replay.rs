@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Echoes of the past: all packets of a connection, heard by somebody who can forge addresses, are said again to a new connection between the same addresses, to the same memory. Nothing of the
+//! Echoes of the past: all packets of a connection, heard by somebody who can forge addresses, are
+//! said again to a new connection between the same addresses, to the same memory. Nothing of the
 //! old one is seen in the new one, and the new one goes on.
 
 use bellwire_faults::Random;
@@ -7,7 +8,8 @@ use bellwire_sim::memory::Memory;
 use bellwire_sim::{Duration, LinkSpec, NodeId, Overheard, Topology, World, WorldConfig};
 use bellwire_via::{MemAttributes, MemHandle, Operation, PtagHandle, ReceiveRequest, Reliability, Segment, SendRequest, ViAttributes, ViHandle, ViState};
 
-/// Messages of a connection in each direction, and bytes of each; after each an RDMA write of as many.
+/// Messages of a connection in each direction, and bytes of each; after each an RDMA write of as
+/// many.
 const MESSAGES: u8 = 40;
 const BYTES: usize = 3000;
 /// In the memory of a side: what it sends, what it receives, what is written by the other.
@@ -61,7 +63,8 @@ fn bytes_of(memory: &Memory, at: usize) -> Vec<u8> {
     memory.cells()[at..at + BYTES].iter().map(|cell| cell.get()).collect()
 }
 
-/// Traffic both ways, each message of bytes that say which it is, beginning with `first`; before each, some of the packets of the past.
+/// Traffic both ways, each message of bytes that say which it is, beginning with `first`; before
+/// each, some of the packets of the past.
 fn talk(world: &mut World, sides: &[Side; 2], first: u8, past: &mut dyn FnMut(&mut World)) {
     for message in first..first + MESSAGES {
         past(world);
@@ -116,7 +119,8 @@ fn past(world: &mut World) -> ([Side; 2], Vec<Overheard>) {
     (sides, old)
 }
 
-/// The new connection, to which the old packets are said again: all of them, in pieces, in order and in disorder.
+/// The new connection, to which the old packets are said again: all of them, in pieces, in order
+/// and in disorder.
 fn present(world: &mut World, sides: &[Side; 2], old: &[Overheard], seed: u64) {
     let mut random = Random::new(seed, 0);
     let mut next = 0;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! More endpoints than frames, on a network that loses, doubles and reorders: each message arrives, or comes back, in time and once; no frame is lost.
+//! More endpoints than frames, on a network that loses, doubles and reorders: each message arrives,
+//! or comes back, in time and once; no frame is lost.
 
 use bellwire_faults::Random;
 use bellwire_proto::{Config, ReturnReason};

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Small versions of the scenarios: the same seed gives the same report, and figures are what the network allows.
+//! Small versions of the scenarios: the same seed gives the same report, and figures are what the
+//! network allows.
 
 use bellwire_report::model::{Cell, Report, Table};
 use bellwire_sim::scenario::{self};
@@ -92,7 +93,8 @@ fn channels_are_limited_by_the_round_trip_and_the_window_is_not() {
 
 #[test]
 fn the_window_fills_a_link_whose_queue_drops() {
-    // What a full queue drops is sent again at once, and does not meet a full queue again; the last packets are not waited for long.
+    // What a full queue drops is sent again at once, and does not meet a full queue again; the last
+    // packets are not waited for long.
     let given = [("channels", "8"), ("latencies", "1us,10us"), ("rates", "1G,10G"), ("messages", "2000")];
     let shares = column(&run("channels", &given), "of the rate");
     assert!(shares.iter().step_by(2).all(|share| *share > 92.0), "window and channels in turn: {shares:?}");

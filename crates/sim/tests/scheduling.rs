@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! One NIC sends for several VIs: what one of them sends does not keep the others waiting for long, and all get their share.
+//! One NIC sends for several VIs: what one of them sends does not keep the others waiting for long,
+//! and all get their share.
 
 use bellwire_sim::scenario::cluster::{Cluster, EndId, HostCosts};
 use bellwire_sim::{Duration, LinkSpec, Topology, WhenFull, WorldConfig};
@@ -17,7 +18,8 @@ fn cluster(connections: usize) -> (Cluster, Vec<[EndId; 2]>) {
     (cluster, ends)
 }
 
-/// Round trips of small messages, in microseconds: mean and longest, while `bulk` other VIs of the NIC send large ones.
+/// Round trips of small messages, in microseconds: mean and longest, while `bulk` other VIs of the
+/// NIC send large ones.
 fn round_trips(bulk: usize) -> (f64, f64) {
     let (mut cluster, ends) = cluster(bulk + 1);
     let [asks, answers] = ends[bulk];
@@ -57,14 +59,16 @@ fn a_small_message_does_not_wait_behind_large_ones() {
     let alone = round_trips(0);
     assert!(alone.1 < 4.0, "{alone:?}");
     for bulk in [1, 4] {
-        // What lies in front of it: what the transport has written (128 KiB), and queue and buffer of the link (64 KiB each), at 1.25 bytes a nanosecond.
+        // What lies in front of it: what the transport has written (128 KiB), and queue and buffer
+        // of the link (64 KiB each), at 1.25 bytes a nanosecond.
         let (mean, longest) = round_trips(bulk);
         println!("{bulk} others: {mean:.1} us, longest {longest:.1} us");
         assert!(mean < 230.0 && longest < 260.0, "{bulk} others: {mean} us, longest {longest} us");
     }
 }
 
-/// Bytes that came over each connection in 20 ms; all send messages of their size all the time, so many outstanding.
+/// Bytes that came over each connection in 20 ms; all send messages of their size all the time, so
+/// many outstanding.
 fn shares(senders: &[(u32, u8)], outstanding: usize, turn: u32) -> Vec<u64> {
     let (mut cluster, ends) = cluster(senders.len());
     cluster.world_mut().with(0, |engine| engine.set_turn_bytes(turn));
@@ -112,7 +116,8 @@ fn weights_are_shares() {
 
 #[test]
 fn who_sends_now_and_then_keeps_the_rest_of_its_turn() {
-    // One message of 1 KiB outstanding: the queue is empty after each, and the next goes at once, before what the others have waiting.
+    // One message of 1 KiB outstanding: the queue is empty after each, and the next goes at once,
+    // before what the others have waiting.
     let few = shares(&[(1024, 1), (LARGE, 1), (LARGE, 1)], 1, TURN);
     println!("{few:?}");
     assert!(few[0] > 20_000_000 / 280_000 * 1024, "a message in each 280 us: {few:?}");

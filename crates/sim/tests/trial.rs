@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Random programs under random faults: seeds that once failed, then new ones. A seed that fails is printed with the way to see it again.
+//! Random programs under random faults: seeds that once failed, then new ones. A seed that fails is
+//! printed with the way to see it again.
 //!
-//! `BELLWIRE_SEEDS=N` sets how many new seeds there are (500), `BELLWIRE_FIRST_SEED=N` the first (1).
+//! `BELLWIRE_SEEDS=N` sets how many new seeds there are (500), `BELLWIRE_FIRST_SEED=N` the first
+//! (1).
 
 use bellwire_sim::trial::{self, Options, Outcome};
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Every process sends numbered messages of many sizes to every process, itself included; each is checked and answered. `examples/am/all_to_all.c` is the same in C.
+//! Every process sends numbered messages of many sizes to every process, itself included; each is
+//! checked and answered. `examples/am/all_to_all.c` is the same in C.
 //!
 //! ```text
 //! cargo build --release -p bellwire-spmd --example all_to_all

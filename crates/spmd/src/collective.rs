@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Barrier and all-gather by dissemination (`bellwire_job::dissemination`).
 //!
-//! Nobody can be more than one collective call ahead of another, so there are places for two, told apart by their number. What else comes is not ours and is dropped.
+//! Nobody can be more than one collective call ahead of another, so there are places for two, told
+//! apart by their number. What else comes is not ours and is dropped.
 //!
-//! **Whoever is gone is noticed.** A process fails with the rank of another if a message to it comes back, or if it waits for one whose connection has ended; it asks those it waits for now and then,
-//! so that there is a connection. Then it tells those who would wait for it, and they tell on. So every process that waits fails: the one that it waits for is gone, or waits itself, or has
-//! failed and has said so.
+//! **Whoever is gone is noticed.** A process fails with the rank of another if a message to it
+//! comes back, or if it waits for one whose connection has ended; it asks those it waits for now
+//! and then, so that there is a connection. Then it tells those who would wait for it, and they
+//! tell on. So every process that waits fails: the one that it waits for is gone, or waits itself,
+//! or has failed and has said so.
 
 use crate::Error;
 use bellwire_am::{Bundle, EndpointId, MEDIUM_BYTES_MAX, Message, Name};
@@ -21,7 +24,8 @@ const ASK_AFTER: Duration = Duration::from_millis(200);
 /// Rounds that a call can have.
 const ROUNDS_MAX: usize = 32;
 
-/// A part of what a round carries: arguments are the call's number, the round, and whether it is the last part.
+/// A part of what a round carries: arguments are the call's number, the round, and whether it is
+/// the last part.
 const PART: u8 = 1;
 /// A process is gone: its rank.
 const LOST: u8 = 2;

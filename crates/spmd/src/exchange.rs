@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What is asked of a launcher. [`bellwire_job::Job`] is one; the C library asks the job library of its process, so that a process is in its job once.
+//! What is asked of a launcher. [`bellwire_job::Job`] is one; the C library asks the job library of
+//! its process, so that a process is in its job once.
 
 use crate::Error;
 use bellwire_job::Job;
@@ -12,7 +13,8 @@ pub trait Exchange: Send {
     fn size(&self) -> u32;
     /// How many of them are on this host.
     fn local_size(&self) -> u32;
-    /// Everybody's block to everybody, in order of rank. Collective. All blocks have the same length, at most some hundred bytes.
+    /// Everybody's block to everybody, in order of rank. Collective. All blocks have the same
+    /// length, at most some hundred bytes.
     ///
     /// # Errors
     /// [`Error::Launcher`].

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Start-up for programs that run as many equal processes (SPMD) and talk by Active Messages: one call, and entry *i* of the endpoint's translation table is process *i*.
+//! Start-up for programs that run as many equal processes (SPMD) and talk by Active Messages: one
+//! call, and entry *i* of the endpoint's translation table is process *i*.
 //!
 //! ```no_run
 //! let team = bellwire_spmd::Team::start(bellwire_job::Job::join()?)?;
@@ -15,8 +16,9 @@
 //! | `team.rs` | endpoints, names, the table; how it ends |
 //! | `collective.rs` | barrier and all-gather by messages |
 //!
-//! It sits above `bellwire-am` and `bellwire-job`, which know nothing of each other. Whoever dies is noticed: requests to it come back to the endpoint's error handler, collective calls fail
-//! with its rank ([`Error::Lost`]), in all processes, whether or not the launcher ends the job.
+//! It sits above `bellwire-am` and `bellwire-job`, which know nothing of each other. Whoever dies
+//! is noticed: requests to it come back to the endpoint's error handler, collective calls fail with
+//! its rank ([`Error::Lost`]), in all processes, whether or not the launcher ends the job.
 
 #![forbid(unsafe_code)]
 

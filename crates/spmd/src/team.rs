@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A process's endpoints in its job: made, named to the others, mapped; and how it ends.
 //!
-//! There are two endpoints in one bundle. The first is the program's: table, handlers, error handler and segment are all its own. The second is for barriers and all-gathers, so that they take no
-//! handler number from the program. Each process makes up its tags, at random, and tells them with its names: nobody outside of the job knows them.
+//! There are two endpoints in one bundle. The first is the program's: table, handlers, error
+//! handler and segment are all its own. The second is for barriers and all-gathers, so that they
+//! take no handler number from the program. Each process makes up its tags, at random, and tells
+//! them with its names: nobody outside of the job knows them.
 
 use crate::collective::Collective;
 use crate::{Error, Exchange};
@@ -19,7 +21,8 @@ const BLOCK_BYTES: usize = 2 * (NAME_BYTES + 8);
 /// Longest sleep while requests are out.
 const SLICE: Duration = Duration::from_millis(100);
 
-/// This process among those of its job, and its endpoint, whose entry *i* is process *i* (also this one).
+/// This process among those of its job, and its endpoint, whose entry *i* is process *i* (also this
+/// one).
 pub struct Team {
     exchange: Box<dyn Exchange + Sync>,
     device: Arc<Device>,
@@ -36,7 +39,9 @@ impl core::fmt::Debug for Team {
     }
 }
 
-/// Opens a NIC for a job, as the environment says (see [`NicConfig::from_env`]). In a job on several hosts that says nothing of an address, it is the one from which packets to other hosts leave.
+/// Opens a NIC for a job, as the environment says (see [`NicConfig::from_env`]). In a job on
+/// several hosts that says nothing of an address, it is the one from which packets to other hosts
+/// leave.
 ///
 /// # Errors
 /// [`Error::Device`].
@@ -69,8 +74,9 @@ impl Team {
         Self::start_on(&device, exchange)
     }
 
-    /// Makes this process's endpoint in a bundle of its own, and maps it to those of all processes of the job. Collective: every process calls it. Nothing is sent to others yet; who is
-    /// sent to connects then.
+    /// Makes this process's endpoint in a bundle of its own, and maps it to those of all processes
+    /// of the job. Collective: every process calls it. Nothing is sent to others yet; who is sent
+    /// to connects then.
     ///
     /// # Errors
     /// [`Error::Launcher`], [`Error::Messages`].
@@ -136,7 +142,8 @@ impl Team {
         self.ranks.get(&message.source()).copied()
     }
 
-    /// Waits, polling, until every process of the job has come here. Handlers run meanwhile. It says nothing of requests that are still out.
+    /// Waits, polling, until every process of the job has come here. Handlers run meanwhile. It
+    /// says nothing of requests that are still out.
     ///
     /// # Errors
     /// [`Error::Lost`]: a process is gone, and no collective call will be well any more; [`Error::WrongMoment`].
@@ -144,7 +151,8 @@ impl Team {
         self.collective.gather(&self.bundle, None).map(drop)
     }
 
-    /// Gives everybody's block to everybody, in order of rank, waiting as [`barrier`](Self::barrier) does. Lengths may differ.
+    /// Gives everybody's block to everybody, in order of rank, waiting as
+    /// [`barrier`](Self::barrier) does. Lengths may differ.
     ///
     /// # Errors
     /// As there; [`Error::TooLong`].
@@ -152,7 +160,9 @@ impl Team {
         self.collective.gather(&self.bundle, Some(block))
     }
 
-    /// Ends well: waits until all requests of this process's endpoint are handled, then until all others have come so far. Collective. After it nobody's request is in danger, whoever ends first.
+    /// Ends well: waits until all requests of this process's endpoint are handled, then until all
+    /// others have come so far. Collective. After it nobody's request is in danger, whoever ends
+    /// first.
     ///
     /// # Errors
     /// As of [`barrier`](Self::barrier). The endpoints are closed in any case.

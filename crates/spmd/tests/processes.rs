@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Teams of real processes without a launcher that would end them: what the layer does by itself when one of them is killed.
+//! Teams of real processes without a launcher that would end them: what the layer does by itself
+//! when one of them is killed.
 //!
-//! The test starts its own program again, once for each rank; they find each other by files of a folder.
+//! The test starts its own program again, once for each rank; they find each other by files of a
+//! folder.
 
 use bellwire_memory::atomic::{AtomicU32, Ordering};
 use bellwire_spmd::{Error, Exchange, Team};

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Time as the engine, the transport and the simulators know it: nanoseconds since an origin that their caller chose. No clock in here.
+//! Time as the engine, the transport and the simulators know it: nanoseconds since an origin that
+//! their caller chose. No clock in here.
 
 #![forbid(unsafe_code)]
 

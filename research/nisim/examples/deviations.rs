@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Prints how far each entry of Table 5 is from the paper's, briefly, with settings NAME=VALUE of the machine: for work on the model.
+//! Prints how far each entry of Table 5 is from the paper's, briefly, with settings NAME=VALUE of
+//! the machine: for work on the model.
 
 use bellwire_nisim::experiment::plan::knob;
 use bellwire_nisim::experiment::table5::{median_deviation, table5};

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Fits the open costs of the machine from a first guess and prints each step: how `machine/costs.rs` came by its values.
+//! Fits the open costs of the machine from a first guess and prints each step: how
+//! `machine/costs.rs` came by its values.
 
 use bellwire_nisim::experiment::fit::{first_guess, fit};
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Runs macrobenchmarks on designs and prints virtual and real time, with settings NAME=VALUE of the machine, for work on the model:
-//! `cargo run --release -p bellwire-nisim --example programs -- em3d ni2w,cni32qm 1,2,8,inf memory_ns=60`.
+//! Runs macrobenchmarks on designs and prints virtual and real time, with settings NAME=VALUE of
+//! the machine, for work on the model:
+//! `cargo run --release -p bellwire-nisim --example programs -- em3d ni2w,cni32qm 1,2,8,inf
+//! memory_ns=60`.
 
 use std::time::Instant;
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A new network interface in one file: like the CM-5's, but its words are 32 bytes wide. Prints how it stands beside the CM-5's.
+//! A new network interface in one file: like the CM-5's, but its words are 32 bytes wide. Prints
+//! how it stands beside the CM-5's.
 
 use std::rc::Rc;
 

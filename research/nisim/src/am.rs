@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Active messages: the messaging layer that programs use.
 //!
-//! A message names a handler of the receiving node and carries bytes. Messages beyond what the network carries go in pieces, and the handler runs when
-//! all have arrived. Handlers run only inside [`Am::poll`], [`Am::wait`], [`Am::breathe`] and a program's send where the look for room shows for nothing
-//! that a message waits, one after the other. A send that finds no room takes in what has arrived until there is, so that two nodes that send to each
-//! other do not wait for each other; the handlers of what it took run at the next poll.
+//! A message names a handler of the receiving node and carries bytes. Messages beyond what the
+//! network carries go in pieces, and the handler runs when all have arrived. Handlers run only
+//! inside [`Am::poll`], [`Am::wait`], [`Am::breathe`] and a program's send where the look for room
+//! shows for nothing that a message waits, one after the other. A send that finds no room takes in
+//! what has arrived until there is, so that two nodes that send to each other do not wait for each
+//! other; the handlers of what it took run at the next poll.
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, VecDeque};
@@ -29,7 +31,8 @@ struct Layer {
     handlers: RefCell<BTreeMap<u16, Handler>>,
     aside: RefCell<VecDeque<Message>>,
     partial: RefCell<BTreeMap<(usize, u32), Partial>>,
-    /// Where the message whose handler runs lies in main memory, if it does: first blocks, and how many.
+    /// Where the message whose handler runs lies in main memory, if it does: first blocks, and how
+    /// many.
     lies: RefCell<Vec<(Block, u64)>>,
     numbers: Cell<u32>,
     in_handler: Cell<bool>,
@@ -87,7 +90,8 @@ impl Am {
         self.0.handlers.borrow_mut().insert(handler, Rc::new(move |am, from, payload| Box::pin(run(am, from, payload))));
     }
 
-    /// Sends `payload` to handler `handler` of node `to` (another node); returns when the processor may go on.
+    /// Sends `payload` to handler `handler` of node `to` (another node); returns when the processor
+    /// may go on.
     pub async fn send(&self, to: usize, handler: u16, payload: &[u8]) {
         let Layer { cpu, numbers, .. } = &*self.0;
         assert!(to != cpu.node() && to < cpu.nodes(), "node {} sends to node {to}", cpu.node());
@@ -109,7 +113,8 @@ impl Am {
     async fn send_piece(&self, mut message: Message) {
         let Layer { cpu, ni, aside, in_handler, .. } = &*self.0;
         cpu.compute(cpu.0.parameters.costs.send_cycles);
-        // One look at the status shows room and messages. A handler's send does not let another handler run.
+        // One look at the status shows room and messages. A handler's send does not let another
+        // handler run.
         if let Some(fifo) = ni.fifo().filter(|_| !in_handler.get()) {
             cpu.sync().await;
             if fifo.has_arrived() {
@@ -123,14 +128,16 @@ impl Am {
             }
             cpu.compute(cpu.0.parameters.costs.poll_cycles);
             if let Some(arrived) = ni.receive(cpu).await {
-                // Into a queue in memory: the handler's message is copied once more, out of it, later.
+                // Into a queue in memory: the handler's message is copied once more, out of it,
+                // later.
                 aside.borrow_mut().push_back(arrived);
             }
         }
     }
 
-    /// Takes messages as long as there are any; whether there was one. The last look, in vain, is what an uncached status costs a round trip more than a
-    /// stream, in which it finds the next message.
+    /// Takes messages as long as there are any; whether there was one. The last look, in vain, is
+    /// what an uncached status costs a round trip more than a stream, in which it finds the next
+    /// message.
     pub async fn poll(&self) -> bool {
         let mut any = false;
         while self.look().await {
@@ -139,7 +146,8 @@ impl Am {
         any
     }
 
-    /// What a loop of a program does whose node may be asked for something at any time: polls if the last look was long ago.
+    /// What a loop of a program does whose node may be asked for something at any time: polls if
+    /// the last look was long ago.
     pub async fn breathe(&self) {
         if self.is_due() {
             self.poll().await;
@@ -152,7 +160,8 @@ impl Am {
         cpu.now() - looked.get() >= cpu.0.parameters.cycle * cpu.0.parameters.costs.poll_interval
     }
 
-    /// Looks for a message once; whether there was one. If it was the last of its pieces, its handler has run.
+    /// Looks for a message once; whether there was one. If it was the last of its pieces, its
+    /// handler has run.
     async fn look(&self) -> bool {
         let Layer { cpu, ni, aside, in_handler, looked, .. } = &*self.0;
         let costs = &cpu.0.parameters.costs;
@@ -190,7 +199,8 @@ impl Am {
             if self.poll().await {
                 continue;
             }
-            // Looks in vain, one after the other: until something happens, they change nothing, and only their rhythm matters.
+            // Looks in vain, one after the other: until something happens, they change nothing, and
+            // only their rhythm matters.
             let period = cpu.now() - start;
             cpu.sync().await;
             ni.activity().past(&cpu.0.engine, seen).await;
@@ -199,7 +209,8 @@ impl Am {
         }
     }
 
-    /// What a handler does that uses what its message carries: an NI may have left it in main memory, from where the processor has to fetch it.
+    /// What a handler does that uses what its message carries: an NI may have left it in main
+    /// memory, from where the processor has to fetch it.
     pub async fn fetch_payload(&self) {
         let cpu = &self.0.cpu;
         for (first, blocks) in self.0.lies.take() {

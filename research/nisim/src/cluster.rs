@@ -28,13 +28,15 @@ pub struct Outcome {
     pub sizes: std::collections::BTreeMap<u64, u64>,
 }
 
-/// Runs a program on each node of a machine: `program` is called once for each node and gives what that node does.
+/// Runs a program on each node of a machine: `program` is called once for each node and gives what
+/// that node does.
 ///
 /// # Errors
 /// If the programs wait for each other, or have not ended by `limit`.
 ///
 /// # Panics
-/// If the machine cannot be built ([`Parameters::check`]), or an invariant of the model does not hold.
+/// If the machine cannot be built ([`Parameters::check`]), or an invariant of the model does not
+/// hold.
 pub fn run<R>(parameters: &Parameters, design: &Design, limit: Time, program: impl Fn(Am) -> R) -> Result<Outcome, Stuck>
 where
     R: Future<Output = ()> + 'static,

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Virtual time: a queue of events, and the tasks (programs of processors, engines of NIs) that they wake.
+//! Virtual time: a queue of events, and the tasks (programs of processors, engines of NIs) that
+//! they wake.
 //!
-//! A task is a future, polled only by [`Engine::run`]. It gives up the processor by [`Engine::sleep_until`] or by waiting for a [`Signal`], and for one
-//! thing at a time: there is no join or select within a task.
+//! A task is a future, polled only by [`Engine::run`]. It gives up the processor by
+//! [`Engine::sleep_until`] or by waiting for a [`Signal`], and for one thing at a time: there is no
+//! join or select within a task.
 //!
-//! Events of the same time happen in an order that does not depend on how many others there were: calls first, in the order in which they were made, then
-//! tasks in the order in which they were spawned. So a processor that is simulated in fewer steps gives the same times.
+//! Events of the same time happen in an order that does not depend on how many others there were:
+//! calls first, in the order in which they were made, then tasks in the order in which they were
+//! spawned. So a processor that is simulated in fewer steps gives the same times.
 
 use std::cell::{Cell, RefCell};
 use std::future::{Future, poll_fn};
@@ -69,7 +72,8 @@ impl Engine {
         self.happened.get()
     }
 
-    /// Starts a task at the present time. The run ends when all that are `program`s have ended; the others serve them.
+    /// Starts a task at the present time. The run ends when all that are `program`s have ended; the
+    /// others serve them.
     pub fn spawn(&self, program: bool, task: impl Future<Output = ()> + 'static) {
         self.spawned.borrow_mut().push((Box::pin(task), program));
     }
@@ -159,7 +163,8 @@ impl Engine {
         }
     }
 
-    /// Lets what is under way after the end come to its end: calls happen, tasks do nothing any more.
+    /// Lets what is under way after the end come to its end: calls happen, tasks do nothing any
+    /// more.
     pub fn settle(&self) {
         while let Some(event) = self.next() {
             self.now.set(event.time());

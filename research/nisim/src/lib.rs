@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A deterministic discrete-event simulator of network interfaces on a memory bus, after Mukherjee and Hill (HPCA 1998).
+//! A deterministic discrete-event simulator of network interfaces on a memory bus, after Mukherjee
+//! and Hill (HPCA 1998).
 //!
 //! | file | what stands there |
 //! |---|---|
@@ -14,8 +15,8 @@
 //! | `programs/` | the macrobenchmarks |
 //! | `experiment/` | the microbenchmarks, the paper's tables beside ours, plans |
 //!
-//! Everything of one simulation lives on one thread; several simulations run beside each other on several threads. Nothing is random: the same
-//! program on the same machine gives the same times.
+//! Everything of one simulation lives on one thread; several simulations run beside each other on
+//! several threads. Nothing is random: the same program on the same machine gives the same times.
 
 #![forbid(unsafe_code)]
 

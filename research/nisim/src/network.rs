@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The network, without topology, and its end-to-end flow control: return to sender.
 //!
-//! A sender keeps an outgoing buffer for each message until the receiver has taken it. A receiver without a free buffer sends the message back, on a
-//! path that is always open, into the buffer that the sender kept; the sender tries again later. So nothing is lost and nothing blocks the network.
+//! A sender keeps an outgoing buffer for each message until the receiver has taken it. A receiver
+//! without a free buffer sends the message back, on a path that is always open, into the buffer
+//! that the sender kept; the sender tries again later. So nothing is lost and nothing blocks the
+//! network.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -31,12 +33,14 @@ pub struct Message {
     pub total: u32,
     /// The piece.
     pub payload: Rc<[u8]>,
-    /// The first of its blocks in main memory, if the NI left it there and not in the processor's hands.
+    /// The first of its blocks in main memory, if the NI left it there and not in the processor's
+    /// hands.
     pub lies: Option<Block>,
 }
 
-/// A message that goes to and fro between its sender and a receiver without a free buffer. Its tries in vain are not simulated one by one: when a buffer
-/// becomes free, whose try comes next is worked out.
+/// A message that goes to and fro between its sender and a receiver without a free buffer. Its
+/// tries in vain are not simulated one by one: when a buffer becomes free, whose try comes next is
+/// worked out.
 struct Refused {
     /// When it was at the receiver last.
     at: Time,
@@ -154,8 +158,9 @@ impl Network {
         self.nodes.borrow_mut().clear();
     }
 
-    /// Conservation of messages and of flow-control buffers, once nothing is under way: each message that was sent was taken, waits in a buffer of its
-    /// receiver, or was refused and is with its sender; each buffer is free or has such a message.
+    /// Conservation of messages and of flow-control buffers, once nothing is under way: each
+    /// message that was sent was taken, waits in a buffer of its receiver, or was refused and is
+    /// with its sender; each buffer is free or has such a message.
     ///
     /// # Panics
     /// If something was lost or doubled.
@@ -186,7 +191,8 @@ impl Network {
         self.pass(message, crossing);
     }
 
-    /// From an outgoing buffer to the receiver: the NI's memory is read once, then the message streams out.
+    /// From an outgoing buffer to the receiver: the NI's memory is read once, then the message
+    /// streams out.
     fn crossing(&self, message: &Message) -> Time {
         self.node(message.from).ni_memory.get() + self.streaming(message) + self.parameters.network
     }
@@ -203,13 +209,15 @@ impl Network {
         Time(1_000 * bytes / self.parameters.costs.injection_bytes_per_ns)
     }
 
-    /// From a try to the next: back to the sender and into the buffer that it kept, a pause, out again.
+    /// From a try to the next: back to the sender and into the buffer that it kept, a pause, out
+    /// again.
     fn period(&self, message: &Message) -> Time {
         let back = self.parameters.network + self.node(message.from).ni_memory.get();
         back + self.parameters.costs.retry + self.crossing(message)
     }
 
-    /// A buffer of a receiver is free: of the messages that were refused, that whose next try comes first will have it, unless another comes before.
+    /// A buffer of a receiver is free: of the messages that were refused, that whose next try comes
+    /// first will have it, unless another comes before.
     fn retry(self: &Rc<Self>, receiver: usize) {
         let (receiver, now) = (self.node(receiver), self.engine.now());
         let mut refused = receiver.flow.refused.borrow_mut();

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The events to come, in order: a calendar of the next microsecond with a short list for each span of four nanoseconds, and a heap for what comes later.
-//! Nearly all events of a simulation lie less than a microsecond ahead, and few in the same span, so that one is put in and taken out without comparing it
-//! with the others. Called by the engine.
+//! The events to come, in order: a calendar of the next microsecond with a short list for each span
+//! of four nanoseconds, and a heap for what comes later. Nearly all events of a simulation lie less
+//! than a microsecond ahead, and few in the same span, so that one is put in and taken out without
+//! comparing it with the others. Called by the engine.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -22,7 +23,8 @@ pub enum What {
 }
 
 impl Event {
-    /// Marks a task; a task has one event at most, so its number is its place among those of the same time.
+    /// Marks a task; a task has one event at most, so its number is its place among those of the
+    /// same time.
     const TASK: u64 = 1 << 63;
     /// Bits of a call's place, below its number.
     const PLACE: u32 = 20;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A processor alone on its bus runs ahead of virtual time. That is to change nothing but the number of events: the same NIs whose processors let virtual
-//! time catch up before each bus transaction give the same times, traffic and messages.
+//! A processor alone on its bus runs ahead of virtual time. That is to change nothing but the
+//! number of events: the same NIs whose processors let virtual time catch up before each bus
+//! transaction give the same times, traffic and messages.
 
 mod common;
 

@@ -52,7 +52,8 @@ fn round_trip_ns(design: &str, bytes: usize) -> f64 {
     (to - from).as_ns() / f64::from(ROUNDS / 2)
 }
 
-/// Round trips of 8, 64 and 256 bytes are within 20 % of the paper's Table 5; `table5.rs` looks closer.
+/// Round trips of 8, 64 and 256 bytes are within 20 % of the paper's Table 5; `table5.rs` looks
+/// closer.
 #[test]
 fn round_trips_as_in_the_paper() {
     let mut far = Vec::new();

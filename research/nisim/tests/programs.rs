@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The macrobenchmarks compute what a sequential run does, on every design, with few buffers and with many, and the same each time.
+//! The macrobenchmarks compute what a sequential run does, on every design, with few buffers and
+//! with many, and the same each time.
 
 use bellwire_nisim::experiment::figures::histogram;
 use bellwire_nisim::experiment::{Case, Measure};
@@ -36,7 +37,8 @@ fn a_program_gives_the_same_each_time() {
     assert_ne!(first.run().unwrap(), Case { seed: 7, ..first.clone() }.run().unwrap());
 }
 
-/// Shares of messages by size are near the paper's Table 4: this guards what the programs send, not how fast.
+/// Shares of messages by size are near the paper's Table 4: this guards what the programs send, not
+/// how fast.
 #[test]
 fn histograms_are_near_table_4() {
     for program in PROGRAMS {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Random messages on random machines: nothing is lost, doubled or changed, nothing waits forever, and the same seed gives the same.
+//! Random messages on random machines: nothing is lost, doubled or changed, nothing waits forever,
+//! and the same seed gives the same.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -43,7 +44,8 @@ fn content(from: usize, number: usize) -> Vec<u8> {
     (0..random.below(700)).map(|_| random.bits() as u8).collect()
 }
 
-/// Sends to random nodes; each message is answered with its length by its handler. Ends when all answers have come.
+/// Sends to random nodes; each message is answered with its length by its handler. Ends when all
+/// answers have come.
 async fn node(am: Am, seed: u64, messages: usize, handled: Rc<RefCell<Vec<(usize, usize)>>>) {
     let (me, answered) = (am.cpu().node(), Rc::new(Cell::new(0)));
     let (count, barrier) = (answered.clone(), Barrier::new(&am));

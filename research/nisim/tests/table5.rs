@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Table 5 of the paper beside ours. `cargo test -p bellwire-nisim --test table5 -- --nocapture` prints it.
+//! Table 5 of the paper beside ours. `cargo test -p bellwire-nisim --test table5 -- --nocapture`
+//! prints it.
 
 use bellwire_nisim::experiment::Measure;
 use bellwire_nisim::experiment::fit::{distance, fit};

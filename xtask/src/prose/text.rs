@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Prose in files: comments of sources, text of Markdown and of man pages, as paragraphs with their lines.
+//! Prose in files: comments of sources, text of Markdown and of man pages, as paragraphs with their
+//! lines.
 
 use std::path::Path;
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a program does, one process after the other. Values are what a sum is made of: an integer's bits, extended as C does; four times a real.
+//! What a program does, one process after the other. Values are what a sum is made of: an integer's
+//! bits, extended as C does; four times a real.
 
 use super::program::{Array, Element, Expression, MEMBERS, Operation, Program, Spot, Statement, TYPES, Type};
 

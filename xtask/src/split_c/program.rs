@@ -96,7 +96,8 @@ pub enum Operation {
     Store,
 }
 
-/// What a scalar is made from: a local scalar times a factor, the process's number times another, and a constant.
+/// What a scalar is made from: a local scalar times a factor, the process's number times another,
+/// and a constant.
 #[derive(Clone, Copy, Debug)]
 pub struct Expression {
     pub from: Option<Spot>,
@@ -105,7 +106,8 @@ pub struct Expression {
 
 #[derive(Clone, Debug)]
 pub enum Statement {
-    /// `local = global` or `local := global`, of process `(MYPROC + shift) % PROCS`; in `form` of several ways to write the global place.
+    /// `local = global` or `local := global`, of process `(MYPROC + shift) %
+    /// PROCS`; in `form` of several ways to write the global place.
     In { get: bool, to: Spot, from: Spot, shift: usize, form: u32 },
     /// `global = expression` and so on.
     Out { operation: Operation, to: Spot, value: Expression, shift: usize, form: u32 },
@@ -145,7 +147,8 @@ impl Random {
     }
 }
 
-/// Which elements a phase reads and writes, by array and index: whole elements, so that members of a struct do not meet in one word.
+/// Which elements a phase reads and writes, by array and index: whole elements, so that members of
+/// a struct do not meet in one word.
 #[derive(Default)]
 struct Uses {
     read: std::collections::BTreeSet<(usize, usize)>,

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A program as Split-C. Arrays are named by place and number: `A0` spread, `S1` static, `L2` local.
+//! A program as Split-C. Arrays are named by place and number: `A0` spread, `S1` static, `L2`
+//! local.
 
 use std::fmt::Write;
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Client and server: before and after, matched by discriminator, refused, timed out, cancelled, with attributes that do not fit.
+//! Client and server: before and after, matched by discriminator, refused, timed out, cancelled,
+//! with attributes that do not fit.
 
 use crate::stage::{Memory, Stage, refused};
 use crate::{Fixture, Port};
@@ -170,7 +171,8 @@ pub fn found_and_slow<F: Fixture>(s: &mut Stage<F>) {
     outcome(s, a).expect("connected");
 }
 
-/// Who serves many may have no place for more, and then not even listen for a moment: who has been told that somebody is there goes on asking.
+/// Who serves many may have no place for more, and then not even listen for a moment: who has been
+/// told that somebody is there goes on asking.
 pub fn found_and_away_for_a_moment<F: Fixture>(s: &mut Stage<F>) {
     let (a, other, b) = (reliable(s, 0), reliable(s, 0), reliable(s, 1));
     let (local, remote) = (s.fresh_address(a.nic), s.fresh_address(b.nic));
@@ -225,7 +227,8 @@ pub fn reject_and_cancel<F: Fixture>(s: &mut Stage<F>) {
     s.connect(a, b);
 }
 
-/// The client gives up while the acceptance is on its way: the server's VI does not stay connected to nobody.
+/// The client gives up while the acceptance is on its way: the server's VI does not stay connected
+/// to nobody.
 pub fn given_up_while_accepted<F: Fixture>(s: &mut Stage<F>) {
     if s.is_loopback() {
         return;

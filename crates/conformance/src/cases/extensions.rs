@@ -15,7 +15,8 @@ fn waiting_pair<F: Fixture>(s: &mut Stage<F>, level: Reliability, srq: Option<Sr
     Pair { a, b, tag_a: Some(tag_a), tag_b: Some(tag_b), reliability: level }
 }
 
-/// Messages wait for receive descriptors: none is lost, doubled or overtaken, and no other VI waits with them.
+/// Messages wait for receive descriptors: none is lost, doubled or overtaken, and no other VI waits
+/// with them.
 pub fn waits_for_a_receive_descriptor<F: Fixture>(s: &mut Stage<F>) {
     const MESSAGES: usize = 30;
     for level in RELIABLE {
@@ -50,7 +51,8 @@ pub fn waits_for_a_receive_descriptor<F: Fixture>(s: &mut Stage<F>) {
     }
 }
 
-/// Sends, writes with immediate data, writes and reads behind a message that waits: all in order, each once.
+/// Sends, writes with immediate data, writes and reads behind a message that waits: all in order,
+/// each once.
 pub fn order_is_kept_while_waiting<F: Fixture>(s: &mut Stage<F>) {
     for level in RELIABLE {
         for memory in MEMORIES {

@@ -149,7 +149,8 @@ pub fn descriptors_in_memory<F: Fixture>(s: &mut Stage<F>) {
     assert_eq!(word(&a, 28), Status::DONE.bits(), "status");
     assert_eq!(b.read(4096, 15), b"descriptor data");
 
-    // Malformed ones are not posted, or complete with the format error; the unreliable level shows several in a row.
+    // Malformed ones are not posted, or complete with the format error; the unreliable level shows
+    // several in a row.
     for (address, handle) in
         [(0, a.handle.raw()), (a.address() as usize + 32, a.handle.raw()), (a.address() as usize, 0), (a.address() as usize + (1 << 20), a.handle.raw())]
     {

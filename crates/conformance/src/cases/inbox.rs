@@ -33,7 +33,8 @@ fn take<F: Fixture>(s: &mut Stage<F>, nic: usize, inbox: InboxHandle) -> Option<
             }
             Taken::Kept(context, kept) => {
                 assert_eq!(context, CONTEXT);
-                // SAFETY: the engine lives, it is not released yet; its peer is this test, which does not write meanwhile.
+                // SAFETY: the engine lives, it is not released yet; its peer is this test, which
+                // does not write meanwhile.
                 let data = unsafe { core::slice::from_raw_parts(kept.as_ptr(), kept.len()) }.to_vec();
                 e.release(kept);
                 Some(Ok(data))
@@ -71,7 +72,8 @@ fn send_copied<F: Fixture>(s: &mut Stage<F>, a: Port, data: &[u8]) {
     });
 }
 
-/// Messages of all lengths reach an inbox whole, once and in order, whether somebody waits for them or they wait.
+/// Messages of all lengths reach an inbox whole, once and in order, whether somebody waits for them
+/// or they wait.
 pub fn inbox_takes_messages_in_order<F: Fixture>(s: &mut Stage<F>) {
     let (Pair { a, b, .. }, inbox) = pair_with_inbox(s, 64);
     for round in 0..3u32 {
@@ -121,7 +123,8 @@ pub fn what_is_kept_does_not_stop_others<F: Fixture>(s: &mut Stage<F>) {
     s.fixture.with(b.nic, |e| e.release(kept));
 }
 
-/// A peer that sends more than an inbox has room for is cut off; what had room is there, then the notice.
+/// A peer that sends more than an inbox has room for is cut off; what had room is there, then the
+/// notice.
 pub fn inbox_has_a_limit<F: Fixture>(s: &mut Stage<F>) {
     let (Pair { a, b, .. }, inbox) = pair_with_inbox(s, 4);
     let data = [5u8; 100];
@@ -140,7 +143,8 @@ pub fn inbox_has_a_limit<F: Fixture>(s: &mut Stage<F>) {
     assert!(seen[..4].iter().all(|f| f.as_deref() == Ok(&data[..])) && seen[4] == Err(Notice::Broken));
 }
 
-/// A trailer arrives when all of its write is in memory, in order with other messages; a write that is refused has none.
+/// A trailer arrives when all of its write is in memory, in order with other messages; a write that
+/// is refused has none.
 pub fn write_with_trailer<F: Fixture>(s: &mut Stage<F>) {
     for memory in [Memory::Heap, Memory::Engine] {
         let (Pair { a, b, tag_a, tag_b, .. }, inbox) = pair_with_inbox(s, 64);

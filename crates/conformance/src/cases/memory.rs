@@ -123,7 +123,8 @@ pub fn changed_attributes<F: Fixture>(s: &mut Stage<F>) {
     }
 }
 
-/// A region used again and again is remembered (leased) by a queue. That never keeps it registered, never outlives it, and never stretches what it covers.
+/// A region used again and again is remembered (leased) by a queue. That never keeps it registered,
+/// never outlives it, and never stretches what it covers.
 pub fn regions_used_again_and_again<F: Fixture>(s: &mut Stage<F>) {
     let p = s.pair(Reliability::ReliableDelivery);
     for memory in MEMORIES {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The rules, one function each. Every function builds what it needs on an empty [`Stage`](crate::Stage).
+//! The rules, one function each. Every function builds what it needs on an empty
+//! [`Stage`](crate::Stage).
 
 pub mod completion;
 pub mod connect;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Every rule of protection, tried from the wrong side: nothing moves, and each side hears what it should.
+//! Every rule of protection, tried from the wrong side: nothing moves, and each side hears what it
+//! should.
 
 use crate::stage::{LEVELS, MEMORIES, Memory, Stage, refused, remote};
 use crate::{Buffer, Fixture, Port};
@@ -82,8 +83,8 @@ fn scene<F: Fixture>(s: &mut Stage<F>, wrong: Wrong, attempt: Try, level: Reliab
     };
     let right = wrong != Wrong::RightOfRegion;
     let rights = MemAttributes { ptag: region_tag, rdma_write: right || reads, rdma_read: right || !reads };
-    // The region begins and ends within pages that belong to others, so that one byte more is memory like any other.
-    // SAFETY: inside the allocation.
+    // The region begins and ends within pages that belong to others, so that one byte more is
+    // memory like any other. SAFETY: inside the allocation.
     let at = unsafe { memory.add(FIRST) };
     let mut region = s.register(nb, at, length, rights);
     if wrong == Wrong::StaleHandle {
@@ -108,7 +109,8 @@ fn scene<F: Fixture>(s: &mut Stage<F>, wrong: Wrong, attempt: Try, level: Reliab
     Scene { a, b, local, whole, aim: (address, handle) }
 }
 
-/// Writes and reads that are not allowed: at every level, small and in many frames, into memory of either origin.
+/// Writes and reads that are not allowed: at every level, small and in many frames, into memory of
+/// either origin.
 pub fn remote_access<F: Fixture>(s: &mut Stage<F>) {
     for memory in MEMORIES {
         for attempt in [Try::Write, Try::WriteImmediate, Try::Read] {
@@ -187,7 +189,8 @@ pub fn to_the_last_byte<F: Fixture>(s: &mut Stage<F>) {
     }
 }
 
-/// A region that is deregistered while writes into it are under way: after the call returns nothing moves any more.
+/// A region that is deregistered while writes into it are under way: after the call returns nothing
+/// moves any more.
 pub fn deregistered_in_flight<F: Fixture>(s: &mut Stage<F>) {
     for memory in MEMORIES {
         for level in LEVELS {
@@ -240,7 +243,8 @@ pub fn rights_taken_in_flight<F: Fixture>(s: &mut Stage<F>) {
     }
 }
 
-/// A wrong tag or a right missing on the local side is refused in the same way by a wire that could do without asking.
+/// A wrong tag or a right missing on the local side is refused in the same way by a wire that could
+/// do without asking.
 pub fn local_tags<F: Fixture>(s: &mut Stage<F>) {
     let nic = s.side(0);
     let (tag, other) = (s.ptag(nic), s.ptag(nic));

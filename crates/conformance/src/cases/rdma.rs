@@ -34,7 +34,8 @@ pub fn write_every_size<F: Fixture>(s: &mut Stage<F>) {
     }
 }
 
-/// A write with immediate data takes a receive descriptor of any size and reports length and immediate data there, when the data is in memory.
+/// A write with immediate data takes a receive descriptor of any size and reports length and
+/// immediate data there, when the data is in memory.
 pub fn write_with_immediate<F: Fixture>(s: &mut Stage<F>) {
     let sizes = sizes(s);
     let longest = sizes.last().copied().unwrap_or(0) + 64;
@@ -90,7 +91,8 @@ pub fn read_every_size<F: Fixture>(s: &mut Stage<F>) {
     }
 }
 
-/// RDMA read needs a reliable level: at the unreliable one the descriptor is malformed, and the connection stays.
+/// RDMA read needs a reliable level: at the unreliable one the descriptor is malformed, and the
+/// connection stays.
 pub fn no_read_at_the_unreliable_level<F: Fixture>(s: &mut Stage<F>) {
     let p = s.pair(Reliability::Unreliable);
     let into = s.buffer(p.a.nic, Memory::Heap, 4096, p.tag_a);
@@ -126,11 +128,13 @@ pub fn write_then_send<F: Fixture>(s: &mut Stage<F>) {
     }
 }
 
-/// Requests of one VI are done in order: the last of many writes to one place wins, and a read after them sees it.
+/// Requests of one VI are done in order: the last of many writes to one place wins, and a read
+/// after them sees it.
 pub fn writes_and_reads_in_order<F: Fixture>(s: &mut Stage<F>) {
     for level in RELIABLE {
         for memory in MEMORIES {
-            // Fresh memory each time: a wire may change its way of reaching it after the first access.
+            // Fresh memory each time: a wire may change its way of reaching it after the first
+            // access.
             for round in 0..8u8 {
                 let p = s.pair(level);
                 let from = s.buffer(p.a.nic, memory, 8 * 4096, p.tag_a);
@@ -160,7 +164,8 @@ pub fn writes_and_reads_in_order<F: Fixture>(s: &mut Stage<F>) {
     }
 }
 
-/// A fenced request does not begin before the reads before it are done: it may use what they brought.
+/// A fenced request does not begin before the reads before it are done: it may use what they
+/// brought.
 pub fn fence<F: Fixture>(s: &mut Stage<F>) {
     for level in RELIABLE {
         for memory in MEMORIES {
@@ -205,7 +210,8 @@ pub fn fence<F: Fixture>(s: &mut Stage<F>) {
     }
 }
 
-/// More reads than a wire will have under way at a time, with sends between them: all complete in order.
+/// More reads than a wire will have under way at a time, with sends between them: all complete in
+/// order.
 pub fn many_reads<F: Fixture>(s: &mut Stage<F>) {
     for level in RELIABLE {
         let p = s.pair(level);
@@ -263,8 +269,8 @@ pub fn gather_and_empty<F: Fixture>(s: &mut Stage<F>) {
 /// Posts a request of a kind.
 type Post<F> = fn(&mut Stage<F>, &crate::stage::Pair, &Buffer, &Buffer);
 
-/// Where memory can be mapped, it is: after the first accesses RDMA and large sends go straight into the peer's memory; elsewhere nothing does. Heap
-/// memory never goes that way.
+/// Where memory can be mapped, it is: after the first accesses RDMA and large sends go straight
+/// into the peer's memory; elsewhere nothing does. Heap memory never goes that way.
 pub fn the_direct_way<F: Fixture>(s: &mut Stage<F>) {
     for level in RELIABLE {
         for memory in MEMORIES {
@@ -308,7 +314,8 @@ pub fn the_direct_way<F: Fixture>(s: &mut Stage<F>) {
     }
 }
 
-/// Many writes to one place, posted while the wire may be changing its way of reaching it: the last one wins, and a read sees at least all before it.
+/// Many writes to one place, posted while the wire may be changing its way of reaching it: the last
+/// one wins, and a read sees at least all before it.
 pub fn order_while_the_way_changes<F: Fixture>(s: &mut Stage<F>) {
     for level in RELIABLE {
         for length in [8usize, 3_000] {
@@ -340,7 +347,8 @@ pub fn order_while_the_way_changes<F: Fixture>(s: &mut Stage<F>) {
                 // Later writes may overtake a read: that is what the fence is for.
                 let in_order = seen.is_sorted() && seen.iter().zip(&expected).all(|(s, e)| s >= e);
                 assert!(in_order, "{level:?}, {length} bytes, {chunk} at a time: reads see the writes before them: {seen:?} for {expected:?}");
-                // Hundreds of writes may still be on their way into memory; on a busy machine that takes a while.
+                // Hundreds of writes may still be on their way into memory; on a busy machine that
+                // takes a while.
                 for _ in 0..100 {
                     s.settle();
                     if to.read(0, 4) == written.to_le_bytes() {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The three service levels where they differ: no receive descriptor, too long, when a send completes.
+//! The three service levels where they differ: no receive descriptor, too long, when a send
+//! completes.
 
 use crate::Fixture;
 use crate::stage::{LEVELS, MEMORIES, Memory, RELIABLE, Stage, pattern};
@@ -36,7 +37,8 @@ pub fn no_receive_descriptor<F: Fixture>(s: &mut Stage<F>) {
     }
 }
 
-/// A message longer than its descriptor: that descriptor gets the length error, nothing of the message is written.
+/// A message longer than its descriptor: that descriptor gets the length error, nothing of the
+/// message is written.
 pub fn longer_than_the_descriptor<F: Fixture>(s: &mut Stage<F>) {
     for memory in MEMORIES {
         for (length, room) in [(1usize, 0usize), (11, 10), (57, 56), (2049, 2048), (70_000, 69_999), (70_000, 10)] {
@@ -72,7 +74,8 @@ pub fn longer_than_the_descriptor<F: Fixture>(s: &mut Stage<F>) {
     }
 }
 
-/// At reliable reception a completed send is in the target's memory, and a target that does not move completes nothing.
+/// At reliable reception a completed send is in the target's memory, and a target that does not
+/// move completes nothing.
 pub fn reception_means_in_memory<F: Fixture>(s: &mut Stage<F>) {
     for memory in MEMORIES {
         let p = s.pair(Reliability::ReliableReception);
@@ -106,7 +109,8 @@ pub fn reception_means_in_memory<F: Fixture>(s: &mut Stage<F>) {
     }
 }
 
-/// What was accepted before a connection broke has arrived, in order, up to some message and none after it.
+/// What was accepted before a connection broke has arrived, in order, up to some message and none
+/// after it.
 pub fn a_broken_connection_delivers_a_prefix<F: Fixture>(s: &mut Stage<F>) {
     for level in RELIABLE {
         for posted in [0u64, 1, 5, 17] {

@@ -53,7 +53,8 @@ fn posting_in_error_flushes<F: Fixture>(s: &mut Stage<F>, b: Port, segment: bell
     assert_eq!(s.state(b), ViState::Error);
 }
 
-/// While a request is under way the VI is pending, takes receives, flushes sends; disconnect ends it.
+/// While a request is under way the VI is pending, takes receives, flushes sends; disconnect ends
+/// it.
 pub fn connect_pending<F: Fixture>(s: &mut Stage<F>) {
     let (na, nb) = (s.side(0), s.side(1));
     let a = s.vi(na, &Stage::<F>::attributes(Reliability::ReliableDelivery, None));
@@ -130,7 +131,8 @@ fn once_and_in_order<F: Fixture>(s: &mut Stage<F>, p: Port, count: u64, sends_to
     }
 }
 
-/// What is still on its way when a connection ends does not reach the next connection of the same VIs.
+/// What is still on its way when a connection ends does not reach the next connection of the same
+/// VIs.
 pub fn old_frames_do_not_reach_a_new_connection<F: Fixture>(s: &mut Stage<F>) {
     for level in LEVELS {
         let p = s.pair(level);

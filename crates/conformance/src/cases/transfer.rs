@@ -6,7 +6,8 @@ use crate::stage::{LEVELS, MEMORIES, Memory, Pair, Stage, pattern};
 use bellwire_via::wire::{LinkId, Wire};
 use bellwire_via::{Segment, Status};
 
-/// Sizes at and around the boundaries: inline lengths, placement, the wire's payload, the copy of post, powers of two.
+/// Sizes at and around the boundaries: inline lengths, placement, the wire's payload, the copy of
+/// post, powers of two.
 pub fn sizes<F: Fixture>(s: &mut Stage<F>) -> Vec<usize> {
     let payload = s.fixture.with(0, |e| e.wire().payload_bytes_max(LinkId::from_raw(0)));
     let mut sizes = vec![0, 1, 2, 3, 7, 8, 9, 15, 16, 17, 31, 33, 47, 48, 49, 55, 56, 57, 63, 64, 65, 100, 1000, 70_001];
@@ -165,7 +166,8 @@ pub fn scatter_and_gather<F: Fixture>(s: &mut Stage<F>) {
     }
 }
 
-/// Segments with gaps between them, so that they are not contiguous. An empty one names no region at all.
+/// Segments with gaps between them, so that they are not contiguous. An empty one names no region
+/// at all.
 fn lay_out(b: &crate::Buffer, lengths: &[usize], gap: usize) -> Vec<Segment> {
     let mut at = 1;
     lengths

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! VIA's semantics in small: what must have completed, how, and what memory must hold, after a batch of requests has settled.
+//! VIA's semantics in small: what must have completed, how, and what memory must hold, after a
+//! batch of requests has settled.
 //!
-//! Independent of the engine: no frame, ring or sequence number in here. A batch is sent by one side of one VI pair; receives of any side come before it.
+//! Independent of the engine: no frame, ring or sequence number in here. A batch is sent by one
+//! side of one VI pair; receives of any side come before it.
 
 use bellwire_via::event::AsyncErrorCode;
 use bellwire_via::{Reliability, Status, ViState};
@@ -16,7 +18,8 @@ pub enum Outcome {
     Failed(Status),
     /// The connection broke while it was under way: good or flushed.
     GoodOrFlushed,
-    /// Not in the target's memory: the target says so, or the request was flushed before it was all there.
+    /// Not in the target's memory: the target says so, or the request was flushed before it was all
+    /// there.
     NotTaken,
     /// A write that was refused at reliable delivery: done for the initiator, refused, or flushed.
     Refused,
@@ -45,7 +48,8 @@ pub enum Request {
     Read { offset: usize, length: usize, valid: bool },
 }
 
-/// A received message: length, immediate data, and the context of the send that it came from, if its bytes are in the descriptor.
+/// A received message: length, immediate data, and the context of the send that it came from, if
+/// its bytes are in the descriptor.
 pub type Received = (Outcome, usize, Option<u32>, Option<u64>);
 
 /// One VI.
@@ -69,7 +73,8 @@ pub struct Model {
     /// By side, then pair.
     pub vis: [Vec<Vi>; 2],
     pub regions: [Vec<u8>; 2],
-    /// Bytes that may have any value of these: of writes behind a break, which a direct wire may have done before it heard.
+    /// Bytes that may have any value of these: of writes behind a break, which a direct wire may
+    /// have done before it heard.
     pub doubtful: [Vec<(usize, Vec<u8>)>; 2],
     pub brought: Brought,
 }
@@ -171,7 +176,8 @@ impl Model {
         }
     }
 
-    /// One request on a good connection: its outcome, and why the target breaks the connection, if it does.
+    /// One request on a good connection: its outcome, and why the target breaks the connection, if
+    /// it does.
     fn one(&mut self, side: usize, pair: usize, context: u64, request: &Request, data: &impl Fn(u64, usize) -> Vec<u8>) -> (Outcome, Option<AsyncErrorCode>) {
         let reliable = self.level.is_reliable();
         match *request {

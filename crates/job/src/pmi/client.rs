@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The process's end of PMI-1.
 //!
-//! Invariant P1: the descriptor's number comes from the environment, where the launcher has put it for this process; it is taken once, marked close-on-exec (so that children of the
-//! program do not speak on it, and a second copy of this code sees that it came too late), and owned from then on.
+//! Invariant P1: the descriptor's number comes from the environment, where the launcher has put it
+//! for this process; it is taken once, marked close-on-exec (so that children of the program do not
+//! speak on it, and a second copy of this code sees that it came too late), and owned from then on.
 //!
 //! One request is under way at a time; a barrier is a request whose answer may be long in coming.
 
@@ -65,7 +66,8 @@ impl Wire {
         if number < 0 {
             return Err(closed(Errno::BADF));
         }
-        // SAFETY: P1: the number is only asked about here, and the next line finds out whether it is a descriptor at all.
+        // SAFETY: P1: the number is only asked about here, and the next line finds out whether it
+        // is a descriptor at all.
         let borrowed = unsafe { BorrowedFd::borrow_raw(number) };
         let flags = fcntl_getfd(borrowed).map_err(closed)?;
         // The launcher cannot have set it: the descriptor has come through an exec.
@@ -75,7 +77,8 @@ impl Wire {
         fcntl_setfd(borrowed, flags | FdFlags::CLOEXEC).map_err(closed)?;
         let status = fcntl_getfl(borrowed).map_err(closed)?;
         fcntl_setfl(borrowed, status | OFlags::NONBLOCK).map_err(closed)?;
-        // SAFETY: P1: it is open, was inherited for this, and the mark set above keeps everybody else from taking it.
+        // SAFETY: P1: it is open, was inherited for this, and the mark set above keeps everybody
+        // else from taking it.
         let fd = unsafe { OwnedFd::from_raw_fd(number) };
         Ok(Self { fd, writing: Mutex::new(()) })
     }
@@ -194,7 +197,8 @@ impl Client {
         first.map(|first| self.get_rest(rank, key, first)).transpose()
     }
 
-    /// The blocks of all processes under a key, in order. Our server gives many in one answer; others are asked for one after the other.
+    /// The blocks of all processes under a key, in order. Our server gives many in one answer;
+    /// others are asked for one after the other.
     pub(crate) fn get_all(&mut self, size: u32, key: &str) -> Result<Vec<Option<Vec<u8>>>, Error> {
         let mut blocks = Vec::with_capacity(size as usize);
         while (blocks.len() as u32) < size {
@@ -210,7 +214,8 @@ impl Client {
         Ok(blocks)
     }
 
-    /// The first pieces of the blocks of processes from `from` on, as many as the server gives at once; none, if the next is one that it cannot give so.
+    /// The first pieces of the blocks of processes from `from` on, as many as the server gives at
+    /// once; none, if the next is one that it cannot give so.
     fn get_values(&mut self, from: u32, size: u32, key: &str) -> Result<Vec<Option<String>>, Error> {
         let request = format!("cmd=bellwire_get_all kvsname={} key={key} from={from}", self.name);
         self.ask(&request, "cmd=bellwire_values rc=0 count=.. values=..", "its answer to bellwire_get_all", |line| {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! PMI-1 by wire: lines of `key=value` words on a descriptor that the launcher left open for each process.
+//! PMI-1 by wire: lines of `key=value` words on a descriptor that the launcher left open for each
+//! process.
 //!
 //! | line from the process | answer |
 //! |---|---|
@@ -12,11 +13,14 @@
 //! | `cmd=finalize` | `cmd=finalize_ack` |
 //! | `cmd=abort exitcode=..` | none: the job ends |
 //!
-//! Between this client and this server also, for who has seen [`GET_ALL_KEY`] in `maxes`: `cmd=bellwire_get_all kvsname=.. key=.. from=..`, answered by `cmd=bellwire_values rc=0 count=.. values=..`,
-//! the values of so many processes in one line (`values.rs`).
+//! Between this client and this server also, for who has seen [`GET_ALL_KEY`] in `maxes`:
+//! `cmd=bellwire_get_all kvsname=.. key=.. from=..`, answered by
+//! `cmd=bellwire_values rc=0 count=.. values=..`, the values of so many processes in one line
+//! (`values.rs`).
 //!
-//! One client serves MPICH's hydra, Slurm's pmi2 plugin (which speaks PMI-1 to who begins so) and [`server`]; one server serves this client and MPI programs. The server says in
-//! `maxes` by [`VALUE_MAX_KEY`] that it takes long values; others do not know the word and pass over it.
+//! One client serves MPICH's hydra, Slurm's pmi2 plugin (which speaks PMI-1 to who begins so) and
+//! [`server`]; one server serves this client and MPI programs. The server says in `maxes` by
+//! [`VALUE_MAX_KEY`] that it takes long values; others do not know the word and pass over it.
 
 pub(crate) mod client;
 pub mod line;

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The launcher's end of PMI-1, for all processes of one job: a machine that is given lines and says what to send; no descriptor, clock or process in it.
+//! The launcher's end of PMI-1, for all processes of one job: a machine that is given lines and
+//! says what to send; no descriptor, clock or process in it.
 //!
-//! Called by `bellwire-launch` with what its children write. Invariants: what is kept is bounded ([`STORE_MAX_BYTES`], one waiting mark for each process); every line has its answer
-//! in [`Effect`]s, or ends the job; a barrier that can never be complete, because a process has gone, is [`Effect::Stuck`] at once, never a hang.
+//! Called by `bellwire-launch` with what its children write. Invariants: what is kept is bounded
+//! ([`STORE_MAX_BYTES`], one waiting mark for each process); every line has its answer in
+//! [`Effect`]s, or ends the job; a barrier that can never be complete, because a process has gone,
+//! is [`Effect::Stuck`] at once, never a hang.
 
 use std::collections::BTreeMap;
 
@@ -315,7 +318,8 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever two processes say, each is answered at most once, and the store holds what was put first.
+        /// Whatever two processes say, each is answered at most once, and the store holds what was
+        /// put first.
         #[test]
         fn any_lines(lines in proptest::collection::vec((0u32..2, prop_oneof![
             Just("cmd=init pmi_version=1".to_owned()), Just("cmd=barrier_in".to_owned()), Just("cmd=finalize".to_owned()), Just("mcmd=spawn".to_owned()), Just("endcmd".to_owned()),

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Values of many processes in one line, for an all-gather: a request and an answer that our server alone knows. With a request for each value a job of `n` processes makes `n * n` of them; so it
-//! makes `n`, or a few times that where the values are long, and the server puts each line together once for all.
+//! Values of many processes in one line, for an all-gather: a request and an answer that our server
+//! alone knows. With a request for each value a job of `n` processes makes `n * n` of them; so it
+//! makes `n`, or a few times that where the values are long, and the server puts each line together
+//! once for all.
 //!
 //! The values stand one behind the other with commas between, and [`ABSENT`] for who has put none.
 
@@ -20,7 +22,8 @@ pub(super) fn wire_key(rank: u32, key: &str, piece: usize) -> String {
     format!("{rank}.{piece}.{key}")
 }
 
-/// Values from some process on, as many as a line holds, and how many those are. None if the first one cannot stand in such a line.
+/// Values from some process on, as many as a line holds, and how many those are. None if the first
+/// one cannot stand in such a line.
 fn join<'a>(values: impl Iterator<Item = Option<&'a str>>) -> (String, u32) {
     let (mut text, mut count) = (String::new(), 0);
     for value in values {
@@ -47,12 +50,14 @@ pub(super) fn split(text: &str) -> impl Iterator<Item = Option<&str>> {
 #[derive(Debug, Default)]
 pub(super) struct Lines {
     key: String,
-    /// By the first process whose value is in it; each begins where the one before ends, so that together they are as long as the values. With the process behind the last one.
+    /// By the first process whose value is in it; each begins where the one before ends, so that
+    /// together they are as long as the values. With the process behind the last one.
     lines: BTreeMap<u32, (String, u32)>,
 }
 
 impl Lines {
-    /// The values of processes from `from` on, of `size`, out of what was put; and how many they are.
+    /// The values of processes from `from` on, of `size`, out of what was put; and how many they
+    /// are.
     pub(super) fn of(&mut self, store: &BTreeMap<String, String>, key: &str, from: u32, size: u32) -> (String, u32) {
         if self.key != key {
             (self.key, self.lines) = (key.to_owned(), BTreeMap::new());

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The C interface of PMIx, as far as it is used: types and numbers declared by hand from `pmix_common.h` and `pmix.h` of PMIx 4.2.2, which are the same in 2.x to 5.x (the standard
-//! fixes them: libraries of all these versions are `libpmix.so.2`). `tests/job/pmix_layout.c` compares them with an installed header.
+//! The C interface of PMIx, as far as it is used: types and numbers declared by hand from
+//! `pmix_common.h` and `pmix.h` of PMIx 4.2.2, which are the same in 2.x to 5.x (the standard fixes
+//! them: libraries of all these versions are `libpmix.so.2`). `tests/job/pmix_layout.c` compares
+//! them with an installed header.
 //!
-//! Invariant X1: the functions have the types given here. The library stays loaded until the process ends, for it has threads of its own.
+//! Invariant X1: the functions have the types given here. The library stays loaded until the
+//! process ends, for it has threads of its own.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 
@@ -39,7 +42,8 @@ pub(super) struct ByteObject {
     pub size: usize,
 }
 
-/// The union of `pmix_value_t`: the members that are used, and the size of the largest (`pmix_envar_t`).
+/// The union of `pmix_value_t`: the members that are used, and the size of the largest
+/// (`pmix_envar_t`).
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub(super) union Data {
@@ -95,7 +99,8 @@ pub(crate) struct Api {
 }
 
 impl Api {
-    /// Loads the library: `BELLWIRE_PMIX_LIBRARY`, or `libpmix.so.2` wherever the dynamic linker finds it.
+    /// Loads the library: `BELLWIRE_PMIX_LIBRARY`, or `libpmix.so.2` wherever the dynamic linker
+    /// finds it.
     pub(super) fn load() -> Result<Self, Error> {
         let name = std::env::var_os("BELLWIRE_PMIX_LIBRARY").filter(|name| !name.is_empty()).unwrap_or_else(|| "libpmix.so.2".into());
         let missing = |error: libloading::Error| {

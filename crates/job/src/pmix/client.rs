@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What a job needs of PMIx: its place, blocks, fences.
 //!
-//! Invariant X2: what a fence needs is shared with the library's thread, which gives its part back by calling `fence_done` once; if it never does, that part is never freed.
-//! Invariant X3: a value that `PMIx_Get` returns with success is one allocation of the C library, and what it points to another, both the caller's.
+//! Invariant X2: what a fence needs is shared with the library's thread, which gives its part back
+//! by calling `fence_done` once; if it never does, that part is never freed. Invariant X3: a value
+//! that `PMIx_Get` returns with success is one allocation of the C library, and what it points to
+//! another, both the caller's.
 
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::ptr;
@@ -21,7 +23,8 @@ struct Fence {
     changed: Condvar,
 }
 
-// SAFETY: the directive is not written any more and is a flag, not a pointer; the rest may be sent and shared.
+// SAFETY: the directive is not written any more and is a flag, not a pointer; the rest may be sent
+// and shared.
 unsafe impl Send for Fence {}
 // SAFETY: as above.
 unsafe impl Sync for Fence {}
@@ -126,7 +129,8 @@ impl Client {
     /// Gets a value and reads it.
     fn fetch<T>(&self, rank: u32, key: &CStr, read: impl FnOnce(u16, Data) -> Result<T, Error>) -> Result<Option<T>, Error> {
         let whose = Proc { rank, ..self.me.clone() };
-        // What is there after a fence is in this process already; without the directive a key that nobody has put would be waited for.
+        // What is there after a fence is in this process already; without the directive a key that
+        // nobody has put would be waited for.
         let here = Info::on(c"pmix.optional");
         let mut value: *mut Value = ptr::null_mut();
         // SAFETY: X1: all four live until the call returns.

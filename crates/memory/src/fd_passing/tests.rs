@@ -63,7 +63,8 @@ fn send_anything(socket: &OwnedFd, bytes: &[u8], fds: &[BorrowedFd<'_>]) {
     sendmsg(socket, &[IoSlice::new(bytes)], &mut control, SendFlags::NOSIGNAL).unwrap();
 }
 
-/// Whether every copy of the pipe's writing end but `ours` is closed: then dropping ours ends the pipe.
+/// Whether every copy of the pipe's writing end but `ours` is closed: then dropping ours ends the
+/// pipe.
 fn all_copies_closed(reader: &OwnedFd, ours: OwnedFd) -> bool {
     drop(ours);
     rustix::fs::fcntl_setfl(reader, rustix::fs::OFlags::NONBLOCK).unwrap();

@@ -61,7 +61,8 @@ fn open_may_be_mapped_for_writing_and_stays_with_its_creator() {
     region.bytes().copy_in(1, b"again").unwrap();
     theirs.bytes().copy_out(1, &mut got).unwrap();
     assert_eq!(&got, b"again");
-    // Not inherited by a child: a "dc" (do not copy) among the mapping's flags, where the kernel tells them.
+    // Not inherited by a child: a "dc" (do not copy) among the mapping's flags, where the kernel
+    // tells them.
     let Ok(maps) = std::fs::read_to_string("/proc/self/smaps") else { return };
     let at = format!("{:x}-", region.base().addr());
     let flags = maps.lines().skip_while(|l| !l.starts_with(&at)).find(|l| l.starts_with("VmFlags:")).unwrap_or_default();

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! How long a look at the free memory counts: a tenth of a second, and for a small part of what it saw, so that hundreds of processes that rely on theirs at once take a fraction together.
-//! Where little is free, that part is less than any region, and every one is preceded by a look. Called by `reserve.rs`.
+//! How long a look at the free memory counts: a tenth of a second, and for a small part of what it
+//! saw, so that hundreds of processes that rely on theirs at once take a fraction together. Where
+//! little is free, that part is less than any region, and every one is preceded by a look. Called
+//! by `reserve.rs`.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};

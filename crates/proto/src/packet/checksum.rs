@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The checksum of packets whose layers below have none. A port that wants it seals what leaves and opens what arrives, and says so in
-//! [`Config::checksum`](crate::Config::checksum), so that room is left for the trailer; sessions and windows know nothing of it.
+//! The checksum of packets whose layers below have none. A port that wants it seals what leaves and
+//! opens what arrives, and says so in [`Config::checksum`](crate::Config::checksum), so that room
+//! is left for the trailer; sessions and windows know nothing of it.
 //!
 //! ```text
 //!   packet, with the flag CHECKSUM | 0 (4) | CRC-32C of everything before it (4)
@@ -8,7 +9,8 @@
 
 use super::header::{CHECKSUM, HEADER};
 
-/// Bytes of the trailer. Its first is none that begins a frame or a packet, so joined packets can be cut as before.
+/// Bytes of the trailer. Its first is none that begins a frame or a packet, so joined packets can
+/// be cut as before.
 pub const TRAILER: usize = 8;
 const ZERO: usize = TRAILER - 4;
 
@@ -23,7 +25,8 @@ pub fn seal(packet: &mut Vec<u8>) {
     packet.extend_from_slice(&sum.to_le_bytes());
 }
 
-/// Takes flag and trailer from a packet that arrived. `false`: it has none, or was damaged on its way; it is to be dropped and counted.
+/// Takes flag and trailer from a packet that arrived. `false`: it has none, or was damaged on its
+/// way; it is to be dropped and counted.
 //= P-SUM-2
 #[must_use]
 pub fn open(packet: &mut Vec<u8>) -> bool {

@@ -9,7 +9,8 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 const FLAGS: u8 = ACK_VALID | ECHO_VALID | ACK_NOW | RETRANSMITTED | ORDERED;
 
-/// The header of a data packet as it travels. In [`Header`]: `short` is `stream_back`, `word` the packet's number.
+/// The header of a data packet as it travels. In [`Header`]: `short` is `stream_back`, `word` the
+/// packet's number.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 pub struct DataHeader {

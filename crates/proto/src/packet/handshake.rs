@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! HELLO, COOKIE, WELCOME, REJECT: how a session is made. No answer is longer than the HELLO that it answers.
+//! HELLO, COOKIE, WELCOME, REJECT: how a session is made. No answer is longer than the HELLO that
+//! it answers.
 
 use super::header::{self, Header, Kind};
 use crate::config::{DATAGRAM_BASE, DATAGRAM_MAX};
@@ -84,7 +85,8 @@ pub struct Party {
     pub datagram: u32,
     /// The number of its first data packet.
     pub psn: u32,
-    /// Bytes that may be in flight towards it (what its socket can hold); at least one datagram is always allowed.
+    /// Bytes that may be in flight towards it (what its socket can hold); at least one datagram is
+    /// always allowed.
     pub room: u32,
 }
 

@@ -20,7 +20,8 @@ pub const ACK_NOW: u8 = 1 << 2;
 pub const RETRANSMITTED: u8 = 1 << 3;
 /// `flags`: deliver after all earlier packets.
 pub const ORDERED: u8 = 1 << 4;
-/// `flags`: a checksum follows the packet. Only between ports that want it: see [`super::checksum`].
+/// `flags`: a checksum follows the packet. Only between ports that want it: see
+/// [`super::checksum`].
 pub const CHECKSUM: u8 = 1 << 5;
 /// `flags`: an authenticator follows the packet. Reserved: must be zero in version 1.
 pub const AUTH: u8 = 1 << 7;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Where a packet ends when the network has joined it with the next ones: no packet is followed by anything that could be a part of it.
+//! Where a packet ends when the network has joined it with the next ones: no packet is followed by
+//! anything that could be a part of it.
 
 use super::header::{HEADER, Kind, kind_of};
 use crate::config::{DATA_HEADER, FRAME_HEADER, HEAD_WORDS_MAX};
@@ -7,9 +8,11 @@ use crate::config::{DATA_HEADER, FRAME_HEADER, HEAD_WORDS_MAX};
 /// Bytes of an ACK before its bitmap.
 const ACK_BYTES: usize = 24;
 
-/// The length of the packet at the beginning of `bytes`: 1 to `bytes.len()`, and 0 only if there are none. A frame begins with the number of its words, a packet with a byte that is
-/// larger than any such, so data packets end where no frame begins; acknowledgements tell the length of their bitmap. Other kinds do not travel in numbers: they
-/// are taken to be all there is, and whatever is wrong with that is found when they are parsed.
+/// The length of the packet at the beginning of `bytes`: 1 to `bytes.len()`, and 0 only if there
+/// are none. A frame begins with the number of its words, a packet with a byte that is larger than
+/// any such, so data packets end where no frame begins; acknowledgements tell the length of their
+/// bitmap. Other kinds do not travel in numbers: they are taken to be all there is, and whatever is
+/// wrong with that is found when they are parsed.
 #[inline]
 pub fn length(bytes: &[u8]) -> usize {
     //= P-HEAD-6

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Packets, byte for byte as docs/PROTOCOL.md has them. Two levels: a raw layout (zerocopy, little-endian, no alignment) and a checked form that cannot hold
-//! nonsense. `parse` looks at bytes from strangers: it checks everything that can be checked without knowing the session.
+//! Packets, byte for byte as docs/PROTOCOL.md has them. Two levels: a raw layout (zerocopy,
+//! little-endian, no alignment) and a checked form that cannot hold nonsense. `parse` looks at
+//! bytes from strangers: it checks everything that can be checked without knowing the session.
 
 pub mod ack;
 pub mod checksum;
@@ -70,7 +71,8 @@ impl<'a> Packet<'a> {
         })
     }
 
-    /// Writes the packet as it travels; the length in bytes. `out` must hold it (a datagram's largest size does).
+    /// Writes the packet as it travels; the length in bytes. `out` must hold it (a datagram's
+    /// largest size does).
     pub fn emit(&self, out: &mut [u8]) -> usize {
         match self {
             Self::Data(p) => p.emit(out),

@@ -75,7 +75,8 @@ impl<B: Buffer> Session<B> {
         self.steer(context, in_flight, progress.acked, rtt);
     }
 
-    /// Of what was in flight, so much has arrived: what that says of the window, and of other packets.
+    /// Of what was in flight, so much has arrived: what that says of the window, and of other
+    /// packets.
     #[inline]
     fn steer(&mut self, context: &mut Context<'_>, in_flight: u32, arrived: u32, rtt: u64) {
         if arrived > 0 || rtt > 0 {
@@ -91,7 +92,8 @@ impl<B: Buffer> Session<B> {
         }
     }
 
-    /// One of our timestamps came back: the round-trip time it shows, if it is newer than what came back before; 0 otherwise.
+    /// One of our timestamps came back: the round-trip time it shows, if it is newer than what came
+    /// back before; 0 otherwise.
     #[inline]
     fn echo(&mut self, now: Instant, echo: u32, delay: u16) -> u64 {
         let age = u64::from(timestamp(now).wrapping_sub(echo)) << 6;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What leaves a session: data first, which carries acknowledgements along; then what has no data to go with.
+//! What leaves a session: data first, which carries acknowledgements along; then what has no data
+//! to go with.
 
 use super::{Context, Session, Stage};
 use crate::delivery::Buffer;
@@ -48,7 +49,8 @@ impl<B: Buffer> Session<B> {
         if self.is_down() {
             return None;
         }
-        // Stop-and-wait channels acknowledge each packet by one of its own; nothing goes along with data.
+        // Stop-and-wait channels acknowledge each packet by one of its own; nothing goes along with
+        // data.
         if self.tx.losses.by_channels
             && let Some(length) = self.poll_ack(context, scratch)
         {

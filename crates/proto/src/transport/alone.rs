@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A path of its own for a short frame that has the way for itself: written, stamped and handed over in one go, without the queues and questions that stand between writing and leaving when there is
-//! more than one thing to do (`transport.rs`, `output.rs`, `session/output.rs`). Every rule of a packet's life is where it is for all packets: `Tx::begin` and `Tx::depart`.
+//! A path of its own for a short frame that has the way for itself: written, stamped and handed
+//! over in one go, without the queues and questions that stand between writing and leaving when
+//! there is more than one thing to do (`transport.rs`, `output.rs`, `session/output.rs`). Every
+//! rule of a packet's life is where it is for all packets: `Tx::begin` and `Tx::depart`.
 
 use super::{Transmit, Transport};
 use crate::config::{DATA_HEADER, FRAME_HEADER};
@@ -10,14 +12,16 @@ use crate::session::{Session, Stage};
 use bellwire_time::Instant;
 
 impl<B: Buffer> Transport<B> {
-    /// Whether a frame may leave by [`send_alone`](Self::send_alone): the session is up, nothing of it waits or may be lost, and hardly anything is in flight. The time is not needed for that.
+    /// Whether a frame may leave by [`send_alone`](Self::send_alone): the session is up, nothing of
+    /// it waits or may be lost, and hardly anything is in flight. The time is not needed for that.
     #[inline]
     pub fn is_idle(&self, session: SessionId) -> bool {
         self.answers.is_empty() && self.places.live_ref(session).is_some_and(|s| s.stage == Stage::Up && s.tx.is_idle())
     }
 
-    /// Sends a frame without payload, as [`send`](Self::send), and gives the packet with it, which is to be handed to the network at once. Worth a try after [`is_idle`](Self::is_idle). `None`: nothing was
-    /// done; `send` does it, or says why not.
+    /// Sends a frame without payload, as [`send`](Self::send), and gives the packet with it, which
+    /// is to be handed to the network at once. Worth a try after [`is_idle`](Self::is_idle).
+    /// `None`: nothing was done; `send` does it, or says why not.
     #[inline]
     pub fn send_alone(&mut self, now: Instant, session: SessionId, stream: u32, head: &[u64]) -> Option<Transmit<'_>> {
         let now = self.advance(now);

@@ -29,7 +29,8 @@ impl<B: Buffer> Transport<B> {
         self.settle_data(now, None);
     }
 
-    /// As [`handle_packet`](Self::handle_packet), for one of several that came together, but not the last of them: what follows from them is done once, after the last.
+    /// As [`handle_packet`](Self::handle_packet), for one of several that came together, but not
+    /// the last of them: what follows from them is done once, after the last.
     #[inline]
     pub fn handle_joined(&mut self, now: Instant, from: SocketAddr, buffer: B) {
         let now = self.advance(now);
@@ -79,7 +80,8 @@ impl<B: Buffer> Transport<B> {
         }
     }
 
-    /// Data packets of `next` came and will be settled; those of another session before them are now.
+    /// Data packets of `next` came and will be settled; those of another session before them are
+    /// now.
     #[inline]
     fn settle_data(&mut self, now: Instant, next: Option<SessionId>) {
         if self.unsettled != next
@@ -105,7 +107,8 @@ impl<B: Buffer> Transport<B> {
         }
     }
 
-    /// Whether the packet belongs to a session that is up, and came from where its packets come from. The first packet of one that is half made makes it whole.
+    /// Whether the packet belongs to a session that is up, and came from where its packets come
+    /// from. The first packet of one that is half made makes it whole.
     //= P-HEAD-3
     #[inline]
     fn is_current(&mut self, now: Instant, from: SocketAddr, id: SessionId, trace: &Trace) -> bool {

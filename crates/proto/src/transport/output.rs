@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What leaves: answers that belong to no session first, then one run of packets from each session that has some, in turn.
+//! What leaves: answers that belong to no session first, then one run of packets from each session
+//! that has some, in turn.
 
 use super::Transport;
 use crate::delivery::Buffer;
@@ -24,9 +25,11 @@ pub struct Transmit<'a> {
     pub to: SocketAddr,
     /// The packets' bytes.
     pub bytes: &'a [u8],
-    /// When there are several packets: the size of each but the last, which may be shorter. What generic segmentation offload wants.
+    /// When there are several packets: the size of each but the last, which may be shorter. What
+    /// generic segmentation offload wants.
     pub segment: Option<usize>,
-    /// The packet is larger than what the path was found to carry: let the network layer fragment it. Only ever a single packet, written before the path changed.
+    /// The packet is larger than what the path was found to carry: let the network layer fragment
+    /// it. Only ever a single packet, written before the path changed.
     pub fragment: bool,
     /// The session, if it belongs to one.
     pub session: Option<SessionId>,
@@ -46,11 +49,13 @@ struct Answer {
     bytes: [u8; ANSWER_BYTES],
 }
 
-/// Short packets that are written when their cause arrives: what answers a handshake, refuses, or says that there is no session.
+/// Short packets that are written when their cause arrives: what answers a handshake, refuses, or
+/// says that there is no session.
 #[derive(Debug)]
 pub(super) struct Answers {
     waiting: VecDeque<Answer>,
-    /// Tokens for answers to packets without a session, in 1/2^30 (about a nanosecond's worth at one per second).
+    /// Tokens for answers to packets without a session, in 1/2^30 (about a nanosecond's worth at
+    /// one per second).
     tokens: u64,
     per_second: u32,
     filled: Instant,
@@ -84,13 +89,15 @@ enum Piece {
 }
 
 impl<B: Buffer> Transport<B> {
-    /// Whether [`Transport::poll_transmit`] may have something (it may still find that nothing is due).
+    /// Whether [`Transport::poll_transmit`] may have something (it may still find that nothing is
+    /// due).
     #[inline]
     pub fn has_transmit(&self) -> bool {
         !self.transmit.is_empty() || !self.answers.waiting.is_empty()
     }
 
-    /// The next packets to be sent. The caller hands them to the network at once; what it cannot hand over counts as lost.
+    /// The next packets to be sent. The caller hands them to the network at once; what it cannot
+    /// hand over counts as lost.
     #[inline]
     pub fn poll_transmit(&mut self, now: Instant) -> Option<Transmit<'_>> {
         let now = self.advance(now);
@@ -188,7 +195,8 @@ impl<B: Buffer> Transport<B> {
         self.end_joining_now(true);
     }
 
-    /// All sessions in which something waits are looked at again; those that may go on waiting do, unless they are told not to.
+    /// All sessions in which something waits are looked at again; those that may go on waiting do,
+    /// unless they are told not to.
     fn end_joining_now(&mut self, hurry: bool) {
         self.joining_until = Instant::NEVER;
         while let Some(slot) = self.joining.pop_front() {
@@ -214,7 +222,8 @@ impl<B: Buffer> Transport<B> {
         self.answers.waiting.push_back(Answer { to, length, bytes });
     }
 
-    /// Answers a packet of `length` bytes for a session that is not, as long as these are not too many.
+    /// Answers a packet of `length` bytes for a session that is not, as long as these are not too
+    /// many.
     pub(super) fn answer_reset(&mut self, now: Instant, to: SocketAddr, reset: Reset, length: usize) {
         self.statistics.unknown_session += 1;
         //= P-RESET-1

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Two transports and a bad network between them, in virtual time, from one seed; and a ledger of every frame.
+//! Two transports and a bad network between them, in virtual time, from one seed; and a ledger of
+//! every frame.
 #![allow(dead_code, reason = "each test file uses its part")]
 
 pub mod puppet;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Somebody on the network who hears every packet and can say it again under its sender's address. Called by tests.
+//! Somebody on the network who hears every packet and can say it again under its sender's address.
+//! Called by tests.
 
 use super::Fabric;
 use super::hash;
@@ -29,7 +30,8 @@ impl Fabric {
         self.overheard.take().unwrap_or_default()
     }
 
-    /// Says it again: it arrives at once, as if its sender had sent it. Nothing happens if one of the two addresses is no node's.
+    /// Says it again: it arrives at once, as if its sender had sent it. Nothing happens if one of
+    /// the two addresses is no node's.
     pub fn say_again(&mut self, packet: &Overheard) {
         let Overheard { from, to, bytes } = packet;
         let (Some(&source), Some(&target)) = (self.node_at.get(&from.ip()), self.node_at.get(&to.ip())) else { return };

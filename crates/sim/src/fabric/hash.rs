@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Hashing: of packets and events for the digest, and of keys for look-ups. The same on every machine and in every run; not for strangers' keys.
+//! Hashing: of packets and events for the digest, and of keys for look-ups. The same on every
+//! machine and in every run; not for strangers' keys.
 
 use core::hash::{BuildHasherDefault, Hasher};
 use std::collections::HashMap;
 
 const MULTIPLIER: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// One more word into a hash: the two halves of a product folded, so that every bit goes everywhere.
+/// One more word into a hash: the two halves of a product folded, so that every bit goes
+/// everywhere.
 #[inline]
 pub(crate) const fn fold(hash: u64, word: u64) -> u64 {
     let product = ((hash ^ word) as u128 ^ 0x632b_e59b_d9b4_e019) * (MULTIPLIER as u128);

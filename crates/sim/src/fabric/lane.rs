@@ -1,16 +1,19 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A lane: one direction of a link, with the queue in front of it and the buffer behind. Only the arithmetic of one lane; `moving.rs` moves packets between them.
+//! A lane: one direction of a link, with the queue in front of it and the buffer behind. Only the
+//! arithmetic of one lane; `moving.rs` moves packets between them.
 //!
 //! ```text
 //!   queue that drops:  backlog (times and bytes only) --> flight --> next lane, or port
 //!   queue that holds:  waiting --(free, and room in the buffer)--> flight: under way, or arrived and held
 //! ```
 //!
-//! A queue that drops knows at once when each packet will have left, so a packet costs one event. A queue that holds does not.
+//! A queue that drops knows at once when each packet will have left, so a packet costs one event. A
+//! queue that holds does not.
 //!
 //! Invariants
 //! - L1: `flight` is in order of arrival; only its first packet moves on.
-//! - L2: transmission takes bits / bandwidth exactly: what is lost by rounding to nanoseconds is carried over to the next packet of a busy period.
+//! - L2: transmission takes bits / bandwidth exactly: what is lost by rounding to nanoseconds is
+//!   carried over to the next packet of a busy period.
 
 use super::Port;
 use super::record::LinkStatistics;
@@ -42,7 +45,8 @@ pub(super) struct Lane {
     buffer_bytes: u64,
     buffer_used: u64,
     pub free_at: u64,
-    /// Bits (times 1e9) that the transmission so far was rounded down by, and the bandwidth at which that holds.
+    /// Bits (times 1e9) that the transmission so far was rounded down by, and the bandwidth at
+    /// which that holds.
     rest: u64,
     rest_rate: u64,
     /// The first packet of the flight has arrived and waits for the next queue.
@@ -110,7 +114,8 @@ impl Lane {
         self.spec.queue_bytes != 0 && queued > 0 && queued + bytes > self.spec.queue_bytes
     }
 
-    /// Takes the link for a packet as soon as it is free; gives the time when the packet's last bit has left.
+    /// Takes the link for a packet as soon as it is free; gives the time when the packet's last bit
+    /// has left.
     pub fn occupy(&mut self, now: u64, bytes: u64) -> u64 {
         let begin = self.free_at.max(now);
         let mut rate = self.spec.bits_per_second;

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Packets move: into a lane's queue, onto the link, to its end, into the next queue or an inbox. And time moves to the next event.
+//! Packets move: into a lane's queue, onto the link, to its end, into the next queue or an inbox.
+//! And time moves to the next event.
 //!
-//! Where a queue that holds is full, the lane that brought the packet waits in the queue's list; whoever makes room puts the queue on
-//! `relieved`, and `settle` serves the lists in order until nothing moves any more. Nothing here calls itself.
+//! Where a queue that holds is full, the lane that brought the packet waits in the queue's list;
+//! whoever makes room puts the queue on `relieved`, and `settle` serves the lists in order until
+//! nothing moves any more. Nothing here calls itself.
 
 use super::hash::Map;
 use super::lane::Flying;
@@ -82,7 +84,8 @@ impl Ways {
 }
 
 impl Fabric {
-    /// When something happens next. Perhaps nothing happens then after all, but nothing happens before.
+    /// When something happens next. Perhaps nothing happens then after all, but nothing happens
+    /// before.
     pub fn next_event(&self) -> Instant {
         Instant(self.next())
     }
@@ -94,7 +97,8 @@ impl Fabric {
         agenda.min(late).min(self.outages.next_change())
     }
 
-    /// Lets all happen that happens until a time, that included. Time does not go back: an earlier one does nothing. `NEVER` does nothing either.
+    /// Lets all happen that happens until a time, that included. Time does not go back: an earlier
+    /// one does nothing. `NEVER` does nothing either.
     pub fn advance_to(&mut self, now: Instant) {
         if now == Instant::NEVER {
             return;
@@ -135,7 +139,8 @@ impl Fabric {
         }
     }
 
-    /// Gives a packet to a lane's queue, which takes or drops it; `false` if the queue holds and is full.
+    /// Gives a packet to a lane's queue, which takes or drops it; `false` if the queue holds and is
+    /// full.
     pub(super) fn offer(&mut self, lane: u32, id: u32) -> bool {
         let now = self.now;
         let bytes = self.packets.bytes(id);
@@ -164,7 +169,8 @@ impl Fabric {
         true
     }
 
-    /// Lets what waits in a queue that holds onto the link, as far as the link is free and its buffer has room.
+    /// Lets what waits in a queue that holds onto the link, as far as the link is free and its
+    /// buffer has room.
     fn pump(&mut self, lane: u32) {
         let mut moved = false;
         while let Some(&id) = self.lanes[lane as usize].waiting.front() {
@@ -184,7 +190,8 @@ impl Fabric {
         }
     }
 
-    /// Sends a packet over the link as soon as that is free, and lets the plan judge what becomes of it.
+    /// Sends a packet over the link as soon as that is free, and lets the plan judge what becomes
+    /// of it.
     fn depart(&mut self, lane: u32, id: u32) {
         let now = self.now;
         let packet = self.packets.get(id);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What stops working and starts again: partitions, links, nodes; and clocks that are wrong. From the plan's timetable, or by hand.
+//! What stops working and starts again: partitions, links, nodes; and clocks that are wrong. From
+//! the plan's timetable, or by hand.
 
 use super::record::{DropCause, Mark, What};
 use super::{Fabric, FabricError, node_name};
@@ -129,7 +130,8 @@ impl Fabric {
         self.outages.clocks[node.0 as usize].local(now)
     }
 
-    /// The first time at which a node's clock shows `local` or more: when to wake who asked for a time of his own clock.
+    /// The first time at which a node's clock shows `local` or more: when to wake who asked for a
+    /// time of his own clock.
     pub fn global_time(&self, node: NodeId, local: Instant) -> Instant {
         self.outages.clocks[node.0 as usize].global(local)
     }
@@ -173,7 +175,8 @@ impl Fabric {
         }
     }
 
-    /// Cuts some nodes off from others, until [`Fabric::mend`] or [`Fabric::heal`]; `both`: in both directions.
+    /// Cuts some nodes off from others, until [`Fabric::mend`] or [`Fabric::heal`]; `both`: in both
+    /// directions.
     pub fn cut(&mut self, from: &[NodeId], to: &[NodeId], both: bool) {
         let set = |nodes: &[NodeId]| (0..self.topology.nodes.len() as u32).map(|n| nodes.contains(&NodeId(n))).collect();
         let cut = Cut { from: set(from), to: set(to), both };
@@ -187,8 +190,8 @@ impl Fabric {
         self.note_outage(What::Ends, BY_HAND);
     }
 
-    /// Takes the links between two places down, both directions, or up again; `false` if there are none, or not all are down. Each time down
-    /// needs a time up of its own.
+    /// Takes the links between two places down, both directions, or up again; `false` if there are
+    /// none, or not all are down. Each time down needs a time up of its own.
     pub fn set_link(&mut self, a: Place, b: Place, up: bool) -> bool {
         let lanes: Vec<u32> = self.lanes_between(|x, y| (x, y) == (a, b) || (x, y) == (b, a)).collect();
         if lanes.is_empty() || up && lanes.iter().any(|&l| !self.lanes[l as usize].is_down()) {
@@ -199,7 +202,8 @@ impl Fabric {
         true
     }
 
-    /// Ends all faults for ever: those of links, outages, crashes, and what was done by hand. Clocks stay as they are.
+    /// Ends all faults for ever: those of links, outages, crashes, and what was done by hand.
+    /// Clocks stay as they are.
     pub fn heal(&mut self) {
         self.record.note(self.now, What::Healed, 0, Mark::default(), 0, String::new);
         for lane in &mut self.lanes {

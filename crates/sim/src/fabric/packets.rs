@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The packets in the fabric, in slots that are used again, with their buffers: in steady state nothing is allocated.
+//! The packets in the fabric, in slots that are used again, with their buffers: in steady state
+//! nothing is allocated.
 
 use super::hash;
 use core::net::SocketAddr;
@@ -23,7 +24,8 @@ pub(super) struct Packet {
     pub end: u32,
     /// Of its bytes.
     pub hash: u64,
-    /// Bits that are not what they were when it was sent: a second stroke may mend what the first did.
+    /// Bits that are not what they were when it was sent: a second stroke may mend what the first
+    /// did.
     pub damage: Vec<u64>,
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The ends of the fabric: ports at socket addresses, each with an inbox, like a UDP socket. Called by the harness.
+//! The ends of the fabric: ports at socket addresses, each with an inbox, like a UDP socket. Called
+//! by the harness.
 
 use super::packets::Packet;
 use super::record::{DropCause, Mark, What};
@@ -15,7 +16,8 @@ const DATAGRAM_BYTES_MAX: usize = 1 << 24;
 /// Where ports are taken from if none is asked for.
 const PORTS_DRAWN: core::ops::RangeInclusive<u16> = 49_152..=65_535;
 
-/// An attached port. It is closed by `detach` and by a crash of its node; the number is then used again under another generation.
+/// An attached port. It is closed by `detach` and by a crash of its node; the number is then used
+/// again under another generation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Port {
     index: u32,
@@ -173,7 +175,8 @@ impl Fabric {
         self.state(port).map(|s| NodeId(s.node))
     }
 
-    /// Sends a datagram. All that happens until `now` happens first. Like a network, the fabric promises nothing about what it has taken.
+    /// Sends a datagram. All that happens until `now` happens first. Like a network, the fabric
+    /// promises nothing about what it has taken.
     ///
     /// # Errors
     /// The datagram comes back if the port is closed, or if the first queue holds and is full.
@@ -182,7 +185,8 @@ impl Fabric {
         self.send_hashed(port, to, bytes, hash, now)
     }
 
-    /// As [`send`](Self::send), for bytes of which some differ from run to run (addresses of memory): `hash` stands for them in digest and trace.
+    /// As [`send`](Self::send), for bytes of which some differ from run to run (addresses of
+    /// memory): `hash` stands for them in digest and trace.
     ///
     /// # Errors
     /// As [`send`](Self::send).
@@ -289,7 +293,8 @@ impl Fabric {
         self.state(port).is_some_and(|s| !s.inbox.is_empty())
     }
 
-    /// A port whose inbox got something since the port was last named here. To be polled until it is empty.
+    /// A port whose inbox got something since the port was last named here. To be polled until it
+    /// is empty.
     pub fn poll_readable(&mut self) -> Option<Port> {
         while let Some(port) = self.readable.pop_front() {
             if self.state(port).is_some() {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What has happened: counts, a digest of every event, and, if wanted, a line for each. Called wherever something happens to a packet, a link or a node.
+//! What has happened: counts, a digest of every event, and, if wanted, a line for each. Called
+//! wherever something happens to a packet, a link or a node.
 
 use super::hash::fold;
 use bellwire_faults::Cause;
@@ -93,7 +94,8 @@ pub struct Statistics {
     pub duplicated: u64,
     /// Packets put into a port's inbox.
     pub delivered: u64,
-    /// Packets of an inbox that its owner closed, or crashed with, before taking them; they count as delivered too.
+    /// Packets of an inbox that its owner closed, or crashed with, before taking them; they count
+    /// as delivered too.
     pub unread: u64,
     /// Packets whose bits were flipped.
     pub corrupted: u64,
@@ -133,7 +135,8 @@ pub struct LinkStatistics {
     pub held: u64,
 }
 
-/// What happened, for the digest and the trace. The numbers are part of every digest: add at the end.
+/// What happened, for the digest and the trace. The numbers are part of every digest: add at the
+/// end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum What {
     Sent = 1,
@@ -197,7 +200,8 @@ impl fmt::Debug for Record {
 }
 
 impl Record {
-    /// Something happened at a place, which is named only if somebody reads the trace. `until` is the time it leads to, if any.
+    /// Something happened at a place, which is named only if somebody reads the trace. `until` is
+    /// the time it leads to, if any.
     #[inline]
     pub fn note(&mut self, now: u64, what: What, place: u32, mark: Mark, until: u64, name: impl FnOnce() -> String) {
         self.fold(now, what as u64, place, mark, until);

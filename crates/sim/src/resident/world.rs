@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! NICs with endpoints on a fabric, one on each node, stepped in virtual time. Called by tests and scenarios.
+//! NICs with endpoints on a fabric, one on each node, stepped in virtual time. Called by tests and
+//! scenarios.
 //!
 //! Invariants
 //! - A NIC has a turn when packets came, room came, its timer is due, or it was called.
@@ -28,7 +29,8 @@ pub struct EndpointWorld {
 }
 
 impl EndpointWorld {
-    /// A NIC on each node; `config` gives the settings for each number. Their names, lives and peers are filled in.
+    /// A NIC on each node; `config` gives the settings for each number. Their names, lives and
+    /// peers are filled in.
     ///
     /// # Errors
     /// As [`Fabric::new`].

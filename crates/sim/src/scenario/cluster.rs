@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Nodes with programs on a fabric, connected in pairs: what most scenarios are made of.
 //!
-//! A scenario opens a cluster, connects ends, posts, and then takes what is done, one thing after the other, with [`Cluster::next`]; from there it posts again. What a
-//! processor does for a message takes time as [`HostCosts`] says: a node's program does one thing at a time.
+//! A scenario opens a cluster, connects ends, posts, and then takes what is done, one thing after
+//! the other, with [`Cluster::next`]; from there it posts again. What a processor does for a
+//! message takes time as [`HostCosts`] says: a node's program does one thing at a time.
 //!
 //! Invariants
-//! - H1: what a program posts leaves, and what it takes is told, when the processor has done it; a node's actions do not overlap.
+//! - H1: what a program posts leaves, and what it takes is told, when the processor has done it; a
+//!   node's actions do not overlap.
 //! - H2: posts of a node go before completions that it has not begun to take.
 //! - H3: content of messages means nothing: all are sent from one place, and received into another.
 

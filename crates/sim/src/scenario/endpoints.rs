@@ -1,13 +1,19 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Clients that ask a server over endpoints, in virtual time: the programs, their threads and their processors. `clients.rs` and `virtual_networks.rs` are made of it.
+//! Clients that ask a server over endpoints, in virtual time: the programs, their threads and their
+//! processors. `clients.rs` and `virtual_networks.rs` are made of it.
 //!
-//! Node 0 is the server, each other node a client with one endpoint and one thread. A program takes a message, makes its answer (a reply, or the next request), and writes that into the endpoint that the
-//! message came to. If the endpoint is not resident, the thread that writes is suspended until it is; the server has one thread for all its endpoints, or one for each.
+//! Node 0 is the server, each other node a client with one endpoint and one thread. A program takes
+//! a message, makes its answer (a reply, or the next request), and writes that into the endpoint
+//! that the message came to. If the endpoint is not resident, the thread that writes is suspended
+//! until it is; the server has one thread for all its endpoints, or one for each.
 //!
 //! Invariants
-//! - E1: a node's processor does one thing at a time, and each takes its time: taking a message, writing one, going from one thread to another.
-//! - E2: a thread that has nothing to do sleeps until a message comes; one that runs goes on until it has done what was there when it began, or is suspended.
-//! - E3: a client has so many requests outstanding at all times; one that came back is written again.
+//! - E1: a node's processor does one thing at a time, and each takes its time: taking a message,
+//!   writing one, going from one thread to another.
+//! - E2: a thread that has nothing to do sleeps until a message comes; one that runs goes on until
+//!   it has done what was there when it began, or is suspended.
+//! - E3: a client has so many requests outstanding at all times; one that came back is written
+//!   again.
 
 use super::ScenarioError;
 use crate::resident::{EndpointWorld, Message, Notice};
@@ -130,7 +136,8 @@ impl Programs {
         &self.world
     }
 
-    /// What each client has got since the last time that this was asked for. Requests without a reply count for the longest time.
+    /// What each client has got since the last time that this was asked for. Requests without a
+    /// reply count for the longest time.
     pub(super) fn take_figures(&mut self) -> Vec<Got> {
         let now = self.world.now();
         let figures = |node: &mut Node| {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Scenarios: experiments on whole engines in virtual time, each with tables and plots as its result. Run by `bellwire sim SCENARIO` and by the tests.
+//! Scenarios: experiments on whole engines in virtual time, each with tables and plots as its
+//! result. Run by `bellwire sim SCENARIO` and by the tests.
 //!
 //! - `options.rs`: what a scenario may be told, with defaults; read from text.
 //! - `cluster.rs`: nodes with programs, connected in pairs, which most scenarios are made of.
@@ -8,7 +9,8 @@
 //! - one file for each scenario; [`ALL`] lists them.
 //!
 //! Invariants
-//! - A report is a function of the options and the seed, byte for byte, except for columns that are [`measured`](bellwire_report::model::Column::measured).
+//! - A report is a function of the options and the seed, byte for byte, except for columns that are
+//!   [`measured`](bellwire_report::model::Column::measured).
 //! - Its hash covers every packet of every run in it.
 //! - Cases of a scenario share nothing, so that they may run at the same time.
 
@@ -59,10 +61,12 @@ pub fn find(name: &str) -> Option<&'static Scenario> {
 }
 
 impl Scenario {
-    /// Runs it with the options in `given`, pairs of name and text, and the usual values of all others.
+    /// Runs it with the options in `given`, pairs of name and text, and the usual values of all
+    /// others.
     ///
     /// # Errors
-    /// An option is not one of this scenario's, its text is wrong, or what was asked for cannot be done.
+    /// An option is not one of this scenario's, its text is wrong, or what was asked for cannot be
+    /// done.
     pub fn run_with(&self, seed: u64, given: &[(&str, &str)]) -> Result<Report, ScenarioError> {
         let values = Values::read(self.options, given)?;
         (self.run)(&Run { seed, values, progress: &|_| {} })
@@ -121,7 +125,8 @@ impl fmt::Debug for Run<'_> {
 }
 
 impl Run<'_> {
-    /// Does something with each case, on all processors; gives the results in the order of the cases.
+    /// Does something with each case, on all processors; gives the results in the order of the
+    /// cases.
     ///
     /// # Errors
     /// The first case, in their order, that has one.

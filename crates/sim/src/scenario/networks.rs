@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The networks of scenarios, for a number of nodes: a star, a fat tree, and three subclusters with few cables between them, of the kind that the paper on virtual network
-//! transport protocols measured on.
+//! The networks of scenarios, for a number of nodes: a star, a fat tree, and three subclusters with
+//! few cables between them, of the kind that the paper on virtual network transport protocols
+//! measured on.
 
 use super::ScenarioError;
 use crate::{LinkSpec, NodeId, Place, Routing, SwitchId, Topology};
@@ -12,7 +13,8 @@ pub(super) const NAMES: &[&str] = &["star", "fat-tree", "fat-tree-hash", "subclu
 const SUBCLUSTERS: usize = 3;
 /// Nodes at an edge switch of a subcluster, of its 8 ports; the others lead up.
 const NODES_PER_EDGE: usize = 5;
-/// Upper switches of a subcluster. Each has a cable to each edge switch, and one to its like in each other subcluster.
+/// Upper switches of a subcluster. Each has a cable to each edge switch, and one to its like in
+/// each other subcluster.
 const UPPERS: usize = 3;
 
 /// A network with at least so many nodes; those that are asked for are the first.
@@ -22,7 +24,8 @@ const UPPERS: usize = 3;
 pub(super) fn network(name: &str, nodes: usize, link: LinkSpec) -> Result<Topology, ScenarioError> {
     Ok(match name {
         "star" => Topology::star(nodes, link)?,
-        // Ways by target, which fill it; or by a hash of the flow, as switches usually do it, where some flows meet on one link and others lie idle.
+        // Ways by target, which fill it; or by a hash of the flow, as switches usually do it, where
+        // some flows meet on one link and others lie idle.
         "fat-tree" | "fat-tree-hash" => {
             let ports = (2..).step_by(2).find(|ports: &usize| ports.pow(3) / 4 >= nodes).unwrap_or(2);
             let mut topology = Topology::fat_tree(ports, link)?;

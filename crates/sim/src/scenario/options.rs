@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The options of scenarios: what each is called, what it may be, what it is usually; and their values, read from text. The `bellwire` command makes its arguments
-//! of the same list.
+//! The options of scenarios: what each is called, what it may be, what it is usually; and their
+//! values, read from text. The `bellwire` command makes its arguments of the same list.
 
 use super::ScenarioError;
 use bellwire_faults::units;
@@ -105,7 +105,8 @@ pub enum Value {
     Words(Vec<String>),
 }
 
-/// The options of one run. Asking for an option that the scenario does not have, or as something else than it is, is a mistake in the scenario, and panics.
+/// The options of one run. Asking for an option that the scenario does not have, or as something
+/// else than it is, is a mistake in the scenario, and panics.
 #[derive(Clone, Debug)]
 pub struct Values(Vec<(&'static str, Value)>);
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the transport costs by parts: two of them in one thread, with no network between; a packet is handed from one to the other.
+//! What the transport costs by parts: two of them in one thread, with no network between; a packet
+//! is handed from one to the other.
 
 use super::{Kind, OptionSpec, Run, Scenario, ScenarioError};
 use bellwire_proto::packet::checksum;
@@ -154,7 +155,8 @@ fn quickest(case: &Case, batches: usize, rounds: usize) -> Result<Parts, Scenari
     Ok(all[0])
 }
 
-/// What asking the clock costs, which is in every part: the least that many tries in a row showed, as others may take the processor meanwhile.
+/// What asking the clock costs, which is in every part: the least that many tries in a row showed,
+/// as others may take the processor meanwhile.
 fn clock_cost() -> f64 {
     const TIMES: u32 = 1000;
     let try_many = |_| {
@@ -212,7 +214,8 @@ impl Pair {
         Ok(pair)
     }
 
-    /// What a side wants to send, in buffers. Only the transport's part counts, as leaving, and checksums.
+    /// What a side wants to send, in buffers. Only the transport's part counts, as leaving, and
+    /// checksums.
     fn collect(&mut self, from: usize, parts: &mut Parts, clock: f64) -> Vec<Datagram> {
         let mut packets = Vec::new();
         let now = Instant(self.now);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! How many packets a second of one processor the simulator carries through whole engines: program, `via`, `proto`, fabric and back.
+//! How many packets a second of one processor the simulator carries through whole engines: program,
+//! `via`, `proto`, fabric and back.
 
 use super::cluster::{Cluster, Done, EndId, HostCosts};
 use super::{Kind, OptionSpec, Run, Scenario, ScenarioError};
@@ -32,7 +33,8 @@ const NAMES: &[&str] = &["pair", "mesh", "star", "all", "faults"];
 const BYTES: u32 = 48;
 /// Messages outstanding on each connection.
 const OUTSTANDING: usize = 32;
-/// Packets before anything counts, as a part of those that do: tables and buffers have their size then.
+/// Packets before anything counts, as a part of those that do: tables and buffers have their size
+/// then.
 const WARM: u64 = 10;
 /// Things that programs are told between two looks at the counter.
 const BATCH: usize = 1000;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Many NICs at once, each in traffic with one other, by a pattern: bandwidth, fairness, round trips.
+//! Many NICs at once, each in traffic with one other, by a pattern: bandwidth, fairness, round
+//! trips.
 
 use super::cluster::{Cluster, Done, EndId, HostCosts};
 use super::networks;
@@ -196,7 +197,8 @@ fn partner(pattern: &str, node: usize, nodes: usize) -> usize {
     }
 }
 
-/// A network with all its pairs connected, for messages of up to `bytes_max`; with stop-and-wait channels if there are some.
+/// A network with all its pairs connected, for messages of up to `bytes_max`; with stop-and-wait
+/// channels if there are some.
 pub(super) fn open(run: &Run<'_>, network: &str, pattern: &str, bytes_max: u32, channels: usize) -> Result<(Cluster, Vec<[EndId; 2]>), ScenarioError> {
     let values = &run.values;
     let nodes = values.count("nodes");

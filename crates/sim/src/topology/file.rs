@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The TOML form of a topology (docs/simulator.md). Reads it into the same calls that a program makes.
+//! The TOML form of a topology (docs/simulator.md). Reads it into the same calls that a program
+//! makes.
 
 use super::{LinkSpec, Place, Routing, Topology, TopologyError, WhenFull, fail};
 use bellwire_faults::units;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Generators of the usual topologies. Nodes are `n0`, `n1`, ... with addresses 10.0.0.1, 10.0.0.2, ...; switches `s0`, `s1`, ...
+//! Generators of the usual topologies. Nodes are `n0`, `n1`, ... with addresses 10.0.0.1, 10.0.0.2,
+//! ...; switches `s0`, `s1`, ...
 
 use super::{LinkSpec, NodeId, Place, SwitchId, Topology, TopologyError, fail};
 
@@ -23,7 +24,8 @@ impl Topology {
         self.add_link(Place::Switch(SwitchId(a as u32)), Place::Switch(SwitchId(b as u32)), spec)
     }
 
-    /// Each node joined to each other by a link of its own: the usual choice where the network is not what is looked at.
+    /// Each node joined to each other by a link of its own: the usual choice where the network is
+    /// not what is looked at.
     ///
     /// # Errors
     /// Too many links: 724 nodes are the limit.
@@ -64,8 +66,9 @@ impl Topology {
         Ok(topology)
     }
 
-    /// The fat tree of switches with `ports` ports each: `ports` pods of `ports / 2` edge and as many upper switches, `(ports / 2)^2` cores,
-    /// `ports^3 / 4` nodes, full bisection bandwidth. The cores are the first switches.
+    /// The fat tree of switches with `ports` ports each: `ports` pods of `ports / 2` edge and as
+    /// many upper switches, `(ports / 2)^2` cores, `ports^3 / 4` nodes, full bisection bandwidth.
+    /// The cores are the first switches.
     ///
     /// # Errors
     /// `ports` is odd or less than 2; too many places.
@@ -90,7 +93,8 @@ impl Topology {
         Ok(topology)
     }
 
-    /// A torus of any number of dimensions: a switch with one node at each point, joined to its neighbours in each direction, around the ends too.
+    /// A torus of any number of dimensions: a switch with one node at each point, joined to its
+    /// neighbours in each direction, around the ends too.
     ///
     /// # Errors
     /// No dimensions, an empty one, or too many places.

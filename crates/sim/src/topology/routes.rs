@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Which way packets go. Distances to a node are found when somebody first sends there; the fabric keeps the ways that it has asked for.
+//! Which way packets go. Distances to a node are found when somebody first sends there; the fabric
+//! keeps the ways that it has asked for.
 //!
-//! A *lane* is one direction of a link: link `l` has lanes `2l` (from its first end) and `2l + 1` (back), so `lane ^ 1` is the way back.
-//! A *state* is a place and a phase. Under [`Routing::UpDown`] phase 1 means that the way has gone down and may not go up again; otherwise
-//! every way stays in phase 0. Ups and downs follow the order of a breadth-first tree from the switch with most links, so no circle of lanes
-//! is used by ways that wait for each other.
+//! A *lane* is one direction of a link: link `l` has lanes `2l` (from its first end) and `2l + 1`
+//! (back), so `lane ^ 1` is the way back. A *state* is a place and a phase. Under
+//! [`Routing::UpDown`] phase 1 means that the way has gone down and may not go up again; otherwise
+//! every way stays in phase 0. Ups and downs follow the order of a breadth-first tree from the
+//! switch with most links, so no circle of lanes is used by ways that wait for each other.
 
 use super::{Place, Route, Routing, Topology, TopologyError, fail};
 use bellwire_faults::Random;
@@ -123,7 +125,8 @@ impl Routes {
 
     /// Two nodes between which no way leads, if there are such.
     pub fn parted(&self) -> Option<(u32, u32)> {
-        // Usually all nodes hang on switches that hang together; then nothing needs to be looked at in pairs.
+        // Usually all nodes hang on switches that hang together; then nothing needs to be looked at
+        // in pairs.
         let mut seen = vec![false; self.out.len()];
         let mut queue: Vec<u32> = (self.nodes..self.out.len() as u32).take(1).collect();
         while let Some(place) = queue.pop() {
@@ -138,7 +141,8 @@ impl Routes {
         pairs.into_iter().find(|&(from, to)| !self.reaches(from, to))
     }
 
-    /// The lanes of a shortest way between two nodes, in order; among equal ones the flow decides, or the target. `None` if there is no way.
+    /// The lanes of a shortest way between two nodes, in order; among equal ones the flow decides,
+    /// or the target. `None` if there is no way.
     pub fn way(&self, from: u32, to: u32, flow: u64) -> Option<Vec<u32>> {
         let hops = self.distances(to);
         let (mut place, mut phase) = (from, 0);

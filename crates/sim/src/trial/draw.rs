@@ -62,7 +62,8 @@ fn draw_topology(random: &mut Random) -> Topology {
     topology.expect("a few nodes")
 }
 
-/// Small windows, rings and limits besides the usual ones; times short enough that peers are given up in a trial.
+/// Small windows, rings and limits besides the usual ones; times short enough that peers are given
+/// up in a trial.
 fn draw_transport(random: &mut Random) -> Config {
     let usual = Config::default();
     let mut config = Config {
@@ -91,7 +92,8 @@ fn draw_transport(random: &mut Random) -> Config {
     config
 }
 
-/// Whether short frames wait to share packets, and for how long: longer than some paths are, too. Drawn apart, so that seeds mean otherwise what they meant before there was this.
+/// Whether short frames wait to share packets, and for how long: longer than some paths are, too.
+/// Drawn apart, so that seeds mean otherwise what they meant before there was this.
 fn draw_joining(seed: u64, config: Config) -> Config {
     let mut random = Random::new(seed, 0x6a01);
     Config { join_delay: Duration(one_of(&mut random, &[0, 5_000, 5_000, 200_000])), join_bytes_max: one_of(&mut random, &[256, 4096]), ..config }

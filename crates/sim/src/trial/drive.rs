@@ -171,7 +171,8 @@ impl Trial {
 
     fn post_burst(&mut self, c: usize, s: usize) -> Result<(), String> {
         for _ in 0..self.random.within(1, 5) {
-            // At the other levels a message that finds no receive is lost, or ends the connection: that must be seldom.
+            // At the other levels a message that finds no receive is lost, or ends the connection:
+            // that must be seldom.
             if self.room_at_peer(c, s) || self.channels[c].rnr_wait || self.random.below(50) == 0 {
                 self.post_message(c, s, None)?;
             }

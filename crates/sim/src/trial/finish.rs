@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The end of a trial: the faults are over; all must work again, complete, and leave nothing behind.
+//! The end of a trial: the faults are over; all must work again, complete, and leave nothing
+//! behind.
 
 use super::Trial;
 use super::end::Phase;
 use bellwire_time::Duration;
 use bellwire_via::MemHandle;
 
-/// Time in which all channels are connected after the faults: that of finding out that a peer is gone (12 s), of a handshake that was under way (5 s), and a few times that of asking.
+/// Time in which all channels are connected after the faults: that of finding out that a peer is
+/// gone (12 s), of a handshake that was under way (5 s), and a few times that of asking.
 const RECOVERY: Duration = Duration::from_secs(40);
 /// Time in which what is posted then has arrived.
 const DELIVERY: Duration = Duration::from_secs(20);
@@ -45,7 +47,8 @@ impl Trial {
         let deadline = self.deadline(DELIVERY);
         let mut left = vec![[LAST_MESSAGES; 2]; self.channels.len()];
         loop {
-            // A message that was under way when the faults ended may still break a connection, for want of a receive: then all begins anew.
+            // A message that was under way when the faults ended may still break a connection, for
+            // want of a receive: then all begins anew.
             self.ask_all();
             for (c, s) in (0..left.len()).flat_map(|c| [(c, 0), (c, 1)]) {
                 self.post_receive(c, 1 - s)?;

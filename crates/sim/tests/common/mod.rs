@@ -31,7 +31,8 @@ impl Net {
         self.fabric.send(self.ports[from], self.addresses[to], bytes, Instant(now))
     }
 
-    /// Lets all happen until nothing is under way or the time has come; gives what arrived, in order.
+    /// Lets all happen until nothing is under way or the time has come; gives what arrived, in
+    /// order.
     pub fn run(&mut self, until: u64) -> Vec<Arrival> {
         let mut arrived = Vec::new();
         loop {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The paper's figures 1, 3 and 4 and its Table 4 from runs of the macrobenchmarks, and what the paper says about them.
+//! The paper's figures 1, 3 and 4 and its Table 4 from runs of the macrobenchmarks, and what the
+//! paper says about them.
 
 use bellwire_nisim::experiment::figures::{
     Buffers, CNI32QM, COHERENT, COHERENT_BUFFERS, FIFO_BUFFERS, FIFOS, Figure, REGISTER_BUFFERS, REGISTERS, Runs, buffers_text, cases, histogram,

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Everything that the paper's tables and figures show, beside ours, as one HTML file that needs nothing else.
+//! Everything that the paper's tables and figures show, beside ours, as one HTML file that needs
+//! nothing else.
 
 use std::fmt::Write;
 use std::path::PathBuf;

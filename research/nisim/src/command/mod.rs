@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `bellwire ni`: designs of network interfaces, simulated (`bellwire_nisim`). Each subcommand makes a list of cases, has them run on all processors, and
-//! makes a report of what they gave.
+//! `bellwire ni`: designs of network interfaces, simulated (`bellwire_nisim`). Each subcommand
+//! makes a list of cases, has them run on all processors, and makes a report of what they gave.
 
 mod figures;
 mod html;

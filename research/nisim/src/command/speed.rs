@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! How fast the simulator is: simulated bus transactions and events in a second of one processor's time. Cases run one after the other on one thread; of
-//! several tries of a case the fastest counts, as others on the machine can only slow one down.
+//! How fast the simulator is: simulated bus transactions and events in a second of one processor's
+//! time. Cases run one after the other on one thread; of several tries of a case the fastest
+//! counts, as others on the machine can only slow one down.
 
 use bellwire_nisim::experiment::plan::design;
 use bellwire_nisim::experiment::{Case, Measure};

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Any measures of any designs, by a plan or by options, one parameter of the machine taking several values.
+//! Any measures of any designs, by a plan or by options, one parameter of the machine taking
+//! several values.
 
 use std::path::PathBuf;
 

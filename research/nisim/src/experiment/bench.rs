@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The paper's two microbenchmarks, between two nodes: round trip and bandwidth. Both let every queue to send go round once before they measure.
+//! The paper's two microbenchmarks, between two nodes: round trip and bandwidth. Both let every
+//! queue to send go round once before they measure.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -17,8 +18,9 @@ const DONE: u16 = 2;
 const WARM: u64 = 600;
 /// Messages that are measured, at least.
 const MEASURED: u64 = 400;
-/// How often the longest queue to receive goes round while a stream is measured: where the receiver is the slower one, the stream then runs most of the time
-/// against a full queue, at the receiver's pace, as one that does not end would.
+/// How often the longest queue to receive goes round while a stream is measured: where the receiver
+/// is the slower one, the stream then runs most of the time against a full queue, at the receiver's
+/// pace, as one that does not end would.
 const LAPS: u64 = 8;
 /// No benchmark takes as long.
 const LIMIT: Time = Time::from_ns(1_000_000_000);
@@ -73,7 +75,8 @@ fn stream_length(machine: &Parameters, payload: usize) -> u64 {
     (LAPS * MEMORY_BLOCKS).div_ceil(blocks).max(MEASURED)
 }
 
-/// Bytes of payload per microsecond, that is MB/s, of a stream of messages in one direction: from the first send until the last message has been taken.
+/// Bytes of payload per microsecond, that is MB/s, of a stream of messages in one direction: from
+/// the first send until the last message has been taken.
 ///
 /// # Errors
 /// If the simulation gets stuck.

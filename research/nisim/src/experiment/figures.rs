@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The paper's figures 1, 3 and 4: which macrobenchmarks run on which designs with how many flow-control buffers, and what their times say.
+//! The paper's figures 1, 3 and 4: which macrobenchmarks run on which designs with how many
+//! flow-control buffers, and what their times say.
 
 use super::{Case, Measure, Measured};
 use crate::machine::Parameters;
@@ -116,14 +117,15 @@ impl Runs {
         Some((self.time(program, slow.0, slow.1)? / self.time(program, fast.0, fast.1)? - 1.0) * 100.0)
     }
 
-    /// Shares of the time on the CM-5's NI with one buffer, in percent: data transfer is what an NI in the registers saves, buffering what buffers without
-    /// end save.
+    /// Shares of the time on the CM-5's NI with one buffer, in percent: data transfer is what an NI
+    /// in the registers saves, buffering what buffers without end save.
     pub fn shares(&self, program: &str) -> Option<(f64, f64)> {
         let (one, endless) = (self.time(program, "ni2w", Some(1))?, self.time(program, "ni2w", None)?);
         Some(((endless - self.time(program, REGISTERS, None)?) / one * 100.0, (one - endless) / one * 100.0))
     }
 
-    /// The fewest buffers of figure 4 with which the NI in the registers is at least as fast as CNI32Qm.
+    /// The fewest buffers of figure 4 with which the NI in the registers is at least as fast as
+    /// CNI32Qm.
     pub fn break_even(&self, program: &str) -> Option<Buffers> {
         let cni = self.time(program, CNI32QM, COHERENT_BUFFERS)?;
         REGISTER_BUFFERS.into_iter().find(|&buffers| self.time(program, REGISTERS, buffers).is_some_and(|time| time <= cni))
@@ -135,8 +137,8 @@ pub fn buffers_text(buffers: Buffers) -> String {
     buffers.map_or("inf".to_owned(), |count| count.to_string())
 }
 
-/// A program's shares of messages by size beside those of Table 4: bytes with header, ours, the paper's, in percent. Where the paper has a mean for all
-/// sizes beyond the first, so is ours.
+/// A program's shares of messages by size beside those of Table 4: bytes with header, ours, the
+/// paper's, in percent. Where the paper has a mean for all sizes beyond the first, so is ours.
 pub fn histogram(program: &Program, sizes: &std::collections::BTreeMap<u64, u64>) -> Vec<(u64, f64, f64)> {
     let all: u64 = sizes.values().sum();
     let share = |count: u64| count as f64 * 100.0 / all.max(1) as f64;

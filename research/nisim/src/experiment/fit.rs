@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! How the costs that the paper leaves open were found: fitted on the round trips of 8 and 64 bytes of all designs at once. One cost after the other goes
-//! up and down by its step as long as that helps. All other entries of Table 5, and all figures, are predictions.
+//! How the costs that the paper leaves open were found: fitted on the round trips of 8 and 64 bytes
+//! of all designs at once. One cost after the other goes up and down by its step as long as that
+//! helps. All other entries of Table 5, and all figures, are predictions.
 //!
-//! Round trips show only the sum of what a message costs its sender and its receiver; both are taken to be the same (`send = receive + poll`). Copying
-//! eight bytes takes at least three cycles: a load, a store, a share of the loop.
+//! Round trips show only the sum of what a message costs its sender and its receiver; both are
+//! taken to be the same (`send = receive + poll`). Copying eight bytes takes at least three cycles:
+//! a load, a store, a share of the loop.
 
 use super::bench::round_trip;
 use super::table5::PAPER;

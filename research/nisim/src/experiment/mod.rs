@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Experiments: what is measured of which design on which machine. A [`Case`] is one simulation; cases share nothing, so they may run at the same time
-//! on different threads, and a case always gives the same.
+//! Experiments: what is measured of which design on which machine. A [`Case`] is one simulation;
+//! cases share nothing, so they may run at the same time on different threads, and a case always
+//! gives the same.
 
 pub mod bench;
 pub mod figures;
@@ -147,7 +148,8 @@ impl Case {
     /// It does not end, or computes something wrong.
     ///
     /// # Panics
-    /// If the machine cannot be built ([`Parameters::check`]), or an invariant of the model does not hold.
+    /// If the machine cannot be built ([`Parameters::check`]), or an invariant of the model does
+    /// not hold.
     pub fn run(&self) -> Result<Measured, Failure> {
         let Self { measure, design, machine, .. } = self;
         match *measure {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Plans: which measures of which designs on which machine, one parameter of it taking several values. Read from TOML; errors name the line.
+//! Plans: which measures of which designs on which machine, one parameter of it taking several
+//! values. Read from TOML; errors name the line.
 
 use std::collections::BTreeMap;
 

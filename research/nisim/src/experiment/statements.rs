@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What section 6 of the paper says about its figures, each statement as ranges of numbers, and whether ours lie in them. The paper's numbers are whole
-//! percents, so a range reaches half a percent further.
+//! What section 6 of the paper says about its figures, each statement as ranges of numbers, and
+//! whether ours lie in them. The paper's numbers are whole percents, so a range reaches half a
+//! percent further.
 
 use super::figures::{Buffers, COHERENT_BUFFERS, ENOUGH, FIFOS, Figure, REGISTERS, Runs};
 use crate::programs::PROGRAMS;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Today's designs, and two of the paper's beside them, on a machine of today: round trips and bandwidths as in Table 5.
+//! Today's designs, and two of the paper's beside them, on a machine of today: round trips and
+//! bandwidths as in Table 5.
 
 use super::table5::{BANDWIDTHS, ROUND_TRIPS};
 use super::{Case, Measure};

@@ -80,8 +80,9 @@ impl Default for Parameters {
 }
 
 impl Parameters {
-    /// A server of today, for today's designs: 3 GHz and four instructions a cycle, a cache of 2 MiB, DRAM at 90 ns in eight banks, blocks of 64 bytes
-    /// over an interconnect of 2 GHz, a network of one switch. Costs in cycles are those of the paper's machine.
+    /// A server of today, for today's designs: 3 GHz and four instructions a cycle, a cache of 2
+    /// MiB, DRAM at 90 ns in eight banks, blocks of 64 bytes over an interconnect of 2 GHz, a
+    /// network of one switch. Costs in cycles are those of the paper's machine.
     pub fn today() -> Self {
         Self {
             cycle: Time(333),
@@ -110,7 +111,8 @@ impl Parameters {
         (payload as u64 + self.header_bytes).div_ceil(self.block_bytes)
     }
 
-    /// Words of eight bytes that lie in block `index` of a message of so many bytes of payload, header included.
+    /// Words of eight bytes that lie in block `index` of a message of so many bytes of payload,
+    /// header included.
     pub fn words_in(&self, payload: usize, index: u64) -> u64 {
         (payload as u64 + self.header_bytes - index * self.block_bytes).min(self.block_bytes).div_ceil(8)
     }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! NI16w+Blkbuf, as in the Fujitsu AP3000: the processor moves messages itself, but whole blocks at a time, through a block buffer on its chip. A
-//! look for a message is a load of the NI's status, which says how many have arrived.
+//! NI16w+Blkbuf, as in the Fujitsu AP3000: the processor moves messages itself, but whole blocks at
+//! a time, through a block buffer on its chip. A look for a message is a load of the NI's status,
+//! which says how many have arrived.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -26,7 +27,8 @@ impl Ap3000 {
         Self { node: node.clone(), network: network.clone(), known: Cell::new(0) }
     }
 
-    /// Copies what of a message lies in its block `index`, header included, to or from the block buffer.
+    /// Copies what of a message lies in its block `index`, header included, to or from the block
+    /// buffer.
     fn copy(&self, cpu: &Cpu, message: &Message, index: u64) {
         let parameters = &self.node.parameters;
         cpu.compute(parameters.words_in(message.payload.len(), index) * parameters.costs.copy_cycles);

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A NIC on PCIe with inline descriptor writes: the processor stores descriptor and message together through its write-combining buffers into the NIC, block
-//! by block, and the NIC reads nothing (NVIDIA's BlueFlame with inline data; the kernel's mlx5 driver describes both, and that the descriptor is written
-//! to main memory as well, in "net/mlx5e: TX latency optimization to save DMA reads", 2015). It receives as `ddio.rs`.
+//! A NIC on PCIe with inline descriptor writes: the processor stores descriptor and message
+//! together through its write-combining buffers into the NIC, block by block, and the NIC reads
+//! nothing (NVIDIA's BlueFlame with inline data; the kernel's mlx5 driver describes both, and that
+//! the descriptor is written to main memory as well, in "net/mlx5e: TX latency optimization to save
+//! DMA reads", 2015). It receives as `ddio.rs`.
 
 use std::rc::Rc;
 

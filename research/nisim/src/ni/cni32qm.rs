@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! CNI32Qm, the Wisconsin CNI with a cache: both queues have their home in main memory, and the NI keeps 32 blocks of each in caches of its own. What
-//! arrives goes into the receive cache, from which the processor fetches it. If a message not yet read is in its place there, the NI bypasses the cache and
-//! writes to main memory; blocks of messages that have been read are dead and not written back.
+//! CNI32Qm, the Wisconsin CNI with a cache: both queues have their home in main memory, and the NI
+//! keeps 32 blocks of each in caches of its own. What arrives goes into the receive cache, from
+//! which the processor fetches it. If a message not yet read is in its place there, the NI bypasses
+//! the cache and writes to main memory; blocks of messages that have been read are dead and not
+//! written back.
 //!
-//! With throttling, the sending processor leaves between messages the time that the receiving one needs for one at best.
+//! With throttling, the sending processor leaves between messages the time that the receiving one
+//! needs for one at best.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -50,7 +53,8 @@ impl Deposit for ThroughCache {
     fn put<'a>(&'a self, queue: &'a ReceiveQueue, position: u64) -> Work<'a, Time> {
         Box::pin(async move {
             let (place, block) = (&self.0[(position % CACHE) as usize], queue.ring.block(position));
-            // Who flushes a message to main memory takes the present head: perhaps what is in its place has been read meanwhile.
+            // Who flushes a message to main memory takes the present head: perhaps what is in its
+            // place has been read meanwhile.
             let pending = || place.get().is_some_and(|there| there >= queue.head_known());
             if pending() {
                 queue.read_head().await;
@@ -66,7 +70,8 @@ impl Deposit for ThroughCache {
     }
 }
 
-/// What a receiving node needs for a message at best: its blocks come from the NI's cache, each after the NI has put it there over the same bus.
+/// What a receiving node needs for a message at best: its blocks come from the NI's cache, each
+/// after the NI has put it there over the same bus.
 fn consumption(parameters: &Parameters, payload: usize) -> Time {
     let (costs, cycle) = (&parameters.costs, parameters.bus_cycle);
     let beats = parameters.block_bytes.div_ceil(parameters.bus_bytes);

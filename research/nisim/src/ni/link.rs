@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Sending through a link between NI and bus, for NIs that fetch messages by themselves: PCIe and CXL. Many fetches are under way at once, so a message's
-//! latencies are added up and waited for once, and only the reads on the bus take their turns.
+//! Sending through a link between NI and bus, for NIs that fetch messages by themselves: PCIe and
+//! CXL. Many fetches are under way at once, so a message's latencies are added up and waited for
+//! once, and only the reads on the bus take their turns.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -22,8 +23,8 @@ pub struct Fetch {
 }
 
 impl Fetch {
-    /// The NI's task for a queue. It has a message `latency` after it was told of it, beside the reads on the bus: of a descriptor if there is one, and of
-    /// the message's blocks.
+    /// The NI's task for a queue. It has a message `latency` after it was told of it, beside the
+    /// reads on the bus: of a descriptor if there is one, and of the message's blocks.
     pub fn new(network: &Rc<Network>, queue: &Rc<SendQueue>, node: &Rc<Node>, latency: Time, has_descriptor: bool) -> Rc<Self> {
         let fetch = Rc::new(Self { node: node.clone(), due: RefCell::default(), told: Signal::default(), latency });
         let (task, queue, network) = (fetch.clone(), queue.clone(), network.clone());

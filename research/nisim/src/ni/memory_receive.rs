@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Messages that arrive go to a queue in main memory, block by block, as CNI0Qm and the Memory Channel do it: the NI caches nothing.
+//! Messages that arrive go to a queue in main memory, block by block, as CNI0Qm and the Memory
+//! Channel do it: the NI caches nothing.
 
 use super::Work;
 use super::queue::{Deposit, ReceiveQueue};

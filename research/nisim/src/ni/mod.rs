@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Network interfaces: one file each. A design is what the processor does to send and to receive (the two methods), and what the NI does by itself
-//! (tasks that its constructor spawns).
+//! Network interfaces: one file each. A design is what the processor does to send and to receive
+//! (the two methods), and what the NI does by itself (tasks that its constructor spawns).
 
 mod ap3000;
 mod blueflame;
@@ -34,17 +34,20 @@ pub type Work<'a, T> = Pin<Box<dyn Future<Output = T> + 'a>>;
 
 /// A network interface, as the processor of its node uses it.
 pub trait NetworkInterface {
-    /// Sends a message of the network, or gives it back if there is no room; what the processor does for it is charged.
+    /// Sends a message of the network, or gives it back if there is no room; what the processor
+    /// does for it is charged.
     fn send<'a>(&'a self, cpu: &'a Cpu, message: Message) -> Work<'a, Result<(), Message>>;
 
-    /// Looks for a message once and takes it if there is one; what the processor does for it is charged.
+    /// Looks for a message once and takes it if there is one; what the processor does for it is
+    /// charged.
     fn receive<'a>(&'a self, cpu: &'a Cpu) -> Work<'a, Option<Message>>;
 
     /// Given whenever a look or a send that was in vain may succeed now.
     fn activity(&self) -> &Signal;
 
-    /// The flow-control buffers, if the look for room shows at no further cost that a message waits in them which only the processor can take out: one
-    /// status word of a FIFO says both. NIs that buffer by themselves need no such help.
+    /// The flow-control buffers, if the look for room shows at no further cost that a message waits
+    /// in them which only the processor can take out: one status word of a FIFO says both. NIs that
+    /// buffer by themselves need no such help.
     fn fifo(&self) -> Option<&Flow> {
         None
     }

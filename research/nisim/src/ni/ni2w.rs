@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! NI2w, as in the TMC CM-5: the processor sees the first two words of the NI's FIFOs and moves messages itself, eight bytes at a time, by uncached
-//! accesses. Buffers are the NI's flow-control buffers; when they are full, the processor must empty them.
+//! NI2w, as in the TMC CM-5: the processor sees the first two words of the NI's FIFOs and moves
+//! messages itself, eight bytes at a time, by uncached accesses. Buffers are the NI's flow-control
+//! buffers; when they are full, the processor must empty them.
 //!
-//! The single-cycle variant has the FIFOs in the processor's registers: each access takes one cycle and no bus.
+//! The single-cycle variant has the FIFOs in the processor's registers: each access takes one cycle
+//! and no bus.
 
 use std::rc::Rc;
 

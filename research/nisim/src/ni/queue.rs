@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Cachable queues between processor and NI: rings of blocks with the paper's three optimizations. Lazy pointers: each side reads the other's pointer
-//! only when its copy says that the queue is full. Valid bits: a message's first word, written last, says that it is there. Sense reverse: what counts as
-//! valid changes with each lap, so nobody clears a bit. The coherent NIs use them; whose memory and cache the blocks lie in is theirs.
+//! Cachable queues between processor and NI: rings of blocks with the paper's three optimizations.
+//! Lazy pointers: each side reads the other's pointer only when its copy says that the queue is
+//! full. Valid bits: a message's first word, written last, says that it is there. Sense reverse:
+//! what counts as valid changes with each lap, so nobody clears a bit. The coherent NIs use them;
+//! whose memory and cache the blocks lie in is theirs.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -16,7 +18,8 @@ use crate::node::cpu::Cpu;
 use crate::node::{Node, QUEUES};
 use crate::time::Time;
 
-/// Blocks of a queue, as CNI512Q has them; a queue in main memory to receive into is [`MEMORY_BLOCKS`] long.
+/// Blocks of a queue, as CNI512Q has them; a queue in main memory to receive into is
+/// [`MEMORY_BLOCKS`] long.
 pub const BLOCKS: u64 = 512;
 /// Blocks of a queue in main memory to receive into: 64 KiB, plentiful for sixteen nodes.
 pub const MEMORY_BLOCKS: u64 = 1024;
@@ -85,7 +88,8 @@ impl SendQueue {
             cpu.store(self.ring.block(start + index).0 * parameters.block_bytes).await;
             cpu.compute(parameters.words_in(message.payload.len(), index) * parameters.costs.copy_cycles);
         }
-        // Others see the bit when it is set, not earlier: what is composed must have taken its time before.
+        // Others see the bit when it is set, not earlier: what is composed must have taken its time
+        // before.
         cpu.sync().await;
         cpu.store(self.ring.block(start).0 * parameters.block_bytes).await;
         cpu.sync().await;
@@ -131,7 +135,8 @@ impl SendQueue {
     }
 }
 
-/// How an NI puts a block of a message where the processor finds it: when it is there. Others' copies are void when it returns.
+/// How an NI puts a block of a message where the processor finds it: when it is there. Others'
+/// copies are void when it returns.
 pub trait Deposit {
     /// Puts the block at `position`.
     fn put<'a>(&'a self, queue: &'a ReceiveQueue, position: u64) -> Work<'a, Time>;
@@ -159,7 +164,8 @@ impl ReceiveQueue {
         Self::behind(node, base, blocks, deposit, Time::ZERO)
     }
 
-    /// The same of an NI behind a link, which carries what arrives in `link` to the bus, one message behind the other.
+    /// The same of an NI behind a link, which carries what arrives in `link` to the bus, one
+    /// message behind the other.
     pub fn behind(node: &Rc<Node>, base: Block, blocks: u64, deposit: impl Deposit + 'static, link: Time) -> Rc<Self> {
         let (tail, head, head_known) = Default::default();
         let ring = Ring { first: base.0 + MEMORY_BLOCKS, blocks };
@@ -227,7 +233,8 @@ impl ReceiveQueue {
         }
     }
 
-    /// The processor looks at the valid bit, in its cache as long as nobody has written there, and copies the message out.
+    /// The processor looks at the valid bit, in its cache as long as nobody has written there, and
+    /// copies the message out.
     pub async fn receive(&self, cpu: &Cpu) -> Option<Message> {
         let parameters = &self.node.parameters;
         cpu.sync().await;

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! No NI at all: the nodes are cores of one machine, and a message lies in a queue of cache blocks between two of them. The sender gets the right to write
-//! the block, the receiver's next look finds its copy gone and fetches it; each costs a transfer between two caches of the die. How long that takes has
-//! been measured for many processors (N. Viennot, core-to-core-latency, 2022). Flow-control buffers are places of the queue.
+//! No NI at all: the nodes are cores of one machine, and a message lies in a queue of cache blocks
+//! between two of them. The sender gets the right to write the block, the receiver's next look
+//! finds its copy gone and fetches it; each costs a transfer between two caches of the die. How
+//! long that takes has been measured for many processors (N. Viennot, core-to-core-latency, 2022).
+//! Flow-control buffers are places of the queue.
 
 use std::rc::Rc;
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! CNI0Qm, as in the MIT StarT-JR: queues to send and to receive lie in main memory, and the NI moves messages between them and the network. It polls
-//! the next message's valid bit with reads that keep no copy, and takes no note of what else happens on the bus.
+//! CNI0Qm, as in the MIT StarT-JR: queues to send and to receive lie in main memory, and the NI
+//! moves messages between them and the network. It polls the next message's valid bit with reads
+//! that keep no copy, and takes no note of what else happens on the bus.
 
 use std::rc::Rc;
 
@@ -30,7 +31,8 @@ fn make(node: &Rc<Node>, network: &Rc<Network>) -> Rc<dyn NetworkInterface> {
     Rc::new(StartJr { node: node.clone(), send, receive: ReceiveQueue::new(node, IN_MEMORY, MEMORY_BLOCKS, ToMemory) })
 }
 
-/// The NI's look at the queue's head, over and over. Looks in vain change nothing, so only their rhythm is kept; the bus transactions of them are left out.
+/// The NI's look at the queue's head, over and over. Looks in vain change nothing, so only their
+/// rhythm is kept; the bus transactions of them are left out.
 async fn poll(queue: &SendQueue, node: &Rc<Node>, network: &Rc<Network>) {
     let (engine, mut position, mut period) = (&node.engine, 0, Time::from_ns(1));
     loop {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! NI64w+Udma, as in Princeton's User-Level DMA: the processor starts a transfer with two instructions, an uncached store and an uncached load, and the
-//! NI moves the message between its memory and the user's, block by block. The messaging software waits until the transfer is complete. Small messages
-//! go as on NI2w, except in the paper's microbenchmarks.
+//! NI64w+Udma, as in Princeton's User-Level DMA: the processor starts a transfer with two
+//! instructions, an uncached store and an uncached load, and the NI moves the message between its
+//! memory and the user's, block by block. The messaging software waits until the transfer is
+//! complete. Small messages go as on NI2w, except in the paper's microbenchmarks.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -44,8 +45,9 @@ impl Udma {
         engine.sleep_until(engine.now() + self.node.parameters.costs.master_switch).await;
     }
 
-    /// A transfer of a whole message, and the wait for its end. The NI masters the bus for the command, and again for each block: in between, the processor
-    /// has it back, as it waits for the end by looking for it.
+    /// A transfer of a whole message, and the wait for its end. The NI masters the bus for the
+    /// command, and again for each block: in between, the processor has it back, as it waits for
+    /// the end by looking for it.
     async fn transfer(&self, cpu: &Cpu, operation: Operation, message: &Message, first: Block) {
         let (node, engine) = (&self.node, &self.node.engine);
         cpu.uncached().await;

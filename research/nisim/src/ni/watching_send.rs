@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! How the Wisconsin CNIs take messages out of their send queue. The NI takes copies of the processor's blocks, so the processor must ask for the right
-//! to write a block when it composes the next message there; the NI sees that on the bus. The first block asked for, it looks for the valid bit (virtual
-//! polling: no look without a reason); another one, it fetches the block before, which must be complete (prefetch). What was written after it was fetched
-//! is fetched again.
+//! How the Wisconsin CNIs take messages out of their send queue. The NI takes copies of the
+//! processor's blocks, so the processor must ask for the right to write a block when it composes
+//! the next message there; the NI sees that on the bus. The first block asked for, it looks for the
+//! valid bit (virtual polling: no look without a reason); another one, it fetches the block before,
+//! which must be complete (prefetch). What was written after it was fetched is fetched again.
 
 use std::collections::BTreeSet;
 use std::rc::Rc;
@@ -40,7 +41,8 @@ impl Sender {
             };
             let first = self.queue.ring.block(self.next);
             if block == first {
-                // Time to fill the block: an earlier look would see a message half composed, and take the right to write from the processor.
+                // Time to fill the block: an earlier look would see a message half composed, and
+                // take the right to write from the processor.
                 let (engine, parameters) = (&self.node.engine, &self.node.parameters);
                 let words = parameters.block_bytes / 8;
                 engine.sleep_until(engine.now() + parameters.cycle * (words * parameters.costs.copy_cycles)).await;
@@ -82,7 +84,8 @@ impl Sender {
                 }
                 self.next = start + blocks;
             }
-            // The next message's first block may have been asked for meanwhile: without a copy of it, its valid bit would be set unseen.
+            // The next message's first block may have been asked for meanwhile: without a copy of
+            // it, its valid bit would be set unseen.
             self.stale(&mut asked);
             let first = self.queue.ring.block(self.next);
             if !asked.remove(&first.0) {

@@ -1,15 +1,18 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The split-transaction memory bus of a node: arbitration, address phase, snoop, data phase; and the ports of the memories on it.
+//! The split-transaction memory bus of a node: arbitration, address phase, snoop, data phase; and
+//! the ports of the memories on it.
 //!
-//! A transaction is placed in time when it is requested: requests are served first come first served, the data phases in any order, each in the first
-//! gap after its data are there. So an uncontended transaction costs no event beside the waking of who waits for it.
+//! A transaction is placed in time when it is requested: requests are served first come first
+//! served, the data phases in any order, each in the first gap after its data are there. So an
+//! uncontended transaction costs no event beside the waking of who waits for it.
 
 use std::cell::{Cell, RefCell};
 
 use crate::machine::Parameters;
 use crate::time::Time;
 
-/// A memory that does one access at a time. A write waits in a buffer for its data; reads that come before it has begun go first.
+/// A memory that does one access at a time. A write waits in a buffer for its data; reads that come
+/// before it has begun go first.
 #[derive(Default)]
 pub struct Port {
     free: Cell<Time>,

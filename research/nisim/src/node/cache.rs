@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tags of a cache: which blocks it holds, in which of the MOESI states. Blocks carry no data; programs keep theirs in ordinary variables.
+//! Tags of a cache: which blocks it holds, in which of the MOESI states. Blocks carry no data;
+//! programs keep theirs in ordinary variables.
 //!
-//! A line is one word, block and state, and most accesses of a simulation are hits that read nothing else: the tags of all nodes must fit into the caches
-//! of the machine that simulates.
+//! A line is one word, block and state, and most accesses of a simulation are hits that read
+//! nothing else: the tags of all nodes must fit into the caches of the machine that simulates.
 
 use core::cell::Cell;
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Coherent transactions: MOESI by snooping. States change when a transaction is requested, in the order of requests, which is the order of the bus.
+//! Coherent transactions: MOESI by snooping. States change when a transaction is requested, in the
+//! order of requests, which is the order of the bus.
 
 use super::cache::{Block, State};
 use super::{Node, QUEUES};
@@ -34,7 +35,8 @@ pub enum Operation {
 }
 
 impl Node {
-    /// Does a transaction that an agent of the NI asks for now: when it has ended. Who needs the result sleeps until then.
+    /// Does a transaction that an agent of the NI asks for now: when it has ended. Who needs the
+    /// result sleeps until then.
     pub fn coherent(&self, agent: Agent, operation: Operation, block: Block) -> Time {
         assert!(self.shares_bus.get() || self.ahead.get() == Time::ZERO, "a processor runs ahead on a bus that the NI uses");
         self.coherent_at(self.engine.now(), agent, operation, block)
@@ -75,7 +77,8 @@ impl Node {
         done
     }
 
-    /// What the other caches make of a transaction; who supplies the content, and from when on it has it.
+    /// What the other caches make of a transaction; who supplies the content, and from when on it
+    /// has it.
     fn snoop(&self, agent: Agent, operation: Operation, block: Block) -> Option<(Agent, Time)> {
         let mut supplier = None;
         for other in [Agent::Processor, Agent::NiSend, Agent::NiReceive].into_iter().filter(|&other| other != agent) {

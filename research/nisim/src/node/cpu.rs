@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The processor of a node, as programs and the processor's side of an NI see it: what it does is charged here.
+//! The processor of a node, as programs and the processor's side of an NI see it: what it does is
+//! charged here.
 //!
-//! A processor runs ahead of virtual time, in a time of its own, as long as what it does concerns nobody else: computation and hits in its cache cost no
-//! event, and neither do accesses to the bus of a node where the processor alone uses the bus (the NIs with FIFOs). Where an NI uses the bus by itself, virtual
-//! time catches up before each bus transaction, and the processor runs ahead again before it has ended. Who looks at what others change (flow control,
-//! queues shared with the NI), lets virtual time catch up before: [`Cpu::sync`], [`Cpu::status`].
+//! A processor runs ahead of virtual time, in a time of its own, as long as what it does concerns
+//! nobody else: computation and hits in its cache cost no event, and neither do accesses to the bus
+//! of a node where the processor alone uses the bus (the NIs with FIFOs). Where an NI uses the bus
+//! by itself, virtual time catches up before each bus transaction, and the processor runs ahead
+//! again before it has ended. Who looks at what others change (flow control, queues shared with the
+//! NI), lets virtual time catch up before: [`Cpu::sync`], [`Cpu::status`].
 
 use std::future::Future;
 use std::pin::Pin;
@@ -74,7 +77,8 @@ impl Cpu {
         Access { cpu: self, address, words: bytes.div_ceil(8), write: true, catching_up: None }
     }
 
-    /// Loads or stores `bytes` from `address` on if the cache allows all of it; if not, nothing is done.
+    /// Loads or stores `bytes` from `address` on if the cache allows all of it; if not, nothing is
+    /// done.
     #[inline]
     pub fn access_at_once(&self, address: u64, bytes: u64, write: bool) -> bool {
         let (node, words) = (&self.0, bytes.div_ceil(8).max(1));
@@ -87,7 +91,8 @@ impl Cpu {
         hits
     }
 
-    /// An uncached load or store of up to eight bytes in the NI's memory; the processor waits until it has ended.
+    /// An uncached load or store of up to eight bytes in the NI's memory; the processor waits until
+    /// it has ended.
     pub async fn uncached(&self) {
         self.ni_access(8).await;
     }
@@ -98,7 +103,8 @@ impl Cpu {
         self.sync().await;
     }
 
-    /// A store of `bytes` to a device that the processor does not wait for once the bus has taken it.
+    /// A store of `bytes` to a device that the processor does not wait for once the bus has taken
+    /// it.
     pub async fn posted(&self, bytes: u64) {
         self.take_bus().await;
         let (node, now) = (&self.0, self.now());
@@ -131,7 +137,8 @@ impl Cpu {
         self.0.ahead.set(time - self.0.engine.now());
     }
 
-    /// Accesses to words one after the other, in virtual time or ahead of it; those to words of one block that the cache has are one step.
+    /// Accesses to words one after the other, in virtual time or ahead of it; those to words of one
+    /// block that the cache has are one step.
     #[inline]
     fn hits(&self, access: &mut (u64, u64), write: bool) -> bool {
         let (node, Some(cache)) = (&self.0, self.0.cache(Agent::Processor)) else { return false };
@@ -160,7 +167,8 @@ impl Cpu {
     }
 }
 
-/// Loads or stores of words one after the other. Hits take place when it is polled first, without a look at the queue of events.
+/// Loads or stores of words one after the other. Hits take place when it is polled first, without a
+/// look at the queue of events.
 pub struct Access<'a> {
     cpu: &'a Cpu,
     address: u64,

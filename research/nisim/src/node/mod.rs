@@ -31,7 +31,8 @@ pub struct Watch {
     pub signal: Signal,
 }
 
-/// Blocks from here on, and below those of the NI, are queues in main memory between processor and NI: above what programs use.
+/// Blocks from here on, and below those of the NI, are queues in main memory between processor and
+/// NI: above what programs use.
 pub const QUEUES: u64 = 1 << 43;
 
 /// One node.
@@ -104,7 +105,8 @@ impl Node {
         }
     }
 
-    /// Makes the processor's cache hold a block, as if a program had just written it; nothing is charged.
+    /// Makes the processor's cache hold a block, as if a program had just written it; nothing is
+    /// charged.
     pub fn preload(&self, block: Block) {
         if let Some(cache) = self.cache(Agent::Processor) {
             cache.put(block, State::Modified, self.engine.now());

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! barnes: the Barnes-Hut method for bodies that attract each other. Bodies lie in shared memory, those of a processor near to each other in space; each
-//! processor builds the octree of its bodies there, and all trees together are walked for each body: a cell far enough away acts as one body.
+//! barnes: the Barnes-Hut method for bodies that attract each other. Bodies lie in shared memory,
+//! those of a processor near to each other in space; each processor builds the octree of its bodies
+//! there, and all trees together are walked for each body: a cell far enough away acts as one body.
 
 use std::sync::Arc;
 
@@ -32,8 +33,8 @@ const HALF: f64 = 8.0;
 /// Bytes of a body: position and mass. A cell has a block: centre and mass, side, eight children.
 const BODY: usize = 32;
 const CHILDREN: usize = 40;
-/// Room for the cells of a processor's tree, in half of its bodies. A third of it is filled: with this much, what the sixteen fill lies side by side in a
-/// direct-mapped cache of 1 MB.
+/// Room for the cells of a processor's tree, in half of its bodies. A third of it is filled: with
+/// this much, what the sixteen fill lies side by side in a direct-mapped cache of 1 MB.
 const CELLS: usize = 3;
 /// No child, in place of a number; numbers of bodies have this bit.
 const NOBODY: u32 = u32::MAX;

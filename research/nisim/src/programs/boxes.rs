@@ -107,7 +107,8 @@ impl Boxes {
         (0..3).map(|x| self.cells[x].div_ceil(self.boxes[x])).product::<usize>().next_multiple_of(unit)
     }
 
-    /// A cell's place in an array in which each processor's cells lie together, from a multiple of `unit` on.
+    /// A cell's place in an array in which each processor's cells lie together, from a multiple of
+    /// `unit` on.
     pub fn place(&self, cell: Place, unit: usize) -> usize {
         self.owner(cell) * self.room(unit) + self.place_in_own(cell)
     }

@@ -46,7 +46,8 @@ impl Barrier {
         let (me, nodes) = (am.cpu().node(), am.cpu().nodes());
         let children: Vec<usize> = (me * CHILDREN + 1..=me * CHILDREN + CHILDREN).filter(|&child| child < nodes).collect();
         round.set(round.get() + 1);
-        // A child arrives at the next round only after its release from this one, so sums tell the rounds apart.
+        // A child arrives at the next round only after its release from this one, so sums tell the
+        // rounds apart.
         am.wait(|| arrived.get() >= round.get() * children.len() as u64).await;
         if me > 0 {
             am.send((me - 1) / CHILDREN, ARRIVE, &[]).await;

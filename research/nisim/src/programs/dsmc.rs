@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! dsmc: a gas by discrete simulation Monte Carlo. Molecules move through cells and collide with others of their cell. The cells are shared out in boxes;
-//! a molecule that moves into another processor's cell goes there in a fine-grain message. How many went to whom is in shared memory, and so is each
-//! cell's density, by which the neighbouring cells smooth their rate of collisions.
+//! dsmc: a gas by discrete simulation Monte Carlo. Molecules move through cells and collide with
+//! others of their cell. The cells are shared out in boxes; a molecule that moves into another
+//! processor's cell goes there in a fine-grain message. How many went to whom is in shared memory,
+//! and so is each cell's density, by which the neighbouring cells smooth their rate of collisions.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -25,7 +26,8 @@ pub const PROGRAM: Program = Program {
     run,
 };
 
-/// Cycles of the original's own work for each molecule and step: its cell, its place there, its chance to collide.
+/// Cycles of the original's own work for each molecule and step: its cell, its place there, its
+/// chance to collide.
 const WORK: u64 = 120;
 const MOLECULE: u16 = 1;
 const BLOCK: usize = 128;
@@ -92,7 +94,8 @@ impl Input {
         }
     }
 
-    /// Collisions in a cell, whose molecules are in order of their numbers: so many pairs as `density`, the mean of the neighbourhood, says. How many.
+    /// Collisions in a cell, whose molecules are in order of their numbers: so many pairs as
+    /// `density`, the mean of the neighbourhood, says. How many.
     fn collide(&self, cell: usize, iteration: usize, density: f32, molecules: &mut [Molecule]) -> u64 {
         if molecules.len() < 2 {
             return 0;
@@ -102,7 +105,8 @@ impl Input {
         for _ in 0..pairs {
             let first = random.below(molecules.len());
             let second = (first + 1 + random.below(molecules.len() - 1)) % molecules.len();
-            // Equal masses exchange the component along a random axis, and share their inner energy.
+            // Equal masses exchange the component along a random axis, and share their inner
+            // energy.
             let axis = random.below(3);
             let (a, b) = (molecules[first].velocity[axis], molecules[second].velocity[axis]);
             (molecules[first].velocity[axis], molecules[second].velocity[axis]) = (b, a);
@@ -173,7 +177,8 @@ impl Molecule {
 }
 
 impl Part {
-    /// Where the counts of messages of a processor begin in shared memory; the densities are behind them, in whole blocks for each processor.
+    /// Where the counts of messages of a processor begin in shared memory; the densities are behind
+    /// them, in whole blocks for each processor.
     fn counts(&self, node: usize) -> usize {
         node * (self.am.cpu().nodes() * 4).next_multiple_of(BLOCK)
     }

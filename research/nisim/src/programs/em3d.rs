@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! em3d: electromagnetic waves in three dimensions, on a bipartite graph of electric and magnetic nodes. In each half step the values of one kind are
-//! computed from those of the other kind that they depend on. A custom update protocol: who computes a value sends it, in a message of its own, to each
-//! processor that depends on it; a half step ends with a barrier.
+//! em3d: electromagnetic waves in three dimensions, on a bipartite graph of electric and magnetic
+//! nodes. In each half step the values of one kind are computed from those of the other kind that
+//! they depend on. A custom update protocol: who computes a value sends it, in a message of its
+//! own, to each processor that depends on it; a half step ends with a barrier.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -24,7 +25,8 @@ pub const PROGRAM: Program = Program {
     run,
 };
 
-/// Cycles of the original's own work for each dependence: the pointers through which it finds the value.
+/// Cycles of the original's own work for each dependence: the pointers through which it finds the
+/// value.
 const WORK: u64 = 68;
 const UPDATE: u16 = 1;
 /// Remote dependences of a hundred.
@@ -33,7 +35,8 @@ const REMOTE: usize = 10;
 const SPAN: usize = 6;
 const DEGREE: usize = 5;
 
-/// Where arrays begin in a node's memory: values of the two kinds, copies of others' values, and the dependences.
+/// Where arrays begin in a node's memory: values of the two kinds, copies of others' values, and
+/// the dependences.
 const VALUES: [u64; 2] = [HEAP, HEAP + 0x4000];
 const COPIES: [u64; 2] = [HEAP + 0x8000, HEAP + 0xc000];
 const DEPENDENCES: [u64; 2] = [HEAP + 0x1_0000, HEAP + 0x2_0000];
@@ -100,7 +103,8 @@ struct Part {
     values: [RefCell<Vec<f64>>; 2],
     copies: [RefCell<Vec<f64>>; 2],
     received: [Cell<usize>; 2],
-    /// Of each kind, of each own element: processors that depend on it, and the copies' places there.
+    /// Of each kind, of each own element: processors that depend on it, and the copies' places
+    /// there.
     consumers: [Vec<Vec<(usize, u32)>>; 2],
     depends: [Vec<Vec<(Place, f64)>>; 2],
 }

@@ -1,10 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The paper's seven macrobenchmarks (Table 4), each in a file of its own: real parallel programs on the simulated nodes. They compute on real numbers,
-//! which travel in the messages, and the result is compared with that of a sequential run. Inputs are synthetic, drawn from a seed, of Table 4's sizes.
+//! The paper's seven macrobenchmarks (Table 4), each in a file of its own: real parallel programs
+//! on the simulated nodes. They compute on real numbers, which travel in the messages, and the
+//! result is compared with that of a sequential run. Inputs are synthetic, drawn from a seed, of
+//! Table 4's sizes.
 //!
-//! What is charged: each access to an array goes through the simulated cache; each floating-point operation takes [`FLOP`] cycles; loops and indices are
-//! charged as instructions. What the originals compute beside that is not known; where it decides how much of the time is communication, a constant of the
-//! program (`WORK`) stands for it. It was settled on with the paper's statements about the figures in sight (docs/ni-simulator.md), so those are calibrated and not predicted.
+//! What is charged: each access to an array goes through the simulated cache; each floating-point
+//! operation takes [`FLOP`] cycles; loops and indices are charged as instructions. What the
+//! originals compute beside that is not known; where it decides how much of the time is
+//! communication, a constant of the program (`WORK`) stands for it. It was settled on with the
+//! paper's statements about the figures in sight (docs/ni-simulator.md), so those are calibrated
+//! and not predicted.
 
 mod appbt;
 mod barnes;
@@ -32,9 +37,11 @@ use crate::ni::Design;
 use crate::time::Time;
 use prepared::prepared;
 
-/// Processor cycles of a floating-point operation: the processor issues in order, and of a latency of three or four cycles it hides half.
+/// Processor cycles of a floating-point operation: the processor issues in order, and of a latency
+/// of three or four cycles it hides half.
 pub const FLOP: u64 = 2;
-/// Where a program's arrays begin in a node's memory, one behind the other: in the half of a direct-mapped cache of 1 MB that no NI's queue falls into.
+/// Where a program's arrays begin in a node's memory, one behind the other: in the half of a
+/// direct-mapped cache of 1 MB that no NI's queue falls into.
 const HEAP: u64 = 0x0108_0000;
 /// No program takes as long.
 const LIMIT: Time = Time::from_ns(100_000_000_000);
@@ -133,7 +140,8 @@ impl Setup<'_> {
     }
 }
 
-/// Whether a program computed what a sequential run does; `tolerance` is relative, for sums whose order differs.
+/// Whether a program computed what a sequential run does; `tolerance` is relative, for sums whose
+/// order differs.
 fn compare(name: &str, ours: &[f64], sequential: &[f64], tolerance: f64) -> Result<(), Failure> {
     let wrong = |what: String| Err(Failure::Wrong(format!("{name} computed {what}")));
     if ours.len() != sequential.len() {

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! moldyn: molecular dynamics; Lennard-Jones forces between the pairs of a list, as in the non-bonded part of CHARMM. The list is made anew every twenty
-//! iterations, from the distances of all particles. Positions are in shared memory, written by the particle's processor and read by those that have it in
-//! a pair. Forces are summed up by a custom bulk reduction: the array goes round a
-//! ring, a part of it in each of as many steps as there are processors, always to the same neighbour, who acknowledges that its buffer is free again.
+//! moldyn: molecular dynamics; Lennard-Jones forces between the pairs of a list, as in the
+//! non-bonded part of CHARMM. The list is made anew every twenty iterations, from the distances of
+//! all particles. Positions are in shared memory, written by the particle's processor and read by
+//! those that have it in a pair. Forces are summed up by a custom bulk reduction: the array goes
+//! round a ring, a part of it in each of as many steps as there are processors, always to the same
+//! neighbour, who acknowledges that its buffer is free again.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -30,7 +32,8 @@ const TAKEN: u16 = 2;
 /// Bytes of a block of the shared array of positions.
 const BLOCK: usize = 128;
 const POSITION: usize = 24;
-/// Distance up to which particles attract each other, and beyond which a pair is not in the list, in distances of the lattice.
+/// Distance up to which particles attract each other, and beyond which a pair is not in the list,
+/// in distances of the lattice.
 const CUTOFF: f64 = 2.5;
 const LISTED: f64 = 2.8;
 /// Iterations that a list of pairs serves.
@@ -58,7 +61,8 @@ struct Input {
 
 impl Input {
     fn new(nodes: usize, size: Size, seed: u64) -> Self {
-        // 2048 particles in columns of 4 x 4 x 8 of the lattice, one after the other, so that each of 16 processors has a column.
+        // 2048 particles in columns of 4 x 4 x 8 of the lattice, one after the other, so that each
+        // of 16 processors has a column.
         let (columns, height, iterations) = if size == Size::Table4 { ([4, 4], 8, 30) } else { ([2, 2], 4, 2) };
         let mut random = Random::new(seed, 3);
         let mut positions = Vec::new();
@@ -143,7 +147,8 @@ struct Part {
     forces: RefCell<Vec<Vector>>,
     /// Of each own particle, those behind it that are near: the pairs that are computed here.
     pairs: RefCell<Vec<Vec<usize>>>,
-    /// What has arrived from the ring, and how often; how often the neighbour has taken what was sent.
+    /// What has arrived from the ring, and how often; how often the neighbour has taken what was
+    /// sent.
     landed: RefCell<Option<(usize, Vec<u8>)>>,
     taken: Cell<usize>,
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Inputs, and what a sequential run makes of them. A figure runs a program on the same input many times, on different designs: both are made once for
-//! all cases of a process, on all its threads.
+//! Inputs, and what a sequential run makes of them. A figure runs a program on the same input many
+//! times, on different designs: both are made once for all cases of a process, on all its threads.
 
 use std::any::Any;
 use std::collections::VecDeque;

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Fine-grain shared memory by invalidation, in software over active messages, as Tempest's default protocol: hardware checks each access against the
-//! block's state on this node; an access that is not allowed becomes a request to the block's home, which keeps a directory.
+//! Fine-grain shared memory by invalidation, in software over active messages, as Tempest's default
+//! protocol: hardware checks each access against the block's state on this node; an access that is
+//! not allowed becomes a request to the block's home, which keeps a directory.
 //!
 //! Messages may overtake each other (a refused one is sent again later), so:
 //! - a home does one thing at a time for a block; requests for it wait meanwhile;
 //! - a copy that is invalidated before it arrives serves the one access that asked for it;
-//! - who is asked to return a block that it has not got yet, or not used yet, returns it after its access.
+//! - who is asked to return a block that it has not got yet, or not used yet, returns it after its
+//!   access.
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeSet, VecDeque};
@@ -78,7 +80,8 @@ struct Inner {
 }
 
 impl Shared {
-    /// The view of an array of `bytes`, all zero, in blocks of `block_bytes`; `home` says which node a block is at home on. One for each node, all alike.
+    /// The view of an array of `bytes`, all zero, in blocks of `block_bytes`; `home` says which
+    /// node a block is at home on. One for each node, all alike.
     pub fn new(am: &Am, bytes: usize, block_bytes: usize, home: impl Fn(usize) -> usize) -> Self {
         let blocks = bytes.div_ceil(block_bytes);
         let homes: Vec<u16> = (0..blocks).map(|block| home(block) as u16).collect();
@@ -122,7 +125,8 @@ impl Shared {
         on(RETURNED, |inner, from, block, payload| Box::pin(async move { inner.returned(block, from, &payload[4..]).await }));
     }
 
-    /// Puts what an array holds at the beginning into the blocks that are at home here; nothing is charged.
+    /// Puts what an array holds at the beginning into the blocks that are at home here; nothing is
+    /// charged.
     pub fn preset(&self, bytes: &[u8]) {
         let inner = &*self.0;
         for (block, content) in bytes.chunks(inner.block_bytes).enumerate().filter(|(block, _)| inner.is_home(*block)) {
@@ -196,7 +200,8 @@ impl Shared {
         self.write(offset, values.map(f32::to_le_bytes).as_flattened()).await;
     }
 
-    /// Waits until the word at `offset` is at least `least`. Looks again when the writer takes the copy away.
+    /// Waits until the word at `offset` is at least `least`. Looks again when the writer takes the
+    /// copy away.
     pub async fn wait_word(&self, offset: usize, least: u32) {
         let block = offset / self.0.block_bytes;
         loop {
@@ -221,8 +226,9 @@ impl Inner {
         (block, length.min((block + 1) * self.block_bytes - offset))
     }
 
-    /// How many of `length` bytes at `offset` the program may access and has in its cache, from the first on; these accesses are done. Nearly all accesses
-    /// of a simulation are, so they wait for nothing and go through no queue.
+    /// How many of `length` bytes at `offset` the program may access and has in its cache, from the
+    /// first on; these accesses are done. Nearly all accesses of a simulation are, so they wait for
+    /// nothing and go through no queue.
     #[inline]
     fn at_once(&self, offset: usize, length: usize, wanted: Access) -> usize {
         let (access, mut done) = (self.access.borrow(), 0);
@@ -237,7 +243,8 @@ impl Inner {
         done
     }
 
-    /// Waits until the program may access a block. It must do so before it waits for anything else, and then say [`Self::used`].
+    /// Waits until the program may access a block. It must do so before it waits for anything else,
+    /// and then say [`Self::used`].
     async fn allow(&self, block: usize, wanted: Access) {
         if self.access.borrow()[block] >= wanted && !self.am.is_due() {
             return;
@@ -392,7 +399,8 @@ impl Inner {
         self.serve_on(block).await;
     }
 
-    /// Nothing is missing: who is being served gets the block. The home's own program has its access first, before anybody else is served.
+    /// Nothing is missing: who is being served gets the block. The home's own program has its
+    /// access first, before anybody else is served.
     async fn serve_on(&self, block: usize) {
         let me = self.am.cpu().node();
         let (from, write, had) = {

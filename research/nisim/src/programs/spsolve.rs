@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! spsolve: a very fine-grained solver of a sparse triangular system, again and again with a right side that depends on the solution before. The matrix
-//! is a directed acyclic graph; messages propagate values down its edges, and all computation happens in their handlers: one addition for each message,
-//! and an element whose last message has come is solved and sends its own.
+//! spsolve: a very fine-grained solver of a sparse triangular system, again and again with a right
+//! side that depends on the solution before. The matrix is a directed acyclic graph; messages
+//! propagate values down its edges, and all computation happens in their handlers: one addition for
+//! each message, and an element whose last message has come is solved and sends its own.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -30,7 +31,8 @@ const LEVEL: usize = 248;
 const NEEDS: usize = 8;
 /// Levels that an edge goes up, at most.
 const REACH: usize = 2;
-/// Cycles of the original's own work at each end of a message: finding the element, its counters and lists.
+/// Cycles of the original's own work at each end of a message: finding the element, its counters
+/// and lists.
 const WORK: u64 = 400;
 /// Where a node's arrays begin: the elements' state, their edges.
 const ELEMENTS: u64 = HEAP;
@@ -125,7 +127,8 @@ impl Part {
         Self { elements: RefCell::new(elements.collect()), solved: Cell::new(0), am, input }
     }
 
-    /// Adds to an element's sum. If it was the last one, the element is solved, and so is what hangs on it here; messages go to the other processors.
+    /// Adds to an element's sum. If it was the last one, the element is solved, and so is what
+    /// hangs on it here; messages go to the other processors.
     async fn add(&self, element: usize, value: f64) {
         let mut ready = self.added(element, value).await.into_iter().collect::<Vec<usize>>();
         while let Some(element) = ready.pop() {

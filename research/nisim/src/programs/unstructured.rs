@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! unstructured: computational fluid dynamics on an unstructured mesh of nodes, edges and faces around a body. A loop over edges diffuses each variable
-//! between the ends of an edge, a loop over faces lets the surface act on it. Each value has a single producer and known consumers: before each loop a
-//! processor sends each consumer all the values of two variables that it needs in one bulk message, without indices, as both know which.
+//! unstructured: computational fluid dynamics on an unstructured mesh of nodes, edges and faces
+//! around a body. A loop over edges diffuses each variable between the ends of an edge, a loop over
+//! faces lets the surface act on it. Each value has a single producer and known consumers: before
+//! each loop a processor sends each consumer all the values of two variables that it needs in one
+//! bulk message, without indices, as both know which.
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
@@ -58,7 +60,8 @@ impl Input {
     fn new(nodes: usize, size: Size, seed: u64) -> Self {
         let (count, edges, faces, iterations) = if size == Size::Table4 { (9428, 59_863, 5864, 10) } else { (400, 1600, 200, 2) };
         let mut random = Random::new(seed, 4);
-        // A body twice as long as wide, its nodes in the order of recursive halves, so that each processor has a compact piece.
+        // A body twice as long as wide, its nodes in the order of recursive halves, so that each
+        // processor has a compact piece.
         let mut points: Vec<[f64; 3]> = (0..count).map(|_| [random.unit() * 2.0, random.unit(), random.unit()]).collect();
         halve(&mut points, nodes);
         let pairs = nearest(&points, edges);
@@ -112,7 +115,8 @@ impl Input {
     }
 }
 
-/// What edges change; in their order, so that each sum is the same however the edges are shared out.
+/// What edges change; in their order, so that each sum is the same however the edges are shared
+/// out.
 fn by_edges<'a>(edges: impl Iterator<Item = &'a Edge>, values: &[f32], changes: &mut [f32]) {
     for &(a, b, weight) in edges {
         let flux = weight * (values[b] - values[a]);
@@ -129,7 +133,8 @@ fn by_faces<'a>(faces: impl Iterator<Item = &'a Face>, values: &[f32], changes: 
     }
 }
 
-/// Orders points so that each of `parts` consecutive pieces is compact: across the longest side, again and again.
+/// Orders points so that each of `parts` consecutive pieces is compact: across the longest side,
+/// again and again.
 fn halve(points: &mut [[f64; 3]], parts: usize) {
     if parts < 2 {
         return;

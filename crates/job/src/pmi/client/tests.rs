@@ -9,7 +9,8 @@ use std::os::unix::net::UnixStream;
 
 const SHORT: Duration = Duration::from_secs(1);
 
-/// A client whose launcher answers its requests with these lines, one after the other, and then closes or is silent.
+/// A client whose launcher answers its requests with these lines, one after the other, and then
+/// closes or is silent.
 fn against(answers: Vec<Vec<u8>>, then_close: bool) -> (Result<Client, Error>, std::thread::JoinHandle<Option<UnixStream>>) {
     let (theirs, ours) = UnixStream::pair().unwrap();
     let server = std::thread::spawn(move || {

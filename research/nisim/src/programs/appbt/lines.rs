@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Lines that cross boxes: what their processors hand on to each other in shared memory, and the solver of the part of them in a box.
+//! Lines that cross boxes: what their processors hand on to each other in shared memory, and the
+//! solver of the part of them in a box.
 //!
-//! For each dimension and processor there are, at home on it: for each of its lines six blocks with the last row it eliminated, and one with the solution
-//! of its first cell; and two counters, of groups of lines handed on forward and backward. A counter only rises.
+//! For each dimension and processor there are, at home on it: for each of its lines six blocks with
+//! the last row it eliminated, and one with the solution of its first cell; and two counters, of
+//! groups of lines handed on forward and backward. A counter only rises.
 
 use super::physics::{Cell, ELIMINATE_FLOPS, Row, SUBSTITUTE_FLOPS};
 use super::{BLOCK, Boxes, CHANGES, FLOP, Part, Place, ROWS, eliminate, substitute};
@@ -61,7 +63,8 @@ impl Lines {
 }
 
 impl Part {
-    /// Solves the part of all lines along a dimension that lies in the own box, a group at a time: those of one row across.
+    /// Solves the part of all lines along a dimension that lies in the own box, a group at a time:
+    /// those of one row across.
     pub(super) async fn solve(&self, dimension: usize, iteration: usize) {
         let boxes = &self.input.boxes;
         let me = self.am.cpu().node();

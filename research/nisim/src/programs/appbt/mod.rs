@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! appbt: computational fluid dynamics on a cube, after the NAS benchmark of that name: block-tridiagonal systems of 5 x 5 blocks along the lines of each
-//! dimension in turn. The cube is shared out in boxes; processors read their neighbours' border cells in shared memory, and hand on lines that cross
-//! their boxes: forward while they eliminate, backward while they substitute, some lines at a time.
+//! appbt: computational fluid dynamics on a cube, after the NAS benchmark of that name:
+//! block-tridiagonal systems of 5 x 5 blocks along the lines of each dimension in turn. The cube is
+//! shared out in boxes; processors read their neighbours' border cells in shared memory, and hand
+//! on lines that cross their boxes: forward while they eliminate, backward while they substitute,
+//! some lines at a time.
 
 mod lines;
 pub mod physics;

@@ -1,16 +1,19 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The equations of appbt: five quantities carried along and diffused in three dimensions, in single precision, implicit in one dimension after the
-//! other. All of it is plain arithmetic, the same for a sequential and a parallel run.
+//! The equations of appbt: five quantities carried along and diffused in three dimensions, in
+//! single precision, implicit in one dimension after the other. All of it is plain arithmetic, the
+//! same for a sequential and a parallel run.
 
 /// The quantities of a cell: density, three momenta, energy.
 pub type Cell = [f32; 5];
-/// What a line hands on from cell to cell: the eliminated coupling to the next cell, and the right side.
+/// What a line hands on from cell to cell: the eliminated coupling to the next cell, and the right
+/// side.
 pub type Row = ([Cell; 5], Cell);
 
 const TIME: f32 = 0.02;
 const DIFFUSION: f32 = 0.4;
 
-/// Floating-point operations of a cell's right side; of its elimination in a line; of its substitution.
+/// Floating-point operations of a cell's right side; of its elimination in a line; of its
+/// substitution.
 pub const RIGHT_SIDE_FLOPS: u64 = 110;
 /// See [`RIGHT_SIDE_FLOPS`].
 pub const ELIMINATE_FLOPS: u64 = 620;
@@ -22,7 +25,8 @@ fn speed(cell: &Cell, dimension: usize) -> f32 {
     cell[1 + dimension] / cell[0]
 }
 
-/// The right side of a cell from its neighbours, two in each dimension; at the border of space, the cell itself stands for the neighbour.
+/// The right side of a cell from its neighbours, two in each dimension; at the border of space, the
+/// cell itself stands for the neighbour.
 pub fn right_side(cell: &Cell, around: &[[Cell; 2]; 3]) -> Cell {
     std::array::from_fn(|m| {
         let mut sum = 0.0;
@@ -34,7 +38,8 @@ pub fn right_side(cell: &Cell, around: &[[Cell; 2]; 3]) -> Cell {
     })
 }
 
-/// How the flux along a dimension changes with the quantities, times a factor, and with a diagonal added.
+/// How the flux along a dimension changes with the quantities, times a factor, and with a diagonal
+/// added.
 fn jacobian(cell: &Cell, dimension: usize, factor: f32, diagonal: f32) -> [Cell; 5] {
     let speed = speed(cell, dimension);
     std::array::from_fn(|m| {
@@ -47,7 +52,8 @@ fn jacobian(cell: &Cell, dimension: usize, factor: f32, diagonal: f32) -> [Cell;
     })
 }
 
-/// Eliminates a cell of a line: `before` is the cell before it with what that one hands on, `after` the cell behind it.
+/// Eliminates a cell of a line: `before` is the cell before it with what that one hands on, `after`
+/// the cell behind it.
 pub fn eliminate(dimension: usize, before: Option<(&Cell, &Row)>, after: Option<&Cell>, right: &Cell) -> Row {
     let mut matrix = [[0.0; 5]; 5];
     (0..5).for_each(|m| matrix[m][m] = 1.0 + 2.0 * TIME * DIFFUSION);
