@@ -3,7 +3,7 @@
 //!
 //! - [`Fixture`]: a wire with its NICs and its time, as a case needs it. [`fixtures`] has those of
 //!   the wires that exist.
-//! - [`Stage`]: what cases are written with: buffers, VIs, connections, waiting with patience.
+//! - [`Stage`]: the tools of cases: buffers, VIs, connections, waiting with patience.
 //! - [`cases`]: one function per rule, generic over the fixture.
 //! - [`suite!`]: makes a test of every case, over one fixture.
 //!

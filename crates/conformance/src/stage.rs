@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What cases are written with: buffers with guards, VIs, connections, posting, and waiting with
+//! The tools of cases: buffers with guards, VIs, connections, posting, and waiting with
 //! patience.
 
 use crate::Fixture;

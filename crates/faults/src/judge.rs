@@ -13,7 +13,7 @@ use crate::timetable::{Change, Timetable};
 use bellwire_time::{Duration, Instant};
 use core::fmt;
 
-/// What becomes of a packet.
+/// The fate of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum Verdict {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The fault model: what may happen to packets, links, nodes and clocks; the same for the simulated
+//! The fault model: possible faults of packets, links, nodes and clocks; the same for the simulated
 //! fabric and for real wires.
 //!
 //! ```text

@@ -13,7 +13,7 @@ use bellwire_time::{Duration, Instant};
 /// All that may go wrong. The default: nothing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FaultPlan {
-    /// Seed of all that is drawn; if absent, whoever uses the plan gives one.
+    /// Seed of all that is drawn; if absent, the user of the plan gives one.
     pub seed: Option<u64>,
     /// When links have their faults and random outages may begin; always, if absent. Outages at
     /// given times do not heed it.
@@ -50,7 +50,7 @@ pub struct LinkFaults {
     pub jitter: Duration,
     /// Less bandwidth.
     pub squeeze: Option<Squeeze>,
-    /// What befalls requests of RDMA programs, above all of that.
+    /// Faults of requests of RDMA programs, above all of that.
     pub requests: RequestFaults,
 }
 
@@ -193,7 +193,7 @@ impl FaultPlan {
         self.links.iter().rev().find(|(way, _)| way.matches(from, to)).map_or(&self.every_link, |(_, faults)| faults)
     }
 
-    /// What judges the packets from one name to another on a real wire: the link's faults, and
+    /// The judge of packets from one name to another on a real wire: the link's faults, and
     /// outages that strike this direction. Each direction of each link should have a stream of its
     /// own. Without a seed in the plan, 0 is used.
     pub fn faults(&self, from: &str, to: &str, stream: u64) -> Faults {

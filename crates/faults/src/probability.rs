@@ -44,7 +44,7 @@ impl Probability {
         }
     }
 
-    /// Whether it happens this time. What never happens draws nothing.
+    /// Whether it happens this time. An event that never happens draws nothing.
     #[inline]
     pub fn strikes(self, random: &mut Random) -> bool {
         self.0 != 0 && (u64::from(random.next_u32()) * u64::from(BILLION)) >> 32 < u64::from(self.0)

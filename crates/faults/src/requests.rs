@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What may happen to the requests of RDMA programs, on any wire: a device asks about each request
+//! Possible faults of the requests of RDMA programs, on any wire: a device asks about each request
 //! that it is to carry out. (Faults of packets are in `judge.rs`, beneath.)
 //!
 //! Each queue pair has a stream of its own, by the order in which the device's queue pairs were
@@ -42,10 +42,10 @@ impl Default for RequestFaults {
     }
 }
 
-/// What becomes of a request. What its kind cannot meet, it does not.
+/// The fate of a request. A fault that its kind cannot meet does not strike it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
-    /// What becomes of it without faults.
+    /// Its fate without faults.
     Usual,
     /// It finds no receive, so often.
     Unready(u16),

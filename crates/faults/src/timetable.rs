@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! When the outages of a plan begin and end, in order of time. Whoever uses it (the fabric, and
-//! `judge.rs` for real wires) knows whom they strike.
+//! When the outages of a plan begin and end, in order of time. Its users (the fabric, and
+//! `judge.rs` for real wires) know which parts they strike.
 //!
 //! Invariants
 //! - T1: changes come in order of time; at one instant in the order of the plan. Each beginning is
 //!   followed by its end, unless that is `NEVER`.
-//! - T2: what is random comes from the seed and the outage's place in the plan alone: two ends of a
+//! - T2: randomness comes from the seed and the outage's place in the plan alone: two ends of a
 //!   real link with one seed agree.
 
 use crate::plan::{FaultPlan, Outage, Span, When};

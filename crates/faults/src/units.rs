@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Quantities as people write them: `1.5ms`, `10G` bits per second, `256k` bytes. Exact: what
-//! cannot be said in whole units is an error, and what is printed reads back the same. Used by the
+//! Quantities as people write them: `1.5ms`, `10G` bits per second, `256k` bytes. Exact: a value
+//! that is no multiple of the unit is an error, and printed values read back the same. Used by the
 //! plan's text form and by topology files.
 
 use bellwire_time::Duration;

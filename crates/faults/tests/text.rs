@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The text form: what is printed reads back the same, for any plan; what users write means what
-//! the manual says; errors name the clause.
+//! The text form: a printed plan reads back the same; users' texts mean what the manual says;
+//! errors name the clause.
 
 use bellwire_faults::{Burst, Clock, Corrupt, FaultPlan, LinkFaults, Outage, Probability, Reorder, RequestFaults, SkewRule, Span, Squeeze, Way, When};
 use bellwire_time::{Duration, Instant};

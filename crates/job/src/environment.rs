@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Who started this process, by the variables that launchers set.
+//! The launcher of this process, by the variables that launchers set.
 
 use std::time::Duration;
 
@@ -27,8 +27,8 @@ pub(crate) enum Way {
 /// can start.
 const SIZE_MAX: u32 = 1 << 20;
 
-/// Finds the way. PMIx goes first: who has set its variables inside another launcher's job is the
-/// inner one. `BELLWIRE_JOB_VIA` decides where that is wrong.
+/// Finds the way. PMIx goes first: a launcher that set its variables inside another launcher's job
+/// is the inner one. `BELLWIRE_JOB_VIA` decides where that is wrong.
 ///
 /// # Errors
 /// [`Error::Environment`], with what to do.

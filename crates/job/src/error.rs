@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What can go wrong while joining a job and exchanging blocks. These errors are rare and read by
+//! Errors of joining a job and exchanging blocks. These errors are rare and read by
 //! people, so they carry text.
 
 use std::fmt;
@@ -15,21 +15,21 @@ pub enum Error {
     JoinedBefore,
     /// The launcher said something that the protocol does not allow here.
     Protocol {
-        /// What should have come.
+        /// The expected text.
         expected: &'static str,
-        /// What came instead, shortened.
+        /// The text that came instead, shortened.
         got: String,
     },
     /// The launcher answered that it could not do it.
     Refused {
-        /// What was asked for.
+        /// The request.
         what: String,
         /// Its reason.
         why: String,
     },
     /// The launcher did not answer in time.
     Timeout {
-        /// What was waited for.
+        /// The awaited event.
         what: &'static str,
         /// For so long.
         after: Duration,

@@ -109,8 +109,8 @@ impl Job {
     /// Joins the job that this process was started in, or makes one of this process alone. If this
     /// process is in it already, another handle to that.
     ///
-    /// A process that ends without dropping it leaves at `exit`; who is killed, or calls `_exit`,
-    /// has not left, and ends the job if others wait for it.
+    /// A process that ends without dropping it leaves at `exit`; one that is killed, or calls
+    /// `_exit`, has not left, and ends the job if others wait for it.
     ///
     /// Returns at once, except that it waits for others where the launcher does not say who is on
     /// which host. To be called by every process of the job, once it has begun.
@@ -231,8 +231,8 @@ impl Job {
         self.fence()
     }
 
-    /// Comes to the barrier without waiting: for who has other things to do until the rest are
-    /// there. No other call but [`Job::barrier_done`] and [`Job::exit`] until then.
+    /// Enters the barrier without waiting: for a caller that has other things to do until the rest
+    /// are there. No other call but [`Job::barrier_done`] and [`Job::exit`] until then.
     ///
     /// # Errors
     /// As for [`Job::fence`].
@@ -325,8 +325,8 @@ impl Drop for Shared {
     }
 }
 
-/// What is left of a membership when the process exits. Waits for nobody: who is inside a call of
-/// another thread then stays.
+/// The rest of a membership when the process exits. Waits for nobody: a call inside another thread
+/// then stays.
 extern "C" fn leave_at_exit() {
     let is_ending = ENDING.try_lock().is_ok_and(|ending| *ending);
     let shared = MEMBERSHIP.try_lock().ok().and_then(|membership| membership.upgrade());

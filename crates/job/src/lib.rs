@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Start-up of programs that run as many equal processes (SPMD): who am I, how many are we, and
-//! small blocks exchanged before there is a network.
+//! Start-up of programs that run as many equal processes (SPMD): rank, size, and small blocks
+//! exchanged before there is a network.
 //!
 //! ```text
 //!   Job::join ── environment: who started this process?

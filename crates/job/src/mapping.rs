@@ -15,7 +15,7 @@ pub const KEY: &str = "PMI_process_mapping";
 /// cannot be understood.
 pub fn local(text: &str, rank: u32, size: u32) -> Option<(u32, u32)> {
     let mut blocks = parse(text)?;
-    // What holds no process would be walked over for nothing, for as long as it likes.
+    // Blocks without a process would be walked over for nothing, without bound.
     blocks.retain(|block| block.1 > 0 && block.2 > 0);
     if rank >= size || blocks.is_empty() {
         return None;

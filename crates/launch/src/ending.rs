@@ -40,7 +40,7 @@ impl Reason {
         }
     }
 
-    /// What is said about it; `None` for what needs no words.
+    /// The message about it; `None` if it needs none.
     pub(crate) fn text(&self) -> Option<String> {
         Some(match self {
             Self::Status { rank, pid, status } => format!("rank {rank} (process {pid}) ended with status {status}"),

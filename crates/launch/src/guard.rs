@@ -79,7 +79,7 @@ fn sweep(id: &str) {
         if clean == CLEAN_SWEEPS || Instant::now() >= end {
             return;
         }
-        // What was killed needs a moment; what it started meanwhile is found next time.
+        // A killed process needs a moment; processes that it started meanwhile are found next time.
         std::thread::sleep(BETWEEN_SWEEPS);
     }
 }

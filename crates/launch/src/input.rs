@@ -67,7 +67,7 @@ impl Relay {
         self.readers.retain(|reader| reader.0 != rank);
     }
 
-    /// What is to be waited for now.
+    /// The events to wait for now.
     pub(crate) fn want(&self) -> Want {
         if let Some(behind) = self.readers.iter().find(|reader| reader.2 < self.piece.len()) {
             return Want::Write(behind.0);
@@ -95,7 +95,7 @@ impl Relay {
         }
     }
 
-    /// Writes what readers take; who has closed gets no more.
+    /// Writes as much as readers take; a reader that has closed gets no more.
     pub(crate) fn write(&mut self) {
         let piece = &self.piece;
         self.readers.retain_mut(|(_, pipe, done)| {

@@ -121,7 +121,7 @@ impl Outputs {
         self.streams[1].sink.push(format!("bellwire: {text}\n").into_bytes());
     }
 
-    /// Gives up on pipes that are still open: what has come of their last lines is written.
+    /// Gives up on pipes that are still open: the parts of their last lines that came are written.
     pub(crate) fn close(&mut self) {
         for stream in &mut self.streams {
             let mut out = Vec::new();

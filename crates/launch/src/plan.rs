@@ -34,7 +34,7 @@ pub enum Output {
     Files(PathBuf),
 }
 
-/// Who reads the launcher's standard input.
+/// The ranks that read the launcher's standard input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Input {
     /// One process; the others have an empty one.
@@ -45,7 +45,7 @@ pub enum Input {
     None,
 }
 
-/// What is to be started, and how.
+/// The processes to start, and how.
 #[derive(Debug, Clone)]
 pub struct Options {
     /// The program and its arguments.
@@ -58,7 +58,7 @@ pub struct Options {
     pub folder: Option<PathBuf>,
     /// Where their output goes.
     pub output: Output,
-    /// Who reads.
+    /// The reading ranks.
     pub input: Input,
     /// On which processors.
     pub bind: Bind,
@@ -83,7 +83,7 @@ impl Plan {
     /// Checks the options.
     ///
     /// # Errors
-    /// What cannot be done here, and what to do about it.
+    /// A request that cannot be met here, and the remedy.
     pub fn new(options: Options) -> Result<Self, String> {
         if options.program.is_empty() {
             return Err("no program is given".into());
@@ -125,7 +125,7 @@ impl Plan {
         foreign.chain(users).chain(ours).collect()
     }
 
-    /// What will be done, in lines of text.
+    /// The plan, in lines of text.
     pub fn explain(&self) -> String {
         let Options { size, output, input, timeout, grace, folder, program, .. } = &self.options;
         let command: Vec<String> = program.iter().map(|word| quote(word)).collect();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The connections of the PMI-1 server: bytes to lines and back. What is said is decided by
-//! [`bellwire_job::pmi::server`].
+//! The connections of the PMI-1 server: bytes to lines and back. [`bellwire_job::pmi::server`]
+//! decides the answers.
 
 use std::os::unix::net::UnixStream;
 
@@ -9,7 +9,7 @@ use bellwire_job::pmi::server::{Effect, Server};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, recv, send};
 
-/// Who does not read its answers is not asked for more requests from here on.
+/// A process that does not read its answers is not asked for more requests from here on.
 const UNREAD_MAX_BYTES: usize = 1 << 20;
 
 #[derive(Debug)]
@@ -53,7 +53,7 @@ impl Pmi {
     /// but replies.
     pub(crate) fn turn(&mut self, rank: usize) -> Vec<Effect> {
         let mut others = Vec::new();
-        // What was left while the process had answers to read goes first.
+        // Lines left while the process had answers to read go first.
         self.hear(rank, &mut others);
         if self.read(rank) {
             self.hear(rank, &mut others);
@@ -92,8 +92,8 @@ impl Pmi {
         false
     }
 
-    /// Answers the lines that were read, as long as the process reads its answers: what is kept for
-    /// it is bounded by the limit and one answer more.
+    /// Answers the lines that were read, as long as the process reads its answers: the data kept
+    /// for it are bounded by the limit and one answer more.
     fn hear(&mut self, rank: usize, others: &mut Vec<Effect>) {
         let mut is_more = true;
         while is_more && self.connections[rank].unread.len() < UNREAD_MAX_BYTES {
@@ -158,7 +158,7 @@ mod tests {
     use super::*;
     use std::io::{Read, Write};
 
-    /// Who asks for much and reads nothing is not allowed to fill the launcher's memory, and gets
+    /// A process that asks for much and reads nothing cannot fill the launcher's memory, and gets
     /// every answer when it reads.
     #[test]
     fn who_does_not_read_waits() {

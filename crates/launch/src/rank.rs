@@ -29,7 +29,7 @@ pub(crate) struct Rank {
 }
 
 impl Rank {
-    /// What became of it, for programs; `processors` are those of all processes, if they are bound.
+    /// Its fate, for programs; `processors` are those of all processes, if they are bound.
     pub(crate) fn summary(&self, number: usize, processors: Option<&[Vec<usize>]>) -> RankSummary {
         RankSummary {
             rank: number as u32,

@@ -9,7 +9,7 @@ use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP, SI
 use signal_hook::iterator::backend::SignalDelivery;
 use signal_hook::iterator::exfiltrator::SignalOnly;
 
-/// What is forwarded.
+/// The forwarded signals.
 const FORWARDED: [i32; 8] = [SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGTSTP, SIGCONT];
 
 /// Signals that have come.
@@ -32,7 +32,7 @@ impl Signals {
         self.delivery.get_read()
     }
 
-    /// What has come since the last time.
+    /// The signals that came since the last time.
     pub(crate) fn pending(&mut self) -> Vec<i32> {
         // Bytes of the bell that were not read would ring for ever.
         while rustix::io::read(self.bell(), &mut [0; 64]).is_ok_and(|read| read > 0) {}

@@ -14,7 +14,7 @@ use rustix::event::{EventfdFlags, eventfd};
 /// From here on, processes have to wait with their output.
 const FULL_BYTES: usize = 4 << 20;
 
-/// What is shared with the thread that writes.
+/// The state shared with the writing thread.
 #[derive(Debug, Default)]
 struct Queue {
     pieces: VecDeque<Vec<u8>>,

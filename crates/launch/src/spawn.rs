@@ -107,7 +107,7 @@ fn prepare(command: &mut Command, pmi: UnixStream, cpus: Option<&Vec<usize>>, li
     unsafe { command.pre_exec(before_exec) };
 }
 
-/// What a failure to start means for who reads it.
+/// A failure to start, in words for its reader.
 fn not_started(plan: &Plan, error: &io::Error) -> NotStarted {
     let program = plan.options.program.first().map(|program| program.to_string_lossy().into_owned()).unwrap_or_default();
     let folder = plan.options.folder.as_ref().filter(|folder| !folder.is_dir());

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Several threads that start processes. Who starts one waits until that has become its program;
-//! one after the other, a job of hundreds would wait for the scheduler hundreds of times.
+//! Several threads that start processes. A thread that starts one waits until that has become its
+//! program; one after the other, a job of hundreds would wait for the scheduler hundreds of times.
 //!
 //! Invariant: the threads stay until [`Spawners`] is dropped, for a process is killed when the
 //! thread that has started it ends (`PR_SET_PDEATHSIG`).
@@ -56,7 +56,7 @@ impl Spawners {
     }
 
     /// Starts processes: those before the first one that could not be started, in their order, and
-    /// why that was so. What was started behind it is ended again.
+    /// why that was so. Processes started behind it are ended again.
     pub(crate) fn start_all(&self, orders: Vec<Order>) -> io::Result<(Vec<Process>, Option<NotStarted>)> {
         let ranks: Vec<u32> = orders.iter().map(|order| order.0).collect();
         for order in orders {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What became of a job, for programs.
+//! The fate of a job, for programs.
 
 use serde::Serialize;
 

@@ -346,7 +346,7 @@ impl<'p> Supervisor<'p> {
         }
     }
 
-    /// What comes with time.
+    /// Events that come with time.
     fn pass_time(&mut self) {
         let now = Instant::now();
         self.outputs.show(now);

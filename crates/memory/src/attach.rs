@@ -2,8 +2,8 @@
 //! Cross-memory attach: reading another process's memory by one system call, without its help.
 //!
 //! Only reading, by the side that wants the data: a write that met a process which has taken the
-//! peer's id would hit a stranger. Whoever reads asks afterwards, by [`crate::pidfd`], whether the
-//! peer still lived; if not, what was read is worth nothing.
+//! peer's id would hit a stranger. The reader asks afterwards, by [`crate::pidfd`], whether the
+//! peer still lived; if not, the data are worthless.
 //!
 //! The kernel may refuse it (another user, `prctl(PR_SET_DUMPABLE, 0)`, Yama, seccomp, another pid
 //! namespace, a missing capability) for reasons that no setting tells reliably. So it is tried:

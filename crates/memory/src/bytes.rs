@@ -9,12 +9,12 @@
 //!
 //! Invariants
 //! - B1: a `SharedBytes` is valid for `len` bytes while its lifetime lasts (promised to `new`).
-//! - B2: after a copy returns, its destination holds one definite value: what is then checked is
-//!   what is then used. The compiler may not go back to the source for it. A plain copy would not
-//!   do: the optimiser replaces a read of a fresh copy by another read of the original, which turns
+//! - B2: after a copy returns, its destination holds one definite value, so that the checked value
+//!   is the one used. The compiler may not go back to the source for it. A plain copy would not do:
+//!   the optimiser replaces a read of a fresh copy by another read of the original, which turns
 //!   "copy, check, use" into "check, use what the peer has written since". Hence `settle`.
 //!
-//! What races for bytes is data, never something that orders other accesses: flags and tags are
+//! Only data race for bytes, never anything that orders other accesses: flags and tags are
 //! atomics, elsewhere.
 
 use crate::error::MemoryError;
@@ -124,7 +124,7 @@ fn out_of_bounds(offset: usize, len: usize, size: usize) -> MemoryError {
 ///
 /// By the C library's `memcpy`, which picks the widest moves of the machine it runs on. The
 /// compiler cannot see into it, and `settle` keeps it from reasoning about its meaning, so the
-/// source is read by that call and by nothing else. What is long goes in pieces: see `PIECE`.
+/// source is read by that call and by nothing else. Long copies go in pieces: see `PIECE`.
 ///
 /// # Safety
 /// `from` is readable and `to` writable for `len` bytes, and they do not overlap.
@@ -161,7 +161,7 @@ pub unsafe fn copy_any(to: *mut u8, from: *const u8, len: usize) {
 /// processors the limit is the second-level cache, 1 MiB, and the loops are slower from there on:
 /// 57 GB/s against 68 at 1 MiB, 15 against 23 at 16 MiB (docs/decisions/0032).
 const PIECE: usize = 256 << 10;
-/// What is longer is cut.
+/// Longer ones are cut.
 const PIECES_FROM: usize = 512 << 10;
 
 /// # Safety

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A door that many go through all the time and somebody shuts once: what is behind it may be
-//! dropped when all who went in have left.
+//! A door that many threads pass all the time and one shuts once: the data behind it may be dropped
+//! when all that entered have left.
 //!
-//! Whoever goes in says so before it looks whether the door is open; whoever shuts it looks the
-//! other way round, with `membarrier` between (Dekker's protocol; who goes in executes no locked
+//! A thread that enters says so before it checks whether the door is open; the thread that shuts it
+//! does the reverse, with `membarrier` between (Dekker's protocol; entering executes no locked
 //! instruction):
 //!
 //! ```text
@@ -18,7 +18,7 @@
 //! Invariants
 //! - A mark belongs to one thread for ever (a new thread with the same id inherits it, after its
 //!   thread library has synchronised with the dead one's); only that thread writes `inside`.
-//! - Whoever has no mark of its own, or is inside already (a signal handler), counts itself at the
+//! - A thread without a mark of its own, or inside already (a signal handler), counts itself at the
 //!   door instead, with locked instructions.
 //! - Where `membarrier` is missing nobody may use marks: see [`marks_work`].
 //!
@@ -102,7 +102,7 @@ impl Mark {
     /// H5: its thread is out again.
     #[inline(always)]
     pub fn leave(&self) {
-        // Release: what was done inside comes before; pairs with H4.
+        // Release: the work inside comes before; pairs with H4.
         self.inside.store(0, LEAVE);
     }
 
@@ -115,7 +115,7 @@ impl Mark {
 
     /// H4: whether its thread is behind the door called `name`.
     pub fn is_behind(&self, name: u32) -> bool {
-        // Acquire: what was done inside comes before; pairs with H5.
+        // Acquire: the work inside comes before; pairs with H5.
         self.inside.load(SEE_LEFT) == name
     }
 }
@@ -132,15 +132,15 @@ impl Door {
         fn new(none: u32) -> Self { Self { key: AtomicU32::new(none), counted: AtomicU32::new(0) } }
     }
 
-    /// H3: the key that fits, after [`Mark::enter`] or [`count_in`](Self::count_in). Who has it may
-    /// use what is behind the door until it leaves.
+    /// H3: the key that fits, after [`Mark::enter`] or [`count_in`](Self::count_in). Its holder may
+    /// use the data behind the door until it leaves.
     #[inline(always)]
     pub fn key(&self) -> u32 {
         // Acquire: pairs with the release in open(); makes visible what is behind.
         self.key.load(Ordering::Acquire)
     }
 
-    /// Opens for who has `key`. What is behind has been put there before.
+    /// Opens for holders of `key`. The data behind were put there before.
     pub fn open(&self, key: u32) {
         // Release: pairs with H3.
         self.key.store(key, Ordering::Release);
@@ -180,7 +180,7 @@ impl Door {
 
     /// H5 for those without a mark.
     pub fn count_out(&self) {
-        // Release: what was done inside comes before; pairs with is_counted().
+        // Release: the work inside comes before; pairs with is_counted().
         self.counted.fetch_sub(1, LEAVE);
     }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What can go wrong between this process, the kernel and a peer, as one small `Copy` enum.
+//! The errors between this process, the kernel and a peer, as one small `Copy` enum.
 //!
 //! Each variant has somebody to blame ([`MemoryError::blame`]): the caller, this machine's limits,
 //! or the peer. The engine decides by it whether to return an error or to break a link. The texts
@@ -8,7 +8,7 @@
 use core::fmt;
 use rustix::io::Errno;
 
-/// Who has to change something.
+/// The party that has to change something.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Blame {
     /// The arguments of the call.
@@ -124,7 +124,7 @@ impl MemoryError {
         move |errno| Self::os(call, errno)
     }
 
-    /// Who has to change something.
+    /// The party that has to change something.
     pub fn blame(&self) -> Blame {
         match self {
             Self::BadLength { .. }
@@ -176,7 +176,7 @@ impl fmt::Display for MemoryError {
     }
 }
 
-/// What usually helps, for the refusals met most often.
+/// The usual remedy, for the most frequent refusals.
 fn advice(errno: Errno) -> &'static str {
     match errno {
         Errno::MFILE => "; raise the limit of open files of this process (ulimit -n)",

@@ -1,19 +1,18 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Bells: what wakes a sleeper. Ringing costs a system call, so nobody rings for somebody who is
-//! awake.
+//! Bells wake sleepers. Ringing costs a system call, so a peer that is awake is not rung.
 //!
 //! - [`Bell`]: an eventfd within one process, between its own threads. Never handed to anybody.
 //! - [`BellSet`]: what a NIC sleeps on for its peers: one bell per peer, behind one descriptor.
 //! - [`PeerBell`]: a peer's bell, to ring.
 //!
-//! A bell between processes is a pipe, and whoever rings it opens it anew: the flags of *that* open
+//! A bell between processes is a pipe, and each ringer opens it anew: the flags of *that* open
 //! file are nobody else's. (An eventfd has one open file for both sides. A hostile peer can make it
 //! blocking and fill it, and there is no way to write to it that certainly does not wait.) It is
 //! opened for both directions, so that a peer that has closed its end raises no SIGPIPE.
 //!
 //! Invariants
-//! - B1: each peer has a pipe of its own, so whoever reads, fills or closes it stops its own rings
-//!   and no other's.
+//! - B1: each peer has a pipe of its own, so a peer that reads, fills or closes it stops its own
+//!   rings and no other's.
 //! - B2: a write wakes the sleeper whatever is in the pipe (edge-triggered), so the sleeper need
 //!   not read it; the ringer empties a pipe that is full. Kernels in which only a write into an
 //!   empty pipe wakes (5.5 to 5.13) are found by trying, and there the sleeper reads.
@@ -60,7 +59,7 @@ impl Bell {
         Ok(Self { eventfd })
     }
 
-    /// Wakes whoever sleeps on the bell. A bell that already rings stays so.
+    /// Wakes the sleeper on the bell. A bell that already rings stays so.
     ///
     /// # Errors
     /// [`MemoryError::Os`].
@@ -76,7 +75,7 @@ impl Bell {
         }
     }
 
-    /// Silences the bell; says whether it was ringing. (Then look for work: what was published
+    /// Silences the bell; says whether it was ringing. (Then look for work: everything published
     /// before the ring is visible.)
     ///
     /// # Errors
@@ -215,8 +214,8 @@ impl BellSet {
         }
     }
 
-    /// Silences the bells; says whether one was ringing. Never waits. (Then look for work: what was
-    /// published before the ring is visible.)
+    /// Silences the bells; says whether one was ringing. Never waits. (Then look for work:
+    /// everything published before the ring is visible.)
     pub fn clear(&self) -> bool {
         let mut rang = false;
         let mut events = [NO_EVENT; BELLS_PER_LOOK];

@@ -38,7 +38,7 @@ pub struct Received {
     pub fds: Vec<OwnedFd>,
 }
 
-/// Who made the socket's other end, as the kernel saw it then.
+/// The process that made the socket's other end, as the kernel saw it then.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Credentials {
     /// Process id in this pid namespace; 0 if it is in none that we can see.
@@ -112,8 +112,8 @@ pub fn receive(socket: BorrowedFd<'_>, buffer: &mut [u8]) -> Result<Received, Me
     Ok(Received { len: message.bytes, fds })
 }
 
-/// Who made the other end: for a connecting side its listener, for an accepted one the process that
-/// connected.
+/// The process that made the other end: for a connecting side its listener, for an accepted one the
+/// process that connected.
 ///
 /// # Errors
 /// [`MemoryError::Os`] if `socket` is not a connected UNIX socket.

@@ -14,7 +14,7 @@
 //! | waking a sleeper; letting the sleeper pay | [`event`], [`membarrier`], [`mod@pause`] |
 //! | copying to and from memory that changes under one's hands | [`bytes`] |
 //!
-//! | what coherent memory gives | module |
+//! | service of coherent memory | module |
 //! |---|---|
 //! | a queue of cache lines | [`line_queue`] |
 //! | a table that one writes and others read | [`tagged_table`] |

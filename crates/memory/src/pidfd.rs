@@ -26,9 +26,9 @@ pub fn own() -> Result<OwnedFd, MemoryError> {
 /// A pidfd of process `pid`.
 ///
 /// # Errors
-/// [`MemoryError::PeerClosed`] if there is no such process; [`MemoryError::ForeignPid`] for a
-/// number that is none (0: the peer's process is not in this pid namespace); [`MemoryError::Os`] as
-/// for [`own`].
+/// [`MemoryError::PeerClosed`] if there is no such process; [`MemoryError::ForeignPid`] for an
+/// invalid number (0: the peer's process is not in this pid namespace); [`MemoryError::Os`] as for
+/// [`own`].
 pub fn open(pid: i32) -> Result<OwnedFd, MemoryError> {
     let pid = if pid > 0 { Pid::from_raw(pid) } else { None }.ok_or(MemoryError::ForeignPid)?;
     pidfd_open(pid, PidfdFlags::empty()).map_err(|errno| match errno {

@@ -45,7 +45,7 @@ pub fn siblings(cpu: usize) -> Vec<usize> {
     fs::read_to_string(path).map(|text| parse_list(&text)).unwrap_or_default()
 }
 
-/// Numbers of a list such as `0-2,5`, as the kernel writes them; what is not a number is left out.
+/// Numbers of a list such as `0-2,5`, as the kernel writes them; anything but numbers is left out.
 pub fn parse_list(text: &str) -> Vec<usize> {
     let mut cpus = Vec::new();
     for part in text.trim().split(',') {

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Memory that can be handed to another process: sealed memfds.
 //!
-//! | kind | who writes | seals | used for |
+//! | kind | writer | seals | used for |
 //! |---|---|---|---|
 //! | [`RegionKind::WriterOwned`] | its creator alone | shrink, grow, future-write, seal | lines, advertisements, the catalogue, payload bytes of guarded NICs |
 //! | [`RegionKind::Open`] | its creator; others could | shrink, grow, seal | payload bytes, mapped for writing by a reader that never writes (why: docs/decisions/0011) |
-//! | [`RegionKind::Shared`] | whoever was given it | shrink, grow, seal | user memory that the engine allocated (mapped mode) |
+//! | [`RegionKind::Shared`] | any process that was given it | shrink, grow, seal | user memory that the engine allocated (mapped mode) |
 //!
 //! Invariants
 //! - R1: a region's size never changes after creation (seals), so a mapped byte stays backed: no

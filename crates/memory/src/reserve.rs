@@ -121,8 +121,8 @@ struct Mount {
     point: PathBuf,
 }
 
-/// What may still be taken below `limit`: what is unused, and file pages that the kernel would drop
-/// first.
+/// The bytes that may still be taken below `limit`: unused ones, and file pages that the kernel
+/// would drop first.
 fn headroom(limit: u64, usage: u64, cache: u64) -> u64 {
     limit.saturating_sub(usage.saturating_sub(cache))
 }

@@ -73,8 +73,8 @@ impl<W: Words, const N: usize> TableWriter<W, N> {
     pub fn clear(&self, index: usize, tag: u64) {
         assert!(index < self.entries);
         let word = self.words.word(index * N);
-        // Relaxed: we are the only writer. Whoever must know that nobody uses the entry any more
-        // goes through `direct_epoch`.
+        // Relaxed: we are the only writer. An owner that must know that the entry is unused goes
+        // through `direct_epoch`.
         if word.load(Ordering::Relaxed) == tag {
             word.store(0, Ordering::Relaxed);
         }

@@ -4,7 +4,7 @@
 //! A locked instruction drains the store buffer, that is, it waits for the cache miss of the
 //! message just written to the peer: at tens of millions of messages per second it would be the
 //! whole cost. So the token is *biased* to one thread. That thread enters by Dekker's protocol with
-//! the fence left out; whoever wants the bias away pays for both sides with `membarrier` (see
+//! the fence left out; a thread that wants the bias away pays for both sides with `membarrier` (see
 //! `membarrier.rs`).
 //!
 //! ```text
@@ -93,7 +93,7 @@ pub struct Token<T> {
     slots: [Slot; SLOTS],
     can_bias: bool,
     queue: Mutex<Queue>,
-    /// The guard of `queue` while whoever is in came that way; touched only by who is in (T2).
+    /// The guard of `queue` while its holder is inside; touched only by the thread inside (T2).
     guard: UnsafeCell<Option<QueueGuard>>,
     value: UnsafeCell<T>,
 }
@@ -249,8 +249,8 @@ fn leave_slow<T>(token: &Token<T>) {
     // SAFETY: T2: we are in, by `queue`.
     let Some(QueueGuard(queue)) = (unsafe { (*token.guard.get()).take() }) else { return };
     if queue.next_owner != 0 {
-        // Relaxed (T1): we hold `queue`; whoever locks it next sees this, and only we ourselves
-        // compare it without the lock.
+        // Relaxed (T1): we hold `queue`; the next holder of the lock sees this, and only we
+        // ourselves compare it without the lock.
         token.owner.store(queue.next_owner, Ordering::Relaxed);
     }
     drop(queue);

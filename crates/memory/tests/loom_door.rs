@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Models of the door: what is behind it is not dropped while somebody uses it, and nobody who
-//! comes later gets in. What is behind is a model cell: an access that is not ordered is the error.
+//! Models of the door: the data behind it are not dropped while a thread uses them, and a thread
+//! that comes later does not get in. The data are a model cell: an access that is not ordered is
+//! the error.
 #![cfg(loom)]
 
 use bellwire_memory::door::{Door, Mark};

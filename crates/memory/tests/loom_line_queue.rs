@@ -139,8 +139,8 @@ fn lazy_head() {
     });
 }
 
-/// A writer that gives up when there is no room and a reader that gives up when there is nothing:
-/// what arrives is a prefix.
+/// A writer that gives up when there is no room and a reader that gives up when there is nothing: a
+/// prefix arrives.
 #[test]
 fn a_prefix_arrives() {
     loom::model(|| {

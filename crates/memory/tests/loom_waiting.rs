@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Model of who sleeps above the wire (`via/src/nic/`): a bell that stays armed between sleeps,
+//! Model of sleepers above the wire (`via/src/nic/`): a bell that stays armed between sleeps,
 //! disarmed by polls in between; and a program that sleeps on the descriptor of a completion queue
 //! while the helper, woken by the peer's ring, moves the frame and makes the descriptor readable. A
 //! lost wake-up is a deadlock. The token is a mutex here (`loom_token` has the real one), bells are

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What needs two real processes: descriptors handed over, seals against a peer that holds the
+//! Tests that need two real processes: descriptors handed over, seals against a peer that holds the
 //! descriptor, bells, death, fork.
 //!
 //! A test starts this program again as its peer, which runs [`peer`] in the role given by the

@@ -11,7 +11,7 @@ use crate::sequence::timestamp;
 use crate::tx_leave::Stamp;
 use crate::{Buffer, Instant};
 
-/// What is owed to the peer.
+/// The acknowledgements that we owe the peer.
 #[derive(Clone, Debug)]
 pub(crate) struct AckState {
     /// Packets since the last acknowledgement.
@@ -58,8 +58,8 @@ impl AckState {
         self.now || self.deadline <= now
     }
 
-    /// What data packets that leave now carry. When that tells everything, nothing is owed any
-    /// more.
+    /// The acknowledgement that a data packet leaving now carries. When it tells everything,
+    /// nothing is owed any more.
     //= P-ACK-1
     #[inline]
     pub(crate) fn stamp<B: Buffer>(&self, now: Instant, rx: &Rx<B>) -> Stamp {

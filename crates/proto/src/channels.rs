@@ -4,7 +4,7 @@
 //!
 //! A packet takes a free channel and holds it until it is known to have arrived, or refused; there
 //! is no order between channels (streams have theirs, at the receiver). Each packet is acknowledged
-//! at once, by a packet of its own. What is not acknowledged in time leaves again, with a
+//! at once, by a packet of its own. A packet that is not acknowledged in time leaves again, after a
 //! randomised time that doubles; nothing is concluded from what overtakes it, and the number of
 //! channels is the only limit. So the window's rules remain, with a fixed size (`congestion.rs`),
 //! and only what is said here differs. Packets that arrive in one turn of the receiver share an
@@ -20,7 +20,7 @@ use bellwire_time::Instant;
 const DOUBLINGS_MAX: u8 = 20;
 
 /// When a packet in flight leaves again: after the retransmission time, doubled with each try, plus
-/// up to as much again by chance. What is drawn stays the same until it leaves again.
+/// up to as much again by chance. The drawn time stays the same until the packet leaves again.
 //= P-TIME-3
 fn due(config: &Config, rtt: &Rtt, psn: u32, slot: &Slot) -> Instant {
     let time = rtt.rto(config).0.saturating_mul(1 << slot.tries.min(DOUBLINGS_MAX)).min(config.rto_max.0);

@@ -13,7 +13,7 @@ pub const DATA_HEADER: usize = 32;
 pub const FRAME_HEADER: usize = 4;
 /// Words of a frame's head at most.
 pub const HEAD_WORDS_MAX: usize = 8;
-/// Bytes of a datagram that every path must carry: what is used before a larger size has been
+/// Bytes of a datagram that every path must carry: the size used before a larger one has been
 /// proved.
 pub const DATAGRAM_BASE: usize = 1200;
 /// The largest datagram: the limit of UDP over IPv6 without jumbograms.
@@ -29,7 +29,7 @@ pub struct Config {
     /// at opening is good).
     pub boot: u64,
     /// Sessions at once, counting those being made and those whose returned frames wait to be
-    /// fetched; 1 to 65536. What comes beyond is refused.
+    /// fetched; 1 to 65536. Further ones are refused.
     pub sessions_max: usize,
     /// Incoming sessions that may be unconfirmed at once.
     pub handshakes_max: usize,
@@ -47,8 +47,8 @@ pub struct Config {
     /// Bytes of a session's transmit ring until that is full for the first time.
     pub ring_bytes_initial: usize,
     /// Bytes of a session that are written and have not left, about; frames up to
-    /// [`Config::coalesce_bytes_max`] find room up to twice that. What is written leaves in this
-    /// order, so this is how long a small message may wait behind large ones.
+    /// [`Config::coalesce_bytes_max`] find room up to twice that. Frames leave in the order of
+    /// writing, so this is how long a small message may wait behind large ones.
     pub unsent_bytes_max: usize,
     /// Packets kept per session: waiting for a predecessor, or to be fetched by
     /// [`poll_deliver`](crate::Transport::poll_deliver).
@@ -182,7 +182,7 @@ impl Config {
         self.rto_min.min(self.ack_delay)
     }
 
-    /// The nearest settings that can work: what is out of bounds is moved to the bound.
+    /// The nearest settings that can work: values out of bounds move to the bound.
     pub(crate) fn bounded(mut self) -> Self {
         self.sessions_max = self.sessions_max.clamp(1, 1 << 16);
         self.handshakes_max = self.handshakes_max.clamp(1, self.sessions_max);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Cookies: who can send one back receives at the address that it claims. They are a keyed hash of
-//! everything that identifies the handshake and of the time; nothing is stored.
+//! Cookies: a peer that can send one back receives at the address that it claims. They are a keyed
+//! hash of everything that identifies the handshake and of the time; nothing is stored.
 
 use crate::packet::Hello;
 use bellwire_time::{Duration, Instant};

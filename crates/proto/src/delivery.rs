@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What arrives: a packet with its frames, kept by reference; and what comes back to its sender.
+//! Arrivals: a packet with its frames, kept by reference; and frames that come back to their
+//! sender.
 
 use crate::config::{DATA_HEADER, FRAME_HEADER, HEAD_WORDS_MAX};
 use crate::event::ReturnReason;
@@ -115,8 +116,8 @@ impl<'a> Frames<'a> {
         Self { bytes: packet, at: DATA_HEADER }
     }
 
-    /// The frames of a packet under way, for those who watch; none if it is not of kind DATA. What
-    /// is malformed ends them.
+    /// The frames of a packet in flight, for observers; none if it is not of kind DATA. A malformed
+    /// frame ends them.
     pub fn of_packet(packet: &'a [u8]) -> Self {
         match header::kind_of(packet) {
             Ok(Kind::Data) => Self::of(packet),

@@ -13,7 +13,7 @@ pub enum Event {
     Up {
         /// This end.
         session: SessionId,
-        /// What `connect` was given.
+        /// The value that `connect` was given.
         context: Option<u64>,
         /// The peer's name.
         peer: NicId,
@@ -23,7 +23,7 @@ pub enum Event {
     /// A session could not be made; the id that [`connect`](crate::Transport::connect) gave is
     /// void.
     Failed {
-        /// What `connect` was given.
+        /// The value that `connect` was given.
         context: u64,
         /// Why.
         reason: FailReason,
@@ -58,7 +58,7 @@ pub enum Event {
     },
 }
 
-/// What became of a [`send`](crate::Transport::send).
+/// The outcome of a [`send`](crate::Transport::send).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum Sent {

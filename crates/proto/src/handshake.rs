@@ -39,7 +39,7 @@ pub(crate) struct Opening {
     party: Party,
     nonce: u64,
     cookie: [u8; 16],
-    /// Who answered: name and life.
+    /// The peer that answered: name and incarnation.
     peer: Option<(NicId, u64)>,
     /// When the next HELLO leaves, and the time between two.
     pub(crate) next: Instant,
@@ -151,7 +151,7 @@ impl<B: Buffer> Transport<B> {
         let (random, psn) = (self.rng.next_u32(), self.rng.next_u32());
         let until = now + self.config.handshake_time;
         let patience = now + Duration(4 * self.config.handshake_retry.0);
-        // Whoever comes and goes while nobody fetches events must not fill memory.
+        // Peers that come and go while nobody fetches events must not fill memory.
         let crowded = self.halves.len() >= self.config.handshakes_max || self.events.len() > 4 * self.config.sessions_max;
         let id = if crowded {
             None
@@ -257,7 +257,7 @@ impl<B: Buffer> Transport<B> {
         if let Some(known) = self.by_peer.get(&(cookie.nic, false)).copied()
             && let Some(session) = self.places.live(known).filter(|s| s.peer_boot == cookie.boot)
         {
-            // It is being closed: what was sent on it comes first.
+            // It is being closed: frames sent on it come first.
             if session.stage != Stage::Up {
                 let next = now + Duration(4 * self.config.handshake_retry.0);
                 if let Some(opening) = self.places.opening(id) {
@@ -273,7 +273,7 @@ impl<B: Buffer> Transport<B> {
         let wait = self.config.handshake_retry;
         if let Some(opening) = self.places.opening(id) {
             opening.cookie = cookie.cookie;
-            // The peer is there: what is missing now was lost, and nobody is crowded.
+            // The peer is there: packets missing now were lost, and nobody is crowded.
             opening.wait = wait;
             opening.peer = Some((cookie.nic, cookie.boot));
             opening.next = half.map_or(now, |patience| patience.max(now));

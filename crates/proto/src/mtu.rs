@@ -172,7 +172,7 @@ mod tests {
         let mut now = Instant(7);
         let mut mtu = Mtu::new(&config, 1 << 20, now);
         assert_eq!(mtu.current(), 1192);
-        // What `search` counts is without it.
+        // `search` counts without it.
         search(&mut mtu, &config, &mut now, 1472 - 8);
         assert_eq!(mtu.current(), 1464);
     }

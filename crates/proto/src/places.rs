@@ -7,7 +7,7 @@ use crate::ids::SessionId;
 use crate::session::Session;
 use std::collections::VecDeque;
 
-/// What is in a place.
+/// The content of a place.
 #[derive(Debug)]
 pub(crate) enum Place<B> {
     Free,

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Frames are taken back while the session goes on: those that are known not to have been delivered
 //! and that never will be, because the latest transmission of their packet was refused, or because
-//! it has not left. Who unloads an endpoint asks for its frames here, until none is left whose fate
-//! is open.
+//! it has not left. A layer that unloads an endpoint asks for its frames here, until none is left
+//! whose fate is open.
 
 use crate::delivery::{Buffer, Frames, Head, Returned};
 use crate::event::ReturnReason;
@@ -11,7 +11,7 @@ use crate::tx_window::State;
 use bellwire_time::Instant;
 use core::ops::Range;
 
-/// What [`Transport::recall`](crate::Transport::recall) found.
+/// The result of [`Transport::recall`](crate::Transport::recall).
 #[derive(Clone, Debug, Default)]
 pub struct Recalled {
     /// Frames that were taken back, in the order of sending. They have not been and will not be

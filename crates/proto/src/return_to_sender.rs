@@ -31,7 +31,7 @@ impl<B: Buffer> Session<B> {
         let mut found = None;
         while found.is_none() && psn != self.tx.end {
             let slot = *self.tx.slot(psn);
-            // What was refused in part was accepted in part.
+            // A packet refused in part was accepted in part.
             let skip = frame + if slot.state == State::Written { 0 } else { usize::from(slot.consumed) };
             found = Frames::of(self.tx.packet(psn)).nth(skip).map(|f| returned(session, ReturnReason::Down(reason), &f));
             if found.is_some() {

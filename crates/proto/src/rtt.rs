@@ -10,7 +10,7 @@ const MEMORY: u64 = 10_000_000_000;
 /// Before any measurement.
 const RTO_INITIAL: u64 = 20_000_000;
 
-/// What is known of the path's time. All in ns.
+/// Estimates of the path's round-trip time. All in ns.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rtt {
     smoothed: u64,

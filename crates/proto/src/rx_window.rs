@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The receiving half of a session: what is new, what must wait for its predecessors, what is
-//! ready, what has been accepted.
+//! The receiving half of a session: it tells new packets from old ones, and keeps those that wait
+//! for their predecessors, those that are ready, and those that are accepted.
 //!
 //! ```text
 //!   accepted            passed            accepted + 1024
@@ -47,7 +47,7 @@ struct Turned {
     consumed: u16,
 }
 
-/// What became of an arrived packet.
+/// The outcome of an arrived packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Received {
     /// In order, with no gap before or behind it.
@@ -176,7 +176,7 @@ impl<B: Buffer> Rx<B> {
         if gapless { Received::InOrder } else { Received::Gap }
     }
 
-    /// What is not simply the next packet: the frames to skip, or why it is dropped.
+    /// Handles a packet that is not simply the next one: the frames to skip, or why it is dropped.
     fn examine(&self, arrival: Arrival) -> Result<u16, Received> {
         let psn = arrival.psn;
         if before(psn, self.accepted) {
@@ -296,7 +296,7 @@ impl<B: Buffer> Rx<B> {
         Some(Delivery { session, psn: arrival.psn, timestamp: arrival.timestamp, skip, buffer })
     }
 
-    /// What was fetched last is accepted for good; whether there was anything.
+    /// Accepts for good the packet that was fetched last; returns whether there was one.
     #[inline]
     pub(crate) fn decide(&mut self) {
         if let Some(psn) = self.undecided.take() {
@@ -348,7 +348,7 @@ impl<B: Buffer> Rx<B> {
             self.went.remove(k.arrival.psn);
         });
         self.advance();
-        // In the order in which they had passed; what depends on the refused one waits.
+        // In the order in which they had passed; packets that depend on the refused one wait.
         for kept in ready {
             self.received.remove(kept.arrival.psn);
             if self.may_pass(kept.arrival) { self.pass(kept) } else { self.wait(kept) }

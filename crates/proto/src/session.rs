@@ -127,7 +127,7 @@ impl<B: Buffer> Session<B> {
         Allowance { packets: self.congestion.window(), bytes: self.room, datagram, run, now, join_delay: config.join_delay, join_bytes: config.join_bytes_max }
     }
 
-    /// When the session wants to be looked at; what waits for leaving is not in it.
+    /// When the session wants to be called; packets that wait to leave are not counted.
     pub(crate) fn deadline(&self, config: &Config, now: Instant) -> Instant {
         let later = |at: Instant| if at > now { at } else { Instant::NEVER };
         let closing = match self.stage {

@@ -4,8 +4,8 @@
 //!
 //! A tick is 4.096 us; level `l` has 64 slots of 64^l ticks. An alarm rings up to a tick late,
 //! never early; `next` may be early by the width of a slot, and then the wheel only moves alarms to
-//! lower levels. Alarms are usually not moved when they become later: who is woken looks at what is
-//! due and sets the next.
+//! lower levels. Alarms are usually not moved when they become later: the woken session checks
+//! which timers are due and sets the next.
 //= P-TIME-6
 
 use bellwire_time::Instant;
@@ -98,8 +98,7 @@ impl Timers {
                 self.unlink(index);
                 return Some(index);
             }
-            // All of them at once: what is left on this level counts as later than everything
-            // below.
+            // All of them at once: alarms left on this level count as later than everything below.
             while self.heads[list] != NIL {
                 let index = self.heads[list] as usize;
                 self.unlink_from_list(index);

@@ -128,7 +128,7 @@ impl<B: Buffer> Transport<B> {
         self.begin(now, to, context).ok_or(Error::SessionsMax)
     }
 
-    /// Ends a session politely: what was sent is delivered first, nothing more can be sent.
+    /// Ends a session politely: sent frames are delivered first, and nothing more can be sent.
     /// [`Event::Down`] follows (or [`Event::Failed`] while it is being made).
     ///
     /// # Errors
@@ -236,7 +236,7 @@ impl<B: Buffer> Transport<B> {
     }
 
     /// The payload that the next frame of `stream` with so many head words should have, if it is
-    /// one of many: what is left of a packet that has been begun, if that is at least `least`, else
+    /// one of many: the rest of a packet that has been begun, if that is at least `least`, else
     /// [`payload_max`](Self::payload_max). So all packets of a stream of messages are of one size,
     /// and leave in whole runs.
     pub fn payload_next(&self, session: SessionId, stream: u32, head_words: usize, least: usize) -> usize {
@@ -474,7 +474,7 @@ impl<B: Buffer> Transport<B> {
         self.places.count()
     }
 
-    /// What was counted.
+    /// The counters.
     pub fn statistics(&self) -> &Statistics {
         &self.statistics
     }

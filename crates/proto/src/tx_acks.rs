@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What acknowledgements and refusals do to packets in flight.
+//! The effect of acknowledgements and refusals on packets in flight.
 
 use crate::config::Config;
 use crate::packet::{Ack, Nack};

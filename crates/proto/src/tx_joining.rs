@@ -3,9 +3,9 @@
 //! a system call for each: Nagle's rule without its delay. So does what is left of a long message
 //! beyond whole runs, while such messages follow one another.
 //!
-//! Who finds the way idle leaves at once. While packets are under way, what is written collects in
-//! the last packet, for a few microseconds at most. Used by `tx_leave.rs` (what may leave);
-//! `transport/output.rs` keeps the sessions in which something waits.
+//! A frame that finds the path idle leaves at once. While packets are in flight, new frames collect
+//! in the last packet, for a few microseconds at most. Used by `tx_leave.rs` (which packets may
+//! leave); `transport/output.rs` keeps the sessions in which something waits.
 
 use crate::tx_leave::Allowance;
 use crate::tx_window::Tx;
@@ -17,13 +17,13 @@ const IN_FLIGHT_LEAST: u32 = 2;
 /// Runs that leave no further apart are those of a stream.
 const STREAM_WITHIN: Duration = Duration::from_micros(50);
 
-/// What is known about the frames that have not left.
+/// The state of the frames that have not left.
 #[derive(Debug, Default)]
 pub(crate) struct Joining {
     /// When new packets left last, and when before that.
     departed: Instant,
     before: Instant,
-    /// Nothing was in flight then: whoever asks and answers in turn is no stream, however fast.
+    /// Nothing was in flight then: questions and answers in turn are no stream, however fast.
     fresh: bool,
     /// One of them is long, or belongs to a longer message.
     long: bool,
@@ -36,12 +36,12 @@ pub(crate) struct Joining {
 }
 
 impl Joining {
-    /// What is written waits no longer.
+    /// Written frames wait no longer.
     pub(crate) fn hurry(&mut self) {
         self.asked = true;
     }
 
-    /// What is written now, or next, is long or belongs to a longer message.
+    /// The frame written now, or the next one, is long or belongs to a longer message.
     #[inline]
     pub(crate) fn lengthen(&mut self) {
         self.long = true;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Packets leave the sending window: what may, when, and what is noted of it. New ones in order,
-//! one that has the way for itself by a shorter path, those that were lost again.
+//! Packets leave the sending window: which may, when, and the state kept for each. New ones leave
+//! in order, one that finds the path idle by a shorter way, and lost ones again.
 
 use crate::config::{Config, DATA_HEADER};
 use crate::packet::header::{ACK_NOW, ORDERED, RETRANSMITTED};
@@ -132,7 +132,7 @@ impl Tx {
         }
         let run = run?;
         self.joining.left(now, in_flight, self.next == self.end, full);
-        // Whoever is stopped by its window should not wait for a delayed acknowledgement.
+        // A sender stopped by its window should not wait for a delayed acknowledgement.
         //= P-DATA-7
         let full = self.outstanding() as usize >= config.window_packets;
         if full || (self.next != self.end && !self.may_begin(allowance)) || self.flying * 2 > allowance.packets {

@@ -60,7 +60,7 @@ impl Ring {
                 self.wrapped &= at >= self.head;
                 self.head = at;
             }
-            // From the front again: the same few lines of cache for whoever sends little.
+            // From the front again: a sender of little data uses the same few lines of cache.
             None => (self.head, self.tail, self.wrapped) = (0, 0, false),
         }
     }

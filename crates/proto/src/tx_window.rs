@@ -320,8 +320,8 @@ impl Tx {
         self.ring.get(slot.start as usize, slot.length as usize)
     }
 
-    /// Takes the frames out of a refused packet: what remains is an empty packet with the same
-    /// number and order, which the peer will pass over.
+    /// Takes the frames out of a refused packet: an empty packet with the same number and order
+    /// remains, which the peer will pass over.
     //= P-NACK-4
     pub(crate) fn empty(&mut self, psn: u32) {
         debug_assert!(self.slot(psn).state == State::Refused);

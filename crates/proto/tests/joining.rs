@@ -70,7 +70,7 @@ fn what_is_written_while_packets_are_under_way_shares_one() {
     assert_eq!(hear(&mut p), [[3, 4]]);
     assert!(!p.transport.is_joining());
 
-    // Whoever has nothing under way, or not much, does not wait, however soon.
+    // A sender with nothing in flight, or not much, does not wait, however soon.
     ack(&mut p, 3, 0);
     for word in 5..=6 {
         send(&mut p, 1, word, 8);

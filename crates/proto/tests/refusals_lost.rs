@@ -120,7 +120,7 @@ fn the_window_grows_by_what_is_refused() {
         }
         p.now = p.now + Duration::from_micros(20);
         out.iter().filter(|packet| data(packet).is_some()).for_each(|packet| refuse(&mut p, packet));
-        // What leaves at once is answered, too: nothing is lost.
+        // Packets that leave at once are answered, too: nothing is lost.
         out = p.hear();
     }
     assert!(window(&p) > 8, "{}", window(&p));

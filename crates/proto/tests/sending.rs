@@ -12,7 +12,7 @@ use common::config;
 use common::puppet::Puppet;
 
 fn puppet(change: Config) -> Puppet {
-    // What joins and when is tested in joining.rs.
+    // Joining is tested in joining.rs.
     Puppet::connected(Transport::new(Config { probe_path: false, join_delay: Duration(0), ..change }, 1))
 }
 

@@ -247,7 +247,7 @@ fn a_nic_that_forgot_says_so() {
     w.connect(0);
     assert!(w.run_until_settled(Duration::from_secs(1)));
     w.restart(1);
-    // The survivor has something to say to who knows nothing of it.
+    // The survivor has something to say to a peer that knows nothing of it.
     w.nodes[0].left = 5;
     w.pump(0);
     w.run_for(Duration::from_millis(5));

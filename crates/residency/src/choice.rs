@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Who makes room.
+//! The choice of the endpoint that makes room.
 
 use crate::{EndpointId, Policy, Residency, State};
 use bellwire_time::{Duration, Instant};

@@ -23,11 +23,11 @@ pub struct Config {
     /// Remaps (quiescing, unloading, loading) that are under way at once, at least 1. One driver
     /// does one after the other.
     pub remaps_max: usize,
-    /// Who makes room.
+    /// The endpoint that makes room.
     pub policy: Policy,
     /// How long an endpoint keeps its frame at least; each time once to twice this, drawn. Longer
-    /// than a round trip and than a refused sender waits before it tries again: or who was loaded
-    /// for a message is gone when that comes again.
+    /// than a round trip and than a refused sender waits before it tries again: otherwise an
+    /// endpoint loaded for a message is gone when the message comes again.
     pub stay: Duration,
     /// How long an endpoint may quiesce before another one does so too.
     pub patience: Duration,

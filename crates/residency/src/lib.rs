@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Which endpoints of a NIC are in its few frames: loaded on demand, unloaded to make room. A state
-//! machine without clock, memory or transport; called by whoever drives a NIC between the
+//! machine without clock, memory or transport; called by the driver of a NIC, between the
 //! transport's deliveries and its endpoints (the simulator; later a daemon that serves the
 //! endpoints of many users).
 //!
@@ -81,7 +81,7 @@ pub enum Action {
     Load(EndpointId, FrameId),
 }
 
-/// What was counted.
+/// The counters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Statistics {
     /// Endpoints loaded.
@@ -115,12 +115,12 @@ pub(crate) struct Entry {
     missed: bool,
 }
 
-/// The frames of a NIC, and who is in them. Times must not go backward.
+/// The frames of a NIC, and the endpoints in them. Times must not go backward.
 #[derive(Debug)]
 pub struct Residency {
     pub(crate) config: Config,
     pub(crate) entries: Vec<Entry>,
-    /// Who is in each frame.
+    /// The endpoint in each frame.
     pub(crate) frames: Vec<Option<EndpointId>>,
     waiting: VecDeque<EndpointId>,
     actions: VecDeque<Action>,
@@ -247,7 +247,7 @@ impl Residency {
         self.timeout
     }
 
-    /// What was counted.
+    /// The counters.
     pub fn statistics(&self) -> &Statistics {
         &self.statistics
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What holds whatever is demanded and however long things take: frames are not lost or shared,
-//! demands are met in their order, nobody waits for ever.
+//! Properties that hold for any demands and times: frames are not lost or shared,
+//! demands are met in their order, no endpoint waits forever.
 
 use bellwire_residency::{Action, Config, Duration, EndpointId, FrameId, Instant, Policy, Residency, State};
 use proptest::prelude::*;
@@ -151,7 +151,7 @@ struct Driver {
     /// Demands in order, and in which order loads began.
     demanded: Vec<EndpointId>,
     begun: Vec<EndpointId>,
-    /// Who was accessed while it was leaving.
+    /// The endpoint that was accessed while it was leaving.
     missed: BTreeSet<EndpointId>,
 }
 
@@ -222,7 +222,7 @@ proptest! {
             prop_assert!(d.r.waiting() == 0 || !d.due.is_empty() || d.r.next_timeout() != Instant::NEVER, "somebody waits, and nothing is under way");
             prop_assert!(d.owners.len() <= p.frames);
         }
-        // Whoever was demanded is loaded in the end, one after the other.
+        // Every demanded endpoint is loaded in the end, one after the other.
         d.run(u64::MAX - 1, &p.times, &|_| false);
         prop_assert_eq!(d.r.waiting(), 0);
         prop_assert_eq!(&d.begun, &d.demanded);

@@ -124,7 +124,7 @@ struct Client<'n> {
     first: Key,
 }
 
-/// What belongs under a key: mostly short, now and then large.
+/// The value of a key: mostly short, now and then large.
 fn value_of(key: Key, round: u64) -> Value {
     let length = if key % LARGE_EVERY == 99 { LARGE } else { (key * 37 % 200) as usize };
     (0..length).map(|i| (i as u64).wrapping_mul(31).wrapping_add(key).wrapping_add(round) as u8).collect()

@@ -182,7 +182,7 @@ fn learn_name(known: &mut Vec<Known>, name: &str, signature: Signature) -> Resul
 }
 
 impl State {
-    /// Whether another call to a peer may begin; of a peer that is none, that it fails.
+    /// Whether another call to a peer may begin; a call to an unknown peer fails.
     fn has_place(&mut self, peer: Peer) -> bool {
         let window = self.limits.window.max(1);
         !matches!(self.peer(peer), Ok(Route { to: To::Peer { calls, .. }, .. }) if *calls >= window)
@@ -236,8 +236,8 @@ impl State {
         self.send_waiting_of(bundle, index)
     }
 
-    /// Sends what waits on a route, as far as it can. What is wrong with it shows when it is sent
-    /// by who polls.
+    /// Sends the messages that wait on a route, as far as it can. Errors show when a polling thread
+    /// sends them.
     fn send_waiting_of(&mut self, bundle: &Bundle, index: u32) -> Result<(), bellwire_am::Error> {
         let endpoint = self.endpoint;
         if let Some(route) = self.route_mut(index) {

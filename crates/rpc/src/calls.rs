@@ -66,7 +66,7 @@ pub(crate) struct Slot {
     pub(crate) route: u32,
     pub(crate) known: u32,
     pub(crate) deadline: Option<Instant>,
-    /// Who waits for its end.
+    /// The waiter for its end.
     pub(crate) waker: Option<Waker>,
     /// A large result that is arriving.
     pub(crate) assembly: Option<Assembly>,

@@ -41,7 +41,7 @@ pub trait Codec: Sized {
         })
     }
 
-    /// A value out of exactly these bytes, which a peer made up. `None`: they are none.
+    /// A value out of exactly these bytes, which a peer made up. `None`: they are no value.
     fn decode(bytes: &[u8]) -> Option<Self>;
 
     /// As [`decode`](Self::decode), for types that can keep the bytes.

@@ -56,12 +56,12 @@ impl Reply {
         self.running.is_cancelled.load(Ordering::Relaxed)
     }
 
-    /// Who calls, and for how long.
+    /// The caller, and its time limit.
     pub fn context(&self) -> &Context {
         &self.context
     }
 
-    /// Answers. What cannot leave at once leaves when the node is polled.
+    /// Answers. A message that cannot leave at once leaves when the node is polled.
     pub fn send(self, result: Result<Vec<u8>, Failure>) {
         match result {
             Ok(bytes) => self.send_status(status::OK, bytes),
@@ -110,7 +110,7 @@ impl Reply {
         state.push(route, Out { handler: LATER, args, body, call: None });
         let endpoint = state.endpoint;
         if let Some(route_) = state.route_mut(route) {
-            // What is wrong with it shows when it is sent by who polls.
+            // Errors show when a polling thread sends it.
             let _ = route_.send_waiting(&bundle, endpoint, route);
         }
         drop(guard);
@@ -137,7 +137,7 @@ impl<R: Codec> Responder<R> {
         Self { reply, types: PhantomData }
     }
 
-    /// Answers. What cannot leave at once leaves when the node is polled.
+    /// Answers. A message that cannot leave at once leaves when the node is polled.
     pub fn reply(self, result: Result<R, Failure>) {
         self.reply.send(result.map(|value| {
             let mut bytes = Vec::new();
@@ -152,7 +152,7 @@ impl<R: Codec> Responder<R> {
         self.reply.is_cancelled()
     }
 
-    /// Who calls, and for how long.
+    /// The caller, and its time limit.
     pub fn context(&self) -> &Context {
         self.reply.context()
     }

@@ -19,11 +19,11 @@ use std::task::Wake;
 use std::thread::Thread;
 use std::time::{Duration, Instant};
 
-/// Polls in vain before a wait sleeps.
+/// Polls without success before a wait sleeps.
 const POLLS_IN_VAIN_MAX: u32 = 64;
 /// Of the polls while there are deadlines, one in so many looks at the clock.
 const POLLS_PER_CLOCK: u32 = 16;
-/// Longest sleep of who drives, and of who follows.
+/// Longest sleep of the driving thread, and of a following one.
 pub(crate) const SLICE: Duration = Duration::from_millis(50);
 /// Longest sleep while something waits to leave; while another thread may answer a call.
 pub(crate) const SLICE_UNSENT: Duration = Duration::from_millis(1);
@@ -123,7 +123,7 @@ impl Node {
         struct Flag(AtomicBool, Thread);
         impl Wake for Flag {
             fn wake(self: Arc<Self>) {
-                // Release: what woke it was done before; pairs with the swap in block_on().
+                // Release: the cause of waking was done before; pairs with the swap in block_on().
                 self.0.store(true, Ordering::Release);
                 self.1.unpark();
             }
@@ -292,7 +292,7 @@ impl Node {
 }
 
 impl State {
-    /// Nobody drives any more: who is to be woken to do so.
+    /// Nobody drives any more: the thread to wake for it.
     #[inline]
     fn stop_driving(&mut self) -> Option<Thread> {
         self.is_driven = false;
@@ -300,7 +300,7 @@ impl State {
     }
 }
 
-/// Who drives.
+/// The driving thread.
 struct Driver<'n>(&'n Node);
 
 impl Drop for Driver<'_> {

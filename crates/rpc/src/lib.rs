@@ -25,10 +25,10 @@
 //!
 //! | file | concern |
 //! |---|---|
-//! | `node.rs`, `drive.rs` | what programs have: a node, its peers and procedures; polling and waiting |
+//! | `node.rs`, `drive.rs` | the objects of programs: a node, its peers and procedures; polling and waiting |
 //! | `pending.rs` | a call that is under way; futures |
 //! | `codec.rs`, `procedure.rs` | values as bytes; names and types of procedures |
-//! | `call.rs`, `result.rs` | the calling side: calls leave; what comes back |
+//! | `call.rs`, `result.rs` | the calling side: calls leave, results come back |
 //! | `serve.rs`, `deferred.rs` | the side that is called: calls arrive; answers that are given later |
 //! | `state.rs`, `calls.rs`, `route.rs` | what a node knows: calls under way, queues to others |
 //! | `assembly.rs`, `wire.rs` | large values out of parts; messages as they travel |

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What programs have: a node, which others reach at its address, its peers, and the procedures
-//! that it serves.
+//! The objects of programs: a node, which others reach at its address, its peers, and the
+//! procedures that it serves.
 
 use crate::codec::Codec;
 use crate::deferred::Responder;
@@ -74,7 +74,7 @@ pub struct Peer {
     pub(crate) generation: u32,
 }
 
-/// What a node shares with its handlers and with who answers later.
+/// The state that a node shares with its handlers and with deferred answers.
 pub(crate) struct Inner {
     pub(crate) state: Token<State>,
     bundle: OnceLock<Weak<Bundle>>,
@@ -174,8 +174,8 @@ impl Node {
         self.inner.state().limits = limits;
     }
 
-    /// A peer to call. Nothing is sent yet: who is called first is connected to then. A peer that
-    /// could not be reached, or went away, is tried again by the next call.
+    /// A peer to call. Nothing is sent yet: the first call connects. The next call tries a peer
+    /// again that could not be reached or exited.
     ///
     /// # Errors
     /// [`Error::Messages`].
@@ -201,7 +201,7 @@ impl Node {
     }
 
     /// Serves a procedure: `handler` runs for each call, on a thread that polls. It must not wait;
-    /// what takes long is for [`serve_later`](Self::serve_later).
+    /// long work is for [`serve_later`](Self::serve_later).
     ///
     /// # Errors
     /// [`Error::BadName`].

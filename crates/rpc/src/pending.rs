@@ -12,8 +12,8 @@ use core::marker::PhantomData;
 use core::pin::Pin;
 use core::task::{Context, Poll};
 
-/// Names a call without types: [`Node::take`] gives its outcome. Whoever has it gives it up in the
-/// end, by [`Node::take`] or [`Node::abandon`]; else its place is never free again.
+/// Names a call without types: [`Node::take`] gives its outcome. Its holder gives it up in the end,
+/// by [`Node::take`] or [`Node::abandon`]; else its place is never free again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Outstanding(pub(crate) CallId);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Names and types of procedures: what caller and server have in common.
+//! Names and types of procedures, which caller and server have in common.
 
 use crate::codec::{Codec, signature};
 use core::marker::PhantomData;

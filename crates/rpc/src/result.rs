@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The calling side: what comes back. Handlers of messages, with no lock held.
+//! The calling side: results and returned messages. Handlers of messages, with no lock held.
 
 use crate::assembly::{Assembly, Part};
 use crate::calls::{Data, Outcome};

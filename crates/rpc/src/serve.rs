@@ -16,7 +16,7 @@ use core::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// What is run for a call.
+/// The function that runs for a call.
 pub(crate) type Function = Box<dyn FnMut(&mut Incoming<'_, '_>) + Send>;
 
 /// What a handler may know of a call beside its arguments.
@@ -27,7 +27,7 @@ pub struct Context {
 }
 
 impl Context {
-    /// Who calls, as it says.
+    /// The caller, as it says.
     pub fn caller(&self) -> Name {
         self.caller
     }
@@ -64,7 +64,7 @@ fn id(index: i32, generation: i32) -> CallId {
 
 /// Answers a message with a status alone.
 fn refuse(message: &mut Message<'_>, id: CallId, code: u32) {
-    // Who asked may be gone: then nobody is to be told.
+    // The caller may be gone: then there is nobody to tell.
     let _ = message.reply(RESULT, &[id.index as i32, id.generation as i32, code as i32, 0]);
 }
 
@@ -189,7 +189,7 @@ pub(crate) fn part(inner: &Arc<Inner>, message: &mut Message<'_>) {
     let (id, connection) = (id(index, generation), message.connection());
     let mut state = inner.state();
     let arriving = state.callers.get_mut(&connection).and_then(|caller| caller.arriving.get_mut(&id.index));
-    // What was refused, or cancelled, goes on arriving for a while.
+    // Parts of a refused or cancelled call go on arriving for a while.
     let Some(arriving) = arriving.filter(|arriving| arriving.generation == id.generation) else { return };
     let taken = arriving.assembly.take(join(o0, o1), &message.payload());
     if taken == Part::More {
@@ -268,7 +268,7 @@ impl Drop for Turn<'_, '_> {
             served.entry = Entry::Here(function);
         }
         drop(state);
-        // What was withdrawn meanwhile is dropped with no lock held: it may own anything.
+        // A procedure withdrawn meanwhile is dropped with no lock held: it may own anything.
         drop(self.function.take());
     }
 }
@@ -279,7 +279,7 @@ impl Incoming<'_, '_> {
         self.data.as_slice()
     }
 
-    /// Who calls, and for how long.
+    /// The caller, and its time limit.
     pub fn context(&self) -> &Context {
         &self.context
     }
@@ -302,7 +302,7 @@ impl Incoming<'_, '_> {
         refuse(self.message, self.id, code);
     }
 
-    /// Says that the arguments are none.
+    /// Says that the arguments are invalid.
     pub fn refuse_arguments(&mut self) {
         if !self.is_answered {
             self.refuse(status::BAD_ARGUMENTS);
@@ -331,7 +331,7 @@ impl Incoming<'_, '_> {
         }
         self.is_answered = true;
         let args = Args::new([self.id.index as i32, self.id.generation as i32, code as i32, self.told_number()]);
-        // Who asked may be gone: then nobody is to be told.
+        // The caller may be gone: then there is nobody to tell.
         let _ = if bytes.len() <= INLINE_MAX {
             self.message.reply(RESULT, args.with_data(bytes).as_slice())
         } else {

@@ -145,7 +145,7 @@ impl State {
         Ok(index)
     }
 
-    /// Gives a route up; its entry is unmapped by who polls.
+    /// Gives a route up; a polling thread unmaps its entry.
     pub(crate) fn remove_route(&mut self, index: u32) {
         if let Some(route) = self.routes.get_mut(index as usize) {
             *route = None;
@@ -176,7 +176,7 @@ impl State {
         Ok(())
     }
 
-    /// Ends a call of this node. Who waited is to be woken with no lock held.
+    /// Ends a call of this node. The caller wakes its waiter with no lock held.
     #[inline]
     pub(crate) fn end(&mut self, id: CallId, outcome: Outcome) -> Option<Waker> {
         let ended = self.calls.end(id, outcome)?;
@@ -197,7 +197,7 @@ impl State {
             if out.call != Some(id) {
                 return true;
             }
-            // What begins a call has left if what follows it, or nothing of it, is still here.
+            // The first message of a call has left if a later one, or none of it, is still here.
             has_left = out.handler == crate::wire::PART && has_left;
             false
         });

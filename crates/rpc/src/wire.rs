@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Messages as they travel: handler numbers, and what their arguments are. All of it is written by
-//! a peer: whoever reads arguments checks how many there are.
+//! Messages as they travel: handler numbers and their arguments. A peer writes all of it: a reader
+//! of arguments checks their number.
 //!
 //! | handler | sent by | arguments | payload |
 //! |---|---|---|---|
@@ -14,8 +14,8 @@
 //! | `LATER` | called, as a request | call (2), status, procedure + 1, secret (2), offset (2), total (2) | part of the data, or all |
 //!
 //! A call is named by the caller: a place in its table and how often that was used. The procedure's
-//! number is the server's; who does not know it yet sends the name, and is told the number with the
-//! result. The secret is made up by the caller for each connection.
+//! number is the server's; a caller that does not know it yet sends the name, and gets the number
+//! with the result. The secret is made up by the caller for each connection.
 
 /// Version of all this.
 pub(crate) const VERSION: i32 = 1;
@@ -29,7 +29,7 @@ pub(crate) const CANCEL: u8 = 6;
 pub(crate) const RESULT: u8 = 10;
 pub(crate) const LATER: u8 = 11;
 
-/// Most bytes that travel within the arguments: what fits into one line with them.
+/// Most bytes that travel within the arguments: those that fit into one line with them.
 pub(crate) const INLINE_MAX: usize = 28;
 /// Most bytes of a value in one message; beyond, in parts of so many.
 pub(crate) const PART_BYTES: usize = 64_000;

@@ -96,7 +96,7 @@ fn what_is_not_served_says_so() {
     let mut wrong = other.address().to_bytes();
     wrong[50] ^= 1;
     let stranger = one.connect(&bellwire_rpc::Address::from_bytes(&wrong).unwrap()).unwrap();
-    // What came back is heard of at once; a call that nobody hears of would end by its time.
+    // A returned message is reported at once; a call that nobody hears of would end by its time.
     served(&other, || {
         let call = one.start(stranger, &ADD, &[1, 2], Some(PATIENCE)).unwrap();
         assert_eq!(call.wait(), Err(CallError::Incompatible), "the secret is another");

@@ -172,7 +172,7 @@ fn run(ops: Vec<Op>) -> Result<(), TestCaseError> {
             }
         }
     }
-    // What is held is answered, and everything ends.
+    // Held calls are answered, and everything ends.
     let end = Instant::now() + PATIENCE;
     while !calls.iter().all(Call::is_done) {
         client.poll().unwrap();

@@ -3,7 +3,7 @@
 //!
 //!     cargo run --release -p bellwire-sim --example hops [-- SECONDS [FAULTS]]
 //!
-//! 16 nodes around one switch, each with 8 packets of 64 bytes under way: whoever gets a packet
+//! 16 nodes around one switch, each with 8 packets of 64 bytes under way: the receiver of a packet
 //! sends one to the next node in turn, as it would over UDP. A packet has two hops. Besides the
 //! star with queues that drop, one with queues that hold, one with faults, and a fat tree of 128
 //! nodes.
@@ -53,7 +53,7 @@ impl Run {
         self.fabric.send(port, to, bytes, now).expect("the windows fit into the queues");
     }
 
-    /// One event and all answers to it. What faults took away is sent anew.
+    /// One event and all answers to it. Packets lost to faults are sent anew.
     fn turn(&mut self) {
         let now = self.fabric.next_event();
         if now == Instant::NEVER {

@@ -12,7 +12,7 @@
 //! - `outages.rs`: partitions, links down, crashes, clocks; from the plan or by hand.
 //! - `packets.rs`, `record.rs`, `hash.rs`: storage, counts and digest, hashing.
 //!
-//! Who calls: a harness that steps engines (or transports, or tests) and moves time to the next
+//! The caller is a harness that steps engines (or transports, or tests) and moves time to the next
 //! event of anybody.
 //!
 //! Invariants

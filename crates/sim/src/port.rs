@@ -92,7 +92,7 @@ impl FabricPort {
         self.stalled.len()
     }
 
-    /// What does not fit waits here; what a closed port is given is lost.
+    /// Packets that do not fit wait here; packets given to a closed port are lost.
     fn put(&mut self, to: SocketAddr, bytes: Vec<u8>) -> Result<(), Vec<u8>> {
         let mut fabric = self.fabric.borrow_mut();
         let now = fabric.now();
@@ -221,7 +221,7 @@ impl PacketPort for FabricPort {
         Instant::NEVER
     }
 
-    /// Whoever knows the address may send at any time.
+    /// Any node that knows the address may send at any time.
     fn is_busy(&self) -> bool {
         true
     }

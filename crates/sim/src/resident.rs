@@ -17,7 +17,7 @@
 //! Invariants
 //! - N1: a message is in one place: an outbox, the transport, an inbox, or among those that came
 //!   back.
-//! - N2: only a resident endpoint sends or receives. What is in its outbox moves with it.
+//! - N2: only a resident endpoint sends or receives. Its outbox moves with it.
 
 mod world;
 
@@ -91,7 +91,7 @@ pub struct NicConfig {
     pub peers: Vec<SocketAddr>,
     /// Endpoints that it serves.
     pub endpoints: u32,
-    /// Messages in an inbox at most; what comes then is refused.
+    /// Messages in an inbox at most; further ones are refused.
     pub inbox_max: usize,
     /// Of the transport. Refused packets wait for half of
     /// [`stay`](bellwire_residency::Config::stay) at most.
@@ -200,7 +200,7 @@ impl EndpointNic {
         self.endpoints.get(endpoint.0 as usize).map_or(0, |e| e.inbox.len())
     }
 
-    /// What has happened for programs that sleep. Whoever does not want it need not ask.
+    /// Events for programs that sleep. Other programs need not ask.
     pub fn poll_notice(&mut self) -> Option<Notice> {
         self.notices.pop_front()
     }
@@ -215,7 +215,7 @@ impl EndpointNic {
         self.failed.pop_front()
     }
 
-    /// Who is where.
+    /// The endpoints' frames.
     pub fn residency(&self) -> &Residency {
         &self.residency
     }
@@ -335,7 +335,7 @@ impl EndpointNic {
         }
     }
 
-    /// Those that quiesce take back what was refused; who has nothing open may go.
+    /// Those that quiesce take back what was refused; an endpoint with nothing open may go.
     fn settle(&mut self, now: Instant) {
         let quiescing: Vec<EndpointId> = self.residency.quiescing().collect();
         for endpoint in quiescing {

@@ -5,10 +5,9 @@
 //! - `draw.rs`: what a seed stands for: topology, faults, settings of the transport, channels
 //!   between nodes.
 //! - `end.rs`: one end of a channel: a VI with its memory and what is posted.
-//! - `content.rs`: what messages say of themselves: who sent them, over which connection, with
-//!   which number.
+//! - `content.rs`: messages describe themselves: sender, connection, number.
 //! - `drive.rs`: the programs: connect, send, write, read, disconnect; crashes and partitions.
-//! - `collect.rs`: what completes, and the checkers.
+//! - `collect.rs`: completions, and the checkers.
 //! - `finish.rs`: after all faults have healed: everything works again, everything completes,
 //!   nothing is left.
 //!
@@ -41,7 +40,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::io::Write;
 
-/// What takes the place of what the seed would draw.
+/// Settings in place of those that the seed would draw.
 #[derive(Default)]
 pub struct Options {
     /// The network.
@@ -81,7 +80,7 @@ pub struct Outcome {
     pub crashes: u64,
     /// Virtual time.
     pub time: Duration,
-    /// What was wrong, if anything was: a sentence.
+    /// The error, if there was one: a sentence.
     pub violation: Option<String>,
 }
 

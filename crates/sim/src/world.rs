@@ -249,7 +249,8 @@ impl World {
 
     // ---- inside
 
-    /// What the fabric has to say: who died, who lives again, whose packets came, who can send.
+    /// Handles the fabric's events: nodes that died, nodes that live again, arrived packets, ports
+    /// that can send.
     fn poll_fabric(&mut self) -> Option<Happened> {
         let mut fabric = self.fabric.borrow_mut();
         let now = fabric.now().0;

@@ -108,7 +108,7 @@ fn a_full_queue_that_holds_stops_the_sender_and_says_when_it_goes_on() {
     }
     assert_eq!((sent, net.fabric.statistics().dropped_in_all()), (2_000, 0));
     assert!(net.fabric.statistics().held > 900, "{:?}", net.fabric.statistics());
-    // The bottleneck was never idle, and who waits is served in turn.
+    // The bottleneck was never idle, and waiting lanes are served in turn.
     assert_eq!(net.fabric.now(), Instant(2_001 * 1_000));
     assert!(turns[0].abs_diff(turns[1]) < 20, "{turns:?}");
 }
@@ -182,7 +182,7 @@ fn partitions_are_one_way_if_said_so() {
     }
     assert_eq!(got, [[true, false, true, false, true], [true, true, true, false, true], [true; 5]]);
     assert_eq!(net.fabric.statistics().dropped(DropCause::Partition), 3);
-    // What is under way when it begins does not arrive either.
+    // Packets in flight when it begins do not arrive either.
     net.send(0, 1, vec![0; 10], 5_000_000).unwrap();
     net.fabric.cut(&[NodeId(0)], &[NodeId(1)], false);
     assert_eq!(net.run(u64::MAX), []);

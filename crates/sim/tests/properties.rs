@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What holds for any topology, plan and traffic: packets are conserved, flows stay in order,
+//! Properties for any topology, plan and traffic: packets are conserved, flows stay in order,
 //! queues that hold lose nothing, one seed tells one story.
 
 mod common;
@@ -51,7 +51,7 @@ fn holding(spec: LinkSpec) -> LinkSpec {
     LinkSpec { when_full: WhenFull::Hold, mtu_bytes: 0, ..spec }
 }
 
-/// Who sends to whom, how many bytes, how long after the one before.
+/// Sender and receiver, bytes, time after the one before.
 type Traffic = Vec<(usize, usize, usize, u64)>;
 
 fn traffic() -> impl Strategy<Value = Traffic> {
@@ -209,8 +209,7 @@ fn what_differs_has_another_digest() {
     for (i, a) in all.iter().enumerate() {
         assert!(all[i + 1..].iter().all(|b| a != b), "{all:x?}");
     }
-    // The same on every machine; whoever changes it knowingly makes digests that were written down
-    // worthless.
+    // The same on every machine; changing it knowingly makes recorded digests worthless.
     assert_eq!(all[0], 3_555_637_257_570_138_571);
 }
 

@@ -104,7 +104,7 @@ fn talk(world: &mut World, sides: &[Side; 2], first: u8, past: &mut dyn FnMut(&m
     }
 }
 
-/// A whole connection, overheard; what is left afterwards: the sides, unconnected, and its packets.
+/// A whole connection, overheard; the sides, unconnected, and its packets are left afterwards.
 fn past(world: &mut World) -> ([Side; 2], Vec<Overheard>) {
     world.fabric_mut().listen_in();
     let sides = [0, 1].map(|nic| side(world, nic));

@@ -114,7 +114,7 @@ impl Trial {
             let goes_on = self.step(LIMIT);
             assert!(goes_on, "seed {}: somebody starves; waiting: {:?}", self.seed, self.nics().map(EndpointNic::waiting).collect::<Vec<_>>());
         }
-        // What is still under way must not bring anything a second time.
+        // Packets still in flight must not bring anything a second time.
         let until = self.world.now() + Duration::from_millis(500);
         while self.step(until) {}
         let replies = self.fates.iter().filter(|(id, f)| **id & REPLY == 0 && f.delivered == 1).count();

@@ -59,8 +59,8 @@ fn a_small_message_does_not_wait_behind_large_ones() {
     let alone = round_trips(0);
     assert!(alone.1 < 4.0, "{alone:?}");
     for bulk in [1, 4] {
-        // What lies in front of it: what the transport has written (128 KiB), and queue and buffer
-        // of the link (64 KiB each), at 1.25 bytes a nanosecond.
+        // The bytes in front of it: those that the transport has written (128 KiB), and queue and
+        // buffer of the link (64 KiB each), at 1.25 bytes a nanosecond.
         let (mean, longest) = round_trips(bulk);
         println!("{bulk} others: {mean:.1} us, longest {longest:.1} us");
         assert!(mean < 230.0 && longest < 260.0, "{bulk} others: {mean} us, longest {longest} us");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Topologies: what generators make, what files mean, what is refused and how that is said, and
-//! which ways packets take.
+//! Topologies: the output of generators, the meaning of files, refusals and their messages, and the
+//! ways that packets take.
 
 mod common;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The world by itself: who has turns, crash and restart, and what a digest covers.
+//! The world by itself: turns, crash and restart, and the coverage of a digest.
 
 use bellwire_sim::{Duration, Happened, LinkSpec, NodeId, Topology, World, WorldConfig};
 use bellwire_via::{Reliability, ViAttributes, ViHandle, ViState};

@@ -44,7 +44,7 @@ fn exchange(team: Team, count: u32) -> Result<(), Box<dyn Error>> {
         let well = data.len() == length(rank, number) && data.iter().enumerate().all(|(i, got)| *got == byte(rank, number, i));
         // Relaxed: counts, read by the thread that polls.
         if well { &g } else { &b }.fetch_add(1, Ordering::Relaxed);
-        // Who asked may be gone; then the launcher says so.
+        // The requester may be gone; then the launcher says so.
         let _ = message.reply(ANSWER, &[]);
     })?;
     // Relaxed: as above.

@@ -4,7 +4,7 @@
 //! Nobody can be more than one collective call ahead of another, so there are places for two, told
 //! apart by their number. What else comes is not ours and is dropped.
 //!
-//! **Whoever is gone is noticed.** A process fails with the rank of another if a message to it
+//! **Dead processes are noticed.** A process fails with the rank of another if a message to it
 //! comes back, or if it waits for one whose connection has ended; it asks those it waits for now
 //! and then, so that there is a connection. Then it tells those who would wait for it, and they
 //! tell on. So every process that waits fails: the one that it waits for is gone, or waits itself,
@@ -38,7 +38,7 @@ struct Round {
     is_done: bool,
 }
 
-/// What handlers write.
+/// The state that handlers write.
 #[derive(Debug)]
 struct Arrived {
     /// Number of the call that is under way, or will be next.
@@ -204,7 +204,7 @@ impl Collective {
 }
 
 impl Arrived {
-    /// A part has come; what nobody of the job sends is dropped.
+    /// A part has come; a part from outside the job is dropped.
     fn take(&mut self, message: &Message<'_>, senders: &[Name], size: u32) {
         let [call, round, is_last] = *message.args() else { return };
         let ahead = (call as u32).wrapping_sub(self.call);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What is asked of a launcher. [`bellwire_job::Job`] is one; the C library asks the job library of
+//! The services of a launcher. [`bellwire_job::Job`] is one; the C library asks the job library of
 //! its process, so that a process is in its job once.
 
 use crate::Error;

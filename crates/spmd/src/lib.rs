@@ -12,11 +12,11 @@
 //!
 //! | file | concern |
 //! |---|---|
-//! | `exchange.rs` | what is asked of a launcher: who am I, and a first all-gather |
+//! | `exchange.rs` | the services of a launcher: rank, size, and a first all-gather |
 //! | `team.rs` | endpoints, names, the table; how it ends |
 //! | `collective.rs` | barrier and all-gather by messages |
 //!
-//! It sits above `bellwire-am` and `bellwire-job`, which know nothing of each other. Whoever dies
+//! It sits above `bellwire-am` and `bellwire-job`, which know nothing of each other. A dead process
 //! is noticed: requests to it come back to the endpoint's error handler, collective calls fail with
 //! its rank ([`Error::Lost`]), in all processes, whether or not the launcher ends the job.
 

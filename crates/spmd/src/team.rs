@@ -75,8 +75,8 @@ impl Team {
     }
 
     /// Makes this process's endpoint in a bundle of its own, and maps it to those of all processes
-    /// of the job. Collective: every process calls it. Nothing is sent to others yet; who is sent
-    /// to connects then.
+    /// of the job. Collective: every process calls it. Nothing is sent to others yet; the first
+    /// message connects.
     ///
     /// # Errors
     /// [`Error::Launcher`], [`Error::Messages`].
@@ -161,8 +161,8 @@ impl Team {
     }
 
     /// Ends well: waits until all requests of this process's endpoint are handled, then until all
-    /// others have come so far. Collective. After it nobody's request is in danger, whoever ends
-    /// first.
+    /// others have come so far. Collective. After it no request is in danger, whichever process
+    /// ends first.
     ///
     /// # Errors
     /// As of [`barrier`](Self::barrier). The endpoints are closed in any case.
@@ -170,7 +170,7 @@ impl Team {
         self.settle()
     }
 
-    /// As [`finish`](Self::finish), for who shares the team and ends it with the last share.
+    /// As [`finish`](Self::finish), for callers that share the team and end it with the last share.
     ///
     /// # Errors
     /// As there.

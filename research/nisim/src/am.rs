@@ -135,9 +135,9 @@ impl Am {
         }
     }
 
-    /// Takes messages as long as there are any; whether there was one. The last look, in vain, is
-    /// what an uncached status costs a round trip more than a stream, in which it finds the next
-    /// message.
+    /// Takes messages as long as there are any; whether there was one. The last look, which finds
+    /// nothing, is what an uncached status costs a round trip more than a stream, in which it finds
+    /// the next message.
     pub async fn poll(&self) -> bool {
         let mut any = false;
         while self.look().await {
@@ -199,8 +199,8 @@ impl Am {
             if self.poll().await {
                 continue;
             }
-            // Looks in vain, one after the other: until something happens, they change nothing, and
-            // only their rhythm matters.
+            // Looks that find nothing, one after the other: until something happens, they change
+            // nothing, and only their rhythm matters.
             let period = cpu.now() - start;
             cpu.sync().await;
             ni.activity().past(&cpu.0.engine, seen).await;

@@ -20,7 +20,7 @@ pub struct Outcome {
     pub time: Time,
     /// Events that were simulated.
     pub events: u64,
-    /// Of each node: what was on its bus.
+    /// Of each node: the transactions on its bus.
     pub traffic: Vec<Traffic>,
     /// Of each node: messages of the network sent, taken, returned.
     pub messages: Vec<(u64, u64, u64)>,

@@ -132,7 +132,7 @@ impl Engine {
         let mut programs = 0;
         let mut context = Context::from_waker(Waker::noop());
         loop {
-            // What was spawned goes first: it starts now.
+            // A spawned task goes first: it starts now.
             for (task, program) in self.spawned.take() {
                 programs += usize::from(program);
                 self.push(Event::task(self.now(), tasks.len() as u32));
@@ -226,7 +226,7 @@ impl Signal {
         self.count.get()
     }
 
-    /// Gives it: who waits goes on at the present time.
+    /// Gives it: the waiter goes on at the present time.
     pub fn give(&self, engine: &Engine) {
         self.count.set(self.count.get() + 1);
         let now = engine.now();

@@ -2,7 +2,7 @@
 //! A deterministic discrete-event simulator of network interfaces on a memory bus, after Mukherjee
 //! and Hill (HPCA 1998).
 //!
-//! | file | what stands there |
+//! | file | content |
 //! |---|---|
 //! | `machine/` | the machine of Table 3; each cost that the paper leaves open, with its reason; both by name |
 //! | `engine.rs` | virtual time, the tasks, signals |

@@ -39,8 +39,8 @@ pub struct Message {
 }
 
 /// A message that goes to and fro between its sender and a receiver without a free buffer. Its
-/// tries in vain are not simulated one by one: when a buffer becomes free, whose try comes next is
-/// worked out.
+/// failing tries are not simulated one by one: when a buffer becomes free, the next try is
+/// computed.
 struct Refused {
     /// When it was at the receiver last.
     at: Time,

@@ -195,7 +195,7 @@ pub fn shared_receive_queue<F: Fixture>(s: &mut Stage<F>) {
             assert_eq!(s.state(pairs[1].1), ViState::Connected);
         }
         s.settle();
-        // What is posted and belongs to nobody yet survives the VIs.
+        // Posted receives that belong to no VI yet survive the VIs.
         shared_receive(s, nb, srq, &[to.segment(0, 8)], 500);
         s.settle();
         for (a, b) in &pairs {

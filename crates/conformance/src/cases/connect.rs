@@ -63,7 +63,7 @@ pub fn before_and_after<F: Fixture>(s: &mut Stage<F>) {
     }
 }
 
-/// Requests go to who waits for their discriminator, whatever its length.
+/// Requests go to the waiter for their discriminator, whatever its length.
 pub fn discriminators<F: Fixture>(s: &mut Stage<F>) {
     let nb = s.side(1);
     let names: [&[u8]; 6] = [b"", b"a", b"b", b"ab", &[0xff; 64], &[0; 64]];
@@ -148,7 +148,8 @@ pub fn timeouts<F: Fixture>(s: &mut Stage<F>) {
     s.connect(a, b);
 }
 
-/// Two times: a name that nobody waits under is an error soon; who has been found may take longer.
+/// Two times: a name without a waiter is an error soon; a waiter that has been found may take
+/// longer.
 pub fn found_and_slow<F: Fixture>(s: &mut Stage<F>) {
     let (a, b) = (reliable(s, 0), reliable(s, 1));
     let (local, remote) = (s.fresh_address(a.nic), s.fresh_address(b.nic));
@@ -171,8 +172,8 @@ pub fn found_and_slow<F: Fixture>(s: &mut Stage<F>) {
     outcome(s, a).expect("connected");
 }
 
-/// Who serves many may have no place for more, and then not even listen for a moment: who has been
-/// told that somebody is there goes on asking.
+/// A server of many may have no place for more, and then not even listen for a moment: a client
+/// that has been told of a waiter goes on asking.
 pub fn found_and_away_for_a_moment<F: Fixture>(s: &mut Stage<F>) {
     let (a, other, b) = (reliable(s, 0), reliable(s, 0), reliable(s, 1));
     let (local, remote) = (s.fresh_address(a.nic), s.fresh_address(b.nic));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What goes beyond VIA: waiting for a receive descriptor, inline and unsignalled sends.
+//! Extensions of VIA: waiting for a receive descriptor, inline and unsignalled sends.
 
 use crate::stage::{LEVELS, MEMORIES, Memory, Pair, RELIABLE, Stage, pattern, refused, remote, with_immediate};
 use crate::{Fixture, Port};
@@ -102,7 +102,7 @@ pub fn order_is_kept_while_waiting<F: Fixture>(s: &mut Stage<F>) {
     }
 }
 
-/// The same with a shared receive queue: whoever waits gets his turn.
+/// The same with a shared receive queue: every waiter gets its turn.
 pub fn waits_for_a_shared_descriptor<F: Fixture>(s: &mut Stage<F>) {
     for level in RELIABLE {
         let nb = s.side(1);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What layers with messages of their own use: inboxes, sends by copy, RDMA write with trailer.
+//! The parts that layers with messages of their own use: inboxes, sends by copy, RDMA write with
+//! trailer.
 
 use crate::stage::{Memory, Pair, Stage, pattern, refused, remote};
 use crate::{Fixture, Port};
@@ -123,8 +124,8 @@ pub fn what_is_kept_does_not_stop_others<F: Fixture>(s: &mut Stage<F>) {
     s.fixture.with(b.nic, |e| e.release(kept));
 }
 
-/// A peer that sends more than an inbox has room for is cut off; what had room is there, then the
-/// notice.
+/// A peer that sends more than an inbox has room for is cut off; messages that had room are there,
+/// then the notice.
 pub fn inbox_has_a_limit<F: Fixture>(s: &mut Stage<F>) {
     let (Pair { a, b, .. }, inbox) = pair_with_inbox(s, 4);
     let data = [5u8; 100];

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Registration: what is refused and why, handles with generations, use counts.
+//! Registration: refusals and their reasons, handles with generations, use counts.
 
 use crate::Fixture;
 use crate::stage::{MEMORIES, Memory, Stage, pattern, refused, remote};
 use bellwire_via::{Error, MemAttributes, MemHandle, Reliability, Segment, Status};
 
-/// What cannot be registered.
+/// Memory that cannot be registered.
 pub fn registration_errors<F: Fixture>(s: &mut Stage<F>) {
     let nic = s.side(0);
     let b = s.buffer(nic, Memory::Heap, 4096, None);

@@ -70,7 +70,7 @@ pub fn several_with_the_same_addresses<F: Fixture>(s: &mut Stage<F>) {
                 assert_eq!(s.state(*p), ViState::Connected, "reversed {reversed}, {turns} turns");
                 s.receive(*p, &[], 1);
             }
-            // Who hears from whom is one to one.
+            // Pairs hear from each other one to one.
             for (i, p) in a.iter().enumerate() {
                 s.send(*p, &[], Some(i as u32), 2);
                 s.sent(*p, 2);

@@ -111,7 +111,7 @@ pub fn many_vis<F: Fixture>(s: &mut Stage<F>) {
     }
 }
 
-/// Queues have an end; what does not fit is refused, and nothing else is harmed.
+/// Queues have an end; a request that does not fit is refused, and nothing else is harmed.
 pub fn queues_are_bounded<F: Fixture>(s: &mut Stage<F>) {
     let p = s.pair(Reliability::Unreliable);
     let limit = bellwire_via::engine::DESCRIPTORS_PER_QUEUE_MAX as usize;

@@ -7,7 +7,7 @@ use crate::{Buffer, Fixture, Port};
 use bellwire_via::event::AsyncErrorCode;
 use bellwire_via::{Error, MemAttributes, PtagHandle, Reliability, Status, ViAttributes, ViState};
 
-/// What is wrong with an access.
+/// The fault of an access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Wrong {
     Tag,

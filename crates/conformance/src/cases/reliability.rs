@@ -109,7 +109,7 @@ pub fn reception_means_in_memory<F: Fixture>(s: &mut Stage<F>) {
     }
 }
 
-/// What was accepted before a connection broke has arrived, in order, up to some message and none
+/// Messages accepted before a connection broke have arrived, in order, up to some message and none
 /// after it.
 pub fn a_broken_connection_delivers_a_prefix<F: Fixture>(s: &mut Stage<F>) {
     for level in RELIABLE {

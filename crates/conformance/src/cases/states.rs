@@ -131,7 +131,7 @@ fn once_and_in_order<F: Fixture>(s: &mut Stage<F>, p: Port, count: u64, sends_to
     }
 }
 
-/// What is still on its way when a connection ends does not reach the next connection of the same
+/// A message still in flight when a connection ends does not reach the next connection of the same
 /// VIs.
 pub fn old_frames_do_not_reach_a_new_connection<F: Fixture>(s: &mut Stage<F>) {
     for level in LEVELS {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! VIA's semantics in small: what must have completed, how, and what memory must hold, after a
+//! VIA's semantics in small: the completions, their results, and the content of memory, after a
 //! batch of requests has settled.
 //!
 //! Independent of the engine: no frame, ring or sequence number in here. A batch is sent by one

@@ -168,7 +168,7 @@ impl Client {
         Arc::clone(&self.wire)
     }
 
-    /// What the launcher says of who is on which host, if it does.
+    /// The launcher's mapping of processes to hosts, if it gives one.
     pub(crate) fn mapping(&mut self) -> Result<Option<String>, Error> {
         self.get_value(mapping::KEY)
     }

@@ -42,7 +42,7 @@ impl<'a> Line<'a> {
     /// Splits a line, given without its newline.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// Its error.
     pub fn parse(bytes: &'a [u8]) -> Result<Self, Malformed> {
         if bytes.len() >= LINE_MAX_BYTES {
             return Err(Malformed::TooLong);
@@ -78,7 +78,7 @@ impl<'a> Line<'a> {
 #[derive(Debug, Default)]
 pub struct LineBuffer {
     bytes: Vec<u8>,
-    /// What has been looked through for a newline.
+    /// The bytes already searched for a newline.
     searched: usize,
 }
 

@@ -9,18 +9,18 @@
 //! | `cmd=get_my_kvsname` | `cmd=my_kvsname kvsname=..` |
 //! | `cmd=put kvsname=.. key=.. value=..` | `cmd=put_result rc=0` |
 //! | `cmd=get kvsname=.. key=..` | `cmd=get_result rc=0 value=..` |
-//! | `cmd=barrier_in` | `cmd=barrier_out`, when all are in; also the fence: what was put before is seen after |
+//! | `cmd=barrier_in` | `cmd=barrier_out`, when all are in; also the fence: values put before are seen after |
 //! | `cmd=finalize` | `cmd=finalize_ack` |
 //! | `cmd=abort exitcode=..` | none: the job ends |
 //!
-//! Between this client and this server also, for who has seen [`GET_ALL_KEY`] in `maxes`:
+//! Between this client and this server also, for a client that has seen [`GET_ALL_KEY`] in `maxes`:
 //! `cmd=bellwire_get_all kvsname=.. key=.. from=..`, answered by
 //! `cmd=bellwire_values rc=0 count=.. values=..`, the values of so many processes in one line
 //! (`values.rs`).
 //!
-//! One client serves MPICH's hydra, Slurm's pmi2 plugin (which speaks PMI-1 to who begins so) and
-//! [`server`]; one server serves this client and MPI programs. The server says in `maxes` by
-//! [`VALUE_MAX_KEY`] that it takes long values; others do not know the word and pass over it.
+//! One client serves MPICH's hydra, Slurm's pmi2 plugin (which speaks PMI-1 to a client that begins
+//! so) and [`server`]; one server serves this client and MPI programs. The server says in `maxes`
+//! by [`VALUE_MAX_KEY`] that it takes long values; others do not know the word and pass over it.
 
 pub(crate) mod client;
 pub mod line;

@@ -2,7 +2,7 @@
 //! The launcher's end of PMI-1, for all processes of one job: a machine that is given lines and
 //! says what to send; no descriptor, clock or process in it.
 //!
-//! Called by `bellwire-launch` with what its children write. Invariants: what is kept is bounded
+//! Called by `bellwire-launch` with what its children write. Invariants: kept data are bounded
 //! ([`STORE_MAX_BYTES`], one waiting mark for each process); every line has its answer in
 //! [`Effect`]s, or ends the job; a barrier that can never be complete, because a process has gone,
 //! is [`Effect::Stuck`] at once, never a hang.
@@ -16,7 +16,7 @@ use crate::mapping;
 
 /// Longest key, as announced.
 const KEY_MAX_BYTES: usize = 64;
-/// Longest value for clients that know [`VALUE_MAX_KEY`]: what fits a line beside the other words.
+/// Longest value for clients that know [`VALUE_MAX_KEY`]: it fits a line beside the other words.
 pub const VALUE_MAX_BYTES: usize = LINE_MAX_BYTES - 512;
 /// Keys and values of a job, bytes.
 pub const STORE_MAX_BYTES: usize = 256 << 20;
@@ -49,7 +49,7 @@ pub enum Effect {
     Nonsense {
         /// Who.
         rank: u32,
-        /// What was wrong, and what was expected.
+        /// The error, and the expected text.
         why: String,
     },
 }

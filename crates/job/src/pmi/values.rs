@@ -4,7 +4,8 @@
 //! makes `n`, or a few times that where the values are long, and the server puts each line together
 //! once for all.
 //!
-//! The values stand one behind the other with commas between, and [`ABSENT`] for who has put none.
+//! The values stand one behind the other with commas between, and [`ABSENT`] for a process that has
+//! put none.
 
 use std::collections::BTreeMap;
 
@@ -71,7 +72,7 @@ impl Lines {
             is_whole &= value.is_some();
             value
         }));
-        // What is there stays as it is; what is not may come.
+        // Present values stay as they are; absent ones may come.
         if is_whole && (from == 0 || self.lines.last_key_value().is_some_and(|(at, (_, count))| at + count == from)) {
             self.lines.insert(from, (text.clone(), count));
         }

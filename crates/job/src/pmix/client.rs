@@ -129,8 +129,8 @@ impl Client {
     /// Gets a value and reads it.
     fn fetch<T>(&self, rank: u32, key: &CStr, read: impl FnOnce(u16, Data) -> Result<T, Error>) -> Result<Option<T>, Error> {
         let whose = Proc { rank, ..self.me.clone() };
-        // What is there after a fence is in this process already; without the directive a key that
-        // nobody has put would be waited for.
+        // Values present after a fence are in this process already; without the directive the call
+        // would wait for a key that nobody has put.
         let here = Info::on(c"pmix.optional");
         let mut value: *mut Value = ptr::null_mut();
         // SAFETY: X1: all four live until the call returns.

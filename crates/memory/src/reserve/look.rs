@@ -9,10 +9,10 @@ use std::time::{Duration, Instant};
 
 /// How long a look counts.
 const AGE_MAX: Duration = Duration::from_millis(100);
-/// What may be taken on the strength of one, as a part of what it saw.
+/// The part of the seen memory that may be taken on the strength of one look.
 const PART: u64 = 1024;
 
-/// What may still be taken without another look, and since when.
+/// The bytes that may still be taken without another look, and since when.
 #[derive(Debug)]
 struct Look {
     at: Instant,

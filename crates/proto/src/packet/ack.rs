@@ -22,7 +22,7 @@ struct AckRaw {
     zero: U16,
 }
 
-/// What has arrived.
+/// The packets that have arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ack {
     /// The receiver's id for the session.

@@ -9,7 +9,7 @@
 
 use super::header::{CHECKSUM, HEADER};
 
-/// Bytes of the trailer. Its first is none that begins a frame or a packet, so joined packets can
+/// Bytes of the trailer. Its first byte begins neither a frame nor a packet, so joined packets can
 /// be cut as before.
 pub const TRAILER: usize = 8;
 const ZERO: usize = TRAILER - 4;

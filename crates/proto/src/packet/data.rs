@@ -30,7 +30,7 @@ pub struct DataHeader {
 
 const _: () = assert!(size_of::<DataHeader>() == DATA_HEADER);
 
-/// What acknowledges, in DATA and ACK.
+/// The acknowledging part of DATA and ACK.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Answer {
     /// The number of the first packet that is not yet accepted, if valid.

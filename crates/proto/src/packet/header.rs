@@ -117,7 +117,7 @@ pub(crate) fn kind_of(bytes: &[u8]) -> Result<Kind, PacketError> {
     Kind::from_raw(bytes[0] & 15).ok_or(PacketError::Kind)
 }
 
-/// A layout at the beginning of `bytes`; what follows must be zero bytes up to the end.
+/// A layout at the beginning of `bytes`; only zero bytes may follow it.
 pub(crate) fn padded<T: FromBytes + KnownLayout + Immutable + Unaligned>(bytes: &[u8]) -> Result<&T, PacketError> {
     let (layout, rest) = T::ref_from_prefix(bytes).map_err(|_| PacketError::Short)?;
     if rest.iter().any(|b| *b != 0) {

@@ -24,7 +24,7 @@ pub use length::length;
 pub enum Packet<'a> {
     /// Frames.
     Data(data::Data<'a>),
-    /// What has arrived.
+    /// The packets that have arrived.
     Ack(Ack),
     /// A refusal.
     Nack(Nack),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What arrives on a session.
+//! Packets that arrive on a session.
 
 use super::{Context, Session, Stage};
 use crate::config::Config;
@@ -138,7 +138,8 @@ impl<B: Buffer> Session<B> {
     }
 
     fn give_up(&mut self, config: &Config, psn: u32, reason: Refusal) -> bool {
-        // Who does not fetch what came back must not make us keep more and more of it.
+        // A program that does not fetch returned frames must not make us keep more and more of
+        // them.
         if self.returned_bytes > config.ring_bytes {
             return false;
         }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What leaves a session: data first, which carries acknowledgements along; then what has no data
-//! to go with.
+//! Packets that leave a session: data first, which carry acknowledgements along; then
+//! acknowledgements alone.
 
 use super::{Context, Session, Stage};
 use crate::delivery::Buffer;

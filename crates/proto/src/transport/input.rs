@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What arrives: a packet is read and checked, its session is found, and the session takes it.
+//! Input: a packet is read and checked, its session is found, and the session takes it.
 
 use super::{Transport, plain};
 use crate::delivery::Buffer;
@@ -22,7 +22,7 @@ struct Trace {
 }
 
 impl<B: Buffer> Transport<B> {
-    /// Takes one datagram. It is hostile until shown otherwise; what is wrong with it is counted.
+    /// Takes one datagram. It is hostile until shown otherwise; its errors are counted.
     #[inline]
     pub fn handle_packet(&mut self, now: Instant, from: SocketAddr, buffer: B) {
         self.handle_joined(now, from, buffer);
@@ -30,7 +30,7 @@ impl<B: Buffer> Transport<B> {
     }
 
     /// As [`handle_packet`](Self::handle_packet), for one of several that came together, but not
-    /// the last of them: what follows from them is done once, after the last.
+    /// the last of them: the consequences are handled once, after the last.
     #[inline]
     pub fn handle_joined(&mut self, now: Instant, from: SocketAddr, buffer: B) {
         let now = self.advance(now);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What leaves: answers that belong to no session first, then one run of packets from each session
+//! Output: answers that belong to no session first, then one run of packets from each session
 //! that has some, in turn.
 
 use super::Transport;
@@ -25,8 +25,8 @@ pub struct Transmit<'a> {
     pub to: SocketAddr,
     /// The packets' bytes.
     pub bytes: &'a [u8],
-    /// When there are several packets: the size of each but the last, which may be shorter. What
-    /// generic segmentation offload wants.
+    /// When there are several packets: the size of each but the last, which may be shorter. Generic
+    /// segmentation offload needs it.
     pub segment: Option<usize>,
     /// The packet is larger than what the path was found to carry: let the network layer fragment
     /// it. Only ever a single packet, written before the path changed.
@@ -49,8 +49,8 @@ struct Answer {
     bytes: [u8; ANSWER_BYTES],
 }
 
-/// Short packets that are written when their cause arrives: what answers a handshake, refuses, or
-/// says that there is no session.
+/// Short packets that are written when their cause arrives: answers to a handshake, refusals, and
+/// "no such session".
 #[derive(Debug)]
 pub(super) struct Answers {
     waiting: VecDeque<Answer>,
@@ -211,7 +211,7 @@ impl<B: Buffer> Transport<B> {
         }
     }
 
-    /// An answer leaves soon. When too many wait, it is lost: whoever wants it asks again.
+    /// An answer leaves soon. When too many wait, it is lost: the peer asks again.
     pub(crate) fn answer(&mut self, to: SocketAddr, packet: &Packet<'_>) {
         if self.answers.waiting.len() >= ANSWERS_MAX {
             self.statistics.answers_limited += 1;

@@ -25,7 +25,7 @@ impl Fabric {
         self.overheard.get_or_insert_default();
     }
 
-    /// What has been sent since [`listen_in`](Self::listen_in); no more is kept.
+    /// The packets sent since [`listen_in`](Self::listen_in); no more is kept.
     pub fn overheard(&mut self) -> Vec<Overheard> {
         self.overheard.take().unwrap_or_default()
     }

@@ -12,7 +12,7 @@
 //!
 //! Invariants
 //! - L1: `flight` is in order of arrival; only its first packet moves on.
-//! - L2: transmission takes bits / bandwidth exactly: what is lost by rounding to nanoseconds is
+//! - L2: transmission takes bits / bandwidth exactly: the remainder of rounding to nanoseconds is
 //!   carried over to the next packet of a busy period.
 
 use super::Port;

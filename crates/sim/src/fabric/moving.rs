@@ -3,8 +3,8 @@
 //! And time moves to the next event.
 //!
 //! Where a queue that holds is full, the lane that brought the packet waits in the queue's list;
-//! whoever makes room puts the queue on `relieved`, and `settle` serves the lists in order until
-//! nothing moves any more. Nothing here calls itself.
+//! the step that makes room puts the queue on `relieved`, and `settle` serves the lists in order
+//! until nothing moves any more. Nothing here calls itself.
 
 use super::hash::Map;
 use super::lane::Flying;
@@ -20,7 +20,7 @@ use std::collections::VecDeque;
 /// Flows between two nodes are spread over so many ways at most, a power of two.
 const SPREAD: u64 = 64;
 
-/// Who takes packets from a lane.
+/// The taker of packets from a lane.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Sink {
     Lane(u32),
@@ -108,7 +108,7 @@ impl Fabric {
             if next > now.0 {
                 break;
             }
-            // What is on the agenda may lie at the present, never before it.
+            // Events on the agenda may lie at the present, never before it.
             debug_assert!(next >= self.now);
             self.now = next.max(self.now);
             if self.outages.next_change() <= self.now {
@@ -278,7 +278,7 @@ impl Fabric {
         (packet.next < packet.end).then(|| self.ways.lane(packet.next))
     }
 
-    /// Hands a packet at the end of a lane to whoever is next; `false` if there is no room.
+    /// Hands a packet at the end of a lane to the next hop; `false` if there is no room.
     fn move_on(&mut self, id: u32) -> bool {
         match self.next_lane(id) {
             Some(next) => self.offer(next, id),

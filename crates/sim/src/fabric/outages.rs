@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What stops working and starts again: partitions, links, nodes; and clocks that are wrong. From
+//! Outages and recoveries: partitions, links, nodes; and clocks that are wrong. From
 //! the plan's timetable, or by hand.
 
 use super::record::{DropCause, Mark, What};

@@ -147,7 +147,7 @@ impl Fabric {
             self.record.note(self.now, What::Unread, packet.target, mark, 0, || packet.to.to_string());
             self.packets.recycle(packet.bytes);
         }
-        // Who waited for room now finds nobody there. The slot is free when all have.
+        // Senders that waited for room now find nobody there. The slot is free when all have.
         self.relieved.push_back(Sink::Port(index));
         self.free_ports.push(index);
     }

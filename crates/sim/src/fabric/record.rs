@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What has happened: counts, a digest of every event, and, if wanted, a line for each. Called
+//! The record of events: counts, a digest of every event, and, if wanted, a line for each. Called
 //! wherever something happens to a packet, a link or a node.
 
 use super::hash::fold;

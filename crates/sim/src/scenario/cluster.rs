@@ -46,7 +46,7 @@ pub struct Done {
     pub end: EndId,
     /// Whether a message was received, or a send is done.
     pub kind: WorkQueueKind,
-    /// What became of it. The context is that of the post.
+    /// Its outcome. The context is that of the post.
     pub completion: Completion,
 }
 
@@ -117,7 +117,7 @@ impl Cluster {
         &self.world
     }
 
-    /// The engines and the fabric. What is posted past the cluster takes no processor's time.
+    /// The engines and the fabric. Requests posted past the cluster take no processor's time.
     pub fn world_mut(&mut self) -> &mut World {
         &mut self.world
     }

@@ -36,7 +36,7 @@ pub(super) struct Costs {
     pub(super) switch: Duration,
 }
 
-/// Who asks whom.
+/// The pairs that talk.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Shape {
     pub(super) clients: usize,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Many NICs, each with messages at a given rate for one other: what is offered, what is delivered,
-//! and how long it takes.
+//! Many NICs, each with messages at a given rate for one other: offered load, delivered load, and
+//! delay.
 
 use super::cluster::Cluster;
 use super::networks;

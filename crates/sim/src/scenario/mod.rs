@@ -47,7 +47,7 @@ pub struct Scenario {
     pub name: &'static str,
     /// One line: what it shows.
     pub summary: &'static str,
-    /// What is done, and what the columns mean: paragraphs.
+    /// The experiment, and the meaning of the columns: paragraphs.
     pub about: &'static str,
     /// What it may be told.
     pub options: &'static [OptionSpec],

@@ -52,7 +52,7 @@ impl OptionSpec {
     /// Reads its value.
     ///
     /// # Errors
-    /// What is wrong with the text.
+    /// The error in the text.
     pub fn read(&self, text: &str) -> Result<Value, String> {
         if self.kind == Kind::Faults {
             return text.parse::<bellwire_faults::FaultPlan>().map(|_| Value::Words(vec![text.to_owned()])).map_err(|error| error.to_string());
@@ -83,7 +83,7 @@ impl Kind {
         }
     }
 
-    /// What stands for a value in a help text.
+    /// The name of a value in a help text.
     pub const fn placeholder(self) -> &'static str {
         match self {
             Self::Count(..) => "N",
@@ -96,7 +96,7 @@ impl Kind {
     }
 }
 
-/// What was said for an option.
+/// The value given for an option.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Value {
     /// Counts, bytes, nanoseconds, bits per second.

@@ -155,7 +155,7 @@ fn quickest(case: &Case, batches: usize, rounds: usize) -> Result<Parts, Scenari
     Ok(all[0])
 }
 
-/// What asking the clock costs, which is in every part: the least that many tries in a row showed,
+/// The cost of asking the clock, which is in every part: the least that many tries in a row showed,
 /// as others may take the processor meanwhile.
 fn clock_cost() -> f64 {
     const TIMES: u32 = 1000;

@@ -47,7 +47,7 @@ for programs, of all bytes that NICs put on their links, since the start; what w
     run,
 };
 
-/// Who sends to whom.
+/// The pairs of senders and receivers.
 pub(super) const PATTERNS: &[&str] = &["cshift", "neighbour", "bisection"];
 /// Bytes of a message of the round trips.
 const SMALL: u32 = 16;

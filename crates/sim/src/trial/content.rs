@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What messages say of themselves, so that whoever gets one can tell whether it should have.
+//! Messages describe themselves, so that a receiver can tell whether it should have got one.
 
 use crate::memory::Memory;
 use bellwire_faults::Random;

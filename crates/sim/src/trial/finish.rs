@@ -27,7 +27,7 @@ impl Trial {
         self.leave_nothing()
     }
 
-    /// T5: whoever is idle asks; after a while nobody is.
+    /// T5: idle programs ask; after a while none is idle.
     fn reconnect(&mut self) -> Result<(), String> {
         let deadline = self.deadline(RECOVERY);
         loop {
@@ -42,7 +42,7 @@ impl Trial {
         }
     }
 
-    /// What is sent now arrives, on all of the connections that there are.
+    /// Messages sent now arrive, on all existing connections.
     fn deliver_all(&mut self) -> Result<(), String> {
         let deadline = self.deadline(DELIVERY);
         let mut left = vec![[LAST_MESSAGES; 2]; self.channels.len()];

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What there is: designs and parameters.
+//! Lists designs and parameters.
 
 use bellwire_nisim::machine::Parameters;
 use bellwire_nisim::machine::knobs::{KNOBS, Source};

@@ -41,7 +41,7 @@ pub const ENOUGH: [(&str, u32); 2] = [("em3d", 128), ("spsolve", 33)];
 
 /// The NI in the processor's registers.
 pub const REGISTERS: &str = "ni2w-single-cycle";
-/// What figures 3 and 4 compare with.
+/// The design that figures 3 and 4 compare with.
 pub const CNI32QM: &str = "cni32qm";
 
 /// What a run of a program is known by.
@@ -93,7 +93,7 @@ pub fn cases(figures: &[Figure], machine: &Parameters, size: Size, seed: u64) ->
 pub struct Runs(Vec<(Key, Measured)>);
 
 impl Runs {
-    /// What [`cases`] gave, in their order.
+    /// The results of [`cases`], in their order.
     pub fn new(cases: &[Case], measured: Vec<Measured>) -> Self {
         let key = |case: &Case| match case.measure {
             Measure::Program(program) => (program.name, case.design.name, case.machine.buffers),

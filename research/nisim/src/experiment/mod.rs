@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Experiments: what is measured of which design on which machine. A [`Case`] is one simulation;
+//! Experiments: measurements of designs on machines. A [`Case`] is one simulation;
 //! cases share nothing, so they may run at the same time on different threads, and a case always
 //! gives the same.
 
@@ -19,7 +19,7 @@ use crate::machine::Parameters;
 use crate::ni::Design;
 use crate::programs::{self, Program, Setup, Size};
 
-/// What is measured.
+/// The measurement.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Measure {
     /// A message of so many bytes of payload there and one back, in microseconds.
@@ -37,7 +37,7 @@ impl Measure {
     /// From its text, as [`fmt::Display`] gives it.
     ///
     /// # Errors
-    /// What is wrong, in words.
+    /// The error, in words.
     pub fn parse(text: &str) -> Result<Self, String> {
         let payload = |number: &str| match number.parse() {
             Ok(bytes) if (1..=PAYLOAD_MAX).contains(&bytes) => Ok(bytes),
@@ -56,7 +56,7 @@ impl Measure {
     /// Whether it can be measured on so many nodes; if not, why.
     ///
     /// # Errors
-    /// What is in the way, in words.
+    /// The obstacle, in words.
     pub fn fits(self, nodes: usize, size: Size) -> Result<(), String> {
         match self {
             Self::RoundTrip(_) | Self::Bandwidth(_) => Ok(()),
@@ -89,7 +89,7 @@ pub const SEED: u64 = 1;
 /// One simulation.
 #[derive(Clone)]
 pub struct Case {
-    /// What is measured.
+    /// The measurement.
     pub measure: Measure,
     /// Of which design.
     pub design: &'static Design,

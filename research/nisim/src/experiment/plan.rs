@@ -15,15 +15,15 @@ use crate::programs::Size;
 /// The most values that a parameter takes in a plan.
 const VALUES_MAX: usize = 1000;
 
-/// What is wrong with a plan without measures or designs.
+/// The error of a plan without measures or designs.
 const NOTHING: &str = "there is nothing to measure: measures and designs must not be empty";
 
-/// What is to be run.
+/// The cases to run.
 #[derive(Clone)]
 pub struct Plan {
     /// The machine, but for what is swept.
     pub machine: Parameters,
-    /// What is measured.
+    /// The measurements.
     pub measures: Vec<Measure>,
     /// Of which designs.
     pub designs: Vec<&'static Design>,
@@ -75,7 +75,7 @@ impl Plan {
     /// From TOML.
     ///
     /// # Errors
-    /// What is wrong, with its line.
+    /// The error, with its line.
     pub fn parse(text: &str) -> Result<Self, String> {
         let file: File = toml::from_str(text).map_err(|error| {
             let line = error.span().map_or(1, |span| line_of(text, span.start));
@@ -119,7 +119,7 @@ impl Plan {
     /// The plan, if there is something to do in it and each of its machines can be built.
     ///
     /// # Errors
-    /// What is wrong.
+    /// The error.
     pub fn checked(self) -> Result<Self, String> {
         if self.measures.is_empty() || self.designs.is_empty() {
             return Err(NOTHING.into());

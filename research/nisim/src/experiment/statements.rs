@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What section 6 of the paper says about its figures, each statement as ranges of numbers, and
+//! The statements of section 6 of the paper about its figures, each as ranges of numbers, and
 //! whether ours lie in them. The paper's numbers are whole percents, so a range reaches half a
 //! percent further.
 
@@ -44,9 +44,9 @@ impl Statement {
 
 /// Rounding in the paper, in percent.
 const ROUNDED: f64 = 0.5;
-/// What "up to so much" may be off, in percent of the time.
+/// The tolerance of "up to so much", in percent of the time.
 const UP_TO: f64 = 10.0;
-/// What "equal", "comparable" and "marginally" may be, in percent.
+/// The meaning of "equal", "comparable" and "marginally", in percent.
 const NEAR: f64 = 10.0;
 const HUGE: f64 = 1e9;
 

@@ -30,7 +30,7 @@ pub const PAPER: [PaperRow; 8] = [
 pub struct Entry {
     /// The design's name.
     pub design: &'static str,
-    /// What is measured.
+    /// The measurement.
     pub measure: Measure,
     /// What the simulation gives.
     pub ours: f64,

@@ -10,7 +10,7 @@ use crate::ni::{self, TODAY};
 /// Designs of the paper that stand beside today's.
 pub const BESIDE: [&str; 2] = ["ni2w", "cni32qm"];
 
-/// What is measured of each design.
+/// The measurements of each design.
 pub fn measures() -> impl Iterator<Item = Measure> {
     ROUND_TRIPS.into_iter().map(Measure::RoundTrip).chain(BANDWIDTHS.into_iter().map(Measure::Bandwidth))
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Every size, time and cost of a machine by name, with its unit and the reason for its usual
-//! value: what plans and `--set` may change, and what the report lists. One row of the table each.
+//! value: plans and `--set` may change these, and the report lists them. One row of the table each.
 
 use super::Parameters;
 use crate::time::Time;

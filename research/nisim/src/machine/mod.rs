@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What is simulated: sizes and times.
+//! The simulated machine: sizes and times.
 
 pub mod costs;
 pub mod knobs;

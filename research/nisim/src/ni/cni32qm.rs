@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! CNI32Qm, the Wisconsin CNI with a cache: both queues have their home in main memory, and the NI
-//! keeps 32 blocks of each in caches of its own. What arrives goes into the receive cache, from
+//! keeps 32 blocks of each in caches of its own. Arriving messages go into the receive cache, from
 //! which the processor fetches it. If a message not yet read is in its place there, the NI bypasses
 //! the cache and writes to main memory; blocks of messages that have been read are dead and not
 //! written back.
@@ -53,8 +53,8 @@ impl Deposit for ThroughCache {
     fn put<'a>(&'a self, queue: &'a ReceiveQueue, position: u64) -> Work<'a, Time> {
         Box::pin(async move {
             let (place, block) = (&self.0[(position % CACHE) as usize], queue.ring.block(position));
-            // Who flushes a message to main memory takes the present head: perhaps what is in its
-            // place has been read meanwhile.
+            // A flush of a message to main memory takes the present head: perhaps the message in
+            // its place has been read meanwhile.
             let pending = || place.get().is_some_and(|there| there >= queue.head_known());
             if pending() {
                 queue.read_head().await;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! CNI512Q, the Wisconsin CNI without cache: both queues have their home in the NI's memory, 512
-//! blocks each, large and therefore slow. What arrives is in its place with the write into that
-//! memory; the processor's old copy is made void, and its next look fetches the block from the NI.
+//! blocks each, large and therefore slow. An arriving message is in its place with the write into
+//! that memory; the processor's old copy is made void, and its next look fetches the block from the
+//! NI.
 
 use std::rc::Rc;
 

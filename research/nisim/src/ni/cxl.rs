@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A coherent NIC on CXL.cache: it caches the queue to send, so the processor's store of the valid
-//! bit reaches it as a snoop, without a doorbell; then it reads the message. What arrives it pushes
-//! into the processor's cache. One way across CXL: the snoop, the read, its data.
+//! bit reaches it as a snoop, without a doorbell; then it reads the message. It pushes arriving
+//! messages into the processor's cache. One way across CXL: the snoop, the read, its data.
 //!
 //! CXL.cache's messages are in the Compute Express Link specification; what a NIC makes of them
 //! follows Ji et al., "Re-architecting End-host Networking with CXL: Coherence, Memory, and

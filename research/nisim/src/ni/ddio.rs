@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The NIC on PCIe with direct cache injection: what arrives goes into the processor's cache in
-//! place of main memory, as with Intel's Data Direct I/O (Intel's pages on DDIO: the cache is the
+//! The NIC on PCIe with direct cache injection: arriving messages go into the processor's cache
+//! instead of main memory, as with Intel's Data Direct I/O (Intel's pages on DDIO: the cache is the
 //! first destination and source of I/O). It sends as `pcie.rs` does; its reads find the message in
 //! the cache in either case.
 

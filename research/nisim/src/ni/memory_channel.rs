@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! (NI16w+Blkbuf)S (CNI0Qm)R, as in the DEC Memory Channel: the processor sends through a block
-//! buffer, as on the AP3000; what arrives the NI puts into a queue in main memory, as on StarT-JR.
+//! buffer, as on the AP3000; the NI puts arriving messages into a queue in main memory, as on
+//! StarT-JR.
 
 use std::rc::Rc;
 

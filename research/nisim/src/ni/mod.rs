@@ -42,7 +42,7 @@ pub trait NetworkInterface {
     /// charged.
     fn receive<'a>(&'a self, cpu: &'a Cpu) -> Work<'a, Option<Message>>;
 
-    /// Given whenever a look or a send that was in vain may succeed now.
+    /// Given whenever a look or a send that failed may succeed now.
     fn activity(&self) -> &Signal;
 
     /// The flow-control buffers, if the look for room shows at no further cost that a message waits

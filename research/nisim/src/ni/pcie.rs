@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A NIC on PCIe as most are programmed: the processor composes the message and a descriptor in its
-//! cache and rings a doorbell, a posted store. The NIC reads the descriptor, then the message. What
-//! arrives it writes to a queue in main memory, where the processor polls.
+//! cache and rings a doorbell, a posted store. The NIC reads the descriptor, then the message. It
+//! writes arriving messages to a queue in main memory, where the processor polls.
 //!
 //! One way across PCIe: doorbell, two reads there and back. The model of such a NIC is that of
 //! Neugebauer et al., "Understanding PCIe performance for end host networking" (SIGCOMM 2018).

@@ -88,8 +88,8 @@ impl SendQueue {
             cpu.store(self.ring.block(start + index).0 * parameters.block_bytes).await;
             cpu.compute(parameters.words_in(message.payload.len(), index) * parameters.costs.copy_cycles);
         }
-        // Others see the bit when it is set, not earlier: what is composed must have taken its time
-        // before.
+        // Others see the bit when it is set, not earlier: composing the message must have taken its
+        // time before.
         cpu.sync().await;
         cpu.store(self.ring.block(start).0 * parameters.block_bytes).await;
         cpu.sync().await;
@@ -173,7 +173,8 @@ impl ReceiveQueue {
         node.share_bus();
         let queue = Self { ring, node: node.clone(), pointer, tail, head, head_known, visible: RefCell::default(), link, consumed: Signal::default() };
         let queue = Rc::new(queue);
-        // Who uses the queue has cleared its valid bits, so the processor's cache has its blocks.
+        // The user of the queue has cleared its valid bits, so the processor's cache has its
+        // blocks.
         (0..blocks).for_each(|position| node.preload(queue.ring.block(position)));
         let task = queue.clone();
         node.engine.spawn(false, async move { task.fill(&deposit).await });

@@ -23,7 +23,7 @@ struct SharedQueue {
 }
 
 fn make(node: &Rc<Node>, network: &Rc<Network>) -> Rc<dyn NetworkInterface> {
-    // What arrives is where the receiver reads it.
+    // An arriving message is where the receiver reads it.
     node.ni_memory.set(Time::ZERO);
     Rc::new(SharedQueue { node: node.clone(), network: network.clone() })
 }

@@ -31,8 +31,8 @@ fn make(node: &Rc<Node>, network: &Rc<Network>) -> Rc<dyn NetworkInterface> {
     Rc::new(StartJr { node: node.clone(), send, receive: ReceiveQueue::new(node, IN_MEMORY, MEMORY_BLOCKS, ToMemory) })
 }
 
-/// The NI's look at the queue's head, over and over. Looks in vain change nothing, so only their
-/// rhythm is kept; the bus transactions of them are left out.
+/// The NI's look at the queue's head, over and over. Looks that find nothing change nothing, so
+/// only their rhythm is kept; the bus transactions of them are left out.
 async fn poll(queue: &SendQueue, node: &Rc<Node>, network: &Rc<Network>) {
     let (engine, mut position, mut period) = (&node.engine, 0, Time::from_ns(1));
     loop {

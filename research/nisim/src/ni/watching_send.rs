@@ -55,7 +55,7 @@ impl Sender {
         }
     }
 
-    /// The next block that the processor asked for; what was fetched of it is stale.
+    /// The next block that the processor asked for; the copy fetched before is stale.
     fn written(&mut self) -> Option<Block> {
         let block = self.watch.seen.borrow_mut().pop_front()?;
         self.fetched.remove(&block.0);

@@ -4,7 +4,7 @@
 //!
 //! A transaction is placed in time when it is requested: requests are served first come first
 //! served, the data phases in any order, each in the first gap after its data are there. So an
-//! uncontended transaction costs no event beside the waking of who waits for it.
+//! uncontended transaction costs no event beside the waking of its waiter.
 
 use std::cell::{Cell, RefCell};
 
@@ -50,7 +50,7 @@ impl Port {
     }
 }
 
-/// What has been on a bus.
+/// The transactions on a bus.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Traffic {
     /// Transactions.
