@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT OR Apache-2.0
-# libfabric's own test programs (the quick and the standard set of fabtests 1.17) on the provider. They are nothing of ours: who wants them tried installs them and says where.
+# libfabric's own test programs (the quick and the standard set of fabtests 1.17) on the provider. They are not part of Bellwire: to try them, install them and say where.
 #   FABTESTS=DIR scripts/fabtests.sh PREFIX OUT      DIR: folder of the programs (fi_rdm ..); PREFIX: where Bellwire is installed (lib/bellwire/libbellwire-fi.so); OUT: for logs
 set -u
 prefix=$1 out=$2 programs=${FABTESTS:-}
@@ -33,7 +33,7 @@ pair() { # how they find each other (oob: by a socket of their own; node: by the
     if [ "$way" = oob ]; then how+=(-E="$port"); else how+=(-B "$port"); fi
     timeout "$patience" "$programs/fi_$program" "${how[@]}" "$@" >"$out/log/server" 2>&1 &
     local server=$!
-    # Who comes too early for the socket of their own gives up; the provider tries again.
+    # A program too early for the socket of its own gives up; the provider tries again.
     if [ "$way" = oob ]; then
         for _ in $(seq 100); do
             listens "$port" && break

@@ -25,7 +25,7 @@ programs() { # number of processes
         printf '%s\n' "em3d all 40 4 30 2" "cannon 24" "lu 32" "fft 8" "radix 500" "sample 2000" "components 24 30"
     fi
 }
-# What is printed, without what differs from run to run: times, and the rounds of components.
+# The output, without parts that differ from run to run: times, and the rounds of components.
 results() { sed -E 's/(, result [0-9a-f]{16}):.*, /\1: /'; }
 compare() { # way, number of processes, program and arguments, status, what it printed
     results <"$5" >"$work/said"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT OR Apache-2.0
-# Figures of global memory: what read, write, get, put and store cost on each scalar type and in bulk, over shared memory and by packets; em3d's time per edge against the share of remote edges; sample sort
+# Figures of global memory: the cost of read, write, get, put and store on each scalar type and in bulk, over shared memory and by packets; em3d's time per edge against the share of remote edges; sample sort
 # and em3d on 1 and 2 processes. Tables here, JSON in OUT.
 #   split-c-figures.sh EXAMPLES BELLWIRE OUT       EXAMPLES: the built examples of Split-C
 set -eu

@@ -19,7 +19,7 @@ port=$((20000 + $$ % 20000))
 read -r first second < <(taskset -pc $$ | sed 's/.*: //' | tr ',' '\n' | awk -F- '{for (i = $1; i <= ($2 == "" ? $1 : $2); i++) printf "%d ", i} END {print ""}')
 second=${second%% *}
 
-# What perftest runs with.
+# The environment of perftest.
 settings=(LD_PRELOAD="$library")
 [ "$wire" = udp ] && settings+=(BELLWIRE_SHM=off BELLWIRE_UDP=on)
 

@@ -40,7 +40,8 @@ private:
     ASTContext &context;
 };
 
-// What clang has nothing against: `int global x` of static storage or as a function's result, an initial value that only a running process knows.
+// Errors that clang lets pass: `int global x` of static storage or as a function's result, an
+// initial value that only a running process knows.
 class Places : public RecursiveASTVisitor<Places> {
 public:
     explicit Places(DiagnosticsEngine &diagnostics) : diagnostics(diagnostics) {}
@@ -75,7 +76,8 @@ private:
     DiagnosticsEngine &diagnostics;
 };
 
-// Hands declarations to clang's IR generator, and the finished module to the lowering and the back end.
+// Hands declarations to clang's IR generator, and the finished module to the lowering and the back
+// end.
 class Consumer : public ASTConsumer {
 public:
     Consumer(CompilerInstance &compiler, llvm::StringRef file, BackendAction action, std::unique_ptr<llvm::raw_pwrite_stream> output)
@@ -97,7 +99,8 @@ public:
         if (diagnostics.hasErrorOccurred()) return;
         std::unique_ptr<llvm::Module> module(generator->ReleaseModule());
         if (!module) return;
-        // Weak, so that a definition elsewhere is taken; and the same everywhere, so that it may be inlined.
+        // Weak, so that a definition elsewhere is taken; and the same everywhere, so that it may be
+        // inlined.
         for (const std::string &name : kept)
             if (llvm::Function *function = module->getFunction(name)) function->setLinkage(llvm::GlobalValue::WeakODRLinkage);
         LowerOptions options;
@@ -116,7 +119,8 @@ public:
     }
 
 private:
-    // `extern inline` of GNU89 emits nothing where the function is not inlined. GCC 2 inlined whatever it was told to, so programs of its time have no other definition: here they get one.
+    // `extern inline` of GNU89 emits nothing where the function is not inlined. GCC 2 inlined
+    // whatever it was told to, so programs of its time have no other definition: here they get one.
     void keepInline(ASTContext &ast) {
         if (!compiler.getLangOpts().GNUInline) return;
         for (Decl *declaration : ast.getTranslationUnitDecl()->decls()) {

@@ -20,7 +20,7 @@ static LangAS lastSpace(QualType type) {
 }
 
 unsigned spaceOf(QualType type) {
-    // What clang has not typed yet has none.
+    // An expression that clang has not typed yet has none.
     if (type.isNull()) return Local;
     if (const auto *pointer = type->getAs<PointerType>()) return numberOf(lastSpace(pointer->getPointeeType().getCanonicalType()));
     return 0;
@@ -109,7 +109,8 @@ Expr *Builder::blocksPerStep(QualType pointer) {
     for (unsigned rank = spreadRank(pointer); rank > 1; rank--) {
         const ArrayType *array = context.getAsArrayType(type);
         if (!array) break;
-        // A bound that was computed when the array was declared: the size of so many chars, which does not compute it again.
+        // A bound that was computed when the array was declared: the size of so many chars, which
+        // does not compute it again.
         Expr *bound = nullptr;
         if (const auto *constant = dyn_cast<ConstantArrayType>(array)) bound = number(constant->getSize().getZExtValue());
         else if (const auto *variable = dyn_cast<VariableArrayType>(array))

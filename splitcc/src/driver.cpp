@@ -1,5 +1,6 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
-// splitcc: clang's own driver, so that every option of cc is there, with what Split-C needs besides: sources named .sc, the headers, the start-up code and the library.
+// SPDX-License-Identifier: MIT OR Apache-2.0 splitcc: clang's own driver, so that every option of
+// cc is there, with what Split-C needs besides: sources named .sc, the headers, the start-up code
+// and the library.
 #include "action.h"
 #include "printer.h"
 
@@ -27,7 +28,8 @@ namespace {
 
 bool isSplitC(llvm::StringRef file) { return file.endswith(".sc"); }
 
-// The files of a Split-C installation, beside this program: ../include/split-c and ../lib, or those named by SPLITC_HOME while it is not installed.
+// The files of a Split-C installation, beside this program: ../include/split-c and ../lib, or those
+// named by SPLITC_HOME while it is not installed.
 struct Home {
     std::string include, lib;
     explicit Home(llvm::StringRef program) {
@@ -37,7 +39,7 @@ struct Home {
     }
 };
 
-// What `splitcc ARGUMENTS` is for clang's driver.
+// The arguments of `splitcc` as clang's driver takes them.
 std::vector<std::string> forDriver(llvm::ArrayRef<const char *> arguments, const Home &home) {
     std::vector<std::string> result = {arguments[0]};
     bool isLanguageGiven = false, isDebug = false, isCheck = false, hasSplitC = false;

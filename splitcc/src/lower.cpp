@@ -37,7 +37,8 @@ public:
     }
 
 private:
-    // Constant expressions that convert between address spaces become instructions: the number of this process is known when the program runs.
+    // Constant expressions that convert between address spaces become instructions: the number of
+    // this process is known when the program runs.
     void constants(Instruction &instruction) {
         for (unsigned i = 0; i < instruction.getNumOperands(); i++) {
             auto *constant = dyn_cast<ConstantExpr>(instruction.getOperand(i));
@@ -51,7 +52,8 @@ private:
         }
     }
 
-    // A struct that is passed by value: clang would have the callee's copy made from the local part of its address. So it is copied here first.
+    // A struct that is passed by value: clang would have the callee's copy made from the local part
+    // of its address. So it is copied here first.
     void aggregates(CallInst &call) {
         for (unsigned i = 0; i < call.arg_size(); i++) {
             auto *cast = dyn_cast<AddrSpaceCastInst>(call.getArgOperand(i)->stripPointerCasts());
@@ -104,7 +106,8 @@ private:
         }
     }
 
-    // The library's own operations on global places: the place is looked at here, where its line is known.
+    // The library's own operations on global places: the place is looked at here, where its line is
+    // known.
     void checkCall(CallInst &call) {
         static const struct { const char *name; unsigned place; int length; uint64_t bytes; } known[] = {
             {"gas_bulk_read", 1, 2, 1}, {"gas_bulk_write", 0, 2, 1}, {"gas_bulk_get", 1, 2, 1}, {"gas_bulk_put", 0, 2, 1}, {"gas_bulk_store", 0, 2, 1},
@@ -227,7 +230,7 @@ private:
         } else {
             AllocaInst *place = temporary(value->getType());
             build.CreateStore(value, place);
-            // The place is used again: what is put or stored has left when the call returns.
+            // The place is used again: put or stored data have left when the call returns.
             bulkWrite(build, writing(space), to, place, size);
         }
         dead.push_back(&store);
@@ -285,7 +288,8 @@ private:
     std::vector<Instruction *> dead;
 };
 
-// The program's beginning for the start-up code: whatever shape splitc_main has, and with 0 where it falls off its end.
+// The program's beginning for the start-up code: whatever shape splitc_main has, and with 0 where
+// it falls off its end.
 void program(Module &module) {
     Function *user = module.getFunction("splitc_main");
     if (!user || user->isDeclaration()) return;

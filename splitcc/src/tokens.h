@@ -1,8 +1,9 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
-// The lexical part of Split-C: what clang's parser cannot read becomes C with numbered address spaces, after the preprocessor has done its work.
+// SPDX-License-Identifier: MIT OR Apache-2.0 The lexical part of Split-C: text that clang's parser
+// cannot read becomes C with numbered address spaces, after the preprocessor has done its work.
 //
-// Every token that the user wrote keeps its place in the source, so that messages and debug information point at the user's own lines. A token that is made here takes the
-// place of the word it was made for.
+// Every token that the user wrote keeps its place in the source, so that messages and debug
+// information point at the user's own lines. A token that is made here takes the place of the word
+// it was made for.
 //
 //   T *global p, q             T (AS1 *p), q
 //   T *spread p                T (AS2 *p)
@@ -24,7 +25,8 @@ class Preprocessor;
 
 namespace splitc {
 
-// Address spaces. A spread pointer whose subscript takes k numbers (a spread array of k dimensions) is in space Spread + k - 1.
+// Address spaces. A spread pointer whose subscript takes k numbers (a spread array of k dimensions)
+// is in space Spread + k - 1.
 enum AddressSpace : unsigned { Local = 0, Global = 1, Spread = 2, SpreadLast = 9, Put = 20, Store = 21, Get = 22 };
 constexpr unsigned SpreadDimensionsMax = SpreadLast - Spread + 1;
 
@@ -40,7 +42,7 @@ public:
     std::vector<clang::Token> run(std::vector<clang::Token> tokens);
 
 private:
-    // What is open: one entry for each bracket.
+    // Open brackets, an entry for each.
     struct Nest {
         clang::tok::TokenKind kind;
         unsigned questions = 0; // ? without its : so far

@@ -1,5 +1,6 @@
-# SPDX-License-Identifier: MIT OR Apache-2.0
-# Sourced by run.sh. Each file of messages/ says in comments what is to be printed: "expect: text" for its own line; "flags: .." how it is compiled, if not for its syntax alone.
+# SPDX-License-Identifier: MIT OR Apache-2.0 Sourced by run.sh. Each file of messages/ says in
+# comments what is to be printed: "expect: text" for its own line; "flags: .." how it is compiled,
+# if not for its syntax alone.
 for source in "$here"/messages/*.sc; do
     name=$(basename "$source")
     flags=$(sed -n 's|.*/\* flags: \(.*\) \*/|\1|p' "$source")
@@ -16,7 +17,8 @@ for source in "$here"/messages/*.sc; do
     [ "$told" = "$count" ] || { status=1; echo "$told messages instead of $count" >> "$work/log"; }
     result "messages: $name" $status "$work/log"
 done
-# Every message in the compiler's source is one of those; what is marked "guard:" there no source is known to reach.
+# Every message in the compiler's source is one of those; no source is known to reach a message
+# marked "guard:".
 messages_of_source() {
     sed -n '/guard:/d; /"%0"/d; s/.*\(report\|look\|complain\|getCustomDiagID\)([^"]*"\([^"]*\)".*/\2/p; s/.*replaceAll(text, "[^"]*", "\([^"]*\)").*/\1/p' "$here"/../src/{action,lower,printer,semantics,tokens}.cpp | sort -u
 }

@@ -57,7 +57,7 @@ else
     echo "SKIPPED two processes: no fi_pingpong"
 fi
 [ -z "$group" ] || rmdir "$group" 2>/dev/null
-# What is missing is told, not guessed.
+# Missing resources are reported, not guessed.
 attach() { "$@" info | grep -a 'cross-memory attach' | head -n 1; }
 open=$(attach "$bellwire") confined=$(attach "${launcher[@]}" "$bellwire")
 if [ -n "$confined" ] && [ "$open" != "$confined" ]; then passed=$((passed + 1)); else failed=$((failed + 1)); echo "FAILED info: '$confined', and not confined '$open'"; fi

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT OR Apache-2.0
-# Real software on the libfabric provider: Debian's fi_info and fi_pingpong, and programs of ours under MPICH and Open MPI as PyPI has them. What cannot be installed is skipped, and said.
+# Real software on the libfabric provider: Debian's fi_info and fi_pingpong, and programs of ours under MPICH and Open MPI as PyPI has them. Packages that cannot be installed are skipped, and named.
 #   tests/mpi/check.sh PROVIDER OUT BELLWIRE      PROVIDER: libbellwire_fi.so; OUT: where to build and install; BELLWIRE: the command
 set -u
 source "$(dirname "$0")/common.sh"
@@ -69,7 +69,7 @@ if [ -x "$out/openmpi/bin/mpirun" ]; then
     export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe
     check run-openmpi says 'basics: all well, 2 ranks' env PATH="$out/openmpi/bin:$PATH" "$bellwire" run --mpi openmpi -n 2 "$out/basics-openmpi" two-sided
 fi
-# What measures them; a second of it.
+# Their measurement; a second of it.
 for name in mpich openmpi; do
     [ -x "$out/$name/bin/mpicc" ] && check "bench-$name" says 'Barrier' "$bellwire" bench mpi --quick --quiet --rounds 1 --mpi $name --mpi-folder "$out/$name" --ways bellwire --ranks 2 --only pingpong,barrier
 done

@@ -95,7 +95,7 @@ ends() { # MPI, ranks, program
     after=$(ls /dev/shm | grep -c bellwire)
     ! pgrep -f "$3" && [ "$before" = "$after" ] && ! grep -aq 'timeout: sending' "$out/log"
 }
-# What cannot be installed is skipped, and said.
+# Packages that cannot be installed are skipped, and named.
 has() { # package, version
     mpi "$1" "$2" >"$out/log" 2>&1 && return 0
     echo "SKIPPED $1: it cannot be installed from PyPI ($(tail -n 1 "$out/log" | cut -c 1-120))"

@@ -6,7 +6,7 @@ set -u
 source "$(dirname "$0")/common.sh"
 patience=600
 mpi4py=4.1.2
-# Open MPI's mpirun asks for these of who is root and has more ranks than processors.
+# Open MPI's mpirun asks for these as root and with more ranks than processors.
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe
 log_of() { sed 's/^/    /' "$out/log" | grep -a ' a rank, '; }
 
@@ -18,7 +18,7 @@ many() { # MPI: hundreds if there is room
     "$1" "many: all well, $ranks ranks" "$ranks" "$out/many-$2" 3
 }
 
-# mpi4py's own tests, as its source has them, with its wheel. What is left out stands in mpi4py-MPI.skip, with the reason before it.
+# mpi4py's own tests, as its source has them, with its wheel. Tests left out are in mpi4py-MPI.skip, with the reason before it.
 suite() { # MPI, ranks
     local source=$out/mpi4py-$mpi4py
     "$out/$1/bin/pip" install -q --disable-pip-version-check "mpi4py==$mpi4py" || return 1

@@ -158,7 +158,7 @@ pair ibv_rc_pingpong -g 0 -c -s 100000 -n 200
 pair ibv_ud_pingpong -g 0 -n 300
 pair ib_read_bw -n 300
 pair ib_atomic_lat -n 300
-# Who waits for a write looks at its memory only: the answers of both sides still come with the writes, not by threads that stand in.
+# A program that waits for a write looks at its memory only: the answers of both sides still come with the writes, not by threads that stand in.
 median() { awk '$1 ~ /^[0-9]+$/ && NF >= 4 {figure = $5} END {print figure + 0}' "$out/client.log"; }
 pair ib_send_lat -n 1000
 sends=$(median)

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT OR Apache-2.0
-# Instructions of the calls of a message of 8 bytes in a ping-pong: posting its receive, sending it, two polls that find what it brings; and of a poll in vain. Fails if the first three are more than 1900 together (of a
+# Instructions of the calls of a message of 8 bytes in a ping-pong: posting its receive, sending it, two polls that find what it brings; and of an empty poll. Fails if the first three are more than 1900 together (of a
 # release; 3390 before there was a short way, decision 27). Threads take turns fairly: else the one that polls keeps the others from connecting.
 #   tests/verbs/cost.sh OUT      OUT: where check.sh has put the libraries
 set -eu

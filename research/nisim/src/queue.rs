@@ -13,7 +13,7 @@ use crate::time::Time;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Event(u128);
 
-/// What is to happen.
+/// The event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum What {
     /// A call, by its place.
@@ -103,7 +103,7 @@ impl Queue {
         if ahead != 0 {
             return Some(start + ahead.trailing_zeros() as usize);
         }
-        // What stands in the first word before the start comes last, a whole round later.
+        // Events in the first word before the start come last, a whole round later.
         (1..=self.marks.len()).find_map(|further| {
             let word = (word + further) % self.marks.len();
             (self.marks[word] != 0).then(|| word * 64 + self.marks[word].trailing_zeros() as usize)

@@ -13,7 +13,7 @@ use bellwire_nisim::time::Time;
 const PING: u16 = 1;
 const ROUNDS: u32 = 20;
 
-/// Both nodes: who gets a message answers it; node 0 begins.
+/// Both nodes: the receiver of a message answers it; node 0 begins.
 async fn ping_pong(am: Am, bytes: usize, ended: Rc<Cell<(Time, Time)>>) {
     let seen = Rc::new(Cell::new(0));
     let count = seen.clone();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What section 6 of the paper says about its figures beside ours, each statement as a range. The
+//! The statements of section 6 of the paper about its figures beside ours, each as a range. The
 //! goal is nine in ten; docs/ni-simulator.md lists which do not hold. This guards those that do.
 //! `BELLWIRE_NISIM_PROGRAMS` names the macrobenchmarks to run, separated by commas, or `all`; the
 //! whole takes minutes, so without it those run that are quick.

@@ -79,7 +79,7 @@ pub struct Bus {
     address_free: Cell<Time>,
     /// When the data bus is taken: spans in order, those past are dropped.
     taken: RefCell<Vec<(Time, Time)>>,
-    /// What has been.
+    /// The past transactions.
     pub traffic: Cell<Traffic>,
 }
 

@@ -6,7 +6,7 @@ use super::cache::{Block, State};
 use super::{Node, QUEUES};
 use crate::time::Time;
 
-/// Who has a cache on a node's bus.
+/// The caches on a node's bus.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Agent {
     /// The processor.
@@ -35,8 +35,8 @@ pub enum Operation {
 }
 
 impl Node {
-    /// Does a transaction that an agent of the NI asks for now: when it has ended. Who needs the
-    /// result sleeps until then.
+    /// Does a transaction that an agent of the NI asks for now: when it has ended. A caller that
+    /// needs the result sleeps until then.
     pub fn coherent(&self, agent: Agent, operation: Operation, block: Block) -> Time {
         assert!(self.shares_bus.get() || self.ahead.get() == Time::ZERO, "a processor runs ahead on a bus that the NI uses");
         self.coherent_at(self.engine.now(), agent, operation, block)

@@ -145,7 +145,7 @@ impl Part {
         }
     }
 
-    /// The values of a kind go to who depends on them.
+    /// The values of a kind go to the nodes that depend on them.
     async fn send(&self, kind: usize) {
         for (element, consumers) in self.consumers[kind].iter().enumerate() {
             for &(to, place) in consumers {

@@ -4,7 +4,7 @@
 //! result is compared with that of a sequential run. Inputs are synthetic, drawn from a seed, of
 //! Table 4's sizes.
 //!
-//! What is charged: each access to an array goes through the simulated cache; each floating-point
+//! Charges: each access to an array goes through the simulated cache; each floating-point
 //! operation takes [`FLOP`] cycles; loops and indices are charged as instructions. What the
 //! originals compute beside that is not known; where it decides how much of the time is
 //! communication, a constant of the program (`WORK`) stands for it. It was settled on with the

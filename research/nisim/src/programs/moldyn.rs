@@ -147,8 +147,8 @@ struct Part {
     forces: RefCell<Vec<Vector>>,
     /// Of each own particle, those behind it that are near: the pairs that are computed here.
     pairs: RefCell<Vec<Vec<usize>>>,
-    /// What has arrived from the ring, and how often; how often the neighbour has taken what was
-    /// sent.
+    /// The data that arrived from the ring, and how often; how often the neighbour has taken the
+    /// data sent.
     landed: RefCell<Option<(usize, Vec<u8>)>>,
     taken: Cell<usize>,
 }

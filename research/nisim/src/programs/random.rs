@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Numbers that look random and are a function of a seed (SplitMix64): what inputs are drawn from.
+//! Numbers that look random and are a function of a seed (SplitMix64): inputs are drawn from them.
 
 /// A sequence of numbers.
 #[derive(Clone, Debug)]

@@ -6,7 +6,7 @@
 //! Messages may overtake each other (a refused one is sent again later), so:
 //! - a home does one thing at a time for a block; requests for it wait meanwhile;
 //! - a copy that is invalidated before it arrives serves the one access that asked for it;
-//! - who is asked to return a block that it has not got yet, or not used yet, returns it after its
+//! - a node asked to return a block that it has not got yet, or not used yet, returns it after its
 //!   access.
 
 use std::cell::{Cell, RefCell};
@@ -46,7 +46,7 @@ enum Access {
 struct Entry {
     owner: Option<usize>,
     readers: BTreeSet<usize>,
-    /// Who is being served: the node, whether it writes, how many answers are missing.
+    /// The request being served: the node, whether it writes, how many answers are missing.
     serving: Option<(usize, bool, usize)>,
     waiting: VecDeque<(usize, bool)>,
 }
@@ -399,7 +399,7 @@ impl Inner {
         self.serve_on(block).await;
     }
 
-    /// Nothing is missing: who is being served gets the block. The home's own program has its
+    /// Nothing is missing: the requester gets the block. The home's own program has its
     /// access first, before anybody else is served.
     async fn serve_on(&self, block: usize) {
         let me = self.am.cpu().node();

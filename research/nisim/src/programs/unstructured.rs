@@ -115,7 +115,7 @@ impl Input {
     }
 }
 
-/// What edges change; in their order, so that each sum is the same however the edges are shared
+/// The changes by edges; in their order, so that each sum is the same however the edges are shared
 /// out.
 fn by_edges<'a>(edges: impl Iterator<Item = &'a Edge>, values: &[f32], changes: &mut [f32]) {
     for &(a, b, weight) in edges {
@@ -125,7 +125,7 @@ fn by_edges<'a>(edges: impl Iterator<Item = &'a Edge>, values: &[f32], changes: 
     }
 }
 
-/// What faces change, likewise.
+/// The changes by faces, likewise.
 fn by_faces<'a>(faces: impl Iterator<Item = &'a Face>, values: &[f32], changes: &mut [f32]) {
     for &(face, weight) in faces {
         let mean = (values[face[0]] + values[face[1]] + values[face[2]]) / 3.0;
@@ -232,7 +232,7 @@ impl Part {
         VALUES + (variable * 0xa000 + point * 4) as u64
     }
 
-    /// Own values of the variables from `first` on go to who needs them.
+    /// Own values of the variables from `first` on go to the nodes that need them.
     async fn update(&self, first: usize) {
         for (&to, points) in &self.out {
             let mut payload = (first as u32).to_le_bytes().to_vec();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What several tests need.
+//! Helpers of several tests.
 
 use std::sync::Mutex;
 
