@@ -65,8 +65,12 @@ static void open_fabric(struct side *s, struct fi_info *info) {
 	OK(fi_eq_open(s->fabric, &eq, &s->eq, NULL));
 }
 
-static void open_endpoint(struct side *s) {
+static void open_domain(struct side *s) {
 	OK(fi_domain(s->fabric, s->info, &s->domain, NULL));
+}
+
+static void open_endpoint(struct side *s) {
+	if (!s->domain) open_domain(s);
 	struct fi_cq_attr cq = {.format = FI_CQ_FORMAT_DATA, .wait_obj = FI_WAIT_NONE};
 	OK(fi_cq_open(s->domain, &cq, &s->cq, s));
 	OK(fi_endpoint(s->domain, s->info, &s->ep, s));

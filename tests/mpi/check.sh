@@ -57,6 +57,12 @@ if command -v mpicc.openmpi >/dev/null 2>&1 && command -v mpirun.openmpi >/dev/n
 else
     echo "SKIPPED Debian's Open MPI: no openmpi-bin and libopenmpi-dev"
 fi
+# A window whose owner computes, or waits, on processors that others want too. Of these MPIs it is
+# MPICH that leaves putting and getting to the network.
+if [ -x "$out/mpich/bin/mpiexec" ]; then
+    check mpich-passive mpich 'passive: all well' 3 "$out/passive-mpich"
+    BELLWIRE_SHM=off BELLWIRE_UDP=on check mpich-passive-udp mpich 'passive: all well' 3 "$out/passive-mpich" 100
+fi
 # Open MPI's names for what is under it say nothing; MPICH's do: that it was us.
 if [ -x "$out/mpich/bin/mpiexec" ]; then
     export MPIR_CVAR_DEBUG_SUMMARY=1

@@ -49,7 +49,7 @@ mpi() { # package, version
 }
 builds() { # package
     local source
-    for source in basics threads dies many; do
+    for source in basics threads dies many passive; do
         "$out/$1/bin/mpicc" -O1 -o "$out/$source-$1" "$here/$source.c" -lpthread || return 1
     done
 }

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! An endpoint on a NIC of its own: what programs call. Any thread may call at any time; what one thread does alone costs no locked instruction (the lock is a token biased to it, like the NIC's).
+//! An endpoint on a NIC of its own: what programs call. Any thread may call at any time; what one
+//! thread does alone costs no locked instruction (the lock is a token biased to it, like the
+//! NIC's).
 
 use crate::core::Core;
 use crate::name::Name;
@@ -9,6 +11,7 @@ use crate::regions::SharedRegions;
 use crate::remote::{AtomicRequest, RemoteRequest};
 use crate::send::{SendOne, SendOut};
 use crate::shared::SharedReceives;
+use bellwire_memory::atomic::{AtomicUsize, Ordering};
 use bellwire_memory::token::{Claim, Held, Token};
 use bellwire_via::nic::NicConfig;
 use bellwire_via::{Engine, Nic};
@@ -16,6 +19,10 @@ use std::time::{Duration, Instant};
 
 /// Longest sleep while something waits to leave: nobody says when there is room.
 const SLICE: Duration = Duration::from_millis(1);
+/// Endpoints of this process.
+static OPEN: AtomicUsize = AtomicUsize::new(0);
+/// Longest sleep in place of giving way to programs that compute.
+const NAP: Duration = Duration::from_millis(1);
 /// How long an endpoint that ends tries to send what was injected.
 const FAREWELL: Duration = Duration::from_secs(3);
 
@@ -59,7 +66,8 @@ pub struct Endpoint {
 type HostWire = bellwire_via::wire::host::HostWire;
 
 impl Endpoint {
-    /// Opens a NIC and an endpoint on it, whose peers reach `regions`. Its name has the given id ([`Name::of_service`]), or a random one.
+    /// Opens a NIC and an endpoint on it, whose peers reach `regions`. Its name has the given id
+    /// ([`Name::of_service`]), or a random one.
     ///
     /// # Errors
     /// See [`OpenError`]; [`OpenError::InUse`] if an endpoint has the given id.
@@ -67,7 +75,8 @@ impl Endpoint {
         Self::open_context(config, id, 0, regions)
     }
 
-    /// As [`open`](Self::open), one of several endpoints that have an id together ([`Name::with_context`]): to its peers they are one source.
+    /// As [`open`](Self::open), one of several endpoints that have an id together
+    /// ([`Name::with_context`]): to its peers they are one source.
     ///
     /// # Errors
     /// As [`open`](Self::open); [`OpenError::InUse`] also if another endpoint is this one of them.
@@ -85,6 +94,8 @@ impl Endpoint {
         nic.ignore_errors();
         nic.now();
         let (core, name) = nic.with(|engine| create(engine, id, context, regions))?;
+        // Relaxed: as in `give_way`.
+        OPEN.fetch_add(1, Ordering::Relaxed);
         Ok(Self { core: Token::new(core), nic, name })
     }
 
@@ -98,7 +109,8 @@ impl Endpoint {
         self.name
     }
 
-    /// From now on the program calls `name` by the number `address`, a small one, and so do completions. Nothing is sent until something is for it. `false`: the number is too large.
+    /// From now on the program calls `name` by the number `address`, a small one, and so do
+    /// completions. Nothing is sent until something is for it. `false`: the number is too large.
     pub fn learn(&self, address: u64, name: Name) -> bool {
         self.core().learn(address, name)
     }
@@ -108,12 +120,14 @@ impl Endpoint {
         self.core().forget(address);
     }
 
-    /// Messages, reads and writes are taken only from peers that the program has a number for; who else sends any is cut off.
+    /// Messages, reads and writes are taken only from peers that the program has a number for; who
+    /// else sends any is cut off.
     pub fn take_known_only(&self) {
         self.core().known_only = true;
     }
 
-    /// Says something to the user of another endpoint, behind what was sent there before: its [`Sink`] hears it. At most [`WORDS_BYTES_MAX`](crate::WORDS_BYTES_MAX) bytes.
+    /// Says something to the user of another endpoint, behind what was sent there before: its
+    /// [`Sink`] hears it. At most [`WORDS_BYTES_MAX`](crate::WORDS_BYTES_MAX) bytes.
     ///
     /// # Errors
     /// As [`send`](Self::send).
@@ -122,12 +136,14 @@ impl Endpoint {
         self.request(NOBODY, |core, engine| core.say(engine, sink, to, words))
     }
 
-    /// Whether there is a connection on which what is said to this endpoint leaves now; else the [`Sink`] hears when it is there.
+    /// Whether there is a connection on which what is said to this endpoint leaves now; else the
+    /// [`Sink`] hears when it is there.
     pub fn reaches(&self, name: Name) -> bool {
         self.core().reaches(name)
     }
 
-    /// From now on its messages go to these receives, and none may be posted to it alone. [`serve_shared`](Self::serve_shared) follows.
+    /// From now on its messages go to these receives, and none may be posted to it alone.
+    /// [`serve_shared`](Self::serve_shared) follows.
     pub fn share(&self, receives: SharedReceives) {
         self.core().share(receives);
     }
@@ -176,7 +192,8 @@ impl Endpoint {
     /// Sends.
     ///
     /// # Errors
-    /// [`Error::Again`]; [`Error::Unreachable`]; [`Error::TooLong`] to inject; [`Error::BadArgument`]; [`Error::InChild`].
+    /// [`Error::Again`]; [`Error::Unreachable`]; [`Error::TooLong`] to inject;
+    /// [`Error::BadArgument`]; [`Error::InChild`].
     #[inline]
     pub fn send(&self, sink: &mut impl Sink, send: &SendOut) -> Result<(), Error> {
         self.request(send.peer, |core, engine| core.send(engine, sink, send))
@@ -208,7 +225,8 @@ impl Endpoint {
         self.send(sink, &SendOut::from(send))
     }
 
-    /// As [`receive`](Self::receive), of one piece for one message; the short way, if no message waits.
+    /// As [`receive`](Self::receive), of one piece for one message; the short way, if no message
+    /// waits.
     ///
     /// # Errors
     /// As [`receive`](Self::receive).
@@ -280,20 +298,22 @@ impl Endpoint {
         self.request(request.target.peer, |core, engine| core.atomic(engine, sink, request))
     }
 
-    /// One look: takes the next thing that has come, and sends what waits. `false`: there was nothing.
+    /// One look: takes the next thing that has come, and sends what waits. `false`: there was
+    /// nothing.
     ///
     /// # Errors
     /// [`Error::InChild`].
     #[inline]
     pub fn poll(&self, sink: &mut impl Sink) -> Result<bool, Error> {
         let moved = self.poll_some(sink, 1)?;
-        if !moved {
-            self.give_way();
+        if !moved && self.should_give_way() {
+            self.give_way(sink);
         }
         Ok(moved)
     }
 
-    /// One look, as [`poll`](Self::poll), which takes up to `most` things if they are there; it does not let others run: for that there is [`give_way`](Self::give_way).
+    /// One look, as [`poll`](Self::poll), which takes up to `most` things if they are there; it
+    /// does not let others run: for that there is [`give_way`](Self::give_way).
     ///
     /// # Errors
     /// [`Error::InChild`].
@@ -329,13 +349,24 @@ impl Endpoint {
         self.nic.should_give_way()
     }
 
-    /// After looks in vain: lets others run, if it is time to. With no lock held that others may want.
-    #[inline]
-    pub fn give_way(&self) {
-        self.nic.give_way();
+    /// After looks in vain: lets others run, if it is time to. With no lock held that others may
+    /// want.
+    ///
+    /// Where programs that compute want this processor, the caller sleeps for a moment in place of
+    /// giving way, until something comes. Not if the process has other endpoints: what the caller
+    /// looks for may come to one of those.
+    #[cold]
+    pub fn give_way(&self, sink: &mut impl Sink) {
+        // Relaxed: a hint.
+        if OPEN.load(Ordering::Relaxed) == 1 && self.nic.should_nap() {
+            let _ = self.wait(sink, Some(NAP), || false);
+        } else {
+            self.nic.give_way();
+        }
     }
 
-    /// Sleeps until there is something to poll for, or `until`, or `timeout` has passed (`None`: for ever). `false`: it has passed. `until` is asked when something has happened, or after
+    /// Sleeps until there is something to poll for, or `until`, or `timeout` has passed (`None`:
+    /// for ever). `false`: it has passed. `until` is asked when something has happened, or after
     /// [`wake`](Self::wake); it must not call the endpoint.
     ///
     /// # Errors
@@ -372,7 +403,8 @@ impl Endpoint {
         self.nic.with(Engine::rouse);
     }
 
-    /// Sends what was injected and has not left, for some seconds at most; what else is under way ends.
+    /// Sends what was injected and has not left, for some seconds at most; what else is under way
+    /// ends.
     pub fn close(&self, sink: &mut impl Sink) {
         let end = Instant::now() + FAREWELL;
         while self.core().has_unsent() && Instant::now() < end {
@@ -400,6 +432,8 @@ fn create(engine: &mut Engine<HostWire>, id: [u8; 16], context: u8, regions: Sha
 
 impl Drop for Endpoint {
     fn drop(&mut self) {
+        // Relaxed: as in `give_way`.
+        OPEN.fetch_sub(1, Ordering::Relaxed);
         let mut core = self.core.enter(Claim::Bias);
         let _ = self.nic.try_with(|engine| {
             core.close(engine);

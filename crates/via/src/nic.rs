@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The NIC of a real process: one engine on the shared-memory wire, the progress token, a helper thread, waiting.
+//! The NIC of a real process: one engine on the shared-memory wire, the progress token, a helper
+//! thread, waiting.
 //!
 //! | file | concern |
 //! |---|---|
@@ -17,17 +18,23 @@
 //! | `nic/config.rs` | how to open |
 //!
 //! Invariants
-//! - N1: everything in `Core` is touched only with the token held. Whoever lets the token go settles first (`Core::settle`): wakes the waiters whose completion is
-//!   there, and tells the helper of what only it will see to. So nothing is lost between "register" and "look": both happen under the token.
+//! - N1: everything in `Core` is touched only with the token held. Whoever lets the token go
+//!   settles first (`Core::settle`): wakes the waiters whose completion is there, and tells the
+//!   helper of what only it will see to. So nothing is lost between "register" and "look": both
+//!   happen under the token.
 //! - N2: handlers run, and are dropped, without the token.
-//! - N3: peers ring our bell only while `Core::armed`. Waiters arm it when there are any, else the helper may, or who arms a completion queue. It stays armed when
-//!   they wake (`lingers`), for the next sleep then costs no barrier; the first polls after that disarm it.
-//! - N4: `Core::sleepers` says whether anybody sleeps who would have to be told: a waiter, the helper, a program on a completion queue's descriptor.
+//! - N3: peers ring our bell only while `Core::armed`. Waiters arm it when there are any, else the
+//!   helper may, or who arms a completion queue. It stays armed when they wake (`lingers`), for the
+//!   next sleep then costs no barrier; the first polls after that disarm it.
+//! - N4: `Core::sleepers` says whether anybody sleeps who would have to be told: a waiter, the
+//!   helper, a program on a completion queue's descriptor.
 //!
-//! Budget of a call that finds what it wants: the token (a store and two loads) and about six loads that decide that nothing needs settling.
+//! Budget of a call that finds what it wants: the token (a store and two loads) and about six loads
+//! that decide that nothing needs settling.
 //!
-//! **Fork.** The child of a `fork` must not use its parent's NIC: it has no helper thread, and shares sockets and rings with its parent. Posts, polls, waits
-//! and connection calls fail with [`Error::InvalidState`]; dropping the NIC there does nothing. `exec` closes everything.
+//! **Fork.** The child of a `fork` must not use its parent's NIC: it has no helper thread, and
+//! shares sockets and rings with its parent. Posts, polls, waits and connection calls fail with
+//! [`Error::InvalidState`]; dropping the NIC there does nothing. `exec` closes everything.
 
 mod config;
 mod connect;
@@ -80,7 +87,8 @@ use std::time::Duration;
 /// Descriptors that this process's table holds from the start: those of some hundred links.
 const DESCRIPTORS_AHEAD: u32 = 1024;
 
-/// A NIC. `Send` and `Sync`: any thread may call at any time; one that calls most of the time is served without locked instructions.
+/// A NIC. `Send` and `Sync`: any thread may call at any time; one that calls most of the time is
+/// served without locked instructions.
 ///
 /// Dropping it closes it.
 pub struct Nic {
@@ -155,8 +163,9 @@ impl Nic {
         Ok(Self { shared, helper: Some(helper.map_err(|_| OpenError::Thread)?) })
     }
 
-    /// Closes the NIC: stops the helper (waiting for a handler that runs) and gives everything back. Peers see its connections lost. What has left by UDP arrives first: that is
-    /// waited for, 3 s at most.
+    /// Closes the NIC: stops the helper (waiting for a handler that runs) and gives everything
+    /// back. Peers see its connections lost. What has left by UDP arrives first: that is waited
+    /// for, 3 s at most.
     ///
     /// # Errors
     /// Called from within a handler of this NIC.
@@ -173,7 +182,8 @@ impl Nic {
         self.helper.as_ref().is_some_and(|h| h.thread().id() == std::thread::current().id())
     }
 
-    /// Runs `f` on the engine, for everything that has no call of its own here. `f` must not call this NIC (it would wait for itself) and should be short.
+    /// Runs `f` on the engine, for everything that has no call of its own here. `f` must not call
+    /// this NIC (it would wait for itself) and should be short.
     #[inline]
     pub fn with<R>(&self, f: impl FnOnce(&mut Engine<HostWire>) -> R) -> R {
         self.shared.with(f)
@@ -223,8 +233,10 @@ impl Nic {
         self.shared.poll(|e| e.poll_cq(cq))
     }
 
-    /// One look by `poll`, on the terms of the calls above: for layers that take from an inbox ([`Engine::take`]). `poll` is to look at all links itself, for the whole turn that is due
-    /// now and then leaves frames to it; and it is held to what [`with`](Self::with) says. After a look in vain: [`give_way`](Self::give_way).
+    /// One look by `poll`, on the terms of the calls above: for layers that take from an inbox
+    /// ([`Engine::take`]). `poll` is to look at all links itself, for the whole turn that is due
+    /// now and then leaves frames to it; and it is held to what [`with`](Self::with) says. After a
+    /// look in vain: [`give_way`](Self::give_way).
     ///
     /// # Errors
     /// Those of `poll`; [`Error::InvalidState`] in the child of a `fork`.
@@ -233,8 +245,8 @@ impl Nic {
         self.shared.poll_as(Poller::Frames, poll)
     }
 
-    /// After [`poll_with`](Self::poll_with) in vain: lets others run if it is time to. With no lock held that other threads may want. (The calls above do it
-    /// themselves, before they look.)
+    /// After [`poll_with`](Self::poll_with) in vain: lets others run if it is time to. With no lock
+    /// held that other threads may want. (The calls above do it themselves, before they look.)
     #[inline]
     pub fn give_way(&self) {
         // Relaxed: as at the store in `Shared::besides`.
@@ -248,6 +260,14 @@ impl Nic {
     pub fn should_give_way(&self) -> bool {
         // Relaxed: as at the store in `Shared::besides`.
         self.shared.gives_way.load(Ordering::Relaxed)
+    }
+
+    /// Where [`give_way`](Self::give_way) is due: whether the caller should rather sleep for a
+    /// moment, until something comes ([`inbox_wait_until`](Self::inbox_wait_until)), as programs
+    /// that compute want this processor. If so, that counts as giving way.
+    #[cold]
+    pub fn should_nap(&self) -> bool {
+        !self.shared.in_child() && give_way::should_nap(&self.shared)
     }
 
     /// Whether this is the child of a `fork`, where a NIC is none.
@@ -272,9 +292,11 @@ impl Nic {
         now
     }
 
-    // ---- handlers: run on the helper thread, without the token; any call but `close` is allowed in them
+    // ---- handlers: run on the helper thread, without the token; any call but `close` is allowed
+    // in them
 
-    /// Has `handler` called once with the next completion of a work queue, which is taken off the queue. Several handlers of a queue are served in order.
+    /// Has `handler` called once with the next completion of a work queue, which is taken off the
+    /// queue. Several handlers of a queue are served in order.
     ///
     /// # Errors
     /// [`Error::InvalidParameter`]; [`Error::Resource`]: too many handlers wait.
@@ -290,7 +312,8 @@ impl Nic {
         handlers::notify_cq(&self.shared, cq, handler)
     }
 
-    /// Sets who is told of asynchronous errors, those that came before included (the last 64). Without a handler each is one line on standard error.
+    /// Sets who is told of asynchronous errors, those that came before included (the last 64).
+    /// Without a handler each is one line on standard error.
     pub fn set_error_handler(&self, handler: Option<Arc<dyn Fn(AsyncError) + Send + Sync>>) {
         let watched = handler.is_some();
         handlers::set_error_handler(&self.shared, handler, watched);
@@ -306,7 +329,8 @@ impl Drop for Nic {
     fn drop(&mut self) {
         let Some(helper) = self.helper.take() else { return };
         if self.shared.in_child() {
-            // Not ours: neither the thread nor the sockets. Closing would reach into the parent's epoll set.
+            // Not ours: neither the thread nor the sockets. Closing would reach into the parent's
+            // epoll set.
             core::mem::forget(helper);
             core::mem::forget(Arc::clone(&self.shared));
             return;

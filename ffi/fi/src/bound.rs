@@ -132,10 +132,10 @@ impl EpShared {
         has_moved
     }
 
-    /// A thread stands in when nobody polls: it wants to know.
-    pub(crate) fn count_polls(&self) {
-        // Relaxed: as above.
-        self.counts_polls.store(true, Ordering::Relaxed);
+    /// A thread stands in when nobody polls: it wants to know. `false`: one does already.
+    pub(crate) fn count_polls(&self) -> bool {
+        // Relaxed: as above; of several callers one is the first.
+        !self.counts_polls.swap(true, Ordering::Relaxed)
     }
 
     pub(crate) fn polls(&self) -> u64 {
@@ -153,6 +153,11 @@ impl EpShared {
         self.closing.store(true, Ordering::Relaxed);
         self.endpoint.close(&mut self.report());
         self.endpoint.wake();
+    }
+
+    /// Lets others run after empty polls. No lock is held that others may want.
+    pub(crate) fn give_way(&self) {
+        self.endpoint.give_way(&mut self.report());
     }
 
     /// Sleeps until something comes, or `until`, at most so long.

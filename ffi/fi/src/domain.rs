@@ -7,7 +7,7 @@ use crate::bound::{Counted, EpShared};
 use crate::counter::CounterShared;
 use crate::format::Format;
 use crate::trigger::Triggers;
-use crate::{atomic, av, counter, cq, flags, memory, opening, pollset, scalable, shared};
+use crate::{atomic, av, counter, cq, flags, memory, opening, pollset, progress, scalable, shared};
 use bellwire_tag::SharedRegions;
 use core::ffi::{c_int, c_void};
 use std::collections::BTreeMap;
@@ -16,11 +16,15 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 /// Who hears of a region that peers touch.
 pub(crate) type Listeners = BTreeMap<usize, Vec<(Arc<CounterShared>, u64)>>;
 
-/// Endpoints that are enabled, and counters that hear of regions: who waits for such a counter polls all of the endpoints, for a peer may come by any.
+/// Endpoints that are enabled, and counters that hear of regions: who waits for such a counter
+/// polls all of the endpoints, for a peer may come by any.
 #[derive(Default)]
 pub(crate) struct Watchers {
     endpoints: Vec<Weak<EpShared>>,
     counters: Vec<Weak<CounterShared>>,
+    /// Peers may reach memory, or have been able to: the endpoints serve them whatever the program
+    /// does.
+    serves: bool,
 }
 
 /// What the objects of a domain share.
@@ -67,11 +71,18 @@ impl DomainShared {
         watchers.counters.push(Arc::downgrade(counter));
     }
 
-    /// An endpoint is enabled.
-    pub(crate) fn add(&self, ep: &Arc<EpShared>) {
+    /// An endpoint is enabled. `true`: it is to serve peers by itself.
+    pub(crate) fn add(&self, ep: &Arc<EpShared>) -> bool {
         let mut watchers = self.watchers();
         watchers.counters.iter().filter_map(Weak::upgrade).for_each(|counter| counter.polled.add(ep));
         watchers.endpoints.push(Arc::downgrade(ep));
+        watchers.serves
+    }
+
+    /// Peers may reach memory from now on. `false`: there is no thread to be had that serves them.
+    pub(crate) fn serve(&self) -> bool {
+        let mut watchers = self.watchers();
+        core::mem::replace(&mut watchers.serves, true) || watchers.endpoints.iter().filter_map(Weak::upgrade).all(|ep| progress::start(&ep))
     }
 
     /// An endpoint ends.

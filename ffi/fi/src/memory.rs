@@ -62,6 +62,9 @@ unsafe fn add(domain: *mut Fid, w: &Wanted, to: *mut *mut MrObject, context: *mu
     let mut access = Access::empty();
     access.set(Access::READ, w.access & flags::REMOTE_READ != 0);
     access.set(Access::WRITE, w.access & flags::REMOTE_WRITE != 0);
+    if !access.is_empty() && !domain.serve() {
+        return Err(error::ENOMEM);
+    }
     // Relaxed: a number of its own.
     let listener = NEXT_LISTENER.fetch_add(1, Ordering::Relaxed);
     let base = if domain.is_basic { start as u64 } else { 0 };

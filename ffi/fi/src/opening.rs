@@ -159,13 +159,10 @@ pub(crate) fn enable(ep: &EpObject) -> Outcome {
     if ep.shared.bindings.set(bindings.clone()).is_err() {
         return Err(error::BAD_STATE);
     }
-    ep.shared.domain.add(&ep.shared);
+    let serves = ep.shared.domain.add(&ep.shared);
     bindings.receives.iter().for_each(|receives| receives.add(&ep.shared));
-    if is_automatic {
-        ep.shared.count_polls();
-        if !progress::start(&ep.shared) {
-            return Err(error::ENOMEM);
-        }
+    if (is_automatic || serves) && !progress::start(&ep.shared) {
+        return Err(error::ENOMEM);
     }
     Ok(())
 }

@@ -185,11 +185,8 @@ unsafe extern "C" fn bind(fid: *mut Fid, to: *mut Fid, _flags: u64) -> c_int {
 fn bind_to(shared: &Arc<EpShared>, connector: &Connector, eq: &Arc<EqShared>) -> Outcome {
     connector.bind(eq);
     eq.polled.add(shared);
-    if eq.has_descriptor() {
-        shared.count_polls();
-        if !progress::start(shared) {
-            return Err(error::ENOMEM);
-        }
+    if eq.has_descriptor() && !progress::start(shared) {
+        return Err(error::ENOMEM);
     }
     Ok(())
 }

@@ -1,20 +1,28 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Progress: what a queue or counter polls when it is read, and the thread of endpoints that make progress by themselves.
+//! Progress: what a queue or counter polls when it is read, and the thread of endpoints that make
+//! progress by themselves.
 //!
-//! The thread costs a program that polls nothing but a look each millisecond: it polls only when nobody has for that long, and then sleeps until something comes.
+//! The thread costs a program that polls a look each few milliseconds. When nobody has polled
+//! between two looks, the thread sleeps until something comes, and serves that at once. Endpoints
+//! that are to make progress by themselves have one, and those of a domain whose memory peers may
+//! reach: the owner of a window may compute for as long as it likes.
 
 use crate::bound::EpShared;
 use crate::queue::Direct;
+use bellwire_memory::processors;
 use bellwire_memory::token::{Claim, Token};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 /// Most steps of one endpoint in one poll.
 const STEPS: u32 = 64;
-/// Longest sleep: what another thread has completed without anything happening on the NIC is seen then, at the latest.
+/// Longest sleep: what another thread has completed without anything happening on the NIC is seen
+/// then, at the latest.
 const SLICE: Duration = Duration::from_millis(100);
-/// How long nobody has polled before the thread does.
+/// How long nobody has polled before the thread does: at first, and of a program that goes on
+/// polling.
 const TICK: Duration = Duration::from_millis(1);
+const TICK_MAX: Duration = Duration::from_millis(4);
 /// Longest sleep of the thread.
 const LOOK: Duration = Duration::from_secs(10);
 
@@ -75,7 +83,7 @@ impl Polled {
             // Not with the lock: others poll meanwhile.
             let ep = Arc::clone(ep);
             drop(endpoints);
-            ep.endpoint.give_way();
+            ep.give_way();
         }
     }
 
@@ -106,7 +114,8 @@ impl Polled {
     }
 }
 
-/// Sleeps until something may have come for the only endpoint that there is, or `until`, or `end`; not for long. Several endpoints are looked at again soon.
+/// Sleeps until something may have come for the only endpoint that there is, or `until`, or `end`;
+/// not for long. Several endpoints are looked at again soon.
 pub(crate) fn sleep(only: Option<Arc<EpShared>>, end: Option<Instant>, until: impl Fn() -> bool) {
     let left = end.map_or(SLICE, |end| end.saturating_duration_since(Instant::now()).min(SLICE));
     match only {
@@ -115,14 +124,20 @@ pub(crate) fn sleep(only: Option<Arc<EpShared>>, end: Option<Instant>, until: im
     }
 }
 
-/// Starts the thread of an endpoint. It ends when the endpoint does. `false`: there is no thread to be had.
+/// Starts the thread of an endpoint, if it has none. It ends when the endpoint does. `false`: there
+/// is no thread to be had.
 pub(crate) fn start(ep: &Arc<EpShared>) -> bool {
+    if !ep.count_polls() {
+        return true;
+    }
     let weak = Arc::downgrade(ep);
     std::thread::Builder::new().name("bellwire-fi".into()).spawn(move || run(&weak)).is_ok()
 }
 
 fn run(ep: &Weak<EpShared>) {
-    let mut seen = 0;
+    // So the thread serves peers between two turns of a program that computes, not after them.
+    processors::ask_short_turns();
+    let (mut seen, mut tick) = (0, TICK);
     loop {
         let Some(ep) = ep.upgrade() else { return };
         if ep.is_closing() {
@@ -131,9 +146,11 @@ fn run(ep: &Weak<EpShared>) {
         let polls = ep.polls();
         if polls != core::mem::replace(&mut seen, polls) {
             drop(ep);
-            std::thread::sleep(TICK);
+            std::thread::sleep(tick);
+            tick = (tick * 2).min(TICK_MAX);
             continue;
         }
+        tick = TICK;
         ep.wait(LOOK, || ep.is_closing());
         if ep.polls() == seen {
             while ep.step_unseen() {}

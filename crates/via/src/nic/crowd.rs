@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! More busy threads than processors: who polls in vain gives way.
 //!
-//! A program that polls uses up its time slice while the peer that it waits for may be the one that waits for this processor. So polls that find nothing let
-//! others run now and then (`sched_yield`), and whether the thread was displaced by that says whether there are any. (How long the call took would not: a slow
-//! moment of a virtual machine looks the same, and two processes that both give way for that reason keep each other at it.)
+//! A program that polls uses up its time slice while the peer that it waits for may be the one that
+//! waits for this processor. So polls that find nothing let others run now and then
+//! (`sched_yield`), and whether the thread was displaced by that says whether there are any. (How
+//! long the call took would not: a slow moment of a virtual machine looks the same, and two
+//! processes that both give way for that reason keep each other at it.)
 //!
 //! ```text
 //!  alone     every 64 polls without a completion (some microseconds) are an idle turn. The first gives way; each time in vain doubles the distance to the next,
@@ -11,21 +13,28 @@
 //!  crowded   somebody ran when we gave way. From now on four empty polls are enough, until it has been in vain eight times in a row.
 //! ```
 //!
-//! Who gives way to a peer that waits for this processor is back within microseconds. Who gives way although his peer is at work on another one has lost his turn, some milliseconds, for the
-//! few microseconds that an answer takes. So who gives way says so to his peers, in a word that they can read, and who finds that a peer neither has given way nor sleeps polls on, some tens of
-//! microseconds. If that is in vain, it is not tried again for a while, longer each time: a peer that computes, or has lost its processor to others, looks like one that answers. But after a long
-//! absence it is: beside that it costs little.
+//! Who gives way to a peer that waits for this processor is back within microseconds. Who gives way
+//! although his peer is at work on another one has lost his turn, some milliseconds, for the few
+//! microseconds that an answer takes. So who gives way says so to his peers, in a word that they
+//! can read, and who finds that a peer neither has given way nor sleeps polls on, some tens of
+//! microseconds. If that is in vain, it is not tried again for a while, longer each time: a peer
+//! that computes, or has lost its processor to others, looks like one that answers. But after a
+//! long absence it is: beside that it costs little.
 //!
-//! Two that wait for each other on one processor, because one has woken the other there, may stay so for as long as they run: neither ever waits for long. So who gives way says from which processor, and who comes back to
-//! find that its peer has left just that one for it, again and again, goes elsewhere, if it may (decision 27): the side that asked for the link first, the other only if that does not help. In vain, since all processors are
-//! in use: ever more rarely.
+//! Two that wait for each other on one processor, because one has woken the other there, may stay
+//! so for as long as they run: neither ever waits for long. So who gives way says from which
+//! processor, and who comes back to find that its peer has left just that one for it, again and
+//! again, goes elsewhere, if it may (decision 27): the side that asked for the link first, the
+//! other only if that does not help. In vain, since all processors are in use: ever more rarely.
 //!
-//! A poll that finds something pays nothing for this, and an undisturbed pair never gets as far as an idle turn. Called by `shared.rs` and `give_way.rs`, under the token; the
-//! system call itself is made without it.
+//! A poll that finds something pays nothing for this, and an undisturbed pair never gets as far as
+//! an idle turn. Called by `shared.rs` and `give_way.rs`, under the token; the system call itself
+//! is made without it.
 
 /// Most idle turns between two times of giving way.
 const GAP_MAX: u32 = 64;
-/// Empty polls in a row before giving way, when crowded: with no peer at work, and with one (some tens of microseconds), for which many links count by the time that a poll of them takes.
+/// Empty polls in a row before giving way, when crowded: with no peer at work, and with one (some
+/// tens of microseconds), for which many links count by the time that a poll of them takes.
 const EMPTY_POLLS: u32 = 4;
 const EMPTY_POLLS_MAX: u32 = 1024;
 const EMPTY_POLLS_PATIENT_MIN: u32 = 64;
@@ -34,15 +43,21 @@ const REST_MIN: u32 = 1;
 const REST_MAX: u32 = 512;
 /// After an absence so long, nanoseconds, patience is little.
 const LONG_ABSENCE_NS: u64 = 500_000;
-/// Times that a processor was shared with a peer before one of both goes: at first, by how much more each time after, and how much later the side goes that did not ask for the link.
+/// Times that a processor was shared with a peer before one of both goes: at first, by how much
+/// more each time after, and how much later the side goes that did not ask for the link.
 const SHARED_MAX: u32 = 32;
 const SHARED_GROWTH: u32 = 4;
 const SHARED_OTHER: u32 = 8;
-/// Times of giving way after that, in which a long absence says that somebody computes there, and by how much more the number above grows then.
+/// Times of giving way after that, in which a long absence says that somebody computes there, and
+/// by how much more the number above grows then.
 const TRIAL: u32 = 64;
 const TRIAL_GROWTH: u32 = 64;
 /// Times in vain, in a row, after which it is not crowded any more.
 const QUICK_MAX: u32 = 8;
+/// Long absences in a row after which strangers compute here; and naps between two times that it is
+/// asked whether they still do.
+const LONG_MAX: u32 = 2;
+const NAPS_MAX: u32 = 64;
 
 /// What is known about others that want this processor.
 #[derive(Debug)]
@@ -69,6 +84,10 @@ pub(super) struct Crowd {
     is_crowded: bool,
     /// See [`is_due`](Self::is_due).
     due: bool,
+    /// Long absences in a row; see [`naps`](Self::naps).
+    long: u32,
+    /// Naps since it last gave way.
+    naps: u32,
 }
 
 impl Default for Crowd {
@@ -88,6 +107,8 @@ impl Default for Crowd {
             ran: 0,
             is_crowded: false,
             due: false,
+            long: 0,
+            naps: 0,
         }
     }
 }
@@ -128,7 +149,8 @@ impl Crowd {
         }
     }
 
-    /// A poll while it is crowded. `peers_at_work` tells whether one is, and how many links are looked at.
+    /// A poll while it is crowded. `peers_at_work` tells whether one is, and how many links are
+    /// looked at.
     pub(super) fn poll(&mut self, completions: u64, peers_at_work: impl FnOnce() -> (bool, usize)) {
         if !self.is_idle(completions) {
             if self.patience != EMPTY_POLLS {
@@ -153,9 +175,24 @@ impl Crowd {
         (self.empty_polls, self.due) = (0, true);
     }
 
+    /// Whether to sleep until something comes in place of giving way. Programs that compute take
+    /// whole turns: a thread that gives way to them is back after milliseconds, whatever has come
+    /// meanwhile, while one that sleeps is woken by what comes, and then goes before them.
+    pub(super) fn naps(&self) -> bool {
+        self.long >= LONG_MAX && self.naps < NAPS_MAX
+    }
+
+    /// It has slept in place of giving way.
+    pub(super) fn napped(&mut self) {
+        self.naps += 1;
+        (self.empty_polls, self.due) = (0, false);
+    }
+
     /// Others were let run; whether there was one, and for how many nanoseconds.
     pub(super) fn gave_way(&mut self, somebody_ran: bool, absence_ns: u64) {
         self.due = false;
+        self.naps = 0;
+        self.long = if absence_ns >= LONG_ABSENCE_NS { self.long.saturating_add(1) } else { 0 };
         self.rest = if absence_ns >= LONG_ABSENCE_NS { 0 } else { self.rest.saturating_sub(1) };
         if somebody_ran {
             (self.is_crowded, self.gap, self.quick) = (true, 1, 0);
@@ -171,7 +208,9 @@ impl Crowd {
 }
 
 impl Crowd {
-    /// We have given way, for so many nanoseconds; a peer shares this processor (`Some`), and it is rather for us to go (`true`). Whether to go; or to go back, if somebody computes where we went.
+    /// We have given way, for so many nanoseconds; a peer shares this processor (`Some`), and it is
+    /// rather for us to go (`true`). Whether to go; or to go back, if somebody computes where we
+    /// went.
     pub(super) fn parts(&mut self, shares: Option<bool>, absence_ns: u64) -> bool {
         if self.trial != 0 {
             self.trial -= 1;
@@ -238,6 +277,27 @@ mod tests {
         assert_eq!(times(&mut c, true), Some(32));
         assert!(!c.parts(None, 0) && c.parts(None, LONG_ABSENCE_NS) && !c.parts(None, LONG_ABSENCE_NS));
         assert_eq!(times(&mut c, true), Some(32 * 4 * 64));
+    }
+
+    #[test]
+    fn long_absences_are_slept_through() {
+        let mut c = Crowd::default();
+        c.gave_way(true, LONG_ABSENCE_NS);
+        assert!(!c.naps(), "once is chance");
+        c.gave_way(true, LONG_ABSENCE_NS);
+        for _ in 0..NAPS_MAX {
+            assert!(c.naps());
+            (0..EMPTY_POLLS).for_each(|_| c.poll(0, nobody));
+            assert!(c.is_due());
+            c.napped();
+            assert!(!c.is_due());
+        }
+        // One time of giving way shows whether they still compute.
+        assert!(!c.naps());
+        c.gave_way(true, LONG_ABSENCE_NS);
+        assert!(c.naps());
+        c.gave_way(true, LONG_ABSENCE_NS - 1);
+        assert!(!c.naps());
     }
 
     #[test]

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! How a poll in vain lets others run when it is its turn to; `crowd.rs` says when.
 //!
-//! Nobody may hold a lock of a layer above meanwhile, since an absence can take milliseconds: layers that poll an inbox call [`Nic::give_way`](super::Nic::give_way) when they have let go of theirs. (Sleeping
-//! on the bell in place of `sched_yield` was measured: decision 9.)
+//! Nobody may hold a lock of a layer above meanwhile, since an absence can take milliseconds:
+//! layers that poll an inbox call [`Nic::give_way`](super::Nic::give_way) when they have let go of
+//! theirs. (Sleeping on the bell in place of `sched_yield` was measured: decision 9.)
 
 use super::clock;
 use super::shared::Shared;
@@ -11,8 +12,10 @@ use crate::wire::host::HostWire;
 use bellwire_memory::atomic::Ordering;
 use bellwire_memory::processors;
 use bellwire_memory::token::Claim;
+use std::cell::Cell;
 
-/// After an absence so long, nanoseconds, a whole turn is little beside it, and the one that is due by the number of polls may be many absences away.
+/// After an absence so long, nanoseconds, a whole turn is little beside it, and the one that is due
+/// by the number of polls may be many absences away.
 const LONG_ABSENCE_NS: u64 = 500_000;
 
 /// What a poll looks for.
@@ -70,4 +73,26 @@ pub(super) fn give_way(shared: &Shared, poller: Poller) {
     if parts {
         processors::leave(here);
     }
+}
+
+thread_local! {
+    /// Whether this thread has asked for short turns.
+    static ASKED: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Whether to sleep in place of giving way; the caller then does. A thread that does so for the
+/// first time asks for short turns, or it would wake to find that others keep their long ones.
+pub(super) fn should_nap(shared: &Shared) -> bool {
+    let mut core = shared.token.enter(Claim::Bias);
+    if !core.crowd.naps() {
+        return false;
+    }
+    core.crowd.napped();
+    // Relaxed: as in `Shared::besides`.
+    shared.gives_way.store(false, Ordering::Relaxed);
+    drop(core);
+    if !ASKED.replace(true) {
+        processors::ask_short_turns();
+    }
+    true
 }
