@@ -196,6 +196,85 @@ static void device_memory(struct side *a, struct side *b)
     CHECK(!ibv_dereg_mr(mr) && !ibv_free_dm(dm));
 }
 
+/* Regions on demand: memory that is not there is an error of the request, never a fault. */
+static void on_demand(struct side *a, struct side *b)
+{
+    struct ibv_device_attr_ex limits;
+    MUST(!ibv_query_device_ex(b->context, NULL, &limits));
+    if (!(limits.odp_caps.general_caps & IBV_ODP_SUPPORT)) {
+        printf("SKIPPED regions on demand: this kernel does not copy within a process\n");
+        return;
+    }
+    connect_two(a, b);
+    char *pages = (char *)mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    MUST(pages != MAP_FAILED && !munmap(pages + 4096, 4096));
+    uint64_t at = (uintptr_t)pages;
+    struct ibv_mr *part = ibv_reg_mr(b->pd, pages, 8192, ALL | IBV_ACCESS_ON_DEMAND);
+    struct ibv_mr *all = ibv_reg_mr(b->pd, NULL, SIZE_MAX, ALL | IBV_ACCESS_ON_DEMAND);
+    MUST(part && all);
+    CHECK(!ibv_reg_mr(b->pd, NULL, SIZE_MAX, ALL));
+    strcpy(a->memory, "on demand");
+    struct ibv_mr *both[2] = {part, all};
+    for (int i = 0; i < 2; i++) {
+        uint32_t key = both[i]->rkey;
+        memset(pages, 0, 64);
+        CHECK(!post(a, IBV_WR_RDMA_WRITE, 10, a->mr->lkey, at + 8, key, 1));
+        ends_well(a, 1, IBV_WC_RDMA_WRITE);
+        CHECK(!strcmp(pages + 8, "on demand"));
+        CHECK(!post(a, IBV_WR_ATOMIC_FETCH_AND_ADD, 8, a->mr->lkey, at, key, 2));
+        ends_well(a, 2, IBV_WC_FETCH_ADD);
+        CHECK(pages[0] == 5);
+        CHECK(!post(a, IBV_WR_RDMA_READ, 4000, a->mr->lkey, at + 8, key, 3));
+        ends_well(a, 3, IBV_WC_RDMA_READ);
+        CHECK(!strcmp(a->memory, "on demand"));
+        const enum ibv_wr_opcode denied[] = {IBV_WR_RDMA_WRITE, IBV_WR_RDMA_READ, IBV_WR_ATOMIC_FETCH_AND_ADD};
+        for (int k = 0; k < 3; k++) {
+            CHECK(!post(a, denied[k], 8, a->mr->lkey, at + 4096, key, 4));
+            struct ibv_wc wc = next(a);
+            CHECK(wc.status == IBV_WC_REM_ACCESS_ERR);
+            connect_two(a, b);
+        }
+        while (readable(b->context->async_fd, 0))
+            event_of(b, b->qp);
+    }
+    /* As the owner's own memory: sends and receives, there and missing. */
+    struct ibv_sge sge = {at + 8, 10, all->lkey};
+    struct ibv_send_wr wr, *bad;
+    memset(&wr, 0, sizeof wr);
+    wr.wr_id = 5;
+    wr.sg_list = &sge;
+    wr.num_sge = 1;
+    wr.opcode = IBV_WR_SEND;
+    wr.send_flags = IBV_SEND_SIGNALED;
+    MUST(!receive(a, 64, 6));
+    CHECK(!ibv_post_send(b->qp, &wr, &bad));
+    ends_well(b, 5, IBV_WC_SEND);
+    ends_well(a, 6, IBV_WC_RECV);
+    CHECK(!strcmp(a->memory + BYTES / 2, "on demand"));
+    sge.addr = at + 4096;
+    CHECK(!ibv_post_send(b->qp, &wr, &bad) && next(b).status == IBV_WC_LOC_PROT_ERR);
+    connect_two(a, b);
+    struct ibv_recv_wr into, *bad_receive;
+    memset(&into, 0, sizeof into);
+    into.sg_list = &sge;
+    into.num_sge = 1;
+    MUST(!ibv_post_recv(b->qp, &into, &bad_receive) && !post(a, IBV_WR_SEND, 8, a->mr->lkey, 0, 0, 7));
+    CHECK(next(a).status == IBV_WC_REM_OP_ERR && next(b).status == IBV_WC_LOC_PROT_ERR);
+    connect_two(a, b);
+    /* Advice: memory that is there, that is not, and that no region covers. */
+    struct ibv_sge range = {at, 4096, part->lkey};
+    CHECK(!ibv_advise_mr(b->pd, IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE, IBV_ADVISE_MR_FLAG_FLUSH, &range, 1));
+    range.length = 8192;
+    CHECK(ibv_advise_mr(b->pd, IBV_ADVISE_MR_ADVICE_PREFETCH, IBV_ADVISE_MR_FLAG_FLUSH, &range, 1) == EFAULT);
+    CHECK(!ibv_advise_mr(b->pd, IBV_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT, IBV_ADVISE_MR_FLAG_FLUSH, &range, 1));
+    range.length = 8193;
+    CHECK(ibv_advise_mr(b->pd, IBV_ADVISE_MR_ADVICE_PREFETCH, 0, &range, 1) == EINVAL);
+    CHECK(!ibv_rereg_mr(part, IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0, IBV_ACCESS_LOCAL_WRITE));
+    CHECK(!post(a, IBV_WR_RDMA_READ, 8, a->mr->lkey, at, part->rkey, 8));
+    is_denied(a, b);
+    CHECK(!ibv_dereg_mr(part) && !ibv_dereg_mr(all) && !munmap(pages, 4096));
+}
+
 static void domains(struct side *a, struct side *b)
 {
     struct ibv_td_init_attr none;
@@ -386,6 +465,7 @@ int main(void)
     windows(&a, &b);
     changed_registrations(&a, &b);
     device_memory(&a, &b);
+    on_demand(&a, &b);
     domains(&a, &b);
     extended_connections(&a, &b);
     printf("%d failures\n", failures);

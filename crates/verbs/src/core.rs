@@ -182,7 +182,7 @@ impl Core {
         if self.strict.is_some() {
             self.saw_end_of_region(key);
         }
-        let region = self.regions.remove(key).ok_or(Error::Invalid)?;
+        let region = self.regions.remove(key).or_else(|| self.regions.on_demand.remove(key)).ok_or(Error::Invalid)?;
         self.release_domain(region.domain);
         Ok(region)
     }

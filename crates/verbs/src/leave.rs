@@ -5,6 +5,8 @@ use crate::arrive::Packet;
 use crate::connection::{ANSWERS_MAX, ConnectionId, ReadJob};
 use crate::core::Core;
 use crate::header::{AGAIN, Code, Head, Kind};
+use crate::memory::Denied;
+use crate::on_demand::copy_out;
 use crate::types::Access;
 use bellwire_via::Engine;
 use bellwire_via::wire::Wire;
@@ -107,9 +109,20 @@ impl Core {
             let Some(rest) = connection.reads.front().map(|job| job.length - job.at) else { return };
             let n = connection.part_bytes(engine, Kind::ReadData, rest as usize) as u32;
             let Some(job) = connection.reads.front_mut() else { return };
-            let found = match n {
+            let mut spare = Vec::new();
+            let found: Result<_, Denied> = match n {
                 0 => Ok(core::ptr::null_mut()),
-                _ => self.regions.find(job.key, job.domain, job.address + u64::from(job.at), u64::from(n), job.access),
+                _ => {
+                    let at = job.address + u64::from(job.at);
+                    self.regions.find(job.key, job.domain, at, u64::from(n), job.access).or_else(|denied| {
+                        // A region on demand: its bytes are copied first.
+                        let from = self.regions.on_demand.range(job.key, job.domain, at, u64::from(n), job.access)?;
+                        spare.resize(n as usize, 0);
+                        // SAFETY: the vector has room.
+                        unsafe { copy_out(from, spare.as_mut_ptr(), n as usize) }.map_err(|_| denied)?;
+                        Ok(spare.as_mut_ptr())
+                    })
+                }
             };
             let mut head = job.head;
             head.offset = job.at;
@@ -123,7 +136,7 @@ impl Core {
             };
             job.at += n;
             let is_last = job.at == job.length;
-            // SAFETY: R1, just looked up.
+            // SAFETY: R1, just looked up; or `spare`.
             if !unsafe { connection.put(engine, &head, (from.cast_const(), n as usize)) }.has_begun() {
                 if let Some(job) = connection.reads.front_mut() {
                     job.at -= n;

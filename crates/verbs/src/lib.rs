@@ -13,7 +13,8 @@
 //! | `machine.rs` | the same on an engine of the caller's |
 //! | `queue.rs`, `ring.rs`, `channel.rs` | completion queues, receives; descriptors to sleep on |
 //! | `memory.rs` | regions, keys, copies |
-//! | `windows.rs`, `xrc.rs` | memory windows; extended reliable connections |
+//! | `windows.rs`, `on_demand.rs` | memory windows; regions on demand |
+//! | `xrc.rs` | extended reliable connections |
 //! | `adopt.rs`, `direct.rs` | memory of programs that peers map; requests done in it without the owner |
 //! | `request.rs`, `send.rs`, `ending.rs` | requests of the program: posted, sent, completed |
 //! | `short.rs` | messages that need nothing of all that: a way of their own |
@@ -38,6 +39,7 @@ mod memory;
 mod modify;
 mod name;
 mod objects;
+mod on_demand;
 mod port;
 mod progress;
 mod qp;
@@ -62,6 +64,7 @@ pub use direct::ShortAccess;
 pub use memory::Region;
 pub use modify::{Given, READS_MAX};
 pub use name::gid_of;
+pub use on_demand::{Prefetch, is_supported as has_on_demand};
 pub use port::{OpenError, Port};
 pub use qp::{Caps, DATAGRAM_MAX, Destination, Extra, INLINE_MAX, MESSAGE_MAX, PIECES_MAX, QUEUE_MAX, QpAttributes, QpInit, SendRequest};
 pub use queue::{CQ_ENTRIES_MAX, Listener};

@@ -5,6 +5,7 @@
 //! not touched: each packet looks its pieces up again.
 
 use crate::adopt::Adopted;
+use crate::on_demand::{OnDemand, copy_in, copy_out};
 use crate::types::{Access, Sge};
 use bellwire_memory::atomic::{AtomicU64, Ordering};
 use bellwire_memory::bytes;
@@ -31,6 +32,16 @@ pub struct Region {
 #[derive(Debug, Default)]
 pub(crate) struct Regions {
     slots: Vec<Option<(u32, Region)>>,
+    pub on_demand: OnDemand,
+}
+
+/// Where bytes of a region are.
+#[derive(Clone, Copy, Debug)]
+enum Bytes {
+    /// Mapped (R1).
+    Here(*mut u8),
+    /// Of a region on demand: the kernel copies.
+    OnDemand(u64),
 }
 
 /// Why memory may not be used.
@@ -71,9 +82,18 @@ impl Regions {
         Ok(core::ptr::with_exposed_provenance_mut((region.address + offset) as usize))
     }
 
+    /// The same for regions of every kind.
+    #[inline]
+    fn bytes(&self, key: u32, domain: u32, address: u64, length: u64, access: Access) -> Result<Bytes, Denied> {
+        match self.find(key, domain, address, length, access) {
+            Ok(here) => Ok(Bytes::Here(here)),
+            Err(Denied) => self.on_demand.range(key, domain, address, length, access).map(Bytes::OnDemand),
+        }
+    }
+
     /// Whether all pieces may be used so.
     pub(crate) fn check(&self, pieces: &[Sge], domain: u32, access: Access) -> Result<(), Denied> {
-        pieces.iter().filter(|p| p.length != 0).try_for_each(|p| self.find(p.key, domain, p.address, u64::from(p.length), access).map(drop))
+        pieces.iter().filter(|p| p.length != 0).try_for_each(|p| self.bytes(p.key, domain, p.address, u64::from(p.length), access).map(drop))
     }
 
     /// Where `n` bytes from byte `at` on lie, if in one piece.
@@ -83,7 +103,10 @@ impl Regions {
         for p in pieces {
             let length = p.length as usize;
             if at >= before && at + n <= before + length {
-                return self.find(p.key, domain, p.address + (at - before) as u64, n as u64, access).map(Some);
+                return match self.bytes(p.key, domain, p.address + (at - before) as u64, n as u64, access)? {
+                    Bytes::Here(here) => Ok(Some(here)),
+                    Bytes::OnDemand(_) => Ok(None),
+                };
             }
             before += length;
         }
@@ -93,9 +116,14 @@ impl Regions {
     /// Copies bytes `at..at + to.len()` of the pieces out.
     pub(crate) fn gather(&self, pieces: &[Sge], domain: u32, at: usize, to: &mut [u8]) -> Result<(), Denied> {
         let base = to.as_mut_ptr();
-        self.each(pieces, domain, at, to.len(), Access::empty(), |here, done, n| {
+        self.each(pieces, domain, at, to.len(), Access::empty(), |from, done, n| match from {
             // SAFETY: R1, just looked up; `to` has `done + n` bytes at least.
-            unsafe { bytes::copy(base.add(done), here, n) };
+            Bytes::Here(here) => unsafe {
+                bytes::copy(base.add(done), here, n);
+                Ok(())
+            },
+            // SAFETY: `to` has `done + n` bytes at least.
+            Bytes::OnDemand(from) => unsafe { copy_out(from, base.add(done), n) },
         })
     }
 
@@ -105,14 +133,27 @@ impl Regions {
     /// `from` is readable for `n` bytes; somebody may be writing them.
     #[inline]
     pub(crate) unsafe fn scatter(&self, pieces: &[Sge], domain: u32, at: usize, from: *const u8, n: usize) -> Result<(), Denied> {
-        self.each(pieces, domain, at, n, Access::LOCAL_WRITE, |here, done, part| {
-            // SAFETY: R1, just looked up; the caller's.
-            unsafe { bytes::copy(here, from.add(done), part) };
+        self.each(pieces, domain, at, n, Access::LOCAL_WRITE, |to, done, part| match to {
+            // SAFETY: R1, just looked up; the caller's for `from`.
+            Bytes::Here(here) => unsafe {
+                bytes::copy(here, from.add(done), part);
+                Ok(())
+            },
+            // SAFETY: the caller's for `from`; a region that requests may write.
+            Bytes::OnDemand(to) => unsafe { copy_in(to, from.add(done), part) },
         })
     }
 
     #[inline]
-    fn each(&self, pieces: &[Sge], domain: u32, at: usize, n: usize, access: Access, mut copy: impl FnMut(*mut u8, usize, usize)) -> Result<(), Denied> {
+    fn each(
+        &self,
+        pieces: &[Sge],
+        domain: u32,
+        at: usize,
+        n: usize,
+        access: Access,
+        mut copy: impl FnMut(Bytes, usize, usize) -> Result<(), Denied>,
+    ) -> Result<(), Denied> {
         let (mut before, mut done) = (0, 0);
         for p in pieces {
             if done == n {
@@ -122,7 +163,7 @@ impl Regions {
             let skip = (at + done).saturating_sub(before).min(length);
             let part = (length - skip).min(n - done);
             if part != 0 {
-                copy(self.find(p.key, domain, p.address + skip as u64, part as u64, access)?, done, part);
+                copy(self.bytes(p.key, domain, p.address + skip as u64, part as u64, access)?, done, part)?;
                 done += part;
             }
             before += length;

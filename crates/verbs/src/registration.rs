@@ -4,6 +4,7 @@
 use crate::adopt::{Adopted, adopt, may_adopt, pages_of, release, share};
 use crate::core::Core;
 use crate::memory::Region;
+use crate::on_demand::is_on_demand_key;
 use crate::port::Port;
 use crate::progress::HostWire;
 use crate::types::{Access, Error};
@@ -31,6 +32,15 @@ impl Port {
     pub fn register(&self, region: &Region) -> Result<u32, Error> {
         if region.length == 0 || !region.has_lawful_access() {
             return Err(Error::Invalid);
+        }
+        if region.access.contains(Access::ON_DEMAND) {
+            let mut core = self.shared.core();
+            core.hold_domain(region.domain)?;
+            let key = core.regions.on_demand.insert(Region { adopted: None, ..*region });
+            return key.ok_or_else(|| {
+                core.release_domain(region.domain);
+                Error::NoMemory
+            });
         }
         let wants_remote = region.access.intersects(Access::REMOTE_WRITE | Access::REMOTE_READ);
         let pages = pages_of(region.address, region.length).filter(|_| self.adopts && wants_remote && region.access.contains(Access::LOCAL_WRITE));
@@ -104,6 +114,9 @@ impl Port {
     /// # Errors
     /// As [`register`](Self::register); [`Error::Invalid`]: there is no region with that key.
     pub fn register_again(&self, key: u32, change: impl FnOnce(&mut Region)) -> Result<u32, Error> {
+        if is_on_demand_key(key) {
+            return self.change_on_demand(key, change);
+        }
         let old = *self.shared.core().regions.get(key).ok_or(Error::Invalid)?;
         let mut region = old;
         region.adopted = None;
@@ -130,11 +143,32 @@ impl Port {
         })
     }
 
+    /// Changes a region on demand: of nothing but its description.
+    fn change_on_demand(&self, key: u32, change: impl FnOnce(&mut Region)) -> Result<u32, Error> {
+        let mut core = self.shared.core();
+        let old = *core.regions.on_demand.get_mut(key).ok_or(Error::Invalid)?;
+        let mut region = old;
+        change(&mut region);
+        region.access |= Access::ON_DEMAND;
+        if region.length == 0 || !region.has_lawful_access() {
+            return Err(Error::Invalid);
+        }
+        core.hold_domain(region.domain)?;
+        core.release_domain(old.domain);
+        if let Some(place) = core.regions.on_demand.get_mut(key) {
+            *place = region;
+        }
+        Ok(key)
+    }
+
     /// Ends a registration. When it returns, nobody is inside the memory.
     ///
     /// # Errors
     /// [`Error::Invalid`].
     pub fn deregister(&self, key: u32) -> Result<(), Error> {
+        if is_on_demand_key(key) {
+            return self.shared.core().unlist_region(key).map(drop);
+        }
         self.shared.with(|core, engine| {
             let region = core.unlist_region(key)?;
             self.disown(engine, region.adopted);
@@ -151,7 +185,7 @@ pub(crate) fn key_of_region<W: Wire>(engine: &mut Engine<W>, region: &Region, at
             bellwire_via::Error::Resource => Error::NoMemory,
             _ => Error::Fault,
         })?;
-        if !is_window_key(handle.raw()) {
+        if !is_window_key(handle.raw()) && !is_on_demand_key(handle.raw()) {
             return Ok(handle);
         }
         engine.deregister(region.address, handle)?;

@@ -6,6 +6,7 @@ use crate::connection::{ANSWERS_MAX, ReadJob};
 use crate::core::Core;
 use crate::header::{Code, Head, INVALIDATE, Kind, PART, UNREADY};
 use crate::memory::Regions;
+use crate::on_demand::{bring_in, copy_in};
 use crate::qp::{Arriving, MESSAGE_MAX, Receiving};
 use crate::queue::{Receive, receive_flags, route_header};
 use crate::types::{Access, AsyncKind, Completion, QpKind, QpState, WcFlags, WcOpcode, WcStatus};
@@ -202,9 +203,13 @@ impl Core {
         }
         if n != 0 {
             let allowed = self.remote(&receiving, key, p.head.words[0], total, Access::REMOTE_WRITE);
-            let Some(to) = allowed else { return self.deny_access(engine, p, Access::REMOTE_WRITE) };
-            // SAFETY: R1, just looked up for all of the message; the payload is readable.
-            unsafe { Regions::place(to.wrapping_add(p.head.offset as usize), p.payload.0, n) };
+            let Some(to) = allowed.or_else(|| self.write_on_demand(&receiving, key, p, total)) else {
+                return self.deny_access(engine, p, Access::REMOTE_WRITE);
+            };
+            if !to.is_null() {
+                // SAFETY: R1, just looked up for all of the message; the payload is readable.
+                unsafe { Regions::place(to.wrapping_add(p.head.offset as usize), p.payload.0, n) };
+            }
             if self.strict.is_some() {
                 let start = to.addr() + p.head.offset as usize;
                 self.saw_write(&(start..start + n));
@@ -229,13 +234,41 @@ impl Core {
         }
     }
 
+    /// The address of memory of a region on demand that a peer may use so.
+    #[cold]
+    fn on_demand(&self, receiving: &Receiving, key: u32, address: u64, length: u64, access: Access) -> Option<u64> {
+        if !receiving.access.contains(access) {
+            return None;
+        }
+        self.regions.on_demand.range(key, receiving.domain, address, length, access).ok()
+    }
+
+    /// Writes a packet's bytes to memory of a region on demand. NULL: it is done.
+    #[cold]
+    fn write_on_demand(&self, receiving: &Receiving, key: u32, p: &Packet<'_>, total: u64) -> Option<*mut u8> {
+        let to = self.on_demand(receiving, key, p.head.words[0], total, Access::REMOTE_WRITE)? + u64::from(p.head.offset);
+        // SAFETY: the payload is readable; the program registered this memory to be written.
+        unsafe { copy_in(to, p.payload.0, p.payload.1) }.ok().map(|()| core::ptr::null_mut())
+    }
+
+    /// A word of a region on demand, brought in for an atomic.
+    #[cold]
+    fn word_on_demand(&self, receiving: &Receiving, key: u32, address: u64) -> Option<*mut u8> {
+        let at = self.on_demand(receiving, key, address, 8, Access::REMOTE_ATOMIC)?;
+        bring_in(at, 8, true).ok()?;
+        Some(core::ptr::with_exposed_provenance_mut(at as usize))
+    }
+
     fn read_asked<W: Wire>(&mut self, engine: &mut Engine<W>, p: &Packet<'_>) {
         let (key, length) = p.head.key_and_length();
         let Some(receiving) = self.receiving(p) else { return self.deny(engine, p, Code::Invalid) };
         if u64::from(length) > MESSAGE_MAX {
             return self.deny(engine, p, Code::Invalid);
         }
-        if length != 0 && self.remote(&receiving, key, p.head.words[0], u64::from(length), Access::REMOTE_READ).is_none() {
+        if length != 0
+            && self.remote(&receiving, key, p.head.words[0], u64::from(length), Access::REMOTE_READ).is_none()
+            && self.on_demand(&receiving, key, p.head.words[0], u64::from(length), Access::REMOTE_READ).is_none()
+        {
             return self.deny_access(engine, p, Access::REMOTE_READ);
         }
         let mut head = Head::new(Kind::ReadData, p.head.from, p.head.to);
@@ -261,7 +294,7 @@ impl Core {
     fn atomic_asked<W: Wire>(&mut self, engine: &mut Engine<W>, p: &Packet<'_>) {
         let (key, compares) = p.head.key_and_length();
         let Some(receiving) = self.receiving(p) else { return self.deny(engine, p, Code::Invalid) };
-        let allowed = self.remote(&receiving, key, p.head.words[0], 8, Access::REMOTE_ATOMIC);
+        let allowed = self.remote(&receiving, key, p.head.words[0], 8, Access::REMOTE_ATOMIC).or_else(|| self.word_on_demand(&receiving, key, p.head.words[0]));
         let Some(at) = allowed else { return self.deny_access(engine, p, Access::REMOTE_ATOMIC) };
         if !at.addr().is_multiple_of(8) {
             return self.deny(engine, p, Code::Invalid);

@@ -60,6 +60,8 @@ bitflags::bitflags! {
         const REMOTE_ATOMIC = 8;
         /// Memory windows may be bound to it.
         const WINDOW_BIND = 16;
+        /// It need not be there before a request uses it.
+        const ON_DEMAND = 64;
     }
 
     /// How a request is to be done.

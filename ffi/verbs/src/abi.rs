@@ -53,7 +53,8 @@ pub struct IbvContext {
 #[repr(C)]
 pub(crate) struct VerbsContext {
     pub query_port: Call,
-    pub counters: [Hole; 6],
+    pub advise_mr: Call,
+    pub counters: [Hole; 5],
     pub reg_dm_mr: Call,
     pub alloc_dm: Call,
     pub free_dm: Call,

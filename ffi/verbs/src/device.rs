@@ -195,7 +195,8 @@ pub unsafe extern "C" fn ibv_open_device(device: *mut IbvDevice) -> *mut IbvCont
     };
     let verbs = VerbsContext {
         query_port: query::query_port as *const c_void,
-        counters: [null; 6],
+        advise_mr: objects::advise_mr as *const c_void,
+        counters: [null; 5],
         reg_dm_mr: device_memory::reg_dm_mr as *const c_void,
         alloc_dm: device_memory::alloc_dm as *const c_void,
         free_dm: device_memory::free_dm as *const c_void,

@@ -9,7 +9,7 @@ use crate::pair::{self, Qp};
 use crate::query::attributes;
 use crate::windows::bind_of;
 use crate::{errno_of, set_errno};
-use bellwire_verbs::{Destination, Error, Extra, Opcode, SendFlags, SendRequest, Sge};
+use bellwire_verbs::{Destination, Error, Extra, Opcode, SendFlags, SendRequest, Sge, has_on_demand};
 use core::ffi::{c_int, c_void};
 
 const WITH_PD: u32 = 1;
@@ -20,6 +20,14 @@ const WITH_SEND_OPS: u32 = 1 << 6;
 const SEND_OPS: u64 = 0x3ff;
 /// What a completion can be asked for: its length, immediate data, both queue pairs, and what is always the same here.
 const WC_FLAGS: u64 = 0x7f;
+
+/// Services on regions on demand: sends, receives, writes, reads, atomics, shared
+/// receives.
+const ON_DEMAND_SEND: u32 = 1;
+const ON_DEMAND_RECEIVE: u32 = 2;
+const ON_DEMAND_WRITE: u32 = 4;
+const ON_DEMAND_DATAGRAMS: u32 = ON_DEMAND_SEND | ON_DEMAND_RECEIVE | 32;
+const ON_DEMAND_ALL: u32 = 63;
 
 /// A request that is being built.
 struct Building {
@@ -405,6 +413,8 @@ readers! {
 /// `struct ibv_device_attr_ex`, of which is offered beyond the first part: capabilities, memory of
 /// the device, the number of ports.
 pub(crate) unsafe extern "C" fn query_device_ex(_context: *mut IbvContext, input: *const u32, to: *mut c_void, room: usize) -> c_int {
+    const ON_DEMAND_AT: usize = 240;
+    const ON_DEMAND_XRC_AT: usize = 392;
     const CAPABILITIES_AT: usize = 280;
     const DEVICE_MEMORY_AT: usize = 376;
     const PORTS_AT: usize = 396;
@@ -416,6 +426,13 @@ pub(crate) unsafe extern "C" fn query_device_ex(_context: *mut IbvContext, input
     unsafe {
         to.cast::<u8>().write_bytes(0, room);
         to.cast::<IbvDeviceAttr>().write(attributes());
+        if has_on_demand() && room >= ON_DEMAND_XRC_AT + 4 {
+            // Explicit regions and the whole address space; then what each service does with them,
+            // RC, UC, UD.
+            to.byte_add(ON_DEMAND_AT).cast::<u64>().write(3);
+            to.byte_add(ON_DEMAND_AT + 8).cast::<[u32; 3]>().write([ON_DEMAND_ALL, ON_DEMAND_SEND | ON_DEMAND_RECEIVE | ON_DEMAND_WRITE, ON_DEMAND_DATAGRAMS]);
+            to.byte_add(ON_DEMAND_XRC_AT).cast::<u32>().write(ON_DEMAND_ALL);
+        }
         if room >= CAPABILITIES_AT + 8 {
             to.byte_add(CAPABILITIES_AT).cast::<u64>().write(u64::from(attributes().device_cap_flags));
         }

@@ -7,8 +7,9 @@
 //! | `abi.rs` | shapes of the public header |
 //! | `device.rs`, `query.rs` | devices, contexts, asynchronous events; what a device tells of itself |
 //! | `objects.rs`, `events.rs` | protection domains, memory, completion queues and channels, shared receive queues, address handles |
-//! | `windows.rs`, `domains.rs`, `device_memory.rs` | memory windows; thread, parent and XRC
-//! domains; memory of the device |
+//! | `windows.rs` | memory windows |
+//! | `domains.rs` | thread, parent and XRC domains |
+//! | `device_memory.rs` | memory of the device |
 //! | `pair.rs` | queue pairs |
 //! | `data.rs` | posting and polling: the calls that programs make through tables in the context |
 //! | `extended.rs` | the newer interfaces: requests built by calls, completions read by calls |

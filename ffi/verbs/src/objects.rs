@@ -7,14 +7,13 @@ use crate::device_memory::Mapped;
 use crate::domains::{HeldTd, Xrcd};
 use crate::events::Cq;
 use crate::{code, errno_of, object, set_errno};
-use bellwire_verbs::{Access, Error, Gid, Port, Region};
+use bellwire_verbs::{Access, Error, Gid, Port, Prefetch, Region, Sge, has_on_demand};
 use core::ffi::{c_int, c_void};
 use std::sync::Arc;
 
 /// Access that is asked for may be optional from this bit on.
 const OPTIONAL: u32 = !0 << 20;
 pub(crate) const ZERO_BASED: u32 = 1 << 5;
-const ON_DEMAND: u32 = 1 << 6;
 const HUGETLB: u32 = 1 << 7;
 
 /// A protection domain.
@@ -96,8 +95,13 @@ pub(crate) fn register_backed(pd: *mut IbvPd, addr: *mut c_void, length: usize, 
     // SAFETY: V1.
     let inner = unsafe { inside::<_, Pd>(pd) };
     let known = Access::all().bits() | ZERO_BASED | HUGETLB | OPTIONAL;
-    if access & !known != 0 {
-        set_errno(if access & ON_DEMAND != 0 { libc::EOPNOTSUPP } else { libc::EINVAL });
+    let on_demand = access & Access::ON_DEMAND.bits() != 0;
+    if access & !known != 0 || (on_demand && !has_on_demand()) {
+        set_errno(if on_demand { libc::EOPNOTSUPP } else { libc::EINVAL });
+        return core::ptr::null_mut();
+    }
+    if !on_demand && length == usize::MAX {
+        set_errno(libc::EINVAL);
         return core::ptr::null_mut();
     }
     let iova = if access & ZERO_BASED != 0 { 0 } else { iova };
@@ -128,6 +132,28 @@ pub unsafe extern "C" fn ibv_reg_mr_iova(pd: *mut IbvPd, addr: *mut c_void, leng
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_reg_mr_iova2(pd: *mut IbvPd, addr: *mut c_void, length: usize, iova: u64, access: u32) -> *mut IbvMr {
     register(pd, addr, length, iova, access)
+}
+
+/// Brings memory of regions on demand in, or not, as the program advises.
+pub(crate) unsafe extern "C" fn advise_mr(pd: *mut IbvPd, advice: u32, flags: u32, list: *const Sge, count: u32) -> c_int {
+    /// Done when the call returns: it always is.
+    const FLUSH: u32 = 1;
+    let advice = match advice {
+        0 => Prefetch::Read,
+        1 => Prefetch::Write,
+        2 => Prefetch::IfThere,
+        _ => return libc::EOPNOTSUPP,
+    };
+    if flags & !FLUSH != 0 || (count != 0 && list.is_null()) {
+        return libc::EINVAL;
+    }
+    // SAFETY: V1, V2.
+    let (inner, pieces) = unsafe { (inside::<_, Pd>(pd), if count == 0 { &[][..] } else { core::slice::from_raw_parts(list, count as usize) }) };
+    match inner.port.prefetch(inner.id, advice, pieces) {
+        // Without the flag it is a wish, whose end nobody hears of.
+        Err(Error::Fault) if flags & FLUSH == 0 => 0,
+        outcome => code(outcome),
+    }
 }
 
 /// There is no memory of devices here.

@@ -25,7 +25,7 @@ pub(crate) unsafe fn bind_of(mw: *const IbvMw, key: u32, info: &IbvMwBindInfo) -
     if mw.is_null() || (info.mr.is_null() && info.length != 0) {
         return Err(Error::Invalid);
     }
-    let known = (Access::all() - Access::WINDOW_BIND).bits() | ZERO_BASED;
+    let known = (Access::all() - Access::WINDOW_BIND - Access::ON_DEMAND).bits() | ZERO_BASED;
     if info.access & !known != 0 {
         return Err(Error::Invalid);
     }
