@@ -226,7 +226,7 @@ impl Stage {
             }),
             3 | 4 => Some(self.machine.send(&mut self.engine, what & 128 != 0, address, &vec![1; n])),
             5 => self.local(8).map(|to| {
-                // SAFETY: as above, aligned.
+                // SAFETY: memory of the stage, which ends with the machine; aligned.
                 unsafe { self.machine.add(&mut self.engine, address, 1, to.cast()) }
             }),
             6 => Some(self.machine.round(&mut self.engine, &vec![2; n], what & 128 == 0)),

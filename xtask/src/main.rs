@@ -13,6 +13,7 @@
 //! | requirements | each rule of docs/PROTOCOL.md is followed somewhere and shown by a test |
 //! | mutations | places of `cargo xtask mutations` are still there |
 //! | prose | headless sentences and wide lines become fewer (`cargo xtask prose`) |
+//! | safety | a `SAFETY` comment names its invariant, and does not point at another one |
 //! | leftovers | marks of unfinished work |
 
 #![forbid(unsafe_code)]
@@ -22,6 +23,7 @@ mod links;
 mod mutations;
 mod prose;
 mod requirements;
+mod safety;
 mod split_c;
 
 use std::collections::BTreeMap;
@@ -220,6 +222,9 @@ fn sources(root: &Path, complaints: &mut Vec<String>) {
             }
             if extension == "rs" && !name.starts_with("crates/memory/") && !name.starts_with("xtask/") && text.contains("sync::atomic::") {
                 complaints.push(format!("{name}: atomics of core or std; use bellwire_memory::atomic"));
+            }
+            if extension == "rs" {
+                complaints.extend(safety::pointing(&text).into_iter().map(|line| format!("{name}:{line}: name the invariant that the block relies on")));
             }
             for mark in LEFTOVERS {
                 if text.contains(mark) {

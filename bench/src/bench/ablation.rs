@@ -199,7 +199,7 @@ impl<'c> Device<'c> {
         // SAFETY: E2: ours since it completed.
         let (data, len) = unsafe { ((*descriptor).segments[0].address as *const u8, (*descriptor).length as usize) };
         let taken = take(data, len);
-        // SAFETY: E2: as above.
+        // SAFETY: E2: ours since it completed.
         unsafe { rearm(descriptor, SEND, PIECE as u32) };
         self.vi.post_recv(descriptor)?;
         Ok(taken)

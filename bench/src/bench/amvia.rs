@@ -119,7 +119,7 @@ impl Pair {
             }
         }
         if runs_requests && let Some((at, received)) = self.requests.pop_front() {
-            // SAFETY: as above.
+            // SAFETY: E2 and P1: a completed descriptor and its buffer are ours until posted again.
             let words = unsafe { ((*received).segments[0].address as *const [u64; 2]).read() };
             expect(&mut self.due.0, words[1])?;
             self.post(at, [REPLY, words[1]])?;

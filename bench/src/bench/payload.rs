@@ -199,7 +199,7 @@ mod tests {
         for len in (0..200).chain([4096, 4097, 65536]) {
             for touch in [Touch::Ends, Touch::All] {
                 let (pattern, bytes) = message(len, 0x0102_0304_0506_0708);
-                // SAFETY: P1 as above.
+                // SAFETY: P1: the piece is as long as what it is given to.
                 let matches = |sequence| unsafe { pattern.matches(bytes.as_ptr(), sequence, touch) };
                 assert!(matches(0x0102_0304_0506_0708), "{len}");
                 assert!(len == 0 || !matches(0x0102_0304_0506_0709), "{len}");
@@ -213,7 +213,7 @@ mod tests {
             for index in 0..len {
                 let (pattern, mut bytes) = message(len, 99);
                 bytes[index] ^= 0x10;
-                // SAFETY: P1 as above.
+                // SAFETY: P1: the piece is as long as what it is given to.
                 assert!(!unsafe { pattern.matches(bytes.as_ptr(), 99, Touch::All) }, "byte {index} of {len}");
             }
         }

@@ -21,7 +21,7 @@ pub struct Region {
 
 // SAFETY: G1: the memory belongs to the process; it is only copied from and to, by bytes that others may be writing.
 unsafe impl Send for Region {}
-// SAFETY: as above.
+// SAFETY: G1: the memory belongs to the process; it is only copied from and to, by bytes that others may be writing.
 unsafe impl Sync for Region {}
 
 impl Region {
@@ -76,7 +76,7 @@ impl Region {
     /// [`Error::BadArgument`]: not within the region.
     pub fn write(&self, at: usize, from: &[u8]) -> Result<(), Error> {
         self.holds(at, from.len())?;
-        // SAFETY: as in read().
+        // SAFETY: G1, and the range was just checked; the copy allows that peers write.
         unsafe { bytes::copy(self.base.add(at), from.as_ptr(), from.len()) };
         Ok(())
     }

@@ -153,7 +153,7 @@ impl<'scope> Phase<'scope, '_> {
             return Ok(());
         }
         self.has_sent.set(true);
-        // SAFETY: as in `get`.
+        // SAFETY: the destination is valid until the phase is over (T2).
         unsafe { self.global.get_far(to.as_mut_ptr().cast(), from.begin().bits(), bytes) }
     }
 

@@ -173,14 +173,14 @@ impl<'a, T: Plain> Local<'a, T> {
     #[inline(always)]
     pub fn set(self, index: usize, value: T) {
         let at = self.place(index);
-        // SAFETY: as in `get`.
+        // SAFETY: mapped (G1), aligned as a `T`; T1. Barriers and counts order it.
         unsafe { at.write_volatile(value) }
     }
 
     /// All of them in order, each loaded when it is asked for.
     #[inline(always)]
     pub fn iter(self) -> impl ExactSizeIterator<Item = T> + 'a {
-        // SAFETY: inside the block; as in `get`.
+        // SAFETY: inside the block, so mapped (G1) and aligned as a `T`; T1. Barriers and counts order it.
         (0..self.length).map(move |index| unsafe { self.begin.add(index).read_volatile() })
     }
 
@@ -188,7 +188,7 @@ impl<'a, T: Plain> Local<'a, T> {
     #[inline(always)]
     pub fn set_each(self, mut value: impl FnMut(usize) -> T) {
         for index in 0..self.length {
-            // SAFETY: inside the block; as in `get`.
+            // SAFETY: inside the block, so mapped (G1) and aligned as a `T`; T1. Barriers and counts order it.
             unsafe { self.begin.add(index).write_volatile(value(index)) };
         }
     }
@@ -214,7 +214,7 @@ impl<'a, T: Plain> Local<'a, T> {
     /// If the lengths differ.
     pub fn copy_from(self, from: &[T]) {
         assert_eq!(from.len(), self.length, "slices of different lengths");
-        // SAFETY: as in `copy_to`.
+        // SAFETY: the block is mapped (G1), the slice is the caller's; T1.
         unsafe { bellwire_memory::bytes::copy(self.begin.cast(), from.as_ptr().cast(), size_of_val(from)) }
     }
 

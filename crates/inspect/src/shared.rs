@@ -31,7 +31,7 @@ pub struct SharedMap {
 
 // SAFETY: the mapping belongs to the process, not to a thread, and is only reached through atomics and raw pointers.
 unsafe impl Send for SharedMap {}
-// SAFETY: as above: shared references give out atomics and raw pointers only.
+// SAFETY: shared references give out atomics and raw pointers only.
 unsafe impl Sync for SharedMap {}
 
 /// A new memfd of `len` bytes.
@@ -83,7 +83,7 @@ impl SharedMap {
     pub fn lines(&self, offset: usize, count: usize) -> &[Line] {
         assert!(offset.is_multiple_of(LINE_BYTES), "S3: line at {offset}");
         let first = self.bytes(offset, count * LINE_BYTES).cast::<Line>().cast_const();
-        // SAFETY: S1, S2 and S3 as in `word`; a `Line` is nothing but atomic words, for which shared writing is defined.
+        // SAFETY: S1, S2 and S3, checked for the whole line; a `Line` is nothing but atomic words, for which shared writing is defined.
         unsafe { core::slice::from_raw_parts(first, count) }
     }
 

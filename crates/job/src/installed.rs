@@ -174,7 +174,7 @@ impl Api {
             let function = *unsafe { self._library.get::<Text>(name) }.map_err(missing)?;
             // SAFETY: J1: a string that stays, or none.
             let text = unsafe { function() };
-            // SAFETY: as above.
+            // SAFETY: J1: not NULL, so a string that stays.
             Ok::<_, Error>(if text.is_null() { String::new() } else { unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned() })
         };
         let launcher = match text(b"bw_job_launcher\0")?.as_str() {

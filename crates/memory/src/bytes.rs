@@ -34,7 +34,7 @@ pub struct SharedBytes<'a> {
 
 // SAFETY: B1 holds in every thread, and copies that race are allowed for (B2).
 unsafe impl Send for SharedBytes<'_> {}
-// SAFETY: as above.
+// SAFETY: B1 holds in every thread, and copies that race are allowed for (B2).
 unsafe impl Sync for SharedBytes<'_> {}
 
 impl<'a> SharedBytes<'a> {

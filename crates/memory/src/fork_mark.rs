@@ -24,7 +24,7 @@ pub struct ForkMark {
 
 // SAFETY: F1: after its making the page is only read.
 unsafe impl Send for ForkMark {}
-// SAFETY: as above.
+// SAFETY: F1: after its making the page is only read.
 unsafe impl Sync for ForkMark {}
 
 impl ForkMark {

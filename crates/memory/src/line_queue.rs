@@ -436,7 +436,7 @@ mod x86 {
             // SAFETY: SSE2 is part of x86-64.
             unsafe { core::arch::x86_64::_mm_set_epi64x(line.0[i + 1].cast_signed(), line.0[i].cast_signed()) }
         };
-        // SAFETY: as above.
+        // SAFETY: SSE2 is part of x86-64.
         let a = unsafe { core::arch::x86_64::_mm_set_epi64x(line.0[1].cast_signed(), word0.cast_signed()) };
         if words <= 2 {
             // SAFETY: M1, and Q2: the slot is ours. One store carries flag and payload.

@@ -8,7 +8,7 @@ use rustix::thread::{CpuSet, sched_getaffinity, sched_getcpu, sched_setaffinity}
 
 /// Processors of the machine that are online, at least 1, whichever of them this process may use.
 pub fn online() -> usize {
-    // SAFETY: asks for a number.
+    // SAFETY: sysconf asks for a number, and touches no memory of ours.
     let n = unsafe { libc::sysconf(libc::_SC_NPROCESSORS_ONLN) };
     usize::try_from(n).unwrap_or(1).max(1)
 }

@@ -19,12 +19,12 @@ impl Counter {
         // Two accesses, so that another thread can come in between.
         // SAFETY: the model checks that nobody else has it.
         let seen = self.0.with(|p| unsafe { *p });
-        // SAFETY: as above.
+        // SAFETY: the model checks that nobody else has it.
         self.0.with_mut(|p| unsafe { *p = seen + 1 });
     }
 
     fn value(&mut self) -> u32 {
-        // SAFETY: as above.
+        // SAFETY: the model checks that nobody else has it.
         self.0.with(|p| unsafe { *p })
     }
 }

@@ -142,7 +142,7 @@ impl Core {
         let before = cells.clone();
         carry_out(of, op, &mut cells, with.0, with.1);
         if op != Op::Read {
-            // SAFETY: as above.
+            // SAFETY: R1, and the regions' lock is held.
             unsafe { bytes::copy(at, cells.as_ptr(), n) };
         }
         Some((before.into(), listener))

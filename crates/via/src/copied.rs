@@ -165,7 +165,7 @@ impl<W: Wire> Engine<W> {
             let mut line = [0u8; INLINE_BYTES_MAX];
             // SAFETY: the caller's; the line has room.
             unsafe { pieces.copy(0, total, line.as_mut_ptr()) };
-            // SAFETY: as above.
+            // SAFETY: U2: the line is ours, and `total` bytes of it are written.
             return Ok(if unsafe { self.send_line(handle, line.as_ptr(), total) }? { total } else { 0 });
         }
         if !vi.send.all_sent() || self.connections.control_pending {

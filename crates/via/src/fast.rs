@@ -54,7 +54,7 @@ impl<W: Wire> Engine<W> {
             let send = FastSend { operation: Operation::Send, segment: first, to: (0, 0), context: 0, descriptor: d.address };
             self.send_now::<PAYLOAD>(handle, &send)
         } else if !PAYLOAD && word == ControlWord::ONE_WRITE {
-            // SAFETY: D1: as above.
+            // SAFETY: D1 (descriptor.rs): covered by a leased region and aligned.
             let segment = unsafe { descriptor::segment(d.address, 1) };
             let write = FastSend { operation: Operation::RdmaWrite, segment, to: (first.address, first.handle), context: 0, descriptor: d.address };
             self.send_now::<PAYLOAD>(handle, &write)

@@ -279,7 +279,7 @@ fn say(ep: &EpShared, to: Name, words: &[u8]) -> Outcome {
 /// Asks to be connected.
 pub(crate) fn connect(ep: &EpShared, connector: &Connector, to: Name, data: &[u8]) -> Outcome {
     let mut number = [0; 8];
-    // SAFETY: as many bytes.
+    // SAFETY: `number` has as many bytes as the call is told.
     if unsafe { libc::getrandom(number.as_mut_ptr().cast(), number.len(), 0) } != number.len() as isize {
         return Err(error::EAGAIN);
     }

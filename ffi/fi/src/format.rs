@@ -151,13 +151,13 @@ mod tests {
         ] {
             let address = format.write(&name);
             assert_eq!(address.as_bytes().len(), format.bytes());
-            // SAFETY: as many bytes.
+            // SAFETY: the address has as many bytes as its format says.
             unsafe {
                 assert_eq!(format.read(address.as_bytes().as_ptr()), Some(name), "{format:?}");
                 assert_eq!(format.text(address.as_bytes().as_ptr()), text);
             }
         }
-        // SAFETY: as many bytes.
+        // SAFETY: the address has as many bytes as its format says.
         unsafe {
             // Zeros are of no family; a host alone is no endpoint.
             assert_eq!(Format::V4.read([0; NAME_BYTES].as_ptr()), None);
@@ -169,7 +169,7 @@ mod tests {
     fn room_that_is_too_small() {
         let (mut room, mut length) = ([7u8; 20], 3);
         let address = Format::V4.write(&Name::of_service(&[127, 0, 0, 1], 80).unwrap());
-        // SAFETY: as many bytes.
+        // SAFETY: `length` says at most how many bytes `room` has.
         unsafe {
             assert_eq!(copy_address(&address, room.as_mut_ptr(), &raw mut length), Err(error::TOO_SMALL));
             assert_eq!((length, room[3]), (16, 7));

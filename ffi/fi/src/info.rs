@@ -181,7 +181,7 @@ pub(crate) struct Owned(*mut Info);
 
 // SAFETY: read only, until it is dropped.
 unsafe impl Send for Owned {}
-// SAFETY: as above.
+// SAFETY: read only, until it is dropped.
 unsafe impl Sync for Owned {}
 
 impl Owned {
@@ -201,7 +201,7 @@ impl Owned {
     pub(crate) fn copy_for(&self, peer: Name) -> Outcome<*mut Info> {
         // SAFETY: made by `answer`.
         let like = unsafe { &*self.0 };
-        // SAFETY: as above.
+        // SAFETY: made by `answer`, whose pointers are NULL or name what it allocated with it.
         let source = unsafe { names::source_of(like) };
         let info = answer(Some(like), &Ends { source, destination: Some(peer) }, false, hints::MSG_KIND)?;
         // The host does not see this one, so it fills nothing in.

@@ -86,7 +86,7 @@ const TRIES: u32 = 1000;
 fn open_service(config: NicConfig, regions: &SharedRegions) -> Result<Endpoint, OpenError> {
     for _ in 0..TRIES {
         let mut number = [0; 2];
-        // SAFETY: as many bytes.
+        // SAFETY: `number` has as many bytes as the call is told.
         if unsafe { libc::getrandom(number.as_mut_ptr().cast(), number.len(), 0) } != number.len() as isize {
             return Err(OpenError::Random);
         }

@@ -49,7 +49,7 @@ fn socket_name(of: &[u8]) -> Vec<u8> {
 /// Waits until one of some descriptors can be read. `false`: the time has passed.
 fn wait(for_one_of: &[c_int], milliseconds: c_int) -> bool {
     let mut polled: Vec<libc::pollfd> = for_one_of.iter().map(|fd| libc::pollfd { fd: *fd, events: libc::POLLIN, revents: 0 }).collect();
-    // SAFETY: as many entries as said.
+    // SAFETY: the vector has as many entries as the call is told.
     unsafe { libc::poll(polled.as_mut_ptr(), polled.len() as libc::nfds_t, milliseconds) != 0 }
 }
 

@@ -27,7 +27,7 @@ pub(crate) struct Context {
 struct TheDevice(*mut IbvDevice);
 // SAFETY: never changed after it is made.
 unsafe impl Send for TheDevice {}
-// SAFETY: as above.
+// SAFETY: never changed after it is made.
 unsafe impl Sync for TheDevice {}
 
 fn device() -> *mut IbvDevice {

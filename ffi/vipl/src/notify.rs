@@ -19,7 +19,7 @@ struct Context(*mut c_void);
 
 // SAFETY: the library never looks through it; that handlers run on another thread is part of the interface.
 unsafe impl Send for Context {}
-// SAFETY: as above.
+// SAFETY: the library never looks through it; that handlers run on another thread is part of the interface.
 unsafe impl Sync for Context {}
 
 impl Context {

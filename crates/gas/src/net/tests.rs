@@ -185,7 +185,7 @@ fn short_requests_of_a_burst_share_messages() {
                 unsafe { net.put(1, bases[1] + 8 * i as u64, std::ptr::from_ref(word).cast(), 8).unwrap() };
             }
             for (i, word) in back.iter_mut().enumerate() {
-                // SAFETY: as above.
+                // SAFETY: C1: vectors of ours, which outlive the sync.
                 unsafe { net.get(1, bases[1] + 8 * i as u64, std::ptr::from_mut(word).cast(), 8).unwrap() };
             }
             net.sync().unwrap();
@@ -194,7 +194,7 @@ fn short_requests_of_a_burst_share_messages() {
             assert!(sent < COUNT as u32 / 10, "{sent} messages");
             // One alone waits for nobody, and neither does a short one behind a long one.
             let store = |words: usize| {
-                // SAFETY: as above.
+                // SAFETY: C1: vectors of ours.
                 unsafe { net.store(1, bases[1], from.as_ptr().cast(), 8 * words).unwrap() };
                 net.shared.core().peers[1].credits.sent().wrapping_sub(before)
             };

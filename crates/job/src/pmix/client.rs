@@ -26,7 +26,7 @@ struct Fence {
 // SAFETY: the directive is not written any more and is a flag, not a pointer; the rest may be sent
 // and shared.
 unsafe impl Send for Fence {}
-// SAFETY: as above.
+// SAFETY: the directive is not written any more and is a flag, not a pointer; a mutex guards the rest.
 unsafe impl Sync for Fence {}
 
 /// Membership in a PMIx job.
@@ -120,7 +120,7 @@ impl Client {
         self.fetch(rank, key, |kind, data| match kind {
             // SAFETY: X3: by its type this is the member that is set.
             abi::TYPE_UINT16 => Ok(u32::from(unsafe { data.uint16 })),
-            // SAFETY: as above.
+            // SAFETY: X3: by its type this is the member that is set.
             abi::TYPE_UINT32 => Ok(unsafe { data.uint32 }),
             other => Err(Error::protocol("a number", format!("a value of type {other}").as_bytes())),
         })
@@ -147,7 +147,7 @@ impl Client {
         match self.api.destruct {
             // SAFETY: X3: it is freed once, after it was read.
             Some(destruct) => unsafe { destruct(value) },
-            // SAFETY: X3, as above; numbers hold nothing.
+            // SAFETY: X3: a value that the library made; numbers hold nothing.
             None if kind == abi::TYPE_BYTE_OBJECT => unsafe { libc::free(data.object.bytes.cast()) },
             None => {}
         }

@@ -339,7 +339,7 @@ impl Link {
         // SAFETY: the words of the slot at the head, which is there.
         let Some((payload, length)) = (unsafe { self.payload_of(words) }) else { return Received::Broken };
         self.payload_consumed += length;
-        // SAFETY: F1: the slot as above; the payload has been checked.
+        // SAFETY: F1: the slot is the queue's until it is consumed; the payload has been checked.
         Received::Frame(unsafe { Frame::new(head, words, payload, length as usize) })
     }
 
