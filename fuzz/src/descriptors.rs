@@ -23,7 +23,8 @@ pub fn run(data: &[u8]) {
     let mut place = Box::new(Place([0; BYTES]));
     let base = place.0.as_mut_ptr().expose_provenance();
     let rights = MemAttributes { ptag: Some(program.tag), ..Default::default() };
-    let handle = engine.register(base as u64, BYTES as u64, &rights).unwrap();
+    // SAFETY: U0: the place outlives all that the engine is asked to do.
+    let handle = unsafe { engine.register(base as u64, BYTES as u64, &rights) }.unwrap();
     input.drive(STEPS_MAX, |input| {
         let slot = usize::from(input.u8()) % 64;
         let which = usize::from(input.u8()) % program.vis.len();

@@ -100,7 +100,8 @@ struct Stage {
 
 impl Stage {
     fn new() -> Self {
-        set_functions(&[touch]);
+        // SAFETY: the function takes any place of the stage.
+        unsafe { set_functions(&[touch]) };
         let mut engine = Engine::new(Scripted::new(), 1);
         engine.set_now(Instant(1));
         engine.progress();

@@ -81,8 +81,11 @@ impl Stage {
         let reached = vec![CANARY; 3 * EDGE + 2 * REACH];
         let start = reached.as_ptr().expose_provenance() + EDGE;
         let region = |start, access| Region { start, length: REACH, base: 0, access, listener: 1 };
-        assert!(regions.lock().insert(OPEN, region(start, Access::all())));
-        assert!(regions.lock().insert(CLOSED, region(start + REACH + EDGE, Access::READ)));
+        // SAFETY: R1: the stage owns the memory and outlives all that the machine is asked to do.
+        unsafe {
+            assert!(regions.lock().insert(OPEN, region(start, Access::all())));
+            assert!(regions.lock().insert(CLOSED, region(start + REACH + EDGE, Access::READ)));
+        }
         let (local, heard) = (vec![CANARY; LOCAL + 2 * EDGE], Heard::default());
         let mut stage = Self { engine, machine, heard, regions, shared: None, reached, local, id: 0, tries: 0, begun: 0 };
         stage.connect();
@@ -159,7 +162,8 @@ impl Stage {
         let piece = |at: usize, n: usize, local: &mut Vec<u8>| (local[at..at + n].as_mut_ptr(), n);
         let cut = if input.u8() & 1 == 0 { n } else { n / 3 };
         let pieces = [piece(at, cut, &mut self.local), piece(at + cut, n - cut, &mut self.local)];
-        Gather::of(pieces.into_iter().take(if cut == n { 1 } else { 2 })).expect("two")
+        // SAFETY: G1: the stage owns the memory and outlives all that the machine is asked to do.
+        unsafe { Gather::of(pieces.into_iter().take(if cut == n { 1 } else { 2 })) }.expect("two")
     }
 
     /// Runs a call of the program, whose completion is awaited if it succeeds.
@@ -177,7 +181,8 @@ impl Stage {
         let mut flags = ReceiveFlags::empty();
         let to = self.memory(input);
         let (tagged, is_multi) = (form & 1 != 0, form & 6 == 6);
-        let to = if is_multi { Gather::one(to.start(), to.len().min(9000) / 3) } else { to };
+        // SAFETY: G1: a part of the same memory.
+        let to = if is_multi { unsafe { Gather::one(to.start(), to.len().min(9000) / 3) } } else { to };
         flags.set(ReceiveFlags::MULTI, is_multi);
         let source = (form & 8 != 0).then_some(if form & 16 == 0 { PEER } else { u64::from(input.u8()) });
         Want { tagged, source, tag: u64::from(input.u8() % 4), ignore: u64::from(form >> 5), to, context: 0, flags }
@@ -214,8 +219,12 @@ impl Stage {
         let data_type = [DataType::U8, DataType::F64, DataType::U128][usize::from(form) % 3];
         let form = [Form::Plain, Form::Fetch, Form::Compare][usize::from(form / 3) % 3];
         let bytes = count * data_type.bytes();
-        let part =
-            |i: usize, is_wanted: bool, local: &mut Vec<u8>| if is_wanted { Gather::one(local[EDGE + i * 8192..].as_mut_ptr(), bytes) } else { Gather::NONE };
+        let part = |i: usize, is_wanted: bool, local: &mut Vec<u8>| {
+            let at = local[EDGE + i * 8192..].as_mut_ptr();
+            // SAFETY: G1: the stage owns the memory and outlives all that the machine is asked to
+            // do; there are 8192 bytes.
+            if is_wanted { unsafe { Gather::one(at, bytes) } } else { Gather::NONE }
+        };
         let local = &mut self.local;
         let (operands, compare, result) = (part(0, op != AtomicOp::Read, local), part(1, form == Form::Compare, local), part(2, form != Form::Plain, local));
         let target = Target { peer: PEER, address: input.number(), key: 1 };
@@ -277,7 +286,10 @@ impl Stage {
             _ => {
                 self.regions.lock().remove(OPEN);
                 let start = self.reached.as_ptr().expose_provenance() + EDGE;
-                assert!(self.regions.lock().insert(OPEN, Region { start, length: REACH / 2, base: 64, access: Access::all(), listener: 0 }));
+                let region = Region { start, length: REACH / 2, base: 64, access: Access::all(), listener: 0 };
+                // SAFETY: R1: the stage owns the memory and outlives all that the machine is asked
+                // to do.
+                assert!(unsafe { self.regions.lock().insert(OPEN, region) });
             }
         }
     }

@@ -75,7 +75,10 @@ impl Stage {
         let keys = places.map(|(address, length, access)| {
             // What peers name begins at zero, so that numbers fit.
             let iova = if access == Access::LOCAL_WRITE { address } else { 0 };
-            machine.register(&mut engine, &Region { domain, address, length: length as u64, iova, access, adopted: None }).expect("memory")
+            let region = Region { domain, address, length: length as u64, iova, access, adopted: None };
+            // SAFETY: R1: the stage owns the memory and outlives all that the machine is asked to
+            // do.
+            unsafe { machine.register(&mut engine, &region) }.expect("memory")
         });
         let srq = machine.create_srq(domain, 16, 4, 2).expect("room");
         let caps = Caps { sends: 16, receives: 16, send_pieces: 4, receive_pieces: 4, inline: 256 };
@@ -241,7 +244,8 @@ impl Stage {
         };
         // It may complete within the call.
         self.open.insert(id);
-        if self.machine.post_send(&mut self.engine, self.pairs[which], &request).is_err() {
+        // SAFETY: R2: the pieces lie within `local`, canaries included.
+        if unsafe { self.machine.post_send(&mut self.engine, self.pairs[which], &request) }.is_err() {
             self.open.remove(&id);
         }
     }
@@ -274,7 +278,9 @@ impl Stage {
                 self.machine.deregister(&mut self.engine, key).expect("registered");
                 let address = self.reached.as_ptr().expose_provenance() as u64 + EDGE as u64;
                 let region = Region { domain: self.domain, address, length: REACH as u64 / 2, iova: 64, access: Access::all(), adopted: None };
-                self.keys[0] = self.machine.register(&mut self.engine, &region).expect("memory");
+                // SAFETY: R1: the stage owns the memory and outlives all that the machine is asked
+                // to do.
+                self.keys[0] = unsafe { self.machine.register(&mut self.engine, &region) }.expect("memory");
             }
         }
     }

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A `SAFETY` comment names the invariant that its block relies on. One that points at another comment says nothing any more when that one moves, and nobody looks whether it was ever true of this block.
+//! A `SAFETY` comment names the invariant that its block relies on. One that points at another
+//! comment says nothing any more when that one moves, and nobody looks whether it was ever true of
+//! this block.
 
 /// What a comment must not begin with, or contain. Split, so that this file does not contain them.
 const BEGINNINGS: &[&str] =

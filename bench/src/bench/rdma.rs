@@ -235,7 +235,7 @@ impl Posts<'_, '_> {
             while posted < count && posted - collected < window as u64 {
                 // SAFETY: E2: the slot's previous operation has been collected, since slots are used in turn.
                 let descriptor = unsafe { base.add(self.posted % WINDOW) };
-                // SAFETY: E2: what was posted with it before has been collected.
+                // SAFETY: E2: its previous operation has been collected.
                 unsafe { rearm(descriptor, self.operation, self.size as u32) };
                 self.vi.post_send(descriptor)?;
                 self.posted = self.posted.wrapping_add(1);

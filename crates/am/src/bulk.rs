@@ -85,7 +85,9 @@ fn write_more<W: Wire>(engine: &mut Engine<W>, connection: &Connection, source: 
 /// What a posted write of the rest of `source` needs, registered.
 fn rest<W: Wire>(engine: &mut Engine<W>, ptag: PtagHandle, source: &Source<'_>, written: &Written, keep: Keep) -> Result<Write, Error> {
     let (from, length) = (source.from.wrapping_add(written.bytes).expose_provenance() as u64, source.length - written.bytes);
-    let handle = engine.register(from, length as u64, &MemAttributes { ptag: Some(ptag), ..MemAttributes::default() })?;
+    // SAFETY: U0 of the engine: U2, for the registration ends with the write. The region that it
+    // keeps or the program owns the bytes, and they are only read.
+    let handle = unsafe { engine.register(from, length as u64, &MemAttributes { ptag: Some(ptag), ..MemAttributes::default() }) }?;
     let from = Segment { address: from, length: length as u32, handle: handle.raw() };
     let (address, handle) = written.segment;
     Ok(Write { from, is_registered: true, keep, remote: (address + written.bytes as u64, handle) })
@@ -328,7 +330,10 @@ impl<H> Core<H> {
             if self.running == 0 { self.garbage.extend(owner) } else { self.held.extend(owner) }
         }
         let registered = memory.map(|(address, length, owner)| {
-            let handle = engine.register(address, length, &MemAttributes { ptag: Some(ptag), rdma_write: true, rdma_read: false })?;
+            let attributes = MemAttributes { ptag: Some(ptag), rdma_write: true, rdma_read: false };
+            // SAFETY: U0 of the engine: G1 of the region, which the segment owns; without one P2,
+            // promised to `Bundle::set_segment_of_program`.
+            let handle = unsafe { engine.register(address, length, &attributes) }?;
             Ok(crate::endpoint::Segment { address, length, handle, owner })
         });
         let result = registered.transpose().map(|segment| endpoint.segment = segment);

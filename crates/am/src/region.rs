@@ -21,7 +21,8 @@ pub struct Region {
 
 // SAFETY: G1: the memory belongs to the process; it is only copied from and to, by bytes that others may be writing.
 unsafe impl Send for Region {}
-// SAFETY: G1: the memory belongs to the process; it is only copied from and to, by bytes that others may be writing.
+// SAFETY: G1: the memory belongs to the process; it is only copied from and to, by bytes that
+// others may be writing.
 unsafe impl Sync for Region {}
 
 impl Region {

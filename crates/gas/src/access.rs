@@ -93,7 +93,7 @@ impl Process {
     pub unsafe fn read(&self, to: *mut u8, pointer: u64, bytes: usize) -> Result<(), Error> {
         // SAFETY: the caller's promise.
         match unsafe { self.copy(Direction::In, pointer, to, bytes)? } {
-            // SAFETY: as above.
+            // SAFETY: the caller's promise, which is C1 of the messages.
             Some((net, rank)) => unsafe { net.read(rank, layout::address_of(pointer), to, bytes) },
             None => Ok(()),
         }
@@ -109,7 +109,7 @@ impl Process {
     pub(crate) unsafe fn read_anywhere(&self, to: *mut u8, pointer: u64, bytes: usize) -> Result<(), Error> {
         // SAFETY: the caller's promise.
         match unsafe { Self::copy_by(self.way_to(pointer)?, Direction::In, pointer, to, bytes)? } {
-            // SAFETY: as above.
+            // SAFETY: the caller's promise, which is C1 of the messages.
             Some((net, rank)) => unsafe { net.read(rank, layout::address_of(pointer), to, bytes) },
             None => Ok(()),
         }
@@ -138,7 +138,7 @@ impl Process {
     pub unsafe fn get_probed<P: Probe>(&self, to: *mut u8, pointer: u64, bytes: usize) -> Result<(), Error> {
         // SAFETY: the caller's promise.
         match unsafe { self.copy(Direction::In, pointer, to, bytes)? } {
-            // SAFETY: as above.
+            // SAFETY: the caller's promise, which is C1 of the messages; G3 where it writes.
             Some((net, rank)) => unsafe { net.get_probed::<P>(rank, layout::address_of(pointer), to, bytes) },
             None => Ok(()),
         }
@@ -150,11 +150,11 @@ impl Process {
     /// As for [`Process::read`].
     ///
     /// # Safety
-    /// The `bytes` bytes at `from` may be read.
+    /// The `bytes` bytes at `from` may be read; G3 for the place.
     pub unsafe fn write(&self, pointer: u64, from: *const u8, bytes: usize) -> Result<(), Error> {
         // SAFETY: the caller's promise.
         match unsafe { self.copy(Direction::Out, pointer, from.cast_mut(), bytes)? } {
-            // SAFETY: as above.
+            // SAFETY: the caller's promise, which is C1 of the messages; G3 where it writes.
             Some((net, rank)) => unsafe { net.write(rank, layout::address_of(pointer), from, bytes) },
             None => Ok(()),
         }
@@ -166,11 +166,11 @@ impl Process {
     /// As for [`Process::get`].
     ///
     /// # Safety
-    /// The `bytes` bytes at `from` may be read.
+    /// The `bytes` bytes at `from` may be read; G3 for the place.
     pub unsafe fn put(&self, pointer: u64, from: *const u8, bytes: usize) -> Result<(), Error> {
         // SAFETY: the caller's promise.
         match unsafe { self.copy(Direction::Out, pointer, from.cast_mut(), bytes)? } {
-            // SAFETY: as above.
+            // SAFETY: the caller's promise, which is C1 of the messages; G3 where it writes.
             Some((net, rank)) => unsafe { net.put(rank, layout::address_of(pointer), from, bytes) },
             None => Ok(()),
         }
@@ -182,11 +182,11 @@ impl Process {
     /// As for [`Process::get`].
     ///
     /// # Safety
-    /// The `bytes` bytes at `from` may be read.
+    /// The `bytes` bytes at `from` may be read; G3 for the place.
     pub unsafe fn store(&self, pointer: u64, from: *const u8, bytes: usize) -> Result<(), Error> {
         // SAFETY: the caller's promise.
         if let Some((net, rank)) = unsafe { self.copy(Direction::Out, pointer, from.cast_mut(), bytes)? } {
-            // SAFETY: as above.
+            // SAFETY: the caller's promise, which is C1 of the messages; G3 where it writes.
             return unsafe { net.store(rank, layout::address_of(pointer), from, bytes) };
         }
         if let Way::Mapped { entry, .. } = self.way(pointer, bytes)? {
@@ -202,17 +202,20 @@ impl Process {
     ///
     /// # Errors
     /// As for [`Process::read`].
-    pub fn fill(&self, pointer: u64, value: u8, bytes: usize) -> Result<(), Error> {
+    ///
+    /// # Safety
+    /// G3.
+    pub unsafe fn fill(&self, pointer: u64, value: u8, bytes: usize) -> Result<(), Error> {
         let way = self.way(pointer, bytes)?;
         let address = layout::address_of(pointer);
         if let Some(there) = way.mapped(address, bytes as u64) {
-            // SAFETY: mapped for so many bytes (G1).
+            // SAFETY: mapped for so many bytes (G1); the caller's promise (G3).
             unsafe { std::ptr::write_bytes(there, value, bytes) };
             return Ok(());
         }
         let part = [value; FILL_BYTES];
         for at in (0..bytes).step_by(FILL_BYTES) {
-            // SAFETY: reads from `part`.
+            // SAFETY: reads from `part`; the caller's promise (G3).
             unsafe { self.write(layout::pointer_of(layout::process_of(pointer) as u32, address + at as u64), part.as_ptr(), FILL_BYTES.min(bytes - at))? };
         }
         Ok(())
@@ -242,7 +245,10 @@ impl Process {
     ///
     /// # Errors
     /// As for [`Process::atomic`]; [`Error::NoSuchFunction`].
-    pub fn call(&self, pointer: u64, function: u64, argument: i64) -> Result<i64, Error> {
+    ///
+    /// # Safety
+    /// G3.
+    pub unsafe fn call(&self, pointer: u64, function: u64, argument: i64) -> Result<i64, Error> {
         let way = self.way(pointer, 1)?;
         let address = layout::address_of(pointer);
         if let Way::Messages { net, rank } = way {
@@ -250,14 +256,18 @@ impl Process {
         }
         let place = way.mapped(address, 1).ok_or(Error::NoMemoryThere)?;
         let owner = self.group.index_of(layout::process_of(pointer) as u32).ok_or(Error::NoMemoryThere)?;
-        self.control.lock(owner).call(function, place, argument)
+        // SAFETY: mapped (G1); the caller's promise (G3).
+        unsafe { self.control.lock(owner).call(function, place, argument) }
     }
 
     /// Applies an atomic operation to an aligned word of `bytes` bytes, 4 or 8; returns what was there.
     ///
     /// # Errors
     /// [`Error::NoSuchProcess`]; [`Error::NoMemoryThere`] if it is not aligned or not in shared memory; of other hosts [`Error::Trouble`], [`Error::Left`].
-    pub fn atomic(&self, pointer: u64, operation: Atomic, bytes: usize, operand: u64, expected: u64) -> Result<u64, Error> {
+    ///
+    /// # Safety
+    /// G3.
+    pub unsafe fn atomic(&self, pointer: u64, operation: Atomic, bytes: usize, operand: u64, expected: u64) -> Result<u64, Error> {
         let way = self.way(pointer, bytes)?;
         let address = layout::address_of(pointer);
         if !matches!(bytes, 4 | 8) || !address.is_multiple_of(bytes as u64) {
@@ -267,7 +277,7 @@ impl Process {
             Way::Messages { net, rank } => net.atomic(rank, address, (operation, bytes), (operand, expected)),
             Way::Mapped { .. } => {
                 let word = way.mapped(address, bytes as u64).ok_or(Error::NoMemoryThere)?;
-                // SAFETY: aligned and mapped (G1).
+                // SAFETY: aligned and mapped (G1); the caller's promise (G3).
                 Ok(unsafe { operation.apply(word, bytes, operand, expected) })
             }
         }

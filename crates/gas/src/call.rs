@@ -10,14 +10,19 @@ use bellwire_memory::atomic::{AtomicU32, Ordering};
 
 use crate::error::Error;
 
-/// A function that gets a place and an argument.
-pub type Function = extern "C" fn(place: *mut u8, argument: i64) -> i64;
+/// A function that gets a place and an argument, under a lock that no other such function on a
+/// place of this process runs with.
+pub type Function = unsafe extern "C" fn(place: *mut u8, argument: i64) -> i64;
 
 /// The program's functions that may be called.
 static FUNCTIONS: OnceLock<&'static [Function]> = OnceLock::new();
 
 /// Says once which functions there are. The same in all processes of a job, in the same order.
-pub fn set_functions(functions: &'static [Function]) {
+///
+/// # Safety
+/// Each of them may be called, by any thread, with any place that is mapped (G1) and that peers may
+/// name (G3), and with any argument.
+pub unsafe fn set_functions(functions: &'static [Function]) {
     let _ = FUNCTIONS.set(functions);
 }
 
@@ -44,7 +49,10 @@ impl Lock {
     ///
     /// # Errors
     /// [`Error::NoSuchFunction`].
-    pub(crate) fn call(self, number: u64, place: *mut u8, argument: i64) -> Result<i64, Error> {
+    ///
+    /// # Safety
+    /// The place is mapped (G1), and may be named (G3).
+    pub(crate) unsafe fn call(self, number: u64, place: *mut u8, argument: i64) -> Result<i64, Error> {
         let function = function(number).ok_or(Error::NoSuchFunction(number))?;
         // SAFETY: G1.
         let word = unsafe { &*self.0 };
@@ -52,7 +60,8 @@ impl Lock {
         while word.compare_exchange_weak(0, 1, Ordering::Acquire, Ordering::Relaxed).is_err() {
             std::thread::yield_now();
         }
-        let result = function(place, argument);
+        // SAFETY: the promise to `set_functions`.
+        let result = unsafe { function(place, argument) };
         // Release: what this call did; pairs with the acquire above.
         word.store(0, Ordering::Release);
         Ok(result)

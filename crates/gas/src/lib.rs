@@ -34,8 +34,13 @@
 //!
 //! Processes of one job trust each other with their memory: that is what the program asked for. What is read from the control area or a message decides about addresses only after a check.
 //!
-//! Unsafe code relies on two invariants.
+//! Unsafe code relies on three invariants.
 //! - G1: the control area, the window and the aliases are mapped from start to the end of the process; `layout` keeps what is computed inside them.
+//! - G3: a program names only places that may change. After [`Process::start`] it can name
+//!   everything that a process shares, statics too, so the caller promises that no reference
+//!   forbids
+//!   the change. After [`Process::join`] it can name symmetric memory alone, which has no
+//!   references.
 //! - G2: one thread uses [`Process`]; start happens before `main`, alone. The service thread of `net.rs` reads and writes the window as another process would.
 
 mod access;
@@ -47,6 +52,8 @@ mod fault;
 mod group;
 mod host;
 pub mod layout;
+#[cfg(doctest)]
+mod needs_unsafe;
 mod net;
 pub mod probe;
 mod process;

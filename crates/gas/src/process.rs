@@ -78,8 +78,8 @@ impl Process {
     /// This process has one thread, and `statics` is its own writable data (G2). Nothing else uses the addresses of [`layout`].
     pub unsafe fn start(statics: Range) -> Result<Self, Error> {
         let heap = setting("BELLWIRE_GAS_HEAP_MIB", HEAP_MIB, SYMMETRIC_BASE)?;
-        // SAFETY: the caller's promise.
-        Self::begin(Job::join_installed()?, |memfd, file, symmetric| window::take_over(memfd, file, statics, heap, symmetric))
+        // SAFETY: G2, the caller's promise.
+        Self::begin(Job::join_installed()?, |memfd, file, symmetric| unsafe { window::take_over(memfd, file, statics, heap, symmetric) })
     }
 
     /// As [`Process::start`], but of symmetric memory alone: nothing of the program moves, and accesses to anything else are errors. Other threads may be there. Collective: the processes of a job
@@ -177,7 +177,8 @@ impl Peer {
         }
         let alias = layout::alias_of(index);
         for (begin, end) in window.parts().into_iter().filter(|part| *part != (0, 0)) {
-            window::map_at(memfd, file.window(index) + begin, alias + begin, end - begin)?;
+            // SAFETY: a part of the addresses that `reserve_aliases` has reserved for this peer.
+            unsafe { window::map_at(memfd, file.window(index) + begin, alias + begin, end - begin) }?;
         }
         let (begin, end) = window.whole();
         let base = std::ptr::with_exposed_provenance_mut((alias + begin) as usize);

@@ -57,7 +57,10 @@ impl Window {
 ///
 /// # Errors
 /// [`Error::NotFixed`] if the statics are not at low addresses; what the system says.
-pub fn take_over(memfd: BorrowedFd<'_>, file: u64, statics: Range, heap_bytes: u64, symmetric_bytes: u64) -> Result<Window, Error> {
+///
+/// # Safety
+/// G2: there is one thread, and `statics` is this process's own writable data.
+pub unsafe fn take_over(memfd: BorrowedFd<'_>, file: u64, statics: Range, heap_bytes: u64, symmetric_bytes: u64) -> Result<Window, Error> {
     let statics = (page_down(statics.0), page_up(statics.1));
     if statics.0 == 0 || statics.0 >= statics.1 || statics.1 > SYMMETRIC_BASE {
         return Err(Error::NotFixed);
@@ -72,8 +75,12 @@ pub fn take_over(memfd: BorrowedFd<'_>, file: u64, statics: Range, heap_bytes: u
     // SAFETY: without FIXED_REPLACE nothing that is there is lost.
     unsafe { mmap_anonymous(guard, PAGE as usize, ProtFlags::empty(), MapFlags::PRIVATE | MapFlags::FIXED_NOREPLACE) }.map_err(Error::from_call("mmap"))?;
     let pages = touched(heap);
-    exchange(memfd, file, statics, |_| true)?;
-    exchange(memfd, file, heap, |page| pages.get(page).is_none_or(|entry| entry >> 62 != 0))?;
+    // SAFETY: G2, the caller's promise, for the statics; the kernel says that the other range is
+    // the heap.
+    unsafe {
+        exchange(memfd, file, statics, |_| true)?;
+        exchange(memfd, file, heap, |page| pages.get(page).is_none_or(|entry| entry >> 62 != 0))?;
+    }
     Ok(Window { statics, heap, symmetric })
 }
 
@@ -89,7 +96,8 @@ pub fn share_symmetric(memfd: BorrowedFd<'_>, file: u64, bytes: u64) -> Result<W
         mmap_anonymous(at, (symmetric.1 - symmetric.0) as usize, ProtFlags::empty(), MapFlags::PRIVATE | MapFlags::NORESERVE | MapFlags::FIXED_NOREPLACE)
     }
     .map_err(Error::from_call("mmap"))?;
-    map(memfd, file, symmetric)?;
+    // SAFETY: it replaces the reservation just made.
+    unsafe { map(memfd, file, symmetric) }?;
     Ok(Window { symmetric, ..Window::default() })
 }
 
@@ -142,7 +150,10 @@ fn touched(range: Range) -> Vec<u64> {
 }
 
 /// Copies what is in a range to the memfd and maps that in its place. Allocates nothing.
-fn exchange(memfd: BorrowedFd<'_>, file: u64, range: Range, is_touched: impl Fn(usize) -> bool) -> Result<(), Error> {
+///
+/// # Safety
+/// The range is this process's own memory, and nobody writes to it now (G2).
+unsafe fn exchange(memfd: BorrowedFd<'_>, file: u64, range: Range, is_touched: impl Fn(usize) -> bool) -> Result<(), Error> {
     for (page, address) in (range.0..range.1).step_by(PAGE as usize).enumerate() {
         if !is_touched(page) {
             continue;
@@ -153,18 +164,26 @@ fn exchange(memfd: BorrowedFd<'_>, file: u64, range: Range, is_touched: impl Fn(
             return Err(Error::Os("pwrite", rustix::io::Errno::NOSPC));
         }
     }
-    map(memfd, file, range)
+    // SAFETY: the content has just been copied to the memfd.
+    unsafe { map(memfd, file, range) }
 }
 
 /// Maps a part of a window at its own addresses.
-fn map(memfd: BorrowedFd<'_>, file: u64, range: Range) -> Result<(), Error> {
-    map_at(memfd, file + range.0, range.0, range.1 - range.0)
+///
+/// # Safety
+/// As for [`map_at`].
+unsafe fn map(memfd: BorrowedFd<'_>, file: u64, range: Range) -> Result<(), Error> {
+    // SAFETY: the caller's promise.
+    unsafe { map_at(memfd, file + range.0, range.0, range.1 - range.0) }
 }
 
 /// Maps a part of the memfd at an address, in place of whatever is there.
-pub fn map_at(memfd: BorrowedFd<'_>, offset: u64, address: u64, bytes: u64) -> Result<(), Error> {
+///
+/// # Safety
+/// Nobody uses the old mapping, or it has the same content as that part of the memfd.
+pub unsafe fn map_at(memfd: BorrowedFd<'_>, offset: u64, address: u64, bytes: u64) -> Result<(), Error> {
     let at = std::ptr::with_exposed_provenance_mut(address as usize);
-    // SAFETY: the address is that of memory whose content has just been copied to the memfd, or in a region that `layout` reserves for us.
+    // SAFETY: the caller's promise: nothing that anybody uses is lost.
     unsafe { mmap(at, bytes as usize, ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED | MapFlags::FIXED | MapFlags::NORESERVE, memfd, offset) }
         .map_err(Error::from_call("mmap"))?;
     if crate::layout::of_alias(address, u32::MAX).is_some() {

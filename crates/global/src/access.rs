@@ -210,7 +210,7 @@ impl Global {
         let (there, process) = self.near_bytes(to.begin().bits(), size_of_val(from))?;
         // Release: as in `write`.
         fence(Ordering::Release);
-        // SAFETY: as in `read_slice`.
+        // SAFETY: mapped (G1); the slice is the caller's; T1.
         unsafe { bytes::copy_any(there, from.as_ptr().cast(), size_of_val(from)) };
         Some(process)
     }
@@ -228,7 +228,8 @@ impl Global {
         if self.copied_near(to, from).is_some() {
             return Ok(());
         }
-        // SAFETY: as above.
+        // SAFETY: the slice's own bytes, every one defined; G3 by T1, since only symmetric memory
+        // can be named.
         unsafe { self.process.borrow().put(to.begin().bits(), from.as_ptr().cast(), size_of_val(from)) }
     }
 
@@ -246,7 +247,8 @@ impl Global {
             self.count(process, size_of_val(from));
             return Ok(());
         }
-        // SAFETY: as above.
+        // SAFETY: the slice's own bytes, every one defined; G3 by T1, since only symmetric memory
+        // can be named.
         unsafe { self.process.borrow().store(to.begin().bits(), from.as_ptr().cast(), size_of_val(from)) }
     }
 
@@ -267,7 +269,9 @@ impl Global {
     }
 
     fn atomic<T: AtomicWord>(&self, at: GlobalPtr<T>, operation: Atomic, operand: T, expected: T) -> Result<T, Error> {
-        self.process.borrow().atomic(at.bits(), operation, size_of::<T>(), operand.to_bits(), expected.to_bits()).map(T::from_bits)
+        // SAFETY: G3: this process has joined, so only symmetric memory can be named, which is
+        // T1's.
+        unsafe { self.process.borrow().atomic(at.bits(), operation, size_of::<T>(), operand.to_bits(), expected.to_bits()) }.map(T::from_bits)
     }
 
     /// Adds, wrapping, at one go; what was there.

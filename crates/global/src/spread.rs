@@ -180,7 +180,8 @@ impl<'a, T: Plain> Local<'a, T> {
     /// All of them in order, each loaded when it is asked for.
     #[inline(always)]
     pub fn iter(self) -> impl ExactSizeIterator<Item = T> + 'a {
-        // SAFETY: inside the block, so mapped (G1) and aligned as a `T`; T1. Barriers and counts order it.
+        // SAFETY: inside the block, so mapped (G1) and aligned as a `T`; T1. Barriers and counts
+        // order it.
         (0..self.length).map(move |index| unsafe { self.begin.add(index).read_volatile() })
     }
 
@@ -188,7 +189,8 @@ impl<'a, T: Plain> Local<'a, T> {
     #[inline(always)]
     pub fn set_each(self, mut value: impl FnMut(usize) -> T) {
         for index in 0..self.length {
-            // SAFETY: inside the block, so mapped (G1) and aligned as a `T`; T1. Barriers and counts order it.
+            // SAFETY: inside the block, so mapped (G1) and aligned as a `T`; T1. Barriers and
+            // counts order it.
             unsafe { self.begin.add(index).write_volatile(value(index)) };
         }
     }

@@ -83,7 +83,8 @@ impl SharedMap {
     pub fn lines(&self, offset: usize, count: usize) -> &[Line] {
         assert!(offset.is_multiple_of(LINE_BYTES), "S3: line at {offset}");
         let first = self.bytes(offset, count * LINE_BYTES).cast::<Line>().cast_const();
-        // SAFETY: S1, S2 and S3, checked for the whole line; a `Line` is nothing but atomic words, for which shared writing is defined.
+        // SAFETY: S1, S2 and S3, checked for the whole line; a `Line` is nothing but atomic words,
+        // for which shared writing is defined.
         unsafe { core::slice::from_raw_parts(first, count) }
     }
 

@@ -14,8 +14,8 @@ use std::error::Error;
 use std::time::{Duration, Instant};
 
 use bellwire_job::Job;
-use bellwire_via::nic::NicConfig;
-use bellwire_via::{Completion, MemAttributes, MemHandle, NetAddress, Nic, ReceiveRequest, Reliability, Segment, SendRequest, ViAttributes, ViHandle};
+use bellwire_via::nic::{Memory, NicConfig};
+use bellwire_via::{Completion, MemAttributes, NetAddress, Nic, ReceiveRequest, Reliability, Segment, SendRequest, ViAttributes, ViHandle};
 
 type Outcome<T> = Result<T, Box<dyn Error>>;
 
@@ -25,25 +25,21 @@ const TOKEN_MAX: Option<Duration> = Some(Duration::from_secs(60));
 
 /// Registered memory of one page, whose first word is the token that comes, and whose second the
 /// one that goes.
-struct Tokens {
-    base: *mut u8,
-    handle: MemHandle,
-}
+struct Tokens<'n>(Memory<'n>);
 
-impl Tokens {
-    fn segment(&self, word: usize) -> Segment {
-        Segment { address: (self.base.addr() + word * 8) as u64, length: 8, handle: self.handle.raw() }
+impl Tokens<'_> {
+    fn segment(&self, word: usize) -> Outcome<Segment> {
+        Ok(self.0.segment(8 * word, 8)?)
     }
 
-    fn come(&self) -> u64 {
-        // SAFETY: the page lives as long as the NIC and is aligned; the receive into it is
-        // complete, so nobody writes it now.
-        unsafe { self.base.cast::<u64>().read() }
+    fn come(&self) -> Outcome<u64> {
+        let mut token = [0; 8];
+        self.0.read(0, &mut token)?;
+        Ok(u64::from_ne_bytes(token))
     }
 
-    fn put(&self, token: u64) {
-        // SAFETY: as above, for the second word; the send from it is complete.
-        unsafe { self.base.cast::<u64>().add(1).write(token) }
+    fn put(&self, token: u64) -> Outcome<()> {
+        Ok(self.0.write(8, &token.to_ne_bytes())?)
     }
 }
 
@@ -71,7 +67,7 @@ fn pass(job: &Job, rounds: u64) -> Outcome<()> {
             send(&nic, right, &tokens, hops)?;
         }
         well(&nic.receive_wait(left, TOKEN_MAX)?)?;
-        hops = tokens.come() + 1;
+        hops = tokens.come()? + 1;
         receive(&nic, left, &tokens)?;
         if job.rank() != 0 {
             send(&nic, right, &tokens, hops)?;
@@ -92,14 +88,13 @@ fn pass(job: &Job, rounds: u64) -> Outcome<()> {
 }
 
 /// Memory, a VI to either side, and a receive that is there before the sender can be.
-fn prepare(nic: &Nic) -> Outcome<(Tokens, ViHandle, ViHandle)> {
-    let (tokens, left, right) = nic.with(|engine| -> Result<_, bellwire_via::Error> {
-        let ptag = Some(engine.create_ptag()?);
-        let base = engine.allocate(4096)?;
-        let handle = engine.register(base.addr() as u64, 4096, &MemAttributes { ptag, ..MemAttributes::default() })?;
+fn prepare(nic: &Nic) -> Outcome<(Tokens<'_>, ViHandle, ViHandle)> {
+    let ptag = Some(nic.with(|engine| engine.create_ptag())?);
+    let tokens = Tokens(nic.allocate(4096, &MemAttributes { ptag, ..MemAttributes::default() })?);
+    let (left, right) = nic.with(|engine| -> Result<_, bellwire_via::Error> {
         let attributes = ViAttributes { reliability: Reliability::ReliableDelivery, ptag, ..ViAttributes::default() };
         let left = engine.create_vi(&attributes, None, None, None)?;
-        Ok((Tokens { base, handle }, left, engine.create_vi(&attributes, None, None, None)?))
+        Ok((left, engine.create_vi(&attributes, None, None, None)?))
     })?;
     receive(nic, left, &tokens)?;
     Ok((tokens, left, right))
@@ -129,13 +124,13 @@ fn connect(job: &Job, nic: &Nic, host: &[u8], left: ViHandle, right: ViHandle) -
     Ok(job.barrier()?)
 }
 
-fn receive(nic: &Nic, left: ViHandle, tokens: &Tokens) -> Outcome<()> {
-    Ok(nic.post_receive(left, &ReceiveRequest { segments: &[tokens.segment(0)], context: 0, descriptor: None })?)
+fn receive(nic: &Nic, left: ViHandle, tokens: &Tokens<'_>) -> Outcome<()> {
+    Ok(nic.post_receive(left, &ReceiveRequest { segments: &[tokens.segment(0)?], context: 0, descriptor: None })?)
 }
 
-fn send(nic: &Nic, right: ViHandle, tokens: &Tokens, token: u64) -> Outcome<()> {
-    tokens.put(token);
-    nic.post_send(right, &SendRequest { segments: &[tokens.segment(1)], ..SendRequest::default() })?;
+fn send(nic: &Nic, right: ViHandle, tokens: &Tokens<'_>, token: u64) -> Outcome<()> {
+    tokens.put(token)?;
+    nic.post_send(right, &SendRequest { segments: &[tokens.segment(1)?], ..SendRequest::default() })?;
     well(&nic.send_wait(right, TOKEN_MAX)?)
 }
 

@@ -67,7 +67,8 @@ mod tests {
         // SAFETY: `to` is ours.
         assert_eq!(unsafe { read(std::process::id(), address, to.as_mut_ptr(), 100_000) }, Ok(()));
         assert!(to.iter().all(|b| *b == 7));
-        // SAFETY: `to` is ours, with room for all that is asked for; other addresses are refused by the kernel.
+        // SAFETY: `to` is ours, with room for all that is asked for; other addresses are refused by
+        // the kernel.
         unsafe {
             assert_eq!(read(std::process::id(), 4096, to.as_mut_ptr(), 8), Err(AttachError::Unmapped));
             assert_eq!(read(std::process::id(), address, core::ptr::without_provenance_mut(4096), 8), Err(AttachError::Unmapped));

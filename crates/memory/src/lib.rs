@@ -13,6 +13,7 @@
 //! | whether this is still the same process | [`fork_mark`] |
 //! | waking a sleeper; letting the sleeper pay | [`event`], [`membarrier`], [`mod@pause`] |
 //! | copying to and from memory that changes under one's hands | [`bytes`] |
+//! | memory of a program that lives as long as anybody uses it | `owned_bytes` |
 //!
 //! | service of coherent memory | module |
 //! |---|---|
@@ -44,6 +45,8 @@ pub mod fd_table;
 pub mod fork_mark;
 pub mod line_queue;
 pub mod membarrier;
+#[cfg(not(loom))]
+pub mod owned_bytes;
 pub mod pause;
 pub mod pidfd;
 mod proc_fd;

@@ -221,7 +221,8 @@ fn child_reads(at: *const u8) -> Result<i32, i32> {
     let child = unsafe { libc::fork() };
     assert!(child >= 0);
     if child == 0 {
-        // SAFETY: in the child, nothing but async-signal-safe functions. The handler of the Rust runtime is taken off so that it dies silently, and leaves no core.
+        // SAFETY: in the child, nothing but async-signal-safe functions. The handler of the Rust
+        // runtime is taken off so that it dies silently, and leaves no core.
         unsafe {
             libc::signal(libc::SIGSEGV, libc::SIG_DFL);
             let none = libc::rlimit { rlim_cur: 0, rlim_max: 0 };

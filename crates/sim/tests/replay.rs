@@ -27,7 +27,7 @@ fn register(world: &mut World, nic: usize, memory: &Memory) -> (MemHandle, PtagH
     world.with(nic, |e| {
         let ptag = e.create_ptag().unwrap();
         let rights = MemAttributes { ptag: Some(ptag), rdma_write: true, rdma_read: false };
-        (e.register(memory.address(), memory.len() as u64, &rights).unwrap(), ptag)
+        (memory.register(e, &rights).unwrap(), ptag)
     })
 }
 
@@ -60,7 +60,9 @@ fn connect(world: &mut World, sides: &[Side; 2]) {
 }
 
 fn bytes_of(memory: &Memory, at: usize) -> Vec<u8> {
-    memory.cells()[at..at + BYTES].iter().map(|cell| cell.get()).collect()
+    let mut bytes = vec![0; BYTES];
+    memory.read(at, &mut bytes);
+    bytes
 }
 
 /// Traffic both ways, each message of bytes that say which it is, beginning with `first`; before

@@ -5,7 +5,7 @@
 
 use crate::connection::{ConnectionId, Flow, Stream};
 use crate::core::{Core, ENVELOPE_BYTES, UNEXPECTED_BYTES_MAX};
-use crate::gather::Place;
+use crate::gather::{Piece, Place};
 use crate::header::{DATA, EAGER_BYTES_MAX, FULL, HEAD_WORDS_MAX, Head, Kind, LAST, Plain, REPLY, TAGGED};
 use crate::matching::Envelope;
 use crate::operation::{Completion, Doing, Failure, Notes, OperationId, Sink};
@@ -98,7 +98,7 @@ impl Core {
         let (e, n) = (Envelope { source: connection.peer, tag: head.tag }, length - 8 * start);
         let queue = &mut self.queues[usize::from(is_tagged)];
         let Some(receive) = queue.first_for(e) else { return false };
-        let Place::One(to, room) = receive.to else { return false };
+        let Place::One(Piece { at: to, length: room }) = receive.to else { return false };
         if receive.multi.is_some() || n > room || connection.credits.acknowledge(handled).is_none() {
             return false;
         }

@@ -1,13 +1,48 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Memory of the program that an operation reads or writes: a few pieces, one after the other.
 //!
-//! Invariant G1: the pieces of an operation are readable (or writable, where it receives) until it completes, as the program promised when it gave them; others may write them meanwhile, so
-//! they are only ever copied.
+//! Invariant G1: the pieces are readable (or writable, where an operation receives) until each
+//! operation that was given them, or a copy or a part of them, is complete, as was promised when
+//! they were made; others may write them meanwhile, so they are only ever copied.
 
 use bellwire_memory::bytes;
+use bellwire_memory::owned_bytes::OwnedBytes;
 
 /// Most pieces of one operation.
 pub const PIECES_MAX: usize = 4;
+
+/// One piece of memory.
+#[derive(Clone, Copy, Debug)]
+pub struct Piece {
+    pub(crate) at: *mut u8,
+    pub(crate) length: usize,
+}
+
+impl Piece {
+    /// `length` bytes at `at`.
+    ///
+    /// # Safety
+    /// G1, as for [`Gather::one`].
+    #[inline(always)]
+    pub const unsafe fn new(at: *mut u8, length: usize) -> Self {
+        Self { at, length }
+    }
+
+    /// A part of memory that lives for ever: no promise is needed. `None`: not within it.
+    pub fn of_owned(memory: &'static OwnedBytes, at: usize, length: usize) -> Option<Self> {
+        let is_within = at <= memory.len() && length <= memory.len() - at;
+        // G1 without a promise: it is never freed, and reached as atomics only.
+        is_within.then(|| Self { at: memory.as_ptr().wrapping_add(at), length })
+    }
+}
+
+impl From<Piece> for Gather {
+    #[inline]
+    fn from(piece: Piece) -> Self {
+        // SAFETY: G1 of the piece.
+        unsafe { Self::one(piece.at, piece.length) }
+    }
+}
 
 /// Pieces of memory, one after the other.
 #[derive(Clone, Copy, Debug)]
@@ -17,7 +52,7 @@ pub struct Gather {
     length: usize,
 }
 
-// SAFETY: names memory of the process, used as G1 says by whoever holds the endpoint.
+// SAFETY: names memory of the process, used as G1 says by the thread that holds the endpoint.
 unsafe impl Send for Gather {}
 
 impl Gather {
@@ -25,8 +60,14 @@ impl Gather {
     pub const NONE: Self = Self { pieces: [(core::ptr::null_mut(), 0); PIECES_MAX], count: 0, length: 0 };
 
     /// One piece.
+    ///
+    /// # Safety
+    /// G1: the `length` bytes at `at` stay mapped, and nobody has a reference to them that says
+    /// that they do not change (or, where an operation only sends from them, that they are its
+    /// own to write), until every operation that is given this value, or a copy or a part of it,
+    /// has completed.
     #[inline]
-    pub fn one(at: *mut u8, length: usize) -> Self {
+    pub const unsafe fn one(at: *mut u8, length: usize) -> Self {
         let mut g = Self::NONE;
         g.pieces[0] = (at, length);
         (g.count, g.length) = (1, length);
@@ -34,7 +75,10 @@ impl Gather {
     }
 
     /// Some pieces; `None`: too many, or more bytes than there are addresses.
-    pub fn of(pieces: impl IntoIterator<Item = (*mut u8, usize)>) -> Option<Self> {
+    ///
+    /// # Safety
+    /// G1 for each of them, as for [`one`](Self::one).
+    pub unsafe fn of(pieces: impl IntoIterator<Item = (*mut u8, usize)>) -> Option<Self> {
         let mut g = Self::NONE;
         for (at, length) in pieces {
             *g.pieces.get_mut(g.count)? = (at, length);
@@ -75,7 +119,8 @@ impl Gather {
     /// The first `n` bytes of the only piece, from `at` on.
     pub(crate) fn part(&self, at: usize, n: usize) -> Self {
         debug_assert!(self.count <= 1 && at + n <= self.length);
-        Self::one(self.start().wrapping_add(at), n)
+        // SAFETY: G1: a part of what has been promised.
+        unsafe { Self::one(self.start().wrapping_add(at), n) }
     }
 
     /// Where `n` bytes from `at` on lie, if in one piece.
@@ -137,24 +182,24 @@ impl Gather {
 #[derive(Clone, Debug)]
 pub(crate) enum Place {
     /// One piece.
-    One(*mut u8, usize),
+    One(Piece),
     /// None, or several.
     Other(Box<Gather>),
 }
 
-// SAFETY: as for `Gather`.
+// SAFETY: names memory of the process, used as G1 says by the thread that holds the endpoint.
 unsafe impl Send for Place {}
 
 impl Place {
     #[inline]
     pub(crate) fn of(g: &Gather) -> Self {
-        if g.count == 1 { Self::One(g.start(), g.length) } else { Self::Other(Box::new(*g)) }
+        if g.count == 1 { Self::One(Piece { at: g.start(), length: g.length }) } else { Self::Other(Box::new(*g)) }
     }
 
     #[inline]
     pub(crate) fn gather(&self) -> Gather {
         match self {
-            Self::One(at, length) => Gather::one(*at, *length),
+            Self::One(piece) => (*piece).into(),
             Self::Other(g) => **g,
         }
     }
@@ -167,7 +212,8 @@ mod tests {
     #[test]
     fn pieces_are_one_after_the_other() {
         let (mut a, mut b, mut c) = ([0u8; 3], [0u8; 0], [0u8; 5]);
-        let g = Gather::of([(a.as_mut_ptr(), 3), (b.as_mut_ptr(), 0), (c.as_mut_ptr(), 5)]).unwrap();
+        // SAFETY: G1: the arrays outlive it.
+        let g = unsafe { Gather::of([(a.as_mut_ptr(), 3), (b.as_mut_ptr(), 0), (c.as_mut_ptr(), 5)]) }.unwrap();
         let from: Vec<u8> = (1..=8).collect();
         for (at, n) in [(0, 8), (2, 3), (3, 5), (7, 1), (8, 0)] {
             let mut back = [0u8; 8];
@@ -184,7 +230,10 @@ mod tests {
         let rest = g.without_first(4).unwrap();
         assert_eq!((rest.len(), rest.contiguous(0, 4)), (4, Some(c.as_mut_ptr().wrapping_add(1))));
         assert!(g.without_first(8).unwrap().is_empty() && g.without_first(9).is_none());
-        assert!(Gather::of(core::iter::repeat_n((a.as_mut_ptr(), 1), 5)).is_none());
-        assert!(Gather::of([(a.as_mut_ptr(), usize::MAX), (a.as_mut_ptr(), 2)]).is_none());
+        // SAFETY: G1: none is made.
+        unsafe {
+            assert!(Gather::of(core::iter::repeat_n((a.as_mut_ptr(), 1), 5)).is_none());
+            assert!(Gather::of([(a.as_mut_ptr(), usize::MAX), (a.as_mut_ptr(), 2)]).is_none());
+        }
     }
 }

@@ -182,7 +182,10 @@ impl Core {
                         self.answer(engine, sink, id, to, Some(Failure::RemoteAccess));
                         continue;
                     };
-                    connection.put_part(engine, &stream, Gather::one(at.wrapping_sub(stream.at), stream.end), n, is_full, then)
+                    // SAFETY: G1 for the part that is sent now, which R1 gives while the regions
+                    // are locked.
+                    let from = unsafe { Gather::one(at.wrapping_sub(stream.at), stream.end) };
+                    connection.put_part(engine, &stream, from, n, is_full, then)
                 }
             };
             if left {

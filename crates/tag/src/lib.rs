@@ -36,6 +36,8 @@ mod long_double;
 pub mod machine;
 pub mod matching;
 mod name;
+#[cfg(doctest)]
+mod needs_unsafe;
 mod operation;
 mod receive;
 mod regions;
@@ -47,9 +49,10 @@ mod words;
 
 pub use self::core::UNEXPECTED_BYTES_MAX;
 pub use atomics::{DataType, Form, Op as AtomicOp};
+pub use bellwire_memory::owned_bytes::OwnedBytes;
 pub use connection::WINDOW;
 pub use endpoint::{Endpoint, OpenError};
-pub use gather::{Gather, PIECES_MAX};
+pub use gather::{Gather, PIECES_MAX, Piece};
 pub use header::EAGER_BYTES_MAX;
 pub use name::{NAME_BYTES, Name};
 pub use operation::{Completion, Error, Failure, NOBODY, Notes, Sink};

@@ -3,7 +3,7 @@
 
 use crate::connection::{Body, ConnectionId, Out, Then};
 use crate::core::{Core, ENVELOPE_BYTES};
-use crate::gather::{Gather, Place};
+use crate::gather::{Gather, Piece, Place};
 use crate::header::{Head, Kind};
 use crate::matching::{Envelope, Pattern};
 use crate::operation::{Completion, Doing, Error, Failure, Multi, MultiId, Notes, Operation, OperationId, Sink};
@@ -74,8 +74,8 @@ pub struct WantOne {
     pub tag: u64,
     /// Bits of the tag that do not matter.
     pub ignore: u64,
-    /// Where to, as G1 says, and how many bytes.
-    pub to: (*mut u8, usize),
+    /// Where to. Invariant G1: writable until it is complete.
+    pub to: Piece,
     /// The program's name for it.
     pub context: usize,
     /// Its success is not to be told.
@@ -86,7 +86,7 @@ impl From<&WantOne> for Want {
     fn from(w: &WantOne) -> Self {
         let flags = if w.silent { ReceiveFlags::SILENT } else { ReceiveFlags::empty() };
         let (tagged, source, tag, ignore) = (w.tagged, w.source, w.tag, w.ignore);
-        Self { tagged, source, tag, ignore, to: Gather::one(w.to.0, w.to.1), context: w.context, flags }
+        Self { tagged, source, tag, ignore, to: w.to.into(), context: w.context, flags }
     }
 }
 
@@ -178,7 +178,7 @@ impl Core {
             return false;
         }
         let flags = if w.silent { ReceiveFlags::SILENT } else { ReceiveFlags::empty() };
-        let receive = Receive { context: w.context, to: Place::One(w.to.0, w.to.1), flags, multi: None, used: 0 };
+        let receive = Receive { context: w.context, to: Place::One(w.to), flags, multi: None, used: 0 };
         queue.post(Pattern { source: source.flatten(), tag: w.tag, ignore: w.ignore }, receive);
         true
     }

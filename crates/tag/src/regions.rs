@@ -2,8 +2,10 @@
 //! Memory that peers may reach, by key. Operations on it are carried out by the owner, under one lock: so atomics of all endpoints of a process exclude each other, and memory that is withdrawn is no
 //! longer touched when [`Regions::remove`] has returned.
 //!
-//! Invariant R1: a region's memory stays mapped, with the rights that it was given with, until it is removed.
+//! Invariant R1: a region's memory stays mapped, with the rights that it was given with, until it
+//! is removed: promised to [`Regions::insert`], or kept by it ([`Regions::insert_owned`]).
 
+use bellwire_memory::owned_bytes::OwnedBytes;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -37,6 +39,8 @@ pub struct Region {
 #[derive(Debug, Default)]
 pub struct Regions {
     by_key: BTreeMap<u64, Region>,
+    /// Memory that lives because it is listed.
+    kept: BTreeMap<u64, OwnedBytes>,
     next_key: u64,
 }
 
@@ -53,12 +57,30 @@ impl SharedRegions {
 
 impl Regions {
     /// Lists a region under `key`. `false`: the key is taken.
-    pub fn insert(&mut self, key: u64, region: Region) -> bool {
+    ///
+    /// # Safety
+    /// R1: the region's bytes stay mapped until it is removed, and the program accepts that peers
+    /// read and write them at any time, as far as its rights go: no reference to them lives that
+    /// says otherwise.
+    pub unsafe fn insert(&mut self, key: u64, region: Region) -> bool {
         if self.by_key.contains_key(&key) {
             return false;
         }
         self.by_key.insert(key, region);
         true
+    }
+
+    /// Lists all of `memory` under `key`, of which a clone is kept until it is removed; `base` is
+    /// what peers call its first byte. `false`: the key is taken.
+    pub fn insert_owned(&mut self, key: u64, memory: &OwnedBytes, base: u64, access: Access, listener: usize) -> bool {
+        let region = Region { start: memory.as_ptr().expose_provenance(), length: memory.len(), base, access, listener };
+        // SAFETY: R1: the memory lives as long as the clone, and is reached as atomics or by
+        // copying.
+        let is_listed = unsafe { self.insert(key, region) };
+        if is_listed {
+            self.kept.insert(key, memory.clone());
+        }
+        is_listed
     }
 
     /// A key that is not in use.
@@ -73,12 +95,8 @@ impl Regions {
 
     /// Takes a region back.
     pub fn remove(&mut self, key: u64) -> Option<Region> {
+        self.kept.remove(&key);
         self.by_key.remove(&key)
-    }
-
-    /// A region, to be changed.
-    pub fn get_mut(&mut self, key: u64) -> Option<&mut Region> {
-        self.by_key.get_mut(&key)
     }
 
     /// Where `length` bytes at a peer's `address` lie, if all of that is permitted, and who hears of it.
@@ -99,7 +117,8 @@ mod tests {
     fn only_what_is_inside_and_permitted() {
         let mut regions = Regions::default();
         let region = Region { start: 0x1000, length: 100, base: 7, access: Access::READ, listener: 0 };
-        assert!(regions.insert(5, region) && !regions.insert(5, region));
+        // SAFETY: R1: nothing is read or written there.
+        unsafe { assert!(regions.insert(5, region) && !regions.insert(5, region)) };
         let found = |key, address, length, access| regions.find(key, address, length, access).map(|(p, _)| p.addr());
         assert_eq!(found(5, 7, 100, Access::READ), Some(0x1000));
         assert_eq!(found(5, 106, 1, Access::READ), Some(0x1063));

@@ -3,7 +3,7 @@
 
 use crate::connection::{Body, ConnectionId, Out, Then};
 use crate::core::Core;
-use crate::gather::Gather;
+use crate::gather::{Gather, Piece};
 use crate::header::{DATA, EAGER_BYTES_MAX, Head, Kind, Plain, REPLY, TAGGED};
 use crate::operation::{Completion, Doing, Error, Notes, Operation, Sink};
 use bellwire_peer::Put;
@@ -72,8 +72,9 @@ pub struct SendOne {
     pub tag: Option<u64>,
     /// Data for the receiver's completion.
     pub data: Option<u64>,
-    /// The message, as G1 says, and how many bytes.
-    pub from: (*mut u8, usize),
+    /// The message. Invariant G1: readable until it is complete, or until the call returns, if
+    /// injected.
+    pub from: Piece,
     /// The program's name for it.
     pub context: usize,
     /// How.
@@ -92,7 +93,7 @@ impl SendOne {
 
 impl From<&SendOne> for SendOut {
     fn from(s: &SendOne) -> Self {
-        Self { peer: s.peer, tag: s.tag, data: s.data, from: Gather::one(s.from.0, s.from.1), context: s.context, flags: s.flags }
+        Self { peer: s.peer, tag: s.tag, data: s.data, from: s.from.into(), context: s.context, flags: s.flags }
     }
 }
 
@@ -107,7 +108,7 @@ impl Core {
     /// Sends a message that goes into a line, if it can leave now. `false`: nothing is done, [`send`](Self::send) knows more.
     #[inline(always)]
     pub(crate) fn send_now<W: Wire>(&mut self, engine: &mut Engine<W>, s: &SendOne) -> bool {
-        if s.from.1 > SendOne::BYTES_MAX || s.flags.intersects(SendFlags::DELIVERY | SendFlags::FENCE) {
+        if s.from.length > SendOne::BYTES_MAX || s.flags.intersects(SendFlags::DELIVERY | SendFlags::FENCE) {
             return false;
         }
         let is_full = self.is_full;
@@ -116,11 +117,11 @@ impl Core {
         let flags = if s.tag.is_some() { TAGGED } else { 0 } | if s.data.is_some() { DATA } else { 0 };
         let plain = Plain { flags, tag: s.tag.unwrap_or(0), data: s.data.unwrap_or(0) };
         let (head, words) = plain.words(connection.credits.handled(), is_full);
-        if !connection.may_send() || connection.peer_is_full || 8 * words + s.from.1 > INLINE_BYTES_MAX {
+        if !connection.may_send() || connection.peer_is_full || 8 * words + s.from.length > INLINE_BYTES_MAX {
             return false;
         }
         // SAFETY: U2 of the engine: G1.
-        let sent = unsafe { engine.send_headed(connection.channel.vi(), &head, words, s.from.0, s.from.1) };
+        let sent = unsafe { engine.send_headed(connection.channel.vi(), &head, words, s.from.at, s.from.length) };
         // Broken: the notice of it is on its way.
         if sent != Ok(true) {
             return false;

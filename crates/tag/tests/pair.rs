@@ -148,7 +148,8 @@ fn remote_memory_and_atomics() {
     let mut sides = pair();
     let mut window = bytes(200_000, 0);
     let region = Region { start: window.as_mut_ptr().expose_provenance(), length: window.len(), base: 1 << 40, access: Access::all(), listener: 77 };
-    assert!(sides[1].regions.lock().insert(6, region));
+    // SAFETY: R1: the memory outlives the endpoints' work.
+    assert!(unsafe { sides[1].regions.lock().insert(6, region) });
     let base = 1 << 40;
     let finish = |sides: &mut [Side; 2], what| {
         run(sides, what, |s| !s[0].log.done.is_empty());

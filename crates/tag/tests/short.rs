@@ -5,15 +5,15 @@ mod common;
 
 use bellwire_tag::{Completion, Endpoint, Failure, Notes, SendFlags, SendOne, SharedRegions, Sink, WantOne};
 use bellwire_via::nic::NicConfig;
-use common::{PATIENCE, Side, bytes, pair, run};
+use common::{PATIENCE, Side, bytes, pair, piece, run};
 use std::time::Instant;
 
 fn want_one(to: &mut [u8], tag: Option<u64>, context: usize) -> WantOne {
-    WantOne { tagged: tag.is_some(), source: None, tag: tag.unwrap_or(0), ignore: 0, to: (to.as_mut_ptr(), to.len()), context, silent: false }
+    WantOne { tagged: tag.is_some(), source: None, tag: tag.unwrap_or(0), ignore: 0, to: piece(to), context, silent: false }
 }
 
 fn send_one(side: &mut Side, from: &mut [u8], tag: Option<u64>, data: Option<u64>, flags: SendFlags) {
-    let send = SendOne { peer: side.other, tag, data, from: (from.as_mut_ptr(), from.len()), context: 5, flags };
+    let send = SendOne { peer: side.other, tag, data, from: piece(from), context: 5, flags };
     side.endpoint.send_one(&mut side.log, &send).expect("room");
 }
 
@@ -77,7 +77,7 @@ fn what_waits_is_found_by_the_short_way_and_others_are_left() {
     }
     assert_eq!(to, [<[u8; 8]>::try_from(&from[..]).unwrap(); 3]);
     // A peer that is not there.
-    let nobody = SendOne { peer: 99, tag: None, data: None, from: (from.as_mut_ptr(), 8), context: 0, flags: SendFlags::empty() };
+    let nobody = SendOne { peer: 99, tag: None, data: None, from: piece(&mut from[..8]), context: 0, flags: SendFlags::empty() };
     let side = &mut sides[0];
     assert_eq!(side.endpoint.send_one(&mut side.log, &nobody), Err(bellwire_tag::Error::BadArgument));
 }
@@ -134,7 +134,7 @@ fn three() -> (Endpoint, [Endpoint; 2]) {
 }
 
 fn send_to(one: &Endpoint, tag: u64, word: &mut [u8; 8]) {
-    let send = SendOne { peer: 1, tag: Some(tag), data: None, from: (word.as_mut_ptr(), 8), context: 0, flags: SendFlags::INJECT };
+    let send = SendOne { peer: 1, tag: Some(tag), data: None, from: piece(word), context: 0, flags: SendFlags::INJECT };
     one.send_one(&mut Reader::default(), &send).unwrap();
 }
 

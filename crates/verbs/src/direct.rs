@@ -79,8 +79,11 @@ impl ShortAccess {
 
 impl Core {
     /// Posts a write or read and does it in the peer's memory, if nothing is before it: without a place in the queue. `false`: nothing is done.
+    ///
+    /// # Safety
+    /// R2.
     #[inline(always)]
-    pub(crate) fn access_shortly<W: Wire>(&mut self, engine: &mut Engine<W>, number: u32, r: &ShortAccess) -> bool {
+    pub(crate) unsafe fn access_shortly<W: Wire>(&mut self, engine: &mut Engine<W>, number: u32, r: &ShortAccess) -> bool {
         if !self.goes_short_ways() {
             return false;
         }
@@ -104,7 +107,8 @@ impl Core {
         let Some(connection) = qp.connection.and_then(|id| self.connections.get(id)).filter(|c| c.is_free()) else { return false };
         let n = length as usize;
         let done = engine.with_remote_memory(connection.channel.vi(), remote, length, !r.reads, |remote| {
-            // SAFETY: R1 for our memory, just looked up, or the program's, as it promised for the call; the engine gives the peer's for as many bytes.
+            // SAFETY: R1 for our memory, just looked up, or R2 if it is inline; the engine gives
+            // the peer's for as many bytes.
             unsafe {
                 if r.reads {
                     bellwire_memory::bytes::copy(own, remote, n);

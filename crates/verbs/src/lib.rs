@@ -15,6 +15,7 @@
 //! | `memory.rs` | regions, keys, copies |
 //! | `windows.rs`, `on_demand.rs` | memory windows; regions on demand |
 //! | `xrc.rs` | extended reliable connections |
+//! | `owned.rs` | memory with an owner |
 //! | `adopt.rs`, `direct.rs` | memory of programs that peers map; requests done in it without the owner |
 //! | `request.rs`, `send.rs`, `ending.rs` | requests of the program: posted, sent, completed |
 //! | `short.rs` | messages that need nothing of all that: a way of their own |
@@ -38,8 +39,11 @@ pub mod machine;
 mod memory;
 mod modify;
 mod name;
+#[cfg(doctest)]
+mod needs_unsafe;
 mod objects;
 mod on_demand;
+mod owned;
 mod port;
 mod progress;
 mod qp;
@@ -65,6 +69,7 @@ pub use memory::Region;
 pub use modify::{Given, READS_MAX};
 pub use name::gid_of;
 pub use on_demand::{Prefetch, is_supported as has_on_demand};
+pub use owned::Memory;
 pub use port::{OpenError, Port};
 pub use qp::{Caps, DATAGRAM_MAX, Destination, Extra, INLINE_MAX, MESSAGE_MAX, PIECES_MAX, QUEUE_MAX, QpAttributes, QpInit, SendRequest};
 pub use queue::{CQ_ENTRIES_MAX, Listener};

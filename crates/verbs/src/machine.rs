@@ -69,10 +69,14 @@ impl Machine {
     ///
     /// # Errors
     /// As there.
-    pub fn register<W: Wire>(&mut self, engine: &mut Engine<W>, region: &Region) -> Result<u32, Error> {
+    ///
+    /// # Safety
+    /// R1, as there.
+    pub unsafe fn register<W: Wire>(&mut self, engine: &mut Engine<W>, region: &Region) -> Result<u32, Error> {
         let writes = region.access.intersects(Access::LOCAL_WRITE | Access::REMOTE_WRITE | Access::REMOTE_ATOMIC);
         let attributes = MemAttributes { ptag: Some(self.0.ptag), rdma_write: writes, rdma_read: false };
-        let handle = crate::registration::key_of_region(engine, region, &attributes)?;
+        // SAFETY: R1, the caller's promise.
+        let handle = unsafe { crate::registration::key_of_region(engine, region, &attributes) }?;
         self.0.list_region(handle, Region { adopted: None, ..*region })?;
         Ok(handle.raw())
     }
@@ -147,8 +151,12 @@ impl Machine {
     ///
     /// # Errors
     /// As there.
-    pub fn post_send<W: Wire>(&mut self, engine: &mut Engine<W>, qp: u32, request: &SendRequest<'_>) -> Result<(), Error> {
-        self.0.post_send(engine, qp, request)
+    ///
+    /// # Safety
+    /// R2, as there.
+    pub unsafe fn post_send<W: Wire>(&mut self, engine: &mut Engine<W>, qp: u32, request: &SendRequest<'_>) -> Result<(), Error> {
+        // SAFETY: R2, the caller's promise.
+        unsafe { self.0.post_send(engine, qp, request) }
     }
 
     /// See [`Port::post_receive`](crate::Port::post_receive).

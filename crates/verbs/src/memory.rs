@@ -1,8 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Registered memory, by key; and copies into and out of the pieces of requests.
 //!
-//! Invariant R1: the memory of a listed region is mapped, as the program promised when it registered it; others may be writing it, so it is only ever copied. What is not listed any more is
-//! not touched: each packet looks its pieces up again.
+//! Invariants
+//! - R1: the memory of a listed region is mapped, as the caller of
+//!   [`Port::register`](crate::Port::register) promised or because it is the engine's own; others
+//!   may be writing it, so it
+//!   is only ever copied. A region that is no longer listed is not touched: each packet looks its
+//!   pieces up again.
+//! - R2: the pieces of an inline request, which have no key, are readable during the call that
+//!   posts it, as the caller of `post_send` promised. They are copied there, and not read later.
 
 use crate::adopt::Adopted;
 use crate::on_demand::{OnDemand, copy_in, copy_out};

@@ -11,7 +11,7 @@ use crate::qp::{QpAttributes, QpInit, SendRequest};
 use crate::rule::Reporter;
 use crate::short::ShortSend;
 use crate::struck::Struck;
-use crate::types::{Error, Gid, QpState, Sge};
+use crate::types::{Error, Gid, QpState, SendFlags, Sge};
 use bellwire_faults::FaultPlan;
 use bellwire_memory::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use bellwire_memory::token::Token;
@@ -163,36 +163,61 @@ impl Port {
         Ok((qp.state, QpAttributes { drains: qp.state == QpState::Sqd && qp.begun != 0, ..qp.attributes }, qp.init))
     }
 
+    /// Posts a request whose pieces are registered memory: one with [`SendFlags::INLINE`] is
+    /// [`Error::Invalid`].
+    ///
+    /// # Errors
+    /// As for [`post_send`](Self::post_send).
+    pub fn post_registered(&self, qp: u32, request: &SendRequest<'_>) -> Result<(), Error> {
+        if request.flags.contains(SendFlags::INLINE) {
+            return Err(Error::Invalid);
+        }
+        // SAFETY: R2 is of inline requests, which this is not.
+        unsafe { self.post_send(qp, request) }
+    }
+
     /// Posts a request.
     ///
     /// # Errors
     /// [`Error::Invalid`]; [`Error::NoMemory`]: the queue is full; [`Error::InChild`].
+    ///
+    /// # Safety
+    /// R2: the pieces of a request with [`SendFlags::INLINE`] are readable during the call.
     #[inline]
-    pub fn post_send(&self, qp: u32, request: &SendRequest<'_>) -> Result<(), Error> {
-        self.shared.with(|core, engine| core.post_send(engine, qp, request))
+    pub unsafe fn post_send(&self, qp: u32, request: &SendRequest<'_>) -> Result<(), Error> {
+        // SAFETY: R2, the caller's promise.
+        self.shared.with(|core, engine| unsafe { core.post_send(engine, qp, request) })
     }
 
     /// Posts a send if all is as usual. `false`: nothing is done; [`post_send`](Self::post_send) can do it, or says why not.
+    ///
+    /// # Safety
+    /// R2, as for [`post_send`](Self::post_send).
     #[inline(always)]
-    pub fn post_short(&self, qp: u32, request: &ShortSend) -> bool {
+    pub unsafe fn post_short(&self, qp: u32, request: &ShortSend) -> bool {
         let mut core = self.shared.core();
         let mut done = false;
         // In the child of a fork it is not.
         let _ = self.shared.nic.try_with(|engine| {
-            done = core.send_short(engine, qp, request);
+            // SAFETY: R2, the caller's promise.
+            done = unsafe { core.send_short(engine, qp, request) };
             Ok(())
         });
         done
     }
 
     /// As [`post_short`](Self::post_short), a write or read in memory that is mapped here.
+    ///
+    /// # Safety
+    /// R2, as for [`post_send`](Self::post_send).
     #[inline(always)]
-    pub fn access_short(&self, qp: u32, request: &ShortAccess) -> bool {
+    pub unsafe fn access_short(&self, qp: u32, request: &ShortAccess) -> bool {
         let mut core = self.shared.core();
         let mut done = false;
         // In the child of a fork it is not.
         let _ = self.shared.nic.try_with(|engine| {
-            done = core.access_shortly(engine, qp, request);
+            // SAFETY: R2, the caller's promise.
+            done = unsafe { core.access_shortly(engine, qp, request) };
             Ok(())
         });
         done

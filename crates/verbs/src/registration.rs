@@ -15,21 +15,29 @@ use std::ops::Range;
 use std::sync::Arc;
 
 /// Access by which a region's memory is written.
-const WRITES: Access = Access::LOCAL_WRITE.union(Access::REMOTE_WRITE).union(Access::REMOTE_ATOMIC);
+pub(crate) const WRITES: Access = Access::LOCAL_WRITE.union(Access::REMOTE_WRITE).union(Access::REMOTE_ATOMIC);
 
 impl Region {
     /// Peers may change only what the owner's own requests may write.
-    fn has_lawful_access(&self) -> bool {
+    pub(crate) fn has_lawful_access(&self) -> bool {
         !self.access.intersects(Access::REMOTE_WRITE | Access::REMOTE_ATOMIC) || self.access.contains(Access::LOCAL_WRITE)
     }
 }
 
 impl Port {
-    /// Registers memory; its key, local and remote.
+    /// Registers memory; its key, local and remote. [`Port::allocate`](Self::allocate) is the safe
+    /// way, for memory that need not be at an address of the program's choice.
     ///
     /// # Errors
     /// [`Error::Invalid`]; [`Error::Fault`]: it is not mapped, or may not be written although `access` says so; [`Error::NoMemory`].
-    pub fn register(&self, region: &Region) -> Result<u32, Error> {
+    ///
+    /// # Safety
+    /// R1: until [`deregister`](Self::deregister) or the end of the device, the region's bytes stay
+    /// mapped (but with [`MemoryMode::Strict`](bellwire_via::MemoryMode)), and the program
+    /// accepts that requests and peers read and write them at any time, as far as `access` goes: no
+    /// reference to them lives that says otherwise. Whole private pages of them may be
+    /// exchanged for pages that peers map, with the same content at the same address (A1).
+    pub unsafe fn register(&self, region: &Region) -> Result<u32, Error> {
         if region.length == 0 || !region.has_lawful_access() {
             return Err(Error::Invalid);
         }
@@ -49,7 +57,8 @@ impl Port {
         self.shared.with(|core, engine| {
             // The engine looks at the memory, brings it in, and gives the key; what peers may do is this layer's business.
             let attributes = MemAttributes { ptag: Some(core.ptag), rdma_write: region.access.intersects(WRITES), rdma_read: false };
-            let handle = key_of_region(engine, region, &attributes)?;
+            // SAFETY: R1, the caller's promise.
+            let handle = unsafe { key_of_region(engine, region, &attributes) }?;
             let adopted = pages.as_ref().and_then(|pages| self.adopt(core, engine, region, pages, may_adopt));
             core.list_region(handle, Region { adopted, ..*region }).inspect_err(|_| {
                 let _ = engine.deregister(region.address, handle);
@@ -81,7 +90,7 @@ impl Port {
             rdma_read: region.access.contains(Access::REMOTE_READ),
         };
         // All of it, so that peers may map it; what of it a peer is told of is the region's part.
-        let registered = engine.register(base as u64, place.len() as u64, &attributes);
+        let registered = engine.register_allocated(base as u64, place.len() as u64, &attributes);
         let offset = (pages.start - place.start) as u64;
         match registered {
             Ok(handle) => Some(Adopted { start: pages.start as u64, length: pages.len() as u64, base: base as u64 + offset, handle: handle.raw() }),
@@ -113,7 +122,10 @@ impl Port {
     ///
     /// # Errors
     /// As [`register`](Self::register); [`Error::Invalid`]: there is no region with that key.
-    pub fn register_again(&self, key: u32, change: impl FnOnce(&mut Region)) -> Result<u32, Error> {
+    ///
+    /// # Safety
+    /// R1 for the region as `change` leaves it.
+    pub unsafe fn register_again(&self, key: u32, change: impl FnOnce(&mut Region)) -> Result<u32, Error> {
         if is_on_demand_key(key) {
             return self.change_on_demand(key, change);
         }
@@ -122,7 +134,8 @@ impl Port {
         region.adopted = None;
         change(&mut region);
         if (region.address, region.length, region.iova) != (old.address, old.length, old.iova) {
-            let new = self.register(&region)?;
+            // SAFETY: R1, the caller's promise.
+            let new = unsafe { self.register(&region) }?;
             self.deregister(key)?;
             return Ok(new);
         }
@@ -179,9 +192,14 @@ impl Port {
 
 /// Registers a region with the engine, which looks at the memory and brings it in; its handle is
 /// the key. Those that memory windows have (W1) are left out: a few of each slot's thousands.
-pub(crate) fn key_of_region<W: Wire>(engine: &mut Engine<W>, region: &Region, attributes: &MemAttributes) -> Result<MemHandle, Error> {
+///
+/// # Safety
+/// R1 for the region, as long as the handle is registered.
+pub(crate) unsafe fn key_of_region<W: Wire>(engine: &mut Engine<W>, region: &Region, attributes: &MemAttributes) -> Result<MemHandle, Error> {
     loop {
-        let handle = engine.register(region.address, region.length, attributes).map_err(|e| match e {
+        // SAFETY: U0 of the engine is what R1, the caller's promise, says.
+        let registered = unsafe { engine.register(region.address, region.length, attributes) };
+        let handle = registered.map_err(|e| match e {
             bellwire_via::Error::Resource => Error::NoMemory,
             _ => Error::Fault,
         })?;

@@ -10,8 +10,11 @@ use bellwire_memory::bytes;
 
 impl Qp {
     /// Checks a request, and copies what is inline.
+    ///
+    /// # Safety
+    /// R2.
     #[inline]
-    pub(crate) fn accept(&self, r: &SendRequest<'_>) -> Result<Send, Error> {
+    pub(crate) unsafe fn accept(&self, r: &SendRequest<'_>) -> Result<Send, Error> {
         let caps = &self.init.caps;
         if matches!(self.state, QpState::Reset | QpState::Init | QpState::Rtr) {
             return Err(Error::Invalid);
@@ -40,7 +43,8 @@ impl Qp {
         if is_inline && length > u64::from(caps.inline) {
             return Err(Error::Invalid);
         }
-        let data = if is_inline { inline(r.pieces, length as usize) } else { Data::Pieces(pieces) };
+        // SAFETY: R2, the caller's promise.
+        let data = if is_inline { unsafe { inline(r.pieces, length as usize) } } else { Data::Pieces(pieces) };
         Ok(Send {
             wr_id: r.wr_id,
             opcode: r.opcode,
@@ -121,12 +125,15 @@ impl Qp {
 }
 
 /// A copy of what a request has inline.
-fn inline(pieces: &[crate::types::Sge], length: usize) -> Data {
+///
+/// # Safety
+/// R2.
+unsafe fn inline(pieces: &[crate::types::Sge], length: usize) -> Data {
     let copy = |to: &mut [u8]| {
         let mut at = 0;
         for p in pieces {
             let n = p.length as usize;
-            // SAFETY: the program's memory, readable during the call as it promised; `to` has room for all pieces.
+            // SAFETY: R2, the caller's promise; `to` has room for all pieces.
             unsafe { bytes::copy(to[at..at + n].as_mut_ptr(), core::ptr::with_exposed_provenance(p.address as usize), n) };
             at += n;
         }

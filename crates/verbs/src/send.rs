@@ -36,20 +36,30 @@ enum Sent {
 
 impl Core {
     /// Posts a request.
-    pub(crate) fn post_send<W: Wire>(&mut self, engine: &mut Engine<W>, number: u32, request: &SendRequest<'_>) -> Result<(), Error> {
-        if ShortSend::of(request).is_some_and(|short| self.send_short(engine, number, &short)) {
+    ///
+    /// # Safety
+    /// R2.
+    pub(crate) unsafe fn post_send<W: Wire>(&mut self, engine: &mut Engine<W>, number: u32, request: &SendRequest<'_>) -> Result<(), Error> {
+        // SAFETY: R2, the caller's promise.
+        if ShortSend::of(request).is_some_and(|short| unsafe { self.send_short(engine, number, &short) }) {
             return Ok(());
         }
-        if ShortAccess::of(request).is_some_and(|short| self.access_shortly(engine, number, &short)) {
+        // SAFETY: R2, the caller's promise.
+        if ShortAccess::of(request).is_some_and(|short| unsafe { self.access_shortly(engine, number, &short) }) {
             return Ok(());
         }
-        self.post_any_send(engine, number, request)
+        // SAFETY: R2, the caller's promise.
+        unsafe { self.post_any_send(engine, number, request) }
     }
 
     /// Posts a request, of whatever kind.
-    fn post_any_send<W: Wire>(&mut self, engine: &mut Engine<W>, number: u32, request: &SendRequest<'_>) -> Result<(), Error> {
+    ///
+    /// # Safety
+    /// R2.
+    unsafe fn post_any_send<W: Wire>(&mut self, engine: &mut Engine<W>, number: u32, request: &SendRequest<'_>) -> Result<(), Error> {
         let qp = self.qp(number).ok_or(Error::Invalid)?;
-        let accepted = qp.accept(request);
+        // SAFETY: R2, the caller's promise.
+        let accepted = unsafe { qp.accept(request) };
         let state = qp.state;
         if self.strict.is_some() && accepted.as_ref().is_err_and(|e| *e == Error::NoMemory) {
             self.saw_full(number, request.wr_id);

@@ -104,8 +104,11 @@ impl Core {
     }
 
     /// Posts a send and has it leave. `false`: nothing is done.
+    ///
+    /// # Safety
+    /// R2.
     #[inline(always)]
-    pub(crate) fn send_short<W: Wire>(&mut self, engine: &mut Engine<W>, number: u32, r: &ShortSend) -> bool {
+    pub(crate) unsafe fn send_short<W: Wire>(&mut self, engine: &mut Engine<W>, number: u32, r: &ShortSend) -> bool {
         let piece = &r.piece;
         let length = piece.length as usize;
         if length > BYTES_MAX || r.flags.contains(SendFlags::FENCE) || !self.goes_short_ways() {
@@ -140,7 +143,7 @@ impl Core {
             answered: qp.expected,
             immediate: r.immediate,
         };
-        // SAFETY: U2 of the engine: R1, just looked up; or the program's memory, readable during the call as it promised.
+        // SAFETY: U2 of the engine: R1, just looked up; or R2, if it is inline.
         let sent = unsafe { engine.send_headed(connection.channel.vi(), &head.words(connection.credits.handled()), PLAIN_WORDS, from, length) };
         if !matches!(sent, Ok(true)) {
             return false;
@@ -157,14 +160,14 @@ impl Core {
         (send.to, send.fetched, send.done, send.judged) = (None, 0, false, Judged::default());
         match (&mut send.data, is_inline) {
             (Data::Inline(kept, n), true) => {
-                // SAFETY: as above; there is room for more than a line.
+                // SAFETY: R2; there is room for more than a line.
                 unsafe { bytes::copy_small(kept.as_mut_ptr(), from, length) };
                 *n = length as u8;
             }
             (Data::Pieces(pieces), false) => pieces.set_one(piece),
             (other, true) => {
                 let mut kept = [0; 64];
-                // SAFETY: as above.
+                // SAFETY: R2; there is room for more than a line.
                 unsafe { bytes::copy_small(kept.as_mut_ptr(), from, length) };
                 *other = Data::Inline(kept, length as u8);
             }

@@ -85,7 +85,10 @@ fn end(nic: &Nic) -> End<'_> {
     let base = Box::leak(vec![1u8; 2 * HALF].into_boxed_slice()).as_mut_ptr().expose_provenance() as u64;
     nic.with(|e| {
         let ptag = e.create_ptag().unwrap();
-        let memory = e.register(base, 2 * HALF as u64, &MemAttributes { ptag: Some(ptag), rdma_write: true, rdma_read: true }).unwrap();
+        let rights = MemAttributes { ptag: Some(ptag), rdma_write: true, rdma_read: true };
+        // SAFETY: U0: leaked memory, of which only the pointer is left; strict mode allows it to be
+        // unmapped.
+        let memory = unsafe { e.register(base, 2 * HALF as u64, &rights) }.unwrap();
         let attributes = ViAttributes { reliability: Reliability::ReliableDelivery, ptag: Some(ptag), ..ViAttributes::default() };
         let vi = e.create_vi(&attributes, None, None, None).unwrap();
         End { nic, vi, ptag, base, memory, attributes }

@@ -85,11 +85,13 @@ impl<W: Wire> Engine<W> {
                 // SAFETY: U1 (user_memory.rs): checked and held since post; bounds just checked. `from` is readable for `length` bytes (send_arrival).
                 unsafe { self.registry.copy_in(segments.only.address + u64::from(a.offset), from, a.length as usize) }
             }
-            // SAFETY: U1 (user_memory.rs): checked and held since post; bounds just checked. `from` is readable for `length` bytes (send_arrival).
+            // SAFETY: U1 (user_memory.rs): checked and held since post; bounds just checked. `from`
+            // is readable for `length` bytes (send_arrival).
             Source::Here(from) => unsafe { Gather::new(segments, &vi.receive.segments).copy_in(&self.registry, a.offset, a.length, from) },
             Source::Peer(address, name) => {
                 let (wire, link) = (&mut self.wire, vi.link);
-                // SAFETY: U1 (user_memory.rs): checked and held since post; bounds just checked, so `to` may be written for `n` bytes.
+                // SAFETY: U1 (user_memory.rs): checked and held since post; bounds just checked, so
+                // `to` may be written for `n` bytes.
                 let whole = Gather::new(segments, &vi.receive.segments)
                     .each(a.offset, a.length, |to, at, n| unsafe { wire.pull(link, address.wrapping_add(at), to, n) });
                 if !whole {

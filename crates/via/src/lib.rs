@@ -10,7 +10,7 @@
 //!
 //! ```
 //! use bellwire_via::nic::NicConfig;
-//! use bellwire_via::{MemAttributes, NetAddress, Nic, ReceiveRequest, Segment, SendRequest, ViAttributes};
+//! use bellwire_via::{MemAttributes, NetAddress, Nic, ReceiveRequest, SendRequest, ViAttributes};
 //! use std::time::Duration;
 //!
 //! let patience = Some(Duration::from_secs(20));
@@ -18,15 +18,14 @@
 //!
 //! // Memory under a protection tag; VIs of the same tag may use it.
 //! let tag = nic.with(|engine| engine.create_ptag())?;
-//! let memory = nic.with(|engine| engine.allocate(4096))?;
-//! let address = memory.expose_provenance() as u64;
-//! let handle = nic.with(|engine| engine.register(address, 4096, &MemAttributes { ptag: Some(tag), ..MemAttributes::default() }))?.raw();
+//! let rights = MemAttributes { ptag: Some(tag), ..MemAttributes::default() };
+//! let memory = nic.allocate(4096, &rights)?;
 //! let attributes = ViAttributes { ptag: Some(tag), ..ViAttributes::default() };
 //! let giver = nic.with(|engine| engine.create_vi(&attributes, None, None, None))?;
 //! let taker = nic.with(|engine| engine.create_vi(&attributes, None, None, None))?;
 //!
 //! // A receive is posted before its message can come.
-//! let room = [Segment { address: address + 1024, length: 64, handle }];
+//! let room = [memory.segment(1024, 64)?];
 //! nic.post_receive(taker, &ReceiveRequest { segments: &room, ..ReceiveRequest::default() })?;
 //!
 //! // One side waits under a name, the other asks for it.
@@ -39,11 +38,13 @@
 //!     nic.connect_request(giver, &name, &name, patience)
 //! })?;
 //!
-//! // SAFETY: the engine gave us 4096 bytes.
-//! unsafe { memory.copy_from_nonoverlapping(b"VIA".as_ptr(), 3) };
-//! nic.post_send(giver, &SendRequest { segments: &[Segment { address, length: 3, handle }], ..SendRequest::default() })?;
+//! memory.write(0, b"VIA")?;
+//! let sent = [memory.segment(0, 3)?];
+//! nic.post_send(giver, &SendRequest { segments: &sent, ..SendRequest::default() })?;
 //! let received = nic.receive_wait(taker, patience)?;
-//! assert_eq!(received.length, 3);
+//! let mut text = [0; 3];
+//! memory.read(1024, &mut text)?;
+//! assert_eq!((received.length, &text), (3, b"VIA"));
 //! assert!(!nic.send_wait(giver, patience)?.status.is_error());
 //! # Ok::<(), bellwire_via::Error>(())
 //! ```
@@ -68,6 +69,8 @@ pub mod status;
 pub use bellwire_time as time;
 pub use bellwire_wire as wire;
 pub use bellwire_wire::{frame, handle};
+#[cfg(doctest)]
+mod needs_unsafe;
 mod user_memory;
 pub mod vi;
 pub mod work_queue;
@@ -92,6 +95,8 @@ mod transmit;
 mod way;
 
 pub use acceptor::Acceptor;
+pub use bellwire_memory::owned_bytes::OwnedBytes;
+
 pub use attributes::{MemAttributes, NetAddress, PtagHandle, Reliability, ViAttributes, ViState};
 pub use came::Came;
 pub use complete::Completion;

@@ -15,6 +15,7 @@
 //! | `nic/helper.rs` | the helper thread: control, timers, handlers, work for a process that computes |
 //! | `nic/handlers.rs` | notify handlers and the error handler |
 //! | `nic/stat.rs`, `nic/snapshot.rs` | the live view: what others may ask about this NIC |
+//! | `nic/memory.rs` | memory with an owner |
 //! | `nic/config.rs` | how to open |
 //!
 //! Invariants
@@ -42,6 +43,7 @@ mod crowd;
 mod give_way;
 mod handlers;
 mod helper;
+mod memory;
 mod shared;
 mod snapshot;
 mod spin;
@@ -53,6 +55,7 @@ mod waits;
 mod watch;
 
 pub use config::{ConfigError, NicConfig, OpenError, SPIN_DEFAULT, SPIN_MAX, Udp};
+pub use memory::Memory;
 pub use spin::Spin;
 
 use crate::complete::Completion;

@@ -11,6 +11,7 @@ use crate::handle::{Handle, Slab};
 use crate::status::Status;
 use crate::wire::{Allocation, CatalogueEntry, MemoryKind, NO_SEGMENT, Wire};
 use crate::work_queue::{Lease, Segment};
+use bellwire_memory::owned_bytes::OwnedBytes;
 use std::collections::BTreeMap;
 
 /// Regions that a NIC can hold.
@@ -66,13 +67,15 @@ pub struct Registry {
     /// Allocations by base address.
     owned: BTreeMap<u64, Owned>,
     versions: u32,
+    /// Memory that lives because it is registered, by the region's handle.
+    kept: BTreeMap<u32, OwnedBytes>,
     /// Strict mode ([`MemoryMode`](crate::MemoryMode)): the number of this process, by which the kernel is asked to copy; else 0.
     pub(crate) strict_pid: u32,
 }
 
 impl Registry {
     pub(crate) fn new() -> Self {
-        Self { regions: Slab::new(REGIONS_MAX), ptags: Slab::new(PTAGS_MAX), owned: BTreeMap::new(), versions: 0, strict_pid: 0 }
+        Self { regions: Slab::new(REGIONS_MAX), ptags: Slab::new(PTAGS_MAX), owned: BTreeMap::new(), versions: 0, kept: BTreeMap::new(), strict_pid: 0 }
     }
 
     /// Whether each copy from and to memory of the program is the kernel's.
@@ -154,6 +157,11 @@ impl Registry {
         Ok(handle)
     }
 
+    /// Has a region's memory live as long as the region.
+    pub(crate) fn keep(&mut self, handle: MemHandle, memory: OwnedBytes) {
+        self.kept.insert(handle.raw(), memory);
+    }
+
     pub(crate) fn deregister<W: Wire>(&mut self, wire: &mut W, address: u64, handle: MemHandle) -> Result<(), Error> {
         let r = self.regions.get(handle).ok_or(Error::InvalidParameter)?;
         if !r.holds(address, 0) {
@@ -171,6 +179,7 @@ impl Registry {
             o.regions.retain(|h| *h != handle);
         }
         self.regions.remove(handle);
+        self.kept.remove(&handle.raw());
         self.release_ptag((ptag != 0).then(|| Handle::from_raw(ptag)));
         Ok(())
     }

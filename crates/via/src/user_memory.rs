@@ -2,8 +2,10 @@
 //! Moving bytes between user memory and the wire. The only place of the engine that touches user memory.
 //!
 //! Invariant U1: every segment given here was checked against a registered region at post, and the request counts as a user of that region (or is
-//! executed before post returns), so it cannot be deregistered while it is used. That the memory is still mapped is the registering program's duty, as
-//! with any registered memory; or, in strict mode ([`MemoryMode`]), the kernel copies what is not the engine's, and says when it is not there.
+//! executed before post returns), so it cannot be deregistered while it is used. That the memory is
+//! still mapped is what the caller of `Engine::register` promised (U0); or, in
+//! strict mode ([`MemoryMode`]), the kernel copies what is not the engine's, and says when it is
+//! not there. Memory of the engine's own allocator (U3) is freed only when no region lies in it.
 
 use crate::registration::Registry;
 use crate::work_queue::{Fifo, Segment, SegmentList};

@@ -222,7 +222,8 @@ pub(crate) unsafe fn gather(iov: *const Iovec, count: usize) -> Outcome<bellwire
     }
     // SAFETY: F2.
     let pieces = (0..count).map(|i| unsafe { *iov.add(i) });
-    bellwire_tag::Gather::of(pieces.map(|v| (v.at, v.length))).ok_or(error::EMSGSIZE)
+    // SAFETY: G1, which F2 asks of the program.
+    unsafe { bellwire_tag::Gather::of(pieces.map(|v| (v.at, v.length))) }.ok_or(error::EMSGSIZE)
 }
 
 /// An error of the endpoint's as a number.

@@ -76,7 +76,8 @@ unsafe fn values(of: (*const Iovec, usize), bytes: usize) -> Outcome<Gather> {
     }
     // SAFETY: F2.
     let pieces = (0..of.1).map(|i| unsafe { *of.0.add(i) });
-    Gather::of(pieces.map(|v| (v.at, v.length.saturating_mul(bytes)))).ok_or(error::EMSGSIZE)
+    // SAFETY: G1, which F2 asks of the program.
+    unsafe { Gather::of(pieces.map(|v| (v.at, v.length.saturating_mul(bytes)))) }.ok_or(error::EMSGSIZE)
 }
 
 /// # Safety

@@ -29,7 +29,7 @@ pub(crate) trait Receives {
     /// F1, F2.
     #[inline(always)]
     unsafe fn receive_one(fid: *mut Fid, to: (*mut u8, usize), from: u64, tag: Option<(u64, u64)>, context: *mut c_void) -> Outcome {
-        // SAFETY: the caller's.
+        // SAFETY: F1, F2, the caller's promise, and so G1.
         unsafe { Self::receive(fid, &Receiving { from, to: Gather::one(to.0, to.1), tag, context, flags: Self::flags(fid) }) }
     }
 }
@@ -54,7 +54,8 @@ pub(crate) trait Sends {
     /// F1, F2.
     #[inline(always)]
     unsafe fn send_one(fid: *mut Fid, from: (*mut u8, usize), to: (u64, Option<u64>), data: Option<u64>, context: *mut c_void) -> Outcome {
-        let from = Gather::one(from.0, from.1);
+        // SAFETY: G1, which F2 asks of the program.
+        let from = unsafe { Gather::one(from.0, from.1) };
         // SAFETY: the caller's.
         unsafe { Self::send(fid, &Sending { to: to.0, from, tag: to.1, data, context, flags: Some(Self::flags(fid)) }) }
     }
@@ -65,7 +66,8 @@ pub(crate) trait Sends {
     /// F1, F2.
     #[inline(always)]
     unsafe fn inject_one(fid: *mut Fid, from: (*mut u8, usize), to: (u64, Option<u64>), data: Option<u64>) -> Outcome {
-        let from = Gather::one(from.0, from.1);
+        // SAFETY: G1, which F2 asks of the program.
+        let from = unsafe { Gather::one(from.0, from.1) };
         // SAFETY: the caller's.
         unsafe { Self::send(fid, &Sending { to: to.0, from, tag: to.1, data, context: null_mut(), flags: None }) }
     }

@@ -40,7 +40,8 @@ fn version_in(library: *mut c_void) -> Option<u32> {
 }
 
 unsafe extern "C" fn look(info: *mut libc::dl_phdr_info, _: usize, newest: *mut c_void) -> c_int {
-    // SAFETY: `dl_iterate_phdr` gives information that is not NULL, and the argument that `host_version` gave it: its `newest`.
+    // SAFETY: `dl_iterate_phdr` gives information that is not NULL, and the argument that
+    // `host_version` gave it: its `newest`.
     let (name, newest) = unsafe { ((*info).dlpi_name, &mut *newest.cast::<u32>()) };
     // SAFETY: a name that is not NULL is a string.
     let is_it = !name.is_null() && unsafe { CStr::from_ptr(name) }.to_bytes().windows(9).any(|part| part == b"libfabric");

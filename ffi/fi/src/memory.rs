@@ -70,7 +70,8 @@ unsafe fn add(domain: *mut Fid, w: &Wanted, to: *mut *mut MrObject, context: *mu
     let base = if domain.is_basic { start as u64 } else { 0 };
     let mut regions = domain.regions.lock();
     let key = if domain.is_basic { regions.free_key() } else { w.key };
-    if !regions.insert(key, Region { start, length: w.length, base, access, listener }) {
+    // SAFETY: R1, which F2 asks of the program.
+    if !unsafe { regions.insert(key, Region { start, length: w.length, base, access, listener }) } {
         return Err(error::NO_KEY);
     }
     drop(regions);

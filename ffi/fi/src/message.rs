@@ -11,7 +11,7 @@ use crate::hints::INJECT_BYTES;
 use crate::shared::NOTHING;
 use crate::trigger::{self, Work};
 use crate::{atomic, rma};
-use bellwire_tag::{Gather, Peek, ReceiveFlags, SendFlags, SendOne, SendOut, Want, WantOne};
+use bellwire_tag::{Gather, Peek, Piece, ReceiveFlags, SendFlags, SendOne, SendOut, Want, WantOne};
 use core::ffi::c_void;
 
 /// An endpoint, as its calls see it.
@@ -206,9 +206,11 @@ pub(crate) unsafe fn send_one(fid: *mut Fid, from: (*mut u8, usize), (to, tag): 
     let bindings = ep.enabled()?;
     let how = if is_silent(bindings.tx_selective, ep.tx_flags) { SendFlags::SILENT } else { SendFlags::empty() };
     if ep.tx_flags & !PLAIN_FLAGS != 0 {
-        // SAFETY: the caller's.
+        // SAFETY: F1, F2, the caller's promise, and so G1.
         return unsafe { send_out(fid, &Sending { to, from: Gather::one(from.0, from.1), tag, data, context, flags: Some(ep.tx_flags) }) };
     }
+    // SAFETY: G1, which F2 asks of the program.
+    let from = unsafe { Piece::new(from.0, from.1) };
     let send = SendOne { peer: ep.peer(bindings, to), tag, data, from, context: context.expose_provenance(), flags: how };
     ep.run(bindings, || ep.shared.endpoint.send_one(&mut ep.shared.report(), &send))
 }
@@ -225,6 +227,8 @@ pub(crate) unsafe fn inject_one(fid: *mut Fid, from: (*mut u8, usize), (to, tag)
     if from.1 > INJECT_BYTES {
         return Err(error::EMSGSIZE);
     }
+    // SAFETY: G1, which F2 asks of the program.
+    let from = unsafe { Piece::new(from.0, from.1) };
     let send = SendOne { peer: ep.peer(bindings, to), tag, data, from, context: 0, flags: SendFlags::INJECT };
     ep.run(bindings, || ep.shared.endpoint.send_one(&mut ep.shared.report(), &send))
 }
@@ -242,11 +246,13 @@ pub(crate) unsafe fn receive_one(fid: *mut Fid, to: (*mut u8, usize), from: u64,
     let ep = unsafe { of(fid) };
     let bindings = ep.enabled()?;
     if ep.rx_flags & !(flags::COMPLETION | flags::MORE | flags::RECV) != 0 || ep.shared.connector.is_some() || bindings.receives.is_some() {
-        // SAFETY: the caller's.
+        // SAFETY: F1, F2, the caller's promise, and so G1.
         return unsafe { receive(fid, &Receiving { from, to: Gather::one(to.0, to.1), tag, context, flags: ep.rx_flags }) };
     }
     let source = (from != flags::ADDR_NONE && ep.caps & flags::DIRECTED_RECV != 0).then(|| ep.peer(bindings, from));
     let (ignored, silent) = (tag.unwrap_or((0, 0)), is_silent(bindings.rx_selective, ep.rx_flags));
+    // SAFETY: G1, which F2 asks of the program.
+    let to = unsafe { Piece::new(to.0, to.1) };
     let want = WantOne { tagged: tag.is_some(), source, tag: ignored.0, ignore: ignored.1, to, context: context.expose_provenance(), silent };
     ep.run(bindings, || ep.shared.endpoint.receive_one(&mut ep.shared.report(), &want))
 }

@@ -109,7 +109,8 @@ unsafe fn start_message(fid: *mut Fid, is_write: bool, msg: *const MsgRma, flags
 }
 
 unsafe extern "C" fn read(ep: *mut Fid, at: *mut u8, length: usize, _desc: *mut c_void, peer: u64, address: u64, key: u64, context: *mut c_void) -> isize {
-    let (local, target) = (Gather::one(at, length), Target { peer, address, key });
+    // SAFETY: G1, which F2 asks of the program.
+    let (local, target) = (unsafe { Gather::one(at, length) }, Target { peer, address, key });
     // SAFETY: F1, F2.
     data(|| unsafe { start(ep, &Moving { is_write: false, local, target, data: None, context, flags: Some(of(ep).tx_flags) }) })
 }
@@ -135,7 +136,8 @@ unsafe extern "C" fn readmsg(ep: *mut Fid, msg: *const MsgRma, flags: u64) -> is
 }
 
 unsafe extern "C" fn write(ep: *mut Fid, at: *mut u8, length: usize, _desc: *mut c_void, peer: u64, address: u64, key: u64, context: *mut c_void) -> isize {
-    let (local, target) = (Gather::one(at, length), Target { peer, address, key });
+    // SAFETY: G1, which F2 asks of the program.
+    let (local, target) = (unsafe { Gather::one(at, length) }, Target { peer, address, key });
     // SAFETY: F1, F2.
     data(|| unsafe { start(ep, &Moving { is_write: true, local, target, data: None, context, flags: Some(of(ep).tx_flags) }) })
 }
@@ -161,7 +163,8 @@ unsafe extern "C" fn writemsg(ep: *mut Fid, msg: *const MsgRma, flags: u64) -> i
 }
 
 unsafe extern "C" fn inject(ep: *mut Fid, at: *mut u8, length: usize, peer: u64, address: u64, key: u64) -> isize {
-    let (local, target) = (Gather::one(at, length), Target { peer, address, key });
+    // SAFETY: G1, which F2 asks of the program.
+    let (local, target) = (unsafe { Gather::one(at, length) }, Target { peer, address, key });
     // SAFETY: F1, F2.
     data(|| unsafe { start(ep, &Moving { is_write: true, local, target, data: None, context: core::ptr::null_mut(), flags: None }) })
 }
@@ -177,13 +180,15 @@ unsafe extern "C" fn writedata(
     key: u64,
     context: *mut c_void,
 ) -> isize {
-    let (local, target) = (Gather::one(at, length), Target { peer, address, key });
+    // SAFETY: G1, which F2 asks of the program.
+    let (local, target) = (unsafe { Gather::one(at, length) }, Target { peer, address, key });
     // SAFETY: F1, F2.
     data(|| unsafe { start(ep, &Moving { is_write: true, local, target, data: Some(with), context, flags: Some(of(ep).tx_flags) }) })
 }
 
 unsafe extern "C" fn injectdata(ep: *mut Fid, at: *mut u8, length: usize, with: u64, peer: u64, address: u64, key: u64) -> isize {
-    let (local, target) = (Gather::one(at, length), Target { peer, address, key });
+    // SAFETY: G1, which F2 asks of the program.
+    let (local, target) = (unsafe { Gather::one(at, length) }, Target { peer, address, key });
     // SAFETY: F1, F2.
     data(|| unsafe { start(ep, &Moving { is_write: true, local, target, data: Some(with), context: core::ptr::null_mut(), flags: None }) })
 }

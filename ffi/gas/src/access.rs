@@ -46,7 +46,7 @@ pub extern "C" fn gas_far_read(from: u64, bytes: usize) -> u64 {
 /// `gas_far_write`
 #[unsafe(no_mangle)]
 pub extern "C" fn gas_far_write(to: u64, value: u64, bytes: usize) {
-    // SAFETY: an array of ours.
+    // SAFETY: an array of ours; C1 for the place.
     done(unsafe { process().write(to, bytes_of(value).as_ptr(), bytes.min(8)) }, "a write", to, bytes);
 }
 
@@ -63,14 +63,14 @@ pub unsafe extern "C" fn gas_far_get(to: *mut c_void, from: u64, bytes: usize) {
 /// `gas_far_put`
 #[unsafe(no_mangle)]
 pub extern "C" fn gas_far_put(to: u64, value: u64, bytes: usize) {
-    // SAFETY: an array of ours.
+    // SAFETY: an array of ours; C1 for the place.
     done(unsafe { process().put(to, bytes_of(value).as_ptr(), bytes.min(8)) }, "a put", to, bytes);
 }
 
 /// `gas_far_store`
 #[unsafe(no_mangle)]
 pub extern "C" fn gas_far_store(to: u64, value: u64, bytes: usize) {
-    // SAFETY: an array of ours.
+    // SAFETY: an array of ours; C1 for the place.
     done(unsafe { process().store(to, bytes_of(value).as_ptr(), bytes.min(8)) }, "a store", to, bytes);
 }
 
@@ -128,7 +128,8 @@ pub unsafe extern "C" fn gas_bulk_store(to: u64, from: *const c_void, bytes: usi
 /// `gas_bulk_set`
 #[unsafe(no_mangle)]
 pub extern "C" fn gas_bulk_set(to: u64, value: c_int, bytes: usize) {
-    done(process().fill(to, value as u8, bytes), "a write", to, bytes);
+    // SAFETY: C1.
+    done(unsafe { process().fill(to, value as u8, bytes) }, "a write", to, bytes);
 }
 
 /// `gas_check`
@@ -154,17 +155,20 @@ pub unsafe extern "C" fn gas_check(at: u64, bytes: usize, align: usize, place: *
 
 fn on32(at: u64, operation: Atomic, operand: i32, expected: i32) -> i32 {
     let (operand, expected) = (u64::from(operand.cast_unsigned()), u64::from(expected.cast_unsigned()));
-    (done(process().atomic(at, operation, 4, operand, expected), "an atomic operation", at, 4) as u32).cast_signed()
+    // SAFETY: C1.
+    (done(unsafe { process().atomic(at, operation, 4, operand, expected) }, "an atomic operation", at, 4) as u32).cast_signed()
 }
 
 fn on64(at: u64, operation: Atomic, operand: i64, expected: i64) -> i64 {
-    done(process().atomic(at, operation, 8, operand.cast_unsigned(), expected.cast_unsigned()), "an atomic operation", at, 8).cast_signed()
+    // SAFETY: C1.
+    done(unsafe { process().atomic(at, operation, 8, operand.cast_unsigned(), expected.cast_unsigned()) }, "an atomic operation", at, 8).cast_signed()
 }
 
 /// `gas_call`
 #[unsafe(no_mangle)]
 pub extern "C" fn gas_call(at: u64, function: u64, argument: i64) -> i64 {
-    done(process().call(at, function, argument), "a call on a place", at, 1)
+    // SAFETY: C1; the table's functions take any place.
+    done(unsafe { process().call(at, function, argument) }, "a call on a place", at, 1)
 }
 
 /// `gas_fetch_add_4`

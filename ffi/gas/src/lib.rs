@@ -2,7 +2,10 @@
 //! libbellwire_gas: `bellwire_gas.h` on [`bellwire_gas::Process`]. Thin: translate, call, and end the job where an access cannot be made: the program has no place to handle it.
 //!
 //! Invariants
-//! - C1: a pointer argument is valid for the bytes that the header names, for the duration of the call.
+//! - C1: a pointer argument is valid for the bytes that the header names, for the duration of the
+//!   call, and a global pointer to what is
+//!   changed names memory that the program lets be changed (G3 of `bellwire-gas`): the same of C as
+//!   of Split-C.
 //! - C2: one thread of the process calls, after `gas_start`, which is called once before `main`.
 
 mod access;
@@ -109,8 +112,9 @@ pub unsafe extern "C" fn gas_start(peers: *mut PeerEntry, here: *mut Place, data
 pub unsafe extern "C" fn gas_functions(begin: *const Function, end: *const Function) {
     let count = end.addr().saturating_sub(begin.addr()) / size_of::<Function>();
     if count > 0 {
-        // SAFETY: the caller's promise.
-        set_functions(unsafe { std::slice::from_raw_parts(begin, count) });
+        // SAFETY: the caller's promise: a table that stays, of functions for places that peers
+        // name.
+        unsafe { set_functions(std::slice::from_raw_parts(begin, count)) };
     }
 }
 

@@ -84,10 +84,15 @@ unsafe fn posts_short(qp: &Qp, wr: &IbvSendWr) -> bool {
     let piece = unsafe { *wr.sg_list };
     let (wr_id, flags) = (wr.wr_id, SendFlags::from_bits_truncate(wr.send_flags));
     match wr.opcode {
-        SEND | SEND_IMM => qp.port.post_short(qp.number, &ShortSend { wr_id, flags, has_immediate: wr.opcode == SEND_IMM, immediate: wr.imm_data, piece }),
+        SEND | SEND_IMM => {
+            let send = ShortSend { wr_id, flags, has_immediate: wr.opcode == SEND_IMM, immediate: wr.imm_data, piece };
+            // SAFETY: R2, which V2 asks of the program.
+            unsafe { qp.port.post_short(qp.number, &send) }
+        }
         WRITE | READ => {
             let access = ShortAccess { wr_id, flags, reads: wr.opcode == READ, address: wr.wr[0], key: wr.wr[1] as u32, piece };
-            qp.port.access_short(qp.number, &access)
+            // SAFETY: R2, which V2 asks of the program.
+            unsafe { qp.port.access_short(qp.number, &access) }
         }
         _ => false,
     }
@@ -99,8 +104,8 @@ unsafe fn posts_short(qp: &Qp, wr: &IbvSendWr) -> bool {
 /// V2.
 #[inline(never)]
 unsafe fn post_any(qp: &Qp, wr: &IbvSendWr) -> Result<(), Error> {
-    // SAFETY: V2.
-    unsafe { request(qp, wr) }.and_then(|r| qp.port.post_send(qp.number, &r))
+    // SAFETY: V2, and so R2.
+    unsafe { request(qp, wr).and_then(|r| qp.port.post_send(qp.number, &r)) }
 }
 
 /// Posts requests.

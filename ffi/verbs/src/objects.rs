@@ -108,7 +108,8 @@ pub(crate) fn register_backed(pd: *mut IbvPd, addr: *mut c_void, length: usize, 
     let address = addr.expose_provenance() as u64;
     let region = Region { domain: inner.id, address, length: length as u64, iova, access: Access::from_bits_truncate(access), adopted: None };
     let port = Arc::clone(&inner.port);
-    object(port.register(&region).map(|key| {
+    // SAFETY: R1, which V2 asks of the program.
+    object(unsafe { port.register(&region) }.map(|key| {
         // SAFETY: V1.
         let context = unsafe { (*pd).context };
         Box::new(Mr { public: IbvMr { context, pd, addr, length, handle: key, lkey: key, rkey: key }, port, _backing: backing })
@@ -184,7 +185,7 @@ pub unsafe extern "C" fn ibv_rereg_mr(mr: *mut IbvMr, flags: c_int, pd: *mut Ibv
     }
     // SAFETY: V1.
     let (inner, domain) = unsafe { (inside::<_, Mr>(mr), (flags & PD != 0).then(|| inside::<_, Pd>(pd).id)) };
-    let again = inner.port.register_again(inner.public.lkey, |region| {
+    let change = |region: &mut Region| {
         if flags & TRANSLATION != 0 {
             region.address = addr.expose_provenance() as u64;
             (region.iova, region.length) = (region.address, length as u64);
@@ -195,7 +196,9 @@ pub unsafe extern "C" fn ibv_rereg_mr(mr: *mut IbvMr, flags: c_int, pd: *mut Ibv
         if flags & ACCESS != 0 {
             region.access = Access::from_bits_truncate(access as u32);
         }
-    });
+    };
+    // SAFETY: R1, which V2 asks of the program.
+    let again = unsafe { inner.port.register_again(inner.public.lkey, change) };
     match again {
         Ok(key) => {
             // SAFETY: V1.

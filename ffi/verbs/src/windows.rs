@@ -58,7 +58,7 @@ pub(crate) unsafe extern "C" fn bind_mw(qp: *mut IbvQp, mw: *mut IbvMw, bind: *c
     let key = (old & !0xff) | (old.wrapping_add(1) & 0xff);
     // SAFETY: V1.
     let outcome = unsafe { bind_of(mw, key, &bind.info) }.and_then(|extra| {
-        inner.port.post_send(
+        inner.port.post_registered(
             inner.number,
             &SendRequest {
                 wr_id: bind.wr_id,

@@ -80,7 +80,8 @@ pub unsafe extern "C" fn VipRegisterMem(
         if length > REGISTER_BLOCK_BYTES_MAX {
             return Err(VipReturn::ErrorResource);
         }
-        let handle = nic.nic.with(|e| e.register(start, length, &attributes))?;
+        // SAFETY: U0, which VipRegisterMem asks of its caller (C1).
+        let handle = nic.nic.with(|e| unsafe { e.register(start, length, &attributes) })?;
         // SAFETY: C1, not NULL.
         unsafe { out.write(handle.raw()) };
         Ok(())

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Handlers of the program: for completions, CQ entries and asynchronous errors. They run on the NIC's helper thread and may call anything.
+//! Handlers of the program: for completions, CQ entries and asynchronous errors. They run on the
+//! NIC's helper thread and may call anything.
 
 use crate::handles::{self, Inside, Kind, NicKey};
 use crate::status::{Outcome, VipReturn, call};
@@ -17,9 +18,11 @@ use std::sync::Arc;
 #[derive(Clone, Copy)]
 struct Context(*mut c_void);
 
-// SAFETY: the library never looks through it; that handlers run on another thread is part of the interface.
+// SAFETY: the library never looks through it; that handlers run on another thread is part of the
+// interface.
 unsafe impl Send for Context {}
-// SAFETY: the library never looks through it; that handlers run on another thread is part of the interface.
+// SAFETY: the library never looks through it; that handlers run on another thread is part of the
+// interface.
 unsafe impl Sync for Context {}
 
 impl Context {
@@ -48,7 +51,8 @@ fn ask(nic: &Inside, vi: ViHandle, context: Context, handler: ViCallback, queue:
     let key = nic.key();
     let run = move |vi: ViHandle, completion: bellwire_via::Completion| {
         if completion.descriptor == 0 {
-            // A failed VipxSendInline has no descriptor to hand over: the handler goes on waiting, unless the VI is gone.
+            // A failed VipxSendInline has no descriptor to hand over: the handler goes on waiting,
+            // unless the VI is gone.
             if let Ok((nic, vi)) = enter_vi(key.handle(Kind::Vi, vi)) {
                 let _ = ask(&nic, vi, context, handler, queue);
             }

@@ -114,12 +114,14 @@ pub fn what_is_kept_does_not_stop_others<F: Fixture>(s: &mut Stage<F>) {
         send_copied(s, a, &next);
         assert!(message(s, b.nic, inbox) == next, "message {i}");
     }
-    // SAFETY: the engine lives and the message is not released, so it is readable and stays as it is.
+    // SAFETY: the engine lives and the message is not released, so it is readable and stays as it
+    // is.
     assert!(unsafe { core::slice::from_raw_parts(kept.as_ptr(), kept.len()) } == first, "unchanged");
     // Also when the connection, and with its NIC the link, goes.
     s.part(&[a]);
     s.settle();
-    // SAFETY: the engine lives and the message is not released, which keeps it though its link is closed.
+    // SAFETY: the engine lives and the message is not released, which keeps it though its link is
+    // closed.
     assert!(unsafe { core::slice::from_raw_parts(kept.as_ptr(), kept.len()) } == first, "unchanged");
     s.fixture.with(b.nic, |e| e.release(kept));
 }

@@ -11,11 +11,14 @@ pub fn registration_errors<F: Fixture>(s: &mut Stage<F>) {
     let b = s.buffer(nic, Memory::Heap, 4096, None);
     let none = MemAttributes::default();
     for (address, length) in [(0, 8), (b.address(), 0), (u64::MAX - 4, 8), (b.address(), u64::MAX), (64, 64)] {
-        refused(s.fixture.with(nic, |e| e.register(address, length, &none)), Error::InvalidParameter);
+        // SAFETY: U0: it is refused, so nothing is promised.
+        refused(s.fixture.with(nic, |e| unsafe { e.register(address, length, &none) }), Error::InvalidParameter);
     }
     let gone = s.ptag(nic);
     s.fixture.with(nic, |e| e.destroy_ptag(gone)).expect("unused");
-    refused(s.fixture.with(nic, |e| e.register(b.address(), 8, &MemAttributes { ptag: Some(gone), ..none })), Error::InvalidPtag);
+    let rights = MemAttributes { ptag: Some(gone), ..none };
+    // SAFETY: U0: it is refused, so nothing is promised.
+    refused(s.fixture.with(nic, |e| unsafe { e.register(b.address(), 8, &rights) }), Error::InvalidPtag);
     assert_eq!(s.fixture.with(nic, |e| e.regions()), 1);
 }
 

@@ -26,7 +26,8 @@ struct Fence {
 // SAFETY: the directive is not written any more and is a flag, not a pointer; the rest may be sent
 // and shared.
 unsafe impl Send for Fence {}
-// SAFETY: the directive is not written any more and is a flag, not a pointer; a mutex guards the rest.
+// SAFETY: the directive is not written any more and is a flag, not a pointer; a mutex guards the
+// rest.
 unsafe impl Sync for Fence {}
 
 /// Membership in a PMIx job.

@@ -104,8 +104,7 @@ impl Cluster {
         let mut nodes = Vec::new();
         for node in 0..world.nics() {
             let memory = Memory::new(2 * bytes_max.max(1) as usize);
-            let (address, length) = (memory.address(), memory.len() as u64);
-            let handle = world.with(node, |e| e.register(address, length, &MemAttributes::default()))?.raw();
+            let handle = world.with(node, |e| memory.register(e, &MemAttributes::default()))?.raw();
             let queue = world.with(node, |e| e.create_cq(QUEUE_ENTRIES))?;
             nodes.push(Node { memory, handle, queue, ends: Vec::new(), todo: VecDeque::new(), busy: None });
         }

@@ -144,7 +144,7 @@ impl Trial {
         if let Some(byte) = Pattern::new(header.connection, header.number | WRITE).differs(&end.memory, at, 0, bytes) {
             return Err(format!("byte {byte} of an RDMA write of {bytes} is not there when the message after it is: {header:?}"));
         }
-        end.memory.cells()[at..at + bytes].iter().for_each(|cell| cell.set(BLANK));
+        end.memory.fill(at, bytes, BLANK);
         end.slots[slot] = None;
         Ok(())
     }
@@ -156,8 +156,8 @@ impl Trial {
             let at = WINDOW + slot * SLOT;
             let expected = outstanding.map(|(connection, number, bytes)| (Pattern::new(connection, number | WRITE), bytes));
             let is_fine = |(i, byte): (usize, u8)| byte == BLANK || expected.as_ref().is_some_and(|(pattern, bytes)| i < *bytes && byte == pattern.byte(i));
-            let wrong = end.memory.cells()[at..at + SLOT].iter().enumerate().find(|(i, cell)| !is_fine((*i, cell.get())));
-            if let Some((byte, _)) = wrong {
+            let wrong = (0..SLOT).find(|i| !is_fine((*i, end.memory.byte(at + i))));
+            if let Some(byte) = wrong {
                 return Err(format!("byte {byte} of slot {slot} has been written by nobody who may; outstanding: {outstanding:?}"));
             }
         }
@@ -185,7 +185,7 @@ impl Trial {
                 self.outcome.transfers += 1;
                 let [end, peer] = [s, 1 - s].map(|s| &self.channels[c].ends[s]);
                 let pattern = Pattern::new(peer.library, 0);
-                let wrong = (0..bytes).find(|i| end.memory.cells()[place_at(0, posted.place) + i].get() != pattern.byte(from + i));
+                let wrong = (0..bytes).find(|i| end.memory.byte(place_at(0, posted.place) + i) != pattern.byte(from + i));
                 // The reader may hear of its success after the crash of who was read.
                 let known = self.nodes[peer.node].crashed_at.is_none_or(|at| at < end.asked_at);
                 match wrong {

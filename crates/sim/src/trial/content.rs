@@ -39,12 +39,12 @@ impl Pattern {
     }
 
     pub fn put(&self, memory: &Memory, at: usize, from: usize, to: usize) {
-        memory.cells()[at + from..at + to].iter().zip(from..).for_each(|(cell, i)| cell.set(self.byte(i)));
+        (from..to).for_each(|i| memory.set_byte(at + i, self.byte(i)));
     }
 
     /// The first byte that is another one.
     pub fn differs(&self, memory: &Memory, at: usize, from: usize, to: usize) -> Option<usize> {
-        memory.cells()[at + from..at + to].iter().zip(from..).find(|(cell, i)| cell.get() != self.byte(*i)).map(|(_, i)| i)
+        (from..to).find(|i| memory.byte(at + i) != self.byte(*i))
     }
 }
 
@@ -65,7 +65,7 @@ impl Header {
         }
         let word = |i: usize| {
             let mut bytes = [0; 8];
-            bytes.iter_mut().zip(&memory.cells()[at + 8 * i..]).for_each(|(byte, cell)| *byte = cell.get());
+            memory.read(at + 8 * i, &mut bytes);
             u64::from_le_bytes(bytes)
         };
         let written = (word(4) as u32).checked_sub(1).map(|slot| (slot as usize, (word(4) >> 32) as usize));

@@ -27,10 +27,9 @@ impl Trial {
             end.library = LIBRARY | life << 32 | (c as u64) << 1 | s as u64;
             Pattern::new(end.library, 0).put(&end.memory, LIBRARY_AT, 0, LIBRARY_BYTES);
             let rights = MemAttributes { ptag: Some(ptag), rdma_write: true, rdma_read: true };
-            let (address, length) = (end.memory.address(), end.memory.len() as u64);
             let attributes =
                 ViAttributes { reliability: level, ptag: Some(ptag), rdma_write: true, rdma_read: level.is_reliable(), rnr_wait, ..ViAttributes::default() };
-            let made = self.world.with(node, |e| Ok((e.register(address, length, &rights)?, e.create_vi(&attributes, None, None, None)?)));
+            let made = self.world.with(node, |e| Ok((end.memory.register(e, &rights)?, e.create_vi(&attributes, None, None, None)?)));
             let (region, vi) = made.map_err(|e: bellwire_via::Error| format!("no memory or VI: {e:?}"))?;
             let end = &mut self.channels[c].ends[s];
             (end.region, end.vi) = (region.raw(), vi);

@@ -106,7 +106,7 @@ impl End {
 
     /// What no RDMA write may be outstanding for is blank again.
     pub fn blank(&mut self) {
-        self.memory.cells()[WINDOW..WINDOW + SLOTS * SLOT].iter().for_each(|cell| cell.set(BLANK));
+        self.memory.fill(WINDOW, SLOTS * SLOT, BLANK);
         self.slots = [None; SLOTS];
     }
 

@@ -154,7 +154,8 @@ fn words(random: &mut Random, operations: &[u64]) -> Vec<u64> {
 /// Gives the victim something to do with the attacker, so that there are operations to lie about.
 fn entangle(victim: &Endpoint, heard: &mut Heard, attacker: &Attacker, memory: &mut [Vec<u8>]) {
     victim.learn(1, attacker.name);
-    let all = |m: &mut Vec<u8>| Gather::one(m.as_mut_ptr(), m.len());
+    // SAFETY: G1: the memory is dropped only when no operation is left.
+    let all = |m: &mut Vec<u8>| unsafe { Gather::one(m.as_mut_ptr(), m.len()) };
     let [a, b, c, d] = memory else { panic!("four") };
     for (from, flags) in [(all(a), SendFlags::empty()), (all(b), SendFlags::DELIVERY)] {
         let _ = victim.send(heard, &SendOut { peer: 1, tag: Some(1), data: None, from, context: 1, flags });
@@ -178,7 +179,8 @@ fn a_peer_that_says_anything() {
     let mut heard = Heard::default();
     let mut reached = vec![0x5a_u8; EDGE + REACH + EDGE];
     let start = reached[EDGE..].as_mut_ptr().expose_provenance();
-    assert!(regions.lock().insert(KEY, Region { start, length: REACH, base: 0, access: Access::all(), listener: 1 }));
+    // SAFETY: R1: `reached` outlives the victim's work.
+    assert!(unsafe { regions.lock().insert(KEY, Region { start, length: REACH, base: 0, access: Access::all(), listener: 1 }) });
     let mut ended = 0;
     for seed in 0..ATTACKS {
         let mut random = Random(seed);
@@ -213,9 +215,11 @@ fn a_peer_that_says_anything() {
     let honest = Endpoint::open(NicConfig::default(), None, SharedRegions::default()).expect("a NIC");
     honest.learn(0, victim.name());
     let (mut from, mut to, mut done) = (vec![9_u8; 50_000], vec![0_u8; 50_000], Heard::default());
-    let want = Want { tagged: true, source: None, tag: 77, ignore: 0, to: Gather::one(to.as_mut_ptr(), to.len()), context: 9, flags: ReceiveFlags::empty() };
+    // SAFETY: G1: both are kept until they are complete.
+    let (to_all, from_all) = unsafe { (Gather::one(to.as_mut_ptr(), to.len()), Gather::one(from.as_mut_ptr(), from.len())) };
+    let want = Want { tagged: true, source: None, tag: 77, ignore: 0, to: to_all, context: 9, flags: ReceiveFlags::empty() };
     victim.receive(&mut heard, &want).unwrap();
-    let send = SendOut { peer: 0, tag: Some(77), data: None, from: Gather::one(from.as_mut_ptr(), from.len()), context: 8, flags: SendFlags::empty() };
+    let send = SendOut { peer: 0, tag: Some(77), data: None, from: from_all, context: 8, flags: SendFlags::empty() };
     honest.send(&mut done, &send).unwrap();
     let begun = Instant::now();
     while done.0.is_empty() || !heard.0.iter().any(|c| c.context == 9) {

@@ -2,7 +2,7 @@
 //! Two endpoints in one process, each on a NIC of its own, and what tests do with them.
 #![allow(dead_code, reason = "each test uses some of it")]
 
-use bellwire_tag::{Completion, Endpoint, Error, Gather, Notes, ReceiveFlags, SendFlags, SendOut, SharedRegions, Sink, Target, Want};
+use bellwire_tag::{Completion, Endpoint, Error, Gather, Notes, Piece, ReceiveFlags, SendFlags, SendOut, SharedRegions, Sink, Target, Want};
 use bellwire_via::nic::{NicConfig, Udp};
 use std::time::{Duration, Instant};
 
@@ -83,8 +83,16 @@ pub fn bytes(n: usize, seed: u8) -> Vec<u8> {
     (0..n).map(|i| (i as u8).wrapping_mul(31).wrapping_add((i >> 8) as u8) ^ seed).collect()
 }
 
+/// Tests keep what they give until it is complete.
 pub fn memory(of: &mut [u8]) -> Gather {
-    Gather::one(of.as_mut_ptr(), of.len())
+    // SAFETY: G1, as all callers see to.
+    unsafe { Gather::one(of.as_mut_ptr(), of.len()) }
+}
+
+/// The same for the short ways.
+pub fn piece(of: &mut [u8]) -> Piece {
+    // SAFETY: G1, as all callers see to.
+    unsafe { Piece::new(of.as_mut_ptr(), of.len()) }
 }
 
 impl Side {

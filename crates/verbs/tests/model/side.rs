@@ -125,11 +125,14 @@ impl Side {
         let (domain, cq) = (machine.create_domain().unwrap(), machine.create_cq(1000).unwrap());
         let address = memory.as_ptr().expose_provenance() as u64;
         let region = Region { domain, address, length: memory.len() as u64, iova: address, access: Access::all(), adopted: None };
-        let key = machine.register(engine, &region).unwrap();
+        // SAFETY: R1: the side owns the memory as long as the world lives, and copies from and to
+        // it.
+        let key = unsafe { machine.register(engine, &region) }.unwrap();
         let caps = Caps { sends: DEPTH as u32, receives: DEPTH as u32, send_pieces: 3, receive_pieces: 3, inline: 256 };
         // The same memory in another domain: a key that is good, but not for these queue pairs.
         let other = machine.create_domain().unwrap();
-        let foreign_key = machine.register(engine, &Region { domain: other, ..region }).unwrap();
+        // SAFETY: R1: the same memory.
+        let foreign_key = unsafe { machine.register(engine, &Region { domain: other, ..region }) }.unwrap();
         let mut cookie = 0;
         let end = |kind| {
             let init = QpInit { kind, domain, send_cq: cq, receive_cq: cq, srq: None, caps, signal_all: false, cookie };

@@ -5,7 +5,9 @@ use super::Engine;
 use crate::attributes::{MemAttributes, PtagHandle};
 use crate::error::Error;
 use crate::registration::MemHandle;
+use crate::user_memory;
 use crate::wire::Wire;
+use bellwire_memory::owned_bytes::OwnedBytes;
 
 impl<W: Wire> Engine<W> {
     /// A new protection tag.
@@ -18,9 +20,73 @@ impl<W: Wire> Engine<W> {
         self.registry.destroy_ptag(ptag)
     }
 
-    /// Registers `length` bytes at `address`. The memory must stay mapped until it is deregistered.
-    pub fn register(&mut self, address: u64, length: u64, attributes: &MemAttributes) -> Result<MemHandle, Error> {
+    /// Registers `length` bytes at `address`: any memory of the process.
+    /// [`register_allocated`](Self::register_allocated) is the safe call, for memory of the engine.
+    ///
+    /// # Errors
+    /// [`Error::InvalidParameter`]: nothing is mapped there, or it is not writable although
+    /// `attributes` permit writing; [`Error::InvalidPtag`]; [`Error::Resource`].
+    ///
+    /// # Safety
+    /// U0: until [`deregister`](Self::deregister) has succeeded or the engine is dropped, the bytes
+    /// stay mapped (strict mode, [`MemoryMode`](crate::MemoryMode), does without this), and
+    /// the program accepts that they change at any time, and are read at any time, by requests of
+    /// this NIC and of its peers: no reference to them lives that says otherwise. The program
+    /// itself reaches them through raw pointers or atomics.
+    pub unsafe fn register(&mut self, address: u64, length: u64, attributes: &MemAttributes) -> Result<MemHandle, Error> {
         self.registry.register(&mut self.wire, address, length, attributes)
+    }
+
+    /// Registers memory of [`allocate`](Self::allocate), or a part of it. Safe: an allocation in
+    /// which a region lies is not freed, and nobody else has a reference to it.
+    ///
+    /// # Errors
+    /// [`Error::InvalidParameter`]: not all of it lies in one allocation; [`Error::InvalidPtag`];
+    /// [`Error::Resource`].
+    pub fn register_allocated(&mut self, address: u64, length: u64, attributes: &MemAttributes) -> Result<MemHandle, Error> {
+        if !self.registry.is_engine_memory(address, length) {
+            return Err(Error::InvalidParameter);
+        }
+        self.registry.register(&mut self.wire, address, length, attributes)
+    }
+
+    /// Registers all bytes of `memory`, of which the engine keeps a clone until they are
+    /// deregistered. Safe: they live as long, and are only ever reached as atomics or by copying.
+    ///
+    /// # Errors
+    /// [`Error::InvalidParameter`]: there are none; [`Error::InvalidPtag`]; [`Error::Resource`].
+    pub fn register_owned(&mut self, memory: &OwnedBytes, attributes: &MemAttributes) -> Result<MemHandle, Error> {
+        let address = memory.as_ptr().expose_provenance() as u64;
+        let handle = self.registry.register(&mut self.wire, address, memory.len() as u64, attributes)?;
+        self.registry.keep(handle, memory.clone());
+        Ok(handle)
+    }
+
+    /// Copies out of memory of [`allocate`](Self::allocate). A peer that writes there meanwhile
+    /// spoils the copy, nothing else.
+    ///
+    /// # Errors
+    /// [`Error::InvalidParameter`]: not all of it lies in one allocation.
+    pub fn copy_from_allocated(&self, address: u64, to: &mut [u8]) -> Result<(), Error> {
+        if !self.registry.is_engine_memory(address, to.len() as u64) {
+            return Err(Error::InvalidParameter);
+        }
+        // SAFETY: U3: just checked, and no call frees an allocation meanwhile.
+        unsafe { user_memory::copy(to.as_mut_ptr(), core::ptr::with_exposed_provenance(address as usize), to.len()) };
+        Ok(())
+    }
+
+    /// Copies into memory of [`allocate`](Self::allocate).
+    ///
+    /// # Errors
+    /// [`Error::InvalidParameter`]: not all of it lies in one allocation.
+    pub fn copy_to_allocated(&mut self, address: u64, from: &[u8]) -> Result<(), Error> {
+        if !self.registry.is_engine_memory(address, from.len() as u64) {
+            return Err(Error::InvalidParameter);
+        }
+        // SAFETY: U3: just checked, and no call frees an allocation meanwhile.
+        unsafe { user_memory::copy(core::ptr::with_exposed_provenance_mut(address as usize), from.as_ptr(), from.len()) };
+        Ok(())
     }
 
     /// Ends a registration. [`Error::Resource`] while a posted request uses it. When it returns, no peer is inside the region any more.
@@ -52,7 +118,10 @@ impl<W: Wire> Engine<W> {
         Ok(())
     }
 
-    /// Memory that peers can reach directly once it is registered. Zeroed, page-aligned; freed by [`free`](Self::free).
+    /// Memory that peers can reach directly once it is registered. Zeroed, page-aligned; freed by
+    /// [`free`](Self::free). U3: it stays mapped until then, readable and writable, and only
+    /// raw pointers and the engine's copies reach it. Code that dereferences the pointer promises
+    /// that nobody frees the memory meanwhile.
     pub fn allocate(&mut self, bytes: usize) -> Result<*mut u8, Error> {
         self.registry.allocate(&mut self.wire, bytes)
     }

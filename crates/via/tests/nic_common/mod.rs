@@ -57,9 +57,9 @@ impl<'a> End<'a> {
     pub fn new(nic: &'a Nic, reliability: Reliability, cq: Option<CqHandle>) -> Self {
         nic.with(|e| {
             let ptag = e.create_ptag().unwrap();
-            let base = e.allocate(AREA).unwrap().addr() as u64;
+            let base = e.allocate(AREA).unwrap().expose_provenance() as u64;
             let rights = MemAttributes { ptag: Some(ptag), rdma_write: true, rdma_read: true };
-            let memory = e.register(base, AREA as u64, &rights).unwrap();
+            let memory = e.register_allocated(base, AREA as u64, &rights).unwrap();
             let attributes = ViAttributes { reliability, ptag: Some(ptag), rdma_write: true, rdma_read: true, ..ViAttributes::default() };
             let vi = e.create_vi(&attributes, cq, cq, None).unwrap();
             End { nic, vi, ptag, base, memory, attributes }
@@ -80,7 +80,7 @@ impl<'a> End<'a> {
     pub fn read(&self, offset: usize, length: usize) -> Vec<u8> {
         assert!(offset + length <= AREA);
         let mut v = vec![0; length];
-        // SAFETY: as in write().
+        // SAFETY: inside the area, which only this test's threads use.
         unsafe { core::ptr::copy_nonoverlapping(core::ptr::with_exposed_provenance((self.base as usize) + offset), v.as_mut_ptr(), length) };
         v
     }

@@ -22,7 +22,7 @@ fn find(cell: &AtomicPtr<c_void>, name: &CStr) -> *mut c_void {
     // SAFETY: names that end.
     let mut found = unsafe { libc::dlsym(libc::RTLD_NEXT, name.as_ptr()) };
     if found.is_null() {
-        // SAFETY: as above.
+        // SAFETY: names that end.
         found = unsafe { libc::dlvsym(libc::RTLD_NEXT, name.as_ptr(), OLD.as_ptr()) };
     }
     if found.is_null() {
