@@ -152,7 +152,8 @@ pub unsafe extern "C" fn ibv_destroy_cq(cq: *mut IbvCq) -> c_int {
         // SAFETY: V1.
         let channel = unsafe { inside::<_, CompChannel>(inner.public.channel) };
         channel.events.discard(|e| *e == cookie);
-        // Acquire: what the acknowledging thread did with the queue is done; pairs with the release there.
+        // Acquire: what the acknowledging thread did with the queue is done; pairs with the release
+        // there.
         while inner.given.load(Ordering::Relaxed) != inner.seen.load(Ordering::Acquire) {
             std::thread::sleep(std::time::Duration::from_micros(100));
         }
@@ -172,7 +173,8 @@ pub unsafe extern "C" fn ibv_get_cq_event(channel: *mut IbvCompChannel, cq: *mut
     loop {
         if let Some(cookie) = inner.events.pop() {
             let found = core::ptr::with_exposed_provenance_mut::<IbvCq>(cookie as usize);
-            // SAFETY: V1: events of a queue that has ended are discarded. Relaxed: a count that this thread's program compares later.
+            // SAFETY: V1: events of a queue that has ended are discarded. Relaxed: a count that
+            // this thread's program compares later.
             unsafe {
                 inside::<_, Cq>(found).given.fetch_add(1, Ordering::Relaxed);
                 *cq = found;

@@ -8,7 +8,7 @@ use crate::extended::Batch;
 use crate::objects::{Pd, Srq, address, inside};
 use crate::{code, errno_of, set_errno};
 use bellwire_verbs::{Access, Caps, Error, Gid, Given, INLINE_MAX, Port, QpAttributes, QpInit, QpKind, QpState};
-use core::ffi::{c_int, c_void};
+use core::ffi::{c_char, c_int, c_void};
 use std::sync::Arc;
 
 /// A queue pair.
@@ -325,6 +325,22 @@ pub unsafe extern "C" fn ibv_import_mr(_pd: *mut IbvPd, _handle: u32) -> *mut c_
     set_errno(libc::EOPNOTSUPP);
     core::ptr::null_mut()
 }
+
+/// Other processes' objects are not taken over.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ibv_import_dm(_context: *mut IbvContext, _handle: u32) -> *mut c_void {
+    set_errno(libc::EOPNOTSUPP);
+    core::ptr::null_mut()
+}
+
+/// Nothing was taken over.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ibv_unimport_dm(_dm: *mut c_void) {}
+
+/// Drivers of before 2017 called this as they were loaded. They drive devices of the kernel, which
+/// are not listed.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ibv_register_driver(_name: *const c_char, _init: *const c_void) {}
 
 /// Nothing was taken over.
 #[unsafe(no_mangle)]

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Where reports of broken rules go: `BELLWIRE_VERBS_STRICT` is `text` or `json`, to standard error, or with a colon and a file behind it, to which each report is added as one line.
+//! Where reports of broken rules go: `BELLWIRE_VERBS_STRICT` is `text` or `json`, to standard
+//! error, or with a colon and a file behind it, to which each report is added as one line.
 
 use bellwire_verbs::{Report, Reporter};
 use std::fs::File;
@@ -54,7 +55,8 @@ pub(crate) fn reporter() -> Result<Option<Reporter>, String> {
         None => None,
     };
     Ok(Some(Box::new(move |report| {
-        // In one piece, since other processes may write there too; nobody hears of what cannot be written.
+        // In one piece, since other processes may write there too; nobody hears of what cannot be
+        // written.
         let line = line(report);
         let _ = match &mut file {
             Some(file) => file.write_all(line.as_bytes()),
