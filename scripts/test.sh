@@ -70,6 +70,7 @@ installed() {
         LD_LIBRARY_PATH=$prefix/lib "$prefix/bin/bellwire" --version && test -e "$prefix/share/man/man3/VipPostSend.3" && test -e "$prefix/share/man/man3/AM_Poll.3" && test -e "$prefix/share/man/man1/bellwire-info.1" && test -e "$prefix/lib/bellwire/libbellwire-fi.so" && test -e "$prefix/lib/bellwire/bellwire-verbs/libibverbs.so.1" && echo "all installed files are there"
 }
 part installed installed
+part devices   tests/devices/check.sh "$target/installed" "$target/tests-devices"
 part verbs-command tests/verbs/command.sh "$target/installed" "$target/tests-verbs"
 part hosts     scripts/hosts.sh "$target/examples-c" "$target/installed/lib"
 part hosts-am  scripts/hosts-am.sh "$target/examples-am" "$target/installed/lib"

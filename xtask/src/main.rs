@@ -53,7 +53,8 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("bellwire-tag", &["bellwire-memory", "bellwire-peer", "bellwire-via"]),
     ("bellwire-fi", &["bellwire-memory", "bellwire-tag", "bellwire-via"]),
     ("bellwire-verbs", &["bellwire-faults", "bellwire-memory", "bellwire-peer", "bellwire-via"]),
-    ("bellwire-verbs-c", &["bellwire-memory", "bellwire-verbs", "bellwire-via"]),
+    ("bellwire-devices", &["bellwire-faults"]),
+    ("bellwire-verbs-c", &["bellwire-devices", "bellwire-memory", "bellwire-verbs", "bellwire-via"]),
     ("bellwire-gas", &["bellwire-memory", "bellwire-job", "bellwire-peer", "bellwire-via"]),
     ("bellwire-global", &["bellwire-gas", "bellwire-job", "bellwire-memory"]),
     ("bellwire-global-programs", &["bellwire-global"]),
@@ -61,7 +62,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("vipl", &["bellwire-memory", "bellwire-via"]),
     ("bellwire-report", &[]),
     ("bellwire-inspect", &["bellwire-memory"]),
-    ("bellwire-cli", &["bellwire-inspect", "bellwire-job", "bellwire-launch", "bellwire-report", "bellwire-sim"]),
+    ("bellwire-cli", &["bellwire-devices", "bellwire-inspect", "bellwire-job", "bellwire-launch", "bellwire-report", "bellwire-sim"]),
     // Measures virtual interfaces through the C library; the layers above it directly.
     (
         "bellwire-bench",

@@ -7,6 +7,7 @@ mod env;
 mod found;
 mod info;
 mod job_trial;
+mod port;
 mod run;
 mod sim;
 mod top;
@@ -29,6 +30,7 @@ struct Arguments {
 enum Command {
     Env(env::Arguments),
     Info(info::Arguments),
+    Port(port::Arguments),
     Run(Box<run::Arguments>),
     Sim(Box<sim::Arguments>),
     Top(top::Arguments),
@@ -55,6 +57,7 @@ fn main() -> ExitCode {
     let result = match Arguments::parse_from(words).command {
         Command::Env(arguments) => env::run(&arguments),
         Command::Info(arguments) => info::run(&arguments),
+        Command::Port(arguments) => port::run(&arguments),
         Command::Run(arguments) => match run::run(*arguments) {
             Ok(code) => return code,
             Err(error) => Err(error),

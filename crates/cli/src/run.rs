@@ -129,7 +129,7 @@ pub fn run(mut arguments: Arguments) -> Result<ExitCode, String> {
     if let Some(verbs) = arguments.verbs {
         let own = core::mem::replace(&mut arguments.environment, verbs::variables(verbs, arguments.strict.take())?);
         if arguments.verbose {
-            eprint!("{}", verbs::explain(&arguments.environment));
+            eprint!("{}", verbs::explain(&arguments.environment, arguments.program.first().map(|p| p.as_os_str()).unwrap_or_default()));
         }
         arguments.environment.extend(own);
     }

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `bellwire run --verbs`: has a program of libibverbs find Bellwire's device. Nothing does so unasked, and nothing outside the program's own environment is changed.
 
-use std::ffi::OsString;
+mod unseen;
+
+use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 
 use clap::ValueEnum;
@@ -13,8 +15,10 @@ use bellwire_report::output;
 pub enum Verbs {
     /// By a preloaded library; the system's libibverbs stays for who else wants it
     Preload,
-    /// In the place of libibverbs.so.1: for programs that load it while they run
+    /// The same, and in the place of libibverbs.so.1: where that is not installed
     Replace,
+    /// By a preloaded library; files of real RDMA devices stay to be seen beside Bellwire's
+    Beside,
 }
 
 /// Installed beside this command.
@@ -39,11 +43,15 @@ fn before(variable: &str, new: PathBuf) -> (OsString, OsString) {
 /// # Errors
 /// If the libraries are not installed.
 pub fn variables(verbs: Verbs, strict: Option<String>) -> Result<Vec<(OsString, OsString)>, String> {
-    let library = match verbs {
-        Verbs::Preload => before("LD_PRELOAD", installed("libbellwire-verbs.so")?),
-        Verbs::Replace => before("LD_LIBRARY_PATH", installed("bellwire-verbs")?),
-    };
-    Ok([library].into_iter().chain(strict.map(|to| ("BELLWIRE_VERBS_STRICT".into(), to.into()))).collect())
+    // A file that is wrong is said now, not by each process.
+    bellwire_devices::load(bellwire_devices::find().as_deref())?;
+    let mut set = vec![before("LD_PRELOAD", installed("libbellwire-verbs.so")?)];
+    match verbs {
+        Verbs::Preload => {}
+        Verbs::Replace => set.push(before("LD_LIBRARY_PATH", installed("bellwire-verbs")?)),
+        Verbs::Beside => set.push(("BELLWIRE_VERBS_BESIDE".into(), "1".into())),
+    }
+    Ok(set.into_iter().chain(strict.map(|to| ("BELLWIRE_VERBS_STRICT".into(), to.into()))).collect())
 }
 
 /// Where reports are to go: `text` or `json`, perhaps with a file, whose place is the caller's, wherever the program works.
@@ -60,15 +68,27 @@ pub fn strict(text: &str) -> Result<String, String> {
     Ok(format!("{form}:{}", path.display()))
 }
 
-/// What was done, for people.
-pub fn explain(variables: &[(OsString, OsString)]) -> String {
+/// Says which variables are set, which devices there are, and why a program does not see them.
+pub fn explain(variables: &[(OsString, OsString)], program: &OsStr) -> String {
     let mut text = String::new();
     for (name, value) in variables {
         text += &format!("verbs: {}={}\n", name.display(), value.display());
     }
-    match std::env::var("BELLWIRE_ADDRESS") {
-        Ok(address) => text += &format!("verbs: device bellwire0 at {address} (BELLWIRE_ADDRESS): shared memory to processes of this host, UDP to others\n"),
-        Err(_) => text += "verbs: device bellwire0 at 127.0.0.1: this host only; BELLWIRE_ADDRESS=auto, or an address of this host, reaches others\n",
+    let file = bellwire_devices::find();
+    if let Some(file) = &file {
+        text += &format!("verbs: devices of {}\n", file.display());
+    }
+    let variable = std::env::var("BELLWIRE_ADDRESS");
+    for device in bellwire_devices::load(file.as_deref()).unwrap_or_default() {
+        let name = &device.name;
+        text += &match (&device.address, &variable) {
+            (Some(address), _) => format!("verbs: device {name} at {address}\n"),
+            (None, Ok(address)) => format!("verbs: device {name} at {address} (BELLWIRE_ADDRESS): shared memory to processes of this host, UDP to others\n"),
+            (None, Err(_)) => format!("verbs: device {name} at 127.0.0.1: this host only; BELLWIRE_ADDRESS=auto, or an address of this host, reaches others\n"),
+        };
+    }
+    if let Some(reason) = unseen::reason(program) {
+        text += &format!("verbs: not seen: {reason}\n");
     }
     text
 }

@@ -80,6 +80,8 @@ pub(crate) struct Core {
     pub armed: u32,
     /// The short ways are not taken: for tests, which compare.
     pub long_ways: bool,
+    /// The port was taken down from outside.
+    pub is_closed: bool,
     /// Faults on purpose.
     pub struck: Option<Box<Struck>>,
     /// Reports of broken rules.
@@ -115,6 +117,7 @@ impl Core {
             lingers: false,
             armed: 0,
             long_ways: false,
+            is_closed: false,
             struck: None,
             strict: None,
         }

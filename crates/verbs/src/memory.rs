@@ -55,6 +55,11 @@ enum Bytes {
 pub(crate) struct Denied;
 
 impl Regions {
+    /// Calls `f` with every region.
+    pub(crate) fn for_each(&self, mut f: impl FnMut(&Region)) {
+        self.slots.iter().flatten().for_each(|(_, region)| f(region));
+    }
+
     pub(crate) fn insert(&mut self, handle: MemHandle, region: Region) {
         let at = handle.index();
         if self.slots.len() <= at {

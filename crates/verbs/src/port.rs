@@ -11,7 +11,7 @@ use crate::qp::{QpAttributes, QpInit, SendRequest};
 use crate::rule::Reporter;
 use crate::short::ShortSend;
 use crate::struck::Struck;
-use crate::types::{Error, Gid, QpState, SendFlags, Sge};
+use crate::types::{AsyncKind, Error, Gid, QpState, SendFlags, Sge};
 use bellwire_faults::FaultPlan;
 use bellwire_memory::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use bellwire_memory::token::Token;
@@ -114,7 +114,24 @@ impl Port {
         self.gid
     }
 
-    /// Whether the port works: it does, but for faults on purpose.
+    /// Takes the port down, or up again: nothing leaves and nothing is taken while it is down, and
+    /// peers cannot reach memory that they have mapped.
+    pub fn set_link(&self, is_up: bool) {
+        // In the child of a fork there is no port.
+        let _ = self.shared.with(|core, engine| {
+            core.close_port(engine, !is_up);
+            Ok(())
+        });
+        self.shared.bell.notify_all();
+        self.shared.wake();
+    }
+
+    /// Tells the program that the addresses of the port changed.
+    pub fn tell_gid_change(&self) {
+        self.events.push(AsyncEvent { kind: AsyncKind::GidChange, cookie: 1 });
+    }
+
+    /// Whether the port works: no fault and no [`set_link`](Self::set_link) took it down.
     pub fn is_up(&self) -> bool {
         !self.shared.core().is_down()
     }

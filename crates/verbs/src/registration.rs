@@ -70,6 +70,10 @@ impl Port {
 
     /// Has the engine's memory take the place of whole pages of a region, if that can be.
     fn adopt(&self, core: &Core, engine: &mut Engine<HostWire>, region: &Region, pages: &Range<usize>, may_adopt: bool) -> Option<Adopted> {
+        if core.is_down() {
+            // Peers could map it at once.
+            return None;
+        }
         let owner = self.owner();
         let (base, place) = match share(pages, owner) {
             Some(found) => found,

@@ -100,7 +100,7 @@ impl Core {
                 Done::Soon => return queued,
                 Done::No => {}
             }
-            if self.struck.is_some() {
+            if self.struck.is_some() || self.is_closed {
                 match self.strike(number) {
                     Way::Free => {}
                     Way::Closed => return queued,

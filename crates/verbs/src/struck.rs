@@ -8,10 +8,10 @@
 use crate::core::{AsyncEvent, Core};
 use crate::name::host_of;
 use crate::qp::Qp;
-use crate::types::{AsyncKind, Gid, Opcode, QpState, WcStatus};
+use crate::types::{Access, AsyncKind, Gid, Opcode, QpState, WcStatus};
 use bellwire_faults::{Fate, Fates, FaultPlan, RequestFaults, Timetable};
 use bellwire_via::wire::Wire;
-use bellwire_via::{Engine, Instant};
+use bellwire_via::{Engine, Instant, MemAttributes, MemHandle};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
@@ -97,13 +97,12 @@ impl Core {
 
     #[inline]
     pub(crate) fn is_down(&self) -> bool {
-        self.struck.as_ref().is_some_and(|s| s.down != 0)
+        self.is_closed || self.struck.as_ref().is_some_and(|s| s.down != 0)
     }
 
     /// Decides about the next request of a queue pair.
     pub(crate) fn strike(&mut self, number: u32) -> Way {
         let (now, own, is_down) = ((self.clock)(), self.name.gid, self.is_down());
-        let Some(struck) = &mut self.struck else { return Way::Free };
         let Some(qp) = self.qps.get_mut(number as usize & (crate::name::QPS_MAX - 1)).and_then(Option::as_deref_mut) else { return Way::Closed };
         let is_reliable = qp.init.kind.is_reliable();
         if is_down && !is_reliable {
@@ -116,6 +115,7 @@ impl Core {
             self.cut_off(number, now);
             return Way::Closed;
         }
+        let Some(struck) = &mut self.struck else { return Way::Free };
         let Some(send) = qp.sends.get_mut(qp.left).filter(|_| qp.part == 0) else { return Way::Free };
         if !core::mem::replace(&mut send.judged.is_judged, true) {
             let to = send.to.map_or(qp.attributes.gid, |to| to.gid).unwrap_or(own);
@@ -170,10 +170,31 @@ impl Core {
         if let Some(at) = struck.next_change() {
             self.timers.insert((at, PORT_TIMER));
         }
-        let is_down = self.is_down();
+        self.tell_port(engine, was_down);
+    }
+
+    /// Takes the port down, or up again, because somebody outside says so.
+    pub(crate) fn close_port<W: Wire>(&mut self, engine: &mut Engine<W>, is_closed: bool) {
+        let was_down = self.is_down();
+        self.is_closed = is_closed;
+        self.tell_port(engine, was_down);
+    }
+
+    /// Does what follows when the port goes down or up.
+    fn tell_port<W: Wire>(&mut self, engine: &mut Engine<W>, was_down: bool) {
+        let (now, is_down) = ((self.clock)(), self.is_down());
         if is_down == was_down {
             return;
         }
+        // Peers that have mapped memory go by packets meanwhile, which nobody takes. This returns
+        // when none of them is inside.
+        self.regions.for_each(|region| {
+            if let Some(adopted) = region.adopted {
+                let may = |access| !is_down && region.access.contains(access);
+                let attributes = MemAttributes { ptag: Some(self.ptag), rdma_write: may(Access::REMOTE_WRITE), rdma_read: may(Access::REMOTE_READ) };
+                let _ = engine.set_memory_attributes(adopted.base, MemHandle::from_raw(adopted.handle), &attributes);
+            }
+        });
         self.events.push(AsyncEvent { kind: if is_down { AsyncKind::PortError } else { AsyncKind::PortActive }, cookie: PORT });
         let numbers: Vec<u32> = self.qps.iter().flatten().map(|q| q.number).collect();
         for number in numbers {

@@ -325,6 +325,8 @@ pub enum AsyncKind {
     SrqLimit = 15,
     /// A failed queue pair takes no more receives of its shared queue.
     LastWqe = 16,
+    /// The addresses of the port changed.
+    GidChange = 18,
 }
 
 /// Memory of the program: one piece of a request. Laid out as the interface has it.

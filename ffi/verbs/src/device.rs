@@ -1,66 +1,27 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Devices and contexts: one device, `bellwire0`, with one port, at the address of the host that `BELLWIRE_ADDRESS` says. Each context has a NIC of its own.
+//! Devices as programs list and open them. Each context has a NIC of its own.
 
 use crate::abi::{
     IbvAsyncEvent, IbvContext, IbvDevice, OP_ALLOC_MW, OP_BIND_MW, OP_DEALLOC_MW, OP_POLL_CQ, OP_POST_RECV, OP_POST_SEND, OP_POST_SRQ_RECV, OP_REQ_NOTIFY_CQ,
     VerbsContext,
 };
-use crate::{data, device_memory, domains, extended, objects, pair, query, set_errno, strict, windows};
+use crate::devices::{self, Own};
+use crate::{control, data, device_memory, domains, extended, objects, pair, query, set_errno, strict, windows};
 use bellwire_verbs::Port;
-use bellwire_via::nic::NicConfig;
 use core::ffi::{c_char, c_int, c_void};
 use core::mem::offset_of;
-use std::sync::{Arc, Mutex, Once, OnceLock, Weak};
+use std::sync::{Arc, Once};
 
 /// An open device. The public structure ends the first field.
 #[repr(C)]
 pub(crate) struct Context {
     verbs: VerbsContext,
     pub port: Arc<Port>,
+    pub own: &'static Own,
     pub device_memory: device_memory::Used,
     /// The file behind `cmd_fd`: programs duplicate it to share a device, which `ibv_import_device`
     /// refuses.
     _command: std::fs::File,
-}
-
-/// The device, made once.
-struct TheDevice(*mut IbvDevice);
-// SAFETY: never changed after it is made.
-unsafe impl Send for TheDevice {}
-// SAFETY: never changed after it is made.
-unsafe impl Sync for TheDevice {}
-
-fn device() -> *mut IbvDevice {
-    static DEVICE: OnceLock<TheDevice> = OnceLock::new();
-    DEVICE
-        .get_or_init(|| {
-            let mut d = IbvDevice {
-                ops: [core::ptr::null(); 2],
-                node_type: 1,
-                transport_type: 0,
-                name: [0; 64],
-                dev_name: [0; 64],
-                dev_path: [0; 256],
-                ibdev_path: [0; 256],
-            };
-            copy_text(&mut d.name, "bellwire0");
-            copy_text(&mut d.dev_name, "uverbs0");
-            copy_text(&mut d.dev_path, "/nonexistent/bellwire0");
-            copy_text(&mut d.ibdev_path, "/nonexistent/bellwire0");
-            TheDevice(Box::into_raw(Box::new(d)))
-        })
-        .0
-}
-
-/// The name of the device.
-pub(crate) fn name() -> &'static str {
-    "bellwire0"
-}
-
-fn copy_text(to: &mut [c_char], text: &str) {
-    for (to, from) in to.iter_mut().zip(text.bytes()) {
-        *to = from as c_char;
-    }
 }
 
 /// The context that a public one is in.
@@ -73,25 +34,24 @@ pub(crate) unsafe fn context<'a>(context: *mut IbvContext) -> &'a Context {
     unsafe { &*context.byte_sub(offset_of!(VerbsContext, context)).cast::<Context>() }
 }
 
-/// Identifier of the device: of its address.
-pub(crate) fn guid() -> u64 {
-    let host = NicConfig::from_env().ok().and_then(|c| bellwire_verbs::gid_of(&c.host)).unwrap_or_default();
-    let half = u64::from_be_bytes(host[8..].try_into().unwrap_or_default());
-    (half | 0x0200_0000_0000_0000).to_be()
-}
-
 /// Lists the devices; NULL ends the list.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_get_device_list(count: *mut c_int) -> *mut *mut IbvDevice {
-    // SAFETY: room for two pointers, zeroed; `ibv_free_device_list` frees it.
-    let list = unsafe { libc::calloc(2, size_of::<*mut IbvDevice>()) }.cast::<*mut IbvDevice>();
+    let own = devices::all().unwrap_or_else(|why| {
+        devices::complain(why);
+        &[]
+    });
+    // SAFETY: zeroed, so that NULL ends it; `ibv_free_device_list` frees it.
+    let list = unsafe { libc::calloc(own.len() + 1, size_of::<*mut IbvDevice>()) }.cast::<*mut IbvDevice>();
     if !list.is_null() {
-        // SAFETY: just made.
-        unsafe { *list = device() };
+        for own in own {
+            // SAFETY: just made, with room for all.
+            unsafe { list.add(own.index).write(own.public()) };
+        }
     }
     if !count.is_null() {
         // SAFETY: V2.
-        unsafe { *count = c_int::from(!list.is_null()) };
+        unsafe { *count = if list.is_null() { 0 } else { own.len() as c_int } };
     }
     list
 }
@@ -112,23 +72,19 @@ pub unsafe extern "C" fn ibv_get_device_name(device: *mut IbvDevice) -> *const c
 
 /// The identifier of a device, in network order.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn ibv_get_device_guid(_device: *mut IbvDevice) -> u64 {
-    guid()
+pub unsafe extern "C" fn ibv_get_device_guid(device: *mut IbvDevice) -> u64 {
+    devices::of(device).map_or(0, |own| own.guid().to_be())
 }
 
 /// The index of a device.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn ibv_get_device_index(_device: *mut IbvDevice) -> c_int {
-    0
+pub unsafe extern "C" fn ibv_get_device_index(device: *mut IbvDevice) -> c_int {
+    devices::of(device).map_or(-1, |own| own.index as c_int)
 }
 
-/// Devices that are open, for the end of the process.
-static OPEN: Mutex<Vec<Weak<Port>>> = Mutex::new(Vec::new());
-
-/// What was done for peers is told before the process ends, though it may not close anything.
+/// Peers get their answers before the process ends, though it may not close anything.
 extern "C" fn at_exit() {
-    let open = OPEN.lock().map(|open| open.clone()).unwrap_or_default();
-    open.iter().filter_map(Weak::upgrade).for_each(|port| port.settle());
+    devices::all().unwrap_or_default().iter().flat_map(Own::contexts).for_each(|port| port.settle());
 }
 
 unsafe extern "C" fn before_fork() {
@@ -142,7 +98,11 @@ unsafe extern "C" fn in_child() {
 /// Opens a device.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_open_device(device: *mut IbvDevice) -> *mut IbvContext {
-    let opened = NicConfig::from_env().map_err(|e| e.to_string()).and_then(|config| {
+    let Some(own) = devices::of(device) else {
+        set_errno(libc::EINVAL);
+        return core::ptr::null_mut();
+    };
+    let opened = own.config().and_then(|config| {
         let reporter = strict::reporter()?;
         Port::open(config, reporter).map_err(|e| e.to_string())
     });
@@ -160,10 +120,8 @@ pub unsafe extern "C" fn ibv_open_device(device: *mut IbvDevice) -> *mut IbvCont
         libc::atexit(at_exit);
         libc::pthread_atfork(Some(before_fork), None, Some(in_child));
     });
-    if let Ok(mut open) = OPEN.lock() {
-        open.retain(|w| w.strong_count() != 0);
-        open.push(Arc::downgrade(&port));
-    }
+    own.opened(&port);
+    control::start();
     use std::os::fd::AsRawFd;
     let async_fd = port.events().fd().as_raw_fd();
     let Ok(command) = std::fs::File::open("/dev/null") else {
@@ -220,12 +178,12 @@ pub unsafe extern "C" fn ibv_open_device(device: *mut IbvDevice) -> *mut IbvCont
         size: size_of::<VerbsContext>(),
         context,
     };
-    let made = Box::into_raw(Box::new(Context { verbs, port, device_memory: device_memory::Used::default(), _command: command }));
+    let made = Box::into_raw(Box::new(Context { verbs, port, own, device_memory: device_memory::Used::default(), _command: command }));
     // SAFETY: just made.
     unsafe { &raw mut (*made).verbs.context }
 }
 
-/// Closes a device. What was made with it and not ended goes with the process.
+/// Closes a device. Objects that the program made with it and did not end go with the process.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_close_device(public: *mut IbvContext) -> c_int {
     // SAFETY: V1.
@@ -280,7 +238,7 @@ pub unsafe extern "C" fn ibv_read_sysfs_file(dir: *const c_char, file: *const c_
     n as c_int
 }
 
-/// Where the system tells of devices; ours are not there.
+/// Where the system tells of devices; ours are there too (`files.rs`).
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_get_sysfs_path() -> *const c_char {
     c"/sys".as_ptr()

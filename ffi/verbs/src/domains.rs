@@ -4,6 +4,7 @@
 
 use crate::abi::{IbvContext, IbvParentDomainInitAttr, IbvPd, IbvTd, IbvXrcd, IbvXrcdInitAttr};
 use crate::device::context;
+use crate::devices::Kind;
 use crate::objects::{Pd, inside};
 use crate::{code, object, set_errno};
 use bellwire_memory::atomic::{AtomicU32, Ordering};
@@ -72,8 +73,11 @@ pub(crate) unsafe extern "C" fn alloc_parent_domain(context: *mut IbvContext, at
         HeldTd(td)
     });
     let port = Arc::clone(&parent.port);
-    let made =
-        port.hold_domain(parent.id).map(|()| Box::new(Pd { public: IbvPd { context, handle: parent.id }, port, id: parent.id, is_parent: true, td: held }));
+    let made = parent.own.count(Kind::Pd).and_then(|counted| {
+        port.hold_domain(parent.id)?;
+        let public = IbvPd { context, handle: parent.id };
+        Ok(Box::new(Pd { public, port, own: parent.own, id: parent.id, is_parent: true, td: held, _counted: counted }))
+    });
     object(made).cast()
 }
 

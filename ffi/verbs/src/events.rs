@@ -3,6 +3,7 @@
 
 use crate::abi::{IbvCompChannel, IbvContext, IbvCq};
 use crate::device::context;
+use crate::devices::{Counted, Kind};
 use crate::objects::inside;
 use crate::{code, errno_of, set_errno};
 use bellwire_memory::atomic::{AtomicU32, Ordering};
@@ -31,6 +32,8 @@ pub(crate) struct Cq {
     seen: AtomicU32,
     /// What a poll by calls stands at.
     pub current: Option<Completion>,
+    _counted: Counted,
+    most: u64,
 }
 
 /// Makes a completion channel.
@@ -64,11 +67,19 @@ pub unsafe extern "C" fn ibv_destroy_comp_channel(channel: *mut IbvCompChannel) 
 /// Makes a completion queue.
 pub(crate) fn create(public: *mut IbvContext, entries: c_int, cq_context: *mut c_void, channel: *mut IbvCompChannel, vector: u32) -> *mut IbvCq {
     // SAFETY: V1.
-    let port = Arc::clone(&unsafe { context(public) }.port);
-    if entries < 1 || vector != 0 {
-        set_errno(libc::EINVAL);
-        return core::ptr::null_mut();
-    }
+    let (port, own) = unsafe { (Arc::clone(&context(public).port), context(public).own) };
+    let most = own.device.limits.max_cqe;
+    let counted = match own.count(Kind::Cq) {
+        Ok(counted) if entries >= 1 && entries as u64 <= most && vector == 0 => counted,
+        Ok(_) => {
+            set_errno(libc::EINVAL);
+            return core::ptr::null_mut();
+        }
+        Err(e) => {
+            set_errno(errno_of(e));
+            return core::ptr::null_mut();
+        }
+    };
     // SAFETY: V1.
     let channel_inside = (!channel.is_null()).then(|| unsafe { inside::<_, CompChannel>(channel) });
     let made = Box::into_raw(Box::new(Cq {
@@ -92,6 +103,8 @@ pub(crate) fn create(public: *mut IbvContext, entries: c_int, cq_context: *mut c
         given: AtomicU32::new(0),
         seen: AtomicU32::new(0),
         current: None,
+        _counted: counted,
+        most,
     }));
     match port.create_cq(entries as usize, channel_inside.map(|c| Arc::clone(&c.events)), made.expose_provenance() as u64) {
         Ok(id) => {
@@ -129,7 +142,7 @@ pub unsafe extern "C" fn ibv_create_cq(
 pub unsafe extern "C" fn ibv_resize_cq(cq: *mut IbvCq, entries: c_int) -> c_int {
     // SAFETY: V1.
     let inner = unsafe { inside::<_, Cq>(cq) };
-    let outcome = usize::try_from(entries).map_err(|_| Error::Invalid).and_then(|n| inner.port.resize_cq(inner.id, n));
+    let outcome = usize::try_from(entries).ok().filter(|n| *n as u64 <= inner.most).ok_or(Error::Invalid).and_then(|n| inner.port.resize_cq(inner.id, n));
     if outcome.is_ok() {
         // SAFETY: V1.
         unsafe { (*cq).cqe = entries };

@@ -2,6 +2,7 @@
 //! The newer interfaces: queue pairs whose requests are built by calls (`ibv_wr_*`), completion queues that are read by calls (`ibv_start_poll`), and limits with extensions.
 
 use crate::abi::{Call, IbvAh, IbvContext, IbvCq, IbvCqInitAttr, IbvDeviceAttr, IbvMw, IbvMwBindInfo, IbvQp, IbvQpInitAttr};
+use crate::device::context;
 use crate::device_memory::DEVICE_MEMORY_MAX;
 use crate::events::{self, Cq};
 use crate::objects::{Ah, inside};
@@ -413,7 +414,7 @@ readers! {
 
 /// `struct ibv_device_attr_ex`, of which is offered beyond the first part: capabilities, memory of
 /// the device, the number of ports.
-pub(crate) unsafe extern "C" fn query_device_ex(_context: *mut IbvContext, input: *const u32, to: *mut c_void, room: usize) -> c_int {
+pub(crate) unsafe extern "C" fn query_device_ex(public: *mut IbvContext, input: *const u32, to: *mut c_void, room: usize) -> c_int {
     const ON_DEMAND_AT: usize = 240;
     const ON_DEMAND_XRC_AT: usize = 392;
     const CAPABILITIES_AT: usize = 280;
@@ -426,7 +427,8 @@ pub(crate) unsafe extern "C" fn query_device_ex(_context: *mut IbvContext, input
     // SAFETY: V2: `room` bytes.
     unsafe {
         to.cast::<u8>().write_bytes(0, room);
-        to.cast::<IbvDeviceAttr>().write(attributes());
+        let attributes = attributes(context(public).own);
+        to.cast::<IbvDeviceAttr>().write(attributes);
         if has_on_demand() && room >= ON_DEMAND_XRC_AT + 4 {
             // Explicit regions and the whole address space; then what each service does with them,
             // RC, UC, UD.
@@ -435,7 +437,7 @@ pub(crate) unsafe extern "C" fn query_device_ex(_context: *mut IbvContext, input
             to.byte_add(ON_DEMAND_XRC_AT).cast::<u32>().write(ON_DEMAND_ALL);
         }
         if room >= CAPABILITIES_AT + 8 {
-            to.byte_add(CAPABILITIES_AT).cast::<u64>().write(u64::from(attributes().device_cap_flags));
+            to.byte_add(CAPABILITIES_AT).cast::<u64>().write(u64::from(attributes.device_cap_flags));
         }
         if room >= DEVICE_MEMORY_AT + 8 {
             to.byte_add(DEVICE_MEMORY_AT).cast::<u64>().write(DEVICE_MEMORY_MAX);

@@ -5,6 +5,8 @@
 //! | file | concern |
 //! |---|---|
 //! | `abi.rs` | shapes of the public header |
+//! | `control.rs` | orders from outside: ports down and up |
+//! | `devices.rs` | the devices of this process, and how many objects each has |
 //! | `device.rs`, `query.rs` | devices, contexts, asynchronous events; what a device tells of itself |
 //! | `objects.rs`, `events.rs` | protection domains, memory, completion queues and channels, shared receive queues, address handles |
 //! | `windows.rs` | memory windows |
@@ -22,9 +24,11 @@
 //! - V2: a pointer argument that is not NULL points to what the interface says, readable or writable for the duration of the call; buffers of requests until their completion.
 
 mod abi;
+mod control;
 mod data;
 mod device;
 mod device_memory;
+mod devices;
 mod domains;
 mod events;
 mod extended;

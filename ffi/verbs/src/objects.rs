@@ -4,9 +4,11 @@
 use crate::abi::{IbvAh, IbvAhAttr, IbvContext, IbvMr, IbvPd, IbvSrq, IbvSrqAttr, IbvSrqInitAttr, IbvSrqInitAttrEx, IbvWc};
 use crate::device::context;
 use crate::device_memory::Mapped;
+use crate::devices::{Counted, Kind, Own};
 use crate::domains::{HeldTd, Xrcd};
 use crate::events::Cq;
 use crate::{code, errno_of, object, set_errno};
+use bellwire_devices::Atomics;
 use bellwire_verbs::{Access, Error, Gid, Port, Prefetch, Region, Sge, has_on_demand};
 use core::ffi::{c_int, c_void};
 use std::sync::Arc;
@@ -21,11 +23,13 @@ const HUGETLB: u32 = 1 << 7;
 pub(crate) struct Pd {
     pub public: IbvPd,
     pub port: Arc<Port>,
+    pub own: &'static Own,
     pub id: u32,
     /// It is a parent domain, of the protection domain `id`.
     pub is_parent: bool,
     /// The thread domain of a parent domain.
     pub td: Option<HeldTd>,
+    pub _counted: Counted,
 }
 
 /// A memory region.
@@ -35,6 +39,7 @@ struct Mr {
     port: Arc<Port>,
     /// Memory of the library's own that it is of.
     _backing: Option<Backing>,
+    pub _counted: Counted,
 }
 
 /// The owner of a region's memory, if the program is not.
@@ -46,6 +51,7 @@ pub(crate) struct Srq {
     public: IbvSrq,
     pub port: Arc<Port>,
     pub id: u32,
+    pub _counted: Counted,
 }
 
 /// An address handle.
@@ -53,6 +59,7 @@ pub(crate) struct Srq {
 pub(crate) struct Ah {
     public: IbvAh,
     pub gid: Option<Gid>,
+    pub _counted: Counted,
 }
 
 /// The object that a public one begins.
@@ -69,8 +76,12 @@ pub(crate) unsafe fn inside<'a, P, O>(public: *mut P) -> &'a O {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_alloc_pd(public: *mut IbvContext) -> *mut IbvPd {
     // SAFETY: V1.
-    let port = Arc::clone(&unsafe { context(public) }.port);
-    object(port.create_domain().map(|id| Box::new(Pd { public: IbvPd { context: public, handle: id }, port, id, is_parent: false, td: None }))).cast()
+    let (port, own) = unsafe { (Arc::clone(&context(public).port), context(public).own) };
+    object(own.count(Kind::Pd).and_then(|counted| {
+        let id = port.create_domain()?;
+        Ok(Box::new(Pd { public: IbvPd { context: public, handle: id }, port, own, id, is_parent: false, td: None, _counted: counted }))
+    }))
+    .cast()
 }
 
 /// Ends one.
@@ -104,15 +115,23 @@ pub(crate) fn register_backed(pd: *mut IbvPd, addr: *mut c_void, length: usize, 
         set_errno(libc::EINVAL);
         return core::ptr::null_mut();
     }
+    let wants_atomics = access & Access::REMOTE_ATOMIC.bits() != 0 && inner.own.device.atomics == Atomics::None;
+    // A region on demand of that length is the whole address space.
+    let is_too_large = length != usize::MAX && length as u64 > inner.own.device.limits.max_mr_size;
+    if wants_atomics || is_too_large {
+        set_errno(libc::EINVAL);
+        return core::ptr::null_mut();
+    }
     let iova = if access & ZERO_BASED != 0 { 0 } else { iova };
     let address = addr.expose_provenance() as u64;
     let region = Region { domain: inner.id, address, length: length as u64, iova, access: Access::from_bits_truncate(access), adopted: None };
     let port = Arc::clone(&inner.port);
-    // SAFETY: R1, which V2 asks of the program.
-    object(unsafe { port.register(&region) }.map(|key| {
+    object(inner.own.count(Kind::Mr).and_then(|counted| {
+        // SAFETY: R1, which V2 asks of the program.
+        let key = unsafe { port.register(&region) }?;
         // SAFETY: V1.
         let context = unsafe { (*pd).context };
-        Box::new(Mr { public: IbvMr { context, pd, addr, length, handle: key, lkey: key, rkey: key }, port, _backing: backing })
+        Ok(Box::new(Mr { public: IbvMr { context, pd, addr, length, handle: key, lkey: key, rkey: key }, port, _backing: backing, _counted: counted }))
     }))
     .cast()
 }
@@ -250,10 +269,24 @@ pub unsafe extern "C" fn ibv_create_srq(pd: *mut IbvPd, init: *mut IbvSrqInitAtt
 unsafe fn make_srq(pd: *mut IbvPd, srq_context: *mut c_void, attr: IbvSrqAttr, xrc: Option<(u32, u32)>) -> *mut IbvSrq {
     // SAFETY: V1.
     let (inner, context) = unsafe { (inside::<_, Pd>(pd), (*pd).context) };
+    let limits = &inner.own.device.limits;
+    let is_within = u64::from(attr.max_wr) <= limits.max_srq_wr && u64::from(attr.max_sge) <= limits.max_srq_sge;
+    let counted = match inner.own.count(Kind::Srq) {
+        Ok(counted) if is_within => counted,
+        Ok(_) => {
+            set_errno(libc::EINVAL);
+            return core::ptr::null_mut();
+        }
+        Err(e) => {
+            set_errno(errno_of(e));
+            return core::ptr::null_mut();
+        }
+    };
     let srq = Box::new(Srq {
         public: IbvSrq { context, srq_context, pd, handle: 0, mutex: [0; 5], cond: [0; 6], events_completed: 0 },
         port: Arc::clone(&inner.port),
         id: 0,
+        _counted: counted,
     });
     let made = Box::into_raw(srq);
     let (capacity, pieces, cookie) = (attr.max_wr as usize, attr.max_sge.max(1) as usize, made.expose_provenance() as u64);
@@ -375,7 +408,10 @@ pub unsafe extern "C" fn ibv_create_ah(pd: *mut IbvPd, attr: *mut IbvAhAttr) -> 
     let (context, attr) = unsafe { ((*pd).context, &*attr) };
     // Ethernet has no addresses but GIDs.
     let gid = address(attr).and_then(|gid| if attr.port_num == 1 && gid.is_some() { Ok(gid) } else { Err(Error::Invalid) });
-    object(gid.map(|gid| Box::new(Ah { public: IbvAh { context, pd, handle: 0 }, gid }))).cast()
+    // SAFETY: V1.
+    let own = unsafe { inside::<_, Pd>(pd) }.own;
+    let made = gid.and_then(|gid| Ok(Box::new(Ah { public: IbvAh { context, pd, handle: 0 }, gid, _counted: own.count(Kind::Ah)? })));
+    object(made).cast()
 }
 
 /// Says where the sender of a message is: its GID stands in front of the data.

@@ -2,11 +2,13 @@
 //! Queue pairs: made, changed, asked, ended.
 
 use crate::abi::{IbvAhAttr, IbvContext, IbvCq, IbvPd, IbvQp, IbvQpAttr, IbvQpCap, IbvQpInitAttr, IbvQpOpenAttr, IbvXrcd};
+use crate::devices::{Counted, Kind, Own};
 use crate::domains::Xrcd;
 use crate::events::Cq;
 use crate::extended::Batch;
 use crate::objects::{Pd, Srq, address, inside};
 use crate::{code, errno_of, set_errno};
+use bellwire_devices::Atomics;
 use bellwire_verbs::{Access, Caps, Error, Gid, Given, INLINE_MAX, Port, QpAttributes, QpInit, QpKind, QpState};
 use core::ffi::{c_char, c_int, c_void};
 use std::sync::Arc;
@@ -19,6 +21,9 @@ pub(crate) struct Qp {
     pub number: u32,
     pub batch: Batch,
     pub kind: QpKind,
+    own: &'static Own,
+    /// `None`: it was opened, not made.
+    _counted: Option<Counted>,
 }
 
 impl Qp {
@@ -53,17 +58,31 @@ pub(crate) unsafe fn create(context: *mut IbvContext, pd: *mut IbvPd, xrcd: *mut
         return Err(Error::Invalid);
     }
     // SAFETY: V1.
-    let (port, domain) =
-        unsafe { (Arc::clone(&crate::device::context(context).port), if sends { inside::<_, Pd>(pd).id } else { inside::<_, Xrcd>(xrcd).id }) };
+    let (port, own, domain) = unsafe {
+        let open = crate::device::context(context);
+        (Arc::clone(&open.port), open.own, if sends { inside::<_, Pd>(pd).id } else { inside::<_, Xrcd>(xrcd).id })
+    };
     let (send_cq, recv_cq) = (if sends { send_cq } else { core::ptr::null_mut() }, if receives { recv_cq } else { core::ptr::null_mut() });
     let caps = Caps {
         sends: if sends { cap.max_send_wr } else { 0 },
         receives: if receives { cap.max_recv_wr } else { 0 },
         send_pieces: cap.max_send_sge.max(1),
         receive_pieces: cap.max_recv_sge.max(1),
-        // What fits is offered, as devices do.
+        // Devices offer the room that they have.
         inline: cap.max_inline_data.max(64),
     };
+    let limits = &own.device.limits;
+    let is_within = [
+        (caps.sends, limits.max_qp_wr),
+        (caps.receives, limits.max_qp_wr),
+        (caps.send_pieces, limits.max_sge),
+        (caps.receive_pieces, limits.max_sge),
+        (cap.max_inline_data, limits.max_inline),
+    ];
+    if is_within.into_iter().any(|(asked, most)| u64::from(asked) > most) {
+        return Err(Error::Invalid);
+    }
+    let counted = own.count(Kind::Qp)?;
     let made = Box::into_raw(Box::new(Qp {
         public: IbvQp {
             context,
@@ -88,6 +107,8 @@ pub(crate) unsafe fn create(context: *mut IbvContext, pd: *mut IbvPd, xrcd: *mut
         number: 0,
         batch: Batch::default(),
         kind,
+        own,
+        _counted: Some(counted),
     }));
     // SAFETY: V1.
     let id_of = |cq: *mut IbvCq| if cq.is_null() { 0 } else { unsafe { inside::<_, Cq>(cq) }.id };
@@ -151,7 +172,10 @@ pub(crate) unsafe extern "C" fn open_qp(context: *mut IbvContext, attr: *const I
         return core::ptr::null_mut();
     }
     // SAFETY: V1.
-    let (port, domain) = unsafe { (Arc::clone(&crate::device::context(context).port), inside::<_, Xrcd>(a.xrcd).id) };
+    let (port, own, domain) = unsafe {
+        let open = crate::device::context(context);
+        (Arc::clone(&open.port), open.own, inside::<_, Xrcd>(a.xrcd).id)
+    };
     if let Err(e) = port.open_qp(a.qp_num, domain) {
         set_errno(errno_of(e));
         return core::ptr::null_mut();
@@ -176,7 +200,7 @@ pub(crate) unsafe extern "C" fn open_qp(context: *mut IbvContext, attr: *const I
         wr_flags: 0,
         calls: [core::ptr::null(); 21],
     };
-    Box::into_raw(Box::new(Qp { public, port, number: a.qp_num, batch: Batch::default(), kind: QpKind::XrcReceive })).cast()
+    Box::into_raw(Box::new(Qp { public, port, number: a.qp_num, batch: Batch::default(), kind: QpKind::XrcReceive, own, _counted: None })).cast()
 }
 
 /// Changes attributes and state.
@@ -197,6 +221,18 @@ fn modify(qp: &Qp, a: &IbvQpAttr, mask: u32) -> Result<QpState, Error> {
     let state_in = |flag, number| if given.contains(flag) { QpState::from_number(number).map(Some).ok_or(Error::Invalid) } else { Ok(None) };
     let (to, current) = (state_in(Given::STATE, a.qp_state)?, state_in(Given::CURRENT_STATE, a.cur_qp_state)?);
     if given.contains(Given::PKEY_INDEX) && a.pkey_index != 0 {
+        return Err(Error::Invalid);
+    }
+    let limits = &qp.own.device.limits;
+    let is_within = |flag, asked: u8, most| !given.contains(flag) || u64::from(asked) <= most;
+    if !is_within(Given::READS_OUT, a.max_rd_atomic, limits.max_qp_init_rd_atom) || !is_within(Given::READS_IN, a.max_dest_rd_atomic, limits.max_qp_rd_atom) {
+        return Err(Error::Invalid);
+    }
+    let wants_atomics = given.contains(Given::ACCESS) && a.qp_access_flags & Access::REMOTE_ATOMIC.bits() != 0;
+    if wants_atomics && qp.own.device.atomics == Atomics::None {
+        return Err(Error::Invalid);
+    }
+    if given.contains(Given::MTU) && a.path_mtu > qp.own.device.mtu_code() {
         return Err(Error::Invalid);
     }
     let gid: Option<Gid> = if given.contains(Given::ADDRESS) { address(&a.ah_attr)? } else { None };

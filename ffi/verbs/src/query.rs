@@ -2,9 +2,11 @@
 //! What a device tells of itself: its limits, its port, its address and partition.
 
 use crate::abi::{IbvContext, IbvDeviceAttr, IbvGidEntry, IbvPortAttr};
-use crate::device::{context, guid};
+use crate::device::context;
+use crate::devices::Own;
 use crate::set_errno;
-use bellwire_verbs::{CQ_ENTRIES_MAX, MESSAGE_MAX, PIECES_MAX, QUEUE_MAX, READS_MAX, WINDOWS_MAX};
+use bellwire_devices::{Atomics, Device};
+use bellwire_verbs::{MESSAGE_MAX, WINDOWS_MAX};
 use core::ffi::c_int;
 use core::mem::offset_of;
 
@@ -16,10 +18,9 @@ const LINK_UP: u8 = 5;
 const MTU_4096: u32 = 5;
 const LINK_LAYER_ETHERNET: u8 = 2;
 /// Connection management, and addresses made of IP addresses.
-const PORT_CAPABILITIES: u32 = 1 << 16 | 1 << 26;
+pub(crate) const PORT_CAPABILITIES: u32 = 1 << 16 | 1 << 26;
 /// RoCE v2.
 const GID_TYPE: u32 = 2;
-const VENDOR: u32 = 0x0000_b311;
 /// What a device can do: say that it has no receive; memory windows, type 2 by queue pair; extended
 /// reliable connections.
 const RNR_REFUSALS: u32 = 1 << 12;
@@ -27,73 +28,79 @@ const MEMORY_WINDOWS: u32 = 1 << 17;
 const XRC: u32 = 1 << 20;
 const WINDOWS_2A: u32 = 1 << 23;
 
+/// The firmware's version: Bellwire's, but for what imitates another.
+pub(crate) fn firmware(own: &Own) -> &'static str {
+    own.device.model.firmware().unwrap_or(env!("CARGO_PKG_VERSION"))
+}
+
 /// The limits.
-pub(crate) fn attributes() -> IbvDeviceAttr {
+pub(crate) fn attributes(own: &Own) -> IbvDeviceAttr {
+    let (device, limits) = (&own.device, &own.device.limits);
+    let (vendor_id, vendor_part_id, hw_ver) = device.model.numbers();
+    let small = |n: u64| c_int::try_from(n).unwrap_or(c_int::MAX);
     let mut fw_ver = [0; 64];
-    let version = env!("CARGO_PKG_VERSION").as_bytes();
+    let version = firmware(own).as_bytes();
     fw_ver[..version.len()].copy_from_slice(version);
     IbvDeviceAttr {
         fw_ver,
-        node_guid: guid(),
-        sys_image_guid: guid(),
-        max_mr_size: u64::MAX,
+        node_guid: own.guid().to_be(),
+        sys_image_guid: own.guid().to_be(),
+        max_mr_size: limits.max_mr_size,
         page_size_cap: !0xfff,
-        vendor_id: VENDOR,
-        vendor_part_id: 1,
-        hw_ver: 1,
-        max_qp: 8191,
-        max_qp_wr: QUEUE_MAX as c_int,
+        vendor_id,
+        vendor_part_id,
+        hw_ver,
+        max_qp: small(limits.max_qp),
+        max_qp_wr: small(limits.max_qp_wr),
         device_cap_flags: RNR_REFUSALS | MEMORY_WINDOWS | WINDOWS_2A | XRC,
-        max_sge: PIECES_MAX as c_int,
-        max_sge_rd: PIECES_MAX as c_int,
-        max_cq: 1 << 16,
-        max_cqe: CQ_ENTRIES_MAX as c_int,
-        max_mr: 1 << 18,
-        max_pd: 1 << 16,
-        max_qp_rd_atom: READS_MAX as c_int,
+        max_sge: small(limits.max_sge),
+        max_sge_rd: small(limits.max_sge),
+        max_cq: small(limits.max_cq),
+        max_cqe: small(limits.max_cqe),
+        max_mr: small(limits.max_mr),
+        max_pd: small(limits.max_pd),
+        max_qp_rd_atom: small(limits.max_qp_rd_atom),
         max_ee_rd_atom: 0,
-        max_res_rd_atom: 8191 * READS_MAX as c_int,
-        max_qp_init_rd_atom: READS_MAX as c_int,
+        max_res_rd_atom: small(limits.max_qp * limits.max_qp_rd_atom),
+        max_qp_init_rd_atom: small(limits.max_qp_init_rd_atom),
         max_ee_init_rd_atom: 0,
-        // Among the devices of a process.
-        atomic_cap: 1,
+        atomic_cap: c_int::from(device.atomics != Atomics::None),
         unused: [0, 0, WINDOWS_MAX as c_int, 0, 0],
         max_mcast_grp: 0,
         max_mcast_qp_attach: 0,
         max_total_mcast_qp_attach: 0,
-        max_ah: 1 << 20,
+        max_ah: small(limits.max_ah),
         max_fmr: 0,
         max_map_per_fmr: 0,
-        max_srq: 1 << 16,
-        max_srq_wr: QUEUE_MAX as c_int,
-        max_srq_sge: PIECES_MAX as c_int,
+        max_srq: small(limits.max_srq),
+        max_srq_wr: small(limits.max_srq_wr),
+        max_srq_sge: small(limits.max_srq_sge),
         max_pkeys: 1,
-        local_ca_ack_delay: 16,
+        local_ca_ack_delay: device.model.acknowledge_delay(),
         phys_port_cnt: 1,
     }
 }
 
 /// The limits of a device.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn ibv_query_device(_context: *mut IbvContext, to: *mut IbvDeviceAttr) -> c_int {
-    // SAFETY: V2.
-    unsafe { to.write(attributes()) };
+pub unsafe extern "C" fn ibv_query_device(public: *mut IbvContext, to: *mut IbvDeviceAttr) -> c_int {
+    // SAFETY: V1, V2.
+    unsafe { to.write(attributes(context(public).own)) };
     0
 }
 
-fn port_attributes(is_up: bool) -> IbvPortAttr {
+fn port_attributes(device: &Device, is_up: bool) -> IbvPortAttr {
     IbvPortAttr {
         state: if is_up { PORT_ACTIVE } else { PORT_DOWN },
         max_mtu: MTU_4096,
-        active_mtu: MTU_4096,
+        active_mtu: device.mtu_code(),
         gid_tbl_len: 1,
         port_cap_flags: PORT_CAPABILITIES,
         max_msg_sz: MESSAGE_MAX as u32,
         pkey_tbl_len: 1,
         max_vl_num: 1,
-        // Four lanes of 25 Gb/s: programs divide by it.
-        active_width: 2,
-        active_speed: 32,
+        active_width: device.rate.width,
+        active_speed: device.rate.speed,
         phys_state: if is_up { LINK_UP } else { POLLING },
         link_layer: LINK_LAYER_ETHERNET,
         ..IbvPortAttr::default()
@@ -105,7 +112,8 @@ pub(crate) unsafe extern "C" fn query_port(public: *mut IbvContext, port: u8, to
         return libc::EINVAL;
     }
     // SAFETY: V1.
-    let attributes = port_attributes(unsafe { context(public) }.port.is_up());
+    let inner = unsafe { context(public) };
+    let attributes = port_attributes(&inner.own.device, inner.port.is_up());
     // SAFETY: V2: `room` bytes.
     unsafe {
         to.cast::<u8>().write_bytes(0, room);
@@ -143,9 +151,10 @@ pub unsafe extern "C" fn ibv_query_gid_type(_context: *mut IbvContext, _port: u8
 
 fn gid_entry(public: *mut IbvContext) -> IbvGidEntry {
     // SAFETY: V1.
-    let gid = unsafe { context(public) }.port.gid();
+    let inner = unsafe { context(public) };
+    let gid = inner.port.gid();
     let half = |at: usize| u64::from_ne_bytes(gid[at..at + 8].try_into().unwrap_or_default());
-    IbvGidEntry { gid: [half(0), half(8)], gid_index: 0, port_num: 1, gid_type: GID_TYPE, ndev_ifindex: 0 }
+    IbvGidEntry { gid: [half(0), half(8)], gid_index: 0, port_num: 1, gid_type: GID_TYPE, ndev_ifindex: inner.own.interface.as_ref().map_or(0, |i| i.1) }
 }
 
 /// An address with what is known of it.

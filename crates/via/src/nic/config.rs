@@ -91,6 +91,15 @@ impl NicConfig {
     /// # Errors
     /// A variable is set to something else.
     pub fn from_env() -> Result<Self, ConfigError> {
+        Self::from_env_at(None)
+    }
+
+    /// The same at another address, which is written like `BELLWIRE_ADDRESS`.
+    ///
+    /// # Errors
+    /// As for [`from_env`](Self::from_env); a wrong `address` counts as a wrong
+    /// `BELLWIRE_ADDRESS`.
+    pub fn from_env_at(address: Option<&str>) -> Result<Self, ConfigError> {
         let mut config = Self::default();
         if let Some(mode) = read("BELLWIRE_MODE", parse_mode)? {
             config.mode = mode;
@@ -101,7 +110,12 @@ impl NicConfig {
         if let Some(memory) = read("BELLWIRE_MEMORY", parse_memory)? {
             config.memory = memory;
         }
-        if let Some(address) = read("BELLWIRE_ADDRESS", address_from)? {
+        const ADDRESS: &str = "BELLWIRE_ADDRESS";
+        let address = match address {
+            Some(text) => Some(address_from(text).ok_or(ConfigError { variable: ADDRESS })?),
+            None => read(ADDRESS, address_from)?,
+        };
+        if let Some(address) = address {
             config.host = host_address(address);
             config.scope = if let SocketAddr::V6(v6) = address { v6.scope_id() } else { 0 };
             // Nobody else can send to a loopback address; whoever gives another wants to be reached there.

@@ -4,6 +4,7 @@
 
 mod descriptors;
 mod directory;
+mod loading;
 mod metadata;
 mod names;
 mod opening;

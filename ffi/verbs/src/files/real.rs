@@ -18,7 +18,7 @@ extern "C" fn absent() -> c_long {
 }
 
 #[cold]
-fn find(cell: &AtomicPtr<c_void>, name: &CStr) -> *mut c_void {
+pub(super) fn find(cell: &AtomicPtr<c_void>, name: &CStr) -> *mut c_void {
     // SAFETY: names that end.
     let mut found = unsafe { libc::dlsym(libc::RTLD_NEXT, name.as_ptr()) };
     if found.is_null() {

@@ -316,7 +316,7 @@ struct Glob {
 
 const _: () = assert!(size_of::<Glob>() == size_of::<libc::glob_t>());
 /// `GLOB_ALTDIRFUNC`.
-const BY_FUNCTIONS: c_int = 1 << 6;
+const BY_FUNCTIONS: c_int = 1 << 9;
 
 unsafe extern "C" fn glob_close(stream: *mut c_void) {
     // SAFETY: F1: a stream from `glob_open`.

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! RDMA devices as the file `bellwire-device.toml` describes them: their number, names, addresses,
+//! rates, limits and faults. Without a file there is one device, `bellwire0`.
+//!
+//! | file | concern |
+//! |---|---|
+//! | `device.rs` | a device and its limits |
+//! | `imitated.rs` | the limits of known devices |
+//! | `parse.rs` | the file's text; errors with their line |
+//! | `find.rs` | where the file is |
+
+#![forbid(unsafe_code)]
+
+mod device;
+mod find;
+mod imitated;
+mod parse;
+
+pub use device::{Atomics, DEVICES_MAX, Device, LIMITS_MAX, Limits, Rate};
+pub use find::{VARIABLE, find, load};
+pub use imitated::Model;
+pub use parse::parse;
