@@ -46,6 +46,7 @@ part launchers make -s -C tests/job check LIBJOB="$target/release/libbellwire_jo
 part fi        tests/fi/check.sh "$target/release/libbellwire_fi.so" "$target/tests-fi" "$target/release/bellwire"
 part mpi       tests/mpi/check.sh "$target/release/libbellwire_fi.so" "$target/tests-mpi" "$target/release/bellwire"
 part verbs     tests/verbs/check.sh "$target/release/libbellwire_verbs_c.a" "$target/tests-verbs"
+part rdma-cm   tests/verbs/cm.sh "$target/tests-verbs/libbellwire-verbs.so" "$target/tests-verbs"
 part rdma-core tests/verbs/pyverbs.sh "$target/tests-verbs/libbellwire-verbs.so" "$target/tests-verbs"
 split_part splitcc   make -s -C splitcc check LIB="$target/release" OUT="$target/splitcc" BELLWIRE="$target/release/bellwire"
 random_split_c() { splitcc/tests/random.sh "$target/debug/xtask" "$target/splitcc" "$target/release/bellwire" "$target/random-splitc" "$@"; }
@@ -125,6 +126,7 @@ if [ "$mode" = long ]; then
     split_part random-splitc-long random_split_c 1000 300 1 2 4
     split_part mutations-splitc splitcc/tests/mutations.sh "$target/debug/xtask" "$target/splitcc" "$target/release/bellwire" "$target/mutations-splitc" "$target/release"
     part verbs-long tests/verbs/check.sh "$target/release/libbellwire_verbs_c.a" "$target/tests-verbs" long
+    part rdma-cm-long tests/verbs/cm.sh "$target/tests-verbs/libbellwire-verbs.so" "$target/tests-verbs" long
     part fabtests   scripts/fabtests.sh "$target/tests-mpi/prefix" "$target/fabtests"
     part mpi-long   tests/mpi/long.sh "$target/release/libbellwire_fi.so" "$target/tests-mpi" "$target/release/bellwire"
     part probes-off scripts/probes-off.sh

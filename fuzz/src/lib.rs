@@ -12,11 +12,13 @@
 //! | `tag` | messages of a peer, and calls of the program, for an endpoint with tag matching |
 //! | `gas` | messages of a peer, and calls of the program, for a process with global memory by packets |
 //! | `verbs` | packets of a peer, and calls of the program, for a device with queue pairs |
+//! | `cm` | messages of peers, commands of a program, links and time, for connection management |
 //! | `job` | what processes write to the PMI-1 server of a launcher |
 //!
 //! Besides what sanitizers see, the targets of the engine assert that no byte outside the granted memory changes and that every posted request completes exactly once; those of the
 //! transport, that packets are written as they were read, and that left alone it comes to rest with every place free that no session holds.
 
+pub mod cm;
 pub mod descriptors;
 pub mod frames;
 pub mod gas;

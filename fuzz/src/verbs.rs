@@ -112,7 +112,7 @@ impl Stage {
         let connected = Given::ADDRESS | Given::MTU | Given::PEER | Given::RECEIVE_NUMBER;
         let timing = Given::SEND_NUMBER | Given::TIMEOUT | Given::RETRIES | Given::RNR_RETRIES | Given::READS_OUT;
         let given = match KINDS[which] {
-            QpKind::Rc => [base | Given::ACCESS, connected | Given::READS_IN | Given::RNR_TIMER, timing],
+            QpKind::Rc | QpKind::XrcSend | QpKind::XrcReceive => [base | Given::ACCESS, connected | Given::READS_IN | Given::RNR_TIMER, timing],
             QpKind::Uc => [base | Given::ACCESS, connected, Given::SEND_NUMBER],
             QpKind::Ud => [base | Given::QKEY, Given::empty(), Given::SEND_NUMBER],
         };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Every input of the corpus, and some thousands of random ones, through every target: what the fuzzer has found once stays found, also where it cannot run.
 
-use bellwire_fuzz::{descriptors, frames, gas, job, packets, rendezvous, shared, tag, transport, verbs};
+use bellwire_fuzz::{cm, descriptors, frames, gas, job, packets, rendezvous, shared, tag, transport, verbs};
 
 fn replay(target: &str, random: u64, run: fn(&[u8])) {
     let directory = format!("{}/corpus/{target}", env!("CARGO_MANIFEST_DIR"));
@@ -70,6 +70,11 @@ fn requests_to_a_launcher() {
 #[test]
 fn global_memory_by_packets() {
     replay("gas", 5000, gas::run);
+}
+
+#[test]
+fn connection_management() {
+    replay("cm", 20_000, cm::run);
 }
 
 #[test]

@@ -52,9 +52,9 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("bellwire-am-c", &["bellwire-am", "bellwire-job", "bellwire-memory", "bellwire-rpc", "bellwire-spmd", "bellwire-via"]),
     ("bellwire-tag", &["bellwire-memory", "bellwire-peer", "bellwire-via"]),
     ("bellwire-fi", &["bellwire-memory", "bellwire-tag", "bellwire-via"]),
-    ("bellwire-verbs", &["bellwire-faults", "bellwire-memory", "bellwire-peer", "bellwire-via"]),
+    ("bellwire-verbs", &["bellwire-cm", "bellwire-faults", "bellwire-memory", "bellwire-peer", "bellwire-via"]),
     ("bellwire-devices", &["bellwire-faults"]),
-    ("bellwire-verbs-c", &["bellwire-devices", "bellwire-memory", "bellwire-verbs", "bellwire-via"]),
+    ("bellwire-verbs-c", &["bellwire-cm", "bellwire-devices", "bellwire-memory", "bellwire-verbs", "bellwire-via"]),
     ("bellwire-gas", &["bellwire-memory", "bellwire-job", "bellwire-peer", "bellwire-via"]),
     ("bellwire-global", &["bellwire-gas", "bellwire-job", "bellwire-memory"]),
     ("bellwire-global-programs", &["bellwire-global"]),
@@ -80,10 +80,12 @@ const LAYERS: &[(&str, &[&str])] = &[
             "bellwire-via",
         ],
     ),
+    // Connection management as a machine: needs nothing of the engine.
+    ("bellwire-cm", &[]),
     // Simulates machines, not the engine.
     ("bellwire-nisim", &["bellwire-report"]),
     // Outside the workspace: built with sanitizers.
-    ("bellwire-fuzz", &["bellwire-gas", "bellwire-job", "bellwire-memory", "bellwire-proto", "bellwire-tag", "bellwire-verbs", "bellwire-via"]),
+    ("bellwire-fuzz", &["bellwire-cm", "bellwire-gas", "bellwire-job", "bellwire-memory", "bellwire-proto", "bellwire-tag", "bellwire-verbs", "bellwire-via"]),
     ("xtask", &[]),
 ];
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What peers answer: bytes that were read, what an atomic found, refusals and the pauses after them.
 
+use crate::cm::CM_TIMER;
 use crate::core::Core;
 use crate::header::{AGAIN, Code, Head};
 use crate::qp::{Send, rnr_time};
@@ -67,6 +68,10 @@ impl Core {
     pub(crate) fn timeouts<W: Wire>(&mut self, engine: &mut Engine<W>) {
         while let Some((at, number)) = self.timers.first().copied().filter(|(at, _)| *at <= self.now) {
             self.timers.remove(&(at, number));
+            if number == CM_TIMER {
+                self.manage_time(engine);
+                continue;
+            }
             if number == PORT_TIMER {
                 self.change_port(engine);
                 continue;

@@ -85,6 +85,9 @@ impl Core {
         }
         match head.kind {
             Kind::Credit => {}
+            Kind::Cm if connection.is_link => self.link_message(engine, id, p.payload),
+            _ if connection.is_link => return self.broken(engine, id),
+            Kind::Cm => return self.broken(engine, id),
             Kind::Send | Kind::Write | Kind::Read | Kind::Atomic => self.request(engine, &p),
             Kind::Datagram => self.datagram(&p),
             Kind::Ack | Kind::Refusal | Kind::ReadData | Kind::AtomicData | Kind::Grant => self.answer_arrived(engine, &p),

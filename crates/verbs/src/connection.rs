@@ -5,7 +5,7 @@
 
 use crate::header::{Head, Kind, PACKET_BYTES, WORDS_MAX};
 use crate::name::Name;
-use crate::types::Access;
+use crate::types::{Access, Gid};
 use bellwire_peer::{Channel, Credits, Put};
 use bellwire_via::handle::Handle;
 use bellwire_via::wire::Wire;
@@ -21,6 +21,9 @@ pub(crate) const INBOX_LIMIT: u32 = WINDOW as u32 + 8;
 const MESSAGE_BYTES_MAX: usize = PACKET_BYTES + 8 * WORDS_MAX;
 /// Answers that may wait: a peer that makes more necessary does not take what it asked for.
 pub(crate) const ANSWERS_MAX: usize = 1 << 16;
+
+/// Messages of connection management that may wait.
+pub(crate) const CM_MESSAGES_MAX: usize = 1 << 12;
 
 pub(crate) type ConnectionId = Handle<Connection>;
 
@@ -53,6 +56,10 @@ pub(crate) struct Connection {
     pub reads: VecDeque<ReadJob>,
     /// Queue pairs that have something to send, by turns.
     pub ready: VecDeque<u32>,
+    /// It is a link of connection management, and carries nothing else.
+    pub is_link: bool,
+    /// Messages of connection management that wait to leave.
+    pub cm: VecDeque<Vec<u8>>,
 }
 
 impl Connection {
@@ -66,7 +73,14 @@ impl Connection {
             answers: VecDeque::new(),
             reads: VecDeque::new(),
             ready: VecDeque::new(),
+            is_link: false,
+            cm: VecDeque::new(),
         }
+    }
+
+    /// A link of connection management: to a process of that host, whichever it is.
+    pub(crate) fn link(vi: ViHandle, gid: Gid) -> Self {
+        Self { is_link: true, ..Self::new(vi, Name { gid, place: 0 }) }
     }
 
     /// It can be sent on.
@@ -88,7 +102,7 @@ impl Connection {
     }
 
     pub(crate) fn has_unsent(&self) -> bool {
-        self.channel.has_rest() || !self.answers.is_empty() || !self.reads.is_empty() || !self.ready.is_empty() || self.credits.owes()
+        self.channel.has_rest() || !self.answers.is_empty() || !self.reads.is_empty() || !self.ready.is_empty() || !self.cm.is_empty() || self.credits.owes()
     }
 
     /// Whether a request may leave now, before anything that waits.
@@ -131,6 +145,13 @@ impl Connection {
                 break;
             }
             self.answers.pop_front();
+        }
+        while let Some(message) = self.cm.pop_front() {
+            // SAFETY: the message outlives the call.
+            if !unsafe { self.put(engine, &Head::new(Kind::Cm, 0, 0), (message.as_ptr(), message.len())) }.has_begun() {
+                self.cm.push_front(message);
+                break;
+            }
         }
         if self.credits.owes() {
             // SAFETY: no body.

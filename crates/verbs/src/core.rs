@@ -6,6 +6,7 @@
 //! - C2: a packet changes a queue pair only if it comes from the process that the queue pair is connected to (datagrams: from anybody who knows the key).
 
 use crate::channel::Channel;
+use crate::cm::Managed;
 use crate::connection::{Connection, ConnectionId};
 use crate::memory::Regions;
 use crate::name::{Name, QPS_MAX};
@@ -82,6 +83,8 @@ pub(crate) struct Core {
     pub long_ways: bool,
     /// The port was taken down from outside.
     pub is_closed: bool,
+    /// Connection management, once it was asked for.
+    pub managed: Option<Box<Managed>>,
     /// Faults on purpose.
     pub struck: Option<Box<Struck>>,
     /// Reports of broken rules.
@@ -118,6 +121,7 @@ impl Core {
             armed: 0,
             long_ways: false,
             is_closed: false,
+            managed: None,
             struck: None,
             strict: None,
         }

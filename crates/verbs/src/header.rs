@@ -62,12 +62,14 @@ pub(crate) enum Kind {
     AtomicData,
     /// Where memory lies that the sender of requests may reach itself.
     Grant,
+    /// A message of connection management, on a link of its own.
+    Cm,
 }
 
 impl Kind {
     fn from_bits(bits: u8) -> Option<Self> {
-        use Kind::{Ack, Atomic, AtomicData, Credit, Datagram, Grant, Read, ReadData, Refusal, Send, Write};
-        [Credit, Send, Write, Read, Atomic, Datagram, Ack, Refusal, ReadData, AtomicData, Grant].into_iter().find(|k| *k as u8 == bits)
+        use Kind::{Ack, Atomic, AtomicData, Cm, Credit, Datagram, Grant, Read, ReadData, Refusal, Send, Write};
+        [Credit, Send, Write, Read, Atomic, Datagram, Ack, Refusal, ReadData, AtomicData, Grant, Cm].into_iter().find(|k| *k as u8 == bits)
     }
 
     /// Bytes of the program in a packet of a long message that is `packet` bytes long.
@@ -80,7 +82,7 @@ impl Kind {
     fn words(self) -> usize {
         match self {
             Self::Credit => 1,
-            Self::Send | Self::Datagram | Self::Ack | Self::ReadData => 3,
+            Self::Send | Self::Datagram | Self::Ack | Self::ReadData | Self::Cm => 3,
             Self::Refusal | Self::AtomicData => 4,
             Self::Write | Self::Read => 5,
             Self::Atomic | Self::Grant => 7,
@@ -242,7 +244,7 @@ mod tests {
 
     #[test]
     fn heads_survive() {
-        for kind in [Kind::Send, Kind::Write, Kind::Read, Kind::Atomic, Kind::Refusal, Kind::ReadData, Kind::AtomicData, Kind::Ack, Kind::Grant] {
+        for kind in [Kind::Send, Kind::Write, Kind::Read, Kind::Atomic, Kind::Refusal, Kind::ReadData, Kind::AtomicData, Kind::Ack, Kind::Grant, Kind::Cm] {
             for flags in [0, PART | LAST, IMMEDIATE | SOLICITED] {
                 let mut words = [0; 4];
                 words[..kind.words() - 3].fill(0x1234_5678_9abc_def0);

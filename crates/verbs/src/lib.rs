@@ -22,12 +22,14 @@
 //! | `arrive.rs`, `serve.rs`, `answers.rs` | packets that arrive: checked; requests carried out; answers to ours |
 //! | `struck.rs`, `strict.rs`, `rule.rs` | faults on purpose; broken rules seen; the rules and reports |
 //! | `leave.rs` | what waits to leave |
+//! | `cm.rs` | connection management: its links, services and time |
 //! | `header.rs`, `connection.rs`, `life.rs`, `name.rs` | packets; connections, who is where |
 
 mod adopt;
 mod answers;
 mod arrive;
 mod channel;
+mod cm;
 mod connection;
 mod core;
 mod direct;
@@ -64,6 +66,7 @@ mod xrc;
 pub use self::core::AsyncEvent;
 pub use adopt::{after_fork_in_child, before_fork};
 pub use channel::Channel;
+pub use cm::{Bell, CmHost};
 pub use direct::ShortAccess;
 pub use memory::Region;
 pub use modify::{Given, READS_MAX};

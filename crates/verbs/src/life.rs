@@ -3,7 +3,7 @@
 
 use crate::connection::{Connection, ConnectionId, INBOX_LIMIT};
 use crate::core::Core;
-use crate::name::{Name, PLACES};
+use crate::name::{Name, PLACES, asks_for_service};
 use crate::types::{Error, QpKind, WcStatus};
 use bellwire_via::wire::Wire;
 use bellwire_via::{Acceptor, Duration, Engine, Instant, NetAddress, Notice, ViAttributes, ViHandle};
@@ -13,7 +13,7 @@ const CONNECT_PATIENCE: u64 = 20_000_000_000;
 /// The least that it may: a process may have to wait for a processor.
 const CONNECT_PATIENCE_MIN: u64 = 500_000_000;
 /// Context of a VI that has no connection yet.
-const UNKNOWN: u64 = 0;
+pub(crate) const UNKNOWN: u64 = 0;
 /// What both ends must say: the version of this layer's packets.
 pub(crate) const VERSION: u64 = 0x7662_7300_0000_0001;
 
@@ -41,9 +41,12 @@ impl Core {
             Name::who_asks(address)?;
             engine.create_vi_for_inbox(&attributes, inbox, INBOX_LIMIT, UNKNOWN).ok()
         });
+        if self.managed.is_some() {
+            self.accept_links(engine);
+        }
     }
 
-    fn vi_attributes(&self) -> ViAttributes {
+    pub(crate) fn vi_attributes(&self) -> ViAttributes {
         ViAttributes { ptag: Some(self.ptag), qos: VERSION, rdma_write: true, rdma_read: true, ..ViAttributes::default() }
     }
 
@@ -90,11 +93,14 @@ impl Core {
     pub(crate) fn notice<W: Wire>(&mut self, engine: &mut Engine<W>, id: ConnectionId, vi: ViHandle, notice: Notice) {
         match notice {
             Notice::Connected(Ok(VERSION)) => {
-                if let Some(connection) = self.connections.get_mut(id) {
-                    connection.opened(engine);
+                let Some(connection) = self.connections.get_mut(id) else { return };
+                connection.opened(engine);
+                if connection.is_link {
+                    self.link_opened(engine, id);
                 }
                 self.leave(engine, id);
             }
+            Notice::Connected(Err(bellwire_via::Error::NoMatch | bellwire_via::Error::Rejected)) => self.broken_since(engine, id, true),
             Notice::Connected(_) | Notice::Broken => self.broken(engine, id),
             Notice::Accepted(VERSION, remote) => self.accepted(engine, vi, &remote),
             Notice::Accepted(..) => engine.end_vi(vi),
@@ -102,6 +108,9 @@ impl Core {
     }
 
     fn accepted<W: Wire>(&mut self, engine: &mut Engine<W>, vi: ViHandle, remote: &NetAddress) {
+        if let Some(gid) = asks_for_service(remote) {
+            return self.link_accepted(engine, vi, gid);
+        }
         let connected = Name::who_asks(remote).and_then(|peer| {
             let mut connection = Connection::new(vi, peer);
             connection.opened(engine);
@@ -122,8 +131,17 @@ impl Core {
     /// A connection is over, or never was: what is under way on it fails, once.
     #[cold]
     pub(crate) fn broken<W: Wire>(&mut self, engine: &mut Engine<W>, id: ConnectionId) {
+        self.broken_since(engine, id, false);
+    }
+
+    /// The same; `is_missing`: nobody is where it was to lead.
+    #[cold]
+    fn broken_since<W: Wire>(&mut self, engine: &mut Engine<W>, id: ConnectionId, is_missing: bool) {
         let Some(connection) = self.connections.remove(id) else { return };
         engine.end_vi(connection.channel.vi());
+        if connection.is_link {
+            return self.link_broken(engine, id, is_missing);
+        }
         if self.by_peer.get(&connection.peer) == Some(&id) {
             self.by_peer.remove(&connection.peer);
         }
@@ -194,6 +212,7 @@ impl Core {
     /// Ends all connections; nobody is accepted any more.
     pub(crate) fn close<W: Wire>(&mut self, engine: &mut Engine<W>) {
         self.acceptor.close(engine);
+        self.close_services(engine);
         let ids: Vec<ConnectionId> = self.connections.iter().map(|(id, _)| id).collect();
         for id in ids {
             if let Some(connection) = self.connections.remove(id) {
@@ -207,9 +226,9 @@ impl Core {
 }
 
 /// Whether a process of this host waits for connections there.
-fn is_taken<W: Wire>(engine: &mut Engine<W>, at: &NetAddress) -> bool {
-    let Ok(mut acceptor) = Acceptor::new(engine, *at) else { return false };
+pub(crate) fn is_taken<W: Wire>(engine: &mut Engine<W>, at: &NetAddress) -> bool {
+    let Ok(wait) = engine.connect_wait(at, Instant::NEVER) else { return false };
     let is_free = engine.is_listening(at);
-    acceptor.close(engine);
+    engine.cancel_wait(wait);
     !is_free
 }

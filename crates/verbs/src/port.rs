@@ -136,6 +136,11 @@ impl Port {
         !self.shared.core().is_down()
     }
 
+    /// Whether it was opened by this process, not by the parent before a `fork`.
+    pub fn is_ours(&self) -> bool {
+        self.shared.nic.try_with(|_| Ok(())).is_ok()
+    }
+
     /// What happens beside the queues.
     pub fn events(&self) -> &Arc<Channel<AsyncEvent>> {
         &self.events
@@ -289,7 +294,7 @@ impl Port {
     }
 
     /// Starts the thread, if it does not run.
-    fn start(&self) {
+    pub(crate) fn start(&self) {
         let mut thread = lock(&self.thread);
         if thread.is_none() {
             let shared = Arc::clone(&self.shared);

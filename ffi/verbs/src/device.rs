@@ -6,11 +6,11 @@ use crate::abi::{
     VerbsContext,
 };
 use crate::devices::{self, Own};
-use crate::{control, data, device_memory, domains, extended, objects, pair, query, set_errno, strict, windows};
+use crate::{data, device_memory, domains, extended, objects, pair, ports, query, set_errno, windows};
 use bellwire_verbs::Port;
 use core::ffi::{c_char, c_int, c_void};
 use core::mem::offset_of;
-use std::sync::{Arc, Once};
+use std::sync::Arc;
 
 /// An open device. The public structure ends the first field.
 #[repr(C)]
@@ -82,19 +82,6 @@ pub unsafe extern "C" fn ibv_get_device_index(device: *mut IbvDevice) -> c_int {
     devices::of(device).map_or(-1, |own| own.index as c_int)
 }
 
-/// Peers get their answers before the process ends, though it may not close anything.
-extern "C" fn at_exit() {
-    devices::all().unwrap_or_default().iter().flat_map(Own::contexts).for_each(|port| port.settle());
-}
-
-unsafe extern "C" fn before_fork() {
-    bellwire_verbs::before_fork();
-}
-
-unsafe extern "C" fn in_child() {
-    bellwire_verbs::after_fork_in_child();
-}
-
 /// Opens a device.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_open_device(device: *mut IbvDevice) -> *mut IbvContext {
@@ -102,26 +89,10 @@ pub unsafe extern "C" fn ibv_open_device(device: *mut IbvDevice) -> *mut IbvCont
         set_errno(libc::EINVAL);
         return core::ptr::null_mut();
     };
-    let opened = own.config().and_then(|config| {
-        let reporter = strict::reporter()?;
-        Port::open(config, reporter).map_err(|e| e.to_string())
-    });
-    let port = match opened {
-        Ok(port) => Arc::new(port),
-        Err(why) => {
-            eprintln!("bellwire-verbs: {why}");
-            set_errno(libc::ENODEV);
-            return core::ptr::null_mut();
-        }
+    let Ok(port) = ports::open(own) else {
+        set_errno(libc::ENODEV);
+        return core::ptr::null_mut();
     };
-    static EXIT: Once = Once::new();
-    // SAFETY: functions that stay.
-    EXIT.call_once(|| unsafe {
-        libc::atexit(at_exit);
-        libc::pthread_atfork(Some(before_fork), None, Some(in_child));
-    });
-    own.opened(&port);
-    control::start();
     use std::os::fd::AsRawFd;
     let async_fd = port.events().fd().as_raw_fd();
     let Ok(command) = std::fs::File::open("/dev/null") else {

@@ -29,4 +29,5 @@ mod table;
 mod tree;
 mod view;
 
-pub(crate) use character::OpenFile;
+pub(crate) use character::{DeviceFile, OpenFile};
+pub(crate) use real::Errno;

@@ -12,7 +12,9 @@
 //! | `windows.rs` | memory windows |
 //! | `domains.rs` | thread, parent and XRC domains |
 //! | `device_memory.rs` | memory of the device |
+//! | `ports.rs` | devices that are open, and whose |
 //! | `pair.rs` | queue pairs |
+//! | `cm_device.rs`, `cm_device/` | the device file of connection management, for librdmacm |
 //! | `data.rs` | posting and polling: the calls that programs make through tables in the context |
 //! | `extended.rs` | the newer interfaces: requests built by calls, completions read by calls |
 //! | `files.rs`, `files/` | device files and `/sys` as programs see them: calls of the C library that are taken |
@@ -24,6 +26,7 @@
 //! - V2: a pointer argument that is not NULL points to what the interface says, readable or writable for the duration of the call; buffers of requests until their completion.
 
 mod abi;
+mod cm_device;
 mod control;
 mod data;
 mod device;
@@ -36,6 +39,7 @@ mod files;
 mod names;
 mod objects;
 mod pair;
+mod ports;
 mod query;
 mod strict;
 mod windows;

@@ -3,17 +3,20 @@
 
 use super::character::{Character, Uverbs};
 use super::tree::{Node, Tree};
+use crate::cm_device::RdmaCm;
 use crate::devices::{self, Own};
 use crate::query::{PORT_CAPABILITIES, firmware};
 use std::sync::{Arc, OnceLock};
 
+/// The number of `/dev/infiniband/rdma_cm`.
+const RDMA_CM: (u32, u32) = (10, 122);
 /// The number of `/dev/infiniband/uverbs0`; others follow.
 const UVERBS: (u32, u32) = (231, 192);
 
 /// The devices below `/dev/infiniband` other than verbs devices. An emulated device has its entry
 /// here.
 fn characters() -> Vec<Character> {
-    Vec::new()
+    vec![Character { name: "rdma_cm".into(), number: RDMA_CM, file: Arc::new(RdmaCm) }]
 }
 
 /// The tree, made when a program first looks.

@@ -1,0 +1,314 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Connection management on this device: `bellwire-cm`'s machine, whose links are connections of
+//! their own that carry its messages only.
+//!
+//! A service (port space and port) is an address of the host's under which one process waits, as
+//! processes wait for connections of queue pairs: so a port is one process's, and a peer finds it
+//! by the host's address and the port, within the host and between hosts, with no file or service.
+
+use crate::connection::{CM_MESSAGES_MAX, Connection, ConnectionId, INBOX_LIMIT};
+use crate::core::Core;
+use crate::life::{UNKNOWN, is_taken};
+use crate::name::{asks_for_service, service_address};
+use crate::port::Port;
+use crate::progress::{HostWire, clock};
+use crate::types::{Error, Gid};
+use bellwire_cm::{Channel, Cm, Host, Link, Service};
+use bellwire_via::wire::Wire;
+use bellwire_via::{Acceptor, Duration, Engine, Instant, ViHandle};
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::net::{RecvFlags, SendFlags, recv, send};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// In the timers, for connection management's: no queue pair has that number.
+pub(crate) const CM_TIMER: u32 = u32::MAX - 1;
+/// How long a link may take.
+const LINK_PATIENCE: u64 = 20_000_000_000;
+
+/// What a program sleeps on: a socket that is readable while its channel has events.
+#[derive(Debug)]
+pub struct Bell {
+    /// The program's end, to take back what was rung.
+    end: OwnedFd,
+    other: OwnedFd,
+}
+
+impl Bell {
+    /// `end` duplicates the program's descriptor; `other` is the other end of its socket pair.
+    pub fn new(end: OwnedFd, other: OwnedFd) -> Self {
+        Self { end, other }
+    }
+
+    fn set(&self, rings: bool) {
+        // One byte is there, or none: neither call can block, and both ends are open.
+        if rings {
+            let _ = send(&self.other, &[1], SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
+        } else {
+            let _ = recv(&self.end, &mut [0; 8], RecvFlags::DONTWAIT);
+        }
+    }
+
+    /// Sleeps until it rings: in a call that signals interrupt, or do not, as programs have asked
+    /// for.
+    ///
+    /// # Errors
+    /// A signal came whose handler interrupts calls; the program does not want to wait any more
+    /// (`EAGAIN`).
+    fn sleep(&self) -> rustix::io::Result<()> {
+        recv(&self.end, &mut [0; 1], RecvFlags::PEEK).map(drop)
+    }
+
+    /// The program's end.
+    pub fn fd(&self) -> BorrowedFd<'_> {
+        self.end.as_fd()
+    }
+}
+
+/// The machine, and what stands for it here.
+#[derive(Debug)]
+pub(crate) struct Managed {
+    cm: Cm,
+    world: World,
+    /// When the machine is due next, as the timers have it; 0: never.
+    due: u64,
+}
+
+#[derive(Debug, Default)]
+struct World {
+    acceptors: BTreeMap<Service, Acceptor>,
+    bells: BTreeMap<Channel, Arc<Bell>>,
+}
+
+/// What the machine is given of a device during a call.
+#[derive(Debug)]
+pub struct CmHost<'a, W: Wire> {
+    core: &'a mut Core,
+    engine: &'a mut Engine<W>,
+    world: &'a mut World,
+}
+
+impl<W: Wire> CmHost<'_, W> {
+    /// Has a channel's events ring a bell.
+    pub fn attach(&mut self, channel: Channel, bell: Arc<Bell>) {
+        self.world.bells.insert(channel, bell);
+    }
+
+    /// A channel is over.
+    pub fn detach(&mut self, channel: Channel) {
+        self.world.bells.remove(&channel);
+    }
+
+    /// The device of this host that has a service: `other`, if it does, or this one.
+    pub fn device_with(&mut self, other: Gid, service: Service) -> Gid {
+        match service_address(&other, service) {
+            Some(at) if is_taken(self.engine, &at) => other,
+            _ => self.core.name.gid,
+        }
+    }
+}
+
+impl<W: Wire> Host for CmHost<'_, W> {
+    fn claim(&mut self, service: Service) -> bool {
+        let Some(at) = service_address(&self.core.name.gid, service) else { return false };
+        let Ok(mut acceptor) = Acceptor::new(self.engine, at) else { return false };
+        if !self.engine.is_listening(&at) {
+            acceptor.close(self.engine);
+            return false;
+        }
+        self.world.acceptors.insert(service, acceptor);
+        true
+    }
+
+    fn release(&mut self, service: Service) {
+        if let Some(mut acceptor) = self.world.acceptors.remove(&service) {
+            acceptor.close(self.engine);
+        }
+    }
+
+    fn open(&mut self, gid: Gid, service: Service) -> Option<Link> {
+        self.core.open_link(self.engine, gid, service)
+    }
+
+    fn close(&mut self, link: Link) {
+        if let Some(connection) = self.core.connections.remove(id_of(link)) {
+            self.engine.end_vi(connection.channel.vi());
+        }
+    }
+
+    fn send(&mut self, link: Link, message: &[u8]) {
+        let id = id_of(link);
+        let Some(connection) = self.core.connections.get_mut(id).filter(|c| c.is_link) else { return };
+        // A peer that takes nothing and has us answer gets no more; a message that it waits for is
+        // repeated.
+        if connection.cm.len() < CM_MESSAGES_MAX {
+            connection.cm.push_back(message.to_vec());
+            self.core.leave(self.engine, id);
+        }
+    }
+
+    fn signal(&mut self, channel: Channel, has_events: bool) {
+        if let Some(bell) = self.world.bells.get(&channel) {
+            bell.set(has_events);
+        }
+    }
+}
+
+fn id_of(link: Link) -> ConnectionId {
+    ConnectionId::from_raw(link.0 as u32)
+}
+
+fn link_of(id: ConnectionId) -> Link {
+    Link(u64::from(id.raw()))
+}
+
+impl Core {
+    /// Runs `f` on the machine, which begins with the first call.
+    pub(crate) fn manage<W: Wire, R>(&mut self, engine: &mut Engine<W>, f: impl FnOnce(&mut Cm, &mut CmHost<'_, W>, u64) -> R) -> R {
+        self.now = (self.clock)();
+        let now = self.now;
+        let seed = now ^ u64::from(self.name.place) << 48;
+        let own = self.name.gid;
+        let mut managed = self.managed.take().unwrap_or_else(|| Box::new(Managed { cm: Cm::new(own, seed), world: World::default(), due: 0 }));
+        let result = f(&mut managed.cm, &mut CmHost { core: self, engine, world: &mut managed.world }, now);
+        let due = managed.cm.next_time().unwrap_or(0);
+        if due != managed.due {
+            self.timers.remove(&(managed.due, CM_TIMER));
+            managed.due = due;
+            if due != 0 {
+                self.timers.insert((due, CM_TIMER));
+            }
+        }
+        self.managed = Some(managed);
+        result
+    }
+
+    /// The machine's time has come.
+    #[cold]
+    pub(crate) fn manage_time<W: Wire>(&mut self, engine: &mut Engine<W>) {
+        if let Some(managed) = &mut self.managed {
+            managed.due = 0;
+            self.manage(engine, |cm, host, now| cm.tick(host, now));
+        }
+    }
+
+    /// Answers peers that ask for services.
+    #[cold]
+    pub(crate) fn accept_links<W: Wire>(&mut self, engine: &mut Engine<W>) {
+        let (attributes, inbox) = (self.vi_attributes(), self.inbox);
+        for acceptor in self.managed.iter_mut().flat_map(|m| m.world.acceptors.values_mut()) {
+            acceptor.accept(engine, |engine, address| {
+                asks_for_service(address)?;
+                engine.create_vi_for_inbox(&attributes, inbox, INBOX_LIMIT, UNKNOWN).ok()
+            });
+        }
+    }
+
+    /// A peer has made a link.
+    #[cold]
+    pub(crate) fn link_accepted<W: Wire>(&mut self, engine: &mut Engine<W>, vi: ViHandle, gid: Gid) {
+        let mut connection = Connection::link(vi, gid);
+        connection.opened(engine);
+        let Some(id) = self.connections.insert(connection) else { return engine.end_vi(vi) };
+        if engine.set_inbox(vi, self.inbox, INBOX_LIMIT, u64::from(id.raw())).is_err() {
+            self.connections.remove(id);
+            return engine.end_vi(vi);
+        }
+        self.manage(engine, |cm, _, _| cm.accepted(link_of(id), gid));
+    }
+
+    /// Begins to make a link.
+    #[cold]
+    fn open_link<W: Wire>(&mut self, engine: &mut Engine<W>, gid: Gid, service: Service) -> Option<Link> {
+        let (local, remote) = (self.name.asks_service_as()?, service_address(&gid, service)?);
+        if gid == self.name.gid && !is_taken(engine, &remote) {
+            return None;
+        }
+        let id = self.connections.insert(Connection::link(ViHandle::from_raw(0), gid))?;
+        engine.set_now(Instant(self.now));
+        let deadline = engine.now() + Duration(LINK_PATIENCE);
+        let asked = engine
+            .create_vi_for_inbox(&self.vi_attributes(), self.inbox, INBOX_LIMIT, u64::from(id.raw()))
+            .and_then(|vi| engine.connect_request(vi, &local, &remote, deadline).map(|()| vi).inspect_err(|_| engine.end_vi(vi)));
+        match (asked, self.connections.get_mut(id)) {
+            (Ok(vi), Some(connection)) => {
+                connection.channel.set_vi(vi);
+                Some(link_of(id))
+            }
+            _ => {
+                self.connections.remove(id);
+                None
+            }
+        }
+    }
+
+    /// A link that we asked for can be used.
+    #[cold]
+    pub(crate) fn link_opened<W: Wire>(&mut self, engine: &mut Engine<W>, id: ConnectionId) {
+        self.manage(engine, |cm, host, now| cm.opened(host, link_of(id), now));
+    }
+
+    /// A link is over, or never was.
+    #[cold]
+    pub(crate) fn link_broken<W: Wire>(&mut self, engine: &mut Engine<W>, id: ConnectionId, is_missing: bool) {
+        self.manage(engine, |cm, host, now| cm.closed(host, link_of(id), is_missing, now));
+    }
+
+    /// A message came by a link.
+    #[cold]
+    pub(crate) fn link_message<W: Wire>(&mut self, engine: &mut Engine<W>, id: ConnectionId, payload: (*const u8, usize)) {
+        let mut bytes = [0u8; bellwire_cm::MESSAGE_BYTES_MAX];
+        let Some(copy) = bytes.get_mut(..payload.1) else { return self.broken(engine, id) };
+        // SAFETY: the payload is readable for its length during the call (`Packet::payload`); the
+        // sender may be writing it, so it is copied once and judged by the copy.
+        unsafe { bellwire_memory::bytes::copy(copy.as_mut_ptr(), payload.0, payload.1) };
+        let copy = &*copy;
+        self.manage(engine, |cm, host, now| cm.message(host, link_of(id), copy, now));
+    }
+
+    /// Nobody is accepted any more.
+    pub(crate) fn close_services<W: Wire>(&mut self, engine: &mut Engine<W>) {
+        if let Some(mut managed) = self.managed.take() {
+            managed.world.acceptors.values_mut().for_each(|acceptor| acceptor.close(engine));
+        }
+    }
+}
+
+impl Port {
+    /// Runs `f` on this device's connection management. It gets the machine, what the machine's
+    /// calls want of the world, and the time.
+    ///
+    /// # Errors
+    /// [`Error::InChild`].
+    pub fn manage<R>(&self, f: impl FnOnce(&mut Cm, &mut CmHost<'_, HostWire>, u64) -> R) -> Result<R, Error> {
+        self.start();
+        self.shared.with(|core, engine| Ok(core.manage(engine, f)))
+    }
+
+    /// Waits until a channel may have an event: moves everything for a moment, then sleeps, while
+    /// the thread does.
+    ///
+    /// # Errors
+    /// A signal came; in the child of a fork nothing is to be waited for (`EIO`).
+    pub fn wait_for_event(&self, channel: Channel, bell: &Bell) -> rustix::io::Result<()> {
+        let has_events = |core: &Core| core.managed.as_ref().is_none_or(|m| m.cm.has_events(channel));
+        let end = clock() + SPIN;
+        loop {
+            let mut core = self.shared.core();
+            if has_events(&core) {
+                return Ok(());
+            }
+            self.shared.look(&mut core, has_events).map_err(|_| rustix::io::Errno::IO)?;
+            if has_events(&core) {
+                return Ok(());
+            }
+            drop(core);
+            if clock() >= end {
+                return bell.sleep();
+            }
+        }
+    }
+}
+
+/// How long a thread that waits for an event looks itself, ns.
+const SPIN: u64 = 40_000;

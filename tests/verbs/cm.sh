@@ -1,0 +1,205 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT OR Apache-2.0
+# Programs of librdmacm as the distribution has them, on the emulated device file: in two processes
+# of this host, in two network namespaces (as root), and with processes that are killed.
+#   tests/verbs/cm.sh LIBRARY OUT [long]
+# LIBRARY is libbellwire-verbs.so. Says which programs failed, and how many did well.
+set -u
+library=$1 out=$2 mode=${3:-short}
+mkdir -p "$out"
+if ! command -v rping >/dev/null 2>&1 || [ ! -e "$library" ]; then
+    echo "SKIPPED rdma_cm: no rdmacm-utils, or no $library"
+    exit 0
+fi
+work=$(mktemp -d)
+server_at=() client_at=() host=127.0.0.1
+# Namespaces and processes of this test end with it.
+cleanup() {
+    [ -n "${a:-}" ] && ip netns del "$a" 2>/dev/null
+    [ -n "${b:-}" ] && ip netns del "$b" 2>/dev/null
+    rm -rf "$work"
+}
+trap cleanup EXIT
+patience=60 passed=0 failed=0
+ok() { passed=$((passed + 1)); }
+bad() { failed=$((failed + 1)); echo "FAILED $where: $*"; }
+where="one host"
+
+# The program itself, behind env and timeout.
+inner() {
+    local pid=$1 child
+    while child=$(cat "/proc/$pid/task/$pid/children" 2>/dev/null) && [ -n "${child// /}" ]; do pid=${child%% *}; done
+    echo "$pid"
+}
+# Waits until a process waits under so many names of the host: one for its place, and one for each
+# service.
+waits() { # pid, names
+    local pid i count
+    for i in $(seq 400); do
+        pid=$(inner "$1")
+        count=$(ls -l "/proc/$pid/fd" 2>/dev/null | sed -n 's/.*socket:\[\([0-9]*\)\].*/\1/p' | grep -cxFf - <(awk '/@bellwire\/.*\/w\// {print $7}' "/proc/$pid/net/unix" 2>/dev/null))
+        [ "${count:-0}" -ge "$2" ] && return 0
+        kill -0 "$1" 2>/dev/null || return 1
+        sleep 0.03
+    done
+    return 1
+}
+serve() { # command
+    env "${server_env[@]}" "${server_at[@]}" timeout -k 1 $patience env LD_PRELOAD="$library${spread:+:$spread}" "$@" >"$out/cm-server.log" 2>&1 &
+    server=$!
+}
+ask() { env "${client_env[@]}" "${client_at[@]}" timeout -k 1 $patience env LD_PRELOAD="$library${spread:+:$spread}" "$@" >"$out/cm-client.log" 2>&1; }
+server_env=(A=1) client_env=(A=1) spread=
+logs() { echo "$(tail -n 2 "$out/cm-client.log" | tr '\n' ' ') | $(tail -n 2 "$out/cm-server.log" | tr '\n' ' ')"; }
+# Ends the server, if it does not end itself.
+stop() { kill "$server" 2>/dev/null; wait "$server" 2>/dev/null; }
+# pair SERVER -- CLIENT: both end well. `says=TEXT`: one of them prints that. `stays=1`: the server
+# is to be ended. `names=N`: how many names the server waits under.
+pair() {
+    local first=() code served
+    while [ "$1" != -- ]; do first+=("$1"); shift; done
+    shift
+    serve "${first[@]}"
+    waits $server "${names:-2}" || { bad "${first[*]}: it does not listen: $(logs)"; stop; return; }
+    ask "$@"
+    code=$?
+    if [ -n "${stays:-}" ]; then
+        served=0
+        stop
+    else
+        wait $server
+        served=$?
+    fi
+    if [ $code = 0 ] && [ $served = 0 ] && { [ -z "${says:-}" ] || grep -q -- "$says" "$out/cm-client.log" "$out/cm-server.log"; }; then ok; else bad "$* ($code, $served): $(logs)"; fi
+}
+port=$((21000 + $$ % 15000))
+# With a port of its own.
+ported() { # option of the port, server's options; client's options behind --
+    local option=$1 program=$2 first=()
+    shift 2
+    port=$((port + 1))
+    while [ "$1" != -- ]; do first+=("$1"); shift; done
+    shift
+    pair "$program" "$option" $port "${first[@]}" -- "$program" "$option" $port "$@"
+}
+
+programs() {
+    says='rdma-ping-9' ported -p rping -s -C 10 -v -- -c -a $host -C 10 -v
+    ported -p rping -s -C 3 -V -S 4000 -- -c -a $host -C 3 -V -S 4000
+    says='return status 0' ported -p ucmatose -c 20 -C 30 -S 3000 -- -c 20 -C 30 -S 3000 -s $host
+    says='return status 0' ported -p ucmatose -c 5 -m -- -c 5 -m -s $host
+    says='return status 0' ported -p udaddy -c 5 -- -c 5 -s $host
+    stays=1 says='disconnect' ported -p cmtime -- -s $host -c 200
+    port=$((port + 2))
+    says='rdma_client: end 0' pair rdma_server -p $port -- rdma_client -p $port -s $host
+    says='rdma_xclient: end 0' pair rdma_xserver -p $((port - 1)) -- rdma_xclient -p $((port - 1)) -s $host
+    ported -p rstream -I 50 -C 2 -S 4096 -- -I 50 -C 2 -S 4096 -s $host
+    ported -p rstream -I 50 -C 2 -S 64 -T n -- -I 50 -C 2 -S 64 -T n -s $host
+    ported -p riostream -I 20 -C 1 -S 64 -- -I 20 -C 1 -S 64 -s $host
+    head -c 3000000 /dev/urandom >"$work/sent"
+    rm -f "$work/received"
+    stays=1 ported -p rcopy -- "$work/sent" "$host:$work/received"
+    if cmp -s "$work/sent" "$work/received"; then ok; else bad "rcopy: the file is another one"; fi
+    if command -v ib_send_bw >/dev/null 2>&1; then
+        for program in "ib_send_lat -n 100" "ib_send_bw -n 200" "ib_write_bw -n 200 -q 4" "ib_read_bw -n 200" "ib_send_bw -n 200 -c UD"; do
+            # shellcheck disable=SC2086
+            set -- $program
+            ported -p "$1" -R "${@:2}" -- -R "${@:2}" $host
+        done
+    fi
+}
+
+# Over fio, with data that the server keeps and the client checks by reading them back.
+fio_pair() { # verb
+    port=$((port + 1))
+    printf '[global]\nioengine=rdma\nhostname=%s\nport=%s\nbs=64k\nsize=4m\niodepth=8\n' $host $port >"$work/job"
+    { cat "$work/job"; printf '[in]\nrw=read\nfilename=none\n'; } >"$work/server.fio"
+    { cat "$work/job"; printf '[out]\nrw=write\nverb=%s\n' "$1"; } >"$work/client.fio"
+    says='err= 0' pair fio "$work/server.fio" -- fio "$work/client.fio"
+}
+
+# rping prints librdmacm's events when there is nobody.
+refusals() {
+    ask rping -c -a $host -p 1 -C 1 -d
+    if grep -q RDMA_CM_EVENT_REJECTED "$out/cm-client.log"; then ok; else bad "nobody listens: $(logs)"; fi
+    ask rping -c -a 240.0.0.1 -p 1 -C 1 -d
+    if grep -q 'RDMA_CM_EVENT_ADDR_ERROR\|RDMA_CM_EVENT_UNREACHABLE\|rdma_resolve_addr' "$out/cm-client.log"; then ok; else bad "no way there: $(logs)"; fi
+}
+
+# One of two processes is killed at a moment that chance chooses; the other one hears of it.
+kills() { # how many
+    local i heard=0
+    for i in $(seq "$1"); do
+        port=$((port + 1))
+        case $((i % 3)) in
+            0) serve rping -s -p $port -C 1000000 -d ;;
+            1) serve ucmatose -p $port -c 50 -C 1000 -S 4096 ;;
+            2) serve rstream -p $port -I 1000000 -C 1000 -S 64 ;;
+        esac
+        waits $server 2 || { bad "kill $i: no server: $(logs)"; stop; continue; }
+        case $((i % 3)) in
+            0) env LD_PRELOAD="$library" timeout -k 1 $patience rping -c -a $host -p $port -C 1000000 -d >"$out/cm-client.log" 2>&1 & ;;
+            1) env LD_PRELOAD="$library" timeout -k 1 $patience ucmatose -s $host -p $port -c 50 -C 1000 -S 4096 >"$out/cm-client.log" 2>&1 & ;;
+            2) env LD_PRELOAD="$library" timeout -k 1 $patience rstream -s $host -p $port -I 1000000 -C 1000 -S 64 >"$out/cm-client.log" 2>&1 & ;;
+        esac
+        local client=$! victim survivor began
+        # They know each other from here on; before, a server that nobody asks waits for ever.
+        for _ in $(seq 200); do
+            ls -l "/proc/$(inner $server)/fd" 2>/dev/null | grep -q pidfd && break
+            sleep 0.02
+        done
+        sleep "0.$((RANDOM % 4))$((RANDOM % 10))"
+        if [ $((RANDOM % 2)) = 0 ]; then victim=$server survivor=$client; else victim=$client survivor=$server; fi
+        kill -9 "$(inner $victim)" 2>/dev/null
+        began=$SECONDS
+        while kill -0 $survivor 2>/dev/null && [ $((SECONDS - began)) -lt 40 ]; do sleep 0.05; done
+        if kill -0 $survivor 2>/dev/null; then
+            bad "kill $i: the survivor goes on after 40 s: $(logs)"
+            kill -9 "$(inner $survivor)" 2>/dev/null
+        else
+            heard=$((heard + 1))
+        fi
+        wait $server $client 2>/dev/null
+    done
+    [ $heard = "$1" ] && ok
+}
+
+programs
+refusals
+if command -v fio >/dev/null 2>&1; then
+    for verb in write read send; do fio_pair $verb; done
+else
+    echo "SKIPPED rdma_cm: no fio"
+fi
+if command -v qperf >/dev/null 2>&1; then
+    port=$((port + 1))
+    env LD_PRELOAD="$library" timeout $patience qperf -lp $port >"$out/cm-server.log" 2>&1 &
+    server=$!
+    for _ in $(seq 200); do
+        awk -v p="$(printf ':%04X ' $port)" '$4 == "0A" && index($2 " ", p) {found = 1} END {exit !found}' /proc/net/tcp /proc/net/tcp6 && break
+        sleep 0.05
+    done
+    if ask qperf -lp $port -cm 1 -t 1 $host rc_lat rc_bw && grep -q 'rc_bw' "$out/cm-client.log"; then ok; else bad "qperf: $(logs)"; fi
+    stop
+fi
+kills "$([ "$mode" = long ] && echo "${BELLWIRE_KILLS:-500}" || echo 9)"
+
+# ---- two namespaces with addresses of their own, joined by a pair of interfaces
+if [ "$(id -u)" = 0 ] && a=bwcm$$a b=bwcm$$b && ip netns add $a 2>/dev/null && ip netns add $b && ip link add bwc$$a netns $a type veth peer name bwc$$b netns $b; then
+    where="two namespaces"
+    ip -n $a addr add 10.119.0.1/24 dev bwc$$a && ip -n $b addr add 10.119.0.2/24 dev bwc$$b
+    for side in "$a bwc$$a" "$b bwc$$b"; do
+        # shellcheck disable=SC2086
+        set -- $side
+        ip -n "$1" link set "$2" up && ip -n "$1" link set lo up
+    done
+    host=10.119.0.1
+    server_at=(ip netns exec $a) client_at=(ip netns exec $b)
+    server_env=(BELLWIRE_ADDRESS=10.119.0.1) client_env=(BELLWIRE_ADDRESS=10.119.0.2)
+    programs
+else
+    echo "SKIPPED rdma_cm in two namespaces: not permitted"
+fi
+
+echo "$passed passed, $failed failed"
+[ $failed = 0 ]
