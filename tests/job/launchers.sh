@@ -37,6 +37,7 @@ every() {
     [ ! -x "$TEAM" ] || expect 0 "messages among 4 processes, all well" "$@" "$TEAM" 200
     expect "$exit_status" "" "$@" ./spmd exit 7
     expect "$exit_status" "" "$@" ./team exit 7
+    expect "$exit_status" "" "$@" ./team again 7
     # Whatever the launcher makes of it, nobody waits for ever, and it is no success.
     expect '[1-9]*' "" "$@" ./spmd die 3
     expect '[1-9]*' "" "$@" ./spmd kill

@@ -3,6 +3,7 @@
  * Active Messages' own start-up under whatever launcher starts this: everybody talks to everybody, in all sizes. Compiled as C11 and as C++17.
  *   team [messages]    everything
  *   team exit STATUS   rank 0 ends the job with it, while the others wait in a barrier
+ *   team again STATUS  so, and an exit handler of rank 0 ends it once more, as GASNet's does
  *   team kill          the last rank is killed, while the others wait: each hears of it, unless the launcher is faster
  * The last line of rank 0 begins with "team: all well".
  */
@@ -113,9 +114,17 @@ static void gather(void) {
     free(all);
 }
 
+static int status;
+static void end_again(void) { AMX_Exit(status); }
+
 int main(int count, char **arguments) {
     const char *what = count > 1 ? arguments[1] : "200";
     start();
+    if (strcmp(what, "again") == 0) {
+        status = atoi(arguments[2]);
+        if (rank == 0) CHECK(atexit(end_again) == 0);
+        what = "exit";
+    }
     if (strcmp(what, "exit") == 0) {
         if (rank == 0) AMX_Exit(atoi(arguments[2]));
         CHECK(AMX_Barrier() != AM_OK);

@@ -260,7 +260,7 @@ impl Job {
             End::Pmix(api) => api.abort(code),
             End::Installed(api) => api.exit(code),
         }
-        std::process::exit(code)
+        crate::end_process(code)
     }
 
     fn check_rank(&self, rank: u32) -> Result<(), Error> {

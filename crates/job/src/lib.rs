@@ -24,11 +24,12 @@
 //! not answer, after [`REPLY_TIMEOUT`].
 //!
 //! `unsafe` is in `pmi/client.rs` (a descriptor whose number comes from the environment), `pmix/`
-//! and `installed.rs` (C libraries), and one line of `job.rs` (`atexit`).
+//! and `installed.rs` (C libraries), one line of `job.rs` (`atexit`), and `exiting.rs`.
 
 pub mod dissemination;
 mod environment;
 mod error;
+mod exiting;
 mod installed;
 mod job;
 mod mapping;
@@ -37,4 +38,5 @@ mod pmix;
 mod text;
 
 pub use error::Error;
+pub use exiting::end_process;
 pub use job::{BLOCK_MAX_BYTES, Job, KEY_MAX_BYTES, Launcher, REPLY_TIMEOUT};

@@ -188,7 +188,7 @@ pub extern "C" fn AMX_Exit(status: c_int) -> ! {
     }
     match join() {
         Ok(job) => job.exit(status),
-        Err(_) => std::process::exit(status),
+        Err(_) => bellwire_job::end_process(status),
     }
 }
 

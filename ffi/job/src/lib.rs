@@ -125,7 +125,7 @@ pub extern "C" fn bw_job_launcher() -> *const c_char {
 pub extern "C" fn bw_job_exit(status: c_int) -> ! {
     match joined() {
         Ok(job) => job.exit(status),
-        Err(_) => std::process::exit(status),
+        Err(_) => bellwire_job::end_process(status),
     }
 }
 
