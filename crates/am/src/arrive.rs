@@ -145,7 +145,7 @@ impl<H> Core<H> {
                 }
                 None => engine.end_vi(vi),
             },
-            Notice::Broken => self.broken(engine, id, Status::Unreachable),
+            Notice::Broken(_) => self.broken(engine, id, Status::Unreachable),
         }
         Step::Moved
     }

@@ -6,8 +6,8 @@ use crate::Fixture;
 use bellwire_memory::bytes;
 use bellwire_via::event::{AsyncError, AsyncErrorCode};
 use bellwire_via::{
-    Completion, CqHandle, Duration, Error, Event, Instant, MemAttributes, MemHandle, NetAddress, Operation, PtagHandle, ReceiveRequest, Reliability, Segment,
-    SendRequest, SrqHandle, Status, ViAttributes, ViHandle, ViState, WorkFlags,
+    Cause, Completion, CqHandle, Duration, Error, Event, Instant, MemAttributes, MemHandle, NetAddress, Operation, PtagHandle, ReceiveRequest, Reliability,
+    Segment, SendRequest, SrqHandle, Status, ViAttributes, ViHandle, ViState, WorkFlags,
 };
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 
@@ -427,7 +427,7 @@ impl<F: Fixture> Stage<F> {
         self.gather_events();
         let mut found = Vec::new();
         self.events[p.nic].retain(|e| match e {
-            Event::AsyncError(AsyncError { vi: Some(vi), cq: None, code }) if *vi == p.vi => {
+            Event::AsyncError(AsyncError { vi: Some(vi), cq: None, code, .. }) if *vi == p.vi => {
                 found.push(*code);
                 false
             }
@@ -447,6 +447,12 @@ impl<F: Fixture> Stage<F> {
     pub fn broken(&mut self, p: Port, errors: &[AsyncErrorCode]) {
         self.until("a broken connection", |s| s.state(p) == ViState::Error);
         assert_eq!(self.take_errors(p), errors, "asynchronous errors");
+    }
+
+    /// Checks why a VI says that it broke.
+    #[track_caller]
+    pub fn broke_because(&mut self, p: Port, cause: Cause) {
+        assert_eq!(self.fixture.with(p.nic, |e| e.vi_cause(p.vi)), Ok(Some(cause)));
     }
 
     /// Panics if a VI's owner has heard of an error.

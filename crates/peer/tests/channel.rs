@@ -82,7 +82,7 @@ impl Side {
                 }
                 self.leave(engine);
             }
-            Came::Notice(_, _, Notice::Broken) => self.broken = true,
+            Came::Notice(_, _, Notice::Broken(_)) => self.broken = true,
             Came::Notice(..) => {}
         });
         true

@@ -83,7 +83,7 @@ impl Core {
             Notice::Connected(_) => self.broken(engine, sink, id, Failure::Unreachable),
             Notice::Accepted(VERSION, remote) => self.accepted(engine, vi, &remote),
             Notice::Accepted(..) => engine.end_vi(vi),
-            Notice::Broken => self.broken(engine, sink, id, Failure::ConnectionLost),
+            Notice::Broken(_) => self.broken(engine, sink, id, Failure::ConnectionLost),
         }
     }
 

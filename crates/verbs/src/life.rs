@@ -101,7 +101,7 @@ impl Core {
                 self.leave(engine, id);
             }
             Notice::Connected(Err(bellwire_via::Error::NoMatch | bellwire_via::Error::Rejected)) => self.broken_since(engine, id, true),
-            Notice::Connected(_) | Notice::Broken => self.broken(engine, id),
+            Notice::Connected(_) | Notice::Broken(_) => self.broken(engine, id),
             Notice::Accepted(VERSION, remote) => self.accepted(engine, vi, &remote),
             Notice::Accepted(..) => engine.end_vi(vi),
         }

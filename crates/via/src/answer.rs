@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Answers: what the peer says about requests of ours: taken, not ready for it, ready again, refused, over. Requests complete here, or go back in the queue to go out again.
 
+use crate::cause::Cause;
 use crate::complete::{finish_send, sink};
 use crate::engine::Engine;
 use crate::event::AsyncErrorCode;
@@ -88,7 +89,8 @@ impl<W: Wire> Engine<W> {
     /// acknowledged, since the peer has acknowledged everything before it.
     #[cold]
     pub(crate) fn deliver_disconnect(&mut self, index: usize, reason: u64) {
-        if let DisconnectReason::ReceiveQueueEmpty | DisconnectReason::TooLong | DisconnectReason::ReceiveFault = DisconnectReason::from_bits(reason)
+        let reason = DisconnectReason::from_bits(reason);
+        if let DisconnectReason::ReceiveQueueEmpty | DisconnectReason::TooLong | DisconnectReason::ReceiveFault = reason
             && let Some(vi) = self.vis.at(index)
             && vi.acknowledged
         {
@@ -109,7 +111,7 @@ impl<W: Wire> Engine<W> {
                 }
             }
         }
-        self.break_connection(index, Some(AsyncErrorCode::ConnectionLost), None);
+        self.break_connection(index, Some(AsyncErrorCode::ConnectionLost), Cause::Peer(reason));
     }
 
     /// Our request `work` was refused with status bits.

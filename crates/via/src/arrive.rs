@@ -4,6 +4,7 @@
 //!
 //! Lengths and offsets are the peer's: they are compared with the descriptor before a byte moves. A message that loss cut off leaves its descriptor to the next one.
 
+use crate::cause::Cause;
 use crate::complete::{finish_receive, sink};
 use crate::engine::Engine;
 use crate::event::AsyncErrorCode;
@@ -50,7 +51,7 @@ impl<W: Wire> Engine<W> {
     pub(crate) fn receive_fragment(&mut self, index: usize, arrival: Arrival, operation: Status) {
         match self.place_fragment(index, arrival, operation) {
             Taken::Fine => {}
-            Taken::Break(code, reason) => self.break_connection(index, Some(code), Some(reason)),
+            Taken::Break(code, reason) => self.break_connection(index, Some(code), Cause::Here(reason)),
         }
     }
 

@@ -81,7 +81,7 @@ impl Sink<'_> {
         if q.entries.len() >= q.capacity {
             if !q.overflowed {
                 q.overflowed = true;
-                self.events.push_back(Event::AsyncError(AsyncError { vi: Some(vi), cq: Some(cq), code: AsyncErrorCode::Catastrophic }));
+                self.events.push_back(Event::AsyncError(AsyncError { vi: Some(vi), cq: Some(cq), code: AsyncErrorCode::Catastrophic, cause: None }));
             }
             return;
         }

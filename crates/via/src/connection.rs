@@ -18,6 +18,7 @@
 //! way, and its times.
 
 use crate::attributes::{NetAddress, ViAttributes};
+use crate::cause::Cause;
 use crate::engine::Engine;
 use crate::error::Error;
 use crate::event::{AsyncError, AsyncErrorCode, Event};
@@ -206,10 +207,10 @@ impl<W: Wire> Engine<W> {
         }
     }
 
-    pub(crate) fn raise(&mut self, vi: Option<ViHandle>, code: AsyncErrorCode) {
+    pub(crate) fn raise(&mut self, vi: Option<ViHandle>, code: AsyncErrorCode, cause: Option<Cause>) {
         // A peer can raise errors faster than they are handled; beyond this many at a time they are not told one by one.
         if self.events.len() < EVENTS_MAX {
-            self.events.push_back(Event::AsyncError(AsyncError { vi, cq: None, code }));
+            self.events.push_back(Event::AsyncError(AsyncError { vi, cq: None, code, cause }));
         }
     }
 }

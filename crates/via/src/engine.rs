@@ -7,12 +7,14 @@
 mod memory;
 
 use crate::attributes::{PtagHandle, Reliability, ViAttributes, ViState};
+use crate::cause::Cause;
 use crate::completion_queue::{CQ_ENTRIES_MAX, Cq, CqHandle};
 use crate::connection::Connections;
 use crate::error::Error;
 use crate::event::Event;
 use crate::handle::{Handle, Slab};
 use crate::inbox::{INBOXES_MAX, Inbox};
+use crate::lost_link::{LostLink, LostLinks};
 use crate::ready::ReadyBitmap;
 use crate::registration::Registry;
 use crate::schedule::Round;
@@ -94,6 +96,8 @@ pub struct Engine<W> {
     pub(crate) stale_frames: u64,
     /// Completions since the engine began: tells sleepers that there is something new.
     pub(crate) completions: u64,
+    /// Links that failed.
+    pub(crate) lost_links: LostLinks,
 }
 
 impl<W: Wire> Engine<W> {
@@ -118,6 +122,7 @@ impl<W: Wire> Engine<W> {
             polls: 0,
             stale_frames: 0,
             completions: 0,
+            lost_links: LostLinks::default(),
         }
     }
 
@@ -175,6 +180,11 @@ impl<W: Wire> Engine<W> {
     /// Frames that came for connections that are no more.
     pub fn stale_frames(&self) -> u64 {
         self.stale_frames
+    }
+
+    /// The links that failed last, oldest first.
+    pub fn lost_links(&self) -> impl Iterator<Item = &LostLink> {
+        self.lost_links.iter()
     }
 
     // ---- completion queues
@@ -336,6 +346,12 @@ impl<W: Wire> Engine<W> {
     /// What a VI has counted.
     pub fn vi_counters(&self, vi: ViHandle) -> Result<ViCounters, Error> {
         self.vis.get(vi).map(|v| v.counters).ok_or(Error::InvalidParameter)
+    }
+
+    /// Why the last connection of a VI broke: kept until it is connected again. `None`: it did not
+    /// break, or its program ended it.
+    pub fn vi_cause(&self, vi: ViHandle) -> Result<Option<Cause>, Error> {
+        self.vis.get(vi).map(|v| v.cause).ok_or(Error::InvalidParameter)
     }
 
     /// The link of a connected VI.

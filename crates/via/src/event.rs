@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What the engine tells its owner outside the queues.
 
+use crate::cause::Cause;
 use crate::completion_queue::CqHandle;
 use crate::vi::{ViHandle, WorkQueueKind};
 
@@ -41,6 +42,8 @@ pub struct AsyncError {
     pub cq: Option<CqHandle>,
     /// What happened.
     pub code: AsyncErrorCode,
+    /// Why, if a connection broke.
+    pub cause: Option<Cause>,
 }
 
 /// Something for the NIC's owner to act on.

@@ -16,6 +16,7 @@ mod take;
 
 use crate::arrive::{Source, send_arrival};
 use crate::attributes::{NetAddress, Reliability, ViState};
+use crate::cause::Cause;
 use crate::engine::Engine;
 use crate::error::Error;
 use crate::event::AsyncErrorCode;
@@ -53,8 +54,8 @@ pub enum Notice {
     Connected(Result<u64, Error>),
     /// A request was accepted with this VI: the requester's quality of service word and address.
     Accepted(u64, Box<NetAddress>),
-    /// The connection broke.
-    Broken,
+    /// The connection broke, and why.
+    Broken(Cause),
 }
 
 /// A message that lies in the wire's memory, where its sender may still write. To be given back to [`Engine::release`]; until then its place does not go back to the sender.
@@ -248,7 +249,7 @@ impl<W: Wire> Engine<W> {
             return self.protocol_error(index);
         }
         if a.offset == 0 && end.waiting >= end.limit {
-            return self.break_connection(index, Some(AsyncErrorCode::ReceiveQueueEmpty), Some(DisconnectReason::ReceiveQueueEmpty));
+            return self.break_connection(index, Some(AsyncErrorCode::ReceiveQueueEmpty), Cause::Here(DisconnectReason::ReceiveQueueEmpty));
         }
         if a.offset == 0 {
             end.partial = i.spare.pop().unwrap_or_default();

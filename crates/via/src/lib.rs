@@ -54,12 +54,14 @@
 pub mod acceptor;
 pub mod attributes;
 pub mod came;
+pub mod cause;
 pub mod completion_queue;
 pub mod descriptor;
 pub mod engine;
 pub mod error;
 pub mod event;
 pub mod inbox;
+pub mod lost_link;
 pub mod nic;
 pub mod ready;
 pub mod registration;
@@ -99,6 +101,7 @@ pub use bellwire_memory::owned_bytes::OwnedBytes;
 
 pub use attributes::{MemAttributes, NetAddress, PtagHandle, Reliability, ViAttributes, ViState};
 pub use came::Came;
+pub use cause::Cause;
 pub use complete::Completion;
 pub use completion_queue::CqHandle;
 pub use connection::{ConnectionRequest, IncomingHandle, WaitHandle};

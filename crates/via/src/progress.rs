@@ -4,11 +4,13 @@
 //! Budget of an empty turn over one link: one load of the slot at the head of its queue, and four comparisons.
 
 use crate::attributes::ViState;
+use crate::cause::Cause;
 use crate::complete::Completion;
 use crate::completion_queue::CqHandle;
 use crate::engine::{Engine, LinkState};
 use crate::error::Error;
 use crate::event::AsyncErrorCode;
+use crate::lost_link::LostLink;
 use crate::time::Instant;
 use crate::vi::{ViHandle, WorkQueueKind};
 use crate::way::Chooser;
@@ -119,12 +121,12 @@ impl<W: Wire> Engine<W> {
                         let fine = self.deliver(link, &frame);
                         self.wire.consume(link);
                         if !fine {
-                            self.link_failed(link, LinkFailure::PeerMisbehaved);
+                            self.link_failed(link, LinkFailure::BadFrame);
                             break;
                         }
                     }
                     Received::Broken => {
-                        self.link_failed(link, LinkFailure::PeerMisbehaved);
+                        self.link_broke(link);
                         break;
                     }
                 }
@@ -177,12 +179,12 @@ impl<W: Wire> Engine<W> {
                     let fine = self.deliver(id, &frame);
                     self.wire.consume(id);
                     if !fine {
-                        self.link_failed(id, LinkFailure::PeerMisbehaved);
+                        self.link_failed(id, LinkFailure::BadFrame);
                         return true;
                     }
                 }
                 Received::Broken => {
-                    self.link_failed(id, LinkFailure::PeerMisbehaved);
+                    self.link_broke(id);
                     return true;
                 }
             }
@@ -238,12 +240,13 @@ impl<W: Wire> Engine<W> {
 
     /// A link is gone: all its VIs hear of it, and it is given back to the wire.
     #[cold]
-    pub(crate) fn link_failed(&mut self, link: LinkId, _reason: LinkFailure) {
+    pub(crate) fn link_failed(&mut self, link: LinkId, failure: LinkFailure) {
         let Some(at) = self.links.iter().position(|l| l.id == link) else { return };
         self.links[at].broken = true;
+        self.lost_links.add(LostLink { link, about: self.wire.link_info(link), failure, at: self.now });
         let hit: Vec<usize> = self.vis.iter().filter(|(_, vi)| vi.link == link).map(|(h, _)| h.index()).collect();
         for index in hit {
-            self.break_connection(index, Some(AsyncErrorCode::ConnectionLost), None);
+            self.break_connection(index, Some(AsyncErrorCode::ConnectionLost), Cause::Link(failure));
         }
         self.attempts_lost_link(link);
         self.links.retain(|l| l.id != link);
@@ -256,8 +259,15 @@ impl<W: Wire> Engine<W> {
     pub(crate) fn link_of_vi_broke(&mut self, index: usize) {
         if let Some(vi) = self.vis.at(index) {
             let link = vi.link;
-            self.link_failed(link, LinkFailure::PeerMisbehaved);
+            self.link_broke(link);
         }
+    }
+
+    /// A link says that it is broken; the wire may know why.
+    #[cold]
+    pub(crate) fn link_broke(&mut self, link: LinkId) {
+        let failure = self.wire.failure(link);
+        self.link_failed(link, failure);
     }
 
     // ---- control frames: few, never lost, kept in order before everything that follows them
@@ -291,7 +301,7 @@ impl<W: Wire> Engine<W> {
     #[cold]
     fn flush_control(&mut self) {
         while let Some(link) = self.links.iter().find(|l| l.doomed).map(|l| l.id) {
-            self.link_failed(link, LinkFailure::PeerMisbehaved);
+            self.link_failed(link, LinkFailure::PeerStalled);
         }
         let mut pending = false;
         for state in &mut self.links {

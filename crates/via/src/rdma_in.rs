@@ -5,6 +5,7 @@
 
 use crate::answer::sent_work;
 use crate::arrive::{Arrival, Source, Taken};
+use crate::cause::Cause;
 use crate::complete::{finish_send, sink};
 use crate::engine::Engine;
 use crate::frame::{Bulk, DisconnectReason, Head};
@@ -76,7 +77,7 @@ impl<W: Wire> Engine<W> {
                 self.end_arrival(index, handle, total, Some(immediate), Status::OP_REMOTE_RDMA_WRITE);
             }
             Ok(false) => {}
-            Err(Taken::Break(code, reason)) => self.break_connection(index, Some(code), Some(reason)),
+            Err(Taken::Break(code, reason)) => self.break_connection(index, Some(code), Cause::Here(reason)),
             Err(Taken::Fine) => {}
         }
     }
@@ -116,7 +117,7 @@ impl<W: Wire> Engine<W> {
         if !unsafe { Gather::new(work.segments, &vi.send.segments).copy_in(&self.registry, bulk.offset, bulk.length, frame.payload()) } {
             vi.reads_outstanding -= 1;
             finish_send(vi, handle, bulk.work, Status::PROTECTION_ERROR, &mut sink!(self));
-            return self.break_connection(index, None, Some(DisconnectReason::PeerError));
+            return self.break_connection(index, None, Cause::Here(DisconnectReason::PeerError));
         }
         vi.send.works.at(bulk.work).moved += bulk.length;
         if head.is_last() {

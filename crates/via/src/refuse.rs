@@ -2,6 +2,7 @@
 //! What cannot be taken: the peer is told, and a connection that promised more breaks. Called by `arrive.rs`, `rdma_in.rs`, `pull.rs` and `transmit.rs`.
 
 use crate::arrive::Arrival;
+use crate::cause::Cause;
 use crate::complete::{finish_receive, sink};
 use crate::engine::Engine;
 use crate::event::AsyncErrorCode;
@@ -21,7 +22,7 @@ impl<W: Wire> Engine<W> {
         vi.message = vi.message.wrapping_add(1);
         finish_receive(vi, handle, Status::PROTECTION_ERROR | operation, 0, a.immediate, &mut sink);
         if vi.attributes.reliability.is_reliable() {
-            self.break_connection(index, None, Some(DisconnectReason::ReceiveFault));
+            self.break_connection(index, None, Cause::Here(DisconnectReason::ReceiveFault));
         } else {
             vi.discarding = !a.last;
             self.settle_faulty_receives(index);
@@ -37,17 +38,17 @@ impl<W: Wire> Engine<W> {
                 return; // Told once for a message, with its last frame.
             }
             let handle = self.vis.handle_at(index);
-            return self.raise(handle, AsyncErrorCode::RdmaWriteProtection);
+            return self.raise(handle, AsyncErrorCode::RdmaWriteProtection, None);
         }
         self.send_refused(index, work);
-        self.break_connection(index, Some(AsyncErrorCode::RdmaWriteProtection), Some(DisconnectReason::WriteProtection));
+        self.break_connection(index, Some(AsyncErrorCode::RdmaWriteProtection), Cause::Here(DisconnectReason::WriteProtection));
     }
 
     /// The peer read where it may not.
     #[cold]
     pub(crate) fn refuse_read(&mut self, index: usize, work: u32) {
         self.send_refused(index, work);
-        self.break_connection(index, Some(AsyncErrorCode::RdmaReadProtection), Some(DisconnectReason::ReadProtection));
+        self.break_connection(index, Some(AsyncErrorCode::RdmaReadProtection), Cause::Here(DisconnectReason::ReadProtection));
     }
 
     fn send_refused(&mut self, index: usize, work: u32) {
@@ -60,6 +61,6 @@ impl<W: Wire> Engine<W> {
 
     #[cold]
     pub(crate) fn protocol_error(&mut self, index: usize) {
-        self.break_connection(index, Some(AsyncErrorCode::ConnectionLost), Some(DisconnectReason::Protocol));
+        self.break_connection(index, Some(AsyncErrorCode::ConnectionLost), Cause::Here(DisconnectReason::Protocol));
     }
 }

@@ -7,6 +7,7 @@
 //! A direct access is only a shortcut: whenever the wire says no, the same bytes go as frames and the owner decides about them. Of RDMA requests: `rdma_out.rs`.
 
 use crate::attributes::ViState;
+use crate::cause::Cause;
 use crate::complete::{awaits_answer, finish_send, sink};
 use crate::engine::{Engine, LinkState};
 use crate::frame::{self, Bulk, DisconnectReason, Head, INLINE_BYTES_MAX, INLINE_BYTES_MAX_IMMEDIATE, Op};
@@ -255,7 +256,7 @@ impl<W: Wire> Engine<W> {
         vi.send.next = at.wrapping_add(1);
         finish_send(vi, handle, at, status, &mut sink!(self));
         if reliable {
-            self.break_connection(index, None, Some(DisconnectReason::PeerError));
+            self.break_connection(index, None, Cause::Here(DisconnectReason::PeerError));
         }
         Step::Gone
     }

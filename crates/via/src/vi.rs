@@ -2,6 +2,7 @@
 //! The virtual interface: its state, queues and connection.
 
 use crate::attributes::{ViAttributes, ViState};
+use crate::cause::Cause;
 use crate::completion_queue::CqHandle;
 use crate::frame::{Head, INLINE_BYTES_MAX, NO_HEAD, Op};
 use crate::handle::Handle;
@@ -119,6 +120,8 @@ pub struct Vi {
     /// Handlers waiting for one completion each, by queue.
     pub(crate) notify: [u32; 2],
     pub(crate) counters: ViCounters,
+    /// Why its last connection broke; kept until it is connected again.
+    pub(crate) cause: Option<Cause>,
 
     // Sending side of the connection.
     pub(crate) remote_ptag: u32,
@@ -185,6 +188,7 @@ impl Vi {
             inbox: None,
             notify: [0; 2],
             counters: ViCounters::default(),
+            cause: None,
             remote_ptag: 0,
             remote_write: false,
             remote_read: false,

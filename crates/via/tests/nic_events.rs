@@ -5,8 +5,9 @@ mod nic_common;
 
 use bellwire_via::event::AsyncErrorCode;
 use bellwire_via::nic::{NicConfig, OpenError};
+use bellwire_via::wire::LinkFailure;
 use bellwire_via::wire::shm::ProtectionMode::{Guarded, Mapped};
-use bellwire_via::{Error, Nic, Reliability, ViState, WorkQueueKind};
+use bellwire_via::{Cause, Error, Nic, Reliability, ViState, WorkQueueKind};
 use nic_common::*;
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::{Duration, Instant};
@@ -161,6 +162,7 @@ fn a_killed_peer_is_told_within_milliseconds() {
         assert!(c.status.is_error());
         let (error, when) = told.recv_timeout(Duration::from_secs(5)).unwrap();
         assert_eq!((error.vi, error.code), (Some(end.vi), AsyncErrorCode::ConnectionLost));
+        assert_eq!(error.cause, Some(Cause::Link(LinkFailure::PeerDied)));
         assert_eq!(nic.with(|e| e.query_vi(end.vi)).unwrap().0, ViState::Error);
         took.push(when.duration_since(at));
         child.wait().unwrap();
@@ -190,6 +192,7 @@ fn errors_before_the_handler_are_kept() {
     })));
     let error = told.recv_timeout(Duration::from_secs(5)).unwrap();
     assert_eq!((error.vi, error.code), (Some(x.vi), AsyncErrorCode::ConnectionLost));
+    assert_eq!(error.cause, Some(Cause::Link(LinkFailure::PeerClosed)));
 }
 
 #[test]

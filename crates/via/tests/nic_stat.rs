@@ -117,6 +117,19 @@ fn figures_are_those_of_the_nic() {
     assert_eq!(second["regions"], 7);
     assert_eq!(second["registered_bytes"], 7 * AREA as u64);
     assert!(second["uptime_ms"].as_u64() >= first["uptime_ms"].as_u64());
+    // The peer goes, and the view says why the link was lost and the VI broke.
+    a.ignore_errors();
+    b.close().unwrap();
+    let third = loop {
+        let answer = ask(&mut stream).unwrap();
+        if answer["links_lost"] == 1 {
+            break answer;
+        }
+        std::thread::yield_now();
+    };
+    let lost = &third["lost"][0];
+    assert_eq!((&lost["why"], &lost["wire"], &lost["peer_pid"]), (&"the peer closed its NIC".into(), &"shm".into(), &std::process::id().into()), "{third}");
+    assert_eq!(entry(&third, "vis", "vi", &format!("{:?}", x.vi))["broke"], "the peer closed its NIC");
     // The NIC goes, and with it the connection.
     drop((x, rest));
     a.close().unwrap();

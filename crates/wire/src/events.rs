@@ -14,7 +14,7 @@ pub enum Rendezvous {
 }
 
 /// Why a link ended or did not come about.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum LinkFailure {
     /// Nobody is at that address (now).
     NobodyThere,
@@ -26,10 +26,49 @@ pub enum LinkFailure {
     PeerDied,
     /// The peer closed its NIC.
     PeerClosed,
-    /// The peer broke the rules of the link.
+    /// The peer restarted: it has begun a new session at the same address.
+    PeerRestarted,
+    /// The peer no longer knows the session.
+    PeerForgot,
+    /// The peer gave no sign of life for too long.
+    PeerSilent,
+    /// The peer broke the rules of the wire: an impossible index, message or packet.
     PeerMisbehaved,
+    /// The peer sent a frame that no engine sends.
+    BadFrame,
+    /// The peer made this NIC owe it thousands of answers and does not read them.
+    PeerStalled,
     /// This side is out of memory or descriptors.
     LocalLimit,
+}
+
+impl LinkFailure {
+    /// The failure that waiting events tell of a link; without one the peer broke the rules.
+    pub(crate) fn told<'a>(events: impl IntoIterator<Item = &'a WireEvent>, link: LinkId) -> Self {
+        let told = |event: &WireEvent| match event {
+            WireEvent::LinkDown { link: of, reason } if *of == link => Some(*reason),
+            _ => None,
+        };
+        events.into_iter().find_map(told).unwrap_or(Self::PeerMisbehaved)
+    }
+
+    /// For people: a clause without a full stop.
+    pub const fn text(self) -> &'static str {
+        match self {
+            Self::NobodyThere => "nobody is at that address",
+            Self::Busy => "the peer has no room for another link",
+            Self::NotReachable => "no wire reaches that host",
+            Self::PeerDied => "the peer process exited",
+            Self::PeerClosed => "the peer closed its NIC",
+            Self::PeerRestarted => "the peer restarted",
+            Self::PeerForgot => "the peer no longer knows the session",
+            Self::PeerSilent => "the peer gave no sign of life for too long",
+            Self::PeerMisbehaved => "the peer broke the rules of the link",
+            Self::BadFrame => "the peer sent an invalid frame",
+            Self::PeerStalled => "the peer does not read the answers it asked for",
+            Self::LocalLimit => "this side is out of memory or descriptors",
+        }
+    }
 }
 
 /// What happened on the control half.

@@ -254,7 +254,7 @@ pub fn short(head: Head, word1: u64, word2: u64) -> Line {
 }
 
 /// Why a connection ended, as told to the peer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum DisconnectReason {
     /// The peer called disconnect.

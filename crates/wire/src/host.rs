@@ -15,8 +15,8 @@ use super::packet::PacketWire;
 use super::shm::ShmWire;
 use super::udp::UdpPort;
 use super::{
-    Advertisement, Allocation, Attach, CatalogueEntry, Direct, Frame, LinkId, LinkInfo, MapAccess, MemoryKind, Peeked, Placement, Received, RemoteAccess,
-    Rendezvous, Sent, Wire, WireEvent, WireReason,
+    Advertisement, Allocation, Attach, CatalogueEntry, Direct, Frame, LinkFailure, LinkId, LinkInfo, MapAccess, MemoryKind, Peeked, Placement, Received,
+    RemoteAccess, Rendezvous, Sent, Wire, WireEvent, WireReason,
 };
 use crate::address::NetAddress;
 use crate::host::finding::{Request, is_elsewhere};
@@ -369,6 +369,13 @@ impl Wire for HostWire {
             }
         }
         None
+    }
+
+    fn failure(&mut self, link: LinkId) -> LinkFailure {
+        match self.packet_of(link) {
+            Some((p, link)) => p.failure(link),
+            None => self.shm.failure(link),
+        }
     }
 
     fn close(&mut self, link: LinkId) {

@@ -295,6 +295,11 @@ pub trait Wire {
     fn cancel(&mut self, request: u64);
     /// What happened.
     fn poll_event(&mut self) -> Option<WireEvent>;
+    /// Why a link says [`Sent::Broken`] or [`Received::Broken`]. The event that tells it may still
+    /// wait; without one, the peer broke the rules.
+    fn failure(&mut self, _link: LinkId) -> LinkFailure {
+        LinkFailure::PeerMisbehaved
+    }
     /// Frees a link.
     fn close(&mut self, link: LinkId);
     /// About a link.

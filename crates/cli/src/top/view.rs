@@ -26,6 +26,7 @@ pub fn table(snapshot: &Snapshot, sort: Sort, size: Option<(usize, usize)>) -> S
             lines.push(format!("    and {} more", row.nic.vis_left_out));
         }
         lines.extend(row.nic.links.iter().map(link_line));
+        lines.extend(row.nic.lost.iter().map(lost_line));
         if row.nic.others.get("links_left_out").is_some_and(|left| *left > 0) {
             lines.push(format!("    and {} more links", row.nic.others["links_left_out"]));
         }
@@ -102,16 +103,26 @@ fn nic_line(row: &NicRow) -> String {
     line
 }
 
+/// The other end of a link, in words.
+fn peer_of(link: &Link) -> String {
+    match link.others.get("loopback") {
+        Some(1..) => "itself".to_owned(),
+        _ if link.address.is_empty() => format!("process {}", link.peer_pid),
+        _ => link.address.clone(),
+    }
+}
+
+/// A link that failed, and why.
+fn lost_line(link: &Link) -> String {
+    let ago = duration(link.others.get("ago_ms").copied().unwrap_or(0));
+    format!("    lost {:<5} {} to {}, {ago} ago: {}", link.link, link.wire, peer_of(link), link.why)
+}
+
 /// Which wire, why, and how a path of packets goes.
 fn link_line(link: &Link) -> String {
     let figure = |key: &str| link.others.get(key).copied().unwrap_or(0);
     let time = |key: &str| time(figure(key));
-    let peer = match link.wire.as_str() {
-        _ if figure("loopback") > 0 => "itself".to_owned(),
-        _ if link.address.is_empty() => format!("process {}", link.peer_pid),
-        _ => link.address.clone(),
-    };
-    let mut line = format!("    link {:<5} {} to {peer} ({})", link.link, link.wire, link.why);
+    let mut line = format!("    link {:<5} {} to {} ({})", link.link, link.wire, peer_of(link), link.why);
     if !link.address.is_empty() {
         let (rtt, rtt_min) = (time("rtt_ns"), time("rtt_min_ns"));
         let _ = write!(
@@ -151,6 +162,9 @@ fn vi_line(vi: &Vi, rates: &Rates) -> String {
     );
     for (key, value) in vi.others.iter().filter(|(key, value)| **value > 0 && (!SHOWN.contains(&key.as_str()) || key.as_str() == "dropped")) {
         let _ = write!(line, "  {key} {value}");
+    }
+    if !vi.broke.is_empty() {
+        let _ = write!(line, "  broke: {}", vi.broke);
     }
     line
 }
@@ -285,6 +299,19 @@ mod tests {
         let text = table(&snapshot, Sort::Messages, None);
         let udp = "udp to [fe80::1%2]:4791 (so): 1472 B datagrams, RTT 45.3 us (least -), window 64, 0 in flight, packets 12.0 k out 0 in, 3 resent, 2 lost";
         assert!(text.contains(udp) && text.contains("shm to process 77 (so)\n") && text.contains("shm to itself (so)\n"), "{text}");
+    }
+
+    #[test]
+    fn what_broke_says_why() {
+        let mut snapshot = snapshot();
+        let nic = &mut snapshot.nics[0].nic;
+        nic.vis[0].broke = "the peer closed its NIC".to_owned();
+        let others = [("ago_ms".to_owned(), 5000)].into();
+        nic.lost =
+            vec![Link { link: "0.3".to_owned(), peer_pid: 81, wire: "shm".to_owned(), why: "the peer process exited".to_owned(), others, ..Link::default() }];
+        let text = table(&snapshot, Sort::Messages, None);
+        assert!(text.contains("  broke: the peer closed its NIC\n"), "{text}");
+        assert!(text.contains("    lost 0.3   shm to process 81, 5 s ago: the peer process exited\n"), "{text}");
     }
 
     #[test]

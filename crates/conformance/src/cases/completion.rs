@@ -80,7 +80,7 @@ pub fn overflow<F: Fixture>(s: &mut Stage<F>) {
         s.send(vi, &[], None, i);
     }
     let events = s.take_events(nic);
-    assert_eq!(events, [Event::AsyncError(AsyncError { vi: Some(vi.vi), cq: Some(cq), code: AsyncErrorCode::Catastrophic })]);
+    assert_eq!(events, [Event::AsyncError(AsyncError { vi: Some(vi.vi), cq: Some(cq), code: AsyncErrorCode::Catastrophic, cause: None })]);
     assert_eq!(entries(s, nic, cq).len(), 4);
     assert_eq!(s.drain_sends(vi).len(), 10);
 }

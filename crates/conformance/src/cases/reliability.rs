@@ -5,7 +5,8 @@
 use crate::Fixture;
 use crate::stage::{LEVELS, MEMORIES, Memory, RELIABLE, Stage, pattern};
 use bellwire_via::event::AsyncErrorCode;
-use bellwire_via::{Reliability, Status, ViState};
+use bellwire_via::frame::DisconnectReason;
+use bellwire_via::{Cause, Reliability, Status, ViState};
 
 /// A message that finds no receive descriptor: dropped and counted, or the connection breaks.
 pub fn no_receive_descriptor<F: Fixture>(s: &mut Stage<F>) {
@@ -27,6 +28,8 @@ pub fn no_receive_descriptor<F: Fixture>(s: &mut Stage<F>) {
             }
             s.broken(p.b, &[AsyncErrorCode::ReceiveQueueEmpty]);
             s.broken(p.a, &[AsyncErrorCode::ConnectionLost]);
+            s.broke_because(p.b, Cause::Here(DisconnectReason::ReceiveQueueEmpty));
+            s.broke_because(p.a, Cause::Peer(DisconnectReason::ReceiveQueueEmpty));
             let c = s.send_done(p.a);
             assert_eq!(c.context, 1);
             if level == Reliability::ReliableReception {
@@ -65,6 +68,8 @@ pub fn longer_than_the_descriptor<F: Fixture>(s: &mut Stage<F>) {
                 }
                 s.broken(p.b, &[AsyncErrorCode::Overrun]);
                 s.broken(p.a, &[AsyncErrorCode::ConnectionLost]);
+                s.broke_because(p.b, Cause::Here(DisconnectReason::TooLong));
+                s.broke_because(p.a, Cause::Peer(DisconnectReason::TooLong));
                 let c = s.receive_done(p.b);
                 assert_eq!((c.context, c.status & Status::ERRORS), (2, Status::FLUSHED));
                 let c = s.send_done(p.a);

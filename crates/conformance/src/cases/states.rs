@@ -4,7 +4,9 @@
 use crate::stage::{LEVELS, Memory, RELIABLE, Stage, pattern, refused};
 use crate::{Fixture, Port};
 use bellwire_via::event::AsyncErrorCode;
-use bellwire_via::{Error, Instant, Reliability, Status, ViState};
+use bellwire_via::frame::DisconnectReason;
+use bellwire_via::wire::LinkFailure;
+use bellwire_via::{Cause, Error, Instant, Reliability, Status, ViState};
 
 /// Idle, pending, connected, error, idle; and what may be posted in each.
 pub fn states_of_a_vi<F: Fixture>(s: &mut Stage<F>) {
@@ -32,6 +34,7 @@ pub fn states_of_a_vi<F: Fixture>(s: &mut Stage<F>) {
         s.fixture.with(a.nic, |e| e.disconnect(a.vi)).expect("disconnected");
         assert_eq!(s.state(a), ViState::Idle);
         s.broken(b, &[AsyncErrorCode::ConnectionLost]);
+        s.broke_because(b, Cause::Peer(DisconnectReason::Requested));
         s.no_errors(a);
         posting_in_error_flushes(s, b, to.segment(0, 64));
         refused(s.fixture.with(b.nic, |e| e.destroy_vi(b.vi)), Error::InvalidState);
@@ -221,6 +224,12 @@ pub fn death_of_a_peer<F: Fixture>(s: &mut Stage<F>) {
     s.settle();
     for (p, from) in &pairs {
         assert_eq!(s.take_errors(p.a), [AsyncErrorCode::ConnectionLost], "once");
+        let cause = s.fixture.with(p.a.nic, |e| e.vi_cause(p.a.vi));
+        // Of messages that found no receive, the peer may still have told before.
+        let died = Cause::Link(LinkFailure::PeerDied);
+        let others = [LinkFailure::PeerSilent, LinkFailure::PeerClosed].map(Cause::Link);
+        let told = Cause::Peer(DisconnectReason::ReceiveQueueEmpty);
+        assert!(cause.is_ok_and(|c| c.is_some_and(|c| c == died || others.contains(&c) || c == told)), "{cause:?}");
         let sends = s.drain_sends(p.a);
         assert_eq!(sends.iter().map(|c| c.context).collect::<Vec<_>>(), (0..MESSAGES).collect::<Vec<_>>());
         assert!(sends.last().is_some_and(|c| c.status.contains(Status::FLUSHED)));

@@ -288,7 +288,7 @@ impl Core {
                 }
             }
             Notice::Connected(_) => self.fail(Trouble::NoConnection(context as u32)),
-            Notice::Broken => self.broken(engine, context, vi),
+            Notice::Broken(_) => self.broken(engine, context, vi),
         }
     }
 

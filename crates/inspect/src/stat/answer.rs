@@ -41,6 +41,8 @@ pub struct Nic {
     pub vis_left_out: u64,
     /// Its links, by name, with their counters.
     pub links: Vec<Link>,
+    /// Links that failed last, oldest first; `why` says why, `ago_ms` is among the others.
+    pub lost: Vec<Link>,
     /// Its completion queues.
     pub cqs: Vec<Cq>,
     /// Completion queues that it did not tell of.
@@ -109,6 +111,8 @@ pub struct Vi {
     pub state: String,
     pub link: String,
     pub reliability: String,
+    /// Why its last connection broke; empty if it did not.
+    pub broke: String,
     pub peer_pid: u64,
     pub sent: u64,
     pub sent_bytes: u64,
@@ -135,6 +139,7 @@ pub fn parse(text: &[u8]) -> Result<Nic, Error> {
     };
     let vis = list(&mut fields, "vis").into_iter().map(vi).collect();
     let links = list(&mut fields, "links").into_iter().map(link).collect();
+    let lost = list(&mut fields, "lost").into_iter().map(link).collect();
     let cqs = list(&mut fields, "cqs").into_iter().map(cq).collect();
     Ok(Nic {
         pid: number(&mut fields, "pid"),
@@ -148,6 +153,7 @@ pub fn parse(text: &[u8]) -> Result<Nic, Error> {
         vis_left_out: number(&mut fields, "vis_left_out"),
         vis,
         links,
+        lost,
         cqs_left_out: number(&mut fields, "cqs_left_out"),
         cqs,
         others: others(fields),
@@ -160,6 +166,7 @@ fn vi(mut fields: Map<String, Value>) -> Vi {
         state: text_of(&mut fields, "state"),
         link: text_of(&mut fields, "link"),
         reliability: text_of(&mut fields, "reliability"),
+        broke: text_of(&mut fields, "broke"),
         peer_pid: number(&mut fields, "peer_pid"),
         sent: number(&mut fields, "sent"),
         sent_bytes: number(&mut fields, "sent_bytes"),

@@ -2,6 +2,7 @@
 //! A VI becomes connected, and ceases to be: by its program, by its peer, by an error.
 
 use crate::attributes::{Reliability, ViAttributes, ViState};
+use crate::cause::Cause;
 use crate::engine::Engine;
 use crate::error::Error;
 use crate::event::AsyncErrorCode;
@@ -32,6 +33,7 @@ impl<W: Wire> Engine<W> {
     pub(super) fn connected(&mut self, vi: ViHandle, link: LinkId, to: u32, theirs: &ViAttributes, their_ptag: u32) {
         let Some(v) = self.vis.get_mut(vi) else { return };
         v.reset_connection();
+        v.cause = None;
         v.set_state(ViState::Connected);
         v.link = link;
         v.remote_connection = to;
@@ -73,15 +75,16 @@ impl<W: Wire> Engine<W> {
         Ok(())
     }
 
-    /// A connection breaks: error state, both queues flushed, the error handler and (with `reason`) the peer told.
+    /// A connection breaks: the VI is in error state, both queues are flushed, the error handler is told; and
+    /// the peer, if this NIC ended it.
     #[cold]
-    pub(crate) fn break_connection(&mut self, index: usize, code: Option<AsyncErrorCode>, reason: Option<DisconnectReason>) {
+    pub(crate) fn break_connection(&mut self, index: usize, code: Option<AsyncErrorCode>, cause: Cause) {
         let Some(handle) = self.vis.handle_at(index) else { return };
         let Some(v) = self.vis.at(index) else { return };
         if v.state != ViState::Connected {
             return;
         }
-        if let Some(reason) = reason {
+        if let Some(reason) = cause.farewell() {
             self.say_goodbye(index, reason);
         }
         if let Some(v) = self.vis.at(index) {
@@ -93,10 +96,11 @@ impl<W: Wire> Engine<W> {
         self.completions += 1;
         if let Some(v) = self.vis.at(index) {
             v.link = LinkId::from_raw(0);
+            v.cause = Some(cause);
         }
-        self.notice(handle, Notice::Broken);
+        self.notice(handle, Notice::Broken(cause));
         if let Some(code) = code {
-            self.raise(Some(handle), code);
+            self.raise(Some(handle), code, Some(cause));
         }
     }
 

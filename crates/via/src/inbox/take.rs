@@ -144,7 +144,7 @@ impl<W: Wire> Engine<W> {
                     let fine = self.deliver(link, &frame);
                     self.wire.consume(link);
                     if !fine {
-                        self.link_failed(link, LinkFailure::PeerMisbehaved);
+                        self.link_failed(link, LinkFailure::BadFrame);
                         return false;
                     }
                     if self.inbox_has(inbox) {
@@ -152,7 +152,7 @@ impl<W: Wire> Engine<W> {
                     }
                 }
                 Received::Broken => {
-                    self.link_failed(link, LinkFailure::PeerMisbehaved);
+                    self.link_broke(link);
                     return false;
                 }
             }
@@ -174,7 +174,7 @@ impl<W: Wire> Engine<W> {
                     let fine = self.deliver(link, &frame);
                     self.wire.consume(link);
                     if !fine {
-                        self.link_failed(link, LinkFailure::PeerMisbehaved);
+                        self.link_failed(link, LinkFailure::BadFrame);
                         return None;
                     }
                     if self.inbox_has(inbox) {
@@ -182,7 +182,7 @@ impl<W: Wire> Engine<W> {
                     }
                 }
                 Received::Broken => {
-                    self.link_failed(link, LinkFailure::PeerMisbehaved);
+                    self.link_broke(link);
                     return None;
                 }
             }

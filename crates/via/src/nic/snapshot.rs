@@ -8,7 +8,9 @@ use super::wait::Target;
 use super::waits::WaitCounters;
 use super::{Core, clock};
 use crate::attributes::{Reliability, ViState};
+use crate::cause::Cause;
 use crate::completion_queue::CqHandle;
+use crate::lost_link::{LOST_LINKS_MAX, LostLink};
 use crate::vi::{Vi, ViCounters, ViHandle};
 use crate::wire::shm::ProtectionMode;
 use crate::wire::udp::socket_address;
@@ -68,6 +70,9 @@ pub(super) struct Snapshot<'a> {
     udp: Option<SocketAddr>,
     links: Vec<(LinkId, LinkInfo)>,
     links_left_out: usize,
+    /// Links that failed last, with the time since then, ms; and how many there were.
+    lost: Vec<(LostLink, u64)>,
+    links_lost: u64,
     vis: Vec<ViFigures>,
     vis_left_out: usize,
     cqs: Vec<CqFigures>,
@@ -83,6 +88,7 @@ struct ViFigures {
     reliability: Reliability,
     /// Of a connected VI.
     link: Option<(LinkId, u32)>,
+    cause: Option<Cause>,
     counters: ViCounters,
     waits: WaitCounters,
     /// How many wait for it now.
@@ -103,7 +109,7 @@ struct CqFigures {
 pub(super) fn take(shared: &Shared) -> Snapshot<'_> {
     // Before the token is taken: growing would cost while others wait.
     let (mut links, mut vis, mut cqs) = (Vec::with_capacity(LINKS_MAX), Vec::with_capacity(VIS_MAX), Vec::with_capacity(CQS_MAX));
-    let mut waiting = Vec::with_capacity(WAITERS_MAX);
+    let (mut waiting, mut lost) = (Vec::with_capacity(WAITERS_MAX), Vec::with_capacity(LOST_LINKS_MAX));
     let now = clock();
     let core = shared.token.enter(Claim::Visit);
     let Core { engine, waiters, spin, polls, .. } = &*core;
@@ -122,6 +128,7 @@ pub(super) fn take(shared: &Shared) -> Snapshot<'_> {
         waits: waiters.counted.of(Target::Cq(handle)),
         waiting: 0,
     }));
+    lost.extend(engine.lost_links().map(|l| (*l, now.since(l.at).0 / 1_000_000)));
     waiting.extend(waiters.waiting(now).take(WAITERS_MAX));
     let regions = engine.regions();
     let bytes = (regions <= REGIONS_MAX).then(|| engine.usage()).map(|u| (u.registered_bytes, u.allocated_bytes));
@@ -134,6 +141,8 @@ pub(super) fn take(shared: &Shared) -> Snapshot<'_> {
         wire: engine.wire.name(),
         udp: engine.wire.packet().map(|p| p.port().address()),
         links_left_out: engine.links.len() - links.len(),
+        lost,
+        links_lost: engine.lost_links.count,
         links,
         vis_left_out: engine.vis.len() - vis.len(),
         vis,
@@ -170,6 +179,7 @@ fn figures(handle: ViHandle, vi: &Vi, waits: WaitCounters, peer_pid: impl Fn(Lin
         state: vi.state,
         reliability: vi.attributes.reliability,
         link: (vi.state == ViState::Connected).then(|| (vi.link, peer_pid(vi.link))),
+        cause: vi.cause,
         counters: vi.counters,
         waits,
         waiting: 0,
@@ -224,7 +234,17 @@ impl Snapshot<'_> {
             out.push_str(if at == 0 { "" } else { "," });
             write_link(out, *link, info)?;
         }
-        write!(out, "],\"links_left_out\":{},\"vis\":[", self.links_left_out)?;
+        write!(out, "],\"links_left_out\":{},\"links_lost\":{},\"lost\":[", self.links_left_out, self.links_lost)?;
+        for (at, (lost, ago_ms)) in self.lost.iter().enumerate() {
+            out.push_str(if at == 0 { "" } else { "," });
+            let LostLink { link, about: LinkInfo { peer_pid, wire, path, .. }, failure, .. } = lost;
+            write!(out, "{{\"link\":\"{link:?}\",\"peer_pid\":{peer_pid},\"wire\":\"{wire}\",\"why\":\"{}\",\"ago_ms\":{ago_ms}", failure.text())?;
+            match path {
+                Some(path) => write!(out, ",\"address\":\"{}\"}}", path.address)?,
+                None => out.push('}'),
+            }
+        }
+        out.push_str("],\"vis\":[");
         for (at, vi) in self.vis.iter().enumerate() {
             out.push_str(if at == 0 { "" } else { "," });
             vi.write(out)?;
@@ -274,6 +294,9 @@ impl ViFigures {
         match self.link {
             Some((link, peer_pid)) => write!(out, ",\"link\":\"{link:?}\",\"peer_pid\":{peer_pid}")?,
             None => out.push_str(",\"link\":null,\"peer_pid\":null"),
+        }
+        if let Some(cause) = self.cause {
+            write!(out, ",\"broke\":\"{cause}\"")?;
         }
         write!(out, ",\"reliability\":\"{}\"", reliability_name(self.reliability))?;
         for (name, value) in counters(&self.counters).into_iter().chain(wait_counters(&self.waits)) {

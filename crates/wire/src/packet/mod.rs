@@ -27,7 +27,7 @@ mod tests;
 pub use port::PacketPort;
 
 use super::heap::{self, Heap};
-use super::{Allocation, Frame, LinkId, LinkInfo, MemoryKind, PAYLOAD_BYTES_MIN, Received, Rendezvous, Sent, Wire, WireEvent};
+use super::{Allocation, Frame, LinkFailure, LinkId, LinkInfo, MemoryKind, PAYLOAD_BYTES_MIN, Received, Rendezvous, Sent, Wire, WireEvent};
 use crate::address::NetAddress;
 use crate::frame;
 use crate::handle::{Handle, Slab};
@@ -367,6 +367,15 @@ impl<P: PacketPort> Wire for PacketWire<P> {
 
     fn poll_event(&mut self) -> Option<WireEvent> {
         self.events.pop_front()
+    }
+
+    fn failure(&mut self, link: LinkId) -> LinkFailure {
+        // The transport may know more than the engine has been told.
+        let now = self.now;
+        while let Some(event) = self.transport.poll_event() {
+            self.handle_event(now, event);
+        }
+        LinkFailure::told(&self.events, link)
     }
 
     fn close(&mut self, link: LinkId) {

@@ -118,7 +118,10 @@ pub(super) fn failure_of(reason: FailReason) -> LinkFailure {
 fn down_reason(reason: DownReason) -> LinkFailure {
     match reason {
         DownReason::Closed | DownReason::PeerClosed | DownReason::CloseTimeout => LinkFailure::PeerClosed,
-        DownReason::PeerRestarted | DownReason::PeerForgot | DownReason::PeerGone | DownReason::Unreachable => LinkFailure::PeerDied,
+        DownReason::PeerGone => LinkFailure::PeerDied,
+        DownReason::PeerRestarted => LinkFailure::PeerRestarted,
+        DownReason::PeerForgot => LinkFailure::PeerForgot,
+        DownReason::Unreachable => LinkFailure::PeerSilent,
         _ => LinkFailure::PeerMisbehaved,
     }
 }

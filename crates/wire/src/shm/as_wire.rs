@@ -254,6 +254,10 @@ impl Wire for ShmWire {
         self.events.pop_front()
     }
 
+    fn failure(&mut self, link: LinkId) -> LinkFailure {
+        LinkFailure::told(&self.events, link)
+    }
+
     fn close(&mut self, link: LinkId) {
         self.segments.link_closed(link);
         if let Some(l) = self.links.remove(Handle::from_raw(link.raw())) {

@@ -9,6 +9,7 @@
 //!    384   epoch: odd while the owner is inside the peer's memory   written per direct access, read when memory is taken back
 //!    512   proof: the peer's nonce, read out of its memory        written once; 0: the owner cannot read the peer's memory
 //!    640   away: which processor the owner lets others have       written when it gives way, read by who polls in vain
+//!          (all ones: closed in good order)
 //!   4096   lines          LINES x 64 bytes
 //!          advertisements ADVERTS x 32 bytes
 //!

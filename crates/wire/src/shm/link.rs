@@ -47,6 +47,9 @@ fn away_word(from: Option<usize>) -> u32 {
     from.map_or(0, |p| (p as u32).wrapping_add(1))
 }
 
+/// In an away word: the owner closes the link in good order. No processor has this number.
+const CLOSED: u32 = u32::MAX;
+
 /// Frames in a row, none sent in between, that make a stream. A reader of a stream that has caught up with its writer looks less often: each look takes the line
 /// away from the writer, who then waits for it before the next message.
 const STREAM_FRAMES_MIN: u32 = 16;
@@ -446,6 +449,14 @@ impl Link {
         unsafe { (*self.peer_away).load(Ordering::Relaxed) == 0 }
     }
 
+    /// Whether the peer, whose socket has closed, says that it closed the link in good order. A
+    /// process that is killed does not.
+    pub(super) fn has_peer_closed(&self) -> bool {
+        // SAFETY: L2. Relaxed: the peer's store precedes the closing of its socket, which the
+        // kernel has told us; a peer that lies changes a text.
+        unsafe { (*self.peer_away).load(Ordering::Relaxed) == CLOSED }
+    }
+
     /// Which barrier reaches the peer.
     pub(super) fn reach(&self) -> Reach {
         if self.parts.barriers { Reach::Registered } else { Reach::Fenced }
@@ -465,5 +476,13 @@ impl Link {
         }
         // A lie about the head is found again, and acted upon, by the next send.
         self.producer.refresh().is_ok() && tail.wrapping_sub(self.producer.head_seen()) <= since
+    }
+}
+
+impl Drop for Link {
+    /// Tells the peer that this is no accident; the socket closes after it.
+    fn drop(&mut self) {
+        // SAFETY: L2: the regions are fields, dropped after this. Relaxed: see has_peer_closed().
+        unsafe { (*self.own_away).store(CLOSED, Ordering::Relaxed) };
     }
 }

@@ -307,6 +307,10 @@ impl Network {
         }
     }
 
+    pub(super) fn failure(&self, nic: usize, link: LinkId) -> LinkFailure {
+        LinkFailure::told(self.nics[nic].events.values(), link)
+    }
+
     pub(super) fn has_events(&self, nic: usize) -> bool {
         self.nics[nic].events.first_key_value().is_some_and(|((at, _), _)| *at <= self.now)
     }

@@ -116,6 +116,10 @@ impl Wire for SimWire {
         self.network.0.borrow_mut().poll_event(self.nic)
     }
 
+    fn failure(&mut self, link: LinkId) -> LinkFailure {
+        self.network.0.borrow().failure(self.nic, link)
+    }
+
     fn close(&mut self, link: LinkId) {
         self.network.0.borrow_mut().close(self.nic, link);
     }

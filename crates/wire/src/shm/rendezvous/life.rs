@@ -1,20 +1,23 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A link's control traffic, from its first message to its end: memory that is asked for, given and taken back, and that the peer has died.
+//! A link's control traffic, from its first message to its end: memory that is asked for, given and
+//! taken back, and that the peer has died.
 
 use crate::handle::Handle;
 use crate::shm::ShmWire;
 use crate::shm::link::{Foreign, Link};
 use crate::shm::message::{self, Message};
 use crate::{LinkFailure, LinkId, WireEvent};
+use bellwire_memory::MemoryError;
 use bellwire_memory::fd_passing;
 use bellwire_memory::region::{Access, RemoteRegion};
-use bellwire_memory::{MemoryError, pidfd};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 
-/// Most that is mapped of one peer: address space is not without end, and a peer can offer memory that it does not have.
+/// Most that is mapped of one peer: address space is not without end, and a peer can offer memory
+/// that it does not have.
 const SEGMENTS_BYTES_MAX: usize = 1 << 40;
 
-/// Says something on a link's socket. `false`: it could not be said; what depends on it is then done another way.
+/// Says something on a link's socket. `false`: it could not be said; what depends on it is then
+/// done another way.
 pub(in crate::shm) fn tell(link: &Link, m: &Message, fd: Option<BorrowedFd<'_>>) -> bool {
     fd_passing::send(link.parts.socket.as_fd(), &m.store(), fd.as_slice()).is_ok()
 }
@@ -28,8 +31,10 @@ pub(super) fn link_ready(wire: &mut ShmWire, id: LinkId) {
             Err(MemoryError::WouldBlock) => return,
             Ok(r) => r,
             Err(MemoryError::PeerClosed) => {
-                let died = l.parts.pidfd.as_ref().is_some_and(|p| pidfd::has_exited(p.as_fd()).unwrap_or(false));
-                return link_down(wire, id, if died { LinkFailure::PeerDied } else { LinkFailure::PeerClosed });
+                // The kernel closes the sockets of a process before it says that the process has
+                // ended: only the peer can say that it closed.
+                let closed = l.has_peer_closed();
+                return link_down(wire, id, if closed { LinkFailure::PeerClosed } else { LinkFailure::PeerDied });
             }
             Err(_) => return link_down(wire, id, LinkFailure::PeerMisbehaved),
         };
@@ -61,7 +66,8 @@ fn map_segment(l: &mut Link, segment: u32, write: bool, fd: OwnedFd) {
 
 pub(super) fn link_down(wire: &mut ShmWire, id: LinkId, reason: LinkFailure) {
     if let Some(l) = wire.link(id) {
-        // What the peer said before it went is still heard: the engine's next look must be a true one.
+        // What the peer said before it went is still heard: the engine's next look must be a true
+        // one.
         l.look_truly();
     }
     let Some(l) = wire.links.get(Handle::from_raw(id.raw())) else { return };
