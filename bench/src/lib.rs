@@ -15,36 +15,20 @@
 //! - Figures that are compared were taken in the same run, in turn, with a canary around each ([`canary`]).
 //! - A failed measurement is reported beside the others; a peer that is missing is named, never an error.
 //!
-//! Beside the comparison: [`breakdown`] says where the time of an Active Message goes, [`contend`] has many clients ask one server, [`mpi`] runs MPIs on Bellwire and as they are, [`gas`] measures global memory, [`model`] measures the parameters of the LogP model by the same means, [`host`] says what this host offers, and [`stat`] asks running
-//! processes for their counters.
+//! Beside the comparison: [`breakdown`] says where the time of an Active Message goes, [`contend`] has many clients ask one server, [`mpi`] runs MPIs on Bellwire and as they are, [`gas`] measures global memory, [`model`] measures the parameters of the LogP model by the same means.
 //!
-//! Called by the `bellwire` command: [`perf::run`], [`model::run`], [`breakdown::run`], [`contend::run`], [`mpi::run`], [`gas::run`], [`host::inspect`], [`stat::ask`] and, in the measuring processes, [`worker::main`] and [`gas::worker::main`].
+//! Called by the `bellwire` command: [`perf::run`], [`model::run`], [`breakdown::run`], [`contend::run`], [`mpi::run`], [`gas::run`] and, in the measuring processes, [`worker::main`] and [`gas::worker::main`].
 
-pub mod ablation;
-pub mod am;
-pub mod bench;
-pub mod breakdown;
-pub mod canary;
-pub mod contend;
-pub mod endpoint;
-pub mod gas;
-pub mod goals;
+pub mod harness;
 pub mod job;
-pub mod layer;
-pub mod limits;
-pub mod machine;
-pub mod marks;
-pub mod model;
-pub mod mpi;
-pub mod peers;
-pub mod perf;
-pub mod plan;
-pub mod progress;
-pub mod report;
-pub mod route;
-pub mod run;
-pub mod samples;
-pub mod session;
+pub mod suites;
 pub mod worker;
 
+// Short names: a module is known by what it is, not by its folder.
 pub use bellwire_inspect::{Error, channel, cleanup, clock, error, exchange, pin, shared, stat, stats, vipl_abi};
+pub use harness::{canary, goals, machine, marks, peers, progress, report, route, run, samples, session};
+pub use suites::am::{breakdown, layer};
+pub use suites::mpi::ablation;
+pub use suites::rpc::contend;
+pub use suites::vi::{bench, endpoint, limits, model, perf, plan};
+pub use suites::{am, gas, mpi};

@@ -119,7 +119,7 @@ pub fn run(arguments: &Arguments) -> Result<(), String> {
         return ablate(arguments);
     }
     let found = mpi::run(&options(arguments)?).map_err(text)?;
-    arguments.told.tell(|| report::json(&found), || report::table(&found), |path| plot::write(&found, path))?;
+    arguments.told.tell(&found, || report::table(&found), |path| plot::write(&found, path))?;
     found.failure().map_or(Ok(()), |error| Err(error.to_string()))
 }
 
@@ -130,7 +130,7 @@ fn ablate(arguments: &OfMpi) -> Result<(), String> {
         quick: arguments.told.quick,
         quiet: arguments.told.quiet,
     });
-    arguments.told.tell(|| ablation::report::json(&found), || ablation::report::table(&found), |path| ablation::report::plot(&found, path))?;
+    arguments.told.tell(&found, || ablation::report::table(&found), |path| ablation::report::plot(&found, path))?;
     found.failure().map_or(Ok(()), |error| Err(error.to_string()))
 }
 

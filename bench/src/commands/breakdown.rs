@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use bellwire_bench::breakdown::{self, report};
 use bellwire_bench::model::Options;
+use bellwire_bench::report::json;
 use bellwire_bench::run::Limits;
 use clap::Args;
 
@@ -69,7 +70,7 @@ pub fn run(arguments: &Arguments) -> Result<(), String> {
         quiet: arguments.quiet,
     };
     let found = breakdown::run(&options).map_err(|error| error.to_string())?;
-    output::report(arguments.json.as_deref(), || report::json(&found), || report::table(&found))?;
+    output::report(arguments.json.as_deref(), || json(&found), || report::table(&found))?;
     match found.failures.iter().find(|failure| failure.ours) {
         Some(failure) => Err(format!("{}: {}", failure.what, failure.why)),
         None => Ok(()),

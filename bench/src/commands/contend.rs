@@ -4,11 +4,12 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use bellwire_bench::contend::{self, Experiment, Options, plot, report};
+use bellwire_bench::contend::{self, Experiment, Options, report};
 use bellwire_bench::pin;
+use bellwire_bench::report::json;
 use clap::{Args, ValueEnum};
 
-use bellwire_report::output;
+use bellwire_report::{output, plot};
 
 /// The hidden command of a server or a client.
 pub const MEMBER_COMMAND: &str = "contend-member";
@@ -96,12 +97,12 @@ pub struct Arguments {
 /// What the exit status is about, as text.
 pub fn run(arguments: &Arguments) -> Result<(), String> {
     let found = contend::run(&options(arguments)?);
-    output::report(arguments.json.as_deref(), || report::json(&found), || report::table(&found))?;
+    output::report(arguments.json.as_deref(), || json(&found), || report::table(&found))?;
     if let Some(path) = arguments.plot.as_deref() {
-        plot::rates(&found, path)?;
+        plot::write(&report::rates(&found), path)?;
     }
     if let Some(path) = arguments.plot_times.as_deref() {
-        plot::times(&found, path)?;
+        plot::write(&report::times(&found), path)?;
     }
     found.failures.first().map_or(Ok(()), |failure| Err(failure.clone()))
 }

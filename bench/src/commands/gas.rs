@@ -76,6 +76,6 @@ pub fn run(arguments: &Arguments) -> Result<(), String> {
         quick: arguments.told.quick,
         quiet: arguments.told.quiet,
     });
-    arguments.told.tell(|| report::json(&found), || report::table(&found), |path| plot::write(&found, path))?;
+    arguments.told.tell(&found, || report::table(&found), |path| plot::write(&found, path))?;
     found.failure().map_or(Ok(()), |error| Err(error.to_string()))
 }

@@ -4,8 +4,9 @@
 use std::time::Duration;
 
 use bellwire_bench::layer;
-use bellwire_bench::model::{self, Options, plot, report};
+use bellwire_bench::model::{self, Options, report};
 use bellwire_bench::run::Limits;
+use bellwire_report::plot;
 use clap::{Args, ValueEnum};
 
 use super::measured::{self, Level, Measured, Told};
@@ -98,7 +99,7 @@ pub fn run(arguments: &Arguments) -> Result<(), String> {
         return calls(arguments);
     }
     let model = model::run(&options(arguments)?).map_err(text)?;
-    arguments.told.tell(|| report::json(&model), || report::table(&model), |path| plot::write(&model, path))?;
+    arguments.told.tell(&model, || report::table(&model), |path| plot::write(&report::plots(&model), path))?;
     match model.failures.iter().find(|failure| failure.ours) {
         Some(failure) => Err(format!("{}: {}", failure.what, failure.why)),
         None => Ok(()),
@@ -122,7 +123,7 @@ fn check(arguments: &Arguments) {
 fn layers(arguments: &Arguments) -> Result<(), String> {
     let text = |error: bellwire_bench::Error| error.to_string();
     let layers = layer::run(&options(arguments)?, arguments.compare).map_err(text)?;
-    arguments.told.tell(|| layer::report::json(&layers), || layer::report::table(&layers), |path| layer::plot::write(&layers, path))?;
+    arguments.told.tell(&layers, || layer::report::table(&layers), |path| plot::write(&layer::report::plots(&layers), path))?;
     match layers.failures.iter().find(|failure| failure.ours) {
         Some(failure) => Err(format!("{}: {}", failure.what, failure.why)),
         None => Ok(()),
@@ -131,7 +132,7 @@ fn layers(arguments: &Arguments) -> Result<(), String> {
 
 fn calls(arguments: &Arguments) -> Result<(), String> {
     let calls = layer::rpc::run(&options(arguments)?).map_err(|error| error.to_string())?;
-    arguments.told.tell(|| layer::rpc::json(&calls), || layer::rpc::table(&calls), |_| Ok(()))?;
+    arguments.told.tell(&calls, || layer::rpc::table(&calls), |_| Ok(()))?;
     match calls.failures.iter().find(|failure| failure.ours) {
         Some(failure) => Err(format!("{}: {}", failure.what, failure.why)),
         None => Ok(()),

@@ -3,12 +3,13 @@
 
 use std::path::{Path, PathBuf};
 
-use bellwire_bench::Error;
 use bellwire_bench::job::{Reliability, Waiting};
 use bellwire_bench::pin::{self, Pinning};
+use bellwire_bench::report;
 use bellwire_bench::route::Route;
 use bellwire_bench::session::SessionConfig;
 use clap::{Args, ValueEnum};
+use serde::Serialize;
 
 use bellwire_report::output;
 
@@ -103,13 +104,8 @@ impl Told {
     ///
     /// # Errors
     /// As text, if one of them cannot be written.
-    pub fn tell(
-        &self,
-        json: impl FnOnce() -> Result<String, Error>,
-        table: impl FnOnce() -> String,
-        plot: impl FnOnce(&Path) -> Result<(), String>,
-    ) -> Result<(), String> {
-        output::report(self.json.as_deref(), json, table)?;
+    pub fn tell(&self, result: &impl Serialize, table: impl FnOnce() -> String, plot: impl FnOnce(&Path) -> Result<(), String>) -> Result<(), String> {
+        output::report(self.json.as_deref(), || report::json(result), table)?;
         self.plot.as_deref().map_or(Ok(()), plot)
     }
 }

@@ -199,7 +199,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, String> {
         result => result.map_err(text)?,
     };
     let report = bellwire_bench::perf::run(&options(arguments, groups, route)?).map_err(text)?;
-    output::report(arguments.json.as_deref(), || json::render(&report), || table::render(&report))?;
+    output::report(arguments.json.as_deref(), || json(&report), || table::render(&report))?;
     if let Some(path) = arguments.plot.as_deref() {
         plot::write(&report, path)?;
     }

@@ -105,6 +105,8 @@ pub enum Unit {
     Milliseconds,
     /// Million bytes a second.
     MegabytesPerSecond,
+    /// Thousand million bytes a second.
+    GigabytesPerSecond,
     /// Thousand million bits a second.
     GigabitsPerSecond,
     /// A thousand a second: messages, packets.
@@ -127,6 +129,7 @@ impl Unit {
             Self::Microseconds => "us",
             Self::Milliseconds => "ms",
             Self::MegabytesPerSecond => "MB/s",
+            Self::GigabytesPerSecond => "GB/s",
             Self::GigabitsPerSecond => "Gbit/s",
             Self::ThousandPerSecond => "k/s",
             Self::NanosecondsPerByte => "ns/B",

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A report's plots as one SVG file, one below the other.
+//! Plots as one SVG file, one below the other.
 
 use std::path::Path;
 
-use crate::model::{self as report, Axis, Plot, Report};
+use crate::model::{self as report, Axis, Plot, Unit};
 use crate::picture::{self, Axes, Chart, Corner, Scale, Span};
-use crate::text::number;
+use crate::text::{number, size_text};
 
 /// Width of the picture, and height of each plot, in pixels.
 const SIZE: (u32, u32) = (1000, 520);
@@ -16,8 +16,8 @@ const LABELS: usize = 12;
 ///
 /// # Errors
 /// There is nothing to plot, or the file cannot be written.
-pub fn write(report: &Report, path: &Path) -> Result<(), String> {
-    let plots: Vec<&Plot> = report.plots.iter().filter(|plot| plot.lines.iter().any(|line| !line.points.is_empty())).collect();
+pub fn write(plots: &[Plot], path: &Path) -> Result<(), String> {
+    let plots: Vec<&Plot> = plots.iter().filter(|plot| plot.lines.iter().any(|line| !line.points.is_empty())).collect();
     if plots.is_empty() {
         return Err("there is nothing to plot".to_owned());
     }
@@ -46,7 +46,7 @@ fn draw(plot: &Plot, area: &picture::Area<'_>) -> Result<(), String> {
             x_desc: &name(&plot.x),
             y_desc: &name(&plot.y),
             x_labels: LABELS,
-            x_text: |value| short(*value),
+            x_text: if plot.x.unit == Unit::Bytes { |value| size_text(value.round() as u64) } else { |value| short(*value) },
             y_text: |value| short(*value),
         },
     )?;
@@ -85,19 +85,19 @@ fn short(value: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{Line, Unit};
+    use crate::model::Line;
 
     #[test]
     fn a_picture_is_written() {
         let path = std::env::temp_dir().join(format!("bellwire-scenario-{}.svg", std::process::id()));
         let axis = |scale| Axis::new("size", Unit::Bytes, scale);
-        let mut report = Report::new("");
-        assert!(write(&report, &path).is_err());
+        let mut plots = Vec::new();
+        assert!(write(&plots, &path).is_err());
         for (x, y) in [(report::Scale::Log2, report::Scale::Linear), (report::Scale::Linear, report::Scale::Log10)] {
             let lines = vec![Line::new("a line", [(0.0, 0.0), (1.0, 5.0), (8.0, 3.0)])];
-            report.plots.push(Plot { title: "A plot".into(), x: axis(x), y: axis(y), lines });
+            plots.push(Plot { title: "A plot".into(), x: axis(x), y: axis(y), lines });
         }
-        write(&report, &path).unwrap();
+        write(&plots, &path).unwrap();
         let text = std::fs::read_to_string(&path).unwrap();
         std::fs::remove_file(&path).unwrap();
         assert!(text.starts_with("<svg") && text.matches("A plot").count() == 2 && text.contains("a line") && text.contains("size, B"));

@@ -81,6 +81,16 @@ pub fn number(value: f64) -> String {
     }
 }
 
+/// A size as people write it.
+pub fn size_text(bytes: u64) -> String {
+    match bytes {
+        0 => "0 B".to_owned(),
+        _ if bytes.is_multiple_of(1 << 20) => format!("{} MiB", bytes >> 20),
+        _ if bytes.is_multiple_of(1 << 10) => format!("{} KiB", bytes >> 10),
+        _ => format!("{bytes} B"),
+    }
+}
+
 /// Columns padded to their widest cell: the first to the left, the others to the right.
 pub fn align(rows: &[Vec<String>]) -> String {
     let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
@@ -102,6 +112,12 @@ pub fn align(rows: &[Vec<String>]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn sizes() {
+        let text: Vec<String> = [0, 8, 1500, 4096, 65536, 4 << 20].into_iter().map(size_text).collect();
+        assert_eq!(text, ["0 B", "8 B", "1500 B", "4 KiB", "64 KiB", "4 MiB"]);
+    }
 
     #[test]
     fn a_report_as_text() {

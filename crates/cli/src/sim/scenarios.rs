@@ -135,7 +135,7 @@ fn run_one(asked: &Asked) -> Result<(), String> {
     let report = report::with_progress(asked.quiet, |progress| (asked.scenario.run)(&Run { seed: asked.seed, values, progress }));
     let report = report.map_err(|error| format!("{}: {error}", asked.scenario.name))?;
     output::print(&if asked.json { json(asked, &report)? } else { text::render(asked.seed, &report) })?;
-    asked.plot.as_deref().map_or(Ok(()), |path| plot::write(&report, path))
+    asked.plot.as_deref().map_or(Ok(()), |path| plot::write(&report.plots, path))
 }
 
 fn json(asked: &Asked, report: &Report) -> Result<String, String> {

@@ -182,7 +182,7 @@ impl Common {
         if report.plots.is_empty() && !bars.is_empty() {
             return std::fs::write(path, svg(bars)).map_err(|error| format!("{}: {error}", path.display()));
         }
-        plot::write(report, path)
+        plot::write(&report.plots, path)
     }
 }
 

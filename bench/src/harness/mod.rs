@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The harness: two measuring processes and what is asked of them in turn, the machine around them, samples, goals, and the report.
+
+pub mod canary;
+pub mod goals;
+pub mod machine;
+pub mod marks;
+pub mod peers;
+pub mod progress;
+pub mod report;
+pub mod route;
+pub mod run;
+pub mod samples;
+pub mod session;

@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Aligned tables on standard output: one per metric, rows by size, a column per series, and the goals.
+
+use std::fmt::Write;
+
+use bellwire_report::text::{align, number};
+
+use super::{Report, size_text};
+use crate::canary::Mode;
+use crate::goals::{Bound, Goal};
+use crate::machine::Machine;
+use crate::peers::INSTALL_HINT;
+use crate::samples::{Failure, Figure, Key, Metric, Samples};
+
+/// The whole report as text.
+pub fn render(report: &Report) -> String {
+    let mut text = heading(report);
+    for metric in Metric::ALL {
+        text += &metric_table(&report.samples, metric);
+    }
+    if report.compared {
+        text += &goal_table(&report.goals);
+    }
+    text + &footnotes(report)
+}
+
+/// The first two lines of what a command measured: which command of which version and when, and on what.
+pub(crate) fn machine_heading(command: &str, machine: &Machine) -> String {
+    let pinned = machine.pinned.map_or("not pinned".to_owned(), |[a, b]| format!("pinned to {a} and {b}"));
+    format!("bellwire {command} {}  {}\n{}, {} processors, {pinned}; {}\n", machine.version, machine.date, machine.cpu_model, machine.cpus, machine.kernel)
+}
+
+fn heading(report: &Report) -> String {
+    let mut text = machine_heading("perf", &report.machine);
+    if let Some(library) = &report.library {
+        let _ = writeln!(text, "library: {library}; {}", report.conditions);
+    }
+    let _ = writeln!(text, "way: {}", report.way);
+    if !report.peers.is_empty() {
+        let _ = writeln!(text, "compared with: {}", report.peers.join(", "));
+    }
+    let best = report.samples.best.ns();
+    if best.is_finite() {
+        let _ = writeln!(text, "two-line exchange, best canary of the run: {best:.1} ns (near: up to {:.0} ns)", best * crate::canary::FAR_FACTOR);
+    }
+    text + "Each figure: median of the samples taken in near mode, near samples/all samples; \"far\" where none was near.\n\
+            Touched: the receiver reads every byte. Otherwise it reads both ends only (all of up to 64 B), as other libraries' benchmarks do.\n"
+}
+
+/// What was measured of one metric: a row for each size, a column for each series; nothing if nothing was.
+pub(crate) fn metric_table(samples: &Samples, metric: Metric) -> String {
+    let series = samples.series_of(metric);
+    if series.is_empty() {
+        return String::new();
+    }
+    let mut rows = vec![std::iter::once(metric.row_heading().to_owned()).chain(series.iter().map(|s| s.name.to_owned())).collect::<Vec<_>>()];
+    for size in samples.sizes_of(metric) {
+        let cells = series.iter().map(|series| samples.figure(&Key::new(metric, *series, size)).map_or_else(|| "-".to_owned(), |figure| cell(metric, figure)));
+        rows.push(std::iter::once(row_name(metric, size)).chain(cells).collect());
+    }
+    format!("\n{} [{}]\n{}", metric.title(), unit_text(metric), align(&rows))
+}
+
+fn unit_text(metric: Metric) -> &'static str {
+    match metric {
+        Metric::Rate | Metric::Pairs => "million messages/s",
+        metric => metric.unit(),
+    }
+}
+
+fn row_name(metric: Metric, size: u64) -> String {
+    match metric {
+        Metric::Percentile if size >= 1000 => "max".to_owned(),
+        Metric::Percentile => format!("p{}", size as f64 / 10.0),
+        Metric::Waiting => format!("{size} us"),
+        Metric::Em3d => format!("{size} %"),
+        Metric::GasRead | Metric::GasWrite | Metric::GasGet | Metric::GasPut | Metric::GasStore => {
+            crate::gas::TYPES.get((size as usize).wrapping_sub(1)).map_or_else(|| size.to_string(), |of| of.0.to_owned())
+        }
+        Metric::ManyVis
+        | Metric::ViMemory
+        | Metric::Pairs
+        | Metric::AblatedPlaces
+        | Metric::RingOfRanks
+        | Metric::AllreduceOfRanks
+        | Metric::BarrierOfRanks
+        | Metric::GasTrip
+        | Metric::GasLeg
+        | Metric::Speedup => size.to_string(),
+        _ => size_text(size),
+    }
+}
+
+fn cell(metric: Metric, figure: Figure) -> String {
+    let value = number(if metric.unit() == "msg/s" { figure.summary.median / 1e6 } else { figure.summary.median });
+    match (metric, figure.mode) {
+        (Metric::ViMemory, _) => value,
+        (_, Mode::Near) => format!("{value} {}/{}", figure.near, figure.total),
+        (_, Mode::Far) => format!("{value} far/{}", figure.total),
+    }
+}
+
+fn goal_table(goals: &[Goal]) -> String {
+    if goals.is_empty() {
+        return String::new();
+    }
+    let scaled = |goal: &Goal, value: Option<f64>| match value {
+        None => "-".to_owned(),
+        Some(value) if goal.unit == "msg/s" => format!("{} M/s", number(value / 1e6)),
+        Some(value) => format!("{} {}", number(value), goal.unit),
+    };
+    let mut rows = vec![["what", "ours", "other", "", "ratio", "goal", "met"].map(str::to_owned).to_vec()];
+    for goal in goals {
+        let bound = match goal.bound {
+            Bound::AtMost(limit) => format!("<= {limit:.2}"),
+            Bound::AtLeast(limit) => format!(">= {limit:.2}"),
+        };
+        let met = match goal.met {
+            Some(true) => "yes",
+            Some(false) => "no",
+            None => "-",
+        };
+        let met = if goal.far && goal.met.is_some() { format!("{met} (far)") } else { met.to_owned() };
+        let ratio = goal.ratio.map_or("-".to_owned(), |ratio| format!("{ratio:.2}"));
+        let other_name = goal.other_name.clone();
+        rows.push(vec![goal.what.clone(), scaled(goal, goal.ours), scaled(goal, goal.other), other_name, ratio, bound, met]);
+    }
+    let met = goals.iter().filter(|goal| goal.met == Some(true)).count();
+    let known = goals.iter().filter(|goal| goal.met.is_some()).count();
+    format!("\nGoals (medians of this run; ratio = ours / other): {met} of {known} met\n{}", align(&rows))
+}
+
+fn footnotes(report: &Report) -> String {
+    let hint = format!("all of them: {INSTALL_HINT}");
+    let missing: Vec<String> = if report.compared { report.missing.clone() } else { Vec::new() };
+    let hint = (!missing.is_empty()).then_some(hint);
+    let mut text = ending(&[], &missing.into_iter().chain(hint).collect::<Vec<_>>(), &report.samples.failures);
+    if report.machine.pinned.is_none() {
+        text += "\nBoth processes share one processor or cannot be pinned: polling figures say little here.\n";
+    }
+    text
+}
+
+/// How goals stand, what others are not here, and what could not be measured.
+pub(crate) fn ending(goals: &[Goal], missing: &[String], failed: &[Failure]) -> String {
+    let mut text = goal_table(goals);
+    if !missing.is_empty() {
+        let _ = write!(text, "\nNot installed, so not compared:\n  {}\n", missing.join("\n  "));
+    }
+    if !failed.is_empty() {
+        let _ = write!(text, "\nNot measured:\n{}", failures(failed));
+    }
+    text
+}
+
+/// A figure, or a sign that there is none.
+pub(crate) fn cell_text(value: Option<f64>) -> String {
+    value.map_or("-".to_owned(), number)
+}
+
+/// A cost that is a difference of two measurements: noise below zero is no gain.
+pub(crate) fn cost_text(value: Option<f64>) -> String {
+    cell_text(value.map(|value| value.max(0.0)))
+}
+
+/// Failures with the same reason on one line, named by the first of them.
+fn failures(failures: &[Failure]) -> String {
+    let mut text = String::new();
+    for (index, failure) in failures.iter().enumerate() {
+        let same = |other: &&Failure| other.why == failure.why;
+        if failures[..index].iter().any(|earlier| same(&earlier)) {
+            continue;
+        }
+        let more = match failures[index + 1..].iter().filter(same).count() {
+            0 => String::new(),
+            more => format!(" (and {more} more)"),
+        };
+        let _ = writeln!(text, "  {}{more}: {}", failure.what, failure.why);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_line_up() {
+        let rows = vec![vec!["size".to_owned(), "a".to_owned()], vec!["8 B".to_owned(), "12.5".to_owned()]];
+        assert_eq!(align(&rows), "  size     a\n  8 B   12.5\n");
+    }
+
+    #[test]
+    fn one_line_per_reason() {
+        let failure = |what: &str, why: &str| Failure { what: what.to_owned(), why: why.to_owned(), ours: true };
+        let text = failures(&[failure("a", "died"), failure("b", "slow"), failure("c", "died")]);
+        assert_eq!(text, "  a (and 1 more): died\n  b: slow\n");
+    }
+
+    #[test]
+    fn numbers_keep_their_meaning() {
+        assert_eq!([0.123, 9.876, 82.14, 123.4, 6_543_210.0].map(number), ["0.12", "9.88", "82.1", "123", "6543210"]);
+    }
+
+    #[test]
+    fn quantiles_are_named() {
+        assert_eq!(row_name(Metric::Percentile, 999), "p99.9");
+        assert_eq!(row_name(Metric::Percentile, 500), "p50");
+        assert_eq!(row_name(Metric::Percentile, 1000), "max");
+    }
+}
