@@ -3,6 +3,7 @@
 #include "honest.h"
 
 #include <dirent.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,7 +11,7 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
-enum { PAUSE_MS_MAX = 2000, NEWCOMER_MESSAGES = 30 };
+enum { PAUSE_MS_MAX = 2000, NEWCOMER_MESSAGES = 30, LATE_FACTOR = 10 };
 
 VIP_NIC_HANDLE nic;
 volatile int stop;
@@ -66,7 +67,23 @@ void *serve_honest(void *what) {
     return NULL;
 }
 
+/* The machine's own pauses: how much later than asked for this thread ran. On a busy machine each of the wake-ups of an exchange may be so late. */
+static double late_ms;
+static volatile int watched_enough;
+
+static void *watch_machine(void *unused) {
+    (void)unused;
+    while (!watched_enough) {
+        double before = now_ms(), late;
+        sleep_ms(1);
+        late = now_ms() - before - 1;
+        if (late > late_ms) late_ms = late;
+    }
+    return NULL;
+}
+
 int honest(const char *what, double seconds) {
+    pthread_t watch;
     End end;
     Address at, local;
     VIP_VI_ATTRIBUTES attributes;
@@ -80,6 +97,7 @@ int honest(const char *what, double seconds) {
     address_unique(&local, nic);
     if (VipConnectRequest(end.vi, &local.net, &at.net, WAIT_MS, &attributes) != VIP_SUCCESS) return 3;
     connected = last = now_ms();
+    pthread_create(&watch, NULL, watch_machine, NULL);
     for (i = 0; seconds > 0 ? now_ms() - begin < seconds * 1000 : i < NEWCOMER_MESSAGES; i++) {
         VIP_UINT32 bytes = honest_size(i);
         post_recv(&end, work_recv(&end, 1, 131072, 131072));
@@ -91,13 +109,15 @@ int honest(const char *what, double seconds) {
         if (now_ms() - last > pause) pause = now_ms() - last;
         last = now_ms();
     }
+    watched_enough = 1;
+    pthread_join(watch, NULL);
     if (seconds > 0) {
-        printf("honest peer: %u messages and answers, longest pause %.1f ms, connected in %.1f ms\n", i, pause, connected - begin);
+        printf("honest peer: %u messages and answers, longest pause %.1f ms (of the machine %.1f ms), connected in %.1f ms\n", i, pause, late_ms, connected - begin);
         fflush(stdout);
     }
     end_destroy(&end);
     if (VipCloseNic(nic) != VIP_SUCCESS) return 7;
-    return pause > PAUSE_MS_MAX ? 8 : 0;
+    return pause > PAUSE_MS_MAX + LATE_FACTOR * late_ms ? 8 : 0;
 }
 
 pid_t start(char *const *words) {

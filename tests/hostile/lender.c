@@ -19,6 +19,7 @@
 
 enum {
     SECONDS_DEFAULT = 6,
+    ATTACK_FACTOR = 12,
     VIS = 6,
     LIFE_MS = 400,
     SLOTS = 8,
@@ -133,7 +134,7 @@ typedef struct {
 
 static Served served[VIS];
 static VIP_MEM_HANDLE descriptors_handle;
-static struct { long connections, sends, writes, received_bytes, failed, sent, direct, attached; } counted;
+static volatile struct { long connections, sends, writes, received_bytes, failed, sent, direct, attached; } counted;
 
 static void post_receive(Served *e) {
     VIP_DESCRIPTOR *d = &e->descriptors[SLOTS + e->received % SLOTS];
@@ -300,12 +301,25 @@ static pid_t start_borrower(const char *program, unsigned long long seed) {
     return start(words);
 }
 
-static void attack(const char *program, unsigned long long seed, double ends_at) {
+/* Whether there was an attack: what the victim took must be much, else nothing was tried. */
+static int is_attack(double seconds) {
+    long least = (long)(seconds * 16);
+    int much = counted.sends > least * 2 && counted.writes > least / 4 && counted.sent > least / 2 && scores->sends_acknowledged > least &&
+               scores->reads_answered > least && scores->read_back > least / 4 && scores->corrupted > least / 2 && scores->disconnects > least / 20 &&
+               scores->refused > least / 4;
+    if (guarded) return much;
+    return much && scores->mapped_for_writing >= 2 && scores->mapped_for_reading >= 2 && scores->bytes_scribbled > 1000000 && scores->placed > least / 4 &&
+           counted.direct > 0;
+}
+
+/* For some seconds; longer, up to ATTACK_FACTOR times, on a machine that is too busy for an attack in that time. */
+static void attack(const char *program, unsigned long long seed, double seconds) {
+    double ends_at = now_ms() + seconds * 1000, ends_at_last = now_ms() + seconds * 1000 * ATTACK_FACTOR;
     pid_t evil[BORROWERS] = {0};
     int status, i, started = 0, most = 0;
     long resident = 0;
-    check_group("while memory is lent");
-    while (now_ms() < ends_at) {
+    while (now_ms() < ends_at || (!is_attack(seconds) && now_ms() < ends_at_last)) {
+        check_group("while memory is lent");
         for (i = 0; i < BORROWERS; i++) {
             if (evil[i] != 0 && rand() % 200 == 0) kill(evil[i], SIGKILL);
             if (evil[i] != 0 && waitpid(evil[i], &status, WNOHANG) == 0) continue;
@@ -323,31 +337,19 @@ static void attack(const char *program, unsigned long long seed, double ends_at)
     CHECK(most < DESCRIPTORS_MAX);
 }
 
-/* Whether there was an attack: what the victim took must be much, else nothing was tried. */
+/* What came of it, for people. It must have been an attack, and nothing may have leaked. */
 static void weigh(double seconds) {
     static const char *const names[] = {SCORE_NAMES};
     const long *each = (const long *)scores;
-    long least = (long)(seconds * 16);
     int i;
     check_group("how much of it arrived");
     for (i = 0; i < SCORES; i++) printf("%s%s %ld", i == 0 ? "borrowers: " : ", ", names[i], each[i]);
     printf("\nlender: %ld connections, %ld sends and %ld writes of theirs taken (%ld bytes), %ld failed; %ld requests of ours done, %ld directly, %ld by attach\n",
            counted.connections, counted.sends, counted.writes, counted.received_bytes, counted.failed, counted.sent, counted.direct, counted.attached);
-    CHECK(counted.sends > least * 2);
-    CHECK(counted.writes > least / 4);
-    CHECK(scores->sends_acknowledged > least);
-    CHECK(scores->reads_answered > least);
-    CHECK(scores->read_back > least / 4);
-    CHECK(scores->corrupted > least / 2 && scores->disconnects > least / 20);
-    CHECK(counted.sent > least / 2);
+    CHECK(is_attack(seconds));
     CHECK_SAME(scores->leaks, 0);
     CHECK_SAME(scores->given_in_guarded_mode, 0);
-    if (guarded) {
-        CHECK(scores->mapped_for_writing == 0 && scores->mapped_for_reading == 0 && scores->refused > least / 4);
-    } else {
-        CHECK(scores->mapped_for_writing >= 2 && scores->mapped_for_reading >= 2 && scores->refused > least / 4);
-        CHECK(scores->bytes_scribbled > 1000000 && scores->placed > least / 4 && counted.direct > 0);
-    }
+    if (guarded) CHECK(scores->mapped_for_writing == 0 && scores->mapped_for_reading == 0);
 }
 
 int main(int argc, char **argv) {
@@ -387,7 +389,7 @@ int main(int argc, char **argv) {
     pthread_create(&threads[1], NULL, accept_borrowers, NULL);
     pthread_create(&threads[2], NULL, serve_honest, (void *)(uintptr_t) "friend");
     friend_of_ours = start_honest("friend", seconds);
-    attack(program, seed, now_ms() + seconds * 1000);
+    attack(program, seed, seconds);
     check_group("after memory was lent");
     waitpid(friend_of_ours, &status, 0);
     CHECK_SAME(status, 0);

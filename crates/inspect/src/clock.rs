@@ -5,6 +5,8 @@
 
 use std::time::{Duration, Instant};
 
+use rustix::time::{ClockId, clock_gettime};
+
 use crate::error::Error;
 
 /// How many polls pass between two looks at the clock.
@@ -59,13 +61,26 @@ pub fn compute(time: Duration) {
 #[derive(Debug)]
 pub struct Patience {
     polls: u32,
-    deadline: Instant,
+    /// In the time that this thread has run.
+    deadline: Duration,
+    /// In real time, should this thread hardly run.
+    deadline_at_last: Instant,
+}
+
+/// How many times longer than asked for patience lasts on a machine so busy that the poller hardly runs.
+const BUSY_FACTOR: u32 = 8;
+
+/// The time that the calling thread has run.
+fn time_run() -> Duration {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    Duration::new(time.tv_sec.max(0) as u64, time.tv_nsec as u32)
 }
 
 impl Patience {
-    /// Patience for `time` from now.
+    /// Patience for `time` of polling from now: time in which other programs have the processor does not
+    /// count, since they delay the other side just as much.
     pub fn lasting(time: Duration) -> Self {
-        Patience { polls: 0, deadline: Instant::now() + time }
+        Patience { polls: 0, deadline: time_run() + time, deadline_at_last: Instant::now() + time * BUSY_FACTOR }
     }
 
     /// To be called after each unsuccessful poll.
@@ -81,7 +96,7 @@ impl Patience {
     #[cold]
     #[inline(never)]
     fn look(&self) -> Result<(), Error> {
-        if Instant::now() > self.deadline {
+        if time_run() > self.deadline || Instant::now() > self.deadline_at_last {
             return Err(Error::failed("the other side did not answer in time"));
         }
         std::thread::yield_now();
@@ -102,6 +117,19 @@ mod tests {
             assert!(polls < 1 << 40);
         }
         assert!(polls >= u64::from(POLLS_PER_LOOK) - 1);
+    }
+
+    #[test]
+    fn time_of_others_does_not_count() {
+        let time = Duration::from_millis(20);
+        let mut patience = Patience::lasting(time);
+        // This thread does not run, so nothing is used up, until the last deadline.
+        std::thread::sleep(2 * time);
+        patience.polls = POLLS_PER_LOOK - 1;
+        assert!(patience.tick().is_ok());
+        std::thread::sleep(BUSY_FACTOR * time);
+        patience.polls = POLLS_PER_LOOK - 1;
+        assert!(patience.tick().is_err());
     }
 
     #[test]
