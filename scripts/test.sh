@@ -35,6 +35,8 @@ certain lints     cargo clippy --workspace --all-targets --locked -- -D warnings
 certain tidy      cargo run -q --locked -p xtask -- tidy
 certain docs      env RUSTDOCFLAGS="-D warnings" cargo doc -q --workspace --no-deps --locked
 certain links     cargo run -q --locked -p xtask -- links
+certain deny scripts/deny.sh
+certain msrv scripts/msrv.sh
 certain man       scripts/check-man.sh
 part rust      rust
 certain models    crates/memory/tests/run_loom.sh
@@ -95,6 +97,7 @@ else
 fi
 
 if [ "$mode" = long ]; then
+    certain aarch64 scripts/aarch64.sh
     part churn      make -s -C tests/c check-churn LIBVIPL="$target/release/libvipl.so" OUT="$target/tests-c"
     part hosts-suites scripts/hosts-conformance.sh "$target/examples-c" "$target/installed/lib"
     part hosts-outages scripts/hosts-outages.sh "$target/examples-c" "$target/installed/lib"
