@@ -28,11 +28,13 @@ judge() { # number limit text
 }
 apart=$target/apart.so
 cc -D_GNU_SOURCE -O1 -shared -fPIC -o "$apart" tests/c/apart.c -ldl || exit 1
-# Whether more threads want to run than there are processors: then letting others run is what it is for.
+# Whether more threads want to run than there are processors: then letting others run is what it is
+# for.
 crowded() { awk -v most="$(nproc)" '$1 == "procs_running" {found = $2 > most} END {exit !found}' /proc/stat; }
 for size in 1 56 4096; do
     count='' alone=no
-    # The least of several, with time between them: where others want a processor, letting them run is what it is for.
+    # The least of several, with time between them: where others want a processor, letting them run
+    # is what it is for.
     for pause in 0 0 0 1 1 2 2 4 4 8; do
         sleep "$pause"
         crowd=no
@@ -51,7 +53,8 @@ for size in 1 56 4096; do
 done
 for size in 1 56 4096; do
     few=$(calls $size 2000) && began=$(date +%s%N) && many=$(calls $size 22000) || { echo "FAILED: $program --size $size"; failed=$((failed + 1)); continue; }
-    # The helper threads look now and then: some calls for each tenth of a second, however long a busy machine takes.
+    # The helper threads look now and then: some calls for each tenth of a second, however long a
+    # busy machine takes.
     limit=$((400 + ($(date +%s%N) - began) / 10000000))
     # The least of several: strace and whatever else runs here want a processor, too.
     for pause in 0 0 0 1 1 2 2 4 4 8; do

@@ -85,7 +85,8 @@ if [ "$major" -lt 1 ] || { [ "$major" -eq 1 ] && [ "$minor" -lt 88 ]; }; then
     echo "setup: Rust 1.88 or later is needed, this is $version: run 'rustup update stable' (Debian 12's own cargo is too old)" >&2
     exit 1
 fi
-# Compilers that only tests use: the oldest one that is promised, and aarch64's library. Welcome, not needed.
+# Compilers that only tests use: the oldest one that is promised, and aarch64's library. Welcome,
+# not needed.
 if [ "$does" = install ] && [ "$goal" = test ] && command -v rustup >/dev/null 2>&1; then
     rustup toolchain list | grep -q '^1\.88' || rustup toolchain install 1.88.0 --profile minimal >/dev/null 2>&1 ||
         echo "setup: not installed, so left out: Rust 1.88 (rustup toolchain install 1.88.0 --profile minimal)" >&2

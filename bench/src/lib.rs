@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Measurement: libvipl through its public C calls, the limits of the machine, and other libraries, alternately in one run.
+//! Measurement: libvipl through its public C calls, the limits of the machine, and other libraries,
+//! alternately in one run.
 //!
 //! ```text
 //!   perf ── plan ── run ──────────────┬── session ══ socket pair ══ worker ─┬─ limits      (two processes, one mapping)
@@ -11,13 +12,20 @@
 //!
 //! Rules of the crate:
 //! - The library under test is found and loaded at run time; nothing of its source is linked in.
-//! - The controller sleeps while something is measured. Both sides of every measurement run in processes of their own, pinned where possible.
-//! - Figures that are compared were taken in the same run, in turn, with a canary around each ([`canary`]).
-//! - A failed measurement is reported beside the others; a peer that is missing is named, never an error.
+//! - The controller sleeps while something is measured. Both sides of every measurement run in
+//!   processes of their own, pinned where possible.
+//! - Figures that are compared were taken in the same run, in turn, with a canary around each
+//!   ([`canary`]).
+//! - A failed measurement is reported beside the others; a peer that is missing is named, never an
+//!   error.
 //!
-//! Beside the comparison: [`breakdown`] says where the time of an Active Message goes, [`contend`] has many clients ask one server, [`mpi`] runs MPIs on Bellwire and as they are, [`gas`] measures global memory, [`model`] measures the parameters of the LogP model by the same means.
+//! Beside the comparison: [`breakdown`] says where the time of an Active Message goes, [`contend`]
+//! has many clients ask one server, [`mpi`] runs MPIs on Bellwire and as they are, [`gas`] measures
+//! global memory, [`model`] measures the parameters of the LogP model by the same means.
 //!
-//! Called by the `bellwire` command: [`perf::run`], [`model::run`], [`breakdown::run`], [`contend::run`], [`mpi::run`], [`gas::run`] and, in the measuring processes, [`worker::main`] and [`gas::worker::main`].
+//! Called by the `bellwire` command: [`perf::run`], [`model::run`], [`breakdown::run`],
+//! [`contend::run`], [`mpi::run`], [`gas::run`] and, in the measuring processes, [`worker::main`]
+//! and [`gas::worker::main`].
 
 pub mod harness;
 pub mod job;

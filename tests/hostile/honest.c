@@ -67,7 +67,8 @@ void *serve_honest(void *what) {
     return NULL;
 }
 
-/* The machine's own pauses: how much later than asked for this thread ran. On a busy machine each of the wake-ups of an exchange may be so late. */
+/* The machine's own pauses: how much later than asked for this thread ran. On a busy machine each of
+ * the wake-ups of an exchange may be so late. */
 static double late_ms;
 static volatile int watched_enough;
 

@@ -301,7 +301,7 @@ static pid_t start_borrower(const char *program, unsigned long long seed) {
     return start(words);
 }
 
-/* Whether there was an attack: what the victim took must be much, else nothing was tried. */
+/* Whether there was an attack: the victim must have taken much, else nothing was tried. */
 static int is_attack(double seconds) {
     long least = (long)(seconds * 16);
     int much = counted.sends > least * 2 && counted.writes > least / 4 && counted.sent > least / 2 && scores->sends_acknowledged > least &&
@@ -312,7 +312,8 @@ static int is_attack(double seconds) {
            counted.direct > 0;
 }
 
-/* For some seconds; longer, up to ATTACK_FACTOR times, on a machine that is too busy for an attack in that time. */
+/* For some seconds; longer, up to ATTACK_FACTOR times, on a machine that is too busy for an attack in
+ * that time. */
 static void attack(const char *program, unsigned long long seed, double seconds) {
     double ends_at = now_ms() + seconds * 1000, ends_at_last = now_ms() + seconds * 1000 * ATTACK_FACTOR;
     pid_t evil[BORROWERS] = {0};
@@ -337,7 +338,7 @@ static void attack(const char *program, unsigned long long seed, double seconds)
     CHECK(most < DESCRIPTORS_MAX);
 }
 
-/* What came of it, for people. It must have been an attack, and nothing may have leaked. */
+/* Prints the scores. It must have been an attack, and nothing may have leaked. */
 static void weigh(double seconds) {
     static const char *const names[] = {SCORE_NAMES};
     const long *each = (const long *)scores;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The harness: two measuring processes and what is asked of them in turn, the machine around them, samples, goals, and the report.
+//! The harness: two measuring processes and their jobs, the machine around them, samples, goals,
+//! and the report.
 
 pub mod canary;
 pub mod goals;

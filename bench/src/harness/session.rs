@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The controller's side: two measuring processes, started from this executable, given the same job at the same time.
+//! The controller's side: two measuring processes, started from this executable, given the same job
+//! at the same time.
 //!
-//! The controller itself sleeps while they work. A process that fails or stops answering is ended (by its own id) together with its partner, and
-//! the next job starts a fresh pair; so a crash of the library costs one figure, not the run.
+//! The controller itself sleeps while they work. A process that fails or stops answering is ended
+//! (by its own id) together with its partner, and the next job starts a fresh pair; so a crash of
+//! the library costs one figure, not the run.
 
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
@@ -20,7 +22,8 @@ use crate::pin::{self, Pinning};
 use crate::route::Route;
 use crate::shared;
 
-/// How long a job may take: longer than the patience of the processes themselves, on a busy machine too, so that they say what is wrong.
+/// How long a job may take: longer than the patience of the processes themselves, on a busy machine
+/// too, so that they say what is wrong.
 const JOB_TIME_MAX: Duration = Duration::from_secs(180);
 /// How much longer one process may, when the other has failed.
 const GRACE: Duration = Duration::from_millis(300);
@@ -151,7 +154,8 @@ impl Session {
     /// Ends both processes.
     pub fn stop(&mut self) {
         for mut worker in self.workers.take().into_iter().flatten() {
-            // A process that waits for its next job ends by itself when the line closes; kill covers the others.
+            // A process that waits for its next job ends by itself when the line closes; kill
+            // covers the others.
             drop(worker.channel);
             for _ in 0..20 {
                 if matches!(worker.child.try_wait(), Ok(Some(_))) {

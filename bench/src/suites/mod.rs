@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The suites: what is measured, layer by layer.
+//! The suites: the measurements of each layer.
 
 pub mod am;
 pub mod gas;

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Time for measurements: a cheap tick counter for single round trips, and bounded patience for loops that poll.
+//! Time for measurements: a cheap tick counter for single round trips, and bounded patience for
+//! loops that poll.
 //!
-//! Loops are timed as a whole with [`std::time::Instant`]; only the percentile benchmark needs a stamp per round trip.
+//! Loops are timed as a whole with [`std::time::Instant`]; only the percentile benchmark needs a
+//! stamp per round trip.
 
 use std::time::{Duration, Instant};
 
@@ -57,7 +59,8 @@ pub fn compute(time: Duration) {
 
 /// Ends a polling loop that would otherwise never end, at almost no cost per poll.
 ///
-/// Every few thousand polls it also gives the processor away once, so that two polling processes on one core still make progress.
+/// Every few thousand polls it also gives the processor away once, so that two polling processes on
+/// one core still make progress.
 #[derive(Debug)]
 pub struct Patience {
     polls: u32,
@@ -67,7 +70,8 @@ pub struct Patience {
     deadline_at_last: Instant,
 }
 
-/// How many times longer than asked for patience lasts on a machine so busy that the poller hardly runs.
+/// How many times longer than asked for patience lasts on a machine so busy that the poller hardly
+/// runs.
 const BUSY_FACTOR: u32 = 8;
 
 /// The time that the calling thread has run.
@@ -77,8 +81,8 @@ fn time_run() -> Duration {
 }
 
 impl Patience {
-    /// Patience for `time` of polling from now: time in which other programs have the processor does not
-    /// count, since they delay the other side just as much.
+    /// Patience for `time` of polling from now: time in which other programs have the processor
+    /// does not count, since they delay the other side just as much.
     pub fn lasting(time: Duration) -> Self {
         Patience { polls: 0, deadline: time_run() + time, deadline_at_last: Instant::now() + time * BUSY_FACTOR }
     }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Samples as JSON: every cell with its figure and every sample with its canaries and mode, what failed, the best canary.
+//! Samples as JSON: every cell with its figure and every sample with its canaries and mode, the
+//! failures, the best canary.
 
 use serde::ser::SerializeStruct;
 use serde::{Serialize, Serializer};

@@ -141,7 +141,7 @@ fn footnotes(report: &Report) -> String {
     text
 }
 
-/// How goals stand, what others are not here, and what could not be measured.
+/// The goals, the peers that are not here, and the measurements that failed.
 pub(crate) fn ending(goals: &[Goal], missing: &[String], failed: &[Failure]) -> String {
     let mut text = goal_table(goals);
     if !missing.is_empty() {

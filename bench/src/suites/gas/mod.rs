@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What global memory costs: Figure 2 of the paper on VIA, Active Messages and Split-C (read, write, get, put and store of each scalar type, section 7.2), a breakdown in the manner of its Table 4 (7.3), the
-//! bandwidth of bulk operations as in its Figure 5 (7.4), em3d by the share of remote edges, and what two processes gain; beside the layers below, limits of the machine, and others' remote memory.
+//! What global memory costs: Figure 2 of the paper on VIA, Active Messages and Split-C (read,
+//! write, get, put and store of each scalar type, section 7.2), a breakdown in the manner of its
+//! Table 4 (7.3), the bandwidth of bulk operations as in its Figure 5 (7.4), em3d by the share of
+//! remote edges, and what two processes gain; beside the layers below, limits of the machine, and
+//! others' remote memory.
 //!
 //! | file | concern |
 //! |---|---|
@@ -12,7 +15,8 @@
 //! | `steps.rs` | what a get by packets consists of, by marks |
 //! | `report.rs`, `plot.rs` | tables, JSON, picture |
 //!
-//! Others are measured with small programs of ours (`bench/peers/*_rma.c`), compiled here with what is installed. Everything runs by turns, round after round, with a canary before and after.
+//! Others are measured with small programs of ours (`bench/peers/*_rma.c`), compiled here with what
+//! is installed. Everything runs by turns, round after round, with a canary before and after.
 //!
 //! Called by `bellwire gas`.
 
@@ -104,7 +108,8 @@ pub mod series {
 /// What is measured.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// Processes of the canary and of the layers below; the executable that becomes a job's processes.
+    /// Processes of the canary and of the layers below; the executable that becomes a job's
+    /// processes.
     pub session: SessionConfig,
     /// Others too.
     pub compare: bool,

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Others' remote memory: small programs of ours (`bench/peers/*_rma.c`), compiled with what is installed.
+//! Others' remote memory: small programs of ours (`bench/peers/*_rma.c`), compiled with what is
+//! installed.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A process of a job that is measured: the first prints a figure a line, "operation row value". The same way of taking a figure as in `bench/peers/rma.h`: the median of runs of some tens of microseconds.
+//! A process of a job that is measured: the first prints a figure a line, "operation row value".
+//! The same way of taking a figure as in `bench/peers/rma.h`: the median of runs of some tens of
+//! microseconds.
 
 use std::fmt::Write;
 use std::hint::black_box;
@@ -21,7 +23,9 @@ const PAGE: usize = 4096;
 const MANY_BYTES: usize = 1 << 20;
 const COUNT_MAX: usize = 1 << 10;
 
-/// What a process is to do: `PROCESSORS MILLISECONDS words`, `.. bulk SIZE,..`, `.. em3d VERSION NODES DEGREE PERCENT STEPS`, `.. sample KEYS`, `.. steps BATCHES`, `.. sort PROCESSES KEYS`.
+/// What a process is to do: `PROCESSORS MILLISECONDS words`, `.. bulk SIZE,..`,
+/// `.. em3d VERSION NODES DEGREE PERCENT STEPS`, `.. sample KEYS`, `.. steps BATCHES`,
+/// `.. sort PROCESSES KEYS`.
 ///
 /// # Errors
 /// As text, if it cannot.
@@ -174,7 +178,8 @@ fn words<T: Plain + Default>(global: &Global, row: usize, budget: usize, told: &
 fn bulk(global: &Global, sizes: &[usize], budget: usize, told: &mut String) -> Result<(), Error> {
     let most = sizes.iter().copied().max().unwrap_or(0);
     let array = SpreadArray::new(global, global.processes() as usize, most, 1u8)?;
-    // At the beginning of a page, as a block of global memory is: so it is of the others' programs too.
+    // At the beginning of a page, as a block of global memory is: so it is of the others' programs
+    // too.
     let room = most.max(MANY_BYTES);
     let (mut here, mut other) = (vec![1u8; room + PAGE], vec![1u8; room + PAGE]);
     let [here, other] = [&mut here, &mut other].map(|memory| {

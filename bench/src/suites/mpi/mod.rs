@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! MPIs on Bellwire beside the same MPIs as they are: their own way between processes of a host, and libfabric's providers shm and tcp.
+//! MPIs on Bellwire beside the same MPIs as they are: their own way between processes of a host,
+//! and libfabric's providers shm and tcp.
 //!
-//! Each MPI that is here runs one program of ours (`bench/peers/mpi_patterns.c`, compiled with its own compiler) by each way, in turn, round after round; nothing but
-//! the environment differs. A canary before and after each run tells whether the machine was slow.
+//! Each MPI that is here runs one program of ours (`bench/peers/mpi_patterns.c`, compiled with its
+//! own compiler) by each way, in turn, round after round; nothing but the environment differs. A
+//! canary before and after each run tells whether the machine was slow.
 //!
 //! | file | concern |
 //! |---|---|
@@ -187,7 +189,8 @@ impl Measured {
     }
 }
 
-/// The processors that two ranks are put on, as the program wants them; more ranks are left to the scheduler.
+/// The processors that two ranks are put on, as the program wants them; more ranks are left to the
+/// scheduler.
 fn processors(pinning: Pinning, ranks: usize) -> String {
     match pinning {
         Pinning::Pair(a, b) if ranks == 2 => format!("{a},{b}"),

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Virtual interfaces through libvipl's calls, the limits of the machine and other libraries: `bellwire perf` and `bellwire logp`.
+//! Virtual interfaces through libvipl's calls, the limits of the machine and other libraries:
+//! `bellwire perf` and `bellwire logp`.
 
 pub mod bench;
 pub mod endpoint;

@@ -30,7 +30,7 @@ fn signed(value: f64) -> String {
     if value.abs() < 0.05 { "0".to_owned() } else { format!("{value:+.1}") }
 }
 
-/// Cycles of something: what is left of it when a mark's cost is taken off may be noise below zero, which is no gain.
+/// Cycles of something. Less the cost of a mark, it may be noise below zero, which is no gain.
 fn plain(value: f64) -> String {
     format!("{:.1}", value.max(0.0))
 }
