@@ -67,8 +67,7 @@ void *serve_honest(void *what) {
     return NULL;
 }
 
-/* The machine's own pauses: how much later than asked for this thread ran. On a busy machine each of
- * the wake-ups of an exchange may be so late. */
+/* The machine's own pauses: how late this thread ran. A busy machine delays each wake-up so. */
 static double late_ms;
 static volatile int watched_enough;
 

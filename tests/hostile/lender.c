@@ -312,8 +312,7 @@ static int is_attack(double seconds) {
            counted.direct > 0;
 }
 
-/* For some seconds; longer, up to ATTACK_FACTOR times, on a machine that is too busy for an attack in
- * that time. */
+/* Lasts longer than asked for, up to ATTACK_FACTOR times, on a busy machine. */
 static void attack(const char *program, unsigned long long seed, double seconds) {
     double ends_at = now_ms() + seconds * 1000, ends_at_last = now_ms() + seconds * 1000 * ATTACK_FACTOR;
     pid_t evil[BORROWERS] = {0};
