@@ -16,6 +16,7 @@ use crate::ids::SessionId;
 use crate::packet::{Nack, Packet};
 use crate::places::{Place, Places};
 use crate::recall::Recalled;
+use crate::seed::{Purpose, Seed, Stream};
 use crate::session::{Context, Stage};
 use crate::statistics::{SessionInfo, Statistics};
 use crate::timers::Timers;
@@ -23,8 +24,7 @@ use bellwire_time::Instant;
 use core::net::{SocketAddr, SocketAddrV6};
 use output::Answers;
 pub use output::Transmit;
-use rand_core::{Rng, SeedableRng};
-use rand_pcg::Pcg64Mcg;
+use rand_core::Rng;
 use std::collections::{BTreeMap, VecDeque};
 
 /// All sessions of one NIC. Every method that takes `now` must be given times that do not go
@@ -37,7 +37,8 @@ use std::collections::{BTreeMap, VecDeque};
 pub struct Transport<B: Buffer> {
     pub(crate) config: Config,
     pub(crate) statistics: Statistics,
-    pub(crate) rng: Pcg64Mcg,
+    /// All that it gives travels, and nothing of it is used again.
+    pub(crate) rng: Stream,
     pub(crate) baker: Baker,
     pub(crate) places: Places<B>,
     /// One alarm for each place.
@@ -73,10 +74,12 @@ impl<B: Buffer> Transport<B> {
     /// A transport without sessions. All its randomness (session ids, cookies' key, first packet
     /// numbers) comes from `seed`, which strangers must not guess. Settings out of bounds are moved
     /// to the bound.
-    pub fn new(config: Config, seed: u64) -> Self {
+    pub fn new(config: Config, seed: impl Into<Seed>) -> Self {
         let config = config.bounded();
-        let mut rng = Pcg64Mcg::seed_from_u64(seed);
-        let key = [rng.next_u64(), rng.next_u64()];
+        let seed = seed.into();
+        //= P-HAND-12
+        let mut keys = seed.stream(Purpose::CookieKey);
+        let key = [keys.next_u64(), keys.next_u64()];
         Self {
             statistics: Statistics::default(),
             baker: Baker::new(key, config.cookie_time),
@@ -97,7 +100,7 @@ impl<B: Buffer> Transport<B> {
             events: VecDeque::new(),
             kept_bytes: 0,
             now: Instant(0),
-            rng,
+            rng: seed.stream(Purpose::Handshakes),
             config,
         }
     }

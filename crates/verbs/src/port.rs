@@ -16,6 +16,7 @@ use bellwire_faults::FaultPlan;
 use bellwire_memory::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use bellwire_memory::token::Token;
 use bellwire_via::nic::NicConfig;
+use bellwire_via::wire::Purpose;
 use bellwire_via::wire::shm::ProtectionMode;
 use bellwire_via::{MemoryMode, Nic};
 use std::sync::{Arc, Condvar, Mutex};
@@ -69,7 +70,7 @@ impl Port {
     /// See [`OpenError`].
     pub fn open(config: NicConfig, reporter: Option<Reporter>) -> Result<Self, OpenError> {
         let gid = gid_of(&config.host).ok_or(OpenError::Address)?;
-        let from = (config.seed as u16) % PLACES;
+        let from = (config.seed.number(Purpose::Names) as u16) % PLACES;
         let plan = config.faults.clone().filter(FaultPlan::strikes_requests);
         // What peers do in mapped memory nobody is asked about.
         let adopts = config.mode == ProtectionMode::Mapped && config.memory == MemoryMode::Trust && plan.is_none() && reporter.is_none();

@@ -23,7 +23,7 @@ use crate::time::Instant;
 use crate::user_memory::MemoryMode;
 use crate::vi::{Connection, Vi, ViCounters, ViHandle, WorkQueueKind};
 use crate::way::Chooser;
-use crate::wire::{LinkId, LinkInfo, Wire};
+use crate::wire::{LinkId, LinkInfo, Purpose, Seed, Wire};
 use crate::work_queue::ReceiveQueue;
 use bellwire_memory::line_queue::Line;
 use rand_core::SeedableRng;
@@ -102,7 +102,7 @@ pub struct Engine<W> {
 
 impl<W: Wire> Engine<W> {
     /// A NIC on `wire`. Equal seeds, times, calls and wires give equal behaviour.
-    pub fn new(wire: W, seed: u64) -> Self {
+    pub fn new(wire: W, seed: impl Into<Seed>) -> Self {
         Self {
             wire,
             now: Instant(0),
@@ -117,7 +117,7 @@ impl<W: Wire> Engine<W> {
             round: Round::default(),
             connections: Connections::new(),
             events: VecDeque::new(),
-            random: Pcg64Mcg::seed_from_u64(seed),
+            random: Pcg64Mcg::seed_from_u64(seed.into().number(Purpose::Pauses)),
             polled_last: ViHandle::from_raw(0),
             polls: 0,
             stale_frames: 0,

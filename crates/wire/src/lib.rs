@@ -26,7 +26,7 @@ mod terms;
 pub mod udp;
 
 pub use address::NetAddress;
-pub use bellwire_proto::SessionInfo;
+pub use bellwire_proto::{Purpose, Seed, SessionInfo};
 pub use events::{LinkFailure, LinkInfo, Rendezvous, WireEvent, WireReason};
 pub use terms::{Advertisement, Allocation, Attach, CatalogueEntry, Direct, MapAccess, MemoryKind, NO_SEGMENT, Placement, RemoteAccess};
 

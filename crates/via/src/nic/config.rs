@@ -4,15 +4,13 @@
 use crate::attributes::HOST_ADDRESS_BYTES_MAX;
 use crate::schedule::{TURN_BYTES_DEFAULT, TURN_BYTES_MAX, TURN_BYTES_MIN};
 use crate::user_memory::{MemoryMode, kernel_copies};
-use crate::wire::Attach;
 use crate::wire::shm::ProtectionMode;
 use crate::wire::udp::{DIRECTORY_PORT, address_from, host_address};
+use crate::wire::{Attach, Seed};
 use bellwire_faults::FaultPlan;
 use bellwire_memory::MemoryError;
 use bellwire_memory::processors;
 use core::fmt;
-use std::collections::hash_map::RandomState;
-use std::hash::{BuildHasher, Hasher};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
@@ -44,8 +42,9 @@ pub struct NicConfig {
     pub spin: Duration,
     /// Bytes that a VI sends before the next one does, when several share a link ([`Engine::set_turn_bytes`](crate::Engine::set_turn_bytes)).
     pub turn_bytes: u32,
-    /// Seed of the engine's randomness (pauses between tries of a connection).
-    pub seed: u64,
+    /// All that the NIC draws at random comes from it: ids and nonces that peers see, the key of
+    /// cookies, pauses between tries.
+    pub seed: Seed,
 }
 
 /// UDP to other hosts.
@@ -59,6 +58,14 @@ impl Default for Udp {
     fn default() -> Self {
         Self { directory_port: DIRECTORY_PORT }
     }
+}
+
+/// Of the operating system, which has random bytes at any time once it has booted.
+fn fresh_seed() -> Seed {
+    let mut bytes = [0; 32];
+    let got = rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty());
+    assert_eq!(got, Ok(bytes.len()), "random bytes of the operating system");
+    Seed::new(bytes)
 }
 
 impl Default for NicConfig {
@@ -77,7 +84,7 @@ impl Default for NicConfig {
             shm: true,
             spin: if alone { Duration::ZERO } else { SPIN_DEFAULT },
             turn_bytes: TURN_BYTES_DEFAULT,
-            seed: RandomState::new().build_hasher().finish(),
+            seed: fresh_seed(),
         }
     }
 }

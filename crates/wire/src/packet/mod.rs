@@ -33,7 +33,7 @@ use crate::frame;
 use crate::handle::{Handle, Slab};
 use crate::time::Instant;
 use bellwire_memory::line_queue::Line;
-use bellwire_proto::{Config, Delivery, Head, SessionId, SessionInfo, Transport};
+use bellwire_proto::{Config, Delivery, Head, Seed, SessionId, SessionInfo, Transport};
 use core::net::SocketAddr;
 use core::ops::Range;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -95,7 +95,7 @@ pub struct PacketWire<P: PacketPort> {
 
 impl<P: PacketPort> PacketWire<P> {
     /// A NIC at `host` whose packets go through `port`.
-    pub fn new(port: P, config: Config, host: &[u8], seed: u64) -> Self {
+    pub fn new(port: P, config: Config, host: &[u8], seed: impl Into<Seed>) -> Self {
         Self {
             port,
             transport: Transport::new(config, seed),

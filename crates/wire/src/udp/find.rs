@@ -27,8 +27,8 @@ use crate::time::{Duration, Instant};
 use crate::udp::find::directory::{Asked, Place};
 use crate::{LinkFailure, Rendezvous, names};
 use bellwire_memory::{MemoryError, fd_passing};
-use rand_core::{Rng, SeedableRng};
-use rand_pcg::Pcg64Mcg;
+use bellwire_proto::{Purpose, Seed, Stream};
+use rand_core::Rng;
 use rustix::event::{PollFd, PollFlags, epoll, poll};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::collections::{BTreeMap, VecDeque};
@@ -87,14 +87,14 @@ pub(super) struct Finder {
     found: VecDeque<(u64, Result<SocketAddr, LinkFailure>)>,
     next: u64,
     next_timeout: Instant,
-    random: Pcg64Mcg,
+    random: Stream,
     /// Datagrams that were none of ours.
     pub(super) malformed: u64,
 }
 
 impl Finder {
     /// For a NIC whose data socket is bound to `own`.
-    pub(super) fn new(own: SocketAddr, directory_port: u16, seed: u64, now: Instant) -> Result<Self, MemoryError> {
+    pub(super) fn new(own: SocketAddr, directory_port: u16, seed: Seed, now: Instant) -> Result<Self, MemoryError> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(|e| MemoryError::os("epoll_create1", e))?;
         let mut finder = Self {
             epoll,
@@ -108,7 +108,7 @@ impl Finder {
             found: VecDeque::new(),
             next: 1,
             next_timeout: Instant::NEVER,
-            random: Pcg64Mcg::seed_from_u64(seed),
+            random: seed.stream(Purpose::Questions),
             malformed: 0,
         };
         finder.take_place(now);
@@ -200,7 +200,7 @@ impl Finder {
                 names::hash_of(&[remote, local])
             }
         };
-        let find = Find { nonce: self.random.next_u64(), name };
+        let find = Find { nonce: self.next_nonce(), name };
         let patient = how == Rendezvous::Peer;
         let mut question = Question { to: on_link_of(self.own, ip, self.directory_port), find, tries: 0, next_at: now, patient };
         if ask(&mut question, socket, now) {
@@ -209,6 +209,11 @@ impl Finder {
         } else {
             self.answer(request, Err(LinkFailure::NotReachable));
         }
+    }
+
+    /// By which the answer to the next question is known.
+    pub(super) fn next_nonce(&mut self) -> u64 {
+        self.random.next_u64()
     }
 
     /// The answer is no longer wanted.

@@ -15,7 +15,7 @@ fn side(last: u8, directory: u16) -> Side {
     let ip = Ipv4Addr::new(127, 77, std::process::id() as u8, last);
     let socket = UdpSocket::bind((ip, 0)).unwrap();
     socket.set_nonblocking(true).unwrap();
-    let finder = Finder::new(socket.local_addr().unwrap(), directory, u64::from(last), Instant(1)).unwrap();
+    let finder = Finder::new(socket.local_addr().unwrap(), directory, u64::from(last).into(), Instant(1)).unwrap();
     Side { socket, finder }
 }
 

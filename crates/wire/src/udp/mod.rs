@@ -13,6 +13,8 @@ mod guard;
 mod interface;
 mod options;
 mod packet;
+#[cfg(test)]
+mod prediction_tests;
 mod segments;
 mod sockets;
 
@@ -26,7 +28,7 @@ use crate::address::NetAddress;
 use crate::time::{Duration, Instant};
 use bellwire_faults::FaultPlan;
 use bellwire_memory::MemoryError;
-use bellwire_proto::{NicId, Transmit};
+use bellwire_proto::{NicId, Seed, Transmit};
 use buffers::Buffers;
 use faults::Struck;
 use find::Finder;
@@ -68,7 +70,7 @@ pub struct UdpConfig {
     /// The port under which hosts answer who waits where.
     pub directory_port: u16,
     /// Seed of the questions' nonces.
-    pub seed: u64,
+    pub seed: Seed,
     /// What happens to the packets that leave.
     pub faults: Option<FaultPlan>,
 }
