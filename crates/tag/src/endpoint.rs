@@ -12,10 +12,11 @@ use crate::remote::{AtomicRequest, RemoteRequest};
 use crate::send::{SendOne, SendOut};
 use crate::shared::SharedReceives;
 use bellwire_memory::atomic::{AtomicUsize, Ordering};
-use bellwire_memory::token::{Claim, Held, Token};
-use bellwire_via::nic::NicConfig;
-use bellwire_via::{Engine, Nic};
-use std::time::{Duration, Instant};
+use bellwire_peer::Station;
+use bellwire_via::nic::{Machine, NicConfig, clock};
+use bellwire_via::wire::Wire;
+use bellwire_via::{Engine, InboxHandle, Instant, Nic};
+use std::time::Duration;
 
 /// Longest sleep while something waits to leave: nobody says when there is room.
 const SLICE: Duration = Duration::from_millis(1);
@@ -56,9 +57,8 @@ impl std::error::Error for OpenError {}
 /// An endpoint.
 #[derive(Debug)]
 pub struct Endpoint {
-    // Before the NIC: nothing of it outlives that.
-    core: Token<Core>,
-    nic: Nic,
+    station: Station<Core>,
+    inbox: InboxHandle,
     name: Name,
 }
 
@@ -90,18 +90,14 @@ impl Endpoint {
                 id
             }
         };
-        // What breaks comes as completions.
-        nic.ignore_errors();
-        nic.now();
-        let (core, name) = nic.with(|engine| create(engine, id, context, regions))?;
+        let station = Station::open(nic, |engine| create(engine, id, context, regions))?;
+        let (inbox, name) = {
+            let core = station.machine();
+            (core.inbox, core.name)
+        };
         // Relaxed: as in `give_way`.
         OPEN.fetch_add(1, Ordering::Relaxed);
-        Ok(Self { core: Token::new(core), nic, name })
-    }
-
-    #[inline]
-    fn core(&self) -> Held<'_, Core> {
-        self.core.enter(Claim::Bias)
+        Ok(Self { station, inbox, name })
     }
 
     /// By which others reach it.
@@ -112,18 +108,18 @@ impl Endpoint {
     /// From now on the program calls `name` by the number `address`, a small one, and so do
     /// completions. Nothing is sent until something is for it. `false`: the number is too large.
     pub fn learn(&self, address: u64, name: Name) -> bool {
-        self.core().learn(address, name)
+        self.station.machine().learn(address, name)
     }
 
     /// The program calls nobody so any more; what is under way goes on.
     pub fn forget(&self, address: u64) {
-        self.core().forget(address);
+        self.station.machine().forget(address);
     }
 
     /// Messages, reads and writes are taken only from peers that the program has a number for; who
     /// else sends any is cut off.
     pub fn take_known_only(&self) {
-        self.core().known_only = true;
+        self.station.machine().known_only = true;
     }
 
     /// Says something to the user of another endpoint, behind what was sent there before: its
@@ -132,20 +128,22 @@ impl Endpoint {
     /// # Errors
     /// As [`send`](Self::send).
     pub fn say(&self, sink: &mut impl Sink, to: Name, words: &[u8]) -> Result<(), Error> {
-        self.nic.now();
-        self.request(NOBODY, |core, engine| core.say(engine, sink, to, words))
+        self.station.with(|core, engine| {
+            engine.set_now(clock());
+            core.say(engine, sink, to, words)
+        })
     }
 
     /// Whether there is a connection on which what is said to this endpoint leaves now; else the
     /// [`Sink`] hears when it is there.
     pub fn reaches(&self, name: Name) -> bool {
-        self.core().reaches(name)
+        self.station.machine().reaches(name)
     }
 
     /// From now on its messages go to these receives, and none may be posted to it alone.
     /// [`serve_shared`](Self::serve_shared) follows.
     pub fn share(&self, receives: SharedReceives) {
-        self.core().share(receives);
+        self.station.machine().share(receives);
     }
 
     /// A shared receive was posted: messages that have waited for one take it.
@@ -161,32 +159,28 @@ impl Endpoint {
 
     /// Gives back all receives that are posted: they end as if the connection were lost.
     pub fn give_receives_back(&self, sink: &mut impl Sink) {
-        self.core().give_receives_back(sink, crate::operation::Failure::ConnectionLost);
+        self.station.machine().give_receives_back(sink, crate::operation::Failure::ConnectionLost);
     }
 
     /// Multi-receive buffers with less room than this are given back.
     pub fn set_multi_receive_min(&self, bytes: usize) {
-        self.core().multi_left_min = bytes;
+        self.station.machine().multi_left_min = bytes;
     }
 
     /// What [`set_multi_receive_min`](Self::set_multi_receive_min) has set.
     pub fn multi_receive_min(&self) -> usize {
-        self.core().multi_left_min
+        self.station.machine().multi_left_min
     }
 
     /// Runs a request to a peer; the engine is told the time if it may have to connect.
     #[inline]
     fn request(&self, peer: u64, run: impl FnOnce(&mut Core, &mut Engine<HostWire>) -> Result<(), Error>) -> Result<(), Error> {
-        let mut core = self.core();
-        if !core.is_connected(peer) {
-            self.nic.now();
-        }
-        let mut outcome = Ok(());
-        self.nic.try_with(|engine| {
-            outcome = run(&mut core, engine);
-            Ok(())
-        })?;
-        outcome
+        self.station.with(|core, engine| {
+            if !core.is_connected(peer) {
+                engine.set_now(clock());
+            }
+            run(core, engine)
+        })
     }
 
     /// Sends.
@@ -205,17 +199,9 @@ impl Endpoint {
     /// As [`send`](Self::send).
     #[inline]
     pub fn send_one(&self, sink: &mut impl Sink, send: &SendOne) -> Result<(), Error> {
-        {
-            let mut core = self.core();
-            let mut has_left = false;
-            self.nic.try_with(|engine| {
-                has_left = core.send_now(engine, send);
-                Ok(())
-            })?;
-            if has_left {
-                sink.done(&send.completion());
-                return Ok(());
-            }
+        if self.station.with(|core, engine| Ok::<_, Error>(core.send_now(engine, send)))? {
+            sink.done(&send.completion());
+            return Ok(());
         }
         self.send_one_slowly(sink, send)
     }
@@ -232,7 +218,7 @@ impl Endpoint {
     /// As [`receive`](Self::receive).
     #[inline]
     pub fn receive_one(&self, sink: &mut impl Sink, want: &WantOne) -> Result<(), Error> {
-        if !self.nic.in_child() && self.core().post_now(want) {
+        if !self.station.in_child() && self.station.machine().post_now(want) {
             return Ok(());
         }
         self.receive_one_slowly(sink, want)
@@ -271,7 +257,7 @@ impl Endpoint {
 
     /// Takes a receive back that has not been matched. `false`: there is none of that name.
     pub fn cancel(&self, sink: &mut impl Sink, context: usize) -> bool {
-        self.core().cancel(sink, context)
+        self.station.machine().cancel(sink, context)
     }
 
     /// Writes into a peer's memory.
@@ -319,34 +305,23 @@ impl Endpoint {
     /// [`Error::InChild`].
     #[inline]
     pub fn poll_some(&self, sink: &mut impl Sink, most: u32) -> Result<bool, Error> {
-        let mut core = self.core();
-        let mut requests = 0;
-        let moved = self.nic.poll_with(|engine| {
-            requests = engine.connection_requests();
+        self.station.poll(|core, engine| {
             let moved = core.step(engine, sink);
             if moved && most > 1 {
                 core.more_steps(engine, sink, most - 1);
             }
-            Ok(Some(moved))
-        })?;
-        if requests != core.acceptor.seen() {
-            self.accept(core);
-            return Ok(true);
-        }
-        Ok(moved == Some(true))
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn accept(&self, mut core: Held<'_, Core>) {
-        self.nic.now();
-        self.nic.with(|engine| core.accept(engine));
+            if core.acceptor.is_asked(engine) {
+                accept(core, engine);
+                return Ok(true);
+            }
+            Ok(moved)
+        })
     }
 
     /// Whether others should run, after looks in vain.
     #[inline]
     pub fn should_give_way(&self) -> bool {
-        self.nic.should_give_way()
+        self.station.should_give_way()
     }
 
     /// After looks in vain: lets others run, if it is time to. With no lock held that others may
@@ -358,10 +333,10 @@ impl Endpoint {
     #[cold]
     pub fn give_way(&self, sink: &mut impl Sink) {
         // Relaxed: a hint.
-        if OPEN.load(Ordering::Relaxed) == 1 && self.nic.should_nap() {
+        if OPEN.load(Ordering::Relaxed) == 1 && self.station.should_nap() {
             let _ = self.wait(sink, Some(NAP), || false);
         } else {
-            self.nic.give_way();
+            self.station.give_way();
         }
     }
 
@@ -372,17 +347,13 @@ impl Endpoint {
     /// # Errors
     /// [`Error::InChild`].
     pub fn wait(&self, sink: &mut impl Sink, timeout: Option<Duration>, until: impl Fn() -> bool) -> Result<bool, Error> {
-        let end = timeout.map(|t| Instant::now() + t);
+        let end = timeout.map(|t| std::time::Instant::now() + t);
         loop {
-            let mut core = self.core();
-            let (inbox, accepted) = (core.inbox, core.acceptor.seen());
-            let is_ready = self.nic.try_with(|engine| {
+            let (is_ready, must_send, seen) = self.station.with(|core, engine| {
                 core.leave_all(engine, sink);
-                Ok(engine.inbox_has(inbox))
+                Ok::<_, Error>((engine.inbox_has(self.inbox), !core.unsent.is_empty(), core.acceptor.seen()))
             })?;
-            let must_send = !core.unsent.is_empty();
-            drop(core);
-            let left = end.map(|end| end.saturating_duration_since(Instant::now()));
+            let left = end.map(|end| end.saturating_duration_since(std::time::Instant::now()));
             if is_ready || until() {
                 return Ok(true);
             }
@@ -390,7 +361,7 @@ impl Endpoint {
                 return Ok(false);
             }
             let slice = if must_send { Some(left.map_or(SLICE, |l| l.min(SLICE))) } else { left };
-            match self.nic.inbox_wait_until(inbox, accepted, slice, &until) {
+            match self.station.sleep(self.inbox, seen, slice, &until) {
                 Ok(()) => return Ok(true),
                 Err(bellwire_via::Error::Timeout) => {}
                 Err(e) => return Err(e.into()),
@@ -400,14 +371,14 @@ impl Endpoint {
 
     /// Has whoever waits look again.
     pub fn wake(&self) {
-        self.nic.with(Engine::rouse);
+        self.station.wake();
     }
 
     /// Sends what was injected and has not left, for some seconds at most; what else is under way
     /// ends.
     pub fn close(&self, sink: &mut impl Sink) {
-        let end = Instant::now() + FAREWELL;
-        while self.core().has_unsent() && Instant::now() < end {
+        let end = std::time::Instant::now() + FAREWELL;
+        while self.station.machine().has_unsent() && std::time::Instant::now() < end {
             if !matches!(self.poll(sink), Ok(true)) && self.wait(sink, Some(SLICE), || false).is_err() {
                 break;
             }
@@ -415,8 +386,43 @@ impl Endpoint {
     }
 }
 
-fn create(engine: &mut Engine<HostWire>, id: [u8; 16], context: u8, regions: SharedRegions) -> Result<(Core, Name), OpenError> {
-    use bellwire_via::wire::Wire;
+#[cold]
+#[inline(never)]
+fn accept(core: &mut Core, engine: &mut Engine<HostWire>) {
+    engine.set_now(clock());
+    core.accept(engine);
+}
+
+/// The NIC's helper does not step the core: a [`Sink`] hears of each end, and only callers have
+/// one.
+impl<W: Wire> Machine<W> for Core {
+    fn stands_in(&self) -> bool {
+        false
+    }
+
+    fn step(&mut self, engine: &mut Engine<W>, _: Instant) -> bool {
+        engine.progress()
+    }
+
+    /// [`Endpoint::close`] has sent the rest of what was injected.
+    fn has_unsent(&self) -> bool {
+        false
+    }
+
+    fn is_armed(&self) -> bool {
+        false
+    }
+
+    fn next_timeout(&self, _: Instant) -> Instant {
+        Instant::NEVER
+    }
+
+    fn close(&mut self, engine: &mut Engine<W>) {
+        Self::close(self, engine);
+    }
+}
+
+fn create(engine: &mut Engine<HostWire>, id: [u8; 16], context: u8, regions: SharedRegions) -> Result<Core, OpenError> {
     let name = Name::new(engine.wire().host_address(), id).ok_or(OpenError::Resource)?.with_context(context);
     let ptag = engine.create_ptag().map_err(|_| OpenError::Resource)?;
     let inbox = engine.create_inbox().map_err(|_| OpenError::Resource)?;
@@ -424,7 +430,7 @@ fn create(engine: &mut Engine<HostWire>, id: [u8; 16], context: u8, regions: Sha
     core.listen(engine).map_err(|_| OpenError::Resource)?;
     // Nobody else has a random one: if its place is not to be had yet, it will be.
     if (name.service().is_none() && context == 0) || name.waits_at().is_some_and(|at| engine.is_listening(&at)) {
-        return Ok((core, name));
+        return Ok(core);
     }
     core.close(engine);
     Err(OpenError::InUse)
@@ -434,11 +440,6 @@ impl Drop for Endpoint {
     fn drop(&mut self) {
         // Relaxed: as in `give_way`.
         OPEN.fetch_sub(1, Ordering::Relaxed);
-        let mut core = self.core.enter(Claim::Bias);
-        let _ = self.nic.try_with(|engine| {
-            core.close(engine);
-            Ok(())
-        });
     }
 }
 

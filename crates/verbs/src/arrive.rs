@@ -110,7 +110,7 @@ impl Core {
         }
         match p.head.kind {
             Kind::Refusal => {
-                self.now = (self.clock)();
+                self.time();
                 self.refused(engine, p.head);
             }
             Kind::ReadData => self.read_arrived(engine, p.head, p.payload),

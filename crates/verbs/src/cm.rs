@@ -165,8 +165,7 @@ fn link_of(id: ConnectionId) -> Link {
 impl Core {
     /// Runs `f` on the machine, which begins with the first call.
     pub(crate) fn manage<W: Wire, R>(&mut self, engine: &mut Engine<W>, f: impl FnOnce(&mut Cm, &mut CmHost<'_, W>, u64) -> R) -> R {
-        self.now = (self.clock)();
-        let now = self.now;
+        let now = self.time();
         let seed = now ^ u64::from(self.name.place) << 48;
         let own = self.name.gid;
         let mut managed = self.managed.take().unwrap_or_else(|| Box::new(Managed { cm: Cm::new(own, seed), world: World::default(), due: 0 }));
@@ -281,12 +280,11 @@ impl Port {
     /// # Errors
     /// [`Error::InChild`].
     pub fn manage<R>(&self, f: impl FnOnce(&mut Cm, &mut CmHost<'_, HostWire>, u64) -> R) -> Result<R, Error> {
-        self.start();
-        self.shared.with(|core, engine| Ok(core.manage(engine, f)))
+        self.station.with(|core, engine| Ok(core.manage(engine, f)))
     }
 
     /// Waits until a channel may have an event: moves everything for a moment, then sleeps, while
-    /// the thread does.
+    /// the helper does.
     ///
     /// # Errors
     /// A signal came; in the child of a fork nothing is to be waited for (`EIO`).
@@ -294,16 +292,17 @@ impl Port {
         let has_events = |core: &Core| core.managed.as_ref().is_none_or(|m| m.cm.has_events(channel));
         let end = clock() + SPIN;
         loop {
-            let mut core = self.shared.core();
-            if has_events(&core) {
+            let has = self.station.poll(|core, engine| -> Result<bool, Error> {
+                if !has_events(core) {
+                    core.look(engine, has_events);
+                }
+                Ok(has_events(core))
+            });
+            if has.map_err(|_| rustix::io::Errno::IO)? {
                 return Ok(());
             }
-            self.shared.look(&mut core, has_events).map_err(|_| rustix::io::Errno::IO)?;
-            if has_events(&core) {
-                return Ok(());
-            }
-            drop(core);
             if clock() >= end {
+                self.station.arm(|core, engine| core.look(engine, has_events)).map_err(|_| rustix::io::Errno::IO)?;
                 return bell.sleep();
             }
         }

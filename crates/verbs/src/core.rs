@@ -10,6 +10,7 @@ use crate::cm::Managed;
 use crate::connection::{Connection, ConnectionId};
 use crate::memory::Regions;
 use crate::name::{Name, QPS_MAX};
+use crate::progress::Patience;
 use crate::qp::{Qp, QpInit, Receiving};
 use crate::queue::{CQ_ENTRIES_MAX, Cq, Listener, Receive, ReceiveQueue, Srq};
 use crate::strict::Strict;
@@ -67,16 +68,15 @@ pub(crate) struct Core {
     /// Queue pairs whose peers have not been told what was done.
     pub owing: Vec<u32>,
     pub timers: BTreeSet<(u64, u32)>,
-    /// The time, ns, as last asked of `clock`.
+    /// The time, ns, as last told or asked of `clock`; without a clock it is told before each call.
     pub now: u64,
-    pub clock: fn() -> u64,
+    pub clock: Option<fn() -> u64>,
     pub events: Arc<Channel<AsyncEvent>>,
-    /// Looks of the program.
-    pub polls: u64,
     /// Requests of the program.
     pub posts: u64,
     /// What was done for peers is not said yet: the program may be about to post something that takes it along.
     pub lingers: bool,
+    pub patience: Patience,
     /// Completion queues that are armed, or may be.
     pub armed: u32,
     /// The short ways are not taken: for tests, which compare.
@@ -92,7 +92,7 @@ pub(crate) struct Core {
 }
 
 impl Core {
-    pub(crate) fn new(inbox: InboxHandle, ptag: PtagHandle, name: Name, events: Arc<Channel<AsyncEvent>>, clock: fn() -> u64) -> Self {
+    pub(crate) fn new(inbox: InboxHandle, ptag: PtagHandle, name: Name, events: Arc<Channel<AsyncEvent>>, clock: Option<fn() -> u64>) -> Self {
         Self {
             inbox,
             ptag,
@@ -115,9 +115,9 @@ impl Core {
             now: 0,
             clock,
             events,
-            polls: 0,
             posts: 0,
             lingers: false,
+            patience: Patience::default(),
             armed: 0,
             long_ways: false,
             is_closed: false,
@@ -125,6 +125,14 @@ impl Core {
             struck: None,
             strict: None,
         }
+    }
+
+    /// The time, ns.
+    pub(crate) fn time(&mut self) -> u64 {
+        if let Some(clock) = self.clock {
+            self.now = clock();
+        }
+        self.now
     }
 
     // ---- objects

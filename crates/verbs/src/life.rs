@@ -67,7 +67,7 @@ impl Core {
         // A process of this host that is there is only slow, however little time it was given: it may have to wait for a processor.
         let is_there = peer.gid == self.name.gid && is_taken(engine, &remote);
         let patience = patience.filter(|_| !is_there).map_or(CONNECT_PATIENCE, |p| p.clamp(CONNECT_PATIENCE_MIN, CONNECT_PATIENCE));
-        self.now = (self.clock)();
+        self.time();
         engine.set_now(Instant(self.now));
         let deadline = engine.now() + Duration(patience);
         let asked = engine
@@ -177,7 +177,7 @@ impl Core {
 
     /// The peer of a queue pair with requests is gone, and will not answer. It fails when the time is over that it was given: until then a program may find that it needs no answer. (If the connection never was, it is.)
     fn deserted(&mut self, number: u32, had_been: bool) {
-        let now = (self.clock)();
+        let now = self.time();
         let Some(qp) = self.qp(number) else { return };
         if !had_been {
             return self.fail_send(number, 0, WcStatus::RetryExceeded);

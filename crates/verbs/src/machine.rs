@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A device as a machine on an engine of the caller's, over any wire and in time that the caller tells: for simulators and fuzzers. Programs have a [`Port`](crate::Port), which is this on a NIC.
+//! A device as a machine on an engine of the caller's, over any wire and in the time that the engine is told: for simulators and fuzzers. Programs have a [`Port`](crate::Port), which is this on a NIC.
 
 use crate::channel::Channel;
 use crate::core::{AsyncEvent, Core};
@@ -10,24 +10,10 @@ use crate::qp::{QpAttributes, QpInit, SendRequest};
 use crate::types::{Access, Completion, Error, Gid, QpState, Sge};
 use bellwire_via::wire::Wire;
 use bellwire_via::{Engine, MemAttributes, MemHandle, NetAddress};
-use core::cell::Cell;
 use std::sync::Arc;
 
 /// Quality of service word with which connections of this layer are asked for.
 pub const VERSION: u64 = crate::life::VERSION;
-
-thread_local! {
-    static NOW: Cell<u64> = const { Cell::new(0) };
-}
-
-/// Tells all machines of this thread the time, ns.
-pub fn set_now(ns: u64) {
-    NOW.set(ns);
-}
-
-fn now() -> u64 {
-    NOW.get()
-}
 
 /// A device without a NIC. Its calls are those of [`Port`](crate::Port), told the engine.
 #[derive(Debug)]
@@ -41,7 +27,7 @@ impl Machine {
     pub fn new<W: Wire>(engine: &mut Engine<W>, gid: Gid, place: u16) -> Result<Self, Error> {
         let (ptag, inbox) = (engine.create_ptag()?, engine.create_inbox()?);
         let events = Channel::new().map_err(|_| Error::NoMemory)?;
-        let mut core = Core::new(inbox, ptag, Name { gid, place: 1 }, Arc::new(events), now);
+        let mut core = Core::new(inbox, ptag, Name { gid, place: 1 }, Arc::new(events), None);
         core.settle(engine, place)?;
         Ok(Self(core))
     }
@@ -136,6 +122,7 @@ impl Machine {
     /// # Errors
     /// As there.
     pub fn modify_qp<W: Wire>(&mut self, engine: &mut Engine<W>, qp: u32, to: QpState, attributes: &QpAttributes, given: Given) -> Result<(), Error> {
+        self.0.now = engine.now().0;
         self.0.modify(engine, qp, Some(to), None, attributes, given)
     }
 
@@ -155,6 +142,7 @@ impl Machine {
     /// # Safety
     /// R2, as there.
     pub unsafe fn post_send<W: Wire>(&mut self, engine: &mut Engine<W>, qp: u32, request: &SendRequest<'_>) -> Result<(), Error> {
+        self.0.now = engine.now().0;
         // SAFETY: R2, the caller's promise.
         unsafe { self.0.post_send(engine, qp, request) }
     }
@@ -169,9 +157,9 @@ impl Machine {
 
     /// One look: what has waited for its time, requests for connections, the next thing that has come, what waits to leave. `false`: there was nothing.
     pub fn poll<W: Wire>(&mut self, engine: &mut Engine<W>) -> bool {
-        self.0.now = now();
+        self.0.now = engine.now().0;
         self.0.timeouts(engine);
-        if engine.connection_requests() != self.0.acceptor.seen() {
+        if self.0.acceptor.is_asked(engine) {
             self.0.accept(engine);
             return true;
         }

@@ -5,7 +5,6 @@ use crate::port::Port;
 use crate::queue::Listener;
 use crate::types::{Completion, Error, Sge};
 use crate::windows::WindowKind;
-use bellwire_memory::atomic::Ordering;
 
 impl Port {
     /// Makes a protection domain.
@@ -13,7 +12,7 @@ impl Port {
     /// # Errors
     /// [`Error::NoMemory`].
     pub fn create_domain(&self) -> Result<u32, Error> {
-        self.shared.core().create_domain()
+        self.station.machine().create_domain()
     }
 
     /// Ends one that nothing uses.
@@ -21,7 +20,7 @@ impl Port {
     /// # Errors
     /// [`Error::Busy`]; [`Error::Invalid`].
     pub fn destroy_domain(&self, domain: u32) -> Result<(), Error> {
-        self.shared.core().destroy_domain(domain)
+        self.station.machine().destroy_domain(domain)
     }
 
     /// Keeps a protection domain from ending, until it is released: for what is made of it outside
@@ -30,7 +29,7 @@ impl Port {
     /// # Errors
     /// [`Error::Invalid`].
     pub fn hold_domain(&self, domain: u32) -> Result<(), Error> {
-        self.shared.core().hold_domain(domain)
+        self.station.machine().hold_domain(domain)
     }
 
     /// Lets go of a protection domain that [`hold_domain`](Self::hold_domain) kept.
@@ -38,7 +37,7 @@ impl Port {
     /// # Errors
     /// None; as the kindred calls.
     pub fn release_domain(&self, domain: u32) -> Result<(), Error> {
-        self.shared.core().release_domain(domain);
+        self.station.machine().release_domain(domain);
         Ok(())
     }
 
@@ -47,7 +46,7 @@ impl Port {
     /// # Errors
     /// [`Error::Invalid`]; [`Error::NoMemory`].
     pub fn create_cq(&self, entries: usize, listener: Listener, cookie: u64) -> Result<u32, Error> {
-        self.shared.core().create_cq(entries, listener, cookie)
+        self.station.machine().create_cq(entries, listener, cookie)
     }
 
     /// Changes its length.
@@ -56,7 +55,7 @@ impl Port {
     /// [`Error::Invalid`]: it holds more, or sends that are posted would have no room for their
     /// completions.
     pub fn resize_cq(&self, cq: u32, entries: usize) -> Result<(), Error> {
-        let mut core = self.shared.core();
+        let mut core = self.station.machine();
         let posted = core.posted_to(cq);
         let q = core.cq(cq)?;
         if entries == 0 || entries > crate::queue::CQ_ENTRIES_MAX || entries < q.entries.len() + posted {
@@ -71,7 +70,7 @@ impl Port {
     /// # Errors
     /// [`Error::Busy`]; [`Error::Invalid`].
     pub fn destroy_cq(&self, cq: u32) -> Result<(), Error> {
-        self.shared.core().destroy_cq(cq)
+        self.station.machine().destroy_cq(cq)
     }
 
     /// Takes up to `most` entries; how many.
@@ -80,29 +79,24 @@ impl Port {
     /// [`Error::Invalid`]; [`Error::InChild`].
     #[inline]
     pub fn poll_cq(&self, cq: u32, most: usize, mut take: impl FnMut(&Completion)) -> Result<usize, Error> {
-        let mut core = self.shared.core();
-        core.polls = core.polls.wrapping_add(1);
-        // Relaxed: a hint for the thread.
-        self.shared.polls.store(core.polls, Ordering::Relaxed);
-        if core.cq(cq)?.entries.is_empty() {
-            self.shared.look(&mut core, |core| core.has_entries(cq))?;
-        } else {
-            // Its answers may be all that a peer waits for, while this program looks at its memory.
-            self.shared.rouse(&core);
-        }
-        if core.strict.is_some() {
-            core.saw_polls(cq, most);
-        }
-        let entries = &mut core.cq(cq)?.entries;
-        let n = entries.len().min(most);
-        for _ in 0..n {
-            if let Some(c) = entries.take_front() {
-                take(c);
+        let n = self.station.poll(|core, engine| -> Result<usize, Error> {
+            if core.cq(cq)?.entries.is_empty() {
+                core.look(engine, |core| core.has_entries(cq));
             }
-        }
+            if core.strict.is_some() {
+                core.saw_polls(cq, most);
+            }
+            let entries = &mut core.cq(cq)?.entries;
+            let n = entries.len().min(most);
+            for _ in 0..n {
+                if let Some(c) = entries.take_front() {
+                    take(c);
+                }
+            }
+            Ok(n)
+        })?;
         if n == 0 {
-            drop(core);
-            self.shared.nic.give_way();
+            self.station.give_way();
         }
         Ok(n)
     }
@@ -112,13 +106,8 @@ impl Port {
     /// # Errors
     /// [`Error::Invalid`].
     pub fn arm_cq(&self, cq: u32, solicited_only: bool) -> Result<(), Error> {
-        let mut core = self.shared.core();
-        core.arm_cq(cq, solicited_only)?;
-        // Relaxed: a hint for the thread, which is woken to look again.
-        self.shared.armed.store(core.armed, Ordering::Relaxed);
-        drop(core);
-        self.shared.bell.notify_all();
-        Ok(())
+        self.station.machine().arm_cq(cq, solicited_only)?;
+        Ok(self.station.arm(|core, engine| core.look(engine, |_| false))?)
     }
 
     /// Makes a shared receive queue.
@@ -129,7 +118,7 @@ impl Port {
         if capacity == 0 || capacity > crate::qp::QUEUE_MAX as usize || pieces_max > crate::qp::PIECES_MAX as usize || limit > capacity {
             return Err(Error::Invalid);
         }
-        self.shared.core().create_srq(domain, capacity, pieces_max, limit, cookie)
+        self.station.machine().create_srq(domain, capacity, pieces_max, limit, cookie)
     }
 
     /// Makes a shared receive queue for extended reliable connections: messages name it, and `cq`
@@ -142,7 +131,7 @@ impl Port {
             return Err(Error::Invalid);
         }
         let queue = crate::queue::ReceiveQueue::new(capacity, pieces_max, domain);
-        self.shared.core().create_xrc_srq(queue, crate::xrc::Xrc { domain: xrc_domain, cq }, cookie)
+        self.station.machine().create_xrc_srq(queue, crate::xrc::Xrc { domain: xrc_domain, cq }, cookie)
     }
 
     /// Makes an XRC domain.
@@ -150,7 +139,7 @@ impl Port {
     /// # Errors
     /// [`Error::NoMemory`].
     pub fn create_xrc_domain(&self) -> Result<u32, Error> {
-        self.shared.core().create_xrc_domain()
+        self.station.machine().create_xrc_domain()
     }
 
     /// Ends an XRC domain that nothing uses.
@@ -158,7 +147,7 @@ impl Port {
     /// # Errors
     /// [`Error::Busy`]; [`Error::Invalid`].
     pub fn destroy_xrc_domain(&self, id: u32) -> Result<(), Error> {
-        self.shared.core().destroy_xrc_domain(id)
+        self.station.machine().destroy_xrc_domain(id)
     }
 
     /// Opens a receiving queue pair of an XRC domain once more; it ends when all of its handles
@@ -167,7 +156,7 @@ impl Port {
     /// # Errors
     /// [`Error::Invalid`]: there is no such queue pair in that domain.
     pub fn open_qp(&self, qp: u32, xrc_domain: u32) -> Result<(), Error> {
-        self.shared.core().open_qp(qp, xrc_domain)
+        self.station.machine().open_qp(qp, xrc_domain)
     }
 
     /// Makes a memory window, bound to nothing; its key.
@@ -175,7 +164,7 @@ impl Port {
     /// # Errors
     /// [`Error::Invalid`]; [`Error::NoMemory`].
     pub fn create_window(&self, domain: u32, kind: WindowKind) -> Result<u32, Error> {
-        self.shared.core().create_window(domain, kind)
+        self.station.machine().create_window(domain, kind)
     }
 
     /// Ends a memory window, by any key that it had. What it was bound to can no longer be reached
@@ -184,7 +173,7 @@ impl Port {
     /// # Errors
     /// [`Error::Invalid`].
     pub fn destroy_window(&self, key: u32) -> Result<(), Error> {
-        self.shared.core().destroy_window(key)
+        self.station.machine().destroy_window(key)
     }
 
     /// Has an event given when fewer receives than that are posted.
@@ -192,7 +181,7 @@ impl Port {
     /// # Errors
     /// [`Error::Invalid`].
     pub fn set_srq_limit(&self, srq: u32, limit: usize) -> Result<(), Error> {
-        let mut core = self.shared.core();
+        let mut core = self.station.machine();
         let srq = core.srq(srq)?;
         if limit > srq.queue.capacity {
             return Err(Error::Invalid);
@@ -206,7 +195,7 @@ impl Port {
     /// # Errors
     /// [`Error::Invalid`].
     pub fn query_srq(&self, srq: u32) -> Result<(usize, usize, usize), Error> {
-        let mut core = self.shared.core();
+        let mut core = self.station.machine();
         let srq = core.srq(srq)?;
         Ok((srq.queue.capacity, srq.queue.pieces_max, srq.limit))
     }
@@ -216,7 +205,7 @@ impl Port {
     /// # Errors
     /// [`Error::Busy`]; [`Error::Invalid`].
     pub fn destroy_srq(&self, srq: u32) -> Result<(), Error> {
-        self.shared.core().destroy_srq(srq)
+        self.station.machine().destroy_srq(srq)
     }
 
     /// Posts a receive to a shared queue.
@@ -224,6 +213,6 @@ impl Port {
     /// # Errors
     /// [`Error::Invalid`]; [`Error::NoMemory`].
     pub fn post_srq(&self, srq: u32, wr_id: u64, pieces: &[Sge]) -> Result<(), Error> {
-        self.shared.core().srq(srq)?.queue.post(wr_id, pieces)
+        self.station.machine().srq(srq)?.queue.post(wr_id, pieces)
     }
 }

@@ -124,7 +124,7 @@ impl crate::port::Port {
         for p in pieces {
             let length = u64::from(p.length);
             let place = {
-                let core = self.shared.core();
+                let core = self.station.machine();
                 if core.regions.find(p.key, domain, p.address, length, access).is_ok() {
                     continue;
                 }

@@ -32,7 +32,7 @@ impl Port {
         if length == 0 || !asked.has_lawful_access() {
             return Err(Error::Invalid);
         }
-        self.shared.with(|core, engine| {
+        self.station.with(|core, engine| {
             let base = engine.allocate(length as usize).map_err(|_| Error::NoMemory)?;
             let address = base.expose_provenance() as u64;
             let region = Region { address, iova: address, ..asked };
@@ -92,7 +92,7 @@ impl Memory<'_> {
     /// [`Error::Invalid`]: not within the memory.
     pub fn read(&self, at: usize, to: &mut [u8]) -> Result<(), Error> {
         let from = self.place(at, to.len())?;
-        self.port.shared.with(|_, engine| Ok(engine.copy_from_allocated(from, to)?))
+        self.port.station.with(|_, engine| Ok(engine.copy_from_allocated(from, to)?))
     }
 
     /// Copies bytes in, from `at` on.
@@ -101,7 +101,7 @@ impl Memory<'_> {
     /// [`Error::Invalid`]: not within the memory.
     pub fn write(&self, at: usize, from: &[u8]) -> Result<(), Error> {
         let to = self.place(at, from.len())?;
-        self.port.shared.with(|_, engine| Ok(engine.copy_to_allocated(to, from)?))
+        self.port.station.with(|_, engine| Ok(engine.copy_to_allocated(to, from)?))
     }
 
     fn place(&self, at: usize, length: usize) -> Result<u64, Error> {
@@ -111,7 +111,7 @@ impl Memory<'_> {
 
 impl Drop for Memory<'_> {
     fn drop(&mut self) {
-        let _ = self.port.shared.with(|core, engine| {
+        let _ = self.port.station.with(|core, engine| -> Result<(), Error> {
             let region = core.unlist_region(self.key)?;
             if let Some(shown) = region.adopted {
                 engine.deregister(shown.base, MemHandle::from_raw(shown.handle))?;

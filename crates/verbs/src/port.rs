@@ -1,32 +1,29 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A device that a program has opened: the machine of `core.rs` on a NIC of its own. What programs call. Any thread may call at any time.
+//! A device that a program has opened: the machine of `core.rs` on a NIC of its own. What programs
+//! call. Any thread may call at any time.
 
 use crate::channel::Channel;
 use crate::core::{AsyncEvent, Core};
 use crate::direct::ShortAccess;
 use crate::modify::Given;
 use crate::name::{Name, PLACES, gid_of};
-use crate::progress::{Shared, clock, lock, run};
+use crate::progress::clock;
 use crate::qp::{QpAttributes, QpInit, SendRequest};
 use crate::rule::Reporter;
 use crate::short::ShortSend;
 use crate::struck::Struck;
 use crate::types::{AsyncKind, Error, Gid, QpState, SendFlags, Sge};
 use bellwire_faults::FaultPlan;
-use bellwire_memory::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use bellwire_memory::token::Token;
+use bellwire_peer::Station;
 use bellwire_via::nic::NicConfig;
 use bellwire_via::wire::Purpose;
 use bellwire_via::wire::shm::ProtectionMode;
 use bellwire_via::{MemoryMode, Nic};
-use std::sync::{Arc, Condvar, Mutex};
-use std::thread::JoinHandle;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// How long a thread that waits for an event looks itself.
 const SPIN: Duration = Duration::from_micros(40);
-/// How long a device that closes tries to send what was posted.
-const FAREWELL: Duration = Duration::from_secs(3);
 
 /// Why a device could not be opened.
 #[derive(Debug)]
@@ -55,8 +52,7 @@ impl std::error::Error for OpenError {}
 /// A device.
 #[derive(Debug)]
 pub struct Port {
-    pub(crate) shared: Arc<Shared>,
-    thread: Mutex<Option<JoinHandle<()>>>,
+    pub(crate) station: Station<Core>,
     gid: Gid,
     events: Arc<Channel<AsyncEvent>>,
     /// Memory of the program is exchanged for memory that peers can map.
@@ -75,13 +71,11 @@ impl Port {
         // What peers do in mapped memory nobody is asked about.
         let adopts = config.mode == ProtectionMode::Mapped && config.memory == MemoryMode::Trust && plan.is_none() && reporter.is_none();
         let nic = Nic::open(config).map_err(OpenError::Nic)?;
-        nic.ignore_errors();
-        nic.now();
         let events = Arc::new(Channel::new().map_err(|_| OpenError::Resource)?);
-        let core = nic.with(|engine| {
+        let station = Station::open(nic, |engine| {
             let ptag = engine.create_ptag().map_err(Error::from)?;
             let inbox = engine.create_inbox().map_err(Error::from)?;
-            let mut core = Core::new(inbox, ptag, Name { gid, place: 1 }, Arc::clone(&events), clock);
+            let mut core = Core::new(inbox, ptag, Name { gid, place: 1 }, Arc::clone(&events), Some(clock));
             core.settle(engine, from)?;
             if let Some(plan) = plan {
                 core.be_struck(Struck::new(plan, &gid, clock(), die));
@@ -91,23 +85,8 @@ impl Port {
             }
             Ok(core)
         });
-        let core = Token::new(core.map_err(|_: Error| OpenError::Resource)?);
-        let shared = Arc::new(Shared {
-            core,
-            nic,
-            polls: AtomicU64::new(0),
-            armed: AtomicU32::new(0),
-            closing: AtomicBool::new(false),
-            dozing: AtomicBool::new(false),
-            pace: Mutex::new(()),
-            bell: Condvar::new(),
-        });
-        let port = Self { shared, thread: Mutex::new(None), gid, events, adopts };
-        if !port.shared.core().timers.is_empty() {
-            // The port goes down and up although nobody looks.
-            port.start();
-        }
-        Ok(port)
+        let station = station.map_err(|_: Error| OpenError::Resource)?;
+        Ok(Self { station, gid, events, adopts })
     }
 
     /// Its address.
@@ -119,12 +98,12 @@ impl Port {
     /// peers cannot reach memory that they have mapped.
     pub fn set_link(&self, is_up: bool) {
         // In the child of a fork there is no port.
-        let _ = self.shared.with(|core, engine| {
+        let _ = self.station.with(|core, engine| -> Result<(), Error> {
             core.close_port(engine, !is_up);
             Ok(())
         });
-        self.shared.bell.notify_all();
-        self.shared.wake();
+        // What has come meanwhile rings nobody any more.
+        let _ = self.station.arm(|core, engine| core.look(engine, |_| false));
     }
 
     /// Tells the program that the addresses of the port changed.
@@ -134,12 +113,12 @@ impl Port {
 
     /// Whether the port works: no fault and no [`set_link`](Self::set_link) took it down.
     pub fn is_up(&self) -> bool {
-        !self.shared.core().is_down()
+        !self.station.machine().is_down()
     }
 
     /// Whether it was opened by this process, not by the parent before a `fork`.
     pub fn is_ours(&self) -> bool {
-        self.shared.nic.try_with(|_| Ok(())).is_ok()
+        !self.station.in_child()
     }
 
     /// What happens beside the queues.
@@ -152,9 +131,7 @@ impl Port {
     /// # Errors
     /// [`Error::Invalid`]; [`Error::NoMemory`].
     pub fn create_qp(&self, init: &QpInit) -> Result<u32, Error> {
-        let number = self.shared.core().create_qp(init)?;
-        self.start();
-        Ok(number)
+        self.station.machine().create_qp(init)
     }
 
     /// Ends a queue pair, and what is posted with it.
@@ -162,18 +139,19 @@ impl Port {
     /// # Errors
     /// [`Error::Invalid`].
     pub fn destroy_qp(&self, qp: u32) -> Result<(), Error> {
-        self.shared.with(|core, engine| {
+        self.station.with(|core, engine| {
             core.tell(engine, qp);
             core.destroy_qp(qp)
         })
     }
 
-    /// Changes attributes and state; `to` is the state to move to, `current` the one that it is believed to be in.
+    /// Changes attributes and state; `to` is the state to move to, `current` the one that it is
+    /// believed to be in.
     ///
     /// # Errors
     /// [`Error::Invalid`]: no such move, too little or too much is given, or a value is none.
     pub fn modify_qp(&self, qp: u32, to: Option<QpState>, current: Option<QpState>, attributes: &QpAttributes, given: Given) -> Result<(), Error> {
-        self.shared.with(|core, engine| core.modify(engine, qp, to, current, attributes, given))
+        self.station.with(|core, engine| core.modify(engine, qp, to, current, attributes, given))
     }
 
     /// State, attributes, and what it was made with.
@@ -181,7 +159,7 @@ impl Port {
     /// # Errors
     /// [`Error::Invalid`].
     pub fn query_qp(&self, qp: u32) -> Result<(QpState, QpAttributes, QpInit), Error> {
-        let mut core = self.shared.core();
+        let mut core = self.station.machine();
         let qp = core.qp(qp).ok_or(Error::Invalid)?;
         Ok((qp.state, QpAttributes { drains: qp.state == QpState::Sqd && qp.begun != 0, ..qp.attributes }, qp.init))
     }
@@ -209,24 +187,19 @@ impl Port {
     #[inline]
     pub unsafe fn post_send(&self, qp: u32, request: &SendRequest<'_>) -> Result<(), Error> {
         // SAFETY: R2, the caller's promise.
-        self.shared.with(|core, engine| unsafe { core.post_send(engine, qp, request) })
+        self.station.with(|core, engine| unsafe { core.post_send(engine, qp, request) })
     }
 
-    /// Posts a send if all is as usual. `false`: nothing is done; [`post_send`](Self::post_send) can do it, or says why not.
+    /// Posts a send if all is as usual. `false`: nothing is done; [`post_send`](Self::post_send)
+    /// can do it, or says why not.
     ///
     /// # Safety
     /// R2, as for [`post_send`](Self::post_send).
     #[inline(always)]
     pub unsafe fn post_short(&self, qp: u32, request: &ShortSend) -> bool {
-        let mut core = self.shared.core();
-        let mut done = false;
         // In the child of a fork it is not.
-        let _ = self.shared.nic.try_with(|engine| {
-            // SAFETY: R2, the caller's promise.
-            done = unsafe { core.send_short(engine, qp, request) };
-            Ok(())
-        });
-        done
+        // SAFETY: R2, the caller's promise.
+        self.station.with(|core, engine| Ok::<_, Error>(unsafe { core.send_short(engine, qp, request) })).unwrap_or(false)
     }
 
     /// As [`post_short`](Self::post_short), a write or read in memory that is mapped here.
@@ -235,21 +208,16 @@ impl Port {
     /// R2, as for [`post_send`](Self::post_send).
     #[inline(always)]
     pub unsafe fn access_short(&self, qp: u32, request: &ShortAccess) -> bool {
-        let mut core = self.shared.core();
-        let mut done = false;
         // In the child of a fork it is not.
-        let _ = self.shared.nic.try_with(|engine| {
-            // SAFETY: R2, the caller's promise.
-            done = unsafe { core.access_shortly(engine, qp, request) };
-            Ok(())
-        });
-        done
+        // SAFETY: R2, the caller's promise.
+        self.station.with(|core, engine| Ok::<_, Error>(unsafe { core.access_shortly(engine, qp, request) })).unwrap_or(false)
     }
 
-    /// Posts a receive of one piece if all is as usual; `false`: nothing is done, and [`post_receive`](Self::post_receive) knows why.
+    /// Posts a receive of one piece if all is as usual; `false`: nothing is done, and
+    /// [`post_receive`](Self::post_receive) knows why.
     #[inline(always)]
     pub fn post_receive_short(&self, qp: u32, wr_id: u64, piece: &Sge) -> bool {
-        self.shared.core().receive_short(qp, wr_id, piece)
+        self.station.machine().receive_short(qp, wr_id, piece)
     }
 
     /// Posts a receive.
@@ -258,86 +226,49 @@ impl Port {
     /// [`Error::Invalid`]; [`Error::NoMemory`]: the queue is full.
     #[inline]
     pub fn post_receive(&self, qp: u32, wr_id: u64, pieces: &[Sge]) -> Result<(), Error> {
-        self.shared.core().post_receive(qp, wr_id, pieces)
+        self.station.machine().post_receive(qp, wr_id, pieces)
     }
 
     /// Tells peers what was done for them and not said yet: to be called before the process ends.
     pub fn settle(&self) {
-        let _ = self.shared.with(|core, engine| {
+        let _ = self.station.with(|core, engine| {
             core.tell_owed(engine);
             core.report_rest();
-            Ok(())
+            Ok::<_, Error>(())
         });
     }
 
-    /// Waits like [`Port::wait`] for completions. A queue that is armed and was not emptied counts as one that has something new.
+    /// Waits like [`Port::wait`] for completions. A queue that is armed and was not emptied counts
+    /// as one that has something new.
     ///
     /// # Errors
     /// As there.
     pub fn wait_for_completions(&self, channel: &Channel<u64>) -> rustix::io::Result<()> {
-        self.shared.core().tell_left(channel);
+        self.station.machine().tell_left(channel);
         self.wait(channel)
     }
 
-    /// Waits until a channel of this device may have something: moves everything for a moment, then sleeps, while the thread does.
+    /// Waits until a channel of this device may have something: moves everything for a moment, then
+    /// sleeps, while the helper does.
     ///
     /// # Errors
-    /// A signal came whose handler interrupts calls; in the child of a fork nothing is to be waited for (`EIO`).
+    /// A signal came whose handler interrupts calls; in the child of a fork nothing is to be waited
+    /// for (`EIO`).
     pub fn wait<T>(&self, channel: &Channel<T>) -> rustix::io::Result<()> {
         let end = Instant::now() + SPIN;
         while channel.is_empty() {
-            self.shared.look(&mut self.shared.core(), |_| !channel.is_empty()).map_err(|_| rustix::io::Errno::IO)?;
+            let looked = self.station.poll(|core, engine| Ok::<_, Error>(core.look(engine, |_| !channel.is_empty())));
+            looked.map_err(|_| rustix::io::Errno::IO)?;
             if Instant::now() >= end {
+                self.station.arm(|core, engine| core.look(engine, |_| !channel.is_empty())).map_err(|_| rustix::io::Errno::IO)?;
                 return channel.sleep();
             }
         }
         Ok(())
-    }
-
-    /// Starts the thread, if it does not run.
-    pub(crate) fn start(&self) {
-        let mut thread = lock(&self.thread);
-        if thread.is_none() {
-            let shared = Arc::clone(&self.shared);
-            *thread = std::thread::Builder::new().name("bellwire-verbs".into()).spawn(move || run(&shared)).ok();
-        }
     }
 }
 
 /// Ends the process at once, as who kills it does.
 fn die() {
     let _ = rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::KILL);
-}
-
-impl Drop for Port {
-    fn drop(&mut self) {
-        let thread = lock(&self.thread).take();
-        // Relaxed: the thread is woken, and looks.
-        self.shared.closing.store(true, Ordering::Relaxed);
-        if self.shared.nic.try_with(|_| Ok(())).is_err() {
-            // The child of a fork: neither the thread nor the NIC is ours.
-            core::mem::forget(thread);
-            core::mem::forget(Arc::clone(&self.shared));
-            return;
-        }
-        self.shared.bell.notify_all();
-        self.shared.wake();
-        if let Some(thread) = thread {
-            let _ = thread.join();
-        }
-        // What was answered and posted leaves.
-        let end = Instant::now() + FAREWELL;
-        let mut core = self.shared.core();
-        while Instant::now() < end {
-            let moved = self.shared.look(&mut core, |_| false).unwrap_or(false);
-            if !moved && core.unsent.is_empty() && core.owing.is_empty() {
-                break;
-            }
-        }
-        let _ = self.shared.nic.try_with(|engine| {
-            core.report_rest();
-            core.close(engine);
-            Ok(())
-        });
-    }
 }

@@ -42,7 +42,7 @@ impl Port {
             return Err(Error::Invalid);
         }
         if region.access.contains(Access::ON_DEMAND) {
-            let mut core = self.shared.core();
+            let mut core = self.station.machine();
             core.hold_domain(region.domain)?;
             let key = core.regions.on_demand.insert(Region { adopted: None, ..*region });
             return key.ok_or_else(|| {
@@ -54,7 +54,7 @@ impl Port {
         let pages = pages_of(region.address, region.length).filter(|_| self.adopts && wants_remote && region.access.contains(Access::LOCAL_WRITE));
         // Before the lock: it looks into `/proc`.
         let may_adopt = pages.as_ref().is_some_and(may_adopt);
-        self.shared.with(|core, engine| {
+        self.station.with(|core, engine| {
             // The engine looks at the memory, brings it in, and gives the key; what peers may do is this layer's business.
             let attributes = MemAttributes { ptag: Some(core.ptag), rdma_write: region.access.intersects(WRITES), rdma_read: false };
             // SAFETY: R1, the caller's promise.
@@ -117,7 +117,7 @@ impl Port {
     }
 
     fn owner(&self) -> usize {
-        Arc::as_ptr(&self.shared).addr()
+        Arc::as_ptr(self.events()).addr()
     }
 
     /// Changes a registration. With the same memory it keeps its key, and is no longer mapped by
@@ -133,7 +133,7 @@ impl Port {
         if is_on_demand_key(key) {
             return self.change_on_demand(key, change);
         }
-        let old = *self.shared.core().regions.get(key).ok_or(Error::Invalid)?;
+        let old = *self.station.machine().regions.get(key).ok_or(Error::Invalid)?;
         let mut region = old;
         region.adopted = None;
         change(&mut region);
@@ -146,7 +146,7 @@ impl Port {
         if !region.has_lawful_access() {
             return Err(Error::Invalid);
         }
-        self.shared.with(|core, engine| {
+        self.station.with(|core, engine| {
             let attributes = MemAttributes { ptag: Some(core.ptag), rdma_write: region.access.intersects(WRITES), rdma_read: false };
             engine.set_memory_attributes(region.address, MemHandle::from_raw(key), &attributes).map_err(|e| match e {
                 bellwire_via::Error::Resource => Error::Busy,
@@ -162,7 +162,7 @@ impl Port {
 
     /// Changes a region on demand: of nothing but its description.
     fn change_on_demand(&self, key: u32, change: impl FnOnce(&mut Region)) -> Result<u32, Error> {
-        let mut core = self.shared.core();
+        let mut core = self.station.machine();
         let old = *core.regions.on_demand.get_mut(key).ok_or(Error::Invalid)?;
         let mut region = old;
         change(&mut region);
@@ -184,9 +184,9 @@ impl Port {
     /// [`Error::Invalid`].
     pub fn deregister(&self, key: u32) -> Result<(), Error> {
         if is_on_demand_key(key) {
-            return self.shared.core().unlist_region(key).map(drop);
+            return self.station.machine().unlist_region(key).map(drop);
         }
-        self.shared.with(|core, engine| {
+        self.station.with(|core, engine| {
             let region = core.unlist_region(key)?;
             self.disown(engine, region.adopted);
             Ok(engine.deregister(region.address, MemHandle::from_raw(key))?)

@@ -240,7 +240,7 @@ impl Core {
     /// A message found no receive.
     #[cold]
     pub(crate) fn saw_no_receive(&mut self, p: &Packet<'_>) {
-        let (number, from, now) = (p.head.to, p.head.from, (self.clock)());
+        let (number, from, now) = (p.head.to, p.head.from, self.time());
         let Some(qp) = self.qp(number) else { return };
         let (is_reliable, shared) = (qp.init.kind.is_reliable(), qp.init.srq.is_some());
         let queue = if shared { "its shared receive queue" } else { "its receive queue" };

@@ -102,7 +102,7 @@ impl Core {
 
     /// Decides about the next request of a queue pair.
     pub(crate) fn strike(&mut self, number: u32) -> Way {
-        let (now, own, is_down) = ((self.clock)(), self.name.gid, self.is_down());
+        let (now, own, is_down) = (self.time(), self.name.gid, self.is_down());
         let Some(qp) = self.qps.get_mut(number as usize & (crate::name::QPS_MAX - 1)).and_then(Option::as_deref_mut) else { return Way::Closed };
         let is_reliable = qp.init.kind.is_reliable();
         if is_down && !is_reliable {
@@ -182,7 +182,7 @@ impl Core {
 
     /// Does what follows when the port goes down or up.
     fn tell_port<W: Wire>(&mut self, engine: &mut Engine<W>, was_down: bool) {
-        let (now, is_down) = ((self.clock)(), self.is_down());
+        let (now, is_down) = (self.time(), self.is_down());
         if is_down == was_down {
             return;
         }

@@ -12,6 +12,7 @@
 //! | `nic/spin.rs` | how long a wait polls before it sleeps |
 //! | `nic/crowd.rs` | polls in vain let others run |
 //! | `nic/watch.rs` | completion queues with file descriptors |
+//! | `nic/machine.rs` | the state of a layer above, under the same token and driven by the helper |
 //! | `nic/helper.rs` | the helper thread: control, timers, handlers, work for a process that computes |
 //! | `nic/handlers.rs` | notify handlers and the error handler |
 //! | `nic/stat.rs`, `nic/snapshot.rs` | the live view: what others may ask about this NIC |
@@ -43,6 +44,7 @@ mod crowd;
 mod give_way;
 mod handlers;
 mod helper;
+mod machine;
 mod memory;
 mod shared;
 mod snapshot;
@@ -55,6 +57,7 @@ mod waits;
 mod watch;
 
 pub use config::{ConfigError, NicConfig, OpenError, SPIN_DEFAULT, SPIN_MAX, Udp};
+pub use machine::{Driven, HeldMachine, Machine};
 pub use memory::Memory;
 pub use spin::Spin;
 
@@ -154,6 +157,7 @@ impl Nic {
             port,
             errors: Mutex::new(ErrorHandling::default()),
             armed_queues: AtomicU32::new(0),
+            is_driven: AtomicBool::new(false),
             identity,
             fork: ForkMark::new(),
             pid: std::process::id(),
@@ -356,8 +360,8 @@ impl Drop for Nic {
     }
 }
 
-/// The monotonic clock.
-fn clock() -> Instant {
+/// The monotonic clock, as engines of NICs are told it.
+pub fn clock() -> Instant {
     let t = clock_gettime(ClockId::Monotonic);
     Instant((t.tv_sec as u64).wrapping_mul(1_000_000_000).wrapping_add(t.tv_nsec as u64))
 }

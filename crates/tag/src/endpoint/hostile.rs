@@ -13,6 +13,7 @@ use crate::regions::{Access, Region};
 use crate::remote::{RemoteFlags, Target};
 use crate::send::SendFlags;
 use bellwire_via::{InboxHandle, Notice, Pieces, Taken, ViAttributes, ViHandle};
+use std::time::Instant;
 
 const PATIENCE: Duration = Duration::from_secs(60);
 const ATTACKS: u64 = 30;
@@ -85,7 +86,7 @@ impl Attacker {
             assert!(begun.elapsed() < PATIENCE, "not connected");
         }
         // Until the victim has heard of it, too: it would connect itself.
-        while victim.core().connections.is_empty() {
+        while victim.station.machine().connections.is_empty() {
             victim.poll(heard).unwrap();
             assert!(begun.elapsed() < PATIENCE, "not accepted");
         }
@@ -188,12 +189,12 @@ fn a_peer_that_says_anything() {
         let attacker = Attacker::connect(&victim, &mut heard, seed + 1);
         entangle(&victim, &mut heard, &attacker, &mut memory);
         for _ in 0..MESSAGES {
-            let known = operations(&victim.core());
+            let known = operations(&victim.station.machine());
             let head = words(&mut random, &known);
             let n = random.one_of(&[0, 0, 1, 8, 16, 100, 5000, 16_320, 16_384, 17_000]);
             let said = attacker.say(&head, &vec![random.next() as u8; n]);
             while victim.poll(&mut heard).unwrap() {}
-            if !said || victim.core().connections.is_empty() {
+            if !said || victim.station.machine().connections.is_empty() {
                 ended += 1;
                 break;
             }
@@ -201,13 +202,13 @@ fn a_peer_that_says_anything() {
         }
         drop(attacker);
         let begun = Instant::now();
-        while !victim.core().connections.is_empty() {
+        while !victim.station.machine().connections.is_empty() {
             victim.poll(&mut heard).unwrap();
             assert!(begun.elapsed() < PATIENCE, "seed {seed}: the connection stays");
         }
         // Nothing is read or written for it any more: the memory goes.
         while victim.cancel(&mut heard, 3) {}
-        assert_eq!(victim.core().operations.len(), 0, "seed {seed}");
+        assert_eq!(victim.station.machine().operations.len(), 0, "seed {seed}");
     }
     assert!(ended > ATTACKS / 2, "lies are noticed: {ended}");
     assert!(reached[..EDGE].iter().chain(&reached[EDGE + REACH..]).all(|b| *b == 0x5a));

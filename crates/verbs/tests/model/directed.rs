@@ -4,7 +4,6 @@
 use super::Trial;
 use super::posting::Wish;
 use super::side::{Random, SLOT, TARGET};
-use bellwire_verbs::machine::set_now;
 use bellwire_verbs::{Given, Opcode, QpAttributes, QpState, SendFlags, WcStatus};
 use bellwire_via::time::Duration;
 use bellwire_via::wire::sim::SimConfig;
@@ -35,7 +34,6 @@ impl Trial {
     fn other_looks(&mut self, me: usize) {
         let end = self.world.now() + Duration::from_micros(3000);
         while self.world.now() < end {
-            set_now(self.world.now().0);
             while self.sides[me].machine.poll(self.world.engine(me)) {}
             self.world.step_at_most(end);
         }
@@ -165,7 +163,6 @@ fn a_short_message_answers_a_write() {
         while trial.world.now() < end {
             trial.world.step_at_most(end);
         }
-        set_now(trial.world.now().0);
         for _ in 0..looks {
             trial.sides[1].machine.poll(trial.world.engine(1));
         }

@@ -10,7 +10,6 @@ mod draining;
 mod posting;
 mod side;
 
-use bellwire_verbs::machine::set_now;
 use bellwire_verbs::{Access, AsyncKind, Given, QpAttributes, QpKind, QpState, WcStatus};
 use bellwire_via::time::Duration;
 use bellwire_via::wire::sim::SimConfig;
@@ -42,7 +41,6 @@ impl Trial {
 
     fn on(config: SimConfig, mut random: Random, seed: u64) -> Self {
         let mut world = World::with_nics(config, 2);
-        set_now(world.now().0);
         let mut sides = [0, 1].map(|nic| Side::new(&mut world, nic));
         for side in &mut sides {
             // The same is to come of all of it, whichever way short messages go.
@@ -144,12 +142,10 @@ impl Trial {
                 }
             }
         }
-        set_now(self.world.now().0);
     }
 
     /// What can happen now does, and time goes on to the next event.
     fn turn(&mut self, end: bellwire_via::Instant) {
-        set_now(self.world.now().0);
         for me in 0..2 {
             // A program that looks no further: what it posts next takes answers along.
             let mut looks = if self.random.one_in(2) { 1 + self.random.below(3) } else { usize::MAX };

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The helper thread: what must happen whether or not the application calls.
 //!
-//! It sleeps in `epoll` on the wire's control descriptor, a bell of its own, and the NIC's bell (unless waiters sleep on that). In this order of depth:
+//! It sleeps in `epoll` on the wire's control descriptor, a bell of its own, and the NIC's bell
+//! (unless waiters sleep on that). In this order of depth:
 //!
 //! ```text
 //!  deep      nothing pending; no CPU is used. Ends by: control (connections, peer death), a timer, being told (events, work left by a post), a ring.
@@ -10,8 +11,8 @@
 //!  serving   it has found traffic while the application computes: it polls for a short while, then deep.
 //! ```
 //!
-//! The helper enters with `Claim::Visit` and never gets the token's bias. While the application polls it stays out of its way: kicks and ticks are answered
-//! by the application's own turns.
+//! The helper enters with `Claim::Visit` and never gets the token's bias. While the application
+//! polls it stays out of its way: kicks and ticks are answered by the application's own turns.
 
 mod guard;
 mod port;
@@ -19,7 +20,7 @@ mod port;
 use super::handlers::{self, Job};
 use super::shared::Shared;
 use super::stat::Stat;
-use super::{Core, clock, timespec};
+use super::{Core, clock, machine, timespec, wait};
 use crate::time::{Duration, Instant};
 use bellwire_memory::atomic::Ordering;
 use bellwire_memory::pause::pause;
@@ -41,17 +42,20 @@ pub(super) const DUTY: u32 = 8;
 /// First tick after being told of work, and the following ones.
 const TICK_FIRST: Duration = Duration::from_millis(1);
 const TICK: Duration = Duration::from_millis(5);
-/// Ticks in a row without anything pending, application polling, after which it sleeps deeply all the same.
+/// Ticks in a row without anything pending, application polling, after which it sleeps deeply all
+/// the same.
 const QUIET_TICKS_MAX: u32 = 20;
 /// How long it goes on polling after it has found something.
 const LINGER: Duration = Duration::from_micros(20);
-/// Pauses between two turns of the engine, and while it glances whether the application polls (some microseconds).
+/// Pauses between two turns of the engine, and while it glances whether the application polls (some
+/// microseconds).
 const PAUSES_PER_TURN: u32 = 32;
 const PAUSES_PER_GLANCE: u32 = 64;
 /// Turns before it looks for something else to do.
 const TURNS_MAX: u32 = 4096;
 
-/// Edge-triggered: one wake-up per ring, though nobody silences a bell that rings while the application polls.
+/// Edge-triggered: one wake-up per ring, though nobody silences a bell that rings while the
+/// application polls.
 const BELL_FLAGS: epoll::EventFlags = epoll::EventFlags::IN.union(epoll::EventFlags::ET);
 
 /// How the helper sleeps.
@@ -79,13 +83,16 @@ struct Helper<'a> {
     polls: u32,
     quiet_ticks: u32,
     guarding: Guarding,
+    /// The next tick of a NIC with a machine.
+    pace: Duration,
     jobs: Vec<Job>,
     stat: Stat,
 }
 
 /// The helper's thread.
 pub(super) fn run(shared: &Shared, stat: Stat) {
-    let mut helper = Helper { shared, mode: Mode::Tick(Duration(0)), polls: 0, quiet_ticks: 0, guarding: Guarding::default(), jobs: Vec::new(), stat };
+    let mut helper =
+        Helper { shared, mode: Mode::Tick(Duration(0)), polls: 0, quiet_ticks: 0, guarding: Guarding::default(), pace: machine::TICK, jobs: Vec::new(), stat };
     loop {
         let woken = helper.sleep();
         if woken.reasons & CLOSE != 0 {
@@ -106,7 +113,7 @@ impl Helper<'_> {
             Mode::Tick(d) => Some(self.tick_length(d)),
         };
         let mut timeout = left.map(timespec);
-        if let Some(time) = left.filter(|left| self.guarding.on && *left <= guard::TICK) {
+        if let Some(time) = left.filter(|left| (self.guarding.on && *left <= guard::TICK) || (self.is_driven() && *left < machine::TICK)) {
             self.sleep_on_guard(time);
             timeout = Some(timespec(Duration(0)));
         }
@@ -144,25 +151,27 @@ impl Helper<'_> {
             // Its poster is likely to poll now: look again in a moment.
             self.has_polled();
             self.quiet_ticks = 0;
-            self.mode = Mode::Tick(TICK_FIRST);
+            self.mode = Mode::Tick(self.tick_after(TICK_FIRST));
             return;
         }
         if woken.bell || woken.reasons & DUTY != 0 {
             if woken.reasons != 0 {
                 // Whoever told us counts on us to be awake.
-                self.mode = Mode::Tick(TICK);
+                self.mode = Mode::Tick(self.tick_after(TICK));
             }
-            // One of many on few processors polls, but not at this moment: we run in its place, or another does; or it polls a few times and computes a little. Serving it at each ring, and
-            // arming the bell anew, would go on for ever.
+            // One of many on few processors polls, but not at this moment: we run in its place, or
+            // another does; or it polls a few times and computes a little. Serving it at each ring,
+            // and arming the bell anew, would go on for ever.
             let has_polled = woken.reasons == 0 && self.has_polled();
-            // Relaxed: a hint, as is the glance that it saves. A program that sleeps on a completion queue has just polled, but does not go on.
+            // Relaxed: a hint, as is the glance that it saves. A program that sleeps on a
+            // completion queue has just polled, but does not go on.
             let may_poll = self.shared.armed_queues.load(Ordering::Relaxed) == 0;
             if may_poll && has_polled {
                 self.stay_out();
-                self.mode = Mode::Tick(TICK_FIRST);
-            } else if may_poll && self.is_polling() {
+                self.mode = Mode::Tick(self.tick_after(TICK_FIRST));
+            } else if may_poll && !self.is_driven() && self.is_polling() {
                 // It may stop at any moment without arming anew.
-                self.mode = Mode::Tick(TICK);
+                self.mode = Mode::Tick(self.tick_after(TICK));
             } else {
                 self.settle_down();
             }
@@ -177,7 +186,8 @@ impl Helper<'_> {
         }
     }
 
-    /// Peers need not ring until the next tick, which looks whether the program still polls: the next ring, a microsecond later, would find that it has not polled since this one.
+    /// Peers need not ring until the next tick, which looks whether the program still polls: the
+    /// next ring, a microsecond later, would find that it has not polled since this one.
     fn stay_out(&self) {
         let mut core = self.shared.token.enter(Claim::Visit);
         core.set_deep(Instant(0));
@@ -192,8 +202,9 @@ impl Helper<'_> {
 
     /// After something that had to be done: who moves the rest?
     fn go_on(&mut self) {
-        if self.is_polling() {
-            self.mode = Mode::Tick(TICK);
+        let is_polling = if self.is_driven() { self.has_polled() } else { self.is_polling() };
+        if is_polling {
+            self.mode = Mode::Tick(self.tick_after(TICK));
         } else {
             self.settle_down();
         }
@@ -203,16 +214,33 @@ impl Helper<'_> {
         if !self.has_polled() {
             return self.settle_down();
         }
-        self.mode = Mode::Tick(TICK);
+        self.mode = Mode::Tick(self.tick_after(TICK));
         self.quiet_ticks += 1;
         if self.quiet_ticks >= QUIET_TICKS_MAX {
             self.quiet_ticks = 0;
             let mut core = self.shared.token.enter(Claim::Visit);
-            if !core.has_duties() && !core.engine.has_work() && core.engine.next_timeout() == Instant::NEVER && !core.engine.has_events() {
+            if !core.has_duties() && !core.engine.has_work() && core.next_timeout() == Instant::NEVER && !core.engine.has_events() {
                 core.set_deep(Instant::NEVER);
                 self.mode = Mode::Deep(Instant::NEVER);
             }
         }
+    }
+
+    /// Whether there is a machine, for which the program polls something else than the engine.
+    fn is_driven(&self) -> bool {
+        // Relaxed: a hint; what it is about is looked at under the token.
+        self.shared.is_driven.load(Ordering::Relaxed)
+    }
+
+    /// How long to leave a program alone that polls. One with a machine may turn to its own memory
+    /// next, where nothing arrives unless the helper looks: if the helper has just found something,
+    /// it looks again soon, and less and less often while the program goes on polling.
+    fn tick_after(&mut self, usual: Duration) -> Duration {
+        if !self.is_driven() {
+            return usual;
+        }
+        let next = Duration((2 * self.pace.0).min(machine::TICK.0));
+        core::mem::replace(&mut self.pace, next)
     }
 
     fn polls_now(&self) -> u32 {
@@ -251,8 +279,9 @@ impl Helper<'_> {
                 core.engine.wire_mut().arm(for_room);
             }
         }
+        let now = core.engine.now();
         for _ in 0..8 {
-            if !core.engine.progress() {
+            if !core.turn(self.shared, now) {
                 break;
             }
         }
@@ -274,8 +303,8 @@ impl Helper<'_> {
             let mut core = self.shared.token.enter(Claim::Visit);
             core.set_deep(Instant(0));
             core.engine.set_now(now);
-            let watched = core.watches.any_armed();
-            let mut moved = core.engine.progress();
+            let watched = core.is_armed();
+            let mut moved = core.turn(self.shared, now);
             if !moved && now >= linger_until {
                 moved = self.prepare_sleep(&mut core);
             }
@@ -285,10 +314,10 @@ impl Helper<'_> {
             }
             let deep = !moved && now >= linger_until && self.jobs.is_empty();
             if deep {
-                let until = core.engine.next_timeout();
+                let until = core.next_timeout();
                 core.set_deep(until);
                 self.mode = Mode::Deep(until);
-            } else if moved && core.waiters.is_empty() && !core.watches.any_armed() {
+            } else if moved && !self.is_driven() && core.waiters.is_empty() && !core.watches.any_armed() {
                 // Awake: peers need not ring for each message.
                 core.disarm();
                 core.engine.wire_mut().clear_bell();
@@ -296,7 +325,7 @@ impl Helper<'_> {
             if core.needs_settling() {
                 core.settle(self.shared);
             }
-            let woke_program = watched && !core.watches.any_armed();
+            let woke_program = watched && !core.is_armed();
             drop(core);
             if deep {
                 return;
@@ -308,11 +337,12 @@ impl Helper<'_> {
             }
             if moved {
                 linger_until = now + LINGER;
+                self.pace = machine::TICK_MIN;
             }
             handlers::run(self.shared, &mut self.jobs);
             (0..PAUSES_PER_TURN).for_each(|_| pause());
             if self.has_polled() {
-                self.mode = Mode::Tick(TICK);
+                self.mode = Mode::Tick(self.tick_after(TICK));
                 return;
             }
             // Relaxed: only whether to stop here; sleep() takes the reasons.
@@ -323,7 +353,8 @@ impl Helper<'_> {
         self.mode = Mode::Tick(Duration(0));
     }
 
-    /// Arms the bell if somebody may need us while we sleep. True if there was something to move after all.
+    /// Arms the bell if somebody may need us while we sleep. True if there was something to move
+    /// after all.
     fn prepare_sleep(&self, core: &mut Core) -> bool {
         if !core.waiters.is_empty() {
             // The bell is theirs, and so is what it announces.
@@ -333,12 +364,25 @@ impl Helper<'_> {
             core.disarm();
             return false;
         }
+        if self.is_driven() && core.armed && !core.bell_is_waiters && !core.needs_arming() {
+            // The bell stays armed while the helper serves, as it does for a waiter. A ring since
+            // the last turn ends the next sleep.
+            core.linger();
+            core.helper_sleeps = core.helper_sleeps.wrapping_add(1);
+            if core.helper_sleeps.is_multiple_of(wait::SLEEPS_PER_CLEAR) || core.engine.wire().bell_must_be_cleared() {
+                core.engine.wire_mut().clear_bell();
+                return core.turn(self.shared, core.engine.now());
+            }
+            return false;
+        }
         core.engine.wire_mut().clear_bell();
         core.arm_for_helper(&self.shared.port);
-        core.engine.progress() || core.needs_arming()
+        let now = core.engine.now();
+        core.turn(self.shared, now) || core.needs_arming()
     }
 
-    /// Now and then handlers are left behind by VIs that were destroyed; going to sleep is the time to find them.
+    /// Now and then handlers are left behind by VIs that were destroyed; going to sleep is the time
+    /// to find them.
     fn orphans(&self, core: &mut Core, moved: bool) -> Option<Job> {
         if moved || core.handlers.is_empty() { None } else { handlers::take_orphans(core) }
     }

@@ -35,6 +35,8 @@ pub(super) struct Shared {
     pub(super) errors: Mutex<ErrorHandling>,
     /// Completion queues are armed: the helper must not take an application that has just polled for one that goes on polling.
     pub(super) armed_queues: AtomicU32,
+    /// There is a machine.
+    pub(super) is_driven: AtomicBool,
     pub(super) identity: snapshot::Identity,
     pub(super) fork: ForkMark,
     pub(super) pid: u32,
@@ -105,6 +107,13 @@ impl Shared {
             }
             Poller::Completions => core,
         }
+    }
+
+    /// Says whether the machine is armed.
+    #[inline(always)]
+    pub(super) fn note_armed(&self, is_armed: bool) {
+        // Relaxed: a hint for the helper, which looks again under the token.
+        self.armed_queues.store(u32::from(is_armed), Ordering::Relaxed);
     }
 
     /// Whether this is the child of a `fork`.

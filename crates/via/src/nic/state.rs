@@ -4,6 +4,7 @@
 use super::crowd::Crowd;
 use super::handlers::Handlers;
 use super::helper::{self, Port};
+use super::machine::Owned;
 use super::shared::POLLS_PER_TURN;
 use super::spin::Adaptive;
 use super::wait::Waiters;
@@ -55,6 +56,10 @@ pub(super) struct Core {
     pub(super) crowd: Crowd,
     /// Somebody wants to hear of errors.
     pub(super) watched: bool,
+    /// N5: a layer's state that lives here.
+    pub(super) machine: Option<Owned>,
+    /// Times that the helper left the bell armed when it slept.
+    pub(super) helper_sleeps: u64,
 }
 
 impl Core {
@@ -79,6 +84,8 @@ impl Core {
             spin: Adaptive::new(spin_max_ns),
             crowd: Crowd::default(),
             watched: false,
+            machine: None,
+            helper_sleeps: 0,
         }
     }
 
@@ -102,7 +109,10 @@ impl Core {
     /// What a poll does while it is not as usual.
     pub(super) fn attend(&mut self, shared: &Shared) {
         if self.lingers {
-            self.lingering_polls += 1;
+            // A program with a machine that is armed may poll a while before it sleeps.
+            // Relaxed: a hint, which this thread or the helper has stored.
+            let stays = self.machine.is_some() && shared.armed_queues.load(Ordering::Relaxed) != 0;
+            self.lingering_polls += u32::from(!stays);
             if self.lingering_polls > LINGERING_POLLS {
                 self.disarm_for_polling(&shared.port);
             }
@@ -129,7 +139,7 @@ impl Core {
     pub(super) fn somebody_needs_telling(&self) -> bool {
         let news = self.engine.completions() != self.seen_completions;
         let waiters = !self.waiters.is_empty() && (news || self.engine.next_timeout() < self.leader_until);
-        let helper = self.deep_until != Instant(0) && (self.engine.has_work() || self.engine.next_timeout() < self.deep_until);
+        let helper = self.deep_until != Instant(0) && (self.engine.has_work() || self.next_timeout() < self.deep_until);
         waiters || helper || (news && self.watches.any_armed())
     }
 
@@ -165,7 +175,7 @@ impl Core {
             self.events_told = true;
             self.tell(&shared.port, helper::EVENTS);
         }
-        if self.deep_until != Instant(0) && (self.engine.has_work() || timer < self.deep_until) {
+        if self.deep_until != Instant(0) && (self.engine.has_work() || self.next_timeout() < self.deep_until) {
             self.tell(&shared.port, helper::WORK);
         }
     }

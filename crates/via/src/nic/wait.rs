@@ -42,7 +42,7 @@ const KICK_MAX: Duration = Duration::from_millis(128);
 /// VIs that are looked at to know whether a completion queue waits for a peer's engine.
 const VIS_LOOKED_AT: usize = 64;
 /// Sleeps between two times that the leader silences the bells where a ring wakes it all the same; elsewhere (B2 of `memory::event`) it does before each.
-const SLEEPS_PER_CLEAR: u64 = 256;
+pub(super) const SLEEPS_PER_CLEAR: u64 = 256;
 /// Of the waits that end before the clock has been looked at again, one in so many is timed. (A prime: programs have rhythms.)
 const WAITS_PER_TIMED: u64 = 13;
 /// Bells kept for later waiters.

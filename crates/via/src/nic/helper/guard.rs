@@ -43,7 +43,7 @@ impl Helper<'_> {
         }
         if self.has_polled() {
             self.guarding.absent = 0;
-            self.mode = Mode::Tick(super::TICK);
+            self.mode = Mode::Tick(self.tick_after(super::TICK));
             return;
         }
         self.guarding.absent += 1;
