@@ -160,6 +160,11 @@ kills() { # how many
 
 programs
 refusals
+# Any bytes are an errno, and never a crash.
+if [ -x /usr/bin/python3 ]; then
+    ask /usr/bin/python3 "$(dirname "$0")/cm_bytes.py" 5 "$([ "$mode" = long ] && echo 2000000 || echo 40000)"
+    if grep -q "^done" "$out/cm-client.log"; then ok; else bad "any bytes: $(logs)"; fi
+fi
 if command -v fio >/dev/null 2>&1; then
     for verb in write read send; do fio_pair $verb; done
 else
