@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# SPDX-License-Identifier: MIT OR Apache-2.0 Everything builds for aarch64 with Debian's cross
-# compiler. The unit tests of shared memory, the transport, the wires and the engine run under
+# SPDX-License-Identifier: MIT OR Apache-2.0
+# Everything builds for aarch64 with Debian's cross
+# compiler. The unit tests of shared memory and the transport run under
 # qemu's user emulation. It keeps the memory order of the machine that it runs on, so it does not
 # test fences: the loom models do. SKIPPED without gcc-aarch64-linux-gnu, the Rust target, or
 # (tests) qemu-user-static.
@@ -16,7 +17,9 @@ cargo build -q --locked --workspace --target $triple || { echo "FAILED: building
 echo "built for $triple"
 [ -n "$emulator" ] || { echo "SKIPPED: the tests: no qemu-aarch64 (qemu-user-static)"; exit 0; }
 export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUNNER="$emulator -L /usr/aarch64-linux-gnu"
-# Of the tests that fork, time or attach, an emulator can say little; these are state machines and
-# queues.
-cargo test -q --locked --target $triple -p bellwire-memory -p bellwire-proto -p bellwire-wire -p bellwire-via --lib || { echo "FAILED: tests on $triple"; exit 1; }
-echo "all well: built for $triple, and the libraries' own tests ran under $(basename "$emulator")"
+# The emulator does not do what these try: attaching to a process, mapping flags, many descriptors at once.
+skips='--skip attach::tests::reads_itself --skip too_much_is_an_error --skip a_lying_peers_descriptors --skip open_may_be_mapped_for_writing'
+# shellcheck disable=SC2086
+cargo test -q --locked --target $triple -p bellwire-memory --lib -- $skips || { echo "FAILED: tests on $triple"; exit 1; }
+cargo test -q --locked --target $triple -p bellwire-proto --lib || { echo "FAILED: tests on $triple"; exit 1; }
+echo "all well: built for $triple; unit tests of memory and proto ran under $(basename "$emulator")"

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# SPDX-License-Identifier: MIT OR Apache-2.0 The dependencies: their licences, sources and versions
+# SPDX-License-Identifier: MIT OR Apache-2.0
+# The dependencies: their licences, sources and versions
 # by deny.toml, and known faults (advisories). Licences and sources are checked from Cargo.lock's
 # metadata in any case. Bans and advisories need cargo-deny, and advisories a database
 # (~/.cargo/advisory-dbs), which is not fetched here.
