@@ -50,8 +50,10 @@ struct Table {
 // SAFETY: `inside` is used with the mutex held only.
 unsafe impl Sync for Table {}
 
-static TABLE: Table =
-    Table { lock: UnsafeCell::new(libc::PTHREAD_MUTEX_INITIALIZER), inside: UnsafeCell::new(Inside { entries: BTreeMap::new(), process: 0 }) };
+/// Recursive: other handlers of a `fork` may use descriptors while `lock` holds it.
+const FREE: libc::pthread_mutex_t = libc::PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
+
+static TABLE: Table = Table { lock: UnsafeCell::new(FREE), inside: UnsafeCell::new(Inside { entries: BTreeMap::new(), process: 0 }) };
 
 unsafe extern "C" fn lock() {
     // SAFETY: a mutex that stays.
@@ -64,10 +66,10 @@ unsafe extern "C" fn unlock() {
 }
 
 unsafe extern "C" fn unlock_in_child() {
-    // SAFETY: held since before the fork; the child has one thread.
+    // SAFETY: the child has one thread, and only the parent's could unlock the mutex that it held.
     unsafe {
         (*TABLE.inside.get()).process = std::process::id();
-        unlock();
+        TABLE.lock.get().write(FREE);
     }
 }
 
