@@ -175,8 +175,8 @@ listens $port
 qperf_test() {
     if LD_PRELOAD=$BELLWIRE_VERBS timeout $patience qperf 127.0.0.1 -lp $port -t 1 -i bellwire0:1 "$1" >"$out/client.log" 2>&1 && grep -qE 'bw|latency|msg_rate' "$out/client.log"; then ok; else bad qperf "$1: $(tail -n 2 "$out/client.log" | tr '\n' ' ')"; fi
 }
-tests="rc_bw rc_lat ver_rc_compare_swap ver_rc_fetch_add"
-[ "$mode" = long ] && tests="$tests rc_bi_bw rc_rdma_read_bw rc_rdma_read_lat rc_rdma_write_bw rc_rdma_write_lat rc_rdma_write_poll_lat rc_compare_swap_mr rc_fetch_add_mr uc_bw uc_lat uc_rdma_write_bw uc_rdma_write_lat"
+tests="rc_bw rc_lat ver_rc_compare_swap ver_rc_fetch_add ud_lat"
+[ "$mode" = long ] && tests="$tests rc_bi_bw rc_rdma_read_bw rc_rdma_read_lat rc_rdma_write_bw rc_rdma_write_lat rc_rdma_write_poll_lat rc_compare_swap_mr rc_fetch_add_mr uc_bw uc_lat uc_rdma_write_bw uc_rdma_write_lat ud_bw ud_bi_bw"
 for t in $tests; do qperf_test "$t"; done
 kill $server
 wait $server 2>/dev/null

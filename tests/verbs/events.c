@@ -307,7 +307,12 @@ static void unreliable(struct side *a, struct side *b)
     route.is_global = 0;
     /* Ethernet has no addresses but GIDs. */
     CHECK(ibv_create_ah(a->pd, &route) == NULL && errno == EINVAL);
-    MUST(global);
+    /* The port's LID is this host. */
+    struct ibv_port_attr port;
+    MUST(!ibv_query_port(a->context, 1, &port));
+    route.dlid = port.lid;
+    struct ibv_ah *local = ibv_create_ah(a->pd, &route);
+    MUST(global && local);
     struct ibv_sge sge = {(uintptr_t)a->memory, 8, a->mr->lkey};
     struct ibv_send_wr wr, *bad;
     memset(&wr, 0, sizeof wr);
@@ -318,8 +323,9 @@ static void unreliable(struct side *a, struct side *b)
     wr.wr.ud.remote_qpn = b->qp->qp_num;
     wr.wr.ud.remote_qkey = 0x111;
     strcpy(a->memory, "routed");
+    struct ibv_ah *handles[2] = {global, local};
     for (int i = 0; i < 2; i++) {
-        wr.wr.ud.ah = global;
+        wr.wr.ud.ah = handles[i];
         CHECK(!receive(b, 48, 9) && !ibv_post_send(a->qp, &wr, &bad));
         ends_well(a, 0, IBV_WC_SEND);
         wc = next(b);
@@ -358,7 +364,7 @@ static void unreliable(struct side *a, struct side *b)
     CHECK(ibv_post_send(a->qp, &wr, &bad) == EINVAL);
     wr.opcode = IBV_WR_RDMA_WRITE;
     CHECK(ibv_post_send(a->qp, &wr, &bad) == EINVAL);
-    CHECK(!ibv_destroy_ah(global) && !ibv_destroy_qp(a->qp) && !ibv_destroy_qp(b->qp));
+    CHECK(!ibv_destroy_ah(global) && !ibv_destroy_ah(local) && !ibv_destroy_qp(a->qp) && !ibv_destroy_qp(b->qp));
     a->qp = mine;
     b->qp = theirs;
 }

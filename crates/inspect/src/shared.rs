@@ -3,7 +3,7 @@
 //!
 //! Invariants: S1, a [`SharedMap`] covers `len` mapped bytes from `base` until it is dropped. S2, every offset is checked against `len`.
 //! S3, words are 8-byte aligned because `base` is page aligned and word offsets are multiples of 8.
-//! The layout (who writes which line) belongs to the modules of [`crate::limits`].
+//! The layout (who writes which line) belongs to the modules of `bellwire_bench::limits`.
 // The atomics come through the memory crate; the lint sees through the re-export.
 #![allow(clippy::disallowed_types)]
 

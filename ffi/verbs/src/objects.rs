@@ -7,6 +7,7 @@ use crate::device_memory::Mapped;
 use crate::devices::{Counted, Kind, Own};
 use crate::domains::{HeldTd, Xrcd};
 use crate::events::Cq;
+use crate::query::LID;
 use crate::{code, errno_of, object, set_errno};
 use bellwire_devices::Atomics;
 use bellwire_verbs::{Access, Error, Gid, Port, Prefetch, Region, Sge, has_on_demand};
@@ -389,8 +390,8 @@ pub unsafe extern "C" fn ibv_destroy_srq(srq: *mut IbvSrq) -> c_int {
 /// The address that attributes name; `None`: this device's own. An error: they name none.
 pub(crate) fn address(attr: &IbvAhAttr) -> Result<Option<Gid>, Error> {
     if attr.is_global == 0 {
-        // Without a GID there is only this host, whose port has the LID 0.
-        return if attr.dlid == 0 { Ok(None) } else { Err(Error::Invalid) };
+        // Without a GID there is only this host: by its LID, or by none at all.
+        return if matches!(attr.dlid, 0 | LID) { Ok(None) } else { Err(Error::Invalid) };
     }
     if attr.sgid_index != 0 {
         return Err(Error::Invalid);
@@ -406,8 +407,9 @@ pub(crate) fn address(attr: &IbvAhAttr) -> Result<Option<Gid>, Error> {
 pub unsafe extern "C" fn ibv_create_ah(pd: *mut IbvPd, attr: *mut IbvAhAttr) -> *mut IbvAh {
     // SAFETY: V1, V2.
     let (context, attr) = unsafe { ((*pd).context, &*attr) };
-    // Ethernet has no addresses but GIDs.
-    let gid = address(attr).and_then(|gid| if attr.port_num == 1 && gid.is_some() { Ok(gid) } else { Err(Error::Invalid) });
+    // Ethernet has no addresses but GIDs. Programs that make a handle from the port's LID reach this host.
+    let names_one = attr.is_global != 0 || attr.dlid == LID;
+    let gid = address(attr).and_then(|gid| if attr.port_num == 1 && names_one { Ok(gid) } else { Err(Error::Invalid) });
     // SAFETY: V1.
     let own = unsafe { inside::<_, Pd>(pd) }.own;
     let made = gid.and_then(|gid| Ok(Box::new(Ah { public: IbvAh { context, pd, handle: 0 }, gid, _counted: own.count(Kind::Ah)? })));

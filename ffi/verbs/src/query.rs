@@ -17,6 +17,8 @@ const POLLING: u8 = 2;
 const LINK_UP: u8 = 5;
 const MTU_4096: u32 = 5;
 const LINK_LAYER_ETHERNET: u8 = 2;
+/// LID of the port: this host, for programs that connect or make address handles without a GID.
+pub(crate) const LID: u16 = 1;
 /// Connection management, and addresses made of IP addresses.
 pub(crate) const PORT_CAPABILITIES: u32 = 1 << 16 | 1 << 26;
 /// RoCE v2.
@@ -98,6 +100,7 @@ fn port_attributes(device: &Device, is_up: bool) -> IbvPortAttr {
         port_cap_flags: PORT_CAPABILITIES,
         max_msg_sz: MESSAGE_MAX as u32,
         pkey_tbl_len: 1,
+        lid: LID,
         max_vl_num: 1,
         active_width: device.rate.width,
         active_speed: device.rate.speed,

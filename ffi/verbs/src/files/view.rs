@@ -5,7 +5,7 @@ use super::character::{Character, Uverbs};
 use super::tree::{Node, Tree};
 use crate::cm_device::RdmaCm;
 use crate::devices::{self, Own};
-use crate::query::{PORT_CAPABILITIES, firmware};
+use crate::query::{LID, PORT_CAPABILITIES, firmware};
 use std::sync::{Arc, OnceLock};
 
 /// The number of `/dev/infiniband/rdma_cm`.
@@ -121,9 +121,8 @@ fn add_port(tree: &mut Tree, own: &'static Own, port: &str) {
     tree.live(&format!("{port}/phys_state"), || if own.is_up() { "5: LinkUp\n" } else { "2: Polling\n" }.to_owned());
     tree.file(&format!("{port}/rate"), format!("{}\n", own.device.rate.text));
     tree.file(&format!("{port}/link_layer"), "Ethernet\n");
-    for file in ["lid", "sm_lid"] {
-        tree.file(&format!("{port}/{file}"), "0x0\n");
-    }
+    tree.file(&format!("{port}/lid"), format!("0x{LID:x}\n"));
+    tree.file(&format!("{port}/sm_lid"), "0x0\n");
     for file in ["lid_mask_count", "sm_sl"] {
         tree.file(&format!("{port}/{file}"), "0\n");
     }
