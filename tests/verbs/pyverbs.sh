@@ -31,10 +31,12 @@ if [ $code != 0 ]; then
     exit 1
 fi
 if [ "$write" = --write ]; then
-    awk -F '\t' -v OFS='\t' '$3 ~ /huge pages|dmabuf|gid indices populated/ {$2 = "either"} {print}' "$out/pyverbs.tsv" >"$expected"
+    awk -F '\t' -v OFS='\t' '$3 ~ /huge pages|dmabuf|gid indices populated/ {$2 = "either"} $1 ~ /^test_/ {print}' "$out/pyverbs.tsv" >"$expected"
 fi
 # name, outcome, reason: of the table first, then of this run.
 awk -F '\t' '
+    # The suite prints lines of its own among them.
+    $1 !~ /^test_/ {next}
     NR == FNR {wanted[$1] = $2; reason[$1] = $3; next}
     {seen[$1] = 1; count[$2]++}
     !($1 in wanted) {print "FAILED pyverbs: " $1 " is not in the table (" $2 " " $3 ")"; failed++; next}

@@ -407,7 +407,8 @@ pub(crate) fn address(attr: &IbvAhAttr) -> Result<Option<Gid>, Error> {
 pub unsafe extern "C" fn ibv_create_ah(pd: *mut IbvPd, attr: *mut IbvAhAttr) -> *mut IbvAh {
     // SAFETY: V1, V2.
     let (context, attr) = unsafe { ((*pd).context, &*attr) };
-    // Ethernet has no addresses but GIDs. Programs that make a handle from the port's LID reach this host.
+    // Ethernet has no addresses but GIDs. Programs that make a handle from the port's LID reach
+    // this host.
     let names_one = attr.is_global != 0 || attr.dlid == LID;
     let gid = address(attr).and_then(|gid| if attr.port_num == 1 && names_one { Ok(gid) } else { Err(Error::Invalid) });
     // SAFETY: V1.

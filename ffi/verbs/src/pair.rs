@@ -13,6 +13,9 @@ use bellwire_verbs::{Access, Caps, Error, Gid, Given, INLINE_MAX, Port, QpAttrib
 use core::ffi::{c_char, c_int, c_void};
 use std::sync::Arc;
 
+/// Vendor of the options of extended connection establishment, of which there are none.
+const ECE_VENDOR: u32 = 0xb311;
+
 /// A queue pair.
 #[repr(C)]
 pub(crate) struct Qp {
@@ -320,19 +323,20 @@ pub unsafe extern "C" fn ibv_destroy_qp(qp: *mut IbvQp) -> c_int {
     code(outcome)
 }
 
-/// Extended connection establishment: no options are known.
+/// Extended connection establishment: this device has no options, and says so under its own vendor
+/// number, which programs pass on as it is.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_query_ece(_qp: *mut IbvQp, ece: *mut [u32; 3]) -> c_int {
     // SAFETY: V2.
-    unsafe { ece.write([0; 3]) };
+    unsafe { ece.write([ECE_VENDOR, 0, 0]) };
     0
 }
 
-/// Extended connection establishment: no options are known.
+/// Extended connection establishment: options of a peer of whatever vendor change nothing here.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_set_ece(_qp: *mut IbvQp, ece: *mut [u32; 3]) -> c_int {
     // SAFETY: V2.
-    if unsafe { *ece } == [0; 3] { 0 } else { libc::EOPNOTSUPP }
+    if unsafe { *ece }[2] == 0 { 0 } else { libc::EINVAL }
 }
 
 /// Whether the bytes of a message are written in order: they are not promised to be.
