@@ -6,6 +6,7 @@
 
 mod memory;
 
+use crate::attention::Attention;
 use crate::attributes::{PtagHandle, Reliability, ViAttributes, ViState};
 use crate::cause::Cause;
 use crate::completion_queue::{CQ_ENTRIES_MAX, Cq, CqHandle};
@@ -82,6 +83,8 @@ pub struct Engine<W> {
     pub(crate) inboxes: Slab<Inbox>,
     pub(crate) registry: Registry,
     pub(crate) links: Vec<LinkState>,
+    /// Which of them polls look at.
+    pub(crate) attention: Attention,
     pub(crate) ready: ReadyBitmap,
     /// Where the round over ready VIs stands.
     pub(crate) round: Round,
@@ -113,6 +116,7 @@ impl<W: Wire> Engine<W> {
             inboxes: Slab::new(INBOXES_MAX),
             registry: Registry::new(),
             links: Vec::new(),
+            attention: Attention::default(),
             ready: ReadyBitmap::default(),
             round: Round::default(),
             connections: Connections::new(),

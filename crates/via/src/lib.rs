@@ -52,6 +52,7 @@
 //! Where the data path is: `post.rs`, `transmit.rs`, `progress.rs`, `deliver.rs`, `complete.rs`; see ARCHITECTURE.md.
 
 pub mod acceptor;
+pub mod attention;
 pub mod attributes;
 pub mod came;
 pub mod cause;

@@ -3,6 +3,7 @@
 //!
 //! Budget of an empty turn over one link: one load of the slot at the head of its queue, and four comparisons.
 
+use crate::attention::LINKS_ALWAYS;
 use crate::attributes::ViState;
 use crate::cause::Cause;
 use crate::complete::Completion;
@@ -34,13 +35,76 @@ impl<W: Wire> Engine<W> {
         if self.wire.has_events() {
             any |= self.handle_wire_events();
         }
+        any |= self.receive_all();
+        any | self.end_turn()
+    }
+
+    /// As [`progress`](Self::progress), for polls: of many links it looks at those that bring something, and at
+    /// all when that is due (`attention.rs`).
+    #[inline]
+    pub fn progress_polling(&mut self) -> bool {
+        self.wire.begin_turn();
+        let mut any = self.wire.has_events() && self.handle_wire_events();
+        any |= match self.links.len() {
+            1 => self.receive_link(0),
+            2..=LINKS_ALWAYS => self.receive_all(),
+            _ => self.receive_links(),
+        };
+        any | self.end_turn()
+    }
+
+    /// Takes frames of all links.
+    #[inline]
+    fn receive_all(&mut self) -> bool {
+        let mut any = false;
         let mut i = 0;
         // A link that fails leaves the list, and the next one takes its place.
         while i < self.links.len() {
             any |= self.receive_link(i);
             i += 1;
         }
-        any | self.end_turn()
+        any
+    }
+
+    /// Takes frames of the links that are to be looked at.
+    #[inline(never)]
+    fn receive_links(&mut self) -> bool {
+        let mut any = false;
+        if self.attention.is_narrow() {
+            let must_ask = self.attention.must_ask();
+            let (recent, count) = self.attention.recent();
+            for at in &recent[..count] {
+                if self.receive_link(*at as usize) {
+                    any = true;
+                    self.attention.found(*at);
+                }
+                if !self.attention.is_narrow() {
+                    // A link has failed: the places are not what they were.
+                    return true;
+                }
+            }
+            if (any && !must_ask) || !self.is_time_for_all() {
+                return any;
+            }
+        }
+        let mut i = 0;
+        while i < self.links.len() {
+            let id = self.links[i].id;
+            if self.receive_link(i) {
+                any = true;
+                if self.links.get(i).is_some_and(|l| l.id == id) {
+                    self.attention.found(i as u32);
+                }
+            }
+            i += 1;
+        }
+        any
+    }
+
+    /// Whether a narrow poll is to look at all links.
+    pub(crate) fn is_time_for_all(&mut self) -> bool {
+        let Self { attention, wire, links, .. } = self;
+        attention.is_due(links.len(), || wire.stopwatch())
     }
 
     /// A turn without frames in, for whoever takes those itself, from all links: what [`progress`](Self::progress) took would wait for them as a copy.
@@ -135,7 +199,7 @@ impl<W: Wire> Engine<W> {
                 }
             }
         } else {
-            self.progress();
+            self.progress_polling();
         }
         self.receive_done(handle)
     }
@@ -151,7 +215,7 @@ impl<W: Wire> Engine<W> {
 
     #[inline(never)]
     fn poll_send_any(&mut self, handle: ViHandle) -> Result<Option<Completion>, Error> {
-        self.progress();
+        self.progress_polling();
         self.send_done(handle)
     }
 
@@ -161,7 +225,7 @@ impl<W: Wire> Engine<W> {
         if let Some(entry) = self.cq_done(cq)? {
             return Ok(Some(entry));
         }
-        self.progress();
+        self.progress_polling();
         self.cq_done(cq)
     }
 
@@ -200,6 +264,7 @@ impl<W: Wire> Engine<W> {
             match event {
                 WireEvent::LinkUp { link, request } => {
                     if !self.links.iter().any(|l| l.id == link) {
+                        self.attention.reset();
                         self.links.push(LinkState { id: link, control_out: VecDeque::new(), broken: false, doomed: false, ways: Chooser::default() });
                     }
                     if let Some(request) = request {
@@ -250,6 +315,7 @@ impl<W: Wire> Engine<W> {
         }
         self.attempts_lost_link(link);
         self.links.retain(|l| l.id != link);
+        self.attention.reset();
         self.connections.control_pending = self.links.iter().any(|l| l.doomed || !l.control_out.is_empty());
         self.wire.close(link);
     }

@@ -2,6 +2,7 @@
 //! Polling an inbox: what waits there, and what the wire has, taken where it lies.
 
 use super::{FRAMES_PER_LOOK, Inbox, InboxHandle, Kept, LOITER, LOOKS, LineWords, Looked, Notice, Parcel, Taken};
+use crate::attention::LINKS_ALWAYS;
 use crate::attributes::ViState;
 use crate::engine::{Engine, LinkState};
 use crate::frame::{Bulk, Head, Op};
@@ -22,8 +23,10 @@ impl<W: Wire> Engine<W> {
         self.take_noting(inbox, line, || ())
     }
 
-    /// A message in a line that comes by the only link, if `take` wants it: it is given the context of its VI, its bytes, and the line, in which they are from word 1 on. (For who wants most messages in a way of his
-    /// own: nothing is copied, and this is all inlined.)
+    /// A message in a line that comes by the only link, or by the one that brought the last (`attention.rs`),
+    /// if `take` wants it: it is given the context of its VI, the frame, and the length of its bytes, which
+    /// begin at word 1. For layers that take most messages in a way of their own: nothing is copied, and all
+    /// of this is inlined.
     #[inline(always)]
     pub fn take_line<R>(&mut self, inbox: InboxHandle, take: impl FnOnce(u64, &Frame, usize) -> Option<R>) -> Looked<R> {
         if self.inbox_has(inbox) {
@@ -33,10 +36,19 @@ impl<W: Wire> Engine<W> {
         if self.wire.has_events() {
             return Looked::Otherwise;
         }
-        let [LinkState { id, broken: false, .. }] = self.links[..] else { return Looked::Otherwise };
+        let id = match self.links[..] {
+            [LinkState { id, broken: false, .. }] => id,
+            _ => match self.favourite() {
+                Some(id) => id,
+                None => return Looked::Otherwise,
+            },
+        };
         let frame = match self.wire.peek_line(id, LOOKS as u32) {
             Peeked::Line(frame) => frame,
             Peeked::Nothing => {
+                if self.links.len() != 1 {
+                    return Looked::Otherwise;
+                }
                 self.end_turn();
                 return if self.inbox_has(inbox) { Looked::Otherwise } else { Looked::Nothing };
             }
@@ -76,24 +88,111 @@ impl<W: Wire> Engine<W> {
         if self.wire.has_events() {
             self.handle_wire_events();
         }
-        let links = self.links.len();
-        let Inbox { cursor, taken, .. } = *self.inboxes.get(inbox)?;
-        let mut at = cursor;
+        if self.links.len() != 1 {
+            return self.take_among_links(inbox, line, found);
+        }
+        let taken = self.inboxes.get(inbox)?.taken;
         // What comes while we look is found sooner by another look than by another poll, of which looking is the smaller part.
-        let looks = if links == 1 { looks_at_only } else { links };
-        for _ in 0..looks {
-            at = if at >= self.links.len() { 0 } else { at };
-            if let Some(found) = self.take_from_link(at, inbox, line, found) {
+        for _ in 0..looks_at_only {
+            if let Some(found) = self.take_from_link(0, inbox, line, found) {
                 if let Some(i) = self.inboxes.get_mut(inbox) {
-                    let in_row = if at == cursor { taken + 1 } else { 1 };
-                    (i.cursor, i.taken) = if in_row >= LOITER { (at + 1, 0) } else { (at, in_row) };
+                    (i.cursor, i.taken) = if taken + 1 >= LOITER { (1, 0) } else { (0, taken + 1) };
                 }
                 return Some(found);
             }
-            at += 1;
         }
         self.end_turn();
         if self.inbox_has(inbox) { self.take_waiting(inbox) } else { None }
+    }
+
+    /// The next thing from several links, or none.
+    #[inline(never)]
+    fn take_among_links(&mut self, inbox: InboxHandle, line: &mut LineWords, noting: impl Fn() + Copy) -> Option<Taken> {
+        if self.attention.is_narrow() {
+            if let Some(found) = self.take_from_recent(inbox, line, noting) {
+                return Some(found);
+            }
+        } else {
+            let Inbox { cursor, taken, .. } = *self.inboxes.get(inbox)?;
+            let mut at = cursor;
+            for _ in 0..self.links.len() {
+                at = if at >= self.links.len() { 0 } else { at };
+                if let Some(found) = self.take_from_link(at, inbox, line, noting) {
+                    if self.links.len() > LINKS_ALWAYS {
+                        self.attention.found(at as u32);
+                    }
+                    if let Some(i) = self.inboxes.get_mut(inbox) {
+                        let in_row = if at == cursor { taken + 1 } else { 1 };
+                        (i.cursor, i.taken) = if in_row >= LOITER { (at + 1, 0) } else { (at, in_row) };
+                    }
+                    return Some(found);
+                }
+                at += 1;
+            }
+        }
+        self.end_turn();
+        if self.inbox_has(inbox) { self.take_waiting(inbox) } else { None }
+    }
+
+    /// The next thing from the links that brought something lately; from the others, when it is time to look
+    /// at them.
+    fn take_from_recent(&mut self, inbox: InboxHandle, line: &mut LineWords, noting: impl Fn() + Copy) -> Option<Taken> {
+        let (recent, count) = self.attention.recent();
+        let recent = &recent[..count];
+        let must_ask = self.attention.must_ask();
+        if must_ask && let Some(found) = self.take_from_others(recent, inbox, line, noting) {
+            return Some(found);
+        }
+        for place in 0..count {
+            // The link that was first for long is last once.
+            let at = recent[if must_ask { count - 1 - place } else { place }];
+            let found = self.take_from_link(at as usize, inbox, line, noting);
+            if !self.attention.is_narrow() {
+                // A link has failed: the places are not what they were.
+                return found;
+            }
+            if found.is_some() {
+                self.found_at(at, inbox);
+                return found;
+            }
+        }
+        if must_ask { None } else { self.take_from_others(recent, inbox, line, noting) }
+    }
+
+    /// From all links but the recent ones, if it is time.
+    #[inline(never)]
+    fn take_from_others(&mut self, recent: &[u32], inbox: InboxHandle, line: &mut LineWords, noting: impl Fn() + Copy) -> Option<Taken> {
+        if !self.is_time_for_all() {
+            return None;
+        }
+        for at in 0..self.links.len() as u32 {
+            if recent.contains(&at) {
+                continue;
+            }
+            let found = self.take_from_link(at as usize, inbox, line, noting);
+            if !self.attention.is_narrow() {
+                return found;
+            }
+            if found.is_some() {
+                self.found_at(at, inbox);
+                return found;
+            }
+        }
+        None
+    }
+
+    fn found_at(&mut self, at: u32, inbox: InboxHandle) {
+        self.attention.found(at);
+        if let Some(i) = self.inboxes.get_mut(inbox) {
+            (i.cursor, i.taken) = (at as usize, 0);
+        }
+    }
+
+    /// The link that a narrow poll tries first.
+    #[inline(never)]
+    fn favourite(&mut self) -> Option<LinkId> {
+        let at = self.attention.favourite()?;
+        self.links.get(at as usize).filter(|l| !l.broken).map(|l| l.id)
     }
 
     /// The next thing for an inbox, after [`take`](Self::take) has found something: one look at the same link, no turn.

@@ -27,6 +27,8 @@ pub struct SimStatistics {
     pub delivered: u64,
     /// Sends that found no room.
     pub no_room: u64,
+    /// Looks at links for frames.
+    pub looks: u64,
     /// Digest of all frames consumed, with their times. Two runs with equal digests did the same, as far as a wire can tell. Addresses in RDMA
     /// frames are left out: they differ from run to run.
     pub digest: u64,
@@ -231,6 +233,10 @@ impl Network {
             self.statistics.delivered += 1;
             self.digest(nic, at, &frame);
         }
+    }
+
+    pub(super) fn count_look(&mut self) {
+        self.statistics.looks += 1;
     }
 
     /// The sender hears of room after the link's latency.

@@ -64,6 +64,7 @@ impl Wire for SimWire {
 
     fn receive(&mut self, link: LinkId) -> Received {
         let mut network = self.network.0.borrow_mut();
+        network.count_look();
         match network.front(self.nic, link) {
             Err(()) => Received::Broken,
             Ok(None) => {
