@@ -110,7 +110,8 @@ programs() {
     fi
 }
 
-# fio's writes and reads. Its sends are left out: they wait for each other at the end (docs/ROADMAP.md).
+# fio's writes and reads. Its sends are left out: they wait for each other at the end
+# (docs/ROADMAP.md).
 fio_pair() { # verb
     port=$((port + 1))
     printf '[global]\nioengine=rdma\nhostname=%s\nport=%s\nbs=64k\nsize=4m\niodepth=8\n' $host $port >"$work/job"

@@ -39,7 +39,8 @@ impl<W: Wire> Engine<W> {
         any | self.end_turn()
     }
 
-    /// As [`progress`](Self::progress), for polls: of many links it looks at those that bring something, and at
+    /// As [`progress`](Self::progress), for polls: of many links it looks at those that bring
+    /// something, and at
     /// all when that is due (`attention.rs`).
     #[inline]
     pub fn progress_polling(&mut self) -> bool {

@@ -23,9 +23,12 @@ impl<W: Wire> Engine<W> {
         self.take_noting(inbox, line, || ())
     }
 
-    /// A message in a line that comes by the only link, or by the one that brought the last (`attention.rs`),
-    /// if `take` wants it: it is given the context of its VI, the frame, and the length of its bytes, which
-    /// begin at word 1. For layers that take most messages in a way of their own: nothing is copied, and all
+    /// A message in a line that comes by the only link, or by the one that brought the last
+    /// (`attention.rs`),
+    /// if `take` wants it: it is given the context of its VI, the frame, and the length of its
+    /// bytes, which
+    /// begin at word 1. For layers that take most messages in a way of their own: nothing is
+    /// copied, and all
     /// of this is inlined.
     #[inline(always)]
     pub fn take_line<R>(&mut self, inbox: InboxHandle, take: impl FnOnce(u64, &Frame, usize) -> Option<R>) -> Looked<R> {
@@ -134,7 +137,8 @@ impl<W: Wire> Engine<W> {
         if self.inbox_has(inbox) { self.take_waiting(inbox) } else { None }
     }
 
-    /// The next thing from the links that brought something lately; from the others, when it is time to look
+    /// The next thing from the links that brought something lately; from the others, when it is
+    /// time to look
     /// at them.
     fn take_from_recent(&mut self, inbox: InboxHandle, line: &mut LineWords, noting: impl Fn() + Copy) -> Option<Taken> {
         let (recent, count) = self.attention.recent();
