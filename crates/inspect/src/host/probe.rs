@@ -38,8 +38,8 @@ enum Order {
     Consent,
     /// Load the library, open and close its NIC.
     Open { library: Option<PathBuf>, device: String },
-    /// Exchange lines with the other helper in memory whose descriptor follows, `trials` times; the
-    /// first answers with the times.
+    /// Say that you are ready; then exchange lines with the other helper, `trials` times, in memory
+    /// whose descriptor comes next; the first answers with the times.
     Exchange { first: bool, count: u64, trials: usize },
 }
 
@@ -87,10 +87,13 @@ pub fn main() -> Result<(), Error> {
                 Ok(opened) => Answer::Opened(opened),
                 Err(error) => Answer::Failed(error.to_string()),
             },
-            Order::Exchange { first, count, trials } => match exchange_lines(&channel, first, count, trials) {
-                Ok(halves) => Answer::Halves(halves),
-                Err(error) => Answer::Failed(error.to_string()),
-            },
+            Order::Exchange { first, count, trials } => {
+                channel.send(&Answer::Done)?;
+                match exchange_lines(&channel, first, count, trials) {
+                    Ok(halves) => Answer::Halves(halves),
+                    Err(error) => Answer::Failed(error.to_string()),
+                }
+            }
             Order::Consent => set_ptracer(PTracer::Any).map_or_else(|errno| Answer::Refused(errno.raw_os_error()), |()| Answer::Done),
         };
         channel.send(&answer)?;
@@ -135,7 +138,11 @@ pub fn exchange(options: &Options, count: u64, trials: usize) -> Result<Vec<f64>
     let memory = shared::create(exchange::BYTES)?;
     for (helper, first) in helpers.iter_mut().zip([true, false]) {
         helper.be_patient(PATIENCE_AT_WORK)?;
-        helper.tell(&Order::Exchange { first, count, trials })?;
+        // The helper has read the order before the descriptor leaves: a reader of lines that took the
+        // descriptor's byte with the line would lose it.
+        if !matches!(helper.ask(Order::Exchange { first, count, trials })?, Answer::Done) {
+            return Err(Error::failed("a helper answered something else"));
+        }
         helper.channel()?.send_fd(&memory)?;
     }
     let [first, second] = helpers.each_mut().map(Helper::answer);
