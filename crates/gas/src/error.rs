@@ -4,6 +4,7 @@
 use std::fmt;
 
 use bellwire_memory::MemoryError;
+pub use bellwire_peer::Death;
 
 use crate::control::Left;
 
@@ -160,10 +161,10 @@ impl fmt::Display for Access {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Trouble {
-    /// A process cannot be reached.
-    NoConnection(u32),
-    /// A process is gone without a word.
-    Gone(u32),
+    /// A process cannot be reached, and why.
+    NoConnection(u32, Death),
+    /// The connection to a process ended without a farewell, and why.
+    Gone(u32, Death),
     /// A process has sent what cannot be.
     Misbehaved(u32),
     /// A place of a process cannot be used.
@@ -184,8 +185,8 @@ pub enum Trouble {
 impl fmt::Display for Trouble {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::NoConnection(process) => write!(f, "process {process} of the job cannot be reached (see BELLWIRE_ADDRESS)"),
-            Self::Gone(process) => write!(f, "process {process} of the job is gone"),
+            Self::NoConnection(process, death) => write!(f, "process {process} of the job cannot be reached: {death} (see BELLWIRE_ADDRESS)"),
+            Self::Gone(process, death) => write!(f, "process {process} of the job is gone: {death}"),
             Self::Misbehaved(process) => {
                 write!(f, "process {process} has sent what no process of this job sends: is it the same program, with the same library?")
             }

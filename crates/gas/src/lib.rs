@@ -63,7 +63,7 @@ mod window;
 
 pub use call::{Function, set_functions};
 pub use control::Left;
-pub use error::{Access, Error, Trouble, Why};
+pub use error::{Access, Death, Error, Trouble, Why};
 pub use far::Direction;
 pub use net::{Atomic, machine};
 pub use process::{PeerEntry, Process};

@@ -49,11 +49,11 @@ use bellwire_via::{Engine, InboxHandle, Nic};
 use rustix::rand::{GetRandomFlags, getrandom};
 
 use self::core::Core;
-use self::meet::Name;
+use self::meet::{Name, create_mailbox};
 pub use self::memory::Atomic;
 use self::memory::Memory;
 use crate::call::Lock;
-use crate::error::{Error, Trouble};
+use crate::error::{Death, Error, Trouble};
 use crate::probe::{Off, Probe};
 use crate::window::Window;
 
@@ -122,7 +122,7 @@ impl Net {
         let (nic, mut core) = connect((rank, size), config, memory, gather)?;
         meet(&nic, &mut core)?;
         let shared = Arc::new(Shared {
-            inbox: core.inbox,
+            inbox: core.mailbox.inbox(),
             core: Token::new(core),
             nic,
             calls: AtomicU32::new(0),
@@ -256,8 +256,8 @@ fn connect(
     getrandom(&mut id, GetRandomFlags::empty()).map_err(Error::from_call("getrandom"))?;
     nic.now();
     let made = nic.try_with(|engine| {
-        let name = Name::new(engine.wire().host_address(), id);
-        let mut core = Core::new(engine.create_inbox()?, engine.create_ptag()?, rank, size, Memory::new(window, lock));
+        let name = Name::new(engine.wire().host_address(), id).ok_or(bellwire_via::Error::InvalidParameter)?;
+        let mut core = Core::new(create_mailbox(engine)?, rank, size, Memory::new(window, lock));
         core.listen(engine, &name)?;
         Ok((core, name))
     });
@@ -296,11 +296,11 @@ fn meet(nic: &Nic, core: &mut Core) -> Result<(), Error> {
         }
         if Instant::now() > end {
             let missing = core.peers.iter().position(|peer| peer.state == peer::State::Connecting).unwrap_or_default();
-            return Err(Error::Trouble(Trouble::NoConnection(missing as u32)));
+            return Err(Error::Trouble(Trouble::NoConnection(missing as u32, Death::Unreachable(bellwire_via::Error::Timeout))));
         }
         if moved == Some(false) {
             // What has come is looked at in any case.
-            let _ = nic.inbox_wait(core.inbox, core.acceptor.seen(), Some(SLICE));
+            let _ = nic.inbox_wait(core.mailbox.inbox(), core.acceptor.seen(), Some(SLICE));
         }
     }
 }

@@ -60,7 +60,7 @@ impl Side {
         world.engine(self.nic)
     }
 
-    /// A look: what waits leaves, the next thing is taken.
+    /// A look: sends what waits, takes the next thing.
     fn look(&mut self, world: &mut World) -> bool {
         let engine = world.engine(self.nic);
         for () in self.unsent.take() {

@@ -45,7 +45,8 @@ impl Core {
         self.check_left(|left, _| left == rank)?;
         match self.peers[rank as usize].state {
             State::Open => Ok(()),
-            State::Own | State::Connecting | State::Gone => Err(Error::Trouble(Trouble::Gone(rank))),
+            State::Gone(death) => Err(Error::Trouble(Trouble::Gone(rank, death))),
+            State::Own | State::Connecting => Err(Error::NoSuchProcess(u64::from(rank))),
         }
     }
 

@@ -6,14 +6,14 @@
 //! Invariant M1: where an answer goes ([`Peer::expect`]) is writable until it has come or [`Core::abandon`] was called.
 
 use bellwire_memory::bytes;
-use bellwire_peer::Unsent;
+use bellwire_peer::{Death, Event, Mailbox, Unsent};
 use bellwire_via::inbox::LineWords;
 use bellwire_via::wire::Wire;
-use bellwire_via::{Acceptor, Came, Engine, InboxHandle, Notice, PtagHandle, ViHandle};
+use bellwire_via::{Acceptor, Came, Engine, Notice, ViHandle};
 
 use super::answers::Answer;
 use super::header::{HEAD_WORDS_MAX, Head, Kind};
-use super::meet::{Name, VERSION};
+use super::meet::Name;
 use super::memory::{Atomic, Memory};
 use super::pack::Unpack;
 use super::peer::{Farewell, Left as Sent, Peer, Pending, State};
@@ -28,8 +28,7 @@ pub(super) const GET_BYTES_MAX: u64 = 128 * 1024;
 /// This process among those that it reaches by messages.
 #[derive(Debug)]
 pub(super) struct Core {
-    pub inbox: InboxHandle,
-    pub ptag: PtagHandle,
+    pub mailbox: Mailbox,
     pub me: u32,
     /// All processes of the job, by number.
     pub peers: Vec<Peer>,
@@ -55,11 +54,10 @@ pub(super) struct Core {
 }
 
 impl Core {
-    pub(super) fn new(inbox: InboxHandle, ptag: PtagHandle, me: u32, size: u32, memory: Memory) -> Self {
+    pub(super) fn new(mailbox: Mailbox, me: u32, size: u32, memory: Memory) -> Self {
         let peers = (0..size).map(|rank| Peer::new(if rank == me { State::Own } else { State::Connecting })).collect();
         Self {
-            inbox,
-            ptag,
+            mailbox,
             me,
             peers,
             names: Vec::new(),
@@ -118,9 +116,9 @@ impl Core {
             self.leave_all(engine);
         }
         let mut line: LineWords = [0; 7];
-        let Some(taken) = engine.take(self.inbox, &mut line) else { return false };
+        let Some(taken) = engine.take(self.mailbox.inbox(), &mut line) else { return false };
         P::mark(Stage::Found);
-        engine.hand::<HEAD_WORDS_MAX>(self.inbox, &line, taken, |engine, came| match came {
+        engine.hand::<HEAD_WORDS_MAX>(self.mailbox.inbox(), &line, taken, |engine, came| match came {
             Came::Message(context, words, lies) => self.message::<P, W>(engine, context, words, lies),
             Came::Notice(context, vi, notice) => self.notice(engine, context, vi, notice),
         });
@@ -279,28 +277,26 @@ impl Core {
     /// Something happened to a connection.
     #[cold]
     fn notice<W: Wire>(&mut self, engine: &mut Engine<W>, context: u64, vi: ViHandle, notice: Notice) {
-        match notice {
-            Notice::Accepted(VERSION, remote) => self.accepted(engine, vi, &remote),
-            Notice::Accepted(..) => engine.end_vi(vi),
-            Notice::Connected(Ok(VERSION)) => {
-                if let Some(peer) = usize::try_from(context).ok().and_then(|at| self.peers.get_mut(at)) {
+        match self.mailbox.event(engine, context, vi, notice) {
+            Some(Event::Accepted(vi, remote)) => self.accepted(engine, vi, &remote),
+            Some(Event::Opened(context, _)) => {
+                if let Some(peer) = self.peers.get_mut(context as usize) {
                     peer.open(engine);
                 }
             }
-            Notice::Connected(_) => self.fail(Trouble::NoConnection(context as u32)),
-            Notice::Broken(_) => self.broken(engine, context, vi),
+            Some(Event::Over(context, death)) => self.over(engine, context as u32, death),
+            None => {}
         }
     }
 
-    /// A connection is over.
+    /// A connection is over, or never began.
     #[cold]
-    fn broken<W: Wire>(&mut self, engine: &mut Engine<W>, context: u64, vi: ViHandle) {
-        engine.end_vi(vi);
-        let Some(peer) = usize::try_from(context).ok().and_then(|at| self.peers.get_mut(at)) else { return };
-        peer.state = State::Gone;
-        peer.channel.close();
+    fn over<W: Wire>(&mut self, engine: &mut Engine<W>, rank: u32, death: Death) {
+        let Some(peer) = self.peers.get_mut(rank as usize) else { return };
+        let was_open = std::mem::replace(&mut peer.state, State::Gone(death)) == State::Open;
+        engine.end_vi(peer.channel.close());
         if peer.farewell.is_none() && !self.is_leaving {
-            self.fail(Trouble::Gone(context as u32));
+            self.fail(if was_open { Trouble::Gone(rank, death) } else { Trouble::NoConnection(rank, death) });
         }
     }
 }

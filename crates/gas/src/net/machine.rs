@@ -8,8 +8,8 @@ use bellwire_via::{Engine, NetAddress};
 use super::ask::{Progress, There};
 use super::core::Core;
 use super::header::Kind;
-use super::meet::Name;
 pub use super::meet::VERSION;
+use super::meet::{Name, create_mailbox};
 use super::memory::{Atomic, Memory};
 use super::peer::State;
 use crate::call::Lock;
@@ -25,7 +25,7 @@ const PEER: u32 = 1;
 pub struct Machine(Core);
 
 fn names() -> [Name; 2] {
-    [0, 1].map(|id| Name::new(&[127, 0, 0, 1], [id; 16]))
+    [0, 1].map(|id| Name::new(&[127, 0, 0, 1], [id; 16]).expect("a short address"))
 }
 
 impl Machine {
@@ -41,7 +41,7 @@ impl Machine {
         // SAFETY: a static.
         let memory = Memory::new(Window { statics, ..Window::default() }, unsafe { Lock::new(&raw const LOCK) });
         let failed = |error: bellwire_via::Error| Error::Nic(error.to_string());
-        let mut core = Core::new(engine.create_inbox().map_err(failed)?, engine.create_ptag().map_err(failed)?, 0, 2, memory);
+        let mut core = Core::new(create_mailbox(engine).map_err(failed)?, 0, 2, memory);
         core.names.extend(names());
         core.listen(engine, &names()[0]).map_err(failed)?;
         Ok(Self(core))

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! How the processes of a job connect: each asks those with lower numbers, where they said through the launcher that they wait. Who does not know a process's random id cannot find it, and who
+//! How the processes of a job connect: each asks those with lower numbers, where they said through
+//! the launcher that they wait. Who does not know a process's random id cannot find it, and who
 //! asks has to show the one that it told the others.
 
+use bellwire_peer::{Host, Kind, Mailbox, Patience};
 use bellwire_via::wire::Wire;
 use bellwire_via::{Acceptor, Duration, Engine, Error as ViaError, NetAddress, ViAttributes, ViHandle};
 
@@ -9,53 +11,54 @@ use super::core::Core;
 use super::peer::{INBOX_LIMIT, State};
 
 /// How long a connection may take.
-const PATIENCE: Duration = Duration(60_000_000_000);
-/// Context of a VI that has no connection yet.
-const UNKNOWN: u64 = u64::MAX;
+const PATIENCE: Patience = Patience { find: Duration(60_000_000_000), answer: Duration(60_000_000_000) };
 /// What both ends must say: the version of this layer's messages.
 pub const VERSION: u64 = 0x6761_7300_0000_0003;
-/// Tells connections of this layer from others, where a process waits and in what it asks.
-const WAITING: [u8; 4] = *b"GA\x01W";
-const ASKING: [u8; 4] = *b"GA\x01A";
-const HOST_BYTES_MAX: usize = 18;
+/// The addresses at which processes wait, and those with which they ask.
+const WAITING: Kind = Kind(*b"GA\x01W");
+const ASKING: Kind = Kind(*b"GA\x01A");
 
 /// Where a process is.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Name {
-    host: Vec<u8>,
+    host: Host,
     id: [u8; 16],
 }
 
 impl Name {
-    pub(super) fn new(host: &[u8], id: [u8; 16]) -> Self {
-        Self { host: host.to_vec(), id }
+    pub(super) fn new(host: &[u8], id: [u8; 16]) -> Option<Self> {
+        Some(Self { host: Host::new(host)?, id })
     }
 
-    pub(super) fn to_bytes(&self) -> Vec<u8> {
-        [&self.id, self.host.as_slice()].concat()
+    pub(super) fn to_bytes(self) -> Vec<u8> {
+        [self.id.as_slice(), &self.host.to_bytes()].concat()
     }
 
     pub(super) fn from_bytes(bytes: &[u8]) -> Option<Self> {
-        let (id, host) = bytes.split_first_chunk::<16>()?;
-        (!host.is_empty() && host.len() <= HOST_BYTES_MAX).then(|| Self::new(host, *id))
+        let (id, host) = bytes.split_first_chunk()?;
+        Some(Self { host: Host::from_bytes(host).filter(|host| *host != Host::NONE)?, id: *id })
     }
 
     /// Where it waits.
     pub(super) fn waits_at(&self) -> Option<NetAddress> {
-        NetAddress::new(&self.host, &[WAITING.as_slice(), &self.id].concat())
+        WAITING.address(self.host.as_bytes(), &[&self.id])
     }
 
-    /// What process `rank` asks with.
+    /// The address with which process `rank` asks.
     pub(super) fn asks_as(&self, rank: u32) -> Option<NetAddress> {
-        NetAddress::new(&self.host, &[ASKING.as_slice(), &rank.to_le_bytes(), &self.id].concat())
+        ASKING.address(self.host.as_bytes(), &[&rank.to_le_bytes(), &self.id])
     }
 }
 
 /// Who asks, out of an address that a peer made up: its number, and the id that it shows.
 fn who_asks(address: &NetAddress) -> Option<(u32, [u8; 16])> {
-    let (magic, rest) = address.discriminator().split_first_chunk::<4>()?;
-    let (rank, id) = rest.split_first_chunk::<4>()?;
-    (*magic == ASKING).then_some((u32::from_le_bytes(*rank), id.try_into().ok()?))
+    let (rank, id) = ASKING.id_of::<20>(address)?.split_first_chunk()?;
+    Some((u32::from_le_bytes(*rank), id.try_into().ok()?))
+}
+
+/// Where the messages of all peers arrive.
+pub(super) fn create_mailbox<W: Wire>(engine: &mut Engine<W>) -> Result<Mailbox, ViaError> {
+    Mailbox::create(engine, VERSION, ViAttributes::default(), INBOX_LIMIT)
 }
 
 impl Core {
@@ -66,26 +69,21 @@ impl Core {
         Ok(())
     }
 
-    /// Asks the processes before this one for connections; the inbox says what became of it. The engine has been told the time.
+    /// Asks the processes before this one for connections. The inbox tells the outcomes. The engine
+    /// knows the time.
     pub(super) fn connect<W: Wire>(&mut self, engine: &mut Engine<W>) -> Result<(), ViaError> {
-        let deadline = engine.now() + PATIENCE;
-        let asks = self.names[self.me as usize].asks_as(self.me).ok_or(ViaError::InvalidParameter)?;
-        for rank in 0..self.me {
-            let remote = self.names[rank as usize].waits_at().ok_or(ViaError::InvalidParameter)?;
-            let vi = self.create_vi(engine, u64::from(rank))?;
-            self.peers[rank as usize].channel.set_vi(vi);
-            engine.connect_request(vi, &asks, &remote, deadline)?;
+        let from = self.names[self.me as usize].asks_as(self.me).ok_or(ViaError::InvalidParameter)?;
+        for (rank, peer) in (0..self.me).zip(&mut self.peers) {
+            let to = self.names[rank as usize].waits_at().ok_or(ViaError::InvalidParameter)?;
+            peer.channel.set_vi(self.mailbox.connect(engine, u64::from(rank), (&from, &to), PATIENCE)?);
         }
         Ok(())
     }
 
-    /// Answers all requests that have come; the inbox says what became of them.
+    /// Answers all requests that have come. The inbox tells the outcomes.
     pub(super) fn accept<W: Wire>(&mut self, engine: &mut Engine<W>) {
         let mut acceptor = std::mem::take(&mut self.acceptor);
-        acceptor.accept(engine, |engine, address| {
-            self.asker(address)?;
-            self.create_vi(engine, UNKNOWN).ok()
-        });
+        self.mailbox.accept(engine, &mut acceptor, |address| self.asker(address).is_some());
         self.acceptor = acceptor;
     }
 
@@ -98,9 +96,10 @@ impl Core {
 
     /// A request was accepted.
     pub(super) fn accepted<W: Wire>(&mut self, engine: &mut Engine<W>, vi: ViHandle, remote: &NetAddress) {
-        let Some(rank) = self.asker(remote).filter(|rank| engine.set_inbox(vi, self.inbox, INBOX_LIMIT, u64::from(*rank)).is_ok()) else {
-            return engine.end_vi(vi);
-        };
+        let Some(rank) = self.asker(remote) else { return engine.end_vi(vi) };
+        if !self.mailbox.adopt(engine, vi, u64::from(rank)) {
+            return;
+        }
         let peer = &mut self.peers[rank as usize];
         peer.channel.set_vi(vi);
         peer.open(engine);
@@ -115,11 +114,6 @@ impl Core {
     pub(super) fn is_complete(&self) -> bool {
         self.peers.iter().all(|peer| peer.state != State::Connecting)
     }
-
-    fn create_vi<W: Wire>(&self, engine: &mut Engine<W>, context: u64) -> Result<ViHandle, ViaError> {
-        let attributes = ViAttributes { ptag: Some(self.ptag), qos: VERSION, ..ViAttributes::default() };
-        engine.create_vi_for_inbox(&attributes, self.inbox, INBOX_LIMIT, context)
-    }
 }
 
 #[cfg(test)]
@@ -128,8 +122,8 @@ mod tests {
 
     #[test]
     fn names_survive_as_bytes_and_in_requests() {
-        let name = Name::new(&[127, 0, 0, 1], [7; 16]);
-        assert_eq!(Name::from_bytes(&name.to_bytes()), Some(name.clone()));
+        let name = Name::new(&[127, 0, 0, 1], [7; 16]).unwrap();
+        assert_eq!(Name::from_bytes(&name.to_bytes()), Some(name));
         assert_eq!(Name::from_bytes(&[0; 16]), None);
         assert_eq!(Name::from_bytes(&[0; 35]), None);
         assert_eq!(who_asks(&name.asks_as(9).unwrap()), Some((9, [7; 16])));

@@ -12,7 +12,7 @@
 
 use std::collections::VecDeque;
 
-use bellwire_peer::{Channel, Credits, Put};
+use bellwire_peer::{Channel, Credits, Death, Put};
 use bellwire_via::Engine;
 use bellwire_via::frame::INLINE_BYTES_MAX;
 use bellwire_via::wire::Wire;
@@ -50,8 +50,8 @@ pub(super) enum State {
     Own,
     Connecting,
     Open,
-    /// Its connection has ended.
-    Gone,
+    /// Its connection has ended, or never began.
+    Gone(Death),
 }
 
 /// Where an answer goes.

@@ -8,6 +8,8 @@ use super::header::{Head, Kind};
 use super::peer::State;
 use super::*;
 use crate::error::{Access, Why};
+use bellwire_via::Cause;
+use bellwire_via::frame::DisconnectReason;
 
 /// Memory that peers reach, and what surrounds it, which they must not.
 struct Memory([u64; 3 * WORDS]);
@@ -339,7 +341,7 @@ fn a_process_that_is_gone_is_named() {
         let vi = core.peers[0].channel.vi();
         nic.with(|engine| engine.disconnect(vi)).unwrap();
     });
-    assert!(matches!(told, Error::Trouble(Trouble::Gone(1))), "{told:?}");
+    assert!(matches!(told, Error::Trouble(Trouble::Gone(1, Death::Broken(Cause::Peer(DisconnectReason::Requested))))), "{told:?}");
     // One that leaves in time is none of them.
     run(3, false, |rank, net, _, _| {
         if rank != 2 {
@@ -360,7 +362,7 @@ fn strangers_are_not_connected() {
                 if rank == 1 {
                     // One that knows the address, but not who it is to be.
                     let (other, mut stranger) = connect((0, 1), config(false), memory.window(), |block| Ok(vec![block.to_vec()])).unwrap();
-                    stranger.names = vec![core.names[0].clone(), Name::new(other.with(|engine| engine.wire().host_address().to_vec()).as_slice(), [9; 16])];
+                    stranger.names = vec![core.names[0], Name::new(other.with(|engine| engine.wire().host_address().to_vec()).as_slice(), [9; 16]).unwrap()];
                     stranger.peers = (0..2).map(|_| super::peer::Peer::new(State::Connecting)).collect();
                     stranger.me = 1;
                     other.now();

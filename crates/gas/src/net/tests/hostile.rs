@@ -93,7 +93,7 @@ fn who_sends_words_at_random_or_takes_no_answer_is_found_out() {
             say(nic, core, Head::new(Kind::Pack, [0; 3]), &gets);
         }
     });
-    assert!(matches!(told, Error::Trouble(Trouble::Misbehaved(1) | Trouble::Gone(1))), "{told:?}");
+    assert!(matches!(told, Error::Trouble(Trouble::Misbehaved(1) | Trouble::Gone(1, _))), "{told:?}");
 }
 
 /// Heads of all kinds with words that fit and that do not, payloads of all lengths: the process ends the job, or lives until the peer is gone.
@@ -124,7 +124,7 @@ fn a_peer_that_says_anything() {
         });
         match told {
             Error::Trouble(Trouble::Misbehaved(1)) => found[0] += 1,
-            Error::Trouble(Trouble::Refused { process: 1, .. } | Trouble::Gone(1)) => found[1] += 1,
+            Error::Trouble(Trouble::Refused { process: 1, .. } | Trouble::Gone(1, _)) => found[1] += 1,
             Error::Left(left) if left.process == 1 => found[2] += 1,
             other => panic!("seed {seed}: {other:?}"),
         }
