@@ -46,7 +46,7 @@ impl Core {
             self.leave_all(engine, sink);
         }
         let mut line: LineWords = [0; 7];
-        let taken = engine.take(self.inbox, &mut line);
+        let taken = engine.take(self.mailbox.inbox(), &mut line);
         self.taken(engine, sink, &line, taken)
     }
 
@@ -59,7 +59,7 @@ impl Core {
             if sink.has_enough() {
                 return;
             }
-            let taken = engine.take_more(self.inbox, &mut line);
+            let taken = engine.take_more(self.mailbox.inbox(), &mut line);
             if !self.taken(engine, sink, &line, taken) && (sink.has_some() || !self.step(engine, sink)) {
                 return;
             }
@@ -77,9 +77,9 @@ impl Core {
                     self.message(engine, sink, context, line, (at, length as usize));
                 }
             }
-            Some(other) => engine.hand::<HEAD_WORDS_MAX>(self.inbox, line, other, |engine, came| match came {
+            Some(other) => engine.hand::<HEAD_WORDS_MAX>(self.mailbox.inbox(), line, other, |engine, came| match came {
                 Came::Message(context, words, lies) => self.message(engine, sink, context, words, lies),
-                Came::Notice(context, vi, notice) => self.notice(engine, sink, ConnectionId::from_raw(context as u32), vi, notice),
+                Came::Notice(context, vi, notice) => self.notice(engine, sink, context, vi, notice),
             }),
         }
         true

@@ -13,10 +13,10 @@ use crate::operation::{Completion, Doing, Error, Failure, Multi, NOBODY, Notes, 
 use crate::receive::{Message, Receive};
 use crate::regions::SharedRegions;
 use crate::shared::Sharing;
-use bellwire_peer::Unsent;
+use bellwire_peer::{Mailbox, Unsent};
 use bellwire_via::handle::Slab;
 use bellwire_via::wire::Wire;
-use bellwire_via::{Acceptor, Engine, InboxHandle, PtagHandle};
+use bellwire_via::{Acceptor, Engine};
 use std::collections::BTreeMap;
 
 /// Unexpected payloads that an endpoint holds before it asks peers to keep them, bytes.
@@ -56,8 +56,7 @@ pub(crate) struct Peer {
 /// An endpoint.
 #[derive(Debug)]
 pub(crate) struct Core {
-    pub inbox: InboxHandle,
-    pub ptag: PtagHandle,
+    pub mailbox: Mailbox,
     pub name: Name,
     pub connections: Slab<Connection>,
     pub peers: Vec<Peer>,
@@ -84,10 +83,9 @@ pub(crate) struct Core {
 }
 
 impl Core {
-    pub(crate) fn new(inbox: InboxHandle, ptag: PtagHandle, name: Name, regions: SharedRegions) -> Self {
+    pub(crate) fn new(mailbox: Mailbox, name: Name, regions: SharedRegions) -> Self {
         Self {
-            inbox,
-            ptag,
+            mailbox,
             name,
             connections: Slab::new(CONNECTIONS_MAX),
             peers: Vec::new(),

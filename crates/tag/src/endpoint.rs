@@ -4,6 +4,7 @@
 //! NIC's).
 
 use crate::core::Core;
+use crate::life::create_mailbox;
 use crate::name::Name;
 use crate::operation::{Error, NOBODY, Sink};
 use crate::receive::{Peek, Want, WantOne};
@@ -93,7 +94,7 @@ impl Endpoint {
         let station = Station::open(nic, |engine| create(engine, id, context, regions))?;
         let (inbox, name) = {
             let core = station.machine();
-            (core.inbox, core.name)
+            (core.mailbox.inbox(), core.name)
         };
         // Relaxed: as in `give_way`.
         OPEN.fetch_add(1, Ordering::Relaxed);
@@ -424,9 +425,8 @@ impl<W: Wire> Machine<W> for Core {
 
 fn create(engine: &mut Engine<HostWire>, id: [u8; 16], context: u8, regions: SharedRegions) -> Result<Core, OpenError> {
     let name = Name::new(engine.wire().host_address(), id).ok_or(OpenError::Resource)?.with_context(context);
-    let ptag = engine.create_ptag().map_err(|_| OpenError::Resource)?;
-    let inbox = engine.create_inbox().map_err(|_| OpenError::Resource)?;
-    let mut core = Core::new(inbox, ptag, name, regions);
+    let mailbox = create_mailbox(engine).map_err(|_| OpenError::Resource)?;
+    let mut core = Core::new(mailbox, name, regions);
     core.listen(engine).map_err(|_| OpenError::Resource)?;
     // Nobody else has a random one: if its place is not to be had yet, it will be.
     if (name.service().is_none() && context == 0) || name.waits_at().is_some_and(|at| engine.is_listening(&at)) {

@@ -6,18 +6,26 @@ use crate::core::{Core, PeerIndex};
 use crate::name::Name;
 use crate::operation::{Error, Failure, OperationId, Sink};
 use crate::receive::Message;
-use bellwire_peer::Channel;
+use bellwire_peer::{Channel, Connected, Death, Event, Mailbox, Patience};
 use bellwire_via::wire::Wire;
 use bellwire_via::{Acceptor, Duration, Engine, NetAddress, Notice, ViAttributes, ViHandle};
 
-/// How long a connection may take: until the process is found, and until it answers, which it does when it polls. A job whose ranks, many on few processors, all speak to all at once makes
-/// thousands, at some milliseconds of processor time for each.
-const FIND_PATIENCE: Duration = Duration(5_000_000_000);
-const ANSWER_PATIENCE: Duration = Duration(60_000_000_000);
-/// Context of a VI that has no connection yet.
-const UNKNOWN: u64 = 0;
+/// How long a connection may take. A job whose ranks, many on few processors, all speak to all at
+/// once makes thousands, at some milliseconds of processor time for each.
+const PATIENCE: Patience = Patience { find: Duration(5_000_000_000), answer: Duration(60_000_000_000) };
 /// What both ends must say: the version of this layer's messages.
 pub(crate) const VERSION: u64 = 0x7461_6700_0000_0002;
+
+/// Where the messages of all peers arrive.
+pub(crate) fn create_mailbox<W: Wire>(engine: &mut Engine<W>) -> Result<Mailbox, bellwire_via::Error> {
+    Mailbox::create(engine, VERSION, ViAttributes::default(), INBOX_LIMIT)
+}
+
+impl Connected for Connection {
+    fn channel(&mut self) -> &mut Channel {
+        &mut self.channel
+    }
+}
 
 impl Core {
     /// Waits for requests.
@@ -27,51 +35,30 @@ impl Core {
         Ok(())
     }
 
-    /// Answers all requests that have come; the inbox says what became of them.
+    /// Answers all requests that have come. The inbox tells the outcomes.
     #[cold]
     pub(crate) fn accept<W: Wire>(&mut self, engine: &mut Engine<W>) {
-        let (attributes, inbox) = (self.vi_attributes(), self.inbox);
-        self.acceptor.accept(engine, |engine, address| {
-            Name::who_asks(address)?;
-            engine.create_vi_for_inbox(&attributes, inbox, INBOX_LIMIT, UNKNOWN).ok()
-        });
+        self.mailbox.accept(engine, &mut self.acceptor, |address| Name::who_asks(address).is_some());
     }
 
-    fn vi_attributes(&self) -> ViAttributes {
-        ViAttributes { ptag: Some(self.ptag), qos: VERSION, ..ViAttributes::default() }
-    }
-
-    /// Begins to connect; the inbox says how it ends. The engine has been told the time.
+    /// Begins to connect. The inbox tells the outcome. The engine knows the time.
     #[cold]
     pub(crate) fn connect<W: Wire>(&mut self, engine: &mut Engine<W>, peer: PeerIndex) -> Result<ConnectionId, Error> {
-        let p = self.peers.get(peer as usize).ok_or(Error::BadArgument)?;
-        let (local, remote) = (self.name.asks_as().ok_or(Error::BadArgument)?, p.name.waits_at().ok_or(Error::BadArgument)?);
-        let id = self.connections.insert(Connection::new(Channel::default(), (peer, p.source))).ok_or(Error::Resource)?;
-        let (found_by, answered_by) = (engine.now() + FIND_PATIENCE, engine.now() + ANSWER_PATIENCE);
-        let vi = engine.create_vi_for_inbox(&self.vi_attributes(), self.inbox, INBOX_LIMIT, u64::from(id.raw())).and_then(|vi| {
-            let asked = engine.connect_request_within(vi, &local, &remote, found_by, answered_by);
-            asked.map(|()| vi).inspect_err(|_| engine.end_vi(vi))
-        });
-        match vi {
-            Err(e) => {
-                self.connections.remove(id);
-                Err(e.into())
-            }
-            Ok(vi) => {
-                if let Some(connection) = self.connections.get_mut(id) {
-                    connection.channel.set_vi(vi);
-                }
-                self.peers[peer as usize].out = Some(id);
-                Ok(id)
-            }
-        }
+        let p = self.peers.get_mut(peer as usize).ok_or(Error::BadArgument)?;
+        let (from, to) = (self.name.asks_as().ok_or(Error::BadArgument)?, p.name.waits_at().ok_or(Error::BadArgument)?);
+        let connection = Connection::new(Channel::default(), (peer, p.source));
+        let id = self.mailbox.connect_in(engine, &mut self.connections, connection, (&from, &to), PATIENCE)?;
+        p.out = Some(id);
+        Ok(id)
     }
 
     /// Something happened to a connection.
     #[cold]
-    pub(crate) fn notice<W: Wire>(&mut self, engine: &mut Engine<W>, sink: &mut impl Sink, id: ConnectionId, vi: ViHandle, notice: Notice) {
-        match notice {
-            Notice::Connected(Ok(VERSION)) => {
+    pub(crate) fn notice<W: Wire>(&mut self, engine: &mut Engine<W>, sink: &mut impl Sink, context: u64, vi: ViHandle, notice: Notice) {
+        let id_of = |context: u64| ConnectionId::from_raw(context as u32);
+        match self.mailbox.event(engine, context, vi, notice) {
+            Some(Event::Opened(context, _)) => {
+                let id = id_of(context);
                 if let Some(connection) = self.connections.get_mut(id) {
                     connection.channel.open();
                 }
@@ -80,33 +67,27 @@ impl Core {
                     sink.reached(self.peers[connection.peer as usize].name);
                 }
             }
-            Notice::Connected(_) => self.broken(engine, sink, id, Failure::Unreachable),
-            Notice::Accepted(VERSION, remote) => self.accepted(engine, vi, &remote),
-            Notice::Accepted(..) => engine.end_vi(vi),
-            Notice::Broken(_) => self.broken(engine, sink, id, Failure::ConnectionLost),
+            Some(Event::Accepted(vi, remote)) => self.accepted(engine, vi, &remote),
+            Some(Event::Over(context, Death::Unreachable(_) | Death::OtherVersion(_))) => self.broken(engine, sink, id_of(context), Failure::Unreachable),
+            Some(Event::Over(context, _)) => self.broken(engine, sink, id_of(context), Failure::ConnectionLost),
+            None => {}
         }
     }
 
     fn accepted<W: Wire>(&mut self, engine: &mut Engine<W>, vi: ViHandle, remote: &NetAddress) {
-        let connected = Name::who_asks(remote).and_then(|name| {
-            let peer = self.peer(name);
-            let id = self.connections.insert(Connection::new(Channel::opened(vi), (peer, self.peers[peer as usize].source)))?;
-            if engine.set_inbox(vi, self.inbox, INBOX_LIMIT, u64::from(id.raw())).is_err() {
-                self.connections.remove(id);
-                return None;
-            }
-            // Whoever sends to it from now on does so here; but what began on another connection stays there, for the order's sake.
-            let p = &mut self.peers[peer as usize];
-            p.is_gone = false;
-            p.out = p.out.or(Some(id));
-            Some(())
-        });
-        if connected.is_none() {
-            engine.end_vi(vi);
-        }
+        let Some(name) = Name::who_asks(remote) else { return engine.end_vi(vi) };
+        let peer = self.peer(name);
+        let connection = Connection::new(Channel::opened(vi), (peer, self.peers[peer as usize].source));
+        let Some(id) = self.mailbox.enroll(engine, &mut self.connections, connection) else { return };
+        // New messages to the peer leave here. A message that began on another connection stays
+        // there, to keep its order.
+        let p = &mut self.peers[peer as usize];
+        p.is_gone = false;
+        p.out = p.out.or(Some(id));
     }
 
-    /// A connection is over: all that is under way on it fails, once, and nothing of it is read or written any more.
+    /// A connection is over: all that is under way on it fails, once, and nothing of it is read or
+    /// written any more.
     #[cold]
     pub(crate) fn broken<W: Wire>(&mut self, engine: &mut Engine<W>, sink: &mut impl Sink, id: ConnectionId, failure: Failure) {
         let Some(connection) = self.connections.remove(id) else { return };
@@ -125,7 +106,8 @@ impl Core {
             queue.drop_messages(|m| m.is_announced_on(id), |m| gone.push(m));
         }
         gone.iter().for_each(|m| self.forget_bytes(m));
-        // If both have asked at once there are two connections, each perhaps on a link of its own: the peer may have said something on the other one before it went.
+        // If both have asked at once there are two connections, each perhaps on a link of its own:
+        // the peer may have said something on the other one before it went.
         if !self.connections.iter().any(|(_, c)| c.peer == peer) {
             let verdict = sink.lost(self.peers[peer as usize].name, failure);
             self.follow(engine, sink, peer, verdict, failure);
@@ -159,16 +141,7 @@ impl Core {
 
     /// Ends all connections; nobody is accepted any more.
     pub(crate) fn close<W: Wire>(&mut self, engine: &mut Engine<W>) {
-        self.acceptor.close(engine);
-        let ids: Vec<ConnectionId> = self.connections.iter().map(|(id, _)| id).collect();
-        for id in ids {
-            if let Some(connection) = self.connections.remove(id) {
-                engine.end_vi(connection.channel.vi());
-            }
-        }
-        engine.end_unseen(self.inbox);
-        let _ = engine.destroy_inbox(self.inbox);
-        let _ = engine.destroy_ptag(self.ptag);
+        self.mailbox.close(engine, &mut self.acceptor, &mut self.connections);
     }
 }
 

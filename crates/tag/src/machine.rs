@@ -2,6 +2,7 @@
 //! An endpoint as a machine on an engine of the caller's, over any wire: for simulators and fuzzers. Programs have an [`Endpoint`](crate::Endpoint), which is this on a NIC.
 
 use crate::core::Core;
+use crate::life::create_mailbox;
 use crate::name::Name;
 use crate::operation::{Error, Failure, Sink};
 use crate::receive::{Peek, Want};
@@ -25,8 +26,7 @@ impl Machine {
     /// # Errors
     /// [`Error::Resource`]; [`Error::BadArgument`]: the name cannot be waited at.
     pub fn new<W: Wire>(engine: &mut Engine<W>, name: Name, regions: SharedRegions) -> Result<Self, Error> {
-        let (ptag, inbox) = (engine.create_ptag()?, engine.create_inbox()?);
-        let mut core = Core::new(inbox, ptag, name, regions);
+        let mut core = Core::new(create_mailbox(engine)?, name, regions);
         core.listen(engine)?;
         Ok(Self(core))
     }

@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Names of endpoints: what programs exchange to reach each other, and what requests for connections carry.
+//! Names of endpoints: what programs exchange to reach each other, and what requests for
+//! connections carry.
 //!
-//! A name is the NIC's host address and an id. Usually that is random and never used again: a name whose process is gone names nothing else. It may also be a service's number, which programs can agree on
-//! beforehand, like a port.
+//! A name is the NIC's host address and an id. Usually that is random and never used again: a name
+//! whose process is gone names nothing else. It may also be a service's number, which programs can
+//! agree on beforehand, like a port.
 
+use bellwire_peer::{Host, Kind};
 use bellwire_via::NetAddress;
 
-const HOST_BYTES_MAX: usize = 18;
-/// Tells connections of this layer from others, where an endpoint waits and in what it asks; the third byte is a context's number and one more.
-const WAITS: [u8; 4] = *b"TG\x01W";
-const ASKS: [u8; 4] = *b"TG\x01A";
 /// Highest number of a context.
 const CONTEXT_MAX: u8 = u8::MAX - 1;
 
@@ -22,8 +21,7 @@ pub const NAME_BYTES: usize = 40;
 /// The name of an endpoint.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub struct Name {
-    host: [u8; HOST_BYTES_MAX],
-    host_bytes: u8,
+    host: Host,
     /// Of several endpoints that have one name together: which one.
     context: u8,
     id: [u8; 16],
@@ -32,9 +30,7 @@ pub struct Name {
 impl Name {
     /// A name; `None` if the host address is too long.
     pub fn new(host: &[u8], id: [u8; 16]) -> Option<Self> {
-        let mut name = Self { host: [0; HOST_BYTES_MAX], host_bytes: host.len() as u8, context: 0, id };
-        name.host.get_mut(..host.len())?.copy_from_slice(host);
-        Some(name)
+        Some(Self { host: Host::new(host)?, context: 0, id })
     }
 
     /// The name of whoever is `service` of a host; `None` if the host address is too long.
@@ -62,7 +58,7 @@ impl Name {
 
     /// The host address.
     pub fn host(&self) -> &[u8] {
-        &self.host[..usize::from(self.host_bytes)]
+        self.host.as_bytes()
     }
 
     /// The id; `None` of a host alone.
@@ -78,8 +74,8 @@ impl Name {
     /// As bytes, to be sent to others.
     pub fn to_bytes(&self) -> [u8; NAME_BYTES] {
         let mut b = [0; NAME_BYTES];
-        (b[0], b[1]) = (1, self.host_bytes);
-        b[2..20].copy_from_slice(&self.host);
+        b[0] = 1;
+        b[1..20].copy_from_slice(&self.host.to_bytes());
         b[20] = self.context;
         b[24..].copy_from_slice(&self.id);
         b
@@ -87,46 +83,38 @@ impl Name {
 
     /// From bytes; `None` if they are no name.
     pub fn from_bytes(b: &[u8; NAME_BYTES]) -> Option<Self> {
-        let mut name = Self { host: [0; HOST_BYTES_MAX], host_bytes: b[1], context: b[20], id: [0; 16] };
-        name.host.copy_from_slice(&b[2..20]);
-        name.id.copy_from_slice(&b[24..]);
-        let fits = usize::from(b[1]) <= HOST_BYTES_MAX && name.host[usize::from(b[1]).min(HOST_BYTES_MAX)..].iter().all(|x| *x == 0);
-        (b[0] == 1 && fits && b[20] <= CONTEXT_MAX && b[21..24] == [0; 3]).then_some(name)
+        let name = Self { host: Host::from_bytes(&b[1..20])?, context: b[20], id: b[24..].try_into().ok()? };
+        (b[0] == 1 && b[20] <= CONTEXT_MAX && b[21..24] == [0; 3]).then_some(name)
     }
 
-    fn address(&self, magic: [u8; 4]) -> Option<NetAddress> {
-        let mut d = [0; 20];
-        d[..4].copy_from_slice(&magic);
-        d[2] += self.context;
-        d[4..].copy_from_slice(&self.id);
-        NetAddress::new(&self.host[..usize::from(self.host_bytes)], &d)
+    /// The kinds of addresses of a context: where it waits, and with what it asks. The third byte
+    /// is the context's number and one more.
+    fn kind(context: u8, last: u8) -> Kind {
+        Kind([b'T', b'G', 1 + context, last])
     }
 
     /// Where the endpoint waits for connections.
     pub(crate) fn waits_at(&self) -> Option<NetAddress> {
-        self.address(WAITS)
+        Self::kind(self.context, b'W').address(self.host(), &[&self.id])
     }
 
     /// The address that it asks for connections with.
     pub(crate) fn asks_as(&self) -> Option<NetAddress> {
-        self.address(ASKS)
+        Self::kind(self.context, b'A').address(self.host(), &[&self.id])
     }
 
     /// Who asks, out of an address that a peer made up.
     pub(crate) fn who_asks(address: &NetAddress) -> Option<Self> {
-        let d: &[u8; 20] = address.discriminator().try_into().ok()?;
-        let context = d[2].checked_sub(ASKS[2])?;
-        ([d[0], d[1], d[3]] == [ASKS[0], ASKS[1], ASKS[3]])
-            .then(|| Self::new(address.host(), d[4..].try_into().ok()?))
-            .flatten()
-            .map(|name| name.with_context(context))
+        let context = address.discriminator().get(2)?.checked_sub(1).filter(|context| *context <= CONTEXT_MAX)?;
+        let id = Self::kind(context, b'A').id_of(address)?;
+        Some(Self::new(address.host(), *id)?.with_context(context))
     }
 }
 
 impl core::fmt::Display for Name {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         f.write_str("bellwire://")?;
-        for (i, b) in self.host[..usize::from(self.host_bytes)].iter().enumerate() {
+        for (i, b) in self.host().iter().enumerate() {
             write!(f, "{}{b}", if i == 0 { "" } else { "." })?;
         }
         if let Some(service) = self.service() {

@@ -38,7 +38,7 @@ impl Core {
     /// Takes the next thing that has come. `false`: there was nothing.
     #[inline]
     pub(crate) fn arrive<W: Wire>(&mut self, engine: &mut Engine<W>) -> bool {
-        let looked = engine.take_line(self.inbox, |context, line, length| {
+        let looked = engine.take_line(self.mailbox.inbox(), |context, line, length| {
             let words = [line.word(1), line.word(2), line.word(3)];
             // SAFETY: what follows the words in the line, which is there for as long as this runs; the sender may be writing it.
             unsafe { self.take_short(context, words, (line.words_from(1 + PLAIN_WORDS), length)) }
@@ -53,7 +53,7 @@ impl Core {
     #[inline(never)]
     fn arrive_otherwise<W: Wire>(&mut self, engine: &mut Engine<W>) -> bool {
         let mut line: LineWords = [0; 7];
-        let Some(taken) = engine.take_otherwise(self.inbox, &mut line) else { return false };
+        let Some(taken) = engine.take_otherwise(self.mailbox.inbox(), &mut line) else { return false };
         if let Taken::Line(context, length) = taken {
             // SAFETY: what follows the words, which are ours.
             let then = unsafe { self.take_short(context, [line[0], line[1], line[2]], (line[PLAIN_WORDS..].as_ptr().cast(), length as usize)) };
@@ -61,9 +61,9 @@ impl Core {
                 return self.took_short(engine, then);
             }
         }
-        engine.hand::<WORDS_MAX>(self.inbox, &line, taken, |engine, came| match came {
+        engine.hand::<WORDS_MAX>(self.mailbox.inbox(), &line, taken, |engine, came| match came {
             Came::Message(context, words, lies) => self.message(engine, context, words, lies),
-            Came::Notice(context, vi, notice) => self.notice(engine, ConnectionId::from_raw(context as u32), vi, notice),
+            Came::Notice(context, vi, notice) => self.notice(engine, context, vi, notice),
         });
         true
     }

@@ -6,16 +6,17 @@
 //! processes wait for connections of queue pairs: so a port is one process's, and a peer finds it
 //! by the host's address and the port, within the host and between hosts, with no file or service.
 
-use crate::connection::{CM_MESSAGES_MAX, Connection, ConnectionId, INBOX_LIMIT};
+use crate::connection::{CM_MESSAGES_MAX, Connection, ConnectionId};
 use crate::core::Core;
-use crate::life::{UNKNOWN, is_taken};
+use crate::life::{is_taken, patience};
 use crate::name::{asks_for_service, service_address};
 use crate::port::Port;
 use crate::progress::{HostWire, clock};
 use crate::types::{Error, Gid};
 use bellwire_cm::{Channel, Cm, Host, Link, Service};
+use bellwire_peer::listen_alone;
 use bellwire_via::wire::Wire;
-use bellwire_via::{Acceptor, Duration, Engine, Instant, ViHandle};
+use bellwire_via::{Acceptor, Engine, Instant, ViHandle};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::net::{RecvFlags, SendFlags, recv, send};
 use std::collections::BTreeMap;
@@ -111,11 +112,7 @@ impl<W: Wire> CmHost<'_, W> {
 impl<W: Wire> Host for CmHost<'_, W> {
     fn claim(&mut self, service: Service) -> bool {
         let Some(at) = service_address(&self.core.name.gid, service) else { return false };
-        let Ok(mut acceptor) = Acceptor::new(self.engine, at) else { return false };
-        if !self.engine.is_listening(&at) {
-            acceptor.close(self.engine);
-            return false;
-        }
+        let Ok(Some(acceptor)) = listen_alone(self.engine, at) else { return false };
         self.world.acceptors.insert(service, acceptor);
         true
     }
@@ -194,12 +191,8 @@ impl Core {
     /// Answers peers that ask for services.
     #[cold]
     pub(crate) fn accept_links<W: Wire>(&mut self, engine: &mut Engine<W>) {
-        let (attributes, inbox) = (self.vi_attributes(), self.inbox);
         for acceptor in self.managed.iter_mut().flat_map(|m| m.world.acceptors.values_mut()) {
-            acceptor.accept(engine, |engine, address| {
-                asks_for_service(address)?;
-                engine.create_vi_for_inbox(&attributes, inbox, INBOX_LIMIT, UNKNOWN).ok()
-            });
+            self.mailbox.accept(engine, acceptor, |address| asks_for_service(address).is_some());
         }
     }
 
@@ -208,11 +201,7 @@ impl Core {
     pub(crate) fn link_accepted<W: Wire>(&mut self, engine: &mut Engine<W>, vi: ViHandle, gid: Gid) {
         let mut connection = Connection::link(vi, gid);
         connection.opened(engine);
-        let Some(id) = self.connections.insert(connection) else { return engine.end_vi(vi) };
-        if engine.set_inbox(vi, self.inbox, INBOX_LIMIT, u64::from(id.raw())).is_err() {
-            self.connections.remove(id);
-            return engine.end_vi(vi);
-        }
+        let Some(id) = self.mailbox.enroll(engine, &mut self.connections, connection) else { return };
         self.manage(engine, |cm, _, _| cm.accepted(link_of(id), gid));
     }
 
@@ -223,22 +212,10 @@ impl Core {
         if gid == self.name.gid && !is_taken(engine, &remote) {
             return None;
         }
-        let id = self.connections.insert(Connection::link(ViHandle::from_raw(0), gid))?;
         engine.set_now(Instant(self.now));
-        let deadline = engine.now() + Duration(LINK_PATIENCE);
-        let asked = engine
-            .create_vi_for_inbox(&self.vi_attributes(), self.inbox, INBOX_LIMIT, u64::from(id.raw()))
-            .and_then(|vi| engine.connect_request(vi, &local, &remote, deadline).map(|()| vi).inspect_err(|_| engine.end_vi(vi)));
-        match (asked, self.connections.get_mut(id)) {
-            (Ok(vi), Some(connection)) => {
-                connection.channel.set_vi(vi);
-                Some(link_of(id))
-            }
-            _ => {
-                self.connections.remove(id);
-                None
-            }
-        }
+        let connection = Connection::link(ViHandle::from_raw(0), gid);
+        let id = self.mailbox.connect_in(engine, &mut self.connections, connection, (&local, &remote), patience(LINK_PATIENCE));
+        id.ok().map(link_of)
     }
 
     /// A link that we asked for can be used.

@@ -18,10 +18,10 @@ use crate::struck::Struck;
 use crate::types::{Access, AsyncKind, Completion, Error, QpKind, QpState};
 use crate::windows::Windows;
 use crate::xrc::XrcDomain;
-use bellwire_peer::Unsent;
+use bellwire_peer::{Mailbox, Unsent};
 use bellwire_via::handle::{Handle, Slab};
 use bellwire_via::wire::Wire;
-use bellwire_via::{Acceptor, Engine, InboxHandle, PtagHandle};
+use bellwire_via::{Acceptor, Engine};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -46,8 +46,7 @@ pub(crate) struct Domain {
 /// A device of a process.
 #[derive(Debug)]
 pub(crate) struct Core {
-    pub inbox: InboxHandle,
-    pub ptag: PtagHandle,
+    pub mailbox: Mailbox,
     pub name: Name,
     /// Where others ask for connections; requests seen to.
     pub acceptor: Acceptor,
@@ -92,10 +91,9 @@ pub(crate) struct Core {
 }
 
 impl Core {
-    pub(crate) fn new(inbox: InboxHandle, ptag: PtagHandle, name: Name, events: Arc<Channel<AsyncEvent>>, clock: Option<fn() -> u64>) -> Self {
+    pub(crate) fn new(mailbox: Mailbox, name: Name, events: Arc<Channel<AsyncEvent>>, clock: Option<fn() -> u64>) -> Self {
         Self {
-            inbox,
-            ptag,
+            mailbox,
             name,
             acceptor: Acceptor::default(),
             connections: Slab::new(CONNECTIONS_MAX),

@@ -5,49 +5,54 @@ use crate::connection::{Connection, ConnectionId, INBOX_LIMIT};
 use crate::core::Core;
 use crate::name::{Name, PLACES, asks_for_service};
 use crate::types::{Error, QpKind, WcStatus};
+use bellwire_peer::{Channel, Connected, Death, Event, Mailbox, Patience, listen_alone};
 use bellwire_via::wire::Wire;
-use bellwire_via::{Acceptor, Duration, Engine, Instant, NetAddress, Notice, ViAttributes, ViHandle};
+use bellwire_via::{Duration, Engine, Instant, NetAddress, Notice, ViAttributes, ViHandle};
 
 /// How long a connection may take whose queue pair waits for ever.
 const CONNECT_PATIENCE: u64 = 20_000_000_000;
 /// The least that it may: a process may have to wait for a processor.
 const CONNECT_PATIENCE_MIN: u64 = 500_000_000;
-/// Context of a VI that has no connection yet.
-pub(crate) const UNKNOWN: u64 = 0;
 /// What both ends must say: the version of this layer's packets.
 pub(crate) const VERSION: u64 = 0x7662_7300_0000_0001;
+
+/// Where the packets of all peers arrive.
+pub(crate) fn create_mailbox<W: Wire>(engine: &mut Engine<W>) -> Result<Mailbox, Error> {
+    let attributes = ViAttributes { rdma_write: true, rdma_read: true, ..ViAttributes::default() };
+    Ok(Mailbox::create(engine, VERSION, attributes, INBOX_LIMIT)?)
+}
+
+/// A time for both parts of connecting, ns.
+pub(crate) fn patience(ns: u64) -> Patience {
+    Patience { find: Duration(ns), answer: Duration(ns) }
+}
+
+impl Connected for Connection {
+    fn channel(&mut self) -> &mut Channel {
+        &mut self.channel
+    }
+}
 
 impl Core {
     /// Takes a place of the host, the first free one from `from` on. `false`: all are taken.
     pub(crate) fn settle<W: Wire>(&mut self, engine: &mut Engine<W>, from: u16) -> Result<(), Error> {
         for i in 0..PLACES - 1 {
             self.name.place = 1 + (from.wrapping_add(i)) % (PLACES - 1);
-            let at = self.name.waits_at().ok_or(Error::Invalid)?;
-            let mut acceptor = Acceptor::new(engine, at)?;
-            if engine.is_listening(&at) {
+            if let Some(acceptor) = listen_alone(engine, self.name.waits_at().ok_or(Error::Invalid)?)? {
                 self.acceptor = acceptor;
                 return Ok(());
             }
-            acceptor.close(engine);
         }
         Err(Error::NoMemory)
     }
 
-    /// Answers all requests that have come; the inbox says what became of them.
+    /// Answers all requests that have come. The inbox tells the outcomes.
     #[cold]
     pub(crate) fn accept<W: Wire>(&mut self, engine: &mut Engine<W>) {
-        let (attributes, inbox) = (self.vi_attributes(), self.inbox);
-        self.acceptor.accept(engine, |engine, address| {
-            Name::who_asks(address)?;
-            engine.create_vi_for_inbox(&attributes, inbox, INBOX_LIMIT, UNKNOWN).ok()
-        });
+        self.mailbox.accept(engine, &mut self.acceptor, |address| Name::who_asks(address).is_some());
         if self.managed.is_some() {
             self.accept_links(engine);
         }
-    }
-
-    pub(crate) fn vi_attributes(&self) -> ViAttributes {
-        ViAttributes { ptag: Some(self.ptag), qos: VERSION, rdma_write: true, rdma_read: true, ..ViAttributes::default() }
     }
 
     /// The connection to a process, begun if there is none.
@@ -61,38 +66,25 @@ impl Core {
 
     /// Begins to connect; the inbox says how it ends.
     #[cold]
-    fn connect<W: Wire>(&mut self, engine: &mut Engine<W>, peer: Name, patience: Option<u64>) -> Result<ConnectionId, Error> {
-        let (local, remote) = (self.name.asks_as().ok_or(Error::Invalid)?, peer.waits_at().ok_or(Error::Invalid)?);
-        let id = self.connections.insert(Connection::new(ViHandle::from_raw(0), peer)).ok_or(Error::NoMemory)?;
-        // A process of this host that is there is only slow, however little time it was given: it may have to wait for a processor.
-        let is_there = peer.gid == self.name.gid && is_taken(engine, &remote);
-        let patience = patience.filter(|_| !is_there).map_or(CONNECT_PATIENCE, |p| p.clamp(CONNECT_PATIENCE_MIN, CONNECT_PATIENCE));
-        self.time();
-        engine.set_now(Instant(self.now));
-        let deadline = engine.now() + Duration(patience);
-        let asked = engine
-            .create_vi_for_inbox(&self.vi_attributes(), self.inbox, INBOX_LIMIT, u64::from(id.raw()))
-            .and_then(|vi| engine.connect_request(vi, &local, &remote, deadline).map(|()| vi).inspect_err(|_| engine.end_vi(vi)));
-        match asked {
-            Err(e) => {
-                self.connections.remove(id);
-                Err(e.into())
-            }
-            Ok(vi) => {
-                if let Some(connection) = self.connections.get_mut(id) {
-                    connection.channel.set_vi(vi);
-                }
-                self.by_peer.insert(peer, id);
-                Ok(id)
-            }
-        }
+    fn connect<W: Wire>(&mut self, engine: &mut Engine<W>, peer: Name, patience_of_qp: Option<u64>) -> Result<ConnectionId, Error> {
+        let (from, to) = (self.name.asks_as().ok_or(Error::Invalid)?, peer.waits_at().ok_or(Error::Invalid)?);
+        // A process of this host that is there is only slow, however little time it was given: it
+        // may have to wait for a processor.
+        let is_there = peer.gid == self.name.gid && is_taken(engine, &to);
+        let time = patience_of_qp.filter(|_| !is_there).map_or(CONNECT_PATIENCE, |p| p.clamp(CONNECT_PATIENCE_MIN, CONNECT_PATIENCE));
+        engine.set_now(Instant(self.time()));
+        let connection = Connection::new(ViHandle::from_raw(0), peer);
+        let id = self.mailbox.connect_in(engine, &mut self.connections, connection, (&from, &to), patience(time))?;
+        self.by_peer.insert(peer, id);
+        Ok(id)
     }
 
     /// Something happened to a connection.
     #[cold]
-    pub(crate) fn notice<W: Wire>(&mut self, engine: &mut Engine<W>, id: ConnectionId, vi: ViHandle, notice: Notice) {
-        match notice {
-            Notice::Connected(Ok(VERSION)) => {
+    pub(crate) fn notice<W: Wire>(&mut self, engine: &mut Engine<W>, context: u64, vi: ViHandle, notice: Notice) {
+        match self.mailbox.event(engine, context, vi, notice) {
+            Some(Event::Opened(context, _)) => {
+                let id = ConnectionId::from_raw(context as u32);
                 let Some(connection) = self.connections.get_mut(id) else { return };
                 connection.opened(engine);
                 if connection.is_link {
@@ -100,10 +92,12 @@ impl Core {
                 }
                 self.leave(engine, id);
             }
-            Notice::Connected(Err(bellwire_via::Error::NoMatch | bellwire_via::Error::Rejected)) => self.broken_since(engine, id, true),
-            Notice::Connected(_) | Notice::Broken(_) => self.broken(engine, id),
-            Notice::Accepted(VERSION, remote) => self.accepted(engine, vi, &remote),
-            Notice::Accepted(..) => engine.end_vi(vi),
+            Some(Event::Accepted(vi, remote)) => self.accepted(engine, vi, &remote),
+            Some(Event::Over(context, death)) => {
+                let is_missing = matches!(death, Death::Unreachable(bellwire_via::Error::NoMatch | bellwire_via::Error::Rejected));
+                self.broken_since(engine, ConnectionId::from_raw(context as u32), is_missing);
+            }
+            None => {}
         }
     }
 
@@ -111,21 +105,13 @@ impl Core {
         if let Some(gid) = asks_for_service(remote) {
             return self.link_accepted(engine, vi, gid);
         }
-        let connected = Name::who_asks(remote).and_then(|peer| {
-            let mut connection = Connection::new(vi, peer);
-            connection.opened(engine);
-            let id = self.connections.insert(connection)?;
-            if engine.set_inbox(vi, self.inbox, INBOX_LIMIT, u64::from(id.raw())).is_err() {
-                self.connections.remove(id);
-                return None;
-            }
-            // Whoever sends there from now on does so here; what began on another connection stays there, for the order's sake. (A process connected to itself has the other end.)
-            self.by_peer.entry(peer).or_insert(id);
-            Some(())
-        });
-        if connected.is_none() {
-            engine.end_vi(vi);
-        }
+        let Some(peer) = Name::who_asks(remote) else { return engine.end_vi(vi) };
+        let mut connection = Connection::new(vi, peer);
+        connection.opened(engine);
+        let Some(id) = self.mailbox.enroll(engine, &mut self.connections, connection) else { return };
+        // New requests to the peer leave here. A request that began on another connection stays
+        // there, to keep its order. (A process connected to itself has the other end.)
+        self.by_peer.entry(peer).or_insert(id);
     }
 
     /// A connection is over, or never was: what is under way on it fails, once.
@@ -175,7 +161,9 @@ impl Core {
         }
     }
 
-    /// The peer of a queue pair with requests is gone, and will not answer. It fails when the time is over that it was given: until then a program may find that it needs no answer. (If the connection never was, it is.)
+    /// The peer of a queue pair with requests is gone, and will not answer. It fails when the time
+    /// is over that it was given: until then a program may find that it needs no answer. (If the
+    /// connection never was, it is.)
     fn deserted(&mut self, number: u32, had_been: bool) {
         let now = self.time();
         let Some(qp) = self.qp(number) else { return };
@@ -211,17 +199,8 @@ impl Core {
 
     /// Ends all connections; nobody is accepted any more.
     pub(crate) fn close<W: Wire>(&mut self, engine: &mut Engine<W>) {
-        self.acceptor.close(engine);
         self.close_services(engine);
-        let ids: Vec<ConnectionId> = self.connections.iter().map(|(id, _)| id).collect();
-        for id in ids {
-            if let Some(connection) = self.connections.remove(id) {
-                engine.end_vi(connection.channel.vi());
-            }
-        }
-        engine.end_unseen(self.inbox);
-        let _ = engine.destroy_inbox(self.inbox);
-        let _ = engine.destroy_ptag(self.ptag);
+        self.mailbox.close(engine, &mut self.acceptor, &mut self.connections);
     }
 }
 

@@ -3,6 +3,7 @@
 
 use crate::channel::Channel;
 use crate::core::{AsyncEvent, Core};
+use crate::life::create_mailbox;
 use crate::memory::Region;
 use crate::modify::Given;
 use crate::name::Name;
@@ -25,9 +26,8 @@ impl Machine {
     /// # Errors
     /// [`Error::NoMemory`]; [`Error::Invalid`]: that is no GID of the engine's.
     pub fn new<W: Wire>(engine: &mut Engine<W>, gid: Gid, place: u16) -> Result<Self, Error> {
-        let (ptag, inbox) = (engine.create_ptag()?, engine.create_inbox()?);
         let events = Channel::new().map_err(|_| Error::NoMemory)?;
-        let mut core = Core::new(inbox, ptag, Name { gid, place: 1 }, Arc::new(events), None);
+        let mut core = Core::new(create_mailbox(engine)?, Name { gid, place: 1 }, Arc::new(events), None);
         core.settle(engine, place)?;
         Ok(Self(core))
     }
@@ -60,7 +60,7 @@ impl Machine {
     /// R1, as there.
     pub unsafe fn register<W: Wire>(&mut self, engine: &mut Engine<W>, region: &Region) -> Result<u32, Error> {
         let writes = region.access.intersects(Access::LOCAL_WRITE | Access::REMOTE_WRITE | Access::REMOTE_ATOMIC);
-        let attributes = MemAttributes { ptag: Some(self.0.ptag), rdma_write: writes, rdma_read: false };
+        let attributes = MemAttributes { ptag: self.0.mailbox.ptag(), rdma_write: writes, rdma_read: false };
         // SAFETY: R1, the caller's promise.
         let handle = unsafe { crate::registration::key_of_region(engine, region, &attributes) }?;
         self.0.list_region(handle, Region { adopted: None, ..*region })?;

@@ -6,6 +6,7 @@
 
 use crate::types::Gid;
 use bellwire_cm::Service;
+use bellwire_peer::Kind;
 use bellwire_via::NetAddress;
 
 /// Bits of a queue pair's number that are its index.
@@ -15,12 +16,12 @@ pub(crate) const QPS_MAX: usize = 1 << INDEX_BITS;
 /// Places of a host: the rest of the 24 bits; place 0 would give the numbers 0 and 1, which have a meaning.
 pub(crate) const PLACES: u16 = 1 << (24 - INDEX_BITS);
 
-/// Tells connections of this layer from others: the address at which a process waits, and the one
-/// by which it asks; the same for services of connection management.
-const WAITS: [u8; 4] = *b"VB\x01W";
-const ASKS: [u8; 4] = *b"VB\x01A";
-const SERVICE: [u8; 4] = *b"VB\x01S";
-const ASKS_SERVICE: [u8; 4] = *b"VB\x01C";
+/// The address at which a process waits, and the one with which it asks; the same for services of
+/// connection management.
+const WAITS: Kind = Kind(*b"VB\x01W");
+const ASKS: Kind = Kind(*b"VB\x01A");
+const SERVICE: Kind = Kind(*b"VB\x01S");
+const ASKS_SERVICE: Kind = Kind(*b"VB\x01C");
 
 /// A process with a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -40,11 +41,8 @@ impl Name {
         u32::from(self.place) << INDEX_BITS | index as u32
     }
 
-    fn address(&self, magic: [u8; 4]) -> Option<NetAddress> {
-        let mut d = [0; 6];
-        d[..4].copy_from_slice(&magic);
-        d[4..].copy_from_slice(&self.place.to_be_bytes());
-        NetAddress::new(host_of(&self.gid), &d)
+    fn address(&self, kind: Kind) -> Option<NetAddress> {
+        kind.address(host_of(&self.gid), &[&self.place.to_be_bytes()])
     }
 
     pub(crate) fn waits_at(&self) -> Option<NetAddress> {
@@ -61,24 +59,19 @@ impl Name {
 
     /// Who asks, out of an address that a peer made up.
     pub(crate) fn who_asks(address: &NetAddress) -> Option<Self> {
-        let place = address.discriminator().strip_prefix(&ASKS)?;
-        let place = u16::from_be_bytes(place.try_into().ok()?);
+        let place = u16::from_be_bytes(*ASKS.id_of(address)?);
         Some(Self { gid: gid_of(address.host())?, place }).filter(|n| n.place != 0 && n.place < PLACES)
     }
 }
 
 /// Where the process waits that has a service of a host.
 pub(crate) fn service_address(host: &Gid, service: Service) -> Option<NetAddress> {
-    let mut d = [0; 8];
-    d[..4].copy_from_slice(&SERVICE);
-    d[4..6].copy_from_slice(&(service.space as u16).to_be_bytes());
-    d[6..].copy_from_slice(&service.port.to_be_bytes());
-    NetAddress::new(host_of(host), &d)
+    SERVICE.address(host_of(host), &[&(service.space as u16).to_be_bytes(), &service.port.to_be_bytes()])
 }
 
 /// The host of a process that asks for a service, out of an address that a peer made up.
 pub(crate) fn asks_for_service(address: &NetAddress) -> Option<Gid> {
-    address.discriminator().strip_prefix(&ASKS_SERVICE).filter(|place| place.len() == 2)?;
+    ASKS_SERVICE.id_of::<2>(address)?;
     gid_of(address.host())
 }
 

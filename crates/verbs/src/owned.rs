@@ -36,7 +36,7 @@ impl Port {
             let base = engine.allocate(length as usize).map_err(|_| Error::NoMemory)?;
             let address = base.expose_provenance() as u64;
             let region = Region { address, iova: address, ..asked };
-            let ptag = Some(core.ptag);
+            let ptag = core.mailbox.ptag();
             let rights = |rdma_write, rdma_read| MemAttributes { ptag, rdma_write, rdma_read };
             // SAFETY: R1: memory of the engine, which is not freed while a region lies in it.
             let handle = unsafe { key_of_region(engine, &region, &rights(access.intersects(WRITES), false)) };

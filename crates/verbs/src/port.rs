@@ -5,6 +5,7 @@
 use crate::channel::Channel;
 use crate::core::{AsyncEvent, Core};
 use crate::direct::ShortAccess;
+use crate::life::create_mailbox;
 use crate::modify::Given;
 use crate::name::{Name, PLACES, gid_of};
 use crate::progress::clock;
@@ -73,9 +74,7 @@ impl Port {
         let nic = Nic::open(config).map_err(OpenError::Nic)?;
         let events = Arc::new(Channel::new().map_err(|_| OpenError::Resource)?);
         let station = Station::open(nic, |engine| {
-            let ptag = engine.create_ptag().map_err(Error::from)?;
-            let inbox = engine.create_inbox().map_err(Error::from)?;
-            let mut core = Core::new(inbox, ptag, Name { gid, place: 1 }, Arc::clone(&events), Some(clock));
+            let mut core = Core::new(create_mailbox(engine)?, Name { gid, place: 1 }, Arc::clone(&events), Some(clock));
             core.settle(engine, from)?;
             if let Some(plan) = plan {
                 core.be_struck(Struck::new(plan, &gid, clock(), die));

@@ -56,7 +56,7 @@ impl Port {
         let may_adopt = pages.as_ref().is_some_and(may_adopt);
         self.station.with(|core, engine| {
             // The engine looks at the memory, brings it in, and gives the key; what peers may do is this layer's business.
-            let attributes = MemAttributes { ptag: Some(core.ptag), rdma_write: region.access.intersects(WRITES), rdma_read: false };
+            let attributes = MemAttributes { ptag: core.mailbox.ptag(), rdma_write: region.access.intersects(WRITES), rdma_read: false };
             // SAFETY: R1, the caller's promise.
             let handle = unsafe { key_of_region(engine, region, &attributes) }?;
             let adopted = pages.as_ref().and_then(|pages| self.adopt(core, engine, region, pages, may_adopt));
@@ -89,7 +89,7 @@ impl Port {
             None => return None,
         };
         let attributes = MemAttributes {
-            ptag: Some(core.ptag),
+            ptag: core.mailbox.ptag(),
             rdma_write: region.access.contains(Access::REMOTE_WRITE),
             rdma_read: region.access.contains(Access::REMOTE_READ),
         };
@@ -147,7 +147,7 @@ impl Port {
             return Err(Error::Invalid);
         }
         self.station.with(|core, engine| {
-            let attributes = MemAttributes { ptag: Some(core.ptag), rdma_write: region.access.intersects(WRITES), rdma_read: false };
+            let attributes = MemAttributes { ptag: core.mailbox.ptag(), rdma_write: region.access.intersects(WRITES), rdma_read: false };
             engine.set_memory_attributes(region.address, MemHandle::from_raw(key), &attributes).map_err(|e| match e {
                 bellwire_via::Error::Resource => Error::Busy,
                 _ => Error::Fault,

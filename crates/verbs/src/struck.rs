@@ -191,7 +191,7 @@ impl Core {
         self.regions.for_each(|region| {
             if let Some(adopted) = region.adopted {
                 let may = |access| !is_down && region.access.contains(access);
-                let attributes = MemAttributes { ptag: Some(self.ptag), rdma_write: may(Access::REMOTE_WRITE), rdma_read: may(Access::REMOTE_READ) };
+                let attributes = MemAttributes { ptag: self.mailbox.ptag(), rdma_write: may(Access::REMOTE_WRITE), rdma_read: may(Access::REMOTE_READ) };
                 let _ = engine.set_memory_attributes(adopted.base, MemHandle::from_raw(adopted.handle), &attributes);
             }
         });
