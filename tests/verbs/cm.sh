@@ -83,7 +83,25 @@ ported() { # option of the port, server's options; client's options behind --
     pair "$program" "$option" $port "${first[@]}" -- "$program" "$option" $port "$@"
 }
 
+# Two members of a group and a third process that sends to it.
+multicast() { # group, its address as the kernel lists it
+    local members=() code=0 count=0
+    for _ in 1 2; do
+        serve mckey -m "$1" -C 20
+        members+=("$server")
+    done
+    for _ in $(seq 600); do
+        count=$("${server_at[@]}" cat /proc/net/udp /proc/net/udp6 | grep -ci " $2:1BCF ")
+        [ "$count" -ge 2 ] && break
+        sleep 0.05
+    done
+    ask mckey -m "$1" -s -C 20 || code=1
+    for server in "${members[@]}"; do wait "$server" || code=2; done
+    if [ $code = 0 ]; then ok; else bad "mckey -m $1 ($code, $count members): $(logs)"; fi
+}
+
 programs() {
+    multicast 239.77.1.2 02014DEF
     says='rdma-ping-9' ported -p rping -s -C 10 -v -- -c -a $host -C 10 -v
     ported -p rping -s -C 3 -V -S 4000 -- -c -a $host -C 3 -V -S 4000
     says='return status 0' ported -p ucmatose -c 20 -C 30 -S 3000 -- -c 20 -C 30 -S 3000 -s $host

@@ -122,7 +122,7 @@ static void connect_so(struct side *a, struct side *b, int timeout, int retries,
     }
 }
 
-static int post(struct side *s, enum ibv_wr_opcode opcode, uint32_t length, uint32_t lkey, uint64_t remote, uint32_t rkey, uint64_t id)
+static inline int post(struct side *s, enum ibv_wr_opcode opcode, uint32_t length, uint32_t lkey, uint64_t remote, uint32_t rkey, uint64_t id)
 {
     struct ibv_sge sge = {(uintptr_t)s->memory, length, lkey};
     struct ibv_send_wr wr, *bad;

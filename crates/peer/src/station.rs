@@ -12,6 +12,7 @@
 use bellwire_via::nic::{Driven, HeldMachine, Machine};
 use bellwire_via::wire::host::HostWire;
 use bellwire_via::{Engine, Error, InboxHandle, Nic};
+use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
 
 /// How long a station that closes tries to send what was posted.
@@ -60,6 +61,17 @@ impl<M: Machine<HostWire>> Station<M> {
     #[inline(always)]
     pub fn poll<R, E: From<Error>>(&self, look: impl FnOnce(&mut M, &mut Engine<HostWire>) -> Result<R, E>) -> Result<R, E> {
         self.driven.poll_with(look)
+    }
+
+    /// While a descriptor is readable, the helper thread steps the machine, which reads it. It is
+    /// closed after [`forget`](Self::forget) only. `false`: the system has no room.
+    pub fn attend(&self, fd: BorrowedFd<'_>) -> bool {
+        self.driven.attend(fd)
+    }
+
+    /// The helper thread forgets a descriptor.
+    pub fn forget(&self, fd: BorrowedFd<'_>) {
+        self.driven.forget(fd);
     }
 
     /// Lets others run, if it is time to.

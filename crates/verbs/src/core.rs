@@ -8,6 +8,7 @@
 use crate::channel::Channel;
 use crate::cm::Managed;
 use crate::connection::{Connection, ConnectionId};
+use crate::groups::Groups;
 use crate::memory::Regions;
 use crate::name::{Name, QPS_MAX};
 use crate::progress::Patience;
@@ -84,6 +85,8 @@ pub(crate) struct Core {
     pub is_closed: bool,
     /// Connection management, once it was asked for.
     pub managed: Option<Box<Managed>>,
+    /// Multicast, once it was asked for.
+    pub groups: Option<Box<Groups>>,
     /// Faults on purpose.
     pub struck: Option<Box<Struck>>,
     /// Reports of broken rules.
@@ -120,6 +123,7 @@ impl Core {
             long_ways: false,
             is_closed: false,
             managed: None,
+            groups: None,
             struck: None,
             strict: None,
         }
@@ -283,6 +287,9 @@ impl Core {
     }
 
     pub(crate) fn destroy_qp(&mut self, number: u32) -> Result<(), Error> {
+        if self.is_attached(number) {
+            return Err(Error::Busy);
+        }
         let qp = self.qp(number).ok_or(Error::Invalid)?;
         qp.handles -= 1;
         if qp.handles != 0 {

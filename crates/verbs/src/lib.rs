@@ -23,6 +23,7 @@
 //! | `struck.rs`, `strict.rs`, `rule.rs` | faults on purpose; broken rules seen; the rules and reports |
 //! | `leave.rs` | what waits to leave |
 //! | `cm.rs` | connection management: its links, services and time |
+//! | `groups.rs` | multicast |
 //! | `header.rs`, `connection.rs`, `life.rs`, `name.rs` | packets; connections, who is where |
 
 mod adopt;
@@ -34,6 +35,7 @@ mod connection;
 mod core;
 mod direct;
 mod ending;
+mod groups;
 mod header;
 mod leave;
 mod life;
@@ -68,6 +70,7 @@ pub use adopt::{after_fork_in_child, before_fork};
 pub use channel::Channel;
 pub use cm::{Bell, CmHost};
 pub use direct::ShortAccess;
+pub use groups::{GROUP_QP, GROUP_QPS_MAX, GROUPS_MAX, is_group};
 pub use memory::Region;
 pub use modify::{Given, READS_MAX};
 pub use name::gid_of;

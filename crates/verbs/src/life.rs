@@ -200,6 +200,7 @@ impl Core {
     /// Ends all connections; nobody is accepted any more.
     pub(crate) fn close<W: Wire>(&mut self, engine: &mut Engine<W>) {
         self.close_services(engine);
+        self.leave_groups();
         self.mailbox.close(engine, &mut self.acceptor, &mut self.connections);
     }
 }

@@ -66,12 +66,14 @@ impl Core {
 impl<W: Wire> Machine<W> for Core {
     fn step(&mut self, engine: &mut Engine<W>, now: Instant) -> bool {
         self.now = now.0;
+        // The helper alone reads these: its program need not look at sockets.
+        let moved = self.groups.is_some() && self.take_group_datagrams();
         if self.is_down() && self.timers.first().is_none_or(|(at, _)| *at > now.0) {
             // Packets that come stay in the inbox; only the engine moves.
-            return engine.progress();
+            return engine.progress() || moved;
         }
         self.lingers = self.patience.lasts(self.posts, now.0);
-        let moved = self.look(engine, |_| false);
+        let moved = self.look(engine, |_| false) || moved;
         self.lingers = false;
         self.patience.note(self.posts, !self.owing.is_empty(), now.0);
         moved

@@ -4,6 +4,7 @@
 use crate::connection::ConnectionId;
 use crate::core::Core;
 use crate::direct::{Done, ShortAccess};
+use crate::groups::{GROUP_QP, group_of};
 use crate::name::Name;
 use crate::qp::{Extra, SendRequest};
 use crate::short::ShortSend;
@@ -107,7 +108,12 @@ impl Core {
                     Way::Ended => continue,
                 }
             }
-            let Some(id) = self.route(engine, number) else { return queued };
+            let Some(id) = self.route(engine, number) else {
+                if self.send_to_group(number) {
+                    continue;
+                }
+                return queued;
+            };
             let Some(connection) = self.connections.get(id) else { return queued };
             let must_wait = !connection.channel.is_open() || (!is_turn && !connection.is_free()) || packets == TURN || bytes >= DIRECT_TURN;
             let sent = if must_wait {
@@ -180,7 +186,8 @@ impl Core {
         self.mark_unsent(id);
     }
 
-    /// The connection for the next request; `None`: there is none, and the request has been seen to.
+    /// The connection for the next request; `None`: there is none, and the request has been
+    /// seen to, or it goes to a group.
     fn route<W: Wire>(&mut self, engine: &mut Engine<W>, number: u32) -> Option<ConnectionId> {
         let gid = self.name.gid;
         let qp = self.qp(number)?;
@@ -189,6 +196,7 @@ impl Core {
         }
         let is_datagram = qp.init.kind == QpKind::Ud;
         let (peer, patience) = match qp.sends.get(qp.left)?.to {
+            Some(to) if is_datagram && to.qp == GROUP_QP && group_of(&to).is_some() => return None,
             Some(to) if is_datagram => (Name::of(to.gid.unwrap_or(gid), to.qp), Some(DATAGRAM_PATIENCE)),
             _ => (qp.peer_name(&gid), qp.patience()),
         };

@@ -9,7 +9,7 @@ use crate::memory::Regions;
 use crate::on_demand::{bring_in, copy_in};
 use crate::qp::{Arriving, MESSAGE_MAX, Receiving};
 use crate::queue::{Receive, receive_flags, route_header};
-use crate::types::{Access, AsyncKind, Completion, QpKind, QpState, WcFlags, WcOpcode, WcStatus};
+use crate::types::{Access, AsyncKind, Completion, Gid, QpKind, QpState, WcFlags, WcOpcode, WcStatus};
 use crate::windows::is_window_key;
 use bellwire_via::Engine;
 use bellwire_via::wire::Wire;
@@ -352,7 +352,13 @@ impl Core {
 
     pub(crate) fn datagram(&mut self, p: &Packet<'_>) {
         let own = self.name.gid;
-        let Some(sender) = self.connections.get(p.from).map(|c| c.peer.gid) else { return };
+        if let Some(sender) = self.connections.get(p.from).map(|c| c.peer.gid) {
+            self.take_datagram(p, &sender, &own);
+        }
+    }
+
+    /// A datagram of a process of `sender`, to `own`: this device or a group.
+    pub(crate) fn take_datagram(&mut self, p: &Packet<'_>, sender: &Gid, own: &Gid) {
         let number = p.head.to;
         let takes = |q: &mut crate::qp::Qp| q.init.kind == QpKind::Ud && q.takes_requests() && q.attributes.qkey == p.head.number;
         if !self.qp(number).is_some_and(takes) || p.head.flags & PART != 0 {
@@ -365,7 +371,7 @@ impl Core {
             return;
         };
         let total = p.payload.1 + ROUTE_BYTES;
-        let route = route_header(&sender, &own, p.payload.1);
+        let route = route_header(sender, own, p.payload.1);
         // SAFETY: the header is ours, the payload is readable.
         let placed = total as u64 <= receive.pieces.len()
             && unsafe {

@@ -13,7 +13,7 @@
 //! | `domains.rs` | thread, parent and XRC domains |
 //! | `device_memory.rs` | memory of the device |
 //! | `ports.rs` | devices that are open, and whose |
-//! | `pair.rs` | queue pairs |
+//! | `pair.rs`, `groups.rs` | queue pairs; multicast |
 //! | `cm_device.rs`, `cm_device/` | the device file of connection management, for librdmacm |
 //! | `data.rs` | posting and polling: the calls that programs make through tables in the context |
 //! | `extended.rs` | the newer interfaces: requests built by calls, completions read by calls |
@@ -36,6 +36,7 @@ mod domains;
 mod events;
 mod extended;
 mod files;
+mod groups;
 mod names;
 mod objects;
 mod pair;

@@ -456,18 +456,6 @@ pub unsafe extern "C" fn ibv_destroy_ah(ah: *mut IbvAh) -> c_int {
     0
 }
 
-/// There are no groups.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn ibv_attach_mcast(_qp: *mut c_void, _gid: *const Gid, _lid: u16) -> c_int {
-    libc::EOPNOTSUPP
-}
-
-/// There are no groups.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn ibv_detach_mcast(_qp: *mut c_void, _gid: *const Gid, _lid: u16) -> c_int {
-    libc::EOPNOTSUPP
-}
-
 /// The hardware address behind a GID: there is none, one is made of it.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_resolve_eth_l2_from_gid(_context: *mut IbvContext, attr: *mut IbvAhAttr, mac: *mut [u8; 6], vid: *mut u16) -> c_int {

@@ -6,7 +6,7 @@ use crate::device::context;
 use crate::devices::Own;
 use crate::set_errno;
 use bellwire_devices::{Atomics, Device};
-use bellwire_verbs::{MESSAGE_MAX, WINDOWS_MAX};
+use bellwire_verbs::{GROUP_QPS_MAX, GROUPS_MAX, MESSAGE_MAX, WINDOWS_MAX};
 use core::ffi::c_int;
 use core::mem::offset_of;
 
@@ -68,9 +68,9 @@ pub(crate) fn attributes(own: &Own) -> IbvDeviceAttr {
         max_ee_init_rd_atom: 0,
         atomic_cap: c_int::from(device.atomics != Atomics::None),
         unused: [0, 0, WINDOWS_MAX as c_int, 0, 0],
-        max_mcast_grp: 0,
-        max_mcast_qp_attach: 0,
-        max_total_mcast_qp_attach: 0,
+        max_mcast_grp: GROUPS_MAX as c_int,
+        max_mcast_qp_attach: GROUP_QPS_MAX as c_int,
+        max_total_mcast_qp_attach: (GROUPS_MAX * GROUP_QPS_MAX) as c_int,
         max_ah: small(limits.max_ah),
         max_fmr: 0,
         max_map_per_fmr: 0,

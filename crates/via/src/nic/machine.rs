@@ -20,6 +20,7 @@ use bellwire_memory::token::{Claim, Held};
 use core::marker::PhantomData;
 use core::ops::{Deref, DerefMut};
 use core::ptr::NonNull;
+use rustix::fd::BorrowedFd;
 
 /// How long no look of the program may be seen before the helper looks in its place.
 pub(super) const TICK: Duration = Duration::from_millis(1);
@@ -194,6 +195,17 @@ impl<M: Machine<HostWire>> Driven<M> {
     pub fn try_with<R, E: From<Error>>(&self, f: impl FnOnce(&mut M, &mut Engine<HostWire>) -> Result<R, E>) -> Result<R, E> {
         self.nic.shared.here()?;
         self.with(f)
+    }
+
+    /// While a descriptor is readable, the helper steps the machine, which reads it. `false`: the
+    /// system has no room.
+    pub fn attend(&self, fd: BorrowedFd<'_>) -> bool {
+        self.nic.shared.port.attend(fd)
+    }
+
+    /// The helper forgets a descriptor that is about to be closed.
+    pub fn forget(&self, fd: BorrowedFd<'_>) {
+        self.nic.shared.port.forget(fd);
     }
 
     /// A look of the program, on the terms of [`Nic::poll_with`].

@@ -4,11 +4,19 @@
 //! Several packets of a size leave in one call (GSO) and arrive joined (GRO); packets say their own length, so what the
 //! kernel has joined needs no note of where to cut. When the socket takes no more, the packets that found no room wait here and nothing else leaves before them.
 //!
-//! `sockets.rs`: which socket. `find.rs`: who is where. `interface.rs`: which address is ours. `buffers.rs`: where datagrams arrive. `segments.rs`: several packets by one call. `options.rs`: what a socket leaves away. `guard.rs`: who looks after what waits. `faults.rs`: faults on purpose.
+//! | file | concern |
+//! |---|---|
+//! | `sockets.rs`, `options.rs` | the socket, and what it leaves away |
+//! | `find.rs`, `interface.rs` | the directory of names; the address of this NIC |
+//! | `buffers.rs`, `segments.rs` | where datagrams arrive; several packets by one call |
+//! | `guard.rs` | when the helper thread looks after packets that wait |
+//! | `faults.rs` | faults on purpose |
+//! | `group.rs` | multicast, which is no part of the wire |
 
 mod buffers;
 mod faults;
 mod find;
+mod group;
 mod guard;
 mod interface;
 mod options;
@@ -20,6 +28,7 @@ mod sockets;
 
 pub use buffers::UdpBuffer;
 pub use find::{DIRECTORY_PORT, socket_address};
+pub use group::{GroupSender, GroupSocket};
 pub use interface::address_from;
 
 use super::packet::PacketPort;

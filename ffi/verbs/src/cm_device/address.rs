@@ -51,18 +51,10 @@ pub(super) fn gid(ip: IpAddr) -> Gid {
     of.unwrap_or_default()
 }
 
-/// The GID of a group: IPv4 groups as IPoIB maps them.
-pub(super) fn group(ip: IpAddr) -> Gid {
-    match ip {
-        IpAddr::V4(ip) => {
-            let mut gid = [0; 16];
-            gid[..2].copy_from_slice(&[0xff, 0x0e]);
-            gid[10..12].copy_from_slice(&[0xff; 2]);
-            gid[12..].copy_from_slice(&ip.octets());
-            gid
-        }
-        IpAddr::V6(ip) => ip.octets(),
-    }
+/// The address of a device, if it is of that family.
+pub(super) fn of(gid: &Gid, is_ipv4: bool) -> Option<IpAddr> {
+    let ip = Ipv6Addr::from(*gid).to_canonical();
+    (ip.is_ipv4() == is_ipv4).then_some(ip)
 }
 
 /// Whether an address is one of this host's interfaces, or the device's.

@@ -161,7 +161,9 @@ fn resolve_address(call: &Call<'_>, id: u32, source: (usize, usize), destination
         // The host itself.
         Ok((from.filter(|ip| !ip.is_unspecified()).unwrap_or(to.ip()), own))
     } else if to.ip().is_multicast() {
-        address::towards(from, &to, &own).map(|ip| (ip, address::group(to.ip())))
+        // A host without a route for groups has the device's network.
+        let from = address::towards(from, &to, &own).or_else(|e| address::of(&own, to.is_ipv4()).ok_or(e));
+        from.map(|ip| (ip, address::gid(to.ip())))
     } else {
         let is_here = address::is_local(&to, &own);
         address::towards(from, &to, &own).map(|ip| (ip, if is_here { own } else { address::gid(to.ip()) }))
@@ -297,7 +299,7 @@ fn join(call: &Call<'_>, id: u32, to: SocketAddr) -> Result<(), Errno> {
     if !to.ip().is_multicast() {
         return Err(Errno(libc::EINVAL));
     }
-    let group = address::group(to.ip());
+    let group = address::gid(to.ip());
     let joined = call.manage(|cm, host, channel, _| cm.join(host, channel, id, uid, group))?;
     call.answer_word(0, joined.number).inspect_err(|_| {
         // Nobody can name it.

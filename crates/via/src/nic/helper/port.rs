@@ -125,6 +125,11 @@ impl Port {
         epoll::add(&self.epoll, fd, epoll::EventData::new_u64(STAT + slot as u64), flags).is_ok()
     }
 
+    /// Adds a descriptor that a machine reads: while it is readable, the helper steps the machine.
+    pub(in crate::nic) fn attend(&self, fd: BorrowedFd<'_>) -> bool {
+        epoll::add(&self.epoll, fd, epoll::EventData::new_u64(CONTROL), epoll::EventFlags::IN).is_ok()
+    }
+
     /// Takes one away that is about to be closed; a child of a `fork` may keep it open.
     pub(in crate::nic) fn forget(&self, fd: BorrowedFd<'_>) {
         let _ = epoll::delete(&self.epoll, fd);

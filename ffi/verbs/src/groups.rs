@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Multicast groups.
+
+use crate::abi::IbvQp;
+use crate::objects::inside;
+use crate::pair::Qp;
+use crate::{code, set_errno};
+use bellwire_verbs::Gid;
+use core::ffi::c_int;
+
+/// Attaches a queue pair to a group. The LID means nothing on Ethernet.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ibv_attach_mcast(qp: *mut IbvQp, gid: *const Gid, _lid: u16) -> c_int {
+    // SAFETY: V1, V2.
+    let (qp, gid) = unsafe { (inside::<_, Qp>(qp), &*gid) };
+    failed(code(qp.port.attach_to_group(qp.number, gid)))
+}
+
+/// Detaches one.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ibv_detach_mcast(qp: *mut IbvQp, gid: *const Gid, _lid: u16) -> c_int {
+    // SAFETY: V1, V2.
+    let (qp, gid) = unsafe { (inside::<_, Qp>(qp), &*gid) };
+    failed(code(qp.port.detach_from_group(qp.number, gid)))
+}
+
+/// Programs look at `errno` too.
+fn failed(code: c_int) -> c_int {
+    if code != 0 {
+        set_errno(code);
+    }
+    code
+}
