@@ -90,6 +90,7 @@ static void returned(int status, op_t op, void *argblock) {
     last_status = status;
     last_op = op;
     last_count = message->num_args;
+    if (message->reason == NULL || message->reason[0] == 0) bad = 1;
     memcpy(last, message->args, sizeof last);
     returns++;
 }

@@ -27,6 +27,8 @@ static void answer(void *token, void *buf, size_t nbytes, int32_t number) {
 
 static void returned(int status, op_t op, void *argblock) {
     if (status != EUNREACHABLE || op != AM_REQUEST_IM) wrong = 1;
+    /* It says why: one that is under way when the process dies, and one that is sent afterwards. */
+    if (strstr(((am_returned_t *)argblock)->reason, "the peer process exited") == NULL) wrong = 1;
     over(((am_returned_t *)argblock)->args[0]);
 }
 

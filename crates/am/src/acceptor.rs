@@ -1,24 +1,23 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Connections that others ask for: to which endpoint, in whose inbox. One acceptor for each device; whoever polls a bundle lets it work.
+//! Connections that others ask for: to which endpoint, in whose inbox. One acceptor for each
+//! device; whoever polls a bundle lets it work.
 
 use crate::connection::{CREDITS_MAX, SEGMENTS_AHEAD};
-use crate::name::{Ask, Name, device_discriminator};
+use crate::name::{Ask, Name, device_address};
 use crate::status::Error;
+use bellwire_peer::Mailbox;
 use bellwire_via::wire::Wire;
-use bellwire_via::{Engine, InboxHandle, NetAddress, PtagHandle, ViAttributes, ViHandle};
+use bellwire_via::{Engine, InboxHandle, PtagHandle, ViAttributes};
 use std::collections::BTreeMap;
 
-/// Messages of one connection that may wait in an inbox: all requests of a client, or all replies, and what control there is: counts, at most one for each
-/// request; segments; the end.
+/// Messages of one connection that may wait in an inbox: all requests of a client, or all replies,
+/// and what control there is: counts, at most one for each request; segments; the end.
 pub(crate) const LIMIT: u32 = 2 * CREDITS_MAX + SEGMENTS_AHEAD as u32 + 8;
 
-/// Context of a VI that its bundle does not know yet.
-pub(crate) const UNKNOWN: u64 = 0;
-
-#[derive(Clone, Copy, Debug)]
-struct Listed {
-    inbox: InboxHandle,
-    ptag: PtagHandle,
+/// Where the messages of the connections of an endpoint arrive.
+pub(crate) fn mailbox(ptag: PtagHandle, inbox: InboxHandle) -> Mailbox {
+    let attributes = ViAttributes { ptag: Some(ptag), rdma_write: true, qos: u64::from(CREDITS_MAX), ..ViAttributes::default() };
+    Mailbox::new(inbox, attributes, LIMIT)
 }
 
 /// Who can be asked for, and who asks.
@@ -27,7 +26,7 @@ pub struct Acceptor {
     host: Vec<u8>,
     device: [u8; 16],
     waits: bellwire_via::Acceptor,
-    endpoints: BTreeMap<u64, Listed>,
+    endpoints: BTreeMap<u64, Mailbox>,
     next_endpoint: u64,
 }
 
@@ -38,7 +37,7 @@ impl Acceptor {
     /// [`Error::Resource`].
     pub fn new<W: Wire>(engine: &mut Engine<W>, device: [u8; 16]) -> Result<Self, Error> {
         let host = engine.wire().host_address().to_vec();
-        let at = NetAddress::new(&host, &device_discriminator(&device)).ok_or(Error::BadArgument)?;
+        let at = device_address(&host, &device).ok_or(Error::BadArgument)?;
         let waits = bellwire_via::Acceptor::new(engine, at)?;
         Ok(Self { host, device, waits, endpoints: BTreeMap::new(), next_endpoint: 1 })
     }
@@ -59,7 +58,7 @@ impl Acceptor {
         let number = self.next_endpoint;
         let name = Name::new(&self.host, self.device, number).ok_or(Error::BadArgument)?;
         self.next_endpoint += 1;
-        self.endpoints.insert(number, Listed { inbox, ptag });
+        self.endpoints.insert(number, mailbox(ptag, inbox));
         Ok(name)
     }
 
@@ -71,21 +70,22 @@ impl Acceptor {
     /// An endpoint is in another bundle from now on.
     pub(crate) fn relist(&mut self, name: &Name, inbox: InboxHandle) {
         if let Some(listed) = self.endpoints.get_mut(&name.endpoint) {
-            listed.inbox = inbox;
+            *listed = listed.moved_to(inbox);
         }
     }
 
-    /// The inbox of an endpoint.
-    pub(crate) fn inbox_of(&self, endpoint: u64) -> Option<InboxHandle> {
-        self.endpoints.get(&endpoint).map(|listed| listed.inbox)
+    /// Where the messages of an endpoint arrive.
+    pub(crate) fn mailbox_of(&self, endpoint: u64) -> Option<&Mailbox> {
+        self.endpoints.get(&endpoint)
     }
 
-    /// Answers all requests that have come: those for endpoints listed are accepted, the bundle hears of it by its inbox; others are rejected.
+    /// Answers all requests that have come: those for endpoints listed are accepted, the bundle
+    /// hears of it by its inbox; others are rejected.
     pub fn accept<W: Wire>(&mut self, engine: &mut Engine<W>) {
         let endpoints = &self.endpoints;
         self.waits.accept(engine, |engine, address| {
-            let listed = Ask::parse(address).and_then(|ask| endpoints.get(&ask.wanted))?;
-            create_vi(engine, listed.ptag, listed.inbox, UNKNOWN).ok()
+            let ask = Ask::parse(address)?;
+            endpoints.get(&ask.wanted)?.vi_to_accept(engine)
         });
     }
 
@@ -93,10 +93,4 @@ impl Acceptor {
     pub fn close<W: Wire>(&mut self, engine: &mut Engine<W>) {
         self.waits.close(engine);
     }
-}
-
-/// A VI for messages of this layer.
-pub(crate) fn create_vi<W: Wire>(engine: &mut Engine<W>, ptag: PtagHandle, inbox: InboxHandle, context: u64) -> Result<ViHandle, Error> {
-    let attributes = ViAttributes { ptag: Some(ptag), rdma_write: true, qos: u64::from(CREDITS_MAX), ..ViAttributes::default() };
-    Ok(engine.create_vi_for_inbox(&attributes, inbox, LIMIT, context)?)
 }

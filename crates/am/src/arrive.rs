@@ -10,9 +10,10 @@ use crate::name::{Ask, Name};
 use crate::payload::Place;
 use crate::probe::{Probe, mark};
 use crate::status::{Departed, Operation, Returned, Status};
+use bellwire_peer::Event;
 use bellwire_via::inbox::LineWords;
 use bellwire_via::wire::Wire;
-use bellwire_via::{Engine, Notice, Taken, ViHandle};
+use bellwire_via::{Engine, NetAddress, Notice, Taken, ViHandle};
 
 /// A message for a handler, which has been taken out of its slot. It stays in one place, a box of the bundle's, until the handler has run.
 #[derive(Debug)]
@@ -94,7 +95,7 @@ pub(crate) enum Step<H> {
     /// A connection has ended, and somebody hears of it.
     Departure(EndpointId, H, Departed),
     /// Somebody has connected to an endpoint that is in another bundle by now, if anywhere.
-    Elsewhere(ViHandle, u64, Notice),
+    Elsewhere(ViHandle, u64, Box<NetAddress>),
 }
 
 impl<H> Core<H> {
@@ -129,23 +130,23 @@ impl<H> Core<H> {
                 self.count_copied(ConnectionId::from_raw(context as u32));
                 self.long_message::<W, P>(engine, context, Place::Owned(data))
             }
-            Some(Taken::Notice(context, vi, notice)) => self.notice(engine, ConnectionId::from_raw(context as u32), vi, notice),
+            Some(Taken::Notice(context, vi, notice)) => self.notice(engine, context, vi, notice),
         }
     }
 
     #[cold]
-    fn notice<W: Wire>(&mut self, engine: &mut Engine<W>, id: ConnectionId, vi: ViHandle, notice: Notice) -> Step<H> {
-        match notice {
-            Notice::Connected(outcome) => self.connected(engine, id, outcome),
-            Notice::Accepted(_, ref remote) => match Ask::parse(remote) {
-                Some(ask) => {
-                    if !self.accepted(engine, vi, &ask) {
-                        return Step::Elsewhere(vi, ask.wanted, notice);
-                    }
-                }
+    fn notice<W: Wire>(&mut self, engine: &mut Engine<W>, context: u64, vi: ViHandle, notice: Notice) -> Step<H> {
+        let id_of = |context: u64| ConnectionId::from_raw(context as u32);
+        // Both ends know the version by the kind of the address.
+        match Event::of(None, engine, context, vi, notice) {
+            Some(Event::Opened(context, offered)) => self.opened(engine, id_of(context), offered),
+            Some(Event::Accepted(vi, remote)) => match Ask::parse(&remote) {
+                Some(ask) if self.accepted(engine, vi, &ask) => {}
+                Some(ask) => return Step::Elsewhere(vi, ask.wanted, remote),
                 None => engine.end_vi(vi),
             },
-            Notice::Broken(_) => self.broken(engine, id, Status::Unreachable),
+            Some(Event::Over(context, death)) => self.broken(engine, id_of(context), death),
+            None => {}
         }
         Step::Moved
     }

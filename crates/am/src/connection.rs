@@ -1,18 +1,22 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! One connection: a VI between two endpoints over which one of them, the client, sends requests and the other, the server, answers.
+//! One connection: a VI between two endpoints over which one of them, the client, sends requests
+//! and the other, the server, answers.
 //!
-//! Credits: the client has at most `credits` requests out that the server has not said to be handled. Everything the server sends says how many it has handled, in order; so one number in
-//! a reply gives back credits, tells which request it answers, and lets the record of that request go. Replies need no credits: there are never more than requests. The server's inbox takes
+//! Credits: the client has at most `credits` requests out that the server has not said to be
+//! handled. Everything the server sends says how many it has handled, in order; so one number in a
+//! reply gives back credits, tells which request it answers, and lets the record of that request
+//! go. Replies need no credits: there are never more than requests. The server's inbox takes
 //! `LIMIT` messages; the client's as many and what few messages of control there are.
 //!
-//! What cannot leave at once waits in `out`, in order. It is bounded by the credits, so a handler never waits.
+//! What cannot leave at once waits in `out`, in order. It is bounded by the credits, so a handler
+//! never waits.
 
 use crate::core::EndpointId;
 use crate::header::ARGS_MAX;
 use crate::name::Name;
 use crate::region::Region;
 use crate::status::{Operation, Returned, Status};
-use bellwire_peer::{Channel, Credits};
+use bellwire_peer::{Channel, Connected, Credits, Death};
 use bellwire_via::Segment;
 use bellwire_via::handle::Handle;
 use std::collections::VecDeque;
@@ -63,7 +67,29 @@ pub(crate) enum State {
     Connecting,
     Open,
     /// For good; requests come back with this.
-    Dead(Status),
+    Dead(End),
+}
+
+/// How a connection ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct End {
+    /// The status of the requests that come back.
+    pub status: Status,
+    /// Why, unless the status says all.
+    pub death: Option<Death>,
+}
+
+impl From<Status> for End {
+    fn from(status: Status) -> Self {
+        Self { status, death: None }
+    }
+}
+
+impl From<Death> for End {
+    fn from(death: Death) -> Self {
+        let is_refused = death == Death::Unreachable(bellwire_via::Error::Rejected);
+        Self { status: if is_refused { Status::BadEndpoint } else { Status::Unreachable }, death: Some(death) }
+    }
 }
 
 /// A message that waits to leave; before it, what is to be written into the peer's segment.
@@ -123,9 +149,16 @@ pub struct Connection {
     pub(crate) peer_segment: Option<PeerSegment>,
     /// How often the peer may still be told of another segment before it has shown that it listens.
     pub(crate) segments_left: u8,
-    /// Whether the bundle knows that there are `writes`, and that the client has not heard of all that is handled.
+    /// Whether the bundle knows that there are `writes`, and that the client has not heard of all
+    /// that is handled.
     pub(crate) is_writing: bool,
     pub(crate) is_untold: bool,
+}
+
+impl Connected for Connection {
+    fn channel(&mut self) -> &mut Channel {
+        &mut self.channel
+    }
 }
 
 impl Connection {
@@ -173,7 +206,8 @@ impl Connection {
         &mut self.records[at]
     }
 
-    /// Twice as many places, a power of two, at least what is out and one more: who seldom sends keeps few.
+    /// Twice as many places, a power of two, at least what is out and one more: who seldom sends
+    /// keeps few.
     #[cold]
     fn more_records(&mut self) {
         let old = core::mem::take(&mut self.records);
@@ -189,16 +223,18 @@ impl Connection {
     }
 
     /// Request `number`, which comes back.
-    pub(crate) fn returned(&self, number: u32, status: Status) -> Returned {
+    pub(crate) fn returned(&self, number: u32, end: impl Into<End>) -> Returned {
         let mask = self.records.len().wrapping_sub(1);
         let record = self.records.get(number as usize & mask).copied().unwrap_or_default();
-        self.returned_record(&record, status)
+        self.returned_record(&record, end)
     }
 
-    pub(crate) fn returned_record(&self, r: &Record, status: Status) -> Returned {
+    pub(crate) fn returned_record(&self, r: &Record, end: impl Into<End>) -> Returned {
         let index = if let Role::Client { index } = self.role { index } else { 0 };
+        let End { status, death } = end.into();
         Returned {
             status,
+            death,
             operation: r.operation,
             index,
             destination: self.peer,

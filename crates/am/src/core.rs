@@ -221,8 +221,8 @@ impl<H> Core<H> {
     pub(crate) fn request_unconnected(&mut self, id: ConnectionId, record: &Record) -> Result<Sent, Error> {
         let Some(connection) = self.connections.get_mut(id) else { return Err(Error::BadArgument) };
         match connection.state {
-            State::Dead(status) => {
-                let returned = connection.returned_record(record, status);
+            State::Dead(end) => {
+                let returned = connection.returned_record(record, end);
                 self.returns.push_back((connection.endpoint, returned));
                 Ok(Sent::Yes)
             }

@@ -7,9 +7,9 @@ use crate::connection::{Connection, ConnectionId, Out, State};
 use crate::core::Core;
 use crate::header::{Answer, HeadBytes, Kind};
 use crate::probe::{Off, Probe, mark};
-use crate::status::{Error, Status};
+use crate::status::Error;
 use bellwire_memory::bytes;
-use bellwire_peer::Put;
+use bellwire_peer::{Death, Put};
 use bellwire_via::wire::Wire;
 use bellwire_via::work_queue::INLINE_SEND_BYTES_MAX;
 use bellwire_via::{Engine, Operation, SendRequest};
@@ -199,6 +199,6 @@ impl<H> Core<H> {
         if let Ok(endpoint) = self.endpoint_mut(endpoint) {
             endpoint.counters.malformed += 1;
         }
-        self.broken(engine, id, Status::Unreachable);
+        self.broken(engine, id, Death::Misbehaved);
     }
 }

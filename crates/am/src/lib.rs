@@ -43,6 +43,7 @@ mod simulated;
 mod status;
 
 pub use self::core::EndpointId;
+pub use bellwire_peer::Death;
 pub use bundle::Bundle;
 pub use connection::{CREDITS_DEFAULT, CREDITS_MAX};
 pub use device::{Device, OpenError};

@@ -1,76 +1,56 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! How connections begin and end: asked for, made, broken, closed; and what comes back then.
 
-use crate::acceptor::{LIMIT, create_vi};
+use crate::acceptor::mailbox;
 use crate::bulk::NO_DATA;
-use crate::connection::{CREDITS_MAX, Connection, ConnectionId, Keep, Role, State, Write};
+use crate::connection::{CREDITS_MAX, Connection, ConnectionId, End, Keep, Role, State, Write};
 use crate::core::{Core, EndpointId, place};
 use crate::endpoint::Slot;
 use crate::header::{Answer, Kind};
 use crate::name::{Ask, Name};
 use crate::probe::Off;
 use crate::status::{Departed, Error, Status};
-use bellwire_peer::Channel;
+use bellwire_peer::{Channel, Patience};
 use bellwire_via::wire::Wire;
 use bellwire_via::{Duration, Engine, ViHandle};
 
-/// How long a connection may take: until the process of the wanted endpoint is found, and until it answers, which it does when it polls. Somebody who computes, or gets no processor, is not
+/// How long a connection may take. A process that computes, or gets no processor, is not
 /// unreachable.
-const FIND_PATIENCE: Duration = Duration(5_000_000_000);
-const ANSWER_PATIENCE: Duration = Duration(60_000_000_000);
+const PATIENCE: Patience = Patience { find: Duration(5_000_000_000), answer: Duration(60_000_000_000) };
 
 impl<H> Core<H> {
-    /// Begins to connect; the inbox says how it ends. The engine has been told the time.
+    /// Begins to connect. The inbox tells the outcome. The engine knows the time.
     pub(crate) fn connect<W: Wire>(&mut self, engine: &mut Engine<W>, id: ConnectionId) -> Result<(), Error> {
-        let inbox = self.inbox;
         let Some(connection) = self.connections.get_mut(id) else { return Err(Error::BadArgument) };
         let endpoint = self.endpoints.get(place(connection.endpoint)).ok_or(Error::BadArgument)?;
         let ask = Ask { from: endpoint.name, wanted: connection.peer.endpoint, tag: connection.tag };
-        // The wanted endpoint and who asks travel in the local address; the remote one is where the device waits.
-        let (local, remote) = (ask.address().ok_or(Error::BadArgument)?, connection.peer.device_address().ok_or(Error::BadArgument)?);
-        let vi = create_vi(engine, endpoint.ptag, inbox, u64::from(id.raw()))?;
-        let now = engine.now();
-        if let Err(e) = engine.connect_request_within(vi, &local, &remote, now + FIND_PATIENCE, now + ANSWER_PATIENCE) {
-            engine.end_vi(vi);
-            return Err(e.into());
-        }
+        // The local address names the wanted endpoint and the one that asks; at the remote one the
+        // device waits.
+        let (from, to) = (ask.address().ok_or(Error::BadArgument)?, connection.peer.device_address().ok_or(Error::BadArgument)?);
+        let vi = mailbox(endpoint.ptag, self.inbox).connect(engine, u64::from(id.raw()), (&from, &to), PATIENCE)?;
         connection.channel.set_vi(vi);
         connection.state = State::Connecting;
         Ok(())
     }
 
-    /// An attempt to connect has ended.
-    pub(crate) fn connected<W: Wire>(&mut self, engine: &mut Engine<W>, id: ConnectionId, outcome: Result<u64, bellwire_via::Error>) {
+    /// A connection that was asked for is up. The peer offers so many credits.
+    pub(crate) fn opened<W: Wire>(&mut self, engine: &mut Engine<W>, id: ConnectionId, offered: u64) {
         let Some(connection) = self.connections.get_mut(id) else { return };
-        match outcome {
-            Ok(offered) => {
-                let wanted = self.endpoints.get(place(connection.endpoint)).map_or(1, |e| e.credits);
-                connection.credits.set_window(u32::try_from(offered).unwrap_or(u32::MAX).min(CREDITS_MAX).min(wanted).max(1));
-                connection.channel.open();
-                connection.state = State::Open;
-                self.tell_segment(engine, id);
-            }
-            Err(e) => {
-                let status = if e == bellwire_via::Error::Rejected { Status::BadEndpoint } else { Status::Unreachable };
-                self.broken(engine, id, status);
-            }
-        }
+        let wanted = self.endpoints.get(place(connection.endpoint)).map_or(1, |e| e.credits);
+        connection.credits.set_window(u32::try_from(offered).unwrap_or(u32::MAX).min(CREDITS_MAX).min(wanted).max(1));
+        connection.channel.open();
+        connection.state = State::Open;
+        self.tell_segment(engine, id);
     }
 
-    /// Somebody has connected to an endpoint of this bundle. `false`: it is not here.
+    /// A peer has connected to an endpoint of this bundle. `false`: it is not here.
     pub(crate) fn accepted<W: Wire>(&mut self, engine: &mut Engine<W>, vi: ViHandle, ask: &Ask) -> bool {
-        let Some(endpoint) = self.numbers.get(&ask.wanted).copied() else { return false };
-        let mut connection = Connection::new(endpoint, Role::Server, ask.from, ask.tag);
+        let Some(id) = self.numbers.get(&ask.wanted).copied() else { return false };
+        let Some(endpoint) = self.endpoints.get(place(id)) else { return false };
+        let mut connection = Connection::new(id, Role::Server, ask.from, ask.tag);
         (connection.channel, connection.state) = (Channel::opened(vi), State::Open);
-        let id = self.connections.insert(connection);
-        match id.filter(|id| engine.set_inbox(vi, self.inbox, LIMIT, u64::from(id.raw())).is_ok()) {
-            Some(id) => self.tell_segment(engine, id),
-            None => {
-                engine.end_vi(vi);
-                if let Some(id) = id {
-                    self.connections.remove(id);
-                }
-            }
+        if let Some(id) = mailbox(endpoint.ptag, self.inbox).enroll(engine, &mut self.connections, connection) {
+            self.tell_segment(engine, id);
         }
         true
     }
@@ -87,46 +67,49 @@ impl<H> Core<H> {
         let _ = self.answer::<W, Off>(engine, id, &Answer { words, ..Answer::of(Kind::Segment, 0) }, NO_DATA);
     }
 
-    /// A connection is over: a client's requests that are not handled come back; of a server nothing is left.
-    pub(crate) fn broken<W: Wire>(&mut self, engine: &mut Engine<W>, id: ConnectionId, status: Status) {
-        self.bury(engine, id, status);
-        self.note_departure(id);
+    /// A connection is over: a client's requests that are not handled come back; of a server
+    /// nothing is left.
+    pub(crate) fn broken<W: Wire>(&mut self, engine: &mut Engine<W>, id: ConnectionId, end: impl Into<End>) {
+        let end = end.into();
+        self.bury(engine, id, end);
+        self.note_departure(id, end);
         if self.connections.get(id).is_some_and(|c| c.role == Role::Server) {
             self.connections.remove(id);
         }
     }
 
     /// The endpoint is to hear that a connection has ended, if it wants to.
-    fn note_departure(&mut self, id: ConnectionId) {
+    fn note_departure(&mut self, id: ConnectionId, end: End) {
         let Some(connection) = self.connections.get(id) else { return };
         let index = if let Role::Client { index } = connection.role { Some(index) } else { None };
-        let departed = Departed { connection: u64::from(id.raw()), index, name: connection.peer };
+        let departed = Departed { connection: u64::from(id.raw()), index, name: connection.peer, death: end.death };
         if self.endpoints.get(place(connection.endpoint)).is_some_and(|e| !matches!(e.on_departure, Slot::Free)) {
             self.departures.push_back((connection.endpoint, departed));
         }
     }
 
     /// Ends a connection for good. Nothing is read for it any more when this returns.
-    pub(crate) fn bury<W: Wire>(&mut self, engine: &mut Engine<W>, id: ConnectionId, status: Status) {
+    pub(crate) fn bury<W: Wire>(&mut self, engine: &mut Engine<W>, id: ConnectionId, end: End) {
         let Some(connection) = self.connections.get_mut(id) else { return };
         engine.end_vi(connection.channel.close());
-        connection.state = State::Dead(status);
+        connection.state = State::Dead(end);
         let queued = connection.out.drain(..).filter_map(|out| out.write);
         for write in connection.writes.drain(..).chain(queued) {
             finish_write(engine, write, &mut self.garbage);
         }
         connection.writes_done = connection.writes_queued;
         while let Some(number) = connection.credits.give_up_oldest() {
-            self.returns.push_back((connection.endpoint, connection.returned(number, status)));
+            self.returns.push_back((connection.endpoint, connection.returned(number, end)));
         }
     }
 
     pub(crate) fn remove_connection<W: Wire>(&mut self, engine: &mut Engine<W>, id: ConnectionId, status: Status) {
-        self.bury(engine, id, status);
+        self.bury(engine, id, status.into());
         self.connections.remove(id);
     }
 
-    /// Ends an endpoint and its connections, whose peers are told; its requests that are not handled are dropped with their error handler.
+    /// Ends an endpoint and its connections, whose peers are told; its requests that are not
+    /// handled are dropped with their error handler.
     pub(crate) fn remove_endpoint<W: Wire>(&mut self, engine: &mut Engine<W>, id: EndpointId) -> Result<Name, Error> {
         self.endpoint(id)?;
         let of: Vec<(ConnectionId, Role)> = self.connections.iter().filter(|(_, c)| c.endpoint == id).map(|(h, c)| (h, c.role)).collect();

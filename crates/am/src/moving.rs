@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Moving an endpoint from a bundle to another: its connections, what waits on them, and what comes back go with it.
 
-use crate::acceptor::LIMIT;
+use crate::acceptor::mailbox;
 use crate::bundle::Bundle;
 use crate::connection::{ConnectionId, Role};
 use crate::core::{Core, EndpointId, place};
@@ -90,7 +90,8 @@ impl<H> Core<H> {
         {
             entry.connection = moved;
         }
-        if vi.raw() != 0 && engine.set_inbox(vi, to.inbox, LIMIT, u64::from(moved.raw())).is_err() {
+        let Some(ptag) = to.endpoints.get(place(endpoint)).map(|e| e.ptag) else { return };
+        if vi.raw() != 0 && !mailbox(ptag, to.inbox).adopt(engine, vi, u64::from(moved.raw())) {
             to.broken(engine, moved, Status::Unreachable);
         }
     }

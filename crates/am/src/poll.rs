@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Polling and waiting: what has come is handled on the calling thread, with no lock held.
 
-use crate::acceptor::{LIMIT, UNKNOWN};
 use crate::arrive::{Delivery, Step};
 use crate::bundle::Bundle;
 use crate::core::{Core, EndpointId};
@@ -10,7 +9,7 @@ use crate::payload::Place;
 use crate::probe::{Off, Probe, mark};
 use crate::status::{Departed, Error, Returned};
 use bellwire_memory::token::{Held, thread_id};
-use bellwire_via::{Notice, ViHandle};
+use bellwire_via::{NetAddress, ViHandle};
 use std::time::{Duration, Instant};
 
 /// Longest sleep while something waits to leave: nobody says when there is room.
@@ -53,7 +52,7 @@ impl Bundle {
             Some(Step::Moved) => core.garbage.clear(),
             Some(Step::Return(endpoint, handler, returned)) => self.run_return(guard, endpoint, handler, &returned),
             Some(Step::Departure(endpoint, handler, departed)) => self.run_departure(guard, endpoint, handler, &departed),
-            Some(Step::Elsewhere(vi, endpoint, notice)) => self.forward(vi, endpoint, notice),
+            Some(Step::Elsewhere(vi, endpoint, remote)) => self.forward(vi, endpoint, remote),
         }
         Ok(1)
     }
@@ -103,7 +102,7 @@ impl Bundle {
         let mut turn = BackTurn { bundle: self, endpoint, handler };
         match &mut turn.handler {
             Some(Handler::Return(handler)) => handler(returned),
-            _ => eprintln!("bellwire: an active message ({:?}, handler {}) came back: {:?}", returned.operation, returned.handler, returned.status),
+            _ => eprintln!("bellwire: an active message ({:?}, handler {}) came back: {}", returned.operation, returned.handler, returned.why()),
         }
     }
 
@@ -119,11 +118,11 @@ impl Bundle {
 
     /// Somebody has connected to an endpoint that has moved meanwhile: its bundle hears of it.
     #[cold]
-    fn forward(&self, vi: ViHandle, endpoint: u64, notice: Notice) {
-        let inbox = self.device.acceptor().inbox_of(endpoint);
-        self.device.nic.with(|engine| match inbox {
-            Some(inbox) if engine.set_inbox(vi, inbox, LIMIT, UNKNOWN).is_ok() => engine.notice_again(vi, notice),
-            _ => engine.end_vi(vi),
+    fn forward(&self, vi: ViHandle, endpoint: u64, remote: Box<NetAddress>) {
+        let mailbox = self.device.acceptor().mailbox_of(endpoint).copied();
+        self.device.nic.with(|engine| match mailbox {
+            Some(mailbox) => mailbox.take_over(engine, vi, remote),
+            None => engine.end_vi(vi),
         });
     }
 

@@ -3,12 +3,14 @@
 
 use crate::header::ARGS_MAX;
 use crate::name::Name;
+use bellwire_peer::Death;
 
 /// Why a call did nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Error {
-    /// Caller: a parameter means nothing, or the call is not allowed here (a request within a handler, a second reply).
+    /// Caller: a parameter means nothing, or the call is not allowed here (a request within a
+    /// handler, a second reply).
     BadArgument,
     /// Local limit: memory, descriptors, handles.
     Resource,
@@ -61,13 +63,30 @@ pub enum Status {
     BadEndpoint = 7,
     /// The receiver cannot keep up.
     Congestion = 8,
-    /// Nobody is there, or the connection broke before an answer: whether the handler ran is not known then.
+    /// Nobody is there, or the connection broke before an answer: whether the handler ran is not
+    /// known then.
     Unreachable = 9,
     /// A reply met no handler.
     ReplyRejected = 10,
 }
 
 impl Status {
+    /// For people: a clause without a full stop.
+    pub const fn text(self) -> &'static str {
+        match self {
+            Self::BadArguments => "its arguments are not valid",
+            Self::BadEntry => "the entry of the translation table is not in use",
+            Self::BadTag => "the receiver has another tag",
+            Self::BadHandler => "the receiver has no such handler",
+            Self::BadSegmentOffset => "it reaches outside the receiver's segment",
+            Self::BadLength => "it is too long",
+            Self::BadEndpoint => "the endpoint does not exist any more",
+            Self::Congestion => "the receiver takes nothing",
+            Self::Unreachable => "the receiver cannot be reached",
+            Self::ReplyRejected => "the reply met no handler",
+        }
+    }
+
     pub(crate) fn from_bits(bits: u8) -> Self {
         match bits {
             1 => Self::BadArguments,
@@ -105,22 +124,29 @@ pub enum Operation {
     Get = 7,
 }
 
-/// A connection that has ended, for good: its peer is gone or cannot be reached, or has ended it. All that came over it has been handled, and what was to come back has come back.
+/// A connection that has ended, for good: its peer is gone or cannot be reached, or has ended it.
+/// All that came over it has been handled, and what was to come back has come back.
 #[derive(Clone, Copy, Debug)]
 pub struct Departed {
     /// The connection, as in [`Message::connection`](crate::Message::connection).
     pub connection: u64,
-    /// The entry of the translation table that it was made for: requests there come back until it is mapped anew. `None`: the peer made it, to send requests.
+    /// The entry of the translation table that it was made for: requests there come back until it
+    /// is mapped anew. `None`: the peer made it, to send requests.
     pub index: Option<u32>,
     /// The peer.
     pub name: Name,
+    /// Why it ended; `None`: the peer's endpoint is no more.
+    pub death: Option<Death>,
 }
 
-/// A message that came back: all of it but the payload of a medium, of which only the place is known.
+/// A message that came back: all of it but the payload of a medium, of which only the place is
+/// known.
 #[derive(Clone, Copy, Debug)]
 pub struct Returned {
     /// Why.
     pub status: Status,
+    /// Of a message whose connection ended, why it did: the peer process exited, for example.
+    pub death: Option<Death>,
     /// What it was.
     pub operation: Operation,
     /// Where it was to go: index in the translation table, and the name there.
@@ -142,6 +168,12 @@ pub struct Returned {
 }
 
 impl Returned {
+    /// Why it came back, for people: a clause without a full stop.
+    pub fn why(&self) -> String {
+        let text = self.status.text();
+        self.death.map_or_else(|| text.to_owned(), |death| format!("{text}: {death}"))
+    }
+
     /// The arguments.
     pub fn args(&self) -> &[i32] {
         &self.args[..usize::from(self.arg_count)]

@@ -3,8 +3,10 @@
 
 mod common;
 
-use bellwire_am::{Bundle, Error, MEDIUM_BYTES_MAX, NAME_BYTES, Name, Operation, Status, TAG_ALL};
+use bellwire_am::{Bundle, Death, Error, MEDIUM_BYTES_MAX, NAME_BYTES, Name, Operation, Returned, Status, TAG_ALL};
 use bellwire_memory::atomic::{AtomicBool, AtomicU64, Ordering};
+use bellwire_via::Cause;
+use bellwire_via::wire::LinkFailure;
 use common::{PATIENCE, TAG, device, pattern, poll_until};
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Command, Stdio};
@@ -46,7 +48,8 @@ fn server(bundle: &Bundle) -> (bellwire_am::EndpointId, Arc<AtomicBool>, Arc<Ato
     (endpoint, stopped, silent)
 }
 
-/// Short requests with every number of arguments, mediums of many lengths: each is answered once, with what was sent, in order.
+/// Short requests with every number of arguments, mediums of many lengths: each is answered once,
+/// with what was sent, in order.
 fn talk(bundle: &Bundle, name: Name, beside: &[&Bundle]) {
     let endpoint = bundle.create_endpoint().unwrap();
     bundle.set_tag(endpoint, TAG).unwrap();
@@ -157,7 +160,8 @@ fn two_processes_talk() {
     assert!(child.wait().unwrap().success());
 }
 
-/// Requests to a process that is killed come back, all that were not handled, once each.
+/// Requests to a process that is killed come back, all that were not handled, once each, and say
+/// why: those under way when it dies, and those made afterwards.
 #[test]
 fn requests_to_a_killed_process_come_back() {
     let (mut child, _output, name) = other_process();
@@ -165,15 +169,18 @@ fn requests_to_a_killed_process_come_back() {
     let bundle = Bundle::new(&device).unwrap();
     let endpoint = bundle.create_endpoint().unwrap();
     bundle.map(endpoint, 0, name, TAG).unwrap();
-    let (answers, back) = (Arc::new(Mutex::new(Vec::new())), Arc::new(Mutex::new(Vec::new())));
-    let (a, b) = (Arc::clone(&answers), Arc::clone(&back));
+    let (answers, back, deaths) = (Arc::new(Mutex::new(Vec::new())), Arc::new(Mutex::new(Vec::new())), Arc::new(Mutex::new(Vec::new())));
+    let (a, b, d) = (Arc::clone(&answers), Arc::clone(&back), Arc::clone(&deaths));
+    let died = Death::Broken(Cause::Link(LinkFailure::PeerDied));
     bundle.set_handler(endpoint, ECHOED, move |m| a.lock().unwrap().push(m.args()[0])).unwrap();
     bundle
         .set_error_handler(endpoint, move |r| {
             assert_eq!((r.status, r.operation, r.handler, r.destination), (Status::Unreachable, Operation::Request, ECHO, name));
+            assert_eq!((r.death, r.why().as_str()), (Some(died), "the receiver cannot be reached: the peer process exited"));
             b.lock().unwrap().push(r.args()[0]);
         })
         .unwrap();
+    bundle.set_departure_handler(endpoint, move |departed| d.lock().unwrap().push((departed.index, departed.name, departed.death))).unwrap();
     for i in 0..500 {
         if i == 250 {
             child.kill().unwrap();
@@ -185,6 +192,31 @@ fn requests_to_a_killed_process_come_back() {
     let all = [&answers.lock().unwrap()[..], &back.lock().unwrap()[..]].concat();
     assert_eq!(all, (0..500).collect::<Vec<_>>());
     assert!(back.lock().unwrap().len() >= 250);
+    poll_until(&[&bundle], "the departure", || !deaths.lock().unwrap().is_empty());
+    // The other order: the death is known when the request is made.
+    back.lock().unwrap().clear();
+    bundle.request(endpoint, 0, ECHO, &[500]).unwrap();
+    poll_until(&[&bundle], "the return", || !back.lock().unwrap().is_empty());
+    assert_eq!((&*back.lock().unwrap(), &*deaths.lock().unwrap()), (&vec![500], &vec![(Some(0), name, Some(died))]));
+}
+
+/// A request to a process that died before anything was asked of it says that nobody is there.
+#[test]
+fn requests_to_a_process_that_died_before_come_back() {
+    let (mut child, _output, name) = other_process();
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let device = device();
+    let bundle = Bundle::new(&device).unwrap();
+    let endpoint = bundle.create_endpoint().unwrap();
+    bundle.map(endpoint, 0, name, TAG).unwrap();
+    let back = Arc::new(Mutex::new(Vec::new()));
+    let b = Arc::clone(&back);
+    bundle.set_error_handler(endpoint, move |r| b.lock().unwrap().push((r.status, r.death))).unwrap();
+    bundle.request(endpoint, 0, ECHO, &[1]).unwrap();
+    poll_until(&[&bundle], "the return", || !back.lock().unwrap().is_empty());
+    let back = back.lock().unwrap();
+    assert!(matches!(back[..], [(Status::Unreachable, Some(Death::Unreachable(_)))]), "{back:?}");
 }
 
 /// What cannot be handled comes back with its reason.
@@ -202,7 +234,12 @@ fn what_nobody_takes_comes_back() {
     asking.map(endpoint, 2, gone_name, TAG).unwrap();
     let back = Arc::new(Mutex::new(Vec::new()));
     let b = Arc::clone(&back);
-    asking.set_error_handler(endpoint, move |r| b.lock().unwrap().push((r.status, r.index, r.handler, r.args().to_vec()))).unwrap();
+    let handler = move |r: &Returned| {
+        let is_refused = r.death == Some(Death::Unreachable(bellwire_via::Error::Rejected));
+        assert!(is_refused == (r.index == 2) && (is_refused || r.death.is_none()), "{}", r.why());
+        b.lock().unwrap().push((r.status, r.index, r.handler, r.args().to_vec()));
+    };
+    asking.set_error_handler(endpoint, handler).unwrap();
     let end = Arc::new(AtomicBool::new(false));
     std::thread::scope(|scope| {
         scope.spawn(|| poll_until(&[&served], "the end", || end.load(Ordering::SeqCst)));

@@ -60,6 +60,26 @@ pub enum Event {
     Over(u64, Death),
 }
 
+impl Event {
+    /// What a notice means to a layer whose peers must state `version`, if there is one. `None`:
+    /// nothing that concerns the layer; the VI of a peer that it does not want is ended.
+    #[cold]
+    pub fn of<W: Wire>(version: Option<u64>, engine: &mut Engine<W>, context: u64, vi: ViHandle, notice: Notice) -> Option<Self> {
+        let agrees = |stated: u64| version.is_none_or(|version| version == stated);
+        match notice {
+            Notice::Connected(Ok(stated)) if agrees(stated) => Some(Self::Opened(context, stated)),
+            Notice::Connected(Ok(stated)) => Some(Self::Over(context, Death::OtherVersion(stated))),
+            Notice::Connected(Err(error)) => Some(Self::Over(context, Death::Unreachable(error))),
+            Notice::Accepted(stated, address) if agrees(stated) => Some(Self::Accepted(vi, address)),
+            Notice::Broken(cause) if context != UNKNOWN => Some(Self::Over(context, Death::Broken(cause))),
+            Notice::Accepted(..) | Notice::Broken(_) => {
+                engine.end_vi(vi);
+                None
+            }
+        }
+    }
+}
+
 /// A layer's connection.
 pub trait Connected {
     /// Its sending side, which knows the VI.
@@ -87,6 +107,12 @@ pub struct Mailbox {
 }
 
 impl Mailbox {
+    /// The same, with another inbox.
+    #[must_use]
+    pub fn moved_to(self, inbox: InboxHandle) -> Self {
+        Self { inbox, ..self }
+    }
+
     /// A mailbox of VIs with `attributes`, which name the protection tag; of each VI at most
     /// `limit` messages wait in `inbox`.
     pub fn new(inbox: InboxHandle, attributes: ViAttributes, limit: u32) -> Self {
@@ -221,18 +247,7 @@ impl Mailbox {
     /// What a notice of the inbox means; `None`: nothing that concerns the layer.
     #[cold]
     pub fn event<W: Wire>(&self, engine: &mut Engine<W>, context: u64, vi: ViHandle, notice: Notice) -> Option<Event> {
-        let agrees = |stated: u64| self.version.is_none_or(|version| version == stated);
-        match notice {
-            Notice::Connected(Ok(stated)) if agrees(stated) => Some(Event::Opened(context, stated)),
-            Notice::Connected(Ok(stated)) => Some(Event::Over(context, Death::OtherVersion(stated))),
-            Notice::Connected(Err(error)) => Some(Event::Over(context, Death::Unreachable(error))),
-            Notice::Accepted(stated, address) if agrees(stated) => Some(Event::Accepted(vi, address)),
-            Notice::Broken(cause) if context != UNKNOWN => Some(Event::Over(context, Death::Broken(cause))),
-            Notice::Accepted(..) | Notice::Broken(_) => {
-                engine.end_vi(vi);
-                None
-            }
-        }
+        Event::of(self.version, engine, context, vi, notice)
     }
 
     /// Ends the connections of `table`, and the VIs that the layer has not learned of; nobody is

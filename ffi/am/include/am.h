@@ -54,6 +54,7 @@ typedef struct {
     const void *source;   /* address of the payload in this process, as it was given; NULL if none */
     size_t nbytes;
     uintptr_t offset;     /* of bulk: in the receiver's segment; of a get: in the segment that was to be read */
+    const char *reason;   /* why it came back, for people; valid while the error handler runs */
 } am_returned_t;
 
 #define AM_ALL ((tag_t)1)  /* a tag that accepts all messages */

@@ -5,6 +5,7 @@ use crate::objects::{EndpointObject, endpoint};
 use crate::types::{BAD_ARG, EndpointName, Handed, ReturnedMessage, code, put};
 use bellwire_am::{Error, Message};
 use core::ffi::{c_int, c_void};
+use std::ffi::CString;
 
 /// `am_handler_fn_t`, of whichever type it really is.
 type Function = extern "C" fn();
@@ -73,7 +74,8 @@ pub unsafe extern "C" fn AMX_SetHandler(ep: *mut EndpointObject, index: u8, func
     let set = unsafe { endpoint(ep) }.and_then(|(bundle, id)| {
         if index == 0 {
             return bundle.set_error_handler(id, move |returned| {
-                let mut message = ReturnedMessage::from(returned);
+                let reason = CString::new(returned.why()).unwrap_or_default();
+                let mut message = ReturnedMessage::new(returned, &reason);
                 // SAFETY: C1: handler 0 has this type.
                 let function = unsafe { core::mem::transmute::<Function, extern "C" fn(c_int, c_int, *mut c_void)>(function) };
                 function(returned.status as c_int, returned.operation as c_int, (&raw mut message).cast());

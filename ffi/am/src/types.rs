@@ -2,7 +2,7 @@
 //! Layouts of am.h, and return codes.
 
 use bellwire_am::{ARGS_MAX, Error, NAME_BYTES, Name, Returned};
-use core::ffi::c_int;
+use core::ffi::{CStr, c_char, c_int};
 
 pub(crate) const OK: c_int = 0;
 pub(crate) const NOT_INIT: c_int = 1;
@@ -51,10 +51,12 @@ pub struct ReturnedMessage {
     source: *const u8,
     nbytes: usize,
     offset: usize,
+    reason: *const c_char,
 }
 
-impl From<&Returned> for ReturnedMessage {
-    fn from(r: &Returned) -> Self {
+impl ReturnedMessage {
+    /// The message, whose `reason` is valid as long as that argument is.
+    pub(crate) fn new(r: &Returned, reason: &CStr) -> Self {
         Self {
             dest: r.index as c_int,
             handler: r.handler,
@@ -64,6 +66,7 @@ impl From<&Returned> for ReturnedMessage {
             source: core::ptr::with_exposed_provenance(r.source),
             nbytes: r.length,
             offset: r.offset as usize,
+            reason: reason.as_ptr(),
         }
     }
 }
