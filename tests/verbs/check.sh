@@ -69,7 +69,7 @@ alone "LD_PRELOAD=$BELLWIRE_VERBS" "$out/rules" still
 BELLWIRE_MODE=guarded alone "LD_PRELOAD=$BELLWIRE_VERBS" "$out/rules"
 
 # ---- newer interfaces; events, order, unreliable services: by both libraries, with and without mapped memory, and by packets
-for program in newer events objects groups; do
+for program in newer events objects groups import; do
     if cc -std=gnu11 -Wall -Wextra -Werror -o "$out/$program" "$here/$program.c" -libverbs && c++ -x c++ -Wall -Wextra -Werror -o "$out/$program++" "$here/$program.c" -libverbs; then ok; else bad "$program.c"; fi
     alone "LD_PRELOAD=$BELLWIRE_VERBS" "$out/$program"
     alone "LD_LIBRARY_PATH=$out/bellwire-verbs" "$out/$program++"
@@ -123,6 +123,7 @@ pair ibv_rc_pingpong -g 0 -e -c -s 10000
 pair ibv_rc_pingpong -c -s 1 -n 2000
 pair ibv_rc_pingpong -c -s 1048577 -n 50
 pair ibv_rc_pingpong -N -n 500
+pair ibv_rc_pingpong -t -n 500
 pair ibv_uc_pingpong -g 0
 pair ibv_uc_pingpong -e -s 100000
 pair ibv_ud_pingpong -g 0

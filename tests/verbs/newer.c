@@ -152,6 +152,82 @@ static void completions(struct side *a, struct side *b)
     CHECK(old.max_qp >= 1000 && old.max_srq > 0 && old.atomic_cap == IBV_ATOMIC_HCA);
 }
 
+static uint64_t clock_of(struct side *s)
+{
+    struct ibv_values_ex v;
+    memset(&v, 0, sizeof v);
+    v.comp_mask = IBV_VALUES_MASK_RAW_CLOCK;
+    CHECK(!ibv_query_rt_values_ex(s->context, &v) && v.raw_clock.tv_sec == 0);
+    return (uint64_t)v.raw_clock.tv_nsec;
+}
+
+static uint64_t calendar(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_REALTIME, &t);
+    return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
+}
+
+/* The next completion of a queue with stamps; its stamps. */
+static uint64_t stamped(struct ibv_cq_ex *cq, uint64_t id, enum ibv_wc_status how, uint64_t *calendar_stamp)
+{
+    struct ibv_poll_cq_attr none;
+    memset(&none, 0, sizeof none);
+    int outcome = ENOENT;
+    for (double end = now() + 30; outcome == ENOENT && now() < end;)
+        outcome = ibv_start_poll(cq, &none);
+    CHECK(outcome == 0 && cq->wr_id == id && cq->status == how);
+    uint64_t stamp = ibv_wc_read_completion_ts(cq);
+    *calendar_stamp = ibv_wc_read_completion_wallclock_ns(cq);
+    ibv_end_poll(cq);
+    return stamp;
+}
+
+/* Completions say when they came, not when they were polled; also when some are polled without, and when some are dropped with their queue pair. */
+static void stamps(struct side *a, struct side *b)
+{
+    struct ibv_device_attr_ex ex;
+    CHECK(!ibv_query_device_ex(a->context, NULL, &ex) && ex.hca_core_clock == 1000000 && ex.completion_timestamp_mask == UINT64_MAX);
+    struct ibv_values_ex unknown;
+    memset(&unknown, 0, sizeof unknown);
+    unknown.comp_mask = 1u << 20;
+    CHECK(ibv_query_rt_values_ex(a->context, &unknown) == EOPNOTSUPP);
+    struct ibv_cq_init_attr_ex c;
+    memset(&c, 0, sizeof c);
+    c.cqe = 64;
+    c.wc_flags = IBV_WC_EX_WITH_COMPLETION_TIMESTAMP | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK;
+    struct ibv_cq_ex *cq = ibv_create_cq_ex(a->context, &c);
+    MUST(cq);
+    struct ibv_cq *own_cq = a->cq;
+    struct ibv_qp *own = a->qp, *dropped;
+    a->cq = ibv_cq_ex_to_cq(cq);
+    MUST((dropped = create(a, IBV_QPT_RC)) && (a->qp = create(a, IBV_QPT_RC)));
+    uint64_t before = clock_of(a), day = calendar(), at[6], on[6];
+    struct ibv_qp *kept = a->qp;
+    connect_two(a, b);
+    CHECK(!post(a, IBV_WR_RDMA_WRITE, 8, a->mr->lkey, (uintptr_t)b->memory, b->mr->rkey, 1));
+    at[1] = stamped(cq, 1, IBV_WC_SUCCESS, &on[1]);
+    uint64_t between = clock_of(a);
+    CHECK(before <= at[1] && at[1] <= between && day <= on[1] && on[1] <= calendar());
+    /* Receives of failed queue pairs are complete at once. */
+    struct ibv_qp_attr failed;
+    memset(&failed, 0, sizeof failed);
+    failed.qp_state = IBV_QPS_ERR;
+    MUST(!ibv_modify_qp(kept, &failed, IBV_QP_STATE) && !ibv_modify_qp(dropped, &failed, IBV_QP_STATE));
+    for (int i = 2; i < 6; i++) {
+        a->qp = i == 3 ? dropped : kept;
+        at[i] = clock_of(a);
+        CHECK(!receive(a, 8, (uint64_t)i));
+    }
+    a->qp = kept;
+    CHECK(next(a).wr_id == 2 && !ibv_destroy_qp(dropped));
+    uint64_t four = stamped(cq, 4, IBV_WC_WR_FLUSH_ERR, &on[4]), five = stamped(cq, 5, IBV_WC_WR_FLUSH_ERR, &on[5]);
+    CHECK(at[4] <= four && four <= at[5] && at[5] <= five && five <= clock_of(a) && on[1] <= on[4] && on[4] <= on[5] && on[5] <= calendar());
+    CHECK(!ibv_destroy_qp(a->qp) && !ibv_destroy_cq(a->cq));
+    a->cq = own_cq;
+    a->qp = own;
+}
+
 /* Memory that requests call by another address, optional flags, and more than one registration of the same. */
 static void addresses(struct side *a, struct side *b)
 {
@@ -195,6 +271,7 @@ int main(void)
     open_side(&b, device());
     requests(&a, &b);
     completions(&a, &b);
+    stamps(&a, &b);
     addresses(&a, &b);
     printf("%d failures\n", failures);
     return failures != 0;

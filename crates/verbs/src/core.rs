@@ -60,6 +60,9 @@ pub(crate) struct Core {
     pub domains: Slab<Domain>,
     pub cqs: Slab<Cq>,
     pub srqs: Slab<Srq>,
+    /// Shared receive queues by the numbers that peers know.
+    pub srq_numbers: BTreeMap<u32, u32>,
+    next_srq: usize,
     pub xrc_domains: Slab<XrcDomain>,
     pub windows: Windows,
     pub qps: Vec<Option<Box<Qp>>>,
@@ -106,6 +109,8 @@ impl Core {
             domains: Slab::new(OBJECTS_MAX),
             cqs: Slab::new(OBJECTS_MAX),
             srqs: Slab::new(OBJECTS_MAX),
+            srq_numbers: BTreeMap::new(),
+            next_srq: 0,
             xrc_domains: Slab::new(OBJECTS_MAX),
             windows: Windows::default(),
             qps: Vec::new(),
@@ -205,17 +210,35 @@ impl Core {
     }
 
     pub(crate) fn create_srq(&mut self, domain: u32, capacity: usize, pieces_max: usize, limit: usize, cookie: u64) -> Result<u32, Error> {
-        self.add_srq(Srq { queue: ReceiveQueue::new(capacity, pieces_max, domain), limit, users: 0, cookie, xrc: None })
+        self.add_srq(Srq { queue: ReceiveQueue::new(capacity, pieces_max, domain), limit, users: 0, cookie, number: 0, xrc: None })
     }
 
     pub(crate) fn add_srq(&mut self, srq: Srq) -> Result<u32, Error> {
         let domain = srq.queue.domain;
         self.hold_domain(domain)?;
-        let made = self.srqs.insert(srq).map(Handle::raw).ok_or(Error::NoMemory);
-        if made.is_err() {
+        let number = self.free_srq_number();
+        let made = number.and_then(|number| self.srqs.insert(Srq { number, ..srq }).map(|h| (number, h.raw())));
+        let Some((number, id)) = made else {
             self.release_domain(domain);
+            return Err(Error::NoMemory);
+        };
+        self.srq_numbers.insert(number, id);
+        Ok(id)
+    }
+
+    /// The number that has not been used for longest. As those of queue pairs they are the
+    /// process's own on its host.
+    fn free_srq_number(&mut self) -> Option<u32> {
+        if self.srq_numbers.len() == QPS_MAX {
+            return None;
         }
-        made
+        loop {
+            let number = self.name.number(self.next_srq);
+            self.next_srq = (self.next_srq + 1) % QPS_MAX;
+            if !self.srq_numbers.contains_key(&number) {
+                return Some(number);
+            }
+        }
     }
 
     pub(crate) fn srq(&mut self, id: u32) -> Result<&mut Srq, Error> {
@@ -227,6 +250,7 @@ impl Core {
             return Err(Error::Busy);
         }
         if let Some(srq) = self.srqs.remove(Handle::from_raw(id)) {
+            self.srq_numbers.remove(&srq.number);
             self.release_domain(srq.queue.domain);
             if let Some(xrc) = srq.xrc {
                 self.release_xrc_domain(xrc.domain);
@@ -297,6 +321,7 @@ impl Core {
         }
         let init = qp.init;
         self.forget_completions(number);
+        self.windows.forget_pair(number);
         self.qps[number as usize & (QPS_MAX - 1)] = None;
         self.qp_count -= 1;
         match init.kind {

@@ -2,8 +2,9 @@
 //! What queue pairs are made of, as programs call it: protection domains, completion queues, queues of receives that queue pairs share.
 
 use crate::port::Port;
+use crate::progress::stamp;
 use crate::queue::Listener;
-use crate::types::{Completion, Error, Sge};
+use crate::types::{Completion, Error, Sge, Stamp};
 use crate::windows::WindowKind;
 
 impl Port {
@@ -61,8 +62,37 @@ impl Port {
         if entries == 0 || entries > crate::queue::CQ_ENTRIES_MAX || entries < q.entries.len() + posted {
             return Err(Error::Invalid);
         }
-        q.capacity = entries;
+        q.resize(entries);
         Ok(())
+    }
+
+    /// Gives entries a stamp from now on, for [`poll_stamped`](Self::poll_stamped).
+    ///
+    /// # Errors
+    /// [`Error::Invalid`].
+    pub fn stamp_cq(&self, cq: u32) -> Result<(), Error> {
+        self.station.machine().cq(cq)?.stamp(stamp);
+        Ok(())
+    }
+
+    /// Takes the next entry, with its stamp if the queue gives stamps.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`]; [`Error::InChild`].
+    pub fn poll_stamped(&self, cq: u32) -> Result<Option<(Completion, Stamp)>, Error> {
+        let entry = self.station.poll(|core, engine| -> Result<_, Error> {
+            if core.cq(cq)?.entries.is_empty() {
+                core.look(engine, |core| core.has_entries(cq));
+            }
+            if core.strict.is_some() {
+                core.saw_polls(cq, 1);
+            }
+            Ok(core.cq(cq)?.take_stamped())
+        })?;
+        if entry.is_none() {
+            self.station.give_way();
+        }
+        Ok(entry)
     }
 
     /// Ends one that no queue pair uses.
@@ -198,6 +228,15 @@ impl Port {
         let mut core = self.station.machine();
         let srq = core.srq(srq)?;
         Ok((srq.queue.capacity, srq.queue.pieces_max, srq.limit))
+    }
+
+    /// The number by which peers name a shared receive queue: no other process of this address has
+    /// the same.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`].
+    pub fn srq_number(&self, srq: u32) -> Result<u32, Error> {
+        Ok(self.station.machine().srq(srq)?.number)
     }
 
     /// Ends one that no queue pair uses.

@@ -5,6 +5,7 @@
 //! program computes, and descriptors become readable. While nothing comes the helper sleeps.
 
 use crate::core::Core;
+use crate::types::Stamp;
 use bellwire_via::nic::Machine;
 use bellwire_via::wire::Wire;
 use bellwire_via::{Engine, Instant};
@@ -20,9 +21,15 @@ const SLICE: u64 = 1_000_000;
 const LINGER: u64 = 50_000;
 
 /// Nanoseconds of the monotonic clock.
-pub(crate) fn clock() -> u64 {
+pub fn clock() -> u64 {
     let t = clock_gettime(ClockId::Monotonic);
     (t.tv_sec as u64).wrapping_mul(1_000_000_000).wrapping_add(t.tv_nsec as u64)
+}
+
+/// Both clocks, for a completion.
+pub(crate) fn stamp() -> Stamp {
+    let t = clock_gettime(ClockId::Realtime);
+    Stamp { monotonic: clock(), real: (t.tv_sec as u64).wrapping_mul(1_000_000_000).wrapping_add(t.tv_nsec as u64) }
 }
 
 impl Core {

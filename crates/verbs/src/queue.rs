@@ -3,7 +3,7 @@
 
 use crate::channel::Channel;
 use crate::ring::Ring;
-use crate::types::{Completion, Sge, WcFlags, WcStatus};
+use crate::types::{Completion, Sge, Stamp, WcFlags, WcStatus};
 use crate::xrc::Xrc;
 use std::sync::Arc;
 
@@ -33,17 +33,59 @@ pub(crate) struct Cq {
     listener: Listener,
     /// The program's name for it, in events.
     pub cookie: u64,
+    /// Entries up to which the short way may add one: `capacity`, or 0 if entries get a stamp.
+    short_capacity: usize,
+    stamps: Option<Box<Stamps>>,
+}
+
+/// When the entries of a queue came: the last stamp is the last entry's. Polls that do not ask for
+/// stamps leave them, so there may be more stamps than entries.
+#[derive(Debug)]
+struct Stamps {
+    clock: fn() -> Stamp,
+    all: Ring<Stamp>,
+}
+
+impl Stamps {
+    /// Drops the stamps of entries that have been taken.
+    fn settle(&mut self, entries: usize) {
+        while self.all.len() > entries {
+            self.all.take_front();
+        }
+    }
 }
 
 impl Cq {
     pub(crate) fn new(capacity: usize, listener: Listener, cookie: u64) -> Self {
-        Self { entries: Ring::default(), capacity, users: 0, overrun: false, armed: Armed::No, listener, cookie }
+        Self { entries: Ring::default(), capacity, users: 0, overrun: false, armed: Armed::No, listener, cookie, short_capacity: capacity, stamps: None }
+    }
+
+    /// Changes its length.
+    pub(crate) fn resize(&mut self, capacity: usize) {
+        self.capacity = capacity;
+        self.short_capacity = if self.stamps.is_some() { 0 } else { capacity };
+    }
+
+    /// Gives entries a stamp from now on.
+    pub(crate) fn stamp(&mut self, clock: fn() -> Stamp) {
+        (self.short_capacity, self.stamps) = (0, Some(Box::new(Stamps { clock, all: Ring::default() })));
+    }
+
+    /// Takes the first entry, with its stamp if entries have one.
+    pub(crate) fn take_stamped(&mut self) -> Option<(Completion, Stamp)> {
+        let count = self.entries.len();
+        let entry = self.entries.pop_front()?;
+        let stamp = self.stamps.as_mut().and_then(|s| {
+            s.settle(count);
+            s.all.pop_front()
+        });
+        Some((entry, stamp.unwrap_or_default()))
     }
 
     /// Adds an entry, if there is room and nobody is told. `false`: nothing is done.
     #[inline(always)]
     pub(crate) fn push_unheard(&mut self, completion: &Completion) -> bool {
-        if self.armed != Armed::No || self.entries.len() >= self.capacity {
+        if self.armed != Armed::No || self.entries.len() >= self.short_capacity {
             return false;
         }
         *self.entries.add() = *completion;
@@ -54,6 +96,10 @@ impl Cq {
     pub(crate) fn push(&mut self, completion: Completion, solicited: bool) -> bool {
         if self.entries.len() >= self.capacity {
             return core::mem::replace(&mut self.overrun, true);
+        }
+        if let Some(stamps) = &mut self.stamps {
+            stamps.settle(self.entries.len());
+            stamps.all.push_back((stamps.clock)());
         }
         self.entries.push_back(completion);
         if self.armed != Armed::No && (self.armed == Armed::Any || solicited || completion.status != WcStatus::Success) {
@@ -97,6 +143,11 @@ impl Cq {
 
     /// A queue pair is no more, or starts anew: nothing of it is left here.
     pub(crate) fn forget(&mut self, qp: u32) {
+        if let Some(stamps) = &mut self.stamps {
+            stamps.settle(self.entries.len());
+            let mut entries = self.entries.iter();
+            stamps.all.retain(|_| entries.next().is_some_and(|e| e.qp != qp));
+        }
         self.entries.retain(|e| e.qp != qp);
     }
 }
@@ -215,6 +266,8 @@ pub(crate) struct Srq {
     pub limit: usize,
     pub users: u32,
     pub cookie: u64,
+    /// The number by which peers name it.
+    pub number: u32,
     /// It is for extended reliable connections.
     pub xrc: Option<Xrc>,
 }

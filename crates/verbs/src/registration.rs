@@ -178,6 +178,15 @@ impl Port {
         Ok(key)
     }
 
+    /// The protection domain of the region with that key, if there is one.
+    pub fn region_domain(&self, key: u32) -> Option<u32> {
+        let mut core = self.station.machine();
+        if is_on_demand_key(key) {
+            return core.regions.on_demand.get_mut(key).map(|r| r.domain);
+        }
+        core.regions.get(key).map(|r| r.domain)
+    }
+
     /// Ends a registration. When it returns, nobody is inside the memory.
     ///
     /// # Errors

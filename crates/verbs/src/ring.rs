@@ -112,9 +112,9 @@ impl<T: Default> Ring<T> {
     }
 
     /// Drops the entries that `keep` does not want, in the order of the rest.
-    pub(crate) fn retain(&mut self, keep: impl Fn(&T) -> bool) {
+    pub(crate) fn retain(&mut self, mut keep: impl FnMut(&T) -> bool) {
         for _ in 0..self.len {
-            if let Some(entry) = self.pop_front().filter(&keep) {
+            if let Some(entry) = self.pop_front().filter(&mut keep) {
                 self.push_back(entry);
             }
         }

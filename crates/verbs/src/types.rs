@@ -301,6 +301,15 @@ impl Completion {
     }
 }
 
+/// When a completion came into its queue.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Stamp {
+    /// Nanoseconds of the monotonic clock.
+    pub monotonic: u64,
+    /// Nanoseconds since 1970.
+    pub real: u64,
+}
+
 /// What happens beside the queues. Numbers are the interface's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]

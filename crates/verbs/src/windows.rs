@@ -142,6 +142,16 @@ impl Windows {
         (offset.checked_add(length)? <= bound.length).then_some(Beneath { region: bound.region, address: bound.address + offset })
     }
 
+    /// A queue pair ended: what it bound is bound no more. A later one may get its number.
+    pub(crate) fn forget_pair(&mut self, qp: u32) {
+        if self.count == 0 {
+            return;
+        }
+        for window in self.slots.iter_mut().flatten().filter(|w| w.kind == WindowKind::QueuePair) {
+            window.bound = window.bound.filter(|b| b.qp != qp);
+        }
+    }
+
     /// Makes a type-2 window's key invalid, if this queue pair has bound it.
     fn invalidate(&mut self, qp: u32, domain: u32, key: u32) -> bool {
         let found = self.get(key).filter(|w| w.kind == WindowKind::QueuePair && w.domain == domain && w.bound.is_some_and(|b| b.qp == qp));
@@ -255,6 +265,21 @@ mod tests {
         ] {
             assert_eq!(windows.find(5, domain, key, address, length, access), None);
         }
+    }
+
+    #[test]
+    fn what_a_queue_pair_bound_ends_with_it() {
+        let mut windows = Windows::default();
+        let one = windows.insert(WindowKind::Domain, 1).unwrap();
+        let two = windows.insert(WindowKind::QueuePair, 1).unwrap();
+        for key in [one, two] {
+            windows.get(key).unwrap().bound = Some(bound(5));
+        }
+        windows.forget_pair(6);
+        assert!(windows.find(5, 1, two, 1000, 1, Access::REMOTE_READ).is_some());
+        windows.forget_pair(5);
+        assert!(windows.find(5, 1, two, 1000, 1, Access::REMOTE_READ).is_none());
+        assert!(windows.find(5, 1, one, 1000, 1, Access::REMOTE_READ).is_some(), "the domain's stays");
     }
 
     #[test]

@@ -52,7 +52,7 @@ impl Core {
     pub(crate) fn create_xrc_srq(&mut self, queue: ReceiveQueue, xrc: Xrc, cookie: u64) -> Result<u32, Error> {
         self.cq(xrc.cq)?;
         self.hold_xrc_domain(xrc.domain)?;
-        let made = self.add_srq(Srq { queue, limit: 0, users: 0, cookie, xrc: Some(xrc) });
+        let made = self.add_srq(Srq { queue, limit: 0, users: 0, cookie, number: 0, xrc: Some(xrc) });
         match made {
             Ok(_) => self.cq(xrc.cq)?.users += 1,
             Err(_) => self.release_xrc_domain(xrc.domain),
@@ -64,7 +64,8 @@ impl Core {
     /// domain.
     pub(crate) fn named_srq(&mut self, p: &Packet<'_>) -> Option<&mut Srq> {
         let domain = self.qp(p.head.to)?.init.domain;
-        self.srq(p.head.answered).ok().filter(|s| s.xrc.is_some_and(|x| x.domain == domain))
+        let id = *self.srq_numbers.get(&p.head.answered)?;
+        self.srq(id).ok().filter(|s| s.xrc.is_some_and(|x| x.domain == domain))
     }
 
     /// Its next receive.
@@ -74,7 +75,8 @@ impl Core {
         if let Some(cookie) = srq.runs_low() {
             self.events.push(crate::core::AsyncEvent { kind: AsyncKind::SrqLimit, cookie });
         }
-        Some(Receive { srq: p.head.answered, ..receive })
+        let srq = self.srq_numbers.get(&p.head.answered).copied()?;
+        Some(Receive { srq, ..receive })
     }
 
     /// Where a receive completes: at its own queue, if that is one for XRC; else at its queue

@@ -6,10 +6,11 @@ use crate::abi::{
     VerbsContext,
 };
 use crate::devices::{self, Own};
-use crate::{data, device_memory, domains, extended, objects, pair, ports, query, set_errno, windows};
+use crate::{data, device_memory, domains, extended, import, objects, pair, ports, query, set_errno, windows};
 use bellwire_verbs::Port;
 use core::ffi::{c_char, c_int, c_void};
 use core::mem::offset_of;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::Arc;
 
 /// An open device. The public structure ends the first field.
@@ -18,10 +19,16 @@ pub(crate) struct Context {
     verbs: VerbsContext,
     pub port: Arc<Port>,
     pub own: &'static Own,
+    pub shared: Arc<Shared>,
+    /// `cmd_fd`: programs duplicate it to make another context of the same objects.
+    _command: OwnedFd,
+}
+
+/// What a context has in common with those that are imported from it.
+pub(crate) struct Shared {
+    pub port: Arc<Port>,
+    pub own: &'static Own,
     pub device_memory: device_memory::Used,
-    /// The file behind `cmd_fd`: programs duplicate it to share a device, which `ibv_import_device`
-    /// refuses.
-    _command: std::fs::File,
 }
 
 /// The context that a public one is in.
@@ -93,12 +100,18 @@ pub unsafe extern "C" fn ibv_open_device(device: *mut IbvDevice) -> *mut IbvCont
         set_errno(libc::ENODEV);
         return core::ptr::null_mut();
     };
-    use std::os::fd::AsRawFd;
-    let async_fd = port.events().fd().as_raw_fd();
-    let Ok(command) = std::fs::File::open("/dev/null") else {
+    let shared = Arc::new(Shared { port, own, device_memory: device_memory::Used::default() });
+    let Some(command) = import::descriptor(&shared) else {
         set_errno(libc::EMFILE);
         return core::ptr::null_mut();
     };
+    make(shared, command)
+}
+
+/// Makes a context.
+pub(crate) fn make(shared: Arc<Shared>, command: OwnedFd) -> *mut IbvContext {
+    let (port, own, device) = (Arc::clone(&shared.port), shared.own, shared.own.public());
+    let async_fd = port.events().fd().as_raw_fd();
     let null: *const c_void = core::ptr::null();
     let mut ops = [null; 32];
     for (place, call) in [
@@ -134,7 +147,7 @@ pub unsafe extern "C" fn ibv_open_device(device: *mut IbvDevice) -> *mut IbvCont
         dealloc_td: domains::dealloc_td as *const c_void,
         alloc_td: domains::alloc_td as *const c_void,
         work_queues: [null; 7],
-        query_rt_values: null,
+        query_rt_values: extended::query_rt_values as *const c_void,
         create_cq_ex: extended::create_cq_ex as *const c_void,
         private: null,
         query_device_ex: extended::query_device_ex as *const c_void,
@@ -149,7 +162,7 @@ pub unsafe extern "C" fn ibv_open_device(device: *mut IbvDevice) -> *mut IbvCont
         size: size_of::<VerbsContext>(),
         context,
     };
-    let made = Box::into_raw(Box::new(Context { verbs, port, own, device_memory: device_memory::Used::default(), _command: command }));
+    let made = Box::into_raw(Box::new(Context { verbs, port, own, shared, _command: command }));
     // SAFETY: just made.
     unsafe { &raw mut (*made).verbs.context }
 }

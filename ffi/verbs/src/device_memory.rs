@@ -3,27 +3,41 @@
 //! registered keys, not by pointers.
 
 use crate::abi::{IbvAllocDmAttr, IbvContext, IbvDm, IbvMr, IbvPd};
-use crate::device::context;
+use crate::device::{Shared, context};
 use crate::objects::{Backing, ZERO_BASED, inside, register_backed};
 use crate::set_errno;
 use bellwire_memory::atomic::{AtomicU64, Ordering};
 use core::ffi::{c_int, c_void};
 use core::ptr::NonNull;
-use std::sync::Arc;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 /// Bytes that all memory of a device may have together.
 pub(crate) const DEVICE_MEMORY_MAX: u64 = 1 << 20;
 /// Copies and their places are multiples of that.
 const UNIT: u64 = 4;
 
-/// Bytes of a device's memory that are taken.
-#[derive(Debug, Default)]
-pub(crate) struct Used(AtomicU64);
+/// Bytes of a device's memory that are taken, and what there is, by handles.
+#[derive(Default)]
+pub(crate) struct Used(AtomicU64, Mutex<BTreeMap<u32, (u64, Weak<Mapped>)>>);
 
 impl Used {
     fn take(&self, n: u64) -> bool {
         // Relaxed: a count.
         self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |used| used.checked_add(n).filter(|sum| *sum <= DEVICE_MEMORY_MAX)).is_ok()
+    }
+
+    fn all(&self) -> MutexGuard<'_, BTreeMap<u32, (u64, Weak<Mapped>)>> {
+        self.1.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A handle for device memory.
+    fn name(&self, length: u64, memory: &Arc<Mapped>) -> u32 {
+        let mut all = self.all();
+        // There are at most as many as bytes, so one of the numbers is free.
+        let handle = (1..).find(|h| !all.contains_key(h)).unwrap_or(0);
+        all.insert(handle, (length, Arc::downgrade(memory)));
+        handle
     }
 
     fn give_back(&self, n: u64) {
@@ -68,6 +82,11 @@ pub(crate) struct Dm {
 }
 
 impl Dm {
+    fn new(context: *mut IbvContext, handle: u32, length: u64, memory: Arc<Mapped>) -> Self {
+        let public = IbvDm { context, copy_in: copy_in as *const c_void, copy_out: copy_out as *const c_void, comp_mask: 0, handle };
+        Self { public, length, memory }
+    }
+
     /// Where a copy of `length` bytes at `offset` goes.
     fn place(&self, offset: u64, length: usize) -> Option<*mut u8> {
         let length = length as u64;
@@ -104,18 +123,25 @@ pub(crate) unsafe extern "C" fn alloc_dm(public: *mut IbvContext, attr: *const I
     if a.comp_mask != 0 || a.length == 0 || a.log_align_req > 12 {
         return fail(libc::EINVAL);
     }
-    if !context.device_memory.take(a.length as u64) {
+    if !context.shared.device_memory.take(a.length as u64) {
         return fail(libc::ENOMEM);
     }
     let Some(memory) = Mapped::new(a.length) else {
-        context.device_memory.give_back(a.length as u64);
+        context.shared.device_memory.give_back(a.length as u64);
         return fail(libc::ENOMEM);
     };
-    let public = IbvDm { context: public, copy_in: copy_in as *const c_void, copy_out: copy_out as *const c_void, comp_mask: 0, handle: 0 };
-    Box::into_raw(Box::new(Dm { public, length: a.length as u64, memory: Arc::new(memory) })).cast()
+    let memory = Arc::new(memory);
+    let handle = context.shared.device_memory.name(a.length as u64, &memory);
+    Box::into_raw(Box::new(Dm::new(public, handle, a.length as u64, memory))).cast()
 }
 
-/// Ends device memory that no region is of.
+/// The same memory once more, for another context.
+pub(crate) fn import(public: *mut IbvContext, shared: &Shared, handle: u32) -> Option<Box<Dm>> {
+    let (length, memory) = shared.device_memory.all().get(&handle).and_then(|(n, m)| Some((*n, m.upgrade()?)))?;
+    Some(Box::new(Dm::new(public, handle, length, memory)))
+}
+
+/// Ends device memory that no region and no import is of.
 pub(crate) unsafe extern "C" fn free_dm(dm: *mut IbvDm) -> c_int {
     // SAFETY: V1.
     let inner = unsafe { inside::<_, Dm>(dm) };
@@ -123,7 +149,9 @@ pub(crate) unsafe extern "C" fn free_dm(dm: *mut IbvDm) -> c_int {
         return libc::EBUSY;
     }
     // SAFETY: V1.
-    unsafe { context(inner.public.context) }.device_memory.give_back(inner.length);
+    let used = unsafe { &context(inner.public.context).shared.device_memory };
+    used.all().remove(&inner.public.handle);
+    used.give_back(inner.length);
     // SAFETY: V1; it is used no more.
     drop(unsafe { Box::from_raw(dm.cast::<Dm>()) });
     0

@@ -7,7 +7,7 @@ use crate::devices::{Counted, Kind};
 use crate::objects::inside;
 use crate::{code, errno_of, set_errno};
 use bellwire_memory::atomic::{AtomicU32, Ordering};
-use bellwire_verbs::{Channel, Completion, Error, Port};
+use bellwire_verbs::{Channel, Completion, Error, Port, Stamp};
 use core::ffi::{c_int, c_void};
 use std::os::fd::AsRawFd;
 use std::sync::Arc;
@@ -32,6 +32,9 @@ pub(crate) struct Cq {
     seen: AtomicU32,
     /// What a poll by calls stands at.
     pub current: Option<Completion>,
+    /// When that came, if entries of the queue have stamps.
+    pub stamp: Stamp,
+    pub is_stamped: bool,
     _counted: Counted,
     most: u64,
 }
@@ -103,6 +106,8 @@ pub(crate) fn create(public: *mut IbvContext, entries: c_int, cq_context: *mut c
         given: AtomicU32::new(0),
         seen: AtomicU32::new(0),
         current: None,
+        stamp: Stamp::default(),
+        is_stamped: false,
         _counted: counted,
         most,
     }));

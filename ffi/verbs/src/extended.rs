@@ -20,7 +20,11 @@ const WITH_SEND_OPS: u32 = 1 << 6;
 /// Writes, sends, reads, atomics, windows, invalidation; not: segmentation, flushes, atomic writes.
 const SEND_OPS: u64 = 0x3ff;
 /// What a completion can be asked for: its length, immediate data, both queue pairs, and what is always the same here.
-const WC_FLAGS: u64 = 0x7f;
+const WC_FLAGS: u64 = 0x7f | TIMES;
+/// When it came: by the device's clock, by the calendar's.
+const TIMES: u64 = 1 << 7 | 1 << 11;
+/// The device's clock, kHz: it counts the nanoseconds of the monotonic clock.
+const CLOCK_KHZ: u64 = 1_000_000;
 
 /// Services on regions on demand: sends, receives, writes, reads, atomics, shared
 /// receives.
@@ -340,8 +344,7 @@ pub(crate) unsafe extern "C" fn create_cq_ex(context: *mut IbvContext, attr: *co
     };
     let cq = events::create(context, entries, a.cq_context, a.channel, a.comp_vector);
     if !cq.is_null() {
-        let mut calls: [Call; 18] = [core::ptr::null(); 18];
-        let known = [
+        let known: [Call; 18] = [
             start_poll as Call,
             next_poll as Call,
             end_poll as Call,
@@ -355,10 +358,17 @@ pub(crate) unsafe extern "C" fn create_cq_ex(context: *mut IbvContext, attr: *co
             read_nothing as Call,
             read_nothing as Call,
             read_nothing as Call,
+            read_completion_ts as Call,
+            read_nothing as Call,
+            read_nothing as Call,
+            read_nothing as Call,
+            read_completion_wallclock_ns as Call,
         ];
-        calls[..known.len()].copy_from_slice(&known);
-        // SAFETY: just made.
-        unsafe { (*cq).calls = calls };
+        // SAFETY: just made; nobody else has it.
+        let inner = unsafe { &mut *cq.cast::<Cq>() };
+        inner.public.calls = known;
+        // Without stamps if it was closed meanwhile, which is no queue any more.
+        inner.is_stamped = a.wc_flags & TIMES != 0 && inner.port.stamp_cq(inner.id).is_ok();
     }
     cq
 }
@@ -368,11 +378,19 @@ unsafe extern "C" fn next_poll(cq: *mut IbvCq) -> c_int {
     // SAFETY: V1; the program polls a queue by one thread at a time.
     let inner = unsafe { &mut *cq.cast::<Cq>() };
     let mut current = None;
-    let found = inner.port.poll_cq(inner.id, 1, |c| current = Some(*c));
+    let found = if inner.is_stamped {
+        inner.port.poll_stamped(inner.id).map(|found| {
+            if let Some((completion, stamp)) = found {
+                (current, inner.stamp) = (Some(completion), stamp);
+            }
+        })
+    } else {
+        inner.port.poll_cq(inner.id, 1, |c| current = Some(*c)).map(drop)
+    };
     inner.current = current;
     match (found, &inner.current) {
         (Err(e), _) => errno_of(e),
-        (_, Some(c)) => {
+        (Ok(()), Some(c)) => {
             (inner.public.status, inner.public.wr_id) = (c.status as u32, c.wr_id);
             0
         }
@@ -410,13 +428,45 @@ readers! {
     read_nothing: |_| 0;
 }
 
+unsafe extern "C" fn read_completion_ts(cq: *mut IbvCq) -> u64 {
+    // SAFETY: V1.
+    unsafe { inside::<_, Cq>(cq) }.stamp.monotonic
+}
+
+unsafe extern "C" fn read_completion_wallclock_ns(cq: *mut IbvCq) -> u64 {
+    // SAFETY: V1.
+    unsafe { inside::<_, Cq>(cq) }.stamp.real
+}
+
+/// `struct ibv_values_ex`.
+#[repr(C)]
+pub(crate) struct IbvValues {
+    comp_mask: u32,
+    raw_clock: [i64; 2],
+}
+
+/// What the device's clock shows, as cycles: whole seconds are none of its.
+pub(crate) unsafe extern "C" fn query_rt_values(_context: *mut IbvContext, to: *mut IbvValues) -> c_int {
+    const RAW_CLOCK: u32 = 1;
+    // SAFETY: V2.
+    let to = unsafe { &mut *to };
+    if to.comp_mask & !RAW_CLOCK != 0 {
+        return libc::EOPNOTSUPP;
+    }
+    if to.comp_mask & RAW_CLOCK != 0 {
+        to.raw_clock = [0, bellwire_verbs::clock() as i64];
+    }
+    0
+}
+
 // ---- limits
 
-/// `struct ibv_device_attr_ex`, of which is offered beyond the first part: capabilities, memory of
-/// the device, the number of ports.
+/// `struct ibv_device_attr_ex`, of which is offered beyond the first part: regions on demand, the
+/// clock, capabilities, memory of the device, the number of ports.
 pub(crate) unsafe extern "C" fn query_device_ex(public: *mut IbvContext, input: *const u32, to: *mut c_void, room: usize) -> c_int {
     const ON_DEMAND_AT: usize = 240;
     const ON_DEMAND_XRC_AT: usize = 392;
+    const CLOCK_AT: usize = 264;
     const CAPABILITIES_AT: usize = 280;
     const DEVICE_MEMORY_AT: usize = 376;
     const PORTS_AT: usize = 396;
@@ -435,6 +485,10 @@ pub(crate) unsafe extern "C" fn query_device_ex(public: *mut IbvContext, input: 
             to.byte_add(ON_DEMAND_AT).cast::<u64>().write(3);
             to.byte_add(ON_DEMAND_AT + 8).cast::<[u32; 3]>().write([ON_DEMAND_ALL, ON_DEMAND_SEND | ON_DEMAND_RECEIVE | ON_DEMAND_WRITE, ON_DEMAND_DATAGRAMS]);
             to.byte_add(ON_DEMAND_XRC_AT).cast::<u32>().write(ON_DEMAND_ALL);
+        }
+        if room >= CLOCK_AT + 16 {
+            // All bits of a time stamp count; the clock's rate.
+            to.byte_add(CLOCK_AT).cast::<[u64; 2]>().write([u64::MAX, CLOCK_KHZ]);
         }
         if room >= CAPABILITIES_AT + 8 {
             to.byte_add(CAPABILITIES_AT).cast::<u64>().write(u64::from(attributes.device_cap_flags));

@@ -12,6 +12,7 @@
 //! | `windows.rs` | memory windows |
 //! | `domains.rs` | thread, parent and XRC domains |
 //! | `device_memory.rs` | memory of the device |
+//! | `import.rs` | objects taken over from another context |
 //! | `ports.rs` | devices that are open, and whose |
 //! | `pair.rs`, `groups.rs` | queue pairs; multicast |
 //! | `cm_device.rs`, `cm_device/` | the device file of connection management, for librdmacm |
@@ -37,6 +38,7 @@ mod events;
 mod extended;
 mod files;
 mod groups;
+mod import;
 mod names;
 mod objects;
 mod pair;

@@ -35,12 +35,18 @@ pub(crate) struct Pd {
 
 /// A memory region.
 #[repr(C)]
-struct Mr {
+pub(crate) struct Mr {
     public: IbvMr,
     port: Arc<Port>,
     /// Memory of the library's own that it is of.
     _backing: Option<Backing>,
-    pub _counted: Counted,
+    _counted: Counted,
+}
+
+impl Mr {
+    pub(crate) fn new(public: IbvMr, port: Arc<Port>, backing: Option<Backing>, counted: Counted) -> Self {
+        Self { public, port, _backing: backing, _counted: counted }
+    }
 }
 
 /// The owner of a region's memory, if the program is not.
@@ -132,7 +138,7 @@ pub(crate) fn register_backed(pd: *mut IbvPd, addr: *mut c_void, length: usize, 
         let key = unsafe { port.register(&region) }?;
         // SAFETY: V1.
         let context = unsafe { (*pd).context };
-        Ok(Box::new(Mr { public: IbvMr { context, pd, addr, length, handle: key, lkey: key, rkey: key }, port, _backing: backing, _counted: counted }))
+        Ok(Box::new(Mr::new(IbvMr { context, pd, addr, length, handle: key, lkey: key, rkey: key }, port, backing, counted)))
     }))
     .cast()
 }
@@ -337,9 +343,16 @@ pub(crate) unsafe extern "C" fn create_srq_ex(_context: *mut IbvContext, init: *
 
 /// The number by which senders of extended reliable connections name a shared receive queue.
 pub(crate) unsafe extern "C" fn get_srq_num(srq: *mut IbvSrq, to: *mut u32) -> c_int {
-    // SAFETY: V1, V2.
-    unsafe { to.write(inside::<_, Srq>(srq).id) };
-    0
+    // SAFETY: V1.
+    let inner = unsafe { inside::<_, Srq>(srq) };
+    match inner.port.srq_number(inner.id) {
+        Ok(number) => {
+            // SAFETY: V2.
+            unsafe { to.write(number) };
+            0
+        }
+        Err(e) => errno_of(e),
+    }
 }
 
 /// Changes the limit; sizes stay.

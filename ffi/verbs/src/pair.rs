@@ -345,47 +345,7 @@ pub unsafe extern "C" fn ibv_query_qp_data_in_order(_qp: *mut IbvQp, _op: u32, _
     0
 }
 
-/// Other processes' devices are not taken over.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn ibv_import_device(_cmd_fd: c_int) -> *mut IbvContext {
-    set_errno(libc::EOPNOTSUPP);
-    core::ptr::null_mut()
-}
-
-/// Other processes' objects are not taken over.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn ibv_import_pd(_context: *mut IbvContext, _handle: u32) -> *mut IbvPd {
-    set_errno(libc::EOPNOTSUPP);
-    core::ptr::null_mut()
-}
-
-/// Other processes' objects are not taken over.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn ibv_import_mr(_pd: *mut IbvPd, _handle: u32) -> *mut c_void {
-    set_errno(libc::EOPNOTSUPP);
-    core::ptr::null_mut()
-}
-
-/// Other processes' objects are not taken over.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn ibv_import_dm(_context: *mut IbvContext, _handle: u32) -> *mut c_void {
-    set_errno(libc::EOPNOTSUPP);
-    core::ptr::null_mut()
-}
-
-/// Nothing was taken over.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn ibv_unimport_dm(_dm: *mut c_void) {}
-
 /// Drivers of before 2017 called this as they were loaded. They drive devices of the kernel, which
 /// are not listed.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_register_driver(_name: *const c_char, _init: *const c_void) {}
-
-/// Nothing was taken over.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn ibv_unimport_pd(_pd: *mut IbvPd) {}
-
-/// Nothing was taken over.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn ibv_unimport_mr(_mr: *mut c_void) {}

@@ -23,12 +23,13 @@ pub(crate) const LID: u16 = 1;
 pub(crate) const PORT_CAPABILITIES: u32 = 1 << 16 | 1 << 26;
 /// RoCE v2.
 const GID_TYPE: u32 = 2;
-/// What a device can do: say that it has no receive; memory windows, type 2 by queue pair; extended
+/// What a device can do: say that it has no receive; memory windows; extended
 /// reliable connections.
 const RNR_REFUSALS: u32 = 1 << 12;
 const MEMORY_WINDOWS: u32 = 1 << 17;
 const XRC: u32 = 1 << 20;
-const WINDOWS_2A: u32 = 1 << 23;
+/// Windows of type 2 belong to the queue pair that bound them, and to its protection domain.
+const WINDOWS_2: u32 = 1 << 23 | 1 << 24;
 
 /// The firmware's version: Bellwire's, but for what imitates another.
 pub(crate) fn firmware(own: &Own) -> &'static str {
@@ -54,7 +55,7 @@ pub(crate) fn attributes(own: &Own) -> IbvDeviceAttr {
         hw_ver,
         max_qp: small(limits.max_qp),
         max_qp_wr: small(limits.max_qp_wr),
-        device_cap_flags: RNR_REFUSALS | MEMORY_WINDOWS | WINDOWS_2A | XRC,
+        device_cap_flags: RNR_REFUSALS | MEMORY_WINDOWS | WINDOWS_2 | XRC,
         max_sge: small(limits.max_sge),
         max_sge_rd: small(limits.max_sge),
         max_cq: small(limits.max_cq),
