@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 # RDMA programs of the distribution, as they are, on the library:
 #   tests/verbs/check.sh ARCHIVE OUT [long]
-# ARCHIVE is what Cargo makes of ffi/verbs. Prints a line per program that failed, and how many were well.
+# ARCHIVE is what Cargo makes of ffi/verbs. Prints a line per program that failed, and how many were
+# well.
 set -u
 archive=$1 out=$2 mode=${3:-short}
 here=$(cd "$(dirname "$0")" && pwd)
@@ -32,6 +33,12 @@ symbols_are() { # library, lists
 }
 if symbols_are "$out/libbellwire-verbs.so" "$source/symbols.txt"; then ok; else bad symbols of libbellwire-verbs.so; fi
 if symbols_are "$out/bellwire-verbs/libibverbs.so.1" "$source/symbols.txt" "$source/unused.txt"; then ok; else bad symbols of libibverbs.so.1; fi
+# Every public name of the distribution's libibverbs (the second versions of names, for programs of
+# 2006, apart).
+public() { readelf --dyn-syms -W "$1" | sed -nE 's/.* (\w+)@@(IBVERBS_[0-9.]+).*/\1 \2/p' | sort -u; }
+genuine=$(LC_ALL=C ldconfig -p | awk '/libibverbs\.so\.1 / {print $NF; exit}')
+lacking=$(comm -23 <(public "${genuine:-/dev/null}" | grep -v '^ibv_register_driver') <(public "$out/libbellwire-verbs.so"))
+if [ -n "$genuine" ] && [ -z "$lacking" ]; then ok; else bad "symbols that $genuine has and we have not: $lacking"; fi
 {
     echo '#include <stddef.h>'
     sed -nE 's/^    (Ibv\w+|VerbsContext) ([0-9]+) \{ (.*) \};/\1 \2 \3/p' "$source/src/layout.in" | while read -r type size fields; do

@@ -50,6 +50,12 @@ static void events(struct side *a, struct side *b)
     CHECK(ibv_modify_srq(srq, &limit, IBV_SRQ_LIMIT) == EINVAL);
     limit.srq_limit = 7;
     CHECK(!ibv_modify_srq(srq, &limit, IBV_SRQ_LIMIT) && !ibv_query_srq(srq, &limit) && limit.srq_limit == 7 && limit.max_wr == 8);
+    limit.max_wr = 6;
+    CHECK(ibv_modify_srq(srq, &limit, IBV_SRQ_MAX_WR) == EINVAL);
+    limit.max_wr = 16;
+    CHECK(!ibv_modify_srq(srq, &limit, IBV_SRQ_MAX_WR) && !ibv_query_srq(srq, &limit) && limit.max_wr == 16 && limit.srq_limit == 7);
+    limit.max_wr = 8;
+    CHECK(!ibv_modify_srq(srq, &limit, IBV_SRQ_MAX_WR) && !ibv_query_srq(srq, &limit) && limit.max_wr == 8);
     for (int n = 0; n < 2; n++) {
         CHECK(!readable(b->context->async_fd, 0));
         CHECK(!post(a, IBV_WR_SEND, 8, a->mr->lkey, 0, 0, 1));

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* Objects taken over by another context of the process, and numbers of shared receive queues. Compiles as C and as C++. */
+/* Objects taken over by another context of the process, and numbers of shared receive queues.
+   Compiles as C and as C++. */
 #include "sides.h"
 #include <fcntl.h>
 
@@ -13,7 +14,8 @@ static struct ibv_context *refused(int fd, int why)
     return c;
 }
 
-/* Domains, regions and device memory of the first context work by the second; a queue pair made by the second uses them. */
+/* Domains, regions and device memory of the first context work by the second; a queue pair made by
+   the second uses them. */
 static void imports(struct side *a, struct side *b)
 {
     int fd = dup(b->context->cmd_fd);
@@ -57,7 +59,7 @@ static void imports(struct side *a, struct side *b)
     CHECK(!ibv_free_dm(dm) && !ibv_free_dm(two));
     CHECK(!ibv_import_dm(second, 1) && errno == EINVAL);
 
-    /* What was imported is given back; the first context's objects stay. */
+    /* The imports are given back; the first context's objects stay. */
     CHECK(!ibv_destroy_qp(c.qp) && !ibv_destroy_cq(c.cq) && !ibv_dealloc_pd(other));
     ibv_unimport_mr(mr);
     ibv_unimport_pd(pd);
@@ -67,7 +69,7 @@ static void imports(struct side *a, struct side *b)
     ends_well(a, 3, IBV_WC_RDMA_WRITE);
 }
 
-/* What is no context of this process. */
+/* Descriptors of other things than a context of this process are refused. */
 static void refusals(struct side *a)
 {
     int pipes[2], ready[2];

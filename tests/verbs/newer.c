@@ -183,7 +183,8 @@ static uint64_t stamped(struct ibv_cq_ex *cq, uint64_t id, enum ibv_wc_status ho
     return stamp;
 }
 
-/* Completions say when they came, not when they were polled; also when some are polled without, and when some are dropped with their queue pair. */
+/* Completions say when they came, not when they were polled; also when some are polled without a
+   stamp, and when some are dropped with their queue pair. */
 static void stamps(struct side *a, struct side *b)
 {
     struct ibv_device_attr_ex ex;

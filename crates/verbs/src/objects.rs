@@ -220,6 +220,20 @@ impl Port {
         Ok(())
     }
 
+    /// Changes the length of a shared receive queue.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`]: it holds more, or its limit is higher.
+    pub fn resize_srq(&self, srq: u32, capacity: usize) -> Result<(), Error> {
+        let mut core = self.station.machine();
+        let srq = core.srq(srq)?;
+        if capacity == 0 || capacity > crate::qp::QUEUE_MAX as usize || capacity < srq.queue.posted.len() || capacity < srq.limit {
+            return Err(Error::Invalid);
+        }
+        srq.queue.capacity = capacity;
+        Ok(())
+    }
+
     /// Capacity, pieces of a receive, limit.
     ///
     /// # Errors

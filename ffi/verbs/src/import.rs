@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Objects taken over from another context of this process: a program duplicates the descriptor of
-//! a context (`cmd_fd`), and makes a second context of it whose objects are the first one's. Between
-//! processes there is no import (decision 37).
+//! a context (`cmd_fd`), and makes a second context of it, with the same objects. Processes cannot
+//! import each other's objects (decision 36).
 //!
 //! As with a device of the kernel, an import keeps no object alive: the program ends each object
 //! once, by either context.

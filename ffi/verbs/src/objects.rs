@@ -57,6 +57,7 @@ pub(crate) type Backing = Arc<Mapped>;
 pub(crate) struct Srq {
     public: IbvSrq,
     pub port: Arc<Port>,
+    own: &'static Own,
     pub id: u32,
     pub _counted: Counted,
 }
@@ -292,6 +293,7 @@ unsafe fn make_srq(pd: *mut IbvPd, srq_context: *mut c_void, attr: IbvSrqAttr, x
     let srq = Box::new(Srq {
         public: IbvSrq { context, srq_context, pd, handle: 0, mutex: [0; 5], cond: [0; 6], events_completed: 0 },
         port: Arc::clone(&inner.port),
+        own: inner.own,
         id: 0,
         _counted: counted,
     });
@@ -355,7 +357,7 @@ pub(crate) unsafe extern "C" fn get_srq_num(srq: *mut IbvSrq, to: *mut u32) -> c
     }
 }
 
-/// Changes the limit; sizes stay.
+/// Changes the length, the limit, or both.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_modify_srq(srq: *mut IbvSrq, attr: *const IbvSrqAttr, mask: c_int) -> c_int {
     const MAX_WR: c_int = 1;
@@ -363,11 +365,16 @@ pub unsafe extern "C" fn ibv_modify_srq(srq: *mut IbvSrq, attr: *const IbvSrqAtt
     if mask & !(MAX_WR | LIMIT) != 0 {
         return libc::EINVAL;
     }
-    if mask & MAX_WR != 0 {
-        return libc::EOPNOTSUPP;
-    }
     // SAFETY: V1, V2.
-    let (inner, limit) = unsafe { (inside::<_, Srq>(srq), (*attr).srq_limit) };
+    let (inner, length, limit) = unsafe { (inside::<_, Srq>(srq), (*attr).max_wr, (*attr).srq_limit) };
+    if mask & MAX_WR != 0 {
+        if u64::from(length) > inner.own.device.limits.max_srq_wr {
+            return libc::EINVAL;
+        }
+        if let Err(e) = inner.port.resize_srq(inner.id, length as usize) {
+            return errno_of(e);
+        }
+    }
     if mask & LIMIT == 0 { 0 } else { code(inner.port.set_srq_limit(inner.id, limit as usize)) }
 }
 

@@ -23,9 +23,10 @@ pub(crate) const LID: u16 = 1;
 pub(crate) const PORT_CAPABILITIES: u32 = 1 << 16 | 1 << 26;
 /// RoCE v2.
 const GID_TYPE: u32 = 2;
-/// What a device can do: say that it has no receive; memory windows; extended
-/// reliable connections.
+/// What a device can do: say that it has no receive; change the length of shared receive queues;
+/// memory windows; extended reliable connections.
 const RNR_REFUSALS: u32 = 1 << 12;
+const SRQ_RESIZE: u32 = 1 << 13;
 const MEMORY_WINDOWS: u32 = 1 << 17;
 const XRC: u32 = 1 << 20;
 /// Windows of type 2 belong to the queue pair that bound them, and to its protection domain.
@@ -55,7 +56,7 @@ pub(crate) fn attributes(own: &Own) -> IbvDeviceAttr {
         hw_ver,
         max_qp: small(limits.max_qp),
         max_qp_wr: small(limits.max_qp_wr),
-        device_cap_flags: RNR_REFUSALS | MEMORY_WINDOWS | WINDOWS_2 | XRC,
+        device_cap_flags: RNR_REFUSALS | SRQ_RESIZE | MEMORY_WINDOWS | WINDOWS_2 | XRC,
         max_sge: small(limits.max_sge),
         max_sge_rd: small(limits.max_sge),
         max_cq: small(limits.max_cq),
