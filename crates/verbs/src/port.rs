@@ -25,6 +25,10 @@ use std::time::{Duration, Instant};
 
 /// How long a thread that waits for an event looks itself.
 const SPIN: Duration = Duration::from_micros(40);
+/// How long a process that ends tries to send what is complete: a peer may be gone.
+const FAREWELL: Duration = Duration::from_millis(500);
+/// Between two tries.
+const PAUSE: Duration = Duration::from_micros(50);
 
 /// Why a device could not be opened.
 #[derive(Debug)]
@@ -228,13 +232,28 @@ impl Port {
         self.station.machine().post_receive(qp, wr_id, pieces)
     }
 
-    /// Tells peers what was done for them and not said yet: to be called before the process ends.
+    /// Tells peers what was done for them and not said yet, and sends what is complete but waits to
+    /// leave: to be called before the process ends. Unreliable messages are complete when they are
+    /// handed over, so nobody else waits for them.
     pub fn settle(&self) {
         let _ = self.station.with(|core, engine| {
             core.tell_owed(engine);
             core.report_rest();
             Ok::<_, Error>(())
         });
+        let end = Instant::now() + FAREWELL;
+        loop {
+            let waits = self.station.with(|core, engine| {
+                core.look(engine, |_| false);
+                engine.progress();
+                Ok::<_, Error>(!core.unsent.is_empty() || engine.wire().has_outstanding())
+            });
+            // In the child of a fork nothing is sent.
+            if !waits.unwrap_or(false) || Instant::now() >= end {
+                return;
+            }
+            std::thread::sleep(PAUSE);
+        }
     }
 
     /// Waits like [`Port::wait`] for completions. A queue that is armed and was not emptied counts

@@ -125,6 +125,11 @@ impl HostWire {
         self.shm.has_links() || self.packet.as_ref().is_some_and(PacketWire::has_links)
     }
 
+    /// Whether something is under way between hosts that its receiver has not acknowledged.
+    pub fn has_outstanding(&self) -> bool {
+        self.packet.as_ref().is_some_and(|packet| packet.has_outstanding())
+    }
+
     /// The NIC is being closed: returns when everything sent by UDP has been acknowledged, or after 3 s (`close_time` of the transport) without that. Peers hear of the end.
     pub fn take_leave(&mut self) {
         let Some(p) = &mut self.packet else { return };
