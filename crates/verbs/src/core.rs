@@ -5,6 +5,7 @@
 //! - C1: a request is in its queue from its post until its completion is given, once, in order; an unsignalled one that succeeds gives none.
 //! - C2: a packet changes a queue pair only if it comes from the process that the queue pair is connected to (datagrams: from anybody who knows the key).
 
+use crate::armed::ArmedQueues;
 use crate::channel::Channel;
 use crate::cm::Managed;
 use crate::connection::{Connection, ConnectionId};
@@ -80,8 +81,8 @@ pub(crate) struct Core {
     /// What was done for peers is not said yet: the program may be about to post something that takes it along.
     pub lingers: bool,
     pub patience: Patience,
-    /// Completion queues that are armed, or may be.
-    pub armed: u32,
+    /// Armed completion queues, and how the program waits for them.
+    pub armed: ArmedQueues,
     /// The short ways are not taken: for tests, which compare.
     pub long_ways: bool,
     /// The port was taken down from outside.
@@ -124,7 +125,7 @@ impl Core {
             posts: 0,
             lingers: false,
             patience: Patience::default(),
-            armed: 0,
+            armed: ArmedQueues::default(),
             long_ways: false,
             is_closed: false,
             managed: None,
@@ -166,7 +167,7 @@ impl Core {
             return Err(Error::Busy);
         }
         self.cqs.remove(Handle::from_raw(id));
-        self.armed = self.cqs.iter().filter(|(_, c)| c.is_armed()).count() as u32;
+        self.armed.count = self.cqs.iter().filter(|(_, c)| c.is_armed()).count() as u32;
         Ok(())
     }
 
@@ -370,7 +371,7 @@ impl Core {
         let was_overrun = q.is_overrun();
         q.push(completion, solicited);
         if was_armed && !q.is_armed() {
-            self.armed = self.armed.saturating_sub(1);
+            self.armed.count = self.armed.count.saturating_sub(1);
         }
         if q.is_overrun() && !was_overrun {
             self.events.push(AsyncEvent { kind: AsyncKind::CqError, cookie: q.cookie });
@@ -381,7 +382,7 @@ impl Core {
         let cq = self.cq(id)?;
         let was = cq.is_armed();
         cq.arm(solicited_only);
-        self.armed += u32::from(!was);
+        self.armed.count += u32::from(!was);
         Ok(())
     }
 
@@ -389,7 +390,7 @@ impl Core {
     /// pairs, its issue 137) sleeps for ever on devices; an event more than was asked for does no harm.
     pub(crate) fn tell_left(&mut self, channel: &Channel<u64>) {
         let left: Vec<_> = self.cqs.iter_mut().filter_map(|(_, q)| q.tell_left(channel).map(|first| (first, q.entries.len()))).collect();
-        self.armed = self.armed.saturating_sub(left.len() as u32);
+        self.armed.count = self.armed.count.saturating_sub(left.len() as u32);
         for (first, count) in left {
             self.saw_left(&first, count);
         }

@@ -7,7 +7,7 @@
 //! | file | concern |
 //! |---|---|
 //! | `port.rs`, `objects.rs`, `registration.rs` | a device as programs call it: itself and queue pairs; other objects; registering memory |
-//! | `progress.rs` | lock, progress, waiting |
+//! | `progress.rs`, `armed.rs` | progress; when the helper thread serves armed queues |
 //! | `core.rs` | the objects; the machine's step |
 //! | `qp.rs`, `modify.rs` | a queue pair; its states |
 //! | `machine.rs` | the same on an engine of the caller's |
@@ -28,6 +28,7 @@
 
 mod adopt;
 mod answers;
+mod armed;
 mod arrive;
 mod channel;
 mod cm;

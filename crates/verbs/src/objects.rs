@@ -136,8 +136,14 @@ impl Port {
     /// # Errors
     /// [`Error::Invalid`].
     pub fn arm_cq(&self, cq: u32, solicited_only: bool) -> Result<(), Error> {
-        self.station.machine().arm_cq(cq, solicited_only)?;
-        Ok(self.station.arm(|core, engine| core.look(engine, |_| false))?)
+        let needs_helper = self.station.with(|core, _| -> Result<bool, Error> {
+            core.arm_cq(cq, solicited_only)?;
+            Ok(core.armed.need_helper())
+        })?;
+        if needs_helper {
+            self.station.arm(|core, engine| core.look(engine, |_| false))?;
+        }
+        Ok(())
     }
 
     /// Makes a shared receive queue.

@@ -262,8 +262,17 @@ impl Port {
     /// # Errors
     /// As there.
     pub fn wait_for_completions(&self, channel: &Channel<u64>) -> rustix::io::Result<()> {
-        self.station.machine().tell_left(channel);
-        self.wait(channel)
+        {
+            let mut core = self.station.machine();
+            core.tell_left(channel);
+            core.armed.waits_itself();
+        }
+        self.wait_or(channel, || {
+            self.station.machine().armed.sleepers += 1;
+            let outcome = self.sleep(channel);
+            self.station.machine().armed.sleepers -= 1;
+            outcome
+        })
     }
 
     /// Waits until a channel of this device may have something: moves everything for a moment, then
@@ -273,16 +282,27 @@ impl Port {
     /// A signal came whose handler interrupts calls; in the child of a fork nothing is to be waited
     /// for (`EIO`).
     pub fn wait<T>(&self, channel: &Channel<T>) -> rustix::io::Result<()> {
+        self.wait_or(channel, || self.sleep(channel))
+    }
+
+    /// Moves everything until the channel has something; after a moment it calls `sleep` instead.
+    fn wait_or<T>(&self, channel: &Channel<T>, sleep: impl FnOnce() -> rustix::io::Result<()>) -> rustix::io::Result<()> {
         let end = Instant::now() + SPIN;
         while channel.is_empty() {
             let looked = self.station.poll(|core, engine| Ok::<_, Error>(core.look(engine, |_| !channel.is_empty())));
             looked.map_err(|_| rustix::io::Errno::IO)?;
             if Instant::now() >= end {
-                self.station.arm(|core, engine| core.look(engine, |_| !channel.is_empty())).map_err(|_| rustix::io::Errno::IO)?;
-                return channel.sleep();
+                return sleep();
             }
         }
         Ok(())
+    }
+
+    /// Sleeps until something may be in the channel. Peers ring from before the last look on, so
+    /// what that look misses wakes the helper thread, which fills the channel.
+    fn sleep<T>(&self, channel: &Channel<T>) -> rustix::io::Result<()> {
+        self.station.arm(|core, engine| core.look(engine, |_| !channel.is_empty())).map_err(|_| rustix::io::Errno::IO)?;
+        channel.sleep()
     }
 }
 

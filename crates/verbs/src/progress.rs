@@ -80,8 +80,12 @@ impl<W: Wire> Machine<W> for Core {
             return engine.progress() || moved;
         }
         self.lingers = self.patience.lasts(self.posts, now.0);
+        let armed = self.armed.count;
         let moved = self.look(engine, |_| false) || moved;
         self.lingers = false;
+        if self.armed.count < armed {
+            self.armed.told_unasked();
+        }
         self.patience.note(self.posts, !self.owing.is_empty(), now.0);
         moved
     }
@@ -91,7 +95,7 @@ impl<W: Wire> Machine<W> for Core {
     }
 
     fn is_armed(&self) -> bool {
-        self.armed != 0
+        self.armed.need_helper()
     }
 
     fn next_timeout(&self, now: Instant) -> Instant {
