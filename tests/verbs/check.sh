@@ -76,7 +76,7 @@ alone "LD_PRELOAD=$BELLWIRE_VERBS" "$out/rules" still
 BELLWIRE_MODE=guarded alone "LD_PRELOAD=$BELLWIRE_VERBS" "$out/rules"
 
 # ---- newer interfaces; events, order, unreliable services: by both libraries, with and without mapped memory, and by packets
-for program in newer events objects groups import; do
+for program in newer events objects groups import waiting; do
     if cc -std=gnu11 -Wall -Wextra -Werror -o "$out/$program" "$here/$program.c" -libverbs && c++ -x c++ -Wall -Wextra -Werror -o "$out/$program++" "$here/$program.c" -libverbs; then ok; else bad "$program.c"; fi
     alone "LD_PRELOAD=$BELLWIRE_VERBS" "$out/$program"
     alone "LD_LIBRARY_PATH=$out/bellwire-verbs" "$out/$program++"

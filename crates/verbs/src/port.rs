@@ -30,6 +30,9 @@ const FAREWELL: Duration = Duration::from_millis(500);
 /// Between two tries.
 const PAUSE: Duration = Duration::from_micros(50);
 
+/// Looks at what has come before a queue pair ends, at most: its peers may send without end.
+const LOOKS_BEFORE_END: u32 = 64;
+
 /// Why a device could not be opened.
 #[derive(Debug)]
 #[non_exhaustive]
@@ -143,6 +146,12 @@ impl Port {
     /// [`Error::Invalid`].
     pub fn destroy_qp(&self, qp: u32) -> Result<(), Error> {
         self.station.with(|core, engine| {
+            // Requests that have come are done and answered, as a device would have done them.
+            for _ in 0..LOOKS_BEFORE_END {
+                if !core.look(engine, |_| false) {
+                    break;
+                }
+            }
             core.tell(engine, qp);
             core.destroy_qp(qp)
         })

@@ -58,6 +58,10 @@ impl<T: Default> Ring<T> {
         self.get(self.len.wrapping_sub(1))
     }
 
+    pub(crate) fn back_mut(&mut self) -> Option<&mut T> {
+        self.get_mut(self.len.wrapping_sub(1))
+    }
+
     pub(crate) fn iter(&self) -> impl Iterator<Item = &T> {
         (0..self.len).map(|i| &self.places[self.place(i)])
     }

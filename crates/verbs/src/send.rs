@@ -6,7 +6,7 @@ use crate::core::Core;
 use crate::direct::{Done, ShortAccess};
 use crate::groups::{GROUP_QP, group_of};
 use crate::name::Name;
-use crate::qp::{Extra, SendRequest};
+use crate::qp::{Data, Extra, SendRequest};
 use crate::short::ShortSend;
 use crate::struck::Way;
 use crate::types::{Access, Error, QpKind, QpState, SendFlags, WcStatus};
@@ -72,11 +72,32 @@ impl Core {
             self.saw_post(number);
         }
         match state {
-            QpState::Rts => self.pump(engine, number, false),
+            QpState::Rts => {
+                self.pump(engine, number, false);
+                self.keep_datagram(number);
+            }
             QpState::Err | QpState::Sqe => self.flush_sends(number),
             _ => {}
         }
         Ok(())
+    }
+
+    /// A datagram that has not left as it was posted leaves later as it is now. A device reads it
+    /// within microseconds, and programs count on that: UCX writes the next message into the memory
+    /// of one whose completion it has not seen.
+    #[inline]
+    fn keep_datagram(&mut self, number: u32) {
+        let Some(qp) = self.qps.get_mut(number as usize & (crate::name::QPS_MAX - 1)).and_then(Option::as_deref_mut) else { return };
+        if qp.init.kind != QpKind::Ud {
+            return;
+        }
+        let domain = qp.init.domain;
+        let Some(send) = qp.sends.back_mut().filter(|s| s.data.owned().is_none()) else { return };
+        let mut bytes = vec![0; send.length as usize].into_boxed_slice();
+        // Memory that may not be read fails in its turn.
+        if self.regions.gather(send.data.pieces(), domain, 0, &mut bytes).is_ok() {
+            send.data = Data::Owned(bytes);
+        }
     }
 
     /// Sends what a queue pair has to send and what may leave; `is_turn`: it is its turn among others of the connection.

@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/* Programs that rely on how soon a device acts: it reads a datagram as it is posted, and answers
+   requests that have come before their queue pair ends. Compiles as C and as C++. */
+#include "sides.h"
+
+enum { DATAGRAMS = 16, LENGTH = 1000, ROUTE = 40 };
+
+static void to_ready(struct ibv_qp *qp)
+{
+    struct ibv_qp_attr attr;
+    memset(&attr, 0, sizeof attr);
+    attr.qp_state = IBV_QPS_INIT;
+    attr.port_num = 1;
+    attr.qkey = 0x111;
+    MUST(!ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY));
+    attr.qp_state = IBV_QPS_RTR;
+    MUST(!ibv_modify_qp(qp, &attr, IBV_QP_STATE));
+    attr.qp_state = IBV_QPS_RTS;
+    MUST(!ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_SQ_PSN));
+}
+
+/* The first datagrams to a process wait for a connection. UCX writes the next one into the same
+   memory before it has seen their completions. */
+static void datagrams(struct side *a, struct side *b)
+{
+    MUST((a->qp = create(a, IBV_QPT_UD)) && (b->qp = create(b, IBV_QPT_UD)));
+    to_ready(a->qp);
+    to_ready(b->qp);
+    for (int i = 0; i < DATAGRAMS; i++) {
+        struct ibv_sge into = {(uintptr_t)b->memory + (unsigned)i * 2048, ROUTE + LENGTH, b->mr->lkey};
+        struct ibv_recv_wr take, *refused;
+        memset(&take, 0, sizeof take);
+        take.wr_id = (uint64_t)i;
+        take.sg_list = &into;
+        take.num_sge = 1;
+        MUST(!ibv_post_recv(b->qp, &take, &refused));
+    }
+    struct ibv_ah_attr route;
+    memset(&route, 0, sizeof route);
+    route.port_num = 1;
+    route.is_global = 1;
+    MUST(!ibv_query_gid(b->context, 1, 0, &route.grh.dgid));
+    struct ibv_ah *ah = ibv_create_ah(a->pd, &route);
+    MUST(ah);
+    struct ibv_sge sge = {(uintptr_t)a->memory, LENGTH, a->mr->lkey};
+    struct ibv_send_wr wr, *bad;
+    memset(&wr, 0, sizeof wr);
+    wr.sg_list = &sge;
+    wr.num_sge = 1;
+    wr.opcode = IBV_WR_SEND;
+    wr.send_flags = IBV_SEND_SIGNALED;
+    wr.wr.ud.ah = ah;
+    wr.wr.ud.remote_qpn = b->qp->qp_num;
+    wr.wr.ud.remote_qkey = 0x111;
+    for (int i = 0; i < DATAGRAMS; i++) {
+        memset(a->memory, 'a' + i, LENGTH);
+        wr.wr_id = (uint64_t)i;
+        MUST(!ibv_post_send(a->qp, &wr, &bad));
+    }
+    memset(a->memory, 0, LENGTH);
+    for (int i = 0; i < DATAGRAMS; i++) {
+        struct ibv_wc wc = next(b);
+        CHECK(wc.status == IBV_WC_SUCCESS && wc.wr_id == (uint64_t)i && wc.byte_len == ROUTE + LENGTH);
+        const char *data = b->memory + (unsigned)i * 2048 + ROUTE;
+        CHECK(data[0] == 'a' + i && data[LENGTH - 1] == 'a' + i);
+        CHECK(next(a).status == IBV_WC_SUCCESS);
+    }
+    CHECK(!ibv_destroy_ah(ah) && !ibv_destroy_qp(a->qp) && !ibv_destroy_qp(b->qp));
+}
+
+/* Messages that have come complete at both ends, though the receiver ends its queue pair without
+   having looked. */
+static void farewells(struct side *a, struct side *b)
+{
+    for (int round = 0; round < 50; round++) {
+        MUST((a->qp = create(a, IBV_QPT_RC)) && (b->qp = create(b, IBV_QPT_RC)));
+        connect_so(a, b, 8, 1, 1);
+        CHECK(!receive(b, 64, 1) && !receive(b, 64, 2));
+        CHECK(!post(a, IBV_WR_SEND, 64, a->mr->lkey, 0, 0, 3));
+        if (round == 0)
+            ends_well(a, 3, IBV_WC_SEND);
+        CHECK(!post(a, IBV_WR_SEND, 64, a->mr->lkey, 0, 0, 4));
+        CHECK(!ibv_destroy_qp(b->qp));
+        if (round != 0)
+            ends_well(a, 3, IBV_WC_SEND);
+        ends_well(a, 4, IBV_WC_SEND);
+        CHECK(!ibv_destroy_qp(a->qp));
+    }
+}
+
+int main(void)
+{
+    struct side a, b;
+    open_side(&a, device());
+    open_side(&b, device());
+    CHECK(!ibv_destroy_qp(a.qp) && !ibv_destroy_qp(b.qp));
+    datagrams(&a, &b);
+    farewells(&a, &b);
+    printf("%d failures\n", failures);
+    return failures != 0;
+}
