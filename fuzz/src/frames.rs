@@ -3,7 +3,7 @@
 
 use crate::input::Input;
 use crate::program::{self, Program, VIS};
-use crate::scripted::{Incoming, Scripted, link};
+use crate::scripted::{Incoming, Scripted, link, wire};
 use bellwire_via::wire::{LinkFailure, WireEvent};
 use bellwire_via::{Engine, Instant, NetAddress};
 
@@ -32,7 +32,7 @@ impl Stage {
     }
 
     fn deliver(&mut self, words: [u64; 8], payload: Vec<u8>) {
-        self.engine.wire_mut().incoming.push_back(Incoming { words: Box::new(words), payload });
+        wire(&mut self.engine).incoming.push_back(Incoming { words: Box::new(words), payload });
     }
 
     /// Asks for a connection and accepts it, if the link allows.
@@ -71,7 +71,7 @@ impl Stage {
                 self.connect(which);
             }
             13 => program::pass_time(&mut self.engine, input),
-            14 => self.engine.wire_mut().room = if what & 128 == 0 { u32::from(input.u8()) } else { u32::MAX },
+            14 => wire(&mut self.engine).room = if what & 128 == 0 { u32::from(input.u8()) } else { u32::MAX },
             _ => self.odd(input, which),
         }
     }
@@ -80,11 +80,11 @@ impl Stage {
     fn odd(&mut self, input: &mut Input<'_>, which: usize) {
         let deadline = Instant(self.engine.now().0 + 1_000_000);
         match input.u8() % 7 {
-            0 => self.engine.wire_mut().taken ^= true,
-            1 => self.engine.wire_mut().resolves ^= true,
-            2 => self.engine.wire_mut().events.push_back(WireEvent::MapRequest { link: link(), segment: input.u8().into(), write: true }),
-            3 => self.engine.wire_mut().events.push_back(WireEvent::LinkDown { link: link(), reason: LinkFailure::PeerDied }),
-            4 => self.engine.wire_mut().broken = true,
+            0 => wire(&mut self.engine).taken ^= true,
+            1 => wire(&mut self.engine).resolves ^= true,
+            2 => wire(&mut self.engine).events.push_back(WireEvent::MapRequest { link: link(), segment: input.u8().into(), write: true }),
+            3 => wire(&mut self.engine).events.push_back(WireEvent::LinkDown { link: link(), reason: LinkFailure::PeerDied }),
+            4 => wire(&mut self.engine).broken = true,
             kind => {
                 self.program.disconnect(&mut self.engine, which);
                 let vi = self.program.vis[which].vi;

@@ -8,7 +8,7 @@
 
 use crate::input::Input;
 use crate::program;
-use crate::scripted::{Scripted, link};
+use crate::scripted::{Scripted, link, wire};
 use crate::talk;
 use bellwire_gas::machine::{Machine, VERSION};
 use bellwire_gas::set_functions;
@@ -241,7 +241,7 @@ impl Stage {
         match what % 16 {
             0..=8 => self.peer_says(input),
             9..=12 => self.program_asks(input),
-            13 => self.engine.wire_mut().room = if what & 128 == 0 { u32::from(input.u8()) } else { u32::MAX },
+            13 => wire(&mut self.engine).room = if what & 128 == 0 { u32::from(input.u8()) } else { u32::MAX },
             14 => {
                 let rounded = self.machine.rounded();
                 assert!(rounded.as_ref().is_none_or(|data| data.len() <= ROUND_BYTES_MAX), "more than a process has to say");
@@ -261,7 +261,7 @@ impl Stage {
 
     /// The peer is gone.
     fn finish(mut self) {
-        self.engine.wire_mut().events.push_back(WireEvent::LinkDown { link: link(), reason: LinkFailure::PeerDied });
+        wire(&mut self.engine).events.push_back(WireEvent::LinkDown { link: link(), reason: LinkFailure::PeerDied });
         (0..20).for_each(|_| self.turns());
         let (is_open, has_left) = self.machine.peer();
         assert!(!is_open && (has_left || self.machine.trouble().is_some()), "nobody has noticed");

@@ -54,7 +54,7 @@ impl Stage {
                 }
             }
         }
-        self.engine.wire_mut().handle_control();
+        self.engine.handle_control();
         self.engine.progress();
         self.hear();
     }

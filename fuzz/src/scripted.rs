@@ -2,12 +2,11 @@
 //! A wire with one link, whose other end is the fuzzer.
 
 use bellwire_memory::line_queue::Line;
-use bellwire_via::NetAddress;
+use bellwire_via::{Engine, NetAddress};
 use bellwire_via::frame::Head;
 use bellwire_via::handle::Handle;
 use bellwire_via::wire::{
-    Advertisement, Allocation, CatalogueEntry, Direct, Frame, LinkId, LinkInfo, MapAccess, MemoryKind, Placement, Received, RemoteAccess, Rendezvous, Sent,
-    Wire, WireEvent,
+    Allocation, DirectMemory, Frame, LinkId, LinkInfo, MapAccess, MemoryKind, Received, Rendezvous, Sent, Wire, WireEvent,
 };
 use std::collections::VecDeque;
 
@@ -64,7 +63,16 @@ impl Default for Scripted {
     }
 }
 
-impl Wire for Scripted {
+/// The engine's wire.
+pub fn wire(engine: &mut Engine<Scripted>) -> &mut Scripted {
+    // SAFETY: E1: the fuzz targets change what the wire says next; nothing was allocated or kept.
+    unsafe { engine.wire_mut() }
+}
+
+// SAFETY: W1: it has no memory to give. W2: the scratch is longer than any payload. W3: a frame
+// stays in the queue, its words and payload in allocations of their own, until it is consumed or
+// its link is closed. W4: nothing is kept.
+unsafe impl Wire for Scripted {
     fn name(&self) -> &'static str {
         "scripted"
     }
@@ -88,11 +96,11 @@ impl Wire for Scripted {
         }
         sent
     }
-    fn receive(&mut self, _: LinkId) -> Received {
+    unsafe fn receive(&mut self, _: LinkId) -> Received {
         match self.incoming.front() {
             _ if self.broken => Received::Broken,
             None => Received::Empty,
-            // SAFETY: F1: the frame stays in the queue, its words and payload in their own allocations, until consume().
+            // SAFETY: F1: as W3 says; F2 is the caller's.
             Some(f) => Received::Frame(unsafe {
                 let bulk = Head(f.words[0]).is_bulk();
                 Frame::new(f.words[0], f.words.as_ptr(), f.payload.as_ptr(), if bulk { f.payload.len() } else { 0 })
@@ -111,23 +119,10 @@ impl Wire for Scripted {
     fn has_events(&self) -> bool {
         !self.events.is_empty()
     }
-    fn with_granted<F: FnOnce(*mut u8)>(&mut self, _: LinkId, _: &RemoteAccess, _: F) -> Direct {
-        Direct::No
-    }
-    fn with_advertised<F: FnOnce(*mut u8)>(&mut self, _: LinkId, _: &Placement, _: F) -> Direct {
-        Direct::No
-    }
-    fn advertise(&mut self, _: LinkId, _: u32, _: u32, _: &Advertisement) {}
-    fn withdraw(&mut self, _: LinkId, _: u32, _: u32) {}
-    fn quiesce(&mut self, _: LinkId) {}
     fn allocate(&mut self, _: usize) -> Option<Allocation> {
         None
     }
     fn free(&mut self, _: u32) {}
-    fn publish(&mut self, _: usize, _: Option<&CatalogueEntry>) {}
-    fn grant(&mut self, _: LinkId, _: u32, access: Option<MapAccess>) {
-        assert!(access.is_none(), "there is nothing to grant");
-    }
     fn probe_memory(&self, _: u64, _: u64) -> MemoryKind {
         MemoryKind::Writable
     }
@@ -152,7 +147,11 @@ impl Wire for Scripted {
     fn link_info(&self, _: LinkId) -> LinkInfo {
         LinkInfo::default()
     }
-    fn peers_mapping(&self, _: u32) -> u32 {
-        0
+}
+
+// SAFETY: nothing is reached directly.
+unsafe impl DirectMemory for Scripted {
+    fn grant(&mut self, _: LinkId, _: u32, access: Option<MapAccess>) {
+        assert!(access.is_none(), "there is nothing to grant");
     }
 }

@@ -132,7 +132,7 @@ impl Stage {
         };
         let fds: Vec<_> = fd.iter().map(AsFd::as_fd).collect();
         let _ = fd_passing::send(self.peer.socket.as_fd(), &bytes[..length], &fds);
-        self.engine.wire_mut().handle_control();
+        self.engine.handle_control();
         self.soft.iter().for_each(|fd| {
             let _ = ftruncate(fd, 0);
         });

@@ -5,7 +5,7 @@
 
 use crate::input::Input;
 use crate::program;
-use crate::scripted::{Scripted, link};
+use crate::scripted::{Scripted, link, wire};
 use crate::talk;
 use bellwire_tag::machine::{Machine, VERSION};
 use bellwire_tag::{
@@ -265,7 +265,7 @@ impl Stage {
             11 => self.reach(input),
             12 => self.atomic(input),
             13 => self.look(input),
-            14 => self.engine.wire_mut().room = if what & 128 == 0 { u32::from(input.u8()) } else { u32::MAX },
+            14 => wire(&mut self.engine).room = if what & 128 == 0 { u32::from(input.u8()) } else { u32::MAX },
             _ => self.odd(input),
         }
     }
@@ -302,7 +302,7 @@ impl Stage {
 
     /// The peer is gone, and time enough has passed for those who still try to connect.
     fn finish(mut self) {
-        self.engine.wire_mut().events.push_back(WireEvent::LinkDown { link: link(), reason: LinkFailure::PeerDied });
+        wire(&mut self.engine).events.push_back(WireEvent::LinkDown { link: link(), reason: LinkFailure::PeerDied });
         for _ in 0..4 {
             self.engine.set_now(self.engine.now() + Duration::from_micros(60_000_000));
             (0..100).for_each(|_| self.turns());

@@ -2,14 +2,14 @@
 //! How a peer over the scripted wire connects and talks to a layer with messages of its own.
 
 use crate::program;
-use crate::scripted::{Incoming, Scripted};
+use crate::scripted::{Incoming, Scripted, wire};
 use bellwire_via::{Engine, NetAddress};
 
 /// Payload of a frame of the scripted wire.
 const FRAME_BYTES: usize = 1024;
 
 fn deliver(engine: &mut Engine<Scripted>, words: [u64; 8], payload: Vec<u8>) {
-    engine.wire_mut().incoming.push_back(Incoming { words: Box::new(words), payload });
+    wire(engine).incoming.push_back(Incoming { words: Box::new(words), payload });
 }
 
 /// Asks for connection number `try_` with a layer that says `version`.

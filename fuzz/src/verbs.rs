@@ -4,7 +4,7 @@
 //! Asserted beside what sanitizers see: no byte changes that nobody was given; every request completes once at most, and when the queue pairs have failed nothing of them is left; when the peer is gone no connection is.
 
 use crate::input::Input;
-use crate::scripted::{Scripted, link};
+use crate::scripted::{Scripted, link, wire};
 use crate::talk;
 use bellwire_verbs::machine::{Machine, VERSION};
 use bellwire_verbs::{
@@ -254,7 +254,7 @@ impl Stage {
             0..=7 => self.peer_says(input),
             8..=10 => self.receive(input),
             11 | 12 => self.send(input),
-            13 => self.engine.wire_mut().room = if what & 128 == 0 { u32::from(input.u8()) } else { u32::MAX },
+            13 => wire(&mut self.engine).room = if what & 128 == 0 { u32::from(input.u8()) } else { u32::MAX },
             14 => {
                 let ns = input.number().min(1 << 32);
                 self.pass(ns);
@@ -291,7 +291,7 @@ impl Stage {
 
     /// The peer is gone; then the queue pairs fail.
     fn finish(mut self) {
-        self.engine.wire_mut().events.push_back(WireEvent::LinkDown { link: link(), reason: LinkFailure::PeerDied });
+        wire(&mut self.engine).events.push_back(WireEvent::LinkDown { link: link(), reason: LinkFailure::PeerDied });
         for _ in 0..4 {
             self.pass(Duration::from_micros(60_000_000).0);
             (0..50).for_each(|_| self.turns());

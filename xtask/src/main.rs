@@ -14,10 +14,12 @@
 //! | mutations | places of `cargo xtask mutations` are still there |
 //! | prose | headless sentences and wide lines become fewer (`cargo xtask prose`) |
 //! | safety | a `SAFETY` comment names its invariant, and does not point at another one |
+//! | circles | circles of modules become fewer (`cargo xtask circles`) |
 //! | leftovers | marks of unfinished work |
 
 #![forbid(unsafe_code)]
 
+mod circles;
 mod comparisons;
 mod links;
 mod mutations;
@@ -107,6 +109,7 @@ fn main() -> ExitCode {
             requirements::check(&root, &files(&root, "rs"), &mut complaints);
             mutations::check_places(&root, &mut complaints);
             prose::check(&root, &mut complaints);
+            circles::check(&root, &mut complaints);
             report("tidy", &complaints, "all tidy")
         }
         Some("links") => {
@@ -134,6 +137,10 @@ fn main() -> ExitCode {
             }
             report("mutations", &complaints, &format!("all {tried} mutations are found"))
         }
+        Some("circles") => {
+            let (complaints, well) = circles::command(&root(), std::env::args().nth(2).as_deref());
+            report("circles", &complaints, &well)
+        }
         Some("prose") => {
             let (complaints, well) = prose::command(&root(), &std::env::args().skip(2).collect::<Vec<_>>());
             report("prose", &complaints, &well)
@@ -152,7 +159,7 @@ fn main() -> ExitCode {
         }
         other => {
             eprintln!(
-                "usage: cargo xtask tidy|links|prose [PREFIX]|comparisons DIR|mutations DIR [WORD]|split-c DIR FIRST COUNT PROCESSES{}",
+                "usage: cargo xtask tidy|links|circles [CRATE]|prose [PREFIX]|comparisons DIR|mutations DIR [WORD]|split-c DIR FIRST COUNT PROCESSES{}",
                 other.map_or(String::new(), |o| format!("   (not: {o})"))
             );
             ExitCode::from(2)

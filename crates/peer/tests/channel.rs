@@ -5,7 +5,8 @@
 //! more than a layer's look does; nothing else arrives.
 
 use bellwire_peer::{Channel, Credits, Put, Unsent};
-use bellwire_via::inbox::{LineWords, Notice};
+use bellwire_via::Notice;
+use bellwire_via::inbox::LineWords;
 use bellwire_via::wire::sim::{SimConfig, SimWire};
 use bellwire_via::world::World;
 use bellwire_via::{Acceptor, Came, Duration, Engine, InboxHandle, NetAddress, ViAttributes};

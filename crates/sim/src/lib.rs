@@ -60,6 +60,6 @@ pub mod world;
 pub use bellwire_faults::{FaultPlan, PlanError};
 pub use bellwire_time::{Duration, Instant};
 pub use fabric::{AttachError, Datagram, DropCause, Fabric, FabricError, FabricEvent, LinkStatistics, Overheard, Port, SendError, Statistics};
-pub use port::{FabricBuffer, FabricPort};
+pub use port::{FabricBuffer, FabricPool, FabricPort};
 pub use topology::{LinkSpec, NodeId, Place, Routing, SwitchId, Topology, TopologyError, WhenFull};
 pub use world::{FabricEngine, Happened, World, WorldConfig};

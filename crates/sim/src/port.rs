@@ -18,7 +18,7 @@ use bellwire_proto::{Frames, Transmit};
 use bellwire_time::Instant;
 use bellwire_via::NetAddress;
 use bellwire_via::frame::{Head, Op};
-use bellwire_via::wire::packet::PacketPort;
+use bellwire_via::wire::packet::{Lent, PacketPort, Pool};
 use bellwire_via::wire::udp::socket_address;
 use bellwire_via::wire::{LinkFailure, Rendezvous};
 use core::net::SocketAddr;
@@ -32,22 +32,16 @@ const WORD: usize = 8;
 const ADDRESS_WORD: usize = 3;
 
 /// A datagram that has arrived. Dropped, its memory is used again by the fabric.
+pub type FabricBuffer = Lent<FabricPool>;
+
+/// Where the memory of datagrams goes back to.
 #[derive(Debug)]
-pub struct FabricBuffer {
-    bytes: Vec<u8>,
-    fabric: Rc<RefCell<Fabric>>,
-}
+pub struct FabricPool(Rc<RefCell<Fabric>>);
 
-impl AsRef<[u8]> for FabricBuffer {
-    fn as_ref(&self) -> &[u8] {
-        &self.bytes
-    }
-}
-
-impl Drop for FabricBuffer {
-    fn drop(&mut self) {
-        if let Ok(mut fabric) = self.fabric.try_borrow_mut() {
-            fabric.recycle(core::mem::take(&mut self.bytes));
+impl Pool for FabricPool {
+    fn give_back(&mut self, bytes: Vec<u8>) {
+        if let Ok(mut fabric) = self.0.try_borrow_mut() {
+            fabric.recycle(bytes);
         }
     }
 }
@@ -191,7 +185,7 @@ impl PacketPort for FabricPort {
             let is_whole = checksum::open(&mut datagram.bytes);
             self.missed += u64::from(is_whole == datagram.corrupted);
             if is_whole {
-                return Some((datagram.from, FabricBuffer { bytes: datagram.bytes, fabric: Rc::clone(&self.fabric) }));
+                return Some((datagram.from, Lent::new(datagram.bytes, FabricPool(Rc::clone(&self.fabric)))));
             }
             self.corrupted += 1;
             fabric.recycle(datagram.bytes);

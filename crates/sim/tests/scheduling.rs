@@ -4,7 +4,7 @@
 
 use bellwire_sim::scenario::cluster::{Cluster, EndId, HostCosts};
 use bellwire_sim::{Duration, LinkSpec, Topology, WhenFull, WorldConfig};
-use bellwire_via::schedule::TURN_BYTES_DEFAULT as TURN;
+use bellwire_via::limits::TURN_BYTES_DEFAULT as TURN;
 use bellwire_via::{ViAttributes, WorkQueueKind};
 
 const LARGE: u32 = 256 << 10;

@@ -4,12 +4,11 @@
 //! A request of [`connect_wait`](Engine::connect_wait) meets one asker. A layer that anybody may ask keeps several of them; what comes beyond them is told that we are busy, and asks again within milliseconds.
 
 use crate::attributes::{NetAddress, ViAttributes};
-use crate::connection::WaitHandle;
+use crate::connections::WaitHandle;
 use crate::engine::Engine;
 use crate::error::Error;
-use crate::inbox::InboxHandle;
+use crate::handles::{InboxHandle, ViHandle};
 use crate::time::Instant;
-use crate::vi::ViHandle;
 use crate::wire::Wire;
 
 /// Requests that are met at a time, at first and at most.

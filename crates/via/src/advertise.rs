@@ -5,8 +5,8 @@
 use crate::attributes::ViState;
 use crate::engine::Engine;
 use crate::frame::Head;
+use crate::limits::PLACE_BYTES_MIN;
 use crate::status::Status;
-use crate::transmit::PLACE_BYTES_MIN;
 use crate::wire::{Advertisement, Frame, Wire};
 
 /// Receive descriptors of a VI that are made known to the peer at a time.

@@ -9,8 +9,8 @@ use crate::complete::{finish_receive, sink};
 use crate::engine::Engine;
 use crate::event::AsyncErrorCode;
 use crate::frame::{self, Bulk, DisconnectReason, Head, INLINE_BYTES_MAX, Op};
+use crate::limits::PLACE_BYTES_MIN;
 use crate::status::Status;
-use crate::transmit::PLACE_BYTES_MIN;
 use crate::user_memory::Gather;
 use crate::wire::{Frame, Wire};
 
@@ -196,7 +196,7 @@ impl<W: Wire> Engine<W> {
 
     /// The message is whole.
     #[inline]
-    pub(crate) fn end_arrival(&mut self, index: usize, handle: crate::vi::ViHandle, total: u32, immediate: Option<u32>, operation: Status) {
+    pub(crate) fn end_arrival(&mut self, index: usize, handle: crate::handles::ViHandle, total: u32, immediate: Option<u32>, operation: Status) {
         let mut sink = sink!(self);
         let Some(vi) = self.vis.at(index) else { return };
         vi.message = vi.message.wrapping_add(1);

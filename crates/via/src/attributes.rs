@@ -79,7 +79,7 @@ impl Default for ViAttributes {
     fn default() -> Self {
         Self {
             reliability: Reliability::ReliableDelivery,
-            max_transfer_bytes: crate::engine::TRANSFER_BYTES_MAX,
+            max_transfer_bytes: crate::limits::TRANSFER_BYTES_MAX,
             qos: 0,
             ptag: None,
             rdma_write: false,

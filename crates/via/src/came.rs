@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What has come for an inbox, for layers whose messages begin with a head of some words: where each message lies, its first words copied, its place given back.
+//! What has come for an inbox, for layers whose messages begin with a head of some words: where
+//! each message lies, its first words copied, its place given back.
 //!
-//! A sender may be writing a message that lies in the wire's memory. So a layer parses and checks the copied words, and of the rest copies what it wants.
+//! A sender may be writing a message that lies in the wire's memory. So a layer parses and checks
+//! the copied words, and of the rest copies what it wants.
 
 use crate::engine::Engine;
-use crate::inbox::{InboxHandle, LineWords, Notice, Taken};
+use crate::handles::{InboxHandle, ViHandle};
+use crate::inbox::{LineWords, Taken};
+use crate::parcel::Notice;
 use crate::user_memory;
-use crate::vi::ViHandle;
 use crate::wire::Wire;
 
 /// Something that was taken out of an inbox; with the context of its VI.
@@ -19,14 +22,19 @@ pub enum Came<'a> {
 }
 
 impl<W: Wire> Engine<W> {
-    /// Has `handle` see what [`take`](Self::take) has found with `line`, of a longer message the first `WORDS` words; then its place is free again.
+    /// Has `handle` see what [`take`](Self::take) has found with `line`, of a longer message the
+    /// first `WORDS` words; then its place is free again.
+    ///
+    /// # Panics
+    /// Another engine has kept the message.
     #[inline(always)]
     pub fn hand<const WORDS: usize>(&mut self, inbox: InboxHandle, line: &LineWords, taken: Taken, handle: impl FnOnce(&mut Self, Came<'_>)) {
         match taken {
             Taken::Line(context, length) => handle(self, Came::Message(context, line, (line.as_ptr().cast(), length as usize))),
             Taken::Kept(context, kept) => {
+                self.check_kept(&kept);
                 let lies = (kept.as_ptr(), kept.len());
-                // SAFETY: a message that is kept is readable until it is released.
+                // SAFETY: I3 (inbox.rs): this engine keeps it, just checked.
                 let words = unsafe { first_words::<WORDS>(lies) };
                 handle(self, Came::Message(context, &words, lies));
                 self.release(kept);
@@ -42,7 +50,8 @@ impl<W: Wire> Engine<W> {
         }
     }
 
-    /// Ends the VIs of which an inbox tells that has not been looked at: they were accepted for its owner, who goes.
+    /// Ends the VIs of which an inbox tells that has not been looked at: they were accepted for its
+    /// owner, who goes.
     pub fn end_unseen(&mut self, inbox: InboxHandle) {
         while self.inbox_has(inbox) {
             if let Some(Taken::Notice(_, vi, _)) = self.take(inbox, &mut [0; 7]) {

@@ -3,17 +3,18 @@
 //!
 //! Every posted request is completed exactly once, in order. The functions take the engine's parts one by one, so that callers can hold a VI.
 
-use crate::completion_queue::{Cq, CqHandle};
+use crate::completion_queue::Cq;
 use crate::descriptor;
 use crate::engine::Engine;
 use crate::error::Error;
 use crate::event::{AsyncError, AsyncErrorCode, Event};
 use crate::handle::Slab;
-use crate::post::SendRequest;
+use crate::handles::CqTag;
+use crate::handles::{CqHandle, SrqHandle, ViHandle, WorkQueueKind};
 use crate::registration::Registry;
-use crate::shared_receive_queue::SrqHandle;
+use crate::request::SendRequest;
 use crate::status::{Operation, Status, WorkFlags};
-use crate::vi::{Vi, ViHandle, WorkQueueKind};
+use crate::vi::Vi;
 use crate::wire::Wire;
 use crate::work_queue::{ReceiveWork, SegmentList, SendWork, Way, WorkState};
 use std::collections::VecDeque;
@@ -36,7 +37,7 @@ pub struct Completion {
 /// The parts of the engine that completing needs besides the VI.
 pub(crate) struct Sink<'a> {
     pub registry: &'a mut Registry,
-    pub cqs: &'a mut Slab<Cq>,
+    pub cqs: &'a mut Slab<Cq, CqTag>,
     pub events: &'a mut VecDeque<Event>,
     pub completions: &'a mut u64,
 }

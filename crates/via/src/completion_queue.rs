@@ -1,15 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Completion queues: one entry per completion of the work queues bound to them.
 
-use crate::handle::Handle;
-use crate::vi::{ViHandle, WorkQueueKind};
+use crate::handles::{ViHandle, WorkQueueKind};
 use std::collections::VecDeque;
 
 /// Entries that a completion queue may have.
 pub const CQ_ENTRIES_MAX: usize = 1 << 20;
-
-/// Names a completion queue.
-pub type CqHandle = Handle<Cq>;
 
 /// A completion queue.
 #[derive(Debug)]

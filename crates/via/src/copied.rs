@@ -7,10 +7,11 @@ use crate::attributes::ViState;
 use crate::engine::Engine;
 use crate::error::Error;
 use crate::frame::{Bulk, Head, INLINE_BYTES_MAX, Op};
-use crate::post::SendRequest;
+use crate::handles::ViHandle;
+use crate::request::SendRequest;
 use crate::status::{Operation, WorkFlags};
 use crate::user_memory;
-use crate::vi::{Vi, ViHandle};
+use crate::vi::Vi;
 use crate::wire::{Direct, RemoteAccess, Sent, Wire};
 use crate::work_queue::INLINE_SEND_BYTES_MAX;
 use bellwire_memory::line_queue::{HEAD_WORDS, Line};
@@ -266,7 +267,7 @@ impl<W: Wire> Engine<W> {
         if request.operation != Operation::RdmaWrite || request.flags.contains(WorkFlags::IMMEDIATE) || !fits {
             return Err(Error::InvalidParameter);
         }
-        if vi.send.works.len() + 2 > crate::engine::DESCRIPTORS_PER_QUEUE_MAX {
+        if vi.send.works.len() + 2 > crate::limits::DESCRIPTORS_PER_QUEUE_MAX {
             return Err(Error::Resource);
         }
         self.post_send(handle, request)?;

@@ -9,38 +9,31 @@ mod memory;
 use crate::attention::Attention;
 use crate::attributes::{PtagHandle, Reliability, ViAttributes, ViState};
 use crate::cause::Cause;
-use crate::completion_queue::{CQ_ENTRIES_MAX, Cq, CqHandle};
-use crate::connection::Connections;
+use crate::completion_queue::{CQ_ENTRIES_MAX, Cq};
+use crate::connections::Connections;
 use crate::error::Error;
 use crate::event::Event;
 use crate::handle::{Handle, Slab};
-use crate::inbox::{INBOXES_MAX, Inbox};
+use crate::handles::{CqHandle, SrqHandle, ViHandle, WorkQueueKind};
+use crate::handles::{CqTag, InboxTag, SrqTag, ViTag};
+use crate::limits::{CQS_MAX, INBOXES_MAX, SRQS_MAX, TRANSFER_BYTES_MAX, VIS_MAX};
 use crate::lost_link::{LostLink, LostLinks};
+use crate::parcel::Inbox;
 use crate::ready::ReadyBitmap;
 use crate::registration::Registry;
-use crate::schedule::Round;
-use crate::shared_receive_queue::{Srq, SrqHandle};
+use crate::round::Round;
+use crate::shared_receive_queue::Srq;
 use crate::time::Instant;
 use crate::user_memory::MemoryMode;
-use crate::vi::{Connection, Vi, ViCounters, ViHandle, WorkQueueKind};
+use crate::vi::{Connection, Vi, ViCounters};
 use crate::way::Chooser;
 use crate::wire::{LinkId, LinkInfo, Purpose, Seed, Wire};
 use crate::work_queue::ReceiveQueue;
+use bellwire_memory::atomic::{AtomicU32, Ordering};
 use bellwire_memory::line_queue::Line;
 use rand_core::SeedableRng;
 use rand_pcg::Pcg64Mcg;
 use std::collections::VecDeque;
-
-/// Longest message, bytes.
-pub const TRANSFER_BYTES_MAX: u64 = 1 << 30;
-/// Descriptors that one queue may hold.
-pub const DESCRIPTORS_PER_QUEUE_MAX: u32 = 1 << 16;
-/// VIs that one NIC may hold.
-pub const VIS_MAX: usize = 1 << 16;
-/// Completion queues that one NIC may hold.
-pub const CQS_MAX: usize = 1 << 14;
-/// Shared receive queues that one NIC may hold.
-pub const SRQS_MAX: usize = 1 << 12;
 
 /// A link as the engine keeps it.
 #[derive(Debug)]
@@ -54,6 +47,19 @@ pub(crate) struct LinkState {
     pub ways: Chooser,
     /// It will fail in the next turn: not at once, since a frame of it may still be in use.
     pub doomed: bool,
+}
+
+/// Tells the engines of a process apart. No two have the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct EngineId(u32);
+
+impl EngineId {
+    fn next() -> Self {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        // Relaxed: the number is all that matters.
+        let next = NEXT.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |n| n.checked_add(1));
+        Self(next.expect("fewer engines than numbers"))
+    }
 }
 
 /// How much of everything a NIC has.
@@ -75,12 +81,14 @@ pub struct Usage {
 #[derive(Debug)]
 pub struct Engine<W> {
     pub(crate) wire: W,
+    /// Which engine of this process it is.
+    pub(crate) id: EngineId,
     pub(crate) now: Instant,
-    pub(crate) vis: Slab<Vi>,
+    pub(crate) vis: Slab<Vi, ViTag>,
     pub(crate) connection_ids: Slab<Connection>,
-    pub(crate) cqs: Slab<Cq>,
-    pub(crate) srqs: Slab<Srq>,
-    pub(crate) inboxes: Slab<Inbox>,
+    pub(crate) cqs: Slab<Cq, CqTag>,
+    pub(crate) srqs: Slab<Srq, SrqTag>,
+    pub(crate) inboxes: Slab<Inbox, InboxTag>,
     pub(crate) registry: Registry,
     pub(crate) links: Vec<LinkState>,
     /// Which of them polls look at.
@@ -108,6 +116,7 @@ impl<W: Wire> Engine<W> {
     pub fn new(wire: W, seed: impl Into<Seed>) -> Self {
         Self {
             wire,
+            id: EngineId::next(),
             now: Instant(0),
             vis: Slab::new(VIS_MAX),
             connection_ids: Slab::new(2 * VIS_MAX),
@@ -159,9 +168,19 @@ impl<W: Wire> Engine<W> {
         &self.wire
     }
 
-    /// The wire.
-    pub fn wire_mut(&mut self) -> &mut W {
+    /// The wire, to be changed.
+    ///
+    /// # Safety
+    /// E1: the wire stays the engine's. It is not replaced, and whatever the engine has been given
+    /// (allocations, links, frames that are kept) is not given up.
+    pub unsafe fn wire_mut(&mut self) -> &mut W {
         &mut self.wire
+    }
+
+    /// Handles what is ready on the wire's control descriptors; never blocks. The next turn tells
+    /// of it.
+    pub fn handle_control(&mut self) {
+        self.wire.handle_control();
     }
 
     /// What happened outside the queues.

@@ -2,8 +2,7 @@
 //! What the engine tells its owner outside the queues.
 
 use crate::cause::Cause;
-use crate::completion_queue::CqHandle;
-use crate::vi::{ViHandle, WorkQueueKind};
+use crate::handles::{CqHandle, ViHandle, WorkQueueKind};
 
 /// Asynchronous error codes, with VIA's values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

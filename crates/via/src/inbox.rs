@@ -1,77 +1,74 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Inboxes: messages of many VIs taken by one consumer, where they lie. Extension, for layers with a message format and a flow control of their own.
+//! Inboxes: messages of many VIs taken by one consumer, where they lie. Extension, for layers with
+//! a message format and a flow control of their own.
 //!
-//! A VI with an inbox has no receive descriptors. Whoever polls the inbox ([`Engine::take`]) gets each message straight from the wire: a short one as the words of
-//! its line, a longer one, if the wire can keep it, as bytes in the wire's own memory ([`Kept`]), without a copy. What arrives while somebody else moves frames (another
-//! inbox's poll, the helper thread), and what comes in pieces, waits in the inbox as a copy; so no VI stops another one. What happens to the connection of such a VI comes the same
-//! way, in order with its messages ([`Notice`]).
+//! A VI with an inbox has no receive descriptors. Whoever polls the inbox ([`Engine::take`]) gets
+//! each message straight from the wire: a short one as the words of its line, a longer one, if the
+//! wire can keep it, as bytes in the wire's own memory ([`Kept`]), without a copy. What arrives
+//! while somebody else moves frames (another inbox's poll, the helper thread), and what comes in
+//! pieces, waits in the inbox as a copy; so no VI stops another one. What happens to the connection
+//! of such a VI comes the same way, in order with its messages ([`Notice`]).
 //!
 //! Invariants
-//! - I1: messages of one VI are given in the order in which they were sent. A frame is taken from the wire only while the inbox is empty and no piece of a message waits for its rest.
-//! - I2: a VI has at most `limit` messages waiting; a peer that sends more breaks the connection, as one that finds no receive descriptor does.
+//! - I1: messages of one VI are given in the order in which they were sent. A frame is taken from
+//!   the wire only while the inbox is empty and no piece of a message waits for its rest.
+//! - I2: a VI has at most `limit` messages waiting; a peer that sends more breaks the connection,
+//!   as one that finds no receive descriptor does.
+//! - I3: a message that is kept (W4 of the wire) stays readable while the engine that kept it has
+//!   it; [`Kept`] names that engine, and each use of it here compares the name.
 //!
-//! Budget of a message in a line: one turn's comparisons, two look-ups (connection, VI), seven words copied.
+//! Budget of a message in a line: one turn's comparisons, two look-ups (connection, VI), seven
+//! words copied.
 
 mod take;
 
 use crate::arrive::{Source, send_arrival};
-use crate::attributes::{NetAddress, Reliability, ViState};
+use crate::attributes::{Reliability, ViState};
 use crate::cause::Cause;
-use crate::engine::Engine;
+use crate::engine::{Engine, EngineId};
 use crate::error::Error;
 use crate::event::AsyncErrorCode;
 use crate::frame::{DisconnectReason, Head};
-use crate::handle::Handle;
+use crate::handles::InboxHandle;
+use crate::handles::ViHandle;
+use crate::parcel::{Inbox, InboxEnd, Notice, Parcel};
 use crate::user_memory;
-use crate::vi::ViHandle;
 use crate::wire::{Frame, LinkId, Wire};
 use std::collections::VecDeque;
 
-/// Inboxes that one NIC may hold.
-pub const INBOXES_MAX: usize = 1 << 14;
 /// Longest message that an inbox takes, bytes.
 pub const INBOX_MESSAGE_BYTES_MAX: u32 = 1 << 17;
 /// Frames that one look takes from a link.
 const FRAMES_PER_LOOK: u32 = 16;
 /// Looks at the only link in one poll.
 const LOOKS: usize = 4;
-/// Messages taken from a link before the others are looked at again: with many links of which few have something, looking for them is what a message costs.
+/// Messages taken from a link before the others are looked at again: with many links of which few
+/// have something, looking for them is what a message costs.
 const LOITER: u32 = 16;
 /// Buffers kept for later messages, and the longest that is.
 const SPARE_BUFFERS: usize = 16;
 const SPARE_BYTES_MAX: usize = 8192;
 
-/// Names an inbox.
-pub type InboxHandle = Handle<Inbox>;
-
 /// Words of a message in a line.
 pub type LineWords = [u64; 7];
 
-/// What happened to the connection of a VI with an inbox.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Notice {
-    /// An attempt ended: the peer's quality of service word, or why not.
-    Connected(Result<u64, Error>),
-    /// A request was accepted with this VI: the requester's quality of service word and address.
-    Accepted(u64, Box<NetAddress>),
-    /// The connection broke, and why.
-    Broken(Cause),
-}
-
-/// A message that lies in the wire's memory, where its sender may still write. To be given back to [`Engine::release`]; until then its place does not go back to the sender.
+/// A message that lies in the wire's memory, where its sender may still write. To be given back to
+/// [`Engine::release`]; until then its place does not go back to the sender.
 #[derive(Debug)]
 pub struct Kept {
+    engine: EngineId,
     link: LinkId,
     mark: u32,
     at: *const u8,
     length: u32,
 }
 
-// SAFETY: names memory of the wire, which stays until it is released; who reads it holds the NIC.
+// SAFETY: names memory of the wire, which stays until it is released; a reader holds the NIC.
 unsafe impl Send for Kept {}
 
 impl Kept {
-    /// First byte. Readable for [`len`](Self::len) bytes until it is released, as long as the engine lives; never to be made a slice of.
+    /// First byte. Readable for [`len`](Self::len) bytes until it is released, as long as the
+    /// engine lives; never to be made a slice of.
     #[inline]
     pub fn as_ptr(&self) -> *const u8 {
         self.at
@@ -80,7 +77,8 @@ impl Kept {
     /// Copies the bytes from `at` on to `to`.
     ///
     /// # Safety
-    /// The engine lives and the message is not released (which would have used it up); `at + to.len()` is at most [`len`](Self::len).
+    /// The engine lives and the message is not released (which would have used it up);
+    /// `at + to.len()` is at most [`len`](Self::len).
     #[inline]
     pub unsafe fn read(&self, at: usize, to: &mut [u8]) {
         // SAFETY: the caller's; the sender may be writing, which the copy allows.
@@ -99,7 +97,7 @@ impl Kept {
     }
 }
 
-/// What [`Engine::take_line`] found.
+/// The outcome of [`Engine::take_line`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Looked<R> {
     /// A message, and what was made of it.
@@ -110,7 +108,7 @@ pub enum Looked<R> {
     Otherwise,
 }
 
-/// What [`Engine::take`] found; with the context of its VI.
+/// The outcome of [`Engine::take`], with the context of the VI.
 #[derive(Debug)]
 pub enum Taken {
     /// A message of so many bytes, in the caller's words.
@@ -123,42 +121,10 @@ pub enum Taken {
     Notice(u64, ViHandle, Notice),
 }
 
-#[derive(Debug)]
-enum Parcel {
-    Message(ViHandle, Vec<u8>),
-    Notice(ViHandle, Notice),
-}
-
-impl Parcel {
-    fn vi(&self) -> ViHandle {
-        match self {
-            Self::Message(vi, _) | Self::Notice(vi, _) => *vi,
-        }
-    }
-}
-
-/// An inbox.
-#[derive(Debug, Default)]
-pub struct Inbox {
-    waiting: VecDeque<Parcel>,
-    spare: Vec<Vec<u8>>,
-    /// Where the next look begins, among the links, and messages taken there in a row.
-    cursor: usize,
-    taken: u32,
-    users: u32,
-}
-
-/// What a VI knows of its inbox.
-#[derive(Debug)]
-pub(crate) struct InboxEnd {
-    inbox: InboxHandle,
-    context: u64,
-    limit: u32,
-    /// Messages in the inbox.
-    waiting: u32,
-    /// The first pieces of a message, and its length.
-    partial: Vec<u8>,
-    total: u32,
+#[cold]
+#[inline(never)]
+fn kept_elsewhere() -> ! {
+    panic!("the message was kept by another engine")
 }
 
 impl<W: Wire> Engine<W> {
@@ -182,8 +148,10 @@ impl<W: Wire> Engine<W> {
         self.completions += 1;
     }
 
-    /// Has the messages of a VI go to an inbox, at most `limit` waiting there at a time, each given with `context`. For an idle VI without receive descriptors of its own, with Reliable
-    /// Delivery and no RNR wait; or, to move it, for one that has an inbox already: what waits moves with it.
+    /// Has the messages of a VI go to an inbox, at most `limit` waiting there at a time, each given
+    /// with `context`. For an idle VI without receive descriptors of its own, with Reliable
+    /// Delivery and no RNR wait; or, to move it, for one that has an inbox already: what waits
+    /// moves with it.
     pub fn set_inbox(&mut self, vi: ViHandle, inbox: InboxHandle, limit: u32, context: u64) -> Result<(), Error> {
         let v = self.vis.get_mut(vi).ok_or(Error::InvalidParameter)?;
         if self.inboxes.get(inbox).is_none() {
@@ -218,10 +186,25 @@ impl<W: Wire> Engine<W> {
     }
 
     /// A message that was kept is no longer read.
+    ///
+    /// # Panics
+    /// Another engine has kept it.
     #[inline]
     #[allow(clippy::needless_pass_by_value, reason = "it is used up")]
     pub fn release(&mut self, kept: Kept) {
+        self.check_kept(&kept);
         self.wire.release(kept.link, kept.mark);
+    }
+
+    /// I3.
+    ///
+    /// # Panics
+    /// Another engine has kept the message.
+    #[inline(always)]
+    pub(crate) fn check_kept(&self, kept: &Kept) {
+        if kept.engine != self.id {
+            kept_elsewhere();
+        }
     }
 
     /// Gives a buffer back for later messages.
@@ -258,7 +241,8 @@ impl<W: Wire> Engine<W> {
         }
         let (at, n) = (a.offset as usize, a.length as usize);
         end.partial.resize(at + n, 0);
-        // SAFETY: `n` bytes are there, just made; `from` is readable for as many (send_arrival), and may be written by a peer: the copy allows it.
+        // SAFETY: `n` bytes are there, just made; `from` is readable for as many (send_arrival),
+        // and may be written by a peer: the copy allows it.
         unsafe { user_memory::copy(end.partial.as_mut_ptr().add(at), from, n) };
         if a.last {
             let data = core::mem::take(&mut end.partial);
@@ -281,7 +265,8 @@ impl<W: Wire> Engine<W> {
         }
     }
 
-    /// Gives a notice once more, before all that waits: to be called for a VI that has been moved to the inbox of whom it concerns.
+    /// Gives a notice once more, before all that waits: to be called for a VI that has been moved
+    /// to the inbox of whom it concerns.
     pub fn notice_again(&mut self, vi: ViHandle, notice: Notice) {
         let inbox = self.vis.get(vi).and_then(|v| v.inbox.as_ref()).map(|end| end.inbox);
         if let Some(i) = inbox.and_then(|inbox| self.inboxes.get_mut(inbox)) {

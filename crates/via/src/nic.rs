@@ -56,22 +56,20 @@ mod waiting;
 mod waits;
 mod watch;
 
+use crate::handles::{CqHandle, ViHandle, WorkQueueKind};
+use crate::request::{ReceiveRequest, SendRequest};
 pub use config::{ConfigError, NicConfig, OpenError, SPIN_DEFAULT, SPIN_MAX, Udp};
 pub use machine::{Driven, HeldMachine, Machine};
 pub use memory::Memory;
 pub use spin::Spin;
 
 use crate::complete::Completion;
-use crate::completion_queue::CqHandle;
 use crate::descriptor::DescriptorRef;
 use crate::engine::Engine;
 use crate::error::Error;
 use crate::event::AsyncError;
 use crate::nic::shared::{OwnLine, Shared};
-use crate::post::SendRequest;
-use crate::post_receive::ReceiveRequest;
 use crate::time::Instant;
-use crate::vi::{ViHandle, WorkQueueKind};
 use crate::wire::host::HostWire;
 use crate::wire::packet::PacketWire;
 use crate::wire::shm::{ShmConfig, ShmWire};
@@ -349,7 +347,7 @@ impl Drop for Nic {
                     break;
                 }
             }
-            e.wire_mut().take_leave();
+            e.wire.take_leave();
         });
         self.shared.port.tell(helper::CLOSE);
         if helper.thread().id() == std::thread::current().id() {

@@ -8,57 +8,20 @@
 use crate::attributes::ViState;
 use crate::complete::{self, sink};
 use crate::descriptor::{self, CONTROL_BYTES, ControlWord, DESCRIPTOR_ALIGNMENT, DescriptorRef, Parsed, SEGMENT_BYTES, SEGMENTS_MAX};
-use crate::engine::{DESCRIPTORS_PER_QUEUE_MAX, Engine};
+use crate::engine::Engine;
 use crate::error::Error;
 use crate::fast::FastSend;
 use crate::frame::{Head, INLINE_BYTES_MAX, INLINE_BYTES_MAX_IMMEDIATE, Op};
-use crate::post_receive::ReceiveRequest;
-use crate::shared_receive_queue::SrqHandle;
+use crate::handles::{SrqHandle, ViHandle, WorkQueueKind};
+use crate::limits::DESCRIPTORS_PER_QUEUE_MAX;
+use crate::limits::POST_COPY_BYTES_MAX;
+use crate::request::ReceiveRequest;
+use crate::request::SendRequest;
 use crate::status::{Operation, Status, WorkFlags};
 use crate::user_memory;
-use crate::vi::{ViHandle, WorkQueueKind};
 use crate::wire::{Direct, RemoteAccess, Sent, Wire};
 use crate::work_queue::{Fifo, INLINE_SEND_BYTES_MAX, InlineData, Segment, SegmentList, SendWork};
 use bellwire_memory::line_queue::Line;
-
-/// Most bytes that a post copies itself; longer requests move in [`Engine::progress`].
-pub const POST_COPY_BYTES_MAX: u32 = 64 * 1024;
-
-/// A send-side request.
-#[derive(Clone, Copy, Debug)]
-pub struct SendRequest<'a> {
-    /// What to do.
-    pub operation: Operation,
-    /// How.
-    pub flags: WorkFlags,
-    /// Local memory: gathered from (send, write) or scattered to (read).
-    pub segments: &'a [Segment],
-    /// Immediate data, with [`WorkFlags::IMMEDIATE`].
-    pub immediate: u32,
-    /// RDMA: address in the target's memory.
-    pub remote_address: u64,
-    /// RDMA: the target's memory handle.
-    pub remote_handle: u32,
-    /// The caller's name for the request.
-    pub context: u64,
-    /// The VIA descriptor to complete, if there is one.
-    pub descriptor: Option<DescriptorRef>,
-}
-
-impl Default for SendRequest<'_> {
-    fn default() -> Self {
-        Self {
-            operation: Operation::Send,
-            flags: WorkFlags::empty(),
-            segments: &[],
-            immediate: 0,
-            remote_address: 0,
-            remote_handle: 0,
-            context: 0,
-            descriptor: None,
-        }
-    }
-}
 
 impl<W: Wire> Engine<W> {
     /// Posts a send, RDMA write or read. Errors mean that nothing was posted; faults in the request itself complete it with a status.

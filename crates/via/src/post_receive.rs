@@ -3,26 +3,16 @@
 
 use crate::attributes::ViState;
 use crate::complete::{finish_receive, sink};
-use crate::descriptor::{DescriptorRef, SEGMENTS_MAX};
-use crate::engine::{DESCRIPTORS_PER_QUEUE_MAX, Engine};
+use crate::descriptor::SEGMENTS_MAX;
+use crate::engine::Engine;
 use crate::error::Error;
+use crate::handles::{SrqHandle, ViHandle, WorkQueueKind};
+use crate::limits::DESCRIPTORS_PER_QUEUE_MAX;
 use crate::post::store_segments;
-use crate::shared_receive_queue::SrqHandle;
+use crate::request::ReceiveRequest;
 use crate::status::Status;
-use crate::vi::{ViHandle, WorkQueueKind};
 use crate::wire::Wire;
 use crate::work_queue::{Fifo, ReceiveWork, Segment, SegmentList};
-
-/// A receive request.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct ReceiveRequest<'a> {
-    /// Local memory to scatter to.
-    pub segments: &'a [Segment],
-    /// The caller's name for the request.
-    pub context: u64,
-    /// The VIA descriptor to complete, if there is one.
-    pub descriptor: Option<DescriptorRef>,
-}
 
 impl<W: Wire> Engine<W> {
     /// Posts a receive. Allowed in every state; in the error state it is flushed at once.

@@ -7,15 +7,15 @@ use crate::attention::LINKS_ALWAYS;
 use crate::attributes::ViState;
 use crate::cause::Cause;
 use crate::complete::Completion;
-use crate::completion_queue::CqHandle;
 use crate::engine::{Engine, LinkState};
 use crate::error::Error;
 use crate::event::AsyncErrorCode;
+use crate::handles::{CqHandle, ViHandle, WorkQueueKind};
 use crate::lost_link::LostLink;
+use crate::receive::Look;
 use crate::time::Instant;
-use crate::vi::{ViHandle, WorkQueueKind};
 use crate::way::Chooser;
-use crate::wire::{LinkFailure, LinkId, MapAccess, Received, Sent, Wire, WireEvent};
+use crate::wire::{LinkFailure, LinkId, MapAccess, Sent, Wire, WireEvent};
 use bellwire_memory::line_queue::Line;
 use std::collections::VecDeque;
 
@@ -180,20 +180,10 @@ impl<W: Wire> Engine<W> {
         if connected && !self.polls.is_multiple_of(POLLS_PER_TURN) && !self.has_work() {
             self.wire.begin_turn();
             for _ in 0..FRAMES_PER_TURN {
-                match self.wire.receive(link) {
-                    Received::Empty => return Ok(None),
-                    Received::Frame(frame) => {
-                        let fine = self.deliver(link, &frame);
-                        self.wire.consume(link);
-                        if !fine {
-                            self.link_failed(link, LinkFailure::BadFrame);
-                            break;
-                        }
-                    }
-                    Received::Broken => {
-                        self.link_broke(link);
-                        break;
-                    }
+                match self.deliver_one(link) {
+                    Look::Empty => return Ok(None),
+                    Look::Delivered => {}
+                    Look::Lost => break,
                 }
                 if let Some(done) = self.receive_done(handle)? {
                     return Ok(Some(done));
@@ -238,20 +228,10 @@ impl<W: Wire> Engine<W> {
             return false;
         }
         for frames in 0..FRAMES_PER_TURN {
-            match self.wire.receive(id) {
-                Received::Empty => return frames != 0,
-                Received::Frame(frame) => {
-                    let fine = self.deliver(id, &frame);
-                    self.wire.consume(id);
-                    if !fine {
-                        self.link_failed(id, LinkFailure::BadFrame);
-                        return true;
-                    }
-                }
-                Received::Broken => {
-                    self.link_broke(id);
-                    return true;
-                }
+            match self.deliver_one(id) {
+                Look::Empty => return frames != 0,
+                Look::Delivered => {}
+                Look::Lost => return true,
             }
         }
         true

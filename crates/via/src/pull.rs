@@ -112,7 +112,11 @@ impl<W: Wire> Engine<W> {
         let n = (work.length - work.moved).min(PULL_BYTES_MAX);
         let wish = wish(&work, vi.remote_ptag, n);
         let gather = Gather::new(work.segments, &vi.send.segments);
-        let done = self.wire.pull_granted(link, &wish, |copy| gather.each(work.moved, n, |to, offset, bytes| copy(u64::from(work.moved) + offset, to, bytes)));
+        // SAFETY: U1 (user_memory.rs): the segments were checked at post, for writing, and are held
+        // since.
+        let done = unsafe {
+            self.wire.pull_granted(link, &wish, |copy| gather.each(work.moved, n, |to, offset, bytes| copy(u64::from(work.moved) + offset, to, bytes)))
+        };
         if done == Direct::No {
             return None;
         }

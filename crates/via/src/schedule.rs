@@ -16,40 +16,10 @@
 
 use crate::engine::Engine;
 use crate::error::Error;
+use crate::handles::ViHandle;
+use crate::limits::{TURN_BYTES_MAX, TURN_BYTES_MIN, WEIGHT_MAX};
 use crate::transmit::Stop;
-use crate::vi::ViHandle;
 use crate::wire::{LinkId, Wire};
-
-/// Bytes of a turn, unless told otherwise.
-pub const TURN_BYTES_DEFAULT: u32 = 128 << 10;
-/// Fewest bytes of a turn.
-pub const TURN_BYTES_MIN: u32 = 1 << 10;
-/// Most bytes of a turn: it bounds how long a turn of the engine takes.
-pub const TURN_BYTES_MAX: u32 = 1 << 20;
-/// Largest weight of a VI.
-pub const WEIGHT_MAX: u8 = 16;
-
-/// Where the round stands.
-#[derive(Debug)]
-pub(crate) struct Round {
-    turn_bytes: u32,
-    /// The VI that the round begins with.
-    cursor: usize,
-    /// Who waits for room, by link.
-    fronts: Vec<(LinkId, usize)>,
-    /// Who waited when the present round began; kept, so that no round allocates.
-    waited: Vec<(LinkId, usize)>,
-    /// Somebody waits for room: no fast path.
-    pub(crate) waits: bool,
-    /// What is left of the credit of the VI that sends now.
-    pub(crate) budget: u32,
-}
-
-impl Default for Round {
-    fn default() -> Self {
-        Self { turn_bytes: TURN_BYTES_DEFAULT, cursor: 0, fronts: Vec::new(), waited: Vec::new(), waits: false, budget: 0 }
-    }
-}
 
 impl<W: Wire> Engine<W> {
     /// Sets how many bytes a VI of weight 1 sends before it is the next one's turn, when several share a link; [`TURN_BYTES_MIN`] to [`TURN_BYTES_MAX`], what is out of bounds

@@ -1,13 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Shared receive queues: receive descriptors that several VIs draw from.
 
-use crate::handle::Handle;
-use crate::vi::ViHandle;
+use crate::handles::ViHandle;
 use crate::work_queue::ReceiveQueue;
 use std::collections::VecDeque;
-
-/// Names a shared receive queue.
-pub type SrqHandle = Handle<Srq>;
 
 /// A shared receive queue. Its requests move to the VI whose message takes them; only `works` past `done` is in use here.
 #[derive(Debug)]

@@ -11,6 +11,7 @@ use crate::cause::Cause;
 use crate::complete::{awaits_answer, finish_send, sink};
 use crate::engine::{Engine, LinkState};
 use crate::frame::{self, Bulk, DisconnectReason, Head, INLINE_BYTES_MAX, INLINE_BYTES_MAX_IMMEDIATE, Op};
+use crate::limits::PLACE_BYTES_MIN;
 use crate::status::{Operation, Status, WorkFlags};
 use crate::time::Duration;
 use crate::user_memory::Gather;
@@ -19,8 +20,6 @@ use crate::wire::{Direct, LinkId, Placement, Sent, Wire};
 use crate::work_queue::{SendWork, Way, WorkState};
 use bellwire_memory::line_queue::Line;
 
-/// Sends at least this long ask for the peer's advertised descriptor.
-pub const PLACE_BYTES_MIN: u32 = 2048;
 /// Most bytes of one direct access: bounds how long a turn of the engine takes.
 pub(crate) const DIRECT_PIECE_BYTES: u32 = 128 * 1024;
 /// What a message costs of its VI's turn at least.

@@ -3,30 +3,15 @@
 
 use crate::attributes::{ViAttributes, ViState};
 use crate::cause::Cause;
-use crate::completion_queue::CqHandle;
 use crate::frame::{Head, INLINE_BYTES_MAX, NO_HEAD, Op};
 use crate::handle::Handle;
-use crate::inbox::InboxEnd;
-use crate::post::POST_COPY_BYTES_MAX;
-use crate::shared_receive_queue::SrqHandle;
+use crate::handles::{CqHandle, SrqHandle};
+use crate::limits::{PLACE_BYTES_MIN, POST_COPY_BYTES_MAX};
+use crate::parcel::InboxEnd;
 use crate::time::{Duration, Instant};
-use crate::transmit::PLACE_BYTES_MIN;
 use crate::wire::LinkId;
 use crate::work_queue::{ReceiveQueue, SendQueue};
 use std::collections::VecDeque;
-
-/// Names a VI.
-pub type ViHandle = Handle<Vi>;
-
-/// One of a VI's two work queues.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-#[repr(u8)]
-pub enum WorkQueueKind {
-    /// Sends, RDMA writes and reads.
-    Send = 0,
-    /// Receives.
-    Receive = 1,
-}
 
 /// Names one connection of a VI; never the same twice within four thousand million.
 #[derive(Debug)]

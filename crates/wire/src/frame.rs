@@ -20,7 +20,6 @@
 //!
 //! Everything here was written by a peer: decoding never panics, and every value is checked before use by who takes it (`deliver.rs` says who that is).
 
-use crate::Frame;
 use bellwire_memory::line_queue::Line;
 
 /// Inline bytes without immediate data.
@@ -225,21 +224,6 @@ impl Bulk {
         line.0[2] = u64::from(self.immediate) | u64::from(self.length) << 32;
         line.0[3] = self.remote_address;
         line.0[4] = u64::from(self.remote_handle) | u64::from(self.work) << 32;
-    }
-
-    /// Out of a frame; each word is read once.
-    #[inline]
-    pub fn load(frame: &Frame) -> Self {
-        let (w1, w2, w4) = (frame.word(1), frame.word(2), frame.word(4));
-        Self {
-            offset: w1 as u32,
-            total: (w1 >> 32) as u32,
-            immediate: w2 as u32,
-            length: (w2 >> 32) as u32,
-            remote_address: frame.word(3),
-            remote_handle: w4 as u32,
-            work: (w4 >> 32) as u32,
-        }
     }
 }
 

@@ -81,9 +81,11 @@ struct Slot<T> {
     value: Option<T>,
 }
 
-/// A table of objects.
+/// A table of objects. Their handles are of type `N`, so that code which only names an object need
+/// not know what it is.
 #[derive(Debug)]
-pub struct Slab<T> {
+pub struct Slab<T, N = T> {
+    names: PhantomData<fn() -> N>,
     slots: Vec<Slot<T>>,
     free: Vec<u32>,
     spent: std::collections::VecDeque<u32>,
@@ -91,14 +93,14 @@ pub struct Slab<T> {
     limit: usize,
 }
 
-impl<T> Slab<T> {
+impl<T, N> Slab<T, N> {
     /// An empty table for at most `limit` objects at a time.
     pub fn new(limit: usize) -> Self {
-        Self { slots: Vec::new(), free: Vec::new(), spent: std::collections::VecDeque::new(), count: 0, limit: limit.min(HANDLES_MAX) }
+        Self { names: PhantomData, slots: Vec::new(), free: Vec::new(), spent: std::collections::VecDeque::new(), count: 0, limit: limit.min(HANDLES_MAX) }
     }
 
     /// Adds an object; `None` when the table is full.
-    pub fn insert(&mut self, value: T) -> Option<Handle<T>> {
+    pub fn insert(&mut self, value: T) -> Option<Handle<N>> {
         if self.count >= self.limit {
             return None;
         }
@@ -120,7 +122,7 @@ impl<T> Slab<T> {
     }
 
     /// Removes an object.
-    pub fn remove(&mut self, handle: Handle<T>) -> Option<T> {
+    pub fn remove(&mut self, handle: Handle<N>) -> Option<T> {
         let slot = self.slots.get_mut(handle.index())?;
         if slot.raw != handle.0 {
             return None;
@@ -138,7 +140,7 @@ impl<T> Slab<T> {
 
     /// The object, if the handle is not stale.
     #[inline(always)]
-    pub fn get(&self, handle: Handle<T>) -> Option<&T> {
+    pub fn get(&self, handle: Handle<N>) -> Option<&T> {
         let slot = self.slots.get(handle.index())?;
         if slot.raw != handle.0 {
             return None;
@@ -148,7 +150,7 @@ impl<T> Slab<T> {
 
     /// The object, if the handle is not stale.
     #[inline(always)]
-    pub fn get_mut(&mut self, handle: Handle<T>) -> Option<&mut T> {
+    pub fn get_mut(&mut self, handle: Handle<N>) -> Option<&mut T> {
         let slot = self.slots.get_mut(handle.index())?;
         if slot.raw != handle.0 {
             return None;
@@ -164,26 +166,26 @@ impl<T> Slab<T> {
 
     /// The object at an index that the engine itself keeps, with its handle.
     #[inline(always)]
-    pub fn entry_at(&mut self, index: usize) -> Option<(Handle<T>, &mut T)> {
+    pub fn entry_at(&mut self, index: usize) -> Option<(Handle<N>, &mut T)> {
         let slot = self.slots.get_mut(index)?;
         let handle = Handle::new(index, slot.generation);
         slot.value.as_mut().map(|v| (handle, v))
     }
 
     /// The handle of the object at `index`.
-    pub fn handle_at(&self, index: usize) -> Option<Handle<T>> {
+    pub fn handle_at(&self, index: usize) -> Option<Handle<N>> {
         let slot = self.slots.get(index)?;
         slot.value.as_ref()?;
         Some(Handle::new(index, slot.generation))
     }
 
     /// All objects with their handles, by rising index.
-    pub fn iter(&self) -> impl Iterator<Item = (Handle<T>, &T)> {
+    pub fn iter(&self) -> impl Iterator<Item = (Handle<N>, &T)> {
         self.slots.iter().enumerate().filter_map(|(i, s)| s.value.as_ref().map(|v| (Handle::new(i, s.generation), v)))
     }
 
     /// All objects with their handles, by rising index.
-    pub fn iter_mut(&mut self) -> impl Iterator<Item = (Handle<T>, &mut T)> {
+    pub fn iter_mut(&mut self) -> impl Iterator<Item = (Handle<N>, &mut T)> {
         self.slots.iter_mut().enumerate().filter_map(|(i, s)| s.value.as_mut().map(|v| (Handle::new(i, s.generation), v)))
     }
 
@@ -204,7 +206,7 @@ mod tests {
 
     #[test]
     fn stale_handles_fail_and_zero_is_never_given() {
-        let mut s = Slab::new(4);
+        let mut s: Slab<u32> = Slab::new(4);
         let mut seen = std::collections::HashSet::new();
         for i in 0..20_000u32 {
             let h = s.insert(i).unwrap();
@@ -220,7 +222,7 @@ mod tests {
 
     #[test]
     fn limit() {
-        let mut s = Slab::new(2);
+        let mut s: Slab<i32> = Slab::new(2);
         let a = s.insert(1).unwrap();
         s.insert(2).unwrap();
         assert!(s.insert(3).is_none());

@@ -15,8 +15,8 @@ use super::packet::PacketWire;
 use super::shm::ShmWire;
 use super::udp::UdpPort;
 use super::{
-    Advertisement, Allocation, Attach, CatalogueEntry, Direct, Frame, LinkFailure, LinkId, LinkInfo, MapAccess, MemoryKind, Peeked, Placement, Received,
-    RemoteAccess, Rendezvous, Sent, Wire, WireEvent, WireReason,
+    Advertisement, Allocation, Attach, CatalogueEntry, Direct, DirectMemory, Frame, LinkFailure, LinkId, LinkInfo, MapAccess, MemoryKind, Peeked, Placement,
+    Received, RemoteAccess, Rendezvous, Sent, Wire, WireEvent, WireReason,
 };
 use crate::address::NetAddress;
 use crate::host::finding::{Request, is_elsewhere};
@@ -94,7 +94,8 @@ impl HostWire {
     }
 }
 
-impl Wire for HostWire {
+// SAFETY: W1 to W4: those of the wire whose link it is; each call goes to that one, or to none.
+unsafe impl Wire for HostWire {
     fn name(&self) -> &'static str {
         if self.packet.is_some() { "shm+udp" } else { "shm" }
     }
@@ -156,8 +157,9 @@ impl Wire for HostWire {
     }
 
     #[inline(always)]
-    fn peek_line(&mut self, link: LinkId, looks: u32) -> Peeked {
-        self.shm.link(link).map_or(Peeked::Otherwise, |l| l.peek_line(looks))
+    unsafe fn peek_line(&mut self, link: LinkId, looks: u32) -> Peeked {
+        // SAFETY: F2, the caller's.
+        self.shm.link(link).map_or(Peeked::Otherwise, |l| unsafe { l.peek_line(looks) })
     }
 
     #[inline(always)]
@@ -176,11 +178,13 @@ impl Wire for HostWire {
     }
 
     #[inline(always)]
-    fn receive(&mut self, link: LinkId) -> Received {
+    unsafe fn receive(&mut self, link: LinkId) -> Received {
         let is_only = self.shm.is_only_link();
         match self.shm.link(link) {
-            Some(l) => l.receive(is_only),
-            None => self.packet_of(link).map_or(Received::Broken, |(p, link)| p.receive(link)),
+            // SAFETY: F2, the caller's.
+            Some(l) => unsafe { l.receive(is_only) },
+            // SAFETY: F2, the caller's.
+            None => self.packet_of(link).map_or(Received::Broken, |(p, link)| unsafe { p.receive(link) }),
         }
     }
 
@@ -238,54 +242,17 @@ impl Wire for HostWire {
         self.shm.is_taken(link, mark)
     }
 
+    fn handle_control(&mut self) {
+        Self::handle_control(self);
+    }
+
     #[inline(always)]
     fn has_events(&self) -> bool {
         self.shm.has_events() || self.packet.as_ref().is_some_and(Wire::has_events)
     }
 
-    #[inline]
-    fn with_granted<F: FnOnce(*mut u8)>(&mut self, link: LinkId, wish: &RemoteAccess, access: F) -> Direct {
-        self.shm.with_granted(link, wish, access)
-    }
-
-    #[inline]
-    fn with_advertised<F: FnOnce(*mut u8)>(&mut self, link: LinkId, placement: &Placement, access: F) -> Direct {
-        self.shm.with_advertised(link, placement, access)
-    }
-
-    fn attach(&self, link: LinkId) -> Attach {
-        self.shm.attach(link)
-    }
-
-    fn attach_failed(&mut self, link: LinkId) {
-        self.shm.attach_failed(link);
-    }
-
-    unsafe fn pull(&mut self, link: LinkId, address: u64, to: *mut u8, length: usize) -> bool {
-        // SAFETY: the caller's.
-        unsafe { self.shm.pull(link, address, to, length) }
-    }
-
-    fn pull_granted(&mut self, link: LinkId, wish: &RemoteAccess, access: impl FnOnce(&mut dyn FnMut(u64, *mut u8, usize) -> bool) -> bool) -> Direct {
-        self.shm.pull_granted(link, wish, access)
-    }
-
     fn stopwatch(&self) -> u64 {
         self.shm.stopwatch()
-    }
-
-    #[inline]
-    fn advertise(&mut self, link: LinkId, connection: u32, message: u32, advertisement: &Advertisement) {
-        self.shm.advertise(link, connection, message, advertisement);
-    }
-
-    #[inline]
-    fn withdraw(&mut self, link: LinkId, connection: u32, message: u32) {
-        self.shm.withdraw(link, connection, message);
-    }
-
-    fn quiesce(&mut self, link: LinkId) {
-        self.shm.quiesce(link);
     }
 
     fn allocate(&mut self, bytes: usize) -> Option<Allocation> {
@@ -294,14 +261,6 @@ impl Wire for HostWire {
 
     fn free(&mut self, segment: u32) {
         self.shm.free(segment);
-    }
-
-    fn publish(&mut self, slot: usize, entry: Option<&CatalogueEntry>) {
-        self.shm.publish(slot, entry);
-    }
-
-    fn grant(&mut self, link: LinkId, segment: u32, access: Option<MapAccess>) {
-        self.shm.grant(link, segment, access);
     }
 
     fn probe_memory(&self, address: u64, length: u64) -> MemoryKind {
@@ -393,6 +352,59 @@ impl Wire for HostWire {
             }
             _ => self.shm.link_info(link),
         }
+    }
+}
+
+// SAFETY: W2: that of the shared-memory wire; a packet link has no direct access.
+unsafe impl DirectMemory for HostWire {
+    #[inline]
+    fn with_granted<F: FnOnce(*mut u8)>(&mut self, link: LinkId, wish: &RemoteAccess, access: F) -> Direct {
+        self.shm.with_granted(link, wish, access)
+    }
+
+    #[inline]
+    fn with_advertised<F: FnOnce(*mut u8)>(&mut self, link: LinkId, placement: &Placement, access: F) -> Direct {
+        self.shm.with_advertised(link, placement, access)
+    }
+
+    fn attach(&self, link: LinkId) -> Attach {
+        self.shm.attach(link)
+    }
+
+    fn attach_failed(&mut self, link: LinkId) {
+        self.shm.attach_failed(link);
+    }
+
+    unsafe fn pull(&mut self, link: LinkId, address: u64, to: *mut u8, length: usize) -> bool {
+        // SAFETY: the caller's.
+        unsafe { self.shm.pull(link, address, to, length) }
+    }
+
+    unsafe fn pull_granted(&mut self, link: LinkId, wish: &RemoteAccess, access: impl FnOnce(&mut dyn FnMut(u64, *mut u8, usize) -> bool) -> bool) -> Direct {
+        // SAFETY: the caller's.
+        unsafe { self.shm.pull_granted(link, wish, access) }
+    }
+
+    #[inline]
+    fn advertise(&mut self, link: LinkId, connection: u32, message: u32, advertisement: &Advertisement) {
+        self.shm.advertise(link, connection, message, advertisement);
+    }
+
+    #[inline]
+    fn withdraw(&mut self, link: LinkId, connection: u32, message: u32) {
+        self.shm.withdraw(link, connection, message);
+    }
+
+    fn quiesce(&mut self, link: LinkId) {
+        self.shm.quiesce(link);
+    }
+
+    fn publish(&mut self, slot: usize, entry: Option<&CatalogueEntry>) {
+        self.shm.publish(slot, entry);
+    }
+
+    fn grant(&mut self, link: LinkId, segment: u32, access: Option<MapAccess>) {
+        self.shm.grant(link, segment, access);
     }
 
     fn peers_mapping(&self, segment: u32) -> u32 {

@@ -11,7 +11,7 @@ use bellwire_via::Nic;
 use bellwire_via::attributes::DISCRIMINATOR_BYTES_MAX;
 use bellwire_via::completion_queue::CQ_ENTRIES_MAX;
 use bellwire_via::descriptor::SEGMENTS_MAX;
-use bellwire_via::engine::{CQS_MAX, DESCRIPTORS_PER_QUEUE_MAX, TRANSFER_BYTES_MAX, VIS_MAX};
+use bellwire_via::limits::{CQS_MAX, DESCRIPTORS_PER_QUEUE_MAX, TRANSFER_BYTES_MAX, VIS_MAX};
 use bellwire_via::nic::NicConfig;
 use bellwire_via::registration::{PTAGS_MAX, REGIONS_MAX};
 use bellwire_via::wire::shm::ProtectionMode;

@@ -6,6 +6,7 @@ use crate::stage::{Memory, Pair, Stage, pattern, refused, remote};
 use crate::{Fixture, Port};
 use bellwire_via::inbox::LineWords;
 use bellwire_via::{Error, InboxHandle, Notice, Pieces, Reliability, SendRequest, Taken, ViState};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 const LENGTHS: [usize; 9] = [1, 8, 55, 56, 57, 200, 4_096, 40_000, 65_000];
 const CONTEXT: u64 = 77;
@@ -124,6 +125,25 @@ pub fn what_is_kept_does_not_stop_others<F: Fixture>(s: &mut Stage<F>) {
     // closed.
     assert!(unsafe { core::slice::from_raw_parts(kept.as_ptr(), kept.len()) } == first, "unchanged");
     s.fixture.with(b.nic, |e| e.release(kept));
+}
+
+/// A kept message that is handed to another engine, which may outlive the one that keeps it, is
+/// neither read nor given back there.
+pub fn what_another_engine_keeps_is_not_touched<F: Fixture>(s: &mut Stage<F>) {
+    let (Pair { a, b, .. }, inbox) = pair_with_inbox(s, 64);
+    for call in 0..2 {
+        send_copied(s, a, &pattern(1, 4_096));
+        let mut line: LineWords = [0; 7];
+        let taken = s.wait("a message", |s| s.fixture.with(b.nic, |e| e.take(inbox, &mut line)).filter(|t| !matches!(t, Taken::Notice(..))));
+        let Taken::Kept(context, kept) = taken else { return }; // A wire that keeps nothing.
+        let elsewhere = s.fixture.with(a.nic, |e| {
+            catch_unwind(AssertUnwindSafe(|| match call {
+                0 => e.release(kept),
+                _ => e.hand::<8>(inbox, &line, Taken::Kept(context, kept), |_, _| ()),
+            }))
+        });
+        assert!(elsewhere.is_err(), "call {call}");
+    }
 }
 
 /// A peer that sends more than an inbox has room for is cut off; messages that had room are there,

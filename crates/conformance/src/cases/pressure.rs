@@ -114,7 +114,7 @@ pub fn many_vis<F: Fixture>(s: &mut Stage<F>) {
 /// Queues have an end; a request that does not fit is refused, and nothing else is harmed.
 pub fn queues_are_bounded<F: Fixture>(s: &mut Stage<F>) {
     let p = s.pair(Reliability::Unreliable);
-    let limit = bellwire_via::engine::DESCRIPTORS_PER_QUEUE_MAX as usize;
+    let limit = bellwire_via::limits::DESCRIPTORS_PER_QUEUE_MAX as usize;
     let buffer = s.buffer(p.a.nic, Memory::Heap, 64, p.tag_a);
     let segments = [buffer.segment(0, 8)];
     let (mut sends, mut receives) = (0, 0);

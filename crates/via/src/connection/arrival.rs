@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Connection frames: what arrives, and what is answered.
 
+use super::compatible;
 use super::message::{Message, ReplyCode};
-use super::{Attempt, Incoming, compatible};
 use crate::attributes::ViState;
+use crate::connections::{Attempt, Incoming};
 use crate::engine::Engine;
 use crate::error::Error;
 use crate::frame::{self, DisconnectReason, Head, Op};
 use crate::handle::Handle;
+use crate::handles::ViHandle;
 use crate::time::Instant;
-use crate::vi::ViHandle;
 use crate::wire::{Frame, LinkId, Rendezvous, Wire};
 use bellwire_memory::line_queue::Line;
 

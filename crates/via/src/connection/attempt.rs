@@ -3,13 +3,14 @@
 
 use crate::attributes::{NetAddress, ViAttributes, ViState};
 use crate::connection::message::ReplyCode;
-use crate::connection::{Attempt, IncomingHandle, RETRY_MAX, RETRY_MIN, Timer};
+use crate::connection::{RETRY_MAX, RETRY_MIN};
+use crate::connections::{Attempt, IncomingHandle, Timer};
 use crate::engine::Engine;
 use crate::error::Error;
 use crate::frame::{Head, Op};
-use crate::inbox::Notice;
+use crate::handles::ViHandle;
+use crate::parcel::Notice;
 use crate::time::{Duration, Instant};
-use crate::vi::ViHandle;
 use crate::wire::{LinkFailure, LinkId, Rendezvous, Wire};
 use rand_core::Rng;
 

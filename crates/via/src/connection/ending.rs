@@ -7,8 +7,9 @@ use crate::engine::Engine;
 use crate::error::Error;
 use crate::event::AsyncErrorCode;
 use crate::frame::{self, DisconnectReason, Head, Op};
-use crate::inbox::Notice;
-use crate::vi::{Connection, ViHandle};
+use crate::handles::ViHandle;
+use crate::parcel::Notice;
+use crate::vi::Connection;
 use crate::wire::{LinkId, Wire};
 
 impl<W: Wire> Engine<W> {

@@ -8,9 +8,9 @@
 //! Little-endian. Written by a peer: `load` checks every length, and gives nothing for what it does not know.
 
 use crate::attributes::{DISCRIMINATOR_BYTES_MAX, HOST_ADDRESS_BYTES_MAX, NetAddress, Reliability, ViAttributes};
-use crate::engine::TRANSFER_BYTES_MAX;
 use crate::error::Error;
 use crate::frame::{Bulk, Head};
+use crate::limits::TRANSFER_BYTES_MAX;
 use crate::user_memory;
 use crate::wire::Frame;
 use bellwire_memory::line_queue::Line;

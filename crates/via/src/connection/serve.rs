@@ -3,12 +3,13 @@
 
 use crate::attributes::{NetAddress, ViState};
 use crate::connection::message::ReplyCode;
-use crate::connection::{ConnectionRequest, IncomingHandle, Listening, RETRY_MAX, RETRY_MIN, Timer, Wait, WaitHandle, compatible};
+use crate::connection::{ConnectionRequest, RETRY_MAX, RETRY_MIN, compatible};
+use crate::connections::{IncomingHandle, Listening, Timer, Wait, WaitHandle};
 use crate::engine::Engine;
 use crate::error::Error;
-use crate::inbox::Notice;
+use crate::handles::ViHandle;
+use crate::parcel::Notice;
 use crate::time::Instant;
-use crate::vi::ViHandle;
 use crate::wire::Wire;
 
 impl<W: Wire> Engine<W> {

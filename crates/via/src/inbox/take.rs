@@ -1,14 +1,18 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Polling an inbox: what waits there, and what the wire has, taken where it lies.
+//! Polling an inbox: messages that wait there, and messages taken from the wire where they lie.
 
-use super::{FRAMES_PER_LOOK, Inbox, InboxHandle, Kept, LOITER, LOOKS, LineWords, Looked, Notice, Parcel, Taken};
+use super::{FRAMES_PER_LOOK, Kept, LOITER, LOOKS, LineWords, Looked, Taken};
 use crate::attention::LINKS_ALWAYS;
 use crate::attributes::ViState;
 use crate::engine::{Engine, LinkState};
 use crate::frame::{Bulk, Head, Op};
 use crate::handle::{Handle, Slab};
+use crate::handles::InboxHandle;
+use crate::handles::ViTag;
+use crate::parcel::{Inbox, Notice, Parcel};
+use crate::receive::Look;
 use crate::vi::{Connection, Vi};
-use crate::wire::{Frame, LinkFailure, LinkId, Peeked, Received, Wire};
+use crate::wire::{Frame, LinkId, Peeked, Wire};
 
 impl<W: Wire> Engine<W> {
     /// Whether something waits in an inbox.
@@ -46,7 +50,9 @@ impl<W: Wire> Engine<W> {
                 None => return Looked::Otherwise,
             },
         };
-        let frame = match self.wire.peek_line(id, LOOKS as u32) {
+        // SAFETY: F2: the frame is used up to `consume_peeked`, and nothing else is done with the
+        // wire meanwhile.
+        let frame = match unsafe { self.wire.peek_line(id, LOOKS as u32) } {
             Peeked::Line(frame) => frame,
             Peeked::Nothing => {
                 if self.links.len() != 1 {
@@ -238,26 +244,15 @@ impl<W: Wire> Engine<W> {
 
     fn has_come_by(&mut self, link: LinkId, inbox: InboxHandle) -> bool {
         for _ in 0..FRAMES_PER_LOOK {
-            match self.wire.receive(link) {
-                Received::Empty => return false,
-                Received::Frame(frame) => {
-                    if addressee(&mut self.connection_ids, &mut self.vis, link, frame.head(), inbox).is_some() {
-                        return true;
-                    }
-                    let fine = self.deliver(link, &frame);
-                    self.wire.consume(link);
-                    if !fine {
-                        self.link_failed(link, LinkFailure::BadFrame);
-                        return false;
-                    }
-                    if self.inbox_has(inbox) {
-                        return true;
-                    }
-                }
-                Received::Broken => {
-                    self.link_broke(link);
-                    return false;
-                }
+            let is_for = |engine: &mut Self, frame: &Frame| {
+                let vi = addressee(&mut engine.connection_ids, &mut engine.vis, link, frame.head(), inbox);
+                vi.map(|_| ())
+            };
+            match self.receive_one(link, is_for) {
+                Look::Empty | Look::Lost => return false,
+                Look::Taken(()) => return true,
+                Look::Delivered if self.inbox_has(inbox) => return true,
+                Look::Delivered => {}
             }
         }
         true
@@ -267,27 +262,15 @@ impl<W: Wire> Engine<W> {
     fn take_from_link(&mut self, at: usize, inbox: InboxHandle, line: &mut LineWords, found: impl Fn() + Copy) -> Option<Taken> {
         let link = self.links.get(at).filter(|l| !l.broken)?.id;
         for _ in 0..FRAMES_PER_LOOK {
-            match self.wire.receive(link) {
-                Received::Empty => return None,
-                Received::Frame(frame) => {
-                    found();
-                    if let Some(taken) = self.take_frame(link, &frame, inbox, line) {
-                        return Some(taken);
-                    }
-                    let fine = self.deliver(link, &frame);
-                    self.wire.consume(link);
-                    if !fine {
-                        self.link_failed(link, LinkFailure::BadFrame);
-                        return None;
-                    }
-                    if self.inbox_has(inbox) {
-                        return self.take_waiting(inbox);
-                    }
-                }
-                Received::Broken => {
-                    self.link_broke(link);
-                    return None;
-                }
+            let take = |engine: &mut Self, frame: &Frame| {
+                found();
+                engine.take_frame(link, frame, inbox, line)
+            };
+            match self.receive_one(link, take) {
+                Look::Empty | Look::Lost => return None,
+                Look::Taken(taken) => return Some(taken),
+                Look::Delivered if self.inbox_has(inbox) => return self.take_waiting(inbox),
+                Look::Delivered => {}
             }
         }
         None
@@ -311,7 +294,7 @@ impl<W: Wire> Engine<W> {
             }
             let (at, length) = (frame.payload(), bulk.length);
             let mark = self.wire.consume_keeping(link)?;
-            Taken::Kept(context, Kept { link, mark, at, length })
+            Taken::Kept(context, Kept { engine: self.id, link, mark, at, length })
         };
         vi.message = vi.message.wrapping_add(1);
         vi.counters.received += 1;
@@ -343,7 +326,7 @@ impl<W: Wire> Engine<W> {
 
 /// The VI that a frame is a whole message for, with its context, if that goes to this inbox, which is empty, and nothing of the VI is before it.
 #[inline(always)]
-fn addressee<'a>(ids: &mut Slab<Connection>, vis: &'a mut Slab<Vi>, link: LinkId, head: Head, inbox: InboxHandle) -> Option<(&'a mut Vi, u64)> {
+fn addressee<'a>(ids: &mut Slab<Connection>, vis: &'a mut Slab<Vi, ViTag>, link: LinkId, head: Head, inbox: InboxHandle) -> Option<(&'a mut Vi, u64)> {
     if head.op() != Some(Op::Send) || !head.is_last() || head.has_immediate() {
         return None;
     }

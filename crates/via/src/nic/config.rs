@@ -2,7 +2,7 @@
 //! How a NIC is opened: from the program, or from the environment. Control plane only.
 
 use crate::attributes::HOST_ADDRESS_BYTES_MAX;
-use crate::schedule::{TURN_BYTES_DEFAULT, TURN_BYTES_MAX, TURN_BYTES_MIN};
+use crate::limits::{TURN_BYTES_DEFAULT, TURN_BYTES_MAX, TURN_BYTES_MIN};
 use crate::user_memory::{MemoryMode, kernel_copies};
 use crate::wire::shm::ProtectionMode;
 use crate::wire::udp::{DIRECTORY_PORT, address_from, host_address};

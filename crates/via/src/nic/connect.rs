@@ -4,11 +4,11 @@
 use crate::attributes::{NetAddress, ViAttributes, ViState};
 use crate::connection::ConnectionRequest;
 use crate::error::Error;
+use crate::handles::ViHandle;
 use crate::nic::spin::Spin;
 use crate::nic::wait::{self, Target};
 use crate::nic::{Nic, clock};
 use crate::time::Instant;
-use crate::vi::ViHandle;
 use std::time::Duration;
 
 /// Least time of a connection request: its handshake takes some.

@@ -193,7 +193,7 @@ impl Helper<'_> {
         core.set_deep(Instant(0));
         if core.waiters.is_empty() && !core.watches.any_armed() {
             core.disarm();
-            core.engine.wire_mut().clear_bell();
+            core.engine.wire.clear_bell();
         }
         if core.needs_settling() {
             core.settle(self.shared);
@@ -272,11 +272,11 @@ impl Helper<'_> {
         core.set_deep(Instant(0));
         core.engine.set_now(clock());
         if woken.control {
-            core.engine.wire_mut().handle_control();
+            core.engine.handle_control();
             if core.armed {
                 // A link that has come up has not seen the barrier yet.
                 let for_room = core.engine.wire().is_armed_for_room();
-                core.engine.wire_mut().arm(for_room);
+                core.engine.wire.arm(for_room);
             }
         }
         let now = core.engine.now();
@@ -320,7 +320,7 @@ impl Helper<'_> {
             } else if moved && !self.is_driven() && core.waiters.is_empty() && !core.watches.any_armed() {
                 // Awake: peers need not ring for each message.
                 core.disarm();
-                core.engine.wire_mut().clear_bell();
+                core.engine.wire.clear_bell();
             }
             if core.needs_settling() {
                 core.settle(self.shared);
@@ -370,12 +370,12 @@ impl Helper<'_> {
             core.linger();
             core.helper_sleeps = core.helper_sleeps.wrapping_add(1);
             if core.helper_sleeps.is_multiple_of(wait::SLEEPS_PER_CLEAR) || core.engine.wire().bell_must_be_cleared() {
-                core.engine.wire_mut().clear_bell();
+                core.engine.wire.clear_bell();
                 return core.turn(self.shared, core.engine.now());
             }
             return false;
         }
-        core.engine.wire_mut().clear_bell();
+        core.engine.wire.clear_bell();
         core.arm_for_helper(&self.shared.port);
         let now = core.engine.now();
         core.turn(self.shared, now) || core.needs_arming()

@@ -195,14 +195,14 @@ impl Core {
     pub(super) fn arm(&mut self) {
         if self.needs_arming() {
             let for_room = self.engine.has_work();
-            self.engine.wire_mut().arm(for_room);
+            self.engine.wire.arm(for_room);
             self.armed = true;
         }
     }
 
     pub(super) fn disarm(&mut self) {
         if self.armed {
-            self.engine.wire_mut().disarm();
+            self.engine.wire.disarm();
             self.armed = false;
         }
         self.lingers = false;
@@ -212,7 +212,7 @@ impl Core {
     /// Waiters need the bell no longer, or the helper has just been given it: it stays armed until the application polls.
     pub(super) fn linger(&mut self) {
         if !self.engine.has_work() {
-            self.engine.wire_mut().arm_less();
+            self.engine.wire.arm_less();
         }
         self.lingers = self.armed;
         self.lingering_polls = 0;
@@ -224,7 +224,7 @@ impl Core {
         if core::mem::take(&mut self.bell_is_waiters) {
             port.listen_to_bell(true);
         }
-        self.engine.wire_mut().watch_all();
+        self.engine.wire.watch_all();
         self.arm();
         self.linger();
     }

@@ -17,11 +17,10 @@ use super::shared::Shared;
 use super::spin::Spin;
 use super::waits::Waits;
 use super::{Core, SPIN_MAX, clock, saturating_ns};
-use crate::completion_queue::CqHandle;
 use crate::engine::Engine;
 use crate::error::Error;
+use crate::handles::{CqHandle, ViHandle};
 use crate::time::{Duration, Instant};
-use crate::vi::ViHandle;
 use crate::wire::host::HostWire;
 use bellwire_memory::event::Bell;
 use bellwire_memory::pause::pause;
@@ -305,21 +304,21 @@ impl<'a> Place<'a> {
             WokenBy::Packet => core.waiters.wakeups += 1,
             WokenBy::Bell => {
                 core.waiters.wakeups += 1;
-                core.engine.wire_mut().look_everywhere();
+                core.engine.wire.look_everywhere();
             }
         }
         let now = self.now;
         core.engine.set_now(now);
         let leads = core.waiters.list.first().is_some_and(|w| w.id == self.id);
         if leads && (core.waiters.sleeps.is_multiple_of(SLEEPS_PER_CLEAR) || core.engine.wire().bell_must_be_cleared()) {
-            core.engine.wire_mut().clear_bell();
+            core.engine.wire.clear_bell();
         }
         let mut turns = 0;
         let outcome = loop {
             core.count_poll(shared);
             // Also after a turn that has left work behind: whoever waits for room says so.
             core.arm();
-            self.apart = if leads { core.engine.wire_mut().watch_apart() } else { None };
+            self.apart = if leads { core.engine.wire.watch_apart() } else { None };
             // What comes for an inbox stays in the wire.
             let moved = if self.target == Target::Inbox { core.engine.turn_besides_frames() } else { core.engine.progress() };
             turns += 1;
@@ -351,7 +350,7 @@ impl<'a> Place<'a> {
         let mut until = deadline.min(core.engine.next_timeout());
         if self.target.needs_peer(&core.engine) {
             if now >= self.kick_at {
-                core.engine.wire_mut().kick_peers();
+                core.engine.wire.kick_peers();
                 self.kick_at = now + self.kick_pause;
                 self.kick_pause = Duration((self.kick_pause.0 * 2).min(KICK_MAX.0));
             }

@@ -2,15 +2,13 @@
 //! The calls of a NIC that wait (`None`: for ever), and the descriptors that programs wait on. How they sleep: `wait.rs`, `watch.rs`.
 
 use crate::complete::Completion;
-use crate::completion_queue::CqHandle;
 use crate::engine::Engine;
 use crate::error::Error;
-use crate::inbox::InboxHandle;
+use crate::handles::{CqHandle, InboxHandle, ViHandle, WorkQueueKind};
 use crate::nic::config::SPIN_MAX;
 use crate::nic::spin::{Adaptive, Spin};
 use crate::nic::wait::{self, Target};
 use crate::nic::{Nic, saturating_ns, watch};
-use crate::vi::{ViHandle, WorkQueueKind};
 use crate::wire::host::HostWire;
 use bellwire_memory::token::Claim;
 use rustix::fd::OwnedFd;

@@ -67,7 +67,7 @@ impl Waits {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::vi::ViHandle;
+    use crate::handles::ViHandle;
 
     #[test]
     fn a_place_used_again_begins_at_nothing() {

@@ -19,9 +19,9 @@
 
 use super::shared::Shared;
 use super::{Core, clock};
-use crate::completion_queue::CqHandle;
 use crate::engine::Engine;
 use crate::error::Error;
+use crate::handles::CqHandle;
 use crate::wire::host::HostWire;
 use bellwire_memory::atomic::Ordering;
 use bellwire_memory::event::Bell;

@@ -1,20 +1,28 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The wire over packets: what a network that loses, duplicates and reorders can be for the engine, by `bellwire-proto`.
+//! The wire over packets: what a network that loses, duplicates and reorders can be for the engine,
+//! by `bellwire-proto`.
 //!
 //! ```text
 //!   Engine  --frames-->  PacketWire  --frames-->  Transport (proto)  --packets-->  PacketPort: a UDP socket, a simulated fabric
 //!           <--frames--              <-packets--                     <--packets--
 //! ```
 //!
-//! A link is a session of the transport; a VI's frames are one of its streams (named by the receiver's connection id), so a lost packet stops only the VIs whose
-//! frames it held. All memory is reached by frames, and its owner is the judge: the direct calls answer [`Direct::No`](super::Direct::No).
+//! A link is a session of the transport; a VI's frames are one of its streams (named by the
+//! receiver's connection id), so a lost packet stops only the VIs whose frames it held. All memory
+//! is reached by frames, and its owner is the judge: the direct calls answer
+//! [`Direct::No`](super::Direct::No).
 //!
 //! Invariants
-//! - K1: what arrived is looked at in place, in the buffer that the kernel wrote; payload moves once, to where it belongs.
-//! - K2: the port is asked for packets at most once per turn of the engine or poll of a VI (`begin_turn`), and only when a link has nothing more to deliver; it is asked for no more than it takes until something can be delivered.
-//! - K3: whatever was sent leaves with `flush`, which the engine calls at the end of each call that sends; what was received is answered at the end of each look.
+//! - K1: what arrived is looked at in place, in the buffer that the kernel wrote; payload moves
+//!   once, to where it belongs.
+//! - K2: the port is asked for packets at most once per turn of the engine or poll of a VI
+//!   (`begin_turn`), and only when a link has nothing more to deliver; it is asked for no more than
+//!   it takes until something can be delivered.
+//! - K3: whatever was sent leaves with `flush`, which the engine calls at the end of each call that
+//!   sends; what was received is answered at the end of each look.
 //!
-//! `look.rs`: packets in and out; `sessions.rs`: who is located, links that come and go; `short.rs`: short messages; `farewell.rs`: the end. Here: frames, and the calls of a wire.
+//! `look.rs`: packets in and out; `sessions.rs`: who is located, links that come and go;
+//! `short.rs`: short messages; `farewell.rs`: the end. Here: frames, and the calls of a wire.
 
 mod farewell;
 mod look;
@@ -24,10 +32,10 @@ mod short;
 #[cfg(test)]
 mod tests;
 
-pub use port::PacketPort;
+pub use port::{Lent, PacketPort, Pool, StableBytes};
 
 use super::heap::{self, Heap};
-use super::{Allocation, Frame, LinkFailure, LinkId, LinkInfo, MemoryKind, PAYLOAD_BYTES_MIN, Received, Rendezvous, Sent, Wire, WireEvent};
+use super::{Allocation, DirectMemory, Frame, LinkFailure, LinkId, LinkInfo, MemoryKind, PAYLOAD_BYTES_MIN, Received, Rendezvous, Sent, Wire, WireEvent};
 use crate::address::NetAddress;
 use crate::frame;
 use crate::handle::{Handle, Slab};
@@ -70,7 +78,8 @@ pub struct PacketWire<P: PacketPort> {
     by_session: BTreeMap<SessionId, LinkId>,
     /// Requests whose session is being made; their number is also the transport's context.
     connecting: BTreeSet<u64>,
-    /// Requests that are told of before a session is made, and where their peer is, once that is known.
+    /// Requests that are told of before a session is made, and where their peer is, once that is
+    /// known.
     held: BTreeMap<u64, Option<SocketAddr>>,
     /// Of those, found and not told yet.
     found: VecDeque<(u64, SocketAddr)>,
@@ -89,7 +98,8 @@ pub struct PacketWire<P: PacketPort> {
     now: Instant,
     /// The last look ended with its first message.
     hasty: bool,
-    /// The last looks followed closely on one another and found nothing: somebody does nothing else.
+    /// The last looks followed closely on one another and found nothing: somebody does nothing
+    /// else.
     spins: bool,
 }
 
@@ -149,7 +159,8 @@ impl<P: PacketPort> PacketWire<P> {
         self.port.set_armed(armed);
     }
 
-    /// Whether packets may come: there are links, sessions are being made, or somebody may look for this NIC.
+    /// Whether packets may come: there are links, sessions are being made, or somebody may look for
+    /// this NIC.
     pub fn has_links(&self) -> bool {
         !self.links.is_empty() || !self.connecting.is_empty() || self.port.is_busy()
     }
@@ -207,18 +218,23 @@ impl<P: PacketPort> PacketWire<P> {
         }
     }
 
-    fn show(&mut self, link: LinkId, head: Head, place: Range<usize>) -> Received {
+    /// The frame that [`next_frame`](Self::next_frame) has found.
+    ///
+    /// # Safety
+    /// F2 of [`Wire::receive`].
+    unsafe fn show(&mut self, link: LinkId, head: Head, place: Range<usize>) -> Received {
         self.words.0 = *head.padded();
         let Some((delivery, _)) = self.find(link).and_then(|l| l.current.as_ref()) else { return Received::Broken };
         let payload = &delivery.buffer().as_ref()[place];
-        // SAFETY: F1: `words` is boxed and changes with the next receive only; the payload lies in the buffer of the packet, which does not move (PacketPort::Buffer)
-        // and is kept until the frame after this one is asked for.
+        // SAFETY: F1: as long as F2 lets the caller use the frame, `words`, which is boxed, does
+        // not change, and `current` keeps the buffer, whose bytes do not move (K4).
         Received::Frame(unsafe { Frame::new(self.words.0[0], self.words.0.as_ptr(), payload.as_ptr(), payload.len()) })
     }
 }
 
 impl<P: PacketPort> Drop for PacketWire<P> {
-    /// Peers are told, as far as one packet can do it. Who wants to be sure that what was sent arrives takes leave before (`farewell.rs`).
+    /// Peers are told, as far as one packet can do it. Who wants to be sure that what was sent
+    /// arrives takes leave before (`farewell.rs`).
     fn drop(&mut self) {
         let now = self.port.now();
         for session in self.by_session.keys() {
@@ -228,7 +244,11 @@ impl<P: PacketPort> Drop for PacketWire<P> {
     }
 }
 
-impl<P: PacketPort> Wire for PacketWire<P> {
+// SAFETY: W1: `Heap`. W2: the transport gives a slice of its ring. W3: `words` is boxed and changes
+// when the next frame is shown; the payload lies in the packet's buffer, whose bytes stay where
+// they are (K4), and `current` keeps the buffer until the frame is consumed or its link is closed.
+// W4: nothing is kept.
+unsafe impl<P: PacketPort> Wire for PacketWire<P> {
     fn name(&self) -> &'static str {
         self.port.name()
     }
@@ -265,7 +285,7 @@ impl<P: PacketPort> Wire for PacketWire<P> {
         self.send_frame(link, line, BULK_WORDS, length, fill)
     }
 
-    fn receive(&mut self, link: LinkId) -> Received {
+    unsafe fn receive(&mut self, link: LinkId) -> Received {
         let Some(l) = self.find(link) else { return Received::Broken };
         if l.down && l.current.is_none() {
             return Received::Empty;
@@ -279,7 +299,8 @@ impl<P: PacketPort> Wire for PacketWire<P> {
             }
         }
         match found {
-            Some((head, place)) => self.show(link, head, place),
+            // SAFETY: F2, the caller's.
+            Some((head, place)) => unsafe { self.show(link, head, place) },
             None => Received::Empty,
         }
     }
@@ -310,7 +331,8 @@ impl<P: PacketPort> Wire for PacketWire<P> {
     fn begin_turn(&mut self) {
         // Who is about to sleep looks in any case.
         self.looked = core::mem::take(&mut self.took) && !self.armed;
-        // Without a link there is no receive() to look. Who may only be looked for by strangers need not look at each turn, while it makes many.
+        // Without a link there is no receive() to look. Who may only be looked for by strangers
+        // need not look at each turn, while it makes many.
         if self.links.is_empty() {
             self.turns = self.turns.wrapping_add(1);
             let seldom = self.turns.is_multiple_of(TURNS_PER_LOOK) && self.has_links();
@@ -318,6 +340,10 @@ impl<P: PacketPort> Wire for PacketWire<P> {
                 self.look();
             }
         }
+    }
+
+    fn handle_control(&mut self) {
+        self.port.handle_control();
     }
 
     fn has_events(&self) -> bool {
@@ -352,7 +378,8 @@ impl<P: PacketPort> Wire for PacketWire<P> {
         self.transmit(now);
     }
 
-    /// While a session is being made with who was found: a peer that gets little of its processors answers late, and the transport says if it does not.
+    /// While a session is being made with who was found: a peer that gets little of its processors
+    /// answers late, and the transport says if it does not.
     fn has_found(&self, request: u64) -> bool {
         self.connecting.contains(&request)
     }
@@ -394,3 +421,6 @@ impl<P: PacketPort> Wire for PacketWire<P> {
         LinkInfo { wire: self.name(), path: self.path(link), loopback: self.find(link).is_some_and(|l| l.loopback), ..LinkInfo::default() }
     }
 }
+
+// SAFETY: nothing is reached directly.
+unsafe impl<P: PacketPort> DirectMemory for PacketWire<P> {}

@@ -4,13 +4,59 @@
 use crate::address::NetAddress;
 use crate::time::Instant;
 use crate::{LinkFailure, Rendezvous};
-use bellwire_proto::{Buffer, Transmit};
+use bellwire_proto::Transmit;
 use core::net::SocketAddr;
+
+/// Bytes that stay where they are.
+///
+/// # Safety
+/// K4: `as_ref` gives the same bytes each time, at the same address, wherever the value is moved,
+/// until it is dropped.
+pub unsafe trait StableBytes: AsRef<[u8]> {}
+
+// SAFETY: K4: they are on the heap, and change through an exclusive reference only, which no wire
+// takes.
+unsafe impl StableBytes for Vec<u8> {}
+
+/// Takes back the memory of datagrams that nobody reads any more.
+pub trait Pool {
+    /// It may be used again.
+    fn give_back(&mut self, bytes: Vec<u8>);
+}
+
+/// A datagram in memory of a pool, to which it goes back when it is dropped.
+#[derive(Debug)]
+pub struct Lent<P: Pool> {
+    bytes: Vec<u8>,
+    pool: P,
+}
+
+impl<P: Pool> Lent<P> {
+    /// A datagram.
+    pub fn new(bytes: Vec<u8>, pool: P) -> Self {
+        Self { bytes, pool }
+    }
+}
+
+impl<P: Pool> AsRef<[u8]> for Lent<P> {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+impl<P: Pool> Drop for Lent<P> {
+    fn drop(&mut self) {
+        self.pool.give_back(core::mem::take(&mut self.bytes));
+    }
+}
+
+// SAFETY: K4: the bytes are on the heap, and nothing but `drop` changes the vector.
+unsafe impl<P: Pool> StableBytes for Lent<P> {}
 
 /// A way for datagrams out and in, time, and a way to find who is at an address. Nothing here blocks.
 pub trait PacketPort {
-    /// A datagram that has arrived. Its bytes stay where they are when it is moved.
-    type Buffer: Buffer;
+    /// A datagram that has arrived.
+    type Buffer: StableBytes;
 
     /// A short name: "udp", "fabric".
     fn name(&self) -> &'static str;
@@ -44,6 +90,8 @@ pub trait PacketPort {
     fn looks_again(&self) -> u32 {
         0
     }
+    /// Handles what is ready of the search for peers; never blocks.
+    fn handle_control(&mut self) {}
     /// Frames wait to share a packet: somebody must look within a short time, even if the application does not.
     fn note_waiting(&mut self) {}
     /// Whether somebody sleeps until packets come, or is about to.

@@ -45,7 +45,8 @@ impl<P: PacketPort> PacketWire<P> {
             found = self.next_frame(link);
         }
         let (head, place) = found?;
-        let Received::Frame(frame) = self.show(link, head, place) else { return None };
+        // SAFETY: F2: `take` sees the frame, and nothing else is done meanwhile.
+        let Received::Frame(frame) = (unsafe { self.show(link, head, place) }) else { return None };
         let taken = take(&frame)?;
         self.took = false;
         self.consume(link);

@@ -7,15 +7,19 @@ use super::{layout, message, probe, rendezvous};
 use crate::address::NetAddress;
 use crate::handle::Handle;
 use crate::{
-    Advertisement, Allocation, Attach, CatalogueEntry, Direct, Frame, LinkFailure, LinkId, LinkInfo, MapAccess, MemoryKind, Peeked, Placement, Received,
-    RemoteAccess, Rendezvous, Sent, Wire, WireEvent, WireReason,
+    Advertisement, Allocation, Attach, CatalogueEntry, Direct, DirectMemory, Frame, LinkFailure, LinkId, LinkInfo, MapAccess, MemoryKind, Peeked, Placement,
+    Received, RemoteAccess, Rendezvous, Sent, Wire, WireEvent, WireReason,
 };
 use bellwire_memory::line_queue::Line;
 use bellwire_memory::membarrier::{self, Reach};
 use bellwire_memory::{pause, pidfd};
 use rustix::fd::AsFd;
 
-impl Wire for ShmWire {
+// SAFETY: W1: `Segments` maps each allocation until it is freed. W2: `PayloadFifo::allocate`.
+// W3: a slot and its payload lie in the mappings of the link, and are not given back before they
+// are consumed. W4: a link that is closed while it keeps frames moves to `closed`, with its
+// mappings.
+unsafe impl Wire for ShmWire {
     fn name(&self) -> &'static str {
         "shm"
     }
@@ -52,8 +56,9 @@ impl Wire for ShmWire {
     }
 
     #[inline(always)]
-    fn peek_line(&mut self, link: LinkId, looks: u32) -> Peeked {
-        self.link(link).map_or(Peeked::Otherwise, |l| l.peek_line(looks))
+    unsafe fn peek_line(&mut self, link: LinkId, looks: u32) -> Peeked {
+        // SAFETY: F2, the caller's.
+        self.link(link).map_or(Peeked::Otherwise, |l| unsafe { l.peek_line(looks) })
     }
 
     #[inline(always)]
@@ -72,10 +77,11 @@ impl Wire for ShmWire {
     }
 
     #[inline(always)]
-    fn receive(&mut self, link: LinkId) -> Received {
+    unsafe fn receive(&mut self, link: LinkId) -> Received {
         let is_only = self.is_only_link();
         match self.link(link) {
-            Some(l) => l.receive(is_only),
+            // SAFETY: F2, the caller's.
+            Some(l) => unsafe { l.receive(is_only) },
             None => Received::Broken,
         }
     }
@@ -108,93 +114,17 @@ impl Wire for ShmWire {
         self.link(link).is_none_or(|l| l.is_taken(mark))
     }
 
+    fn handle_control(&mut self) {
+        Self::handle_control(self);
+    }
+
     fn has_events(&self) -> bool {
         self.wants || !self.events.is_empty()
-    }
-
-    #[inline]
-    fn with_granted<F: FnOnce(*mut u8)>(&mut self, link: LinkId, wish: &RemoteAccess, access: F) -> Direct {
-        self.direct(link, |l| l.with_granted(wish, access))
-    }
-
-    #[inline]
-    fn with_advertised<F: FnOnce(*mut u8)>(&mut self, link: LinkId, placement: &Placement, access: F) -> Direct {
-        self.direct(link, |l| l.with_advertised(placement, access))
-    }
-
-    fn attach(&self, link: LinkId) -> Attach {
-        if self.links.get(Handle::from_raw(link.raw())).is_some_and(Link::attaches) { self.config.attach } else { Attach::Never }
-    }
-
-    fn attach_failed(&mut self, link: LinkId) {
-        if let Some(l) = self.link(link) {
-            l.attach_failed = true;
-        }
-    }
-
-    unsafe fn pull(&mut self, link: LinkId, address: u64, to: *mut u8, length: usize) -> bool {
-        // SAFETY: the caller's.
-        self.link(link).is_some_and(|l| unsafe { l.pull(address, to, length) })
-    }
-
-    fn pull_granted(&mut self, link: LinkId, wish: &RemoteAccess, access: impl FnOnce(&mut dyn FnMut(u64, *mut u8, usize) -> bool) -> bool) -> Direct {
-        match self.link(link) {
-            Some(l) => l.pull_granted(wish, access),
-            None => Direct::No,
-        }
     }
 
     fn stopwatch(&self) -> u64 {
         let t = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
         (t.tv_sec as u64).wrapping_mul(1_000_000_000).wrapping_add(t.tv_nsec as u64).max(1)
-    }
-
-    #[inline]
-    fn advertise(&mut self, link: LinkId, connection: u32, message: u32, advertisement: &Advertisement) {
-        if let Some(l) = self.link(link) {
-            l.advertise(connection, message, advertisement);
-        }
-    }
-
-    #[inline]
-    fn withdraw(&mut self, link: LinkId, connection: u32, message: u32) {
-        if let Some(l) = self.link(link) {
-            l.withdraw(connection, message);
-        }
-    }
-
-    fn quiesce(&mut self, link: LinkId) {
-        let Some(l) = self.link(link) else { return };
-        if l.parts.loopback || !(l.given_memory || l.attaches()) {
-            // Nobody can be inside; in a loopback "the peer" is this very thread.
-            return;
-        }
-        membarrier::heavy(Reach::Fenced);
-        if l.reach() == Reach::Registered {
-            membarrier::heavy(Reach::Registered);
-        }
-        let Some(seen) = l.peer_inside() else { return };
-        let began = std::time::Instant::now();
-        let mut spins = 0u32;
-        while !l.peer_has_left(seen) {
-            spins += 1;
-            if spins < 2000 {
-                pause::pause();
-                continue;
-            }
-            let dead = l.parts.pidfd.as_ref().is_some_and(|p| pidfd::has_exited(p.as_fd()).unwrap_or(true));
-            if dead {
-                return;
-            }
-            if began.elapsed() > QUIESCE_MAX {
-                l.overstays += 1;
-                if l.overstays == OVERSTAYS_MAX {
-                    self.events.push_back(WireEvent::LinkDown { link, reason: LinkFailure::PeerMisbehaved });
-                }
-                return;
-            }
-            std::thread::yield_now();
-        }
     }
 
     fn allocate(&mut self, bytes: usize) -> Option<Allocation> {
@@ -207,20 +137,6 @@ impl Wire for ShmWire {
                 rendezvous::life::tell(l, &message::Message::Gone { segment }, None);
             }
         }
-    }
-
-    fn publish(&mut self, slot: usize, entry: Option<&CatalogueEntry>) {
-        self.segments.publish(slot, entry);
-    }
-
-    fn grant(&mut self, link: LinkId, segment: u32, access: Option<MapAccess>) {
-        // A peer of a guarded link has no business to ask, whatever it was told of the memory: it sees queues only.
-        let mapped = self.link(link).is_some_and(|l| l.parts.mapped);
-        let fd = access.filter(|_| mapped).and_then(|a| self.segments.hand_out(segment, link, a));
-        let Some(l) = self.link(link) else { return };
-        l.given_memory |= fd.is_some();
-        let give = message::Message::Give { segment, granted: fd.is_some(), write: access == Some(MapAccess::Write) };
-        rendezvous::life::tell(l, &give, fd.as_ref().map(AsFd::as_fd));
     }
 
     fn probe_memory(&self, address: u64, length: u64) -> MemoryKind {
@@ -280,6 +196,104 @@ impl Wire for ShmWire {
             reason: WireReason::SameHost,
             path: None,
         })
+    }
+}
+
+// SAFETY: W2: `Grant::covers` and `Link::mapping` compare the part asked for with the mapping.
+unsafe impl DirectMemory for ShmWire {
+    #[inline]
+    fn with_granted<F: FnOnce(*mut u8)>(&mut self, link: LinkId, wish: &RemoteAccess, access: F) -> Direct {
+        self.direct(link, |l| l.with_granted(wish, access))
+    }
+
+    #[inline]
+    fn with_advertised<F: FnOnce(*mut u8)>(&mut self, link: LinkId, placement: &Placement, access: F) -> Direct {
+        self.direct(link, |l| l.with_advertised(placement, access))
+    }
+
+    fn attach(&self, link: LinkId) -> Attach {
+        if self.links.get(Handle::from_raw(link.raw())).is_some_and(Link::attaches) { self.config.attach } else { Attach::Never }
+    }
+
+    fn attach_failed(&mut self, link: LinkId) {
+        if let Some(l) = self.link(link) {
+            l.attach_failed = true;
+        }
+    }
+
+    unsafe fn pull(&mut self, link: LinkId, address: u64, to: *mut u8, length: usize) -> bool {
+        // SAFETY: the caller's.
+        self.link(link).is_some_and(|l| unsafe { l.pull(address, to, length) })
+    }
+
+    unsafe fn pull_granted(&mut self, link: LinkId, wish: &RemoteAccess, access: impl FnOnce(&mut dyn FnMut(u64, *mut u8, usize) -> bool) -> bool) -> Direct {
+        match self.link(link) {
+            // SAFETY: the caller's.
+            Some(l) => unsafe { l.pull_granted(wish, access) },
+            None => Direct::No,
+        }
+    }
+
+    #[inline]
+    fn advertise(&mut self, link: LinkId, connection: u32, message: u32, advertisement: &Advertisement) {
+        if let Some(l) = self.link(link) {
+            l.advertise(connection, message, advertisement);
+        }
+    }
+
+    #[inline]
+    fn withdraw(&mut self, link: LinkId, connection: u32, message: u32) {
+        if let Some(l) = self.link(link) {
+            l.withdraw(connection, message);
+        }
+    }
+
+    fn quiesce(&mut self, link: LinkId) {
+        let Some(l) = self.link(link) else { return };
+        if l.parts.loopback || !(l.given_memory || l.attaches()) {
+            // Nobody can be inside; in a loopback "the peer" is this very thread.
+            return;
+        }
+        membarrier::heavy(Reach::Fenced);
+        if l.reach() == Reach::Registered {
+            membarrier::heavy(Reach::Registered);
+        }
+        let Some(seen) = l.peer_inside() else { return };
+        let began = std::time::Instant::now();
+        let mut spins = 0u32;
+        while !l.peer_has_left(seen) {
+            spins += 1;
+            if spins < 2000 {
+                pause::pause();
+                continue;
+            }
+            let dead = l.parts.pidfd.as_ref().is_some_and(|p| pidfd::has_exited(p.as_fd()).unwrap_or(true));
+            if dead {
+                return;
+            }
+            if began.elapsed() > QUIESCE_MAX {
+                l.overstays += 1;
+                if l.overstays == OVERSTAYS_MAX {
+                    self.events.push_back(WireEvent::LinkDown { link, reason: LinkFailure::PeerMisbehaved });
+                }
+                return;
+            }
+            std::thread::yield_now();
+        }
+    }
+
+    fn publish(&mut self, slot: usize, entry: Option<&CatalogueEntry>) {
+        self.segments.publish(slot, entry);
+    }
+
+    fn grant(&mut self, link: LinkId, segment: u32, access: Option<MapAccess>) {
+        // A peer of a guarded link has no business to ask, whatever it was told of the memory: it sees queues only.
+        let mapped = self.link(link).is_some_and(|l| l.parts.mapped);
+        let fd = access.filter(|_| mapped).and_then(|a| self.segments.hand_out(segment, link, a));
+        let Some(l) = self.link(link) else { return };
+        l.given_memory |= fd.is_some();
+        let give = message::Message::Give { segment, granted: fd.is_some(), write: access == Some(MapAccess::Write) };
+        rendezvous::life::tell(l, &give, fd.as_ref().map(AsFd::as_fd));
     }
 
     fn peers_mapping(&self, segment: u32) -> u32 {

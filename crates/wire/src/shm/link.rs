@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! One link: the data path between two NICs of a host. Frames are here, the peer's memory is in `link/direct.rs`.
+//! One link: the data path between two NICs of a host. Frames are here, the peer's memory is in
+//! `link/direct.rs`.
 //!
 //! Invariants
-//! - L1: our words, lines and advertisements are ours alone to write, the peer's and its catalogue are mapped read-only (by this process and, through the seals, by any
-//!   other). Payload bytes may be writable by both sides: written by the sending side only, which never reads them (H1 of half.rs).
+//! - L1: our words, lines and advertisements are ours alone to write, the peer's and its catalogue
+//!   are mapped read-only (by this process and, through the seals, by any other). Payload bytes may
+//!   be writable by both sides: written by the sending side only, which never reads them (H1 of
+//!   half.rs).
 //! - L2: the pointers into them live as long as the link, which owns the mappings.
 //! - L3: whatever is read from `inward` is a copy, checked before use.
 
@@ -50,13 +53,15 @@ fn away_word(from: Option<usize>) -> u32 {
 /// In an away word: the owner closes the link in good order. No processor has this number.
 const CLOSED: u32 = u32::MAX;
 
-/// Frames in a row, none sent in between, that make a stream. A reader of a stream that has caught up with its writer looks less often: each look takes the line
-/// away from the writer, who then waits for it before the next message.
+/// Frames in a row, none sent in between, that make a stream. A reader of a stream that has caught
+/// up with its writer looks less often: each look takes the line away from the writer, who then
+/// waits for it before the next message.
 const STREAM_FRAMES_MIN: u32 = 16;
 /// Polls that it then leaves out.
 const STREAM_POLLS_SKIPPED: u32 = 4;
 
-/// Bits of an armed word: ring when you have sent something; ring also when you have read what I sent.
+/// Bits of an armed word: ring when you have sent something; ring also when you have read what I
+/// sent.
 pub(super) const ARMED: u32 = 1;
 pub(super) const FOR_ROOM: u32 = 2;
 
@@ -90,7 +95,8 @@ pub(crate) struct Link {
     payload_out: PayloadFifo,
     payload_in: *const u8,
     payload_consumed: u32,
-    /// Slots that are consumed and read still, in the order of the queue: neither they nor their payload go back to the sender yet.
+    /// Slots that are consumed and read still, in the order of the queue: neither they nor their
+    /// payload go back to the sender yet.
     kept: Vec<u32>,
     /// Frames received since we last sent one: a stream, if many.
     one_way: u32,
@@ -128,12 +134,14 @@ unsafe impl Send for Link {}
 impl Link {
     pub(super) fn new(parts: Parts) -> Self {
         let own = parts.out.lines.base();
-        // SAFETY: L2: aligned (layout.rs), our own region. Relaxed: a number that the peer compares with one of its own; nothing is published by it.
+        // SAFETY: L2: aligned (layout.rs), our own region. Relaxed: a number that the peer compares
+        // with one of its own; nothing is published by it.
         unsafe { (*own.add(PROOF_AT).cast::<AtomicU64>()).store(parts.proof, Ordering::Relaxed) };
         let peer = parts.inward.lines.base().cast_mut();
         let catalogue = parts.inward.catalogue.base().cast_mut();
-        // SAFETY: M1, M2, M3 of their modules: the mappings have LINK_BYTES, PAYLOAD_BYTES and CATALOGUE_BYTES, the offsets are aligned (layout.rs), and L2; only
-        // the writing ends are given memory of ours.
+        // SAFETY: M1, M2, M3 of their modules: the mappings have LINK_BYTES, PAYLOAD_BYTES and
+        // CATALOGUE_BYTES, the offsets are aligned (layout.rs), and L2; only the writing ends are
+        // given memory of ours.
         unsafe {
             let head_of_peer = MappedHead::new(peer.add(HEAD_AT));
             let head_of_ours = MappedHead::new(own.add(HEAD_AT));
@@ -244,7 +252,8 @@ impl Link {
         let words = self.consumer.slots().address(self.consumer.slot_index()).cast::<u64>();
         // SAFETY: the words of the slot at the head, which is there.
         let (payload, length) = if PAYLOAD && Head(head).is_bulk() { unsafe { self.payload_of(words) }? } else { (core::ptr::null(), 0) };
-        // SAFETY: F1: the slot is mapped, and not written by an honest peer, until it is consumed; the payload has been checked.
+        // SAFETY: F1: the slot stays mapped while `take` runs; so does the payload, whose place has
+        // been checked.
         let taken = take(&unsafe { Frame::new(head, words, payload, length as usize) })?;
         if PAYLOAD {
             self.payload_consumed += length;
@@ -255,8 +264,11 @@ impl Link {
     }
 
     /// See [`Wire::peek_line`](crate::Wire::peek_line). While looks are left out, nothing is done.
+    ///
+    /// # Safety
+    /// F2, as there.
     #[inline(always)]
-    pub(crate) fn peek_line(&mut self, looks: u32) -> Peeked {
+    pub(crate) unsafe fn peek_line(&mut self, looks: u32) -> Peeked {
         if self.skip != 0 {
             return Peeked::Otherwise;
         }
@@ -269,14 +281,15 @@ impl Link {
                 return Peeked::Otherwise;
             }
             let words = self.consumer.slots().address(self.consumer.slot_index()).cast::<u64>();
-            // SAFETY: F1: the slot is mapped, and not written by an honest peer, until it is consumed.
+            // SAFETY: F1: the slot stays mapped as long as F2 lets the caller use the frame.
             return Peeked::Line(unsafe { Frame::new(head, words, core::ptr::null(), 0) });
         }
         self.found_nothing();
         Peeked::Nothing
     }
 
-    /// There is no frame: the reader is at leisure to say how far it has come, and looks less often if it has caught up with a stream.
+    /// There is no frame: the reader is at leisure to say how far it has come, and looks less often
+    /// if it has caught up with a stream.
     #[inline(always)]
     fn found_nothing(&mut self) {
         if self.one_way >= STREAM_FRAMES_MIN {
@@ -317,13 +330,18 @@ impl Link {
         self.sent()
     }
 
-    /// See [`Wire::receive`](crate::Wire::receive). Beside other links, at which who polls looks meanwhile, no poll is left out: who lets others run after each would not see what is there for
-    /// as many turns of the scheduler.
+    /// See [`Wire::receive`](crate::Wire::receive). Beside other links, at which who polls looks
+    /// meanwhile, no poll is left out: who lets others run after each would not see what is there
+    /// for as many turns of the scheduler.
+    ///
+    /// # Safety
+    /// F2, as there.
     #[inline(always)]
-    pub(crate) fn receive(&mut self, is_only: bool) -> Received {
+    pub(crate) unsafe fn receive(&mut self, is_only: bool) -> Received {
         if self.skip != 0 && is_only {
             self.skip -= 1;
-            // SAFETY: L2. Relaxed: our own word. Who has armed looks for the last time before it sleeps: that look must be a true one.
+            // SAFETY: L2. Relaxed: our own word. Who has armed looks for the last time before it
+            // sleeps: that look must be a true one.
             if unsafe { (*self.own_armed).load(Ordering::Relaxed) } == 0 {
                 return Received::Empty;
             }
@@ -335,18 +353,20 @@ impl Link {
         self.one_way = self.one_way.saturating_add(1);
         let words = self.consumer.slots().address(self.consumer.slot_index()).cast::<u64>();
         if !Head(head).is_bulk() {
-            // SAFETY: F1: the slot is mapped, and not written by an honest peer, until it is consumed.
+            // SAFETY: F1: the slot stays mapped as long as F2 lets the caller use the frame.
             return Received::Frame(unsafe { Frame::new(head, words, core::ptr::null(), 0) });
         }
         // A read request has no payload though it uses the words of one: it is not BULK.
         // SAFETY: the words of the slot at the head, which is there.
         let Some((payload, length)) = (unsafe { self.payload_of(words) }) else { return Received::Broken };
         self.payload_consumed += length;
-        // SAFETY: F1: the slot is the queue's until it is consumed; the payload has been checked.
+        // SAFETY: F1: the slot stays mapped as long as F2 lets the caller use the frame; so does
+        // the payload, whose place has been checked.
         Received::Frame(unsafe { Frame::new(head, words, payload, length as usize) })
     }
 
-    /// Where the payload of the frame with these words is, and its length; `None` if that cannot be.
+    /// Where the payload of the frame with these words is, and its length; `None` if that cannot
+    /// be.
     ///
     /// # Safety
     /// F1: `words` are those of a slot that is there.
@@ -369,7 +389,9 @@ impl Link {
         }
     }
 
-    /// As [`consume`](Self::consume), for a frame with payload that is read until [`release`](Self::release): the mark to give there. Frames behind it can be received meanwhile.
+    /// As [`consume`](Self::consume), for a frame with payload that is read until
+    /// [`release`](Self::release): the mark to give there. Frames behind it can be received
+    /// meanwhile.
     pub(crate) fn consume_keeping(&mut self) -> u32 {
         let slot = self.consumer.head();
         self.kept.push(slot);
@@ -406,7 +428,8 @@ impl Link {
     #[inline(always)]
     fn ring_if_armed(&mut self, reasons: u32) {
         membarrier::light(self.parts.barriers);
-        // SAFETY: L2. Relaxed: ordered after the publication by the barrier above; pairs with arm() (Dekker: the sleeper's heavy barrier).
+        // SAFETY: L2. Relaxed: ordered after the publication by the barrier above; pairs with arm()
+        // (Dekker: the sleeper's heavy barrier).
         if unsafe { (*self.peer_armed).load(Ordering::Relaxed) } & reasons != 0 {
             self.ring();
         }
@@ -427,23 +450,27 @@ impl Link {
 
     /// Says for what the peer is to ring our bell. The caller issues the heavy barrier.
     pub(super) fn arm(&self, reasons: u32) {
-        // SAFETY: L2. Relaxed: made visible before the second look by the caller's barrier; pairs with ring_if_armed().
+        // SAFETY: L2. Relaxed: made visible before the second look by the caller's barrier; pairs
+        // with ring_if_armed().
         unsafe { (*self.own_armed).store(reasons, Ordering::Relaxed) };
     }
 
     /// Says that we let others have this processor; `None`: that we do not.
     pub(super) fn set_away(&self, from: Option<usize>) {
-        // SAFETY: L2. Relaxed: a hint, nothing is published by it; read by is_peer_at_work() and has_peer_left().
+        // SAFETY: L2. Relaxed: a hint, nothing is published by it; read by is_peer_at_work() and
+        // has_peer_left().
         unsafe { (*self.own_away).store(away_word(from), Ordering::Relaxed) };
     }
 
     /// Whether the peer says that it lets others have this processor.
     pub(super) fn has_peer_left(&self, processor: usize) -> bool {
-        // SAFETY: L2. Relaxed: a hint; a peer that lies has us move to another processor a few times at most.
+        // SAFETY: L2. Relaxed: a hint; a peer that lies has us move to another processor a few
+        // times at most.
         unsafe { (*self.peer_away).load(Ordering::Relaxed) == away_word(Some(processor)) }
     }
 
-    /// Whether the peer does not say that it lets others have its processor: it is at work, or asleep and may have been rung, so that what we wait for may come any moment.
+    /// Whether the peer does not say that it lets others have its processor: it is at work, or
+    /// asleep and may have been rung, so that what we wait for may come any moment.
     pub(super) fn is_peer_at_work(&self) -> bool {
         // SAFETY: L2. Relaxed: a hint; what the peer writes there costs us some polls at most.
         unsafe { (*self.peer_away).load(Ordering::Relaxed) == 0 }
@@ -467,7 +494,8 @@ impl Link {
         self.producer.tail()
     }
 
-    /// Whether the peer has consumed all frames before the mark. It publishes its head when it finds nothing more, at the latest.
+    /// Whether the peer has consumed all frames before the mark. It publishes its head when it
+    /// finds nothing more, at the latest.
     pub(super) fn is_taken(&mut self, mark: u32) -> bool {
         let tail = self.producer.tail();
         let since = tail.wrapping_sub(mark);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The network's state: NICs, links, frames under way, events to come. Called by `port.rs` (one NIC's view) and `world.rs` (time).
 
-use super::{SimConfig, SimWire};
+use super::SimConfig;
 use crate::frame::{Head, Op};
 use crate::handle::{Handle, Slab};
 use crate::time::{Duration, Instant};
@@ -53,16 +53,6 @@ impl SimNetwork {
             next_event: 0,
             statistics,
         })))
-    }
-
-    /// A new NIC at a host address; a NIC that had it before and has died is replaced. The NIC's number is [`SimWire::nic`].
-    pub fn attach(&self, host: &[u8]) -> SimWire {
-        let mut network = self.0.borrow_mut();
-        network.nics.push(Nic { host: host.to_vec(), alive: true, ends: Slab::new(LINKS_MAX), events: BTreeMap::new() });
-        let nic = network.nics.len() - 1;
-        let payload_bytes_max = network.config.payload_bytes_max;
-        drop(network);
-        SimWire::new(self.clone(), nic, host, payload_bytes_max)
     }
 
     /// Time goes on. It never runs backwards.
@@ -140,7 +130,7 @@ struct End {
 pub(super) struct Flying {
     arrival: Instant,
     pub(super) line: Line,
-    pub(super) payload: Vec<u8>,
+    pub(super) payload: Rc<Vec<u8>>,
 }
 
 /// A link; the one end of a loopback link is end 0.
@@ -156,6 +146,12 @@ impl LinkTag {
 }
 
 impl Network {
+    /// A new NIC: its number, and the payload bytes that its frames may carry.
+    pub(super) fn attach(&mut self, host: &[u8]) -> (usize, usize) {
+        self.nics.push(Nic { host: host.to_vec(), alive: true, ends: Slab::new(LINKS_MAX), events: BTreeMap::new() });
+        (self.nics.len() - 1, self.config.payload_bytes_max)
+    }
+
     fn schedule(&mut self, nic: usize, at: Instant, event: WireEvent) {
         self.next_event += 1;
         self.nics[nic].events.insert((at, self.next_event), event);
@@ -209,7 +205,7 @@ impl Network {
         let arrival = (to.idle_at + self.config.latency + Duration(jitter)).max(to.last_arrival);
         to.last_arrival = arrival;
         to.occupied += 1;
-        to.inbox.push_back(Flying { arrival, line: *line, payload });
+        to.inbox.push_back(Flying { arrival, line: *line, payload: Rc::new(payload) });
         self.statistics.sent += 1;
         self.wake(arrival);
         Sent::Yes

@@ -6,8 +6,9 @@
 use super::SimNetwork;
 use crate::address::NetAddress;
 use crate::heap::{self, Heap};
-use crate::{Allocation, Frame, LinkFailure, LinkId, LinkInfo, MemoryKind, Received, Rendezvous, Sent, Wire, WireEvent};
+use crate::{Allocation, DirectMemory, Frame, LinkFailure, LinkId, LinkInfo, MemoryKind, Received, Rendezvous, Sent, Wire, WireEvent};
 use bellwire_memory::line_queue::Line;
+use std::rc::Rc;
 
 /// A NIC on a [`SimNetwork`]. Dropping it closes the NIC in good order.
 #[derive(Debug)]
@@ -17,15 +18,21 @@ pub struct SimWire {
     host: Vec<u8>,
     payload_bytes_max: usize,
     heap: Heap,
-    /// The line last received: frames point into it, while the network's own queue may move.
+    /// The line and the payload last received: frames point into them, whatever becomes of the
+    /// network's own queue.
     current: Box<Line>,
+    payload: Rc<Vec<u8>>,
+}
+
+impl SimNetwork {
+    /// A new NIC at a host address. A NIC that had the address before and has died is replaced.
+    pub fn attach(&self, host: &[u8]) -> SimWire {
+        let (nic, payload_bytes_max) = self.0.borrow_mut().attach(host);
+        SimWire { network: self.clone(), nic, host: host.to_vec(), payload_bytes_max, heap: Heap::default(), current: Box::default(), payload: Rc::default() }
+    }
 }
 
 impl SimWire {
-    pub(super) fn new(network: SimNetwork, nic: usize, host: &[u8], payload_bytes_max: usize) -> Self {
-        Self { network, nic, host: host.to_vec(), payload_bytes_max, heap: Heap::default(), current: Box::default() }
-    }
-
     /// The NIC's number in its network.
     pub fn nic(&self) -> usize {
         self.nic
@@ -38,7 +45,9 @@ impl Drop for SimWire {
     }
 }
 
-impl Wire for SimWire {
+// SAFETY: W1: `Heap`. W2: a vector of that length. W3: `current` is boxed, `payload` is shared with
+// the network; both change with the next receive. W4: nothing is kept.
+unsafe impl Wire for SimWire {
     fn name(&self) -> &'static str {
         "sim"
     }
@@ -62,7 +71,7 @@ impl Wire for SimWire {
         self.network.0.borrow_mut().send(self.nic, link, line, length, fill)
     }
 
-    fn receive(&mut self, link: LinkId) -> Received {
+    unsafe fn receive(&mut self, link: LinkId) -> Received {
         let mut network = self.network.0.borrow_mut();
         network.count_look();
         match network.front(self.nic, link) {
@@ -73,8 +82,9 @@ impl Wire for SimWire {
             }
             Ok(Some(f)) => {
                 *self.current = f.line;
-                // SAFETY: F1: `current` is boxed and changes with the next receive only; the payload's buffer lives until consume().
-                Received::Frame(unsafe { Frame::new(f.line.0[0], self.current.0.as_ptr(), f.payload.as_ptr(), f.payload.len()) })
+                self.payload = Rc::clone(&f.payload);
+                // SAFETY: F1: both stay until the next receive, which F2 excludes.
+                Received::Frame(unsafe { Frame::new(f.line.0[0], self.current.0.as_ptr(), self.payload.as_ptr(), self.payload.len()) })
             }
         }
     }
@@ -129,3 +139,6 @@ impl Wire for SimWire {
         LinkInfo { loopback: self.network.0.borrow().is_loopback(self.nic, link), wire: self.name(), ..LinkInfo::default() }
     }
 }
+
+// SAFETY: nothing is reached directly.
+unsafe impl DirectMemory for SimWire {}

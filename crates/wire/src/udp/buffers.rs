@@ -4,6 +4,7 @@
 //! What came out of order is kept by reference and may hold a whole slot. When all but one are held, what is lent is a copy, packet by packet: so there is always a slot for the datagram
 //! that everything waits for, and what is kept beyond takes as much memory as it is long, which the transport bounds.
 
+use crate::packet::StableBytes;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -21,6 +22,10 @@ pub struct UdpBuffer {
     start: u32,
     end: u32,
 }
+
+// SAFETY: K4: a slot is on the heap, and written only while nobody else refers to it
+// (`Arc::get_mut`).
+unsafe impl StableBytes for UdpBuffer {}
 
 impl AsRef<[u8]> for UdpBuffer {
     #[inline]

@@ -259,6 +259,10 @@ impl UdpPort {
 impl PacketPort for UdpPort {
     type Buffer = UdpBuffer;
 
+    fn handle_control(&mut self) {
+        Self::handle_control(self);
+    }
+
     fn name(&self) -> &'static str {
         "udp"
     }

@@ -39,7 +39,7 @@ impl Helper<'_> {
     pub(super) fn guard(&mut self) {
         self.guarding.ticks += 1;
         if self.guarding.ticks.is_multiple_of(TICKS_PER_ROUND) {
-            self.guarding.on = !self.shared.token.enter(Claim::Visit).engine.wire_mut().guard_may_go();
+            self.guarding.on = !self.shared.token.enter(Claim::Visit).engine.wire.guard_may_go();
         }
         if self.has_polled() {
             self.guarding.absent = 0;

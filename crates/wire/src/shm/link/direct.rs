@@ -128,7 +128,14 @@ impl Link {
     }
 
     /// As [`with_granted`](Self::with_granted) for reading a region in memory that cannot be mapped.
-    pub(in crate::shm) fn pull_granted(&mut self, wish: &RemoteAccess, access: impl FnOnce(&mut dyn FnMut(u64, *mut u8, usize) -> bool) -> bool) -> Direct {
+    ///
+    /// # Safety
+    /// Each destination that `access` names may be written for the length that it names.
+    pub(in crate::shm) unsafe fn pull_granted(
+        &mut self,
+        wish: &RemoteAccess,
+        access: impl FnOnce(&mut dyn FnMut(u64, *mut u8, usize) -> bool) -> bool,
+    ) -> Direct {
         if !self.attaches() || wish.write {
             return Direct::No;
         }
@@ -142,7 +149,7 @@ impl Link {
             || {
                 let mut copy = |offset: u64, to: *mut u8, length: usize| {
                     let fits = offset <= wish.length && length as u64 <= wish.length - offset;
-                    // SAFETY: the engine gives memory that it may write.
+                    // SAFETY: the caller's: `to` may be written for `length` bytes.
                     let read = if fits { unsafe { attach::read(self.parts.peer_pid, wish.address + offset, to, length) } } else { Err(AttachError::Refused) };
                     // Memory that is not there, ours or the peer's, is that request's matter.
                     refused |= !matches!(read, Ok(()) | Err(AttachError::Unmapped));
