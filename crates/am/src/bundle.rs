@@ -10,9 +10,13 @@ use crate::message::{Handler, Message};
 use crate::name::Name;
 use crate::region::Region;
 use crate::status::{Departed, Error, Returned};
+use bellwire_memory::atomic::{AtomicUsize, Ordering};
 use bellwire_memory::token::{Claim, Held, Token, thread_id};
 use std::sync::{Arc, MutexGuard};
 use std::time::Duration;
+
+/// Bundles of this process.
+pub(crate) static OPEN: AtomicUsize = AtomicUsize::new(0);
 
 /// Endpoints that are polled as one.
 pub struct Bundle {
@@ -27,6 +31,8 @@ impl Bundle {
     /// [`Error::Resource`].
     pub fn new(device: &Arc<Device>) -> Result<Self, Error> {
         let inbox = device.create_inbox()?;
+        // Relaxed: a hint, for polls that give way.
+        OPEN.fetch_add(1, Ordering::Relaxed);
         Ok(Self { device: Arc::clone(device), core: Token::new(Core::new(inbox)) })
     }
 
@@ -324,6 +330,8 @@ impl Bundle {
 
 impl Drop for Bundle {
     fn drop(&mut self) {
+        // Relaxed: as in `new`.
+        OPEN.fetch_sub(1, Ordering::Relaxed);
         let device = Arc::clone(&self.device);
         let mut core = self.core();
         Self::end(&mut core, &mut device.acceptor(), &device);

@@ -2,21 +2,24 @@
 //! Polling and waiting: what has come is handled on the calling thread, with no lock held.
 
 use crate::arrive::{Delivery, Step};
-use crate::bundle::Bundle;
+use crate::bundle::{Bundle, OPEN};
 use crate::core::{Core, EndpointId};
 use crate::message::{Handler, Message};
 use crate::payload::Place;
 use crate::probe::{Off, Probe, mark};
 use crate::status::{Departed, Error, Returned};
+use bellwire_memory::atomic::Ordering;
 use bellwire_memory::token::{Held, thread_id};
 use bellwire_via::{NetAddress, ViHandle};
 use std::time::{Duration, Instant};
 
-/// Longest sleep while something waits to leave: nobody says when there is room.
+/// Longest sleep while something waits to leave, as nobody says when there is room; and of a poll,
+/// in place of giving way.
 const SLICE: Duration = Duration::from_millis(1);
 
 impl Bundle {
-    /// Handles the next message that has come; returns how many things were done, 0 or 1. 0 also when another thread is running a handler of this bundle.
+    /// Handles the next message that has come; returns how many things were done, 0 or 1. 0 also
+    /// when another thread is running a handler of this bundle.
     ///
     /// # Errors
     /// [`Error::BadArgument`]: within a handler. [`Error::InUse`]: in the child of a `fork`.
@@ -46,7 +49,9 @@ impl Bundle {
             Some(Step::Run(delivery, handler)) => self.run::<P>(guard, delivery, handler),
             None | Some(Step::Nothing) => {
                 drop(guard);
-                self.device.nic.give_way();
+                if self.device.nic.should_give_way() {
+                    self.give_way();
+                }
                 return Ok(0);
             }
             Some(Step::Moved) => core.garbage.clear(),
@@ -55,6 +60,22 @@ impl Bundle {
             Some(Step::Elsewhere(vi, endpoint, remote)) => self.forward(vi, endpoint, remote),
         }
         Ok(1)
+    }
+
+    /// After a poll that found nothing: lets others run.
+    ///
+    /// Where programs that compute want this processor, the caller sleeps until something comes,
+    /// for a moment at most: a thread that gives way to them is back after milliseconds, whatever
+    /// has come meanwhile. Not if the process has other bundles: something may come for one of
+    /// those.
+    #[cold]
+    fn give_way(&self) {
+        // Relaxed: a hint.
+        if OPEN.load(Ordering::Relaxed) == 1 && self.device.nic.should_nap() {
+            let _ = self.wait(Some(SLICE));
+        } else {
+            self.device.nic.give_way();
+        }
     }
 
     #[inline]
@@ -126,7 +147,8 @@ impl Bundle {
         });
     }
 
-    /// Sleeps until there is something to poll for, or `timeout` has passed (`None`: for ever). `false`: it has passed.
+    /// Sleeps until there is something to poll for, or `timeout` has passed (`None`: for ever).
+    /// `false`: it has passed.
     ///
     /// # Errors
     /// [`Error::BadArgument`]: within a handler. [`Error::InUse`]: in the child of a `fork`.
@@ -160,7 +182,8 @@ impl Bundle {
         }
     }
 
-    /// Whether [`wait_for_event`](Self::wait_for_event) is to return when the bundle is not empty. It is not, at first.
+    /// Whether [`wait_for_event`](Self::wait_for_event) is to return when the bundle is not empty.
+    /// It is not, at first.
     pub fn set_event_mask(&self, not_empty: bool) {
         self.core().wants_events = not_empty;
     }
@@ -173,7 +196,8 @@ impl Bundle {
     /// Sleeps until an event of the mask: until the bundle is not empty.
     ///
     /// # Errors
-    /// Those of [`wait`](Self::wait); [`Error::BadArgument`] also: nothing is in the mask, so this would never return.
+    /// Those of [`wait`](Self::wait); [`Error::BadArgument`] also: nothing is in the mask, so this
+    /// would never return.
     pub fn wait_for_event(&self) -> Result<(), Error> {
         if self.event_mask() { self.wait(None).map(drop) } else { Err(Error::BadArgument) }
     }
