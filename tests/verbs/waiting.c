@@ -68,8 +68,8 @@ static void datagrams(struct side *a, struct side *b)
     CHECK(!ibv_destroy_ah(ah) && !ibv_destroy_qp(a->qp) && !ibv_destroy_qp(b->qp));
 }
 
-/* Messages that have come complete at both ends, though the receiver ends its queue pair without
-   having looked. */
+/* Messages that have come complete at both ends, though the receiver ends its queue pair or has it
+   fail without having looked. */
 static void farewells(struct side *a, struct side *b)
 {
     for (int round = 0; round < 50; round++) {
@@ -80,6 +80,18 @@ static void farewells(struct side *a, struct side *b)
         if (round == 0)
             ends_well(a, 3, IBV_WC_SEND);
         CHECK(!post(a, IBV_WR_SEND, 64, a->mr->lkey, 0, 0, 4));
+        struct ibv_qp_attr failed;
+        memset(&failed, 0, sizeof failed);
+        failed.qp_state = IBV_QPS_ERR;
+        int fails = round % 2;
+        if (fails) {
+            MUST(!ibv_modify_qp(b->qp, &failed, IBV_QP_STATE));
+            ends_well(b, 1, IBV_WC_RECV);
+            ends_well(b, 2, IBV_WC_RECV);
+        }
+        /* The sender, too, has its answer when it gives up. */
+        if (fails && round % 4 == 1)
+            MUST(!ibv_modify_qp(a->qp, &failed, IBV_QP_STATE));
         CHECK(!ibv_destroy_qp(b->qp));
         if (round != 0)
             ends_well(a, 3, IBV_WC_SEND);

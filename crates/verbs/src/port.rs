@@ -30,9 +30,6 @@ const FAREWELL: Duration = Duration::from_millis(500);
 /// Between two tries.
 const PAUSE: Duration = Duration::from_micros(50);
 
-/// Looks at what has come before a queue pair ends, at most: its peers may send without end.
-const LOOKS_BEFORE_END: u32 = 64;
-
 /// Why a device could not be opened.
 #[derive(Debug)]
 #[non_exhaustive]
@@ -146,12 +143,7 @@ impl Port {
     /// [`Error::Invalid`].
     pub fn destroy_qp(&self, qp: u32) -> Result<(), Error> {
         self.station.with(|core, engine| {
-            // Requests that have come are done and answered, as a device would have done them.
-            for _ in 0..LOOKS_BEFORE_END {
-                if !core.look(engine, |_| false) {
-                    break;
-                }
-            }
+            core.hear_out(engine);
             core.tell(engine, qp);
             core.destroy_qp(qp)
         })
@@ -163,7 +155,12 @@ impl Port {
     /// # Errors
     /// [`Error::Invalid`]: no such move, too little or too much is given, or a value is none.
     pub fn modify_qp(&self, qp: u32, to: Option<QpState>, current: Option<QpState>, attributes: &QpAttributes, given: Given) -> Result<(), Error> {
-        self.station.with(|core, engine| core.modify(engine, qp, to, current, attributes, given))
+        self.station.with(|core, engine| {
+            if matches!(to, Some(QpState::Err | QpState::Reset)) {
+                core.hear_out(engine);
+            }
+            core.modify(engine, qp, to, current, attributes, given)
+        })
     }
 
     /// State, attributes, and what it was made with.

@@ -15,6 +15,8 @@ pub(crate) type HostWire = bellwire_via::wire::host::HostWire;
 
 /// Most steps in one poll.
 const STEPS: u32 = 32;
+/// Looks at what has come before a queue pair ends, at most: its peers may send without end.
+const LOOKS_BEFORE_END: u32 = 64;
 /// Until something is tried again that waits to leave: nobody says when it can, ns.
 const SLICE: u64 = 1_000_000;
 /// How long answers are held back that a request of the program may take along, ns.
@@ -55,6 +57,17 @@ impl Core {
             moved = true;
         }
         moved
+    }
+
+    /// Before a queue pair ends or fails: requests that have come are done and answered, and answers
+    /// end requests, as on a device, which would have seen to them already.
+    #[cold]
+    pub(crate) fn hear_out<W: Wire>(&mut self, engine: &mut Engine<W>) {
+        for _ in 0..LOOKS_BEFORE_END {
+            if !self.look(engine, |_| false) {
+                break;
+            }
+        }
     }
 
     #[cold]
