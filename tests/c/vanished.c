@@ -96,6 +96,8 @@ static VIP_UINT32 error_of(End *end, int receive) {
     VIP_RETURN result = receive ? VipRecvWait(end->vi, WAIT_MS, &d) : VipSendWait(end->vi, WAIT_MS, &d);
     if (!CHECK(result == VIP_SUCCESS || result == VIP_DESCRIPTOR_ERROR)) return ~0u;
     CHECK(d->CS.Status & VIP_STATUS_DONE);
+    /* The call says what the descriptor says. */
+    CHECK((result == VIP_DESCRIPTOR_ERROR) == ((d->CS.Status & VIP_STATUS_ERROR_MASK) != 0));
     return d->CS.Status & VIP_STATUS_ERROR_MASK;
 }
 

@@ -58,7 +58,7 @@ impl<W: Wire> Engine<W> {
     /// Asks the peer to copy a request out of our memory, piece by piece; each piece lies in one segment.
     pub(crate) fn transmit_pull(&mut self, index: usize, at: u32, op: Op) -> Step {
         loop {
-            let Some(vi) = self.vis.at(index) else { return Step::Blocked };
+            let Some(vi) = self.vis.at(index) else { return Step::Ended };
             let work = vi.send.works.get(at);
             let Some((from, n)) = Gather::new(work.segments, &vi.send.segments).piece_at(work.moved, PULL_BYTES_MAX) else { return Step::Gone };
             let last = work.moved + n == work.length;

@@ -22,7 +22,7 @@ impl<W: Wire> Engine<W> {
             None if self.goes_by_pull(index, at) => return self.transmit_pull(index, at, Op::WritePull),
             None => return self.transmit_frames(index, at, Op::Write, moved),
         }
-        let Some(vi) = self.vis.at(index) else { return Step::Blocked };
+        let Some(vi) = self.vis.at(index) else { return Step::Ended };
         let work = vi.send.works.get(at);
         if !work.flags.contains(WorkFlags::IMMEDIATE) {
             return Step::Gone;
@@ -39,7 +39,7 @@ impl<W: Wire> Engine<W> {
         if let Some(step) = self.transmit_read_attached(index, at, moved) {
             return step;
         }
-        let Some(vi) = self.vis.at(index) else { return Step::Blocked };
+        let Some(vi) = self.vis.at(index) else { return Step::Ended };
         if vi.reads_outstanding >= READS_OUTSTANDING_MAX {
             return Step::Blocked;
         }

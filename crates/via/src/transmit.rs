@@ -39,10 +39,14 @@ pub(crate) const NOT_READY_BACKOFF_MAX: Duration = Duration::from_millis(2);
 pub(crate) enum Step {
     /// Left; the next may follow.
     Gone,
+    /// Completed with an error; the next may follow.
+    Failed,
     /// Moved something, more to do in a later turn.
     More,
     /// Cannot go on now (fence, limit, control frames first).
     Blocked,
+    /// The VI, or what it was to do, is no more.
+    Ended,
     /// The link has no room.
     Full,
     /// The link is gone.
@@ -77,11 +81,11 @@ impl<W: Wire> Engine<W> {
             let mut moved = 0;
             let step = self.transmit_step(index, &mut moved);
             any |= moved != 0;
-            self.round.budget = self.round.budget.saturating_sub(moved.max(if step == Some(Step::Gone) { MESSAGE_BYTES_MIN } else { 0 }));
+            self.round.budget =
+                self.round.budget.saturating_sub(moved.max(if matches!(step, Some(Step::Gone | Step::Failed)) { MESSAGE_BYTES_MIN } else { 0 }));
             match step {
-                None => break Stop::Empty,
-                Some(Step::Gone) => any = true,
-                Some(Step::More) => any = true,
+                None | Some(Step::Ended) => break Stop::Empty,
+                Some(Step::Gone | Step::Failed | Step::More) => any = true,
                 Some(Step::Blocked) => break Stop::Blocked,
                 Some(Step::Full) => break Stop::Full,
                 Some(Step::Broken) => {
@@ -127,7 +131,7 @@ impl<W: Wire> Engine<W> {
 
     /// Acknowledgement, and "ready again".
     fn transmit_owed(&mut self, index: usize) -> Step {
-        let Some(vi) = self.vis.at(index) else { return Step::Blocked };
+        let Some(vi) = self.vis.at(index) else { return Step::Ended };
         if vi.ready_due {
             let mut line = frame::short(Head::new(Op::ReceiverReady, vi.remote_connection), 0, 0);
             match self.wire.send(vi.link, &mut line, 3) {
@@ -150,8 +154,8 @@ impl<W: Wire> Engine<W> {
 
     /// The next fragment of a read done for the peer.
     fn transmit_read_job(&mut self, index: usize, moved: &mut u32) -> Step {
-        let Some(vi) = self.vis.at(index) else { return Step::Blocked };
-        let Some(job) = vi.read_jobs.front().copied() else { return Step::Blocked };
+        let Some(vi) = self.vis.at(index) else { return Step::Ended };
+        let Some(job) = vi.read_jobs.front().copied() else { return Step::Ended };
         // Checked again for each piece: the region may have been deregistered since.
         if !vi.attributes.rdma_read || !self.registry.permits_remote(job.handle, job.address, u64::from(job.length), vi.ptag, false) {
             self.refuse_read(index, job.work);
@@ -186,8 +190,8 @@ impl<W: Wire> Engine<W> {
 
     /// The request at `send.next`.
     fn transmit_next(&mut self, index: usize, moved: &mut u32) -> Step {
-        let Some(handle) = self.vis.handle_at(index) else { return Step::Blocked };
-        let Some(vi) = self.vis.at(index) else { return Step::Blocked };
+        let Some(handle) = self.vis.handle_at(index) else { return Step::Ended };
+        let Some(vi) = self.vis.at(index) else { return Step::Ended };
         let at = vi.send.next;
         let work = vi.send.works.get(at);
         if work.status.is_error() {
@@ -212,7 +216,7 @@ impl<W: Wire> Engine<W> {
         if step != Step::Gone {
             return step;
         }
-        let Some(vi) = self.vis.at(index) else { return Step::Blocked };
+        let Some(vi) = self.vis.at(index) else { return Step::Ended };
         vi.send.next = at.wrapping_add(1);
         let work = vi.send.works.get(at);
         // What went entirely by direct access needs no answer: it is in the peer's memory.
@@ -234,7 +238,7 @@ impl<W: Wire> Engine<W> {
         } else if silent || !awaits_answer(work.operation, vi.acknowledged) {
             self.time_way(index, at, work.attached);
             let mut sink = sink!(self);
-            let Some(vi) = self.vis.at(index) else { return Step::Blocked };
+            let Some(vi) = self.vis.at(index) else { return Step::Ended };
             finish_send(vi, handle, at, Status::empty(), &mut sink);
         } else {
             vi.send.works.at(at).state = WorkState::Sent;
@@ -244,8 +248,8 @@ impl<W: Wire> Engine<W> {
 
     /// A request that was posted with a fault: completes with it, and a reliable connection breaks.
     fn transmit_faulty(&mut self, index: usize, at: u32) -> Step {
-        let Some(handle) = self.vis.handle_at(index) else { return Step::Blocked };
-        let Some(vi) = self.vis.at(index) else { return Step::Blocked };
+        let Some(handle) = self.vis.handle_at(index) else { return Step::Ended };
+        let Some(vi) = self.vis.at(index) else { return Step::Ended };
         if vi.send.done != at {
             // Those before it are still out; it must not overtake them.
             return Step::Blocked;
@@ -257,19 +261,19 @@ impl<W: Wire> Engine<W> {
         if reliable {
             self.break_connection(index, None, Cause::Here(DisconnectReason::PeerError));
         }
-        Step::Gone
+        Step::Failed
     }
 
     /// Local memory of the request at `send.next` is not there (strict mode): it completes so, when its turn comes.
     #[cold]
     pub(crate) fn transmit_unmapped(&mut self, index: usize, at: u32) -> Step {
-        let Some(vi) = self.vis.at(index) else { return Step::Blocked };
+        let Some(vi) = self.vis.at(index) else { return Step::Ended };
         vi.send.works.at(at).status = Status::PROTECTION_ERROR;
         self.transmit_faulty(index, at)
     }
 
     fn transmit_send(&mut self, index: usize, at: u32, moved: &mut u32) -> Step {
-        let Some(vi) = self.vis.at(index) else { return Step::Blocked };
+        let Some(vi) = self.vis.at(index) else { return Step::Ended };
         let work = vi.send.works.get(at);
         let immediate = work.flags.contains(WorkFlags::IMMEDIATE);
         let inline_max = if immediate { INLINE_BYTES_MAX_IMMEDIATE } else { INLINE_BYTES_MAX };
@@ -330,7 +334,7 @@ impl<W: Wire> Engine<W> {
     }
 
     fn transmit_inline(&mut self, index: usize, at: u32) -> Step {
-        let Some(vi) = self.vis.at(index) else { return Step::Blocked };
+        let Some(vi) = self.vis.at(index) else { return Step::Ended };
         let work = vi.send.works.get(at);
         let immediate = work.flags.contains(WorkFlags::IMMEDIATE);
         let mut line = Line::default();
@@ -359,7 +363,7 @@ impl<W: Wire> Engine<W> {
 
     /// Fragments with payload, from `moved` on.
     pub(crate) fn transmit_frames(&mut self, index: usize, at: u32, op: Op, moved: &mut u32) -> Step {
-        let Some(vi) = self.vis.at(index) else { return Step::Blocked };
+        let Some(vi) = self.vis.at(index) else { return Step::Ended };
         let (max, mut next) = (self.wire.payload_bytes_max(vi.link) as u32, self.wire.payload_bytes_next(vi.link, vi.remote_connection) as u32);
         vi.send.works.at(at).way = Way::Frames;
         loop {
