@@ -18,7 +18,7 @@ static const char *const names[] = {
     "VipNSShutdown",
 };
 static const char *const extensions[] = {
-    "VipxVersion",   "VipxAllocMem",   "VipxFreeMem",     "VipxQueryVi",  "VipxQueryLink", "VipxQueryMem",   "VipxQueryNic",
+    "VipxVersion",   "VipxAllocMem",   "VipxFreeMem",     "VipxQueryVi",  "VipxQueryLink", "VipxQueryMem",   "VipxQueryNic", "VipxQueryCause",
     "VipxCreateSrq", "VipxDestroySrq", "VipxPostSrqRecv", "VipxCreateVi", "VipxSetWeight", "VipxSendInline",
     "VipxSetSpin",   "VipxSendWait",   "VipxRecvWait",    "VipxCQWait",   "VipxCQFd",       "VipxCQArm",
 };

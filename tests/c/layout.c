@@ -164,6 +164,9 @@ static void extensions(void) {
     SIZE(VIPX_VI_INFO, 88);
     SIZE(VIPX_MEM_INFO, 16);
     SIZE(VIPX_LINK_INFO, 112);
+    AT(VIPX_CAUSE_INFO, Size, 0);
+    AT(VIPX_CAUSE_INFO, Text, 16);
+    SIZE(VIPX_CAUSE_INFO, 128);
     AT(VIPX_LINK_INFO, RttNs, 56);
     SIZE(VIPX_NIC_INFO, 48);
     AT(VIPX_NIC_INFO, Memory, 40);

@@ -99,6 +99,50 @@ typedef struct {
 /* Fills Info for the link that a VI uses with all others to the same NIC. VIP_SUCCESS; VIP_INVALID_PARAMETER: bad VI or pointer, bad Size. */
 VIP_RETURN VipxQueryLink(IN VIP_VI_HANDLE ViHandle, IN OUT VIPX_LINK_INFO *Info);
 
+/* VIPX_CAUSE_INFO.By */
+#define VIPX_BY_NONE 0 /* the connection did not break */
+#define VIPX_BY_LINK 1 /* the link to the peer's NIC failed, with all connections over it */
+#define VIPX_BY_PEER 2 /* the peer ended the connection */
+#define VIPX_BY_HERE 3 /* this NIC ended the connection */
+
+/* VIPX_CAUSE_INFO.Cause */
+#define VIPX_CAUSE_NONE 0
+/* VIPX_BY_LINK */
+#define VIPX_CAUSE_PEER_DIED 1       /* the peer process exited or was killed */
+#define VIPX_CAUSE_PEER_CLOSED 2     /* the peer closed its NIC */
+#define VIPX_CAUSE_PEER_RESTARTED 3  /* another NIC has taken the peer's place */
+#define VIPX_CAUSE_PEER_FORGOT 4     /* the peer no longer knows the link */
+#define VIPX_CAUSE_PEER_SILENT 5     /* the peer gave no sign of life for too long */
+#define VIPX_CAUSE_PEER_MISBEHAVED 6 /* the peer broke the rules of the link */
+#define VIPX_CAUSE_PEER_STALLED 7    /* the peer does not read the answers it asked for */
+#define VIPX_CAUSE_LOCAL_LIMIT 8     /* this side is out of memory or descriptors */
+#define VIPX_CAUSE_UNREACHABLE 9     /* nobody is at that address, or no wire reaches it */
+/* VIPX_BY_PEER, VIPX_BY_HERE */
+#define VIPX_CAUSE_DISCONNECTED 16
+#define VIPX_CAUSE_RECEIVE_QUEUE_EMPTY 17 /* a message found no receive posted */
+#define VIPX_CAUSE_TOO_LONG 18            /* a message was longer than the receive posted for it */
+#define VIPX_CAUSE_WRITE_PROTECTION 19    /* an RDMA write was refused */
+#define VIPX_CAUSE_READ_PROTECTION 20     /* an RDMA read was refused */
+#define VIPX_CAUSE_REQUEST_FAILED 21      /* a request failed at its sender */
+#define VIPX_CAUSE_PROTOCOL 22            /* the other side broke the protocol */
+#define VIPX_CAUSE_RECEIVE_FAULT 23       /* the memory of a receive is not mapped */
+
+typedef struct {
+    VIP_UINT32 Size;
+    VIP_UINT32 Cause;     /* VIPX_CAUSE_* */
+    VIP_UINT32 By;        /* VIPX_BY_* */
+    VIP_UINT32 Reserved;
+    VIP_CHAR Text[112];   /* for people: a clause, ended by 0; empty for VIPX_CAUSE_NONE */
+} VIPX_CAUSE_INFO;
+
+/*
+ * Fills Info with the reason for which the last connection of a VI broke. The reason stays until
+ * the VI is connected again, VipDisconnect included; a program that disconnects a VI whose
+ * connection stands breaks nothing. May be called from an error handler, for the ViHandle that it
+ * is given. VIP_SUCCESS; VIP_INVALID_PARAMETER: bad VI or pointer, bad Size.
+ */
+VIP_RETURN VipxQueryCause(IN VIP_VI_HANDLE ViHandle, IN OUT VIPX_CAUSE_INFO *Info);
+
 /* VIPX_MEM_INFO.Origin */
 #define VIPX_MEM_FOREIGN 0 /* memory of the program: bytes pass through the rings */
 #define VIPX_MEM_ENGINE 1  /* of VipxAllocMem */

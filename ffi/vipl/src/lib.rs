@@ -18,6 +18,7 @@
 //!
 //! Budget of a post or done beyond the engine's: two stores and four loads.
 
+mod cause;
 mod connect;
 mod cq;
 mod ext;

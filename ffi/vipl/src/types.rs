@@ -161,6 +161,16 @@ pub(crate) struct VipxLinkInfo {
     pub packets_lost: u64,
 }
 
+/// `VIPX_CAUSE_INFO`.
+#[repr(C)]
+pub(crate) struct VipxCauseInfo {
+    pub size: u32,
+    pub cause: u32,
+    pub by: u32,
+    pub reserved: u32,
+    pub text: [u8; 112],
+}
+
 /// `VIPX_MEM_INFO`.
 #[repr(C)]
 #[derive(Default)]
@@ -222,6 +232,7 @@ layout!(VipMemAttributes, 16, ptag at 0, enable_rdma_write at 8, enable_rdma_rea
 layout!(VipErrorDescriptor, 48, vi at 8, cq at 16, descriptor at 24, op_code at 32, resource_code at 40, error_code at 44);
 layout!(VipAutodiscoveryList, 24, addresses at 8, address_count at 16);
 layout!(VipxLinkInfo, 112, address at 16, scope_id at 36, rtt_ns at 56, packets_lost at 104);
+layout!(VipxCauseInfo, 128, by at 8, text at 16);
 layout!(VipxViInfo, 88, inline_bytes_max at 16, link_id at 20, messages_sent at 24, frame_count at 64, attach_count at 72);
 layout!(VipxMemInfo, 16, origin at 4, peer_count at 12);
 layout!(VipxNicInfo, 48, inline_bytes_max at 20, registered_bytes at 24, allocated_bytes at 32, memory at 40);
