@@ -67,7 +67,7 @@ pub(crate) enum State {
     Connecting,
     Open,
     /// For good; requests come back with this.
-    Dead(End),
+    Dead(Status),
 }
 
 /// How a connection ended.
@@ -135,6 +135,8 @@ pub struct Connection {
     pub(crate) role: Role,
     pub(crate) state: State,
     pub(crate) peer: Name,
+    /// Of a dead connection, why it ended, unless the status says all.
+    pub(crate) death: Option<Death>,
     pub(crate) tag: u64,
     /// Client: requests sent, and how many of them are handled. Server: requests handled, and
     /// what the client was told of it.
@@ -169,6 +171,7 @@ impl Connection {
             role,
             state: State::Unconnected,
             peer,
+            death: None,
             tag,
             credits: Credits::new(0, TELL_AFTER),
             records: Box::default(),

@@ -8,7 +8,7 @@
 
 use crate::arrive::Delivery;
 use crate::bulk::{Data, NO_DATA};
-use crate::connection::{Connection, ConnectionId, Record, Role, State};
+use crate::connection::{Connection, ConnectionId, End, Record, Role, State};
 use crate::endpoint::{Endpoint, Slot, Translation};
 use crate::header::{ARGS_MAX, HeadBytes, Kind, MEDIUM_BYTES_MAX, word0};
 use crate::name::Name;
@@ -221,8 +221,8 @@ impl<H> Core<H> {
     pub(crate) fn request_unconnected(&mut self, id: ConnectionId, record: &Record) -> Result<Sent, Error> {
         let Some(connection) = self.connections.get_mut(id) else { return Err(Error::BadArgument) };
         match connection.state {
-            State::Dead(end) => {
-                let returned = connection.returned_record(record, end);
+            State::Dead(status) => {
+                let returned = connection.returned_record(record, End { status, death: connection.death });
                 self.returns.push_back((connection.endpoint, returned));
                 Ok(Sent::Yes)
             }

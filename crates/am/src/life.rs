@@ -92,7 +92,7 @@ impl<H> Core<H> {
     pub(crate) fn bury<W: Wire>(&mut self, engine: &mut Engine<W>, id: ConnectionId, end: End) {
         let Some(connection) = self.connections.get_mut(id) else { return };
         engine.end_vi(connection.channel.close());
-        connection.state = State::Dead(end);
+        (connection.state, connection.death) = (State::Dead(end.status), end.death);
         let queued = connection.out.drain(..).filter_map(|out| out.write);
         for write in connection.writes.drain(..).chain(queued) {
             finish_write(engine, write, &mut self.garbage);

@@ -203,6 +203,12 @@ impl From<MemoryError> for Error {
     }
 }
 
+impl From<bellwire_via::Error> for Error {
+    fn from(error: bellwire_via::Error) -> Self {
+        Self::Nic(error.to_string())
+    }
+}
+
 impl From<bellwire_job::Error> for Error {
     fn from(error: bellwire_job::Error) -> Self {
         Self::Job(error)

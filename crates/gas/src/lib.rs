@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Global memory: every process of a job has an address space of its own, and a global pointer names a place in any of them.
+//! Global memory: every process of a job has an address space of its own, and a global pointer
+//! names a place in any of them.
 //!
 //! ```text
 //!   one memfd for all processes of a host
@@ -11,8 +12,10 @@
 //!       its own window, at its own addresses: what local pointers name
 //! ```
 //!
-//! A program's statics and heap are moved into its window before it begins (`window.rs`), so a global pointer to any of them is a load or a store at an alias. What is elsewhere (a
-//! stack, memory of `mmap`) is reached by cross-memory attach (`far.rs`). Symmetric memory has the same addresses in all processes.
+//! A program's statics and heap are moved into its window before it begins (`window.rs`), so a
+//! global pointer to any of them is a load or a store at an alias. What is elsewhere (a stack,
+//! memory of `mmap`) is reached by cross-memory attach (`far.rs`). Symmetric memory has the same
+//! addresses in all processes.
 //!
 //! | file | what |
 //! |---|---|
@@ -29,19 +32,24 @@
 //! | `probe.rs` | steps of a get by messages, for who measures |
 //! | `process.rs`, `access.rs`, `together.rs` | [`Process`]: who is there; accesses; completion and collective calls |
 //!
-//! Called by `ffi/gas`, whose header has the word operations inline. The wire is chosen per pair: processes of one host share memory; the others, and all with `BELLWIRE_SHM=off`, talk by messages on
-//! virtual interfaces (`net.rs`). If there are any of these, what all processes do together goes by messages as well.
+//! Called by `ffi/gas`, whose header has the word operations inline. The wire is chosen per pair:
+//! processes of one host share memory; the others, and all with `BELLWIRE_SHM=off`, talk by
+//! messages on virtual interfaces (`net.rs`). If there are any of these, what all processes do
+//! together goes by messages as well.
 //!
-//! Processes of one job trust each other with their memory: that is what the program asked for. What is read from the control area or a message decides about addresses only after a check.
+//! Processes of one job trust each other with their memory: that is what the program asked for.
+//! What is read from the control area or a message decides about addresses only after a check.
 //!
 //! Unsafe code relies on three invariants.
-//! - G1: the control area, the window and the aliases are mapped from start to the end of the process; `layout` keeps what is computed inside them.
+//! - G1: the control area, the window and the aliases are mapped from start to the end of the
+//!   process; `layout` keeps what is computed inside them.
 //! - G3: a program names only places that may change. After [`Process::start`] it can name
 //!   everything that a process shares, statics too, so the caller promises that no reference
 //!   forbids
 //!   the change. After [`Process::join`] it can name symmetric memory alone, which has no
 //!   references.
-//! - G2: one thread uses [`Process`]; start happens before `main`, alone. The service thread of `net.rs` reads and writes the window as another process would.
+//! - G2: one thread uses [`Process`]; start happens before `main`, alone. The NIC's helper thread
+//!   reads and writes the window as another process would.
 
 mod access;
 mod call;

@@ -1,17 +1,20 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Probes: where the time of a get by packets goes, for a measuring program that asks with its own [`Probe`] (`bellwire gas --only steps`), in the manner of those of Active Messages.
+//! Probes: where the time of a get by packets goes, for a measuring program that asks with its own
+//! [`Probe`] (`bellwire gas --only steps`), in the manner of those of Active Messages.
 //!
-//! The calls of a get's way are generic over who watches. Programs call them with [`Off`], of whose probes no code is left. A probe marks the instant at which a step of the way is over: once for each get and its
-//! answer, and not by looks that find nothing.
+//! The calls of a get's way are generic over who watches. Programs call them with [`Off`], of whose
+//! probes no code is left. A probe marks the instant at which a step of the way is over: once for
+//! each get and its answer, and not by looks that find nothing.
 
 use crate::error::Error;
 use crate::process::Process;
 
-/// A step that is over, in the order in which a process passes them: the first four by who asks, the others by who is asked and then by who asked.
+/// A step that is over, in the order in which a process passes them: the first four by who asks,
+/// the others by who is asked and then by who asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Stage {
-    /// The locks of the machine and of the NIC are held.
+    /// The NIC's token is held, and with it the machine.
     Entered,
     /// The peer is found, there is room for an answer, and a credit.
     Allowed,
@@ -49,7 +52,8 @@ impl Probe for Off {
     fn mark(_: Stage) {}
 }
 
-/// The calls with a probe; else as those without. Of places that are mapped here, and where all memory is, nothing is marked.
+/// The calls with a probe; else as those without. Of places that are mapped here, and where all
+/// memory is, nothing is marked.
 impl Process {
     /// As [`sync`](Self::sync).
     ///
@@ -59,7 +63,8 @@ impl Process {
         self.net.as_ref().map_or(Ok(()), |net| net.sync_probed::<P>())
     }
 
-    /// Answers another process until it has got from here `gets` times in all. Nothing to do if its memory is mapped here.
+    /// Answers another process until it has got from here `gets` times in all. Nothing to do if its
+    /// memory is mapped here.
     ///
     /// # Errors
     /// As for [`sync`](Self::sync).

@@ -250,14 +250,19 @@ impl Mailbox {
         Event::of(self.version, engine, context, vi, notice)
     }
 
-    /// Ends the connections of `table`, and the VIs that the layer has not learned of; nobody is
-    /// accepted any more. The inbox and the protection tag are destroyed.
-    pub fn close<W: Wire, C: Connected>(&self, engine: &mut Engine<W>, acceptor: &mut Acceptor, table: &mut Slab<C>) {
-        acceptor.close(engine);
+    /// Ends the connections of `table` and the mailbox, as [`close`](Self::close) does.
+    pub fn close_all<W: Wire, C: Connected>(&self, engine: &mut Engine<W>, acceptor: &mut Acceptor, table: &mut Slab<C>) {
         let ids: Vec<Handle<C>> = table.iter().map(|(id, _)| id).collect();
-        for mut connection in ids.into_iter().filter_map(|id| table.remove(id)) {
-            engine.end_vi(connection.channel().close());
-        }
+        let connections = ids.into_iter().filter_map(|id| table.remove(id));
+        let vis: Vec<ViHandle> = connections.map(|mut connection| connection.channel().close()).collect();
+        self.close(engine, acceptor, vis);
+    }
+
+    /// Ends these VIs, and those that the layer has not learned of; nobody is accepted any more.
+    /// The inbox and the protection tag are destroyed.
+    pub fn close<W: Wire>(&self, engine: &mut Engine<W>, acceptor: &mut Acceptor, vis: impl IntoIterator<Item = ViHandle>) {
+        acceptor.close(engine);
+        vis.into_iter().for_each(|vi| engine.end_vi(vi));
         engine.end_unseen(self.inbox);
         let _ = engine.destroy_inbox(self.inbox);
         if let Some(ptag) = self.ptag() {

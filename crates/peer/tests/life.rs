@@ -257,7 +257,7 @@ fn each_attempt_has_one_outcome_and_each_connection_one_end() {
             outcomes.set(counts);
             for (at, side) in sides.iter_mut().enumerate().filter_map(|(at, side)| Some((at, side.as_mut()?))) {
                 let engine = world.engine(at);
-                side.mailbox.close(engine, &mut side.acceptor, &mut side.links);
+                side.mailbox.close_all(engine, &mut side.acceptor, &mut side.links);
                 // They are gone already: an inbox or a tag that a VI uses could not have been
                 // destroyed.
                 prop_assert_eq!(engine.destroy_inbox(side.mailbox.inbox()), Err(Error::InvalidParameter));

@@ -141,7 +141,7 @@ impl Core {
 
     /// Ends all connections; nobody is accepted any more.
     pub(crate) fn close<W: Wire>(&mut self, engine: &mut Engine<W>) {
-        self.mailbox.close(engine, &mut self.acceptor, &mut self.connections);
+        self.mailbox.close_all(engine, &mut self.acceptor, &mut self.connections);
     }
 }
 

@@ -201,7 +201,7 @@ impl Core {
     pub(crate) fn close<W: Wire>(&mut self, engine: &mut Engine<W>) {
         self.close_services(engine);
         self.leave_groups();
-        self.mailbox.close(engine, &mut self.acceptor, &mut self.connections);
+        self.mailbox.close_all(engine, &mut self.acceptor, &mut self.connections);
     }
 }
 

@@ -106,7 +106,6 @@ impl Core {
     fn note_pack(&mut self, rank: u32) {
         if self.peers[rank as usize].is_waiting() && !self.packing.contains(&rank) {
             self.packing.push(rank);
-            self.packs = self.packs.wrapping_add(1);
         }
     }
 

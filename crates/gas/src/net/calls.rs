@@ -186,10 +186,11 @@ impl Net {
     /// # Errors
     /// As for [`read`](Self::read).
     pub fn is_sync(&self) -> Result<bool, Error> {
-        self.until(true, |core, engine| {
+        // A look, so that the helper knows that the program polls.
+        self.station.poll(|core, engine| {
             core.send_packs(engine, TELL);
             core.step(engine);
-            core.try_flush(engine, true).map(Some)
+            core.try_flush(engine, true).inspect_err(|_| core.abandon())
         })
     }
 
@@ -203,9 +204,8 @@ impl Net {
 
     /// Bytes that others have stored here by messages so far.
     pub fn stored(&self) -> u64 {
-        let mut core = self.shared.core();
-        let _ = self.shared.nic.poll_with(|engine| Ok(Some(core.step(engine))));
-        core.stored
+        let _ = self.station.poll(|core, engine| Ok::<_, Error>(core.step(engine)));
+        self.core().stored
     }
 
     /// Waits until `is_enough` of what [`stored`](Self::stored) says. `is_rung`: it looks at nothing else.

@@ -1,10 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The packets' side of a process as a machine: told the engine, it takes what comes and sends what it can. No lock, clock or thread.
+//! The packets' side of a process as a machine: told the engine, it takes what comes and sends what
+//! it can. No lock, clock or thread.
 //!
-//! A peer may write anything, and while we read: heads are copied once and then checked, payloads only copied. What cannot be is the end of the job ([`Trouble`]).
+//! A peer may write anything, and while we read: heads are copied once and then checked, payloads
+//! only copied. What cannot be is the end of the job ([`Trouble`]).
 //!
-//! Invariant M1: where an answer goes ([`Peer::expect`]) is writable until it has come or [`Core::abandon`] was called.
+//! Invariant M1: where an answer goes ([`Peer::expect`]) is writable until it has come or
+//! [`Core::abandon`] was called.
 
+use std::sync::Arc;
+
+use bellwire_memory::atomic::AtomicU32;
 use bellwire_memory::bytes;
 use bellwire_peer::{Death, Event, Mailbox, Unsent};
 use bellwire_via::inbox::LineWords;
@@ -29,6 +35,7 @@ pub(super) const GET_BYTES_MAX: u64 = 128 * 1024;
 #[derive(Debug)]
 pub(super) struct Core {
     pub mailbox: Mailbox,
+    pub name: Name,
     pub me: u32,
     /// All processes of the job, by number.
     pub peers: Vec<Peer>,
@@ -41,23 +48,29 @@ pub(super) struct Core {
     pub trouble: Option<Trouble>,
     /// This process leaves: nothing that happens to others concerns it.
     pub is_leaving: bool,
-    /// A request has found no room on its way, although it had a credit: nobody says when there is some.
+    /// A request has found no room on its way, although it had a credit: nobody says when there is
+    /// some.
     pub is_full: bool,
     /// Peers with something that waits to leave.
     pub unsent: Unsent<u32>,
-    /// Peers with requests that wait for company; how many packs there were so far, and how often somebody has looked for what comes.
+    /// Peers with requests that wait for company; how often this process has looked for messages.
     pub packing: Vec<u32>,
-    pub packs: u32,
     pub looks: u32,
+    /// The helper's last look could not send them: their peers have to take something first.
+    pub is_stuck: bool,
+    /// Times that the helper thread has taken something: a program that is about to sleep looks
+    /// again then.
+    pub served: Arc<AtomicU32>,
     /// Where others ask for connections; requests seen to.
     pub acceptor: Acceptor,
 }
 
 impl Core {
-    pub(super) fn new(mailbox: Mailbox, me: u32, size: u32, memory: Memory) -> Self {
+    pub(super) fn new(mailbox: Mailbox, name: Name, (me, size): (u32, u32), memory: Memory) -> Self {
         let peers = (0..size).map(|rank| Peer::new(if rank == me { State::Own } else { State::Connecting })).collect();
         Self {
             mailbox,
+            name,
             me,
             peers,
             names: Vec::new(),
@@ -69,8 +82,9 @@ impl Core {
             is_full: false,
             unsent: Unsent::default(),
             packing: Vec::new(),
-            packs: 0,
             looks: 0,
+            is_stuck: false,
+            served: Arc::default(),
             acceptor: Acceptor::default(),
         }
     }
@@ -216,7 +230,8 @@ impl Core {
         let (mut from, mut left) = payload;
         while left > 0 {
             let Some(Pending { to, bytes: n }) = peer.expected(left) else { return false };
-            // SAFETY: M1: `to` has room for as many bytes; the payload is readable, and there is as much of it.
+            // SAFETY: M1: `to` has room for as many bytes; the payload is readable, and there is as
+            // much of it.
             unsafe { if n <= bytes::SMALL_MAX { bytes::copy_small(to, from, n) } else { bytes::copy(to, from, n) } }
             (from, left) = (from.wrapping_add(n), left - n);
         }
@@ -253,7 +268,8 @@ impl Core {
         }
     }
 
-    /// Sends the requests that wait for company, to all peers; those of a peer that cannot take them wait on.
+    /// Sends the requests that wait for company, to all peers; those of a peer that cannot take
+    /// them wait on.
     pub(super) fn send_packs<W: Wire>(&mut self, engine: &mut Engine<W>, flags: u8) {
         let mut packing = std::mem::take(&mut self.packing);
         packing.retain(|rank| {

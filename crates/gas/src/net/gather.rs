@@ -16,14 +16,14 @@ impl Net {
     pub fn gather(&self, block: Option<&[u8]>) -> Result<Vec<Vec<u8>>, Error> {
         assert!(block.is_none_or(|block| block.len() <= BLOCK_BYTES_MAX), "a short block");
         let (count, me) = {
-            let core = self.shared.core();
+            let core = self.core();
             (core.rounds.count(), core.me as usize)
         };
         // Of this process, and of those before it, backwards.
         let mut held: Vec<Vec<u8>> = block.map(<[u8]>::to_vec).into_iter().collect();
         for round in 0..count {
             let (to, from, blocks) = {
-                let core = self.shared.core();
+                let core = self.core();
                 let (to, from) = core.rounds.neighbours(round);
                 (to, from, block.map_or(0, |_| core.rounds.blocks_in(round)))
             };
@@ -39,7 +39,7 @@ impl Net {
             })?;
             held.extend(unpack(&data, blocks).ok_or(Error::Trouble(Trouble::Misbehaved(from)))?);
         }
-        self.shared.core().rounds.next();
+        self.core().rounds.next();
         let size = held.len();
         let mut all = vec![Vec::new(); size];
         for (back, block) in held.into_iter().enumerate() {

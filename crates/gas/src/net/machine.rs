@@ -8,8 +8,8 @@ use bellwire_via::{Engine, NetAddress};
 use super::ask::{Progress, There};
 use super::core::Core;
 use super::header::Kind;
+use super::meet::Name;
 pub use super::meet::VERSION;
-use super::meet::{Name, create_mailbox};
 use super::memory::{Atomic, Memory};
 use super::peer::State;
 use crate::call::Lock;
@@ -40,10 +40,8 @@ impl Machine {
         static LOCK: AtomicU32 = AtomicU32::new(0);
         // SAFETY: a static.
         let memory = Memory::new(Window { statics, ..Window::default() }, unsafe { Lock::new(&raw const LOCK) });
-        let failed = |error: bellwire_via::Error| Error::Nic(error.to_string());
-        let mut core = Core::new(create_mailbox(engine).map_err(failed)?, 0, 2, memory);
+        let mut core = Core::named(engine, names()[0], (0, 2), memory)?;
         core.names.extend(names());
-        core.listen(engine, &names()[0]).map_err(failed)?;
         Ok(Self(core))
     }
 

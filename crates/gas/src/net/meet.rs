@@ -4,11 +4,17 @@
 //! asks has to show the one that it told the others.
 
 use bellwire_peer::{Host, Kind, Mailbox, Patience};
+use bellwire_via::nic::clock;
 use bellwire_via::wire::Wire;
 use bellwire_via::{Acceptor, Duration, Engine, Error as ViaError, NetAddress, ViAttributes, ViHandle};
+use rustix::rand::{GetRandomFlags, getrandom};
 
 use super::core::Core;
+use super::memory::Memory;
 use super::peer::{INBOX_LIMIT, State};
+use crate::call::Lock;
+use crate::error::Error;
+use crate::window::Window;
 
 /// How long a connection may take.
 const PATIENCE: Patience = Patience { find: Duration(60_000_000_000), answer: Duration(60_000_000_000) };
@@ -56,17 +62,38 @@ fn who_asks(address: &NetAddress) -> Option<(u32, [u8; 16])> {
     Some((u32::from_le_bytes(*rank), id.try_into().ok()?))
 }
 
-/// Where the messages of all peers arrive.
-pub(super) fn create_mailbox<W: Wire>(engine: &mut Engine<W>) -> Result<Mailbox, ViaError> {
-    Mailbox::create(engine, VERSION, ViAttributes::default(), INBOX_LIMIT)
-}
-
 impl Core {
-    /// Waits for requests.
-    pub(super) fn listen<W: Wire>(&mut self, engine: &mut Engine<W>, name: &Name) -> Result<(), ViaError> {
-        let at = name.waits_at().ok_or(ViaError::InvalidParameter)?;
-        self.acceptor = Acceptor::new(engine, at)?;
-        Ok(())
+    /// A process that waits for the others under a random name. The engine knows the time.
+    pub(super) fn create<W: Wire>(engine: &mut Engine<W>, of: (u32, u32), (window, lock): (Window, Lock)) -> Result<Self, Error> {
+        let mut id = [0; 16];
+        getrandom(&mut id, GetRandomFlags::empty()).map_err(Error::from_call("getrandom"))?;
+        let name = Name::new(engine.wire().host_address(), id).ok_or(ViaError::InvalidParameter)?;
+        Ok(Self::named(engine, name, of, Memory::new(window, lock))?)
+    }
+
+    /// Process `me` of `size`, which waits for the others under `name`.
+    pub(super) fn named<W: Wire>(engine: &mut Engine<W>, name: Name, (me, size): (u32, u32), memory: Memory) -> Result<Self, ViaError> {
+        let mailbox = Mailbox::create(engine, VERSION, ViAttributes::default(), INBOX_LIMIT)?;
+        let mut core = Self::new(mailbox, name, (me, size), memory);
+        core.acceptor = Acceptor::new(engine, name.waits_at().ok_or(ViaError::InvalidParameter)?)?;
+        Ok(core)
+    }
+
+    /// Learns where all processes are, by the block of each.
+    pub(super) fn introduce(&mut self, blocks: &[Vec<u8>]) -> Result<(), Error> {
+        let names = blocks.iter().zip(0..).map(|(block, rank)| Name::from_bytes(block).ok_or(Error::Misfit(rank)));
+        self.names = names.collect::<Result<_, _>>()?;
+        if self.names.len() == self.peers.len() { Ok(()) } else { Err(Error::Nic("a process has not said where it is".to_owned())) }
+    }
+
+    /// A look while the processes meet. `false`: there was nothing.
+    pub(super) fn meet<W: Wire>(&mut self, engine: &mut Engine<W>) -> bool {
+        let is_asked = self.acceptor.is_asked(engine);
+        if is_asked {
+            engine.set_now(clock());
+            self.accept(engine);
+        }
+        self.step(engine) || is_asked
     }
 
     /// Asks the processes before this one for connections. The inbox tells the outcomes. The engine

@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Several short requests to one peer in one message: what a message costs on both sides is then shared by all of them.
+//! Several short requests to one peer in one message: what a message costs on both sides is then
+//! shared by all of them.
 //!
 //! ```text
 //!  record   kind 4 | bytes 12 | address 48, then, for a Put or Store, the bytes, filled up to a word
 //! ```
 //! Long Gets join too, if their length is a multiple of 64: kind 4, and the bytes by 64.
 //!
-//! No timer: the first request of a burst leaves at once, in a message of its own ([`LONE_MAX`]), later ones join a pack. It leaves when it is full, before any other request to its peer (so requests of a
-//! process to a peer keep their order), when the program waits or looks for anything, and else by the service thread soon.
+//! No timer: the first request of a burst leaves at once, in a message of its own ([`LONE_MAX`]),
+//! later ones join a pack. It leaves when it is full, before any other request to its peer (so
+//! requests of a process to a peer keep their order), when the program waits or looks for anything,
+//! and else when the NIC's helper thread sends it (`driven.rs`).
 
 use bellwire_memory::bytes;
 
@@ -17,7 +20,8 @@ use super::header::{Head, Kind};
 pub(super) const PACKED_BYTES_MAX: usize = bytes::SMALL_MAX;
 /// Bytes of a full pack: more save little, and keep the peer idle longer.
 pub(super) const PACK_BYTES_MAX: usize = 1024;
-/// Requests that leave at once before later ones join. One: with more packets under way the transport would keep the first pack waiting (P-JOIN-1).
+/// Requests that leave at once before later ones join. One: with more packets under way the
+/// transport would keep the first pack waiting (P-JOIN-1).
 pub(super) const LONE_MAX: u32 = 1;
 /// Bytes by which the length of a long Get is told, and its kind.
 const LONG_UNIT: usize = 64;

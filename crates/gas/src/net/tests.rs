@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Threads stand for processes, each with a NIC of its own and a piece of memory that the others reach. Then one of them sends what no process sends.
+//! Threads stand for processes, each with a NIC of its own and a piece of memory that the others
+//! reach. Then one of them sends what no process sends.
 
 use std::sync::Mutex;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -8,8 +9,10 @@ use super::header::{Head, Kind};
 use super::peer::State;
 use super::*;
 use crate::error::{Access, Why};
+use bellwire_memory::atomic::AtomicBool;
 use bellwire_via::Cause;
 use bellwire_via::frame::DisconnectReason;
+use bellwire_via::wire::Wire;
 
 /// Memory that peers reach, and what surrounds it, which they must not.
 struct Memory([u64; 3 * WORDS]);
@@ -181,7 +184,7 @@ fn short_requests_of_a_burst_share_messages() {
         let bases = gather(memory.at(0));
         if rank == 0 {
             let (from, mut back): (Vec<u64>, _) = ((7..7 + COUNT as u64).collect(), vec![0u64; COUNT]);
-            let before = net.shared.core().peers[1].credits.sent();
+            let before = net.core().peers[1].credits.sent();
             for (i, word) in from.iter().enumerate() {
                 // SAFETY: vectors of ours.
                 unsafe { net.put(1, bases[1] + 8 * i as u64, std::ptr::from_ref(word).cast(), 8).unwrap() };
@@ -192,13 +195,13 @@ fn short_requests_of_a_burst_share_messages() {
             }
             net.sync().unwrap();
             assert_eq!(back, from, "a get behind a put sees it");
-            let sent = net.shared.core().peers[1].credits.sent().wrapping_sub(before);
+            let sent = net.core().peers[1].credits.sent().wrapping_sub(before);
             assert!(sent < COUNT as u32 / 10, "{sent} messages");
             // One alone waits for nobody, and neither does a short one behind a long one.
             let store = |words: usize| {
                 // SAFETY: C1: vectors of ours.
                 unsafe { net.store(1, bases[1], from.as_ptr().cast(), 8 * words).unwrap() };
-                net.shared.core().peers[1].credits.sent().wrapping_sub(before)
+                net.core().peers[1].credits.sent().wrapping_sub(before)
             };
             assert_eq!((store(100), store(1)), (sent + 1, sent + 2));
             assert_eq!(store(1), sent + 2, "company");
@@ -210,32 +213,40 @@ fn short_requests_of_a_burst_share_messages() {
 #[test]
 fn what_waits_for_company_leaves_while_the_program_computes() {
     let has_come = AtomicBool::new(false);
-    run(2, true, |rank, net, memory, gather| {
-        let bases = gather(memory.at(0));
-        for round in 1..=20u64 {
-            if rank == 0 {
-                for i in 0..50 {
-                    // SAFETY: a word of ours.
-                    unsafe { net.store(1, bases[1] + 8 * i, (&raw const round).cast(), 8).unwrap() };
+    for is_udp in [false, true] {
+        run(2, is_udp, |rank, net, memory, gather| {
+            let bases = gather(memory.at(0));
+            for round in 1..=20u64 {
+                if rank == 0 {
+                    // Every other time the helper sleeps, and has to be told that there is
+                    // something.
+                    if round % 2 == 0 {
+                        std::thread::sleep(Duration::from_millis(5));
+                    }
+                    for i in 0..50 {
+                        // SAFETY: a word of ours.
+                        unsafe { net.store(1, bases[1] + 8 * i, (&raw const round).cast(), 8).unwrap() };
+                    }
+                    assert!(!net.core().packing.is_empty());
+                    // No call: somebody else has to send them.
+                    // SeqCst: a flag of a test.
+                    while !has_come.swap(false, Ordering::SeqCst) {
+                        std::thread::yield_now();
+                    }
+                } else {
+                    net.wait_stored(true, |stored| stored >= 400 * round).unwrap();
+                    assert_eq!(memory.word(49), round);
+                    // SeqCst: as above.
+                    has_come.store(true, Ordering::SeqCst);
                 }
-                assert!(!net.shared.core().packing.is_empty());
-                // No call: somebody else has to send them.
-                // SeqCst: a flag of a test.
-                while !has_come.swap(false, Ordering::SeqCst) {
-                    std::thread::yield_now();
-                }
-            } else {
-                net.wait_stored(true, |stored| stored >= 400 * round).unwrap();
-                assert_eq!(memory.word(49), round);
-                // SeqCst: as above.
-                has_come.store(true, Ordering::SeqCst);
             }
-        }
-        net.gather(None).unwrap();
-    });
+            net.gather(None).unwrap();
+        });
+    }
 }
 
-/// Puts, stores and gets of all lengths, aligned or not, in any order: as if each were done at once, for one process asks and messages keep their order.
+/// Puts, stores and gets of all lengths, aligned or not, in any order: as if each were done at
+/// once, for one process asks and messages keep their order.
 #[test]
 fn any_requests_keep_their_order() {
     for seed in 1..=32u64 {
@@ -273,7 +284,8 @@ fn any_requests_keep_their_order() {
                         }
                         _ => {
                             let mut to = vec![0u8; n];
-                            // SAFETY: its memory stays where it is, in `expectations`, until `sync`.
+                            // SAFETY: its memory stays where it is, in `expectations`, until
+                            // `sync`.
                             unsafe { if below(9) == 0 { net.read(1, there, to.as_mut_ptr(), n) } else { net.get(1, there, to.as_mut_ptr(), n) } }.unwrap();
                             is_long_out |= n > bytes_of_a_line();
                             expectations.push((to, expected[at..at + n].to_vec()));
@@ -337,9 +349,9 @@ fn places_that_are_not_there_are_told_and_nothing_is_written() {
 
 #[test]
 fn a_process_that_is_gone_is_named() {
-    let told = hostile::told_of(|nic, core, _| {
-        let vi = core.peers[0].channel.vi();
-        nic.with(|engine| engine.disconnect(vi)).unwrap();
+    let told = hostile::told_of(|peer, _| {
+        let vi = peer.core.peers[0].channel.vi();
+        peer.nic.with(|engine| engine.disconnect(vi)).unwrap();
     });
     assert!(matches!(told, Error::Trouble(Trouble::Gone(1, Death::Broken(Cause::Peer(DisconnectReason::Requested))))), "{told:?}");
     // One that leaves in time is none of them.
@@ -350,38 +362,90 @@ fn a_process_that_is_gone_is_named() {
     });
 }
 
+/// A process without a helper that steps it: its machine does what a test says. It has asked for
+/// its connections.
+struct Alone {
+    nic: Nic,
+    core: Core,
+}
+
+impl Alone {
+    fn new(of: (u32, u32), memory: (Window, Lock), gather: impl FnOnce(&[u8]) -> Vec<Vec<u8>>) -> Self {
+        let nic = Nic::open(config(false)).unwrap();
+        nic.ignore_errors();
+        nic.now();
+        let mut core = nic.with(|engine| Core::create(engine, of, memory)).unwrap();
+        core.introduce(&gather(&core.name.to_bytes())).unwrap();
+        let mut alone = Self { nic, core };
+        alone.connect();
+        alone
+    }
+
+    fn connect(&mut self) {
+        self.nic.now();
+        self.nic.with(|engine| self.core.connect(engine)).unwrap();
+    }
+
+    fn meet(&mut self) {
+        while !self.core.is_complete() {
+            if self.nic.poll_with(|engine| Ok(Some(self.core.meet(engine)))) == Ok(Some(false)) {
+                std::thread::yield_now();
+            }
+        }
+    }
+
+    /// A look, whatever has gone wrong before.
+    fn step(&mut self) {
+        self.core.trouble = None;
+        let _ = self.nic.poll_with(|engine| Ok(Some(self.core.step(engine))));
+    }
+}
+
 #[test]
 fn strangers_are_not_connected() {
     let launcher = Launcher::new(2);
+    let is_refused = AtomicBool::new(false);
     std::thread::scope(|scope| {
-        let launcher = &launcher;
+        let (launcher, is_refused) = (&launcher, &is_refused);
         for rank in 0..2 {
             scope.spawn(move || {
                 let mut memory = Memory::new();
-                let (nic, mut core) = connect((rank, 2), config(false), memory.window(), |block| launcher.gather(rank, block)).unwrap();
+                let mut process = Alone::new((rank, 2), memory.window(), |block| launcher.gather(rank, block).unwrap());
                 if rank == 1 {
                     // One that knows the address, but not who it is to be.
-                    let (other, mut stranger) = connect((0, 1), config(false), memory.window(), |block| Ok(vec![block.to_vec()])).unwrap();
-                    stranger.names = vec![core.names[0], Name::new(other.with(|engine| engine.wire().host_address().to_vec()).as_slice(), [9; 16]).unwrap()];
-                    stranger.peers = (0..2).map(|_| super::peer::Peer::new(State::Connecting)).collect();
-                    stranger.me = 1;
-                    other.now();
-                    other.with(|engine| stranger.connect(engine)).unwrap();
+                    let mut stranger = Alone::new((0, 1), memory.window(), |block| vec![block.to_vec()]);
+                    let own = meet::Name::new(stranger.nic.with(|engine| engine.wire().host_address().to_vec()).as_slice(), [9; 16]).unwrap();
+                    stranger.core.names = vec![process.core.names[0], own];
+                    stranger.core.peers = (0..2).map(|_| super::peer::Peer::new(State::Connecting)).collect();
+                    stranger.core.me = 1;
+                    stranger.connect();
                     // The right one gets through, before and after this one was refused.
-                    meet(&nic, &mut core).unwrap();
-                    for _ in 0..300 {
-                        let _ = other.poll_with(|engine| Ok(Some(stranger.step(engine))));
-                        std::thread::sleep(Duration::from_millis(1));
+                    process.meet();
+                    while stranger.core.peers[0].state == State::Connecting {
+                        let _ = stranger.nic.poll_with(|engine| Ok(Some(stranger.core.step(engine))));
+                        stranger.nic.now();
+                        std::thread::yield_now();
                     }
-                    assert_ne!(stranger.peers[0].state, State::Open);
+                    let death = Death::Unreachable(bellwire_via::Error::Rejected);
+                    assert_eq!(stranger.core.peers[0].state, State::Gone(death));
+                    assert_eq!(stranger.core.trouble, Some(Trouble::NoConnection(0, death)));
+                    // SeqCst: as below.
+                    is_refused.store(true, Ordering::SeqCst);
                 } else {
-                    meet(&nic, &mut core).unwrap();
+                    process.meet();
+                    // One that asks later is refused, too.
+                    // SeqCst: a flag of a test.
+                    while !is_refused.load(Ordering::SeqCst) {
+                        let _ = process.nic.poll_with(|engine| Ok(Some(process.core.meet(engine))));
+                        std::thread::yield_now();
+                    }
                 }
                 launcher.gather(rank, b"").unwrap();
-                assert_eq!(core.peers[1 - rank as usize].state, State::Open);
+                assert_eq!(process.core.peers[1 - rank as usize].state, State::Open);
             });
         }
     });
 }
 
+mod cost;
 mod hostile;

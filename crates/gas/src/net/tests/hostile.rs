@@ -7,7 +7,7 @@ use crate::net::peer::WINDOW;
 use crate::net::rounds::BLOCK_BYTES_MAX;
 
 /// What the honest process 0 says of a process 1 that does `wrong`; its memory around the window must be whole.
-pub(super) fn told_of(wrong: impl Fn(&Nic, &mut Core, u64) + Sync) -> Error {
+pub(super) fn told_of(wrong: impl Fn(&mut Alone, u64) + Sync) -> Error {
     let launcher = Launcher::new(2);
     let told = Mutex::new(None);
     let (is_over, over) = channel::<()>();
@@ -26,14 +26,13 @@ pub(super) fn told_of(wrong: impl Fn(&Nic, &mut Core, u64) + Sync) -> Error {
         });
         scope.spawn(|| {
             let mut memory = Memory::new();
-            let (nic, mut core) = connect((1, 2), config(false), memory.window(), |block| launcher.gather(1, block)).unwrap();
-            meet(&nic, &mut core).unwrap();
+            let mut peer = Alone::new((1, 2), memory.window(), |block| launcher.gather(1, block).unwrap());
+            peer.meet();
             let base = *base.lock().unwrap();
-            wrong(&nic, &mut core, base);
+            wrong(&mut peer, base);
             // Stays until it is found out, taking what comes.
             while over.lock().unwrap().recv_timeout(Duration::from_millis(1)) == Err(std::sync::mpsc::RecvTimeoutError::Timeout) {
-                core.trouble = None;
-                let _ = nic.poll_with(|engine| Ok(Some(core.step(engine))));
+                peer.step();
             }
         });
     });
@@ -41,9 +40,9 @@ pub(super) fn told_of(wrong: impl Fn(&Nic, &mut Core, u64) + Sync) -> Error {
 }
 
 /// Sends a message as if it were right.
-fn say(nic: &Nic, core: &mut Core, head: Head, payload: &[u8]) {
+fn say(peer: &mut Alone, head: Head, payload: &[u8]) {
     // SAFETY: a slice of ours.
-    nic.with(|engine| unsafe { core.peers[0].send(engine, &head, (payload.as_ptr(), payload.len())) });
+    peer.nic.with(|engine| unsafe { peer.core.peers[0].send(engine, &head, (payload.as_ptr(), payload.len())) });
 }
 
 #[test]
@@ -70,27 +69,27 @@ fn what_no_process_sends_ends_the_job() {
         ("a refusal of nothing", head(Kind::Refused, 0, 0x0009, [0; 3]), vec![]),
     ];
     for (what, head, payload) in wrong {
-        let told = told_of(|nic, core, _| say(nic, core, head, &payload));
+        let told = told_of(|peer, _| say(peer, head, &payload));
         assert!(matches!(told, Error::Trouble(Trouble::Misbehaved(1))), "{what}: {told:?}");
     }
 }
 
 #[test]
 fn who_sends_words_at_random_or_takes_no_answer_is_found_out() {
-    let told = told_of(|nic, core, _| {
-        let vi = core.peers[0].channel.vi();
+    let told = told_of(|peer, _| {
+        let vi = peer.core.peers[0].channel.vi();
         // More messages taken than were sent.
         let line = (Kind::Taken as u64 | 77 << 32).to_le_bytes();
         // SAFETY: an array of ours.
-        nic.with(|engine| unsafe { engine.send_line(vi, line.as_ptr(), 8) }).unwrap();
+        peer.nic.with(|engine| unsafe { engine.send_line(vi, line.as_ptr(), 8) }).unwrap();
     });
     assert!(matches!(told, Error::Trouble(Trouble::Misbehaved(1))), "{told:?}");
-    let told = told_of(|nic, core, base| {
+    let told = told_of(|peer, base| {
         // Asks and asks, without an answer's room: either it is found out or its connection breaks.
         // A word of a pack: a get of 2 KiB.
         let gets: Vec<u8> = (0..120).flat_map(|i| (1 | 2048 << 4 | (base + i) << 16).to_le_bytes()).collect();
         for _ in 0..WINDOW {
-            say(nic, core, Head::new(Kind::Pack, [0; 3]), &gets);
+            say(peer, Head::new(Kind::Pack, [0; 3]), &gets);
         }
     });
     assert!(matches!(told, Error::Trouble(Trouble::Misbehaved(1) | Trouble::Gone(1, _))), "{told:?}");
@@ -101,7 +100,7 @@ fn who_sends_words_at_random_or_takes_no_answer_is_found_out() {
 fn a_peer_that_says_anything() {
     let mut found = [0; 3];
     for seed in 0..40u8 {
-        let told = told_of(|nic, core, base| {
+        let told = told_of(|peer, base| {
             let mut draw = draws(u64::from(seed));
             for _ in 0..100 {
                 // Puts to other places than the window are good ones, if there is memory; here they name none.
@@ -113,14 +112,14 @@ fn a_peer_that_says_anything() {
                 let body: Vec<u8> = if kind == Kind::Pack as u64 { record.to_le_bytes().to_vec() } else { vec![seed; draw(64) as usize] };
                 let n = 8 * (1 + draw(4)) as usize;
                 let message: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).take(n).chain(body).collect();
-                let (pieces, vi) = (bellwire_via::Pieces { head: (message.as_ptr(), message.len()), body: (std::ptr::null(), 0) }, core.peers[0].channel.vi());
+                let (pieces, vi) =
+                    (bellwire_via::Pieces { head: (message.as_ptr(), message.len()), body: (std::ptr::null(), 0) }, peer.core.peers[0].channel.vi());
                 // SAFETY: a vector of ours. Short: all of it leaves or nothing.
-                let _ = nic.with(|engine| unsafe { engine.send_copied(vi, &pieces, 0) });
-                core.trouble = None;
-                let _ = nic.poll_with(|engine| Ok(Some(core.step(engine))));
+                let _ = peer.nic.with(|engine| unsafe { engine.send_copied(vi, &pieces, 0) });
+                peer.step();
             }
-            let vi = core.peers[0].channel.vi();
-            let _ = nic.with(|engine| engine.disconnect(vi));
+            let vi = peer.core.peers[0].channel.vi();
+            let _ = peer.nic.with(|engine| engine.disconnect(vi));
         });
         match told {
             Error::Trouble(Trouble::Misbehaved(1)) => found[0] += 1,
