@@ -77,6 +77,7 @@ installed() {
 part installed installed
 part devices   tests/devices/check.sh "$target/installed" "$target/tests-devices"
 part verbs-command tests/verbs/command.sh "$target/installed" "$target/tests-verbs"
+part stacks    tests/stacks/check.sh "$target/installed" "$target/tests-stacks"
 part hosts     scripts/hosts.sh "$target/examples-c" "$target/installed/lib"
 part hosts-am  scripts/hosts-am.sh "$target/examples-am" "$target/installed/lib"
 hosts_gas() { # [long]
@@ -100,6 +101,7 @@ fi
 
 if [ "$mode" = long ]; then
     certain aarch64 scripts/aarch64.sh
+    part stacks-long tests/stacks/check.sh "$target/installed" "$target/tests-stacks" long
     part debian13 tests/verbs/debian13.sh "$target/tests-verbs/libbellwire-verbs.so" "$target/tests-verbs"
     part churn      make -s -C tests/c check-churn LIBVIPL="$target/release/libvipl.so" OUT="$target/tests-c"
     part hosts-suites scripts/hosts-conformance.sh "$target/examples-c" "$target/installed/lib"

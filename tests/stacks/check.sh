@@ -1,0 +1,171 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT OR Apache-2.0
+# Libraries that stand on libibverbs, as the distribution has them, over Bellwire's device:
+#   tests/stacks/check.sh PREFIX OUT [long]       PREFIX: where `make install` put everything
+# UCX, MPICH and Open MPI on UCX, libfabric's verbs provider. They run as an ordinary user. Each run
+# shows which transport carried its data: by what UCX reports of its endpoints, or because libfabric
+# may use no other provider.
+set -u
+prefix=$(realpath "$1")
+mkdir -p "$2"
+out=$(realpath "$2") mode=${3:-short}
+here=$(cd "$(dirname "$0")" && pwd)
+unset BELLWIRE_ADDRESS BELLWIRE_DEVICE_FILE LD_PRELOAD
+passed=0 failed=0 patience=120
+port=$((20000 + $$ % 20000))
+ok() { passed=$((passed + 1)); }
+bad() {
+    failed=$((failed + 1))
+    echo "FAILED $*"
+}
+
+# An ordinary user may have no way to where this is built: a copy of what is installed, for root's
+# runs.
+place=$(mktemp -d)
+trap 'rm -rf "$place"' EXIT
+mkdir -p "$place/bin" "$place/lib" "$place/home"
+cp "$prefix/bin/bellwire" "$place/bin/"
+cp -r "$prefix/lib/bellwire" "$place/lib/bellwire"
+chmod -R a+rX "$place"
+user=()
+if [ "$(id -u)" = 0 ]; then
+    chmod a+rwx "$place/home"
+    user=(setpriv --reuid=65534 --regid=65534 --clear-groups)
+fi
+export HOME=$place/home TMPDIR=$place/home
+ordinary() { (cd "$place/home" && exec timeout -k 5 $patience "${user[@]}" "$@"); }
+device() { ordinary "$place/bin/bellwire" run --verbs "$@"; }
+
+listens() { # port
+    local i
+    for i in $(seq 600); do
+        awk -v p="$(printf ':%04X ' "$1")" '$4 == "0A" && index($2 " ", p) {found = 1} END {exit !found}' /proc/net/tcp /proc/net/tcp6 2>/dev/null && return
+        sleep 0.05
+    done
+    return 1
+}
+end() { # what, code, file: the last lines that say why
+    bad "$1 ($2): $(grep -viE '^\s*$|^#' "$3" | tail -n 3 | tr '\n' ' ' | cut -c 1-500)"
+}
+
+# ---- UCX
+# UCX says of each endpoint what it consists of; nothing but the device may carry messages.
+export UCX_NET_DEVICES=bellwire0:1 UCX_WARN_UNUSED_ENV_VARS=n
+carried() { # transport, file: endpoints are of that transport alone
+    grep -q "$1/bellwire0:1" "$2" && ! grep -E 'cfg\[[0-9]+\]|cfg#' "$2" | grep -qE '(tcp|posix|sysv|cma|knem|xpmem)/'
+}
+ucx() { # transport, test, size, iterations
+    local server code served
+    port=$((port + 1))
+    export UCX_TLS=$1,self
+    device ucx_perftest -p $port >"$out/server.log" 2>&1 &
+    server=$!
+    listens $port
+    UCX_LOG_LEVEL=info device ucx_perftest 127.0.0.1 -p $port -t "$2" -s "$3" -n "$4" -w 10 >"$out/client.log" 2>&1
+    code=$?
+    wait $server
+    served=$?
+    unset UCX_TLS
+    [ $code = 0 ] && [ $served = 0 ] && grep -q '^Final:' "$out/client.log" || { end "ucx_perftest $*" "$code, $served" "$out/client.log"; return; }
+    if carried "${1/%_v/_verbs}" "$out/client.log"; then ok; else bad "ucx_perftest $*: not over the device: $(grep -m 2 cfg "$out/client.log")"; fi
+}
+if command -v ucx_perftest >/dev/null 2>&1; then
+    if device ucx_info -d >"$out/ucx_info" 2>&1 && grep -A 1 'Transport: rc_verbs' "$out/ucx_info" | grep -q 'Device: bellwire0:1' && grep -q 'Transport: ud_verbs' "$out/ucx_info"; then ok; else end ucx_info $? "$out/ucx_info"; fi
+    tests="tag_lat tag_bw tag_sync_lat ucp_am_lat stream_lat ucp_put_lat ucp_get ucp_add ucp_fadd ucp_swap ucp_cswap"
+    for t in $tests; do ucx rc_v "$t" 8 500; done
+    for t in tag_lat ucp_am_bw stream_bw ucp_put_bw ucp_get; do
+        ucx rc_v "$t" 1048576 20
+        ucx ud_v "$t" 20000 50
+    done
+    if [ "$mode" = long ]; then
+        for t in $tests; do ucx ud_v "$t" 8 500; done
+        for t in tag_lat ucp_am_bw stream_bw ucp_put_bw ucp_get; do
+            for size in 1 100 5000 70000 4194304; do ucx rc_v "$t" $size 50; done
+        done
+    fi
+else
+    echo "SKIPPED ucx: no ucx-utils"
+fi
+
+# ---- MPI on UCX
+programs=$here/../mpi
+mpich() { # transport, ranks, program, arguments: MPICH's own way, with nothing said of preloading
+    local transport=$1 ranks=$2 code
+    shift 2
+    UCX_TLS=$transport,self UCX_LOG_LEVEL=info device mpiexec.mpich -n "$ranks" "$place/bin/$1-mpich" "${@:2}" >"$out/mpich.log" 2>&1
+    code=$?
+    [ $code = 0 ] && grep -q 'all well' "$out/mpich.log" || { end "mpich $transport $ranks $*" $code "$out/mpich.log"; return; }
+    if carried "${transport/%_v/_verbs}" "$out/mpich.log"; then ok; else bad "mpich $transport: not over the device"; fi
+}
+openmpi() {
+    local transport=$1 ranks=$2 code
+    shift 2
+    UCX_TLS=$transport,self UCX_LOG_LEVEL=info device mpirun.openmpi --oversubscribe -n "$ranks" --mca pml ucx --mca osc ucx --mca btl self "$place/bin/$1-openmpi" "${@:2}" >"$out/openmpi.log" 2>&1
+    code=$?
+    [ $code = 0 ] && grep -q 'all well' "$out/openmpi.log" || { end "openmpi $transport $ranks $*" $code "$out/openmpi.log"; return; }
+    if carried "${transport/%_v/_verbs}" "$out/openmpi.log"; then ok; else bad "openmpi $transport: not over the device"; fi
+}
+tried() { # mpich|openmpi, options of the compiler
+    local mpi=$1 source
+    command -v "mpicc.$mpi" >/dev/null 2>&1 && command -v "mpiexec.$mpi" >/dev/null 2>&1 || { echo "SKIPPED Debian's $mpi: it is not installed"; return; }
+    shift
+    for source in basics many; do
+        "mpicc.$mpi" "$@" -w -O1 -o "$place/bin/$source-$mpi" "$programs/$source.c" >"$out/cc.log" 2>&1 || { end "mpicc.$mpi $source.c" $? "$out/cc.log"; return; }
+    done
+    "$mpi" rc_v 2 basics
+    "$mpi" ud_v 4 basics
+    "$mpi" rc_v 8 basics
+    "$mpi" rc_v 8 many 5
+    "$mpi" ud_v 8 many 5
+    # As between hosts, with lost packets.
+    BELLWIRE_SHM=off BELLWIRE_UDP=on BELLWIRE_FAULTS=loss=0.01,seed=$$ "$mpi" rc_v 4 basics
+    if [ "$mode" = long ]; then
+        for _ in 1 2 3 4 5; do
+            "$mpi" rc_v 8 basics
+            "$mpi" ud_v 8 basics
+        done
+        BELLWIRE_SHM=off BELLWIRE_UDP=on BELLWIRE_FAULTS=loss=0.01,seed=$$ "$mpi" rc_v 8 many 20
+        BELLWIRE_SHM=off BELLWIRE_UDP=on BELLWIRE_FAULTS=loss=0.01,seed=$$ "$mpi" ud_v 8 basics
+    fi
+}
+if ldconfig -p | grep -q libuct; then
+    tried mpich
+    # Debian's Open MPI hangs when a synchronous send is taken by MPI_Mprobe.
+    tried openmpi -DNO_MPROBE=1
+else
+    echo "SKIPPED MPI on UCX: no libucx0"
+fi
+
+# ---- libfabric
+complete() { grep -qE '^6m +20 +=20 ' "$1"; }
+fabric() { # provider, endpoint, mode, sizes
+    local server code served
+    port=$((port + 1))
+    FI_PROVIDER=verbs device fi_pingpong -p "$1" -e "$2" -m "$3" -I 20 -S "$4" -c -B $port >"$out/server.log" 2>&1 &
+    server=$!
+    listens $port
+    FI_PROVIDER=verbs device fi_pingpong -p "$1" -e "$2" -m "$3" -I 20 -S "$4" -c -P $port 127.0.0.1 >"$out/client.log" 2>&1
+    code=$?
+    wait $server
+    served=$?
+    # On a busy machine rxm's last message, after all sizes, is flushed in a tenth of runs: its
+    # server ends first. So the complete tables of both sides count.
+    [ "$1" = verbs ] || { complete "$out/client.log" && complete "$out/server.log" && code=0 served=0; }
+    if [ $code = 0 ] && [ $served = 0 ] && grep -q '^[0-9]' "$out/client.log"; then ok; else end "fi_pingpong $*" "$code, $served" <(cat "$out/client.log" "$out/server.log"); fi
+}
+if command -v fi_pingpong >/dev/null 2>&1; then
+    for provider in verbs 'verbs;ofi_rxm'; do
+        if FI_PROVIDER=verbs device fi_info -p "$provider" >"$out/fi_info" 2>&1 && grep -q 'domain: bellwire0' "$out/fi_info" && ! grep -q 'provider: [^v]' "$out/fi_info"; then ok; else end "fi_info -p $provider" $? "$out/fi_info"; fi
+    done
+    fabric verbs msg msg all
+    fabric verbs dgram msg 1024
+    fabric 'verbs;ofi_rxm' rdm tagged all
+    fabric 'verbs;ofi_rxm' rdm msg all
+    if [ "$mode" = long ]; then
+        for _ in 1 2 3 4 5 6 7 8; do fabric 'verbs;ofi_rxm' rdm tagged all; done
+    fi
+else
+    echo "SKIPPED libfabric's verbs provider: no libfabric-bin"
+fi
+echo "$passed passed, $failed failed"
+[ "$failed" = 0 ]
