@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `cargo xtask links`: every relative link of every Markdown file leads to a file that is there,
-//! and every anchor to a heading. Links to other machines are not followed. Source files that the
-//! pages of [`NAMING`] name between backquotes must exist, too: those pages say where things are.
+//! and every anchor to a heading. Links to other machines are not followed. Source files that
+//! Markdown and doc comments name between backquotes must exist, too (`cargo xtask tidy`).
 
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Pages whose names of source files are checked.
-const NAMING: &[&str] = &["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "SECURITY.md"];
+/// Folders at the root: a name that begins with one is a path from the root.
+const FOLDERS: &[&str] = &["bench/", "crates/", "docs/", "examples/", "ffi/", "fuzz/", "research/", "scripts/", "splitcc/", "tests/"];
+/// Headers of other projects.
+const ELSEWHERE: &[&str] = &["pmix.h", "pmix_common.h", "infiniband/verbs.h", "rdma/rdma_user_cm.h"];
 /// Extensions of the source files that they name.
 const NAMED: &[&str] = &["rs", "cpp", "c", "h", "sh", "py", "md"];
 
@@ -28,23 +30,41 @@ pub fn check(root: &Path, files: &[PathBuf], complaints: &mut Vec<String>) -> us
     seen
 }
 
-/// Checks that each source file named by the pages of [`NAMING`] is the end of a path under `root`.
+/// Checks that each source file that Markdown and doc comments name is the end of a path under
+/// `root`.
 pub fn check_names(root: &Path, complaints: &mut Vec<String>) {
     let all: Vec<PathBuf> = NAMED.iter().flat_map(|extension| crate::files(root, extension)).collect();
-    for page in NAMING {
-        let text = fs::read_to_string(root.join(page)).unwrap_or_default();
+    let paths: BTreeSet<&str> = all.iter().filter_map(|path| path.strip_prefix(root).ok()?.to_str()).collect();
+    let names: BTreeSet<&str> = paths.iter().filter_map(|path| path.rsplit('/').next()).collect();
+    let is_there = |name: &str| match name.rsplit_once('/') {
+        None => names.contains(name),
+        Some(_) => paths.iter().any(|path| path.strip_suffix(name).is_some_and(|before| before.is_empty() || before.ends_with('/'))),
+    };
+    for path in all.iter().filter(|path| path.extension().is_some_and(|extension| extension == "md" || extension == "rs")) {
+        let page = path.strip_prefix(root).unwrap_or(path).display().to_string();
+        let mut text = fs::read_to_string(path).unwrap_or_default();
+        if page.ends_with(".rs") {
+            text = text.lines().map(doc_comment).collect::<Vec<_>>().join("\n");
+        }
         for (line, name) in named_files(&text) {
-            if !all.iter().any(|path| path.ends_with(name)) {
+            if !is_there(name) && !ELSEWHERE.contains(&name) && !root.join(name).exists() {
                 complaints.push(format!("{page}:{line}: {name}: no such file"));
             }
         }
     }
 }
 
+/// The text of a doc comment; nothing of another line.
+fn doc_comment(line: &str) -> &str {
+    let line = line.trim_start();
+    line.strip_prefix("///").or_else(|| line.strip_prefix("//!")).unwrap_or("")
+}
+
 /// Names of source files between backquotes, with their lines.
 fn named_files(text: &str) -> Vec<(usize, &str)> {
-    let is_name =
-        |word: &&str| word.rsplit_once('.').is_some_and(|(stem, extension)| !stem.is_empty() && NAMED.contains(&extension)) && !word.contains(['*', '$']);
+    let is_file = |word: &str| word.rsplit_once('.').is_some_and(|(stem, extension)| !stem.is_empty() && NAMED.contains(&extension));
+    let is_in_folder = |word: &str| FOLDERS.iter().any(|folder| word.len() > folder.len() && word.starts_with(folder));
+    let is_name = |word: &&str| (is_file(word) || is_in_folder(word)) && !word.contains(['*', '$', '<', '{', ':']);
     prose(text)
         .flat_map(|(number, line)| line.split('`').skip(1).step_by(2).flat_map(str::split_whitespace).filter(is_name).map(move |word| (number, word)))
         .collect()
@@ -147,8 +167,8 @@ mod tests {
 
     #[test]
     fn named_files_are_found_between_backquotes() {
-        let text = "`a/b.rs` does, c.rs not; `make d.sh X`, `*.rs`, `e.f`\n```\n`g.rs`\n```\n`h.cpp`\n";
-        assert_eq!(named_files(text), [(1, "a/b.rs"), (1, "d.sh"), (5, "h.cpp")]);
+        let text = "`a/b.rs` does, c.rs not; `make d.sh X`, `*.rs`, `e.f`, `crates/q`, `a/q`\n```\n`g.rs`\n```\n`h.cpp`\n";
+        assert_eq!(named_files(text), [(1, "a/b.rs"), (1, "d.sh"), (1, "crates/q"), (5, "h.cpp")]);
     }
 
     #[test]

@@ -15,6 +15,7 @@
 //! | prose | headless sentences and wide lines become fewer (`cargo xtask prose`) |
 //! | safety | a `SAFETY` comment names its invariant, and does not point at another one |
 //! | circles | circles of modules become fewer (`cargo xtask circles`) |
+//! | names | files that Markdown and doc comments name are there |
 //! | leftovers | marks of unfinished work |
 
 #![forbid(unsafe_code)]
@@ -110,13 +111,13 @@ fn main() -> ExitCode {
             mutations::check_places(&root, &mut complaints);
             prose::check(&root, &mut complaints);
             circles::check(&root, &mut complaints);
+            links::check_names(&root, &mut complaints);
             report("tidy", &complaints, "all tidy")
         }
         Some("links") => {
             let root = root();
             let mut complaints = Vec::new();
             let seen = links::check(&root, &files(&root, "md"), &mut complaints);
-            links::check_names(&root, &mut complaints);
             report("links", &complaints, &format!("all {seen} links lead somewhere"))
         }
         Some("comparisons") => {
