@@ -27,7 +27,8 @@ done
 
 mkdir -p "$to/lib/pkgconfig" "$to/include" "$to/bin" "$to/share/man/man1" "$to/share/man/man3" "$to/share/man/man7"
 
-# A library: what was built, its name, where its headers and its pkg-config file are. NAME.so.1.<version> is the file; .so.1 is what programs are bound to, .so is for -l.
+# A library: what was built, its name, where its headers and its pkg-config file are.
+# NAME.so.1.<version> is the file; .so.1 is what programs are bound to, .so is for -l.
 library() {
     file=$2.so.$abi.$version
     install -m 755 "$build/$1" "$to/lib/$file"
@@ -51,7 +52,8 @@ install -m 755 "$build/libbellwire_fi.so" "$to/lib/bellwire/libbellwire-fi.so"
 # For dlopen.
 ln -sf "libvipl.so.$abi" "$to/lib/vipl.so"
 
-# A page documents several calls: ".\" calls:" in its second line names them, and each gets a page that points to it.
+# A page documents several calls: ".\" calls:" in its second line names them, and each gets a page
+# that points to it.
 for page in "$root"/docs/man/*.1 "$root"/docs/man/*.3 "$root"/docs/man/*.7; do
     [ -f "$page" ] || continue
     section=${page##*.}

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Messages between two NICs of one process over UDP on the loopback interface, for `scripts/udp-cost.sh`, which counts the instructions of the functions marked *counted*.
+//! Messages between two NICs of one process over UDP on the loopback interface, for
+//! `scripts/udp-cost.sh`, which counts the instructions of the functions marked *counted*.
 //!
 //! ```text
 //! cargo run --release -p bellwire-via --example udp_cost message|write COUNT

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Figures about waiting: `waiting wake` compares a sleeping round trip with one over bare eventfds; `waiting crowd` runs pairs of processes on fewer processors.
+//! Figures about waiting: `waiting wake` compares a sleeping round trip with one over bare
+//! eventfds; `waiting crowd` runs pairs of processes on fewer processors.
 //!
 //! ```text
 //! cargo run --release -p bellwire-via --example waiting -- wake [ROUNDS]

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Connections that others ask for, for layers whose messages come by an inbox: one address at which requests are awaited, many at a time, and each answered at once by who polls.
+//! Connections that others ask for, for layers whose messages come by an inbox: one address at
+//! which requests are awaited, many at a time, and each answered at once by who polls.
 //!
-//! A request of [`connect_wait`](Engine::connect_wait) meets one asker. A layer that anybody may ask keeps several of them; what comes beyond them is told that we are busy, and asks again within milliseconds.
+//! A request of [`connect_wait`](Engine::connect_wait) meets one asker. A layer that anybody may
+//! ask keeps several of them; what comes beyond them is told that we are busy, and asks again
+//! within milliseconds.
 
 use crate::attributes::{NetAddress, ViAttributes};
 use crate::connections::WaitHandle;
@@ -27,7 +30,8 @@ pub struct Acceptor {
 }
 
 impl Acceptor {
-    /// Waits at `at` (host and discriminator). Whether requests come here, or to somebody else of this host who had the address before, is what [`Engine::is_listening`] tells.
+    /// Waits at `at` (host and discriminator). Whether requests come here, or to somebody else of
+    /// this host who had the address before, is what [`Engine::is_listening`] tells.
     ///
     /// # Errors
     /// Those of [`Engine::connect_wait`]; nothing waits then.
@@ -45,7 +49,8 @@ impl Acceptor {
         Ok(())
     }
 
-    /// Connection requests of the engine that have been seen to, to be compared with [`Engine::connection_requests`].
+    /// Connection requests of the engine that have been seen to, to be compared with
+    /// [`Engine::connection_requests`].
     #[inline]
     pub fn seen(&self) -> u64 {
         self.seen
@@ -57,7 +62,8 @@ impl Acceptor {
         engine.connection_requests() != self.seen
     }
 
-    /// Answers all requests that have come. `vi_for` says with which VI the one who asks by an address is accepted; who gets none is rejected. What became of it comes by the VI's inbox.
+    /// Answers all requests that have come. `vi_for` says with which VI the one who asks by an
+    /// address is accepted; who gets none is rejected. What became of it comes by the VI's inbox.
     #[cold]
     pub fn accept<W: Wire>(&mut self, engine: &mut Engine<W>, mut vi_for: impl FnMut(&mut Engine<W>, &NetAddress) -> Option<ViHandle>) {
         self.seen = engine.connection_requests();

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Advertising: posted receives are made known to the peer, which may then fill them directly and say so. A VI begins when its peer sends something large and ends after many small messages
+//! Advertising: posted receives are made known to the peer, which may then fill them directly and
+//! say so. A VI begins when its peer sends something large and ends after many small messages
 //! (`end_arrival` in arrive.rs); a lost entry costs speed only.
 
 use crate::attributes::ViState;

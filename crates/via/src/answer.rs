@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Answers: what the peer says about requests of ours: taken, not ready for it, ready again, refused, over. Requests complete here, or go back in the queue to go out again.
+//! Answers: what the peer says about requests of ours: taken, not ready for it, ready again,
+//! refused, over. Requests complete here, or go back in the queue to go out again.
 
 use crate::cause::Cause;
 use crate::complete::{finish_send, sink};
@@ -85,8 +86,9 @@ impl<W: Wire> Engine<W> {
         self.ready.insert(index);
     }
 
-    /// The peer ended the connection. If a message of ours was the reason and its completion is still out, its status says so: it is the oldest not yet
-    /// acknowledged, since the peer has acknowledged everything before it.
+    /// The peer ended the connection. If a message of ours was the reason and its completion is
+    /// still out, its status says so: it is the oldest not yet acknowledged, since the peer has
+    /// acknowledged everything before it.
     #[cold]
     pub(crate) fn deliver_disconnect(&mut self, index: usize, reason: u64) {
         let reason = DisconnectReason::from_bits(reason);
@@ -119,7 +121,8 @@ impl<W: Wire> Engine<W> {
         let Some(handle) = self.vis.handle_at(index) else { return };
         let mut sink = sink!(self);
         let Some(vi) = self.vis.at(index) else { return };
-        // At reliable delivery a write is already done for us: the disconnect that follows tells of it.
+        // At reliable delivery a write is already done for us: the disconnect that follows tells of
+        // it.
         let leaving =
             work == vi.send.next && !vi.send.all_sent() && vi.send.works.get(work).way == Way::Frames && vi.send.works.get(work).state != WorkState::Done;
         let found = if leaving { Some(vi.send.works.get(work)) } else { sent_work(vi, work) };

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Arrival: the fragments of a message go into the receive descriptor at the front, which completes with the last one. Called by `deliver.rs` for what came as frames, by `pull.rs` for what
-//! is copied from the peer's process.
+//! Arrival: the fragments of a message go into the receive descriptor at the front, which completes
+//! with the last one. Called by `deliver.rs` for what came as frames, by `pull.rs` for what is
+//! copied from the peer's process.
 //!
-//! Lengths and offsets are the peer's: they are compared with the descriptor before a byte moves. A message that loss cut off leaves its descriptor to the next one.
+//! Lengths and offsets are the peer's: they are compared with the descriptor before a byte moves. A
+//! message that loss cut off leaves its descriptor to the next one.
 
 use crate::cause::Cause;
 use crate::complete::{finish_receive, sink};
@@ -83,7 +85,8 @@ impl<W: Wire> Engine<W> {
         let segments = work.segments;
         let there = match a.from {
             Source::Here(from) if segments.count == 1 => {
-                // SAFETY: U1 (user_memory.rs): checked and held since post; bounds just checked. `from` is readable for `length` bytes (send_arrival).
+                // SAFETY: U1 (user_memory.rs): checked and held since post; bounds just checked.
+                // `from` is readable for `length` bytes (send_arrival).
                 unsafe { self.registry.copy_in(segments.only.address + u64::from(a.offset), from, a.length as usize) }
             }
             // SAFETY: U1 (user_memory.rs): checked and held since post; bounds just checked. `from`
@@ -96,7 +99,8 @@ impl<W: Wire> Engine<W> {
                 let whole = Gather::new(segments, &vi.receive.segments)
                     .each(a.offset, a.length, |to, at, n| unsafe { wire.pull(link, address.wrapping_add(at), to, n) });
                 if !whole {
-                    // It comes again, from its beginning, as frames. What is left of it is dropped like the rest of a message that was cut off.
+                    // It comes again, from its beginning, as frames. What is left of it is dropped
+                    // like the rest of a message that was cut off.
                     vi.set_arriving(false);
                     vi.arrived = 0;
                     self.answer_pull(index, name, false);
@@ -138,7 +142,8 @@ impl<W: Wire> Engine<W> {
         true
     }
 
-    /// Finds a descriptor for a new message. `Ok(false)`: the message is dropped or refused for now.
+    /// Finds a descriptor for a new message. `Ok(false)`: the message is dropped or refused for
+    /// now.
     #[inline]
     pub(crate) fn begin_arrival(&mut self, index: usize, a: &Arrival, operation: Status) -> Result<bool, Taken> {
         let Some(vi) = self.vis.at(index) else { return Ok(false) };

@@ -71,7 +71,8 @@ pub struct ViAttributes {
     pub rdma_write: bool,
     /// Whether the peer may read memory of this tag.
     pub rdma_read: bool,
-    /// Extension: a message that finds no receive descriptor waits, as InfiniBand's RNR, instead of breaking the connection.
+    /// Extension: a message that finds no receive descriptor waits, as InfiniBand's RNR, instead of
+    /// breaking the connection.
     pub rnr_wait: bool,
 }
 

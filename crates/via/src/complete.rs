@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Completion: status into the descriptor, the request into the completed part of its queue, an entry into the completion queue; and dequeuing.
+//! Completion: status into the descriptor, the request into the completed part of its queue, an
+//! entry into the completion queue; and dequeuing.
 //!
-//! Every posted request is completed exactly once, in order. The functions take the engine's parts one by one, so that callers can hold a VI.
+//! Every posted request is completed exactly once, in order. The functions take the engine's parts
+//! one by one, so that callers can hold a VI.
 
 use crate::completion_queue::Cq;
 use crate::descriptor;
@@ -94,7 +96,8 @@ impl Sink<'_> {
     }
 }
 
-/// Queues a request that has left and is completed, with nothing before it that is not. The fast path: what it held was never counted.
+/// Queues a request that has left and is completed, with nothing before it that is not. The fast
+/// path: what it held was never counted.
 #[inline(always)]
 pub(crate) fn push_completed_send(vi: &mut Vi, handle: ViHandle, operation: Operation, context: u64, descriptor: usize, length: u32, sink: &mut Sink<'_>) {
     let status = Status::DONE | operation.status();
@@ -165,7 +168,8 @@ pub(crate) fn advance_send(vi: &mut Vi, handle: ViHandle, sink: &mut Sink<'_>) {
         let status = settle_send(vi, &work, sink.registry);
         vi.send.works.at(index).status = status;
         if is_silent(vi.send.works.at(index)) {
-            // Nobody will dequeue it: drop it now if it is the oldest, else when those before it are dequeued.
+            // Nobody will dequeue it: drop it now if it is the oldest, else when those before it
+            // are dequeued.
             if vi.send.works.head() == index {
                 vi.send.works.advance(1);
             }
@@ -263,7 +267,8 @@ pub(crate) fn finish_receive(vi: &mut Vi, handle: ViHandle, status: Status, leng
 }
 
 impl<W: Wire> Engine<W> {
-    /// Dequeues the oldest completed send-side request. Does not move anything: see [`Engine::progress`].
+    /// Dequeues the oldest completed send-side request. Does not move anything: see
+    /// [`Engine::progress`].
     #[inline(always)]
     pub fn send_done(&mut self, vi: ViHandle) -> Result<Option<Completion>, Error> {
         let v = self.vis.get_mut(vi).ok_or(Error::InvalidParameter)?;
@@ -333,7 +338,8 @@ impl<W: Wire> Engine<W> {
         vi.reads_outstanding = 0;
     }
 
-    /// Completes everything in the receive queue as flushed. What the peer may fill has been withdrawn.
+    /// Completes everything in the receive queue as flushed. What the peer may fill has been
+    /// withdrawn.
     fn flush_receives(&mut self, index: usize) {
         let Some(handle) = self.vis.handle_at(index) else { return };
         let mut sink = sink!(self);

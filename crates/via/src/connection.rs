@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Connections: client/server and peer-to-peer, told by frames on a link that the wire finds or makes.
+//! Connections: client/server and peer-to-peer, told by frames on a link that the wire finds or
+//! makes.
 //!
 //! ```text
 //!  client                          server                       peer A                     peer B
@@ -12,10 +13,12 @@
 //!                                                               requests, the side with the greater address)
 //! ```
 //!
-//! A connection id is made for each attempt and never used again; frames for an id that is gone are dropped. Times are deadlines given by the caller.
+//! A connection id is made for each attempt and never used again; frames for an id that is gone are
+//! dropped. Times are deadlines given by the caller.
 //!
-//! `connection/serve.rs`: the server; `attempt.rs`: the client, and peers; `arrival.rs`: what frames say of it; `message.rs`: those frames; `ending.rs`: connected, and no longer. Here: what is under
-//! way, and its times.
+//! `connection/serve.rs`: the server; `attempt.rs`: the client, and peers; `arrival.rs`: what
+//! frames say of it; `message.rs`: those frames; `ending.rs`: connected, and no longer. Here: what
+//! is under way, and its times.
 
 use crate::attributes::{NetAddress, ViAttributes};
 use crate::cause::Cause;
@@ -66,7 +69,8 @@ impl<W: Wire> Engine<W> {
                     } else if a.found_by <= now && a.link.is_none() && !a.busy && a.request.is_some_and(|request| !self.wire.has_found(request)) {
                         self.give_up(vi, Error::NoMatch);
                     } else if (a.retry_at <= now || a.found_by <= now) && a.request.is_none() && a.link.is_none() {
-                        // Also when the time to be found has passed: a process that gets little of the processors has hardly tried. If nobody is there now, that ends it.
+                        // Also when the time to be found has passed: a process that gets little of
+                        // the processors has hardly tried. If nobody is there now, that ends it.
                         self.resolve(vi);
                     }
                 }
@@ -75,7 +79,8 @@ impl<W: Wire> Engine<W> {
     }
 
     pub(crate) fn raise(&mut self, vi: Option<ViHandle>, code: AsyncErrorCode, cause: Option<Cause>) {
-        // A peer can raise errors faster than they are handled; beyond this many at a time they are not told one by one.
+        // A peer can raise errors faster than they are handled; beyond this many at a time they are
+        // not told one by one.
         if self.events.len() < EVENTS_MAX {
             self.events.push_back(Event::AsyncError(AsyncError { vi, cq: None, code, cause }));
         }

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Sending by copy, at once or not at all: for layers that have a flow control of their own and cannot wait for a completion. Nothing is registered, queued or completed.
+//! Sending by copy, at once or not at all: for layers that have a flow control of their own and
+//! cannot wait for a completion. Nothing is registered, queued or completed.
 //!
-//! Invariant U2: what these calls read is the caller's memory, readable throughout the call; a peer may be writing it.
+//! Invariant U2: what these calls read is the caller's memory, readable throughout the call; a peer
+//! may be writing it.
 
 use crate::attributes::ViState;
 use crate::engine::Engine;
@@ -61,12 +63,14 @@ impl Vi {
 }
 
 impl<W: Wire> Engine<W> {
-    /// The longest message, in bytes, that a connected VI sends in one frame: who receives it needs no copy to put it together. 0: it is not connected.
+    /// The longest message, in bytes, that a connected VI sends in one frame: who receives it needs
+    /// no copy to put it together. 0: it is not connected.
     pub fn whole_message_bytes(&self, handle: ViHandle) -> usize {
         self.vis.get(handle).filter(|vi| vi.state == ViState::Connected).map_or(0, |vi| self.wire.payload_bytes_max(vi.link))
     }
 
-    /// The same for a message that is one of many: what is left of a packet that has been begun, so that all packets are full.
+    /// The same for a message that is one of many: what is left of a packet that has been begun, so
+    /// that all packets are full.
     pub fn whole_message_bytes_next(&self, handle: ViHandle) -> usize {
         self.vis.get(handle).filter(|vi| vi.state == ViState::Connected).map_or(0, |vi| self.wire.payload_bytes_next(vi.link, vi.remote_connection))
     }
@@ -93,7 +97,8 @@ impl<W: Wire> Engine<W> {
         self.did_not_send(handle, sent)
     }
 
-    /// As [`send_line`](Self::send_line): the first `words` of `head`, as they lie in memory, and `length` bytes after them.
+    /// As [`send_line`](Self::send_line): the first `words` of `head`, as they lie in memory, and
+    /// `length` bytes after them.
     ///
     /// # Errors
     /// As there.
@@ -126,7 +131,8 @@ impl<W: Wire> Engine<W> {
         Ok(false)
     }
 
-    /// Sends what is left, from byte `sent` on, of a message: as much as can leave now. Returns how many bytes of it have left; nothing else may be sent on the VI before all have.
+    /// Sends what is left, from byte `sent` on, of a message: as much as can leave now. Returns how
+    /// many bytes of it have left; nothing else may be sent on the VI before all have.
     ///
     /// # Errors
     /// [`Error::InvalidState`]: not connected, or not so that sends complete at once; [`Error::InvalidParameter`]: too long, or nothing.
@@ -146,7 +152,9 @@ impl<W: Wire> Engine<W> {
         self.wire.flush();
     }
 
-    /// As [`send_copied`](Self::send_copied), but what is sent may stay on this side until [`send_queued`](Self::send_queued) or the next progress: several messages, of a layer that divides long ones, then leave by one system call.
+    /// As [`send_copied`](Self::send_copied), but what is sent may stay on this side until
+    /// [`send_queued`](Self::send_queued) or the next progress: several messages, of a layer that
+    /// divides long ones, then leave by one system call.
     ///
     /// # Errors
     /// As there.
@@ -204,8 +212,9 @@ impl<W: Wire> Engine<W> {
         Ok(at)
     }
 
-    /// Writes `length` bytes, at most [`WRITE_COPIED_BYTES_MAX`], straight into the peer's memory, if it is mapped here and permits it and nothing is before it; `remote` is address
-    /// and handle there. `false`: nothing done; an RDMA write can do it, or will say why not.
+    /// Writes `length` bytes, at most [`WRITE_COPIED_BYTES_MAX`], straight into the peer's memory,
+    /// if it is mapped here and permits it and nothing is before it; `remote` is address and handle
+    /// there. `false`: nothing done; an RDMA write can do it, or will say why not.
     ///
     /// # Safety
     /// U2 for `length` bytes at `from`.
@@ -240,8 +249,11 @@ impl<W: Wire> Engine<W> {
         direct == Direct::Done
     }
 
-    /// Has `access` read or change the peer's memory where it lies, if it is mapped here and permits it: `remote` is address and handle there, for `length` bytes. It is called once, with a pointer
-    /// that is good for as many bytes while it runs, or not at all. `false`: nothing done; not permitted, not mapped, or not mapped yet. What was sent before may arrive later: that is for the caller to know.
+    /// Has `access` read or change the peer's memory where it lies, if it is mapped here and
+    /// permits it: `remote` is address and handle there, for `length` bytes. It is called once,
+    /// with a pointer that is good for as many bytes while it runs, or not at all. `false`: nothing
+    /// done; not permitted, not mapped, or not mapped yet. What was sent before may arrive later:
+    /// that is for the caller to know.
     pub fn with_remote_memory(&mut self, handle: ViHandle, remote: (u64, u32), length: u64, write: bool, access: impl FnOnce(*mut u8)) -> bool {
         let Some(vi) = self.vis.get_mut(handle) else { return false };
         let permitted = if write { vi.remote_write } else { vi.remote_read };
@@ -256,7 +268,8 @@ impl<W: Wire> Engine<W> {
         direct == Direct::Done
     }
 
-    /// RDMA write with trailer: an RDMA write, and behind it up to [`INLINE_SEND_BYTES_MAX`] bytes that the peer receives as a message, when all of the write is in its memory. Both are
+    /// RDMA write with trailer: an RDMA write, and behind it up to [`INLINE_SEND_BYTES_MAX`] bytes
+    /// that the peer receives as a message, when all of the write is in its memory. Both are
     /// posted, or neither; the write completes, the trailer only if it fails. Extension.
     ///
     /// # Errors

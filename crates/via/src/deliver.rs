@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Delivery: a frame has arrived; find its VI and give it to whoever knows its kind. A whole message in a line is placed here.
+//! Delivery: a frame has arrived; find its VI and give it to whoever knows its kind. A whole
+//! message in a line is placed here.
 //!
 //! | frame | file |
 //! |---|---|
@@ -11,8 +12,10 @@
 //! | connections | `connection/arrival.rs` |
 //! | what cannot be taken | `refuse.rs` |
 //!
-//! Everything in a frame was written by a peer. Lengths, offsets, handles and ids are checked in these files against what this NIC knows; what cannot be breaks the
-//! connection (or, for the link's own rules, the link), and what belongs to a connection that is no more is dropped and counted.
+//! Everything in a frame was written by a peer. Lengths, offsets, handles and ids are checked in
+//! these files against what this NIC knows; what cannot be breaks the connection (or, for the
+//! link's own rules, the link), and what belongs to a connection that is no more is dropped and
+//! counted.
 
 use crate::arrive::send_arrival;
 use crate::attributes::ViState;
@@ -31,8 +34,8 @@ impl<W: Wire> Engine<W> {
         self.deliver_inline(link, frame) || self.deliver_any(link, frame)
     }
 
-    /// A whole message in one line, for a VI with nothing unusual about it that is not being polled (then `take_whole` of fast.rs has it). `false`: not that,
-    /// nothing done.
+    /// A whole message in one line, for a VI with nothing unusual about it that is not being polled
+    /// (then `take_whole` of fast.rs has it). `false`: not that, nothing done.
     #[inline(always)]
     fn deliver_inline(&mut self, link: LinkId, frame: &Frame) -> bool {
         let head = frame.head();
@@ -60,7 +63,8 @@ impl<W: Wire> Engine<W> {
         }
         let immediate = head.has_immediate().then(|| frame.word(1) as u32);
         let to = core::ptr::with_exposed_provenance_mut(work.segments.only.address as usize);
-        // SAFETY: U1 (user_memory.rs): checked and held since post; `length` is within the capacity. F1 for the words.
+        // SAFETY: U1 (user_memory.rs): checked and held since post; `length` is within the
+        // capacity. F1 for the words.
         unsafe { user_memory::copy(to, frame.words_from(1 + usize::from(immediate.is_some())), length) };
         vi.message = vi.message.wrapping_add(1);
         finish_receive(vi, handle, Status::OP_RECEIVE, length as u32, immediate, &mut sink);
@@ -85,7 +89,8 @@ impl<W: Wire> Engine<W> {
         let index = connection.vi as usize;
         let Some(vi) = self.vis.at(index) else { return true };
         if vi.link != link {
-            // Somebody else's connection: a lie, since ids are told to one peer each. A pending connection has no link yet and only takes control frames.
+            // Somebody else's connection: a lie, since ids are told to one peer each. A pending
+            // connection has no link yet and only takes control frames.
             return self.deliver_to_pending(link, index, op, frame);
         }
         if vi.state != ViState::Connected {

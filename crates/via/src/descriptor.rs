@@ -8,9 +8,10 @@
 //!  24 Length u32 | 28 Status u32
 //! ```
 //!
-//! Invariant D1: the caller of post vouches, through a registered region that covers it, that the descriptor's memory stays valid from post to
-//! completion; the engine counts it as a user of that region, so the region cannot be deregistered meanwhile.
-//! Its content may change under us (the region may be mapped by peers): it is copied once and only the copy is checked and used.
+//! Invariant D1: the caller of post vouches, through a registered region that covers it, that the
+//! descriptor's memory stays valid from post to completion; the engine counts it as a user of that
+//! region, so the region cannot be deregistered meanwhile. Its content may change under us (the
+//! region may be mapped by peers): it is copied once and only the copy is checked and used.
 
 use crate::status::{Operation, Status, WorkFlags};
 use crate::work_queue::Segment;
@@ -76,7 +77,8 @@ impl Parsed {
     /// The data segments.
     #[inline]
     pub fn segments(&self) -> &[Segment] {
-        // SAFETY: the first `count` elements are initialised (only `parse` sets `count`), and MaybeUninit<Segment> has Segment's layout.
+        // SAFETY: the first `count` elements are initialised (only `parse` sets `count`), and
+        // MaybeUninit<Segment> has Segment's layout.
         unsafe { core::slice::from_raw_parts(self.segments.as_ptr().cast(), self.count) }
     }
 }
@@ -103,7 +105,8 @@ impl ControlWord {
     /// D1 for the control segment at `address`, which is 64-byte aligned.
     #[inline]
     pub unsafe fn read(address: usize) -> Self {
-        // SAFETY: D1; an aligned u32 inside the control segment; volatile, once: another process may be writing it.
+        // SAFETY: D1; an aligned u32 inside the control segment; volatile, once: another process
+        // may be writing it.
         Self(unsafe { field::<u32>(address + 12) })
     }
 
@@ -121,11 +124,13 @@ impl ControlWord {
 
 const _: () = assert!(cfg!(target_endian = "little"), "SegCount is the lower half of the word at 12");
 
-/// Copies a descriptor out of user memory, field by field, and decodes the copy. `Err` is the status to complete it with. (Field by field also because
-/// wider reads would wait for the user's stores of single fields.)
+/// Copies a descriptor out of user memory, field by field, and decodes the copy. `Err` is the
+/// status to complete it with. (Field by field also because wider reads would wait for the user's
+/// stores of single fields.)
 ///
 /// # Safety
-/// D1 for the control segment and `word.segment_count()` segments at `address`, which is 64-byte aligned.
+/// D1 for the control segment and `word.segment_count()` segments at `address`, which is 64-byte
+/// aligned.
 #[inline(always)]
 pub unsafe fn parse(address: usize, word: ControlWord, is_send: bool, out: &mut Parsed) -> Result<(), Status> {
     let count = word.segment_count();
@@ -203,6 +208,7 @@ pub unsafe fn complete(address: usize, status: Status, length: u32, immediate: O
             base.add(20).cast::<u32>().write_volatile(value);
         }
     }
-    // SAFETY: D1. Release: a user thread that reads Status without taking the token sees length, immediate data and payload.
+    // SAFETY: D1. Release: a user thread that reads Status without taking the token sees length,
+    // immediate data and payload.
     unsafe { (*base.add(28).cast::<AtomicU32>()).store(status.bits(), Ordering::Release) };
 }

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The engine: one NIC's objects, and the calls that make, query and destroy them.
 //!
-//! A state machine without clock, thread, socket or lock. Inputs: calls, [`Engine::set_now`], and what the wire brings. Outputs: completions
-//! in queues, [`Event`]s, and what goes into the wire. Data path: `post.rs`, `transmit.rs`, `progress.rs`, `deliver.rs`, `complete.rs`.
+//! A state machine without clock, thread, socket or lock. Inputs: calls, [`Engine::set_now`], and
+//! what the wire brings. Outputs: completions in queues, [`Event`]s, and what goes into the wire.
+//! Data path: `post.rs`, `transmit.rs`, `progress.rs`, `deliver.rs`, `complete.rs`.
 
 mod memory;
 
@@ -139,7 +140,8 @@ impl<W: Wire> Engine<W> {
         }
     }
 
-    /// Whether registered memory of the program is believed to be mapped; to be said before there is any.
+    /// Whether registered memory of the program is believed to be mapped; to be said before there
+    /// is any.
     pub fn set_memory_mode(&mut self, mode: MemoryMode) {
         debug_assert_eq!(self.registry.count(), 0);
         self.registry.strict_pid = if mode == MemoryMode::Strict { std::process::id() } else { 0 };
@@ -264,7 +266,8 @@ impl<W: Wire> Engine<W> {
         }
     }
 
-    /// Destroys a shared receive queue that no VI uses; what is posted is given back unreported (its descriptors get the flushed status).
+    /// Destroys a shared receive queue that no VI uses; what is posted is given back unreported
+    /// (its descriptors get the flushed status).
     pub fn destroy_srq(&mut self, srq: SrqHandle) -> Result<(), Error> {
         if self.srqs.get(srq).ok_or(Error::InvalidParameter)?.users != 0 {
             return Err(Error::Resource);
@@ -278,7 +281,8 @@ impl<W: Wire> Engine<W> {
 
     // ---- VIs
 
-    /// A VI. `send_cq` and `receive_cq` may be the same queue; with `srq`, receives are drawn from it.
+    /// A VI. `send_cq` and `receive_cq` may be the same queue; with `srq`, receives are drawn from
+    /// it.
     pub fn create_vi(
         &mut self,
         attributes: &ViAttributes,
@@ -311,7 +315,8 @@ impl<W: Wire> Engine<W> {
         Ok(vi)
     }
 
-    /// Destroys an idle VI; what is still queued is flushed (descriptors get their status) and dropped.
+    /// Destroys an idle VI; what is still queued is flushed (descriptors get their status) and
+    /// dropped.
     pub fn destroy_vi(&mut self, vi: ViHandle) -> Result<(), Error> {
         if self.vis.get(vi).ok_or(Error::InvalidParameter)?.state != ViState::Idle {
             return Err(Error::InvalidState);
@@ -338,7 +343,8 @@ impl<W: Wire> Engine<W> {
         Ok(())
     }
 
-    /// State, attributes, and whether the send and receive queues are empty (nothing posted, nothing to dequeue).
+    /// State, attributes, and whether the send and receive queues are empty (nothing posted,
+    /// nothing to dequeue).
     pub fn query_vi(&self, vi: ViHandle) -> Result<(ViState, ViAttributes, bool, bool), Error> {
         let v = self.vis.get(vi).ok_or(Error::InvalidParameter)?;
         Ok((v.state, v.attributes, v.send.works.is_empty(), v.receive.works.is_empty()))
@@ -409,8 +415,9 @@ impl<W: Wire> Engine<W> {
         Usage { links: self.links.len(), vis: self.vis.len(), regions: self.registry.count(), registered_bytes, allocated_bytes }
     }
 
-    /// Forgets every VI, queue and connection attempt, without touching what is posted: for a NIC that is about to be dropped while others may wait in it.
-    /// Whoever waits finds that its object is gone. Connections end with the wire.
+    /// Forgets every VI, queue and connection attempt, without touching what is posted: for a NIC
+    /// that is about to be dropped while others may wait in it. Whoever waits finds that its object
+    /// is gone. Connections end with the wire.
     pub fn abandon(&mut self) {
         for vi in self.vi_handles() {
             self.vis.remove(vi);

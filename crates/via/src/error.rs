@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Why a call of the engine failed. Data-path failures are completion statuses (`status.rs`), not errors.
+//! Why a call of the engine failed. Data-path failures are completion statuses (`status.rs`), not
+//! errors.
 
 use core::fmt;
 

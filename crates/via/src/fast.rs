@@ -1,14 +1,19 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The fast paths: a request of one segment posted, sent, received and collected when everything is as usual. Each does all or nothing; for nothing the
-//! general path (`post.rs`, `deliver.rs`, `complete.rs`) does the same with every case there is.
+//! The fast paths: a request of one segment posted, sent, received and collected when everything is
+//! as usual. Each does all or nothing; for nothing the general path (`post.rs`, `deliver.rs`,
+//! `complete.rs`) does the same with every case there is.
 //!
 //! What makes them short, besides what they leave to the others:
 //! - one comparison with [`Paths`](crate::vi::Paths) says whether a VI is as usual;
-//! - regions are *leased* ([`Lease`](crate::work_queue::Lease)): checked and held once per queue, not once per request;
-//! - a message for the VI that is polled goes from the line to the caller without passing through the queue;
-//! - which VI an arriving message is for is a prediction (a comparison with the polled VI's head), not a look-up that the rest waits for.
+//! - regions are *leased* ([`Lease`](crate::work_queue::Lease)): checked and held once per queue,
+//!   not once per request;
+//! - a message for the VI that is polled goes from the line to the caller without passing through
+//!   the queue;
+//! - which VI an arriving message is for is a prediction (a comparison with the polled VI's head),
+//!   not a look-up that the rest waits for.
 //!
-//! Instructions of a message of 8 bytes, C boundary and token included (rustc 1.95): 172 to post a receive, 268 for a send, 171 to collect it, 297 to receive; gated by `tests/c/instructions.c`.
+//! Instructions of a message of 8 bytes, C boundary and token included (rustc 1.95): 172 to post a
+//! receive, 268 for a send, 171 to collect it, 297 to receive; gated by `tests/c/instructions.c`.
 
 use crate::complete::{self, Completion, sink};
 use crate::descriptor::{self, ControlWord, DESCRIPTOR_ALIGNMENT, DescriptorRef};
@@ -41,7 +46,8 @@ pub(crate) struct FastSend {
 }
 
 impl<W: Wire> Engine<W> {
-    /// Posts a send or RDMA write that is done at once; with `PAYLOAD`, a send of more than fits into a line. `false`: nothing done.
+    /// Posts a send or RDMA write that is done at once; with `PAYLOAD`, a send of more than fits
+    /// into a line. `false`: nothing done.
     #[inline(always)]
     pub(crate) fn post_send_fast<const PAYLOAD: bool>(&mut self, handle: ViHandle, d: DescriptorRef) -> bool {
         let Some(vi) = self.vis.get(handle) else { return false };
@@ -84,7 +90,8 @@ impl<W: Wire> Engine<W> {
                 let mut line = Line::default();
                 Bulk { total: s.length, length: s.length, ..Bulk::default() }.store(Head(vi.paths.whole_out).bulk(), &mut line);
                 self.wire.send_with_payload(vi.link, &mut line, s.length as usize, |to| {
-                    // SAFETY: U1 (user_memory.rs): covered by a leased region. The wire gives as many bytes.
+                    // SAFETY: U1 (user_memory.rs): covered by a leased region. The wire gives as
+                    // many bytes.
                     unsafe { user_memory::copy(to, from, s.length as usize) };
                     true
                 })
@@ -103,7 +110,8 @@ impl<W: Wire> Engine<W> {
             let length = u64::from(s.length);
             let wish = RemoteAccess { handle: send.to.1, ptag: vi.remote_ptag, address: send.to.0, length, write: true, part_offset: 0, part_length: length };
             let direct = self.wire.with_granted(vi.link, &wish, |remote| {
-                // SAFETY: U1 (user_memory.rs): covered by a leased region. The wire gives `length` bytes.
+                // SAFETY: U1 (user_memory.rs): covered by a leased region. The wire gives `length`
+                // bytes.
                 unsafe { user_memory::copy(remote, from, s.length as usize) }
             });
             if direct == Direct::No {
@@ -127,7 +135,8 @@ impl<W: Wire> Engine<W> {
         word.segment_count() == 1 && self.queue_receive(handle, segment, 0, d.address, d.handle)
     }
 
-    /// Puts a receive of one segment into the queue; its descriptor, if it has one, lies in leased memory. `false`: nothing done.
+    /// Puts a receive of one segment into the queue; its descriptor, if it has one, lies in leased
+    /// memory. `false`: nothing done.
     #[inline(always)]
     pub(crate) fn queue_receive(&mut self, handle: ViHandle, s: Segment, context: u64, descriptor: usize, descriptor_handle: u32) -> bool {
         let Some(vi) = self.vis.get_mut(handle) else { return false };
@@ -143,7 +152,8 @@ impl<W: Wire> Engine<W> {
         true
     }
 
-    /// Takes a whole message in a line (with `PAYLOAD`, in a frame with payload) from the wire for the one who polls this VI. `None`: nothing done.
+    /// Takes a whole message in a line (with `PAYLOAD`, in a frame with payload) from the wire for
+    /// the one who polls this VI. `None`: nothing done.
     #[inline(always)]
     pub(crate) fn take_whole<const PAYLOAD: bool>(&mut self, handle: ViHandle) -> Option<Completion> {
         let vi = self.vis.get_mut(handle)?;
@@ -156,7 +166,8 @@ impl<W: Wire> Engine<W> {
         if !work.leased || work.advertised {
             return None;
         }
-        // Whoever asks for nothing but this VI again and again spins; it may as well spin in here, close to the line.
+        // Whoever asks for nothing but this VI again and again spins; it may as well spin in here,
+        // close to the line.
         let looks = if !PAYLOAD && self.polled_last == handle { LOOKS_PER_POLL } else { 1 };
         self.polled_last = handle;
         let status = Status::DONE | Status::OP_RECEIVE;
@@ -171,7 +182,8 @@ impl<W: Wire> Engine<W> {
                 return None;
             }
             let to = core::ptr::with_exposed_provenance_mut(work.segments.only.address as usize);
-            // SAFETY: U1 (user_memory.rs): held by a lease since post; `length` is within the capacity. F1 for what is read.
+            // SAFETY: U1 (user_memory.rs): held by a lease since post; `length` is within the
+            // capacity. F1 for what is read.
             unsafe { user_memory::copy(to, from, length as usize) };
             if descriptor != 0 {
                 // SAFETY: D1 (descriptor.rs): held by a lease since post.
@@ -194,7 +206,8 @@ impl<W: Wire> Engine<W> {
 
     // ---- leases
 
-    /// Lets a queue lease the regions of a request that it did not have, unless posted requests still rely on those that it has.
+    /// Lets a queue lease the regions of a request that it did not have, unless posted requests
+    /// still rely on those that it has.
     #[inline(never)]
     pub(crate) fn renew_leases(&mut self, handle: ViHandle, kind: WorkQueueKind, descriptor_handle: u32, segments: &[Segment]) {
         let [only] = segments else { return };
@@ -224,7 +237,8 @@ impl<W: Wire> Engine<W> {
         }
     }
 
-    /// Ends the leases of a region on which nothing relies. Costs by the VI, and only if somebody holds the region.
+    /// Ends the leases of a region on which nothing relies. Costs by the VI, and only if somebody
+    /// holds the region.
     pub(crate) fn revoke_leases(&mut self, region: MemHandle) {
         if !self.registry.is_held(region) {
             return;
@@ -242,7 +256,8 @@ impl<W: Wire> Engine<W> {
     }
 }
 
-/// The payload of a frame that is all of a message, and not so long that the receiver would want to advertise. Where it is, and its length.
+/// The payload of a frame that is all of a message, and not so long that the receiver would want to
+/// advertise. Where it is, and its length.
 #[inline(always)]
 fn whole_payload(frame: &Frame) -> Option<(*const u8, u32)> {
     let bulk = Bulk::load(frame);

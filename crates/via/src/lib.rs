@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Bellwire's engine: the Virtual Interface Architecture as a state machine, and the NIC object for real processes.
+//! Bellwire's engine: the Virtual Interface Architecture as a state machine, and the NIC object for
+//! real processes.
 //!
-//! - [`Engine`]: one NIC's VIs, queues, registered memory, protection and connections. Single-threaded; told the time, the wire and the randomness.
-//! - [`wire`]: the crate below, which carries frames: shared memory ([`wire::shm`]), UDP ([`wire::udp`]), and a network in memory ([`wire::sim`]).
+//! - [`Engine`]: one NIC's VIs, queues, registered memory, protection and connections.
+//!   Single-threaded; told the time, the wire and the randomness.
+//! - [`wire`]: the crate below, which carries frames: shared memory ([`wire::shm`]), UDP
+//!   ([`wire::udp`]), and a network in memory ([`wire::sim`]).
 //! - [`world`]: many engines on that network, in virtual time.
-//! - [`Nic`]: an engine with a progress token, a helper thread, sleeping and waking; what the C library and Rust programs use.
+//! - [`Nic`]: an engine with a progress token, a helper thread, sleeping and waking; what the C
+//!   library and Rust programs use.
 //!
 //! A NIC that sends to itself, with all that a program between two processes needs:
 //!
@@ -49,7 +53,8 @@
 //! # Ok::<(), bellwire_via::Error>(())
 //! ```
 //!
-//! Where the data path is: `post.rs`, `transmit.rs`, `progress.rs`, `deliver.rs`, `complete.rs`; see ARCHITECTURE.md.
+//! Where the data path is: `post.rs`, `transmit.rs`, `progress.rs`, `deliver.rs`, `complete.rs`;
+//! see ARCHITECTURE.md.
 
 pub mod acceptor;
 pub mod attention;

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Posting: a request is checked once, queued, and, when it is small and nothing is before it, leaves here.
+//! Posting: a request is checked once, queued, and, when it is small and nothing is before it,
+//! leaves here.
 //!
-//! Post never blocks and copies at most [`POST_COPY_BYTES_MAX`] bytes. A request with a fault is queued like any other and completes with the fault when
-//! its turn comes, so completions stay in order. Budget of a small send: one look-up of the VI, one of the region, one line into the wire.
+//! Post never blocks and copies at most [`POST_COPY_BYTES_MAX`] bytes. A request with a fault is
+//! queued like any other and completes with the fault when its turn comes, so completions stay in
+//! order. Budget of a small send: one look-up of the VI, one of the region, one line into the wire.
 //! Sends, and VIA's descriptors of both kinds; receives are in `post_receive.rs`.
 
 use crate::attributes::ViState;
@@ -24,7 +26,8 @@ use crate::work_queue::{Fifo, INLINE_SEND_BYTES_MAX, InlineData, Segment, Segmen
 use bellwire_memory::line_queue::Line;
 
 impl<W: Wire> Engine<W> {
-    /// Posts a send, RDMA write or read. Errors mean that nothing was posted; faults in the request itself complete it with a status.
+    /// Posts a send, RDMA write or read. Errors mean that nothing was posted; faults in the request
+    /// itself complete it with a status.
     #[inline]
     pub fn post_send(&mut self, handle: ViHandle, request: &SendRequest<'_>) -> Result<(), Error> {
         if let [segment] = *request.segments
@@ -59,8 +62,9 @@ impl<W: Wire> Engine<W> {
             && u64::from(only.length) <= vi.attributes.max_transfer_bytes
             && self.registry.check_local(only, vi.ptag, false).is_ok()
         {
-            // What fast.rs leaves over of one line: immediate data, a fence, no completion wanted, regions not leased. Completed at once (what is reliable about
-            // it is the wire's business).
+            // What fast.rs leaves over of one line: immediate data, a fence, no completion wanted,
+            // regions not leased. Completed at once (what is reliable about it is the wire's
+            // business).
             let immediate = request.flags.contains(WorkFlags::IMMEDIATE);
             let length = only.length as usize;
             let mut line = Line::default();
@@ -69,7 +73,8 @@ impl<W: Wire> Engine<W> {
             if immediate {
                 line.0[1] = u64::from(request.immediate);
             }
-            // SAFETY: U1 (user_memory.rs): checked just above. The line has room for `length` bytes from word `first`.
+            // SAFETY: U1 (user_memory.rs): checked just above. The line has room for `length` bytes
+            // from word `first`.
             unsafe { user_memory::copy(line.0.as_mut_ptr().add(first).cast(), core::ptr::with_exposed_provenance(only.address as usize), length) };
             match self.wire.send(vi.link, &mut line, first + length.div_ceil(8)) {
                 Sent::Yes => {
@@ -85,8 +90,8 @@ impl<W: Wire> Engine<W> {
         self.post_send_queued(handle, request, fault)
     }
 
-    /// What fast.rs leaves over of RDMA at once: a small read, or a write from a region that is not leased, in memory that is mapped here, with nothing before it.
-    /// `false`: nothing done.
+    /// What fast.rs leaves over of RDMA at once: a small read, or a write from a region that is not
+    /// leased, in memory that is mapped here, with nothing before it. `false`: nothing done.
     #[inline]
     fn post_direct(&mut self, handle: ViHandle, request: &SendRequest<'_>) -> bool {
         let Some(vi) = self.vis.get_mut(handle) else { return false };
@@ -94,7 +99,8 @@ impl<W: Wire> Engine<W> {
         let write = request.operation == Operation::RdmaWrite;
         let allowed = vi.remote_ptag != 0 && if write { vi.remote_write } else { vi.remote_read };
         let plain = !request.flags.intersects(WorkFlags::IMMEDIATE | WorkFlags::UNSIGNALED);
-        // Nothing posted is unfinished, and no write is under way as frames: so it cannot overtake anything, and a fence holds.
+        // Nothing posted is unfinished, and no write is under way as frames: so it cannot overtake
+        // anything, and a fence holds.
         let first = vi.send.done == vi.send.works.tail() && vi.wrote_frames.is_none() && vi.send.works.len() < DESCRIPTORS_PER_QUEUE_MAX;
         let fits = only.length != 0 && only.length <= POST_COPY_BYTES_MAX && u64::from(only.length) <= vi.attributes.max_transfer_bytes;
         if vi.state != ViState::Connected || !allowed || !plain || !first || !fits || self.registry.check_local(only, vi.ptag, !write).is_err() {
@@ -130,7 +136,8 @@ impl<W: Wire> Engine<W> {
         true
     }
 
-    /// Queues a request that has just been done: completed already, unless RDMA reads before it are still out.
+    /// Queues a request that has just been done: completed already, unless RDMA reads before it are
+    /// still out.
     #[inline(always)]
     fn complete_posted(&mut self, handle: ViHandle, request: &SendRequest<'_>, length: u32) -> Result<(), Error> {
         let mut sink = sink!(self);
@@ -206,7 +213,8 @@ impl<W: Wire> Engine<W> {
         }
     }
 
-    /// Sends a copy of `data` (at most [`INLINE_SEND_BYTES_MAX`] bytes), which need not be registered and may be reused at once. Extension.
+    /// Sends a copy of `data` (at most [`INLINE_SEND_BYTES_MAX`] bytes), which need not be
+    /// registered and may be reused at once. Extension.
     pub fn post_send_inline(&mut self, handle: ViHandle, data: &[u8], request: &SendRequest<'_>) -> Result<(), Error> {
         let vi = self.vis.get_mut(handle).ok_or(Error::InvalidParameter)?;
         if data.len() > INLINE_SEND_BYTES_MAX || request.operation != Operation::Send || !request.segments.is_empty() {
@@ -239,7 +247,8 @@ impl<W: Wire> Engine<W> {
 
     // ---- VIA descriptors
 
-    /// Posts a VIA descriptor to the send queue. [`Error::InvalidParameter`] if it is misaligned or `handle` does not cover it.
+    /// Posts a VIA descriptor to the send queue. [`Error::InvalidParameter`] if it is misaligned or
+    /// `handle` does not cover it.
     #[inline(always)]
     pub fn post_send_descriptor(&mut self, vi: ViHandle, descriptor: DescriptorRef) -> Result<(), Error> {
         if self.post_send_fast::<false>(vi, descriptor) { Ok(()) } else { self.post_send_descriptor_any(vi, descriptor) }

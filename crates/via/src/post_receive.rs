@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Posting receives: to a VI or to a shared receive queue. Checked, copied, queued; nothing leaves, but a peer that was told "not ready" hears of it, and large ones are advertised.
+//! Posting receives: to a VI or to a shared receive queue. Checked, copied, queued; nothing leaves,
+//! but a peer that was told "not ready" hears of it, and large ones are advertised.
 
 use crate::attributes::ViState;
 use crate::complete::{finish_receive, sink};

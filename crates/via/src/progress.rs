@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! One turn of the engine: what the wire reports, frames in, queued work out, timers.
 //!
-//! Budget of an empty turn over one link: one load of the slot at the head of its queue, and four comparisons.
+//! Budget of an empty turn over one link: one load of the slot at the head of its queue, and four
+//! comparisons.
 
 use crate::attention::LINKS_ALWAYS;
 use crate::attributes::ViState;
@@ -108,7 +109,8 @@ impl<W: Wire> Engine<W> {
         attention.is_due(links.len(), || wire.stopwatch())
     }
 
-    /// A turn without frames in, for whoever takes those itself, from all links: what [`progress`](Self::progress) took would wait for them as a copy.
+    /// A turn without frames in, for whoever takes those itself, from all links: what
+    /// [`progress`](Self::progress) took would wait for them as a copy.
     pub(crate) fn turn_besides_frames(&mut self) -> bool {
         self.wire.begin_turn();
         let any = self.wire.has_events() && self.handle_wire_events();
@@ -133,13 +135,15 @@ impl<W: Wire> Engine<W> {
         any
     }
 
-    /// When [`progress`](Self::progress) must be called at the latest; [`Instant::NEVER`] if only for what the wire brings.
+    /// When [`progress`](Self::progress) must be called at the latest; [`Instant::NEVER`] if only
+    /// for what the wire brings.
     #[inline]
     pub fn next_timeout(&self) -> Instant {
         self.connections.next_timeout().min(self.wire.next_timeout())
     }
 
-    /// Whether it must be told the time before [`progress`](Self::progress): the wire has a clock of its own.
+    /// Whether it must be told the time before [`progress`](Self::progress): the wire has a clock
+    /// of its own.
     #[inline]
     pub(crate) fn has_timers(&self) -> bool {
         self.connections.next_timeout() != Instant::NEVER
@@ -151,13 +155,15 @@ impl<W: Wire> Engine<W> {
         !self.ready.is_empty() || self.connections.control_pending || self.wire.has_events()
     }
 
-    /// VIs that have something to send: work that can move, and work that waits for room on its link.
+    /// VIs that have something to send: work that can move, and work that waits for room on its
+    /// link.
     pub fn ready_vis(&self) -> usize {
         self.ready.count()
     }
 
-    /// Dequeues the oldest completed receive; if there is none, takes frames from the VI's own link until one completes, and now and then moves everything
-    /// else. The call for those who poll one VI: it returns as soon as the message is there.
+    /// Dequeues the oldest completed receive; if there is none, takes frames from the VI's own link
+    /// until one completes, and now and then moves everything else. The call for those who poll one
+    /// VI: it returns as soon as the message is there.
     #[inline(always)]
     pub fn poll_receive(&mut self, handle: ViHandle) -> Result<Option<Completion>, Error> {
         match self.take_whole::<false>(handle) {
@@ -195,7 +201,8 @@ impl<W: Wire> Engine<W> {
         self.receive_done(handle)
     }
 
-    /// Dequeues the oldest completed send-side request, after moving what can move if there is none.
+    /// Dequeues the oldest completed send-side request, after moving what can move if there is
+    /// none.
     #[inline(always)]
     pub fn poll_send(&mut self, handle: ViHandle) -> Result<Option<Completion>, Error> {
         if let Some(done) = self.send_done(handle)? {
@@ -210,7 +217,8 @@ impl<W: Wire> Engine<W> {
         self.send_done(handle)
     }
 
-    /// Dequeues the oldest entry of a completion queue, after moving what can move if there is none.
+    /// Dequeues the oldest entry of a completion queue, after moving what can move if there is
+    /// none.
     #[inline]
     pub fn poll_cq(&mut self, cq: CqHandle) -> Result<Option<(ViHandle, WorkQueueKind)>, Error> {
         if let Some(entry) = self.cq_done(cq)? {
@@ -271,8 +279,9 @@ impl<W: Wire> Engine<W> {
         any
     }
 
-    /// How a peer may map an allocation: it lies wholly under one tag, and a VI of that tag is connected to that peer. For writing only
-    /// if peers may write one of its regions, or have been told of a receive descriptor in it.
+    /// How a peer may map an allocation: it lies wholly under one tag, and a VI of that tag is
+    /// connected to that peer. For writing only if peers may write one of its regions, or have been
+    /// told of a receive descriptor in it.
     fn may_map(&self, link: LinkId, segment: u32, write: bool) -> Option<MapAccess> {
         let tag = self.registry.mappable_tag(segment)?;
         if !self.vis.iter().any(|(_, vi)| vi.link == link && vi.ptag == tag) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Large requests from and to memory that cannot be mapped, by cross-memory attach: the side that wants the bytes copies them out of the other process.
+//! Large requests from and to memory that cannot be mapped, by cross-memory attach: the side that
+//! wants the bytes copies them out of the other process.
 //!
 //! ```text
 //!  send, RDMA write                             RDMA read
@@ -7,8 +8,9 @@
 //!                    the receiver copies
 //!                              <--   Pulled
 //! ```
-//! Nothing else of a VI is sent between the first piece and the answer, so a refusal half-way only means that the request starts over through the rings.
-//! Called by `transmit.rs` and `deliver.rs`; which way is taken: `way.rs`; whether it is permitted at all: the wire.
+//! Nothing else of a VI is sent between the first piece and the answer, so a refusal half-way only
+//! means that the request starts over through the rings. Called by `transmit.rs` and `deliver.rs`;
+//! which way is taken: `way.rs`; whether it is permitted at all: the wire.
 
 use crate::arrive::{Arrival, Source};
 use crate::attributes::ViState;
@@ -27,7 +29,8 @@ use bellwire_memory::line_queue::Line;
 impl<W: Wire> Engine<W> {
     // ---- the initiator
 
-    /// Whether a request that cannot be placed directly is for the peer to copy out of our memory. Decided once for a request.
+    /// Whether a request that cannot be placed directly is for the peer to copy out of our memory.
+    /// Decided once for a request.
     pub(crate) fn goes_by_pull(&mut self, index: usize, at: u32) -> bool {
         let Some(vi) = self.vis.at(index) else { return false };
         let work = vi.send.works.get(at);
@@ -55,7 +58,8 @@ impl<W: Wire> Engine<W> {
         pull
     }
 
-    /// Asks the peer to copy a request out of our memory, piece by piece; each piece lies in one segment.
+    /// Asks the peer to copy a request out of our memory, piece by piece; each piece lies in one
+    /// segment.
     pub(crate) fn transmit_pull(&mut self, index: usize, at: u32, op: Op) -> Step {
         loop {
             let Some(vi) = self.vis.at(index) else { return Step::Ended };
@@ -90,7 +94,8 @@ impl<W: Wire> Engine<W> {
         }
     }
 
-    /// An RDMA read of memory that cannot be mapped, by copying it out of the peer's process. `None`: not this way.
+    /// An RDMA read of memory that cannot be mapped, by copying it out of the peer's process.
+    /// `None`: not this way.
     pub(crate) fn transmit_read_attached(&mut self, index: usize, at: u32, moved: &mut u32) -> Option<Step> {
         let vi = self.vis.at(index)?;
         let work = vi.send.works.get(at);

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! RDMA that a peer asks for: its writes and reads of this NIC's memory, and what it answers to reads of ours.
+//! RDMA that a peer asks for: its writes and reads of this NIC's memory, and what it answers to
+//! reads of ours.
 //!
-//! What a frame says of addresses is checked against the registered regions each time (`permits_remote`); what is not permitted is refused (refuse.rs) and moves no byte.
+//! What a frame says of addresses is checked against the registered regions each time
+//! (`permits_remote`); what is not permitted is refused (refuse.rs) and moves no byte.
 
 use crate::answer::sent_work;
 use crate::arrive::{Arrival, Source, Taken};
@@ -39,7 +41,8 @@ impl<W: Wire> Engine<W> {
         }
     }
 
-    /// Where a fragment of an RDMA write goes, if it is permitted; else it is refused here. Its lengths agree.
+    /// Where a fragment of an RDMA write goes, if it is permitted; else it is refused here. Its
+    /// lengths agree.
     pub(crate) fn write_target(&mut self, index: usize, head: Head, bulk: &Bulk) -> Option<u64> {
         let vi = self.vis.at(index)?;
         // The whole range is checked with every fragment: nothing moves if any of it is refused.
@@ -53,7 +56,8 @@ impl<W: Wire> Engine<W> {
 
     pub(crate) fn deliver_write_placed(&mut self, index: usize, head: Head, frame: &Frame) {
         let total = (frame.word(1) >> 32) as u32;
-        // How much was written is the peer's word alone; a program may rely on it being no more than was agreed.
+        // How much was written is the peer's word alone; a program may rely on it being no more
+        // than was agreed.
         let possible = self.vis.at(index).is_some_and(|vi| vi.attributes.rdma_write && u64::from(total) <= vi.attributes.max_transfer_bytes);
         if !head.has_immediate() || !possible {
             return self.protocol_error(index);
@@ -113,7 +117,8 @@ impl<W: Wire> Engine<W> {
         if !fits {
             return self.protocol_error(index);
         }
-        // SAFETY: U1 (user_memory.rs): checked and held since post; bounds just checked; the wire has checked `payload_len`.
+        // SAFETY: U1 (user_memory.rs): checked and held since post; bounds just checked; the wire
+        // has checked `payload_len`.
         if !unsafe { Gather::new(work.segments, &vi.send.segments).copy_in(&self.registry, bulk.offset, bulk.length, frame.payload()) } {
             vi.reads_outstanding -= 1;
             finish_send(vi, handle, bulk.work, Status::PROTECTION_ERROR, &mut sink!(self));

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! RDMA requests leave: by direct access to the peer's memory where the wire has it and the peer permits it, else as frames (`transmit_frames` in transmit.rs) or, a read, as a question.
-//! Called by `transmit.rs`, one request or a piece of one at a time.
+//! RDMA requests leave: by direct access to the peer's memory where the wire has it and the peer
+//! permits it, else as frames (`transmit_frames` in transmit.rs) or, a read, as a question. Called
+//! by `transmit.rs`, one request or a piece of one at a time.
 
 use crate::engine::Engine;
 use crate::frame::{Bulk, Head, Op};
@@ -44,7 +45,8 @@ impl<W: Wire> Engine<W> {
             return Step::Blocked;
         }
         let work = vi.send.works.at(at);
-        // What direct access has moved before the permission went is asked for again: the owner decides about the whole request.
+        // What direct access has moved before the permission went is asked for again: the owner
+        // decides about the whole request.
         work.moved = 0;
         work.way = Way::Frames;
         let mut line = Line::default();
@@ -79,7 +81,8 @@ impl<W: Wire> Engine<W> {
         {
             vi.wrote_frames = None;
         }
-        // Writes under way as frames must not be overtaken, nor reads by a read. Wait, if this one could go directly; else it follows them as frames.
+        // Writes under way as frames must not be overtaken, nor reads by a read. Wait, if this one
+        // could go directly; else it follows them as frames.
         if (vi.wrote_frames.is_some() || (!write && vi.reads_outstanding != 0)) && work.way == Way::Undecided {
             return (self.wire.with_granted(vi.link, &wish, |_| {}) == Direct::Done).then_some(Step::Blocked);
         }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The ready bitmap: which VIs have work to send. An idle VI is a zero bit and costs no polling, however many there are.
+//! The ready bitmap: which VIs have work to send. An idle VI is a zero bit and costs no polling,
+//! however many there are.
 
 /// A two-level bitmap over VI indices.
 #[derive(Debug, Default)]

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What cannot be taken: the peer is told, and a connection that promised more breaks. Called by `arrive.rs`, `rdma_in.rs`, `pull.rs` and `transmit.rs`.
+//! What cannot be taken: the peer is told, and a connection that promised more breaks. Called by
+//! `arrive.rs`, `rdma_in.rs`, `pull.rs` and `transmit.rs`.
 
 use crate::arrive::Arrival;
 use crate::cause::Cause;
@@ -11,7 +12,8 @@ use crate::status::Status;
 use crate::wire::Wire;
 
 impl<W: Wire> Engine<W> {
-    /// Memory of the receive at the front is not there (strict mode): it completes, and a reliable connection breaks, since the message is lost.
+    /// Memory of the receive at the front is not there (strict mode): it completes, and a reliable
+    /// connection breaks, since the message is lost.
     #[cold]
     pub(crate) fn receive_faulted(&mut self, index: usize, a: &Arrival, operation: Status) {
         let Some(handle) = self.vis.handle_at(index) else { return };

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Registered regions and protection: who may touch which bytes.
 //!
-//! Rules (VIA 1.0; design: docs/decisions/0003): a local segment must lie inside one region whose tag equals the VI's, a missing tag on either side fitting all. A remote
-//! access must lie inside a region with the *target VI's* tag and the right enabled; a missing tag never fits. A region that a posted request uses
-//! cannot be deregistered.
+//! Rules (VIA 1.0; design: docs/decisions/0003): a local segment must lie inside one region whose
+//! tag equals the VI's, a missing tag on either side fitting all. A remote access must lie inside a
+//! region with the *target VI's* tag and the right enabled; a missing tag never fits. A region that
+//! a posted request uses cannot be deregistered.
 
 use crate::attributes::{MemAttributes, Ptag, PtagHandle};
 use crate::error::Error;
@@ -69,7 +70,8 @@ pub struct Registry {
     versions: u32,
     /// Memory that lives because it is registered, by the region's handle.
     kept: BTreeMap<u32, OwnedBytes>,
-    /// Strict mode ([`MemoryMode`](crate::MemoryMode)): the number of this process, by which the kernel is asked to copy; else 0.
+    /// Strict mode ([`MemoryMode`](crate::MemoryMode)): the number of this process, by which the
+    /// kernel is asked to copy; else 0.
     pub(crate) strict_pid: u32,
 }
 
@@ -238,7 +240,8 @@ impl Registry {
         );
     }
 
-    /// Checks one local segment for a VI with tag `ptag` (0: none). `write`: the engine will write it. Zero bytes are always fine.
+    /// Checks one local segment for a VI with tag `ptag` (0: none). `write`: the engine will write
+    /// it. Zero bytes are always fine.
     #[inline(always)]
     pub(crate) fn check_local(&self, s: &Segment, ptag: u32, write: bool) -> Result<(), Status> {
         if s.length == 0 {
@@ -275,11 +278,13 @@ impl Registry {
         Some(Place { segment: r.segment?, offset: r.segment_offset + (s.address - r.start) })
     }
 
-    /// Lets a queue of a VI with tag `ptag` rely on a region, if it may (and, with `write`, write it).
+    /// Lets a queue of a VI with tag `ptag` rely on a region, if it may (and, with `write`, write
+    /// it).
     pub(crate) fn lease(&mut self, handle: u32, ptag: Option<u32>, write: bool) -> Option<Lease> {
         let r = self.regions.get_mut(Handle::from_raw(handle))?;
         let fits = ptag.is_none_or(|tag| tag == 0 || r.ptag == 0 || r.ptag == tag);
-        // What is copied by the fast paths must not be able to vanish (descriptors have no tag asked for).
+        // What is copied by the fast paths must not be able to vanish (descriptors have no tag
+        // asked for).
         let kernels = self.strict_pid != 0 && ptag.is_some() && r.segment.is_none();
         if !fits || write && !r.writable || kernels {
             return None;
@@ -332,8 +337,9 @@ impl Registry {
         Ok(())
     }
 
-    /// The one tag under which an allocation may be mapped by peers: all its pages are registered, under one tag. (Pages are what mapping
-    /// gives away; so a page that holds nothing registered, or memory of another tag, forbids it.)
+    /// The one tag under which an allocation may be mapped by peers: all its pages are registered,
+    /// under one tag. (Pages are what mapping gives away; so a page that holds nothing registered,
+    /// or memory of another tag, forbids it.)
     pub(crate) fn mappable_tag(&self, segment: u32) -> Option<u32> {
         let o = self.owned.values().find(|o| o.allocation.segment == segment)?;
         let mut ranges = Vec::with_capacity(o.regions.len());

@@ -1,18 +1,25 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Which VI sends when several have something to send: a weighted round, by bytes, over those that have. Called once a turn of the engine by `progress.rs`, and by `post.rs` for what can
-//! leave at once; what one VI does is in `transmit.rs`.
+//! Which VI sends when several have something to send: a weighted round, by bytes, over those that
+//! have. Called once a turn of the engine by `progress.rs`, and by `post.rs` for what can leave at
+//! once; what one VI does is in `transmit.rs`.
 //!
-//! - A VI has a *credit* of bytes: a turn, times its weight. When that is used up, it gets the next one when the round comes to it and nobody waits for room on its link.
-//! - Who finds the link full waits *in front*: it goes first when there is room again, until its credit is used up. The others of that link go on with what they have left of theirs. Without
-//!   this the first VI of the round, or the one that posts most often, would take all room for ever.
-//! - So a VI *loiters* without keeping anybody waiting: when its queue is empty it keeps what is left of its turn, and what it posts next goes at once. One that sends little thus passes those
+//! - A VI has a *credit* of bytes: a turn, times its weight. When that is used up, it gets the next
+//!   one when the round comes to it and nobody waits for room on its link.
+//! - Who finds the link full waits *in front*: it goes first when there is room again, until its
+//!   credit is used up. The others of that link go on with what they have left of theirs. Without
+//!   this the first VI of the round, or the one that posts most often, would take all room for
+//!   ever.
+//! - So a VI *loiters* without keeping anybody waiting: when its queue is empty it keeps what is
+//!   left of its turn, and what it posts next goes at once. One that sends little thus passes those
 //!   that send much.
 //!
-//! While nobody waits for room, the fast paths (`fast.rs`) send without looking at credits: there is nothing to share.
+//! While nobody waits for room, the fast paths (`fast.rs`) send without looking at credits: there
+//! is nothing to share.
 //!
 //! Invariants
 //! - D1: of the VIs of one link at most one is in front, and it has credit.
-//! - D2: a VI in front goes on after at most what the others of its link have left; with the next turn after that each has had one.
+//! - D2: a VI in front goes on after at most what the others of its link have left; with the next
+//!   turn after that each has had one.
 
 use crate::engine::Engine;
 use crate::error::Error;
@@ -22,8 +29,10 @@ use crate::transmit::Stop;
 use crate::wire::{LinkId, Wire};
 
 impl<W: Wire> Engine<W> {
-    /// Sets how many bytes a VI of weight 1 sends before it is the next one's turn, when several share a link; [`TURN_BYTES_MIN`] to [`TURN_BYTES_MAX`], what is out of bounds
-    /// counts as the bound. More is better for throughput, less for those that wait. A message counts as 64 bytes at least.
+    /// Sets how many bytes a VI of weight 1 sends before it is the next one's turn, when several
+    /// share a link; [`TURN_BYTES_MIN`] to [`TURN_BYTES_MAX`], what is out of bounds counts as the
+    /// bound. More is better for throughput, less for those that wait. A message counts as 64 bytes
+    /// at least.
     pub fn set_turn_bytes(&mut self, bytes: u32) {
         self.round.turn_bytes = bytes.clamp(TURN_BYTES_MIN, TURN_BYTES_MAX);
     }
@@ -68,7 +77,8 @@ impl<W: Wire> Engine<W> {
         any
     }
 
-    /// Lets the VI at `index` send what it has, as far as its credit reaches, or remembers that it has something. True if anything moved.
+    /// Lets the VI at `index` send what it has, as far as its credit reaches, or remembers that it
+    /// has something. True if anything moved.
     pub(crate) fn transmit(&mut self, index: usize) -> bool {
         let Some(vi) = self.vis.at(index) else { return false };
         let link = vi.link;

@@ -5,7 +5,8 @@ use crate::handles::ViHandle;
 use crate::work_queue::ReceiveQueue;
 use std::collections::VecDeque;
 
-/// A shared receive queue. Its requests move to the VI whose message takes them; only `works` past `done` is in use here.
+/// A shared receive queue. Its requests move to the VI whose message takes them; only `works` past
+/// `done` is in use here.
 #[derive(Debug)]
 pub struct Srq {
     pub(crate) queue: ReceiveQueue,

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Transmission: queued work leaves, straight into the peer's memory or as frames.
 //!
-//! Per VI, in this order: what we owe the peer (acknowledgements, "ready again"), reads done for it, then the send queue from `next` on. A request that finds no
-//! room stays where it is; its VI stays in the ready bitmap. Large requests move in pieces, so that no turn of the engine takes long.
+//! Per VI, in this order: what we owe the peer (acknowledgements, "ready again"), reads done for
+//! it, then the send queue from `next` on. A request that finds no room stays where it is; its VI
+//! stays in the ready bitmap. Large requests move in pieces, so that no turn of the engine takes
+//! long.
 //!
-//! A direct access is only a shortcut: whenever the wire says no, the same bytes go as frames and the owner decides about them. Of RDMA requests: `rdma_out.rs`.
+//! A direct access is only a shortcut: whenever the wire says no, the same bytes go as frames and
+//! the owner decides about them. Of RDMA requests: `rdma_out.rs`.
 
 use crate::attributes::ViState;
 use crate::cause::Cause;
@@ -66,15 +69,17 @@ pub(crate) enum Stop {
     Full,
 }
 
-/// Whether control frames wait for room on the link. (A peer that does not read stops its own link only.)
+/// Whether control frames wait for room on the link. (A peer that does not read stops its own link
+/// only.)
 #[cold]
 fn owes_control(links: &[LinkState], link: LinkId) -> bool {
     links.iter().any(|l| l.id == link && (l.doomed || !l.control_out.is_empty()))
 }
 
 impl<W: Wire> Engine<W> {
-    /// Lets the VI at `index` send what it has, up to the budget of the round, from which it is taken. Keeps its ready bit as it should be.
-    /// True if anything moved: whether another turn may move more. And why it stopped.
+    /// Lets the VI at `index` send what it has, up to the budget of the round, from which it is
+    /// taken. Keeps its ready bit as it should be. True if anything moved: whether another turn may
+    /// move more. And why it stopped.
     pub(crate) fn transmit_some(&mut self, index: usize) -> (bool, Stop) {
         let mut any = false;
         let stop = loop {
@@ -113,7 +118,8 @@ impl<W: Wire> Engine<W> {
             return None;
         }
         if self.connections.control_pending && owes_control(&self.links, vi.link) {
-            // Control frames that found no room come first: an acceptance must not be overtaken by data.
+            // Control frames that found no room come first: an acceptance must not be overtaken by
+            // data.
             return Some(Step::Blocked);
         }
         if vi.ready_due || vi.acknowledges && vi.acknowledged_sequence != vi.expected_sequence {
@@ -264,7 +270,8 @@ impl<W: Wire> Engine<W> {
         Step::Failed
     }
 
-    /// Local memory of the request at `send.next` is not there (strict mode): it completes so, when its turn comes.
+    /// Local memory of the request at `send.next` is not there (strict mode): it completes so, when
+    /// its turn comes.
     #[cold]
     pub(crate) fn transmit_unmapped(&mut self, index: usize, at: u32) -> Step {
         let Some(vi) = self.vis.at(index) else { return Step::Ended };
@@ -295,7 +302,8 @@ impl<W: Wire> Engine<W> {
             let placement = Placement { connection: vi.remote_connection, message: work.message, total: work.length, offset: work.moved, length: n };
             let (registry, mut there) = (&self.registry, true);
             let placed = self.wire.with_advertised(vi.link, &placement, |to| {
-                // SAFETY: U1 (user_memory.rs): checked and held since post. The wire gives `n` bytes.
+                // SAFETY: U1 (user_memory.rs): checked and held since post. The wire gives `n`
+                // bytes.
                 there = unsafe { gather.copy_out(registry, work.moved, n, to) };
             });
             if !there {
@@ -315,7 +323,8 @@ impl<W: Wire> Engine<W> {
                     stored.way = Way::Announce;
                 }
                 Direct::No => {
-                    // Not placed, or the permission went away in the middle: everything goes as frames.
+                    // Not placed, or the permission went away in the middle: everything goes as
+                    // frames.
                     stored.moved = 0;
                     stored.way = Way::Frames;
                     vi.unadvertised = vi.unadvertised.saturating_add(1);
@@ -349,7 +358,8 @@ impl<W: Wire> Engine<W> {
             line.0[first..first + data.len()].copy_from_slice(&data);
         } else {
             let to = line.0.as_mut_ptr().wrapping_add(first).cast();
-            // SAFETY: U1 (user_memory.rs): checked and held since post; the line has room for an inline message.
+            // SAFETY: U1 (user_memory.rs): checked and held since post; the line has room for an
+            // inline message.
             if !unsafe { Gather::new(work.segments, &vi.send.segments).copy_out(&self.registry, 0, work.length, to) } {
                 return self.transmit_unmapped(index, at);
             }
@@ -375,7 +385,8 @@ impl<W: Wire> Engine<W> {
             fragment(&work, at, n).store(head, &mut line);
             let (gather, registry) = (Gather::new(work.segments, &vi.send.segments), &self.registry);
             let sent = self.wire.send_with_payload(vi.link, &mut line, n as usize, |to| {
-                // SAFETY: U1 (user_memory.rs): checked and held since post. The wire gives `n` bytes.
+                // SAFETY: U1 (user_memory.rs): checked and held since post. The wire gives `n`
+                // bytes.
                 unsafe { gather.copy_out(registry, work.moved, n, to) }
             });
             if sent == Sent::Unfilled {

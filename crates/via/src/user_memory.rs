@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Moving bytes between user memory and the wire. The only place of the engine that touches user memory.
+//! Moving bytes between user memory and the wire. The only place of the engine that touches user
+//! memory.
 //!
-//! Invariant U1: every segment given here was checked against a registered region at post, and the request counts as a user of that region (or is
-//! executed before post returns), so it cannot be deregistered while it is used. That the memory is
-//! still mapped is what the caller of `Engine::register` promised (U0); or, in
-//! strict mode ([`MemoryMode`]), the kernel copies what is not the engine's, and says when it is
-//! not there. Memory of the engine's own allocator (U3) is freed only when no region lies in it.
+//! Invariant U1: every segment given here was checked against a registered region at post, and the
+//! request counts as a user of that region (or is executed before post returns), so it cannot be
+//! deregistered while it is used. That the memory is still mapped is what the caller of
+//! `Engine::register` promised (U0); or, in strict mode ([`MemoryMode`]), the kernel copies what is
+//! not the engine's, and says when it is not there. Memory of the engine's own allocator (U3) is
+//! freed only when no region lies in it.
 
 use crate::registration::Registry;
 use crate::work_queue::{Fifo, Segment, SegmentList};
@@ -17,12 +19,14 @@ pub enum MemoryMode {
     /// It is: a program that unmaps what is registered and used gets a fault.
     #[default]
     Trust,
-    /// Each copy from or to it is made by the kernel: a request that meets memory which is not there completes with
-    /// [`PROTECTION_ERROR`](crate::Status::PROTECTION_ERROR). Costs a system call a copy.
+    /// Each copy from or to it is made by the kernel: a request that meets memory which is not
+    /// there completes with [`PROTECTION_ERROR`](crate::Status::PROTECTION_ERROR). Costs a system
+    /// call a copy.
     Strict,
 }
 
-/// Whether the kernel copies within this process, and says so when memory is not there: what [`MemoryMode::Strict`] needs.
+/// Whether the kernel copies within this process, and says so when memory is not there: what
+/// [`MemoryMode::Strict`] needs.
 pub(crate) fn kernel_copies() -> bool {
     let (from, mut to) = (*b"bellwire", [0u8; 8]);
     let (pid, address) = (std::process::id(), from.as_ptr().expose_provenance() as u64);
@@ -32,7 +36,8 @@ pub(crate) fn kernel_copies() -> bool {
 }
 
 impl Registry {
-    /// Copies `n` bytes of registered memory at `from` to `to`. `false`: not all of it is there (strict mode); a part may have been copied.
+    /// Copies `n` bytes of registered memory at `from` to `to`. `false`: not all of it is there
+    /// (strict mode); a part may have been copied.
     ///
     /// # Safety
     /// U1 for `from`; `to` is writable for `n` bytes.
@@ -47,7 +52,8 @@ impl Registry {
         unsafe { self.copy_strictly(from, to, core::ptr::with_exposed_provenance(from as usize), n) }
     }
 
-    /// Copies `n` bytes from `from` to registered memory at `to`. `false`: not all of it is there (strict mode); a part may have been copied.
+    /// Copies `n` bytes from `from` to registered memory at `to`. `false`: not all of it is there
+    /// (strict mode); a part may have been copied.
     ///
     /// # Safety
     /// U1 for `to`; `from` is readable for `n` bytes (another process may be writing them).
@@ -62,7 +68,8 @@ impl Registry {
         unsafe { self.copy_strictly(to, core::ptr::with_exposed_provenance_mut(to as usize), from, n) }
     }
 
-    /// Copies, one side being registered memory at `registered`: the engine's own directly, the program's by the kernel.
+    /// Copies, one side being registered memory at `registered`: the engine's own directly, the
+    /// program's by the kernel.
     ///
     /// # Safety
     /// U1 for the registered side; the other is valid for `n` bytes.
@@ -101,7 +108,8 @@ impl<'a> Gather<'a> {
         if self.list.count == 1 { self.list.only } else { self.more.get(self.list.more_at.wrapping_add(u32::from(i))) }
     }
 
-    /// Calls `each(user address, offset from the start of the part, bytes)` for the pieces of bytes `offset..offset + length` of the request.
+    /// Calls `each(user address, offset from the start of the part, bytes)` for the pieces of bytes
+    /// `offset..offset + length` of the request.
     #[inline]
     fn pieces(&self, offset: u32, length: u32, mut each: impl FnMut(u64, usize, usize)) {
         let (mut skip, mut left, mut at) = (offset, length, 0usize);
@@ -123,7 +131,8 @@ impl<'a> Gather<'a> {
         debug_assert_eq!(left, 0, "the request has that many bytes");
     }
 
-    /// The address of byte `offset` of the request, and how many bytes lie behind it in one piece, at most `max`. `None` at the end.
+    /// The address of byte `offset` of the request, and how many bytes lie behind it in one piece,
+    /// at most `max`. `None` at the end.
     pub fn piece_at(&self, offset: u32, max: u32) -> Option<(u64, u32)> {
         let mut skip = offset;
         for i in 0..self.list.count {
@@ -136,7 +145,8 @@ impl<'a> Gather<'a> {
         None
     }
 
-    /// Calls `each(user address, offset from the start of the part, bytes)` for the pieces of bytes `offset..offset + length` of the request, while it says `true`.
+    /// Calls `each(user address, offset from the start of the part, bytes)` for the pieces of bytes
+    /// `offset..offset + length` of the request, while it says `true`.
     pub fn each(&self, offset: u32, length: u32, mut each: impl FnMut(*mut u8, u64, usize) -> bool) -> bool {
         let mut fine = true;
         self.pieces(offset, length, |address, at, n| {
@@ -145,7 +155,8 @@ impl<'a> Gather<'a> {
         fine
     }
 
-    /// Copies bytes `offset..offset + length` of the request to `to`. `false`: not all of them are there (strict mode).
+    /// Copies bytes `offset..offset + length` of the request to `to`. `false`: not all of them are
+    /// there (strict mode).
     ///
     /// # Safety
     /// U1 for the segments; `to` is writable for `length` bytes.
@@ -159,10 +170,12 @@ impl<'a> Gather<'a> {
         fine
     }
 
-    /// Copies `length` bytes from `from` to byte `offset` of the request. `false`: not all of its memory is there (strict mode).
+    /// Copies `length` bytes from `from` to byte `offset` of the request. `false`: not all of its
+    /// memory is there (strict mode).
     ///
     /// # Safety
-    /// U1 for the segments; `from` is readable for `length` bytes (another process may be writing them: the content is then garbage, nothing worse).
+    /// U1 for the segments; `from` is readable for `length` bytes (another process may be writing
+    /// them: the content is then garbage, nothing worse).
     #[inline]
     pub unsafe fn copy_in(&self, registry: &Registry, offset: u32, length: u32, from: *const u8) -> bool {
         let mut fine = true;

@@ -55,17 +55,20 @@ pub struct ViCounters {
     pub errors: u64,
 }
 
-/// What the fast paths (`fast.rs`) may do on a VI. Worked out anew by [`Vi::update_paths`] whenever something changes that decides it, so that a message costs one
-/// comparison for all of it.
+/// What the fast paths (`fast.rs`) may do on a VI. Worked out anew by [`Vi::update_paths`] whenever
+/// something changes that decides it, so that a message costs one comparison for all of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Paths {
-    /// Word 0, under [`WHOLE_MASK`], of a whole message in a line that may go straight to the descriptor at the front; [`NO_HEAD`] if none may.
+    /// Word 0, under [`WHOLE_MASK`], of a whole message in a line that may go straight to the
+    /// descriptor at the front; [`NO_HEAD`] if none may.
     pub whole_in: u64,
     /// Word 0 of a whole message to the peer, length 0.
     pub whole_out: u64,
-    /// One more than the length of the longest message that may leave in a line at once; 0 if none may.
+    /// One more than the length of the longest message that may leave in a line at once; 0 if none
+    /// may.
     pub send_limit: u32,
-    /// One more than the length of the longest message that may leave in one frame with payload at once; 0 if none may.
+    /// One more than the length of the longest message that may leave in one frame with payload at
+    /// once; 0 if none may.
     pub copy_limit: u32,
     /// One more than the length of the longest RDMA write that may be done at once; 0 if none may.
     pub write_limit: u32,
@@ -86,7 +89,8 @@ pub struct Vi {
     // What every message needs comes first.
     pub(crate) paths: Paths,
     pub(crate) state: ViState,
-    /// Sends complete by an acknowledgement (reliable reception, or the peer may say "receiver not ready").
+    /// Sends complete by an acknowledgement (reliable reception, or the peer may say "receiver not
+    /// ready").
     pub(crate) acknowledged: bool,
     /// We acknowledge.
     pub(crate) acknowledges: bool,
@@ -114,9 +118,11 @@ pub struct Vi {
     pub(crate) remote_read: bool,
     /// The peer may refuse messages for want of a receive descriptor.
     pub(crate) remote_rnr: bool,
-    /// RDMA writes have gone as frames; the wire's mark behind the last of them. A direct access waits for them: it must not overtake them.
+    /// RDMA writes have gone as frames; the wire's mark behind the last of them. A direct access
+    /// waits for them: it must not overtake them.
     pub(crate) wrote_frames: Option<u32>,
-    /// Our request that the peer copies out of our memory now. Nothing else is sent before its answer.
+    /// Our request that the peer copies out of our memory now. Nothing else is sent before its
+    /// answer.
     pub(crate) pulling: Option<u32>,
     /// A part of the write that we copy out of the peer's memory could not be had.
     pub(crate) pull_failed: bool,
@@ -148,7 +154,8 @@ pub struct Vi {
     /// Small messages in a row.
     pub(crate) small_in_a_row: u32,
     pub(crate) read_jobs: VecDeque<ReadJob>,
-    /// Bytes that it may send before it is others' turn; and what a turn of its own is worth (`schedule.rs`).
+    /// Bytes that it may send before it is others' turn; and what a turn of its own is worth
+    /// (`schedule.rs`).
     pub(crate) credit: u32,
     pub(crate) weight: u8,
 }

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Which way large requests from and to memory that cannot be mapped take on a link: through the rings, copied by both cores, or by cross-memory attach, copied once by
-//! the side that wants the data. Which is faster depends on the machine, the kernel, and on what the other process does just now; so both are timed.
+//! Which way large requests from and to memory that cannot be mapped take on a link: through the
+//! rings, copied by both cores, or by cross-memory attach, copied once by the side that wants the
+//! data. Which is faster depends on the machine, the kernel, and on what the other process does
+//! just now; so both are timed.
 //!
-//! The first requests go both ways; then the faster way is taken, and now and then the other is tried again. Used by `transmit.rs`, one [`Chooser`] a link.
+//! The first requests go both ways; then the faster way is taken, and now and then the other is
+//! tried again. Used by `transmit.rs`, one [`Chooser`] a link.
 
 use crate::wire::Attach;
 
@@ -94,7 +97,8 @@ impl Times {
 mod tests {
     use super::*;
 
-    /// Runs `n` requests on a machine where the two ways take these times, and gives how many went by attach.
+    /// Runs `n` requests on a machine where the two ways take these times, and gives how many went
+    /// by attach.
     fn run(c: &mut Chooser, n: u32, rings: u64, attach: u64) -> u32 {
         let length = 1 << 20;
         (0..n)

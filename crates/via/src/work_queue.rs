@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The two work queues of a VI and the shared receive queue: FIFOs of requests between post and dequeue.
+//! The two work queues of a VI and the shared receive queue: FIFOs of requests between post and
+//! dequeue.
 //!
 //! ```text
 //!  send:     head .. done      completed, not yet dequeued
@@ -9,11 +10,13 @@
 //!            done .. tail      posted
 //! ```
 //!
-//! Indices run freely. Queues grow by doubling and keep what they grew to: after warm-up nothing is allocated.
+//! Indices run freely. Queues grow by doubling and keep what they grew to: after warm-up nothing is
+//! allocated.
 
 use crate::status::{Operation, Status, WorkFlags};
 
-/// A growing FIFO over a power-of-two buffer with free-running indices, so that a place in the middle has a lasting name.
+/// A growing FIFO over a power-of-two buffer with free-running indices, so that a place in the
+/// middle has a lasting name.
 #[derive(Debug)]
 pub struct Fifo<T> {
     slots: Box<[T]>,
@@ -64,8 +67,9 @@ impl<T: Copy + Default> Fifo<T> {
         at
     }
 
-    /// Appends an element that keeps whatever its place held before, for the caller to fill field by field: a value built elsewhere and copied in wide moves
-    /// would wait for the narrow stores that built it.
+    /// Appends an element that keeps whatever its place held before, for the caller to fill field
+    /// by field: a value built elsewhere and copied in wide moves would wait for the narrow stores
+    /// that built it.
     #[inline]
     pub fn push_slot(&mut self) -> &mut T {
         if self.len() as usize == self.slots.len() {
@@ -315,8 +319,10 @@ impl SendQueue {
     }
 }
 
-/// A region that a queue uses again and again: checked and held once, as long as it is leased. While it is held it can be neither deregistered nor changed, so a
-/// request inside it needs two comparisons and no look at the table of regions. Whoever wants to end the registration revokes leases that nothing posted uses.
+/// A region that a queue uses again and again: checked and held once, as long as it is leased.
+/// While it is held it can be neither deregistered nor changed, so a request inside it needs two
+/// comparisons and no look at the table of regions. Whoever wants to end the registration revokes
+/// leases that nothing posted uses.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Lease {
     /// The region's handle, 0 for none.
@@ -373,7 +379,8 @@ pub struct ReceiveWork {
 }
 
 impl ReceiveWork {
-    /// Makes it a request of one segment, whatever it was before; field by field, see [`Fifo::push_slot`]. The descriptor: address and handle.
+    /// Makes it a request of one segment, whatever it was before; field by field, see
+    /// [`Fifo::push_slot`]. The descriptor: address and handle.
     #[inline(always)]
     pub(crate) fn fill(&mut self, s: &Segment, context: u64, descriptor: (usize, u32), leased: bool) {
         self.context = context;

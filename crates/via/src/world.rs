@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Engines on a network in memory, stepped one after the other; time moves to where something happens next.
+//! Engines on a network in memory, stepped one after the other; time moves to where something
+//! happens next.
 
 use crate::engine::Engine;
 use crate::time::{Duration, Instant};
@@ -91,13 +92,15 @@ impl World {
         self.engines[nic] = None;
     }
 
-    /// One turn of every NIC, then time moves on: by a turn if somebody was busy, else to the next arrival or timeout. `false` (and time stands
-    /// still) when nothing will ever happen unless somebody calls an engine.
+    /// One turn of every NIC, then time moves on: by a turn if somebody was busy, else to the next
+    /// arrival or timeout. `false` (and time stands still) when nothing will ever happen unless
+    /// somebody calls an engine.
     pub fn step(&mut self) -> bool {
         self.step_at_most(Instant::NEVER)
     }
 
-    /// As [`step`](Self::step), but time does not go beyond `limit`; if nothing happens before, it goes there.
+    /// As [`step`](Self::step), but time does not go beyond `limit`; if nothing happens before, it
+    /// goes there.
     pub fn step_at_most(&mut self, limit: Instant) -> bool {
         let now = self.network.now();
         let (mut busy, mut next) = (false, Instant::NEVER);

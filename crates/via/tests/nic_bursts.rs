@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A program that takes bursts by a few polls and computes a little in between: its helper leaves it alone. In a process of its own, for it counts what the helper's thread does.
+//! A program that takes bursts by a few polls and computes a little in between: its helper leaves
+//! it alone. In a process of its own, for it counts what the helper's thread does.
 
 mod nic_common;
 
@@ -35,7 +36,9 @@ fn compute(time: Duration) {
     }
 }
 
-/// Rung in the middle of a burst, the helper waits for the program's next poll; a second ring, a microsecond later, must not have it serve in the program's place and arm the bell anew, which would then ring for each burst.
+/// Rung in the middle of a burst, the helper waits for the program's next poll; a second ring, a
+/// microsecond later, must not have it serve in the program's place and arm the bell anew, which
+/// would then ring for each burst.
 #[test]
 fn bursts_do_not_wake_the_helper_each_time() {
     let taker = open(Mapped);

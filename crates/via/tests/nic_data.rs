@@ -83,7 +83,8 @@ fn waits_end_in_time() {
 
 #[test]
 fn a_completion_made_by_one_thread_wakes_another() {
-    // The waiter sleeps; what it waits for is completed by a call of another thread of the same NIC: the flush by disconnect.
+    // The waiter sleeps; what it waits for is completed by a call of another thread of the same
+    // NIC: the flush by disconnect.
     let (a, b) = (open(Mapped), open(Mapped));
     let (x, _y) = pair(&a, &b, None);
     let mut took = Vec::new();
@@ -188,7 +189,8 @@ fn several_threads_share_a_completion_queue() {
 
 #[test]
 fn a_computing_peer_serves_reads_and_acknowledgements() {
-    // The target never polls. Guarded: its helper has the duty. Mapped, acknowledged sends: it is kicked.
+    // The target never polls. Guarded: its helper has the duty. Mapped, acknowledged sends: it is
+    // kicked.
     let (a, b) = (open(Guarded), open(Guarded));
     let (x, y) = pair(&a, &b, None);
     y.write(4096, &[7; 100_000]);
@@ -253,7 +255,8 @@ fn a_nic_talks_to_itself() {
     }
 }
 
-/// Reading and changing a peer's memory where it lies: permitted while it is registered, with the rights that it has, within it; and nothing where peers map nothing.
+/// Reading and changing a peer's memory where it lies: permitted while it is registered, with the
+/// rights that it has, within it; and nothing where peers map nothing.
 #[test]
 fn remote_memory_in_place() {
     let (a, b) = (open(Mapped), open(Mapped));

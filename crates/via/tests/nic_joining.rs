@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Small messages between hosts share packets while some are under way; none waits for a look that never comes, and who has looked after them rests again.
+//! Small messages between hosts share packets while some are under way; none waits for a look that
+//! never comes, and who has looked after them rests again.
 
 mod nic_common;
 
@@ -43,7 +44,8 @@ fn collect(end: &End<'_>) {
 fn share_packets_and_are_not_forgotten() {
     let (one, two) = (open_udp(1, ""), open_udp(2, ""));
     let (b, a) = join_udp(&two, &one, (2, 1));
-    // How many share a packet depends on who runs when: one that was stopped between two posts finds the way free again. The best round shows that they do share.
+    // How many share a packet depends on who runs when: one that was stopped between two posts
+    // finds the way free again. The best round shows that they do share.
     let fewest = (0..200).map(|round| {
         let before = packets(&a);
         post_receives(&b);

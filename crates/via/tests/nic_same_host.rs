@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! NICs at different addresses of one host find each other by shared memory, whoever of the two is there first.
+//! NICs at different addresses of one host find each other by shared memory, whoever of the two is
+//! there first.
 
 mod nic_common;
 

@@ -30,7 +30,8 @@ fn ask(stream: &mut UnixStream) -> std::io::Result<Value> {
     Ok(serde_json::from_str(&line)?)
 }
 
-/// The live view of a NIC of this process: the one that has `vis` VIs, a number that the test alone uses.
+/// The live view of a NIC of this process: the one that has `vis` VIs, a number that the test alone
+/// uses.
 fn find(vis: usize) -> (UnixStream, Value) {
     for number in 0..64 {
         if let Some(mut stream) = reader(number)
@@ -136,7 +137,8 @@ fn figures_are_those_of_the_nic() {
     assert_eq!(stream.read(&mut [0; 16]).unwrap_or(0), 0);
 }
 
-/// The figures of waits of a VI or completion queue: waits, those that slept, microseconds, waiting now.
+/// The figures of waits of a VI or completion queue: waits, those that slept, microseconds, waiting
+/// now.
 fn waits(of: &Value) -> [u64; 4] {
     ["waits", "waits_slept", "waited_us", "waiting"].map(|name| of[name].as_u64().unwrap())
 }
@@ -166,7 +168,8 @@ fn waits_are_counted_where_they_belong() {
     x.nic.receive_wait(x.vi, LONG).unwrap();
     (0..1000).for_each(|_| assert!(x.nic.receive_done(x.vi).unwrap().is_none()));
     assert_eq!(waits(entry(&ask(&mut stream).unwrap(), "vis", "vi", &vi)), [0; 4]);
-    // One that sleeps, seen while it does and afterwards; one that ends without it; and one for the queue.
+    // One that sleeps, seen while it does and afterwards; one that ends without it; and one for the
+    // queue.
     x.post_receive(0, 64);
     bound.post_receive(0, 64);
     std::thread::scope(|s| {
@@ -215,7 +218,8 @@ fn short_waits_are_counted_too() {
         });
         waits(entry(&ask(&mut stream).unwrap(), "vis", "vi", &format!("{:?}", x.vi)))
     };
-    // Every answer is waited for, unless it was there first: on a busy machine most are, so there may be several tries.
+    // Every answer is waited for, unless it was there first: on a busy machine most are, so there
+    // may be several tries.
     let [count, slept, us, _] = (0..10).map(|_| round_trips()).find(|[count, ..]| *count > 500).expect("waits are counted");
     // (How long is sampled, and on a busy machine one sample may be any time.)
     assert!(slept <= count && us > 0, "{count} waits, {slept} slept, {us} us");

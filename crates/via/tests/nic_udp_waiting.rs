@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Sleeping for what comes from other hosts: on an only peer's socket, on all of them, and until a time.
+//! Sleeping for what comes from other hosts: on an only peer's socket, on all of them, and until a
+//! time.
 
 mod nic_common;
 
@@ -76,7 +77,8 @@ fn who_sleeps_on_its_only_peer_hears_of_others() {
         std::thread::scope(|s| {
             let sleeper = s.spawn(|| sleep_for(&x, LONG.unwrap()));
             std::thread::sleep(ASLEEP);
-            // A stranger, whose packets come to the first socket; then a second peer with a socket of its own.
+            // A stranger, whose packets come to the first socket; then a second peer with a socket
+            // of its own.
             let three = open_udp(43 + round, "");
             let (y, c) = join_udp(&two, &three, (42, 43 + round));
             y.post_receive(64, 8);

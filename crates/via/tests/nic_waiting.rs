@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Waiting: spins, completion queues in epoll, more busy threads than processors, idleness with sleepers of every kind.
+//! Waiting: spins, completion queues in epoll, more busy threads than processors, idleness with
+//! sleepers of every kind.
 
 mod nic_common;
 
@@ -20,7 +21,8 @@ fn is_readable(fd: &OwnedFd, ms: i64) -> bool {
     poll(&mut [PollFd::new(fd, PollFlags::IN)], Some(&time)).unwrap() == 1
 }
 
-/// Two connected ends; the first one's queues are bound to a completion queue that has a descriptor.
+/// Two connected ends; the first one's queues are bound to a completion queue that has a
+/// descriptor.
 fn watched<'a>(a: &'a Nic, b: &'a Nic) -> (CqHandle, OwnedFd, End<'a>, End<'a>) {
     a.ignore_errors();
     b.ignore_errors();
@@ -59,7 +61,8 @@ fn a_descriptor_is_readable_exactly_when_an_entry_came_after_arming() {
             assert!(a.receive_done(x.vi).unwrap().is_some());
             assert!(a.cq_done(cq).unwrap().is_none());
         }
-        // By a ring, not by a tick of the helper's. (The fastest tenth: a busy machine may hold up most.)
+        // By a ring, not by a tick of the helper's. (The fastest tenth: a busy machine may hold up
+        // most.)
         took.sort_unstable();
         println!("{mode:?}: readable {:?} after the send (median)", took[took.len() / 2]);
         assert!(took[took.len() / 10] < Duration::from_millis(1), "{took:?}");
@@ -186,7 +189,8 @@ fn pairs_for(mode: ProtectionMode, pairs: usize, waiting: bool, time: Duration) 
     (count.into_inner() as f64 / time.as_secs_f64()) as u64
 }
 
-/// Without giving way each round trip costs two time slices: some hundred round trips per second in all.
+/// Without giving way each round trip costs two time slices: some hundred round trips per second in
+/// all.
 #[test]
 fn a_crowd_does_not_collapse() {
     for waiting in [false, true] {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! After warm-up, messages allocate nothing, over shared memory and over UDP: a counting allocator around everything this process does.
+//! After warm-up, messages allocate nothing, over shared memory and over UDP: a counting allocator
+//! around everything this process does.
 
 mod nic_common;
 
@@ -69,7 +70,8 @@ fn stream(a: &End<'_>, b: &End<'_>) {
     }
 }
 
-/// Pools may grow until they hold what was ever under way at once, which over UDP depends on the kernel: so one of a few passes has to do without.
+/// Pools may grow until they hold what was ever under way at once, which over UDP depends on the
+/// kernel: so one of a few passes has to do without.
 fn assert_none(what: &str, a: &End<'_>, b: &End<'_>, sizes: &[usize], rounds: usize) {
     let pass = || {
         // Relaxed: a count; the only other threads, the helpers, sleep.

@@ -53,7 +53,8 @@ impl Frame {
         self.payload
     }
 
-    /// Bytes readable at `payload`, checked by the wire. The frame's own claim must be compared with it.
+    /// Bytes readable at `payload`, checked by the wire. The frame's own claim must be compared
+    /// with it.
     #[inline]
     pub fn payload_len(&self) -> usize {
         self.payload_len

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Frames: what engines say to each other, on every wire, in a 64-byte line and, for more than fits, payload bytes beside it.
+//! Frames: what engines say to each other, on every wire, in a 64-byte line and, for more than
+//! fits, payload bytes beside it.
 //!
 //! ```text
 //!  word 0   bit 0      the wire's (lap bit)
@@ -18,7 +19,8 @@
 //!  PULL      words 1 to 4 as BULK; word 5: address of the fragment in the sender's process. Nothing else of that VI follows before the answer.
 //! ```
 //!
-//! Everything here was written by a peer: decoding never panics, and every value is checked before use by who takes it (`deliver.rs` says who that is).
+//! Everything here was written by a peer: decoding never panics, and every value is checked before
+//! use by who takes it (`deliver.rs` says who that is).
 
 use bellwire_memory::line_queue::Line;
 
@@ -69,7 +71,8 @@ pub enum Op {
     SendPull = 17,
     /// A part of an RDMA write likewise.
     WritePull = 18,
-    /// Answers the last part of either: word 1 = work id, word 2 = 1 if all of it is in memory, 0 if it must come another way.
+    /// Answers the last part of either: word 1 = work id, word 2 = 1 if all of it is in memory, 0
+    /// if it must come another way.
     Pulled = 19,
 }
 
@@ -106,7 +109,8 @@ impl Op {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Head(pub u64);
 
-/// The bits of word 0 that say: a send, whole, in this line, without immediate data, to that connection.
+/// The bits of word 0 that say: a send, whole, in this line, without immediate data, to that
+/// connection.
 pub const WHOLE_MASK: u64 = 0xffff_ffff_0000_00fe;
 /// What no word 0 is under [`WHOLE_MASK`].
 pub const NO_HEAD: u64 = 1;

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Tables of objects named by handles with generations.
 //!
-//! A handle is an index and a generation in 32 bits, never 0. A slot whose generations are used up is set aside, and comes back only when
-//! there is no other; so a stale handle names a new object only after four thousand million creations.
+//! A handle is an index and a generation in 32 bits, never 0. A slot whose generations are used up
+//! is set aside, and comes back only when there is no other; so a stale handle names a new object
+//! only after four thousand million creations.
 
 use core::marker::PhantomData;
 

@@ -45,7 +45,8 @@ impl Heap {
     pub(super) fn free(&mut self, segment: u32) {
         let slot = (segment as usize).wrapping_sub(1);
         if let Some((base, layout)) = self.allocations.get_mut(slot).and_then(Option::take) {
-            // SAFETY: allocated with this layout by `allocate`; taken out of the table, so never freed again.
+            // SAFETY: allocated with this layout by `allocate`; taken out of the table, so never
+            // freed again.
             unsafe { dealloc(base, layout) };
         }
     }
@@ -54,13 +55,15 @@ impl Heap {
 impl Drop for Heap {
     fn drop(&mut self) {
         for (base, layout) in self.allocations.drain(..).flatten() {
-            // SAFETY: allocated with this layout by `allocate`, and not yet freed: `free` takes it out of the table.
+            // SAFETY: allocated with this layout by `allocate`, and not yet freed: `free` takes it
+            // out of the table.
             unsafe { dealloc(base, layout) };
         }
     }
 }
 
-/// What a wire that knows nothing of the process's memory says of it: whatever can be user memory passes.
+/// What a wire that knows nothing of the process's memory says of it: whatever can be user memory
+/// passes.
 pub(super) fn presumed_kind(address: u64, length: u64) -> MemoryKind {
     let end = address.saturating_add(length);
     if USER_MEMORY.contains(&address) && end <= USER_MEMORY.end { MemoryKind::Writable } else { MemoryKind::Unmapped }

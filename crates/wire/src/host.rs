@@ -1,12 +1,18 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The wire of a NIC in a real process: shared memory to peers of this host, UDP to others, chosen by itself.
+//! The wire of a NIC in a real process: shared memory to peers of this host, UDP to others, chosen
+//! by itself.
 //!
-//! A link of shared memory is found by one look-up, as without this layer; only when that fails is the link a packet link (`PACKET` in its id) or none. So what is fast on
-//! shared memory pays nothing for the choice.
+//! A link of shared memory is found by one look-up, as without this layer; only when that fails is
+//! the link a packet link (`PACKET` in its id) or none. So what is fast on shared memory pays
+//! nothing for the choice.
 //!
-//! Who is meant by an address: shared memory is asked first, whatever the address, since any process of the host may have it. If nobody is there, and the address is not
-//! this NIC's own, UDP is asked; who is found so may have begun to wait meanwhile, on this host, so shared memory is asked once more before a session is made. Two peers look
-//! for each other both ways at a time; the first link that comes is taken, but a peer whose address is this host's gets some time to come by shared memory. That is in `host/finding.rs`; what sleepers need of both wires is in `host/waiting.rs`.
+//! Who is meant by an address: shared memory is asked first, whatever the address, since any
+//! process of the host may have it. If nobody is there, and the address is not this NIC's own, UDP
+//! is asked; who is found so may have begun to wait meanwhile, on this host, so shared memory is
+//! asked once more before a session is made. Two peers look for each other both ways at a time; the
+//! first link that comes is taken, but a peer whose address is this host's gets some time to come
+//! by shared memory. That is in `host/finding.rs`; what sleepers need of both wires is in
+//! `host/waiting.rs`.
 
 mod finding;
 mod waiting;
@@ -38,7 +44,8 @@ pub struct HostWire {
     prefers_shm: bool,
     /// Only while there is a packet wire.
     requests: BTreeMap<u64, Request>,
-    /// Requests of two peers that UDP found on this host, and until when shared memory has time; in order.
+    /// Requests of two peers that UDP found on this host, and until when shared memory has time; in
+    /// order.
     expected: VecDeque<(Instant, u64)>,
 }
 
@@ -54,7 +61,8 @@ fn host_link(link: LinkId) -> LinkId {
 const OTHERS: u64 = u64::MAX;
 
 impl HostWire {
-    /// Shared memory, and UDP if there is a port; without `prefers_shm`, UDP to peers of this host, too.
+    /// Shared memory, and UDP if there is a port; without `prefers_shm`, UDP to peers of this host,
+    /// too.
     ///
     /// # Errors
     /// [`MemoryError::Os`]: no descriptors left.
@@ -83,7 +91,8 @@ impl HostWire {
         self.packet.as_mut().map(|p| (p, packet_link(link)))
     }
 
-    /// As [`send_headed`](Wire::send_headed), on the packet wire; not inlined, so that the way by shared memory is.
+    /// As [`send_headed`](Wire::send_headed), on the packet wire; not inlined, so that the way by
+    /// shared memory is.
     ///
     /// # Safety
     /// As there.

@@ -5,15 +5,20 @@
 //!   World ──steps──> Engine<SimWire> ──frames──> SimNetwork ──frames, later──> Engine<SimWire>
 //! ```
 //!
-//! - `network.rs`: NICs, links, what is under way, and when it arrives. No clock: time is what [`SimNetwork::advance_to`] was told last.
+//! - `network.rs`: NICs, links, what is under way, and when it arrives. No clock: time is what
+//!   [`SimNetwork::advance_to`] was told last.
 //! - `port.rs`: [`SimWire`], one NIC's view of the network.
 //!
-//! The engine's `World` (`crates/via/src/world.rs`) steps many engines and moves time to where something happens next.
+//! The engine's `World` (`crates/via/src/world.rs`) steps many engines and moves time to where
+//! something happens next.
 //!
 //! Invariants
-//! - S1: what happens is a function of the configuration, its seed and the calls: no clock, thread, address or hash order takes part.
-//! - S2: a link delivers what `send` took, once, in order, or it goes down and says so at both ends.
-//! - S3: no frame arrives before its link's latency and the transmission of all before it have passed.
+//! - S1: what happens is a function of the configuration, its seed and the calls: no clock, thread,
+//!   address or hash order takes part.
+//! - S2: a link delivers what `send` took, once, in order, or it goes down and says so at both
+//!   ends.
+//! - S3: no frame arrives before its link's latency and the transmission of all before it have
+//!   passed.
 
 mod network;
 mod port;

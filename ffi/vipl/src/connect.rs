@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Connections, and addresses as C passes them: two lengths, then bytes in room that only the caller knows.
+//! Connections, and addresses as C passes them: two lengths, then bytes in room that only the
+//! caller knows.
 
 use crate::handles::{self, Cell, Kind};
 use crate::status::{Outcome, VipReturn, call};
@@ -78,7 +79,8 @@ impl Given {
         if is_own { self.with_host(&nic.host) } else { Err(VipReturn::InvalidParameter) }
     }
 
-    /// An address of another. On a NIC that other hosts know by a name of its own, "this host" is that name.
+    /// An address of another. On a NIC that other hosts know by a name of its own, "this host" is
+    /// that name.
     fn remote(&self, nic: &Cell) -> Result<NetAddress, VipReturn> {
         match self.host_len {
             0 => Err(VipReturn::InvalidParameter),
@@ -87,7 +89,8 @@ impl Given {
         }
     }
 
-    /// Whether a wire can lead there: to this NIC's host or any loopback address by shared memory, elsewhere by UDP.
+    /// Whether a wire can lead there: to this NIC's host or any loopback address by shared memory,
+    /// elsewhere by UDP.
     fn is_reachable(&self, nic: &Cell) -> bool {
         nic.reaches_others || is_loopback(self.host()) || *self.host() == *nic.host
     }
@@ -101,12 +104,14 @@ pub(crate) fn is_loopback(host: &[u8]) -> bool {
     }
 }
 
-/// Writes an address into the room for a host address of `host_room` bytes, and `room` bytes of discriminator. A longer discriminator is cut; of a longer host address the port is left
-/// out, and if that does not help, all of it.
+/// Writes an address into the room for a host address of `host_room` bytes, and `room` bytes of
+/// discriminator. A longer discriminator is cut; of a longer host address the port is left out, and
+/// if that does not help, all of it.
 pub(crate) fn write_address(out: *mut VipNetAddress, host: &[u8], host_room: usize, discriminator: &[u8], room: usize) {
     let host = [host, without_port(host), &[]].into_iter().find(|h| h.len() <= host_room).unwrap_or_default();
     let discriminator = &discriminator[..discriminator.len().min(room)];
-    // SAFETY: C1: there is room for the lengths, `host_room` bytes of host address, and `room` more.
+    // SAFETY: C1: there is room for the lengths, `host_room` bytes of host address, and `room`
+    // more.
     unsafe {
         (*out).host_address_len = host.len() as u16;
         (*out).discriminator_len = discriminator.len() as u16;
@@ -121,9 +126,11 @@ pub(crate) fn host_room(nic: &Cell) -> usize {
     nic.host.len().max(HOST_BYTES_DECLARED)
 }
 
-/// How much host address and discriminator fit an out argument, by the lengths that it has on entry; those of an uninitialised structure mean what C declares.
+/// How much host address and discriminator fit an out argument, by the lengths that it has on
+/// entry; those of an uninitialised structure mean what C declares.
 fn room_of(nic: &Cell, out: *const VipNetAddress) -> (usize, usize) {
-    // SAFETY: C1: the lengths are always there. A caller that leaves them uninitialised gives some number, which is judged here.
+    // SAFETY: C1: the lengths are always there. A caller that leaves them uninitialised gives some
+    // number, which is judged here.
     let (host_len, discriminator_len) =
         unsafe { ((&raw const (*out).host_address_len).read_volatile(), (&raw const (*out).discriminator_len).read_volatile()) };
     let (host, room) = (usize::from(host_len), usize::from(discriminator_len));

@@ -51,7 +51,8 @@ const fn reason_code(reason: WireReason) -> u32 {
 /// Bytes of the first version of [`VipxNicInfo`].
 const NIC_INFO_BYTES_FIRST: usize = core::mem::offset_of!(VipxNicInfo, memory);
 
-/// The caller's `Size` of a structure that begins with it, if it is at least `first`, that of the first version.
+/// The caller's `Size` of a structure that begins with it, if it is at least `first`, that of the
+/// first version.
 pub(crate) fn size_of_info<T>(info: *const T, first: usize) -> Result<u32, VipReturn> {
     if info.is_null() {
         return Err(VipReturn::InvalidParameter);

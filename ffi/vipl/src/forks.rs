@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a `fork` does to handles: in the child the parent's handles are stale, so each call with one gives `VIP_INVALID_PARAMETER`. Without this a call would go to
-//! queues that the child does not have (they are not inherited) and end in SIGSEGV. It costs the data path nothing. The child may open NICs of its own.
+//! What a `fork` does to handles: in the child the parent's handles are stale, so each call with
+//! one gives `VIP_INVALID_PARAMETER`. Without this a call would go to queues that the child does
+//! not have (they are not inherited) and end in SIGSEGV. It costs the data path nothing. The child
+//! may open NICs of its own.
 //!
-//! Invariant F1: `HELD` is touched by the forking thread alone, between `before` and `after`: it holds the lock of the handles meanwhile, so that the child
-//! does not inherit that lock from a thread that it has not got.
+//! Invariant F1: `HELD` is touched by the forking thread alone, between `before` and `after`: it
+//! holds the lock of the handles meanwhile, so that the child does not inherit that lock from a
+//! thread that it has not got.
 
 use crate::handles::{self, Allocation};
 use core::cell::UnsafeCell;
@@ -20,7 +23,8 @@ static HELD: Held = Held(UnsafeCell::new(None));
 pub(crate) fn watch() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
-        // SAFETY: three functions of this library, which the C library drops when it is unloaded. Without memory for them a child's calls are what they were.
+        // SAFETY: three functions of this library, which the C library drops when it is unloaded.
+        // Without memory for them a child's calls are what they were.
         unsafe { libc::pthread_atfork(Some(before), Some(after), Some(in_child)) };
     });
 }

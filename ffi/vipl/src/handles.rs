@@ -8,10 +8,12 @@
 //!  1011     kind     NIC slot   NIC generation   the engine's handle (1 for the NIC itself)
 //! ```
 //!
-//! The top bits make it differ from every user address. A handle is good if the slot holds an open NIC of that generation and the engine knows the rest.
+//! The top bits make it differ from every user address. A handle is good if the slot holds an open
+//! NIC of that generation and the engine knows the rest.
 //!
-//! A NIC may be closed while other threads are inside its calls: each slot has a [`Door`], each thread a [`Mark`] (`memory::door` says how the two keep a NIC alive
-//! while somebody is inside). `Slot::cell` is not NULL while a caller that has seen a matching key is inside.
+//! A NIC may be closed while other threads are inside its calls: each slot has a [`Door`], each
+//! thread a [`Mark`] (`memory::door` says how the two keep a NIC alive while somebody is inside).
+//! `Slot::cell` is not NULL while a caller that has seen a matching key is inside.
 
 use crate::status::VipReturn;
 use crate::types::VipHandle;
@@ -35,7 +37,8 @@ const NIC_OBJECT: u32 = 1;
 const MARKS: usize = 1024;
 /// Marks that a thread tries.
 const PROBES: usize = 4;
-/// Longest wait for callers to leave a NIC that is closed: a thread that was killed in a call never does. The NIC is then kept for ever.
+/// Longest wait for callers to leave a NIC that is closed: a thread that was killed in a call never
+/// does. The NIC is then kept for ever.
 const LEAVE_MAX: Duration = Duration::from_secs(10);
 
 /// What a handle names.
@@ -95,7 +98,8 @@ impl Cell {
     }
 }
 
-/// Names a NIC without keeping it: for handlers, which make handles after the call that brought them.
+/// Names a NIC without keeping it: for handlers, which make handles after the call that brought
+/// them.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct NicKey(u32);
 
@@ -154,7 +158,8 @@ impl Said {
     }
 }
 
-/// Which slots are taken, and by which generation last; the cursor goes round, so that a stale handle stays stale for long.
+/// Which slots are taken, and by which generation last; the cursor goes round, so that a stale
+/// handle stays stale for long.
 pub(crate) struct Allocation {
     cursor: usize,
     taken: [bool; SLOTS],
@@ -173,7 +178,8 @@ impl core::ops::Deref for Inside {
     type Target = Cell;
     #[inline]
     fn deref(&self) -> &Cell {
-        // SAFETY: enter() saw the key after it had said that we are inside, so the closer waits for us before it drops the cell.
+        // SAFETY: enter() saw the key after it had said that we are inside, so the closer waits for
+        // us before it drops the cell.
         unsafe { &*self.cell }
     }
 }
@@ -185,7 +191,8 @@ impl Drop for Inside {
     }
 }
 
-/// A handle in parts: kind and key, index of the slot (always of one that there is), the engine's part.
+/// A handle in parts: kind and key, index of the slot (always of one that there is), the engine's
+/// part.
 #[inline(always)]
 fn parts(handle: VipHandle) -> (u32, usize, u32) {
     let bits = handle.addr() as u64;
@@ -193,7 +200,8 @@ fn parts(handle: VipHandle) -> (u32, usize, u32) {
     (upper, (upper >> GENERATION_BITS) as usize & (SLOTS - 1), bits as u32)
 }
 
-/// Enters the NIC of a handle of `kind`; the second value is the engine's part of the handle, unchecked.
+/// Enters the NIC of a handle of `kind`; the second value is the engine's part of the handle,
+/// unchecked.
 #[inline]
 pub(crate) fn enter(kind: Kind, handle: VipHandle) -> Result<(Inside, u32), VipReturn> {
     let (upper, index, object) = parts(handle);
@@ -220,7 +228,8 @@ pub(crate) fn enter_object<T>(kind: Kind, handle: VipHandle) -> Result<(Inside, 
     Ok((inside, Handle::from_raw(object)))
 }
 
-/// Runs `body` inside the NIC of an object's handle: [`enter_object`] for the data path, where each instruction counts.
+/// Runs `body` inside the NIC of an object's handle: [`enter_object`] for the data path, where each
+/// instruction counts.
 #[inline(always)]
 pub(crate) fn with_object<T>(kind: Kind, handle: VipHandle, body: impl FnOnce(&Cell, Handle<T>) -> VipReturn) -> VipReturn {
     let (upper, index, object) = parts(handle);
@@ -234,7 +243,8 @@ pub(crate) fn with_object<T>(kind: Kind, handle: VipHandle, body: impl FnOnce(&C
         say_slowly(me, index)
     };
     let answer = if slot.door.key() | (kind as u32) << KIND_SHIFT == upper {
-        // SAFETY: the key was seen after we had said that we are inside, so the closer waits for us. Relaxed: written before the key that we saw.
+        // SAFETY: the key was seen after we had said that we are inside, so the closer waits for
+        // us. Relaxed: written before the key that we saw.
         body(unsafe { &*slot.cell.load(Ordering::Relaxed) }, Handle::from_raw(object))
     } else {
         VipReturn::InvalidParameter
@@ -255,7 +265,8 @@ fn home(me: usize) -> usize {
     (me >> 12 ^ me >> 20) & (MARKS - 1)
 }
 
-/// Says that the calling thread goes in, when its mark is not in its first place, or it is inside already.
+/// Says that the calling thread goes in, when its mark is not in its first place, or it is inside
+/// already.
 #[cold]
 #[inline(never)]
 fn say_slowly(me: usize, index: usize) -> Said {
@@ -273,8 +284,9 @@ fn say_slowly(me: usize, index: usize) -> Said {
     Said::Counted(door)
 }
 
-/// In the child of a `fork`: the parent's handles name nothing here. The NICs themselves stay as they are: their memory is the parent's, or not there at all, and
-/// the parent's other threads, who may have been inside, are not here. Stores only, as a child may do.
+/// In the child of a `fork`: the parent's handles name nothing here. The NICs themselves stay as
+/// they are: their memory is the parent's, or not there at all, and the parent's other threads, who
+/// may have been inside, are not here. Stores only, as a child may do.
 pub(crate) fn forget_all() {
     for (index, slot) in NICS.iter().enumerate() {
         slot.door.forget(closed(index));
@@ -303,7 +315,8 @@ pub(crate) fn open(nic: Nic, host: Box<[u8]>, is_mapped_mode: bool, reaches_othe
     Ok(handle)
 }
 
-/// Closes a NIC: its handles are stale at once, whoever waits in it is sent away, and when the last caller has left it goes.
+/// Closes a NIC: its handles are stale at once, whoever waits in it is sent away, and when the last
+/// caller has left it goes.
 pub(crate) fn close(handle: VipHandle) -> Result<(), VipReturn> {
     let (upper, index, object) = parts(handle);
     let key = upper ^ (Kind::Nic as u32) << KIND_SHIFT;
@@ -314,9 +327,11 @@ pub(crate) fn close(handle: VipHandle) -> Result<(), VipReturn> {
     if !slot.door.shut(key, closed(index)) {
         return Err(VipReturn::InvalidParameter);
     }
-    // Acquire: the closer may be another thread than the opener. Only the one closer of this generation takes it.
+    // Acquire: the closer may be another thread than the opener. Only the one closer of this
+    // generation takes it.
     let cell = slot.cell.load(Ordering::Acquire);
-    // SAFETY: the exchange above made us the only one to drop it, and nobody else does while a caller is inside.
+    // SAFETY: the exchange above made us the only one to drop it, and nobody else does while a
+    // caller is inside.
     let nic = unsafe { &*cell };
     // In the child of a fork the NIC is the parent's, and so are the callers that were inside.
     let all_left = nic.pid == std::process::id() && send_away(nic, index);
@@ -343,7 +358,8 @@ fn send_away(cell: &Cell, index: usize) -> bool {
     let since = Instant::now();
     let mut pause = Duration::from_micros(20);
     loop {
-        // Again each time: a caller that was about to make something may have made it by now, and wait for it.
+        // Again each time: a caller that was about to make something may have made it by now, and
+        // wait for it.
         cell.nic.with(|engine| engine.abandon());
         if is_empty(index) {
             return true;

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! libvipl: the VI Provider Library (VIA 1.0, `vipl.h`) and its extensions (`viplx.h`) on Bellwire's engine.
+//! libvipl: the VI Provider Library (VIA 1.0, `vipl.h`) and its extensions (`viplx.h`) on
+//! Bellwire's engine.
 //!
-//! Thin: each function checks its handles and pointers, translates, and makes one call of [`bellwire_via::Nic`]. What the functions do is
-//! said in the headers, which are the interface; here is only how.
+//! Thin: each function checks its handles and pointers, translates, and makes one call of
+//! [`bellwire_via::Nic`]. What the functions do is said in the headers, which are the interface;
+//! here is only how.
 //!
 //! | file | concern |
 //! |---|---|
@@ -12,9 +14,11 @@
 //! | `cq.rs`, `notify.rs`, `vi.rs`, `memory.rs`, `connect.rs`, `nic.rs`, `names.rs`, `ext.rs` | the other calls |
 //! | `types.rs`, `status.rs` | layouts; return codes |
 //!
-//! Invariant C1, on which every `unsafe` block about an argument relies: a pointer argument that is not NULL points to an object of the type that the
-//! header names, aligned, readable or writable as the header says, for the duration of the call. Handles are integers in pointer's clothing and are never
-//! dereferenced; neither is a descriptor's address before the engine has found it inside a registered region.
+//! Invariant C1, on which every `unsafe` block about an argument relies: a pointer argument that is
+//! not NULL points to an object of the type that the header names, aligned, readable or writable as
+//! the header says, for the duration of the call. Handles are integers in pointer's clothing and
+//! are never dereferenced; neither is a descriptor's address before the engine has found it inside
+//! a registered region.
 //!
 //! Budget of a post or done beyond the engine's: two stores and four loads.
 

@@ -94,7 +94,8 @@ pub extern "C" fn VipDeregisterMem(nic: VipHandle, address: *mut c_void, handle:
         let nic = handles::enter_nic(nic)?;
         let (at, handle) = (address.addr() as u64, MemHandle::from_raw(handle));
         Ok(nic.nic.with(|e| {
-            // VIA wants the very address that was registered; the engine would take any of the region.
+            // VIA wants the very address that was registered; the engine would take any of the
+            // region.
             if e.region_range(handle)?.0 != at {
                 return Err(Error::InvalidParameter);
             }

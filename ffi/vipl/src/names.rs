@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The name service: this host, by its names, and IP addresses as text, with a port (`10.0.0.5:9000`, `[fd00::5]:9000`) or without. It has no state and asks nobody.
+//! The name service: this host, by its names, and IP addresses as text, with a port
+//! (`10.0.0.5:9000`, `[fd00::5]:9000`) or without. It has no state and asks nobody.
 
 use crate::connect::{Given, host_room, is_loopback, write_address};
 use crate::handles;
@@ -68,7 +69,8 @@ pub unsafe extern "C" fn VipNSGetHostByName(nic: VipHandle, name: *const c_char,
         let name = unsafe { CStr::from_ptr(name) };
         let found = if index == 0 { look_up(name.to_bytes(), &nic.host) } else { None };
         let found = found.ok_or(VipReturn::ErrorNameService)?;
-        // SAFETY: C1: the lengths are always there; what a caller leaves there uninitialised matters only where nothing else fits.
+        // SAFETY: C1: the lengths are always there; what a caller leaves there uninitialised
+        // matters only where nothing else fits.
         let said = usize::from(unsafe { (&raw const (*out).host_address_len).read_volatile() });
         let room = if said <= HOST_ADDRESS_BYTES_MAX { said.max(host_room(&nic)) } else { host_room(&nic) };
         if found.len() > room {

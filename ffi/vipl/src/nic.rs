@@ -29,7 +29,8 @@ const RELIABLE_LEVELS: u16 = 2 | 4;
 /// Whether a device name is one of ours. Reads no further than it must.
 fn is_known(name: *const c_char) -> bool {
     let byte = |i| {
-        // SAFETY: C1: `i` is at most the index of the first 0, since every byte before has been compared with one that is not 0.
+        // SAFETY: C1: `i` is at most the index of the first 0, since every byte before has been
+        // compared with one that is not 0.
         unsafe { name.add(i).read() as u8 }
     };
     byte(0) == 0 || NAMES.iter().any(|known| known.iter().enumerate().all(|(i, b)| byte(i) == *b))

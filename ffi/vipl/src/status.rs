@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Return codes: `VIP_RETURN`, the table from the engine's errors to them, and the wall that panics do not pass.
+//! Return codes: `VIP_RETURN`, the table from the engine's errors to them, and the wall that panics
+//! do not pass.
 
 use bellwire_via::Error;
 

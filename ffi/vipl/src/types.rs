@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The structures of `vipl.h` and `viplx.h`, with their sizes and offsets on a machine with 64-bit pointers, and the constants that the code needs.
+//! The structures of `vipl.h` and `viplx.h`, with their sizes and offsets on a machine with 64-bit
+//! pointers, and the constants that the code needs.
 
 use core::ffi::{c_char, c_int, c_ulong, c_ushort, c_void};
 use core::mem::offset_of;

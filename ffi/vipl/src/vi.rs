@@ -123,7 +123,8 @@ pub unsafe extern "C" fn VipQueryVi(
             return Err(VipReturn::InvalidParameter);
         }
         let (state, a, send_empty, receive_empty) = nic.nic.with(|e| {
-            // A program that watches the state may call nothing else: what the peer has sent, its farewell perhaps, is taken in here too.
+            // A program that watches the state may call nothing else: what the peer has sent, its
+            // farewell perhaps, is taken in here too.
             e.progress();
             e.query_vi(vi)
         })?;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Waits that say how long they spin, and completion queues in `epoll`: the section "waiting" of `viplx.h`. Called by programs; control plane but for the waits,
-//! which are those of `work.rs` and `cq.rs`.
+//! Waits that say how long they spin, and completion queues in `epoll`: the section "waiting" of
+//! `viplx.h`. Called by programs; control plane but for the waits, which are those of `work.rs` and
+//! `cq.rs`.
 
 use crate::handles::{self, Kind};
 use crate::status::{VipReturn, call};

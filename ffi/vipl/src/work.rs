@@ -24,7 +24,8 @@ pub(crate) fn enter_vi(vi: VipHandle) -> Result<(Inside, ViHandle), VipReturn> {
     handles::enter_object(Kind::Vi, vi)
 }
 
-/// Where a descriptor is. Its address counts as exposed: the engine makes pointers of it once it has found it in a registered region.
+/// Where a descriptor is. Its address counts as exposed: the engine makes pointers of it once it
+/// has found it in a registered region.
 #[inline]
 pub(crate) fn descriptor_at(descriptor: *mut VipDescriptor, handle: u32) -> DescriptorRef {
     DescriptorRef { address: descriptor.expose_provenance(), handle }
@@ -49,7 +50,8 @@ fn post<const QUEUE: u8>(vi: VipHandle, descriptor: *mut VipDescriptor, handle: 
     })
 }
 
-/// Gives a completion to C. `None`: it was of a request without descriptor (a failed `VipxSendInline`), which nobody collects.
+/// Gives a completion to C. `None`: it was of a request without descriptor (a failed
+/// `VipxSendInline`), which nobody collects.
 #[inline]
 fn hand_over(completion: &Completion, out: *mut *mut VipDescriptor) -> Option<Outcome> {
     if completion.descriptor == 0 {

@@ -49,8 +49,9 @@ impl<W: Wire> Engine<W> {
         self.reply(link, m.connection, ReplyCode::Pending, None);
     }
 
-    /// Of two crossed requests only one may decide who meets whom, else several VIs with the same two addresses find different partners on the two sides: the side
-    /// with the greater address decides. To the other a request only says "ask again": ours may have come there too early.
+    /// Of two crossed requests only one may decide who meets whom, else several VIs with the same
+    /// two addresses find different partners on the two sides: the side with the greater address
+    /// decides. To the other a request only says "ask again": ours may have come there too early.
     pub(super) fn incoming_peer(&mut self, link: LinkId, m: &Message) {
         if m.to < m.from {
             return self.ask_peer_again(link, m);
@@ -58,7 +59,8 @@ impl<W: Wire> Engine<W> {
         if self.vis.iter().any(|(_, v)| v.state == ViState::Connected && v.link == link && v.remote_connection == m.connection) {
             return; // Asked twice, and answered already.
         }
-        // Our own request to the same peer, not yet answered. On a link to ourselves a request must not meet itself.
+        // Our own request to the same peer, not yet answered. On a link to ourselves a request must
+        // not meet itself.
         let own = self.connections.attempts.iter().find(|(vi, a)| {
             a.how == Rendezvous::Peer
                 && a.outcome.is_none()
@@ -66,7 +68,8 @@ impl<W: Wire> Engine<W> {
                 && a.remote == m.from
                 && self.vis.get(**vi).and_then(|v| v.connection).is_some_and(|c| !(self.wire.link_info(link).loopback && c.raw() == m.connection))
         });
-        // Told that nobody has asked yet, the peer looks for us again: what its wire has found once may not be found by ours later.
+        // Told that nobody has asked yet, the peer looks for us again: what its wire has found once
+        // may not be found by ours later.
         let Some((vi, _)) = own else { return self.reply_as(Op::PeerAccept, link, m.connection, ReplyCode::NoMatch, None) };
         let vi = *vi;
         let Some(v) = self.vis.get(vi) else { return };
@@ -114,7 +117,8 @@ impl<W: Wire> Engine<W> {
             return true;
         }
         let Some(m) = Message::load(frame) else { return false };
-        // From a link on which we have not asked: only the peer that was asked knows both addresses. (Connection ids can be guessed.)
+        // From a link on which we have not asked: only the peer that was asked knows both
+        // addresses. (Connection ids can be guessed.)
         let from_asked = |a: &Attempt| a.link == Some(link) || (m.from == a.remote && m.to == a.local);
         if !self.connections.attempts.get(&vi).is_some_and(from_asked) {
             self.stale_frames += 1;
@@ -153,7 +157,8 @@ impl<W: Wire> Engine<W> {
         true
     }
 
-    /// An acceptance for a request that has been given up: who accepted believes to be connected, and is told that it is not.
+    /// An acceptance for a request that has been given up: who accepted believes to be connected,
+    /// and is told that it is not.
     #[cold]
     pub(crate) fn decline_late_acceptance(&mut self, link: LinkId, op: Op, frame: &Frame) {
         if !matches!(op, Op::ConnectReply | Op::PeerAccept) {

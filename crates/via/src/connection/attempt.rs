@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The client's and the peer's side: an attempt to connect, from the wire's search for the peer to an outcome, with its two times (found by, answered by) and its tries in between.
+//! The client's and the peer's side: an attempt to connect, from the wire's search for the peer to
+//! an outcome, with its two times (found by, answered by) and its tries in between.
 
 use crate::attributes::{NetAddress, ViAttributes, ViState};
 use crate::connection::message::ReplyCode;
@@ -20,8 +21,9 @@ impl<W: Wire> Engine<W> {
         self.begin_attempt(vi, Rendezvous::Client, local, remote, deadline, deadline)
     }
 
-    /// As [`connect_request`](Self::connect_request), with two times: until when somebody has to wait there, and until when, once that process or NIC has been found, it has to answer. One that
-    /// lives may get no processor for seconds; a name that nobody has is an error sooner.
+    /// As [`connect_request`](Self::connect_request), with two times: until when somebody has to
+    /// wait there, and until when, once that process or NIC has been found, it has to answer. One
+    /// that lives may get no processor for seconds; a name that nobody has is an error sooner.
     pub fn connect_request_within(
         &mut self,
         vi: ViHandle,

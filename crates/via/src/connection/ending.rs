@@ -76,8 +76,8 @@ impl<W: Wire> Engine<W> {
         Ok(())
     }
 
-    /// A connection breaks: the VI is in error state, both queues are flushed, the error handler is told; and
-    /// the peer, if this NIC ended it.
+    /// A connection breaks: the VI is in error state, both queues are flushed, the error handler is
+    /// told; and the peer, if this NIC ended it.
     #[cold]
     pub(crate) fn break_connection(&mut self, index: usize, code: Option<AsyncErrorCode>, cause: Cause) {
         let Some(handle) = self.vis.handle_at(index) else { return };

@@ -5,7 +5,8 @@
 //!  0 version | 1 code | 2 reliability | 3 flags | 4 from.host len | 5 from.discriminator len | 6 to.host len | 7 to.discriminator len
 //!  8 connection id u32 | 12 tag u32 | 16 max transfer u64 | 24 qos u64 | 32 the four byte strings
 //! ```
-//! Little-endian. Written by a peer: `load` checks every length, and gives nothing for what it does not know.
+//! Little-endian. Written by a peer: `load` checks every length, and gives nothing for what it does
+//! not know.
 
 use crate::attributes::{DISCRIMINATOR_BYTES_MAX, HOST_ADDRESS_BYTES_MAX, NetAddress, Reliability, ViAttributes};
 use crate::error::Error;
@@ -107,7 +108,8 @@ impl Message {
             return None;
         }
         let mut b = [0; BYTES_MAX];
-        // SAFETY: the wire has checked that `payload_len` bytes are readable; copied once, then only the copy is used.
+        // SAFETY: the wire has checked that `payload_len` bytes are readable; copied once, then
+        // only the copy is used.
         unsafe { user_memory::copy(b.as_mut_ptr(), frame.payload(), n) };
         Self::parse(&b[..n])
     }

@@ -29,12 +29,14 @@ impl<W: Wire> Engine<W> {
         Ok(wait)
     }
 
-    /// Whether requests to this address come here. If not, though somebody here waits for it, somebody else on this host does.
+    /// Whether requests to this address come here. If not, though somebody here waits for it,
+    /// somebody else on this host does.
     pub fn is_listening(&self, local: &NetAddress) -> bool {
         self.connections.listening.get(local).is_some_and(|l| l.active)
     }
 
-    /// Requests for connections that have met a wait since the engine began: who remembers the number knows whether to ask [`poll_wait`](Self::poll_wait).
+    /// Requests for connections that have met a wait since the engine began: who remembers the
+    /// number knows whether to ask [`poll_wait`](Self::poll_wait).
     #[inline]
     pub fn connection_requests(&self) -> u64 {
         self.connections.arrived
@@ -79,7 +81,8 @@ impl<W: Wire> Engine<W> {
         }
     }
 
-    /// Connects `vi` to the requester. On a mismatch of attributes the request stays, to be accepted with another VI or rejected.
+    /// Connects `vi` to the requester. On a mismatch of attributes the request stays, to be
+    /// accepted with another VI or rejected.
     pub fn accept(&mut self, incoming: IncomingHandle, vi: ViHandle) -> Result<(), Error> {
         let i = self.connections.incoming.get(incoming).ok_or(Error::InvalidParameter)?;
         let v = self.vis.get(vi).ok_or(Error::InvalidParameter)?;

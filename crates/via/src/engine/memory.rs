@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Protection tags, registered memory and the engine's allocator, as programs call them. What they are is in `registration.rs`.
+//! Protection tags, registered memory and the engine's allocator, as programs call them. What they
+//! are is in `registration.rs`.
 
 use super::Engine;
 use crate::attributes::{MemAttributes, PtagHandle};
@@ -89,7 +90,8 @@ impl<W: Wire> Engine<W> {
         Ok(())
     }
 
-    /// Ends a registration. [`Error::Resource`] while a posted request uses it. When it returns, no peer is inside the region any more.
+    /// Ends a registration. [`Error::Resource`] while a posted request uses it. When it returns, no
+    /// peer is inside the region any more.
     pub fn deregister(&mut self, address: u64, handle: MemHandle) -> Result<(), Error> {
         let shared = self.registry.is_published(handle);
         self.revoke_leases(handle);

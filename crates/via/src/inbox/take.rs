@@ -21,7 +21,8 @@ impl<W: Wire> Engine<W> {
         self.inboxes.get(inbox).is_none_or(|i| !i.waiting.is_empty())
     }
 
-    /// The next thing for an inbox; if nothing waits, one turn of the engine that ends when there is something. A message in a line is copied to `line`.
+    /// The next thing for an inbox; if nothing waits, one turn of the engine that ends when there
+    /// is something. A message in a line is copied to `line`.
     #[inline]
     pub fn take(&mut self, inbox: InboxHandle, line: &mut LineWords) -> Option<Taken> {
         self.take_noting(inbox, line, || ())
@@ -80,7 +81,8 @@ impl<W: Wire> Engine<W> {
         self.take_looking(inbox, line, 1, || ())
     }
 
-    /// As [`take`](Self::take); `found` is called when there is a frame, before anything is done with it. For measurements of what taking costs.
+    /// As [`take`](Self::take); `found` is called when there is a frame, before anything is done
+    /// with it. For measurements of what taking costs.
     #[inline]
     pub fn take_noting(&mut self, inbox: InboxHandle, line: &mut LineWords, found: impl Fn() + Copy) -> Option<Taken> {
         self.take_looking(inbox, line, LOOKS, found)
@@ -101,7 +103,8 @@ impl<W: Wire> Engine<W> {
             return self.take_among_links(inbox, line, found);
         }
         let taken = self.inboxes.get(inbox)?.taken;
-        // What comes while we look is found sooner by another look than by another poll, of which looking is the smaller part.
+        // What comes while we look is found sooner by another look than by another poll, of which
+        // looking is the smaller part.
         for _ in 0..looks_at_only {
             if let Some(found) = self.take_from_link(0, inbox, line, found) {
                 if let Some(i) = self.inboxes.get_mut(inbox) {
@@ -205,7 +208,8 @@ impl<W: Wire> Engine<W> {
         self.links.get(at as usize).filter(|l| !l.broken).map(|l| l.id)
     }
 
-    /// The next thing for an inbox, after [`take`](Self::take) has found something: one look at the same link, no turn.
+    /// The next thing for an inbox, after [`take`](Self::take) has found something: one look at the
+    /// same link, no turn.
     #[inline]
     pub fn take_more(&mut self, inbox: InboxHandle, line: &mut LineWords) -> Option<Taken> {
         if self.inbox_has(inbox) {
@@ -219,7 +223,8 @@ impl<W: Wire> Engine<W> {
         Some(found)
     }
 
-    /// Whether something is there for an inbox, in it or still in the wire, where it stays for [`take`](Self::take): a turn of the engine that ends when there is something. Also when a
+    /// Whether something is there for an inbox, in it or still in the wire, where it stays for
+    /// [`take`](Self::take): a turn of the engine that ends when there is something. Also when a
     /// link has brought so much for others that this has not seen its end.
     pub fn has_come(&mut self, inbox: InboxHandle) -> bool {
         if self.inbox_has(inbox) {
@@ -324,7 +329,8 @@ impl<W: Wire> Engine<W> {
     }
 }
 
-/// The VI that a frame is a whole message for, with its context, if that goes to this inbox, which is empty, and nothing of the VI is before it.
+/// The VI that a frame is a whole message for, with its context, if that goes to this inbox, which
+/// is empty, and nothing of the VI is before it.
 #[inline(always)]
 fn addressee<'a>(ids: &mut Slab<Connection>, vis: &'a mut Slab<Vi, ViTag>, link: LinkId, head: Head, inbox: InboxHandle) -> Option<(&'a mut Vi, u64)> {
     if head.op() != Some(Op::Send) || !head.is_last() || head.has_immediate() {

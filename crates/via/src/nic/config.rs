@@ -28,19 +28,23 @@ pub struct NicConfig {
     pub attach: Attach,
     /// Whether registered memory of the program is believed to be mapped.
     pub memory: MemoryMode,
-    /// Host address of the NIC: an IPv4 or IPv6 address, with 2 more bytes if a port belongs to it (4, 16, 6 or 18 bytes; others only without UDP).
+    /// Host address of the NIC: an IPv4 or IPv6 address, with 2 more bytes if a port belongs to it
+    /// (4, 16, 6 or 18 bytes; others only without UDP).
     pub host: Vec<u8>,
-    /// Interface of a host address that is of its link only (IPv6, `fe80::`): its number; else 0. Peers' addresses of that kind are on the same link.
+    /// Interface of a host address that is of its link only (IPv6, `fe80::`): its number; else 0.
+    /// Peers' addresses of that kind are on the same link.
     pub scope: u32,
     /// UDP to other hosts, at the host address; `None`: this host only.
     pub udp: Option<Udp>,
     /// Faults on purpose, for what leaves by UDP.
     pub faults: Option<FaultPlan>,
-    /// Shared memory to peers on this host. Without it, and with UDP, they are reached by UDP as if they were elsewhere: to measure and to test.
+    /// Shared memory to peers on this host. Without it, and with UDP, they are reached by UDP as if
+    /// they were elsewhere: to measure and to test.
     pub shm: bool,
     /// How long a wait spins at most before it sleeps; waits that spin in vain spin for less.
     pub spin: Duration,
-    /// Bytes that a VI sends before the next one does, when several share a link ([`Engine::set_turn_bytes`](crate::Engine::set_turn_bytes)).
+    /// Bytes that a VI sends before the next one does, when several share a link
+    /// ([`Engine::set_turn_bytes`](crate::Engine::set_turn_bytes)).
     pub turn_bytes: u32,
     /// All that the NIC draws at random comes from it: ids and nonces that peers see, the key of
     /// cookies, pauses between tries.
@@ -69,9 +73,11 @@ fn fresh_seed() -> Seed {
 }
 
 impl Default for NicConfig {
-    /// Mapped mode, 127.0.0.1 without UDP, [`SPIN_DEFAULT`] (none on a machine with one processor), a seed of its own.
+    /// Mapped mode, 127.0.0.1 without UDP, [`SPIN_DEFAULT`] (none on a machine with one processor),
+    /// a seed of its own.
     fn default() -> Self {
-        // Of the machine, not of this process: whoever is pinned to one processor usually waits for a peer on another.
+        // Of the machine, not of this process: whoever is pinned to one processor usually waits for
+        // a peer on another.
         let alone = processors::online() == 1;
         Self {
             mode: ProtectionMode::Mapped,
@@ -90,10 +96,12 @@ impl Default for NicConfig {
 }
 
 impl NicConfig {
-    /// The default, changed by `BELLWIRE_MODE` (`mapped` or `guarded`), `BELLWIRE_ATTACH` (`auto`, `never`, `always`), `BELLWIRE_MEMORY` (`trust` or `strict`),
-    /// `BELLWIRE_SPIN_US` (0 to 1000000),
-    /// `BELLWIRE_ADDRESS` (an IP address with or without a port, the name of an interface, or `auto`: any but a loopback address turns UDP on), `BELLWIRE_UDP` and `BELLWIRE_SHM`
-    /// (`on` or `off`), `BELLWIRE_DIRECTORY_PORT`, `BELLWIRE_FAULTS` (a [`FaultPlan`]) and `BELLWIRE_TURN_BYTES` (1024 to 1048576).
+    /// The default, changed by `BELLWIRE_MODE` (`mapped` or `guarded`), `BELLWIRE_ATTACH` (`auto`,
+    /// `never`, `always`), `BELLWIRE_MEMORY` (`trust` or `strict`), `BELLWIRE_SPIN_US` (0 to
+    /// 1000000), `BELLWIRE_ADDRESS` (an IP address with or without a port, the name of an
+    /// interface, or `auto`: any but a loopback address turns UDP on), `BELLWIRE_UDP` and
+    /// `BELLWIRE_SHM` (`on` or `off`), `BELLWIRE_DIRECTORY_PORT`, `BELLWIRE_FAULTS` (a
+    /// [`FaultPlan`]) and `BELLWIRE_TURN_BYTES` (1024 to 1048576).
     ///
     /// # Errors
     /// A variable is set to something else.
@@ -125,7 +133,8 @@ impl NicConfig {
         if let Some(address) = address {
             config.host = host_address(address);
             config.scope = if let SocketAddr::V6(v6) = address { v6.scope_id() } else { 0 };
-            // Nobody else can send to a loopback address; whoever gives another wants to be reached there.
+            // Nobody else can send to a loopback address; whoever gives another wants to be reached
+            // there.
             config.udp = (!address.ip().is_loopback()).then(Udp::default);
         }
         if let Some(on) = read("BELLWIRE_UDP", parse_switch)? {
@@ -245,7 +254,8 @@ impl std::error::Error for ConfigError {}
 pub enum OpenError {
     /// Caller: the host address is empty or too long, or no IP address although UDP is wanted.
     HostAddress,
-    /// Local limit: strict memory was asked for, and the kernel does not copy within this process (`process_vm_readv`).
+    /// Local limit: strict memory was asked for, and the kernel does not copy within this process
+    /// (`process_vm_readv`).
     StrictMemory,
     /// Local limit: the kernel refuses memory or descriptors.
     Memory(MemoryError),

@@ -15,7 +15,8 @@ use std::time::Duration;
 const HANDSHAKE_MIN: Duration = Duration::from_millis(10);
 
 impl Nic {
-    /// Waits for a request for a connection to `local`. Accept or reject it through [`with`](Self::with).
+    /// Waits for a request for a connection to `local`. Accept or reject it through
+    /// [`with`](Self::with).
     ///
     /// # Errors
     /// [`Error::Timeout`]; [`Error::Resource`]; [`Error::InvalidState`] in the child of a `fork`.
@@ -39,7 +40,8 @@ impl Nic {
         }
     }
 
-    /// Connects `vi` to whoever waits at `remote`; returns the peer's attributes. A `timeout` of zero means one try.
+    /// Connects `vi` to whoever waits at `remote`; returns the peer's attributes. A `timeout` of
+    /// zero means one try.
     ///
     /// # Errors
     /// [`Error::NoMatch`]: nobody waited there in that time; [`Error::Timeout`]: a waiter did not answer; and the refusals of either side.
@@ -49,7 +51,8 @@ impl Nic {
         self.await_connection(vi)
     }
 
-    /// Begins to connect `vi` to a VI whose owner makes the mirrored call; see [`peer_done`](Self::peer_done) and [`peer_wait`](Self::peer_wait).
+    /// Begins to connect `vi` to a VI whose owner makes the mirrored call; see
+    /// [`peer_done`](Self::peer_done) and [`peer_wait`](Self::peer_wait).
     ///
     /// # Errors
     /// [`Error::InvalidState`] if `vi` is not idle, or in the child of a `fork`.
@@ -86,7 +89,8 @@ impl Nic {
         });
         if outcome.is_err() {
             self.with(|e| {
-                // The wait itself failed (no descriptor to sleep on): nobody will ask for the outcome.
+                // The wait itself failed (no descriptor to sleep on): nobody will ask for the
+                // outcome.
                 if e.query_vi(vi).is_ok_and(|(state, ..)| state == ViState::ConnectPending) {
                     let _ = e.disconnect(vi);
                 }

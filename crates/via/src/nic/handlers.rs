@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Notify handlers and the error handler.
 //!
-//! A handler waits in [`Handlers`] (under the token) and the engine is asked for one event per handler. The helper thread takes the event, dequeues what it is about,
-//! pairs it with the oldest handler, lets the token go and runs the pair (N2). When a poll was quicker, the engine is asked again.
+//! A handler waits in [`Handlers`] (under the token) and the engine is asked for one event per
+//! handler. The helper thread takes the event, dequeues what it is about, pairs it with the oldest
+//! handler, lets the token go and runs the pair (N2). When a poll was quicker, the engine is asked
+//! again.
 
 use super::helper::{DUTY, EVENTS};
 use super::shared::Shared;

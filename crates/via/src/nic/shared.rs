@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the NIC, its helper and its waiters share, and how a call goes through it: the token is taken, engine code runs, what must be settled is settled. A poll does some things besides, now
+//! What the NIC, its helper and its waiters share, and how a call goes through it: the token is
+//! taken, engine code runs, what must be settled is settled. A poll does some things besides, now
 //! and then.
 
 use crate::engine::Engine;
@@ -17,7 +18,8 @@ use bellwire_memory::token::{Claim, Held, Token};
 use std::sync::Mutex;
 use std::time::Duration;
 
-/// Polls between two whole turns of the engine: what is found again and again without one must not starve what comes in.
+/// Polls between two whole turns of the engine: what is found again and again without one must not
+/// starve what comes in.
 pub(super) const POLLS_PER_TURN: u32 = 64;
 
 /// A word on a line of its own.
@@ -28,12 +30,14 @@ pub(super) struct OwnLine(pub(super) AtomicU32);
 pub(super) struct Shared {
     // line 0: written at each turn by whoever polls; read by the helper at its ticks
     pub(super) polls: OwnLine,
-    /// Whether who polls an inbox should let others run when it finds nothing; read by each poll in vain.
+    /// Whether who polls an inbox should let others run when it finds nothing; read by each poll in
+    /// vain.
     pub(super) gives_way: AtomicBool,
     pub(super) token: Token<Core>,
     pub(super) port: Port,
     pub(super) errors: Mutex<ErrorHandling>,
-    /// Completion queues are armed: the helper must not take an application that has just polled for one that goes on polling.
+    /// Completion queues are armed: the helper must not take an application that has just polled
+    /// for one that goes on polling.
     pub(super) armed_queues: AtomicU32,
     /// There is a machine.
     pub(super) is_driven: AtomicBool,
@@ -53,7 +57,8 @@ impl Shared {
         result
     }
 
-    /// As [`with`](Self::with), for calls of the data path: in the child of a `fork`, which has none of the NIC's memory, an error.
+    /// As [`with`](Self::with), for calls of the data path: in the child of a `fork`, which has
+    /// none of the NIC's memory, an error.
     #[inline(always)]
     pub(super) fn try_with<R>(&self, f: impl FnOnce(&mut Engine<HostWire>) -> Result<R, Error>) -> Result<R, Error> {
         self.here()?;
@@ -81,8 +86,9 @@ impl Shared {
         result
     }
 
-    /// What a poll does before it looks, now and then: the whole turn that is due once in so many polls, whatever is found; what is not as usual; and letting others
-    /// run when the polls before were in vain, unless whoever polls does that when it holds no lock.
+    /// What a poll does before it looks, now and then: the whole turn that is due once in so many
+    /// polls, whatever is found; what is not as usual; and letting others run when the polls before
+    /// were in vain, unless whoever polls does that when it holds no lock.
     #[cold]
     #[inline(never)]
     pub(super) fn besides<'a>(&'a self, mut core: Held<'a, Core>, poller: Poller) -> Held<'a, Core> {

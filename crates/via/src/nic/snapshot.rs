@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What the live view shows: figures copied under the token, written as JSON without it.
 //!
-//! Bounded in time and size: so many VIs and links are shown, of the others the number; where there are too many regions to add up, their sum is `null`.
+//! Bounded in time and size: so many VIs and links are shown, of the others the number; where there
+//! are too many regions to add up, their sum is `null`.
 
 use super::shared::Shared;
 use super::wait::Target;

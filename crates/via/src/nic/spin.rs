@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! How long a wait polls before it sleeps.
 //!
-//! Spinning pays if the message comes while we spin, and is a loss if it does not, or if the peer needs this very processor to send it. That cannot be foreseen, so
-//! it is tried: as long as spins find something, each wait spins for the whole time. Two in vain in a row, or one during which others wanted the processor,
-//! and waits sleep at once; now and then, at growing distances, one wait spins to see whether things have changed.
+//! Spinning pays if the message comes while we spin, and is a loss if it does not, or if the peer
+//! needs this very processor to send it. That cannot be foreseen, so it is tried: as long as spins
+//! find something, each wait spins for the whole time. Two in vain in a row, or one during which
+//! others wanted the processor, and waits sleep at once; now and then, at growing distances, one
+//! wait spins to see whether things have changed.
 
 use std::time::Duration;
 
@@ -19,7 +21,8 @@ pub enum Spin {
     /// As the NIC is set: up to the NIC's limit, and not at all while that does not help.
     #[default]
     Nic,
-    /// So long, whatever that helped before; at most [`SPIN_MAX`](super::SPIN_MAX). Zero sleeps at once.
+    /// So long, whatever that helped before; at most [`SPIN_MAX`](super::SPIN_MAX). Zero sleeps at
+    /// once.
     For(Duration),
 }
 

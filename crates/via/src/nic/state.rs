@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the NIC's token protects: the engine, who sleeps, and whether peers ring. Used by all of `nic/`; the invariants N1 to N4 are in `nic.rs`.
+//! What the NIC's token protects: the engine, who sleeps, and whether peers ring. Used by all of
+//! `nic/`; the invariants N1 to N4 are in `nic.rs`.
 
 use super::crowd::Crowd;
 use super::handlers::Handlers;
@@ -17,7 +18,8 @@ use bellwire_memory::atomic::Ordering;
 
 /// Polls between two looks at the clock while no timer is running.
 const POLLS_PER_CLOCK: u32 = 1024;
-/// Polls after a sleep that leave the bell armed: a program that looks at something else between two waits does not pay for arming again.
+/// Polls after a sleep that leave the bell armed: a program that looks at something else between
+/// two waits does not pay for arming again.
 const LINGERING_POLLS: u32 = 16;
 /// VIs that are looked at before the helper goes to sleep.
 const VIS_LOOKED_AT: usize = 1024;
@@ -89,7 +91,8 @@ impl Core {
         }
     }
 
-    /// The application polls: a sign of life, the time if somebody needs it. True if [`Shared::besides`] is due.
+    /// The application polls: a sign of life, the time if somebody needs it. True if
+    /// [`Shared::besides`] is due.
     #[inline]
     pub(super) fn begin_poll(&mut self, shared: &Shared) -> bool {
         self.count_poll(shared);
@@ -102,7 +105,8 @@ impl Core {
     #[inline(always)]
     pub(super) fn count_poll(&mut self, shared: &Shared) {
         self.polls = self.polls.wrapping_add(1);
-        // Relaxed: a sign of life for the helper, nothing is published by it; written under the token only.
+        // Relaxed: a sign of life for the helper, nothing is published by it; written under the
+        // token only.
         shared.polls.0.store(self.polls, Ordering::Relaxed);
     }
 
@@ -186,7 +190,8 @@ impl Core {
         port.tell(reason);
     }
 
-    /// Whether [`arm`](Self::arm) has something to do: what waits for room on a link is to be told of room, too.
+    /// Whether [`arm`](Self::arm) has something to do: what waits for room on a link is to be told
+    /// of room, too.
     pub(super) fn needs_arming(&self) -> bool {
         !self.armed || (self.engine.has_work() && !self.engine.wire().is_armed_for_room())
     }
@@ -209,7 +214,8 @@ impl Core {
         self.note_attention();
     }
 
-    /// Waiters need the bell no longer, or the helper has just been given it: it stays armed until the application polls.
+    /// Waiters need the bell no longer, or the helper has just been given it: it stays armed until
+    /// the application polls.
     pub(super) fn linger(&mut self) {
         if !self.engine.has_work() {
             self.engine.wire.arm_less();

@@ -1,16 +1,21 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Waits: spin for a while, then sleep until the bell, another thread of this process, or a timer.
 //!
-//! Sleeping waiters stand in a list under the token. The first is the *leader*: it sleeps on the NIC's bell and on the leader's bell (`Port`), and makes progress
-//! for all; the others sleep on bells of their own. Whoever finds that completions have come rings for those waiters for whom there is something
-//! (`Core::settle`). A leader that leaves wakes the next.
+//! Sleeping waiters stand in a list under the token. The first is the *leader*: it sleeps on the
+//! NIC's bell and on the leader's bell (`Port`), and makes progress for all; the others sleep on
+//! bells of their own. Whoever finds that completions have come rings for those waiters for whom
+//! there is something (`Core::settle`). A leader that leaves wakes the next.
 //!
-//! No wake-up is lost: a waiter registers, arms, turns the engine and looks, all under the token; whatever completes later under the
-//! token finds it in the list, and whatever a peer publishes later rings (N3). The leader's two bells are edge-triggered in one `epoll` set, so it need not
-//! silence them: a ring that nobody slept through stays in the set, and the next leader looks once too often.
+//! No wake-up is lost: a waiter registers, arms, turns the engine and looks, all under the token;
+//! whatever completes later under the token finds it in the list, and whatever a peer publishes
+//! later rings (N3). The leader's two bells are edge-triggered in one `epoll` set, so it need not
+//! silence them: a ring that nobody slept through stays in the set, and the next leader looks once
+//! too often.
 //!
-//! System calls of a sleep in steady state: one by the leader (`epoll_pwait2`; between hosts `ppoll`, on an only peer's socket beside), two by the peer that wakes it (none between hosts). The bell stays armed, and waiters', when they leave; the
-//! helper takes it back at its next tick if the application does not wait again.
+//! System calls of a sleep in steady state: one by the leader (`epoll_pwait2`; between hosts
+//! `ppoll`, on an only peer's socket beside), two by the peer that wakes it (none between hosts).
+//! The bell stays armed, and waiters', when they leave; the helper takes it back at its next tick
+//! if the application does not wait again.
 
 use super::helper::{Port, WokenBy};
 use super::shared::Shared;
@@ -40,9 +45,11 @@ const KICK_MIN: Duration = Duration::from_millis(1);
 const KICK_MAX: Duration = Duration::from_millis(128);
 /// VIs that are looked at to know whether a completion queue waits for a peer's engine.
 const VIS_LOOKED_AT: usize = 64;
-/// Sleeps between two times that the leader silences the bells where a ring wakes it all the same; elsewhere (B2 of `memory::event`) it does before each.
+/// Sleeps between two times that the leader silences the bells where a ring wakes it all the same;
+/// elsewhere (B2 of `memory::event`) it does before each.
 pub(super) const SLEEPS_PER_CLEAR: u64 = 256;
-/// Of the waits that end before the clock has been looked at again, one in so many is timed. (A prime: programs have rhythms.)
+/// Of the waits that end before the clock has been looked at again, one in so many is timed. (A
+/// prime: programs have rhythms.)
 const WAITS_PER_TIMED: u64 = 13;
 /// Bells kept for later waiters.
 const SPARE_BELLS: usize = 64;
@@ -75,7 +82,8 @@ impl Target {
         }
     }
 
-    /// Whether only the peer's engine can end the wait, which may be asleep while its process computes.
+    /// Whether only the peer's engine can end the wait, which may be asleep while its process
+    /// computes.
     fn needs_peer(self, engine: &Engine<HostWire>) -> bool {
         let unfinished = |v: &crate::vi::Vi| v.send.done != v.send.works.tail();
         match self {
@@ -141,7 +149,8 @@ impl Waiters {
     }
 }
 
-/// Looks without the pauses of one who spins: what was there a moment ago is looked for, not what may come.
+/// Looks without the pauses of one who spins: what was there a moment ago is looked for, not what
+/// may come.
 pub(super) fn look_once<R>(engine: &mut Engine<HostWire>, take: impl FnOnce(&mut Engine<HostWire>) -> Result<Option<R>, Error>) -> Result<Option<R>, Error> {
     engine.polled_last = ViHandle::from_raw(0);
     take(engine)
@@ -209,7 +218,8 @@ fn count_polled(counted: &mut Waits, target: Target, began: Instant, now: Instan
     }
 }
 
-/// Polls for `budget`, or, if `ran` is given, until others have run since it was read, or `deadline`.
+/// Polls for `budget`, or, if `ran` is given, until others have run since it was read, or
+/// `deadline`.
 fn poll_for<R>(shared: &Shared, now: &mut Instant, budget: Duration, deadline: Instant, ran: Option<u32>, take: Take<'_, R>) -> Result<Option<R>, Error> {
     let until = (*now + budget).min(deadline);
     loop {
@@ -363,7 +373,8 @@ impl<'a> Place<'a> {
         until
     }
 
-    /// The leader is woken in time. An alarm that is set already may ring early, once in many sleeps: that costs less than to set it for each.
+    /// The leader is woken in time. An alarm that is set already may ring early, once in many
+    /// sleeps: that costs less than to set it for each.
     fn set_alarm(&mut self, core: &mut Core, now: Instant, until: Instant) {
         if until != Instant::NEVER && (core.alarm_at <= now || until < core.alarm_at) {
             core.alarm_at = if self.shared.port.wake_leader_at(until) { until } else { Instant(0) };
@@ -411,7 +422,8 @@ impl<'a> Place<'a> {
                 core.tell(&self.shared.port, super::helper::WORK);
             }
         } else if at == 0 {
-            // The next one leads, and has to sleep as a leader does; it may still sleep on its own bell.
+            // The next one leads, and has to sleep as a leader does; it may still sleep on its own
+            // bell.
             core.leader_until = Instant::NEVER;
             let _ = core.waiters.list[0].bell.ring();
         }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The calls of a NIC that wait (`None`: for ever), and the descriptors that programs wait on. How they sleep: `wait.rs`, `watch.rs`.
+//! The calls of a NIC that wait (`None`: for ever), and the descriptors that programs wait on. How
+//! they sleep: `wait.rs`, `watch.rs`.
 
 use crate::complete::Completion;
 use crate::engine::Engine;
@@ -15,7 +16,8 @@ use rustix::fd::OwnedFd;
 use std::time::Duration;
 
 impl Nic {
-    /// Waits until something is in an inbox, or more than `requests` connection requests have come ([`Engine::connection_requests`]). Takes nothing.
+    /// Waits until something is in an inbox, or more than `requests` connection requests have come
+    /// ([`Engine::connection_requests`]). Takes nothing.
     ///
     /// # Errors
     /// [`Error::Timeout`]; [`Error::InvalidState`] in the child of a `fork`.
@@ -23,7 +25,8 @@ impl Nic {
         self.inbox_wait_until(inbox, requests, timeout, || false)
     }
 
-    /// As [`inbox_wait`](Self::inbox_wait); also until `until`, which is asked whenever something has happened on this NIC, and held to what [`with`](Self::with) says.
+    /// As [`inbox_wait`](Self::inbox_wait); also until `until`, which is asked whenever something
+    /// has happened on this NIC, and held to what [`with`](Self::with) says.
     ///
     /// # Errors
     /// As there.
@@ -78,7 +81,8 @@ impl Nic {
         wait::wait_for(&self.shared, target, now, deadline, spin, &mut take)
     }
 
-    /// How long waits that say nothing else poll at most before they sleep, from now on; at most [`SPIN_MAX`]. What was learnt about spinning is forgotten.
+    /// How long waits that say nothing else poll at most before they sleep, from now on; at most
+    /// [`SPIN_MAX`]. What was learnt about spinning is forgotten.
     pub fn set_spin(&self, spin: Duration) {
         self.shared.token.enter(Claim::Bias).spin = Adaptive::new(saturating_ns(spin.min(SPIN_MAX)));
     }
@@ -88,8 +92,10 @@ impl Nic {
         Duration::from_nanos(self.shared.token.enter(Claim::Bias).spin.max_ns())
     }
 
-    /// The file descriptor of a completion queue, to sleep on with `epoll` or `poll`, level- or edge-triggered: see [`cq_arm`](Self::cq_arm). Each call gives another
-    /// duplicate, which belongs to the caller; it may be closed at any time, and outlives the queue and the NIC, silent. Nobody need read from it.
+    /// The file descriptor of a completion queue, to sleep on with `epoll` or `poll`, level- or
+    /// edge-triggered: see [`cq_arm`](Self::cq_arm). Each call gives another duplicate, which
+    /// belongs to the caller; it may be closed at any time, and outlives the queue and the NIC,
+    /// silent. Nobody need read from it.
     ///
     /// # Errors
     /// [`Error::InvalidParameter`]; [`Error::Resource`]: no descriptors left; [`Error::InvalidState`] in the child of a `fork`.
@@ -97,9 +103,11 @@ impl Nic {
         watch::descriptor(&self.shared, cq)
     }
 
-    /// Silences the descriptor of a completion queue and makes it readable once more when an entry is there. `true`: there is none now, sleep. `false`: there
-    /// is one already (and the descriptor is readable): take it, and all others, then arm again. Call it each time before sleeping, and at no other time: polling and the
-    /// messages themselves make no system call for it.
+    /// Silences the descriptor of a completion queue and makes it readable once more when an entry
+    /// is there. `true`: there is none now, sleep. `false`: there is one already (and the
+    /// descriptor is readable): take it, and all others, then arm again. Call it each time before
+    /// sleeping, and at no other time: polling and the messages themselves make no system call for
+    /// it.
     ///
     /// # Errors
     /// [`Error::InvalidParameter`]; [`Error::InvalidState`]: [`cq_fd`](Self::cq_fd) has never been called for it, or this is the child of a `fork`.

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What waits of a NIC are counted: by VI and by completion queue, for the live view. Kept beside the engine, which knows nothing of waiting: a VI that grew would cost
-//! every message. Written by `wait.rs` at the end of a wait, read by `snapshot.rs`, both under the token. Costs by the highest VI and queue that somebody waited for.
+//! What waits of a NIC are counted: by VI and by completion queue, for the live view. Kept beside
+//! the engine, which knows nothing of waiting: a VI that grew would cost every message. Written by
+//! `wait.rs` at the end of a wait, read by `snapshot.rs`, both under the token. Costs by the
+//! highest VI and queue that somebody waited for.
 
 use super::wait::Target;
 use crate::handle::Handle;
@@ -12,11 +14,13 @@ pub(super) struct WaitCounters {
     pub count: u64,
     /// How many of them slept; the others found it while they polled.
     pub slept: u64,
-    /// How long all of them took, nanoseconds. Of waits that were over within some looks one in a few is timed, and stands for the others.
+    /// How long all of them took, nanoseconds. Of waits that were over within some looks one in a
+    /// few is timed, and stands for the others.
     pub ns: u64,
 }
 
-/// Counters by the index of a handle, each with the handle that it belongs to: places are used again.
+/// Counters by the index of a handle, each with the handle that it belongs to: places are used
+/// again.
 #[derive(Debug, Default)]
 struct Table(Vec<(u32, WaitCounters)>);
 

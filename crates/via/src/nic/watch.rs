@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Completion queues with a file descriptor: for programs that sleep in `epoll` or `poll`, with other descriptors beside.
+//! Completion queues with a file descriptor: for programs that sleep in `epoll` or `poll`, with
+//! other descriptors beside.
 //!
-//! The descriptor is an eventfd, and *arming* is a call of its own, so that a program that polls pays nothing: no system call belongs to a message.
+//! The descriptor is an eventfd, and *arming* is a call of its own, so that a program that polls
+//! pays nothing: no system call belongs to a message.
 //!
 //! ```text
 //!  loop:  take entries until there is none (cq_done)
@@ -9,12 +11,15 @@
 //!         sleep in epoll
 //! ```
 //!
-//! Arming silences the descriptor, makes sure that somebody moves traffic while this process sleeps (the helper, or a waiter), moves what there is, and looks
-//! for an entry; all of it under the token. Whoever completes something later finds the queue armed when it lets the token go (N1) and makes the
-//! descriptor readable, once. An entry that is there already makes it readable at once, so that a program that forgets to look is slow, not stuck.
+//! Arming silences the descriptor, makes sure that somebody moves traffic while this process sleeps
+//! (the helper, or a waiter), moves what there is, and looks for an entry; all of it under the
+//! token. Whoever completes something later finds the queue armed when it lets the token go (N1)
+//! and makes the descriptor readable, once. An entry that is there already makes it readable at
+//! once, so that a program that forgets to look is slow, not stuck.
 //!
 //! Invariants
-//! - W1: `armed` holds exactly the queues whose next entry is to be told; a queue leaves it when its descriptor is made readable or it is destroyed.
+//! - W1: `armed` holds exactly the queues whose next entry is to be told; a queue leaves it when
+//!   its descriptor is made readable or it is destroyed.
 //! - W2: a bell that may be ringing has `rung` set.
 
 use super::shared::Shared;

@@ -179,7 +179,8 @@ pub fn cpu_time() -> Duration {
     Duration::new(t.tv_sec as u64, t.tv_nsec as u32)
 }
 
-/// Starts this test program again as another process that runs only the test `name`, with `BELLWIRE_TEST_PEER` set to `argument`.
+/// Starts this test program again as another process that runs only the test `name`, with
+/// `BELLWIRE_TEST_PEER` set to `argument`.
 pub fn spawn_peer(name: &str, argument: &str) -> std::process::Child {
     std::process::Command::new(std::env::current_exe().unwrap())
         .args(["--exact", name, "--nocapture", "--test-threads=1"])

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Who is meant by an address, asked of both wires (what the rule is: `host.rs`), and what each of them answers.
+//! Who is meant by an address, asked of both wires (what the rule is: `host.rs`), and what each of
+//! them answers.
 
 use crate::address::{NetAddress, without_port};
 use crate::host::{HostWire, host_link};
@@ -8,7 +9,8 @@ use crate::time::Duration;
 use crate::{LinkFailure, LinkId, Rendezvous, Wire, WireEvent};
 use std::net::{SocketAddr, UdpSocket};
 
-/// How long one of two peers that UDP found on this host is waited for by shared memory: their handshake is under way, or the peer is another user's.
+/// How long one of two peers that UDP found on this host is waited for by shared memory: their
+/// handshake is under way, or the peer is another user's.
 const HANDSHAKE_TIME: Duration = Duration::from_secs(1);
 
 /// A request that both wires may answer.
@@ -75,7 +77,8 @@ impl HostWire {
         }
     }
 
-    /// UDP has found whom a request is for, at an address: shared memory first, if it may be on this host.
+    /// UDP has found whom a request is for, at an address: shared memory first, if it may be on
+    /// this host.
     #[cold]
     pub(super) fn found(&mut self, request: u64, at: SocketAddr) {
         let (Some(p), Some(r)) = (&mut self.packet, self.requests.get_mut(&request)) else { return };
@@ -114,12 +117,14 @@ impl HostWire {
     }
 }
 
-/// Whether the two may be on different hosts. Those at one IP address are not, whatever their ports.
+/// Whether the two may be on different hosts. Those at one IP address are not, whatever their
+/// ports.
 pub(super) fn is_elsewhere(local: &NetAddress, remote: &NetAddress) -> bool {
     without_port(local.host()) != without_port(remote.host())
 }
 
-/// Whether an address is one of this host's, or of this network namespace's: abstract sockets, by which shared memory is found, end there, too.
+/// Whether an address is one of this host's, or of this network namespace's: abstract sockets, by
+/// which shared memory is found, end there, too.
 fn is_of_this_host(mut at: SocketAddr) -> bool {
     at.set_port(0);
     UdpSocket::bind(at).is_ok()

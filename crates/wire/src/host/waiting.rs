@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a sleeper and the helper thread need of both wires: descriptors to sleep on, bells, when to ring, and taking leave.
+//! What a sleeper and the helper thread need of both wires: descriptors to sleep on, bells, when to
+//! ring, and taking leave.
 
 use crate::host::{HostWire, OTHERS};
 use crate::packet::{PacketPort, PacketWire};
@@ -18,7 +19,8 @@ impl HostWire {
         self.shm.control_fd()
     }
 
-    /// Handles what is ready on control descriptors; never blocks. What comes of it is told by the engine's next turn.
+    /// Handles what is ready on control descriptors; never blocks. What comes of it is told by the
+    /// engine's next turn.
     pub fn handle_control(&mut self) {
         self.shm.handle_control();
         if let Some(p) = &mut self.packet {
@@ -26,7 +28,8 @@ impl HostWire {
         }
     }
 
-    /// Readable, edge-triggered, when somebody must look every so often, for frames wait to share a packet; if there are such.
+    /// Readable, edge-triggered, when somebody must look every so often, for frames wait to share a
+    /// packet; if there are such.
     pub fn guard_fd(&self) -> Option<BorrowedFd<'_>> {
         self.packet.as_ref().map(|p| p.port().guard_fd())
     }
@@ -55,14 +58,16 @@ impl HostWire {
     pub fn arm(&mut self, for_room: bool) {
         if let Some(p) = &mut self.packet {
             p.set_armed(true);
-            // Edge-triggered, and only while somebody sleeps: who polls is not to wake the helper with each packet. Added already: then it stays.
+            // Edge-triggered, and only while somebody sleeps: who polls is not to wake the helper
+            // with each packet. Added already: then it stays.
             let flags = epoll::EventFlags::IN | epoll::EventFlags::ET;
             let _ = epoll::add(self.shm.bell(), p.port().socket_fd(), epoll::EventData::new_u64(OTHERS), flags);
         }
         self.shm.arm(for_room);
     }
 
-    /// While armed: what a sleeper watches itself beside [`bell`](Self::bell), which does not tell of it from now on; if there is such.
+    /// While armed: what a sleeper watches itself beside [`bell`](Self::bell), which does not tell
+    /// of it from now on; if there is such.
     pub fn watch_apart(&mut self) -> Option<Arc<UdpSocket>> {
         self.packet.as_mut()?.port_mut().watch_only_peer()
     }
@@ -100,7 +105,8 @@ impl HostWire {
         self.shm.disarm();
     }
 
-    /// Says to the peers of this host that we let others have this processor; `None`: that we do not.
+    /// Says to the peers of this host that we let others have this processor; `None`: that we do
+    /// not.
     pub fn set_away(&self, from: Option<usize>) {
         self.shm.set_away(from);
     }
@@ -110,7 +116,8 @@ impl HostWire {
         self.shm.shares(processor)
     }
 
-    /// Whether some peer of this host is at work, and may send something any moment; with the number of links to such. Of other hosts that is not known.
+    /// Whether some peer of this host is at work, and may send something any moment; with the
+    /// number of links to such. Of other hosts that is not known.
     pub fn peers_at_work(&self) -> (bool, usize) {
         self.shm.peers_at_work()
     }
@@ -130,7 +137,8 @@ impl HostWire {
         self.packet.as_ref().is_some_and(|packet| packet.has_outstanding())
     }
 
-    /// The NIC is being closed: returns when everything sent by UDP has been acknowledged, or after 3 s (`close_time` of the transport) without that. Peers hear of the end.
+    /// The NIC is being closed: returns when everything sent by UDP has been acknowledged, or after
+    /// 3 s (`close_time` of the transport) without that. Peers hear of the end.
     pub fn take_leave(&mut self) {
         let Some(p) = &mut self.packet else { return };
         p.begin_farewell();

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What carries a packet wire's datagrams: a socket, or a simulated network. All that depends on where packets go is behind this; no rule of the protocol is.
+//! What carries a packet wire's datagrams: a socket, or a simulated network. All that depends on
+//! where packets go is behind this; no rule of the protocol is.
 
 use crate::address::NetAddress;
 use crate::time::Instant;
@@ -53,7 +54,8 @@ impl<P: Pool> Drop for Lent<P> {
 // SAFETY: K4: the bytes are on the heap, and nothing but `drop` changes the vector.
 unsafe impl<P: Pool> StableBytes for Lent<P> {}
 
-/// A way for datagrams out and in, time, and a way to find who is at an address. Nothing here blocks.
+/// A way for datagrams out and in, time, and a way to find who is at an address. Nothing here
+/// blocks.
 pub trait PacketPort {
     /// A datagram that has arrived.
     type Buffer: StableBytes;
@@ -66,23 +68,28 @@ pub trait PacketPort {
     fn is_ready(&mut self) -> bool {
         true
     }
-    /// Whether a packet can leave now with nothing before it, and nothing but the network happens to it.
+    /// Whether a packet can leave now with nothing before it, and nothing but the network happens
+    /// to it.
     fn is_clear(&self) -> bool {
         false
     }
-    /// Sends packets, while [`is_ready`](Self::is_ready). What the network cannot take is lost; the transport sends it again.
+    /// Sends packets, while [`is_ready`](Self::is_ready). What the network cannot take is lost; the
+    /// transport sends it again.
     fn send(&mut self, transmit: &Transmit<'_>);
     /// The next datagram that has arrived. `None`: nothing, or enough for one turn.
     fn receive(&mut self) -> Option<(SocketAddr, Self::Buffer)>;
-    /// The next of those that came together with the one that [`receive`](Self::receive) gave; to be asked until `None`.
+    /// The next of those that came together with the one that [`receive`](Self::receive) gave; to
+    /// be asked until `None`.
     fn receive_joined(&mut self) -> Option<(SocketAddr, Self::Buffer)> {
         None
     }
-    /// Whether [`receive`](Self::receive) is likely to have more: not after a short datagram that came alone.
+    /// Whether [`receive`](Self::receive) is likely to have more: not after a short datagram that
+    /// came alone.
     fn expects_more(&self) -> bool {
         true
     }
-    /// Whether anything but [`receive`](Self::receive) may have something to say now or soon: packets held back, an answer, a complaint of the network.
+    /// Whether anything but [`receive`](Self::receive) may have something to say now or soon:
+    /// packets held back, an answer, a complaint of the network.
     fn has_news(&self) -> bool {
         true
     }
@@ -92,7 +99,8 @@ pub trait PacketPort {
     }
     /// Handles what is ready of the search for peers; never blocks.
     fn handle_control(&mut self) {}
-    /// Frames wait to share a packet: somebody must look within a short time, even if the application does not.
+    /// Frames wait to share a packet: somebody must look within a short time, even if the
+    /// application does not.
     fn note_waiting(&mut self) {}
     /// Whether somebody sleeps until packets come, or is about to.
     fn set_armed(&mut self, _armed: bool) {}
@@ -113,7 +121,8 @@ pub trait PacketPort {
     fn listen(&mut self, local: &NetAddress) -> bool;
     /// No longer.
     fn unlisten(&mut self, local: &NetAddress);
-    /// Find where packets for the NIC at `remote` go; answered by [`poll_located`](Self::poll_located).
+    /// Find where packets for the NIC at `remote` go; answered by
+    /// [`poll_located`](Self::poll_located).
     fn locate(&mut self, request: u64, how: Rendezvous, local: &NetAddress, remote: &NetAddress);
     /// The answer is no longer wanted, or what it was for is over.
     fn forget(&mut self, request: u64);

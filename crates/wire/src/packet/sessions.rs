@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Sessions become links: who was located is connected to, what the transport says of sessions is told to the engine.
+//! Sessions become links: who was located is connected to, what the transport says of sessions is
+//! told to the engine.
 
 use crate::address::NetAddress;
 use crate::packet::port::PacketPort;
@@ -16,7 +17,8 @@ impl<P: PacketPort> PacketWire<P> {
         }
     }
 
-    /// As [`resolve`](Wire::resolve), but no session is made with who is found: [`poll_found`](Self::poll_found) tells it, and [`proceed`](Self::proceed) goes on.
+    /// As [`resolve`](Wire::resolve), but no session is made with who is found:
+    /// [`poll_found`](Self::poll_found) tells it, and [`proceed`](Self::proceed) goes on.
     pub fn locate(&mut self, request: u64, how: Rendezvous, local: &NetAddress, remote: &NetAddress) {
         self.held.insert(request, None);
         self.resolve(request, how, local, remote);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The way of a short message: out, when nothing is before it, in one go (`transport/alone.rs` of `proto`); in, from the packet to the VI that is polled (`fast.rs`), without a turn of the engine. Each
-//! does all or nothing; for nothing the general way does the same with every case there is.
+//! The way of a short message: out, when nothing is before it, in one go (`transport/alone.rs` of
+//! `proto`); in, from the packet to the VI that is polled (`fast.rs`), without a turn of the
+//! engine. Each does all or nothing; for nothing the general way does the same with every case
+//! there is.
 
 use super::{PacketPort, PacketWire};
 use crate::frame::{Head, INLINE_BYTES_MAX};
@@ -9,7 +11,8 @@ use bellwire_memory::bytes;
 use bellwire_memory::line_queue::Line;
 
 impl<P: PacketPort> PacketWire<P> {
-    /// Sends a line of word 0 and `length` bytes after it, which leaves now or waits to share a packet.
+    /// Sends a line of word 0 and `length` bytes after it, which leaves now or waits to share a
+    /// packet.
     ///
     /// # Safety
     /// `from` is readable for `length` bytes.
@@ -36,7 +39,8 @@ impl<P: PacketPort> PacketWire<P> {
         sent
     }
 
-    /// Gives the next frame of a link to `take`, after one look if there is none; it is consumed if it is taken. That look is also the one of the turn that follows when nothing came.
+    /// Gives the next frame of a link to `take`, after one look if there is none; it is consumed if
+    /// it is taken. That look is also the one of the turn that follows when nothing came.
     pub(super) fn take_next<R>(&mut self, link: LinkId, take: impl FnOnce(&Frame) -> Option<R>) -> Option<R> {
         let mut found = self.next_frame(link);
         if found.is_none() && !self.took {

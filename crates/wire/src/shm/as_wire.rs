@@ -287,7 +287,8 @@ unsafe impl DirectMemory for ShmWire {
     }
 
     fn grant(&mut self, link: LinkId, segment: u32, access: Option<MapAccess>) {
-        // A peer of a guarded link has no business to ask, whatever it was told of the memory: it sees queues only.
+        // A peer of a guarded link has no business to ask, whatever it was told of the memory: it
+        // sees queues only.
         let mapped = self.link(link).is_some_and(|l| l.parts.mapped);
         let fd = access.filter(|_| mapped).and_then(|a| self.segments.hand_out(segment, link, a));
         let Some(l) = self.link(link) else { return };

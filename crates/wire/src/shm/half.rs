@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What each side brings to a link: its region (words, lines, advertisements), its payload bytes, and its catalogue. Made and checked during the handshake
-//! (`rendezvous.rs`), owned by the link afterwards.
+//! What each side brings to a link: its region (words, lines, advertisements), its payload bytes,
+//! and its catalogue. Made and checked during the handshake (`rendezvous.rs`), owned by the link
+//! afterwards.
 //!
-//! Payload bytes lie in memory of their own, which in mapped mode the reader maps *for writing*, though it never writes. Processors of today take a line that is loaded
-//! through a writable mapping over as their own; loaded through a read-only one it stays shared, and the writer's next store to it costs a
-//! round trip more: an eighth and more of the bandwidth (docs/decisions/0011). Lines stay read-only: there it does not pay.
+//! Payload bytes lie in memory of their own, which in mapped mode the reader maps *for writing*,
+//! though it never writes. Processors of today take a line that is loaded through a writable
+//! mapping over as their own; loaded through a read-only one it stays shared, and the writer's next
+//! store to it costs a round trip more: an eighth and more of the bandwidth (docs/decisions/0011).
+//! Lines stay read-only: there it does not pay.
 //!
-//! - H1: nobody reads what he finds in his own payload bytes: all that a peer with a writable mapping can spoil is what it was about to be told.
+//! - H1: nobody reads what he finds in his own payload bytes: all that a peer with a writable
+//!   mapping can spoil is what it was about to be told.
 //! - A guarded NIC seals its payload bytes like the rest.
 
 use super::ProtectionMode;
@@ -22,7 +26,8 @@ const ROUNDED_MAX: usize = 65_536;
 #[derive(Debug)]
 pub(super) struct OwnHalf {
     pub lines: Region,
-    /// Boxed, as those below: a link is found by a multiplication with its size, which another size makes longer on the path of small messages.
+    /// Boxed, as those below: a link is found by a multiplication with its size, which another size
+    /// makes longer on the path of small messages.
     pub payload: Box<Region>,
 }
 

@@ -33,7 +33,8 @@ pub(super) const ADVERTS: usize = 1024;
 pub(super) const ADVERT_WORDS: usize = 4;
 /// Regions that peers can be told of; those beyond go as frames.
 pub(super) const CATALOGUE_ENTRIES: usize = 4096;
-/// Words of a catalogue entry: tag, protection tag and rights, address, length, segment, offset, two unused.
+/// Words of a catalogue entry: tag, protection tag and rights, address, length, segment, offset,
+/// two unused.
 pub(super) const CATALOGUE_WORDS: usize = 8;
 
 pub(super) const MAGIC: u64 = u64::from_le_bytes(*b"bellwire");
@@ -60,11 +61,13 @@ const _: () = assert!(FRAME_PAYLOAD_MAX * 4 <= PAYLOAD_BYTES, "several frames mu
 /// Where the advertisement for (`connection`, `message`) is.
 #[inline]
 pub(super) fn advert_index(connection: u32, message: u32) -> usize {
-    // Neighbouring messages of a connection in neighbouring entries; connections spread by a multiplicative hash.
+    // Neighbouring messages of a connection in neighbouring entries; connections spread by a
+    // multiplicative hash.
     (connection.wrapping_mul(0x9e37_79b1).rotate_left(10).wrapping_add(message) as usize) & (ADVERTS - 1)
 }
 
-/// The tag of an advertisement: never 0, since no connection id is; never used again, since neither the id nor the message is.
+/// The tag of an advertisement: never 0, since no connection id is; never used again, since neither
+/// the id nor the message is.
 #[inline]
 pub(super) fn advert_tag(connection: u32, message: u32) -> u64 {
     u64::from(connection) << 32 | u64::from(message)

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What two NICs of a host say over their UNIX socket: to become a link, and to hand each other memory.
+//! What two NICs of a host say over their UNIX socket: to become a link, and to hand each other
+//! memory.
 //!
 //! ```text
 //!  connector                       acceptor
@@ -10,8 +11,9 @@
 //!                            <--   Offer { .. } + fds     the socket now belongs to the link
 //!  Want { segment, write }   <->   Give { segment, granted } + fd       Gone { segment }
 //! ```
-//! 32 bytes each: 0 kind, 1 flags, 2-3 version, 4-7 segment, 8-23 NIC id, 24-31 address of the block to try cross-memory attach with (Offer only, 0: do not
-//! try). Reserved bytes are zero and checked.
+//! 32 bytes each: 0 kind, 1 flags, 2-3 version, 4-7 segment, 8-23 NIC id, 24-31 address of the
+//! block to try cross-memory attach with (Offer only, 0: do not try). Reserved bytes are zero and
+//! checked.
 
 use super::layout::VERSION;
 use super::link::NicId;
@@ -28,7 +30,8 @@ pub(super) enum Message {
     Here { id: NicId, linked: bool },
     /// Let us use the link there is.
     Existing,
-    /// My half of a link. With it: link region, payload bytes, catalogue, bell, and a pidfd if there is one.
+    /// My half of a link. With it: link region, payload bytes, catalogue, bell, and a pidfd if
+    /// there is one.
     Offer { id: NicId, mapped: bool, barriers: bool, probe: u64 },
     /// May I map that allocation of yours?
     Want { segment: u32, write: bool },

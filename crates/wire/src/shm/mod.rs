@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The shared-memory wire: NICs of one host.
 //!
-//! Data path: `link.rs` (frames), `link/direct.rs` (memory that is mapped), `payload.rs`, over `memory::line_queue`. Control: `rendezvous.rs` (finding each other, making links), `message.rs`, `segments.rs` (memory that
-//! peers map). Layout: `layout.rs`. Nothing here has a name in the file system; what a killed process leaves, the kernel takes back.
+//! Data path: `link.rs` (frames), `link/direct.rs` (memory that is mapped), `payload.rs`, over
+//! `memory::line_queue`. Control: `rendezvous.rs` (finding each other, making links), `message.rs`,
+//! `segments.rs` (memory that peers map). Layout: `layout.rs`. Nothing here has a name in the file
+//! system; what a killed process leaves, the kernel takes back.
 
 mod as_wire;
 mod half;
@@ -27,10 +29,12 @@ use rustix::fd::{AsFd, BorrowedFd};
 use segments::Segments;
 use std::collections::VecDeque;
 
-/// Links that a NIC may have, and those of them to NICs of one other process: a peer cannot use up all memory and descriptors by making links.
+/// Links that a NIC may have, and those of them to NICs of one other process: a peer cannot use up
+/// all memory and descriptors by making links.
 const LINKS_MAX: usize = 1 << 14;
 const LINKS_PER_PROCESS_MAX: usize = 64;
-/// Longest wait for a peer to leave memory that is taken back. A peer that is stopped in the middle of a copy for longer may still write that memory.
+/// Longest wait for a peer to leave memory that is taken back. A peer that is stopped in the middle
+/// of a copy for longer may still write that memory.
 const QUIESCE_MAX: std::time::Duration = std::time::Duration::from_millis(100);
 /// Such waits in vain that a peer may cost us before its link is broken: each stops all of the NIC.
 const OVERSTAYS_MAX: u32 = 3;
@@ -38,7 +42,8 @@ const OVERSTAYS_MAX: u32 = 3;
 /// How far peers may reach.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProtectionMode {
-    /// Peers of the same user map memory that the engine allocated and that is registered under a tag they share.
+    /// Peers of the same user map memory that the engine allocated and that is registered under a
+    /// tag they share.
     Mapped,
     /// Peers see queues only; the owner copies and checks every byte.
     Guarded,
@@ -122,8 +127,8 @@ impl ShmWire {
         self.bells.clear();
     }
 
-    /// From now on peers ring when they send; with `for_room`, also when they have read what we sent. Then look once more before sleeping: what they published
-    /// before is visible after this.
+    /// From now on peers ring when they send; with `for_room`, also when they have read what we
+    /// sent. Then look once more before sleeping: what they published before is visible after this.
     pub fn arm(&mut self, for_room: bool) {
         self.armed = link::ARMED | if for_room { link::FOR_ROOM } else { 0 };
         let mut registered = false;
@@ -165,12 +170,14 @@ impl ShmWire {
         self.links.iter().for_each(|(_, link)| link.set_away(from));
     }
 
-    /// Whether a peer, by what it says, lets others have this processor, so that we share it; and whether it is for us to go rather than for it (each link has one side that asked for it).
+    /// Whether a peer, by what it says, lets others have this processor, so that we share it; and
+    /// whether it is for us to go rather than for it (each link has one side that asked for it).
     pub fn shares(&self, processor: usize) -> Option<bool> {
         self.links.iter().filter(|(_, link)| link.has_peer_left(processor)).map(|(_, link)| link.parts.connector).max()
     }
 
-    /// Whether some peer, by what it says, is at work, and may send something any moment; with the number of links.
+    /// Whether some peer, by what it says, is at work, and may send something any moment; with the
+    /// number of links.
     pub fn peers_at_work(&self) -> (bool, usize) {
         (self.links.iter().any(|(_, link)| link.is_peer_at_work()), self.links.iter().count())
     }
@@ -182,8 +189,8 @@ impl ShmWire {
         }
     }
 
-    /// Whether there are links: what comes as frames (all in guarded mode; in mapped mode what is not mapped yet or not permitted) needs this
-    /// process even while it computes.
+    /// Whether there are links: what comes as frames (all in guarded mode; in mapped mode what is
+    /// not mapped yet or not permitted) needs this process even while it computes.
     pub fn has_links(&self) -> bool {
         !self.links.is_empty()
     }
@@ -234,7 +241,8 @@ impl ShmWire {
 fn failure_of(e: &MemoryError) -> LinkFailure {
     match e {
         MemoryError::ConnectionRefused => LinkFailure::NobodyThere,
-        // It was there: what it has hung up for may be over soon; if it is gone, the next try says so. A full backlog is somebody's.
+        // It was there: what it has hung up for may be over soon; if it is gone, the next try says
+        // so. A full backlog is somebody's.
         MemoryError::PeerClosed | MemoryError::WouldBlock => LinkFailure::Busy,
         MemoryError::NoMemory { .. } | MemoryError::Os { .. } => LinkFailure::LocalLimit,
         _ => LinkFailure::PeerMisbehaved,

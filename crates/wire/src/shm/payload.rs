@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The payload FIFO beside a line queue: contiguous pieces, given back together with the slots that refer to them.
+//! The payload FIFO beside a line queue: contiguous pieces, given back together with the slots that
+//! refer to them.
 //!
-//! Positions run freely; `tail - freed <= size`. Which piece goes with which slot is kept here, in private memory, so the reader needs no word of its own
-//! to release bytes, and nothing it writes can make us overwrite what it has not read yet.
+//! Positions run freely; `tail - freed <= size`. Which piece goes with which slot is kept here, in
+//! private memory, so the reader needs no word of its own to release bytes, and nothing it writes
+//! can make us overwrite what it has not read yet.
 
 use std::collections::VecDeque;
 
@@ -32,7 +34,8 @@ impl PayloadFifo {
         Self { base, size, tail: 0, freed: 0, pending_tail: 0, pieces: VecDeque::with_capacity(256) }
     }
 
-    /// Room for `length` contiguous bytes: their position and address. `head` is the reader's position in the line queue.
+    /// Room for `length` contiguous bytes: their position and address. `head` is the reader's
+    /// position in the line queue.
     #[inline]
     pub(super) fn allocate(&mut self, length: u32, head: u32) -> Option<(u32, *mut u8)> {
         while let Some(&(slot, end)) = self.pieces.front() {

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Whether two processes can read each other's memory: shown by doing it.
 //!
-//! Each NIC keeps a block with its id and a random number (a nonce) in its memory and tells its peers where. A peer that finds the id there has the right process
-//! (ids of processes differ between pid namespaces) and may read it; it writes the nonce that it found into its half of the link, which proves it to us.
+//! Each NIC keeps a block with its id and a random number (a nonce) in its memory and tells its
+//! peers where. A peer that finds the id there has the right process (ids of processes differ
+//! between pid namespaces) and may read it; it writes the nonce that it found into its half of the
+//! link, which proves it to us.
 
 use super::link::NicId;
 use bellwire_memory::{MemoryError, attach};
@@ -38,7 +40,8 @@ impl Proof {
     }
 }
 
-/// The nonce of the NIC `id` in process `pid`, whose block is said to be at `address`; 0 if it cannot be read or is not there.
+/// The nonce of the NIC `id` in process `pid`, whose block is said to be at `address`; 0 if it
+/// cannot be read or is not there.
 pub(super) fn of_peer(pid: u32, address: u64, id: &NicId) -> u64 {
     let mut block = [0; BLOCK_BYTES];
     if pid == 0 || address == 0 {

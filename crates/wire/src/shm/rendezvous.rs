@@ -1,14 +1,18 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Finding each other: abstract UNIX sockets named by address and discriminator, the handshake that makes a link, and the link's socket afterwards.
+//! Finding each other: abstract UNIX sockets named by address and discriminator, the handshake that
+//! makes a link, and the link's socket afterwards.
 //!
-//! Names: `bellwire` + user id + a hash of the addresses. A waiter listens under (host, discriminator); a client connects there. Of two peers that name each
-//! other the first to come listens under the hash of both addresses in order, the second finds the name taken and connects. Abstract names vanish with
-//! their process, so nothing is left behind. Anybody in the network namespace can take such a name: who is at the other end is checked by its
-//! credentials, and only the same user is dealt with. A NIC's id is told to whoever asks, so it proves nothing either: links are known by it *and* by
-//! the process at their other end.
+//! Names: `bellwire` + user id + a hash of the addresses. A waiter listens under (host,
+//! discriminator); a client connects there. Of two peers that name each other the first to come
+//! listens under the hash of both addresses in order, the second finds the name taken and connects.
+//! Abstract names vanish with their process, so nothing is left behind. Anybody in the network
+//! namespace can take such a name: who is at the other end is checked by its credentials, and only
+//! the same user is dealt with. A NIC's id is told to whoever asks, so it proves nothing either:
+//! links are known by it *and* by the process at their other end.
 //!
-//! Everything is non-blocking: sockets, pidfds and listeners stand in one epoll set whose descriptor the NIC's helper thread sleeps on.
-//! The handshake is in `rendezvous/handshake.rs`, what a link's socket brings afterwards in `rendezvous/life.rs`.
+//! Everything is non-blocking: sockets, pidfds and listeners stand in one epoll set whose
+//! descriptor the NIC's helper thread sleeps on. The handshake is in `rendezvous/handshake.rs`,
+//! what a link's socket brings afterwards in `rendezvous/life.rs`.
 
 mod handshake;
 pub(super) mod life;
@@ -27,7 +31,8 @@ use rustix::event::epoll;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::collections::BTreeMap;
 
-/// Handshakes under way at a time; beyond, the oldest of the process that has most of them is dropped.
+/// Handshakes under way at a time; beyond, the oldest of the process that has most of them is
+/// dropped.
 const HANDSHAKES_MAX: usize = 128;
 /// What an epoll entry is about; the upper byte of its data.
 const KIND_LISTENER: u64 = 1 << 56;
@@ -79,7 +84,8 @@ pub(super) struct Control {
     listeners: BTreeMap<u64, Listener>,
     handshakes: BTreeMap<u64, Handshake>,
     next: u64,
-    /// Given up for a moment when there are no descriptors left, so that a connection can be refused instead of waiting in the backlog and waking us again and again.
+    /// Given up for a moment when there are no descriptors left, so that a connection can be
+    /// refused instead of waiting in the backlog and waking us again and again.
     reserve: Option<OwnedFd>,
 }
 
@@ -152,7 +158,8 @@ impl Control {
         }
     }
 
-    /// Whether a process waits under the name that was asked for: it listens, or the socket would be closed.
+    /// Whether a process waits under the name that was asked for: it listens, or the socket would
+    /// be closed.
     pub(super) fn has_knocked(&self, request: u64) -> bool {
         self.handshakes.values().any(|h| h.request == Some(request) && h.listener.is_none())
     }
@@ -175,7 +182,8 @@ impl Control {
         Ok(())
     }
 
-    /// The oldest handshake of the process that has most of them, leaving our own requests alone: who floods us drops its own.
+    /// The oldest handshake of the process that has most of them, leaving our own requests alone:
+    /// who floods us drops its own.
     fn most_dispensable(&self) -> Option<u64> {
         let theirs = || self.handshakes.iter().filter(|(_, h)| h.listener.is_some());
         let mut counts: BTreeMap<u32, usize> = BTreeMap::new();
@@ -201,7 +209,8 @@ pub(super) fn resolve(wire: &mut ShmWire, request: u64, how: Rendezvous, local: 
             let name = name_of_pair(user, local, remote);
             let pair = (*local, *remote);
             match wire.control.open_listener(&name, None, Some(request), Some(pair)) {
-                // Another request of ours waits there for the same peer; it would only meet ourselves. Tried again when that one is served.
+                // Another request of ours waits there for the same peer; it would only meet
+                // ourselves. Tried again when that one is served.
                 Err(MemoryError::AddressInUse) if local != remote && wire.control.listeners.values().any(|l| l.pair == Some(pair)) => {
                     Err(MemoryError::ConnectionRefused)
                 }

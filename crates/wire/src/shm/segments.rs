@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Memory that this NIC allocated, and the catalogue that tells peers what is registered in it.
 //!
-//! Each allocation is a memfd of its own, since a descriptor gives away the whole of its memory. Numbers of allocations are never used again.
+//! Each allocation is a memfd of its own, since a descriptor gives away the whole of its memory.
+//! Numbers of allocations are never used again.
 
 use super::layout::{CATALOGUE_BYTES, CATALOGUE_ENTRIES, CATALOGUE_WORDS};
 use crate::{Allocation, CatalogueEntry, LinkId, MapAccess};

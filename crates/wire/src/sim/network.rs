@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The network's state: NICs, links, frames under way, events to come. Called by `port.rs` (one NIC's view) and `world.rs` (time).
+//! The network's state: NICs, links, frames under way, events to come. Called by `port.rs` (one
+//! NIC's view) and `world.rs` (time).
 
 use super::SimConfig;
 use crate::frame::{Head, Op};
@@ -29,8 +30,9 @@ pub struct SimStatistics {
     pub no_room: u64,
     /// Looks at links for frames.
     pub looks: u64,
-    /// Digest of all frames consumed, with their times. Two runs with equal digests did the same, as far as a wire can tell. Addresses in RDMA
-    /// frames are left out: they differ from run to run.
+    /// Digest of all frames consumed, with their times. Two runs with equal digests did the same,
+    /// as far as a wire can tell. Addresses in RDMA frames are left out: they differ from run to
+    /// run.
     pub digest: u64,
 }
 
@@ -74,7 +76,8 @@ impl SimNetwork {
         self.0.borrow().wakeups.first().copied().unwrap_or(Instant::NEVER)
     }
 
-    /// A NIC stops without a word: what is under way to it is lost, what it sent arrives, and its peers hear of its death after a while.
+    /// A NIC stops without a word: what is under way to it is lost, what it sent arrives, and its
+    /// peers hear of its death after a while.
     pub fn crash(&self, nic: usize) {
         self.0.borrow_mut().detach(nic, LinkFailure::PeerDied);
     }

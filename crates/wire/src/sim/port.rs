@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! One NIC's view of the network in memory: the [`Wire`] that its engine is given.
 //!
-//! There is no direct access: all memory is reached by frames, and the owner is the judge. Memory comes from the heap.
+//! There is no direct access: all memory is reached by frames, and the owner is the judge. Memory
+//! comes from the heap.
 
 use super::SimNetwork;
 use crate::address::NetAddress;

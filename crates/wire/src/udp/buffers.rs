@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Where datagrams arrive: slots of the largest size, used again as soon as nobody refers to them. No copy, and no allocation once made.
+//! Where datagrams arrive: slots of the largest size, used again as soon as nobody refers to them.
+//! No copy, and no allocation once made.
 //!
-//! What came out of order is kept by reference and may hold a whole slot. When all but one are held, what is lent is a copy, packet by packet: so there is always a slot for the datagram
-//! that everything waits for, and what is kept beyond takes as much memory as it is long, which the transport bounds.
+//! What came out of order is kept by reference and may hold a whole slot. When all but one are
+//! held, what is lent is a copy, packet by packet: so there is always a slot for the datagram that
+//! everything waits for, and what is kept beyond takes as much memory as it is long, which the
+//! transport bounds.
 
 use crate::packet::StableBytes;
 use std::collections::VecDeque;
@@ -10,12 +13,14 @@ use std::sync::Arc;
 
 /// Bytes of a slot: the longest datagram, and the most that the kernel joins from several.
 const SLOT_BYTES: usize = 65536;
-/// Slots of a NIC. A slot's pages are taken as they are first written, so unused ones cost address space.
+/// Slots of a NIC. A slot's pages are taken as they are first written, so unused ones cost address
+/// space.
 const SLOTS: usize = 256;
 /// Slots looked at for a free one; the others are in use for as long or longer.
 const LOOKED_AT: usize = 8;
 
-/// A datagram, or a part of what the kernel joined. The bytes are on the heap: they stay where they are when it is moved.
+/// A datagram, or a part of what the kernel joined. The bytes are on the heap: they stay where they
+/// are when it is moved.
 #[derive(Clone, Debug)]
 pub struct UdpBuffer {
     slot: Arc<Vec<u8>>,
@@ -57,7 +62,8 @@ impl Buffers {
         Arc::get_mut(self.current.as_mut()?).map(Vec::as_mut_slice)
     }
 
-    /// The latest first (its bytes are still in the cache), then those that have been in use for longest.
+    /// The latest first (its bytes are still in the cache), then those that have been in use for
+    /// longest.
     fn find(&mut self) -> Option<Arc<Vec<u8>>> {
         let count = self.used.len();
         let latest = (count.saturating_sub(LOOKED_AT)..count).rev();
@@ -74,7 +80,8 @@ impl Buffers {
         }
     }
 
-    /// Lends out the `written` bytes of the slot in parts: `length` says how long the first of some bytes is, at least 1.
+    /// Lends out the `written` bytes of the slot in parts: `length` says how long the first of some
+    /// bytes is, at least 1.
     pub(super) fn lend(&mut self, written: usize, length: impl Fn(&[u8]) -> usize, mut lend: impl FnMut(UdpBuffer)) {
         let Some(slot) = self.current.take() else { return };
         // Only when all have been made can this one be the last.

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Faults on purpose (`BELLWIRE_FAULTS`): what leaves is lost, doubled, delayed, overtaken, damaged or held up by a partition, as a plan with a seed says. (Damaged is lost: the checksum of UDP is below.) The same model as in
-//! the simulator (`bellwire-faults`), so a plan means the same in both; here it strikes what this NIC sends, packet by packet; neighbours that are spared leave joined.
+//! Faults on purpose (`BELLWIRE_FAULTS`): what leaves is lost, doubled, delayed, overtaken, damaged
+//! or held up by a partition, as a plan with a seed says. (Damaged is lost: the checksum of UDP is
+//! below.) The same model as in the simulator (`bellwire-faults`), so a plan means the same in
+//! both; here it strikes what this NIC sends, packet by packet; neighbours that are spared leave
+//! joined.
 
 use crate::time::{Duration, Instant};
 use bellwire_faults::{FaultPlan, Faults, Verdict};
@@ -28,7 +31,8 @@ impl Struck {
         Self { plan, own: own.ip().to_string(), opened, ways: BTreeMap::new(), held: BTreeMap::new(), number: 0 }
     }
 
-    /// Packets want to leave, each of `size` bytes but the last: `put` is called for those that do, neighbours together as they came (faults strike packets, not calls); or later, by
+    /// Packets want to leave, each of `size` bytes but the last: `put` is called for those that do,
+    /// neighbours together as they came (faults strike packets, not calls); or later, by
     /// [`release`](Self::release).
     pub(super) fn send(&mut self, now: Instant, to: SocketAddr, bytes: &[u8], size: usize, mut put: impl FnMut(&[u8])) {
         // What leaves next: packets that nothing has happened to.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Finding a NIC on another host: from an address and a discriminator to the UDP port of the process that waits there.
+//! Finding a NIC on another host: from an address and a discriminator to the UDP port of the
+//! process that waits there.
 //!
 //! ```text
 //!   asker                          the host asked                                  the process that waits
@@ -8,14 +9,18 @@
 //!                         <------  FOUND { nonce, port or none }
 //! ```
 //!
-//! Every NIC wants to be the directory of its address; the first gets the port. The others hold a connection to the directory's abstract socket; its end tells them
-//! that the place is free. So nothing is registered and nothing goes stale: who waits is known from who listens, and both end with their process. A wait is one for
-//! each address and discriminator, whoever's it is, as with a TCP port. Addresses with a port need no directory: the port is the NIC's.
+//! Every NIC wants to be the directory of its address; the first gets the port. The others hold a
+//! connection to the directory's abstract socket; its end tells them that the place is free. So
+//! nothing is registered and nothing goes stale: who waits is known from who listens, and both end
+//! with their process. A wait is one for each address and discriminator, whoever's it is, as with a
+//! TCP port. Addresses with a port need no directory: the port is the NIC's.
 //!
-//! Of two peers that name each other each waits under its own name for the other and looks for the other; what both find becomes one session.
+//! Of two peers that name each other each waits under its own name for the other and looks for the
+//! other; what both find becomes one session.
 //!
-//! Nobody is believed: FOUND is taken only with the nonce of an open question, from the host that was asked; answers are no longer than questions; what a directory
-//! does for strangers is bounded. A lying host can only say where on *its* address to look.
+//! Nobody is believed: FOUND is taken only with the nonce of an open question, from the host that
+//! was asked; answers are no longer than questions; what a directory does for strangers is bounded.
+//! A lying host can only say where on *its* address to look.
 //!
 //! Here: waiting and asking. What the directory of an address does: `find/directory.rs`.
 
@@ -40,7 +45,8 @@ pub const DIRECTORY_PORT: u16 = 7118;
 /// A question is repeated after this, and given up after so many.
 const FIND_PERIOD: Duration = Duration::from_millis(20);
 const FIND_TRIES: u32 = 5;
-/// A peer that was not there is asked for again after this: the one that comes later finds the other at once, so this is for questions that were lost or crossed.
+/// A peer that was not there is asked for again after this: the one that comes later finds the
+/// other at once, so this is for questions that were lost or crossed.
 const PATIENCE: Duration = Duration::from_millis(50);
 /// Datagrams and connections taken per look, so that strangers do not keep us here.
 const PER_LOOK: usize = 64;
@@ -192,7 +198,8 @@ impl Finder {
             Rendezvous::Client => names::hash_of(&[remote]),
             Rendezvous::Peer => {
                 let own = names::hash_of(&[local, remote]);
-                // Taken by another process with the same two addresses: then that one is found, and we may still find.
+                // Taken by another process with the same two addresses: then that one is found, and
+                // we may still find.
                 if self.wait_under(own) {
                     self.mutual.insert(request, own);
                 }
@@ -346,7 +353,8 @@ fn ask(q: &mut Question, socket: &UdpSocket, now: Instant) -> bool {
     }
 }
 
-/// The IP address and, if it has one, port of a NIC's host address: 4 or 16 bytes, and 2 more (in network order) for a port.
+/// The IP address and, if it has one, port of a NIC's host address: 4 or 16 bytes, and 2 more (in
+/// network order) for a port.
 fn ip_and_port(host: &[u8]) -> Option<(IpAddr, Option<u16>)> {
     let (ip, port) = match host.len() {
         4 | 16 => (host, None),
@@ -363,7 +371,8 @@ fn ip_and_port(host: &[u8]) -> Option<(IpAddr, Option<u16>)> {
     (port != Some(0)).then_some((ip, port))
 }
 
-/// A socket address as the NIC at `own` sends to it: addresses that mean something on one link only are on its own link.
+/// A socket address as the NIC at `own` sends to it: addresses that mean something on one link only
+/// are on its own link.
 fn on_link_of(own: SocketAddr, ip: IpAddr, port: u16) -> SocketAddr {
     match (own, ip) {
         (SocketAddr::V6(own), IpAddr::V6(ip)) if ip.is_unicast_link_local() => SocketAddrV6::new(ip, port, 0, own.scope_id()).into(),

@@ -10,7 +10,8 @@ struct Side {
     finder: Finder,
 }
 
-/// Addresses and ports of this test alone: the last two bytes of the address and the directory's port by process and number.
+/// Addresses and ports of this test alone: the last two bytes of the address and the directory's
+/// port by process and number.
 fn side(last: u8, directory: u16) -> Side {
     let ip = Ipv4Addr::new(127, 77, std::process::id() as u8, last);
     let socket = UdpSocket::bind((ip, 0)).unwrap();

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Frames that wait to share a packet leave when the application looks again. In case it computes instead, the helper is asked to look after them: once, then it does so until none has waited
-//! for a while.
+//! Frames that wait to share a packet leave when the application looks again. In case it computes
+//! instead, the helper is asked to look after them: once, then it does so until none has waited for
+//! a while.
 
 use bellwire_memory::MemoryError;
 use bellwire_memory::event::Bell;

@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Which address a NIC has: given as it is, or by the name of an interface, or left to the routing table.
+//! Which address a NIC has: given as it is, or by the name of an interface, or left to the routing
+//! table.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6, UdpSocket};
 
-/// Any address of the part of the network that is reserved for examples: never reached, but routed as the rest of the world is.
+/// Any address of the part of the network that is reserved for examples: never reached, but routed
+/// as the rest of the world is.
 const ELSEWHERE: (Ipv4Addr, u16) = (Ipv4Addr::new(192, 0, 2, 1), 9);
 const ELSEWHERE_V6: (Ipv6Addr, u16) = (Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1), 9);
 
-/// An address from text: `10.0.0.5`, `10.0.0.5:9000`, `fd00::5`, `[fd00::5]:9000`, `fe80::5%eth0`, `[fe80::5%eth0]:9000`, an interface (`eth0`, `eth0:9000`), or `auto`: the address
-/// from which packets to other networks leave. Port 0: any. `None`: no such address or interface.
+/// An address from text: `10.0.0.5`, `10.0.0.5:9000`, `fd00::5`, `[fd00::5]:9000`, `fe80::5%eth0`,
+/// `[fe80::5%eth0]:9000`, an interface (`eth0`, `eth0:9000`), or `auto`: the address from which
+/// packets to other networks leave. Port 0: any. `None`: no such address or interface.
 pub fn address_from(text: &str) -> Option<SocketAddr> {
     if let Ok(ip) = text.parse::<IpAddr>() {
         return Some(SocketAddr::new(ip, 0));

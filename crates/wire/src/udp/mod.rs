@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! UDP between hosts: the port of a packet wire that is a socket.
 //!
-//! Several packets of a size leave in one call (GSO) and arrive joined (GRO); packets say their own length, so what the
-//! kernel has joined needs no note of where to cut. When the socket takes no more, the packets that found no room wait here and nothing else leaves before them.
+//! Several packets of a size leave in one call (GSO) and arrive joined (GRO); packets say their own
+//! length, so what the kernel has joined needs no note of where to cut. When the socket takes no
+//! more, the packets that found no room wait here and nothing else leaves before them.
 //!
 //! | file | concern |
 //! |---|---|
@@ -51,13 +52,16 @@ use std::io;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::sync::Arc;
 
-/// A peer that cannot be reached for so long is lost: longer than a cable is out for a moment, shorter than people wait.
+/// A peer that cannot be reached for so long is lost: longer than a cable is out for a moment,
+/// shorter than people wait.
 const UNREACHABLE_AFTER: Duration = Duration::from_secs(5);
-/// With timeouts of up to a second each, more would take longer than is promised (docs/guide/hosts.md: 5 to 7 s).
+/// With timeouts of up to a second each, more would take longer than is promised
+/// (docs/guide/hosts.md: 5 to 7 s).
 const RETRIES_MAX: u32 = 5;
 /// The smallest receive buffer of a usual system.
 const RECEIVE_BYTES_LEAST: usize = 212_992;
-/// The largest datagram tried: four fill what one call can hand over. (Loopback carries larger ones; then a loss would cost more than the header does.)
+/// The largest datagram tried: four fill what one call can hand over. (Loopback carries larger
+/// ones; then a loss would cost more than the header does.)
 const DATAGRAM_MAX: usize = 16_336;
 /// What one call can hand over, over IPv4 and IPv6.
 const RUN_BYTES_MAX: usize = 65_487;
@@ -93,7 +97,8 @@ struct Stalled {
     retry_at: Instant,
 }
 
-/// The host address of a NIC that is at a socket address: 4 or 16 bytes, and 2 more for a port that was chosen.
+/// The host address of a NIC that is at a socket address: 4 or 16 bytes, and 2 more for a port that
+/// was chosen.
 pub fn host_address(address: SocketAddr) -> Vec<u8> {
     let mut host = match address.ip() {
         IpAddr::V4(ip) => ip.octets().to_vec(),
@@ -170,7 +175,8 @@ impl UdpPort {
         self.finder.handle_ready(clock());
     }
 
-    /// The only peer's socket, for a sleeper to watch itself beside [`socket_fd`](Self::socket_fd), until [`watch_all`](Self::watch_all); if there is one.
+    /// The only peer's socket, for a sleeper to watch itself beside [`socket_fd`](Self::socket_fd),
+    /// until [`watch_all`](Self::watch_all); if there is one.
     pub fn watch_only_peer(&mut self) -> Option<Arc<UdpSocket>> {
         self.sockets.watch_only_peer()
     }
@@ -207,7 +213,9 @@ impl UdpPort {
             boot: clock().0,
             receive_bytes,
             datagram_max: DATAGRAM_MAX,
-            // What a peer like this one lets be under way, twice: in flight, and arrived but not yet acknowledged in order. More would only be written to memory that the cache has lost.
+            // What a peer like this one lets be under way, twice: in flight, and arrived but not
+            // yet acknowledged in order. More would only be written to memory that the cache has
+            // lost.
             ring_bytes: (2 * receive_bytes).min(RING_BYTES_MAX),
             run_bytes_max: RUN_BYTES_MAX,
             unreachable_after: UNREACHABLE_AFTER,

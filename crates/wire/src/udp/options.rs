@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a socket is asked to leave away. `quinn-udp` asks the kernel to say with each packet when it came, to which address, and how it was marked. Nobody here reads that, and it costs about as much as
-//! a whole look in vain: the time of arrival is even taken for all packets of the host, as long as one socket wants it.
+//! What a socket is asked to leave away. `quinn-udp` asks the kernel to say with each packet when
+//! it came, to which address, and how it was marked. Nobody here reads that, and it costs about as
+//! much as a whole look in vain: the time of arrival is even taken for all packets of the host, as
+//! long as one socket wants it.
 
 use rustix::fd::{AsFd, AsRawFd};
 
-/// Asks for packets without these notes. A kernel that does not know an option does not send the note either.
+/// Asks for packets without these notes. A kernel that does not know an option does not send the
+/// note either.
 pub(super) fn without_notes(socket: impl AsFd) {
     const NOTES: [(i32, i32); 5] = [
         (libc::SOL_SOCKET, libc::SO_TIMESTAMPNS),
@@ -15,7 +18,8 @@ pub(super) fn without_notes(socket: impl AsFd) {
     ];
     let off: libc::c_int = 0;
     for (level, name) in NOTES {
-        // SAFETY: the option's value is one int, which lives here and is only read; the descriptor is borrowed. An error changes nothing.
+        // SAFETY: the option's value is one int, which lives here and is only read; the descriptor
+        // is borrowed. An error changes nothing.
         unsafe { libc::setsockopt(socket.as_fd().as_raw_fd(), level, name, (&raw const off).cast(), size_of_val(&off) as libc::socklen_t) };
     }
 }

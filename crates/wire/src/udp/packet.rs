@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The two datagrams by which NICs find each other (docs/PROTOCOL.md, "Finding a NIC"). Their first byte is no packet of the transport.
+//! The two datagrams by which NICs find each other (docs/PROTOCOL.md, "Finding a NIC"). Their first
+//! byte is no packet of the transport.
 //!
 //! ```text
 //!  FIND   0 kind 0xf1   1 version   2-7 zero    8-15 nonce   16-31 name   32-63 zero     as long as no answer is

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Several packets of a size to a connected socket's peer by one call (`UDP_SEGMENT`). Beside what `quinn-udp` does for any socket: no address and nothing else is said with the call, so the
+//! Several packets of a size to a connected socket's peer by one call (`UDP_SEGMENT`). Beside what
+//! `quinn-udp` does for any socket: no address and nothing else is said with the call, so the
 //! kernel keeps the route that it found when the socket was connected.
 
 use rustix::fd::{AsFd, AsRawFd};
@@ -14,7 +15,8 @@ struct Control {
 /// Sends `bytes` as packets of `segment` bytes, the last of which may be shorter.
 ///
 /// # Errors
-/// What the kernel says; nothing was sent then. EIO and EINVAL: segmentation does not work for this socket.
+/// What the kernel says; nothing was sent then. EIO and EINVAL: segmentation does not work for this
+/// socket.
 pub(super) fn send(socket: impl AsFd, bytes: &[u8], segment: usize) -> Result<(), io::Error> {
     let Ok(segment) = u16::try_from(segment) else { return Err(io::ErrorKind::InvalidInput.into()) };
     let mut piece = libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() };
@@ -36,7 +38,8 @@ pub(super) fn send(socket: impl AsFd, bytes: &[u8], segment: usize) -> Result<()
         libc::CMSG_DATA(header).cast::<u16>().write_unaligned(segment);
     }
     loop {
-        // SAFETY: the message refers to `piece`, `control` and `bytes`, which live here and are only read.
+        // SAFETY: the message refers to `piece`, `control` and `bytes`, which live here and are
+        // only read.
         if unsafe { libc::sendmsg(socket.as_fd().as_raw_fd(), &raw const message, 0) } >= 0 {
             return Ok(());
         }

@@ -1,13 +1,19 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The sockets of a NIC: one for everybody, and beside it one of the same address for each peer that there is a session with.
+//! The sockets of a NIC: one for everybody, and beside it one of the same address for each peer
+//! that there is a session with.
 //!
-//! A connected socket is faster (the kernel has looked up route and receiver once), and what the network says about its peer is known to be about that peer: that nobody
-//! is there any more, above all. It is bound to the NIC's own address and port, next to the first one, which takes what comes from strangers; when the system
-//! cannot have that, or there are too many peers, the first one serves.
+//! A connected socket is faster (the kernel has looked up route and receiver once), and what the
+//! network says about its peer is known to be about that peer: that nobody is there any more, above
+//! all. It is bound to the NIC's own address and port, next to the first one, which takes what
+//! comes from strangers; when the system cannot have that, or there are too many peers, the first
+//! one serves.
 //!
-//! Whoever polls looks at the socket that had something last; now and then, and whenever there are several peers, at all of them behind one epoll set. An only peer's socket is in that set
-//! only while somebody sleeps on the set: else each packet would cost its sender (on one host; else the receiver) a call of the set, 0.2 us, for nobody. Who can sleep on that socket itself
-//! (`watch_only_peer`) is woken by it alone, without the sets between, and looks at the others only when their set has woken it.
+//! Whoever polls looks at the socket that had something last; now and then, and whenever there are
+//! several peers, at all of them behind one epoll set. An only peer's socket is in that set only
+//! while somebody sleeps on the set: else each packet would cost its sender (on one host; else the
+//! receiver) a call of the set, 0.2 us, for nobody. Who can sleep on that socket itself
+//! (`watch_only_peer`) is woken by it alone, without the sets between, and looks at the others only
+//! when their set has woken it.
 
 use super::{options, segments};
 use quinn_udp::{UdpSockRef, UdpSocketState};
@@ -20,14 +26,16 @@ use std::io;
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;
 
-/// Wanted of the kernel for what arrives while nobody looks; it gives what it allows (net.core.rmem_max).
+/// Wanted of the kernel for what arrives while nobody looks; it gives what it allows
+/// (net.core.rmem_max).
 const RECEIVE_BUFFER_BYTES: usize = 4 << 20;
 const SEND_BUFFER_BYTES: usize = 1 << 20;
 /// Connected sockets; further peers share the first one.
 const CONNECTED_MAX: usize = 256;
 /// Sockets that one sweep finds readable.
 const EVENTS_MAX: usize = 32;
-/// Looks at the socket that had something last between two at all of them, while there is one peer: what strangers send may wait for so many.
+/// Looks at the socket that had something last between two at all of them, while there is one peer:
+/// what strangers send may wait for so many.
 const LOOKS_PER_SWEEP: u32 = 64;
 /// In the epoll set: the first socket.
 const FIRST: u64 = u64::MAX;
@@ -53,7 +61,8 @@ impl Socket {
     /// One datagram or several of a size. To a connected socket's peer, `to` is `None`.
     pub(super) fn put(&self, to: SocketAddr, is_connected: bool, bytes: &[u8], segment: Option<usize>) -> Result<(), io::Error> {
         match segment {
-            // A bare system call: the C library's is a point of cancellation, which costs as much again as its part in user space.
+            // A bare system call: the C library's is a point of cancellation, which costs as much
+            // again as its part in user space.
             None if is_connected => Ok(rustix::net::send(&self.socket, bytes, SendFlags::empty()).map(drop)?),
             None => self.socket.send_to(bytes, to).map(drop),
             Some(size) => {
@@ -114,7 +123,8 @@ struct Peer {
 impl Sockets {
     pub(super) fn open(address: SocketAddr) -> Result<Self, io::Error> {
         let socket = UdpSocket::bind(address)?;
-        // Set only now, so that a port chosen by the kernel is nobody else's; those bound later to the same one must be this user's.
+        // Set only now, so that a port chosen by the kernel is nobody else's; those bound later to
+        // the same one must be this user's.
         sockopt::set_socket_reuseport(&socket, true)?;
         let own = socket.local_addr()?;
         let first = Socket::new(socket)?;
@@ -158,7 +168,8 @@ impl Sockets {
         }
     }
 
-    /// An only peer's socket, for a sleeper to watch beside [`fd`](Self::fd), which does not tell of it from now on. `None`: that tells of all.
+    /// An only peer's socket, for a sleeper to watch beside [`fd`](Self::fd), which does not tell
+    /// of it from now on. `None`: that tells of all.
     pub(super) fn watch_only_peer(&mut self) -> Option<Arc<UdpSocket>> {
         let place = *self.places.values().next().filter(|_| self.places.len() == 1)?;
         if !self.apart {
@@ -269,7 +280,8 @@ impl Sockets {
         }
     }
 
-    /// Receives from whichever socket has something. The address of the peer when its own socket says that nobody is there.
+    /// Receives from whichever socket has something. The address of the peer when its own socket
+    /// says that nobody is there.
     #[inline]
     pub(super) fn receive(&mut self, slot: &mut [u8]) -> Result<Option<(usize, SocketAddr)>, SocketAddr> {
         if let Some(got) = self.receive_at(self.hot, slot)? {
@@ -323,8 +335,9 @@ impl Sockets {
         let (peer, got) = match at {
             At::First => return Ok(self.first.socket.recv_from(slot).ok()),
             At::Peer(place) => match self.peers.get(place) {
-                // Only its packets arrive there: the kernel need not say whose they are. (One that came before the socket was connected passes for the peer's, as one with a forged source
-                // would; the transport believes neither more than it must.)
+                // Only its packets arrive there: the kernel need not say whose they are. (One that
+                // came before the socket was connected passes for the peer's, as one with a forged
+                // source would; the transport believes neither more than it must.)
                 Some(Some(p)) => (p.address, rustix::net::recv(&p.socket.socket, slot, RecvFlags::empty())),
                 _ => return Ok(None),
             },
@@ -424,7 +437,8 @@ mod tests {
         a.watch_all();
         assert!(tells(&a), "as before");
         receive(&mut a);
-        // A second peer: nothing is apart any more, and who slept on the first one's socket hears of the second one's.
+        // A second peer: nothing is apart any more, and who slept on the first one's socket hears
+        // of the second one's.
         assert!(a.watch_only_peer().is_some());
         a.connect(c.own());
         put(&c);

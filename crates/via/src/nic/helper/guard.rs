@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The helper on guard: frames wait to share a packet, and the application, which posted them, may compute instead of looking again. So nothing waits for longer than [`TICK`], about.
+//! The helper on guard: frames wait to share a packet, and the application, which posted them, may
+//! compute instead of looking again. So nothing waits for longer than [`TICK`], about.
 
 use super::{Helper, Mode, Woken};
 use crate::time::Duration;
@@ -8,7 +9,8 @@ use rustix::event::{PollFd, PollFlags, poll};
 
 /// Between two looks.
 pub(super) const TICK: Duration = Duration::from_micros(200);
-/// Looks, in all, between two times that it is asked whether a guard is needed; and looks in a row that found nobody polling, after which the helper takes over altogether.
+/// Looks, in all, between two times that it is asked whether a guard is needed; and looks in a row
+/// that found nobody polling, after which the helper takes over altogether.
 const TICKS_PER_ROUND: u32 = 100;
 const ABSENT_TICKS_MAX: u32 = 25;
 
@@ -26,7 +28,8 @@ impl Helper<'_> {
         if self.guarding.on { usual.min(TICK) } else { usual }
     }
 
-    /// Sleeps as long as a guard does, unless something happens. (Sleeping on the epoll set alone is exact to the millisecond only.)
+    /// Sleeps as long as a guard does, unless something happens. (Sleeping on the epoll set alone
+    /// is exact to the millisecond only.)
     pub(super) fn sleep_on_guard(&self, time: Duration) {
         let _ = poll(&mut [PollFd::new(&self.shared.port.epoll, PollFlags::IN)], Some(&super::timespec(time)));
     }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! How to reach the helper and the leading waiter, and what they sleep on: two epoll sets, which hold the wire's bell in turn. Can be used without the token.
+//! How to reach the helper and the leading waiter, and what they sleep on: two epoll sets, which
+//! hold the wire's bell in turn. Can be used without the token.
 
 use super::{BELL_FLAGS, timespec};
 use crate::time::{Duration, Instant};
@@ -40,7 +41,8 @@ pub(in crate::nic) struct Port {
     leader: OwnedFd,
     /// Wakes the leading waiter from within this process.
     lead: Bell,
-    /// .. and at a time. A timer of its own for each sleep would cost more than the sleep: the kernel sets the processor's clock when one begins and when it ends early.
+    /// .. and at a time. A timer of its own for each sleep would cost more than the sleep: the
+    /// kernel sets the processor's clock when one begins and when it ends early.
     alarm: OwnedFd,
     /// The wire's bell: a descriptor that can be used without the token.
     wire_bell: OwnedFd,
@@ -74,7 +76,8 @@ impl Port {
 
     /// Wakes the helper.
     pub(in crate::nic) fn tell(&self, reason: u32) {
-        // Release: what the reason is about comes before; pairs with the swap in sleep(). The ring comes after, so no reason is missed.
+        // Release: what the reason is about comes before; pairs with the swap in sleep(). The ring
+        // comes after, so no reason is missed.
         self.reasons.fetch_or(reason, Ordering::Release);
         let _ = self.told.ring();
     }
@@ -101,7 +104,8 @@ impl Port {
         timerfd_settime(&self.alarm, TimerfdTimerFlags::ABSTIME, &once).is_ok()
     }
 
-    /// Sleeps until the wire's bell rings, or the leader is woken, or `apart` is readable, or its alarm rings, or for `time`. Rings that came while nobody slept here end the next sleep.
+    /// Sleeps until the wire's bell rings, or the leader is woken, or `apart` is readable, or its
+    /// alarm rings, or for `time`. Rings that came while nobody slept here end the next sleep.
     pub(in crate::nic) fn sleep_as_leader(&self, time: Option<Duration>, apart: Option<&UdpSocket>) -> WokenBy {
         let mut timeout = time.map(timespec);
         if let Some(apart) = apart {
@@ -120,7 +124,8 @@ impl Port {
 
     /// Adds a socket of the live view.
     pub(in crate::nic) fn listen_to(&self, fd: BorrowedFd<'_>, slot: usize) -> bool {
-        // The listening one edge-triggered: while nobody can be accepted for want of descriptors, it must not keep the helper awake.
+        // The listening one edge-triggered: while nobody can be accepted for want of descriptors,
+        // it must not keep the helper awake.
         let flags = if slot == 0 { epoll::EventFlags::IN | epoll::EventFlags::ET } else { epoll::EventFlags::IN };
         epoll::add(&self.epoll, fd, epoll::EventData::new_u64(STAT + slot as u64), flags).is_ok()
     }

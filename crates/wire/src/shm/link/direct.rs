@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The peer's memory, directly: what its catalogue permits, where it is mapped, and that nobody is inside when it is withdrawn; and advertised receives, ours and the peer's. Cross-memory attach,
+//! The peer's memory, directly: what its catalogue permits, where it is mapped, and that nobody is
+//! inside when it is withdrawn; and advertised receives, ours and the peer's. Cross-memory attach,
 //! where nothing is mapped.
 
 use crate::shm::layout::{advert_index, advert_tag};
@@ -14,19 +15,22 @@ use rustix::fd::AsFd;
 /// Allocations of one peer that are mapped at a time.
 pub(super) const SEGMENTS_MAX: usize = 4096;
 
-/// An entry of the peer's catalogue, copied; a wish that it permits lies within `address` and `length`. All of it is the peer's claim.
+/// An entry of the peer's catalogue, copied; a wish that it permits lies within `address` and
+/// `length`. All of it is the peer's claim.
 #[derive(Clone, Copy, Debug)]
 struct Permit {
     index: usize,
     tag: u64,
     address: u64,
     length: u64,
-    /// The allocation that the region is in, [`NO_SEGMENT`] for memory that cannot be mapped, and where in it.
+    /// The allocation that the region is in, [`NO_SEGMENT`] for memory that cannot be mapped, and
+    /// where in it.
     segment: u32,
     offset: u64,
 }
 
-/// What the peer's catalogue said about a region, copied and checked: while the entry's tag is the same, so is the rest.
+/// What the peer's catalogue said about a region, copied and checked: while the entry's tag is the
+/// same, so is the rest.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Grant {
     pub(super) handle: u32,
@@ -77,7 +81,8 @@ impl Link {
         permitted.then_some(Permit { index, tag, address, length, segment: place as u32, offset })
     }
 
-    /// Looks a wish up in the peer's catalogue and remembers the answer. `false`: not permitted, or not mapped (yet).
+    /// Looks a wish up in the peer's catalogue and remembers the answer. `false`: not permitted, or
+    /// not mapped (yet).
     #[inline(never)]
     fn find_grant(&mut self, wish: &RemoteAccess) -> bool {
         self.grant = Grant::NONE;
@@ -88,7 +93,8 @@ impl Link {
         if segment == NO_SEGMENT {
             return false;
         }
-        // All of the region must be mapped, not only the part asked for: later wishes are compared with the region alone.
+        // All of the region must be mapped, not only the part asked for: later wishes are compared
+        // with the region alone.
         let Some(base) = self.mapping(segment, offset, length, wish.write) else { return false };
         let grant = Grant { handle: wish.handle, ptag: wish.ptag, write: wish.write, segment, index, tag, start: address, length, base };
         let covers = grant.covers(wish);
@@ -98,15 +104,18 @@ impl Link {
         covers
     }
 
-    /// Whether each side can read the other's memory. Only then is it used: who can be attached to by the peer has nothing left to protect from it, while a peer
-    /// that we read and that may not read us could make us wait in a fault of its own making.
+    /// Whether each side can read the other's memory. Only then is it used: who can be attached to
+    /// by the peer has nothing left to protect from it, while a peer that we read and that may not
+    /// read us could make us wait in a fault of its own making.
     pub(in crate::shm) fn attaches(&self) -> bool {
-        // SAFETY: L2. Relaxed: compared with a number that the peer can only have read out of our memory.
+        // SAFETY: L2. Relaxed: compared with a number that the peer can only have read out of our
+        // memory.
         let theirs = unsafe { (*self.peer_proof).load(Ordering::Relaxed) };
         self.parts.mapped && !self.attach_failed && self.parts.proof != 0 && self.parts.nonce != 0 && theirs == self.parts.nonce
     }
 
-    /// Whether the peer's process is there still. Asked after reading its memory: somebody else may have got its number by then, and what was read would be his.
+    /// Whether the peer's process is there still. Asked after reading its memory: somebody else may
+    /// have got its number by then, and what was read would be his.
     fn peer_lives(&self) -> bool {
         self.parts.loopback || self.parts.pidfd.as_ref().is_some_and(|p| !pidfd::has_exited(p.as_fd()).unwrap_or(true))
     }
@@ -127,7 +136,8 @@ impl Link {
         read.is_ok() && self.peer_lives()
     }
 
-    /// As [`with_granted`](Self::with_granted) for reading a region in memory that cannot be mapped.
+    /// As [`with_granted`](Self::with_granted) for reading a region in memory that cannot be
+    /// mapped.
     ///
     /// # Safety
     /// Each destination that `access` names may be written for the length that it names.
@@ -182,7 +192,8 @@ impl Link {
         inside(self.own_epoch, self.parts.barriers, || adverts.still(index, tag), || access(remote))
     }
 
-    /// The address here of bytes `at..at + length` of a peer's allocation, if it is mapped; if not, it is asked for.
+    /// The address here of bytes `at..at + length` of a peer's allocation, if it is mapped; if not,
+    /// it is asked for.
     #[inline]
     fn mapping(&mut self, segment: u32, at: u64, length: u64, write: bool) -> Option<*mut u8> {
         if self.recent.0 != segment || self.recent.1.is_null() || (write && !self.recent.3) {

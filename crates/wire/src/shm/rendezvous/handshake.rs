@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The handshake that makes a link: who came or was called, what each side offers, and the link from both halves. Every step is a message with descriptors on a socket that does not block; what
+//! The handshake that makes a link: who came or was called, what each side offers, and the link
+//! from both halves. Every step is a message with descriptors on a socket that does not block; what
 //! lies, is slow or has no room ends it, and nothing stays behind.
 
 use crate::handle::Handle;
@@ -43,7 +44,8 @@ pub(super) fn accept(wire: &mut ShmWire, number: u64) {
             }
         }
         Ok(None) => {}
-        // No descriptors left. Refused, it tries again later; left in the backlog, it would keep us awake.
+        // No descriptors left. Refused, it tries again later; left in the backlog, it would keep us
+        // awake.
         Err(_) => {
             wire.control.reserve = None;
             drop(fd_passing::accept(l.socket.as_fd()));
@@ -205,11 +207,13 @@ fn check_room(wire: &ShmWire, peer_pid: u32, loopback: bool) -> Result<(), Memor
     Ok(())
 }
 
-/// Whether a pidfd is that of the process at the other end of the socket: else its death would be another's.
+/// Whether a pidfd is that of the process at the other end of the socket: else its death would be
+/// another's.
 fn check_is_peer(pidfd: BorrowedFd<'_>, peer_pid: u32) -> Result<(), MemoryError> {
     match pidfd::process_id(pidfd) {
         Ok(Some(pid)) if u32::try_from(pid) == Ok(peer_pid) => Ok(()),
-        // Of a pid namespace that we do not see, as the socket says too. (/proc may be that of yet another one, and give a number.)
+        // Of a pid namespace that we do not see, as the socket says too. (/proc may be that of yet
+        // another one, and give a number.)
         Ok(Some(_)) | Err(MemoryError::ForeignPid) if peer_pid == 0 => Ok(()),
         Ok(Some(_)) => Err(MemoryError::NotPidfd),
         Ok(None) => Err(MemoryError::PeerClosed),

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The directory of an address: getting its place, passing questions on to who waits on this host, and telling the heirs when it goes.
+//! The directory of an address: getting its place, passing questions on to who waits on this host,
+//! and telling the heirs when it goes.
 
 use crate::time::{Duration, Instant};
 use crate::udp::find::{ASKED, DIRECTORY, Finder, HOLDER, PER_LOOK, SUCCESSION, is_readable, name_of_wait, on_link_of};
