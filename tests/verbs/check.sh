@@ -72,6 +72,7 @@ alone() { # NAME=VALUE program arguments
 alone "LD_PRELOAD=$BELLWIRE_VERBS" "$out/rules"
 alone "LD_LIBRARY_PATH=$out/bellwire-verbs" "$out/rules++"
 alone "LD_PRELOAD=$BELLWIRE_VERBS" "$out/rules" dies
+alone "LD_PRELOAD=$BELLWIRE_VERBS" "$out/rules" reasons
 alone "LD_PRELOAD=$BELLWIRE_VERBS" "$out/rules" still
 BELLWIRE_MODE=guarded alone "LD_PRELOAD=$BELLWIRE_VERBS" "$out/rules"
 

@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* What the manual pages say of errors, completion codes, flushing, forks and many queue pairs. Compiles as C and as C++; two devices of one process, or (with "dies") two processes. */
+/*
+ * Errors, completion codes, flushing, forks and many queue pairs, as the manual pages have them.
+ * Compiles as C and as C++; two devices of one process, or (with "dies", "reasons" or "still") two
+ * processes.
+ */
 #include "sides.h"
 #include <sys/prctl.h>
 
@@ -222,6 +226,82 @@ static void dies(void)
         CHECK(next(&s).status == IBV_WC_WR_FLUSH_ERR);
 }
 
+/* Values of vendor_err, as bellwire-verbs(7) has them. */
+enum { PEER_DIED = 1, NOBODY_THERE = 9, NO_QUEUE_PAIR = 14 };
+
+/* A request fails since the peer does not answer, for this reason; the rest is flushed for the same. */
+static void unanswered(struct side *s, uint64_t id, uint32_t reason)
+{
+    struct ibv_wc wc = next(s);
+    CHECK(wc.status == IBV_WC_RETRY_EXC_ERR && wc.wr_id == id);
+    for (int i = 0; i <= 16; i++) {
+        if (wc.vendor_err != reason) {
+            failures++;
+            fprintf(stderr, "FAILED: vendor_err is %u, not %u (status %d)\n", wc.vendor_err, reason, (int)wc.status);
+        }
+        if (i < 16) {
+            wc = next(s);
+            CHECK(wc.status == IBV_WC_WR_FLUSH_ERR);
+        }
+    }
+}
+
+/*
+ * A queue pair whose peer was killed says so, whether its request was posted before that was
+ * noticed, or after. One whose peer never was says that, too.
+ */
+static void reasons(void)
+{
+    int to_parent[2], status;
+    struct side s;
+    struct ibv_qp_attr attr;
+    struct ibv_qp_init_attr init;
+    pid_t child = two_processes(&s, NULL, 8, to_parent);
+    if (!child) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        struct ibv_wc wc;
+        next(&s);
+        /* A receiver that looks once more answers. */
+        MUST(ibv_poll_cq(s.cq, 1, &wc) == 0);
+        raise(SIGSTOP);
+        for (;;)
+            pause();
+    }
+    MUST(!ibv_query_qp(s.qp, &attr, IBV_QP_DEST_QPN, &init));
+    uint32_t peer = attr.dest_qp_num;
+    CHECK(!post(&s, IBV_WR_SEND, 8, s.mr->lkey, 0, 0, 1));
+    CHECK(next(&s).status == IBV_WC_SUCCESS);
+    MUST(waitpid(child, &status, WUNTRACED) == child && WIFSTOPPED(status));
+    /* It is posted to a process that is stopped, and then killed. */
+    CHECK(!post(&s, IBV_WR_SEND, 8, s.mr->lkey, 0, 0, 2));
+    kill(child, SIGKILL);
+    waitpid(child, &status, 0);
+    unanswered(&s, 2, PEER_DIED);
+    /* So it was noticed: by another queue pair, and by the same one, begun anew. */
+    struct ibv_qp *first = s.qp;
+    MUST((s.qp = create(&s, IBV_QPT_RC)) && !reset(first));
+    for (int i = 0; i < 2; i++) {
+        MUST(!to_init(s.qp));
+        for (int n = 0; n < 16; n++)
+            MUST(!receive(&s, 8, 7));
+        MUST(!to_rtr(s.qp, peer) && !to_rts(s.qp, 8, 6, 7));
+        CHECK(!post(&s, IBV_WR_SEND, 8, s.mr->lkey, 0, 0, 3));
+        unanswered(&s, 3, PEER_DIED);
+        s.qp = first;
+    }
+    /* Nobody ever was at another place; and this process has no such queue pair. */
+    uint32_t nobody = s.qp->qp_num ^ (s.qp->qp_num >> 13 == 1 ? 2u << 13 : 1u << 13);
+    uint32_t numbers[2] = {nobody, (s.qp->qp_num & ~8191u) + 77}, wanted[2] = {NOBODY_THERE, NO_QUEUE_PAIR};
+    for (int i = 0; i < 2; i++) {
+        MUST(!reset(s.qp) && !to_init(s.qp));
+        for (int n = 0; n < 16; n++)
+            MUST(!receive(&s, 8, 7));
+        MUST(!to_rtr(s.qp, numbers[i]) && !to_rts(s.qp, 8, 6, 7));
+        CHECK(!post(&s, IBV_WR_SEND, 8, s.mr->lkey, 0, 0, 4));
+        unanswered(&s, 4, wanted[i]);
+    }
+}
+
 /* A process that gets no processor when it is first written to, for longer than the queue pair waits for answers: it is there, and is waited for. */
 static void stands_still(void)
 {
@@ -250,6 +330,8 @@ int main(int argc, char **argv)
 {
     if (argc > 1 && !strcmp(argv[1], "dies")) {
         dies();
+    } else if (argc > 1 && !strcmp(argv[1], "reasons")) {
+        reasons();
     } else if (argc > 1 && !strcmp(argv[1], "still")) {
         stands_still();
     } else {

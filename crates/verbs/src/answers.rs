@@ -5,6 +5,7 @@ use crate::cm::CM_TIMER;
 use crate::core::Core;
 use crate::header::{AGAIN, Code, Head};
 use crate::qp::{Send, rnr_time};
+use crate::reason::Reason;
 use crate::struck::PORT_TIMER;
 use crate::types::{Opcode, QpState, WcStatus};
 use bellwire_via::Engine;
@@ -49,7 +50,7 @@ impl Core {
                 }
                 let absent = now.saturating_sub(qp.absent_since);
                 if qp.patience().is_some_and(|p| absent >= p) {
-                    return self.fail_send(head.to, index, WcStatus::RetryExceeded);
+                    return self.fail_send_because(head.to, index, WcStatus::RetryExceeded, Reason::NoQueuePair);
                 }
                 qp.patience().map_or(ABSENT_PAUSE, |p| ABSENT_PAUSE.min(p - absent))
             }
@@ -78,8 +79,9 @@ impl Core {
             }
             if let Some(qp) = self.qp(number).filter(|q| q.pause == at) {
                 qp.pause = 0;
+                let reason = qp.reason;
                 if qp.is_deserted {
-                    self.fail_send(number, 0, WcStatus::RetryExceeded);
+                    self.fail_send_because(number, 0, WcStatus::RetryExceeded, reason);
                 }
                 self.pump(engine, number, false);
             }

@@ -10,6 +10,7 @@ use crate::channel::Channel;
 use crate::cm::Managed;
 use crate::connection::{Connection, ConnectionId};
 use crate::groups::Groups;
+use crate::lost::Lost;
 use crate::memory::Regions;
 use crate::name::{Name, QPS_MAX};
 use crate::progress::Patience;
@@ -55,6 +56,8 @@ pub(crate) struct Core {
     pub connections: Slab<Connection>,
     /// The connection on which requests to a process leave.
     pub by_peer: BTreeMap<Name, ConnectionId>,
+    /// Why earlier connections ended.
+    pub lost: Lost,
     /// Connections with something that waits to leave.
     pub unsent: Unsent<ConnectionId>,
     pub regions: Regions,
@@ -105,6 +108,7 @@ impl Core {
             acceptor: Acceptor::default(),
             connections: Slab::new(CONNECTIONS_MAX),
             by_peer: BTreeMap::new(),
+            lost: Lost::default(),
             unsent: Unsent::default(),
             regions: Regions::default(),
             domains: Slab::new(OBJECTS_MAX),

@@ -3,6 +3,7 @@
 
 use crate::core::Core;
 use crate::name::Name;
+use crate::reason::Reason;
 use crate::types::{AsyncKind, Completion, QpState, WcStatus};
 use bellwire_via::Engine;
 use bellwire_via::wire::Wire;
@@ -51,14 +52,22 @@ impl Core {
         }
     }
 
-    /// The request at `index` has failed: those before it that are not done are flushed with the rest, and the queue pair with them.
+    /// The request at `index` has failed. Requests before it that are not done are flushed with the
+    /// rest, and the queue pair fails.
     #[cold]
     pub(crate) fn fail_send(&mut self, number: u32, index: usize, status: WcStatus) {
+        self.fail_send_because(number, index, status, Reason::None);
+    }
+
+    /// As [`fail_send`](Self::fail_send), for a reason that the status does not say.
+    #[cold]
+    pub(crate) fn fail_send_because(&mut self, number: u32, index: usize, status: WcStatus, reason: Reason) {
         if self.strict.is_some() {
             self.saw_failure(number, index, status);
         }
         self.end_done(number);
         let Some(qp) = self.qp(number) else { return };
+        qp.reason = reason;
         let is_reliable = qp.init.kind.is_reliable();
         for _ in 0..index.min(qp.sends.len()) {
             self.end_first(number, WcStatus::Flushed);
@@ -90,11 +99,12 @@ impl Core {
     /// Everything in the receive queue ends undone.
     pub(crate) fn flush_receives(&mut self, number: u32) {
         let Some(qp) = self.qp(number) else { return };
+        let reason = qp.reason;
         let arriving = qp.arriving.take().and_then(|a| a.receive);
         let mut posted = core::mem::take(&mut qp.receives.posted);
         for receive in arriving.into_iter().chain(core::iter::from_fn(|| posted.pop_front())) {
             let cq = self.receive_cq(number, &receive);
-            self.complete(cq, Completion::of_receive(receive.wr_id, number, WcStatus::Flushed), false);
+            self.complete(cq, Completion { reason, ..Completion::of_receive(receive.wr_id, number, WcStatus::Flushed) }, false);
         }
     }
 

@@ -17,14 +17,14 @@
 //! | `xrc.rs` | extended reliable connections |
 //! | `owned.rs` | memory with an owner |
 //! | `adopt.rs`, `direct.rs` | memory of programs that peers map; requests done in it without the owner |
-//! | `request.rs`, `send.rs`, `ending.rs` | requests of the program: posted, sent, completed |
+//! | `request.rs`, `send.rs`, `ending.rs`, `reason.rs` | requests of the program: posted, sent, completed; why they fail |
 //! | `short.rs` | messages that need nothing of all that: a way of their own |
 //! | `arrive.rs`, `serve.rs`, `answers.rs` | packets that arrive: checked; requests carried out; answers to ours |
 //! | `struck.rs`, `strict.rs`, `rule.rs` | faults on purpose; broken rules seen; the rules and reports |
 //! | `leave.rs` | what waits to leave |
 //! | `cm.rs` | connection management: its links, services and time |
 //! | `groups.rs` | multicast |
-//! | `header.rs`, `connection.rs`, `life.rs`, `name.rs` | packets; connections, who is where |
+//! | `header.rs`, `connection.rs`, `life.rs`, `name.rs`, `lost.rs` | packets; connections, who is where |
 
 mod adopt;
 mod answers;
@@ -40,6 +40,7 @@ mod groups;
 mod header;
 mod leave;
 mod life;
+mod lost;
 pub mod machine;
 mod memory;
 mod modify;
@@ -53,6 +54,7 @@ mod port;
 mod progress;
 mod qp;
 mod queue;
+mod reason;
 mod registration;
 mod request;
 mod ring;
@@ -81,6 +83,7 @@ pub use port::{OpenError, Port};
 pub use progress::clock;
 pub use qp::{Caps, DATAGRAM_MAX, Destination, Extra, INLINE_MAX, MESSAGE_MAX, PIECES_MAX, QUEUE_MAX, QpAttributes, QpInit, SendRequest};
 pub use queue::{CQ_ENTRIES_MAX, Listener};
+pub use reason::Reason;
 pub use rule::{Report, Reporter, Rule};
 pub use short::ShortSend;
 pub use types::{Access, AsyncKind, Completion, Error, Gid, Opcode, QpKind, QpState, SendFlags, Sge, Stamp, WcFlags, WcOpcode, WcStatus};

@@ -4,6 +4,7 @@
 use crate::connection::{Connection, ConnectionId, INBOX_LIMIT};
 use crate::core::Core;
 use crate::name::{Name, PLACES, asks_for_service};
+use crate::reason::Reason;
 use crate::types::{Error, QpKind, WcStatus};
 use bellwire_peer::{Channel, Connected, Death, Event, Mailbox, Patience, listen_alone};
 use bellwire_via::wire::Wire;
@@ -87,6 +88,7 @@ impl Core {
                 let id = ConnectionId::from_raw(context as u32);
                 let Some(connection) = self.connections.get_mut(id) else { return };
                 connection.opened(engine);
+                self.lost.forget(&connection.peer);
                 if connection.is_link {
                     self.link_opened(engine, id);
                 }
@@ -94,8 +96,7 @@ impl Core {
             }
             Some(Event::Accepted(vi, remote)) => self.accepted(engine, vi, &remote),
             Some(Event::Over(context, death)) => {
-                let is_missing = matches!(death, Death::Unreachable(bellwire_via::Error::NoMatch | bellwire_via::Error::Rejected));
-                self.broken_since(engine, ConnectionId::from_raw(context as u32), is_missing);
+                self.ended(engine, ConnectionId::from_raw(context as u32), death);
             }
             None => {}
         }
@@ -109,25 +110,28 @@ impl Core {
         let mut connection = Connection::new(vi, peer);
         connection.opened(engine);
         let Some(id) = self.mailbox.enroll(engine, &mut self.connections, connection) else { return };
+        self.lost.forget(&peer);
         // New requests to the peer leave here. A request that began on another connection stays
         // there, to keep its order. (A process connected to itself has the other end.)
         self.by_peer.entry(peer).or_insert(id);
     }
 
-    /// A connection is over, or never was: what is under way on it fails, once.
+    /// Ends a connection whose peer sent what no peer sends.
     #[cold]
     pub(crate) fn broken<W: Wire>(&mut self, engine: &mut Engine<W>, id: ConnectionId) {
-        self.broken_since(engine, id, false);
+        self.ended(engine, id, Death::Misbehaved);
     }
 
-    /// The same; `is_missing`: nobody is where it was to lead.
+    /// A connection is over, or never was: the requests under way on it fail, once.
     #[cold]
-    fn broken_since<W: Wire>(&mut self, engine: &mut Engine<W>, id: ConnectionId, is_missing: bool) {
+    fn ended<W: Wire>(&mut self, engine: &mut Engine<W>, id: ConnectionId, death: Death) {
         let Some(connection) = self.connections.remove(id) else { return };
         engine.end_vi(connection.channel.vi());
         if connection.is_link {
+            let is_missing = matches!(death, Death::Unreachable(bellwire_via::Error::NoMatch | bellwire_via::Error::Rejected));
             return self.link_broken(engine, id, is_missing);
         }
+        let reason = self.lost.note(connection.peer, Reason::of(death));
         if self.by_peer.get(&connection.peer) == Some(&id) {
             self.by_peer.remove(&connection.peer);
         }
@@ -151,7 +155,7 @@ impl Core {
                         continue;
                     }
                     if qp.init.kind.is_reliable() {
-                        self.deserted(number, connection.channel.is_open());
+                        self.deserted(number, connection.channel.is_open(), reason);
                     } else {
                         self.drop_datagrams(engine, number, connection.peer);
                     }
@@ -164,13 +168,13 @@ impl Core {
     /// The peer of a queue pair with requests is gone, and will not answer. It fails when the time
     /// is over that it was given: until then a program may find that it needs no answer. (If the
     /// connection never was, it is.)
-    fn deserted(&mut self, number: u32, had_been: bool) {
+    fn deserted(&mut self, number: u32, had_been: bool, reason: Reason) {
         let now = self.time();
         let Some(qp) = self.qp(number) else { return };
         if !had_been {
-            return self.fail_send(number, 0, WcStatus::RetryExceeded);
+            return self.fail_send_because(number, 0, WcStatus::RetryExceeded, reason);
         }
-        qp.is_deserted = true;
+        (qp.is_deserted, qp.reason) = (true, reason);
         // Who waits for ever does.
         qp.pause = qp.patience().map_or(u64::MAX, |p| now.saturating_add(p));
         let at = qp.pause;

@@ -6,6 +6,7 @@ use crate::direct::Grant;
 use crate::header::Head;
 use crate::name::Name;
 use crate::queue::{Pieces, Receive, ReceiveQueue};
+use crate::reason::Reason;
 use crate::ring::Ring;
 use crate::strict::Watch;
 use crate::struck::Judged;
@@ -259,6 +260,8 @@ pub(crate) struct Qp {
     pub absent_since: u64,
     /// The peer has gone: what waits fails when the pause is over.
     pub is_deserted: bool,
+    /// Why requests fail from now on, if their status does not say it.
+    pub reason: Reason,
     /// The same because the port is down.
     pub is_cut: bool,
     /// In SQD: of `sends`, those that had begun, which go on.
@@ -315,6 +318,7 @@ impl Qp {
             rnr_left: 0,
             absent_since: 0,
             is_deserted: false,
+            reason: Reason::None,
             is_cut: false,
             begun: 0,
             tells_drained: false,
@@ -394,7 +398,8 @@ impl Qp {
     }
 
     pub(crate) fn completion(&self, send: &Send, status: WcStatus) -> Completion {
-        Completion::of_send(send.wr_id, send.opcode, self.number, status, send.length)
+        let reason = if status == WcStatus::Success { Reason::None } else { self.reason };
+        Completion { reason, ..Completion::of_send(send.wr_id, send.opcode, self.number, status, send.length) }
     }
 
     /// Nanoseconds after which a peer that does not answer is given up; `None`: never.

@@ -7,6 +7,7 @@ use crate::direct::{Done, ShortAccess};
 use crate::groups::{GROUP_QP, group_of};
 use crate::name::Name;
 use crate::qp::{Data, Extra, SendRequest};
+use crate::reason::Reason;
 use crate::short::ShortSend;
 use crate::struck::Way;
 use crate::types::{Access, Error, QpKind, QpState, SendFlags, WcStatus};
@@ -232,8 +233,9 @@ impl Core {
                 self.drop_datagrams(engine, number, peer);
                 None
             }
-            Err(_) => {
-                self.fail_send(number, 0, WcStatus::RetryExceeded);
+            Err(error) => {
+                let reason = if error == Error::NoMemory { Reason::LocalLimit } else { Reason::NotReachable };
+                self.fail_send_because(number, 0, WcStatus::RetryExceeded, reason);
                 None
             }
         }

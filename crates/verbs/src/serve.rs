@@ -9,6 +9,7 @@ use crate::memory::Regions;
 use crate::on_demand::{bring_in, copy_in};
 use crate::qp::{Arriving, MESSAGE_MAX, Receiving};
 use crate::queue::{Receive, receive_flags, route_header};
+use crate::reason::Reason;
 use crate::types::{Access, AsyncKind, Completion, Gid, QpKind, QpState, WcFlags, WcOpcode, WcStatus};
 use crate::windows::is_window_key;
 use bellwire_via::Engine;
@@ -167,6 +168,7 @@ impl Core {
         let mut flags = receive_flags(p.immediate().is_some(), p.head.kind == Kind::Datagram);
         flags.set(WcFlags::WITH_INVALIDATED, invalidates);
         let completion = Completion {
+            reason: Reason::None,
             opcode,
             byte_len: length,
             immediate: if invalidates { p.head.immediate } else { p.immediate().unwrap_or(0) },

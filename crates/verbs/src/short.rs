@@ -7,6 +7,7 @@ use crate::core::Core;
 use crate::header::{PLAIN_WORDS, Plain};
 use crate::name::QPS_MAX;
 use crate::qp::{Data, Qp, SendRequest};
+use crate::reason::Reason;
 use crate::serve::TELL_AFTER;
 use crate::struck::Judged;
 use crate::types::{Access, Completion, Opcode, QpKind, QpState, SendFlags, Sge, WcOpcode, WcStatus};
@@ -227,6 +228,7 @@ impl Core {
         let completion = Completion {
             wr_id,
             status: WcStatus::Success,
+            reason: Reason::None,
             opcode: WcOpcode::Receive,
             byte_len: payload as u32,
             immediate: if head.has_immediate { head.immediate } else { 0 },

@@ -8,6 +8,7 @@
 use crate::core::{AsyncEvent, Core};
 use crate::name::host_of;
 use crate::qp::Qp;
+use crate::reason::Reason;
 use crate::types::{Access, AsyncKind, Gid, Opcode, QpState, WcStatus};
 use bellwire_faults::{Fate, Fates, FaultPlan, RequestFaults, Timetable};
 use bellwire_via::wire::Wire;
@@ -126,6 +127,7 @@ impl Core {
                 Fate::Denied if is_reliable && send.length != 0 && !matches!(send.opcode, Opcode::Send | Opcode::SendImm) => send.key = 0,
                 Fate::Unanswered if is_reliable => send.judged.is_lost = true,
                 Fate::Broken => {
+                    qp.reason = Reason::Fault;
                     self.event(number, AsyncKind::QpFatal);
                     self.enter_error(number);
                     return Way::Closed;
@@ -139,16 +141,16 @@ impl Core {
             // What is before it ends first.
             true if qp.left != 0 => Way::Closed,
             true => {
-                self.fall_silent(number, now);
+                self.fall_silent(number, now, Reason::Fault);
                 Way::Closed
             }
         }
     }
 
     /// Nobody answers a queue pair any more: it fails when its patience is over; without a timeout, never.
-    pub(crate) fn fall_silent(&mut self, number: u32, now: u64) {
+    pub(crate) fn fall_silent(&mut self, number: u32, now: u64, reason: Reason) {
         let Some(qp) = self.qp(number) else { return };
-        qp.is_deserted = true;
+        (qp.is_deserted, qp.reason) = (true, reason);
         qp.pause = qp.patience().map_or(u64::MAX, |p| now.saturating_add(p));
         let at = qp.pause;
         self.timers.insert((at, number));
@@ -157,7 +159,7 @@ impl Core {
     fn cut_off(&mut self, number: u32, now: u64) {
         let Some(qp) = self.qp(number).filter(|q| !q.is_deserted) else { return };
         qp.is_cut = true;
-        self.fall_silent(number, now);
+        self.fall_silent(number, now, Reason::PortDown);
     }
 
     /// The port goes down or up, if its time has come.
@@ -202,7 +204,7 @@ impl Core {
             if is_down && waits_for_answers(qp) {
                 self.cut_off(number, now);
             } else if !is_down && core::mem::take(&mut qp.is_cut) {
-                (qp.is_deserted, qp.pause) = (false, 0);
+                (qp.is_deserted, qp.reason, qp.pause) = (false, Reason::None, 0);
                 self.pump(engine, number, false);
             }
         }

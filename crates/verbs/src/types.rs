@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Words of the verbs interface: kinds, states, flags, statuses, with its numbers.
 
+use crate::reason::Reason;
 use core::fmt;
 
 /// Why a call was refused.
@@ -243,7 +244,7 @@ pub enum WcOpcode {
 
 /// How a request ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[repr(u32)]
+#[repr(u16)]
 pub enum WcStatus {
     /// Well.
     #[default]
@@ -277,6 +278,8 @@ pub struct Completion {
     pub wr_id: u64,
     /// How it ended.
     pub status: WcStatus,
+    /// Why it failed, if the status does not say it.
+    pub reason: Reason,
     /// What it was.
     pub opcode: WcOpcode,
     /// Bytes received, read, or of an atomic.
@@ -293,11 +296,11 @@ pub struct Completion {
 
 impl Completion {
     pub(crate) fn of_send(wr_id: u64, opcode: Opcode, qp: u32, status: WcStatus, byte_len: u32) -> Self {
-        Self { wr_id, status, opcode: opcode.completion(), byte_len, immediate: 0, qp, source: 0, flags: WcFlags::empty() }
+        Self { wr_id, status, reason: Reason::None, opcode: opcode.completion(), byte_len, immediate: 0, qp, source: 0, flags: WcFlags::empty() }
     }
 
     pub(crate) fn of_receive(wr_id: u64, qp: u32, status: WcStatus) -> Self {
-        Self { wr_id, status, opcode: WcOpcode::Receive, byte_len: 0, immediate: 0, qp, source: 0, flags: WcFlags::empty() }
+        Self { wr_id, status, reason: Reason::None, opcode: WcOpcode::Receive, byte_len: 0, immediate: 0, qp, source: 0, flags: WcFlags::empty() }
     }
 }
 

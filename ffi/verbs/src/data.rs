@@ -190,6 +190,7 @@ fn wc_of(c: &Completion) -> IbvWc {
         wr_id: c.wr_id,
         status: c.status as u32,
         opcode: c.opcode as u32,
+        vendor_err: c.reason as u32,
         byte_len: word(&c.byte_len),
         imm_data: word(&c.immediate),
         qp_num: word(&c.qp),

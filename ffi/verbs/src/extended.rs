@@ -349,7 +349,7 @@ pub(crate) unsafe extern "C" fn create_cq_ex(context: *mut IbvContext, attr: *co
             next_poll as Call,
             end_poll as Call,
             read_opcode as Call,
-            read_nothing as Call,
+            read_vendor_err as Call,
             read_byte_len as Call,
             read_imm_data as Call,
             read_qp_num as Call,
@@ -420,6 +420,7 @@ macro_rules! readers {
 }
 readers! {
     read_opcode: |c| c.opcode as u32;
+    read_vendor_err: |c| c.reason as u32;
     read_byte_len: |c| c.byte_len;
     read_imm_data: |c| c.immediate;
     read_qp_num: |c| c.qp;
