@@ -9,18 +9,18 @@ use crate::armed::ArmedQueues;
 use crate::channel::Channel;
 use crate::cm::Managed;
 use crate::connection::{Connection, ConnectionId};
+use crate::domains::Domains;
 use crate::groups::Groups;
 use crate::lost::Lost;
 use crate::memory::Regions;
 use crate::name::{Name, QPS_MAX};
 use crate::progress::Patience;
-use crate::qp::{Qp, QpInit, Receiving};
+use crate::qp::{Qp, QpInit};
 use crate::queue::{CQ_ENTRIES_MAX, Cq, Listener, Receive, ReceiveQueue, Srq};
 use crate::strict::Strict;
 use crate::struck::Struck;
-use crate::types::{Access, AsyncKind, Completion, Error, QpKind, QpState};
+use crate::types::{AsyncKind, Completion, Error, QpKind, QpState};
 use crate::windows::Windows;
-use crate::xrc::XrcDomain;
 use bellwire_peer::{Mailbox, Unsent};
 use bellwire_via::handle::{Handle, Slab};
 use bellwire_via::wire::Wire;
@@ -40,12 +40,6 @@ pub struct AsyncEvent {
     pub cookie: u64,
 }
 
-/// A protection domain.
-#[derive(Debug)]
-pub(crate) struct Domain {
-    pub users: u32,
-}
-
 /// A device of a process.
 #[derive(Debug)]
 pub(crate) struct Core {
@@ -61,13 +55,13 @@ pub(crate) struct Core {
     /// Connections with something that waits to leave.
     pub unsent: Unsent<ConnectionId>,
     pub regions: Regions,
-    pub domains: Slab<Domain>,
+    pub domains: Domains,
     pub cqs: Slab<Cq>,
     pub srqs: Slab<Srq>,
     /// Shared receive queues by the numbers that peers know.
     pub srq_numbers: BTreeMap<u32, u32>,
     next_srq: usize,
-    pub xrc_domains: Slab<XrcDomain>,
+    pub xrc_domains: Domains,
     pub windows: Windows,
     pub qps: Vec<Option<Box<Qp>>>,
     next_qp: usize,
@@ -111,12 +105,12 @@ impl Core {
             lost: Lost::default(),
             unsent: Unsent::default(),
             regions: Regions::default(),
-            domains: Slab::new(OBJECTS_MAX),
+            domains: Domains::new(OBJECTS_MAX),
             cqs: Slab::new(OBJECTS_MAX),
             srqs: Slab::new(OBJECTS_MAX),
             srq_numbers: BTreeMap::new(),
             next_srq: 0,
-            xrc_domains: Slab::new(OBJECTS_MAX),
+            xrc_domains: Domains::new(OBJECTS_MAX),
             windows: Windows::default(),
             qps: Vec::new(),
             next_qp: 0,
@@ -175,32 +169,9 @@ impl Core {
         Ok(())
     }
 
-    pub(crate) fn hold_domain(&mut self, id: u32) -> Result<(), Error> {
-        self.domains.get_mut(Handle::from_raw(id)).ok_or(Error::Invalid)?.users += 1;
-        Ok(())
-    }
-
-    pub(crate) fn release_domain(&mut self, id: u32) {
-        if let Some(d) = self.domains.get_mut(Handle::from_raw(id)) {
-            d.users -= 1;
-        }
-    }
-
-    pub(crate) fn create_domain(&mut self) -> Result<u32, Error> {
-        self.domains.insert(Domain { users: 0 }).map(Handle::raw).ok_or(Error::NoMemory)
-    }
-
-    pub(crate) fn destroy_domain(&mut self, id: u32) -> Result<(), Error> {
-        if self.domains.get(Handle::from_raw(id)).ok_or(Error::Invalid)?.users != 0 {
-            return Err(Error::Busy);
-        }
-        self.domains.remove(Handle::from_raw(id));
-        Ok(())
-    }
-
     /// Lists memory that the engine has registered.
     pub(crate) fn list_region(&mut self, handle: bellwire_via::MemHandle, region: crate::memory::Region) -> Result<(), Error> {
-        self.hold_domain(region.domain)?;
+        self.domains.hold(region.domain)?;
         self.regions.insert(handle, region);
         Ok(())
     }
@@ -210,7 +181,7 @@ impl Core {
             self.saw_end_of_region(key);
         }
         let region = self.regions.remove(key).or_else(|| self.regions.on_demand.remove(key)).ok_or(Error::Invalid)?;
-        self.release_domain(region.domain);
+        self.domains.release(region.domain);
         Ok(region)
     }
 
@@ -220,11 +191,11 @@ impl Core {
 
     pub(crate) fn add_srq(&mut self, srq: Srq) -> Result<u32, Error> {
         let domain = srq.queue.domain;
-        self.hold_domain(domain)?;
+        self.domains.hold(domain)?;
         let number = self.free_srq_number();
         let made = number.and_then(|number| self.srqs.insert(Srq { number, ..srq }).map(|h| (number, h.raw())));
         let Some((number, id)) = made else {
-            self.release_domain(domain);
+            self.domains.release(domain);
             return Err(Error::NoMemory);
         };
         self.srq_numbers.insert(number, id);
@@ -256,9 +227,9 @@ impl Core {
         }
         if let Some(srq) = self.srqs.remove(Handle::from_raw(id)) {
             self.srq_numbers.remove(&srq.number);
-            self.release_domain(srq.queue.domain);
+            self.domains.release(srq.queue.domain);
             if let Some(xrc) = srq.xrc {
-                self.release_xrc_domain(xrc.domain);
+                self.xrc_domains.release(xrc.domain);
                 if let Ok(cq) = self.cq(xrc.cq) {
                     cq.users -= 1;
                 }
@@ -277,8 +248,8 @@ impl Core {
         }
         let index = self.free_qp().ok_or(Error::NoMemory)?;
         match init.kind {
-            QpKind::XrcReceive => self.hold_xrc_domain(init.domain)?,
-            _ => self.hold_domain(init.domain)?,
+            QpKind::XrcReceive => self.xrc_domains.hold(init.domain)?,
+            _ => self.domains.hold(init.domain)?,
         }
         for cq in init.cqs() {
             self.cq(cq)?.users += 1;
@@ -330,8 +301,8 @@ impl Core {
         self.qps[number as usize & (QPS_MAX - 1)] = None;
         self.qp_count -= 1;
         match init.kind {
-            QpKind::XrcReceive => self.release_xrc_domain(init.domain),
-            _ => self.release_domain(init.domain),
+            QpKind::XrcReceive => self.xrc_domains.release(init.domain),
+            _ => self.domains.release(init.domain),
         }
         for cq in init.cqs() {
             if let Ok(cq) = self.cq(cq) {
@@ -439,17 +410,6 @@ impl Core {
             self.flush_receives(number);
         }
         Ok(())
-    }
-
-    /// Whether a key of a region may be used by peers in this way, for what asks from within.
-    pub(crate) fn remote(&self, receiving: &Receiving, key: u32, address: u64, length: u64, access: Access) -> Option<*mut u8> {
-        if !receiving.access.contains(access) {
-            return None;
-        }
-        self.regions.find(key, receiving.domain, address, length, access).ok().or_else(|| {
-            let beneath = self.beneath(receiving.number, receiving.domain, key, address, length, access)?;
-            self.regions.find(beneath.region, receiving.domain, beneath.address, length, Access::empty()).ok()
-        })
     }
 
     /// One look: sends what waits, takes the next thing. `false`: there was nothing.

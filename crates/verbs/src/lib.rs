@@ -14,12 +14,12 @@
 //! | `queue.rs`, `ring.rs`, `channel.rs` | completion queues, receives; descriptors to sleep on |
 //! | `memory.rs` | regions, keys, copies |
 //! | `windows.rs`, `on_demand.rs` | memory windows; regions on demand |
-//! | `xrc.rs` | extended reliable connections |
+//! | `domains.rs`, `xrc.rs` | protection and XRC domains; extended reliable connections |
 //! | `owned.rs` | memory with an owner |
 //! | `adopt.rs`, `direct.rs` | memory of programs that peers map; requests done in it without the owner |
 //! | `request.rs`, `send.rs`, `ending.rs`, `reason.rs` | requests of the program: posted, sent, completed; why they fail |
 //! | `short.rs` | messages that need nothing of all that: a way of their own |
-//! | `arrive.rs`, `serve.rs`, `answers.rs` | packets that arrive: checked; requests carried out; answers to ours |
+//! | `arrive.rs`, `serve.rs`, `reach.rs`, `answers.rs` | packets that arrive: checked; requests carried out; the memory that they name; answers to ours |
 //! | `struck.rs`, `strict.rs`, `rule.rs` | faults on purpose; broken rules seen; the rules and reports |
 //! | `leave.rs` | what waits to leave |
 //! | `cm.rs` | connection management: its links, services and time |
@@ -35,6 +35,7 @@ mod cm;
 mod connection;
 mod core;
 mod direct;
+mod domains;
 mod ending;
 mod groups;
 mod header;
@@ -54,6 +55,7 @@ mod port;
 mod progress;
 mod qp;
 mod queue;
+mod reach;
 mod reason;
 mod registration;
 mod request;

@@ -48,7 +48,7 @@ impl Machine {
     /// # Errors
     /// As there.
     pub fn create_domain(&mut self) -> Result<u32, Error> {
-        self.0.create_domain()
+        self.0.domains.create()
     }
 
     /// See [`Port::register`](crate::Port::register); memory is not adopted.

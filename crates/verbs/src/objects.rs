@@ -13,7 +13,7 @@ impl Port {
     /// # Errors
     /// [`Error::NoMemory`].
     pub fn create_domain(&self) -> Result<u32, Error> {
-        self.station.machine().create_domain()
+        self.station.machine().domains.create()
     }
 
     /// Ends one that nothing uses.
@@ -21,7 +21,7 @@ impl Port {
     /// # Errors
     /// [`Error::Busy`]; [`Error::Invalid`].
     pub fn destroy_domain(&self, domain: u32) -> Result<(), Error> {
-        self.station.machine().destroy_domain(domain)
+        self.station.machine().domains.destroy(domain)
     }
 
     /// Keeps a protection domain from ending, until it is released: for what is made of it outside
@@ -30,7 +30,7 @@ impl Port {
     /// # Errors
     /// [`Error::Invalid`].
     pub fn hold_domain(&self, domain: u32) -> Result<(), Error> {
-        self.station.machine().hold_domain(domain)
+        self.station.machine().domains.hold(domain)
     }
 
     /// Lets go of a protection domain that [`hold_domain`](Self::hold_domain) kept.
@@ -38,7 +38,7 @@ impl Port {
     /// # Errors
     /// None; as the kindred calls.
     pub fn release_domain(&self, domain: u32) -> Result<(), Error> {
-        self.station.machine().release_domain(domain);
+        self.station.machine().domains.release(domain);
         Ok(())
     }
 
@@ -175,7 +175,7 @@ impl Port {
     /// # Errors
     /// [`Error::NoMemory`].
     pub fn create_xrc_domain(&self) -> Result<u32, Error> {
-        self.station.machine().create_xrc_domain()
+        self.station.machine().xrc_domains.create()
     }
 
     /// Ends an XRC domain that nothing uses.
@@ -183,7 +183,7 @@ impl Port {
     /// # Errors
     /// [`Error::Busy`]; [`Error::Invalid`].
     pub fn destroy_xrc_domain(&self, id: u32) -> Result<(), Error> {
-        self.station.machine().destroy_xrc_domain(id)
+        self.station.machine().xrc_domains.destroy(id)
     }
 
     /// Opens a receiving queue pair of an XRC domain once more; it ends when all of its handles

@@ -43,10 +43,10 @@ impl Port {
         }
         if region.access.contains(Access::ON_DEMAND) {
             let mut core = self.station.machine();
-            core.hold_domain(region.domain)?;
+            core.domains.hold(region.domain)?;
             let key = core.regions.on_demand.insert(Region { adopted: None, ..*region });
             return key.ok_or_else(|| {
-                core.release_domain(region.domain);
+                core.domains.release(region.domain);
                 Error::NoMemory
             });
         }
@@ -152,7 +152,7 @@ impl Port {
                 bellwire_via::Error::Resource => Error::Busy,
                 _ => Error::Fault,
             })?;
-            core.hold_domain(region.domain)?;
+            core.domains.hold(region.domain)?;
             let before = core.unlist_region(key)?;
             self.disown(engine, before.adopted);
             core.regions.insert(MemHandle::from_raw(key), region);
@@ -170,8 +170,8 @@ impl Port {
         if region.length == 0 || !region.has_lawful_access() {
             return Err(Error::Invalid);
         }
-        core.hold_domain(region.domain)?;
-        core.release_domain(old.domain);
+        core.domains.hold(region.domain)?;
+        core.domains.release(old.domain);
         if let Some(place) = core.regions.on_demand.get_mut(key) {
             *place = region;
         }

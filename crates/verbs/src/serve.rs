@@ -6,12 +6,10 @@ use crate::connection::{ANSWERS_MAX, ReadJob};
 use crate::core::Core;
 use crate::header::{Code, Head, INVALIDATE, Kind, PART, UNREADY};
 use crate::memory::Regions;
-use crate::on_demand::{bring_in, copy_in};
 use crate::qp::{Arriving, MESSAGE_MAX, Receiving};
 use crate::queue::{Receive, receive_flags, route_header};
 use crate::reason::Reason;
 use crate::types::{Access, AsyncKind, Completion, Gid, QpKind, QpState, WcFlags, WcOpcode, WcStatus};
-use crate::windows::is_window_key;
 use bellwire_via::Engine;
 use bellwire_via::wire::Wire;
 
@@ -204,16 +202,15 @@ impl Core {
             return self.deny(engine, p, Code::Invalid);
         }
         if n != 0 {
-            let allowed = self.remote(&receiving, key, p.head.words[0], total, Access::REMOTE_WRITE);
-            let Some(to) = allowed.or_else(|| self.write_on_demand(&receiving, key, p, total)) else {
+            let offset = p.head.offset as usize;
+            let reached = self.reach(&receiving, key, p.head.words[0], total, Access::REMOTE_WRITE);
+            // SAFETY: R1, just looked up for all of the message, within which this packet lies; the
+            // payload is readable.
+            let Some(to) = reached.filter(|to| unsafe { to.write(offset, p.payload) }.is_ok()) else {
                 return self.deny_access(engine, p, Access::REMOTE_WRITE);
             };
-            if !to.is_null() {
-                // SAFETY: R1, just looked up for all of the message; the payload is readable.
-                unsafe { Regions::place(to.wrapping_add(p.head.offset as usize), p.payload.0, n) };
-            }
             if self.strict.is_some() {
-                let start = to.addr() + p.head.offset as usize;
+                let start = to.address() + offset;
                 self.saw_write(&(start..start + n));
             }
         }
@@ -236,53 +233,18 @@ impl Core {
         }
     }
 
-    /// The address of memory of a region on demand that a peer may use so.
-    #[cold]
-    fn on_demand(&self, receiving: &Receiving, key: u32, address: u64, length: u64, access: Access) -> Option<u64> {
-        if !receiving.access.contains(access) {
-            return None;
-        }
-        self.regions.on_demand.range(key, receiving.domain, address, length, access).ok()
-    }
-
-    /// Writes a packet's bytes to memory of a region on demand. NULL: it is done.
-    #[cold]
-    fn write_on_demand(&self, receiving: &Receiving, key: u32, p: &Packet<'_>, total: u64) -> Option<*mut u8> {
-        let to = self.on_demand(receiving, key, p.head.words[0], total, Access::REMOTE_WRITE)? + u64::from(p.head.offset);
-        // SAFETY: the payload is readable; the program registered this memory to be written.
-        unsafe { copy_in(to, p.payload.0, p.payload.1) }.ok().map(|()| core::ptr::null_mut())
-    }
-
-    /// A word of a region on demand, brought in for an atomic.
-    #[cold]
-    fn word_on_demand(&self, receiving: &Receiving, key: u32, address: u64) -> Option<*mut u8> {
-        let at = self.on_demand(receiving, key, address, 8, Access::REMOTE_ATOMIC)?;
-        bring_in(at, 8, true).ok()?;
-        Some(core::ptr::with_exposed_provenance_mut(at as usize))
-    }
-
     fn read_asked<W: Wire>(&mut self, engine: &mut Engine<W>, p: &Packet<'_>) {
         let (key, length) = p.head.key_and_length();
         let Some(receiving) = self.receiving(p) else { return self.deny(engine, p, Code::Invalid) };
         if u64::from(length) > MESSAGE_MAX {
             return self.deny(engine, p, Code::Invalid);
         }
-        if length != 0
-            && self.remote(&receiving, key, p.head.words[0], u64::from(length), Access::REMOTE_READ).is_none()
-            && self.on_demand(&receiving, key, p.head.words[0], u64::from(length), Access::REMOTE_READ).is_none()
-        {
+        let Some(from) = self.reach_to_read(&receiving, key, p.head.words[0], u64::from(length)) else {
             return self.deny_access(engine, p, Access::REMOTE_READ);
-        }
+        };
         let mut head = Head::new(Kind::ReadData, p.head.from, p.head.to);
         (head.number, head.echo, head.flags, head.total) = (p.head.number, p.head.life, PART, length);
-        // What a window let through is read by its region's key.
-        let (mut source, mut address, mut access) = (key, p.head.words[0], Access::REMOTE_READ);
-        if is_window_key(key)
-            && let Some(beneath) = self.beneath(receiving.number, receiving.domain, key, address, u64::from(length), access)
-        {
-            (source, address, access) = (beneath.region, beneath.address, Access::empty());
-        }
-        let job = ReadJob { head, key: source, domain: receiving.domain, address, access, length, at: 0 };
+        let job = ReadJob { head, key: from.key, domain: receiving.domain, address: from.address, access: from.access, length, at: 0 };
         let Some(connection) = self.connections.get_mut(p.from) else { return };
         connection.reads.push_back(job);
         if connection.reads.len() > ANSWERS_MAX {
@@ -296,8 +258,8 @@ impl Core {
     fn atomic_asked<W: Wire>(&mut self, engine: &mut Engine<W>, p: &Packet<'_>) {
         let (key, compares) = p.head.key_and_length();
         let Some(receiving) = self.receiving(p) else { return self.deny(engine, p, Code::Invalid) };
-        let allowed = self.remote(&receiving, key, p.head.words[0], 8, Access::REMOTE_ATOMIC).or_else(|| self.word_on_demand(&receiving, key, p.head.words[0]));
-        let Some(at) = allowed else { return self.deny_access(engine, p, Access::REMOTE_ATOMIC) };
+        let reached = self.reach(&receiving, key, p.head.words[0], 8, Access::REMOTE_ATOMIC);
+        let Some(at) = reached.and_then(|r| r.word().ok()) else { return self.deny_access(engine, p, Access::REMOTE_ATOMIC) };
         if !at.addr().is_multiple_of(8) {
             return self.deny(engine, p, Code::Invalid);
         }

@@ -162,9 +162,9 @@ impl Windows {
 impl Core {
     /// Makes a window, bound to nothing; its key.
     pub(crate) fn create_window(&mut self, domain: u32, kind: WindowKind) -> Result<u32, Error> {
-        self.hold_domain(domain)?;
+        self.domains.hold(domain)?;
         self.windows.insert(kind, domain).ok_or_else(|| {
-            self.release_domain(domain);
+            self.domains.release(domain);
             Error::NoMemory
         })
     }
@@ -172,7 +172,7 @@ impl Core {
     /// Ends a window, whatever it is bound to.
     pub(crate) fn destroy_window(&mut self, key: u32) -> Result<(), Error> {
         let window = self.windows.remove(key).ok_or(Error::Invalid)?;
-        self.release_domain(window.domain);
+        self.domains.release(window.domain);
         Ok(())
     }
 

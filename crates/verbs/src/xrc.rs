@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Extended reliable connections (XRC): a receiving queue pair has no receives; each message names
-//! the shared receive queue that takes it, whose protection domain and completion queue count.
+//! the shared receive queue that takes it, whose protection domain and completion queue count. The
+//! queue pair and the receive queue are of one XRC domain (`domains.rs`).
 //!
 //! A sending queue pair gets no requests, so the place where a request says what its sender has
 //! taken of the other side's (`answered`) names the receive queue.
@@ -10,12 +11,6 @@ use crate::core::Core;
 use crate::queue::{Receive, ReceiveQueue, Srq};
 use crate::types::{AsyncKind, Error, QpKind};
 
-/// An XRC domain: receiving queue pairs and receive queues of one may meet.
-#[derive(Debug)]
-pub(crate) struct XrcDomain {
-    users: u32,
-}
-
 /// What a receive queue for XRC has besides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Xrc {
@@ -24,38 +19,14 @@ pub(crate) struct Xrc {
 }
 
 impl Core {
-    pub(crate) fn create_xrc_domain(&mut self) -> Result<u32, Error> {
-        self.xrc_domains.insert(XrcDomain { users: 0 }).map(|h| h.raw()).ok_or(Error::NoMemory)
-    }
-
-    pub(crate) fn destroy_xrc_domain(&mut self, id: u32) -> Result<(), Error> {
-        let handle = bellwire_via::handle::Handle::from_raw(id);
-        if self.xrc_domains.get(handle).ok_or(Error::Invalid)?.users != 0 {
-            return Err(Error::Busy);
-        }
-        self.xrc_domains.remove(handle);
-        Ok(())
-    }
-
-    pub(crate) fn hold_xrc_domain(&mut self, id: u32) -> Result<(), Error> {
-        self.xrc_domains.get_mut(bellwire_via::handle::Handle::from_raw(id)).ok_or(Error::Invalid)?.users += 1;
-        Ok(())
-    }
-
-    pub(crate) fn release_xrc_domain(&mut self, id: u32) {
-        if let Some(d) = self.xrc_domains.get_mut(bellwire_via::handle::Handle::from_raw(id)) {
-            d.users -= 1;
-        }
-    }
-
     /// Makes a receive queue for XRC: `cq` gets its completions.
     pub(crate) fn create_xrc_srq(&mut self, queue: ReceiveQueue, xrc: Xrc, cookie: u64) -> Result<u32, Error> {
         self.cq(xrc.cq)?;
-        self.hold_xrc_domain(xrc.domain)?;
+        self.xrc_domains.hold(xrc.domain)?;
         let made = self.add_srq(Srq { queue, limit: 0, users: 0, cookie, number: 0, xrc: Some(xrc) });
         match made {
             Ok(_) => self.cq(xrc.cq)?.users += 1,
-            Err(_) => self.release_xrc_domain(xrc.domain),
+            Err(_) => self.xrc_domains.release(xrc.domain),
         }
         made
     }

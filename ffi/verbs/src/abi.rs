@@ -234,6 +234,29 @@ pub struct IbvQp {
     pub(crate) calls: [Call; 21],
 }
 
+impl IbvQp {
+    /// One of nothing.
+    pub(crate) const EMPTY: Self = Self {
+        context: core::ptr::null_mut(),
+        qp_context: core::ptr::null_mut(),
+        pd: core::ptr::null_mut(),
+        send_cq: core::ptr::null_mut(),
+        recv_cq: core::ptr::null_mut(),
+        srq: core::ptr::null_mut(),
+        handle: 0,
+        qp_num: 0,
+        state: 0,
+        qp_type: 0,
+        mutex: [0; 5],
+        cond: [0; 6],
+        events_completed: 0,
+        comp_mask: 0,
+        wr_id: 0,
+        wr_flags: 0,
+        calls: [core::ptr::null(); 21],
+    };
+}
+
 /// `struct ibv_ah`.
 #[repr(C)]
 pub struct IbvAh {

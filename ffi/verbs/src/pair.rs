@@ -87,25 +87,7 @@ pub(crate) unsafe fn create(context: *mut IbvContext, pd: *mut IbvPd, xrcd: *mut
     }
     let counted = own.count(Kind::Qp)?;
     let made = Box::into_raw(Box::new(Qp {
-        public: IbvQp {
-            context,
-            qp_context,
-            pd,
-            send_cq,
-            recv_cq,
-            srq,
-            handle: 0,
-            qp_num: 0,
-            state: QpState::Reset as u32,
-            qp_type,
-            mutex: [0; 5],
-            cond: [0; 6],
-            events_completed: 0,
-            comp_mask: 0,
-            wr_id: 0,
-            wr_flags: 0,
-            calls: [core::ptr::null(); 21],
-        },
+        public: IbvQp { context, qp_context, pd, send_cq, recv_cq, srq, state: QpState::Reset as u32, qp_type, ..IbvQp::EMPTY },
         port: Arc::clone(&port),
         number: 0,
         batch: Batch::default(),
@@ -184,25 +166,7 @@ pub(crate) unsafe extern "C" fn open_qp(context: *mut IbvContext, attr: *const I
         return core::ptr::null_mut();
     }
     let qp_context = if a.comp_mask & CONTEXT != 0 { a.qp_context } else { core::ptr::null_mut() };
-    let public = IbvQp {
-        context,
-        qp_context,
-        pd: core::ptr::null_mut(),
-        send_cq: core::ptr::null_mut(),
-        recv_cq: core::ptr::null_mut(),
-        srq: core::ptr::null_mut(),
-        handle: a.qp_num,
-        qp_num: a.qp_num,
-        state: QpState::Reset as u32,
-        qp_type: a.qp_type,
-        mutex: [0; 5],
-        cond: [0; 6],
-        events_completed: 0,
-        comp_mask: 0,
-        wr_id: 0,
-        wr_flags: 0,
-        calls: [core::ptr::null(); 21],
-    };
+    let public = IbvQp { context, qp_context, handle: a.qp_num, qp_num: a.qp_num, state: QpState::Reset as u32, qp_type: a.qp_type, ..IbvQp::EMPTY };
     Box::into_raw(Box::new(Qp { public, port, number: a.qp_num, batch: Batch::default(), kind: QpKind::XrcReceive, own, _counted: None })).cast()
 }
 
