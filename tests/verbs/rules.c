@@ -229,7 +229,7 @@ static void dies(void)
 /* Values of vendor_err, as bellwire-verbs(7) has them. */
 enum { PEER_DIED = 1, NOBODY_THERE = 9, NO_QUEUE_PAIR = 14 };
 
-/* A request fails since the peer does not answer, for this reason; the rest is flushed for the same. */
+/* A request fails since the peer does not answer, for this reason; so is the rest flushed. */
 static void unanswered(struct side *s, uint64_t id, uint32_t reason)
 {
     struct ibv_wc wc = next(s);

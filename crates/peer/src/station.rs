@@ -63,6 +63,19 @@ impl<M: Machine<HostWire>> Station<M> {
         self.driven.poll_with(look)
     }
 
+    /// As [`poll`](Self::poll), unless `take` returns something that the machine already has.
+    ///
+    /// # Errors
+    /// As [`with`](Self::with).
+    #[inline(always)]
+    pub fn take_or_poll<R, E: From<Error>>(
+        &self,
+        take: impl FnOnce(&mut M) -> Option<Result<R, E>>,
+        look: impl FnOnce(&mut M, &mut Engine<HostWire>) -> Result<R, E>,
+    ) -> Result<R, E> {
+        self.driven.take_or_poll(take, look)
+    }
+
     /// While a descriptor is readable, the helper thread steps the machine, which reads it. It is
     /// closed after [`forget`](Self::forget) only. `false`: the system has no room.
     pub fn attend(&self, fd: BorrowedFd<'_>) -> bool {

@@ -103,28 +103,21 @@ impl Port {
         self.station.machine().destroy_cq(cq)
     }
 
-    /// Takes up to `most` entries; how many.
+    /// Takes up to `most` entries and returns how many. It looks for more only if there is none.
     ///
     /// # Errors
     /// [`Error::Invalid`]; [`Error::InChild`].
     #[inline]
-    pub fn poll_cq(&self, cq: u32, most: usize, mut take: impl FnMut(&Completion)) -> Result<usize, Error> {
-        let n = self.station.poll(|core, engine| -> Result<usize, Error> {
-            if core.cq(cq)?.entries.is_empty() {
+    pub fn poll_cq(&self, cq: u32, most: usize, take: impl FnMut(&Completion)) -> Result<usize, Error> {
+        // One of both closures runs.
+        let take = core::cell::RefCell::new(take);
+        let n = self.station.take_or_poll(
+            |core| core.has_some(cq).then(|| core.take_entries(cq, most, &mut *take.borrow_mut())),
+            |core, engine| {
                 core.look(engine, |core| core.has_entries(cq));
-            }
-            if core.strict.is_some() {
-                core.saw_polls(cq, most);
-            }
-            let entries = &mut core.cq(cq)?.entries;
-            let n = entries.len().min(most);
-            for _ in 0..n {
-                if let Some(c) = entries.take_front() {
-                    take(c);
-                }
-            }
-            Ok(n)
-        })?;
+                core.take_entries(cq, most, &mut *take.borrow_mut())
+            },
+        )?;
         if n == 0 {
             self.station.give_way();
         }

@@ -6,6 +6,7 @@
 
 use crate::core::Core;
 use crate::types::Stamp;
+use crate::types::{Completion, Error};
 use bellwire_via::nic::Machine;
 use bellwire_via::wire::Wire;
 use bellwire_via::{Engine, Instant};
@@ -77,6 +78,29 @@ impl Core {
         self.accept(engine);
     }
 
+    /// Takes up to `most` entries of a completion queue and returns how many.
+    #[inline(always)]
+    pub(crate) fn take_entries(&mut self, cq: u32, most: usize, take: &mut impl FnMut(&Completion)) -> Result<usize, Error> {
+        if self.strict.is_some() {
+            self.saw_polls(cq, most);
+        }
+        let entries = &mut self.cq(cq)?.entries;
+        let n = entries.len().min(most);
+        for _ in 0..n {
+            if let Some(c) = entries.take_front() {
+                take(c);
+            }
+        }
+        Ok(n)
+    }
+
+    /// Whether a completion queue is there and not empty.
+    #[inline(always)]
+    pub(crate) fn has_some(&self, cq: u32) -> bool {
+        self.cqs.get(bellwire_via::handle::Handle::from_raw(cq)).is_some_and(|q| !q.entries.is_empty())
+    }
+
+    /// Whether a look for that completion queue is over: it has entries, or does not exist.
     #[inline]
     pub(crate) fn has_entries(&self, cq: u32) -> bool {
         self.cqs.get(bellwire_via::handle::Handle::from_raw(cq)).is_none_or(|q| !q.entries.is_empty())

@@ -214,9 +214,27 @@ impl<M: Machine<HostWire>> Driven<M> {
     /// Those of `poll`; [`Error::InvalidState`] in the child of a `fork`.
     #[inline]
     pub fn poll_with<R, E: From<Error>>(&self, poll: impl FnOnce(&mut M, &mut Engine<HostWire>) -> Result<R, E>) -> Result<R, E> {
+        self.take_or_poll(|_| None, poll)
+    }
+
+    /// As [`poll_with`](Self::poll_with), unless `take` returns something: the program asks for
+    /// what the machine already has. That is no look, since nothing comes in by it.
+    ///
+    /// # Errors
+    /// Those of `take` and `poll`; [`Error::InvalidState`] in the child of a `fork`.
+    #[inline(always)]
+    pub fn take_or_poll<R, E: From<Error>>(
+        &self,
+        take: impl FnOnce(&mut M) -> Option<Result<R, E>>,
+        poll: impl FnOnce(&mut M, &mut Engine<HostWire>) -> Result<R, E>,
+    ) -> Result<R, E> {
         let shared = &*self.nic.shared;
         shared.here()?;
         let mut core = shared.token.enter(Claim::Bias);
+        // SAFETY: N5.
+        if let Some(taken) = take(unsafe { core.parts::<M>() }.0) {
+            return taken;
+        }
         if core.begin_poll(shared) {
             core = shared.besides(core, Poller::Frames);
         }
