@@ -166,8 +166,7 @@ impl Helper<'_> {
             // Relaxed: a hint, as is the glance that it saves. A program that sleeps on a
             // completion queue has just polled, but does not go on.
             let may_poll = self.shared.armed_queues.load(Ordering::Relaxed) == 0;
-            if may_poll && has_polled {
-                self.stay_out();
+            if may_poll && has_polled && self.stay_out() {
                 self.mode = Mode::Tick(self.tick_after(TICK_FIRST));
             } else if may_poll && !self.is_driven() && self.is_polling() {
                 // It may stop at any moment without arming anew.
@@ -187,17 +186,22 @@ impl Helper<'_> {
     }
 
     /// Peers need not ring until the next tick, which looks whether the program still polls: the
-    /// next ring, a microsecond later, would find that it has not polled since this one.
-    fn stay_out(&self) {
+    /// next ring, a microsecond later, would find that it has not polled since this one. `false`:
+    /// the program is about to sleep on a completion queue after all, and this ring may be for it.
+    fn stay_out(&self) -> bool {
         let mut core = self.shared.token.enter(Claim::Visit);
+        if core.is_armed() {
+            return false;
+        }
         core.set_deep(Instant(0));
-        if core.waiters.is_empty() && !core.watches.any_armed() {
+        if core.waiters.is_empty() {
             core.disarm();
             core.engine.wire.clear_bell();
         }
         if core.needs_settling() {
             core.settle(self.shared);
         }
+        true
     }
 
     /// After something that had to be done: who moves the rest?
