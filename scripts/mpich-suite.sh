@@ -5,7 +5,7 @@
 set -u
 help() {
     cat <<'END'
-Usage: scripts/mpich-suite.sh PROVIDER OUT BELLWIRE [--jobs N] [--only REGEX] [--limit FACTOR] [--list]
+Usage: scripts/mpich-suite.sh PROVIDER OUT BELLWIRE [--jobs N] [--only REGEX] [--minutes N] [--limit FACTOR] [--fresh] [--list]
 Runs the C programs of MPICH's test-suite over Bellwire's libfabric provider.
 
   PROVIDER        libbellwire_fi.so
@@ -13,20 +13,40 @@ Runs the C programs of MPICH's test-suite over Bellwire's libfabric provider.
   BELLWIRE        the command
   --jobs N        programs at a time; each has 1 to 32 ranks (default: half the processors)
   --only REGEX    only cases that match, as --list shows them
+  --minutes N     start no case after so many minutes; the cases that ran longest ago come first
   --limit FACTOR  time limits times this (default 2; the suite's own are mostly 180 s)
+  --fresh         start anew, also if the last run of the same provider and cases was cut
   --list          print the cases, run nothing
 
-A case that fails runs once more over MPICH's own shared memory. One that passes there fails the run,
-unless tests/mpi/mpich-suite.differences says why. OUT/mpich-suite/bellwire has a line for each case,
-OUT/mpich-suite/logs its output. The source comes from MPICH_SOURCE, a folder, if that is set.
+A case that fails runs at once over MPICH's own shared memory too. One that passes there fails the
+run, unless tests/mpi/mpich-suite.differences says why. OUT/mpich-suite/bellwire has a line for each
+case, OUT/mpich-suite/logs its output. A run that was cut, or that --minutes ended, goes on where it
+stopped. The source comes from MPICH_SOURCE, a folder, if that is set.
 END
 }
 case ${1:-} in -h | --help) help; exit 0 ;; esac
 [ $# -ge 3 ] || { help >&2; exit 2; }
 
-# One case, started by xargs: WAY DIR PROGRAM RANKS KEY=VALUE ..
+# One case, started by xargs: DIR PROGRAM RANKS KEY=VALUE .. A case that fails runs over shared
+# memory at once, so that both have the same machine.
 one() {
-    local way=$1 dir=$2 program=$3 ranks=$4 word limit=180 result= memory=0 status began key verdict
+    [ "$(date +%s)" -lt "$DEADLINE" ] || return 0
+    local n
+    try bellwire "$@"
+    local line=$LINE
+    case $line in
+        passed* | skipped*) ;;
+        *) try posix "$@" && echo "$LINE" >>"$SUITE/posix" ;;
+    esac
+    # Last, so that a run that is cut before it does the whole case again.
+    echo "$line" >>"$SUITE/bellwire"
+    n=$(wc -l <"$SUITE/bellwire")
+    [ $((n % 25)) != 0 ] || echo "$n of $TOTAL cases, $(grep -c '^passed' "$SUITE/bellwire") passed," \
+        "$((($(date +%s) - BEGAN) / 60)) min, $(cut -d' ' -f1 /proc/loadavg) processes want the processors"
+}
+try() { # bellwire or posix, the case
+
+    local way=$1 dir=$2 program=$3 ranks=$4 word limit=180 result= memory=0 status began key
     local arguments=() settings=() extra=()
     key="${*:2}"
     shift 4
@@ -43,9 +63,9 @@ one() {
         esac
     done
     local log
-    log=$SUITE/logs/$way.$(printf '%s' "$key" | tr -c 'a-zA-Z0-9=.-' '_' | cut -c 1-200)
+    log=$SUITE/logs/$way.$(printf '%s' "$key" | name_of_log)
     if [ "$(awk -v need="$memory" '/^MemAvailable/ {print ($2 / 1048576 > need + 2)}' /proc/meminfo)" != 1 ]; then
-        printf 'skipped\t0\t%s\n' "$key" >>"$SUITE/$way"
+        LINE=$(printf 'skipped\t0\t%s' "$key")
         return
     fi
     # The carrier of messages within the host: bellwire or posix.
@@ -59,16 +79,13 @@ one() {
         cd "$SUITE/build/$dir" || exit 1
         # Cases that need much memory run one at a time.
         if [ "$memory" != 0 ]; then exec 9>"$SUITE/lock" && flock 9; fi
-        env ${settings[@]+"${settings[@]}"} MPIEXEC_TIMEOUT=$((limit * LIMIT)) timeout -k 10 $((limit * LIMIT + 20)) \
+        env ${settings[@]+"${settings[@]}"} MPIEXEC_TIMEOUT=$((limit * LIMIT)) timeout --foreground -k 10 $((limit * LIMIT + 20)) \
             "$MPIEXEC" -n "$ranks" ${extra[@]+"${extra[@]}"} "./$program" ${arguments[@]+"${arguments[@]}"}
     ) >"$log" 2>&1 </dev/null
     status=$?
-    verdict=$(judge "$log" "$status" "$result")
-    printf '%s\t%.1f\t%s\n' "$verdict" "$(awk -v a="$began" -v b="$EPOCHREALTIME" 'BEGIN {print b - a}')" "$key" >>"$SUITE/$way"
-    local n
-    n=$(wc -l <"$SUITE/$way")
-    [ $((n % 25)) != 0 ] || echo "$way: $n of $TOTAL cases, $(grep -c '^passed' "$SUITE/$way") passed, $(cut -d' ' -f1 /proc/loadavg) processes want the processors"
+    LINE=$(printf '%s\t%.1f\t%s' "$(judge "$log" "$status" "$result")" "$(awk -v a="$began" -v b="$EPOCHREALTIME" 'BEGIN {print b - a}')" "$key")
 }
+name_of_log() { tr -c 'a-zA-Z0-9=.\n-' '_' | cut -c 1-200; }
 # As the suite's own runner judges.
 judge() { # log, status, which test of the result
     local clean=0 said=0
@@ -86,6 +103,8 @@ judge() { # log, status, which test of the result
 }
 if [ "$1" = --one ]; then
     shift
+    # A case that is cut has no result.
+    trap 'exit 130' INT TERM
     one "$@"
     exit 0
 fi
@@ -93,12 +112,14 @@ fi
 self=$(realpath "$0")
 source "$(dirname "$0")/../tests/mpi/common.sh" "$(realpath "$1")" "$(realpath -m "$2")" "$(realpath "$3")"
 shift 3
-jobs=$((($(nproc) + 1) / 2)) only=. LIMIT=2 list=0
+jobs=$((($(nproc) + 1) / 2)) only=. minutes=100000 LIMIT=2 fresh=0 list=0
 while [ $# != 0 ]; do
     case $1 in
         --jobs) jobs=$2; shift ;;
         --only) only=$2; shift ;;
+        --minutes) minutes=$2; shift ;;
         --limit) LIMIT=$2; shift ;;
+        --fresh) fresh=1 ;;
         --list) list=1 ;;
         *) help >&2; exit 2 ;;
     esac
@@ -170,20 +191,32 @@ if [ $list = 1 ]; then
     exit 0
 fi
 
-run() { # way, cases
-    : >"$SUITE/$1"
-    TOTAL=$(wc -l <"$2")
-    export TOTAL
-    xargs -r -a "$2" -d '\n' -P "$jobs" -I CASE bash -c 'read -ra words <<<"$3"; exec bash "$1" --one "$2" "${words[@]}"' - "$self" "$1" CASE
-}
-run bellwire "$SUITE/cases"
-grep -vE '^(passed|skipped)' "$SUITE/bellwire" | cut -f3 >"$SUITE/again"
-# One at a time, so that no other case takes its time.
-jobs=1 run posix "$SUITE/again"
+# ---- the run
+# The same provider and cases as those of a run that has not ended: that run goes on.
+this="$(sha256sum <"$provider") $only $LIMIT"
+if [ $fresh = 1 ] || [ "$this" != "$(cat "$SUITE/going" 2>/dev/null)" ]; then
+    : >"$SUITE/bellwire"
+    : >"$SUITE/posix"
+    echo "$this" >"$SUITE/going"
+else
+    echo "going on with the run that stopped after $(wc -l <"$SUITE/bellwire") cases"
+fi
+# The cases without a result: first those that never ran, then those that ran longest ago.
+ls -tr "$SUITE/logs" | sed -n 's/^bellwire\.//p' >"$SUITE/ran"
+paste <(name_of_log <"$SUITE/cases") "$SUITE/cases" | awk -F '\t' '
+    FILENAME == ARGV[1] { done[$3] = 1; next }
+    FILENAME == ARGV[2] { age[$1] = FNR; next }
+    !($2 in done) { print ($1 in age ? age[$1] : 0) "\t" $2 }' "$SUITE/bellwire" "$SUITE/ran" - | sort -n -s -k 1,1 | cut -f 2 >"$SUITE/left"
+TOTAL=$(wc -l <"$SUITE/cases") BEGAN=$(date +%s)
+DEADLINE=$((BEGAN + minutes * 60))
+export TOTAL BEGAN DEADLINE
+xargs -r -a "$SUITE/left" -d '\n' -P "$jobs" -I CASE bash -c 'read -ra words <<<"$2"; exec bash "$1" --one "${words[@]}"' - "$self" CASE
+left=$((TOTAL - $(wc -l <"$SUITE/bellwire")))
+[ $left != 0 ] || rm -f "$SUITE/going"
 
 # ---- what differs
 differences=$here/mpich-suite.differences
-awk -F '\t' -v OFS='\t' -v list="$differences" '
+awk -F '\t' -v OFS='\t' -v list="$differences" -v left=$left '
     BEGIN { while ((getline line < list) > 0) if (line !~ /^#/ && line != "") { at = index(line, "\t"); why[substr(line, 1, at - 1)] = substr(line, at + 1) } }
     FILENAME ~ /posix$/ { there[$3] = $1; next }
     {
@@ -204,6 +237,6 @@ awk -F '\t' -v OFS='\t' -v list="$differences" '
         fflush()
         for (folder in all) printf "%-16s %6d %7d %14d %6d %10d %8d\n", folder, all[folder], n[folder, "passed"], n[folder, "fails on both"], n[folder, "known"], n[folder, "only here"], n[folder, "skipped"] | "sort"
         close("sort")
-        printf "%d passed, %d failed (%d fail over shared memory too, %d are known, %d skipped)\n", sum["passed"], bad, sum["fails on both"], sum["known"], sum["skipped"]
+        printf "%d passed, %d failed (%d fail over shared memory too, %d are known, %d skipped, %d not reached)\n", sum["passed"], bad, sum["fails on both"], sum["known"], sum["skipped"], left
         exit bad != 0
     }' "$SUITE/posix" "$SUITE/bellwire"

@@ -137,6 +137,8 @@ if [ "$mode" = long ]; then
     part rdma-cm-long tests/verbs/cm.sh "$target/tests-verbs/libbellwire-verbs.so" "$target/tests-verbs" long
     part fabtests   scripts/fabtests.sh "$target/tests-mpi/prefix" "$target/fabtests"
     part mpi-long   tests/mpi/long.sh "$target/release/libbellwire_fi.so" "$target/tests-mpi" "$target/release/bellwire"
+    # An hour and a quarter of it; the next run goes on with the cases that are left.
+    part mpich-suite scripts/mpich-suite.sh "$target/release/libbellwire_fi.so" "$target/tests-mpi" "$target/release/bellwire" --minutes 75
     part probes-off scripts/probes-off.sh
     part models-deep env LOOM_MAX_PREEMPTIONS=4 crates/memory/tests/run_loom.sh
 fi
