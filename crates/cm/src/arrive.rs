@@ -88,7 +88,7 @@ impl Cm {
         listening.backlog -= 1;
         let (channel, uid, space) = (listening.channel, listening.uid, listening.space);
         let (number, first) = (self.number(), (self.draw() & 0xff_ffff) as u32);
-        let mut id = Id::new(channel, 0, space, message.qp_kind);
+        let mut id = Id::new(channel, 0, space, message.qp_kind.of_peer());
         (id.state, id.unclaimed, id.has_device, id.is_passive) = (State::Asked, true, true, true);
         (id.source, id.destination) = (Some(message.destination), Some(message.source));
         (id.remote, id.numbers) = (message.from, (message.number, first));
@@ -111,7 +111,7 @@ impl Cm {
     /// A request that has an identifier already.
     fn asked_again<H: Host>(&mut self, host: &mut H, number: u32) {
         match self.ids.get(&number).map(|id| (id.state, id.kind)) {
-            Some((State::Asked, QpKind::Reliable | QpKind::Unreliable)) => self.say(host, number, Kind::Wait, 0, &[]),
+            Some((State::Asked, kind)) if kind != QpKind::Datagram => self.say(host, number, Kind::Wait, 0, &[]),
             Some((State::Replied, _) | (State::Established, QpKind::Datagram)) => self.send_pending(host, number),
             _ => {}
         }

@@ -109,19 +109,15 @@ impl Cm {
                 Err(Error::Invalid)
             };
         }
-        let is_reliable = id.kind == QpKind::Reliable;
+        // An XRC side that only sends serves nothing; one that only receives issues nothing.
+        let (issues, serves) = (id.kind.is_reliable() && id.kind != QpKind::XrcReceive, id.kind.is_reliable() && id.kind != QpKind::XrcSend);
         let access = if is_known { WRITE | READ_AND_ATOMIC } else { 0 };
         // Both sides use the tries that the active side asked for.
         let retries = if id.is_passive { id.theirs.retry_count } else { id.ours.retry_count };
         match to {
             INIT => Ok(Attributes { mask: Mask::STATE | Mask::ACCESS | Mask::PKEY_INDEX | Mask::PORT, state: to, access, ..Attributes::default() }),
             RTR if is_known => Ok(Attributes {
-                mask: Mask::STATE
-                    | Mask::ADDRESS
-                    | Mask::MTU
-                    | Mask::PEER
-                    | Mask::RECEIVE_NUMBER
-                    | if is_reliable { Mask::READS_IN | Mask::RNR_TIMER } else { 0 },
+                mask: Mask::STATE | Mask::ADDRESS | Mask::MTU | Mask::PEER | Mask::RECEIVE_NUMBER | if serves { Mask::READS_IN | Mask::RNR_TIMER } else { 0 },
                 state: to,
                 gid: id.peer_gid.ok_or(Error::Invalid)?,
                 peer: id.theirs.qp,
@@ -132,7 +128,7 @@ impl Cm {
                 ..Attributes::default()
             }),
             RTS if is_known => Ok(Attributes {
-                mask: Mask::STATE | Mask::SEND_NUMBER | if is_reliable { Mask::TIMEOUT | Mask::RETRIES | Mask::RNR_RETRIES | Mask::READS_OUT } else { 0 },
+                mask: Mask::STATE | Mask::SEND_NUMBER | if issues { Mask::TIMEOUT | Mask::RETRIES | Mask::RNR_RETRIES | Mask::READS_OUT } else { 0 },
                 state: to,
                 send_number: id.numbers.1,
                 timeout: id.ack_timeout.unwrap_or(TIMEOUT),

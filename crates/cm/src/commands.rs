@@ -192,7 +192,7 @@ impl Cm {
             IdOption::Tos(_) => {}
             IdOption::ReuseAddress(on) if state.state == State::Idle || (on && state.state == State::Bound) => state.reuse = on,
             IdOption::FamilyOnly(on) if matches!(state.state, State::Idle | State::Bound) => state.family_only = on,
-            IdOption::AckTimeout(time) if time <= 31 && state.kind == QpKind::Reliable => state.ack_timeout = Some(time),
+            IdOption::AckTimeout(time) if time <= 31 && state.kind.is_reliable() => state.ack_timeout = Some(time),
             _ => return Err(Error::Invalid),
         }
         Ok(())

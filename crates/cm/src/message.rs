@@ -89,14 +89,6 @@ pub(crate) struct Message {
     pub parameters: Parameters,
 }
 
-fn kind_bits(kind: QpKind) -> u8 {
-    match kind {
-        QpKind::Reliable => 2,
-        QpKind::Unreliable => 3,
-        QpKind::Datagram => 4,
-    }
-}
-
 fn put_address(out: &mut Vec<u8>, address: &SocketAddr) {
     match address.ip() {
         IpAddr::V4(ip) => out.extend_from_slice(&ip.to_ipv6_mapped().octets()),
@@ -111,7 +103,7 @@ impl Message {
         let data = &p.data[..p.data.len().min(DATA_MAX)];
         let mut out = Vec::with_capacity(HEAD + data.len());
         let flags = if self.source.is_ipv6() || self.destination.is_ipv6() { IPV6 } else { 0 };
-        out.extend_from_slice(&[self.kind as u8, flags, data.len() as u8, kind_bits(self.qp_kind)]);
+        out.extend_from_slice(&[self.kind as u8, flags, data.len() as u8, self.qp_kind.number()]);
         for word in [self.from, self.to, u32::from(self.service.space as u16) << 16 | u32::from(self.service.port), self.reason, p.qp, p.qkey, self.number] {
             out.extend_from_slice(&word.to_be_bytes());
         }

@@ -73,23 +73,54 @@ impl Space {
 /// The service of an identifier's queue pairs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum QpKind {
-    /// Connected, reliable (also XRC).
+    /// Connected, reliable.
     Reliable,
     /// Connected, unreliable.
     Unreliable,
     /// Datagrams.
     Datagram,
+    /// The sending side of an extended reliable connection (XRC).
+    XrcSend,
+    /// The receiving side of one.
+    XrcReceive,
 }
 
 impl QpKind {
     /// By the number of a queue pair's type.
     pub fn from_number(number: u8) -> Option<Self> {
         match number {
-            2 | 9 | 10 => Some(Self::Reliable),
+            2 => Some(Self::Reliable),
             3 => Some(Self::Unreliable),
             4 => Some(Self::Datagram),
+            9 => Some(Self::XrcSend),
+            10 => Some(Self::XrcReceive),
             _ => None,
         }
+    }
+
+    /// The number of its type.
+    pub(crate) fn number(self) -> u8 {
+        match self {
+            Self::Reliable => 2,
+            Self::Unreliable => 3,
+            Self::Datagram => 4,
+            Self::XrcSend => 9,
+            Self::XrcReceive => 10,
+        }
+    }
+
+    /// The kind at the other end of a connection.
+    pub(crate) fn of_peer(self) -> Self {
+        match self {
+            Self::XrcSend => Self::XrcReceive,
+            Self::XrcReceive => Self::XrcSend,
+            same => same,
+        }
+    }
+
+    /// Whether requests are answered.
+    pub(crate) fn is_reliable(self) -> bool {
+        !matches!(self, Self::Unreliable | Self::Datagram)
     }
 }
 
