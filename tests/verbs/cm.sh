@@ -31,10 +31,27 @@ inner() {
     while child=$(cat "/proc/$pid/task/$pid/children" 2>/dev/null) && [ -n "${child// /}" ]; do pid=${child%% *}; done
     echo "$pid"
 }
+# Waits until a process has a device and sleeps, for five looks in a row; or has one for a second,
+# as a program that polls for its clients. Without shared memory its names are not to be seen.
+sleeps() { # pid
+    local pid asleep=0 awake=0
+    for _ in $(seq 400); do
+        pid=$(inner "$1")
+        if grep -qx bellwire "/proc/$pid"/task/*/comm 2>/dev/null; then
+            awake=$((awake + 1))
+            if [ "$(awk '{print $3}' "/proc/$pid/stat" 2>/dev/null)" = S ]; then asleep=$((asleep + 1)); else asleep=0; fi
+        fi
+        if [ $asleep -ge 5 ] || [ $awake -ge 35 ]; then return 0; fi
+        kill -0 "$1" 2>/dev/null || return 1
+        sleep 0.03
+    done
+    return 1
+}
 # Waits until a process waits under so many names of the host: one for its place, and one for each
 # service.
 waits() { # pid, names
     local pid i count
+    [ "$2" = 0 ] && { sleeps "$1"; return; }
     for i in $(seq 400); do
         pid=$(inner "$1")
         count=$(ls -l "/proc/$pid/fd" 2>/dev/null | sed -n 's/.*socket:\[\([0-9]*\)\].*/\1/p' | grep -cxFf - <(awk '/@bellwire\/.*\/w\// {print $7}' "/proc/$pid/net/unix" 2>/dev/null))
@@ -106,12 +123,16 @@ programs() {
     ported -p rping -s -C 3 -V -S 4000 -- -c -a $host -C 3 -V -S 4000
     says='return status 0' ported -p ucmatose -c 20 -C 30 -S 3000 -- -c 20 -C 30 -S 3000 -s $host
     says='return status 0' ported -p ucmatose -c 5 -m -- -c 5 -m -s $host
-    # Its port is fixed. Between hosts one run in a few waits for a datagram (docs/ROADMAP.md).
-    [ "$where" != "one host" ] && [ "$mode" != long ] || says='return status 0' pair udaddy -c 5 -- udaddy -c 5 -s $host
+    # Its port is fixed. The server ends when it has sent its last datagrams.
+    for _ in $(seq "$([ "$mode" = long ] && echo 30 || echo 3)"); do says='return status 0' pair udaddy -c 5 -- udaddy -c 5 -s $host; done
     stays=1 says='disconnect' ported -p cmtime -- -s $host -c 200
     port=$((port + 2))
     says='rdma_client: end 0' pair rdma_server -p $port -- rdma_client -p $port -s $host
     says='rdma_xclient: end 0' pair rdma_xserver -p $((port - 1)) -- rdma_xclient -p $((port - 1)) -s $host
+    # The same with extended reliable connections.
+    says='rdma_xclient: end 0' pair rdma_xserver -p $((port - 1)) -c x -- rdma_xclient -p $((port - 1)) -c x -s $host
+    # Without -b its server waits at ::1.
+    stays=1 names=1 ported -p udpong -b $host -- -s $host -C 20 -S 64
     ported -p rstream -I 50 -C 2 -S 4096 -- -I 50 -C 2 -S 4096 -s $host
     ported -p rstream -I 50 -C 2 -S 64 -T n -- -I 50 -C 2 -S 64 -T n -s $host
     ported -p riostream -I 20 -C 1 -S 64 -- -I 20 -C 1 -S 64 -s $host
@@ -128,14 +149,64 @@ programs() {
     fi
 }
 
-# fio's writes and reads. Its sends are left out: they wait for each other at the end
-# (docs/ROADMAP.md).
+# fio's writes, reads and sends. It asks for no tries when a receive is missing (rnr_retry_count 0)
+# and waits for ever after a completion with an error. So the receiver's queue is to be deeper than
+# the sender's, as the comments of its engine say: here it has room for all messages.
 fio_pair() { # verb
     port=$((port + 1))
-    printf '[global]\nioengine=rdma\nhostname=%s\nport=%s\nbs=64k\nsize=4m\niodepth=8\n' $host $port >"$work/job"
-    { cat "$work/job"; printf '[in]\nrw=read\nfilename=none\n'; } >"$work/server.fio"
-    { cat "$work/job"; printf '[out]\nrw=write\nverb=%s\n' "$1"; } >"$work/client.fio"
+    printf '[global]\nioengine=rdma\nhostname=%s\nport=%s\nbs=64k\nsize=4m\n' $host $port >"$work/job"
+    { cat "$work/job"; printf 'iodepth=64\n[in]\nrw=read\nfilename=none\n'; } >"$work/server.fio"
+    { cat "$work/job"; printf 'iodepth=8\n[out]\nrw=write\nverb=%s\n' "$1"; } >"$work/client.fio"
     says='err= 0' pair fio "$work/server.fio" -- fio "$work/client.fio"
+}
+
+# Programs over IPv6, between addresses of interfaces. (rdma_xserver waits at IPv4 addresses only.)
+programs_by_ipv6() {
+    multicast ff15::77:1 000015FF000000000000000001007700
+    says='rdma-ping-9' ported -p rping -s -a $host -C 10 -v -- -c -a $host -C 10 -v
+    says='return status 0' ported -p ucmatose -f ip6 -b $host -c 20 -C 30 -S 3000 -- -f ip6 -c 20 -C 30 -S 3000 -s $host
+    says='return status 0' pair udaddy -b $host -c 5 -- udaddy -c 5 -s $host
+    stays=1 says='disconnect' ported -p cmtime -b $host -- -s $host -c 100
+    port=$((port + 1))
+    says='rdma_client: end 0' pair rdma_server -p $port -s $host -- rdma_client -p $port -s $host
+    ported -p rstream -b $host -I 50 -C 2 -S 4096 -- -I 50 -C 2 -S 4096 -s $host
+    ported -p riostream -b $host -I 20 -C 1 -S 64 -- -I 20 -C 1 -S 64 -s $host
+    stays=1 names=1 ported -p udpong -b $host -- -s $host -C 20 -S 64
+}
+
+# By packets that get lost, doubled and late, and with requests that find no receive: by a seed.
+faults() { # seed
+    server_env=(BELLWIRE_SHM=off BELLWIRE_UDP=on "BELLWIRE_FAULTS=loss=0.03,dup=0.02,reorder=0.05:300us,seed=$1")
+    client_env=("${server_env[@]}")
+    local names=0
+    says='rdma-ping-9' ported -p rping -s -C 10 -v -- -c -a $host -C 10 -v
+    says='return status 0' ported -p ucmatose -c 20 -C 20 -S 3000 -- -c 20 -C 20 -S 3000 -s $host
+    says='return status 0' pair udaddy -c 5 -- udaddy -c 5 -s $host
+    ported -p rstream -I 50 -C 2 -S 4096 -- -I 50 -C 2 -S 4096 -s $host
+    port=$((port + 1))
+    says='rdma_client: end 0' pair rdma_server -p $port -- rdma_client -p $port -s $host
+    names=2 server_env=("BELLWIRE_FAULTS=rnr=0.01:1,seed=$1") client_env=("BELLWIRE_FAULTS=rnr=0.01:1,seed=$1")
+    says='rdma-ping-9' ported -p rping -s -C 10 -v -- -c -a $host -C 10 -v
+    server_env=(A=1) client_env=(A=1)
+}
+
+# Processes of two users: by packets, since they share no memory. A port is a user's own.
+users() {
+    local as=(setpriv --clear-groups --reuid)
+    "${as[@]}" 65533 --regid=65533 test -r "$library" 2>/dev/null || { echo "SKIPPED rdma_cm of two users: not permitted, or they cannot read $library"; return; }
+    server_at=("${as[@]}" 65533 --regid=65533) client_at=("${as[@]}" 65532 --regid=65532)
+    server_env=(BELLWIRE_SHM=off BELLWIRE_UDP=on) client_env=(BELLWIRE_SHM=off BELLWIRE_UDP=on)
+    says='rdma-ping-9' names=0 ported -p rping -s -C 10 -v -- -c -a $host -C 10 -v
+    server_at=() client_at=() server_env=(A=1) client_env=(A=1)
+}
+
+# A program of DAT, which connects by librdmacm.
+dat() {
+    command -v dtest >/dev/null 2>&1 || { echo "SKIPPED rdma_cm: no dapl2-utils"; return; }
+    echo 'bellwire u2.0 nonthreadsafe default libdaplofa.so.2 dapl.2.0 "lo 0" ""' >"$work/dat.conf"
+    server_env=("DAT_OVERRIDE=$work/dat.conf") client_env=("${server_env[@]}")
+    says='PASSED' pair dtest -P bellwire -s -b 65536 -B 10 -- dtest -P bellwire -h $host -b 65536 -B 10
+    server_env=(A=1) client_env=(A=1)
 }
 
 # rping prints librdmacm's events when there is nobody.
@@ -179,13 +250,17 @@ kills() { # how many
 
 programs
 refusals
+dat
+for seed in $(seq "$([ "$mode" = long ] && echo 20 || echo 1)"); do faults $((seed + RANDOM)); done
+where="two users" && users
+where="one host"
 # Any bytes are an errno, and never a crash.
 if [ -x /usr/bin/python3 ]; then
     ask /usr/bin/python3 "$(dirname "$0")/cm_bytes.py" 5 "$([ "$mode" = long ] && echo 2000000 || echo 40000)"
     if grep -q "^done" "$out/cm-client.log"; then ok; else bad "any bytes: $(logs)"; fi
 fi
 if command -v fio >/dev/null 2>&1; then
-    for verb in write read; do fio_pair $verb; done
+    for verb in write read send; do fio_pair $verb; done
 else
     echo "SKIPPED rdma_cm: no fio"
 fi
@@ -215,6 +290,11 @@ if [ "$(id -u)" = 0 ] && a=bwcm$$a b=bwcm$$b && ip netns add $a 2>/dev/null && i
     server_at=(ip netns exec $a) client_at=(ip netns exec $b)
     server_env=(BELLWIRE_ADDRESS=10.119.0.1) client_env=(BELLWIRE_ADDRESS=10.119.0.2)
     programs
+    where="two namespaces, IPv6"
+    ip -n $a -6 addr add fd71::1/64 dev bwc$$a nodad && ip -n $b -6 addr add fd71::2/64 dev bwc$$b nodad
+    host=fd71::1
+    server_env=(BELLWIRE_ADDRESS=fd71::1) client_env=(BELLWIRE_ADDRESS=fd71::2)
+    programs_by_ipv6
 else
     echo "SKIPPED rdma_cm in two namespaces: not permitted"
 fi

@@ -73,6 +73,8 @@ pub(crate) struct Core {
     pub now: u64,
     pub clock: Option<fn() -> u64>,
     pub events: Arc<Channel<AsyncEvent>>,
+    /// There was a queue pair whose requests are complete before their peer has them.
+    pub sends_unreliably: bool,
     /// Requests of the program.
     pub posts: u64,
     /// What was done for peers is not said yet: the program may be about to post something that takes it along.
@@ -120,6 +122,7 @@ impl Core {
             now: 0,
             clock,
             events,
+            sends_unreliably: false,
             posts: 0,
             lingers: false,
             patience: Patience::default(),
@@ -261,6 +264,7 @@ impl Core {
         let fates = self.struck.as_mut().map(|s| Box::new(s.next_pair()));
         self.qps[index] = Some(Box::new(Qp { fates, ..Qp::new(number, *init) }));
         self.qp_count += 1;
+        self.sends_unreliably |= !init.kind.is_reliable();
         Ok(number)
     }
 

@@ -242,11 +242,15 @@ impl Port {
     /// leave: to be called before the process ends. Unreliable messages are complete when they are
     /// handed over, so nobody else waits for them.
     pub fn settle(&self) {
-        let _ = self.station.with(|core, engine| {
+        let must_wait = self.station.with(|core, engine| {
             core.tell_owed(engine);
             core.report_rest();
-            Ok::<_, Error>(())
+            Ok::<_, Error>(core.sends_unreliably)
         });
+        // In the child of a fork nothing is sent.
+        if !must_wait.unwrap_or(false) {
+            return;
+        }
         let end = Instant::now() + FAREWELL;
         loop {
             let waits = self.station.with(|core, engine| {
@@ -254,7 +258,6 @@ impl Port {
                 engine.progress();
                 Ok::<_, Error>(!core.unsent.is_empty() || engine.wire().has_outstanding())
             });
-            // In the child of a fork nothing is sent.
             if !waits.unwrap_or(false) || Instant::now() >= end {
                 return;
             }
