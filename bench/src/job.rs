@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::am::AmJob;
 use crate::bench::payload::Touch;
+use crate::crowd::Layer;
 use crate::error::Error;
 
 /// First line to a new measuring process; the shared memory's descriptor travels before it.
@@ -161,6 +162,9 @@ pub enum Job {
     ScalingOpen { vis: usize, active: usize },
     /// `[half round trip ns]` over the active VIs in turn.
     ScalingLatency { count: u64 },
+    /// `[half round trip ns, messages/s]` with so many peers, one of them active: see
+    /// [`crate::crowd`].
+    Peers { layer: Layer, peers: usize, count: u64 },
 }
 
 /// How a message-passing library uses a VI: see [`crate::bench::ablation`].

@@ -37,6 +37,7 @@ pub use bellwire_inspect::{Error, channel, cleanup, clock, error, exchange, pin,
 pub use harness::{canary, goals, machine, marks, peers, progress, report, route, run, samples, session};
 pub use suites::am::{breakdown, layer};
 pub use suites::mpi::ablation;
+pub use suites::peers as crowd;
 pub use suites::rpc::contend;
 pub use suites::vi::{bench, endpoint, limits, model, perf, plan};
-pub use suites::{am, gas, mpi};
+pub use suites::{am, gas, mpi, verbs};

@@ -20,6 +20,7 @@ use crate::shared::SharedMap;
 /// # Errors
 /// If standard input is not such a line, or breaks.
 pub fn main() -> Result<(), Error> {
+    allow_many_files();
     let mut channel = Channel::of_standard_input()?;
     let memory = channel.receive_fd().map_err(|error| error.within("perf-peer is started by `bellwire` only"))?;
     let bells = [channel.receive_fd()?, channel.receive_fd()?];
@@ -34,6 +35,14 @@ pub fn main() -> Result<(), Error> {
         channel.send(&reply)?;
     }
     Ok(())
+}
+
+/// As many open files as this process may have: a NIC needs some for each of its peers.
+fn allow_many_files() {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let maximum = getrlimit(Resource::Nofile).maximum;
+    // Where it cannot be raised, many peers are refused, and the figure says why.
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });
 }
 
 struct Worker {
@@ -71,6 +80,7 @@ impl Worker {
             Job::ByteStream { size, count } => stream::one_way(self.side(epoch)?, size, count)?,
             Job::Ring { count, words } => ring::run(map, first, count, words, epoch)?,
             Job::Mark => crate::marks::alone(),
+            Job::Peers { layer, peers, count } => return Ok((crate::crowd::run(&self.setup, request, map, layer, peers, count)?, String::new())),
             Job::Am(ref job) => {
                 let am = match &self.am {
                     Some(am) => am,

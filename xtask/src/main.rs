@@ -80,6 +80,8 @@ const LAYERS: &[(&str, &[&str])] = &[
             "bellwire-memory",
             "bellwire-report",
             "bellwire-rpc",
+            "bellwire-tag",
+            "bellwire-verbs",
             "bellwire-via",
         ],
     ),

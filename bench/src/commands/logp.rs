@@ -3,9 +3,13 @@
 
 use std::time::Duration;
 
-use bellwire_bench::layer;
+use bellwire_bench::job::Waiting;
 use bellwire_bench::model::{self, Options, report};
+use bellwire_bench::plan::{Group, PlanOptions};
+use bellwire_bench::report::{plot as plot_of_metrics, table};
 use bellwire_bench::run::Limits;
+use bellwire_bench::samples::Metric;
+use bellwire_bench::{layer, perf};
 use bellwire_report::plot;
 use clap::{Args, ValueEnum};
 
@@ -25,6 +29,9 @@ and the signature: the mean time between two requests against their number, with
 With --layer am, Active Messages beside the raw VI that they use, by turns in one run: half a round trip of a short request and its reply, what it is above the raw VI's (delta), \
 L, o_s, o_r, g; and the bandwidth of bulk messages beside that of the raw RDMA write. With --compare, the same of other libraries, and how the goals stand.
 
+With --peers, the half round trip and the message rate of virtual interfaces, of virtual interfaces with a completion queue, of Active Messages, of tag matching and of verbs, with so many \
+connected peers of which one is active: what idle peers cost.
+
 With --layer rpc, remote procedure calls beside the Active Messages that they use: half a round trip, and a stream with 16 calls under way.";
 
 const AFTER_HELP: &str = "\
@@ -35,6 +42,7 @@ Examples:
   bellwire logp --layer am --plot bulk.svg       Active Messages beside the raw VI
   bellwire logp --layer am --compare             and beside UCX, libfabric, GASNet-EX
   bellwire logp --layer rpc                      remote procedure calls beside Active Messages
+  bellwire logp --peers 1,16,64                  every layer with idle peers
   BELLWIRE_MODE=guarded bellwire logp            peers map queues only
 
 Environment:
@@ -74,6 +82,11 @@ pub struct Arguments {
     #[arg(long)]
     compare: bool,
 
+    /// Latency and rate of every layer with so many connected peers, one of them active
+    #[arg(long, value_name = "N,...", value_delimiter = ',', num_args = 0..=1, require_equals = false, default_missing_value = measured::PEERS_DEFAULT, value_parser = measured::peers_parser(),
+        conflicts_with_all = ["layer", "sizes", "compare"])]
+    peers: Option<Vec<u16>>,
+
     /// Reliability level of the connections
     #[arg(long, value_enum, default_value = "delivery")]
     reliability: Level,
@@ -92,6 +105,9 @@ pub struct Arguments {
 pub fn run(arguments: &Arguments) -> Result<(), String> {
     let text = |error: bellwire_bench::Error| error.to_string();
     check(arguments);
+    if let Some(peers) = &arguments.peers {
+        return many_peers(arguments, peers);
+    }
     if arguments.layer == Layer::Am {
         return layers(arguments);
     }
@@ -128,6 +144,18 @@ fn layers(arguments: &Arguments) -> Result<(), String> {
         Some(failure) => Err(format!("{}: {}", failure.what, failure.why)),
         None => Ok(()),
     }
+}
+
+fn many_peers(arguments: &Arguments, peers: &[u16]) -> Result<(), String> {
+    let Options { session, limits, quick, quiet, .. } = options(arguments)?;
+    let mut peers: Vec<usize> = peers.iter().map(|&peers| usize::from(peers)).collect();
+    peers.sort_unstable();
+    peers.dedup();
+    let plan =
+        PlanOptions { groups: vec![Group::Peers], compare: false, quick, library: true, waiting: Waiting::Poll, vis: vec![], pairs: vec![], peers, udp: None };
+    let report = perf::run(&perf::Options { command: "logp --peers", plan, session, limits, quiet }).map_err(|error| error.to_string())?;
+    arguments.told.tell(&report, || table::render(&report), |path| plot_of_metrics::write(&report, path, &[Metric::PeersLatency, Metric::PeersRate]))?;
+    report.failure().map_or(Ok(()), |error| Err(error.to_string()))
 }
 
 fn calls(arguments: &Arguments) -> Result<(), String> {

@@ -65,6 +65,14 @@ pub fn session(pinning: Pinning) -> Result<SessionConfig, String> {
     })
 }
 
+/// Numbers of connected peers if none are asked for.
+pub const PEERS_DEFAULT: &str = "1,16,64";
+
+/// Numbers of connected peers.
+pub fn peers_parser() -> clap::builder::RangedI64ValueParser<u16> {
+    clap::value_parser!(u16).range(1..=bellwire_bench::crowd::PEERS_MAX as i64)
+}
+
 /// Ends the command, since its arguments do not go together, as the parser of arguments does.
 pub fn refuse(why: &str) -> ! {
     clap::Error::raw(clap::error::ErrorKind::ArgumentConflict, format!("{why}\n")).exit()

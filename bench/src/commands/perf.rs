@@ -12,10 +12,11 @@ use bellwire_bench::plan::{Group, PlanOptions};
 use bellwire_bench::report::{json, plot, table};
 use bellwire_bench::route::Route;
 use bellwire_bench::run::Limits;
+use bellwire_bench::samples::Metric;
 use bellwire_bench::session::SessionConfig;
 use clap::{Args, ValueEnum};
 
-use super::measured::{Level, Measured};
+use super::measured::{Level, Measured, PEERS_DEFAULT, peers_parser};
 use bellwire_report::output;
 
 /// Exit status when nothing was measured because this machine does not offer what was asked for.
@@ -26,7 +27,7 @@ const ROUNDS: (usize, usize, usize) = (9, 3, 3);
 const LONG_ABOUT: &str = "\
 Measures the Virtual Interface Architecture as installed: two processes on this machine, each on a processor of its own where \
 possible, connect virtual interfaces through the C interface of libvipl.so and measure send/receive latency, bandwidth one way \
-and both ways, message rate, RDMA write and read, the cost of registering memory, processor use, many virtual interfaces at once, user memory, guarded mode, sleeping and waking, and many pairs of processes.
+and both ways, message rate, RDMA write and read, the cost of registering memory, processor use, many virtual interfaces at once, many peers, user memory, guarded mode, sleeping and waking, and many pairs of processes.
 
 Nothing is left out of the timed loops: payload is stamped and checked, receives are posted again, send completions are collected. \
 \"Touched\" figures have the receiver read every byte; the others read both ends of a message (all of it up to 64 bytes), as other \
@@ -51,6 +52,7 @@ Examples:
   bellwire perf --compare --quick --only lat     a first look at latency
   bellwire perf --json result.json --plot result.svg
   bellwire perf --only vis --vis 10,100,1000     what idle virtual interfaces cost
+  bellwire perf --only peers --peers 1,64        what idle peers cost
   bellwire perf --compare --only user,wait       memory of malloc; what a wake-up costs
   bellwire perf --only pairs --pairs 2,8         more busy processes than processors
   bellwire perf --wire udp --compare             over UDP, against bare sockets and other libraries
@@ -91,7 +93,8 @@ pub struct Arguments {
     ///
     /// lat: latency and its quantiles; bw: bandwidth; rate: message rate; write, read: RDMA; reg: registration; cpu: processor use;
     /// vis: many virtual interfaces; user: user memory; guarded: guarded mode; wait: polling, blocking, sleeping; pairs: many ping-pongs;
-    /// loss: RDMA write while packets are lost. Over UDP: lat, bw, rate, write, wait, loss.
+    /// peers: many peers, one of them active; loss: RDMA write while packets are lost.
+    /// Over UDP: lat, bw, rate, write, wait, loss.
     #[arg(long, value_name = "WHAT,...", value_delimiter = ',', value_enum)]
     only: Vec<Only>,
 
@@ -118,6 +121,10 @@ pub struct Arguments {
     /// Numbers of ping-pong pairs to run at once
     #[arg(long, value_name = "N,...", value_delimiter = ',', default_value = "1,2,4,8", value_parser = clap::value_parser!(u16).range(1..=64))]
     pairs: Vec<u16>,
+
+    /// Numbers of connected peers to try, one of them active
+    #[arg(long, value_name = "N,...", value_delimiter = ',', default_value = PEERS_DEFAULT, value_parser = peers_parser())]
+    peers: Vec<u16>,
 
     #[command(flatten)]
     measured: Measured,
@@ -153,6 +160,7 @@ enum Only {
     Guarded,
     Wait,
     Pairs,
+    Peers,
     Loss,
 }
 
@@ -179,6 +187,7 @@ impl From<Only> for Group {
             Only::Guarded => Group::Guarded,
             Only::Wait => Group::Wait,
             Only::Pairs => Group::Pairs,
+            Only::Peers => Group::Peers,
             Only::Loss => Group::Loss,
         }
     }
@@ -201,7 +210,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, String> {
     let report = bellwire_bench::perf::run(&options(arguments, groups, route)?).map_err(text)?;
     output::report(arguments.json.as_deref(), || json(&report), || table::render(&report))?;
     if let Some(path) = arguments.plot.as_deref() {
-        plot::write(&report, path)?;
+        plot::write(&report, path, &[Metric::Latency, Metric::Bandwidth])?;
     }
     report.failure().map_or(Ok(ExitCode::SUCCESS), |error| Err(error.to_string()))
 }
@@ -240,6 +249,7 @@ fn groups(arguments: &Arguments) -> Result<Vec<Group>, String> {
 fn options(arguments: &Arguments, groups: Vec<Group>, route: Route) -> Result<Options, String> {
     let waiting = if arguments.blocking { Waiting::Block } else { Waiting::Poll };
     Ok(Options {
+        command: "perf",
         plan: PlanOptions {
             groups,
             compare: arguments.compare,
@@ -247,6 +257,7 @@ fn options(arguments: &Arguments, groups: Vec<Group>, route: Route) -> Result<Op
             library: !arguments.without_library,
             waiting,
             vis: arguments.vis.iter().map(|&vis| usize::from(vis)).collect(),
+            peers: arguments.peers.iter().map(|&peers| usize::from(peers)).collect(),
             pairs: arguments.pairs.iter().map(|&pairs| usize::from(pairs)).collect(),
             udp: route.is_udp().then(|| route.takes_long_datagrams()),
         },

@@ -18,6 +18,9 @@ use crate::canary::Mode;
 use crate::plan::{BULK_GOAL_SIZES, WAIT_GOAL_US, series as s};
 use crate::samples::{Key, Kind, Metric, Samples, Series};
 
+/// How much slower a peer may be beside many idle ones.
+const PEERS_FACTOR: f64 = 1.1;
+
 /// The direction of a goal.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
@@ -92,6 +95,7 @@ pub fn evaluate(samples: &Samples, udp: bool) -> Vec<Goal> {
         table.user_memory(&mut goals);
         table.waiting(&mut goals);
         table.pairs(&mut goals);
+        table.peers(&mut goals);
     }
     goals.retain(|goal| goal.ours.is_some() || goal.other.is_some());
     goals
@@ -186,6 +190,23 @@ impl Table<'_> {
         }
     }
 
+    fn peers(&self, goals: &mut Vec<Goal>) {
+        for (metric, name, unit, bound) in [
+            (Metric::PeersLatency, "latency", "ns", Bound::AtMost(PEERS_FACTOR)),
+            (Metric::PeersRate, "message rate", "msg/s", Bound::AtLeast(1.0 / PEERS_FACTOR)),
+        ] {
+            let sizes = self.samples.sizes_of(metric);
+            let Some((&few, more)) = sizes.split_first() else { continue };
+            for series in self.samples.series_of(metric) {
+                let other = self.side(metric, series, few).map(|side| Side { name: format!("with {few}"), ..side });
+                for &many in more {
+                    let what = format!("{name} with {many} peers, {}", series.name);
+                    goals.push(Goal::new(what, unit, self.side(metric, series, many), other.clone(), bound));
+                }
+            }
+        }
+    }
+
     fn scaling(&self, goals: &mut Vec<Goal>) {
         let sizes = self.samples.sizes_of(Metric::ManyVis);
         if let (Some(&few), Some(&many)) = (sizes.first(), sizes.last())
@@ -262,6 +283,18 @@ mod tests {
             (met("bounced"), met("sleeping at once / bare eventfd"), met("pairs / 2, blocking"), met("pairs / 2, polling")),
             (Some(false), Some(true), Some(false), None)
         );
+    }
+
+    #[test]
+    fn many_peers_are_compared_with_few() {
+        let goals = evaluate_shm(&with(&[
+            (Metric::PeersLatency, s::VI, 1, 100.0),
+            (Metric::PeersLatency, s::VI, 16, 109.0),
+            (Metric::PeersLatency, s::VI, 64, 111.0),
+            (Metric::PeersRate, s::VERBS, 1, 10e6),
+            (Metric::PeersRate, s::VERBS, 64, 9e6),
+        ]));
+        assert_eq!(goals.iter().map(|goal| goal.met).collect::<Vec<_>>(), [Some(true), Some(false), None, Some(false)]);
     }
 
     #[test]

@@ -113,7 +113,7 @@ pub fn run(config: SessionConfig, peers: &Peers, steps: &[Step], limits: Limits,
 fn configure(config: &SessionConfig, which: Which) -> SessionConfig {
     let mut config = config.clone();
     match which {
-        Which::Main | Which::Vis(_) => {}
+        Which::Main | Which::Peers | Which::Vis(_) => {}
         Which::Blocking => config.waiting = Waiting::Block,
         Which::Polling => config.waiting = Waiting::Poll,
         Which::Sleeping => {

@@ -4,5 +4,7 @@
 pub mod am;
 pub mod gas;
 pub mod mpi;
+pub mod peers;
 pub mod rpc;
+pub mod verbs;
 pub mod vi;

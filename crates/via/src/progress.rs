@@ -195,10 +195,28 @@ impl<W: Wire> Engine<W> {
                     return Ok(Some(done));
                 }
             }
+        } else if connected && self.links.len() > LINKS_ALWAYS {
+            self.progress_of(link);
         } else {
             self.progress_polling();
         }
         self.receive_done(handle)
+    }
+
+    /// As [`progress_polling`](Self::progress_polling), for polls of a VI among many links: looks
+    /// at the VI's own link, and at all when that is due. The fast paths take most messages of such
+    /// polls, so `attention.rs` does not learn of them.
+    #[inline(never)]
+    fn progress_of(&mut self, link: LinkId) {
+        self.wire.begin_turn();
+        self.receive_from(link);
+        if self.wire.has_events() {
+            self.handle_wire_events();
+        }
+        if self.is_time_for_all() {
+            self.receive_all();
+        }
+        self.end_turn();
     }
 
     /// Dequeues the oldest completed send-side request, after moving what can move if there is
@@ -213,7 +231,10 @@ impl<W: Wire> Engine<W> {
 
     #[inline(never)]
     fn poll_send_any(&mut self, handle: ViHandle) -> Result<Option<Completion>, Error> {
-        self.progress_polling();
+        match self.vis.get(handle) {
+            Some(vi) if self.links.len() > LINKS_ALWAYS && vi.state == ViState::Connected => self.progress_of(vi.link),
+            _ => _ = self.progress_polling(),
+        }
         self.send_done(handle)
     }
 
@@ -232,9 +253,12 @@ impl<W: Wire> Engine<W> {
     #[inline]
     fn receive_link(&mut self, i: usize) -> bool {
         let LinkState { id, broken, .. } = self.links[i];
-        if broken {
-            return false;
-        }
+        !broken && self.receive_from(id)
+    }
+
+    /// Takes frames of the link of that name, which is not broken.
+    #[inline]
+    fn receive_from(&mut self, id: LinkId) -> bool {
         for frames in 0..FRAMES_PER_TURN {
             match self.deliver_one(id) {
                 Look::Empty => return frames != 0,

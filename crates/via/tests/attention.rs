@@ -5,9 +5,9 @@
 use bellwire_via::attention::{ALL_AFTER_NS, ALL_AFTER_NS_PER_LINK, Attention, FINDS_PER_CLOCK, RECENT_MAX, STREAK, TURNS_PER_ALL};
 use bellwire_via::inbox::LineWords;
 use bellwire_via::time::Duration;
-use bellwire_via::wire::sim::SimConfig;
+use bellwire_via::wire::sim::{SimConfig, SimWire};
 use bellwire_via::world::World;
-use bellwire_via::{InboxHandle, NetAddress, Notice, Pieces, Taken, ViAttributes, ViHandle, ViState};
+use bellwire_via::{Engine, InboxHandle, NetAddress, Notice, Pieces, ReceiveRequest, SendRequest, Taken, ViAttributes, ViHandle, ViState};
 use proptest::prelude::*;
 use std::collections::VecDeque;
 
@@ -22,31 +22,44 @@ struct Star {
     under_way: Vec<VecDeque<u64>>,
 }
 
+fn world(peers: usize) -> World {
+    World::with_nics(SimConfig { latency: Duration(100), queue_frames_max: 1 << 20, ..SimConfig::default() }, peers + 1)
+}
+
+/// Connects a VI of NIC 0 with one of each other NIC; both lists, by peer.
+fn connect(world: &mut World, peers: usize, create: impl Fn(&mut Engine<SimWire>, usize) -> ViHandle) -> (Vec<ViHandle>, Vec<ViHandle>) {
+    let mut here = Vec::new();
+    let mut there = Vec::new();
+    for peer in 0..peers {
+        let addresses = [0, peer + 1].map(|nic| NetAddress::new(&[10, 0, 0, nic as u8 + 1], &peer.to_le_bytes()).unwrap());
+        let deadline = world.now() + Duration::from_micros(100_000);
+        let a = create(world.engine(0), peer);
+        let b = world.engine(peer + 1).create_vi(&ViAttributes::default(), None, None, None).unwrap();
+        world.engine(0).peer_request(a, &addresses[0], &addresses[1], deadline).unwrap();
+        world.engine(peer + 1).peer_request(b, &addresses[1], &addresses[0], deadline).unwrap();
+        here.push(a);
+        there.push(b);
+    }
+    let deadline = world.now() + Duration::from_micros(200_000);
+    let up = |world: &mut World| {
+        (0..peers).all(|p| {
+            world.engine(0).query_vi(here[p]).unwrap().0 == ViState::Connected && world.engine(p + 1).query_vi(there[p]).unwrap().0 == ViState::Connected
+        })
+    };
+    assert!(world.run_until(deadline, up), "all are connected");
+    world.run_for(Duration::from_micros(10));
+    (here, there)
+}
+
 impl Star {
     fn new(peers: usize) -> Self {
-        let mut world = World::with_nics(SimConfig { latency: Duration(100), queue_frames_max: 1 << 20, ..SimConfig::default() }, peers + 1);
+        let mut world = world(peers);
         let inbox = world.engine(0).create_inbox().unwrap();
-        let mut here = Vec::new();
-        let mut there = Vec::new();
-        for peer in 0..peers {
-            let addresses = [0, peer + 1].map(|nic| NetAddress::new(&[10, 0, 0, nic as u8 + 1], &peer.to_le_bytes()).unwrap());
-            let deadline = world.now() + Duration::from_micros(100_000);
-            let a = world.engine(0).create_vi(&ViAttributes::default(), None, None, None).unwrap();
-            world.engine(0).set_inbox(a, inbox, 1000, peer as u64).unwrap();
-            let b = world.engine(peer + 1).create_vi(&ViAttributes::default(), None, None, None).unwrap();
-            world.engine(0).peer_request(a, &addresses[0], &addresses[1], deadline).unwrap();
-            world.engine(peer + 1).peer_request(b, &addresses[1], &addresses[0], deadline).unwrap();
-            here.push(a);
-            there.push(b);
-        }
-        let deadline = world.now() + Duration::from_micros(200_000);
-        let up = |world: &mut World| {
-            (0..peers).all(|p| {
-                world.engine(0).query_vi(here[p]).unwrap().0 == ViState::Connected && world.engine(p + 1).query_vi(there[p]).unwrap().0 == ViState::Connected
-            })
-        };
-        assert!(world.run_until(deadline, up), "all are connected");
-        world.run_for(Duration::from_micros(10));
+        let (_, there) = connect(&mut world, peers, |engine, peer| {
+            let vi = engine.create_vi(&ViAttributes::default(), None, None, None).unwrap();
+            engine.set_inbox(vi, inbox, 1000, peer as u64).unwrap();
+            vi
+        });
         let mut star = Self { world, inbox, peers: there, sent: vec![0; peers], under_way: vec![VecDeque::new(); peers] };
         while let Some(taken) = star.take_any() {
             assert!(matches!(taken, Taken::Notice(_, _, Notice::Connected(_))), "{taken:?}");
@@ -187,6 +200,75 @@ fn no_busy_peer_starves_another() {
             }
         }
     }
+}
+
+/// A VI is polled, by itself or by its completion queue; most polls find nothing, as when a message
+/// is on its way.
+#[test]
+fn polls_of_a_vi_do_not_touch_the_links_of_others() {
+    const MESSAGES: u64 = 320;
+    const EMPTY: u64 = 20;
+    for with_cq in [false, true] {
+        let looks = [1, 64].map(|peers| {
+            let mut world = world(peers);
+            let cq = with_cq.then(|| world.engine(0).create_cq(1000).unwrap());
+            let (here, there) = connect(&mut world, peers, |engine, _| engine.create_vi(&ViAttributes::default(), None, cq, None).unwrap());
+            let (own, other) = (here[peers / 2], there[peers / 2]);
+            let mut exchange = |messages: u64| {
+                let before = world.network().statistics().looks;
+                for _ in 0..messages {
+                    world.engine(0).post_receive(own, &ReceiveRequest { context: 7, segments: &[], descriptor: None }).unwrap();
+                    let mut polls = 0;
+                    let mut poll = |world: &mut World| {
+                        polls += 1;
+                        if let Some(cq) = cq {
+                            let (vi, _) = world.engine(0).poll_cq(cq).unwrap()?;
+                            assert_eq!(vi, own);
+                        }
+                        world.engine(0).poll_receive(own).unwrap()
+                    };
+                    (0..EMPTY).for_each(|_| assert!(poll(&mut world).is_none()));
+                    let sender = world.engine(peers / 2 + 1);
+                    sender.post_send_inline(other, &[], &SendRequest::default()).unwrap();
+                    assert!(sender.poll_send(other).unwrap().is_some(), "there is room");
+                    let arrives = world.now() + Duration(200);
+                    world.network().advance_to(arrives);
+                    assert!(core::iter::from_fn(|| Some(poll(&mut world))).take(3).flatten().any(|done| done.context == 7), "a message that is there is found");
+                    assert!(polls <= EMPTY + 3);
+                }
+                world.network().statistics().looks - before
+            };
+            // Polls become narrow by what they find.
+            exchange(u64::from(2 * STREAK));
+            exchange(MESSAGES)
+        });
+        // All links, when the clock would be asked, and one more look then.
+        let all = MESSAGES * (EMPTY + 3) / u64::from(TURNS_PER_ALL) + 1;
+        assert!(looks[1] <= looks[0] + all * 66, "with a completion queue: {with_cq}; looks with one peer and with many: {looks:?}");
+    }
+}
+
+/// What a burst brings after its first message counts: a peer that always has more is not the only
+/// one that is heard.
+#[test]
+fn messages_of_a_burst_count() {
+    let mut star = Star::new(64);
+    star.settle(7);
+    star.send(50);
+    let mut line: LineWords = [0; 7];
+    let polls = (1..).find(|_| {
+        (0..4).for_each(|_| star.send(7));
+        if star.poll() == Some(50) {
+            return true;
+        }
+        for _ in 0..3 {
+            let more = star.world.engine(0).take_more(star.inbox, &mut line);
+            assert!(matches!(more, Some(Taken::Line(7, 8))), "{more:?}");
+            star.under_way[7].pop_front();
+        }
+        false
+    });
+    assert!(polls.unwrap() <= (FINDS_PER_CLOCK / 4 + 1) * TURNS_PER_ALL, "{polls:?} polls beside bursts");
 }
 
 proptest! {

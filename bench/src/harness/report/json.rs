@@ -105,6 +105,7 @@ mod tests {
             samples.add(Key::new(Metric::Latency, series::UCX_TAG, 8), Sample { round, value: 100.0 * round as f64, canary });
         }
         let report = super::super::Report {
+            command: "perf",
             machine: crate::machine::describe(Pinning::None),
             library: None,
             conditions: String::new(),

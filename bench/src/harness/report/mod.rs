@@ -16,6 +16,9 @@ use crate::samples::Samples;
 /// A finished run.
 #[derive(Debug, Serialize)]
 pub struct Report {
+    /// The command that measured.
+    #[serde(skip)]
+    pub command: &'static str,
     /// Where it was.
     pub machine: Machine,
     /// Library and NIC; nothing if the library was not measured.

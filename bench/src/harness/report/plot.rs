@@ -14,11 +14,10 @@ const PICTURE: (u32, u32) = (1000, 1100);
 ///
 /// # Errors
 /// If there is nothing to plot or the file cannot be written.
-pub fn write(report: &Report, path: &Path) -> Result<(), String> {
+pub fn write(report: &Report, path: &Path, metrics: &[Metric]) -> Result<(), String> {
     picture::write(path, PICTURE, |area| {
-        let panels = area.split_evenly((2, 1));
-        panel(&report.samples, &panels[0], Metric::Latency, "Half round trip, ns")?;
-        panel(&report.samples, &panels[1], Metric::Bandwidth, "One-way bandwidth, GB/s")
+        let panels = area.split_evenly((metrics.len(), 1));
+        metrics.iter().zip(&panels).try_for_each(|(metric, area)| panel(&report.samples, area, *metric, &format!("{}, {}", metric.title(), metric.unit())))
     })
 }
 

@@ -31,7 +31,7 @@ pub(crate) fn machine_heading(command: &str, machine: &Machine) -> String {
 }
 
 fn heading(report: &Report) -> String {
-    let mut text = machine_heading("perf", &report.machine);
+    let mut text = machine_heading(report.command, &report.machine);
     if let Some(library) = &report.library {
         let _ = writeln!(text, "library: {library}; {}", report.conditions);
     }
@@ -63,7 +63,7 @@ pub(crate) fn metric_table(samples: &Samples, metric: Metric) -> String {
 
 fn unit_text(metric: Metric) -> &'static str {
     match metric {
-        Metric::Rate | Metric::Pairs => "million messages/s",
+        Metric::Rate | Metric::Pairs | Metric::PeersRate => "million messages/s",
         metric => metric.unit(),
     }
 }
@@ -80,6 +80,8 @@ fn row_name(metric: Metric, size: u64) -> String {
         Metric::ManyVis
         | Metric::ViMemory
         | Metric::Pairs
+        | Metric::PeersLatency
+        | Metric::PeersRate
         | Metric::AblatedPlaces
         | Metric::RingOfRanks
         | Metric::AllreduceOfRanks

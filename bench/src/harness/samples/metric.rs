@@ -35,6 +35,10 @@ pub enum Metric {
     ManyVis,
     /// Growth of resident memory per idle VI, bytes, by number of connected VIs.
     ViMemory,
+    /// Half round trip with the one active peer, ns, by number of connected peers.
+    PeersLatency,
+    /// Messages per second to the one active peer, by number of connected peers.
+    PeersRate,
     /// From a message's sending to its taker's running when that waits long, ns, by the length of the wait in microseconds.
     Waiting,
     /// Half round trip of messages between processes that wait instead of polling, ns, by size.
@@ -107,7 +111,7 @@ pub enum Metric {
 
 impl Metric {
     /// All of `bellwire perf`, in the order of its report.
-    pub const ALL: [Metric; 19] = [
+    pub const ALL: [Metric; 21] = [
         Metric::Latency,
         Metric::Percentile,
         Metric::Rate,
@@ -122,6 +126,8 @@ impl Metric {
         Metric::Cpu,
         Metric::ManyVis,
         Metric::ViMemory,
+        Metric::PeersLatency,
+        Metric::PeersRate,
         Metric::Blocking,
         Metric::Waiting,
         Metric::Loss,
@@ -166,6 +172,8 @@ impl Metric {
             Metric::Cpu => "Processor use while streaming, of one processor",
             Metric::ManyVis => "Many VIs, ten of them active: half round trip of 8 bytes",
             Metric::ViMemory => "Many VIs: resident memory per idle VI",
+            Metric::PeersLatency => "Many peers, one of them active: half round trip of 8 bytes",
+            Metric::PeersRate => "Many peers, one of them active: message rate, 8 bytes",
             Metric::Waiting => "Waking: half round trip of 8 bytes, each side computing before it answers, less that time",
             Metric::Blocking => "Latency, blocking: half round trip of send/receive between processes that wait",
             Metric::Loss => "RDMA write while packets are lost on purpose: bandwidth",
@@ -209,7 +217,7 @@ impl Metric {
             Metric::Bandwidth | Metric::BothWays | Metric::WriteBandwidth | Metric::ReadBandwidth | Metric::Loss => "GB/s",
             Metric::GasBulkRead | Metric::GasBulkWrite | Metric::GasBulkGet | Metric::GasBulkPut | Metric::GasBulkStore => "GB/s",
             Metric::Speedup => "ms",
-            Metric::Rate | Metric::Pairs => "msg/s",
+            Metric::Rate | Metric::Pairs | Metric::PeersRate => "msg/s",
             Metric::Cpu | Metric::DatagramsLost => "%",
             Metric::ViMemory => "bytes",
             Metric::RoundTrip | Metric::Leg => "ticks",
@@ -223,6 +231,7 @@ impl Metric {
         match self {
             Metric::Percentile => "quantile",
             Metric::ManyVis | Metric::ViMemory => "VIs",
+            Metric::PeersLatency | Metric::PeersRate => "peers",
             Metric::Pairs => "pairs",
             Metric::AblatedPlaces => "places",
             Metric::RingOfRanks | Metric::AllreduceOfRanks | Metric::BarrierOfRanks => "ranks",

@@ -125,7 +125,7 @@ pub enum Way {
 
 /// What handlers count: the number due next, and numbers that were not due.
 #[derive(Debug, Default)]
-struct Seen {
+pub(crate) struct Seen {
     next: AtomicU64,
     wrong: AtomicU64,
 }
@@ -133,7 +133,7 @@ struct Seen {
 impl Seen {
     /// A message with this number has come.
     #[inline]
-    fn take(&self, number: i32) {
+    pub(crate) fn take(&self, number: i32) {
         // Relaxed, all of them: handlers run on the thread that looks.
         let due = self.next.load(Ordering::Relaxed);
         if number != due as i32 {
@@ -145,7 +145,7 @@ impl Seen {
     }
 
     #[inline]
-    fn count(&self) -> u64 {
+    pub(crate) fn count(&self) -> u64 {
         // Relaxed: as in take().
         self.next.load(Ordering::Relaxed)
     }
@@ -155,7 +155,7 @@ impl Seen {
         self.next.store(0, Ordering::Relaxed);
     }
 
-    fn check(&self) -> Result<(), Error> {
+    pub(crate) fn check(&self) -> Result<(), Error> {
         // Relaxed: as in take().
         if self.wrong.load(Ordering::Relaxed) == 0 { Ok(()) } else { Err(Error::failed("active messages came out of order")) }
     }

@@ -15,6 +15,8 @@ use crate::session::{Session, SessionConfig};
 /// Everything a run depends on.
 #[derive(Debug, Clone)]
 pub struct Options {
+    /// The command that measures, for the report's heading.
+    pub command: &'static str,
     /// What is measured.
     pub plan: PlanOptions,
     /// With which processes.
@@ -41,6 +43,7 @@ pub fn run(options: &Options) -> Result<Report, Error> {
         Waiting::Block => "blocking",
     };
     Ok(Report {
+        command: options.command,
         machine: machine::describe(options.session.pinning),
         library,
         conditions: format!("{}, {waiting}, {} rounds", options.session.reliability.name(), options.limits.rounds),

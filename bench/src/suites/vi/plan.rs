@@ -13,6 +13,7 @@ pub use udp::{LOSS_GOAL_SIZE, UDP_BULK_GOAL_SIZES};
 pub use ways::WAIT_GOAL_US;
 
 use crate::bench::payload::Touch;
+use crate::crowd::Layer;
 use crate::job::{Job, Waiting};
 use crate::peers::Peers;
 use crate::peers::installed::Flavour;
@@ -47,6 +48,8 @@ pub enum Group {
     Wait,
     /// Several ping-pongs at once.
     Pairs,
+    /// Many peers, one of them active, of each layer.
+    Peers,
     /// Bandwidth while packets are lost on purpose.
     Loss,
 }
@@ -56,7 +59,7 @@ impl Group {
     pub const UDP: [Group; 6] = [Group::Lat, Group::Bw, Group::Rate, Group::Write, Group::Wait, Group::Loss];
 
     /// Those over shared memory.
-    pub const ALL: [Group; 12] = [
+    pub const ALL: [Group; 13] = [
         Group::Lat,
         Group::Bw,
         Group::Rate,
@@ -69,6 +72,7 @@ impl Group {
         Group::Guarded,
         Group::Wait,
         Group::Pairs,
+        Group::Peers,
     ];
 }
 
@@ -89,6 +93,8 @@ pub struct PlanOptions {
     pub vis: Vec<usize>,
     /// Numbers of ping-pong pairs.
     pub pairs: Vec<usize>,
+    /// Numbers of connected peers.
+    pub peers: Vec<usize>,
     /// Over UDP instead of shared memory; whether that takes datagrams of the greatest length uncut.
     pub udp: Option<LongDatagrams>,
 }
@@ -129,6 +135,7 @@ pub fn build(options: &PlanOptions, peers: &Peers) -> Vec<Step> {
             Group::Guarded => plan.guarded(),
             Group::Wait => plan.wait(),
             Group::Pairs => plan.pairs(),
+            Group::Peers => plan.peers(),
             Group::Loss => {}
         }
     }
@@ -340,6 +347,17 @@ impl Builder<'_> {
         }
     }
 
+    fn peers(&mut self) {
+        for layer in Layer::ALL {
+            for &peers in &self.options.peers {
+                let count = self.count(300.0, 100_000);
+                let key = |metric| Key::new(metric, layer.series(), peers as u64);
+                let keys = vec![(key(Metric::PeersLatency), From::First(0)), (key(Metric::PeersRate), From::First(1))];
+                self.ours_by(Which::Peers, Job::Peers { layer, peers, count }, keys);
+            }
+        }
+    }
+
     fn mpi(&mut self) {
         let groups = [(Group::Lat, Metric::Latency), (Group::Bw, Metric::Bandwidth), (Group::User, Metric::Bandwidth), (Group::Rate, Metric::Rate)];
         let metrics: Vec<Metric> = groups.iter().filter(|(group, _)| self.options.groups.contains(group)).map(|(_, metric)| *metric).collect();
@@ -372,7 +390,17 @@ mod tests {
     use super::*;
 
     fn options(compare: bool, library: bool) -> PlanOptions {
-        PlanOptions { groups: Group::ALL.to_vec(), compare, quick: false, library, waiting: Waiting::Poll, vis: vec![10, 1000], pairs: vec![1, 2], udp: None }
+        PlanOptions {
+            groups: Group::ALL.to_vec(),
+            compare,
+            quick: false,
+            library,
+            waiting: Waiting::Poll,
+            vis: vec![10, 1000],
+            pairs: vec![1, 2],
+            peers: vec![1, 64],
+            udp: None,
+        }
     }
 
     #[test]

@@ -217,6 +217,9 @@ impl<W: Wire> Engine<W> {
         }
         let Inbox { cursor: at, taken, .. } = *self.inboxes.get(inbox)?;
         let found = self.take_from_link(at, inbox, line, || ())?;
+        if self.links.len() > LINKS_ALWAYS {
+            self.attention.found(at as u32);
+        }
         if let Some(i) = self.inboxes.get_mut(inbox) {
             (i.cursor, i.taken) = if taken + 1 >= LOITER { (at + 1, 0) } else { (at, taken + 1) };
         }

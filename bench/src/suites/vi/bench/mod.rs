@@ -141,6 +141,7 @@ impl Bench {
             | Job::Socket { .. }
             | Job::Am(_)
             | Job::Mark
+            | Job::Peers { .. }
             | Job::DatagramStream { .. }
             | Job::ByteStream { .. } => {
                 return Err(Error::failed("this is no job of the library"));

@@ -15,6 +15,10 @@ const fn peer(name: &'static str, cma: bool) -> Series {
 }
 
 pub const OURS: Series = ours("bellwire");
+pub const VI: Series = ours("VI");
+pub const VI_CQ: Series = ours("VI, completion queue");
+pub const TAG: Series = ours("tag matching");
+pub const VERBS: Series = ours("verbs");
 pub const AM: Series = ours("Active Messages");
 pub const AM_IN_MESSAGES: Series = ours("Active Messages, data in the message");
 pub const AMVIA_V1: Series = ours("AMVIA v1");

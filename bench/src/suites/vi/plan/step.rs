@@ -22,6 +22,8 @@ pub enum Which {
     Guarded,
     /// One whose library loses packets on purpose.
     Lossy,
+    /// One that opens layers with many peers.
+    Peers,
     /// One that has this many VIs open.
     Vis(usize),
 }

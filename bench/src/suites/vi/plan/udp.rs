@@ -187,7 +187,17 @@ mod tests {
     use crate::plan::{Action, PlanOptions, Step, build};
 
     fn options(quick: bool, library: bool) -> PlanOptions {
-        PlanOptions { groups: Group::UDP.to_vec(), compare: true, quick, library, waiting: Waiting::Poll, vis: vec![], pairs: vec![], udp: Some(false) }
+        PlanOptions {
+            groups: Group::UDP.to_vec(),
+            compare: true,
+            quick,
+            library,
+            waiting: Waiting::Poll,
+            vis: vec![],
+            pairs: vec![],
+            peers: vec![],
+            udp: Some(false),
+        }
     }
 
     #[test]
