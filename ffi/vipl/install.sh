@@ -27,7 +27,7 @@ done
 
 mkdir -p "$to/lib/pkgconfig" "$to/include" "$to/bin" "$to/share/man/man1" "$to/share/man/man3" "$to/share/man/man7"
 
-# A library: what was built, its name, where its headers and its pkg-config file are.
+# A library: the built file, its name, where its headers and its pkg-config file are.
 # NAME.so.1.<version> is the file; .so.1 is what programs are bound to, .so is for -l.
 library() {
     file=$2.so.$abi.$version

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What strict memory costs (docs/decisions/0010): two processes with two connections between them,
-//! one of NICs that trust and one of NICs that are strict; messages from and to memory of the
+//! The cost of strict memory (docs/decisions/0010): two processes with two connections between
+//! them, one of NICs that trust and one of NICs that are strict; messages from and to memory of the
 //! program, the two by turns.
 //!
 //! ```text

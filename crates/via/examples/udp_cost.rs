@@ -50,7 +50,7 @@ fn messages(a: &End<'_>, b: &End<'_>, count: usize) {
         for (from, to) in [(a, b), (b, a)] {
             to.post_receive(4096, 64);
             counted_send(from);
-            // So that it is there, and not every now and then a poll in vain is counted.
+            // So that it is there; else a poll that finds nothing would be counted now and then.
             let left = Instant::now();
             while left.elapsed() < FLIGHT {}
             while !counted_take(to) {}

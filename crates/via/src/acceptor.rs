@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Connections that others ask for, for layers whose messages come by an inbox: one address at
-//! which requests are awaited, many at a time, and each answered at once by who polls.
+//! which requests are awaited, many at a time, and each answered at once by a poller.
 //!
 //! A request of [`connect_wait`](Engine::connect_wait) meets one asker. A layer that anybody may
-//! ask keeps several of them; what comes beyond them is told that we are busy, and asks again
-//! within milliseconds.
+//! ask keeps several of them; further askers are told that we are busy, and ask again within
+//! milliseconds.
 
 use crate::attributes::{NetAddress, ViAttributes};
 use crate::connections::WaitHandle;
@@ -63,7 +63,8 @@ impl Acceptor {
     }
 
     /// Answers all requests that have come. `vi_for` says with which VI the one who asks by an
-    /// address is accepted; who gets none is rejected. What became of it comes by the VI's inbox.
+    /// address is accepted; an asker that gets none is rejected. The outcome comes by the VI's
+    /// inbox.
     #[cold]
     pub fn accept<W: Wire>(&mut self, engine: &mut Engine<W>, mut vi_for: impl FnMut(&mut Engine<W>, &NetAddress) -> Option<ViHandle>) {
         self.seen = engine.connection_requests();

@@ -99,7 +99,7 @@ impl<W: Wire> Engine<W> {
                 let whole = Gather::new(segments, &vi.receive.segments)
                     .each(a.offset, a.length, |to, at, n| unsafe { wire.pull(link, address.wrapping_add(at), to, n) });
                 if !whole {
-                    // It comes again, from its beginning, as frames. What is left of it is dropped
+                    // It comes again, from its beginning, as frames. The rest of it is dropped
                     // like the rest of a message that was cut off.
                     vi.set_arriving(false);
                     vi.arrived = 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Attributes: what objects are made with.
+//! The attributes with which objects are made.
 
 use crate::handle::Handle;
 pub use bellwire_wire::address::{DISCRIMINATOR_BYTES_MAX, HOST_ADDRESS_BYTES_MAX, NetAddress, without_port};

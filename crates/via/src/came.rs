@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What has come for an inbox, for layers whose messages begin with a head of some words: where
-//! each message lies, its first words copied, its place given back.
+//! Messages that have come for an inbox, for layers whose messages begin with a head of some words:
+//! where each message lies, its first words copied, its place given back.
 //!
 //! A sender may be writing a message that lies in the wire's memory. So a layer parses and checks
 //! the copied words, and of the rest copies what it wants.

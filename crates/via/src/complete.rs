@@ -28,7 +28,7 @@ pub struct Completion {
     pub context: u64,
     /// Address of the VIA descriptor, 0 if it was posted without one.
     pub descriptor: usize,
-    /// What became of it.
+    /// The outcome.
     pub status: Status,
     /// Bytes sent or received.
     pub length: u32,

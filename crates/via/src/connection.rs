@@ -16,9 +16,9 @@
 //! A connection id is made for each attempt and never used again; frames for an id that is gone are
 //! dropped. Times are deadlines given by the caller.
 //!
-//! `connection/serve.rs`: the server; `attempt.rs`: the client, and peers; `arrival.rs`: what
-//! frames say of it; `message.rs`: those frames; `ending.rs`: connected, and no longer. Here: what
-//! is under way, and its times.
+//! `connection/serve.rs`: the server; `attempt.rs`: the client, and peers; `arrival.rs`: frames
+//! about connections; `message.rs`: those frames; `ending.rs`: connected, and no longer. Here:
+//! attempts under way, and their times.
 
 use crate::attributes::{NetAddress, ViAttributes};
 use crate::cause::Cause;
@@ -42,7 +42,7 @@ const EVENTS_MAX: usize = 1 << 17;
 const RETRY_MIN: Duration = Duration::from_micros(200);
 const RETRY_MAX: Duration = Duration::from_millis(8);
 
-/// What `connect_wait` brought.
+/// The outcome of `connect_wait`.
 #[derive(Clone, Copy, Debug)]
 pub struct ConnectionRequest {
     /// To accept or reject.

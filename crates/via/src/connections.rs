@@ -45,7 +45,8 @@ pub(crate) struct Attempt {
     pub(crate) remote: NetAddress,
     pub(crate) deadline: Instant,
     /// Until when it is tried again though nobody waits there; and for how long, from when somebody
-    /// was last there: who serves many has no place for more at times, or no listener for a moment.
+    /// was last there: a server of many has no place for more at times, or no listener for a
+    /// moment.
     pub(crate) found_by: Instant,
     pub(crate) patience: Duration,
     pub(crate) retry_at: Instant,

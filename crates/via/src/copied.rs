@@ -63,13 +63,13 @@ impl Vi {
 }
 
 impl<W: Wire> Engine<W> {
-    /// The longest message, in bytes, that a connected VI sends in one frame: who receives it needs
-    /// no copy to put it together. 0: it is not connected.
+    /// The longest message, in bytes, that a connected VI sends in one frame: its receiver needs no
+    /// copy to put it together. 0: it is not connected.
     pub fn whole_message_bytes(&self, handle: ViHandle) -> usize {
         self.vis.get(handle).filter(|vi| vi.state == ViState::Connected).map_or(0, |vi| self.wire.payload_bytes_max(vi.link))
     }
 
-    /// The same for a message that is one of many: what is left of a packet that has been begun, so
+    /// The same for a message that is one of many: the rest of a packet that has been begun, so
     /// that all packets are full.
     pub fn whole_message_bytes_next(&self, handle: ViHandle) -> usize {
         self.vis.get(handle).filter(|vi| vi.state == ViState::Connected).map_or(0, |vi| self.wire.payload_bytes_next(vi.link, vi.remote_connection))
@@ -181,7 +181,8 @@ impl<W: Wire> Engine<W> {
             return Ok(sent);
         }
         let max = self.wire.payload_bytes_max(vi.link);
-        // What goes by one frame does so, though a packet that has been begun has less room.
+        // A message that fits one frame goes by one, though a packet that has been begun has less
+        // room.
         let mut next = if total - sent > max { self.wire.payload_bytes_next(vi.link, vi.remote_connection) } else { max };
         let mut at = sent;
         while at < total {
@@ -252,8 +253,8 @@ impl<W: Wire> Engine<W> {
     /// Has `access` read or change the peer's memory where it lies, if it is mapped here and
     /// permits it: `remote` is address and handle there, for `length` bytes. It is called once,
     /// with a pointer that is good for as many bytes while it runs, or not at all. `false`: nothing
-    /// done; not permitted, not mapped, or not mapped yet. What was sent before may arrive later:
-    /// that is for the caller to know.
+    /// done; not permitted, not mapped, or not mapped yet. Messages sent before may arrive later:
+    /// the caller must know that.
     pub fn with_remote_memory(&mut self, handle: ViHandle, remote: (u64, u32), length: u64, write: bool, access: impl FnOnce(*mut u8)) -> bool {
         let Some(vi) = self.vis.get_mut(handle) else { return false };
         let permitted = if write { vi.remote_write } else { vi.remote_read };

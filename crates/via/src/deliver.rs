@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Delivery: a frame has arrived; find its VI and give it to whoever knows its kind. A whole
+//! Delivery: a frame has arrived; find its VI and the code for its kind. A whole
 //! message in a line is placed here.
 //!
 //! | frame | file |
@@ -10,12 +10,12 @@
 //! | data to be copied from the peer's process | `pull.rs` |
 //! | what the peer says about requests of ours | `answer.rs` |
 //! | connections | `connection/arrival.rs` |
-//! | what cannot be taken | `refuse.rs` |
+//! | frames that cannot be taken | `refuse.rs` |
 //!
 //! Everything in a frame was written by a peer. Lengths, offsets, handles and ids are checked in
-//! these files against what this NIC knows; what cannot be breaks the connection (or, for the
-//! link's own rules, the link), and what belongs to a connection that is no more is dropped and
-//! counted.
+//! these files against what this NIC knows; an impossible value breaks the connection (or, for the
+//! link's own rules, the link), and a frame that belongs to a connection that is no more is dropped
+//! and counted.
 
 use crate::arrive::send_arrival;
 use crate::attributes::ViState;

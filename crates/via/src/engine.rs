@@ -147,7 +147,7 @@ impl<W: Wire> Engine<W> {
         self.registry.strict_pid = if mode == MemoryMode::Strict { std::process::id() } else { 0 };
     }
 
-    /// What was said by [`set_memory_mode`](Self::set_memory_mode).
+    /// The mode set by [`set_memory_mode`](Self::set_memory_mode).
     pub fn memory_mode(&self) -> MemoryMode {
         if self.registry.is_strict() { MemoryMode::Strict } else { MemoryMode::Trust }
     }
@@ -266,8 +266,8 @@ impl<W: Wire> Engine<W> {
         }
     }
 
-    /// Destroys a shared receive queue that no VI uses; what is posted is given back unreported
-    /// (its descriptors get the flushed status).
+    /// Destroys a shared receive queue that no VI uses; posted receives are given back unreported
+    /// (their descriptors get the flushed status).
     pub fn destroy_srq(&mut self, srq: SrqHandle) -> Result<(), Error> {
         if self.srqs.get(srq).ok_or(Error::InvalidParameter)?.users != 0 {
             return Err(Error::Resource);
@@ -315,8 +315,8 @@ impl<W: Wire> Engine<W> {
         Ok(vi)
     }
 
-    /// Destroys an idle VI; what is still queued is flushed (descriptors get their status) and
-    /// dropped.
+    /// Destroys an idle VI; requests that are still queued are flushed (descriptors get their
+    /// status) and dropped.
     pub fn destroy_vi(&mut self, vi: ViHandle) -> Result<(), Error> {
         if self.vis.get(vi).ok_or(Error::InvalidParameter)?.state != ViState::Idle {
             return Err(Error::InvalidState);
@@ -327,7 +327,7 @@ impl<W: Wire> Engine<W> {
         self.end_leases(vi);
         self.leave_inbox(vi);
         let Some(v) = self.vis.remove(vi) else { return Err(Error::InvalidParameter) };
-        // Whoever waits for it looks, and hears that it is gone.
+        // Its waiters look, and hear that it is gone.
         self.completions += 1;
         self.registry.release_ptag(v.attributes.ptag);
         for cq in [v.send_cq, v.receive_cq].into_iter().flatten() {
@@ -362,7 +362,7 @@ impl<W: Wire> Engine<W> {
         };
         self.registry.hold_ptag(attributes.ptag)?;
         self.registry.release_ptag(old);
-        // What is leased was checked against the old tag.
+        // Leases were checked against the old tag.
         self.end_leases(vi);
         if let Some(v) = self.vis.get_mut(vi) {
             v.attributes = *attributes;
@@ -416,7 +416,7 @@ impl<W: Wire> Engine<W> {
     }
 
     /// Forgets every VI, queue and connection attempt, without touching what is posted: for a NIC
-    /// that is about to be dropped while others may wait in it. Whoever waits finds that its object
+    /// that is about to be dropped while others may wait in it. A waiter finds that its object
     /// is gone. Connections end with the wire.
     pub fn abandon(&mut self) {
         for vi in self.vi_handles() {

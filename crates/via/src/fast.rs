@@ -3,7 +3,7 @@
 //! as usual. Each does all or nothing; for nothing the general path (`post.rs`, `deliver.rs`,
 //! `complete.rs`) does the same with every case there is.
 //!
-//! What makes them short, besides what they leave to the others:
+//! They are short for these reasons, besides the cases that they leave to the others:
 //! - one comparison with [`Paths`](crate::vi::Paths) says whether a VI is as usual;
 //! - regions are *leased* ([`Lease`](crate::work_queue::Lease)): checked and held once per queue,
 //!   not once per request;
@@ -153,7 +153,7 @@ impl<W: Wire> Engine<W> {
     }
 
     /// Takes a whole message in a line (with `PAYLOAD`, in a frame with payload) from the wire for
-    /// the one who polls this VI. `None`: nothing done.
+    /// a poller of this VI. `None`: nothing done.
     #[inline(always)]
     pub(crate) fn take_whole<const PAYLOAD: bool>(&mut self, handle: ViHandle) -> Option<Completion> {
         let vi = self.vis.get_mut(handle)?;
@@ -166,8 +166,8 @@ impl<W: Wire> Engine<W> {
         if !work.leased || work.advertised {
             return None;
         }
-        // Whoever asks for nothing but this VI again and again spins; it may as well spin in here,
-        // close to the line.
+        // A caller that asks for nothing but this VI again and again spins; it may as well spin in
+        // here, close to the line.
         let looks = if !PAYLOAD && self.polled_last == handle { LOOKS_PER_POLL } else { 1 };
         self.polled_last = handle;
         let status = Status::DONE | Status::OP_RECEIVE;

@@ -2,12 +2,12 @@
 //! Inboxes: messages of many VIs taken by one consumer, where they lie. Extension, for layers with
 //! a message format and a flow control of their own.
 //!
-//! A VI with an inbox has no receive descriptors. Whoever polls the inbox ([`Engine::take`]) gets
+//! A VI with an inbox has no receive descriptors. A poller of the inbox ([`Engine::take`]) gets
 //! each message straight from the wire: a short one as the words of its line, a longer one, if the
-//! wire can keep it, as bytes in the wire's own memory ([`Kept`]), without a copy. What arrives
-//! while somebody else moves frames (another inbox's poll, the helper thread), and what comes in
-//! pieces, waits in the inbox as a copy; so no VI stops another one. What happens to the connection
-//! of such a VI comes the same way, in order with its messages ([`Notice`]).
+//! wire can keep it, as bytes in the wire's own memory ([`Kept`]), without a copy. A message that
+//! arrives while somebody else moves frames (another inbox's poll, the helper thread), or that
+//! comes in pieces, waits in the inbox as a copy; so no VI stops another one. What happens to the
+//! connection of such a VI comes the same way, in order with its messages ([`Notice`]).
 //!
 //! Invariants
 //! - I1: messages of one VI are given in the order in which they were sent. A frame is taken from
@@ -143,15 +143,15 @@ impl<W: Wire> Engine<W> {
         Ok(())
     }
 
-    /// Has whoever waits for this NIC's inboxes look again, as if something had come.
+    /// Has the waiters for this NIC's inboxes look again, as if something had come.
     pub fn rouse(&mut self) {
         self.completions += 1;
     }
 
     /// Has the messages of a VI go to an inbox, at most `limit` waiting there at a time, each given
     /// with `context`. For an idle VI without receive descriptors of its own, with Reliable
-    /// Delivery and no RNR wait; or, to move it, for one that has an inbox already: what waits
-    /// moves with it.
+    /// Delivery and no RNR wait; or, to move it, for one that has an inbox already: its waiting
+    /// messages move with it.
     pub fn set_inbox(&mut self, vi: ViHandle, inbox: InboxHandle, limit: u32, context: u64) -> Result<(), Error> {
         let v = self.vis.get_mut(vi).ok_or(Error::InvalidParameter)?;
         if self.inboxes.get(inbox).is_none() {
@@ -275,7 +275,7 @@ impl<W: Wire> Engine<W> {
         }
     }
 
-    /// A VI is destroyed: what waits of it is dropped.
+    /// A VI is destroyed: its messages and notices that wait are dropped.
     pub(crate) fn leave_inbox(&mut self, vi: ViHandle) {
         let Some(end) = self.vis.get_mut(vi).and_then(|v| v.inbox.take()) else { return };
         if let Some(i) = self.inboxes.get_mut(end.inbox) {

@@ -7,27 +7,27 @@
 //! | `nic.rs` | opening, closing, the calls of the data path |
 //! | `nic/shared.rs` | what a call does around the engine: token, settling, what a poll does besides |
 //! | `nic/waiting.rs`, `nic/connect.rs` | the calls that wait; the calls that connect |
-//! | `nic/state.rs` | what the token protects: who sleeps, and whether peers ring |
+//! | `nic/state.rs` | what the token protects: sleepers, and whether peers ring |
 //! | `nic/wait.rs` | waits: sleeping, who wakes whom |
 //! | `nic/spin.rs` | how long a wait polls before it sleeps |
-//! | `nic/crowd.rs` | polls in vain let others run |
+//! | `nic/crowd.rs` | polls that find nothing let others run |
 //! | `nic/watch.rs` | completion queues with file descriptors |
 //! | `nic/machine.rs` | the state of a layer above, under the same token and driven by the helper |
 //! | `nic/helper.rs` | the helper thread: control, timers, handlers, work for a process that computes |
 //! | `nic/handlers.rs` | notify handlers and the error handler |
-//! | `nic/stat.rs`, `nic/snapshot.rs` | the live view: what others may ask about this NIC |
+//! | `nic/stat.rs`, `nic/snapshot.rs` | the live view: answers to questions about this NIC |
 //! | `nic/memory.rs` | memory with an owner |
 //! | `nic/config.rs` | how to open |
 //!
 //! Invariants
-//! - N1: everything in `Core` is touched only with the token held. Whoever lets the token go
+//! - N1: everything in `Core` is touched only with the token held. A thread that lets the token go
 //!   settles first (`Core::settle`): wakes the waiters whose completion is there, and tells the
 //!   helper of what only it will see to. So nothing is lost between "register" and "look": both
 //!   happen under the token.
 //! - N2: handlers run, and are dropped, without the token.
 //! - N3: peers ring our bell only while `Core::armed`. Waiters arm it when there are any, else the
-//!   helper may, or who arms a completion queue. It stays armed when they wake (`lingers`), for the
-//!   next sleep then costs no barrier; the first polls after that disarm it.
+//!   helper may, or a thread that arms a completion queue. It stays armed when they wake
+//!   (`lingers`), for the next sleep then costs no barrier; the first polls after that disarm it.
 //! - N4: `Core::sleepers` says whether anybody sleeps who would have to be told: a waiter, the
 //!   helper, a program on a completion queue's descriptor.
 //!
@@ -169,8 +169,8 @@ impl Nic {
     }
 
     /// Closes the NIC: stops the helper (waiting for a handler that runs) and gives everything
-    /// back. Peers see its connections lost. What has left by UDP arrives first: that is waited
-    /// for, 3 s at most.
+    /// back. Peers see its connections lost. Packets that have left by UDP arrive first; the call
+    /// waits for that, 3 s at most.
     ///
     /// # Errors
     /// Called from within a handler of this NIC.
@@ -241,7 +241,7 @@ impl Nic {
     /// One look by `poll`, on the terms of the calls above: for layers that take from an inbox
     /// ([`Engine::take`]). `poll` is to look at all links itself, for the whole turn that is due
     /// now and then leaves frames to it; and it is held to what [`with`](Self::with) says. After a
-    /// look in vain: [`give_way`](Self::give_way).
+    /// look that finds nothing: [`give_way`](Self::give_way).
     ///
     /// # Errors
     /// Those of `poll`; [`Error::InvalidState`] in the child of a `fork`.
@@ -250,8 +250,9 @@ impl Nic {
         self.shared.poll_as(Poller::Frames, poll)
     }
 
-    /// After [`poll_with`](Self::poll_with) in vain: lets others run if it is time to. With no lock
-    /// held that other threads may want. (The calls above do it themselves, before they look.)
+    /// After [`poll_with`](Self::poll_with) found nothing: lets others run if it is time to. With
+    /// no lock held that other threads may want. (The calls above do it themselves, before they
+    /// look.)
     #[inline]
     pub fn give_way(&self) {
         // Relaxed: as at the store in `Shared::besides`.
@@ -275,7 +276,7 @@ impl Nic {
         !self.shared.in_child() && give_way::should_nap(&self.shared)
     }
 
-    /// Whether this is the child of a `fork`, where a NIC is none.
+    /// Whether this is the child of a `fork`, where this NIC is unusable.
     #[inline]
     pub fn in_child(&self) -> bool {
         self.shared.in_child()
@@ -340,7 +341,7 @@ impl Drop for Nic {
             core::mem::forget(Arc::clone(&self.shared));
             return;
         }
-        // What has been posted and fits leaves; the rest ends with the connections.
+        // Requests that have been posted and fit leave; the others end with the connections.
         self.shared.with(|e| {
             for _ in 0..64 {
                 if !e.has_work() || !e.progress() {

@@ -62,8 +62,8 @@ impl<W: Wire> Engine<W> {
             && u64::from(only.length) <= vi.attributes.max_transfer_bytes
             && self.registry.check_local(only, vi.ptag, false).is_ok()
         {
-            // What fast.rs leaves over of one line: immediate data, a fence, no completion wanted,
-            // regions not leased. Completed at once (what is reliable about it is the wire's
+            // A message of one line, as far as fast.rs leaves it over: immediate data, a fence, no
+            // completion wanted, regions not leased. Completed at once (reliability is the wire's
             // business).
             let immediate = request.flags.contains(WorkFlags::IMMEDIATE);
             let length = only.length as usize;
@@ -90,8 +90,8 @@ impl<W: Wire> Engine<W> {
         self.post_send_queued(handle, request, fault)
     }
 
-    /// What fast.rs leaves over of RDMA at once: a small read, or a write from a region that is not
-    /// leased, in memory that is mapped here, with nothing before it. `false`: nothing done.
+    /// RDMA at once, as far as fast.rs leaves it over: a small read, or a write from a region that
+    /// is not leased, in memory that is mapped here, with nothing before it. `false`: nothing done.
     #[inline]
     fn post_direct(&mut self, handle: ViHandle, request: &SendRequest<'_>) -> bool {
         let Some(vi) = self.vis.get_mut(handle) else { return false };

@@ -60,7 +60,7 @@ impl<W: Wire> Engine<W> {
         Ok(())
     }
 
-    /// What follows a posted receive when not everything is as usual.
+    /// The steps after a posted receive when not everything is as usual.
     #[cold]
     #[inline(never)]
     fn receive_posted(&mut self, handle: ViHandle) {

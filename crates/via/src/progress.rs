@@ -109,15 +109,15 @@ impl<W: Wire> Engine<W> {
         attention.is_due(links.len(), || wire.stopwatch())
     }
 
-    /// A turn without frames in, for whoever takes those itself, from all links: what
-    /// [`progress`](Self::progress) took would wait for them as a copy.
+    /// A turn without frames in, for callers that take frames themselves, from all links: frames
+    /// that [`progress`](Self::progress) took would wait for them as a copy.
     pub(crate) fn turn_besides_frames(&mut self) -> bool {
         self.wire.begin_turn();
         let any = self.wire.has_events() && self.handle_wire_events();
         any | self.end_turn()
     }
 
-    /// What follows the frames of a turn. True if anything moved.
+    /// The steps after the frames of a turn. True if anything moved.
     #[inline]
     pub(crate) fn end_turn(&mut self) -> bool {
         let mut any = false;

@@ -3,7 +3,7 @@
 //! reads of ours.
 //!
 //! What a frame says of addresses is checked against the registered regions each time
-//! (`permits_remote`); what is not permitted is refused (refuse.rs) and moves no byte.
+//! (`permits_remote`); a request that is not permitted is refused (refuse.rs) and moves no byte.
 
 use crate::answer::sent_work;
 use crate::arrive::{Arrival, Source, Taken};

@@ -45,7 +45,7 @@ impl<W: Wire> Engine<W> {
             return Step::Blocked;
         }
         let work = vi.send.works.at(at);
-        // What direct access has moved before the permission went is asked for again: the owner
+        // Bytes that direct access moved before the permission went are asked for again: the owner
         // decides about the whole request.
         work.moved = 0;
         work.way = Way::Frames;

@@ -23,7 +23,7 @@ impl<W: Wire> Engine<W> {
     /// Takes the next frame of a link. `first` may take it, and then consumes it or leaves it where
     /// it is; else it is delivered.
     ///
-    /// What is done with a frame closes no link (a link that must go is doomed until the next turn)
+    /// The use of a frame closes no link (a link that must go is doomed until the next turn)
     /// and looks for no other frame: F2.
     #[inline(always)]
     pub(crate) fn receive_one<R>(&mut self, link: LinkId, first: impl FnOnce(&mut Self, &Frame) -> Option<R>) -> Look<R> {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What cannot be taken: the peer is told, and a connection that promised more breaks. Called by
-//! `arrive.rs`, `rdma_in.rs`, `pull.rs` and `transmit.rs`.
+//! Frames that cannot be taken: the peer is told, and a connection that promised more breaks.
+//! Called by `arrive.rs`, `rdma_in.rs`, `pull.rs` and `transmit.rs`.
 
 use crate::arrive::Arrival;
 use crate::cause::Cause;

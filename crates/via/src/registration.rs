@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Registered regions and protection: who may touch which bytes.
+//! Registered regions and protection: the bytes that each VI and peer may touch.
 //!
 //! Rules (VIA 1.0; design: docs/decisions/0003): a local segment must lie inside one region whose
 //! tag equals the VI's, a missing tag on either side fitting all. A remote access must lie inside a
@@ -283,7 +283,7 @@ impl Registry {
     pub(crate) fn lease(&mut self, handle: u32, ptag: Option<u32>, write: bool) -> Option<Lease> {
         let r = self.regions.get_mut(Handle::from_raw(handle))?;
         let fits = ptag.is_none_or(|tag| tag == 0 || r.ptag == 0 || r.ptag == tag);
-        // What is copied by the fast paths must not be able to vanish (descriptors have no tag
+        // Memory that the fast paths copy must not be able to vanish (descriptors have no tag
         // asked for).
         let kernels = self.strict_pid != 0 && ptag.is_some() && r.segment.is_none();
         if !fits || write && !r.writable || kernels {

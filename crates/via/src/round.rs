@@ -10,13 +10,13 @@ pub(crate) struct Round {
     pub(crate) turn_bytes: u32,
     /// The VI that the round begins with.
     pub(crate) cursor: usize,
-    /// Who waits for room, by link.
+    /// The VIs that wait for room, by link.
     pub(crate) fronts: Vec<(LinkId, usize)>,
-    /// Who waited when the present round began; kept, so that no round allocates.
+    /// The VIs that waited when the present round began; kept, so that no round allocates.
     pub(crate) waited: Vec<(LinkId, usize)>,
     /// Somebody waits for room: no fast path.
     pub(crate) waits: bool,
-    /// What is left of the credit of the VI that sends now.
+    /// The rest of the credit of the VI that sends now.
     pub(crate) budget: u32,
 }
 

@@ -5,10 +5,10 @@
 //!
 //! - A VI has a *credit* of bytes: a turn, times its weight. When that is used up, it gets the next
 //!   one when the round comes to it and nobody waits for room on its link.
-//! - Who finds the link full waits *in front*: it goes first when there is room again, until its
-//!   credit is used up. The others of that link go on with what they have left of theirs. Without
-//!   this the first VI of the round, or the one that posts most often, would take all room for
-//!   ever.
+//! - A VI that finds the link full waits *in front*: it goes first when there is room again, until
+//!   its credit is used up. The others of that link go on with what they have left of theirs.
+//!   Without this the first VI of the round, or the one that posts most often, would take all room
+//!   for ever.
 //! - So a VI *loiters* without keeping anybody waiting: when its queue is empty it keeps what is
 //!   left of its turn, and what it posts next goes at once. One that sends little thus passes those
 //!   that send much.

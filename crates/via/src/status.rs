@@ -2,7 +2,7 @@
 //! Completion status and control bits of a descriptor, with the values of the VIA specification.
 
 bitflags::bitflags! {
-    /// `CS.Status`: what became of a descriptor.
+    /// `CS.Status`: the outcome of a descriptor.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
     pub struct Status: u32 {
         /// Completed, with or without error.

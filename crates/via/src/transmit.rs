@@ -225,7 +225,8 @@ impl<W: Wire> Engine<W> {
         let Some(vi) = self.vis.at(index) else { return Step::Ended };
         vi.send.next = at.wrapping_add(1);
         let work = vi.send.works.get(at);
-        // What went entirely by direct access needs no answer: it is in the peer's memory.
+        // A request that went entirely by direct access needs no answer: it is in the peer's
+        // memory.
         let silent = work.way == Way::Direct && !work.consumes_receive();
         if !silent {
             vi.next_sequence = vi.next_sequence.wrapping_add(1);
@@ -289,7 +290,7 @@ impl<W: Wire> Engine<W> {
         }
         let mut can_place = work.length >= PLACE_BYTES_MIN && vi.attributes.reliability.is_reliable() && !vi.remote_rnr;
         if can_place && work.way == Way::Undecided && vi.unadvertised >= UNADVERTISED_MAX {
-            // It receives into memory of its own: looking at each message would be in vain.
+            // It receives into memory of its own and never advertises: look rarely.
             vi.unadvertised += 1;
             can_place = vi.unadvertised >= UNADVERTISED_MAX + UNADVERTISED_LOOK;
             if can_place {

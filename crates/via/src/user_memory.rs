@@ -25,7 +25,7 @@ pub enum MemoryMode {
     Strict,
 }
 
-/// Whether the kernel copies within this process, and says so when memory is not there: what
+/// Whether the kernel copies within this process, and says so when memory is not there, which
 /// [`MemoryMode::Strict`] needs.
 pub(crate) fn kernel_copies() -> bool {
     let (from, mut to) = (*b"bellwire", [0u8; 8]);

@@ -33,7 +33,7 @@ pub(crate) fn bytes_min(mode: Attach) -> u32 {
     }
 }
 
-/// What is chosen between the two ways for.
+/// The requests for which one of the two ways is chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// Sends and RDMA writes: the peer pulls.

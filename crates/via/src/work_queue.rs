@@ -321,7 +321,7 @@ impl SendQueue {
 
 /// A region that a queue uses again and again: checked and held once, as long as it is leased.
 /// While it is held it can be neither deregistered nor changed, so a request inside it needs two
-/// comparisons and no look at the table of regions. Whoever wants to end the registration revokes
+/// comparisons and no look at the table of regions. Deregistration revokes
 /// leases that nothing posted uses.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Lease {

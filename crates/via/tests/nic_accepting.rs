@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Whoever asks an acceptor is answered, however many ask at a time: with a VI, or with a no; and
+//! Askers of an acceptor are answered, however many ask at a time: with a VI, or with a no; and
 //! when it has closed, by nobody.
 
 mod nic_common;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Closing a NIC: what was sent before arrives, also when packets are lost; and nobody waits for
+//! Closing a NIC: messages sent before arrive, also when packets are lost; and nobody waits for
 //! ever for a peer that is not there.
 
 mod nic_common;

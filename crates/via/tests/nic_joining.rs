@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Small messages between hosts share packets while some are under way; none waits for a look that
-//! never comes, and who has looked after them rests again.
+//! never comes, and the thread that has looked after them rests again.
 
 mod nic_common;
 
@@ -50,7 +50,8 @@ fn share_packets_and_are_not_forgotten() {
         let before = packets(&a);
         post_receives(&b);
         post(&a, round);
-        // Nobody looks at this side until all have arrived: what waits is the helper's business.
+        // Nobody looks at this side until all have arrived: messages that wait are the helper's
+        // business.
         take(&b, round);
         collect(&a);
         packets(&a) - before

@@ -161,7 +161,7 @@ fn waits_are_counted_where_they_belong() {
     let (vi, queue) = (format!("{:?}", x.vi), format!("{cq:?}"));
     assert_eq!(waits(entry(&first, "vis", "vi", &vi)), [0; 4]);
     assert_eq!(waits(entry(&first, "cqs", "cq", &queue)), [0; 4]);
-    // What is there already is no wait, nor is polling.
+    // A completion that is there already is no wait, nor is polling.
     x.post_receive(0, 64);
     y.send_now(0, 8);
     std::thread::sleep(Duration::from_millis(20));

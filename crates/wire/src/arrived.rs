@@ -78,7 +78,7 @@ impl Bulk {
     }
 }
 
-/// What `receive` found.
+/// The outcome of `receive`.
 #[derive(Debug)]
 pub enum Received {
     /// Nothing.
@@ -89,7 +89,7 @@ pub enum Received {
     Broken,
 }
 
-/// What `peek_line` found.
+/// The outcome of `peek_line`.
 #[derive(Debug)]
 pub enum Peeked {
     /// A line.

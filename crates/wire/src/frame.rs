@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Frames: what engines say to each other, on every wire, in a 64-byte line and, for more than
+//! Frames: the messages between engines, on every wire, in a 64-byte line and, for more than
 //! fits, payload bytes beside it.
 //!
 //! ```text
@@ -20,7 +20,7 @@
 //! ```
 //!
 //! Everything here was written by a peer: decoding never panics, and every value is checked before
-//! use by who takes it (`deliver.rs` says who that is).
+//! use by the code that takes it (`deliver.rs` of the engine has the list).
 
 use bellwire_memory::line_queue::Line;
 

@@ -6,12 +6,12 @@
 //! the link a packet link (`PACKET` in its id) or none. So what is fast on shared memory pays
 //! nothing for the choice.
 //!
-//! Who is meant by an address: shared memory is asked first, whatever the address, since any
-//! process of the host may have it. If nobody is there, and the address is not this NIC's own, UDP
-//! is asked; who is found so may have begun to wait meanwhile, on this host, so shared memory is
-//! asked once more before a session is made. Two peers look for each other both ways at a time; the
-//! first link that comes is taken, but a peer whose address is this host's gets some time to come
-//! by shared memory. That is in `host/finding.rs`; what sleepers need of both wires is in
+//! The NIC at an address: shared memory is asked first, whatever the address, since any process of
+//! the host may have it. If nobody is there, and the address is not this NIC's own, UDP is asked; a
+//! NIC that is found so may have begun to wait meanwhile, on this host, so shared memory is asked
+//! once more before a session is made. Two peers look for each other both ways at a time; the first
+//! link that comes is taken, but a peer whose address is this host's gets some time to come by
+//! shared memory. That is in `host/finding.rs`; the needs of sleepers of both wires are in
 //! `host/waiting.rs`.
 
 mod finding;
@@ -299,7 +299,7 @@ unsafe impl Wire for HostWire {
             }
             let both = how == Rendezvous::Peer && is_elsewhere(local, remote);
             self.requests.insert(request, Request { how, local: *local, remote: *remote, shm: true, udp: both, found: false });
-            // Who is found by UDP has thus asked shared memory before.
+            // Shared memory has thus been asked before a NIC is found by UDP.
             self.shm.resolve(request, how, local, remote);
             if both {
                 p.locate(request, how, local, remote);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The memory half of the terms between engine and wire: what is published, granted, advertised and
-//! reached directly.
+//! The memory half of the terms between engine and wire: memory that is published, granted,
+//! advertised and reached directly.
 
 /// Whether a direct access took place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -106,8 +106,8 @@ pub struct Allocation {
     pub segment: u32,
 }
 
-// SAFETY: it names memory of the process, which no thread owns; whoever dereferences `base` answers
-// for that.
+// SAFETY: it names memory of the process, which no thread owns; code that dereferences `base`
+// answers for that.
 unsafe impl Send for Allocation {}
 
 /// What a range of the process's memory is good for.

@@ -12,7 +12,7 @@ use crate::time::Instant;
 use bellwire_memory::bytes;
 use bellwire_memory::line_queue::{HEAD_WORDS, Line};
 
-/// What became of a frame.
+/// The outcome of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum Sent {
@@ -31,8 +31,8 @@ pub enum Sent {
 pub const PAYLOAD_BYTES_MIN: usize = 256;
 
 /// A wire joins NICs by *links*, one for each pair. A link delivers frames reliably and in order,
-/// or breaks; all VIs between the two NICs share it. No call blocks: what takes time is answered by
-/// a [`WireEvent`].
+/// or breaks; all VIs between the two NICs share it. No call blocks: a request that takes time is
+/// answered by a [`WireEvent`].
 ///
 /// # Safety
 /// The engine relies on an implementation for these:

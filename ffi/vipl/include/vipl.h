@@ -117,7 +117,7 @@ typedef VIP_USHORT VIP_RELIABILITY_LEVEL; /* a set of VIP_SERVICE_* bits; one bi
 #define VIP_STATUS_REMOTE_DESC_ERROR 0x00000100  /* the target's receive descriptor could not take it */
 #define VIP_STATUS_ERROR_MASK 0x000001FE
 
-/* VIP_CONTROL_SEGMENT.Status: what was done */
+/* VIP_CONTROL_SEGMENT.Status: the operation */
 #define VIP_STATUS_OP_SEND 0x00000000
 #define VIP_STATUS_OP_RECEIVE 0x00010000
 #define VIP_STATUS_OP_RDMA_WRITE 0x00020000

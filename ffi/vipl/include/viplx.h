@@ -78,7 +78,7 @@ typedef struct {
     VIP_UINT32 Wire;            /* VIPX_WIRE_* */
     VIP_UINT32 Reason;          /* VIPX_REASON_* */
     VIP_UINT32 LinkId;          /* as in VIPX_VI_INFO */
-    /* What follows is 0 but on VIPX_WIRE_UDP. */
+    /* The fields below are 0 except on VIPX_WIRE_UDP. */
     VIP_UINT8 Address[16];      /* where packets go, in network order: AddressLen bytes */
     VIP_UINT16 AddressLen;      /* 4 (IPv4) or 16 (IPv6) */
     VIP_UINT16 Port;

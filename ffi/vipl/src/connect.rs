@@ -189,7 +189,7 @@ pub extern "C" fn VipConnectReject(connection: VipHandle) -> VipReturn {
     })
 }
 
-/// What requests have in common: an idle VI and two addresses.
+/// The common part of requests: an idle VI and two addresses.
 fn addresses(nic: &Cell, vi: ViHandle, local: *const VipNetAddress, remote: *const VipNetAddress) -> Result<(NetAddress, NetAddress), VipReturn> {
     let (local, given) = (Given::read(local)?.local(nic)?, Given::read(remote)?);
     let remote = given.remote(nic)?;

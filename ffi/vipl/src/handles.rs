@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Handles, and who is inside a NIC.
+//! Handles, and the threads inside a NIC.
 //!
 //! A handle is a value, never an address:
 //!
@@ -31,7 +31,7 @@ const GENERATION_BITS: u32 = 14;
 const SLOTS: usize = 1 << SLOT_BITS;
 const KEY_TAG: u32 = 0xB000_0000;
 const KIND_SHIFT: u32 = SLOT_BITS + GENERATION_BITS;
-/// What stands in the low half of a NIC's own handle.
+/// The low half of a NIC's own handle.
 const NIC_OBJECT: u32 = 1;
 /// Marks for threads.
 const MARKS: usize = 1024;
@@ -253,7 +253,7 @@ pub(crate) fn with_object<T>(kind: Kind, handle: VipHandle, body: impl FnOnce(&C
     answer
 }
 
-/// What marks call the door of a slot: never 0.
+/// The name of the door of a slot in marks: never 0.
 #[inline(always)]
 fn name_of(index: usize) -> u32 {
     index as u32 + 1
@@ -315,7 +315,7 @@ pub(crate) fn open(nic: Nic, host: Box<[u8]>, is_mapped_mode: bool, reaches_othe
     Ok(handle)
 }
 
-/// Closes a NIC: its handles are stale at once, whoever waits in it is sent away, and when the last
+/// Closes a NIC: its handles are stale at once, its waiters are sent away, and when the last
 /// caller has left it goes.
 pub(crate) fn close(handle: VipHandle) -> Result<(), VipReturn> {
     let (upper, index, object) = parts(handle);
@@ -348,7 +348,7 @@ pub(crate) fn close(handle: VipHandle) -> Result<(), VipReturn> {
 /// Ends the waits of callers inside, and waits until they have left. `false`: some never did.
 fn send_away(cell: &Cell, index: usize) -> bool {
     cell.nic.with(|engine| {
-        // What has been posted and fits still leaves.
+        // Requests that have been posted and fit still leave.
         for _ in 0..64 {
             if !engine.has_work() || !engine.progress() {
                 break;

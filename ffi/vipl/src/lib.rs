@@ -9,7 +9,7 @@
 //! | file | concern |
 //! |---|---|
 //! | `work.rs` | post, done, wait: the data path |
-//! | `handles.rs` | handles are values; who is inside a NIC; when a closed one may go |
+//! | `handles.rs` | handles are values; the threads inside a NIC; when a closed NIC may go |
 //! | `waiting.rs` | waits that say how long they spin; descriptors of completion queues |
 //! | `cq.rs`, `notify.rs`, `vi.rs`, `memory.rs`, `connect.rs`, `nic.rs`, `names.rs`, `ext.rs` | the other calls |
 //! | `types.rs`, `status.rs` | layouts; return codes |

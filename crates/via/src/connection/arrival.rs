@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Connection frames: what arrives, and what is answered.
+//! Connection frames, and the answers to them.
 
 use super::compatible;
 use super::message::{Message, ReplyCode};
@@ -157,7 +157,7 @@ impl<W: Wire> Engine<W> {
         true
     }
 
-    /// An acceptance for a request that has been given up: who accepted believes to be connected,
+    /// An acceptance for a request that has been given up: the acceptor believes to be connected,
     /// and is told that it is not.
     #[cold]
     pub(crate) fn decline_late_acceptance(&mut self, link: LinkId, op: Op, frame: &Frame) {

@@ -114,7 +114,7 @@ impl<W: Wire> Engine<W> {
         self.send_control_line(link, &mut line);
     }
 
-    /// What arrived before an error is acknowledged before the error is told.
+    /// Messages that arrived before an error are acknowledged before the error is told.
     pub(crate) fn send_last_acknowledgement(&mut self, index: usize) {
         let Some(v) = self.vis.at(index) else { return };
         if v.acknowledges && v.acknowledged_sequence != v.expected_sequence {

@@ -35,8 +35,8 @@ impl<W: Wire> Engine<W> {
         self.connections.listening.get(local).is_some_and(|l| l.active)
     }
 
-    /// Requests for connections that have met a wait since the engine began: who remembers the
-    /// number knows whether to ask [`poll_wait`](Self::poll_wait).
+    /// Requests for connections that have met a wait since the engine began: a caller that
+    /// remembers the number knows whether to ask [`poll_wait`](Self::poll_wait).
     #[inline]
     pub fn connection_requests(&self) -> u64 {
         self.connections.arrived

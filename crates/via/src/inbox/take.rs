@@ -75,7 +75,7 @@ impl<W: Wire> Engine<W> {
         Looked::Took(taken)
     }
 
-    /// As [`take`](Self::take), after [`take_line`](Self::take_line) in vain: looks but once.
+    /// As [`take`](Self::take), after [`take_line`](Self::take_line) found nothing: looks but once.
     #[inline]
     pub fn take_otherwise(&mut self, inbox: InboxHandle, line: &mut LineWords) -> Option<Taken> {
         self.take_looking(inbox, line, 1, || ())
@@ -103,8 +103,8 @@ impl<W: Wire> Engine<W> {
             return self.take_among_links(inbox, line, found);
         }
         let taken = self.inboxes.get(inbox)?.taken;
-        // What comes while we look is found sooner by another look than by another poll, of which
-        // looking is the smaller part.
+        // A message that comes while we look is found sooner by another look than by another poll,
+        // of which looking is the smaller part.
         for _ in 0..looks_at_only {
             if let Some(found) = self.take_from_link(0, inbox, line, found) {
                 if let Some(i) = self.inboxes.get_mut(inbox) {

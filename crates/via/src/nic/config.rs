@@ -41,7 +41,8 @@ pub struct NicConfig {
     /// Shared memory to peers on this host. Without it, and with UDP, they are reached by UDP as if
     /// they were elsewhere: to measure and to test.
     pub shm: bool,
-    /// How long a wait spins at most before it sleeps; waits that spin in vain spin for less.
+    /// How long a wait spins at most before it sleeps; waits whose spinning does not pay spin for
+    /// less.
     pub spin: Duration,
     /// Bytes that a VI sends before the next one does, when several share a link
     /// ([`Engine::set_turn_bytes`](crate::Engine::set_turn_bytes)).
@@ -76,8 +77,8 @@ impl Default for NicConfig {
     /// Mapped mode, 127.0.0.1 without UDP, [`SPIN_DEFAULT`] (none on a machine with one processor),
     /// a seed of its own.
     fn default() -> Self {
-        // Of the machine, not of this process: whoever is pinned to one processor usually waits for
-        // a peer on another.
+        // Of the machine, not of this process: a thread that is pinned to one processor usually
+        // waits for a peer on another.
         let alone = processors::online() == 1;
         Self {
             mode: ProtectionMode::Mapped,
@@ -133,8 +134,8 @@ impl NicConfig {
         if let Some(address) = address {
             config.host = host_address(address);
             config.scope = if let SocketAddr::V6(v6) = address { v6.scope_id() } else { 0 };
-            // Nobody else can send to a loopback address; whoever gives another wants to be reached
-            // there.
+            // Nobody else can send to a loopback address; a program that gives another one wants to
+            // be reached there.
             config.udp = (!address.ip().is_loopback()).then(Udp::default);
         }
         if let Some(on) = read("BELLWIRE_UDP", parse_switch)? {

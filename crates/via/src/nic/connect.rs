@@ -40,7 +40,7 @@ impl Nic {
         }
     }
 
-    /// Connects `vi` to whoever waits at `remote`; returns the peer's attributes. A `timeout` of
+    /// Connects `vi` to the waiter at `remote`; returns the peer's attributes. A `timeout` of
     /// zero means one try.
     ///
     /// # Errors

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! More busy threads than processors: who polls in vain gives way.
+//! More busy threads than processors: a thread whose polls find nothing gives way.
 //!
 //! A program that polls uses up its time slice while the peer that it waits for may be the one that
 //! waits for this processor. So polls that find nothing let others run now and then
@@ -13,19 +13,20 @@
 //!  crowded   somebody ran when we gave way. From now on four empty polls are enough, until it has been in vain eight times in a row.
 //! ```
 //!
-//! Who gives way to a peer that waits for this processor is back within microseconds. Who gives way
-//! although his peer is at work on another one has lost his turn, some milliseconds, for the few
-//! microseconds that an answer takes. So who gives way says so to his peers, in a word that they
-//! can read, and who finds that a peer neither has given way nor sleeps polls on, some tens of
-//! microseconds. If that is in vain, it is not tried again for a while, longer each time: a peer
-//! that computes, or has lost its processor to others, looks like one that answers. But after a
-//! long absence it is: beside that it costs little.
+//! A thread that gives way to a peer that waits for this processor is back within microseconds. A
+//! thread that gives way although his peer is at work on another one has lost his turn, some
+//! milliseconds, for the few microseconds that an answer takes. So a thread that gives way says so
+//! to its peers, in a word that they can read, and a thread that finds that a peer neither has
+//! given way nor sleeps polls on, some tens of microseconds. If that does not help, it is not tried
+//! again for a while, longer each time: a peer that computes, or has lost its processor to others,
+//! looks like one that answers. But after a long absence it is: beside that it costs little.
 //!
 //! Two that wait for each other on one processor, because one has woken the other there, may stay
-//! so for as long as they run: neither ever waits for long. So who gives way says from which
-//! processor, and who comes back to find that its peer has left just that one for it, again and
-//! again, goes elsewhere, if it may (decision 27): the side that asked for the link first, the
-//! other only if that does not help. In vain, since all processors are in use: ever more rarely.
+//! so for as long as they run: neither ever waits for long. So a thread that gives way says from
+//! which processor, and a thread that comes back and finds that its peer has left just that one for
+//! it, again and again, goes elsewhere, if it may (decision 27): the side that asked for the link
+//! first, the other only if that does not help. Without effect, since all processors are in use:
+//! ever more rarely.
 //!
 //! A poll that finds something pays nothing for this, and an undisturbed pair never gets as far as
 //! an idle turn. Called by `shared.rs` and `give_way.rs`, under the token; the system call itself
@@ -38,7 +39,7 @@ const GAP_MAX: u32 = 64;
 const EMPTY_POLLS: u32 = 4;
 const EMPTY_POLLS_MAX: u32 = 1024;
 const EMPTY_POLLS_PATIENT_MIN: u32 = 64;
-/// Times of giving way that pass after patience in vain, at first and at most.
+/// Times of giving way that pass after fruitless patience, at first and at most.
 const REST_MIN: u32 = 1;
 const REST_MAX: u32 = 512;
 /// After an absence so long, nanoseconds, patience is little.
@@ -52,14 +53,14 @@ const SHARED_OTHER: u32 = 8;
 /// by how much more the number above grows then.
 const TRIAL: u32 = 64;
 const TRIAL_GROWTH: u32 = 64;
-/// Times in vain, in a row, after which it is not crowded any more.
+/// Fruitless times, in a row, after which it is not crowded any more.
 const QUICK_MAX: u32 = 8;
 /// Long absences in a row after which strangers compute here; and naps between two times that it is
 /// asked whether they still do.
 const LONG_MAX: u32 = 2;
 const NAPS_MAX: u32 = 64;
 
-/// What is known about others that want this processor.
+/// The knowledge about others that want this processor.
 #[derive(Debug)]
 pub(super) struct Crowd {
     /// Completions when last looked.
@@ -72,7 +73,7 @@ pub(super) struct Crowd {
     /// Times of giving way to come before patience is tried again, and the next number of such.
     rest: u32,
     rest_next: u32,
-    /// Times in a row that giving way was in vain.
+    /// Times in a row that giving way did not help.
     quick: u32,
     /// Times that a peer shared our processor, and how many are to be the last.
     shared: u32,
@@ -343,7 +344,7 @@ mod tests {
         }
         c.poll(7, nobody);
         assert_eq!(polls_until_due(&mut c, 1), Some(EMPTY_POLLS_MAX));
-        // In vain: not again at once, and each time later.
+        // It did not help: not again at once, and each time later.
         for rest in [REST_MIN, 2 * REST_MIN, 4 * REST_MIN] {
             for _ in 0..rest {
                 c.gave_way(true, 0);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! How a poll in vain lets others run when it is its turn to; `crowd.rs` says when.
+//! How a poll that finds nothing lets others run when it is its turn to; `crowd.rs` says when.
 //!
 //! Nobody may hold a lock of a layer above meanwhile, since an absence can take milliseconds:
 //! layers that poll an inbox call [`Nic::give_way`](super::Nic::give_way) when they have let go of
@@ -23,7 +23,7 @@ const LONG_ABSENCE_NS: u64 = 500_000;
 pub(super) enum Poller {
     /// Completions.
     Completions,
-    /// What comes for an inbox; it takes frames from the wire itself.
+    /// Messages for an inbox; the poller takes frames from the wire itself.
     Frames,
 }
 

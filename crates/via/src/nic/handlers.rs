@@ -170,7 +170,7 @@ fn report(shared: &Shared, error: AsyncError) {
     }
 }
 
-/// What VIA asks for when there is no handler.
+/// The report that VIA asks for when there is no handler.
 fn log(error: AsyncError) {
     let of = match (error.vi, error.cq) {
         (_, Some(cq)) => format!(" on completion queue {cq:?}"),

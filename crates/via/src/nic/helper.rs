@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The helper thread: what must happen whether or not the application calls.
+//! The helper thread: the work that must be done whether or not the application calls.
 //!
 //! It sleeps in `epoll` on the wire's control descriptor, a bell of its own, and the NIC's bell
 //! (unless waiters sleep on that). In this order of depth:
@@ -156,7 +156,7 @@ impl Helper<'_> {
         }
         if woken.bell || woken.reasons & DUTY != 0 {
             if woken.reasons != 0 {
-                // Whoever told us counts on us to be awake.
+                // The thread that told us counts on us to be awake.
                 self.mode = Mode::Tick(self.tick_after(TICK));
             }
             // One of many on few processors polls, but not at this moment: we run in its place, or
@@ -180,7 +180,7 @@ impl Helper<'_> {
             Mode::Tick(_) if woken.guard => _ = self.has_polled(),
             Mode::Tick(_) if self.guarding.on => self.guard(),
             Mode::Tick(_) => self.tick(),
-            // Who posts while we sleep so wakes us by more than that.
+            // A thread that posts while we sleep so wakes us by more than that.
             Mode::Deep(_) => {}
         }
     }

@@ -18,8 +18,8 @@ use bellwire_memory::token::{Claim, Held, Token};
 use std::sync::Mutex;
 use std::time::Duration;
 
-/// Polls between two whole turns of the engine: what is found again and again without one must not
-/// starve what comes in.
+/// Polls between two whole turns of the engine: completions that are found again and again without
+/// one must not starve frames that come in.
 pub(super) const POLLS_PER_TURN: u32 = 64;
 
 /// A word on a line of its own.
@@ -28,10 +28,10 @@ pub(super) struct OwnLine(pub(super) AtomicU32);
 
 /// What the NIC, its helper and its waiters share.
 pub(super) struct Shared {
-    // line 0: written at each turn by whoever polls; read by the helper at its ticks
+    // line 0: written at each turn by a poller; read by the helper at its ticks
     pub(super) polls: OwnLine,
-    /// Whether who polls an inbox should let others run when it finds nothing; read by each poll in
-    /// vain.
+    /// Whether a poller of an inbox should let others run when it finds nothing; read by each poll
+    /// that finds nothing.
     pub(super) gives_way: AtomicBool,
     pub(super) token: Token<Core>,
     pub(super) port: Port,
@@ -87,8 +87,8 @@ impl Shared {
     }
 
     /// What a poll does before it looks, now and then: the whole turn that is due once in so many
-    /// polls, whatever is found; what is not as usual; and letting others run when the polls before
-    /// were in vain, unless whoever polls does that when it holds no lock.
+    /// polls, whatever is found; unusual things; and letting others run when the polls before found
+    /// nothing, unless a poller does that when it holds no lock.
     #[cold]
     #[inline(never)]
     pub(super) fn besides<'a>(&'a self, mut core: Held<'a, Core>, poller: Poller) -> Held<'a, Core> {

@@ -35,7 +35,7 @@ const REGIONS_MAX: usize = 1 << 14;
 
 static OPENED: AtomicU32 = AtomicU32::new(0);
 
-/// What does not change while the NIC is open.
+/// The properties that do not change while the NIC is open.
 pub(super) struct Identity {
     /// Which of the process's NICs, from 0 in the order of opening.
     pub number: u32,

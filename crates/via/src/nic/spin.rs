@@ -3,13 +3,13 @@
 //!
 //! Spinning pays if the message comes while we spin, and is a loss if it does not, or if the peer
 //! needs this very processor to send it. That cannot be foreseen, so it is tried: as long as spins
-//! find something, each wait spins for the whole time. Two in vain in a row, or one during which
-//! others wanted the processor, and waits sleep at once; now and then, at growing distances, one
-//! wait spins to see whether things have changed.
+//! find something, each wait spins for the whole time. Two fruitless ones in a row, or one during
+//! which others wanted the processor, and waits sleep at once; now and then, at growing distances,
+//! one wait spins to see whether things have changed.
 
 use std::time::Duration;
 
-/// Spins in vain, in a row, after which waits sleep at once.
+/// Fruitless spins, in a row, after which waits sleep at once.
 const VAIN_MAX: u32 = 2;
 /// Waits without a spin before the next try; at first, and at most.
 const REST_MIN: u32 = 8;
@@ -26,7 +26,7 @@ pub enum Spin {
     For(Duration),
 }
 
-/// What has been learnt.
+/// The lessons so far.
 #[derive(Debug)]
 pub(super) struct Adaptive {
     max_ns: u64,
@@ -83,7 +83,7 @@ mod tests {
             assert_eq!(a.begin(), 50);
             a.paid();
         }
-        // One in vain now and then changes nothing.
+        // A fruitless one now and then changes nothing.
         a.was_vain(false);
         assert_eq!(a.begin(), 50);
     }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The live view's socket: tells other processes of this user what the NIC is doing, while it runs.
 //!
-//! An abstract stream socket named `bellwire/stat/<pid>/<number of the NIC in its process>`. Who
-//! has connected writes a byte and gets one line of JSON (`snapshot.rs`); bytes that come together
-//! are one request. Served by the helper thread. Nothing of it is on the data path; a snapshot
-//! takes the token for some microseconds.
+//! An abstract stream socket named `bellwire/stat/<pid>/<number of the NIC in its process>`. A
+//! process that has connected writes a byte and gets one line of JSON (`snapshot.rs`); bytes that
+//! come together are one request. Served by the helper thread. Nothing of it is on the data path; a
+//! snapshot takes the token for some microseconds.
 //!
 //! Readers are not trusted with anything: only processes of the same user, and root, are listened
 //! to; there are at most [`READERS_MAX`]; nothing here waits for them, and one that does not take

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the NIC's token protects: the engine, who sleeps, and whether peers ring. Used by all of
+//! What the NIC's token protects: the engine, sleepers, and whether peers ring. Used by all of
 //! `nic/`; the invariants N1 to N4 are in `nic.rs`.
 
 use super::crowd::Crowd;
@@ -190,8 +190,8 @@ impl Core {
         port.tell(reason);
     }
 
-    /// Whether [`arm`](Self::arm) has something to do: what waits for room on a link is to be told
-    /// of room, too.
+    /// Whether [`arm`](Self::arm) has something to do: work that waits for room on a link is to be
+    /// told of room, too.
     pub(super) fn needs_arming(&self) -> bool {
         !self.armed || (self.engine.has_work() && !self.engine.wire().is_armed_for_room())
     }

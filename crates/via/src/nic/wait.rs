@@ -3,8 +3,8 @@
 //!
 //! Sleeping waiters stand in a list under the token. The first is the *leader*: it sleeps on the
 //! NIC's bell and on the leader's bell (`Port`), and makes progress for all; the others sleep on
-//! bells of their own. Whoever finds that completions have come rings for those waiters for whom
-//! there is something (`Core::settle`). A leader that leaves wakes the next.
+//! bells of their own. A thread that finds that completions have come rings for those waiters for
+//! whom there is something (`Core::settle`). A leader that leaves wakes the next.
 //!
 //! No wake-up is lost: a waiter registers, arms, turns the engine and looks, all under the token;
 //! whatever completes later under the token finds it in the list, and whatever a peer publishes
@@ -149,8 +149,8 @@ impl Waiters {
     }
 }
 
-/// Looks without the pauses of one who spins: what was there a moment ago is looked for, not what
-/// may come.
+/// Looks without the pauses of a spinning thread: the look is for a thing that was there a moment
+/// ago, not for one that may come.
 pub(super) fn look_once<R>(engine: &mut Engine<HostWire>, take: impl FnOnce(&mut Engine<HostWire>) -> Result<Option<R>, Error>) -> Result<Option<R>, Error> {
     engine.polled_last = ViHandle::from_raw(0);
     take(engine)
@@ -261,7 +261,7 @@ struct Place<'a> {
     alarmed: bool,
     /// What it watches beside the bells when it leads.
     apart: Option<Arc<UdpSocket>>,
-    /// What ended its last sleep.
+    /// The event that ended its last sleep.
     woken: WokenBy,
     left: bool,
 }
@@ -326,10 +326,10 @@ impl<'a> Place<'a> {
         let mut turns = 0;
         let outcome = loop {
             core.count_poll(shared);
-            // Also after a turn that has left work behind: whoever waits for room says so.
+            // Also after a turn that has left work behind: a waiter for room says so.
             core.arm();
             self.apart = if leads { core.engine.wire.watch_apart() } else { None };
-            // What comes for an inbox stays in the wire.
+            // Messages for an inbox stay in the wire.
             let moved = if self.target == Target::Inbox { core.engine.turn_besides_frames() } else { core.engine.progress() };
             turns += 1;
             match look_once(&mut core.engine, &mut *take) {

@@ -82,7 +82,7 @@ impl Nic {
     }
 
     /// How long waits that say nothing else poll at most before they sleep, from now on; at most
-    /// [`SPIN_MAX`]. What was learnt about spinning is forgotten.
+    /// [`SPIN_MAX`]. Experience with spinning is forgotten.
     pub fn set_spin(&self, spin: Duration) {
         self.shared.token.enter(Claim::Bias).spin = Adaptive::new(saturating_ns(spin.min(SPIN_MAX)));
     }
@@ -115,7 +115,7 @@ impl Nic {
         watch::arm(&self.shared, cq)
     }
 
-    /// See [`Engine::destroy_cq`]. Who sleeps on its descriptor is woken.
+    /// See [`Engine::destroy_cq`]. A sleeper on its descriptor is woken.
     ///
     /// # Errors
     /// As there.

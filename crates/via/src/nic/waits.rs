@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What waits of a NIC are counted: by VI and by completion queue, for the live view. Kept beside
+//! The waits of a NIC, counted by VI and by completion queue, for the live view. Kept beside
 //! the engine, which knows nothing of waiting: a VI that grew would cost every message. Written by
 //! `wait.rs` at the end of a wait, read by `snapshot.rs`, both under the token. Costs by the
 //! highest VI and queue that somebody waited for.

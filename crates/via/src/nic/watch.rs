@@ -13,9 +13,9 @@
 //!
 //! Arming silences the descriptor, makes sure that somebody moves traffic while this process sleeps
 //! (the helper, or a waiter), moves what there is, and looks for an entry; all of it under the
-//! token. Whoever completes something later finds the queue armed when it lets the token go (N1)
-//! and makes the descriptor readable, once. An entry that is there already makes it readable at
-//! once, so that a program that forgets to look is slow, not stuck.
+//! token. A thread that completes something later finds the queue armed when it lets the token go
+//! (N1) and makes the descriptor readable, once. An entry that is there already makes it readable
+//! at once, so that a program that forgets to look is slow, not stuck.
 //!
 //! Invariants
 //! - W1: `armed` holds exactly the queues whose next entry is to be told; a queue leaves it when

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Who is meant by an address, asked of both wires (what the rule is: `host.rs`), and what each of
-//! them answers.
+//! The NIC at an address, asked of both wires (by the rule of `host.rs`), and the answers of both.
 
 use crate::address::{NetAddress, without_port};
 use crate::host::{HostWire, host_link};

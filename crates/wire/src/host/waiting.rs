@@ -19,7 +19,7 @@ impl HostWire {
         self.shm.control_fd()
     }
 
-    /// Handles what is ready on control descriptors; never blocks. What comes of it is told by the
+    /// Handles what is ready on control descriptors; never blocks. The outcome is told by the
     /// engine's next turn.
     pub fn handle_control(&mut self) {
         self.shm.handle_control();
@@ -58,7 +58,7 @@ impl HostWire {
     pub fn arm(&mut self, for_room: bool) {
         if let Some(p) = &mut self.packet {
             p.set_armed(true);
-            // Edge-triggered, and only while somebody sleeps: who polls is not to wake the helper
+            // Edge-triggered, and only while somebody sleeps: a poller is not to wake the helper
             // with each packet. Added already: then it stays.
             let flags = epoll::EventFlags::IN | epoll::EventFlags::ET;
             let _ = epoll::add(self.shm.bell(), p.port().socket_fd(), epoll::EventData::new_u64(OTHERS), flags);

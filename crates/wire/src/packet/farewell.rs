@@ -3,8 +3,8 @@
 //! how to sleep meanwhile.
 //!
 //! Only what the transport has taken counts, that is what has completed at Reliable Delivery:
-//! requests that have not are ended with the engine. What peers still send is taken and dropped, so
-//! that two NICs that are closed at once do not wait for each other.
+//! requests that have not are ended with the engine. Packets that peers still send are taken and
+//! dropped, so that two NICs that are closed at once do not wait for each other.
 
 use super::{PacketPort, PacketWire};
 use crate::Wire as _;

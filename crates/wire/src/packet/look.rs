@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What has come: the port is asked, datagrams go to the transport, others to whoever finds peers;
-//! and what is due leaves.
+//! Arrivals: the port is asked, datagrams go to the transport, others to the search for peers; and
+//! packets that are due leave.
 
 use crate::packet::PacketWire;
 use crate::packet::port::PacketPort;
 use crate::time::{Duration, Instant};
 use core::net::SocketAddr;
 
-/// What is taken in one look, so that a turn of the engine stays short, and the peer soon hears how
-/// far it may go on: so many datagrams (joined ones count as one), or so many bytes.
+/// The most that is taken in one look, so that a turn of the engine stays short, and the peer soon
+/// hears how far it may go on: so many datagrams (joined ones count as one), or so many bytes.
 const LOOK_MAX: u32 = 64;
 
 const LOOK_BYTES_MAX: usize = 96 << 10;
 
-/// Looks in vain that are no further apart are those of somebody who waits and does nothing else.
+/// Looks that find nothing and are no further apart are those of a caller that only waits.
 const SPINS_WITHIN: Duration = Duration::from_micros(2);
 
 /// What a look began with.
@@ -34,7 +34,7 @@ impl<P: PacketPort> PacketWire<P> {
         }
         match self.take_arrived() {
             Arrived::Message => return,
-            // As usual for who polls: nothing came, and nothing is due.
+            // The usual case of a poller: nothing came, and nothing is due.
             Arrived::Nothing
                 if !self.port.has_news() && !self.transport.has_transmit() && !self.transport.has_events() && self.now < self.transport.next_timeout() =>
             {
@@ -66,7 +66,7 @@ impl<P: PacketPort> PacketWire<P> {
         if first.is_none() && self.spins {
             first = (0..self.port.looks_again()).find_map(|_| self.port.receive());
         }
-        // Read after it came: whoever sent it may have done so while this look was under way, and
+        // Read after it came: the sender may have sent it while this look was under way, and
         // the peer is told how long it has waited here.
         let before = core::mem::replace(&mut self.now, self.port.now());
         let mut next = match first {
@@ -79,10 +79,10 @@ impl<P: PacketPort> PacketWire<P> {
         let (mut bytes, mut datagrams) = (0, 1);
         loop {
             bytes += self.take_datagram(next);
-            // What can be delivered is delivered before the port is asked again: whoever waits for
-            // one message does not wait for the answer that there is no other. Who delivered
-            // something looks again before sleeping. Of two messages in a row, the second waits for
-            // the rest of the look, so that timers are not forgotten.
+            // A message that can be delivered is delivered before the port is asked again: a waiter
+            // for one message does not wait for the answer that there is no other. A caller that
+            // delivered something looks again before sleeping. Of two messages in a row, the second
+            // waits for the rest of the look, so that timers are not forgotten.
             if !self.port.expects_more() && self.transport.next_delivery().is_some() {
                 self.hasty = !self.hasty;
                 return if self.hasty { Arrived::Message } else { Arrived::Packets };

@@ -13,15 +13,15 @@
 //! [`Direct::No`](super::Direct::No).
 //!
 //! Invariants
-//! - K1: what arrived is looked at in place, in the buffer that the kernel wrote; payload moves
-//!   once, to where it belongs.
+//! - K1: an arrived packet is looked at in place, in the buffer that the kernel wrote; payload
+//!   moves once, to where it belongs.
 //! - K2: the port is asked for packets at most once per turn of the engine or poll of a VI
 //!   (`begin_turn`), and only when a link has nothing more to deliver; it is asked for no more than
 //!   it takes until something can be delivered.
 //! - K3: whatever was sent leaves with `flush`, which the engine calls at the end of each call that
-//!   sends; what was received is answered at the end of each look.
+//!   sends; packets that were received are answered at the end of each look.
 //!
-//! `look.rs`: packets in and out; `sessions.rs`: who is located, links that come and go;
+//! `look.rs`: packets in and out; `sessions.rs`: peers that are located, links that come and go;
 //! `short.rs`: short messages; `farewell.rs`: the end. Here: frames, and the calls of a wire.
 
 mod farewell;
@@ -89,7 +89,7 @@ pub struct PacketWire<P: PacketPort> {
     words: Box<Line>,
     /// The port has been asked in this turn.
     looked: bool,
-    /// .. and before it, by who polls a VI.
+    /// .. and before it, by a poller of a VI.
     took: bool,
     /// Somebody sleeps, or is about to: each turn may be the last for long.
     armed: bool,
@@ -148,7 +148,7 @@ impl<P: PacketPort> PacketWire<P> {
         self.links.iter().map(|(link, _)| LinkId::from_raw(link.raw())).collect()
     }
 
-    /// What is known of a link's path.
+    /// The state of a link's path.
     pub fn path(&self, link: LinkId) -> Option<SessionInfo> {
         self.transport.session_info(self.find(link)?.session)
     }
@@ -233,8 +233,8 @@ impl<P: PacketPort> PacketWire<P> {
 }
 
 impl<P: PacketPort> Drop for PacketWire<P> {
-    /// Peers are told, as far as one packet can do it. Who wants to be sure that what was sent
-    /// arrives takes leave before (`farewell.rs`).
+    /// Peers are told, as far as one packet can do it. A program that wants to be sure that its
+    /// messages arrive takes leave before (`farewell.rs`).
     fn drop(&mut self) {
         let now = self.port.now();
         for session in self.by_session.keys() {
@@ -290,7 +290,7 @@ unsafe impl<P: PacketPort> Wire for PacketWire<P> {
         if l.down && l.current.is_none() {
             return Received::Empty;
         }
-        // Nothing taken is the usual case of who polls.
+        // Nothing taken is the usual case of a poller.
         let mut found = if l.current.is_some() || self.transport.next_delivery().is_some() { self.next_frame(link) } else { None };
         if found.is_none() && !self.looked {
             self.look();
@@ -329,10 +329,10 @@ unsafe impl<P: PacketPort> Wire for PacketWire<P> {
     }
 
     fn begin_turn(&mut self) {
-        // Who is about to sleep looks in any case.
+        // A caller that is about to sleep looks in any case.
         self.looked = core::mem::take(&mut self.took) && !self.armed;
-        // Without a link there is no receive() to look. Who may only be looked for by strangers
-        // need not look at each turn, while it makes many.
+        // Without a link there is no receive() to look. A NIC that only waits for strangers need
+        // not look at each turn, while it makes many.
         if self.links.is_empty() {
             self.turns = self.turns.wrapping_add(1);
             let seldom = self.turns.is_multiple_of(TURNS_PER_LOOK) && self.has_links();
@@ -378,8 +378,8 @@ unsafe impl<P: PacketPort> Wire for PacketWire<P> {
         self.transmit(now);
     }
 
-    /// While a session is being made with who was found: a peer that gets little of its processors
-    /// answers late, and the transport says if it does not.
+    /// While a session is being made with the peer that was found: a peer that gets little of its
+    /// processors answers late, and the transport says if it does not.
     fn has_found(&self, request: u64) -> bool {
         self.connecting.contains(&request)
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What carries a packet wire's datagrams: a socket, or a simulated network. All that depends on
+//! The carrier of a packet wire's datagrams: a socket, or a simulated network. All that depends on
 //! where packets go is behind this; no rule of the protocol is.
 
 use crate::address::NetAddress;
@@ -64,7 +64,7 @@ pub trait PacketPort {
     fn name(&self) -> &'static str;
     /// The time, on the clock that the engine is told.
     fn now(&self) -> Instant;
-    /// Whether packets can leave; what found no room the last time goes first.
+    /// Whether packets can leave; those that found no room the last time go first.
     fn is_ready(&mut self) -> bool {
         true
     }
@@ -93,7 +93,8 @@ pub trait PacketPort {
     fn has_news(&self) -> bool {
         true
     }
-    /// How often an empty port may be asked again within one look, by who looks again and again.
+    /// How often an empty port may be asked again within one look, by a caller that looks again and
+    /// again.
     fn looks_again(&self) -> u32 {
         0
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Sessions become links: who was located is connected to, what the transport says of sessions is
+//! Sessions become links: a located peer is connected to, and the transport's news of sessions is
 //! told to the engine.
 
 use crate::address::NetAddress;
@@ -17,7 +17,7 @@ impl<P: PacketPort> PacketWire<P> {
         }
     }
 
-    /// As [`resolve`](Wire::resolve), but no session is made with who is found:
+    /// As [`resolve`](Wire::resolve), but no session is made with the peer that is found:
     /// [`poll_found`](Self::poll_found) tells it, and [`proceed`](Self::proceed) goes on.
     pub fn locate(&mut self, request: u64, how: Rendezvous, local: &NetAddress, remote: &NetAddress) {
         self.held.insert(request, None);
@@ -29,7 +29,7 @@ impl<P: PacketPort> PacketWire<P> {
         self.found.pop_front()
     }
 
-    /// Makes the session with who was found.
+    /// Makes the session with the peer that was found.
     pub fn proceed(&mut self, request: u64) {
         if let Some(Some(to)) = self.held.remove(&request) {
             let now = self.port.now();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What lies where in the memory that two NICs show each other.
+//! The layout of the memory that two NICs show each other.
 //!
 //! ```text
 //!  link region, one per direction: written by its owner, mapped read-only by the peer
@@ -8,7 +8,7 @@
 //!    256   armed: the owner sleeps, ring its bell                   written by sleepers, read after each frame
 //!    384   epoch: odd while the owner is inside the peer's memory   written per direct access, read when memory is taken back
 //!    512   proof: the peer's nonce, read out of its memory        written once; 0: the owner cannot read the peer's memory
-//!    640   away: which processor the owner lets others have       written when it gives way, read by who polls in vain
+//!    640   away: which processor the owner lets others have       written when it gives way, read by peers that poll
 //!          (all ones: closed in good order)
 //!   4096   lines          LINES x 64 bytes
 //!          advertisements ADVERTS x 32 bytes

@@ -45,7 +45,7 @@ pub(super) enum Foreign {
     Refused { write: bool },
 }
 
-/// What is said of a processor that others may have; 0: they may not.
+/// The word for a processor that others may have; 0: they may not.
 fn away_word(from: Option<usize>) -> u32 {
     from.map_or(0, |p| (p as u32).wrapping_add(1))
 }
@@ -123,7 +123,7 @@ pub(crate) struct Link {
     peer_proof: *const AtomicU64,
     /// The peer has been given some allocation of ours: it may be inside.
     pub(super) given_memory: bool,
-    /// Times that it was waited for in vain to leave our memory.
+    /// Waits for it to leave our memory that ended at their bound.
     pub(super) overstays: u32,
     pub(super) parts: Parts,
 }
@@ -188,7 +188,7 @@ impl Link {
         }
     }
 
-    /// What follows a line that has been published.
+    /// The steps after a line that has been published.
     #[inline(always)]
     fn sent(&mut self) -> Sent {
         self.one_way = 0;
@@ -330,9 +330,9 @@ impl Link {
         self.sent()
     }
 
-    /// See [`Wire::receive`](crate::Wire::receive). Beside other links, at which who polls looks
-    /// meanwhile, no poll is left out: who lets others run after each would not see what is there
-    /// for as many turns of the scheduler.
+    /// See [`Wire::receive`](crate::Wire::receive). Beside other links, at which a poller looks
+    /// meanwhile, no poll is left out: a poller that lets others run after each poll would not see
+    /// a message for as many turns of the scheduler.
     ///
     /// # Safety
     /// F2, as there.
@@ -340,8 +340,8 @@ impl Link {
     pub(crate) unsafe fn receive(&mut self, is_only: bool) -> Received {
         if self.skip != 0 && is_only {
             self.skip -= 1;
-            // SAFETY: L2. Relaxed: our own word. Who has armed looks for the last time before it
-            // sleeps: that look must be a true one.
+            // SAFETY: L2. Relaxed: our own word. A thread that has armed looks for the last time
+            // before it sleeps: that look must be a true one.
             if unsafe { (*self.own_armed).load(Ordering::Relaxed) } == 0 {
                 return Received::Empty;
             }

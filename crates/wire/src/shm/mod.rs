@@ -36,7 +36,7 @@ const LINKS_PER_PROCESS_MAX: usize = 64;
 /// Longest wait for a peer to leave memory that is taken back. A peer that is stopped in the middle
 /// of a copy for longer may still write that memory.
 const QUIESCE_MAX: std::time::Duration = std::time::Duration::from_millis(100);
-/// Such waits in vain that a peer may cost us before its link is broken: each stops all of the NIC.
+/// Such waits that a peer may cost us before its link is broken: each stops all of the NIC.
 const OVERSTAYS_MAX: u32 = 3;
 
 /// How far peers may reach.
@@ -69,13 +69,13 @@ pub struct ShmWire {
     closed: Vec<(LinkId, Link)>,
     control: Control,
     segments: Segments,
-    /// What peers ring: a bell for each link.
+    /// The bells that peers ring, one for each link.
     bells: BellSet,
     events: VecDeque<WireEvent>,
     proof: Proof,
     /// Some link has allocations to ask for.
     wants: bool,
-    /// What stands in the armed words of all links: 0, [`link::ARMED`], or with [`link::FOR_ROOM`].
+    /// The value of the armed words of all links: 0, [`link::ARMED`], or with [`link::FOR_ROOM`].
     armed: u32,
 }
 
@@ -107,7 +107,7 @@ impl ShmWire {
         self.control.epoll.as_fd()
     }
 
-    /// Handles what is ready; never blocks. What comes of it is told by the engine's next turn.
+    /// Handles what is ready; never blocks. The outcome is told by the engine's next turn.
     pub fn handle_control(&mut self) {
         rendezvous::handle_ready(self);
     }
@@ -189,8 +189,9 @@ impl ShmWire {
         }
     }
 
-    /// Whether there are links: what comes as frames (all in guarded mode; in mapped mode what is
-    /// not mapped yet or not permitted) needs this process even while it computes.
+    /// Whether there are links: requests that come as frames (all in guarded mode; in mapped mode
+    /// those for memory that is not mapped yet or not permitted) need this process even while it
+    /// computes.
     pub fn has_links(&self) -> bool {
         !self.links.is_empty()
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What memory of the program is good for: looked at when it is registered.
+//! The use that memory of the program allows: looked at when it is registered.
 
 use crate::MemoryKind;
 

@@ -6,8 +6,8 @@
 //! discriminator); a client connects there. Of two peers that name each other the first to come
 //! listens under the hash of both addresses in order, the second finds the name taken and connects.
 //! Abstract names vanish with their process, so nothing is left behind. Anybody in the network
-//! namespace can take such a name: who is at the other end is checked by its credentials, and only
-//! the same user is dealt with. A NIC's id is told to whoever asks, so it proves nothing either:
+//! namespace can take such a name: the process at the other end is checked by its credentials, and
+//! only the same user is dealt with. A NIC's id is told to any asker, so it proves nothing either:
 //! links are known by it *and* by the process at their other end.
 //!
 //! Everything is non-blocking: sockets, pidfds and listeners stand in one epoll set whose
@@ -183,7 +183,7 @@ impl Control {
     }
 
     /// The oldest handshake of the process that has most of them, leaving our own requests alone:
-    /// who floods us drops its own.
+    /// a process that floods us drops its own.
     fn most_dispensable(&self) -> Option<u64> {
         let theirs = || self.handshakes.iter().filter(|(_, h)| h.listener.is_some());
         let mut counts: BTreeMap<u32, usize> = BTreeMap::new();

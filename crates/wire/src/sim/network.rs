@@ -76,13 +76,13 @@ impl SimNetwork {
         self.0.borrow().wakeups.first().copied().unwrap_or(Instant::NEVER)
     }
 
-    /// A NIC stops without a word: what is under way to it is lost, what it sent arrives, and its
-    /// peers hear of its death after a while.
+    /// A NIC stops without a word: frames under way to it are lost, frames that it sent arrive, and
+    /// its peers hear of its death after a while.
     pub fn crash(&self, nic: usize) {
         self.0.borrow_mut().detach(nic, LinkFailure::PeerDied);
     }
 
-    /// What has been carried.
+    /// The counts of frames carried.
     pub fn statistics(&self) -> SimStatistics {
         self.0.borrow().statistics
     }

@@ -2,8 +2,8 @@
 //! Where datagrams arrive: slots of the largest size, used again as soon as nobody refers to them.
 //! No copy, and no allocation once made.
 //!
-//! What came out of order is kept by reference and may hold a whole slot. When all but one are
-//! held, what is lent is a copy, packet by packet: so there is always a slot for the datagram that
+//! A datagram that came out of order is kept by reference and may hold a whole slot. When all but
+//! one are held, a copy is lent, packet by packet: so there is always a slot for the datagram that
 //! everything waits for, and what is kept beyond takes as much memory as it is long, which the
 //! transport bounds.
 
@@ -42,7 +42,7 @@ impl AsRef<[u8]> for UdpBuffer {
 /// The slots of a NIC.
 #[derive(Debug)]
 pub(super) struct Buffers {
-    /// What is written next: nobody else refers to it.
+    /// The slot that is written next: nobody else refers to it.
     current: Option<Arc<Vec<u8>>>,
     /// The others, the latest at the back.
     used: VecDeque<Arc<Vec<u8>>>,

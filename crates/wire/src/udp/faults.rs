@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Faults on purpose (`BELLWIRE_FAULTS`): what leaves is lost, doubled, delayed, overtaken, damaged
-//! or held up by a partition, as a plan with a seed says. (Damaged is lost: the checksum of UDP is
-//! below.) The same model as in the simulator (`bellwire-faults`), so a plan means the same in
-//! both; here it strikes what this NIC sends, packet by packet; neighbours that are spared leave
+//! Faults on purpose (`BELLWIRE_FAULTS`): packets that leave are lost, doubled, delayed, overtaken,
+//! damaged or held up by a partition, as a plan with a seed says. (Damaged is lost: the checksum of
+//! UDP is below.) The same model as in the simulator (`bellwire-faults`), so a plan means the same
+//! in both; here it strikes what this NIC sends, packet by packet; neighbours that are spared leave
 //! joined.
 
 use crate::time::{Duration, Instant};
@@ -35,7 +35,7 @@ impl Struck {
     /// neighbours together as they came (faults strike packets, not calls); or later, by
     /// [`release`](Self::release).
     pub(super) fn send(&mut self, now: Instant, to: SocketAddr, bytes: &[u8], size: usize, mut put: impl FnMut(&[u8])) {
-        // What leaves next: packets that nothing has happened to.
+        // The packets that leave next: nothing has happened to them.
         let mut whole = 0..0;
         for start in (0..bytes.len()).step_by(size.max(1)) {
             let packet = start..bytes.len().min(start + size.max(1));

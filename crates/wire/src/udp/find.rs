@@ -11,9 +11,9 @@
 //!
 //! Every NIC wants to be the directory of its address; the first gets the port. The others hold a
 //! connection to the directory's abstract socket; its end tells them that the place is free. So
-//! nothing is registered and nothing goes stale: who waits is known from who listens, and both end
-//! with their process. A wait is one for each address and discriminator, whoever's it is, as with a
-//! TCP port. Addresses with a port need no directory: the port is the NIC's.
+//! nothing is registered and nothing goes stale: the waits are known from the listening sockets,
+//! and both end with their process. A wait is one for each address and discriminator, whoever's it
+//! is, as with a TCP port. Addresses with a port need no directory: the port is the NIC's.
 //!
 //! Of two peers that name each other each waits under its own name for the other and looks for the
 //! other; what both find becomes one session.
@@ -130,7 +130,7 @@ impl Finder {
         self.next_timeout
     }
 
-    /// What became of a request.
+    /// The outcome of a request.
     pub(super) fn poll_found(&mut self) -> Option<(u64, Result<SocketAddr, LinkFailure>)> {
         self.found.pop_front()
     }

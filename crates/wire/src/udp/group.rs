@@ -81,7 +81,7 @@ impl GroupSocket {
         Ok(Self(socket))
     }
 
-    /// Takes a datagram: its length, cut to the room, and who sent it.
+    /// Takes a datagram: its length, cut to the room, and its sender.
     ///
     /// # Errors
     /// `WouldBlock`: there is none.

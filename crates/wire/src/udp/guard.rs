@@ -35,7 +35,7 @@ impl Guard {
         }
     }
 
-    /// Whether the guard may go; asked again and again by whoever is on guard.
+    /// Whether the guard may go; asked again and again by the guard.
     pub(super) fn may_go(&mut self) -> bool {
         self.on = core::mem::take(&mut self.needed);
         !self.on

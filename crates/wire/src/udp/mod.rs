@@ -70,7 +70,7 @@ const RING_BYTES_MAX: usize = 1 << 20;
 /// Packets that found no room are tried again after this, if nothing else happens.
 const STALL: Duration = Duration::from_micros(200);
 
-/// Who spins may as well spin close to the socket.
+/// A spinning thread may as well spin close to the socket.
 const LOOKS_AGAIN: u32 = 3;
 /// A datagram up to this length, alone, is a message or an answer, not a part of a stream.
 const SHORT: usize = 1024;
@@ -246,11 +246,11 @@ impl UdpPort {
                 }
             }
         }
-        // What cannot be sent counts as lost; the transport's timers see to it.
+        // A packet that cannot be sent counts as lost; the transport's timers see to it.
         true
     }
 
-    /// What did not find room, again.
+    /// The packets that did not find room, again.
     fn unstall(&mut self) {
         if let Some(to) = self.stalled.to {
             let bytes = core::mem::take(&mut self.stalled.bytes);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What a socket is asked to leave away. `quinn-udp` asks the kernel to say with each packet when
 //! it came, to which address, and how it was marked. Nobody here reads that, and it costs about as
-//! much as a whole look in vain: the time of arrival is even taken for all packets of the host, as
-//! long as one socket wants it.
+//! much as a whole look that finds nothing: the time of arrival is even taken for all packets of
+//! the host, as long as one socket wants it.
 
 use rustix::fd::{AsFd, AsRawFd};
 

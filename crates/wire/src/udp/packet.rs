@@ -29,7 +29,7 @@ pub(super) struct Find {
     pub name: u128,
 }
 
-/// The port of whoever does, 0 if nobody.
+/// The port of the process that does, 0 if none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Found {
     pub nonce: u64,

@@ -8,10 +8,10 @@
 //! comes from strangers; when the system cannot have that, or there are too many peers, the first
 //! one serves.
 //!
-//! Whoever polls looks at the socket that had something last; now and then, and whenever there are
+//! A poller looks at the socket that had something last; now and then, and whenever there are
 //! several peers, at all of them behind one epoll set. An only peer's socket is in that set only
 //! while somebody sleeps on the set: else each packet would cost its sender (on one host; else the
-//! receiver) a call of the set, 0.2 us, for nobody. Who can sleep on that socket itself
+//! receiver) a call of the set, 0.2 us, for nobody. A thread that sleeps on that socket itself
 //! (`watch_only_peer`) is woken by it alone, without the sets between, and looks at the others only
 //! when their set has woken it.
 
@@ -35,7 +35,7 @@ const CONNECTED_MAX: usize = 256;
 /// Sockets that one sweep finds readable.
 const EVENTS_MAX: usize = 32;
 /// Looks at the socket that had something last between two at all of them, while there is one peer:
-/// what strangers send may wait for so many.
+/// packets of strangers may wait for so many.
 const LOOKS_PER_SWEEP: u32 = 64;
 /// In the epoll set: the first socket.
 const FIRST: u64 = u64::MAX;
@@ -72,7 +72,7 @@ impl Socket {
                     if !sent.as_ref().is_err_and(is_refused) {
                         return sent;
                     }
-                    // Segmentation seems not to work: who knows what to do about it finds out.
+                    // Segmentation seems not to work: the socket layer finds out and acts on it.
                 }
                 let t = quinn_udp::Transmit { destination: to, ecn: None, contents: bytes, segment_size: Some(size), src_ip: None };
                 self.state.try_send(UdpSockRef::from(&self.socket), &t)
@@ -102,7 +102,7 @@ pub(super) struct Sockets {
     armed: bool,
     /// The sleeper watches an only peer's socket itself.
     apart: bool,
-    /// The next look in vain is at all sockets.
+    /// The next look that finds nothing is at all sockets.
     everywhere: bool,
     hot: At,
     looks: u32,
@@ -207,7 +207,7 @@ impl Sockets {
                 *slot = None;
             }
         }
-        // Who polls an only peer looks there.
+        // A poller of an only peer looks there.
         if !all && let Some(place) = self.places.values().next() {
             self.hot = At::Peer(*place);
         }
@@ -231,7 +231,7 @@ impl Sockets {
             }
             self.peers[place] = Some(peer);
             self.places.insert(to, place);
-            // Whoever sleeps knows nothing of it.
+            // A sleeper knows nothing of it.
             self.watch_all();
             self.listen();
         }
@@ -401,7 +401,7 @@ mod tests {
         assert_eq!((0..2 * LOOKS_PER_SWEEP).find_map(|_| a.receive(&mut slot).err()), Some(gone));
     }
 
-    /// Whether who sleeps on the set would be woken.
+    /// Whether a sleeper on the set would be woken.
     fn tells(s: &Sockets) -> bool {
         let mut events = [epoll::Event { flags: epoll::EventFlags::empty(), data: epoll::EventData::new_u64(0) }; 4];
         let at_once = rustix::event::Timespec { tv_sec: 0, tv_nsec: 0 };
@@ -437,7 +437,7 @@ mod tests {
         a.watch_all();
         assert!(tells(&a), "as before");
         receive(&mut a);
-        // A second peer: nothing is apart any more, and who slept on the first one's socket hears
+        // A second peer: nothing is apart any more, and a sleeper on the first one's socket hears
         // of the second one's.
         assert!(a.watch_only_peer().is_some());
         a.connect(c.own());

@@ -38,7 +38,7 @@ impl Helper<'_> {
         self.guarding = Guarding { on: true, ..Guarding::default() };
     }
 
-    /// One look. Whoever polls sees to it himself.
+    /// One look. A poller sees to it itself.
     pub(super) fn guard(&mut self) {
         self.guarding.ticks += 1;
         if self.guarding.ticks.is_multiple_of(TICKS_PER_ROUND) {

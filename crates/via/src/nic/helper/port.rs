@@ -21,7 +21,7 @@ const ALARM: u64 = 4;
 /// Sockets of the live view; the slot is added.
 pub(super) const STAT: u64 = 16;
 
-/// What ended a leader's sleep.
+/// The event that ended a leader's sleep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::nic) enum WokenBy {
     /// Its time, or a signal.

@@ -104,9 +104,9 @@ impl Link {
         covers
     }
 
-    /// Whether each side can read the other's memory. Only then is it used: who can be attached to
-    /// by the peer has nothing left to protect from it, while a peer that we read and that may not
-    /// read us could make us wait in a fault of its own making.
+    /// Whether each side can read the other's memory. Only then is it used: a process that the peer
+    /// can attach to has nothing left to protect from it, while a peer that we read and that may
+    /// not read us could make us wait in a fault of its own making.
     pub(in crate::shm) fn attaches(&self) -> bool {
         // SAFETY: L2. Relaxed: compared with a number that the peer can only have read out of our
         // memory.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The handshake that makes a link: who came or was called, what each side offers, and the link
-//! from both halves. Every step is a message with descriptors on a socket that does not block; what
-//! lies, is slow or has no room ends it, and nothing stays behind.
+//! The handshake that makes a link: the process that came or was called, the offer of each side,
+//! and the link from both halves. Every step is a message with descriptors on a socket that does
+//! not block; a peer that lies, is slow or has no room ends it, and nothing stays behind.
 
 use crate::handle::Handle;
 use crate::shm::half::{OwnHalf, PeerHalf};

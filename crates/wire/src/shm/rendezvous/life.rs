@@ -16,8 +16,8 @@ use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 /// that it does not have.
 const SEGMENTS_BYTES_MAX: usize = 1 << 40;
 
-/// Says something on a link's socket. `false`: it could not be said; what depends on it is then
-/// done another way.
+/// Says something on a link's socket. `false`: it could not be said; anything that depends on it is
+/// then done another way.
 pub(in crate::shm) fn tell(link: &Link, m: &Message, fd: Option<BorrowedFd<'_>>) -> bool {
     fd_passing::send(link.parts.socket.as_fd(), &m.store(), fd.as_slice()).is_ok()
 }

@@ -35,8 +35,8 @@ fn names_tell_addresses_apart() {
     assert!(name_of_waiter(u32::MAX, &x).len() <= fd_passing::NAME_MAX);
 }
 
-/// Who answered the knock is gone before our answer to that: the request fails (and is tried again,
-/// for somebody was there) instead of waiting for ever.
+/// The process that answered the knock is gone before our answer to that: the request fails (and is
+/// tried again, for somebody was there) instead of waiting for ever.
 #[test]
 fn a_request_is_answered_when_the_peer_leaves_in_mid_handshake() {
     for linked in [false, true] {

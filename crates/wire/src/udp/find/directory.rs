@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The directory of an address: getting its place, passing questions on to who waits on this host,
-//! and telling the heirs when it goes.
+//! The directory of an address: getting its place, passing questions on to the NICs that wait on
+//! this host, and telling the heirs when it goes.
 
 use crate::time::{Duration, Instant};
 use crate::udp::find::{ASKED, DIRECTORY, Finder, HOLDER, PER_LOOK, SUCCESSION, is_readable, name_of_wait, on_link_of};
@@ -20,10 +20,10 @@ pub(super) const ASKED_TIME: Duration = Duration::from_millis(200);
 /// Connections that a directory holds for those who would succeed it.
 const HEIRS_MAX: usize = 1024;
 
-/// Who found neither the port nor its holder looks again after this.
+/// The time after which a NIC that found neither the port nor its holder looks again.
 const PLACE_PERIOD: Duration = Duration::from_millis(500);
 
-/// Who answers for our address.
+/// The process that answers for our address.
 #[derive(Debug)]
 pub(super) enum Place {
     /// We do.
@@ -44,7 +44,7 @@ pub(super) struct Asked {
 }
 
 impl Finder {
-    /// Whoever waits wants a directory to be there.
+    /// A waiter wants a directory to be there.
     pub(super) fn seek_place(&mut self, now: Instant) {
         if matches!(self.place, Place::Vacant { .. }) {
             self.take_place(now);
@@ -88,7 +88,7 @@ impl Finder {
 
     pub(super) fn take_heirs(&mut self) {
         let Place::Directory { succession: Some(s), heirs, .. } = &mut self.place else { return };
-        // An heir says nothing: who can be read from has ended.
+        // An heir says nothing: an heir that can be read from has ended.
         heirs.retain(|heir| {
             let lives = !is_readable(heir);
             if !lives {
