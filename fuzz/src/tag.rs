@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Messages of a peer into an endpoint with tag matching, between calls of its program: heads of all kinds with numbers that fit and that do not, payloads of all lengths, in lines, in one piece and in several.
+//! Messages of a peer into an endpoint with tag matching, between calls of its program: heads of
+//! all kinds with numbers that fit and that do not, payloads of all lengths, in lines, in one piece
+//! and in several.
 //!
-//! Asserted beside what sanitizers see: no byte changes that nobody was given; every operation completes once, a buffer for several messages is given back once, and when the peer is gone nothing is left.
+//! Asserted beside what sanitizers see: no byte changes that nobody was given; every operation
+//! completes once, a buffer for several messages is given back once, and when the peer is gone
+//! nothing is left.
 
 use crate::input::Input;
 use crate::program;
@@ -9,12 +13,13 @@ use crate::scripted::{Scripted, link, wire};
 use crate::talk;
 use bellwire_tag::machine::{Machine, VERSION};
 use bellwire_tag::{
-    Access, AtomicOp, AtomicRequest, Completion, DataType, Form, Gather, Name, Notes, Peek, ReceiveFlags, Region, RemoteFlags, RemoteRequest, SendFlags,
-    SendOut, SharedReceives, SharedRegions, Sink, Target, Want,
+    Access, AtomicOp, AtomicRequest, Bindings, Completion, DataType, Form, Gather, Name, Notes, Peek, Queue, ReceiveFlags, Region, RemoteFlags, RemoteRequest, SendFlags,
+    SendOut, SharedReceives, SharedRegions, Target, Want,
 };
 use bellwire_via::wire::{LinkFailure, WireEvent};
 use bellwire_via::{Duration, Engine, Instant, NetAddress};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 const STEPS_MAX: usize = 300;
 /// Turns of the endpoint after each step, at most.
@@ -35,7 +40,7 @@ const CLOSED: u64 = 6;
 #[derive(Default)]
 struct Heard(BTreeMap<usize, bool>);
 
-impl Sink for Heard {
+impl Heard {
     fn done(&mut self, c: &Completion) {
         if c.notes.contains(Notes::REMOTE_WRITE) {
             return;
@@ -46,8 +51,6 @@ impl Sink for Heard {
             self.0.remove(&c.context);
         }
     }
-
-    fn touched(&mut self, _: usize, _: Notes) {}
 }
 
 struct Stage {
@@ -77,10 +80,12 @@ impl Stage {
         engine.progress();
         let regions = SharedRegions::default();
         let mut machine = Machine::new(&mut engine, name(1), regions.clone()).expect("room");
+        let queue = Some(Arc::default());
+        machine.bind(Bindings { queues: [queue.clone(), queue], ..Bindings::default() });
         machine.learn(PEER, name(2));
         let reached = vec![CANARY; 3 * EDGE + 2 * REACH];
         let start = reached.as_ptr().expose_provenance() + EDGE;
-        let region = |start, access| Region { start, length: REACH, base: 0, access, listener: 1 };
+        let region = |start, access| Region { start, length: REACH, base: 0, access };
         // SAFETY: R1: the stage owns the memory and outlives all that the machine is asked to do.
         unsafe {
             assert!(regions.lock().insert(OPEN, region(start, Access::all())));
@@ -97,12 +102,18 @@ impl Stage {
         let mut idle = 0;
         for _ in 0..TURNS_MAX {
             // What one of them has begun, the other may go on with.
-            let has_moved = self.machine.poll(&mut self.engine, &mut self.heard) | self.engine.progress();
+            let has_moved = self.machine.poll(&mut self.engine) | self.engine.progress();
             idle = if has_moved { 0 } else { idle + 1 };
             if idle == 3 {
                 break;
             }
         }
+        self.hear();
+    }
+
+    /// Takes what has ended.
+    fn hear(&mut self) {
+        self.machine.take_completions(Queue::Sends).iter().for_each(|c| self.heard.done(c));
     }
 
     /// The peer connects, as an endpoint would.
@@ -167,13 +178,14 @@ impl Stage {
     }
 
     /// Runs a call of the program, whose completion is awaited if it succeeds.
-    fn call<E>(&mut self, is_multi: bool, run: impl FnOnce(&mut Machine, &mut Engine<Scripted>, &mut Heard, usize) -> Result<(), E>) {
+    fn call<E>(&mut self, is_multi: bool, run: impl FnOnce(&mut Machine, &mut Engine<Scripted>, usize) -> Result<(), E>) {
         self.begun += 1;
         let context = self.begun;
         self.heard.0.insert(context, is_multi);
-        if run(&mut self.machine, &mut self.engine, &mut self.heard, context).is_err() {
+        if run(&mut self.machine, &mut self.engine, context).is_err() {
             assert!(self.heard.0.remove(&context).is_some(), "refused and completed");
         }
+        self.hear();
     }
 
     fn want(&mut self, input: &mut Input<'_>) -> Want {
@@ -191,11 +203,11 @@ impl Stage {
     fn receive(&mut self, input: &mut Input<'_>) {
         let want = self.want(input);
         let Some(shared) = self.shared.clone() else {
-            return self.call(want.flags.contains(ReceiveFlags::MULTI), |m, e, heard, context| m.receive(e, heard, &Want { context, ..want }));
+            return self.call(want.flags.contains(ReceiveFlags::MULTI), |m, e, context| m.receive(e, &Want { context, ..want }));
         };
-        self.call(false, |m, e, heard, context| {
+        self.call(false, |m, e, context| {
             shared.post(&Want { context, ..want });
-            m.serve_shared(e, heard);
+            m.serve_shared(e);
             Ok::<(), ()>(())
         });
     }
@@ -204,14 +216,14 @@ impl Stage {
         let (from, form) = (self.memory(input), input.u8());
         let (tag, data) = ((form & 128 != 0).then_some(u64::from(input.u8())), (form & 64 != 0).then_some(7));
         let flags = SendFlags::from_bits_truncate(form & 31);
-        self.call(false, |m, e, heard, context| m.send(e, heard, &SendOut { peer: PEER, tag, data, from, context, flags }));
+        self.call(false, |m, e, context| m.send(e, &SendOut { peer: PEER, tag, data, from, context, flags }));
     }
 
     fn reach(&mut self, input: &mut Input<'_>) {
         let (local, form) = (self.memory(input), input.u8());
         let target = Target { peer: PEER, address: input.number(), key: input.number() };
         let (data, flags) = ((form & 8 != 0).then_some(9), RemoteFlags::from_bits_truncate(form & 7));
-        self.call(false, |m, e, heard, context| m.reach(e, heard, &RemoteRequest { target, local, data, context, flags }, form & 16 == 0));
+        self.call(false, |m, e, context| m.reach(e, &RemoteRequest { target, local, data, context, flags }, form & 16 == 0));
     }
 
     fn atomic(&mut self, input: &mut Input<'_>) {
@@ -229,7 +241,7 @@ impl Stage {
         let (operands, compare, result) = (part(0, op != AtomicOp::Read, local), part(1, form == Form::Compare, local), part(2, form != Form::Plain, local));
         let target = Target { peer: PEER, address: input.number(), key: 1 };
         let a = AtomicRequest { target, data_type, op, form, count, operands, compare, result, context: 0, flags: RemoteFlags::empty() };
-        self.call(false, |m, e, heard, context| m.atomic(e, heard, &AtomicRequest { context, ..a }));
+        self.call(false, |m, e, context| m.atomic(e, &AtomicRequest { context, ..a }));
     }
 
     /// Looks, claims, takes what was claimed; takes receives back.
@@ -238,20 +250,22 @@ impl Stage {
         let which = if self.begun == 0 { 0 } else { usize::from(input.u8()) % self.begun + 1 };
         match how % 5 {
             3 => {
-                self.machine.cancel(&mut self.heard, which);
+                self.machine.cancel(which);
+                self.hear();
             }
             4 => {
                 // Its context is that of a look which is complete.
                 if !self.heard.0.contains_key(&which) {
                     self.heard.0.insert(which, false);
-                    if self.machine.take_claimed(&mut self.engine, &mut self.heard, &Want { context: which, ..want }, how & 64 != 0).is_err() {
+                    if self.machine.take_claimed(&mut self.engine, &Want { context: which, ..want }, how & 64 != 0).is_err() {
                         self.heard.0.remove(&which);
                     }
+                    self.hear();
                 }
             }
             how => {
                 let peek = [Peek::Look, Peek::Claim, Peek::Discard][usize::from(how)];
-                self.call(false, |m, e, heard, context| m.peek(e, heard, &Want { context, ..want }, peek));
+                self.call(false, |m, e, context| m.peek(e, &Want { context, ..want }, peek));
             }
         }
     }
@@ -286,7 +300,7 @@ impl Stage {
             _ => {
                 self.regions.lock().remove(OPEN);
                 let start = self.reached.as_ptr().expose_provenance() + EDGE;
-                let region = Region { start, length: REACH / 2, base: 64, access: Access::all(), listener: 0 };
+                let region = Region { start, length: REACH / 2, base: 64, access: Access::all() };
                 // SAFETY: R1: the stage owns the memory and outlives all that the machine is asked
                 // to do.
                 assert!(unsafe { self.regions.lock().insert(OPEN, region) });
@@ -307,7 +321,8 @@ impl Stage {
             self.engine.set_now(self.engine.now() + Duration::from_micros(60_000_000));
             (0..100).for_each(|_| self.turns());
         }
-        self.machine.give_receives_back(&mut self.heard);
+        self.machine.give_receives_back();
+        self.hear();
         let shared = self.shared.take();
         self.heard.0.retain(|context, _| !shared.as_ref().is_some_and(|shared| shared.cancel(*context)));
         assert_eq!(self.machine.operations().count(), 0, "operations that nobody ends");

@@ -118,6 +118,11 @@ impl<M: Machine<HostWire>> Station<M> {
         self.driven.nic().with(Engine::rouse);
     }
 
+    /// The machine is to be stepped by the helper thread from now on ([`Machine::stands_in`]).
+    pub fn stand_in(&self) {
+        self.driven.stand_in();
+    }
+
     /// Before a program sleeps on something that the machine rings, and after each change that arms
     /// it: `look` is repeated after peers have been told to ring, until it finds nothing.
     ///

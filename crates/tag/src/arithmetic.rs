@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Arithmetic of atomics: every operation on every type that it makes sense for. Who calls holds the lock of the regions, which is what makes them atomic.
+//! Arithmetic of atomics: every operation on every type that it makes sense for. Who calls holds
+//! the lock of the regions, which is what makes them atomic.
 
 use crate::atomics::{DataType, Op};
 use crate::long_double::LongDouble;
@@ -263,7 +264,8 @@ mod tests {
         for (bits, of) in TYPES.iter().enumerate() {
             assert_eq!((DataType::from_bits(bits as u8), *of as usize), (Some(*of), bits));
             let n = of.bytes();
-            // All ones in a signed or float type are not the largest value; 1 and 2 as small integers, or as tiny floats, have the order of numbers.
+            // All ones in a signed or float type are not the largest value; 1 and 2 as small
+            // integers, or as tiny floats, have the order of numbers.
             let (one, two) = ([&[1][..], &vec![0; n - 1]].concat(), [&[2][..], &vec![0; n - 1]].concat());
             for op in OPS {
                 let mut cells = one.clone();

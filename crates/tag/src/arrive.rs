@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! How messages arrive: what lies in the inbox is parsed, checked, and given to the operation or the receive that it is for.
+//! How messages arrive: what lies in the inbox is parsed, checked, and given to the operation or
+//! the receive that it is for.
 //!
-//! A peer may write anything, and while we read: heads are copied once and then checked, payloads only copied. What cannot be ends its connection.
+//! A peer may write anything, and while we read: heads are copied once and then checked, payloads
+//! only copied. What cannot be ends its connection.
 
 use crate::connection::{ConnectionId, Flow, Stream};
 use crate::core::{Core, ENVELOPE_BYTES, UNEXPECTED_BYTES_MAX};
 use crate::gather::{Piece, Place};
 use crate::header::{DATA, EAGER_BYTES_MAX, FULL, HEAD_WORDS_MAX, Head, Kind, LAST, Plain, REPLY, TAGGED};
 use crate::matching::Envelope;
-use crate::operation::{Completion, Doing, Failure, Notes, OperationId, Sink};
+use crate::operation::{Completion, Doing, Failure, Notes, OperationId};
 use crate::receive::{Announced, Held, Matched, Message};
 use bellwire_memory::bytes;
 use bellwire_via::inbox::LineWords;
@@ -27,6 +29,14 @@ pub(crate) struct Arrived<'a> {
     pub payload: (*const u8, usize),
 }
 
+/// What a look has found.
+pub(crate) enum Looked {
+    Nothing,
+    Moved,
+    /// A receive has ended well; nobody has been told yet.
+    Received(Completion),
+}
+
 impl Arrived<'_> {
     #[inline]
     fn data(&self) -> Option<u64> {
@@ -39,69 +49,75 @@ impl Arrived<'_> {
 }
 
 impl Core {
-    /// One look: sends what waits, takes the next thing. `false`: there was nothing.
-    #[inline]
-    pub(crate) fn step<W: Wire>(&mut self, engine: &mut Engine<W>, sink: &mut impl Sink) -> bool {
+    /// One look: sends what waits, takes the next thing.
+    #[inline(always)]
+    pub(crate) fn look<W: Wire>(&mut self, engine: &mut Engine<W>) -> Looked {
         if !self.unsent.is_empty() {
-            self.leave_all(engine, sink);
+            self.leave_all(engine);
         }
         let mut line: LineWords = [0; 7];
         let taken = engine.take(self.mailbox.inbox(), &mut line);
-        self.taken(engine, sink, &line, taken)
+        self.taken(engine, &line, taken)
     }
 
-    /// As [`step`](Self::step), after one that has found something: takes what is there already, up to `most` things, while the program's buffer has room. Nothing but what the program has not asked
-    /// for: then other links may have what it waits for.
-    #[inline]
-    pub(crate) fn more_steps<W: Wire>(&mut self, engine: &mut Engine<W>, sink: &mut impl Sink, most: u32) {
-        let mut line: LineWords = [0; 7];
-        for _ in 0..most {
-            if sink.has_enough() {
-                return;
-            }
-            let taken = engine.take_more(self.mailbox.inbox(), &mut line);
-            if !self.taken(engine, sink, &line, taken) && (sink.has_some() || !self.step(engine, sink)) {
-                return;
-            }
-        }
-    }
-
-    /// Something was taken, a short message to `line`. `false`: nothing was.
+    /// As [`look`](Self::look), after one that has found something: takes only what was there
+    /// already.
     #[inline(always)]
-    fn taken<W: Wire>(&mut self, engine: &mut Engine<W>, sink: &mut impl Sink, line: &LineWords, taken: Option<Taken>) -> bool {
-        match taken {
-            None => return false,
-            Some(Taken::Line(context, length)) => {
-                let at = line.as_ptr().cast();
-                if !self.plain_message(engine, sink, context, line, length as usize) {
-                    self.message(engine, sink, context, line, (at, length as usize));
-                }
-            }
-            Some(other) => engine.hand::<HEAD_WORDS_MAX>(self.mailbox.inbox(), line, other, |engine, came| match came {
-                Came::Message(context, words, lies) => self.message(engine, sink, context, words, lies),
-                Came::Notice(context, vi, notice) => self.notice(engine, sink, context, vi, notice),
-            }),
+    pub(crate) fn look_again<W: Wire>(&mut self, engine: &mut Engine<W>) -> Looked {
+        let mut line: LineWords = [0; 7];
+        let taken = engine.take_more(self.mailbox.inbox(), &mut line);
+        self.taken(engine, &line, taken)
+    }
+
+    /// One look for no reader: completions wait. `false`: there was nothing.
+    #[inline]
+    pub(crate) fn step<W: Wire>(&mut self, engine: &mut Engine<W>) -> bool {
+        match self.look(engine) {
+            Looked::Nothing => return false,
+            Looked::Moved => {}
+            Looked::Received(completion) => self.ends.end(&completion),
         }
         true
     }
 
-    /// A message of a line that goes whole to the oldest receive, without anything to be seen to. `false`: nothing is done.
+    /// Something was taken, a short message to `line`.
     #[inline(always)]
-    fn plain_message<W: Wire>(&mut self, engine: &mut Engine<W>, sink: &mut impl Sink, context: u64, line: &LineWords, length: usize) -> bool {
-        let Some((head, handled, start)) = Plain::parse(line, length) else { return false };
+    fn taken<W: Wire>(&mut self, engine: &mut Engine<W>, line: &LineWords, taken: Option<Taken>) -> Looked {
+        match taken {
+            None => return Looked::Nothing,
+            Some(Taken::Line(context, length)) => {
+                if let Some(completion) = self.plain_message(engine, context, line, length as usize) {
+                    return Looked::Received(completion);
+                }
+                self.message(engine, context, line, (line.as_ptr().cast(), length as usize));
+            }
+            Some(other) => engine.hand::<HEAD_WORDS_MAX>(self.mailbox.inbox(), line, other, |engine, came| match came {
+                Came::Message(context, words, lies) => self.message(engine, context, words, lies),
+                Came::Notice(context, vi, notice) => self.notice(engine, context, vi, notice),
+            }),
+        }
+        Looked::Moved
+    }
+
+    /// A message of a line that goes whole to the oldest receive, without anything to be seen to.
+    /// `None`: nothing is done.
+    #[inline(always)]
+    fn plain_message<W: Wire>(&mut self, engine: &mut Engine<W>, context: u64, line: &LineWords, length: usize) -> Option<Completion> {
+        let (head, handled, start) = Plain::parse(line, length)?;
         if self.known_only || self.sharing.is_some() {
-            return false;
+            return None;
         }
         let id = ConnectionId::from_raw(context as u32);
-        let Some(connection) = self.connections.get_mut(id) else { return false };
+        let connection = self.connections.get_mut(id)?;
         let is_tagged = head.flags & TAGGED != 0;
         let (e, n) = (Envelope { source: connection.peer, tag: head.tag }, length - 8 * start);
         let queue = &mut self.queues[usize::from(is_tagged)];
-        let Some(receive) = queue.first_for(e) else { return false };
-        let Place::One(Piece { at: to, length: room }) = receive.to else { return false };
-        if receive.multi.is_some() || n > room || connection.credits.acknowledge(handled).is_none() {
-            return false;
+        let receive = queue.first_for(e)?;
+        let Place::One(Piece { at: to, length: room }) = receive.to else { return None };
+        if receive.multi.is_some() || n > room {
+            return None;
         }
+        connection.credits.acknowledge(handled)?;
         connection.peer_is_full = false;
         connection.credits.has_handled();
         let owes = connection.credits.owes();
@@ -115,19 +131,18 @@ impl Core {
             completion.data = head.data;
             completion.notes |= Notes::DATA;
         }
-        sink.done(&completion);
         if owes {
             self.tell(engine, id);
         }
-        true
+        Some(completion)
     }
 
     /// A message lies at `lies`; its first words have been copied.
-    fn message<W: Wire>(&mut self, engine: &mut Engine<W>, sink: &mut impl Sink, context: u64, words: &[u64], lies: (*const u8, usize)) {
+    fn message<W: Wire>(&mut self, engine: &mut Engine<W>, context: u64, words: &[u64], lies: (*const u8, usize)) {
         let id = ConnectionId::from_raw(context as u32);
         let Some(connection) = self.connections.get_mut(id) else { return };
         let parsed = Head::parse(words, lies.1).filter(|(_, handled, _)| connection.credits.acknowledge(*handled).is_some());
-        let Some((head, _, start)) = parsed else { return self.malformed(engine, sink, id) };
+        let Some((head, _, start)) = parsed else { return self.malformed(engine, id) };
         connection.peer_is_full = head.flags & FULL != 0;
         let needs_no_credit = head.kind == Kind::Credit && head.flags & LAST != 0;
         if !needs_no_credit {
@@ -136,28 +151,28 @@ impl Core {
         let a = Arrived { from: id, head: &head, payload: (lies.0.wrapping_add(start), lies.1 - start) };
         let fine = match head.kind {
             kind if !self.admits(id, kind) => false,
-            Kind::Eager => self.eager(engine, sink, &a),
-            Kind::Announce => self.announced(engine, sink, &a),
-            Kind::Ask => self.asked(engine, sink, &a),
-            Kind::Data => self.part(engine, sink, &a),
-            Kind::Done => self.peer_done(sink, &a),
-            Kind::Write => self.write_arrived(engine, sink, &a),
-            Kind::Read => self.read_arrived(engine, sink, &a),
-            Kind::Atomic => self.atomic_arrived(engine, sink, &a),
+            Kind::Eager => self.eager(engine, &a),
+            Kind::Announce => self.announced(engine, &a),
+            Kind::Ask => self.asked(engine, &a),
+            Kind::Data => self.part(engine, &a),
+            Kind::Done => self.peer_done(&a),
+            Kind::Write => self.write_arrived(engine, &a),
+            Kind::Read => self.read_arrived(engine, &a),
+            Kind::Atomic => self.atomic_arrived(engine, &a),
             Kind::Credit => true,
-            Kind::Word => self.words_arrived(engine, sink, &a),
+            Kind::Word => self.words_arrived(engine, &a),
         };
         if !fine {
-            self.malformed(engine, sink, id);
+            self.malformed(engine, id);
         }
         self.tell(engine, id);
     }
 
     /// The receive that a message goes to.
     #[inline]
-    fn match_one<W: Wire>(&mut self, engine: &mut Engine<W>, sink: &mut impl Sink, e: Envelope, tagged: bool, length: usize) -> Option<Matched> {
+    fn match_one<W: Wire>(&mut self, engine: &mut Engine<W>, e: Envelope, tagged: bool, length: usize) -> Option<Matched> {
         if self.sharing.is_some() {
-            return self.match_shared(engine, sink, e, tagged, length);
+            return self.match_shared(engine, e, tagged, length);
         }
         let queue = &mut self.queues[usize::from(tagged)];
         let at = queue.find_receive(e)?;
@@ -165,7 +180,8 @@ impl Core {
             let mut receive = queue.take_receive(at)?;
             return Some(self.take_part(&mut receive, tagged, length).0);
         }
-        // A buffer for several stays in its place until it is used up: so it is changed as a copy of its own.
+        // A buffer for several stays in its place until it is used up: so it is changed as a copy
+        // of its own.
         let receive = queue.receive_mut(at)?;
         let mut copy =
             crate::receive::Receive { context: receive.context, to: receive.to.clone(), flags: receive.flags, multi: receive.multi, used: receive.used };
@@ -184,16 +200,16 @@ impl Core {
     }
 
     #[inline]
-    fn eager<W: Wire>(&mut self, engine: &mut Engine<W>, sink: &mut impl Sink, a: &Arrived<'_>) -> bool {
+    fn eager<W: Wire>(&mut self, engine: &mut Engine<W>, a: &Arrived<'_>) -> bool {
         let Some(e) = self.envelope(a) else { return true };
         if a.payload.1 > EAGER_BYTES_MAX {
             return false;
         }
         let wants_answer = a.head.flags & REPLY != 0;
-        if let Some(matched) = self.match_one(engine, sink, e, a.is_tagged(), a.payload.1) {
-            self.fill(sink, matched, e, a.data(), a.payload);
+        if let Some(matched) = self.match_one(engine, e, a.is_tagged(), a.payload.1) {
+            self.fill(matched, e, a.data(), a.payload);
             if wants_answer {
-                self.answer(engine, sink, a.from, a.head.operation, None);
+                self.answer(engine, a.from, a.head.operation, None);
             }
             return true;
         }
@@ -207,7 +223,7 @@ impl Core {
         true
     }
 
-    fn announced<W: Wire>(&mut self, engine: &mut Engine<W>, sink: &mut impl Sink, a: &Arrived<'_>) -> bool {
+    fn announced<W: Wire>(&mut self, engine: &mut Engine<W>, a: &Arrived<'_>) -> bool {
         let [length, operation, ..] = a.head.fixed;
         let Ok(operation) = u32::try_from(operation) else { return false };
         if length > MESSAGE_BYTES_MAX || a.payload.1 != 0 {
@@ -215,8 +231,8 @@ impl Core {
         }
         let Some(e) = self.envelope(a) else { return true };
         let announced = Announced { connection: a.from, operation, length: length as usize, answer: a.head.flags & REPLY != 0 };
-        if let Some(matched) = self.match_one(engine, sink, e, a.is_tagged(), length as usize) {
-            self.ask(engine, sink, matched, e, a.data(), &announced);
+        if let Some(matched) = self.match_one(engine, e, a.is_tagged(), length as usize) {
+            self.ask(engine, matched, e, a.data(), &announced);
         } else {
             let body = Held::Announced { connection: a.from, operation, length: length as usize, answer: announced.answer };
             self.queues[usize::from(a.is_tagged())].keep(e, Message { data: a.data(), body });
@@ -225,7 +241,7 @@ impl Core {
     }
 
     /// The receiver asks for a message that we have announced.
-    fn asked<W: Wire>(&mut self, engine: &mut Engine<W>, sink: &mut impl Sink, a: &Arrived<'_>) -> bool {
+    fn asked<W: Wire>(&mut self, engine: &mut Engine<W>, a: &Arrived<'_>) -> bool {
         let (own, to) = (OperationId::from_raw(a.head.fixed[0] as u32), (a.head.fixed[0] >> 32) as u32);
         let wanted = a.head.fixed[1];
         let Some(operation) = self.operations.get_mut(own).filter(|o| o.connection == a.from && o.doing == Doing::Announced) else { return false };
@@ -235,16 +251,16 @@ impl Core {
         operation.doing = Doing::Streaming;
         let stream = Stream { flow: Flow::Message { to, from: operation.gather }, own: Some(own), at: 0, end: wanted as usize };
         if wanted == 0 {
-            self.has_streamed(sink, own, false);
+            self.has_streamed(own, false);
         } else if let Some(connection) = self.connections.get_mut(a.from) {
             connection.streams.push_back(stream);
-            self.leave(engine, sink, a.from);
+            self.leave(engine, a.from);
         }
         true
     }
 
     /// A part of what we have asked for.
-    fn part<W: Wire>(&mut self, engine: &mut Engine<W>, sink: &mut impl Sink, a: &Arrived<'_>) -> bool {
+    fn part<W: Wire>(&mut self, engine: &mut Engine<W>, a: &Arrived<'_>) -> bool {
         let (Ok(own), offset) = (u32::try_from(a.head.fixed[0]), a.head.fixed[1]) else { return false };
         let own = OperationId::from_raw(own);
         let is_ours = |o: &&mut crate::operation::Operation| o.connection == a.from && matches!(o.doing, Doing::Receiving | Doing::Fetching);
@@ -257,16 +273,16 @@ impl Core {
         operation.moved += a.payload.1;
         if operation.moved == operation.wanted {
             if operation.doing == Doing::Receiving {
-                self.received(engine, sink, own);
+                self.received(engine, own);
             } else {
-                self.finish(sink, own, None);
+                self.finish(own, None);
             }
         }
         true
     }
 
     /// The peer says what our request came to.
-    fn peer_done(&mut self, sink: &mut impl Sink, a: &Arrived<'_>) -> bool {
+    fn peer_done(&mut self, a: &Arrived<'_>) -> bool {
         let (own, outcome) = (OperationId::from_raw(a.head.fixed[0] as u32), (a.head.fixed[0] >> 32) as u32);
         // Several parts of a write may have been refused: the first refusal has ended it.
         let Some(operation) = self.operations.get(own).filter(|o| o.connection == a.from) else { return true };
@@ -278,7 +294,7 @@ impl Core {
             Doing::Leaving | Doing::Announced | Doing::Receiving => false,
         };
         if fits {
-            self.finish(sink, own, failure);
+            self.finish(own, failure);
         }
         fits
     }

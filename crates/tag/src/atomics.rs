@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Atomics by their numbers: types of values, operations, and which fits which. What they do is in `arithmetic.rs`.
+//! Atomics by their numbers: types of values, operations, and which fits which. What they do is in
+//! `arithmetic.rs`.
 
 /// Types of values, by the number that travels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,12 +22,14 @@ pub enum DataType {
     ComplexF64,
     I128,
     U128,
-    /// As this machine's C compilers have it; on machines without the arithmetic for it there is none.
+    /// As this machine's C compilers have it; on machines without the arithmetic for it there is
+    /// none.
     LongDouble,
     ComplexLongDouble,
 }
 
-/// Operations, by the number that travels. In a memory cell `m`, with an operand `v` and something to compare with, `c`.
+/// Operations, by the number that travels. In a memory cell `m`, with an operand `v` and something
+/// to compare with, `c`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Op {

@@ -1,15 +1,19 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The state of an endpoint as a machine: told the engine, it says by a [`Sink`] what has ended. No lock, clock or thread.
+//! The state of an endpoint as a machine: told the engine, it keeps what has ended for the program.
+//! No lock, clock or thread.
 //!
 //! Invariants
-//! - C1: an operation is in `operations` from its call until its completion is given, once; its connection is open or being made.
-//! - C2: an operation's number that a peer names is looked up, and is of that peer's connection, or nothing is done.
+//! - C1: an operation is in `operations` from its call until its completion is given, once; its
+//!   connection is open or being made.
+//! - C2: an operation's number that a peer names is looked up, and is of that peer's connection, or
+//!   nothing is done.
 
 use crate::connection::{Body, Connection, ConnectionId, Out, Then};
+use crate::ends::Ends;
 use crate::header::{Head, Kind};
 use crate::matching::Matcher;
 use crate::name::Name;
-use crate::operation::{Completion, Doing, Error, Failure, Multi, NOBODY, Notes, Operation, OperationId, Sink};
+use crate::operation::{Completion, Doing, Error, Failure, Listener, Multi, NOBODY, Notes, Operation, OperationId};
 use crate::receive::{Message, Receive};
 use crate::regions::SharedRegions;
 use crate::shared::Sharing;
@@ -27,7 +31,8 @@ pub(crate) const ENVELOPE_BYTES: usize = 128;
 const OPERATIONS_MAX: usize = 1 << 17;
 /// Connections of an endpoint.
 const CONNECTIONS_MAX: usize = 1 << 16;
-/// A multi-receive buffer with less room than this is given back, unless the program says otherwise.
+/// A multi-receive buffer with less room than this is given back, unless the program says
+/// otherwise.
 const MULTI_LEFT_MIN: usize = 64;
 
 /// Numbers that a program may call peers.
@@ -80,6 +85,23 @@ pub(crate) struct Core {
     pub multi_left_min: usize,
     /// Receives that it has in common with others, in place of its own.
     pub sharing: Option<Sharing>,
+    /// Completions that wait.
+    pub ends: Ends,
+    /// Hears the users of other endpoints.
+    pub listener: Option<Hears>,
+    /// The NIC's helper steps it when the program does not look.
+    pub stands_in: bool,
+    /// Something else than a queue rings for the program: traffic is seen to at once.
+    pub is_watched: bool,
+}
+
+/// A listener.
+pub(crate) struct Hears(pub Box<dyn Listener>);
+
+impl core::fmt::Debug for Hears {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str("Hears")
+    }
 }
 
 impl Core {
@@ -102,6 +124,10 @@ impl Core {
             known_only: false,
             multi_left_min: MULTI_LEFT_MIN,
             sharing: None,
+            ends: Ends::default(),
+            listener: None,
+            stands_in: false,
+            is_watched: false,
         }
     }
 
@@ -170,7 +196,8 @@ impl Core {
         self.peers.get(peer as usize).map_or(NOBODY, |p| p.address)
     }
 
-    /// The connection to whom the program calls so, begun if there is none. The engine has been told the time if it was (see [`Core::is_connected`]).
+    /// The connection to whom the program calls so, begun if there is none. The engine has been
+    /// told the time if it was (see [`Core::is_connected`]).
     #[inline]
     pub(crate) fn connection_to<W: Wire>(&mut self, engine: &mut Engine<W>, address: u64) -> Result<ConnectionId, Error> {
         let peer = self.resolve(address).ok_or(Error::BadArgument)?;
@@ -182,7 +209,8 @@ impl Core {
         }
     }
 
-    /// Whether there is a connection, or none is needed: else the engine must know the time before anything is sent there.
+    /// Whether there is a connection, or none is needed: else the engine must know the time before
+    /// anything is sent there.
     #[inline]
     pub(crate) fn is_connected(&self, address: u64) -> bool {
         self.resolve(address).is_none_or(|peer| self.peers[peer as usize].out.is_some())
@@ -194,7 +222,7 @@ impl Core {
     }
 
     /// Ends an operation.
-    pub(crate) fn finish(&mut self, sink: &mut impl Sink, id: OperationId, failure: Option<Failure>) {
+    pub(crate) fn finish(&mut self, id: OperationId, failure: Option<Failure>) {
         let Some(mut operation) = self.operations.remove(id) else { return };
         if let Some(connection) = self.connections.get_mut(operation.connection) {
             if matches!(operation.doing, Doing::Announced | Doing::Streaming | Doing::Awaiting | Doing::Fetching) {
@@ -213,10 +241,11 @@ impl Core {
         if let Some(multi) = operation.multi {
             self.came(multi, &mut operation.completion);
         }
-        sink.done(&operation.completion);
+        self.ends.end(&operation.completion);
     }
 
-    /// A message has come into a multi-receive buffer: the last one, when it is spent, gives it back.
+    /// A message has come into a multi-receive buffer: the last one, when it is spent, gives it
+    /// back.
     pub(crate) fn came(&mut self, id: crate::operation::MultiId, completion: &mut Completion) {
         let Some(multi) = self.multis.get_mut(id) else { return };
         multi.coming -= 1;
@@ -233,10 +262,10 @@ impl Core {
     }
 
     /// Sends the outcome of a peer's request.
-    pub(crate) fn answer<W: Wire>(&mut self, engine: &mut Engine<W>, sink: &mut impl Sink, id: ConnectionId, operation: u32, failure: Option<Failure>) {
+    pub(crate) fn answer<W: Wire>(&mut self, engine: &mut Engine<W>, id: ConnectionId, operation: u32, failure: Option<Failure>) {
         let outcome = failure.map_or(0, Failure::to_bits);
         let head = Head::new(Kind::Done, 0, [u64::from(operation) | u64::from(outcome) << 32, 0, 0, 0]);
-        self.queue(engine, sink, id, Out { head: head.store(0), body: Body::Nothing, then: Then::Nothing, fence: false });
+        self.queue(engine, id, Out { head: head.store(0), body: Body::Nothing, then: Then::Nothing, fence: false });
     }
 
     /// An unexpected message is no longer held.

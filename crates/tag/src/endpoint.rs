@@ -3,10 +3,12 @@
 //! thread does alone costs no locked instruction (the lock is a token biased to it, like the
 //! NIC's).
 
-use crate::core::Core;
+use crate::arrive::Looked;
+use crate::core::{Core, Hears};
+use crate::ends::{Bindings, Queue};
 use crate::life::create_mailbox;
 use crate::name::Name;
-use crate::operation::{Error, NOBODY, Sink};
+use crate::operation::{Completion, Error, Listener, NOBODY};
 use crate::receive::{Peek, Want, WantOne};
 use crate::regions::SharedRegions;
 use crate::remote::{AtomicRequest, RemoteRequest};
@@ -17,10 +19,13 @@ use bellwire_peer::Station;
 use bellwire_via::nic::{Machine, NicConfig, clock};
 use bellwire_via::wire::Wire;
 use bellwire_via::{Engine, InboxHandle, Instant, Nic};
+use std::collections::VecDeque;
 use std::time::Duration;
 
 /// Longest sleep while something waits to leave: nobody says when there is room.
 const SLICE: Duration = Duration::from_millis(1);
+/// Most things that the helper takes in one step.
+const STEPS: u32 = 32;
 /// Endpoints of this process.
 static OPEN: AtomicUsize = AtomicUsize::new(0);
 /// Longest sleep in place of giving way to programs that compute.
@@ -124,19 +129,44 @@ impl Endpoint {
     }
 
     /// Says something to the user of another endpoint, behind what was sent there before: its
-    /// [`Sink`] hears it. At most [`WORDS_BYTES_MAX`](crate::WORDS_BYTES_MAX) bytes.
+    /// [`Listener`] hears it. At most [`WORDS_BYTES_MAX`](crate::WORDS_BYTES_MAX) bytes.
     ///
     /// # Errors
     /// As [`send`](Self::send).
-    pub fn say(&self, sink: &mut impl Sink, to: Name, words: &[u8]) -> Result<(), Error> {
+    pub fn say(&self, to: Name, words: &[u8]) -> Result<(), Error> {
         self.station.with(|core, engine| {
             engine.set_now(clock());
-            core.say(engine, sink, to, words)
+            core.say(engine, to, words)
         })
     }
 
+    /// Hears what the users of other endpoints say here.
+    pub fn listen(&self, listener: Box<dyn Listener>) {
+        self.station.machine().listener = Some(Hears(listener));
+    }
+
+    /// Says where completions go. Earlier ones are dropped.
+    pub fn bind(&self, bindings: Bindings) {
+        self.station.machine().ends.bind(bindings);
+    }
+
+    /// From now on the NIC's helper thread takes what comes, and sends what waits, whenever the
+    /// program has not looked for a millisecond.
+    pub fn stand_in(&self) {
+        self.station.machine().stands_in = true;
+        self.station.stand_in();
+    }
+
+    /// As [`stand_in`](Self::stand_in), at once whenever something comes: the [`Listener`] wakes
+    /// a program that sleeps.
+    pub fn stand_in_at_once(&self) {
+        self.station.machine().is_watched = true;
+        self.stand_in();
+        let _ = self.station.arm(|core, engine| core.serve(engine));
+    }
+
     /// Whether there is a connection on which what is said to this endpoint leaves now; else the
-    /// [`Sink`] hears when it is there.
+    /// [`Listener`] hears when it is there.
     pub fn reaches(&self, name: Name) -> bool {
         self.station.machine().reaches(name)
     }
@@ -151,16 +181,16 @@ impl Endpoint {
     ///
     /// # Errors
     /// [`Error::InChild`].
-    pub fn serve_shared(&self, sink: &mut impl Sink) -> Result<(), Error> {
+    pub fn serve_shared(&self) -> Result<(), Error> {
         self.request(NOBODY, |core, engine| {
-            core.serve_shared(engine, sink);
+            core.serve_shared(engine);
             Ok(())
         })
     }
 
     /// Gives back all receives that are posted: they end as if the connection were lost.
-    pub fn give_receives_back(&self, sink: &mut impl Sink) {
-        self.station.machine().give_receives_back(sink, crate::operation::Failure::ConnectionLost);
+    pub fn give_receives_back(&self) {
+        self.station.machine().give_receives_back(crate::operation::Failure::ConnectionLost);
     }
 
     /// Multi-receive buffers with less room than this are given back.
@@ -190,8 +220,8 @@ impl Endpoint {
     /// [`Error::Again`]; [`Error::Unreachable`]; [`Error::TooLong`] to inject;
     /// [`Error::BadArgument`]; [`Error::InChild`].
     #[inline]
-    pub fn send(&self, sink: &mut impl Sink, send: &SendOut) -> Result<(), Error> {
-        self.request(send.peer, |core, engine| core.send(engine, sink, send))
+    pub fn send(&self, send: &SendOut) -> Result<(), Error> {
+        self.request(send.peer, |core, engine| core.send(engine, send))
     }
 
     /// As [`send`](Self::send), for a message in one piece; the short way, if it is short.
@@ -199,17 +229,20 @@ impl Endpoint {
     /// # Errors
     /// As [`send`](Self::send).
     #[inline]
-    pub fn send_one(&self, sink: &mut impl Sink, send: &SendOne) -> Result<(), Error> {
-        if self.station.with(|core, engine| Ok::<_, Error>(core.send_now(engine, send)))? {
-            sink.done(&send.completion());
-            return Ok(());
-        }
-        self.send_one_slowly(sink, send)
+    pub fn send_one(&self, send: &SendOne) -> Result<(), Error> {
+        let has_left = self.station.with(|core, engine| {
+            let has_left = core.send_now(engine, send);
+            if has_left {
+                core.ends.end(&send.completion());
+            }
+            Ok::<_, Error>(has_left)
+        })?;
+        if has_left { Ok(()) } else { self.send_one_slowly(send) }
     }
 
     #[inline(never)]
-    fn send_one_slowly(&self, sink: &mut impl Sink, send: &SendOne) -> Result<(), Error> {
-        self.send(sink, &SendOut::from(send))
+    fn send_one_slowly(&self, send: &SendOne) -> Result<(), Error> {
+        self.send(&SendOut::from(send))
     }
 
     /// As [`receive`](Self::receive), of one piece for one message; the short way, if no message
@@ -218,16 +251,16 @@ impl Endpoint {
     /// # Errors
     /// As [`receive`](Self::receive).
     #[inline]
-    pub fn receive_one(&self, sink: &mut impl Sink, want: &WantOne) -> Result<(), Error> {
+    pub fn receive_one(&self, want: &WantOne) -> Result<(), Error> {
         if !self.station.in_child() && self.station.machine().post_now(want) {
             return Ok(());
         }
-        self.receive_one_slowly(sink, want)
+        self.receive_one_slowly(want)
     }
 
     #[inline(never)]
-    fn receive_one_slowly(&self, sink: &mut impl Sink, want: &WantOne) -> Result<(), Error> {
-        self.receive(sink, &Want::from(want))
+    fn receive_one_slowly(&self, want: &WantOne) -> Result<(), Error> {
+        self.receive(&Want::from(want))
     }
 
     /// Receives.
@@ -235,54 +268,54 @@ impl Endpoint {
     /// # Errors
     /// [`Error::Again`]; [`Error::InChild`].
     #[inline]
-    pub fn receive(&self, sink: &mut impl Sink, want: &Want) -> Result<(), Error> {
-        self.request(NOBODY, |core, engine| core.receive(engine, sink, want))
+    pub fn receive(&self, want: &Want) -> Result<(), Error> {
+        self.request(NOBODY, |core, engine| core.receive(engine, want))
     }
 
     /// Looks at messages that nobody has asked for; what is found, or not, is a completion.
     ///
     /// # Errors
     /// [`Error::InChild`].
-    pub fn peek(&self, sink: &mut impl Sink, want: &Want, peek: Peek) -> Result<(), Error> {
-        self.poll(sink)?;
-        self.request(NOBODY, |core, engine| core.peek(engine, sink, want, peek))
+    pub fn peek(&self, want: &Want, peek: Peek) -> Result<(), Error> {
+        self.poll()?;
+        self.request(NOBODY, |core, engine| core.peek(engine, want, peek))
     }
 
     /// Receives, or drops, a message that was claimed with the same context.
     ///
     /// # Errors
     /// [`Error::BadArgument`]: none was; [`Error::InChild`].
-    pub fn take_claimed(&self, sink: &mut impl Sink, want: &Want, discard: bool) -> Result<(), Error> {
-        self.request(NOBODY, |core, engine| core.take_claimed(engine, sink, want, discard))
+    pub fn take_claimed(&self, want: &Want, discard: bool) -> Result<(), Error> {
+        self.request(NOBODY, |core, engine| core.take_claimed(engine, want, discard))
     }
 
     /// Takes a receive back that has not been matched. `false`: there is none of that name.
-    pub fn cancel(&self, sink: &mut impl Sink, context: usize) -> bool {
-        self.station.machine().cancel(sink, context)
+    pub fn cancel(&self, context: usize) -> bool {
+        self.station.machine().cancel(context)
     }
 
     /// Writes into a peer's memory.
     ///
     /// # Errors
     /// As [`send`](Self::send).
-    pub fn write(&self, sink: &mut impl Sink, request: &RemoteRequest) -> Result<(), Error> {
-        self.request(request.target.peer, |core, engine| core.write(engine, sink, request))
+    pub fn write(&self, request: &RemoteRequest) -> Result<(), Error> {
+        self.request(request.target.peer, |core, engine| core.write(engine, request))
     }
 
     /// Reads a peer's memory.
     ///
     /// # Errors
     /// As [`send`](Self::send).
-    pub fn read(&self, sink: &mut impl Sink, request: &RemoteRequest) -> Result<(), Error> {
-        self.request(request.target.peer, |core, engine| core.read(engine, sink, request))
+    pub fn read(&self, request: &RemoteRequest) -> Result<(), Error> {
+        self.request(request.target.peer, |core, engine| core.read(engine, request))
     }
 
     /// Does an atomic on a peer's memory.
     ///
     /// # Errors
     /// As [`send`](Self::send).
-    pub fn atomic(&self, sink: &mut impl Sink, request: &AtomicRequest) -> Result<(), Error> {
-        self.request(request.target.peer, |core, engine| core.atomic(engine, sink, request))
+    pub fn atomic(&self, request: &AtomicRequest) -> Result<(), Error> {
+        self.request(request.target.peer, |core, engine| core.atomic(engine, request))
     }
 
     /// One look: takes the next thing that has come, and sends what waits. `false`: there was
@@ -291,32 +324,76 @@ impl Endpoint {
     /// # Errors
     /// [`Error::InChild`].
     #[inline]
-    pub fn poll(&self, sink: &mut impl Sink) -> Result<bool, Error> {
-        let moved = self.poll_some(sink, 1)?;
+    pub fn poll(&self) -> Result<bool, Error> {
+        let moved = self.station.poll(|core, engine| Ok::<_, Error>(core.step(engine) || core.accepts(engine)))?;
         if !moved && self.should_give_way() {
-            self.give_way(sink);
+            self.give_way();
         }
         Ok(moved)
     }
 
-    /// One look, as [`poll`](Self::poll), which takes up to `most` things if they are there; it
-    /// does not let others run: for that there is [`give_way`](Self::give_way).
+    /// Reads up to `room` completions of a queue, in order, until one is a failure
+    /// ([`take_failure`](Self::take_failure)). If none waits, one look, as [`poll`](Self::poll),
+    /// which takes up to `most` things if they are there; it does not let others run: for that
+    /// there is [`give_way`](Self::give_way).
     ///
     /// # Errors
     /// [`Error::InChild`].
     #[inline]
-    pub fn poll_some(&self, sink: &mut impl Sink, most: u32) -> Result<bool, Error> {
+    pub fn read_completions(&self, queue: Queue, room: usize, most: u32, mut put: impl FnMut(&Completion)) -> Result<Read, Error> {
         self.station.poll(|core, engine| {
-            let moved = core.step(engine, sink);
-            if moved && most > 1 {
-                core.more_steps(engine, sink, most - 1);
+            // A reader without room wants progress.
+            if room != 0 && core.ends.has(queue) {
+                return Ok(core.read_waiting(queue, room, &mut put));
             }
-            if core.acceptor.is_asked(engine) {
-                accept(core, engine);
-                return Ok(true);
+            let mut taken = 0;
+            match core.look(engine) {
+                Looked::Nothing => return Ok(Read { taken, has_failure: false, has_moved: core.accepts(engine) }),
+                Looked::Received(c) => {
+                    if core.ends.is_for_reader(queue, room != 0, &c) {
+                        put(&c);
+                        taken = 1;
+                    }
+                }
+                Looked::Moved => {}
             }
-            Ok(moved)
+            if taken == 0 || taken != room {
+                return Ok(core.read_more(engine, queue, taken, (room, most), &mut put));
+            }
+            core.accepts(engine);
+            Ok(Read { taken, has_failure: false, has_moved: true })
         })
+    }
+
+    /// Takes the first completion of a queue if it is a failure.
+    pub fn take_failure(&self, queue: Queue) -> Option<Completion> {
+        self.station.machine().ends.take_failure(queue)
+    }
+
+    /// Takes all completions of a queue that wait, without a look.
+    pub fn take_completions(&self, queue: Queue) -> VecDeque<Completion> {
+        self.station.machine().ends.take_all(queue)
+    }
+
+    /// Adds a completion to those of the program, as if an operation had ended so.
+    pub fn complete(&self, completion: &Completion) {
+        self.station.machine().ends.end(completion);
+    }
+
+    /// Before the program sleeps on the descriptor of a queue's [`Waker`]: the next completion
+    /// rings it. `false`: one waits already.
+    ///
+    /// # Errors
+    /// [`Error::InChild`].
+    pub fn arm(&self, queue: Queue) -> Result<bool, Error> {
+        let mut is_armed = false;
+        self.station.arm(|core, engine| {
+            core.ends.arm(queue);
+            let moved = core.serve(engine);
+            is_armed = !core.ends.has(queue);
+            moved && is_armed
+        })?;
+        Ok(is_armed)
     }
 
     /// Whether others should run, after looks in vain.
@@ -332,10 +409,10 @@ impl Endpoint {
     /// giving way, until something comes. Not if the process has other endpoints: what the caller
     /// looks for may come to one of those.
     #[cold]
-    pub fn give_way(&self, sink: &mut impl Sink) {
+    pub fn give_way(&self) {
         // Relaxed: a hint.
         if OPEN.load(Ordering::Relaxed) == 1 && self.station.should_nap() {
-            let _ = self.wait(sink, Some(NAP), || false);
+            let _ = self.wait(Some(NAP), || false);
         } else {
             self.station.give_way();
         }
@@ -347,11 +424,11 @@ impl Endpoint {
     ///
     /// # Errors
     /// [`Error::InChild`].
-    pub fn wait(&self, sink: &mut impl Sink, timeout: Option<Duration>, until: impl Fn() -> bool) -> Result<bool, Error> {
+    pub fn wait(&self, timeout: Option<Duration>, until: impl Fn() -> bool) -> Result<bool, Error> {
         let end = timeout.map(|t| std::time::Instant::now() + t);
         loop {
             let (is_ready, must_send, seen) = self.station.with(|core, engine| {
-                core.leave_all(engine, sink);
+                core.leave_all(engine);
                 Ok::<_, Error>((engine.inbox_has(self.inbox), !core.unsent.is_empty(), core.acceptor.seen()))
             })?;
             let left = end.map(|end| end.saturating_duration_since(std::time::Instant::now()));
@@ -377,32 +454,120 @@ impl Endpoint {
 
     /// Sends what was injected and has not left, for some seconds at most; what else is under way
     /// ends.
-    pub fn close(&self, sink: &mut impl Sink) {
+    pub fn close(&self) {
         let end = std::time::Instant::now() + FAREWELL;
         while self.station.machine().has_unsent() && std::time::Instant::now() < end {
-            if !matches!(self.poll(sink), Ok(true)) && self.wait(sink, Some(SLICE), || false).is_err() {
+            if !matches!(self.poll(), Ok(true)) && self.wait(Some(SLICE), || false).is_err() {
                 break;
             }
         }
     }
 }
 
+/// What a reader of completions has found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Read {
+    /// Completions that were given.
+    pub taken: usize,
+    /// The next one is a failure.
+    pub has_failure: bool,
+    /// There was something, perhaps not for this reader.
+    pub has_moved: bool,
+}
+
+impl Core {
+    /// Reads completions that wait.
+    #[cold]
+    fn read_waiting(&mut self, queue: Queue, room: usize, put: &mut impl FnMut(&Completion)) -> Read {
+        let taken = self.ends.take(queue, room, put);
+        Read { taken, has_failure: self.ends.has_failure(queue), has_moved: true }
+    }
+
+    /// After a look that has found something: takes what is there already, up to `most` things,
+    /// while there is room for `room` completions.
+    #[inline(never)]
+    fn read_more<W: Wire>(
+        &mut self,
+        engine: &mut Engine<W>,
+        queue: Queue,
+        mut taken: usize,
+        (room, most): (usize, u32),
+        put: &mut impl FnMut(&Completion),
+    ) -> Read {
+        for _ in 1..most {
+            let has_some = taken != 0 || self.ends.has(queue);
+            if room != 0 && taken + self.ends.waiting(queue) >= room {
+                break;
+            }
+            let mut looked = self.look_again(engine);
+            if matches!(looked, Looked::Nothing) && !has_some {
+                // Nothing but what the program has not asked for: then other links may have what
+                // it waits for.
+                looked = self.look(engine);
+            }
+            match looked {
+                Looked::Nothing => break,
+                Looked::Received(c) => {
+                    if self.ends.is_for_reader(queue, taken < room, &c) {
+                        put(&c);
+                        taken += 1;
+                    }
+                }
+                Looked::Moved => {}
+            }
+        }
+        taken += self.ends.take(queue, room - taken, put);
+        self.accepts(engine);
+        Read { taken, has_failure: self.ends.has_failure(queue), has_moved: true }
+    }
+
+    /// Answers requests for connections. `false`: there were none.
+    #[inline]
+    fn accepts<W: Wire>(&mut self, engine: &mut Engine<W>) -> bool {
+        let is_asked = self.acceptor.is_asked(engine);
+        if is_asked {
+            accept(self, engine);
+        }
+        is_asked
+    }
+
+    /// Takes what has come, up to a limit. `false`: there was nothing.
+    fn serve<W: Wire>(&mut self, engine: &mut Engine<W>) -> bool {
+        let mut moved = self.accepts(engine);
+        for _ in 0..STEPS {
+            if !self.step(engine) {
+                break;
+            }
+            moved = true;
+        }
+        moved
+    }
+}
+
 #[cold]
 #[inline(never)]
-fn accept(core: &mut Core, engine: &mut Engine<HostWire>) {
+fn accept<W: Wire>(core: &mut Core, engine: &mut Engine<W>) {
     engine.set_now(clock());
     core.accept(engine);
 }
 
-/// The NIC's helper does not step the core: a [`Sink`] hears of each end, and only callers have
-/// one.
 impl<W: Wire> Machine<W> for Core {
     fn stands_in(&self) -> bool {
-        false
+        self.stands_in
     }
 
     fn step(&mut self, engine: &mut Engine<W>, _: Instant) -> bool {
-        engine.progress()
+        let moved = engine.progress();
+        if !self.stands_in {
+            return moved;
+        }
+        let before = self.ends.ended;
+        let has_served = self.serve(engine);
+        if self.ends.ended != before {
+            // A thread of the program may sleep until something has ended.
+            engine.rouse();
+        }
+        moved | has_served
     }
 
     /// [`Endpoint::close`] has sent the rest of what was injected.
@@ -411,11 +576,11 @@ impl<W: Wire> Machine<W> for Core {
     }
 
     fn is_armed(&self) -> bool {
-        false
+        self.is_watched || self.ends.is_armed()
     }
 
-    fn next_timeout(&self, _: Instant) -> Instant {
-        Instant::NEVER
+    fn next_timeout(&self, now: Instant) -> Instant {
+        if self.stands_in && !self.unsent.is_empty() { now + bellwire_via::Duration(SLICE.as_nanos() as u64) } else { Instant::NEVER }
     }
 
     fn close(&mut self, engine: &mut Engine<W>) {

@@ -130,7 +130,8 @@ pub(crate) struct Plain {
 impl Plain {
     const FLAGS: u8 = TAGGED | DATA;
 
-    /// As words, and how many: the first says that so many messages are handled, and whether there is room.
+    /// As words, and how many: the first says that so many messages are handled, and whether there
+    /// is room.
     #[inline(always)]
     pub(crate) fn words(&self, handled: u32, full: bool) -> ([u64; 3], usize) {
         let count = 1 + usize::from(self.flags & TAGGED != 0) + usize::from(self.flags & DATA != 0);
@@ -140,7 +141,8 @@ impl Plain {
         ([first.to_le(), second.to_le(), third.to_le()], count)
     }
 
-    /// From the first words of a message of `length` bytes: the head, how many messages its sender has handled, and its words. `None`: it is not plain, or none at all; [`Head::parse`] knows.
+    /// From the first words of a message of `length` bytes: the head, how many messages its sender
+    /// has handled, and its words. `None`: it is not plain, or none at all; [`Head::parse`] knows.
     #[inline(always)]
     pub(crate) fn parse(words: &[u64; 7], length: usize) -> Option<(Self, u32, usize)> {
         let first = u64::from_le(words[0]);
@@ -190,7 +192,8 @@ impl Head {
         bytes
     }
 
-    /// From the first words of a message of `length` bytes: the head, how many messages its sender has handled, and where the payload begins. `None`: it is none.
+    /// From the first words of a message of `length` bytes: the head, how many messages its sender
+    /// has handled, and where the payload begins. `None`: it is none.
     #[inline]
     pub(crate) fn parse(words: &[u64], length: usize) -> Option<(Self, u32, usize)> {
         let first = u64::from_le(*words.first()?);

@@ -5,7 +5,7 @@ use crate::connection::{ANSWERS_MAX, Body, Connection, ConnectionId, Flow, OUT_M
 use crate::core::Core;
 use crate::gather::Gather;
 use crate::header::{DATA, EAGER_BYTES_MAX, HEAD_BYTES_MAX, Head, HeadBytes, Kind, LAST, REPLY};
-use crate::operation::{Doing, Error, Failure, OperationId, Sink};
+use crate::operation::{Doing, Error, Failure, OperationId};
 use crate::regions::Access;
 use bellwire_peer::Put;
 use bellwire_via::Engine;
@@ -83,23 +83,23 @@ enum Step {
 
 impl Core {
     /// Has a message leave, in order.
-    pub(crate) fn queue<W: Wire>(&mut self, engine: &mut Engine<W>, sink: &mut impl Sink, id: ConnectionId, out: Out) {
+    pub(crate) fn queue<W: Wire>(&mut self, engine: &mut Engine<W>, id: ConnectionId, out: Out) {
         let Some(connection) = self.connections.get_mut(id) else { return };
         connection.out.push_back(out);
         if connection.out.len() > ANSWERS_MAX {
             // It asks and asks, and takes no answer.
-            self.broken(engine, sink, id, Failure::ConnectionLost);
+            self.broken(engine, id, Failure::ConnectionLost);
         } else {
-            self.leave(engine, sink, id);
+            self.leave(engine, id);
         }
     }
 
     /// Has another request of the program fit on a connection, if there is room by now.
     #[inline]
-    pub(crate) fn make_room<W: Wire>(&mut self, engine: &mut Engine<W>, sink: &mut impl Sink, id: ConnectionId) -> Result<(), Error> {
+    pub(crate) fn make_room<W: Wire>(&mut self, engine: &mut Engine<W>, id: ConnectionId) -> Result<(), Error> {
         let is_full = |core: &Self| core.connections.get(id).map(|c| c.out.len() >= OUT_MAX).ok_or(Error::Unreachable);
         if is_full(self)? {
-            self.leave(engine, sink, id);
+            self.leave(engine, id);
             if is_full(self)? {
                 return Err(Error::Again);
             }
@@ -108,23 +108,23 @@ impl Core {
     }
 
     /// Sends what can leave of a connection, and notes what has to wait on.
-    pub(crate) fn leave<W: Wire>(&mut self, engine: &mut Engine<W>, sink: &mut impl Sink, id: ConnectionId) {
+    pub(crate) fn leave<W: Wire>(&mut self, engine: &mut Engine<W>, id: ConnectionId) {
         if self.connections.get(id).is_none_or(|c| !c.channel.is_open()) {
             return;
         }
-        self.leave_in_order(engine, sink, id);
-        self.stream(engine, sink, id);
+        self.leave_in_order(engine, id);
+        self.stream(engine, id);
         if self.connections.get(id).is_some_and(Connection::has_unsent) {
             self.mark_unsent(id);
         }
     }
 
     /// Sends what waits, of all connections.
-    pub(crate) fn leave_all<W: Wire>(&mut self, engine: &mut Engine<W>, sink: &mut impl Sink) {
+    pub(crate) fn leave_all<W: Wire>(&mut self, engine: &mut Engine<W>) {
         for id in self.unsent.take() {
             if let Some(connection) = self.connections.get_mut(id) {
                 connection.channel.seen();
-                self.leave(engine, sink, id);
+                self.leave(engine, id);
             }
         }
     }
@@ -140,7 +140,7 @@ impl Core {
         }
     }
 
-    fn leave_in_order<W: Wire>(&mut self, engine: &mut Engine<W>, sink: &mut impl Sink, id: ConnectionId) {
+    fn leave_in_order<W: Wire>(&mut self, engine: &mut Engine<W>, id: ConnectionId) {
         loop {
             self.tell(engine, id);
             let is_full = self.is_full;
@@ -148,14 +148,14 @@ impl Core {
             match connection.put_first(engine, is_full) {
                 Step::Left(Then::Nothing) => {}
                 Step::Left(Then::Await) => connection.awaited += 1,
-                Step::Left(Then::Finish(operation)) => self.finish(sink, operation, None),
+                Step::Left(Then::Finish(operation)) => self.finish(operation, None),
                 Step::Stuck => return,
             }
         }
     }
 
     /// Sends parts of streams, by turns, while nothing is in the midst of leaving.
-    fn stream<W: Wire>(&mut self, engine: &mut Engine<W>, sink: &mut impl Sink, id: ConnectionId) {
+    fn stream<W: Wire>(&mut self, engine: &mut Engine<W>, id: ConnectionId) {
         for _ in 0..PARTS_PER_TURN {
             let is_full = self.is_full;
             let Some(connection) = self.connections.get_mut(id) else { return };
@@ -168,7 +168,9 @@ impl Core {
             let own = stream.own;
             let n = (stream.end - stream.at).min(connection.part_bytes(engine));
             let is_last = stream.at + n == stream.end;
-            // A message of ours that nobody answers is done when all of it has left, not when the last part has begun to: a program that knows of its end may not look here again for long.
+            // A message of ours that nobody answers is done when all of it has left, not when the
+            // last part has begun to: a program that knows of its end may not look here again for
+            // long.
             let then = match (own, &stream.flow) {
                 (Some(own), Flow::Message { .. }) if is_last && self.operations.get(own).is_some_and(|o| o.delivery.is_none()) => Then::Finish(own),
                 _ => Then::Nothing,
@@ -177,9 +179,9 @@ impl Core {
                 Flow::Message { from, .. } | Flow::Write { from, .. } => connection.put_part(engine, &stream, from, n, is_full, then),
                 Flow::Region { to, key, address } => {
                     let regions = self.regions.lock();
-                    let Some((at, _)) = regions.find(key, address.wrapping_add(stream.at as u64), n, Access::READ) else {
+                    let Some(at) = regions.find(key, address.wrapping_add(stream.at as u64), n, Access::READ).map(|found| found.at) else {
                         drop(regions);
-                        self.answer(engine, sink, id, to, Some(Failure::RemoteAccess));
+                        self.answer(engine, id, to, Some(Failure::RemoteAccess));
                         continue;
                     };
                     // SAFETY: G1 for the part that is sent now, which R1 gives while the regions
@@ -194,7 +196,7 @@ impl Core {
             let is_kept = connection.channel.has_rest();
             if stream.at == stream.end {
                 if let Some(own) = own.filter(|_| !(is_kept && then != Then::Nothing)) {
-                    self.has_streamed(sink, own, matches!(stream.flow, Flow::Write { .. }));
+                    self.has_streamed(own, matches!(stream.flow, Flow::Write { .. }));
                 }
             } else if left {
                 connection.streams.push_back(stream);
@@ -209,12 +211,12 @@ impl Core {
     }
 
     /// All of a message or write of ours has left.
-    pub(crate) fn has_streamed(&mut self, sink: &mut impl Sink, own: OperationId, is_write: bool) {
+    pub(crate) fn has_streamed(&mut self, own: OperationId, is_write: bool) {
         let Some(operation) = self.operations.get_mut(own) else { return };
         if is_write || operation.delivery.is_some() {
             operation.doing = Doing::Awaiting;
         } else {
-            self.finish(sink, own, None);
+            self.finish(own, None);
         }
     }
 }
@@ -259,7 +261,8 @@ impl Connection {
         self.channel.part_bytes(engine, EAGER_BYTES_MAX + HEAD_BYTES_MAX, false) - HEAD_BYTES_MAX
     }
 
-    /// Sends the next `n` bytes of a stream. `false`: nothing left. `then` is to be done when what has left in part has left.
+    /// Sends the next `n` bytes of a stream. `false`: nothing left. `then` is to be done when what
+    /// has left in part has left.
     fn put_part<W: Wire>(&mut self, engine: &mut Engine<W>, stream: &Stream, from: Gather, n: usize, is_full: bool, then: Then) -> bool {
         let mut head = stream.head(n).store(n);
         let mut spare = Vec::new();

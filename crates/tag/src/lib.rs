@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Reliable datagrams with tag matching, remote memory and atomics on Bellwire's virtual interfaces: what an MPI asks of a network. `libbellwire-fi.so` is its C interface.
+//! Reliable datagrams with tag matching, remote memory and atomics on Bellwire's virtual
+//! interfaces: what an MPI asks of a network. `libbellwire-fi.so` is its C interface.
 //!
-//! An [`Endpoint`] sends to any other by its [`Name`]; connections are made on first use. Operations end as [`Completion`]s given to a [`Sink`], on the thread that polls.
+//! An [`Endpoint`] sends to any other by its [`Name`]; connections are made on first use.
+//! Operations end as [`Completion`]s, which wait in the endpoint until the program reads them.
 //!
 //! | file | concern |
 //! |---|---|
@@ -12,15 +14,19 @@
 //! | `core.rs`, `operation.rs`, `life.rs` | an endpoint as a machine, its operations, its connections' beginnings and ends |
 //! | `send.rs`, `receive.rs`, `remote.rs` | what programs ask for |
 //! | `arrive.rs`, `serve.rs`, `atomics.rs`, `arithmetic.rs`, `long_double.rs` | what peers send; what they ask of our memory |
+//! | `ends.rs` | completions that wait for their reader; counters |
 //! | `shared.rs` | receives that several endpoints have in common |
 //! | `words.rs` | what users of endpoints say to each other |
 //! | `endpoint.rs` | all of it on a NIC: the lock, polling, waiting |
 //! | `machine.rs` | all of it on an engine of the caller's, for fuzzers |
 //!
-//! **Memory.** A pair of endpoints that have talked costs some hundred bytes beside the NIC's link. What a peer may have us hold is bounded: [`WINDOW`] messages that nobody has polled for, unexpected
-//! payloads up to [`UNEXPECTED_BYTES_MAX`] in all, and one envelope for each of its own unfinished operations, which its program cannot exceed without an error.
+//! **Memory.** A pair of endpoints that have talked costs some hundred bytes beside the NIC's link.
+//! What a peer may have us hold is bounded: [`WINDOW`] messages that nobody has polled for,
+//! unexpected payloads up to [`UNEXPECTED_BYTES_MAX`] in all, and one envelope for each of its own
+//! unfinished operations, which its program cannot exceed without an error.
 //!
-//! **Free of deadlock.** Nothing waits inside: what cannot leave is queued, and credits are given back when a message is taken, whatever it leads to.
+//! **Free of deadlock.** Nothing waits inside: what cannot leave is queued, and credits are given
+//! back when a message is taken, whatever it leads to.
 
 mod arithmetic;
 mod arrive;
@@ -28,6 +34,7 @@ mod atomics;
 mod connection;
 mod core;
 mod endpoint;
+mod ends;
 mod gather;
 mod header;
 mod leave;
@@ -51,11 +58,12 @@ pub use self::core::UNEXPECTED_BYTES_MAX;
 pub use atomics::{DataType, Form, Op as AtomicOp};
 pub use bellwire_memory::owned_bytes::OwnedBytes;
 pub use connection::WINDOW;
-pub use endpoint::{Endpoint, OpenError};
+pub use endpoint::{Endpoint, OpenError, Read};
+pub use ends::{Bindings, Counted, Counter, Outlet, Queue, Waker};
 pub use gather::{Gather, PIECES_MAX, Piece};
 pub use header::EAGER_BYTES_MAX;
 pub use name::{NAME_BYTES, Name};
-pub use operation::{Completion, Error, Failure, NOBODY, Notes, Sink};
+pub use operation::{Completion, Error, Failure, Listener, NOBODY, Notes};
 pub use receive::{Matched, Peek, Receive, ReceiveFlags, Want, WantOne};
 pub use regions::{Access, Region, Regions, SharedRegions};
 pub use remote::{AtomicRequest, RemoteFlags, RemoteRequest, Target};

@@ -4,8 +4,9 @@
 use crate::connection::{Connection, ConnectionId, INBOX_LIMIT};
 use crate::core::{Core, PeerIndex};
 use crate::name::Name;
-use crate::operation::{Error, Failure, OperationId, Sink};
+use crate::operation::{Error, Failure, OperationId};
 use crate::receive::Message;
+use crate::words::Verdict;
 use bellwire_peer::{Channel, Connected, Death, Event, Mailbox, Patience};
 use bellwire_via::wire::Wire;
 use bellwire_via::{Acceptor, Duration, Engine, NetAddress, Notice, ViAttributes, ViHandle};
@@ -54,7 +55,7 @@ impl Core {
 
     /// Something happened to a connection.
     #[cold]
-    pub(crate) fn notice<W: Wire>(&mut self, engine: &mut Engine<W>, sink: &mut impl Sink, context: u64, vi: ViHandle, notice: Notice) {
+    pub(crate) fn notice<W: Wire>(&mut self, engine: &mut Engine<W>, context: u64, vi: ViHandle, notice: Notice) {
         let id_of = |context: u64| ConnectionId::from_raw(context as u32);
         match self.mailbox.event(engine, context, vi, notice) {
             Some(Event::Opened(context, _)) => {
@@ -62,14 +63,14 @@ impl Core {
                 if let Some(connection) = self.connections.get_mut(id) {
                     connection.channel.open();
                 }
-                self.leave(engine, sink, id);
-                if let Some(connection) = self.connections.get(id) {
-                    sink.reached(self.peers[connection.peer as usize].name);
+                self.leave(engine, id);
+                if let (Some(connection), Some(listener)) = (self.connections.get(id), &mut self.listener) {
+                    listener.0.reached(self.peers[connection.peer as usize].name);
                 }
             }
             Some(Event::Accepted(vi, remote)) => self.accepted(engine, vi, &remote),
-            Some(Event::Over(context, Death::Unreachable(_) | Death::OtherVersion(_))) => self.broken(engine, sink, id_of(context), Failure::Unreachable),
-            Some(Event::Over(context, _)) => self.broken(engine, sink, id_of(context), Failure::ConnectionLost),
+            Some(Event::Over(context, Death::Unreachable(_) | Death::OtherVersion(_))) => self.broken(engine, id_of(context), Failure::Unreachable),
+            Some(Event::Over(context, _)) => self.broken(engine, id_of(context), Failure::ConnectionLost),
             None => {}
         }
     }
@@ -89,7 +90,7 @@ impl Core {
     /// A connection is over: all that is under way on it fails, once, and nothing of it is read or
     /// written any more.
     #[cold]
-    pub(crate) fn broken<W: Wire>(&mut self, engine: &mut Engine<W>, sink: &mut impl Sink, id: ConnectionId, failure: Failure) {
+    pub(crate) fn broken<W: Wire>(&mut self, engine: &mut Engine<W>, id: ConnectionId, failure: Failure) {
         let Some(connection) = self.connections.remove(id) else { return };
         engine.end_vi(connection.channel.vi());
         let (peer, source) = (connection.peer, connection.source);
@@ -99,7 +100,7 @@ impl Core {
         }
         drop(connection);
         let ids: Vec<OperationId> = self.operations.iter().filter(|(_, o)| o.connection == id).map(|(id, _)| id).collect();
-        ids.into_iter().for_each(|operation| self.finish(sink, operation, Some(failure)));
+        ids.into_iter().for_each(|operation| self.finish(operation, Some(failure)));
         // Long messages that were only announced cannot come any more.
         let mut gone = Vec::new();
         for queue in &mut self.queues {
@@ -109,14 +110,14 @@ impl Core {
         // If both have asked at once there are two connections, each perhaps on a link of its own:
         // the peer may have said something on the other one before it went.
         if !self.connections.iter().any(|(_, c)| c.peer == peer) {
-            let verdict = sink.lost(self.peers[peer as usize].name, failure);
-            self.follow(engine, sink, peer, verdict, failure);
+            let verdict = self.listener.as_mut().map_or(Verdict::Nothing, |l| l.0.lost(self.peers[peer as usize].name, failure));
+            self.follow(engine, peer, verdict, failure);
         }
         // Nor can any other endpoint of its name.
         if !self.connections.iter().any(|(_, c)| c.source == source) {
             for at in 0..self.queues.len() {
                 for receive in self.queues[at].take_receives_of(source) {
-                    self.end_receive(sink, &receive, at == 1, failure);
+                    self.end_receive(&receive, at == 1, failure);
                 }
             }
         }
@@ -124,8 +125,8 @@ impl Core {
 
     /// A peer has sent what cannot be.
     #[cold]
-    pub(crate) fn malformed<W: Wire>(&mut self, engine: &mut Engine<W>, sink: &mut impl Sink, id: ConnectionId) {
-        self.broken(engine, sink, id, Failure::ConnectionLost);
+    pub(crate) fn malformed<W: Wire>(&mut self, engine: &mut Engine<W>, id: ConnectionId) {
+        self.broken(engine, id, Failure::ConnectionLost);
     }
 
     /// Whether there is a connection to an endpoint on which what is said leaves now.

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! C's `long double`, which Rust has not: on x86-64 the 80-bit number of its floating-point unit, in 16 bytes of which the last six say nothing. On other machines there is none: its operations are not offered there, and
-//! what stands for them here only keeps the bytes.
+//! C's `long double`, which Rust has not: on x86-64 the 80-bit number of its floating-point unit,
+//! in 16 bytes of which the last six say nothing. On other machines there is none: its operations
+//! are not offered there, and what stands for them here only keeps the bytes.
 //!
-//! Invariant L1: an instruction sequence here reads and writes ten bytes at addresses of arrays that live across it, and leaves the unit's stack as deep as it was.
+//! Invariant L1: an instruction sequence here reads and writes ten bytes at addresses of arrays
+//! that live across it, and leaves the unit's stack as deep as it was.
 
 use core::cmp::Ordering;
 

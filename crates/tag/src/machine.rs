@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! An endpoint as a machine on an engine of the caller's, over any wire: for simulators and fuzzers. Programs have an [`Endpoint`](crate::Endpoint), which is this on a NIC.
+//! An endpoint as a machine on an engine of the caller's, over any wire: for simulators and
+//! fuzzers. Programs have an [`Endpoint`](crate::Endpoint), which is this on a NIC.
 
 use crate::core::Core;
+use crate::ends::{Bindings, Queue};
 use crate::life::create_mailbox;
 use crate::name::Name;
-use crate::operation::{Error, Failure, Sink};
+use crate::operation::{Completion, Error, Failure};
 use crate::receive::{Peek, Want};
 use crate::regions::SharedRegions;
 use crate::remote::{AtomicRequest, RemoteRequest};
@@ -12,11 +14,13 @@ use crate::send::SendOut;
 use crate::shared::SharedReceives;
 use bellwire_via::wire::Wire;
 use bellwire_via::{Engine, NetAddress};
+use std::collections::VecDeque;
 
 /// Quality of service word with which connections of this layer are asked for.
 pub const VERSION: u64 = crate::life::VERSION;
 
-/// An endpoint without a NIC. Its calls are those of [`Endpoint`](crate::Endpoint), told the engine, which knows the time.
+/// An endpoint without a NIC. Its calls are those of [`Endpoint`](crate::Endpoint), told the
+/// engine, which knows the time.
 #[derive(Debug)]
 pub struct Machine(Core);
 
@@ -52,75 +56,87 @@ impl Machine {
     }
 
     /// See [`Endpoint::serve_shared`](crate::Endpoint::serve_shared).
-    pub fn serve_shared<W: Wire>(&mut self, engine: &mut Engine<W>, sink: &mut impl Sink) {
-        self.0.serve_shared(engine, sink);
+    pub fn serve_shared<W: Wire>(&mut self, engine: &mut Engine<W>) {
+        self.0.serve_shared(engine);
     }
 
     /// See [`Endpoint::send`](crate::Endpoint::send).
     ///
     /// # Errors
     /// As there.
-    pub fn send<W: Wire>(&mut self, engine: &mut Engine<W>, sink: &mut impl Sink, send: &SendOut) -> Result<(), Error> {
-        self.0.send(engine, sink, send)
+    pub fn send<W: Wire>(&mut self, engine: &mut Engine<W>, send: &SendOut) -> Result<(), Error> {
+        self.0.send(engine, send)
     }
 
     /// See [`Endpoint::receive`](crate::Endpoint::receive).
     ///
     /// # Errors
     /// As there.
-    pub fn receive<W: Wire>(&mut self, engine: &mut Engine<W>, sink: &mut impl Sink, want: &Want) -> Result<(), Error> {
-        self.0.receive(engine, sink, want)
+    pub fn receive<W: Wire>(&mut self, engine: &mut Engine<W>, want: &Want) -> Result<(), Error> {
+        self.0.receive(engine, want)
     }
 
     /// See [`Endpoint::peek`](crate::Endpoint::peek).
     ///
     /// # Errors
     /// As there.
-    pub fn peek<W: Wire>(&mut self, engine: &mut Engine<W>, sink: &mut impl Sink, want: &Want, peek: Peek) -> Result<(), Error> {
-        self.0.peek(engine, sink, want, peek)
+    pub fn peek<W: Wire>(&mut self, engine: &mut Engine<W>, want: &Want, peek: Peek) -> Result<(), Error> {
+        self.0.peek(engine, want, peek)
     }
 
     /// See [`Endpoint::take_claimed`](crate::Endpoint::take_claimed).
     ///
     /// # Errors
     /// As there.
-    pub fn take_claimed<W: Wire>(&mut self, engine: &mut Engine<W>, sink: &mut impl Sink, want: &Want, discard: bool) -> Result<(), Error> {
-        self.0.take_claimed(engine, sink, want, discard)
+    pub fn take_claimed<W: Wire>(&mut self, engine: &mut Engine<W>, want: &Want, discard: bool) -> Result<(), Error> {
+        self.0.take_claimed(engine, want, discard)
     }
 
     /// See [`Endpoint::cancel`](crate::Endpoint::cancel).
-    pub fn cancel(&mut self, sink: &mut impl Sink, context: usize) -> bool {
-        self.0.cancel(sink, context)
+    pub fn cancel(&mut self, context: usize) -> bool {
+        self.0.cancel(context)
     }
 
     /// See [`Endpoint::give_receives_back`](crate::Endpoint::give_receives_back).
-    pub fn give_receives_back(&mut self, sink: &mut impl Sink) {
-        self.0.give_receives_back(sink, Failure::ConnectionLost);
+    pub fn give_receives_back(&mut self) {
+        self.0.give_receives_back(Failure::ConnectionLost);
     }
 
-    /// See [`Endpoint::write`](crate::Endpoint::write) and [`Endpoint::read`](crate::Endpoint::read).
+    /// See [`Endpoint::write`](crate::Endpoint::write) and
+    /// [`Endpoint::read`](crate::Endpoint::read).
     ///
     /// # Errors
     /// As there.
-    pub fn reach<W: Wire>(&mut self, engine: &mut Engine<W>, sink: &mut impl Sink, request: &RemoteRequest, is_write: bool) -> Result<(), Error> {
-        if is_write { self.0.write(engine, sink, request) } else { self.0.read(engine, sink, request) }
+    pub fn reach<W: Wire>(&mut self, engine: &mut Engine<W>, request: &RemoteRequest, is_write: bool) -> Result<(), Error> {
+        if is_write { self.0.write(engine, request) } else { self.0.read(engine, request) }
     }
 
     /// See [`Endpoint::atomic`](crate::Endpoint::atomic).
     ///
     /// # Errors
     /// As there.
-    pub fn atomic<W: Wire>(&mut self, engine: &mut Engine<W>, sink: &mut impl Sink, request: &AtomicRequest) -> Result<(), Error> {
-        self.0.atomic(engine, sink, request)
+    pub fn atomic<W: Wire>(&mut self, engine: &mut Engine<W>, request: &AtomicRequest) -> Result<(), Error> {
+        self.0.atomic(engine, request)
     }
 
-    /// One look: answers requests for connections, takes the next thing that has come, and sends what waits. `false`: there was nothing.
-    pub fn poll<W: Wire>(&mut self, engine: &mut Engine<W>, sink: &mut impl Sink) -> bool {
+    /// Where completions go: see [`Endpoint::bind`](crate::Endpoint::bind).
+    pub fn bind(&mut self, bindings: Bindings) {
+        self.0.ends.bind(bindings);
+    }
+
+    /// Takes all completions of a queue.
+    pub fn take_completions(&mut self, queue: Queue) -> VecDeque<Completion> {
+        self.0.ends.take_all(queue)
+    }
+
+    /// One look: answers requests for connections, takes the next thing that has come, and sends
+    /// what waits. `false`: there was nothing.
+    pub fn poll<W: Wire>(&mut self, engine: &mut Engine<W>) -> bool {
         if self.0.acceptor.is_asked(engine) {
             self.0.accept(engine);
             return true;
         }
-        self.0.step(engine, sink)
+        self.0.step(engine)
     }
 
     /// Ends all connections; nobody is accepted any more.

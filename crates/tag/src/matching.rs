@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tag matching as a machine: which message goes to which receive. No memory, no wire; `R` is what a receive is, `M` what is known of a message.
+//! Tag matching as a machine: which message goes to which receive. No memory, no wire; `R` is what
+//! a receive is, `M` what is known of a message.
 //!
-//! Rules: a message goes to the oldest posted receive that it fits; a receive gets the oldest message that fits it. So of one sender, messages that fit the same receives are matched in the order sent.
-//! A message that was claimed is for its claimant alone.
+//! Rules: a message goes to the oldest posted receive that it fits; a receive gets the oldest
+//! message that fits it. So of one sender, messages that fit the same receives are matched in the
+//! order sent. A message that was claimed is for its claimant alone.
 
 use std::collections::VecDeque;
 
@@ -113,14 +115,16 @@ impl<R, M> Matcher<R, M> {
         self.unexpected.remove(at)
     }
 
-    /// From the place `from` on, takes the oldest unexpected message for which `receive` gives something; and its place.
+    /// From the place `from` on, takes the oldest unexpected message for which `receive` gives
+    /// something; and its place.
     pub fn take_message_for<T>(&mut self, from: usize, mut receive: impl FnMut(Envelope) -> Option<T>) -> Option<(usize, Envelope, M, T)> {
         let (at, taker) = self.unexpected.iter().enumerate().skip(from).find_map(|(at, (e, _))| Some((at, receive(*e)?)))?;
         let (e, m) = self.unexpected.remove(at)?;
         Some((at, e, m, taker))
     }
 
-    /// Sets the oldest unexpected message that fits aside for whoever names `claim`. `false`: there is none.
+    /// Sets the oldest unexpected message that fits aside for whoever names `claim`. `false`: there
+    /// is none.
     pub fn claim(&mut self, pattern: Pattern, claim: u64) -> bool {
         let Some((e, m)) = self.take_message(pattern) else { return false };
         self.claimed.push((claim, e, m));
@@ -152,7 +156,8 @@ impl<R, M> Matcher<R, M> {
         VecDeque::into_iter(of).map(|(_, r)| r).collect()
     }
 
-    /// Drops unexpected messages, those set aside too, that `which` names; those are given to `gone`.
+    /// Drops unexpected messages, those set aside too, that `which` names; those are given to
+    /// `gone`.
     pub fn drop_messages(&mut self, which: impl Fn(&M) -> bool, mut gone: impl FnMut(M)) {
         let (dropped, kept) = core::mem::take(&mut self.unexpected).into_iter().partition(|(_, m)| which(m));
         self.unexpected = kept;
@@ -173,7 +178,8 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// The rules once more, as plainly as possible: all that ever happened, in order, with what has become of it.
+    /// The rules once more, as plainly as possible: all that ever happened, in order, with what has
+    /// become of it.
     #[derive(Default)]
     struct Model {
         receives: Vec<(Pattern, u32, bool)>,

@@ -42,7 +42,7 @@ needs_unsafe! {
     /// A peer could overwrite what nobody may change.
     Insert:
     "let constant = Box::new([7u8; 32]);
-     let region = Region { start: constant.as_ptr() as usize, length: 32, base: 0, access: Access::all(), listener: 0 };
+     let region = Region { start: constant.as_ptr() as usize, length: 32, base: 0, access: Access::all() };
      let regions = SharedRegions::default();
      ",
     "regions.lock().insert(1, region)"

@@ -105,40 +105,32 @@ impl Completion {
     pub fn new(context: usize, notes: Notes, silent: bool) -> Self {
         Self { context, notes, silent, length: 0, buffer: 0, data: 0, tag: 0, source: NOBODY, failure: None, excess: 0 }
     }
+
+    /// Whether the program is to hear of it.
+    #[inline]
+    pub(crate) fn is_told(&self) -> bool {
+        !self.silent || self.failure.is_some() || self.notes.contains(Notes::RELEASED)
+    }
+
+    /// Whether it is of a receive, or of what a peer did.
+    #[inline]
+    pub(crate) fn is_of_receives(&self) -> bool {
+        self.notes.intersects(Notes::RECEIVE | Notes::REMOTE_WRITE | Notes::REMOTE_READ)
+    }
 }
 
-/// Who hears of completions. Called with the endpoint's lock held: it must not call the endpoint.
-pub trait Sink {
-    /// An operation has ended.
-    fn done(&mut self, completion: &Completion);
+/// Hears what the users of other endpoints say ([`Endpoint::say`](crate::Endpoint::say)), and how
+/// the connections on which they say it stand. It is asked while the endpoint is locked, by the
+/// program's thread or by the NIC's helper: it must not call the endpoint.
+pub trait Listener: Send {
+    /// The user of another endpoint has said something. The words are another process's: anything.
+    fn said(&mut self, from: Name, words: &[u8]) -> Verdict;
 
-    /// Whether completions have filled what the program gave for them: a poll ends then.
-    #[inline]
-    fn has_enough(&self) -> bool {
-        false
-    }
-
-    /// Whether the program has something new to look at: a poll may end then, and goes on if there is more.
-    #[inline]
-    fn has_some(&self) -> bool {
-        true
-    }
-
-    /// A peer has read or written a region that wants to hear of it.
-    fn touched(&mut self, listener: usize, notes: Notes);
-
-    /// The user of another endpoint has said something ([`Endpoint::say`](crate::Endpoint::say)). The words are another process's: anything.
-    fn said(&mut self, _from: Name, _words: &[u8]) -> Verdict {
-        Verdict::Nothing
-    }
-
-    /// The connection to this peer that was asked for is there, and what has waited for it to be said is said.
-    fn reached(&mut self, _peer: Name) {}
+    /// The connection to this peer is there, and what has waited for it to be said is said.
+    fn reached(&mut self, peer: Name);
 
     /// There is no connection to this peer any more, or none could be made.
-    fn lost(&mut self, _peer: Name, _failure: Failure) -> Verdict {
-        Verdict::Nothing
-    }
+    fn lost(&mut self, peer: Name, failure: Failure) -> Verdict;
 }
 
 /// Why a call did nothing.

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Receives: posting, looking, claiming, cancelling; and what is known of a message that nobody has asked for yet.
+//! Receives: posting, looking, claiming, cancelling; and what is known of a message that nobody has
+//! asked for yet.
 
 use crate::connection::{Body, ConnectionId, Out, Then};
 use crate::core::{Core, ENVELOPE_BYTES};
 use crate::gather::{Gather, Piece, Place};
 use crate::header::{Head, Kind};
 use crate::matching::{Envelope, Pattern};
-use crate::operation::{Completion, Doing, Error, Failure, Multi, MultiId, Notes, Operation, OperationId, Sink};
+use crate::operation::{Completion, Doing, Error, Failure, Multi, MultiId, Notes, Operation, OperationId};
 use bellwire_via::Engine;
 use bellwire_via::wire::Wire;
 
@@ -147,7 +148,7 @@ impl Core {
 
     /// Posts a receive, or gives it what waits.
     #[inline]
-    pub(crate) fn receive<W: Wire>(&mut self, engine: &mut Engine<W>, sink: &mut impl Sink, w: &Want) -> Result<(), Error> {
+    pub(crate) fn receive<W: Wire>(&mut self, engine: &mut Engine<W>, w: &Want) -> Result<(), Error> {
         if self.sharing.is_some() {
             return Err(Error::BadArgument);
         }
@@ -162,14 +163,15 @@ impl Core {
                 return Ok(());
             };
             let (matched, is_spent) = self.take_part(&mut receive, w.tagged, message.len());
-            self.give(engine, sink, matched, envelope, message);
+            self.give(engine, matched, envelope, message);
             if is_spent {
                 return Ok(());
             }
         }
     }
 
-    /// Posts a receive, if no message waits that it might take. `false`: nothing done, [`receive`](Self::receive) knows more.
+    /// Posts a receive, if no message waits that it might take. `false`: nothing done,
+    /// [`receive`](Self::receive) knows more.
     #[inline]
     pub(crate) fn post_now(&mut self, w: &WantOne) -> bool {
         let source = w.source.map(|address| self.resolve(address));
@@ -183,7 +185,8 @@ impl Core {
         true
     }
 
-    /// The place in a receive for a message of `length` bytes; whether the receive is used up by it.
+    /// The place in a receive for a message of `length` bytes; whether the receive is used up by
+    /// it.
     #[inline]
     pub(crate) fn take_part(&mut self, receive: &mut Receive, tagged: bool, length: usize) -> (Matched, bool) {
         let mut completion = Completion::new(receive.context, receive.notes(tagged), receive.is_silent());
@@ -196,7 +199,8 @@ impl Core {
         let to = all.part(receive.used, n);
         receive.used += n;
         completion.buffer = to.start().expose_provenance();
-        // A buffer that could not hold the next longest message is given back, even if there is a little room.
+        // A buffer that could not hold the next longest message is given back, even if there is a
+        // little room.
         let is_spent = all.len() - receive.used < self.multi_left_min.max(1);
         if let Some(multi) = self.multis.get_mut(id) {
             multi.coming += 1;
@@ -206,33 +210,34 @@ impl Core {
     }
 
     /// Gives a matched receive the message that was held for it.
-    pub(crate) fn give<W: Wire>(&mut self, engine: &mut Engine<W>, sink: &mut impl Sink, matched: Matched, e: Envelope, message: Message) {
+    pub(crate) fn give<W: Wire>(&mut self, engine: &mut Engine<W>, matched: Matched, e: Envelope, message: Message) {
         self.forget_bytes(&message);
         match message.body {
             Held::Here { payload, answer } => {
                 if let Some((connection, operation)) = answer {
-                    self.answer(engine, sink, connection, operation, None);
+                    self.answer(engine, connection, operation, None);
                 }
-                self.fill(sink, matched, e, message.data, (payload.as_ptr(), payload.len()));
+                self.fill(matched, e, message.data, (payload.as_ptr(), payload.len()));
             }
             Held::Announced { connection, operation, length, answer } => {
-                self.ask(engine, sink, matched, e, message.data, &Announced { connection, operation, length, answer });
+                self.ask(engine, matched, e, message.data, &Announced { connection, operation, length, answer });
             }
         }
     }
 
     /// A message that is here goes to its receive.
     #[inline]
-    pub(crate) fn fill(&mut self, sink: &mut impl Sink, matched: Matched, e: Envelope, data: Option<u64>, payload: (*const u8, usize)) {
+    pub(crate) fn fill(&mut self, matched: Matched, e: Envelope, data: Option<u64>, payload: (*const u8, usize)) {
         let Matched { to, mut completion, multi } = matched;
         let n = payload.1.min(to.len());
-        // SAFETY: G1; the payload is readable, perhaps being written by its sender, which the copy allows.
+        // SAFETY: G1; the payload is readable, perhaps being written by its sender, which the copy
+        // allows.
         unsafe { to.write(0, payload.0, n) };
         self.note(&mut completion, e, data, payload.1, to.len());
         if let Some(multi) = multi {
             self.came(multi, &mut completion);
         }
-        sink.done(&completion);
+        self.ends.end(&completion);
     }
 
     /// Writes down what is known of a message that was matched.
@@ -251,7 +256,7 @@ impl Core {
     }
 
     /// Asks for a long message that was announced.
-    pub(crate) fn ask<W: Wire>(&mut self, engine: &mut Engine<W>, sink: &mut impl Sink, matched: Matched, e: Envelope, data: Option<u64>, a: &Announced) {
+    pub(crate) fn ask<W: Wire>(&mut self, engine: &mut Engine<W>, matched: Matched, e: Envelope, data: Option<u64>, a: &Announced) {
         let mut completion = matched.completion;
         let wanted = a.length.min(matched.to.len());
         self.note(&mut completion, e, data, a.length, matched.to.len());
@@ -265,29 +270,30 @@ impl Core {
             if let Some(multi) = matched.multi {
                 self.came(multi, &mut completion);
             }
-            return sink.done(&completion);
+            return self.ends.end(&completion);
         };
         let both = u64::from(a.operation) | u64::from(own.raw()) << 32;
         let head = Head::new(Kind::Ask, 0, [both, wanted as u64, 0, 0]).store(0);
-        self.queue(engine, sink, a.connection, Out { head, body: Body::Nothing, then: Then::Nothing, fence: false });
+        self.queue(engine, a.connection, Out { head, body: Body::Nothing, then: Then::Nothing, fence: false });
         if wanted == 0 {
-            self.received(engine, sink, own);
+            self.received(engine, own);
         }
     }
 
     /// All of a long message is here.
-    pub(crate) fn received<W: Wire>(&mut self, engine: &mut Engine<W>, sink: &mut impl Sink, own: OperationId) {
+    pub(crate) fn received<W: Wire>(&mut self, engine: &mut Engine<W>, own: OperationId) {
         let Some(operation) = self.operations.get(own) else { return };
         let (connection, answer) = (operation.connection, operation.delivery);
         let failure = operation.completion.failure;
         if let Some(theirs) = answer {
-            self.answer(engine, sink, connection, theirs, None);
+            self.answer(engine, connection, theirs, None);
         }
-        self.finish(sink, own, failure);
+        self.finish(own, failure);
     }
 
-    /// Looks for an unexpected message, and completes with what is known of it, or with [`Failure::NoMessage`].
-    pub(crate) fn peek<W: Wire>(&mut self, engine: &mut Engine<W>, sink: &mut impl Sink, w: &Want, peek: Peek) -> Result<(), Error> {
+    /// Looks for an unexpected message, and completes with what is known of it, or with
+    /// [`Failure::NoMessage`].
+    pub(crate) fn peek<W: Wire>(&mut self, engine: &mut Engine<W>, w: &Want, peek: Peek) -> Result<(), Error> {
         let pattern = self.pattern(w)?;
         let notes = Notes::RECEIVE | if w.tagged { Notes::TAGGED } else { Notes::MESSAGE };
         let mut completion = Completion::new(w.context, notes, false);
@@ -302,11 +308,11 @@ impl Core {
                 } else if peek == Peek::Discard
                     && let Some((_, message)) = self.queues[usize::from(w.tagged)].take_message(pattern)
                 {
-                    self.discard(engine, sink, &message);
+                    self.discard(engine, &message);
                 }
             }
         }
-        sink.done(&completion);
+        self.ends.end(&completion);
         Ok(())
     }
 
@@ -314,51 +320,52 @@ impl Core {
     ///
     /// # Errors
     /// [`Error::BadArgument`]: none was.
-    pub(crate) fn take_claimed<W: Wire>(&mut self, engine: &mut Engine<W>, sink: &mut impl Sink, w: &Want, discard: bool) -> Result<(), Error> {
+    pub(crate) fn take_claimed<W: Wire>(&mut self, engine: &mut Engine<W>, w: &Want, discard: bool) -> Result<(), Error> {
         let (envelope, message) = self.queues[usize::from(w.tagged)].take_claimed(w.context as u64).ok_or(Error::BadArgument)?;
         let mut receive = Receive { context: w.context, to: Place::of(&w.to), flags: w.flags - ReceiveFlags::MULTI, multi: None, used: 0 };
         if discard {
             let mut completion = Completion::new(w.context, receive.notes(w.tagged), receive.is_silent());
             self.note(&mut completion, envelope, message.data, message.len(), usize::MAX);
             completion.length = 0;
-            self.discard(engine, sink, &message);
-            sink.done(&completion);
+            self.discard(engine, &message);
+            self.ends.end(&completion);
         } else {
             let (matched, _) = self.take_part(&mut receive, w.tagged, message.len());
-            self.give(engine, sink, matched, envelope, message);
+            self.give(engine, matched, envelope, message);
         }
         Ok(())
     }
 
     /// A message is not wanted: its sender hears that it was received.
-    fn discard<W: Wire>(&mut self, engine: &mut Engine<W>, sink: &mut impl Sink, message: &Message) {
+    fn discard<W: Wire>(&mut self, engine: &mut Engine<W>, message: &Message) {
         self.forget_bytes(message);
         match message.body {
-            Held::Here { answer: Some((connection, operation)), .. } => self.answer(engine, sink, connection, operation, None),
+            Held::Here { answer: Some((connection, operation)), .. } => self.answer(engine, connection, operation, None),
             Held::Here { .. } => {}
             Held::Announced { connection, operation, answer, .. } => {
                 let head = Head::new(Kind::Ask, 0, [u64::from(operation), 0, 0, 0]).store(0);
-                self.queue(engine, sink, connection, Out { head, body: Body::Nothing, then: Then::Nothing, fence: false });
+                self.queue(engine, connection, Out { head, body: Body::Nothing, then: Then::Nothing, fence: false });
                 if answer {
-                    self.answer(engine, sink, connection, operation, None);
+                    self.answer(engine, connection, operation, None);
                 }
             }
         }
     }
 
     /// Takes a receive back that has not been matched. `false`: there is none of that name.
-    pub(crate) fn cancel(&mut self, sink: &mut impl Sink, context: usize) -> bool {
+    pub(crate) fn cancel(&mut self, context: usize) -> bool {
         for at in [1, 0] {
             if let Some(receive) = self.queues[at].cancel(|r| r.context == context) {
-                self.end_receive(sink, &receive, at == 1, Failure::Canceled);
+                self.end_receive(&receive, at == 1, Failure::Canceled);
                 return true;
             }
         }
         false
     }
 
-    /// A receive that is no longer posted ends unmatched. A buffer for several messages is the program's again when nothing is coming into it any more.
-    pub(crate) fn end_receive(&mut self, sink: &mut impl Sink, receive: &Receive, tagged: bool, failure: Failure) {
+    /// A receive that is no longer posted ends unmatched. A buffer for several messages is the
+    /// program's again when nothing is coming into it any more.
+    pub(crate) fn end_receive(&mut self, receive: &Receive, tagged: bool, failure: Failure) {
         let mut completion = Completion::new(receive.context, receive.notes(tagged), receive.is_silent());
         completion.failure = Some(failure);
         if let Some((id, multi)) = receive.multi.and_then(|id| Some((id, self.multis.get_mut(id)?))) {
@@ -369,7 +376,7 @@ impl Core {
                 self.multis.remove(id);
             }
         }
-        sink.done(&completion);
+        self.ends.end(&completion);
     }
 }
 

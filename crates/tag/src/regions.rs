@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Memory that peers may reach, by key. Operations on it are carried out by the owner, under one lock: so atomics of all endpoints of a process exclude each other, and memory that is withdrawn is no
-//! longer touched when [`Regions::remove`] has returned.
+//! Memory that peers may reach, by key. Operations on it are carried out by the owner, under one
+//! lock: so atomics of all endpoints of a process exclude each other, and memory that is withdrawn
+//! is no longer touched when [`Regions::remove`] has returned.
 //!
 //! Invariant R1: a region's memory stays mapped, with the rights that it was given with, until it
 //! is removed: promised to [`Regions::insert`], or kept by it ([`Regions::insert_owned`]).
 
+use crate::ends::Counter;
 use bellwire_memory::owned_bytes::OwnedBytes;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -31,14 +33,28 @@ pub struct Region {
     pub base: u64,
     /// What they may do.
     pub access: Access,
-    /// Who hears of it, for [`Sink::touched`](crate::Sink::touched); 0: nobody.
-    pub listener: usize,
+}
+
+/// Counters that hear when peers touch a region, and in which ways.
+type Watchers = Vec<(Arc<Counter>, Access)>;
+
+/// A part of a region that a peer may reach as it asks.
+pub(crate) struct Found<'a> {
+    pub at: *mut u8,
+    watchers: &'a Watchers,
+}
+
+impl Found<'_> {
+    /// A peer has done so.
+    pub(crate) fn touched(&self, how: Access) {
+        self.watchers.iter().filter(|(_, of)| of.contains(how)).for_each(|(counter, _)| counter.count(false));
+    }
 }
 
 /// All regions of a domain, by key.
 #[derive(Debug, Default)]
 pub struct Regions {
-    by_key: BTreeMap<u64, Region>,
+    by_key: BTreeMap<u64, (Region, Watchers)>,
     /// Memory that lives because it is listed.
     kept: BTreeMap<u64, OwnedBytes>,
     next_key: u64,
@@ -66,14 +82,14 @@ impl Regions {
         if self.by_key.contains_key(&key) {
             return false;
         }
-        self.by_key.insert(key, region);
+        self.by_key.insert(key, (region, Watchers::new()));
         true
     }
 
     /// Lists all of `memory` under `key`, of which a clone is kept until it is removed; `base` is
     /// what peers call its first byte. `false`: the key is taken.
-    pub fn insert_owned(&mut self, key: u64, memory: &OwnedBytes, base: u64, access: Access, listener: usize) -> bool {
-        let region = Region { start: memory.as_ptr().expose_provenance(), length: memory.len(), base, access, listener };
+    pub fn insert_owned(&mut self, key: u64, memory: &OwnedBytes, base: u64, access: Access) -> bool {
+        let region = Region { start: memory.as_ptr().expose_provenance(), length: memory.len(), base, access };
         // SAFETY: R1: the memory lives as long as the clone, and is reached as atomics or by
         // copying.
         let is_listed = unsafe { self.insert(key, region) };
@@ -96,16 +112,25 @@ impl Regions {
     /// Takes a region back.
     pub fn remove(&mut self, key: u64) -> Option<Region> {
         self.kept.remove(&key);
-        self.by_key.remove(&key)
+        self.by_key.remove(&key).map(|(region, _)| region)
     }
 
-    /// Where `length` bytes at a peer's `address` lie, if all of that is permitted, and who hears of it.
+    /// From now on `counter` counts when a peer touches a region in one of these ways. `false`:
+    /// there is no such region.
+    pub fn watch(&mut self, key: u64, counter: &Arc<Counter>, how: Access) -> bool {
+        let region = self.by_key.get_mut(&key);
+        let is_there = region.is_some();
+        region.into_iter().for_each(|(_, watchers)| watchers.push((Arc::clone(counter), how)));
+        is_there
+    }
+
+    /// Where `length` bytes at a peer's `address` lie, if all of that is permitted.
     #[inline]
-    pub(crate) fn find(&self, key: u64, address: u64, length: usize, access: Access) -> Option<(*mut u8, usize)> {
-        let r = self.by_key.get(&key)?;
+    pub(crate) fn find(&self, key: u64, address: u64, length: usize, access: Access) -> Option<Found<'_>> {
+        let (r, watchers) = self.by_key.get(&key)?;
         let offset = usize::try_from(address.wrapping_sub(r.base)).ok()?;
         let within = offset <= r.length && length <= r.length - offset;
-        (within && r.access.contains(access)).then(|| (core::ptr::with_exposed_provenance_mut(r.start + offset), r.listener))
+        (within && r.access.contains(access)).then(|| Found { at: core::ptr::with_exposed_provenance_mut(r.start + offset), watchers })
     }
 }
 
@@ -116,10 +141,10 @@ mod tests {
     #[test]
     fn only_what_is_inside_and_permitted() {
         let mut regions = Regions::default();
-        let region = Region { start: 0x1000, length: 100, base: 7, access: Access::READ, listener: 0 };
+        let region = Region { start: 0x1000, length: 100, base: 7, access: Access::READ };
         // SAFETY: R1: nothing is read or written there.
         unsafe { assert!(regions.insert(5, region) && !regions.insert(5, region)) };
-        let found = |key, address, length, access| regions.find(key, address, length, access).map(|(p, _)| p.addr());
+        let found = |key, address, length, access| regions.find(key, address, length, access).map(|found| found.at.addr());
         assert_eq!(found(5, 7, 100, Access::READ), Some(0x1000));
         assert_eq!(found(5, 106, 1, Access::READ), Some(0x1063));
         assert_eq!(found(5, 107, 0, Access::READ), Some(0x1064));

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Reads, writes and atomics on memory of peers: messages that its owner carries out. Each write and atomic is answered, so that its completion says that it is done.
+//! Reads, writes and atomics on memory of peers: messages that its owner carries out. Each write
+//! and atomic is answered, so that its completion says that it is done.
 
 use crate::atomics::{DataType, Form, Op};
 use crate::connection::{Body, ConnectionId, Flow, Out, Stream, Then};
 use crate::core::Core;
 use crate::gather::Gather;
 use crate::header::{DATA, EAGER_BYTES_MAX, Head, HeadBytes, Kind, LAST, REPLY};
-use crate::operation::{Completion, Doing, Error, Notes, Operation, OperationId, Sink};
+use crate::operation::{Completion, Doing, Error, Notes, Operation, OperationId};
 use crate::send::copy_of;
 use bellwire_via::Engine;
 use bellwire_via::wire::Wire;
@@ -77,15 +78,15 @@ pub struct AtomicRequest {
 
 impl Core {
     /// Where a request goes, on which another one fits.
-    fn way_to<W: Wire>(&mut self, engine: &mut Engine<W>, sink: &mut impl Sink, peer: u64) -> Result<ConnectionId, Error> {
+    fn way_to<W: Wire>(&mut self, engine: &mut Engine<W>, peer: u64) -> Result<ConnectionId, Error> {
         let id = self.connection_to(engine, peer)?;
-        self.make_room(engine, sink, id)?;
+        self.make_room(engine, id)?;
         Ok(id)
     }
 
     /// Writes.
-    pub(crate) fn write<W: Wire>(&mut self, engine: &mut Engine<W>, sink: &mut impl Sink, r: &RemoteRequest) -> Result<(), Error> {
-        let id = self.way_to(engine, sink, r.target.peer)?;
+    pub(crate) fn write<W: Wire>(&mut self, engine: &mut Engine<W>, r: &RemoteRequest) -> Result<(), Error> {
+        let id = self.way_to(engine, r.target.peer)?;
         let (length, fence) = (r.local.len(), r.flags.contains(RemoteFlags::FENCE));
         let is_injected = r.flags.contains(RemoteFlags::INJECT);
         let completion = Completion::new(r.context, Notes::REMOTE_MEMORY | Notes::WRITE, r.flags.contains(RemoteFlags::SILENT));
@@ -97,7 +98,7 @@ impl Core {
             let flow = Flow::Write { from: r.local, key: r.target.key, address: r.target.address, data: r.data };
             let stream = Box::new(Stream { flow, own: Some(own), at: 0, end: length });
             let head = Head::new(Kind::Credit, 0, [0; 4]).store(0);
-            self.queue(engine, sink, id, Out { head, body: Body::Stream(stream), then: Then::Await, fence });
+            self.queue(engine, id, Out { head, body: Body::Stream(stream), then: Then::Await, fence });
             return Ok(());
         }
         let (held, body) = if is_injected { (Gather::NONE, Body::Owned(copy_of(&r.local))) } else { (r.local, Body::Memory(r.local, 0, length)) };
@@ -105,26 +106,26 @@ impl Core {
         let flags = LAST | REPLY | if r.data.is_some() { DATA } else { 0 };
         let mut head = Head::new(Kind::Write, flags, [r.target.address, r.target.key, u64::from(own.raw()), 0]);
         head.data = r.data.unwrap_or(0);
-        self.queue(engine, sink, id, Out { head: head.store(length), body, then: Then::Await, fence });
+        self.queue(engine, id, Out { head: head.store(length), body, then: Then::Await, fence });
         Ok(())
     }
 
     /// Reads.
-    pub(crate) fn read<W: Wire>(&mut self, engine: &mut Engine<W>, sink: &mut impl Sink, r: &RemoteRequest) -> Result<(), Error> {
-        let id = self.way_to(engine, sink, r.target.peer)?;
+    pub(crate) fn read<W: Wire>(&mut self, engine: &mut Engine<W>, r: &RemoteRequest) -> Result<(), Error> {
+        let id = self.way_to(engine, r.target.peer)?;
         let completion = Completion::new(r.context, Notes::REMOTE_MEMORY | Notes::READ, r.flags.contains(RemoteFlags::SILENT));
         let own = self.begin(Operation::new(Doing::Fetching, id, r.local, completion))?;
         let head = Head::new(Kind::Read, 0, [r.target.address, r.target.key, u64::from(own.raw()), r.local.len() as u64]);
-        self.request(engine, sink, id, head.store(0), Body::Nothing, r.flags);
+        self.request(engine, id, head.store(0), Body::Nothing, r.flags);
         Ok(())
     }
 
-    fn request<W: Wire>(&mut self, engine: &mut Engine<W>, sink: &mut impl Sink, id: ConnectionId, head: HeadBytes, body: Body, flags: RemoteFlags) {
-        self.queue(engine, sink, id, Out { head, body, then: Then::Await, fence: flags.contains(RemoteFlags::FENCE) });
+    fn request<W: Wire>(&mut self, engine: &mut Engine<W>, id: ConnectionId, head: HeadBytes, body: Body, flags: RemoteFlags) {
+        self.queue(engine, id, Out { head, body, then: Then::Await, fence: flags.contains(RemoteFlags::FENCE) });
     }
 
     /// Does an atomic.
-    pub(crate) fn atomic<W: Wire>(&mut self, engine: &mut Engine<W>, sink: &mut impl Sink, a: &AtomicRequest) -> Result<(), Error> {
+    pub(crate) fn atomic<W: Wire>(&mut self, engine: &mut Engine<W>, a: &AtomicRequest) -> Result<(), Error> {
         let bytes = a.count.checked_mul(a.data_type.bytes()).ok_or(Error::BadArgument)?;
         let expected = |gather: &Gather, wanted: bool| gather.len() == if wanted { bytes } else { 0 };
         if !a.op.allows(a.data_type, a.form) || bytes == 0 {
@@ -136,7 +137,7 @@ impl Core {
         if !expected(&a.operands, a.op != Op::Read) || !expected(&a.compare, a.form == Form::Compare) || !expected(&a.result, a.form != Form::Plain) {
             return Err(Error::BadArgument);
         }
-        let id = self.way_to(engine, sink, a.target.peer)?;
+        let id = self.way_to(engine, a.target.peer)?;
         let notes = Notes::ATOMIC | if a.form == Form::Plain { Notes::WRITE } else { Notes::READ };
         let completion = Completion::new(a.context, notes, a.flags.contains(RemoteFlags::SILENT));
         let doing = if a.form == Form::Plain { Doing::Awaiting } else { Doing::Fetching };
@@ -149,7 +150,7 @@ impl Core {
             a.compare.read(0, operands.as_mut_ptr().add(a.operands.len()), a.compare.len());
         }
         let head = Head::new(Kind::Atomic, 0, [a.target.address, a.target.key, what, a.count as u64]).store(operands.len());
-        self.request(engine, sink, id, head, Body::Owned(operands.into()), a.flags);
+        self.request(engine, id, head, Body::Owned(operands.into()), a.flags);
         Ok(())
     }
 }

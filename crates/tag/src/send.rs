@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Sends. A short message leaves with its tag at once, and its memory is the program's again; a long one is announced, and its bytes stay where they are until the receiver asks for them.
+//! Sends. A short message leaves with its tag at once, and its memory is the program's again; a
+//! long one is announced, and its bytes stay where they are until the receiver asks for them.
 
 use crate::connection::{Body, ConnectionId, Out, Then};
 use crate::core::Core;
 use crate::gather::{Gather, Piece};
 use crate::header::{DATA, EAGER_BYTES_MAX, Head, Kind, Plain, REPLY, TAGGED};
-use crate::operation::{Completion, Doing, Error, Notes, Operation, Sink};
+use crate::operation::{Completion, Doing, Error, Notes, Operation};
 use bellwire_peer::Put;
 use bellwire_via::Engine;
 use bellwire_via::frame::INLINE_BYTES_MAX;
@@ -17,7 +18,8 @@ bitflags::bitflags! {
     pub struct SendFlags: u8 {
         /// Its success is not to be told.
         const SILENT = 1;
-        /// The memory is the program's again when the call returns, and there is no completion at all, unless [`COUNTED`](Self::COUNTED).
+        /// The memory is the program's again when the call returns, and there is no completion at
+        /// all, unless [`COUNTED`](Self::COUNTED).
         const INJECT = 2;
         /// Complete when the receiver has matched it and has all of it.
         const DELIVERY = 4;
@@ -37,7 +39,8 @@ pub struct SendOut {
     pub tag: Option<u64>,
     /// Data for the receiver's completion.
     pub data: Option<u64>,
-    /// The message. Invariant G1: readable until it is complete, or until the call returns, if injected.
+    /// The message. Invariant G1: readable until it is complete, or until the call returns, if
+    /// injected.
     pub from: Gather,
     /// The program's name for it.
     pub context: usize,
@@ -105,7 +108,8 @@ fn completion(tagged: bool, context: usize, flags: SendFlags) -> Completion {
 }
 
 impl Core {
-    /// Sends a message that goes into a line, if it can leave now. `false`: nothing is done, [`send`](Self::send) knows more.
+    /// Sends a message that goes into a line, if it can leave now. `false`: nothing is done,
+    /// [`send`](Self::send) knows more.
     #[inline(always)]
     pub(crate) fn send_now<W: Wire>(&mut self, engine: &mut Engine<W>, s: &SendOne) -> bool {
         if s.from.length > SendOne::BYTES_MAX || s.flags.intersects(SendFlags::DELIVERY | SendFlags::FENCE) {
@@ -133,7 +137,7 @@ impl Core {
 
     /// Sends.
     #[inline]
-    pub(crate) fn send<W: Wire>(&mut self, engine: &mut Engine<W>, sink: &mut impl Sink, s: &SendOut) -> Result<(), Error> {
+    pub(crate) fn send<W: Wire>(&mut self, engine: &mut Engine<W>, s: &SendOut) -> Result<(), Error> {
         if s.flags.contains(SendFlags::INJECT) && s.from.len() > EAGER_BYTES_MAX {
             return Err(Error::TooLong);
         }
@@ -149,22 +153,23 @@ impl Core {
             // SAFETY: G1.
             match unsafe { connection.put(engine, &mut head, (at, s.from.len()), is_full) } {
                 Put::Left => {
-                    sink.done(&s.completion());
+                    self.ends.end(&s.completion());
                     return Ok(());
                 }
                 Put::Kept => {
-                    self.send_rest(sink, id, s);
+                    self.send_rest(id, s);
                     return Ok(());
                 }
                 Put::Stuck | Put::Broken => {}
             }
         }
-        self.send_later(engine, sink, id, s)
+        self.send_later(engine, id, s)
     }
 
-    /// A message has left in part. It is done when all of it has: a program that knows of its end may not look here again for long.
+    /// A message has left in part. It is done when all of it has: a program that knows of its end
+    /// may not look here again for long.
     #[cold]
-    fn send_rest(&mut self, sink: &mut impl Sink, id: ConnectionId, s: &SendOut) {
+    fn send_rest(&mut self, id: ConnectionId, s: &SendOut) {
         // Injected, or too many are under way to keep another: then it is done for the program.
         let operation = if s.flags.contains(SendFlags::INJECT) { None } else { self.begin(Operation::new(Doing::Leaving, id, s.from, s.completion())).ok() };
         if let Some(connection) = self.connections.get_mut(id) {
@@ -172,27 +177,28 @@ impl Core {
         }
         self.mark_unsent(id);
         if operation.is_none() {
-            sink.done(&s.completion());
+            self.ends.end(&s.completion());
         }
     }
 
     /// A send that is not as usual: long, or with something before it, or with wishes.
     #[cold]
-    fn send_later<W: Wire>(&mut self, engine: &mut Engine<W>, sink: &mut impl Sink, id: ConnectionId, s: &SendOut) -> Result<(), Error> {
-        self.make_room(engine, sink, id)?;
+    fn send_later<W: Wire>(&mut self, engine: &mut Engine<W>, id: ConnectionId, s: &SendOut) -> Result<(), Error> {
+        self.make_room(engine, id)?;
         let connection = self.connections.get(id).ok_or(Error::Unreachable)?;
         let is_long = s.from.len() > EAGER_BYTES_MAX || connection.peer_is_full;
         let is_injected = s.flags.contains(SendFlags::INJECT);
         let wants_delivery = s.flags.contains(SendFlags::DELIVERY);
         let fence = s.flags.contains(SendFlags::FENCE);
         if is_injected && is_long {
-            // The memory is not ours to keep, and the peer keeps nothing: its program has to take something first.
+            // The memory is not ours to keep, and the peer keeps nothing: its program has to take
+            // something first.
             return Err(Error::Again);
         }
         if !is_long && !wants_delivery && is_injected {
             let out = Out { head: s.head(Kind::Eager, [0; 4], None).store(s.from.len()), body: Body::Owned(copy_of(&s.from)), then: Then::Nothing, fence };
-            self.queue(engine, sink, id, out);
-            sink.done(&s.completion());
+            self.queue(engine, id, out);
+            self.ends.end(&s.completion());
             return Ok(());
         }
         let doing = match (is_long, wants_delivery) {
@@ -212,7 +218,7 @@ impl Core {
             (s.head(Kind::Eager, [0; 4], wants_delivery.then_some(own.raw())).store(length), body)
         };
         let then = if doing == Doing::Leaving { Then::Finish(own) } else { Then::Await };
-        self.queue(engine, sink, id, Out { head, body, then, fence });
+        self.queue(engine, id, Out { head, body, then, fence });
         Ok(())
     }
 }

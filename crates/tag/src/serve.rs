@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What peers ask of our memory: writes, reads and atomics on regions, checked and carried out under the lock of the regions.
+//! What peers ask of our memory: writes, reads and atomics on regions, checked and carried out
+//! under the lock of the regions.
 
 use crate::arithmetic::carry_out;
 use crate::arrive::Arrived;
 use crate::atomics::{DataType, Form, Op};
 use crate::connection::{Body, ConnectionId, Flow, Out, Stream, Then};
 use crate::core::Core;
+use crate::ends::Counted;
 use crate::header::{DATA, EAGER_BYTES_MAX, Head, Kind, LAST};
-use crate::operation::{Completion, Failure, NOBODY, Notes, Sink};
+use crate::operation::{Completion, Failure, NOBODY, Notes};
 use crate::regions::Access;
 use bellwire_memory::bytes;
 use bellwire_via::Engine;
@@ -15,85 +17,85 @@ use bellwire_via::wire::Wire;
 
 impl Core {
     /// A write, or a part of one.
-    pub(crate) fn write_arrived<W: Wire>(&mut self, engine: &mut Engine<W>, sink: &mut impl Sink, a: &Arrived<'_>) -> bool {
+    pub(crate) fn write_arrived<W: Wire>(&mut self, engine: &mut Engine<W>, a: &Arrived<'_>) -> bool {
         let [address, key, operation, _] = a.head.fixed;
         let Ok(operation) = u32::try_from(operation) else { return false };
         let is_last = a.head.flags & LAST != 0;
-        let found = {
+        let is_permitted = {
             let regions = self.regions.lock();
             let found = regions.find(key, address, a.payload.1, Access::WRITE);
-            if let Some((to, _)) = found {
+            if let Some(found) = &found {
                 // SAFETY: R1, and the regions' lock is held; the payload is readable.
-                unsafe { bytes::copy(to, a.payload.0, a.payload.1) };
+                unsafe { bytes::copy(found.at, a.payload.0, a.payload.1) };
+                if is_last {
+                    found.touched(Access::WRITE);
+                }
             }
-            found
+            found.is_some()
         };
-        let Some((_, listener)) = found else {
-            self.answer(engine, sink, a.from, operation, Some(Failure::RemoteAccess));
+        if !is_permitted {
+            self.answer(engine, a.from, operation, Some(Failure::RemoteAccess));
             return true;
-        };
+        }
         if is_last {
-            if listener != 0 {
-                sink.touched(listener, Notes::REMOTE_WRITE);
-            }
+            self.ends.touched(Counted::RemoteWrite);
             if a.head.flags & DATA != 0 {
-                self.tell_of_write(sink, a);
+                self.tell_of_write(a);
             }
-            self.answer(engine, sink, a.from, operation, None);
+            self.answer(engine, a.from, operation, None);
         }
         true
     }
 
     /// The program hears of data that came with a write.
-    fn tell_of_write(&self, sink: &mut impl Sink, a: &Arrived<'_>) {
+    fn tell_of_write(&mut self, a: &Arrived<'_>) {
         let source = self.connections.get(a.from).map_or(NOBODY, |c| self.address_of(c.source));
         let notes = Notes::REMOTE_MEMORY | Notes::REMOTE_WRITE | Notes::DATA;
-        sink.done(&Completion { data: a.head.data, source, length: a.payload.1, ..Completion::new(0, notes, false) });
+        self.ends.end(&Completion { data: a.head.data, source, length: a.payload.1, ..Completion::new(0, notes, false) });
     }
 
     /// A read.
-    pub(crate) fn read_arrived<W: Wire>(&mut self, engine: &mut Engine<W>, sink: &mut impl Sink, a: &Arrived<'_>) -> bool {
+    pub(crate) fn read_arrived<W: Wire>(&mut self, engine: &mut Engine<W>, a: &Arrived<'_>) -> bool {
         let [address, key, operation, length] = a.head.fixed;
         let (Ok(operation), Ok(length)) = (u32::try_from(operation), usize::try_from(length)) else { return false };
         // Short ones are read now: so what comes behind does not change what they give.
         let mut short = if length <= EAGER_BYTES_MAX { vec![0; length].into_boxed_slice() } else { Box::default() };
-        let found = {
+        let is_permitted = {
             let regions = self.regions.lock();
             let found = regions.find(key, address, length, Access::READ);
-            if let Some((from, _)) = found {
+            if let Some(found) = &found {
                 // SAFETY: R1, and the regions' lock is held; there is room.
-                unsafe { bytes::copy(short.as_mut_ptr(), from, short.len()) };
+                unsafe { bytes::copy(short.as_mut_ptr(), found.at, short.len()) };
+                found.touched(Access::READ);
             }
-            found
+            found.is_some()
         };
-        let Some((_, listener)) = found else {
-            self.answer(engine, sink, a.from, operation, Some(Failure::RemoteAccess));
+        if !is_permitted {
+            self.answer(engine, a.from, operation, Some(Failure::RemoteAccess));
             return true;
-        };
-        if listener != 0 {
-            sink.touched(listener, Notes::REMOTE_READ);
         }
+        self.ends.touched(Counted::RemoteRead);
         if length == 0 {
-            self.answer(engine, sink, a.from, operation, None);
+            self.answer(engine, a.from, operation, None);
             return true;
         }
         if !short.is_empty() {
-            self.give_bytes(engine, sink, a.from, operation, short);
+            self.give_bytes(engine, a.from, operation, short);
             return true;
         }
         let stream = Box::new(Stream { flow: Flow::Region { to: operation, key, address }, own: None, at: 0, end: length });
         let head = Head::new(Kind::Credit, 0, [0; 4]).store(0);
-        self.queue(engine, sink, a.from, Out { head, body: Body::Stream(stream), then: Then::Nothing, fence: false });
+        self.queue(engine, a.from, Out { head, body: Body::Stream(stream), then: Then::Nothing, fence: false });
         true
     }
 
     /// An atomic.
-    pub(crate) fn atomic_arrived<W: Wire>(&mut self, engine: &mut Engine<W>, sink: &mut impl Sink, a: &Arrived<'_>) -> bool {
+    pub(crate) fn atomic_arrived<W: Wire>(&mut self, engine: &mut Engine<W>, a: &Arrived<'_>) -> bool {
         let [address, key, what, count] = a.head.fixed;
         let operation = what as u32;
         let parsed = DataType::from_bits((what >> 32) as u8).zip(Op::from_bits((what >> 40) as u8)).zip(Form::from_bits((what >> 48) as u8));
         let Some(((of, op), form)) = parsed else {
-            self.answer(engine, sink, a.from, operation, Some(Failure::Unsupported));
+            self.answer(engine, a.from, operation, Some(Failure::Unsupported));
             return true;
         };
         let bytes = usize::try_from(count).ok().and_then(|n| n.checked_mul(of.bytes())).filter(|n| *n != 0 && *n <= EAGER_BYTES_MAX);
@@ -106,36 +108,35 @@ impl Core {
         // SAFETY: the payload is readable; there is room.
         unsafe { bytes::copy(operands.as_mut_ptr(), a.payload.0, operands.len()) };
         let (operands, compare) = operands.split_at(if has_operands { n } else { 0 });
-        let Some((before, listener)) = self.change_cells(key, address, (of, op, form), n, (operands, compare)) else {
-            self.answer(engine, sink, a.from, operation, Some(Failure::RemoteAccess));
+        let Some(before) = self.change_cells(key, address, (of, op, form), n, (operands, compare)) else {
+            self.answer(engine, a.from, operation, Some(Failure::RemoteAccess));
             return true;
         };
-        if listener != 0 {
-            sink.touched(listener, if form == Form::Plain { Notes::REMOTE_WRITE } else { Notes::REMOTE_READ });
-        }
+        self.ends.touched(if form == Form::Plain { Counted::RemoteWrite } else { Counted::RemoteRead });
         if form == Form::Plain {
-            self.answer(engine, sink, a.from, operation, None);
+            self.answer(engine, a.from, operation, None);
         } else {
-            self.give_bytes(engine, sink, a.from, operation, before);
+            self.give_bytes(engine, a.from, operation, before);
         }
         true
     }
 
     /// Answers a request with all the bytes that it asked for.
-    fn give_bytes<W: Wire>(&mut self, engine: &mut Engine<W>, sink: &mut impl Sink, id: ConnectionId, operation: u32, bytes: Box<[u8]>) {
+    fn give_bytes<W: Wire>(&mut self, engine: &mut Engine<W>, id: ConnectionId, operation: u32, bytes: Box<[u8]>) {
         let head = Head::new(Kind::Data, 0, [u64::from(operation), 0, 0, 0]).store(bytes.len());
-        self.queue(engine, sink, id, Out { head, body: Body::Owned(bytes), then: Then::Nothing, fence: false });
+        self.queue(engine, id, Out { head, body: Body::Owned(bytes), then: Then::Nothing, fence: false });
     }
 
-    /// Carries an atomic out on `n` bytes of a region; what they were, and who hears of it.
-    fn change_cells(&mut self, key: u64, address: u64, what: (DataType, Op, Form), n: usize, with: (&[u8], &[u8])) -> Option<(Box<[u8]>, usize)> {
+    /// Carries an atomic out on `n` bytes of a region; what they were.
+    fn change_cells(&mut self, key: u64, address: u64, what: (DataType, Op, Form), n: usize, with: (&[u8], &[u8])) -> Option<Box<[u8]>> {
         let (of, op, form) = what;
         let mut needed = if op == Op::Read { Access::READ } else { Access::WRITE };
         if form != Form::Plain {
             needed |= Access::READ;
         }
         let regions = self.regions.lock();
-        let (at, listener) = regions.find(key, address, n, needed)?;
+        let found = regions.find(key, address, n, needed)?;
+        let at = found.at;
         let mut cells = vec![0u8; n];
         // SAFETY: R1, and the regions' lock is held.
         unsafe { bytes::copy(cells.as_mut_ptr(), at, n) };
@@ -145,6 +146,7 @@ impl Core {
             // SAFETY: R1, and the regions' lock is held.
             unsafe { bytes::copy(at, cells.as_ptr(), n) };
         }
-        Some((before.into(), listener))
+        found.touched(if form == Form::Plain { Access::WRITE } else { Access::READ });
+        Some(before.into())
     }
 }

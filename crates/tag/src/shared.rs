@@ -1,15 +1,19 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Receives that several endpoints of a process share: a message for any of them goes to the oldest that it fits.
+//! Receives that several endpoints of a process share: a message for any of them goes to the oldest
+//! that it fits.
 //!
-//! Who posts a receive then has each endpoint look ([`Endpoint::serve_shared`](crate::Endpoint::serve_shared)) whether a message of its own waits for it. A message that arrives looks here with its endpoint's
-//! lock held, and waits there if nothing fits: so either it sees the receive, or who has posted that sees the message. Locks are taken in the order endpoint, shared receives.
+//! Who posts a receive then has each endpoint look
+//! ([`Endpoint::serve_shared`](crate::Endpoint::serve_shared)) whether a message of its own waits
+//! for it. A message that arrives looks here with its endpoint's lock held, and waits there if
+//! nothing fits: so either it sees the receive, or who has posted that sees the message. Locks are
+//! taken in the order endpoint, shared receives.
 //!
-//! Messages of one peer to one endpoint are matched in the order sent: an endpoint whose messages wait serves those first, if anything was posted since it last looked.
+//! Messages of one peer to one endpoint are matched in the order sent: an endpoint whose messages
+//! wait serves those first, if anything was posted since it last looked.
 
 use crate::core::Core;
 use crate::gather::Place;
 use crate::matching::{Envelope, Pattern};
-use crate::operation::Sink;
 use crate::receive::{Matched, Receive, ReceiveFlags, Want};
 use bellwire_via::Engine;
 use bellwire_via::wire::Wire;
@@ -33,14 +37,16 @@ impl SharedReceives {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Posts a receive; sources are by the numbers that all the endpoints' programs give them. It holds one message ([`ReceiveFlags::MULTI`] means nothing here).
+    /// Posts a receive; sources are by the numbers that all the endpoints' programs give them. It
+    /// holds one message ([`ReceiveFlags::MULTI`] means nothing here).
     pub fn post(&self, want: &Want) {
         let mut posted = self.lock();
         posted.count += 1;
         posted.queues[usize::from(want.tagged)].push_back(*want);
     }
 
-    /// Takes a receive back that has not been matched, and who posted it hears no more of it. `false`: there is none of that name.
+    /// Takes a receive back that has not been matched, and who posted it hears no more of it.
+    /// `false`: there is none of that name.
     pub fn cancel(&self, context: usize) -> bool {
         let mut posted = self.lock();
         posted.queues.iter_mut().any(|queue| queue.iter().position(|want| want.context == context).is_some_and(|at| queue.remove(at).is_some()))
@@ -75,14 +81,14 @@ impl Core {
     }
 
     /// The shared receive that a message which has just come goes to.
-    pub(crate) fn match_shared<W: Wire>(&mut self, engine: &mut Engine<W>, sink: &mut impl Sink, e: Envelope, tagged: bool, length: usize) -> Option<Matched> {
-        self.serve_shared(engine, sink);
+    pub(crate) fn match_shared<W: Wire>(&mut self, engine: &mut Engine<W>, e: Envelope, tagged: bool, length: usize) -> Option<Matched> {
+        self.serve_shared(engine);
         let mut receive = self.take_shared(e, tagged)?;
         Some(self.take_part(&mut receive, tagged, length).0)
     }
 
     /// Gives the shared receives those messages that have waited for them.
-    pub(crate) fn serve_shared<W: Wire>(&mut self, engine: &mut Engine<W>, sink: &mut impl Sink) {
+    pub(crate) fn serve_shared<W: Wire>(&mut self, engine: &mut Engine<W>) {
         let Some(sharing) = &mut self.sharing else { return };
         let count = sharing.receives.lock().count;
         if core::mem::replace(&mut sharing.seen, count) == count {
@@ -98,7 +104,7 @@ impl Core {
                 let Some((at, e, message, mut receive)) = found else { break };
                 from = at;
                 let (matched, _) = self.take_part(&mut receive, tagged, message.len());
-                self.give(engine, sink, matched, e, message);
+                self.give(engine, matched, e, message);
             }
         }
     }

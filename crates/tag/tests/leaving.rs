@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A message that is told as sent needs its sender no more: a program that knows of the end may look elsewhere for as long as it likes.
+//! A message that is told as sent needs its sender no more: a program that knows of the end may
+//! look elsewhere for as long as it likes.
 
 mod common;
 
@@ -11,8 +12,8 @@ use std::time::Instant;
 fn alone(side: &mut Side, what: &str, until: impl Fn(&Side) -> bool) {
     let begun = Instant::now();
     while !until(side) {
-        side.endpoint.poll(&mut side.log).expect("not forked");
-        assert!(begun.elapsed() < PATIENCE / 6, "{what}: {} have come", side.log.done.len());
+        side.endpoint.poll().expect("not forked");
+        assert!(begun.elapsed() < PATIENCE / 6, "{what}: {} have come", side.done().len());
     }
 }
 
@@ -27,7 +28,7 @@ fn short_messages_that_fill_the_wire() {
         let (mut from, mut first) = (bytes(length, 1), vec![0; length]);
         sides[1].receive(&mut first, Some(1), 7);
         sides[0].send(&mut from, Some(1), 7, SendFlags::empty()).unwrap();
-        run(&mut sides, "the first", |s| s.iter().all(|s| s.log.done.len() == 1));
+        run(&mut sides, "the first", |s| s.iter().all(|s| s.done().len() == 1));
         let mut to = vec![vec![0; length]; MOST];
         to.iter_mut().for_each(|to| sides[1].receive(to, Some(2), 8));
         let mut sent = 0;
@@ -38,10 +39,10 @@ fn short_messages_that_fill_the_wire() {
                 Err(e) => panic!("{e:?}"),
             }
         }
-        let told = sides[0].log.done.len();
+        let told = sides[0].done().len();
         assert!(told > 1, "some have left");
-        alone(&mut sides[1], "what is told as sent", |s| s.log.done.len() >= told);
-        run(&mut sides, "all", |s| s.iter().all(|s| s.log.done.len() == 1 + sent));
+        alone(&mut sides[1], "what is told as sent", |s| s.done().len() >= told);
+        run(&mut sides, "all", |s| s.iter().all(|s| s.done().len() == 1 + sent));
         assert!(to[..sent].iter().all(|to| *to == from));
     }
 }
@@ -55,18 +56,18 @@ fn long_messages_through_a_full_wire() {
         sides[1].receive(&mut to, Some(1), 7);
         sides[0].send(&mut from, Some(1), 7, SendFlags::empty()).unwrap();
         let begun = Instant::now();
-        while sides[0].log.done.is_empty() {
+        while sides[0].done().is_empty() {
             for poll in 0..40 {
                 let side = &mut sides[usize::from(poll == 0)];
-                side.endpoint.poll(&mut side.log).expect("not forked");
-                if !sides[0].log.done.is_empty() {
+                side.endpoint.poll().expect("not forked");
+                if !sides[0].done().is_empty() {
                     break;
                 }
             }
             assert!(begun.elapsed() < PATIENCE, "a message leaves");
         }
-        alone(&mut sides[1], "all of a message", |s| !s.log.done.is_empty());
+        alone(&mut sides[1], "all of a message", |s| !s.done().is_empty());
         assert_eq!(to, from, "{length} bytes");
-        sides.iter_mut().for_each(|s| s.log.done.clear());
+        sides.iter_mut().for_each(|s| s.done().clear());
     }
 }

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Endpoints in one process, each on a NIC of its own: messages of all lengths, expected and not, remote memory, atomics, floods, and a peer that goes away.
+//! Endpoints in one process, each on a NIC of its own: messages of all lengths, expected and not,
+//! remote memory, atomics, floods, and a peer that goes away.
 
 mod common;
 
 use bellwire_tag::{
-    Access, AtomicOp, AtomicRequest, DataType, EAGER_BYTES_MAX, Error, Failure, Form, Gather, NOBODY, Notes, Peek, ReceiveFlags, Region, RemoteFlags,
+    Access, AtomicOp, AtomicRequest, Counter, DataType, EAGER_BYTES_MAX, Error, Failure, Form, Gather, NOBODY, Notes, Peek, ReceiveFlags, Region, RemoteFlags,
     RemoteRequest, SendFlags,
 };
 use common::{PATIENCE, Side, bytes, memory, pair, run, turn};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 #[test]
@@ -26,15 +28,15 @@ fn messages_of_all_lengths_expected_and_not() {
                     sides[0].send(&mut [], Some(1), 6, SendFlags::empty()).unwrap();
                     let mut none = [];
                     sides[1].receive(&mut none, Some(1), 8);
-                    run(&mut sides, "the one behind", |s| s[1].log.done.iter().any(|c| c.context == 8));
+                    run(&mut sides, "the one behind", |s| s[1].done().iter().any(|c| c.context == 8));
                     sides[1].receive(&mut to, tag, 7);
                 }
-                run(&mut sides, "a message", |s| s[1].log.done.iter().any(|c| c.context == 7) && s[0].log.done.iter().any(|c| c.context == 5));
+                run(&mut sides, "a message", |s| s[1].done().iter().any(|c| c.context == 7) && s[0].done().iter().any(|c| c.context == 5));
                 assert_eq!(to, from, "{n} bytes");
-                let got = sides[1].log.done.iter().find(|c| c.context == 7).copied().unwrap();
+                let got = sides[1].done().iter().find(|c| c.context == 7).copied().unwrap();
                 assert_eq!((got.length, got.data, got.source, got.failure), (n, 5, 41, None));
                 assert_eq!((got.tag, got.notes.contains(Notes::DATA)), (tag.unwrap_or(0), true));
-                sides.iter_mut().for_each(|s| s.log.done.clear());
+                sides.iter_mut().for_each(|s| s.done().clear());
             }
         }
     }
@@ -47,13 +49,13 @@ fn too_long_for_the_receive_and_delivery_complete() {
         let (mut from, mut to) = (bytes(n, 3), vec![0; 60]);
         sides[0].send(&mut from, Some(9), 1, SendFlags::DELIVERY).unwrap();
         (0..1000).for_each(|_| turn(&mut sides));
-        assert!(sides[0].log.done.is_empty(), "not delivered yet");
+        assert!(sides[0].done().is_empty(), "not delivered yet");
         sides[1].receive(&mut to, Some(9), 2);
-        run(&mut sides, "both", |s| s[0].log.done.len() == 1 && s[1].log.done.len() == 1);
-        let got = sides[1].log.done[0];
+        run(&mut sides, "both", |s| s[0].done().len() == 1 && s[1].done().len() == 1);
+        let got = sides[1].done()[0];
         assert_eq!((got.failure, got.length, got.excess), (Some(Failure::Truncated), 60, n - 60));
-        assert_eq!((&to[..], sides[0].log.done[0].failure), (&from[..60], None));
-        sides.iter_mut().for_each(|s| s.log.done.clear());
+        assert_eq!((&to[..], sides[0].done()[0].failure), (&from[..60], None));
+        sides.iter_mut().for_each(|s| s.done().clear());
     }
 }
 
@@ -76,11 +78,11 @@ fn a_flood_is_held_back_and_comes_in_order() {
     let mut to = vec![0u8; 20_000];
     for i in 0..FLOOD {
         sides[1].receive(&mut to, Some(4), 1);
-        run(&mut sides, "the next", |s| !s[1].log.done.is_empty());
+        run(&mut sides, "the next", |s| !s[1].done().is_empty());
         assert_eq!(to[..8], i.to_ne_bytes());
-        sides[1].log.done.clear();
+        sides[1].done().clear();
     }
-    run(&mut sides, "all sent", |s| s[0].log.done.len() == FLOOD as usize);
+    run(&mut sides, "all sent", |s| s[0].done().len() == FLOOD as usize);
 }
 
 #[test]
@@ -89,15 +91,15 @@ fn peeking_claiming_cancelling() {
     let (mut from, mut to) = (bytes(30_000, 1), vec![0; 30_000]);
     let look = sides[1].want(&mut to, Some(3), 70);
     let [a, b] = &mut sides;
-    b.endpoint.peek(&mut b.log, &look, Peek::Look).unwrap();
-    assert_eq!(b.log.done.pop().unwrap().failure, Some(Failure::NoMessage));
+    b.endpoint.peek(&look, Peek::Look).unwrap();
+    assert_eq!(b.done().pop().unwrap().failure, Some(Failure::NoMessage));
     a.send(&mut from, Some(3), 1, SendFlags::empty()).unwrap();
     a.send(&mut from[..10], Some(3), 2, SendFlags::empty()).unwrap();
     let begun = Instant::now();
     loop {
-        a.endpoint.poll(&mut a.log).unwrap();
-        b.endpoint.peek(&mut b.log, &look, Peek::Claim).unwrap();
-        let found = b.log.done.pop().unwrap();
+        a.endpoint.poll().unwrap();
+        b.endpoint.peek(&look, Peek::Claim).unwrap();
+        let found = b.done().pop().unwrap();
         if found.failure.is_none() {
             assert_eq!((found.length, found.notes.contains(Notes::CLAIMED)), (30_000, true));
             break;
@@ -107,16 +109,16 @@ fn peeking_claiming_cancelling() {
     // The claimed one is nobody else's.
     let mut second = vec![0; 100];
     sides[1].receive(&mut second, Some(3), 71);
-    run(&mut sides, "the second", |s| s[1].log.done.iter().any(|c| c.context == 71 && c.length == 10));
+    run(&mut sides, "the second", |s| s[1].done().iter().any(|c| c.context == 71 && c.length == 10));
     let [_, b] = &mut sides;
-    b.endpoint.take_claimed(&mut b.log, &look, false).unwrap();
-    assert_eq!(b.endpoint.take_claimed(&mut b.log, &look, false), Err(Error::BadArgument));
-    run(&mut sides, "the claimed one", |s| s[1].log.done.iter().any(|c| c.context == 70) && s[0].log.done.len() == 2);
+    b.endpoint.take_claimed(&look, false).unwrap();
+    assert_eq!(b.endpoint.take_claimed(&look, false), Err(Error::BadArgument));
+    run(&mut sides, "the claimed one", |s| s[1].done().iter().any(|c| c.context == 70) && s[0].done().len() == 2);
     assert_eq!(to, from);
     sides[1].receive(&mut second, Some(5), 72);
     let [_, b] = &mut sides;
-    assert!(b.endpoint.cancel(&mut b.log, 72) && !b.endpoint.cancel(&mut b.log, 72));
-    assert_eq!(b.log.done.last().unwrap().failure, Some(Failure::Canceled));
+    assert!(b.endpoint.cancel(72) && !b.endpoint.cancel(72));
+    assert_eq!(b.done().last().unwrap().failure, Some(Failure::Canceled));
 }
 
 #[test]
@@ -127,19 +129,19 @@ fn one_buffer_for_several_messages() {
     let mut want = sides[1].want(&mut buffer, None, 9);
     want.flags = ReceiveFlags::MULTI;
     let [_, b] = &mut sides;
-    b.endpoint.receive(&mut b.log, &want).unwrap();
+    b.endpoint.receive(&want).unwrap();
     let mut from: Vec<Vec<u8>> = [100, 40_000, 18_950, 5].iter().enumerate().map(|(i, n)| bytes(*n, i as u8)).collect();
     for f in &mut from {
         sides[0].send(f, None, 1, SendFlags::empty()).unwrap();
     }
-    run(&mut sides, "three of them", |s| s[1].log.done.len() == 3);
+    run(&mut sides, "three of them", |s| s[1].done().len() == 3);
     let start = buffer.as_ptr().expose_provenance();
     for (n, at) in [(100, 0), (40_000, 100), (18_950, 40_100)] {
-        let got = sides[1].log.done.iter().find(|c| c.length == n).unwrap();
+        let got = sides[1].done().iter().find(|c| c.length == n).copied().unwrap();
         assert_eq!(got.buffer - start, at);
     }
     assert_eq!((&buffer[100..40_100], &buffer[40_100..59_050]), (&from[1][..], &from[2][..]));
-    let released: Vec<bool> = sides[1].log.done.iter().map(|c| c.notes.contains(Notes::RELEASED)).collect();
+    let released: Vec<bool> = sides[1].done().iter().map(|c| c.notes.contains(Notes::RELEASED)).collect();
     assert_eq!(released, [false, false, true], "by the last one that completes");
 }
 
@@ -147,13 +149,18 @@ fn one_buffer_for_several_messages() {
 fn remote_memory_and_atomics() {
     let mut sides = pair();
     let mut window = bytes(200_000, 0);
-    let region = Region { start: window.as_mut_ptr().expose_provenance(), length: window.len(), base: 1 << 40, access: Access::all(), listener: 77 };
+    let region = Region { start: window.as_mut_ptr().expose_provenance(), length: window.len(), base: 1 << 40, access: Access::all() };
     // SAFETY: R1: the memory outlives the endpoints' work.
     assert!(unsafe { sides[1].regions.lock().insert(6, region) });
+    let touched = [Access::READ, Access::WRITE].map(|how| {
+        let counter = Arc::new(Counter::default());
+        assert!(sides[1].regions.lock().watch(6, &counter, how));
+        counter
+    });
     let base = 1 << 40;
     let finish = |sides: &mut [Side; 2], what| {
-        run(sides, what, |s| !s[0].log.done.is_empty());
-        sides[0].log.done.pop().unwrap().failure
+        run(sides, what, |s| !s[0].done().is_empty());
+        sides[0].done().pop().unwrap().failure
     };
     for (n, at) in [(0, 0), (8, 3), (EAGER_BYTES_MAX, 9), (150_000, 50_000)] {
         let (mut from, mut back) = (bytes(n, 9), vec![0; n]);
@@ -161,23 +168,23 @@ fn remote_memory_and_atomics() {
             let target = sides[0].target(6, base + at);
             let r = RemoteRequest { target, local: memory(local), data: write.then_some(5), context: 1, flags: RemoteFlags::empty() };
             let [a, _] = &mut sides;
-            let asked = if write { a.endpoint.write(&mut a.log, &r) } else { a.endpoint.read(&mut a.log, &RemoteRequest { data: None, ..r }) };
+            let asked = if write { a.endpoint.write(&r) } else { a.endpoint.read(&RemoteRequest { data: None, ..r }) };
             asked.unwrap();
             assert_eq!(finish(&mut sides, "remote memory"), None, "{n} bytes");
         }
         assert_eq!(back, from);
-        assert!(sides[1].log.done.iter().all(|c| c.data == 5 && c.notes.contains(Notes::REMOTE_WRITE)) && !sides[1].log.done.is_empty());
+        assert!(sides[1].done().iter().all(|c| c.data == 5 && c.notes.contains(Notes::REMOTE_WRITE)) && !sides[1].done().is_empty());
     }
-    assert_eq!(sides[1].log.touched.len(), 8);
+    assert_eq!(touched.each_ref().map(|counter| counter.value()), [4, 4]);
     for (key, address) in [(6, base + 199_999), (7, base), (6, base - 1), (6, 0)] {
         for n in [2, 40_000] {
             let mut local = vec![1; n];
             let r = RemoteRequest { target: sides[0].target(key, address), local: memory(&mut local), data: None, context: 1, flags: RemoteFlags::empty() };
             let [a, _] = &mut sides;
-            a.endpoint.write(&mut a.log, &r).unwrap();
+            a.endpoint.write(&r).unwrap();
             assert_eq!(finish(&mut sides, "a refusal"), Some(Failure::RemoteAccess));
             let [a, _] = &mut sides;
-            a.endpoint.read(&mut a.log, &r).unwrap();
+            a.endpoint.read(&r).unwrap();
             assert_eq!(finish(&mut sides, "a refusal"), Some(Failure::RemoteAccess));
         }
     }
@@ -197,7 +204,7 @@ fn remote_memory_and_atomics() {
             flags: RemoteFlags::empty(),
         };
         let [s, _] = &mut sides;
-        s.endpoint.atomic(&mut s.log, &a).unwrap();
+        s.endpoint.atomic(&a).unwrap();
         assert_eq!(finish(&mut sides, "an atomic"), None);
         if form == Form::Compare {
             assert_eq!(u64::from_ne_bytes(old), 42);
@@ -214,18 +221,18 @@ fn a_peer_that_goes_takes_its_operations_along() {
     let mut want = sides[0].want(&mut to, Some(2), 2);
     want.source = Some(sides[0].other);
     let [a, _] = &mut sides;
-    a.endpoint.receive(&mut a.log, &want).unwrap();
+    a.endpoint.receive(&want).unwrap();
     let mut none = [];
     sides[1].receive(&mut none, Some(7), 3);
     sides[0].send(&mut [], Some(7), 4, SendFlags::empty()).unwrap();
-    run(&mut sides, "connected", |s| s[1].log.done.len() == 1);
+    run(&mut sides, "connected", |s| s[1].done().len() == 1);
     let [mut a, b] = sides;
     drop(b);
     let begun = Instant::now();
-    while a.log.done.iter().filter(|c| c.failure.is_some()).count() < 2 {
-        a.endpoint.wait(&mut a.log, Some(Duration::from_millis(10)), || false).unwrap();
-        a.endpoint.poll(&mut a.log).unwrap();
-        assert!(begun.elapsed() < PATIENCE, "{:?}", a.log.done);
+    while a.done().iter().filter(|c| c.failure.is_some()).count() < 2 {
+        a.endpoint.wait(Some(Duration::from_millis(10)), || false).unwrap();
+        a.endpoint.poll().unwrap();
+        assert!(begun.elapsed() < PATIENCE, "{:?}", a.done());
     }
     assert_eq!(a.send(&mut from, Some(1), 5, SendFlags::empty()), Err(Error::Unreachable));
 }
@@ -234,28 +241,29 @@ fn a_peer_that_goes_takes_its_operations_along() {
 fn a_peer_that_goes_gives_buffers_for_several_messages_back() {
     let mut sides = pair();
     let mut buffers = [vec![0; 4000], vec![0; 4000]];
-    // One is for this peer alone; the other for anybody, and what has come into it stays the program's.
+    // One is for this peer alone; the other for anybody, and what has come into it stays the
+    // program's.
     for (context, buffer) in (1..).zip(&mut buffers) {
         let tag = if context == 1 { Some(1) } else { None };
         let mut want = sides[0].want(buffer, tag, context);
         (want.flags, want.source) = (ReceiveFlags::MULTI, tag.map(|_| sides[0].other));
         let [a, _] = &mut sides;
-        a.endpoint.receive(&mut a.log, &want).unwrap();
+        a.endpoint.receive(&want).unwrap();
     }
     sides[1].send(&mut bytes(100, 1), Some(1), 5, SendFlags::empty()).unwrap();
     sides[1].send(&mut bytes(100, 2), None, 6, SendFlags::empty()).unwrap();
-    run(&mut sides, "both", |s| s[0].log.done.len() == 2);
-    let [mut a, b] = sides;
+    run(&mut sides, "both", |s| s[0].done().len() == 2);
+    let [a, b] = sides;
     drop(b);
     let begun = Instant::now();
-    while a.log.done.len() < 3 {
-        a.endpoint.wait(&mut a.log, Some(Duration::from_millis(10)), || false).unwrap();
-        a.endpoint.poll(&mut a.log).unwrap();
-        assert!(begun.elapsed() < PATIENCE, "{:?}", a.log.done);
+    while a.done().len() < 3 {
+        a.endpoint.wait(Some(Duration::from_millis(10)), || false).unwrap();
+        a.endpoint.poll().unwrap();
+        assert!(begun.elapsed() < PATIENCE, "{:?}", a.done());
     }
-    let last = |a: &Side| a.log.done.last().map(|c| (c.context, c.failure, c.notes.contains(Notes::RELEASED)));
+    let last = |a: &Side| a.done().last().map(|c| (c.context, c.failure, c.notes.contains(Notes::RELEASED)));
     assert_eq!(last(&a), Some((1, Some(Failure::ConnectionLost), true)));
-    a.endpoint.give_receives_back(&mut a.log);
+    a.endpoint.give_receives_back();
     assert_eq!(last(&a), Some((2, Some(Failure::ConnectionLost), true)));
 }
 
@@ -263,20 +271,21 @@ fn a_peer_that_goes_gives_buffers_for_several_messages_back() {
 fn to_itself_and_from_somebody_unknown() {
     let mut sides = pair();
     let name = sides[0].endpoint.name();
-    // It has three numbers, one of which it keeps; that of the other one is its own, too, and nobody's in the end.
+    // It has three numbers, one of which it keeps; that of the other one is its own, too, and
+    // nobody's in the end.
     [3, 4, 40, 4].into_iter().for_each(|address| assert!(sides[0].endpoint.learn(address, name)));
     [4, 40, 40].into_iter().for_each(|address| sides[0].endpoint.forget(address));
     sides[0].other = 3;
     let (mut from, mut to) = (bytes(70_000, 1), vec![0; 70_000]);
     sides[0].receive(&mut to, Some(1), 1);
     sides[0].send(&mut from, Some(1), 2, SendFlags::empty()).unwrap();
-    run(&mut sides, "to itself", |s| s[0].log.done.len() == 2);
-    assert_eq!((&to, sides[0].log.done.iter().find(|c| c.context == 1).unwrap().source), (&from, 3));
+    run(&mut sides, "to itself", |s| s[0].done().len() == 2);
+    assert_eq!((&to, sides[0].done().iter().find(|c| c.context == 1).unwrap().source), (&from, 3));
     // The other one is not known here by any name.
     sides[0].receive(&mut to, Some(2), 3);
     sides[1].send(&mut from, Some(2), 4, SendFlags::empty()).unwrap();
-    run(&mut sides, "from somebody", |s| s[0].log.done.len() == 3);
-    assert_eq!(sides[0].log.done[2].source, NOBODY);
+    run(&mut sides, "from somebody", |s| s[0].done().len() == 3);
+    assert_eq!(sides[0].done()[2].source, NOBODY);
     sides[0].other = 40;
     assert_eq!(sides[0].send(&mut from, Some(1), 5, SendFlags::empty()), Err(Error::BadArgument));
 }
@@ -291,12 +300,12 @@ fn the_last_words_of_an_endpoint_are_heard() {
             side.receive(&mut to, Some(1), 1);
             side.send(&mut [7; 8], Some(1), 2, SendFlags::INJECT).unwrap();
             let begun = Instant::now();
-            while !side.log.done.iter().any(|c| c.context == 1) {
-                side.endpoint.poll(&mut side.log).unwrap();
-                assert!(begun.elapsed() < PATIENCE, "round {round}: {:?}", side.log.done);
+            while !side.done().iter().any(|c| c.context == 1) {
+                side.endpoint.poll().unwrap();
+                assert!(begun.elapsed() < PATIENCE, "round {round}: {:?}", side.done());
             }
-            assert_eq!((to, side.log.done.iter().find_map(|c| c.failure)), ([7; 8], None));
-            side.endpoint.close(&mut side.log);
+            assert_eq!((to, side.done().iter().find_map(|c| c.failure)), ([7; 8], None));
+            side.endpoint.close();
         };
         std::thread::scope(|scope| {
             scope.spawn(move || {

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Much at once: thousands of operations, wildcards, receives that are taken back while messages come, huge messages, receives that endpoints share.
+//! Much at once: thousands of operations, wildcards, receives that are taken back while messages
+//! come, huge messages, receives that endpoints share.
 
 mod common;
 
 use bellwire_tag::{Access, Error, Failure, Notes, Region, RemoteFlags, RemoteRequest, SendFlags, SharedReceives, Want};
-use common::{Log, PATIENCE, Side, bytes, memory, pair, run, turn};
+use common::{PATIENCE, Side, bytes, memory, pair, run, turn};
 use std::time::Instant;
 
 /// Sends, polling both while there is no room.
@@ -21,21 +22,22 @@ fn ten_thousand_operations_under_way() {
     const MANY: usize = 10_000;
     let mut sides = pair();
     let (mut from, mut to) = (bytes(20_000, 1), vec![0; 20_000]);
-    // Long messages wait at their sender, all of them, until somebody wants them, in another order; receives wait for short ones.
+    // Long messages wait at their sender, all of them, until somebody wants them, in another order;
+    // receives wait for short ones.
     for i in 0..MANY {
         insist(&mut sides, 0, &mut from, Some(i as u64), i);
         let want = sides[0].want(&mut [], Some((MANY - i) as u64), i);
         let [a, _] = &mut sides;
-        a.endpoint.receive(&mut a.log, &want).expect("room");
+        a.endpoint.receive(&want).expect("room");
     }
     for i in (0..MANY).rev() {
         sides[1].receive(&mut to, Some(i as u64), i);
         insist(&mut sides, 1, &mut [], Some(i as u64 + 1), i);
     }
-    run(&mut sides, "all", |s| s.iter().all(|s| s.log.done.len() == 2 * MANY));
+    run(&mut sides, "all", |s| s.iter().all(|s| s.done().len() == 2 * MANY));
     for side in &sides {
         let mut seen = [vec![0; MANY], vec![0; MANY]];
-        side.log.done.iter().for_each(|c| seen[usize::from(c.notes.contains(Notes::RECEIVE))][c.context] += usize::from(c.failure.is_none()));
+        side.done().iter().for_each(|c| seen[usize::from(c.notes.contains(Notes::RECEIVE))][c.context] += usize::from(c.failure.is_none()));
         assert!(seen.iter().flatten().all(|n| *n == 1), "each once");
     }
     assert_eq!(to, from);
@@ -45,7 +47,8 @@ fn ten_thousand_operations_under_way() {
 fn wildcards_keep_the_order_of_each_sender() {
     const STORM: u64 = 3000;
     let (mut sides, mut third) = (pair(), pair());
-    // Two senders to one receiver, which takes any of them with any tag, now and then one of them alone, or some tags.
+    // Two senders to one receiver, which takes any of them with any tag, now and then one of them
+    // alone, or some tags.
     let name = sides[1].endpoint.name();
     third[0].endpoint.learn(99, name);
     third[0].other = 99;
@@ -65,7 +68,7 @@ fn wildcards_keep_the_order_of_each_sender() {
                     next[who] += 1;
                 }
             }
-            sender.endpoint.poll(&mut sender.log).unwrap();
+            sender.endpoint.poll().unwrap();
         }
         for _ in 0..4 {
             if posted < to.len() {
@@ -76,13 +79,13 @@ fn wildcards_keep_the_order_of_each_sender() {
                     want.source = None;
                 }
                 let b = &mut sides[1];
-                b.endpoint.receive(&mut b.log, &want).unwrap();
+                b.endpoint.receive(&want).unwrap();
                 posted += 1;
             }
         }
         let b = &mut sides[1];
-        b.endpoint.poll(&mut b.log).unwrap();
-        heard.append(&mut b.log.done);
+        b.endpoint.poll().unwrap();
+        heard.append(&mut b.done());
     }
     // Receives in the order posted, of each sender: messages in the order sent.
     heard.sort_by_key(|c| c.context);
@@ -103,29 +106,30 @@ fn receives_that_are_taken_back_while_messages_come() {
         scope.spawn(move || {
             let (mut short, mut long) = (bytes(8, 1), bytes(20_000, 2));
             let (mut sent, begun) = (0, Instant::now());
-            while a.log.done.len() < RACES {
+            while a.done().len() < RACES {
                 let message = if sent % 3 == 0 { &mut long } else { &mut short };
                 if sent < RACES && a.send(message, Some(1), sent, SendFlags::empty()).is_ok() {
                     sent += 1;
                 }
-                a.endpoint.poll(&mut a.log).unwrap();
+                a.endpoint.poll().unwrap();
                 assert!(begun.elapsed() < PATIENCE, "{sent} sent");
             }
         });
-        // One receive at a time: it is taken back at once, or after some looks; it ends once, and no message is lost.
+        // One receive at a time: it is taken back at once, or after some looks; it ends once, and
+        // no message is lost.
         let begun = Instant::now();
         while came < RACES {
             assert!(begun.elapsed() < PATIENCE, "{came} came, {taken_back} taken back");
             b.receive(&mut to, Some(1), 5);
             for _ in 0..(came + taken_back) % 3 {
-                b.endpoint.poll(&mut b.log).unwrap();
+                b.endpoint.poll().unwrap();
             }
-            let was_taken_back = b.endpoint.cancel(&mut b.log, 5);
-            while b.log.done.is_empty() {
-                b.endpoint.poll(&mut b.log).unwrap();
+            let was_taken_back = b.endpoint.cancel(5);
+            while b.done().is_empty() {
+                b.endpoint.poll().unwrap();
             }
-            assert_eq!(b.log.done.len(), 1);
-            let end = b.log.done.pop().unwrap();
+            assert_eq!(b.done().len(), 1);
+            let end = b.done().pop().unwrap();
             assert_eq!((end.context, end.failure), (5, was_taken_back.then_some(Failure::Canceled)));
             taken_back += usize::from(was_taken_back);
             came += usize::from(!was_taken_back);
@@ -133,7 +137,8 @@ fn receives_that_are_taken_back_while_messages_come() {
     });
 }
 
-/// A message, a write and a read of `BELLWIRE_TAG_BYTES` bytes (usually 16 MiB; in the long tests more than 2 GiB).
+/// A message, a write and a read of `BELLWIRE_TAG_BYTES` bytes (usually 16 MiB; in the long tests
+/// more than 2 GiB).
 #[test]
 fn huge_messages() {
     let n = std::env::var("BELLWIRE_TAG_BYTES").map_or(16 << 20, |n| n.parse().expect("a number"));
@@ -146,24 +151,24 @@ fn huge_messages() {
     let clear = |of: &mut [u8]| places().for_each(|at| of[at] = 0);
     let begun = Instant::now();
     let finish = |sides: &mut [Side; 2], expected: usize| {
-        while sides.iter().map(|s| s.log.done.len()).sum::<usize>() < expected {
+        while sides.iter().map(|s| s.done().len()).sum::<usize>() < expected {
             turn(sides);
             assert!(begun.elapsed() < 20 * PATIENCE, "{n} bytes");
         }
-        sides.iter_mut().flat_map(|s| core::mem::take(&mut s.log.done)).for_each(|c| assert_eq!(c.failure, None));
+        sides.iter_mut().flat_map(|s| s.done().split_off(0)).for_each(|c| assert_eq!(c.failure, None));
     };
     sides[1].receive(&mut to, Some(1), 1);
     sides[0].send(&mut from, Some(1), 2, SendFlags::empty()).unwrap();
     finish(&mut sides, 2);
     is_same(&to, &from);
     clear(&mut to);
-    let region = Region { start: to.as_mut_ptr().expose_provenance(), length: n, base: 0, access: Access::all(), listener: 0 };
+    let region = Region { start: to.as_mut_ptr().expose_provenance(), length: n, base: 0, access: Access::all() };
     // SAFETY: R1: the memory outlives the endpoints' work.
     assert!(unsafe { sides[1].regions.lock().insert(6, region) });
     for is_write in [true, false] {
         let r = RemoteRequest { target: sides[0].target(6, 0), local: memory(&mut from), data: None, context: 3, flags: RemoteFlags::empty() };
         let a = &mut sides[0];
-        let asked = if is_write { a.endpoint.write(&mut a.log, &r) } else { a.endpoint.read(&mut a.log, &r) };
+        let asked = if is_write { a.endpoint.write(&r) } else { a.endpoint.read(&r) };
         asked.unwrap();
         finish(&mut sides, 1);
         is_same(&to, &from);
@@ -182,7 +187,7 @@ fn endpoints_that_share_their_receives() {
         let name = sides[0].endpoint.name();
         sides[1].endpoint.learn(7, name);
     }
-    assert_eq!(first[1].endpoint.receive(&mut Log::default(), &first[1].want(&mut [], None, 1)), Err(Error::BadArgument));
+    assert_eq!(first[1].endpoint.receive(&first[1].want(&mut [], None, 1)), Err(Error::BadArgument));
     // Short and long ones wait in one of them, in order, before anybody wants them.
     let mut from: Vec<Vec<u8>> = (0..40).map(|i| bytes(if i % 3 == 0 { 30_000 } else { 100 }, i)).collect();
     for (i, from) in from.iter_mut().take(20).enumerate() {
@@ -195,15 +200,15 @@ fn endpoints_that_share_their_receives() {
         let tag = 1 + (context as u64 & 1);
         shared.post(&Want { source: (tag == 2).then_some(7), ..first[1].want(to, Some(tag), context) });
     }
-    first[1].endpoint.serve_shared(&mut first[1].log).unwrap();
-    run(&mut first, "those that have waited", |s| s[1].log.done.len() == 20 && s[0].log.done.len() == 20);
+    first[1].endpoint.serve_shared().unwrap();
+    run(&mut first, "those that have waited", |s| s[1].done().len() == 20 && s[0].done().len() == 20);
     for (i, from) in from.iter_mut().skip(20).enumerate() {
         second[0].send(from, Some(2), i, SendFlags::empty()).unwrap();
     }
-    run(&mut second, "those that find it", |s| s[1].log.done.len() == 20 && s[0].log.done.len() == 20);
+    run(&mut second, "those that find it", |s| s[1].done().len() == 20 && s[0].done().len() == 20);
     // In the order sent, to the receives in the order posted.
     assert!((0..20).all(|i| to[2 * i][..100] == from[i][..100] && to[2 * i + 1][..100] == from[20 + i][..100]));
-    assert!(second[1].log.done.iter().all(|c| c.source == 7) && !shared.cancel(39));
+    assert!(second[1].done().iter().all(|c| c.source == 7) && !shared.cancel(39));
     // What comes later stays behind what waits.
     for (tag, context) in [(3, 50), (3, 51)] {
         first[0].send(&mut bytes(10, context as u8), Some(tag), context, SendFlags::empty()).unwrap();
@@ -212,6 +217,6 @@ fn endpoints_that_share_their_receives() {
             shared.post(&first[1].want(&mut to[0], Some(3), 60));
         }
     }
-    run(&mut first, "the first of two", |s| s[1].log.done.len() == 21);
-    assert_eq!((first[1].log.done[20].data, &to[0][..10]), (50, &bytes(10, 50)[..]));
+    run(&mut first, "the first of two", |s| s[1].done().len() == 21);
+    assert_eq!((first[1].done()[20].data, &to[0][..10]), (50, &bytes(10, 50)[..]));
 }

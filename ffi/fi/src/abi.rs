@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The shapes that libfabric's objects have: identifiers, tables of calls, messages. And the wall that panics do not pass.
+//! The shapes that libfabric's objects have: identifiers, tables of calls, messages. And the wall
+//! that panics do not pass.
 //!
-//! A table is its size in bytes and its calls in the order of the public header; callers look at the size before they use what newer versions have added, so ours say what they have.
+//! A table is its size in bytes and its calls in the order of the public header; callers look at
+//! the size before they use what newer versions have added, so ours say what they have.
 
 use bellwire_memory::event::Bell;
 use core::ffi::{c_int, c_void};
@@ -211,6 +213,9 @@ pub(crate) fn control(body: impl FnOnce() -> Outcome) -> c_int {
 pub(crate) extern "C" fn none() -> isize {
     -(error::ENOSYS as isize)
 }
+
+/// Calls of an object that has none of a kind.
+pub(crate) static NOTHING: Table<13> = Table::new([none as *const (); 13]);
 
 /// The pieces that an iovec names.
 ///

@@ -2,8 +2,8 @@
 //! Atomics.
 
 use crate::abi::{Fid, Iovec, MsgAtomic, Outcome, Table, control, data, error};
-use crate::endpoint::of;
 use crate::flags;
+use crate::object::of;
 use crate::rma::how;
 use bellwire_tag::{AtomicOp, AtomicRequest, DataType, EAGER_BYTES_MAX, Form, Gather, PIECES_MAX, Target};
 use core::ffi::{c_int, c_void};
@@ -92,15 +92,15 @@ unsafe fn start(fid: *mut Fid, a: &Asking) -> Outcome {
         let operands = if op == AtomicOp::Read { Gather::NONE } else { values(a.operands, bytes)? };
         (operands, values(a.compare, bytes)?, values(a.result, bytes)?)
     };
-    let bindings = ep.enabled()?;
-    let flags = how(a.flags, bindings.tx_selective, operands.len())?;
+    let bound = ep.enabled()?;
+    let flags = how(a.flags, bound.tx_selective, operands.len())?;
     let count = if op == AtomicOp::Read { result.len() } else { operands.len() } / bytes;
     if count == 0 {
         return Err(error::EINVAL);
     }
     let context = a.context.expose_provenance();
     let request = AtomicRequest {
-        target: Target { peer: ep.peer(bindings, a.target.peer), ..a.target },
+        target: Target { peer: ep.peer(bound, a.target.peer), ..a.target },
         data_type,
         op,
         form: a.form,
@@ -111,7 +111,7 @@ unsafe fn start(fid: *mut Fid, a: &Asking) -> Outcome {
         context,
         flags,
     };
-    ep.run(bindings, || ep.shared.endpoint.atomic(&mut ep.shared.report(), &request))
+    ep.run(bound, || ep.shared.endpoint.atomic(&request))
 }
 
 /// As [`start`], of a message structure.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `struct fi_info` and what hangs on it, as far as libfabric 1.17 has it. Newer libfabrics have added fields at the ends: what we allocate has room for them, zeroed, and what we are given is read only
-//! as far as this goes. The host frees what we allocate, by `free`.
+//! `struct fi_info` and what hangs on it, as far as libfabric 1.17 has it. Newer libfabrics have
+//! added fields at the ends: what we allocate has room for them, zeroed, and what we are given is
+//! read only as far as this goes. The host frees what we allocate, by `free`.
 
 use crate::abi::Fid;
 use core::ffi::{c_char, c_int, c_void};

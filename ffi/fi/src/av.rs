@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Address vectors: names of peers by number. Both types give small numbers, in the order of insertion. Those that processes share: `shared_av.rs`.
+//! Address vectors: names of peers by number. Both types give small numbers, in the order of
+//! insertion. Those that processes share: `shared_av.rs`.
 
 use crate::abi::{Fid, Outcome, Table, TableRef, class, close_unused, control, error, give, none};
-use crate::bound::{CONTEXT_SHIFT, EpShared};
-use crate::domain::domain_of;
 use crate::eq::{AV_COMPLETE, EqObject, EqShared};
 use crate::flags;
 use crate::format::{Format, copy_address};
+use crate::limits::CONTEXT_SHIFT;
 use crate::names;
+use crate::polled::EpShared;
+use crate::resources::domain_of;
 use crate::shared_av::{Seen, Written};
 use bellwire_tag::Name;
 use core::ffi::{CStr, c_char, c_int, c_void};
@@ -25,14 +27,16 @@ pub(crate) struct AvAttr {
     pub flags: u64,
 }
 
-/// `FI_EVENT`: insertions are told of by the event queue. `FI_SYNC_ERR`: each has a number for how it went.
+/// `FI_EVENT`: insertions are told of by the event queue. `FI_SYNC_ERR`: each has a number for how
+/// it went.
 const EVENT: u64 = flags::COMPLETION;
 const SYNC_ERR: u64 = 1 << 58;
 /// So many contexts of scalable endpoints can be told apart.
 const CONTEXT_BITS_MAX: c_int = 7;
 /// `FI_AV_TABLE`.
 const TABLE: c_int = 2;
-/// A vector with more numbers than this gives out those again that were removed: before, who uses one by mistake is told so.
+/// A vector with more numbers than this gives out those again that were removed: before, who uses
+/// one by mistake is told so.
 const REUSED_FROM: usize = 1 << 12;
 
 /// Where names are beside in this process.
@@ -85,7 +89,8 @@ impl AvShared {
         at >> CONTEXT_SHIFT == 0 && contexts(at, self.context_bits).all(|(number, context)| ep.endpoint.learn(number, name.with_context(context)))
     }
 
-    /// Looks for names that another process has put into the vector. `false`: there are no new ones.
+    /// Looks for names that another process has put into the vector. `false`: there are no new
+    /// ones.
     #[cold]
     pub(crate) fn learn_more(&self) -> bool {
         let mut names = self.lock();

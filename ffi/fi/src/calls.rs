@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The calls for messages, with and without tags, as tables of C functions: each packs its arguments and hands them to what the object does with them ([`Sends`], [`Receives`]). So endpoints, contexts that receive
-//! only or send only, and endpoints whose buffers begin with a prefix have the same calls.
+//! The calls for messages, with and without tags, as tables of C functions: each packs its
+//! arguments and hands them to what the object does with them ([`Sends`], [`Receives`]). So
+//! endpoints, contexts that receive only or send only, and endpoints whose buffers begin with a
+//! prefix have the same calls.
 
 use crate::abi::{Fid, Iovec, Msg, MsgTagged, Outcome, Table, data, error, gather};
 use crate::flags;
-use crate::message::{Receiving, Sending};
+use crate::posting::{Receiving, Sending};
 use bellwire_tag::Gather;
 use core::ffi::c_void;
 use core::ptr::null_mut;

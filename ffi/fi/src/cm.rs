@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Endpoints that are connected in pairs (`FI_EP_MSG`), and those that wait for requests: who asks, accepts, refuses and ends, by words between the endpoints.
+//! Endpoints that are connected in pairs (`FI_EP_MSG`), and those that wait for requests: who asks,
+//! accepts, refuses and ends, by words between the endpoints.
 //!
-//! A request carries a random number, which the answer repeats: an answer may come from an endpoint that the requester does not know yet. Words are another process's: whatever does not fit the state is not heard.
+//! A request carries a random number, which the answer repeats: an answer may come from an endpoint
+//! that the requester does not know yet. Words are another process's: whatever does not fit the
+//! state is not heard.
 
 use crate::abi::{Fid, Outcome, class, code, error};
 use crate::attributes::Info;
-use crate::bound::EpShared;
 use crate::eq::{CONNECTED, CONNREQ, EqShared, SHUTDOWN};
 use crate::info;
+use crate::limits::{DATA_BYTES_MAX, PEER};
+use crate::polled::EpShared;
 use bellwire_memory::atomic::{AtomicBool, Ordering};
-use bellwire_tag::{Failure, Name, Verdict, WORDS_BYTES_MAX};
+use bellwire_tag::{Failure, Listener, Name, Verdict, WORDS_BYTES_MAX};
 use core::ffi::c_void;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Longest data of the program that a request or an answer carries, bytes.
-pub(crate) const DATA_BYTES_MAX: usize = 256;
-/// The number by which a connected endpoint knows its peer.
-pub(crate) const PEER: u64 = 0;
 /// What is said, its number, its data.
 const HEAD_BYTES: usize = 16;
 const _: () = assert!(HEAD_BYTES + DATA_BYTES_MAX <= WORDS_BYTES_MAX);
@@ -48,13 +48,15 @@ enum State {
     Over,
 }
 
-/// A request that the program has been told of and has not answered. Its identifier is what the program has of it.
+/// A request that the program has been told of and has not answered. Its identifier is what the
+/// program has of it.
 pub(crate) struct Request {
     from: Name,
     number: u64,
 }
 
-/// Requests by the addresses of their identifiers: what a program gives as one is looked up, not followed.
+/// Requests by the addresses of their identifiers: what a program gives as one is looked up, not
+/// followed.
 static REQUESTS: Mutex<BTreeMap<usize, (Box<Fid>, Request)>> = Mutex::new(BTreeMap::new());
 
 // SAFETY: an identifier of a request is never followed by us, and its pointers are NULL.
@@ -168,7 +170,7 @@ impl Connector {
     }
 
     /// A peer's endpoint has said something.
-    pub(crate) fn said(&self, from: Name, words: &[u8]) -> Verdict {
+    fn said(&self, from: Name, words: &[u8]) -> Verdict {
         let Some((head, data)) = words.split_at_checked(HEAD_BYTES).filter(|(_, data)| data.len() <= DATA_BYTES_MAX) else { return Verdict::Nothing };
         let number = u64::from_le_bytes(*head.last_chunk().unwrap_or(&[0; 8]));
         let kind = [Said::Request, Said::Accept, Said::Reject, Said::Shutdown].into_iter().find(|k| *k as u8 == head[0]);
@@ -199,7 +201,8 @@ impl Connector {
         }
     }
 
-    /// There is a connection to a peer, which has heard that it is accepted: if the program heard of it before, it might never look again at this endpoint, which has yet to say so.
+    /// There is a connection to a peer, which has heard that it is accepted: if the program heard
+    /// of it before, it might never look again at this endpoint, which has yet to say so.
     pub(crate) fn reached(&self, peer: Name) {
         let mut state = lock(&self.state);
         if matches!(*state, State::Accepting(name) if name == peer) {
@@ -210,7 +213,7 @@ impl Connector {
     }
 
     /// There is no connection to a peer any more.
-    pub(crate) fn lost(&self, peer: Name, failure: Failure) -> Verdict {
+    fn lost(&self, peer: Name, failure: Failure) -> Verdict {
         let state = lock(&self.state);
         match *state {
             State::Asking { to, .. } if to == peer => {
@@ -253,6 +256,23 @@ impl Connector {
     }
 }
 
+/// A connector, to its endpoint.
+pub(crate) struct Ear(pub Arc<Connector>);
+
+impl Listener for Ear {
+    fn said(&mut self, from: Name, words: &[u8]) -> Verdict {
+        self.0.said(from, words)
+    }
+
+    fn reached(&mut self, peer: Name) {
+        self.0.reached(peer);
+    }
+
+    fn lost(&mut self, peer: Name, failure: Failure) -> Verdict {
+        self.0.lost(peer, failure)
+    }
+}
+
 fn words(kind: Said, number: u64, data: &[u8]) -> Vec<u8> {
     let mut words = vec![kind as u8, 0, 0, 0, 0, 0, 0, 0];
     words.extend_from_slice(&number.to_le_bytes());
@@ -273,7 +293,7 @@ pub(crate) unsafe fn data_of<'a>(at: *const c_void, length: usize) -> Outcome<&'
 }
 
 fn say(ep: &EpShared, to: Name, words: &[u8]) -> Outcome {
-    ep.endpoint.say(&mut ep.report(), to, words).map_err(code)
+    ep.endpoint.say(to, words).map_err(code)
 }
 
 /// Asks to be connected.
@@ -314,12 +334,13 @@ pub(crate) fn reject(ep: &EpShared, request: &Request, data: &[u8]) -> Outcome {
     say(ep, request.from, &words(Said::Reject, request.number, data))
 }
 
-/// Ends a connection: the peer hears of it behind what was sent before. What it sends is heard no more but its own end.
+/// Ends a connection: the peer hears of it behind what was sent before. What it sends is heard no
+/// more but its own end.
 pub(crate) fn shut_down(ep: &EpShared, connector: &Connector) -> Outcome {
     let peer = connector.peer().ok_or(error::ENOTCONN)?;
     say(ep, peer, &words(Said::Shutdown, 0, &[]))?;
     connector.hear_no_more();
     ep.endpoint.forget(PEER);
-    ep.endpoint.give_receives_back(&mut ep.report());
+    ep.endpoint.give_receives_back();
     Ok(())
 }

@@ -2,11 +2,11 @@
 //! Counters of completions.
 
 use crate::abi::{Fid, Table, TableRef, class, close_unused, control, deadline, error, give, none, wait};
-use crate::bound::EpShared;
-use crate::progress::Polled;
+use crate::polled::{EpShared, Polled};
 use crate::waitset::{self, WaitShared};
-use crate::watched::Watched;
-use bellwire_memory::atomic::{AtomicU64, Ordering};
+use crate::watched::{News, Seen, Watched};
+use bellwire_memory::atomic::Ordering;
+use bellwire_tag::Counter;
 use core::ffi::{c_int, c_void};
 use std::sync::Arc;
 use std::time::Instant;
@@ -20,41 +20,25 @@ pub(crate) struct CounterAttr {
     pub flags: u64,
 }
 
-/// What a counter counts.
+/// A counter, and the endpoints that count there.
 #[derive(Default)]
 pub(crate) struct CounterShared {
-    value: AtomicU64,
-    errors: AtomicU64,
+    pub counter: Arc<Counter>,
     pub polled: Polled,
 }
 
-impl CounterShared {
-    /// Counts a completion.
-    pub(crate) fn count(&self, failed: bool) {
-        let which = if failed { &self.errors } else { &self.value };
-        // Release: who reads the count sees what was received; pairs with the Acquire in `read`.
-        which.fetch_add(1, Ordering::Release);
-    }
-
-    /// Value and errors, after a poll.
-    pub(crate) fn look(&self) -> (u64, u64) {
+impl News for CounterShared {
+    fn poll(&self) {
         self.polled.poll(|| false);
-        self.now()
     }
 
-    /// Value and errors.
-    pub(crate) fn now(&self) -> (u64, u64) {
-        (self.read(), self.errors())
+    fn has_news(&self, seen: &mut Seen) -> bool {
+        let now = (self.counter.value(), self.counter.errors());
+        core::mem::replace(seen, now) != now
     }
 
-    fn read(&self) -> u64 {
-        // Acquire: pairs with `count`.
-        self.value.load(Ordering::Acquire)
-    }
-
-    fn errors(&self) -> u64 {
-        // Acquire: pairs with `count`.
-        self.errors.load(Ordering::Acquire)
+    fn endpoints(&self, add: &mut dyn FnMut(&Arc<EpShared>)) {
+        self.polled.each(add);
     }
 }
 
@@ -89,8 +73,8 @@ pub(crate) unsafe extern "C" fn open(_domain: *mut Fid, attr: *const CounterAttr
             set = unsafe { waitset::named(attr.wait_obj, attr.wait_set) }?;
         }
         let fid = Fid { class: class::CNTR, context, ops: TableRef::to(&FID) };
-        let shared = Arc::default();
-        set.iter().for_each(|set| set.add(Watched::counter(&shared)));
+        let shared = Arc::<CounterShared>::default();
+        set.iter().for_each(|set| set.add(Watched::new(&shared)));
         give(CounterObject { fid, ops: TableRef::to(&OPS), shared, _set: set }, to)
     })
 }
@@ -115,49 +99,50 @@ unsafe extern "C" fn read(fid: *mut Fid) -> u64 {
     // SAFETY: F1.
     let counter = unsafe { of(fid) };
     counter.polled.poll(|| false);
-    counter.read()
+    counter.counter.value()
 }
 
 unsafe extern "C" fn readerr(fid: *mut Fid) -> u64 {
     // SAFETY: F1.
     let counter = unsafe { of(fid) };
     counter.polled.poll(|| false);
-    counter.errors()
+    counter.counter.errors()
 }
 
 unsafe extern "C" fn add(fid: *mut Fid, value: u64) -> c_int {
     // SAFETY: F1. Release: as `count`.
-    unsafe { of(fid) }.value.fetch_add(value, Ordering::Release);
+    unsafe { of(fid) }.counter.change(|count, _| _ = count.fetch_add(value, Ordering::Release));
     0
 }
 
 unsafe extern "C" fn set(fid: *mut Fid, value: u64) -> c_int {
     // SAFETY: F1. Release: as `count`.
-    unsafe { of(fid) }.value.store(value, Ordering::Release);
+    unsafe { of(fid) }.counter.change(|count, _| count.store(value, Ordering::Release));
     0
 }
 
 unsafe extern "C" fn adderr(fid: *mut Fid, value: u64) -> c_int {
     // SAFETY: F1. Release: as `count`.
-    unsafe { of(fid) }.errors.fetch_add(value, Ordering::Release);
+    unsafe { of(fid) }.counter.change(|_, errors| _ = errors.fetch_add(value, Ordering::Release));
     0
 }
 
 unsafe extern "C" fn seterr(fid: *mut Fid, value: u64) -> c_int {
     // SAFETY: F1. Release: as `count`.
-    unsafe { of(fid) }.errors.store(value, Ordering::Release);
+    unsafe { of(fid) }.counter.change(|_, errors| errors.store(value, Ordering::Release));
     0
 }
 
 unsafe extern "C" fn wait_for(fid: *mut Fid, threshold: u64, timeout: c_int) -> c_int {
     control(|| {
         // SAFETY: F1.
-        let counter = unsafe { of(fid) };
+        let of = unsafe { of(fid) };
+        let (counter, polled) = (&of.counter, &of.polled);
         let end = deadline(timeout);
         let errors = counter.errors();
         loop {
-            counter.polled.poll(|| counter.read() >= threshold);
-            if counter.read() >= threshold {
+            polled.poll(|| counter.value() >= threshold);
+            if counter.value() >= threshold {
                 return Ok(());
             }
             if counter.errors() != errors {
@@ -166,14 +151,7 @@ unsafe extern "C" fn wait_for(fid: *mut Fid, threshold: u64, timeout: c_int) -> 
             if end.is_some_and(|end| Instant::now() >= end) {
                 return Err(libc::ETIMEDOUT);
             }
-            counter.polled.sleep(end, || counter.read() >= threshold);
+            polled.sleep(end, || counter.value() >= threshold);
         }
     })
-}
-
-impl CounterObject {
-    /// An endpoint counts here from now on: so it is what a reader polls.
-    pub(crate) fn bind(&self, ep: &Arc<EpShared>) {
-        self.shared.polled.add(ep);
-    }
 }

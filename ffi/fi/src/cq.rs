@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Completion queues.
 //!
-//! A queue with a descriptor (`FI_WAIT_FD`) has its endpoints make progress by themselves, so that it becomes readable while the program sleeps; `fi_trywait` silences it, and says whether one may sleep.
+//! A queue with a descriptor (`FI_WAIT_FD`) has its endpoints make progress by themselves, so that
+//! it becomes readable while the program sleeps; `fi_trywait` silences it, and says whether one may
+//! sleep.
 
 use crate::abi::{Fid, Outcome, Table, TableRef, class, close_unused, control, deadline, error, give, none, sized, tell_wait, wait};
-use crate::queue::{CqShared, Entry, entry};
+use crate::queue::{CqShared, Entry, entry, failure_code};
 use crate::waitset::{self, WaitShared};
 use crate::watched::Watched;
+use bellwire_tag::Waker;
 use core::ffi::{c_char, c_int, c_void};
 use std::sync::Arc;
 use std::time::Instant;
@@ -76,14 +79,14 @@ pub(crate) unsafe extern "C" fn open(_domain: *mut Fid, attr: *mut CqAttr, to: *
                     attr.format = 1;
                 }
                 if attr.size == 0 {
-                    attr.size = crate::hints::QUEUE_SIZE;
+                    attr.size = crate::limits::QUEUE_SIZE;
                 }
                 // SAFETY: F1.
                 (attr.format, attr.wait_obj, unsafe { waitset::named(attr.wait_obj, attr.wait_set) }?)
             }
         };
         let shared = Arc::new(CqShared::new(format as usize, kind)?);
-        set.iter().for_each(|set| set.add(Watched::Queue(Arc::downgrade(&shared))));
+        set.iter().for_each(|set| set.add(Watched::new(&shared)));
         let fid = Fid { class: class::CQ, context, ops: TableRef::to(&FID) };
         give(CqObject { fid, ops: TableRef::to(&OPS), shared, _set: set }, to)
     })
@@ -108,7 +111,7 @@ unsafe extern "C" fn control_call(fid: *mut Fid, command: c_int, argument: *mut 
         // SAFETY: F1.
         let cq = unsafe { of(fid) };
         // SAFETY: F2.
-        unsafe { tell_wait(command, argument, cq.wait, cq.bell.as_ref()) }
+        unsafe { tell_wait(command, argument, cq.wait, cq.waker().map(Waker::bell)) }
     })
 }
 
@@ -138,7 +141,8 @@ unsafe extern "C" fn readerr(fid: *mut Fid, to: *mut ErrorEntry, _flags: u64) ->
         // SAFETY: F2.
         let to = unsafe { to.as_mut() }.ok_or(error::EINVAL)?;
         // SAFETY: F1.
-        let (c, code) = unsafe { of(fid) }.take_failure().ok_or(error::EAGAIN)?;
+        let c = unsafe { of(fid) }.take_failure().ok_or(error::EAGAIN)?;
+        let code = c.failure.map_or(0, failure_code);
         (to.entry, to.excess, to.error, to.provider_error) = (entry(&c), c.excess, code, code);
         // A room for data of ours stays empty; without one, there is nothing to point to.
         to.error_data_size = 0;

@@ -1,55 +1,26 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Endpoints: their objects, binding, closing; and what the calls for data begin with. How they are opened and enabled: `opening.rs`.
+//! Endpoints: their objects, binding, closing; and what the calls for data begin with. How they are
+//! opened and enabled: `opening.rs`.
 
-use crate::abi::{Fid, Outcome, Table, TableRef, class, code, command, control, data, error, give, none};
+use crate::abi::{Fid, Outcome, Table, TableRef, class, command, control, data, error, give, none};
 use crate::av::AvObject;
-use crate::bound::{Addressing, Bindings, Counted, EpShared};
-use crate::cm::Connector;
+use crate::cm::{Connector, Ear};
 use crate::counter::CounterObject;
 use crate::cq::CqObject;
-use crate::domain::DomainShared;
+use crate::enabling::enable;
 use crate::eq::EqObject;
 use crate::format::{Format, copy_address};
-use crate::message::{Calls, PREFIX_BYTES};
-use crate::opening::enable;
-use crate::scalable::Scalable;
+use crate::limits::{PREFIX_BYTES, QUEUE_SIZE};
+use crate::message::Calls;
+use crate::object::{EpObject, Whole, of};
+use crate::polled::EpShared;
+use crate::resources::DomainShared;
 use crate::shared::ReceiveObject;
-use crate::{flags, hints, options, pair};
+use crate::{flags, options, pair};
 use bellwire_memory::atomic::Ordering;
-use bellwire_tag::{Endpoint, Name};
+use bellwire_tag::{Counted, Endpoint, Name};
 use core::ffi::{c_int, c_void};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
-
-/// How long closing waits for the endpoint's own thread.
-const PATIENCE: Duration = Duration::from_secs(5);
-
-/// `struct fid_ep`, and ours behind it.
-#[repr(C)]
-pub(crate) struct EpObject {
-    fid: Fid,
-    ops: TableRef,
-    cm: TableRef,
-    msg: TableRef,
-    rma: TableRef,
-    tagged: TableRef,
-    atomic: TableRef,
-    collective: TableRef,
-    pub shared: Arc<EpShared>,
-    /// What calls without flags take.
-    pub tx_flags: u64,
-    pub rx_flags: u64,
-    pub caps: u64,
-    format: Format,
-    told: Option<Name>,
-    /// Of which it is a context.
-    pub scalable: Option<Arc<Scalable>>,
-    /// What it is bound to, until it is enabled.
-    binding: Mutex<Bindings>,
-    /// The request that it is to accept.
-    pub request: *mut Fid,
-    is_alias: bool,
-}
+use std::sync::{Arc, Mutex, OnceLock};
 
 static FID: Table<6> = Table::new([close as *const (), bind as *const (), control_call as *const (), none as *const (), none as *const (), none as *const ()]);
 static OPS: Table<7> = Table::new([
@@ -73,55 +44,6 @@ static CM: Table<9> = Table::new([
     none as *const (),
 ]);
 
-impl EpObject {
-    pub(crate) fn binding(&self) -> MutexGuard<'_, Bindings> {
-        self.binding.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Whom an operation is for.
-    #[inline]
-    pub(crate) fn peer(&self, bindings: &Bindings, named: u64) -> u64 {
-        if bindings.addressing == Addressing::Plain { named } else { bindings.addressing.number(named) }
-    }
-
-    /// Runs a call for data; again, if its peer is one that another process has put into the address vector meanwhile.
-    #[inline]
-    pub(crate) fn run(&self, bindings: &Bindings, call: impl Fn() -> Result<(), bellwire_tag::Error>) -> Outcome {
-        match call() {
-            Ok(()) => Ok(()),
-            Err(bellwire_tag::Error::BadArgument) if bindings.av.as_ref().is_some_and(|av| av.learn_more()) => call().map_err(|e| self.failed(e)),
-            Err(e) => Err(self.failed(e)),
-        }
-    }
-
-    /// How addresses look to the program.
-    pub(crate) fn format(&self) -> Format {
-        self.format
-    }
-
-    /// An error of a call for data: a connected endpoint that knows no peer is not connected.
-    #[inline]
-    pub(crate) fn failed(&self, e: bellwire_tag::Error) -> c_int {
-        if e == bellwire_tag::Error::BadArgument && self.shared.connector.is_some() { error::ENOTCONN } else { code(e) }
-    }
-
-    /// Its bindings, if it is enabled.
-    #[inline]
-    pub(crate) fn enabled(&self) -> Outcome<&Bindings> {
-        self.shared.bindings.get().ok_or(error::BAD_STATE)
-    }
-}
-
-/// The object of a call for data.
-///
-/// # Safety
-/// F1.
-#[inline]
-pub(crate) unsafe fn of<'a>(fid: *mut Fid) -> &'a EpObject {
-    // SAFETY: the caller's.
-    unsafe { &*fid.cast::<EpObject>() }
-}
-
 /// What an object that sends or receives is to be.
 pub(crate) struct Making {
     pub class: usize,
@@ -135,8 +57,8 @@ pub(crate) struct Making {
     /// Buffers of messages begin with a prefix.
     pub is_prefixed: bool,
     /// Of which it is a context.
-    pub scalable: Option<Arc<Scalable>>,
-    pub connector: Option<Connector>,
+    pub scalable: Option<Arc<dyn Whole>>,
+    pub connector: Option<Arc<Connector>>,
     /// The request that it is to accept.
     pub request: *mut Fid,
 }
@@ -144,7 +66,10 @@ pub(crate) struct Making {
 /// Makes the object of an endpoint.
 pub(crate) fn make(endpoint: Endpoint, domain: &Arc<DomainShared>, m: Making, to: *mut *mut EpObject, context: *mut c_void) -> Outcome {
     let prefix = if m.is_prefixed { PREFIX_BYTES } else { 0 };
-    let shared = Arc::new(EpShared::new(endpoint, Arc::clone(domain), m.connector, prefix));
+    if let Some(connector) = &m.connector {
+        endpoint.listen(Box::new(Ear(Arc::clone(connector))));
+    }
+    let shared = Arc::new(EpShared::new(endpoint, &domain.triggers, prefix));
     let object = EpObject {
         fid: Fid { class: m.class, context, ops: TableRef::to(&FID) },
         ops: TableRef::to(&OPS),
@@ -155,20 +80,23 @@ pub(crate) fn make(endpoint: Endpoint, domain: &Arc<DomainShared>, m: Making, to
         atomic: m.calls.atomic,
         collective: TableRef::NONE,
         shared,
+        bound: Arc::new(OnceLock::new()),
+        connector: m.connector,
         tx_flags: m.flags[0],
         rx_flags: m.flags[1],
         caps: m.caps,
         format: m.format,
         told: m.told,
+        domain: Arc::clone(domain),
         scalable: m.scalable,
-        binding: Mutex::default(),
+        binding: Arc::<Mutex<_>>::default(),
         request: m.request,
         is_alias: false,
     };
     give(object, to)?;
     // SAFETY: `give` has just written it.
     let (object, fid) = unsafe { (&**to, (*to).cast::<Fid>()) };
-    object.shared.connector.iter().for_each(|c| c.is_of(fid));
+    object.connector.iter().for_each(|c| c.is_of(fid));
     Ok(())
 }
 
@@ -179,7 +107,7 @@ unsafe extern "C" fn close(fid: *mut Fid) -> c_int {
         if ep.is_alias {
             // Relaxed: as in `give_alias`.
             ep.shared.aliases.fetch_sub(1, Ordering::Relaxed);
-            ep.shared.domain.triggers.forget(fid);
+            ep.domain.triggers.forget(fid.addr());
             // SAFETY: F1.
             unsafe { crate::abi::drop_object::<EpObject>(fid) };
             return Ok(());
@@ -189,40 +117,30 @@ unsafe extern "C" fn close(fid: *mut Fid) -> c_int {
             return Err(error::EBUSY);
         }
         ep.shared.close();
-        ep.shared.domain.triggers.forget(fid);
-        ep.shared.domain.remove(&ep.shared);
+        ep.domain.triggers.forget(fid.addr());
+        ep.domain.remove(&ep.shared);
         let b = core::mem::take(&mut *ep.binding());
-        b.tx.iter().chain(&b.rx).for_each(|cq| cq.polled.remove(&ep.shared));
-        b.counters.iter().flatten().for_each(|counter| counter.polled.remove(&ep.shared));
-        // A context's may be those of the whole.
-        ep.shared.bindings.get().and_then(|b| b.av.as_ref()).or(b.av.as_ref()).iter().for_each(|av| av.unbind(&ep.shared));
+        b.tx.iter().chain(&b.rx).for_each(|cq| cq.unbind(&ep.shared));
+        b.counters.iter().flatten().for_each(|counter| _ = counter.polled.remove(&ep.shared));
+        b.av.iter().for_each(|av| av.unbind(&ep.shared));
         b.receives.iter().for_each(|receives| receives.remove(&ep.shared));
         drop(b);
-        if let Some(eq) = ep.shared.connector.as_ref().and_then(Connector::unbind) {
+        if let Some(eq) = ep.connector.as_ref().and_then(|c| c.unbind()) {
             eq.polled.remove(&ep.shared);
             eq.forget(fid);
         }
-        end(&ep.shared);
+        ep.shared.end();
         // SAFETY: F1.
         unsafe { crate::abi::drop_object::<EpObject>(fid) };
         Ok(())
     })
 }
 
-/// Waits for the thread that stands in: queues are free to be closed when it has let go.
-pub(crate) fn end(shared: &Arc<EpShared>) {
-    let end = Instant::now() + PATIENCE;
-    while Arc::strong_count(shared) != 1 && Instant::now() < end {
-        shared.endpoint.wake();
-        std::thread::yield_now();
-    }
-}
-
 unsafe extern "C" fn bind(fid: *mut Fid, to: *mut Fid, flags: u64) -> c_int {
     control(|| {
         // SAFETY: F1.
         let (ep, class) = unsafe { (of(fid), to.as_ref().ok_or(error::EINVAL)?.class) };
-        if ep.shared.bindings.get().is_some() {
+        if ep.bound.get().is_some() {
             return Err(error::BAD_STATE);
         }
         let mut b = ep.binding();
@@ -249,7 +167,7 @@ unsafe extern "C" fn bind(fid: *mut Fid, to: *mut Fid, flags: u64) -> c_int {
                         b.counters[which as usize] = Some(Arc::clone(&counter.shared));
                     }
                 }
-                counter.bind(&ep.shared);
+                counter.shared.polled.add(&ep.shared);
             }
             // SAFETY: F1: its class says what it is.
             class::AV => b.av = Some(Arc::clone(unsafe { &(*to.cast::<AvObject>()).shared })),
@@ -257,7 +175,7 @@ unsafe extern "C" fn bind(fid: *mut Fid, to: *mut Fid, flags: u64) -> c_int {
             class::SRX_CTX => b.receives = Some(Arc::clone(unsafe { &(*to.cast::<ReceiveObject>()).shared })),
             class::STX_CTX => {}
             class::EQ => {
-                if let Some(connector) = &ep.shared.connector {
+                if let Some(connector) = &ep.connector {
                     // SAFETY: F1: its class says what it is.
                     let eq = unsafe { &(*to.cast::<EqObject>()).shared };
                     connector.bind(eq);
@@ -293,10 +211,13 @@ fn give_alias(ep: &EpObject, alias: &Alias) -> Outcome {
     let object = EpObject {
         fid: Fid { class: class::EP, context: ep.fid.context, ops: ep.fid.ops },
         shared: Arc::clone(&ep.shared),
+        bound: Arc::clone(&ep.bound),
+        connector: ep.connector.clone(),
         tx_flags: of(flags::SEND, ep.tx_flags),
         rx_flags: of(flags::RECV, ep.rx_flags),
+        domain: Arc::clone(&ep.domain),
         scalable: ep.scalable.clone(),
-        binding: Mutex::default(),
+        binding: Arc::clone(&ep.binding),
         request: core::ptr::null_mut(),
         is_alias: true,
         ..*ep
@@ -341,13 +262,13 @@ unsafe extern "C" fn cancel(fid: *mut Fid, context: *mut c_void) -> isize {
     data(|| {
         // SAFETY: F1.
         let ep = &unsafe { of(fid) }.shared;
-        if ep.endpoint.cancel(&mut ep.report(), context.expose_provenance()) { Ok(()) } else { Err(libc::ENOENT) }
+        if ep.endpoint.cancel(context.expose_provenance()) { Ok(()) } else { Err(libc::ENOENT) }
     })
 }
 
 /// How many operations still fit: as many as the queues are said to hold.
 unsafe extern "C" fn size_left(_: *mut Fid) -> isize {
-    hints::QUEUE_SIZE as isize
+    QUEUE_SIZE as isize
 }
 
 unsafe extern "C" fn getname(fid: *mut Fid, to: *mut u8, length: *mut usize) -> c_int {

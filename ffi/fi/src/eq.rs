@@ -4,9 +4,9 @@
 use crate::abi::{Fid, Table, TableRef, class, close_unused, control, deadline, error, give, none, sized, tell_wait, wait};
 use crate::attributes::Info;
 use crate::info;
-use crate::progress::Polled;
+use crate::polled::{EpShared, Polled};
 use crate::waitset::{self, WaitShared};
-use crate::watched::Watched;
+use crate::watched::{News, Seen, Watched};
 use bellwire_memory::event::Bell;
 use core::ffi::{c_char, c_int, c_void};
 use std::collections::VecDeque;
@@ -47,7 +47,8 @@ const CONNECTION_BYTES: usize = 16;
 /// An event, and its entry as bytes; or an error.
 enum Event {
     Plain(u32, Vec<u8>),
-    /// A connection, an endpoint's and perhaps a request's information, and data of the peer's program: as much of that as there is room for.
+    /// A connection, an endpoint's and perhaps a request's information, and data of the peer's
+    /// program: as much of that as there is room for.
     Connection(u32, Vec<u8>),
     Failed {
         fid: usize,
@@ -68,7 +69,8 @@ pub(crate) struct EqShared {
     pub polled: Polled,
     /// Rung while there are events.
     bell: Option<Bell>,
-    /// What was said with the error that was read last: the program has a pointer to it until it reads the next.
+    /// What was said with the error that was read last: the program has a pointer to it until it
+    /// reads the next.
     said: Mutex<Box<[u8]>>,
 }
 
@@ -96,6 +98,20 @@ impl Event {
         {
             info::free(core::ptr::with_exposed_provenance_mut(usize::from_ne_bytes(*at)));
         }
+    }
+}
+
+impl News for EqShared {
+    fn poll(&self) {
+        self.poll();
+    }
+
+    fn has_news(&self, _: &mut Seen) -> bool {
+        !self.is_empty()
+    }
+
+    fn endpoints(&self, add: &mut dyn FnMut(&Arc<EpShared>)) {
+        self.polled.each(add);
     }
 }
 
@@ -135,7 +151,8 @@ impl EqShared {
         self.push(Event::Plain(kind, words.iter().flat_map(|w| w.to_ne_bytes()).collect()));
     }
 
-    /// Something became of a connection; a request comes with the information that is the program's to free.
+    /// Something became of a connection; a request comes with the information that is the program's
+    /// to free.
     pub(crate) fn tell_connection(&self, kind: u32, fid: usize, info: *mut Info, data: &[u8]) {
         let words = [fid as u64, info.expose_provenance() as u64];
         self.push(Event::Connection(kind, words.iter().flat_map(|w| w.to_ne_bytes()).chain(data.iter().copied()).collect()));
@@ -157,12 +174,6 @@ impl EqShared {
 
     pub(crate) fn has_descriptor(&self) -> bool {
         self.bell.is_some()
-    }
-
-    /// Whether there is an event, after a poll.
-    pub(crate) fn has_event(&self) -> bool {
-        self.poll();
-        !self.is_empty()
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -222,7 +233,7 @@ pub(crate) unsafe extern "C" fn open(_fabric: *mut Fid, attr: *const EqAttr, to:
         let has_descriptor = unsafe { attr.as_ref() }.is_some_and(|attr| attr.wait_obj == wait::FD);
         let bell = if has_descriptor { Some(Bell::create().map_err(|_| error::ENOMEM)?) } else { None };
         let shared = Arc::new(EqShared::new(bell));
-        set.iter().for_each(|set| set.add(Watched::Events(Arc::downgrade(&shared))));
+        set.iter().for_each(|set| set.add(Watched::new(&shared)));
         give(EqObject { fid, ops: TableRef::to(&OPS), shared, _set: set }, to)
     })
 }

@@ -5,7 +5,7 @@ use crate::abi::{Fid, Table, TableRef, class, control, error, give, none};
 use crate::attributes::FabricAttr;
 use crate::cq::CqObject;
 use crate::eq::EqObject;
-use crate::{domain, eq, host, passive, waitset};
+use crate::{domain, eq, limits, passive, waitset};
 use core::ffi::{CStr, c_int, c_void};
 
 /// `struct fid_fabric`.
@@ -35,7 +35,7 @@ pub(crate) unsafe extern "C" fn open(attr: *mut FabricAttr, to: *mut *mut Fid, c
         // SAFETY: F2.
         let attr = unsafe { attr.as_ref() }.ok_or(error::EINVAL)?;
         // SAFETY: F2: a string.
-        if !attr.name.is_null() && unsafe { CStr::from_ptr(attr.name) } != host::NAME {
+        if !attr.name.is_null() && unsafe { CStr::from_ptr(attr.name) } != limits::NAME {
             return Err(error::EINVAL);
         }
         let fid = Fid { class: class::FABRIC, context, ops: TableRef::to(&FID) };

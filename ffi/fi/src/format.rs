@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! How addresses of endpoints look to a program: names of ours, or addresses of sockets. An endpoint with a socket's address is a service of its host, and its port the service's number; no socket is behind it.
+//! How addresses of endpoints look to a program: names of ours, or addresses of sockets. An
+//! endpoint with a socket's address is a service of its host, and its port the service's number; no
+//! socket is behind it.
 
 use crate::abi::{Outcome, error};
-use crate::hints::ADDR_FORMAT;
+use crate::limits::ADDR_FORMAT;
 use crate::names;
 use bellwire_tag::{NAME_BYTES, Name};
 use std::net::{IpAddr, SocketAddr};

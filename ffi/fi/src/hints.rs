@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Whether what is asked for is what we offer. Whatever is not is refused: a provider that answers more than it can has layers put on top of it, or programs that fail later.
+//! Whether what is asked for is what we offer. Whatever is not is refused: a provider that answers
+//! more than it can has layers put on top of it, or programs that fail later.
 
 use crate::attributes::{DomainAttr, EpAttr, FabricAttr, Info, RxAttr, TxAttr};
 use crate::flags::*;
 use crate::format::Format;
-use crate::host::NAME;
-use crate::message::PREFIX_BYTES;
-use crate::passive;
-use crate::scalable::CONTEXTS_MAX;
+use crate::handles;
+use crate::limits::{CONTEXTS_MAX, INJECT_BYTES, NAME, PREFIX_BYTES, QUEUE_SIZE};
 use bellwire_tag::{EAGER_BYTES_MAX, PIECES_MAX};
 use core::ffi::{CStr, c_char};
 
@@ -18,7 +17,8 @@ pub(crate) const CAPS: u64 =
 pub(crate) const PRIMARY: u64 = MSG | RMA | TAGGED | ATOMIC;
 const TX_MODIFIERS: u64 = SEND | READ | WRITE;
 const RX_MODIFIERS: u64 = RECV | REMOTE_READ | REMOTE_WRITE;
-/// What a kind of endpoint has of it, beside triggered operations, which are there for who asks for them. Datagrams are messages alone; a pair has no sources to tell or to choose.
+/// What a kind of endpoint has of it, beside triggered operations, which are there for who asks for
+/// them. Datagrams are messages alone; a pair has no sources to tell or to choose.
 pub(crate) fn caps_of(kind: i32) -> u64 {
     match kind {
         MSG_KIND => CAPS & !(SOURCE | DIRECTED_RECV),
@@ -27,8 +27,9 @@ pub(crate) fn caps_of(kind: i32) -> u64 {
     }
 }
 
-/// What there is for who asks for it, and nobody hears of else: programs that take all that is offered would pay for it, or be confused. Triggered operations; contexts of scalable endpoints by their numbers; address
-/// vectors of several processes.
+/// What there is for who asks for it, and nobody hears of else: programs that take all that is
+/// offered would pay for it, or be confused. Triggered operations; contexts of scalable endpoints
+/// by their numbers; address vectors of several processes.
 fn unoffered(kind: i32) -> u64 {
     TRIGGER | SHARED_AV | if kind == RDM { NAMED_RX_CTX } else { 0 }
 }
@@ -38,7 +39,8 @@ pub(crate) fn contexts_of(kind: i32) -> usize {
     if kind == RDM { CONTEXTS_MAX } else { 1 }
 }
 
-/// What a transmit context has of it, and a receive context. Those of the domain may be asked of them too.
+/// What a transmit context has of it, and a receive context. Those of the domain may be asked of
+/// them too.
 pub(crate) const TX_CAPS: u64 = PRIMARY | TX_MODIFIERS | FENCE;
 pub(crate) const RX_CAPS: u64 = PRIMARY | RX_MODIFIERS | MULTI_RECV | SOURCE | RMA_EVENT | DIRECTED_RECV;
 pub(crate) const DOMAIN_CAPS: u64 = LOCAL_COMM | REMOTE_COMM;
@@ -50,7 +52,8 @@ const RAW: u64 = 2;
 const WAR: u64 = 1 << 3;
 const WAW: u64 = 1 << 4;
 const SAS: u64 = 1 << 8;
-/// The orders that hold: of messages; of what does not exceed [`ORDERED_BYTES`] on remote memory, with its newer and finer names; of atomics.
+/// The orders that hold: of messages; of what does not exceed [`ORDERED_BYTES`] on remote memory,
+/// with its newer and finer names; of atomics.
 pub(crate) const ORDERS: u64 = RAR | RAW | WAR | WAW | SAS | 0xff << 32;
 pub(crate) const ORDERED_BYTES: usize = EAGER_BYTES_MAX;
 
@@ -63,11 +66,7 @@ pub(crate) const KINDS: [i32; 3] = [RDM, MSG_KIND, DGRAM];
 /// Ours alone.
 pub(crate) const PROTOCOL: u32 = 1 << 31 | 0x4257;
 pub(crate) const PROTOCOL_VERSION: u32 = 1;
-pub(crate) const ADDR_FORMAT: u32 = 1 << 31 | 0x4257;
 pub(crate) const MESSAGE_BYTES: usize = isize::MAX as usize;
-/// What is copied at once: a message of one frame.
-pub(crate) const INJECT_BYTES: usize = 4096;
-pub(crate) const QUEUE_SIZE: usize = 1024;
 pub(crate) const RMA_IOVS: usize = 1;
 /// In place of a number of contexts: one that others share (`FI_SHARED_CONTEXT`).
 pub(crate) const SHARED_CONTEXT: usize = usize::MAX;
@@ -168,7 +167,7 @@ pub(crate) unsafe fn fit(h: &Info, kind: i32) -> bool {
     unsafe {
         within(h.caps, caps_of(kind) | unoffered(kind))
             && Format::of(h.addr_format).is_some()
-            && (h.handle.is_null() || (kind == MSG_KIND && passive::name_of(h.handle).is_some()))
+            && (h.handle.is_null() || (kind == MSG_KIND && handles::name_of(h.handle).is_some()))
             && of(h.tx_attr).is_none_or(|a| tx_fits(a, kind))
             && of(h.rx_attr).is_none_or(|a| rx_fits(a, kind))
             && of(h.ep_attr).is_none_or(|a| ep_fits(a, kind, wants_prefix(h.mode)))
@@ -177,12 +176,14 @@ pub(crate) unsafe fn fit(h: &Info, kind: i32) -> bool {
     }
 }
 
-/// Whether messages are to have prefixes: who says so among other things means it; who says that anything is possible does not.
+/// Whether messages are to have prefixes: who says so among other things means it; who says that
+/// anything is possible does not.
 pub(crate) fn wants_prefix(mode: u64) -> bool {
     mode & MSG_PREFIX != 0 && mode != u64::MAX
 }
 
-/// The capabilities of an answer: what was asked for, with what belongs to it when nothing was said of directions.
+/// The capabilities of an answer: what was asked for, with what belongs to it when nothing was said
+/// of directions.
 pub(crate) fn caps_for(asked: u64, kind: i32) -> u64 {
     if asked & PRIMARY == 0 {
         return caps_of(kind) | asked;

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The libfabric that has loaded us, and how it gets to know us.
 //!
-//! A provider must say a version at least as new as its host's, or is skipped; so ours says the host's own. The host may be in a scope that we do not see (a wheel's copy, loaded by a language's runtime):
-//! then it is looked for among the libraries that are loaded.
+//! A provider must say a version at least as new as its host's, or is skipped; so ours says the
+//! host's own. The host may be in a scope that we do not see (a wheel's copy, loaded by a
+//! language's runtime): then it is looked for among the libraries that are loaded.
 
 use crate::abi::Fid;
 use crate::attributes::{FabricAttr, Info};
+use crate::limits::{NAME, VERSION};
 use core::ffi::{CStr, c_char, c_int, c_void};
 
 /// `struct fi_provider`.
@@ -21,10 +23,6 @@ pub(crate) struct Provider {
     pub cleanup: extern "C" fn(),
 }
 
-/// Our name.
-pub(crate) const NAME: &CStr = c"bellwire";
-/// Our version, as libfabric packs such.
-pub(crate) const VERSION: u32 = 1;
 /// The oldest interface that we speak, and what we say where the host cannot be asked.
 const OLDEST: u32 = 1 << 16 | 5;
 const USUAL: u32 = 2 << 16 | 5;

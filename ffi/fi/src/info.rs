@@ -5,11 +5,10 @@ use crate::abi::{Outcome, control, error};
 use crate::attributes::{DomainAttr, EpAttr, FabricAttr, Info, RxAttr, TxAttr, allocate, copy_bytes};
 use crate::flags::*;
 use crate::format::Format;
-use crate::hints::{self, INJECT_BYTES, MESSAGE_BYTES, OBJECTS, ORDERED_BYTES, ORDERS, PROTOCOL, PROTOCOL_VERSION, QUEUE_SIZE, REGIONS, RMA_IOVS};
-use crate::host::{NAME, VERSION};
-use crate::message::PREFIX_BYTES;
+use crate::handles;
+use crate::hints::{self, MESSAGE_BYTES, OBJECTS, ORDERED_BYTES, ORDERS, PROTOCOL, PROTOCOL_VERSION, REGIONS, RMA_IOVS};
+use crate::limits::{INJECT_BYTES, NAME, PREFIX_BYTES, QUEUE_SIZE, VERSION};
 use crate::names::{self, Ends};
-use crate::passive;
 use bellwire_tag::{Name, PIECES_MAX};
 use core::ffi::{c_char, c_int};
 
@@ -43,7 +42,8 @@ pub(crate) unsafe extern "C" fn getinfo(
         }
         // SAFETY: F2.
         let asked = unsafe { asked.as_ref() };
-        // A provider that wants to be put on top of others asks with this flag: reliable datagrams are there without it.
+        // A provider that wants to be put on top of others asks with this flag: reliable datagrams
+        // are there without it.
         let kinds = if flags & FOR_LAYERS != 0 { &hints::KINDS[..1] } else { &hints::KINDS[..] };
         // SAFETY: F2.
         let fitting: Vec<i32> = kinds.iter().copied().filter(|kind| asked.is_none_or(|asked| unsafe { hints::fit(asked, *kind) })).collect();
@@ -54,9 +54,9 @@ pub(crate) unsafe extern "C" fn getinfo(
         let mut ends = unsafe { names::ends(node, service, flags, asked) }?;
         let handle = asked.map_or(core::ptr::null_mut(), |asked| asked.handle);
         // The endpoint is to take over the name of one that waits for requests.
-        // SAFETY: F1.
-        ends.source = unsafe { passive::name_of(handle) }.or(ends.source);
-        // Programs of the first interfaces leave the mode open, and take one of the two that there were.
+        ends.source = handles::name_of(handle).or(ends.source);
+        // Programs of the first interfaces leave the mode open, and take one of the two that there
+        // were.
         let is_old = version < FIRST_WITH_MODES;
         let mut first = core::ptr::null_mut();
         for kind in fitting.into_iter().rev() {
@@ -157,7 +157,8 @@ fn domain(asked: Option<&Info>, is_old: bool, kind: c_int) -> Outcome<*mut Domai
     a.control_progress = said!(asked, domain_attr.control_progress, PROGRESS_MANUAL);
     a.data_progress = said!(asked, domain_attr.data_progress, PROGRESS_MANUAL);
     a.resource_mgmt = said!(asked, domain_attr.resource_mgmt, RM_ENABLED);
-    // Numbers are what `fi_av_insert` gives, whatever the type: who leaves it open may read them there.
+    // Numbers are what `fi_av_insert` gives, whatever the type: who leaves it open may read them
+    // there.
     a.av_type = said!(asked, domain_attr.av_type, if asked.is_some() { AV_MAP } else { AV_TABLE });
     // No mode is needed of the program; the two old names are modes of their own.
     let mode = said!(asked, domain_attr.mr_mode, 0);

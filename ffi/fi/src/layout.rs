@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Whether our shapes and numbers are those of libfabric's own headers, where these are installed: a C compiler is asked.
+//! Whether our shapes and numbers are those of libfabric's own headers, where these are installed:
+//! a C compiler is asked.
 
 use crate::abi::{Fid, Iovec, Msg, MsgAtomic, MsgRma, MsgTagged, RmaIov, Table, class, command, error, wait};
 use crate::atomic::{AtomicAttr, TYPES};
@@ -7,12 +8,12 @@ use crate::attributes::{DomainAttr, EpAttr, FabricAttr, Info, RxAttr, TxAttr};
 use crate::av::AvAttr;
 use crate::counter::CounterAttr;
 use crate::cq::{CqAttr, ErrorEntry};
+use crate::deferring::TriggeredContext;
 use crate::endpoint::Alias;
 use crate::eq::{EqAttr, EqErrorEntry};
 use crate::host::Provider;
 use crate::memory::MrAttr;
 use crate::queue::Entry;
-use crate::trigger::TriggeredContext;
 use crate::waitset::WaitAttr;
 use crate::{eq, flags, hints};
 use bellwire_tag::AtomicOp;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Memory regions that peers may reach. Nothing is pinned and nothing cached: a region is an entry in a table, and its memory is touched only while it is there.
+//! Memory regions that peers may reach. Nothing is pinned and nothing cached: a region is an entry
+//! in a table, and its memory is touched only while it is there.
 
 use crate::abi::{Fid, Iovec, Outcome, Table, TableRef, class, command, control, error, give, none};
 use crate::counter::CounterObject;
-use crate::domain::{self, DomainShared};
 use crate::flags;
-use bellwire_memory::atomic::{AtomicUsize, Ordering};
+use crate::resources::{self, DomainShared};
 use bellwire_tag::{Access, Region};
 use core::ffi::{c_int, c_void};
 use std::sync::Arc;
@@ -31,11 +31,9 @@ pub(crate) struct MrObject {
     desc: *mut c_void,
     key: u64,
     domain: Arc<DomainShared>,
-    listener: usize,
 }
 
 static FID: Table<6> = Table::new([close as *const (), bind as *const (), control_call as *const (), none as *const (), none as *const (), none as *const ()]);
-static NEXT_LISTENER: AtomicUsize = AtomicUsize::new(1);
 
 /// What is to be registered.
 struct Wanted {
@@ -50,7 +48,7 @@ struct Wanted {
 /// F1, F2.
 unsafe fn add(domain: *mut Fid, w: &Wanted, to: *mut *mut MrObject, context: *mut c_void) -> Outcome {
     // SAFETY: the caller's.
-    let domain = unsafe { domain::checked(domain) }?;
+    let domain = unsafe { resources::checked(domain) }?;
     // FI_RMA_EVENT wants nothing more than what binding a counter does.
     if w.flags & !flags::RMA_EVENT != 0 {
         return Err(error::BAD_FLAGS);
@@ -62,21 +60,19 @@ unsafe fn add(domain: *mut Fid, w: &Wanted, to: *mut *mut MrObject, context: *mu
     let mut access = Access::empty();
     access.set(Access::READ, w.access & flags::REMOTE_READ != 0);
     access.set(Access::WRITE, w.access & flags::REMOTE_WRITE != 0);
-    if !access.is_empty() && !domain.serve() {
-        return Err(error::ENOMEM);
+    if !access.is_empty() {
+        domain.serve();
     }
-    // Relaxed: a number of its own.
-    let listener = NEXT_LISTENER.fetch_add(1, Ordering::Relaxed);
     let base = if domain.is_basic { start as u64 } else { 0 };
     let mut regions = domain.regions.lock();
     let key = if domain.is_basic { regions.free_key() } else { w.key };
     // SAFETY: R1, which F2 asks of the program.
-    if !unsafe { regions.insert(key, Region { start, length: w.length, base, access, listener }) } {
+    if !unsafe { regions.insert(key, Region { start, length: w.length, base, access }) } {
         return Err(error::NO_KEY);
     }
     drop(regions);
     let fid = Fid { class: class::MR, context, ops: TableRef::to(&FID) };
-    give(MrObject { fid, desc: core::ptr::null_mut(), key, domain: Arc::clone(domain), listener }, to).inspect_err(|_| {
+    give(MrObject { fid, desc: core::ptr::null_mut(), key, domain: Arc::clone(domain) }, to).inspect_err(|_| {
         domain.regions.lock().remove(key);
     })
 }
@@ -139,8 +135,6 @@ unsafe extern "C" fn close(fid: *mut Fid) -> c_int {
         // SAFETY: F1.
         let mr = unsafe { &*fid.cast::<MrObject>() };
         mr.domain.regions.lock().remove(mr.key);
-        let heard = mr.domain.listeners().remove(&mr.listener);
-        drop(heard);
         // SAFETY: F1.
         unsafe { crate::abi::drop_object::<MrObject>(fid) };
         Ok(())
@@ -161,7 +155,10 @@ unsafe extern "C" fn bind(fid: *mut Fid, to: *mut Fid, flags: u64) -> c_int {
                 // SAFETY: F1: its class says what it is.
                 let counter = Arc::clone(unsafe { &(*to.cast::<CounterObject>()).shared });
                 mr.domain.watch(&counter);
-                mr.domain.listeners().entry(mr.listener).or_default().push((counter, flags));
+                let mut how = Access::empty();
+                how.set(Access::READ, flags & flags::REMOTE_READ != 0);
+                how.set(Access::WRITE, flags & flags::REMOTE_WRITE != 0);
+                mr.domain.regions.lock().watch(mr.key, &counter.counter, how);
                 Ok(())
             }
             Some(class::EP) => Ok(()),

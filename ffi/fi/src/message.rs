@@ -1,27 +1,22 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Messages of endpoints, with and without tags: what their calls (`calls.rs`) come to.
 
-use crate::abi::{Fid, Outcome, Table, TableRef, class, code, error};
-use crate::bound::is_silent;
+use crate::abi::{Fid, NOTHING, Outcome, Table, TableRef, class, code, error};
 use crate::calls::{self, Nothing, Receives, Sends};
-use crate::cm::Connector;
-use crate::endpoint::of;
 use crate::flags;
-use crate::hints::INJECT_BYTES;
-use crate::shared::NOTHING;
-use crate::trigger::{self, Work};
-use crate::{atomic, rma};
-use bellwire_tag::{Gather, Peek, Piece, ReceiveFlags, SendFlags, SendOne, SendOut, Want, WantOne};
+use crate::limits::INJECT_BYTES;
+use crate::object::of;
+use crate::posting::{LOOK_FLAGS, Receiving, Sending, behind_prefix, is_silent, want};
+use crate::{atomic, deferring, rma};
+use bellwire_tag::{Completion, Gather, Notes, Peek, Piece, SendFlags, SendOne, SendOut, WantOne};
 use core::ffi::c_void;
 
 /// An endpoint, as its calls see it.
 struct Plain;
 
-/// One whose buffers begin with room for the provider (`FI_MSG_PREFIX`), which this one does not use.
+/// One whose buffers begin with room for the provider (`FI_MSG_PREFIX`), which this one does not
+/// use.
 struct Prefixed;
-
-/// Bytes of that room.
-pub(crate) const PREFIX_BYTES: usize = 16;
 
 static MESSAGES: [[Table<9>; 3]; 2] = [
     [calls::messages::<Plain, Plain>(), calls::messages::<Plain, Nothing>(), calls::messages::<Nothing, Plain>()],
@@ -72,18 +67,6 @@ impl Sends for Prefixed {
     }
 }
 
-fn behind_prefix(of: &Gather) -> Outcome<Gather> {
-    of.without_first(PREFIX_BYTES).ok_or(error::EINVAL)
-}
-
-impl Receiving {
-    /// As it is to be done for a buffer with a prefix. Who only looks has no buffer.
-    pub(crate) fn behind_prefix(&self) -> Outcome<Self> {
-        let looks = self.flags & flags::PEEK != 0 || self.flags & flags::DISCARD != 0;
-        Ok(Self { to: if looks { self.to } else { behind_prefix(&self.to)? }, ..*self })
-    }
-}
-
 impl Receives for Plain {
     #[inline(always)]
     unsafe fn flags(fid: *mut Fid) -> u64 {
@@ -130,18 +113,6 @@ impl Sends for Plain {
     }
 }
 
-/// A send as its call gives it.
-#[derive(Clone, Copy)]
-pub(crate) struct Sending {
-    pub to: u64,
-    pub from: Gather,
-    pub tag: Option<u64>,
-    pub data: Option<u64>,
-    pub context: *mut c_void,
-    /// Operation flags; `None`: injected by a call of that name.
-    pub flags: Option<u64>,
-}
-
 const SEND_FLAGS: u64 = flags::REMOTE_CQ_DATA
     | flags::COMPLETION
     | flags::MORE
@@ -164,7 +135,7 @@ const ANSWERED: u64 = flags::DELIVERY_COMPLETE | flags::MATCH_COMPLETE;
 pub(crate) unsafe fn send_out(fid: *mut Fid, s: &Sending) -> Outcome {
     // SAFETY: the caller's.
     let ep = unsafe { of(fid) };
-    let bindings = ep.enabled()?;
+    let bound = ep.enabled()?;
     let mut how = SendFlags::empty();
     match s.flags {
         None => {
@@ -176,9 +147,9 @@ pub(crate) unsafe fn send_out(fid: *mut Fid, s: &Sending) -> Outcome {
         Some(flags) => {
             if flags & !SEND_FLAGS != 0 {
                 // SAFETY: the caller's.
-                return if flags & flags::TRIGGER != 0 { unsafe { trigger::defer(fid, Work::Send(*s)) } } else { Err(error::BAD_FLAGS) };
+                return if flags & flags::TRIGGER != 0 { unsafe { defer(fid, s, flags) } } else { Err(error::BAD_FLAGS) };
             }
-            how.set(SendFlags::SILENT, is_silent(bindings.tx_selective, flags));
+            how.set(SendFlags::SILENT, is_silent(bound.tx_selective, flags));
             if flags & (flags::INJECT | ANSWERED | flags::FENCE) != 0 {
                 how.set(SendFlags::DELIVERY, flags & ANSWERED != 0);
                 how.set(SendFlags::FENCE, flags & flags::FENCE != 0);
@@ -191,8 +162,21 @@ pub(crate) unsafe fn send_out(fid: *mut Fid, s: &Sending) -> Outcome {
             }
         }
     }
-    let send = SendOut { peer: ep.peer(bindings, s.to), tag: s.tag, data: s.data, from: s.from, context: s.context.expose_provenance(), flags: how };
-    ep.run(bindings, || ep.shared.endpoint.send(&mut ep.shared.report(), &send))
+    let send = SendOut { peer: ep.peer(bound, s.to), tag: s.tag, data: s.data, from: s.from, context: s.context.expose_provenance(), flags: how };
+    ep.run(bound, || ep.shared.endpoint.send(&send))
+}
+
+/// Has a send wait for what its context says.
+///
+/// # Safety
+/// F1, F2, with a context of a triggered operation.
+#[cold]
+unsafe fn defer(fid: *mut Fid, s: &Sending, flags: u64) -> Outcome {
+    let failed = Completion::new(s.context.expose_provenance(), Notes::MESSAGE | Notes::SEND, false);
+    let s = Sending { flags: Some(flags & !flags::TRIGGER), ..*s };
+    // SAFETY: the caller's; F1, F2: the endpoint is open when it begins, and its memory is the
+    // program's until it completes.
+    unsafe { deferring::defer(fid, s.context, failed, move |fid| send_out(fid, &s)) }
 }
 
 /// Sends one piece.
@@ -203,16 +187,16 @@ pub(crate) unsafe fn send_out(fid: *mut Fid, s: &Sending) -> Outcome {
 pub(crate) unsafe fn send_one(fid: *mut Fid, from: (*mut u8, usize), (to, tag): (u64, Option<u64>), data: Option<u64>, context: *mut c_void) -> Outcome {
     // SAFETY: the caller's.
     let ep = unsafe { of(fid) };
-    let bindings = ep.enabled()?;
-    let how = if is_silent(bindings.tx_selective, ep.tx_flags) { SendFlags::SILENT } else { SendFlags::empty() };
+    let bound = ep.enabled()?;
+    let how = if is_silent(bound.tx_selective, ep.tx_flags) { SendFlags::SILENT } else { SendFlags::empty() };
     if ep.tx_flags & !PLAIN_FLAGS != 0 {
         // SAFETY: F1, F2, the caller's promise, and so G1.
         return unsafe { send_out(fid, &Sending { to, from: Gather::one(from.0, from.1), tag, data, context, flags: Some(ep.tx_flags) }) };
     }
     // SAFETY: G1, which F2 asks of the program.
     let from = unsafe { Piece::new(from.0, from.1) };
-    let send = SendOne { peer: ep.peer(bindings, to), tag, data, from, context: context.expose_provenance(), flags: how };
-    ep.run(bindings, || ep.shared.endpoint.send_one(&mut ep.shared.report(), &send))
+    let send = SendOne { peer: ep.peer(bound, to), tag, data, from, context: context.expose_provenance(), flags: how };
+    ep.run(bound, || ep.shared.endpoint.send_one(&send))
 }
 
 /// Injects.
@@ -223,14 +207,14 @@ pub(crate) unsafe fn send_one(fid: *mut Fid, from: (*mut u8, usize), (to, tag): 
 pub(crate) unsafe fn inject_one(fid: *mut Fid, from: (*mut u8, usize), (to, tag): (u64, Option<u64>), data: Option<u64>) -> Outcome {
     // SAFETY: the caller's.
     let ep = unsafe { of(fid) };
-    let bindings = ep.enabled()?;
+    let bound = ep.enabled()?;
     if from.1 > INJECT_BYTES {
         return Err(error::EMSGSIZE);
     }
     // SAFETY: G1, which F2 asks of the program.
     let from = unsafe { Piece::new(from.0, from.1) };
-    let send = SendOne { peer: ep.peer(bindings, to), tag, data, from, context: 0, flags: SendFlags::INJECT };
-    ep.run(bindings, || ep.shared.endpoint.send_one(&mut ep.shared.report(), &send))
+    let send = SendOne { peer: ep.peer(bound, to), tag, data, from, context: 0, flags: SendFlags::INJECT };
+    ep.run(bound, || ep.shared.endpoint.send_one(&send))
 }
 
 /// Flags of sends that ask for nothing that is not so anyway.
@@ -244,46 +228,17 @@ const PLAIN_FLAGS: u64 = flags::COMPLETION | flags::MORE | flags::INJECT_COMPLET
 pub(crate) unsafe fn receive_one(fid: *mut Fid, to: (*mut u8, usize), from: u64, tag: Option<(u64, u64)>, context: *mut c_void) -> Outcome {
     // SAFETY: the caller's.
     let ep = unsafe { of(fid) };
-    let bindings = ep.enabled()?;
-    if ep.rx_flags & !(flags::COMPLETION | flags::MORE | flags::RECV) != 0 || ep.shared.connector.is_some() || bindings.receives.is_some() {
+    let bound = ep.enabled()?;
+    if ep.rx_flags & !(flags::COMPLETION | flags::MORE | flags::RECV) != 0 || ep.connector.is_some() || bound.shares_receives {
         // SAFETY: F1, F2, the caller's promise, and so G1.
         return unsafe { receive(fid, &Receiving { from, to: Gather::one(to.0, to.1), tag, context, flags: ep.rx_flags }) };
     }
-    let source = (from != flags::ADDR_NONE && ep.caps & flags::DIRECTED_RECV != 0).then(|| ep.peer(bindings, from));
-    let (ignored, silent) = (tag.unwrap_or((0, 0)), is_silent(bindings.rx_selective, ep.rx_flags));
+    let source = (from != flags::ADDR_NONE && ep.caps & flags::DIRECTED_RECV != 0).then(|| ep.peer(bound, from));
+    let (ignored, silent) = (tag.unwrap_or((0, 0)), is_silent(bound.rx_selective, ep.rx_flags));
     // SAFETY: G1, which F2 asks of the program.
     let to = unsafe { Piece::new(to.0, to.1) };
     let want = WantOne { tagged: tag.is_some(), source, tag: ignored.0, ignore: ignored.1, to, context: context.expose_provenance(), silent };
-    ep.run(bindings, || ep.shared.endpoint.receive_one(&mut ep.shared.report(), &want))
-}
-
-/// A receive as its call gives it.
-#[derive(Clone, Copy)]
-pub(crate) struct Receiving {
-    pub from: u64,
-    pub to: Gather,
-    pub tag: Option<(u64, u64)>,
-    pub context: *mut c_void,
-    pub flags: u64,
-}
-
-const RECEIVE_FLAGS: u64 = flags::COMPLETION | flags::MORE | flags::MULTI_RECV | flags::RECV;
-pub(crate) const LOOK_FLAGS: u64 = flags::PEEK | flags::CLAIM | flags::DISCARD;
-
-/// What a receive wants; without `FI_DIRECTED_RECV` it does not matter what the source is said to be.
-#[inline]
-pub(crate) fn want(r: &Receiving, is_selective: bool, is_directed: bool) -> Outcome<Want> {
-    if r.flags & !(RECEIVE_FLAGS | if r.tag.is_some() { LOOK_FLAGS } else { 0 }) != 0 {
-        return Err(error::BAD_FLAGS);
-    }
-    let mut how = ReceiveFlags::empty();
-    how.set(ReceiveFlags::SILENT, is_silent(is_selective, r.flags));
-    if r.flags & flags::MULTI_RECV != 0 && r.tag.is_none() {
-        how |= ReceiveFlags::MULTI;
-    }
-    let source = (r.from != flags::ADDR_NONE && is_directed).then_some(r.from);
-    let (tag, ignore) = r.tag.unwrap_or((0, 0));
-    Ok(Want { tagged: r.tag.is_some(), source, tag, ignore, to: r.to, context: r.context.expose_provenance(), flags: how })
+    ep.run(bound, || ep.shared.endpoint.receive_one(&want))
 }
 
 /// Receives, or looks.
@@ -294,25 +249,25 @@ pub(crate) fn want(r: &Receiving, is_selective: bool, is_directed: bool) -> Outc
 pub(crate) unsafe fn receive(fid: *mut Fid, r: &Receiving) -> Outcome {
     // SAFETY: the caller's.
     let ep = unsafe { of(fid) };
-    let bindings = ep.enabled()?;
-    if ep.shared.connector.as_ref().is_some_and(Connector::is_over) {
+    let bound = ep.enabled()?;
+    if ep.connector.as_ref().is_some_and(|c| c.is_over()) {
         return Err(error::ENOTCONN);
     }
-    if bindings.receives.is_some() {
+    if bound.shares_receives {
         // They are posted to the context that it shares.
         return Err(error::BAD_STATE);
     }
-    let mut want = want(r, bindings.rx_selective, ep.shared.connector.is_none() && ep.caps & flags::DIRECTED_RECV != 0)?;
-    want.source = want.source.map(|source| ep.peer(bindings, source));
-    let (endpoint, report) = (&ep.shared.endpoint, &mut ep.shared.report());
+    let mut want = want(r, bound.rx_selective, ep.connector.is_none() && ep.caps & flags::DIRECTED_RECV != 0)?;
+    want.source = want.source.map(|source| ep.peer(bound, source));
+    let endpoint = &ep.shared.endpoint;
     if r.flags & LOOK_FLAGS == 0 {
-        return ep.run(bindings, || endpoint.receive(&mut ep.shared.report(), &want));
+        return ep.run(bound, || endpoint.receive(&want));
     }
     let looked = match (r.flags & flags::PEEK != 0, r.flags & flags::CLAIM != 0, r.flags & flags::DISCARD != 0) {
-        (true, false, false) => endpoint.peek(report, &want, Peek::Look),
-        (true, true, false) => endpoint.peek(report, &want, Peek::Claim),
-        (true, false, true) => endpoint.peek(report, &want, Peek::Discard),
-        (false, true, discard) => endpoint.take_claimed(report, &want, discard),
+        (true, false, false) => endpoint.peek(&want, Peek::Look),
+        (true, true, false) => endpoint.peek(&want, Peek::Claim),
+        (true, false, true) => endpoint.peek(&want, Peek::Discard),
+        (false, true, discard) => endpoint.take_claimed(&want, discard),
         _ => return Err(error::BAD_FLAGS),
     };
     looked.map_err(code)

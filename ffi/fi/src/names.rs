@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Names of endpoints as programs give them: node and service, socket addresses, or names that endpoints have told.
+//! Names of endpoints as programs give them: node and service, socket addresses, or names that
+//! endpoints have told.
 //!
-//! A service is a number that an endpoint has as its name, like a port, so that others need not be told it. Where an endpoint of ours is, the environment says: another node is no source.
+//! A service is a number that an endpoint has as its name, like a port, so that others need not be
+//! told it. Where an endpoint of ours is, the environment says: another node is no source.
 
 use crate::abi::{Outcome, error};
 use crate::attributes::Info;
@@ -25,7 +27,8 @@ fn own_host() -> Option<Vec<u8>> {
     NicConfig::from_env().ok().map(|config| config.host)
 }
 
-/// Our address, if it is that of the host alone: a NIC with a port of its own has no sockets' addresses.
+/// Our address, if it is that of the host alone: a NIC with a port of its own has no sockets'
+/// addresses.
 pub(crate) fn own_ip() -> Option<IpAddr> {
     own_host().filter(|host| matches!(host.len(), 4 | 16)).as_deref().and_then(ip_of)
 }
@@ -143,7 +146,8 @@ pub(crate) unsafe fn ends(node: *const c_char, number: *const c_char, flags: u64
     Ok(Ends { source, destination })
 }
 
-/// The names of so many nodes from this one on, and of each so many services from this one on. One that there cannot be is `None`.
+/// The names of so many nodes from this one on, and of each so many services from this one on. One
+/// that there cannot be is `None`.
 ///
 /// # Safety
 /// F2: strings.

@@ -2,8 +2,8 @@
 //! Options of endpoints: `fi_getopt` and `fi_setopt`.
 
 use crate::abi::{Fid, Outcome, control, error};
-use crate::cm;
-use crate::endpoint::of;
+use crate::limits::DATA_BYTES_MAX;
+use crate::object::of;
 use core::ffi::{c_int, c_void};
 
 /// `FI_OPT_MIN_MULTI_RECV`; what may be asked of the newer ones is limits that are fixed.
@@ -61,6 +61,6 @@ pub(crate) unsafe fn connection_option(level: c_int, name: c_int, value: *mut c_
         return Err(error::TOO_SMALL);
     }
     // SAFETY: F2.
-    *unsafe { value.cast::<usize>().as_mut() }.ok_or(error::EINVAL)? = cm::DATA_BYTES_MAX;
+    *unsafe { value.cast::<usize>().as_mut() }.ok_or(error::EINVAL)? = DATA_BYTES_MAX;
     Ok(())
 }

@@ -3,9 +3,9 @@
 
 use crate::abi::{Fid, Outcome, control, error};
 use crate::cm::{self, Connector};
-use crate::endpoint::{EpObject, of};
+use crate::enabling::enable;
 use crate::format::copy_address;
-use crate::opening::enable;
+use crate::object::{EpObject, of};
 use core::ffi::{c_int, c_void};
 
 pub(crate) unsafe extern "C" fn getpeer(fid: *mut Fid, to: *mut u8, length: *mut usize) -> c_int {
@@ -14,7 +14,7 @@ pub(crate) unsafe extern "C" fn getpeer(fid: *mut Fid, to: *mut u8, length: *mut
         let (ep, connector) = unsafe { pair(fid) }?;
         let peer = connector.peer().ok_or(error::ENOTCONN)?;
         // SAFETY: F2.
-        unsafe { copy_address(&ep.format().write(&peer), to, length) }
+        unsafe { copy_address(&ep.format.write(&peer), to, length) }
     })
 }
 
@@ -25,12 +25,12 @@ pub(crate) unsafe extern "C" fn getpeer(fid: *mut Fid, to: *mut u8, length: *mut
 unsafe fn pair<'a>(fid: *mut Fid) -> Outcome<(&'a EpObject, &'a Connector)> {
     // SAFETY: the caller's.
     let ep = unsafe { of(fid) };
-    Ok((ep, ep.shared.connector.as_ref().ok_or(error::ENOSYS)?))
+    Ok((ep, ep.connector.as_ref().ok_or(error::ENOSYS)?))
 }
 
 /// Connecting enables what is not enabled yet.
 fn be_enabled(ep: &EpObject) -> Outcome {
-    if ep.shared.bindings.get().is_some() { Ok(()) } else { enable(ep) }
+    if ep.bound.get().is_some() { Ok(()) } else { enable(ep) }
 }
 
 pub(crate) unsafe extern "C" fn connect(fid: *mut Fid, to: *const u8, data: *const c_void, length: usize) -> c_int {
@@ -41,7 +41,7 @@ pub(crate) unsafe extern "C" fn connect(fid: *mut Fid, to: *const u8, data: *con
             return Err(error::EINVAL);
         }
         // SAFETY: F2: an address of the endpoint's format.
-        let to = unsafe { ep.format().read(to) }.ok_or(error::EINVAL)?;
+        let to = unsafe { ep.format.read(to) }.ok_or(error::EINVAL)?;
         be_enabled(ep)?;
         cm::connect(&ep.shared, connector, to, data)
     })

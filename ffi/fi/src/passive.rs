@@ -3,18 +3,23 @@
 
 use crate::abi::{Fid, Outcome, Table, TableRef, class, command, control, error, give, none};
 use crate::attributes::Info;
-use crate::bound::EpShared;
-use crate::cm::{self, Connector};
-use crate::domain::DomainShared;
-use crate::endpoint::end;
+use crate::cm::{self, Connector, Ear};
 use crate::eq::{EqObject, EqShared};
 use crate::format::{Format, copy_address};
-use crate::opening::{complain, open_named};
-use crate::{hints, info, names, options, progress};
+use crate::named::{complain, open_named};
+use crate::polled::EpShared;
+use crate::trigger::Triggers;
+use crate::{handles, hints, info, names, options};
 use bellwire_tag::{Endpoint, Name, OpenError, SharedRegions};
 use bellwire_via::nic::NicConfig;
 use core::ffi::{c_int, c_void};
 use std::sync::Arc;
+
+/// An endpoint that waits for requests.
+struct Waiting {
+    ep: Arc<EpShared>,
+    connector: Arc<Connector>,
+}
 
 /// `struct fid_pep`, and ours behind it.
 #[repr(C)]
@@ -23,7 +28,7 @@ pub(crate) struct PassiveObject {
     ops: TableRef,
     cm: TableRef,
     /// The endpoint; none any more if another has taken its name over.
-    shared: Option<Arc<EpShared>>,
+    shared: Option<Waiting>,
     name: Name,
     format: Format,
     /// What it was made of, for when it gets another name.
@@ -47,14 +52,13 @@ static CM: Table<9> = Table::new([
 
 /// # Safety
 /// F1.
-unsafe fn of<'a>(fid: *mut Fid) -> Outcome<(&'a Arc<EpShared>, &'a Connector)> {
+unsafe fn of<'a>(fid: *mut Fid) -> Outcome<&'a Waiting> {
     // SAFETY: the caller's.
-    let shared = unsafe { &*fid.cast::<PassiveObject>() }.shared.as_ref().ok_or(error::BAD_STATE)?;
-    // One of these has always a connector.
-    Ok((shared, shared.connector.as_ref().ok_or(error::BAD_STATE)?))
+    unsafe { &*fid.cast::<PassiveObject>() }.shared.as_ref().ok_or(error::BAD_STATE)
 }
 
-/// The object of an identifier that a program gives to a call of another kind, if it is one of these: the table of its calls says so.
+/// The object of an identifier that a program gives to a call of another kind, if it is one of
+/// these: the table of its calls says so.
 ///
 /// # Safety
 /// F1, or NULL.
@@ -65,19 +69,10 @@ unsafe fn checked<'a>(fid: *mut Fid) -> Option<&'a mut PassiveObject> {
     if is_one { unsafe { fid.cast::<PassiveObject>().as_mut() } } else { None }
 }
 
-/// The name of an endpoint that waits for requests; `None`: it is none of ours.
-///
-/// # Safety
-/// F1, or NULL.
-pub(crate) unsafe fn name_of(fid: *mut Fid) -> Option<Name> {
-    // SAFETY: the caller's.
-    unsafe { checked(fid) }.filter(|pep| pep.shared.is_some()).map(|pep| pep.name)
-}
-
 /// Its name is free for another endpoint, once: it waits for nothing more itself.
 ///
 /// # Safety
-/// As [`name_of`].
+/// F1, or NULL.
 pub(crate) unsafe fn give_up(fid: *mut Fid) -> Option<Name> {
     // SAFETY: the caller's.
     let pep = unsafe { checked(fid) }.filter(|pep| pep.shared.is_some())?;
@@ -88,20 +83,21 @@ pub(crate) unsafe fn give_up(fid: *mut Fid) -> Option<Name> {
 impl PassiveObject {
     /// Ends its endpoint.
     fn end(&mut self, fid: *mut Fid) -> Option<Arc<EqShared>> {
-        let shared = self.shared.take()?;
-        shared.close();
-        let eq = shared.connector.as_ref().and_then(Connector::unbind);
+        let Waiting { ep, connector } = self.shared.take()?;
+        handles::unlist(fid);
+        ep.close();
+        let eq = connector.unbind();
         if let Some(eq) = &eq {
-            eq.polled.remove(&shared);
+            eq.polled.remove(&ep);
             eq.forget(fid);
         }
-        end(&shared);
+        ep.end();
         eq
     }
 }
 
 /// An endpoint that waits for requests, of a name that was asked for or of some name.
-fn wait_at(id: Option<[u8; 16]>, format: Format, like: &Info) -> Outcome<(Arc<EpShared>, Name)> {
+fn wait_at(id: Option<[u8; 16]>, format: Format, like: &Info) -> Outcome<(Waiting, Name)> {
     let config = NicConfig::from_env().map_err(|e| complain(&e, error::EINVAL))?;
     let endpoint = match id {
         None => open_named(&SharedRegions::default(), None, format)?,
@@ -110,8 +106,9 @@ fn wait_at(id: Option<[u8; 16]>, format: Format, like: &Info) -> Outcome<(Arc<Ep
     };
     endpoint.take_known_only();
     let name = endpoint.name();
-    let connector = Connector::new(Some(info::Owned::like(like, name)?));
-    Ok((Arc::new(EpShared::new(endpoint, Arc::new(DomainShared::nobodys()), Some(connector), 0)), name))
+    let connector = Arc::new(Connector::new(Some(info::Owned::like(like, name)?)));
+    endpoint.listen(Box::new(Ear(Arc::clone(&connector))));
+    Ok((Waiting { ep: Arc::new(EpShared::new(endpoint, &Arc::<Triggers>::default(), 0)), connector }, name))
 }
 
 /// `fi_passive_ep`.
@@ -130,7 +127,10 @@ pub(crate) unsafe extern "C" fn open(_fabric: *mut Fid, info: *const Info, to: *
         let fid = Fid { class: class::PEP, context, ops: TableRef::to(&FID) };
         give(PassiveObject { fid, ops: TableRef::to(&OPS), cm: TableRef::to(&CM), shared: Some(shared), name, format, like }, to)?;
         // SAFETY: `give` has just written it.
-        unsafe { of((*to).cast())?.1.is_of((*to).cast()) };
+        let fid = unsafe { *to }.cast();
+        handles::list(fid, name);
+        // SAFETY: F1: `give` has just made it.
+        unsafe { of(fid) }?.connector.is_of(fid);
         Ok(())
     })
 }
@@ -144,7 +144,7 @@ unsafe extern "C" fn setname(fid: *mut Fid, to: *const u8, length: usize) -> c_i
             return Err(error::EINVAL);
         }
         // SAFETY: F1.
-        if unsafe { of(fid) }?.1.is_listening() {
+        if unsafe { of(fid) }?.connector.is_listening() {
             return Err(error::BAD_STATE);
         }
         // SAFETY: F2: `length` bytes.
@@ -153,9 +153,11 @@ unsafe extern "C" fn setname(fid: *mut Fid, to: *const u8, length: usize) -> c_i
         let (shared, name) = wait_at(id, pep.format, pep.like.as_info())?;
         (pep.shared, pep.name) = (Some(shared), name);
         // SAFETY: F1.
-        let (shared, connector) = unsafe { of(fid) }?;
-        connector.is_of(fid);
-        eq.map_or(Ok(()), |eq| bind_to(shared, connector, &eq))
+        let waiting = unsafe { of(fid) }?;
+        waiting.connector.is_of(fid);
+        handles::list(fid, name);
+        eq.iter().for_each(|eq| waiting.tell(eq));
+        Ok(())
     })
 }
 
@@ -176,19 +178,21 @@ unsafe extern "C" fn bind(fid: *mut Fid, to: *mut Fid, _flags: u64) -> c_int {
             return Err(error::EINVAL);
         }
         // SAFETY: F1: its class says what it is.
-        let ((shared, connector), eq) = unsafe { (of(fid)?, &(*to.cast::<EqObject>()).shared) };
-        bind_to(shared, connector, eq)
+        let (waiting, eq) = unsafe { (of(fid)?, &(*to.cast::<EqObject>()).shared) };
+        waiting.tell(eq);
+        Ok(())
     })
 }
 
-/// What happens to it is told of there.
-fn bind_to(shared: &Arc<EpShared>, connector: &Connector, eq: &Arc<EqShared>) -> Outcome {
-    connector.bind(eq);
-    eq.polled.add(shared);
-    if eq.has_descriptor() && !progress::start(shared) {
-        return Err(error::ENOMEM);
+impl Waiting {
+    /// What happens to it is told of there.
+    fn tell(&self, eq: &Arc<EqShared>) {
+        self.connector.bind(eq);
+        eq.polled.add(&self.ep);
+        if eq.has_descriptor() {
+            self.ep.endpoint.stand_in_at_once();
+        }
     }
-    Ok(())
 }
 
 /// `FI_BACKLOG`: what waits is bounded by us.
@@ -212,7 +216,7 @@ unsafe extern "C" fn getname(fid: *mut Fid, to: *mut u8, length: *mut usize) -> 
 
 unsafe extern "C" fn listen(fid: *mut Fid) -> c_int {
     // SAFETY: F1.
-    control(|| unsafe { of(fid) }?.1.listen())
+    control(|| unsafe { of(fid) }?.connector.listen())
 }
 
 unsafe extern "C" fn reject(fid: *mut Fid, handle: *mut Fid, data: *const c_void, length: usize) -> c_int {
@@ -221,6 +225,6 @@ unsafe extern "C" fn reject(fid: *mut Fid, handle: *mut Fid, data: *const c_void
         let data = unsafe { cm::data_of(data, length) }?;
         let request = cm::take_request(handle)?;
         // SAFETY: F1.
-        cm::reject(unsafe { of(fid) }?.0, &request, data)
+        cm::reject(&unsafe { of(fid) }?.ep, &request, data)
     })
 }

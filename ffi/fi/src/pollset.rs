@@ -64,11 +64,11 @@ unsafe fn watched(fid: *mut Fid) -> Outcome<(Watched, Arc<dyn Any>)> {
         match fid.as_ref().map(|f| f.class) {
             Some(class::CQ) => {
                 let cq = Arc::clone(&(*fid.cast::<CqObject>()).shared);
-                Ok((Watched::Queue(Arc::downgrade(&cq)), cq))
+                Ok((Watched::new(&cq), cq))
             }
             Some(class::CNTR) => {
                 let counter = Arc::clone(&(*fid.cast::<CounterObject>()).shared);
-                Ok((Watched::counter(&counter), counter))
+                Ok((Watched::new(&counter), counter))
             }
             _ => Err(error::EINVAL),
         }

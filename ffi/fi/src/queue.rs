@@ -1,17 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a completion queue is to those who fill it and to its calls (`cq.rs`): completions that wait, and their shape in the public interface.
+//! What a completion queue is to its endpoints and to its calls (`cq.rs`), and the shape of
+//! completions in the public interface.
 
 use crate::abi::{Outcome, error, wait};
-use crate::bound::{EpShared, failure_code};
 use crate::flags;
-use crate::progress::Polled;
-use bellwire_memory::atomic::{AtomicBool, AtomicUsize, Ordering};
-use bellwire_memory::event::Bell;
-use bellwire_memory::token::{Claim, Token};
-use bellwire_tag::{Completion, Notes};
+use crate::polled::{EpShared, Polled, STEPS, Source};
+use crate::watched::{News, Seen};
+use bellwire_memory::atomic::{AtomicBool, Ordering};
+use bellwire_tag::{Completion, Failure, Notes, Outlet, Queue, Waker};
 use core::ffi::{c_int, c_void};
 use std::collections::VecDeque;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// `struct fi_cq_tagged_entry`; the other formats are its beginnings.
 #[repr(C)]
@@ -24,21 +23,28 @@ pub(crate) struct Entry {
     pub tag: u64,
 }
 
-#[derive(Default)]
-struct Queue {
-    entries: VecDeque<Completion>,
-    /// The descriptor is to be made readable by the next entry; it is.
-    is_armed: bool,
-    has_rung: bool,
+/// A queue of an endpoint, of those that a completion queue reads.
+pub(crate) struct Part {
+    ep: Arc<EpShared>,
+    queue: Queue,
+    outlet: Arc<Outlet>,
 }
 
-/// What a queue is to those who fill it.
+impl Source for Part {
+    fn ep(&self) -> &Arc<EpShared> {
+        &self.ep
+    }
+}
+
+/// What a queue is to its endpoints and its calls. Completions wait in the endpoints.
 pub(crate) struct CqShared {
-    queue: Token<Queue>,
-    /// Entries in it; written by who holds the queue.
-    count: AtomicUsize,
-    pub polled: Polled,
-    pub bell: Option<Bell>,
+    pub polled: Polled<Part>,
+    /// Tell whether the endpoints' queues are empty, without their locks.
+    outlets: Mutex<Vec<Arc<Outlet>>>,
+    /// Completions that endpoints had when they were closed.
+    left: Mutex<VecDeque<Completion>>,
+    has_left: AtomicBool,
+    waker: Option<Arc<Waker>>,
     /// Bytes of an entry.
     size: usize,
     /// How it can be waited for.
@@ -107,9 +113,8 @@ pub(crate) fn entry(c: &Completion) -> Entry {
 /// Bytes of an entry, by the format.
 const SIZES: [usize; 5] = [8, 8, 24, 40, 48];
 
-/// Where a read of a queue has completions written while it polls, in place of the queue: into the program's own buffer.
-pub(crate) struct Direct {
-    queue: *const CqShared,
+/// The program's buffer for what it reads.
+struct Buffer {
     to: *mut u8,
     sources: *mut u64,
     /// Bytes of an entry; entries that there is room for, and those written.
@@ -118,20 +123,17 @@ pub(crate) struct Direct {
     written: usize,
 }
 
-impl Direct {
-    /// Takes a completion for `cq`, if this is where it is read and there is room.
+impl Buffer {
+    /// Writes a completion.
+    ///
+    /// # Safety
+    /// F2: there is room for as many entries of the queue's format, which is a beginning of
+    /// [`Entry`], and of sources; fewer are written.
     #[inline(always)]
-    pub(crate) fn take(&mut self, cq: &CqShared, c: &Completion) -> bool {
-        if !core::ptr::eq(self.queue, cq) || self.written == self.room {
-            return false;
-        }
-        if c.failure.is_some() {
-            // What comes behind it is read behind it.
-            self.room = self.written;
-            return false;
-        }
-        let entry = entry(c);
-        // SAFETY: F2, as `CqShared::poll` was promised: `room` entries of the queue's format, which is a beginning of this one.
+    unsafe fn put(&mut self, c: &Completion, prefix: usize) {
+        let mut entry = entry(c);
+        entry.length += prefix;
+        // SAFETY: the caller's.
         unsafe {
             let to = self.to.add(self.written * self.size);
             if self.size == size_of::<Entry>() {
@@ -144,156 +146,154 @@ impl Direct {
             }
         }
         self.written += 1;
-        true
     }
+}
 
-    /// Whether there is something to read.
-    #[inline(always)]
-    pub(crate) fn has_some(&self) -> bool {
-        // SAFETY: whoever reads the queue has it: it stays while this does.
-        self.written != 0 || !unsafe { &*self.queue }.is_empty()
-    }
-
-    /// Whether the buffer is full. One without room never is: who reads nothing wants progress.
-    #[inline(always)]
-    pub(crate) fn is_full(&self) -> bool {
-        self.written == self.room && self.room != 0
-    }
+fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
+    of.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl CqShared {
     /// A queue of a format that there is.
     pub(crate) fn new(format: usize, wait: c_int) -> Outcome<Self> {
-        let bell = if wait == wait::FD { Some(Bell::create().map_err(|_| error::ENOMEM)?) } else { None };
-        let size = *SIZES.get(format).ok_or(error::ENOSYS)?;
+        let waker = if wait == wait::FD { Some(Arc::new(Waker::create().map_err(|_| error::ENOMEM)?)) } else { None };
         Ok(Self {
-            queue: Token::new(Queue::default()),
-            count: AtomicUsize::new(0),
             polled: Polled::default(),
-            bell,
-            size,
+            outlets: Mutex::default(),
+            left: Mutex::default(),
+            has_left: AtomicBool::new(false),
+            waker,
+            size: *SIZES.get(format).ok_or(error::ENOSYS)?,
             wait,
             signal: AtomicBool::new(false),
         })
     }
 
-    /// Adds a completion.
-    #[inline]
-    pub(crate) fn push(&self, c: &Completion) {
-        let mut queue = self.queue.enter(Claim::Bias);
-        queue.entries.push_back(*c);
-        self.note_count(&queue);
-        if queue.is_armed {
-            queue.is_armed = false;
-            queue.has_rung = true;
-            if let Some(bell) = &self.bell {
-                let _ = bell.ring();
-            }
+    /// What a program sleeps on, if there is such a thing.
+    pub(crate) fn waker(&self) -> Option<&Waker> {
+        self.waker.as_deref()
+    }
+
+    /// A place for the completions of an endpoint; [`bind`](Self::bind) follows.
+    pub(crate) fn outlet(&self) -> Arc<Outlet> {
+        Arc::new(Outlet::new(self.waker.clone()))
+    }
+
+    /// From now on completions of an endpoint are read from its `queue`.
+    pub(crate) fn bind(&self, ep: &Arc<EpShared>, queue: Queue, outlet: &Arc<Outlet>) {
+        lock(&self.outlets).push(Arc::clone(outlet));
+        self.polled.push(Part { ep: Arc::clone(ep), queue, outlet: Arc::clone(outlet) });
+    }
+
+    /// An endpoint is closed: its completions can still be read.
+    pub(crate) fn unbind(&self, ep: &Arc<EpShared>) {
+        let gone = self.polled.remove(ep);
+        let mut left = lock(&self.left);
+        for part in &gone {
+            let with_prefix = |c: Completion| Completion { length: c.length + part.ep.prefix_of(&c), ..c };
+            left.extend(part.ep.endpoint.take_completions(part.queue).into_iter().map(with_prefix));
         }
+        self.note_left(&left);
+        drop(left);
+        lock(&self.outlets).retain(|outlet| !gone.iter().any(|part| Arc::ptr_eq(&part.outlet, outlet)));
     }
 
-    /// Whoever has changed the entries says how many there are.
-    #[inline]
-    fn note_count(&self, queue: &Queue) {
-        // Relaxed: only says whether to look, and who looks enters the queue.
-        self.count.store(queue.entries.len(), Ordering::Relaxed);
+    fn note_left(&self, left: &VecDeque<Completion>) {
+        // Relaxed: only says whether to look.
+        self.has_left.store(!left.is_empty(), Ordering::Relaxed);
     }
 
-    pub(crate) fn has_descriptor(&self) -> bool {
-        self.bell.is_some()
-    }
-
-    pub(crate) fn bind(&self, ep: &Arc<EpShared>) {
-        self.polled.add(ep);
-    }
-
-    /// Whether there is an entry, after a poll.
-    pub(crate) fn has_entry(&self) -> bool {
-        self.polled.poll(|| !self.is_empty());
-        !self.is_empty()
+    fn has_left(&self) -> bool {
+        // Relaxed: as in `note_left`.
+        self.has_left.load(Ordering::Relaxed)
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        // Relaxed: as in `note_count`.
-        self.count.load(Ordering::Relaxed) == 0
+        !self.has_left() && lock(&self.outlets).iter().all(|outlet| outlet.is_empty())
     }
 
-    /// Takes what is there, up to `count` entries; 0: nothing.
+    /// Takes what is there, up to `count` entries, polling if there is nothing; 0: nothing.
     ///
     /// # Safety
     /// F2 for as many entries.
     #[inline]
-    unsafe fn take(&self, to: *mut c_void, count: usize, sources: *mut u64) -> Outcome<usize> {
-        let mut queue = self.queue.enter(Claim::Bias);
-        let mut n = 0;
-        while n < count {
-            match queue.entries.front() {
-                None => break,
-                Some(c) if c.failure.is_some() => {
-                    if n == 0 {
-                        return Err(error::AVAILABLE);
-                    }
-                    break;
-                }
-                Some(c) => {
-                    let entry = entry(c);
-                    // SAFETY: F2: `count` entries of the queue's format, which is a beginning of this one.
-                    unsafe {
-                        core::ptr::copy_nonoverlapping((&raw const entry).cast::<u8>(), to.cast::<u8>().add(n * self.size), self.size);
-                        if !sources.is_null() {
-                            *sources.add(n) = c.source;
-                        }
-                    }
-                    queue.entries.pop_front();
-                    n += 1;
+    pub(crate) unsafe fn poll(&self, to: *mut c_void, count: usize, sources: *mut u64) -> Outcome<usize> {
+        let mut buffer = Buffer { to: to.cast(), sources, size: self.size, room: count, written: 0 };
+        let mut has_failure = false;
+        if self.has_left() {
+            // SAFETY: the caller's.
+            has_failure = unsafe { self.take_left(&mut buffer) };
+        }
+        let parts = self.polled.lock();
+        let mut gives_way = None;
+        for part in parts.iter() {
+            if buffer.written == buffer.room && buffer.room != 0 {
+                break;
+            }
+            let (ep, room) = (&*part.ep, buffer.room - buffer.written);
+            // SAFETY: F2, the caller's; at most `room` are put.
+            let read = ep.endpoint.read_completions(part.queue, room, STEPS, |c| unsafe { buffer.put(c, ep.prefix_of(c)) });
+            ep.trigger();
+            if let Ok(read) = read {
+                has_failure |= read.has_failure;
+                if !read.has_moved && ep.endpoint.should_give_way() {
+                    gives_way = Some(&part.ep);
                 }
             }
         }
-        self.note_count(&queue);
-        Ok(n)
+        if buffer.written != 0 {
+            return Ok(buffer.written);
+        }
+        if has_failure && count != 0 {
+            return Err(error::AVAILABLE);
+        }
+        if let Some(ep) = gives_way {
+            // Not with the lock: others poll meanwhile.
+            let ep = Arc::clone(ep);
+            drop(parts);
+            ep.endpoint.give_way();
+        }
+        Ok(0)
     }
 
-    /// As [`take`](Self::take), polling if nothing is there. What comes meanwhile is written where it is read, and is in the queue only if there is no room.
+    /// Takes what endpoints that are closed have left. `true`: the next is a failure.
     ///
     /// # Safety
-    /// F2.
-    #[inline]
-    pub(crate) unsafe fn poll(&self, to: *mut c_void, count: usize, sources: *mut u64) -> Outcome<usize> {
-        if !self.is_empty() {
+    /// F2, as of [`Buffer::put`].
+    #[cold]
+    unsafe fn take_left(&self, buffer: &mut Buffer) -> bool {
+        let mut left = lock(&self.left);
+        while buffer.written < buffer.room
+            && let Some(c) = left.front().filter(|c| c.failure.is_none())
+        {
             // SAFETY: the caller's.
-            let n = unsafe { self.take(to, count, sources) }?;
-            if n != 0 {
-                return Ok(n);
-            }
+            unsafe { buffer.put(c, 0) };
+            left.pop_front();
         }
-        let mut direct = Direct { queue: self, to: to.cast(), sources, size: self.size, room: count, written: 0 };
-        self.polled.poll_into(&mut direct);
-        if direct.written != 0 || self.is_empty() {
-            return Ok(direct.written);
-        }
-        // SAFETY: the caller's.
-        unsafe { self.take(to, count, sources) }
+        self.note_left(&left);
+        left.front().is_some_and(|c| c.failure.is_some())
     }
 
-    /// Takes the first entry if it is a failure.
-    pub(crate) fn take_failure(&self) -> Option<(Completion, c_int)> {
-        let mut queue = self.queue.enter(Claim::Bias);
-        let c = *queue.entries.front()?;
-        let failure = c.failure?;
-        queue.entries.pop_front();
-        self.note_count(&queue);
-        Some((c, failure_code(failure)))
+    /// Takes the first completion if it is a failure.
+    pub(crate) fn take_failure(&self) -> Option<Completion> {
+        if self.has_left() {
+            let mut left = lock(&self.left);
+            if left.front().is_some_and(|c| c.failure.is_some()) {
+                let failure = left.pop_front();
+                self.note_left(&left);
+                return failure;
+            }
+        }
+        self.polled.lock().iter().find_map(|part| part.ep.endpoint.take_failure(part.queue))
     }
 
     /// Ends a wait, of now or of the next time.
     pub(crate) fn signal(&self) {
-        // Release: what was done before is seen by who wakes; pairs with the Acquire in `take_signal`.
+        // Release: the thread that wakes sees all that was done before; pairs with the Acquire in
+        // `take_signal`.
         self.signal.store(true, Ordering::Release);
         self.polled.wake();
-        if let Some(bell) = &self.bell {
-            self.queue.enter(Claim::Visit).has_rung = true;
-            let _ = bell.ring();
-        }
+        self.waker().into_iter().for_each(Waker::ring);
     }
 
     pub(crate) fn take_signal(&self) -> bool {
@@ -310,16 +310,38 @@ impl CqShared {
     /// Whether one may sleep on the descriptor now.
     pub(crate) fn try_wait(&self) -> bool {
         self.polled.poll(|| !self.is_empty());
-        let mut queue = self.queue.enter(Claim::Bias);
-        if !queue.entries.is_empty() {
+        if !self.is_empty() {
             return false;
         }
-        if core::mem::take(&mut queue.has_rung)
-            && let Some(bell) = &self.bell
-        {
-            let _ = bell.clear();
-        }
-        queue.is_armed = true;
-        true
+        self.waker().into_iter().for_each(Waker::silence);
+        // The endpoints look once more after they have been armed.
+        self.polled.lock().iter().all(|part| part.ep.endpoint.arm(part.queue).unwrap_or(true))
+    }
+}
+
+impl News for CqShared {
+    fn poll(&self) {
+        self.polled.poll(|| !self.is_empty());
+    }
+
+    fn has_news(&self, _: &mut Seen) -> bool {
+        self.has_news()
+    }
+
+    fn endpoints(&self, add: &mut dyn FnMut(&Arc<EpShared>)) {
+        self.polled.each(add);
+    }
+}
+
+/// A failure as a number of the public interface.
+pub(crate) fn failure_code(f: Failure) -> c_int {
+    match f {
+        Failure::Truncated => error::TRUNCATED,
+        Failure::Canceled => error::ECANCELED,
+        Failure::ConnectionLost => error::ECONNRESET,
+        Failure::Unreachable => error::EHOSTUNREACH,
+        Failure::RemoteAccess => error::EACCES,
+        Failure::NoMessage => error::ENOMSG,
+        _ => error::EOPNOTSUPP,
     }
 }

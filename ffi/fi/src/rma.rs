@@ -2,12 +2,12 @@
 //! Reads and writes of peers' memory.
 
 use crate::abi::{Fid, Iovec, MsgRma, Outcome, Table, data, error, gather};
-use crate::bound::is_silent;
-use crate::endpoint::of;
+use crate::deferring;
 use crate::flags;
-use crate::hints::INJECT_BYTES;
-use crate::trigger::{self, Work};
-use bellwire_tag::{Gather, RemoteFlags, RemoteRequest, Target};
+use crate::limits::INJECT_BYTES;
+use crate::object::of;
+use crate::posting::is_silent;
+use bellwire_tag::{Completion, Gather, Notes, RemoteFlags, RemoteRequest, Target};
 use core::ffi::c_void;
 
 pub(crate) static OPS: Table<9> = Table::new([
@@ -52,39 +52,39 @@ pub(crate) fn how(flags: Option<u64>, selective: bool, bytes: usize) -> Outcome<
 
 /// A read or a write as its call gives it.
 #[derive(Clone, Copy)]
-pub(crate) struct Moving {
+struct Moving {
     is_write: bool,
     local: Gather,
     target: Target,
     data: Option<u64>,
-    pub context: *mut c_void,
-    pub flags: Option<u64>,
+    context: *mut c_void,
+    flags: Option<u64>,
 }
 
 /// Reads or writes.
 ///
 /// # Safety
 /// F1, F2.
-pub(crate) unsafe fn start(fid: *mut Fid, m: &Moving) -> Outcome {
+unsafe fn start(fid: *mut Fid, m: &Moving) -> Outcome {
     // SAFETY: the caller's.
     let ep = unsafe { of(fid) };
-    if m.flags.is_some_and(|flags| flags & flags::TRIGGER != 0) {
-        // SAFETY: the caller's.
-        return unsafe { trigger::defer(fid, Work::Move(*m)) };
+    if let Some(flags) = m.flags.filter(|flags| flags & flags::TRIGGER != 0) {
+        let failed = Completion::new(m.context.expose_provenance(), Notes::REMOTE_MEMORY | Notes::WRITE, false);
+        let m = Moving { flags: Some(flags & !flags::TRIGGER), ..*m };
+        // SAFETY: the caller's; F1, F2: the endpoint is open when it begins, and its memory is the
+        // program's until it completes.
+        return unsafe { deferring::defer(fid, m.context, failed, move |fid| start(fid, &m)) };
     }
-    let bindings = ep.enabled()?;
-    let flags = how(m.flags, bindings.tx_selective, m.local.len())?;
+    let bound = ep.enabled()?;
+    let flags = how(m.flags, bound.tx_selective, m.local.len())?;
     let request = RemoteRequest {
-        target: Target { peer: ep.peer(bindings, m.target.peer), ..m.target },
+        target: Target { peer: ep.peer(bound, m.target.peer), ..m.target },
         local: m.local,
         data: m.data,
         context: m.context.expose_provenance(),
         flags,
     };
-    ep.run(bindings, || {
-        let (endpoint, report) = (&ep.shared.endpoint, &mut ep.shared.report());
-        if m.is_write { endpoint.write(report, &request) } else { endpoint.read(report, &request) }
-    })
+    ep.run(bound, || if m.is_write { ep.shared.endpoint.write(&request) } else { ep.shared.endpoint.read(&request) })
 }
 
 /// As [`start`], of a message structure.

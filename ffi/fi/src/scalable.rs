@@ -1,22 +1,25 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Scalable endpoints: one name, and behind it several contexts that send and several that receive. Each is an endpoint with a NIC of its own, so they have nothing in common that threads could wait for; their
-//! names are the scalable one's with a number, which peers add by themselves (`fi_rx_addr`). Who is sent something by any of them sees the scalable endpoint as its source.
+//! Scalable endpoints: one name, and behind it several contexts that send and several that receive.
+//! Each is an endpoint with a NIC of its own, so they have nothing in common that threads could
+//! wait for; their names are the scalable one's with a number, which peers add by themselves
+//! (`fi_rx_addr`). Who is sent something by any of them sees the scalable endpoint as its source.
 
 use crate::abi::{Fid, Outcome, Table, TableRef, class, close_unused, command, control, error, give, none};
 use crate::attributes::{Info, RxAttr, TxAttr};
 use crate::av::{AvObject, AvShared};
-use crate::domain::{self, DomainShared};
-use crate::endpoint::{self, EpObject, Making};
+use crate::endpoint::{self, Making};
 use crate::flags;
 use crate::format::{Format, copy_address};
-use crate::{hints, message, names, opening};
+use crate::limits::CONTEXTS_MAX;
+use crate::named::{complain, open_context, open_named};
+use crate::object::{EpObject, Whole};
+use crate::resources::{self, DomainShared};
+use crate::{hints, message, names};
 use bellwire_tag::{Endpoint, Name};
 use bellwire_via::nic::NicConfig;
 use core::ffi::{c_int, c_void};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Contexts of each direction.
-pub(crate) const CONTEXTS_MAX: usize = 64;
 /// Number of the first context that sends; those that receive are numbered from 0 on.
 const SENDERS_FROM: u8 = 128;
 
@@ -76,19 +79,20 @@ fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
     of.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Scalable {
-    /// The addresses that its contexts send to.
-    pub(crate) fn av(&self) -> Option<Arc<AvShared>> {
+impl Whole for Scalable {
+    fn av(&self) -> Option<Arc<AvShared>> {
         lock(&self.av).clone()
     }
+}
 
+impl Scalable {
     /// The endpoint of a context.
     fn endpoint(&self, number: u8) -> Outcome<Endpoint> {
         if number == 0 {
             return lock(&self.first).take().ok_or(error::EBUSY);
         }
-        let config = NicConfig::from_env().map_err(|e| opening::complain(&e, error::EINVAL))?;
-        opening::open_context(config, &self.domain.regions, self.name.id(), number)
+        let config = NicConfig::from_env().map_err(|e| complain(&e, error::EINVAL))?;
+        open_context(config, &self.domain.regions, self.name.id(), number)
     }
 }
 
@@ -104,10 +108,10 @@ pub(crate) unsafe extern "C" fn open(domain: *mut Fid, info: *const Info, to: *m
             return Err(error::EINVAL);
         }
         // SAFETY: F1.
-        let domain = unsafe { domain::domain_of(domain) };
+        let domain = unsafe { resources::domain_of(domain) };
         let format = Format::of_answer(info.addr_format);
         // SAFETY: F2.
-        let first = opening::open_named(&domain.regions, unsafe { names::wanted_id(info) }?, format)?;
+        let first = open_named(&domain.regions, unsafe { names::wanted_id(info) }?, format)?;
         let shared = Scalable {
             domain: Arc::clone(domain),
             name: first.name(),
@@ -121,7 +125,7 @@ pub(crate) unsafe extern "C" fn open(domain: *mut Fid, info: *const Info, to: *m
             senders: counts.0,
             receivers: counts.1,
         };
-        let nothing = TableRef::to(&crate::shared::NOTHING);
+        let nothing = TableRef::to(&crate::abi::NOTHING);
         let object = ScalableObject {
             fid: Fid { class: class::SEP, context, ops: TableRef::to(&FID) },
             ops: TableRef::to(&OPS),
@@ -190,7 +194,7 @@ fn open_one(sep: &Arc<Scalable>, class: usize, number: u8, op_flags: Option<u64>
         format: sep.format,
         told: Some(sep.name),
         is_prefixed: sep.is_prefixed,
-        scalable: Some(Arc::clone(sep)),
+        scalable: Some(Arc::clone(sep) as Arc<dyn Whole>),
         connector: None,
         request: core::ptr::null_mut(),
     };

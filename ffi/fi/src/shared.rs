@@ -1,22 +1,24 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Contexts that several endpoints share. Of a receive context, the receives are common: a message for any of its endpoints goes to the oldest that fits, and completes in that endpoint's queue. Of a transmit
-//! context nothing is: sends are posted to endpoints, and have nothing that could be shared.
+//! Contexts that several endpoints share. Of a receive context, the receives are common: a message
+//! for any of its endpoints goes to the oldest that fits, and completes in that endpoint's queue.
+//! Of a transmit context nothing is: sends are posted to endpoints, and have nothing that could be
+//! shared.
 
-use crate::abi::{Fid, Outcome, Table, TableRef, class, close_unused, command, control, data, drop_object, error, give, none};
+use crate::abi::{Fid, NOTHING, Outcome, Table, TableRef, class, close_unused, command, control, data, drop_object, error, give, none};
 use crate::attributes::{RxAttr, TxAttr};
-use crate::bound::EpShared;
 use crate::calls::{self, Nothing, Receives};
 use crate::flags;
-use crate::message::{LOOK_FLAGS, Receiving, want};
-use bellwire_tag::{Completion, Failure, Notes, SharedReceives, Sink};
+use crate::polled::EpShared;
+use crate::posting::{LOOK_FLAGS, Receiving, want};
+use bellwire_tag::{Completion, Failure, Notes, SharedReceives};
 use core::ffi::{c_int, c_void};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// What a shared receive context is to its endpoints.
 pub(crate) struct ReceiveContext {
     receives: SharedReceives,
-    /// Endpoints that are enabled.
-    members: Mutex<Vec<Arc<EpShared>>>,
+    /// Endpoints that are enabled, and whether only what asks for it completes there.
+    members: Mutex<Vec<(Arc<EpShared>, bool)>>,
     /// Sources may be chosen.
     is_directed: bool,
     /// What calls without flags take.
@@ -51,26 +53,24 @@ static OPS: Table<7> =
     Table::new([cancel as *const (), none as *const (), none as *const (), none as *const (), none as *const (), none as *const (), none as *const ()]);
 static MSG: Table<9> = calls::messages::<Common, Nothing>();
 static TAGGED: Table<9> = calls::tagged::<Common, Nothing>();
-/// Calls of an object that has none of a kind.
-pub(crate) static NOTHING: Table<13> = Table::new([none as *const (); 13]);
 static TRANSMIT_FID: Table<6> =
     Table::new([close_transmit as *const (), none as *const (), none as *const (), none as *const (), none as *const (), none as *const ()]);
 static TRANSMIT_OPS: Table<7> = Table::new([none as *const (); 7]);
 
 impl ReceiveContext {
-    fn members(&self) -> MutexGuard<'_, Vec<Arc<EpShared>>> {
+    fn members(&self) -> MutexGuard<'_, Vec<(Arc<EpShared>, bool)>> {
         self.members.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// An endpoint that is being enabled takes its messages from here.
-    pub(crate) fn add(&self, ep: &Arc<EpShared>) {
+    pub(crate) fn add(&self, ep: &Arc<EpShared>, is_selective: bool) {
         ep.endpoint.share(self.receives.clone());
-        self.members().push(Arc::clone(ep));
-        let _ = ep.endpoint.serve_shared(&mut ep.report());
+        self.members().push((Arc::clone(ep), is_selective));
+        let _ = ep.endpoint.serve_shared();
     }
 
     pub(crate) fn remove(&self, ep: &Arc<EpShared>) {
-        self.members().retain(|e| !Arc::ptr_eq(e, ep));
+        self.members().retain(|(e, _)| !Arc::ptr_eq(e, ep));
     }
 
     fn receive(&self, r: &Receiving) -> Outcome {
@@ -80,10 +80,10 @@ impl ReceiveContext {
         let r = &if self.is_prefixed { r.behind_prefix()? } else { *r };
         let members = self.members();
         // Its endpoints are to be bound alike.
-        let is_selective = members.first().and_then(|ep| ep.bindings.get()).is_some_and(|b| b.rx_selective);
+        let is_selective = members.first().is_some_and(|(_, is_selective)| *is_selective);
         self.receives.post(&want(r, is_selective, self.is_directed)?);
-        for ep in members.iter() {
-            let _ = ep.endpoint.serve_shared(&mut ep.report());
+        for (ep, _) in members.iter() {
+            let _ = ep.endpoint.serve_shared();
         }
         Ok(())
     }
@@ -91,13 +91,13 @@ impl ReceiveContext {
     /// Takes a receive back; one of the endpoints tells of it.
     fn cancel(&self, context: usize) -> Outcome {
         let members = self.members();
-        let teller = members.first().ok_or(libc::ENOENT)?;
+        let (teller, _) = members.first().ok_or(libc::ENOENT)?;
         if !self.receives.cancel(context) {
             return Err(libc::ENOENT);
         }
         let mut completion = Completion::new(context, Notes::RECEIVE | Notes::MESSAGE, false);
         completion.failure = Some(Failure::Canceled);
-        teller.report().done(&completion);
+        teller.endpoint.complete(&completion);
         Ok(())
     }
 }

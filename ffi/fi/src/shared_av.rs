@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Address vectors that several processes of a user share by a name. Who creates one writes it: its names lie in a memfd, behind the numbers that programs use for them. Others open it for reading: they ask the
-//! creator, at an abstract socket, for the memory and for how many names there are, and ask again when a number is used that they do not know. Nothing of it outlives its processes.
+//! Address vectors that several processes of a user share by a name. Who creates one writes it: its
+//! names lie in a memfd, behind the numbers that programs use for them. Others open it for reading:
+//! they ask the creator, at an abstract socket, for the memory and for how many names there are,
+//! and ask again when a number is used that they do not know. Nothing of it outlives its processes.
 //!
-//! The answer comes after the names that it counts were written, by way of the socket, so a reader finds those whole. What lies there is another process's all the same: copied, then checked.
+//! The answer comes after the names that it counts were written, by way of the socket, so a reader
+//! finds those whole. What lies there is another process's all the same: copied, then checked.
 
 use crate::abi::{Outcome, error};
 use bellwire_memory::MemoryError;

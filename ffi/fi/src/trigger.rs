@@ -1,51 +1,40 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Triggered operations (`FI_TRIGGER`): messages, reads and writes that begin when a counter has reached a value. They begin in the order of those values, when an endpoint of the domain is polled
-//! next: nothing runs here without a processor. Those of an endpoint that is closed are dropped.
+//! Operations that begin when a counter has reached a value. They begin in the order of those
+//! values, when an endpoint of the domain is polled next. With automatic progress a thread looks
+//! each millisecond while any wait. Those of an endpoint that is closed are dropped.
 
-use crate::abi::{Fid, Outcome, class, error};
-use crate::counter::{CounterObject, CounterShared};
-use crate::endpoint::of;
-use crate::flags;
-use crate::message::{Sending, send_out};
-use crate::rma::{self, Moving};
+use crate::abi::{Outcome, error};
 use bellwire_memory::atomic::{AtomicBool, Ordering};
-use bellwire_tag::{Completion, Failure, Notes, Sink};
-use core::ffi::{c_int, c_void};
+use bellwire_tag::Counter;
+use core::any::Any;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 /// Most operations that wait.
 const DEFERRED_MAX: usize = 1 << 14;
+/// Between two looks of the thread.
+const TICK: Duration = Duration::from_millis(1);
 
-/// `struct fi_triggered_context`, as far as it is of a threshold.
-#[repr(C)]
-pub(crate) struct TriggeredContext {
-    pub event_type: c_int,
-    pub counter: *mut Fid,
-    pub threshold: usize,
+/// An operation that waits.
+pub(crate) struct Deferred {
+    pub counter: Arc<Counter>,
+    /// The program's counter is not closed meanwhile.
+    pub _kept: Arc<dyn Any + Send + Sync>,
+    pub threshold: u64,
+    /// The address of the endpoint's object (F1: it is open, or this is dropped).
+    pub fid: usize,
+    /// Begins it.
+    pub begin: Box<dyn Fn() -> Outcome + Send>,
+    /// Tells the program that it could not begin.
+    pub fail: Box<dyn Fn() + Send>,
 }
-
-/// What is to be done.
-pub(crate) enum Work {
-    Send(Sending),
-    Move(Moving),
-}
-
-struct Deferred {
-    counter: Arc<CounterShared>,
-    threshold: u64,
-    /// The endpoint's object (F1: open, or this is gone).
-    fid: usize,
-    work: Work,
-}
-
-// SAFETY: G1 of the layer below: memory of operations is used by whoever holds the endpoint.
-unsafe impl Send for Deferred {}
 
 /// Operations of a domain that wait.
 #[derive(Default)]
 pub(crate) struct Triggers {
     waiting: Mutex<Vec<Deferred>>,
     is_used: AtomicBool,
+    has_thread: AtomicBool,
 }
 
 impl Triggers {
@@ -64,87 +53,64 @@ impl Triggers {
 
     #[cold]
     fn run(&self) {
-        // Held throughout: who closes an endpoint waits here for what is being begun on it.
+        // Held throughout: a thread that closes an endpoint waits here for what is being begun on
+        // it.
         let mut waiting = self.lock();
         loop {
-            let due = waiting.iter().enumerate().filter(|(_, d)| d.counter.now().0 >= d.threshold);
+            let due = waiting.iter().enumerate().filter(|(_, d)| d.counter.value() >= d.threshold);
             let Some(at) = due.min_by_key(|(_, d)| d.threshold).map(|(at, _)| at) else { return };
             let deferred = waiting.remove(at);
-            if let Err(code) = deferred.begin() {
-                if code == error::EAGAIN {
-                    waiting.insert(at, deferred);
-                    return;
-                }
-                deferred.fail();
+            match (deferred.begin)() {
+                Ok(()) => {}
+                Err(error::EAGAIN) => return waiting.insert(at, deferred),
+                Err(_) => (deferred.fail)(),
             }
         }
+    }
+
+    /// Has an operation wait.
+    pub(crate) fn add(&self, deferred: Deferred) -> Outcome {
+        let mut waiting = self.lock();
+        if waiting.len() >= DEFERRED_MAX {
+            return Err(error::EAGAIN);
+        }
+        waiting.push(deferred);
+        drop(waiting);
+        // Relaxed: as in `look`.
+        self.is_used.store(true, Ordering::Relaxed);
+        self.look();
+        Ok(())
+    }
+
+    /// A thread looks from now on until nothing waits, unless one does already. `false`: there is
+    /// none to be had.
+    pub(crate) fn look_alone(self: &Arc<Self>) -> bool {
+        // Relaxed: of several callers one is the first; the list has a lock.
+        if self.has_thread.swap(true, Ordering::Relaxed) {
+            return true;
+        }
+        let triggers = Arc::clone(self);
+        let look = move || {
+            while !triggers.may_rest() {
+                std::thread::sleep(TICK);
+                triggers.run();
+            }
+        };
+        std::thread::Builder::new().name("bellwire-fi".into()).spawn(look).is_ok()
+    }
+
+    /// Whether nothing waits: then the thread ends.
+    fn may_rest(&self) -> bool {
+        let waiting = self.lock();
+        if waiting.is_empty() {
+            // Relaxed: under the lock, which the next one that adds takes before it asks.
+            self.has_thread.store(false, Ordering::Relaxed);
+        }
+        waiting.is_empty()
     }
 
     /// The object of an endpoint is closed.
-    pub(crate) fn forget(&self, fid: *mut Fid) {
-        self.lock().retain(|d| d.fid != fid.addr());
+    pub(crate) fn forget(&self, fid: usize) {
+        self.lock().retain(|d| d.fid != fid);
     }
-}
-
-impl Work {
-    /// The program's name for it, and the flags; to be changed.
-    fn parts(&mut self) -> (&mut *mut c_void, &mut Option<u64>) {
-        match self {
-            Self::Send(s) => (&mut s.context, &mut s.flags),
-            Self::Move(m) => (&mut m.context, &mut m.flags),
-        }
-    }
-}
-
-impl Deferred {
-    fn begin(&self) -> Outcome {
-        let fid = core::ptr::with_exposed_provenance_mut(self.fid);
-        // SAFETY: F1: the object is open; F2: its memory is the program's until it completes.
-        unsafe {
-            match &self.work {
-                Work::Send(s) => send_out(fid, s),
-                Work::Move(m) => rma::start(fid, m),
-            }
-        }
-    }
-
-    /// It could not begin.
-    fn fail(mut self) {
-        let notes = if matches!(self.work, Work::Send(_)) { Notes::MESSAGE | Notes::SEND } else { Notes::REMOTE_MEMORY | Notes::WRITE };
-        let mut completion = Completion::new(self.work.parts().0.expose_provenance(), notes, false);
-        completion.failure = Some(Failure::Unreachable);
-        // SAFETY: F1.
-        unsafe { of(core::ptr::with_exposed_provenance_mut(self.fid)) }.shared.report().done(&completion);
-    }
-}
-
-/// Has an operation wait for what its context says.
-///
-/// # Safety
-/// F1, F2, with a context of a triggered operation.
-#[cold]
-pub(crate) unsafe fn defer(fid: *mut Fid, mut work: Work) -> Outcome {
-    let (context, flags) = work.parts();
-    // SAFETY: the caller's.
-    let t = unsafe { context.cast::<TriggeredContext>().as_ref() }.ok_or(error::EINVAL)?;
-    // SAFETY: F1.
-    let counter = unsafe { t.counter.as_ref() }.filter(|counter| counter.class == class::CNTR).ok_or(error::EINVAL)?;
-    if t.event_type != 0 {
-        return Err(error::ENOSYS);
-    }
-    // SAFETY: F1: its class says that it is a counter.
-    let counter = Arc::clone(unsafe { &(*core::ptr::from_ref(counter).cast::<CounterObject>()).shared });
-    *flags = flags.map(|flags| flags & !flags::TRIGGER);
-    // SAFETY: F1.
-    let triggers = &unsafe { of(fid) }.shared.domain.triggers;
-    let mut waiting = triggers.lock();
-    if waiting.len() >= DEFERRED_MAX {
-        return Err(error::EAGAIN);
-    }
-    waiting.push(Deferred { counter, threshold: t.threshold as u64, fid: fid.expose_provenance(), work });
-    drop(waiting);
-    // Relaxed: as in `look`.
-    triggers.is_used.store(true, Ordering::Relaxed);
-    triggers.look();
-    Ok(())
 }

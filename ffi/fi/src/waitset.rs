@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Wait sets: one sleep for several queues and counters, which are opened with the set as what they are waited for by.
+//! Wait sets: one sleep for several queues and counters, which are opened with the set as what they
+//! are waited for by.
 
 use crate::abi::{Fid, Outcome, Table, TableRef, class, close_unused, control, deadline, error, give, none, wait};
-use crate::progress;
+use crate::polled;
 use crate::watched::Watched;
 use core::ffi::c_int;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -101,7 +102,7 @@ unsafe extern "C" fn wait_for(fid: *mut Fid, timeout: c_int) -> c_int {
             members.iter().for_each(|member| member.endpoints(&mut endpoints));
             drop(members);
             let only = if endpoints.len() == 1 { endpoints.pop() } else { None };
-            progress::sleep(only, end, || set.members().iter().any(Watched::is_ready));
+            polled::sleep(only, end, || set.members().iter().any(Watched::is_ready));
         }
     })
 }

@@ -1,65 +1,63 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What poll sets and wait sets look at: queues and counters, whether they have news.
 
-use crate::bound::EpShared;
-use crate::counter::CounterShared;
-use crate::eq::EqShared;
-use crate::progress::Polled;
-use crate::queue::CqShared;
+use crate::polled::EpShared;
 use std::sync::{Arc, Weak};
 
-/// What is looked at. What is closed has no news.
-pub(crate) enum Watched {
-    Queue(Weak<CqShared>),
-    /// And its value, and its errors, as they were last told.
-    Counter(Weak<CounterShared>, (u64, u64)),
-    Events(Weak<EqShared>),
+/// What of a counter was last told: its value, and its errors. Queues need none.
+pub(crate) type Seen = (u64, u64);
+
+/// A queue or a counter.
+pub(crate) trait News: Send + Sync {
+    /// Polls.
+    fn poll(&self);
+
+    /// Whether there is something, without a poll; a counter that has changed since `seen`.
+    fn has_news(&self, seen: &mut Seen) -> bool;
+
+    /// Adds the endpoints that are polled for it.
+    fn endpoints(&self, add: &mut dyn FnMut(&Arc<EpShared>));
 }
 
-/// Runs something with what is watched, if it is still there.
-macro_rules! with {
-    ($of:expr, $queue:ident => $for_queue:expr, $counter:ident, $seen:ident => $for_counter:expr, $events:ident => $for_events:expr) => {
-        match $of {
-            Watched::Queue(queue) => queue.upgrade().map(|$queue| $for_queue),
-            Watched::Counter(counter, $seen) => counter.upgrade().map(|$counter| $for_counter),
-            Watched::Events(events) => events.upgrade().map(|$events| $for_events),
-        }
-    };
+/// A queue or a counter of a set. An object that is closed has no news.
+pub(crate) struct Watched {
+    of: Weak<dyn News>,
+    seen: Seen,
 }
 
 impl Watched {
-    pub(crate) fn counter(counter: &Arc<CounterShared>) -> Self {
-        Self::Counter(Arc::downgrade(counter), (0, 0))
+    pub(crate) fn new(of: &Arc<impl News + 'static>) -> Self {
+        let of: Weak<dyn News> = Arc::downgrade(of) as Weak<dyn News>;
+        Self { of, seen: (0, 0) }
     }
 
     /// Whether there is something, after a poll. A counter that has changed is told once.
     pub(crate) fn poll(&mut self) -> bool {
-        let has_news = with!(self, queue => queue.has_entry(), counter, seen => {
-            let now = counter.look();
-            core::mem::replace(seen, now) != now
-        }, events => events.has_event());
-        has_news.unwrap_or(false)
+        self.of.upgrade().is_some_and(|of| {
+            of.poll();
+            of.has_news(&mut self.seen)
+        })
     }
 
     /// Whether there is something, without a poll.
     pub(crate) fn is_ready(&self) -> bool {
-        with!(self, queue => queue.has_news(), counter, seen => counter.now() != *seen, events => !events.is_empty()).unwrap_or(false)
+        let mut seen = self.seen;
+        self.of.upgrade().is_some_and(|of| of.has_news(&mut seen))
     }
 
     /// Whether it is still there.
     pub(crate) fn is_open(&self) -> bool {
-        with!(self, _queue => (), _counter, _seen => (), _events => ()).is_some()
+        self.of.strong_count() != 0
     }
 
     /// Adds the endpoints that are polled for it.
     pub(crate) fn endpoints(&self, to: &mut Vec<Arc<EpShared>>) {
-        let mut add = |polled: &Polled| {
-            polled.each(|ep| {
+        if let Some(of) = self.of.upgrade() {
+            of.endpoints(&mut |ep| {
                 if !to.iter().any(|known| Arc::ptr_eq(known, ep)) {
                     to.push(Arc::clone(ep));
                 }
             });
-        };
-        let _ = with!(self, queue => add(&queue.polled), counter, _seen => add(&counter.polled), events => add(&events.polled));
+        }
     }
 }

@@ -1,17 +1,20 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Tag matching with many peers.
 
-use bellwire_tag::{Completion, Endpoint, NAME_BYTES, Name, Notes, OwnedBytes, Piece, SendFlags, SendOne, SharedRegions, Sink, WantOne};
+use bellwire_tag::{Bindings, Endpoint, NAME_BYTES, Name, Notes, OwnedBytes, Piece, Queue, SendFlags, SendOne, SharedRegions, WantOne};
 
 use super::{Crowd, MESSAGE_BYTES, RECEIVES, Talk};
 use crate::am::Seen;
 use crate::clock::Patience;
 use crate::endpoint::PATIENCE;
 use crate::error::Error;
+use std::sync::Arc;
 
 const TAG: u64 = 7;
 /// Things that one look takes, as the libfabric provider does.
 const LOOK_MAX: u32 = 16;
+/// Completions that one look reads at most.
+const ROOM: usize = 16;
 
 fn failed(error: impl core::fmt::Debug) -> Error {
     Error::failed(format!("tag matching: {error:?}"))
@@ -24,23 +27,29 @@ struct Log {
     has_failed: bool,
 }
 
-impl Sink for Log {
+impl Log {
+    /// A look at an endpoint, as the libfabric provider's. `false`: there was nothing.
     #[inline]
-    fn done(&mut self, completion: &Completion) {
-        self.has_failed |= completion.failure.is_some();
-        if completion.notes.contains(Notes::RECEIVE) {
-            self.received.push(completion.context);
-        }
+    fn look(&mut self, endpoint: &Endpoint) -> Result<bool, Error> {
+        let read = endpoint.read_completions(Queue::Receives, ROOM, LOOK_MAX, |c| {
+            if c.notes.contains(Notes::RECEIVE) {
+                self.received.push(c.context);
+            }
+        });
+        let read = read.map_err(failed)?;
+        self.has_failed |= read.has_failure;
+        Ok(read.has_moved)
     }
-
-    fn touched(&mut self, _: usize, _: Notes) {}
 }
 
 /// Connects and measures.
 pub fn run(crowd: &mut Crowd<'_>, count: u64) -> Result<Vec<f64>, Error> {
     let open = || {
         let config = bellwire_via::nic::NicConfig::from_env().map_err(failed)?;
-        Endpoint::open(config, None, SharedRegions::default()).map_err(failed)
+        let endpoint = Endpoint::open(config, None, SharedRegions::default()).map_err(failed)?;
+        let queue = Some(Arc::default());
+        endpoint.bind(Bindings { queues: [queue.clone(), queue], ..Bindings::default() });
+        Ok::<_, Error>(endpoint)
     };
     let ends = (0..crowd.peers).map(|_| open()).collect::<Result<Vec<_>, Error>>()?;
     // Freed never: that is how the endpoints know that it is there.
@@ -54,28 +63,27 @@ pub fn run(crowd: &mut Crowd<'_>, count: u64) -> Result<Vec<f64>, Error> {
     }
     // The first message to an endpoint connects with it. All go to the same place: nothing is there
     // to be read.
-    let mut log = Log::default();
     for end in &ends {
-        end.receive_one(&mut log, &want(memory, RECEIVES)).map_err(failed)?;
+        end.receive_one(&want(memory, RECEIVES)).map_err(failed)?;
     }
-    let mut talk = Main { endpoint: main, memory, log };
+    let mut talk = Main { endpoint: main, memory, log: Log::default() };
     let mut patience = Patience::lasting(PATIENCE);
     for peer in 0..crowd.peers as u64 {
         while !talk.send_to(peer, 0)? {
-            main.poll(&mut talk.log).map_err(failed)?;
+            talk.log.look(main)?;
             patience.tick()?;
         }
     }
     let peers = crowd.peers;
     crowd.look_until_both(|| {
         for end in &ends {
-            end.poll(&mut talk.log).map_err(failed)?;
+            talk.log.look(end)?;
         }
         Ok(talk.log.received.len() == peers)
     })?;
     talk.log.received.clear();
     for place in 0..RECEIVES {
-        main.receive_one(&mut talk.log, &want(memory, place)).map_err(failed)?;
+        main.receive_one(&want(memory, place)).map_err(failed)?;
     }
     crowd.measure(&mut talk, count)
 }
@@ -98,7 +106,7 @@ impl Main<'_> {
         self.memory.write(RECEIVES * MESSAGE_BYTES, &number.to_ne_bytes());
         let from = Piece::of_owned(self.memory, RECEIVES * MESSAGE_BYTES, MESSAGE_BYTES).expect("within the memory");
         let send = SendOne { peer, tag: Some(TAG), data: None, from, context: 0, flags: SendFlags::INJECT };
-        match self.endpoint.send_one(&mut self.log, &send) {
+        match self.endpoint.send_one(&send) {
             Ok(()) => Ok(true),
             Err(bellwire_tag::Error::Again) => Ok(false),
             Err(error) => Err(failed(error)),
@@ -114,8 +122,8 @@ impl Talk for Main<'_> {
 
     #[inline]
     fn look(&mut self, seen: &Seen) -> Result<(), Error> {
-        if !self.endpoint.poll_some(&mut self.log, LOOK_MAX).map_err(failed)? && self.endpoint.should_give_way() {
-            self.endpoint.give_way(&mut self.log);
+        if !self.log.look(self.endpoint)? && self.endpoint.should_give_way() {
+            self.endpoint.give_way();
         }
         if self.log.has_failed {
             return Err(Error::failed("tag matching: a request has failed"));
@@ -125,7 +133,7 @@ impl Talk for Main<'_> {
             let at = place * MESSAGE_BYTES;
             let bytes: [u8; MESSAGE_BYTES] = core::array::from_fn(|i| self.memory.byte(at + i));
             seen.take(u64::from_ne_bytes(bytes) as i32);
-            self.endpoint.receive_one(&mut self.log, &want(self.memory, place)).map_err(failed)?;
+            self.endpoint.receive_one(&want(self.memory, place)).map_err(failed)?;
         }
         // A receive may have found its message waiting.
         received.append(&mut self.log.received);

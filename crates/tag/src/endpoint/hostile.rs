@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A peer that connects properly and then says anything: heads of all kinds with numbers that fit and that do not, payloads of all lengths, counts that cannot be. The endpoint answers or ends the
-//! connection; it touches nothing that it was not given, and serves an honest peer afterwards.
+//! A peer that connects properly and then says anything: heads of all kinds with numbers that fit
+//! and that do not, payloads of all lengths, counts that cannot be. The endpoint answers or ends
+//! the connection; it touches nothing that it was not given, and serves an honest peer afterwards.
 
 use super::*;
 use crate::core::Core;
 use crate::gather::Gather;
 use crate::header::{HEAD_WORDS_MAX, Head, Kind};
 use crate::life::VERSION;
-use crate::operation::Completion;
 use crate::receive::ReceiveFlags;
 use crate::regions::{Access, Region};
 use crate::remote::{RemoteFlags, Target};
 use crate::send::SendFlags;
 use bellwire_via::{InboxHandle, Notice, Pieces, Taken, ViAttributes, ViHandle};
+use std::sync::Arc;
 use std::time::Instant;
 
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -22,17 +23,6 @@ const MESSAGES: u64 = 200;
 const EDGE: usize = 4096;
 const REACH: usize = 8192;
 const KEY: u64 = 3;
-
-#[derive(Default)]
-struct Heard(Vec<Completion>);
-
-impl Sink for Heard {
-    fn done(&mut self, completion: &Completion) {
-        self.0.push(*completion);
-    }
-
-    fn touched(&mut self, _: usize, _: crate::operation::Notes) {}
-}
 
 /// SplitMix64.
 struct Random(u64);
@@ -64,7 +54,7 @@ struct Attacker {
 
 impl Attacker {
     /// Connects as an endpoint of a new name would.
-    fn connect(victim: &Endpoint, heard: &mut Heard, number: u64) -> Self {
+    fn connect(victim: &Endpoint, number: u64) -> Self {
         let nic = Nic::open(NicConfig::default()).expect("a NIC");
         nic.ignore_errors();
         nic.now();
@@ -82,12 +72,12 @@ impl Attacker {
         let attacker = Self { nic, name, inbox, vi };
         let begun = Instant::now();
         while !matches!(attacker.poll(), Some(Taken::Notice(_, _, Notice::Connected(Ok(_))))) {
-            victim.poll(heard).unwrap();
+            victim.poll().unwrap();
             assert!(begun.elapsed() < PATIENCE, "not connected");
         }
         // Until the victim has heard of it, too: it would connect itself.
         while victim.station.machine().connections.is_empty() {
-            victim.poll(heard).unwrap();
+            victim.poll().unwrap();
             assert!(begun.elapsed() < PATIENCE, "not accepted");
         }
         attacker
@@ -153,19 +143,19 @@ fn words(random: &mut Random, operations: &[u64]) -> Vec<u64> {
 }
 
 /// Gives the victim something to do with the attacker, so that there are operations to lie about.
-fn entangle(victim: &Endpoint, heard: &mut Heard, attacker: &Attacker, memory: &mut [Vec<u8>]) {
+fn entangle(victim: &Endpoint, attacker: &Attacker, memory: &mut [Vec<u8>]) {
     victim.learn(1, attacker.name);
     // SAFETY: G1: the memory is dropped only when no operation is left.
     let all = |m: &mut Vec<u8>| unsafe { Gather::one(m.as_mut_ptr(), m.len()) };
     let [a, b, c, d] = memory else { panic!("four") };
     for (from, flags) in [(all(a), SendFlags::empty()), (all(b), SendFlags::DELIVERY)] {
-        let _ = victim.send(heard, &SendOut { peer: 1, tag: Some(1), data: None, from, context: 1, flags });
+        let _ = victim.send(&SendOut { peer: 1, tag: Some(1), data: None, from, context: 1, flags });
     }
     let read = RemoteRequest { target: Target { peer: 1, address: 0, key: 1 }, local: all(c), data: None, context: 2, flags: RemoteFlags::empty() };
-    let _ = victim.read(heard, &read);
+    let _ = victim.read(&read);
     for tagged in [true, false] {
         let want = Want { tagged, source: None, tag: 1, ignore: 0, to: all(d), context: 3, flags: ReceiveFlags::empty() };
-        victim.receive(heard, &want).unwrap();
+        victim.receive(&want).unwrap();
     }
 }
 
@@ -173,27 +163,33 @@ fn operations(core: &Core) -> Vec<u64> {
     core.operations.iter().map(|(id, _)| u64::from(id.raw())).chain([0]).collect()
 }
 
+/// An endpoint whose completions are kept.
+fn open(regions: SharedRegions) -> Endpoint {
+    let endpoint = Endpoint::open(NicConfig::default(), None, regions).expect("a NIC");
+    endpoint.bind(Bindings { queues: [(); 2].map(|()| Some(Arc::default())), ..Bindings::default() });
+    endpoint
+}
+
 #[test]
 fn a_peer_that_says_anything() {
     let regions = SharedRegions::default();
-    let victim = Endpoint::open(NicConfig::default(), None, regions.clone()).expect("a NIC");
-    let mut heard = Heard::default();
+    let victim = open(regions.clone());
     let mut reached = vec![0x5a_u8; EDGE + REACH + EDGE];
     let start = reached[EDGE..].as_mut_ptr().expose_provenance();
     // SAFETY: R1: `reached` outlives the victim's work.
-    assert!(unsafe { regions.lock().insert(KEY, Region { start, length: REACH, base: 0, access: Access::all(), listener: 1 }) });
+    assert!(unsafe { regions.lock().insert(KEY, Region { start, length: REACH, base: 0, access: Access::all() }) });
     let mut ended = 0;
     for seed in 0..ATTACKS {
         let mut random = Random(seed);
         let mut memory: Vec<Vec<u8>> = [40_000, 100, 20_000, 3000].iter().map(|n| vec![1; *n]).collect();
-        let attacker = Attacker::connect(&victim, &mut heard, seed + 1);
-        entangle(&victim, &mut heard, &attacker, &mut memory);
+        let attacker = Attacker::connect(&victim, seed + 1);
+        entangle(&victim, &attacker, &mut memory);
         for _ in 0..MESSAGES {
             let known = operations(&victim.station.machine());
             let head = words(&mut random, &known);
             let n = random.one_of(&[0, 0, 1, 8, 16, 100, 5000, 16_320, 16_384, 17_000]);
             let said = attacker.say(&head, &vec![random.next() as u8; n]);
-            while victim.poll(&mut heard).unwrap() {}
+            while victim.poll().unwrap() {}
             if !said || victim.station.machine().connections.is_empty() {
                 ended += 1;
                 break;
@@ -203,29 +199,32 @@ fn a_peer_that_says_anything() {
         drop(attacker);
         let begun = Instant::now();
         while !victim.station.machine().connections.is_empty() {
-            victim.poll(&mut heard).unwrap();
+            victim.poll().unwrap();
             assert!(begun.elapsed() < PATIENCE, "seed {seed}: the connection stays");
         }
         // Nothing is read or written for it any more: the memory goes.
-        while victim.cancel(&mut heard, 3) {}
+        while victim.cancel(3) {}
         assert_eq!(victim.station.machine().operations.len(), 0, "seed {seed}");
     }
     assert!(ended > ATTACKS / 2, "lies are noticed: {ended}");
     assert!(reached[..EDGE].iter().chain(&reached[EDGE + REACH..]).all(|b| *b == 0x5a));
     // What nobody has asked for is dropped with a look at it, and an honest peer is served.
-    let honest = Endpoint::open(NicConfig::default(), None, SharedRegions::default()).expect("a NIC");
+    let honest = open(SharedRegions::default());
     honest.learn(0, victim.name());
-    let (mut from, mut to, mut done) = (vec![9_u8; 50_000], vec![0_u8; 50_000], Heard::default());
+    let (mut from, mut to) = (vec![9_u8; 50_000], vec![0_u8; 50_000]);
     // SAFETY: G1: both are kept until they are complete.
     let (to_all, from_all) = unsafe { (Gather::one(to.as_mut_ptr(), to.len()), Gather::one(from.as_mut_ptr(), from.len())) };
     let want = Want { tagged: true, source: None, tag: 77, ignore: 0, to: to_all, context: 9, flags: ReceiveFlags::empty() };
-    victim.receive(&mut heard, &want).unwrap();
+    victim.receive(&want).unwrap();
     let send = SendOut { peer: 0, tag: Some(77), data: None, from: from_all, context: 8, flags: SendFlags::empty() };
-    honest.send(&mut done, &send).unwrap();
+    honest.send(&send).unwrap();
     let begun = Instant::now();
-    while done.0.is_empty() || !heard.0.iter().any(|c| c.context == 9) {
-        honest.poll(&mut done).unwrap();
-        victim.poll(&mut heard).unwrap();
+    let (mut sent, mut received) = (false, false);
+    while !sent || !received {
+        honest.poll().unwrap();
+        victim.poll().unwrap();
+        sent |= !honest.take_completions(Queue::Sends).is_empty();
+        received |= victim.take_completions(Queue::Receives).iter().any(|c| c.context == 9);
         assert!(begun.elapsed() < PATIENCE);
     }
     assert_eq!(to, from);

@@ -2,32 +2,18 @@
 //! Two endpoints in one process, each on a NIC of its own, and what tests do with them.
 #![allow(dead_code, reason = "each test uses some of it")]
 
-use bellwire_tag::{Completion, Endpoint, Error, Gather, Notes, Piece, ReceiveFlags, SendFlags, SendOut, SharedRegions, Sink, Target, Want};
+use bellwire_tag::{Bindings, Completion, Endpoint, Error, Gather, Outlet, Piece, Queue, ReceiveFlags, SendFlags, SendOut, SharedRegions, Target, Want};
 use bellwire_via::nic::{NicConfig, Udp};
+use std::cell::{RefCell, RefMut};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Long enough for a busy machine.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
-#[derive(Default)]
-pub struct Log {
-    pub done: Vec<Completion>,
-    pub touched: Vec<(usize, Notes)>,
-}
-
-impl Sink for Log {
-    fn done(&mut self, completion: &Completion) {
-        self.done.push(*completion);
-    }
-
-    fn touched(&mut self, listener: usize, notes: Notes) {
-        self.touched.push((listener, notes));
-    }
-}
-
 pub struct Side {
     pub endpoint: Endpoint,
-    pub log: Log,
+    done: RefCell<Vec<Completion>>,
     pub regions: SharedRegions,
     pub other: u64,
 }
@@ -36,7 +22,8 @@ pub fn pair() -> [Side; 2] {
     pair_on([NicConfig::default(), NicConfig::default()])
 }
 
-/// Two that reach each other by UDP, with faults on purpose; `test` tells their addresses from other tests'.
+/// Two that reach each other by UDP, with faults on purpose; `test` tells their addresses from
+/// other tests'.
 pub fn pair_by_packets(test: u8, faults: &str) -> [Side; 2] {
     let pid = std::process::id();
     let faults = Some(faults.parse().expect("a plan"));
@@ -50,10 +37,18 @@ pub fn pair_by_packets(test: u8, faults: &str) -> [Side; 2] {
     pair_on([config(2 * test + 1), config(2 * test + 2)])
 }
 
+/// An endpoint with a queue for all.
+pub fn open(config: NicConfig, regions: SharedRegions) -> Endpoint {
+    let endpoint = Endpoint::open(config, None, regions).expect("a NIC");
+    let queue = Some(Arc::new(Outlet::default()));
+    endpoint.bind(Bindings { queues: [queue.clone(), queue], ..Bindings::default() });
+    endpoint
+}
+
 fn pair_on(configs: [NicConfig; 2]) -> [Side; 2] {
     let mut sides = configs.map(|config| {
         let regions = SharedRegions::default();
-        Side { endpoint: Endpoint::open(config, None, regions.clone()).expect("a NIC"), log: Log::default(), regions, other: 0 }
+        Side { endpoint: open(config, regions.clone()), done: RefCell::default(), regions, other: 0 }
     });
     for i in 0..2 {
         let name = sides[1 - i].endpoint.name();
@@ -68,14 +63,14 @@ pub fn run(sides: &mut [Side; 2], what: &str, until: impl Fn(&[Side; 2]) -> bool
     let begun = Instant::now();
     while !until(sides) {
         turn(sides);
-        assert!(begun.elapsed() < PATIENCE, "{what}: {:?} and {:?}", sides[0].log.done.last(), sides[1].log.done.last());
+        assert!(begun.elapsed() < PATIENCE, "{what}: {:?} and {:?}", sides[0].done().last(), sides[1].done().last());
     }
 }
 
 /// One poll of each.
 pub fn turn(sides: &mut [Side; 2]) {
     for side in sides {
-        side.endpoint.poll(&mut side.log).expect("not forked");
+        side.endpoint.poll().expect("not forked");
     }
 }
 
@@ -96,9 +91,16 @@ pub fn piece(of: &mut [u8]) -> Piece {
 }
 
 impl Side {
+    /// The completions that were not taken from here.
+    pub fn done(&self) -> RefMut<'_, Vec<Completion>> {
+        let mut done = self.done.borrow_mut();
+        done.extend(self.endpoint.take_completions(Queue::Sends));
+        done
+    }
+
     pub fn send(&mut self, from: &mut [u8], tag: Option<u64>, context: usize, flags: SendFlags) -> Result<(), Error> {
         let send = SendOut { peer: self.other, tag, data: Some(context as u64), from: memory(from), context, flags };
-        self.endpoint.send(&mut self.log, &send)
+        self.endpoint.send(&send)
     }
 
     pub fn want(&self, to: &mut [u8], tag: Option<u64>, context: usize) -> Want {
@@ -107,7 +109,7 @@ impl Side {
 
     pub fn receive(&mut self, to: &mut [u8], tag: Option<u64>, context: usize) {
         let want = self.want(to, tag, context);
-        self.endpoint.receive(&mut self.log, &want).expect("room");
+        self.endpoint.receive(&want).expect("room");
     }
 
     pub fn target(&self, key: u64, address: u64) -> Target {

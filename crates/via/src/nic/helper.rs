@@ -24,6 +24,7 @@ use super::{Core, clock, machine, timespec, wait};
 use crate::time::{Duration, Instant};
 use bellwire_memory::atomic::Ordering;
 use bellwire_memory::pause::pause;
+use bellwire_memory::processors;
 use bellwire_memory::token::Claim;
 use guard::Guarding;
 use port::{BELL, CONTROL, GUARD, STAT, TOLD};
@@ -85,14 +86,25 @@ struct Helper<'a> {
     guarding: Guarding,
     /// The next tick of a NIC with a machine.
     pace: Duration,
+    /// The scheduler was asked for short turns.
+    has_short_turns: bool,
     jobs: Vec<Job>,
     stat: Stat,
 }
 
 /// The helper's thread.
 pub(super) fn run(shared: &Shared, stat: Stat) {
-    let mut helper =
-        Helper { shared, mode: Mode::Tick(Duration(0)), polls: 0, quiet_ticks: 0, guarding: Guarding::default(), pace: machine::TICK, jobs: Vec::new(), stat };
+    let mut helper = Helper {
+        shared,
+        mode: Mode::Tick(Duration(0)),
+        polls: 0,
+        quiet_ticks: 0,
+        guarding: Guarding::default(),
+        pace: machine::TICK,
+        has_short_turns: false,
+        jobs: Vec::new(),
+        stat,
+    };
     loop {
         let woken = helper.sleep();
         if woken.reasons & CLOSE != 0 {
@@ -141,6 +153,10 @@ impl Helper<'_> {
     fn serve(&mut self, woken: Woken) {
         if woken.guard {
             self.begin_guard();
+        }
+        if woken.reasons & DUTY != 0 && self.is_driven() && !self.has_short_turns {
+            // It serves peers between two turns of a program that computes, not after them.
+            self.has_short_turns = processors::ask_short_turns();
         }
         let timer = matches!(self.mode, Mode::Deep(until) if until <= clock());
         if woken.control || timer || woken.reasons & EVENTS != 0 {

@@ -148,18 +148,25 @@ impl<M: Machine<HostWire>> DerefMut for HeldMachine<'_, M> {
 impl<M: Machine<HostWire>> Driven<M> {
     /// A NIC whose helper drives `machine` from now on. `machine` is of this NIC's engine.
     pub fn new(nic: Nic, machine: M) -> Self {
-        let stands_in = machine.stands_in();
         let machine: Box<dyn Machine<HostWire>> = Box::new(machine);
         let owned = Owned(NonNull::from(Box::leak(machine)));
         let mut core = nic.shared.token.enter(Claim::Bias);
         let before = core.machine.replace(owned);
         debug_assert!(before.is_none(), "N5: the NIC was moved in here, and no call of its own gives it a machine");
         drop(core);
-        // It may be asleep for as long as the engine alone wanted.
-        nic.shared.port.tell(helper::DUTY);
+        let driven = Self { nic, machine: PhantomData };
+        driven.stand_in();
+        driven
+    }
+
+    /// What the machine says of [`Machine::stands_in`] is so from now on.
+    pub fn stand_in(&self) {
+        let stands_in = self.machine().stands_in();
+        let shared = &*self.nic.shared;
         // Relaxed: a hint for the helper.
-        nic.shared.is_driven.store(stands_in, Ordering::Relaxed);
-        Self { nic, machine: PhantomData }
+        shared.is_driven.store(stands_in, Ordering::Relaxed);
+        // It may be asleep for as long as the engine alone wanted.
+        shared.port.tell(helper::DUTY);
     }
 
     /// The NIC: for what needs no machine.
