@@ -13,8 +13,8 @@ use crate::scripted::{Scripted, link, wire};
 use crate::talk;
 use bellwire_tag::machine::{Machine, VERSION};
 use bellwire_tag::{
-    Access, AtomicOp, AtomicRequest, Bindings, Completion, DataType, Form, Gather, Name, Notes, Peek, Queue, ReceiveFlags, Region, RemoteFlags, RemoteRequest, SendFlags,
-    SendOut, SharedReceives, SharedRegions, Target, Want,
+    Access, AtomicOp, AtomicRequest, Bindings, Completion, DataType, Form, Gather, Name, Notes, Peek, Queue, ReceiveFlags, Region, RemoteFlags, RemoteRequest,
+    SendFlags, SendOut, SharedReceives, SharedRegions, Target, Want,
 };
 use bellwire_via::wire::{LinkFailure, WireEvent};
 use bellwire_via::{Duration, Engine, Instant, NetAddress};
@@ -36,16 +36,39 @@ const PEER: u64 = 1;
 const OPEN: u64 = 5;
 const CLOSED: u64 = 6;
 
-/// Operations that are not complete; `true`: a buffer for several messages.
+/// An operation of the program.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Begun {
+    Plain,
+    /// A buffer for several messages.
+    Multi,
+    /// Only its failure is told.
+    Silent,
+}
+
+/// Operations that are not complete.
 #[derive(Default)]
-struct Heard(BTreeMap<usize, bool>);
+struct Heard(BTreeMap<usize, Begun>);
+
+impl Begun {
+    fn of(is_silent: bool) -> Self {
+        if is_silent { Self::Silent } else { Self::Plain }
+    }
+}
 
 impl Heard {
+    /// Whether nothing is awaited.
+    fn is_empty(&self) -> bool {
+        self.0.values().all(|begun| *begun == Begun::Silent)
+    }
+
     fn done(&mut self, c: &Completion) {
         if c.notes.contains(Notes::REMOTE_WRITE) {
             return;
         }
-        let is_multi = *self.0.get(&c.context).expect("completed twice, or never begun");
+        let begun = *self.0.get(&c.context).expect("completed twice, or never begun");
+        assert!(begun != Begun::Silent || c.failure.is_some(), "{c:?}");
+        let is_multi = begun == Begun::Multi;
         assert!(is_multi || !c.notes.contains(Notes::RELEASED), "{c:?}");
         if !is_multi || c.notes.contains(Notes::RELEASED) {
             self.0.remove(&c.context);
@@ -178,10 +201,10 @@ impl Stage {
     }
 
     /// Runs a call of the program, whose completion is awaited if it succeeds.
-    fn call<E>(&mut self, is_multi: bool, run: impl FnOnce(&mut Machine, &mut Engine<Scripted>, usize) -> Result<(), E>) {
+    fn call<E>(&mut self, begun: Begun, run: impl FnOnce(&mut Machine, &mut Engine<Scripted>, usize) -> Result<(), E>) {
         self.begun += 1;
         let context = self.begun;
-        self.heard.0.insert(context, is_multi);
+        self.heard.0.insert(context, begun);
         if run(&mut self.machine, &mut self.engine, context).is_err() {
             assert!(self.heard.0.remove(&context).is_some(), "refused and completed");
         }
@@ -203,9 +226,10 @@ impl Stage {
     fn receive(&mut self, input: &mut Input<'_>) {
         let want = self.want(input);
         let Some(shared) = self.shared.clone() else {
-            return self.call(want.flags.contains(ReceiveFlags::MULTI), |m, e, context| m.receive(e, &Want { context, ..want }));
+            let begun = if want.flags.contains(ReceiveFlags::MULTI) { Begun::Multi } else { Begun::Plain };
+            return self.call(begun, |m, e, context| m.receive(e, &Want { context, ..want }));
         };
-        self.call(false, |m, e, context| {
+        self.call(Begun::Plain, |m, e, context| {
             shared.post(&Want { context, ..want });
             m.serve_shared(e);
             Ok::<(), ()>(())
@@ -216,14 +240,17 @@ impl Stage {
         let (from, form) = (self.memory(input), input.u8());
         let (tag, data) = ((form & 128 != 0).then_some(u64::from(input.u8())), (form & 64 != 0).then_some(7));
         let flags = SendFlags::from_bits_truncate(form & 31);
-        self.call(false, |m, e, context| m.send(e, &SendOut { peer: PEER, tag, data, from, context, flags }));
+        let is_silent = flags.contains(SendFlags::SILENT) || (flags.contains(SendFlags::INJECT) && !flags.contains(SendFlags::COUNTED));
+        self.call(Begun::of(is_silent), |m, e, context| m.send(e, &SendOut { peer: PEER, tag, data, from, context, flags }));
     }
 
     fn reach(&mut self, input: &mut Input<'_>) {
         let (local, form) = (self.memory(input), input.u8());
         let target = Target { peer: PEER, address: input.number(), key: input.number() };
         let (data, flags) = ((form & 8 != 0).then_some(9), RemoteFlags::from_bits_truncate(form & 7));
-        self.call(false, |m, e, context| m.reach(e, &RemoteRequest { target, local, data, context, flags }, form & 16 == 0));
+        self.call(Begun::of(flags.contains(RemoteFlags::SILENT)), |m, e, context| {
+            m.reach(e, &RemoteRequest { target, local, data, context, flags }, form & 16 == 0)
+        });
     }
 
     fn atomic(&mut self, input: &mut Input<'_>) {
@@ -241,7 +268,7 @@ impl Stage {
         let (operands, compare, result) = (part(0, op != AtomicOp::Read, local), part(1, form == Form::Compare, local), part(2, form != Form::Plain, local));
         let target = Target { peer: PEER, address: input.number(), key: 1 };
         let a = AtomicRequest { target, data_type, op, form, count, operands, compare, result, context: 0, flags: RemoteFlags::empty() };
-        self.call(false, |m, e, context| m.atomic(e, &AtomicRequest { context, ..a }));
+        self.call(Begun::Plain, |m, e, context| m.atomic(e, &AtomicRequest { context, ..a }));
     }
 
     /// Looks, claims, takes what was claimed; takes receives back.
@@ -256,7 +283,7 @@ impl Stage {
             4 => {
                 // Its context is that of a look which is complete.
                 if !self.heard.0.contains_key(&which) {
-                    self.heard.0.insert(which, false);
+                    self.heard.0.insert(which, Begun::Plain);
                     if self.machine.take_claimed(&mut self.engine, &Want { context: which, ..want }, how & 64 != 0).is_err() {
                         self.heard.0.remove(&which);
                     }
@@ -265,7 +292,7 @@ impl Stage {
             }
             how => {
                 let peek = [Peek::Look, Peek::Claim, Peek::Discard][usize::from(how)];
-                self.call(false, |m, e, context| m.peek(e, &Want { context, ..want }, peek));
+                self.call(Begun::Plain, |m, e, context| m.peek(e, &Want { context, ..want }, peek));
             }
         }
     }
@@ -291,7 +318,7 @@ impl Stage {
             3 => self.connect(),
             4 => self.machine.forget(PEER),
             5 => assert!(self.machine.learn(PEER, name(2))),
-            6 if self.heard.0.is_empty() && self.shared.is_none() => {
+            6 if self.heard.is_empty() && self.shared.is_none() => {
                 // Receives of its own and shared ones are not had at once.
                 let shared = SharedReceives::default();
                 self.machine.share(shared.clone());
@@ -326,7 +353,7 @@ impl Stage {
         let shared = self.shared.take();
         self.heard.0.retain(|context, _| !shared.as_ref().is_some_and(|shared| shared.cancel(*context)));
         assert_eq!(self.machine.operations().count(), 0, "operations that nobody ends");
-        assert!(self.heard.0.is_empty(), "never completed: {:?}", self.heard.0);
+        assert!(self.heard.is_empty(), "never completed: {:?}", self.heard.0.keys());
         assert_eq!(self.machine.holds(), (0, 0), "connections, buffers");
         self.check();
         self.machine.close(&mut self.engine);

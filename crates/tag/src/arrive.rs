@@ -5,13 +5,13 @@
 //! A peer may write anything, and while we read: heads are copied once and then checked, payloads
 //! only copied. What cannot be ends its connection.
 
-use crate::connection::{ConnectionId, Flow, Stream};
-use crate::core::{Core, ENVELOPE_BYTES, UNEXPECTED_BYTES_MAX};
+use crate::completion::{Completion, Failure, Notes};
+use crate::connection::{ConnectionId, Doing, Flow, OperationId, Stream};
+use crate::core::{Core, UNEXPECTED_BYTES_MAX};
 use crate::gather::{Piece, Place};
 use crate::header::{DATA, EAGER_BYTES_MAX, FULL, HEAD_WORDS_MAX, Head, Kind, LAST, Plain, REPLY, TAGGED};
 use crate::matching::Envelope;
-use crate::operation::{Completion, Doing, Failure, Notes, OperationId};
-use crate::receive::{Announced, Held, Matched, Message};
+use crate::posted::{Announced, ENVELOPE_BYTES, Held, Matched, Message};
 use bellwire_memory::bytes;
 use bellwire_via::inbox::LineWords;
 use bellwire_via::wire::Wire;
@@ -184,7 +184,7 @@ impl Core {
         // of its own.
         let receive = queue.receive_mut(at)?;
         let mut copy =
-            crate::receive::Receive { context: receive.context, to: receive.to.clone(), flags: receive.flags, multi: receive.multi, used: receive.used };
+            crate::posted::Receive { context: receive.context, to: receive.to.clone(), flags: receive.flags, multi: receive.multi, used: receive.used };
         let (matched, is_spent) = self.take_part(&mut copy, tagged, length);
         let queue = &mut self.queues[usize::from(tagged)];
         if is_spent {
@@ -263,7 +263,7 @@ impl Core {
     fn part<W: Wire>(&mut self, engine: &mut Engine<W>, a: &Arrived<'_>) -> bool {
         let (Ok(own), offset) = (u32::try_from(a.head.fixed[0]), a.head.fixed[1]) else { return false };
         let own = OperationId::from_raw(own);
-        let is_ours = |o: &&mut crate::operation::Operation| o.connection == a.from && matches!(o.doing, Doing::Receiving | Doing::Fetching);
+        let is_ours = |o: &&mut crate::connection::Operation| o.connection == a.from && matches!(o.doing, Doing::Receiving | Doing::Fetching);
         let Some(operation) = self.operations.get_mut(own).filter(is_ours) else { return false };
         if offset != operation.moved as u64 || a.payload.1 > operation.wanted - operation.moved || a.payload.1 == 0 {
             return false;

@@ -8,9 +8,9 @@
 //! What cannot leave at once waits in `out`, in order; long messages that have been asked for, and
 //! answers to reads, are `streams`, which go by turns when `out` can do nothing.
 
+use crate::completion::Completion;
 use crate::gather::Gather;
 use crate::header::HeadBytes;
-use crate::operation::OperationId;
 use bellwire_peer::{Channel, Credits};
 use bellwire_via::handle::Handle;
 use std::collections::VecDeque;
@@ -120,4 +120,59 @@ impl Connection {
     pub(crate) fn may_send(&self) -> bool {
         self.channel.is_ready() && self.out.is_empty() && self.credits.has_credit()
     }
+}
+
+/// Names an operation; its bits travel.
+pub(crate) type OperationId = Handle<Operation>;
+
+/// What an operation waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Doing {
+    /// Our message, to leave.
+    Leaving,
+    /// Our long message, to be asked for.
+    Announced,
+    /// Our long message or write, to have left.
+    Streaming,
+    /// The peer, to say that it is done.
+    Awaiting,
+    /// The parts of a long message that we have asked for.
+    Receiving,
+    /// The bytes of a read or of a fetching atomic.
+    Fetching,
+}
+
+/// An operation under way.
+#[derive(Debug)]
+pub(crate) struct Operation {
+    pub doing: Doing,
+    pub connection: ConnectionId,
+    /// Memory of the program.
+    pub gather: Gather,
+    /// Bytes that have come, of those wanted.
+    pub moved: usize,
+    pub wanted: usize,
+    /// The peer is to say that it has the message; or, of a receive: so is this to be answered.
+    pub delivery: Option<u32>,
+    /// The multi-receive that it is of.
+    pub multi: Option<MultiId>,
+    pub completion: Completion,
+}
+
+impl Operation {
+    pub(crate) fn new(doing: Doing, connection: ConnectionId, gather: Gather, completion: Completion) -> Self {
+        Self { doing, connection, gather, moved: 0, wanted: gather.len(), delivery: None, multi: None, completion }
+    }
+}
+
+/// Names a multi-receive buffer.
+pub(crate) type MultiId = Handle<Multi>;
+
+/// A buffer for several messages.
+#[derive(Debug, Default)]
+pub(crate) struct Multi {
+    /// Messages that are still coming into it.
+    pub coming: u32,
+    /// It is no longer posted.
+    pub is_spent: bool,
 }

@@ -8,13 +8,14 @@
 //! - C2: an operation's number that a peer names is looked up, and is of that peer's connection, or
 //!   nothing is done.
 
-use crate::connection::{Body, Connection, ConnectionId, Out, Then};
+use crate::completion::{Completion, Error, Failure, NOBODY, Notes};
+use crate::connection::{Body, Connection, ConnectionId, Doing, Multi, Operation, OperationId, Out, Then};
 use crate::ends::Ends;
 use crate::header::{Head, Kind};
+use crate::listener::Listener;
 use crate::matching::Matcher;
 use crate::name::Name;
-use crate::operation::{Completion, Doing, Error, Failure, Listener, Multi, NOBODY, Notes, Operation, OperationId};
-use crate::receive::{Message, Receive};
+use crate::posted::{Message, Receive};
 use crate::regions::SharedRegions;
 use crate::shared::Sharing;
 use bellwire_peer::{Mailbox, Unsent};
@@ -25,8 +26,6 @@ use std::collections::BTreeMap;
 
 /// Unexpected payloads that an endpoint holds before it asks peers to keep them, bytes.
 pub const UNEXPECTED_BYTES_MAX: usize = 64 << 20;
-/// What an unexpected message costs beside its payload, about.
-pub(crate) const ENVELOPE_BYTES: usize = 128;
 /// Operations under way.
 const OPERATIONS_MAX: usize = 1 << 17;
 /// Connections of an endpoint.
@@ -246,7 +245,7 @@ impl Core {
 
     /// A message has come into a multi-receive buffer: the last one, when it is spent, gives it
     /// back.
-    pub(crate) fn came(&mut self, id: crate::operation::MultiId, completion: &mut Completion) {
+    pub(crate) fn came(&mut self, id: crate::connection::MultiId, completion: &mut Completion) {
         let Some(multi) = self.multis.get_mut(id) else { return };
         multi.coming -= 1;
         if multi.coming == 0 && multi.is_spent {

@@ -4,12 +4,13 @@
 //! NIC's).
 
 use crate::arrive::Looked;
+use crate::completion::{Completion, Error, NOBODY};
 use crate::core::{Core, Hears};
 use crate::ends::{Bindings, Queue};
 use crate::life::create_mailbox;
+use crate::listener::Listener;
 use crate::name::Name;
-use crate::operation::{Completion, Error, Listener, NOBODY};
-use crate::receive::{Peek, Want, WantOne};
+use crate::posted::{Peek, Want, WantOne};
 use crate::regions::SharedRegions;
 use crate::remote::{AtomicRequest, RemoteRequest};
 use crate::send::{SendOne, SendOut};
@@ -190,7 +191,7 @@ impl Endpoint {
 
     /// Gives back all receives that are posted: they end as if the connection were lost.
     pub fn give_receives_back(&self) {
-        self.station.machine().give_receives_back(crate::operation::Failure::ConnectionLost);
+        self.station.machine().give_receives_back(crate::completion::Failure::ConnectionLost);
     }
 
     /// Multi-receive buffers with less room than this are given back.

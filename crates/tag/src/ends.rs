@@ -5,7 +5,7 @@
 //! the endpoint's own lock: an operation that ends puts its completion there, and the reader takes
 //! it from there ([`Endpoint::read`](crate::Endpoint::read)).
 
-use crate::operation::{Completion, Notes};
+use crate::completion::{Completion, Notes};
 use bellwire_memory::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use bellwire_memory::event::Bell;
 use std::collections::VecDeque;

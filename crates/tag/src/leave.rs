@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! How messages leave: at once, or in order behind what waits; and streams.
 
-use crate::connection::{ANSWERS_MAX, Body, Connection, ConnectionId, Flow, OUT_MAX, Out, Stream, Then};
+use crate::completion::{Error, Failure};
+use crate::connection::{ANSWERS_MAX, Body, Connection, ConnectionId, Doing, Flow, OUT_MAX, OperationId, Out, Stream, Then};
 use crate::core::Core;
 use crate::gather::Gather;
 use crate::header::{DATA, EAGER_BYTES_MAX, HEAD_BYTES_MAX, Head, HeadBytes, Kind, LAST, REPLY};
-use crate::operation::{Doing, Error, Failure, OperationId};
 use crate::regions::Access;
 use bellwire_peer::Put;
 use bellwire_via::Engine;

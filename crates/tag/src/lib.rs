@@ -10,12 +10,13 @@
 //! | `matching.rs` | posted and unexpected queues, wildcards, claims: a machine without I/O |
 //! | `header.rs`, `name.rs` | messages and names as bytes |
 //! | `gather.rs`, `regions.rs` | memory of the program: of an operation; that peers may reach |
+//! | `completion.rs`, `posted.rs`, `listener.rs` | how operations end; receives and messages; the user of an endpoint |
 //! | `connection.rs`, `leave.rs` | credits; what waits to leave, in order; streams of large ones |
-//! | `core.rs`, `operation.rs`, `life.rs` | an endpoint as a machine, its operations, its connections' beginnings and ends |
+//! | `core.rs`, `life.rs` | an endpoint as a machine, its connections' beginnings and ends |
 //! | `send.rs`, `receive.rs`, `remote.rs` | what programs ask for |
 //! | `arrive.rs`, `serve.rs`, `atomics.rs`, `arithmetic.rs`, `long_double.rs` | what peers send; what they ask of our memory |
 //! | `ends.rs` | completions that wait for their reader; counters |
-//! | `shared.rs` | receives that several endpoints have in common |
+//! | `shared.rs`, `sharing.rs` | receives that several endpoints have in common |
 //! | `words.rs` | what users of endpoints say to each other |
 //! | `endpoint.rs` | all of it on a NIC: the lock, polling, waiting |
 //! | `machine.rs` | all of it on an engine of the caller's, for fuzzers |
@@ -31,6 +32,7 @@
 mod arithmetic;
 mod arrive;
 mod atomics;
+mod completion;
 mod connection;
 mod core;
 mod endpoint;
@@ -39,34 +41,37 @@ mod gather;
 mod header;
 mod leave;
 mod life;
+mod listener;
 mod long_double;
 pub mod machine;
 pub mod matching;
 mod name;
 #[cfg(doctest)]
 mod needs_unsafe;
-mod operation;
+mod posted;
 mod receive;
 mod regions;
 mod remote;
 mod send;
 mod serve;
 mod shared;
+mod sharing;
 mod words;
 
 pub use self::core::UNEXPECTED_BYTES_MAX;
 pub use atomics::{DataType, Form, Op as AtomicOp};
 pub use bellwire_memory::owned_bytes::OwnedBytes;
+pub use completion::{Completion, Error, Failure, NOBODY, Notes};
 pub use connection::WINDOW;
 pub use endpoint::{Endpoint, OpenError, Read};
 pub use ends::{Bindings, Counted, Counter, Outlet, Queue, Waker};
 pub use gather::{Gather, PIECES_MAX, Piece};
 pub use header::EAGER_BYTES_MAX;
+pub use listener::{Listener, Verdict};
 pub use name::{NAME_BYTES, Name};
-pub use operation::{Completion, Error, Failure, Listener, NOBODY, Notes};
-pub use receive::{Matched, Peek, Receive, ReceiveFlags, Want, WantOne};
+pub use posted::{Matched, Peek, Receive, ReceiveFlags, Want, WantOne};
 pub use regions::{Access, Region, Regions, SharedRegions};
 pub use remote::{AtomicRequest, RemoteFlags, RemoteRequest, Target};
 pub use send::{SendFlags, SendOne, SendOut};
 pub use shared::SharedReceives;
-pub use words::{Verdict, WORDS_BYTES_MAX};
+pub use words::WORDS_BYTES_MAX;

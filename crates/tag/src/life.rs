@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! How connections begin and end.
 
-use crate::connection::{Connection, ConnectionId, INBOX_LIMIT};
+use crate::completion::{Error, Failure};
+use crate::connection::{Connection, ConnectionId, INBOX_LIMIT, OperationId};
 use crate::core::{Core, PeerIndex};
+use crate::listener::Verdict;
 use crate::name::Name;
-use crate::operation::{Error, Failure, OperationId};
-use crate::receive::Message;
-use crate::words::Verdict;
+use crate::posted::Message;
 use bellwire_peer::{Channel, Connected, Death, Event, Mailbox, Patience};
 use bellwire_via::wire::Wire;
 use bellwire_via::{Acceptor, Duration, Engine, NetAddress, Notice, ViAttributes, ViHandle};
@@ -148,6 +148,6 @@ impl Core {
 
 impl Message {
     fn is_announced_on(&self, id: ConnectionId) -> bool {
-        matches!(self.body, crate::receive::Held::Announced { connection, .. } if connection == id)
+        matches!(self.body, crate::posted::Held::Announced { connection, .. } if connection == id)
     }
 }

@@ -2,12 +2,12 @@
 //! An endpoint as a machine on an engine of the caller's, over any wire: for simulators and
 //! fuzzers. Programs have an [`Endpoint`](crate::Endpoint), which is this on a NIC.
 
+use crate::completion::{Completion, Error, Failure};
 use crate::core::Core;
 use crate::ends::{Bindings, Queue};
 use crate::life::create_mailbox;
 use crate::name::Name;
-use crate::operation::{Completion, Error, Failure};
-use crate::receive::{Peek, Want};
+use crate::posted::{Peek, Want};
 use crate::regions::SharedRegions;
 use crate::remote::{AtomicRequest, RemoteRequest};
 use crate::send::SendOut;

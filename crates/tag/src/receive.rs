@@ -2,143 +2,15 @@
 //! Receives: posting, looking, claiming, cancelling; and what is known of a message that nobody has
 //! asked for yet.
 
-use crate::connection::{Body, ConnectionId, Out, Then};
-use crate::core::{Core, ENVELOPE_BYTES};
-use crate::gather::{Gather, Piece, Place};
+use crate::completion::{Completion, Error, Failure, Notes};
+use crate::connection::{Body, Doing, Multi, Operation, OperationId, Out, Then};
+use crate::core::Core;
+use crate::gather::Place;
 use crate::header::{Head, Kind};
 use crate::matching::{Envelope, Pattern};
-use crate::operation::{Completion, Doing, Error, Failure, Multi, MultiId, Notes, Operation, OperationId};
+use crate::posted::{Announced, Held, Matched, Message, Peek, Receive, ReceiveFlags, Want, WantOne};
 use bellwire_via::Engine;
 use bellwire_via::wire::Wire;
-
-bitflags::bitflags! {
-    /// How to receive.
-    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-    pub struct ReceiveFlags: u8 {
-        /// Its success is not to be told.
-        const SILENT = 1;
-        /// The buffer is for several messages.
-        const MULTI = 2;
-    }
-}
-
-/// A receive that is posted.
-#[derive(Debug)]
-pub struct Receive {
-    /// The program's name for it.
-    pub context: usize,
-    pub(crate) to: Place,
-    pub(crate) flags: ReceiveFlags,
-    pub(crate) multi: Option<MultiId>,
-    /// Bytes of a multi-receive buffer that are taken.
-    pub(crate) used: usize,
-}
-
-impl Receive {
-    pub(crate) fn is_silent(&self) -> bool {
-        self.flags.contains(ReceiveFlags::SILENT)
-    }
-
-    #[inline]
-    pub(crate) fn notes(&self, tagged: bool) -> Notes {
-        Notes::RECEIVE | if tagged { Notes::TAGGED } else { Notes::MESSAGE }
-    }
-}
-
-/// What the program wants to receive.
-#[derive(Clone, Copy, Debug)]
-pub struct Want {
-    /// Tagged messages, or those without.
-    pub tagged: bool,
-    /// From whom, as the program calls it; `None`: from anybody.
-    pub source: Option<u64>,
-    /// With which tag.
-    pub tag: u64,
-    /// Bits of the tag that do not matter.
-    pub ignore: u64,
-    /// Where to. Invariant G1: writable until it is complete.
-    pub to: Gather,
-    /// The program's name for it.
-    pub context: usize,
-    /// How.
-    pub flags: ReceiveFlags,
-}
-
-/// A receive of one piece for one message.
-#[derive(Clone, Copy, Debug)]
-pub struct WantOne {
-    /// Tagged messages, or those without.
-    pub tagged: bool,
-    /// From whom, as the program calls it; `None`: from anybody.
-    pub source: Option<u64>,
-    /// With which tag.
-    pub tag: u64,
-    /// Bits of the tag that do not matter.
-    pub ignore: u64,
-    /// Where to. Invariant G1: writable until it is complete.
-    pub to: Piece,
-    /// The program's name for it.
-    pub context: usize,
-    /// Its success is not to be told.
-    pub silent: bool,
-}
-
-impl From<&WantOne> for Want {
-    fn from(w: &WantOne) -> Self {
-        let flags = if w.silent { ReceiveFlags::SILENT } else { ReceiveFlags::empty() };
-        let (tagged, source, tag, ignore) = (w.tagged, w.source, w.tag, w.ignore);
-        Self { tagged, source, tag, ignore, to: w.to.into(), context: w.context, flags }
-    }
-}
-
-/// What a look at the unexpected messages is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Peek {
-    /// To know.
-    Look,
-    /// To set the message aside for a later receive with the same context.
-    Claim,
-    /// To drop it.
-    Discard,
-}
-
-/// A receive that has found its message: where it goes.
-#[derive(Debug)]
-pub struct Matched {
-    pub(crate) to: Gather,
-    pub(crate) completion: Completion,
-    pub(crate) multi: Option<MultiId>,
-}
-
-/// A message that nobody has asked for yet.
-#[derive(Debug)]
-pub(crate) struct Message {
-    pub data: Option<u64>,
-    pub body: Held,
-}
-
-/// Where it is.
-#[derive(Debug)]
-pub(crate) enum Held {
-    /// Here; and who is to hear that it is matched.
-    Here { payload: Box<[u8]>, answer: Option<(ConnectionId, u32)> },
-    /// At its sender, which is to hear when all of it is here, or not.
-    Announced { connection: ConnectionId, operation: u32, length: usize, answer: bool },
-}
-
-impl Message {
-    pub(crate) fn len(&self) -> usize {
-        match &self.body {
-            Held::Here { payload, .. } => payload.len(),
-            Held::Announced { length, .. } => *length,
-        }
-    }
-
-    /// What it counts of what may be held unexpected.
-    pub(crate) fn bytes_held(&self) -> usize {
-        if let Held::Here { payload, .. } = &self.body { payload.len() + ENVELOPE_BYTES } else { 0 }
-    }
-}
 
 impl Core {
     fn pattern(&self, w: &Want) -> Result<Pattern, Error> {
@@ -378,13 +250,4 @@ impl Core {
         }
         self.ends.end(&completion);
     }
-}
-
-/// A long message as its sender announced it.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Announced {
-    pub connection: ConnectionId,
-    pub operation: u32,
-    pub length: usize,
-    pub answer: bool,
 }

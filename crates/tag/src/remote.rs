@@ -3,11 +3,11 @@
 //! and atomic is answered, so that its completion says that it is done.
 
 use crate::atomics::{DataType, Form, Op};
-use crate::connection::{Body, ConnectionId, Flow, Out, Stream, Then};
+use crate::completion::{Completion, Error, Notes};
+use crate::connection::{Body, ConnectionId, Doing, Flow, Operation, OperationId, Out, Stream, Then};
 use crate::core::Core;
 use crate::gather::Gather;
 use crate::header::{DATA, EAGER_BYTES_MAX, Head, HeadBytes, Kind, LAST, REPLY};
-use crate::operation::{Completion, Doing, Error, Notes, Operation, OperationId};
 use crate::send::copy_of;
 use bellwire_via::Engine;
 use bellwire_via::wire::Wire;

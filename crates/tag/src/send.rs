@@ -2,11 +2,11 @@
 //! Sends. A short message leaves with its tag at once, and its memory is the program's again; a
 //! long one is announced, and its bytes stay where they are until the receiver asks for them.
 
-use crate::connection::{Body, ConnectionId, Out, Then};
+use crate::completion::{Completion, Error, Notes};
+use crate::connection::{Body, ConnectionId, Doing, Operation, Out, Then};
 use crate::core::Core;
 use crate::gather::{Gather, Piece};
 use crate::header::{DATA, EAGER_BYTES_MAX, Head, Kind, Plain, REPLY, TAGGED};
-use crate::operation::{Completion, Doing, Error, Notes, Operation};
 use bellwire_peer::Put;
 use bellwire_via::Engine;
 use bellwire_via::frame::INLINE_BYTES_MAX;

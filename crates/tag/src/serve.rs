@@ -5,11 +5,11 @@
 use crate::arithmetic::carry_out;
 use crate::arrive::Arrived;
 use crate::atomics::{DataType, Form, Op};
+use crate::completion::{Completion, Failure, NOBODY, Notes};
 use crate::connection::{Body, ConnectionId, Flow, Out, Stream, Then};
 use crate::core::Core;
 use crate::ends::Counted;
 use crate::header::{DATA, EAGER_BYTES_MAX, Head, Kind, LAST};
-use crate::operation::{Completion, Failure, NOBODY, Notes};
 use crate::regions::Access;
 use bellwire_memory::bytes;
 use bellwire_via::Engine;

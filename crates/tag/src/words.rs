@@ -6,29 +6,18 @@
 //! ([`Endpoint::take_known_only`](crate::Endpoint::take_known_only)); words it takes from anybody.
 
 use crate::arrive::Arrived;
+use crate::completion::{Error, Failure, NOBODY};
 use crate::connection::{Body, ConnectionId, Out, Then};
 use crate::core::{Core, PeerIndex};
 use crate::header::{Head, Kind};
+use crate::listener::Verdict;
 use crate::name::Name;
-use crate::operation::{Error, Failure, NOBODY};
 use bellwire_memory::bytes;
 use bellwire_via::Engine;
 use bellwire_via::wire::Wire;
 
 /// Longest words, bytes.
 pub const WORDS_BYTES_MAX: usize = 512;
-
-/// What follows from what a peer's user has said, or from its end.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
-    /// Nothing.
-    Nothing,
-    /// The program calls it by this number from now on; and there is nothing more to say to the
-    /// other one, through which it was found.
-    Known(u64, Option<Name>),
-    /// The program does not know it any more, and gets back the receives that it has posted.
-    Over,
-}
 
 impl Core {
     /// Says something to the user of an endpoint, behind what was sent there before.

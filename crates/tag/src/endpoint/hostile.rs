@@ -8,7 +8,7 @@ use crate::core::Core;
 use crate::gather::Gather;
 use crate::header::{HEAD_WORDS_MAX, Head, Kind};
 use crate::life::VERSION;
-use crate::receive::ReceiveFlags;
+use crate::posted::ReceiveFlags;
 use crate::regions::{Access, Region};
 use crate::remote::{RemoteFlags, Target};
 use crate::send::SendFlags;

@@ -1,11 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Operations under way, and how they end.
-
-use crate::connection::ConnectionId;
-use crate::gather::Gather;
-use crate::name::Name;
-use crate::words::Verdict;
-use bellwire_via::handle::Handle;
+//! How operations end, and why calls do nothing.
 
 bitflags::bitflags! {
     /// What a completion is of.
@@ -119,20 +113,6 @@ impl Completion {
     }
 }
 
-/// Hears what the users of other endpoints say ([`Endpoint::say`](crate::Endpoint::say)), and how
-/// the connections on which they say it stand. It is asked while the endpoint is locked, by the
-/// program's thread or by the NIC's helper: it must not call the endpoint.
-pub trait Listener: Send {
-    /// The user of another endpoint has said something. The words are another process's: anything.
-    fn said(&mut self, from: Name, words: &[u8]) -> Verdict;
-
-    /// The connection to this peer is there, and what has waited for it to be said is said.
-    fn reached(&mut self, peer: Name);
-
-    /// There is no connection to this peer any more, or none could be made.
-    fn lost(&mut self, peer: Name, failure: Failure) -> Verdict;
-}
-
 /// Why a call did nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -159,59 +139,4 @@ impl From<bellwire_via::Error> for Error {
             _ => Self::BadArgument,
         }
     }
-}
-
-/// Names an operation; its bits travel.
-pub(crate) type OperationId = Handle<Operation>;
-
-/// What an operation waits for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Doing {
-    /// Our message, to leave.
-    Leaving,
-    /// Our long message, to be asked for.
-    Announced,
-    /// Our long message or write, to have left.
-    Streaming,
-    /// The peer, to say that it is done.
-    Awaiting,
-    /// The parts of a long message that we have asked for.
-    Receiving,
-    /// The bytes of a read or of a fetching atomic.
-    Fetching,
-}
-
-/// An operation under way.
-#[derive(Debug)]
-pub(crate) struct Operation {
-    pub doing: Doing,
-    pub connection: ConnectionId,
-    /// Memory of the program.
-    pub gather: Gather,
-    /// Bytes that have come, of those wanted.
-    pub moved: usize,
-    pub wanted: usize,
-    /// The peer is to say that it has the message; or, of a receive: so is this to be answered.
-    pub delivery: Option<u32>,
-    /// The multi-receive that it is of.
-    pub multi: Option<MultiId>,
-    pub completion: Completion,
-}
-
-impl Operation {
-    pub(crate) fn new(doing: Doing, connection: ConnectionId, gather: Gather, completion: Completion) -> Self {
-        Self { doing, connection, gather, moved: 0, wanted: gather.len(), delivery: None, multi: None, completion }
-    }
-}
-
-/// Names a multi-receive buffer.
-pub(crate) type MultiId = Handle<Multi>;
-
-/// A buffer for several messages.
-#[derive(Debug, Default)]
-pub(crate) struct Multi {
-    /// Messages that are still coming into it.
-    pub coming: u32,
-    /// It is no longer posted.
-    pub is_spent: bool,
 }
