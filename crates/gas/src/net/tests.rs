@@ -449,3 +449,4 @@ fn strangers_are_not_connected() {
 
 mod cost;
 mod hostile;
+mod killed;
