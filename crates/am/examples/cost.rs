@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a short request and its reply cost in instructions: one thread, two bundles of one device, no waiting. For callgrind:
+//! What a short request and its reply cost in instructions: one thread, two bundles of one device,
+//! no waiting. For callgrind:
 //!
-//! `cargo build --release -p bellwire-am --example cost; valgrind --tool=callgrind --toggle-collect='*round_trips*' target/release/examples/cost`
+//! `cargo build --release -p bellwire-am --example cost; valgrind --tool=callgrind
+//! --toggle-collect='*round_trips*' target/release/examples/cost`
 
 use bellwire_am::{Bundle, Device, EndpointId};
 use bellwire_via::nic::NicConfig;

@@ -27,7 +27,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     })?;
     served.set_handler(server, STORE, |message| println!("server: {} bytes are in the segment", message.payload().len()))?;
 
-    // The client: the server's name, and who hears of what cannot be handled.
+    // The client: the server's name, and a handler of requests that come back.
     let client = asking.create_endpoint()?;
     asking.map(client, 0, served.name(server)?, TAG)?;
     let own = device.allocate(1 << 16)?;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Connections that others ask for: to which endpoint, in whose inbox. One acceptor for each
-//! device; whoever polls a bundle lets it work.
+//! device; each poll of a bundle lets it work.
 
 use crate::connection::{CREDITS_MAX, SEGMENTS_AHEAD};
 use crate::name::{Ask, Name, device_address};
@@ -20,7 +20,7 @@ pub(crate) fn mailbox(ptag: PtagHandle, inbox: InboxHandle) -> Mailbox {
     Mailbox::new(inbox, attributes, LIMIT)
 }
 
-/// Who can be asked for, and who asks.
+/// The endpoints that peers can ask for, and the requests for them.
 #[derive(Debug)]
 pub struct Acceptor {
     host: Vec<u8>,

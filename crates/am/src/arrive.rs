@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! How messages arrive: what lies in the inbox is parsed, checked, and given to whoever runs handlers.
+//! How messages arrive: a message in the inbox is parsed, checked, and given to the caller, who
+//! runs its handler.
 
 use crate::bulk::{BULK, GET};
 use crate::connection::{ConnectionId, Role, SEGMENTS_AHEAD};
@@ -15,7 +16,8 @@ use bellwire_via::inbox::LineWords;
 use bellwire_via::wire::Wire;
 use bellwire_via::{Engine, NetAddress, Notice, Taken, ViHandle};
 
-/// A message for a handler, which has been taken out of its slot. It stays in one place, a box of the bundle's, until the handler has run.
+/// A message for a handler, which has been taken out of its slot. It stays in one place, a box of
+/// the bundle's, until the handler has run.
 #[derive(Debug)]
 pub(crate) struct Delivery {
     pub connection: ConnectionId,
@@ -304,7 +306,7 @@ impl<H> Core<H> {
         Step::Run(delivery, handler)
     }
 
-    /// The server cannot be told any more; whoever asked is.
+    /// The server cannot be told any more; the requester is.
     #[cold]
     fn reply_rejected<W: Wire>(&mut self, engine: &mut Engine<W>, id: ConnectionId, delivery: Box<Delivery>) -> Step<H> {
         if let Some(connection) = self.connections.get(id) {

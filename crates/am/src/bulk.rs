@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Bulk messages and gets: data into the peer's segment, and a message behind it.
 //!
-//! Data goes straight into the segment, by the caller's copy, where that is mapped; else by RDMA write with trailer in the engine's own time. Then the write waits in `out` like a message, so
+//! Data goes straight into the segment, by the caller's copy, where that is mapped; else by RDMA
+//! write with trailer in the engine's own time. Then the write waits in `out` like a message, so
 //! that the order stays; its memory is registered, and kept until the engine is done with it.
 
 use crate::acceptor::LIMIT;
@@ -22,12 +23,14 @@ use std::sync::Arc;
 pub(crate) const BULK: usize = 2;
 pub(crate) const GET: usize = 3;
 
-/// A payload: address and bytes, readable throughout the call that it is given to (U2); peers may be writing it.
+/// A payload: address and bytes, readable throughout the call that it is given to (U2); peers may
+/// be writing it.
 pub(crate) type Data = (*const u8, usize);
 /// No payload.
 pub(crate) const NO_DATA: Data = (core::ptr::null(), 0);
 
-/// Where bulk data is. Invariant U2: readable for `length` bytes until it is sent: while the caller waits for that, or for as long as `keep` does.
+/// Where bulk data is. Invariant U2: readable for `length` bytes until it is sent: while the caller
+/// waits for that, or for as long as `keep` does.
 #[derive(Debug)]
 pub(crate) struct Source<'a> {
     pub from: *const u8,
@@ -67,7 +70,8 @@ pub(crate) struct Written {
     segment: (u64, u32),
 }
 
-/// Copies up to [`WRITE_COPIED_BYTES_MAX`] bytes more into the peer's segment at `to`. `false`: that cannot be done so.
+/// Copies up to [`WRITE_COPIED_BYTES_MAX`] bytes more into the peer's segment at `to`. `false`:
+/// that cannot be done so.
 fn write_more<W: Wire>(engine: &mut Engine<W>, connection: &Connection, source: &Source<'_>, to: (u64, u32), written: &mut Written) -> bool {
     if written.segment != to {
         *written = Written { bytes: 0, segment: to };
@@ -174,7 +178,8 @@ impl<H> Core<H> {
         Ok(Sent::Yes)
     }
 
-    /// The connection of entry `index`, if a request may leave there now, with the endpoint's tag; else what became of the request.
+    /// The connection of entry `index`, if a request may leave there now, with the endpoint's tag;
+    /// else what became of the request.
     fn open_connection(&mut self, endpoint: EndpointId, index: u32, record: &Record) -> Result<Result<(ConnectionId, PtagHandle), Sent>, Error> {
         let e = self.endpoint(endpoint)?;
         let (ptag, entry) = (e.ptag, e.translation(index).map(|t| t.connection));
@@ -194,7 +199,8 @@ impl<H> Core<H> {
         }
     }
 
-    /// Answers a request with bulk data into the requester's segment; the server's count goes up before. What cannot be written at once is written later: out of `region`, out of the
+    /// Answers a request with bulk data into the requester's segment; the server's count goes up
+    /// before. Data that cannot be written at once is written later: out of `region`, out of the
     /// endpoint's own segment `of_own`, or out of a copy.
     pub(crate) fn answer_bulk<W: Wire>(
         &mut self,
@@ -269,7 +275,7 @@ impl<H> Core<H> {
         });
     }
 
-    /// A get has come: what it asks for goes into the segment of who asks.
+    /// A get has come: its data goes into the segment of the requester.
     pub(crate) fn get_arrived<W: Wire>(&mut self, engine: &mut Engine<W>, id: ConnectionId, head: &Head) {
         let Some(connection) = self.connections.get_mut(id) else { return };
         connection.credits.has_handled();

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Bundles as programs use them: endpoints and their tables. Any thread may call at any time; what one thread does alone costs no locked instruction (the bundle's lock is a token biased to
-//! it, like the NIC's). Handlers run on the thread that polls, one at a time, with no lock held.
+//! Bundles as programs use them: endpoints and their tables. Any thread may call at any time; what
+//! one thread does alone costs no locked instruction (the bundle's lock is a token biased to it,
+//! like the NIC's). Handlers run on the thread that polls, one at a time, with no lock held.
 
 use crate::acceptor::Acceptor;
 use crate::core::{Core, EndpointId, place};
@@ -75,7 +76,8 @@ impl Bundle {
         })
     }
 
-    /// Ends an endpoint, not from within a handler of this bundle: requests to it come back to those who sent them; its own that are not handled are dropped.
+    /// Ends an endpoint, not from within a handler of this bundle: requests to it come back to
+    /// those who sent them; its own that are not handled are dropped.
     ///
     /// # Errors
     /// [`Error::BadArgument`].
@@ -108,7 +110,8 @@ impl Bundle {
         Ok(self.core().endpoint(endpoint)?.tag)
     }
 
-    /// Sets that tag: [`TAG_ALL`](crate::TAG_ALL) accepts all, [`TAG_NONE`](crate::TAG_NONE) nothing.
+    /// Sets that tag: [`TAG_ALL`](crate::TAG_ALL) accepts all, [`TAG_NONE`](crate::TAG_NONE)
+    /// nothing.
     ///
     /// # Errors
     /// [`Error::BadArgument`].
@@ -117,7 +120,8 @@ impl Bundle {
         Ok(())
     }
 
-    /// Has entry `index` mean the endpoint `name`, with the tag that requests will carry. It is connected when it is first used.
+    /// Has entry `index` mean the endpoint `name`, with the tag that requests will carry. It is
+    /// connected when it is first used.
     ///
     /// # Errors
     /// [`Error::BadArgument`]; [`Error::InUse`]: the entry is; [`Error::Resource`].
@@ -228,11 +232,14 @@ impl Bundle {
         Ok(free)
     }
 
-    /// The memory that bulk messages to this endpoint, and gets from it, reach: offsets count from its first byte. `None`: nothing. What peers write while it changes may end their
-    /// connections. Peers reach a region directly; of one region, one segment at a time should be made.
+    /// The memory that bulk messages to this endpoint, and gets from it, reach: offsets count from
+    /// its first byte. `None`: nothing. A peer that writes while it changes may lose its
+    /// connection. Peers reach a region directly; of one region, one segment at a time should be
+    /// made.
     ///
     /// # Errors
-    /// [`Error::BadArgument`]: another device's region; [`Error::InUse`]: a get is being answered out of the segment before; [`Error::Resource`].
+    /// [`Error::BadArgument`]: another device's region; [`Error::InUse`]: a get is being answered
+    /// out of the segment before; [`Error::Resource`].
     pub fn set_segment(&self, endpoint: EndpointId, region: Option<&Arc<Region>>) -> Result<(), Error> {
         if region.is_some_and(|r| !r.is_of(&self.device)) {
             return Err(Error::BadArgument);
@@ -247,7 +254,8 @@ impl Bundle {
     /// As there; [`Error::BadArgument`] also: the memory is not there or not writable.
     ///
     /// # Safety
-    /// P2: the `length` bytes stay mapped, and nothing but raw pointers or atomics reads or writes them, until the endpoint has another segment or is no more.
+    /// P2: the `length` bytes stay mapped, and nothing but raw pointers or atomics reads or writes
+    /// them, until the endpoint has another segment or is no more.
     pub unsafe fn set_segment_of_program(&self, endpoint: EndpointId, base: *mut u8, length: usize) -> Result<(), Error> {
         self.change_segment(endpoint, Some((base.expose_provenance() as u64, length as u64, None)))
     }
@@ -269,7 +277,8 @@ impl Bundle {
         Ok(segment.map(|s| (core::ptr::with_exposed_provenance_mut(s.address as usize), s.length as usize)))
     }
 
-    /// How many requests the endpoint may have out to each other one, 1 to [`CREDITS_MAX`](crate::CREDITS_MAX), on connections made from now on.
+    /// How many requests the endpoint may have out to each other one, 1 to
+    /// [`CREDITS_MAX`](crate::CREDITS_MAX), on connections made from now on.
     ///
     /// # Errors
     /// [`Error::BadArgument`].
@@ -278,12 +287,15 @@ impl Bundle {
         Ok(())
     }
 
-    /// How long a request waits for a receiver that is there but takes nothing, before it comes back with [`Status::Congestion`](crate::Status::Congestion). `None`, as it is at first: for ever.
+    /// How long a request waits for a receiver that is there but takes nothing, before it comes
+    /// back with [`Status::Congestion`](crate::Status::Congestion). `None`, as it is at first: for
+    /// ever.
     pub fn set_patience(&self, patience: Option<Duration>) {
         self.core().patience = patience;
     }
 
-    /// Requests of the endpoint that are out: neither handled nor come back, as far as is known here.
+    /// Requests of the endpoint that are out: neither handled nor come back, as far as is known
+    /// here.
     ///
     /// # Errors
     /// [`Error::BadArgument`].

@@ -8,8 +8,8 @@
 //! go. Replies need no credits: there are never more than requests. The server's inbox takes
 //! `LIMIT` messages; the client's as many and what few messages of control there are.
 //!
-//! What cannot leave at once waits in `out`, in order. It is bounded by the credits, so a handler
-//! never waits.
+//! A message that cannot leave at once waits in `out`, in order. It is bounded by the credits, so a
+//! handler never waits.
 
 use crate::core::EndpointId;
 use crate::header::ARGS_MAX;
@@ -39,7 +39,7 @@ const RECORDS_AT_FIRST: usize = 4;
 /// Segments that a peer is told of before it has sent anything since.
 pub(crate) const SEGMENTS_AHEAD: u8 = 32;
 
-/// What a client knows of a request until it is handled.
+/// A request as its client knows it until it is handled.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Record {
     pub operation: Operation,
@@ -99,7 +99,7 @@ pub(crate) struct Out {
     pub bytes: Vec<u8>,
 }
 
-/// What keeps the memory that a write reads.
+/// The owner of the memory that a write reads.
 #[derive(Debug)]
 pub(crate) enum Keep {
     /// The caller, who waits until it is done; or the endpoint, whose segment it is.
@@ -209,8 +209,8 @@ impl Connection {
         &mut self.records[at]
     }
 
-    /// Twice as many places, a power of two, at least what is out and one more: who seldom sends
-    /// keeps few.
+    /// Twice as many places, a power of two, at least what is out and one more: a client that
+    /// seldom sends keeps few.
     #[cold]
     fn more_records(&mut self) {
         let old = core::mem::take(&mut self.records);

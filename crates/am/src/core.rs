@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The state of a bundle as a machine: told the engine, it says which handler is to run. No lock, no clock, no thread inside.
+//! The state of a bundle as a machine: told the engine, it says which handler is to run. No lock,
+//! no clock, no thread inside.
 //!
 //! Invariants
-//! - C1: at most one handler of a bundle runs at a time; its place is `Slot::Out` meanwhile. So the requests of a connection are handled in order, and one count tells the client which.
-//! - C2: a connection's `out` holds at most [`LIMIT`] messages: a client that has more credits than it was given is cut off.
-//! - C3: a request that was accepted is handled, or comes back once: its record lives from `note` until a count from the server covers it, or the connection dies.
+//! - C1: at most one handler of a bundle runs at a time; its place is `Slot::Out` meanwhile. So the
+//!   requests of a connection are handled in order, and one count tells the client which.
+//! - C2: a connection's `out` holds at most [`LIMIT`] messages: a client that has more credits than
+//!   it was given is cut off.
+//! - C3: a request that was accepted is handled, or comes back once: its record lives from `note`
+//!   until a count from the server covers it, or the connection dies.
 
 use crate::arrive::Delivery;
 use crate::bulk::{Data, NO_DATA};
@@ -43,7 +47,8 @@ pub(crate) enum Sent {
     Connect(ConnectionId),
     /// Bulk: a piece of the data is written; the rest is to be asked for at once.
     More,
-    /// Bulk: it is on its way, and its memory is read until that write of the connection is done ([`Core::is_written`]).
+    /// Bulk: it is on its way, and its memory is read until that write of the connection is done
+    /// ([`Core::is_written`]).
     Posted(ConnectionId, u32),
 }
 
@@ -66,11 +71,12 @@ pub(crate) struct Core<H> {
     pub(crate) connections: Slab<Connection>,
     /// Endpoints by the number in their name.
     pub(crate) numbers: BTreeMap<u64, EndpointId>,
-    /// What comes back, for the error handlers.
+    /// Messages that come back, for the error handlers.
     pub(crate) returns: VecDeque<(EndpointId, Returned)>,
     /// Connections that have ended, for endpoints that hear of it.
     pub(crate) departures: VecDeque<(EndpointId, Departed)>,
-    /// Connections with something that waits to leave, and servers that have handled more than they told.
+    /// Connections with something that waits to leave, and servers that have handled more than they
+    /// told.
     pub(crate) unsent: Unsent<ConnectionId>,
     pub(crate) untold: Vec<ConnectionId>,
     /// Connection requests of the engine that this bundle has had seen to.
@@ -85,7 +91,7 @@ pub(crate) struct Core<H> {
     pub(crate) running: usize,
     /// A place for the message that is handled.
     pub(crate) spare: Option<Box<Delivery>>,
-    /// Whether whoever waits for events is to hear of messages.
+    /// Whether a program that waits for events is to hear of messages.
     pub(crate) wants_events: bool,
     /// How long a request may wait for its receiver.
     pub(crate) patience: Option<std::time::Duration>,
@@ -144,7 +150,7 @@ impl<H> Core<H> {
         Ok(())
     }
 
-    /// Frees entry `index`; what was sent there and is not handled comes back.
+    /// Frees entry `index`; requests sent there that are not handled come back.
     pub(crate) fn unmap<W: Wire>(&mut self, engine: &mut Engine<W>, id: EndpointId, index: u32) -> Result<(), Error> {
         let entry = self.endpoint_mut(id)?.translation_mut(index).ok_or(Error::BadArgument)?;
         let translation = entry.take().ok_or(Error::BadArgument)?;
@@ -231,7 +237,8 @@ impl<H> Core<H> {
         }
     }
 
-    /// Puts a handler back that has run, unless another one is there by now: then it is the caller's, to be dropped with no lock held.
+    /// Puts a handler back that has run, unless another one is there by now: then it is the
+    /// caller's, to be dropped with no lock held.
     pub(crate) fn put_back(&mut self, id: EndpointId, index: u8, handler: H) -> Option<H> {
         match self.endpoints.get_mut(place(id)).and_then(|e| e.slot(index)) {
             Some(slot @ Slot::Out) => {
@@ -242,7 +249,7 @@ impl<H> Core<H> {
         }
     }
 
-    /// As [`put_back`](Self::put_back), of who hears of departures.
+    /// As [`put_back`](Self::put_back), of the handler of departures.
     pub(crate) fn put_back_departure(&mut self, id: EndpointId, handler: H) -> Option<H> {
         match self.endpoints.get_mut(place(id)).map(|e| &mut e.on_departure) {
             Some(slot @ Slot::Out) => {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The NIC under bundles, and who accepts connections on it.
+//! The NIC under bundles, and the acceptor of connections on it.
 //!
 //! Locks are taken in this order: bundle, acceptor, the NIC's token.
 
@@ -50,7 +50,7 @@ impl Device {
         let nic = Nic::open(config).map_err(OpenError::Nic)?;
         let mut id = [0; 16];
         rustix::rand::getrandom(&mut id, rustix::rand::GetRandomFlags::empty()).map_err(|_| OpenError::Random)?;
-        // What breaks comes to the error handlers of endpoints.
+        // The error handlers of endpoints hear of connections that break.
         nic.ignore_errors();
         let acceptor = nic.with(|engine| Acceptor::new(engine, id)).map_err(|_| OpenError::Resource)?;
         Ok(Arc::new(Self { nic, acceptor: Mutex::new(acceptor) }))

@@ -42,7 +42,8 @@ pub struct Counters {
     pub stalls: u64,
     /// Connections ended since the peer sent what cannot be.
     pub malformed: u64,
-    /// Messages that were copied once more than usual: they could not leave at once, or they came while nobody polled for them.
+    /// Messages that were copied once more than usual: they could not leave at once, or they came
+    /// while nobody polled for them.
     pub copied: u64,
 }
 
@@ -95,7 +96,8 @@ pub struct Endpoint<H> {
     pub(crate) name: Name,
     pub(crate) tag: u64,
     pub(crate) ptag: PtagHandle,
-    /// As far as any was ever set; behind that all are free. Most endpoints use few of their tables' places, and there may be thousands of endpoints.
+    /// As far as any was ever set; behind that all are free. Most endpoints use few of their
+    /// tables' places, and there may be thousands of endpoints.
     handlers: Vec<Slot<H>>,
     pub(crate) on_departure: Slot<H>,
     /// The same; how many entries there are is said by `entries`.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The messages of this layer on a VI. Little-endian words, one for the kind, then what the kind needs, then arguments.
+//! The messages of this layer on a VI. Little-endian words, one for the kind, then what the kind
+//! needs, then arguments.
 //!
 //! ```text
 //!  word 0   bits 0-7 kind | 8-15 handler (Returned: status) | 16-23 number of arguments | 24-31 zero | 32-63 requests handled so far (from server to client)
@@ -9,8 +10,9 @@
 //!  get      offset in the receiver's segment | offset in the sender's segment | length | arguments
 //!  segment  address | length | memory handle
 //! ```
-//! On a connection the *client* (who asked for it) sends requests and gets, the *server* everything else; both tell of their segment. Closing: the server's endpoint ends. All of it is written by a peer: `parse` checks lengths and kinds, and
-//! gives nothing for what cannot be.
+//! On a connection the *client*, which asked for it, sends requests and gets, the *server*
+//! everything else; both tell of their segment. Closing: the server's endpoint ends. All of it is
+//! written by a peer: `parse` checks lengths and kinds, and gives nothing for what cannot be.
 
 use bellwire_via::inbox::LineWords;
 use zerocopy::IntoBytes;
@@ -21,7 +23,7 @@ pub const ARGS_MAX: usize = 16;
 pub const MEDIUM_BYTES_MAX: usize = 65_000;
 /// Longest bulk message or get, bytes.
 pub const BULK_BYTES_MAX: usize = 1 << 30;
-/// Longest head of a message: what precedes the payload.
+/// Longest head of a message, before the payload.
 pub(crate) const HEAD_BYTES_MAX: usize = 32 + 4 * ARGS_MAX;
 
 /// What a message is.
@@ -169,7 +171,8 @@ pub(crate) const fn word0(kind: Kind, handler: u8, arg_count: usize, handled: u3
     kind as u64 | (handler as u64) << 8 | (arg_count as u64) << 16 | (handled as u64) << 32
 }
 
-/// [`parse`] for most messages, short ones in a line: no jumps by kind, no loop that depends on the number of arguments. `false`: it is another one, or cannot be.
+/// [`parse`] for most messages, short ones in a line: no jumps by kind, no loop that depends on the
+/// number of arguments. `false`: it is another one, or cannot be.
 #[inline(always)]
 pub(crate) fn parse_short_line(line: &LineWords, length: usize, head: &mut Head) -> bool {
     let word0 = u64::from_le(line[0]);
@@ -184,7 +187,8 @@ pub(crate) fn parse_short_line(line: &LineWords, length: usize, head: &mut Head)
     true
 }
 
-/// Puts the head of a message of `length` bytes, whose first bytes are copied in `words`, into `head`; returns where the payload begins. `None`: it cannot be.
+/// Puts the head of a message of `length` bytes, whose first bytes are copied in `words`, into
+/// `head`; returns where the payload begins. `None`: it cannot be.
 #[inline]
 pub(crate) fn parse(words: &[u64], length: usize, head: &mut Head) -> Option<usize> {
     let word0 = u64::from_le(*words.first()?);

@@ -39,7 +39,8 @@ impl Connection {
         self.out.push_back(out);
     }
 
-    /// Posts the write before the first message that waits, and with it the message, if that is short. `None`: not now; else whether the message has left.
+    /// Posts the write before the first message that waits, and with it the message, if that is
+    /// short. `None`: not now; else whether the message has left.
     fn post_first<W: Wire>(&mut self, engine: &mut Engine<W>) -> Option<bool> {
         let first = self.out.front_mut()?;
         let write = first.write.take()?;
@@ -50,7 +51,8 @@ impl Connection {
         let posted =
             if has_trailer { engine.post_write_with_trailer(self.channel.vi(), &request, &first.bytes) } else { engine.post_send(self.channel.vi(), &request) };
         if posted.is_err() {
-            // No descriptor is free: later. Broken: the notice of it is on its way, and clears what is left.
+            // No descriptor is free: later. Broken: the notice of it is on its way, and clears what
+            // is left.
             first.write = Some(write);
             return None;
         }
@@ -95,7 +97,8 @@ impl Connection {
 }
 
 impl<H> Core<H> {
-    /// Sends a message that needs no credit: of a server, or of a segment; what cannot leave waits, in order. It tells of all that was handled.
+    /// Sends a message that needs no credit: of a server, or of a segment; one that cannot leave
+    /// waits, in order. It tells of all that was handled.
     #[inline]
     pub(crate) fn answer<W: Wire, P: Probe>(&mut self, engine: &mut Engine<W>, id: ConnectionId, answer: &Answer<'_>, payload: Data) -> Result<(), Error> {
         mark!(P, ReplyEntered);
@@ -149,7 +152,8 @@ impl<H> Core<H> {
         }
     }
 
-    /// A request is handled and has no reply: the client hears of it with the next message, or when there is nothing else to do; or now, if this returns true.
+    /// A request is handled and has no reply: the client hears of it with the next message, or when
+    /// there is nothing else to do; or now, if this returns true.
     #[inline]
     pub(crate) fn owes(&mut self, id: ConnectionId) -> bool {
         let Some(connection) = self.connections.get_mut(id) else { return false };

@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Active Messages (AM-II) on Bellwire's virtual interfaces: each message names a function of its receiver, which runs with its arguments.
+//! Active Messages (AM-II) on Bellwire's virtual interfaces: each message names a function of its
+//! receiver, which runs with its arguments.
 //!
-//! An [endpoint](Bundle::create_endpoint) has handlers, a tag and a table of others that it may send to; a [`Bundle`] of endpoints is polled as one; a [`Device`] is the NIC under bundles.
-//! A request is handled and answered once, by a reply or by nothing; or it comes back to its sender's error handler ([`Returned`]), once, with the reason.
+//! An [endpoint](Bundle::create_endpoint) has handlers, a tag and a table of others that it may
+//! send to; a [`Bundle`] of endpoints is polled as one; a [`Device`] is the NIC under bundles. A
+//! request is handled and answered once, by a reply or by nothing; or it comes back to its sender's
+//! error handler ([`Returned`]), once, with the reason.
 //!
 //! | file | concern |
 //! |---|---|
 //! | `device.rs`, `acceptor.rs` | the NIC, and connections that others ask for |
-//! | `bundle.rs`, `send.rs`, `poll.rs`, `message.rs` | what programs call: the lock, waiting, running handlers |
+//! | `bundle.rs`, `send.rs`, `poll.rs`, `message.rs` | the calls of programs: the lock, waiting, running handlers |
 //! | `core.rs` | the state of a bundle; short and medium requests leave |
 //! | `arrive.rs`, `leave.rs` | messages come in; replies, and what waited, go out |
 //! | `bulk.rs`, `region.rs` | bulk messages and gets; memory that peers reach |
@@ -16,8 +19,9 @@
 //! | `header.rs`, `payload.rs` | messages as bytes, and where they lie |
 //! | `probe.rs` | where the time of a message goes, for those who ask; nothing otherwise |
 //!
-//! **Free of deadlock.** Handlers never wait: request handlers may only reply, reply handlers send nothing, and a reply that cannot leave is kept as a copy, bounded by the client's credits.
-//! A request that has to wait polls meanwhile.
+//! **Free of deadlock.** Handlers never wait: request handlers may only reply, reply handlers send
+//! nothing, and a reply that cannot leave is kept as a copy, bounded by the client's credits. A
+//! request that has to wait polls meanwhile.
 
 mod acceptor;
 mod arrive;

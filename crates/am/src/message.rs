@@ -23,7 +23,8 @@ pub(crate) type OnReturn = Box<dyn FnMut(&Returned) + Send>;
 /// A handler of departures.
 pub(crate) type OnDeparture = Box<dyn FnMut(&Departed) + Send>;
 
-/// What is in a slot of the handler table: in the first one the error handler, in the others handlers of messages. Beside the table: who hears of departures.
+/// A handler: in the first slot of the table the error handler, in the others handlers of messages;
+/// beside the table the handler of departures.
 pub(crate) enum Handler {
     Message(OnMessage),
     Return(OnReturn),
@@ -55,13 +56,14 @@ impl Message<'_> {
         matches!(self.delivery.head.kind, Kind::Short | Kind::ReplyShort)
     }
 
-    /// Who sent it.
+    /// The endpoint that sent it.
     pub fn source(&self) -> Name {
         self.delivery.source
     }
 
-    /// A number for the connection that it came over, which no other connection of the bundle has while this one lasts. What a peer says of itself ([`source`](Self::source)) others can
-    /// say too; this they cannot.
+    /// A number for the connection that it came over, which no other connection of the bundle has
+    /// while this one lasts. What a peer says of itself ([`source`](Self::source)) others can say
+    /// too; this they cannot.
     pub fn connection(&self) -> u64 {
         u64::from(self.delivery.connection.raw())
     }
@@ -84,7 +86,8 @@ impl Message<'_> {
     /// Answers a request.
     ///
     /// # Errors
-    /// [`Error::BadArgument`]: not a request, answered already, or a parameter means nothing; [`Error::NotSent`]: the requester is gone.
+    /// [`Error::BadArgument`]: not a request, answered already, or a parameter means
+    /// nothing; [`Error::NotSent`]: the requester is gone.
     #[inline]
     pub fn reply(&mut self, handler: u8, args: &[i32]) -> Result<(), Error> {
         self.send::<Off>(Kind::ReplyShort, handler, NO_DATA, args)
@@ -98,7 +101,8 @@ impl Message<'_> {
         self.send::<Off>(Kind::ReplyMedium, handler, (payload.as_ptr(), payload.len()), args)
     }
 
-    /// As [`reply_medium`](Self::reply_medium), out of memory of the program that peers may be writing.
+    /// As [`reply_medium`](Self::reply_medium), out of memory of the program that peers may be
+    /// writing.
     ///
     /// # Errors
     /// As [`reply`](Self::reply).
@@ -120,15 +124,18 @@ impl Message<'_> {
         self.send_bulk(handler, offset, &Source { from: data.0, length: data.1, region: None }, args)
     }
 
-    /// Answers a request with at most [`BULK_BYTES_MAX`] bytes that go to `offset` in the requester's segment. What cannot be written there now is copied, and written later.
+    /// Answers a request with at most [`BULK_BYTES_MAX`] bytes that go to `offset` in the
+    /// requester's segment. Data that cannot be written there now is copied, and written later.
     ///
     /// # Errors
-    /// As [`reply`](Self::reply); [`Error::BadArgument`] also: outside of that segment; [`Error::Resource`]. The request can still be answered otherwise.
+    /// As [`reply`](Self::reply); [`Error::BadArgument`] also: outside of that segment;
+    /// [`Error::Resource`]. The request can still be answered otherwise.
     pub fn reply_bulk(&mut self, handler: u8, offset: u64, data: &[u8], args: &[i32]) -> Result<(), Error> {
         self.send_bulk(handler, offset, &Source { from: data.as_ptr(), length: data.len(), region: None }, args)
     }
 
-    /// As [`reply_bulk`](Self::reply_bulk), with `length` bytes from `at` on of a region, which must not change before they have arrived.
+    /// As [`reply_bulk`](Self::reply_bulk), with `length` bytes from `at` on of a region, which
+    /// must not change before they have arrived.
     ///
     /// # Errors
     /// As [`reply_bulk`](Self::reply_bulk).

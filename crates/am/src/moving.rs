@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Moving an endpoint from a bundle to another: its connections, what waits on them, and what comes back go with it.
+//! Moving an endpoint from a bundle to another: its connections, what waits on them, and what comes
+//! back go with it.
 
 use crate::acceptor::mailbox;
 use crate::bundle::Bundle;
@@ -14,10 +15,12 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 impl Bundle {
-    /// Moves an endpoint to another bundle of the same device, where it has another id; its name stays. Waits for handlers that other threads run.
+    /// Moves an endpoint to another bundle of the same device, where it has another id; its name
+    /// stays. Waits for handlers that other threads run.
     ///
     /// # Errors
-    /// [`Error::BadArgument`]: no such endpoint, or another device; [`Error::InUse`]: within a handler of either bundle; [`Error::Resource`].
+    /// [`Error::BadArgument`]: no such endpoint, or another device; [`Error::InUse`]: within a
+    /// handler of either bundle; [`Error::Resource`].
     pub fn move_endpoint(&self, endpoint: EndpointId, to: &Bundle) -> Result<EndpointId, Error> {
         if core::ptr::eq(self, to) {
             return self.core().endpoint(endpoint).map(|_| endpoint);

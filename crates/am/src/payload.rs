@@ -2,8 +2,10 @@
 //! Where a message lies while its handler runs, and how its payload is read.
 //!
 //! Invariants
-//! - P1: a message that is kept in the wire's memory is given back, by [`Place::give_back`], to the engine that it came from; that engine outlives it, for a bundle holds its device.
-//! - P2: memory that a program gave as a segment is readable and writable until it gives another one or ends the endpoint, which a handler that runs cannot see.
+//! - P1: a message that is kept in the wire's memory is given back, by [`Place::give_back`], to the
+//!   engine that it came from; that engine outlives it, for a bundle holds its device.
+//! - P2: memory that a program gave as a segment is readable and writable until it gives another
+//!   one or ends the endpoint, which a handler that runs cannot see.
 
 use bellwire_memory::bytes;
 use bellwire_via::inbox::LineWords;
@@ -24,7 +26,8 @@ pub(crate) enum Place {
     },
 }
 
-// SAFETY: the pointer is into memory of the process, which the endpoint or the bundle (`Core::held`) keeps, or the program that gave it as a segment (G1, P2).
+// SAFETY: the pointer is into memory of the process, which the endpoint or the bundle
+// (`Core::held`) keeps, or the program that gave it as a segment (G1, P2).
 unsafe impl Send for Place {}
 
 impl Place {
@@ -100,7 +103,8 @@ impl Place {
     }
 }
 
-/// The payload of a medium or bulk message. Its sender could still be writing it: so it is read by copying, and what was checked must not be read twice.
+/// The payload of a medium or bulk message. Its sender could still be writing it: so it is read by
+/// copying, and what was checked must not be read twice.
 #[derive(Clone, Copy, Debug)]
 pub struct Payload<'a> {
     pub(crate) place: Option<&'a Place>,
@@ -124,7 +128,8 @@ impl Payload<'_> {
         self.place.map_or(0, |place| place.read(self.start.saturating_add(at), to))
     }
 
-    /// First byte: readable for [`len`](Self::len) bytes while the handler runs. Never to be made a slice of, for it may change meanwhile.
+    /// First byte: readable for [`len`](Self::len) bytes while the handler runs. Never to be made a
+    /// slice of, for it may change meanwhile.
     pub fn as_ptr(&self) -> *const u8 {
         self.place.map_or(core::ptr::dangling(), |place| place.as_ptr().wrapping_add(self.start))
     }

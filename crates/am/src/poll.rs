@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Polling and waiting: what has come is handled on the calling thread, with no lock held.
+//! Polling and waiting: messages are handled on the calling thread, with no lock held.
 
 use crate::arrive::{Delivery, Step};
 use crate::bundle::{Bundle, OPEN};
@@ -188,7 +188,7 @@ impl Bundle {
         self.core().wants_events = not_empty;
     }
 
-    /// What [`set_event_mask`](Self::set_event_mask) has set.
+    /// The value that [`set_event_mask`](Self::set_event_mask) has set.
     pub fn event_mask(&self) -> bool {
         self.core().wants_events
     }

@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Probes: where the time of a message goes, for a measuring program that asks with its own [`Probe`] (`bellwire breakdown`).
+//! Probes: where the time of a message goes, for a measuring program that asks with its own
+//! [`Probe`] (`bellwire breakdown`).
 //!
-//! The calls of a message's way are generic over who watches. Programs call them with [`Off`], of whose probes no code is left: as many instructions are executed as if they were not
-//! in the source, but for a few that the compiler lays out in another way (`scripts/probes-off.sh` counts). A probe marks the instant at which a step of the way is over; it is passed once by each message that goes the usual way, and not
-//! by polls that find nothing, so that looking for messages is as fast with probes as without.
+//! The calls of a message's way are generic over who watches. Programs call them with [`Off`], of
+//! whose probes no code is left: as many instructions are executed as if they were not in the
+//! source, but for a few that the compiler lays out in another way (`scripts/probes-off.sh`
+//! counts). A probe marks the instant at which a step of the way is over; it is passed once by each
+//! message that goes the usual way, and not by polls that find nothing, so that looking for
+//! messages is as fast with probes as without.
 
 use crate::bulk::{Bulk, NO_DATA, Source};
 use crate::bundle::Bundle;
@@ -62,7 +66,7 @@ impl Stage {
     pub const COUNT: usize = Self::ReplyNoted as usize + 1;
 }
 
-/// Who hears of each step.
+/// A watcher that hears of each step.
 pub trait Probe {
     /// This step is over now.
     fn mark(stage: Stage);
@@ -77,7 +81,8 @@ impl Probe for Off {
     fn mark(_: Stage) {}
 }
 
-/// Says that a step is over. With `--cfg bellwire_unprobed` there is nothing in its place, for the comparison with [`Off`].
+/// Says that a step is over. With `--cfg bellwire_unprobed` there is nothing in its place, for the
+/// comparison with [`Off`].
 macro_rules! mark {
     ($probe:ident, $stage:ident) => {{
         #[cfg(not(bellwire_unprobed))]

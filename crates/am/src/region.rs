@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Memory of the engine's that peers can reach directly: for segments, and for what is sent from.
 //!
-//! Peers may write a segment at any time; so a region is read and written by copying, never as a slice.
+//! Peers may write a segment at any time; so a region is read and written by copying, never as a
+//! slice.
 //!
-//! Invariant G1: `base` is an allocation of the device's engine of `length` bytes, which lives until the region is dropped, for it holds the device.
-//! Regions are dropped without the NIC's token: who holds it gives them to `Core::garbage`.
+//! Invariant G1: `base` is an allocation of the device's engine of `length` bytes, which lives
+//! until the region is dropped, for it holds the device. Regions are dropped without the NIC's
+//! token: a holder of the token gives them to `Core::garbage`.
 
 use crate::device::Device;
 use crate::status::Error;
@@ -19,7 +21,8 @@ pub struct Region {
     length: usize,
 }
 
-// SAFETY: G1: the memory belongs to the process; it is only copied from and to, by bytes that others may be writing.
+// SAFETY: G1: the memory belongs to the process; it is only copied from and to, by bytes that
+// others may be writing.
 unsafe impl Send for Region {}
 // SAFETY: G1: the memory belongs to the process; it is only copied from and to, by bytes that
 // others may be writing.
@@ -45,7 +48,8 @@ impl Region {
         false
     }
 
-    /// First byte. Readable and writable for [`len`](Self::len) bytes while the region lives; peers may be writing it, so it must never be made a slice of.
+    /// First byte. Readable and writable for [`len`](Self::len) bytes while the region lives; peers
+    /// may be writing it, so it must never be made a slice of.
     #[inline]
     pub fn as_ptr(&self) -> *mut u8 {
         self.base

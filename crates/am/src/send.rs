@@ -15,23 +15,26 @@ use bellwire_via::wire::host::HostWire;
 use std::sync::Arc;
 use std::time::Instant;
 
-/// Who is out of credits sends on when some of them are back, or nothing comes for so many polls.
+/// A sender without credits goes on when some of them are back, or nothing comes for so many polls.
 const POLLS_IN_VAIN_MAX: u32 = 32;
 
 /// A part of a region: from which byte on, how many.
 pub type Part<'a> = (&'a Arc<Region>, usize, usize);
 
 impl Bundle {
-    /// Sends a short request: `handler` of the endpoint in entry `index` runs with `args`, of which there may be [`ARGS_MAX`](crate::ARGS_MAX). While it cannot leave, this polls.
+    /// Sends a short request: `handler` of the endpoint in entry `index` runs with `args`, of which
+    /// there may be [`ARGS_MAX`](crate::ARGS_MAX). While it cannot leave, this polls.
     ///
     /// # Errors
-    /// [`Error::BadArgument`], also within a handler; [`Error::Resource`]. What fails later comes to the error handler.
+    /// [`Error::BadArgument`], also within a handler; [`Error::Resource`]. The error handler hears
+    /// of later failures.
     #[inline]
     pub fn request(&self, endpoint: EndpointId, index: u32, handler: u8, args: &[i32]) -> Result<(), Error> {
         self.send::<Off>(&Request { endpoint, index, handler, args, medium: None })
     }
 
-    /// Sends a medium request, with a payload of at most [`MEDIUM_BYTES_MAX`](crate::MEDIUM_BYTES_MAX) bytes, which is copied before this returns.
+    /// Sends a medium request, with a payload of at most
+    /// [`MEDIUM_BYTES_MAX`](crate::MEDIUM_BYTES_MAX) bytes, which is copied before this returns.
     ///
     /// # Errors
     /// As [`request`](Self::request).
@@ -40,7 +43,8 @@ impl Bundle {
         self.send::<Off>(&Request { endpoint, index, handler, args, medium: Some((payload.as_ptr(), payload.len())) })
     }
 
-    /// As [`request_medium`](Self::request_medium), out of memory of the program that peers may be writing.
+    /// As [`request_medium`](Self::request_medium), out of memory of the program that peers may be
+    /// writing.
     ///
     /// # Errors
     /// As [`request`](Self::request).
@@ -69,8 +73,8 @@ impl Bundle {
         self.try_send(&Request { endpoint, index, handler, args, medium: Some((payload.as_ptr(), payload.len())) })
     }
 
-    /// Sends a bulk request: at most [`BULK_BYTES_MAX`](crate::BULK_BYTES_MAX) bytes go to `offset` in the receiver's segment, then the handler runs. The data may be reused when this
-    /// returns.
+    /// Sends a bulk request: at most [`BULK_BYTES_MAX`](crate::BULK_BYTES_MAX) bytes go to `offset`
+    /// in the receiver's segment, then the handler runs. The data may be reused when this returns.
     ///
     /// # Errors
     /// As [`request`](Self::request).
@@ -79,7 +83,8 @@ impl Bundle {
         self.send_bulk::<Off>(&Bulk { endpoint, index, handler, args, offset, source }, true, true)
     }
 
-    /// As [`request_bulk`](Self::request_bulk), out of a region, without waiting for the data to leave: it must not change before the request is handled.
+    /// As [`request_bulk`](Self::request_bulk), out of a region, without waiting for the data to
+    /// leave: it must not change before the request is handled.
     ///
     /// # Errors
     /// As [`request`](Self::request).
@@ -97,7 +102,8 @@ impl Bundle {
         self.send_bulk::<Off>(&Bulk { endpoint, index, handler, args, offset, source }, false, false)
     }
 
-    /// As [`request_bulk`](Self::request_bulk), out of memory of the program that peers may be writing.
+    /// As [`request_bulk`](Self::request_bulk), out of memory of the program that peers may be
+    /// writing.
     ///
     /// # Errors
     /// As [`request`](Self::request).
@@ -123,7 +129,8 @@ impl Bundle {
     /// As there.
     ///
     /// # Safety
-    /// U2: the `data.1` bytes at `data.0` are readable until the request is handled or has come back, or the endpoint is no more.
+    /// U2: the `data.1` bytes at `data.0` are readable until the request is handled or has come
+    /// back, or the endpoint is no more.
     pub unsafe fn try_request_bulk_of_program(
         &self,
         endpoint: EndpointId,
@@ -137,10 +144,12 @@ impl Bundle {
         self.send_bulk::<Off>(&Bulk { endpoint, index, handler, args, offset, source }, false, false)
     }
 
-    /// Asks for `length` bytes at `offset` in the other's segment: they come to `to` in the segment of `endpoint`, then its own `handler` runs, as for a reply. No handler runs there.
+    /// Asks for `length` bytes at `offset` in the other's segment: they come to `to` in the segment
+    /// of `endpoint`, then its own `handler` runs, as for a reply. No handler runs there.
     ///
     /// # Errors
-    /// As [`request`](Self::request); [`Error::BadArgument`] also: outside of the endpoint's segment.
+    /// As [`request`](Self::request); [`Error::BadArgument`] also: outside of the endpoint's
+    /// segment.
     #[allow(clippy::too_many_arguments, reason = "the operands of a get; a struct would only name them again")]
     pub fn get(&self, endpoint: EndpointId, index: u32, handler: u8, offset: u64, to: u64, length: usize, args: &[i32]) -> Result<(), Error> {
         let get = Get { endpoint, index, handler, args, offset, to, length };
@@ -168,7 +177,7 @@ impl Bundle {
         match self.attempt_in(core, &mut |core, engine| core.request::<_, Off>(engine, request))? {
             Sent::Yes => Ok(()),
             _ => {
-                // As in send_later(): who tries again and again waits too.
+                // As in send_later(): a program that tries again and again waits too.
                 self.device.nic.now();
                 Err(Error::NotSent)
             }
@@ -202,7 +211,8 @@ impl Bundle {
         }
     }
 
-    /// Begins to connect. Its patience counts from now, however long the engine has not been told the time.
+    /// Begins to connect. Its patience counts from now, however long the engine has not been told
+    /// the time.
     #[cold]
     fn connect(&self, core: &mut Core<Handler>, connection: ConnectionId) -> Result<Sent, Error> {
         self.device.nic.now();
@@ -225,7 +235,8 @@ impl Bundle {
         drop(core);
         loop {
             if self.poll_batch(endpoint, index)? == 0 {
-                // Nobody else tells the time while this thread polls, and an attempt to connect ends with it.
+                // Nobody else tells the time while this thread polls, and an attempt to connect
+                // ends with it.
                 self.device.nic.now();
                 if end.is_some_and(|end| Instant::now() >= end) {
                     self.core().return_at_once(endpoint, index, &record(), Status::Congestion);
@@ -239,8 +250,9 @@ impl Bundle {
         }
     }
 
-    /// Polls until some credits are back, or nothing comes for a while. Returns how many messages came. Sending one request for each reply would have both sides wait for each other's
-    /// every line.
+    /// Polls until some credits are back, or nothing comes for a while. Returns how many messages
+    /// came. Sending one request for each reply would have both sides wait for each other's every
+    /// line.
     fn poll_batch(&self, endpoint: EndpointId, index: u32) -> Result<u32, Error> {
         let (mut handled, mut in_vain) = (0, 0);
         while in_vain < POLLS_IN_VAIN_MAX {
@@ -256,7 +268,8 @@ impl Bundle {
         Ok(handled)
     }
 
-    /// Sends a bulk request: waiting until it can leave, if `may_wait`, and until its memory is not read any more, if `until_read`.
+    /// Sends a bulk request: waiting until it can leave, if `may_wait`, and until its memory is not
+    /// read any more, if `until_read`.
     pub(crate) fn send_bulk<P: Probe>(&self, bulk: &Bulk<'_>, may_wait: bool, until_read: bool) -> Result<(), Error> {
         let mut written = Written::default();
         let mut attempt = |core: &mut Core<Handler>, engine: &mut Engine<HostWire>| core.request_bulk::<_, P>(engine, bulk, &mut written);
@@ -286,7 +299,8 @@ impl Bundle {
     }
 }
 
-/// Memory that a posted write reads: if its owner leaves before that is over (a handler has panicked), the connection ends.
+/// Memory that a posted write reads: if its owner leaves before that is over (a handler has
+/// panicked), the connection ends.
 struct Unread<'a> {
     bundle: &'a Bundle,
     connection: ConnectionId,

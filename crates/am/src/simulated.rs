@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A thousand endpoints on simulated hosts, in virtual time, while packets are lost, doubled and overtaken: the bundles' machines as they are, driven as `poll.rs`, `send.rs` and `message.rs` drive
-//! them. Every request is handled once, with what was sent, and answered once, or told of if its handler does not reply.
+//! A thousand endpoints on simulated hosts, in virtual time, while packets are lost, doubled and
+//! overtaken: the bundles' machines as they are, driven as `poll.rs`, `send.rs` and `message.rs`
+//! drive them. Every request is handled once, with what was sent, and answered once, or told of if
+//! its handler does not reply.
 //!
 //! `BELLWIRE_AM_SEEDS=n` for more runs than one.
 
@@ -26,7 +28,8 @@ const REQUESTS: u32 = 8;
 const WINDOW: usize = 4;
 const TAG: u64 = 77;
 const LONGEST: usize = 3000;
-/// Bytes of a bulk message: the first endpoint of each host sends them, to the first of others, each to a place of its own there.
+/// Bytes of a bulk message: the first endpoint of each host sends them, to the first of others,
+/// each to a place of its own there.
 const BULK: usize = 5000;
 
 const ASK: u8 = 1;
@@ -235,7 +238,8 @@ impl Net {
                 }
                 let p = &mut host.programs[program];
                 p.sent += 1;
-                // Who gets no reply cannot wait for it; of bulk the next one would overwrite it.
+                // A program that gets no reply cannot wait for it; of bulk the next one would
+                // overwrite it.
                 p.out += usize::from(!id_of(number, program, sent).is_multiple_of(UNANSWERED) || program == 0);
             }
         }

@@ -16,7 +16,7 @@ pub enum Error {
     Resource,
     /// The message cannot leave without waiting; or the connection of a reply is gone.
     NotSent,
-    /// What is to be changed is in use.
+    /// The object to be changed is in use.
     InUse,
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Bulk messages, bulk replies and gets, over each wire, out of and into each kind of memory; and what lies outside a segment.
+//! Bulk messages, bulk replies and gets, over each wire, out of and into each kind of memory; and
+//! what lies outside a segment.
 
 mod common;
 
@@ -17,7 +18,8 @@ const LENGTHS: [usize; 8] = [0, 1, 57, 4_096, 65_000, 131_072, 200_001, 500_000]
 
 type Log<T> = Arc<Mutex<Vec<T>>>;
 
-/// Two sides, one of which answers: TAKE by what arrived, TURN by sending it back; each with a segment. What the first hears comes in its log.
+/// Two sides, one of which answers: TAKE by what arrived, TURN by sending it back; each with a
+/// segment. What the first hears comes in its log.
 struct Stage {
     asks: Side,
     serves: Side,
@@ -113,7 +115,7 @@ impl Stage {
         assert_eq!((counters.requests_sent[3], counters.replies_received[3], counters.returned), (LENGTHS.len() as u64, LENGTHS.len() as u64, 0));
     }
 
-    /// What does not fit comes back, and harms nothing.
+    /// A message that does not fit comes back, and harms nothing.
     fn outside(&self) {
         let (b, e) = (&self.asks.bundle, self.asks.endpoint);
         for offset in [SEGMENT as u64 - 9, u64::MAX - 4] {
@@ -157,7 +159,8 @@ fn bulk_over_udp_that_loses_packets() {
     between([&udp_device(3, plan), &udp_device(4, plan)]);
 }
 
-/// A segment of the program's own memory, which peers cannot reach directly; and then another one, and none.
+/// A segment of the program's own memory, which peers cannot reach directly; and then another one,
+/// and none.
 #[test]
 fn segments_change() {
     let devices = [common::device(), common::device()];
@@ -197,7 +200,8 @@ fn segments_change() {
     });
 }
 
-/// A medium is copied once, by its sender, and lies where that has put it while its handler runs. Who polls takes it from there: only what comes while nobody does is set aside.
+/// A medium is copied once, by its sender, and lies where that has put it while its handler runs. A
+/// poll takes it from there: only messages that come while nobody polls are set aside.
 #[test]
 fn mediums_are_copied_once() {
     const COUNT: usize = 500;
@@ -228,6 +232,7 @@ fn mediums_are_copied_once() {
     }
     let copied = c().copied + s().copied - before;
     println!("{copied} of {} mediums were copied once more", 2 * COUNT);
-    // A helper that finds its program not polling takes what has come: on a machine that stands still for a while.
+    // A helper that finds its program not polling takes what has come: on a machine that stands
+    // still for a while.
     assert!(copied < COUNT as u64 / 2, "{copied} of {} mediums were copied once more", 2 * COUNT);
 }

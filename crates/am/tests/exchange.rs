@@ -219,7 +219,7 @@ fn requests_to_a_process_that_died_before_come_back() {
     assert!(matches!(back[..], [(Status::Unreachable, Some(Death::Unreachable(_)))]), "{back:?}");
 }
 
-/// What cannot be handled comes back with its reason.
+/// A message that cannot be handled comes back with its reason.
 #[test]
 fn what_nobody_takes_comes_back() {
     let device = device();

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A peer that speaks nonsense, over a connection of its own that it asked for properly: at worst it is cut off. Honest peers of the same endpoint are answered meanwhile.
+//! A peer that speaks nonsense, over a connection of its own that it asked for properly: at worst
+//! it is cut off. Honest peers of the same endpoint are answered meanwhile.
 
 mod common;
 
@@ -15,7 +16,8 @@ use std::time::Duration;
 
 const ECHO: u8 = 1;
 
-/// Where an endpoint's device waits, and the address of one who asks for it: docs of name.rs, from the bytes of a name.
+/// Where an endpoint's device waits, and the address of one who asks for it: docs of name.rs, from
+/// the bytes of a name.
 fn addresses(name: &Name) -> (NetAddress, NetAddress) {
     let bytes = name.to_bytes();
     let (host, device, endpoint) = (&bytes[2..2 + usize::from(bytes[1])], &bytes[24..40], &bytes[40..48]);
@@ -67,7 +69,7 @@ fn nonsense_harms_nobody_else() {
     let honest = Side::new(&device());
     served.bundle.set_segment(served.endpoint, Some(&served.device.allocate(10_000).unwrap())).unwrap();
     let echo = |m: &mut bellwire_am::Message<'_>| {
-        // Who asked may be cut off already.
+        // The requester may be cut off already.
         let _ = m.reply(2, &[m.args().len() as i32, m.payload().to_vec().len() as i32]);
     };
     served.bundle.set_handler(served.endpoint, ECHO, echo).unwrap();
@@ -109,7 +111,8 @@ fn nonsense_harms_nobody_else() {
     assert_eq!(honest.bundle.counters(honest.endpoint).unwrap().returned, 0);
 }
 
-/// As server: whatever it says, each request of the client comes back at most once, and the client goes on.
+/// As server: whatever it says, each request of the client comes back at most once, and the client
+/// goes on.
 #[test]
 fn a_server_of_nonsense_harms_nobody_else() {
     let client = Side::new(&device());
@@ -143,7 +146,8 @@ fn a_server_of_nonsense_harms_nobody_else() {
                 nic.with(|e| e.accept(request.incoming, vi)).expect("it still wants to");
                 for message in &messages {
                     let pieces = Pieces { head: (message.as_ptr(), message.len()), body: (message.as_ptr(), 0) };
-                    // SAFETY: U2: the message outlives the call. It may be cut off already; and there may be no room yet.
+                    // SAFETY: U2: the message outlives the call. It may be cut off already; and
+                    // there may be no room yet.
                     while nic.with(|e| unsafe { e.send_copied(vi, &pieces, 0) }) == Ok(0) {
                         nic.with(|e| e.progress());
                     }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Endpoints that end, move, take nothing; handlers that panic; waiting for events; short and medium messages over UDP.
+//! Endpoints that end, move, take nothing; handlers that panic; waiting for events; short and
+//! medium messages over UDP.
 
 mod common;
 
@@ -65,7 +66,8 @@ fn messages_over_udp_that_loses_packets() {
     short_and_medium([Side::new(&udp_device(13, plan)), Side::new(&udp_device(14, plan))]);
 }
 
-/// Requests that an endpoint has not handled when it ends come back, and those that follow too, each once.
+/// Requests that an endpoint has not handled when it ends come back, and those that follow too,
+/// each once.
 #[test]
 fn an_endpoint_ends() {
     let (one, other) = (Side::new(&device()), Side::new(&device()));
@@ -95,7 +97,8 @@ fn served_briefly(bundle: &Bundle, needed: bool, f: impl FnOnce()) {
     if needed { served(bundle, f) } else { f() }
 }
 
-/// An endpoint moves between bundles while others talk to it: nothing is lost, doubled or out of order.
+/// An endpoint moves between bundles while others talk to it: nothing is lost, doubled or out of
+/// order.
 #[test]
 fn an_endpoint_moves() {
     let there = device();
@@ -153,7 +156,8 @@ fn a_client_moves() {
     assert!(answers.lock().unwrap().iter().map(|(args, _)| args[0]).eq(0..2_000));
 }
 
-/// Threads send through one endpoint, all of them polling; each request is answered once, and those of a thread in order.
+/// Threads send through one endpoint, all of them polling; each request is answered once, and those
+/// of a thread in order.
 #[test]
 fn threads_share_a_bundle() {
     const THREADS: i32 = 4;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A thousand endpoints in a bundle: what an idle pair keeps in memory, and what the idle ones cost those that are active.
+//! A thousand endpoints in a bundle: what an idle pair keeps in memory, and what the idle ones cost
+//! those that are active.
 
 mod common;
 
@@ -83,7 +84,8 @@ fn idle_endpoints_cost_little_memory_and_no_time() {
     let each = (resident_bytes() - before) / 900;
     println!("an idle pair of endpoints keeps {each} bytes");
     assert!(each < PAIR_BYTES_MAX, "an idle pair keeps {each} bytes");
-    // The best of many short batches, by turns, and again if somebody else was busy in all of them, or the machine changed its pace between two.
+    // The best of many short batches, by turns, and again if somebody else was busy in all of them,
+    // or the machine changed its pace between two.
     let ratios = (0..30).map(|_| many.round_trip() / few.round_trip()).take_while({
         let mut fine = false;
         move |ratio| !std::mem::replace(&mut fine, *ratio <= 1.5)

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Many processes, each sending random requests of every kind to all, itself too, and checking every byte: each request is answered once, with what it must be; nobody waits for ever.
+//! Many processes, each sending random requests of every kind to all, itself too, and checking
+//! every byte: each request is answered once, with what it must be; nobody waits for ever.
 //!
-//! `BELLWIRE_STORM=processes,seconds` for more than the default; scripts/test.sh long runs 24 processes. `BELLWIRE_STORM_HOSTS=one,other` has them by turns in those network namespaces, each
+//! `BELLWIRE_STORM=processes,seconds` for more than the default; scripts/test.sh long runs 24
+//! processes. `BELLWIRE_STORM_HOSTS=one,other` has them by turns in those network namespaces, each
 //! with the address of its interface eth0 (scripts/hosts-am.sh).
 
 mod common;
@@ -20,14 +22,15 @@ const MEDIUM: u8 = 2;
 const BULK: u8 = 3;
 const ANSWER: u8 = 4;
 const GOT: u8 = 5;
-/// Bulk requests that one process has out at most; each has a slot in every receiver's segment and one for gets in its own.
+/// Bulk requests that one process has out at most; each has a slot in every receiver's segment and
+/// one for gets in its own.
 const SLOTS: usize = 4;
 const SLOT: usize = 40_000;
 const LIBRARY: usize = 64 << 10;
 /// Longer than any turn may take on a crowded machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// What is out: the answer that it must have.
+/// A request that is out: the answer that it must have.
 #[derive(Default)]
 struct Out {
     requests: BTreeMap<i32, i32>,
@@ -162,7 +165,8 @@ fn from_hex(text: &str) -> Name {
     Name::from_bytes(&bytes).unwrap()
 }
 
-/// One process: its name goes out, all names come in, then it storms; then it serves until its input ends.
+/// One process: its name goes out, all names come in, then it storms; then it serves until its
+/// input ends.
 #[test]
 #[ignore = "a process of the test below"]
 fn storms() {

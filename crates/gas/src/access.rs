@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Accesses to global places: by the mapping where there is one, by the kernel within the host, by messages elsewhere. What the header does inline never comes here.
+//! Accesses to global places: by the mapping where there is one, by the kernel within the host, by
+//! messages elsewhere. What the header does inline never comes here.
 
 use bellwire_memory::atomic::{AtomicU64, Ordering};
 
@@ -52,7 +53,8 @@ impl Process {
         }
     }
 
-    /// Copies between memory of this process and a global place on this host, whole or in part with an error. `Ok(Some(..))`: it is elsewhere, and nothing is done.
+    /// Copies between memory of this process and a global place on this host, whole or in part with
+    /// an error. `Ok(Some(..))`: it is elsewhere, and nothing is done.
     ///
     /// # Safety
     /// The `bytes` bytes at `here` may be read or, for [`Direction::In`], written.
@@ -78,7 +80,8 @@ impl Process {
             };
         };
         let (from, to) = if direction == Direction::In { (there.cast_const(), here) } else { (here.cast_const(), there) };
-        // SAFETY: `there` is mapped for so many bytes (G1), `here` by the caller's promise. They may overlap: a program may copy onto itself.
+        // SAFETY: `there` is mapped for so many bytes (G1), `here` by the caller's promise. They
+        // may overlap: a program may copy onto itself.
         unsafe { bellwire_memory::bytes::copy_any(to, from, bytes) };
         Ok(None)
     }
@@ -86,7 +89,8 @@ impl Process {
     /// Reads: the bytes are there when it returns.
     ///
     /// # Errors
-    /// [`Error::NoSuchProcess`], [`Error::NoMemoryThere`], [`Error::Refused`]; of other hosts [`Error::Trouble`], [`Error::Left`]. A part may have been copied.
+    /// [`Error::NoSuchProcess`], [`Error::NoMemoryThere`], [`Error::Refused`]; of other hosts
+    /// [`Error::Trouble`], [`Error::Left`]. A part may have been copied.
     ///
     /// # Safety
     /// The `bytes` bytes at `to` may be written.
@@ -160,7 +164,8 @@ impl Process {
         }
     }
 
-    /// Puts: the bytes are at the place after [`Process::sync`]; the memory at `from` is the caller's again at once.
+    /// Puts: the bytes are at the place after [`Process::sync`]; the memory at `from` is the
+    /// caller's again at once.
     ///
     /// # Errors
     /// As for [`Process::get`].
@@ -176,7 +181,8 @@ impl Process {
         }
     }
 
-    /// Stores: the bytes are counted where they arrive. The memory at `from` is the caller's again at once.
+    /// Stores: the bytes are counted where they arrive. The memory at `from` is the caller's again
+    /// at once.
     ///
     /// # Errors
     /// As for [`Process::get`].
@@ -192,7 +198,8 @@ impl Process {
         if let Way::Mapped { entry, .. } = self.way(pointer, bytes)? {
             // SAFETY: a word of the control area that this process alone writes (G1).
             let arrived = unsafe { AtomicU64::from_ptr(entry.arrived) };
-            // Relaxed: our own word. Release: what was stored before it is counted; pairs with `Control::stored`.
+            // Relaxed: our own word. Release: bytes stored before the count; pairs with
+            // `Control::stored`.
             arrived.store(arrived.load(Ordering::Relaxed).wrapping_add(bytes as u64), Ordering::Release);
         }
         Ok(())
@@ -241,7 +248,8 @@ impl Process {
         }
     }
 
-    /// Calls a function of the program's table on a place, with an argument: one at a time on all places of a process. Returns its result.
+    /// Calls a function of the program's table on a place, with an argument: one at a time on all
+    /// places of a process. Returns its result.
     ///
     /// # Errors
     /// As for [`Process::atomic`]; [`Error::NoSuchFunction`].
@@ -260,10 +268,12 @@ impl Process {
         unsafe { self.control.lock(owner).call(function, place, argument) }
     }
 
-    /// Applies an atomic operation to an aligned word of `bytes` bytes, 4 or 8; returns what was there.
+    /// Applies an atomic operation to an aligned word of `bytes` bytes, 4 or 8; returns what was
+    /// there.
     ///
     /// # Errors
-    /// [`Error::NoSuchProcess`]; [`Error::NoMemoryThere`] if it is not aligned or not in shared memory; of other hosts [`Error::Trouble`], [`Error::Left`].
+    /// [`Error::NoSuchProcess`]; [`Error::NoMemoryThere`] if it is not aligned or not in shared
+    /// memory; of other hosts [`Error::Trouble`], [`Error::Left`].
     ///
     /// # Safety
     /// G3.

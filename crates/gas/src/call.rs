@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Functions of the program on places of other processes, one at a time in each process: `atomic` of Split-C.
+//! Functions of the program on places of other processes, one at a time in each process: `atomic`
+//! of Split-C.
 //!
-//! Who shares memory with the owner of the place runs the function itself, on the mapping; others ask the owner. In either case under a lock that every process has in the control area. Only functions in the
-//! program's table can be asked for, by their number.
+//! A process that shares memory with the owner of the place runs the function itself, on the
+//! mapping; others ask the owner. Both hold a lock that every process has in the control area. Only
+//! functions in the program's table can be asked for, by their number.
 
 use std::sync::OnceLock;
 

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the processes of a host share besides their memory: a barrier, slots for exchanges, counts of stores, and who has left.
+//! The control area, which the processes of a host share besides their memory: a barrier, slots for
+//! exchanges, counts of stores, and the processes that have left.
 //!
-//! Every word has one writer, except the barrier's three. A wait looks for a while (not at all where processes outnumber processors), then lets others run, then sleeps; it
-//! wakes now and then to see whether the one it waits for has left the job.
+//! Every word has one writer, except the barrier's three. A wait looks for a while (not at all
+//! where processes outnumber processors), then lets others run, then sleeps; it wakes now and then
+//! to see whether the one it waits for has left the job.
 //!
-//! Invariant G1 (lib.rs): the control area is mapped as long as this lives, and `layout::File` keeps every place inside it, aligned.
+//! Invariant G1 (lib.rs): the control area is mapped as long as this lives, and `layout::File`
+//! keeps every place inside it, aligned.
 
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
@@ -22,10 +25,11 @@ use crate::window::Window;
 const LOOKS: u32 = 4000;
 /// Times that others are let run before this process sleeps.
 const YIELDS: u32 = 200;
-/// The longest sleep between two looks at who has left.
+/// The longest sleep between two looks for processes that have left.
 const NAP: Duration = Duration::from_millis(20);
 
-/// Someone has left the job while this process waited for all: its exit status, as far as it was told.
+/// Someone has left the job while this process waited for all: its exit status, as far as it was
+/// told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Left {
     /// Which process.
@@ -38,7 +42,8 @@ pub struct Left {
 const ARRIVED: u64 = 0;
 const TURN: u64 = 4;
 const SLEEPERS: u64 = 8;
-/// Words of a process's line: 0, or its exit status with bit 32; then its process id and six bounds of its window.
+/// Words of a process's line: 0, or its exit status with bit 32; then its process id and six bounds
+/// of its window.
 const LEFT: u64 = 0;
 const PID: u64 = 8;
 const BOUNDS: u64 = 16;
@@ -60,7 +65,8 @@ pub struct Control {
 
 impl Control {
     /// # Safety
-    /// `base` is a mapping of a control area of `file` that stays (G1); this process is number `process` of `processes`.
+    /// `base` is a mapping of a control area of `file` that stays (G1); this process is number
+    /// `process` of `processes`.
     pub unsafe fn new(base: *mut u8, file: File, process: u32, processes: u32) -> Self {
         static CROWDED: OnceLock<usize> = OnceLock::new();
         let processors = *CROWDED.get_or_init(|| processors::allowed().len().max(1));
@@ -142,7 +148,8 @@ impl Control {
         let turn = self.word32(TURN);
         // Relaxed: it changes only when this process has arrived, too.
         let now = turn.load(Ordering::Relaxed);
-        // AcqRel: takes over what the ones before did, hands on what this one did; pairs with itself in the others.
+        // AcqRel: takes over what the ones before did, hands on what this one did; pairs with
+        // itself in the others.
         if self.word32(ARRIVED).fetch_add(1, Ordering::AcqRel) + 1 == self.processes {
             // Relaxed: nobody arrives again before the turn, which is stored behind it.
             self.word32(ARRIVED).store(0, Ordering::Relaxed);
@@ -195,7 +202,8 @@ impl Control {
         };
         // Relaxed: ordered by the fence.
         self.word32(SLEEPERS).fetch_add(1, Ordering::Relaxed);
-        // SeqCst: the announcement before the look at the turn; pairs with the fence of who ends the barrier.
+        // SeqCst: the announcement before the look at the turn; pairs with the fence of the process
+        // that ends the barrier.
         fence(Ordering::SeqCst);
         if !is_over() {
             let nap = rustix::time::Timespec { tv_sec: 0, tv_nsec: NAP.subsec_nanos().into() };
@@ -208,7 +216,7 @@ impl Control {
 
     /// Bytes that all processes have stored here so far.
     pub fn stored(&self) -> u64 {
-        // Acquire: what was stored before it was counted; pairs with the release of `gas_store`.
+        // Acquire: bytes stored before they were counted; pairs with the release of `gas_store`.
         (0..self.processes).map(|from| self.word64(self.file.arrived(self.process, from)).load(Ordering::Acquire)).fold(0, u64::wrapping_add)
     }
 
@@ -229,7 +237,8 @@ impl Control {
     /// If `mine` is longer than a line, or `all` does not fit.
     pub fn exchange(&mut self, mine: &[u8], all: &mut [u8]) -> Result<(), Left> {
         assert!(mine.len() <= LINE as usize && all.len() == mine.len() * self.processes as usize, "an exchange of words");
-        // Two sets of slots by turns: who is one exchange ahead writes to the other set, and cannot be two ahead.
+        // Two sets of slots by turns: a process that is one exchange ahead writes to the other set,
+        // and cannot be two ahead.
         self.turns += 1;
         self.copy_in(self.file.slot(self.turns, self.process), mine);
         self.barrier()?;
@@ -266,7 +275,8 @@ impl Control {
 
     fn copy_out(&self, offset: u64, to: &mut [u8]) {
         assert!(offset + to.len() as u64 <= self.file.control_bytes());
-        // SAFETY: inside the control area (G1); nobody writes to this place between this barrier and the next.
+        // SAFETY: inside the control area (G1); nobody writes to this place between this barrier
+        // and the next.
         unsafe { std::ptr::copy_nonoverlapping(self.base.add(offset as usize), to.as_mut_ptr(), to.len()) }
     }
 }

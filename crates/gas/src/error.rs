@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What can go wrong.
+//! The errors of global memory.
 
 use std::fmt;
 
@@ -157,7 +157,7 @@ impl fmt::Display for Access {
     }
 }
 
-/// What ends a job whose processes talk by messages.
+/// A failure that ends a job whose processes talk by messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Trouble {

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Places that are not mapped here: stacks, memory of `mmap`, a heap that has outgrown its window. The kernel copies, or says that nothing is there.
+//! Places that are not mapped here: stacks, memory of `mmap`, a heap that has outgrown its window.
+//! The kernel copies, or says that nothing is there.
 //!
-//! In this process, too: an address that does not exist is then an error like any other, not a crash.
+//! In this process, too: an address that does not exist is then an error like any other, not a
+//! crash.
 
 use rustix::io::Errno;
 
@@ -16,7 +18,8 @@ pub enum Direction {
     Out,
 }
 
-/// Lets the other processes of the job reach this one's memory where the system asks for it (Yama). A job's processes trust each other.
+/// Lets the other processes of the job reach this one's memory where the system asks for it (Yama).
+/// A job's processes trust each other.
 pub fn permit() {
     // SAFETY: a setting of this process. Kernels without Yama refuse it, and need it not.
     unsafe { libc::prctl(libc::PR_SET_PTRACER, libc::PR_SET_PTRACER_ANY, 0, 0, 0) };
@@ -25,7 +28,8 @@ pub fn permit() {
 /// Copies between `here` and an address of a process of this host.
 ///
 /// # Errors
-/// [`Error::NoMemoryThere`], [`Error::Refused`], or what the system says. A part may have been copied.
+/// [`Error::NoMemoryThere`], [`Error::Refused`], or what the system says. A part may have been
+/// copied.
 ///
 /// # Safety
 /// The `bytes` bytes at `here` may be read or, for [`Direction::In`], written.
@@ -35,7 +39,8 @@ pub unsafe fn copy(direction: Direction, pid: u32, address: u64, here: *mut u8, 
         let local = libc::iovec { iov_base: here.wrapping_add(done).cast(), iov_len: bytes - done };
         let remote = libc::iovec { iov_base: std::ptr::without_provenance_mut((address as usize).wrapping_add(done)), iov_len: bytes - done };
         let (pid, local, remote) = (pid.cast_signed(), &raw const local, &raw const remote);
-        // SAFETY: the kernel checks both ranges; the local one is the caller's promise. The other process lives: it is a member of this job, which ends when one dies.
+        // SAFETY: the kernel checks both ranges; the local one is the caller's promise. The other
+        // process lives: it is a member of this job, which ends when one dies.
         let n = unsafe {
             match direction {
                 Direction::In => libc::process_vm_readv(pid, local, 1, remote, 1, 0),

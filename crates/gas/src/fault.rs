@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A touch of a hole in another process's alias: the pointer was inside its window, but nothing is there. Told plainly, where a bare SIGSEGV would say nothing.
+//! A touch of a hole in another process's alias: the pointer was inside its window, but nothing is
+//! there. Told plainly, where a bare SIGSEGV would say nothing.
 //!
 //! The program's own faults stay what they are; a handler of the program's is left alone.
 
@@ -51,7 +52,8 @@ impl Write for Line {
     }
 }
 
-/// The handler: says what it was if it was ours, and lets the default action follow (SA_RESETHAND: the access is made again).
+/// The handler: says what it was if it was ours, and lets the default action follow (SA_RESETHAND:
+/// the access is made again).
 extern "C" fn tell(_signal: libc::c_int, info: *mut libc::siginfo_t, _context: *mut libc::c_void) {
     // SAFETY: the kernel gives a handler with SA_SIGINFO its information.
     let address = unsafe { (*info).si_addr() } as u64;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Which processes share memory with this one: those of the same host, unless that is switched off.
 //!
-//! The launcher's word is not asked: two processes that it started side by side may live in different network or process namespaces, and cannot map each other.
+//! The launcher's word is not asked: two processes that it started side by side may live in
+//! different network or process namespaces, and cannot map each other.
 
 use bellwire_job::Job;
 use rustix::fs::stat;
@@ -50,7 +51,7 @@ impl Group {
     }
 }
 
-/// What processes have in common that can map each other's memory.
+/// Processes with the same text can map each other's memory.
 fn host() -> String {
     let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
     let name = rustix::system::uname();

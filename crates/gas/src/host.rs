@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! One memfd for all processes of a group: the first makes it, the others come for it.
 //!
-//! The way is a socket of the abstract namespace whose name the launcher tells them; both ends look at the other's user. Nobody outside the job gets the descriptor.
+//! The way is a socket of the abstract namespace whose name the launcher tells them; both ends look
+//! at the other's user. Nobody outside the job gets the descriptor.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -17,7 +18,8 @@ use crate::group::Group;
 /// How long the processes of a job may take to meet.
 const MEETING: Duration = Duration::from_secs(60);
 
-/// The memfd of a group, of `bytes` bytes. Collective: all processes of the job call it, at the same time.
+/// The memfd of a group, of `bytes` bytes. Collective: all processes of the job call it, at the
+/// same time.
 ///
 /// # Errors
 /// [`Error::NoRendezvous`] if somebody did not come; what the system and the launcher say.

@@ -11,9 +11,11 @@ pub const SYMMETRIC_BASE: u64 = 8 << 30;
 pub const WINDOW_END: u64 = 16 << 30;
 /// The first alias; that of process p is p times [`ALIAS_STRIDE`] behind it.
 pub const ALIAS_BASE: u64 = 16 << 40;
-/// A window's room among the aliases and in the memfd. Twice a window, so that an address behind one is in no other.
+/// A window's room among the aliases and in the memfd. Twice a window, so that an address behind
+/// one is in no other.
 pub const ALIAS_STRIDE: u64 = 32 << 30;
-/// Of symmetric memory, one part in so many is for what processes take alone, each from an arena of its own.
+/// Of symmetric memory, one part in so many is for what processes take alone, each from an arena of
+/// its own.
 pub const ARENAS_SHARE: u64 = 4;
 /// Most processes of one host: aliases end below what libraries and stacks use.
 pub const PROCESSES_MAX: u32 = 2048;
@@ -61,7 +63,8 @@ pub fn of_alias(address: u64, processes: u32) -> Option<(u32, u64)> {
     (process < processes).then_some((process, offset % ALIAS_STRIDE))
 }
 
-/// How symmetric memory of so many bytes is divided: bytes for collective calls, and of the arena of each process.
+/// How symmetric memory of so many bytes is divided: bytes for collective calls, and of the arena
+/// of each process.
 pub const fn arenas(bytes: u64, processes: u32) -> (u64, u64) {
     let each = page_down(bytes / ARENAS_SHARE / processes as u64);
     (bytes - each * processes as u64, each)
@@ -73,7 +76,8 @@ pub struct File {
     processes: u32,
 }
 
-/// What the control area begins with, in lines: barrier, then a line of a process, slots of exchanges (two turns), counts of stores.
+/// What the control area begins with, in lines: barrier, then a line of a process, slots of
+/// exchanges (two turns), counts of stores.
 impl File {
     /// Of a host with so many processes, at most [`PROCESSES_MAX`].
     pub const fn new(processes: u32) -> Self {

@@ -13,7 +13,7 @@
 //! ```
 //!
 //! A program's statics and heap are moved into its window before it begins (`window.rs`), so a
-//! global pointer to any of them is a load or a store at an alias. What is elsewhere (a stack,
+//! global pointer to any of them is a load or a store at an alias. Other memory (a stack,
 //! memory of `mmap`) is reached by cross-memory attach (`far.rs`). Symmetric memory has the same
 //! addresses in all processes.
 //!
@@ -29,16 +29,16 @@
 //! | `far.rs` | places that are not mapped |
 //! | `fault.rs` | a touch of a hole in an alias, told plainly |
 //! | `net.rs` | all other processes: messages |
-//! | `probe.rs` | steps of a get by messages, for who measures |
-//! | `process.rs`, `access.rs`, `together.rs` | [`Process`]: who is there; accesses; completion and collective calls |
+//! | `probe.rs` | steps of a get by messages, for measuring programs |
+//! | `process.rs`, `access.rs`, `together.rs` | [`Process`]: the processes of the job; accesses; completion and collective calls |
 //!
 //! Called by `ffi/gas`, whose header has the word operations inline. The wire is chosen per pair:
 //! processes of one host share memory; the others, and all with `BELLWIRE_SHM=off`, talk by
 //! messages on virtual interfaces (`net.rs`). If there are any of these, what all processes do
 //! together goes by messages as well.
 //!
-//! Processes of one job trust each other with their memory: that is what the program asked for.
-//! What is read from the control area or a message decides about addresses only after a check.
+//! Processes of one job trust each other with their memory: the program asked for that. Addresses
+//! that a process reads from the control area or a message are checked before they are used.
 //!
 //! Unsafe code relies on three invariants.
 //! - G1: the control area, the window and the aliases are mapped from start to the end of the

@@ -6,11 +6,11 @@
 //! |---|---|
 //! | `header.rs` | messages as bytes |
 //! | `meet.rs` | how the processes connect |
-//! | `peer.rs` | credits; what leaves, what is awaited |
+//! | `peer.rs` | credits; messages to send, answers awaited |
 //! | `pack.rs` | several short requests in one message |
-//! | `answers.rs` | what peers have asked for |
+//! | `answers.rs` | the answers to peers |
 //! | `memory.rs` | this process's memory as peers may reach it |
-//! | `core.rs` | the machine: what comes |
+//! | `core.rs` | the machine: messages that arrive |
 //! | `ask.rs` | what the program asks for, tried once |
 //! | `calls.rs`, `gather.rs` | the same until it is done: accesses, collective calls |
 //! | `rounds.rs` | what a collective call sends to whom |
@@ -55,7 +55,7 @@ use crate::error::{Death, Error, Trouble};
 use crate::probe::{Off, Probe};
 use crate::window::Window;
 
-/// Looks in vain before a call sleeps; sleeping begins with a spin of its own.
+/// Looks that find nothing before a call sleeps; sleeping begins with a spin of its own.
 const LOOKS: u32 = 16;
 /// The same while something waits to leave: nobody says when there is room.
 const LOOKS_TO_SEND: u32 = 2000;

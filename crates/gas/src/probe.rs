@@ -9,8 +9,8 @@
 use crate::error::Error;
 use crate::process::Process;
 
-/// A step that is over, in the order in which a process passes them: the first four by who asks,
-/// the others by who is asked and then by who asked.
+/// A step that is over, in the order in which a process passes them: the first four in the process
+/// that asks, the others in the one that is asked and then in the one that asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Stage {
@@ -37,7 +37,7 @@ impl Stage {
     pub const COUNT: usize = Self::Left as usize + 1;
 }
 
-/// Who hears of each step.
+/// A watcher that hears of each step.
 pub trait Probe {
     /// This step is over now.
     fn mark(stage: Stage);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! One process's global memory: start and end, and who the others are. Accesses are in `access.rs`, what all do together in `together.rs`.
+//! One process's global memory: start and end, and who the others are. Accesses are in `access.rs`,
+//! what all do together in `together.rs`.
 
 use std::time::Duration;
 
@@ -19,10 +20,11 @@ use crate::{far, fault, host};
 
 /// MiB of heap that are shared, unless `BELLWIRE_GAS_HEAP_MIB` says another number.
 const HEAP_MIB: u64 = 1024;
-/// MiB of symmetric memory, unless `BELLWIRE_GAS_SYMMETRIC_MIB` says another number. Taken when touched.
+/// MiB of symmetric memory, unless `BELLWIRE_GAS_SYMMETRIC_MIB` says another number. Taken when
+/// touched.
 const SYMMETRIC_MIB: u64 = 4096;
 
-/// What inline word accesses know of a process; the layout of `struct gas_peer`.
+/// Where inline word accesses find the memory of a process; the layout of `struct gas_peer`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct PeerEntry {
@@ -52,12 +54,14 @@ pub struct Process {
     pub(crate) control: Control,
     pub(crate) group: Group,
     pub(crate) peers: Vec<Peer>,
-    /// To the processes outside of the group, and for what all do together; `None` if there are none.
+    /// To the processes outside of the group, and for what all do together; `None` if there are
+    /// none.
     pub(crate) net: Option<Net>,
     pub(crate) symmetric: Symmetric,
     /// Where symmetric memory is, in every process.
     own: Range,
-    /// What this process alone takes of symmetric memory: every process keeps this range free for it.
+    /// What this process alone takes of symmetric memory: every process keeps this range free for
+    /// it.
     pub(crate) arena: Symmetric,
     /// Stored bytes that are counted off.
     pub(crate) taken: u64,
@@ -69,21 +73,26 @@ pub struct Process {
 static STARTED: AtomicBool = AtomicBool::new(false);
 
 impl Process {
-    /// Joins the job (through the job library if that is installed, since the program may use other libraries that join it), moves this process's statics (from first to last address) and heap into shared memory, maps the memory of those on this host, and connects to the others. Collective.
+    /// Joins the job (through the job library if that is installed, since the program may use other
+    /// libraries that join it), moves this process's statics (from first to last address) and heap
+    /// into shared memory, maps the memory of those on this host, and connects to the others.
+    /// Collective.
     ///
     /// # Errors
     /// Whatever keeps global memory from being there.
     ///
     /// # Safety
-    /// This process has one thread, and `statics` is its own writable data (G2). Nothing else uses the addresses of [`layout`].
+    /// This process has one thread, and `statics` is its own writable data (G2). Nothing else uses
+    /// the addresses of [`layout`].
     pub unsafe fn start(statics: Range) -> Result<Self, Error> {
         let heap = setting("BELLWIRE_GAS_HEAP_MIB", HEAP_MIB, SYMMETRIC_BASE)?;
         // SAFETY: G2, the caller's promise.
         Self::begin(Job::join_installed()?, |memfd, file, symmetric| unsafe { window::take_over(memfd, file, statics, heap, symmetric) })
     }
 
-    /// As [`Process::start`], but of symmetric memory alone: nothing of the program moves, and accesses to anything else are errors. Other threads may be there. Collective: the processes of a job
-    /// start in the same way.
+    /// As [`Process::start`], but of symmetric memory alone: nothing of the program moves, and
+    /// accesses to anything else are errors. Other threads may be there. Collective: the processes
+    /// of a job start in the same way.
     ///
     /// # Errors
     /// As there; [`Error::Twice`].
@@ -139,7 +148,7 @@ impl Process {
         self.job.size()
     }
 
-    /// What word accesses need to know of a process; nothing of one that does not exist.
+    /// Where word accesses find the memory of a process; nothing for one that does not exist.
     pub fn entry(&self, process: u32) -> PeerEntry {
         match self.peers.get(process as usize) {
             Some(Peer::Mapped { entry, .. }) => *entry,

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The allocator of symmetric memory. Every process makes the same calls in the same order, so every process gets the same addresses without a message.
+//! The allocator of symmetric memory. Every process makes the same calls in the same order, so
+//! every process gets the same addresses without a message.
 //!
-//! First fit over a list of free ranges, joined when they meet: spread arrays are few, large and mostly freed in reverse order.
+//! First fit over a list of free ranges, joined when they meet: spread arrays are few, large and
+//! mostly freed in reverse order.
 
 use std::collections::BTreeMap;
 
-/// Ranges begin at multiples of this, so that blocks of different processes and arrays share no line.
+/// Ranges begin at multiples of this, so that blocks of different processes and arrays share no
+/// line.
 const ALIGN: u64 = 128;
 
 /// Which ranges are free, and which are given out.

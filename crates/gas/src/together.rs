@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Completion, and what all processes do together: by the control area if all of them share memory, else by messages.
+//! Completion, and what all processes do together: by the control area if all of them share memory,
+//! else by messages.
 
 use bellwire_memory::atomic::{Ordering, fence};
 
@@ -16,7 +17,8 @@ impl Process {
         Error::Left(Left { process, ..left })
     }
 
-    /// Completes this process's gets and puts: over shared memory they are complete, and now in order with everything.
+    /// Completes this process's gets and puts: over shared memory they are complete, and now in
+    /// order with everything.
     ///
     /// # Errors
     /// [`Error::Trouble`], [`Error::Left`].
@@ -60,7 +62,7 @@ impl Process {
         let end = self.taken.wrapping_add(bytes);
         match &self.net {
             None => self.control.wait_stored(end).map_err(|left| self.left(left))?,
-            // Who shares memory with this process rings for nobody.
+            // A process that shares memory with this one does not ring.
             Some(net) => {
                 net.wait_stored(self.group.size() == 1, |by_messages| self.control.stored().wrapping_add(by_messages).wrapping_sub(end).cast_signed() >= 0)?
             }
@@ -83,7 +85,8 @@ impl Process {
         self.taken = self.stored();
     }
 
-    /// Waits until all stores of all have arrived. Collective. Nobody stores again before everybody has set its count to 0.
+    /// Waits until all stores of all have arrived. Collective. Nobody stores again before everybody
+    /// has set its count to 0.
     ///
     /// # Errors
     /// As for [`Process::barrier`].
@@ -93,7 +96,8 @@ impl Process {
         self.barrier()
     }
 
-    /// Spread memory: a pointer to the first block, in process 0, or 0. Collective; waits until all are here: what was freed before may be in use elsewhere till then.
+    /// Spread memory: a pointer to the first block, in process 0, or 0. Collective; waits until all
+    /// are here: memory that was freed before may be in use elsewhere until then.
     ///
     /// # Errors
     /// As for [`Process::barrier`].
@@ -105,14 +109,16 @@ impl Process {
         Ok(made.map_or(0, |address| layout::pointer_of(0, address)))
     }
 
-    /// As [`Process::spread_make`], but of this process alone: the others know of it when they are told the pointer. 0 if there is no memory.
+    /// As [`Process::spread_make`], but of this process alone: the others know of it when they are
+    /// told the pointer. 0 if there is no memory.
     pub fn spread_make_alone(&mut self, blocks: u64, block_bytes: u64) -> u64 {
         let rows = blocks.div_ceil(u64::from(self.processes()));
         let made = rows.checked_mul(block_bytes).and_then(|bytes| self.arena.take(bytes.checked_add(WORD_MAX)?));
         made.map_or(0, |address| layout::pointer_of(0, address))
     }
 
-    /// Gives spread memory back: of a collective call in all processes, of this process alone in this one. False if it is none, or another process's.
+    /// Gives spread memory back: of a collective call in all processes, of this process alone in
+    /// this one. False if nothing was made there, or by another process.
     pub fn spread_end(&mut self, pointer: u64) -> bool {
         let address = layout::address_of(pointer);
         self.symmetric.give(address) || self.arena.give(address)
@@ -129,7 +135,8 @@ impl Process {
         let Some(net) = &self.net else { return self.control.exchange(mine, all).map_err(|left| self.left(left)) };
         assert!(all.len() == mine.len() * self.job.size() as usize, "room for everybody's");
         for (to, block) in all.chunks_exact_mut(mine.len().max(1)).zip(net.gather(Some(mine))?) {
-            // All programs of a job give blocks of the same length; a block of another is cut or leaves the rest as it is.
+            // All programs of a job give blocks of the same length; a block of another is cut or
+            // leaves the rest as it is.
             to.iter_mut().zip(block).for_each(|(to, byte)| *to = byte);
         }
         Ok(())
@@ -154,7 +161,8 @@ impl Process {
         Ok(())
     }
 
-    /// Who has the bytes doubles in each round: the others read them where they are.
+    /// The number of processes that have the bytes doubles in each round: the others read them
+    /// where they are.
     fn broadcast_long(&self, net: &Net, data: &mut [u8], root: u32) -> Result<(), Error> {
         let (me, size) = (self.process(), self.processes());
         let address = data.as_mut_ptr().expose_provenance() as u64;

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The program's own memory moves into the shared window, at the addresses where it is: statics, and the heap of the C library.
+//! The program's own memory moves into the shared window, at the addresses where it is: statics,
+//! and the heap of the C library.
 //!
-//! The heap grows at the kernel's break, by steps. So it is grown once, to its full size, and then its pages are exchanged for the window's. What the program allocates beyond that
-//! is memory like any other: reached by the long way.
+//! The heap grows at the kernel's break, by steps. So it is grown once, to its full size, and then
+//! its pages are exchanged for the window's. What the program allocates beyond that is memory like
+//! any other: reached by the long way.
 //!
-//! Called once, before `main`, by one thread (G2): between copy and exchange nothing else may write to these pages, nor allocate.
+//! Called once, before `main`, by one thread (G2): between copy and exchange nothing else may write
+//! to these pages, nor allocate.
 
 use std::fs;
 
@@ -23,7 +26,7 @@ pub type Range = (u64, u64);
 pub struct Window {
     /// `.data` and `.bss`.
     pub statics: Range,
-    /// What `malloc` gives out.
+    /// The memory that `malloc` gives out.
     pub heap: Range,
     /// The same in every process.
     pub symmetric: Range,
@@ -70,7 +73,8 @@ pub unsafe fn take_over(memfd: BorrowedFd<'_>, file: u64, statics: Range, heap_b
     // Whatever is allocated for the work is allocated here.
     let is_in_window = |heap: &Range| heap.0 >= statics.1 && heap.1 + PAGE <= SYMMETRIC_BASE;
     let heap = find_heap().filter(is_in_window).ok_or(Error::Os("brk", rustix::io::Errno::NOMEM))?;
-    // The break cannot pass this page: what the C library needs beyond it, it maps elsewhere, outside the window. In it would be a hole, for the others.
+    // The break cannot pass this page: what the C library needs beyond it, it maps elsewhere,
+    // outside the window. In it would be a hole, for the others.
     let guard = std::ptr::without_provenance_mut(heap.1 as usize);
     // SAFETY: without FIXED_REPLACE nothing that is there is lost.
     unsafe { mmap_anonymous(guard, PAGE as usize, ProtFlags::empty(), MapFlags::PRIVATE | MapFlags::FIXED_NOREPLACE) }.map_err(Error::from_call("mmap"))?;
@@ -101,10 +105,12 @@ pub fn share_symmetric(memfd: BorrowedFd<'_>, file: u64, bytes: u64) -> Result<W
     Ok(Window { symmetric, ..Window::default() })
 }
 
-/// Makes the C library ask the kernel for the whole heap at once, and never for memory elsewhere as long as that lasts.
+/// Makes the C library ask the kernel for the whole heap at once, and never for memory elsewhere as
+/// long as that lasts.
 fn grow_heap(bytes: u64) {
     let bytes = i32::try_from(bytes).unwrap_or(i32::MAX);
-    // SAFETY: settings of the C library's allocator, and a block that is given back at once; a failure leaves a smaller heap.
+    // SAFETY: settings of the C library's allocator, and a block that is given back at once; a
+    // failure leaves a smaller heap.
     unsafe {
         libc::mallopt(libc::M_ARENA_MAX, 1);
         libc::mallopt(libc::M_MMAP_MAX, 0);
@@ -126,11 +132,13 @@ fn find_heap() -> Option<Range> {
     Some((u64::from_str_radix(begin, 16).ok()?, u64::from_str_radix(end, 16).ok()?))
 }
 
-/// The kernel's word about each page of a range: bit 63 in memory, bit 62 swapped out. As if in memory where it does not say.
+/// The kernel's word about each page of a range: bit 63 in memory, bit 62 swapped out. As if in
+/// memory where it does not say.
 fn touched(range: Range) -> Vec<u64> {
     const IN_MEMORY: u64 = 1 << 63;
     let count = usize::try_from((range.1 - range.0) / PAGE).unwrap_or(0);
-    // Written before the kernel is asked: this list lies in the range itself, and what is written later would not be known.
+    // Written before the kernel is asked: this list lies in the range itself, and what is written
+    // later would not be known.
     let mut pages = vec![IN_MEMORY; count];
     let Ok(file) = fs::File::open("/proc/self/pagemap") else { return pages };
     let mut part = [0u8; 4096];
@@ -158,7 +166,8 @@ unsafe fn exchange(memfd: BorrowedFd<'_>, file: u64, range: Range, is_touched: i
         if !is_touched(page) {
             continue;
         }
-        // SAFETY: the page is this process's own memory, readable, and nobody writes to it now (G2).
+        // SAFETY: the page is this process's own memory, readable, and nobody writes to it now
+        // (G2).
         let bytes = unsafe { std::slice::from_raw_parts(std::ptr::with_exposed_provenance::<u8>(address as usize), PAGE as usize) };
         if bytes.iter().any(|&byte| byte != 0) && pwrite(memfd, bytes, file + address).map_err(Error::from_call("pwrite"))? != bytes.len() {
             return Err(Error::Os("pwrite", rustix::io::Errno::NOSPC));
@@ -187,7 +196,8 @@ pub unsafe fn map_at(memfd: BorrowedFd<'_>, offset: u64, address: u64, bytes: u6
     unsafe { mmap(at, bytes as usize, ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED | MapFlags::FIXED | MapFlags::NORESERVE, memfd, offset) }
         .map_err(Error::from_call("mmap"))?;
     if crate::layout::of_alias(address, u32::MAX).is_some() {
-        // SAFETY: our mapping; the advice changes no content, and a copy of all processes' memory in everybody's core file helps nobody.
+        // SAFETY: our mapping; the advice changes no content, and a copy of all processes' memory
+        // in everybody's core file helps nobody.
         let _ = unsafe { madvise(at, bytes as usize, Advice::LinuxDontDump) };
     }
     Ok(())

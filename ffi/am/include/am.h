@@ -2,12 +2,16 @@
 /*
  * am.h - Active Messages II, on Bellwire.
  *
- * An endpoint sends requests to the endpoints in its translation table; each request names a handler, which runs at its receiver when that polls, and may reply once. What
- * cannot be handled comes back to the sender's error handler (handler 0), once, with the reason. Endpoints of a bundle are polled as one.
+ * An endpoint sends requests to the endpoints in its translation table; each request names a
+ * handler, which runs at its receiver when that polls, and may reply once. A message that cannot be
+ * handled comes back to the sender's error handler (handler 0), once, with the reason. Endpoints of
+ * a bundle are polled as one.
  *
- * All functions return AM_OK or one of AM_ERR_*, unless said otherwise. Pointers to results must not be NULL. Handlers may only reply, and reply handlers may send nothing;
- * a request or AM_Poll inside a handler gives AM_ERR_BAD_ARG. Bundles of both types may be used by several threads; handlers of one bundle run one at a time.
- * Environment: that of libvipl (BELLWIRE_MODE, BELLWIRE_ADDRESS, ...), see vipl(3).
+ * All functions return AM_OK or one of AM_ERR_*, unless said otherwise. Pointers to results must
+ * not be NULL. Handlers may only reply, and reply handlers may send nothing; a request or AM_Poll
+ * inside a handler gives AM_ERR_BAD_ARG. Bundles of both types may be used by several threads;
+ * handlers of one bundle run one at a time. Environment: that of libvipl (BELLWIRE_MODE,
+ * BELLWIRE_ADDRESS, ...), see vipl(3).
  */
 #ifndef BELLWIRE_AM_H
 #define BELLWIRE_AM_H
@@ -19,7 +23,7 @@
 extern "C" {
 #endif
 
-/* ------------------------------------------------------------------------------------------------ types and constants */
+/* ------------------------------------------------------------ types and constants */
 
 typedef uint64_t tag_t;    /* must match for a message to be accepted */
 typedef uint8_t handler_t; /* index of a handler; 0 is the error handler */
@@ -31,20 +35,23 @@ typedef struct { uint64_t opaque[6]; } en_t;
 typedef struct am_bundle *eb_t;
 typedef struct am_endpoint *ep_t;
 
-/* A handler: void (void *token, int32_t a0, ...) of a short message; void (void *token, void *buf, size_t nbytes, int32_t a0, ...) of others, buf being valid while it runs;
- * the error handler: void (int status, op_t opcode, void *argblock). Each with as many arguments as its message has. */
+/* A handler: void (void *token, int32_t a0, ...) of a short message; void (void *token, void *buf,
+ * size_t nbytes, int32_t a0, ...) of others, buf being valid while it runs; the error handler: void
+ * (int status, op_t opcode, void *argblock). Each with as many arguments as its message has. */
 typedef void (*am_handler_fn_t)(void);
 
 enum { AM_OK = 0, AM_ERR_NOT_INIT = 1, AM_ERR_BAD_ARG = 2, AM_ERR_RESOURCE = 3, AM_ERR_NOT_SENT = 4, AM_ERR_IN_USE = 5 };
 
-/* Status for the error handler. EUNREACHABLE: nobody is there, or the connection broke before an answer: then it is not known whether the handler ran. */
+/* Status for the error handler. EUNREACHABLE: nobody is there, or the connection broke before an
+ * answer: then it is not known whether the handler ran. */
 enum {
     EBADARGS = 1, EBADENTRY = 2, EBADTAG = 3, EBADHANDLER = 4, EBADSEGOFF = 5, EBADLENGTH = 6, EBADENDPOINT = 7, ECONGESTION = 8, EUNREACHABLE = 9, EREPLYREJECTED = 10
 };
 
 enum { AM_REQUEST_M = 1, AM_REQUEST_IM = 2, AM_REQUEST_XFER_M = 3, AM_REPLY_M = 4, AM_REPLY_IM = 5, AM_REPLY_XFER_M = 6, AM_GET_XFER_M = 7 };
 
-/* The message that came back: what the error handler's argblock points to while it runs. Of a medium message only the place of its payload is known. */
+/* The message that came back: what the error handler's argblock points to while it runs. Of a
+ * medium message only the place of its payload is known. */
 typedef struct {
     int dest;             /* index in the translation table */
     handler_t handler;
@@ -67,13 +74,14 @@ int AM_MaxShort(void);  /* arguments of a message: 16 */
 int AM_MaxMedium(void); /* bytes of a medium message: 65000 */
 int AM_MaxLong(void);   /* bytes of a bulk message or get: 2^30 */
 
-/* ------------------------------------------------------------------------------------------------ the library */
+/* ------------------------------------------------------------ the library */
 
-/* Counted: as many AM_Terminate end it, and free what is left. AM_ERR_RESOURCE: the NIC cannot be opened; standard error says why. */
+/* Counted: as many AM_Terminate end it, and free what is left. AM_ERR_RESOURCE: the NIC cannot be
+ * opened; standard error says why. */
 int AM_Init(void);
 int AM_Terminate(void);
 
-/* ------------------------------------------------------------------------------------------------ bundles and endpoints */
+/* ------------------------------------------------------------ bundles and endpoints */
 
 int AM_AllocateBundle(int type, eb_t *bundle);
 int AM_FreeBundle(eb_t bundle); /* frees its endpoints; not within a handler */
@@ -81,7 +89,9 @@ int AM_AllocateEndpoint(eb_t bundle, ep_t *endpoint, en_t *name);
 int AM_FreeEndpoint(ep_t endpoint); /* requests to it come back with EBADENDPOINT */
 int AM_MoveEndpoint(ep_t endpoint, eb_t from, eb_t to);
 
-/* The memory that bulk messages and gets reach. Peers reach memory of AMX_Alloc directly, other memory by way of the engine. Replacing a segment to which peers are writing ends their connections. */
+/* The memory that bulk messages and gets reach. Peers reach memory of AMX_Alloc directly, other
+ * memory by way of the engine. Replacing a segment to which peers are writing ends their
+ * connections. */
 int AM_SetSeg(ep_t endpoint, void *address, uintptr_t nbytes);
 int AM_GetSeg(ep_t endpoint, void **address, uintptr_t *nbytes);
 int AM_MaxSegLength(uintptr_t *nbytes);
@@ -89,7 +99,7 @@ int AM_MaxSegLength(uintptr_t *nbytes);
 int AM_SetTag(ep_t endpoint, tag_t tag); /* AM_NONE at first */
 int AM_GetTag(ep_t endpoint, tag_t *tag);
 
-/* ------------------------------------------------------------------------------------------------ translation table */
+/* ------------------------------------------------------------ translation table */
 
 int AM_Map(ep_t endpoint, int index, en_t name, tag_t tag); /* AM_ERR_IN_USE: the entry is */
 int AM_MapAny(ep_t endpoint, int *index, en_t name, tag_t tag);
@@ -101,10 +111,11 @@ int AM_GetNumTranslations(ep_t endpoint, int *entries);
 int AM_SetNumTranslations(ep_t endpoint, int entries);
 int AM_MaxNumTranslations(int *entries);
 
-/* Endpoints that will be talked to, and requests that may be out to each (1 to 256; 64 at first). */
+/* Endpoints that will be talked to, and requests that may be out to each (1 to 256; 64 at first).
+ * */
 int AM_SetExpectedResources(ep_t endpoint, int endpoints, int outstanding);
 
-/* ------------------------------------------------------------------------------------------------ handlers */
+/* ------------------------------------------------------------ handlers */
 
 int AMX_SetHandler(ep_t endpoint, handler_t index, am_handler_fn_t function);
 int AMX_SetHandlerAny(ep_t endpoint, handler_t *index, am_handler_fn_t function);
@@ -114,26 +125,27 @@ int AM_GetNumHandlers(ep_t endpoint, int *handlers);
 int AM_SetNumHandlers(ep_t endpoint, int handlers); /* AM_ERR_RESOURCE: more than 256 */
 int AM_MaxNumHandlers(void);
 
-/* ------------------------------------------------------------------------------------------------ events */
+/* ------------------------------------------------------------ events */
 
 int AM_Poll(eb_t bundle); /* handles what has come, at most some tens of messages */
 int AM_SetEventMask(eb_t bundle, int mask);
 int AM_GetEventMask(eb_t bundle, int *mask);
 int AM_WaitSema(eb_t bundle); /* sleeps until the bundle is not empty; AM_ERR_BAD_ARG: AM_NOTEMPTY is not in the mask */
 
-/* ------------------------------------------------------------------------------------------------ within a handler */
+/* ------------------------------------------------------------ within a handler */
 
 int AM_GetSourceEndpoint(void *token, en_t *name);
 int AM_GetDestEndpoint(void *token, ep_t *endpoint);
 int AM_GetMsgTag(void *token, tag_t *tag);
 
-/* ------------------------------------------------------------------------------------------------ messages */
+/* ------------------------------------------------------------ messages */
 
 /*
- * The calls behind AM_RequestM ... below; args points to num_args arguments, which are copied.
- * A request polls while it cannot leave: AM_ERR_NOT_SENT is given only by the asynchronous ones, and by a reply whose requester is gone.
- * AMX_RequestXfer returns when source may be reused; of the asynchronous one, source must stay as it is until the request is handled.
- * AMX_ReplyXfer out of the requester's segment: AM_ERR_BAD_ARG; the request may still be answered otherwise.
+ * The calls behind AM_RequestM ... below; args points to num_args arguments, which are copied. A
+ * request polls while it cannot leave: AM_ERR_NOT_SENT is given only by the asynchronous ones, and
+ * by a reply whose requester is gone. AMX_RequestXfer returns when source may be reused; of the
+ * asynchronous one, source must stay as it is until the request is handled. AMX_ReplyXfer out of
+ * the requester's segment: AM_ERR_BAD_ARG; the request may still be answered otherwise.
  */
 int AMX_Request(ep_t endpoint, int dest, handler_t handler, int num_args, const int32_t *args);
 int AMX_RequestI(ep_t endpoint, int dest, handler_t handler, const void *source, size_t nbytes, int num_args, const int32_t *args);
@@ -179,7 +191,8 @@ int AMX_ReplyXfer(void *token, uintptr_t dest_offset, handler_t handler, const v
 #define AM_N15 AM_N14 a14,
 #define AM_N16 AM_N15 a15,
 
-/* For each M from 0 to 16: AM_RequestM, AM_RequestIM, AM_RequestXferM, AM_RequestXferAsyncM, AM_GetXferM, AM_ReplyM, AM_ReplyIM, AM_ReplyXferM. */
+/* For each M from 0 to 16: AM_RequestM, AM_RequestIM, AM_RequestXferM, AM_RequestXferAsyncM,
+ * AM_GetXferM, AM_ReplyM, AM_ReplyIM, AM_ReplyXferM. */
 #define AM_DEFINE(M)                                                                                                                                             \
     static inline int AM_Request##M(ep_t ep, int dest, handler_t handler AM_P##M) {                                                                              \
         const int32_t args[] = {AM_N##M 0};                                                                                                                      \
@@ -232,9 +245,10 @@ AM_DEFINE(14)
 AM_DEFINE(15)
 AM_DEFINE(16)
 
-/* ------------------------------------------------------------------------------------------------ beyond AM-II */
+/* ------------------------------------------------------------ beyond AM-II */
 
-/* Zeroed memory that peers can reach directly when it is, or lies in, a segment; and back. AM_Terminate frees what is left. */
+/* Zeroed memory that peers can reach directly when it is, or lies in, a segment; and back.
+ * AM_Terminate frees what is left. */
 int AMX_Alloc(size_t nbytes, void **address);
 int AMX_Free(void *address);
 
@@ -252,30 +266,37 @@ int AMX_GetStatistics(ep_t endpoint, am_statistics_t *statistics);
 int AMX_ResetStatistics(ep_t endpoint);
 void AMX_AddStatistics(am_statistics_t *sum, const am_statistics_t *statistics);
 
-/* How long a request waits for a receiver that is there but takes nothing, in milliseconds, before it comes back with ECONGESTION. 0, as it is at first: for ever. */
+/* How long a request waits for a receiver that is there but takes nothing, in milliseconds, before
+ * it comes back with ECONGESTION. 0, as it is at first: for ever. */
 int AMX_SetPatience(eb_t bundle, unsigned milliseconds);
 
-/* ------------------------------------------------------------------------------------------------ jobs of many processes (Bellwire's own) */
+/* ------------------------------------------------------------ jobs of many processes (Bellwire's own) */
 
 /*
- * Start-up of programs that run as many equal processes, under bellwire run, MPICH's mpiexec, Open MPI's mpirun, Slurm's srun, or alone: entry i of the endpoint's table is process i,
- * also this one. libbellwire_job.so.1 is loaded for it. These calls give AM_OK, AM_ERR_*, or one of the codes below; AMX_Reason() has the reason as text.
- * AMX_Start, AMX_Barrier, AMX_AllGather and AMX_Finish are collective: every process calls them, in the same order, not within a handler. They poll: handlers run meanwhile.
+ * Start-up of programs that run as many equal processes, under bellwire run, MPICH's mpiexec, Open
+ * MPI's mpirun, Slurm's srun, or alone: entry i of the endpoint's table is process i, also this
+ * one. libbellwire_job.so.1 is loaded for it. These calls give AM_OK, AM_ERR_*, or one of the codes
+ * below; AMX_Reason() has the reason as text. AMX_Start, AMX_Barrier, AMX_AllGather and AMX_Finish
+ * are collective: every process calls them, in the same order, not within a handler. They poll:
+ * handlers run meanwhile.
  */
 enum {
     AMX_ERR_JOB = 64, /* the launcher, or libbellwire_job */
     AMX_ERR_LOST = 65 /* a process of the job is gone: no collective call will be well any more. Requests to it come back with EUNREACHABLE or EBADENDPOINT. */
 };
 
-/* Joins the job, initialises the library (as AM_Init), and makes a bundle and an endpoint with a tag of its own. Handlers and segment are the program's to set, then AMX_Barrier. */
+/* Joins the job, initialises the library (as AM_Init), and makes a bundle and an endpoint with a
+ * tag of its own. Handlers and segment are the program's to set, then AMX_Barrier. */
 int AMX_Start(eb_t *bundle, ep_t *endpoint);
-/* Waits until the endpoint's requests are handled and all processes have come so far, then ends what AMX_Start has begun, also if it gives AMX_ERR_LOST. */
+/* Waits until the endpoint's requests are handled and all processes have come so far, then ends
+ * everything that AMX_Start began, also if it gives AMX_ERR_LOST. */
 int AMX_Finish(void);
 /* This process's number from 0, and how many there are; -1 before AMX_Start. */
 int AMX_Rank(void);
 int AMX_Size(void);
 int AMX_Barrier(void);
-/* Everybody's block, of the same length everywhere, at most 2^20 bytes, to everybody: `all` has room for AMX_Size() of them, in order of rank. */
+/* Everybody's block, of the same length everywhere, at most 2^20 bytes, to everybody: `all` has
+ * room for AMX_Size() of them, in order of rank. */
 int AMX_AllGather(const void *block, size_t nbytes, void *all);
 /* Within a handler: which process the message is from. AM_ERR_RESOURCE: none of the job. */
 int AMX_SourceRank(void *token, int *rank);

@@ -1,12 +1,17 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * bellwire_rpc.h - remote procedure calls on Bellwire's Active Messages, over shared memory and UDP.
+ * bellwire_rpc.h - remote procedure calls on Bellwire's Active Messages, over shared memory and
+ * UDP.
  *
- * A node serves procedures and calls those of its peers. A procedure has a name and a type: a number that caller and server agree on, which changes when the meaning of the bytes does.
- * Arguments and results are bytes, of any number. A call ends exactly once: by its result or by one of the codes below. Something has to poll: waiting calls do, bw_rpc_sleep does nothing else.
+ * A node serves procedures and calls those of its peers. A procedure has a name and a type: a
+ * number that caller and server agree on, which changes when the meaning of the bytes does.
+ * Arguments and results are bytes, of any number. A call ends exactly once: by its result or by one
+ * of the codes below. Something has to poll: waiting calls do, bw_rpc_sleep does nothing else.
  *
- * Functions give BW_RPC_OK or one of the codes, unless said otherwise; bw_rpc_reason() has the reason as text. Any thread may call any function; handlers run one at a time, on the thread that
- * polls, and may not wait (BW_RPC_ERR_MOMENT). Part of libbellwire_am (pkg-config bellwire-rpc); the environment is that of libvipl.
+ * Functions give BW_RPC_OK or one of the codes, unless said otherwise; bw_rpc_reason() has the
+ * reason as text. Any thread may call any function; handlers run one at a time, on the thread that
+ * polls, and may not wait (BW_RPC_ERR_MOMENT). Part of libbellwire_am (pkg-config bellwire-rpc);
+ * the environment is that of libvipl.
  */
 #ifndef BELLWIRE_RPC_H
 #define BELLWIRE_RPC_H
@@ -50,13 +55,14 @@ typedef uint64_t bw_rpc_pending_t; /* a call under way */
 typedef struct bw_rpc_call bw_rpc_call_t;   /* a call that has arrived, while its handler runs */
 typedef struct bw_rpc_reply bw_rpc_reply_t; /* the right to answer a call later */
 
-/* ------------------------------------------------------------------------------------------------ nodes */
+/* ------------------------------------------------------------ nodes */
 
 int bw_rpc_open(bw_rpc_node_t **node);
 /* Calls to and from the node end. No other thread uses it any more. */
 int bw_rpc_close(bw_rpc_node_t *node);
 int bw_rpc_address(bw_rpc_node_t *node, bw_rpc_address_t *address);
-/* Calls to one peer that may be under way (64 at first), calls of one caller that may be answered later or be arriving in parts (256), bytes of large values that may be arriving (2^30). */
+/* Calls to one peer that may be under way (64 at first), calls of one caller that may be answered
+ * later or be arriving in parts (256), bytes of large values that may be arriving (2^30). */
 int bw_rpc_set_limits(bw_rpc_node_t *node, unsigned window, unsigned served, uint64_t memory);
 /* A peer to call. Nothing is sent yet. */
 int bw_rpc_connect(bw_rpc_node_t *node, const bw_rpc_address_t *address, bw_rpc_peer_t *peer);
@@ -68,14 +74,16 @@ int bw_rpc_poll(bw_rpc_node_t *node);
 /* The same, sleeping for at most so many milliseconds until something comes; negative: for ever. */
 int bw_rpc_sleep(bw_rpc_node_t *node, int milliseconds);
 
-/* ------------------------------------------------------------------------------------------------ serving */
+/* ------------------------------------------------------------ serving */
 
-/* Runs for each call; `arguments` are valid while it runs. It answers by one of the functions below, or the call ends with BW_RPC_DROPPED. */
+/* Runs for each call; `arguments` are valid while it runs. It answers by one of the functions
+ * below, or the call ends with BW_RPC_DROPPED. */
 typedef void (*bw_rpc_handler_t)(bw_rpc_call_t *call, const void *arguments, size_t nbytes, void *context);
 
 int bw_rpc_serve(bw_rpc_node_t *node, const char *name, uint64_t type, bw_rpc_handler_t handler, void *context);
 int bw_rpc_withdraw(bw_rpc_node_t *node, const char *name);
-/* The type that procedures of bytes to bytes have in Rust (Procedure<Vec<u8>, Vec<u8>>), for a version. */
+/* The type that procedures of bytes to bytes have in Rust (Procedure<Vec<u8>, Vec<u8>>), for a
+ * version. */
 uint64_t bw_rpc_bytes_type(uint32_t version);
 
 int bw_rpc_return(bw_rpc_call_t *call, const void *result, size_t nbytes);
@@ -92,15 +100,17 @@ int bw_rpc_reply_fail(bw_rpc_reply_t *reply, int code, const char *message);
 /* 1: nobody waits for the answer any more, which is to be given all the same. */
 int bw_rpc_reply_cancelled(const bw_rpc_reply_t *reply);
 
-/* ------------------------------------------------------------------------------------------------ calling */
+/* ------------------------------------------------------------ calling */
 
-/* Starts a call, which ends after so many milliseconds at the latest; negative: it may take for ever. The arguments may be reused when this returns. While too many are under way it polls. */
+/* Starts a call, which ends after so many milliseconds at the latest; negative: it may take for
+ * ever. The arguments may be reused when this returns. While too many are under way it polls. */
 int bw_rpc_start(bw_rpc_node_t *node, bw_rpc_peer_t peer, const char *name, uint64_t type, const void *arguments, size_t nbytes, int64_t milliseconds, bw_rpc_pending_t *pending);
 /* 1: the call is over; 0: it is not. */
 int bw_rpc_is_done(bw_rpc_node_t *node, bw_rpc_pending_t pending);
 /* Polls until it is over. */
 int bw_rpc_wait(bw_rpc_node_t *node, bw_rpc_pending_t pending);
-/* How the call ended, once; every call is taken, or abandoned. Its result, which bw_rpc_free frees, into *result and *nbytes, which may both be NULL if nobody wants it. */
+/* How the call ended, once; every call is taken, or abandoned. Its result, which bw_rpc_free frees,
+ * into *result and *nbytes, which may both be NULL if nobody wants it. */
 int bw_rpc_take(bw_rpc_node_t *node, bw_rpc_pending_t pending, void **result, size_t *nbytes);
 /* Ends a call with BW_RPC_CANCELLED, unless it is over; it is still to be taken. */
 int bw_rpc_cancel(bw_rpc_node_t *node, bw_rpc_pending_t pending);
@@ -110,7 +120,8 @@ int bw_rpc_abandon(bw_rpc_node_t *node, bw_rpc_pending_t pending);
 int bw_rpc_call(bw_rpc_node_t *node, bw_rpc_peer_t peer, const char *name, uint64_t type, const void *arguments, size_t nbytes, int64_t milliseconds, void **result, size_t *result_nbytes);
 void bw_rpc_free(void *result);
 
-/* What went wrong in this thread's last call that failed; "" if none has. Valid until its next one. After BW_RPC_FAILED the handler's text, and the handler's number. */
+/* The reason why this thread's last call that failed did; "" if none has. Valid until its next one.
+ * After BW_RPC_FAILED the handler's text, and the handler's number. */
 const char *bw_rpc_reason(void);
 int bw_rpc_failure(void);
 

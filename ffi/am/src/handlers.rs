@@ -41,7 +41,8 @@ macro_rules! call {
         }
     };
     (@ $function:expr, ($($type:ty),*), ($($before:expr),*), $($arg:ident: $argument:ty),*) => {{
-        // SAFETY: C1: the header asks for a function of this type for a message with so many arguments; all function pointers are alike.
+        // SAFETY: C1: the header asks for a function of this type for a message with so many
+        // arguments; all function pointers are alike.
         let function = unsafe { core::mem::transmute::<Function, extern "C" fn($($type,)* $($argument),*)>($function) };
         function($($before,)* $($arg),*)
     }};

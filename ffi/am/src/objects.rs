@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The library's objects: one device, the bundles on it, their endpoints, memory. C has raw pointers to bundles and endpoints, which are boxes that the library owns.
+//! The library's objects: one device, the bundles on it, their endpoints, memory. C has raw
+//! pointers to bundles and endpoints, which are boxes that the library owns.
 //!
 //! Invariants
-//! - B1: a bundle's box is in `Library::bundles`, and an endpoint's in `Library::endpoints`, from its allocation until it is freed.
-//! - B2: an endpoint's bundle lives as long as the endpoint: freeing a bundle frees its endpoints first.
+//! - B1: a bundle's box is in `Library::bundles`, and an endpoint's in `Library::endpoints`, from
+//!   its allocation until it is freed.
+//! - B2: an endpoint's bundle lives as long as the endpoint: freeing a bundle frees its endpoints
+//!   first.
 
 use crate::types::{NOT_INIT, OK, RESOURCE};
 use bellwire_am::{Bundle, Device, EndpointId, Error, Region};

@@ -114,7 +114,8 @@ pub extern "C" fn AMX_Finish() -> c_int {
     if team.bundle().is_in_handler() {
         return failure(BAD_ARG, "not within a handler");
     }
-    // It keeps its place until it is over: a barrier of another thread is the program's error, and gives one.
+    // It keeps its place until it is over: a barrier of another thread is the program's error, and
+    // gives one.
     let ended = outcome(team.settle());
     *lock() = None;
     drop(team);

@@ -1,17 +1,23 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * bellwire_gas.h: global memory. Each process of a job (SPMD) has an address space of its own; a global pointer names a place in any of them.
+ * bellwire_gas.h: global memory. Each process of a job (SPMD) has an address space of its own; a
+ * global pointer names a place in any of them.
  *
  *     63        48 47                             0
  *     | process  |  address in that process       |        gas_ptr; 0 is no place
  *
- * A word operation whose place is mapped here (the peer is on this host, and the place is in its data, its heap or in symmetric memory) is a load or a store, inline; any other goes
- * into the library, which copies or sends. Which of them it is, is found per process from gas_peers: no caller sees a difference, except in time.
+ * A word operation whose place is mapped here (the peer is on this host, and the place is in its
+ * data, its heap or in symmetric memory) is a load or a store, inline; any other goes into the
+ * library, which copies or sends. Which of them it is, is found per process from gas_peers: no
+ * caller sees a difference, except in time.
  *
- * Order. Reads and writes are complete when they return; a read may overtake this process's own earlier write to another place, as on the processor, until gas_sync or a
- * barrier. Gets and puts are complete after gas_sync; stores when the target has counted them (gas_store_sync) or after gas_all_store_sync. A barrier completes them all.
+ * Order. Reads and writes are complete when they return; a read may overtake this process's own
+ * earlier write to another place, as on the processor, until gas_sync or a barrier. Gets and puts
+ * are complete after gas_sync; stores when the target has counted them (gas_store_sync) or after
+ * gas_all_store_sync. A barrier completes them all.
  *
- * One thread of a process uses this interface. A place that does not exist ends the job with a message; nothing else is written.
+ * One thread of a process uses this interface. A place that does not exist ends the job with a
+ * message; nothing else is written.
  */
 #ifndef BELLWIRE_GAS_H
 #define BELLWIRE_GAS_H
@@ -40,13 +46,15 @@ typedef struct gas_place {
     uint64_t self;          /* process << 48 */
 } gas_place;
 
-/* Objects of the program itself (gas_table.h defines them, once in a program), so that reaching them takes one instruction. */
+/* Objects of the program itself (gas_table.h defines them, once in a program), so that reaching
+ * them takes one instruction. */
 extern gas_peer gas_peers[GAS_PROCESSES_MAX];
 extern gas_place gas_here;
 
 /*
- * Joins the job and maps what can be mapped; to be called before main, by one thread (gas_table.h does it). The program's statics from `data` to `end` and its heap become visible to
- * the others. Ends the process with a message if that is impossible.
+ * Joins the job and maps what can be mapped; to be called before main, by one thread (gas_table.h
+ * does it). The program's statics from `data` to `end` and its heap become visible to the others.
+ * Ends the process with a message if that is impossible.
  */
 void gas_start(gas_peer *peers, gas_place *here, void *data, void *end);
 /* Ends the job with a status, from any process. Does not return. */
@@ -69,7 +77,8 @@ void gas_bulk_put(gas_ptr to, const void *from, size_t bytes);
 void gas_bulk_store(gas_ptr to, const void *from, size_t bytes);
 void gas_bulk_set(gas_ptr to, int value, size_t bytes);
 
-/* Ends the job unless `bytes` bytes are there, aligned to `align`; `where` (file:line:column) is told. */
+/* Ends the job unless `bytes` bytes are there, aligned to `align`; `where` (file:line:column) is
+ * told. */
 void gas_check(gas_ptr at, size_t bytes, size_t align, const char *where);
 
 /* ------------------------------------------------------------ completion */
@@ -90,16 +99,20 @@ void gas_barrier(void);
 
 /* ------------------------------------------------------------ symmetric memory: the same address in every process; collective, in the same order everywhere */
 
-/* Spread memory of so many blocks, block i in process i % processes: a pointer to the first, in process 0. 0 if there is no memory. */
+/* Spread memory of so many blocks, block i in process i % processes: a pointer to the first, in
+ * process 0. 0 if there is no memory. */
 gas_ptr gas_spread_make(long blocks, size_t block_bytes, int is_automatic);
-/* The same by this process alone, from an arena of its own (a quarter of symmetric memory, divided among all). */
+/* The same by this process alone, from an arena of its own (a quarter of symmetric memory, divided
+ * among all). */
 gas_ptr gas_spread_make_alone(long blocks, size_t block_bytes);
-/* Gives back what the calls above have made: collective for the first, in the process that made it for the second. */
+/* Gives back what the calls above have made: collective for the first, in the process that made it
+ * for the second. */
 void gas_spread_end(gas_ptr made);
 
 /* ------------------------------------------------------------ words among all processes: collective */
 
-/* Writes every process's `bytes` bytes (at most GAS_SCALAR_MAX_BYTES) to `all`, in the order of the processes. */
+/* Writes every process's `bytes` bytes (at most GAS_SCALAR_MAX_BYTES) to `all`, in the order of the
+ * processes. */
 void gas_exchange(const void *mine, void *all, size_t bytes);
 /* Gives everybody the bytes of process `root`. Any number of bytes. */
 void gas_broadcast(void *data, size_t bytes, int root);
@@ -116,9 +129,11 @@ int64_t gas_compare_swap_8(gas_ptr at, int64_t expected, int64_t value);
 
 /* ------------------------------------------------------------ functions on places: one at a time on all places of a process */
 
-/* Runs on the place, in its process or on its mapping here; must touch nothing else of global memory, and call none of these functions. */
+/* Runs on the place, in its process or on its mapping here; must touch nothing else of global
+ * memory, and call none of these functions. */
 typedef int64_t (*gas_function)(void *place, int64_t argument);
-/* The program's functions that may be called on places: a table that stays, the same in all processes. Once, before any call. */
+/* The program's functions that may be called on places: a table that stays, the same in all
+ * processes. Once, before any call. */
 void gas_functions(const gas_function *begin, const gas_function *end);
 /* Calls function number `function` of the table on a place in shared memory; returns its result. */
 int64_t gas_call(gas_ptr at, uint64_t function, int64_t argument);
@@ -154,7 +169,7 @@ double gas_seconds(void);
     static inline void gas_store_##bytes(gas_ptr to, type value) {                                                                                                                               \
         GAS_NEAR(to) {                                                                                                                                                                           \
             *(volatile type *)(peer->base + offset) = value;                                                                                                                                     \
-            /* Release: what has been stored is seen by who sees the count; pairs with store_sync. */                                                                                            \
+            /* Release: bytes stored before the count; pairs with store_sync. */                                                                                                                 \
             __atomic_store_n(peer->arrived, *peer->arrived + bytes, __ATOMIC_RELEASE);                                                                                                           \
         } else gas_far_store(to, value, bytes);                                                                                                                                                  \
     }

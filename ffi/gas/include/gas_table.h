@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* The objects that bellwire_gas.h needs in the program itself, and the start before main: to be included in one file of a program, which is linked without PIE. */
+/* The objects that bellwire_gas.h needs in the program itself, and the start before main: to be
+ * included in one file of a program, which is linked without PIE. */
 #ifndef BELLWIRE_GAS_TABLE_H
 #define BELLWIRE_GAS_TABLE_H
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * gas_together.h: reductions, scans, gathers and broadcasts of every scalar type, on gas_exchange and gas_broadcast. Collective: all processes call the same, in the same order.
+ * gas_together.h: reductions, scans, gathers and broadcasts of every scalar type, on gas_exchange
+ * and gas_broadcast. Collective: all processes call the same, in the same order.
  *
  *     double sum = gas_all_add_d(mine);        the sum of everybody's value, for all
  *     int before = gas_scan_max_i(mine);       the greatest of the values of processes 0 to this one
@@ -8,7 +9,9 @@
  *     gas_concat_us(mine, all);                the same, for all
  *     long them = gas_bcast_l(mine, 2);        the value of process 2, for all
  *
- * Suffixes: c uc s us i u l ul ll ull f d ld. Operations: add mul max min, and of integers and or xor. They go in the order of the processes, so that sums of reals are the same everywhere and each time.
+ * Suffixes: c uc s us i u l ul ll ull f d ld. Operations: add mul max min, and of integers and or
+ * xor. They go in the order of the processes, so that sums of reals are the same everywhere and
+ * each time.
  */
 #ifndef BELLWIRE_GAS_TOGETHER_H
 #define BELLWIRE_GAS_TOGETHER_H

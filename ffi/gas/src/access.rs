@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Bulk copies, and words whose place is not mapped. Gets, puts and stores over shared memory are done when they are asked for, and completion is a matter of order alone; elsewhere they are messages.
+//! Bulk copies, and words whose place is not mapped. Gets, puts and stores over shared memory are
+//! done when they are asked for, and completion is a matter of order alone; elsewhere they are
+//! messages.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 
@@ -8,7 +10,8 @@ use bellwire_memory::atomic::{Ordering, compiler_fence};
 
 use crate::{fail, give_up, process};
 
-/// What an access came to, or the job's end: with a message that says which access it was, unless the error does.
+/// What an access came to, or the job's end: with a message that says which access it was, unless
+/// the error does.
 fn done<T>(result: Result<T, Error>, what: &str, pointer: u64, bytes: usize) -> T {
     result.unwrap_or_else(|error| refuse(error, what, pointer, bytes))
 }
@@ -31,7 +34,8 @@ fn bytes_of(value: u64) -> [u8; 8] {
 fn read(to: *mut u8, from: u64, bytes: usize) {
     // SAFETY: C1.
     done(unsafe { process().read(to, from, bytes) }, "a read", from, bytes);
-    // Acquire, for the compiler: what is read next was not read before. x86-64 keeps loads in order.
+    // Acquire, for the compiler: the next read is not moved before this one. x86-64 keeps loads in
+    // order.
     compiler_fence(Ordering::Acquire);
 }
 

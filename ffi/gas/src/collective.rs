@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What processes do together.
+//! Collective calls.
 
 use std::ffi::{c_int, c_long, c_void};
 use std::slice;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! libbellwire_gas: `bellwire_gas.h` on [`bellwire_gas::Process`]. Thin: translate, call, and end the job where an access cannot be made: the program has no place to handle it.
+//! libbellwire_gas: `bellwire_gas.h` on [`bellwire_gas::Process`]. Thin: translate, call, and end
+//! the job where an access cannot be made: the program has no place to handle it.
 //!
 //! Invariants
 //! - C1: a pointer argument is valid for the bytes that the header names, for the duration of the
@@ -63,7 +64,8 @@ fn or_end<T>(result: Result<T, Error>) -> T {
     result.unwrap_or_else(|error| give_up(&error))
 }
 
-/// A call cannot end. If another process has left with success, that is the end of the job, as `exit` anywhere is; with a failure, it has said why.
+/// A call cannot end. If another process has left with success, that is the end of the job, as
+/// `exit` anywhere is; with a failure, it has said why.
 #[cold]
 fn give_up(error: &Error) -> ! {
     match error {
@@ -83,7 +85,8 @@ extern "C" fn at_exit() {
 /// `gas_start`
 ///
 /// # Safety
-/// As the header says: `peers` has an entry for every process number, `here` is an object, and `data` to `end` are the program's statics; one thread.
+/// As the header says: `peers` has an entry for every process number, `here` is an object, and
+/// `data` to `end` are the program's statics; one thread.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gas_start(peers: *mut PeerEntry, here: *mut Place, data: *mut u8, end: *mut u8) {
     // SAFETY: the caller's promise.

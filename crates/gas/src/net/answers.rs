@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a peer has asked for. Short answers that are ready together leave as one message, in the order of the requests; a long one leaves alone, from where it lies.
+//! The answers to a peer. Short answers that are ready together leave as one message, in the order
+//! of the requests; a long one leaves alone, from where it lies.
 
 use std::collections::VecDeque;
 
@@ -17,7 +18,7 @@ use crate::probe::Off;
 /// Bytes of answers that are put together, if they have waited.
 const REPLY_BYTES_MAX: usize = 1024;
 
-/// What a peer has asked for and not got yet.
+/// An answer that a peer has asked for and not got yet.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Answer {
     /// Bytes of our memory, in messages of so many bytes (0: not cut yet).
@@ -48,7 +49,8 @@ impl Answers {
         self.waiting.is_empty() && self.reply.is_empty()
     }
 
-    /// One more. A short one is made now, so that what its peer does afterwards does not change it. `false`: the peer has asked for more than it may.
+    /// One more. A short one is made now, so that what its peer does afterwards does not change it.
+    /// `false`: the peer has asked for more than it may.
     #[inline]
     pub(super) fn push(&mut self, answer: Answer, memory: &Memory) -> bool {
         if !self.waiting.is_empty() || !self.make(answer, memory) {
@@ -88,7 +90,7 @@ impl Answers {
     }
 }
 
-/// What is said of a get that cannot be.
+/// The answer to a get of memory that is not there.
 fn refused(error: &Error, address: u64, bytes: usize) -> Answer {
     Answer::Refused { what: Access::Get.to_bits(Why::of(error)), address, bytes: bytes as u64 }
 }
@@ -96,7 +98,8 @@ fn refused(error: &Error, address: u64, bytes: usize) -> Answer {
 const DATA: Head = Head::new(Kind::Data, [0; 3]);
 
 impl Peer {
-    /// Sends the answers that can leave, behind the rest of a message that has begun to. Long ones share system calls.
+    /// Sends the answers that can leave, behind the rest of a message that has begun to. Long ones
+    /// share system calls.
     pub(super) fn send_answers<W: Wire>(&mut self, engine: &mut Engine<W>, memory: &Memory) {
         while self.channel.push(engine) {
             if self.answers.reply.is_empty() {
@@ -131,7 +134,8 @@ impl Peer {
         has_left
     }
 
-    /// Sends the next part of the first answer, which is long or not in the window. `false`: it cannot leave now.
+    /// Sends the next part of the first answer, which is long or not in the window. `false`: it
+    /// cannot leave now.
     fn send_part<W: Wire>(&mut self, engine: &mut Engine<W>, memory: &Memory, (address, bytes): (u64, usize), part: usize) -> bool {
         let part = if part == 0 { part_of(bytes, self.part_bytes) } else { part };
         let n = bytes.min(part);

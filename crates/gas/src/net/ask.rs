@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the program asks of a peer: each call here tries once, and says whether it could leave now. Called by `net.rs`, which tries again.
+//! The program's requests to a peer: each call here tries once, and says whether the request could
+//! leave now. Called by `net.rs`, which tries again.
 
 use bellwire_via::Engine;
 use bellwire_via::wire::Wire;
@@ -23,10 +24,12 @@ pub(super) struct Progress {
     pub done: usize,
 }
 
-/// Bytes of a part of what does not fit one message. A tail of a few bytes behind full messages costs a packet of its own and ends a run of equal ones: short requests are cut into equal parts, of long ones the
-/// tail is one of many.
+/// Bytes of a part of what does not fit one message. A tail of a few bytes behind full messages
+/// costs a packet of its own and ends a run of equal ones: short requests are cut into equal parts,
+/// of long ones the tail is one of many.
 pub(super) fn part_of(length: usize, most: usize) -> usize {
-    // A power of two, so that usual lengths are divided without a rest and runs go on from one request to the next.
+    // A power of two, so that usual lengths are divided without a rest and runs go on from one
+    // request to the next.
     let parts = length.div_ceil(most.max(1)).next_power_of_two();
     if (2..=EQUAL_PARTS_MAX).contains(&parts) { length.div_ceil(parts).next_multiple_of(64).min(most) } else { most }
 }
@@ -50,7 +53,9 @@ impl Core {
         }
     }
 
-    /// Sends bytes to a place, in as many messages as it takes, from where `progress` stands. `is_last_told`: the peer is to say at once when it has taken the last one. `false`: not all has left.
+    /// Sends bytes to a place, in as many messages as it takes, from where `progress` stands.
+    /// `is_last_told`: the peer is to say at once when it has taken the last one. `false`: not all
+    /// has left.
     ///
     /// # Safety
     /// `from` is readable for `length` bytes.
@@ -66,7 +71,7 @@ impl Core {
         self.check_peer(to.rank)?;
         let peer = &mut self.peers[to.rank as usize];
         let part = part_of(length, peer.part_bytes);
-        // What is asked for first leaves at once; later parts and requests share a system call.
+        // The first request leaves at once; later parts and requests share a system call.
         let is_first = length > PACKED_BYTES_MAX && peer.is_first_long(self.looks);
         while progress.done < length {
             let n = (length - progress.done).min(part);
@@ -197,7 +202,8 @@ impl Core {
         Ok(left == Left::Yes)
     }
 
-    /// Whether peers have taken all messages; those that have not are asked to say so, once. `of_puts`: only up to the last put, and all answers have come.
+    /// Whether peers have taken all messages; those that have not are asked to say so, once.
+    /// `of_puts`: only up to the last put, and all answers have come.
     pub(super) fn try_flush<W: Wire>(&mut self, engine: &mut Engine<W>, of_puts: bool) -> Result<bool, Error> {
         self.check()?;
         self.send_packs(engine, TELL);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The calls of a program on another process's memory: tried (`ask.rs`) until they have left, or are done.
+//! The calls of a program on another process's memory: tried (`ask.rs`) until they have left, or
+//! are done.
 
 use bellwire_via::Engine;
 use bellwire_via::wire::host::HostWire;
@@ -78,7 +79,8 @@ impl Net {
         })
     }
 
-    /// Sends bytes, which are there after [`sync`](Self::sync). The memory at `from` is the caller's again.
+    /// Sends bytes, which are there after [`sync`](Self::sync). The memory at `from` is the
+    /// caller's again.
     ///
     /// # Errors
     /// As for [`read`](Self::read).
@@ -115,7 +117,8 @@ impl Net {
 
     /// Asks for a word by `attempt`, and waits for it.
     fn word(&self, rank: u32, mut attempt: impl FnMut(&mut Core, &mut Engine<HostWire>, &mut u64) -> Result<bool, Error>) -> Result<u64, Error> {
-        // On the heap: the answer is written to it, which a value on the stack would not survive if it were moved.
+        // On the heap: the answer is written to it, which a value on the stack would not survive if
+        // it were moved.
         let mut word = Box::new(0u64);
         self.until(true, |core, engine| Ok(attempt(core, engine, &mut word)?.then_some(())))?;
         self.until(true, |core, _| {
@@ -126,7 +129,7 @@ impl Net {
         Ok(u64::from_le(std::hint::black_box(*word)))
     }
 
-    /// An atomic operation on an aligned word of 4 or 8 bytes: what was there.
+    /// An atomic operation on an aligned word of 4 or 8 bytes; returns the word that was there.
     ///
     /// # Errors
     /// As for [`read`](Self::read).
@@ -208,7 +211,8 @@ impl Net {
         self.core().stored
     }
 
-    /// Waits until `is_enough` of what [`stored`](Self::stored) says. `is_rung`: it looks at nothing else.
+    /// Waits until `is_enough` of what [`stored`](Self::stored) says. `is_rung`: it looks at
+    /// nothing else.
     ///
     /// # Errors
     /// [`Error::Trouble`]; [`Error::Left`]: somebody has left the job before.

@@ -3,7 +3,7 @@
 //! it can. No lock, clock or thread.
 //!
 //! A peer may write anything, and while we read: heads are copied once and then checked, payloads
-//! only copied. What cannot be is the end of the job ([`Trouble`]).
+//! only copied. An impossible message ends the job ([`Trouble`]).
 //!
 //! Invariant M1: where an answer goes ([`Peer::expect`]) is writable until it has come or
 //! [`Core::abandon`] was called.
@@ -44,7 +44,7 @@ pub(super) struct Core {
     /// Bytes that others have stored here.
     pub stored: u64,
     pub rounds: Rounds,
-    /// What ends the job, as soon as the program asks for anything.
+    /// The failure that ends the job, as soon as the program asks for anything.
     pub trouble: Option<Trouble>,
     /// This process leaves: nothing that happens to others concerns it.
     pub is_leaving: bool,
@@ -89,7 +89,7 @@ impl Core {
         }
     }
 
-    /// What has gone wrong, if anything has.
+    /// The failure that ends the job, if there is one.
     pub(super) fn check(&self) -> Result<(), Error> {
         self.trouble.map_or(Ok(()), |trouble| Err(Error::Trouble(trouble)))
     }
@@ -220,7 +220,7 @@ impl Core {
         payload.1 > 0 && unsafe { Unpack::new(payload) }.all(|request| request.is_some_and(|(record, payload)| self.access(rank, &record.head(), payload)))
     }
 
-    /// What the oldest requests to a peer asked for has come.
+    /// The answers to the oldest requests to a peer have come.
     #[inline]
     fn answered(&mut self, rank: u32, payload: (*const u8, usize)) -> bool {
         if self.trouble.is_some() || self.is_leaving {

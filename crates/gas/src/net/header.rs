@@ -113,7 +113,9 @@ impl Head {
         [first.to_le(), self.words[0].to_le(), self.words[1].to_le(), self.words[2].to_le()]
     }
 
-    /// From the first words of a message of `length` bytes: the head, how many messages its sender has taken, and bytes of the payload behind [`len`](Self::len). `None`: it is none.
+    /// From the first words of a message of `length` bytes: the head, how many messages its sender
+    /// has taken, and bytes of the payload behind [`len`](Self::len). `None`: the message is not
+    /// valid.
     #[inline]
     pub(super) fn parse(words: &[u64], length: usize) -> Option<(Self, u32, usize)> {
         let first = u64::from_le(*words.first()?);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! One process of two as a machine on an engine of the caller's, over any wire: for fuzzers. Programs have a [`Process`](crate::Process), whose messages are this on a NIC.
+//! One process of two as a machine on an engine of the caller's, over any wire: for fuzzers.
+//! Programs have a [`Process`](crate::Process), whose messages are this on a NIC.
 
 use bellwire_memory::atomic::AtomicU32;
 use bellwire_via::wire::Wire;
@@ -63,7 +64,7 @@ impl Machine {
     /// Gets bytes.
     ///
     /// # Errors
-    /// What ends the job.
+    /// The failure that ends the job.
     ///
     /// # Safety
     /// `to` is writable for `bytes` bytes until they have come, or [`trouble`](Self::trouble) has.
@@ -74,7 +75,7 @@ impl Machine {
     /// Puts bytes, or stores them.
     ///
     /// # Errors
-    /// What ends the job.
+    /// The failure that ends the job.
     pub fn send<W: Wire>(&mut self, engine: &mut Engine<W>, is_store: bool, address: u64, from: &[u8]) -> Result<bool, Error> {
         let kind = if is_store { Kind::Store } else { Kind::Put };
         // SAFETY: a slice.
@@ -84,10 +85,10 @@ impl Machine {
     /// Adds to a word of 8 bytes.
     ///
     /// # Errors
-    /// What ends the job.
+    /// The failure that ends the job.
     ///
     /// # Safety
-    /// As for [`get`](Self::get): what was there comes to `to`.
+    /// As for [`get`](Self::get): the word that was there comes to `to`.
     pub unsafe fn add<W: Wire>(&mut self, engine: &mut Engine<W>, address: u64, operand: u64, to: *mut u64) -> Result<bool, Error> {
         // SAFETY: the caller's.
         self.0.try_atomic(engine, There { rank: PEER, address }, (Atomic::Add, 8), (operand, 0), unsafe { &mut *to })
@@ -96,12 +97,12 @@ impl Machine {
     /// Sends a part of the collective call that is under way.
     ///
     /// # Errors
-    /// What ends the job.
+    /// The failure that ends the job.
     pub fn round<W: Wire>(&mut self, engine: &mut Engine<W>, part: &[u8], is_last: bool) -> Result<bool, Error> {
         self.0.try_round(engine, PEER, 0, part, is_last)
     }
 
-    /// What the collective call has brought, if it is complete; the next one begins.
+    /// The data of the collective call, if it is complete; the next one begins.
     pub fn rounded(&mut self) -> Option<Vec<u8>> {
         let data = self.0.rounds.taken(0)?;
         self.0.rounds.next();
@@ -111,12 +112,12 @@ impl Machine {
     /// Asks whether all is done; `of_puts`: all but stores.
     ///
     /// # Errors
-    /// What ends the job.
+    /// The failure that ends the job.
     pub fn flush<W: Wire>(&mut self, engine: &mut Engine<W>, of_puts: bool) -> Result<bool, Error> {
         self.0.try_flush(engine, of_puts)
     }
 
-    /// What ends the job, if anything has.
+    /// The failure that ends the job, if there is one.
     pub fn trouble(&self) -> Option<Trouble> {
         self.0.trouble
     }

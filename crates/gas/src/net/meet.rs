@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! How the processes of a job connect: each asks those with lower numbers, where they said through
-//! the launcher that they wait. Who does not know a process's random id cannot find it, and who
-//! asks has to show the one that it told the others.
+//! the launcher that they wait. A process that does not know another's random id cannot find it,
+//! and one that asks has to show the id that it told the others.
 
 use bellwire_peer::{Host, Kind, Mailbox, Patience};
 use bellwire_via::nic::clock;
@@ -56,7 +56,8 @@ impl Name {
     }
 }
 
-/// Who asks, out of an address that a peer made up: its number, and the id that it shows.
+/// The process that asks, out of an address that a peer made up: its number, and the id that it
+/// shows.
 fn who_asks(address: &NetAddress) -> Option<(u32, [u8; 16])> {
     let (rank, id) = ASKING.id_of::<20>(address)?.split_first_chunk()?;
     Some((u32::from_le_bytes(*rank), id.try_into().ok()?))

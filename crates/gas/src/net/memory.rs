@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! This process's own memory, as its peers on other hosts reach it: what they name is checked against the window, and what is not in it is left to the kernel, which finds holes.
+//! This process's own memory, as its peers on other hosts reach it: what they name is checked
+//! against the window, and what is not in it is left to the kernel, which finds holes.
 //!
 //! Invariant G1 (lib.rs): the window's parts stay mapped and writable.
 
@@ -42,9 +43,11 @@ impl Atomic {
     /// Does it; returns what was there.
     ///
     /// # Safety
-    /// An aligned word of `bytes` bytes, 4 or 8, is at `word`, mapped, and shared by atomic operations only.
+    /// An aligned word of `bytes` bytes, 4 or 8, is at `word`, mapped, and shared by atomic
+    /// operations only.
     pub unsafe fn apply(self, word: *mut u8, bytes: usize, operand: u64, expected: u64) -> u64 {
-        // SeqCst in all of them: programs build locks out of these, and know nothing of weaker orders.
+        // SeqCst in all of them: programs build locks out of these, and know nothing of weaker
+        // orders.
         const ORDER: Ordering = Ordering::SeqCst;
         if bytes == 4 {
             // SAFETY: the caller's.
@@ -72,7 +75,7 @@ impl Atomic {
     }
 }
 
-/// What peers may name.
+/// The memory that peers may name.
 #[derive(Debug)]
 pub(super) struct Memory {
     window: Window,
@@ -126,7 +129,7 @@ impl Memory {
 
     /// Calls a function of the program on a place of the window.
     pub(super) fn call(&self, address: u64, function: u64, argument: i64) -> Result<i64, Error> {
-        // First: who asks for a function that there is not has another program.
+        // First: a peer that asks for a function that does not exist runs another program.
         call::function(function).ok_or(Error::NoSuchFunction(function))?;
         let place = self.find(address, 1).ok_or(Error::NoMemoryThere)?;
         // SAFETY: in the window (G1); the requester named it (G3).
@@ -142,7 +145,8 @@ impl Memory {
     }
 }
 
-/// Copies; a word that is aligned on both sides in one piece, so that who looks at it meanwhile sees the old or the new value.
+/// Copies; a word that is aligned on both sides in one piece, so that a reader sees the old or the
+/// new value.
 ///
 /// # Safety
 /// Readable and writable for `length` bytes, which do not overlap.

@@ -105,7 +105,7 @@ impl Pack {
         unsafe { bytes::copy_small(self.0.as_mut_ptr().add(at).cast(), from, n) };
     }
 
-    /// What travels.
+    /// The bytes that travel.
     pub(super) fn payload(&self) -> (*const u8, usize) {
         (self.0.as_ptr().cast(), 8 * self.0.len())
     }
@@ -115,7 +115,7 @@ impl Pack {
     }
 }
 
-/// What is left of a pack that a peer has sent, where it lies; the peer may be writing it.
+/// The rest of a pack that a peer has sent, where it lies; the peer may be writing it.
 #[derive(Debug)]
 pub(super) struct Unpack {
     at: *const u8,
@@ -131,7 +131,8 @@ impl Unpack {
 }
 
 impl Iterator for Unpack {
-    /// A request, and what it carries. `None`: it is none, and nothing behind it has a meaning.
+    /// A request, and what it carries. `None`: the bytes are no request, and nothing behind them
+    /// has a meaning.
     type Item = Option<(Record, (*const u8, usize))>;
 
     #[inline]

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Collective calls by dissemination (`bellwire_job::dissemination`).
 //!
-//! Nobody can be more than one call ahead of another, so there are places for two, told apart by their number.
+//! Nobody can be more than one call ahead of another, so there are places for two, told apart by
+//! their number.
 
 use bellwire_job::dissemination;
 pub(super) use bellwire_job::dissemination::{pack, unpack};
@@ -18,7 +19,7 @@ struct Place {
     is_done: bool,
 }
 
-/// What has come of the call that is under way, and of the next.
+/// The parts that have come of the call that is under way, and of the next.
 #[derive(Debug)]
 pub(super) struct Rounds {
     me: u32,
@@ -49,7 +50,8 @@ impl Rounds {
         dissemination::blocks_in(round, self.size)
     }
 
-    /// A part has come: number of the call, round, whether it is the last. `false`: nobody of the job sends that.
+    /// A part has come: number of the call, round, whether it is the last. `false`: nobody of the
+    /// job sends that.
     pub(super) fn take(&mut self, from: u32, (call, round, is_last): (u64, u64, bool), payload: (*const u8, usize)) -> bool {
         if call.wrapping_sub(self.call) > 1 || round >= u64::from(self.count()) || self.neighbours(round as u32).1 != from {
             return false;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Calls, and how they end. Results are given to C as memory of `malloc`, so that `bw_rpc_free` needs no length.
+//! Calls, and how they end. Results are given to C as memory of `malloc`, so that `bw_rpc_free`
+//! needs no length.
 
 use super::{ARGUMENT, NOT_DONE, OK, RESOURCE, code, data, done, end_code, failure, node, text};
 use bellwire_rpc::{CallError, Node, Outstanding, Peer, Signature};
@@ -70,7 +71,8 @@ unsafe fn give(outcome: Result<Vec<u8>, CallError>, result: *mut *mut c_void, nb
     }
     let mut memory = core::ptr::null_mut();
     if end == OK {
-        // SAFETY: any number of bytes may be asked for; one at least, so that NULL means that there is none.
+        // SAFETY: any number of bytes may be asked for; one at least, so that NULL means that there
+        // is none.
         memory = unsafe { malloc(data.len().max(1)) };
         if memory.is_null() {
             return failure(RESOURCE, "no memory for the result");

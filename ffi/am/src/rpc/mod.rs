@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Remote procedure calls (`bellwire_rpc.h`) on the crate `bellwire-rpc`: nodes, codes, reasons. Handlers are in `serve.rs`, calls in `calls.rs`.
+//! Remote procedure calls (`bellwire_rpc.h`) on the crate `bellwire-rpc`: nodes, codes, reasons.
+//! Handlers are in `serve.rs`, calls in `calls.rs`.
 //!
-//! Invariant C2: as C1, for `bellwire_rpc.h`: a node is one that was opened and not closed; a call is one whose handler runs; a reply is one that was not used.
+//! Invariant C2: as C1, for `bellwire_rpc.h`: a node is one that was opened and not closed; a call
+//! is one whose handler runs; a reply is one that was not used.
 
 mod calls;
 mod serve;

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A process of the job that sends what none sends. The others end with a word of who it was; nothing outside their windows changes. (More of it: the fuzz target `gas`.)
+//! A process of the job that sends what none sends. The others end with a word of who it was;
+//! nothing outside their windows changes. (More of it: the fuzz target `gas`.)
 
 use super::*;
 use crate::net::header::TELL;
 use crate::net::peer::WINDOW;
 use crate::net::rounds::BLOCK_BYTES_MAX;
 
-/// What the honest process 0 says of a process 1 that does `wrong`; its memory around the window must be whole.
+/// What the honest process 0 says of a process 1 that does `wrong`; its memory around the window
+/// must be whole.
 pub(super) fn told_of(wrong: impl Fn(&mut Alone, u64) + Sync) -> Error {
     let launcher = Launcher::new(2);
     let told = Mutex::new(None);
@@ -95,7 +97,8 @@ fn who_sends_words_at_random_or_takes_no_answer_is_found_out() {
     assert!(matches!(told, Error::Trouble(Trouble::Misbehaved(1) | Trouble::Gone(1, _))), "{told:?}");
 }
 
-/// Heads of all kinds with words that fit and that do not, payloads of all lengths: the process ends the job, or lives until the peer is gone.
+/// Heads of all kinds with words that fit and that do not, payloads of all lengths: the process
+/// ends the job, or lives until the peer is gone.
 #[test]
 fn a_peer_that_says_anything() {
     let mut found = [0; 3];
@@ -103,7 +106,8 @@ fn a_peer_that_says_anything() {
         let told = told_of(|peer, base| {
             let mut draw = draws(u64::from(seed));
             for _ in 0..100 {
-                // Puts to other places than the window are good ones, if there is memory; here they name none.
+                // Puts to other places than the window are good ones, if there is memory; here they
+                // name none.
                 let address = if draw(4) == 0 { draw(4096) } else { base + draw(8 * WORDS as u64 - 64) };
                 let kind = 1 + draw(13);
                 let first = kind | draw(2) << 8 | if draw(4) == 0 { draw(1 << 16) << 16 } else { 0 } | if draw(20) == 0 { draw(1 << 32) << 32 } else { 0 };
