@@ -98,5 +98,46 @@ check "a third flaky part fails the run" test $status != 0
 check "the run says why" says "more than 2 flaky parts"
 check "nothing is called failed" says_not "FAILED  "
 
+run <<'E8'
+one() { part a until_there b; part c fails_first c 1; skip d "no such program"; }
+two() { touch "$counts/b"; certain e false; }
+until_there() { local i; for i in $(seq 600); do [ -e "$counts/$1" ] && return; sleep 0.1; done; return 1; }
+lane one
+lane two
+lanes_end
+part last fails_first last 0
+E8
+check "lanes run beside each other, and all their parts count" says "3 passed, 1 failed, 1 skipped"
+check "a flaky part of a lane counts" says "flaky: 1 of the 3 parts that passed"
+check "a part that fails in a lane fails the run" test $status != 0
+check "the time of processors is told" says " s of processors)"
+run LANES=1 <<'E9'
+one() { sleep 0.3; touch "$counts/done"; part a true; }
+two() { part b test -e "$counts/done"; }
+lane one
+lane two
+E9
+check "LANES=1 runs lanes one after another" says "2 passed, 0 failed, 0 skipped"
+
+# A run that is ended ends its lanes.
+mkdir -p "$work/logs"
+cat >"$work/script" <<E10
+log=$work/logs
+. $here/parts.sh
+one() { part slow sleep 1000.$$; }
+two() { touch $work/begun; while :; do sleep 0.1; done; }
+lane one
+lane two
+E10
+bash "$work/script" >"$work/out" 2>&1 &
+run=$!
+until [ -e "$work/begun" ] && [ -e "$work/logs/slow.log" ]; do sleep 0.1; done
+slow=$(ps -o pid=,args= -e | awk '$2 == "sleep" && $3 == "1000.'$$'" {print $1}')
+kill -TERM $run
+wait $run
+check "a run that is ended says so" test $? = 143
+gone() { local i; for i in $(seq 100); do kill -0 $slow 2>/dev/null || return 0; sleep 0.1; done; return 1; }
+check "its lanes end" gone
+
 [ $failed = 0 ] && echo "all well: $checks checks of scripts/parts.sh"
 [ $failed = 0 ]

@@ -38,34 +38,41 @@ certain links     cargo run -q --locked -p xtask -- links
 certain deny scripts/deny.sh
 certain msrv scripts/msrv.sh
 certain man       scripts/check-man.sh
-part rust      rust
-certain models    crates/memory/tests/run_loom.sh
-certain corpus    cargo test --release --locked --manifest-path fuzz/Cargo.toml
 certain build     cargo build --release --locked -p vipl -p bellwire-am-c -p bellwire-job-c -p bellwire-gas-c -p bellwire-fi -p bellwire-verbs-c -p bellwire-cli -p bellwire-bench -p bellwire-nisim
-part c         make -s -C tests/c check LIBVIPL="$target/release/libvipl.so" OUT="$target/tests-c"
-part am        make -s -C tests/am check LIBAM="$target/release/libbellwire_am.so" OUT="$target/tests-am"
-part am-remote tests/am/remote.sh "$target/release/bellwire" "$target/tests-am"
-part gas-cost  tests/gas/cost.sh "$target/tests-gas"
-part launchers make -s -C tests/job check LIBJOB="$target/release/libbellwire_job_c.so" LIBAM="$target/release/libbellwire_am.so" LIBGAS="$target/release/libbellwire_gas_c.so" BELLWIRE="$target/release/bellwire" RING="$target/debug/examples/ring" TEAM="$target/debug/examples/all_to_all" OUT="$target/tests-job"
-part fi        tests/fi/check.sh "$target/release/libbellwire_fi.so" "$target/tests-fi" "$target/release/bellwire"
-part mpi       tests/mpi/check.sh "$target/release/libbellwire_fi.so" "$target/tests-mpi" "$target/release/bellwire"
-part verbs     tests/verbs/check.sh "$target/release/libbellwire_verbs_c.a" "$target/tests-verbs"
-part rdma-cm   tests/verbs/cm.sh "$target/tests-verbs/libbellwire-verbs.so" "$target/tests-verbs"
-part rdma-core tests/verbs/pyverbs.sh "$target/tests-verbs/libbellwire-verbs.so" "$target/tests-verbs"
-split_part splitcc   make -s -C splitcc check LIB="$target/release" OUT="$target/splitcc" BELLWIRE="$target/release/bellwire"
+
+# Parts that need nothing of each other run beside each other.
+lane_rust() {
+    part rust      rust
+    certain models    crates/memory/tests/run_loom.sh
+    certain corpus    cargo test --release --locked --manifest-path fuzz/Cargo.toml
+}
+lane_c() {
+    part c         make -s -C tests/c check LIBVIPL="$target/release/libvipl.so" OUT="$target/tests-c"
+    part am        make -s -C tests/am check LIBAM="$target/release/libbellwire_am.so" OUT="$target/tests-am"
+    part am-remote tests/am/remote.sh "$target/release/bellwire" "$target/tests-am"
+    part fi        tests/fi/check.sh "$target/release/libbellwire_fi.so" "$target/tests-fi" "$target/release/bellwire"
+    part verbs     tests/verbs/check.sh "$target/release/libbellwire_verbs_c.a" "$target/tests-verbs"
+    part rdma-cm   tests/verbs/cm.sh "$target/tests-verbs/libbellwire-verbs.so" "$target/tests-verbs"
+    part rdma-core tests/verbs/pyverbs.sh "$target/tests-verbs/libbellwire-verbs.so" "$target/tests-verbs"
+    part hostile   make -s -C tests/hostile check LIBVIPL="$target/release/libvipl.so" OUT="$target/tests-hostile" SECONDS=5
+}
+lane lane_c
+lane lane_rust
+lanes_end
+
 random_split_c() { splitcc/tests/random.sh "$target/debug/xtask" "$target/splitcc" "$target/release/bellwire" "$target/random-splitc" "$@"; }
-split_part random-splitc random_split_c 1 10 3
 split_c() {
     local prefix=$target/installed-splitc
     rm -rf "$prefix"
     make -s -C splitcc install LIB="$target/release" OUT="$target/splitcc" PREFIX="$prefix" &&
         LD_LIBRARY_PATH=$prefix/lib make -s -C examples/splitc check SPLITCC="$prefix/bin/splitcc" BELLWIRE="$target/release/bellwire" OUT="$target/examples-splitc"
 }
-split_part split-c   split_c
-part global-words scripts/global-words.sh
-part places    scripts/places.sh "$target/tests-c"
-part hostile   make -s -C tests/hostile check LIBVIPL="$target/release/libvipl.so" OUT="$target/tests-hostile" SECONDS=5
-
+lane_splitcc() {
+    split_part splitcc   make -s -C splitcc check LIB="$target/release" OUT="$target/splitcc" BELLWIRE="$target/release/bellwire"
+    split_part random-splitc random_split_c 1 10 3
+    split_part split-c   split_c
+    part global-words scripts/global-words.sh
+}
 installed() {
     local prefix=$target/installed
     rm -rf "$prefix"
@@ -74,10 +81,21 @@ installed() {
         LD_LIBRARY_PATH=$prefix/lib make -s -C examples/am check PKG_CONFIG_PATH="$prefix/lib/pkgconfig" OUT="$target/examples-am" &&
         LD_LIBRARY_PATH=$prefix/lib "$prefix/bin/bellwire" --version && test -e "$prefix/share/man/man3/VipPostSend.3" && test -e "$prefix/share/man/man3/AM_Poll.3" && test -e "$prefix/share/man/man1/bellwire-info.1" && test -e "$prefix/lib/bellwire/libbellwire-fi.so" && test -e "$prefix/lib/bellwire/bellwire-verbs/libibverbs.so.1" && echo "all installed files are there"
 }
-part installed installed
-part devices   tests/devices/check.sh "$target/installed" "$target/tests-devices"
-part verbs-command tests/verbs/command.sh "$target/installed" "$target/tests-verbs"
-part stacks    tests/stacks/check.sh "$target/installed" "$target/tests-stacks"
+lane_installed() {
+    part launchers make -s -C tests/job check LIBJOB="$target/release/libbellwire_job_c.so" LIBAM="$target/release/libbellwire_am.so" LIBGAS="$target/release/libbellwire_gas_c.so" BELLWIRE="$target/release/bellwire" RING="$target/debug/examples/ring" TEAM="$target/debug/examples/all_to_all" OUT="$target/tests-job"
+    part mpi       tests/mpi/check.sh "$target/release/libbellwire_fi.so" "$target/tests-mpi" "$target/release/bellwire"
+    part installed installed
+    part devices   tests/devices/check.sh "$target/installed" "$target/tests-devices"
+    part verbs-command tests/verbs/command.sh "$target/installed" "$target/tests-verbs"
+    part stacks    tests/stacks/check.sh "$target/installed" "$target/tests-stacks"
+    part gas-cost  tests/gas/cost.sh "$target/tests-gas"
+}
+lane lane_installed
+lane lane_splitcc
+lanes_end
+
+# The rest has counts of system calls, hosts and times of its own: one after another.
+part places    scripts/places.sh "$target/tests-c"
 part hosts     scripts/hosts.sh "$target/examples-c" "$target/installed/lib"
 part hosts-am  scripts/hosts-am.sh "$target/examples-am" "$target/installed/lib"
 hosts_gas() { # [long]
