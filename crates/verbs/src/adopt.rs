@@ -1,10 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Adoption: whole pages of registered memory of the program are exchanged, in place, for pages of the engine's allocator with the same content, which peers of the same user can map. Then a peer's write is a
-//! store into the program's own buffer, and the program may wait for it by looking there, as it does with hardware; nobody has to run for it.
+//! Adoption: whole pages of registered memory of the program are exchanged, in place, for pages of
+//! the engine's allocator with the same content, which peers of the same user can map. Then a
+//! peer's write is a store into the program's own buffer, and the program may wait for it by
+//! looking there, as it does with hardware; nobody has to run for it.
 //!
-//! Only what nobody can notice is exchanged (A1), and what cannot be is reached by packets. When the registration ends, the pages stay where they are; the child of a fork gets copies of its own.
+//! Only what nobody can notice is exchanged (A1), and what cannot be is reached by packets. When
+//! the registration ends, the pages stay where they are; the child of a fork gets copies of its
+//! own.
 //!
-//! Invariant A1: the pages are private, anonymous, readable and writable, hold nothing but the region, and no thread of the program runs that could write them meanwhile: there is only the one that registers.
+//! Invariant A1: the pages are private, anonymous, readable and writable, hold nothing but the
+//! region, and no thread of the program runs that could write them meanwhile: there is only the one
+//! that registers.
 
 use bellwire_memory::bytes;
 use rustix::mm::{MapFlags, MremapFlags, ProtFlags, mmap_anonymous, mremap_fixed, munmap};
@@ -32,7 +38,7 @@ pub struct Adopted {
     pub handle: u32,
 }
 
-/// What has been adopted in this process, by its place for the program.
+/// The adopted memory of this process, by its address in the program.
 #[derive(Debug)]
 struct Place {
     pages: Range<usize>,
@@ -70,14 +76,16 @@ pub(crate) fn may_adopt(pages: &Range<usize>) -> bool {
     !overlaps && is_only_thread() && mappings().is_some_and(|maps| is_plain(&maps, pages))
 }
 
-/// Puts the engine's memory at `base` in the place of the pages, with their content. `false`: everything is as it was.
+/// Puts the engine's memory at `base` in the place of the pages, with their content. `false`:
+/// everything is as it was.
 ///
 /// # Safety
 /// A1; `base` is the engine's, for as many bytes, and nobody uses it yet.
 pub(crate) unsafe fn adopt(pages: &Range<usize>, base: usize, owner: usize) -> bool {
     let (length, from) = (pages.len(), core::ptr::with_exposed_provenance_mut::<u8>(pages.start));
     let own = core::ptr::with_exposed_provenance_mut::<u8>(base);
-    // SAFETY: A1; both are mapped for as many bytes. An old length of zero makes a second mapping of shared pages, which takes the place of the first ones.
+    // SAFETY: A1; both are mapped for as many bytes. An old length of zero makes a second mapping
+    // of shared pages, which takes the place of the first ones.
     let moved = unsafe {
         bytes::copy(own, from, length);
         mremap_fixed(own.cast(), 0, length, MremapFlags::MAYMOVE, from.cast())
@@ -166,7 +174,8 @@ pub fn after_fork_in_child() {
     let Ok(mut found) = FORKING.try_lock() else { return };
     for pages in found.drain(..) {
         let length = pages.len();
-        // SAFETY: new memory; the pages are mapped, as was just found out in the parent; the copy takes their place.
+        // SAFETY: new memory; the pages are mapped, as was just found out in the parent; the copy
+        // takes their place.
         unsafe {
             let Ok(copy) = mmap_anonymous(core::ptr::null_mut(), length, ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE) else { return };
             let at = core::ptr::with_exposed_provenance_mut::<u8>(pages.start);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What peers answer: bytes that were read, what an atomic found, refusals and the pauses after them.
+//! Answers of peers: bytes that were read, the value that an atomic found, refusals and the pauses
+//! after them.
 
 use crate::cm::CM_TIMER;
 use crate::core::Core;
@@ -24,7 +25,7 @@ impl Core {
             // Of the try before this one, which went back for another refusal already.
             return;
         }
-        // What was before it in this try has been done.
+        // The peer has done the requests before it in this try.
         self.answered(head.to, head.number);
         let Some(qp) = self.qp(head.to) else { return };
         let index = head.number.wrapping_sub(qp.first) as usize;

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What arrives: packets are parsed, checked, and given to the queue pair that they are for (`serve.rs`, `answers.rs`).
+//! Arriving packets are parsed, checked, and given to the queue pair that they are for (`serve.rs`,
+//! `answers.rs`).
 //!
-//! A peer may write anything, and while we read: heads are copied once and then checked, payloads only copied. What cannot be ends its connection.
+//! A peer may write anything, also while this side reads: heads are copied once and the copy is
+//! checked; payloads are only copied. An impossible packet ends its connection.
 
 use crate::connection::ConnectionId;
 use crate::core::Core;
@@ -40,7 +42,8 @@ impl Core {
     pub(crate) fn arrive<W: Wire>(&mut self, engine: &mut Engine<W>) -> bool {
         let looked = engine.take_line(self.mailbox.inbox(), |context, line, length| {
             let words = [line.word(1), line.word(2), line.word(3)];
-            // SAFETY: what follows the words in the line, which is there for as long as this runs; the sender may be writing it.
+            // SAFETY: the bytes behind the words in the line, which stays for as long as this runs;
+            // the sender may be writing it.
             unsafe { self.take_short(context, words, (line.words_from(1 + PLAIN_WORDS), length)) }
         });
         match looked {
@@ -55,7 +58,7 @@ impl Core {
         let mut line: LineWords = [0; 7];
         let Some(taken) = engine.take_otherwise(self.mailbox.inbox(), &mut line) else { return false };
         if let Taken::Line(context, length) = taken {
-            // SAFETY: what follows the words, which are ours.
+            // SAFETY: the bytes behind the words, which are ours.
             let then = unsafe { self.take_short(context, [line[0], line[1], line[2]], (line[PLAIN_WORDS..].as_ptr().cast(), length as usize)) };
             if let Some(then) = then {
                 return self.took_short(engine, then);

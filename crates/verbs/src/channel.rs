@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A descriptor and a queue behind it: completion channels and asynchronous events. The descriptor is readable while the queue holds something, for `poll`, `epoll` and the like.
+//! A descriptor and a queue behind it: completion channels and asynchronous events. The descriptor
+//! is readable while the queue holds something, for `poll`, `epoll` and the like.
 
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -11,7 +12,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 pub struct Channel<T> {
     /// For programs: readable while something is there.
     fd: OwnedFd,
-    /// For threads that wait here: a number of them to be woken. They read, so that signals interrupt them, or do not, as programs have asked for.
+    /// For threads that wait here: a number of them to be woken. They read, so that signals
+    /// interrupt them, or do not, as programs have asked for.
     bell: OwnedFd,
     queue: Mutex<VecDeque<T>>,
     sleepers: Mutex<u32>,
@@ -56,7 +58,7 @@ impl<T> Channel<T> {
     /// A signal came whose handler interrupts calls.
     pub fn sleep(&self) -> rustix::io::Result<()> {
         *lock(&self.sleepers) += 1;
-        // What came before that has rung nobody; what comes later rings.
+        // An event that came before that has rung nobody; a later one rings.
         let outcome = if self.is_empty() { rustix::io::read(&self.bell, &mut [0; 8]).map(drop) } else { Err(rustix::io::Errno::AGAIN) };
         if outcome.is_err() {
             // A ring that is on its way is another's: it looks once too often.

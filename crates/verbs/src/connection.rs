@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! One connection: a VI between two processes that carries the packets of all their queue pairs, both ways.
+//! One connection: a VI between two processes that carries the packets of all their queue pairs,
+//! both ways.
 //!
 //! Its flow control and its sending side are those of all layers ([`Credits`], [`Channel`]).
 
@@ -91,7 +92,8 @@ impl Connection {
         self.is_mapped = matches!(engine.vi_link(self.channel.vi()), Ok(Some((_, link))) if link.mapped);
     }
 
-    /// Bytes of the program in the next packet of that kind, `rest` being left of its message: all of them, or as many as go by whole frames.
+    /// Bytes of the program in the next packet of that kind, `rest` being left of its message: all
+    /// of them, or as many as go by whole frames.
     #[inline]
     pub(crate) fn part_bytes<W: Wire>(&self, engine: &Engine<W>, kind: Kind, rest: usize) -> usize {
         match self.frame {
@@ -111,7 +113,8 @@ impl Connection {
         self.channel.is_ready() && self.answers.is_empty() && self.ready.is_empty()
     }
 
-    /// Sends a message, or nothing of it; a long one may stay on this side until the engine is told to send what is queued.
+    /// Sends a message, or nothing of it; a long one may stay on this side until the engine is told
+    /// to send what is queued.
     ///
     /// # Safety
     /// `body` is readable for its length.
@@ -175,7 +178,8 @@ mod tests {
 
     #[test]
     fn packets_fill_whole_frames() {
-        // Loopback, with nothing and something in the packet; Ethernet, the same; a link that is gone.
+        // Loopback, with nothing and something in the packet; Ethernet, the same; a link that is
+        // gone.
         for (next, frame, packet) in
             [(16_250, 16_250, 16_250), (9_000, 16_250, 9_000), (1_400, 1_400, 15_400), (500, 1_400, 15_900), (0, 1_400, MESSAGE_BYTES_MAX)]
         {

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A device of a process as a machine: told the engine and the time, it fills completion queues. No lock, clock or thread.
+//! A device of a process as a machine: told the engine and the time, it fills completion queues. No
+//! lock, clock or thread.
 //!
 //! Invariants
-//! - C1: a request is in its queue from its post until its completion is given, once, in order; an unsignalled one that succeeds gives none.
-//! - C2: a packet changes a queue pair only if it comes from the process that the queue pair is connected to (datagrams: from anybody who knows the key).
+//! - C1: a request is in its queue from its post until its completion is given, once, in order; an
+//!   unsignalled one that succeeds gives none.
+//! - C2: a packet changes a queue pair only if it comes from the process that the queue pair is
+//!   connected to (datagrams: from anybody who knows the key).
 
 use crate::armed::ArmedQueues;
 use crate::channel::Channel;
@@ -77,7 +80,8 @@ pub(crate) struct Core {
     pub sends_unreliably: bool,
     /// Requests of the program.
     pub posts: u64,
-    /// What was done for peers is not said yet: the program may be about to post something that takes it along.
+    /// Answers to peers are delayed: the program may be about to post a request that takes them
+    /// along.
     pub lingers: bool,
     pub patience: Patience,
     /// Armed completion queues, and how the program waits for them.
@@ -365,8 +369,10 @@ impl Core {
         Ok(())
     }
 
-    /// Before a program sleeps on a channel: of an armed queue that it has not emptied it would never hear again if nothing more comes. A program that polls up to so many entries once for each event (perftest 4.5 with many queue
-    /// pairs, its issue 137) sleeps for ever on devices; an event more than was asked for does no harm.
+    /// Before a program sleeps on a channel: of an armed queue that it has not emptied it would
+    /// never hear again if nothing more comes. A program that polls up to so many entries once for
+    /// each event (perftest 4.5 with many queue pairs, its issue 137) sleeps for ever on devices;
+    /// an event more than was asked for does no harm.
     pub(crate) fn tell_left(&mut self, channel: &Channel<u64>) {
         let left: Vec<_> = self.cqs.iter_mut().filter_map(|(_, q)| q.tell_left(channel).map(|first| (first, q.entries.len()))).collect();
         self.armed.count = self.armed.count.saturating_sub(left.len() as u32);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Requests on memory of a peer that is mapped here: done at once, by who asks. The owner says once, for a queue pair and a key, where the memory lies (a grant); whether it may still be reached, the engine's
-//! catalogue says at each access, so that nothing is touched after a registration has ended.
+//! Requests on memory of a peer that is mapped here: this side does them at once. The owner says
+//! once, for a queue pair and a key, where the memory lies (a grant); whether it may still be
+//! reached, the engine's catalogue says at each access, so that nothing is touched after a
+//! registration has ended.
 //!
 //! Nothing overtakes: a request is done so only when all before it are answered.
 
@@ -22,7 +24,7 @@ const GRANTS_MAX: usize = 64;
 pub(crate) struct Grant {
     key: u32,
     access: Access,
-    /// What requests call the first byte, how many bytes.
+    /// The address of the first byte in requests, and the length.
     start: u64,
     length: u64,
     /// The engine's names for it.
@@ -38,7 +40,7 @@ impl Grant {
     }
 }
 
-/// What became of a request.
+/// The outcome of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Done {
     /// It is complete; so many bytes.
@@ -78,7 +80,8 @@ impl ShortAccess {
 }
 
 impl Core {
-    /// Posts a write or read and does it in the peer's memory, if nothing is before it: without a place in the queue. `false`: nothing is done.
+    /// Posts a write or read and does it in the peer's memory, if nothing is before it: without a
+    /// place in the queue. `false`: nothing is done.
     ///
     /// # Safety
     /// R2.
@@ -163,7 +166,8 @@ impl Core {
         };
         let (opcode, operands) = (send.opcode, send.operands);
         let done = engine.with_remote_memory(vi, (address, grant.handle), length, opcode != Opcode::Read, |remote| {
-            // SAFETY: R1 for our memory, just looked up; the engine gives the peer's for as many bytes, aligned for atomics.
+            // SAFETY: R1 for our memory, just looked up; the engine gives the peer's for as many
+            // bytes, aligned for atomics.
             unsafe {
                 match opcode {
                     Opcode::Read => bellwire_memory::bytes::copy(own, remote, n),
@@ -206,7 +210,8 @@ impl Core {
     pub(crate) fn grant(&mut self, to: ConnectionId, number: u32, key: u32) -> Option<(ConnectionId, Head)> {
         let region = *self.regions.get(key)?;
         let adopted = region.adopted?;
-        // Between hosts a grant would have the peer wait for its turn to use it, at each request, in vain.
+        // Between hosts the peer cannot use a grant, and would wait at each request for its turn to
+        // use it.
         self.connections.get(to).filter(|c| c.is_mapped)?;
         let qp = self.qp(number).filter(|q| q.init.kind == QpKind::Rc && !q.told_grants.contains(&key))?;
         if qp.told_grants.len() >= GRANTS_MAX {

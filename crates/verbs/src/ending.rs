@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! How requests end: answered, failed, flushed; each gives its completion, if it is to, once and in order (C1).
+//! How requests end: answered, failed, flushed; each gives its completion, if it is to, once and in
+//! order (C1).
 
 use crate::core::Core;
 use crate::name::Name;
@@ -74,7 +75,7 @@ impl Core {
         }
         self.end_first(number, status);
         if let Some(qp) = self.qp(number) {
-            // What is behind it has not ended well, even if the peer has done it.
+            // The requests behind it have not succeeded, even if the peer has done them.
             (0..qp.sends.len()).for_each(|i| qp.sends[i].done = false);
         }
         if is_reliable {
@@ -121,7 +122,7 @@ impl Core {
         }
     }
 
-    /// What is for somebody who is not there is lost, as on a wire.
+    /// Datagrams to a process that is not there are lost, as on a wire.
     #[cold]
     pub(crate) fn drop_datagrams<W: Wire>(&mut self, engine: &mut Engine<W>, number: u32, peer: Name) {
         let gid = self.name.gid;

@@ -1,24 +1,28 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What precedes the bytes of a packet.
+//! The head of a packet, in front of its bytes.
 //!
 //! ```text
 //!  word 0   kind u8 | flags u8 | taken u16 | to: queue pair u24 | life u8
-//!  word 1   from: queue pair u24 | echo u8 | number u32        (datagrams: key in place of the number)
+//!  word 1   from: queue pair u24 | echo u8 | number u32   (datagrams: key, not number)
 //!  word 2   answered u32 | immediate u32
 //!  word 3   address u64               write, read, atomic
 //!           code u32 | timer u32      refusal
 //!           value u64                 answer to an atomic
 //!  word 4   remote key u32 | length u32   write, read; atomic: length is 0 to add, 1 to compare
 //!  word 5, 6   operand, compared value    atomic
-//!           first byte, bytes, handle, address of it    grant (immediate: key; flags: what is permitted)
+//!           first byte, bytes, handle, address of it  grant (immediate: key; flags: rights)
 //!  last     offset u32 | total u32    packets of long messages (PART)
 //! ```
 //!
-//! `taken` is how many messages of the connection the sender has taken; `answered` says that all requests of the other queue pair below that number are done. Both count modulo their size.
-//! A request that was refused is sent anew, with what had left behind it. Every other such try has the flag AGAIN, as refusals of it have: those of the try before are behind the first one, which was answered by this try, and say nothing more.
-//! Requests of an extended reliable connection (XRC) have the shared receive queue that they are
-//! for in `answered`: its sending side is never asked for anything.
-//! `life` is how often the sender's queue pair has begun anew, `echo` the same of the other one, as its requests have said: an answer to an earlier life is none, though its number fits.
+//! `taken` is how many messages of the connection the sender has taken; `answered` says that all
+//! requests of the other queue pair below that number are done. Both count modulo their size. A
+//! request that was refused is sent anew, with what had left behind it. Every other such try has
+//! the flag AGAIN, as refusals of it have: those of the try before are behind the first one, which
+//! was answered by this try, and say nothing more. Requests of an extended reliable connection
+//! (XRC) have the shared receive queue that they are for in `answered`: its sending side is never
+//! asked for anything. `life` is how often the sender's queue pair has begun anew, `echo` the same
+//! of the other one, as its requests have said: an answer to an earlier life is ignored, though its
+//! number fits.
 
 use bellwire_via::frame::INLINE_BYTES_MAX;
 
@@ -35,7 +39,8 @@ pub(crate) const LAST: u8 = 2;
 pub(crate) const IMMEDIATE: u8 = 4;
 /// Wakes who waits for solicited messages.
 pub(crate) const SOLICITED: u8 = 8;
-/// A message that is to be refused as if no receive were there: its sender tries what becomes of that.
+/// A message that is to be refused as if no receive were there: its sender tries what becomes of
+/// that.
 pub(crate) const UNREADY: u8 = 16;
 /// Of every other try: a refusal says to which one it belongs.
 pub(crate) const AGAIN: u8 = 32;
@@ -153,7 +158,8 @@ impl Head {
         n
     }
 
-    /// Out of the first words of a message of `length` bytes: the head, what the sender has taken, and where the payload begins. `None`: it is none.
+    /// Out of the first words of a message of `length` bytes: the head, what the sender has taken,
+    /// and where the payload begins. `None`: it is no packet.
     #[inline]
     pub(crate) fn parse(words: &[u64], length: usize) -> Option<(Self, u16, usize)> {
         let w = |i: usize| words.get(i).copied().unwrap_or(0);
@@ -214,7 +220,8 @@ impl Plain {
         ]
     }
 
-    /// Out of the words of a message of `length` bytes: the head, and what the sender has taken. `None`: it is another one, or none at all; [`Head::parse`] knows.
+    /// Out of the words of a message of `length` bytes: the head, and what the sender has taken.
+    /// `None`: it is another one, or none at all; [`Head::parse`] knows.
     #[inline(always)]
     pub(crate) fn parse(w: [u64; PLAIN_WORDS], length: usize) -> Option<(Self, u16)> {
         let flags = (w[0] >> 8) as u8;

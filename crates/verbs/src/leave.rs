@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What waits to leave: answers first, then queue pairs and what peers read, by turns.
+//! Packets that wait to leave: answers first, then queue pairs and bytes that peers read, by turns.
 
 use crate::arrive::Packet;
 use crate::connection::{ANSWERS_MAX, ConnectionId, ReadJob};
@@ -42,7 +42,8 @@ impl Core {
         let mut head = Head::new(Kind::Refusal, p.head.from, p.head.to);
         (head.number, head.echo, head.words[0]) = (p.head.number, p.head.life, code as u64 | u64::from(timer) << 32);
         head.flags = p.head.flags & AGAIN;
-        // Behind what the same queue pair has asked to read before: that is done, and is not to be flushed.
+        // Behind what the same queue pair has asked to read before: that is done, and is not to be
+        // flushed.
         let pair = (p.head.from, p.head.to);
         if let Some(connection) = self.connections.get_mut(p.from).filter(|c| c.reads.iter().any(|r| (r.head.to, r.head.from) == pair)) {
             connection.reads.push_back(ReadJob { head, key: 0, domain: 0, address: 0, access: Access::empty(), length: 0, at: 0 });
@@ -83,7 +84,8 @@ impl Core {
         }
     }
 
-    /// Sends what can leave of a connection: answers, then queue pairs and reads by turns; notes what has to wait on.
+    /// Sends what can leave of a connection: answers, then queue pairs and reads by turns; notes
+    /// what has to wait on.
     pub(crate) fn leave<W: Wire>(&mut self, engine: &mut Engine<W>, id: ConnectionId) {
         let Some(connection) = self.connections.get_mut(id).filter(|c| c.channel.is_open()) else { return };
         if connection.put_answers(engine) {

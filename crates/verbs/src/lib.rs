@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! RDMA queue pairs on Bellwire's virtual interfaces: what programs of libibverbs need. `ffi/verbs` is its C interface.
+//! RDMA queue pairs on Bellwire's virtual interfaces, for programs of libibverbs. `ffi/verbs` is
+//! its C interface.
 //!
-//! A layer of the engine's like `tag` and `am`, on the same parts of it (decision 27): *inboxes*, and *sends by copy*. All queue pairs of two processes share one connection, which carries packets of
-//! this layer's own; so a queue pair costs memory only, and its rules are InfiniBand's, not those of a VI.
+//! A layer of the engine's like `tag` and `am`, on the same parts of it (decision 27): *inboxes*,
+//! and *sends by copy*. All queue pairs of two processes share one connection, which carries
+//! packets of this layer's own; so a queue pair costs memory only, and its rules are InfiniBand's,
+//! not those of a VI.
 //!
 //! | file | concern |
 //! |---|---|
@@ -21,10 +24,10 @@
 //! | `short.rs` | messages that need nothing of all that: a way of their own |
 //! | `arrive.rs`, `serve.rs`, `reach.rs`, `answers.rs` | packets that arrive: checked; requests carried out; the memory that they name; answers to ours |
 //! | `struck.rs`, `strict.rs`, `rule.rs` | faults on purpose; broken rules seen; the rules and reports |
-//! | `leave.rs` | what waits to leave |
+//! | `leave.rs` | packets that wait to leave |
 //! | `cm.rs` | connection management: its links, services and time |
 //! | `groups.rs` | multicast |
-//! | `header.rs`, `connection.rs`, `life.rs`, `name.rs`, `lost.rs` | packets; connections, who is where |
+//! | `header.rs`, `connection.rs`, `life.rs`, `name.rs`, `lost.rs` | packets; connections, names and ends of peers |
 
 mod adopt;
 mod answers;

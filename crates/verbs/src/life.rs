@@ -143,7 +143,7 @@ impl Core {
             }
             if qp.came_by == Some(id) {
                 qp.came_by = None;
-                // What was coming does not come: its receive is there for another.
+                // The rest of the message does not come: its receive is there for another.
                 self.drop_arriving(number);
             }
             let Some(qp) = self.qp(number) else { continue };
@@ -175,13 +175,13 @@ impl Core {
             return self.fail_send_because(number, 0, WcStatus::RetryExceeded, reason);
         }
         (qp.is_deserted, qp.reason) = (true, reason);
-        // Who waits for ever does.
+        // An infinite timeout never expires.
         qp.pause = qp.patience().map_or(u64::MAX, |p| now.saturating_add(p));
         let at = qp.pause;
         self.timers.insert((at, number));
     }
 
-    /// What had come of a message is dropped.
+    /// Drops the part of a message that had come.
     #[cold]
     pub(crate) fn drop_arriving(&mut self, number: u32) {
         if let Some(receive) = self.qp(number).and_then(|q| q.arriving.take()).and_then(|a| a.receive) {

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A device as a machine on an engine of the caller's, over any wire and in the time that the engine is told: for simulators and fuzzers. Programs have a [`Port`](crate::Port), which is this on a NIC.
+//! A device as a machine on an engine of the caller's, over any wire and in the time that the
+//! engine is told: for simulators and fuzzers. Programs have a [`Port`](crate::Port), which is this
+//! on a NIC.
 
 use crate::channel::Channel;
 use crate::core::{AsyncEvent, Core};
@@ -38,7 +40,7 @@ impl Machine {
         name.waits_at().zip(name.asks_as())
     }
 
-    /// Has all messages go the long way, which knows every case: who compares has both.
+    /// Has all messages go the long way, which knows every case: tests compare both ways.
     pub fn leave_short_ways(&mut self) {
         self.0.long_ways = true;
     }
@@ -155,7 +157,8 @@ impl Machine {
         self.0.post_receive(qp, wr_id, pieces)
     }
 
-    /// One look: what has waited for its time, requests for connections, the next thing that has come, what waits to leave. `false`: there was nothing.
+    /// One look: timers that are due, requests for connections, the next packet, packets that wait
+    /// to leave. `false`: there was nothing.
     pub fn poll<W: Wire>(&mut self, engine: &mut Engine<W>) -> bool {
         self.0.now = engine.now().0;
         self.0.timeouts(engine);

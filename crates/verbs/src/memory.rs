@@ -26,15 +26,16 @@ pub struct Region {
     pub address: u64,
     /// Bytes.
     pub length: u64,
-    /// What requests call the first byte.
+    /// The address of the first byte in requests.
     pub iova: u64,
-    /// What may be done with it.
+    /// The rights of requests on it.
     pub access: Access,
     /// Where peers can map it, if they can.
     pub adopted: Option<Adopted>,
 }
 
-/// All regions. A key is the engine's handle of the region: never zero, never the same for the next region in its place.
+/// All regions. A key is the engine's handle of the region: never zero, never the same for the next
+/// region in its place.
 #[derive(Debug, Default)]
 pub(crate) struct Regions {
     slots: Vec<Option<(u32, Region)>>,
@@ -182,7 +183,8 @@ impl Regions {
         if done == n { Ok(()) } else { Err(Denied) }
     }
 
-    /// Writes `n` bytes where a peer said. The bytes at the end come last: programs look at them to see that all is there.
+    /// Writes `n` bytes where a peer said. The bytes at the end come last: programs look at them to
+    /// see that all is there.
     ///
     /// # Safety
     /// As [`scatter`](Self::scatter); `to` is what [`find`](Self::find) gave for as many bytes.
@@ -193,7 +195,8 @@ impl Regions {
         unsafe {
             if body != 0 {
                 bytes::copy(to, from, body);
-                // Release: what comes before is seen by who sees the end; pairs with the program's own reads.
+                // Release: a reader that sees the end of the bytes sees those before; pairs with
+                // the program's own reads.
                 bellwire_memory::atomic::fence(Ordering::Release);
             }
             bytes::copy(to.add(body), from.add(body), n - body);
@@ -209,7 +212,7 @@ impl Regions {
         unsafe { bytes::copy(to, value.to_ne_bytes().as_ptr(), 8) };
     }
 
-    /// Eight bytes at `at`, changed in one step; what was there.
+    /// Changes eight bytes at `at` in one step; returns their value before.
     ///
     /// # Safety
     /// `at` is what [`find`](Self::find) gave for eight bytes to write, and a multiple of eight.

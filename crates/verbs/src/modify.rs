@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The state machine of a queue pair: which moves there are, what each needs and allows, by service.
+//! The state machine of a queue pair: which moves there are, what each needs and allows, by
+//! service.
 
 use crate::core::Core;
 use crate::qp::{Qp, QpAttributes};
@@ -134,7 +135,8 @@ impl Qp {
         if given.intersects(Given::ADDRESS | Given::PEER) {
             self.known_by = None;
         }
-        // Messages are counted here, not packets: of the numbers that both sides have agreed on only the equality matters.
+        // Messages are counted here, not packets: of the numbers that both sides have agreed on
+        // only the equality matters.
         if has(Given::RECEIVE_NUMBER) {
             (self.expected, self.told) = (a.receive_number & 0xff_ffff, a.receive_number & 0xff_ffff);
         }
@@ -175,7 +177,7 @@ impl Core {
         }
         match to {
             QpState::Reset | QpState::Err => {
-                // What was done for the peer is done: it hears of it.
+                // The peer hears of its requests that are done.
                 self.tell(engine, number);
                 if to == QpState::Err {
                     self.enter_error(number);

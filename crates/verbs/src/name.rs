@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Who is where: a GID and the number of a queue pair lead to a process.
+//! Names of processes: a GID and the number of a queue pair lead to a process.
 //!
-//! A process takes a *place* of its host, a number from 1 to 2047, by waiting for connections under it, which only one process of a host can. The number of a queue pair is its place and an index: so who has
-//! been told a GID and a number, by whatever way, knows whom to ask for a connection, and nothing else need be published.
+//! A process takes a *place* of its host, a number from 1 to 2047, by waiting for connections under
+//! it, which only one process of a host can. The number of a queue pair is its place and an index:
+//! so a program that has been told a GID and a number, by whatever way, can ask for a connection,
+//! and nothing else need be published.
 
 use crate::types::Gid;
 use bellwire_cm::Service;
@@ -13,7 +15,8 @@ use bellwire_via::NetAddress;
 pub(crate) const INDEX_BITS: u32 = 13;
 /// Queue pairs of a process.
 pub(crate) const QPS_MAX: usize = 1 << INDEX_BITS;
-/// Places of a host: the rest of the 24 bits; place 0 would give the numbers 0 and 1, which have a meaning.
+/// Places of a host: the rest of the 24 bits; place 0 would give the numbers 0 and 1, which have a
+/// meaning.
 pub(crate) const PLACES: u16 = 1 << (24 - INDEX_BITS);
 
 /// The address at which a process waits, and the one with which it asks; the same for services of
@@ -57,7 +60,7 @@ impl Name {
         self.address(ASKS_SERVICE)
     }
 
-    /// Who asks, out of an address that a peer made up.
+    /// The process that asks, by an address that a peer made up.
     pub(crate) fn who_asks(address: &NetAddress) -> Option<Self> {
         let place = u16::from_be_bytes(*ASKS.id_of(address)?);
         Some(Self { gid: gid_of(address.host())?, place }).filter(|n| n.place != 0 && n.place < PLACES)
@@ -77,7 +80,8 @@ pub(crate) fn asks_for_service(address: &NetAddress) -> Option<Gid> {
 
 const V4: [u8; 12] = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff];
 
-/// The GID of a host address: IPv4 addresses as IPv6 has them. `None`: it is neither, or has a port, for which a GID has no room.
+/// The GID of a host address: IPv4 addresses as IPv6 has them. `None`: it is neither, or has a
+/// port, for which a GID has no room.
 pub fn gid_of(host: &[u8]) -> Option<Gid> {
     match host.len() {
         4 => {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What queue pairs are made of, as programs call it: protection domains, completion queues, queues of receives that queue pairs share.
+//! The objects that queue pairs are made of, as programs call them: protection domains, completion
+//! queues, queues of receives that queue pairs share.
 
 use crate::port::Port;
 use crate::progress::stamp;
@@ -124,7 +125,7 @@ impl Port {
         Ok(n)
     }
 
-    /// Has the next completion told of. An entry that is there already is none.
+    /// Has the next completion told of. Entries that are there already do not count.
     ///
     /// # Errors
     /// [`Error::Invalid`].

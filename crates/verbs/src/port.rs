@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A device that a program has opened: the machine of `core.rs` on a NIC of its own. What programs
-//! call. Any thread may call at any time.
+//! A device that a program has opened: the machine of `core.rs` on a NIC of its own, as programs
+//! call it. Any thread may call at any time.
 
 use crate::channel::Channel;
 use crate::core::{AsyncEvent, Core};
@@ -73,7 +73,7 @@ impl Port {
         let gid = gid_of(&config.host).ok_or(OpenError::Address)?;
         let from = (config.seed.number(Purpose::Names) as u16) % PLACES;
         let plan = config.faults.clone().filter(FaultPlan::strikes_requests);
-        // What peers do in mapped memory nobody is asked about.
+        // A plan and a reporter must see each access; peers access mapped memory on their own.
         let adopts = config.mode == ProtectionMode::Mapped && config.memory == MemoryMode::Trust && plan.is_none() && reporter.is_none();
         let nic = Nic::open(config).map_err(OpenError::Nic)?;
         let events = Arc::new(Channel::new().map_err(|_| OpenError::Resource)?);
@@ -105,7 +105,7 @@ impl Port {
             core.close_port(engine, !is_up);
             Ok(())
         });
-        // What has come meanwhile rings nobody any more.
+        // Packets that came meanwhile ring no more.
         let _ = self.station.arm(|core, engine| core.look(engine, |_| false));
     }
 
@@ -153,7 +153,8 @@ impl Port {
     /// believed to be in.
     ///
     /// # Errors
-    /// [`Error::Invalid`]: no such move, too little or too much is given, or a value is none.
+    /// [`Error::Invalid`]: no such move, too little or too much is given, or a value is out of
+    /// range.
     pub fn modify_qp(&self, qp: u32, to: Option<QpState>, current: Option<QpState>, attributes: &QpAttributes, given: Given) -> Result<(), Error> {
         self.station.with(|core, engine| {
             if matches!(to, Some(QpState::Err | QpState::Reset)) {
@@ -315,7 +316,7 @@ impl Port {
     }
 }
 
-/// Ends the process at once, as who kills it does.
+/// Ends the process at once, by SIGKILL.
 fn die() {
     let _ = rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::KILL);
 }

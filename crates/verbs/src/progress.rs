@@ -60,8 +60,8 @@ impl Core {
         moved
     }
 
-    /// Before a queue pair ends or fails: requests that have come are done and answered, and answers
-    /// end requests, as on a device, which would have seen to them already.
+    /// Before a queue pair ends or fails: requests that have come are done and answered, and
+    /// answers end requests, as on a device, which would have seen to them already.
     #[cold]
     pub(crate) fn hear_out<W: Wire>(&mut self, engine: &mut Engine<W>) {
         for _ in 0..LOOKS_BEFORE_END {
@@ -154,7 +154,7 @@ impl<W: Wire> Machine<W> for Core {
 /// posted nothing since the last delay are not delayed.
 #[derive(Debug, Default)]
 pub(crate) struct Patience {
-    /// Requests that the program had posted when it was last waited for in vain.
+    /// Requests that the program had posted when the last delay gained nothing.
     in_vain: u64,
     /// The same when answers began to be held back, and the time.
     held: Option<(u64, u64)>,

@@ -83,7 +83,7 @@ pub(crate) struct Receiving {
     pub access: Access,
 }
 
-/// What `modify` sets. Times as the interface encodes them.
+/// The attributes that `modify` sets. Times as the interface encodes them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct QpAttributes {
     /// What the peer may do.
@@ -114,7 +114,8 @@ pub struct QpAttributes {
     pub mtu: u8,
     /// Port.
     pub port: u8,
-    /// Moving to SQD: an event is to say when the sends that have begun are complete. Queried: they are not yet.
+    /// Moving to SQD: an event is to say when the sends that have begun are complete. Queried: they
+    /// are not yet.
     pub drains: bool,
 }
 
@@ -243,7 +244,8 @@ pub(crate) struct Qp {
     pub left: usize,
     /// Bytes of the next one that have left.
     pub part: u32,
-    /// Every other try, after a refusal: what is refused of the one before is known already. False if nothing is out.
+    /// Every other try, after a refusal: refusals of the try before are known already. False if
+    /// nothing is out.
     pub again: bool,
     /// Reads and atomics that are out.
     pub fetching: u32,
@@ -258,7 +260,7 @@ pub(crate) struct Qp {
     pub rnr_left: u8,
     /// When the peer was first found absent, ns; 0: it was not.
     pub absent_since: u64,
-    /// The peer has gone: what waits fails when the pause is over.
+    /// The peer is gone: requests that wait fail when the pause is over.
     pub is_deserted: bool,
     /// Why requests fail from now on, if their status does not say it.
     pub reason: Reason,
@@ -268,7 +270,7 @@ pub(crate) struct Qp {
     pub begun: usize,
     /// An event is to say when those are complete.
     pub tells_drained: bool,
-    /// What befalls its requests.
+    /// The faults that its requests are to meet.
     pub fates: Option<Box<Fates>>,
 
     // Receiving.
@@ -285,9 +287,11 @@ pub(crate) struct Qp {
     pub told_grants: Vec<u32>,
     /// It is in the core's `owing`.
     pub is_owing: bool,
-    /// Bytes of the message under way that have come: its next packet goes on there. After a refusal nothing does, until the message begins again.
+    /// Bytes of the message under way that have come: its next packet goes on there. After a
+    /// refusal nothing does, until the message begins again.
     pub came: u32,
-    /// The peer of before the last reset and how often it had begun then: what it sent so is no request to this queue pair.
+    /// The peer of before the last reset and how often it had begun then: what it sent so is no
+    /// request to this queue pair.
     pub past: (u32, u8),
     pub established: bool,
     /// What the strict mode knows.
@@ -362,7 +366,8 @@ impl Qp {
         matches!(self.state, QpState::Rtr | QpState::Rts | QpState::Sqd)
     }
 
-    /// Whether a packet is one of the connection of before the last reset: on its way since then, with a number that may fit. (Who sends unreliably may go on as it was.)
+    /// Whether a packet is one of the connection of before the last reset: on its way since then,
+    /// with a number that may fit. (An unreliable sender may go on as it was.)
     #[inline]
     pub(crate) fn is_past(&self, head: &Head) -> bool {
         self.past == (head.from, head.life) && self.init.kind.is_reliable()
@@ -378,14 +383,16 @@ impl Qp {
         }
     }
 
-    /// No request begins any more; those that have go on. Whether there are none, and the program is to be told.
+    /// No request begins any more; those that have go on. Whether there are none, and the program
+    /// is to be told.
     pub(crate) fn drain(&mut self, tells: bool) -> bool {
         self.begun = self.left + usize::from(self.part != 0);
         self.tells_drained = tells && self.begun != 0;
         tells && self.begun == 0
     }
 
-    /// One of those that had begun is complete. Whether it was the last, and the program is to be told.
+    /// One of those that had begun is complete. Whether it was the last, and the program is to be
+    /// told.
     #[cold]
     pub(crate) fn drains_one(&mut self) -> bool {
         self.begun -= 1;

@@ -19,7 +19,7 @@ enum Armed {
     Any,
 }
 
-/// Who is told of completions: a channel, if there is one.
+/// The channel that is told of completions, if there is one.
 pub type Listener = Option<Arc<Channel<u64>>>;
 
 /// A completion queue.
@@ -116,14 +116,16 @@ impl Cq {
         }
     }
 
-    /// The next completion is to be told of. A wish for any is not made less by one for solicited ones.
+    /// The next completion is to be told of. A wish for any is not made less by one for solicited
+    /// ones.
     pub(crate) fn arm(&mut self, solicited_only: bool) {
         if !(solicited_only && self.armed == Armed::Any) {
             self.armed = if solicited_only { Armed::Solicited } else { Armed::Any };
         }
     }
 
-    /// Whoever sleeps on that channel would not be told of what is left here: it is told now. Returns the oldest of it.
+    /// A program that sleeps on that channel would not be told of entries that are left here: it is
+    /// told now. Returns the oldest of them.
     pub(crate) fn tell_left(&mut self, channel: &Channel<u64>) -> Option<Completion> {
         let is_of = self.listener.as_deref().is_some_and(|own| core::ptr::eq(own, channel));
         if !is_of || self.armed != Armed::Any || self.entries.is_empty() {

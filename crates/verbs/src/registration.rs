@@ -29,7 +29,8 @@ impl Port {
     /// way, for memory that need not be at an address of the program's choice.
     ///
     /// # Errors
-    /// [`Error::Invalid`]; [`Error::Fault`]: it is not mapped, or may not be written although `access` says so; [`Error::NoMemory`].
+    /// [`Error::Invalid`]; [`Error::Fault`]: it is not mapped, or may not be written although
+    /// `access` says so; [`Error::NoMemory`].
     ///
     /// # Safety
     /// R1: until [`deregister`](Self::deregister) or the end of the device, the region's bytes stay
@@ -55,7 +56,8 @@ impl Port {
         // Before the lock: it looks into `/proc`.
         let may_adopt = pages.as_ref().is_some_and(may_adopt);
         self.station.with(|core, engine| {
-            // The engine looks at the memory, brings it in, and gives the key; what peers may do is this layer's business.
+            // The engine looks at the memory, brings it in, and gives the key; this layer checks
+            // the rights of peers.
             let attributes = MemAttributes { ptag: core.mailbox.ptag(), rdma_write: region.access.intersects(WRITES), rdma_read: false };
             // SAFETY: R1, the caller's promise.
             let handle = unsafe { key_of_region(engine, region, &attributes) }?;
@@ -79,7 +81,8 @@ impl Port {
             Some(found) => found,
             None if may_adopt => {
                 let base = engine.allocate(pages.len()).ok()?.expose_provenance();
-                // SAFETY: A1: looked up just before, by the only thread; the engine's memory is new.
+                // SAFETY: A1: looked up just before, by the only thread; the engine's memory is
+                // new.
                 if !unsafe { adopt(pages, base, owner) } {
                     let _ = engine.free(core::ptr::with_exposed_provenance_mut(base));
                     return None;

@@ -63,7 +63,7 @@ impl Qp {
         })
     }
 
-    /// What packets of a request are.
+    /// The kind of a request's packets.
     #[inline]
     pub(crate) fn kind_of(&self, send: &Send) -> Kind {
         match send.opcode {
@@ -92,7 +92,8 @@ impl Qp {
             }
             _ => self.first.wrapping_add(self.left as u32),
         };
-        // With the end of a long message, not its beginning: who hears it may look no further here, but at its memory.
+        // With the end of a long message, not its beginning: a peer that hears it may look no
+        // further here, but at its memory.
         head.answered = if n == send.length - part || send.opcode.fetches() { self.expected } else { self.told };
         if let Extra::Srq(srq) = send.extra {
             head.answered = srq;

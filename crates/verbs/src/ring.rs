@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A queue whose places are always values, and are filled where they lie: an entry that is made elsewhere and then moved in is copied by wide loads of what has just been stored by narrow ones, which wait until the
-//! stores are done (decision 6). What has been taken stays in its place until that is filled again.
+//! A queue whose places are always values, and are filled where they lie: an entry that is made
+//! elsewhere and then moved in is copied by wide loads of what has just been stored by narrow ones,
+//! which wait until the stores are done (decision 6). An entry that was taken stays in its place
+//! until that is filled again.
 
 use core::ops::{Index, IndexMut};
 
@@ -66,7 +68,8 @@ impl<T: Default> Ring<T> {
         (0..self.len).map(|i| &self.places[self.place(i)])
     }
 
-    /// The place behind the last entry, which is one from now on: what lies there is of an earlier one, and is to be overwritten.
+    /// The place behind the last entry, which is an entry from now on: it holds an earlier one, and
+    /// is to be overwritten.
     #[inline(always)]
     pub(crate) fn add(&mut self) -> &mut T {
         if self.len == self.places.len() {
@@ -99,7 +102,7 @@ impl<T: Default> Ring<T> {
         self[0] = value;
     }
 
-    /// The first entry is none any more; it can be read where it lies.
+    /// Removes the first entry; it can be read where it lies.
     #[inline(always)]
     pub(crate) fn take_front(&mut self) -> Option<&mut T> {
         if self.len == 0 {

@@ -70,5 +70,5 @@ pub struct Report {
     pub what: String,
 }
 
-/// Who is told.
+/// Is told of broken rules.
 pub type Reporter = Box<dyn FnMut(&Report) + std::marker::Send>;

@@ -18,13 +18,14 @@ use bellwire_via::wire::Wire;
 
 /// Packets of one queue pair before it is others' turn.
 const TURN: u32 = 8;
-/// The same of bytes that it reads and writes itself, which take nothing of the connection: more than a queue of usual writes, so that one that had to wait once is empty again. A queue that is always refilled before it
-/// is empty keeps each request waiting for a turn.
+/// The same of bytes that it reads and writes itself, which take nothing of the connection: more
+/// than a queue of usual writes, so that one that had to wait once is empty again. A queue that is
+/// always refilled before it is empty keeps each request waiting for a turn.
 const DIRECT_TURN: u64 = 16 << 20;
 /// How long a datagram waits for a connection to where it goes, ns: there may be nobody.
 const DATAGRAM_PATIENCE: u64 = 2_000_000_000;
 
-/// What became of an attempt to send a packet.
+/// The outcome of an attempt to send a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Sent {
     Packet,
@@ -101,7 +102,8 @@ impl Core {
         }
     }
 
-    /// Sends what a queue pair has to send and what may leave; `is_turn`: it is its turn among others of the connection.
+    /// Sends what a queue pair has to send and what may leave; `is_turn`: it is its turn among
+    /// others of the connection.
     #[inline]
     pub(crate) fn pump<W: Wire>(&mut self, engine: &mut Engine<W>, number: u32, is_turn: bool) {
         if self.send_packets(engine, number, is_turn) && !is_turn {
@@ -271,7 +273,7 @@ impl Core {
         };
         let body = match body {
             Ok(body) if !fetches || self.regions.check(send.data.pieces(), domain, Access::LOCAL_WRITE).is_ok() => body,
-            // In order: what is before it ends first.
+            // In order: requests before it end first.
             _ if qp.left != 0 => return Sent::Held,
             _ => {
                 self.fail_send(number, 0, WcStatus::LocalProtection);

@@ -35,7 +35,8 @@ impl Core {
         let (answered, state, knows_us) = (p.head.answered, qp.state, p.head.echo == qp.life);
         let before = core::mem::replace(&mut qp.peer_life, p.head.life);
         if is_reliable && before != 0 && before != p.head.life {
-            // It has begun anew: what came first was sent before that, and nobody could know.
+            // The peer has begun anew: the first packets were sent before that, which nothing
+            // showed.
             let from = qp.attributes.receive_number & 0xff_ffff;
             (qp.expected, qp.told, qp.came) = (from, from, 0);
             self.drop_arriving(number);
@@ -43,17 +44,18 @@ impl Core {
         // Of XRC, requests go one way only, and name a receive queue there (`xrc.rs`).
         if kind == QpKind::Rc && knows_us && matches!(state, QpState::Rts | QpState::Sqd) {
             self.answered(number, answered);
-            // What waited for that goes on.
+            // Requests that waited for that go on.
             self.pump(engine, number, false);
         }
         let Some(qp) = self.qp(number) else { return };
         if !is_reliable && is_first && qp.expected != p.head.number {
-            // What was before it is lost, with what had come of it.
+            // The message before it is lost, with the part of it that had come.
             qp.expected = p.head.number;
             self.drop_arriving(number);
         }
         let Some(qp) = self.qp(number) else { return };
-        // After a refusal the rest of what had left is dropped, until the refused request comes again from its beginning.
+        // After a refusal the rest of what had left is dropped, until the refused request comes
+        // again from its beginning.
         let is_next = p.head.number == qp.expected && (is_first || p.head.offset == qp.came);
         if !is_next || p.total() > MESSAGE_MAX {
             return;

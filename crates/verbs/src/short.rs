@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The short way of a message: a send of one piece that fits a line with its head, from a reliable queue pair that has nothing else under way to one that has a receive for it. Each function does all of it or nothing; what is
-//! unusual in any way is left to `send.rs` and `arrive.rs`, which know every case, and do the same (decisions 27 and 31).
+//! The short way of a message: a send of one piece that fits a line with its head, from a reliable
+//! queue pair that has nothing else under way to one that has a receive for it. Each function does
+//! all of it or nothing; everything unusual is left to `send.rs` and `arrive.rs`, which know every
+//! case, and do the same (decisions 27 and 31).
 
 use crate::connection::ConnectionId;
 use crate::core::Core;
@@ -46,7 +48,7 @@ impl ShortSend {
     }
 }
 
-/// What is to be done after a message.
+/// The rest to do after a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Then {
     Nothing,
@@ -72,7 +74,8 @@ impl Qp {
             && self.sends.len() < self.init.caps.sends as usize
     }
 
-    /// Whether this is the message that is to come, from the peer, who knows of our life as we of his.
+    /// Whether this is the message that is to come, from the peer, who knows of our life as we of
+    /// his.
     #[inline(always)]
     fn takes_shortly(&self, from: ConnectionId, head: &Plain) -> bool {
         self.number == head.to
@@ -177,7 +180,8 @@ impl Core {
         true
     }
 
-    /// Takes a message that came in a line, with what it says of ours: its first words, where the rest lies, and the bytes of both. `None`: nothing is done.
+    /// Takes a message that came in a line, with what it says of ours: its first words, where the
+    /// rest lies, and the bytes of both. `None`: nothing is done.
     ///
     /// # Safety
     /// The rest is readable; its sender may be writing it.
@@ -243,7 +247,7 @@ impl Core {
         Some(if tells { Then::Tell(number) } else { Then::Nothing })
     }
 
-    /// What follows a message that [`take_short`](Self::take_short) took. Always true.
+    /// Does the rest after a message that [`take_short`](Self::take_short) took. Always true.
     #[inline(always)]
     pub(crate) fn took_short<W: Wire>(&mut self, engine: &mut Engine<W>, then: Then) -> bool {
         if let Then::Tell(number) = then {

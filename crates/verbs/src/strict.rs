@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A mode that reports what programs do against the rules of the interface, which often goes well here and not on other devices (decision 27). Nothing else changes, but that all goes by packets, so that each
-//! access is seen.
+//! A mode that reports what programs do against the rules of the interface, which often goes well
+//! here and not on other devices (decision 27). Nothing else changes, but that all goes by packets,
+//! so that each access is seen.
 //!
-//! What cannot be seen is not reported: that memory is *read* before its completion, and memory that the program frees.
+//! Two faults cannot be seen and are not reported: memory that is *read* before its completion, and
+//! memory that the program frees.
 
 use crate::arrive::Packet;
 use crate::core::Core;
@@ -17,7 +19,8 @@ use std::ops::Range;
 
 /// Reports of one rule and queue pair; more are counted.
 const REPORTS_MAX: u64 = 4;
-/// How long a reliable sender may find no receive before that is reported, ns: less is flow control.
+/// How long a reliable sender may find no receive before that is reported, ns: less is flow
+/// control.
 const PATIENCE: u64 = 100_000_000;
 /// Bytes in front of a datagram.
 const ROUTE_BYTES: u64 = 40;
@@ -160,7 +163,8 @@ impl Core {
         }
     }
 
-    /// A post was refused since the queue is full: a program may count on that, but not if no completion will say when there is room.
+    /// A post was refused since the queue is full: a program may count on that, but not if no
+    /// completion will say when there is room.
     #[cold]
     pub(crate) fn saw_full(&mut self, number: u32, id: u64) {
         let Some(qp) = self.qp(number) else { return };
@@ -200,14 +204,15 @@ impl Core {
         }
     }
 
-    /// The program waits for an event, and so many completions are left in a queue that it has armed.
+    /// The program waits for an event, and so many completions are left in a queue that it has
+    /// armed.
     pub(crate) fn saw_left(&mut self, first: &Completion, count: usize) {
         self.report(Rule::Left, first.qp, None, |_| {
             Some(format!("an event is waited for while the armed queue holds completions ({count}), of which a device would not tell"))
         });
     }
 
-    /// Memory was written for a peer: what is sent from there changes without the program's doing.
+    /// Memory was written for a peer: messages sent from there change without the program's doing.
     #[cold]
     pub(crate) fn saw_write(&mut self, written: &Range<usize>) {
         for watch in self.qps.iter_mut().flatten().filter_map(|q| q.watch.as_mut()) {

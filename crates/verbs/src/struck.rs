@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Faults on purpose (`BELLWIRE_FAULTS`), at this layer: what may befall a request is asked of the plan when the request is about to leave, once, in the order of its queue pair. So a program that posts the
-//! same requests under the same seed meets the same faults, on any wire, whatever the time. What strikes is done by the ways of real ones: a message that is to find no receive asks the peer to refuse it so, an
-//! access that is to be denied has a key that is none, silence lasts as long as the queue pair is patient.
+//! Faults on purpose (`BELLWIRE_FAULTS`), at this layer: the plan is asked for the fault of a
+//! request when it is about to leave, once, in the order of its queue pair. So a program that posts
+//! the same requests under the same seed meets the same faults, on any wire, whatever the time.
+//! Faults take the way of real ones: a message that is to find no receive asks the peer to refuse
+//! it so, an access that is to be denied has an invalid key, silence lasts as long as the queue
+//! pair is patient.
 //!
 //! While the port is down nothing leaves and nothing is taken.
 
@@ -38,7 +41,7 @@ pub(crate) struct Struck {
     die: fn(),
 }
 
-/// What has been decided about a request.
+/// The decisions about a request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Judged {
     is_judged: bool,
@@ -48,7 +51,7 @@ pub(crate) struct Judged {
     pub unready: u16,
 }
 
-/// What is to be done with the next request of a queue pair.
+/// The way on for the next request of a queue pair.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Way {
     /// It may leave.
@@ -138,7 +141,7 @@ impl Core {
         }
         match send.judged.is_lost {
             false => Way::Free,
-            // What is before it ends first.
+            // Requests before it end first.
             true if qp.left != 0 => Way::Closed,
             true => {
                 self.fall_silent(number, now, Reason::Fault);
@@ -147,7 +150,8 @@ impl Core {
         }
     }
 
-    /// Nobody answers a queue pair any more: it fails when its patience is over; without a timeout, never.
+    /// Nobody answers a queue pair any more: it fails when its patience is over; without a timeout,
+    /// never.
     pub(crate) fn fall_silent(&mut self, number: u32, now: u64, reason: Reason) {
         let Some(qp) = self.qp(number) else { return };
         (qp.is_deserted, qp.reason) = (true, reason);

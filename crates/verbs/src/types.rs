@@ -48,7 +48,7 @@ impl From<bellwire_via::Error> for Error {
 }
 
 bitflags::bitflags! {
-    /// What may be done with memory.
+    /// Rights on memory.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
     pub struct Access: u32 {
         /// The owner's requests may write it.
@@ -78,7 +78,7 @@ bitflags::bitflags! {
         const INLINE = 8;
     }
 
-    /// What is valid in a completion.
+    /// The fields of a completion that are valid.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
     pub struct WcFlags: u32 {
         /// The first 40 bytes of the buffer say who sent it.
@@ -290,7 +290,7 @@ pub struct Completion {
     pub qp: u32,
     /// The sender's queue pair.
     pub source: u32,
-    /// What is valid.
+    /// The fields that are valid.
     pub flags: WcFlags,
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What completions must be.
+//! The rules of completions.
 
 use super::Trial;
 use super::side::{KINDS, ROUTE, SHORT, SLOT, Sent};
@@ -44,7 +44,7 @@ impl Trial {
                     assert!(side.memory[s.slot..s.slot + s.finds.len()] == s.finds, "seed {seed}: {c:?} found something else");
                 }
             }
-            // What was before it is done, or failed; or this end has refused something.
+            // The requests before it are done, or failed; or this end has refused something.
             WcStatus::Flushed => assert!(end.has_failed || end.receives_failed || end.has_denied, "seed {seed}: pair {pair}: {c:?} before the one that failed"),
             status => {
                 let by_peer = self.victim == Some(pair)

@@ -13,7 +13,8 @@ fn wish(opcode: Opcode, length: usize) -> Wish {
 }
 
 impl Trial {
-    /// One on a slow network, which takes few frames at a time, on which nothing is made to fail, but on the pair that is given, with a connection between the two.
+    /// One on a slow network, which takes few frames at a time, on which nothing is made to fail,
+    /// but on the pair that is given, with a connection between the two.
     fn connected(seed: u64, victim: Option<usize>) -> Self {
         let config = SimConfig { seed, queue_frames_max: 8, bits_per_second: 2_000_000_000, ..SimConfig::default() };
         let mut trial = Self::on(config, Random(seed | 1 << 40), seed);
@@ -47,7 +48,8 @@ impl Trial {
     }
 }
 
-/// The beginning of a long message finds nobody; its end finds the queue pair connected. It is nothing without its beginning.
+/// The beginning of a long message finds nobody; its end finds the queue pair connected. It is
+/// nothing without its beginning.
 #[test]
 fn an_end_without_a_beginning() {
     for (turns, opcode) in (0..80).flat_map(|n| [Opcode::Write, Opcode::Send].map(|o| (n, o))) {
@@ -82,7 +84,8 @@ fn a_refusal_behind_a_read() {
     }
 }
 
-/// A queue pair begins anew, with the same numbers, while its first request of before is on its way to a peer that does not know it yet. What came of that one way or another, the new one is answered.
+/// A queue pair begins anew, with the same numbers, while its first request of before is on its way
+/// to a peer that does not know it yet. However that one ends, the new one is answered.
 #[test]
 fn first_requests_of_two_lives() {
     for turns in 0..40 {
@@ -101,7 +104,8 @@ fn first_requests_of_two_lives() {
     }
 }
 
-/// A program that looks seldom sends again before it has seen all refusals of the time before. They say nothing of requests before the refused one: none has been done.
+/// A program that looks seldom sends again before it has seen all refusals of the time before. They
+/// say nothing of requests before the refused one: none has been done.
 #[test]
 fn refusals_of_the_time_before() {
     for turns in 0..40 {
@@ -123,7 +127,8 @@ fn refusals_of_the_time_before() {
     }
 }
 
-/// The same, and then the peer is there: requests of the last try are done, refusals of the one before are still to be seen.
+/// The same, and then the peer is there: requests of the last try are done, refusals of the one
+/// before are still to be seen.
 #[test]
 fn refusals_of_the_time_before_its_peer_is_there() {
     for (turns, rounds) in (0..12).flat_map(|turns| (0..4).map(move |rounds| (turns, rounds))) {
@@ -145,7 +150,7 @@ fn refusals_of_the_time_before_its_peer_is_there() {
     }
 }
 
-/// A short message answers a write: what ends is a write.
+/// A short message answers a write: the write ends.
 #[test]
 fn a_short_message_answers_a_write() {
     for (seed, looks) in (6..26).flat_map(|seed| (0..4).map(move |looks| (seed, looks))) {

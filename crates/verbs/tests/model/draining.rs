@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Queue pairs that are to drain (SQD): requests that had begun go on, and an event says when they are done; others wait until the queue pair sends again.
+//! Queue pairs that are to drain (SQD): requests that had begun go on, and an event says when they
+//! are done; others wait until the queue pair sends again.
 
 use super::Trial;
 use super::side::KINDS;
@@ -9,7 +10,7 @@ use bellwire_via::time::Duration;
 impl Trial {
     /// An end drains from now on; one that does sends again.
     pub fn drain(&mut self, me: usize, pair: usize) {
-        // What was said before is of before.
+        // Events that were told before are of before.
         self.hear(me);
         if self.sides[me].ends[pair].held.is_some() {
             return self.resume(me, pair);

@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Random programs of two devices, on a network in memory and in virtual time, against a small model of what queue pairs promise: requests end once and in order, receives are used up in order, each byte is what
-//! was sent, reads and atomics find what is before them; after a failure the first request says why, and all others are flushed. Nothing may wait for ever. Pairs are connected anew now and then, with the same numbers, while packets of before are on their way.
+//! Random programs of two devices, on a network in memory and in virtual time, against a small
+//! model of what queue pairs promise: requests end once and in order, receives are used up in
+//! order, each byte is what was sent, reads and atomics find what is before them; after a failure
+//! the first request says why, and all others are flushed. Nothing may wait for ever. Pairs are
+//! connected anew now and then, with the same numbers, while packets of before are on their way.
 //!
-//! `BELLWIRE_VERBS_SEEDS=N` sets how many programs there are (300), `BELLWIRE_VERBS_FIRST=N` the first seed.
+//! `BELLWIRE_VERBS_SEEDS=N` sets how many programs there are (300), `BELLWIRE_VERBS_FIRST=N` the
+//! first seed.
 
 mod checking;
 mod directed;
@@ -98,7 +102,8 @@ impl Trial {
         self.sides[me].ends[pair].is_late = false;
     }
 
-    /// Connects a pair anew. Packets of before may still come; but each end has taken something of the other by then, if that has sent anything: whom nobody knows they cannot be told from.
+    /// Connects a pair anew. Packets of before may still come; but each end has taken something of
+    /// the other by then, if that has sent anything: whom nobody knows they cannot be told from.
     fn reconnect(&mut self, pair: usize) {
         let is_known = (0..2).all(|me| {
             let (end, peer) = (&self.sides[me].ends[pair], self.sides[1 - me].ends[pair].number);
@@ -144,7 +149,7 @@ impl Trial {
         }
     }
 
-    /// What can happen now does, and time goes on to the next event.
+    /// Does everything that can happen now; time goes on to the next event.
     fn turn(&mut self, end: bellwire_via::Instant) {
         for me in 0..2 {
             // A program that looks no further: what it posts next takes answers along.
@@ -193,7 +198,8 @@ impl Trial {
                 let fails =
                     (self.victim == Some(pair) && self.random.one_in(12)).then(|| [WcStatus::LocalProtection, WcStatus::RemoteAccess][self.random.below(2)]);
                 self.post_send(me, pair, fails);
-                // A short receive, a request of the peer's: how it ends then is not this end's doing.
+                // A short receive, a request of the peer's: how it ends then is not this end's
+                // doing.
             }
             _ => {
                 let ns = self.random.below(30_000) as u64;
@@ -202,7 +208,7 @@ impl Trial {
         }
     }
 
-    /// What still waits for receives finds them.
+    /// Messages that still wait for receives find them.
     fn give_receives(&mut self) {
         for _ in 0..40 {
             for (me, pair) in [(0, 0), (1, 0), (0, 1), (1, 1)] {

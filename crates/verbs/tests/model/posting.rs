@@ -103,7 +103,7 @@ impl Trial {
         if changes && fails.is_none() && end.sends[end.first..].iter().any(|s| s.opcode == Opcode::Read) {
             flags |= SendFlags::FENCE;
         }
-        // A key that is none, or of another domain.
+        // An invalid key, or one of another domain.
         let is_foreign = self.random.one_in(2);
         let bad = |key: u32, foreign: u32| if is_foreign { foreign } else { key ^ 1 << 19 };
         let here = if fails == Some(WcStatus::LocalProtection) { bad(key, self.sides[me].foreign_key) } else { key };
