@@ -87,11 +87,13 @@ if [ "$major" -lt 1 ] || { [ "$major" -eq 1 ] && [ "$minor" -lt 88 ]; }; then
     echo "setup: Rust 1.88 or later is needed, this is $version: run 'rustup update stable' (Debian 12's own cargo is too old)" >&2
     exit 1
 fi
-# Compilers that only tests use: the oldest one that is promised, and aarch64's library. Welcome,
-# not needed.
+# Compilers that only tests use: the oldest one that is promised, aarch64's library, and Miri.
+# Welcome, not needed.
 if [ "$does" = install ] && [ "$goal" = test ] && command -v rustup >/dev/null 2>&1; then
     rustup toolchain list | grep -q '^1\.88' || rustup toolchain install 1.88.0 --profile minimal >/dev/null 2>&1 ||
         echo "setup: not installed, so left out: Rust 1.88 (rustup toolchain install 1.88.0 --profile minimal)" >&2
     rustup target list --installed | grep -q '^aarch64-unknown-linux-gnu' || rustup target add aarch64-unknown-linux-gnu >/dev/null 2>&1 ||
         echo "setup: not installed, so left out: Rust for aarch64 (rustup target add aarch64-unknown-linux-gnu)" >&2
+    cargo +nightly miri --version >/dev/null 2>&1 || rustup toolchain install nightly --profile minimal -c miri -c rust-src >/dev/null 2>&1 ||
+        echo "setup: not installed, so left out: Miri (rustup toolchain install nightly --profile minimal -c miri -c rust-src)" >&2
 fi

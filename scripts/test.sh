@@ -129,6 +129,7 @@ if [ "$mode" = long ]; then
     part sim-long   "$target/release/bellwire" sim --seeds "${BELLWIRE_SIM_SEEDS:-1000000}"
     part fuzz       scripts/fuzz.sh 10
     part sanitizers scripts/sanitizers.sh
+    part miri       scripts/miri.sh
     part comparisons scripts/comparisons.sh
     part mutations  cargo run -q --locked -p xtask -- mutations "$target/mutations"
     part rust-long  env PROPTEST_CASES=5000 cargo test --workspace --locked --release

@@ -1,0 +1,35 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT OR Apache-2.0
+# Miri, the interpreter that finds undefined behaviour, over code that needs no kernel: shared
+# queues and tables, the transport, the engine over the network in memory, and the machines of the
+# layers on it. Some minutes.
+#   scripts/miri.sh [CRATE..]     only these: memory, wire, via, ..
+# It needs a nightly toolchain with Miri, by rustup; without it nothing runs, and the script says
+# so. Vector assembly is left out (bellwire_portable); system calls go through libc.
+set -u
+cd "$(dirname "$0")/.." || exit 1
+cargo +nightly miri --version >/dev/null 2>&1 || { echo "SKIPPED miri: no nightly toolchain with Miri (rustup +nightly component add miri)"; exit 0; }
+
+export RUSTFLAGS="--cfg rustix_use_libc --cfg bellwire_portable"
+# Addresses cross the C interface and the wire as numbers: that is what this provenance is for.
+export MIRIFLAGS="-Zmiri-disable-isolation -Zmiri-permissive-provenance"
+export PROPTEST_CASES=${PROPTEST_CASES:-2}
+
+wanted=$* bad=
+run() { # CRATE, then the arguments of cargo test
+    local crate=$1
+    shift
+    [ -z "$wanted" ] || [[ " $wanted " == *" $crate "* ]] || return 0
+    echo "== $crate $*"
+    timeout "${MIRI_SECONDS:-1800}" cargo +nightly miri test -q --locked -p "bellwire-$crate" "$@" || bad="$bad $crate"
+}
+
+run memory --lib -- line_queue::tests tagged_table owned_bytes small_copies offsets_are views_for
+run wire --lib -- sim::tests frame::tests
+run via --test in_memory
+run proto --test recall
+run peer --lib
+
+[ -z "$bad" ] && echo "miri: all well" && exit 0
+echo "FAILED miri:$bad"
+exit 1
