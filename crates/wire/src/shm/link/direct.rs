@@ -68,7 +68,12 @@ impl Link {
         // Wrapping: within the mapping, as find_grant() made sure for all of the region.
         let remote = self.grant.base.wrapping_add((wish.address.wrapping_sub(self.grant.start) + wish.part_offset) as usize);
         let (catalogue, index, tag) = (&self.catalogue_in, self.grant.index, self.grant.tag);
-        inside(self.own_epoch, self.parts.barriers, || catalogue.still(index, tag), || access(remote))
+        let outcome = inside(self.own_epoch, self.parts.barriers, || catalogue.still(index, tag), || access(remote));
+        if outcome != Direct::Done {
+            // The entry has changed. It may permit the same again: the next wish looks it up anew.
+            self.grant = Grant::NONE;
+        }
+        outcome
     }
 
     /// What the peer's catalogue says of the region that a wish is about, if it permits it.
