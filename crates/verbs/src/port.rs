@@ -239,11 +239,12 @@ impl Port {
         self.station.machine().post_receive(qp, wr_id, pieces)
     }
 
-    /// Tells peers what was done for them and not said yet, and sends what is complete but waits to
-    /// leave: to be called before the process ends. Unreliable messages are complete when they are
-    /// handed over, so nobody else waits for them.
+    /// Answers peers whose requests have come, tells them what was done for them and not said yet,
+    /// and sends what is complete but waits to leave: to be called before the process ends.
+    /// Unreliable messages are complete when they are handed over, so nobody else waits for them.
     pub fn settle(&self) {
         let must_wait = self.station.with(|core, engine| {
+            core.hear_out(engine);
             core.tell_owed(engine);
             core.report_rest();
             Ok::<_, Error>(core.sends_unreliably)
