@@ -4,7 +4,7 @@
 
 mod common;
 
-use bellwire_am::{Bundle, Name};
+use bellwire_am::{Bundle, Death, Name};
 use bellwire_memory::atomic::{AtomicU32, Ordering};
 use bellwire_via::{NetAddress, Nic, Pieces, ViAttributes, ViHandle};
 use common::{Side, TAG, device, poll_until};
@@ -73,6 +73,10 @@ fn nonsense_harms_nobody_else() {
         let _ = m.reply(2, &[m.args().len() as i32, m.payload().to_vec().len() as i32]);
     };
     served.bundle.set_handler(served.endpoint, ECHO, echo).unwrap();
+    let cut = Arc::new(AtomicU32::new(0));
+    let departed = Arc::clone(&cut);
+    let on_departure = move |d: &bellwire_am::Departed| _ = departed.fetch_add(u32::from(d.death == Some(Death::Misbehaved)), Ordering::SeqCst);
+    served.bundle.set_departure_handler(served.endpoint, on_departure).unwrap();
     honest.map(&served);
     let answers = Arc::new(AtomicU32::new(0));
     let heard = Arc::clone(&answers);
@@ -107,7 +111,9 @@ fn nonsense_harms_nobody_else() {
     }
     poll_until(&[&honest.bundle, &served.bundle], "all answers", || answers.load(Ordering::SeqCst) == asked);
     assert!(cut_off > 10, "{cut_off}");
-    assert!(served.bundle.counters(served.endpoint).unwrap().malformed > 10);
+    let malformed = || served.bundle.counters(served.endpoint).unwrap().malformed;
+    poll_until(&[&served.bundle], "a reason for each", || u64::from(cut.load(Ordering::SeqCst)) == malformed());
+    assert!(malformed() > 10);
     assert_eq!(honest.bundle.counters(honest.endpoint).unwrap().returned, 0);
 }
 
@@ -124,7 +130,13 @@ fn a_server_of_nonsense_harms_nobody_else() {
     let (handled, back, heard) = (Arc::clone(&over), Arc::clone(&over), Arc::clone(&answers));
     client.bundle.set_handler(client.endpoint, ECHO, move |_| _ = handled.fetch_add(1, Ordering::SeqCst)).unwrap();
     client.bundle.set_handler(client.endpoint, 2, move |_| _ = heard.fetch_add(1, Ordering::SeqCst)).unwrap();
-    client.bundle.set_error_handler(client.endpoint, move |_| _ = back.fetch_add(1, Ordering::SeqCst)).unwrap();
+    let cut = Arc::new(AtomicU32::new(0));
+    let misbehaved = Arc::clone(&cut);
+    let on_return = move |r: &bellwire_am::Returned| {
+        misbehaved.fetch_add(u32::from(r.death == Some(Death::Misbehaved)), Ordering::SeqCst);
+        back.fetch_add(1, Ordering::SeqCst);
+    };
+    client.bundle.set_error_handler(client.endpoint, on_return).unwrap();
     let nic = Nic::open(bellwire_via::nic::NicConfig::default()).unwrap();
     nic.ignore_errors();
     // The name of an endpoint of nobody, whose device is this NIC.
@@ -170,4 +182,5 @@ fn a_server_of_nonsense_harms_nobody_else() {
     let over = over.load(Ordering::SeqCst) + answers.load(Ordering::SeqCst) - 1;
     assert!(over <= rounds && over > rounds / 2, "{over}");
     assert!(client.bundle.counters(client.endpoint).unwrap().malformed > rounds as u64 / 10);
+    assert!(cut.load(Ordering::SeqCst) > rounds / 10, "requests that come back say why");
 }
