@@ -24,6 +24,10 @@ pub trait Fixture {
     fn nics(&self) -> usize;
     /// Runs `f` on a NIC's engine, which has been told the time.
     fn with<R>(&mut self, nic: usize, f: impl FnOnce(&mut Engine<Self::W>) -> R) -> R;
+    /// Whether a message can lie in the wire's memory until it is given back.
+    fn keeps_frames(&self) -> bool {
+        false
+    }
     /// Whether memory of the engine's allocator is to be reached directly between the sides.
     fn is_direct(&self) -> bool {
         false
