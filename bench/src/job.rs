@@ -10,6 +10,7 @@ use crate::am::AmJob;
 use crate::bench::payload::Touch;
 use crate::crowd::Layer;
 use crate::error::Error;
+use crate::verbs::measure::Operation;
 
 /// First line to a new measuring process; the shared memory's descriptor travels before it.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -165,6 +166,8 @@ pub enum Job {
     /// `[half round trip ns, messages/s]` with so many peers, one of them active: see
     /// [`crate::crowd`].
     Peers { layer: Layer, peers: usize, count: u64 },
+    /// A figure of a queue pair: see [`crate::verbs::measure`].
+    Verbs { operation: Operation, size: usize, count: u64, stream: bool },
 }
 
 /// How a message-passing library uses a VI: see [`crate::bench::ablation`].

@@ -81,6 +81,9 @@ impl Worker {
             Job::Ring { count, words } => ring::run(map, first, count, words, epoch)?,
             Job::Mark => crate::marks::alone(),
             Job::Peers { layer, peers, count } => return Ok((crate::crowd::run(&self.setup, request, map, layer, peers, count)?, String::new())),
+            Job::Verbs { operation, size, count, stream } => {
+                return Ok((crate::verbs::measure::run(&self.setup, request, map, operation, size, count, stream)?, String::new()));
+            }
             Job::Am(ref job) => {
                 let am = match &self.am {
                     Some(am) => am,

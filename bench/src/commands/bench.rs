@@ -6,9 +6,11 @@ use std::path::PathBuf;
 use bellwire_bench::ablation;
 use bellwire_bench::mpi::{self, Flavour, Options, Points, Way, plot, report};
 use bellwire_bench::pin::{self, Pinning};
+use bellwire_bench::plan::Group;
+use bellwire_bench::samples::Metric;
 use clap::{Args, Subcommand, ValueEnum};
 
-use super::measured::{self, Told, parse_cpus};
+use super::measured::{self, Measured, Told, parse_cpus};
 use bellwire_launch::provider::{self, Mpi};
 
 /// Rounds if none are asked for, and if it is to be quick.
@@ -44,6 +46,7 @@ pub struct Arguments {
 #[derive(Debug, Subcommand)]
 enum What {
     Mpi(Box<OfMpi>),
+    Verbs(OfVerbs),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -113,7 +116,10 @@ struct OfMpi {
 /// # Errors
 /// What the exit status is about, as text.
 pub fn run(arguments: &Arguments) -> Result<(), String> {
-    let What::Mpi(arguments) = &arguments.what;
+    let arguments = match &arguments.what {
+        What::Mpi(arguments) => arguments,
+        What::Verbs(arguments) => return verbs(arguments),
+    };
     let text = |error: bellwire_bench::Error| error.to_string();
     if arguments.ablation {
         return ablate(arguments);
@@ -121,6 +127,29 @@ pub fn run(arguments: &Arguments) -> Result<(), String> {
     let found = mpi::run(&options(arguments)?).map_err(text)?;
     arguments.told.tell(&found, || report::table(&found), |path| plot::write(&found, path))?;
     found.failure().map_or(Ok(()), |error| Err(error.to_string()))
+}
+
+/// Measure verbs beside virtual interfaces: sends, RDMA writes and reads, atomics
+#[derive(Debug, Args)]
+#[command(mut_arg("plot", |plot| plot.help("Plot latency and bandwidth against size")))]
+struct OfVerbs {
+    #[command(flatten)]
+    measured: Measured,
+
+    #[command(flatten)]
+    told: Told,
+}
+
+fn verbs(arguments: &OfVerbs) -> Result<(), String> {
+    let told = &arguments.told;
+    measured::metrics(
+        "bench verbs",
+        vec![Group::Verbs],
+        vec![],
+        told,
+        arguments.measured.session(measured::Level::Delivery)?,
+        &[Metric::Latency, Metric::Bandwidth],
+    )
 }
 
 fn ablate(arguments: &OfMpi) -> Result<(), String> {

@@ -1,15 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `bellwire logp`: arguments, and where the parameters go.
 
-use std::time::Duration;
-
-use bellwire_bench::job::Waiting;
+use bellwire_bench::layer;
 use bellwire_bench::model::{self, Options, report};
-use bellwire_bench::plan::{Group, PlanOptions};
-use bellwire_bench::report::{plot as plot_of_metrics, table};
-use bellwire_bench::run::Limits;
+use bellwire_bench::plan::Group;
 use bellwire_bench::samples::Metric;
-use bellwire_bench::{layer, perf};
 use bellwire_report::plot;
 use clap::{Args, ValueEnum};
 
@@ -147,15 +142,11 @@ fn layers(arguments: &Arguments) -> Result<(), String> {
 }
 
 fn many_peers(arguments: &Arguments, peers: &[u16]) -> Result<(), String> {
-    let Options { session, limits, quick, quiet, .. } = options(arguments)?;
     let mut peers: Vec<usize> = peers.iter().map(|&peers| usize::from(peers)).collect();
     peers.sort_unstable();
     peers.dedup();
-    let plan =
-        PlanOptions { groups: vec![Group::Peers], compare: false, quick, library: true, waiting: Waiting::Poll, vis: vec![], pairs: vec![], peers, udp: None };
-    let report = perf::run(&perf::Options { command: "logp --peers", plan, session, limits, quiet }).map_err(|error| error.to_string())?;
-    arguments.told.tell(&report, || table::render(&report), |path| plot_of_metrics::write(&report, path, &[Metric::PeersLatency, Metric::PeersRate]))?;
-    report.failure().map_or(Ok(()), |error| Err(error.to_string()))
+    let session = arguments.measured.session(arguments.reliability)?;
+    measured::metrics("logp --peers", vec![Group::Peers], peers, &arguments.told, session, &[Metric::PeersLatency, Metric::PeersRate])
 }
 
 fn calls(arguments: &Arguments) -> Result<(), String> {
@@ -168,14 +159,17 @@ fn calls(arguments: &Arguments) -> Result<(), String> {
 }
 
 fn options(arguments: &Arguments) -> Result<Options, String> {
-    let make_up = Duration::from_secs(if arguments.told.quick { 10 } else { 60 });
-    let rounds = arguments.told.rounds(3, 1);
-    let limits = Limits { rounds, make_up, waiting: make_up / 3 };
     let mut sizes = Vec::new();
     for &size in if arguments.sizes.is_empty() { &[8, 56, 256, 1024, 4096] } else { &*arguments.sizes } {
         if !sizes.contains(&size) {
             sizes.push(size);
         }
     }
-    Ok(Options { sizes, session: arguments.measured.session(arguments.reliability)?, limits, quick: arguments.told.quick, quiet: arguments.told.quiet })
+    Ok(Options {
+        sizes,
+        session: arguments.measured.session(arguments.reliability)?,
+        limits: arguments.told.limits(),
+        quick: arguments.told.quick,
+        quiet: arguments.told.quiet,
+    })
 }

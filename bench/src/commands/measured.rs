@@ -2,11 +2,16 @@
 //! Options of the commands that measure: on which processors, which library, at which reliability level (`perf`, `logp`, `gas`); how often, and where the figures go (`logp`, `gas`, `bench`).
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use bellwire_bench::job::{Reliability, Waiting};
+use bellwire_bench::perf;
 use bellwire_bench::pin::{self, Pinning};
+use bellwire_bench::plan::{Group, PlanOptions};
 use bellwire_bench::report;
 use bellwire_bench::route::Route;
+use bellwire_bench::run::Limits;
+use bellwire_bench::samples::Metric;
 use bellwire_bench::session::SessionConfig;
 use clap::{Args, ValueEnum};
 use serde::Serialize;
@@ -73,6 +78,19 @@ pub fn peers_parser() -> clap::builder::RangedI64ValueParser<u16> {
     clap::value_parser!(u16).range(1..=bellwire_bench::crowd::PEERS_MAX as i64)
 }
 
+/// Measures groups of `perf` as a command of its own, reports, and plots `plotted`.
+///
+/// # Errors
+/// As text, if something could not be opened, measured or written.
+pub fn metrics(command: &'static str, groups: Vec<Group>, peers: Vec<usize>, told: &Told, session: SessionConfig, plotted: &[Metric]) -> Result<(), String> {
+    let text = |error: bellwire_bench::Error| error.to_string();
+    let (quick, waiting) = (told.quick, Waiting::Poll);
+    let plan = PlanOptions { groups, compare: false, quick, library: true, waiting, vis: vec![], pairs: vec![], peers, udp: None };
+    let report = perf::run(&perf::Options { command, plan, session, limits: told.limits(), quiet: told.quiet }).map_err(text)?;
+    told.tell(&report, || report::table::render(&report), |path| report::plot::write(&report, path, plotted))?;
+    report.failure().map_or(Ok(()), |error| Err(error.to_string()))
+}
+
 /// Ends the command, since its arguments do not go together, as the parser of arguments does.
 pub fn refuse(why: &str) -> ! {
     clap::Error::raw(clap::error::ErrorKind::ArgumentConflict, format!("{why}\n")).exit()
@@ -106,6 +124,12 @@ impl Told {
     /// Rounds: what was asked for, or `usual`, or if it is to be quick `quick`.
     pub fn rounds(&self, usual: usize, quick: usize) -> usize {
         self.rounds.map_or(if self.quick { quick } else { usual }, usize::from)
+    }
+
+    /// Three rounds or one, and a minute or ten seconds for figures that met a slow machine.
+    pub fn limits(&self) -> Limits {
+        let make_up = Duration::from_secs(if self.quick { 10 } else { 60 });
+        Limits { rounds: self.rounds(3, 1), make_up, waiting: make_up / 3 }
     }
 
     /// Tables or JSON, and the picture if it is wanted.

@@ -18,9 +18,9 @@ pub fn render(report: &Report) -> String {
     for metric in Metric::ALL {
         text += &metric_table(&report.samples, metric);
     }
-    if report.compared {
-        text += &goal_table(&report.goals);
-    }
+    // Without limits and peers, the goals that compare ours with ours.
+    let goals: Vec<Goal> = report.goals.iter().filter(|goal| report.compared || goal.ratio.is_some()).cloned().collect();
+    text += &goal_table(&goals);
     text + &footnotes(report)
 }
 
@@ -64,6 +64,7 @@ pub(crate) fn metric_table(samples: &Samples, metric: Metric) -> String {
 fn unit_text(metric: Metric) -> &'static str {
     match metric {
         Metric::Rate | Metric::Pairs | Metric::PeersRate => "million messages/s",
+        Metric::AtomicRate => "million requests/s",
         metric => metric.unit(),
     }
 }

@@ -25,6 +25,10 @@ pub enum Metric {
     ReadLatency,
     /// Bandwidth out of the other side's memory, GB/s, by size.
     ReadBandwidth,
+    /// Time of one atomic request, ns, by size.
+    AtomicLatency,
+    /// Atomic requests per second, by size.
+    AtomicRate,
     /// Time to register, ns, by size.
     Registration,
     /// Time to deregister, ns, by size.
@@ -111,7 +115,7 @@ pub enum Metric {
 
 impl Metric {
     /// All of `bellwire perf`, in the order of its report.
-    pub const ALL: [Metric; 21] = [
+    pub const ALL: [Metric; 23] = [
         Metric::Latency,
         Metric::Percentile,
         Metric::Rate,
@@ -121,6 +125,8 @@ impl Metric {
         Metric::WriteBandwidth,
         Metric::ReadLatency,
         Metric::ReadBandwidth,
+        Metric::AtomicLatency,
+        Metric::AtomicRate,
         Metric::Registration,
         Metric::Deregistration,
         Metric::Cpu,
@@ -167,6 +173,8 @@ impl Metric {
             Metric::WriteBandwidth => "RDMA write: bandwidth",
             Metric::ReadLatency => "RDMA read: time of one read",
             Metric::ReadBandwidth => "RDMA read: bandwidth",
+            Metric::AtomicLatency => "Atomics: time of one request",
+            Metric::AtomicRate => "Atomics: rate of a stream",
             Metric::Registration => "Registration of memory",
             Metric::Deregistration => "Deregistration of memory",
             Metric::Cpu => "Processor use while streaming, of one processor",
@@ -217,7 +225,7 @@ impl Metric {
             Metric::Bandwidth | Metric::BothWays | Metric::WriteBandwidth | Metric::ReadBandwidth | Metric::Loss => "GB/s",
             Metric::GasBulkRead | Metric::GasBulkWrite | Metric::GasBulkGet | Metric::GasBulkPut | Metric::GasBulkStore => "GB/s",
             Metric::Speedup => "ms",
-            Metric::Rate | Metric::Pairs | Metric::PeersRate => "msg/s",
+            Metric::Rate | Metric::Pairs | Metric::PeersRate | Metric::AtomicRate => "msg/s",
             Metric::Cpu | Metric::DatagramsLost => "%",
             Metric::ViMemory => "bytes",
             Metric::RoundTrip | Metric::Leg => "ticks",

@@ -79,7 +79,7 @@ trait Talk {
 }
 
 /// The two processes, while they open a layer.
-struct Crowd<'a> {
+pub(crate) struct Crowd<'a> {
     setup: &'a Setup,
     request: &'a Request,
     map: &'a SharedMap,
@@ -96,7 +96,7 @@ pub fn run(setup: &Setup, request: &Request, map: &SharedMap, layer: Layer, peer
     if peers == 0 || peers > PEERS_MAX {
         return Err(Error::failed(format!("{peers} peers; the most is {PEERS_MAX}")));
     }
-    let mut crowd = Crowd { setup, request, map, peers, steps: 0 };
+    let mut crowd = Crowd::new(setup, request, map, peers);
     match layer {
         Layer::Vi | Layer::ViCq => vi::run(&mut crowd, layer == Layer::ViCq, count),
         Layer::Am => am::run(&mut crowd, count),
@@ -105,15 +105,20 @@ pub fn run(setup: &Setup, request: &Request, map: &SharedMap, layer: Layer, peer
     }
 }
 
-impl Crowd<'_> {
+impl<'a> Crowd<'a> {
+    /// Nothing is open yet.
+    pub(crate) fn new(setup: &'a Setup, request: &'a Request, map: &'a SharedMap, peers: usize) -> Self {
+        Self { setup, request, map, peers, steps: 0 }
+    }
+
     /// Both arrive here.
-    fn meet(&mut self) -> Result<(), Error> {
+    pub(crate) fn meet(&mut self) -> Result<(), Error> {
         self.steps += 1;
         self.map.meet(self.setup.first, meeting(self.request.epoch, self.steps), PATIENCE)
     }
 
     /// Gives `own` to the other process, which gives as many bytes.
-    fn exchange(&mut self, own: &[u8]) -> Result<Vec<u8>, Error> {
+    pub(crate) fn exchange(&mut self, own: &[u8]) -> Result<Vec<u8>, Error> {
         let at = |first: bool| DATA_OFFSET + if first { 0 } else { DATA_BYTES / 2 };
         assert!(own.len().is_multiple_of(8) && own.len() <= DATA_BYTES / 2);
         for (i, word) in own.as_chunks::<8>().0.iter().enumerate() {
@@ -125,7 +130,7 @@ impl Crowd<'_> {
 
     /// Looks until `look` says that this process has everything, and the other says so too: each
     /// may wait for something that the other sends only when it looks.
-    fn look_until_both(&mut self, mut look: impl FnMut() -> Result<bool, Error>) -> Result<(), Error> {
+    pub(crate) fn look_until_both(&mut self, mut look: impl FnMut() -> Result<bool, Error>) -> Result<(), Error> {
         let at = |first: bool| self.map.word(DATA_OFFSET + DATA_BYTES - if first { 256 } else { 512 });
         let mut patience = Patience::lasting(PATIENCE);
         let epoch = self.request.epoch;
@@ -222,28 +227,32 @@ impl<T: Talk> Pair<'_, T> {
     }
 }
 
+/// Two threads do what the two processes do; the figures of the first.
+#[cfg(test)]
+pub(crate) fn in_threads(run: impl Fn(&Setup, &Request, &SharedMap) -> Result<Vec<f64>, Error> + Sync) -> Result<Vec<f64>, Error> {
+    use crate::job::{Job, Reliability, Waiting};
+    use crate::limits::SHARED_BYTES;
+    let fd = crate::shared::create(SHARED_BYTES)?;
+    let one = |first| {
+        let map = SharedMap::map(&fd, SHARED_BYTES)?;
+        let (reliability, waiting) = (Reliability::ReliableDelivery, Waiting::Poll);
+        let setup = Setup { first, cpu: None, library: None, device: String::new(), reliability, waiting, ends: None };
+        run(&setup, &Request { epoch: 1, run: 0, job: Job::Mark }, &map)
+    };
+    std::thread::scope(|scope| {
+        let other = scope.spawn(|| one(false));
+        let figures = one(true)?;
+        assert!(other.join().expect("no panic")?.is_empty());
+        Ok(figures)
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::job::{Job, Reliability, Waiting};
-    use crate::limits::SHARED_BYTES;
 
-    /// Two threads do what the two processes do.
     fn figures(layer: Layer, peers: usize) -> Result<Vec<f64>, Error> {
-        let fd = crate::shared::create(SHARED_BYTES)?;
-        let run = |first| {
-            let map = SharedMap::map(&fd, SHARED_BYTES)?;
-            let (reliability, waiting) = (Reliability::ReliableDelivery, Waiting::Poll);
-            let setup = Setup { first, cpu: None, library: None, device: String::new(), reliability, waiting, ends: None };
-            let request = Request { epoch: 1, run: 0, job: Job::Mark };
-            super::run(&setup, &request, &map, layer, peers, 8)
-        };
-        std::thread::scope(|scope| {
-            let other = scope.spawn(|| run(false));
-            let figures = run(true)?;
-            assert!(other.join().expect("no panic")?.is_empty());
-            Ok(figures)
-        })
+        in_threads(|setup, request, map| run(setup, request, map, layer, peers, 8))
     }
 
     #[test]

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Verbs: devices and reliable queue pairs, as measurements use them.
 
+pub mod measure;
+
 use bellwire_verbs::{Access, Caps, Error as Refused, Given, Port, QpAttributes, QpInit, QpKind, QpState, Region, Sge};
 use bellwire_via::nic::NicConfig;
 use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};

@@ -6,6 +6,7 @@
 pub mod series;
 mod step;
 mod udp;
+mod verbs;
 mod ways;
 
 pub use step::{Action, From, Step, Which};
@@ -52,6 +53,8 @@ pub enum Group {
     Peers,
     /// Bandwidth while packets are lost on purpose.
     Loss,
+    /// Verbs beside virtual interfaces: `bellwire bench verbs`.
+    Verbs,
 }
 
 impl Group {
@@ -136,6 +139,7 @@ pub fn build(options: &PlanOptions, peers: &Peers) -> Vec<Step> {
             Group::Wait => plan.wait(),
             Group::Pairs => plan.pairs(),
             Group::Peers => plan.peers(),
+            Group::Verbs => plan.verbs(),
             Group::Loss => {}
         }
     }
@@ -412,6 +416,7 @@ mod tests {
     #[test]
     fn without_comparison_only_ours_is_measured() {
         let mut steps = build(&options(false, true), &Peers::default());
+        steps.extend(build(&PlanOptions { groups: vec![Group::Verbs], ..options(false, true) }, &Peers::default()));
         steps.extend(build(&PlanOptions { groups: Group::UDP.to_vec(), udp: Some(true), ..options(false, true) }, &Peers::default()));
         assert!(steps.iter().all(Step::is_ours));
         for metric in Metric::ALL.into_iter().filter(|metric| !matches!(metric, Metric::ViMemory | Metric::DatagramsLost)) {

@@ -142,6 +142,7 @@ impl Bench {
             | Job::Am(_)
             | Job::Mark
             | Job::Peers { .. }
+            | Job::Verbs { .. }
             | Job::DatagramStream { .. }
             | Job::ByteStream { .. } => {
                 return Err(Error::failed("this is no job of the library"));
