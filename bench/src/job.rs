@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the controller tells the two measuring processes to do, and what they answer. One JSON object a line, over a socket pair.
+//! What the controller tells the two measuring processes to do, and what they answer. One JSON
+//! object a line, over a socket pair.
 
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -105,7 +106,8 @@ pub enum Job {
     Bounce { size: usize, count: u64 },
     /// Limit: `[GB/s]` of `process_vm_readv`.
     Attach { size: usize, count: u64 },
-    /// Limit: `[ns from ringing to running again]`, on an eventfd; each side computes for `pause_us` before it rings, so that the other sleeps.
+    /// Limit: `[ns from ringing to running again]`, on an eventfd; each side computes for
+    /// `pause_us` before it rings, so that the other sleeps.
     Eventfd { count: u64, pause_us: u64 },
     /// Limit: the same on a futex.
     Futex { count: u64, pause_us: u64 },
@@ -113,7 +115,8 @@ pub enum Job {
     Ring { count: u64, words: usize },
     /// Limit: `[half round trip ns, less the pause]` over a bare socket, spinning or sleeping.
     Socket { kind: Socket, size: usize, count: u64, blocking: bool, pause_us: u64 },
-    /// Limit: the second process answers `[GB/s, % of datagrams lost, messages/s]`: `count` times `size` bytes one way, in datagrams of at most `datagram` bytes.
+    /// Limit: the second process answers `[GB/s, % of datagrams lost, messages/s]`: `count` times
+    /// `size` bytes one way, in datagrams of at most `datagram` bytes.
     DatagramStream { size: usize, count: u64, datagram: usize },
     /// Limit: the second process answers `[GB/s]`: `count` times `size` bytes one way over TCP.
     ByteStream { size: usize, count: u64 },
@@ -121,7 +124,8 @@ pub enum Job {
     Open,
     /// `[half round trip ns]`.
     Latency { size: usize, count: u64, touch: Touch },
-    /// `[ticks of a round trip, ticks of each leg of its way ..]`, the legs if it is watched: see [`crate::breakdown::path`].
+    /// `[ticks of a round trip, ticks of each leg of its way ..]`, the legs if it is watched: see
+    /// [`crate::breakdown::path`].
     Steps { size: usize, batches: usize, watched: bool },
     /// `[ticks of a mark]`: see [`crate::marks`].
     Mark,
@@ -129,7 +133,8 @@ pub enum Job {
     EmptyPolls { count: u64 },
     /// `[p50, p90, p99, p99.9, max]` of half round trips in ns.
     Percentiles { size: usize, count: u64 },
-    /// `[GB/s]`; both ways: the sum. Also the processor shares of a side in per cent: `[GB/s, %]`, the second process `[%]`.
+    /// `[GB/s]`; both ways: the sum. Also the processor shares of a side in per cent: `[GB/s, %]`,
+    /// the second process `[%]`.
     Bandwidth { size: usize, count: u64, touch: Touch, both_ways: bool },
     /// `[messages/s]`.
     Rate { size: usize, count: u64 },
@@ -143,7 +148,8 @@ pub enum Job {
     ReadBandwidth { size: usize, count: u64 },
     /// `[ns to register, ns to deregister]`; user memory, or the engine's.
     Registration { size: usize, count: u64, engine_memory: bool },
-    /// `[ns]`: half round trip of 8 bytes less the pause; each side computes for `pause_us` before it answers, so that the other sleeps if it ever does.
+    /// `[ns]`: half round trip of 8 bytes less the pause; each side computes for `pause_us` before
+    /// it answers, so that the other sleeps if it ever does.
     Wake { count: u64, pause_us: u64 },
     /// `[messages/s]` of one ping-pong among several, for this many milliseconds.
     PingPong { millis: u64 },
@@ -155,9 +161,11 @@ pub enum Job {
     Signature { size: usize, burst: u64, delay_ns: u64, bursts: u64 },
     /// Of the layer of Active Messages: see [`AmJob`].
     Am(AmJob),
-    /// AMVIA as in its paper: `[half round trip ns]`, or streamed `[ns between two requests]` with replies.
+    /// AMVIA as in its paper: `[half round trip ns]`, or streamed `[ns between two requests]` with
+    /// replies.
     Amvia { layout: Layout, count: u64, streamed: bool },
-    /// A message-passing library's protocols: `[half round trip ns]`, or `[ns]` of an exchange: see [`crate::bench::ablation`].
+    /// A message-passing library's protocols: `[half round trip ns]`, or `[ns]` of an exchange: see
+    /// [`crate::bench::ablation`].
     Ablation { how: Ablated, exchanged: Exchanged, size: usize, count: u64 },
     /// Connect this many VIs and keep them: both answer `[resident bytes per VI]`.
     ScalingOpen { vis: usize, active: usize },

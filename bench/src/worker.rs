@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A measuring process: takes jobs from the controller over its standard input, runs them, answers. Entered by the hidden command `perf-peer`.
+//! A measuring process: takes jobs from the controller over its standard input, runs them, answers.
+//! Entered by the hidden command `perf-peer`.
 
 use std::os::fd::OwnedFd;
 use std::time::Duration;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `bellwire bench`: what programs of others gain on Bellwire; arguments, and where tables and pictures go.
+//! `bellwire bench`: what programs of others gain on Bellwire; arguments, and where tables and
+//! pictures go.
 
 use std::path::PathBuf;
 
@@ -79,7 +80,8 @@ enum Only {
     mut_arg("plot", |plot| plot.help("Plot latency and bandwidth against size, Allreduce and Barrier against ranks")),
 )]
 struct OfMpi {
-    /// Instead, measure how a message-passing library may use a virtual interface: copies through segments, RDMA with and without keeping registrations, short messages by polled RDMA writes
+    /// Instead, measure how a message-passing library may use a virtual interface: copies through
+    /// segments, RDMA with and without keeping registrations, short messages by polled RDMA writes
     #[arg(long, conflicts_with_all = ["mpi", "mpi_folder", "ways", "ranks", "only"])]
     ablation: bool,
 
@@ -87,7 +89,8 @@ struct OfMpi {
     #[arg(long, value_enum, value_name = "MPI,...", value_delimiter = ',')]
     mpi: Vec<Mpi>,
 
-    /// A folder with an MPI in it (bin/mpiexec, bin/mpicc), before those on the path; may be given several times
+    /// A folder with an MPI in it (bin/mpiexec, bin/mpicc), before those on the path; may be given
+    /// several times
     #[arg(long, value_name = "DIR")]
     mpi_folder: Vec<PathBuf>,
 

@@ -66,7 +66,8 @@ pub struct Arguments {
     #[arg(long)]
     quick: bool,
 
-    /// The processors, such as 0,1: the first for the server, the others for the clients [default: the first two allowed, on different cores]
+    /// The processors, such as 0,1: the first for the server, the others for the clients [default:
+    /// the first two allowed, on different cores]
     #[arg(long, value_name = "LIST", value_parser = allowed)]
     cpus: Option<Cpus>,
 

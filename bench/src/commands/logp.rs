@@ -69,11 +69,13 @@ pub struct Arguments {
     #[arg(long, value_enum, default_value = "vi")]
     layer: Layer,
 
-    /// Message sizes in bytes, the first also for the signature; only with --layer vi [default: 8,56,256,1024,4096]
+    /// Message sizes in bytes, the first also for the signature; only with --layer vi [default:
+    /// 8,56,256,1024,4096]
     #[arg(long, value_name = "BYTES,...", value_delimiter = ',', value_parser = clap::value_parser!(u64).range(1..=SIZE_MAX))]
     sizes: Vec<u64>,
 
-    /// Measure others' active messages in the same run: UCX, libfabric, GASNet-EX; only with --layer am
+    /// Measure others' active messages in the same run: UCX, libfabric, GASNet-EX; only with
+    /// --layer am
     #[arg(long)]
     compare: bool,
 

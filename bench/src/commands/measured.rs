@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Options of the commands that measure: on which processors, which library, at which reliability level (`perf`, `logp`, `gas`); how often, and where the figures go (`logp`, `gas`, `bench`).
+//! Options of the commands that measure: on which processors, which library, at which reliability
+//! level (`perf`, `logp`, `gas`); how often, and where the figures go (`logp`, `gas`, `bench`).
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -107,7 +108,8 @@ pub struct Told {
     #[arg(long)]
     pub quick: bool,
 
-    /// Write everything, every sample included, as JSON; "-" is standard output, instead of the tables
+    /// Write everything, every sample included, as JSON; "-" is standard output, instead of the
+    /// tables
     #[arg(long, value_name = "FILE", value_parser = output::file_to_write)]
     json: Option<PathBuf>,
 

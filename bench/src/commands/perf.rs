@@ -91,10 +91,11 @@ pub struct Arguments {
 
     /// Measure these only
     ///
-    /// lat: latency and its quantiles; bw: bandwidth; rate: message rate; write, read: RDMA; reg: registration; cpu: processor use;
-    /// vis: many virtual interfaces; user: user memory; guarded: guarded mode; wait: polling, blocking, sleeping; pairs: many ping-pongs;
-    /// peers: many peers, one of them active; loss: RDMA write while packets are lost.
-    /// Over UDP: lat, bw, rate, write, wait, loss.
+    /// lat: latency and its quantiles; bw: bandwidth; rate: message rate; write, read: RDMA; reg:
+    /// registration; cpu: processor use; vis: many virtual interfaces; user: user memory; guarded:
+    /// guarded mode; wait: polling, blocking, sleeping; pairs: many ping-pongs; peers: many peers,
+    /// one of them active; loss: RDMA write while packets are lost. Over UDP: lat, bw, rate, write,
+    /// wait, loss.
     #[arg(long, value_name = "WHAT,...", value_delimiter = ',', value_enum)]
     only: Vec<Only>,
 
@@ -102,7 +103,8 @@ pub struct Arguments {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=999))]
     rounds: Option<u16>,
 
-    /// Seconds from the start during which figures that met a slow machine are measured again [default: 300 with --compare, else 60]
+    /// Seconds from the start during which figures that met a slow machine are measured again
+    /// [default: 300 with --compare, else 60]
     #[arg(long, value_name = "SECONDS")]
     make_up: Option<u32>,
 
@@ -133,7 +135,8 @@ pub struct Arguments {
     #[arg(long, requires = "compare")]
     without_library: bool,
 
-    /// Write everything, every sample included, as JSON; "-" is standard output, instead of the tables
+    /// Write everything, every sample included, as JSON; "-" is standard output, instead of the
+    /// tables
     #[arg(long, value_name = "FILE", value_parser = output::file_to_write)]
     json: Option<PathBuf>,
 
@@ -267,7 +270,8 @@ fn options(arguments: &Arguments, groups: Vec<Group>, route: Route) -> Result<Op
     })
 }
 
-/// Rounds, and how long a slow machine is waited for: a third of the time in which figures are made up.
+/// Rounds, and how long a slow machine is waited for: a third of the time in which figures are made
+/// up.
 fn limits(arguments: &Arguments) -> Limits {
     let (rounds, make_up) = match (arguments.quick, arguments.compare) {
         (true, _) => (ROUNDS.2, 60),

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Is the machine fast right now? A virtual machine may be *near* (both virtual processors share a cache) or *far* (the host has moved
-//! one away), for seconds at a time. A short two-line exchange before and after each measurement tells which.
+//! Is the machine fast right now? A virtual machine may be *near* (both virtual processors share a
+//! cache) or *far* (the host has moved one away), for seconds at a time. A short two-line exchange
+//! before and after each measurement tells which.
 //!
-//! "Near" is relative to the best exchange seen in the whole run, so samples are classified when the run is over; during the run the best
-//! so far decides whether a measurement is worth repeating.
+//! "Near" is relative to the best exchange seen in the whole run, so samples are classified when
+//! the run is over; during the run the best so far decides whether a measurement is worth
+//! repeating.
 
 use serde::Serialize;
 
@@ -50,7 +52,8 @@ impl Best {
         }
     }
 
-    /// The best so far in nanoseconds; infinite before the first canary, so that everything counts as near.
+    /// The best so far in nanoseconds; infinite before the first canary, so that everything counts
+    /// as near.
     pub fn ns(&self) -> f64 {
         self.best_ns.unwrap_or(f64::INFINITY)
     }

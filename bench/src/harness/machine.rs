@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What is known of the machine and the moment, printed above every table and put into every JSON file.
+//! What is known of the machine and the moment, printed above every table and put into every JSON
+//! file.
 
 use std::fs;
 use std::time::{SystemTime, UNIX_EPOCH};

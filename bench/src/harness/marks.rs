@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Stamps at the steps of a message's way, added up: for [`crate::breakdown`]. Which steps there are is said by who marks them; here they are numbers.
+//! Stamps at the steps of a message's way, added up: for [`crate::breakdown`]. Which steps there
+//! are is said by who marks them; here they are numbers.
 //!
-//! Each step keeps the sum of its stamps. Over some round trips, each of which passes each step once, the difference of two sums is the time between two steps, also when they are in different
-//! processes, for all processors of a machine that is measured show the same time. A stamp is taken when all instructions before it are done; else most steps, of ten or twenty
-//! instructions, would be done beside the stamps and seem
-//! to take no time. It is added to a word and stored: some thirty cycles, which [`crate::breakdown`] takes off.
+//! Each step keeps the sum of its stamps. Over some round trips, each of which passes each step
+//! once, the difference of two sums is the time between two steps, also when they are in different
+//! processes, for all processors of a machine that is measured show the same time. A stamp is taken
+//! when all instructions before it are done; else most steps, of ten or twenty instructions, would
+//! be done beside the stamps and seem to take no time. It is added to a word and stored: some
+//! thirty cycles, which [`crate::breakdown`] takes off.
 //!
 //! One thread of the process marks. Another one marking too would spoil the sums, nothing more.
 
@@ -70,7 +73,8 @@ pub fn sums() -> [u64; STEPS] {
     std::array::from_fn(|number| SUMS[number].load(Ordering::Relaxed))
 }
 
-/// Ticks that marking takes when nothing else is done: the least of many. To be asked in the process that marks.
+/// Ticks that marking takes when nothing else is done: the least of many. To be asked in the
+/// process that marks.
 pub fn alone() -> f64 {
     const COUNT: u64 = 1000;
     let trial = || {

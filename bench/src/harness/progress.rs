@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Progress on standard error: a bar on a terminal, a line per round elsewhere. Nothing is drawn while a measurement runs.
+//! Progress on standard error: a bar on a terminal, a line per round elsewhere. Nothing is drawn
+//! while a measurement runs.
 
 use std::io::IsTerminal;
 use std::time::{Duration, Instant};
@@ -22,7 +23,8 @@ impl Progress {
     /// Progress over `steps` measurements in all.
     pub fn new(steps: usize, quiet: bool) -> Self {
         let bar = (!quiet && std::io::stderr().is_terminal()).then(|| {
-            // Drawn by hand only: a background tick would run on a processor that is being measured.
+            // Drawn by hand only: a background tick would run on a processor that is being
+            // measured.
             let bar = ProgressBar::with_draw_target(Some(steps as u64), ProgressDrawTarget::stderr_with_hz(5));
             if let Ok(style) = ProgressStyle::with_template("{prefix} {wide_bar} {pos}/{len} {eta}  {msg:40!}") {
                 bar.set_style(style);

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! By which way the two processes of a measurement reach each other: shared memory of one host, UDP over the loopback interface, or UDP between two network
-//! namespaces. The same way is taken by our processes, by the bare sockets and by other libraries' programs.
+//! By which way the two processes of a measurement reach each other: shared memory of one host, UDP
+//! over the loopback interface, or UDP between two network namespaces. The same way is taken by our
+//! processes, by the bare sockets and by other libraries' programs.
 //!
-//! Used by [`crate::session`] (environment and addresses of our processes), [`crate::peers`] (programs of others) and the report.
+//! Used by [`crate::session`] (environment and addresses of our processes), [`crate::peers`]
+//! (programs of others) and the report.
 
 pub mod namespaces;
 
@@ -15,10 +17,12 @@ use crate::error::Error;
 use crate::job::Ends;
 use namespaces::Namespaces;
 
-/// Address of both our processes on the loopback interface. One for both: to a NIC, any loopback address is its own host.
+/// Address of both our processes on the loopback interface. One for both: to a NIC, any loopback
+/// address is its own host.
 const LOOPBACK: IpAddr = IpAddr::V4(Ipv4Addr::new(127, 0, 0, 2));
 
-/// The way between two processes; shared memory unless said otherwise. Namespaces last as long as the last clone.
+/// The way between two processes; shared memory unless said otherwise. Namespaces last as long as
+/// the last clone.
 #[derive(Debug, Clone, Default)]
 pub struct Route(Option<Arc<Net>>);
 
@@ -43,7 +47,8 @@ impl Route {
         Route(Some(Arc::new(Net { addresses: [LOOPBACK; 2], namespaces: None })))
     }
 
-    /// UDP between two new network namespaces, removed with the last clone of the result or by a signal.
+    /// UDP between two new network namespaces, removed with the last clone of the result or by a
+    /// signal.
     ///
     /// # Errors
     /// [`Error::Unsupported`] if they cannot be had here; otherwise what went wrong.

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Carries a plan out, round after round, with a canary between any two measurements.
 //!
-//! When the canary before a measurement shows the far mode, the runner waits a little for the near one; when a sample was far all the same, it is
-//! kept and marked, and once all rounds are done, steps that lack near samples are measured again while time is left. All of that is bounded
+//! When the canary before a measurement shows the far mode, the runner waits a little for the near
+//! one; when a sample was far all the same, it is kept and marked, and once all rounds are done,
+//! steps that lack near samples are measured again while time is left. All of that is bounded
 //! ([`Limits`]). A step that fails twice is left out of the later rounds.
 
 use std::collections::BTreeMap;
@@ -155,7 +156,8 @@ impl Runner<'_> {
         Ok(canary)
     }
 
-    /// The canary before a measurement: the one after the last, if nothing has happened since, or new ones until the machine is near.
+    /// The canary before a measurement: the one after the last, if nothing has happened since, or
+    /// new ones until the machine is near.
     fn near_canary(&mut self) -> Result<f64, Error> {
         let mut canary_ns = match self.last_canary_ns.take() {
             Some(canary_ns) => canary_ns,
@@ -252,7 +254,8 @@ impl Runner<'_> {
         keys.iter().map(point).collect()
     }
 
-    /// Messages a second of several ping-pongs at once, each between two fresh processes, spread over all processors that there are.
+    /// Messages a second of several ping-pongs at once, each between two fresh processes, spread
+    /// over all processors that there are.
     fn pairs(&self, pairs: usize, waiting: Waiting, millis: u64) -> Result<f64, Error> {
         let cpus = pin::allowed();
         let config = |pair| SessionConfig { waiting, pinning: pin::spread(&cpus, pair), ..self.config.clone() };
@@ -273,7 +276,8 @@ impl Runner<'_> {
         Place { pinning: self.config.pinning, route: &self.config.route }
     }
 
-    /// Whether the library understands the variable for faults: then it refuses a value that means nothing, as it does with its other variables.
+    /// Whether the library understands the variable for faults: then it refuses a value that means
+    /// nothing, as it does with its other variables.
     fn knows_faults(&mut self) -> bool {
         let config = &self.config;
         *self.knows_faults.get_or_insert_with(|| {
@@ -284,7 +288,8 @@ impl Runner<'_> {
         })
     }
 
-    /// Connects the VIs of a scaling pair, unless they are connected: the first time, or after the pair was restarted.
+    /// Connects the VIs of a scaling pair, unless they are connected: the first time, or after the
+    /// pair was restarted.
     fn open_vis(&mut self, which: Which, vis: usize, round: usize) -> Result<(), Error> {
         let session = self.session(which)?;
         if session.is_running() {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Everything that was measured, by what, by whom and by size; and the figure quoted of a set of samples.
+//! Everything that was measured, by what, by whom and by size; and the figure quoted of a set of
+//! samples.
 
 mod metric;
 
@@ -126,7 +127,8 @@ impl Samples {
         figure(self.cells.get(key)?, self.best.ns())
     }
 
-    /// Series with samples of a metric: ours, limits, peers, each in the order in which they were first measured.
+    /// Series with samples of a metric: ours, limits, peers, each in the order in which they were
+    /// first measured.
     pub fn series_of(&self, metric: Metric) -> Vec<Series> {
         let measured = |series: &Series| self.cells.keys().any(|key| key.metric == metric && key.series == *series);
         let mut series: Vec<Series> = self.order.iter().copied().filter(measured).collect();

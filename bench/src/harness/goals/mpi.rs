@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What an MPI is to gain on Bellwire: beside its own way between processes of a host, and beside libfabric's shm.
+//! What an MPI is to gain on Bellwire: beside its own way between processes of a host, and beside
+//! libfabric's shm.
 
 use super::{Bound, Goal, Table};
 use crate::plan::series as s;

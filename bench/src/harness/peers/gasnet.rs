@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! GASNet-EX, measured with its own `testam` over the smp conduit: two processes of one host, messages through shared memory.
+//! GASNet-EX, measured with its own `testam` over the smp conduit: two processes of one host,
+//! messages through shared memory.
 //!
-//! No distribution packages it. The program is taken from `BELLWIRE_GASNET` (a path) or found as `testam`; it must be built for smp with PSHM. It starts its second process itself, so
-//! both may run on either of the two processors. Its short requests carry no argument; received data is not read.
+//! No distribution packages it. The program is taken from `BELLWIRE_GASNET` (a path) or found as
+//! `testam`; it must be built for smp with PSHM. It starts its second process itself, so both may
+//! run on either of the two processors. Its short requests carry no argument; received data is not
+//! read.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -51,7 +54,8 @@ fn parse_half_round_trip(text: &str, count: u64) -> Option<f64> {
     let mut words = figures.trim_start_matches([' ', ':']).split_whitespace();
     let seconds: f64 = words.next()?.parse().ok()?;
     let microseconds: f64 = words.nth(1)?.parse().ok()?;
-    // Both have three digits behind the point: the total is a millisecond wrong at most, the mean a nanosecond.
+    // Both have three digits behind the point: the total is a millisecond wrong at most, the mean a
+    // nanosecond.
     let round_trip = if seconds * 1e3 > 1e3 { seconds * 1e9 / count as f64 } else { microseconds * 1e3 };
     (round_trip > 0.0).then_some(round_trip / 2.0)
 }

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Where the MPIs of this host are: in folders that the caller names, or on the path; what compiles and what starts their programs.
+//! Where the MPIs of this host are: in folders that the caller names, or on the path; what compiles
+//! and what starts their programs.
 //!
-//! An MPI is known by what its launcher says of itself, so that it does not matter what its files are called. Called by `peers/mpi.rs` and by `mpi/`.
+//! An MPI is known by what its launcher says of itself, so that it does not matter what its files
+//! are called. Called by `peers/mpi.rs` and by `mpi/`.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -75,7 +77,8 @@ pub struct Installed {
 }
 
 impl Installed {
-    /// The first MPI of this flavour in `folders`, each of which holds a `bin`, or on the path; nothing if there is none.
+    /// The first MPI of this flavour in `folders`, each of which holds a `bin`, or on the path;
+    /// nothing if there is none.
     ///
     /// # Errors
     /// If it is there in part.
@@ -116,7 +119,8 @@ impl Installed {
         run(&mut command).map(drop).map_err(|error| error.within(&format!("compiling {} with {}", source.display(), self.compiler.display())))
     }
 
-    /// A start of so many processes on this host, not bound to processors, over loopback where launchers want a network; the program is to follow.
+    /// A start of so many processes on this host, not bound to processors, over loopback where
+    /// launchers want a network; the program is to follow.
     pub fn start(&self, ranks: usize) -> Command {
         let mut command = Command::new(&self.launcher);
         if std::env::var_os("UCX_TLS").is_none() {
@@ -163,7 +167,8 @@ fn compiler_beside(flavour: Flavour, launcher: &Path) -> Result<PathBuf, Error> 
     compiler.ok_or_else(|| Error::failed(format!("{} has no mpicc beside it", launcher.display())))
 }
 
-/// What compiles for Intel MPI: the host's compiler with the header that is beside it, or, since its run-time package has none, MPICH's: both keep one binary interface.
+/// What compiles for Intel MPI: the host's compiler with the header that is beside it, or, since
+/// its run-time package has none, MPICH's: both keep one binary interface.
 fn intel_compiler(launcher: &Path, folders: &[PathBuf]) -> Result<(PathBuf, Vec<OsString>, Vec<OsString>), Error> {
     // The launcher may be a link to where the package is.
     let real = launcher.canonicalize().unwrap_or_else(|_| launcher.to_owned());

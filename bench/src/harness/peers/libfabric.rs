@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! libfabric, measured with its own `fi_pingpong` over the shm provider, or over TCP and reliable datagrams on UDP.
+//! libfabric, measured with its own `fi_pingpong` over the shm provider, or over TCP and reliable
+//! datagrams on UDP.
 //!
-//! It knows ping-pong only, so its "bandwidth" is that of one message at a time. Received data is not read.
+//! It knows ping-pong only, so its "bandwidth" is that of one message at a time. Received data is
+//! not read.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -73,7 +75,8 @@ impl Libfabric {
     }
 }
 
-/// Nanoseconds per transfer, from the MB/s column, which has more digits than that of microseconds when messages are small.
+/// Nanoseconds per transfer, from the MB/s column, which has more digits than that of microseconds
+/// when messages are small.
 fn parse_half_round_trip(text: &str, size: usize) -> Option<f64> {
     let line = text.lines().rev().find(|line| line.split_whitespace().nth(2).is_some_and(|ack| ack.starts_with('=')))?;
     let mut columns = line.split_whitespace().skip(5);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Other libraries, run for comparison in the same run on the same two processors. What is missing is named with the package to install and is
-//! never a failure.
+//! Other libraries, run for comparison in the same run on the same two processors. What is missing
+//! is named with the package to install and is never a failure.
 
 pub mod gasnet;
 pub mod installed;

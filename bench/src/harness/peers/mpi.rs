@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Debian's MPICH and Open MPI, and Intel MPI, measured with a small MPI program of our own, compiled into a temporary folder: with the compiler wrapper of
-//! each of the first two; for Intel MPI, whose run-time package brings no compiler, with MPICH's header, since both keep one binary interface.
+//! Debian's MPICH and Open MPI, and Intel MPI, measured with a small MPI program of our own,
+//! compiled into a temporary folder: with the compiler wrapper of each of the first two; for Intel
+//! MPI, whose run-time package brings no compiler, with MPICH's header, since both keep one binary
+//! interface.
 //!
 //! Received data is not read, and all receives use one buffer, as in the usual MPI benchmarks.
 

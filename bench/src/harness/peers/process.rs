@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Running other libraries' benchmark programs: pinned, on loopback, with a time limit, ended by their own process ids.
+//! Running other libraries' benchmark programs: pinned, on loopback, with a time limit, ended by
+//! their own process ids.
 
 use std::io::Read;
 use std::net::TcpListener;
@@ -99,7 +100,8 @@ impl Drop for Running {
     }
 }
 
-/// The line that says why a program failed: the first that speaks of an error, else the first that is not empty.
+/// The line that says why a program failed: the first that speaks of an error, else the first that
+/// is not empty.
 fn complaint_in(text: &str) -> Option<&str> {
     let lines = || text.lines().map(str::trim).filter(|line| !line.is_empty());
     let speaks = |line: &&str| ["error", "fail", "refused"].iter().any(|word| line.to_ascii_lowercase().contains(word));
@@ -122,7 +124,8 @@ pub fn run_within(command: &mut Command, limit: Duration) -> Result<String, Erro
     Running::start(command, &[])?.output(Instant::now() + limit)
 }
 
-/// Runs to its end a program that starts its second process itself, both on the processors of `pinning`.
+/// Runs to its end a program that starts its second process itself, both on the processors of
+/// `pinning`.
 ///
 /// # Errors
 /// As [`run`].
@@ -139,7 +142,8 @@ pub struct Place<'p> {
     pub route: &'p Route,
 }
 
-/// Runs a server and, once it listens on `port`, a client, each on a processor of its own; what the client printed.
+/// Runs a server and, once it listens on `port`, a client, each on a processor of its own; what the
+/// client printed.
 ///
 /// # Errors
 /// If one does not start, fails or takes too long.
@@ -156,7 +160,8 @@ pub fn run_pair(server: &mut Command, client: &mut Command, port: u16, pinning: 
         std::thread::sleep(Duration::from_millis(2));
     }
     let text = Running::start(client, pinning.cpu(true).as_slice())?.output(deadline)?;
-    // The server's fate does not matter once the client has its figures; dropping it ends it, normally it has ended already.
+    // The server's fate does not matter once the client has its figures; dropping it ends it,
+    // normally it has ended already.
     let _ = serving.await_end(Instant::now() + Duration::from_millis(300));
     Ok(text)
 }
@@ -169,7 +174,8 @@ pub fn free_port() -> Result<u16, Error> {
     Ok(TcpListener::bind(("127.0.0.1", 0))?.local_addr()?.port())
 }
 
-/// Whether somebody listens on this port where process `pid` stands. Looking does not disturb the server, as connecting would.
+/// Whether somebody listens on this port where process `pid` stands. Looking does not disturb the
+/// server, as connecting would.
 fn is_listening(pid: u32, port: u16) -> bool {
     let table = |name| std::fs::read_to_string(format!("/proc/{pid}/net/{name}"));
     ["tcp", "tcp6"].into_iter().any(|name| table(name).is_ok_and(|text| table_has_listener(&text, port)))

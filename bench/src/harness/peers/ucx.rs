@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! UCX, measured with its own `ucx_perftest` over its POSIX shared memory and cross-memory attach, or over TCP where the way is one of a network.
+//! UCX, measured with its own `ucx_perftest` over its POSIX shared memory and cross-memory attach,
+//! or over TCP where the way is one of a network.
 //!
-//! Received data is never read by these tests. The put tests use memory that UCX allocated and mapped on both sides.
+//! Received data is never read by these tests. The put tests use memory that UCX allocated and
+//! mapped on both sides.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -71,7 +73,8 @@ impl Ucx {
         Some(Ucx { program, version: parse_version(&info).unwrap_or_default() })
     }
 
-    /// Messages per second of `test` with `size` bytes, over `count` messages. For the latency tests a message is half a round trip.
+    /// Messages per second of `test` with `size` bytes, over `count` messages. For the latency
+    /// tests a message is half a round trip.
     ///
     /// # Errors
     /// If the program fails or prints something else than expected.

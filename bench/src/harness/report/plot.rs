@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Latency and bandwidth against size, with the peers that were measured, as one SVG file with logarithmic axes.
+//! Latency and bandwidth against size, with the peers that were measured, as one SVG file with
+//! logarithmic axes.
 
 use std::path::Path;
 
@@ -28,7 +29,8 @@ fn points(samples: &Samples, metric: Metric, series: Series) -> Vec<(f64, f64)> 
     sizes.into_iter().filter_map(|size| Some((size as f64, median(size)?))).filter(|&(x, y)| x > 0.0 && y > 0.0).collect()
 }
 
-/// A chart of one metric against size, or whatever its rows are; nothing where nothing was measured.
+/// A chart of one metric against size, or whatever its rows are; nothing where nothing was
+/// measured.
 pub(crate) fn panel(samples: &Samples, area: &Area<'_>, metric: Metric, title: &str) -> Result<(), String> {
     let lines: Vec<(Series, Vec<(f64, f64)>)> = samples.series_of(metric).into_iter().map(|series| (series, points(samples, metric, series))).collect();
     let all: Vec<(f64, f64)> = lines.iter().flat_map(|(_, points)| points.iter().copied()).collect();

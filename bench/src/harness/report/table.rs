@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Aligned tables on standard output: one per metric, rows by size, a column per series, and the goals.
+//! Aligned tables on standard output: one per metric, rows by size, a column per series, and the
+//! goals.
 
 use std::fmt::Write;
 
@@ -24,7 +25,8 @@ pub fn render(report: &Report) -> String {
     text + &footnotes(report)
 }
 
-/// The first two lines of what a command measured: which command of which version and when, and on what.
+/// The first two lines of what a command measured: which command of which version and when, and on
+/// what.
 pub(crate) fn machine_heading(command: &str, machine: &Machine) -> String {
     let pinned = machine.pinned.map_or("not pinned".to_owned(), |[a, b]| format!("pinned to {a} and {b}"));
     format!("bellwire {command} {}  {}\n{}, {} processors, {pinned}; {}\n", machine.version, machine.date, machine.cpu_model, machine.cpus, machine.kernel)
@@ -47,7 +49,8 @@ fn heading(report: &Report) -> String {
             Touched: the receiver reads every byte. Otherwise it reads both ends only (all of up to 64 B), as other libraries' benchmarks do.\n"
 }
 
-/// What was measured of one metric: a row for each size, a column for each series; nothing if nothing was.
+/// What was measured of one metric: a row for each size, a column for each series; nothing if
+/// nothing was.
 pub(crate) fn metric_table(samples: &Samples, metric: Metric) -> String {
     let series = samples.series_of(metric);
     if series.is_empty() {

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Two network namespaces joined by a veth pair, made and removed with `ip`: two hosts as far as the network is concerned.
+//! Two network namespaces joined by a veth pair, made and removed with `ip`: two hosts as far as
+//! the network is concerned.
 //!
-//! Their names hold our process id: those that a killed run has left are removed by the next. The veth pair is made inside the namespaces and goes with them, so
-//! the host's own interfaces are never touched. Invariant: a [`Namespaces`] is removed when it is dropped, when making it fails half-way, and by a signal.
+//! Their names hold our process id: those that a killed run has left are removed by the next. The
+//! veth pair is made inside the namespaces and goes with them, so the host's own interfaces are
+//! never touched. Invariant: a [`Namespaces`] is removed when it is dropped, when making it fails
+//! half-way, and by a signal.
 
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr};
@@ -38,7 +41,8 @@ impl Namespaces {
     /// Makes them.
     ///
     /// # Errors
-    /// [`Error::Unsupported`] without root, without `ip`, or where the kernel refuses namespaces; otherwise what `ip` complains about.
+    /// [`Error::Unsupported`] without root, without `ip`, or where the kernel refuses namespaces;
+    /// otherwise what `ip` complains about.
     pub fn create() -> Result<Self, Error> {
         if !rustix::process::geteuid().is_root() {
             return Err(Error::unsupported("network namespaces need root"));
@@ -70,7 +74,8 @@ impl Namespaces {
         [(a, link_a), (b, link_b)].into_iter().try_for_each(|(name, link)| self.await_link(name, link))
     }
 
-    /// The kernel says with some delay that a link is up; until then some programs take it for unusable.
+    /// The kernel says with some delay that a link is up; until then some programs take it for
+    /// unusable.
     fn await_link(&self, name: &str, link: &str) -> Result<(), Error> {
         let deadline = Instant::now() + LINK_TIME_MAX;
         loop {
@@ -95,7 +100,8 @@ impl Namespaces {
         &self.interfaces[usize::from(!first)]
     }
 
-    /// A command that runs `program` in the namespace of one side, with that namespace's interfaces under /sys.
+    /// A command that runs `program` in the namespace of one side, with that namespace's interfaces
+    /// under /sys.
     pub fn command(&self, first: bool, program: &Path) -> Command {
         let mut command = Command::new(&self.ip);
         command.args(["netns", "exec", &self.names[usize::from(!first)]]).arg(program);
@@ -111,8 +117,8 @@ impl Drop for Namespaces {
     }
 }
 
-/// Removes a namespace if it is there. Its interfaces go when its last process has ended. Runs also while the registry of [`cleanup`] is held, so it must not
-/// register anything.
+/// Removes a namespace if it is there. Its interfaces go when its last process has ended. Runs also
+/// while the registry of [`cleanup`] is held, so it must not register anything.
 fn remove(ip: &Path, name: &str) {
     if Path::new(FOLDER).join(name).exists() {
         let _ = Command::new(ip).args(["netns", "del", name]).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status();

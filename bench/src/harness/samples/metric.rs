@@ -43,13 +43,15 @@ pub enum Metric {
     PeersLatency,
     /// Messages per second to the one active peer, by number of connected peers.
     PeersRate,
-    /// From a message's sending to its taker's running when that waits long, ns, by the length of the wait in microseconds.
+    /// From a message's sending to its taker's running when that waits long, ns, by the length of
+    /// the wait in microseconds.
     Waiting,
     /// Half round trip of messages between processes that wait instead of polling, ns, by size.
     Blocking,
     /// Bandwidth into the other side's memory while packets are lost on purpose, GB/s, by size.
     Loss,
-    /// Datagrams that the bare stream of UDP has lost, per cent, by size of the row that it stands in.
+    /// Datagrams that the bare stream of UDP has lost, per cent, by size of the row that it stands
+    /// in.
     DatagramsLost,
     /// Messages per second of several ping-pongs together, by number of pairs.
     Pairs,

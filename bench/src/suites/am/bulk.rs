@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Bulk messages: out of memory of the layer into the other process's segment, each with a handler at its end.
+//! Bulk messages: out of memory of the layer into the other process's segment, each with a handler
+//! at its end.
 
 use super::{COPY, COUNT, LAST, Pair, failed};
 use crate::breakdown::path::{BULK_STREAM, Leg};
 use crate::error::Error;
 use crate::marks::{CALLED, RETURNED, Watch, Watched, sums};
 
-/// `[GB/s]` of the same as medium messages, whose handler copies the data out of the wire: what bulk messages would be that carry their data with them. The second process `[]`.
+/// `[GB/s]` of the same as medium messages, whose handler copies the data out of the wire: what
+/// bulk messages would be that carry their data with them. The second process `[]`.
 pub(super) fn in_messages(pair: &Pair<'_>, size: usize, count: u64) -> Result<Vec<f64>, Error> {
     let data = vec![0x5a; size];
     let send = |number: u64, is_last: bool| {
@@ -28,7 +30,8 @@ pub(super) fn bandwidth(pair: &Pair<'_>, size: usize, count: u64) -> Result<Vec<
     Ok(time.map(|time| (size as u64 * count) as f64 / time.as_nanos() as f64).into_iter().collect())
 }
 
-/// `[ticks of each leg ..]` of the sender's calls in such a stream ([`BULK_STREAM`]), marks included; the second process `[]`.
+/// `[ticks of each leg ..]` of the sender's calls in such a stream ([`BULK_STREAM`]), marks
+/// included; the second process `[]`.
 pub(super) fn steps(pair: &Pair<'_>, size: usize, count: u64) -> Result<Vec<f64>, Error> {
     let (mut before, mut sent) = (sums(), 0);
     let warm_up = count / 8;

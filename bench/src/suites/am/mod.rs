@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Active Messages between the two measuring processes: an endpoint each, on a device of its own beside libvipl's NIC, so that the raw VI and this layer are measured in one run.
+//! Active Messages between the two measuring processes: an endpoint each, on a device of its own
+//! beside libvipl's NIC, so that the raw VI and this layer are measured in one run.
 //!
-//! As with the raw VI, what arrives is checked inside the timed loop: each handler compares the number that its message carries with the one that is due.
+//! As with the raw VI, what arrives is checked inside the timed loop: each handler compares the
+//! number that its message carries with the one that is due.
 
 pub mod breakdown;
 mod bulk;
@@ -25,7 +27,8 @@ use crate::error::Error;
 use crate::job::{Request, Setup};
 use crate::shared::{LINE_BYTES, SharedMap};
 
-/// Where the processes tell each other their names: two lines each, behind the mailboxes of the raw VI.
+/// Where the processes tell each other their names: two lines each, behind the mailboxes of the raw
+/// VI.
 const NAMES_OFFSET: usize = 52 << 10;
 /// A line in which the second process says how far it is.
 const DONE: usize = NAMES_OFFSET + 8 * LINE_BYTES;
@@ -72,7 +75,8 @@ pub enum AmJob {
         /// Messages.
         count: u64,
     },
-    /// `[ticks of each leg ..]` of the sender's calls in such a stream: see [`crate::breakdown::path::BULK_STREAM`].
+    /// `[ticks of each leg ..]` of the sender's calls in such a stream: see
+    /// [`crate::breakdown::path::BULK_STREAM`].
     BulkSteps {
         /// Bytes of a message.
         size: usize,
@@ -86,7 +90,8 @@ pub enum AmJob {
         /// Messages.
         count: u64,
     },
-    /// `[ticks of a round trip, ticks of each leg of its way ..]`, the legs if it is watched: see [`crate::breakdown::path`].
+    /// `[ticks of a round trip, ticks of each leg of its way ..]`, the legs if it is watched: see
+    /// [`crate::breakdown::path`].
     Steps {
         /// Which kind of request.
         way: Way,
@@ -102,7 +107,8 @@ pub enum AmJob {
         /// Polls.
         count: u64,
     },
-    /// `[ns for each call]` of remote procedure calls with a number as argument and result, so many of them under way.
+    /// `[ns for each call]` of remote procedure calls with a number as argument and result, so many
+    /// of them under way.
     Rpc {
         /// Calls.
         count: u64,
@@ -309,8 +315,9 @@ impl Pair<'_> {
         Ok(())
     }
 
-    /// Calls `send` with `count` numbers after an eighth more to warm up, and with whether it is the last; then `end` with how many there were. How long that took, without the
-    /// warming up. The second process handles as many: `None`.
+    /// Calls `send` with `count` numbers after an eighth more to warm up, and with whether it is
+    /// the last; then `end` with how many there were. How long that took, without the warming up.
+    /// The second process handles as many: `None`.
     #[inline]
     fn stream(
         &self,

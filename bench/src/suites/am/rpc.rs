@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Remote procedure calls: the second process serves one procedure, which gives its argument back; both compare the number with the one that is due.
+//! Remote procedure calls: the second process serves one procedure, which gives its argument back;
+//! both compare the number with the one that is due.
 
 use std::collections::VecDeque;
 use std::sync::Arc;

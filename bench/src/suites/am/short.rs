@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Short messages: half round trips, overheads, and the gap of a stream. The method is that of the raw VI (`bench/overhead.rs`).
+//! Short messages: half round trips, overheads, and the gap of a stream. The method is that of the
+//! raw VI (`bench/overhead.rs`).
 
 use std::time::{Duration, Instant};
 

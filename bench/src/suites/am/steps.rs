@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Requests and their replies in batches, their steps marked or not, for [`crate::breakdown`]; and what a poll costs that finds nothing.
+//! Requests and their replies in batches, their steps marked or not, for [`crate::breakdown`]; and
+//! what a poll costs that finds nothing.
 
 use bellwire_am::Message;
 use bellwire_memory::atomic::Ordering;

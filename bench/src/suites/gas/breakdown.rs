@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What an access consists of, by differences of figures of one run. The paper's Table 4 has the operations of a get over a virtual interface; over shared memory there are none, so the rows are what is there
-//! instead, and by packets the virtual interface is one row.
+//! What an access consists of, by differences of figures of one run. The paper's Table 4 has the
+//! operations of a get over a virtual interface; over shared memory there are none, so the rows are
+//! what is there instead, and by packets the virtual interface is one row.
 
 use serde::Serialize;
 
@@ -69,7 +70,8 @@ pub fn parts(samples: &Samples) -> Vec<Part> {
     all
 }
 
-/// The pieces of a get by packets, marks taken off, and what they are together in parts of the whole that was measured without marks.
+/// The pieces of a get by packets, marks taken off, and what they are together in parts of the
+/// whole that was measured without marks.
 fn steps(samples: &Samples) -> Vec<Part> {
     let figure = |metric, place| samples.figure(&Key::new(metric, g::PACKETS, place)).map(|figure| (figure.summary.median, figure.mode == Mode::Far));
     let found = || {
@@ -107,7 +109,8 @@ mod tests {
         let canary = Canary { before_ns: 50.0, after_ns: 50.0 };
         let mut add = |metric, place, value| samples.add(Key::new(metric, g::PACKETS, place), Sample { round: 1, value, canary });
         (0..WAY.len() as u64).for_each(|place| add(Metric::GasLeg, place, 100.0));
-        // 12 pieces are waited for, of which 2 are transfers; the program's loop takes 30 with its mark.
+        // 12 pieces are waited for, of which 2 are transfers; the program's loop takes 30 with its
+        // mark.
         for (metric, place, value) in [(Metric::Upkeep, 0, 10.0), (Metric::GasTrip, 0, 1100.0), (Metric::GasTrip, 1, 1230.0)] {
             add(metric, place, value);
         }

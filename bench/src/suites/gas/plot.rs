@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! One SVG file: words by type, bulk bandwidth by size, em3d by the share of remote edges, the steps of a get by packets.
+//! One SVG file: words by type, bulk bandwidth by size, em3d by the share of remote edges, the
+//! steps of a get by packets.
 
 use std::path::Path;
 
@@ -43,7 +44,8 @@ pub fn write(report: &Report, path: &Path) -> Result<(), String> {
     })
 }
 
-/// What of a get by packets is over after each step, beside the whole; nothing if it was not measured.
+/// What of a get by packets is over after each step, beside the whole; nothing if it was not
+/// measured.
 fn steps(report: &Report, area: &Area<'_>) -> Result<(), String> {
     let parts: Vec<f64> = report.breakdown.iter().filter(|part| part.access == STEPS).map(|part| part.ns).collect();
     let Some(whole) = parts.last().copied().filter(|_| parts.len() > NAMES.len()) else { return Ok(()) };

@@ -27,7 +27,8 @@ type Figures = Vec<(Key, f64)>;
 /// Where a line's figure belongs: its name, row, value, and whether it was by packets.
 type Read = fn(&str, u64, f64, bool) -> Option<(Key, f64)>;
 
-/// A job of a layer below, which number of its answer counts, and by what it is multiplied; a negative factor divided by it.
+/// A job of a layer below, which number of its answer counts, and by what it is multiplied; a
+/// negative factor divided by it.
 pub(super) struct Step {
     job: Job,
     key: Key,
@@ -43,7 +44,8 @@ impl Step {
 
 /// Somebody who gives figures.
 pub(super) enum Source {
-    /// A job of ours: its words, how many processes, whether they share memory, and how its lines are read.
+    /// A job of ours: its words, how many processes, whether they share memory, and how its lines
+    /// are read.
     Ours { name: String, words: Vec<String>, processes: u32, packets: bool, read: Read },
     /// Another's program.
     Peer { series: Series, version: String, program: others::Program },
@@ -258,7 +260,8 @@ fn speedups() -> Vec<Source> {
     all
 }
 
-/// The layers below, over shared memory; of the raw virtual interface also by packets. What waits for an answer stands beside a round trip, what does not beside the gap of a stream.
+/// The layers below, over shared memory; of the raw virtual interface also by packets. What waits
+/// for an answer stands beside a round trip, what does not beside the gap of a stream.
 fn below(options: &Options) -> Vec<Source> {
     let trips = if options.quick { 10_000 } else { 40_000 };
     let size = crate::layer::SHORT as usize;

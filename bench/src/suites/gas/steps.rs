@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Where the time of a get by packets goes: marks inside of its way (`bellwire_gas::probe`), as [`crate::breakdown`] has them of Active Messages. The paper's Table 4.
+//! Where the time of a get by packets goes: marks inside of its way (`bellwire_gas::probe`), as
+//! [`crate::breakdown`] has them of Active Messages. The paper's Table 4.
 //!
-//! One process gets a word and waits for it, again and again; the other answers. What a mark costs is taken off each piece but the transfers, in which a mark is made while a message is on its way. The same runs
-//! without marks, by turns in the same job: the pieces should add up to that, and the table says how well they do.
+//! One process gets a word and waits for it, again and again; the other answers. What a mark costs
+//! is taken off each piece but the transfers, in which a mark is made while a message is on its
+//! way. The same runs without marks, by turns in the same job: the pieces should add up to that,
+//! and the table says how well they do.
 
 use bellwire_gas::Process;
 use bellwire_gas::probe::{Probe, Stage};
@@ -30,7 +33,8 @@ const fn leg(from: (bool, usize), to: (bool, usize), what: &'static str, kind: K
     Leg { from, to, what, kind, of: Primitive::Between, waited_for: true }
 }
 
-/// The way of a get and its `sync`. The last but one piece ends where the program goes on; the last is done while the request is on its way.
+/// The way of a get and its `sync`. The last but one piece ends where the program goes on; the last
+/// is done while the request is on its way.
 pub(super) static WAY: [Leg; 13] = [
     leg((FIRST, CALLED), at(FIRST, Stage::Entered), "issue: the locks of the machine and the NIC", Kind::Semantics),
     leg(at(FIRST, Stage::Entered), at(FIRST, Stage::Allowed), "issue: the peer, room for an answer, a credit", Kind::FlowControl),
@@ -59,7 +63,8 @@ impl Probe for Unwatched {
     fn mark(_: Stage) {}
 }
 
-/// A process of the job: the first prints "trip 0 ns" without marks, "trip 1 ns" with, "mark 0 ns", and "leg PLACE ns" for each piece.
+/// A process of the job: the first prints "trip 0 ns" without marks, "trip 1 ns" with, "mark 0 ns",
+/// and "leg PLACE ns" for each piece.
 ///
 /// # Errors
 /// As text.
@@ -116,7 +121,8 @@ fn drive<W: Watch + Probe>(process: &Process, (is_first, asked): (bool, &mut u32
                 W::step(SYNCED);
             }
         } else {
-            // One call for each: of a program that is long in one call the service thread may answer some.
+            // One call for each: of a program that is long in one call the service thread may
+            // answer some.
             for _ in 0..BATCH {
                 *asked += 1;
                 process.answer_probed::<W>(0, *asked)?;

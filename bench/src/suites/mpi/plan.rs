@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Which patterns with which sizes are measured between how many ranks, as the program's arguments, and which metric each of its figures belongs to.
+//! Which patterns with which sizes are measured between how many ranks, as the program's arguments,
+//! and which metric each of its figures belongs to.
 
 use crate::samples::Metric;
 
-/// Sizes of the ping-pong, of the stream and of what two ranks exchange: all, and if it is to be quick.
+/// Sizes of the ping-pong, of the stream and of what two ranks exchange: all, and if it is to be
+/// quick.
 const LATENCY: [&[u64]; 2] = [&[8, 64, 1 << 10, 4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20], &[8, 4 << 10, 64 << 10]];
 const BANDWIDTH: [&[u64]; 2] = [&[4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20, 4 << 20], &[64 << 10, 1 << 20]];
 const EXCHANGE: [&[u64]; 2] = [&[8, 1 << 10, 16 << 10, 64 << 10, 1 << 20], &[8, 64 << 10]];
@@ -63,7 +65,8 @@ impl Points {
         if self.quick { 10 } else { 24 }
     }
 
-    /// The program's arguments for so many ranks: patterns with sizes. Ping-pong and stream are of two, the rest is measured by size between two, and with 8 bytes among more.
+    /// The program's arguments for so many ranks: patterns with sizes. Ping-pong and stream are of
+    /// two, the rest is measured by size between two, and with 8 bytes among more.
     pub fn arguments(&self, ranks: usize) -> Vec<String> {
         let sizes = |only: Only| -> &'static [u64] {
             let quick = usize::from(self.quick);
@@ -84,7 +87,8 @@ impl Points {
     }
 }
 
-/// Where a figure of the program belongs: metrics, their sizes, values in their units. A call with 8 bytes between two ranks stands in two tables.
+/// Where a figure of the program belongs: metrics, their sizes, values in their units. A call with
+/// 8 bytes between two ranks stands in two tables.
 pub fn places(pattern: &str, size: u64, value: f64, ranks: usize) -> Vec<(Metric, u64, f64)> {
     let microseconds = value / 1e3;
     let of_ranks = |metric| (metric, ranks as u64, microseconds);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! One SVG file: for each MPI latency and bandwidth against size, and Allreduce and Barrier against the number of ranks.
+//! One SVG file: for each MPI latency and bandwidth against size, and Allreduce and Barrier against
+//! the number of ranks.
 
 use std::path::Path;
 

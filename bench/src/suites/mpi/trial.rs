@@ -15,7 +15,8 @@ use crate::samples::Metric;
 
 /// The program.
 const SOURCE: &str = include_str!("../../../peers/mpi_patterns.c");
-/// How long one run may take: an MPI whose ranks only ever poll, many on few processors, takes most of it.
+/// How long one run may take: an MPI whose ranks only ever poll, many on few processors, takes most
+/// of it.
 const TIME_MAX: Duration = Duration::from_secs(60);
 
 /// The program for one MPI.

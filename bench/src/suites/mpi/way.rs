@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The ways that an MPI's messages can go on one host, and what the MPI is told by variables to go them.
+//! The ways that an MPI's messages can go on one host, and what the MPI is told by variables to go
+//! them.
 
 use std::ffi::OsString;
 

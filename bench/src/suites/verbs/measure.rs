@@ -2,9 +2,9 @@
 //! Latency and bandwidth of one reliable queue pair. Everything is opened for one figure and closed
 //! after it.
 //!
-//! The first process measures. The receiver of a send, and of a write in a ping-pong, reads both ends
-//! of the message. Nobody reads what a stream of writes brings, and of a stream of reads the last
-//! ones alone are read: the tables say so.
+//! The first process measures. The receiver of a send, and of a write in a ping-pong, reads both
+//! ends of the message. Nobody reads what a stream of writes brings, and of a stream of reads the
+//! last ones alone are read: the tables say so.
 
 use std::time::Instant;
 
@@ -23,9 +23,10 @@ use crate::shared::SharedMap;
 const WINDOW: usize = READS as usize;
 /// Receives that are posted.
 const RECEIVES: usize = 2 * WINDOW;
-/// Streamed sends after which the receiver sends one back; twice as many are fewer than its receives.
+/// Streamed sends after which the receiver sends one back; twice as many are fewer than its
+/// receives.
 const ACKNOWLEDGE_AFTER: u64 = WINDOW as u64 / 2;
-/// What memory holds that is read.
+/// The word that memory holds for reads.
 const MARK: u64 = 0x7061_7474_6572_6e21;
 /// Bytes of the word at an end of a message.
 const WORD: usize = 8;
@@ -60,8 +61,8 @@ impl Operation {
     }
 }
 
-/// `[ns]` of half a round trip (send, write) or of one request (read, atomics); of a stream `[GB/s]`,
-/// or of atomics `[requests/s]`. The second process `[]`.
+/// `[ns]` of half a round trip (send, write) or of one request (read, atomics); of a stream
+/// `[GB/s]`, or of atomics `[requests/s]`. The second process `[]`.
 ///
 /// # Errors
 /// If the device cannot be opened, a request fails, or what comes is not what was sent.

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Thin owners of the library's objects, as a C program would hold them: a NIC with its protection tag, registered memory, a VI.
+//! Thin owners of the library's objects, as a C program would hold them: a NIC with its protection
+//! tag, registered memory, a VI.
 //!
-//! The calls of the data path are one `extern "C"` call each and return a small [`CallFailed`]; text is made only when something fails.
-//! Invariants: E1, a [`Block`] is registered with the NIC it came from and mapped until it is dropped. E2, descriptors given to a VI lie in such a
-//! block, 64-byte aligned, and are not touched between post and completion. E3, handles are used only while their owner lives.
+//! The calls of the data path are one `extern "C"` call each and return a small [`CallFailed`];
+//! text is made only when something fails. Invariants: E1, a [`Block`] is registered with the NIC
+//! it came from and mapped until it is dropped. E2, descriptors given to a VI lie in such a block,
+//! 64-byte aligned, and are not touched between post and completion. E3, handles are used only
+//! while their owner lives.
 
 mod block;
 pub mod cq;
@@ -60,7 +63,8 @@ pub struct Nic {
 }
 
 impl Nic {
-    /// Loads the library and opens `device`; connections go to the host `remote`, or to this NIC's own address.
+    /// Loads the library and opens `device`; connections go to the host `remote`, or to this NIC's
+    /// own address.
     ///
     /// # Errors
     /// If the library is not found or refuses.
@@ -83,7 +87,8 @@ impl Nic {
         Ok(Nic { api, handle, ptag, address, remote, transfer_max: attributes.max_transfer_size as usize, nic })
     }
 
-    /// Memory of the engine's, or, where the library has no such call, of the process; registered for everything.
+    /// Memory of the engine's, or, where the library has no such call, of the process; registered
+    /// for everything.
     ///
     /// # Errors
     /// If the library refuses.
@@ -104,13 +109,15 @@ impl Nic {
         match self.api.alloc_mem {
             // SAFETY: E3; `base` is a live out pointer.
             Some(alloc_mem) if engine => check("VipxAllocMem", unsafe { alloc_mem(self.handle, len as _, &mut base) })?,
-            // SAFETY: a fresh mapping at an address of the kernel's choice touches no existing memory.
+            // SAFETY: a fresh mapping at an address of the kernel's choice touches no existing
+            // memory.
             _ => unsafe {
                 base = mmap_anonymous(null_mut(), len, ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE | MapFlags::POPULATE)?;
             },
         }
         let base = base.cast::<u8>();
-        // SAFETY: E1: `len` bytes from `base` are ours; touching them now keeps page faults out of the measurements.
+        // SAFETY: E1: `len` bytes from `base` are ours; touching them now keeps page faults out of
+        // the measurements.
         unsafe { core::ptr::write_bytes(base, 0, len) };
         Ok(Block { api: self.api, nic: self.handle, base, len, handle: 0, engine })
     }
@@ -136,7 +143,8 @@ impl Nic {
         check("VipDeregisterMem", unsafe { (self.api.deregister_mem)(self.handle, base.cast(), handle) })
     }
 
-    /// A VI at a reliability level, unconnected; `descriptors` is the registered block that its descriptors lie in.
+    /// A VI at a reliability level, unconnected; `descriptors` is the registered block that its
+    /// descriptors lie in.
     ///
     /// # Errors
     /// If the library refuses.
@@ -164,7 +172,8 @@ impl Nic {
         NetAddress::new(&self.address, discriminator)
     }
 
-    /// Connects `vi` with the other process, which calls this with the same `name` and the other `first`.
+    /// Connects `vi` with the other process, which calls this with the same `name` and the other
+    /// `first`.
     ///
     /// # Errors
     /// If they do not find each other in time.

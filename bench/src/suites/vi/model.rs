@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `bellwire logp`: the parameters of the LogP and LogGP models, measured by the published method over the C interface.
+//! `bellwire logp`: the parameters of the LogP and LogGP models, measured by the published method
+//! over the C interface.
 //!
 //! | parameter | here |
 //! |---|---|
@@ -8,8 +9,10 @@
 //! | g | mean time per message in a long one-way stream |
 //! | G | slope of the time per message against its size, for long messages |
 //!
-//! The signature (time between requests against their number, for several delays; [`crate::bench::signature`]) is the check: its left end is o_send,
-//! its right end the gap, or the delay and all overheads. Everything runs through [`crate::run`], so each figure is a median of near samples.
+//! The signature (time between requests against their number, for several delays;
+//! [`crate::bench::signature`]) is the check: its left end is o_send, its right end the gap, or the
+//! delay and all overheads. Everything runs through [`crate::run`], so each figure is a median of
+//! near samples.
 
 pub mod fit;
 pub mod report;
@@ -102,7 +105,8 @@ pub struct Model {
     /// One row per size.
     #[serde(rename = "parameters")]
     pub rows: Vec<Row>,
-    /// Time per byte of long messages, ns, and what a message of no length would take by the same line, ns.
+    /// Time per byte of long messages, ns, and what a message of no length would take by the same
+    /// line, ns.
     #[serde(flatten)]
     pub per_byte: Option<fit::Line>,
     /// Size of the signature's messages, bytes.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! One run from options to report: what `bellwire perf` does between parsing its arguments and printing.
+//! One run from options to report: what `bellwire perf` does between parsing its arguments and
+//! printing.
 
 use crate::error::Error;
 use crate::goals;
@@ -30,7 +31,8 @@ pub struct Options {
 /// Measures.
 ///
 /// # Errors
-/// If the library cannot be opened, or the measuring processes do not start. Failures of single measurements are in the report.
+/// If the library cannot be opened, or the measuring processes do not start. Failures of single
+/// measurements are in the report.
 pub fn run(options: &Options) -> Result<Report, Error> {
     let library = if options.plan.library { Some(open(&options.session)?) } else { None };
     let peers = if options.plan.compare { Peers::find(options.plan.wants_mpi()) } else { Peers::default() };

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What one round measures, in order: ours, the limits and the peers of the same thing next to each other, so that they meet the same machine.
+//! What one round measures, in order: ours, the limits and the peers of the same thing next to each
+//! other, so that they meet the same machine.
 //!
 //! A plan is data; [`crate::run`] carries it out once per round.
 
@@ -98,7 +99,8 @@ pub struct PlanOptions {
     pub pairs: Vec<usize>,
     /// Numbers of connected peers.
     pub peers: Vec<usize>,
-    /// Over UDP instead of shared memory; whether that takes datagrams of the greatest length uncut.
+    /// Over UDP instead of shared memory; whether that takes datagrams of the greatest length
+    /// uncut.
     pub udp: Option<LongDatagrams>,
 }
 

@@ -1,10 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `bellwire breakdown`: where the time of an Active Message goes, in cycles, by the categories and calls of the AMVIA paper's Tables 3 and 5.
+//! `bellwire breakdown`: where the time of an Active Message goes, in cycles, by the categories and
+//! calls of the AMVIA paper's Tables 3 and 5.
 //!
-//! Ping-pongs run by turns in one run: of the raw VI and of Active Messages, each with its steps marked ([`crate::marks`]) and without. A mark waits until all before it is done, and costs what a
-//! row of marks with nothing between them shows; that is taken off each piece of a processor's work. What the round trip without marks takes beyond these pieces is the transfers': there a
-//! mark is made while a message is on its way. So the pieces add up to the round trip without marks, and whatever a processor does beside its neighbour's work makes the transfers shorter.
-//! The check is a mapping cost that knows nothing of pieces: both round trips measured once more without marks, in steps of their own.
+//! Ping-pongs run by turns in one run: of the raw VI and of Active Messages, each with its steps
+//! marked ([`crate::marks`]) and without. A mark waits until all before it is done, and costs what
+//! a row of marks with nothing between them shows; that is taken off each piece of a processor's
+//! work. What the round trip without marks takes beyond these pieces is the transfers': there a
+//! mark is made while a message is on its way. So the pieces add up to the round trip without
+//! marks, and whatever a processor does beside its neighbour's work makes the transfers shorter.
+//! The check is a mapping cost that knows nothing of pieces: both round trips measured once more
+//! without marks, in steps of their own.
 //!
 //! | file | concern |
 //! |---|---|
@@ -87,7 +92,8 @@ pub struct Cost {
 /// A way and its pieces.
 #[derive(Debug, Clone, Serialize)]
 pub struct Breakdown {
-    /// What is sent: the raw VI's message, or a kind of request, which is answered by a short reply.
+    /// What is sent: the raw VI's message, or a kind of request, which is answered by a short
+    /// reply.
     pub name: &'static str,
     /// Bytes: of the message if it is short, else of the payload.
     pub size: u64,
@@ -107,7 +113,8 @@ impl Breakdown {
         self.costs.iter().filter(|cost| cost.kind == kind && cost.waited_for).map(|cost| cost.cycles).sum()
     }
 
-    /// Processor time of both sides, cycles: without transfers and the measuring program, with a look that finds nothing for each message.
+    /// Processor time of both sides, cycles: without transfers and the measuring program, with a
+    /// look that finds nothing for each message.
     pub fn processor(&self) -> f64 {
         let own = |cost: &&Cost| !matches!(cost.kind, Kind::Transfer | Kind::Program);
         self.costs.iter().filter(own).map(|cost| cost.cycles).sum::<f64>() + 2.0 * self.empty_poll.unwrap_or(0.0)
@@ -236,7 +243,8 @@ fn job(measured: &Measured, batches: usize, watched: bool) -> Job {
     Job::Am(AmJob::Steps { way, size: if way == Way::Short { 0 } else { size }, batches, watched })
 }
 
-/// Ways of one series differ in their size, legs of one way in their place: both are in a key's size.
+/// Ways of one series differ in their size, legs of one way in their place: both are in a key's
+/// size.
 fn leg_key(measured: &Measured, leg: usize) -> Key {
     Key::new(Metric::Leg, measured.series, measured.size << 8 | leg as u64)
 }
@@ -267,7 +275,8 @@ fn breakdown(samples: &Samples, measured: &Measured) -> Option<Breakdown> {
     Some(Breakdown { name, size, round_trip, marked_round_trip, costs, empty_poll })
 }
 
-/// What the pieces take without their marks. What a transfer takes is what is left of the round trip without marks: while a message is on its way a mark costs nothing, or makes a look later.
+/// What the pieces take without their marks. What a transfer takes is what is left of the round
+/// trip without marks: while a message is on its way a mark costs nothing, or makes a look later.
 /// The last piece, the program's own loop, ends the round trip with marks.
 fn costs(legs: &[Leg], times: &[f64], round_trip: f64, marked: f64, mark: f64) -> Vec<Cost> {
     let waited = |of: Kind| legs.iter().zip(times).filter(move |(leg, _)| leg.waited_for && (leg.kind == Kind::Transfer) == (of == Kind::Transfer));

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The ways of messages: between which steps which work is done, and of what kind it is. The kinds are the categories of the AMVIA paper's Table 3.
+//! The ways of messages: between which steps which work is done, and of what kind it is. The kinds
+//! are the categories of the AMVIA paper's Table 3.
 
 use bellwire_am::probe::Stage;
 use serde::Serialize;
@@ -201,7 +202,8 @@ pub static BULK_STREAM: [Leg; 5] = [
     leg(at(FIRST, Stage::Sent), (FIRST, RETURNED), "note the request, leave the locks", Semantics, Request),
 ];
 
-/// A message of the raw VI and its answer, as the C interface shows them: what a call does inside is one piece.
+/// A message of the raw VI and its answer, as the C interface shows them: what a call does inside
+/// is one piece.
 pub static RAW: [Leg; 11] = [
     leg((FIRST, CALLED), at(FIRST, Stage::Built), "build the descriptor", BaseVi, Request),
     leg(at(FIRST, Stage::Built), at(FIRST, Stage::Sent), SEND, BaseVi, Request),

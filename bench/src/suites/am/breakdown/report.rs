@@ -70,7 +70,8 @@ fn summed<'c>(costs: impl Iterator<Item = &'c Cost>) -> Vec<(&'static str, f64, 
     rows
 }
 
-/// The paper's Table 3: processor time of a request and its reply, both sides, whether waited for or not.
+/// The paper's Table 3: processor time of a request and its reply, both sides, whether waited for
+/// or not.
 fn overhead(found: &Breakdowns) -> String {
     let Some(short) = found.way("short") else { return String::new() };
     let whole = short.processor();

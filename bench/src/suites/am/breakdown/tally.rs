@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Sums of stamps by batches of round trips, of both processes, made into the times of legs.
 //!
-//! The fastest half of the batches counts: in the others the processor was taken away, or the machine was busy. The same half for all legs, so that legs still add up to the round trip.
+//! The fastest half of the batches counts: in the others the processor was taken away, or the
+//! machine was busy. The same half for all legs, so that legs still add up to the round trip.
 
 use super::path::Leg;
 use crate::clock::ticks;
@@ -37,7 +38,8 @@ impl Tally {
         (self.at, self.sums) = (at, sums);
     }
 
-    /// `[ticks of a round trip, ticks of each leg ..]` for the first process; the second tells it its sums, then both `meet`.
+    /// `[ticks of a round trip, ticks of each leg ..]` for the first process; the second tells it
+    /// its sums, then both `meet`.
     ///
     /// # Errors
     /// Those of `meet`.

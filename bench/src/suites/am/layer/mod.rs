@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `bellwire logp --layer am`: what Active Messages cost above the raw VI that they use, in one alternated run.
+//! `bellwire logp --layer am`: what Active Messages cost above the raw VI that they use, in one
+//! alternated run.
 //!
-//! The rows are those of the AMVIA paper's Table 2: half a round trip of 16 bytes (the least that an Active Message with two arguments takes) and *delta*, what it is above the raw VI's;
-//! L, o_s, o_r and g by the method of [`crate::model`]. The curve is that of its Figure 5: bandwidth of bulk messages against their size, beside the raw RDMA write.
+//! The rows are those of the AMVIA paper's Table 2: half a round trip of 16 bytes (the least that
+//! an Active Message with two arguments takes) and *delta*, what it is above the raw VI's; L, o_s,
+//! o_r and g by the method of [`crate::model`]. The curve is that of its Figure 5: bandwidth of
+//! bulk messages against their size, beside the raw RDMA write.
 
 pub mod report;
 pub mod rpc;
@@ -54,7 +57,8 @@ pub struct Row {
     pub o_send_ns: Option<f64>,
     /// Processor time of taking a message and running its handler.
     pub o_recv_ns: Option<f64>,
-    /// Between two messages of a long stream; of requests that are replied to, if the layer has replies.
+    /// Between two messages of a long stream; of requests that are replied to, if the layer has
+    /// replies.
     pub gap_ns: Option<f64>,
     /// Between two messages of a long stream one way.
     pub gap_one_way_ns: Option<f64>,
@@ -164,7 +168,8 @@ fn of_others(peers: &Peers, trips: u64) -> Vec<Step> {
         actions.push((s::SHM_MESSAGE, Action::Libfabric { way: Way::Message, size, count: trips, series: s::SHM_MESSAGE }));
     }
     if peers.gasnet.is_some() {
-        // Its clock shows microseconds and its figure nanoseconds: more round trips than of the others.
+        // Its clock shows microseconds and its figure nanoseconds: more round trips than of the
+        // others.
         actions.push((s::GASNET, Action::Gasnet { count: 10 * trips, key: key(s::GASNET) }));
     }
     actions.into_iter().map(|(series, action)| Step { label: plan::label(&key(series)), action }).collect()

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `bellwire logp --layer rpc`: remote procedure calls beside the Active Messages that they use, by turns in one run: a call with a number as argument and result, and a request and its reply of
-//! as many bytes.
+//! `bellwire logp --layer rpc`: remote procedure calls beside the Active Messages that they use, by
+//! turns in one run: a call with a number as argument and result, and a request and its reply of as
+//! many bytes.
 
 use std::fmt::Write;
 
@@ -35,7 +36,8 @@ pub struct Calls {
     rpc_half_round_trip_ns: Option<f64>,
     /// The second of the two divided by the first.
     rpc_of_am: Option<f64>,
-    /// Between two messages of a stream, each with its reply, ns: requests with as many credits as there are, and calls.
+    /// Between two messages of a stream, each with its reply, ns: requests with as many credits as
+    /// there are, and calls.
     am_gap_ns: Option<f64>,
     rpc_gap_ns: Option<f64>,
     /// Calls under way in that stream.

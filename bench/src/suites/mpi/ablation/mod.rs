@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The paper's ablation as a run: each protocol of [`crate::bench::ablation`] by size, in turn, beside one another. Called by `bellwire bench mpi --ablation`.
+//! The paper's ablation as a run: each protocol of [`crate::bench::ablation`] by size, in turn,
+//! beside one another. Called by `bellwire bench mpi --ablation`.
 
 pub mod report;
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A client: keeps requests out and counts replies. It sleeps when it can do nothing, as a program on a crowded machine does.
+//! A client: keeps requests out and counts replies. It sleeps when it can do nothing, as a program
+//! on a crowded machine does.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -12,9 +13,11 @@ use super::protocol::{Answer, Ask, Counted, PING, PONG, TAG, now};
 use crate::channel::Channel;
 use crate::error::Error;
 
-/// Polls that find nothing before it sleeps: some tens of microseconds, several times what a server that is awake takes to answer.
+/// Polls that find nothing before it sleeps: some tens of microseconds, several times what a server
+/// that is awake takes to answer.
 const POLLS_IN_VAIN: u32 = 2000;
-/// How long the first reply, or the last ones, may take: other processes may all be before this one.
+/// How long the first reply, or the last ones, may take: other processes may all be before this
+/// one.
 const PATIENCE: Duration = Duration::from_secs(30);
 /// Longest sleep.
 const SLICE: Duration = Duration::from_millis(20);

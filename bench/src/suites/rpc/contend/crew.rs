@@ -14,7 +14,8 @@ use crate::pin;
 
 /// How long a process may take to answer, beside what it measures.
 const PATIENCE: Duration = Duration::from_secs(40);
-/// From the last client's being told to begin until replies count; more for each client, for they are told one after the other and begin slowly.
+/// From the last client's being told to begin until replies count; more for each client, for they
+/// are told one after the other and begin slowly.
 const BEGIN: Duration = Duration::from_millis(150);
 const BEGIN_EACH: Duration = Duration::from_millis(4);
 

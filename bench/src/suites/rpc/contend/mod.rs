@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `bellwire contend`: many clients of one server, as processes of their own; the contention experiments of the paper on virtual network transport protocols.
+//! `bellwire contend`: many clients of one server, as processes of their own; the contention
+//! experiments of the paper on virtual network transport protocols.
 //!
-//! Each client keeps some requests out to one endpoint of the server and counts the replies; who has nothing to do sleeps. In one experiment all clients share one endpoint of the server; in
-//! the others each has an endpoint there of its own, a virtual network for two, served by one thread that polls all of them or by a thread for each that waits for events.
+//! Each client keeps some requests out to one endpoint of the server and counts the replies; who
+//! has nothing to do sleeps. In one experiment all clients share one endpoint of the server; in the
+//! others each has an endpoint there of its own, a virtual network for two, served by one thread
+//! that polls all of them or by a thread for each that waits for events.
 //!
 //! | file | concern |
 //! |---|---|

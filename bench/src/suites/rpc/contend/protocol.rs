@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the controller of an experiment tells its processes, and what they answer. One JSON object a line, over a socket pair.
+//! What the controller of an experiment tells its processes, and what they answer. One JSON object
+//! a line, over a socket pair.
 
 use serde::{Deserialize, Serialize};
 

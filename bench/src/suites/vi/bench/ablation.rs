@@ -1,15 +1,21 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! How a message-passing library may use a VI: the ablation of the MPICH2 device of the paper on VIA2SISCI and MPICH2-CH3, repeated on libvipl.
+//! How a message-passing library may use a VI: the ablation of the MPICH2 device of the paper on
+//! VIA2SISCI and MPICH2-CH3, repeated on libvipl.
 //!
-//! Two processes exchange messages that lie in memory of the program, unregistered, by one of four protocols:
+//! Two processes exchange messages that lie in memory of the program, unregistered, by one of four
+//! protocols:
 //!
-//! - *segments*: copied into pre-registered pieces of 16 KiB, sent, copied out of those they arrive in. No RDMA.
-//! - *registering*: from 32,000 bytes on the sender announces a message, the receiver registers its buffer and says where it is, the sender registers its own and writes it there with
-//!   immediate data; both deregister. Below, segments.
+//! - *segments*: copied into pre-registered pieces of 16 KiB, sent, copied out of those they arrive
+//!   in. No RDMA.
+//! - *registering*: from 32,000 bytes on the sender announces a message, the receiver registers its
+//!   buffer and says where it is, the sender registers its own and writes it there with immediate
+//!   data; both deregister. Below, segments.
 //! - *cached*: the same, but what has been registered stays so.
-//! - *polled*: as cached; below 16 KiB messages are written into a place that the receiver polls, one of a set: first the data, then a word that says that they are there.
+//! - *polled*: as cached; below 16 KiB messages are written into a place that the receiver polls,
+//!   one of a set: first the data, then a word that says that they are there.
 //!
-//! Both sides post receives for two whole messages, which is as far as a peer can be ahead in a ping-pong or an exchange, so no credits are needed.
+//! Both sides post receives for two whole messages, which is as far as a peer can be ahead in a
+//! ping-pong or an exchange, so no credits are needed.
 
 use std::hint::spin_loop;
 use std::time::Instant;
@@ -35,7 +41,8 @@ const RECEIVES: usize = AREA_BYTES / 2 / PIECE;
 const SENDS: usize = 32;
 /// Descriptor of an RDMA write, and of that of the word behind it.
 const WRITE: usize = RECEIVES + SENDS;
-/// Where the places that are polled lie in the incoming area, behind the pieces. Each is two, used by turns: of data, and a word in a line of its own.
+/// Where the places that are polled lie in the incoming area, behind the pieces. Each is two, used
+/// by turns: of data, and a word in a line of its own.
 const PLACES_AT: usize = AREA_BYTES / 2;
 const HALF_BYTES: usize = POLLED_MAX + 64;
 /// Most places.
@@ -185,7 +192,8 @@ impl<'c> Device<'c> {
             at += self.receive(|data, len| {
                 // A peer that sends more than was agreed on writes nowhere.
                 let len = len.min(size - at);
-                // SAFETY: P1: the piece holds so many bytes and is ours until posted again; the other memory is ours and long enough.
+                // SAFETY: P1: the piece holds so many bytes and is ours until posted again; the
+                // other memory is ours and long enough.
                 unsafe { core::ptr::copy_nonoverlapping(data, to, len) };
                 len.max(1)
             })?;
@@ -205,7 +213,8 @@ impl<'c> Device<'c> {
         Ok(taken)
     }
 
-    /// Announcement, where the receiver's buffer is, the data: two handshakes made one, as the paper proposes.
+    /// Announcement, where the receiver's buffer is, the data: two handshakes made one, as the
+    /// paper proposes.
     fn rendezvous(&mut self, size: usize, sends: bool, receives: bool) -> Result<(), Error> {
         let (out, into) = (0, 1);
         let mut handle = 0;
@@ -268,7 +277,8 @@ impl<'c> Device<'c> {
         if self.kept[which].is_some() { Ok(()) } else { self.context.nic.deregister(self.user.at(which * self.stride, 0), handle) }
     }
 
-    /// Writes a message into the place at the other side that is polled for this one, then the word.
+    /// Writes a message into the place at the other side that is polled for this one, then the
+    /// word.
     fn write_and_tell(&mut self, size: usize) -> Result<(), Error> {
         self.collect(0)?;
         let half = self.half(self.how.places() - 1);
@@ -296,10 +306,12 @@ impl<'c> Device<'c> {
         loop {
             for place in 0..self.how.places() {
                 let half = self.half(place);
-                // SAFETY: P1: a word of our own block that the other process writes as a whole; a volatile read sees each write once it is there.
+                // SAFETY: P1: a word of our own block that the other process writes as a whole; a
+                // volatile read sees each write once it is there.
                 if unsafe { word_of(self.context, half).read_volatile() } == self.sequence {
                     let data = self.context.incoming(PLACES_AT + half * HALF_BYTES, size).address as *const u8;
-                    // SAFETY: P1: the data came before the word, and are not written again before we have answered.
+                    // SAFETY: P1: the data came before the word, and are not written again before
+                    // we have answered.
                     unsafe { core::ptr::copy_nonoverlapping(data, self.user.at(self.stride, size), size) };
                     return Ok(());
                 }

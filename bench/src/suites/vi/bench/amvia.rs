@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Active Messages as the AMVIA paper laid them over virtual interfaces, for comparison with `bellwire-am`: written to the C interface as its authors would, with descriptors, two completion
+//! Active Messages as the AMVIA paper laid them over virtual interfaces, for comparison with
+//! `bellwire-am`: written to the C interface as its authors would, with descriptors, two completion
 //! queues and credits. Short requests and replies, which is what the paper compares.
 //!
 //! | layout | for each pair of endpoints |
@@ -7,7 +8,8 @@
 //! | v3 | one VI; k = 8 request credits, 2k send buffers, 2k + 1 receives |
 //! | v1 | three VIs, for small, medium and large messages, each with credits of its own: 64, 8, 8; all complete in the same two queues |
 //!
-//! A poll takes one receive: a reply's handler runs at once, a request is queued; then a queued request's handler runs, if that is allowed; then one send completion is taken. A receive is
+//! A poll takes one receive: a reply's handler runs at once, a request is queued; then a queued
+//! request's handler runs, if that is allowed; then one send completion is taken. A receive is
 //! posted again when its handler has returned.
 
 use std::collections::VecDeque;
@@ -150,7 +152,8 @@ fn expect(due: &mut u64, number: u64) -> Result<(), Error> {
     Ok(())
 }
 
-/// `[half round trip ns]`, or with `streamed` `[ns between two requests]` of a long stream, each with a reply.
+/// `[half round trip ns]`, or with `streamed` `[ns between two requests]` of a long stream, each
+/// with a reply.
 ///
 /// # Errors
 /// If the library fails, nothing comes, or something comes out of order.

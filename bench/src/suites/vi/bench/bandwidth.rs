@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Two-sided bandwidth, one way and both ways at once, and what it costs in processor time.
 //!
-//! *Ends*: one send and one receive buffer for all messages and the data left unread, as other libraries' benchmarks do, so the figures compare.
-//! *All*: every message in buffers of its own, every byte read by the receiver.
+//! *Ends*: one send and one receive buffer for all messages and the data left unread, as other
+//! libraries' benchmarks do, so the figures compare. *All*: every message in buffers of its own,
+//! every byte read by the receiver.
 
 use std::time::{Duration, Instant};
 

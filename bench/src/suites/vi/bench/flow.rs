@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A one-way stream of messages with credits: the sending and the receiving half, each advanced a step at a time so that a process can run both.
+//! A one-way stream of messages with credits: the sending and the receiving half, each advanced a
+//! step at a time so that a process can run both.
 //!
-//! The receiver keeps a window of receives posted and posts each again after checking it; every so many it says in a small message how many
-//! it has taken. The sender never has more than the window under way, so no message finds an empty receive queue. Send completions
-//! are collected as they come.
+//! The receiver keeps a window of receives posted and posts each again after checking it; every so
+//! many it says in a small message how many it has taken. The sender never has more than the window
+//! under way, so no message finds an empty receive queue. Send completions are collected as they
+//! come.
 
 use super::payload::{Pattern, Touch};
 use super::{AREA_BYTES, Context, Remote};
@@ -31,7 +33,8 @@ pub struct Shape {
     pub count: u64,
     /// What the receiver reads.
     pub touch: Touch,
-    /// Whether each message of a window has buffers of its own, stamped anew; otherwise all share one, as in other libraries' benchmarks.
+    /// Whether each message of a window has buffers of its own, stamped anew; otherwise all share
+    /// one, as in other libraries' benchmarks.
     pub distinct: bool,
     /// RDMA writes with immediate data into the receiver's buffers, instead of sends.
     pub by_write: bool,
@@ -122,7 +125,8 @@ impl Sender {
         Ok(Sender { vi, shape, pattern, data, operation: SEND, may_wait, posted: 0, collected: 0, credited: 0 })
     }
 
-    /// Turns the sends into RDMA writes with immediate data to the same slots of the receiver's incoming area.
+    /// Turns the sends into RDMA writes with immediate data to the same slots of the receiver's
+    /// incoming area.
     pub fn aim(&mut self, remote: Remote) {
         self.operation = control::OP_RDMAWRITE | control::IMMEDIATE;
         for slot in 0..self.shape.window {
@@ -141,7 +145,8 @@ impl Sender {
         &self.vi
     }
 
-    /// Never sleeps from now on: for a process that runs two halves, of which one must not wait for what the other could send.
+    /// Never sleeps from now on: for a process that runs two halves, of which one must not wait for
+    /// what the other could send.
     pub fn only_poll(&mut self) {
         self.may_wait = false;
     }
@@ -263,7 +268,8 @@ impl Receiver {
         &self.vi
     }
 
-    /// Never sleeps from now on: for a process that runs two halves, of which one must not wait for what the other could send.
+    /// Never sleeps from now on: for a process that runs two halves, of which one must not wait for
+    /// what the other could send.
     pub fn only_poll(&mut self) {
         self.may_wait = false;
     }
@@ -278,7 +284,8 @@ impl Receiver {
         self.received == self.shape.count && self.credits_collected == self.credits_posted
     }
 
-    /// Takes what has arrived, checks it, posts the receives again, returns credits. Whether anything moved.
+    /// Takes what has arrived, checks it, posts the receives again, returns credits. Whether
+    /// anything moved.
     ///
     /// # Errors
     /// What the library returns, or that something arrived damaged.
@@ -311,7 +318,8 @@ impl Receiver {
     fn take(&mut self, descriptor: *mut Descriptor) -> Result<(), Error> {
         let slot = (self.received % self.shape.window as u64) as usize;
         let expected = self.shape.stamp(self.received);
-        // SAFETY: E2 and P1: a completed descriptor and the slot's buffer are ours until posted again and credited.
+        // SAFETY: E2 and P1: a completed descriptor and the slot's buffer are ours until posted
+        // again and credited.
         let intact = unsafe { (*descriptor).length as usize == self.shape.size && self.pattern.matches(self.buffers[slot], expected, self.shape.touch) };
         if !intact {
             return Err(Error::failed(format!("message {} arrived damaged", self.received)));

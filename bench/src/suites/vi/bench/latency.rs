@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Half round trips of send/receive: what every program pays, with nothing left out.
 //!
-//! Each turn, on each side, inside the timed loop: stamp, `VipPostSend`, collect the send's completion, post the descriptor received last again, poll
-//! `VipRecvDone`, check the payload. Both sides send before they tidy up; of two receives one is always posted, so that is legal.
+//! Each turn, on each side, inside the timed loop: stamp, `VipPostSend`, collect the send's
+//! completion, post the descriptor received last again, poll `VipRecvDone`, check the payload. Both
+//! sides send before they tidy up; of two receives one is always posted, so that is legal.
 
 use std::time::{Duration, Instant};
 
@@ -34,7 +35,8 @@ pub struct Side {
 }
 
 impl Side {
-    /// Creates a VI, posts its receives and connects it as number `index` of the job, using descriptors and buffers of that number.
+    /// Creates a VI, posts its receives and connects it as number `index` of the job, using
+    /// descriptors and buffers of that number.
     ///
     /// # Errors
     /// If the library refuses.
@@ -45,7 +47,8 @@ impl Side {
         let stride = size.next_multiple_of(64);
         let first = index * (RECEIVES + 1);
         let out = context.outgoing(index * stride, size);
-        // SAFETY: E2 and P1: descriptors and buffers of this index are used by this VI alone and not posted yet.
+        // SAFETY: E2 and P1: descriptors and buffers of this index are used by this VI alone and
+        // not posted yet.
         unsafe {
             for receive in 0..RECEIVES {
                 let buffer = if size > AREA_BYTES / 4 { receive * size } else { (index * RECEIVES + receive) * stride };
@@ -165,7 +168,8 @@ pub fn mean(context: &Context<'_>, size: usize, count: u64, touch: Touch) -> Res
     Ok(vec![half])
 }
 
-/// `[ns]`: half a round trip less the pause that each side makes before it answers; so long that who waits has gone to sleep if it ever does.
+/// `[ns]`: half a round trip less the pause that each side makes before it answers; so long that
+/// who waits has gone to sleep if it ever does.
 ///
 /// # Errors
 /// See [`Side::turn`].
@@ -194,7 +198,8 @@ pub fn woken(context: &Context<'_>, count: u64, pause: Duration) -> Result<Vec<f
     Ok(vec![half - pause.as_nanos() as f64])
 }
 
-/// `[p50, p90, p99, p99.9, max]` of `count` half round trips in ns, each stamped with the processor's time counter.
+/// `[p50, p90, p99, p99.9, max]` of `count` half round trips in ns, each stamped with the
+/// processor's time counter.
 ///
 /// # Errors
 /// See [`Side::turn`].

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The benchmarks over libvipl, run by both measuring processes: each takes the same job, connects a fresh VI by a discriminator of its own, and the
-//! first process answers with the figure.
+//! The benchmarks over libvipl, run by both measuring processes: each takes the same job, connects
+//! a fresh VI by a discriminator of its own, and the first process answers with the figure.
 //!
-//! All data and descriptors lie in one registered block of engine-allocated memory (the process's own where the library has no such call), laid
-//! out by the constants below. Registered addresses travel through the shared mapping of the limits, not through what is measured.
+//! All data and descriptors lie in one registered block of engine-allocated memory (the process's
+//! own where the library has no such call), laid out by the constants below. Registered addresses
+//! travel through the shared mapping of the limits, not through what is measured.
 
 pub mod ablation;
 pub mod amvia;

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the processor pays for one message, apart from its flight: o_send, o_recv and upkeep of the LogP model.
+//! What the processor pays for one message, apart from its flight: o_send, o_recv and upkeep of the
+//! LogP model.
 //!
-//! A burst of requests is issued with a delay after each, long enough for the path to be idle again; what the loop takes longer than the delays alone is
-//! o_send. The other process answers each request; only when it says (through the shared mapping, not through what is measured) that all answers have left
-//! are they received, again with delays: o_recv. Collecting send completions and posting receives again is *upkeep*: every program pays it, but a
-//! ping-pong does it while its message flies. The delays are instructions, fenced off, so that nothing overlaps with them.
+//! A burst of requests is issued with a delay after each, long enough for the path to be idle
+//! again; what the loop takes longer than the delays alone is o_send. The other process answers
+//! each request; only when it says (through the shared mapping, not through what is measured) that
+//! all answers have left are they received, again with delays: o_recv. Collecting send completions
+//! and posting receives again is *upkeep*: every program pays it, but a ping-pong does it while its
+//! message flies. The delays are instructions, fenced off, so that nothing overlaps with them.
 
 use std::time::{Duration, Instant};
 
@@ -134,7 +137,8 @@ impl End {
 /// First process `[o_send, o_recv, upkeep]` in ns, medians over `bursts`; second `[]`.
 ///
 /// # Errors
-/// If the library fails, nothing comes, or what comes is damaged; if answers are never there when they are looked for.
+/// If the library fails, nothing comes, or what comes is damaged; if answers are never there when
+/// they are looked for.
 pub fn run(context: &Context<'_>, size: usize, bursts: u64) -> Result<Vec<f64>, Error> {
     let end = End::connect(context, size)?;
     let mut patience = Patience::lasting(PATIENCE);
@@ -209,7 +213,8 @@ fn ask(context: &Context<'_>, end: &End, bursts: u64, patience: &mut Patience) -
     samples.iter().map(median).collect()
 }
 
-/// What one `step` takes, ns, in a burst of them with a delay after each; nothing if one of them answered false.
+/// What one `step` takes, ns, in a burst of them with a delay after each; nothing if one of them
+/// answered false.
 #[inline]
 pub(crate) fn timed(delay: Delay, mut step: impl FnMut(usize) -> Result<bool, Error>) -> Result<Option<f64>, Error> {
     let start = Instant::now();
@@ -258,7 +263,8 @@ mod tests {
             let costs: Vec<f64> = (0..31).filter_map(|_| timed(outer, step).unwrap()).collect();
             stats::median(&costs).unwrap()
         };
-        // On a busy machine single costs are far off; the middle ones still differ by what the step does.
+        // On a busy machine single costs are far off; the middle ones still differ by what the step
+        // does.
         let (nothing, something) = (cost(false), cost(true));
         assert!(something > nothing + 500.0, "{nothing} {something}");
         assert_eq!(timed(Delay { steps: 0 }, |slot| Ok(slot != 3)).unwrap(), None);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! One of many ping-pongs at once: 8-byte messages for a given time. The first process ends it by a mark in its last message, so that pairs that get
-//! different shares of the processors all end together.
+//! One of many ping-pongs at once: 8-byte messages for a given time. The first process ends it by a
+//! mark in its last message, so that pairs that get different shares of the processors all end
+//! together.
 
 use std::time::{Duration, Instant};
 

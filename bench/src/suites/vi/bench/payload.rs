@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What messages contain and how it is checked inside the timed loops.
 //!
-//! A message of n bytes is a fixed pattern, stamped with its sequence number in its first and last whole word. The receiver checks either the
-//! *ends* (length and both stamps; the data is otherwise left untouched, as other libraries' benchmarks do) or *all*: every byte is read,
-//! compared exactly up to [`SMALL_MAX`] bytes and by a sum of its words beyond. Invariant P1: the memory given to these functions is valid for
-//! `len` bytes and its owner, by the protocol of the benchmark, is the caller while it is inside.
+//! A message of n bytes is a fixed pattern, stamped with its sequence number in its first and last
+//! whole word. The receiver checks either the *ends* (length and both stamps; the data is otherwise
+//! left untouched, as other libraries' benchmarks do) or *all*: every byte is read, compared
+//! exactly up to [`SMALL_MAX`] bytes and by a sum of its words beyond. Invariant P1: the memory
+//! given to these functions is valid for `len` bytes and its owner, by the protocol of the
+//! benchmark, is the caller while it is inside.
 
 /// Up to this many bytes, every byte is compared in every variant.
 pub const SMALL_MAX: usize = 64;
@@ -80,7 +82,8 @@ impl Pattern {
     /// P1 for writing.
     #[inline]
     pub unsafe fn stamp(&self, address: *mut u8, sequence: u64) {
-        // SAFETY: P1; offsets from `stamp_offsets` leave room for a word, and short messages take their length in bytes.
+        // SAFETY: P1; offsets from `stamp_offsets` leave room for a word, and short messages take
+        // their length in bytes.
         unsafe {
             if self.len < 8 {
                 core::ptr::copy_nonoverlapping(sequence.to_le_bytes().as_ptr(), address, self.len);
@@ -93,7 +96,8 @@ impl Pattern {
         }
     }
 
-    /// Whether the message at `address` is the one with this sequence number, as far as `touch` looks.
+    /// Whether the message at `address` is the one with this sequence number, as far as `touch`
+    /// looks.
     ///
     /// # Safety
     /// P1 for reading.

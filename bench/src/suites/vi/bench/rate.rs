@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Message rate, send to receive: small messages in buffers of their own, every byte checked, every receive posted again, every completion
-//! collected; 256 receives posted, a credit message every 64.
+//! Message rate, send to receive: small messages in buffers of their own, every byte checked, every
+//! receive posted again, every completion collected; 256 receives posted, a credit message
+//! every 64.
 
 use std::time::Instant;
 

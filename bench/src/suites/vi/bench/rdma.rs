@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! RDMA write and read into and out of registered memory of the other process.
 //!
-//! - *Write latency*: 8 bytes; each side spins on the word that the other writes, and answers with a write. Completions are collected.
-//! - *Write bandwidth*, ends: one source and one destination, used again and again, as in the memcpy limit and in other libraries' benchmarks. All:
-//!   each write carries immediate data into a slot of its own and the target reads every byte before the slot is used again.
+//! - *Write latency*: 8 bytes; each side spins on the word that the other writes, and answers with
+//!   a write. Completions are collected.
+//! - *Write bandwidth*, ends: one source and one destination, used again and again, as in the
+//!   memcpy limit and in other libraries' benchmarks. All: each write carries immediate data into a
+//!   slot of its own and the target reads every byte before the slot is used again.
 //! - *Read*: one at a time, or a window of them.
 
 use std::hint::spin_loop;
@@ -21,7 +23,8 @@ use crate::vipl_abi::{Segment, control};
 
 /// Writes or reads under way at most.
 pub const WINDOW: usize = 16;
-/// Looks at memory between two calls that let a library without direct access make progress: writes land by themselves in shared memory, mostly.
+/// Looks at memory between two calls that let a library without direct access make progress: writes
+/// land by themselves in shared memory, mostly.
 const LOOKS_PER_CALL: u32 = 4096;
 /// The same over a network, where whoever polls fetches what is written to it.
 const LOOKS_PER_CALL_NETWORK: u32 = 1;
@@ -42,7 +45,8 @@ fn connect(context: &Context<'_>) -> Result<(Vi, Remote), Error> {
     Ok((vi, remote))
 }
 
-/// Tells the other side that everything before has been handed over, and hears the same: when it returns on the first side, all data are in place.
+/// Tells the other side that everything before has been handed over, and hears the same: when it
+/// returns on the first side, all data are in place.
 fn finish(context: &Context<'_>, vi: &Vi, patience: &mut Patience) -> Result<(), Error> {
     let descriptor = context.descriptor(FINAL_SEND);
     // SAFETY: E2: not posted.
@@ -102,7 +106,8 @@ pub fn write_latency(context: &Context<'_>, count: u64) -> Result<Vec<f64>, Erro
 #[inline]
 fn await_word(vi: &Vi, looks_per_call: u32, word: *const u64, sequence: u64, patience: &mut Patience) -> Result<(), Error> {
     let mut looks = 0u32;
-    // SAFETY: P1: a word of our own block that the other process writes as a whole; a volatile read sees each write once it is there.
+    // SAFETY: P1: a word of our own block that the other process writes as a whole; a volatile read
+    // sees each write once it is there.
     while unsafe { word.read_volatile() } != sequence {
         spin_loop();
         looks += 1;
@@ -126,7 +131,8 @@ pub fn write_bandwidth(context: &Context<'_>, size: usize, count: u64, touch: To
     }
 }
 
-/// The pattern where bytes come from, zeroes where they go. Both processes use the same stamp, so each knows what to expect.
+/// The pattern where bytes come from, zeroes where they go. Both processes use the same stamp, so
+/// each knows what to expect.
 fn lay_out(context: &Context<'_>, pattern: &Pattern, from: &Segment, to: &Segment) {
     // SAFETY: P1: our own areas, before anything is posted.
     unsafe {
@@ -227,13 +233,15 @@ impl Posts<'_, '_> {
         }
     }
 
-    /// Posts `count` operations with at most `window` uncollected, and collects all; `intact` is asked after each completion.
+    /// Posts `count` operations with at most `window` uncollected, and collects all; `intact` is
+    /// asked after each completion.
     fn run(&mut self, count: u64, window: usize, patience: &mut Patience, intact: impl Fn() -> bool) -> Result<(), Error> {
         let base = self.context.descriptor(0);
         let (mut posted, mut collected) = (0u64, 0u64);
         while collected < count {
             while posted < count && posted - collected < window as u64 {
-                // SAFETY: E2: the slot's previous operation has been collected, since slots are used in turn.
+                // SAFETY: E2: the slot's previous operation has been collected, since slots are
+                // used in turn.
                 let descriptor = unsafe { base.add(self.posted % WINDOW) };
                 // SAFETY: E2: its previous operation has been collected.
                 unsafe { rearm(descriptor, self.operation, self.size as u32) };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What it costs to register and to deregister memory, by size. The memory has been touched before, so page faults are not counted. One process
-//! measures; the other has nothing to do.
+//! What it costs to register and to deregister memory, by size. The memory has been touched before,
+//! so page faults are not counted. One process measures; the other has nothing to do.
 
 use super::Context;
 use crate::clock;

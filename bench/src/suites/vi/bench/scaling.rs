@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Many VIs between the two processes, few of them busy: what an idle VI costs in memory and in the latency of the others.
+//! Many VIs between the two processes, few of them busy: what an idle VI costs in memory and in the
+//! latency of the others.
 //!
-//! The VIs stay open between the rounds of a run, in a pair of processes of their own, so that resident memory shows nothing else.
+//! The VIs stay open between the rounds of a run, in a pair of processes of their own, so that
+//! resident memory shows nothing else.
 
 use std::fs;
 use std::time::Instant;
@@ -25,8 +27,8 @@ pub struct Scaling {
 }
 
 impl Scaling {
-    /// Connects `active` VIs for a ping-pong and idle ones up to `vis`, each with a receive posted; also the growth of resident memory per idle VI,
-    /// in bytes.
+    /// Connects `active` VIs for a ping-pong and idle ones up to `vis`, each with a receive posted;
+    /// also the growth of resident memory per idle VI, in bytes.
     ///
     /// # Errors
     /// If the library refuses.
@@ -37,10 +39,12 @@ impl Scaling {
             sides.push(Side::connect(context, SIZE, Touch::All, index)?);
         }
         let mut idle = Vec::with_capacity(vis - active);
-        // Descriptors of the idle ones lie behind those of the active; all receives name one buffer, which stays empty.
+        // Descriptors of the idle ones lie behind those of the active; all receives name one
+        // buffer, which stays empty.
         let first = active * 3;
         for index in active..vis {
-            // SAFETY: E2: not posted yet. Writing all descriptors first keeps our own page faults out of the figure.
+            // SAFETY: E2: not posted yet. Writing all descriptors first keeps our own page faults
+            // out of the figure.
             unsafe { arm(context.descriptor(first + index - active), SEND, 64, &[context.credit(0)]) };
         }
         context.meet(1)?;

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The LogP signature: the mean time between two requests when M of them are issued in a row, each followed by a fixed delay.
+//! The LogP signature: the mean time between two requests when M of them are issued in a row, each
+//! followed by a fixed delay.
 //!
-//! The program is whole: it stamps, posts, collects completions, and after each request takes an answer if one is there, checks it and posts its receive
-//! again. Few requests show o_send, collecting and one look for an answer (none is back yet); many show the steady state: the gap, or, with a long delay, the delay and both overheads.
+//! The program is whole: it stamps, posts, collects completions, and after each request takes an
+//! answer if one is there, checks it and posts its receive again. Few requests show o_send,
+//! collecting and one look for an answer (none is back yet); many show the steady state: the gap,
+//! or, with a long delay, the delay and both overheads.
 
 use std::time::Instant;
 
@@ -54,7 +57,8 @@ impl End {
             self.vi.next_send(patience)?;
             self.collected += 1;
         }
-        // SAFETY: E2 and P1: the slot's previous send has been collected, since slots are used in turn.
+        // SAFETY: E2 and P1: the slot's previous send has been collected, since slots are used in
+        // turn.
         unsafe {
             let descriptor = self.sends.add((self.sent % WINDOW) as usize);
             self.pattern.stamp((*descriptor).segments[0].address as *mut u8, self.sent);
@@ -97,7 +101,8 @@ fn clock_cost() -> f64 {
     stats::median(&readings).unwrap_or(0.0)
 }
 
-/// First process `[ns between two requests]`, the mean over `bursts` bursts of `burst` requests with `delay_ns` after each; second `[]`.
+/// First process `[ns between two requests]`, the mean over `bursts` bursts of `burst` requests
+/// with `delay_ns` after each; second `[]`.
 ///
 /// # Errors
 /// If the library fails, nothing comes, or what comes is damaged.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The raw VI's ping-pong in batches, its steps marked or not, for [`crate::breakdown`]; and what a look at a VI costs to which nothing has come.
+//! The raw VI's ping-pong in batches, its steps marked or not, for [`crate::breakdown`]; and what a
+//! look at a VI costs to which nothing has come.
 
 use super::Context;
 use super::latency::Side;

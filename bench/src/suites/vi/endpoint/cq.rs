@@ -27,7 +27,8 @@ impl Nic {
         Ok(Cq { api: self.api, handle })
     }
 
-    /// As [`create_vi`](Self::create_vi), polled, with completion queues for sends and for receives.
+    /// As [`create_vi`](Self::create_vi), polled, with completion queues for sends and for
+    /// receives.
     ///
     /// # Errors
     /// If the library refuses.

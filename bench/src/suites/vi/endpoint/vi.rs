@@ -128,7 +128,8 @@ impl Vi {
 
 impl Drop for Vi {
     fn drop(&mut self) {
-        // SAFETY: E3: last use. Flushed descriptors are taken back so that the VI is empty when it goes.
+        // SAFETY: E3: last use. Flushed descriptors are taken back so that the VI is empty when it
+        // goes.
         unsafe {
             let _ = (self.api.disconnect)(self.handle);
             let mut descriptor = null_mut();

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! One core's `process_vm_readv` out of the other process's private memory: the yardstick of bulk transfers of user memory.
+//! One core's `process_vm_readv` out of the other process's private memory: the yardstick of bulk
+//! transfers of user memory.
 
 use std::time::Instant;
 
@@ -14,10 +15,12 @@ const TARGET: usize = CONTROL_OFFSET + 8 * LINE_BYTES;
 /// Largest copy, bytes.
 const SIZE_MAX: usize = 64 << 20;
 
-/// Reads `size` bytes `count` times; bytes per nanosecond (GB/s), measured by the first process. Takes part in the two meetings `epoch` and `epoch + 1`.
+/// Reads `size` bytes `count` times; bytes per nanosecond (GB/s), measured by the first process.
+/// Takes part in the two meetings `epoch` and `epoch + 1`.
 ///
 /// # Errors
-/// If it is not allowed here ([`Error::Unsupported`]), the other side does not come, or other bytes arrive than are there.
+/// If it is not allowed here ([`Error::Unsupported`]), the other side does not come, or other bytes
+/// arrive than are there.
 pub fn run(map: &SharedMap, first: bool, size: usize, count: u64, epoch: u64) -> Result<f64, Error> {
     if size == 0 || size > SIZE_MAX {
         return Err(Error::unsupported(format!("copies of {size} bytes")));

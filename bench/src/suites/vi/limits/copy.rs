@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! One core's memcpy from private memory into the shared mapping: the yardstick of bulk transfers.
 //!
-//! *Untouched*: one source and one destination buffer, used again and again, and nobody reads: the figure of a core and its cache, which is
-//! what most benchmarks of other libraries show. *Touched*: the second process reads every byte of each copy before its slot is written again.
+//! *Untouched*: one source and one destination buffer, used again and again, and nobody reads: the
+//! figure of a core and its cache, which is what most benchmarks of other libraries show.
+//! *Touched*: the second process reads every byte of each copy before its slot is written again.
 
 use std::hint::spin_loop;
 use std::time::Instant;
@@ -23,8 +24,9 @@ const READ: usize = CONTROL_OFFSET + 4 * LINE_BYTES;
 /// Bytes of a piece of a bounced message.
 const BOUNCE_BYTES: usize = 16 << 10;
 
-/// Moves `size` bytes `count` times from private to private memory by way of the shared mapping, in pieces, one core copying in, the other copying out;
-/// bytes per nanosecond (GB/s) as seen by the first process.
+/// Moves `size` bytes `count` times from private to private memory by way of the shared mapping, in
+/// pieces, one core copying in, the other copying out; bytes per nanosecond (GB/s) as seen by the
+/// first process.
 ///
 /// # Errors
 /// As [`run`].
@@ -45,7 +47,8 @@ pub fn bounce(map: &SharedMap, first: bool, size: usize, count: u64, epoch: u64)
 /// Copies `size` bytes `count` times; bytes per nanosecond (GB/s) as seen by the first process.
 ///
 /// # Errors
-/// If the other side stops answering, or the size does not fit, or the reader sees other bytes than were written.
+/// If the other side stops answering, or the size does not fit, or the reader sees other bytes than
+/// were written.
 pub fn run(map: &SharedMap, first: bool, size: usize, count: u64, touch: Touch, epoch: u64) -> Result<f64, Error> {
     if size == 0 || size > DATA_BYTES {
         return Err(Error::unsupported(format!("copies of {size} bytes")));
@@ -76,8 +79,9 @@ fn repeat_copy(map: &SharedMap, size: usize, count: u64) -> f64 {
     let destination = map.bytes(DATA_OFFSET, size);
     let copy = |times: u64| {
         for _ in 0..times {
-            // SAFETY: the destination was range-checked by `bytes` and the source is as long; the other process neither reads nor writes it.
-            // The hint keeps the compiler from merging the copies.
+            // SAFETY: the destination was range-checked by `bytes` and the source is as long; the
+            // other process neither reads nor writes it. The hint keeps the compiler from merging
+            // the copies.
             unsafe { core::ptr::copy_nonoverlapping(std::hint::black_box(source.as_ptr()), std::hint::black_box(destination), size) };
         }
     };
@@ -104,7 +108,8 @@ fn write_slots(map: &SharedMap, size: usize, count: u64) -> Result<f64, Error> {
             patience.tick()?;
         }
         let slot = map.bytes(DATA_OFFSET + (sequence % slots) as usize * size, size);
-        // SAFETY: P1: the source is ours; the slot was range-checked by `bytes` and belongs to the writer until `written` covers it.
+        // SAFETY: P1: the source is ours; the slot was range-checked by `bytes` and belongs to the
+        // writer until `written` covers it.
         unsafe {
             pattern.stamp(source.as_mut_ptr(), sequence);
             core::ptr::copy_nonoverlapping(source.as_ptr(), slot, size);
@@ -131,7 +136,8 @@ fn read_slots(map: &SharedMap, size: usize, count: u64, out: bool) -> Result<(),
             patience.tick()?;
         }
         let slot = map.bytes(DATA_OFFSET + (sequence % slots) as usize * size, size);
-        // SAFETY: P1: the slot belongs to the reader from `written` covering it until `read` does; the private buffer is as long.
+        // SAFETY: P1: the slot belongs to the reader from `written` covering it until `read` does;
+        // the private buffer is as long.
         let intact = unsafe {
             if out {
                 core::ptr::copy_nonoverlapping(slot, private.as_mut_ptr(), size);

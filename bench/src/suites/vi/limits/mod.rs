@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the machine itself allows between two processes: the yardsticks that every other figure is divided by.
+//! What the machine itself allows between two processes: the yardsticks that every other figure is
+//! divided by.
 //!
-//! Each limit is a function run by both measuring processes over the same mapping, after [`crate::shared::SharedMap::meet`]. Layout:
+//! Each limit is a function run by both measuring processes over the same mapping, after
+//! [`crate::shared::SharedMap::meet`]. Layout:
 //!
 //! | bytes | used by |
 //! |---|---|

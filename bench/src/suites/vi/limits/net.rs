@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Bare sockets between the two measuring processes, over the same way as the library: what is left of a network when no protocol of ours is on it.
+//! Bare sockets between the two measuring processes, over the same way as the library: what is left
+//! of a network when no protocol of ours is on it.
 //!
-//! The processes tell each other their ports through the shared mapping; nothing else of it is used while the clock runs.
+//! The processes tell each other their ports through the shared mapping; nothing else of it is used
+//! while the clock runs.
 
 pub mod datagram;
 pub mod datagrams;

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A bare single-producer single-consumer ring of 64-byte slots: what a message rate could be with nothing but the queue.
+//! A bare single-producer single-consumer ring of 64-byte slots: what a message rate could be with
+//! nothing but the queue.
 //!
-//! Both sides cache the other's index, and the consumer publishes its own only every `LAZY` slots. No descriptor, no completion, no check
-//! beyond the payload's.
+//! Both sides cache the other's index, and the consumer publishes its own only every `LAZY` slots.
+//! No descriptor, no completion, no check beyond the payload's.
 
 use std::hint::spin_loop;
 use std::time::Instant;
@@ -23,7 +24,8 @@ const HEAD: usize = CONTROL_OFFSET + 12 * LINE_BYTES;
 
 const _: () = assert!(SLOTS.is_power_of_two() && SLOTS_OFFSET + SLOTS * LINE_BYTES <= super::DATA_OFFSET);
 
-/// Moves `count` messages of `words` (1 to 7) words from the first process to the second; messages per second, measured by the first.
+/// Moves `count` messages of `words` (1 to 7) words from the first process to the second; messages
+/// per second, measured by the first.
 ///
 /// # Errors
 /// If the other side stops answering or payload arrives that was not sent.

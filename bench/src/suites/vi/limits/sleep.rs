@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What it costs to wake another process that sleeps, with nothing around it: over two eventfds, and over two futex words. The yardsticks of blocking waits.
+//! What it costs to wake another process that sleeps, with nothing around it: over two eventfds,
+//! and over two futex words. The yardsticks of blocking waits.
 //!
-//! Each side computes for a while before it rings. Without that, a side that looks once more before it sleeps finds its answer there and never sleeps at
-//! all. What is quoted is half a round trip less one pause: from before ringing to running on the other side.
+//! Each side computes for a while before it rings. Without that, a side that looks once more before
+//! it sleeps finds its answer there and never sleeps at all. What is quoted is half a round trip
+//! less one pause: from before ringing to running on the other side.
 
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
@@ -20,7 +22,8 @@ use crate::shared::{LINE_BYTES, SharedMap};
 /// How long one sleep may last before it looks whether all is lost.
 const SLEEP_MAX: Timespec = Timespec { tv_sec: PATIENCE.as_secs() as i64, tv_nsec: 0 };
 
-/// Nanoseconds from ringing to running, the mean of `count` round trips after some for warming up. Each side sleeps in `read` until the other has written.
+/// Nanoseconds from ringing to running, the mean of `count` round trips after some for warming up.
+/// Each side sleeps in `read` until the other has written.
 ///
 /// # Errors
 /// If the other side does not come, or what the operating system says.
@@ -62,11 +65,13 @@ pub fn by_futex(map: &SharedMap, first: bool, count: u64, pause: Duration, epoch
 
 fn word(map: &SharedMap, offset: usize) -> &AtomicU32 {
     let address = map.bytes(offset, 4).cast::<u32>();
-    // SAFETY: inside the mapping, which the borrow of `map` keeps, and aligned since offsets are of whole lines; only atomics refer to it.
+    // SAFETY: inside the mapping, which the borrow of `map` keeps, and aligned since offsets are of
+    // whole lines; only atomics refer to it.
     unsafe { AtomicU32::from_ptr(address) }
 }
 
-/// Times `count` round trips of `ring` on one side and `wait` on the other, after some for warming up; half of one in ns, less the pause.
+/// Times `count` round trips of `ring` on one side and `wait` on the other, after some for warming
+/// up; half of one in ns, less the pause.
 pub(super) fn round_trips(
     map: &SharedMap,
     first: bool,

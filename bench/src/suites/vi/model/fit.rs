@@ -14,7 +14,8 @@ pub struct Line {
     pub slope: f64,
 }
 
-/// The line with the least sum of squared relative errors, so that the long messages do not decide alone; nothing for fewer than two different x.
+/// The line with the least sum of squared relative errors, so that the long messages do not decide
+/// alone; nothing for fewer than two different x.
 pub fn line(points: &[(f64, f64)]) -> Option<Line> {
     let usable = points.iter().filter(|(x, y)| x.is_finite() && y.is_finite() && *y > 0.0);
     let (mut w, mut wx, mut wy, mut wxx, mut wxy) = (0.0, 0.0, 0.0, 0.0, 0.0);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What one round measures over UDP: the library, bare sockets over the same way, and other libraries over TCP and UDP.
+//! What one round measures over UDP: the library, bare sockets over the same way, and other
+//! libraries over TCP and UDP.
 
 use super::{Builder, From, Group, LongDatagrams, Which, series as s};
 use crate::bench::payload::Touch;

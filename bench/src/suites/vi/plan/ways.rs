@@ -6,7 +6,8 @@ use crate::bench::payload::Touch;
 use crate::job::{Job, Waiting};
 use crate::samples::{Key, Metric, Series};
 
-/// How long each side computes before it answers, microseconds: less than a wait spins, and so much more that it sleeps.
+/// How long each side computes before it answers, microseconds: less than a wait spins, and so much
+/// more that it sleeps.
 const WAITS_US: [u64; 2] = [10, WAIT_GOAL_US];
 /// The wait that the goal is about.
 pub const WAIT_GOAL_US: u64 = 200;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! One datagram there, one back, over a connected UDP socket: the least that a message over UDP costs on this path, spinning or sleeping in `recv`.
+//! One datagram there, one back, over a connected UDP socket: the least that a message over UDP
+//! costs on this path, spinning or sleeping in `recv`.
 
 use std::time::Duration;
 

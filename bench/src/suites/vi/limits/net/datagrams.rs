@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A one-way stream of UDP datagrams with segmentation and coalescing by the kernel (GSO, GRO): what the path carries when a program does nothing but hand over
-//! and take. No message is repaired; what was lost is counted and is no part of the figure.
+//! A one-way stream of UDP datagrams with segmentation and coalescing by the kernel (GSO, GRO):
+//! what the path carries when a program does nothing but hand over and take. No message is
+//! repaired; what was lost is counted and is no part of the figure.
 //!
-//! The sender has at most a window under way: the receiver says now and then, in a datagram, up to which one it has seen. So what is quoted has arrived (goodput).
-//! If nothing is heard for a while, what is under way is written off. Each datagram begins with its number.
+//! The sender has at most a window under way: the receiver says now and then, in a datagram, up to
+//! which one it has seen. So what is quoted has arrived (goodput). If nothing is heard for a while,
+//! what is under way is written off. Each datagram begins with its number.
 
 use std::io::IoSliceMut;
 use std::net::{SocketAddr, UdpSocket};
@@ -144,7 +146,8 @@ struct Receiver<'s> {
 }
 
 impl Receiver<'_> {
-    /// Takes the datagrams with numbers from `from` to below `until`. Time runs from the call to the last arrival.
+    /// Takes the datagrams with numbers from `from` to below `until`. Time runs from the call to
+    /// the last arrival.
     fn receive(&self, from: u64, until: u64, all_sent: Word<'_>) -> Result<Goodput, Error> {
         let mut memory = vec![0; BUFFERS * BUFFER_BYTES];
         let mut metas = [RecvMeta::default(); BUFFERS];
@@ -161,7 +164,8 @@ impl Receiver<'_> {
                         for datagram in buffer[..meta.len].chunks(meta.stride.max(1)) {
                             let number = datagram.first_chunk::<NUMBER_BYTES>().map(|number| u64::from_le_bytes(*number));
                             let number = number.filter(|number| (from..until).contains(number) && datagram.len() == self.datagram);
-                            // What was written off before this part may come late; it counts for nothing.
+                            // What was written off before this part may come late; it counts for
+                            // nothing.
                             let Some(number) = number else { continue };
                             received += 1;
                             seen = seen.max(number + 1);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! TCP between the two processes: ping-pong without delay, spinning or sleeping in `read`, and one-way bandwidth.
+//! TCP between the two processes: ping-pong without delay, spinning or sleeping in `read`, and
+//! one-way bandwidth.
 
 use std::io::{self, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -62,7 +63,8 @@ pub fn ping_pong(side: Side<'_>, trip: Trip) -> Result<f64, Error> {
     round_trips(side.map, side.first, (trip.count, trip.pause), side.epoch + 2, send, receive)
 }
 
-/// Writes `size` bytes `count` times in the first process; the second answers with bytes per nanosecond (GB/s), from the start to the last byte.
+/// Writes `size` bytes `count` times in the first process; the second answers with bytes per
+/// nanosecond (GB/s), from the start to the last byte.
 ///
 /// # Errors
 /// As [`ping_pong`].
