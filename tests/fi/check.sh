@@ -11,7 +11,7 @@ if ! echo '#include <rdma/fabric.h>' | cc -E - >/dev/null 2>&1; then
 fi
 mkdir -p "$out/provider"
 cp "$provider" "$out/provider/libbellwire-fi.so"
-for program in objects refused matched computes sharing addressing; do
+for program in objects refused matched computes sharing addressing died; do
     cc -Wall -Wextra -O1 -o "$out/$program" "$program.c" -lfabric
     FI_PROVIDER_PATH=$out/provider timeout 300 "$out/$program"
 done

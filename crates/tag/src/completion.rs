@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! How operations end, and why calls do nothing.
 
+use crate::gone::Gone;
+
 bitflags::bitflags! {
     /// What a completion is of.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,10 +44,10 @@ pub enum Failure {
     Truncated,
     /// The program has cancelled it.
     Canceled,
-    /// The connection to the peer is lost; what became of it is not known.
-    ConnectionLost,
+    /// The connection to the peer is lost, and the outcome is not known.
+    ConnectionLost(Gone),
     /// The peer cannot be reached.
-    Unreachable,
+    Unreachable(Gone),
     /// The peer has no such memory, or does not permit this.
     RemoteAccess,
     /// Nothing to peek at.
@@ -55,6 +57,19 @@ pub enum Failure {
 }
 
 impl Failure {
+    /// The failure of all that is under way with a peer that is gone.
+    pub(crate) fn of(gone: Gone) -> Self {
+        match gone {
+            Gone::Unreachable(_) | Gone::OtherVersion => Self::Unreachable(gone),
+            Gone::Broken(_) | Gone::Misbehaved => Self::ConnectionLost(gone),
+        }
+    }
+
+    /// Why the peer is gone, if that is the reason.
+    pub fn gone(self) -> Option<Gone> {
+        if let Self::ConnectionLost(gone) | Self::Unreachable(gone) = self { Some(gone) } else { None }
+    }
+
     /// As the outcome in a message; 0 is success.
     pub(crate) fn to_bits(self) -> u32 {
         if self == Self::Unsupported { 2 } else { 1 }

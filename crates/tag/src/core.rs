@@ -11,6 +11,7 @@
 use crate::completion::{Completion, Error, Failure, NOBODY, Notes};
 use crate::connection::{Body, Connection, ConnectionId, Doing, Multi, Operation, OperationId, Out, Then};
 use crate::ends::Ends;
+use crate::gone::Gone;
 use crate::header::{Head, Kind};
 use crate::listener::Listener;
 use crate::matching::Matcher;
@@ -54,7 +55,7 @@ pub(crate) struct Peer {
     /// The connection that we send on.
     pub out: Option<ConnectionId>,
     /// It cannot be reached.
-    pub is_gone: bool,
+    pub gone: Option<Gone>,
 }
 
 /// An endpoint.
@@ -137,7 +138,7 @@ impl Core {
         }
         let first = if name.context() == 0 { None } else { Some(self.peer(name.with_context(0))) };
         let peer = self.peers.len() as PeerIndex;
-        self.peers.push(Peer { name, source: first.unwrap_or(peer), address: NOBODY, others: Vec::new(), out: None, is_gone: false });
+        self.peers.push(Peer { name, source: first.unwrap_or(peer), address: NOBODY, others: Vec::new(), out: None, gone: None });
         self.by_name.insert(name, peer);
         peer
     }
@@ -157,7 +158,7 @@ impl Core {
         }
         let p = &mut self.peers[peer as usize];
         // A name that the program gives anew may be somebody's again: that of a service.
-        p.is_gone = false;
+        p.gone = None;
         if before == Some(peer) {
             return true;
         }
@@ -203,7 +204,7 @@ impl Core {
         let p = &self.peers[peer as usize];
         match p.out {
             Some(id) => Ok(id),
-            None if p.is_gone => Err(Error::Unreachable),
+            None if p.gone.is_some() => Err(Error::Unreachable),
             None => self.connect(engine, peer),
         }
     }

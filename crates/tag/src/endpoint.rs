@@ -7,6 +7,7 @@ use crate::arrive::Looked;
 use crate::completion::{Completion, Error, NOBODY};
 use crate::core::{Core, Hears};
 use crate::ends::{Bindings, Queue};
+use crate::gone::Gone;
 use crate::life::create_mailbox;
 use crate::listener::Listener;
 use crate::name::Name;
@@ -191,7 +192,7 @@ impl Endpoint {
 
     /// Gives back all receives that are posted: they end as if the connection were lost.
     pub fn give_receives_back(&self) {
-        self.station.machine().give_receives_back(crate::completion::Failure::ConnectionLost);
+        self.station.machine().give_receives_back(crate::completion::Failure::ConnectionLost(Gone::ENDED_HERE));
     }
 
     /// Multi-receive buffers with less room than this are given back.

@@ -5,10 +5,13 @@ use crate::completion::{Error, Failure};
 use crate::connection::{ANSWERS_MAX, Body, Connection, ConnectionId, Doing, Flow, OUT_MAX, OperationId, Out, Stream, Then};
 use crate::core::Core;
 use crate::gather::Gather;
+use crate::gone::Gone;
 use crate::header::{DATA, EAGER_BYTES_MAX, HEAD_BYTES_MAX, Head, HeadBytes, Kind, LAST, REPLY};
 use crate::regions::Access;
 use bellwire_peer::Put;
+use bellwire_via::Cause;
 use bellwire_via::Engine;
+use bellwire_via::wire::LinkFailure;
 use bellwire_via::wire::Wire;
 
 /// Parts of streams that one turn of a connection sends: others have theirs.
@@ -88,7 +91,7 @@ impl Core {
         connection.out.push_back(out);
         if connection.out.len() > ANSWERS_MAX {
             // It asks and asks, and takes no answer.
-            self.broken(engine, id, Failure::ConnectionLost);
+            self.broken(engine, id, Gone::Broken(Cause::Link(LinkFailure::PeerStalled)));
         } else {
             self.leave(engine, id);
         }

@@ -10,7 +10,7 @@
 //! | `matching.rs` | posted and unexpected queues, wildcards, claims: a machine without I/O |
 //! | `header.rs`, `name.rs` | messages and names as bytes |
 //! | `gather.rs`, `regions.rs` | memory of the program: of an operation; that peers may reach |
-//! | `completion.rs`, `posted.rs`, `listener.rs` | how operations end; receives and messages; the user of an endpoint |
+//! | `completion.rs`, `gone.rs`, `posted.rs`, `listener.rs` | how operations end, and why peers are gone; receives and messages; the user of an endpoint |
 //! | `connection.rs`, `leave.rs` | credits; what waits to leave, in order; streams of large ones |
 //! | `core.rs`, `life.rs` | an endpoint as a machine, its connections' beginnings and ends |
 //! | `send.rs`, `receive.rs`, `remote.rs` | what programs ask for |
@@ -38,6 +38,7 @@ mod core;
 mod endpoint;
 mod ends;
 mod gather;
+mod gone;
 mod header;
 mod leave;
 mod life;
@@ -66,6 +67,7 @@ pub use connection::WINDOW;
 pub use endpoint::{Endpoint, OpenError, Read};
 pub use ends::{Bindings, Counted, Counter, Outlet, Queue, Waker};
 pub use gather::{Gather, PIECES_MAX, Piece};
+pub use gone::Gone;
 pub use header::EAGER_BYTES_MAX;
 pub use listener::{Listener, Verdict};
 pub use name::{NAME_BYTES, Name};

@@ -4,10 +4,11 @@
 use crate::completion::{Error, Failure};
 use crate::connection::{Connection, ConnectionId, INBOX_LIMIT, OperationId};
 use crate::core::{Core, PeerIndex};
+use crate::gone::Gone;
 use crate::listener::Verdict;
 use crate::name::Name;
 use crate::posted::Message;
-use bellwire_peer::{Channel, Connected, Death, Event, Mailbox, Patience};
+use bellwire_peer::{Channel, Connected, Event, Mailbox, Patience};
 use bellwire_via::wire::Wire;
 use bellwire_via::{Acceptor, Duration, Engine, NetAddress, Notice, ViAttributes, ViHandle};
 
@@ -69,8 +70,7 @@ impl Core {
                 }
             }
             Some(Event::Accepted(vi, remote)) => self.accepted(engine, vi, &remote),
-            Some(Event::Over(context, Death::Unreachable(_) | Death::OtherVersion(_))) => self.broken(engine, id_of(context), Failure::Unreachable),
-            Some(Event::Over(context, _)) => self.broken(engine, id_of(context), Failure::ConnectionLost),
+            Some(Event::Over(context, death)) => self.broken(engine, id_of(context), death.into()),
             None => {}
         }
     }
@@ -83,30 +83,31 @@ impl Core {
         // New messages to the peer leave here. A message that began on another connection stays
         // there, to keep its order.
         let p = &mut self.peers[peer as usize];
-        p.is_gone = false;
+        p.gone = None;
         p.out = p.out.or(Some(id));
     }
 
     /// A connection is over: all that is under way on it fails, once, and nothing of it is read or
     /// written any more.
     #[cold]
-    pub(crate) fn broken<W: Wire>(&mut self, engine: &mut Engine<W>, id: ConnectionId, failure: Failure) {
+    pub(crate) fn broken<W: Wire>(&mut self, engine: &mut Engine<W>, id: ConnectionId, gone: Gone) {
+        let failure = Failure::of(gone);
         let Some(connection) = self.connections.remove(id) else { return };
         engine.end_vi(connection.channel.vi());
         let (peer, source) = (connection.peer, connection.source);
         let p = &mut self.peers[peer as usize];
         if p.out == Some(id) {
-            (p.out, p.is_gone) = (None, true);
+            (p.out, p.gone) = (None, Some(gone));
         }
         drop(connection);
         let ids: Vec<OperationId> = self.operations.iter().filter(|(_, o)| o.connection == id).map(|(id, _)| id).collect();
         ids.into_iter().for_each(|operation| self.finish(operation, Some(failure)));
         // Long messages that were only announced cannot come any more.
-        let mut gone = Vec::new();
+        let mut dropped = Vec::new();
         for queue in &mut self.queues {
-            queue.drop_messages(|m| m.is_announced_on(id), |m| gone.push(m));
+            queue.drop_messages(|m| m.is_announced_on(id), |m| dropped.push(m));
         }
-        gone.iter().for_each(|m| self.forget_bytes(m));
+        dropped.iter().for_each(|m| self.forget_bytes(m));
         // If both have asked at once there are two connections, each perhaps on a link of its own:
         // the peer may have said something on the other one before it went.
         if !self.connections.iter().any(|(_, c)| c.peer == peer) {
@@ -126,7 +127,7 @@ impl Core {
     /// A peer has sent what cannot be.
     #[cold]
     pub(crate) fn malformed<W: Wire>(&mut self, engine: &mut Engine<W>, id: ConnectionId) {
-        self.broken(engine, id, Failure::ConnectionLost);
+        self.broken(engine, id, Gone::Misbehaved);
     }
 
     /// Whether there is a connection to an endpoint on which what is said leaves now.

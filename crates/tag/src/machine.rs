@@ -5,6 +5,7 @@
 use crate::completion::{Completion, Error, Failure};
 use crate::core::Core;
 use crate::ends::{Bindings, Queue};
+use crate::gone::Gone;
 use crate::life::create_mailbox;
 use crate::name::Name;
 use crate::posted::{Peek, Want};
@@ -99,7 +100,7 @@ impl Machine {
 
     /// See [`Endpoint::give_receives_back`](crate::Endpoint::give_receives_back).
     pub fn give_receives_back(&mut self) {
-        self.0.give_receives_back(Failure::ConnectionLost);
+        self.0.give_receives_back(Failure::ConnectionLost(Gone::ENDED_HERE));
     }
 
     /// See [`Endpoint::write`](crate::Endpoint::write) and

@@ -5,7 +5,9 @@
 use crate::completion::{Completion, Error, Failure, Notes};
 use crate::connection::{Body, Doing, Multi, Operation, OperationId, Out, Then};
 use crate::core::Core;
+use crate::core::PeerIndex;
 use crate::gather::Place;
+use crate::gone::Gone;
 use crate::header::{Head, Kind};
 use crate::matching::{Envelope, Pattern};
 use crate::posted::{Announced, Held, Matched, Message, Peek, Receive, ReceiveFlags, Want, WantOne};
@@ -31,6 +33,11 @@ impl Core {
         }
         loop {
             let Some((envelope, message)) = self.queues[usize::from(w.tagged)].take_message(pattern) else {
+                if let Some(gone) = pattern.source.and_then(|source| self.is_gone(source)) {
+                    // The peer died before this receive was posted: no message can come any more.
+                    self.end_receive(&receive, w.tagged, Failure::of(gone));
+                    return Ok(());
+                }
                 self.queues[usize::from(w.tagged)].post(pattern, receive);
                 return Ok(());
             };
@@ -42,13 +49,22 @@ impl Core {
         }
     }
 
+    /// Why no message of a source can come any more, if that is so.
+    #[cold]
+    fn is_gone(&self, source: PeerIndex) -> Option<Gone> {
+        let gone = self.peers.get(source as usize)?.gone?;
+        // With both connections made at once, the other one may still live; and another endpoint
+        // of its name.
+        if self.connections.iter().any(|(_, c)| c.source == source) { None } else { Some(gone) }
+    }
+
     /// Posts a receive, if no message waits that it might take. `false`: nothing done,
     /// [`receive`](Self::receive) knows more.
     #[inline]
     pub(crate) fn post_now(&mut self, w: &WantOne) -> bool {
         let source = w.source.map(|address| self.resolve(address));
         let queue = &mut self.queues[usize::from(w.tagged)];
-        if queue.has_messages() || self.sharing.is_some() || source == Some(None) {
+        if queue.has_messages() || self.sharing.is_some() || source.is_some_and(|s| s.is_none_or(|s| self.peers[s as usize].gone.is_some())) {
             return false;
         }
         let flags = if w.silent { ReceiveFlags::SILENT } else { ReceiveFlags::empty() };
@@ -138,7 +154,7 @@ impl Core {
         let own = if self.connections.get(a.connection).is_some() { self.operations.insert(operation) } else { None };
         let Some(own) = own else {
             // No connection any more; or more receives under way than there are names for.
-            completion.failure = Some(Failure::ConnectionLost);
+            completion.failure = Some(Failure::ConnectionLost(self.peers[e.source as usize].gone.unwrap_or(Gone::Misbehaved)));
             if let Some(multi) = matched.multi {
                 self.came(multi, &mut completion);
             }

@@ -9,6 +9,7 @@ use crate::arrive::Arrived;
 use crate::completion::{Error, Failure, NOBODY};
 use crate::connection::{Body, ConnectionId, Out, Then};
 use crate::core::{Core, PeerIndex};
+use crate::gone::Gone;
 use crate::header::{Head, Kind};
 use crate::listener::Verdict;
 use crate::name::Name;
@@ -45,7 +46,7 @@ impl Core {
         let Some(peer) = self.connections.get(a.from).map(|c| c.peer) else { return true };
         let name = self.peers[peer as usize].name;
         let verdict = self.listener.as_mut().map_or(Verdict::Nothing, |l| l.0.said(name, room));
-        self.follow(engine, peer, verdict, Failure::ConnectionLost);
+        self.follow(engine, peer, verdict, Failure::ConnectionLost(Gone::ENDED_THERE));
         true
     }
 
@@ -57,7 +58,7 @@ impl Core {
                 self.learn(address, self.peers[peer as usize].name);
                 let through = through.and_then(|name| self.by_name.get(&name).copied()).filter(|other| *other != peer);
                 let ids: Vec<ConnectionId> = self.connections.iter().filter(|(_, c)| Some(c.peer) == through).map(|(id, _)| id).collect();
-                ids.into_iter().for_each(|id| self.broken(engine, id, Failure::ConnectionLost));
+                ids.into_iter().for_each(|id| self.broken(engine, id, Gone::ENDED_HERE));
             }
             Verdict::Over => {
                 self.forget(self.peers[peer as usize].address);

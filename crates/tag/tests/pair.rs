@@ -5,12 +5,15 @@
 mod common;
 
 use bellwire_tag::{
-    Access, AtomicOp, AtomicRequest, Counter, DataType, EAGER_BYTES_MAX, Error, Failure, Form, Gather, NOBODY, Notes, Peek, ReceiveFlags, Region, RemoteFlags,
-    RemoteRequest, SendFlags,
+    Access, AtomicOp, AtomicRequest, Counter, DataType, EAGER_BYTES_MAX, Error, Failure, Form, Gather, Gone, NOBODY, Notes, Peek, ReceiveFlags, Region,
+    RemoteFlags, RemoteRequest, SendFlags, Want, WantOne,
 };
-use common::{PATIENCE, Side, bytes, memory, pair, run, turn};
+use common::{PATIENCE, Side, bytes, memory, pair, piece, run, turn};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+
+/// The failure of operations with a peer that has closed its endpoint.
+const CLOSED: Failure = Failure::ConnectionLost(Gone::ENDED_THERE);
 
 #[test]
 fn messages_of_all_lengths_expected_and_not() {
@@ -234,7 +237,20 @@ fn a_peer_that_goes_takes_its_operations_along() {
         a.endpoint.poll().unwrap();
         assert!(begun.elapsed() < PATIENCE, "{:?}", a.done());
     }
+    assert!(a.done().iter().filter_map(|c| c.failure).all(|failure| failure == CLOSED), "{:?}", a.done());
+    // Receives that are posted later fail too: none waits for ever.
     assert_eq!(a.send(&mut from, Some(1), 5, SendFlags::empty()), Err(Error::Unreachable));
+    a.done().clear();
+    for (context, flags) in [(6, ReceiveFlags::empty()), (7, ReceiveFlags::SILENT), (8, ReceiveFlags::MULTI)] {
+        a.endpoint.receive(&Want { context, flags, ..want }).unwrap();
+        assert_eq!(a.done().pop().map(|c| (c.context, c.failure)), Some((context, Some(CLOSED))));
+    }
+    let one = WantOne { tagged: true, source: Some(a.other), tag: 3, ignore: 0, to: piece(&mut to), context: 9, silent: true };
+    a.endpoint.receive_one(&one).unwrap();
+    assert_eq!(a.done().pop().map(|c| (c.context, c.failure)), Some((9, Some(CLOSED))));
+    // A receive from anybody waits for others.
+    a.receive(&mut to, Some(2), 10);
+    assert!(a.done().is_empty() && a.endpoint.cancel(10));
 }
 
 #[test]
@@ -262,9 +278,9 @@ fn a_peer_that_goes_gives_buffers_for_several_messages_back() {
         assert!(begun.elapsed() < PATIENCE, "{:?}", a.done());
     }
     let last = |a: &Side| a.done().last().map(|c| (c.context, c.failure, c.notes.contains(Notes::RELEASED)));
-    assert_eq!(last(&a), Some((1, Some(Failure::ConnectionLost), true)));
+    assert_eq!(last(&a), Some((1, Some(CLOSED), true)));
     a.endpoint.give_receives_back();
-    assert_eq!(last(&a), Some((2, Some(Failure::ConnectionLost), true)));
+    assert_eq!(last(&a), Some((2, Some(Failure::ConnectionLost(Gone::ENDED_HERE)), true)));
 }
 
 #[test]

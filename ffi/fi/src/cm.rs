@@ -12,6 +12,7 @@ use crate::eq::{CONNECTED, CONNREQ, EqShared, SHUTDOWN};
 use crate::info;
 use crate::limits::{DATA_BYTES_MAX, PEER};
 use crate::polled::EpShared;
+use crate::reasons;
 use bellwire_memory::atomic::{AtomicBool, Ordering};
 use bellwire_tag::{Failure, Listener, Name, Verdict, WORDS_BYTES_MAX};
 use core::ffi::c_void;
@@ -145,9 +146,9 @@ impl Connector {
         }
     }
 
-    fn tell_failure(&self, number: i32, data: &[u8]) {
+    fn tell_failure(&self, number: i32, reason: i32, data: &[u8]) {
         if let Some(eq) = self.eq() {
-            eq.tell_refusal(*lock(&self.fid), number, data);
+            eq.tell_refusal(*lock(&self.fid), number, reason, data);
         }
     }
 
@@ -191,7 +192,7 @@ impl Connector {
             }
             (Some(Said::Reject), _) if asked.is_some() => {
                 drop(state);
-                self.failed(error::ECONNREFUSED, data)
+                self.failed(error::ECONNREFUSED, 0, data)
             }
             (Some(Said::Shutdown), State::Accepting(peer) | State::Connected(peer)) if *peer == from => {
                 drop(state);
@@ -215,14 +216,15 @@ impl Connector {
     /// There is no connection to a peer any more.
     fn lost(&self, peer: Name, failure: Failure) -> Verdict {
         let state = lock(&self.state);
+        let reason = failure.gone().map_or(0, reasons::number);
         match *state {
             State::Asking { to, .. } if to == peer => {
                 drop(state);
-                self.failed(if failure == Failure::Unreachable { error::ECONNREFUSED } else { error::ECONNRESET }, &[])
+                self.failed(if matches!(failure, Failure::Unreachable(_)) { error::ECONNREFUSED } else { error::ECONNRESET }, reason, &[])
             }
             State::Accepting(name) if name == peer => {
                 drop(state);
-                self.failed(error::ECONNRESET, &[])
+                self.failed(error::ECONNRESET, reason, &[])
             }
             State::Connected(name) if name == peer => {
                 drop(state);
@@ -232,9 +234,9 @@ impl Connector {
         }
     }
 
-    fn failed(&self, number: i32, data: &[u8]) -> Verdict {
+    fn failed(&self, number: i32, reason: i32, data: &[u8]) -> Verdict {
         let verdict = self.over();
-        self.tell_failure(number, data);
+        self.tell_failure(number, reason, data);
         verdict
     }
 

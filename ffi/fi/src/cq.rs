@@ -7,9 +7,10 @@
 
 use crate::abi::{Fid, Outcome, Table, TableRef, class, close_unused, control, deadline, error, give, none, sized, tell_wait, wait};
 use crate::queue::{CqShared, Entry, entry, failure_code};
+use crate::reasons;
 use crate::waitset::{self, WaitShared};
 use crate::watched::Watched;
-use bellwire_tag::Waker;
+use bellwire_tag::{Failure, Waker};
 use core::ffi::{c_char, c_int, c_void};
 use std::sync::Arc;
 use std::time::Instant;
@@ -143,7 +144,8 @@ unsafe extern "C" fn readerr(fid: *mut Fid, to: *mut ErrorEntry, _flags: u64) ->
         // SAFETY: F1.
         let c = unsafe { of(fid) }.take_failure().ok_or(error::EAGAIN)?;
         let code = c.failure.map_or(0, failure_code);
-        (to.entry, to.excess, to.error, to.provider_error) = (entry(&c), c.excess, code, code);
+        let reason = c.failure.and_then(Failure::gone).map_or(0, reasons::number);
+        (to.entry, to.excess, to.error, to.provider_error) = (entry(&c), c.excess, code, if reason != 0 { reason } else { code });
         // A room for data of ours stays empty; without one, there is nothing to point to.
         to.error_data_size = 0;
         Ok(1)
@@ -194,15 +196,8 @@ unsafe extern "C" fn strerror(_: *mut Fid, number: c_int, _: *const c_void, buff
         error::EHOSTUNREACH => c"the peer cannot be reached",
         error::EACCES => c"the peer has no such memory, or does not permit this",
         error::ENOMSG => c"no message",
-        _ => c"not supported by the peer",
+        _ => reasons::text(number).unwrap_or(c"not supported by the peer"),
     };
-    if !buffer.is_null() && length != 0 {
-        let n = text.to_bytes().len().min(length - 1);
-        // SAFETY: F2.
-        unsafe {
-            core::ptr::copy_nonoverlapping(text.as_ptr(), buffer, n);
-            *buffer.add(n) = 0;
-        }
-    }
-    text.as_ptr()
+    // SAFETY: F2.
+    unsafe { reasons::tell(text, buffer, length) }
 }

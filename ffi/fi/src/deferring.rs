@@ -5,7 +5,8 @@ use crate::abi::{Fid, Outcome, class, error};
 use crate::counter::CounterObject;
 use crate::object::of;
 use crate::trigger::Deferred;
-use bellwire_tag::{Completion, Failure};
+use bellwire_tag::{Completion, Failure, Gone};
+use bellwire_via::Error;
 use core::ffi::{c_int, c_void};
 use std::sync::Arc;
 
@@ -39,7 +40,8 @@ pub(crate) unsafe fn defer(fid: *mut Fid, context: *mut c_void, failed: Completi
     let (at, shared) = (fid.expose_provenance(), Arc::clone(&ep.shared));
     let begin = Anywhere(begin);
     let begin = Box::new(move || begin.run(core::ptr::with_exposed_provenance_mut(at)));
-    let fail = Box::new(move || shared.endpoint.complete(&Completion { failure: Some(Failure::Unreachable), ..failed }));
+    let fail =
+        Box::new(move || shared.endpoint.complete(&Completion { failure: Some(Failure::Unreachable(Gone::Unreachable(Error::NotReachable))), ..failed }));
     ep.domain.triggers.add(Deferred { counter, _kept: kept, threshold: t.threshold as u64, fid: at, begin, fail })?;
     if ep.domain.is_automatic && !ep.domain.triggers.look_alone() { Err(error::ENOMEM) } else { Ok(()) }
 }

@@ -5,6 +5,7 @@ use crate::abi::{Fid, Table, TableRef, class, close_unused, control, deadline, e
 use crate::attributes::Info;
 use crate::info;
 use crate::polled::{EpShared, Polled};
+use crate::reasons;
 use crate::waitset::{self, WaitShared};
 use crate::watched::{News, Seen, Watched};
 use bellwire_memory::event::Bell;
@@ -55,6 +56,8 @@ enum Event {
         context: usize,
         data: u64,
         code: c_int,
+        /// Why, if there is more to say than the code does.
+        reason: c_int,
         said: Box<[u8]>,
     },
 }
@@ -159,8 +162,8 @@ impl EqShared {
     }
 
     /// A connection was refused, with data of the peer's program.
-    pub(crate) fn tell_refusal(&self, fid: usize, code: c_int, said: &[u8]) {
-        self.push(Event::Failed { fid, context: 0, data: 0, code, said: said.into() });
+    pub(crate) fn tell_refusal(&self, fid: usize, code: c_int, reason: c_int, said: &[u8]) {
+        self.push(Event::Failed { fid, context: 0, data: 0, code, reason, said: said.into() });
     }
 
     /// An endpoint is closed: nobody hears of it any more, for the next one may have its address.
@@ -195,7 +198,7 @@ impl EqShared {
 
     /// A part of it has failed.
     pub(crate) fn tell_failure(&self, fid: *mut Fid, context: *mut c_void, data: u64, code: c_int) {
-        self.push(Event::Failed { fid: fid.expose_provenance(), context: context.expose_provenance(), data, code, said: Box::default() });
+        self.push(Event::Failed { fid: fid.expose_provenance(), context: context.expose_provenance(), data, code, reason: 0, said: Box::default() });
     }
 }
 
@@ -354,11 +357,11 @@ unsafe extern "C" fn readerr(fid: *mut Fid, to: *mut EqErrorEntry, flags: u64) -
         let eq = unsafe { of(fid) };
         eq.poll();
         let mut events = eq.lock();
-        let Some(Event::Failed { fid, context, data, code, said }) = events.front() else { return Err(error::EAGAIN) };
+        let Some(Event::Failed { fid, context, data, code, reason, said }) = events.front() else { return Err(error::EAGAIN) };
         // SAFETY: F2.
         let to = unsafe { to.as_mut() }.ok_or(error::EINVAL)?;
         (to.fid, to.context) = (core::ptr::with_exposed_provenance_mut(*fid), core::ptr::with_exposed_provenance_mut(*context));
-        (to.data, to.error, to.provider_error) = (*data, *code, *code);
+        (to.data, to.error, to.provider_error) = (*data, *code, if *reason != 0 { *reason } else { *code });
         if to.error_data.is_null() || to.error_data_size == 0 {
             let mut last = eq.said.lock().unwrap_or_else(PoisonError::into_inner);
             last.clone_from(said);
@@ -394,6 +397,11 @@ unsafe extern "C" fn write(fid: *mut Fid, kind: u32, from: *const c_void, length
 }
 
 unsafe extern "C" fn strerror(fid: *mut Fid, number: c_int, data: *const c_void, buffer: *mut c_char, length: usize) -> *const c_char {
-    let _ = (fid, number, data, buffer, length);
-    c"an address or a region that cannot be".as_ptr()
+    let _ = (fid, data);
+    let text = match number {
+        error::ECONNREFUSED => c"the peer refused the connection",
+        _ => reasons::text(number).unwrap_or(c"an address or a region that cannot be"),
+    };
+    // SAFETY: F2.
+    unsafe { reasons::tell(text, buffer, length) }
 }

@@ -14,6 +14,7 @@
 //! | `fabric.rs`, `domain.rs`, `memory.rs` | control: fabrics, domains, memory regions |
 //! | `polled.rs`, `resources.rs` | endpoints as queues poll them; what the objects of a domain share |
 //! | `av.rs`, `shared_av.rs`, `eq.rs`, `cq.rs` and `queue.rs`, `counter.rs` | address vectors, event queues, completion queues, counters |
+//! | `reasons.rs` | why peers are gone, as numbers and texts |
 //! | `pollset.rs`, `waitset.rs`, `watched.rs` | several queues and counters polled, or waited for |
 //! | `cm.rs`, `pair.rs`, `passive.rs` | endpoints that are connected in pairs, and those that wait for requests |
 //! | `shared.rs`, `scalable.rs` | contexts that several endpoints share; endpoints of several contexts |
@@ -64,6 +65,7 @@ mod polled;
 mod pollset;
 mod posting;
 mod queue;
+mod reasons;
 mod resources;
 mod rma;
 mod scalable;

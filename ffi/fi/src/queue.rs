@@ -338,8 +338,8 @@ pub(crate) fn failure_code(f: Failure) -> c_int {
     match f {
         Failure::Truncated => error::TRUNCATED,
         Failure::Canceled => error::ECANCELED,
-        Failure::ConnectionLost => error::ECONNRESET,
-        Failure::Unreachable => error::EHOSTUNREACH,
+        Failure::ConnectionLost(_) => error::ECONNRESET,
+        Failure::Unreachable(_) => error::EHOSTUNREACH,
         Failure::RemoteAccess => error::EACCES,
         Failure::NoMessage => error::ENOMSG,
         _ => error::EOPNOTSUPP,
