@@ -35,7 +35,7 @@ impl Table<'_> {
         let raw = self.side(Metric::Latency, s::OURS, SHORT).map(|side| Side { name: "raw VI".to_owned(), ..side });
         goals.push(Goal::new("half round trip".to_owned(), "ns", ours.clone(), raw.clone(), Bound::AtMost(1.35)));
         let delta = ours.as_ref().zip(raw.as_ref()).map(|(ours, raw)| Side {
-            median: (ours.median - raw.median) / clock::ns_per_tick(Duration::from_millis(20)),
+            median: (ours.median - raw.median).max(0.0) / clock::ns_per_tick(Duration::from_millis(20)),
             name: String::new(),
             far: ours.far || raw.far,
         });

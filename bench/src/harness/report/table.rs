@@ -98,7 +98,9 @@ fn row_name(metric: Metric, size: u64) -> String {
 }
 
 fn cell(metric: Metric, figure: Figure) -> String {
-    let value = number(if metric.unit() == "msg/s" { figure.summary.median / 1e6 } else { figure.summary.median });
+    // Some are differences of two times: noise below zero is no gain.
+    let median = figure.summary.median.max(0.0);
+    let value = number(if metric.unit() == "msg/s" { median / 1e6 } else { median });
     match (metric, figure.mode) {
         (Metric::ViMemory, _) => value,
         (_, Mode::Near) => format!("{value} {}/{}", figure.near, figure.total),
@@ -206,6 +208,17 @@ mod tests {
     #[test]
     fn numbers_keep_their_meaning() {
         assert_eq!([0.123, 9.876, 82.14, 123.4, 6_543_210.0].map(number), ["0.12", "9.88", "82.1", "123", "6543210"]);
+    }
+
+    #[test]
+    fn no_figure_is_negative() {
+        let canary = crate::canary::Canary { before_ns: 50.0, after_ns: 50.0 };
+        let mut samples = Samples::default();
+        samples.best.note(50.0);
+        let key = Key::new(Metric::Waiting, crate::plan::series::OURS, 10);
+        samples.add(key, crate::samples::Sample { round: 1, value: -3.0, canary });
+        let text = metric_table(&samples, Metric::Waiting);
+        assert!(text.contains("0.00 1/1") && !text.contains("-3"), "{text}");
     }
 
     #[test]

@@ -40,7 +40,8 @@ fn others(layers: &Layers) -> String {
 
 fn cells(row: &Row) -> Vec<String> {
     let layer = if row.far { format!("{} (far)", row.layer) } else { row.layer.to_owned() };
-    let sign = |value: Option<f64>| value.map_or("-".to_owned(), |v| format!("{v:+.1}"));
+    // Noise below zero is no gain.
+    let sign = |value: Option<f64>| value.map_or("-".to_owned(), |v| format!("{:+.1}", v.max(0.0)));
     let mut cells = vec![layer, cell_text(row.half_round_trip_ns), sign(row.delta_ns), sign(row.delta_cycles)];
     cells.extend([row.latency_ns, row.o_send_ns, row.o_recv_ns, row.gap_ns, row.gap_one_way_ns].map(cost_text));
     cells
@@ -97,6 +98,9 @@ mod tests {
     fn people_see_both_layers() {
         let text = table(&layers());
         assert!(text.contains("+30.0") && text.contains("+90.0") && text.contains("0.95"), "{text}");
+        let mut noisy = layers();
+        noisy.rows[1].delta_ns = Some(-7.0);
+        assert!(!table(&noisy).contains("-7"), "{}", table(&noisy));
         assert!(text.contains("UCX am") && text.contains("0.50") && text.contains("GASNet-EX: its source"), "{text}");
     }
 
