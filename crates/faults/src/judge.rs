@@ -8,7 +8,7 @@
 use crate::names::Way;
 use crate::plan::{Corrupt, FaultPlan, LinkFaults, Outage, Span, Squeeze, When};
 use crate::random::Random;
-use crate::requests::RequestFaults;
+use crate::request_faults::RequestFaults;
 use crate::timetable::{Change, Timetable};
 use bellwire_time::{Duration, Instant};
 use core::fmt;
@@ -117,6 +117,15 @@ struct Outages {
     to: String,
     /// Which outages strike now, and why the packet is then lost.
     open: Vec<(usize, Cause)>,
+}
+
+impl FaultPlan {
+    /// The judge of packets from one name to another on a real wire: the link's faults, and
+    /// outages that strike this direction. Each direction of each link should have a stream of its
+    /// own. Without a seed in the plan, 0 is used.
+    pub fn faults(&self, from: &str, to: &str, stream: u64) -> Faults {
+        Faults::with_outages(self, from, to, self.seed.unwrap_or(0), stream)
+    }
 }
 
 impl Faults {

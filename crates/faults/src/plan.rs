@@ -2,11 +2,10 @@
 //! A plan of faults, as data. Its text form is in `text.rs`, what it does to packets in `judge.rs`,
 //! when outages begin in `timetable.rs`.
 
-use crate::judge::Faults;
 use crate::names::{Names, Way};
 use crate::probability::Probability;
 use crate::random::Random;
-use crate::requests::RequestFaults;
+use crate::request_faults::RequestFaults;
 use crate::skew::Clock;
 use bellwire_time::{Duration, Instant};
 
@@ -191,13 +190,6 @@ impl FaultPlan {
     /// Faults of one direction of the link between two names.
     pub fn link(&self, from: &str, to: &str) -> &LinkFaults {
         self.links.iter().rev().find(|(way, _)| way.matches(from, to)).map_or(&self.every_link, |(_, faults)| faults)
-    }
-
-    /// The judge of packets from one name to another on a real wire: the link's faults, and
-    /// outages that strike this direction. Each direction of each link should have a stream of its
-    /// own. Without a seed in the plan, 0 is used.
-    pub fn faults(&self, from: &str, to: &str, stream: u64) -> Faults {
-        Faults::with_outages(self, from, to, self.seed.unwrap_or(0), stream)
     }
 
     /// The clock of a node. `number` is the node's stream of randomness; without a seed in the

@@ -17,71 +17,17 @@
 use crate::config::Config;
 use crate::delivery::Buffer;
 use crate::event::{DownReason, Event, FailReason};
-use crate::ids::{NicId, SessionId};
+use crate::ids::{NicId, PeerKey, SessionId};
+use crate::opening::{Half, Opening};
 use crate::packet::handshake::{Party, RejectReason};
 use crate::packet::header::VERSION;
 use crate::packet::{Cookie, Hello, Packet, Reject, Welcome};
 use crate::places::Place;
-use crate::sequence::timestamp;
 use crate::session::{Session, Stage};
 use crate::transport::Transport;
 use bellwire_time::{Duration, Instant};
 use core::net::SocketAddr;
 use rand_core::Rng;
-
-/// A session that we began.
-#[derive(Debug)]
-pub(crate) struct Opening {
-    pub(crate) id: SessionId,
-    pub(crate) to: SocketAddr,
-    /// Everybody who asked for it.
-    pub(crate) contexts: Vec<u64>,
-    party: Party,
-    nonce: u64,
-    cookie: [u8; 16],
-    /// The peer that answered: name and incarnation.
-    peer: Option<(NicId, u64)>,
-    /// When the next HELLO leaves, and the time between two.
-    pub(crate) next: Instant,
-    wait: Duration,
-    until: Instant,
-}
-
-impl Opening {
-    /// The alarm that it needs.
-    pub(crate) fn deadline(&self) -> Instant {
-        self.next.min(self.until)
-    }
-
-    pub(crate) fn is_over(&self, now: Instant) -> bool {
-        now >= self.until
-    }
-
-    /// The HELLO that leaves now.
-    //= P-HAND-11
-    pub(crate) fn hello(&mut self, now: Instant, config: &Config) -> Hello {
-        self.next = now + self.wait;
-        self.wait = Duration(self.wait.0.saturating_mul(2)).min(config.handshake_retry_max);
-        Hello { timestamp: timestamp(now), party: self.party, nonce: self.nonce, versions: [VERSION, VERSION], cookie: self.cookie }
-    }
-}
-
-/// A session that a peer began and has not confirmed.
-#[derive(Debug)]
-pub(crate) struct Half {
-    pub(crate) id: SessionId,
-    pub(crate) address: SocketAddr,
-    peer: Party,
-    /// Our first packet's number.
-    psn: u32,
-    pub(crate) until: Instant,
-    /// Until when our own handshake waits for this one. Not for long: it may have come from a HELLO
-    /// of the past, said again by somebody else.
-    patience: Instant,
-}
-
-/// How sessions are found by peer: a session with oneself has two ends.
-pub(crate) type PeerKey = (NicId, bool);
 
 impl<B: Buffer> Transport<B> {
     /// Begins a handshake. See [`Transport::connect`].

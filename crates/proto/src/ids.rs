@@ -44,3 +44,6 @@ impl fmt::Debug for SessionId {
         write!(f, "session {}.{}", self.slot(), self.generation())
     }
 }
+
+/// How sessions are found by peer: a session with oneself has two ends.
+pub(crate) type PeerKey = (NicId, bool);

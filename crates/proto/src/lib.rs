@@ -20,7 +20,7 @@
 //! |---|---|
 //! | packets | `packet/` |
 //! | dispatch | `transport.rs`, `transport/` (in, out); `session.rs`, `session/` (in, out) |
-//! | making sessions | `handshake.rs`, `cookie.rs`, `places.rs` |
+//! | making sessions | `handshake.rs`, `opening.rs`, `cookie.rs`, `places.rs` |
 //! | sending | `tx_ring.rs` (bytes), `tx_window.rs` (packets written), `tx_leave.rs` (packets out), `tx_joining.rs`, `tx_acks.rs`, `tx_losses.rs`, `return_to_sender.rs`, `recall.rs` |
 //! | stop-and-wait channels, for comparison | `channels.rs` |
 //! | receiving | `rx_window.rs` (order, refusals), `ack.rs` |
@@ -40,6 +40,7 @@ mod handshake;
 mod ids;
 mod keepalive;
 mod mtu;
+mod opening;
 pub mod packet;
 mod places;
 mod recall;

@@ -2,8 +2,8 @@
 //! The table of sessions: those that are up, those being made, and free places. A session id names
 //! its place, so that no packet costs a search.
 
-use crate::handshake::{Half, Opening};
 use crate::ids::SessionId;
+use crate::opening::{Half, Opening};
 use crate::session::Session;
 use std::collections::VecDeque;
 

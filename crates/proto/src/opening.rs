@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Sessions that are being made. The rules are in `handshake.rs`.
+
+use crate::config::Config;
+use crate::ids::{NicId, SessionId};
+use crate::packet::Hello;
+use crate::packet::handshake::Party;
+use crate::packet::header::VERSION;
+use crate::sequence::timestamp;
+use bellwire_time::{Duration, Instant};
+use core::net::SocketAddr;
+
+/// A session that we began.
+#[derive(Debug)]
+pub(crate) struct Opening {
+    pub(crate) id: SessionId,
+    pub(crate) to: SocketAddr,
+    /// Everybody who asked for it.
+    pub(crate) contexts: Vec<u64>,
+    pub(crate) party: Party,
+    pub(crate) nonce: u64,
+    pub(crate) cookie: [u8; 16],
+    /// The peer that answered: name and incarnation.
+    pub(crate) peer: Option<(NicId, u64)>,
+    /// When the next HELLO leaves, and the time between two.
+    pub(crate) next: Instant,
+    pub(crate) wait: Duration,
+    pub(crate) until: Instant,
+}
+
+impl Opening {
+    /// The alarm that it needs.
+    pub(crate) fn deadline(&self) -> Instant {
+        self.next.min(self.until)
+    }
+
+    pub(crate) fn is_over(&self, now: Instant) -> bool {
+        now >= self.until
+    }
+
+    /// The HELLO that leaves now.
+    //= P-HAND-11
+    pub(crate) fn hello(&mut self, now: Instant, config: &Config) -> Hello {
+        self.next = now + self.wait;
+        self.wait = Duration(self.wait.0.saturating_mul(2)).min(config.handshake_retry_max);
+        Hello { timestamp: timestamp(now), party: self.party, nonce: self.nonce, versions: [VERSION, VERSION], cookie: self.cookie }
+    }
+}
+
+/// A session that a peer began and has not confirmed.
+#[derive(Debug)]
+pub(crate) struct Half {
+    pub(crate) id: SessionId,
+    pub(crate) address: SocketAddr,
+    pub(crate) peer: Party,
+    /// Our first packet's number.
+    pub(crate) psn: u32,
+    pub(crate) until: Instant,
+    /// Until when our own handshake waits for this one. Not for long: it may have come from a HELLO
+    /// of the past, said again by somebody else.
+    pub(crate) patience: Instant,
+}
