@@ -22,7 +22,7 @@ use crate::qp::{Qp, QpInit};
 use crate::queue::{CQ_ENTRIES_MAX, Cq, Listener, Receive, ReceiveQueue, Srq};
 use crate::strict::Strict;
 use crate::struck::Struck;
-use crate::types::{AsyncKind, Completion, Error, QpKind, QpState};
+use crate::types::{AsyncKind, Completion, Error, QpKind, QpState, WcStatus};
 use crate::windows::Windows;
 use bellwire_peer::{Mailbox, Unsent};
 use bellwire_via::handle::{Handle, Slab};
@@ -339,25 +339,31 @@ impl Core {
     #[inline(always)]
     pub(crate) fn complete(&mut self, cq: u32, completion: Completion, solicited: bool) {
         let Some(q) = self.cqs.get_mut(Handle::from_raw(cq)) else { return };
-        if q.push_unheard(&completion) {
-            return;
+        let is_solicited = solicited || completion.status != WcStatus::Success;
+        if !q.push(completion) {
+            self.overrun(cq);
+        } else if q.is_armed() {
+            self.hear(cq, is_solicited);
         }
-        self.complete_heard(cq, completion, solicited);
     }
 
-    /// A completion of which somebody is to hear, or for which there is no room.
+    /// A completion was lost.
     #[cold]
     #[inline(never)]
-    fn complete_heard(&mut self, cq: u32, completion: Completion, solicited: bool) {
+    fn overrun(&mut self, cq: u32) {
         let Some(q) = self.cqs.get_mut(Handle::from_raw(cq)) else { return };
-        let was_armed = q.is_armed();
-        let was_overrun = q.is_overrun();
-        q.push(completion, solicited);
-        if was_armed && !q.is_armed() {
-            self.armed.count = self.armed.count.saturating_sub(1);
-        }
-        if q.is_overrun() && !was_overrun {
+        if q.overruns() {
             self.events.push(AsyncEvent { kind: AsyncKind::CqError, cookie: q.cookie });
+        }
+    }
+
+    /// A completion came into an armed queue.
+    #[cold]
+    #[inline(never)]
+    fn hear(&mut self, cq: u32, is_solicited: bool) {
+        let Some(q) = self.cqs.get_mut(Handle::from_raw(cq)) else { return };
+        if q.hears(is_solicited) {
+            self.armed.count = self.armed.count.saturating_sub(1);
         }
     }
 

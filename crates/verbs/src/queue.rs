@@ -3,7 +3,7 @@
 
 use crate::channel::Channel;
 use crate::ring::Ring;
-use crate::types::{Completion, Sge, Stamp, WcFlags, WcStatus};
+use crate::types::{Completion, Sge, Stamp, WcFlags};
 use crate::xrc::Xrc;
 use std::sync::Arc;
 
@@ -82,30 +82,55 @@ impl Cq {
         Some((entry, stamp.unwrap_or_default()))
     }
 
-    /// Adds an entry, if there is room and nobody is told. `false`: nothing is done.
+    /// Adds an entry. `false`: there is no room.
+    ///
+    /// Its fields are stored one by one where it lies: an entry that is made elsewhere is moved by
+    /// wide loads, which wait for the narrow stores that made it (`ring.rs`). So no reference to
+    /// `completion` may be taken here.
     #[inline(always)]
-    pub(crate) fn push_unheard(&mut self, completion: &Completion) -> bool {
-        if self.armed != Armed::No || self.entries.len() >= self.short_capacity {
+    pub(crate) fn push(&mut self, completion: Completion) -> bool {
+        if self.entries.len() >= self.short_capacity && !self.has_room() {
             return false;
         }
-        *self.entries.add() = *completion;
+        let place = self.entries.add();
+        place.wr_id = completion.wr_id;
+        place.status = completion.status;
+        place.reason = completion.reason;
+        place.opcode = completion.opcode;
+        place.byte_len = completion.byte_len;
+        place.immediate = completion.immediate;
+        place.qp = completion.qp;
+        place.source = completion.source;
+        place.flags = completion.flags;
         true
     }
 
-    /// Adds an entry. `false`: it was lost, for the first time.
-    pub(crate) fn push(&mut self, completion: Completion, solicited: bool) -> bool {
+    /// Whether there is room for an entry, which gets its stamp if entries have one.
+    #[cold]
+    #[inline(never)]
+    fn has_room(&mut self) -> bool {
         if self.entries.len() >= self.capacity {
-            return core::mem::replace(&mut self.overrun, true);
+            return false;
         }
         if let Some(stamps) = &mut self.stamps {
             stamps.settle(self.entries.len());
             stamps.all.push_back((stamps.clock)());
         }
-        self.entries.push_back(completion);
-        if self.armed != Armed::No && (self.armed == Armed::Any || solicited || completion.status != WcStatus::Success) {
+        true
+    }
+
+    /// An entry was lost. Whether it is the first one.
+    pub(crate) fn overruns(&mut self) -> bool {
+        !core::mem::replace(&mut self.overrun, true)
+    }
+
+    /// An entry was added. Whether the program is told of it.
+    pub(crate) fn hears(&mut self, is_solicited: bool) -> bool {
+        let is_told = self.armed == Armed::Any || (self.armed == Armed::Solicited && is_solicited);
+        if is_told {
             self.tell();
         }
-        true
+        is_told
     }
 
     #[cold]
@@ -135,12 +160,9 @@ impl Cq {
         self.entries.iter().next().copied()
     }
 
+    #[inline(always)]
     pub(crate) fn is_armed(&self) -> bool {
         self.armed != Armed::No
-    }
-
-    pub(crate) fn is_overrun(&self) -> bool {
-        self.overrun
     }
 
     /// A queue pair is no more, or starts anew: nothing of it is left here.
