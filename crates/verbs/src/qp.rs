@@ -386,7 +386,9 @@ impl Qp {
     /// No request begins any more; those that have go on. Whether there are none, and the program
     /// is to be told.
     pub(crate) fn drain(&mut self, tells: bool) -> bool {
-        self.begun = self.left + usize::from(self.part != 0);
+        // A request that was refused, and waits to leave again, has begun too.
+        let has_begun = self.part != 0 || self.pause != 0;
+        self.begun = self.sends.len().min(self.left + usize::from(has_begun));
         self.tells_drained = tells && self.begun != 0;
         tells && self.begun == 0
     }
