@@ -190,11 +190,25 @@ fn advice(errno: Errno) -> &'static str {
     }
 }
 
-impl std::error::Error for MemoryError {}
+impl std::error::Error for MemoryError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Os { errno, .. } => Some(errno),
+            _ => None,
+        }
+    }
+}
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_refusal_of_the_kernel_has_its_cause() {
+        let cause = |error: &MemoryError| std::error::Error::source(error).map(ToString::to_string);
+        assert_eq!(cause(&MemoryError::os("mmap", Errno::NOMEM)), Some(Errno::NOMEM.to_string()));
+        assert_eq!(cause(&MemoryError::NotMemory), None);
+    }
 
     #[test]
     fn cases_that_callers_tell_apart() {

@@ -293,7 +293,15 @@ impl fmt::Display for OpenError {
     }
 }
 
-impl std::error::Error for OpenError {}
+impl std::error::Error for OpenError {
+    /// The text of a memory error stands for this one, so its cause does, too.
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Memory(error) => error.source(),
+            _ => None,
+        }
+    }
+}
 
 #[cfg(test)]
 mod tests {
