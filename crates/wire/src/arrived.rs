@@ -96,6 +96,6 @@ pub enum Peeked {
     Line(Frame),
     /// Nothing.
     Nothing,
-    /// Nothing was done; [`Wire::receive`] knows more.
+    /// Nothing was done; [`Wire::receive`](crate::Wire::receive) knows more.
     Otherwise,
 }

@@ -95,7 +95,7 @@ pub enum WireEvent {
         /// Why.
         reason: LinkFailure,
     },
-    /// A peer asks to map an allocation; answer with [`Wire::grant`](super::Wire::grant).
+    /// A peer asks to map an allocation; answer with [`DirectMemory::grant`](crate::DirectMemory::grant).
     MapRequest {
         /// The peer.
         link: LinkId,
