@@ -95,7 +95,7 @@ pub(crate) enum Step<H> {
     /// A message came back; the error handler, if there is one.
     Return(EndpointId, Option<H>, Box<Returned>),
     /// A connection has ended, and somebody hears of it.
-    Departure(EndpointId, H, Departed),
+    Departure(EndpointId, H, Box<Departed>),
     /// Somebody has connected to an endpoint that is in another bundle by now, if anywhere.
     Elsewhere(ViHandle, u64, Box<NetAddress>),
 }
@@ -172,7 +172,7 @@ impl<H> Core<H> {
     fn tell_departure(&mut self) -> Step<H> {
         let Some((endpoint, departed)) = self.departures.pop_front() else { return Step::Moved };
         let handler = self.endpoints.get_mut(place(endpoint)).and_then(|e| take_out(&mut e.on_departure));
-        handler.map_or(Step::Moved, |handler| Step::Departure(endpoint, handler, departed))
+        handler.map_or(Step::Moved, |handler| Step::Departure(endpoint, handler, Box::new(departed)))
     }
 
     #[inline(always)]
