@@ -50,8 +50,8 @@ fn until(world: &mut World, condition: impl FnMut(&mut World) -> bool) {
 fn connect(world: &mut World, sides: &[Side; 2]) {
     let names = [1, 2].map(|n| NetAddress::new(&[10, 0, 0, n], b"x").unwrap());
     let until_then = deadline(world);
-    for nic in 0..2 {
-        world.engine(nic).peer_request(sides[nic].vi, &names[nic], &names[1 - nic], until_then).unwrap();
+    for (nic, side) in sides.iter().enumerate() {
+        world.engine(nic).peer_request(side.vi, &names[nic], &names[1 - nic], until_then).unwrap();
     }
     until(world, |w| (0..2).all(|nic| w.engine(nic).query_vi(sides[nic].vi).unwrap().0 == ViState::Connected));
 }
@@ -145,7 +145,7 @@ fn messages_into_an_inbox() {
 
 #[test]
 fn a_dead_peer_and_memory_that_is_given_back() {
-    let (mut world, [a, b]) = pair();
+    let (mut world, [a, _]) = pair();
     let segments = [a.segment(0, 2500)];
     world.engine(0).post_receive(a.vi, &ReceiveRequest { segments: &segments, ..ReceiveRequest::default() }).unwrap();
     world.engine(0).post_send(a.vi, &SendRequest { segments: &segments, ..SendRequest::default() }).unwrap();
@@ -159,5 +159,4 @@ fn a_dead_peer_and_memory_that_is_given_back() {
     engine.deregister(a.at, a.handle).unwrap();
     engine.free(core::ptr::with_exposed_provenance_mut(a.at as usize)).unwrap();
     assert_eq!(engine.copy_from_allocated(a.at, &mut [0; 8]), Err(Error::InvalidParameter));
-    drop(b);
 }
