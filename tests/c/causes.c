@@ -42,7 +42,8 @@ static void pair_make(Pair *pair, const char *job) {
     end_create(&pair->end, nic, NULL);
     pair->peer = start_again(job, text.hex);
     CHECK_RETURN(end_accept(&pair->end, &at, WAIT_MS), VIP_SUCCESS);
-    expect_cause(&pair->end, VIPX_BY_NONE, VIPX_CAUSE_NONE, "");
+    /* A peer with another job may have done it already. */
+    if (strcmp(job, "stay") == 0) expect_cause(&pair->end, VIPX_BY_NONE, VIPX_CAUSE_NONE, "");
 }
 
 static void peer_dies(const Pair *pair) {

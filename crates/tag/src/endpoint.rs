@@ -382,8 +382,8 @@ impl Endpoint {
         self.station.machine().ends.end(completion);
     }
 
-    /// Before the program sleeps on the descriptor of a queue's [`Waker`]: the next completion
-    /// rings it. `false`: one waits already.
+    /// Before the program sleeps on the descriptor of a queue's [`Waker`](crate::Waker): the next
+    /// completion rings it. `false`: one waits already.
     ///
     /// # Errors
     /// [`Error::InChild`].

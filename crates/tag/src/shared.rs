@@ -33,7 +33,7 @@ impl SharedReceives {
     }
 
     /// Posts a receive; sources are by the numbers that all the endpoints' programs give them. It
-    /// holds one message ([`ReceiveFlags::MULTI`] means nothing here).
+    /// holds one message ([`ReceiveFlags::MULTI`](crate::ReceiveFlags::MULTI) means nothing here).
     pub fn post(&self, want: &Want) {
         let mut posted = self.lock();
         posted.count += 1;
