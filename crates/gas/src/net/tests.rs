@@ -216,6 +216,7 @@ fn what_waits_for_company_leaves_while_the_program_computes() {
     for is_udp in [false, true] {
         run(2, is_udp, |rank, net, memory, gather| {
             let bases = gather(memory.at(0));
+            let mut rounds_that_waited = 0;
             for round in 1..=20u64 {
                 if rank == 0 {
                     // Every other time the helper sleeps, and has to be told that there is
@@ -227,7 +228,8 @@ fn what_waits_for_company_leaves_while_the_program_computes() {
                         // SAFETY: a word of ours.
                         unsafe { net.store(1, bases[1] + 8 * i, (&raw const round).cast(), 8).unwrap() };
                     }
-                    assert!(!net.core().packing.is_empty());
+                    // The helper may have been faster.
+                    rounds_that_waited += usize::from(!net.core().packing.is_empty());
                     // No call: somebody else has to send them.
                     // SeqCst: a flag of a test.
                     while !has_come.swap(false, Ordering::SeqCst) {
@@ -240,6 +242,7 @@ fn what_waits_for_company_leaves_while_the_program_computes() {
                     has_come.store(true, Ordering::SeqCst);
                 }
             }
+            assert!(rank != 0 || rounds_that_waited > 0);
             net.gather(None).unwrap();
         });
     }
