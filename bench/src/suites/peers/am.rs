@@ -47,21 +47,29 @@ pub fn run(crowd: &mut Crowd<'_>, count: u64) -> Result<Vec<f64>, Error> {
         let name = Name::from_bytes(name).ok_or_else(|| Error::failed("the other process has no name"))?;
         main.bundle.map(main.endpoint, index as u32, name, TAG).map_err(failed)?;
     }
-    // The first message to an endpoint connects with it.
-    // None is waited for: the other process may wait for an idle endpoint of ours.
-    let (peers, mut asked) = (crowd.peers as u32, 0);
+    // The first message to an endpoint connects with it, with all at a time. None is waited for: the
+    // other process may wait for an idle endpoint of ours.
+    let mut not_asked: Vec<u32> = (0..crowd.peers as u32).collect();
     crowd.look_until_both(|| {
-        while asked < peers {
-            match main.bundle.try_request(main.endpoint, asked, NUMBER, &[0]) {
-                Ok(()) => asked += 1,
-                Err(bellwire_am::Error::NotSent) => break,
-                Err(error) => return Err(failed(error)),
+        let mut trouble = None;
+        not_asked.retain(|peer| match main.bundle.try_request(main.endpoint, *peer, NUMBER, &[0]) {
+            Ok(()) => false,
+            Err(bellwire_am::Error::NotSent) => true,
+            Err(error) => {
+                trouble = Some(failed(error));
+                true
             }
+        });
+        if let Some(error) = trouble {
+            return Err(error);
         }
-        for end in &ends {
+        main.bundle.poll().map_err(failed)?;
+        let mut waiting = ends.iter().filter(|end| end.taken.count() == 0).peekable();
+        let is_done = not_asked.is_empty() && waiting.peek().is_none();
+        for end in waiting {
             end.bundle.poll().map_err(failed)?;
         }
-        Ok(asked == peers && ends.iter().all(|end| end.taken.count() != 0))
+        Ok(is_done)
     })?;
     let mut talk = Main { end: main, given: main.taken.count() };
     crowd.measure(&mut talk, count)
