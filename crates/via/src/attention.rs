@@ -9,11 +9,15 @@
 //! - a poll that finds nothing at the recent links looks at all if the last time is
 //!   [`ALL_AFTER_NS`] ago, or [`ALL_AFTER_NS_PER_LINK`] for each link where that is more; where
 //!   there is no clock, after [`TURNS_PER_ALL`] such polls;
-//! - a poll that finds something asks the clock once in [`FINDS_PER_CLOCK`] finds.
+//! - a poll that finds something asks the clock once in [`FINDS_PER_CLOCK`] finds;
+//! - while the clock says that polls follow each other within [`QUICK_NS`], [`UNASKED_MAX`] of them
+//!   do without it: reading it takes as long as several looks;
+//! - [`ALONE`] finds in a row at one link make it the only recent one.
 //!
-//! So the first poll that finds nothing else and begins `ALL_AFTER_NS` or later after a message
-//! came to an idle link finds it; beside busy links, the poll after `FINDS_PER_CLOCK` finds does. A
-//! program that polls seldom looks at all links each time. A message on a link that is not recent
+//! So of the polls that find nothing else and begin `ALL_AFTER_NS` or later after a message came to
+//! an idle link, the first that asks the clock finds it, the `UNASKED_MAX + 1`st at the latest;
+//! beside busy links, the poll after `FINDS_PER_CLOCK` finds does. A program that polls seldom looks
+//! at all links each time. A message on a link that is not recent
 //! makes polls wide again. Before the NIC sleeps, all links are looked at: `Engine::progress` and
 //! `Engine::has_come` always do.
 //!
@@ -28,6 +32,12 @@ pub const RECENT_MAX: usize = 4;
 pub const STREAK: u32 = 64;
 /// Finds between two times that a narrow poll which finds something asks the clock.
 pub const FINDS_PER_CLOCK: u32 = 16;
+/// Finds in a row at one link after which the others are not recent any more.
+pub const ALONE: u32 = 1024;
+/// Polls that do not ask the clock after one to which it said that polls are quick.
+pub const UNASKED_MAX: u32 = 3;
+/// Time between two questions to the clock while polls are quick, nanoseconds.
+pub const QUICK_NS: u64 = 1_000;
 /// Narrow polls that find nothing, between two looks at all links, where there is no clock.
 pub const TURNS_PER_ALL: u32 = 64;
 /// Time between two looks at all links, nanoseconds: at least, and for each link.
@@ -44,12 +54,17 @@ pub struct Attention {
     /// The recent link to be forgotten next.
     next_out: u32,
     streak: u32,
+    /// Finds in a row at the first of the recent links.
+    alone: u32,
     narrow: bool,
     /// Finds since the clock was asked.
     finds: u32,
     /// Narrow polls that found nothing since all links were looked at.
     turns: u32,
     all_at: u64,
+    asked_at: u64,
+    /// Polls to come that do not ask the clock.
+    unasked: u32,
 }
 
 impl Attention {
@@ -86,6 +101,10 @@ impl Attention {
                 self.finds = self.finds.saturating_add(1);
                 self.streak = self.streak.saturating_add(1);
                 self.narrow |= self.streak >= STREAK;
+                self.alone = if place == 0 { self.alone.saturating_add(1) } else { 0 };
+                if self.alone >= ALONE {
+                    self.count = 1;
+                }
             }
             None => self.found_new(at),
         }
@@ -93,7 +112,7 @@ impl Attention {
 
     #[cold]
     fn found_new(&mut self, at: u32) {
-        (self.narrow, self.streak) = (false, 0);
+        (self.narrow, self.streak, self.alone) = (false, 0, 0);
         let place = if (self.count as usize) < RECENT_MAX {
             self.count += 1;
             self.count - 1
@@ -113,6 +132,10 @@ impl Attention {
     /// Whether it is time to look at all of `links`; `clock` gives nanoseconds, 0 if there is none.
     #[inline]
     pub fn is_due(&mut self, links: usize, clock: impl FnOnce() -> u64) -> bool {
+        if self.unasked != 0 && !self.must_ask() {
+            self.unasked -= 1;
+            return false;
+        }
         self.finds = 0;
         match clock() {
             0 => {
@@ -122,6 +145,8 @@ impl Attention {
                 }
             }
             now => {
+                self.unasked = if now.wrapping_sub(self.asked_at) < QUICK_NS { UNASKED_MAX } else { 0 };
+                self.asked_at = now;
                 if now.wrapping_sub(self.all_at) < ALL_AFTER_NS.max(links as u64 * ALL_AFTER_NS_PER_LINK) {
                     return false;
                 }

@@ -2,7 +2,9 @@
 //! A NIC with many peers of which few are active: how many links a poll touches, and that no
 //! message waits for longer than it may. By counts, in virtual time.
 
-use bellwire_via::attention::{ALL_AFTER_NS, ALL_AFTER_NS_PER_LINK, Attention, FINDS_PER_CLOCK, RECENT_MAX, STREAK, TURNS_PER_ALL};
+use bellwire_via::attention::{
+    ALL_AFTER_NS, ALL_AFTER_NS_PER_LINK, ALONE, Attention, FINDS_PER_CLOCK, QUICK_NS, RECENT_MAX, STREAK, TURNS_PER_ALL, UNASKED_MAX,
+};
 use bellwire_via::inbox::LineWords;
 use bellwire_via::time::Duration;
 use bellwire_via::wire::sim::{SimConfig, SimWire};
@@ -311,11 +313,62 @@ fn by_the_clock_all_links_are_due_after_a_time() {
     assert!(attention.is_due(64, || now));
     for links in [64, 1000] {
         let after = ALL_AFTER_NS.max(links as u64 * ALL_AFTER_NS_PER_LINK);
-        assert!(!attention.is_due(links, || now + after - 1), "{links} links");
+        assert!(!attention.is_due(links, || now + after - QUICK_NS), "{links} links");
         now += after;
-        assert!(attention.is_due(links, || now) && !attention.is_due(links, || now));
+        assert!(attention.is_due(links, || now));
     }
     // A message on another link makes polls wide.
     attention.found(9);
     assert!(!attention.is_narrow() && attention.favourite().is_none());
+}
+
+/// Polls that follow each other quickly ask the clock once in a few times; the first slow one ends
+/// that.
+#[test]
+fn quick_polls_ask_the_clock_seldom() {
+    let mut attention = Attention::default();
+    (0..=STREAK).for_each(|_| attention.found(3));
+    let (mut now, mut asked) = (1_000_000, 0);
+    let mut poll = |time| {
+        now += time;
+        let is_due = attention.is_due(64, || {
+            asked += 1;
+            now
+        });
+        (is_due, asked)
+    };
+    assert_eq!(poll(0), (true, 1));
+    assert_eq!(poll(QUICK_NS / 10), (false, 2));
+    for round in 0..10 {
+        for _ in 0..UNASKED_MAX {
+            assert_eq!(poll(20), (false, 2 + round), "not asked");
+        }
+        assert_eq!(poll(20), (false, 3 + round), "asked");
+    }
+    // A message came to an idle link, and the program polls each millisecond from now on.
+    let found = (0..=UNASKED_MAX).position(|_| poll(1_000_000).0);
+    assert_eq!(found, Some(UNASKED_MAX as usize));
+    for slow in 1..10 {
+        assert_eq!(poll(1_000_000), (true, 13 + slow), "each poll asks");
+    }
+}
+
+/// A link that alone brings messages for long is the only one that narrow polls look at.
+#[test]
+fn one_busy_link_is_looked_at_alone() {
+    let mut attention = Attention::default();
+    for at in [5, 6, 7, 8] {
+        attention.found(at);
+    }
+    (1..ALONE).for_each(|_| attention.found(7));
+    assert!(attention.is_narrow());
+    assert_eq!(attention.recent().1, RECENT_MAX);
+    (0..2).for_each(|_| attention.found(7));
+    assert_eq!(attention.recent().1, 1);
+    assert_eq!(attention.recent().0[0], 7);
+    assert!(attention.is_narrow());
+    // Two that take turns stay.
+    attention.found(6);
+    (0..ALONE).for_each(|i| attention.found(6 + i % 2));
+    assert_eq!(attention.recent().1, 2);
 }
