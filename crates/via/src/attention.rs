@@ -16,10 +16,10 @@
 //!
 //! So of the polls that find nothing else and begin `ALL_AFTER_NS` or later after a message came to
 //! an idle link, the first that asks the clock finds it, the `UNASKED_MAX + 1`st at the latest;
-//! beside busy links, the poll after `FINDS_PER_CLOCK` finds does. A program that polls seldom looks
-//! at all links each time. A message on a link that is not recent
-//! makes polls wide again. Before the NIC sleeps, all links are looked at: `Engine::progress` and
-//! `Engine::has_come` always do.
+//! beside busy links, the poll after `FINDS_PER_CLOCK` finds does. A program that polls seldom
+//! looks at all links each time. A message on a link that is not recent makes polls wide again.
+//! Before the NIC sleeps, all links are looked at: `Engine::progress` and `Engine::has_come` always
+//! do.
 //!
 //! With few links ([`LINKS_ALWAYS`]) polls look at all of them. A machine without memory, clock or
 //! wire; `tests/attention.rs` checks the bounds.

@@ -47,8 +47,8 @@ pub fn run(crowd: &mut Crowd<'_>, count: u64) -> Result<Vec<f64>, Error> {
         let name = Name::from_bytes(name).ok_or_else(|| Error::failed("the other process has no name"))?;
         main.bundle.map(main.endpoint, index as u32, name, TAG).map_err(failed)?;
     }
-    // The first message to an endpoint connects with it, with all at a time. None is waited for: the
-    // other process may wait for an idle endpoint of ours.
+    // The first message to an endpoint connects with it, with all at a time. None is waited for:
+    // the other process may wait for an idle endpoint of ours.
     let mut not_asked: Vec<u32> = (0..crowd.peers as u32).collect();
     crowd.look_until_both(|| {
         let mut trouble = None;
