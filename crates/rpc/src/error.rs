@@ -2,6 +2,7 @@
 //! How a call ends other than by its result, and why other calls of this crate fail.
 
 use crate::wire::status;
+use bellwire_am::{Death, Status};
 
 /// What a handler answers when it cannot do what it was asked.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,6 +29,46 @@ impl Failure {
     }
 }
 
+/// Why a peer is gone, as far as this node knows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Gone {
+    status: Status,
+    death: Option<Death>,
+}
+
+impl Gone {
+    pub(crate) fn new(status: Status, death: Option<Death>) -> Self {
+        Self { status, death }
+    }
+
+    /// Why the connection ended: the peer process exited, for example. `None`: [`why`](Self::why)
+    /// says all that there is to say, that the peer closed its node, for example.
+    pub fn death(&self) -> Option<Death> {
+        self.death
+    }
+
+    /// The reason, for people: a clause without a full stop.
+    pub fn why(&self) -> String {
+        match (self.death, self.status) {
+            (Some(death), _) => death.to_string(),
+            (None, Status::BadEndpoint) => "it closed its node".to_owned(),
+            (None, status) => status.text().to_owned(),
+        }
+    }
+
+    /// Whether an attempt to connect found no node at the peer's address.
+    fn is_nobody(&self) -> bool {
+        use bellwire_via::Error::{NoMatch, Rejected};
+        matches!(self.death, Some(Death::Unreachable(NoMatch | Rejected)))
+    }
+
+    /// The reason for calls that end now, if an earlier connection to the peer ended by `before`.
+    /// The address of a process that exited is nobody's: that the process exited says more.
+    pub(crate) fn after(self, before: Option<Self>) -> Self {
+        before.filter(|_| self.is_nobody()).unwrap_or(self)
+    }
+}
+
 /// Why a call ended without a result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -48,8 +89,8 @@ pub enum CallError {
     TooLarge,
     /// The handler ended without an answer.
     Dropped,
-    /// The peer is gone or cannot be reached; whether the handler has run is not known.
-    Gone,
+    /// The peer is gone or cannot be reached, and why; whether the handler has run is not known.
+    Gone(Gone),
     /// The peer is no node, or not of this version, or does not let this one in.
     Incompatible,
     /// The time is over. The peer has been told.
@@ -81,6 +122,7 @@ impl core::fmt::Display for CallError {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         match self {
             Self::Failed(failure) => write!(f, "{} (code {})", failure.message, failure.code),
+            Self::Gone(gone) => write!(f, "the peer is gone: {}", gone.why()),
             Self::NotStarted(e) => e.fmt(f),
             other => f.write_str(match other {
                 Self::UnknownProcedure => "the peer has no such procedure",
@@ -90,7 +132,6 @@ impl core::fmt::Display for CallError {
                 Self::Overloaded => "the peer has too many calls or too much memory in use",
                 Self::TooLarge => "the result is larger than this node allows",
                 Self::Dropped => "the handler ended without an answer",
-                Self::Gone => "the peer is gone",
                 Self::Incompatible => "the peer is no node, of another version, or does not let this one in",
                 Self::Deadline => "the time is over",
                 _ => "cancelled",
@@ -99,7 +140,14 @@ impl core::fmt::Display for CallError {
     }
 }
 
-impl std::error::Error for CallError {}
+impl std::error::Error for CallError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::NotStarted(e) => Some(e),
+            _ => None,
+        }
+    }
+}
 
 impl From<Error> for CallError {
     fn from(e: Error) -> Self {

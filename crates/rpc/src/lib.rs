@@ -59,10 +59,10 @@ mod serve;
 mod state;
 mod wire;
 
-pub use bellwire_am::Device;
+pub use bellwire_am::{Death, Device};
 pub use codec::{Codec, Plain, signature};
 pub use deferred::{Reply, Responder};
-pub use error::{CallError, Error, Failure};
+pub use error::{CallError, Error, Failure, Gone};
 pub use node::{ADDRESS_BYTES, Address, Limits, Node, Peer};
 pub use pending::{Outstanding, Pending};
 pub use procedure::{NAME_BYTES_MAX, Procedure, Signature};

@@ -95,7 +95,7 @@ impl Inner {
 /// A party to remote procedure calls: it serves procedures, and calls those of its peers. All
 /// methods may be called by any thread; handlers run one at a time, on the thread that polls, and
 /// may start nothing that waits. When it is dropped, its peers' calls to it end with
-/// [`CallError::Gone`].
+/// [`CallError::Gone`]; [`Gone::why`](crate::Gone::why) says so.
 pub struct Node {
     pub(crate) inner: Arc<Inner>,
     pub(crate) bundle: Arc<Bundle>,

@@ -3,7 +3,7 @@
 
 use crate::assembly::{Assembly, Part};
 use crate::calls::{Data, Outcome};
-use crate::error::CallError;
+use crate::error::{CallError, Gone};
 use crate::node::Inner;
 use crate::route::{Body, Out, Route, To};
 use crate::state::State;
@@ -116,10 +116,6 @@ impl State {
 /// A message came back.
 #[cold]
 pub(crate) fn returned(inner: &Arc<Inner>, returned: &Returned) {
-    let why = match returned.status {
-        Status::BadTag | Status::BadHandler => CallError::Incompatible,
-        _ => CallError::Gone,
-    };
     let of = match (returned.handler, returned.args()) {
         (wire::CALL | wire::CALL_NAMED | wire::OPEN, &[_, index, generation, ..]) | (wire::PART, &[index, generation, ..]) => id(index, generation),
         (wire::LATER, args) => return lost(inner, returned.index, args),
@@ -129,6 +125,13 @@ pub(crate) fn returned(inner: &Arc<Inner>, returned: &Returned) {
     if state.calls.under_way(of).is_none_or(|slot| slot.route != returned.index) {
         return;
     }
+    let why = match returned.status {
+        Status::BadTag | Status::BadHandler => CallError::Incompatible,
+        status => {
+            let before = state.route_mut(returned.index).and_then(|route| route.ended);
+            CallError::Gone(Gone::new(status, returned.death).after(before))
+        }
+    };
     let waker = state.end(of, Err(why));
     drop(state);
     wake(waker);
@@ -152,12 +155,15 @@ fn lost(inner: &Arc<Inner>, index: u32, args: &[i32]) {
 pub(crate) fn departed(inner: &Arc<Inner>, departed: &Departed) {
     let mut state = inner.state();
     let mut wakers = Vec::new();
+    let status = departed.death.map_or(Status::BadEndpoint, |_| Status::Unreachable);
+    let mut gone = Gone::new(status, departed.death);
     match departed.index {
         Some(index) => {
             if let Some(route) = state.route_mut(index) {
-                route.is_broken = true;
+                gone = gone.after(route.ended);
+                (route.is_broken, route.ended) = (true, Some(gone));
                 if matches!(route.to, To::Peer { .. }) {
-                    wakers = state.end_all(index, &CallError::Gone);
+                    wakers = state.end_all(index, &CallError::Gone(gone));
                 }
             }
         }
@@ -166,7 +172,7 @@ pub(crate) fn departed(inner: &Arc<Inner>, departed: &Departed) {
             // Answers that are given later will not come any more.
             let back = |route: &Option<Route>| route.as_ref().is_some_and(|route| route.back == Some(departed.connection));
             if let Some(index) = state.routes.iter().position(back) {
-                wakers = state.end_all(index as u32, &CallError::Gone);
+                wakers = state.end_all(index as u32, &CallError::Gone(gone));
             }
         }
     }

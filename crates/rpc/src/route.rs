@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A way to another node: an entry of the translation table, and what waits to leave there.
 
+use crate::error::Gone;
 use crate::node::Address;
 use crate::procedure::Signature;
 use crate::wire::{Args, CallId, LATER, PART, PART_BYTES, split};
@@ -62,6 +63,8 @@ pub(crate) struct Route {
     pub is_listed: bool,
     /// The connection has ended: the entry is to be mapped anew before it is used.
     pub is_broken: bool,
+    /// Why the last connection ended, whatever came since.
+    pub ended: Option<Gone>,
     /// The peer has been told who calls.
     pub has_greeted: bool,
     /// The connection over which the peer gives its later answers, once there was one.
@@ -70,7 +73,7 @@ pub(crate) struct Route {
 
 impl Route {
     pub(crate) fn new(address: Address, generation: u32, to: To) -> Self {
-        Self { address, generation, to, queue: VecDeque::new(), is_listed: false, is_broken: false, has_greeted: false, back: None }
+        Self { address, generation, to, queue: VecDeque::new(), is_listed: false, is_broken: false, ended: None, has_greeted: false, back: None }
     }
 
     /// Sends what waits. `Ok(false)`: not all of it could leave. An error is of the message that is

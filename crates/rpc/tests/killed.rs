@@ -4,7 +4,9 @@
 
 mod common;
 
-use bellwire_rpc::{Address, CallError, Node, Peer, Procedure, Responder};
+use bellwire_rpc::{Address, CallError, Death, Node, Peer, Procedure, Responder};
+use bellwire_via::Cause;
+use bellwire_via::wire::LinkFailure;
 use common::{PATIENCE, pattern};
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
@@ -132,7 +134,7 @@ fn servers_are_killed() {
                         well += 1;
                     }
                     Err(e) => {
-                        assert!(is_dead && e == CallError::Gone, "{e}");
+                        assert!(is_dead && matches!(e, CallError::Gone(_)), "{e}");
                         gone += 1;
                     }
                 }
@@ -144,6 +146,42 @@ fn servers_are_killed() {
         assert!(well + gone > 0);
         node.disconnect(peer).unwrap();
     }
+}
+
+/// Why calls to a process that was killed end.
+fn is_exited(outcome: Result<Vec<u8>, CallError>) -> bool {
+    const EXITED: Death = Death::Broken(Cause::Link(LinkFailure::PeerDied));
+    match outcome {
+        Err(e @ CallError::Gone(gone)) => {
+            assert_eq!(e.to_string(), "the peer is gone: the peer process exited");
+            gone.death() == Some(EXITED)
+        }
+        _ => false,
+    }
+}
+
+#[test]
+fn calls_tell_that_the_process_exited() {
+    let node = Node::open().unwrap();
+    let connect = || {
+        let (child, address) = start("server");
+        let peer = node.connect(&Address::from_bytes(&unhex(&address)).unwrap()).unwrap();
+        assert_eq!(node.call(peer, &ECHO, &vec![1]), Ok(vec![1]));
+        (child, peer)
+    };
+    // The death is noticed before the call: it has ended a call that the server kept.
+    let (child, peer) = connect();
+    let kept = node.start(peer, &LATER, &vec![2], None).unwrap();
+    assert_eq!(node.call(peer, &ECHO, &vec![3]), Ok(vec![3]));
+    end(child);
+    assert!(is_exited(kept.wait()), "the call that was kept");
+    assert!(is_exited(node.call(peer, &ECHO, &vec![4])), "the call after the notice");
+    assert!(is_exited(node.call(peer, &ECHO, &vec![5])), "the call after a call that found nobody");
+    // And after the call: it has left, and nobody has looked for news of the peer.
+    let (child, peer) = connect();
+    end(child);
+    let call = node.start(peer, &ECHO, &vec![6], None).unwrap();
+    assert!(is_exited(call.wait()), "the call before the notice");
 }
 
 #[test]

@@ -117,7 +117,7 @@ impl Call<'_> {
             2 => *outcome == Err(CallError::Failed(Failure::new(self.data.len() as i32, "as asked"))),
             _ => *outcome == Err(CallError::UnknownProcedure),
         };
-        usual || (self.was_left && *outcome == Err(CallError::Gone)) || (self.is_short && *outcome == Err(CallError::Deadline))
+        usual || (self.was_left && matches!(outcome, Err(CallError::Gone(_)))) || (self.is_short && *outcome == Err(CallError::Deadline))
     }
 }
 

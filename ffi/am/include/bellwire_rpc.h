@@ -34,7 +34,7 @@ enum {
     BW_RPC_OVERLOADED = 6,        /* the peer has too many calls under way, or too much memory in use */
     BW_RPC_TOO_LARGE = 7,         /* the result is larger than this node's limits allow */
     BW_RPC_DROPPED = 8,           /* the handler ended without an answer */
-    BW_RPC_GONE = 9,              /* the peer is gone, or not to be reached; whether the handler ran is not known */
+    BW_RPC_GONE = 9,              /* the peer is gone or cannot be reached, bw_rpc_reason() says why; whether the handler ran is not known */
     BW_RPC_INCOMPATIBLE = 10,     /* the peer is no node, of another version, or has another address by now */
     BW_RPC_DEADLINE = 11,         /* the time is over; the peer has been told */
     BW_RPC_CANCELLED = 12,        /* cancelled here; the peer has been told */

@@ -66,7 +66,7 @@ pub(crate) fn end_code(e: CallError) -> c_int {
         CallError::Overloaded => 6,
         CallError::TooLarge => 7,
         CallError::Dropped => 8,
-        CallError::Gone => 9,
+        CallError::Gone(_) => 9,
         CallError::Incompatible => 10,
         CallError::Deadline => 11,
         CallError::Cancelled => 12,
