@@ -39,6 +39,11 @@ impl AckState {
         }
     }
 
+    /// When the last data packet came.
+    pub(crate) fn heard(&self) -> Option<Instant> {
+        self.echo.map(|(_, at)| at)
+    }
+
     /// A packet is being accepted whose arrival may have been acknowledged already.
     #[inline]
     pub(crate) fn delivered(&mut self, config: &Config, now: Instant) {

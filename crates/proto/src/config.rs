@@ -94,7 +94,8 @@ pub struct Config {
     /// A session is down when so many timeouts in a row passed without a sign that the peer was
     /// reached, ..
     pub retries_max: u32,
-    /// .. and this time since the first packet without such a sign.
+    /// .. and this time since the first packet without such a sign, in which nothing of the peer's
+    /// came. A peer that is heard but not reached has three times as long.
     pub unreachable_after: Duration,
     /// The network saying that nobody is at the peer's address ends a session when it is said again
     /// after this time, in which the peer did not answer.

@@ -105,7 +105,8 @@ pub enum DownReason {
     PeerRestarted,
     /// The peer knows the session no more.
     PeerForgot,
-    /// The peer gave no sign for [`Config::unreachable_after`](crate::Config::unreachable_after).
+    /// Nothing of the peer's came for [`Config::unreachable_after`](crate::Config::unreachable_after),
+    /// or what came for three times as long answers nothing that was sent.
     Unreachable,
     /// The peer's host says that nobody is at its address any more: its process has ended.
     PeerGone,

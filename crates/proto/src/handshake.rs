@@ -51,6 +51,8 @@ impl<B: Buffer> Transport<B> {
                 next: next.unwrap_or(now),
                 wait: config.handshake_retry,
                 until: now + config.handshake_time,
+                hellos: 0,
+                extensions: 0,
             }))
         })?;
         self.openings.push(id);

@@ -2,10 +2,33 @@
 //! Whether the peer is there: signs of life, questions without an answer, PINGs after silence.
 //!
 //! Only an answer to something recent is a sign that we reach the peer: packets that it sends by
-//! itself show the other direction alone. So a path that is broken one way is found out.
+//! itself show the other direction alone. They show that the peer lives, so it gets more time to
+//! answer ([`ONE_WAY`]): on a path that loses a third of its packets, each round trip fails half
+//! the time, and a dozen of them may fail in a row. A path that is broken one way is still found
+//! out.
 
 use crate::config::Config;
 use bellwire_time::{Duration, Instant};
+
+/// A peer that is heard, but answers nothing, counts as unreachable after so many times
+/// [`Config::unreachable_after`].
+const ONE_WAY: u64 = 3;
+/// PINGs without an answer are at most so much of [`Config::unreachable_after`] apart.
+const PINGS: u64 = 16;
+/// Between two alarms at most such a part of [`Config::unreachable_after`] counts as silence: a
+/// process that was stopped for a minute has not listened for a minute.
+const ALARMS: u64 = 4;
+
+/// How long the peer has been silent, as far as we have listened.
+#[derive(Clone, Copy, Debug, Default)]
+struct Silence {
+    /// The question since which this counts.
+    asked: Instant,
+    checked: Instant,
+    /// Time without any packet, and without an answer, ns.
+    unheard: u64,
+    unanswered: u64,
+}
 
 /// Signs of life.
 #[derive(Clone, Debug)]
@@ -16,6 +39,9 @@ pub(crate) struct Liveness {
     tries: u32,
     /// When the peer last showed that we reach it.
     proof: Instant,
+    /// When a packet of the peer came last, other than data (`AckState` knows of those).
+    heard: Instant,
+    silence: Silence,
     /// The network has said since that nobody is there: when first, and when last.
     refused: Option<(Instant, Instant)>,
     /// Something depends on the session.
@@ -29,7 +55,18 @@ pub(crate) struct Liveness {
 
 impl Liveness {
     pub(crate) const fn new(now: Instant) -> Self {
-        Self { asked: None, tries: 0, proof: now, refused: None, depended: false, wanted: false, token: 0, ping_at: Instant::NEVER }
+        Self {
+            asked: None,
+            tries: 0,
+            proof: now,
+            heard: now,
+            silence: Silence { asked: Instant::NEVER, checked: now, unheard: 0, unanswered: 0 },
+            refused: None,
+            depended: false,
+            wanted: false,
+            token: 0,
+            ping_at: Instant::NEVER,
+        }
     }
 
     /// A question left.
@@ -52,10 +89,27 @@ impl Liveness {
         (self.asked, self.tries, self.proof, self.wanted, self.refused) = (None, 0, now, false, None);
     }
 
-    /// Whether the peer counts as unreachable.
+    /// A packet of the peer came.
+    pub(crate) fn heard(&mut self, now: Instant) {
+        self.heard = now;
+    }
+
+    /// Whether the peer counts as unreachable, at an alarm; `data_at` is when its last data packet
+    /// came.
     //= P-LIFE-2
-    pub(crate) fn is_dead(&self, config: &Config, now: Instant) -> bool {
-        self.tries > config.retries_max && self.asked.is_some_and(|at| now.since(at) >= config.unreachable_after)
+    pub(crate) fn is_dead(&mut self, config: &Config, now: Instant, data_at: Option<Instant>) -> bool {
+        let Some(asked) = self.asked else { return false };
+        let heard = data_at.map_or(self.heard, |at| at.max(self.heard));
+        let (silence, after) = (&mut self.silence, config.unreachable_after.0);
+        if silence.asked != asked {
+            *silence = Silence { asked, checked: asked, unheard: 0, unanswered: 0 };
+        }
+        let step = |since: Instant| now.since(since).0.min(after / ALARMS);
+        silence.unanswered += step(silence.checked);
+        silence.unheard = if heard > silence.checked { step(heard) } else { silence.unheard + step(silence.checked) };
+        silence.checked = now;
+        let is_over = silence.unheard >= after || silence.unanswered >= after.saturating_mul(ONE_WAY);
+        is_over && self.tries > config.retries_max
     }
 
     /// The network says that nobody is there. Anybody who can guess the ports can say so, and a
@@ -94,14 +148,16 @@ impl Liveness {
         (self.proof + config.keepalive_idle).max(if self.asked.is_some() { self.ping_at } else { Instant(0) })
     }
 
-    /// A PING leaves: its token. The next waits for `rto`, doubled with each try.
+    /// A PING leaves: its token. The next waits for `rto`, doubled with each try, but not so long
+    /// that few of them leave before the peer is given up.
     pub(crate) fn ping(&mut self, config: &Config, now: Instant, rto: Duration, token: u32) -> u32 {
         if self.asked.is_some() {
             self.tries = self.tries.saturating_add(1);
         }
         self.asked(now);
         self.token = token;
-        let wait = rto.0.saturating_mul(1 << self.tries.min(20)).min(config.rto_max.0);
+        let most = config.rto_max.0.min(config.unreachable_after.0 / PINGS).max(config.rto_min.0);
+        let wait = rto.0.saturating_mul(1 << self.tries.min(20)).min(most);
         self.ping_at = now + Duration(wait);
         token
     }
@@ -126,7 +182,7 @@ mod tests {
         let mut pings = 0;
         let mut now = life.deadline(&config);
         assert_eq!(now.0, 1_000_000_000);
-        while !life.is_dead(&config, now) {
+        while !life.is_dead(&config, now, None) {
             life.ping(&config, now, config.rto_min, pings);
             pings += 1;
             assert!(life.deadline(&config) > now);
@@ -135,7 +191,7 @@ mod tests {
         assert!(now.0 >= 11_000_000_000 && now.0 <= 12_100_000_000, "{now:?}");
         assert!(pings > config.retries_max && pings < 30);
         life.proof(now);
-        assert!(!life.is_dead(&config, now) && life.deadline(&config) == now + config.keepalive_idle);
+        assert!(!life.is_dead(&config, now, None) && life.deadline(&config) == now + config.keepalive_idle);
     }
 
     #[test]

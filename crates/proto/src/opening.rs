@@ -10,6 +10,11 @@ use crate::sequence::timestamp;
 use bellwire_time::{Duration, Instant};
 use core::net::SocketAddr;
 
+/// A handshake fails only after so many HELLOs, if its process was stopped meanwhile.
+const HELLOS_MIN: u32 = 8;
+/// It gets more time so often.
+const EXTENSIONS_MAX: u32 = 3;
+
 /// A session that we began.
 #[derive(Debug)]
 pub(crate) struct Opening {
@@ -26,6 +31,9 @@ pub(crate) struct Opening {
     pub(crate) next: Instant,
     pub(crate) wait: Duration,
     pub(crate) until: Instant,
+    /// HELLOs that left, and how often it got more time.
+    pub(crate) hellos: u32,
+    pub(crate) extensions: u32,
 }
 
 impl Opening {
@@ -34,14 +42,25 @@ impl Opening {
         self.next.min(self.until)
     }
 
-    pub(crate) fn is_over(&self, now: Instant) -> bool {
-        now >= self.until
+    /// Whether it has failed. One that has hardly asked because its process was stopped gets more
+    /// time.
+    pub(crate) fn is_over(&mut self, now: Instant, config: &Config) -> bool {
+        if now < self.until {
+            return false;
+        }
+        let goes_on = self.hellos < HELLOS_MIN && self.extensions < EXTENSIONS_MAX;
+        if goes_on {
+            self.extensions += 1;
+            self.until = now + config.handshake_time;
+        }
+        !goes_on
     }
 
     /// The HELLO that leaves now.
     //= P-HAND-11
     pub(crate) fn hello(&mut self, now: Instant, config: &Config) -> Hello {
         self.next = now + self.wait;
+        self.hellos += 1;
         self.wait = Duration(self.wait.0.saturating_mul(2)).min(config.handshake_retry_max);
         Hello { timestamp: timestamp(now), party: self.party, nonce: self.nonce, versions: [VERSION, VERSION], cookie: self.cookie }
     }

@@ -171,7 +171,7 @@ impl<B: Buffer> Session<B> {
                 }
             }
         }
-        if self.life.is_dead(config, *now) {
+        if self.life.is_dead(config, *now, self.ack.heard()) {
             return Some(DownReason::Unreachable);
         }
         match self.stage {

@@ -162,7 +162,7 @@ impl<B: Buffer> Transport<B> {
             Place::Free => {}
             Place::Opening(opening) => {
                 let id = opening.id;
-                if opening.is_over(now) {
+                if opening.is_over(now, &self.config) {
                     self.fail(id, FailReason::NoAnswer);
                 } else {
                     self.arm_opening(now, id);

@@ -346,6 +346,57 @@ fn a_connect_waits_for_a_session_that_is_being_closed() {
     assert!(w.nodes.iter().all(|n| n.ups == 2 && n.session.is_some() && n.session != Some(session)));
 }
 
+/// Sides that died of 200 pairs, each a minute on a path that loses `loss` of 1000 packets either
+/// way. Nothing but the connection depends on it, so there are as few packets as ever.
+fn deaths(loss: u64) -> usize {
+    let lossy = |seed| {
+        let config = |which| Config { unreachable_after: Duration::from_secs(5), retries_max: 5, ..config(which) };
+        let mut w = World::new(seed, Faults::NONE, NO_LOAD, [config(0), config(1)]);
+        w.connect(0);
+        w.run_for(Duration::from_secs(1));
+        for which in 0..2 {
+            let session = w.nodes[which].session.unwrap();
+            w.nodes[which].transport.set_depended(w.now, session, true);
+            w.pump(which);
+        }
+        w.faults.loss = loss;
+        w.run_for(Duration::from_secs(60));
+        w.nodes.iter().map(|n| n.downs.len()).sum::<usize>()
+    };
+    (0..200).map(lossy).sum()
+}
+
+#[test]
+fn a_living_peer_is_not_given_up_for_bad_luck() {
+    //= P-LIFE-2
+    assert_eq!((deaths(300), deaths(500)), (0, 0));
+    assert_eq!(deaths(1000), 400, "the dead are");
+}
+
+#[test]
+fn a_stopped_process_does_not_give_up_its_peers() {
+    //= P-LIFE-2
+    //= P-HAND-11
+    let mut w = world(NO_LOAD);
+    w.connect(0);
+    // It asks once; then the process is stopped, and its packets are lost.
+    w.wire.clear();
+    w.now = w.now + Duration::from_secs(20);
+    w.run_for(Duration::from_secs(1));
+    let session = w.nodes[0].session.expect("it has asked again");
+    w.nodes[0].transport.set_depended(w.now, session, true);
+    w.pump(0);
+    // In a network that is out for a moment it has asked often when it is stopped.
+    w.cut = [true; 2];
+    w.run_for(Duration::from_secs(6));
+    w.now = w.now + Duration::from_secs(100);
+    w.wire.clear();
+    w.run_for(Duration::from_millis(1));
+    w.cut = [false; 2];
+    w.run_for(Duration::from_secs(5));
+    assert_eq!((w.nodes[0].downs.len(), w.nodes[0].session), (0, Some(session)));
+}
+
 /// Time to bring over 20 MB, in us, on a path with a round trip of 100 us and no limit but the
 /// protocol's.
 fn bulk(loss: u64, reordering: u64) -> u64 {

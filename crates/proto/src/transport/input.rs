@@ -171,6 +171,7 @@ impl<B: Buffer> Transport<B> {
             return;
         }
         if let Some(session) = self.places.live(id) {
+            session.life.heard(now);
             act(session, &mut Context { config: &self.config, statistics: &mut self.statistics, now });
             if session.is_done() {
                 self.touch(now, id.slot());
@@ -186,6 +187,7 @@ impl<B: Buffer> Transport<B> {
             return;
         }
         let Some(session) = self.places.live(id) else { return };
+        session.life.heard(now);
         //= P-LIFE-4
         let pong = Pong { session: session.peer_id, token: ping.token, echo: ping.timestamp, length: ping.length as u32 };
         self.answer(from, &Packet::Pong(pong));
