@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Where the time of a get by packets goes: marks inside of its way (`bellwire_gas::probe`), as
-//! [`crate::breakdown`] has them of Active Messages. The paper's Table 4.
+//! [`crate::breakdown`] has them of Active Messages. The paper's Table 4 asks
+//! the same of other pieces.
 //!
 //! One process gets a word and waits for it, again and again; the other answers. What a mark costs
 //! is taken off each piece but the transfers, in which a mark is made while a message is on its

@@ -2,10 +2,11 @@
 //! `bellwire logp --layer am`: what Active Messages cost above the raw VI that they use, in one
 //! alternated run.
 //!
-//! The rows are those of the AMVIA paper's Table 2: half a round trip of 16 bytes (the least that
+//! The rows ask what the AMVIA paper's Table 2 asks: half a round trip of 16 bytes (the least that
 //! an Active Message with two arguments takes) and *delta*, what it is above the raw VI's; L, o_s,
-//! o_r and g by the method of [`crate::model`]. The curve is that of its Figure 5: bandwidth of
-//! bulk messages against their size, beside the raw RDMA write.
+//! o_r and g by the method of [`crate::model`]. The rows of AMVIA's layouts are ping-pongs without
+//! the rest of Active Messages, so they have no L, o_s and o_r. The curve is that of its Figure 5:
+//! bandwidth of bulk messages against their size, beside the raw RDMA write.
 
 pub mod report;
 pub mod rpc;
