@@ -18,6 +18,7 @@ use bellwire_memory::processors;
 use rustix::thread::futex;
 
 use crate::call::Lock;
+use crate::error::Left;
 use crate::layout::{File, LINE, PART_BYTES};
 use crate::window::Window;
 
@@ -27,16 +28,6 @@ const LOOKS: u32 = 4000;
 const YIELDS: u32 = 200;
 /// The longest sleep between two looks for processes that have left.
 const NAP: Duration = Duration::from_millis(20);
-
-/// Someone has left the job while this process waited for all: its exit status, as far as it was
-/// told.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Left {
-    /// Which process.
-    pub process: u32,
-    /// Its exit status.
-    pub status: i32,
-}
 
 /// Words of the barrier, in the first line.
 const ARRIVED: u64 = 0;

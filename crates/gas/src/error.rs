@@ -6,7 +6,15 @@ use std::fmt;
 use bellwire_memory::MemoryError;
 pub use bellwire_peer::Death;
 
-use crate::control::Left;
+/// Someone has left the job while this process waited for all: its exit status, as far as it was
+/// told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Left {
+    /// Which process.
+    pub process: u32,
+    /// Its exit status.
+    pub status: i32,
+}
 
 /// Why global memory cannot be had, or an access cannot be made.
 #[derive(Debug)]

@@ -70,8 +70,7 @@ mod together;
 mod window;
 
 pub use call::{Function, set_functions};
-pub use control::Left;
-pub use error::{Access, Death, Error, Trouble, Why};
+pub use error::{Access, Death, Error, Left, Trouble, Why};
 pub use far::Direction;
 pub use net::{Atomic, machine};
 pub use process::{PeerEntry, Process};

@@ -5,10 +5,9 @@
 //! | file | what |
 //! |---|---|
 //! | `header.rs` | messages as bytes |
-//! | `meet.rs` | how the processes connect |
-//! | `peer.rs` | credits; messages to send, answers awaited |
-//! | `pack.rs` | several short requests in one message |
-//! | `answers.rs` | the answers to peers |
+//! | `name.rs`, `meet.rs` | the names of processes; how they connect |
+//! | `peer.rs`, `peer/answers.rs` | credits; messages to send, answers awaited; the answers to peers |
+//! | `pack.rs`, `parts.rs` | several short requests in one message; long ones in several |
 //! | `memory.rs` | this process's memory as peers may reach it |
 //! | `core.rs` | the machine: messages that arrive |
 //! | `ask.rs` | what the program asks for, tried once |
@@ -24,7 +23,6 @@
 //! Invariant C1 (of callers): memory that a call is given is readable or writable for its length;
 //! that of a get, until [`Net::sync`] has returned.
 
-mod answers;
 mod ask;
 mod calls;
 mod core;
@@ -34,7 +32,9 @@ mod header;
 pub mod machine;
 mod meet;
 mod memory;
+mod name;
 mod pack;
+mod parts;
 mod peer;
 mod rounds;
 

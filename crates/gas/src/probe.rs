@@ -6,9 +6,6 @@
 //! probes no code is left. A probe marks the instant at which a step of the way is over: once for
 //! each get and its answer, and not by looks that find nothing.
 
-use crate::error::Error;
-use crate::process::Process;
-
 /// A step that is over, in the order in which a process passes them: the first four in the process
 /// that asks, the others in the one that is asked and then in the one that asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -50,25 +47,4 @@ pub enum Off {}
 impl Probe for Off {
     #[inline(always)]
     fn mark(_: Stage) {}
-}
-
-/// The calls with a probe; else as those without. Of places that are mapped here, and where all
-/// memory is, nothing is marked.
-impl Process {
-    /// As [`sync`](Self::sync).
-    ///
-    /// # Errors
-    /// As there.
-    pub fn sync_probed<P: Probe>(&self) -> Result<(), Error> {
-        self.net.as_ref().map_or(Ok(()), |net| net.sync_probed::<P>())
-    }
-
-    /// Answers another process until it has got from here `gets` times in all. Nothing to do if its
-    /// memory is mapped here.
-    ///
-    /// # Errors
-    /// As for [`sync`](Self::sync).
-    pub fn answer_probed<P: Probe>(&self, process: u32, gets: u32) -> Result<(), Error> {
-        self.net.as_ref().map_or(Ok(()), |net| net.answer_probed::<P>(process, gets))
-    }
 }

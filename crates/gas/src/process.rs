@@ -14,6 +14,7 @@ use crate::error::Error;
 use crate::group::Group;
 use crate::layout::{self, File, SYMMETRIC_BASE, WINDOW_END, WORD_MAX};
 use crate::net::{self, Net};
+use crate::probe::Probe;
 use crate::symmetric::Symmetric;
 use crate::window::{self, Range, Window};
 use crate::{far, fault, host};
@@ -213,4 +214,25 @@ fn setting(name: &'static str, default_mib: u64, bytes_max: u64) -> Result<u64, 
         Err(_) => default_mib,
     };
     mib.checked_mul(1 << 20).filter(|bytes| (1..=bytes_max).contains(bytes)).ok_or(Error::BadSetting(name))
+}
+
+/// The calls with a probe; else as those without. Of places that are mapped here, and where all
+/// memory is, nothing is marked.
+impl Process {
+    /// As [`sync`](Self::sync).
+    ///
+    /// # Errors
+    /// As there.
+    pub fn sync_probed<P: Probe>(&self) -> Result<(), Error> {
+        self.net.as_ref().map_or(Ok(()), |net| net.sync_probed::<P>())
+    }
+
+    /// Answers another process until it has got from here `gets` times in all. Nothing to do if its
+    /// memory is mapped here.
+    ///
+    /// # Errors
+    /// As for [`sync`](Self::sync).
+    pub fn answer_probed<P: Probe>(&self, process: u32, gets: u32) -> Result<(), Error> {
+        self.net.as_ref().map_or(Ok(()), |net| net.answer_probed::<P>(process, gets))
+    }
 }

@@ -4,8 +4,7 @@
 
 use bellwire_memory::atomic::{Ordering, fence};
 
-use crate::control::Left;
-use crate::error::Error;
+use crate::error::{Error, Left};
 use crate::layout::{self, WORD_MAX};
 use crate::net::Net;
 use crate::process::Process;

@@ -17,15 +17,13 @@ use bellwire_via::inbox::LineWords;
 use bellwire_via::wire::Wire;
 use bellwire_via::{Acceptor, Came, Engine, Notice, ViHandle};
 
-use super::answers::Answer;
 use super::header::{HEAD_WORDS_MAX, Head, Kind};
-use super::meet::Name;
 use super::memory::{Atomic, Memory};
+use super::name::Name;
 use super::pack::Unpack;
-use super::peer::{Farewell, Left as Sent, Peer, Pending, State};
+use super::peer::{Answer, Farewell, Left as Sent, Peer, Pending, State};
 use super::rounds::Rounds;
-use crate::control::Left;
-use crate::error::{Access, Error, Trouble, Why};
+use crate::error::{Access, Error, Left, Trouble, Why};
 use crate::probe::{Off, Probe, Stage};
 
 /// Most bytes that one Get asks for.

@@ -3,7 +3,7 @@
 //! the launcher that they wait. A process that does not know another's random id cannot find it,
 //! and one that asks has to show the id that it told the others.
 
-use bellwire_peer::{Host, Kind, Mailbox, Patience};
+use bellwire_peer::{Mailbox, Patience};
 use bellwire_via::nic::clock;
 use bellwire_via::wire::Wire;
 use bellwire_via::{Acceptor, Duration, Engine, Error as ViaError, NetAddress, ViAttributes, ViHandle};
@@ -11,6 +11,7 @@ use rustix::rand::{GetRandomFlags, getrandom};
 
 use super::core::Core;
 use super::memory::Memory;
+use super::name::{Name, who_asks};
 use super::peer::{INBOX_LIMIT, State};
 use crate::call::Lock;
 use crate::error::Error;
@@ -20,48 +21,6 @@ use crate::window::Window;
 const PATIENCE: Patience = Patience { find: Duration(60_000_000_000), answer: Duration(60_000_000_000) };
 /// What both ends must say: the version of this layer's messages.
 pub const VERSION: u64 = 0x6761_7300_0000_0003;
-/// The addresses at which processes wait, and those with which they ask.
-const WAITING: Kind = Kind(*b"GA\x01W");
-const ASKING: Kind = Kind(*b"GA\x01A");
-
-/// Where a process is.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Name {
-    host: Host,
-    id: [u8; 16],
-}
-
-impl Name {
-    pub(super) fn new(host: &[u8], id: [u8; 16]) -> Option<Self> {
-        Some(Self { host: Host::new(host)?, id })
-    }
-
-    pub(super) fn to_bytes(self) -> Vec<u8> {
-        [self.id.as_slice(), &self.host.to_bytes()].concat()
-    }
-
-    pub(super) fn from_bytes(bytes: &[u8]) -> Option<Self> {
-        let (id, host) = bytes.split_first_chunk()?;
-        Some(Self { host: Host::from_bytes(host).filter(|host| *host != Host::NONE)?, id: *id })
-    }
-
-    /// Where it waits.
-    pub(super) fn waits_at(&self) -> Option<NetAddress> {
-        WAITING.address(self.host.as_bytes(), &[&self.id])
-    }
-
-    /// The address with which process `rank` asks.
-    pub(super) fn asks_as(&self, rank: u32) -> Option<NetAddress> {
-        ASKING.address(self.host.as_bytes(), &[&rank.to_le_bytes(), &self.id])
-    }
-}
-
-/// The process that asks, out of an address that a peer made up: its number, and the id that it
-/// shows.
-fn who_asks(address: &NetAddress) -> Option<(u32, [u8; 16])> {
-    let (rank, id) = ASKING.id_of::<20>(address)?.split_first_chunk()?;
-    Some((u32::from_le_bytes(*rank), id.try_into().ok()?))
-}
 
 impl Core {
     /// A process that waits for the others under a random name. The engine knows the time.
@@ -141,20 +100,5 @@ impl Core {
     /// Whether all processes are connected.
     pub(super) fn is_complete(&self) -> bool {
         self.peers.iter().all(|peer| peer.state != State::Connecting)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_survive_as_bytes_and_in_requests() {
-        let name = Name::new(&[127, 0, 0, 1], [7; 16]).unwrap();
-        assert_eq!(Name::from_bytes(&name.to_bytes()), Some(name));
-        assert_eq!(Name::from_bytes(&[0; 16]), None);
-        assert_eq!(Name::from_bytes(&[0; 35]), None);
-        assert_eq!(who_asks(&name.asks_as(9).unwrap()), Some((9, [7; 16])));
-        assert_eq!(who_asks(&name.waits_at().unwrap()), None);
     }
 }

@@ -10,6 +10,8 @@
 //!
 //! Short requests of a burst join others in a [`Pack`].
 
+mod answers;
+
 use std::collections::VecDeque;
 
 use bellwire_peer::{Channel, Credits, Death, Put};
@@ -17,10 +19,11 @@ use bellwire_via::Engine;
 use bellwire_via::frame::INLINE_BYTES_MAX;
 use bellwire_via::wire::Wire;
 
-use super::answers::Answers;
 use super::header::{BULK_HEAD_BYTES, Head, Kind, TELL};
 use super::pack::{LONE_MAX, Pack, Record};
 use crate::probe::{Off, Probe, Stage};
+pub(super) use answers::Answer;
+use answers::Answers;
 
 /// Messages that may be out.
 pub(super) const WINDOW: u32 = 256;

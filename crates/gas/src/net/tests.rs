@@ -417,7 +417,7 @@ fn strangers_are_not_connected() {
                 if rank == 1 {
                     // One that knows the address, but not who it is to be.
                     let mut stranger = Alone::new((0, 1), memory.window(), |block| vec![block.to_vec()]);
-                    let own = meet::Name::new(stranger.nic.with(|engine| engine.wire().host_address().to_vec()).as_slice(), [9; 16]).unwrap();
+                    let own = name::Name::new(stranger.nic.with(|engine| engine.wire().host_address().to_vec()).as_slice(), [9; 16]).unwrap();
                     stranger.core.names = vec![process.core.names[0], own];
                     stranger.core.peers = (0..2).map(|_| super::peer::Peer::new(State::Connecting)).collect();
                     stranger.core.me = 1;

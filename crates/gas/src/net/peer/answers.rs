@@ -7,12 +7,12 @@ use std::collections::VecDeque;
 use bellwire_via::Engine;
 use bellwire_via::wire::Wire;
 
-use super::ask::{UNFLUSHED_BYTES_MAX, part_of};
-use super::header::{Head, Kind};
-use super::memory::Memory;
-use super::pack::PACKED_BYTES_MAX;
-use super::peer::{PENDING_MAX, Peer};
+use super::{PENDING_MAX, Peer};
 use crate::error::{Access, Error, Why};
+use crate::net::header::{Head, Kind};
+use crate::net::memory::Memory;
+use crate::net::pack::PACKED_BYTES_MAX;
+use crate::net::parts::{UNFLUSHED_BYTES_MAX, part_of};
 use crate::probe::Off;
 
 /// Bytes of answers that are put together, if they have waited.
@@ -20,7 +20,7 @@ const REPLY_BYTES_MAX: usize = 1024;
 
 /// An answer that a peer has asked for and not got yet.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Answer {
+pub(crate) enum Answer {
     /// Bytes of our memory, in messages of so many bytes (0: not cut yet).
     Memory {
         address: u64,
@@ -37,7 +37,7 @@ pub(super) enum Answer {
 
 /// Answers that have not left.
 #[derive(Debug, Default)]
-pub(super) struct Answers {
+pub(crate) struct Answers {
     waiting: VecDeque<Answer>,
     /// Short ones put together, before all that wait, and how many they are.
     reply: Vec<u8>,
@@ -45,14 +45,14 @@ pub(super) struct Answers {
 }
 
 impl Answers {
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.waiting.is_empty() && self.reply.is_empty()
     }
 
     /// One more. A short one is made now, so that what its peer does afterwards does not change it.
     /// `false`: the peer has asked for more than it may.
     #[inline]
-    pub(super) fn push(&mut self, answer: Answer, memory: &Memory) -> bool {
+    pub(crate) fn push(&mut self, answer: Answer, memory: &Memory) -> bool {
         if !self.waiting.is_empty() || !self.make(answer, memory) {
             self.waiting.push_back(answer);
         }
@@ -100,7 +100,7 @@ const DATA: Head = Head::new(Kind::Data, [0; 3]);
 impl Peer {
     /// Sends the answers that can leave, behind the rest of a message that has begun to. Long ones
     /// share system calls.
-    pub(super) fn send_answers<W: Wire>(&mut self, engine: &mut Engine<W>, memory: &Memory) {
+    pub(crate) fn send_answers<W: Wire>(&mut self, engine: &mut Engine<W>, memory: &Memory) {
         while self.channel.push(engine) {
             if self.answers.reply.is_empty() {
                 self.answers.gather(memory);
