@@ -18,10 +18,20 @@
 //! memory it had been given; the owner's wait is bounded by its caller.
 
 use crate::atomic::{AtomicU32, Ordering};
+use crate::weakened;
 
-const ENTER: Ordering = if cfg!(bellwire_weaken = "epoch_enter") { Ordering::Relaxed } else { Ordering::Release };
-const LEAVE: Ordering = if cfg!(bellwire_weaken = "epoch_leave") { Ordering::Relaxed } else { Ordering::Release };
-const SEE_LEFT: Ordering = if cfg!(bellwire_weaken = "epoch_see_left") { Ordering::Relaxed } else { Ordering::Acquire };
+#[inline(always)]
+fn enter_order() -> Ordering {
+    weakened::ordering("epoch_enter", Ordering::Release)
+}
+#[inline(always)]
+fn leave_order() -> Ordering {
+    weakened::ordering("epoch_leave", Ordering::Release)
+}
+#[inline(always)]
+fn see_left_order() -> Ordering {
+    weakened::ordering("epoch_see_left", Ordering::Acquire)
+}
 
 /// Which barrier the worker needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,15 +51,16 @@ pub fn enter(word: &AtomicU32, barrier: WorkerBarrier) {
     // Release: the owner may wait for an earlier access and see this odd value instead of the even
     // one between; then it must still see that access as done (pairs with has_left()). The order
     // before the look at the permission comes from the barrier below (E1).
-    word.store(now.wrapping_add(1), ENTER);
+    word.store(now.wrapping_add(1), enter_order());
     match barrier {
         #[cfg(not(loom))]
         WorkerBarrier::Light => crate::atomic::compiler_fence(Ordering::SeqCst),
         // SeqCst: store of the word before load of the permission; pairs with the owner's barrier
         // (Dekker). The model has no membarrier.
         _ => {
-            #[cfg(not(bellwire_weaken = "epoch_barrier"))]
-            crate::atomic::fence(Ordering::SeqCst);
+            if !weakened::is("epoch_barrier") {
+                crate::atomic::fence(Ordering::SeqCst);
+            }
         }
     }
 }
@@ -61,7 +72,7 @@ pub fn leave(word: &AtomicU32) {
     let now = word.load(Ordering::Relaxed);
     debug_assert!(now & 1 == 1, "leave without enter");
     // Release: our accesses are done; pairs with quiet().
-    word.store(now.wrapping_add(1), LEAVE);
+    word.store(now.wrapping_add(1), leave_order());
 }
 
 /// The owner's look, after its barrier: `None` if the worker is not inside, else the value to wait
@@ -69,7 +80,7 @@ pub fn leave(word: &AtomicU32) {
 #[inline]
 pub fn inside(word: &AtomicU32) -> Option<u32> {
     // Acquire: pairs with leave().
-    let now = word.load(SEE_LEFT);
+    let now = word.load(see_left_order());
     (now & 1 == 1).then_some(now)
 }
 
@@ -77,7 +88,7 @@ pub fn inside(word: &AtomicU32) -> Option<u32> {
 #[inline]
 pub fn has_left(word: &AtomicU32, seen: u32) -> bool {
     // Acquire: pairs with leave().
-    word.load(SEE_LEFT) != seen
+    word.load(see_left_order()) != seen
 }
 
 #[cfg(all(test, not(loom)))]

@@ -25,9 +25,16 @@
 //! Used by the C libraries for their handles.
 
 use crate::atomic::{AtomicU32, AtomicUsize, Ordering, fence};
+use crate::weakened;
 
-const LEAVE: Ordering = if cfg!(bellwire_weaken = "door_leave") { Ordering::Relaxed } else { Ordering::Release };
-const SEE_LEFT: Ordering = if cfg!(bellwire_weaken = "door_see_left") { Ordering::Relaxed } else { Ordering::Acquire };
+#[inline(always)]
+fn leave_order() -> Ordering {
+    weakened::ordering("door_leave", Ordering::Release)
+}
+#[inline(always)]
+fn see_left_order() -> Ordering {
+    weakened::ordering("door_see_left", Ordering::Acquire)
+}
 
 /// A thread's own word, on a line of its own.
 #[repr(align(64))]
@@ -95,15 +102,17 @@ impl Mark {
         crate::atomic::compiler_fence(Ordering::SeqCst);
         // The model has no membarrier: both halves are full fences there. SeqCst: a store-load
         // order on both sides is what Dekker needs.
-        #[cfg(all(loom, not(bellwire_weaken = "door_barrier")))]
-        fence(Ordering::SeqCst);
+        #[cfg(loom)]
+        if !weakened::is("door_barrier") {
+            fence(Ordering::SeqCst);
+        }
     }
 
     /// H5: its thread is out again.
     #[inline(always)]
     pub fn leave(&self) {
         // Release: the work inside comes before; pairs with H4.
-        self.inside.store(0, LEAVE);
+        self.inside.store(0, leave_order());
     }
 
     /// In the child of a `fork`, which has one thread: nobody is behind any door. A store only, as
@@ -116,7 +125,7 @@ impl Mark {
     /// H4: whether its thread is behind the door called `name`.
     pub fn is_behind(&self, name: u32) -> bool {
         // Acquire: the work inside comes before; pairs with H5.
-        self.inside.load(SEE_LEFT) == name
+        self.inside.load(see_left_order()) == name
     }
 }
 
@@ -181,13 +190,13 @@ impl Door {
     /// H5 for those without a mark.
     pub fn count_out(&self) {
         // Release: the work inside comes before; pairs with is_counted().
-        self.counted.fetch_sub(1, LEAVE);
+        self.counted.fetch_sub(1, leave_order());
     }
 
     /// H4 for those without a mark: whether one is inside.
     pub fn is_counted(&self) -> bool {
         // Acquire: pairs with count_out().
-        self.counted.load(SEE_LEFT) != 0
+        self.counted.load(see_left_order()) != 0
     }
 }
 

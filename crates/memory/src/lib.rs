@@ -56,5 +56,7 @@ pub mod region;
 pub mod reserve;
 pub mod tagged_table;
 pub mod token;
+#[doc(hidden)]
+pub mod weakened;
 
 pub use error::{Blame, MemoryError};

@@ -37,11 +37,23 @@ pub const LINE_WORDS: usize = 8;
 /// The bit of word 0 that belongs to the queue; the other 63 are the caller's.
 pub const LAP_BIT: u64 = 1;
 
-// Orderings are constants so that the negative models can weaken one at a time (tests/run_loom.sh).
-const PUBLISH_LINE: Ordering = if cfg!(bellwire_weaken = "line_publish") { Ordering::Relaxed } else { Ordering::Release };
-const READ_LINE: Ordering = if cfg!(bellwire_weaken = "line_read") { Ordering::Relaxed } else { Ordering::Acquire };
-const PUBLISH_HEAD: Ordering = if cfg!(bellwire_weaken = "head_publish") { Ordering::Relaxed } else { Ordering::Release };
-const READ_HEAD: Ordering = if cfg!(bellwire_weaken = "head_read") { Ordering::Relaxed } else { Ordering::Acquire };
+// Orderings are functions so that the negative models can weaken one at a time (tests/run_loom.sh).
+#[inline(always)]
+fn publish_line() -> Ordering {
+    crate::weakened::ordering("line_publish", Ordering::Release)
+}
+#[inline(always)]
+fn read_line() -> Ordering {
+    crate::weakened::ordering("line_read", Ordering::Acquire)
+}
+#[inline(always)]
+fn publish_head() -> Ordering {
+    crate::weakened::ordering("head_publish", Ordering::Release)
+}
+#[inline(always)]
+fn read_head() -> Ordering {
+    crate::weakened::ordering("head_read", Ordering::Acquire)
+}
 
 /// One slot's content.
 #[repr(C, align(64))]
@@ -339,7 +351,7 @@ impl Slots for MappedSlots {
     #[inline]
     fn load_word0(&self, index: u32) -> u64 {
         // Acquire (Q1): pairs with the release of word 0 in store().
-        self.word(index, 0).load(READ_LINE)
+        self.word(index, 0).load(read_line())
     }
 
     #[inline]
@@ -364,7 +376,7 @@ impl Slots for MappedSlots {
         // SAFETY: M1, and Q2: the slot is ours, 56 bytes after word 0; `from` is the caller's.
         unsafe { bytes::copy_small(slot.add(8), from, length) };
         // Release (Q1): publishes the bytes; pairs with load_word0().
-        self.word(index, 0).store(word0, PUBLISH_LINE);
+        self.word(index, 0).store(word0, publish_line());
     }
 
     #[cfg(not(any(loom, miri)))]
@@ -378,7 +390,7 @@ impl Slots for MappedSlots {
         // SAFETY: M1, and Q2: the slot is ours, with room behind the words; `from` is the caller's.
         unsafe { bytes::copy_small(slot.add(8 + 8 * words), from, length) };
         // Release (Q1): publishes the bytes; pairs with load_word0().
-        self.word(index, 0).store(word0, PUBLISH_LINE);
+        self.word(index, 0).store(word0, publish_line());
     }
 
     #[inline]
@@ -394,7 +406,7 @@ impl Slots for MappedSlots {
                 self.word(index, w).store(line.0[w], Ordering::Relaxed);
             }
             // Release (Q1): publishes words 1..; pairs with load_word0().
-            self.word(index, 0).store(word0, PUBLISH_LINE);
+            self.word(index, 0).store(word0, publish_line());
         }
     }
 }
@@ -481,13 +493,13 @@ impl HeadWord for MappedHead {
     fn read(&self) -> u32 {
         // SAFETY: M2. Acquire (Q2): pairs with publish(); the reader's loads of the slots happen
         // before we overwrite them.
-        unsafe { (*self.word).load(READ_HEAD) }
+        unsafe { (*self.word).load(read_head()) }
     }
 
     #[inline]
     fn publish(&self, head: u32) {
         // SAFETY: M2. Release (Q2): our loads of the slots are done; pairs with read().
-        unsafe { (*self.word).store(head, PUBLISH_HEAD) }
+        unsafe { (*self.word).store(head, publish_head()) }
     }
 }
 
@@ -495,13 +507,21 @@ impl HeadWord for MappedHead {
 pub mod orderings {
     use crate::atomic::Ordering;
     /// Store of word 0.
-    pub const PUBLISH_LINE: Ordering = super::PUBLISH_LINE;
+    pub fn publish_line() -> Ordering {
+        super::publish_line()
+    }
     /// Load of word 0.
-    pub const READ_LINE: Ordering = super::READ_LINE;
+    pub fn read_line() -> Ordering {
+        super::read_line()
+    }
     /// Store of the head.
-    pub const PUBLISH_HEAD: Ordering = super::PUBLISH_HEAD;
+    pub fn publish_head() -> Ordering {
+        super::publish_head()
+    }
     /// Load of the head.
-    pub const READ_HEAD: Ordering = super::READ_HEAD;
+    pub fn read_head() -> Ordering {
+        super::read_head()
+    }
 }
 
 #[cfg(all(test, not(loom)))]

@@ -95,7 +95,7 @@ pub fn light(reached: bool) {
         // SeqCst, for the compiler only: store before load; the processor's half is the other
         // side's membarrier.
         compiler_fence(Ordering::SeqCst);
-    } else if cfg!(not(bellwire_weaken = "barrier_light")) {
+    } else if !crate::weakened::is("barrier_light") {
         // SeqCst: a store-load order, on both sides, is what Dekker needs; pairs with heavy().
         // Models always take this branch.
         fence(Ordering::SeqCst);
@@ -119,7 +119,7 @@ pub fn heavy(reach: Reach) {
     match reach {
         Reach::Process if cfg!(not(loom)) => private_expedited(),
         Reach::Registered if cfg!(not(loom)) => global_expedited(),
-        _ if cfg!(bellwire_weaken = "barrier_heavy") => {}
+        _ if crate::weakened::is("barrier_heavy") => {}
         // SeqCst: a store-load order, on both sides; pairs with light(). Models always take this
         // branch.
         _ => fence(Ordering::SeqCst),

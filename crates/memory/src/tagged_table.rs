@@ -15,9 +15,16 @@
 //!   in between (the writers' tags carry generations).
 
 use crate::atomic::{AtomicU64, Ordering, fence};
+use crate::weakened;
 
-const PUBLISH_TAG: Ordering = if cfg!(bellwire_weaken = "table_publish") { Ordering::Relaxed } else { Ordering::Release };
-const READ_TAG: Ordering = if cfg!(bellwire_weaken = "table_read") { Ordering::Relaxed } else { Ordering::Acquire };
+#[inline(always)]
+fn publish_tag() -> Ordering {
+    weakened::ordering("table_publish", Ordering::Release)
+}
+#[inline(always)]
+fn read_tag() -> Ordering {
+    weakened::ordering("table_read", Ordering::Acquire)
+}
 
 /// Where the words live.
 pub trait Words {
@@ -58,14 +65,15 @@ impl<W: Words, const N: usize> TableWriter<W, N> {
         // Relaxed: ordered before the values by the fence (S1).
         self.words.word(at).store(0, Ordering::Relaxed);
         // Release (S1): a reader that sees a new value and then fences sees the tag gone.
-        #[cfg(not(bellwire_weaken = "table_fence"))]
-        fence(Ordering::Release);
+        if !weakened::is("table_fence") {
+            fence(Ordering::Release);
+        }
         for (i, v) in values.iter().enumerate().skip(1) {
             // Relaxed: published by the tag (S1).
             self.words.word(at + i).store(*v, Ordering::Relaxed);
         }
         // Release (S1): publishes the values; pairs with the acquire in get().
-        self.words.word(at).store(values[0], PUBLISH_TAG);
+        self.words.word(at).store(values[0], publish_tag());
     }
 
     /// Empties entry `index` if it still has `tag`.
@@ -100,7 +108,7 @@ impl<W: Words, const N: usize> TableReader<W, N> {
         }
         let at = index * N;
         // Acquire (S2): pairs with the release of the tag in set().
-        let first = self.words.word(at).load(READ_TAG);
+        let first = self.words.word(at).load(read_tag());
         if first & mask != tag {
             return None;
         }
@@ -110,8 +118,9 @@ impl<W: Words, const N: usize> TableReader<W, N> {
             *v = self.words.word(at + i).load(Ordering::Relaxed);
         }
         // Acquire (S2): pairs with the release fence in set().
-        #[cfg(not(bellwire_weaken = "table_read_fence"))]
-        fence(Ordering::Acquire);
+        if !weakened::is("table_read_fence") {
+            fence(Ordering::Acquire);
+        }
         // Relaxed: after the fence.
         (self.words.word(at).load(Ordering::Relaxed) == first).then_some(values)
     }

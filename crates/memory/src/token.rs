@@ -42,8 +42,14 @@ use loom::sync::{Mutex, MutexGuard};
 use std::sync::{Mutex, MutexGuard};
 
 const ENTER: Ordering = Ordering::Relaxed;
-const LEAVE: Ordering = if cfg!(bellwire_weaken = "token_leave") { Ordering::Relaxed } else { Ordering::Release };
-const SEE_LEFT: Ordering = if cfg!(bellwire_weaken = "token_see_left") { Ordering::Relaxed } else { Ordering::Acquire };
+#[inline(always)]
+fn leave_order() -> Ordering {
+    crate::weakened::ordering("token_leave", Ordering::Release)
+}
+#[inline(always)]
+fn see_left_order() -> Ordering {
+    crate::weakened::ordering("token_see_left", Ordering::Acquire)
+}
 
 /// Acquisitions in a row through the mutex after which a thread gets the bias.
 const STREAK_MIN: u32 = if cfg!(loom) { 1 } else { 8 };
@@ -160,7 +166,7 @@ impl<T> Token<T> {
                 return Held { token: self, slot, not_send: PhantomData };
             }
             // Release: nothing was done inside, but the revoker waits for it.
-            inside.store(0, LEAVE);
+            inside.store(0, leave_order());
         }
         self.enter_slow(me, claim)
     }
@@ -180,7 +186,7 @@ impl<T> Token<T> {
             heavy_barrier();
             let mut spins = 0u32;
             // Acquire: pairs with the release of `inside` at exit: we see what the owner did.
-            while self.inside_of(owner).load(SEE_LEFT) != 0 {
+            while self.inside_of(owner).load(see_left_order()) != 0 {
                 wait_a_little(&mut spins);
             }
         }
@@ -204,7 +210,7 @@ impl<T> Token<T> {
     #[inline]
     fn inside_of(&self, slot: usize) -> &AtomicU32 {
         // The variant is what the models must find: one word for all (T4).
-        &self.slots[if cfg!(bellwire_weaken = "token_one_word") { 0 } else { slot }].inside
+        &self.slots[if crate::weakened::is("token_one_word") { 0 } else { slot }].inside
     }
 
     /// The slot of thread `me`, a free one made its own, or 0. The caller holds `queue`.
@@ -236,7 +242,7 @@ impl<T> Drop for Held<'_, T> {
     fn drop(&mut self) {
         if self.slot != 0 {
             // Release: publishes what we did inside; pairs with the revoker's acquire.
-            self.token.inside_of(self.slot).store(0, LEAVE);
+            self.token.inside_of(self.slot).store(0, leave_order());
         } else {
             leave_slow(self.token);
         }
@@ -296,8 +302,10 @@ fn light_barrier() {
     crate::atomic::compiler_fence(Ordering::SeqCst);
     // The model has no membarrier: both halves are full fences there. SeqCst: a store-load order on
     // both sides is what Dekker needs.
-    #[cfg(all(loom, not(bellwire_weaken = "token_barrier")))]
-    crate::atomic::fence(Ordering::SeqCst);
+    #[cfg(loom)]
+    if !crate::weakened::is("token_barrier") {
+        crate::atomic::fence(Ordering::SeqCst);
+    }
 }
 
 fn heavy_barrier() {

@@ -42,7 +42,7 @@ impl Handle {
 
 impl Slots for Handle {
     fn load_word0(&self, index: u32) -> u64 {
-        self.0.word0[index as usize].load(orderings::READ_LINE)
+        self.0.word0[index as usize].load(orderings::read_line())
     }
 
     fn load_rest(&self, index: u32, line: &mut Line) {
@@ -55,17 +55,17 @@ impl Slots for Handle {
         assert_eq!(words, WORDS);
         // SAFETY: the model checks that nobody reads or writes meanwhile.
         self.0.rest[index as usize].with_mut(|p| unsafe { (*p).copy_from_slice(&line.0[1..WORDS]) });
-        self.0.word0[index as usize].store(word0, orderings::PUBLISH_LINE);
+        self.0.word0[index as usize].store(word0, orderings::publish_line());
     }
 }
 
 impl HeadWord for Handle {
     fn read(&self) -> u32 {
-        self.0.head.load(orderings::READ_HEAD)
+        self.0.head.load(orderings::read_head())
     }
 
     fn publish(&self, head: u32) {
-        self.0.head.store(head, orderings::PUBLISH_HEAD);
+        self.0.head.store(head, orderings::publish_head());
     }
 }
 

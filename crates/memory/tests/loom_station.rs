@@ -6,10 +6,11 @@
 //! has a time, so the helper's ticks do not help.
 //!
 //! The rules that the helper and the program follow are taken away one at a time
-//! (`bellwire_weaken = "station_.."` below), as are the barriers of the memory crate.
+//! (`weakened::is("station_..")` below), as are the barriers of the memory crate.
 #![cfg(loom)]
 
 use bellwire_memory::membarrier::{Reach, heavy, light};
+use bellwire_memory::weakened;
 use loom::sync::atomic::{AtomicU32, Ordering};
 use loom::sync::{Arc, Mutex, MutexGuard, Notify};
 use loom::thread;
@@ -96,7 +97,7 @@ impl Station {
         let moved = self.take(core);
         if moved && core.machine_armed {
             core.machine_armed = false;
-            if cfg!(not(bellwire_weaken = "station_ring")) {
+            if !weakened::is("station_ring") {
                 self.descriptor.notify();
             }
         }
@@ -107,7 +108,7 @@ impl Station {
     /// `Helper::stay_out`.
     fn stay_out(&self) -> bool {
         let mut core = self.core();
-        if core.machine_armed && cfg!(not(bellwire_weaken = "station_stay_out")) {
+        if core.machine_armed && !weakened::is("station_stay_out") {
             return false;
         }
         // Relaxed: a hint to the peer.
@@ -169,7 +170,7 @@ impl Station {
             let mut core = self.core();
             core.machine_armed = true;
             self.arm_bell(&mut core);
-            if cfg!(not(bellwire_weaken = "station_arm_look")) {
+            if !weakened::is("station_arm_look") {
                 self.take(&mut core);
             }
             let has_come = core.taken >= n;
