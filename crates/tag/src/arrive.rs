@@ -10,6 +10,7 @@ use crate::connection::{ConnectionId, Doing, Flow, OperationId, Stream};
 use crate::core::{Core, UNEXPECTED_BYTES_MAX};
 use crate::gather::{Piece, Place};
 use crate::header::{DATA, EAGER_BYTES_MAX, FULL, HEAD_WORDS_MAX, Head, Kind, LAST, Plain, REPLY, TAGGED};
+use crate::lend::Lent;
 use crate::matching::Envelope;
 use crate::posted::{Announced, ENVELOPE_BYTES, Held, Matched, Message};
 use bellwire_memory::bytes;
@@ -53,11 +54,23 @@ impl Core {
     #[inline(always)]
     pub(crate) fn look<W: Wire>(&mut self, engine: &mut Engine<W>) -> Looked {
         if !self.unsent.is_empty() {
-            self.leave_all(engine);
+            return self.look_and_send(engine);
         }
         let mut line: LineWords = [0; 7];
         let taken = engine.take(self.mailbox.inbox(), &mut line);
         self.taken(engine, &line, taken)
+    }
+
+    /// As [`look`](Self::look), where something waits to leave or is being pulled.
+    #[cold]
+    fn look_and_send<W: Wire>(&mut self, engine: &mut Engine<W>) -> Looked {
+        let is_pulling = self.leave_all(engine);
+        let mut line: LineWords = [0; 7];
+        let taken = engine.take(self.mailbox.inbox(), &mut line);
+        match self.taken(engine, &line, taken) {
+            Looked::Nothing if is_pulling => Looked::Moved,
+            looked => looked,
+        }
     }
 
     /// As [`look`](Self::look), after one that has found something: takes only what was there
@@ -155,7 +168,7 @@ impl Core {
             Kind::Announce => self.announced(engine, &a),
             Kind::Ask => self.asked(engine, &a),
             Kind::Data => self.part(engine, &a),
-            Kind::Done => self.peer_done(&a),
+            Kind::Done => self.peer_done(engine, &a),
             Kind::Write => self.write_arrived(engine, &a),
             Kind::Read => self.read_arrived(engine, &a),
             Kind::Atomic => self.atomic_arrived(engine, &a),
@@ -226,16 +239,23 @@ impl Core {
     fn announced<W: Wire>(&mut self, engine: &mut Engine<W>, a: &Arrived<'_>) -> bool {
         let [length, operation, ..] = a.head.fixed;
         let Ok(operation) = u32::try_from(operation) else { return false };
-        if length > MESSAGE_BYTES_MAX || a.payload.1 != 0 {
+        if length > MESSAGE_BYTES_MAX {
             return false;
         }
+        let lent = match a.payload.1 {
+            0 => None,
+            // SAFETY: the payload is readable for as many bytes.
+            n => match unsafe { Lent::parse(a.payload.0, n, length) } {
+                None => return false,
+                lent => lent.map(Box::new),
+            },
+        };
         let Some(e) = self.envelope(a) else { return true };
-        let announced = Announced { connection: a.from, operation, length: length as usize, answer: a.head.flags & REPLY != 0 };
+        let announced = Announced { connection: a.from, operation, length: length as usize, answer: a.head.flags & REPLY != 0, lent };
         if let Some(matched) = self.match_one(engine, e, a.is_tagged(), length as usize) {
-            self.ask(engine, matched, e, a.data(), &announced);
+            self.ask(engine, matched, e, a.data(), announced);
         } else {
-            let body = Held::Announced { connection: a.from, operation, length: length as usize, answer: announced.answer };
-            self.queues[usize::from(a.is_tagged())].keep(e, Message { data: a.data(), body });
+            self.queues[usize::from(a.is_tagged())].keep(e, Message { data: a.data(), body: Held::Announced(announced) });
         }
         true
     }
@@ -244,7 +264,9 @@ impl Core {
     fn asked<W: Wire>(&mut self, engine: &mut Engine<W>, a: &Arrived<'_>) -> bool {
         let (own, to) = (OperationId::from_raw(a.head.fixed[0] as u32), (a.head.fixed[0] >> 32) as u32);
         let wanted = a.head.fixed[1];
-        let Some(operation) = self.operations.get_mut(own).filter(|o| o.connection == a.from && o.doing == Doing::Announced) else { return false };
+        let Some(operation) = self.operations.get_mut(own).filter(|o| o.connection == a.from && matches!(o.doing, Doing::Announced | Doing::Lent)) else {
+            return false;
+        };
         if wanted > operation.gather.len() as u64 {
             return false;
         }
@@ -282,7 +304,7 @@ impl Core {
     }
 
     /// The peer says what our request came to.
-    fn peer_done(&mut self, a: &Arrived<'_>) -> bool {
+    fn peer_done<W: Wire>(&mut self, engine: &mut Engine<W>, a: &Arrived<'_>) -> bool {
         let (own, outcome) = (OperationId::from_raw(a.head.fixed[0] as u32), (a.head.fixed[0] >> 32) as u32);
         // Several parts of a write may have been refused: the first refusal has ended it.
         let Some(operation) = self.operations.get(own).filter(|o| o.connection == a.from) else { return true };
@@ -291,9 +313,15 @@ impl Core {
             Doing::Awaiting => true,
             Doing::Fetching => failure.is_some() || operation.wanted == 0,
             Doing::Streaming => failure.is_some(),
-            Doing::Leaving | Doing::Announced | Doing::Receiving => false,
+            Doing::Lent => failure.is_none(),
+            Doing::Leaving | Doing::Announced | Doing::Receiving | Doing::Pulling => false,
         };
         if fits {
+            if operation.doing == Doing::Lent
+                && let Some(connection) = self.connections.get(a.from)
+            {
+                engine.count_lent(connection.channel.vi());
+            }
             self.finish(own, failure);
         }
         fits

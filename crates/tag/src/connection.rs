@@ -11,6 +11,8 @@
 use crate::completion::Completion;
 use crate::gather::Gather;
 use crate::header::HeadBytes;
+use crate::lend::{Lent, Word};
+use crate::pull::Trial;
 use bellwire_peer::{Channel, Credits};
 use bellwire_via::handle::Handle;
 use std::collections::VecDeque;
@@ -97,6 +99,10 @@ pub(crate) struct Connection {
     /// The peer has no room for unexpected payloads; it knows that we have none.
     pub peer_is_full: bool,
     pub told_full: bool,
+    /// Tells a peer that pulls long messages of ours that their memory still holds them.
+    pub word: Option<Word>,
+    /// Long messages that the peer lends: which way they come.
+    pub trial: Trial,
 }
 
 impl Connection {
@@ -112,6 +118,8 @@ impl Connection {
             awaited: 0,
             peer_is_full: false,
             told_full: false,
+            word: None,
+            trial: Trial::default(),
         }
     }
 
@@ -132,12 +140,16 @@ pub(crate) enum Doing {
     Leaving,
     /// Our long message, to be asked for.
     Announced,
+    /// Our long message, to be pulled or asked for.
+    Lent,
     /// Our long message or write, to have left.
     Streaming,
     /// The peer, to say that it is done.
     Awaiting,
     /// The parts of a long message that we have asked for.
     Receiving,
+    /// Ourselves, to pull a long message.
+    Pulling,
     /// The bytes of a read or of a fetching atomic.
     Fetching,
 }
@@ -156,12 +168,14 @@ pub(crate) struct Operation {
     pub delivery: Option<u32>,
     /// The multi-receive that it is of.
     pub multi: Option<MultiId>,
+    /// Of a receive: where its message lies at its sender, and the operation there.
+    pub lent: Option<(Box<Lent>, u32)>,
     pub completion: Completion,
 }
 
 impl Operation {
     pub(crate) fn new(doing: Doing, connection: ConnectionId, gather: Gather, completion: Completion) -> Self {
-        Self { doing, connection, gather, moved: 0, wanted: gather.len(), delivery: None, multi: None, completion }
+        Self { doing, connection, gather, moved: 0, wanted: gather.len(), delivery: None, multi: None, lent: None, completion }
     }
 }
 

@@ -17,6 +17,7 @@ use crate::listener::Listener;
 use crate::matching::Matcher;
 use crate::name::Name;
 use crate::posted::{Message, Receive};
+use crate::pull::Pulls;
 use crate::regions::SharedRegions;
 use crate::shared::Sharing;
 use bellwire_peer::{Mailbox, Unsent};
@@ -76,6 +77,8 @@ pub(crate) struct Core {
     pub is_full: bool,
     /// Connections with something that waits to leave.
     pub unsent: Unsent<ConnectionId>,
+    /// Long messages that are being pulled.
+    pub pulls: Pulls,
     /// Where others ask for connections; requests seen to.
     pub acceptor: Acceptor,
     pub regions: SharedRegions,
@@ -119,6 +122,7 @@ impl Core {
             unexpected_bytes: 0,
             is_full: false,
             unsent: Unsent::default(),
+            pulls: Pulls::default(),
             acceptor: Acceptor::default(),
             regions,
             known_only: false,
@@ -225,7 +229,7 @@ impl Core {
     pub(crate) fn finish(&mut self, id: OperationId, failure: Option<Failure>) {
         let Some(mut operation) = self.operations.remove(id) else { return };
         if let Some(connection) = self.connections.get_mut(operation.connection) {
-            if matches!(operation.doing, Doing::Announced | Doing::Streaming | Doing::Awaiting | Doing::Fetching) {
+            if matches!(operation.doing, Doing::Announced | Doing::Lent | Doing::Streaming | Doing::Awaiting | Doing::Fetching) {
                 connection.awaited = connection.awaited.saturating_sub(1);
             }
             if failure.is_some() {

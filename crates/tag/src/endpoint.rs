@@ -430,8 +430,8 @@ impl Endpoint {
         let end = timeout.map(|t| std::time::Instant::now() + t);
         loop {
             let (is_ready, must_send, seen) = self.station.with(|core, engine| {
-                core.leave_all(engine);
-                Ok::<_, Error>((engine.inbox_has(self.inbox), !core.unsent.is_empty(), core.acceptor.seen()))
+                let is_pulling = core.leave_all(engine);
+                Ok::<_, Error>((is_pulling || engine.inbox_has(self.inbox), !core.unsent.is_empty(), core.acceptor.seen()))
             })?;
             let left = end.map(|end| end.saturating_duration_since(std::time::Instant::now()));
             if is_ready || until() {
@@ -582,6 +582,9 @@ impl<W: Wire> Machine<W> for Core {
     }
 
     fn next_timeout(&self, now: Instant) -> Instant {
+        if self.is_pulling() && Machine::<W>::is_armed(self) {
+            return now;
+        }
         if self.stands_in && !self.unsent.is_empty() { now + bellwire_via::Duration(SLICE.as_nanos() as u64) } else { Instant::NEVER }
     }
 
@@ -612,3 +615,5 @@ impl Drop for Endpoint {
 
 #[cfg(test)]
 mod hostile;
+#[cfg(test)]
+mod lent;

@@ -105,6 +105,23 @@ impl Gather {
         self.pieces[0].0
     }
 
+    /// The pieces: address and length.
+    pub(crate) fn pieces(&self) -> impl Iterator<Item = (*mut u8, usize)> {
+        self.pieces[..self.count].iter().copied()
+    }
+
+    /// Where byte `at` lies, and how many bytes there are from it on in one piece. `None`: it has
+    /// not so many.
+    pub(crate) fn piece_at(&self, mut at: usize) -> Option<(*mut u8, usize)> {
+        for (start, length) in self.pieces() {
+            if at < length {
+                return Some((start.wrapping_add(at), length - at));
+            }
+            at -= length;
+        }
+        None
+    }
+
     /// All but the first `n` bytes; `None`: there are not so many.
     pub fn without_first(&self, n: usize) -> Option<Self> {
         let (mut rest, mut left) = (*self, n);

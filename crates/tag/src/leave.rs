@@ -122,14 +122,16 @@ impl Core {
         }
     }
 
-    /// Sends what waits, of all connections.
-    pub(crate) fn leave_all<W: Wire>(&mut self, engine: &mut Engine<W>) {
+    /// Sends what waits, of all connections, and pulls a piece of a long message. `false`: none is
+    /// being pulled.
+    pub(crate) fn leave_all<W: Wire>(&mut self, engine: &mut Engine<W>) -> bool {
         for id in self.unsent.take() {
             if let Some(connection) = self.connections.get_mut(id) {
                 connection.channel.seen();
                 self.leave(engine, id);
             }
         }
+        self.pull_next(engine)
     }
 
     /// Tells the peer what was taken from it, if it is to hear of it now.

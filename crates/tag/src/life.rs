@@ -16,7 +16,7 @@ use bellwire_via::{Acceptor, Duration, Engine, NetAddress, Notice, ViAttributes,
 /// once makes thousands, at some milliseconds of processor time for each.
 const PATIENCE: Patience = Patience { find: Duration(5_000_000_000), answer: Duration(60_000_000_000) };
 /// What both ends must say: the version of this layer's messages.
-pub(crate) const VERSION: u64 = 0x7461_6700_0000_0002;
+pub(crate) const VERSION: u64 = 0x7461_6700_0000_0003;
 
 /// Where the messages of all peers arrive.
 pub(crate) fn create_mailbox<W: Wire>(engine: &mut Engine<W>) -> Result<Mailbox, bellwire_via::Error> {
@@ -149,6 +149,6 @@ impl Core {
 
 impl Message {
     fn is_announced_on(&self, id: ConnectionId) -> bool {
-        matches!(self.body, crate::posted::Held::Announced { connection, .. } if connection == id)
+        matches!(&self.body, crate::posted::Held::Announced(announced) if announced.connection == id)
     }
 }

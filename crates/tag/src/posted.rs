@@ -4,6 +4,7 @@
 use crate::completion::{Completion, Notes};
 use crate::connection::{ConnectionId, MultiId};
 use crate::gather::{Gather, Piece, Place};
+use crate::lend::Lent;
 
 /// What an unexpected message costs beside its payload, about.
 pub(crate) const ENVELOPE_BYTES: usize = 128;
@@ -119,15 +120,15 @@ pub(crate) struct Message {
 pub(crate) enum Held {
     /// Here; and who is to hear that it is matched.
     Here { payload: Box<[u8]>, answer: Option<(ConnectionId, u32)> },
-    /// At its sender, which is to hear when all of it is here, or not.
-    Announced { connection: ConnectionId, operation: u32, length: usize, answer: bool },
+    /// At its sender.
+    Announced(Announced),
 }
 
 impl Message {
     pub(crate) fn len(&self) -> usize {
         match &self.body {
             Held::Here { payload, .. } => payload.len(),
-            Held::Announced { length, .. } => *length,
+            Held::Announced(announced) => announced.length,
         }
     }
 
@@ -138,10 +139,13 @@ impl Message {
 }
 
 /// A long message as its sender announced it.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 pub(crate) struct Announced {
     pub connection: ConnectionId,
     pub operation: u32,
     pub length: usize,
+    /// The sender is to hear when all of it is here.
     pub answer: bool,
+    /// Where it lies there, if it may be pulled.
+    pub lent: Option<Box<Lent>>,
 }

@@ -107,9 +107,7 @@ impl Core {
                 }
                 self.fill(matched, e, message.data, (payload.as_ptr(), payload.len()));
             }
-            Held::Announced { connection, operation, length, answer } => {
-                self.ask(engine, matched, e, message.data, &Announced { connection, operation, length, answer });
-            }
+            Held::Announced(announced) => self.ask(engine, matched, e, message.data, announced),
         }
     }
 
@@ -143,14 +141,16 @@ impl Core {
         }
     }
 
-    /// Asks for a long message that was announced.
-    pub(crate) fn ask<W: Wire>(&mut self, engine: &mut Engine<W>, matched: Matched, e: Envelope, data: Option<u64>, a: &Announced) {
+    /// Asks for a long message that was announced, or begins to pull it.
+    pub(crate) fn ask<W: Wire>(&mut self, engine: &mut Engine<W>, matched: Matched, e: Envelope, data: Option<u64>, a: Announced) {
         let mut completion = matched.completion;
         let wanted = a.length.min(matched.to.len());
         self.note(&mut completion, e, data, a.length, matched.to.len());
         let mut operation = Operation::new(Doing::Receiving, a.connection, matched.to, completion);
         (operation.wanted, operation.multi) = (wanted, matched.multi);
         operation.delivery = a.answer.then_some(a.operation);
+        operation.lent = a.lent.filter(|_| wanted != 0).map(|lent| (lent, a.operation));
+        let is_lent = operation.lent.is_some();
         let own = if self.connections.get(a.connection).is_some() { self.operations.insert(operation) } else { None };
         let Some(own) = own else {
             // No connection any more; or more receives under way than there are names for.
@@ -160,19 +160,33 @@ impl Core {
             }
             return self.ends.end(&completion);
         };
-        let both = u64::from(a.operation) | u64::from(own.raw()) << 32;
-        let head = Head::new(Kind::Ask, 0, [both, wanted as u64, 0, 0]).store(0);
-        self.queue(engine, a.connection, Out { head, body: Body::Nothing, then: Then::Nothing, fence: false });
+        if is_lent && self.begin_pull(engine, own, wanted) {
+            return;
+        }
+        self.ask_for_parts(engine, own, a.operation);
         if wanted == 0 {
             self.received(engine, own);
         }
     }
 
+    /// Asks the sender for the parts of a long message.
+    pub(crate) fn ask_for_parts<W: Wire>(&mut self, engine: &mut Engine<W>, own: OperationId, theirs: u32) {
+        let Some(operation) = self.operations.get(own) else { return };
+        let both = u64::from(theirs) | u64::from(own.raw()) << 32;
+        let head = Head::new(Kind::Ask, 0, [both, operation.wanted as u64, 0, 0]).store(0);
+        self.queue(engine, operation.connection, Out { head, body: Body::Nothing, then: Then::Nothing, fence: false });
+    }
+
     /// All of a long message is here.
     pub(crate) fn received<W: Wire>(&mut self, engine: &mut Engine<W>, own: OperationId) {
         let Some(operation) = self.operations.get(own) else { return };
-        let (connection, answer) = (operation.connection, operation.delivery);
+        // The sender of a message that was pulled hears it in any case.
+        let pulled = operation.lent.as_ref().filter(|_| operation.doing == Doing::Pulling).map(|(_, theirs)| *theirs);
+        let (connection, answer) = (operation.connection, operation.delivery.or(pulled));
         let failure = operation.completion.failure;
+        if operation.lent.is_some() {
+            self.lent_came(engine, own);
+        }
         if let Some(theirs) = answer {
             self.answer(engine, connection, theirs, None);
         }
@@ -227,10 +241,10 @@ impl Core {
     /// A message is not wanted: its sender hears that it was received.
     fn discard<W: Wire>(&mut self, engine: &mut Engine<W>, message: &Message) {
         self.forget_bytes(message);
-        match message.body {
-            Held::Here { answer: Some((connection, operation)), .. } => self.answer(engine, connection, operation, None),
+        match &message.body {
+            Held::Here { answer: Some((connection, operation)), .. } => self.answer(engine, *connection, *operation, None),
             Held::Here { .. } => {}
-            Held::Announced { connection, operation, answer, .. } => {
+            &Held::Announced(Announced { connection, operation, answer, .. }) => {
                 let head = Head::new(Kind::Ask, 0, [u64::from(operation), 0, 0, 0]).store(0);
                 self.queue(engine, connection, Out { head, body: Body::Nothing, then: Then::Nothing, fence: false });
                 if answer {

@@ -212,7 +212,10 @@ impl Core {
         let length = s.from.len();
         let (head, body) = if is_long {
             let head = s.head(Kind::Announce, [length as u64, u64::from(own.raw()), 0, 0], wants_delivery.then_some(0));
-            (head.store(0), Body::Nothing)
+            match self.lend(engine, id, own, &s.from) {
+                Some(told) => (head.store(told.len()), Body::Owned(told)),
+                None => (head.store(0), Body::Nothing),
+            }
         } else {
             let body = if is_injected { Body::Owned(copy_of(&s.from)) } else { Body::Memory(s.from, 0, length) };
             (s.head(Kind::Eager, [0; 4], wants_delivery.then_some(own.raw())).store(length), body)

@@ -5,7 +5,7 @@
 //! just now; so both are timed.
 //!
 //! The first requests go both ways; then the faster way is taken, and now and then the other is
-//! tried again. Used by `transmit.rs`, one [`Chooser`] a link.
+//! tried again. Used by `transmit.rs` and `lent.rs`, one [`Chooser`] a link.
 
 use crate::wire::Attach;
 
@@ -13,10 +13,10 @@ use crate::wire::Attach;
 pub(crate) const ATTACH_BYTES_MIN_AUTO: u32 = 128 * 1024;
 /// The same where attach is to be used whenever possible.
 pub(crate) const ATTACH_BYTES_MIN_ALWAYS: u32 = 4096;
-/// Most bytes that one frame asks the peer to pull: bounds how long a turn of its engine takes.
-pub(crate) const PULL_BYTES_MAX: u32 = 128 * 1024;
+/// Most bytes that are pulled at once: bounds how long a turn of the engine takes.
+pub const PULL_BYTES_MAX: u32 = 128 * 1024;
 /// Requests shorter than this say little about speed: much of them fits into the rings.
-const TIMED_BYTES_MIN: u32 = 512 * 1024;
+pub const TIMED_BYTES_MIN: u32 = 512 * 1024;
 /// Timed requests of each way at first.
 const TRIES: u32 = 2;
 /// One request in so many takes the slower way, to see whether it still is.
@@ -40,6 +40,8 @@ pub(crate) enum Kind {
     Push = 0,
     /// RDMA reads: we pull.
     Read = 1,
+    /// Long messages of layers that send by copy: the receiver chooses, and pulls.
+    Message = 2,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -53,7 +55,7 @@ struct Times {
 /// Chooses, and learns.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Chooser {
-    times: [Times; 2],
+    times: [Times; 3],
 }
 
 impl Chooser {

@@ -142,6 +142,25 @@ fn words(random: &mut Random, operations: &[u64]) -> Vec<u64> {
     words
 }
 
+/// Where the message of an Announce might lie: here, nowhere, or in pieces that are not as long.
+fn lent(random: &mut Random, length: u64) -> Vec<u8> {
+    static HERE: [u64; 512] = [7; 512];
+    let mut number = || match random.below(4) {
+        0 => random.next(),
+        1 => 4096,
+        2 => u64::MAX - random.below(5000),
+        _ => HERE.as_ptr().expose_provenance() as u64,
+    };
+    let mut words = vec![number(), if number() & 1 == 0 { 7 } else { 0 }];
+    let mut left = length;
+    for i in 0..random.below(5) {
+        let n = if i == 3 || random.below(2) == 0 { left } else { left / 2 };
+        words.extend([random.one_of(&[4096, u64::MAX - 9, HERE.as_ptr().expose_provenance() as u64]), n]);
+        left -= n;
+    }
+    words.iter().flat_map(|w| w.to_le_bytes()).collect()
+}
+
 /// Gives the victim something to do with the attacker, so that there are operations to lie about.
 fn entangle(victim: &Endpoint, attacker: &Attacker, memory: &mut [Vec<u8>]) {
     victim.learn(1, attacker.name);
@@ -165,7 +184,8 @@ fn operations(core: &Core) -> Vec<u64> {
 
 /// An endpoint whose completions are kept.
 fn open(regions: SharedRegions) -> Endpoint {
-    let endpoint = Endpoint::open(NicConfig::default(), None, regions).expect("a NIC");
+    let config = NicConfig { attach: bellwire_via::wire::Attach::Always, ..NicConfig::default() };
+    let endpoint = Endpoint::open(config, None, regions).expect("a NIC");
     endpoint.bind(Bindings { queues: [(); 2].map(|()| Some(Arc::default())), ..Bindings::default() });
     endpoint
 }
@@ -188,7 +208,11 @@ fn a_peer_that_says_anything() {
             let known = operations(&victim.station.machine());
             let head = words(&mut random, &known);
             let n = random.one_of(&[0, 0, 1, 8, 16, 100, 5000, 16_320, 16_384, 17_000]);
-            let said = attacker.say(&head, &vec![random.next() as u8; n]);
+            let mut payload = vec![random.next() as u8; n];
+            if head[0] as u8 == Kind::Announce as u8 && random.below(4) != 0 {
+                payload = lent(&mut random, *head.get(1).unwrap_or(&0));
+            }
+            let said = attacker.say(&head, &payload);
             while victim.poll().unwrap() {}
             if !said || victim.station.machine().connections.is_empty() {
                 ended += 1;
