@@ -64,7 +64,7 @@ pub(crate) struct Lent {
 }
 
 impl Lent {
-    /// From a payload of `n` bytes, for a message of `length`. `None`: it is none.
+    /// From a payload of `n` bytes, for a message of `length`. `None`: it says nothing valid.
     ///
     /// # Safety
     /// The payload is readable for `n` bytes.

@@ -33,7 +33,7 @@ pub(crate) struct Trial {
     /// Messages under way; since when there are any.
     under_way: u32,
     began: u64,
-    /// What has come, and in what time.
+    /// Bytes that have come, and the time that they took.
     bytes: usize,
     ns: u64,
 }
@@ -64,7 +64,7 @@ impl Trial {
     }
 }
 
-/// What became of a piece.
+/// The outcome of pulling a piece.
 #[derive(Debug, PartialEq, Eq)]
 enum Piece {
     Moved,
@@ -202,7 +202,7 @@ mod tests {
         }
         t.begin(4000);
         assert_eq!(t.end(128 << 10, 4010), Some((512 << 10, 40)));
-        // What never pauses is cut.
+        // A stream of messages without a pause is cut.
         let mut t = Trial { is_chosen: true, ..Trial::default() };
         t.begin(5);
         t.begin(5);
