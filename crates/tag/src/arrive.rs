@@ -10,7 +10,7 @@ use crate::connection::{ConnectionId, Doing, Flow, OperationId, Stream};
 use crate::core::{Core, UNEXPECTED_BYTES_MAX};
 use crate::gather::{Piece, Place};
 use crate::header::{DATA, EAGER_BYTES_MAX, FULL, HEAD_WORDS_MAX, Head, Kind, LAST, Plain, REPLY, TAGGED};
-use crate::lend::Lent;
+use crate::lent::Lent;
 use crate::matching::Envelope;
 use crate::posted::{Announced, ENVELOPE_BYTES, Held, Matched, Message};
 use bellwire_memory::bytes;

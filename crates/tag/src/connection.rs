@@ -11,8 +11,8 @@
 use crate::completion::Completion;
 use crate::gather::Gather;
 use crate::header::HeadBytes;
-use crate::lend::{Lent, Word};
-use crate::pull::Trial;
+use crate::lent::{Lent, Word};
+use crate::trial::Trial;
 use bellwire_peer::{Channel, Credits};
 use bellwire_via::handle::Handle;
 use std::collections::VecDeque;

@@ -17,14 +17,13 @@ use crate::listener::Listener;
 use crate::matching::Matcher;
 use crate::name::Name;
 use crate::posted::{Message, Receive};
-use crate::pull::Pulls;
 use crate::regions::SharedRegions;
 use crate::shared::Sharing;
 use bellwire_peer::{Mailbox, Unsent};
 use bellwire_via::handle::Slab;
 use bellwire_via::wire::Wire;
 use bellwire_via::{Acceptor, Engine};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
 /// Unexpected payloads that an endpoint holds before it asks peers to keep them, bytes.
 pub const UNEXPECTED_BYTES_MAX: usize = 64 << 20;
@@ -77,8 +76,8 @@ pub(crate) struct Core {
     pub is_full: bool,
     /// Connections with something that waits to leave.
     pub unsent: Unsent<ConnectionId>,
-    /// Long messages that are being pulled.
-    pub pulls: Pulls,
+    /// Receives that pull their messages, by turns.
+    pub pulls: VecDeque<OperationId>,
     /// Where others ask for connections; requests seen to.
     pub acceptor: Acceptor,
     pub regions: SharedRegions,
@@ -122,7 +121,7 @@ impl Core {
             unexpected_bytes: 0,
             is_full: false,
             unsent: Unsent::default(),
-            pulls: Pulls::default(),
+            pulls: VecDeque::new(),
             acceptor: Acceptor::default(),
             regions,
             known_only: false,

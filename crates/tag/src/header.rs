@@ -5,7 +5,7 @@
 //!  word 0   kind 8 | flags 8 | words of the head 8 | 0 8 | messages handled of the other direction 32
 //!  Eager    [tag] [data] [operation]                           payload: the message
 //!  Announce length, operation, [tag] [data]                    a long message, which waits at its sender
-//!                                                              payload: nothing, or where (`lend.rs`)
+//!                            payload: nothing, or where the message lies (`lent.rs`)
 //!  Ask      its sender's operation 32 | ours 32, bytes wanted  the answer, when it is matched
 //!  Data     operation, offset                                  payload: a part of what was asked for
 //!  Done     operation 32 | outcome 32                          what a request came to

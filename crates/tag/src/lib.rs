@@ -14,7 +14,7 @@
 //! | `connection.rs`, `leave.rs` | credits; what waits to leave, in order; streams of large ones |
 //! | `core.rs`, `life.rs` | an endpoint as a machine, its connections' beginnings and ends |
 //! | `send.rs`, `receive.rs`, `remote.rs` | what programs ask for |
-//! | `lend.rs`, `pull.rs` | long messages within a host in one copy: both sides |
+//! | `lent.rs`, `pull.rs`, `trial.rs` | long messages within a host in one copy: told, pulled, timed |
 //! | `arrive.rs`, `serve.rs`, `atomics.rs`, `arithmetic.rs`, `long_double.rs` | what peers send; what they ask of our memory |
 //! | `ends.rs` | completions that wait for their reader; counters |
 //! | `shared.rs`, `sharing.rs` | receives that several endpoints have in common |
@@ -42,7 +42,7 @@ mod gather;
 mod gone;
 mod header;
 mod leave;
-mod lend;
+mod lent;
 mod life;
 mod listener;
 mod long_double;
@@ -60,6 +60,7 @@ mod send;
 mod serve;
 mod shared;
 mod sharing;
+mod trial;
 mod words;
 
 pub use self::core::UNEXPECTED_BYTES_MAX;

@@ -4,7 +4,7 @@
 use crate::completion::{Completion, Notes};
 use crate::connection::{ConnectionId, MultiId};
 use crate::gather::{Gather, Piece, Place};
-use crate::lend::Lent;
+use crate::lent::Lent;
 
 /// What an unexpected message costs beside its payload, about.
 pub(crate) const ENVELOPE_BYTES: usize = 128;

@@ -1,69 +1,20 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Long messages that a peer of the same host lends (`lend.rs`): the receiver copies them out of
+//! Long messages that a peer of the same host lends (`lent.rs`): the receiver copies them out of
 //! the sender's process. So they take one copy, and only the receiver has to run: parts through
 //! the link need a turn of both processes for each quarter of a MiB.
 //!
 //! A look of the endpoint pulls one piece, then takes a message, so that a long one holds nobody
 //! up. Messages take turns after [`TURN_BYTES`].
 //!
-//! Which way is the faster one depends on the machine and on what else runs there. Both are timed,
-//! on the receiver's side: the time in which at least one lent message was under way, for so many
-//! bytes of them. All messages of a [`Trial`] take one way; the engine's chooser says which.
+//! Which way is the faster one is timed (`trial.rs`).
 
 use crate::connection::{Doing, OperationId};
 use crate::core::Core;
 use bellwire_via::wire::Wire;
 use bellwire_via::{Engine, PULL_BYTES_MAX, TIMED_BYTES_MIN};
-use std::collections::VecDeque;
 
 /// What a message pulls before another one has its turn.
 const TURN_BYTES: usize = 8 * PULL_BYTES_MAX as usize;
-/// A trial ends after so many bytes, even if a message is always under way.
-const TRIAL_BYTES: usize = 64 << 20;
-
-/// The receives that pull their messages.
-#[derive(Debug, Default)]
-pub(crate) struct Pulls(VecDeque<OperationId>);
-
-/// The lent messages of a connection, timed together.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Trial {
-    is_chosen: bool,
-    pulls: bool,
-    /// Messages under way; since when there are any.
-    under_way: u32,
-    began: u64,
-    /// Bytes that have come, and the time that they took.
-    bytes: usize,
-    ns: u64,
-}
-
-impl Trial {
-    /// A message begins at `now`.
-    fn begin(&mut self, now: u64) {
-        if self.under_way == 0 {
-            self.began = now;
-        }
-        self.under_way += 1;
-    }
-
-    /// A message of `length` bytes has come at `now`. Whether that ends the trial.
-    fn end(&mut self, length: usize, now: u64) -> Option<(usize, u64)> {
-        self.under_way = self.under_way.saturating_sub(1);
-        self.bytes = self.bytes.saturating_add(length);
-        if self.under_way != 0 && self.bytes < TRIAL_BYTES {
-            return None;
-        }
-        self.ns = self.ns.saturating_add(now.saturating_sub(self.began));
-        self.began = now;
-        if !self.is_chosen || self.bytes < TIMED_BYTES_MIN as usize {
-            return None;
-        }
-        self.is_chosen = false;
-        Some((self.bytes, self.ns))
-    }
-}
-
 /// The outcome of pulling a piece.
 #[derive(Debug, PartialEq, Eq)]
 enum Piece {
@@ -77,7 +28,7 @@ enum Piece {
 
 impl Core {
     pub(crate) fn is_pulling(&self) -> bool {
-        !self.pulls.0.is_empty()
+        !self.pulls.is_empty()
     }
 
     /// A receive has got a lent message. `false`: it is to come in parts.
@@ -85,17 +36,14 @@ impl Core {
         let Some(operation) = self.operations.get_mut(own) else { return false };
         let id = operation.connection;
         let Some(connection) = self.connections.get_mut(id) else { return false };
-        let trial = &mut connection.trial;
-        if !trial.is_chosen {
-            let pulls = engine.pulls_lent(connection.channel.vi(), wanted.max(TIMED_BYTES_MIN as usize));
-            (trial.is_chosen, trial.pulls, trial.bytes, trial.ns) = (true, pulls, 0, 0);
-        }
-        trial.begin(engine.stopwatch());
-        if !trial.pulls {
+        let vi = connection.channel.vi();
+        let now = engine.stopwatch();
+        // A trial is long enough to be timed, though its messages may not be.
+        if !connection.trial.begin(now, || engine.pulls_lent(vi, wanted.max(TIMED_BYTES_MIN as usize))) {
             return false;
         }
         operation.doing = Doing::Pulling;
-        self.pulls.0.push_back(own);
+        self.pulls.push_back(own);
         self.mark_unsent(id);
         true
     }
@@ -106,7 +54,7 @@ impl Core {
         let Some(connection) = self.connections.get_mut(operation.connection) else { return };
         let vi = connection.channel.vi();
         if let Some((bytes, ns)) = connection.trial.end(operation.wanted, engine.stopwatch()) {
-            engine.has_moved_lent(vi, connection.trial.pulls, bytes, ns);
+            engine.has_moved_lent(vi, connection.trial.pulls(), bytes, ns);
         }
         if operation.doing == Doing::Pulling {
             engine.count_lent(vi);
@@ -120,7 +68,7 @@ impl Core {
         match self.pull_piece(engine, own) {
             Piece::Moved => {
                 let is_turn_over = self.operations.get(own).is_none_or(|o| o.moved.is_multiple_of(TURN_BYTES));
-                if is_turn_over { self.pulls.0.push_back(own) } else { self.pulls.0.push_front(own) }
+                if is_turn_over { self.pulls.push_back(own) } else { self.pulls.push_front(own) }
             }
             Piece::Whole => self.received(engine, own),
             Piece::Refused => self.pull_failed(engine, own, true),
@@ -128,7 +76,7 @@ impl Core {
         }
         if let Some(next) = self.next_pull() {
             let id = self.operations.get(next).map(|o| o.connection);
-            self.pulls.0.push_front(next);
+            self.pulls.push_front(next);
             id.into_iter().for_each(|id| self.mark_unsent(id));
         }
         true
@@ -137,7 +85,7 @@ impl Core {
     /// Takes the first receive that is still pulling.
     fn next_pull(&mut self) -> Option<OperationId> {
         loop {
-            let own = self.pulls.0.pop_front()?;
+            let own = self.pulls.pop_front()?;
             if self.operations.get(own).is_some_and(|o| o.doing == Doing::Pulling) {
                 return Some(own);
             }
@@ -171,7 +119,7 @@ impl Core {
         (operation.doing, operation.moved) = (Doing::Receiving, 0);
         let theirs = operation.lent.as_ref().map(|(_, theirs)| *theirs);
         if let Some(connection) = self.connections.get_mut(operation.connection) {
-            connection.trial.is_chosen = false;
+            connection.trial.give_up();
             if is_refused {
                 engine.refuse_lent(connection.channel.vi());
             }
@@ -179,33 +127,5 @@ impl Core {
         if let Some(theirs) = theirs {
             self.ask_for_parts(engine, own, theirs);
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_trial_times_messages_together() {
-        let mut t = Trial { is_chosen: true, ..Trial::default() };
-        let mib = 1 << 20;
-        t.begin(100);
-        t.begin(150);
-        assert_eq!(t.end(mib, 300), None, "one is under way");
-        assert_eq!(t.end(mib, 400), Some((2 * mib, 300)));
-        // Short ones are gathered until they say something; the time between them is not theirs.
-        let mut t = Trial { is_chosen: true, ..Trial::default() };
-        for at in [1000, 2000, 3000] {
-            t.begin(at);
-            assert_eq!(t.end(128 << 10, at + 10), None);
-        }
-        t.begin(4000);
-        assert_eq!(t.end(128 << 10, 4010), Some((512 << 10, 40)));
-        // A stream of messages without a pause is cut.
-        let mut t = Trial { is_chosen: true, ..Trial::default() };
-        t.begin(5);
-        t.begin(5);
-        assert_eq!(t.end(TRIAL_BYTES, 105), Some((TRIAL_BYTES, 100)));
     }
 }

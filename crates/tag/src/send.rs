@@ -3,10 +3,11 @@
 //! long one is announced, and its bytes stay where they are until the receiver asks for them.
 
 use crate::completion::{Completion, Error, Notes};
-use crate::connection::{Body, ConnectionId, Doing, Operation, Out, Then};
+use crate::connection::{Body, ConnectionId, Doing, Operation, OperationId, Out, Then};
 use crate::core::Core;
 use crate::gather::{Gather, Piece};
 use crate::header::{DATA, EAGER_BYTES_MAX, Head, Kind, Plain, REPLY, TAGGED};
+use crate::lent::Word;
 use bellwire_peer::Put;
 use bellwire_via::Engine;
 use bellwire_via::frame::INLINE_BYTES_MAX;
@@ -223,6 +224,23 @@ impl Core {
         let then = if doing == Doing::Leaving { Then::Finish(own) } else { Then::Await };
         self.queue(engine, id, Out { head, body, then, fence });
         Ok(())
+    }
+}
+
+impl Core {
+    /// Lends a long message of ours to its receiver, if that may read our memory: what the Announce
+    /// tells.
+    fn lend<W: Wire>(&mut self, engine: &Engine<W>, id: ConnectionId, own: OperationId, from: &Gather) -> Option<Box<[u8]>> {
+        let connection = self.connections.get_mut(id)?;
+        if from.len() < engine.lent_bytes_min(connection.channel.vi()) {
+            return None;
+        }
+        if connection.word.is_none() {
+            connection.word = Word::new();
+        }
+        let told = connection.word.as_ref()?.lends(from);
+        self.operations.get_mut(own)?.doing = Doing::Lent;
+        Some(told)
     }
 }
 

@@ -12,13 +12,9 @@
 //!   receiver that finds the value after its copy has copied the message. The value is random: no
 //!   other use of that memory, by another program in this process (`exec`) for one, has it.
 
-use crate::connection::{ConnectionId, Doing, OperationId};
-use crate::core::Core;
 use crate::gather::{Gather, PIECES_MAX};
 use bellwire_memory::atomic::{AtomicU64, Ordering, fence};
 use bellwire_memory::bytes;
-use bellwire_via::Engine;
-use bellwire_via::wire::Wire;
 
 const WORDS_MAX: usize = 2 + 2 * PIECES_MAX;
 
@@ -30,7 +26,7 @@ pub(crate) struct Word {
 }
 
 impl Word {
-    fn new() -> Option<Self> {
+    pub(crate) fn new() -> Option<Self> {
         let mut value = [0; 8];
         rustix::rand::getrandom(&mut value, rustix::rand::GetRandomFlags::empty()).ok()?;
         // Never 0, which it is cleared to.
@@ -40,6 +36,13 @@ impl Word {
 
     fn address(&self) -> u64 {
         core::ptr::from_ref(&*self.cell).expose_provenance() as u64
+    }
+
+    /// The payload of an Announce that lends a message.
+    pub(crate) fn lends(&self, from: &Gather) -> Box<[u8]> {
+        let pieces = from.pieces().filter(|(_, length)| *length != 0);
+        let pieces = pieces.flat_map(|(at, length)| [at.expose_provenance() as u64, length as u64]);
+        [self.address(), self.value].into_iter().chain(pieces).flat_map(u64::to_le_bytes).collect()
     }
 }
 
@@ -108,25 +111,6 @@ impl Lent {
         fence(Ordering::Acquire);
         let mut word = [0u8; 8];
         read(self.word.0, word.as_mut_ptr(), word.len()) && u64::from_ne_bytes(word) == self.word.1
-    }
-}
-
-impl Core {
-    /// Lends a long message of ours to its receiver, if it may read it. What the Announce tells.
-    pub(crate) fn lend<W: Wire>(&mut self, engine: &Engine<W>, id: ConnectionId, own: OperationId, from: &Gather) -> Option<Box<[u8]>> {
-        let connection = self.connections.get_mut(id)?;
-        if from.len() < engine.lent_bytes_min(connection.channel.vi()) {
-            return None;
-        }
-        if connection.word.is_none() {
-            connection.word = Word::new();
-        }
-        let word = connection.word.as_ref()?;
-        let pieces = from.pieces().filter(|(_, length)| *length != 0);
-        let pieces = pieces.flat_map(|(at, length)| [at.expose_provenance() as u64, length as u64]);
-        let told = [word.address(), word.value].into_iter().chain(pieces).flat_map(u64::to_le_bytes).collect();
-        self.operations.get_mut(own)?.doing = Doing::Lent;
-        Some(told)
     }
 }
 
