@@ -2,7 +2,7 @@
 //! Connections that others ask for: to which endpoint, in whose inbox. One acceptor for each
 //! device; each poll of a bundle lets it work.
 
-use crate::connection::{CREDITS_MAX, SEGMENTS_AHEAD};
+use crate::header::{CREDITS_MAX, SEGMENTS_AHEAD};
 use crate::name::{Ask, Name, device_address};
 use crate::status::Error;
 use bellwire_peer::Mailbox;

@@ -3,11 +3,12 @@
 //! runs its handler.
 
 use crate::bulk::{BULK, GET};
-use crate::connection::{ConnectionId, Role, SEGMENTS_AHEAD};
-use crate::core::{Core, EndpointId, place};
+use crate::connection::{ConnectionId, Role};
+use crate::core::{Core, place};
+use crate::delivery::Delivery;
 use crate::endpoint::{Endpoint, Slot, lies_within};
-use crate::header::{HEAD_WORDS_MAX, Head, Kind, parse, parse_short_line};
-use crate::name::{Ask, Name};
+use crate::header::{HEAD_WORDS_MAX, Head, Kind, SEGMENTS_AHEAD, parse, parse_short_line};
+use crate::name::{Ask, EndpointId, Name};
 use crate::payload::Place;
 use crate::probe::{Probe, mark};
 use crate::status::{Departed, Operation, Returned, Status};
@@ -15,22 +16,6 @@ use bellwire_peer::Event;
 use bellwire_via::inbox::LineWords;
 use bellwire_via::wire::Wire;
 use bellwire_via::{Engine, NetAddress, Notice, Taken, ViHandle};
-
-/// A message for a handler, which has been taken out of its slot. It stays in one place, a box of
-/// the bundle's, until the handler has run.
-#[derive(Debug)]
-pub(crate) struct Delivery {
-    pub connection: ConnectionId,
-    pub endpoint: EndpointId,
-    pub source: Name,
-    pub tag: u64,
-    pub head: Head,
-    /// None: a short message in a line, which is all in `head`.
-    pub place: Option<Place>,
-    /// Where in `place` the payload begins.
-    pub start: usize,
-    pub has_replied: bool,
-}
 
 impl Delivery {
     fn empty() -> Self {
@@ -47,17 +32,6 @@ impl Delivery {
             place => self.place = Some(place.stay()),
         }
         self.start = start;
-    }
-
-    /// Bytes of payload.
-    #[inline]
-    pub(crate) fn payload_len(&self) -> usize {
-        self.place.as_ref().map_or(0, |place| place.len() - self.start)
-    }
-
-    #[inline]
-    pub(crate) fn is_request(&self) -> bool {
-        matches!(self.head.kind, Kind::Short | Kind::Medium | Kind::Xfer)
     }
 }
 

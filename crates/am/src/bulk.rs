@@ -7,10 +7,12 @@
 
 use crate::acceptor::LIMIT;
 use crate::connection::{Connection, ConnectionId, Keep, Out, Record, Role, State, Write};
-use crate::core::{Core, EndpointId, Sent, place};
+use crate::core::{Core, Sent, place};
 use crate::endpoint::lies_within;
 use crate::header::{ARGS_MAX, Answer, BULK_BYTES_MAX, Head, HeadBytes, Kind, word0};
 use crate::life::finish_write;
+use crate::name::EndpointId;
+use crate::payload::NO_DATA;
 use crate::probe::{Off, Probe, mark};
 use crate::region::Region;
 use crate::status::{Error, Operation, Status};
@@ -22,12 +24,6 @@ use std::sync::Arc;
 /// Index of bulk messages, and of gets, in the counters.
 pub(crate) const BULK: usize = 2;
 pub(crate) const GET: usize = 3;
-
-/// A payload: address and bytes, readable throughout the call that it is given to (U2); peers may
-/// be writing it.
-pub(crate) type Data = (*const u8, usize);
-/// No payload.
-pub(crate) const NO_DATA: Data = (core::ptr::null(), 0);
 
 /// Where bulk data is. Invariant U2: readable for `length` bytes until it is sent: while the caller
 /// waits for that, or for as long as `keep` does.

@@ -4,11 +4,11 @@
 //! like the NIC's). Handlers run on the thread that polls, one at a time, with no lock held.
 
 use crate::acceptor::Acceptor;
-use crate::core::{Core, EndpointId, place};
+use crate::core::{Core, place};
 use crate::device::Device;
 use crate::endpoint::{Counters, Slot, TRANSLATIONS_MAX};
-use crate::message::{Handler, Message};
-use crate::name::Name;
+use crate::name::{EndpointId, Name};
+use crate::objects::{Bundle, Handler, Message};
 use crate::region::Region;
 use crate::status::{Departed, Error, Returned};
 use bellwire_memory::atomic::{AtomicUsize, Ordering};
@@ -18,12 +18,6 @@ use std::time::Duration;
 
 /// Bundles of this process.
 pub(crate) static OPEN: AtomicUsize = AtomicUsize::new(0);
-
-/// Endpoints that are polled as one.
-pub struct Bundle {
-    pub(crate) device: Arc<Device>,
-    core: Token<Core<Handler>>,
-}
 
 impl Bundle {
     /// A bundle on a device.

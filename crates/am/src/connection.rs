@@ -11,9 +11,8 @@
 //! A message that cannot leave at once waits in `out`, in order. It is bounded by the credits, so a
 //! handler never waits.
 
-use crate::core::EndpointId;
-use crate::header::ARGS_MAX;
-use crate::name::Name;
+use crate::header::{ARGS_MAX, CREDITS_DEFAULT, SEGMENTS_AHEAD};
+use crate::name::{EndpointId, Name};
 use crate::region::Region;
 use crate::status::{Operation, Returned, Status};
 use bellwire_peer::{Channel, Connected, Credits, Death};
@@ -25,19 +24,11 @@ use std::sync::Arc;
 /// Names a connection.
 pub(crate) type ConnectionId = Handle<Connection>;
 
-/// Requests that a client may have out by default; at most [`CREDITS_MAX`].
-pub const CREDITS_DEFAULT: u32 = 64;
-/// Most requests that a client may have out.
-pub const CREDITS_MAX: u32 = 256;
-
 /// Requests handled that a client is told of at once, if no reply has done so.
 const TELL_AFTER: u32 = CREDITS_DEFAULT / 4;
 
 /// Places for records of a connection that has sent something.
 const RECORDS_AT_FIRST: usize = 4;
-
-/// Segments that a peer is told of before it has sent anything since.
-pub(crate) const SEGMENTS_AHEAD: u8 = 32;
 
 /// A request as its client knows it until it is handled.
 #[derive(Clone, Copy, Debug, Default)]

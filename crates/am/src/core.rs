@@ -10,12 +10,12 @@
 //! - C3: a request that was accepted is handled, or comes back once: its record lives from `note`
 //!   until a count from the server covers it, or the connection dies.
 
-use crate::arrive::Delivery;
-use crate::bulk::{Data, NO_DATA};
 use crate::connection::{Connection, ConnectionId, End, Record, Role, State};
+use crate::delivery::Delivery;
 use crate::endpoint::{Endpoint, Slot, Translation};
 use crate::header::{ARGS_MAX, HeadBytes, Kind, MEDIUM_BYTES_MAX, word0};
-use crate::name::Name;
+use crate::name::{EndpointId, Name};
+use crate::payload::{Data, NO_DATA};
 use crate::probe::{Probe, mark};
 use crate::region::Region;
 use crate::status::{Departed, Error, Operation, Returned, Status};
@@ -28,13 +28,6 @@ use std::sync::Arc;
 
 /// Connections and endpoints of a bundle.
 const OBJECTS_MAX: usize = 1 << 20;
-
-/// What an [`EndpointId`] names.
-#[derive(Debug)]
-pub enum EndpointMark {}
-
-/// Names an endpoint in its bundle.
-pub type EndpointId = Handle<EndpointMark>;
 
 /// Where a request of this bundle stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,7 +4,6 @@
 //! Locks are taken in this order: bundle, acceptor, the NIC's token.
 
 use crate::acceptor::Acceptor;
-use crate::region::Region;
 use crate::status::Error;
 use bellwire_via::Nic;
 use bellwire_via::nic::NicConfig;
@@ -54,14 +53,6 @@ impl Device {
         nic.ignore_errors();
         let acceptor = nic.with(|engine| Acceptor::new(engine, id)).map_err(|_| OpenError::Resource)?;
         Ok(Arc::new(Self { nic, acceptor: Mutex::new(acceptor) }))
-    }
-
-    /// Memory that peers can reach directly when it is a segment, zeroed.
-    ///
-    /// # Errors
-    /// [`Error::BadArgument`]: no bytes; [`Error::Resource`].
-    pub fn allocate(self: &Arc<Self>, bytes: usize) -> Result<Arc<Region>, Error> {
-        Region::new(self, bytes)
     }
 
     pub(crate) fn acceptor(&self) -> MutexGuard<'_, Acceptor> {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! An endpoint: its tag, handlers, segment, translation table and counters.
 
-use crate::connection::{CREDITS_DEFAULT, ConnectionId};
+use crate::connection::ConnectionId;
+use crate::header::CREDITS_DEFAULT;
 use crate::name::Name;
 use crate::region::Region;
 use bellwire_via::{MemHandle, PtagHandle};

@@ -23,6 +23,12 @@ pub const ARGS_MAX: usize = 16;
 pub const MEDIUM_BYTES_MAX: usize = 65_000;
 /// Longest bulk message or get, bytes.
 pub const BULK_BYTES_MAX: usize = 1 << 30;
+/// Requests that a client may have out by default; at most [`CREDITS_MAX`].
+pub const CREDITS_DEFAULT: u32 = 64;
+/// Most requests that a client may have out.
+pub const CREDITS_MAX: u32 = 256;
+/// Segments that a peer is told of before it has sent anything since.
+pub(crate) const SEGMENTS_AHEAD: u8 = 32;
 /// Longest head of a message, before the payload.
 pub(crate) const HEAD_BYTES_MAX: usize = 32 + 4 * ARGS_MAX;
 

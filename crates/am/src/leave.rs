@@ -2,10 +2,10 @@
 //! How messages leave: at once, or in order behind what waits.
 
 use crate::acceptor::LIMIT;
-use crate::bulk::{Data, NO_DATA};
 use crate::connection::{Connection, ConnectionId, Out, State};
 use crate::core::Core;
 use crate::header::{Answer, HeadBytes, Kind};
+use crate::payload::{Data, NO_DATA};
 use crate::probe::{Off, Probe, mark};
 use crate::status::Error;
 use bellwire_memory::bytes;

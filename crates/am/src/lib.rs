@@ -10,13 +10,14 @@
 //! | file | concern |
 //! |---|---|
 //! | `device.rs`, `acceptor.rs` | the NIC, and connections that others ask for |
-//! | `bundle.rs`, `send.rs`, `poll.rs`, `message.rs` | the calls of programs: the lock, waiting, running handlers |
+//! | `objects.rs` | the objects of programs: bundles and messages |
+//! | `bundle.rs`, `send.rs`, `poll.rs`, `message.rs` | their calls: the lock, waiting, running handlers |
 //! | `core.rs` | the state of a bundle; short and medium requests leave |
 //! | `arrive.rs`, `leave.rs` | messages come in; replies, and what waited, go out |
 //! | `bulk.rs`, `region.rs` | bulk messages and gets; memory that peers reach |
 //! | `life.rs`, `moving.rs` | connections begin and end; endpoints move between bundles |
 //! | `connection.rs` | credits and records of one connection |
-//! | `header.rs`, `payload.rs` | messages as bytes, and where they lie |
+//! | `header.rs`, `payload.rs`, `delivery.rs` | messages as bytes, where they lie, as handlers get them |
 //! | `probe.rs` | where the time of a message goes, for those who ask; nothing otherwise |
 //!
 //! **Free of deadlock.** Handlers never wait: request handlers may only reply, reply handlers send
@@ -29,6 +30,7 @@ mod bulk;
 mod bundle;
 mod connection;
 mod core;
+mod delivery;
 mod device;
 mod endpoint;
 mod header;
@@ -37,6 +39,7 @@ mod life;
 mod message;
 mod moving;
 mod name;
+mod objects;
 mod payload;
 mod poll;
 pub mod probe;
@@ -46,15 +49,12 @@ mod send;
 mod simulated;
 mod status;
 
-pub use self::core::EndpointId;
 pub use bellwire_peer::Death;
-pub use bundle::Bundle;
-pub use connection::{CREDITS_DEFAULT, CREDITS_MAX};
 pub use device::{Device, OpenError};
 pub use endpoint::{Counters, HANDLERS, TAG_ALL, TAG_NONE, TRANSLATIONS_DEFAULT, TRANSLATIONS_MAX};
-pub use header::{ARGS_MAX, BULK_BYTES_MAX, MEDIUM_BYTES_MAX};
-pub use message::Message;
-pub use name::{NAME_BYTES, Name};
+pub use header::{ARGS_MAX, BULK_BYTES_MAX, CREDITS_DEFAULT, CREDITS_MAX, MEDIUM_BYTES_MAX};
+pub use name::{EndpointId, NAME_BYTES, Name};
+pub use objects::{Bundle, Message};
 pub use payload::Payload;
 pub use region::Region;
 pub use send::Part;

@@ -2,12 +2,12 @@
 //! How connections begin and end: asked for, made, broken, closed; and what comes back then.
 
 use crate::acceptor::mailbox;
-use crate::bulk::NO_DATA;
-use crate::connection::{CREDITS_MAX, Connection, ConnectionId, End, Keep, Role, State, Write};
-use crate::core::{Core, EndpointId, place};
+use crate::connection::{Connection, ConnectionId, End, Keep, Role, State, Write};
+use crate::core::{Core, place};
 use crate::endpoint::Slot;
-use crate::header::{Answer, Kind};
-use crate::name::{Ask, Name};
+use crate::header::{Answer, CREDITS_MAX, Kind, SEGMENTS_AHEAD};
+use crate::name::{Ask, EndpointId, Name};
+use crate::payload::NO_DATA;
 use crate::probe::Off;
 use crate::status::{Departed, Error, Status};
 use bellwire_peer::{Channel, Patience};
@@ -59,7 +59,7 @@ impl<H> Core<H> {
     pub(crate) fn tell_segment<W: Wire>(&mut self, engine: &mut Engine<W>, id: ConnectionId) {
         let Some(connection) = self.connections.get_mut(id) else { return };
         let segment = self.endpoints.get(place(connection.endpoint)).and_then(|e| e.segment.as_ref());
-        if segment.is_none() && connection.role != Role::Server && connection.segments_left == crate::connection::SEGMENTS_AHEAD {
+        if segment.is_none() && connection.role != Role::Server && connection.segments_left == SEGMENTS_AHEAD {
             return; // A server that has not heard of one takes it that there is none.
         }
         connection.segments_left = connection.segments_left.saturating_sub(1);

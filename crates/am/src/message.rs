@@ -1,41 +1,18 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What a handler gets: the message, and the right to reply once.
 
-use crate::arrive::Delivery;
-use crate::bulk::{BULK, Data, NO_DATA, Source};
-use crate::bundle::Bundle;
-use crate::core::{Core, EndpointId, place};
+use crate::bulk::{BULK, Source};
+use crate::core::{Core, place};
 use crate::header::{ARGS_MAX, Answer, BULK_BYTES_MAX, Kind, MEDIUM_BYTES_MAX};
-use crate::name::Name;
-use crate::payload::Payload;
+use crate::name::{EndpointId, Name};
+use crate::objects::{Handler, Message};
+use crate::payload::{Data, NO_DATA, Payload};
 use crate::probe::{Off, Probe, mark};
 use crate::region::Region;
-use crate::status::{Departed, Error, Returned};
+use crate::status::Error;
 use bellwire_via::Engine;
 use bellwire_via::wire::host::HostWire;
 use std::sync::Arc;
-
-/// A message handler.
-pub(crate) type OnMessage = Box<dyn FnMut(&mut Message<'_>) + Send>;
-/// An error handler.
-pub(crate) type OnReturn = Box<dyn FnMut(&Returned) + Send>;
-
-/// A handler of departures.
-pub(crate) type OnDeparture = Box<dyn FnMut(&Departed) + Send>;
-
-/// A handler: in the first slot of the table the error handler, in the others handlers of messages;
-/// beside the table the handler of departures.
-pub(crate) enum Handler {
-    Message(OnMessage),
-    Return(OnReturn),
-    Departure(OnDeparture),
-}
-
-/// A message, while its handler runs.
-pub struct Message<'a> {
-    pub(crate) bundle: &'a Bundle,
-    pub(crate) delivery: &'a mut Delivery,
-}
 
 impl Message<'_> {
     /// The arguments.
@@ -192,5 +169,16 @@ impl Message<'_> {
         }
         mark!(P, ReplyNoted);
         Ok(())
+    }
+}
+
+impl Message<'_> {
+    /// As [`reply`](Self::reply).
+    ///
+    /// # Errors
+    /// As there.
+    #[inline]
+    pub fn reply_probed<P: Probe>(&mut self, handler: u8, args: &[i32]) -> Result<(), Error> {
+        self.send::<P>(Kind::ReplyShort, handler, NO_DATA, args)
     }
 }

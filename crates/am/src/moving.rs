@@ -3,10 +3,10 @@
 //! back go with it.
 
 use crate::acceptor::mailbox;
-use crate::bundle::Bundle;
 use crate::connection::{ConnectionId, Role};
-use crate::core::{Core, EndpointId, place};
-use crate::message::Handler;
+use crate::core::{Core, place};
+use crate::name::EndpointId;
+use crate::objects::{Bundle, Handler};
 use crate::status::{Error, Status};
 use bellwire_memory::token::{Held, thread_id};
 use bellwire_via::Engine;

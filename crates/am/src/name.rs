@@ -7,12 +7,20 @@
 
 use bellwire_peer::{Host, Kind};
 use bellwire_via::NetAddress;
+use bellwire_via::handle::Handle;
 
 /// Requests for endpoints, and where devices wait for them.
 const ASK: Kind = Kind(*b"AM\x02\x01");
 
 /// Bytes of a [`Name`] as bytes.
 pub const NAME_BYTES: usize = 48;
+
+/// What an [`EndpointId`] names.
+#[derive(Debug)]
+pub enum EndpointMark {}
+
+/// Names an endpoint in its bundle.
+pub type EndpointId = Handle<EndpointMark>;
 
 /// The name of an endpoint.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]

@@ -12,6 +12,12 @@ use bellwire_via::inbox::LineWords;
 use bellwire_via::wire::Wire;
 use bellwire_via::{Engine, InboxHandle, Kept};
 
+/// A payload: address and bytes, readable throughout the call that it is given to (U2); peers may
+/// be writing it.
+pub(crate) type Data = (*const u8, usize);
+/// No payload.
+pub(crate) const NO_DATA: Data = (core::ptr::null(), 0);
+
 /// Where a message lies.
 #[derive(Debug)]
 pub(crate) enum Place {

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Polling and waiting: messages are handled on the calling thread, with no lock held.
 
-use crate::arrive::{Delivery, Step};
-use crate::bundle::{Bundle, OPEN};
-use crate::core::{Core, EndpointId};
-use crate::message::{Handler, Message};
+use crate::arrive::Step;
+use crate::bundle::OPEN;
+use crate::core::Core;
+use crate::delivery::Delivery;
+use crate::name::EndpointId;
+use crate::objects::{Bundle, Handler, Message};
 use crate::payload::Place;
 use crate::probe::{Off, Probe, mark};
 use crate::status::{Departed, Error, Returned};
@@ -245,5 +247,16 @@ impl Drop for BackTurn<'_> {
         });
         drop(core);
         drop(unused);
+    }
+}
+
+impl Bundle {
+    /// As [`poll`](Self::poll).
+    ///
+    /// # Errors
+    /// As there.
+    #[inline]
+    pub fn poll_probed<P: Probe>(&self) -> Result<usize, Error> {
+        self.poll_any::<P>()
     }
 }

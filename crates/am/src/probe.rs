@@ -9,14 +9,6 @@
 //! message that goes the usual way, and not by polls that find nothing, so that looking for
 //! messages is as fast with probes as without.
 
-use crate::bulk::{Bulk, NO_DATA, Source};
-use crate::bundle::Bundle;
-use crate::core::{EndpointId, Request};
-use crate::header::Kind;
-use crate::message::Message;
-use crate::send::Part;
-use crate::status::Error;
-
 /// A step of a message's way that is over, in the order of a request and its reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
@@ -90,61 +82,3 @@ macro_rules! mark {
     }};
 }
 pub(crate) use mark;
-
-/// The calls with a probe; else as those of [`Bundle`] without.
-impl Bundle {
-    /// As [`request`](Self::request).
-    ///
-    /// # Errors
-    /// As there.
-    #[inline]
-    pub fn request_probed<P: Probe>(&self, endpoint: EndpointId, index: u32, handler: u8, args: &[i32]) -> Result<(), Error> {
-        self.send::<P>(&Request { endpoint, index, handler, args, medium: None })
-    }
-
-    /// As [`request_medium`](Self::request_medium).
-    ///
-    /// # Errors
-    /// As there.
-    #[inline]
-    pub fn request_medium_probed<P: Probe>(&self, endpoint: EndpointId, index: u32, handler: u8, payload: &[u8], args: &[i32]) -> Result<(), Error> {
-        self.send::<P>(&Request { endpoint, index, handler, args, medium: Some((payload.as_ptr(), payload.len())) })
-    }
-
-    /// As [`request_bulk_from`](Self::request_bulk_from).
-    ///
-    /// # Errors
-    /// As there.
-    pub fn request_bulk_from_probed<P: Probe>(
-        &self,
-        endpoint: EndpointId,
-        index: u32,
-        handler: u8,
-        offset: u64,
-        part: Part<'_>,
-        args: &[i32],
-    ) -> Result<(), Error> {
-        let source = Source::of_region(part.0, part.1, part.2)?;
-        self.send_bulk::<P>(&Bulk { endpoint, index, handler, args, offset, source }, true, false)
-    }
-
-    /// As [`poll`](Self::poll).
-    ///
-    /// # Errors
-    /// As there.
-    #[inline]
-    pub fn poll_probed<P: Probe>(&self) -> Result<usize, Error> {
-        self.poll_any::<P>()
-    }
-}
-
-impl Message<'_> {
-    /// As [`reply`](Self::reply).
-    ///
-    /// # Errors
-    /// As there.
-    #[inline]
-    pub fn reply_probed<P: Probe>(&mut self, handler: u8, args: &[i32]) -> Result<(), Error> {
-        self.send::<P>(Kind::ReplyShort, handler, NO_DATA, args)
-    }
-}

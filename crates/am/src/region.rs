@@ -91,6 +91,16 @@ impl Region {
     }
 }
 
+impl Device {
+    /// Memory that peers can reach directly when it is a segment, zeroed.
+    ///
+    /// # Errors
+    /// [`Error::BadArgument`]: no bytes; [`Error::Resource`].
+    pub fn allocate(self: &Arc<Self>, bytes: usize) -> Result<Arc<Region>, Error> {
+        Region::new(self, bytes)
+    }
+}
+
 impl Drop for Region {
     fn drop(&mut self) {
         let _ = self.device.nic.with(|engine| engine.free(self.base));

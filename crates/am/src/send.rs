@@ -2,10 +2,10 @@
 //! Requests as programs send them: at once if they can leave, else polling meanwhile.
 
 use crate::bulk::{Bulk, Get, Source, Written};
-use crate::bundle::Bundle;
 use crate::connection::{ConnectionId, Record};
-use crate::core::{Core, EndpointId, Request, Sent};
-use crate::message::Handler;
+use crate::core::{Core, Request, Sent};
+use crate::name::EndpointId;
+use crate::objects::{Bundle, Handler};
 use crate::probe::{Off, Probe};
 use crate::region::Region;
 use crate::status::{Error, Operation, Status};
@@ -314,5 +314,43 @@ impl Drop for Unread<'_> {
             self.bundle.device.nic.with(|engine| core.broken(engine, self.connection, Status::Unreachable));
             core.garbage.clear();
         }
+    }
+}
+
+/// The calls with a probe; else as those without.
+impl Bundle {
+    /// As [`request`](Self::request).
+    ///
+    /// # Errors
+    /// As there.
+    #[inline]
+    pub fn request_probed<P: Probe>(&self, endpoint: EndpointId, index: u32, handler: u8, args: &[i32]) -> Result<(), Error> {
+        self.send::<P>(&Request { endpoint, index, handler, args, medium: None })
+    }
+
+    /// As [`request_medium`](Self::request_medium).
+    ///
+    /// # Errors
+    /// As there.
+    #[inline]
+    pub fn request_medium_probed<P: Probe>(&self, endpoint: EndpointId, index: u32, handler: u8, payload: &[u8], args: &[i32]) -> Result<(), Error> {
+        self.send::<P>(&Request { endpoint, index, handler, args, medium: Some((payload.as_ptr(), payload.len())) })
+    }
+
+    /// As [`request_bulk_from`](Self::request_bulk_from).
+    ///
+    /// # Errors
+    /// As there.
+    pub fn request_bulk_from_probed<P: Probe>(
+        &self,
+        endpoint: EndpointId,
+        index: u32,
+        handler: u8,
+        offset: u64,
+        part: Part<'_>,
+        args: &[i32],
+    ) -> Result<(), Error> {
+        let source = Source::of_region(part.0, part.1, part.2)?;
+        self.send_bulk::<P>(&Bulk { endpoint, index, handler, args, offset, source }, true, false)
     }
 }

@@ -7,12 +7,14 @@
 //! `BELLWIRE_AM_SEEDS=n` for more runs than one.
 
 use crate::acceptor::Acceptor;
-use crate::arrive::{Delivery, Step};
-use crate::bulk::{Bulk, Data, NO_DATA, Source};
-use crate::core::{Core, EndpointId, Request, Sent};
+use crate::arrive::Step;
+use crate::bulk::{Bulk, Source};
+use crate::core::{Core, Request, Sent};
+use crate::delivery::Delivery;
 use crate::endpoint::Slot;
 use crate::header::{Answer, Kind};
-use crate::name::Name;
+use crate::name::{EndpointId, Name};
+use crate::payload::{Data, NO_DATA};
 use crate::probe::Off;
 use bellwire_sim::memory::Memory;
 use bellwire_sim::{Duration, FabricEngine, Happened, LinkSpec, Topology, World, WorldConfig};
