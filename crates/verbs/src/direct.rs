@@ -9,7 +9,7 @@
 use crate::connection::ConnectionId;
 use crate::core::Core;
 use crate::header::{Head, Kind};
-use crate::memory::Regions;
+use crate::memory::{Grant, Regions};
 use crate::name::QPS_MAX;
 use crate::qp::{MESSAGE_MAX, SendRequest};
 use crate::types::{Access, Completion, Opcode, QpKind, SendFlags, Sge, WcStatus};
@@ -18,27 +18,6 @@ use bellwire_via::wire::Wire;
 
 /// Grants that a queue pair remembers.
 const GRANTS_MAX: usize = 64;
-
-/// Memory of the peer that may be reached.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Grant {
-    key: u32,
-    access: Access,
-    /// The address of the first byte in requests, and the length.
-    start: u64,
-    length: u64,
-    /// The engine's names for it.
-    handle: u32,
-    address: u64,
-}
-
-impl Grant {
-    fn place(&self, key: u32, address: u64, length: u64, access: Access) -> Option<u64> {
-        let offset = address.wrapping_sub(self.start);
-        let within = offset <= self.length && length <= self.length - offset;
-        (self.key == key && within && self.access.contains(access)).then(|| self.address + offset)
-    }
-}
 
 /// The outcome of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -17,13 +17,13 @@ use crate::arrive::Packet;
 use crate::connection::ConnectionId;
 use crate::core::Core;
 use crate::header::{Head, Kind, WORDS_MAX};
+use crate::joined::Joined;
 use crate::name::{gid_of, host_of};
 use crate::port::Port;
 use crate::qp::{DATAGRAM_MAX, Destination};
 use crate::types::{Error, Gid, QpKind, WcStatus};
 use bellwire_via::wire::udp::{DIRECTORY_PORT, GroupSender, GroupSocket};
 use rustix::fd::AsFd;
-use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
@@ -41,20 +41,6 @@ const HEAD_BYTES: usize = MAGIC.len() + 24 + 16;
 const BYTES_MAX: usize = HEAD_BYTES + DATAGRAM_MAX as usize;
 /// Datagrams of a group that are taken in a row: a flood leaves the thread time for the rest.
 const TURN: u32 = 32;
-
-/// The groups of a device.
-#[derive(Debug, Default)]
-pub(crate) struct Groups {
-    joined: BTreeMap<Gid, Joined>,
-    sender: Option<GroupSender>,
-}
-
-#[derive(Debug)]
-struct Joined {
-    socket: Arc<GroupSocket>,
-    /// The queue pairs that are attached.
-    qps: Vec<u32>,
-}
 
 /// The IPv4 address in a GID.
 fn v4_of(gid: &Gid) -> Option<Ipv4Addr> {

@@ -10,29 +10,31 @@
 //! | file | concern |
 //! |---|---|
 //! | `port.rs`, `objects.rs`, `registration.rs` | a device as programs call it: itself and queue pairs; other objects; registering memory |
-//! | `progress.rs`, `armed.rs` | progress; when the helper thread serves armed queues |
+//! | `progress.rs`, `patience.rs`, `armed.rs` | progress; answers that are delayed; when the helper thread serves armed queues |
 //! | `core.rs` | the objects; the machine's step |
 //! | `qp.rs`, `modify.rs` | a queue pair; its states |
 //! | `machine.rs` | the same on an engine of the caller's |
 //! | `queue.rs`, `ring.rs`, `channel.rs` | completion queues, receives; descriptors to sleep on |
 //! | `memory.rs` | regions, keys, copies |
-//! | `windows.rs`, `on_demand.rs` | memory windows; regions on demand |
+//! | `windows.rs`, `binding.rs`, `memory/on_demand.rs` | memory windows, and how they are bound; regions on demand |
 //! | `domains.rs`, `xrc.rs` | protection and XRC domains; extended reliable connections |
 //! | `owned.rs` | memory with an owner |
 //! | `adopt.rs`, `direct.rs` | memory of programs that peers map; requests done in it without the owner |
 //! | `request.rs`, `send.rs`, `ending.rs`, `reason.rs` | requests of the program: posted, sent, completed; why they fail |
 //! | `short.rs` | messages that need nothing of all that: a way of their own |
 //! | `arrive.rs`, `serve.rs`, `reach.rs`, `answers.rs` | packets that arrive: checked; requests carried out; the memory that they name; answers to ours |
-//! | `struck.rs`, `strict.rs`, `rule.rs` | faults on purpose; broken rules seen; the rules and reports |
+//! | `fates.rs`, `struck.rs` | a plan of faults on purpose; how they strike |
+//! | `watch.rs`, `strict.rs`, `rule.rs` | the notes of the strict mode; broken rules seen; the rules and reports |
 //! | `leave.rs` | packets that wait to leave |
 //! | `cm.rs` | connection management: its links, services and time |
-//! | `groups.rs` | multicast |
+//! | `joined.rs`, `groups.rs` | the groups of a device; multicast |
 //! | `header.rs`, `connection.rs`, `life.rs`, `name.rs`, `lost.rs` | packets; connections, names and ends of peers |
 
 mod adopt;
 mod answers;
 mod armed;
 mod arrive;
+mod binding;
 mod channel;
 mod cm;
 mod connection;
@@ -40,8 +42,10 @@ mod core;
 mod direct;
 mod domains;
 mod ending;
+mod fates;
 mod groups;
 mod header;
+mod joined;
 mod leave;
 mod life;
 mod lost;
@@ -52,8 +56,8 @@ mod name;
 #[cfg(doctest)]
 mod needs_unsafe;
 mod objects;
-mod on_demand;
 mod owned;
+mod patience;
 mod port;
 mod progress;
 mod qp;
@@ -70,6 +74,7 @@ mod short;
 mod strict;
 mod struck;
 mod types;
+mod watch;
 mod windows;
 mod xrc;
 
@@ -79,10 +84,9 @@ pub use channel::Channel;
 pub use cm::{Bell, CmHost};
 pub use direct::ShortAccess;
 pub use groups::{GROUP_QP, GROUP_QPS_MAX, GROUPS_MAX, is_group};
-pub use memory::Region;
+pub use memory::{Prefetch, Region, has_on_demand};
 pub use modify::{Given, READS_MAX};
 pub use name::gid_of;
-pub use on_demand::{Prefetch, is_supported as has_on_demand};
 pub use owned::Memory;
 pub use port::{OpenError, Port};
 pub use progress::clock;

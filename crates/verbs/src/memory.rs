@@ -10,12 +10,16 @@
 //! - R2: the pieces of an inline request, which have no key, are readable during the call that
 //!   posts it, as the caller of `post_send` promised. They are copied there, and not read later.
 
+mod on_demand;
+
 use crate::adopt::Adopted;
-use crate::on_demand::{OnDemand, copy_in, copy_out};
 use crate::types::{Access, Sge};
 use bellwire_memory::atomic::{AtomicU64, Ordering};
 use bellwire_memory::bytes;
 use bellwire_via::MemHandle;
+use on_demand::OnDemand;
+pub use on_demand::{Prefetch, is_supported as has_on_demand};
+pub(crate) use on_demand::{bring_in, copy_in, copy_out, is_on_demand_key};
 
 /// A registered region.
 #[derive(Clone, Copy, Debug)]
@@ -32,6 +36,27 @@ pub struct Region {
     pub access: Access,
     /// Where peers can map it, if they can.
     pub adopted: Option<Adopted>,
+}
+
+/// Memory of the peer that may be reached.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Grant {
+    pub key: u32,
+    pub access: Access,
+    /// The address of the first byte in requests, and the length.
+    pub start: u64,
+    pub length: u64,
+    /// The engine's names for it.
+    pub handle: u32,
+    pub address: u64,
+}
+
+impl Grant {
+    pub(crate) fn place(&self, key: u32, address: u64, length: u64, access: Access) -> Option<u64> {
+        let offset = address.wrapping_sub(self.start);
+        let within = offset <= self.length && length <= self.length - offset;
+        (self.key == key && within && self.access.contains(access)).then(|| self.address + offset)
+    }
 }
 
 /// All regions. A key is the engine's handle of the region: never zero, never the same for the next

@@ -161,7 +161,7 @@ impl Port {
             return Err(Error::Invalid);
         }
         let queue = crate::queue::ReceiveQueue::new(capacity, pieces_max, domain);
-        self.station.machine().create_xrc_srq(queue, crate::xrc::Xrc { domain: xrc_domain, cq }, cookie)
+        self.station.machine().create_xrc_srq(queue, crate::queue::Xrc { domain: xrc_domain, cq }, cookie)
     }
 
     /// Makes an XRC domain.

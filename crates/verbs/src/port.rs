@@ -5,6 +5,7 @@
 use crate::channel::Channel;
 use crate::core::{AsyncEvent, Core};
 use crate::direct::ShortAccess;
+use crate::fates::Struck;
 use crate::life::create_mailbox;
 use crate::modify::Given;
 use crate::name::{Name, PLACES, gid_of};
@@ -12,7 +13,6 @@ use crate::progress::clock;
 use crate::qp::{QpAttributes, QpInit, SendRequest};
 use crate::rule::Reporter;
 use crate::short::ShortSend;
-use crate::struck::Struck;
 use crate::types::{AsyncKind, Error, Gid, QpState, SendFlags, Sge};
 use bellwire_faults::FaultPlan;
 use bellwire_peer::Station;

@@ -5,6 +5,7 @@
 //! program computes, and descriptors become readable. While nothing comes the helper sleeps.
 
 use crate::core::Core;
+use crate::patience::LINGER;
 use crate::types::Stamp;
 use crate::types::{Completion, Error};
 use bellwire_via::nic::Machine;
@@ -20,8 +21,6 @@ const STEPS: u32 = 32;
 const LOOKS_BEFORE_END: u32 = 64;
 /// Until something is tried again that waits to leave: nobody says when it can, ns.
 const SLICE: u64 = 1_000_000;
-/// How long answers are held back that a request of the program may take along, ns.
-const LINGER: u64 = 50_000;
 
 /// Nanoseconds of the monotonic clock.
 pub fn clock() -> u64 {
@@ -145,37 +144,5 @@ impl<W: Wire> Machine<W> for Core {
     fn close(&mut self, engine: &mut Engine<W>) {
         self.report_rest();
         Self::close(self, engine);
-    }
-}
-
-/// Whether the helper delays answers. A program that posts a request for each that comes (a
-/// ping-pong) takes them along: its peer finds them in one look, together with the request that it
-/// waits for. Told at once, they would be all that this look finds. Answers of a program that has
-/// posted nothing since the last delay are not delayed.
-#[derive(Debug, Default)]
-pub(crate) struct Patience {
-    /// Requests that the program had posted when the last delay gained nothing.
-    in_vain: u64,
-    /// The same when answers began to be held back, and the time.
-    held: Option<(u64, u64)>,
-}
-
-impl Patience {
-    fn lasts(&mut self, posts: u64, now: u64) -> bool {
-        if let Some((held, since)) = self.held.filter(|(held, _)| *held == posts)
-            && now.saturating_sub(since) >= LINGER
-        {
-            self.in_vain = held;
-        }
-        posts != self.in_vain
-    }
-
-    fn note(&mut self, posts: u64, owes: bool, now: u64) {
-        self.held = if owes { self.held.filter(|(held, _)| *held == posts).or(Some((posts, now))) } else { None };
-    }
-
-    /// Until when answers are held back.
-    fn until(&self) -> Option<u64> {
-        self.held.map(|(_, since)| since + LINGER)
     }
 }

@@ -2,15 +2,15 @@
 //! A queue pair: what it is made with, its attributes, and both of its queues.
 
 use crate::connection::ConnectionId;
-use crate::direct::Grant;
+use crate::fates::Judged;
 use crate::header::Head;
+use crate::memory::Grant;
 use crate::name::Name;
 use crate::queue::{Pieces, Receive, ReceiveQueue};
 use crate::reason::Reason;
 use crate::ring::Ring;
-use crate::strict::Watch;
-use crate::struck::Judged;
 use crate::types::{Access, Completion, Gid, Opcode, QpKind, QpState, SendFlags, Sge, WcStatus};
+use crate::watch::Watch;
 use crate::windows::Bind;
 use bellwire_faults::Fates;
 

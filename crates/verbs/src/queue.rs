@@ -4,7 +4,6 @@
 use crate::channel::Channel;
 use crate::ring::Ring;
 use crate::types::{Completion, Sge, Stamp, WcFlags};
-use crate::xrc::Xrc;
 use std::sync::Arc;
 
 /// Entries that a completion queue may have.
@@ -280,6 +279,13 @@ impl ReceiveQueue {
         receive.pieces.set(pieces);
         Ok(())
     }
+}
+
+/// What a receive queue for XRC has besides.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Xrc {
+    pub domain: u32,
+    pub cq: u32,
 }
 
 /// A shared receive queue.

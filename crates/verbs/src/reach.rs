@@ -3,8 +3,7 @@
 //! one, or of a region on demand. Each key is looked up once for a request.
 
 use crate::core::Core;
-use crate::memory::Denied;
-use crate::on_demand::{bring_in, copy_in};
+use crate::memory::{Denied, bring_in, copy_in};
 use crate::qp::Receiving;
 use crate::types::Access;
 use crate::windows::is_window_key;

@@ -3,11 +3,10 @@
 
 use crate::adopt::{Adopted, adopt, may_adopt, pages_of, release, share};
 use crate::core::Core;
-use crate::memory::Region;
-use crate::on_demand::is_on_demand_key;
+use crate::memory::{Denied, Prefetch, Region, bring_in, is_on_demand_key};
 use crate::port::Port;
 use crate::progress::HostWire;
-use crate::types::{Access, Error};
+use crate::types::{Access, Error, Sge};
 use crate::windows::is_window_key;
 use bellwire_via::wire::Wire;
 use bellwire_via::{Engine, MemAttributes, MemHandle};
@@ -223,5 +222,31 @@ pub(crate) unsafe fn key_of_region<W: Wire>(engine: &mut Engine<W>, region: &Reg
             return Ok(handle);
         }
         engine.deregister(region.address, handle)?;
+    }
+}
+
+impl Port {
+    /// Brings memory of regions on demand in before requests use it.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`]: a range is not of a region of the domain with that right;
+    /// [`Error::Fault`]: it is not there.
+    pub fn prefetch(&self, domain: u32, advice: Prefetch, pieces: &[Sge]) -> Result<(), Error> {
+        let access = if advice == Prefetch::Write { Access::LOCAL_WRITE } else { Access::empty() };
+        for p in pieces {
+            let length = u64::from(p.length);
+            let place = {
+                let core = self.station.machine();
+                if core.regions.find(p.key, domain, p.address, length, access).is_ok() {
+                    continue;
+                }
+                core.regions.on_demand.range(p.key, domain, p.address, length, access).map_err(|Denied| Error::Invalid)?
+            };
+            let brought = bring_in(place, length, advice == Prefetch::Write);
+            if advice != Prefetch::IfThere {
+                brought.map_err(|Denied| Error::Fault)?;
+            }
+        }
+        Ok(())
     }
 }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A request as it is posted: checked, what is inline copied; and the heads of its packets.
 
+use crate::fates::Judged;
 use crate::header::{AGAIN, Head, IMMEDIATE, INVALIDATE, Kind, LAST, PART, SOLICITED, UNREADY};
 use crate::qp::{DATAGRAM_MAX, Data, Extra, MESSAGE_MAX, Qp, Send, SendRequest};
 use crate::queue::Pieces;
-use crate::struck::Judged;
 use crate::types::{Error, Opcode, QpKind, QpState, SendFlags};
 use bellwire_memory::bytes;
 

@@ -6,12 +6,12 @@
 
 use crate::connection::ConnectionId;
 use crate::core::Core;
+use crate::fates::Judged;
 use crate::header::{PLAIN_WORDS, Plain};
 use crate::name::QPS_MAX;
 use crate::qp::{Data, Qp, SendRequest};
 use crate::reason::Reason;
 use crate::serve::TELL_AFTER;
-use crate::struck::Judged;
 use crate::types::{Access, Completion, Opcode, QpKind, QpState, SendFlags, Sge, WcOpcode, WcStatus};
 use bellwire_memory::bytes;
 use bellwire_via::Engine;

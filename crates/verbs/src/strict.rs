@@ -13,8 +13,9 @@ use crate::qp::{Qp, Send};
 use crate::queue::Receive;
 use crate::rule::{Report, Reporter, Rule};
 use crate::types::{Access, Completion, Sge, WcOpcode, WcStatus};
+use crate::watch::{Seal, Strict, Watch};
 use bellwire_memory::bytes;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::ops::Range;
 
 /// Reports of one rule and queue pair; more are counted.
@@ -24,39 +25,6 @@ const REPORTS_MAX: u64 = 4;
 const PATIENCE: u64 = 100_000_000;
 /// Bytes in front of a datagram.
 const ROUTE_BYTES: u64 = 40;
-
-/// What the mode knows of a device.
-pub(crate) struct Strict {
-    reporter: Reporter,
-    seen: BTreeMap<(Rule, u32), u64>,
-}
-
-impl core::fmt::Debug for Strict {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        f.debug_struct("Strict").field("seen", &self.seen).finish_non_exhaustive()
-    }
-}
-
-/// What the mode knows of a queue pair.
-#[derive(Debug, Default)]
-pub(crate) struct Watch {
-    /// For each of its sends: where its bytes lie, and their digest; nothing if they may change.
-    seals: VecDeque<Option<Seal>>,
-    /// Sends posted; and those that a device would have freed, since a completion was polled.
-    posted: u64,
-    freed: u64,
-    /// Sends that are complete; which of them have completions that were not polled.
-    ended: u64,
-    told: VecDeque<u64>,
-    /// The message that found no receive, and since when.
-    refused: Option<(u32, u64)>,
-}
-
-#[derive(Debug)]
-struct Seal {
-    lies: Vec<Range<usize>>,
-    digest: u64,
-}
 
 /// A digest of memory that the program may be writing.
 fn digest(lies: &[Range<usize>]) -> u64 {

@@ -9,47 +9,18 @@
 //! While the port is down nothing leaves and nothing is taken.
 
 use crate::core::{AsyncEvent, Core};
-use crate::name::host_of;
+use crate::fates::Struck;
 use crate::qp::Qp;
 use crate::reason::Reason;
-use crate::types::{Access, AsyncKind, Gid, Opcode, QpState, WcStatus};
-use bellwire_faults::{Fate, Fates, FaultPlan, RequestFaults, Timetable};
+use crate::types::{Access, AsyncKind, Opcode, QpState, WcStatus};
+use bellwire_faults::Fate;
 use bellwire_via::wire::Wire;
 use bellwire_via::{Engine, Instant, MemAttributes, MemHandle};
-use std::collections::BTreeMap;
-use std::net::IpAddr;
 
 /// In the timers, for the port's: no queue pair has that number.
 pub(crate) const PORT_TIMER: u32 = 0;
 /// The only port.
 const PORT: u64 = 1;
-
-/// A plan, and how far it is.
-#[derive(Debug)]
-pub(crate) struct Struck {
-    plan: FaultPlan,
-    own: String,
-    /// The plan's times count from here, ns.
-    opened: u64,
-    links: BTreeMap<Gid, RequestFaults>,
-    /// Queue pairs made.
-    pairs: u64,
-    ports: Timetable,
-    /// Outages of the port that are not over.
-    down: u32,
-    /// Ends the process.
-    die: fn(),
-}
-
-/// The decisions about a request.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Judged {
-    is_judged: bool,
-    /// Nobody will answer.
-    is_lost: bool,
-    /// So often it still finds no receive.
-    pub unready: u16,
-}
 
 /// The way on for the next request of a queue pair.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,34 +31,6 @@ pub(crate) enum Way {
     Closed,
     /// It has ended; there may be another.
     Ended,
-}
-
-fn text(gid: &Gid) -> String {
-    <[u8; 4]>::try_from(host_of(gid)).map_or(IpAddr::from(*gid), IpAddr::from).to_string()
-}
-
-impl Struck {
-    pub(crate) fn new(plan: FaultPlan, own: &Gid, opened: u64, die: fn()) -> Self {
-        let ports = plan.port_timetable();
-        Self { plan, own: text(own), opened, links: BTreeMap::new(), pairs: 0, ports, down: 0, die }
-    }
-
-    /// The fates of the next queue pair's requests.
-    pub(crate) fn next_pair(&mut self) -> Fates {
-        self.pairs += 1;
-        Fates::new(&self.plan, self.pairs - 1)
-    }
-
-    /// When the port goes down or up next, by the device's clock.
-    pub(crate) fn next_change(&self) -> Option<u64> {
-        let at = self.ports.next_change();
-        (at != Instant::NEVER).then(|| at.0.saturating_add(self.opened))
-    }
-
-    fn link(&mut self, to: Gid) -> RequestFaults {
-        let (plan, own) = (&self.plan, &self.own);
-        *self.links.entry(to).or_insert_with(|| plan.link(own, &text(&to)).requests)
-    }
 }
 
 impl Core {

@@ -10,9 +10,7 @@
 //! (`is_window_key`). Its eight lowest are the program's to choose (type 2) or count its bindings
 //! (type 1).
 
-use crate::core::Core;
-use crate::memory::Denied;
-use crate::types::{Access, Error, QpKind, WcStatus};
+use crate::types::Access;
 
 /// Windows that a device may have.
 pub const WINDOWS_MAX: usize = 1 << 12;
@@ -49,24 +47,24 @@ pub struct Bind {
 
 /// What a window is bound to.
 #[derive(Clone, Copy, Debug)]
-struct Bound {
-    region: u32,
+pub(crate) struct Bound {
+    pub region: u32,
     /// First byte, as requests call it in the region, and as peers call it.
-    address: u64,
-    first: u64,
-    length: u64,
-    access: Access,
+    pub address: u64,
+    pub first: u64,
+    pub length: u64,
+    pub access: Access,
     /// The queue pair that bound it.
-    qp: u32,
+    pub qp: u32,
 }
 
 /// A window.
 #[derive(Clone, Copy, Debug)]
-struct Window {
-    kind: WindowKind,
-    domain: u32,
-    key: u32,
-    bound: Option<Bound>,
+pub(crate) struct Window {
+    pub kind: WindowKind,
+    pub domain: u32,
+    pub key: u32,
+    pub bound: Option<Bound>,
 }
 
 /// Where a range of a window lies in its region.
@@ -79,9 +77,9 @@ pub(crate) struct Beneath {
 /// All windows of a device.
 #[derive(Debug, Default)]
 pub(crate) struct Windows {
-    slots: Vec<Option<Window>>,
-    count: usize,
-    next: usize,
+    pub slots: Vec<Option<Window>>,
+    pub count: usize,
+    pub next: usize,
 }
 
 /// Whether a key is of the kind that windows have (W1).
@@ -90,12 +88,12 @@ pub(crate) fn is_window_key(key: u32) -> bool {
     key & KEY_BASE == KEY_BASE
 }
 
-fn index_of(key: u32) -> usize {
+pub(crate) fn index_of(key: u32) -> usize {
     ((key & !KEY_BASE) >> TAG_BITS) as usize
 }
 
 impl Windows {
-    fn insert(&mut self, kind: WindowKind, domain: u32) -> Option<u32> {
+    pub(crate) fn insert(&mut self, kind: WindowKind, domain: u32) -> Option<u32> {
         if self.count == WINDOWS_MAX {
             return None;
         }
@@ -117,16 +115,16 @@ impl Windows {
         Some(key)
     }
 
-    fn slot(&mut self, key: u32) -> Option<&mut Option<Window>> {
+    pub(crate) fn slot(&mut self, key: u32) -> Option<&mut Option<Window>> {
         self.slots.get_mut(index_of(key)).filter(|_| is_window_key(key))
     }
 
     /// The window that has this key now.
-    fn get(&mut self, key: u32) -> Option<&mut Window> {
+    pub(crate) fn get(&mut self, key: u32) -> Option<&mut Window> {
         self.slot(key)?.as_mut().filter(|w| w.key == key)
     }
 
-    fn remove(&mut self, key: u32) -> Option<Window> {
+    pub(crate) fn remove(&mut self, key: u32) -> Option<Window> {
         // The key's lowest byte may have changed since the program last heard of it.
         let window = self.slot(key)?.take()?;
         self.count -= 1;
@@ -135,7 +133,7 @@ impl Windows {
 
     /// Where `length` bytes at `address` lie that a peer of queue pair `qp` asks for by a window's
     /// key.
-    fn find(&self, qp: u32, domain: u32, key: u32, address: u64, length: u64, access: Access) -> Option<Beneath> {
+    pub(crate) fn find(&self, qp: u32, domain: u32, key: u32, address: u64, length: u64, access: Access) -> Option<Beneath> {
         let window = self.slots.get(index_of(key)).filter(|_| is_window_key(key))?.as_ref().filter(|w| w.key == key && w.domain == domain)?;
         let bound = window.bound.as_ref().filter(|b| b.access.contains(access) && (window.kind == WindowKind::Domain || b.qp == qp))?;
         let offset = address.checked_sub(bound.first)?;
@@ -153,72 +151,9 @@ impl Windows {
     }
 
     /// Makes a type-2 window's key invalid, if this queue pair has bound it.
-    fn invalidate(&mut self, qp: u32, domain: u32, key: u32) -> bool {
+    pub(crate) fn invalidate(&mut self, qp: u32, domain: u32, key: u32) -> bool {
         let found = self.get(key).filter(|w| w.kind == WindowKind::QueuePair && w.domain == domain && w.bound.is_some_and(|b| b.qp == qp));
         found.is_some_and(|w| w.bound.take().is_some())
-    }
-}
-
-impl Core {
-    /// Makes a window, bound to nothing; its key.
-    pub(crate) fn create_window(&mut self, domain: u32, kind: WindowKind) -> Result<u32, Error> {
-        self.domains.hold(domain)?;
-        self.windows.insert(kind, domain).ok_or_else(|| {
-            self.domains.release(domain);
-            Error::NoMemory
-        })
-    }
-
-    /// Ends a window, whatever it is bound to.
-    pub(crate) fn destroy_window(&mut self, key: u32) -> Result<(), Error> {
-        let window = self.windows.remove(key).ok_or(Error::Invalid)?;
-        self.domains.release(window.domain);
-        Ok(())
-    }
-
-    /// Where memory lies that a peer names by a window's key.
-    #[cold]
-    pub(crate) fn beneath(&self, qp: u32, domain: u32, key: u32, address: u64, length: u64, access: Access) -> Option<Beneath> {
-        self.windows.find(qp, domain, key, address, length, access)
-    }
-
-    /// Binds a window, as the request of queue pair `qp` asks.
-    pub(crate) fn bind(&mut self, qp: u32, b: &Bind) -> Result<(), WcStatus> {
-        let init = self.qp(qp).ok_or(WcStatus::WindowBind)?.init;
-        // By its place: programs need not know the key of the binding before.
-        let window = self.windows.slot(b.window).and_then(|w| w.as_ref()).filter(|w| w.domain == init.domain).ok_or(WcStatus::WindowBind)?;
-        let same_window = is_window_key(b.key) && index_of(b.key) == index_of(b.window);
-        let may = match window.kind {
-            WindowKind::Domain => true,
-            // A bound one is invalidated first; an unreliable queue pair has none.
-            WindowKind::QueuePair => window.bound.is_none() && b.length != 0 && init.kind == QpKind::Rc,
-        };
-        if !same_window || !may {
-            return Err(WcStatus::WindowBind);
-        }
-        let bound = if b.length == 0 { None } else { Some(self.bound(qp, init.domain, b).map_err(|Denied| WcStatus::WindowBind)?) };
-        if let Some(Some(window)) = self.windows.slot(b.window) {
-            (window.key, window.bound) = (b.key, bound);
-        }
-        Ok(())
-    }
-
-    fn bound(&self, qp: u32, domain: u32, b: &Bind) -> Result<Bound, Denied> {
-        let region = self.regions.get(b.region).filter(|r| r.domain == domain && r.access.contains(Access::WINDOW_BIND)).ok_or(Denied)?;
-        let changes = b.access.intersects(Access::REMOTE_WRITE | Access::REMOTE_ATOMIC);
-        let offset = b.address.checked_sub(region.iova).ok_or(Denied)?;
-        let fits = offset.checked_add(b.length).is_some_and(|end| end <= region.length);
-        if !fits || (changes && !region.access.contains(Access::LOCAL_WRITE)) {
-            return Err(Denied);
-        }
-        let first = if b.zero_based { 0 } else { b.address };
-        Ok(Bound { region: b.region, address: b.address, first, length: b.length, access: b.access, qp })
-    }
-
-    /// Makes a key of this side invalid, for a request of queue pair `qp` or of its peer.
-    pub(crate) fn invalidate(&mut self, qp: u32, key: u32) -> bool {
-        let Some(domain) = self.qp(qp).map(|q| q.init.domain) else { return false };
-        self.windows.invalidate(qp, domain, key)
     }
 }
 

@@ -8,15 +8,8 @@
 
 use crate::arrive::Packet;
 use crate::core::Core;
-use crate::queue::{Receive, ReceiveQueue, Srq};
+use crate::queue::{Receive, ReceiveQueue, Srq, Xrc};
 use crate::types::{AsyncKind, Error, QpKind};
-
-/// What a receive queue for XRC has besides.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Xrc {
-    pub domain: u32,
-    pub cq: u32,
-}
 
 impl Core {
     /// Makes a receive queue for XRC: `cq` gets its completions.

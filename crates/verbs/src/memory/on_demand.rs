@@ -6,8 +6,8 @@
 //! Invariant D1: the twelve highest bits of such a key are `0xffe`, which no other key has
 //! (`key_of_region`, W1).
 
-use crate::memory::{Denied, Region};
-use crate::types::{Access, Error, Sge};
+use super::{Denied, Region};
+use crate::types::Access;
 use bellwire_memory::attach;
 use rustix::mm::{Advice, madvise};
 use std::collections::BTreeMap;
@@ -111,32 +111,6 @@ pub enum Prefetch {
     Write,
     /// It will be used; pages that are missing may stay so.
     IfThere,
-}
-
-impl crate::port::Port {
-    /// Brings memory of regions on demand in before requests use it.
-    ///
-    /// # Errors
-    /// [`Error::Invalid`]: a range is not of a region of the domain with that right;
-    /// [`Error::Fault`]: it is not there.
-    pub fn prefetch(&self, domain: u32, advice: Prefetch, pieces: &[Sge]) -> Result<(), Error> {
-        let access = if advice == Prefetch::Write { Access::LOCAL_WRITE } else { Access::empty() };
-        for p in pieces {
-            let length = u64::from(p.length);
-            let place = {
-                let core = self.station.machine();
-                if core.regions.find(p.key, domain, p.address, length, access).is_ok() {
-                    continue;
-                }
-                core.regions.on_demand.range(p.key, domain, p.address, length, access).map_err(|Denied| Error::Invalid)?
-            };
-            let brought = bring_in(place, length, advice == Prefetch::Write);
-            if advice != Prefetch::IfThere {
-                brought.map_err(|Denied| Error::Fault)?;
-            }
-        }
-        Ok(())
-    }
 }
 
 #[cfg(all(test, not(miri)))]
