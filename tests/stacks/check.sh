@@ -174,7 +174,6 @@ if [ "$mode" = long ]; then
 fi
 
 # ---- libfabric
-complete() { grep -qE '^6m +20 +=20 ' "$1"; }
 fabric() { # provider, endpoint, mode, sizes
     local server code served
     port=$((port + 1))
@@ -185,9 +184,6 @@ fabric() { # provider, endpoint, mode, sizes
     code=$?
     wait $server
     served=$?
-    # On a busy machine rxm's last message, after all sizes, is flushed in a tenth of runs: its
-    # server ends first. So the complete tables of both sides count.
-    [ "$1" = verbs ] || { complete "$out/client.log" && complete "$out/server.log" && code=0 served=0; }
     if [ $code = 0 ] && [ $served = 0 ] && grep -q '^[0-9]' "$out/client.log"; then ok; else end "fi_pingpong $*" "$code, $served" <(cat "$out/client.log" "$out/server.log"); fi
 }
 if command -v fi_pingpong >/dev/null 2>&1; then

@@ -1,11 +1,31 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /* The calls of a message of 8 bytes as a ping-pong makes them (receive posted, sent, its answer received and with that its completion), each in a function of its own: callgrind counts their instructions (cost.sh).
-   Two devices of one process, one thread. */
+   Two devices of one process, one thread. With `shared` as libraries do it (UCX): receives of a
+   shared queue, and a head and the data as two pieces inline. */
 #include "sides.h"
 
 enum { MESSAGES = 4000 };
 
-__attribute__((noinline)) void counted_receive(struct side *s) { MUST(!receive(s, 8, 1)); }
+__attribute__((noinline)) void counted_receive(struct side *s)
+{
+    if (!s->qp->srq) {
+        MUST(!receive(s, 8, 1));
+        return;
+    }
+    struct ibv_sge piece = {(uintptr_t)s->memory, 64, s->mr->lkey};
+    struct ibv_recv_wr *bad, wr = {.wr_id = 1, .sg_list = &piece, .num_sge = 1};
+    MUST(!ibv_post_srq_recv(s->qp->srq, &wr, &bad));
+}
+
+/* Another queue pair, whose receives are in a shared queue. */
+static void share(struct side *s)
+{
+    struct ibv_srq_init_attr shared = {.attr = {.max_wr = 16, .max_sge = 1}};
+    struct ibv_qp_init_attr a = {.send_cq = s->cq, .recv_cq = s->cq, .cap = {.max_send_wr = 16, .max_send_sge = 2, .max_inline_data = 64}, .qp_type = IBV_QPT_RC};
+    MUST(a.srq = ibv_create_srq(s->pd, &shared));
+    MUST(!ibv_destroy_qp(s->qp));
+    MUST(s->qp = ibv_create_qp(s->pd, &a));
+}
 
 __attribute__((noinline)) void counted_send(struct side *s, struct ibv_send_wr *wr)
 {
@@ -30,19 +50,24 @@ __attribute__((noinline)) void counted_vain(struct side *s)
     MUST(ibv_poll_cq(s->cq, 1, &wc) == 0);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
+    int is_shared = argc == 2 && !strcmp(argv[1], "shared");
     struct side a, b;
     open_side(&a, device());
     open_side(&b, device());
+    if (is_shared)
+        share(&a), share(&b);
     connect_so(&a, &b, 20, 7, 7);
-    struct ibv_sge piece[2];
+    struct ibv_sge piece[2][2];
     struct ibv_send_wr wr[2];
     memset(wr, 0, sizeof wr);
     struct side *sides[2] = {&a, &b};
     for (int i = 0; i < 2; i++) {
-        piece[i] = (struct ibv_sge){(uintptr_t)sides[i]->memory, 8, sides[i]->mr->lkey};
-        wr[i].sg_list = &piece[i], wr[i].num_sge = 1, wr[i].opcode = IBV_WR_SEND, wr[i].send_flags = IBV_SEND_SIGNALED;
+        piece[i][0] = piece[i][1] = (struct ibv_sge){(uintptr_t)sides[i]->memory, 8, sides[i]->mr->lkey};
+        wr[i].sg_list = piece[i], wr[i].num_sge = 1, wr[i].opcode = IBV_WR_SEND, wr[i].send_flags = IBV_SEND_SIGNALED;
+        if (is_shared)
+            piece[i][0].length = 9, wr[i].num_sge = 2, wr[i].send_flags |= IBV_SEND_INLINE;
         counted_receive(sides[i]), counted_receive(sides[i]);
     }
     /* The first ones connect. */

@@ -457,11 +457,47 @@ static void extended_connections(struct side *a, struct side *b)
     close(fd);
 }
 
+/* Two inline pieces come as one message, and may be changed as soon as they are posted; a queue pair
+   that was made for one piece refuses two. */
+static void pieces_inline(struct side *a, struct side *b)
+{
+    static const uint32_t lengths[] = {0, 1, 8, 9, 23, 24, 31, 32};
+    enum { N = sizeof lengths / sizeof *lengths };
+    struct ibv_send_wr wr, *bad;
+    connect_two(a, b);
+    for (int i = 0; i < N * N; i++) {
+        uint32_t first = lengths[i / N], second = lengths[i % N];
+        char head[32], rest[32], *came = b->memory + BYTES / 2;
+        struct ibv_sge pieces[2] = {{(uintptr_t)head, first, 0}, {(uintptr_t)rest, second, 0}};
+        memset(head, i + 1, sizeof head), memset(rest, ~i, sizeof rest), memset(came, 0x55, 80);
+        memset(&wr, 0, sizeof wr);
+        wr.wr_id = 1, wr.sg_list = pieces, wr.num_sge = 2, wr.opcode = IBV_WR_SEND, wr.send_flags = IBV_SEND_SIGNALED | IBV_SEND_INLINE;
+        MUST(!receive(b, 80, 2) && !ibv_post_send(a->qp, &wr, &bad));
+        memset(head, 0, sizeof head), memset(rest, 0, sizeof rest);
+        struct ibv_wc wc = next(b);
+        CHECK(wc.status == IBV_WC_SUCCESS && wc.byte_len == first + second);
+        for (uint32_t at = 0; at < 80; at++)
+            CHECK(came[at] == (char)(at < first ? i + 1 : at < first + second ? ~i : 0x55));
+        ends_well(a, 1, IBV_WC_SEND);
+    }
+    struct ibv_qp_init_attr one;
+    memset(&one, 0, sizeof one);
+    one.send_cq = one.recv_cq = a->cq, one.qp_type = IBV_QPT_RC;
+    one.cap.max_send_wr = one.cap.max_recv_wr = one.cap.max_send_sge = one.cap.max_recv_sge = 1;
+    struct ibv_qp *before = a->qp;
+    MUST(a->qp = ibv_create_qp(a->pd, &one));
+    connect_two(a, b);
+    CHECK(ibv_post_send(a->qp, &wr, &bad) == EINVAL && bad == &wr);
+    CHECK(!ibv_destroy_qp(a->qp));
+    a->qp = before;
+}
+
 int main(void)
 {
     struct side a, b;
     open_side(&a, device());
     open_side(&b, device());
+    pieces_inline(&a, &b);
     windows(&a, &b);
     changed_registrations(&a, &b);
     device_memory(&a, &b);

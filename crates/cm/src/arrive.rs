@@ -177,7 +177,8 @@ impl Cm {
         let Some(number) = self.meant(link, message) else { return Self::answer(host, link, message, Kind::Left, 0) };
         let Some(id) = self.ids.get_mut(&number) else { return };
         match id.state {
-            State::Established | State::Replied | State::Answered if id.kind != QpKind::Datagram => {
+            State::Established if id.kind != QpKind::Datagram => self.part(host, number),
+            State::Replied | State::Answered if id.kind != QpKind::Datagram => {
                 (id.state, id.pending) = (State::Left, None);
                 self.settle(number);
                 self.tell(host, number, EventKind::Disconnected, 0, EventBody::Nothing);

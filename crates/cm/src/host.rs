@@ -26,6 +26,9 @@ pub trait Host {
     /// of that later.
     fn send(&mut self, link: Link, message: &[u8]);
 
+    /// Whether a queue pair has completions that the program has not taken.
+    fn has_completions(&mut self, qp: u32) -> bool;
+
     /// Says whether a channel has events.
     fn signal(&mut self, channel: Channel, has_events: bool);
 }

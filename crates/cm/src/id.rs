@@ -75,6 +75,9 @@ pub(crate) struct Id {
     pub tries: u32,
     /// When something is to be done; 0: never.
     pub due: u64,
+    /// The peer ended the connection, of which the program is told at this time at the latest; 0:
+    /// it did not.
+    pub parting: u64,
     /// The peer has the request and takes its time.
     pub waits: bool,
     /// When it first asked for the connection.
@@ -111,6 +114,7 @@ impl Id {
             pending: None,
             tries: 0,
             due: 0,
+            parting: 0,
             waits: false,
             asked_at: 0,
             is_passive: false,

@@ -23,6 +23,10 @@ const LOOK_PAUSE: u64 = SECOND / 200;
 const WAIT: u64 = 70 * SECOND;
 /// How long a queue pair is not to be used again.
 const TIME_WAIT: u64 = SECOND / 2;
+/// How long a program may take for completions before it is told that the peer left, and how often
+/// they are looked at.
+const PART: u64 = SECOND / 5;
+const PART_PAUSE: u64 = SECOND / 1000;
 
 impl Cm {
     /// When [`tick`](Self::tick) is to be called next, ns.
@@ -100,6 +104,9 @@ impl Cm {
             }
             return;
         }
+        if id.state == State::Established && id.parting != 0 {
+            return self.part(host, number);
+        }
         let (pause, most) = if id.state == State::Leaving { (LEAVE_PAUSE, LEAVE_TRIES) } else { (PAUSE, TRIES) };
         match id.state {
             State::TimeWait => {
@@ -138,6 +145,26 @@ impl Cm {
         true
     }
 
+    /// The peer ended the connection, or its link is over. The program is told when it has taken
+    /// the completions of the queue pair. On a device these come well before the message that ends
+    /// the connection: programs drop what is not complete when they hear of the end.
+    pub(crate) fn part<H: Host>(&mut self, host: &mut H, number: u32) {
+        let now = self.now;
+        let Some(id) = self.ids.get_mut(&number) else { return };
+        if id.parting == 0 {
+            id.parting = now.saturating_add(PART);
+        }
+        if now < id.parting && host.has_completions(id.ours.qp) {
+            return self.at(number, now.saturating_add(PART_PAUSE));
+        }
+        if id.link.is_none() {
+            return self.left(host, number, 0);
+        }
+        (id.state, id.pending) = (State::Left, None);
+        self.settle(number);
+        self.tell(host, number, EventKind::Disconnected, 0, EventBody::Nothing);
+    }
+
     /// The link of an identifier is over. `had_been`: it was open; `is_missing`: nobody has the
     /// service that it was to lead to.
     pub(crate) fn lost<H: Host>(&mut self, host: &mut H, number: u32, had_been: bool, is_missing: bool) {
@@ -156,7 +183,8 @@ impl Cm {
             State::Answered => rejected(REJECTED_BY_CONSUMER),
             State::Replied => rejected(REJECTED_TIMEOUT),
             State::Established if is_datagram => return,
-            State::Established | State::Leaving => return self.left(host, number, 0),
+            State::Established => return self.part(host, number),
+            State::Leaving => return self.left(host, number, 0),
             // The program does not know of it, or knows of its end.
             State::Asked => return self.finish(number, State::Over),
             State::Left => return self.time_wait(number),

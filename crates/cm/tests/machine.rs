@@ -97,6 +97,37 @@ fn connects_and_leaves() {
     assert_eq!((w.cms[0].ids(), w.cms[2].ids(), w.net.link_ends()), (0, 1, 0));
 }
 
+/// The peer's last answer comes before the end of the connection, and the program sees it so.
+#[test]
+fn the_end_comes_behind_completions() {
+    for is_killed in [false, true] {
+        for is_taken in [true, false] {
+            let (mut w, a, b, active, passive) = connected();
+            w.net.untaken.insert((2, 88));
+            if is_killed {
+                w.kill(0);
+            } else {
+                w.on(0, |cm, host, now| cm.disconnect(host, a, active, now)).unwrap();
+            }
+            w.run(100 * MS);
+            assert_eq!(w.event(2, b), None, "it has completions to take");
+            if is_taken {
+                w.net.untaken.clear();
+                w.run(2 * MS);
+            } else {
+                // A program that takes none hears of it all the same.
+                w.run(150 * MS);
+            }
+            next(&mut w, 2, b, EventKind::Disconnected);
+            let _ = w.on(2, |cm, host, now| cm.disconnect(host, b, passive, now));
+            w.run(SECOND);
+            if !is_killed {
+                next(&mut w, 0, a, EventKind::Disconnected);
+            }
+        }
+    }
+}
+
 #[test]
 fn both_leave_at_once() {
     let (mut w, a, b, active, passive) = connected();

@@ -144,6 +144,11 @@ impl<W: Wire> Host for CmHost<'_, W> {
         }
     }
 
+    fn has_completions(&mut self, qp: u32) -> bool {
+        let Some(init) = self.core.qp(qp).map(|q| q.init) else { return false };
+        init.cqs().any(|cq| self.core.cq(cq).is_ok_and(|cq| cq.entries.iter().any(|e| e.qp == qp)))
+    }
+
     fn signal(&mut self, channel: Channel, has_events: bool) {
         if let Some(bell) = self.world.bells.get(&channel) {
             bell.set(has_events);

@@ -94,6 +94,6 @@ pub use qp::{Caps, DATAGRAM_MAX, Destination, Extra, INLINE_MAX, MESSAGE_MAX, PI
 pub use queue::{CQ_ENTRIES_MAX, Listener};
 pub use reason::Reason;
 pub use rule::{Report, Reporter, Rule};
-pub use short::ShortSend;
+pub use short::{SHORT_BYTES_MAX, ShortSend, join_inline};
 pub use types::{Access, AsyncKind, Completion, Error, Gid, Opcode, QpKind, QpState, SendFlags, Sge, Stamp, WcFlags, WcOpcode, WcStatus};
 pub use windows::{Bind, WINDOWS_MAX, WindowKind};

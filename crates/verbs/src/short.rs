@@ -1,25 +1,26 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The short way of a message: a send of one piece that fits a line with its head, from a reliable
-//! queue pair that has nothing else under way to one that has a receive for it. Each function does
-//! all of it or nothing; everything unusual is left to `send.rs` and `arrive.rs`, which know every
-//! case, and do the same (decisions 27 and 31).
+//! queue pair that has nothing else under way to one that has a receive for it, of its own or
+//! shared. Each function does all of it or nothing; everything unusual is left to `send.rs` and
+//! `arrive.rs`, which know every case, and do the same (decisions 27 and 31).
 
 use crate::connection::ConnectionId;
-use crate::core::Core;
+use crate::core::{AsyncEvent, Core};
 use crate::fates::Judged;
 use crate::header::{PLAIN_WORDS, Plain};
 use crate::name::QPS_MAX;
 use crate::qp::{Data, Qp, SendRequest};
 use crate::reason::Reason;
 use crate::serve::TELL_AFTER;
-use crate::types::{Access, Completion, Opcode, QpKind, QpState, SendFlags, Sge, WcOpcode, WcStatus};
+use crate::types::{Access, AsyncKind, Completion, Opcode, QpKind, QpState, SendFlags, Sge, WcOpcode, WcStatus};
 use bellwire_memory::bytes;
 use bellwire_via::Engine;
 use bellwire_via::frame::INLINE_BYTES_MAX;
+use bellwire_via::handle::Handle;
 use bellwire_via::wire::Wire;
 
-/// Bytes of the program in a line.
-const BYTES_MAX: usize = INLINE_BYTES_MAX - 8 * PLAIN_WORDS;
+/// Bytes of the program in a line: the longest message of the short way.
+pub const SHORT_BYTES_MAX: usize = INLINE_BYTES_MAX - 8 * PLAIN_WORDS;
 
 /// A send of one piece, with nothing unusual to it.
 #[derive(Clone, Copy, Debug)]
@@ -46,6 +47,27 @@ impl ShortSend {
             _ => None,
         }
     }
+}
+
+/// Copies two pieces of an inline request behind each other and returns them as one: libraries send
+/// a head of their own and the program's bytes so (UCX). `None`: they are longer than the short way
+/// takes.
+///
+/// # Safety
+/// R2 for both pieces.
+#[inline(always)]
+pub unsafe fn join_inline(pieces: &[Sge; 2], room: &mut [u8; SHORT_BYTES_MAX]) -> Option<Sge> {
+    let [first, second] = pieces.each_ref().map(|p| p.length as usize);
+    if first > SHORT_BYTES_MAX || second > SHORT_BYTES_MAX - first {
+        return None;
+    }
+    let from = |p: &Sge| core::ptr::with_exposed_provenance::<u8>(p.address as usize);
+    // SAFETY: R2, the caller's promise; `room` has place for both.
+    unsafe {
+        bytes::copy_small(room.as_mut_ptr(), from(&pieces[0]), first);
+        bytes::copy_small(room[first..].as_mut_ptr(), from(&pieces[1]), second);
+    }
+    Some(Sge { address: room.as_ptr().expose_provenance() as u64, length: (first + second) as u32, key: 0 })
 }
 
 /// The rest to do after a message.
@@ -88,7 +110,6 @@ impl Qp {
             && self.arriving.is_none()
             && self.fetching == 0
             && self.has_sent_all()
-            && self.init.srq.is_none()
     }
 }
 
@@ -115,7 +136,7 @@ impl Core {
     pub(crate) unsafe fn send_short<W: Wire>(&mut self, engine: &mut Engine<W>, number: u32, r: &ShortSend) -> bool {
         let piece = &r.piece;
         let length = piece.length as usize;
-        if length > BYTES_MAX || r.flags.contains(SendFlags::FENCE) || !self.goes_short_ways() {
+        if length > SHORT_BYTES_MAX || r.flags.contains(SendFlags::FENCE) || !self.goes_short_ways() {
             return false;
         }
         let Some(qp) = self.qps.get_mut(number as usize & (QPS_MAX - 1)).and_then(Option::as_deref_mut) else { return false };
@@ -198,7 +219,11 @@ impl Core {
             return None;
         }
         let payload = length - 8 * PLAIN_WORDS;
-        let receive = qp.receives.posted.front()?;
+        let mut shared = match qp.init.srq {
+            None => None,
+            Some(id) => Some(self.srqs.get_mut(Handle::from_raw(id)).filter(|s| s.xrc.is_none())?),
+        };
+        let receive = shared.as_deref().map_or(&qp.receives, |s| &s.queue).posted.front()?;
         let piece = receive.pieces.only().filter(|p| p.length as usize >= payload)?;
         let to = self.regions.find(piece.key, receive.domain, piece.address, payload as u64, Access::LOCAL_WRITE).ok()?;
         if !connection.credits.exchange(taken) {
@@ -208,7 +233,15 @@ impl Core {
         // SAFETY: R1, just looked up; the caller's.
         unsafe { bytes::copy_small(to, rest, payload) };
         let wr_id = receive.wr_id;
-        qp.receives.posted.take_front();
+        match &mut shared {
+            None => _ = qp.receives.posted.take_front(),
+            Some(srq) => {
+                srq.queue.posted.take_front();
+                if let Some(cookie) = srq.runs_low() {
+                    self.events.push(AsyncEvent { kind: AsyncKind::SrqLimit, cookie });
+                }
+            }
+        }
         (qp.came, qp.expected) = (payload as u32, qp.expected.wrapping_add(1));
         let tells = qp.expected.wrapping_sub(qp.told) >= TELL_AFTER;
         let owes = !tells && !core::mem::replace(&mut qp.is_owing, true);

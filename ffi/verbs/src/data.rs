@@ -7,7 +7,9 @@ use crate::objects::{Ah, Srq, inside};
 use crate::pair::Qp;
 use crate::windows::bind_of;
 use crate::{code, errno_of};
-use bellwire_verbs::{Completion, Destination, Error, Extra, Opcode, QpKind, SendFlags, SendRequest, Sge, ShortAccess, ShortSend};
+use bellwire_verbs::{
+    Completion, Destination, Error, Extra, Opcode, QpKind, SHORT_BYTES_MAX, SendFlags, SendRequest, Sge, ShortAccess, ShortSend, join_inline,
+};
 use core::ffi::c_int;
 
 /// The pieces of a request.
@@ -77,8 +79,12 @@ unsafe fn posts_short(qp: &Qp, wr: &IbvSendWr) -> bool {
     const SEND_IMM: u32 = Opcode::SendImm as u32;
     const WRITE: u32 = Opcode::Write as u32;
     const READ: u32 = Opcode::Read as u32;
-    if qp.is_datagram() || wr.num_sge != 1 || wr.sg_list.is_null() {
+    if qp.is_datagram() || wr.sg_list.is_null() {
         return false;
+    }
+    if wr.num_sge != 1 {
+        // SAFETY: V2.
+        return unsafe { posts_joined(qp, wr) };
     }
     // SAFETY: V2.
     let piece = unsafe { *wr.sg_list };
@@ -95,6 +101,25 @@ unsafe fn posts_short(qp: &Qp, wr: &IbvSendWr) -> bool {
             unsafe { qp.port.access_short(qp.number, &access) }
         }
         _ => false,
+    }
+}
+
+/// The same for a send of two pieces that is inline.
+///
+/// # Safety
+/// V2; there is a list.
+#[inline(never)]
+unsafe fn posts_joined(qp: &Qp, wr: &IbvSendWr) -> bool {
+    let flags = SendFlags::from_bits_truncate(wr.send_flags);
+    let has_immediate = wr.opcode == Opcode::SendImm as u32;
+    if wr.num_sge != 2 || !qp.joins || !flags.contains(SendFlags::INLINE) || !(has_immediate || wr.opcode == Opcode::Send as u32) {
+        return false;
+    }
+    let mut room = [0; SHORT_BYTES_MAX];
+    // SAFETY: V2, and so R2; then R2 for `room`, which outlives the call.
+    unsafe {
+        let Some(piece) = join_inline(&*wr.sg_list.cast::<[Sge; 2]>(), &mut room) else { return false };
+        qp.port.post_short(qp.number, &ShortSend { wr_id: wr.wr_id, flags, has_immediate, immediate: wr.imm_data, piece })
     }
 }
 

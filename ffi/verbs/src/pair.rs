@@ -24,6 +24,8 @@ pub(crate) struct Qp {
     pub number: u32,
     pub batch: Batch,
     pub kind: QpKind,
+    /// Its sends may have two pieces.
+    pub joins: bool,
     own: &'static Own,
     /// `None`: it was opened, not made.
     _counted: Option<Counted>,
@@ -92,6 +94,7 @@ pub(crate) unsafe fn create(context: *mut IbvContext, pd: *mut IbvPd, xrcd: *mut
         number: 0,
         batch: Batch::default(),
         kind,
+        joins: caps.send_pieces >= 2,
         own,
         _counted: Some(counted),
     }));
@@ -167,7 +170,7 @@ pub(crate) unsafe extern "C" fn open_qp(context: *mut IbvContext, attr: *const I
     }
     let qp_context = if a.comp_mask & CONTEXT != 0 { a.qp_context } else { core::ptr::null_mut() };
     let public = IbvQp { context, qp_context, handle: a.qp_num, qp_num: a.qp_num, state: QpState::Reset as u32, qp_type: a.qp_type, ..IbvQp::EMPTY };
-    Box::into_raw(Box::new(Qp { public, port, number: a.qp_num, batch: Batch::default(), kind: QpKind::XrcReceive, own, _counted: None })).cast()
+    Box::into_raw(Box::new(Qp { public, port, number: a.qp_num, batch: Batch::default(), kind: QpKind::XrcReceive, joins: false, own, _counted: None })).cast()
 }
 
 /// Changes attributes and state.

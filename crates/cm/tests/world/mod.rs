@@ -34,6 +34,8 @@ pub struct Net {
     pub messages: u64,
     pub signalled: BTreeMap<(usize, Channel), bool>,
     dead: BTreeSet<usize>,
+    /// Queue pairs with completions that their processes have not taken.
+    pub untaken: BTreeSet<(usize, u32)>,
 }
 
 impl Net {
@@ -101,6 +103,10 @@ impl Host for Side<'_> {
         if let Some((other, end)) = self.0.ends.get(&(self.1, link)).copied().filter(|_| !lost) {
             self.0.put(other, Arrival::Message(end, message.to_vec()));
         }
+    }
+
+    fn has_completions(&mut self, qp: u32) -> bool {
+        self.0.untaken.contains(&(self.1, qp))
     }
 
     fn signal(&mut self, channel: Channel, has_events: bool) {

@@ -3,7 +3,7 @@
 
 use super::Trial;
 use super::posting::Wish;
-use super::side::{Random, SLOT, TARGET};
+use super::side::{LOW, Random, SLOT, TARGET};
 use bellwire_verbs::{Given, Opcode, QpAttributes, QpState, SendFlags, WcStatus};
 use bellwire_via::time::Duration;
 use bellwire_via::wire::sim::SimConfig;
@@ -46,6 +46,27 @@ impl Trial {
             self.turn(self.world.now() + Duration::from_micros(1000));
         }
     }
+}
+
+/// The receive that leaves too few is told of, whichever way its message came.
+#[test]
+fn a_shared_queue_tells_that_it_runs_low() {
+    let mut tried = 0;
+    for seed in 1..80 {
+        let mut trial = Trial::connected(seed, None);
+        if trial.sides[1].ends[1].srq.is_none() {
+            continue;
+        }
+        (0..=LOW).for_each(|_| trial.post_receive(1, 1, SLOT));
+        for is_low in [false, true] {
+            trial.post(0, 1, &wish(Opcode::Send, 8));
+            trial.run(Duration::from_micros(1000));
+            assert_eq!(trial.sides[1].ends[1].has_run_low, is_low, "seed {seed}");
+        }
+        tried += 1;
+        trial.finish();
+    }
+    assert!(tried > 10, "{tried} trials");
 }
 
 /// The beginning of a long message finds nobody; its end finds the queue pair connected. It is

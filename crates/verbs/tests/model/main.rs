@@ -45,14 +45,16 @@ impl Trial {
 
     fn on(config: SimConfig, mut random: Random, seed: u64) -> Self {
         let mut world = World::with_nics(config, 2);
-        let mut sides = [0, 1].map(|nic| Side::new(&mut world, nic));
+        let victim = random.one_in(2).then(|| random.below(2));
+        // Of a pair that fails or begins anew, a shared queue keeps its receives: not that one.
+        let shared = (victim != Some(1) && random.one_in(2)).then_some(1);
+        let mut sides = [0, 1].map(|nic| Side::new(&mut world, nic, shared));
         for side in &mut sides {
             // The same is to come of all of it, whichever way short messages go.
             if random.one_in(3) {
                 side.machine.leave_short_ways();
             }
         }
-        let victim = random.one_in(2).then(|| random.below(2));
         let is_brief = random.one_in(3);
         let mut trial = Self { world, random, sides, victim, is_brief, seed, reconnected: 0, drained: 0 };
         for pair in 0..KINDS.len() {
@@ -109,7 +111,7 @@ impl Trial {
             let (end, peer) = (&self.sides[me].ends[pair], self.sides[1 - me].ends[pair].number);
             !end.is_late && (end.sends.is_empty() || self.sides[1 - me].machine.knows_peer(peer))
         });
-        if KINDS[pair] != QpKind::Rc || !is_known {
+        if KINDS[pair] != QpKind::Rc || !is_known || self.sides[0].ends[pair].srq.is_some() {
             return;
         }
         (0..2).for_each(|me| self.hear(me));
@@ -173,6 +175,12 @@ impl Trial {
         while let Some(event) = self.sides[me].machine.event() {
             if matches!(event.kind, AsyncKind::QpAccessError | AsyncKind::QpRequestError) {
                 self.sides[me].ends[event.cookie as usize].has_denied = true;
+            }
+            if event.kind == AsyncKind::SrqLimit {
+                let end = self.sides[me].ends.iter_mut().find(|e| e.srq.is_some()).expect("an end with a shared queue");
+                assert!(!end.has_run_low, "seed {}: told twice that receives run low", self.seed);
+                end.has_run_low = true;
+                continue;
             }
             if event.kind == AsyncKind::Drained {
                 self.has_drained(me, event.cookie as usize);

@@ -36,7 +36,10 @@ impl Trial {
         let pieces = self.pieces(address, length, side.key);
         let side = &mut self.sides[me];
         let end = &mut side.ends[pair];
-        side.machine.post_receive(end.number, id, &pieces).unwrap();
+        match end.srq {
+            Some(srq) => side.machine.post_srq(srq, id, &pieces).unwrap(),
+            None => side.machine.post_receive(end.number, id, &pieces).unwrap(),
+        }
         end.receives.push_back((id, address, length));
         end.receives_posted += 1;
     }

@@ -8,6 +8,8 @@ use std::collections::VecDeque;
 
 /// Requests that a queue holds, and places for their bytes.
 pub const DEPTH: usize = 8;
+/// A shared queue tells when it has fewer receives.
+pub const LOW: usize = 2;
 /// Longest message: more than a packet.
 pub const SLOT: usize = 20_000;
 /// A receive too short for most.
@@ -66,6 +68,10 @@ impl Sent {
 pub struct End {
     pub number: u32,
     pub kind: QpKind,
+    /// The shared queue that it takes its receives from, alone.
+    pub srq: Option<u32>,
+    /// Its shared queue has told that it runs low.
+    pub has_run_low: bool,
     pub sends: Vec<Sent>,
     /// The first that has not ended, as far as the model knows.
     pub first: usize,
@@ -118,7 +124,8 @@ impl End {
 }
 
 impl Side {
-    pub fn new(world: &mut World, nic: usize) -> Self {
+    /// `shared`: the pair whose receives are in a shared queue.
+    pub fn new(world: &mut World, nic: usize, shared: Option<usize>) -> Self {
         let engine = world.engine(nic);
         let mut machine = Machine::new(engine, gid(nic), 3).unwrap();
         let memory = vec![0u8; KINDS.len() * SHARE];
@@ -133,14 +140,15 @@ impl Side {
         let other = machine.create_domain().unwrap();
         // SAFETY: R1: the same memory.
         let foreign_key = unsafe { machine.register(engine, &Region { domain: other, ..region }) }.unwrap();
-        let mut cookie = 0;
-        let end = |kind| {
-            let init = QpInit { kind, domain, send_cq: cq, receive_cq: cq, srq: None, caps, signal_all: false, cookie };
-            cookie += 1;
+        let end = |(pair, kind)| {
+            let srq = (shared == Some(pair)).then(|| machine.create_srq(domain, DEPTH, 3, LOW).unwrap());
+            let init = QpInit { kind, domain, send_cq: cq, receive_cq: cq, srq, caps, signal_all: false, cookie: pair as u64 };
             let number = machine.create_qp(&init).unwrap();
             End {
                 number,
                 kind,
+                srq,
+                has_run_low: false,
                 sends: Vec::new(),
                 first: 0,
                 receives: VecDeque::new(),
@@ -156,7 +164,7 @@ impl Side {
                 was_drained: false,
             }
         };
-        let ends = KINDS.into_iter().map(end).collect();
+        let ends = KINDS.into_iter().enumerate().map(end).collect();
         Self { machine, memory, key, foreign_key, cq, ends }
     }
 }
