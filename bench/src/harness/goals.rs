@@ -5,6 +5,7 @@ mod contend;
 mod gas;
 mod layers;
 mod mpi;
+mod side;
 mod udp;
 
 pub use contend::evaluate_contention;
@@ -13,6 +14,7 @@ pub use layers::evaluate_layers;
 pub use mpi::evaluate_mpi;
 
 use serde::Serialize;
+use side::Side;
 
 use crate::canary::Mode;
 use crate::plan::{BULK_GOAL_SIZES, WAIT_GOAL_US, series as s};
@@ -57,27 +59,36 @@ pub struct Goal {
     pub ratio: Option<f64>,
     /// What the ratio is to be; nothing for a figure that is only stated.
     pub bound: Bound,
-    /// Whether it is; nothing without both figures.
+    /// Whether it is; nothing without both figures, or if they are not comparable.
     pub met: Option<bool>,
+    /// The mode of the machine in which both were compared; nothing if they were not.
+    pub mode: Option<Mode>,
     /// Whether one of the figures has no near sample, so that the ratio says little.
     pub far: bool,
 }
 
-/// A figure of somebody, for a ratio.
-#[derive(Debug, Clone)]
-struct Side {
-    median: f64,
-    name: String,
-    far: bool,
-}
-
 impl Goal {
     fn new(what: String, unit: &'static str, ours: Option<Side>, other: Option<Side>, bound: Bound) -> Self {
-        let ratio = ours.as_ref().zip(other.as_ref()).filter(|(_, other)| other.median > 0.0).map(|(ours, other)| ours.median / other.median);
-        let far = ours.iter().chain(&other).any(|side| side.far);
-        let (other, other_name) = other.map_or((None, String::new()), |side| (Some(side.median), side.name));
-        let met = ratio.map(|ratio| bound.is_met(ratio));
-        Goal { what, unit, ours: ours.map(|side| side.median), other, other_name, ratio, bound, met, far }
+        let compared = ours.as_ref().zip(other.as_ref()).and_then(|(ours, other)| ours.compare(other));
+        let ratio = compared.filter(|compared| compared.other > 0.0).map(|compared| compared.ours / compared.other);
+        let quoted = |side: &Option<Side>| side.as_ref().map(Side::quoted);
+        Goal {
+            what,
+            unit,
+            ours: compared.map(|compared| compared.ours).or_else(|| quoted(&ours)),
+            other: compared.map(|compared| compared.other).or_else(|| quoted(&other)),
+            other_name: other.as_ref().map_or_else(String::new, |side| side.name().to_owned()),
+            ratio,
+            bound,
+            met: ratio.map(|ratio| bound.is_met(ratio)),
+            mode: compared.and_then(|compared| compared.mode),
+            far: ours.iter().chain(&other).any(Side::is_far),
+        }
+    }
+
+    /// Whether both sides were measured.
+    pub fn has_both(&self) -> bool {
+        self.ours.is_some() && self.other.is_some()
     }
 }
 
@@ -107,16 +118,25 @@ struct Table<'s> {
 
 impl Table<'_> {
     fn side(&self, metric: Metric, series: Series, size: u64) -> Option<Side> {
-        let figure = self.samples.figure(&Key::new(metric, series, size))?;
-        Some(Side { median: figure.summary.median, name: series.name.to_owned(), far: figure.mode == Mode::Far })
+        Side::measured(series.name, self.samples.of(&Key::new(metric, series, size))?, self.samples.best.ns())
     }
 
-    /// The best peer of a metric at a size among those that `wanted` accepts.
-    fn best_peer(&self, metric: Metric, size: u64, wanted: impl Fn(Kind) -> bool) -> Option<Side> {
+    /// The peer that is best beside `ours`, of those that `wanted` accepts: one that was measured in
+    /// the near mode as ours was comes before one that was not.
+    fn best_peer(&self, ours: Option<&Side>, metric: Metric, size: u64, wanted: impl Fn(Kind) -> bool) -> Option<Side> {
         let candidates = self.samples.series_of(metric).into_iter().filter(|series| wanted(series.kind));
-        let measured = candidates.filter_map(|series| self.side(metric, series, size));
-        let better = |a: &Side, b: &Side| if metric.less_is_better() { b.median.total_cmp(&a.median) } else { a.median.total_cmp(&b.median) };
-        measured.max_by(better)
+        let rank = |side: Side| {
+            let compared = ours.and_then(|ours| ours.compare(&side));
+            let likeness = match compared.map(|compared| compared.mode) {
+                Some(Some(Mode::Far)) => 1,
+                Some(_) => 2,
+                None => 0,
+            };
+            let value = compared.map_or_else(|| side.quoted(), |compared| compared.other / compared.ours);
+            (likeness, if metric.less_is_better() { -value } else { value }, side)
+        };
+        let measured = candidates.filter_map(|series| self.side(metric, series, size)).map(rank);
+        measured.max_by(|a, b| a.0.cmp(&b.0).then(a.1.total_cmp(&b.1))).map(|(_, _, side)| side)
     }
 
     fn latency(&self, goals: &mut Vec<Goal>) {
@@ -136,7 +156,7 @@ impl Table<'_> {
     fn rate(&self, goals: &mut Vec<Goal>) {
         for (size, least) in [(8, 1.3), (56, 1.2)] {
             let ours = self.side(Metric::Rate, s::OURS, size);
-            let best = self.best_peer(Metric::Rate, size, |kind| matches!(kind, Kind::Peer { .. }));
+            let best = self.best_peer(ours.as_ref(), Metric::Rate, size, |kind| matches!(kind, Kind::Peer { .. }));
             goals.push(Goal::new(format!("message rate {size} B / best peer"), "msg/s", ours, best, Bound::AtLeast(least)));
         }
     }
@@ -152,10 +172,10 @@ impl Table<'_> {
         for size in BULK_GOAL_SIZES {
             let ours = self.side(Metric::Bandwidth, s::OURS, size);
             let size_text = super::report::size_text(size);
-            let any = self.best_peer(Metric::Bandwidth, size, |kind| matches!(kind, Kind::Peer { .. }));
+            let any = self.best_peer(ours.as_ref(), Metric::Bandwidth, size, |kind| matches!(kind, Kind::Peer { .. }));
             let what = format!("two-sided {size_text} / best peer");
             goals.push(Goal::new(what, "GB/s", ours.clone(), any, Bound::AtLeast(1.3)));
-            let cma = self.best_peer(Metric::Bandwidth, size, |kind| kind == Kind::Peer { cma: true });
+            let cma = self.best_peer(ours.as_ref(), Metric::Bandwidth, size, |kind| kind == Kind::Peer { cma: true });
             let what = format!("two-sided {size_text} / best peer by CMA");
             goals.push(Goal::new(what, "GB/s", ours, cma, Bound::AtLeast(2.5)));
         }
@@ -184,7 +204,7 @@ impl Table<'_> {
 
     fn pairs(&self, goals: &mut Vec<Goal>) {
         for series in [s::BLOCKING, s::POLLING] {
-            let few = self.side(Metric::Pairs, series, 2).map(|side| Side { name: "2 pairs".to_owned(), ..side });
+            let few = self.side(Metric::Pairs, series, 2).map(|side| side.named("2 pairs"));
             let what = format!("8 ping-pong pairs / 2, {}", series.name);
             goals.push(Goal::new(what, "msg/s", self.side(Metric::Pairs, series, 8), few, Bound::AtLeast(0.5)));
         }
@@ -198,7 +218,7 @@ impl Table<'_> {
             let sizes = self.samples.sizes_of(metric);
             let Some((&few, more)) = sizes.split_first() else { continue };
             for series in self.samples.series_of(metric) {
-                let other = self.side(metric, series, few).map(|side| Side { name: format!("with {few}"), ..side });
+                let other = self.side(metric, series, few).map(|side| side.named(format!("with {few}")));
                 for &many in more {
                     let what = format!("{name} with {many} peers, {}", series.name);
                     goals.push(Goal::new(what, unit, self.side(metric, series, many), other.clone(), bound));
@@ -213,13 +233,11 @@ impl Table<'_> {
             && few < many
         {
             let ours = self.side(Metric::ManyVis, s::OURS, many);
-            let other = self.side(Metric::ManyVis, s::OURS, few).map(|side| Side { name: format!("{few} VIs"), ..side });
+            let other = self.side(Metric::ManyVis, s::OURS, few).map(|side| side.named(format!("{few} VIs")));
             goals.push(Goal::new(format!("latency with {many} VIs / with {few}"), "ns", ours, other, Bound::AtMost(1.1)));
         }
         if let Some(&many) = self.samples.sizes_of(Metric::ViMemory).last() {
-            // Memory does not depend on the machine's mode.
-            let ours = self.side(Metric::ViMemory, s::OURS, many).map(|side| Side { far: false, ..side });
-            let limit = Side { median: 16.0 * 1024.0, name: "16 KiB".to_owned(), far: false };
+            let (ours, limit) = (self.side(Metric::ViMemory, s::OURS, many), Side::one(16.0 * 1024.0, "16 KiB"));
             goals.push(Goal::new(format!("memory per idle VI of {many}"), "bytes", ours, Some(limit), Bound::AtMost(1.0)));
         }
     }
@@ -263,6 +281,31 @@ mod tests {
         let rate = find("message rate 8 B / best peer");
         assert_eq!((rate.other_name.as_str(), rate.ratio, rate.met), ("MPICH", Some(1.6), Some(true)));
         assert!(!goals.iter().any(|goal| goal.what.starts_with("two-sided")));
+    }
+
+    #[test]
+    fn near_is_not_compared_with_far() {
+        let mut samples = with(&[
+            (Metric::Latency, s::OURS, 8, 100.0),
+            (Metric::Rate, s::OURS, 8, 40e6),
+            (Metric::Rate, s::UCX_TAG, 8, 20e6),
+            (Metric::WriteLatency, s::UCX_PUT, 8, 90.0),
+        ]);
+        let far = Canary { before_ns: 50.0, after_ns: 300.0 };
+        let mut add = |metric, series, value| samples.add(Key::new(metric, series, 8), Sample { round: 2, value, canary: far });
+        add(Metric::Latency, s::EXCHANGE, 400.0);
+        // A peer that was better while the machine was slow is not the best beside our near figure.
+        add(Metric::Rate, s::MPICH, 35e6);
+        add(Metric::WriteLatency, s::OURS, 300.0);
+        add(Metric::WriteLatency, s::UCX_PUT, 400.0);
+        let goals = evaluate_shm(&samples);
+        let find = |what: &str| goals.iter().find(|goal| goal.what == what).unwrap();
+        let latency = find("latency 8 B / exchange");
+        assert!((latency.ours, latency.other, latency.ratio, latency.met) == (Some(100.0), Some(400.0), None, None) && latency.far && latency.has_both());
+        let rate = find("message rate 8 B / best peer");
+        assert_eq!((rate.other_name.as_str(), rate.met, rate.mode, rate.far), ("UCX tag", Some(true), Some(Mode::Near), false));
+        let write = find("RDMA write 8 B, polled / UCX put");
+        assert_eq!((write.other, write.ratio, write.mode, write.far), (Some(400.0), Some(0.75), Some(Mode::Far), true));
     }
 
     #[test]

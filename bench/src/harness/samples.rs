@@ -122,6 +122,11 @@ impl Samples {
         self.cells.iter().map(|(key, samples)| (key, samples.as_slice()))
     }
 
+    /// The samples of a cell.
+    pub fn of(&self, key: &Key) -> Option<&[Sample]> {
+        self.cells.get(key).map(Vec::as_slice)
+    }
+
     /// The figure of a cell.
     pub fn figure(&self, key: &Key) -> Option<Figure> {
         figure(self.cells.get(key)?, self.best.ns())

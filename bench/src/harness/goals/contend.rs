@@ -14,7 +14,7 @@ pub fn evaluate_contention(points: &[Point]) -> Vec<Goal> {
 
 fn evaluate(experiment: Experiment, points: &[Point]) -> Vec<Goal> {
     let of: Vec<&Point> = points.iter().filter(|point| point.experiment == experiment).collect();
-    let side = |median: f64, name: String| Some(Side { median, name, far: false });
+    let side = |value: f64, name: String| Some(Side::one(value, name));
     let with = |clients: usize| of.iter().find(|point| point.clients == clients).and_then(|point| side(point.rate, format!("{clients} clients")));
     let many = of.iter().filter(|point| point.clients >= SOME).min_by(|a, b| a.rate.total_cmp(&b.rate));
     let least = |point: &&&Point| side(point.rate, String::new());
@@ -30,7 +30,7 @@ fn evaluate(experiment: Experiment, points: &[Point]) -> Vec<Goal> {
         let what = format!("{}: slowest of {} clients", experiment.title(), unfair.clients);
         goals.push(Goal::new(what, "msg/s", side(unfair.slowest * share, String::new()), side(share, "equal share".to_owned()), Bound::AtLeast(0.5)));
     }
-    goals.retain(|goal| goal.ratio.is_some());
+    goals.retain(Goal::has_both);
     goals
 }
 

@@ -35,7 +35,7 @@ pub fn evaluate_gas(samples: &Samples) -> Vec<Goal> {
             goals.push(Goal::new(format!("{name}, through a view"), "ns", table.side(metric, g::VIEW, LONG), Some(peer), Bound::AtMost(0.5)));
         }
         if let Some(millions) = millions {
-            let limit = Side { median: 1e3 / millions, name: format!("{millions:.0} million a second"), far: false };
+            let limit = Side::one(1e3 / millions, format!("{millions:.0} million a second"));
             goals.push(Goal::new(name.to_owned(), "ns", ours(), Some(limit), Bound::AtMost(1.0)));
         }
     }
@@ -44,7 +44,7 @@ pub fn evaluate_gas(samples: &Samples) -> Vec<Goal> {
             let what = format!("{name} {}", size_text(size));
             let ours = || table.side(metric, g::GLOBAL, size);
             goals.push(Goal::new(what.clone(), "GB/s", ours(), table.side(Metric::GasBulkRead, s::MEMCPY, size), Bound::AtLeast(0.95)));
-            let best = table.best_peer(metric, size, |kind| matches!(kind, Kind::Peer { .. }));
+            let best = table.best_peer(ours().as_ref(), metric, size, |kind| matches!(kind, Kind::Peer { .. }));
             goals.push(Goal::new(what.clone(), "GB/s", ours(), best, Bound::AtLeast(1.0 / 1.05)));
             let copies = table.side(metric, g::MEMCPY_MANY, size);
             goals.push(Goal::new(format!("{what}, many in a phase"), "GB/s", table.side(metric, g::MANY, size), copies, Bound::AtLeast(0.95)));
@@ -52,9 +52,9 @@ pub fn evaluate_gas(samples: &Samples) -> Vec<Goal> {
     }
     for series in [g::EM3D, g::SAMPLE] {
         let on = |processes| table.side(Metric::Speedup, series, processes);
-        let two = on(2).map(|side| Side { name: "on 2 processes".to_owned(), ..side });
+        let two = on(2).map(|side| side.named("on 2 processes"));
         goals.push(Goal::new(format!("{}, on 1 process", series.name), "ms", on(1), two, Bound::AtLeast(1.7)));
     }
-    goals.retain(|goal| goal.ratio.is_some());
+    goals.retain(Goal::has_both);
     goals
 }

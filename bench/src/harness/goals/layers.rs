@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use super::{Bound, Goal, Side, Table};
+use crate::canary::Mode;
 use crate::clock;
 use crate::layer::{BULK, SHORT};
 use crate::plan::series as s;
@@ -22,26 +23,26 @@ pub fn evaluate_layers(samples: &Samples) -> Vec<Goal> {
     table.short(&mut goals);
     for size in BULK {
         let (ours, write) = (table.side(Metric::WriteBandwidth, s::AM, size), table.side(Metric::WriteBandwidth, s::OURS, size));
-        let write = write.map(|side| Side { name: "raw RDMA write".to_owned(), ..side });
+        let write = write.map(|side| side.named("raw RDMA write"));
         goals.push(Goal::new(format!("bulk {}", size_text(size)), "GB/s", ours, write, Bound::AtLeast(0.95)));
     }
-    goals.retain(|goal| goal.ours.is_some() && goal.other.is_some());
+    goals.retain(Goal::has_both);
     goals
 }
 
 impl Table<'_> {
     fn short(&self, goals: &mut Vec<Goal>) {
         let ours = self.side(Metric::Latency, s::AM, SHORT);
-        let raw = self.side(Metric::Latency, s::OURS, SHORT).map(|side| Side { name: "raw VI".to_owned(), ..side });
+        let raw = self.side(Metric::Latency, s::OURS, SHORT).map(|side| side.named("raw VI"));
         goals.push(Goal::new("half round trip".to_owned(), "ns", ours.clone(), raw.clone(), Bound::AtMost(1.35)));
-        let delta = ours.as_ref().zip(raw.as_ref()).map(|(ours, raw)| Side {
-            median: (ours.median - raw.median).max(0.0) / clock::ns_per_tick(Duration::from_millis(20)),
-            name: String::new(),
-            far: ours.far || raw.far,
-        });
-        let limit = Side { median: DELTA_CYCLES_MAX, name: "what it may be".to_owned(), far: false };
-        goals.push(Goal::new("mapping cost".to_owned(), "cycles", delta, Some(limit), Bound::AtMost(1.0)));
-        let interval = self.side(Metric::Rate, s::OURS, SHORT).map(|side| Side { median: 1e9 / side.median, name: "raw VI".to_owned(), ..side });
+        // A far round trip less a near one would be no cost.
+        let compared = ours.as_ref().zip(raw.as_ref()).and_then(|(ours, raw)| ours.compare(raw));
+        let delta = compared.map(|both| Side::one((both.ours - both.other).max(0.0) / clock::ns_per_tick(Duration::from_millis(20)), ""));
+        let limit = Side::one(DELTA_CYCLES_MAX, "what it may be");
+        let cost = Goal::new("mapping cost".to_owned(), "cycles", delta, Some(limit), Bound::AtMost(1.0));
+        let mode = compared.and_then(|both| both.mode);
+        goals.push(Goal { mode, far: mode == Some(Mode::Far), ..cost });
+        let interval = self.side(Metric::Rate, s::OURS, SHORT).map(|side| side.map(|rate| 1e9 / rate).named("raw VI"));
         goals.push(Goal::new("request one way".to_owned(), "ns", self.side(Metric::Gap, s::AM_ONE_WAY, SHORT), interval, Bound::AtMost(1.5)));
         for (series, limit) in PEERS {
             goals.push(Goal::new("half round trip".to_owned(), "ns", ours.clone(), self.side(Metric::Latency, series, SHORT), Bound::AtMost(limit)));

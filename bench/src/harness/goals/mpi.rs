@@ -28,7 +28,7 @@ pub fn evaluate_mpi(samples: &Samples) -> Vec<Goal> {
         let Some(ranks) = samples.sizes_of(metric).into_iter().rfind(|ranks| *ranks >= MANY) else { continue };
         goals.push(Goal::new(format!("{name}, {ranks} ranks"), "us", ours(metric, ranks), own(metric, ranks), Bound::AtMost(MANY_SHARE)));
     }
-    goals.retain(|goal| goal.ratio.is_some());
+    goals.retain(Goal::has_both);
     goals
 }
 

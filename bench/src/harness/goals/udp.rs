@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The goals over UDP: against bare sockets and other libraries over the same way.
 
-use super::{Bound, Goal, Side, Table};
+use super::{Bound, Goal, Table};
 use crate::plan::{LOSS_GOAL_SIZE, UDP_BULK_GOAL_SIZES, WAIT_GOAL_US, series as s};
 use crate::report::size_text;
 use crate::samples::Metric;
@@ -14,7 +14,7 @@ impl Table<'_> {
             goals.push(Goal::new(what, "ns", ours.clone(), self.side(Metric::Latency, series, 8), Bound::AtMost(limit)));
         }
         for (metric, row, name) in [(Metric::Blocking, 8, "latency 8 B"), (Metric::Waiting, WAIT_GOAL_US, "wake-up")] {
-            let bare = self.side(metric, s::UDP, row).map(|side| Side { name: format!("{}, blocking", side.name), ..side });
+            let bare = self.side(metric, s::UDP, row).map(|side| side.named(format!("{}, blocking", s::UDP.name)));
             for series in [s::BLOCKING, s::SLEEPING] {
                 let what = format!("{name}, {} / bare UDP, blocking", series.name);
                 goals.push(Goal::new(what, "ns", self.side(metric, series, row), bare.clone(), Bound::AtMost(1.1)));
@@ -26,7 +26,7 @@ impl Table<'_> {
             goals.push(Goal::new(what, "GB/s", ours, bare, Bound::AtLeast(0.85)));
         }
         let (lossy, whole) = (self.side(Metric::Loss, s::LOSSY, LOSS_GOAL_SIZE), self.side(Metric::Loss, s::OURS, LOSS_GOAL_SIZE));
-        let whole = whole.map(|side| Side { name: "nothing lost".to_owned(), ..side });
+        let whole = whole.map(|side| side.named("nothing lost"));
         goals.push(Goal::new(format!("RDMA write {}, 2 % lost / nothing lost", size_text(LOSS_GOAL_SIZE)), "GB/s", lossy, whole, Bound::AtLeast(0.5)));
     }
 }

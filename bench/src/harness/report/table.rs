@@ -20,7 +20,7 @@ pub fn render(report: &Report) -> String {
         text += &metric_table(&report.samples, metric);
     }
     // Without limits and peers, the goals that compare ours with ours.
-    let goals: Vec<Goal> = report.goals.iter().filter(|goal| report.compared || goal.ratio.is_some()).cloned().collect();
+    let goals: Vec<Goal> = report.goals.iter().filter(|goal| report.compared || goal.has_both()).cloned().collect();
     text += &goal_table(&goals);
     text + &footnotes(report)
 }
@@ -126,16 +126,18 @@ fn goal_table(goals: &[Goal]) -> String {
         let met = match goal.met {
             Some(true) => "yes",
             Some(false) => "no",
+            // One side was near, the other far.
+            None if goal.has_both() => "not comparable",
             None => "-",
         };
-        let met = if goal.far && goal.met.is_some() { format!("{met} (far)") } else { met.to_owned() };
+        let met = if goal.mode == Some(Mode::Far) { format!("{met} (far)") } else { met.to_owned() };
         let ratio = goal.ratio.map_or("-".to_owned(), |ratio| format!("{ratio:.2}"));
         let other_name = goal.other_name.clone();
         rows.push(vec![goal.what.clone(), scaled(goal, goal.ours), scaled(goal, goal.other), other_name, ratio, bound, met]);
     }
     let met = goals.iter().filter(|goal| goal.met == Some(true)).count();
     let known = goals.iter().filter(|goal| goal.met.is_some()).count();
-    format!("\nGoals (medians of this run; ratio = ours / other): {met} of {known} met\n{}", align(&rows))
+    format!("\nGoals (medians of samples in the same mode, of the same rounds where there are some; ratio = ours / other): {met} of {known} met\n{}", align(&rows))
 }
 
 fn footnotes(report: &Report) -> String {
@@ -219,6 +221,24 @@ mod tests {
         samples.add(key, crate::samples::Sample { round: 1, value: -3.0, canary });
         let text = metric_table(&samples, Metric::Waiting);
         assert!(text.contains("0.00 1/1") && !text.contains("-3"), "{text}");
+    }
+
+    #[test]
+    fn sides_of_different_modes_have_no_ratio() {
+        let goal = |ratio: Option<f64>, mode| Goal {
+            what: "latency".to_owned(),
+            unit: "ns",
+            ours: Some(90.0),
+            other: Some(100.0),
+            other_name: String::new(),
+            ratio,
+            bound: Bound::AtMost(1.0),
+            met: ratio.map(|ratio| ratio <= 1.0),
+            mode,
+            far: mode != Some(Mode::Near),
+        };
+        let text = goal_table(&[goal(None, None), goal(Some(0.9), Some(Mode::Far)), goal(Some(0.9), Some(Mode::Near))]);
+        assert!(text.contains("2 of 2 met") && text.contains("-  <= 1.00  not comparable") && text.contains("yes (far)"), "{text}");
     }
 
     #[test]
