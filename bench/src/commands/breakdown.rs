@@ -10,7 +10,7 @@ use bellwire_bench::report::json;
 use bellwire_bench::run::Limits;
 use clap::Args;
 
-use super::measured::{Level, Measured};
+use super::measured::{self, Level, Measured};
 use bellwire_report::output;
 
 const LONG_ABOUT: &str = "\
@@ -71,8 +71,5 @@ pub fn run(arguments: &Arguments) -> Result<(), String> {
     };
     let found = breakdown::run(&options).map_err(|error| error.to_string())?;
     output::report(arguments.json.as_deref(), || json(&found), || report::table(&found))?;
-    match found.failures.iter().find(|failure| failure.ours) {
-        Some(failure) => Err(format!("{}: {}", failure.what, failure.why)),
-        None => Ok(()),
-    }
+    measured::ended(&found.failures)
 }

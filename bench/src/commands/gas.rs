@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `bellwire gas`: arguments, and where tables and pictures go.
 
-use bellwire_bench::gas::{self, Group, Options, plot, report};
+use bellwire_bench::gas::{self, Group, Options, plot};
 use clap::{Args, ValueEnum};
 
 use super::measured::{Level, Measured, Told};
@@ -76,6 +76,5 @@ pub fn run(arguments: &Arguments) -> Result<(), String> {
         quick: arguments.told.quick,
         quiet: arguments.told.quiet,
     });
-    arguments.told.tell(&found, || report::table(&found), |path| plot::write(&found, path))?;
-    found.failure().map_or(Ok(()), |error| Err(error.to_string()))
+    arguments.told.report(&found, |path| plot::write(&found, path))
 }

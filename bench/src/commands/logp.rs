@@ -113,10 +113,7 @@ pub fn run(arguments: &Arguments) -> Result<(), String> {
     }
     let model = model::run(&options(arguments)?).map_err(text)?;
     arguments.told.tell(&model, || report::table(&model), |path| plot::write(&report::plots(&model), path))?;
-    match model.failures.iter().find(|failure| failure.ours) {
-        Some(failure) => Err(format!("{}: {}", failure.what, failure.why)),
-        None => Ok(()),
-    }
+    measured::ended(&model.failures)
 }
 
 /// What a layer knows nothing of is refused, not left out.
@@ -137,10 +134,7 @@ fn layers(arguments: &Arguments) -> Result<(), String> {
     let text = |error: bellwire_bench::Error| error.to_string();
     let layers = layer::run(&options(arguments)?, arguments.compare).map_err(text)?;
     arguments.told.tell(&layers, || layer::report::table(&layers), |path| plot::write(&layer::report::plots(&layers), path))?;
-    match layers.failures.iter().find(|failure| failure.ours) {
-        Some(failure) => Err(format!("{}: {}", failure.what, failure.why)),
-        None => Ok(()),
-    }
+    measured::ended(&layers.failures)
 }
 
 fn many_peers(arguments: &Arguments, peers: &[u16]) -> Result<(), String> {
@@ -154,10 +148,7 @@ fn many_peers(arguments: &Arguments, peers: &[u16]) -> Result<(), String> {
 fn calls(arguments: &Arguments) -> Result<(), String> {
     let calls = layer::rpc::run(&options(arguments)?).map_err(|error| error.to_string())?;
     arguments.told.tell(&calls, || layer::rpc::table(&calls), |_| Ok(()))?;
-    match calls.failures.iter().find(|failure| failure.ours) {
-        Some(failure) => Err(format!("{}: {}", failure.what, failure.why)),
-        None => Ok(()),
-    }
+    measured::ended(&calls.failures)
 }
 
 fn options(arguments: &Arguments) -> Result<Options, String> {

@@ -9,10 +9,10 @@ use bellwire_bench::job::{Reliability, Waiting};
 use bellwire_bench::perf;
 use bellwire_bench::pin::{self, Pinning};
 use bellwire_bench::plan::{Group, PlanOptions};
-use bellwire_bench::report;
+use bellwire_bench::report::{self, Report};
 use bellwire_bench::route::Route;
 use bellwire_bench::run::Limits;
-use bellwire_bench::samples::Metric;
+use bellwire_bench::samples::{Failure, Metric};
 use bellwire_bench::session::SessionConfig;
 use clap::{Args, ValueEnum};
 use serde::Serialize;
@@ -88,8 +88,15 @@ pub fn metrics(command: &'static str, groups: Vec<Group>, peers: Vec<usize>, tol
     let (quick, waiting) = (told.quick, Waiting::Poll);
     let plan = PlanOptions { groups, compare: false, quick, library: true, waiting, vis: vec![], pairs: vec![], peers, udp: None };
     let report = perf::run(&perf::Options { command, plan, session, limits: told.limits(), quiet: told.quiet }).map_err(text)?;
-    told.tell(&report, || report::table::render(&report), |path| report::plot::write(&report, path, plotted))?;
-    report.failure().map_or(Ok(()), |error| Err(error.to_string()))
+    told.report(&report, |path| report::plot::write(&report, path, plotted))
+}
+
+/// The first failure of ours.
+///
+/// # Errors
+/// If there is one.
+pub fn ended(failures: &[Failure]) -> Result<(), String> {
+    report::first_of_ours(failures).map_or(Ok(()), |error| Err(error.to_string()))
 }
 
 /// Ends the command, since its arguments do not go together, as the parser of arguments does.
@@ -141,6 +148,15 @@ impl Told {
     pub fn tell(&self, result: &impl Serialize, table: impl FnOnce() -> String, plot: impl FnOnce(&Path) -> Result<(), String>) -> Result<(), String> {
         output::report(self.json.as_deref(), || report::json(result), table)?;
         self.plot.as_deref().map_or(Ok(()), plot)
+    }
+
+    /// As [`Told::tell`], of a report; its failure.
+    ///
+    /// # Errors
+    /// As text, if something could not be measured or written.
+    pub fn report(&self, report: &Report, plot: impl FnOnce(&Path) -> Result<(), String>) -> Result<(), String> {
+        self.tell(report, || report::table::render(report), plot)?;
+        report.failure().map_or(Ok(()), |error| Err(error.to_string()))
     }
 }
 

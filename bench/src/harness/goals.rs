@@ -6,12 +6,14 @@ mod gas;
 mod layers;
 mod mpi;
 mod side;
+mod stack;
 mod udp;
 
 pub use contend::evaluate_contention;
 pub use gas::evaluate_gas;
 pub use layers::evaluate_layers;
 pub use mpi::evaluate_mpi;
+pub use stack::evaluate_stack;
 
 use serde::Serialize;
 use side::Side;
@@ -121,8 +123,8 @@ impl Table<'_> {
         Side::measured(series.name, self.samples.of(&Key::new(metric, series, size))?, self.samples.best.ns())
     }
 
-    /// The peer that is best beside `ours`, of those that `wanted` accepts: one that was measured in
-    /// the near mode as ours was comes before one that was not.
+    /// The peer that is best beside `ours`, of those that `wanted` accepts. A peer that has near
+    /// samples, as ours has, comes before one that has none.
     fn best_peer(&self, ours: Option<&Side>, metric: Metric, size: u64, wanted: impl Fn(Kind) -> bool) -> Option<Side> {
         let candidates = self.samples.series_of(metric).into_iter().filter(|series| wanted(series.kind));
         let rank = |side: Side| {
@@ -253,19 +255,9 @@ mod tests {
         evaluate(samples, false)
     }
 
-    fn with(cells: &[(Metric, Series, u64, f64)]) -> Samples {
-        let mut samples = Samples::default();
-        samples.best.note(50.0);
-        for &(metric, series, size, value) in cells {
-            let canary = Canary { before_ns: 50.0, after_ns: 50.0 };
-            samples.add(Key::new(metric, series, size), Sample { round: 1, value, canary });
-        }
-        samples
-    }
-
     #[test]
     fn ratios_and_bounds() {
-        let goals = evaluate_shm(&with(&[
+        let goals = evaluate_shm(&Samples::made_up(&[
             (Metric::Latency, s::OURS, 8, 75.0),
             (Metric::Latency, s::EXCHANGE, 8, 50.0),
             (Metric::Latency, s::UCX_UCT_AM, 8, 70.0),
@@ -285,7 +277,7 @@ mod tests {
 
     #[test]
     fn near_is_not_compared_with_far() {
-        let mut samples = with(&[
+        let mut samples = Samples::made_up(&[
             (Metric::Latency, s::OURS, 8, 100.0),
             (Metric::Rate, s::OURS, 8, 40e6),
             (Metric::Rate, s::UCX_TAG, 8, 20e6),
@@ -310,7 +302,7 @@ mod tests {
 
     #[test]
     fn user_memory_waiting_and_pairs() {
-        let goals = evaluate_shm(&with(&[
+        let goals = evaluate_shm(&Samples::made_up(&[
             (Metric::Bandwidth, s::OURS_USER, 64 << 10, 19.0),
             (Metric::Bandwidth, s::ATTACH, 64 << 10, 20.0),
             (Metric::Bandwidth, s::OURS_USER, 4096, 9.0),
@@ -330,7 +322,7 @@ mod tests {
 
     #[test]
     fn many_peers_are_compared_with_few() {
-        let goals = evaluate_shm(&with(&[
+        let goals = evaluate_shm(&Samples::made_up(&[
             (Metric::PeersLatency, s::VI, 1, 100.0),
             (Metric::PeersLatency, s::VI, 16, 109.0),
             (Metric::PeersLatency, s::VI, 64, 111.0),
@@ -342,8 +334,11 @@ mod tests {
 
     #[test]
     fn memory_and_scaling() {
-        let goals =
-            evaluate_shm(&with(&[(Metric::ManyVis, s::OURS, 10, 100.0), (Metric::ManyVis, s::OURS, 1000, 112.0), (Metric::ViMemory, s::OURS, 1000, 4096.0)]));
+        let goals = evaluate_shm(&Samples::made_up(&[
+            (Metric::ManyVis, s::OURS, 10, 100.0),
+            (Metric::ManyVis, s::OURS, 1000, 112.0),
+            (Metric::ViMemory, s::OURS, 1000, 4096.0),
+        ]));
         assert_eq!(goals.iter().map(|goal| goal.met).collect::<Vec<_>>(), vec![Some(false), Some(true)]);
     }
 }

@@ -13,3 +13,4 @@ pub mod route;
 pub mod run;
 pub mod samples;
 pub mod session;
+pub mod turns;

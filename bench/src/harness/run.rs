@@ -9,13 +9,17 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
+use serde::Serialize;
+
 use crate::bench::payload::SMALL_MAX;
 use crate::canary::{Canary, Mode};
 use crate::error::Error;
 use crate::job::{Job, Waiting};
+use crate::machine::{self, Machine};
+use crate::mpi::Way::Own;
 use crate::peers::Peers;
 use crate::peers::installed::Flavour;
-use crate::peers::mpi::What;
+use crate::peers::mpi::{Run, patterns};
 use crate::peers::process::Place;
 use crate::pin;
 use crate::plan::{Action, From, Step, Which, series};
@@ -27,6 +31,8 @@ use crate::session::{Session, SessionConfig};
 const CANARY_COUNT: u64 = 20_000;
 /// Failures after which a step is left out.
 const FAILURES_MAX: u32 = 2;
+/// Milliseconds of a figure of an MPI.
+const MPI_BUDGET_MS: u32 = 16;
 /// Active VIs among many.
 const ACTIVE_VIS: usize = 10;
 
@@ -80,8 +86,9 @@ impl Standing {
 }
 
 /// Runs `steps` within `limits`.
-pub fn run(config: SessionConfig, peers: &Peers, steps: &[Step], limits: Limits, progress: &mut Progress) -> Samples {
-    let start = Instant::now();
+pub fn run(config: &SessionConfig, peers: &Peers, steps: &[Step], limits: Limits, quiet: bool) -> Samples {
+    let (start, config) = (Instant::now(), config.clone());
+    let mut progress = Progress::new(steps.len() * limits.rounds, quiet);
     let waiting_left = limits.waiting;
     let mut runner = Runner { config, sessions: BTreeMap::new(), peers, last_canary_ns: None, waiting_left, knows_faults: None, samples: Samples::default() };
     let mut standings = vec![Standing::default(); steps.len()];
@@ -107,7 +114,38 @@ pub fn run(config: SessionConfig, peers: &Peers, steps: &[Step], limits: Limits,
             }
         }
     }
+    progress.finish();
     runner.samples
+}
+
+/// The first facts in the report of a run of the library.
+#[derive(Debug, Serialize)]
+pub struct Head {
+    /// Where it was.
+    pub machine: Machine,
+    /// Library and NIC.
+    pub library: String,
+    /// Reliability, rounds.
+    pub conditions: String,
+}
+
+#[cfg(test)]
+impl Head {
+    /// Of a run that never was.
+    pub(crate) fn made_up() -> Self {
+        let (library, conditions) = ("lib".to_owned(), "Reliable Delivery, 3 rounds".to_owned());
+        Head { machine: machine::describe(pin::Pinning::None), library, conditions }
+    }
+}
+
+/// As [`run`]; opens the library first, to say early and clearly if that does not work.
+///
+/// # Errors
+/// If the library cannot be opened.
+pub fn of_library(config: &SessionConfig, peers: &Peers, steps: &[Step], limits: Limits, quiet: bool) -> Result<(Head, Samples), Error> {
+    let library = Session::new(config.clone()).run(&Job::Open)?.note;
+    let conditions = format!("{}, {} rounds", config.reliability.name(), limits.rounds);
+    Ok((Head { machine: machine::describe(config.pinning), library, conditions }, run(config, peers, steps, limits, quiet)))
 }
 
 /// The configuration of one kind of pair.
@@ -221,16 +259,12 @@ impl Runner<'_> {
                     Flavour::OpenMpi => &self.peers.openmpi,
                     Flavour::Intel => &self.peers.intel,
                 };
-                let figures = mpi.as_ref().ok_or_else(|| Error::unsupported("MPI"))?.measure(sizes, self.config.pinning)?;
-                let points = figures.into_iter().map(|figure| {
-                    let (metric, value) = match figure.what {
-                        What::Latency => (Metric::Latency, figure.value),
-                        What::Rate => (Metric::Rate, figure.value),
-                        What::Bandwidth => (Metric::Bandwidth, figure.value / 1e9),
-                    };
-                    (Key::new(metric, *series, figure.size as u64), value)
-                });
-                Ok(points.filter(|(key, _)| metrics.contains(&key.metric)).collect())
+                let mpi = mpi.as_ref().ok_or_else(|| Error::unsupported("MPI"))?;
+                let environment = Own.environment(*flavour, &[]);
+                let run = Run { prefix: &[], environment: &environment, ranks: 2, pinning: self.config.pinning };
+                let (_, figures) = mpi.run(&run, &patterns(sizes), MPI_BUDGET_MS)?;
+                let wanted = figures.into_iter().filter(|(metric, ..)| metrics.contains(metric));
+                Ok(wanted.map(|(metric, size, value)| (Key::new(metric, *series, size), value)).collect())
             }
         }
     }

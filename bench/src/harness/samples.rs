@@ -154,6 +154,20 @@ impl Samples {
     }
 }
 
+#[cfg(test)]
+impl Samples {
+    /// One near sample for each cell.
+    pub(crate) fn made_up(cells: &[(Metric, Series, u64, f64)]) -> Self {
+        let mut samples = Samples::default();
+        samples.best.note(50.0);
+        for &(metric, series, size, value) in cells {
+            let canary = Canary { before_ns: 50.0, after_ns: 50.0 };
+            samples.add(Key::new(metric, series, size), Sample { round: 1, value, canary });
+        }
+        samples
+    }
+}
+
 /// The figure of some samples, given the run's best canary.
 pub fn figure(samples: &[Sample], best_ns: f64) -> Option<Figure> {
     let near: Vec<f64> = samples.iter().filter(|sample| sample.canary.mode(best_ns) == Mode::Near).map(|sample| sample.value).collect();

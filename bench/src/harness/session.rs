@@ -51,6 +51,24 @@ pub struct SessionConfig {
     pub may_fail: bool,
 }
 
+#[cfg(test)]
+impl SessionConfig {
+    /// Processes that never start.
+    pub(crate) fn made_up() -> Self {
+        SessionConfig {
+            worker: ("x".into(), Vec::new()),
+            pinning: Pinning::None,
+            library: None,
+            device: String::new(),
+            reliability: Reliability::ReliableDelivery,
+            waiting: Waiting::Poll,
+            route: Route::default(),
+            environment: Vec::new(),
+            may_fail: false,
+        }
+    }
+}
+
 /// Figures of the first and of the second process, and the first one's remark.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Answer {

@@ -53,15 +53,10 @@ impl Table<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::canary::Canary;
-    use crate::samples::{Key, Sample};
 
     #[test]
     fn goals_of_what_was_measured() {
-        let mut samples = Samples::default();
-        samples.best.note(50.0);
-        let canary = Canary { before_ns: 50.0, after_ns: 50.0 };
-        for (metric, series, size, value) in [
+        let samples = Samples::made_up(&[
             (Metric::Latency, s::AM, SHORT, 104.0),
             (Metric::Latency, s::OURS, SHORT, 80.0),
             (Metric::Latency, s::GASNET, SHORT, 140.0),
@@ -69,9 +64,7 @@ mod tests {
             (Metric::Gap, s::AM_ONE_WAY, SHORT, 50.0),
             (Metric::WriteBandwidth, s::AM, BULK[0], 9.0),
             (Metric::WriteBandwidth, s::OURS, BULK[0], 10.0),
-        ] {
-            samples.add(Key::new(metric, series, size), Sample { round: 1, value, canary });
-        }
+        ]);
         let goals = evaluate_layers(&samples);
         let met = |what: &str, other: &str| goals.iter().find(|goal| goal.what.starts_with(what) && goal.other_name == other).and_then(|goal| goal.met);
         assert_eq!((met("half", "raw VI"), met("half", "GASNet-EX smp"), met("half", "UCX am")), (Some(true), Some(false), None));

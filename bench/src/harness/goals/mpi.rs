@@ -35,14 +35,10 @@ pub fn evaluate_mpi(samples: &Samples) -> Vec<Goal> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::canary::Canary;
-    use crate::samples::{Key, Sample};
 
     #[test]
     fn each_has_its_bound() {
-        let mut samples = Samples::default();
-        samples.best.note(50.0);
-        for (metric, series, size, value) in [
+        let samples = Samples::made_up(&[
             (Metric::Latency, s::OURS, 8, 390.0),
             (Metric::Latency, s::SHM_MESSAGE, 8, 400.0),
             (Metric::Latency, s::MPI_OWN, 8, 250.0),
@@ -52,10 +48,7 @@ mod tests {
             (Metric::BarrierOfRanks, s::MPI_OWN, 16, 100.0),
             (Metric::AllreduceOfRanks, s::OURS, 4, 34.0),
             (Metric::AllreduceOfRanks, s::MPI_OWN, 4, 100.0),
-        ] {
-            let canary = Canary { before_ns: 50.0, after_ns: 50.0 };
-            samples.add(Key::new(metric, series, size), Sample { round: 1, value, canary });
-        }
+        ]);
         let met: Vec<_> = evaluate_mpi(&samples).iter().map(|goal| goal.met).collect();
         assert_eq!(met, [Some(true), Some(false), Some(true), Some(false)]);
     }

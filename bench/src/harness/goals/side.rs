@@ -38,7 +38,7 @@ pub(crate) struct Compared {
 }
 
 impl Side {
-    /// What was measured; nothing without a sample.
+    /// The side of some samples; nothing without a sample.
     pub fn measured(name: &str, samples: &[Sample], best_ns: f64) -> Option<Self> {
         let of = |sample: &Sample| (sample.round, sample.value, sample.canary.mode(best_ns));
         let samples: Vec<_> = samples.iter().filter(|sample| sample.value.is_finite()).map(of).collect();

@@ -33,16 +33,13 @@ impl Table<'_> {
 
 #[cfg(test)]
 mod tests {
-    use crate::canary::Canary;
     use crate::goals::evaluate;
     use crate::plan::series as s;
-    use crate::samples::{Key, Metric, Sample, Samples};
+    use crate::samples::{Metric, Samples};
 
     #[test]
     fn each_has_its_bound() {
-        let mut samples = Samples::default();
-        samples.best.note(50.0);
-        for (metric, series, size, value) in [
+        let samples = Samples::made_up(&[
             (Metric::Latency, s::OURS, 8, 3000.0),
             (Metric::Latency, s::UDP, 8, 2700.0),
             (Metric::Latency, s::UCX_TCP, 8, 4000.0),
@@ -52,10 +49,7 @@ mod tests {
             (Metric::WriteBandwidth, s::UDP_BULK, 1 << 20, 5.0),
             (Metric::Loss, s::OURS, 1 << 20, 4.0),
             (Metric::Loss, s::LOSSY, 1 << 20, 2.1),
-        ] {
-            let canary = Canary { before_ns: 50.0, after_ns: 50.0 };
-            samples.add(Key::new(metric, series, size), Sample { round: 1, value, canary });
-        }
+        ]);
         let goals = evaluate(&samples, true);
         let met = |what: &str| goals.iter().find(|goal| goal.what == what).map(|goal| goal.met);
         assert_eq!(met("latency 8 B / bare UDP"), Some(Some(true)));

@@ -119,10 +119,12 @@ impl Installed {
         run(&mut command).map(drop).map_err(|error| error.within(&format!("compiling {} with {}", source.display(), self.compiler.display())))
     }
 
-    /// A start of so many processes on this host, not bound to processors, over loopback where
-    /// launchers want a network; the program is to follow.
-    pub fn start(&self, ranks: usize) -> Command {
-        let mut command = Command::new(&self.launcher);
+    /// A start, by the words of `prefix`, of so many processes on this host, not bound to
+    /// processors, over loopback where launchers want a network; the program is to follow.
+    pub fn start(&self, prefix: &[OsString], ranks: usize) -> Command {
+        let mut words = prefix.iter().map(OsString::as_os_str).chain([self.launcher.as_os_str()]);
+        let mut command = Command::new(words.next().unwrap_or_default());
+        command.args(words);
         if std::env::var_os("UCX_TLS").is_none() {
             command.env("UCX_TLS", "posix,cma,self");
         }

@@ -27,15 +27,25 @@ pub enum Way {
     UdpRxd,
 }
 
+/// Kinds of endpoints with their messages.
+pub(crate) const CONNECTED: [&str; 4] = ["-e", "msg", "-m", "msg"];
+pub(crate) const MESSAGES: [&str; 4] = ["-e", "rdm", "-m", "msg"];
+pub(crate) const TAGGED: [&str; 4] = ["-e", "rdm", "-m", "tagged"];
+
 impl Way {
-    fn arguments(self) -> [&'static str; 6] {
+    fn arguments(self) -> (&'static str, [&'static str; 4]) {
         match self {
-            Way::Message => ["-p", "shm", "-e", "rdm", "-m", "msg"],
-            Way::Tagged => ["-p", "shm", "-e", "rdm", "-m", "tagged"],
-            Way::Tcp => ["-p", "tcp", "-e", "msg", "-m", "msg"],
-            Way::UdpRxd => ["-p", "udp;ofi_rxd", "-e", "rdm", "-m", "msg"],
+            Way::Message => ("shm", MESSAGES),
+            Way::Tagged => ("shm", TAGGED),
+            Way::Tcp => ("tcp", CONNECTED),
+            Way::UdpRxd => ("udp;ofi_rxd", MESSAGES),
         }
     }
+}
+
+/// The version that `fi_info --version` tells.
+pub(crate) fn version_of(said: &str) -> String {
+    said.lines().find_map(|line| line.strip_prefix("libfabric:")).unwrap_or("").trim().to_owned()
 }
 
 /// Where the program is and which version it has.
@@ -51,8 +61,7 @@ impl Libfabric {
     pub fn find() -> Option<Self> {
         let program = find(PROGRAM)?;
         let text = find("fi_info").and_then(|info| run(Command::new(info).arg("--version")).ok()).unwrap_or_default();
-        let version = text.lines().find_map(|line| line.strip_prefix("libfabric:")).unwrap_or("").trim().to_owned();
-        Some(Libfabric { program, version })
+        Some(Libfabric { program, version: version_of(&text) })
     }
 
     /// Half round trip in ns of messages of `size` bytes, over `count` of them.
@@ -67,7 +76,8 @@ impl Libfabric {
                 let interface = place.route.interface(first);
                 command.env("FI_TCP_IFACE", interface).env("FI_UDP_IFACE", interface);
             }
-            command.args(way.arguments()).args(["-I", &count.to_string(), "-S", &size.to_string(), port_option, &port.to_string()]);
+            let (provider, kind) = way.arguments();
+            command.args(["-p", provider]).args(kind).args(["-I", &count.to_string(), "-S", &size.to_string(), port_option, &port.to_string()]);
             command
         };
         let text = run_pair(&mut command(false, "-B"), command(true, "-P").arg(place.route.server().to_string()), port, place.pinning)?;
@@ -77,7 +87,7 @@ impl Libfabric {
 
 /// Nanoseconds per transfer, from the MB/s column, which has more digits than that of microseconds
 /// when messages are small.
-fn parse_half_round_trip(text: &str, size: usize) -> Option<f64> {
+pub(crate) fn parse_half_round_trip(text: &str, size: usize) -> Option<f64> {
     let line = text.lines().rev().find(|line| line.split_whitespace().nth(2).is_some_and(|ack| ack.starts_with('=')))?;
     let mut columns = line.split_whitespace().skip(5);
     let megabytes: f64 = columns.next()?.parse().ok()?;

@@ -25,11 +25,11 @@ pub struct Peers {
     /// GASNet-EX, for Active Messages.
     pub gasnet: Option<gasnet::Gasnet>,
     /// MPICH.
-    pub mpich: Option<mpi::Mpi>,
+    pub mpich: Option<mpi::Program>,
     /// Open MPI.
-    pub openmpi: Option<mpi::Mpi>,
+    pub openmpi: Option<mpi::Program>,
     /// Intel MPI.
-    pub intel: Option<mpi::Mpi>,
+    pub intel: Option<mpi::Program>,
     /// One line per peer that is not here.
     pub missing: Vec<String>,
 }
@@ -49,9 +49,9 @@ impl Peers {
             peers.missing = missing;
             return peers;
         }
-        peers.mpich = note(mpi::Mpi::find(Flavour::Mpich), "MPICH: packages mpich libmpich-dev", &mut missing);
-        peers.openmpi = note(mpi::Mpi::find(Flavour::OpenMpi), "Open MPI: packages openmpi-bin libopenmpi-dev", &mut missing);
-        peers.intel = note(mpi::Mpi::find(Flavour::Intel), INTEL_HINT, &mut missing);
+        peers.mpich = note(mpi::Program::find(Flavour::Mpich), "MPICH: packages mpich libmpich-dev", &mut missing);
+        peers.openmpi = note(mpi::Program::find(Flavour::OpenMpi), "Open MPI: packages openmpi-bin libopenmpi-dev", &mut missing);
+        peers.intel = note(mpi::Program::find(Flavour::Intel), INTEL_HINT, &mut missing);
         peers.missing = missing;
         peers
     }
@@ -71,14 +71,12 @@ impl Peers {
         names.extend(self.ucx.as_ref().map(|ucx| format!("UCX {}", ucx.version)));
         names.extend(self.libfabric.as_ref().map(|fabric| format!("libfabric {}", fabric.version)));
         names.extend(self.gasnet.as_ref().map(|gasnet| format!("GASNet-EX {}", gasnet.version)));
-        names.extend(self.mpich.as_ref().map(|mpi| format!("MPICH {}", mpi.version())));
-        names.extend(self.openmpi.as_ref().map(|mpi| format!("Open MPI {}", mpi.version())));
-        names.extend(self.intel.as_ref().map(|mpi| format!("Intel MPI {}", mpi.version())));
+        names.extend([&self.mpich, &self.openmpi, &self.intel].into_iter().flatten().map(mpi::Program::title));
         names
     }
 }
 
-fn note(found: Result<Option<mpi::Mpi>, Error>, what: &str, missing: &mut Vec<String>) -> Option<mpi::Mpi> {
+fn note(found: Result<Option<mpi::Program>, Error>, what: &str, missing: &mut Vec<String>) -> Option<mpi::Program> {
     match found {
         Ok(Some(mpi)) => return Some(mpi),
         Ok(None) => missing.push(what.to_owned()),

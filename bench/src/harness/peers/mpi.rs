@@ -1,104 +1,145 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Debian's MPICH and Open MPI, and Intel MPI, measured with a small MPI program of our own,
-//! compiled into a temporary folder: with the compiler wrapper of each of the first two; for Intel
-//! MPI, whose run-time package brings no compiler, with MPICH's header, since both keep one binary
-//! interface.
+//! MPIs, measured with a small program of ours, `bench/peers/mpi_patterns.c`, compiled for each
+//! with its own compiler; for Intel MPI, whose run-time package brings none, with MPICH's header,
+//! since both keep one binary interface.
 //!
 //! Received data is not read, and all receives use one buffer, as in the usual MPI benchmarks.
 
+use std::ffi::OsString;
+use std::time::Duration;
+
 use super::installed::{Flavour, Installed};
-use super::process::run;
+use super::process::run_within;
 use crate::cleanup::TempFolder;
 use crate::error::Error;
 use crate::pin::Pinning;
+use crate::samples::Metric;
 
 /// The program.
-const SOURCE: &str = include_str!("../../../peers/mpi_bench.c");
-/// Milliseconds per figure.
-const BUDGET_MS: &str = "16";
+const SOURCE: &str = include_str!("../../../peers/mpi_patterns.c");
+/// How long one run may take: an MPI whose ranks only ever poll, many on few processors, takes most
+/// of it.
+const TIME_MAX: Duration = Duration::from_secs(60);
 
-/// What a line of the program's output is about.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum What {
-    /// Half round trip, ns.
-    Latency,
-    /// Messages per second.
-    Rate,
-    /// Bytes per second.
-    Bandwidth,
-}
+/// Figures of a run: metric, size, value in the metric's unit.
+pub type Figures = Vec<(Metric, u64, f64)>;
 
-/// One figure of the program.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Figure {
-    /// Which.
-    pub what: What,
-    /// Bytes of a message.
-    pub size: usize,
-    /// In the unit of [`What`].
-    pub value: f64,
-}
-
-/// An MPI with the program compiled for it.
+/// How it is run.
 #[derive(Debug)]
-pub struct Mpi {
-    installed: Installed,
-    directory: TempFolder,
+pub struct Run<'r> {
+    /// Before the launcher.
+    pub prefix: &'r [OsString],
+    /// Variables.
+    pub environment: &'r [(OsString, OsString)],
+    /// How many processes.
+    pub ranks: usize,
+    /// The processors of two ranks.
+    pub pinning: Pinning,
 }
 
-impl Mpi {
+/// The program for one MPI.
+#[derive(Debug)]
+pub struct Program {
+    installed: Installed,
+    folder: TempFolder,
+}
+
+impl Program {
     /// The MPI as installed, with the program compiled, or nothing if it is not installed.
     ///
     /// # Errors
     /// If it is installed but does not compile the program.
     pub fn find(flavour: Flavour) -> Result<Option<Self>, Error> {
-        let Some(installed) = Installed::find(flavour, &[])? else { return Ok(None) };
-        let directory = TempFolder::create(flavour.suffix())?;
-        let source = directory.path().join("mpi_bench.c");
-        std::fs::write(&source, SOURCE)?;
-        installed.compile(&source, &directory.path().join("mpi_bench"))?;
-        Ok(Some(Mpi { installed, directory }))
+        Installed::find(flavour, &[])?.map(Self::compile).transpose()
     }
 
-    /// Its version, if the launcher tells.
-    pub fn version(&self) -> &str {
-        &self.installed.version
-    }
-
-    /// All figures for these sizes.
+    /// Compiles it.
     ///
     /// # Errors
-    /// If the program fails or prints something else than expected.
-    pub fn measure(&self, sizes: &[usize], pinning: Pinning) -> Result<Vec<Figure>, Error> {
-        let cpus = match pinning {
-            Pinning::Pair(a, b) => format!("{a},{b}"),
-            Pinning::None => "-".to_owned(),
-        };
-        let mut command = self.installed.start(2);
-        if self.installed.flavour == Flavour::Intel {
-            command.env("I_MPI_FABRICS", "shm");
+    /// If that fails.
+    pub fn compile(installed: Installed) -> Result<Self, Error> {
+        let folder = TempFolder::create(&format!("patterns-{}", installed.flavour.suffix()))?;
+        let source = folder.path().join("mpi_patterns.c");
+        std::fs::write(&source, SOURCE)?;
+        installed.compile(&source, &folder.path().join("mpi_patterns"))?;
+        Ok(Program { installed, folder })
+    }
+
+    /// Name and version of the MPI.
+    pub fn title(&self) -> String {
+        self.installed.title()
+    }
+
+    /// Whether the MPI can run on libfabric.
+    pub fn has_libfabric(&self) -> bool {
+        self.installed.has_libfabric()
+    }
+
+    /// Runs these patterns, each with sizes and for so long; what it printed, and the figures in
+    /// that.
+    ///
+    /// # Errors
+    /// If it fails, takes too long, or does not tell all figures.
+    pub fn run(&self, run: &Run<'_>, patterns: &[String], budget_ms: u32) -> Result<(String, Figures), Error> {
+        let mut command = self.installed.start(run.prefix, run.ranks);
+        command.envs(run.environment.iter().map(|(name, value)| (name, value)));
+        command.arg(self.folder.path().join("mpi_patterns")).args([processors(run.pinning, run.ranks), budget_ms.to_string()]).args(patterns);
+        let text = run_within(&mut command, TIME_MAX)?;
+        let lines: Vec<_> = text.lines().filter_map(|line| parse(line, run.ranks)).collect();
+        let wanted: usize = patterns.iter().map(|pattern| pattern.split(',').count()).sum();
+        if lines.len() != wanted {
+            return Err(Error::failed(format!("{} of {wanted} figures in the output", lines.len())));
         }
-        command.arg(self.directory.path().join("mpi_bench")).args([&cpus, BUDGET_MS]).args(sizes.iter().map(usize::to_string));
-        let figures = parse(&run(&mut command)?);
-        if figures.is_empty() { Err(Error::failed("no figures in the output")) } else { Ok(figures) }
+        Ok((text, lines.concat()))
     }
 }
 
-fn parse(text: &str) -> Vec<Figure> {
-    text.lines().filter_map(parse_line).collect()
+/// The processors that two ranks are put on, as the program wants them; more ranks are left to the
+/// scheduler.
+fn processors(pinning: Pinning, ranks: usize) -> String {
+    match pinning {
+        Pinning::Pair(a, b) if ranks == 2 => format!("{a},{b}"),
+        _ => "-".to_owned(),
+    }
 }
 
-fn parse_line(line: &str) -> Option<Figure> {
-    let mut fields = line.split_whitespace();
-    let what = match fields.next()? {
-        "latency" => What::Latency,
-        "rate" => What::Rate,
-        "bandwidth" => What::Bandwidth,
-        _ => return None,
+/// Where a figure of the program belongs: metrics, their sizes, values in their units. A call with
+/// 8 bytes between two ranks stands in two tables.
+fn places(pattern: &str, size: u64, value: f64, ranks: usize) -> Figures {
+    let microseconds = value / 1e3;
+    let of_ranks = |metric| (metric, ranks as u64, microseconds);
+    let by_size = |metric| Some((metric, size, microseconds)).filter(|_| ranks == 2);
+    let by_ranks = |metric| Some(of_ranks(metric)).filter(|_| size == SMALL);
+    match pattern {
+        "latency" => vec![(Metric::Latency, size, value)],
+        "rate" => vec![(Metric::Rate, size, value)],
+        "bandwidth" => vec![(Metric::Bandwidth, size, value / 1e9)],
+        "sendrecv" => by_size(Metric::Sendrecv).into_iter().chain(by_ranks(Metric::RingOfRanks)).collect(),
+        "allreduce" => by_size(Metric::Allreduce).into_iter().chain(by_ranks(Metric::AllreduceOfRanks)).collect(),
+        "barrier" => vec![of_ranks(Metric::BarrierOfRanks)],
+        _ => Vec::new(),
+    }
+}
+
+/// Bytes where ranks are counted.
+pub const SMALL: u64 = 8;
+
+/// The patterns of `bellwire perf`: latency of all sizes, rate of short ones, bandwidth of the
+/// others.
+pub fn patterns(sizes: &[usize]) -> Vec<String> {
+    let pattern = |name: &str, wanted: &dyn Fn(usize) -> bool| {
+        let sizes: Vec<String> = sizes.iter().filter(|size| wanted(**size)).map(usize::to_string).collect();
+        (!sizes.is_empty()).then(|| format!("{name}:{}", sizes.join(",")))
     };
-    let size = fields.next()?.parse().ok()?;
-    let value = fields.next()?.parse().ok()?;
-    fields.next().is_none().then_some(Figure { what, size, value })
+    [pattern("latency", &|_| true), pattern("rate", &|size| size <= 64), pattern("bandwidth", &|size| size >= 1024)].into_iter().flatten().collect()
+}
+
+/// One line of the output; nothing if it is something else's.
+fn parse(line: &str, ranks: usize) -> Option<Figures> {
+    let mut fields = line.split_whitespace();
+    let (pattern, size, value) = (fields.next()?, fields.next()?.parse().ok()?, fields.next()?.parse().ok()?);
+    let found = places(pattern, size, value, ranks);
+    (!found.is_empty() && fields.next().is_none()).then_some(found)
 }
 
 #[cfg(test)]
@@ -107,8 +148,26 @@ mod tests {
 
     #[test]
     fn figures_and_noise() {
-        let text = "latency 8 113.181\nrate 8 15106631.6\n--- a warning of the launcher ---\nbandwidth 65536 12168890701.2\nlatency 8\n";
-        let figure = |what, size, value| Figure { what, size, value };
-        assert_eq!(parse(text), vec![figure(What::Latency, 8, 113.181), figure(What::Rate, 8, 15_106_631.6), figure(What::Bandwidth, 65536, 12_168_890_701.2)]);
+        assert_eq!(parse("latency 8 113.181", 2), Some(vec![(Metric::Latency, 8, 113.181)]));
+        assert_eq!([parse("latency 8", 2), parse("a warning of 7", 2), parse("latency 8 1 2", 2)], [None, None, None]);
+    }
+
+    #[test]
+    fn figures_find_their_tables() {
+        assert_eq!(places("allreduce", 8, 1500.0, 2), [(Metric::Allreduce, 8, 1.5), (Metric::AllreduceOfRanks, 2, 1.5)]);
+        assert_eq!(places("allreduce", 8, 1500.0, 16), [(Metric::AllreduceOfRanks, 16, 1.5)]);
+        assert_eq!(places("bandwidth", 64, 2e9, 2), [(Metric::Bandwidth, 64, 2.0)]);
+        assert_eq!(places("warning:", 8, 1.0, 2), []);
+    }
+
+    #[test]
+    fn only_two_ranks_have_processors_of_their_own() {
+        assert_eq!([2, 4].map(|ranks| processors(Pinning::Pair(3, 5), ranks)), ["3,5", "-"]);
+        assert_eq!(processors(Pinning::None, 2), "-");
+    }
+
+    #[test]
+    fn short_messages_have_a_rate_and_long_ones_a_bandwidth() {
+        assert_eq!(patterns(&[8, 4096]), ["latency:8,4096", "rate:8", "bandwidth:4096"]);
     }
 }

@@ -32,6 +32,12 @@ pub fn is_executable(file: &Path) -> bool {
     file.metadata().is_ok_and(|data| data.is_file() && data.permissions().mode() & 0o111 != 0)
 }
 
+/// `bellwire`, which starts jobs and programs of verbs: beside this executable, else in PATH.
+pub fn launcher(own: &Path) -> PathBuf {
+    let beside = own.with_file_name("bellwire");
+    if is_executable(&beside) { beside } else { "bellwire".into() }
+}
+
 /// A program that was started; ended when dropped.
 struct Running {
     child: Child,
@@ -148,7 +154,15 @@ pub struct Place<'p> {
 /// # Errors
 /// If one does not start, fails or takes too long.
 pub fn run_pair(server: &mut Command, client: &mut Command, port: u16, pinning: Pinning) -> Result<String, Error> {
-    let deadline = Instant::now() + TIME_MAX;
+    run_pair_within(server, client, port, pinning, TIME_MAX)
+}
+
+/// As [`run_pair`], with a time limit of its own.
+///
+/// # Errors
+/// As [`run_pair`].
+pub fn run_pair_within(server: &mut Command, client: &mut Command, port: u16, pinning: Pinning, limit: Duration) -> Result<String, Error> {
+    let deadline = Instant::now() + limit;
     let mut serving = Running::start(server, pinning.cpu(false).as_slice())?;
     while !is_listening(serving.child.id(), port) {
         if matches!(serving.child.try_wait(), Ok(Some(_))) {

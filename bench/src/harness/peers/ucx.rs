@@ -97,7 +97,7 @@ impl Ucx {
 }
 
 /// The overall message rate: last of the eight numbers of the last line of figures.
-fn parse_rate(text: &str) -> Option<f64> {
+pub(crate) fn parse_rate(text: &str) -> Option<f64> {
     let numbers = |line: &str| -> Option<Vec<f64>> {
         let fields = line.trim().trim_start_matches("Final:");
         fields.split_whitespace().map(|field| field.parse().ok()).collect()
@@ -107,7 +107,7 @@ fn parse_rate(text: &str) -> Option<f64> {
 }
 
 /// `1.13.1` out of `# UCT version=1.13.1 revision 09f27c0` or `# Library version: 1.15.0`.
-fn parse_version(text: &str) -> Option<String> {
+pub(crate) fn parse_version(text: &str) -> Option<String> {
     let line = text.lines().find(|line| line.contains("ersion"))?;
     let after = line.split_once("ersion")?.1.trim_start_matches([':', '=', ' ']);
     Some(after.split_whitespace().next()?.to_owned())

@@ -92,7 +92,6 @@ fn cells(samples: &Samples) -> Vec<Cell> {
 mod tests {
     use super::*;
     use crate::canary::Canary;
-    use crate::pin::Pinning;
     use crate::plan::series;
     use crate::samples::{Key, Sample};
 
@@ -104,20 +103,8 @@ mod tests {
             let canary = Canary { before_ns: canary_ns, after_ns: canary_ns };
             samples.add(Key::new(Metric::Latency, series::UCX_TAG, 8), Sample { round, value: 100.0 * round as f64, canary });
         }
-        let report = super::super::Report {
-            command: "perf",
-            machine: crate::machine::describe(Pinning::None),
-            library: None,
-            conditions: String::new(),
-            wire: "shm",
-            way: String::new(),
-            rounds: 2,
-            peers: vec![],
-            missing: vec![],
-            compared: true,
-            samples,
-            goals: vec![],
-        };
+        let suite = super::super::Suite { command: "perf", about: "", metrics: &[], hint: None };
+        let report = super::super::Report::new(suite, &crate::session::SessionConfig::made_up(), 2, samples, vec![]);
         let value: serde_json::Value = serde_json::from_str(&super::super::json(&report).unwrap()).unwrap();
         let cell = &value["figures"][0];
         assert_eq!((cell["metric"].as_str(), cell["kind"].as_str(), cell["cross_memory_attach"].as_bool()), (Some("latency"), Some("peer"), Some(true)));

@@ -8,17 +8,34 @@ use super::{Report, size_text};
 use crate::samples::{Key, Kind, Metric, Samples, Series};
 use bellwire_report::picture::{self, Area, Axes, Chart, Corner, Scale, Span};
 
-/// Size of the picture in pixels.
-const PICTURE: (u32, u32) = (1000, 1100);
+/// A chart: of what, which metric, its title.
+pub type Panel<'a> = (&'a Samples, Metric, String);
 
-/// Writes the picture.
+/// A chart that draws itself.
+pub type Last<'a> = &'a dyn Fn(&Area<'_>) -> Result<(), String>;
+
+/// Writes charts of these metrics of a report, one below the other.
 ///
 /// # Errors
 /// If there is nothing to plot or the file cannot be written.
 pub fn write(report: &Report, path: &Path, metrics: &[Metric]) -> Result<(), String> {
-    picture::write(path, PICTURE, |area| {
-        let panels = area.split_evenly((metrics.len(), 1));
-        metrics.iter().zip(&panels).try_for_each(|(metric, area)| panel(&report.samples, area, *metric, &format!("{}, {}", metric.title(), metric.unit())))
+    let panels: Vec<Panel<'_>> = metrics.iter().map(|metric| (&report.samples, *metric, format!("{}, {}", metric.title(), metric.unit()))).collect();
+    grid(path, (1000, 550), 1, &panels, None)
+}
+
+/// Writes charts of this size in pixels, so many beside each other, then one that draws itself.
+///
+/// # Errors
+/// If there is nothing to plot or the file cannot be written.
+pub fn grid(path: &Path, size: (u32, u32), columns: u32, panels: &[Panel<'_>], last: Option<Last<'_>>) -> Result<(), String> {
+    if panels.iter().all(|(samples, ..)| samples.cells().next().is_none()) {
+        return Err("there is nothing to plot".to_owned());
+    }
+    let rows = (panels.len() as u32 + u32::from(last.is_some())).div_ceil(columns);
+    picture::write(path, (size.0 * columns, size.1 * rows), |area| {
+        let areas = area.split_evenly((rows as usize, columns as usize));
+        panels.iter().zip(&areas).try_for_each(|((samples, metric, title), area)| panel(samples, area, *metric, title))?;
+        last.map_or(Ok(()), |last| last(&areas[panels.len()]))
     })
 }
 
@@ -31,7 +48,7 @@ fn points(samples: &Samples, metric: Metric, series: Series) -> Vec<(f64, f64)> 
 
 /// A chart of one metric against size, or whatever its rows are; nothing where nothing was
 /// measured.
-pub(crate) fn panel(samples: &Samples, area: &Area<'_>, metric: Metric, title: &str) -> Result<(), String> {
+fn panel(samples: &Samples, area: &Area<'_>, metric: Metric, title: &str) -> Result<(), String> {
     let lines: Vec<(Series, Vec<(f64, f64)>)> = samples.series_of(metric).into_iter().map(|series| (series, points(samples, metric, series))).collect();
     let all: Vec<(f64, f64)> = lines.iter().flat_map(|(_, points)| points.iter().copied()).collect();
     let Some(((x_low, x_high), (y_low, y_high))) = range(&all) else {
@@ -87,6 +104,19 @@ fn range(points: &[(f64, f64)]) -> Option<(Ends, Ends)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn charts_stand_in_rows() {
+        let samples =
+            Samples::made_up(&[(Metric::Latency, crate::plan::series::OURS, 8, 300.0), (Metric::BarrierOfRanks, crate::plan::series::OURS, 16, 50.0)]);
+        let path = std::env::temp_dir().join(format!("bellwire-grid-{}.svg", std::process::id()));
+        let panels = [(&samples, Metric::Latency, "first".to_owned()), (&samples, Metric::BarrierOfRanks, "second".to_owned())];
+        grid(&path, (300, 200), 2, &panels, Some(&|_| Ok(()))).unwrap();
+        let text = std::fs::read_to_string(&path).unwrap();
+        std::fs::remove_file(&path).unwrap();
+        assert!(text.starts_with("<svg") && text.contains("width=\"600\" height=\"400\"") && text.contains("second"), "{text}");
+        assert!(grid(&path, (300, 200), 2, &[(&Samples::default(), Metric::Latency, String::new())], None).is_err());
+    }
 
     #[test]
     fn ranges() {

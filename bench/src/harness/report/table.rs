@@ -6,23 +6,29 @@ use std::fmt::Write;
 
 use bellwire_report::text::{align, number};
 
-use super::{Report, size_text};
+use super::{QUOTED, Report, size_text};
 use crate::canary::Mode;
+use crate::gas::Part;
 use crate::goals::{Bound, Goal};
 use crate::machine::Machine;
-use crate::peers::INSTALL_HINT;
+use crate::run::Head;
 use crate::samples::{Failure, Figure, Key, Metric, Samples};
 
 /// The whole report as text.
 pub fn render(report: &Report) -> String {
     let mut text = heading(report);
-    for metric in Metric::ALL {
-        text += &metric_table(&report.samples, metric);
+    for metric in report.suite.metrics {
+        text += &metric_table(&report.samples, *metric);
     }
+    text += &parts_table(report.parts.as_deref().unwrap_or_default());
     // Without limits and peers, the goals that compare ours with ours.
     let goals: Vec<Goal> = report.goals.iter().filter(|goal| report.compared || goal.has_both()).cloned().collect();
-    text += &goal_table(&goals);
-    text + &footnotes(report)
+    let hint = report.suite.hint.filter(|_| !report.missing.is_empty()).map(|hint| format!("all of them: {hint}"));
+    text += &ending(&goals, &report.missing.iter().cloned().chain(hint).collect::<Vec<_>>(), &report.samples.failures);
+    if report.machine.pinned.is_none() {
+        text += "\nBoth processes share one processor or cannot be pinned: polling figures say little here.\n";
+    }
+    text
 }
 
 /// The first two lines of what a command measured: which command of which version and when, and on
@@ -32,8 +38,13 @@ pub(crate) fn machine_heading(command: &str, machine: &Machine) -> String {
     format!("bellwire {command} {}  {}\n{}, {} processors, {pinned}; {}\n", machine.version, machine.date, machine.cpu_model, machine.cpus, machine.kernel)
 }
 
+/// The same of a run of the library, with `more` behind its conditions and an empty line below.
+pub(crate) fn heading_of(command: &str, head: &Head, more: &str) -> String {
+    format!("{}library: {}; {}{more}\n\n", machine_heading(command, &head.machine), head.library, head.conditions)
+}
+
 fn heading(report: &Report) -> String {
-    let mut text = machine_heading(report.command, &report.machine);
+    let mut text = machine_heading(report.suite.command, &report.machine);
     if let Some(library) = &report.library {
         let _ = writeln!(text, "library: {library}; {}", report.conditions);
     }
@@ -45,8 +56,25 @@ fn heading(report: &Report) -> String {
     if best.is_finite() {
         let _ = writeln!(text, "two-line exchange, best canary of the run: {best:.1} ns (near: up to {:.0} ns)", best * crate::canary::FAR_FACTOR);
     }
-    text + "Each figure: median of the samples taken in near mode, near samples/all samples; \"far\" where none was near.\n\
-            Touched: the receiver reads every byte. Otherwise it reads both ends only (all of up to 64 B), as other libraries' benchmarks do.\n"
+    text + QUOTED + report.suite.about
+}
+
+/// The parts of accesses.
+fn parts_table(parts: &[Part]) -> String {
+    if parts.is_empty() {
+        return String::new();
+    }
+    let mut rows = vec![["access", "part", "ns", "%"].map(str::to_owned).to_vec()];
+    for (i, part) in parts.iter().enumerate() {
+        let is_first = i == 0 || parts[i - 1].access != part.access;
+        let name = match (is_first, part.far) {
+            (false, _) => String::new(),
+            (true, false) => part.access.to_owned(),
+            (true, true) => format!("{} (far)", part.access),
+        };
+        rows.push(vec![name, part.part.to_owned(), cost_text(Some(part.ns)), format!("{:.0}", part.share.max(0.0))]);
+    }
+    format!("\nWhat an access consists of, by differences or by marks\n{}", align(&rows))
 }
 
 /// What was measured of one metric: a row for each size, a column for each series; nothing if
@@ -137,18 +165,10 @@ fn goal_table(goals: &[Goal]) -> String {
     }
     let met = goals.iter().filter(|goal| goal.met == Some(true)).count();
     let known = goals.iter().filter(|goal| goal.met.is_some()).count();
-    format!("\nGoals (medians of samples in the same mode, of the same rounds where there are some; ratio = ours / other): {met} of {known} met\n{}", align(&rows))
-}
-
-fn footnotes(report: &Report) -> String {
-    let hint = format!("all of them: {INSTALL_HINT}");
-    let missing: Vec<String> = if report.compared { report.missing.clone() } else { Vec::new() };
-    let hint = (!missing.is_empty()).then_some(hint);
-    let mut text = ending(&[], &missing.into_iter().chain(hint).collect::<Vec<_>>(), &report.samples.failures);
-    if report.machine.pinned.is_none() {
-        text += "\nBoth processes share one processor or cannot be pinned: polling figures say little here.\n";
-    }
-    text
+    format!(
+        "\nGoals (medians of samples in the same mode, of the same rounds where there are some; ratio = ours / other): {met} of {known} met\n{}",
+        align(&rows)
+    )
 }
 
 /// The goals, the peers that are not here, and the measurements that failed.

@@ -99,22 +99,14 @@ fn steps(samples: &Samples) -> Vec<Part> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::canary::Canary;
-    use crate::samples::Sample;
 
     #[test]
     fn steps_are_put_beside_the_whole() {
-        let mut samples = Samples::default();
-        samples.best.note(50.0);
-        let canary = Canary { before_ns: 50.0, after_ns: 50.0 };
-        let mut add = |metric, place, value| samples.add(Key::new(metric, g::PACKETS, place), Sample { round: 1, value, canary });
-        (0..WAY.len() as u64).for_each(|place| add(Metric::GasLeg, place, 100.0));
         // 12 pieces are waited for, of which 2 are transfers; the program's loop takes 30 with its
         // mark.
-        for (metric, place, value) in [(Metric::Upkeep, 0, 10.0), (Metric::GasTrip, 0, 1100.0), (Metric::GasTrip, 1, 1230.0)] {
-            add(metric, place, value);
-        }
-        let found = parts(&samples);
+        let legs = (0..WAY.len() as u64).map(|place| (Metric::GasLeg, place, 100.0));
+        let cells = legs.chain([(Metric::Upkeep, 0, 10.0), (Metric::GasTrip, 0, 1100.0), (Metric::GasTrip, 1, 1230.0)]);
+        let found = parts(&Samples::made_up(&cells.map(|(metric, place, value)| (metric, g::PACKETS, place, value)).collect::<Vec<_>>()));
         assert_eq!(found.len(), WAY.len() + 3);
         assert_eq!((found[0].ns, found[4].ns), (90.0, 100.0));
         let tail: Vec<f64> = found[WAY.len()..].iter().map(|part| part.ns).collect();
@@ -123,13 +115,8 @@ mod tests {
 
     #[test]
     fn parts_add_up_to_the_access() {
-        let mut samples = Samples::default();
-        samples.best.note(50.0);
-        let canary = Canary { before_ns: 50.0, after_ns: 50.0 };
-        for (metric, series, value) in [(Metric::GasRead, g::PLAIN, 0.5), (Metric::GasGet, g::GLOBAL, 2.0), (Metric::GasGet, g::SYNC, 32.0)] {
-            samples.add(Key::new(metric, series, LONG), Sample { round: 1, value, canary });
-        }
-        let found = parts(&samples);
+        let cells = [(Metric::GasRead, g::PLAIN, LONG, 0.5), (Metric::GasGet, g::GLOBAL, LONG, 2.0), (Metric::GasGet, g::SYNC, LONG, 32.0)];
+        let found = parts(&Samples::made_up(&cells));
         assert_eq!(found.iter().map(|part| part.ns).collect::<Vec<_>>(), [0.5, 0.5, 1.0]);
         assert_eq!(found.iter().map(|part| part.share).sum::<f64>(), 100.0);
     }

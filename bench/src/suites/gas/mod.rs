@@ -13,7 +13,7 @@
 //! | `worker.rs` | a process of a job of ours |
 //! | `breakdown.rs` | what an access consists of, by differences |
 //! | `steps.rs` | what a get by packets consists of, by marks |
-//! | `report.rs`, `plot.rs` | tables, JSON, picture |
+//! | `plot.rs` | picture |
 //!
 //! Others are measured with small programs of ours (`bench/peers/*_rma.c`), compiled here with what
 //! is installed. Everything runs by turns, round after round, with a canary before and after.
@@ -23,23 +23,17 @@
 mod breakdown;
 mod others;
 pub mod plot;
-pub mod report;
 mod source;
 mod steps;
 pub mod worker;
 
 pub use breakdown::Part;
 
-use crate::ablation::exchange;
-use crate::canary::Canary;
-use crate::error::Error;
-use crate::goals::{self, Goal};
-use crate::machine::{self, Machine};
-use crate::progress::Progress;
-use crate::samples::{Failure, Kind, Metric, Sample, Samples, Series};
-use crate::session::{Session, SessionConfig};
-use serde::Serialize;
-use source::Source;
+use crate::goals;
+use crate::report::{Report, Suite};
+use crate::samples::{Kind, Metric, Series};
+use crate::session::SessionConfig;
+use crate::turns;
 
 /// Scalar types by their place in the tables, from 1: names in C, and bytes.
 pub const TYPES: [(&str, u64); 7] = [("char", 1), ("short", 2), ("int", 4), ("long", 8), ("float", 4), ("double", 8), ("struct of 24 B", 24)];
@@ -143,74 +137,26 @@ impl Group {
     pub const ALL: [Group; 5] = [Group::Words, Group::Bulk, Group::Em3d, Group::Speedup, Group::Steps];
 }
 
-/// Everything that was found.
-#[derive(Debug, Serialize)]
-pub struct Report {
-    /// Where it was.
-    pub machine: Machine,
-    /// Rounds.
-    pub rounds: usize,
-    /// Names and versions of others.
-    pub peers: Vec<String>,
-    /// Others that are not here.
-    pub missing: Vec<String>,
-    /// All figures.
-    #[serde(flatten)]
-    pub samples: Samples,
-    /// What accesses consist of.
-    pub breakdown: Vec<Part>,
-    /// How the goals stand.
-    pub goals: Vec<Goal>,
-}
+const SUITE: Suite = Suite {
+    command: "gas",
+    about: "A process uses the memory of another, always the same places. read, write: each complete before the next; get, put: 64 at a time; store: one way, counted by the target.\n\
+            raw VI, Active Messages: a round trip of 16 bytes beside read and write; the gap of a stream beside the others, of Active Messages with a reply to each beside get and put.\n",
+    metrics: &Metric::GAS,
+    hint: None,
+};
 
-impl Report {
-    /// The first thing of ours that did not work.
-    pub fn failure(&self) -> Option<Error> {
-        let failure = self.samples.failures.iter().find(|failure| failure.ours)?;
-        Some(Error::failed(format!("{}: {}", failure.what, failure.why)))
-    }
-}
+/// The hidden command of a process of a job that is measured.
+pub const WORKER_COMMAND: &str = "gas-peer";
 
 /// Measures.
 pub fn run(options: &Options) -> Report {
-    let mut missing = Vec::new();
-    let mut sources = Source::all(options, &mut missing);
-    let mut progress = Progress::new(sources.len() * options.rounds, options.quiet);
-    let mut samples = Samples::default();
-    let mut canary = Session::new(options.session.clone());
-    for round in 1..=options.rounds {
-        progress.round(round, options.rounds);
-        for source in &mut sources {
-            let what = source.name().to_owned();
-            progress.step(&what);
-            // What has failed once is not tried again.
-            if samples.failures.iter().any(|failure| failure.what == what) {
-                continue;
-            }
-            let before_ns = exchange(&mut canary);
-            let result = source.measure(options);
-            let after_ns = exchange(&mut canary);
-            samples.best.note(before_ns);
-            samples.best.note(after_ns);
-            match result {
-                Ok(figures) => {
-                    let canary = Canary { before_ns, after_ns };
-                    figures.into_iter().for_each(|(key, value)| samples.add(key, Sample { round, value, canary }));
-                }
-                Err(error) => samples.fail(Failure { what, why: error.to_string(), ours: source.is_ours() }),
-            }
-        }
-    }
-    progress.finish();
-    Report {
-        machine: machine::describe(options.session.pinning),
-        rounds: options.rounds,
-        peers: sources.iter().filter_map(|source| source.version()).collect(),
-        missing,
-        breakdown: breakdown::parts(&samples),
-        goals: goals::evaluate_gas(&samples),
-        samples,
-    }
+    let (mut missing, mut peers) = (Vec::new(), Vec::new());
+    let mut turns = source::all(options, &mut peers, &mut missing);
+    let mut tables = turns::run(&options.session, &mut turns, 1, options.rounds, options.quiet);
+    let samples = tables.pop().unwrap_or_default();
+    let parts = Some(breakdown::parts(&samples));
+    let goals = goals::evaluate_gas(&samples);
+    Report { parts, peers, missing, ..Report::new(SUITE, &options.session, options.rounds, samples, goals) }
 }
 
 /// The sizes of bulk operations.
@@ -240,4 +186,45 @@ pub(crate) fn bulk_metric(operation: &str) -> Option<Metric> {
         "store" => Metric::GasBulkStore,
         _ => return None,
     })
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use crate::report::table::render;
+    use crate::samples::Samples;
+    use series as g;
+
+    pub(crate) fn report() -> Report {
+        let samples = Samples::made_up(&[
+            (Metric::GasRead, g::GLOBAL, LONG, 1.5),
+            (Metric::GasRead, g::PLAIN, LONG, 0.5),
+            (Metric::GasRead, g::MPICH, LONG, 25.0),
+            (Metric::GasBulkPut, g::GLOBAL, 65536, 50.0),
+            (Metric::Em3d, g::EM3D_GET, 10, 3.0),
+            (Metric::Speedup, g::EM3D, 1, 18.0),
+            (Metric::Speedup, g::EM3D, 2, 10.0),
+        ]);
+        let (parts, goals) = (Some(breakdown::parts(&samples)), goals::evaluate_gas(&samples));
+        let missing = vec!["GASNet-EX smp: built".to_owned()];
+        Report { parts, missing, ..Report::new(SUITE, &SessionConfig::made_up(), 1, samples, goals) }
+    }
+
+    #[test]
+    fn people_see_types_parts_and_goals() {
+        let text = render(&report());
+        for part in ["long", "1.50 1/1", "finding the place", "MPICH RMA", "GASNet-EX smp: built", "10 %", ">= 1.70"] {
+            assert!(text.contains(part), "{part}: {text}");
+        }
+    }
+
+    #[test]
+    fn programs_too() {
+        let value: serde_json::Value = serde_json::from_str(&crate::report::json(&report()).unwrap()).unwrap();
+        assert_eq!(value["breakdown"][1]["ns"].as_f64(), Some(1.0));
+        let read = value["goals"].as_array().unwrap().iter().find(|goal| goal["what"] == "read of a long").unwrap();
+        assert_eq!((read["ratio"].as_f64(), read["met"].as_bool()), (Some(1.5 / 25.0), Some(true)));
+        let speedup = value["goals"].as_array().unwrap().iter().find(|goal| goal["unit"] == "ms").unwrap();
+        assert_eq!((speedup["ratio"].as_f64(), speedup["met"].as_bool()), (Some(1.8), Some(true)));
+    }
 }

@@ -5,12 +5,13 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::source::{Source, TIME_MAX, cpus};
+use super::source::{TIME_MAX, cpus};
 use super::{Group, Options, bulk_sizes, series as g};
 use crate::cleanup::TempFolder;
 use crate::error::Error;
 use crate::peers::installed::{Flavour, Installed};
 use crate::peers::process::{find, run, run_within};
+use crate::samples::Series;
 
 /// Where an installed GASNet-EX is, with its smp conduit.
 const GASNET_HOME: &str = "BELLWIRE_GASNET_HOME";
@@ -27,11 +28,11 @@ pub(super) struct Program {
 }
 
 /// Others that are here, their programs compiled.
-pub(super) fn peers(missing: &mut Vec<String>) -> Vec<Source> {
+pub(super) fn peers(missing: &mut Vec<String>) -> Vec<(Series, String, Program)> {
     let mut all = Vec::new();
     for (flavour, series) in [(Flavour::Mpich, g::MPICH), (Flavour::OpenMpi, g::OPEN_MPI)] {
         match Installed::find(flavour, &[]).and_then(|found| found.map(Program::of_mpi).transpose()) {
-            Ok(Some((version, program))) => all.push(Source::Peer { series, version, program }),
+            Ok(Some((version, program))) => all.push((series, version, program)),
             Ok(None) => missing.push(format!("{}: package {}", series.name, if flavour == Flavour::Mpich { "libmpich-dev" } else { "libopenmpi-dev" })),
             Err(error) => missing.push(format!("{}: {error}", series.name)),
         }
@@ -39,13 +40,12 @@ pub(super) fn peers(missing: &mut Vec<String>) -> Vec<Source> {
     match Program::compile("fabric", FABRIC, &[], &["-lfabric"]) {
         Ok(program) => {
             let said = find("fi_info").and_then(|info| run(Command::new(info).arg("--version")).ok()).unwrap_or_default();
-            let version = said.lines().find_map(|line| line.strip_prefix("libfabric:")).unwrap_or("").trim().to_owned();
-            all.push(Source::Peer { series: g::FABRIC, version: format!("libfabric {version}"), program });
+            all.push((g::FABRIC, format!("libfabric {}", crate::peers::libfabric::version_of(&said)), program));
         }
         Err(error) => missing.push(format!("{}: package libfabric-dev ({error})", g::FABRIC.name)),
     }
     match std::env::var_os(GASNET_HOME).map(|home| Program::of_gasnet(Path::new(&home))) {
-        Some(Ok((version, program))) => all.push(Source::Peer { series: g::GASNET, version, program }),
+        Some(Ok((version, program))) => all.push((g::GASNET, version, program)),
         Some(Err(error)) => missing.push(format!("{}: {error}", g::GASNET.name)),
         None => missing.push(format!("{}: built from its source; the folder where it is installed in {GASNET_HOME}", g::GASNET.name)),
     }
@@ -87,7 +87,7 @@ impl Program {
     pub(super) fn command(&self, options: &Options, budget: &str) -> Command {
         let mut command = match &self.started_by {
             Some(installed) => {
-                let mut command = installed.start(2);
+                let mut command = installed.start(&[], 2);
                 command.arg(self.file());
                 command
             }

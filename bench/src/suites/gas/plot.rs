@@ -4,16 +4,14 @@
 
 use std::path::Path;
 
-use super::Report;
-use super::breakdown::STEPS;
-use crate::report::plot::panel;
+use super::breakdown::{Part, STEPS};
+use crate::report::Report;
+use crate::report::plot::{Panel, grid};
 use crate::samples::Metric;
-use bellwire_report::picture::{self, Area, Axes, Chart, Corner, Scale, Span};
+use bellwire_report::picture::{Area, Axes, Chart, Corner, Scale, Span};
 
 /// Size of a chart in pixels.
 const CHART: (u32, u32) = (620, 440);
-/// Columns and rows.
-const GRID: (u32, u32) = (4, 3);
 /// The paper's Figure 2 operation by operation, its Figure 5, em3d.
 const CHARTS: [(Metric, &str); 9] = [
     (Metric::GasRead, "read, ns"),
@@ -32,22 +30,15 @@ const CHARTS: [(Metric, &str); 9] = [
 /// # Errors
 /// If there is nothing to plot or the file cannot be written.
 pub fn write(report: &Report, path: &Path) -> Result<(), String> {
-    if report.samples.cells().next().is_none() {
-        return Err("there is nothing to plot".to_owned());
-    }
-    picture::write(path, (CHART.0 * GRID.0, CHART.1 * GRID.1), |area| {
-        let areas = area.split_evenly((GRID.1 as usize, GRID.0 as usize));
-        for ((metric, title), area) in CHARTS.into_iter().zip(&areas) {
-            panel(&report.samples, area, metric, title)?;
-        }
-        steps(report, &areas[CHARTS.len()])
-    })
+    let panels: Vec<Panel<'_>> = CHARTS.iter().map(|(metric, title)| (&report.samples, *metric, (*title).to_owned())).collect();
+    let parts = report.parts.as_deref().unwrap_or_default();
+    grid(path, CHART, 4, &panels, Some(&|area| steps(parts, area)))
 }
 
 /// What of a get by packets is over after each step, beside the whole; nothing if it was not
 /// measured.
-fn steps(report: &Report, area: &Area<'_>) -> Result<(), String> {
-    let parts: Vec<f64> = report.breakdown.iter().filter(|part| part.access == STEPS).map(|part| part.ns).collect();
+fn steps(parts: &[Part], area: &Area<'_>) -> Result<(), String> {
+    let parts: Vec<f64> = parts.iter().filter(|part| part.access == STEPS).map(|part| part.ns).collect();
     let Some(whole) = parts.last().copied().filter(|_| parts.len() > NAMES.len()) else { return Ok(()) };
     let sums = parts[..NAMES.len()].iter().scan(0.0, |sum, ns| {
         *sum += ns;
@@ -87,7 +78,7 @@ mod tests {
     #[test]
     fn a_picture_is_written() {
         let path = std::env::temp_dir().join(format!("bellwire-gas-{}.svg", std::process::id()));
-        super::write(&super::super::report::tests::report(), &path).unwrap();
+        super::write(&super::super::tests::report(), &path).unwrap();
         let text = std::fs::read_to_string(&path).unwrap();
         std::fs::remove_file(&path).unwrap();
         assert!(text.starts_with("<svg") && text.contains("em3d, ns for an edge"));

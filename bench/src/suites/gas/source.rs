@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Who gives figures: each is asked once in a round.
+//! The sources of the figures: each is asked once in a round.
 
-use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
@@ -10,12 +9,13 @@ use crate::am::AmJob;
 use crate::bench::payload::Touch;
 use crate::error::Error;
 use crate::job::Job;
-use crate::peers::process::{is_executable, run_within};
+use crate::peers::process::{launcher, run_within};
 use crate::pin::Pinning;
 use crate::plan::series as s;
 use crate::route::Route;
 use crate::samples::{Key, Metric, Series};
 use crate::session::{Session, SessionConfig};
+use crate::turns::{Figures, Turn};
 
 /// How long a job or a program may take.
 pub(super) const TIME_MAX: Duration = Duration::from_secs(60);
@@ -23,130 +23,88 @@ pub(super) const TIME_MAX: Duration = Duration::from_secs(60);
 const SPEEDUP_NODES: usize = 80_000;
 const SPEEDUP_KEYS: usize = 4_000_000;
 
-type Figures = Vec<(Key, f64)>;
 /// Where a line's figure belongs: its name, row, value, and whether it was by packets.
-type Read = fn(&str, u64, f64, bool) -> Option<(Key, f64)>;
+type Read = Box<dyn Fn(&str, u64, f64, bool) -> Option<(Key, f64)>>;
 
-/// A job of a layer below, which number of its answer counts, and by what it is multiplied; a
-/// negative factor divided by it.
-pub(super) struct Step {
-    job: Job,
-    key: Key,
-    index: usize,
-    factor: f64,
+/// A job of a layer below, its cell, which number of its answer counts, and by what it is
+/// multiplied; a negative factor divided by it.
+type Step = (Job, Key, usize, f64);
+
+/// A job of ours: its words, how many processes, whether they share memory, and how its lines are
+/// read.
+fn ours<'o>(options: &'o Options, name: String, words: Vec<String>, (processes, packets): (u32, bool), read: Read) -> Turn<'o> {
+    let measure = move || {
+        let text = run_within(&mut job(options, processes, packets, &words), TIME_MAX)?;
+        some(text.lines().filter_map(parse).filter_map(|(name, row, value)| read(name, row, value, packets)).collect())
+    };
+    Turn { name, is_ours: true, table: 0, measure: Box::new(measure) }
 }
 
-impl Step {
-    fn new((job, key, index, factor): (Job, Key, usize, f64)) -> Self {
-        Self { job, key, index, factor }
-    }
+/// Another's program.
+fn peer(options: &Options, series: Series, program: others::Program) -> Turn<'_> {
+    let measure = move || {
+        let text = run_within(&mut program.command(options, budget(options)), TIME_MAX)?;
+        some(text.lines().filter_map(parse).flat_map(|(name, size, ns)| of_peer(series, name, size, ns)).collect())
+    };
+    Turn { name: series.name.to_owned(), is_ours: false, table: 0, measure: Box::new(measure) }
 }
 
-/// Somebody who gives figures.
-pub(super) enum Source {
-    /// A job of ours: its words, how many processes, whether they share memory, and how its lines
-    /// are read.
-    Ours { name: String, words: Vec<String>, processes: u32, packets: bool, read: Read },
-    /// Another's program.
-    Peer { series: Series, version: String, program: others::Program },
-    /// The layers below.
-    Below { name: &'static str, session: Box<Session>, steps: Vec<Step> },
+/// A layer below.
+fn layer<'o>(name: &str, config: SessionConfig, steps: Vec<Step>) -> Turn<'o> {
+    let mut session = Session::new(config);
+    let measure = move || {
+        let figure = |(job, key, index, factor): &Step| {
+            let answer = session.run(job)?;
+            let value = answer.first.get(*index).copied().ok_or_else(|| Error::failed("no figure in the answer"))?;
+            Ok((*key, if *factor < 0.0 { -*factor / value } else { value * *factor }))
+        };
+        steps.iter().map(figure).collect()
+    };
+    Turn { name: name.to_owned(), is_ours: true, table: 0, measure: Box::new(measure) }
 }
 
-impl Source {
-    pub(super) fn all(options: &Options, missing: &mut Vec<String>) -> Vec<Self> {
-        let has = |group| options.groups.contains(&group);
-        let mut sources = Vec::new();
-        if has(Group::Words) || has(Group::Bulk) {
-            sources.extend(Self::of_ours(options));
-            sources.extend(below(options));
-            if options.compare {
-                sources.extend(others::peers(missing));
-            }
-        }
-        if has(Group::Em3d) {
-            sources.extend(em3d(options.quick));
-        }
-        if has(Group::Speedup) {
-            sources.extend(speedups());
-        }
-        if has(Group::Steps) {
-            let batches = if options.quick { "8" } else { "40" };
-            sources.push(Source::Ours {
-                name: "steps of a get by packets".to_owned(),
-                words: vec!["steps".to_owned(), batches.to_owned()],
-                processes: 2,
-                packets: true,
-                read: read_step,
-            });
-        }
-        sources
-    }
+fn budget(options: &Options) -> &'static str {
+    if options.quick { "4" } else { "12" }
+}
 
-    fn of_ours(options: &Options) -> Vec<Self> {
-        let mut all = Vec::new();
+fn some(found: Figures) -> Result<Figures, Error> {
+    if found.is_empty() { Err(Error::failed("no figures in the output")) } else { Ok(found) }
+}
+
+/// Everything that was asked for; names and versions of others go to `peers`.
+pub(super) fn all<'o>(options: &'o Options, peers: &mut Vec<String>, missing: &mut Vec<String>) -> Vec<Turn<'o>> {
+    let has = |group| options.groups.contains(&group);
+    let mut turns = Vec::new();
+    if has(Group::Words) || has(Group::Bulk) {
         for packets in [false, true] {
             let way = if packets { g::PACKETS } else { g::GLOBAL };
-            if options.groups.contains(&Group::Words) {
-                all.push(Source::Ours { name: format!("words, {}", way.name), words: vec!["words".into()], processes: 2, packets, read: read_word });
+            if has(Group::Words) {
+                turns.push(ours(options, format!("words, {}", way.name), vec!["words".into()], (2, packets), Box::new(read_word)));
             }
-            if options.groups.contains(&Group::Bulk) {
+            if has(Group::Bulk) {
                 let sizes: Vec<String> = bulk_sizes(options.quick).iter().map(u64::to_string).collect();
-                all.push(Source::Ours {
-                    name: format!("bulk, {}", way.name),
-                    words: vec!["bulk".into(), sizes.join(",")],
-                    processes: 2,
-                    packets,
-                    read: read_bulk,
-                });
+                turns.push(ours(options, format!("bulk, {}", way.name), vec!["bulk".into(), sizes.join(",")], (2, packets), Box::new(read_bulk)));
             }
         }
-        all
-    }
-
-    pub(super) fn name(&self) -> &str {
-        match self {
-            Source::Ours { name, .. } => name,
-            Source::Peer { series, .. } => series.name,
-            Source::Below { name, .. } => name,
+        turns.extend(below(options));
+        if options.compare {
+            for (series, version, program) in others::peers(missing) {
+                peers.push(version);
+                turns.push(peer(options, series, program));
+            }
         }
     }
-
-    pub(super) fn is_ours(&self) -> bool {
-        !matches!(self, Source::Peer { .. })
+    if has(Group::Em3d) {
+        turns.extend(em3d(options));
     }
-
-    pub(super) fn version(&self) -> Option<String> {
-        match self {
-            Source::Peer { version, .. } => Some(version.clone()),
-            _ => None,
-        }
+    if has(Group::Speedup) {
+        turns.extend(speedups(options));
     }
-
-    /// All its figures.
-    pub(super) fn measure(&mut self, options: &Options) -> Result<Figures, Error> {
-        let budget = if options.quick { "4" } else { "12" };
-        let found: Figures = match self {
-            Source::Ours { words, processes, packets, read, .. } => {
-                let text = run_within(&mut job(&options.session, *processes, *packets, budget, words), TIME_MAX)?;
-                text.lines().filter_map(parse).filter_map(|(name, row, value)| read(name, row, value, *packets)).collect()
-            }
-            Source::Peer { series, program, .. } => {
-                let series = *series;
-                let text = run_within(&mut program.command(options, budget), TIME_MAX)?;
-                text.lines().filter_map(parse).flat_map(|(name, size, ns)| of_peer(series, name, size, ns)).collect()
-            }
-            Source::Below { session, steps, .. } => {
-                let figure = |Step { job, key, index, factor }: &Step| {
-                    let answer = session.run(job)?;
-                    let value = answer.first.get(*index).copied().ok_or_else(|| Error::failed("no figure in the answer"))?;
-                    Ok((*key, if *factor < 0.0 { -*factor / value } else { value * *factor }))
-                };
-                steps.iter().map(figure).collect::<Result<_, Error>>()?
-            }
-        };
-        if found.is_empty() { Err(Error::failed("no figures in the output")) } else { Ok(found) }
+    if has(Group::Steps) {
+        let batches = if options.quick { "8" } else { "40" };
+        turns.push(ours(options, "steps of a get by packets".to_owned(), vec!["steps".to_owned(), batches.to_owned()], (2, true), Box::new(read_step)));
     }
+    turns
 }
 
 /// "name row value".
@@ -195,17 +153,12 @@ fn of_peer(series: Series, name: &str, size: u64, ns: f64) -> Option<(Key, f64)>
     }
 }
 
-/// `bellwire`, which starts jobs: beside this executable, else in PATH.
-fn launcher(own: &Path) -> PathBuf {
-    let beside = own.with_file_name("bellwire");
-    if is_executable(&beside) { beside } else { "bellwire".into() }
-}
-
 /// A job of this executable.
-fn job(session: &SessionConfig, processes: u32, packets: bool, budget: &str, words: &[String]) -> Command {
-    let mut command = Command::new(launcher(&session.worker.0));
-    command.args(["run", "-n", &processes.to_string()]).arg(&session.worker.0).arg(super::report::WORKER_COMMAND);
-    command.args([cpus(session.pinning).as_str(), budget]).args(words);
+fn job(options: &Options, processes: u32, packets: bool, words: &[String]) -> Command {
+    let own = &options.session.worker.0;
+    let mut command = Command::new(launcher(own));
+    command.args(["run", "-n", &processes.to_string()]).arg(own).arg(super::WORKER_COMMAND);
+    command.args([cpus(options.session.pinning).as_str(), budget(options)]).args(words);
     if packets {
         command.env("BELLWIRE_SHM", "off");
     }
@@ -220,49 +173,50 @@ pub(super) fn cpus(pinning: Pinning) -> String {
 }
 
 /// em3d by versions and shares; by packets a smaller graph.
-fn em3d(quick: bool) -> Vec<Source> {
+fn em3d(options: &Options) -> Vec<Turn<'_>> {
     let mut all = Vec::new();
-    for &percent in PERCENT[usize::from(quick)] {
-        for (version, packets) in [("read", false), ("get", false), ("bulk", false), ("get", true), ("bulk", true)] {
+    for &percent in PERCENT[usize::from(options.quick)] {
+        for (version, packets, series) in [
+            ("read", false, g::EM3D_READ),
+            ("get", false, g::EM3D_GET),
+            ("bulk", false, g::EM3D_BULK),
+            ("get", true, g::EM3D_GET_PACKETS),
+            ("bulk", true, g::EM3D_BULK_PACKETS),
+        ] {
             let (nodes, steps) = if packets { ("2000", "5") } else { ("20000", "10") };
             let words = ["em3d", version, nodes, "16", &percent.to_string(), steps].map(str::to_owned).to_vec();
-            let read = match (version, packets) {
-                ("read", _) => |name: &str, row, value, _| (name == "edge").then(|| (Key::new(Metric::Em3d, g::EM3D_READ, row), value)),
-                ("get", false) => |name: &str, row, value, _| (name == "edge").then(|| (Key::new(Metric::Em3d, g::EM3D_GET, row), value)),
-                ("get", true) => |name: &str, row, value, _| (name == "edge").then(|| (Key::new(Metric::Em3d, g::EM3D_GET_PACKETS, row), value)),
-                (_, false) => |name: &str, row, value, _| (name == "edge").then(|| (Key::new(Metric::Em3d, g::EM3D_BULK, row), value)),
-                (_, true) => |name: &str, row, value, _| (name == "edge").then(|| (Key::new(Metric::Em3d, g::EM3D_BULK_PACKETS, row), value)),
-            };
             let way = if packets { ", by packets" } else { "" };
-            all.push(Source::Ours { name: format!("em3d {version}, {percent} %{way}"), words, processes: 2, packets, read });
+            all.push(ours(options, format!("em3d {version}, {percent} %{way}"), words, (2, packets), named("edge", Metric::Em3d, series)));
         }
     }
     all
 }
 
 /// The same work by one process and by two.
-fn speedups() -> Vec<Source> {
+fn speedups(options: &Options) -> Vec<Turn<'_>> {
     let mut all = Vec::new();
     for processes in [1, 2] {
         let nodes = (SPEEDUP_NODES / processes as usize).to_string();
         let words = ["em3d", "bulk", &nodes, "16", "10", "20"].map(str::to_owned).to_vec();
-        let read = |name: &str, row, value, _| (name == "all").then(|| (Key::new(Metric::Speedup, g::EM3D, row), value));
-        all.push(Source::Ours { name: format!("em3d on {processes}"), words, processes, packets: false, read });
+        all.push(ours(options, format!("em3d on {processes}"), words, (processes, false), named("all", Metric::Speedup, g::EM3D)));
     }
     for processes in [1, 2] {
         let words = vec!["sample".to_owned(), (SPEEDUP_KEYS / processes as usize).to_string()];
-        let read = |name: &str, row, value, _| (name == "all").then(|| (Key::new(Metric::Speedup, g::SAMPLE, row), value));
-        all.push(Source::Ours { name: format!("sample sort on {processes}"), words, processes, packets: false, read });
+        all.push(ours(options, format!("sample sort on {processes}"), words, (processes, false), named("all", Metric::Speedup, g::SAMPLE)));
     }
     let words = vec!["sort".to_owned(), "1".to_owned(), SPEEDUP_KEYS.to_string()];
-    let read = |name: &str, row, value, _| (name == "sort").then(|| (Key::new(Metric::Speedup, g::SORT, row), value));
-    all.push(Source::Ours { name: "sort_unstable".to_owned(), words, processes: 1, packets: false, read });
+    all.push(ours(options, "sort_unstable".to_owned(), words, (1, false), named("sort", Metric::Speedup, g::SORT)));
     all
+}
+
+/// Lines of this name are figures of this cell's column.
+fn named(line: &'static str, metric: Metric, series: Series) -> Read {
+    Box::new(move |name, row, value, _| (name == line).then(|| (Key::new(metric, series, row), value)))
 }
 
 /// The layers below, over shared memory; of the raw virtual interface also by packets. What waits
 /// for an answer stands beside a round trip, what does not beside the gap of a stream.
-fn below(options: &Options) -> Vec<Source> {
+fn below(options: &Options) -> Vec<Turn<'_>> {
     let trips = if options.quick { 10_000 } else { 40_000 };
     let size = crate::layer::SHORT as usize;
     let half = Job::Latency { size, count: trips, touch: Touch::All };
@@ -290,16 +244,12 @@ fn below(options: &Options) -> Vec<Source> {
             steps.push((Job::Am(AmJob::Bulk { size, count }), Key::new(Metric::GasBulkStore, s::AM, bytes), 0, 1.0));
         }
     }
-    let mut all = vec![Source::Below {
-        name: "raw VI and Active Messages",
-        session: Box::new(Session::new(options.session.clone())),
-        steps: steps.into_iter().map(Step::new).collect(),
-    }];
+    let mut all = vec![layer("raw VI and Active Messages", options.session.clone(), steps)];
     if options.groups.contains(&Group::Words) {
-        let session = Session::new(SessionConfig { route: Route::loopback(), ..options.session.clone() });
+        let config = SessionConfig { route: Route::loopback(), ..options.session.clone() };
         let half = Job::Latency { size, count: trips / 10, touch: Touch::All };
         let steps = vec![(half, key(Metric::GasRead, g::RAW_UDP), 0, 2.0), (Job::Rate { size, count: trips }, key(Metric::GasStore, g::RAW_UDP), 0, -1e9)];
-        all.push(Source::Below { name: "raw VI by packets", session: Box::new(session), steps: steps.into_iter().map(Step::new).collect() });
+        all.push(layer("raw VI by packets", config, steps));
     }
     all
 }
@@ -322,7 +272,8 @@ mod tests {
 
     #[test]
     fn everything_is_planned() {
-        assert_eq!(em3d(true).len(), 10);
-        assert_eq!(speedups().len(), 5);
+        let session = SessionConfig::made_up();
+        let options = Options { session, compare: false, groups: vec![Group::Em3d, Group::Speedup], rounds: 1, quick: true, quiet: true };
+        assert_eq!(all(&options, &mut vec![], &mut vec![]).len(), 10 + 5);
     }
 }

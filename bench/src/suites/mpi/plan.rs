@@ -1,16 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Which patterns with which sizes are measured between how many ranks, as the program's arguments,
-//! and which metric each of its figures belongs to.
+//! Which patterns with which sizes are measured between how many ranks, as the program's arguments.
 
-use crate::samples::Metric;
+use crate::peers::mpi::SMALL;
 
 /// Sizes of the ping-pong, of the stream and of what two ranks exchange: all, and if it is to be
 /// quick.
 const LATENCY: [&[u64]; 2] = [&[8, 64, 1 << 10, 4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20], &[8, 4 << 10, 64 << 10]];
 const BANDWIDTH: [&[u64]; 2] = [&[4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20, 4 << 20], &[64 << 10, 1 << 20]];
 const EXCHANGE: [&[u64]; 2] = [&[8, 1 << 10, 16 << 10, 64 << 10, 1 << 20], &[8, 64 << 10]];
-/// Bytes where ranks are counted.
-const SMALL: u64 = 8;
 
 /// A pattern alone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -87,23 +84,6 @@ impl Points {
     }
 }
 
-/// Where a figure of the program belongs: metrics, their sizes, values in their units. A call with
-/// 8 bytes between two ranks stands in two tables.
-pub fn places(pattern: &str, size: u64, value: f64, ranks: usize) -> Vec<(Metric, u64, f64)> {
-    let microseconds = value / 1e3;
-    let of_ranks = |metric| (metric, ranks as u64, microseconds);
-    let by_size = |metric| Some((metric, size, microseconds)).filter(|_| ranks == 2);
-    let by_ranks = |metric| Some(of_ranks(metric)).filter(|_| size == SMALL);
-    match pattern {
-        "latency" => vec![(Metric::Latency, size, value)],
-        "bandwidth" => vec![(Metric::Bandwidth, size, value / 1e9)],
-        "sendrecv" => by_size(Metric::Sendrecv).into_iter().chain(by_ranks(Metric::RingOfRanks)).collect(),
-        "allreduce" => by_size(Metric::Allreduce).into_iter().chain(by_ranks(Metric::AllreduceOfRanks)).collect(),
-        "barrier" => vec![of_ranks(Metric::BarrierOfRanks)],
-        _ => Vec::new(),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -115,13 +95,5 @@ mod tests {
         assert_eq!(points.arguments(2)[0], "latency:8,4096,65536");
         let alone = Points { only: vec![Only::PingPong], ..points };
         assert_eq!(alone.ranks(), [2]);
-    }
-
-    #[test]
-    fn figures_find_their_tables() {
-        assert_eq!(places("allreduce", 8, 1500.0, 2), [(Metric::Allreduce, 8, 1.5), (Metric::AllreduceOfRanks, 2, 1.5)]);
-        assert_eq!(places("allreduce", 8, 1500.0, 16), [(Metric::AllreduceOfRanks, 16, 1.5)]);
-        assert_eq!(places("bandwidth", 64, 2e9, 2), [(Metric::Bandwidth, 64, 2.0)]);
-        assert_eq!(places("warning:", 8, 1.0, 2), []);
     }
 }

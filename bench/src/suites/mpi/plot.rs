@@ -4,10 +4,9 @@
 
 use std::path::Path;
 
-use super::Report;
-use crate::report::plot::panel;
+use super::{OfMpi, Report};
+use crate::report::plot::{Panel, grid};
 use crate::samples::Metric;
-use bellwire_report::picture;
 
 /// Size of a chart in pixels.
 const CHART: (u32, u32) = (560, 420);
@@ -24,29 +23,7 @@ const CHARTS: [(Metric, &str); 4] = [
 /// # Errors
 /// If there is nothing to plot or the file cannot be written.
 pub fn write(report: &Report, path: &Path) -> Result<(), String> {
-    if report.mpis.iter().all(|mpi| mpi.samples.cells().next().is_none()) {
-        return Err("there is nothing to plot".to_owned());
-    }
-    let size = (CHART.0 * CHARTS.len() as u32, CHART.1 * report.mpis.len() as u32);
-    picture::write(path, size, |area| {
-        let areas = area.split_evenly((report.mpis.len(), CHARTS.len()));
-        for (mpi, row) in report.mpis.iter().zip(areas.chunks(CHARTS.len())) {
-            for ((metric, title), area) in CHARTS.into_iter().zip(row) {
-                panel(&mpi.samples, area, metric, &format!("{}: {title}", mpi.title))?;
-            }
-        }
-        Ok(())
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    #[test]
-    fn a_picture_is_written() {
-        let path = std::env::temp_dir().join(format!("bellwire-mpi-{}.svg", std::process::id()));
-        super::write(&super::super::report::tests::report(), &path).unwrap();
-        let text = std::fs::read_to_string(&path).unwrap();
-        std::fs::remove_file(&path).unwrap();
-        assert!(text.starts_with("<svg") && text.contains("Barrier, us"));
-    }
+    let charts = |mpi: &'_ OfMpi| CHARTS.map(|(metric, title)| (metric, format!("{}: {title}", mpi.title)));
+    let panels: Vec<Panel<'_>> = report.mpis.iter().flat_map(|mpi| charts(mpi).map(|(metric, title)| (&mpi.samples, metric, title))).collect();
+    grid(path, CHART, CHARTS.len() as u32, &panels, None)
 }

@@ -4,14 +4,15 @@
 use std::fmt::Write;
 
 use super::Report;
+use crate::report::QUOTED;
 use crate::report::table::{ending, machine_heading, metric_table};
 use crate::samples::Metric;
 
 /// The tables.
 pub fn table(report: &Report) -> String {
     let mut text = machine_heading("bench mpi", &report.machine);
-    text += "Each figure: median of the samples taken in near mode, near samples/all samples; \"far\" where none was near. Received data is not read.\n\
-             Two ranks have a processor each, more are left to the scheduler. own: the MPI as it is, told nothing.\n";
+    text += QUOTED;
+    text += "Received data is not read. Two ranks have a processor each, more are left to the scheduler. own: the MPI as it is, told nothing.\n";
     for mpi in &report.mpis {
         let _ = write!(text, "\n==== {}\n", mpi.title);
         for metric in Metric::MPI {
@@ -26,23 +27,17 @@ pub fn table(report: &Report) -> String {
 pub(super) mod tests {
     use super::super::{OfMpi, Way};
     use super::*;
-    use crate::canary::Canary;
     use crate::pin::Pinning;
-    use crate::samples::{Failure, Key, Sample, Samples};
+    use crate::samples::{Failure, Samples};
 
     pub(crate) fn report() -> Report {
-        let mut samples = Samples::default();
-        samples.best.note(50.0);
-        for (metric, way, size, value) in [
-            (Metric::Latency, Way::Bellwire, 8, 300.0),
-            (Metric::Latency, Way::Own, 8, 250.0),
-            (Metric::Latency, Way::Shm, 8, 400.0),
-            (Metric::BarrierOfRanks, Way::Bellwire, 16, 50.0),
-            (Metric::BarrierOfRanks, Way::Own, 16, 5000.0),
-        ] {
-            let canary = Canary { before_ns: 50.0, after_ns: 50.0 };
-            samples.add(Key::new(metric, way.series(), size), Sample { round: 1, value, canary });
-        }
+        let mut samples = Samples::made_up(&[
+            (Metric::Latency, Way::Bellwire.series(), 8, 300.0),
+            (Metric::Latency, Way::Own.series(), 8, 250.0),
+            (Metric::Latency, Way::Shm.series(), 8, 400.0),
+            (Metric::BarrierOfRanks, Way::Bellwire.series(), 16, 50.0),
+            (Metric::BarrierOfRanks, Way::Own.series(), 16, 5000.0),
+        ]);
         samples.fail(Failure { what: "libfabric tcp, 2 ranks".to_owned(), why: "refused".to_owned(), ours: false });
         let goals = crate::goals::evaluate_mpi(&samples);
         let mpi = OfMpi { title: "MPICH 5".to_owned(), samples, goals };

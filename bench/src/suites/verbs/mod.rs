@@ -2,6 +2,7 @@
 //! Verbs: devices and reliable queue pairs, as measurements use them.
 
 pub mod measure;
+pub mod stack;
 
 use bellwire_verbs::{Access, Caps, Error as Refused, Given, Port, QpAttributes, QpInit, QpKind, QpState, Region, Sge};
 use bellwire_via::nic::NicConfig;

@@ -23,13 +23,11 @@ use crate::bench::payload::Touch;
 use crate::canary::Mode;
 use crate::error::Error;
 use crate::job::Job;
-use crate::machine::{self, Machine};
 use crate::peers::Peers;
 use crate::plan::{Action, From, Step, Which, series as s};
-use crate::progress::Progress;
-use crate::run::{self, Limits};
+use crate::run::{self, Head, Limits};
 use crate::samples::{Failure, Key, Kind, Metric, Samples, Series};
-use crate::session::{Session, SessionConfig};
+use crate::session::SessionConfig;
 
 /// Delays of the signature, ns, each a series.
 pub const DELAYS: [(u64, Series); 5] = [
@@ -96,12 +94,9 @@ pub struct Point {
 /// Everything that was found.
 #[derive(Debug, Serialize)]
 pub struct Model {
-    /// Where it was.
-    pub machine: Machine,
-    /// Library and NIC.
-    pub library: String,
-    /// Reliability, rounds.
-    pub conditions: String,
+    /// Where and how it was.
+    #[serde(flatten)]
+    pub head: Head,
     /// One row per size.
     #[serde(rename = "parameters")]
     pub rows: Vec<Row>,
@@ -122,15 +117,9 @@ pub struct Model {
 /// # Errors
 /// If the library cannot be opened. Failures of single measurements are in the model.
 pub fn run(options: &Options) -> Result<Model, Error> {
-    let library = Session::new(options.session.clone()).run(&Job::Open)?.note;
-    let steps = steps(options);
-    let mut progress = Progress::new(steps.len() * options.limits.rounds, options.quiet);
-    let samples = run::run(options.session.clone(), &Peers::default(), &steps, options.limits, &mut progress);
-    progress.finish();
+    let (head, samples) = run::of_library(&options.session, &Peers::default(), &steps(options), options.limits, options.quiet)?;
     Ok(Model {
-        machine: machine::describe(options.session.pinning),
-        library,
-        conditions: format!("{}, {} rounds", options.session.reliability.name(), options.limits.rounds),
+        head,
         rows: options.sizes.iter().map(|&size| row(&samples, size)).collect(),
         per_byte: fit::line(&LONG.map(|size| (size as f64, interval(&samples, size))).into_iter().filter_map(|(x, y)| Some((x, y?.0))).collect::<Vec<_>>()),
         signature_size: options.sizes[0],
@@ -175,7 +164,7 @@ fn steps(options: &Options) -> Vec<Step> {
 }
 
 /// Median, and whether it is a far one.
-fn median(samples: &Samples, metric: Metric, series: Series, size: u64) -> Option<(f64, bool)> {
+pub(crate) fn median(samples: &Samples, metric: Metric, series: Series, size: u64) -> Option<(f64, bool)> {
     samples.figure(&Key::new(metric, series, size)).map(|figure| (figure.summary.median, figure.mode == Mode::Far))
 }
 
@@ -202,36 +191,18 @@ fn signature(samples: &Samples) -> Vec<Point> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::canary::Canary;
-    use crate::samples::Sample;
 
     #[test]
     fn half_a_round_trip_is_taken_apart() {
-        let mut samples = Samples::default();
-        samples.best.note(50.0);
-        let canary = Canary { before_ns: 50.0, after_ns: 50.0 };
-        for (metric, value) in
-            [(Metric::Latency, 90.0), (Metric::SendOverhead, 20.0), (Metric::ReceiveOverhead, 45.0), (Metric::Upkeep, 30.0), (Metric::Rate, 25e6)]
-        {
-            samples.add(Key::new(metric, s::OURS, 8), Sample { round: 1, value, canary });
-        }
+        let cells = [(Metric::Latency, 90.0), (Metric::SendOverhead, 20.0), (Metric::ReceiveOverhead, 45.0), (Metric::Upkeep, 30.0), (Metric::Rate, 25e6)];
+        let samples = Samples::made_up(&cells.map(|(metric, value)| (metric, s::OURS, 8, value)));
         let row = row(&samples, 8);
         assert_eq!((row.latency_ns, row.gap_ns, row.upkeep_ns, row.far), (Some(25.0), Some(40.0), Some(30.0), false));
     }
 
     #[test]
     fn all_sizes_and_all_delays_are_planned() {
-        let session = SessionConfig {
-            worker: ("x".into(), vec![]),
-            pinning: crate::pin::Pinning::None,
-            library: None,
-            device: String::new(),
-            reliability: crate::job::Reliability::ReliableDelivery,
-            waiting: crate::job::Waiting::Poll,
-            route: crate::route::Route::default(),
-            environment: vec![],
-            may_fail: false,
-        };
+        let session = SessionConfig::made_up();
         let zero = std::time::Duration::ZERO;
         let limits = Limits { rounds: 1, make_up: zero, waiting: zero };
         let steps = steps(&Options { sizes: vec![8, 1 << 17, 48 << 10], session, limits, quick: true, quiet: true });

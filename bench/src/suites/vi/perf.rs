@@ -4,14 +4,15 @@
 
 use crate::error::Error;
 use crate::goals;
-use crate::job::{Job, Waiting};
-use crate::machine;
-use crate::peers::Peers;
+use crate::job::Job;
+use crate::peers::{INSTALL_HINT, Peers};
 use crate::plan::{self, PlanOptions};
-use crate::progress::Progress;
-use crate::report::Report;
+use crate::report::{Report, Suite};
 use crate::run::{self, Limits};
+use crate::samples::Metric;
 use crate::session::{Session, SessionConfig};
+
+const ABOUT: &str = "Touched: the receiver reads every byte. Otherwise it reads both ends only (all of up to 64 B), as other libraries' benchmarks do.\n";
 
 /// Everything a run depends on.
 #[derive(Debug, Clone)]
@@ -37,27 +38,11 @@ pub fn run(options: &Options) -> Result<Report, Error> {
     let library = if options.plan.library { Some(open(&options.session)?) } else { None };
     let peers = if options.plan.compare { Peers::find(options.plan.wants_mpi()) } else { Peers::default() };
     let steps = plan::build(&options.plan, &peers);
-    let mut progress = Progress::new(steps.len() * options.limits.rounds, options.quiet);
-    let samples = run::run(options.session.clone(), &peers, &steps, options.limits, &mut progress);
-    progress.finish();
-    let waiting = match options.session.waiting {
-        Waiting::Poll => "polling",
-        Waiting::Block => "blocking",
-    };
-    Ok(Report {
-        command: options.command,
-        machine: machine::describe(options.session.pinning),
-        library,
-        conditions: format!("{}, {waiting}, {} rounds", options.session.reliability.name(), options.limits.rounds),
-        wire: options.session.route.name(),
-        way: options.session.route.description(),
-        rounds: options.limits.rounds,
-        peers: peers.versions(),
-        missing: peers.missing.clone(),
-        compared: options.plan.compare,
-        goals: goals::evaluate(&samples, options.session.route.is_udp()),
-        samples,
-    })
+    let samples = run::run(&options.session, &peers, &steps, options.limits, options.quiet);
+    let goals = goals::evaluate(&samples, options.session.route.is_udp());
+    let suite = Suite { command: options.command, about: ABOUT, metrics: &Metric::ALL, hint: Some(INSTALL_HINT) };
+    let report = Report::new(suite, &options.session, options.limits.rounds, samples, goals);
+    Ok(Report { library, peers: peers.versions(), missing: peers.missing, compared: options.plan.compare, ..report })
 }
 
 /// Opens the library once, to say early and clearly if that does not work; its description.

@@ -31,14 +31,11 @@ use crate::bench::payload::Touch;
 use crate::clock;
 use crate::error::Error;
 use crate::job::Job;
-use crate::machine::{self, Machine};
 use crate::model::Options;
 use crate::peers::Peers;
 use crate::plan::{Action, From, Step, Which, series as s};
-use crate::progress::Progress;
-use crate::run;
+use crate::run::{self, Head};
 use crate::samples::{Failure, Key, Kind as SeriesKind, Metric, Samples, Series};
-use crate::session::Session;
 use path::{Kind, Leg, Primitive};
 
 /// Bytes of the short message, as for [`crate::layer`].
@@ -137,12 +134,9 @@ pub struct BulkDifference {
 /// Everything that was found.
 #[derive(Debug, Serialize)]
 pub struct Breakdowns {
-    /// Where it was.
-    pub machine: Machine,
-    /// Library and NIC.
-    pub library: String,
-    /// Reliability, rounds.
-    pub conditions: String,
+    /// Where and how it was.
+    #[serde(flatten)]
+    pub head: Head,
     /// Nanoseconds of a cycle.
     pub ns_per_cycle: f64,
     /// What a mark costs, cycles.
@@ -176,16 +170,10 @@ impl Breakdowns {
 /// # Errors
 /// If the library cannot be opened. Failures of single measurements are in the result.
 pub fn run(options: &Options) -> Result<Breakdowns, Error> {
-    let library = Session::new(options.session.clone()).run(&Job::Open)?.note;
-    let steps = steps(options.quick);
-    let mut progress = Progress::new(steps.len() * options.limits.rounds, options.quiet);
-    let samples = run::run(options.session.clone(), &Peers::default(), &steps, options.limits, &mut progress);
-    progress.finish();
+    let (head, samples) = run::of_library(&options.session, &Peers::default(), &steps(options.quick), options.limits, options.quiet)?;
     let ns_per_cycle = clock::ns_per_tick(Duration::from_millis(50));
     Ok(Breakdowns {
-        machine: machine::describe(options.session.pinning),
-        library,
-        conditions: format!("{}, {} rounds", options.session.reliability.name(), options.limits.rounds),
+        head,
         ns_per_cycle,
         mark: median(&samples, Key::new(Metric::Upkeep, MARK, 0)).unwrap_or(f64::NAN),
         ways: MEASURED.iter().filter_map(|measured| breakdown(&samples, measured)).collect(),

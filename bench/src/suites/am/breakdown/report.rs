@@ -6,13 +6,12 @@ use std::fmt::Write;
 use super::path::{self, Kind, Primitive};
 use super::{Breakdown, Breakdowns, BulkDifference, Cost};
 use crate::report::size_text;
-use crate::report::table::{ending, machine_heading};
+use crate::report::table::{ending, heading_of};
 use bellwire_report::text::{align, number};
 
 /// The tables.
 pub fn table(found: &Breakdowns) -> String {
-    let mut text = machine_heading("breakdown", &found.machine);
-    let _ = writeln!(text, "library: {}; {}", found.library, found.conditions);
+    let mut text = heading_of("breakdown", &found.head, "");
     let _ = writeln!(text, "Cycles are those of the time stamp counter: {} of a nanosecond each. What a mark costs is taken off.", number(found.ns_per_cycle));
     text += &mapping(found);
     text += &overhead(found);
@@ -169,7 +168,6 @@ fn marks(found: &Breakdowns) -> String {
 mod tests {
     use super::super::path;
     use super::*;
-    use crate::pin::Pinning;
 
     fn found() -> Breakdowns {
         let way = |name, size, legs: &[path::Leg], round_trip: f64| {
@@ -180,9 +178,7 @@ mod tests {
         let cost = |(leg, cycles): (&path::Leg, f64)| Cost { what: leg.what, kind: leg.kind, of: leg.of, waited_for: leg.waited_for, cycles };
         let stream = path::BULK_STREAM.iter().zip([20.0, 160.0, 15.0, 35.0, 30.0]).map(cost).collect();
         Breakdowns {
-            machine: crate::machine::describe(Pinning::None),
-            library: "lib".to_owned(),
-            conditions: "Reliable Delivery, 3 rounds".to_owned(),
+            head: crate::run::Head::made_up(),
             ns_per_cycle: 0.4,
             mark: 25.0,
             ways: vec![way("raw VI", 16, &path::RAW, 400.0), way("short", 16, &path::SHORT, 520.0), way("bulk", 1024, &path::BULK, 900.0)],

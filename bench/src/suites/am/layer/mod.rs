@@ -18,21 +18,17 @@ use serde::Serialize;
 
 use crate::am::AmJob;
 use crate::bench::payload::Touch;
-use crate::canary::Mode;
 use crate::clock;
 use crate::error::Error;
 use crate::goals::{self, Goal};
 use crate::job::{Job, Layout};
-use crate::machine::{self, Machine};
-use crate::model::Options;
+use crate::model::{Options, median};
 use crate::peers::Peers;
 use crate::peers::libfabric::Way;
 use crate::peers::ucx::Test;
 use crate::plan::{self, Action, From, Step, Which, series as s};
-use crate::progress::Progress;
-use crate::run;
+use crate::run::{self, Head};
 use crate::samples::{Failure, Key, Metric, Samples, Series};
-use crate::session::Session;
 
 /// Bytes of the short message.
 pub(crate) const SHORT: u64 = 16;
@@ -83,12 +79,9 @@ pub struct BulkPoint {
 /// Everything that was found.
 #[derive(Debug, Serialize)]
 pub struct Layers {
-    /// Where it was.
-    pub machine: Machine,
-    /// Library and NIC.
-    pub library: String,
-    /// Reliability, rounds.
-    pub conditions: String,
+    /// Where and how it was.
+    #[serde(flatten)]
+    pub head: Head,
     /// Of the short messages.
     pub short_bytes: u64,
     /// The raw VI and Active Messages, then AMVIA's layouts.
@@ -124,20 +117,14 @@ pub struct Other {
 /// # Errors
 /// If the library cannot be opened. Failures of single measurements are in the result.
 pub fn run(options: &Options, compare: bool) -> Result<Layers, Error> {
-    let library = Session::new(options.session.clone()).run(&Job::Open)?.note;
     let peers = if compare { Peers::find_for_am() } else { Peers::default() };
-    let steps = steps(options.quick, &peers);
-    let mut progress = Progress::new(steps.len() * options.limits.rounds, options.quiet);
-    let samples = run::run(options.session.clone(), &peers, &steps, options.limits, &mut progress);
-    progress.finish();
+    let (head, samples) = run::of_library(&options.session, &peers, &steps(options.quick, &peers), options.limits, options.quiet)?;
     let raw = row(&samples, s::OURS, "raw VI", None);
     let am = row(&samples, s::AM, "Active Messages", raw.half_round_trip_ns);
     let figure = |metric, series, size| median(&samples, metric, series, size).map(|(value, _)| value);
     Ok(Layers {
         short_bytes: SHORT,
-        machine: machine::describe(options.session.pinning),
-        library,
-        conditions: format!("{}, {} rounds", options.session.reliability.name(), options.limits.rounds),
+        head,
         rows: [raw, am, row(&samples, s::AMVIA_V1, "AMVIA v1", raw.half_round_trip_ns), row(&samples, s::AMVIA_V3, "AMVIA v3", raw.half_round_trip_ns)],
         bulk: BULK
             .map(|size| {
@@ -211,11 +198,6 @@ fn steps(quick: bool, peers: &Peers) -> Vec<Step> {
     steps
 }
 
-/// Median, and whether it is a far one.
-fn median(samples: &Samples, metric: Metric, series: Series, size: u64) -> Option<(f64, bool)> {
-    samples.figure(&Key::new(metric, series, size)).map(|figure| (figure.summary.median, figure.mode == Mode::Far))
-}
-
 fn row(samples: &Samples, series: Series, layer: &'static str, raw_half: Option<f64>) -> Row {
     let of = |metric, series| median(samples, metric, series, SHORT);
     let by_rate = of(Metric::Rate, series).map(|(rate, far)| (1e9 / rate, far));
@@ -233,20 +215,18 @@ fn row(samples: &Samples, series: Series, layer: &'static str, raw_half: Option<
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::canary::Canary;
-    use crate::samples::Sample;
 
     #[test]
     fn the_mapping_cost_is_what_is_above_the_raw_vi() {
-        let mut samples = Samples::default();
-        samples.best.note(50.0);
-        let canary = Canary { before_ns: 50.0, after_ns: 50.0 };
-        for (series, values) in [(s::OURS, [90.0, 20.0, 45.0]), (s::AM, [120.0, 30.0, 50.0])] {
-            for (metric, value) in [Metric::Latency, Metric::SendOverhead, Metric::ReceiveOverhead].into_iter().zip(values) {
-                samples.add(Key::new(metric, series, SHORT), Sample { round: 1, value, canary });
-            }
-        }
-        samples.add(Key::new(Metric::Rate, s::OURS, SHORT), Sample { round: 1, value: 25e6, canary });
+        let samples = Samples::made_up(&[
+            (Metric::Latency, s::OURS, SHORT, 90.0),
+            (Metric::SendOverhead, s::OURS, SHORT, 20.0),
+            (Metric::ReceiveOverhead, s::OURS, SHORT, 45.0),
+            (Metric::Latency, s::AM, SHORT, 120.0),
+            (Metric::SendOverhead, s::AM, SHORT, 30.0),
+            (Metric::ReceiveOverhead, s::AM, SHORT, 50.0),
+            (Metric::Rate, s::OURS, SHORT, 25e6),
+        ]);
         let raw = row(&samples, s::OURS, "raw", None);
         let am = row(&samples, s::AM, "am", raw.half_round_trip_ns);
         assert_eq!((raw.latency_ns, raw.gap_ns, raw.delta_ns), (Some(25.0), Some(40.0), None));

@@ -5,14 +5,14 @@ use std::fmt::Write;
 
 use super::{BulkPoint, Layers, Row, SHORT};
 use crate::report::size_text;
-use crate::report::table::{cell_text, cost_text, ending, machine_heading};
+use crate::report::table::{cell_text, cost_text, ending, heading_of};
 use bellwire_report::model::{Axis, Line, Plot, Scale, Unit};
 use bellwire_report::text::{align, number};
 
 /// The tables.
 pub fn table(layers: &Layers) -> String {
-    let mut text = machine_heading("logp --layer am", &layers.machine);
-    let _ = writeln!(text, "library: {}; {}\n\nShort messages of {SHORT} bytes [ns]", layers.library, layers.conditions);
+    let mut text = heading_of("logp --layer am", &layers.head, "");
+    let _ = writeln!(text, "Short messages of {SHORT} bytes [ns]");
     let mut rows = vec![["layer", "RTT/2", "delta", "cycles", "L", "o_s", "o_r", "g", "g one way"].map(str::to_owned).to_vec()];
     rows.extend(layers.rows.iter().map(cells));
     text += &align(&rows);
@@ -62,7 +62,6 @@ pub fn plots(layers: &Layers) -> Vec<Plot> {
 mod tests {
     use super::super::Other;
     use super::*;
-    use crate::pin::Pinning;
 
     fn layers() -> Layers {
         let raw = Row {
@@ -80,10 +79,8 @@ mod tests {
         let am = Row { layer: "Active Messages", half_round_trip_ns: Some(120.0), delta_ns: Some(30.0), delta_cycles: Some(90.0), gap_ns: None, ..raw };
         let bulk = |size, write| BulkPoint { size, write_gbps: Some(write), am_gbps: Some(0.95 * write), in_messages_gbps: None };
         Layers {
-            machine: crate::machine::describe(Pinning::None),
-            library: "lib".to_owned(),
+            head: crate::run::Head::made_up(),
             short_bytes: SHORT,
-            conditions: "Reliable Delivery, 3 rounds".to_owned(),
             rows: [raw, am, Row { layer: "AMVIA v1", ..am }, Row { layer: "AMVIA v3", ..am }],
             bulk: vec![bulk(64, 1.0), bulk(4096, 20.0)],
             peers: vec!["UCX 1.13.1".to_owned()],

@@ -3,23 +3,18 @@
 //! turns in one run: a call with a number as argument and result, and a request and its reply of as
 //! many bytes.
 
-use std::fmt::Write;
-
 use serde::Serialize;
 
 use super::{SHORT, median};
 use crate::am::AmJob;
 use crate::error::Error;
 use crate::job::Job;
-use crate::machine::{self, Machine};
 use crate::model::Options;
 use crate::peers::Peers;
 use crate::plan::{Action, From, Step, Which, series as s};
-use crate::progress::Progress;
-use crate::report::table::{cell_text, ending, machine_heading};
-use crate::run;
+use crate::report::table::{cell_text, ending, heading_of};
+use crate::run::{self, Head};
 use crate::samples::{Failure, Key, Metric, Samples, Series};
-use crate::session::Session;
 use bellwire_report::text::align;
 
 /// Calls under way in a stream.
@@ -28,9 +23,8 @@ const WINDOW: usize = 16;
 /// Everything that was found.
 #[derive(Debug, Serialize)]
 pub struct Calls {
-    machine: Machine,
-    library: String,
-    conditions: String,
+    #[serde(flatten)]
+    head: Head,
     /// Half a round trip, ns.
     am_half_round_trip_ns: Option<f64>,
     rpc_half_round_trip_ns: Option<f64>,
@@ -56,25 +50,18 @@ pub struct Calls {
 /// # Errors
 /// If the library cannot be opened. Failures of single measurements are in the result.
 pub fn run(options: &Options) -> Result<Calls, Error> {
-    let library = Session::new(options.session.clone()).run(&Job::Open)?.note;
-    let steps = steps(options.quick);
-    let mut progress = Progress::new(steps.len() * options.limits.rounds, options.quiet);
-    let samples = run::run(options.session.clone(), &Peers::default(), &steps, options.limits, &mut progress);
-    progress.finish();
-    let conditions = format!("{}, {} rounds", options.session.reliability.name(), options.limits.rounds);
-    Ok(found(samples, machine::describe(options.session.pinning), library, conditions))
+    let (head, samples) = run::of_library(&options.session, &Peers::default(), &steps(options.quick), options.limits, options.quiet)?;
+    Ok(found(samples, head))
 }
 
-fn found(samples: Samples, machine: Machine, library: String, conditions: String) -> Calls {
+fn found(samples: Samples, head: Head) -> Calls {
     let of = |metric, series| median(&samples, metric, series, SHORT);
     let figures = [of(Metric::Latency, s::AM), of(Metric::Gap, s::RPC), of(Metric::Gap, s::AM), of(Metric::Gap, s::RPC_MANY)];
     let far = figures.iter().flatten().any(|(_, far)| *far);
     let [am_half_round_trip_ns, rpc, am_gap_ns, rpc_gap_ns] = figures.map(|figure| figure.map(|(value, _)| value));
     let rpc_half_round_trip_ns = rpc.map(|ns| ns / 2.0);
     Calls {
-        machine,
-        library,
-        conditions,
+        head,
         am_half_round_trip_ns,
         rpc_half_round_trip_ns,
         rpc_of_am: rpc_half_round_trip_ns.zip(am_half_round_trip_ns).map(|(rpc, am)| rpc / am),
@@ -105,9 +92,7 @@ fn steps(quick: bool) -> Vec<Step> {
 
 /// The table.
 pub fn table(calls: &Calls) -> String {
-    let mut text = machine_heading("logp --layer rpc", &calls.machine);
-    let far = if calls.far { "; far" } else { "" };
-    let _ = writeln!(text, "library: {}; {}{far}\n", calls.library, calls.conditions);
+    let mut text = heading_of("logp --layer rpc", &calls.head, if calls.far { "; far" } else { "" });
     let many = format!("{WINDOW} under way [ns]");
     let rows = [
         ["", "RTT/2 [ns]", "of it", many.as_str(), "a second"].map(str::to_owned).to_vec(),
@@ -127,19 +112,11 @@ pub fn table(calls: &Calls) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::canary::Canary;
-    use crate::pin::Pinning;
-    use crate::samples::Sample;
 
     #[test]
     fn calls_are_compared_with_messages() {
-        let mut samples = Samples::default();
-        samples.best.note(50.0);
-        let canary = Canary { before_ns: 50.0, after_ns: 50.0 };
-        for (metric, series, value) in [(Metric::Latency, s::AM, 100.0), (Metric::Gap, s::RPC, 250.0), (Metric::Gap, s::RPC_MANY, 125.0)] {
-            samples.add(Key::new(metric, series, SHORT), Sample { round: 1, value, canary });
-        }
-        let calls = found(samples, machine::describe(Pinning::None), "lib".into(), "3 rounds".into());
+        let cells = [(Metric::Latency, s::AM, SHORT, 100.0), (Metric::Gap, s::RPC, SHORT, 250.0), (Metric::Gap, s::RPC_MANY, SHORT, 125.0)];
+        let calls = found(Samples::made_up(&cells), Head::made_up());
         assert_eq!((calls.rpc_of_am, calls.calls_per_second_many, calls.am_gap_ns), (Some(1.25), Some(8e6), None));
         let text = table(&calls);
         assert!(text.contains("1.25") && text.contains("8.00 M"), "{text}");

@@ -6,19 +6,15 @@ use std::fmt::Write;
 use super::{DELAYS, Model, Row};
 use crate::model::fit;
 use crate::report::size_text;
-use crate::report::table::{cost_text, ending, machine_heading};
+use crate::report::table::{cost_text, ending, heading_of};
 use crate::samples::Series;
 use bellwire_report::model::{Axis, Line, Plot, Scale, Unit};
 use bellwire_report::text::{align, number};
 
 /// The table.
 pub fn table(model: &Model) -> String {
-    let mut text = machine_heading("logp", &model.machine);
-    let _ = writeln!(
-        text,
-        "library: {}; {}\n\nParameters [ns]: half round trip = o_send + L + o_recv; the receiver reads the ends of a message",
-        model.library, model.conditions
-    );
+    let mut text = heading_of("logp", &model.head, "");
+    text += "Parameters [ns]: half round trip = o_send + L + o_recv; the receiver reads the ends of a message\n";
     let mut rows = vec![["size", "o_send", "o_recv", "L", "g", "half RTT", "upkeep"].map(str::to_owned).to_vec()];
     rows.extend(model.rows.iter().map(cells));
     text += &align(&rows);
@@ -75,7 +71,6 @@ pub fn plots(model: &Model) -> Vec<Plot> {
 mod tests {
     use super::super::Point;
     use super::*;
-    use crate::pin::Pinning;
 
     fn model() -> Model {
         let row = Row {
@@ -89,9 +84,7 @@ mod tests {
             far: false,
         };
         Model {
-            machine: crate::machine::describe(Pinning::None),
-            library: "lib".to_owned(),
-            conditions: "Reliable Delivery, 3 rounds".to_owned(),
+            head: crate::run::Head::made_up(),
             rows: vec![row],
             per_byte: Some(fit::Line { intercept: 300.0, slope: 0.0125 }),
             signature_size: 8,

@@ -153,13 +153,13 @@ impl Receiver<'_> {
         let mut metas = [RecvMeta::default(); BUFFERS];
         let mut patience = Patience::lasting(PATIENCE);
         let start = Instant::now();
-        let (mut last, mut seen, mut received, mut said) = (start, from, 0u64, from);
+        let (mut last, mut seen, mut received, mut said, mut quiet_since) = (start, from, 0u64, from, None::<Instant>);
         while seen < until {
             let mut buffers = memory.chunks_mut(BUFFER_BYTES);
             let mut buffers: [IoSliceMut<'_>; BUFFERS] = std::array::from_fn(|_| IoSliceMut::new(buffers.next().expect("as many")));
             match self.kernel.recv(UdpSockRef::from(self.socket), &mut buffers, &mut metas) {
                 Ok(count) => {
-                    last = Instant::now();
+                    (last, quiet_since) = (Instant::now(), None);
                     for (buffer, meta) in buffers.iter().zip(&metas).take(count) {
                         for datagram in buffer[..meta.len].chunks(meta.stride.max(1)) {
                             let number = datagram.first_chunk::<NUMBER_BYTES>().map(|number| u64::from_le_bytes(*number));
@@ -178,8 +178,12 @@ impl Receiver<'_> {
                     }
                 }
                 Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {
-                    if all_sent.observe() == until && last.elapsed() > REST {
-                        break;
+                    // Only a look after all was sent tells that nothing is left: this process may
+                    // have lost its processor since the last look.
+                    match quiet_since {
+                        Some(since) if since.elapsed() > REST => break,
+                        None if all_sent.observe() == until => quiet_since = Some(Instant::now()),
+                        _ => {}
                     }
                     patience.tick()?;
                 }

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `ucx_perftest`: tag matching, active messages and put, over the device by reliable connections,
+//! over UCX's tcp and over its shared memory.
+
+use std::path::Path;
+
+use super::way::{Way, pair, ucx_went_by};
+use super::{Options, program, said};
+use crate::error::Error;
+use crate::peers::process::free_port;
+use crate::peers::ucx::{parse_rate, parse_version};
+use crate::plan::series as s;
+use crate::samples::{Key, Metric, Series};
+use crate::turns::{Figures, Turn};
+
+/// A way with the columns of tag matching and of active messages, and what UCX must say.
+pub(super) struct UcxWay {
+    pub way: Way,
+    am: Series,
+    pub wanted: &'static str,
+    pub allowed: &'static [&'static str],
+}
+
+/// The name that UCX gives to the device's port.
+const PORT: &str = "bellwire0:1";
+
+/// The ways of UCX, for its own program and for MPIs on it.
+pub(super) fn ways(bellwire: &Path) -> [UcxWay; 3] {
+    let info = ("UCX_LOG_LEVEL", "info");
+    [
+        UcxWay {
+            way: Way::device(bellwire, s::STACK_RC, &[("UCX_TLS", "rc_v,self"), ("UCX_NET_DEVICES", PORT), info]),
+            am: s::STACK_RC_AM,
+            wanted: "rc_verbs/bellwire0:1",
+            allowed: &[],
+        },
+        UcxWay { way: Way::own(s::UCX_TCP, &[("UCX_TLS", "tcp,self"), ("UCX_NET_DEVICES", "lo"), info]), am: s::STACK_TCP_AM, wanted: "tcp/lo", allowed: &[] },
+        UcxWay { way: Way::own(s::STACK_SHM, &[("UCX_TLS", "posix,cma,self"), info]), am: s::STACK_SHM_AM, wanted: "posix/", allowed: &["cma/"] },
+    ]
+}
+
+/// Tests: name, metric, whether it is one of active messages.
+const LATENCY: [(&str, Metric, bool); 3] =
+    [("tag_lat", Metric::Latency, false), ("ucp_am_lat", Metric::Latency, true), ("ucp_put_lat", Metric::WriteLatency, false)];
+const STREAM: [(&str, Metric, bool); 3] =
+    [("tag_bw", Metric::Bandwidth, false), ("ucp_am_bw", Metric::Bandwidth, true), ("ucp_put_bw", Metric::WriteBandwidth, false)];
+/// Sizes of both kinds, all and if it is to be quick.
+const LATENCY_SIZES: [&[usize]; 2] = [&[8, 512, 4 << 10, 64 << 10], &[8]];
+const STREAM_SIZES: [&[usize]; 2] = [&[4 << 10, 64 << 10, 1 << 20], &[1 << 20]];
+
+pub(super) fn turns<'o>(options: &'o Options, bellwire: &Path, peers: &mut Vec<String>) -> Result<Vec<Turn<'o>>, Error> {
+    let perftest = program("ucx_perftest", "ucx-utils")?;
+    peers.push(format!("UCX {}", parse_version(&said("ucx_info", "-v")).unwrap_or_default()));
+    let turn = |UcxWay { way, am, wanted, allowed }: UcxWay| {
+        let (perftest, name, is_ours) = (perftest.clone(), way.series.name.to_owned(), way.is_ours());
+        let once = move |test: &str, size: usize, count: u64| {
+            let port = free_port()?;
+            let command = |_| {
+                let mut command = way.command(&perftest);
+                command.args(["-f", "-p", &port.to_string(), "-t", test, "-s", &size.to_string()]);
+                command.args(["-n", &count.to_string(), "-w", &(count / 10 + 10).to_string()]);
+                command
+            };
+            let text = pair(options, port, command)?;
+            ucx_went_by(&text, wanted, allowed)?;
+            let rate = parse_rate(&text).ok_or_else(|| Error::failed("no figures in the output"))?;
+            Ok::<_, Error>((way.series, rate))
+        };
+        let measure = move || {
+            let (quick, mut figures) = (usize::from(options.quick), Figures::new());
+            for (tests, sizes) in [(LATENCY, LATENCY_SIZES), (STREAM, STREAM_SIZES)] {
+                for (test, metric, is_am) in tests {
+                    for &size in sizes[quick] {
+                        let (series, rate) = once(test, size, count(size, options.quick))?;
+                        let value = if metric.less_is_better() { 1e9 / rate } else { rate * size as f64 / 1e9 };
+                        figures.push((Key::new(metric, if is_am { am } else { series }, size as u64), value));
+                    }
+                }
+            }
+            Ok(figures)
+        };
+        Turn { name, is_ours, table: 0, measure: Box::new(measure) }
+    };
+    Ok(ways(bellwire).map(turn).into())
+}
+
+/// Messages of a figure: of short ones some thousand, of long ones as many as are some MiB.
+fn count(size: usize, quick: bool) -> u64 {
+    let (bytes, most) = if quick { (64 << 20, 2000) } else { (256 << 20, 20_000) };
+    (bytes / size as u64).clamp(20, most)
+}
