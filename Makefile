@@ -2,6 +2,7 @@
 # make deps     installs what building, measuring and testing need (Debian 12, as root; Rust by rustup); FOR="build": only that
 # make perf     deps, builds everything and runs the main job: bellwire perf, beside its peers
 # make test     deps, all tests that fit in minutes; make test-long: more
+# make check    what needs no build: format, tidy, links, pages, clippy; a minute; make hooks: before each push
 # make build    builds what make install installs; says what is missing, installs nothing
 # make install PREFIX=/usr/local [DESTDIR=]
 # make install-splitc  the Split-C compiler and its library (Debian's clang 14)
@@ -13,7 +14,7 @@ PERF_FLAGS ?= --compare
 # What deps are for: build, perf, test, splitc.
 FOR ?= build perf test
 
-.PHONY: all deps build perf test test-long check doc install install-splitc clean
+.PHONY: all deps build perf test test-long check hooks doc install install-splitc clean
 all: build
 
 deps:
@@ -37,8 +38,10 @@ test-long:
 	TARGET_DIR=$(TARGET_DIR) scripts/test.sh long
 
 check:
-	cargo clippy --workspace --all-targets --locked -- -D warnings
-	cargo run -q --locked -p xtask -- tidy
+	TARGET_DIR=$(TARGET_DIR) scripts/test.sh check
+
+hooks:
+	@scripts/pre-push.sh install
 
 doc:
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked

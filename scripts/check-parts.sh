@@ -111,6 +111,16 @@ check "lanes run beside each other, and all their parts count" says "3 passed, 1
 check "a flaky part of a lane counts" says "flaky: 1 of the 3 parts that passed"
 check "a part that fails in a lane fails the run" test $status != 0
 check "the time of processors is told" says " s of processors)"
+run LANES=3 <<'E8b'
+one() { touch "$counts/a"; part a until_there b; }
+two() { touch "$counts/b"; part b until_there c; }
+three() { touch "$counts/c"; part c until_there a; }
+until_there() { local i; for i in $(seq 600); do [ -e "$counts/$1" ] && return; sleep 0.1; done; return 1; }
+lane one
+lane two
+lane three
+E8b
+check "three lanes run beside each other" says "3 passed, 0 failed, 0 skipped"
 run LANES=1 <<'E9'
 one() { sleep 0.3; touch "$counts/done"; part a true; }
 two() { part b test -e "$counts/done"; }
@@ -128,6 +138,7 @@ one() { part slow sleep 1000.$$; }
 two() { touch $work/begun; while :; do sleep 0.1; done; }
 lane one
 lane two
+lanes_end
 E10
 bash "$work/script" >"$work/out" 2>&1 &
 run=$!

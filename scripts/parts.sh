@@ -16,7 +16,7 @@
 
 PART_FIRST=
 : "${RETRIES:=1}"
-: "${LANES:=2}"
+: "${LANES:=3}"
 lanes=()
 # Lanes are processes: each part adds a word to this file.
 results=$log/results

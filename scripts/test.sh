@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT OR Apache-2.0
-# The tests of `make test` (and, with "long", of `make test-long`). Every part runs; the last line says how many were well.
+# The tests of `make test` (and, with "long", of `make test-long`). Every part runs; the last line
+# says how many were well. With "check", only the parts that need no build (`make check`).
 set -u
 cd "$(dirname "$0")/.." || exit 1
 target=${TARGET_DIR:-target}
@@ -8,9 +9,10 @@ case $target in /*) ;; *) target=$PWD/$target ;; esac
 export CARGO_TARGET_DIR=$target
 mode=${1:-short}
 log=$target/test-logs
+[ "$mode" != check ] || log=$target/check-logs
 mkdir -p "$log"
 # In test-long, races that happen once in a while are what is looked for.
-[ "$mode" = short ] || RETRIES=0
+[ "$mode" != long ] || RETRIES=0
 . scripts/parts.sh
 
 # The second try of the tests in Rust runs what failed at the first.
@@ -29,36 +31,21 @@ has_clang=no
 [ -x /usr/lib/llvm-14/bin/llvm-config ] && command -v clang++-14 >/dev/null 2>&1 && [ -d /usr/lib/llvm-14/include/clang ] && has_clang=yes
 split_part() { if [ $has_clang = yes ]; then part "$@"; else skip "$1" "no clang 14 (clang-14 llvm-14-dev libclang-14-dev)"; fi; }
 
-certain parts  scripts/check-parts.sh
+# The parts that take seconds come first.
 certain format cargo fmt --all --check
-certain lints     cargo clippy --workspace --all-targets --locked -- -D warnings
 certain tidy      cargo run -q --locked -p xtask -- tidy
-certain docs      env RUSTDOCFLAGS="-D warnings" cargo doc -q --workspace --no-deps --locked
 certain links     cargo run -q --locked -p xtask -- links
-certain deny scripts/deny.sh
-certain msrv scripts/msrv.sh
 certain man       scripts/check-man.sh
+certain deny scripts/deny.sh
+certain parts  scripts/check-parts.sh
+certain lints     cargo clippy --workspace --all-targets --locked -- -D warnings
+certain docs      env RUSTDOCFLAGS="-D warnings" cargo doc -q --workspace --no-deps --locked
+certain msrv scripts/msrv.sh
+if [ "$mode" = check ]; then
+    finish
+    exit
+fi
 certain build     cargo build --release --locked -p vipl -p bellwire-am-c -p bellwire-job-c -p bellwire-gas-c -p bellwire-fi -p bellwire-verbs-c -p bellwire-cli -p bellwire-bench -p bellwire-nisim
-
-# Parts that need nothing of each other run beside each other.
-lane_rust() {
-    part rust      rust
-    certain models    crates/memory/tests/run_loom.sh
-    certain corpus    cargo test --release --locked --manifest-path fuzz/Cargo.toml
-}
-lane_c() {
-    part c         make -s -C tests/c check LIBVIPL="$target/release/libvipl.so" OUT="$target/tests-c"
-    part am        make -s -C tests/am check LIBAM="$target/release/libbellwire_am.so" OUT="$target/tests-am"
-    part am-remote tests/am/remote.sh "$target/release/bellwire" "$target/tests-am"
-    part fi        tests/fi/check.sh "$target/release/libbellwire_fi.so" "$target/tests-fi" "$target/release/bellwire"
-    part verbs     tests/verbs/check.sh "$target/release/libbellwire_verbs_c.a" "$target/tests-verbs"
-    part rdma-cm   tests/verbs/cm.sh "$target/tests-verbs/libbellwire-verbs.so" "$target/tests-verbs"
-    part rdma-core tests/verbs/pyverbs.sh "$target/tests-verbs/libbellwire-verbs.so" "$target/tests-verbs"
-    part hostile   make -s -C tests/hostile check LIBVIPL="$target/release/libvipl.so" OUT="$target/tests-hostile" SECONDS=5
-}
-lane lane_c
-lane lane_rust
-lanes_end
 
 random_split_c() { splitcc/tests/random.sh "$target/debug/xtask" "$target/splitcc" "$target/release/bellwire" "$target/random-splitc" "$@"; }
 split_c() {
@@ -66,12 +53,6 @@ split_c() {
     rm -rf "$prefix"
     make -s -C splitcc install LIB="$target/release" OUT="$target/splitcc" PREFIX="$prefix" &&
         LD_LIBRARY_PATH=$prefix/lib make -s -C examples/splitc check SPLITCC="$prefix/bin/splitcc" BELLWIRE="$target/release/bellwire" OUT="$target/examples-splitc"
-}
-lane_splitcc() {
-    split_part splitcc   make -s -C splitcc check LIB="$target/release" OUT="$target/splitcc" BELLWIRE="$target/release/bellwire"
-    split_part random-splitc random_split_c 1 10 3
-    split_part split-c   split_c
-    part global-words scripts/global-words.sh
 }
 installed() {
     local prefix=$target/installed
@@ -81,36 +62,69 @@ installed() {
         LD_LIBRARY_PATH=$prefix/lib make -s -C examples/am check PKG_CONFIG_PATH="$prefix/lib/pkgconfig" OUT="$target/examples-am" &&
         LD_LIBRARY_PATH=$prefix/lib "$prefix/bin/bellwire" --version && test -e "$prefix/share/man/man3/VipPostSend.3" && test -e "$prefix/share/man/man3/AM_Poll.3" && test -e "$prefix/share/man/man1/bellwire-info.1" && test -e "$prefix/lib/bellwire/libbellwire-fi.so" && test -e "$prefix/lib/bellwire/bellwire-verbs/libibverbs.so.1" && echo "all installed files are there"
 }
-lane_installed() {
-    part launchers make -s -C tests/job check LIBJOB="$target/release/libbellwire_job_c.so" LIBAM="$target/release/libbellwire_am.so" LIBGAS="$target/release/libbellwire_gas_c.so" BELLWIRE="$target/release/bellwire" RING="$target/debug/examples/ring" TEAM="$target/debug/examples/all_to_all" OUT="$target/tests-job"
+
+# Parts that need nothing of each other run beside each other. The longest lane is the one in front,
+# the last; two more fill the time that parts wait.
+lane_c() {
+    part c         make -s -C tests/c check LIBVIPL="$target/release/libvipl.so" OUT="$target/tests-c"
+    part am        make -s -C tests/am check LIBAM="$target/release/libbellwire_am.so" OUT="$target/tests-am"
+    part am-remote tests/am/remote.sh "$target/release/bellwire" "$target/tests-am"
+    part fi        tests/fi/check.sh "$target/release/libbellwire_fi.so" "$target/tests-fi" "$target/release/bellwire"
+    part hostile   make -s -C tests/hostile check LIBVIPL="$target/release/libvipl.so" OUT="$target/tests-hostile" SECONDS=5
     part mpi       tests/mpi/check.sh "$target/release/libbellwire_fi.so" "$target/tests-mpi" "$target/release/bellwire"
+    certain models    crates/memory/tests/run_loom.sh
+    certain corpus    cargo test --release --locked --manifest-path fuzz/Cargo.toml
+}
+lane_verbs() {
     part installed installed
+    part verbs     tests/verbs/check.sh "$target/release/libbellwire_verbs_c.a" "$target/tests-verbs"
+    part rdma-cm   tests/verbs/cm.sh "$target/tests-verbs/libbellwire-verbs.so" "$target/tests-verbs"
+    part rdma-core tests/verbs/pyverbs.sh "$target/tests-verbs/libbellwire-verbs.so" "$target/tests-verbs"
     part devices   tests/devices/check.sh "$target/installed" "$target/tests-devices"
     part verbs-command tests/verbs/command.sh "$target/installed" "$target/tests-verbs"
     part stacks    tests/stacks/check.sh "$target/installed" "$target/tests-stacks"
+    split_part splitcc   make -s -C splitcc check LIB="$target/release" OUT="$target/splitcc" BELLWIRE="$target/release/bellwire"
+    split_part split-c   split_c
+    part global-words scripts/global-words.sh
     part gas-cost  tests/gas/cost.sh "$target/tests-gas"
 }
-lane lane_installed
-lane lane_splitcc
+lane_rust() {
+    part rust      rust
+    # These run programs that the tests in Rust have built.
+    part launchers make -s -C tests/job check LIBJOB="$target/release/libbellwire_job_c.so" LIBAM="$target/release/libbellwire_am.so" LIBGAS="$target/release/libbellwire_gas_c.so" BELLWIRE="$target/release/bellwire" RING="$target/debug/examples/ring" TEAM="$target/debug/examples/all_to_all" OUT="$target/tests-job"
+}
+lane lane_c
+lane lane_verbs
+lane lane_rust
 lanes_end
 
-# The rest has counts of system calls, hosts and times of its own: one after another.
-part places    scripts/places.sh "$target/tests-c"
-part hosts     scripts/hosts.sh "$target/examples-c" "$target/installed/lib"
-part hosts-am  scripts/hosts-am.sh "$target/examples-am" "$target/installed/lib"
+# Between hosts, each part in namespaces of its own.
 hosts_gas() { # [long]
     mkdir -p "$target/examples-splitc/tests" &&
         for source in splitcc/tests/run/*.sc; do "$target/installed-splitc/bin/splitcc" -O2 -w "$source" -o "$target/examples-splitc/tests/$(basename "$source" .sc)" || return 1; done &&
         scripts/hosts-gas.sh "$target/examples-splitc" "$target/installed-splitc/lib" "$target/release/bellwire" "$@"
 }
-split_part hosts-gas hosts_gas
-split_part gas-results scripts/gas-results.sh "$target/examples-splitc" "$target/installed-splitc/lib" "$target/release/bellwire"
-part hosts-mpi scripts/hosts-mpi.sh "$target/examples-c" "$target/installed/lib" "$target/tests-mpi"
-part hosts-verbs scripts/hosts-verbs.sh "$target/examples-c" "$target/installed/lib"
-part hosts-suite scripts/hosts-conformance.sh "$target/examples-c" "$target/installed/lib" fd76::1/fd76::2
+lane_hosts() {
+    part hosts     scripts/hosts.sh "$target/examples-c" "$target/installed/lib"
+    part hosts-am  scripts/hosts-am.sh "$target/examples-am" "$target/installed/lib"
+    split_part hosts-gas hosts_gas
+    part hosts-mpi scripts/hosts-mpi.sh "$target/examples-c" "$target/installed/lib" "$target/tests-mpi"
+    part hosts-verbs scripts/hosts-verbs.sh "$target/examples-c" "$target/installed/lib"
+}
+lane_suite() {
+    part hosts-suite scripts/hosts-conformance.sh "$target/examples-c" "$target/installed/lib" fd76::1/fd76::2
+    part refusals  env LD_LIBRARY_PATH="$target/installed/lib" scripts/refusals.sh "$target/installed/bin/bellwire" "$target/examples-c"
+    split_part random-splitc random_split_c 1 10 3
+    split_part gas-results scripts/gas-results.sh "$target/examples-splitc" "$target/installed-splitc/lib" "$target/release/bellwire"
+}
+lane lane_hosts
+lane lane_suite
+lanes_end
+
+# The rest has counts of system calls and times of its own: one after another.
+part places    scripts/places.sh "$target/tests-c"
 part perf-udp  env BELLWIRE="$target/release/bellwire" scripts/perf-udp.sh
 part guide     env TARGET_DIR="$target" scripts/guide.sh
-part refusals  env LD_LIBRARY_PATH="$target/installed/lib" scripts/refusals.sh "$target/installed/bin/bellwire" "$target/examples-c"
 if command -v strace >/dev/null 2>&1; then
     part quiet scripts/quiet.sh "$target"
 else
