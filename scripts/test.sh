@@ -83,6 +83,7 @@ lane_verbs() {
     part devices   tests/devices/check.sh "$target/installed" "$target/tests-devices"
     part verbs-command tests/verbs/command.sh "$target/installed" "$target/tests-verbs"
     part stacks    tests/stacks/check.sh "$target/installed" "$target/tests-stacks"
+    part engines   tests/stacks/engines.sh "$target/installed" "$target/tests-stacks"
     split_part splitcc   make -s -C splitcc check LIB="$target/release" OUT="$target/splitcc" BELLWIRE="$target/release/bellwire"
     split_part split-c   split_c
     part global-words scripts/global-words.sh
@@ -110,6 +111,7 @@ lane_hosts() {
     split_part hosts-gas hosts_gas
     part hosts-mpi scripts/hosts-mpi.sh "$target/examples-c" "$target/installed/lib" "$target/tests-mpi"
     part hosts-verbs scripts/hosts-verbs.sh "$target/examples-c" "$target/installed/lib"
+    part hosts-stacks tests/stacks/hosts.sh "$target/installed" "$target/tests-stacks"
 }
 lane_suite() {
     part hosts-suite scripts/hosts-conformance.sh "$target/examples-c" "$target/installed/lib" fd76::1/fd76::2
@@ -134,6 +136,8 @@ fi
 if [ "$mode" = long ]; then
     certain aarch64 scripts/aarch64.sh
     part stacks-long tests/stacks/check.sh "$target/installed" "$target/tests-stacks" long
+    part engines-long tests/stacks/engines.sh "$target/installed" "$target/tests-stacks" long
+    part hosts-stacks-long tests/stacks/hosts.sh "$target/installed" "$target/tests-stacks" long
     part debian13 tests/verbs/debian13.sh "$target/tests-verbs/libbellwire-verbs.so" "$target/tests-verbs"
     part churn      make -s -C tests/c check-churn LIBVIPL="$target/release/libvipl.so" OUT="$target/tests-c"
     part hosts-suites scripts/hosts-conformance.sh "$target/examples-c" "$target/installed/lib"
