@@ -111,7 +111,7 @@ else
 fi
 
 # ---- rdma4py: its own tests, from its source package, on two devices
-if wheel rdma4py numpy pytest Cython setuptools ibverbs==2026.10.22 && { [ -d "$out/rdma4py/tests" ] || { mkdir -p "$out/rdma4py" &&
+if wheel rdma4py numpy pytest Cython 'setuptools>=77' ibverbs==2026.10.22 && { [ -d "$out/rdma4py/tests" ] || { mkdir -p "$out/rdma4py" &&
     timeout 200 "$out/wheel-rdma4py/bin/pip" download -q --disable-pip-version-check --no-deps --no-build-isolation --no-binary :all: -d "$out/rdma4py" ibverbs==2026.10.22 >"$out/wheel.log" 2>&1 &&
     tar -xzf "$out/rdma4py/"ibverbs-*.tar.gz -C "$out/rdma4py" --strip-components 1; }; }; then
     cp -r "$out/rdma4py/tests" "$place/home/"
