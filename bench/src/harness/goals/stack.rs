@@ -22,7 +22,7 @@ pub fn evaluate_stack(samples: &Samples, stack: Stack) -> Vec<Goal> {
         Stack::Ucx => vec![
             goal(latency, "UCX tag over verbs", SHORT, s::STACK_RC, s::OURS, Bound::AtMost(2.0)),
             goal(latency, "UCX tag over verbs", SHORT, s::STACK_RC, s::UCX_TCP, Bound::AtMost(0.5)),
-            goal(bandwidth, "UCX tag over verbs", LONG, s::STACK_RC, s::MEMCPY, Bound::AtLeast(0.8)),
+            goal(bandwidth, "UCX tag over verbs", LONG, s::STACK_RC, s::ATTACH, Bound::AtLeast(0.8)),
         ],
         Stack::Ofi => vec![
             goal(latency, "libfabric over verbs", SHORT, s::STACK_VERBS, s::FABRIC_TCP, Bound::AtMost(0.5)),
@@ -51,7 +51,7 @@ mod tests {
             (Metric::Latency, s::OURS, SHORT, 400.0),
             (Metric::Latency, s::UCX_TCP, SHORT, 6000.0),
             (Metric::Bandwidth, s::STACK_RC, LONG, 8.5),
-            (Metric::Bandwidth, s::MEMCPY, LONG, 10.0),
+            (Metric::Bandwidth, s::ATTACH, LONG, 10.0),
         ]);
         let met = |stack| evaluate_stack(&samples, stack).iter().map(|goal| goal.met).collect::<Vec<_>>();
         assert_eq!(met(Stack::Ucx), [Some(false), Some(true), Some(true)]);

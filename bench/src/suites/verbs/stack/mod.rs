@@ -16,8 +16,10 @@ mod perftest;
 mod ucx;
 mod way;
 
+use std::cell::RefCell;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 
 use crate::bench::payload::Touch;
 use crate::error::Error;
@@ -26,7 +28,7 @@ use crate::job::Job;
 use crate::peers::process::{find, launcher};
 use crate::plan::series as s;
 use crate::report::{Report, Suite};
-use crate::samples::{Key, Metric};
+use crate::samples::{Key, Kind, Metric, Series};
 use crate::session::{Session, SessionConfig};
 use crate::turns::{self, Turn};
 
@@ -65,7 +67,7 @@ pub struct Options {
 
 const SUITE: Suite = Suite {
     command: "bench verbs --stack",
-    about: "The same program over each way, each run with the proof that its data went there. Received data is not read; bellwire: the engine beneath, its receiver reads both ends of a message.\n",
+    about: "The same program over each way, each run with the proof that its data went there. Received data is not read; bellwire: the engine beneath, its receiver reads both ends of a message.\nmemcpy: within a process, nobody reads; memcpy touched: the other process reads every byte; process_vm_readv: one copy between processes.\n",
     metrics: &Metric::ALL,
     hint: None,
 };
@@ -93,12 +95,14 @@ pub fn run(options: &Options) -> Result<Report, Error> {
 
 /// The engine beneath, and copies between two processes.
 fn beneath(options: &Options) -> Vec<Turn<'_>> {
-    let (quick, mut session) = (options.quick, Session::new(options.session.clone()));
+    let (quick, session) = (options.quick, Rc::new(RefCell::new(Session::new(options.session.clone()))));
     let (count, size) = (if quick { 20_000 } else { 60_000 }, 1 << 20);
     let large = if quick { 100 } else { 400 };
     let mut jobs = vec![
         (Metric::Latency, s::OURS, 8, Job::Latency { size: 8, count, touch: Touch::Ends }),
         (Metric::Bandwidth, s::MEMCPY, size, Job::Copy { size, count: large, touch: Touch::Ends }),
+        (Metric::Bandwidth, s::MEMCPY_TOUCHED, size, Job::Copy { size, count: large, touch: Touch::All }),
+        (Metric::Bandwidth, s::ATTACH, size, Job::Attach { size, count: large }),
     ];
     if options.stack == Stack::Perftest {
         jobs.extend([
@@ -109,14 +113,15 @@ fn beneath(options: &Options) -> Vec<Turn<'_>> {
             (Metric::ReadBandwidth, s::OURS, size, Job::ReadBandwidth { size, count: large }),
         ]);
     }
-    let measure = move || {
-        let figure = |(metric, series, size, job): &(Metric, _, usize, Job)| {
-            let value = session.run(job)?.first.first().copied().ok_or_else(|| Error::failed("no figure in the answer"))?;
-            Ok((Key::new(*metric, *series, *size as u64), value))
+    let turn = |(metric, series, size, job): (Metric, Series, usize, Job)| {
+        let session = Rc::clone(&session);
+        let measure = move || {
+            let value = session.borrow_mut().run(&job)?.first.first().copied().ok_or_else(|| Error::failed("no figure in the answer"))?;
+            Ok(vec![(Key::new(metric, series, size as u64), value)])
         };
-        jobs.iter().map(figure).collect()
+        Turn { name: format!("{}, {}", series.name, metric.title()), is_ours: series.kind == Kind::Ours, table: 0, measure: Box::new(measure) }
     };
-    vec![Turn { name: "the engine, memcpy".to_owned(), is_ours: true, table: 0, measure: Box::new(measure) }]
+    jobs.into_iter().map(turn).collect()
 }
 
 /// A program, or which package brings it.

@@ -12,8 +12,9 @@ use crate::error::Error;
 use crate::peers::libfabric::{CONNECTED, MESSAGES, TAGGED, parse_half_round_trip, version_of};
 use crate::peers::process::free_port;
 use crate::plan::series as s;
+use crate::report::size_text;
 use crate::samples::{Key, Metric};
-use crate::turns::{Figures, Turn};
+use crate::turns::Turn;
 
 /// Sizes, all and if it is to be quick.
 const SIZES: [&[usize]; 2] = [&[8, 512, 4 << 10, 64 << 10, 1 << 20], &[8, 1 << 20]];
@@ -35,36 +36,30 @@ pub(super) fn turns<'o>(options: &'o Options, bellwire: &Path, peers: &mut Vec<S
         Ok(variables) => ways.insert(2, (Way::told(s::STACK_PROVIDER, variables.clone()), "bellwire", TAGGED)),
         Err(why) => missing.push(format!("Bellwire's libfabric provider: {why}")),
     }
-    let turn = |(way, provider, kind): (Way, &'static str, [&'static str; 4])| {
-        let (pingpong, name, is_ours) = (pingpong.clone(), way.series.name.to_owned(), way.is_ours());
-        let once = move |size: usize, count: u64| {
-            let port = free_port()?;
-            let text = pair(options, port, |is_client| {
-                let mut command = way.command(&pingpong);
-                command.args(["-p", provider]).args(kind).args(["-I", &count.to_string(), "-S", &size.to_string()]);
-                command.args([if is_client { "-P" } else { "-B" }, &port.to_string()]);
-                command
-            })?;
-            let half = parse_half_round_trip(&text, size).ok_or_else(|| Error::failed("no figures in the output"))?;
-            Ok::<_, Error>((way.series, half))
-        };
-        let measure = move || {
-            let mut figures = Figures::new();
-            for &size in SIZES[usize::from(options.quick)] {
-                let count = ((if options.quick { 32 << 20 } else { 128 << 20 }) / size as u64).clamp(20, if options.quick { 2000 } else { 20_000 });
-                let mut result = once(size, count);
-                for _ in 1..TRIES {
-                    result = result.or_else(|_| once(size, count));
-                }
-                let (series, half) = result?;
-                figures.push((Key::new(Metric::Latency, series, size as u64), half));
+    let mut turns = Vec::new();
+    for &size in SIZES[usize::from(options.quick)] {
+        let count = ((if options.quick { 32 << 20 } else { 128 << 20 }) / size as u64).clamp(20, if options.quick { 2000 } else { 20_000 });
+        turns.extend(ways.iter().cloned().map(|(way, provider, kind)| {
+            let pingpong = pingpong.clone();
+            let (name, is_ours) = (format!("{}, {}", way.series.name, size_text(size as u64)), way.is_ours());
+            let once = move || {
+                let port = free_port()?;
+                let text = pair(options, port, |is_client| {
+                    let mut command = way.command(&pingpong);
+                    command.args(["-p", provider]).args(kind).args(["-I", &count.to_string(), "-S", &size.to_string()]);
+                    command.args([if is_client { "-P" } else { "-B" }, &port.to_string()]);
+                    command
+                })?;
+                let half = parse_half_round_trip(&text, size).ok_or_else(|| Error::failed("no figures in the output"))?;
+                let mut figures = vec![(Key::new(Metric::Latency, way.series, size as u64), half)];
                 if size > SMALL_MAX {
-                    figures.push((Key::new(Metric::Bandwidth, series, size as u64), size as f64 / half));
+                    figures.push((Key::new(Metric::Bandwidth, way.series, size as u64), size as f64 / half));
                 }
-            }
-            Ok(figures)
-        };
-        Turn { name, is_ours, table: 0, measure: Box::new(measure) }
-    };
-    Ok(ways.into_iter().map(turn).collect())
+                Ok(figures)
+            };
+            let measure = move || (1..TRIES).fold(once(), |result, _| result.or_else(|_: Error| once()));
+            Turn { name, is_ours, table: 0, measure: Box::new(measure) }
+        }));
+    }
+    Ok(turns)
 }

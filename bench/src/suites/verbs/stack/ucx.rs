@@ -10,8 +10,9 @@ use crate::error::Error;
 use crate::peers::process::free_port;
 use crate::peers::ucx::{parse_rate, parse_version};
 use crate::plan::series as s;
+use crate::report::size_text;
 use crate::samples::{Key, Metric, Series};
-use crate::turns::{Figures, Turn};
+use crate::turns::Turn;
 
 /// A way with the columns of tag matching and of active messages, and what UCX must say.
 pub(super) struct UcxWay {
@@ -51,37 +52,33 @@ const STREAM_SIZES: [&[usize]; 2] = [&[4 << 10, 64 << 10, 1 << 20], &[1 << 20]];
 pub(super) fn turns<'o>(options: &'o Options, bellwire: &Path, peers: &mut Vec<String>) -> Result<Vec<Turn<'o>>, Error> {
     let perftest = program("ucx_perftest", "ucx-utils")?;
     peers.push(format!("UCX {}", parse_version(&said("ucx_info", "-v")).unwrap_or_default()));
-    let turn = |UcxWay { way, am, wanted, allowed }: UcxWay| {
-        let (perftest, name, is_ours) = (perftest.clone(), way.series.name.to_owned(), way.is_ours());
-        let once = move |test: &str, size: usize, count: u64| {
-            let port = free_port()?;
-            let command = |_| {
-                let mut command = way.command(&perftest);
-                command.args(["-f", "-p", &port.to_string(), "-t", test, "-s", &size.to_string()]);
-                command.args(["-n", &count.to_string(), "-w", &(count / 10 + 10).to_string()]);
-                command
-            };
-            let text = pair(options, port, command)?;
-            ucx_went_by(&text, wanted, allowed)?;
-            let rate = parse_rate(&text).ok_or_else(|| Error::failed("no figures in the output"))?;
-            Ok::<_, Error>((way.series, rate))
-        };
-        let measure = move || {
-            let (quick, mut figures) = (usize::from(options.quick), Figures::new());
-            for (tests, sizes) in [(LATENCY, LATENCY_SIZES), (STREAM, STREAM_SIZES)] {
-                for (test, metric, is_am) in tests {
-                    for &size in sizes[quick] {
-                        let (series, rate) = once(test, size, count(size, options.quick))?;
+    // The ways of a test are next to each other, each with canaries of its own.
+    let mut turns = Vec::new();
+    for (tests, sizes) in [(LATENCY, LATENCY_SIZES), (STREAM, STREAM_SIZES)] {
+        for (test, metric, is_am) in tests {
+            for &size in sizes[usize::from(options.quick)] {
+                turns.extend(ways(bellwire).map(|UcxWay { way, am, wanted, allowed }| {
+                    let (perftest, count) = (perftest.clone(), count(size, options.quick));
+                    let (name, is_ours) = (format!("{}, {test} {}", way.series.name, size_text(size as u64)), way.is_ours());
+                    let measure = move || {
+                        let port = free_port()?;
+                        let text = pair(options, port, |_| {
+                            let mut command = way.command(&perftest);
+                            command.args(["-f", "-p", &port.to_string(), "-t", test, "-s", &size.to_string()]);
+                            command.args(["-n", &count.to_string(), "-w", &(count / 10 + 10).to_string()]);
+                            command
+                        })?;
+                        ucx_went_by(&text, wanted, allowed)?;
+                        let rate = parse_rate(&text).ok_or_else(|| Error::failed("no figures in the output"))?;
                         let value = if metric.less_is_better() { 1e9 / rate } else { rate * size as f64 / 1e9 };
-                        figures.push((Key::new(metric, if is_am { am } else { series }, size as u64), value));
-                    }
-                }
+                        Ok(vec![(Key::new(metric, if is_am { am } else { way.series }, size as u64), value)])
+                    };
+                    Turn { name, is_ours, table: 0, measure: Box::new(measure) }
+                }));
             }
-            Ok(figures)
-        };
-        Turn { name, is_ours, table: 0, measure: Box::new(measure) }
-    };
-    Ok(ways(bellwire).map(turn).into())
+        }
+    }
+    Ok(turns)
 }
 
 /// Messages of a figure: of short ones some thousand, of long ones as many as are some MiB.
