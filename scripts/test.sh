@@ -84,6 +84,7 @@ lane_verbs() {
     part verbs-command tests/verbs/command.sh "$target/installed" "$target/tests-verbs"
     part stacks    tests/stacks/check.sh "$target/installed" "$target/tests-stacks"
     part engines   tests/stacks/engines.sh "$target/installed" "$target/tests-stacks"
+    part rdma-ci   tests/stacks/ci.sh "$target/installed" "$target/tests-stacks"
     part programs  tests/stacks/programs.sh "$target/installed" "$target/tests-stacks"
     split_part splitcc   make -s -C splitcc check LIB="$target/release" OUT="$target/splitcc" BELLWIRE="$target/release/bellwire"
     split_part split-c   split_c
