@@ -50,27 +50,18 @@ impl Arrived<'_> {
 }
 
 impl Core {
-    /// One look: sends what waits, takes the next thing.
+    /// Begins a look: sends what waits, pulls a piece. `false`: nothing was pulled.
+    #[inline(always)]
+    pub(crate) fn leaves<W: Wire>(&mut self, engine: &mut Engine<W>) -> bool {
+        !self.unsent.is_empty() && self.leave_all(engine)
+    }
+
+    /// A look, after [`leaves`](Self::leaves): takes the next thing.
     #[inline(always)]
     pub(crate) fn look<W: Wire>(&mut self, engine: &mut Engine<W>) -> Looked {
-        if !self.unsent.is_empty() {
-            return self.look_and_send(engine);
-        }
         let mut line: LineWords = [0; 7];
         let taken = engine.take(self.mailbox.inbox(), &mut line);
         self.taken(engine, &line, taken)
-    }
-
-    /// As [`look`](Self::look), where something waits to leave or is being pulled.
-    #[cold]
-    fn look_and_send<W: Wire>(&mut self, engine: &mut Engine<W>) -> Looked {
-        let is_pulling = self.leave_all(engine);
-        let mut line: LineWords = [0; 7];
-        let taken = engine.take(self.mailbox.inbox(), &mut line);
-        match self.taken(engine, &line, taken) {
-            Looked::Nothing if is_pulling => Looked::Moved,
-            looked => looked,
-        }
     }
 
     /// As [`look`](Self::look), after one that has found something: takes only what was there
@@ -85,8 +76,9 @@ impl Core {
     /// One look for no reader: completions wait. `false`: there was nothing.
     #[inline]
     pub(crate) fn step<W: Wire>(&mut self, engine: &mut Engine<W>) -> bool {
+        let has_pulled = self.leaves(engine);
         match self.look(engine) {
-            Looked::Nothing => return false,
+            Looked::Nothing => return has_pulled,
             Looked::Moved => {}
             Looked::Received(completion) => self.ends.end(&completion),
         }

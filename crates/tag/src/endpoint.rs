@@ -327,7 +327,7 @@ impl Endpoint {
     /// [`Error::InChild`].
     #[inline]
     pub fn poll(&self) -> Result<bool, Error> {
-        let moved = self.station.poll(|core, engine| Ok::<_, Error>(core.step(engine) || core.accepts(engine)))?;
+        let moved = self.station.poll(|core, engine| Ok::<_, Error>(core.step(engine) | core.accepts(engine)))?;
         if !moved && self.should_give_way() {
             self.give_way();
         }
@@ -347,6 +347,9 @@ impl Endpoint {
             // A reader without room wants progress.
             if room != 0 && core.ends.has(queue) {
                 return Ok(core.read_waiting(queue, room, &mut put));
+            }
+            if core.leaves(engine) {
+                return Ok(core.read_pulled(engine, queue, room, &mut put));
             }
             let mut taken = 0;
             match core.look(engine) {
@@ -485,6 +488,17 @@ impl Core {
         Read { taken, has_failure: self.ends.has_failure(queue), has_moved: true }
     }
 
+    /// After pulling a piece: takes one thing, and reads completions.
+    #[cold]
+    #[inline(never)]
+    fn read_pulled<W: Wire>(&mut self, engine: &mut Engine<W>, queue: Queue, room: usize, put: &mut impl FnMut(&Completion)) -> Read {
+        if let Looked::Received(completion) = self.look(engine) {
+            self.ends.end(&completion);
+        }
+        self.accepts(engine);
+        self.read_waiting(queue, room, put)
+    }
+
     /// After a look that has found something: takes what is there already, up to `most` things,
     /// while there is room for `room` completions.
     #[inline(never)]
@@ -505,6 +519,7 @@ impl Core {
             if matches!(looked, Looked::Nothing) && !has_some {
                 // Nothing but what the program has not asked for: then other links may have what
                 // it waits for.
+                self.leaves(engine);
                 looked = self.look(engine);
             }
             match looked {

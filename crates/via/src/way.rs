@@ -19,6 +19,8 @@ pub const PULL_BYTES_MAX: u32 = 128 * 1024;
 pub const TIMED_BYTES_MIN: u32 = 512 * 1024;
 /// Timed requests of each way at first.
 const TRIES: u32 = 2;
+/// Times as long as the other way took is too long to be tried again at once.
+const FAR: f32 = 4.0;
 /// One request in so many takes the slower way, to see whether it still is.
 const TRY_AGAIN: u32 = 128;
 /// Weight of the newest time.
@@ -80,10 +82,14 @@ impl Chooser {
 impl Times {
     fn attach(&mut self, length: u32) -> bool {
         if length >= TIMED_BYTES_MIN {
-            // The first ones by the rings: they need nothing that might fail.
-            for way in [0, 1] {
-                if self.samples[way] < TRIES {
-                    return way == 1;
+            // The first ones by turns, the rings first: they need nothing that might fail. A way
+            // that took far longer is not tried a second time.
+            for sample in 0..TRIES {
+                for way in [0, 1] {
+                    let is_slow = sample != 0 && self.mean[way] > FAR * self.mean[1 - way];
+                    if self.samples[way] <= sample && !is_slow {
+                        return way == 1;
+                    }
                 }
             }
             self.chosen = self.chosen.wrapping_add(1);
@@ -91,7 +97,7 @@ impl Times {
                 return self.mean[0] <= self.mean[1];
             }
         }
-        self.samples[1] >= TRIES && self.mean[1] < self.mean[0]
+        self.samples[1] != 0 && self.samples[0] != 0 && self.mean[1] < self.mean[0]
     }
 }
 
@@ -119,6 +125,13 @@ mod tests {
         assert!(run(&mut c, 3000, 200_000, 90_000) > 2500);
         assert!(run(&mut c, 3000, 20_000, 90_000) < 500);
         assert!(!c.attach(Attach::Auto, Kind::Push, ATTACH_BYTES_MIN_AUTO - 1));
+    }
+
+    #[test]
+    fn a_way_that_is_far_slower_is_tried_once() {
+        for (rings, attach, expected) in [(400_000, 90_000, 9), (90_000, 400_000, 1), (90_000, 300_000, 2), (300_000, 90_000, 8)] {
+            assert_eq!(run(&mut Chooser::default(), 10, rings, attach), expected);
+        }
     }
 
     #[test]
