@@ -138,6 +138,7 @@ fi
 if [ "$mode" = long ]; then
     certain aarch64 scripts/aarch64.sh
     part stacks-long tests/stacks/check.sh "$target/installed" "$target/tests-stacks" long
+    part crates    tests/stacks/crates.sh "$target/installed" "$target/tests-stacks"
     part engines-long tests/stacks/engines.sh "$target/installed" "$target/tests-stacks" long
     part hosts-stacks-long tests/stacks/hosts.sh "$target/installed" "$target/tests-stacks" long
     part debian13 tests/verbs/debian13.sh "$target/tests-verbs/libbellwire-verbs.so" "$target/tests-verbs"

@@ -105,6 +105,12 @@ mkdir -p "$out/configuration/bellwire"
 printf '[[device]]\nname = "mine"\n' >"$out/configuration/bellwire/bellwire-device.toml"
 says "mine" env XDG_CONFIG_HOME="$out/configuration" "$bellwire" run --verbs ls /sys/class/infiniband
 says "bellwire0" env XDG_CONFIG_HOME="$out/configuration" BELLWIRE_DEVICE_FILE= "$bellwire" run --verbs ls /sys/class/infiniband
+# The kernel's software device is on no bus, and so is its imitation.
+printf '[[device]]\nname = "rxe0"\nimitate = "rxe"\n' >"$out/rxe.toml"
+said=$(BELLWIRE_DEVICE_FILE=$out/rxe.toml "${seen[@]}" sh -c 'ls /sys/class/infiniband/rxe0/ports; ls /sys/class/infiniband/rxe0 | grep -c device; ls /sys/bus/pci/devices | grep -c b311' 2>/dev/null)
+if [ "$said" = "1
+0
+0" ]; then ok; else bad "a device that imitates rxe is on a bus: $said"; fi
 printf '[[device]]\n[device.limits]\nmax_qp = 9000\n' >"$out/wrong.toml"
 says "$out/wrong.toml:3: max_qp: a number from 1 to 8191" env BELLWIRE_DEVICE_FILE="$out/wrong.toml" "$bellwire" run --verbs true
 says "$out/wrong.toml:3: max_qp: a number from 1 to 8191" env BELLWIRE_DEVICE_FILE="$out/wrong.toml" LD_PRELOAD="$library" ls /sys/class/infiniband

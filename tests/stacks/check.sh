@@ -203,6 +203,20 @@ fabric() { # provider, endpoint, mode, sizes
     served=$?
     if [ $code = 0 ] && [ $served = 0 ] && grep -q '^[0-9]' "$out/client.log"; then ok; else end "fi_pingpong $*" "$code, $served" <(cat "$out/client.log" "$out/server.log"); fi
 }
+# libfabric 2.5, which the MPICH of PyPI brings along, under Debian's fi_pingpong, and under MPICH
+# itself. MPICH ends by an assertion if the computer lacks the bus that a device names: a device that
+# imitates the kernel's software device names none.
+fabric_of_wheel() {
+    local at=$out/wheel-mpich code
+    [ -x "$out/many-mpich-wheel" ] || return
+    LD_LIBRARY_PATH=$at/lib/mpich fabric verbs msg msg all
+    LD_LIBRARY_PATH=$at/lib/mpich fabric 'verbs;ofi_rxm' rdm tagged all
+    printf '[[device]]\nname = "bellwire0"\nimitate = "rxe"\n[device.limits]\nmax_cqe = 262144\n' >"$out/rxe.toml"
+    BELLWIRE_DEVICE_FILE=$out/rxe.toml FI_PROVIDER='verbs;ofi_rxm' MPIR_CVAR_CH4_NETMOD=ofi MPIR_CVAR_NOLOCAL=1 MPIR_CVAR_DEBUG_SUMMARY=1 \
+        timeout -k 5 $patience "$place/bin/bellwire" run --verbs "$at/bin/mpiexec" -n 4 "$out/many-mpich-wheel" 5 >"$out/wheel-ofi.log" 2>&1
+    code=$?
+    if [ $code = 0 ] && grep -q 'all well' "$out/wheel-ofi.log" && grep -q '^provider: verbs;ofi_rxm' "$out/wheel-ofi.log" && ! grep -q '^provider: [^v]' "$out/wheel-ofi.log"; then ok; else end "MPICH 5.0.2 over verbs;ofi_rxm" $code "$out/wheel-ofi.log"; fi
+}
 if command -v fi_pingpong >/dev/null 2>&1; then
     for provider in verbs 'verbs;ofi_rxm'; do
         if FI_PROVIDER=verbs device fi_info -p "$provider" >"$out/fi_info" 2>&1 && grep -q 'domain: bellwire0' "$out/fi_info" && ! grep -q 'provider: [^v]' "$out/fi_info"; then ok; else end "fi_info -p $provider" $? "$out/fi_info"; fi
@@ -213,6 +227,7 @@ if command -v fi_pingpong >/dev/null 2>&1; then
     fabric 'verbs;ofi_rxm' rdm msg all
     if [ "$mode" = long ]; then
         for _ in 1 2 3 4 5 6 7 8; do fabric 'verbs;ofi_rxm' rdm tagged all; done
+        fabric_of_wheel
     fi
 else
     echo "SKIPPED libfabric's verbs provider: no libfabric-bin"

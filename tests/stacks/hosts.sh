@@ -177,8 +177,6 @@ fabric() { # provider, endpoint, mode, sizes
     wait $server
     served=$?
     unset FI_PROVIDER
-    # See check.sh: rxm's last message, after all sizes, may be flushed.
-    [ "$1" = verbs ] || { grep -qE '^6m +20 +=20 ' "$out/hosts-client.log" && grep -qE '^6m +20 +=20 ' "$out/hosts-server.log" && code=0 served=0; }
     if [ $code = 0 ] && [ $served = 0 ] && grep -q '^[0-9]' "$out/hosts-client.log"; then ok; else end "fi_pingpong $* ${BELLWIRE_FAULTS:-}" "$code, $served" <(cat "$out/hosts-client.log" "$out/hosts-server.log"); fi
 }
 if command -v fi_pingpong >/dev/null 2>&1; then

@@ -144,7 +144,9 @@ fn bind(call: &Call<'_>, id: u32, at: SocketAddr) -> Result<(), Errno> {
     if !is_any && !at.ip().is_multicast() && !address::is_local(&at, &own) {
         return Err(Errno(libc::EADDRNOTAVAIL));
     }
-    call.manage(|cm, host, channel, _| cm.bind(host, channel, id, at, !is_any))
+    // As the kernel has it: a port in use is not available to all addresses, and in use for one.
+    let taken = |error: Errno| if is_any && error.0 == libc::EADDRINUSE { Errno(libc::EADDRNOTAVAIL) } else { error };
+    call.manage(|cm, host, channel, _| cm.bind(host, channel, id, at, !is_any)).map_err(taken)
 }
 
 fn resolve_address(call: &Call<'_>, id: u32, source: (usize, usize), destination: (usize, usize)) -> Result<(), Errno> {

@@ -6,6 +6,7 @@ use super::tree::{Node, Tree};
 use crate::cm_device::RdmaCm;
 use crate::devices::{self, Own};
 use crate::query::{LID, PORT_CAPABILITIES, firmware};
+use bellwire_devices::Model;
 use std::sync::{Arc, OnceLock};
 
 /// The number of `/dev/infiniband/rdma_cm`.
@@ -90,20 +91,29 @@ fn add_device(tree: &mut Tree, own: &'static Own, manages: bool) {
     if let (Some((interface, _)), true) = (&own.interface, manages) {
         tree.link(&format!("{parent}/net/{interface}"), format!("/sys/class/net/{interface}"));
     }
-    tree.link(&format!("/sys/bus/pci/devices/{slot}"), format!("../../../devices/pcib311:00/{slot}"));
+    // The kernel's software device is on no bus. Some programs end if they do not find the bus that
+    // a device names among the computer's own.
+    let on_a_bus = own.device.model != Model::Rxe;
+    if on_a_bus {
+        tree.link(&format!("/sys/bus/pci/devices/{slot}"), format!("../../../devices/pcib311:00/{slot}"));
+    }
 
     let verbs = format!("{parent}/infiniband_verbs/uverbs{index}");
     tree.file(&format!("{verbs}/dev"), format!("{}:{}\n", number.0, number.1));
     tree.file(&format!("{verbs}/ibdev"), format!("{name}\n"));
     tree.file(&format!("{verbs}/abi_version"), "1\n");
-    tree.link(&format!("{verbs}/device"), format!("../../../{slot}"));
+    if on_a_bus {
+        tree.link(&format!("{verbs}/device"), format!("../../../{slot}"));
+    }
     tree.link(&format!("/sys/class/infiniband_verbs/uverbs{index}"), format!("../../devices/pcib311:00/{slot}/infiniband_verbs/uverbs{index}"));
 
     let ib = format!("{parent}/infiniband/{name}");
     let (kind, board) = own.device.model.board();
     let guid = in_groups(&own.guid().to_be_bytes());
     tree.link(&format!("/sys/class/infiniband/{name}"), format!("../../devices/pcib311:00/{slot}/infiniband/{name}"));
-    tree.link(&format!("{ib}/device"), format!("../../../{slot}"));
+    if on_a_bus {
+        tree.link(&format!("{ib}/device"), format!("../../../{slot}"));
+    }
     tree.file(&format!("{ib}/node_type"), "1: CA\n");
     tree.file(&format!("{ib}/node_guid"), format!("{guid}\n"));
     tree.file(&format!("{ib}/sys_image_guid"), format!("{guid}\n"));
