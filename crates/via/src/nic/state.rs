@@ -21,6 +21,10 @@ const POLLS_PER_CLOCK: u32 = 1024;
 /// Polls after a sleep that leave the bell armed: a program that looks at something else between
 /// two waits does not pay for arming again.
 const LINGERING_POLLS: u32 = 16;
+/// The same while the machine is armed: a program may poll a while before it sleeps. One that polls
+/// on does not sleep, although a queue of its own may stay armed for ever (UCX's of datagrams), and
+/// each frame would ring. If it sleeps after all, the helper's next tick arms the bell.
+const LINGERING_POLLS_ARMED: u32 = 1024;
 /// VIs that are looked at before the helper goes to sleep.
 const VIS_LOOKED_AT: usize = 1024;
 
@@ -113,11 +117,10 @@ impl Core {
     /// What a poll does while it is not as usual.
     pub(super) fn attend(&mut self, shared: &Shared) {
         if self.lingers {
-            // A program with a machine that is armed may poll a while before it sleeps.
             // Relaxed: a hint, which this thread or the helper has stored.
-            let stays = self.machine.is_some() && shared.armed_queues.load(Ordering::Relaxed) != 0;
-            self.lingering_polls += u32::from(!stays);
-            if self.lingering_polls > LINGERING_POLLS {
+            let is_armed = self.machine.is_some() && shared.armed_queues.load(Ordering::Relaxed) != 0;
+            self.lingering_polls += 1;
+            if self.lingering_polls > if is_armed { LINGERING_POLLS_ARMED } else { LINGERING_POLLS } {
                 self.disarm_for_polling(&shared.port);
             }
         }
