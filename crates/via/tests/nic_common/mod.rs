@@ -179,6 +179,11 @@ pub fn cpu_time() -> Duration {
     Duration::new(t.tv_sec as u64, t.tv_nsec as u32)
 }
 
+pub fn thread_time() -> Duration {
+    let t = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    Duration::new(t.tv_sec as u64, t.tv_nsec as u32)
+}
+
 /// Starts this test program again as another process that runs only the test `name`, with
 /// `BELLWIRE_TEST_PEER` set to `argument`.
 pub fn spawn_peer(name: &str, argument: &str) -> std::process::Child {
