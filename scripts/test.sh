@@ -16,8 +16,10 @@ mkdir -p "$log"
 . scripts/parts.sh
 
 # The second try of the tests in Rust runs what failed at the first.
+# Most of them wait for another thread or process: four at once wait together.
 rust() {
     local targets status=0
+    export RUST_TEST_THREADS="${RUST_TEST_THREADS:-4}"
     targets=$([ -z "$PART_FIRST" ] || sed -n 's/^    `\(-p .*\)`$/\1/p' "$PART_FIRST")
     [ -n "$targets" ] || { cargo test --workspace --locked --no-fail-fast; return; }
     while read -r target_of; do
