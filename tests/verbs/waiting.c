@@ -133,7 +133,8 @@ static void armed_for_ever(void)
     struct ibv_comp_channel *channel = ibv_create_comp_channel(s.context);
     struct ibv_cq *silent = ibv_create_cq(s.context, 16, NULL, channel, 0);
     MUST(channel && silent && !ibv_req_notify_cq(silent, 0));
-    /* Both receive before one sends. */
+    /* Nobody polls: the bell is armed for the helper thread. Then both receive before one sends. */
+    usleep(50000);
     MUST(write(pipes[is_child][1], &own, sizeof own) == sizeof own && read(pipes[!is_child][0], &other, sizeof other) == sizeof other);
     long rings = MESSAGES;
     int quick = 0;
