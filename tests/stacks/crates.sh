@@ -37,6 +37,6 @@ tests() { # crate, version, tests that must pass
     fi
 }
 tests sideway 0.4.3 68
-tests ibverbs-rs 0.4.1 1
+tests ibverbs-rs 0.4.1 88
 echo "$passed passed, $failed failed"
 [ "$failed" = 0 ]

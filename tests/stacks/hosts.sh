@@ -187,5 +187,28 @@ if command -v fi_pingpong >/dev/null 2>&1; then
 else
     echo "SKIPPED libfabric's verbs provider between hosts: no libfabric-bin"
 fi
+
+# ---- transfer engines: Mooncake and NIXL, if engines.sh has fetched them and others can read them
+engine() { # mooncake|nixl
+    local python=$out/wheel-$1/bin/python d=$place/home/$1 target code served
+    [ -e "$python" ] && "${as_user[@]}" "$python" -c 'import numpy' 2>/dev/null || { echo "SKIPPED $1 between hosts: not fetched by tests/stacks/engines.sh, or not for every user to read"; return; }
+    mkdir "$d"
+    chmod a+rwx "$d"
+    HOST=10.119.0.1 on 1 "$python" "$place/engines.py" "$1" target "$d" 4194304 >"$out/hosts-server.log" 2>&1 &
+    target=$!
+    HOST=10.119.0.2 on 2 "$python" "$place/engines.py" "$1" initiator "$d" 4194304 >"$out/hosts-client.log" 2>&1
+    code=$?
+    [ $code = 0 ] || kill $target 2>/dev/null
+    wait $target
+    served=$?
+    if [ $code = 0 ] && [ $served = 0 ] && grep -qE '"sent_bytes":[0-9]{7,}' "$d/counted"; then ok; else end "$1 ${BELLWIRE_FAULTS:-}" "$code, $served" <(cat "$out/hosts-client.log" "$out/hosts-server.log"); fi
+    rm -r "$d"
+}
+as_user=(setpriv --reuid=65534 --regid=65534 --clear-groups)
+export BELLWIRE=$place/bin/bellwire
+cp "$here/engines.py" "$place/"
+chmod a+r "$place/engines.py"
+BELLWIRE_FAULTS=loss=0.01,seed=$$ engine mooncake
+UCX_TLS=rc_v,ud_v,self engine nixl
 echo "$passed passed, $failed failed"
 [ "$failed" = 0 ]
