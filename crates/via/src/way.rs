@@ -74,7 +74,12 @@ impl Chooser {
         let t = &mut self.times[kind as usize];
         let way = usize::from(attached);
         let new = ns as f32 / (length as f32 / 1024.0);
-        t.mean[way] = if t.samples[way] == 0 { new } else { t.mean[way] + (new - t.mean[way]) * WEIGHT };
+        t.mean[way] = match t.samples[way] {
+            0 => new,
+            // Others that run make a request slower, never faster: the best of the first counts.
+            n if n < TRIES => new.min(t.mean[way]),
+            _ => t.mean[way] + (new - t.mean[way]) * WEIGHT,
+        };
         t.samples[way] = t.samples[way].saturating_add(1);
     }
 }
@@ -82,11 +87,11 @@ impl Chooser {
 impl Times {
     fn attach(&mut self, length: u32) -> bool {
         if length >= TIMED_BYTES_MIN {
-            // The first ones by turns, the rings first: they need nothing that might fail. A way
-            // that took far longer is not tried a second time.
+            // The first ones by turns, the rings first: they need nothing that might fail. Rings
+            // that took far longer are not tried a second time: such a machine is crowded.
             for sample in 0..TRIES {
                 for way in [0, 1] {
-                    let is_slow = sample != 0 && self.mean[way] > FAR * self.mean[1 - way];
+                    let is_slow = sample != 0 && way == 0 && self.mean[0] > FAR * self.mean[1];
                     if self.samples[way] <= sample && !is_slow {
                         return way == 1;
                     }
@@ -128,10 +133,17 @@ mod tests {
     }
 
     #[test]
-    fn a_way_that_is_far_slower_is_tried_once() {
-        for (rings, attach, expected) in [(400_000, 90_000, 9), (90_000, 400_000, 1), (90_000, 300_000, 2), (300_000, 90_000, 8)] {
+    fn rings_that_are_far_slower_are_tried_once() {
+        for (rings, attach, expected) in [(400_000, 90_000, 9), (90_000, 400_000, 2), (90_000, 300_000, 2), (300_000, 90_000, 8)] {
             assert_eq!(run(&mut Chooser::default(), 10, rings, attach), expected);
         }
+        // One bad sample of attach does not decide.
+        let (mut c, length) = (Chooser::default(), 1 << 20);
+        for ns in [90_000, 900_000, 90_000, 30_000] {
+            let attached = c.attach(Attach::Auto, Kind::Message, length);
+            c.record(Kind::Message, attached, length, ns);
+        }
+        assert!(c.attach(Attach::Auto, Kind::Message, length));
     }
 
     #[test]
