@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 # Two hosts (two-hosts.sh): the conformance suite between them, over IPv4, IPv6 and IPv6 of the link only. One case at a time: all have the same two addresses.
 # `hosts-conformance.sh DIR LIBDIR [addresses]`, as two-hosts.sh wants them; addresses: "FIRST/SECOND ..", fe80/fe80 for those of the link.
+pairs=${3:-} # two-hosts.sh sets the arguments anew.
 source "$(dirname "$0")/two-hosts.sh"
 cd "$(dirname "$0")/.." || exit 1
 
@@ -9,7 +10,7 @@ cd "$(dirname "$0")/.." || exit 1
 suite=$(cargo test --workspace --locked --test udp --no-run 2>&1 | sed -n 's/.*Executable tests\/udp.rs (\(.*\))$/\1/p')
 [ -n "$suite" ] || { echo "FAILED: the suite does not build"; exit 1; }
 
-for pair in ${3:-$here/$there $here6/$there6 fe80/fe80}; do
+for pair in ${pairs:-$here/$there $here6/$there6 fe80/fe80}; do
     first=${pair%/*} second=${pair#*/}
     if [ "$pair" = fe80/fe80 ]; then first=$(link_address "$a") second=$(link_address "$b"); fi
     rm -f "$log"/*

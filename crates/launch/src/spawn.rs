@@ -10,6 +10,7 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
+use std::time::Instant;
 
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use rustix::io::{FdFlags, fcntl_setfd};
@@ -23,6 +24,8 @@ use crate::plan::{Output, Plan};
 pub(crate) struct Process {
     pub child: Child,
     pub pid: Pid,
+    /// Before its first instruction.
+    pub started: Instant,
     /// Readable when it has ended.
     pub pidfd: OwnedFd,
     /// The launcher's end of PMI-1.
@@ -70,6 +73,7 @@ pub(crate) fn spawn(plan: &Plan, rank: u32, stdin: Stdio, limit: Rlimit) -> Resu
         }
     }
     prepare(&mut command, theirs, plan.cpus.as_ref().and_then(|cpus| cpus.get(rank as usize)), limit);
+    let started = Instant::now();
     let mut child = command.spawn().map_err(|error| not_started(plan, &error))?;
     let streams = [child.stdout.take().map(OwnedFd::from), child.stderr.take().map(OwnedFd::from)];
     for stream in streams.iter().flatten() {
@@ -78,7 +82,7 @@ pub(crate) fn spawn(plan: &Plan, rank: u32, stdin: Stdio, limit: Rlimit) -> Resu
     }
     let pid = Pid::from_child(&child);
     let pidfd = pidfd_open(pid, PidfdFlags::empty()).map_err(|errno| own("pidfd_open (Linux 5.3)")(errno.into()))?;
-    Ok(Process { child, pid, pidfd, pmi, streams })
+    Ok(Process { child, pid, started, pidfd, pmi, streams })
 }
 
 /// Arranges what the child does before it becomes the program.

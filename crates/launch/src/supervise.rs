@@ -144,7 +144,7 @@ impl<'p> Supervisor<'p> {
         epoll::add(&self.set, &process.pmi, Source::Pmi(rank).data(), epoll::EventFlags::IN)?;
         self.outputs.add(process.streams)?;
         self.pmi.add(process.pmi);
-        self.ranks.push(Rank { child: process.child, pid: process.pid, pidfd: process.pidfd, started: Instant::now(), ended: None, gone_at: None });
+        self.ranks.push(Rank { child: process.child, pid: process.pid, pidfd: process.pidfd, started: process.started, ended: None, gone_at: None });
         Ok(())
     }
 
