@@ -130,7 +130,7 @@ fn kept_elsewhere() -> ! {
 impl<W: Wire> Engine<W> {
     /// An inbox.
     pub fn create_inbox(&mut self) -> Result<InboxHandle, Error> {
-        self.inboxes.insert(Inbox::default()).ok_or(Error::Resource)
+        self.inboxes.insert(Inbox::with_room(SPARE_BUFFERS)).ok_or(Error::Resource)
     }
 
     /// Destroys an inbox that no VI uses.
