@@ -76,7 +76,11 @@ const MUTATIONS: &[Mutation] = &[
     },
     Mutation {
         name: "nothing leaves again when its time is over",
-        edits: &[Edit { file: "crates/proto/src/tx_losses.rs", from: "if !self.is_unacknowledged() || now <", to: "if self.is_unacknowledged() || now <" }],
+        edits: &[Edit {
+            file: "crates/proto/src/tx_window/losses.rs",
+            from: "if !self.is_unacknowledged() || now <",
+            to: "if self.is_unacknowledged() || now <",
+        }],
         test: TRIAL,
     },
     Mutation {

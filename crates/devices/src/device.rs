@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A device and its limits.
 
-use crate::imitated::Model;
+mod imitated;
+
 use bellwire_faults::FaultPlan;
+pub use imitated::Model;
 
 /// Devices of a process.
 pub const DEVICES_MAX: usize = 32;

@@ -5,7 +5,7 @@
 //! | file | concern |
 //! |---|---|
 //! | `device.rs` | a device and its limits |
-//! | `imitated.rs` | the limits of known devices |
+//! | `device/imitated.rs` | the limits of known devices |
 //! | `parse.rs` | the file's text; errors with their line |
 //! | `find.rs` | where the file is |
 
@@ -13,10 +13,8 @@
 
 mod device;
 mod find;
-mod imitated;
 mod parse;
 
-pub use device::{Atomics, DEVICES_MAX, Device, LIMITS_MAX, Limits, Rate};
+pub use device::{Atomics, DEVICES_MAX, Device, LIMITS_MAX, Limits, Model, Rate};
 pub use find::{VARIABLE, find, load};
-pub use imitated::Model;
 pub use parse::parse;

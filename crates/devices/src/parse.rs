@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The text of the file. Every error names its line and what is allowed there.
 
-use crate::device::{Atomics, DEVICES_MAX, Device, LIMITS_MAX, Limits, Rate};
-use crate::imitated::Model;
+use crate::device::{Atomics, DEVICES_MAX, Device, LIMITS_MAX, Limits, Model, Rate};
 use bellwire_faults::FaultPlan;
 use std::ops::Range;
 use toml::Spanned;

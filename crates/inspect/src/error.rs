@@ -71,3 +71,8 @@ impl From<String> for Error {
 pub fn json_text(document: &impl Serialize) -> Result<String, Error> {
     serde_json::to_string_pretty(document).map(|text| text + "\n").map_err(|error| Error::failed(error.to_string()))
 }
+
+/// Without control characters: a value may come from another process.
+pub fn printable(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { '?' } else { c }).collect()
+}

@@ -5,6 +5,29 @@ use std::time::Duration;
 
 use crate::error::Error;
 
+/// In what way this process was started.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Launcher {
+    /// By nobody in particular: a job of one.
+    Alone,
+    /// By a launcher that speaks PMI-1: `bellwire run`, MPICH's `mpiexec`, Slurm's
+    /// `srun --mpi=pmi2`.
+    Pmi,
+    /// By a launcher with a PMIx server: Open MPI's `mpirun`, Slurm's `srun --mpi=pmix`.
+    Pmix,
+}
+
+impl Launcher {
+    /// A word for it: `alone`, `pmi`, `pmix`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Alone => "alone",
+            Self::Pmi => "pmi",
+            Self::Pmix => "pmix",
+        }
+    }
+}
+
 /// How to reach the launcher.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Way {

@@ -12,8 +12,9 @@ use std::sync::Arc;
 
 use libloading::Library;
 
+use crate::environment::Launcher;
 use crate::error::Error;
-use crate::job::{BLOCK_MAX_BYTES, Launcher};
+use crate::text::BLOCK_MAX_BYTES;
 
 const NAME: &str = "libbellwire_job.so.1";
 

@@ -5,43 +5,17 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, Once, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
-use crate::environment::{self, Way};
+use crate::environment::{self, Launcher, Way};
 use crate::error::Error;
 use crate::installed::Client as Installed;
 use crate::mapping;
 use crate::pmi::client::{Client as Pmi, Wire};
 use crate::pmix::Client as Pmix;
+use crate::text::{BLOCK_MAX_BYTES, KEY_MAX_BYTES};
 
-/// The longest block, bytes.
-pub const BLOCK_MAX_BYTES: usize = 64 * 1024;
-/// The longest key, bytes.
-pub const KEY_MAX_BYTES: usize = 24;
 /// How long a launcher may take to answer, where it has nothing to wait for. Barriers wait as long
 /// as the launcher lives. `BELLWIRE_JOB_TIMEOUT_S` changes both.
 pub const REPLY_TIMEOUT: Duration = Duration::from_secs(60);
-
-/// In what way this process was started.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Launcher {
-    /// By nobody in particular: a job of one.
-    Alone,
-    /// By a launcher that speaks PMI-1: `bellwire run`, MPICH's `mpiexec`, Slurm's
-    /// `srun --mpi=pmi2`.
-    Pmi,
-    /// By a launcher with a PMIx server: Open MPI's `mpirun`, Slurm's `srun --mpi=pmix`.
-    Pmix,
-}
-
-impl Launcher {
-    /// A word for it: `alone`, `pmi`, `pmix`.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Alone => "alone",
-            Self::Pmi => "pmi",
-            Self::Pmix => "pmix",
-        }
-    }
-}
 
 /// This process's place in its job. Cheap to clone; all clones of a process are the same
 /// membership, which ends with the last of them.

@@ -37,6 +37,8 @@ pub mod pmi;
 mod pmix;
 mod text;
 
+pub use environment::Launcher;
 pub use error::Error;
 pub use exiting::end_process;
-pub use job::{BLOCK_MAX_BYTES, Job, KEY_MAX_BYTES, Launcher, REPLY_TIMEOUT};
+pub use job::{Job, REPLY_TIMEOUT};
+pub use text::{BLOCK_MAX_BYTES, KEY_MAX_BYTES};

@@ -5,6 +5,11 @@
 //! Invariant: a text that is not exactly what [`encode`] writes is refused, so a damaged or
 //! truncated block is never taken for a shorter one.
 
+/// The longest block, bytes.
+pub const BLOCK_MAX_BYTES: usize = 64 * 1024;
+/// The longest key, bytes.
+pub const KEY_MAX_BYTES: usize = 24;
+
 const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 
 /// Characters of a block's base 64.

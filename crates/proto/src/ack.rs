@@ -8,7 +8,7 @@ use crate::packet::ack::BITMAP_WORDS_MAX;
 use crate::packet::header::{ACK_VALID, ECHO_VALID};
 use crate::rx_window::Rx;
 use crate::sequence::timestamp;
-use crate::tx_leave::Stamp;
+use crate::tx_window::leave::Stamp;
 use crate::{Buffer, Instant};
 
 /// The acknowledgements that we owe the peer.

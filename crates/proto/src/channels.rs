@@ -12,7 +12,7 @@
 
 use crate::config::Config;
 use crate::rtt::Rtt;
-use crate::tx_losses::Timeout;
+use crate::tx_window::losses::Timeout;
 use crate::tx_window::{Slot, State, Tx};
 use bellwire_time::Instant;
 

@@ -21,7 +21,7 @@
 //! | packets | `packet/` |
 //! | dispatch | `transport.rs`, `transport/` (in, out); `session.rs`, `session/` (in, out) |
 //! | making sessions | `handshake.rs`, `opening.rs`, `cookie.rs`, `places.rs` |
-//! | sending | `tx_ring.rs` (bytes), `tx_window.rs` (packets written), `tx_leave.rs` (packets out), `tx_joining.rs`, `tx_acks.rs`, `tx_losses.rs`, `return_to_sender.rs`, `recall.rs` |
+//! | sending | `tx_ring.rs` (bytes), `tx_window.rs` (packets written), `tx_window/leave.rs` (packets out), `tx_window/joining.rs`, `tx_acks.rs`, `tx_window/losses.rs`, `return_to_sender.rs`, `recall.rs` |
 //! | stop-and-wait channels, for comparison | `channels.rs` |
 //! | receiving | `rx_window.rs` (order, refusals), `ack.rs` |
 //! | time | `timers.rs`, `rtt.rs`, `congestion.rs`, `keepalive.rs`, `mtu.rs` |
@@ -54,9 +54,6 @@ mod statistics;
 mod timers;
 mod transport;
 mod tx_acks;
-mod tx_joining;
-mod tx_leave;
-mod tx_losses;
 mod tx_ring;
 mod tx_window;
 

@@ -8,17 +8,22 @@
 //!      | in flight, ..  | written only   |
 //! ```
 //!
-//! How packets leave is in `tx_leave.rs`, what acknowledgements do to it in `tx_acks.rs`, losses
-//! and timeouts in `tx_losses.rs`.
+//! How packets leave is in `tx_window/leave.rs`, what acknowledgements do to it in `tx_acks.rs`,
+//! losses and timeouts in `tx_window/losses.rs`.
+
+pub(crate) mod joining;
+pub(crate) mod leave;
+pub(crate) mod losses;
 
 use crate::config::{Config, DATA_HEADER, FRAME_HEADER, HEAD_WORDS_MAX};
 use crate::event::{Refusal, Sent};
 use crate::packet::data::DataHeader;
 use crate::packet::header::{Header, Kind, ORDERED};
 use crate::sequence::PacketSet;
-use crate::tx_joining::Joining;
 use crate::tx_ring::Ring;
 use bellwire_time::Instant;
+use joining::Joining;
+use losses::Losses;
 use zerocopy::FromBytes;
 
 const LANE_BITS: u32 = 10;
@@ -89,7 +94,7 @@ pub(crate) struct Tx {
     /// The last frame written is not the end of what its sender has begun.
     pub(crate) more: bool,
     pub(crate) joining: Joining,
-    pub(crate) losses: crate::tx_losses::Losses,
+    pub(crate) losses: Losses,
     pub(crate) sent_total: u64,
     pub(crate) again_total: u64,
     pub(crate) lost_total: u64,
@@ -116,7 +121,7 @@ impl Tx {
             forced: 0,
             more: false,
             joining: Joining::default(),
-            losses: crate::tx_losses::Losses::default(),
+            losses: Losses::default(),
             sent_total: 0,
             again_total: 0,
             lost_total: 0,

@@ -38,7 +38,7 @@ mod record;
 
 pub use eavesdrop::Overheard;
 pub use outages::FabricEvent;
-pub use ports::{AttachError, Datagram, Port, SendError};
+pub use ports::{AttachError, Datagram, SendError};
 pub use record::{DropCause, LinkStatistics, Statistics};
 
 use crate::topology::{NodeId, Place, Routes, Topology, TopologyError};
@@ -56,6 +56,14 @@ use record::Record;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::io::{self, Write};
+
+/// An attached port. It is closed by `detach` and by a crash of its node; the number is then used
+/// again under another generation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Port {
+    index: u32,
+    generation: u32,
+}
 
 /// A simulated network. See the module's documentation.
 #[derive(Debug)]

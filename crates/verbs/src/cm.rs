@@ -9,6 +9,7 @@
 use crate::connection::{CM_MESSAGES_MAX, Connection, ConnectionId};
 use crate::core::Core;
 use crate::life::{is_taken, patience};
+use crate::managed::{Bell, Managed, World};
 use crate::name::{asks_for_service, service_address};
 use crate::port::Port;
 use crate::progress::{HostWire, clock};
@@ -16,70 +17,13 @@ use crate::types::{Error, Gid};
 use bellwire_cm::{Channel, Cm, Host, Link, Service};
 use bellwire_peer::listen_alone;
 use bellwire_via::wire::Wire;
-use bellwire_via::{Acceptor, Engine, Instant, ViHandle};
-use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
-use rustix::net::{RecvFlags, SendFlags, recv, send};
-use std::collections::BTreeMap;
+use bellwire_via::{Engine, Instant, ViHandle};
 use std::sync::Arc;
 
 /// In the timers, for connection management's: no queue pair has that number.
 pub(crate) const CM_TIMER: u32 = u32::MAX - 1;
 /// How long a link may take.
 const LINK_PATIENCE: u64 = 20_000_000_000;
-
-/// What a program sleeps on: a socket that is readable while its channel has events.
-#[derive(Debug)]
-pub struct Bell {
-    /// The program's end, to take back what was rung.
-    end: OwnedFd,
-    other: OwnedFd,
-}
-
-impl Bell {
-    /// `end` duplicates the program's descriptor; `other` is the other end of its socket pair.
-    pub fn new(end: OwnedFd, other: OwnedFd) -> Self {
-        Self { end, other }
-    }
-
-    fn set(&self, rings: bool) {
-        // One byte is there, or none: neither call can block, and both ends are open.
-        if rings {
-            let _ = send(&self.other, &[1], SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
-        } else {
-            let _ = recv(&self.end, &mut [0; 8], RecvFlags::DONTWAIT);
-        }
-    }
-
-    /// Sleeps until it rings: in a call that signals interrupt, or do not, as programs have asked
-    /// for.
-    ///
-    /// # Errors
-    /// A signal came whose handler interrupts calls; the program does not want to wait any more
-    /// (`EAGAIN`).
-    fn sleep(&self) -> rustix::io::Result<()> {
-        recv(&self.end, &mut [0; 1], RecvFlags::PEEK).map(drop)
-    }
-
-    /// The program's end.
-    pub fn fd(&self) -> BorrowedFd<'_> {
-        self.end.as_fd()
-    }
-}
-
-/// The machine, and what stands for it here.
-#[derive(Debug)]
-pub(crate) struct Managed {
-    cm: Cm,
-    world: World,
-    /// When the machine is due next, as the timers have it; 0: never.
-    due: u64,
-}
-
-#[derive(Debug, Default)]
-struct World {
-    acceptors: BTreeMap<Service, Acceptor>,
-    bells: BTreeMap<Channel, Arc<Bell>>,
-}
 
 /// What the machine is given of a device during a call.
 #[derive(Debug)]

@@ -10,12 +10,12 @@
 
 use crate::armed::ArmedQueues;
 use crate::channel::Channel;
-use crate::cm::Managed;
 use crate::connection::{Connection, ConnectionId};
 use crate::domains::Domains;
 use crate::fates::Struck;
 use crate::joined::Groups;
 use crate::lost::Lost;
+use crate::managed::Managed;
 use crate::memory::Regions;
 use crate::name::{Name, QPS_MAX};
 use crate::patience::Patience;

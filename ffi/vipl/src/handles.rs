@@ -296,7 +296,6 @@ pub(crate) fn forget_all() {
 
 /// Makes a handle for a NIC.
 pub(crate) fn open(nic: Nic, host: Box<[u8]>, is_mapped_mode: bool, reaches_others: bool) -> Result<VipHandle, VipReturn> {
-    crate::forks::watch();
     let (index, key) = {
         let mut a = lock();
         let cursor = a.cursor;

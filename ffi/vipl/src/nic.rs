@@ -3,6 +3,7 @@
 
 use crate::connect::{host_room, write_address};
 use crate::ext::VERSION;
+use crate::forks;
 use crate::handles::{self, Cell};
 use crate::memory::REGISTER_BLOCK_BYTES_MAX;
 use crate::status::{Outcome, VipReturn, call};
@@ -42,6 +43,7 @@ fn open() -> Result<VipHandle, VipReturn> {
     let reaches_others = config.udp.is_some();
     let nic = Nic::open(config).map_err(|e| refused(&e))?;
     nic.ignore_errors();
+    forks::watch();
     handles::open(nic, host, is_mapped_mode, reaches_others)
 }
 

@@ -6,8 +6,7 @@ use std::fmt::Write;
 use serde::Serialize;
 
 use super::{Fact, Status};
-use crate::error::Error;
-use crate::error::json_text;
+use crate::error::{Error, json_text, printable};
 
 /// Version of the JSON format; rises when a field changes its meaning.
 const FORMAT: u32 = 1;
@@ -60,11 +59,6 @@ fn paragraph(out: &mut String, lead: &str, text: &str) {
     if line.trim_end().len() > lead.trim_end().len() {
         let _ = writeln!(out, "{:INDENT$}{}", "", line.trim_end());
     }
-}
-
-/// Without control characters: a value may come from another process.
-pub fn printable(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { '?' } else { c }).collect()
 }
 
 #[derive(Serialize)]

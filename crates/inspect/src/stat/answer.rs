@@ -7,7 +7,7 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use crate::error::Error;
-use crate::host::report::printable;
+use crate::error::printable;
 
 /// Most VIs and links of one NIC that are shown.
 const ITEMS_MAX: usize = 65_536;

@@ -17,12 +17,11 @@ use rustix::io::{Errno, FdFlags, fcntl_getfd, fcntl_setfd};
 use rustix::net::SendFlags;
 
 use super::line::{Line, LineBuffer};
-use super::server::VALUE_MAX_BYTES;
-use super::values::{split, wire_key};
+use super::values::{VALUE_MAX_BYTES, split, wire_key};
 use super::{GET_ALL_KEY, VALUE_MAX_KEY};
 use crate::error::Error;
-use crate::job::BLOCK_MAX_BYTES;
-use crate::{mapping, text};
+use crate::mapping;
+use crate::text::{self, BLOCK_MAX_BYTES};
 
 /// A line that every launcher takes whole: older ones have buffers of 1024 bytes.
 const PLAIN_LINE_MAX_BYTES: usize = 1000;

@@ -9,15 +9,13 @@
 
 use std::collections::BTreeMap;
 
-use super::line::{LINE_MAX_BYTES, Line};
-use super::values::Lines;
+use super::line::Line;
+use super::values::{Lines, VALUE_MAX_BYTES};
 use super::{GET_ALL_KEY, VALUE_MAX_KEY};
 use crate::mapping;
 
 /// Longest key, as announced.
 const KEY_MAX_BYTES: usize = 64;
-/// Longest value for clients that know [`VALUE_MAX_KEY`]: it fits a line beside the other words.
-pub const VALUE_MAX_BYTES: usize = LINE_MAX_BYTES - 512;
 /// Keys and values of a job, bytes.
 pub const STORE_MAX_BYTES: usize = 256 << 20;
 

@@ -10,8 +10,10 @@
 use std::collections::BTreeMap;
 
 use super::line::LINE_MAX_BYTES;
-use super::server::VALUE_MAX_BYTES;
 
+/// Longest value for clients that know [`super::VALUE_MAX_KEY`]: it fits a line beside the other
+/// words.
+pub(super) const VALUE_MAX_BYTES: usize = LINE_MAX_BYTES - 512;
 /// In place of a value that is not there.
 const ABSENT: &str = "-";
 /// Of a line, for the values: what one of the longest takes.

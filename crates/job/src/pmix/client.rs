@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use super::abi::{self, Api, ByteObject, Data, Info, Proc, Value};
 use crate::error::Error;
-use crate::job::BLOCK_MAX_BYTES;
+use crate::text::BLOCK_MAX_BYTES;
 
 /// Whether a fence is done, and how.
 struct Fence {

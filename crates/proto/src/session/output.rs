@@ -7,7 +7,7 @@ use crate::delivery::Buffer;
 use crate::packet::control::PING_BYTES;
 use crate::packet::{Close, Ping};
 use crate::sequence::timestamp;
-use crate::tx_leave::Run;
+use crate::tx_window::leave::Run;
 use bellwire_time::Instant;
 
 /// Packets to be sent.

@@ -4,7 +4,7 @@
 
 use super::packets::Packet;
 use super::record::{DropCause, Mark, What};
-use super::{Fabric, Overheard, Sink, hash};
+use super::{Fabric, Overheard, Port, Sink, hash};
 use crate::topology::NodeId;
 use bellwire_time::Instant;
 use core::fmt;
@@ -15,14 +15,6 @@ use std::collections::VecDeque;
 const DATAGRAM_BYTES_MAX: usize = 1 << 24;
 /// Where ports are taken from if none is asked for.
 const PORTS_DRAWN: core::ops::RangeInclusive<u16> = 49_152..=65_535;
-
-/// An attached port. It is closed by `detach` and by a crash of its node; the number is then used
-/// again under another generation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Port {
-    index: u32,
-    generation: u32,
-}
 
 /// A packet that has arrived.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -4,11 +4,11 @@
 //! beyond whole runs, while such messages follow one another.
 //!
 //! A frame that finds the path idle leaves at once. While packets are in flight, new frames collect
-//! in the last packet, for a few microseconds at most. Used by `tx_leave.rs` (which packets may
+//! in the last packet, for a few microseconds at most. Used by `leave.rs` (which packets may
 //! leave); `transport/output.rs` keeps the sessions in which something waits.
 
-use crate::tx_leave::Allowance;
-use crate::tx_window::Tx;
+use super::Tx;
+use super::leave::Allowance;
 use bellwire_time::{Duration, Instant};
 
 /// With fewer packets in flight, nothing waits: a question of two messages, or an answer behind an

@@ -2,10 +2,10 @@
 //! Which packets are lost: overtaken by later ones (by count and by time), or unanswered for too
 //! long.
 
+use super::{State, Tx};
 use crate::config::Config;
 use crate::rtt::Rtt;
 use crate::sequence::before;
-use crate::tx_window::{State, Tx};
 use bellwire_time::Instant;
 
 /// Later packets that must have arrived before a packet counts as lost; adapts to reordering.

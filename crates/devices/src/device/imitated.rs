@@ -2,7 +2,7 @@
 //! The limits and names of known devices, as their drivers tell them. A limit beyond Bellwire's own
 //! is Bellwire's.
 
-use crate::device::{LIMITS_MAX, Limits, Rate};
+use super::{LIMITS_MAX, Limits, Rate};
 
 /// A device to be imitated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

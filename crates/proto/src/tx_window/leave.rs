@@ -2,9 +2,9 @@
 //! Packets leave the sending window: which may, when, and the state kept for each. New ones leave
 //! in order, one that finds the path idle by a shorter way, and lost ones again.
 
+use super::{State, Tx};
 use crate::config::{Config, DATA_HEADER};
 use crate::packet::header::{ACK_NOW, ORDERED, RETRANSMITTED};
-use crate::tx_window::{State, Tx};
 use bellwire_time::{Duration, Instant};
 
 /// What all packets that leave now carry.
