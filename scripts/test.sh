@@ -96,6 +96,7 @@ lane_verbs() {
 lane_rust() {
     part rust      rust
     # These run programs that the tests in Rust have built.
+    part locks     tests/locks.sh "$target/tests-locks"
     part launchers make -s -C tests/job check LIBJOB="$target/release/libbellwire_job_c.so" LIBAM="$target/release/libbellwire_am.so" LIBGAS="$target/release/libbellwire_gas_c.so" BELLWIRE="$target/release/bellwire" RING="$target/debug/examples/ring" TEAM="$target/debug/examples/all_to_all" OUT="$target/tests-job"
 }
 lane lane_c
