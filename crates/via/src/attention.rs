@@ -10,8 +10,9 @@
 //!   [`ALL_AFTER_NS`] ago, or [`ALL_AFTER_NS_PER_LINK`] for each link where that is more; where
 //!   there is no clock, after [`TURNS_PER_ALL`] such polls;
 //! - a poll that finds something asks the clock once in [`FINDS_PER_CLOCK`] finds;
-//! - while the clock says that polls follow each other within [`QUICK_NS`], [`UNASKED_MAX`] of them
-//!   do without it: reading it takes as long as several looks;
+//! - while the clock says that it is asked again within [`QUICK_NS`], [`UNASKED_MAX`] polls do
+//!   without it: reading it takes as long as several looks. If one link alone is recent, such a
+//!   poll that finds nothing there does nothing else, as if there were no other links;
 //! - [`ALONE`] finds in a row at one link make it the only recent one.
 //!
 //! So of the polls that find nothing else and begin `ALL_AFTER_NS` or later after a message came to
@@ -35,15 +36,15 @@ pub const FINDS_PER_CLOCK: u32 = 16;
 /// Finds in a row at one link after which the others are not recent any more.
 pub const ALONE: u32 = 1024;
 /// Polls that do not ask the clock after one to which it said that polls are quick.
-pub const UNASKED_MAX: u32 = 3;
+pub const UNASKED_MAX: u32 = 15;
 /// Time between two questions to the clock while polls are quick, nanoseconds.
-pub const QUICK_NS: u64 = 1_000;
+pub const QUICK_NS: u64 = 4_000;
 /// Narrow polls that find nothing, between two looks at all links, where there is no clock.
 pub const TURNS_PER_ALL: u32 = 64;
 /// Time between two looks at all links, nanoseconds: at least, and for each link.
 pub const ALL_AFTER_NS: u64 = 10_000;
 /// See [`ALL_AFTER_NS`].
-pub const ALL_AFTER_NS_PER_LINK: u64 = 100;
+pub const ALL_AFTER_NS_PER_LINK: u64 = 200;
 
 /// The links at which polls found messages lately. Links are named by their place in the engine's
 /// list.
@@ -82,12 +83,35 @@ impl Attention {
 
     /// The link that a narrow poll tries first, unless it is time to think of the others.
     #[inline]
-    pub fn favourite(&mut self) -> Option<u32> {
-        if !self.narrow || self.finds >= FINDS_PER_CLOCK {
-            return None;
-        }
+    pub fn favourite(&self) -> Option<u32> {
+        (self.narrow && self.finds < FINDS_PER_CLOCK).then_some(self.recent[0])
+    }
+
+    /// The only recent link, if polls look at it alone for now.
+    #[inline]
+    pub fn only(&self) -> Option<u32> {
+        if self.count == 1 { self.favourite() } else { None }
+    }
+
+    /// A poll has found something at the favourite.
+    #[inline]
+    pub fn found_at_favourite(&mut self) {
         self.finds += 1;
-        Some(self.recent[0])
+    }
+
+    /// A poll that was counted as a find at the favourite has found nothing.
+    #[inline]
+    pub fn found_none_at_favourite(&mut self) {
+        self.finds = self.finds.saturating_sub(1);
+    }
+
+    /// A poll has found nothing at the favourite: whether it is to look nowhere else. Counts as a
+    /// poll that did not ask the clock.
+    #[inline]
+    pub fn is_content(&mut self) -> bool {
+        let is_content = self.count == 1 && self.unasked != 0;
+        self.unasked -= u32::from(is_content);
+        is_content
     }
 
     /// A poll has found something at a link.

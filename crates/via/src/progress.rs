@@ -72,7 +72,15 @@ impl<W: Wire> Engine<W> {
     #[inline(never)]
     fn receive_links(&mut self) -> bool {
         let mut any = false;
-        if self.attention.is_narrow() {
+        if let Some(at) = self.attention.only() {
+            if self.receive_link(at as usize) {
+                self.attention.found_at_favourite();
+                return true;
+            }
+            if self.attention.is_content() || !self.is_time_for_all() {
+                return false;
+            }
+        } else if self.attention.is_narrow() {
             let must_ask = self.attention.must_ask();
             let (recent, count) = self.attention.recent();
             for at in &recent[..count] {
@@ -92,7 +100,7 @@ impl<W: Wire> Engine<W> {
         let mut i = 0;
         while i < self.links.len() {
             let id = self.links[i].id;
-            if self.receive_link(i) {
+            if self.may_bring(i) && self.receive_link(i) {
                 any = true;
                 if self.links.get(i).is_some_and(|l| l.id == id) {
                     self.attention.found(i as u32);
@@ -101,6 +109,12 @@ impl<W: Wire> Engine<W> {
             i += 1;
         }
         any
+    }
+
+    /// Whether a look at a link, one of many, can find something.
+    #[inline]
+    pub(crate) fn may_bring(&self, at: usize) -> bool {
+        self.links.get(at).is_some_and(|l| self.wire.may_bring(l.id))
     }
 
     /// Whether a narrow poll is to look at all links.
@@ -214,7 +228,13 @@ impl<W: Wire> Engine<W> {
             self.handle_wire_events();
         }
         if self.is_time_for_all() {
-            self.receive_all();
+            let mut i = 0;
+            while i < self.links.len() {
+                if self.may_bring(i) {
+                    self.receive_link(i);
+                }
+                i += 1;
+            }
         }
         self.end_turn();
     }

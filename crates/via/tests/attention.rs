@@ -372,3 +372,30 @@ fn one_busy_link_is_looked_at_alone() {
     (0..ALONE).for_each(|i| attention.found(6 + i % 2));
     assert_eq!(attention.recent().1, 2);
 }
+
+/// The only busy link of many is polled like an only link, but for one poll in a few, which asks
+/// the clock; finds have an end, too.
+#[test]
+fn an_only_busy_link_is_polled_alone() {
+    let mut attention = Attention::default();
+    attention.found(3);
+    assert_eq!(attention.only(), None, "polls are wide");
+    (0..STREAK).for_each(|_| attention.found(3));
+    assert!(attention.is_due(64, || 1_000_000) && attention.only() == Some(3));
+    // The first question to the clock says nothing about how quick polls are.
+    assert!(!attention.is_content());
+    assert!(!attention.is_due(64, || 1_000_000 + QUICK_NS - 1));
+    for _ in 0..UNASKED_MAX {
+        assert!(attention.is_content());
+    }
+    assert!(!attention.is_content(), "it is time to ask");
+    for _ in 0..FINDS_PER_CLOCK {
+        assert_eq!(attention.only(), Some(3));
+        attention.found_at_favourite();
+    }
+    assert_eq!(attention.only(), None, "it is time to think of the others");
+    // A second busy link is looked for in the usual way.
+    attention.found(9);
+    (0..=STREAK).for_each(|_| attention.found(9));
+    assert!(attention.is_narrow() && !attention.is_due(64, || 1_000_000 + QUICK_NS) && attention.only().is_none() && !attention.is_content());
+}

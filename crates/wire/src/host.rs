@@ -198,6 +198,16 @@ unsafe impl Wire for HostWire {
     }
 
     #[inline(always)]
+    fn may_bring(&self, link: LinkId) -> bool {
+        self.shm.may_bring(link)
+    }
+
+    #[inline]
+    fn leaves_out(&mut self, link: LinkId) -> bool {
+        self.shm.leaves_out(link)
+    }
+
+    #[inline(always)]
     fn consume(&mut self, link: LinkId) {
         match self.shm.link(link) {
             Some(l) => l.consume(),

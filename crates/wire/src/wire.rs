@@ -171,6 +171,21 @@ pub unsafe trait Wire: DirectMemory {
     /// Whether [`poll_event`](Self::poll_event) has something. Asked on every turn of the engine.
     fn has_events(&self) -> bool;
 
+    /// Whether [`receive`](Self::receive) on this link would find a frame or do something else. For
+    /// callers that look at many links, most of which bring nothing: `false` touches as little
+    /// memory as possible, and the looks at several links overlap.
+    #[inline]
+    fn may_bring(&self, _link: LinkId) -> bool {
+        true
+    }
+
+    /// Whether a poll that looks at this link alone is to leave it out: its reader has caught up
+    /// with a stream, and each look takes the line from the writer. Counts as that poll.
+    #[inline]
+    fn leaves_out(&mut self, _link: LinkId) -> bool {
+        false
+    }
+
     /// A clock for comparing ways, nanoseconds; 0 if there is none (then nothing is compared).
     fn stopwatch(&self) -> u64 {
         0

@@ -57,7 +57,10 @@ impl<W: Wire> Engine<W> {
             Peeked::Line(frame) => frame,
             Peeked::Nothing => {
                 if self.links.len() != 1 {
-                    return Looked::Otherwise;
+                    self.attention.found_none_at_favourite();
+                    if !self.attention.is_content() {
+                        return Looked::Otherwise;
+                    }
                 }
                 self.end_turn();
                 return if self.inbox_has(inbox) { Looked::Otherwise } else { Looked::Nothing };
@@ -100,7 +103,7 @@ impl<W: Wire> Engine<W> {
             self.handle_wire_events();
         }
         if self.links.len() != 1 {
-            return self.take_among_links(inbox, line, found);
+            return self.take_among_links(inbox, line, looks_at_only, found);
         }
         let taken = self.inboxes.get(inbox)?.taken;
         // A message that comes while we look is found sooner by another look than by another poll,
@@ -119,8 +122,27 @@ impl<W: Wire> Engine<W> {
 
     /// The next thing from several links, or none.
     #[inline(never)]
-    fn take_among_links(&mut self, inbox: InboxHandle, line: &mut LineWords, noting: impl Fn() + Copy) -> Option<Taken> {
-        if self.attention.is_narrow() {
+    fn take_among_links(&mut self, inbox: InboxHandle, line: &mut LineWords, looks_at_only: usize, noting: impl Fn() + Copy) -> Option<Taken> {
+        if let Some(at) = self.attention.only() {
+            // As with an only link.
+            let is_left_out = self.links.get(at as usize).is_some_and(|l| self.wire.leaves_out(l.id));
+            for _ in 0..if is_left_out { 0 } else { looks_at_only } {
+                if let Some(found) = self.take_from_link(at as usize, inbox, line, noting) {
+                    self.attention.found_at_favourite();
+                    if let Some(i) = self.inboxes.get_mut(inbox) {
+                        (i.cursor, i.taken) = (at as usize, 0);
+                    }
+                    return Some(found);
+                }
+            }
+            // If the link has failed, nothing is recent any more.
+            if self.attention.is_narrow()
+                && !self.attention.is_content()
+                && let Some(found) = self.take_from_others(&[at], inbox, line, noting)
+            {
+                return Some(found);
+            }
+        } else if self.attention.is_narrow() {
             if let Some(found) = self.take_from_recent(inbox, line, noting) {
                 return Some(found);
             }
@@ -129,7 +151,10 @@ impl<W: Wire> Engine<W> {
             let mut at = cursor;
             for _ in 0..self.links.len() {
                 at = if at >= self.links.len() { 0 } else { at };
-                if let Some(found) = self.take_from_link(at, inbox, line, noting) {
+                // The link that brought the last message is likely to bring the next.
+                if (at == cursor || self.may_bring(at))
+                    && let Some(found) = self.take_from_link(at, inbox, line, noting)
+                {
                     if self.links.len() > LINKS_ALWAYS {
                         self.attention.found(at as u32);
                     }
@@ -179,7 +204,7 @@ impl<W: Wire> Engine<W> {
             return None;
         }
         for at in 0..self.links.len() as u32 {
-            if recent.contains(&at) {
+            if recent.contains(&at) || !self.may_bring(at as usize) {
                 continue;
             }
             let found = self.take_from_link(at as usize, inbox, line, noting);
@@ -201,10 +226,12 @@ impl<W: Wire> Engine<W> {
         }
     }
 
-    /// The link that a narrow poll tries first.
+    /// The link that a narrow poll tries first. The poll counts as a find; a caller that finds
+    /// nothing takes that back.
     #[inline(never)]
     fn favourite(&mut self) -> Option<LinkId> {
         let at = self.attention.favourite()?;
+        self.attention.found_at_favourite();
         self.links.get(at as usize).filter(|l| !l.broken).map(|l| l.id)
     }
 

@@ -87,6 +87,16 @@ unsafe impl Wire for ShmWire {
     }
 
     #[inline(always)]
+    fn may_bring(&self, link: LinkId) -> bool {
+        Self::may_bring(self, link)
+    }
+
+    #[inline]
+    fn leaves_out(&mut self, link: LinkId) -> bool {
+        Self::leaves_out(self, link)
+    }
+
+    #[inline(always)]
     fn consume(&mut self, link: LinkId) {
         if let Some(l) = self.link(link) {
             l.consume();

@@ -284,15 +284,15 @@ impl Link {
             // SAFETY: F1: the slot stays mapped as long as F2 lets the caller use the frame.
             return Peeked::Line(unsafe { Frame::new(head, words, core::ptr::null(), 0) });
         }
-        self.found_nothing();
+        self.found_nothing(true);
         Peeked::Nothing
     }
 
     /// There is no frame: the reader is at leisure to say how far it has come, and looks less often
     /// if it has caught up with a stream.
     #[inline(always)]
-    fn found_nothing(&mut self) {
-        if self.one_way >= STREAM_FRAMES_MIN {
+    fn found_nothing(&mut self, may_skip: bool) {
+        if self.one_way >= STREAM_FRAMES_MIN && may_skip {
             self.skip = STREAM_POLLS_SKIPPED;
         }
         if self.consumer.unpublished() != 0 && self.kept.is_empty() {
@@ -338,16 +338,11 @@ impl Link {
     /// F2, as there.
     #[inline(always)]
     pub(crate) unsafe fn receive(&mut self, is_only: bool) -> Received {
-        if self.skip != 0 && is_only {
-            self.skip -= 1;
-            // SAFETY: L2. Relaxed: our own word. A thread that has armed looks for the last time
-            // before it sleeps: that look must be a true one.
-            if unsafe { (*self.own_armed).load(Ordering::Relaxed) } == 0 {
-                return Received::Empty;
-            }
+        if self.leaves_out() && is_only {
+            return Received::Empty;
         }
         let Some(head) = self.consumer.peek_word0() else {
-            self.found_nothing();
+            self.found_nothing(is_only);
             return Received::Empty;
         };
         self.one_way = self.one_way.saturating_add(1);
@@ -363,6 +358,25 @@ impl Link {
         // SAFETY: F1: the slot stays mapped as long as F2 lets the caller use the frame; so does
         // the payload, whose place has been checked.
         Received::Frame(unsafe { Frame::new(head, words, payload, length as usize) })
+    }
+
+    /// See [`Wire::leaves_out`](crate::Wire::leaves_out).
+    #[inline(always)]
+    pub(crate) fn leaves_out(&mut self) -> bool {
+        if self.skip == 0 {
+            return false;
+        }
+        self.skip -= 1;
+        // SAFETY: L2. Relaxed: our own word. A thread that has armed looks for the last time before
+        // it sleeps: that look must be a true one.
+        unsafe { (*self.own_armed).load(Ordering::Relaxed) == 0 }
+    }
+
+    /// See [`Wire::may_bring`](crate::Wire::may_bring): a line is there, or a look has to say how
+    /// far the reader has come.
+    #[inline(always)]
+    pub(crate) fn may_bring(&self) -> bool {
+        self.consumer.peek_word0().is_some() || self.consumer.unpublished() != 0
     }
 
     /// Where the payload of the frame with these words is, and its length; `None` if that cannot

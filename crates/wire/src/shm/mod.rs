@@ -201,6 +201,18 @@ impl ShmWire {
         self.links.get_mut(Handle::from_raw(id.raw()))
     }
 
+    /// See [`Wire::may_bring`](super::Wire::may_bring); `true` for other wires' links.
+    #[inline(always)]
+    pub(super) fn may_bring(&self, id: LinkId) -> bool {
+        self.links.get(Handle::from_raw(id.raw())).is_none_or(Link::may_bring)
+    }
+
+    /// See [`Wire::leaves_out`](super::Wire::leaves_out).
+    #[inline]
+    pub(super) fn leaves_out(&mut self, id: LinkId) -> bool {
+        self.link(id).is_some_and(Link::leaves_out)
+    }
+
     #[inline(always)]
     pub(super) fn is_only_link(&self) -> bool {
         self.links.len() == 1
