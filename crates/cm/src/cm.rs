@@ -48,6 +48,8 @@ pub struct Cm {
     pub(crate) now: u64,
     random: u64,
     next: u32,
+    /// The upper bits of numbers that are chosen here.
+    pub(crate) range: u8,
     pub(crate) ids: BTreeMap<u32, Id>,
     pub(crate) channels: BTreeMap<Channel, VecDeque<Event>>,
     pub(crate) links: BTreeMap<Link, LinkState>,
@@ -69,6 +71,7 @@ impl Cm {
             now: 0,
             random: seed,
             next: 0,
+            range: 0,
             ids: BTreeMap::new(),
             channels: BTreeMap::new(),
             links: BTreeMap::new(),
@@ -95,11 +98,16 @@ impl Cm {
     /// A number that nothing has.
     pub(crate) fn number(&mut self) -> u32 {
         loop {
-            self.next = self.next.wrapping_add(1);
-            if self.next != 0 && !self.ids.contains_key(&self.next) && !self.memberships.contains_key(&self.next) {
-                return self.next;
+            self.next = self.next.wrapping_add(1) & 0xff_ffff;
+            let number = u32::from(self.range) << 24 | self.next;
+            if self.next != 0 && !self.is_used(number) {
+                return number;
             }
         }
+    }
+
+    pub(crate) fn is_used(&self, number: u32) -> bool {
+        self.ids.contains_key(&number) || self.memberships.contains_key(&number)
     }
 
     // ---- channels and events

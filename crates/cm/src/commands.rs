@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A program's commands about identifiers, addresses and groups.
 
-use crate::cm::{Cm, IDS_MAX, Membership};
+use crate::cm::{Cm, Membership};
+use crate::devices::Unbound;
 use crate::host::Host;
 use crate::id::{Id, State};
 use crate::types::{Channel, Error, Event, EventBody, EventKind, Gid, IdOption, Joined, MULTICAST_QP, Parameters, QpKind, Route, Service, Space, UDP_QKEY};
@@ -21,15 +22,17 @@ impl Cm {
     /// # Errors
     /// [`Error::Missing`]: no such channel; [`Error::Full`].
     pub fn create_id(&mut self, channel: Channel, uid: u64, space: Space, kind: QpKind) -> Result<u32, Error> {
-        if !self.channels.contains_key(&channel) {
-            return Err(Error::Missing);
-        }
-        if self.ids.len() >= IDS_MAX {
-            return Err(Error::Full);
-        }
         let number = self.number();
-        self.ids.insert(number, Id::new(channel, uid, space, kind));
+        self.create_id_as(number, channel, uid, space, kind)?;
         Ok(number)
+    }
+
+    /// Makes an identifier with a number that the caller chose.
+    ///
+    /// # Errors
+    /// As there; [`Error::InUse`]: the number is.
+    pub fn create_id_as(&mut self, number: u32, channel: Channel, uid: u64, space: Space, kind: QpKind) -> Result<(), Error> {
+        self.put_unbound(channel, number, Unbound(Id::new(channel, uid, space, kind)))
     }
 
     /// Ends an identifier; how many events of it the program was given.

@@ -37,10 +37,12 @@ pub(crate) enum State {
     TimeWait,
     /// Over.
     Over,
+    /// Its device was removed.
+    Removed,
 }
 
 /// An identifier.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Id {
     pub channel: Channel,
     pub uid: u64,

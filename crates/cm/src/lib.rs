@@ -2,7 +2,7 @@
 //! Connection management for RDMA queue pairs: the identifiers, states, messages and timers behind
 //! `rdma_cm`, as a machine without I/O, clock or thread.
 //!
-//! A process has one [`Cm`]. Programs call it through the commands of the kernel's user interface
+//! A process has one [`Cm`] for each device. Programs call it through the commands of the kernel's user interface
 //! (`ffi/verbs` translates them); peers' messages come in by [`Cm::message`], time by [`Cm::tick`].
 //! The machine sends through a [`Host`], which knows links: in `crates/verbs` a link is a
 //! connection of its own, in tests it is a queue with loss.
@@ -15,6 +15,7 @@
 //! | `id.rs` | an identifier: its state and what it knows |
 //! | `cm.rs` | the machine: channels, events, links |
 //! | `commands.rs`, `connecting.rs` | commands of programs about identifiers and addresses; about connections |
+//! | `devices.rs` | several machines of one process; devices that change |
 //! | `arrive.rs` | messages of peers |
 //! | `timers.rs` | repetitions and time-outs |
 //! | `attributes.rs` | what a queue pair is to be set to |
@@ -32,6 +33,7 @@ mod attributes;
 mod cm;
 mod commands;
 mod connecting;
+mod devices;
 mod host;
 mod id;
 mod message;
@@ -40,6 +42,7 @@ mod types;
 
 pub use attributes::{Attributes, Mask};
 pub use cm::Cm;
+pub use devices::Unbound;
 pub use host::{Host, Link};
 pub use message::MESSAGE_BYTES_MAX;
 pub use types::{

@@ -183,7 +183,15 @@ impl Cm {
             State::Answered => rejected(REJECTED_BY_CONSUMER),
             State::Replied => rejected(REJECTED_TIMEOUT),
             State::Established if is_datagram => return,
-            State::Established => return self.part(host, number),
+            State::Established => {
+                // A peer that said goodbye before leaves no orphan.
+                let pair = (id.parting == 0).then_some((id.ours.qp, id.peer_gid, id.theirs.qp));
+                self.part(host, number);
+                if let Some((own, Some(gid), peer)) = pair {
+                    host.orphaned(own, gid, peer);
+                }
+                return;
+            }
             State::Leaving => return self.left(host, number, 0),
             // The program does not know of it, or knows of its end.
             State::Asked => return self.finish(number, State::Over),

@@ -162,10 +162,14 @@ pub enum EventKind {
     Established = 9,
     /// The connection is over.
     Disconnected = 10,
+    /// The device is no longer there.
+    DeviceRemoval = 11,
     /// The identifier joined a group.
     MulticastJoin = 12,
     /// It could not.
     MulticastError = 13,
+    /// The device's address changed.
+    AddressChange = 14,
     /// The queue pair may be used again.
     TimewaitExit = 15,
 }

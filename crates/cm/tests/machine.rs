@@ -470,3 +470,68 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn the_queue_pair_of_a_killed_peer_is_named() {
+    let (mut w, a, ..) = connected();
+    w.kill(2);
+    w.run(MS);
+    next(&mut w, 0, a, EventKind::Disconnected);
+    assert_eq!(w.net.orphaned, [(0, 77, gid(2), 88)]);
+    // One that says goodbye leaves its peer's queue pair alone.
+    let (mut w, a, b, _, passive) = connected();
+    w.on(2, |cm, host, now| cm.disconnect(host, b, passive, now)).unwrap();
+    w.run(MS);
+    w.kill(2);
+    w.run(MS);
+    next(&mut w, 0, a, EventKind::Disconnected);
+    assert_eq!(w.net.orphaned, []);
+}
+
+#[test]
+fn a_device_changes_its_address_and_is_removed() {
+    let (mut w, a, b, active, passive) = connected();
+    let idle = w.on(0, |cm, _, _| cm.create_id(a, 5, Space::Tcp, QpKind::Reliable)).unwrap();
+    w.on(0, |cm, host, _| cm.address_changed(host));
+    let told = next(&mut w, 0, a, EventKind::AddressChange);
+    assert_eq!((told.id, told.uid, told.status), (active, 2000, 0));
+    assert_eq!(w.event(0, a), None, "an identifier without an address is not told");
+    // The connection goes on until the device is removed.
+    for _ in 0..2 {
+        w.on(0, |cm, host, _| cm.device_removed(host));
+    }
+    assert_eq!(next(&mut w, 0, a, EventKind::DeviceRemoval).id, active);
+    assert_eq!(w.event(0, a), None, "each is told once");
+    w.run(MS);
+    assert_eq!(next(&mut w, 2, b, EventKind::Disconnected).id, passive);
+    assert_eq!(w.on(0, |cm, host, now| cm.disconnect(host, a, active, now)), Err(Error::Invalid));
+    assert!(w.on(0, |cm, host, _| cm.destroy_id(host, a, active)).is_ok() && w.on(0, |cm, host, _| cm.destroy_id(host, a, idle)).is_ok());
+    // A listener of all addresses is told nothing, and takes no more requests here.
+    w.on(2, |cm, host, _| cm.device_removed(host));
+    assert_eq!(next(&mut w, 2, b, EventKind::DeviceRemoval).id, passive);
+    assert_eq!(w.event(2, b), None);
+    let again = asks(&mut w, 0, a, 2, Space::Tcp, QpKind::Reliable, &[]);
+    w.run(SECOND);
+    assert_eq!(next(&mut w, 0, a, EventKind::Rejected).id, again);
+}
+
+#[test]
+fn an_identifier_moves_to_another_device_before_it_is_bound() {
+    let mut w = World::new(4, 9, 0);
+    let (a, b) = (w.cms[0].create_channel(), w.cms[1].create_channel());
+    w.cms[0].choose_numbers(1);
+    w.cms[1].choose_numbers(2);
+    w.on(0, |cm, _, _| cm.create_id_as(7, a, 50, Space::Tcp, QpKind::Reliable)).unwrap();
+    assert_eq!(w.on(0, |cm, _, _| cm.create_id_as(7, a, 51, Space::Tcp, QpKind::Reliable)), Err(Error::InUse));
+    w.on(0, |cm, _, _| cm.set_option(a, 7, IdOption::ReuseAddress(true))).unwrap();
+    let copy = w.on(0, |cm, _, _| cm.copy_unbound(a, 7)).unwrap();
+    w.on(1, |cm, _, _| cm.put_unbound(b, 7, copy.clone())).unwrap();
+    assert_eq!(w.on(1, |cm, _, _| cm.put_unbound(b, 7, copy.clone())), Err(Error::InUse));
+    assert_eq!(w.on(1, |cm, _, _| cm.put_unbound(99, 8, copy)), Err(Error::Missing));
+    // It is as it was, and its numbers are no other machine's.
+    w.on(1, |cm, host, _| cm.bind(host, b, 7, "10.0.0.1:99".parse().unwrap(), true)).unwrap();
+    assert_eq!(w.on(1, |cm, _, _| cm.route(b, 7)).unwrap().own, Some(gid(1)));
+    assert!(w.on(1, |cm, _, _| cm.copy_unbound(b, 7)).is_err(), "it has an address");
+    let chosen = [0, 1].map(|p| w.on(p, |cm, _, _| cm.create_id([a, b][p], 1, Space::Tcp, QpKind::Reliable)).unwrap());
+    assert_eq!(chosen.map(bellwire_cm::Cm::range_of), [1, 2]);
+}

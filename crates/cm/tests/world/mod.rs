@@ -36,6 +36,8 @@ pub struct Net {
     dead: BTreeSet<usize>,
     /// Queue pairs with completions that their processes have not taken.
     pub untaken: BTreeSet<(usize, u32)>,
+    /// Queue pairs without a peer: process, own, the peer's address and number.
+    pub orphaned: Vec<(usize, u32, Gid, u32)>,
 }
 
 impl Net {
@@ -107,6 +109,10 @@ impl Host for Side<'_> {
 
     fn has_completions(&mut self, qp: u32) -> bool {
         self.0.untaken.contains(&(self.1, qp))
+    }
+
+    fn orphaned(&mut self, own: u32, gid: Gid, peer: u32) {
+        self.0.orphaned.push((self.1, own, gid, peer));
     }
 
     fn signal(&mut self, channel: Channel, has_events: bool) {
