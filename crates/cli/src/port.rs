@@ -12,7 +12,10 @@ use bellwire_report::output;
 const LONG_ABOUT: &str = "\
 Takes the port of an RDMA device down or up in one process that runs under bellwire run --verbs, or tells it that the \
 port's addresses changed. The program gets the event that a device gives (IBV_EVENT_PORT_ERR, IBV_EVENT_PORT_ACTIVE, \
-IBV_EVENT_GID_CHANGE). While a port is down nothing leaves and nothing is taken, and peers cannot reach mapped memory.
+IBV_EVENT_GID_CHANGE; a program of librdmacm gets RDMA_CM_EVENT_ADDR_CHANGE too). While a port is down nothing leaves and nothing is taken, and peers cannot reach mapped memory.
+
+A device that is removed is out of order for that process, for good: its queue pairs fail, and the program gets \
+IBV_EVENT_DEVICE_FATAL and RDMA_CM_EVENT_DEVICE_REMOVAL.
 
 Without a device and an order it lists the devices of the process: name, address, state, open contexts.";
 
@@ -26,8 +29,10 @@ enum Order {
     Down,
     /// The link is there again
     Up,
-    /// Only the event that addresses changed
+    /// Only the events that addresses changed
     GidChange,
+    /// The device is taken out, for good
+    Remove,
 }
 
 /// Take ports of a running RDMA program down and up
@@ -38,7 +43,7 @@ pub struct Arguments {
     #[arg(value_name = "DEVICE", requires = "order")]
     device: Option<String>,
 
-    /// Takes the port down or up, or only says that its addresses changed
+    /// Takes the port down or up, says that its addresses changed, or removes the device
     #[arg(value_enum, value_name = "ORDER")]
     order: Option<Order>,
 

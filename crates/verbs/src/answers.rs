@@ -78,6 +78,9 @@ impl Core {
                 self.change_port(engine);
                 continue;
             }
+            if self.qp(number).is_some_and(|q| q.orphaned == at) {
+                self.end_orphan(number);
+            }
             if let Some(qp) = self.qp(number).filter(|q| q.pause == at) {
                 qp.pause = 0;
                 let reason = qp.reason;

@@ -12,18 +12,34 @@ use crate::life::{is_taken, patience};
 use crate::managed::{Bell, Managed, World};
 use crate::name::{asks_for_service, service_address};
 use crate::port::Port;
-use crate::progress::{HostWire, clock};
+use crate::progress::HostWire;
 use crate::types::{Error, Gid};
 use bellwire_cm::{Channel, Cm, Host, Link, Service};
 use bellwire_peer::listen_alone;
 use bellwire_via::wire::Wire;
 use bellwire_via::{Engine, Instant, ViHandle};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// In the timers, for connection management's: no queue pair has that number.
 pub(crate) const CM_TIMER: u32 = u32::MAX - 1;
 /// How long a link may take.
 const LINK_PATIENCE: u64 = 20_000_000_000;
+
+/// A queue pair whose peer's process is gone.
+#[derive(Clone, Copy, Debug)]
+pub struct Orphan {
+    own: u32,
+    gid: Gid,
+    peer: u32,
+}
+
+/// Takes orphans that are of other ports of the process; it must return at once, and call no port.
+static ELSEWHERE: OnceLock<fn(Orphan)> = OnceLock::new();
+
+/// Says once who takes queue pairs without peers that another port of this process has.
+pub fn on_orphans(elsewhere: fn(Orphan)) {
+    let _ = ELSEWHERE.set(elsewhere);
+}
 
 /// What the machine is given of a device during a call.
 #[derive(Debug)]
@@ -44,12 +60,14 @@ impl<W: Wire> CmHost<'_, W> {
         self.world.bells.remove(&channel);
     }
 
-    /// The device of this host that has a service: `other`, if it does, or this one.
-    pub fn device_with(&mut self, other: Gid, service: Service) -> Gid {
-        match service_address(&other, service) {
-            Some(at) if is_taken(self.engine, &at) => other,
-            _ => self.core.name.gid,
-        }
+    /// The first of these devices of this host that has a service.
+    pub fn device_with(&mut self, gids: &[Gid], service: Service) -> Option<Gid> {
+        gids.iter().copied().find(|gid| self.has(gid, service) || service_address(gid, service).is_some_and(|at| is_taken(self.engine, &at)))
+    }
+
+    /// Whether this device has a service.
+    fn has(&self, gid: &Gid, service: Service) -> bool {
+        *gid == self.core.name.gid && self.world.acceptors.contains_key(&service)
     }
 }
 
@@ -68,7 +86,9 @@ impl<W: Wire> Host for CmHost<'_, W> {
     }
 
     fn open(&mut self, gid: Gid, service: Service) -> Option<Link> {
-        self.core.open_link(self.engine, gid, service)
+        // To this process's own services there is a way that `is_taken` does not see.
+        let is_own = self.has(&gid, service);
+        self.core.open_link(self.engine, gid, service, is_own)
     }
 
     fn close(&mut self, link: Link) {
@@ -91,6 +111,17 @@ impl<W: Wire> Host for CmHost<'_, W> {
     fn has_completions(&mut self, qp: u32) -> bool {
         let Some(init) = self.core.qp(qp).map(|q| q.init) else { return false };
         init.cqs().any(|cq| self.core.cq(cq).is_ok_and(|cq| cq.entries.iter().any(|e| e.qp == qp)))
+    }
+
+    /// As on iWARP devices, whose connections break with their processes, the queue pair fails and
+    /// its receives end undone: so a program that only polls hears of it. (Requests under way fail
+    /// by themselves, for the peer's silence.) The program has a moment to see the event before.
+    fn orphaned(&mut self, own: u32, gid: Gid, peer: u32) {
+        if !self.core.orphan_of(own, gid, peer)
+            && let Some(elsewhere) = ELSEWHERE.get()
+        {
+            elsewhere(Orphan { own, gid, peer });
+        }
     }
 
     fn signal(&mut self, channel: Channel, has_events: bool) {
@@ -156,9 +187,9 @@ impl Core {
 
     /// Begins to make a link.
     #[cold]
-    fn open_link<W: Wire>(&mut self, engine: &mut Engine<W>, gid: Gid, service: Service) -> Option<Link> {
+    fn open_link<W: Wire>(&mut self, engine: &mut Engine<W>, gid: Gid, service: Service, is_own: bool) -> Option<Link> {
         let (local, remote) = (self.name.asks_service_as()?, service_address(&gid, service)?);
-        if gid == self.name.gid && !is_taken(engine, &remote) {
+        if gid == self.name.gid && !is_own && !is_taken(engine, &remote) {
             return None;
         }
         engine.set_now(Instant(self.now));
@@ -200,6 +231,13 @@ impl Core {
 }
 
 impl Port {
+    /// Takes a queue pair without a peer, if it is of this port.
+    pub fn orphan(&self, of: Orphan) {
+        // In the child of a fork there is none. The helper learns of the new time.
+        let _ = self.station.with(|core, _| Ok::<_, Error>(core.orphan_of(of.own, of.gid, of.peer)));
+        let _ = self.station.arm(|core, engine| core.look(engine, |_| false));
+    }
+
     /// Runs `f` on this device's connection management. It gets the machine, what the machine's
     /// calls want of the world, and the time.
     ///
@@ -209,31 +247,26 @@ impl Port {
         self.station.with(|core, engine| Ok(core.manage(engine, f)))
     }
 
-    /// Waits until a channel may have an event: moves everything for a moment, then sleeps, while
-    /// the helper does.
+    /// Moves everything once; whether a channel has an event.
     ///
     /// # Errors
-    /// A signal came; in the child of a fork nothing is to be waited for (`EIO`).
-    pub fn wait_for_event(&self, channel: Channel, bell: &Bell) -> rustix::io::Result<()> {
+    /// [`Error::InChild`].
+    pub fn look_for_event(&self, channel: Channel) -> Result<bool, Error> {
         let has_events = |core: &Core| core.managed.as_ref().is_none_or(|m| m.cm.has_events(channel));
-        let end = clock() + SPIN;
-        loop {
-            let has = self.station.poll(|core, engine| -> Result<bool, Error> {
-                if !has_events(core) {
-                    core.look(engine, has_events);
-                }
-                Ok(has_events(core))
-            });
-            if has.map_err(|_| rustix::io::Errno::IO)? {
-                return Ok(());
+        self.station.poll(|core, engine| {
+            if !has_events(core) {
+                core.look(engine, has_events);
             }
-            if clock() >= end {
-                self.station.arm(|core, engine| core.look(engine, has_events)).map_err(|_| rustix::io::Errno::IO)?;
-                return bell.sleep();
-            }
-        }
+            Ok(has_events(core))
+        })
+    }
+
+    /// Has the helper thread move everything while the caller sleeps.
+    ///
+    /// # Errors
+    /// [`Error::InChild`].
+    pub fn arm_for_event(&self, channel: Channel) -> Result<(), Error> {
+        let has_events = |core: &Core| core.managed.as_ref().is_none_or(|m| m.cm.has_events(channel));
+        self.station.arm(|core, engine| core.look(engine, has_events)).map_err(|_| Error::InChild)
     }
 }
-
-/// How long a thread that waits for an event looks itself, ns.
-const SPIN: u64 = 40_000;

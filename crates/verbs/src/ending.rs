@@ -122,6 +122,13 @@ impl Core {
         }
     }
 
+    /// All queue pairs fail.
+    #[cold]
+    pub(crate) fn fail_all(&mut self) {
+        let numbers: Vec<u32> = self.qps.iter().flatten().filter(|q| q.state != QpState::Reset).map(|q| q.number).collect();
+        numbers.into_iter().for_each(|number| self.enter_error(number));
+    }
+
     /// Datagrams to a process that is not there are lost, as on a wire.
     #[cold]
     pub(crate) fn drop_datagrams<W: Wire>(&mut self, engine: &mut Engine<W>, number: u32, peer: Name) {

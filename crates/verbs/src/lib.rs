@@ -82,7 +82,7 @@ mod xrc;
 pub use self::core::AsyncEvent;
 pub use adopt::{after_fork_in_child, before_fork};
 pub use channel::Channel;
-pub use cm::CmHost;
+pub use cm::{CmHost, Orphan, on_orphans};
 pub use direct::ShortAccess;
 pub use groups::{GROUP_QP, GROUP_QPS_MAX, GROUPS_MAX, is_group};
 pub use managed::Bell;

@@ -14,6 +14,8 @@ use bellwire_via::{Duration, Engine, Instant, NetAddress, Notice, ViAttributes, 
 const CONNECT_PATIENCE: u64 = 20_000_000_000;
 /// The least that it may: a process may have to wait for a processor.
 const CONNECT_PATIENCE_MIN: u64 = 500_000_000;
+/// How long a queue pair goes on without its peer's process, ns.
+const ORPHAN_PATIENCE: u64 = 250_000_000;
 /// What both ends must say: the version of this layer's packets.
 pub(crate) const VERSION: u64 = 0x7662_7300_0000_0001;
 
@@ -179,6 +181,41 @@ impl Core {
         qp.pause = qp.patience().map_or(u64::MAX, |p| now.saturating_add(p));
         let at = qp.pause;
         self.timers.insert((at, number));
+    }
+
+    /// As [`orphan`](Self::orphan), if there is such a queue pair and that is its peer.
+    pub(crate) fn orphan_of(&mut self, own: u32, gid: bellwire_cm::Gid, peer: u32) -> bool {
+        let home = self.name.gid;
+        let Some(qp) = self.qp(own).filter(|q| q.takes_requests() && q.init.kind.is_reliable()) else { return false };
+        let is_so = (qp.attributes.gid.unwrap_or(home), qp.attributes.peer) == (gid, peer);
+        if is_so {
+            self.orphan(own);
+        }
+        is_so
+    }
+
+    /// The peer's process of a queue pair is gone: it fails after a while, as soon as nothing is
+    /// under way. What is fails for the peer's silence, if its answer has not come yet.
+    #[cold]
+    pub(crate) fn orphan(&mut self, number: u32) {
+        let at = self.time().saturating_add(ORPHAN_PATIENCE);
+        if let Some(qp) = self.qp(number) {
+            qp.orphaned = at;
+            self.timers.insert((at, number));
+        }
+    }
+
+    /// The time of [`orphan`](Self::orphan) is over.
+    #[cold]
+    pub(crate) fn end_orphan(&mut self, number: u32) {
+        match self.qp(number).filter(|q| q.takes_requests()) {
+            Some(qp) if qp.sends.is_empty() => {
+                qp.reason = Reason::PeerDied;
+                self.enter_error(number);
+            }
+            Some(_) => self.orphan(number),
+            None => {}
+        }
     }
 
     /// Drops the part of a message that had come.

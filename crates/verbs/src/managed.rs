@@ -24,11 +24,12 @@ impl Bell {
     }
 
     pub(crate) fn set(&self, rings: bool) {
-        // One byte is there, or none: neither call can block, and both ends are open.
+        // One byte is there for each device whose part of the channel has events: neither call can
+        // block, and both ends are open.
         if rings {
             let _ = send(&self.other, &[1], SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
         } else {
-            let _ = recv(&self.end, &mut [0; 8], RecvFlags::DONTWAIT);
+            let _ = recv(&self.end, &mut [0; 1], RecvFlags::DONTWAIT);
         }
     }
 
@@ -38,7 +39,7 @@ impl Bell {
     /// # Errors
     /// A signal came whose handler interrupts calls; the program does not want to wait any more
     /// (`EAGAIN`).
-    pub(crate) fn sleep(&self) -> rustix::io::Result<()> {
+    pub fn sleep(&self) -> rustix::io::Result<()> {
         recv(&self.end, &mut [0; 1], RecvFlags::PEEK).map(drop)
     }
 

@@ -109,6 +109,16 @@ impl Port {
         let _ = self.station.arm(|core, engine| core.look(engine, |_| false));
     }
 
+    /// The device is out of order for good: all requests and receives end undone, and the program
+    /// is told.
+    pub fn fail_device(&self) {
+        let _ = self.station.with(|core, _| -> Result<(), Error> {
+            core.fail_all();
+            Ok(())
+        });
+        self.events.push(AsyncEvent { kind: AsyncKind::DeviceFatal, cookie: 0 });
+    }
+
     /// Tells the program that the addresses of the port changed.
     pub fn tell_gid_change(&self) {
         self.events.push(AsyncEvent { kind: AsyncKind::GidChange, cookie: 1 });

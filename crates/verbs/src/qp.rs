@@ -262,6 +262,8 @@ pub(crate) struct Qp {
     pub absent_since: u64,
     /// The peer is gone: requests that wait fail when the pause is over.
     pub is_deserted: bool,
+    /// When it fails, since the process of its peer is gone; 0: never.
+    pub orphaned: u64,
     /// Why requests fail from now on, if their status does not say it.
     pub reason: Reason,
     /// The same because the port is down.
@@ -322,6 +324,7 @@ impl Qp {
             rnr_left: 0,
             absent_since: 0,
             is_deserted: false,
+            orphaned: 0,
             reason: Reason::None,
             is_cut: false,
             begun: 0,

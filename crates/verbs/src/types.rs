@@ -329,6 +329,8 @@ pub enum AsyncKind {
     Established = 4,
     /// The sends that had begun when the queue pair moved to SQD are complete.
     Drained = 5,
+    /// The device is out of order.
+    DeviceFatal = 8,
     /// The port works again.
     PortActive = 9,
     /// The port is down.

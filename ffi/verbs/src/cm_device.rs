@@ -6,13 +6,15 @@
 //! | file | concern |
 //! |---|---|
 //! | `commands.rs` | the commands |
+//! | `parts.rs` | the devices of a channel, and which of them has an identifier |
 //! | `shapes.rs`, `address.rs` | bytes of commands and answers; addresses, and what the host says of them |
 //! | `memory.rs` | the program's memory, by addresses that may be wrong |
 //! | `kern.rs` | conversions that librdmacm asks of libibverbs |
 //!
-//! All channels of a process are managed on one device: one that the program has opened, or one
-//! that is opened for them and that the program's next `ibv_open_device` takes over. So connections
-//! are made by the token and thread of the device that they are for.
+//! Each device of a process manages the identifiers of its address, on a port that the program has
+//! opened, or one that is opened for this and that the program's next `ibv_open_device` takes over.
+//! So connections are made by the token and thread of the device that they are for. A channel has a
+//! part on each device that it needs; the first device has the identifiers without an address.
 //!
 //! Invariant
 //! - M1: memory that a command names is only touched by calls of the kernel that check the address.
@@ -21,30 +23,19 @@ mod address;
 mod commands;
 mod kern;
 mod memory;
+mod parts;
 mod shapes;
 
-use crate::devices::Own;
 use crate::files::{DeviceFile, Errno, OpenFile};
-use crate::ports;
-use bellwire_cm::Channel;
-use bellwire_verbs::{Bell, Port};
+use bellwire_verbs::Bell;
 use core::ffi::{c_int, c_void};
+use parts::CmFile;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 /// `rdma_cm`.
 pub(crate) struct RdmaCm;
 
-/// An event channel.
-pub(crate) struct CmFile {
-    own: &'static Own,
-    port: Arc<Port>,
-    channel: Channel,
-    bell: Arc<Bell>,
-}
-
-/// The device on which the channels of this process are managed, while there are some.
-static SHARED: Mutex<Option<(&'static Own, Weak<Port>)>> = Mutex::new(None);
 /// The open files, by their inodes: for commands that name another file by a descriptor.
 static FILES: Mutex<Vec<(u64, Weak<CmFile>)>> = Mutex::new(Vec::new());
 
@@ -70,30 +61,13 @@ fn file_of(fd: c_int) -> Option<Arc<CmFile>> {
     lock(&FILES).iter().find(|(i, _)| *i == inode).and_then(|(_, file)| file.upgrade())
 }
 
-fn shared_port() -> Result<(&'static Own, Arc<Port>), Errno> {
-    let mut shared = lock(&SHARED);
-    // After a fork the parent's device is of no use.
-    if let Some((own, port)) = shared.as_ref().and_then(|(own, port)| Some((*own, port.upgrade()?))).filter(|(_, p)| p.is_ours()) {
-        return Ok((own, port));
-    }
-    let (own, port) = ports::open_to_share().map_err(|_| Errno(libc::ENODEV))?;
-    *shared = Some((own, Arc::downgrade(&port)));
-    Ok((own, port))
-}
-
 impl DeviceFile for RdmaCm {
     fn open(&self, _flags: c_int) -> Result<(OwnedFd, Arc<dyn OpenFile>), Errno> {
         use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
-        let (own_device, port) = shared_port()?;
         let (own, other) = socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None).map_err(errno)?;
-        let bell = Arc::new(Bell::new(own.try_clone().map_err(|_| Errno(libc::EMFILE))?, other));
+        let bell = Bell::new(own.try_clone().map_err(|_| Errno(libc::EMFILE))?, other);
         let number = inode(own.as_fd())?;
-        let channel = port.manage(|cm, host, _| {
-            let channel = cm.create_channel();
-            host.attach(channel, Arc::clone(&bell));
-            channel
-        });
-        let file = Arc::new(CmFile { own: own_device, port, channel: channel.map_err(|_| Errno(libc::EIO))?, bell });
+        let file = Arc::new(CmFile::new(bell)?);
         let mut files = lock(&FILES);
         files.retain(|(_, f)| f.strong_count() != 0);
         files.push((number, Arc::downgrade(&file)));
@@ -112,15 +86,5 @@ impl OpenFile for CmFile {
         memory::copy_in(command, from.expose_provenance() as u64)?;
         commands::run(self, fd, command, length)?;
         Ok(length)
-    }
-}
-
-impl Drop for CmFile {
-    fn drop(&mut self) {
-        let channel = self.channel;
-        let _ = self.port.manage(|cm, host, _| {
-            cm.destroy_channel(host, channel);
-            host.detach(channel);
-        });
     }
 }

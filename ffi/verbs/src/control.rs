@@ -7,7 +7,8 @@
 //! |---|---|
 //! | `list` | answers with name, address and state of each device |
 //! | `NAME down`, `NAME up` | the port of a device, for all contexts that are open or will be |
-//! | `NAME gid-change` | the event that the addresses changed |
+//! | `NAME gid-change` | the events that the addresses changed |
+//! | `NAME remove` | the device is taken out, for good |
 
 use crate::devices::{self, Own};
 use bellwire_memory::atomic::{AtomicU32, Ordering};
@@ -77,16 +78,24 @@ fn obey(line: &str) -> String {
         let names: Vec<&str> = own.iter().map(|own| &*own.device.name).collect();
         return format!("error: there is no device {name:?}; there are {}\n", names.join(", "));
     };
+    if device.is_removed() {
+        return format!("error: {name} was removed\n");
+    }
     match order {
         "down" => device.set_link(false),
         "up" => device.set_link(true),
-        "gid-change" => device.contexts().iter().for_each(|port| port.tell_gid_change()),
-        _ => return "error: down, up or gid-change is wanted\n".to_owned(),
+        "gid-change" => device.change_address(),
+        "remove" => device.remove(),
+        _ => return "error: down, up, gid-change or remove is wanted\n".to_owned(),
     }
     format!("ok {}", describe(device))
 }
 
 fn describe(own: &Own) -> String {
-    let state = if own.is_up() { "up" } else { "down" };
+    let state = match (own.is_removed(), own.is_up()) {
+        (true, _) => "removed",
+        (false, true) => "up",
+        (false, false) => "down",
+    };
     format!("{} {} {state} {}\n", own.device.name, own.address(), own.contexts().len())
 }

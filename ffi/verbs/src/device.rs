@@ -48,12 +48,13 @@ pub unsafe extern "C" fn ibv_get_device_list(count: *mut c_int) -> *mut *mut Ibv
         devices::complain(why);
         &[]
     });
+    let own: Vec<&Own> = own.iter().filter(|own| !own.is_removed()).collect();
     // SAFETY: zeroed, so that NULL ends it; `ibv_free_device_list` frees it.
     let list = unsafe { libc::calloc(own.len() + 1, size_of::<*mut IbvDevice>()) }.cast::<*mut IbvDevice>();
     if !list.is_null() {
-        for own in own {
+        for (place, own) in own.iter().enumerate() {
             // SAFETY: just made, with room for all.
-            unsafe { list.add(own.index).write(own.public()) };
+            unsafe { list.add(place).write(own.public()) };
         }
     }
     if !count.is_null() {
@@ -96,7 +97,7 @@ pub unsafe extern "C" fn ibv_open_device(device: *mut IbvDevice) -> *mut IbvCont
         set_errno(libc::EINVAL);
         return core::ptr::null_mut();
     };
-    let Ok(port) = ports::open(own) else {
+    let Some(port) = (!own.is_removed()).then(|| ports::open(own).ok()).flatten() else {
         set_errno(libc::ENODEV);
         return core::ptr::null_mut();
     };

@@ -2,6 +2,7 @@
 //! The devices of this process, as `bellwire-device.toml` describes them. The list is made once.
 
 use crate::abi::IbvDevice;
+use crate::files::tree_shows_real;
 use bellwire_devices::Device;
 use bellwire_memory::atomic::{AtomicBool, AtomicU64, Ordering};
 use bellwire_verbs::{Error, Gid, Port, gid_of};
@@ -18,10 +19,15 @@ struct Public {
     rest: [u64; 32],
 }
 
+/// Numbers of real devices, at most.
+const UVERBS_MAX: usize = 1 << 16;
+
 /// A device of this process.
 pub(crate) struct Own {
-    /// Its number: that of `uverbs` too.
+    /// Its number.
     pub index: usize,
+    /// The number of its `uverbs` file, which no real device has that is to be seen.
+    pub uverbs: usize,
     /// As the file describes it.
     pub device: Device,
     /// Its address.
@@ -33,6 +39,8 @@ pub(crate) struct Own {
     is_down: AtomicBool,
     /// Times that it was.
     downs: AtomicU64,
+    /// The device was taken out at run time.
+    is_removed: AtomicBool,
     /// Open contexts.
     open: Mutex<Vec<Weak<Port>>>,
     counts: [AtomicU64; Kind::COUNT],
@@ -69,7 +77,7 @@ impl Drop for Counted {
 }
 
 impl Own {
-    fn new(index: usize, device: Device) -> Result<Self, String> {
+    fn new(index: usize, uverbs: usize, device: Device) -> Result<Self, String> {
         let config = config_of(&device)?;
         let gid = gid_of(&config.host).ok_or_else(|| bellwire_verbs::OpenError::Address.to_string())?;
         let mut public = IbvDevice {
@@ -82,18 +90,20 @@ impl Own {
             ibdev_path: [0; 256],
         };
         copy_text(&mut public.name, &device.name);
-        copy_text(&mut public.dev_name, &format!("uverbs{index}"));
-        copy_text(&mut public.dev_path, &format!("/sys/class/infiniband_verbs/uverbs{index}"));
+        copy_text(&mut public.dev_name, &format!("uverbs{uverbs}"));
+        copy_text(&mut public.dev_path, &format!("/sys/class/infiniband_verbs/uverbs{uverbs}"));
         copy_text(&mut public.ibdev_path, &format!("/sys/class/infiniband/{}", device.name));
         let public = Box::into_raw(Box::new(Public { device: public, rest: [0; 32] }));
         Ok(Self {
             index,
+            uverbs,
             interface: interface_of(&gid),
             device,
             gid,
             public,
             is_down: AtomicBool::new(false),
             downs: AtomicU64::new(0),
+            is_removed: AtomicBool::new(false),
             open: Mutex::new(Vec::new()),
             counts: [const { AtomicU64::new(0) }; Kind::COUNT],
         })
@@ -161,6 +171,35 @@ impl Own {
         open.iter().filter_map(Weak::upgrade).for_each(|port| port.set_link(is_up));
     }
 
+    /// Tells programs that the addresses changed: by an asynchronous event, and the identifiers of
+    /// connection management.
+    pub fn change_address(&self) {
+        for port in self.contexts() {
+            port.tell_gid_change();
+            let _ = port.manage(|cm, host, _| cm.address_changed(host));
+        }
+    }
+
+    /// Takes the device out, for good: what is open gets nothing done any more, and it is neither
+    /// listed nor opened again.
+    pub fn remove(&self) {
+        // Relaxed: programs may open it just before or after.
+        if self.is_removed.swap(true, Ordering::Relaxed) {
+            return;
+        }
+        for port in self.contexts() {
+            let _ = port.manage(|cm, host, _| cm.device_removed(host));
+        }
+        self.set_link(false);
+        self.contexts().iter().for_each(|port| port.fail_device());
+    }
+
+    /// Whether it was taken out.
+    pub fn is_removed(&self) -> bool {
+        // Relaxed: as above.
+        self.is_removed.load(Ordering::Relaxed)
+    }
+
     /// How often the port was taken down.
     pub fn downs(&self) -> u64 {
         // Relaxed: a count.
@@ -219,6 +258,14 @@ fn copy_text(to: &mut [c_char], text: &str) {
     }
 }
 
+/// The number after those of the real devices' `uverbs` files. By this name of the folder the call
+/// is the C library's, not ours.
+fn after_real() -> usize {
+    let names = std::fs::read_dir("/proc/self/root/sys/class/infiniband_verbs").into_iter().flatten().flatten();
+    let number = |entry: std::fs::DirEntry| entry.file_name().to_str()?.strip_prefix("uverbs")?.parse::<usize>().ok();
+    names.filter_map(number).filter(|n| *n < UVERBS_MAX).max().map_or(0, |last| last + 1)
+}
+
 /// The devices.
 ///
 /// # Errors
@@ -228,7 +275,8 @@ pub(crate) fn all() -> Result<&'static [Own], &'static str> {
     let all = ALL.get_or_init(|| {
         let file = bellwire_devices::find();
         let devices = bellwire_devices::load(file.as_deref())?;
-        devices.into_iter().enumerate().map(|(index, device)| Own::new(index, device)).collect()
+        let first = if tree_shows_real() { after_real() } else { 0 };
+        devices.into_iter().enumerate().map(|(index, device)| Own::new(index, first + index, device)).collect()
     });
     all.as_deref().map_err(|e| &**e)
 }

@@ -31,3 +31,4 @@ mod view;
 
 pub(crate) use character::{DeviceFile, OpenFile};
 pub(crate) use real::Errno;
+pub(crate) use view::tree_shows_real;

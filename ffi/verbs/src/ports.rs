@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Opening devices: each context has a NIC of its own, and connection management one of those.
+//! Opening devices: each context has a NIC of its own, and connection management one of those of
+//! each device.
 
 use crate::devices::{self, Own};
 use crate::{control, strict};
-use bellwire_verbs::Port;
-use std::sync::{Arc, Mutex, MutexGuard, Once, PoisonError};
+use bellwire_verbs::{Orphan, Port};
+use std::sync::{Arc, Mutex, MutexGuard, Once, OnceLock, PoisonError, mpsc};
 
-/// One that connection management opened, until a context of the same device takes it over.
-static SPARE: Mutex<Option<(&'static Own, Arc<Port>)>> = Mutex::new(None);
+/// Those that connection management opened, until a context of the same device takes them over.
+static SPARE: Mutex<Vec<(&'static Own, Arc<Port>)>> = Mutex::new(Vec::new());
 
-fn spare() -> MutexGuard<'static, Option<(&'static Own, Arc<Port>)>> {
+fn spare() -> MutexGuard<'static, Vec<(&'static Own, Arc<Port>)>> {
     SPARE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -26,6 +27,29 @@ unsafe extern "C" fn in_child() {
     bellwire_verbs::after_fork_in_child();
 }
 
+/// A connection that one port managed lost its peer, and the queue pair is another port's. A thread
+/// tells that one, since no port may be called from within another.
+fn orphaned(orphan: Orphan) {
+    static TELLER: OnceLock<mpsc::Sender<Orphan>> = OnceLock::new();
+    let teller = TELLER.get_or_init(|| {
+        let (teller, orphans) = mpsc::channel::<Orphan>();
+        // Without the thread a program hears by its event only.
+        let _ = std::thread::Builder::new().name("bellwire".to_owned()).spawn(move || {
+            // SAFETY: a set of signals; the mask is this thread's. The program's are handled elsewhere.
+            unsafe {
+                let mut all = core::mem::zeroed::<libc::sigset_t>();
+                libc::sigfillset(&raw mut all);
+                libc::pthread_sigmask(libc::SIG_SETMASK, &raw const all, core::ptr::null_mut());
+            }
+            for orphan in orphans {
+                devices::all().unwrap_or_default().iter().flat_map(Own::contexts).for_each(|port| port.orphan(orphan));
+            }
+        });
+        teller
+    });
+    let _ = teller.send(orphan);
+}
+
 fn open_anew(own: &'static Own) -> Result<Arc<Port>, String> {
     let port = own.config().and_then(|config| {
         let reporter = strict::reporter()?;
@@ -39,6 +63,7 @@ fn open_anew(own: &'static Own) -> Result<Arc<Port>, String> {
         libc::pthread_atfork(Some(before_fork), None, Some(in_child));
     });
     own.opened(&port);
+    bellwire_verbs::on_orphans(orphaned);
     control::start();
     Ok(port)
 }
@@ -47,7 +72,8 @@ fn open_anew(own: &'static Own) -> Result<Arc<Port>, String> {
 /// of it can be ended here.
 fn take_spare(own: &'static Own) -> Option<Arc<Port>> {
     let mut spare = spare();
-    let (_, port) = spare.take_if(|(of, _)| core::ptr::eq(*of, own))?;
+    let place = spare.iter().position(|(of, _)| core::ptr::eq(*of, own))?;
+    let (_, port) = spare.swap_remove(place);
     drop(spare);
     if port.is_ours() {
         return Some(port);
@@ -64,17 +90,16 @@ pub(crate) fn open(own: &'static Own) -> Result<Arc<Port>, String> {
     take_spare(own).map_or_else(|| open_anew(own), Ok)
 }
 
-/// A NIC for connection management: one of the first device that is open, or one that the next
-/// context takes over.
+/// A NIC of a device for connection management: one that is open, or one that the next context
+/// takes over.
 ///
 /// # Errors
 /// A sentence, which has been printed.
-pub(crate) fn open_to_share() -> Result<(&'static Own, Arc<Port>), String> {
-    let own = devices::all()?.first().ok_or_else(|| "no device".to_string())?;
+pub(crate) fn open_to_share(own: &'static Own) -> Result<Arc<Port>, String> {
     if let Some(port) = own.contexts().into_iter().find(|p| p.is_ours()) {
-        return Ok((own, port));
+        return Ok(port);
     }
     let port = open(own)?;
-    *spare() = Some((own, Arc::clone(&port)));
-    Ok((own, port))
+    spare().push((own, Arc::clone(&port)));
+    Ok(port)
 }

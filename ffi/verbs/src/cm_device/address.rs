@@ -2,6 +2,7 @@
 //! Addresses: as commands carry them, and what the host says of them. The kernel is asked by
 //! binding and connecting a socket of datagrams, which sends nothing.
 
+use super::parts::device_at;
 use bellwire_cm::Gid;
 use bellwire_verbs::gid_of;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6, UdpSocket};
@@ -57,19 +58,19 @@ pub(super) fn of(gid: &Gid, is_ipv4: bool) -> Option<IpAddr> {
     (ip.is_ipv4() == is_ipv4).then_some(ip)
 }
 
-/// Whether an address is one of this host's interfaces, or the device's.
-pub(super) fn is_local(address: &SocketAddr, own: &Gid) -> bool {
+/// Whether an address is one of this host's interfaces, or a device's.
+pub(super) fn is_local(address: &SocketAddr) -> bool {
     let at = match address {
         SocketAddr::V4(a) => SocketAddr::from((*a.ip(), 0)),
         SocketAddr::V6(a) => SocketAddrV6::new(*a.ip(), 0, 0, a.scope_id()).into(),
     };
-    gid(address.ip()) == *own || UdpSocket::bind(at).is_ok()
+    device_at(address.ip()).is_some() || UdpSocket::bind(at).is_ok()
 }
 
 /// The host's own address towards another: `from`, if the program chose one.
-pub(super) fn towards(from: Option<IpAddr>, to: &SocketAddr, own: &Gid) -> Result<IpAddr, i32> {
+pub(super) fn towards(from: Option<IpAddr>, to: &SocketAddr) -> Result<IpAddr, i32> {
     let error = |e: &std::io::Error| e.raw_os_error().unwrap_or(libc::EHOSTUNREACH);
-    if let Some(from) = from.filter(|ip| !ip.is_unspecified()) {
+    if let Some(from) = from {
         return Ok(from);
     }
     let any = if to.is_ipv4() { IpAddr::from(Ipv4Addr::UNSPECIFIED) } else { Ipv6Addr::UNSPECIFIED.into() };
@@ -78,8 +79,8 @@ pub(super) fn towards(from: Option<IpAddr>, to: &SocketAddr, own: &Gid) -> Resul
     there.set_port(if to.port() == 0 { 1 } else { to.port() });
     match socket.connect(there).and_then(|()| socket.local_addr()) {
         Ok(address) => Ok(address.ip()),
-        // The device's address need not be an interface's.
-        Err(_) if gid(to.ip()) == *own => Ok(to.ip()),
+        // A device's address need not be an interface's.
+        Err(_) if device_at(to.ip()).is_some() => Ok(to.ip()),
         Err(e) => Err(error(&e)),
     }
 }

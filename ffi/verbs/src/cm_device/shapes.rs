@@ -3,6 +3,7 @@
 //! command's head.
 
 use super::address;
+use crate::devices::Own;
 use bellwire_cm::{Attributes, Error, Event, EventBody, Gid, Parameters, Route};
 use std::net::SocketAddr;
 
@@ -145,8 +146,7 @@ pub(super) fn qp_attributes(a: &Attributes) -> Out {
     out
 }
 
-/// What a path is like: MTU 4096, 100 Gb/s, as `ibv_query_port` tells.
-const MTU: u8 = 5;
+/// What a path is like: 100 Gb/s.
 const RATE: u8 = 16;
 const LIFE_TIME: u8 = 18;
 const PKEY: [u8; 2] = [0xff; 2];
@@ -156,7 +156,8 @@ pub(super) const ROUTE: usize = 208;
 pub(super) const ROUTE_MIN: usize = 200;
 
 /// `rdma_ucm_query_route_resp`.
-pub(super) fn route(route: &Route, guid: u64, index: u32) -> Out {
+pub(super) fn route(route: &Route, device: &Own) -> Out {
+    let (guid, index) = (device.guid().to_be(), device.index as u32);
     let mut out = Out::new(ROUTE);
     if let Some(own) = &route.own {
         out.put(0, &guid.to_ne_bytes());
@@ -172,7 +173,7 @@ pub(super) fn route(route: &Route, guid: u64, index: u32) -> Out {
     }
     if route.has_path && route.own.is_some() {
         out.word(8 + 44, 1);
-        out.word(8 + 48, u32::from(MTU));
+        out.word(8 + 48, device.device.mtu_code());
         out.put(8 + 54, &[64, 0, 1, 0, 2, 2, RATE, 2, LIFE_TIME, 0]);
         out.word(192, 1);
     }
@@ -233,7 +234,7 @@ pub(super) fn gids(route: &Route, guid: u64, index: u32) -> Out {
 pub(super) const PATHS_MIN: usize = 8;
 
 /// `rdma_ucm_query_path_resp`: the path in the order of the subnet administrator.
-pub(super) fn paths(route: &Route) -> Out {
+pub(super) fn paths(route: &Route, device: &Own) -> Out {
     let (Some(own), Some(peer), true) = (&route.own, &route.peer, route.has_path) else { return Out::new(PATHS_MIN) };
     let mut out = Out::new(PATHS_MIN + 72);
     out.word(0, 1);
@@ -243,6 +244,6 @@ pub(super) fn paths(route: &Route) -> Out {
     out.put(16 + 24, own);
     out.put(16 + 47, &[64, 0, 0x81]);
     out.put(16 + 50, &PKEY);
-    out.put(16 + 54, &[2 << 6 | MTU, 2 << 6 | RATE, 2 << 6 | LIFE_TIME]);
+    out.put(16 + 54, &[2 << 6 | device.device.mtu_code() as u8, 2 << 6 | RATE, 2 << 6 | LIFE_TIME]);
     out
 }

@@ -60,9 +60,9 @@ fn in_groups(bytes: &[u8]) -> String {
 
 /// Everything of one device: its place on a bus that no computer has, and links to it.
 fn add_device(tree: &mut Tree, own: &'static Own, manages: bool) {
-    let (name, index) = (&own.device.name, own.index);
-    let number = (UVERBS.0, UVERBS.1 + index as u32);
-    tree.add(&format!("/dev/infiniband/uverbs{index}"), Node::Device(number, Arc::new(Uverbs)));
+    let (name, index, uverbs) = (&own.device.name, own.index, own.uverbs);
+    let number = (UVERBS.0, UVERBS.1 + uverbs as u32);
+    tree.add(&format!("/dev/infiniband/uverbs{uverbs}"), Node::Device(number, Arc::new(Uverbs)));
 
     let slot = format!("b311:00:{index:02x}.0");
     let parent = format!("/sys/devices/pcib311:00/{slot}");
@@ -98,14 +98,14 @@ fn add_device(tree: &mut Tree, own: &'static Own, manages: bool) {
         tree.link(&format!("/sys/bus/pci/devices/{slot}"), format!("../../../devices/pcib311:00/{slot}"));
     }
 
-    let verbs = format!("{parent}/infiniband_verbs/uverbs{index}");
+    let verbs = format!("{parent}/infiniband_verbs/uverbs{uverbs}");
     tree.file(&format!("{verbs}/dev"), format!("{}:{}\n", number.0, number.1));
     tree.file(&format!("{verbs}/ibdev"), format!("{name}\n"));
     tree.file(&format!("{verbs}/abi_version"), "1\n");
     if on_a_bus {
         tree.link(&format!("{verbs}/device"), format!("../../../{slot}"));
     }
-    tree.link(&format!("/sys/class/infiniband_verbs/uverbs{index}"), format!("../../devices/pcib311:00/{slot}/infiniband_verbs/uverbs{index}"));
+    tree.link(&format!("/sys/class/infiniband_verbs/uverbs{uverbs}"), format!("../../devices/pcib311:00/{slot}/infiniband_verbs/uverbs{uverbs}"));
 
     let ib = format!("{parent}/infiniband/{name}");
     let (kind, board) = own.device.model.board();
@@ -147,7 +147,7 @@ fn add_port(tree: &mut Tree, own: &'static Own, port: &str) {
 }
 
 /// Whether real devices are to be seen beside ours: `BELLWIRE_VERBS_BESIDE` is set, to something.
-pub(super) fn tree_shows_real() -> bool {
+pub(crate) fn tree_shows_real() -> bool {
     static SHOWS: OnceLock<bool> = OnceLock::new();
     *SHOWS.get_or_init(|| std::env::var_os("BELLWIRE_VERBS_BESIDE").is_some_and(|v| !v.is_empty() && v != "0"))
 }
