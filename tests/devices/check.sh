@@ -30,6 +30,7 @@ make_program() { # name, libraries
     if cc -std=gnu11 -Wall -Wextra -Werror -O1 -o "$out/$name" "$here/$name.c" "$@"; then ok; else bad "$name.c"; fi
 }
 for program in limits port; do make_program $program -libverbs; done
+make_program connections -lrdmacm -libverbs
 make_program walk -ldl
 make_program farm
 
@@ -81,6 +82,25 @@ if [ -n "$real" ]; then
     if "${seen[@]}" ls /sys/class/infiniband | grep -q "$real"; then bad "$real is not hidden"; else ok; fi
 fi
 
+# Where there is none, one that a folder imitates, in a mount namespace of this test.
+if unshare -m mount -t tmpfs none /sys/class 2>/dev/null; then
+    beside=(unshare -m sh -c 'mount -t tmpfs none /sys/class && mkdir -p /sys/class/infiniband/real0/ports/1 /sys/class/infiniband_verbs/uverbs0 || exit 1
+            echo "5: REAL" >/sys/class/infiniband/real0/ports/1/state; echo real0 >/sys/class/infiniband_verbs/uverbs0/ibdev; exec "$@"' - "$bellwire" run)
+    for path in /sys/class/infiniband/real0 /sys/class/infiniband/bellwire0; do says "$path" "${beside[@]}" --verbs=beside find /sys/class/infiniband/ -maxdepth 1; done
+    says "5: REAL" "${beside[@]}" --verbs=beside cat /sys/class/infiniband/real0/ports/1/state
+    says "4: ACTIVE" "${beside[@]}" --verbs=beside cat /sys/class/infiniband/bellwire0/ports/1/state
+    # Each has a file of its own.
+    says "real0" "${beside[@]}" --verbs=beside cat /sys/class/infiniband_verbs/uverbs0/ibdev
+    says "bellwire0" "${beside[@]}" --verbs=beside cat /sys/class/infiniband_verbs/uverbs1/ibdev
+    says "231, 193" "${beside[@]}" --verbs=beside ls -l /dev/infiniband/uverbs1
+    says "bellwire0" "${beside[@]}" --verbs cat /sys/class/infiniband_verbs/uverbs0/ibdev
+    says "No such file" "${beside[@]}" --verbs ls /sys/class/infiniband/real0
+    # libibverbs lists ours.
+    if command -v ibv_devices >/dev/null 2>&1; then says "bellwire0" "${beside[@]}" --verbs=beside ibv_devices; fi
+else
+    echo "SKIPPED an imitated real device: no mount namespace (root)"
+fi
+
 # ---- programs that do not see them: said by --explain
 echo 'int main(void) { return 0; }' >"$out/static.c"
 if cc -static -o "$out/static" "$out/static.c" 2>/dev/null; then
@@ -120,6 +140,9 @@ says "nonexistent.toml: No such file" env BELLWIRE_DEVICE_FILE=/nonexistent.toml
 export BELLWIRE_DEVICE_FILE=$here/port.toml
 said=$(LD_PRELOAD=$library timeout $patience "$out/port" "$bellwire" 2>&1)
 if [[ $said == *"well:"* ]]; then ok; else bad "port: $said"; fi
+# ---- connection management on several devices
+said=$(LD_PRELOAD=$library timeout $patience "$out/connections" "$bellwire" 2>&1)
+if [[ $said == *"well"* ]]; then ok; else bad "connections: $said"; fi
 unset BELLWIRE_DEVICE_FILE
 says "process 1 has no RDMA device of Bellwire open" "$bellwire" port bellwire0 down --pid 1
 

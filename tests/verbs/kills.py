@@ -1,0 +1,197 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""One of two processes of an RDMA program is killed at a moment that a seed chooses; the other one hears of it and ends.
+Without udaddy, since datagrams tell nobody; riostream, which looks at its memory alone; and rstream, which takes the end
+of a stream for "try again": stream.c stands for it.
+
+    tests/verbs/kills.py LIBRARY COUNT [SEED [PROGRAM..]]
+
+LIBRARY is libbellwire-verbs.so. The last line says how many survivors ended; nothing may be left behind. Programs that
+are not installed are skipped."""
+import os
+import random
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+
+HOST = "127.0.0.1"
+# A survivor may have requests under way, which fail after the silence that their queue pair allows.
+PATIENCE = 40
+LISTENS = 20
+
+# Has programs print each line at once (GNU coreutils).
+STDBUF = "/usr/libexec/coreutils/libstdbuf.so"
+
+work = tempfile.mkdtemp()
+FIO = "[global]\nioengine=rdma\nhostname=%s\nport=%d\nbs=64k\nsize=1g\ntime_based\nruntime=60\nthread\n"
+
+
+def job(side, port, rest):
+    path = f"{work}/{side}-{port}.fio"
+    with open(path, "w") as file:
+        file.write(FIO % (HOST, port) + rest)
+    return path
+
+
+def fio(verb):
+    return (
+        lambda p: ["fio", job("in", p, "iodepth=64\n[in]\nrw=read\nfilename=none\n")],
+        lambda p: ["fio", job("out", p, f"iodepth=8\n[out]\nrw=write\nverb={verb}\n")],
+    )
+
+
+def perftest(name):
+    both = ["-R", "-F", "-D", "30"]
+    return lambda p: [name, "-p", str(p), *both], lambda p: [name, "-p", str(p), *both, HOST]
+
+
+def both(*words):
+    """A program whose client names the server by -s."""
+    return lambda p: [*words, "-p", str(p)], lambda p: [*words, "-p", str(p), "-s", HOST]
+
+
+BIG = f"{work}/big"
+PROGRAMS = {
+    "rping": (lambda p: ["rping", "-s", "-p", str(p), "-C", "1000000"], lambda p: ["rping", "-c", "-a", HOST, "-p", str(p), "-C", "1000000"]),
+    "ucmatose": both("ucmatose", "-c", "4", "-C", "30000", "-S", "4000"),
+    "stream": (lambda p: [f"{work}/stream", str(p)], lambda p: [f"{work}/stream", str(p), HOST]),
+    "rcopy": (lambda p: ["rcopy", "-p", str(p)], lambda p: ["rcopy", "-p", str(p), BIG, f"{HOST}:{work}/copy"]),
+    "ib_send_bw": perftest("ib_send_bw"),
+    "ib_write_bw": perftest("ib_write_bw"),
+    "ib_read_bw": perftest("ib_read_bw"),
+    "fio-write": fio("write"),
+    "fio-read": fio("read"),
+    "fio-send": fio("send"),
+    "dtest": (lambda p: ["dtest", "-P", "bellwire", "-s", "-b", "1000000", "-B", "100"], lambda p: ["dtest", "-P", "bellwire", "-h", HOST, "-b", "1000000", "-B", "100"]),
+}
+# What a program prints once it is connected; others are, soon after they know each other.
+CONNECTED = {"stream": "connected", "ib": "#bytes", "dtest": "CONNECTED"}
+# fio waits for ever for the rest, once it has been told that a completion is an error.
+TOLD = {"fio": "cq completion status"}
+# rcopy's server goes on to serve others, whatever becomes of a client.
+STAYS = {"rcopy"}
+
+
+def descriptors(pid):
+    try:
+        names = os.listdir(f"/proc/{pid}/fd")
+    except OSError:
+        return []
+    found = []
+    for name in names:
+        try:
+            found.append(os.readlink(f"/proc/{pid}/fd/{name}"))
+        except OSError:
+            pass
+    return found
+
+
+def names(pid):
+    """Names of the host under which a process waits: one for its place, one for each service."""
+    own = {d[8:-1] for d in descriptors(pid) if d.startswith("socket:[")}
+    with open("/proc/net/unix") as table:
+        return sum(1 for line in table if "@bellwire/" in line and "/w/" in line and line.split()[6] in own)
+
+
+def until(process, seconds, what):
+    end = time.monotonic() + seconds
+    while process.poll() is None and time.monotonic() < end:
+        if what():
+            return True
+        time.sleep(0.02)
+    return False
+
+
+def start(command, library, log):
+    by_line = {"_STDBUF_O": "L"}
+    environment = dict(os.environ, **by_line, LD_PRELOAD=f"{library}:{STDBUF}" if os.path.exists(STDBUF) else library, DAT_OVERRIDE=f"{work}/dat.conf")
+    with open(f"{work}/{log}", "w") as out:
+        return subprocess.Popen(command, env=environment, stdout=out, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, cwd=work)
+
+
+def whole(log):
+    with open(f"{work}/{log}", errors="replace") as file:
+        return file.read()
+
+
+def tail(log):
+    return " / ".join(whole(log).splitlines()[-3:])
+
+
+def ends(process):
+    if process.poll() is None:
+        process.kill()
+    process.wait()
+
+
+def kill(name, port, chance, library):
+    """None: the survivor ended. Or why not."""
+    as_server, as_client = PROGRAMS[name]
+    server = start(as_server(port), library, "server.log")
+    client = None
+    try:
+        if not until(server, LISTENS, lambda: names(server.pid) >= 2):
+            return f"the server does not listen: {tail('server.log')}"
+        client = start(as_client(port), library, "client.log")
+        # They know each other when they hold descriptors of each other's process.
+        until(client, LISTENS, lambda: any("pidfd" in d for d in descriptors(server.pid)))
+        text = CONNECTED.get(name.split("_")[0])
+        if text:
+            until(client, LISTENS, lambda: all(text in whole(log) for log in ("server.log", "client.log")))
+        time.sleep(chance.random() * 0.4)
+        victim, survivor, log = (server, client, "client.log") if name in STAYS or chance.random() < 0.5 else (client, server, "server.log")
+        victim.kill()
+        victim.wait()
+        told = TOLD.get(name.split("-")[0])
+        if until(survivor, PATIENCE, lambda: told and told in tail(log)) or survivor.poll() is not None:
+            return None
+        return f"the {log[:6]} goes on after {PATIENCE} s: {tail(log)}"
+    finally:
+        ends(server)
+        if client:
+            ends(client)
+
+
+def left():
+    return {f"{d}/{n}" for d in ("/dev/shm", "/tmp") for n in os.listdir(d) if "bellwire" in n}
+
+
+def main():
+    library, count = os.path.abspath(sys.argv[1]), int(sys.argv[2])
+    seed = int(sys.argv[3]) if len(sys.argv) > 3 else random.SystemRandom().randrange(1 << 30)
+    chance = random.Random(seed)
+    with open(BIG, "wb") as file:
+        file.truncate(2 << 30)
+    with open(f"{work}/dat.conf", "w") as file:
+        file.write('bellwire u2.0 nonthreadsafe default libdaplofa.so.2 dapl.2.0 "lo 0" ""\n')
+    source = os.path.join(os.path.dirname(os.path.abspath(__file__)), "stream.c")
+    subprocess.run(["cc", "-O1", "-o", f"{work}/stream", source, "-lrdmacm"], stderr=subprocess.DEVNULL, check=False)
+    wanted = sys.argv[4:] or list(PROGRAMS)
+    there = [n for n in wanted if shutil.which(PROGRAMS[n][0](1)[0])]
+    if set(wanted) - set(there):
+        print("SKIPPED kills, not installed:", *sorted(set(wanted) - set(there)))
+    if not there:
+        return 0
+    before, heard, port = left(), 0, 20000 + os.getpid() % 20000
+    for i in range(count):
+        name = there[i % len(there)]
+        began = time.monotonic()
+        why = kill(name, port + i % 5000, chance, library)
+        if os.environ.get("VERBOSE"):
+            print(f"{i} {name}: {time.monotonic() - began:.1f} s {why or ''}", flush=True)
+        if why:
+            print(f"FAILED kill {i} of {name} (seed {seed}): {why}", flush=True)
+        heard += why is None
+    if left() - before:
+        print("FAILED: left behind:", *(left() - before))
+        return 1
+    print(f"{heard} of {count} survivors ended, seed {seed}")
+    return heard != count
+
+
+try:
+    sys.exit(main())
+finally:
+    shutil.rmtree(work, ignore_errors=True)
