@@ -29,8 +29,8 @@ pub trait Host {
     /// Whether a queue pair has completions that the program has not taken.
     fn has_completions(&mut self, qp: u32) -> bool;
 
-    /// The process at the other end of a connection is gone, without a goodbye. `own` and `peer` are
-    /// the numbers of the queue pairs.
+    /// The process at the other end of a connection is gone, without a goodbye. `own` and `peer`
+    /// are the numbers of the queue pairs.
     fn orphaned(&mut self, own: u32, gid: Gid, peer: u32) {
         let _ = (own, gid, peer);
     }

@@ -2,10 +2,10 @@
 //! Connection management for RDMA queue pairs: the identifiers, states, messages and timers behind
 //! `rdma_cm`, as a machine without I/O, clock or thread.
 //!
-//! A process has one [`Cm`] for each device. Programs call it through the commands of the kernel's user interface
-//! (`ffi/verbs` translates them); peers' messages come in by [`Cm::message`], time by [`Cm::tick`].
-//! The machine sends through a [`Host`], which knows links: in `crates/verbs` a link is a
-//! connection of its own, in tests it is a queue with loss.
+//! A process has one [`Cm`] for each device. Programs call it through the commands of the kernel's
+//! user interface (`ffi/verbs` translates them); peers' messages come in by [`Cm::message`], time
+//! by [`Cm::tick`]. The machine sends through a [`Host`], which knows links: in `crates/verbs` a
+//! link is a connection of its own, in tests it is a queue with loss.
 //!
 //! | file | concern |
 //! |---|---|

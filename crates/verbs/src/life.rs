@@ -195,7 +195,7 @@ impl Core {
     }
 
     /// The peer's process of a queue pair is gone: it fails after a while, as soon as nothing is
-    /// under way. What is fails for the peer's silence, if its answer has not come yet.
+    /// under way. Requests that are fail for the peer's silence.
     #[cold]
     pub(crate) fn orphan(&mut self, number: u32) {
         let at = self.time().saturating_add(ORPHAN_PATIENCE);

@@ -2,7 +2,6 @@
 //! The devices of this process, as `bellwire-device.toml` describes them. The list is made once.
 
 use crate::abi::IbvDevice;
-use crate::files::tree_shows_real;
 use bellwire_devices::Device;
 use bellwire_memory::atomic::{AtomicBool, AtomicU64, Ordering};
 use bellwire_verbs::{Error, Gid, Port, gid_of};
@@ -180,7 +179,7 @@ impl Own {
         }
     }
 
-    /// Takes the device out, for good: what is open gets nothing done any more, and it is neither
+    /// Takes the device out, for good: open contexts get nothing done any more, and it is neither
     /// listed nor opened again.
     pub fn remove(&self) {
         // Relaxed: programs may open it just before or after.
@@ -258,6 +257,12 @@ fn copy_text(to: &mut [c_char], text: &str) {
     }
 }
 
+/// Whether real devices are to be seen beside ours: `BELLWIRE_VERBS_BESIDE` is set, to something.
+pub(crate) fn shows_real() -> bool {
+    static SHOWS: OnceLock<bool> = OnceLock::new();
+    *SHOWS.get_or_init(|| std::env::var_os("BELLWIRE_VERBS_BESIDE").is_some_and(|v| !v.is_empty() && v != "0"))
+}
+
 /// The number after those of the real devices' `uverbs` files. By this name of the folder the call
 /// is the C library's, not ours.
 fn after_real() -> usize {
@@ -275,7 +280,7 @@ pub(crate) fn all() -> Result<&'static [Own], &'static str> {
     let all = ALL.get_or_init(|| {
         let file = bellwire_devices::find();
         let devices = bellwire_devices::load(file.as_deref())?;
-        let first = if tree_shows_real() { after_real() } else { 0 };
+        let first = if shows_real() { after_real() } else { 0 };
         devices.into_iter().enumerate().map(|(index, device)| Own::new(index, first + index, device)).collect()
     });
     all.as_deref().map_err(|e| &**e)

@@ -31,4 +31,3 @@ mod view;
 
 pub(crate) use character::{DeviceFile, OpenFile};
 pub(crate) use real::Errno;
-pub(crate) use view::tree_shows_real;

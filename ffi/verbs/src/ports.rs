@@ -35,7 +35,8 @@ fn orphaned(orphan: Orphan) {
         let (teller, orphans) = mpsc::channel::<Orphan>();
         // Without the thread a program hears by its event only.
         let _ = std::thread::Builder::new().name("bellwire".to_owned()).spawn(move || {
-            // SAFETY: a set of signals; the mask is this thread's. The program's are handled elsewhere.
+            // SAFETY: a set of signals; the mask is this thread's. The program's are handled
+            // elsewhere.
             unsafe {
                 let mut all = core::mem::zeroed::<libc::sigset_t>();
                 libc::sigfillset(&raw mut all);

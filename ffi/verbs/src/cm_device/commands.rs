@@ -73,7 +73,7 @@ pub(super) fn run(file: &CmFile, fd: BorrowedFd<'_>, bytes: &[u8], length: usize
     let end = bytes.len().min(given + shapes::HEAD);
     let call = Call { file, command: In(&bytes[shapes::HEAD..end]), room: usize::from(room) };
     obey(&call, code, fd)?;
-    // What follows may be this process's own to do, or a peer's answer, which nobody looks for while
+    // The next step may be this process's own, or a peer's answer. Nobody looks for either while
     // the program sleeps on the descriptor.
     if matches!(code, 1 | 6..=10) {
         call.file.arm();

@@ -146,8 +146,7 @@ fn add_port(tree: &mut Tree, own: &'static Own, port: &str) {
     tree.live(&format!("{port}/counters/link_downed"), || format!("{}\n", own.downs()));
 }
 
-/// Whether real devices are to be seen beside ours: `BELLWIRE_VERBS_BESIDE` is set, to something.
-pub(crate) fn tree_shows_real() -> bool {
-    static SHOWS: OnceLock<bool> = OnceLock::new();
-    *SHOWS.get_or_init(|| std::env::var_os("BELLWIRE_VERBS_BESIDE").is_some_and(|v| !v.is_empty() && v != "0"))
+/// Whether real devices are to be seen beside ours.
+pub(super) fn tree_shows_real() -> bool {
+    devices::shows_real()
 }
