@@ -11,6 +11,7 @@
 //! | room for descriptors | [`fd_table`] |
 //! | reading another process's memory where that is permitted | [`mod@attach`] |
 //! | whether this is still the same process | [`fork_mark`] |
+//! | threads that are not the program's | `own_thread` |
 //! | waking a sleeper; letting the sleeper pay | [`event`], [`membarrier`], [`mod@pause`] |
 //! | copying to and from memory that changes under one's hands | [`bytes`] |
 //! | memory of a program that lives as long as anybody uses it | `owned_bytes` |
@@ -45,6 +46,8 @@ pub mod fd_table;
 pub mod fork_mark;
 pub mod line_queue;
 pub mod membarrier;
+#[cfg(not(loom))]
+pub mod own_thread;
 #[cfg(not(loom))]
 pub mod owned_bytes;
 pub mod pause;

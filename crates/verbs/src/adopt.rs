@@ -12,7 +12,7 @@
 //! region, and no thread of the program runs that could write them meanwhile: there is only the one
 //! that registers.
 
-use bellwire_memory::bytes;
+use bellwire_memory::{bytes, own_thread};
 use rustix::mm::{MapFlags, MremapFlags, ProtFlags, mmap_anonymous, mremap_fixed, munmap};
 use std::ops::Range;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -22,8 +22,8 @@ const PAGE: usize = 4096;
 const BYTES_MAX: usize = 1 << 30;
 /// As `/proc` calls the engine's allocations.
 const NAME: &str = "/memfd:bellwire-memory";
-/// Threads of ours have names that begin so.
-const OWN_THREADS: &str = "bellwire";
+/// Lists of threads that are read, while some of them end.
+const LISTS: u32 = 3;
 
 /// Pages that are the engine's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -109,13 +109,17 @@ pub(crate) fn release(pages_start: u64, owner: usize) -> Option<usize> {
 
 /// Whether the program has one thread.
 fn is_only_thread() -> bool {
-    let Ok(tasks) = std::fs::read_dir("/proc/self/task") else { return false };
-    let mut others = 0;
-    for task in tasks {
-        let Ok(name) = task.and_then(|t| std::fs::read_to_string(t.path().join("comm"))) else { return false };
-        others += u32::from(!name.starts_with(OWN_THREADS));
+    (0..LISTS).find_map(|_| programs_threads()).is_some_and(|threads| threads <= 1)
+}
+
+/// The threads that are not ours; none, if one ended while they were counted.
+fn programs_threads() -> Option<u32> {
+    let mut threads = 0;
+    for task in std::fs::read_dir("/proc/self/task").ok()? {
+        let name = std::fs::read_to_string(task.ok()?.path().join("comm")).ok()?;
+        threads += u32::from(!name.starts_with(own_thread::NAME));
     }
-    others <= 1
+    Some(threads)
 }
 
 /// A mapping: range, rights, and what is there.

@@ -77,6 +77,7 @@ use crate::wire::udp::{UdpConfig, UdpPort, socket_address};
 use bellwire_memory::atomic::{AtomicBool, AtomicU32, Ordering};
 use bellwire_memory::fd_table;
 use bellwire_memory::fork_mark::ForkMark;
+use bellwire_memory::own_thread;
 use bellwire_memory::token::Token;
 use give_way::Poller;
 use handlers::ErrorHandling;
@@ -161,7 +162,7 @@ impl Nic {
             pid: std::process::id(),
         });
         let stat = stat::Stat::open(&shared.port, shared.identity.number);
-        let helper = std::thread::Builder::new().name("bellwire".into()).spawn({
+        let helper = own_thread::spawn(c"bellwire", {
             let shared = Arc::clone(&shared);
             move || helper::run(&shared, stat)
         });

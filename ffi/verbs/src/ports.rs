@@ -4,6 +4,7 @@
 
 use crate::devices::{self, Own};
 use crate::{control, strict};
+use bellwire_memory::own_thread;
 use bellwire_verbs::{Orphan, Port};
 use std::sync::{Arc, Mutex, MutexGuard, Once, OnceLock, PoisonError, mpsc};
 
@@ -34,7 +35,7 @@ fn orphaned(orphan: Orphan) {
     let teller = TELLER.get_or_init(|| {
         let (teller, orphans) = mpsc::channel::<Orphan>();
         // Without the thread a program hears by its event only.
-        let _ = std::thread::Builder::new().name("bellwire".to_owned()).spawn(move || {
+        let _ = own_thread::spawn(c"bellwire", move || {
             // SAFETY: a set of signals; the mask is this thread's. The program's are handled
             // elsewhere.
             unsafe {

@@ -137,7 +137,8 @@ fn destroy_id(call: &Call<'_>) -> Result<(), Errno> {
 /// An address is its device's, or the first device's, if it is another one of the host.
 fn bind(call: &Call<'_>, id: u32, at: SocketAddr) -> Result<(), Errno> {
     if at.ip().is_unspecified() {
-        // As the kernel has it: a port in use is not available to all addresses, and in use for one.
+        // As the kernel has it: a port in use is not available to all addresses, and in use for
+        // one.
         let taken = |error: Errno| if error.0 == libc::EADDRINUSE { Errno(libc::EADDRNOTAVAIL) } else { error };
         return call.file.bind_everywhere(id, at).map_err(taken);
     }

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Threads that are Bellwire's, not the program's. One tells them by their names, which they have
+//! before [`spawn`] returns.
+
+use core::ffi::CStr;
+use std::io;
+use std::os::unix::thread::JoinHandleExt;
+use std::thread::{Builder, JoinHandle};
+
+/// Names of threads of ours begin so.
+pub const NAME: &str = "bellwire";
+
+/// Starts a thread. `name` begins with [`NAME`] and has 15 bytes at most.
+///
+/// # Errors
+/// There can be no more threads.
+pub fn spawn(name: &CStr, f: impl FnOnce() + Send + 'static) -> io::Result<JoinHandle<()>> {
+    let thread = Builder::new().name(name.to_string_lossy().into_owned()).spawn(f)?;
+    // A new thread names itself once it runs, which may be much later.
+    // SAFETY: the handle is there, so the thread was neither joined nor detached; the name ends
+    // with 0. Failure leaves the name to the thread.
+    unsafe { libc::pthread_setname_np(thread.as_pthread_t(), name.as_ptr()) };
+    Ok(thread)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[cfg_attr(miri, ignore = "no /proc")]
+    fn a_thread_has_its_name_before_it_runs() {
+        let names = || {
+            let tasks = std::fs::read_dir("/proc/self/task").unwrap().flatten();
+            tasks.filter(|t| std::fs::read_to_string(t.path().join("comm")).is_ok_and(|n| n == "bellwire-test\n")).count()
+        };
+        // Each waits for the end of the test, in which others may not have run yet.
+        let (go, wait) = std::sync::mpsc::channel::<()>();
+        let wait = std::sync::Arc::new(std::sync::Mutex::new(wait));
+        for n in 0..100 {
+            assert_eq!(names(), n);
+            let wait = std::sync::Arc::clone(&wait);
+            spawn(c"bellwire-test", move || drop(wait.lock().unwrap().recv())).unwrap();
+        }
+        drop(go);
+    }
+}
