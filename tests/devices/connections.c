@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /* Connection management on two devices (port.toml): identifiers are of the device that has their
-   address, a listener of all addresses is on both, and programs hear of addresses that change and of
-   devices that are removed, by `bellwire port` (the first argument). */
+   address, a listener of all addresses is on both, and programs hear of addresses that change and
+   of devices that are removed, by `bellwire port` (the first argument). */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <poll.h>

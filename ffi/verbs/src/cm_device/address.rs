@@ -2,7 +2,7 @@
 //! Addresses: as commands carry them, and what the host says of them. The kernel is asked by
 //! binding and connecting a socket of datagrams, which sends nothing.
 
-use super::parts::device_at;
+use crate::devices;
 use bellwire_cm::Gid;
 use bellwire_verbs::gid_of;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6, UdpSocket};
@@ -50,6 +50,12 @@ pub(super) fn gid(ip: IpAddr) -> Gid {
         IpAddr::V6(ip) => gid_of(&ip.octets()),
     };
     of.unwrap_or_default()
+}
+
+/// The device of this process that has an address.
+pub(super) fn device_at(ip: IpAddr) -> Option<usize> {
+    let gid = gid(ip);
+    devices::present().find(|own| own.gid == gid).map(|own| own.index)
 }
 
 /// The address of a device, if it is of that family.

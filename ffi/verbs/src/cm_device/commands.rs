@@ -2,7 +2,8 @@
 //! The commands of an event channel. A program may write any bytes: others than commands give the
 //! kernel's errors.
 
-use super::parts::{CmFile, device_at, error as errno, gids};
+use super::address::device_at;
+use super::parts::{CmFile, error as errno, gids};
 use super::shapes::{self, In, Out};
 use super::{address, file_of, memory};
 use crate::files::Errno;

@@ -11,7 +11,7 @@ use bellwire_cm::{Channel, Cm, Error, IdOption, QpKind, Space};
 use bellwire_memory::atomic::{AtomicU32, Ordering};
 use bellwire_verbs::{Bell, CmHost, Gid, Port};
 use std::collections::BTreeMap;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant};
 
@@ -55,20 +55,9 @@ pub(super) fn error(error: Error) -> Errno {
     })
 }
 
-/// The devices that are there.
-fn present() -> impl Iterator<Item = &'static Own> {
-    devices::all().unwrap_or_default().iter().filter(|own| !own.is_removed())
-}
-
 /// The GIDs of the devices that are there.
 pub(super) fn gids() -> Vec<Gid> {
-    present().map(|own| own.gid).collect()
-}
-
-/// The device of this process that has an address.
-pub(super) fn device_at(ip: IpAddr) -> Option<usize> {
-    let gid = super::address::gid(ip);
-    present().find(|own| own.gid == gid).map(|own| own.index)
+    devices::present().map(|own| own.gid).collect()
 }
 
 fn shared_port(own: &'static Own) -> Result<Arc<Port>, Errno> {
@@ -205,7 +194,7 @@ impl CmFile {
     /// Binds an identifier to a port of all addresses, on all devices.
     pub fn bind_everywhere(&self, number: u32, at: SocketAddr) -> Result<(), Errno> {
         let first = self.part_of(number)?;
-        let others: Vec<usize> = present().map(|own| own.index).filter(|index| *index != first.own.index).collect();
+        let others: Vec<usize> = devices::present().map(|own| own.index).filter(|index| *index != first.own.index).collect();
         let copy = first.manage(|cm, _, channel, _| cm.copy_unbound(channel, number));
         let (Ok(copy), false) = (copy, others.is_empty()) else {
             return first.manage(|cm, host, channel, _| cm.bind(host, channel, number, at, false));
