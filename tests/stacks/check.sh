@@ -54,7 +54,7 @@ end() { # what, code, file: the last lines that say why
 # UCX says of each endpoint what it consists of; nothing but the device may carry messages.
 export UCX_NET_DEVICES=bellwire0:1 UCX_WARN_UNUSED_ENV_VARS=n
 carried() { # transport, file: endpoints are of that transport alone
-    grep -q "$1/bellwire0:1" "$2" && ! grep -E 'cfg\[[0-9]+\]|cfg#' "$2" | grep -qE '(tcp|posix|sysv|cma|knem|xpmem)/'
+    grep -aq "$1/bellwire0:1" "$2" && ! grep -aE 'cfg\[[0-9]+\]|cfg#' "$2" | grep -qE '(tcp|posix|sysv|cma|knem|xpmem)/'
 }
 ucx() { # transport, test, size, iterations
     local server code served
@@ -71,6 +71,54 @@ ucx() { # transport, test, size, iterations
     [ $code = 0 ] && [ $served = 0 ] && grep -q '^Final:' "$out/client.log" || { end "ucx_perftest $*" "$code, $served" "$out/client.log"; return; }
     if carried "${1/%_v/_verbs}" "$out/client.log"; then ok; else bad "ucx_perftest $*: not over the device: $(grep -m 2 cfg "$out/client.log")"; fi
 }
+# A client of two servers, which checks all data; first one server is killed, then the other, and so
+# on, and started again. The client keeps the connection that is left, and connects again.
+until_says() { # file, pattern, count: until it has that many such lines
+    local i
+    for i in $(seq 1200); do
+        [ "$(grep -cE "$2" "$1" 2>/dev/null)" -lt "$3" ] || return 0
+        sleep 0.1
+    done
+    return 1
+}
+pid_of() { sed -n 's/.*Starting io_demo pid \([0-9]*\).*/\1/p' "$1"; } # file
+serve() { # 0|1, file, options
+    : >"$2"
+    # shellcheck disable=SC2086
+    UCX_LOG_LEVEL=info device io_demo -p $((port + $1)) -q -d 64:100000 $3 >"$2" 2>&1 &
+    until_says "$2" "started listener" 1
+}
+killed_servers() { # transport, options, kills
+    local logs=$out/io_demo kills=$3 i which client code=0 patience=$((120 + 30 * $3)) why
+    export UCX_TLS=$1,self UCX_SOCKADDR_TLS_PRIORITY=rdmacm
+    port=$((port + 2))
+    rm -rf "$logs"
+    mkdir -p "$logs"
+    serve 0 "$logs/0" "$2" && serve 1 "$logs/1" "$2" || code="no server"
+    # shellcheck disable=SC2086
+    UCX_LOG_LEVEL=info device io_demo -q -d 64:100000 $2 -i 1000000000 -l inf -o read,write -w 8 -c inf -n 20 -t 20 -y 0.1 -P 0.2 127.0.0.1:$port 127.0.0.1:$((port + 1)) >"$logs/client" 2>&1 &
+    client=$!
+    for ((i = 0; i < kills; i++)); do
+        which=$((i % 2))
+        until_says "$logs/client" "Connected to server \[$which\]" $((i / 2 + 1)) || { code="no connection $which"; break; }
+        until_says "$logs/client" 'active:2/2' $(($(grep -c 'active:2/2' "$logs/client") + 2)) || { code="no data of both"; break; }
+        kill -9 "$(pid_of "$logs/$which")"
+        until_says "$logs/client" "disconnecting .*:$((port + which))\] read" $((i / 2 + 1)) || { code="kill $i not noticed"; break; }
+        mv "$logs/$which" "$logs/$which-$i"
+        serve $which "$logs/$which" "$2" || { code="no server again"; break; }
+    done
+    [ "$code" != 0 ] || until_says "$logs/client" 'active:2/2' $(($(grep -c 'active:2/2' "$logs/client") + 2)) || code="no data after all kills"
+    kill -INT "$(pid_of "$logs/client")"
+    # It says so of a signal.
+    wait $client
+    [ $? = 255 ] || code="client $?, $code"
+    kill "$(pid_of "$logs/0")" "$(pid_of "$logs/1")"
+    unset UCX_TLS UCX_SOCKADDR_TLS_PRIORITY
+    wait
+    why=$(grep -ah -m 3 -iE 'corruption|mismatch|assert' "$logs"/* | cut -c 1-300)
+    [ "$code" = 0 ] && [ -z "$why" ] && grep -aq 'terminated by signal' "$logs/client" || { end "io_demo $*" "$code" <(echo "$why"; strings "$logs/client"); return; }
+    if carried "${1/%_v/_verbs}" "$logs/client"; then ok; else bad "io_demo $*: not over the device"; fi
+}
 if command -v ucx_perftest >/dev/null 2>&1; then
     if device ucx_info -d >"$out/ucx_info" 2>&1 && grep -A 1 'Transport: rc_verbs' "$out/ucx_info" | grep -q 'Device: bellwire0:1' && grep -q 'Transport: ud_verbs' "$out/ucx_info"; then ok; else end ucx_info $? "$out/ucx_info"; fi
     tests="tag_lat tag_bw tag_sync_lat ucp_am_lat stream_lat ucp_put_lat ucp_get ucp_add ucp_fadd ucp_swap ucp_cswap"
@@ -79,11 +127,15 @@ if command -v ucx_perftest >/dev/null 2>&1; then
         ucx rc_v "$t" 1048576 20
         ucx ud_v "$t" 20000 50
     done
+    killed_servers rc_v "" 2
     if [ "$mode" = long ]; then
         for t in $tests; do ucx ud_v "$t" 8 500; done
         for t in tag_lat ucp_am_bw stream_bw ucp_put_bw ucp_get; do
             for size in 1 100 5000 70000 4194304; do ucx rc_v "$t" $size 50; done
         done
+        killed_servers rc_v "" 20
+        killed_servers rc_v -A 20
+        killed_servers ud_v "" 10
     fi
 else
     echo "SKIPPED ucx: no ucx-utils"
