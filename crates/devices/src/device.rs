@@ -112,6 +112,8 @@ pub struct Device {
     pub mtu: u32,
     /// Whether it does atomics.
     pub atomics: Atomics,
+    /// Entries of its table of addresses (GIDs), each of them its one address.
+    pub gids: u8,
     /// The memory node that it says it is at; -1: unknown.
     pub numa_node: i32,
     /// The limits.
@@ -134,6 +136,7 @@ impl Device {
             rate: model.rate(),
             mtu: 4096,
             atomics: Atomics::Device,
+            gids: 1,
             numa_node: -1,
             limits: model.limits(),
         }

@@ -10,7 +10,7 @@ use toml::de::{DeTable, DeValue};
 /// A line, counted from 1, and a sentence.
 type Wrong = (usize, String);
 
-const KEYS: &str = "name, imitate, address, faults, rate, mtu, atomics, numa_node, limits";
+const KEYS: &str = "name, imitate, address, faults, rate, mtu, atomics, gids, numa_node, limits";
 
 /// The place of an error as the parser has it.
 type At = (Range<usize>, String);
@@ -78,6 +78,10 @@ fn device(number: usize, table: &DeTable<'_>) -> Result<Device, At> {
                     "device" => Some(Atomics::Device),
                     _ => None,
                 })?;
+            }
+            "gids" => {
+                let allowed = || (value.span(), "gids: a number from 1 to 16".to_owned());
+                device.gids = integer(value).filter(|n| (1..=16).contains(n)).ok_or_else(allowed)? as u8;
             }
             "numa_node" => {
                 let allowed = || (value.span(), "numa_node: a number from -1 (unknown) to 1023".to_owned());
@@ -147,13 +151,14 @@ mod tests {
     #[test]
     fn a_file_describes_devices() {
         let text = "[[device]]\naddress = \"127.0.0.2\"\n[[device]]\nname = \"left\"\nimitate = \"mlx5\"\nrate = 25\nmtu = 1024\nfaults = \"port=1s..2s\"\n\
-                    atomics = \"none\"\nnuma_node = 1\n[device.limits]\nmax_qp = 0x10\nmax_cqe = 100\n";
+                    atomics = \"none\"\nnuma_node = 1\ngids = 4\n[device.limits]\nmax_qp = 0x10\nmax_cqe = 100\n";
         let devices = parse(text).unwrap();
         assert_eq!(devices.iter().map(|d| &*d.name).collect::<Vec<_>>(), ["bellwire0", "left"]);
         assert_eq!(devices[0].limits, LIMITS_MAX);
         let left = &devices[1];
         assert_eq!((left.rate.gigabits, left.mtu_code(), left.atomics, left.numa_node), (25, 3, Atomics::None, 1));
         assert_eq!((left.limits.max_qp, left.limits.max_cqe, left.limits.max_qp_rd_atom), (16, 100, 16));
+        assert_eq!((devices[0].gids, left.gids), (1, 4));
         assert!(left.faults.is_some() && devices[0].faults.is_none());
         assert_eq!(parse("").unwrap().len(), 1);
     }

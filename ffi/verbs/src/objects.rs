@@ -9,7 +9,7 @@ use crate::domains::{HeldTd, Xrcd};
 use crate::events::Cq;
 use crate::query::LID;
 use crate::{code, errno_of, object, set_errno};
-use bellwire_devices::Atomics;
+use bellwire_devices::{Atomics, Device};
 use bellwire_verbs::{Access, Error, Gid, Port, Prefetch, Region, Sge, has_on_demand};
 use core::ffi::{c_int, c_void};
 use std::sync::Arc;
@@ -407,13 +407,14 @@ pub unsafe extern "C" fn ibv_destroy_srq(srq: *mut IbvSrq) -> c_int {
     code(outcome)
 }
 
-/// The address that attributes name; `None`: this device's own. An error: they name none.
-pub(crate) fn address(attr: &IbvAhAttr) -> Result<Option<Gid>, Error> {
+/// The address that attributes name; `None`: the device's own. An error: they name none, or an
+/// entry of the table of addresses that the device does not have.
+pub(crate) fn address(attr: &IbvAhAttr, device: &Device) -> Result<Option<Gid>, Error> {
     if attr.is_global == 0 {
         // Without a GID there is only this host: by its LID, or by none at all.
         return if matches!(attr.dlid, 0 | LID) { Ok(None) } else { Err(Error::Invalid) };
     }
-    if attr.sgid_index != 0 {
+    if attr.sgid_index >= device.gids {
         return Err(Error::Invalid);
     }
     let mut gid = [0; 16];
@@ -430,9 +431,9 @@ pub unsafe extern "C" fn ibv_create_ah(pd: *mut IbvPd, attr: *mut IbvAhAttr) -> 
     // Ethernet has no addresses but GIDs. Programs that make a handle from the port's LID reach
     // this host.
     let names_one = attr.is_global != 0 || attr.dlid == LID;
-    let gid = address(attr).and_then(|gid| if attr.port_num == 1 && names_one { Ok(gid) } else { Err(Error::Invalid) });
     // SAFETY: V1.
     let own = unsafe { inside::<_, Pd>(pd) }.own;
+    let gid = address(attr, &own.device).and_then(|gid| if attr.port_num == 1 && names_one { Ok(gid) } else { Err(Error::Invalid) });
     let made = gid.and_then(|gid| Ok(Box::new(Ah { public: IbvAh { context, pd, handle: 0 }, gid, _counted: own.count(Kind::Ah)? })));
     object(made).cast()
 }

@@ -205,7 +205,7 @@ fn modify(qp: &Qp, a: &IbvQpAttr, mask: u32) -> Result<QpState, Error> {
     if given.contains(Given::MTU) && a.path_mtu > qp.own.device.mtu_code() {
         return Err(Error::Invalid);
     }
-    let gid: Option<Gid> = if given.contains(Given::ADDRESS) { address(&a.ah_attr)? } else { None };
+    let gid: Option<Gid> = if given.contains(Given::ADDRESS) { address(&a.ah_attr, &qp.own.device)? } else { None };
     let attributes = QpAttributes {
         access: Access::from_bits_truncate(a.qp_access_flags),
         gid,

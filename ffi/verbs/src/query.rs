@@ -2,7 +2,7 @@
 //! What a device tells of itself: its limits, its port, its address and partition.
 
 use crate::abi::{IbvContext, IbvDeviceAttr, IbvGidEntry, IbvPortAttr};
-use crate::device::context;
+use crate::device::{Context, context};
 use crate::devices::Own;
 use crate::set_errno;
 use bellwire_devices::{Atomics, Device};
@@ -98,7 +98,7 @@ fn port_attributes(device: &Device, is_up: bool) -> IbvPortAttr {
         state: if is_up { PORT_ACTIVE } else { PORT_DOWN },
         max_mtu: MTU_4096,
         active_mtu: device.mtu_code(),
-        gid_tbl_len: 1,
+        gid_tbl_len: device.gids.into(),
         port_cap_flags: PORT_CAPABILITIES,
         max_msg_sz: MESSAGE_MAX as u32,
         pkey_tbl_len: 1,
@@ -137,12 +137,14 @@ pub unsafe extern "C" fn ibv_query_port(context: *mut IbvContext, port: u8, to: 
 /// An address of the port.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_query_gid(public: *mut IbvContext, port: u8, index: c_int, to: *mut [u8; 16]) -> c_int {
-    if port != 1 || index != 0 {
+    // SAFETY: V1.
+    let inner = unsafe { context(public) };
+    if port != 1 || !(0..c_int::from(inner.own.device.gids)).contains(&index) {
         set_errno(libc::EINVAL);
         return -1;
     }
-    // SAFETY: V1, V2.
-    unsafe { to.write(context(public).port.gid()) };
+    // SAFETY: V2.
+    unsafe { to.write(inner.port.gid()) };
     0
 }
 
@@ -154,12 +156,10 @@ pub unsafe extern "C" fn ibv_query_gid_type(_context: *mut IbvContext, _port: u8
     0
 }
 
-fn gid_entry(public: *mut IbvContext) -> IbvGidEntry {
-    // SAFETY: V1.
-    let inner = unsafe { context(public) };
+fn gid_entry(inner: &Context, index: u32) -> IbvGidEntry {
     let gid = inner.port.gid();
     let half = |at: usize| u64::from_ne_bytes(gid[at..at + 8].try_into().unwrap_or_default());
-    IbvGidEntry { gid: [half(0), half(8)], gid_index: 0, port_num: 1, gid_type: GID_TYPE, ndev_ifindex: inner.own.interface.as_ref().map_or(0, |i| i.1) }
+    IbvGidEntry { gid: [half(0), half(8)], gid_index: index, port_num: 1, gid_type: GID_TYPE, ndev_ifindex: inner.own.interface.as_ref().map_or(0, |i| i.1) }
 }
 
 /// An address with what is known of it.
@@ -168,11 +168,13 @@ pub unsafe extern "C" fn _ibv_query_gid_ex(public: *mut IbvContext, port: u32, i
     if port != 1 || flags != 0 || size < size_of::<IbvGidEntry>() {
         return libc::EINVAL;
     }
-    if index != 0 {
+    // SAFETY: V1.
+    let inner = unsafe { context(public) };
+    if index >= inner.own.device.gids.into() {
         return libc::ENODATA;
     }
     // SAFETY: V2.
-    unsafe { to.write(gid_entry(public)) };
+    unsafe { to.write(gid_entry(inner, index)) };
     0
 }
 
@@ -182,12 +184,17 @@ pub unsafe extern "C" fn _ibv_query_gid_table(public: *mut IbvContext, to: *mut 
     if flags != 0 || size < size_of::<IbvGidEntry>() {
         return -(libc::EINVAL as isize);
     }
-    if room == 0 {
+    // SAFETY: V1.
+    let inner = unsafe { context(public) };
+    let gids = inner.own.device.gids;
+    if room < gids.into() {
         return -(libc::EINVAL as isize);
     }
-    // SAFETY: V2.
-    unsafe { to.write(gid_entry(public)) };
-    1
+    for index in 0..gids {
+        // SAFETY: V2: `room` entries.
+        unsafe { to.add(index.into()).write(gid_entry(inner, index.into())) };
+    }
+    gids.into()
 }
 
 /// The partition: there is only the default one.

@@ -137,10 +137,12 @@ fn add_port(tree: &mut Tree, own: &'static Own, port: &str) {
         tree.file(&format!("{port}/{file}"), "0\n");
     }
     tree.file(&format!("{port}/cap_mask"), format!("0x{PORT_CAPABILITIES:08x}\n"));
-    tree.file(&format!("{port}/gids/0"), format!("{}\n", in_groups(&own.gid)));
-    tree.file(&format!("{port}/gid_attrs/types/0"), "RoCE v2\n");
-    if let Some((interface, _)) = &own.interface {
-        tree.file(&format!("{port}/gid_attrs/ndevs/0"), format!("{interface}\n"));
+    for index in 0..own.device.gids {
+        tree.file(&format!("{port}/gids/{index}"), format!("{}\n", in_groups(&own.gid)));
+        tree.file(&format!("{port}/gid_attrs/types/{index}"), "RoCE v2\n");
+        if let Some((interface, _)) = &own.interface {
+            tree.file(&format!("{port}/gid_attrs/ndevs/{index}"), format!("{interface}\n"));
+        }
     }
     tree.file(&format!("{port}/pkeys/0"), "0xffff\n");
     tree.live(&format!("{port}/counters/link_downed"), || format!("{}\n", own.downs()));
