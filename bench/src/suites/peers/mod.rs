@@ -11,7 +11,7 @@ mod tag;
 mod verbs;
 mod vi;
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
@@ -34,6 +34,10 @@ const MESSAGE_BYTES: usize = 8;
 const WINDOW: u64 = 64;
 /// Messages after which the receiver sends one back.
 const ACKNOWLEDGE_AFTER: u64 = WINDOW / 2;
+/// Time before a measurement. The helper threads of endpoints that have just been polled serve them
+/// for some milliseconds more, on the processors of the two that are measured: only then are the
+/// other endpoints idle.
+const REST: Duration = Duration::from_millis(50);
 /// Receives that are posted, where a layer has receives.
 const RECEIVES: usize = 2 * WINDOW as usize;
 
@@ -145,6 +149,8 @@ impl<'a> Crowd<'a> {
 
     /// The figures of connected endpoints.
     fn measure(&mut self, talk: &mut impl Talk, count: u64) -> Result<Vec<f64>, Error> {
+        self.meet()?;
+        std::thread::sleep(REST);
         self.meet()?;
         let mut pair = Pair { talk, seen: Seen::default(), sent: 0, patience: Patience::lasting(PATIENCE) };
         let first = self.setup.first;
