@@ -93,6 +93,12 @@ impl Attention {
         if self.count == 1 { self.favourite() } else { None }
     }
 
+    /// The next narrow poll asks the clock, whatever it finds.
+    #[inline]
+    pub fn ask(&mut self) {
+        self.finds = self.finds.max(FINDS_PER_CLOCK);
+    }
+
     /// A poll has found something at the favourite.
     #[inline]
     pub fn found_at_favourite(&mut self) {

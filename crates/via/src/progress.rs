@@ -55,6 +55,14 @@ impl<W: Wire> Engine<W> {
         any | self.end_turn()
     }
 
+    /// As [`progress_polling`](Self::progress_polling), for the turn that is due once in so many
+    /// polls: those polls may all have found completions, so none has looked at an idle link or
+    /// asked the clock.
+    pub(crate) fn progress_in_turn(&mut self) -> bool {
+        self.attention.ask();
+        self.progress_polling()
+    }
+
     /// Takes frames of all links.
     #[inline]
     fn receive_all(&mut self) -> bool {

@@ -394,6 +394,9 @@ fn an_only_busy_link_is_polled_alone() {
         attention.found_at_favourite();
     }
     assert_eq!(attention.only(), None, "it is time to think of the others");
+    assert!(!attention.is_due(64, || 1_000_000 + QUICK_NS) && attention.only() == Some(3));
+    attention.ask();
+    assert!(attention.only().is_none() && attention.must_ask());
     // A second busy link is looked for in the usual way.
     attention.found(9);
     (0..=STREAK).for_each(|_| attention.found(9));

@@ -96,7 +96,10 @@ impl Shared {
             core.attend(self);
         }
         if core.polls.is_multiple_of(POLLS_PER_TURN) {
-            poller.turn(&mut core.engine);
+            match poller {
+                Poller::Completions => core.engine.progress_in_turn(),
+                Poller::Frames => core.engine.turn_besides_frames(),
+            };
             let completions = core.engine.completions();
             core.crowd.turn(completions);
         }
