@@ -17,18 +17,19 @@ export PROPTEST_CASES=${PROPTEST_CASES:-2}
 
 wanted=$* bad=
 run() { # CRATE, then the arguments of cargo test
-    local crate=$1
+    local crate=$1 begun=$SECONDS
     shift
     [ -z "$wanted" ] || [[ " $wanted " == *" $crate "* ]] || return 0
     echo "== $crate $*"
     timeout "${MIRI_SECONDS:-1800}" cargo +nightly miri test -q --locked -p "bellwire-$crate" "$@" || bad="$bad $crate"
+    echo "$crate: $((SECONDS - begun)) s"
 }
 
 run memory --lib -- line_queue::tests tagged_table owned_bytes small_copies offsets_are views_for
 run wire --lib -- sim::tests frame::tests
 run via --test in_memory
-# Of the transport's tests those are left out that send tens of thousands of packets.
-long='strangers_leave half_sessions without_a_checksum nothing_of_an_earlier resets_are_few a_living_peer the_short_path_does what_waits_and_leaves'
+# Left out of the transport: tests that send tens of thousands of packets, or wait as often.
+long='strangers_leave half_sessions without_a_checksum nothing_of_an_earlier resets_are_few a_living_peer the_short_path_does what_waits_and_leaves timeouts_double'
 # shellcheck disable=SC2046,SC2086
 run proto --test recall --test receiving --test sending --test refusals_lost --test joining --test sessions --test hostile --test vectors \
     -- $(printf ' --skip %s' $long)
