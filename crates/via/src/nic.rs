@@ -14,6 +14,7 @@
 //! | `nic/watch.rs` | completion queues with file descriptors |
 //! | `nic/machine.rs` | the state of a layer above, under the same token and driven by the helper |
 //! | `nic/helper.rs` | the helper thread: control, timers, handlers, work for a process that computes |
+//! | `nic/port.rs` | how to wake the helper and the leading waiter, and what they sleep on |
 //! | `nic/handlers.rs` | notify handlers and the error handler |
 //! | `nic/stat.rs`, `nic/snapshot.rs` | the live view: answers to questions about this NIC |
 //! | `nic/memory.rs` | memory with an owner |
@@ -46,6 +47,7 @@ mod handlers;
 mod helper;
 mod machine;
 mod memory;
+mod port;
 mod shared;
 mod snapshot;
 mod spin;
@@ -81,7 +83,7 @@ use bellwire_memory::own_thread;
 use bellwire_memory::token::Token;
 use give_way::Poller;
 use handlers::ErrorHandling;
-use helper::Port;
+use port::{CLOSE, Port};
 use rustix::time::{ClockId, Timespec, clock_gettime};
 use state::Core;
 use std::net::SocketAddr;
@@ -351,7 +353,7 @@ impl Drop for Nic {
             }
             e.wire.take_leave();
         });
-        self.shared.port.tell(helper::CLOSE);
+        self.shared.port.tell(CLOSE);
         if helper.thread().id() == std::thread::current().id() {
             // The last reference went away in a handler: the thread ends by itself after it.
             return;

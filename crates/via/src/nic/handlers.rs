@@ -6,7 +6,7 @@
 //! handler, lets the token go and runs the pair (N2). When a poll was quicker, the engine is asked
 //! again.
 
-use super::helper::{DUTY, EVENTS};
+use super::port::{DUTY, EVENTS};
 use super::shared::Shared;
 use super::{Core, lock};
 use crate::complete::Completion;

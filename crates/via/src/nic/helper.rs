@@ -15,9 +15,9 @@
 //! polls it stays out of its way: kicks and ticks are answered by the application's own turns.
 
 mod guard;
-mod port;
 
 use super::handlers::{self, Job};
+use super::port::{BELL, CLOSE, CONTROL, DUTY, EVENTS, GUARD, STAT, TOLD, WORK};
 use super::shared::Shared;
 use super::stat::Stat;
 use super::{Core, clock, machine, timespec, wait};
@@ -27,18 +27,7 @@ use bellwire_memory::pause::pause;
 use bellwire_memory::processors;
 use bellwire_memory::token::Claim;
 use guard::Guarding;
-use port::{BELL, CONTROL, GUARD, STAT, TOLD};
-pub(super) use port::{Port, WokenBy};
 use rustix::event::epoll;
-
-/// Reasons for which the helper is woken.
-pub(super) const CLOSE: u32 = 1;
-/// There are events, or a new error handler.
-pub(super) const EVENTS: u32 = 2;
-/// A call has left work in the engine; the application probably goes on polling.
-pub(super) const WORK: u32 = 4;
-/// There is a new handler.
-pub(super) const DUTY: u32 = 8;
 
 /// First tick after being told of work, and the following ones.
 const TICK_FIRST: Duration = Duration::from_millis(1);
@@ -54,10 +43,6 @@ const PAUSES_PER_TURN: u32 = 32;
 const PAUSES_PER_GLANCE: u32 = 64;
 /// Turns before it looks for something else to do.
 const TURNS_MAX: u32 = 4096;
-
-/// Edge-triggered: one wake-up per ring, though nobody silences a bell that rings while the
-/// application polls.
-const BELL_FLAGS: epoll::EventFlags = epoll::EventFlags::IN.union(epoll::EventFlags::ET);
 
 /// How the helper sleeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

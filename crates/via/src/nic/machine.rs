@@ -7,9 +7,10 @@
 //! `Driven` is made, nothing else replaces it, and it is dropped with the core.
 
 use super::give_way::Poller;
+use super::port::DUTY;
 use super::shared::Shared;
 use super::state::Core;
-use super::{Nic, clock, helper};
+use super::{Nic, clock};
 use crate::engine::Engine;
 use crate::error::Error;
 use crate::time::{Duration, Instant};
@@ -166,7 +167,7 @@ impl<M: Machine<HostWire>> Driven<M> {
         // Relaxed: a hint for the helper.
         shared.is_driven.store(stands_in, Ordering::Relaxed);
         // It may be asleep for as long as the engine alone wanted.
-        shared.port.tell(helper::DUTY);
+        shared.port.tell(DUTY);
     }
 
     /// The NIC: for what needs no machine.

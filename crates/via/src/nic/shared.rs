@@ -7,7 +7,7 @@ use crate::engine::Engine;
 use crate::error::Error;
 use crate::nic::give_way::{self, Poller};
 use crate::nic::handlers::ErrorHandling;
-use crate::nic::helper::Port;
+use crate::nic::port::Port;
 use crate::nic::state::Core;
 use crate::nic::{clock, saturating_ns, snapshot};
 use crate::time::Instant;

@@ -11,7 +11,7 @@
 //! its answer is cut off. A socket that cannot be made (name taken, system call forbidden, no
 //! descriptors left) is no reason not to open the NIC: the live view is then missing.
 
-use super::helper::Port;
+use super::port::Port;
 use super::shared::Shared;
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::io::Errno;

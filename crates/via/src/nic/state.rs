@@ -4,8 +4,8 @@
 
 use super::crowd::Crowd;
 use super::handlers::Handlers;
-use super::helper::{self, Port};
 use super::machine::Owned;
+use super::port::{EVENTS, Port, WORK};
 use super::shared::POLLS_PER_TURN;
 use super::spin::Adaptive;
 use super::wait::Waiters;
@@ -180,10 +180,10 @@ impl Core {
         }
         if self.engine.has_events() && !self.events_told {
             self.events_told = true;
-            self.tell(&shared.port, helper::EVENTS);
+            self.tell(&shared.port, EVENTS);
         }
         if self.deep_until != Instant(0) && (self.engine.has_work() || self.next_timeout() < self.deep_until) {
-            self.tell(&shared.port, helper::WORK);
+            self.tell(&shared.port, WORK);
         }
     }
 
@@ -242,7 +242,7 @@ impl Core {
     pub(super) fn disarm_for_polling(&mut self, port: &Port) {
         self.disarm();
         if self.deep_until != Instant(0) {
-            self.tell(port, helper::WORK);
+            self.tell(port, WORK);
         }
     }
 

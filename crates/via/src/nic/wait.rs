@@ -17,7 +17,7 @@
 //! The bell stays armed, and waiters', when they leave; the helper takes it back at its next tick
 //! if the application does not wait again.
 
-use super::helper::{Port, WokenBy};
+use super::port::{Port, WORK, WokenBy};
 use super::shared::Shared;
 use super::spin::Spin;
 use super::waits::Waits;
@@ -419,7 +419,7 @@ impl<'a> Place<'a> {
             core.linger();
             if core.deep_until != Instant(0) && core.has_duties() {
                 // Until the application waits again or the helper takes the bell over.
-                core.tell(&self.shared.port, super::helper::WORK);
+                core.tell(&self.shared.port, WORK);
             }
         } else if at == 0 {
             // The next one leads, and has to sleep as a leader does; it may still sleep on its own

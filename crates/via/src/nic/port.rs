@@ -2,7 +2,7 @@
 //! How to reach the helper and the leading waiter, and what they sleep on: two epoll sets, which
 //! hold the wire's bell in turn. Can be used without the token.
 
-use super::{BELL_FLAGS, timespec};
+use super::timespec;
 use crate::time::{Duration, Instant};
 use crate::wire::host::HostWire;
 use bellwire_memory::MemoryError;
@@ -12,6 +12,19 @@ use rustix::event::{PollFd, PollFlags, epoll, poll};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::time::{Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, timerfd_create, timerfd_settime};
 use std::net::UdpSocket;
+
+/// Reasons for which the helper is woken.
+pub(super) const CLOSE: u32 = 1;
+/// There are events, or a new error handler.
+pub(super) const EVENTS: u32 = 2;
+/// A call has left work in the engine; the application probably goes on polling.
+pub(super) const WORK: u32 = 4;
+/// There is a new handler.
+pub(super) const DUTY: u32 = 8;
+
+/// Edge-triggered: one wake-up per ring, though nobody silences a bell that rings while the
+/// application polls.
+const BELL_FLAGS: epoll::EventFlags = epoll::EventFlags::IN.union(epoll::EventFlags::ET);
 
 pub(super) const CONTROL: u64 = 0;
 pub(super) const TOLD: u64 = 1;
