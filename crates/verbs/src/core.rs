@@ -428,9 +428,10 @@ impl Core {
         Ok(())
     }
 
-    /// One look: sends what waits, takes the next thing. `false`: there was nothing.
+    /// One look: sends what waits, takes the next thing. `false`: there was nothing. Then answers
+    /// that are owed leave, if `tells`.
     #[inline]
-    pub(crate) fn step<W: Wire>(&mut self, engine: &mut Engine<W>) -> bool {
+    pub(crate) fn step<W: Wire>(&mut self, engine: &mut Engine<W>, tells: bool) -> bool {
         if !self.unsent.is_empty() {
             self.leave_all(engine);
         }
@@ -440,7 +441,7 @@ impl Core {
         if self.arrive(engine) {
             return true;
         }
-        if !self.owing.is_empty() && !self.lingers {
+        if tells && !self.owing.is_empty() && !self.lingers {
             self.tell_owed(engine);
         }
         false

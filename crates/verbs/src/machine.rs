@@ -166,7 +166,7 @@ impl Machine {
             self.0.accept(engine);
             return true;
         }
-        self.0.step(engine)
+        self.0.step(engine, true)
     }
 
     /// When it wants to look next although nothing has come, ns.

@@ -35,7 +35,9 @@ pub(crate) fn stamp() -> Stamp {
 }
 
 impl Core {
-    /// Looks until there is nothing, or `until`. Returns whether anything was there.
+    /// Looks until there is nothing, or `until`. Returns whether anything was there. Answers that
+    /// are owed leave only if there was nothing: a program that has just got a message mostly sends
+    /// one, maybe after it has polled another queue, and that takes the answer along.
     #[inline]
     pub(crate) fn look<W: Wire>(&mut self, engine: &mut Engine<W>, mut until: impl FnMut(&Self) -> bool) -> bool {
         if !self.timers.is_empty() {
@@ -44,7 +46,7 @@ impl Core {
         }
         let mut moved = false;
         for _ in 0..STEPS {
-            if !self.step(engine) {
+            if !self.step(engine, !moved) {
                 break;
             }
             moved = true;
