@@ -9,10 +9,12 @@
 //! own.
 //!
 //! Invariant A1: the pages are private, anonymous, readable and writable, hold nothing but the
-//! region, and no thread of the program runs that could write them meanwhile: there is only the one
-//! that registers.
+//! region, and no thread of the program sees them half exchanged: there is only the one that
+//! registers, or the others are stopped when they touch them (`exchange.rs`).
 
+use crate::exchange::{exchange, stopper};
 use bellwire_memory::{bytes, own_thread};
+use rustix::fd::OwnedFd;
 use rustix::mm::{MapFlags, MremapFlags, ProtFlags, mmap_anonymous, mremap_fixed, munmap};
 use std::ops::Range;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -51,8 +53,15 @@ struct Place {
 
 static PLACES: Mutex<Vec<Place>> = Mutex::new(Vec::new());
 
+/// Threads that are about to fork. Locked after `PLACES`.
+static FORKS: Mutex<u32> = Mutex::new(0);
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 fn places() -> MutexGuard<'static, Vec<Place>> {
-    PLACES.lock().unwrap_or_else(PoisonError::into_inner)
+    lock(&PLACES)
 }
 
 /// The whole pages of a range.
@@ -70,10 +79,27 @@ pub(crate) fn share(pages: &Range<usize>, owner: usize) -> Option<(usize, Range<
     Some((place.base, place.pages.clone()))
 }
 
-/// Whether pages may be exchanged (A1), as things stand.
-pub(crate) fn may_adopt(pages: &Range<usize>) -> bool {
+/// How pages are exchanged.
+#[derive(Debug)]
+pub(crate) enum How {
+    /// By the only thread of the program.
+    Alone,
+    /// While those who touch them are stopped.
+    Stopping(OwnedFd),
+}
+
+/// How pages may be exchanged (A1), as things stand; `None`: not at all.
+pub(crate) fn may_adopt(pages: &Range<usize>) -> Option<How> {
     let overlaps = places().iter().any(|p| p.users != 0 && p.pages.start < pages.end && pages.start < p.pages.end);
-    !overlaps && is_only_thread() && mappings().is_some_and(|maps| is_plain(&maps, pages))
+    let how = if overlaps {
+        None
+    } else if is_only_thread() {
+        Some(How::Alone)
+    } else {
+        stopper().map(How::Stopping)
+    };
+    // A thread that touches pages adopted earlier cannot be stopped.
+    how.filter(|how| mappings().is_some_and(|maps| is_plain(&maps, pages, matches!(how, How::Alone))))
 }
 
 /// Puts the engine's memory at `base` in the place of the pages, with their content. `false`:
@@ -81,22 +107,36 @@ pub(crate) fn may_adopt(pages: &Range<usize>) -> bool {
 ///
 /// # Safety
 /// A1; `base` is the engine's, for as many bytes, and nobody uses it yet.
-pub(crate) unsafe fn adopt(pages: &Range<usize>, base: usize, owner: usize) -> bool {
+pub(crate) unsafe fn adopt(pages: &Range<usize>, base: usize, owner: usize, how: How) -> bool {
+    // Held until the place is listed: a fork meanwhile would share the pages with the child.
+    let mut places = places();
+    if *lock(&FORKS) != 0 {
+        return false;
+    }
+    let done = match how {
+        // SAFETY: the caller's.
+        How::Alone => unsafe { exchange_alone(pages, base) },
+        // SAFETY: the caller's; no thread that touches the pages holds one of the two locks.
+        How::Stopping(stopper) => unsafe { exchange(stopper, pages, base) },
+    };
+    if done {
+        places.retain(|p| p.users != 0 || p.pages.end <= pages.start || pages.end <= p.pages.start);
+        places.push(Place { pages: pages.clone(), users: 1, base, owner });
+    }
+    done
+}
+
+/// # Safety
+/// As [`adopt`], by the only thread.
+unsafe fn exchange_alone(pages: &Range<usize>, base: usize) -> bool {
     let (length, from) = (pages.len(), core::ptr::with_exposed_provenance_mut::<u8>(pages.start));
     let own = core::ptr::with_exposed_provenance_mut::<u8>(base);
     // SAFETY: A1; both are mapped for as many bytes. An old length of zero makes a second mapping
     // of shared pages, which takes the place of the first ones.
-    let moved = unsafe {
+    unsafe {
         bytes::copy(own, from, length);
-        mremap_fixed(own.cast(), 0, length, MremapFlags::MAYMOVE, from.cast())
-    };
-    if moved.is_err() {
-        return false;
+        mremap_fixed(own.cast(), 0, length, MremapFlags::MAYMOVE, from.cast()).is_ok()
     }
-    let mut places = places();
-    places.retain(|p| p.users != 0 || p.pages.end <= pages.start || pages.end <= p.pages.start);
-    places.push(Place { pages: pages.clone(), users: 1, base, owner });
-    true
 }
 
 /// A region less uses adopted pages; their place in the engine, if it was the last.
@@ -139,15 +179,16 @@ fn mappings() -> Option<Vec<Mapped>> {
         .collect()
 }
 
-/// Whether pages are private and anonymous memory, readable and writable; or were adopted earlier.
-fn is_plain(maps: &[Mapped], pages: &Range<usize>) -> bool {
+/// Whether pages are private and anonymous memory, readable and writable; or, if that may be, were
+/// adopted earlier.
+fn is_plain(maps: &[Mapped], pages: &Range<usize>, may_be_ours: bool) -> bool {
     let mut at = pages.start;
     for (range, rights, name) in maps {
         if at >= pages.end || range.end <= at {
             continue;
         }
         let is_private = rights == b"rw-p" && (name.is_empty() || name == "[heap]" || name.starts_with("[anon:"));
-        let is_ours = rights == b"rw-s" && name.starts_with(NAME);
+        let is_ours = may_be_ours && rights == b"rw-s" && name.starts_with(NAME);
         if range.start > at || !(is_private || is_ours) {
             return false;
         }
@@ -160,8 +201,10 @@ fn is_plain(maps: &[Mapped], pages: &Range<usize>) -> bool {
 static FORKING: Mutex<Vec<Range<usize>>> = Mutex::new(Vec::new());
 
 /// To be called before a fork: finds what of the program's memory is shared because it was adopted.
+/// Nothing is adopted until the fork is over.
 pub fn before_fork() {
     let mut places = places();
+    *lock(&FORKS) += 1;
     if places.is_empty() {
         return;
     }
@@ -172,8 +215,18 @@ pub fn before_fork() {
     *FORKING.lock().unwrap_or_else(PoisonError::into_inner) = found;
 }
 
+/// To be called in the parent after a fork, or one that failed.
+pub fn after_fork_in_parent() {
+    let mut forks = lock(&FORKS);
+    *forks = forks.saturating_sub(1);
+}
+
 /// To be called in the child of a fork: it gets copies of what was found.
 pub fn after_fork_in_child() {
+    // If another thread held it, nothing is adopted in this child.
+    if let Ok(mut forks) = FORKS.try_lock() {
+        *forks = 0;
+    }
     // Nobody else runs in the child; a lock that another thread held at the fork is left alone.
     let Ok(mut found) = FORKING.try_lock() else { return };
     for pages in found.drain(..) {
@@ -212,9 +265,9 @@ mod tests {
             map(12288, 16384, b"rw-s", "/dev/shm/x"),
             map(20480, 24576, b"rw-p", "[stack]"),
         ];
-        assert!(is_plain(&maps, &(4096..12288)));
-        assert!(!is_plain(&maps, &(4096..16384)), "shared memory of the program's own");
-        assert!(!is_plain(&maps, &(16384..20480)), "nothing there");
-        assert!(!is_plain(&maps, &(20480..24576)), "a stack");
+        assert!(is_plain(&maps, &(4096..12288), true));
+        assert!(!is_plain(&maps, &(4096..16384), true), "shared memory of the program's own");
+        assert!(!is_plain(&maps, &(16384..20480), true), "nothing there");
+        assert!(!is_plain(&maps, &(20480..24576), true), "a stack");
     }
 }

@@ -429,7 +429,8 @@ impl Core {
     }
 
     /// One look: sends what waits, takes the next thing. `false`: there was nothing. Then answers
-    /// that are owed leave, if `tells`.
+    /// that are owed leave, if `tells`; with faults on purpose always, so that the same faults have
+    /// the same effects.
     #[inline]
     pub(crate) fn step<W: Wire>(&mut self, engine: &mut Engine<W>, tells: bool) -> bool {
         if !self.unsent.is_empty() {
@@ -441,7 +442,7 @@ impl Core {
         if self.arrive(engine) {
             return true;
         }
-        if tells && !self.owing.is_empty() && !self.lingers {
+        if !self.owing.is_empty() && (tells || self.struck.is_some()) && !self.lingers {
             self.tell_owed(engine);
         }
         false

@@ -42,6 +42,7 @@ mod core;
 mod direct;
 mod domains;
 mod ending;
+mod exchange;
 mod fates;
 mod groups;
 mod header;
@@ -80,7 +81,7 @@ mod windows;
 mod xrc;
 
 pub use self::core::AsyncEvent;
-pub use adopt::{after_fork_in_child, before_fork};
+pub use adopt::{after_fork_in_child, after_fork_in_parent, before_fork};
 pub use channel::Channel;
 pub use cm::{CmHost, Orphan, on_orphans};
 pub use direct::ShortAccess;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Registering memory of programs, and exchanging it for memory that peers can map (`adopt.rs`).
 
-use crate::adopt::{Adopted, adopt, may_adopt, pages_of, release, share};
+use crate::adopt::{Adopted, How, adopt, may_adopt, pages_of, release, share};
 use crate::core::Core;
 use crate::memory::{Denied, Prefetch, Region, bring_in, is_on_demand_key};
 use crate::port::Port;
@@ -53,14 +53,14 @@ impl Port {
         let wants_remote = region.access.intersects(Access::REMOTE_WRITE | Access::REMOTE_READ);
         let pages = pages_of(region.address, region.length).filter(|_| self.adopts && wants_remote && region.access.contains(Access::LOCAL_WRITE));
         // Before the lock: it looks into `/proc`.
-        let may_adopt = pages.as_ref().is_some_and(may_adopt);
+        let how = pages.as_ref().and_then(may_adopt);
         self.station.with(|core, engine| {
             // The engine looks at the memory, brings it in, and gives the key; this layer checks
             // the rights of peers.
             let attributes = MemAttributes { ptag: core.mailbox.ptag(), rdma_write: region.access.intersects(WRITES), rdma_read: false };
             // SAFETY: R1, the caller's promise.
             let handle = unsafe { key_of_region(engine, region, &attributes) }?;
-            let adopted = pages.as_ref().and_then(|pages| self.adopt(core, engine, region, pages, may_adopt));
+            let adopted = pages.as_ref().and_then(|pages| self.adopt(core, engine, region, pages, how));
             core.list_region(handle, Region { adopted, ..*region }).inspect_err(|_| {
                 let _ = engine.deregister(region.address, handle);
                 self.disown(engine, adopted);
@@ -70,7 +70,7 @@ impl Port {
     }
 
     /// Has the engine's memory take the place of whole pages of a region, if that can be.
-    fn adopt(&self, core: &Core, engine: &mut Engine<HostWire>, region: &Region, pages: &Range<usize>, may_adopt: bool) -> Option<Adopted> {
+    fn adopt(&self, core: &Core, engine: &mut Engine<HostWire>, region: &Region, pages: &Range<usize>, how: Option<How>) -> Option<Adopted> {
         if core.is_down() {
             // Peers could map it at once.
             return None;
@@ -78,17 +78,17 @@ impl Port {
         let owner = self.owner();
         let (base, place) = match share(pages, owner) {
             Some(found) => found,
-            None if may_adopt => {
+            None => {
+                let how = how?;
                 let base = engine.allocate(pages.len()).ok()?.expose_provenance();
-                // SAFETY: A1: looked up just before, by the only thread; the engine's memory is
-                // new.
-                if !unsafe { adopt(pages, base, owner) } {
+                // SAFETY: A1: looked up just before; the engine's memory is new. The NIC's token is
+                // held, so nobody else touches the pages while holding it.
+                if !unsafe { adopt(pages, base, owner, how) } {
                     let _ = engine.free(core::ptr::with_exposed_provenance_mut(base));
                     return None;
                 }
                 (base, pages.clone())
             }
-            None => return None,
         };
         let attributes = MemAttributes {
             ptag: core.mailbox.ptag(),

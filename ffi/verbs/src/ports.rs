@@ -24,6 +24,10 @@ unsafe extern "C" fn before_fork() {
     bellwire_verbs::before_fork();
 }
 
+unsafe extern "C" fn in_parent() {
+    bellwire_verbs::after_fork_in_parent();
+}
+
 unsafe extern "C" fn in_child() {
     bellwire_verbs::after_fork_in_child();
 }
@@ -62,7 +66,7 @@ fn open_anew(own: &'static Own) -> Result<Arc<Port>, String> {
     // SAFETY: functions that stay.
     EXIT.call_once(|| unsafe {
         libc::atexit(at_exit);
-        libc::pthread_atfork(Some(before_fork), None, Some(in_child));
+        libc::pthread_atfork(Some(before_fork), Some(in_parent), Some(in_child));
     });
     own.opened(&port);
     bellwire_verbs::on_orphans(orphaned);

@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Exchanging pages of a program that has several threads: nobody sees them half exchanged.
+//!
+//! The pages are moved away in one step. A thread that touches them from then on, itself or by a
+//! system call, waits in the kernel (`userfaultfd`) until the new pages with the same content are
+//! in their place. That needs a descriptor that stops system calls too, which root gets, and others
+//! if `vm.unprivileged_userfaultfd` is 1. While pages are away this thread takes no lock and no
+//! memory, and runs no signal handler: those that wait may hold any lock but the caller's, and a
+//! handler that touched the pages would wait for itself.
+
+use bellwire_memory::bytes;
+use core::ffi::c_void;
+use rustix::fd::OwnedFd;
+use rustix::io::Errno;
+use rustix::ioctl::{Updater, ioctl, opcode};
+use rustix::mm::{MapFlags, MremapFlags, ProtFlags, UserfaultfdFlags, mmap_anonymous, mremap_fixed, munmap, userfaultfd};
+use std::ops::Range;
+
+/// Numbers and shapes of the kernel's interface.
+const API: u64 = 0xaa;
+const MISSING: u64 = 1;
+
+#[repr(C)]
+struct Hello {
+    api: u64,
+    features: u64,
+    ioctls: u64,
+}
+
+#[repr(C)]
+struct Register {
+    start: u64,
+    length: u64,
+    mode: u64,
+    ioctls: u64,
+}
+
+/// A descriptor that stops all who touch memory that is away; `None`: the system gives none.
+pub(crate) fn stopper() -> Option<OwnedFd> {
+    // SAFETY: a descriptor that does nothing yet.
+    let fd = unsafe { userfaultfd(UserfaultfdFlags::CLOEXEC) }.ok()?;
+    let mut hello = Hello { api: API, features: 0, ioctls: 0 };
+    // SAFETY: the number and the shape of UFFDIO_API; it says what the kernel can.
+    unsafe { ioctl(&fd, Updater::<{ opcode::read_write::<Hello>(0xaa, 0x3f) }, Hello>::new(&mut hello)) }.ok()?;
+    Some(fd)
+}
+
+/// Puts a second mapping of the memory at `base` in the place of the pages, with their content.
+/// `false`: everything is as it was.
+///
+/// # Safety
+/// The pages are private, anonymous, readable and writable; this thread uses them for nothing, and
+/// nobody else changes what is mapped there. `base` is mapped for as many bytes, shared, and nobody
+/// uses it yet. The caller holds no lock that somebody else waits for while touching the pages
+/// would keep from being released.
+pub(crate) unsafe fn exchange(stopper: OwnedFd, pages: &Range<usize>, base: usize) -> bool {
+    let (length, at) = (pages.len(), core::ptr::with_exposed_provenance_mut::<c_void>(pages.start));
+    let new = core::ptr::with_exposed_provenance_mut::<c_void>(base);
+    let _mask = Masked::new();
+    let mut register = Register { start: pages.start as u64, length: length as u64, mode: MISSING, ioctls: 0 };
+    // SAFETY: a new mapping, of nothing.
+    let Ok(away) = (unsafe { mmap_anonymous(core::ptr::null_mut(), length, ProtFlags::empty(), MapFlags::PRIVATE | MapFlags::NORESERVE) }) else {
+        return false;
+    };
+    // SAFETY: the number and the shape of UFFDIO_REGISTER; the range is the caller's. Moving keeps
+    // the content, and takes the place of the new mapping; the old place stays mapped, empty, and
+    // stops who touches it.
+    let has_moved = unsafe {
+        ioctl(&stopper, Updater::<{ opcode::read_write::<Register>(0xaa, 0x00) }, Register>::new(&mut register)).is_ok()
+            && mremap_fixed(at, length, length, MremapFlags::MAYMOVE | MremapFlags::DONTUNMAP, away).is_ok()
+    };
+    if !has_moved {
+        // SAFETY: the new mapping, which nobody uses.
+        let _ = unsafe { munmap(away, length) };
+        return false;
+    }
+    // SAFETY: nobody else knows where the pages are; the caller's for `base`. An old length of zero
+    // makes a second mapping of shared pages, in the place of the empty ones.
+    let done = unsafe {
+        bytes::copy(new.cast(), away.cast::<u8>().cast_const(), length);
+        mremap_fixed(new, 0, length, MremapFlags::MAYMOVE, at)
+    };
+    if done.is_ok() {
+        // SAFETY: the pages that were moved away, of which nobody else knows.
+        let _ = unsafe { munmap(away, length) };
+    } else {
+        // SAFETY: the pages that were moved away go back, in the place of the empty ones.
+        put_back(unsafe { mremap_fixed(away, length, length, MremapFlags::MAYMOVE, at) });
+    }
+    // All that wait look again at the place.
+    drop(stopper);
+    done.is_ok()
+}
+
+/// No signal handler runs on this thread.
+struct Masked(libc::sigset_t);
+
+impl Masked {
+    fn new() -> Self {
+        // SAFETY: two sets of this function's own; the calls fill them.
+        unsafe {
+            let (mut all, mut before) = (core::mem::zeroed(), core::mem::zeroed());
+            libc::sigfillset(&raw mut all);
+            libc::pthread_sigmask(libc::SIG_SETMASK, &raw const all, &raw mut before);
+            Self(before)
+        }
+    }
+}
+
+impl Drop for Masked {
+    fn drop(&mut self) {
+        // SAFETY: the thread's own mask, as it was.
+        unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const self.0, core::ptr::null_mut()) };
+    }
+}
+
+/// Without the pages the program cannot go on.
+fn put_back(done: Result<*mut c_void, Errno>) {
+    if done.is_err() {
+        std::process::abort();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bellwire_memory::atomic::{AtomicBool, AtomicU64, Ordering};
+    use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
+    use rustix::mm::{MapFlags, ProtFlags, mmap, mmap_anonymous};
+
+    const LENGTH: usize = 64 * 4096;
+    const ROUNDS: u64 = 60;
+
+    /// Threads that count in the pages, one of them by system calls, lose nothing and see no error.
+    #[test]
+    fn threads_notice_nothing() {
+        if stopper().is_none() {
+            eprintln!("SKIPPED: this user gets no userfaultfd that stops system calls");
+            return;
+        }
+        let rights = ProtFlags::READ | ProtFlags::WRITE;
+        for round in 0..ROUNDS {
+            let fd = memfd_create("exchange", MemfdFlags::CLOEXEC).unwrap();
+            ftruncate(&fd, LENGTH as u64).unwrap();
+            // SAFETY: new mappings.
+            let at = unsafe { mmap_anonymous(core::ptr::null_mut(), LENGTH, rights, MapFlags::PRIVATE) }.unwrap();
+            // SAFETY: a new mapping.
+            let base = unsafe { mmap(core::ptr::null_mut(), LENGTH, rights, MapFlags::SHARED, &fd, 0) }.unwrap();
+            // SAFETY: mapped until the end of the round.
+            let words = unsafe { core::slice::from_raw_parts(at.cast::<AtomicU64>(), LENGTH / 8) };
+            let (over, zero) = (AtomicBool::new(false), std::fs::File::open("/dev/zero").unwrap());
+            std::thread::scope(|scope| {
+                let counting = [0, 1].map(|own| {
+                    let over = &over;
+                    scope.spawn(move || {
+                        let mut count = 0;
+                        // Relaxed: each word has one writer, and the flag says nothing of others.
+                        while !over.load(Ordering::Relaxed) {
+                            count += 1;
+                            for word in words.iter().skip(own).step_by(256) {
+                                assert_eq!(word.swap(count, Ordering::Relaxed), count - 1);
+                            }
+                        }
+                        count
+                    })
+                });
+                scope.spawn(|| {
+                    while !over.load(Ordering::Relaxed) {
+                        for word in words.iter().skip(2).step_by(512) {
+                            // SAFETY: a word that nobody else uses.
+                            let to = unsafe { core::slice::from_raw_parts_mut(word.as_ptr().cast::<u8>(), 8) };
+                            assert_eq!(rustix::io::read(&zero, to), Ok(8));
+                        }
+                    }
+                });
+                while words[0].load(Ordering::Relaxed) < 1 + round % 7 {
+                    std::thread::yield_now();
+                }
+                // SAFETY: a private mapping and a shared one of as many bytes; no locks are held.
+                let done = unsafe { exchange(stopper().unwrap(), &(at.addr()..at.addr() + LENGTH), base.addr()) };
+                let before = words[1].load(Ordering::Relaxed);
+                while words[1].load(Ordering::Relaxed) < before + 2 {
+                    std::thread::yield_now();
+                }
+                over.store(true, Ordering::Relaxed);
+                assert!(done);
+                for (own, count) in counting.map(|c| c.join().unwrap()).into_iter().enumerate() {
+                    assert!(words.iter().skip(own).step_by(256).all(|w| w.load(Ordering::Relaxed) == count));
+                }
+            });
+            // SAFETY: the second mapping of the pages, which are shared now.
+            let shared = unsafe { core::slice::from_raw_parts(base.cast::<AtomicU64>(), LENGTH / 8) };
+            assert_eq!(shared[256].load(Ordering::Relaxed), words[256].load(Ordering::Relaxed));
+            // SAFETY: nobody uses them any more.
+            unsafe {
+                munmap(at, LENGTH).unwrap();
+                munmap(base, LENGTH).unwrap();
+            }
+        }
+    }
+}
