@@ -11,21 +11,22 @@ out=$(realpath "$2")
 unset BELLWIRE_ADDRESS LD_PRELOAD CARGO_TARGET_DIR
 export BELLWIRE_DEVICE_FILE=
 passed=0 failed=0
-tests() { # crate, version, tests that must pass
+# What a newer compiler warns of does not stop crates that forbid all warnings.
+mkdir -p "$out/crates"
+printf '#!/bin/sh\nexec "$@" --cap-lints warn\n' >"$out/crates/capped"
+chmod +x "$out/crates/capped"
+tests() { # crate, version, tests that must pass, arguments of each test program
     local crate=$1 version=$2 least=$3 at=$out/crates/$1-$2 from test code=0 count=0 n
     if [ ! -f "$at/Cargo.toml" ]; then
-        mkdir -p "$out/crates/fetch/src"
-        : >"$out/crates/fetch/src/lib.rs"
-        rm -f "$out/crates/fetch/Cargo.lock"
-        printf '[package]\nname = "fetch"\nversion = "0.0.0"\nedition = "2021"\n[workspace]\n[dependencies]\n%s = "=%s"\n' "$crate" "$version" >"$out/crates/fetch/Cargo.toml"
-        (cd "$out/crates/fetch" && timeout 300 cargo fetch) >"$out/crates.log" 2>&1 || { echo "SKIPPED $crate $version: $(tail -n 1 "$out/crates.log")"; return; }
-        from=$(cd "$out/crates/fetch" && cargo metadata --format-version 1 | tr ',' '\n' | sed -n "s|.*\"manifest_path\":\"\(.*/$crate-$version\)/Cargo.toml\".*|\1|p" | head -n 1)
-        cp -r "$from" "$at" && printf '\n[workspace]\n' >>"$at/Cargo.toml" || { failed=$((failed + 1)); echo "FAILED $crate $version: not found after cargo fetch"; return; }
+        timeout 300 cargo info "$crate@$version" >"$out/crates.log" 2>&1 || { echo "SKIPPED $crate $version: $(tail -n 1 "$out/crates.log")"; return; }
+        from=$(ls -d "${CARGO_HOME:-$HOME/.cargo}"/registry/src/*/"$crate-$version" | head -n 1)
+        mkdir -p "$out/crates"
+        cp -r "$from" "$at" && printf '\n[workspace]\n' >>"$at/Cargo.toml" || { failed=$((failed + 1)); echo "FAILED $crate $version: not found after cargo info"; return; }
     fi
-    (cd "$at" && CARGO_PROFILE_DEV_DEBUG=0 CARGO_TARGET_DIR=$out/crates/target cargo test --lib --tests --no-run) >"$out/crates-$crate.build.log" 2>&1 || { failed=$((failed + 1)); echo "FAILED $crate $version does not build: $(tail -n 3 "$out/crates-$crate.build.log" | tr '\n' ' ')"; return; }
+    (cd "$at" && CARGO_PROFILE_DEV_DEBUG=0 RUSTC_WORKSPACE_WRAPPER=$out/crates/capped CARGO_TARGET_DIR=$out/crates/target cargo test --lib --tests --no-run) >"$out/crates-$crate.build.log" 2>&1 || { failed=$((failed + 1)); echo "FAILED $crate $version does not build: $(tail -n 3 "$out/crates-$crate.build.log" | tr '\n' ' ')"; return; }
     : >"$out/crates-$crate.log"
     for test in $(sed -n 's/.*Executable .*(\(.*\))/\1/p' "$out/crates-$crate.build.log" | grep -v compiletest); do
-        (cd "$at" && timeout -k 5 300 "$prefix/bin/bellwire" run --verbs "$test") >>"$out/crates-$crate.log" 2>&1 || code=$?
+        (cd "$at" && timeout -k 5 300 "$prefix/bin/bellwire" run --verbs "$test" "${@:4}") >>"$out/crates-$crate.log" 2>&1 || code=$?
     done
     for n in $(sed -n 's/^test result: .* \([0-9]*\) passed.*/\1/p' "$out/crates-$crate.log"); do count=$((count + n)); done
     if [ $code = 0 ] && [ "$count" -ge "$least" ]; then
@@ -38,5 +39,11 @@ tests() { # crate, version, tests that must pass
 }
 tests sideway 0.4.3 68
 tests ibverbs-rs 0.4.1 88
+# It takes GID index 1. Left out: one asks iproute2's `rdma`, which asks the kernel; two want the
+# flags of a completion with immediate data to be those of the kernel's software device, which has a
+# GRH in front of messages of connections, too; one gives itself half a second.
+printf '[[device]]\ngids = 2\n' >"$out/gids.toml"
+export BELLWIRE_DEVICE_FILE=$out/gids.toml
+tests async-rdma 0.5.0 47 --test-threads 2 --skip context::tests::test1 --skip send_with_imm --skip write_with_imm --skip timeout_check
 echo "$passed passed, $failed failed"
 [ "$failed" = 0 ]
