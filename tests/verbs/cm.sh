@@ -274,7 +274,7 @@ if command -v qperf >/dev/null 2>&1; then
     if ask qperf -lp $port -cm 1 -t 1 $host rc_lat rc_bw && grep -q 'rc_bw' "$out/cm-client.log"; then ok; else bad "qperf: $(logs)"; fi
     stop
 fi
-kills "$([ "$mode" = long ] && echo "${BELLWIRE_KILLS:-500}" || echo 30)"
+kills "$([ "$mode" = long ] && echo "${BELLWIRE_KILLS:-500}" || echo 22)"
 
 # ---- two namespaces with addresses of their own, joined by a pair of interfaces
 if [ "$(id -u)" = 0 ] && a=bwcm$$a b=bwcm$$b && ip netns add $a 2>/dev/null && ip netns add $b && ip link add bwc$$a netns $a type veth peer name bwc$$b netns $b; then

@@ -19,7 +19,9 @@ import time
 HOST = "127.0.0.1"
 # A survivor may have requests under way, which fail after the silence that their queue pair allows.
 PATIENCE = 40
-LISTENS = 20
+LISTENS = 90
+# Kills that came before the programs were connected are repeated.
+EARLY, TRIES = "early", 3
 
 # Has programs print each line at once (GNU coreutils).
 STDBUF = "/usr/libexec/coreutils/libstdbuf.so"
@@ -54,7 +56,7 @@ def both(*words):
 
 BIG = f"{work}/big"
 PROGRAMS = {
-    "rping": (lambda p: ["rping", "-s", "-p", str(p), "-C", "1000000"], lambda p: ["rping", "-c", "-a", HOST, "-p", str(p), "-C", "1000000"]),
+    "rping": (lambda p: ["rping", "-s", "-p", str(p), "-v", "-C", "1000000"], lambda p: ["rping", "-c", "-a", HOST, "-p", str(p), "-v", "-C", "1000000"]),
     "ucmatose": both("ucmatose", "-c", "4", "-C", "30000", "-S", "4000"),
     "stream": (lambda p: [f"{work}/stream", str(p)], lambda p: [f"{work}/stream", str(p), HOST]),
     "rcopy": (lambda p: ["rcopy", "-p", str(p)], lambda p: ["rcopy", "-p", str(p), BIG, f"{HOST}:{work}/copy"]),
@@ -67,9 +69,11 @@ PROGRAMS = {
     "dtest": (lambda p: ["dtest", "-P", "bellwire", "-s", "-b", "1000000", "-B", "100"], lambda p: ["dtest", "-P", "bellwire", "-h", HOST, "-b", "1000000", "-B", "100"]),
 }
 # What a program prints once it is connected; others are, soon after they know each other.
-CONNECTED = {"stream": "connected", "ib": "#bytes", "dtest": "CONNECTED"}
+CONNECTED = {"rping": "ping data", "stream": "connected", "ib": "#bytes", "dtest": "CONNECTED"}
 # Programs that tell their client first where they are, by TCP, at this port.
 TELLS = {"dtest": 15828}
+# The last words of a server that nobody has asked yet.
+ALONE = ("waiting for connection", "starting server")
 # fio waits for ever for the rest, once it has been told that a completion is an error.
 TOLD = {"fio": "cq completion status"}
 # rcopy's server goes on to serve others, whatever becomes of a client.
@@ -144,10 +148,11 @@ def kill(name, port, chance, library):
             return f"the server does not listen: {tail('server.log')}"
         client = start(as_client(port), library, "client.log")
         # They know each other when they hold descriptors of each other's process.
-        until(client, LISTENS, lambda: any("pidfd" in d for d in descriptors(server.pid)))
+        if not until(client, LISTENS, lambda: any("pidfd" in d for d in descriptors(server.pid))):
+            return f"they do not connect: {tail('client.log')}"
         text = CONNECTED.get(name.split("_")[0])
-        if text:
-            until(client, LISTENS, lambda: all(text in whole(log) for log in ("server.log", "client.log")))
+        if text and not until(client, LISTENS, lambda: all(text in whole(log) for log in ("server.log", "client.log"))):
+            return f"they do not connect: {tail('server.log')} / {tail('client.log')}"
         time.sleep(chance.random() * 0.4)
         victim, survivor, log = (server, client, "client.log") if name in STAYS or chance.random() < 0.5 else (client, server, "server.log")
         victim.kill()
@@ -155,6 +160,8 @@ def kill(name, port, chance, library):
         told = TOLD.get(name.split("-")[0])
         if until(survivor, PATIENCE, lambda: told and told in tail(log)) or survivor.poll() is not None:
             return None
+        if survivor is server and tail(log).endswith(ALONE):
+            return EARLY
         return f"the {log[:6]} goes on after {PATIENCE} s: {tail(log)}"
     finally:
         ends(server)
@@ -186,7 +193,10 @@ def main():
     for i in range(count):
         name = there[i % len(there)]
         began = time.monotonic()
-        why = kill(name, port + i % 5000, chance, library)
+        for _ in range(TRIES):
+            why = kill(name, port + i % 5000, chance, library)
+            if why != EARLY:
+                break
         if os.environ.get("VERBOSE"):
             print(f"{i} {name}: {time.monotonic() - began:.1f} s {why or ''}", flush=True)
         if why:

@@ -4,6 +4,7 @@
    (rstream takes the end of a stream, rrecv() == 0, for "try again" and never ends.) */
 #include <arpa/inet.h>
 #include <errno.h>
+#include <netinet/tcp.h>
 #include <poll.h>
 #include <rdma/rsocket.h>
 #include <stdio.h>
@@ -32,6 +33,10 @@ int main(int count, char **values)
         if ((s = raccept(s, NULL, NULL)) < 0)
             return fails("raccept");
     }
+    /* A client hears of a killed peer by what it sends: rsockets ignore receives that end undone,
+       and read no event of a connection that rconnect made. */
+    if (rsetsockopt(s, SOL_SOCKET, SO_KEEPALIVE, &one, sizeof one) || rsetsockopt(s, IPPROTO_TCP, TCP_KEEPIDLE, &one, sizeof one))
+        return fails("rsetsockopt");
     printf("connected\n");
     for (int sends = asks;; sends = !sends) {
         for (size_t done = 0; done < BYTES;) {
