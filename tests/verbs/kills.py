@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """One of two processes of an RDMA program is killed at a moment that a seed chooses; the other one hears of it and ends.
-Without udaddy, since datagrams tell nobody; riostream, which looks at its memory alone; and rstream, which takes the end
-of a stream for "try again": stream.c stands for it.
+Without udaddy, since datagrams tell nobody; riostream, which looks at its memory alone; rcopy, whose client asks for no
+keepalive; and rstream, which takes the end of a stream for "try again": stream.c stands for both.
 
     tests/verbs/kills.py LIBRARY COUNT [SEED [PROGRAM..]]
 
@@ -54,12 +54,10 @@ def both(*words):
     return lambda p: [*words, "-p", str(p)], lambda p: [*words, "-p", str(p), "-s", HOST]
 
 
-BIG = f"{work}/big"
 PROGRAMS = {
     "rping": (lambda p: ["rping", "-s", "-p", str(p), "-v", "-C", "1000000"], lambda p: ["rping", "-c", "-a", HOST, "-p", str(p), "-v", "-C", "1000000"]),
     "ucmatose": both("ucmatose", "-c", "4", "-C", "30000", "-S", "4000"),
     "stream": (lambda p: [f"{work}/stream", str(p)], lambda p: [f"{work}/stream", str(p), HOST]),
-    "rcopy": (lambda p: ["rcopy", "-p", str(p)], lambda p: ["rcopy", "-p", str(p), BIG, f"{HOST}:{work}/copy"]),
     "ib_send_bw": perftest("ib_send_bw"),
     "ib_write_bw": perftest("ib_write_bw"),
     "ib_read_bw": perftest("ib_read_bw"),
@@ -76,8 +74,6 @@ TELLS = {"dtest": 15828}
 ALONE = ("waiting for connection", "starting server")
 # fio waits for ever for the rest, once it has been told that a completion is an error.
 TOLD = {"fio": "cq completion status"}
-# rcopy's server goes on to serve others, whatever becomes of a client.
-STAYS = {"rcopy"}
 
 
 def descriptors(pid):
@@ -154,7 +150,7 @@ def kill(name, port, chance, library):
         if text and not until(client, LISTENS, lambda: all(text in whole(log) for log in ("server.log", "client.log"))):
             return f"they do not connect: {tail('server.log')} / {tail('client.log')}"
         time.sleep(chance.random() * 0.4)
-        victim, survivor, log = (server, client, "client.log") if name in STAYS or chance.random() < 0.5 else (client, server, "server.log")
+        victim, survivor, log = (server, client, "client.log") if chance.random() < 0.5 else (client, server, "server.log")
         victim.kill()
         victim.wait()
         told = TOLD.get(name.split("-")[0])
@@ -177,8 +173,6 @@ def main():
     library, count = os.path.abspath(sys.argv[1]), int(sys.argv[2])
     seed = int(sys.argv[3]) if len(sys.argv) > 3 else random.SystemRandom().randrange(1 << 30)
     chance = random.Random(seed)
-    with open(BIG, "wb") as file:
-        file.truncate(2 << 30)
     with open(f"{work}/dat.conf", "w") as file:
         file.write('bellwire u2.0 nonthreadsafe default libdaplofa.so.2 dapl.2.0 "lo 0" ""\n')
     source = os.path.join(os.path.dirname(os.path.abspath(__file__)), "stream.c")
