@@ -29,7 +29,7 @@ run memory --lib -- line_queue::tests tagged_table owned_bytes small_copies offs
 run wire --lib -- sim::tests frame::tests
 run via --test in_memory
 # Left out of the transport: tests that send tens of thousands of packets, or wait as often.
-long='strangers_leave half_sessions without_a_checksum nothing_of_an_earlier resets_are_few a_living_peer the_short_path_does what_waits_and_leaves timeouts_double a_little_loss'
+long='strangers_leave half_sessions without_a_checksum nothing_of_an_earlier resets_are_few a_living_peer the_short_path_does what_waits_and_leaves timeouts_double a_little_loss both_begin'
 # shellcheck disable=SC2046,SC2086
 run proto --test recall --test receiving --test sending --test refusals_lost --test joining --test sessions --test hostile --test vectors \
     -- $(printf ' --skip %s' $long)
