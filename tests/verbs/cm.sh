@@ -61,6 +61,16 @@ waits() { # pid, names
     done
     return 1
 }
+# Waits until a process, which may tell its client by TCP where it is, listens there.
+calls() { # pid, port
+    local i
+    for i in $(seq 400); do
+        awk -v at=":$(printf %04X "$2")" '$2 ~ at "$" && $4 == "0A" {found = 1} END {exit !found}' "/proc/$(inner "$1")/net/tcp" 2>/dev/null && return 0
+        kill -0 "$1" 2>/dev/null || return 1
+        sleep 0.03
+    done
+    return 1
+}
 serve() { # command
     env "${server_env[@]}" "${server_at[@]}" timeout -k 1 $patience env LD_PRELOAD="$library${spread:+:$spread}" "$@" >"$out/cm-server.log" 2>&1 &
     server=$!
@@ -71,13 +81,14 @@ logs() { echo "$(tail -n 2 "$out/cm-client.log" | tr '\n' ' ') | $(tail -n 2 "$o
 # Ends the server, if it does not end itself.
 stop() { kill "$server" 2>/dev/null; wait "$server" 2>/dev/null; }
 # pair SERVER -- CLIENT: both end well. `says=TEXT`: one of them prints that. `stays=1`: the server
-# is to be ended. `names=N`: how many names the server waits under.
+# is to be ended. `names=N`: how many names the server waits under. `tcp=PORT`: where it listens,
+# too.
 pair() {
     local first=() code served
     while [ "$1" != -- ]; do first+=("$1"); shift; done
     shift
     serve "${first[@]}"
-    waits $server "${names:-2}" || { bad "${first[*]}: it does not listen: $(logs)"; stop; return; }
+    { waits $server "${names:-2}" && { [ -z "${tcp:-}" ] || calls $server "$tcp"; }; } || { bad "${first[*]}: it does not listen: $(logs)"; stop; return; }
     ask "$@"
     code=$?
     if [ -n "${stays:-}" ]; then
@@ -210,7 +221,7 @@ dat() {
     command -v dtest >/dev/null 2>&1 || { echo "SKIPPED rdma_cm: no dapl2-utils"; return; }
     echo 'bellwire u2.0 nonthreadsafe default libdaplofa.so.2 dapl.2.0 "lo 0" ""' >"$work/dat.conf"
     server_env=("DAT_OVERRIDE=$work/dat.conf") client_env=("${server_env[@]}")
-    says='PASSED' pair dtest -P bellwire -s -b 65536 -B 10 -- dtest -P bellwire -h $host -b 65536 -B 10
+    says='PASSED' tcp=15828 pair dtest -P bellwire -s -b 65536 -B 10 -- dtest -P bellwire -h $host -b 65536 -B 10
     server_env=(A=1) client_env=(A=1)
 }
 
