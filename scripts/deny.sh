@@ -6,7 +6,10 @@
 # (~/.cargo/advisory-dbs), which is not fetched here.
 set -u
 cd "$(dirname "$0")/.." || exit 1
-cargo metadata --format-version 1 --locked --offline 2>/dev/null | python3 -c '
+# The packages of all platforms are asked for: on a new machine most, not all, have been fetched.
+metadata=$(cargo metadata --format-version 1 --locked --offline 2>/dev/null || cargo metadata --format-version 1 --locked) ||
+    { echo "FAILED: licences and sources: cargo metadata"; exit 1; }
+python3 -c '
 import json, re, sys
 allowed = set(re.findall("\"([^\"]+)\"", re.search(r"\[licenses\]\s*allow = \[(.*?)\]", open("deny.toml").read(), re.S).group(1)))
 def holds(text):
@@ -51,7 +54,7 @@ for p in json.load(sys.stdin)["packages"]:
         bad += 1
         print("FAILED: %s %s: from %s" % (p["name"], p["version"], p["source"]))
 print("licences and sources of %d packages" % seen)
-sys.exit(bad > 0 or seen == 0)' || { echo "FAILED: licences and sources"; exit 1; }
+sys.exit(bad > 0 or seen == 0)' <<<"$metadata" || { echo "FAILED: licences and sources"; exit 1; }
 if ! cargo deny --version >/dev/null 2>&1; then
     echo "SKIPPED: bans and advisories: no cargo-deny (cargo install --locked cargo-deny)"
     exit 0
