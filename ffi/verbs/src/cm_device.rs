@@ -26,7 +26,7 @@ mod memory;
 mod parts;
 mod shapes;
 
-use crate::files::{DeviceFile, Errno, OpenFile};
+use crate::device_file::{DeviceFile, Errno, OpenFile};
 use bellwire_verbs::Bell;
 use core::ffi::{c_int, c_void};
 use parts::CmFile;

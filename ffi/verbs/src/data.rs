@@ -2,9 +2,7 @@
 //! The data path: posting and polling. Programs call these through the tables in the context, which inline functions of the public header read.
 
 use crate::abi::{IbvCq, IbvQp, IbvRecvWr, IbvSendWr, IbvSrq, IbvWc};
-use crate::events::Cq;
-use crate::objects::{Ah, Srq, inside};
-use crate::pair::Qp;
+use crate::types::{Ah, Cq, Qp, Srq, inside};
 use crate::windows::bind_of;
 use crate::{code, errno_of};
 use bellwire_verbs::{

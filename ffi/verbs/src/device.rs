@@ -6,40 +6,12 @@ use crate::abi::{
     VerbsContext,
 };
 use crate::devices::{self, Own};
+use crate::mapped::Used;
+use crate::types::{Context, Shared, context};
 use crate::{data, device_memory, domains, extended, import, objects, pair, ports, query, set_errno, windows};
-use bellwire_verbs::Port;
 use core::ffi::{c_char, c_int, c_void};
-use core::mem::offset_of;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::sync::Arc;
-
-/// An open device. The public structure ends the first field.
-#[repr(C)]
-pub(crate) struct Context {
-    verbs: VerbsContext,
-    pub port: Arc<Port>,
-    pub own: &'static Own,
-    pub shared: Arc<Shared>,
-    /// `cmd_fd`: programs duplicate it to make another context of the same objects.
-    _command: OwnedFd,
-}
-
-/// What a context has in common with those that are imported from it.
-pub(crate) struct Shared {
-    pub port: Arc<Port>,
-    pub own: &'static Own,
-    pub device_memory: device_memory::Used,
-}
-
-/// The context that a public one is in.
-///
-/// # Safety
-/// V1.
-#[inline]
-pub(crate) unsafe fn context<'a>(context: *mut IbvContext) -> &'a Context {
-    // SAFETY: V1: it is the last field of the first field.
-    unsafe { &*context.byte_sub(offset_of!(VerbsContext, context)).cast::<Context>() }
-}
 
 /// Lists the devices; NULL ends the list.
 #[unsafe(no_mangle)]
@@ -101,7 +73,7 @@ pub unsafe extern "C" fn ibv_open_device(device: *mut IbvDevice) -> *mut IbvCont
         set_errno(libc::ENODEV);
         return core::ptr::null_mut();
     };
-    let shared = Arc::new(Shared { port, own, device_memory: device_memory::Used::default() });
+    let shared = Arc::new(Shared { port, own, device_memory: Used::default() });
     let Some(command) = import::descriptor(&shared) else {
         set_errno(libc::EMFILE);
         return core::ptr::null_mut();
@@ -109,8 +81,28 @@ pub unsafe extern "C" fn ibv_open_device(device: *mut IbvDevice) -> *mut IbvCont
     make(shared, command)
 }
 
+/// A second context of a device, whose objects are those of the first one. It owns the descriptor
+/// from now on.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ibv_import_device(cmd_fd: c_int) -> *mut IbvContext {
+    let fail = |errno| {
+        set_errno(errno);
+        core::ptr::null_mut()
+    };
+    // SAFETY: F_GETFD takes any number.
+    if cmd_fd < 0 || unsafe { libc::fcntl(cmd_fd, libc::F_GETFD) } < 0 {
+        return fail(libc::EBADF);
+    }
+    // SAFETY: open, just looked; the program does not close it during the call (V2).
+    match import::shared_of(unsafe { BorrowedFd::borrow_raw(cmd_fd) }) {
+        // SAFETY: the interface gives the descriptor to the context.
+        Ok(shared) => make(shared, unsafe { OwnedFd::from_raw_fd(cmd_fd) }),
+        Err(errno) => fail(errno),
+    }
+}
+
 /// Makes a context.
-pub(crate) fn make(shared: Arc<Shared>, command: OwnedFd) -> *mut IbvContext {
+fn make(shared: Arc<Shared>, command: OwnedFd) -> *mut IbvContext {
     let (port, own, device) = (Arc::clone(&shared.port), shared.own, shared.own.public());
     let async_fd = port.events().fd().as_raw_fd();
     let null: *const c_void = core::ptr::null();

@@ -3,34 +3,14 @@
 //! program shares its objects and change nothing here; XRC domains.
 
 use crate::abi::{IbvContext, IbvParentDomainInitAttr, IbvPd, IbvTd, IbvXrcd, IbvXrcdInitAttr};
-use crate::device::context;
 use crate::devices::Kind;
-use crate::objects::{Pd, inside};
+use crate::types::{HeldTd, Pd, Td, Xrcd, context, inside};
 use crate::{code, object, set_errno};
 use bellwire_memory::atomic::{AtomicU32, Ordering};
 use bellwire_verbs::{Error, Port};
 use core::ffi::c_int;
 use std::os::fd::BorrowedFd;
 use std::sync::{Arc, Mutex, PoisonError};
-
-/// A thread domain: the program promises to use what is made in it by one thread at a time. Every
-/// call takes the device's lock, so nothing follows from that.
-#[repr(C)]
-pub(crate) struct Td {
-    public: IbvTd,
-    /// Parent domains that name it.
-    users: AtomicU32,
-}
-
-/// A parent domain's hold on its thread domain.
-pub(crate) struct HeldTd(*const Td);
-
-impl Drop for HeldTd {
-    fn drop(&mut self) {
-        // SAFETY: V1: a thread domain that is held is not ended. Relaxed: a count.
-        unsafe { (*self.0).users.fetch_sub(1, Ordering::Relaxed) };
-    }
-}
 
 pub(crate) unsafe extern "C" fn alloc_td(context: *mut IbvContext, init: *const u32) -> *mut IbvTd {
     // SAFETY: V2.
@@ -67,11 +47,7 @@ pub(crate) unsafe extern "C" fn alloc_parent_domain(context: *mut IbvContext, at
     }
     // SAFETY: V1.
     let (parent, td) = unsafe { (inside::<_, Pd>(a.pd), (!a.td.is_null()).then(|| inside::<_, Td>(a.td))) };
-    let held = td.map(|td| {
-        // Relaxed: a count.
-        td.users.fetch_add(1, Ordering::Relaxed);
-        HeldTd(td)
-    });
+    let held = td.map(HeldTd::new);
     let port = Arc::clone(&parent.port);
     let made = parent.own.count(Kind::Pd).and_then(|counted| {
         port.hold_domain(parent.id)?;
@@ -79,14 +55,6 @@ pub(crate) unsafe extern "C" fn alloc_parent_domain(context: *mut IbvContext, at
         Ok(Box::new(Pd { public, port, own: parent.own, id: parent.id, is_parent: true, td: held, _counted: counted }))
     });
     object(made).cast()
-}
-
-/// An XRC domain.
-#[repr(C)]
-pub(crate) struct Xrcd {
-    public: IbvXrcd,
-    port: Arc<Port>,
-    pub id: u32,
 }
 
 /// XRC domains that are named by a file: all who open it share one, with how many have.

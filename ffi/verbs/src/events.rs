@@ -2,42 +2,14 @@
 //! Completion queues and completion channels.
 
 use crate::abi::{IbvCompChannel, IbvContext, IbvCq};
-use crate::device::context;
-use crate::devices::{Counted, Kind};
-use crate::objects::inside;
+use crate::devices::Kind;
+use crate::types::{CompChannel, Cq, context, inside};
 use crate::{code, errno_of, set_errno};
 use bellwire_memory::atomic::{AtomicU32, Ordering};
-use bellwire_verbs::{Channel, Completion, Error, Port, Stamp};
+use bellwire_verbs::{Channel, Error, Stamp};
 use core::ffi::{c_int, c_void};
 use std::os::fd::AsRawFd;
 use std::sync::Arc;
-
-/// A completion channel.
-#[repr(C)]
-pub(crate) struct CompChannel {
-    public: IbvCompChannel,
-    port: Arc<Port>,
-    events: Arc<Channel<u64>>,
-    users: AtomicU32,
-}
-
-/// A completion queue, of the older interface or the newer one.
-#[repr(C)]
-pub(crate) struct Cq {
-    pub public: IbvCq,
-    pub port: Arc<Port>,
-    pub id: u32,
-    /// Events given to the program, and those that it has acknowledged.
-    given: AtomicU32,
-    seen: AtomicU32,
-    /// What a poll by calls stands at.
-    pub current: Option<Completion>,
-    /// When that came, if entries of the queue have stamps.
-    pub stamp: Stamp,
-    pub is_stamped: bool,
-    _counted: Counted,
-    most: u64,
-}
 
 /// Makes a completion channel.
 #[unsafe(no_mangle)]

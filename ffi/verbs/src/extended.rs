@@ -2,12 +2,11 @@
 //! The newer interfaces: queue pairs whose requests are built by calls (`ibv_wr_*`), completion queues that are read by calls (`ibv_start_poll`), and limits with extensions.
 
 use crate::abi::{Call, IbvAh, IbvContext, IbvCq, IbvCqInitAttr, IbvDeviceAttr, IbvMw, IbvMwBindInfo, IbvQp, IbvQpInitAttr};
-use crate::device::context;
-use crate::device_memory::DEVICE_MEMORY_MAX;
-use crate::events::{self, Cq};
-use crate::objects::{Ah, inside};
-use crate::pair::{self, Qp};
+use crate::events;
+use crate::mapped::DEVICE_MEMORY_MAX;
+use crate::pair;
 use crate::query::attributes;
+use crate::types::{Ah, Building, Cq, Qp, context, inside};
 use crate::windows::bind_of;
 use crate::{errno_of, set_errno};
 use bellwire_verbs::{Destination, Error, Extra, Opcode, SendFlags, SendRequest, Sge, has_on_demand};
@@ -33,29 +32,6 @@ const ON_DEMAND_RECEIVE: u32 = 2;
 const ON_DEMAND_WRITE: u32 = 4;
 const ON_DEMAND_DATAGRAMS: u32 = ON_DEMAND_SEND | ON_DEMAND_RECEIVE | 32;
 const ON_DEMAND_ALL: u32 = 63;
-
-/// A request that is being built.
-struct Building {
-    opcode: Opcode,
-    wr_id: u64,
-    flags: u32,
-    immediate: u32,
-    address: u64,
-    key: u32,
-    operands: [u64; 2],
-    extra: Extra,
-    pieces: Vec<Sge>,
-    inline: Option<Vec<u8>>,
-    to: Option<Destination>,
-}
-
-/// Requests that are being built.
-#[derive(Default)]
-pub(crate) struct Batch {
-    requests: Vec<Building>,
-    /// Why the batch cannot be posted.
-    failed: Option<Error>,
-}
 
 /// A queue pair that this thread alone uses between `wr_start` and its end, as the interface asks.
 ///

@@ -7,7 +7,7 @@
 //! |---|---|
 //! | `tree.rs` | files, folders and links by path; how a path is followed |
 //! | `view.rs` | the tree of our devices |
-//! | `character.rs` | character devices, and the trait that implements one |
+//! | `character.rs` | character devices and their names |
 //! | `gate.rs` | which paths and descriptors are ours: the only cost that other programs have |
 //! | `table.rs` | descriptors of ours, and what they are |
 //! | `real.rs` | the C library's own calls |
@@ -28,6 +28,3 @@ mod real;
 mod table;
 mod tree;
 mod view;
-
-pub(crate) use character::{DeviceFile, OpenFile};
-pub(crate) use real::Errno;

@@ -2,8 +2,7 @@
 //! Multicast groups.
 
 use crate::abi::IbvQp;
-use crate::objects::inside;
-use crate::pair::Qp;
+use crate::types::{Qp, inside};
 use crate::{code, set_errno};
 use bellwire_verbs::Gid;
 use core::ffi::c_int;

@@ -7,14 +7,13 @@
 //! once, by either context.
 
 use crate::abi::{IbvContext, IbvDm, IbvMr, IbvPd};
-use crate::device::{self, Shared, context};
 use crate::device_memory;
 use crate::devices::Kind;
-use crate::objects::{Mr, Pd, inside};
-use crate::{object, set_errno};
+use crate::object;
+use crate::types::{Mr, Pd, Shared, context, inside};
 use bellwire_verbs::Error;
 use core::ffi::c_int;
-use std::os::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 /// The name of the file behind a context's descriptor, by which other processes' are known.
@@ -44,7 +43,7 @@ pub(crate) fn descriptor(shared: &Arc<Shared>) -> Option<OwnedFd> {
 }
 
 /// What a descriptor is of.
-fn shared_of(fd: BorrowedFd<'_>) -> Result<Arc<Shared>, c_int> {
+pub(crate) fn shared_of(fd: BorrowedFd<'_>) -> Result<Arc<Shared>, c_int> {
     let identity = Identity::of(fd).ok_or(libc::EBADF)?;
     let found = CONTEXTS.lock().unwrap_or_else(PoisonError::into_inner).iter().find(|(i, _)| *i == identity).and_then(|(_, shared)| shared.upgrade());
     match found {
@@ -59,26 +58,6 @@ fn shared_of(fd: BorrowedFd<'_>) -> Result<Arc<Shared>, c_int> {
 fn is_context(fd: BorrowedFd<'_>) -> bool {
     use std::os::fd::AsRawFd;
     std::fs::read_link(format!("/proc/self/fd/{}", fd.as_raw_fd())).is_ok_and(|to| to.to_string_lossy().contains("memfd:bellwire-context"))
-}
-
-/// A second context of a device, whose objects are those of the first one. It owns the descriptor
-/// from now on.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn ibv_import_device(cmd_fd: c_int) -> *mut IbvContext {
-    let fail = |errno| {
-        set_errno(errno);
-        core::ptr::null_mut()
-    };
-    // SAFETY: F_GETFD takes any number.
-    if cmd_fd < 0 || unsafe { libc::fcntl(cmd_fd, libc::F_GETFD) } < 0 {
-        return fail(libc::EBADF);
-    }
-    // SAFETY: open, just looked; the program does not close it during the call (V2).
-    match shared_of(unsafe { BorrowedFd::borrow_raw(cmd_fd) }) {
-        // SAFETY: the interface gives the descriptor to the context.
-        Ok(shared) => device::make(shared, unsafe { OwnedFd::from_raw_fd(cmd_fd) }),
-        Err(errno) => fail(errno),
-    }
 }
 
 /// The protection domain with that handle.

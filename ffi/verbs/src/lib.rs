@@ -5,6 +5,7 @@
 //! | file | concern |
 //! |---|---|
 //! | `abi.rs` | shapes of the public header |
+//! | `types.rs`, `mapped.rs` | the objects behind the public structures, below the calls; memory of the library's own |
 //! | `control.rs` | orders from outside: ports down and up |
 //! | `devices.rs` | the devices of this process, and how many objects each has |
 //! | `device.rs`, `query.rs` | devices, contexts, asynchronous events; what a device tells of itself |
@@ -12,12 +13,13 @@
 //! | `windows.rs` | memory windows |
 //! | `domains.rs` | thread, parent and XRC domains |
 //! | `device_memory.rs` | memory of the device |
-//! | `import.rs` | objects taken over from another context |
+//! | `import.rs` | objects of another context, by their handles |
 //! | `ports.rs` | devices that are open, and whose |
 //! | `pair.rs`, `groups.rs` | queue pairs; multicast |
 //! | `cm_device.rs`, `cm_device/` | the device file of connection management, for librdmacm |
 //! | `data.rs` | posting and polling: the calls that programs make through tables in the context |
 //! | `extended.rs` | the newer interfaces: requests built by calls, completions read by calls |
+//! | `device_file.rs` | the trait of a character device below `/dev/infiniband` |
 //! | `files.rs`, `files/` | device files and `/sys` as programs see them: calls of the C library that are taken |
 //! | `strict.rs` | where reports of broken rules go |
 //! | `names.rs` | texts, and conversions of rates |
@@ -31,6 +33,7 @@ mod cm_device;
 mod control;
 mod data;
 mod device;
+mod device_file;
 mod device_memory;
 mod devices;
 mod domains;
@@ -39,12 +42,14 @@ mod extended;
 mod files;
 mod groups;
 mod import;
+mod mapped;
 mod names;
 mod objects;
 mod pair;
 mod ports;
 mod query;
 mod strict;
+mod types;
 mod windows;
 
 use bellwire_verbs::Error;

@@ -2,15 +2,12 @@
 //! Protection domains, memory regions, shared receive queues, address handles.
 
 use crate::abi::{IbvAh, IbvAhAttr, IbvContext, IbvMr, IbvPd, IbvSrq, IbvSrqAttr, IbvSrqInitAttr, IbvSrqInitAttrEx, IbvWc};
-use crate::device::context;
-use crate::device_memory::Mapped;
-use crate::devices::{Counted, Kind, Own};
-use crate::domains::{HeldTd, Xrcd};
-use crate::events::Cq;
+use crate::devices::Kind;
 use crate::query::LID;
+use crate::types::{Ah, Backing, Cq, Mr, Pd, Srq, Xrcd, context, inside};
 use crate::{code, errno_of, object, set_errno};
 use bellwire_devices::{Atomics, Device};
-use bellwire_verbs::{Access, Error, Gid, Port, Prefetch, Region, Sge, has_on_demand};
+use bellwire_verbs::{Access, Error, Gid, Prefetch, Region, Sge, has_on_demand};
 use core::ffi::{c_int, c_void};
 use std::sync::Arc;
 
@@ -18,67 +15,6 @@ use std::sync::Arc;
 const OPTIONAL: u32 = !0 << 20;
 pub(crate) const ZERO_BASED: u32 = 1 << 5;
 const HUGETLB: u32 = 1 << 7;
-
-/// A protection domain.
-#[repr(C)]
-pub(crate) struct Pd {
-    pub public: IbvPd,
-    pub port: Arc<Port>,
-    pub own: &'static Own,
-    pub id: u32,
-    /// It is a parent domain, of the protection domain `id`.
-    pub is_parent: bool,
-    /// The thread domain of a parent domain.
-    pub td: Option<HeldTd>,
-    pub _counted: Counted,
-}
-
-/// A memory region.
-#[repr(C)]
-pub(crate) struct Mr {
-    public: IbvMr,
-    port: Arc<Port>,
-    /// Memory of the library's own that it is of.
-    _backing: Option<Backing>,
-    _counted: Counted,
-}
-
-impl Mr {
-    pub(crate) fn new(public: IbvMr, port: Arc<Port>, backing: Option<Backing>, counted: Counted) -> Self {
-        Self { public, port, _backing: backing, _counted: counted }
-    }
-}
-
-/// The owner of a region's memory, if the program is not.
-pub(crate) type Backing = Arc<Mapped>;
-
-/// A shared receive queue.
-#[repr(C)]
-pub(crate) struct Srq {
-    public: IbvSrq,
-    pub port: Arc<Port>,
-    own: &'static Own,
-    pub id: u32,
-    pub _counted: Counted,
-}
-
-/// An address handle.
-#[repr(C)]
-pub(crate) struct Ah {
-    public: IbvAh,
-    pub gid: Option<Gid>,
-    pub _counted: Counted,
-}
-
-/// The object that a public one begins.
-///
-/// # Safety
-/// V1: `O` begins with `P`, and `public` was made as one.
-#[inline]
-pub(crate) unsafe fn inside<'a, P, O>(public: *mut P) -> &'a O {
-    // SAFETY: the caller's.
-    unsafe { &*public.cast::<O>() }
-}
 
 /// Makes a protection domain.
 #[unsafe(no_mangle)]

@@ -2,41 +2,17 @@
 //! Queue pairs: made, changed, asked, ended.
 
 use crate::abi::{IbvAhAttr, IbvContext, IbvCq, IbvPd, IbvQp, IbvQpAttr, IbvQpCap, IbvQpInitAttr, IbvQpOpenAttr, IbvXrcd};
-use crate::devices::{Counted, Kind, Own};
-use crate::domains::Xrcd;
-use crate::events::Cq;
-use crate::extended::Batch;
-use crate::objects::{Pd, Srq, address, inside};
+use crate::devices::Kind;
+use crate::objects::address;
+use crate::types::{Batch, Cq, Pd, Qp, Srq, Xrcd, context, inside};
 use crate::{code, errno_of, set_errno};
 use bellwire_devices::Atomics;
-use bellwire_verbs::{Access, Caps, Error, Gid, Given, INLINE_MAX, Port, QpAttributes, QpInit, QpKind, QpState};
+use bellwire_verbs::{Access, Caps, Error, Gid, Given, INLINE_MAX, QpAttributes, QpInit, QpKind, QpState};
 use core::ffi::{c_char, c_int, c_void};
 use std::sync::Arc;
 
 /// Vendor of the options of extended connection establishment, of which there are none.
 const ECE_VENDOR: u32 = 0xb311;
-
-/// A queue pair.
-#[repr(C)]
-pub(crate) struct Qp {
-    pub public: IbvQp,
-    pub port: Arc<Port>,
-    pub number: u32,
-    pub batch: Batch,
-    pub kind: QpKind,
-    /// Its sends may have two pieces.
-    pub joins: bool,
-    own: &'static Own,
-    /// `None`: it was opened, not made.
-    _counted: Option<Counted>,
-}
-
-impl Qp {
-    #[inline(always)]
-    pub(crate) fn is_datagram(&self) -> bool {
-        self.kind == QpKind::Ud
-    }
-}
 
 fn kind(number: u32) -> Result<QpKind, Error> {
     match number {
@@ -64,7 +40,7 @@ pub(crate) unsafe fn create(context: *mut IbvContext, pd: *mut IbvPd, xrcd: *mut
     }
     // SAFETY: V1.
     let (port, own, domain) = unsafe {
-        let open = crate::device::context(context);
+        let open = self::context(context);
         (Arc::clone(&open.port), open.own, if sends { inside::<_, Pd>(pd).id } else { inside::<_, Xrcd>(xrcd).id })
     };
     let (send_cq, recv_cq) = (if sends { send_cq } else { core::ptr::null_mut() }, if receives { recv_cq } else { core::ptr::null_mut() });
@@ -161,7 +137,7 @@ pub(crate) unsafe extern "C" fn open_qp(context: *mut IbvContext, attr: *const I
     }
     // SAFETY: V1.
     let (port, own, domain) = unsafe {
-        let open = crate::device::context(context);
+        let open = self::context(context);
         (Arc::clone(&open.port), open.own, inside::<_, Xrcd>(a.xrcd).id)
     };
     if let Err(e) = port.open_qp(a.qp_num, domain) {

@@ -2,9 +2,9 @@
 //! What a device tells of itself: its limits, its port, its address and partition.
 
 use crate::abi::{IbvContext, IbvDeviceAttr, IbvGidEntry, IbvPortAttr};
-use crate::device::{Context, context};
 use crate::devices::Own;
 use crate::set_errno;
+use crate::types::{Context, context};
 use bellwire_devices::{Atomics, Device};
 use bellwire_verbs::{GROUP_QPS_MAX, GROUPS_MAX, MESSAGE_MAX, WINDOWS_MAX};
 use core::ffi::c_int;

@@ -3,8 +3,8 @@
 //! `data.rs` and `extended.rs`.
 
 use crate::abi::{IbvMr, IbvMw, IbvMwBind, IbvMwBindInfo, IbvPd, IbvQp};
-use crate::objects::{Pd, ZERO_BASED, inside};
-use crate::pair::Qp;
+use crate::objects::ZERO_BASED;
+use crate::types::{Pd, Qp, inside};
 use crate::{code, object, set_errno};
 use bellwire_verbs::{Access, Bind, Error, Extra, Opcode, Port, SendFlags, SendRequest, WindowKind};
 use core::ffi::c_int;

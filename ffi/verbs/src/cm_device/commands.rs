@@ -6,7 +6,7 @@ use super::address::device_at;
 use super::parts::{CmFile, error as errno, gids};
 use super::shapes::{self, In, Out};
 use super::{address, file_of, memory};
-use crate::files::Errno;
+use crate::device_file::Errno;
 use bellwire_cm::{Channel, Cm, Error, IdOption, QpKind, REJECTED_BY_CONSUMER, Service, Space};
 use bellwire_verbs::CmHost;
 use core::ffi::c_int;

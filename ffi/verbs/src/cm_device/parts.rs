@@ -4,8 +4,8 @@
 //! all addresses is on all devices, under one number.
 
 use super::lock;
+use crate::device_file::Errno;
 use crate::devices::{self, Own};
-use crate::files::Errno;
 use crate::ports;
 use bellwire_cm::{Channel, Cm, Error, IdOption, QpKind, Space};
 use bellwire_memory::atomic::{AtomicU32, Ordering};

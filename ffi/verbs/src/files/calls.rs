@@ -10,10 +10,10 @@ mod names;
 mod opening;
 
 use super::gate::{candidate, has_mark};
-use super::real::Errno;
 use super::table::opened;
 use super::tree::{Node, Place, Tree};
 use super::view::tree;
+use crate::device_file::Errno;
 use core::cell::Cell;
 use core::ffi::{CStr, c_char, c_int};
 use std::ffi::CString;

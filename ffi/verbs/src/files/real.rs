@@ -5,10 +5,6 @@ use bellwire_memory::atomic::{AtomicPtr, Ordering};
 use core::ffi::{CStr, c_char, c_int, c_long, c_uint, c_ulong, c_void};
 use libc::{DIR, FILE, dev_t, mode_t, off_t, size_t, ssize_t, stat as Stat, statx as Statx};
 
-/// An error's number.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Errno(pub c_int);
-
 /// Versions under which the C library keeps calls that it offers to no new programs.
 const OLD: &CStr = if cfg!(target_arch = "x86_64") { c"GLIBC_2.2.5" } else { c"GLIBC_2.17" };
 

@@ -3,9 +3,9 @@
 //! (`fclose`, a system call by hand), and give its number to something else; so an entry holds only
 //! while the descriptor is still the file that it was made for, by its inode.
 
-use super::character::OpenFile;
 use super::gate::{FDS_MAX, has_mark, mark};
-use super::real::{self, Errno};
+use super::real;
+use crate::device_file::{Errno, OpenFile};
 use core::cell::UnsafeCell;
 use core::ffi::c_int;
 use std::collections::BTreeMap;

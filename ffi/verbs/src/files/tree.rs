@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Files, folders and links by path, and how a path is followed among them.
 
-use super::character::DeviceFile;
 use super::gate::is_below_root;
-use super::real::Errno;
+use crate::device_file::{DeviceFile, Errno};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 

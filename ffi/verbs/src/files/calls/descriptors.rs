@@ -2,6 +2,7 @@
 //! Calls on descriptors: reading and writing devices, closing and duplicating.
 
 use super::{number, taken};
+use crate::device_file::{Errno, OpenFile};
 use crate::files::gate::has_mark;
 use crate::files::real;
 use crate::files::table::{self, Opened, duplicate, forget, opened};
@@ -12,7 +13,7 @@ use std::sync::Arc;
 
 /// The device behind a descriptor.
 #[inline(always)]
-fn device(fd: c_int) -> Option<Arc<dyn crate::files::OpenFile>> {
+fn device(fd: c_int) -> Option<Arc<dyn OpenFile>> {
     match table::opened(fd)? {
         Opened::Device(_, device) => Some(device),
         Opened::Node(_) => None,
@@ -150,7 +151,7 @@ taken! {
     [socket](family: c_int, kind: c_int, protocol: c_int) -> c_int {
         if family == libc::AF_NETLINK && protocol == NETLINK_RDMA && !crate::files::view::tree_shows_real() {
             // The kernel would tell of real devices there.
-            return number(Err(real::Errno(libc::EPROTONOSUPPORT)));
+            return number(Err(Errno(libc::EPROTONOSUPPORT)));
         }
         // SAFETY: F1, F2.
         unsafe { real::socket(family, kind, protocol) }

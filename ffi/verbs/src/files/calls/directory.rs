@@ -5,7 +5,8 @@
 //! the C library's.
 
 use super::{Found, Target, number, pointer, taken, target, target_at};
-use crate::files::real::{self, Compare, Errno, Filter, GlobError};
+use crate::device_file::Errno;
+use crate::files::real::{self, Compare, Filter, GlobError};
 use crate::files::table::{Opened, opened};
 use crate::files::tree::Node;
 use crate::files::view::tree;

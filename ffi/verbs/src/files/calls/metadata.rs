@@ -2,7 +2,8 @@
 //! `stat` and its relatives, under new and old names.
 
 use super::{Found, Target, number, taken, target, target_at};
-use crate::files::real::{self, Errno, device_number};
+use crate::device_file::Errno;
+use crate::files::real::{self, device_number};
 use crate::files::table::opened;
 use crate::files::tree::Node;
 use crate::files::view::tree;

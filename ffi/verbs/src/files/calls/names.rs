@@ -2,7 +2,8 @@
 //! `access`, `readlink`, `realpath`, extended attributes: calls that ask about a path.
 
 use super::{Found, Target, number, pointer, taken, target, target_at};
-use crate::files::real::{self, Errno};
+use crate::device_file::Errno;
+use crate::files::real;
 use crate::files::tree::Node;
 use core::ffi::{c_char, c_int, c_void};
 use libc::{size_t, ssize_t};

@@ -2,7 +2,8 @@
 //! `open`, `openat`, `fopen`.
 
 use super::{Found, Target, number, pointer, taken, target, target_at};
-use crate::files::real::{self, Errno};
+use crate::device_file::Errno;
+use crate::files::real;
 use crate::files::table::{self, Opened};
 use crate::files::tree::Node;
 use core::ffi::{CStr, c_char, c_int};
