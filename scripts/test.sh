@@ -79,6 +79,7 @@ lane_c() {
 }
 lane_verbs() {
     part installed installed
+    part python    python/check.sh "$target/installed" "$target/tests-python"
     part verbs     tests/verbs/check.sh "$target/release/libbellwire_verbs_c.a" "$target/tests-verbs"
     part rdma-cm   tests/verbs/cm.sh "$target/tests-verbs/libbellwire-verbs.so" "$target/tests-verbs"
     part rdma-core tests/verbs/pyverbs.sh "$target/tests-verbs/libbellwire-verbs.so" "$target/tests-verbs"

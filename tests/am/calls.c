@@ -6,6 +6,7 @@
 #include <string.h>
 
 static void nothing(void *token) { (void)token; }
+static void any(void *token, const am_message_t *message, void *context) { (void)token, (void)message, (void)context; }
 static volatile int seen;
 static void count(void *token) { (void)token; seen++; }
 
@@ -58,6 +59,9 @@ static void tables(void) {
     CHECK_SAME(AM_SetHandler(ep, 1, nothing), AM_OK);
     CHECK(AM_SetHandlerAny(ep, &h, nothing) == AM_OK && h == 2);
     CHECK_SAME(AM_SetHandler(ep, 1, NULL), AM_ERR_BAD_ARG);
+    CHECK_SAME(AMX_SetMessageHandler(ep, 1, NULL, &n), AM_ERR_BAD_ARG);
+    CHECK_SAME(AMX_SetMessageHandler(ep, 0, any, &n), AM_ERR_BAD_ARG);
+    CHECK_SAME(AMX_SetMessageHandler(ep, 1, any, NULL), AM_OK);
     CHECK(AM_GetEventMask(bundle, &n) == AM_OK && n == AM_NOEVENTS);
     CHECK_SAME(AM_WaitSema(bundle), AM_ERR_BAD_ARG);
     CHECK_SAME(AM_SetEventMask(bundle, 9), AM_ERR_BAD_ARG);

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ECHO = 1, ECHO_M, ECHO_X, STOP, ANSWER, ANSWER_M, ANSWER_X, NO_SUCH };
+enum { ECHO = 1, ECHO_M, ECHO_X, STOP, ANSWER, ANSWER_M, ANSWER_X, ANY, NO_SUCH };
 enum { SEGMENT = 1 << 20, HALF = SEGMENT / 2 };
 
 static volatile int stopped, answers, answers_m, answers_x, returns;
@@ -42,6 +42,16 @@ static void echo_x(void *token, void *buf, size_t nbytes, int32_t to) {
     if (AM_ReplyXfer1(token, (uintptr_t)to, ANSWER_X, buf, nbytes, to) != AM_OK) bad = 1;
 }
 
+/* Says what it saw: -1 for the length of a short message, and of others the number of arguments
+ * added to a hundred times the length. */
+static void any(void *token, const am_message_t *message, void *context) {
+    ep_t ep = NULL;
+    int seen = message->data == NULL ? -1 : (int)message->nbytes * 100 + message->num_args;
+    if (context != &bad || AM_GetDestEndpoint(token, &ep) != AM_OK || ep != own_endpoint) bad = 1;
+    if ((message->data == NULL) != (message->nbytes == 0)) bad = 1;
+    if (AM_Reply2(token, ANSWER, message->num_args > 0 ? message->args[message->num_args - 1] : 0, seen) != AM_OK) bad = 1;
+}
+
 static void stop(void *token) { (void)token; stopped = 1; }
 
 static int child(Pair *pair) {
@@ -50,6 +60,7 @@ static int child(Pair *pair) {
     AM_SetHandler(pair->endpoint, ECHO_M, echo_m);
     AM_SetHandler(pair->endpoint, ECHO_X, echo_x);
     AM_SetHandler(pair->endpoint, STOP, stop);
+    if (AMX_SetMessageHandler(pair->endpoint, ANY, any, &bad) != AM_OK) bad = 1;
     AM_SetEventMask(pair->bundle, AM_NOTEMPTY);
     while (!stopped) {
         if (AM_WaitSema(pair->bundle) != AM_OK || AM_Poll(pair->bundle) != AM_OK) return 1;
@@ -125,6 +136,21 @@ static void mediums(Pair *pair) {
     CHECK_SAME(AM_RequestI0(pair->endpoint, 0, ECHO_M, sizes, (size_t)AM_MaxMedium() + 1), AM_ERR_BAD_ARG);
 }
 
+static void of_any_kind(Pair *pair) {
+    ep_t ep = pair->endpoint;
+    check_group("a handler of messages of all kinds");
+    answers = 0;
+    CHECK_SAME(AM_Request3(ep, 0, ANY, 7, 8, 9), AM_OK);
+    CHECK(pair_until(pair, &answers, 1));
+    CHECK(last[0] == 9 && last[1] == -1);
+    CHECK_SAME(AM_RequestI2(ep, 0, ANY, "12345", 5, 1, 2), AM_OK);
+    CHECK(pair_until(pair, &answers, 2));
+    CHECK(last[0] == 2 && last[1] == 502);
+    CHECK_SAME(AM_RequestXfer1(ep, 0, 7, ANY, "123456", 6, 3), AM_OK);
+    CHECK(pair_until(pair, &answers, 3));
+    CHECK(last[0] == 3 && last[1] == 601);
+}
+
 static void bulk(Pair *pair) {
     static const size_t sizes[] = {0, 1, 100, 5000, 65536, 300000};
     size_t i;
@@ -176,6 +202,7 @@ static void parent(Pair *pair) {
     AM_SetHandler(pair->endpoint, ANSWER_X, answer_x);
     shorts(pair);
     mediums(pair);
+    of_any_kind(pair);
     bulk(pair);
     returns_to_sender(pair);
     CHECK_SAME(AM_Request0(pair->endpoint, 0, STOP), AM_OK);

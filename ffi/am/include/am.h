@@ -121,6 +121,21 @@ int AMX_SetHandler(ep_t endpoint, handler_t index, am_handler_fn_t function);
 int AMX_SetHandlerAny(ep_t endpoint, handler_t *index, am_handler_fn_t function);
 #define AM_SetHandler(endpoint, index, function) AMX_SetHandler((endpoint), (index), (am_handler_fn_t)(function))
 #define AM_SetHandlerAny(endpoint, index, function) AMX_SetHandlerAny((endpoint), (index), (am_handler_fn_t)(function))
+
+/*
+ * A handler of any message, for callers that cannot know what a peer sends: bindings of other
+ * languages above all. What it is shown is valid while it runs.
+ */
+typedef struct {
+    int num_args;
+    const int32_t *args;
+    const void *data; /* the payload; NULL: a short message, which has none */
+    size_t nbytes;
+} am_message_t;
+typedef void (*am_message_fn_t)(void *token, const am_message_t *message, void *context);
+/* AM_ERR_BAD_ARG: index 0, which is the error handler. */
+int AMX_SetMessageHandler(ep_t endpoint, handler_t index, am_message_fn_t function, void *context);
+
 int AM_GetNumHandlers(ep_t endpoint, int *handlers);
 int AM_SetNumHandlers(ep_t endpoint, int handlers); /* AM_ERR_RESOURCE: more than 256 */
 int AM_MaxNumHandlers(void);

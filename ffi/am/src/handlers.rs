@@ -63,6 +63,41 @@ fn run(function: Function, endpoint: *mut EndpointObject, message: &mut Message<
     }
 }
 
+/// `am_message_t`.
+#[repr(C)]
+pub struct MessageView {
+    num_args: c_int,
+    args: *const i32,
+    data: *const u8,
+    nbytes: usize,
+}
+
+/// `am_message_fn_t`.
+type MessageFunction = extern "C" fn(token: *mut c_void, message: *const MessageView, context: *mut c_void);
+
+/// See am.h.
+///
+/// # Safety
+/// C1.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn AMX_SetMessageHandler(ep: *mut EndpointObject, index: u8, function: Option<MessageFunction>, context: *mut c_void) -> c_int {
+    let (Some(function), true) = (function, index != 0) else { return BAD_ARG };
+    let (at, context) = (Handed(ep), Handed(context));
+    // SAFETY: C1.
+    let set = unsafe { endpoint(ep) }.and_then(|(bundle, id)| {
+        bundle.set_handler(id, index, move |message| {
+            let mut args = [0; bellwire_am::ARGS_MAX];
+            let count = message.args().len();
+            args[..count].copy_from_slice(message.args());
+            let (data, nbytes) = if message.is_short() { (core::ptr::null(), 0) } else { (message.payload().as_ptr(), message.payload().len()) };
+            let view = MessageView { num_args: count as c_int, args: args.as_ptr(), data, nbytes };
+            let mut token = Token { message, endpoint: at.pointer() };
+            function((&raw mut token).cast(), &raw const view, context.pointer());
+        })
+    });
+    code(set)
+}
+
 /// See am.h.
 ///
 /// # Safety
