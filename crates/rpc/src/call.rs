@@ -4,35 +4,15 @@
 use crate::codec::Codec;
 use crate::drive::SLICE_UNSENT;
 use crate::error::{CallError, Error};
-use crate::node::{Node, Peer};
-use crate::pending::{Outstanding, Pending};
+use crate::names::{Outstanding, Peer};
+use crate::node::Node;
+use crate::pending::Pending;
 use crate::procedure::{NAME_BYTES_MAX, Procedure, Signature};
 use crate::route::{Body, Known, Out, Route, To};
 use crate::state::State;
 use crate::wire::{Args, CALL, CALL_NAMED, CallId, INLINE_MAX, OPEN, PART, PART_BYTES, split};
 use bellwire_am::Bundle;
-use std::cell::Cell;
 use std::time::{Duration, Instant};
-
-thread_local! {
-    /// A place for values as bytes, so that none has to be made for each call.
-    static SCRATCH: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
-}
-
-/// Largest scratch that is kept, bytes.
-const SCRATCH_MAX: usize = 1 << 20;
-
-/// Gives `f` an empty vector that has room, as a rule.
-#[inline]
-pub(crate) fn with_scratch<R>(f: impl FnOnce(&mut Vec<u8>) -> R) -> R {
-    let mut scratch = SCRATCH.take();
-    scratch.clear();
-    let result = f(&mut scratch);
-    if scratch.capacity() <= SCRATCH_MAX {
-        SCRATCH.set(scratch);
-    }
-    result
-}
 
 /// Everything of a call but its values.
 struct Start<'a> {

@@ -35,7 +35,7 @@ pub trait Codec: Sized {
     /// Gives its bytes to `f`; for types that have them as they are.
     #[inline]
     fn with_bytes<T>(&self, f: impl FnOnce(&[u8]) -> T) -> T {
-        crate::call::with_scratch(|bytes| {
+        crate::scratch::with_scratch(|bytes| {
             self.encode(bytes);
             f(bytes)
         })

@@ -3,33 +3,12 @@
 
 use crate::codec::Codec;
 use crate::error::Failure;
-use crate::node::Inner;
 use crate::route::{Body, Out, To};
-use crate::serve::Context;
+use crate::state::{Context, Inner, Running};
 use crate::wire::{Args, CallId, LATER, PART_BYTES, split, status};
-use bellwire_memory::atomic::{AtomicBool, Ordering};
+use bellwire_memory::atomic::Ordering;
 use core::marker::PhantomData;
 use std::sync::{Arc, Weak};
-
-/// A call that is to be answered.
-#[derive(Debug)]
-pub(crate) struct Running {
-    /// Which use of its place in the caller's table.
-    pub generation: u32,
-    is_cancelled: AtomicBool,
-}
-
-impl Running {
-    pub(crate) fn new(generation: u32) -> Self {
-        Self { generation, is_cancelled: AtomicBool::new(false) }
-    }
-
-    /// Nobody wants the answer any more.
-    pub(crate) fn cancel(&self) {
-        // Relaxed: a hint; nothing else is read because of it.
-        self.is_cancelled.store(true, Ordering::Relaxed);
-    }
-}
 
 /// The right to answer a call, once, with bytes. If it is dropped, the caller hears that there is
 /// no answer.

@@ -6,8 +6,8 @@
 
 use crate::calls::Outcome;
 use crate::error::{CallError, Error};
+use crate::names::Outstanding;
 use crate::node::Node;
-use crate::pending::Outstanding;
 use crate::state::State;
 use crate::wire::CallId;
 use bellwire_memory::atomic::{AtomicBool, Ordering};

@@ -25,9 +25,10 @@
 //!
 //! | file | concern |
 //! |---|---|
-//! | `node.rs`, `drive.rs` | the objects of programs: a node, its peers and procedures; polling and waiting |
+//! | `node.rs`, `drive.rs` | a node, its peers and procedures; polling and waiting |
+//! | `names.rs` | addresses of nodes; peers and calls, by number |
 //! | `pending.rs` | a call that is under way; futures |
-//! | `codec.rs`, `procedure.rs` | values as bytes; names and types of procedures |
+//! | `codec.rs`, `scratch.rs`, `procedure.rs` | values as bytes, and room for them; names and types of procedures |
 //! | `call.rs`, `result.rs` | the calling side: calls leave, results come back |
 //! | `serve.rs`, `deferred.rs` | the side that is called: calls arrive; answers that are given later |
 //! | `state.rs`, `calls.rs`, `route.rs` | what a node knows: calls under way, queues to others |
@@ -50,11 +51,13 @@ mod codec;
 mod deferred;
 mod drive;
 mod error;
+mod names;
 mod node;
 mod pending;
 mod procedure;
 mod result;
 mod route;
+mod scratch;
 mod serve;
 mod state;
 mod wire;
@@ -63,7 +66,8 @@ pub use bellwire_am::{Death, Device};
 pub use codec::{Codec, Plain, signature};
 pub use deferred::{Reply, Responder};
 pub use error::{CallError, Error, Failure, Gone};
-pub use node::{ADDRESS_BYTES, Address, Limits, Node, Peer};
-pub use pending::{Outstanding, Pending};
+pub use names::{ADDRESS_BYTES, Address, Outstanding, Peer};
+pub use node::Node;
+pub use pending::Pending;
 pub use procedure::{NAME_BYTES_MAX, Procedure, Signature};
-pub use serve::{Context, Incoming};
+pub use state::{Context, Incoming, Limits};

@@ -5,92 +5,18 @@
 use crate::codec::Codec;
 use crate::deferred::Responder;
 use crate::error::{CallError, Error, Failure};
+use crate::names::{Address, Peer};
 use crate::procedure::{NAME_BYTES_MAX, Procedure, Signature};
 use crate::result;
 use crate::route::To;
-use crate::serve::{self, Context, Function, Incoming};
-use crate::state::{Entry, Served, State};
+use crate::serve;
+use crate::state::{Context, Entry, Function, Incoming, Inner, Limits, Served, State};
 use crate::wire::{self, status};
-use bellwire_am::{Bundle, Device, EndpointId, NAME_BYTES, Name};
-use bellwire_memory::token::{Claim, Held, Token};
+use bellwire_am::{Bundle, Device, EndpointId};
+use bellwire_memory::token::Token;
 use bellwire_via::nic::NicConfig;
 use rustix::rand::{GetRandomFlags, getrandom};
-use std::sync::{Arc, OnceLock, Weak};
-
-/// Bytes of an [`Address`] as bytes.
-pub const ADDRESS_BYTES: usize = NAME_BYTES + 8;
-
-/// Where a node is reached: to be given to those who may call it. Nobody else can: it has a secret
-/// number in it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Address {
-    pub(crate) name: Name,
-    pub(crate) tag: u64,
-}
-
-impl Address {
-    /// As bytes, to be sent to others.
-    pub fn to_bytes(&self) -> [u8; ADDRESS_BYTES] {
-        let mut bytes = [0; ADDRESS_BYTES];
-        bytes[..NAME_BYTES].copy_from_slice(&self.name.to_bytes());
-        bytes[NAME_BYTES..].copy_from_slice(&self.tag.to_le_bytes());
-        bytes
-    }
-
-    /// From bytes.
-    ///
-    /// # Errors
-    /// [`Error::BadAddress`].
-    pub fn from_bytes(bytes: &[u8]) -> Result<Self, Error> {
-        let bytes: &[u8; ADDRESS_BYTES] = bytes.try_into().map_err(|_| Error::BadAddress)?;
-        let (name, tag) = bytes.split_first_chunk::<NAME_BYTES>().ok_or(Error::BadAddress)?;
-        let tag = u64::from_le_bytes(tag.try_into().map_err(|_| Error::BadAddress)?);
-        Ok(Self { name: Name::from_bytes(name).ok_or(Error::BadAddress)?, tag })
-    }
-}
-
-/// What a node allows others and itself.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
-    /// Calls to one peer that may be under way; 64 at first.
-    pub window: u32,
-    /// Calls of one caller that may be answered later or be arriving in parts; 256 at first. More
-    /// are answered with [`CallError::Overloaded`].
-    pub served: u32,
-    /// Bytes of large values that may be arriving, of all peers together; 2^30 at first.
-    pub memory: u64,
-}
-
-impl Default for Limits {
-    fn default() -> Self {
-        Self { window: 64, served: 256, memory: 1 << 30 }
-    }
-}
-
-/// A node that this one calls.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Peer {
-    pub(crate) index: u32,
-    pub(crate) generation: u32,
-}
-
-/// The state that a node shares with its handlers and with deferred answers.
-pub(crate) struct Inner {
-    pub(crate) state: Token<State>,
-    bundle: OnceLock<Weak<Bundle>>,
-}
-
-impl Inner {
-    #[inline]
-    pub(crate) fn state(&self) -> Held<'_, State> {
-        self.state.enter(Claim::Bias)
-    }
-
-    /// The bundle, unless the node is no more.
-    pub(crate) fn bundle(&self) -> Option<Arc<Bundle>> {
-        self.bundle.get().and_then(Weak::upgrade)
-    }
-}
+use std::sync::{Arc, OnceLock};
 
 /// A party to remote procedure calls: it serves procedures, and calls those of its peers. All
 /// methods may be called by any thread; handlers run one at a time, on the thread that polls, and
@@ -106,18 +32,6 @@ pub struct Node {
 impl core::fmt::Debug for Node {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         f.debug_struct("Node").field("address", &self.address).finish_non_exhaustive()
-    }
-}
-
-impl Peer {
-    /// As a number, for interfaces that have no other types.
-    pub fn to_bits(self) -> u64 {
-        u64::from(self.index) | u64::from(self.generation) << 32
-    }
-
-    /// And back; of any number, for what is no peer is found out when it is used.
-    pub fn from_bits(bits: u64) -> Self {
-        Self { index: bits as u32, generation: (bits >> 32) as u32 }
     }
 }
 

@@ -5,29 +5,12 @@ use crate::calls::{Data, Outcome};
 use crate::codec::Codec;
 use crate::drive::{SLICE, Unpark};
 use crate::error::CallError;
+use crate::names::Outstanding;
 use crate::node::Node;
-use crate::wire::CallId;
 use core::future::Future;
 use core::marker::PhantomData;
 use core::pin::Pin;
 use core::task::{Context, Poll};
-
-/// Names a call without types: [`Node::take`] gives its outcome. Its holder gives it up in the end,
-/// by [`Node::take`] or [`Node::abandon`]; else its place is never free again.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Outstanding(pub(crate) CallId);
-
-impl Outstanding {
-    /// As a number, for interfaces that have no other types.
-    pub fn to_bits(self) -> u64 {
-        u64::from(self.0.index) | u64::from(self.0.generation) << 32
-    }
-
-    /// And back; of any number, for what is no call is found out when it is used.
-    pub fn from_bits(bits: u64) -> Self {
-        Self(CallId { index: bits as u32, generation: (bits >> 32) as u32 })
-    }
-}
 
 /// A call that is under way. It is a future, too, which some thread's polling of the node completes
 /// ([`Node::drive`], [`Node::block_on`]). If it is dropped, the call is cancelled.

@@ -4,9 +4,8 @@
 use crate::assembly::{Assembly, Part};
 use crate::calls::{Data, Outcome};
 use crate::error::{CallError, Gone};
-use crate::node::Inner;
 use crate::route::{Body, Out, Route, To};
-use crate::state::State;
+use crate::state::{Inner, State};
 use crate::wire::{self, Args, CallId, INLINE_MAX, inline_data, join, status};
 use bellwire_am::{Departed, Message, Returned, Status};
 use std::sync::Arc;

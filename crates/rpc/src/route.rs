@@ -2,7 +2,7 @@
 //! A way to another node: an entry of the translation table, and what waits to leave there.
 
 use crate::error::Gone;
-use crate::node::Address;
+use crate::names::Address;
 use crate::procedure::Signature;
 use crate::wire::{Args, CallId, LATER, PART, PART_BYTES, split};
 use bellwire_am::{Bundle, EndpointId, Error};

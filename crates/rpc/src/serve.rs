@@ -5,52 +5,16 @@
 use crate::assembly::{Assembly, Part};
 use crate::calls::Data;
 use crate::codec::Codec;
-use crate::deferred::{Reply, Running};
+use crate::deferred::Reply;
 use crate::error::Failure;
-use crate::node::{Address, Inner};
+use crate::names::Address;
 use crate::procedure::Signature;
-use crate::state::{Arriving, Caller, Entry, State};
+use crate::state::{Arriving, Caller, Context, Entry, Function, Incoming, Inner, Running, State};
 use crate::wire::{Args, CallId, INLINE_MAX, PART_BYTES, RESULT, VERSION, inline_data, join, status};
-use bellwire_am::{Message, Name};
+use bellwire_am::Message;
 use core::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-
-/// The function that runs for a call.
-pub(crate) type Function = Box<dyn FnMut(&mut Incoming<'_, '_>) + Send>;
-
-/// What a handler may know of a call beside its arguments.
-#[derive(Clone, Copy, Debug)]
-pub struct Context {
-    caller: Name,
-    deadline: Option<Instant>,
-}
-
-impl Context {
-    /// The caller, as it says.
-    pub fn caller(&self) -> Name {
-        self.caller
-    }
-
-    /// How long the caller still waits; `None`: for ever.
-    pub fn time_left(&self) -> Option<Duration> {
-        self.deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()))
-    }
-}
-
-/// A call that has arrived. It is answered once: by [`reply`](Self::reply), or by who it is
-/// [deferred](Self::defer) to, or, if its handler does neither, as dropped.
-pub struct Incoming<'a, 'm> {
-    inner: &'a Arc<Inner>,
-    message: &'a mut Message<'m>,
-    id: CallId,
-    number: u32,
-    /// Whether the caller is told the number.
-    tells: bool,
-    data: Data,
-    context: Context,
-    is_answered: bool,
-}
 
 /// A moment that is so many milliseconds away; 0: never.
 fn deadline(left_ms: i32) -> Option<Instant> {

@@ -1,21 +1,114 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a node knows, behind one token.
+//! What a node knows, behind one token; with the functions that it serves calls by, so that what
+//! they are given is here too.
 
 use crate::assembly::Assembly;
-use crate::calls::{Calls, Outcome};
-use crate::deferred::Running;
+use crate::calls::{Calls, Data, Outcome};
 use crate::error::{CallError, Error};
-use crate::node::{Address, Limits, Peer};
+use crate::names::{Address, Peer};
 use crate::procedure::Signature;
 use crate::route::{Body, Out, Route, To};
-use crate::serve::Function;
 use crate::wire::{Args, CANCEL, CallId, HELLO, VERSION, split};
-use bellwire_am::{Bundle, EndpointId};
+use bellwire_am::{Bundle, EndpointId, Message, Name};
+use bellwire_memory::atomic::{AtomicBool, Ordering};
+use bellwire_memory::token::{Claim, Held, Token};
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock, Weak};
 use std::task::Waker;
 use std::thread::Thread;
-use std::time::Instant;
+use std::time::{Duration, Instant};
+
+/// What a node allows others and itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Calls to one peer that may be under way; 64 at first.
+    pub window: u32,
+    /// Calls of one caller that may be answered later or be arriving in parts; 256 at first. More
+    /// are answered with [`CallError::Overloaded`].
+    pub served: u32,
+    /// Bytes of large values that may be arriving, of all peers together; 2^30 at first.
+    pub memory: u64,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { window: 64, served: 256, memory: 1 << 30 }
+    }
+}
+
+/// The state that a node shares with its handlers and with deferred answers.
+pub(crate) struct Inner {
+    pub(crate) state: Token<State>,
+    pub(crate) bundle: OnceLock<Weak<Bundle>>,
+}
+
+impl Inner {
+    #[inline]
+    pub(crate) fn state(&self) -> Held<'_, State> {
+        self.state.enter(Claim::Bias)
+    }
+
+    /// The bundle, unless the node is no more.
+    pub(crate) fn bundle(&self) -> Option<Arc<Bundle>> {
+        self.bundle.get().and_then(Weak::upgrade)
+    }
+}
+
+/// The function that runs for a call.
+pub(crate) type Function = Box<dyn FnMut(&mut Incoming<'_, '_>) + Send>;
+
+/// A call that has arrived. It is answered once: by [`reply`](Self::reply), or by who it is
+/// [deferred](Self::defer) to, or, if its handler does neither, as dropped.
+pub struct Incoming<'a, 'm> {
+    pub(crate) inner: &'a Arc<Inner>,
+    pub(crate) message: &'a mut Message<'m>,
+    pub(crate) id: CallId,
+    pub(crate) number: u32,
+    /// Whether the caller is told the number.
+    pub(crate) tells: bool,
+    pub(crate) data: Data,
+    pub(crate) context: Context,
+    pub(crate) is_answered: bool,
+}
+
+/// What a handler may know of a call beside its arguments.
+#[derive(Clone, Copy, Debug)]
+pub struct Context {
+    pub(crate) caller: Name,
+    pub(crate) deadline: Option<Instant>,
+}
+
+impl Context {
+    /// The caller, as it says.
+    pub fn caller(&self) -> Name {
+        self.caller
+    }
+
+    /// How long the caller still waits; `None`: for ever.
+    pub fn time_left(&self) -> Option<Duration> {
+        self.deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()))
+    }
+}
+
+/// A call that is to be answered.
+#[derive(Debug)]
+pub(crate) struct Running {
+    /// Which use of its place in the caller's table.
+    pub generation: u32,
+    pub is_cancelled: AtomicBool,
+}
+
+impl Running {
+    pub(crate) fn new(generation: u32) -> Self {
+        Self { generation, is_cancelled: AtomicBool::new(false) }
+    }
+
+    /// Nobody wants the answer any more.
+    pub(crate) fn cancel(&self) {
+        // Relaxed: a hint; nothing else is read because of it.
+        self.is_cancelled.store(true, Ordering::Relaxed);
+    }
+}
 
 /// A procedure that is served, or was: its number stays its own.
 pub(crate) struct Served {
