@@ -28,7 +28,8 @@
 //! | `node.rs`, `drive.rs` | a node, its peers and procedures; polling and waiting |
 //! | `names.rs` | addresses of nodes; peers and calls, by number |
 //! | `pending.rs` | a call that is under way; futures |
-//! | `codec.rs`, `scratch.rs`, `procedure.rs` | values as bytes, and room for them; names and types of procedures |
+//! | `codec.rs`, `scratch.rs` | values as bytes, and room for them |
+//! | `procedure.rs` | names and types of procedures |
 //! | `call.rs`, `result.rs` | the calling side: calls leave, results come back |
 //! | `serve.rs`, `deferred.rs` | the side that is called: calls arrive; answers that are given later |
 //! | `state.rs`, `calls.rs`, `route.rs` | what a node knows: calls under way, queues to others |

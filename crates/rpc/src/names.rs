@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What programs call nodes, peers and calls by.
+//! Names of nodes, peers and calls.
 
 use crate::error::Error;
 use crate::wire::CallId;
@@ -56,8 +56,9 @@ impl Peer {
     }
 }
 
-/// Names a call without types: [`Node::take`](crate::Node::take) gives its outcome. Its holder gives it up in the end,
-/// by [`Node::take`](crate::Node::take) or [`Node::abandon`](crate::Node::abandon); else its place is never free again.
+/// Names a call without types. [`Node::take`](crate::Node::take) gives its outcome. Its holder
+/// gives it up in the end, by that or by [`Node::abandon`](crate::Node::abandon); else its place
+/// stays taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Outstanding(pub(crate) CallId);
 

@@ -7,16 +7,16 @@
 //! | `nic.rs` | opening, closing, the calls of the data path |
 //! | `nic/shared.rs` | what a call does around the engine: token, settling, what a poll does besides |
 //! | `nic/waiting.rs`, `nic/connect.rs` | the calls that wait; the calls that connect |
-//! | `nic/state.rs` | what the token protects: sleepers, and whether peers ring |
-//! | `nic/wait.rs` | waits: sleeping, who wakes whom |
+//! | `nic/state.rs` | shared by all threads; under the token: sleepers, and whether peers ring |
+//! | `nic/wait.rs` | waits: sleeping, who wakes whom (`target.rs`, `waiters.rs`, `waits.rs`: their types) |
 //! | `nic/spin.rs` | how long a wait polls before it sleeps |
 //! | `nic/crowd.rs` | polls that find nothing let others run |
-//! | `nic/watch.rs` | completion queues with file descriptors |
-//! | `nic/machine.rs` | the state of a layer above, under the same token and driven by the helper |
+//! | `nic/watch.rs`, `watches.rs` | completion queues with file descriptors |
+//! | `nic/machine.rs`, `driven.rs` | the state of a layer above, under the same token and driven by the helper |
 //! | `nic/helper.rs` | the helper thread: control, timers, handlers, work for a process that computes |
 //! | `nic/port.rs` | how to wake the helper and the leading waiter, and what they sleep on |
-//! | `nic/handlers.rs` | notify handlers and the error handler |
-//! | `nic/stat.rs`, `nic/snapshot.rs` | the live view: answers to questions about this NIC |
+//! | `nic/handlers.rs`, `handler_list.rs` | notify handlers and the error handler |
+//! | `nic/stat.rs`, `snapshot.rs`, `identity.rs` | the live view: answers to questions about this NIC |
 //! | `nic/memory.rs` | memory with an owner |
 //! | `nic/config.rs` | how to open |
 //!
@@ -42,9 +42,12 @@
 mod config;
 mod connect;
 mod crowd;
+mod driven;
 mod give_way;
+mod handler_list;
 mod handlers;
 mod helper;
+mod identity;
 mod machine;
 mod memory;
 mod port;
@@ -53,15 +56,19 @@ mod snapshot;
 mod spin;
 mod stat;
 mod state;
+mod target;
 mod wait;
+mod waiters;
 mod waiting;
 mod waits;
 mod watch;
+mod watches;
 
 use crate::handles::{CqHandle, ViHandle, WorkQueueKind};
 use crate::request::{ReceiveRequest, SendRequest};
 pub use config::{ConfigError, NicConfig, OpenError, SPIN_DEFAULT, SPIN_MAX, Udp};
-pub use machine::{Driven, HeldMachine, Machine};
+pub use driven::{Driven, HeldMachine};
+pub use machine::Machine;
 pub use memory::Memory;
 pub use spin::Spin;
 
@@ -70,7 +77,6 @@ use crate::descriptor::DescriptorRef;
 use crate::engine::Engine;
 use crate::error::Error;
 use crate::event::AsyncError;
-use crate::nic::shared::{OwnLine, Shared};
 use crate::time::Instant;
 use crate::wire::host::HostWire;
 use crate::wire::packet::PacketWire;
@@ -82,10 +88,11 @@ use bellwire_memory::fork_mark::ForkMark;
 use bellwire_memory::own_thread;
 use bellwire_memory::token::Token;
 use give_way::Poller;
-use handlers::ErrorHandling;
+use handler_list::ErrorHandling;
+use identity::Identity;
 use port::{CLOSE, Port};
 use rustix::time::{ClockId, Timespec, clock_gettime};
-use state::Core;
+use state::{Core, OwnLine, Shared};
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
@@ -143,7 +150,7 @@ impl Nic {
     pub fn open(config: NicConfig) -> Result<Self, OpenError> {
         config.check()?;
         let spin_max_ns = saturating_ns(config.spin.min(SPIN_MAX));
-        let identity = snapshot::Identity::new(config.mode, &config.host);
+        let identity = Identity::new(config.mode, &config.host);
         let wire = open_wire(&config)?;
         let port = Port::new(&wire)?;
         fd_table::reserve(wire.control_fd(), DESCRIPTORS_AHEAD);

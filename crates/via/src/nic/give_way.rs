@@ -6,7 +6,7 @@
 //! theirs. (Sleeping on the bell in place of `sched_yield` was measured: decision 9.)
 
 use super::clock;
-use super::shared::Shared;
+use super::state::Shared;
 use crate::engine::Engine;
 use crate::wire::host::HostWire;
 use bellwire_memory::atomic::Ordering;

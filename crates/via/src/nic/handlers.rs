@@ -6,8 +6,9 @@
 //! handler, lets the token go and runs the pair (N2). When a poll was quicker, the engine is asked
 //! again.
 
+use super::handler_list::{CqHandler, ErrorHandler, QueueHandler};
 use super::port::{DUTY, EVENTS};
-use super::shared::Shared;
+use super::state::Shared;
 use super::{Core, lock};
 use crate::complete::Completion;
 use crate::error::Error;
@@ -15,58 +16,12 @@ use crate::event::{AsyncError, Event};
 use crate::handles::{CqHandle, ViHandle, WorkQueueKind};
 use bellwire_memory::token::Claim;
 use core::panic::AssertUnwindSafe;
-use std::collections::{BTreeMap, VecDeque};
-use std::sync::Arc;
+use std::collections::VecDeque;
 
 /// Handlers that may wait at a time, of all queues.
 const HANDLERS_MAX: usize = 1 << 16;
 /// Errors kept for a handler that is set later.
 const ERRORS_KEPT_MAX: usize = 64;
-
-pub(super) type QueueHandler = Box<dyn FnOnce(ViHandle, Completion) + Send>;
-pub(super) type CqHandler = Box<dyn FnOnce(ViHandle, WorkQueueKind) + Send>;
-type ErrorHandler = Arc<dyn Fn(AsyncError) + Send + Sync>;
-
-/// Handlers that wait, oldest first.
-#[derive(Default)]
-pub(super) struct Handlers {
-    queues: BTreeMap<(ViHandle, WorkQueueKind), VecDeque<QueueHandler>>,
-    cqs: BTreeMap<CqHandle, VecDeque<CqHandler>>,
-    count: usize,
-}
-
-impl Handlers {
-    pub(super) fn is_empty(&self) -> bool {
-        self.count == 0
-    }
-
-    fn pop_queue(&mut self, key: (ViHandle, WorkQueueKind)) -> Option<QueueHandler> {
-        let waiting = self.queues.get_mut(&key)?;
-        let handler = waiting.pop_front();
-        if waiting.is_empty() {
-            self.queues.remove(&key);
-        }
-        self.count -= usize::from(handler.is_some());
-        handler
-    }
-
-    fn pop_cq(&mut self, cq: CqHandle) -> Option<CqHandler> {
-        let waiting = self.cqs.get_mut(&cq)?;
-        let handler = waiting.pop_front();
-        if waiting.is_empty() {
-            self.cqs.remove(&cq);
-        }
-        self.count -= usize::from(handler.is_some());
-        handler
-    }
-}
-
-/// The error handler, and what waits for one.
-#[derive(Default)]
-pub(super) struct ErrorHandling {
-    handler: Option<ErrorHandler>,
-    kept: VecDeque<AsyncError>,
-}
 
 /// Something to do without the token.
 pub(super) enum Job {

@@ -18,8 +18,8 @@ mod guard;
 
 use super::handlers::{self, Job};
 use super::port::{BELL, CLOSE, CONTROL, DUTY, EVENTS, GUARD, STAT, TOLD, WORK};
-use super::shared::Shared;
 use super::stat::Stat;
+use super::state::Shared;
 use super::{Core, clock, machine, timespec, wait};
 use crate::time::{Duration, Instant};
 use bellwire_memory::atomic::Ordering;

@@ -1,50 +1,18 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the NIC, its helper and its waiters share, and how a call goes through it: the token is
-//! taken, engine code runs, what must be settled is settled. A poll does some things besides, now
-//! and then.
+//! How a call goes through what the NIC, its helper and its waiters share: the token is taken,
+//! engine code runs, what must be settled is settled. A poll does some things besides, now and
+//! then.
 
 use crate::engine::Engine;
 use crate::error::Error;
 use crate::nic::give_way::{self, Poller};
-use crate::nic::handlers::ErrorHandling;
-use crate::nic::port::Port;
-use crate::nic::state::Core;
-use crate::nic::{clock, saturating_ns, snapshot};
+use crate::nic::state::{Core, POLLS_PER_TURN, Shared};
+use crate::nic::{clock, saturating_ns};
 use crate::time::Instant;
 use crate::wire::host::HostWire;
-use bellwire_memory::atomic::{AtomicBool, AtomicU32, Ordering};
-use bellwire_memory::fork_mark::ForkMark;
-use bellwire_memory::token::{Claim, Held, Token};
-use std::sync::Mutex;
+use bellwire_memory::atomic::Ordering;
+use bellwire_memory::token::{Claim, Held};
 use std::time::Duration;
-
-/// Polls between two whole turns of the engine: completions that are found again and again without
-/// one must not starve frames that come in.
-pub(super) const POLLS_PER_TURN: u32 = 64;
-
-/// A word on a line of its own.
-#[repr(align(128))]
-pub(super) struct OwnLine(pub(super) AtomicU32);
-
-/// What the NIC, its helper and its waiters share.
-pub(super) struct Shared {
-    // line 0: written at each turn by a poller; read by the helper at its ticks
-    pub(super) polls: OwnLine,
-    /// Whether a poller of an inbox should let others run when it finds nothing; read by each poll
-    /// that finds nothing.
-    pub(super) gives_way: AtomicBool,
-    pub(super) token: Token<Core>,
-    pub(super) port: Port,
-    pub(super) errors: Mutex<ErrorHandling>,
-    /// Completion queues are armed: the helper must not take an application that has just polled
-    /// for one that goes on polling.
-    pub(super) armed_queues: AtomicU32,
-    /// There is a machine.
-    pub(super) is_driven: AtomicBool,
-    pub(super) identity: snapshot::Identity,
-    pub(super) fork: ForkMark,
-    pub(super) pid: u32,
-}
 
 impl Shared {
     #[inline]
@@ -116,25 +84,6 @@ impl Shared {
             }
             Poller::Completions => core,
         }
-    }
-
-    /// Says whether the machine is armed.
-    #[inline(always)]
-    pub(super) fn note_armed(&self, is_armed: bool) {
-        // Relaxed: a hint for the helper, which looks again under the token.
-        self.armed_queues.store(u32::from(is_armed), Ordering::Relaxed);
-    }
-
-    /// Whether this is the child of a `fork`.
-    #[inline(always)]
-    pub(super) fn in_child(&self) -> bool {
-        self.fork.is_elsewhere()
-    }
-
-    /// An error in the child of a `fork`.
-    #[inline(always)]
-    pub(super) fn here(&self) -> Result<(), Error> {
-        if self.in_child() { Err(Error::InvalidState) } else { Ok(()) }
     }
 
     /// Now, and the deadline `timeout` from now; the engine is told the time.

@@ -4,8 +4,9 @@
 //! Bounded in time and size: so many VIs and links are shown, of the others the number; where there
 //! are too many regions to add up, their sum is `null`.
 
-use super::shared::Shared;
-use super::wait::Target;
+use super::identity::Identity;
+use super::state::Shared;
+use super::target::Target;
 use super::waits::WaitCounters;
 use super::{Core, clock};
 use crate::attributes::{Reliability, ViState};
@@ -14,13 +15,10 @@ use crate::handles::{CqHandle, ViHandle};
 use crate::lost_link::{LOST_LINKS_MAX, LostLink};
 use crate::vi::{Vi, ViCounters};
 use crate::wire::shm::ProtectionMode;
-use crate::wire::udp::socket_address;
 use crate::wire::{LinkId, LinkInfo, Wire};
-use bellwire_memory::atomic::{AtomicU32, Ordering};
 use bellwire_memory::token::Claim;
 use core::fmt::Write;
 use core::net::SocketAddr;
-use std::time::Instant;
 
 /// Version of the text's layout.
 const FORMAT: u32 = 1;
@@ -32,32 +30,6 @@ const CQS_MAX: usize = 64;
 const WAITERS_MAX: usize = 1024;
 /// Regions up to which their lengths are added up.
 const REGIONS_MAX: usize = 1 << 14;
-
-static OPENED: AtomicU32 = AtomicU32::new(0);
-
-/// The properties that do not change while the NIC is open.
-pub(super) struct Identity {
-    /// Which of the process's NICs, from 0 in the order of opening.
-    pub number: u32,
-    mode: ProtectionMode,
-    host: String,
-    program: String,
-    opened: Instant,
-}
-
-impl Identity {
-    pub(super) fn new(mode: ProtectionMode, host: &[u8]) -> Self {
-        let host = match socket_address(host) {
-            Some(address) if address.port() == 0 => address.ip().to_string(),
-            Some(address) => address.to_string(),
-            None => host.iter().fold(String::new(), |text, byte| text + &format!("{byte:02x}")),
-        };
-        let program = std::env::current_exe().ok().and_then(|path| Some(path.file_name()?.to_string_lossy().into_owned()));
-        // Relaxed: only distinct.
-        let number = OPENED.fetch_add(1, Ordering::Relaxed);
-        Self { number, mode, host, program: program.unwrap_or_default(), opened: Instant::now() }
-    }
-}
 
 /// A moment of the NIC.
 pub(super) struct Snapshot<'a> {

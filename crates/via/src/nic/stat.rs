@@ -12,7 +12,7 @@
 //! descriptors left) is no reason not to open the NIC: the live view is then missing.
 
 use super::port::Port;
-use super::shared::Shared;
+use super::state::Shared;
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::io::Errno;
 use rustix::net::{

@@ -1,20 +1,25 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the NIC's token protects: the engine, sleepers, and whether peers ring. Used by all of
-//! `nic/`; the invariants N1 to N4 are in `nic.rs`.
+//! What the threads of a NIC share (`Shared`), and what its token protects (`Core`): the engine,
+//! sleepers, and whether peers ring. Used by all of `nic/`; the invariants N1 to N5 are in
+//! `nic.rs`.
 
+use super::clock;
 use super::crowd::Crowd;
-use super::handlers::Handlers;
-use super::machine::Owned;
+use super::handler_list::{ErrorHandling, Handlers};
+use super::identity::Identity;
+use super::machine::{Machine, Owned};
 use super::port::{EVENTS, Port, WORK};
-use super::shared::POLLS_PER_TURN;
 use super::spin::Adaptive;
-use super::wait::Waiters;
-use super::watch::Watches;
-use super::{Shared, clock};
+use super::waiters::Waiters;
+use super::watches::Watches;
 use crate::engine::Engine;
+use crate::error::Error;
 use crate::time::Instant;
 use crate::wire::host::HostWire;
-use bellwire_memory::atomic::Ordering;
+use bellwire_memory::atomic::{AtomicBool, AtomicU32, Ordering};
+use bellwire_memory::fork_mark::ForkMark;
+use bellwire_memory::token::Token;
+use std::sync::Mutex;
 
 /// Polls between two looks at the clock while no timer is running.
 const POLLS_PER_CLOCK: u32 = 1024;
@@ -25,8 +30,56 @@ const LINGERING_POLLS: u32 = 16;
 /// on does not sleep, although a queue of its own may stay armed for ever (UCX's of datagrams), and
 /// each frame would ring. If it sleeps after all, the helper's next tick arms the bell.
 const LINGERING_POLLS_ARMED: u32 = 1024;
+/// Polls between two whole turns of the engine: completions that are found again and again without
+/// one must not starve frames that come in.
+pub(super) const POLLS_PER_TURN: u32 = 64;
 /// VIs that are looked at before the helper goes to sleep.
 const VIS_LOOKED_AT: usize = 1024;
+
+/// A word on a line of its own.
+#[repr(align(128))]
+pub(super) struct OwnLine(pub(super) AtomicU32);
+
+/// What the NIC, its helper and its waiters share.
+pub(super) struct Shared {
+    // line 0: written at each turn by a poller; read by the helper at its ticks
+    pub(super) polls: OwnLine,
+    /// Whether a poller of an inbox should let others run when it finds nothing; read by each poll
+    /// that finds nothing.
+    pub(super) gives_way: AtomicBool,
+    pub(super) token: Token<Core>,
+    pub(super) port: Port,
+    pub(super) errors: Mutex<ErrorHandling>,
+    /// Completion queues are armed: the helper must not take an application that has just polled
+    /// for one that goes on polling.
+    pub(super) armed_queues: AtomicU32,
+    /// There is a machine.
+    pub(super) is_driven: AtomicBool,
+    pub(super) identity: Identity,
+    pub(super) fork: ForkMark,
+    pub(super) pid: u32,
+}
+
+impl Shared {
+    /// Says whether the machine is armed.
+    #[inline(always)]
+    pub(super) fn note_armed(&self, is_armed: bool) {
+        // Relaxed: a hint for the helper, which looks again under the token.
+        self.armed_queues.store(u32::from(is_armed), Ordering::Relaxed);
+    }
+
+    /// Whether this is the child of a `fork`.
+    #[inline(always)]
+    pub(super) fn in_child(&self) -> bool {
+        self.fork.is_elsewhere()
+    }
+
+    /// An error in the child of a `fork`.
+    #[inline(always)]
+    pub(super) fn here(&self) -> Result<(), Error> {
+        if self.in_child() { Err(Error::InvalidState) } else { Ok(()) }
+    }
+}
 
 /// What the token protects (N1).
 pub(super) struct Core {
@@ -254,5 +307,44 @@ impl Core {
     /// Whether a peer may ask for a message again, which only this side can send.
     pub(super) fn may_have_to_resend(&self) -> bool {
         self.engine.vis.iter().take(VIS_LOOKED_AT).any(|(_, v)| v.remote_rnr && v.send.done != v.send.works.tail())
+    }
+
+    /// A turn: of the machine, if there is one, else of the engine.
+    pub(super) fn turn(&mut self, shared: &Shared, now: Instant) -> bool {
+        let Some(machine) = &mut self.machine else { return self.engine.progress() };
+        let machine = machine.get_mut();
+        let moved = machine.step(&mut self.engine, now);
+        shared.note_armed(machine.is_armed() || self.watches.any_armed());
+        moved
+    }
+
+    /// Whether somebody sleeps on a descriptor that a completion rings.
+    pub(super) fn is_armed(&self) -> bool {
+        self.watches.any_armed() || self.machine.as_ref().is_some_and(|machine| machine.get().is_armed())
+    }
+
+    /// When the engine or the machine wants a turn although nothing comes.
+    pub(super) fn next_timeout(&self) -> Instant {
+        let of_engine = self.engine.next_timeout();
+        self.machine.as_ref().map_or(of_engine, |machine| of_engine.min(machine.get().next_timeout(self.engine.now())))
+    }
+
+    /// The machine and the engine.
+    ///
+    /// # Safety
+    /// N5: this is the core of a `Driven<M>`.
+    #[inline(always)]
+    pub(super) unsafe fn parts<M: Machine<HostWire>>(&mut self) -> (&mut M, &mut Engine<HostWire>) {
+        debug_assert!(self.machine.is_some(), "N5");
+        // SAFETY: N5: there is one, and it is an M; it is borrowed as the core is.
+        let machine = unsafe { self.machine.as_mut().unwrap_unchecked().0.cast::<M>().as_mut() };
+        (machine, &mut self.engine)
+    }
+
+    /// After the set of armed queues has changed.
+    pub(super) fn note_watches(&mut self, shared: &Shared) {
+        self.note_sleepers();
+        // Relaxed: a hint for the helper, which looks again under the token.
+        shared.armed_queues.store(u32::from(self.watches.any_armed()), Ordering::Relaxed);
     }
 }

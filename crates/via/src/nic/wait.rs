@@ -17,14 +17,16 @@
 //! The bell stays armed, and waiters', when they leave; the helper takes it back at its next tick
 //! if the application does not wait again.
 
-use super::port::{Port, WORK, WokenBy};
-use super::shared::Shared;
+use super::port::{WORK, WokenBy};
 use super::spin::Spin;
+use super::state::Shared;
+use super::target::Target;
+use super::waiters::Waiter;
 use super::waits::Waits;
 use super::{Core, SPIN_MAX, clock, saturating_ns};
 use crate::engine::Engine;
 use crate::error::Error;
-use crate::handles::{CqHandle, ViHandle};
+use crate::handles::ViHandle;
 use crate::time::{Duration, Instant};
 use crate::wire::host::HostWire;
 use bellwire_memory::event::Bell;
@@ -43,8 +45,6 @@ const TURNS_BEFORE_SLEEP: u32 = 32;
 /// First and longest time between two kicks of the peers.
 const KICK_MIN: Duration = Duration::from_millis(1);
 const KICK_MAX: Duration = Duration::from_millis(128);
-/// VIs that are looked at to know whether a completion queue waits for a peer's engine.
-const VIS_LOOKED_AT: usize = 64;
 /// Sleeps between two times that the leader silences the bells where a ring wakes it all the same;
 /// elsewhere (B2 of `memory::event`) it does before each.
 pub(super) const SLEEPS_PER_CLEAR: u64 = 256;
@@ -53,101 +53,6 @@ pub(super) const SLEEPS_PER_CLEAR: u64 = 256;
 const WAITS_PER_TIMED: u64 = 13;
 /// Bells kept for later waiters.
 const SPARE_BELLS: usize = 64;
-
-/// What a waiter waits for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Target {
-    /// A completed send-side request.
-    Send(ViHandle),
-    /// A completed receive.
-    Receive(ViHandle),
-    /// An entry of a completion queue.
-    Cq(CqHandle),
-    /// The end of a connection attempt.
-    Connect,
-    /// A connection request.
-    Incoming,
-    /// Something in an inbox, or a connection request.
-    Inbox,
-}
-
-impl Target {
-    /// Whether the waiter should look; rather too often than not.
-    fn is_ready(self, engine: &Engine<HostWire>) -> bool {
-        match self {
-            Self::Send(vi) => engine.vis.get(vi).is_none_or(|v| v.send.has_done()),
-            Self::Receive(vi) => engine.vis.get(vi).is_none_or(|v| v.receive.has_done()),
-            Self::Cq(cq) => engine.cqs.get(cq).is_none_or(|q| !q.entries.is_empty()),
-            Self::Connect | Self::Incoming | Self::Inbox => true,
-        }
-    }
-
-    /// Whether only the peer's engine can end the wait, which may be asleep while its process
-    /// computes.
-    fn needs_peer(self, engine: &Engine<HostWire>) -> bool {
-        let unfinished = |v: &crate::vi::Vi| v.send.done != v.send.works.tail();
-        match self {
-            Self::Send(vi) => engine.vis.get(vi).is_some_and(unfinished),
-            Self::Cq(_) if engine.vis.len() > VIS_LOOKED_AT => true,
-            Self::Cq(cq) => engine.vis.iter().any(|(_, v)| v.send_cq == Some(cq) && unfinished(v) || v.receive_cq == Some(cq) && v.attributes.rnr_wait),
-            Self::Connect => true,
-            // The peer may be asleep over a message that we had no descriptor for.
-            Self::Receive(vi) => engine.vis.get(vi).is_some_and(|v| v.attributes.rnr_wait),
-            Self::Incoming | Self::Inbox => false,
-        }
-    }
-}
-
-#[derive(Debug)]
-struct Waiter {
-    id: u64,
-    target: Target,
-    /// When its call began.
-    began: Instant,
-    bell: Arc<Bell>,
-}
-
-/// Those who sleep, or are about to; the first leads.
-#[derive(Debug, Default)]
-pub(super) struct Waiters {
-    list: Vec<Waiter>,
-    spare: Vec<Arc<Bell>>,
-    next_id: u64,
-    /// What their waits are counted in.
-    pub(super) counted: Waits,
-    /// Times that one of them slept, and that it was woken by something else than the time.
-    pub(super) sleeps: u64,
-    pub(super) wakeups: u64,
-}
-
-impl Waiters {
-    #[inline]
-    pub(super) fn is_empty(&self) -> bool {
-        self.list.is_empty()
-    }
-
-    /// What those in the list wait for, and for how long they have at `now`, ns.
-    pub(super) fn waiting(&self, now: Instant) -> impl Iterator<Item = (Target, u64)> {
-        self.list.iter().map(move |w| (w.target, now.since(w.began).0))
-    }
-
-    /// Rings for those who should look.
-    pub(super) fn wake_ready(&self, engine: &Engine<HostWire>, port: &Port) {
-        for (at, w) in self.list.iter().enumerate().filter(|(_, w)| w.target.is_ready(engine)) {
-            if at == 0 {
-                port.wake_leader();
-            } else {
-                let _ = w.bell.ring();
-            }
-        }
-    }
-
-    pub(super) fn wake_leader(&self, port: &Port) {
-        if !self.list.is_empty() {
-            port.wake_leader();
-        }
-    }
-}
 
 /// Looks without the pauses of a spinning thread: the look is for a thing that was there a moment
 /// ago, not for one that may come.

@@ -4,7 +4,7 @@
 //! `wait.rs` at the end of a wait, read by `snapshot.rs`, both under the token. Costs by the
 //! highest VI and queue that somebody waited for.
 
-use super::wait::Target;
+use super::target::Target;
 use crate::handle::Handle;
 
 /// Calls that had to wait for something: those that found it at once are not counted.

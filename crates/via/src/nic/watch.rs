@@ -22,65 +22,19 @@
 //!   its descriptor is made readable or it is destroyed.
 //! - W2: a bell that may be ringing has `rung` set.
 
-use super::shared::Shared;
+use super::state::Shared;
+use super::watches::Watch;
 use super::{Core, clock};
 use crate::engine::Engine;
 use crate::error::Error;
 use crate::handles::CqHandle;
 use crate::wire::host::HostWire;
-use bellwire_memory::atomic::Ordering;
 use bellwire_memory::event::Bell;
 use bellwire_memory::token::Claim;
 use rustix::fd::OwnedFd;
-use std::collections::BTreeMap;
 
 /// Turns of the engine while arming.
 const TURNS: u32 = 8;
-
-struct Watch {
-    bell: Bell,
-    rung: bool,
-}
-
-/// The queues that have descriptors.
-#[derive(Default)]
-pub(super) struct Watches {
-    all: BTreeMap<CqHandle, Watch>,
-    /// W1.
-    armed: Vec<CqHandle>,
-}
-
-impl Watches {
-    #[inline]
-    pub(super) fn any_armed(&self) -> bool {
-        !self.armed.is_empty()
-    }
-
-    /// Makes the descriptors of armed queues readable that have an entry, or are no more.
-    pub(super) fn ring_ready(&mut self, engine: &Engine<HostWire>) {
-        let all = &mut self.all;
-        self.armed.retain(|cq| {
-            let entries = engine.cqs.get(*cq).map(|q| q.entries.len());
-            if entries == Some(0) {
-                return true;
-            }
-            if let Some(watch) = all.get_mut(cq) {
-                let _ = watch.bell.ring();
-                watch.rung = true;
-            }
-            if entries.is_none() {
-                all.remove(cq);
-            }
-            false
-        });
-    }
-
-    /// Forgets queues that are no more.
-    fn sweep(&mut self, engine: &Engine<HostWire>) {
-        self.ring_ready(engine);
-        self.all.retain(|cq, _| engine.has_cq(*cq));
-    }
-}
 
 /// The descriptor of a completion queue: a duplicate that belongs to the caller.
 pub(super) fn descriptor(shared: &Shared, cq: CqHandle) -> Result<OwnedFd, Error> {
@@ -146,13 +100,4 @@ pub(super) fn forget(shared: &Shared) {
 
 fn is_empty(engine: &Engine<HostWire>, cq: CqHandle) -> bool {
     engine.cqs.get(cq).is_some_and(|q| q.entries.is_empty())
-}
-
-impl Core {
-    /// After the set of armed queues has changed.
-    pub(super) fn note_watches(&mut self, shared: &Shared) {
-        self.note_sleepers();
-        // Relaxed: a hint for the helper, which looks again under the token.
-        shared.armed_queues.store(u32::from(self.watches.any_armed()), Ordering::Relaxed);
-    }
 }
