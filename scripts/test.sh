@@ -141,6 +141,8 @@ fi
 
 if [ "$mode" = long ]; then
     certain aarch64 scripts/aarch64.sh
+    part deb       env BUILD="$target/release" packaging/deb.sh "$target/deb"
+    part deb-installed packaging/check-deb.sh "$target/deb" "$target/deb-roots"
     part stacks-long tests/stacks/check.sh "$target/installed" "$target/tests-stacks" long
     part crates    tests/stacks/crates.sh "$target/installed" "$target/tests-stacks"
     part engines-long tests/stacks/engines.sh "$target/installed" "$target/tests-stacks" long

@@ -1,0 +1,54 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT OR Apache-2.0
+# Debian packages in clean systems: installs what packaging/deb.sh has made in fresh roots of Debian
+# 12 and 13, runs their tests (packaging/debian/tests) there as an ordinary user, and removes them.
+#   packaging/check-deb.sh PACKAGES OUT [SUITE ..]     OUT: a folder for the roots, kept for the next run
+# SKIPPED without root, debootstrap or a mirror of Debian (MIRROR=http://..).
+set -u
+cd "$(dirname "$0")/.." || exit 1
+packages=$(realpath "$1") out=$2
+shift 2
+[ $# -gt 0 ] || set -- bookworm trixie
+mirror=${MIRROR:-http://deb.debian.org/debian}
+[ "$(id -u)" = 0 ] || { echo "SKIPPED: not root"; exit 0; }
+command -v debootstrap >/dev/null || { echo "SKIPPED: no debootstrap"; exit 0; }
+mkdir -p "$out"
+out=$(realpath "$out")
+passed=0 failed=0
+inside() { # root, user, command ..: with /proc, /sys, /dev and /dev/shm of its own
+    local root=$1 user=$2
+    shift 2
+    # shellcheck disable=SC2016
+    timeout 900 unshare --mount --pid --ipc --net --fork sh -c '
+        root=$1 user=$2; shift 2
+        ip link set lo up 2>/dev/null
+        mount -t proc proc "$root/proc" && mount --rbind /sys "$root/sys" && mount -t tmpfs tmpfs "$root/dev/shm" && exec chroot --userspec="$user" "$root" /usr/bin/env -i PATH=/usr/bin:/usr/sbin:/bin:/sbin HOME=/tmp "$@"' sh "$root" "$user" "$@"
+}
+check() { # what, command ..
+    local what=$1
+    shift
+    if "$@" >"$out/log" 2>&1; then passed=$((passed + 1)); else failed=$((failed + 1)); echo "FAILED: $what"; tail -n 20 "$out/log"; fi
+}
+for suite in "$@"; do
+    root=$out/$suite
+    if [ ! -e "$root.whole" ]; then
+        rm -rf "$root"
+        debootstrap --variant=minbase --include=gcc,libc6-dev,pkg-config,ibverbs-utils,iproute2 "$suite" "$root" "$mirror" >"$out/$suite.log" 2>&1 ||
+            { echo "SKIPPED $suite: $(tail -n 1 "$out/$suite.log")"; continue; }
+        touch "$root.whole"
+    fi
+    find "$root/usr" "$root/etc" "$root/var/lib/dpkg/info" -name '*bellwire*' | sort >"$out/before"
+    rm -rf "$root/packages"
+    mkdir "$root/packages"
+    cp "$packages"/*.deb packaging/debian/tests/* "$root/packages/"
+    rm -f "$root"/packages/*dbgsym*
+    check "$suite: installed" inside "$root" 0:0 sh -c 'dpkg -i /packages/*.deb'
+    for test in $(sed -n 's/^Tests: //p' packaging/debian/tests/control); do
+        check "$suite: $test" inside "$root" 65534:65534 sh "/packages/$test"
+    done
+    check "$suite: removed" inside "$root" 0:0 dpkg --purge bellwire-verbs bellwire libbellwire-dev libbellwire1
+    find "$root/usr" "$root/etc" "$root/var/lib/dpkg/info" -name '*bellwire*' | sort >"$out/after"
+    check "$suite: nothing is left" cmp "$out/before" "$out/after"
+done
+echo "$passed passed, $failed failed"
+[ $failed = 0 ] && [ $passed -gt 0 ]
