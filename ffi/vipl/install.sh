@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 # Installs what is built: libvipl, libbellwire_am and libbellwire_job with their links, headers and pkg-config files, the libfabric provider, manual pages, and the commands that are there.
 #   PREFIX  where programs will find it (default /usr/local)
-#   LIBDIR  where in it the libraries go (default lib; Debian: lib/x86_64-linux-gnu). What the command
-#           chooses by itself is always in lib/bellwire.
+#   LIBDIR  where in it the libraries go (default lib; Debian: lib/x86_64-linux-gnu). What the
+#           command chooses by itself is always in lib/bellwire.
 #   DESTDIR put in front of every path, for packagers
 #   BUILD   cargo's output directory (default: target/release of this tree)
 set -eu
