@@ -26,6 +26,9 @@ named=$(sed -n 's/^\.\\" calls: //p' ./*.3 ./*.7)
 for call in $(grep -ohE '\bVipx?[A-Z][A-Za-z]+\(' ../../ffi/vipl/include/vipl.h ../../ffi/vipl/include/viplx.h | tr -d '(' | sort -u); do
     printf '%s\n' $named | grep -qx "$call" || complain "$call has no page"
 done
+for call in $(grep -vE '^#' ../../ffi/sisci/include/sisci_api.h | grep -ohE '\bSCI[A-Za-z]+\(' | tr -d '(' | sort -u); do
+    printf '%s\n' $named | grep -qx "$call" || complain "$call has no page"
+done
 for call in $(grep -ohE '\bbw_job_[a-z_]+\(' ../../ffi/job/include/bellwire_job.h | tr -d '(' | sort -u); do
     printf '%s\n' $named | grep -qx "$call" || complain "$call has no page"
 done

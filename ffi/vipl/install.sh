@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT OR Apache-2.0
-# Installs what is built: libvipl, libbellwire_am and libbellwire_job with their links, headers and pkg-config files, the libfabric provider, manual pages, and the commands that are there.
+# Installs what is built: libvipl, libbellwire_am, libbellwire_job and libsisci with their links, headers and pkg-config files, the libfabric provider, manual pages, and the commands that are there.
 #   PREFIX  where programs will find it (default /usr/local)
 #   LIBDIR  where in it the libraries go (default lib; Debian: lib/x86_64-linux-gnu). What the
 #           command chooses by itself is always in lib/bellwire.
@@ -21,7 +21,7 @@ version=$(sed -n 's/^version = "\(.*\)"$/\1/p' "$root/Cargo.toml" | head -n 1)
 abi=1
 lib=${LIBDIR:-lib}
 
-for built in libvipl.so libbellwire_am.so libbellwire_job_c.so libbellwire_fi.so; do
+for built in libvipl.so libbellwire_am.so libbellwire_job_c.so libsisci.so libbellwire_fi.so; do
     if [ ! -f "$build/$built" ]; then
         echo "install: $build/$built is not there; build it first: make build" >&2
         exit 1
@@ -47,6 +47,7 @@ library() {
 library libvipl.so libvipl "$here"
 library libbellwire_am.so libbellwire_am "$root/ffi/am"
 library libbellwire_job_c.so libbellwire_job "$root/ffi/job"
+library libsisci.so libsisci "$root/ffi/sisci"
 # Where libfabric does not look by itself: it is chosen, by `bellwire env`.
 mkdir -p "$to/lib/bellwire"
 install -m 755 "$build/libbellwire_fi.so" "$to/lib/bellwire/libbellwire-fi.so"

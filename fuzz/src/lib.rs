@@ -13,6 +13,7 @@
 //! | `gas` | messages of a peer, and calls of the program, for a process with global memory by packets |
 //! | `verbs` | packets of a peer, and calls of the program, for a device with queue pairs |
 //! | `cm` | messages of peers, commands of a program, links and time, for connection management |
+//! | `sisci` | calls of SISCI with any handles, offsets and sizes; messages to its sockets |
 //! | `job` | what processes write to the PMI-1 server of a launcher |
 //!
 //! Besides what sanitizers see, the targets of the engine assert that no byte outside the granted memory changes and that every posted request completes exactly once; those of the
@@ -30,6 +31,7 @@ pub mod program;
 pub mod rendezvous;
 pub mod scripted;
 pub mod shared;
+pub mod sisci;
 pub mod tag;
 pub mod talk;
 pub mod transport;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Every input of the corpus, and some thousands of random ones, through every target: what the fuzzer has found once stays found, also where it cannot run.
 
-use bellwire_fuzz::{cm, descriptors, frames, gas, job, packets, rendezvous, shared, tag, transport, verbs};
+use bellwire_fuzz::{cm, descriptors, frames, gas, job, packets, rendezvous, shared, sisci, tag, transport, verbs};
 
 fn replay(target: &str, random: u64, run: fn(&[u8])) {
     let directory = format!("{}/corpus/{target}", env!("CARGO_MANIFEST_DIR"));
@@ -80,4 +80,9 @@ fn connection_management() {
 #[test]
 fn packets_of_a_peer_to_queue_pairs() {
     replay("verbs", 3000, verbs::run);
+}
+
+#[test]
+fn calls_of_sisci() {
+    replay("sisci", 300, sisci::run);
 }

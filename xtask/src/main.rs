@@ -63,6 +63,9 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("bellwire-global-programs", &["bellwire-global"]),
     ("bellwire-gas-c", &["bellwire-gas", "bellwire-memory"]),
     ("vipl", &["bellwire-memory", "bellwire-via"]),
+    // Within a host: it needs nothing of the engine.
+    ("bellwire-sisci", &["bellwire-memory"]),
+    ("bellwire-sisci-c", &["bellwire-memory", "bellwire-sisci"]),
     ("bellwire-report", &[]),
     ("bellwire-inspect", &["bellwire-memory"]),
     ("bellwire-cli", &["bellwire-devices", "bellwire-inspect", "bellwire-job", "bellwire-launch", "bellwire-report", "bellwire-sim"]),
@@ -90,7 +93,20 @@ const LAYERS: &[(&str, &[&str])] = &[
     // Simulates machines, not the engine.
     ("bellwire-nisim", &["bellwire-report"]),
     // Outside the workspace: built with sanitizers.
-    ("bellwire-fuzz", &["bellwire-cm", "bellwire-gas", "bellwire-job", "bellwire-memory", "bellwire-proto", "bellwire-tag", "bellwire-verbs", "bellwire-via"]),
+    (
+        "bellwire-fuzz",
+        &[
+            "bellwire-cm",
+            "bellwire-gas",
+            "bellwire-job",
+            "bellwire-memory",
+            "bellwire-proto",
+            "bellwire-sisci",
+            "bellwire-tag",
+            "bellwire-verbs",
+            "bellwire-via",
+        ],
+    ),
     ("xtask", &[]),
 ];
 

@@ -96,6 +96,21 @@ impl<'a> SharedBytes<'a> {
         Ok(())
     }
 
+    /// Copies all of `from` to `offset` and on. The two may overlap.
+    ///
+    /// # Errors
+    /// [`MemoryError::OutOfBounds`], [`MemoryError::ReadOnly`]; nothing is copied.
+    pub fn copy_from(&self, offset: usize, from: SharedBytes<'_>) -> Result<(), MemoryError> {
+        if !self.writable {
+            return Err(MemoryError::ReadOnly);
+        }
+        let to = self.range(offset, from.len)?;
+        let apart = to.addr().abs_diff(from.base.addr()) >= from.len;
+        // SAFETY: B1 for both, and the check of the range; a plain move where they overlap.
+        unsafe { if apart { copy(to, from.base, from.len) } else { core::ptr::copy(from.base, to, from.len) } };
+        Ok(())
+    }
+
     /// The `len` bytes from `offset` on.
     ///
     /// # Errors

@@ -7,6 +7,8 @@
 //! | what the operating system gives | module |
 //! |---|---|
 //! | memory that can be handed to another process, sealed | [`region`], [`reserve`] |
+//! | a part of it at an address of its own; a program's own pages made shareable | `view`, `adopted` |
+//! | a counter of several processes, to sleep on | `counter` |
 //! | handing it over; who the peer is | [`fd_passing`], [`pidfd`] |
 //! | room for descriptors | [`fd_table`] |
 //! | reading another process's memory where that is permitted | [`mod@attach`] |
@@ -33,10 +35,14 @@
 //! - `core::sync::atomic` is used through [`atomic`] only, so that the models (`--cfg loom`) see
 //!   every access. `MEMORY_MODEL.md` lists all of them.
 
+#[cfg(not(loom))]
+pub mod adopted;
 pub mod atomic;
 #[cfg(not(loom))]
 pub mod attach;
 pub mod bytes;
+#[cfg(not(loom))]
+pub mod counter;
 pub mod direct_epoch;
 pub mod door;
 pub mod error;
@@ -59,6 +65,8 @@ pub mod region;
 pub mod reserve;
 pub mod tagged_table;
 pub mod token;
+#[cfg(not(loom))]
+pub mod view;
 #[doc(hidden)]
 pub mod weakened;
 

@@ -1,0 +1,622 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! DMA queues and block transfers: copies between segments that go on beside the program.
+//!
+//! A transfer is copied by the library's mover thread, or by a thread that waits for it, whichever
+//! comes first: a program that starts and waits pays no change of threads, and one that computes
+//! meanwhile has its copy done by another processor. One thread at a time copies, front to back, so
+//! that bytes arrive in order. Short transfers are copied at once, since waking the mover would
+//! take longer.
+//!
+//! ```text
+//! enqueue: IDLE -> GATHER -> post: POSTED -> DONE | ABORTED | ERROR -> reset: IDLE
+//! start:   any but GATHER    -> POSTED -> DONE | ABORTED | ERROR
+//! ```
+
+use crate::error::Error;
+use crate::events::{Action, Events};
+use crate::handles::Object;
+use crate::library::{Descriptor, Library};
+use crate::local::LocalSegment;
+use crate::map::Map;
+use crate::memory::Memory;
+use crate::mover::Work;
+use crate::remote::RemoteSegment;
+use crate::rendezvous::Deadline;
+use bellwire_memory::bytes::SharedBytes;
+use core::fmt;
+use std::collections::VecDeque;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// Bytes copied between two looks at the time and at an abort.
+const CHUNK: usize = 256 << 10;
+/// Transfers up to this are copied by the call that starts them.
+const AT_ONCE: usize = 32 << 10;
+/// Entries that a queue may have, whatever it was created for.
+pub const ENTRIES_MAX: usize = 1 << 16;
+
+/// How a queue stands. The numbers are those of `sisci_types.h`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum QueueState {
+    /// Nothing in it.
+    Idle = 0,
+    /// Has entries that are not posted.
+    Gather = 1,
+    /// Transfers are under way.
+    Posted = 2,
+    /// All have arrived.
+    Done = 3,
+    /// The program has aborted them.
+    Aborted = 4,
+    /// The peer was lost.
+    Error = 5,
+}
+
+/// A function of the program that runs at the end of a transfer.
+pub type DoneCallback = Box<dyn FnMut(Result<(), Error>) -> Action + Send>;
+
+/// An end of a transfer.
+#[derive(Clone)]
+enum Place {
+    Segment(Arc<Memory>, usize),
+    /// Memory of the program, which it keeps until the transfer has ended.
+    Program(SharedBytes<'static>),
+    Map(Arc<Map>, usize),
+}
+
+impl Place {
+    /// The same from `offset` on.
+    fn at(self, offset: usize) -> Result<Self, Error> {
+        Ok(match self {
+            Self::Segment(memory, from) => Self::Segment(memory, from.checked_add(offset).ok_or(Error::OutOfRange)?),
+            Self::Program(bytes) => Self::Program(bytes.part(offset, bytes.len().checked_sub(offset).ok_or(Error::OutOfRange)?)?),
+            Self::Map(map, from) => Self::Map(map, from.checked_add(offset).ok_or(Error::OutOfRange)?),
+        })
+    }
+
+    fn part(&self, offset: usize, len: usize) -> Result<SharedBytes<'_>, Error> {
+        match self {
+            Self::Segment(memory, from) => memory.part(from.checked_add(offset).ok_or(Error::OutOfRange)?, len),
+            Self::Program(bytes) => Ok(bytes.part(offset, len)?),
+            Self::Map(map, from) => map.part(from.checked_add(offset).ok_or(Error::OutOfRange)?, len),
+        }
+    }
+}
+
+/// A contiguous part of a transfer.
+#[derive(Clone)]
+pub(crate) struct Piece {
+    from: Place,
+    to: Place,
+    len: usize,
+    remote: Option<Arc<RemoteSegment>>,
+}
+
+impl Piece {
+    fn check(self) -> Result<Self, Error> {
+        self.from.part(0, self.len)?;
+        self.to.part(0, self.len)?;
+        Ok(self)
+    }
+
+    fn copy(&self, offset: usize, len: usize) -> Result<(), Error> {
+        if self.remote.as_ref().is_some_and(|r| r.check().is_err()) {
+            return Err(Error::TransferFailed);
+        }
+        Ok(self.to.part(offset, len)?.copy_from(0, self.from.part(offset, len)?)?)
+    }
+}
+
+#[derive(Default)]
+struct Progress {
+    piece: usize,
+    offset: usize,
+    running: bool,
+    aborted: bool,
+    result: Option<Result<(), Error>>,
+    /// Told once, at the end.
+    done: Option<Arc<Events<DoneEvent>>>,
+    callback: Option<DoneCallback>,
+}
+
+type DoneEvent = (DoneCallback, Result<(), Error>);
+
+/// Transfers that begin and end together.
+pub(crate) struct Job {
+    pieces: Vec<Piece>,
+    progress: Mutex<Progress>,
+    changed: Condvar,
+}
+
+impl Job {
+    fn new(pieces: Vec<Piece>, callback: Option<DoneCallback>, done: Option<Arc<Events<DoneEvent>>>) -> Arc<Self> {
+        let progress = Progress { done, callback, ..Progress::default() };
+        Arc::new(Self { pieces, progress: Mutex::new(progress), changed: Condvar::new() })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Progress> {
+        self.progress.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn bytes(&self) -> usize {
+        self.pieces.iter().fold(0, |sum, p| sum.saturating_add(p.len))
+    }
+
+    fn finish(&self, progress: &mut Progress, result: Result<(), Error>) {
+        progress.result = Some(result);
+        if let (Some(done), Some(callback)) = (progress.done.take(), progress.callback.take()) {
+            done.post((callback, result));
+        }
+        self.changed.notify_all();
+    }
+
+    /// Copies, or waits while another thread copies, until the end or the deadline.
+    fn run(&self, deadline: Deadline) -> Option<Result<(), Error>> {
+        let mut progress = self.lock();
+        loop {
+            if progress.result.is_some() {
+                return progress.result;
+            }
+            if progress.running {
+                let left = deadline.left();
+                if left.is_some_and(|l| l.is_zero()) {
+                    return None;
+                }
+                progress = match left {
+                    None => self.changed.wait(progress).unwrap_or_else(PoisonError::into_inner),
+                    Some(left) => self.changed.wait_timeout(progress, left).unwrap_or_else(PoisonError::into_inner).0,
+                };
+                continue;
+            }
+            if progress.aborted {
+                self.finish(&mut progress, Err(Error::Cancelled));
+                continue;
+            }
+            let Some(piece) = self.pieces.get(progress.piece) else {
+                self.finish(&mut progress, Ok(()));
+                continue;
+            };
+            if deadline.is_over() {
+                return None;
+            }
+            let (offset, len) = (progress.offset, (piece.len - progress.offset).min(CHUNK));
+            progress.running = true;
+            drop(progress);
+            let copied = piece.copy(offset, len);
+            progress = self.lock();
+            progress.running = false;
+            progress.offset += len;
+            if progress.offset >= piece.len {
+                (progress.piece, progress.offset) = (progress.piece + 1, 0);
+            }
+            if let Err(error) = copied {
+                self.finish(&mut progress, Err(error));
+            }
+            self.changed.notify_all();
+        }
+    }
+
+    fn abort(&self) {
+        let mut progress = self.lock();
+        progress.aborted = true;
+        if !progress.running && progress.result.is_none() {
+            self.finish(&mut progress, Err(Error::Cancelled));
+        }
+        // Nothing is written after an abort has returned.
+        while progress.running {
+            progress = self.changed.wait(progress).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    fn result(&self) -> Option<Result<(), Error>> {
+        self.lock().result
+    }
+}
+
+impl Work for Job {
+    fn work(&self) {
+        self.run(Deadline::after(None));
+    }
+}
+
+#[derive(Default)]
+struct Queue {
+    gathered: Vec<Piece>,
+    jobs: VecDeque<Arc<Job>>,
+    last: Option<Result<(), Error>>,
+    done: Option<Arc<Events<DoneEvent>>>,
+}
+
+impl Queue {
+    /// Forgets jobs that have ended, but for their result.
+    fn settle(&mut self) {
+        while let Some(result) = self.jobs.front().and_then(|j| j.result()) {
+            self.jobs.pop_front();
+            // An error stays until the next start.
+            if !matches!(self.last, Some(Err(_))) {
+                self.last = Some(result);
+            }
+        }
+    }
+
+    fn state(&self) -> QueueState {
+        match self.last {
+            _ if !self.jobs.is_empty() => QueueState::Posted,
+            _ if !self.gathered.is_empty() => QueueState::Gather,
+            None => QueueState::Idle,
+            Some(Ok(())) => QueueState::Done,
+            Some(Err(Error::Cancelled)) => QueueState::Aborted,
+            Some(Err(_)) => QueueState::Error,
+        }
+    }
+
+    fn events(&mut self) -> Result<Arc<Events<DoneEvent>>, Error> {
+        if let Some(events) = &self.done {
+            return Ok(Arc::clone(events));
+        }
+        let events = Arc::new(Events::new(Some(Box::new(|(mut callback, result): DoneEvent| {
+            callback(result);
+            Action::Continue
+        })))?);
+        self.done = Some(Arc::clone(&events));
+        Ok(events)
+    }
+}
+
+/// Where transfers of one start lie.
+struct Ends {
+    near: Place,
+    remote: Arc<RemoteSegment>,
+}
+
+impl Ends {
+    fn check(&self, part: Part) -> Result<(), Error> {
+        self.near.part(part.local_offset, part.size)?;
+        self.remote.memory.part(part.remote_offset, part.size).map(|_| ())
+    }
+
+    fn copy(&self, part: Part, read: bool) -> Result<(), Error> {
+        self.remote.check().map_err(|_| Error::TransferFailed)?;
+        let (near, far) = (self.near.part(part.local_offset, part.size)?, self.remote.memory.part(part.remote_offset, part.size)?);
+        if read {
+            near.copy_from(0, far)?
+        } else {
+            far.copy_from(0, near)?
+        }
+        Ok(())
+    }
+
+    fn piece(&self, part: Part, read: bool) -> Result<Piece, Error> {
+        let far = Place::Segment(Arc::clone(&self.remote.memory), part.remote_offset);
+        let near = self.near.clone().at(part.local_offset)?;
+        let (from, to) = if read { (far, near) } else { (near, far) };
+        Piece { from, to, len: part.size, remote: Some(Arc::clone(&self.remote)) }.check()
+    }
+}
+
+/// A DMA queue.
+pub struct DmaQueue {
+    descriptor: Arc<Descriptor>,
+    library: &'static Library,
+    max: usize,
+    queue: Mutex<Queue>,
+}
+
+impl fmt::Debug for DmaQueue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DmaQueue").field("max", &self.max).finish_non_exhaustive()
+    }
+}
+
+/// One part of a vector of transfers.
+#[derive(Clone, Copy, Debug)]
+pub struct Part {
+    /// Bytes.
+    pub size: usize,
+    /// Where it begins in the local segment.
+    pub local_offset: usize,
+    /// Where it begins in the remote segment.
+    pub remote_offset: usize,
+}
+
+/// The local end of a transfer.
+pub enum Local {
+    /// A local segment.
+    Segment(u64),
+    /// Memory of the program, which stays until the transfer has ended.
+    Program(SharedBytes<'static>),
+}
+
+impl Object for DmaQueue {
+    const KIND: u8 = 6;
+}
+
+impl DmaQueue {
+    /// Creates a queue for up to `max` entries.
+    ///
+    /// # Errors
+    /// [`Error::IllegalParameter`] for no entries, or more than [`ENTRIES_MAX`].
+    pub fn create(library: &'static Library, descriptor: u64, max: usize) -> Result<u64, Error> {
+        let descriptor = library.get::<Descriptor>(descriptor)?;
+        if max == 0 || max > ENTRIES_MAX {
+            return Err(Error::IllegalParameter);
+        }
+        descriptor.hold();
+        library.insert(|_| Ok(Arc::new(Self { descriptor, library, max, queue: Mutex::default() })))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Queue> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Removes it.
+    ///
+    /// # Errors
+    /// [`Error::Busy`] while transfers are under way.
+    pub fn remove(library: &'static Library, handle: u64) -> Result<(), Error> {
+        let queue = library.get::<DmaQueue>(handle)?;
+        if queue.state() == QueueState::Posted {
+            return Err(Error::Busy);
+        }
+        library.remove::<DmaQueue>(handle)?;
+        let done = queue.lock().done.take();
+        if let Some(done) = done {
+            done.close();
+        }
+        queue.descriptor.release();
+        Ok(())
+    }
+
+    /// How it stands.
+    pub fn state(&self) -> QueueState {
+        let mut queue = self.lock();
+        queue.settle();
+        queue.state()
+    }
+
+    fn ends(&self, local: &Local, remote: u64) -> Result<Ends, Error> {
+        let remote = self.library.get::<RemoteSegment>(remote)?;
+        remote.check().map_err(|_| Error::SegmentNotConnected)?;
+        let near = match local {
+            Local::Segment(handle) => Place::Segment(self.library.get::<LocalSegment>(*handle)?.memory()?, 0),
+            Local::Program(bytes) => Place::Program(*bytes),
+        };
+        Ok(Ends { near, remote })
+    }
+
+    /// Adds an entry.
+    ///
+    /// # Errors
+    /// [`Error::MaxEntries`]; [`Error::OutOfRange`]; [`Error::SegmentNotConnected`];
+    /// [`Error::IllegalOperation`] unless the state is `Idle` or `Gather`.
+    pub fn enqueue(&self, local: u64, remote: u64, part: Part, read: bool) -> Result<QueueState, Error> {
+        let piece = self.ends(&Local::Segment(local), remote)?.piece(part, read)?;
+        let mut queue = self.lock();
+        queue.settle();
+        if !matches!(queue.state(), QueueState::Idle | QueueState::Gather) {
+            return Err(Error::IllegalOperation);
+        }
+        if queue.gathered.len() >= self.max {
+            return Err(Error::MaxEntries);
+        }
+        queue.gathered.push(piece);
+        Ok(queue.state())
+    }
+
+    /// Starts what was enqueued; with `wait`, returns when it has ended.
+    ///
+    /// # Errors
+    /// [`Error::IllegalOperation`] unless the state is `Gather`; with `wait` how it ended.
+    pub fn post(&self, callback: Option<DoneCallback>, wait: bool) -> Result<(), Error> {
+        let mut queue = self.lock();
+        queue.settle();
+        if queue.state() != QueueState::Gather {
+            return Err(Error::IllegalOperation);
+        }
+        let pieces = core::mem::take(&mut queue.gathered);
+        self.begin(queue, pieces, callback, wait)
+    }
+
+    /// Starts a transfer of one or more parts; with `wait`, returns when it has ended.
+    ///
+    /// # Errors
+    /// [`Error::MaxEntries`] with that many transfers under way; [`Error::OutOfRange`];
+    /// [`Error::SegmentNotConnected`]; [`Error::IllegalOperation`] in state `Gather`; with `wait`
+    /// how it ended.
+    pub fn start(&self, local: &Local, remote: u64, parts: &[Part], read: bool, callback: Option<DoneCallback>, wait: bool) -> Result<(), Error> {
+        let ends = self.ends(local, remote)?;
+        parts.iter().try_for_each(|part| ends.check(*part))?;
+        let mut queue = self.lock();
+        queue.settle();
+        if queue.state() == QueueState::Gather {
+            return Err(Error::IllegalOperation);
+        }
+        if queue.jobs.len() >= self.max {
+            return Err(Error::MaxEntries);
+        }
+        let bytes = parts.iter().fold(0usize, |sum, p| sum.saturating_add(p.size));
+        if callback.is_none() && queue.jobs.is_empty() && bytes <= if wait { CHUNK } else { AT_ONCE } {
+            // Done before anybody could look, so there is no job; others wait for the lock.
+            let result = parts.iter().try_for_each(|part| ends.copy(*part, read));
+            queue.last = Some(result);
+            return if wait { result } else { Ok(()) };
+        }
+        let pieces = parts.iter().map(|part| ends.piece(*part, read)).collect::<Result<_, _>>()?;
+        self.begin(queue, pieces, callback, wait)
+    }
+
+    fn begin(&self, mut queue: MutexGuard<'_, Queue>, pieces: Vec<Piece>, callback: Option<DoneCallback>, wait: bool) -> Result<(), Error> {
+        let done = if callback.is_some() { Some(queue.events()?) } else { None };
+        let job = Job::new(pieces, callback, done);
+        // In order: at once only if none is under way.
+        let at_once = queue.jobs.is_empty() && (wait || job.bytes() <= AT_ONCE);
+        if queue.jobs.is_empty() {
+            queue.last = None;
+        }
+        queue.jobs.push_back(Arc::clone(&job));
+        drop(queue);
+        if !at_once {
+            self.library.mover.take(Arc::clone(&job) as Arc<dyn Work>).inspect_err(|_| job.abort())?;
+        }
+        if !at_once && !wait {
+            return Ok(());
+        }
+        let ended = self.run_until(&job, Deadline::after(None));
+        self.lock().settle();
+        if wait { ended.unwrap_or(Err(Error::Timeout)) } else { Ok(()) }
+    }
+
+    /// Helps with the jobs in their order up to `last`.
+    fn run_until(&self, last: &Arc<Job>, deadline: Deadline) -> Option<Result<(), Error>> {
+        let before: Vec<_> = self.lock().jobs.iter().take_while(|j| !Arc::ptr_eq(j, last)).cloned().collect();
+        for job in before {
+            // How it ended, the queue tells.
+            let _ = job.run(deadline)?;
+        }
+        last.run(deadline)
+    }
+
+    /// Waits until nothing is under way.
+    ///
+    /// # Errors
+    /// [`Error::Timeout`]; [`Error::IllegalOperation`] for a queue that was never started.
+    pub fn wait(&self, timeout: Option<Duration>) -> Result<QueueState, Error> {
+        let deadline = Deadline::after(timeout);
+        loop {
+            let last = {
+                let mut queue = self.lock();
+                queue.settle();
+                match queue.state() {
+                    QueueState::Posted => queue.jobs.back().cloned(),
+                    QueueState::Idle | QueueState::Gather => return Err(Error::IllegalOperation),
+                    state => return Ok(state),
+                }
+            };
+            if let Some(job) = last
+                && self.run_until(&job, deadline).is_none()
+            {
+                return Err(Error::Timeout);
+            }
+        }
+    }
+
+    /// Ends what is under way; nothing is written after the return.
+    ///
+    /// # Errors
+    /// [`Error::IllegalOperation`] if nothing is under way.
+    pub fn abort(&self) -> Result<(), Error> {
+        let jobs: Vec<_> = {
+            let mut queue = self.lock();
+            queue.settle();
+            if queue.state() != QueueState::Posted {
+                return Err(Error::IllegalOperation);
+            }
+            queue.jobs.iter().cloned().collect()
+        };
+        jobs.iter().for_each(|j| j.abort());
+        Ok(())
+    }
+
+    /// Makes it idle again.
+    ///
+    /// # Errors
+    /// [`Error::Busy`] while transfers are under way.
+    pub fn reset(&self) -> Result<(), Error> {
+        let mut queue = self.lock();
+        queue.settle();
+        if queue.state() == QueueState::Posted {
+            return Err(Error::Busy);
+        }
+        queue.gathered.clear();
+        queue.last = None;
+        Ok(())
+    }
+}
+
+/// A copy from one map to another that goes on beside the program.
+pub struct BlockTransfer {
+    descriptor: Arc<Descriptor>,
+    job: Arc<Job>,
+    done: Option<Arc<Events<DoneEvent>>>,
+}
+
+/// From where to where a block goes.
+#[derive(Clone, Copy, Debug)]
+pub struct Block {
+    /// The map to read.
+    pub from: u64,
+    /// Where it begins in it.
+    pub from_offset: usize,
+    /// The map to write.
+    pub to: u64,
+    /// Where it begins in it.
+    pub to_offset: usize,
+    /// Bytes.
+    pub size: usize,
+}
+
+impl Object for BlockTransfer {
+    const KIND: u8 = 7;
+}
+
+impl BlockTransfer {
+    fn piece(library: &'static Library, block: Block) -> Result<(Piece, Arc<Descriptor>), Error> {
+        let (from, to) = (library.get::<Map>(block.from)?, library.get::<Map>(block.to)?);
+        from.check()?;
+        to.check()?;
+        let remote = to.remote().or(from.remote()).cloned();
+        let descriptor = to.descriptor();
+        let piece = Piece { from: Place::Map(from, block.from_offset), to: Place::Map(to, block.to_offset), len: block.size, remote };
+        Ok((piece.check()?, descriptor))
+    }
+
+    /// Copies a block.
+    ///
+    /// # Errors
+    /// [`Error::OutOfRange`]; [`Error::Access`] for a map that is for reading;
+    /// [`Error::TransferFailed`].
+    pub fn copy(library: &'static Library, block: Block) -> Result<(), Error> {
+        Self::piece(library, block)?.0.copy(0, block.size)
+    }
+
+    /// Starts to copy a block.
+    ///
+    /// # Errors
+    /// As [`copy`](Self::copy).
+    pub fn start(library: &'static Library, block: Block, callback: impl FnOnce(u64) -> Option<DoneCallback>) -> Result<u64, Error> {
+        let (piece, descriptor) = Self::piece(library, block)?;
+        library.insert(|handle| {
+            let callback = callback(handle);
+            let done = match callback {
+                Some(_) => Some(Queue::default().events()?),
+                None => None,
+            };
+            let job = Job::new(vec![piece], callback, done.clone());
+            library.mover.take(Arc::clone(&job) as Arc<dyn Work>)?;
+            descriptor.hold();
+            Ok(Arc::new(Self { descriptor, job, done }))
+        })
+    }
+
+    /// Waits for the end, after which the handle names nothing.
+    ///
+    /// # Errors
+    /// [`Error::Timeout`], after which one may wait again; else how it ended.
+    pub fn wait(library: &'static Library, handle: u64, timeout: Option<Duration>) -> Result<(), Error> {
+        let block = library.get::<BlockTransfer>(handle)?;
+        let ended = block.job.run(Deadline::after(timeout)).ok_or(Error::Timeout)?;
+        if library.remove::<BlockTransfer>(handle).is_ok() {
+            if let Some(done) = &block.done {
+                done.close();
+            }
+            block.descriptor.release();
+        }
+        ended
+    }
+
+    /// Ends it; nothing is written after the return. It still has to be waited for.
+    pub fn abort(&self) {
+        self.job.abort();
+    }
+}

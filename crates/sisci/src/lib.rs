@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The SISCI interface (Software Infrastructure for the Scalable Coherent Interface, Dolphin): the
+//! segments of other processes in one's own memory, remote interrupts, DMA queues.
+//!
+//! Within a host nothing is emulated: a remote segment is a mapping of the owner's memory, so PIO
+//! is a plain store. A host is a node; several nodes may be on one host, if their processes say so
+//! (`BELLWIRE_SISCI=node=ID`). Segments of other hosts are not reached yet: their nodes answer
+//! [`Error::NodeNotResponding`].
+//!
+//! | file | concern |
+//! |---|---|
+//! | `library.rs` | the process's objects; start, end, probe |
+//! | `handles.rs` | handles are checked numbers |
+//! | `local.rs`, `remote.rs`, `memory.rs` | segments and connections to them |
+//! | `map.rs` | maps, sequences, copies through maps |
+//! | `dma.rs`, `mover.rs` | DMA queues, block transfers; the thread that copies |
+//! | `interrupt.rs` | interrupts without and with data |
+//! | `events.rs`, `thread.rs` | events that are waited for or called back |
+//! | `rendezvous.rs`, `service.rs`, `message.rs` | how processes find each other, and learn of deaths |
+//! | `nodes.rs` | node ids and addresses |
+//! | `error.rs` | the specification's errors |
+//!
+//! Everything that another process sends is copied and checked (`message.rs`, and
+//! `bellwire_memory` for descriptors). The memory of a segment is shared by its owner's will: a
+//! process that may connect may write all of it.
+
+#![allow(missing_debug_implementations, reason = "objects are told by their handles")]
+
+mod dma;
+mod error;
+mod events;
+mod handles;
+mod interrupt;
+mod library;
+mod local;
+mod map;
+mod memory;
+mod message;
+mod mover;
+mod nodes;
+mod remote;
+mod rendezvous;
+mod service;
+mod thread;
+
+pub use dma::{Block, BlockTransfer, DmaQueue, DoneCallback, ENTRIES_MAX, Local, Part, QueueState};
+pub use error::Error;
+pub use events::Action;
+pub use handles::{Object, Table};
+pub use interrupt::{DATA_MAX, DataCallback, DataInterrupt, InterruptCallback, InterruptKind, LocalInterrupt, RemoteDataInterrupt, RemoteInterrupt};
+pub use library::{Descriptor, Library, current, initialize, terminate};
+pub use local::{LocalCallback, LocalEvent, LocalSegment, Reason, SegmentKind};
+pub use map::{Map, OFFSET_ALIGNMENT, Sequence, SequenceStatus, store_barrier};
+pub use nodes::{ID_MAX, Nodes};
+pub use remote::{RemoteCallback, RemoteEvent, RemoteSegment};

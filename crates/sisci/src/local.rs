@@ -1,0 +1,420 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Local segments: memory of this process that others may connect to.
+//!
+//! ```text
+//! create -> (register) -> prepare -> available <-> unavailable -> remove
+//! ```
+//! The id is taken at the creation: it is the name of a socket, so a node has it once, and a crash
+//! gives it back.
+
+use crate::error::Error;
+use crate::events::{Action, Events};
+use crate::handles::Object;
+use crate::library::{Descriptor, Library};
+use crate::memory::Memory;
+use crate::message::{Answer, Hello, MESSAGE_MAX, Notice, Wish, segment_name};
+use crate::rendezvous::{Deadline, Listener, Owner, call};
+use crate::service::{Peer, Source};
+use bellwire_memory::adopted::Adopted;
+use bellwire_memory::{MemoryError, fd_passing};
+use rustix::fd::AsFd;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::time::Duration;
+
+/// Connections to a segment at a time.
+const USERS_MAX: usize = 1 << 16;
+
+/// What happened to a segment or to a connection to it. The numbers are those of `sisci_types.h`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum Reason {
+    /// A node has connected.
+    Connect = 1,
+    /// It has left, or the owner asks to leave.
+    Disconnect = 2,
+    /// The way to the peer is out of order.
+    NotOperational = 3,
+    /// The way to the peer is in order again.
+    Operational = 4,
+    /// The peer is gone.
+    Lost = 5,
+}
+
+/// An event of a local segment: the reason, and the node of the user.
+pub type LocalEvent = (Reason, u32);
+/// What the program runs for events of a local segment.
+pub type LocalCallback = Box<dyn FnMut(LocalEvent) -> Action + Send>;
+
+/// What a segment is to be.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct SegmentKind {
+    /// Has no memory until the program registers its own.
+    pub empty: bool,
+    /// Has no id; nobody connects to it.
+    pub private: bool,
+    /// Is never made available: a source or destination of transfers only.
+    pub dma_only: bool,
+    /// The library chooses the id.
+    pub auto_id: bool,
+}
+
+struct User {
+    peer: Peer,
+    node: u32,
+    attached: bool,
+}
+
+#[derive(Default)]
+struct State {
+    memory: Option<Arc<Memory>>,
+    prepared: bool,
+    available: bool,
+    shared: bool,
+    removed: bool,
+    maps: usize,
+    users: BTreeMap<u64, Arc<User>>,
+}
+
+/// A local segment.
+pub struct LocalSegment {
+    pub(crate) descriptor: Arc<Descriptor>,
+    library: &'static Library,
+    id: u32,
+    size: usize,
+    kind: SegmentKind,
+    state: Mutex<State>,
+    events: Events<LocalEvent>,
+    listener: OnceLock<Arc<Listener>>,
+    me: Weak<Self>,
+    /// The connection to the process that owns it, if it is another one.
+    owner: Option<Peer>,
+}
+
+impl Object for LocalSegment {
+    const KIND: u8 = 2;
+}
+
+impl LocalSegment {
+    /// Creates a segment and gives its handle.
+    ///
+    /// # Errors
+    /// [`Error::SegmentIdUsed`]; [`Error::SizeAlignment`] for no bytes; [`Error::NoSpace`].
+    pub fn create(
+        library: &'static Library,
+        descriptor: u64,
+        id: u32,
+        size: usize,
+        kind: SegmentKind,
+        callback: impl FnOnce(u64) -> Option<LocalCallback>,
+    ) -> Result<u64, Error> {
+        let descriptor = library.get::<Descriptor>(descriptor)?;
+        if size == 0 || isize::try_from(size).is_err() {
+            return Err(Error::SizeAlignment);
+        }
+        let memory = if kind.empty { None } else { Some(Arc::new(Memory::create(size)?)) };
+        library.insert(|handle| {
+            let events = Events::new(callback(handle))?;
+            let state = Mutex::new(State { memory, ..State::default() });
+            let make = |id| {
+                Arc::new_cyclic(|me: &Weak<Self>| Self {
+                    descriptor: Arc::clone(&descriptor),
+                    library,
+                    id,
+                    size,
+                    kind,
+                    state,
+                    events,
+                    listener: OnceLock::new(),
+                    me: me.clone(),
+                    owner: None,
+                })
+            };
+            let segment = if kind.auto_id && !kind.private {
+                // From a place of this process's own; the name decides.
+                let first = std::process::id().wrapping_mul(0x9E37_79B1) | 0x8000_0000;
+                let mut candidates = (0..1 << 16).map(|n: u32| first.wrapping_add(n.wrapping_mul(0x101)) | 0x8000_0000);
+                let id = candidates.find(|id| call_is_free(library, *id)).ok_or(Error::SegmentIdUsed)?;
+                make(id)
+            } else {
+                make(id)
+            };
+            if !kind.private {
+                let owner: Weak<dyn Owner> = segment.me.clone();
+                let name = segment_name(library.nodes.own, segment.id);
+                let listener = Listener::open(&name, owner, &library.service, &library.nodes, Error::SegmentIdUsed);
+                let listener = listener.inspect_err(|_| segment.events.close())?;
+                let _ = segment.listener.set(listener);
+            }
+            segment.descriptor.hold();
+            Ok(segment)
+        })
+    }
+
+    /// Makes this process a second owner of a segment that another process of the node shares.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchSegment`]; [`Error::Access`] if it is not shared.
+    pub fn attach(library: &'static Library, descriptor: u64, id: u32) -> Result<u64, Error> {
+        let descriptor = library.get::<Descriptor>(descriptor)?;
+        let name = segment_name(library.nodes.own, id);
+        let mut called = call(&name, Wish::Attach, &library.nodes, Deadline::after(Some(Duration::ZERO)), Error::NoSuchSegment)?;
+        let memory = Memory::of_peer(called.fds.pop().ok_or(Error::InconsistentVersions)?, called.answer.size)?;
+        let size = memory.size();
+        library.insert(|_| {
+            descriptor.hold();
+            Ok(Arc::new_cyclic(|me| Self {
+                descriptor: Arc::clone(&descriptor),
+                library,
+                id,
+                size,
+                kind: SegmentKind::default(),
+                state: Mutex::new(State { memory: Some(Arc::new(memory)), ..State::default() }),
+                events: Events::new(None).unwrap_or_else(|_| unreachable!("no callback, no thread")),
+                listener: OnceLock::new(),
+                me: me.clone(),
+                owner: Some(called.peer),
+            }))
+        })
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Its id.
+    pub fn id(&self) -> u32 {
+        self.id
+    }
+
+    /// Its bytes.
+    pub fn size(&self) -> usize {
+        self.size
+    }
+
+    /// Its memory.
+    pub(crate) fn memory(&self) -> Result<Arc<Memory>, Error> {
+        self.state().memory.clone().ok_or(Error::IllegalOperation)
+    }
+
+    /// Counts a map of it.
+    pub(crate) fn map_made(&self) -> Result<(), Error> {
+        let mut state = self.state();
+        if state.removed {
+            return Err(Error::IllegalParameter);
+        }
+        state.maps += 1;
+        Ok(())
+    }
+
+    pub(crate) fn map_gone(&self) {
+        self.state().maps -= 1;
+    }
+
+    /// The program's own pages become the segment's memory.
+    ///
+    /// # Errors
+    /// [`Error::IllegalOperation`] unless it is an empty segment without memory;
+    /// [`Error::SizeAlignment`] for parts of pages; [`Error::OutOfRange`] for less than the
+    /// segment's size; [`Error::IllegalAddress`] for what is no private memory of the program.
+    ///
+    /// # Safety
+    /// No Rust reference reaches into the pages, and no other thread writes them during the call.
+    pub unsafe fn register(&self, address: usize, size: usize) -> Result<(), Error> {
+        let page = rustix::param::page_size();
+        if address == 0 {
+            return Err(Error::IllegalAddress);
+        }
+        if !address.is_multiple_of(page) {
+            return Err(Error::OffsetAlignment);
+        }
+        let mut state = self.state();
+        if !self.kind.empty || state.memory.is_some() || state.prepared {
+            return Err(Error::IllegalOperation);
+        }
+        if size < self.size {
+            return Err(Error::OutOfRange);
+        }
+        // SAFETY: the caller's promise.
+        let adopted = unsafe { Adopted::new(address, size) }?;
+        state.memory = Some(Arc::new(Memory::of_program(adopted)?));
+        Ok(())
+    }
+
+    /// Makes it ready for an adapter.
+    ///
+    /// # Errors
+    /// [`Error::IllegalOperation`] for an empty segment, or twice.
+    pub fn prepare(&self) -> Result<(), Error> {
+        let mut state = self.state();
+        if self.owner.is_some() || state.memory.is_none() || state.prepared {
+            return Err(Error::IllegalOperation);
+        }
+        state.prepared = true;
+        Ok(())
+    }
+
+    /// Lets others connect.
+    ///
+    /// # Errors
+    /// [`Error::SegmentNotPrepared`]; [`Error::IllegalOperation`] for a private one, or if it is
+    /// available already.
+    pub fn set_available(&self) -> Result<(), Error> {
+        let mut state = self.state();
+        if self.kind.private || self.kind.dma_only || self.owner.is_some() || state.available {
+            return Err(Error::IllegalOperation);
+        }
+        if !state.prepared {
+            return Err(Error::SegmentNotPrepared);
+        }
+        state.available = true;
+        Ok(())
+    }
+
+    /// Lets no others connect. With `notify`, those that are connected are asked to leave; with
+    /// `force`, their connections end.
+    ///
+    /// # Errors
+    /// [`Error::IllegalOperation`] if it is not available.
+    pub fn set_unavailable(&self, notify: bool, force: bool) -> Result<(), Error> {
+        let mut state = self.state();
+        if !state.available {
+            return Err(Error::IllegalOperation);
+        }
+        state.available = false;
+        if notify && !force {
+            state.users.values().for_each(|u| u.peer.say(Notice::Unavailable));
+        }
+        if force {
+            self.end_users(&mut state);
+        }
+        Ok(())
+    }
+
+    fn end_users(&self, state: &mut State) {
+        for (token, user) in core::mem::take(&mut state.users) {
+            user.peer.say(Notice::Gone);
+            self.library.service.remove_peer(token, &user.peer);
+        }
+    }
+
+    /// Lets other processes of this node attach to it.
+    ///
+    /// # Errors
+    /// [`Error::IllegalOperation`] for a private one, or without memory.
+    pub fn share(&self) -> Result<(), Error> {
+        let mut state = self.state();
+        if self.kind.private || self.owner.is_some() || state.memory.is_none() {
+            return Err(Error::IllegalOperation);
+        }
+        state.shared = true;
+        Ok(())
+    }
+
+    /// The next event.
+    ///
+    /// # Errors
+    /// [`Error::Timeout`]; [`Error::Cancelled`]; [`Error::IllegalOperation`] if a callback takes
+    /// the events.
+    pub fn wait(&self, timeout: Option<Duration>) -> Result<LocalEvent, Error> {
+        self.events.wait(timeout)
+    }
+
+    /// Removes it.
+    ///
+    /// # Errors
+    /// [`Error::Busy`] while it is mapped here, or connected unless `force`.
+    pub fn remove(library: &'static Library, handle: u64, force: bool) -> Result<(), Error> {
+        let segment = library.get::<LocalSegment>(handle)?;
+        {
+            let mut state = segment.state();
+            if state.removed {
+                return Err(Error::IllegalParameter);
+            }
+            if state.maps > 0 || (!state.users.is_empty() && !force) {
+                return Err(Error::Busy);
+            }
+            state.removed = true;
+            state.available = false;
+            segment.end_users(&mut state);
+        }
+        library.remove::<LocalSegment>(handle)?;
+        if let Some(listener) = segment.listener.get() {
+            listener.close();
+        }
+        if let Some(owner) = &segment.owner {
+            owner.say(Notice::Bye);
+        }
+        // Registered memory is the program's alone again when this returns, unless a transfer
+        // still runs.
+        segment.state().memory = None;
+        segment.events.close();
+        segment.descriptor.release();
+        Ok(())
+    }
+}
+
+/// Whether nobody has the id yet. (Another may take it at once; then creation says so.)
+fn call_is_free(library: &Library, id: u32) -> bool {
+    matches!(fd_passing::connect_abstract(segment_name(library.nodes.own, id).as_bytes()), Err(MemoryError::ConnectionRefused))
+}
+
+impl Owner for LocalSegment {
+    fn admit(&self, hello: Hello, caller: Peer) {
+        let mut state = self.state();
+        let attached = hello.wish == Wish::Attach;
+        let result = match hello.wish {
+            _ if state.removed || state.users.len() >= USERS_MAX => Err(Error::NotAvailable),
+            Wish::Connect if !state.available => Err(Error::NotAvailable),
+            Wish::Attach if !state.shared => Err(Error::Access),
+            Wish::Connect | Wish::Attach => state.memory.clone().ok_or(Error::NotAvailable),
+            _ => Err(Error::IllegalParameter),
+        };
+        let refuse = |caller: &Peer, error| {
+            let _ = fd_passing::send(caller.socket.as_fd(), &Answer { result: Err(error), size: 0 }.bytes(), &[]);
+        };
+        let memory = match result {
+            Ok(memory) => memory,
+            Err(error) => return refuse(&caller, error),
+        };
+        let user = Arc::new(User { peer: caller, node: hello.node, attached });
+        let source = Arc::new(UserSource { segment: self.me.clone(), user: Arc::clone(&user) });
+        let Ok(token) = self.library.service.add_peer(&user.peer, source) else {
+            return refuse(&user.peer, Error::NoSpace);
+        };
+        let answer = Answer { result: Ok(()), size: self.size as u64 };
+        if fd_passing::send(user.peer.socket.as_fd(), &answer.bytes(), &[memory.fd()]).is_err() {
+            self.library.service.remove_peer(token, &user.peer);
+            return;
+        }
+        state.users.insert(token, user);
+        drop(state);
+        if !attached {
+            self.events.post((Reason::Connect, hello.node));
+        }
+    }
+}
+
+struct UserSource {
+    segment: Weak<LocalSegment>,
+    user: Arc<User>,
+}
+
+impl Source for UserSource {
+    fn ready(&self, token: u64) {
+        let Some(segment) = self.segment.upgrade() else { return };
+        let mut bytes = [0; MESSAGE_MAX];
+        let reason = match fd_passing::receive(self.user.peer.socket.as_fd(), &mut bytes) {
+            Ok(received) if Notice::parse(&bytes[..received.len]) == Some(Notice::Bye) => Reason::Disconnect,
+            // Nothing was said: is the process dead, with its socket open in a forked child?
+            Err(MemoryError::WouldBlock) if !self.user.peer.is_dead() => return,
+            // The end without a word, or nonsense.
+            _ => Reason::Lost,
+        };
+        let known = segment.state().users.remove(&token).is_some();
+        segment.library.service.remove_peer(token, &self.user.peer);
+        if known && !self.user.attached {
+            segment.events.post((reason, self.user.node));
+        }
+    }
+}

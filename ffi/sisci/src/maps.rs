@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Maps, sequences, and copies through maps.
+
+use crate::calls::{ErrorOut, Flags, Handle, Memory, Out, check, end};
+use bellwire_memory::region::Access;
+use bellwire_memory::view::At;
+use bellwire_sisci::{Error, Map, Sequence, SequenceStatus, current, store_barrier};
+use core::ffi::c_void;
+
+const FIXED: Flags = 0x1;
+const READ_ONLY: Flags = 0x2;
+/// A store that is an atomic addition, or that interrupts: only an adapter can see stores.
+const OF_ADAPTERS: Flags = 0x4 | 0x8 | 0x10;
+/// Hints to adapters and caches, which mean nothing here.
+const HINTS: Flags = 0x80 | 0x800 | 0x2000 | 0x0800_0000;
+const NO_FLUSH: Flags = 0x1;
+const NO_BARRIER: Flags = 0x2;
+const FAST_BARRIER: Flags = 0x1;
+const BLOCK_READ: Flags = 0x1;
+const ERROR_CHECK: Flags = 0x2;
+const CACHE: Flags = 0x10_0000 | 0x20_0000;
+
+struct How {
+    access: Access,
+    at: At,
+}
+
+fn how(hint: Memory, flags: Flags) -> Result<How, Error> {
+    check(flags, FIXED | READ_ONLY | HINTS, OF_ADAPTERS, 0)?;
+    let access = if flags & READ_ONLY != 0 { Access::ReadOnly } else { Access::ReadWrite };
+    let at = if flags & FIXED != 0 { At::Exactly(hint.address()) } else { At::Anywhere };
+    Ok(How { access, at })
+}
+
+fn copy(memory: Memory, map: Handle, offset: usize, size: usize, read: bool) -> Result<(), Error> {
+    let map = current()?.get::<Map>(map as u64)?;
+    map.copy(memory.bytes(size)?, offset, read)
+}
+
+calls! {
+    fn SCIMapLocalSegment(segment: Handle, map: Out<Handle>, offset: usize, size: usize, hint: Memory, flags: Flags, error: ErrorOut) -> *mut c_void {
+        let make = || {
+            let how = how(hint, flags)?;
+            map.need()?;
+            let (handle, base) = Map::of_local(current()?, segment as u64, offset, size, how.access, how.at)?;
+            map.set(handle as Handle)?;
+            Ok(base.cast())
+        };
+        end(error, core::ptr::null_mut(), make())
+    }
+
+    fn SCIMapRemoteSegment(segment: Handle, map: Out<Handle>, offset: usize, size: usize, hint: Memory, flags: Flags, error: ErrorOut) -> *mut c_void {
+        let make = || {
+            let how = how(hint, flags)?;
+            map.need()?;
+            let (handle, base) = Map::of_remote(current()?, segment as u64, offset, size, how.access, how.at)?;
+            map.set(handle as Handle)?;
+            Ok(base.cast())
+        };
+        end(error, core::ptr::null_mut(), make())
+    }
+
+    fn SCIUnmapSegment(map: Handle, flags: Flags, error: ErrorOut) {
+        end(error, (), check(flags, 0, 0, 0).and_then(|()| Map::unmap(current()?, map as u64)));
+    }
+
+    fn SCICreateMapSequence(map: Handle, sequence: Out<Handle>, flags: Flags, error: ErrorOut) {
+        let make = || {
+            check(flags, FAST_BARRIER, 0, 0)?;
+            sequence.need()?;
+            sequence.set(Sequence::create(current()?, map as u64)? as Handle)
+        };
+        end(error, (), make());
+    }
+
+    fn SCIRemoveSequence(sequence: Handle, flags: Flags, error: ErrorOut) {
+        end(error, (), check(flags, 0, 0, 0).and_then(|()| Sequence::remove(current()?, sequence as u64)));
+    }
+
+    fn SCIStartSequence(sequence: Handle, flags: Flags, error: ErrorOut) -> u32 {
+        let start = || {
+            check(flags, NO_FLUSH | NO_BARRIER, 0, 0)?;
+            Ok(current()?.get::<Sequence>(sequence as u64)?.start() as u32)
+        };
+        end(error, SequenceStatus::NotRetriable as u32, start())
+    }
+
+    fn SCICheckSequence(sequence: Handle, flags: Flags, error: ErrorOut) -> u32 {
+        let check_it = || {
+            check(flags, NO_FLUSH | NO_BARRIER, 0, 0)?;
+            Ok(current()?.get::<Sequence>(sequence as u64)?.check() as u32)
+        };
+        end(error, SequenceStatus::NotRetriable as u32, check_it())
+    }
+
+    fn SCIStoreBarrier(_sequence: Handle, _flags: Flags) {
+        store_barrier();
+    }
+
+    fn SCIFlushReadBuffers(_sequence: Handle) {
+        store_barrier();
+    }
+
+    fn SCIFlush(_sequence: Handle, _flags: Flags) {
+        store_barrier();
+    }
+
+    fn SCIMemCpy(sequence: Handle, memory: Memory, map: Handle, offset: usize, size: usize, flags: Flags, error: ErrorOut) {
+        let run = || {
+            check(flags, BLOCK_READ | ERROR_CHECK, 0, 0)?;
+            // NULL is a copy without a check.
+            let sequence = match sequence {
+                0 if flags & ERROR_CHECK == 0 => None,
+                handle => Some(current()?.get::<Sequence>(handle as u64)?),
+            };
+            copy(memory, map, offset, size, flags & BLOCK_READ != 0)?;
+            match sequence.filter(|_| flags & ERROR_CHECK != 0).map(|s| s.check()) {
+                None | Some(SequenceStatus::Ok) => Ok(()),
+                Some(_) => Err(Error::TransferFailed),
+            }
+        };
+        end(error, (), run());
+    }
+
+    fn SCIMemCopy(memory: Memory, map: Handle, offset: usize, size: usize, flags: Flags, error: ErrorOut) {
+        end(error, (), check(flags, BLOCK_READ | ERROR_CHECK, 0, 0).and_then(|()| copy(memory, map, offset, size, flags & BLOCK_READ != 0)));
+    }
+
+    fn SCIMemWrite(memory: Memory, remote: Memory, size: usize, flags: Flags, error: ErrorOut) {
+        let write = || {
+            check(flags, 0, 0, 0)?;
+            current()?;
+            Ok(remote.bytes(size)?.copy_from(0, memory.bytes(size)?)?)
+        };
+        end(error, (), write());
+    }
+
+    fn SCICacheSync(map: Handle, address: Memory, length: usize, flags: Flags, error: ErrorOut) {
+        let sync = || {
+            check(flags, CACHE, 0, 0)?;
+            let map = current()?.get::<Map>(map as u64)?;
+            let base = map.part(0, 0)?.as_ptr().addr();
+            map.part(address.address().checked_sub(base).ok_or(Error::OutOfRange)?, length)?;
+            store_barrier();
+            Ok(())
+        };
+        end(error, (), sync());
+    }
+}
