@@ -24,7 +24,7 @@ static int side;
 static unsigned int other_node;
 static sci_desc_t device;
 
-static void start(int argc, char **argv) {
+static inline void start(int argc, char **argv) {
     if (argc < 2) {
         fprintf(stderr, "usage: %s 0|1 [node of the other side]\nStart it twice: as 0 and as 1.\n", argv[0]);
         exit(2);
@@ -36,7 +36,7 @@ static void start(int argc, char **argv) {
     if (argc > 2) other_node = (unsigned int)strtoul(argv[2], NULL, 10);
 }
 
-static sci_local_segment_t offer(unsigned int id, size_t size) {
+static inline sci_local_segment_t offer(unsigned int id, size_t size) {
     sci_local_segment_t segment;
     CALL(SCICreateSegment(device, &segment, id, size, NULL, NULL, 0, &error));
     CALL(SCIPrepareSegment(segment, 0, 0, &error));
@@ -45,7 +45,7 @@ static sci_local_segment_t offer(unsigned int id, size_t size) {
 }
 
 /* Waits for the other side to offer it. */
-static sci_remote_segment_t connect_to(unsigned int id) {
+static inline sci_remote_segment_t connect_to(unsigned int id) {
     sci_remote_segment_t segment;
     CALL(SCIConnectSegment(device, &segment, other_node, id, 0, NULL, NULL, SCI_INFINITE_TIMEOUT, 0, &error));
     return segment;
