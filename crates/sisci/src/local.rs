@@ -326,6 +326,10 @@ impl LocalSegment {
     /// [`Error::Busy`] while it is mapped here, or connected unless `force`.
     pub fn remove(library: &'static Library, handle: u64, force: bool) -> Result<(), Error> {
         let segment = library.get::<LocalSegment>(handle)?;
+        // A user that left before this call has left, though the library's thread may not have
+        // heard of it yet.
+        let users: Vec<_> = segment.state().users.iter().map(|(token, user)| (*token, Arc::clone(user))).collect();
+        users.into_iter().for_each(|(token, user)| segment.hear(token, &user));
         {
             let mut state = segment.state();
             if state.removed {
@@ -351,6 +355,28 @@ impl LocalSegment {
         segment.events.close();
         segment.descriptor.release();
         Ok(())
+    }
+}
+
+impl LocalSegment {
+    /// Hears whether a user has left. The library's thread and a thread that removes the segment
+    /// may both ask: what one takes from the connection, it acts on before the other asks.
+    fn hear(&self, token: u64, user: &User) {
+        let mut state = self.state();
+        let mut bytes = [0; MESSAGE_MAX];
+        let reason = match fd_passing::receive(user.peer.socket.as_fd(), &mut bytes) {
+            Ok(received) if Notice::parse(&bytes[..received.len]) == Some(Notice::Bye) => Reason::Disconnect,
+            // Nothing was said: is the process dead, with its socket open in a forked child?
+            Err(MemoryError::WouldBlock) if !user.peer.is_dead() => return,
+            // The end without a word, or nonsense.
+            _ => Reason::Lost,
+        };
+        let known = state.users.remove(&token).is_some();
+        self.library.service.remove_peer(token, &user.peer);
+        drop(state);
+        if known && !user.attached {
+            self.events.post((reason, user.node));
+        }
     }
 }
 
@@ -402,19 +428,8 @@ struct UserSource {
 
 impl Source for UserSource {
     fn ready(&self, token: u64) {
-        let Some(segment) = self.segment.upgrade() else { return };
-        let mut bytes = [0; MESSAGE_MAX];
-        let reason = match fd_passing::receive(self.user.peer.socket.as_fd(), &mut bytes) {
-            Ok(received) if Notice::parse(&bytes[..received.len]) == Some(Notice::Bye) => Reason::Disconnect,
-            // Nothing was said: is the process dead, with its socket open in a forked child?
-            Err(MemoryError::WouldBlock) if !self.user.peer.is_dead() => return,
-            // The end without a word, or nonsense.
-            _ => Reason::Lost,
-        };
-        let known = segment.state().users.remove(&token).is_some();
-        segment.library.service.remove_peer(token, &self.user.peer);
-        if known && !self.user.attached {
-            segment.events.post((reason, self.user.node));
+        if let Some(segment) = self.segment.upgrade() {
+            segment.hear(token, &self.user);
         }
     }
 }

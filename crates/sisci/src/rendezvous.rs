@@ -214,7 +214,11 @@ fn try_call(name: &str, wish: Wish, nodes: &Nodes, deadline: Deadline) -> Result
         let answer = Answer { result: Err(Error::ConnectionRefused), size: 0 };
         return Ok(Called { peer: Peer::new(socket, 0), answer, fds: Vec::new() });
     }
-    fd_passing::send(socket.as_fd(), &Hello { wish, node: nodes.own }.bytes(), &[])?;
+    match fd_passing::send(socket.as_fd(), &Hello { wish, node: nodes.own }.bytes(), &[]) {
+        // An owner that refuses strangers may have answered and closed already: its answer waits.
+        Ok(()) | Err(MemoryError::PeerClosed) => {}
+        Err(error) => return Err(error),
+    }
     let until = match deadline.left() {
         Some(left) => Deadline::after(Some(left.max(ANSWER))),
         None => deadline,
