@@ -10,9 +10,11 @@
 //!
 //! Invariant A1: the pages are private, anonymous, readable and writable, hold nothing but the
 //! region, and no thread of the program sees them half exchanged: there is only the one that
-//! registers, or the others are stopped when they touch them (`exchange.rs`).
+//! registers, or the others are stopped when they touch them (`exchange.rs`), or all of them are
+//! (`freeze.rs`).
 
 use crate::exchange::{exchange, stopper};
+use crate::freeze::{exchange_frozen, may_freeze};
 use bellwire_memory::{bytes, own_thread};
 use rustix::fd::OwnedFd;
 use rustix::mm::{MapFlags, MremapFlags, ProtFlags, mmap_anonymous, mremap_fixed, munmap};
@@ -86,6 +88,8 @@ pub(crate) enum How {
     Alone,
     /// While those who touch them are stopped.
     Stopping(OwnedFd),
+    /// While all are stopped.
+    Frozen,
 }
 
 /// How pages may be exchanged (A1), as things stand; `None`: not at all.
@@ -96,10 +100,10 @@ pub(crate) fn may_adopt(pages: &Range<usize>) -> Option<How> {
     } else if is_only_thread() {
         Some(How::Alone)
     } else {
-        stopper().map(How::Stopping)
+        stopper().map(How::Stopping).or_else(|| may_freeze(pages).then_some(How::Frozen))
     };
-    // A thread that touches pages adopted earlier cannot be stopped.
-    how.filter(|how| mappings().is_some_and(|maps| is_plain(&maps, pages, matches!(how, How::Alone))))
+    // A thread that touches pages adopted earlier is not stopped by the kernel.
+    how.filter(|how| mappings().is_some_and(|maps| is_plain(&maps, pages, !matches!(how, How::Stopping(_)))))
 }
 
 /// Puts the engine's memory at `base` in the place of the pages, with their content. `false`:
@@ -118,6 +122,8 @@ pub(crate) unsafe fn adopt(pages: &Range<usize>, base: usize, owner: usize, how:
         How::Alone => unsafe { exchange_alone(pages, base) },
         // SAFETY: the caller's; no thread that touches the pages holds one of the two locks.
         How::Stopping(stopper) => unsafe { exchange(stopper, pages, base) },
+        // SAFETY: the caller's.
+        How::Frozen => unsafe { exchange_frozen(pages, base) },
     };
     if done {
         places.retain(|p| p.users != 0 || p.pages.end <= pages.start || pages.end <= p.pages.start);

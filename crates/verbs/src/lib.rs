@@ -44,6 +44,7 @@ mod domains;
 mod ending;
 mod exchange;
 mod fates;
+mod freeze;
 mod groups;
 mod header;
 mod joined;
