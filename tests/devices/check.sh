@@ -29,7 +29,7 @@ make_program() { # name, libraries
     shift
     if cc -std=gnu11 -Wall -Wextra -Werror -O1 -o "$out/$name" "$here/$name.c" "$@"; then ok; else bad "$name.c"; fi
 }
-for program in limits port; do make_program $program -libverbs; done
+for program in limits port received; do make_program $program -libverbs; done
 make_program connections -lrdmacm -libverbs
 make_program walk -ldl
 make_program farm
@@ -131,6 +131,8 @@ said=$(BELLWIRE_DEVICE_FILE=$out/rxe.toml "${seen[@]}" sh -c 'ls /sys/class/infi
 if [ "$said" = "1
 0
 0" ]; then ok; else bad "a device that imitates rxe is on a bus: $said"; fi
+says GRH env BELLWIRE_DEVICE_FILE="$out/rxe.toml" "${seen[@]}" "$out/received"
+says plain "${seen[@]}" "$out/received"
 printf '[[device]]\n[device.limits]\nmax_qp = 9000\n' >"$out/wrong.toml"
 says "$out/wrong.toml:3: max_qp: a number from 1 to 8191" env BELLWIRE_DEVICE_FILE="$out/wrong.toml" "$bellwire" run --verbs true
 says "$out/wrong.toml:3: max_qp: a number from 1 to 8191" env BELLWIRE_DEVICE_FILE="$out/wrong.toml" LD_PRELOAD="$library" ls /sys/class/infiniband

@@ -204,7 +204,7 @@ pub(crate) unsafe extern "C" fn post_srq_recv(srq: *mut IbvSrq, wr: *mut IbvRecv
 
 /// Each field by a load of its own: an entry is mostly read just after it was written, word by word, and a load of several words would wait until all of them have left the store buffer.
 #[inline(always)]
-fn wc_of(c: &Completion) -> IbvWc {
+fn wc_of(c: &Completion, wc_flags: u32) -> IbvWc {
     let word = |field: &u32| {
         // SAFETY: a reference.
         unsafe { core::ptr::from_ref(field).read_volatile() }
@@ -218,7 +218,7 @@ fn wc_of(c: &Completion) -> IbvWc {
         imm_data: word(&c.immediate),
         qp_num: word(&c.qp),
         src_qp: word(&c.source),
-        wc_flags: c.flags.bits(),
+        wc_flags,
         ..IbvWc::default()
     }
 }
@@ -230,7 +230,7 @@ pub(crate) unsafe extern "C" fn poll_cq(cq: *mut IbvCq, most: c_int, mut to: *mu
     let found = inner.port.poll_cq(inner.id, most.max(0) as usize, |c| {
         // SAFETY: V2: room for `most`.
         unsafe {
-            to.write(wc_of(c));
+            to.write(wc_of(c, inner.flags_of(c)));
             to = to.add(1);
         }
     });

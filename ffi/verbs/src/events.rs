@@ -5,8 +5,9 @@ use crate::abi::{IbvCompChannel, IbvContext, IbvCq};
 use crate::devices::Kind;
 use crate::types::{CompChannel, Cq, context, inside};
 use crate::{code, errno_of, set_errno};
+use bellwire_devices::Model;
 use bellwire_memory::atomic::{AtomicU32, Ordering};
-use bellwire_verbs::{Channel, Error, Stamp};
+use bellwire_verbs::{Channel, Error, Stamp, WcFlags};
 use core::ffi::{c_int, c_void};
 use std::os::fd::AsRawFd;
 use std::sync::Arc;
@@ -80,6 +81,7 @@ pub(crate) fn create(public: *mut IbvContext, entries: c_int, cq_context: *mut c
         current: None,
         stamp: Stamp::default(),
         is_stamped: false,
+        received: if own.device.model == Model::Rxe { WcFlags::GRH } else { WcFlags::empty() },
         _counted: counted,
         most,
     }));

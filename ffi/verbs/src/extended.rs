@@ -401,8 +401,13 @@ readers! {
     read_imm_data: |c| c.immediate;
     read_qp_num: |c| c.qp;
     read_src_qp: |c| c.source;
-    read_wc_flags: |c| c.flags.bits();
     read_nothing: |_| 0;
+}
+
+unsafe extern "C" fn read_wc_flags(cq: *mut IbvCq) -> u32 {
+    // SAFETY: V1.
+    let inner = unsafe { inside::<_, Cq>(cq) };
+    inner.current.as_ref().map_or(0, |c| inner.flags_of(c))
 }
 
 unsafe extern "C" fn read_completion_ts(cq: *mut IbvCq) -> u64 {

@@ -5,7 +5,7 @@ use crate::abi::{IbvAh, IbvCompChannel, IbvContext, IbvCq, IbvMr, IbvPd, IbvQp, 
 use crate::devices::{Counted, Own};
 use crate::mapped::{Mapped, Used};
 use bellwire_memory::atomic::{AtomicU32, Ordering};
-use bellwire_verbs::{Channel, Completion, Destination, Error, Extra, Gid, Opcode, Port, QpKind, Sge, Stamp};
+use bellwire_verbs::{Channel, Completion, Destination, Error, Extra, Gid, Opcode, Port, QpKind, Sge, Stamp, WcFlags, WcOpcode, WcStatus};
 use core::mem::offset_of;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -157,8 +157,20 @@ pub(crate) struct Cq {
     /// When that came, if entries of the queue have stamps.
     pub stamp: Stamp,
     pub is_stamped: bool,
+    /// Flags of every message that is received. The kernel's software device says of messages of
+    /// connections, too, that they have a GRH.
+    pub received: WcFlags,
     pub _counted: Counted,
     pub most: u64,
+}
+
+impl Cq {
+    /// The flags of a completion, with those that the device sets for whatever it receives.
+    #[inline(always)]
+    pub fn flags_of(&self, c: &Completion) -> u32 {
+        let is_received = !self.received.is_empty() && matches!(c.opcode, WcOpcode::Receive | WcOpcode::ReceiveWrite) && c.status == WcStatus::Success;
+        (if is_received { c.flags | self.received } else { c.flags }).bits()
+    }
 }
 
 /// A queue pair.
