@@ -25,6 +25,7 @@ PAGES = {  # section title in the header: page, what it is about
     "completion queues": ("vipl-cq", "completion queues"),
     "name service": ("vipl-ns", "host names and addresses"),
     "memory of the engine": ("viplx-memory", "memory that peers can map"),
+    "registration cache": ("viplx-cache", "registered memory that is kept for the next time"),
     "queries": ("viplx-query", "which way a VI, a region, a NIC really uses"),
     "shared receive queues": ("viplx-srq", "receives shared by several VIs"),
     "VIs with more": ("viplx-vi", "virtual interfaces with extended attributes"),

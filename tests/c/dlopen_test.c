@@ -19,7 +19,7 @@ static const char *const names[] = {
 };
 static const char *const extensions[] = {
     "VipxVersion",   "VipxAllocMem",   "VipxFreeMem",     "VipxQueryVi",  "VipxQueryLink", "VipxQueryMem",   "VipxQueryNic", "VipxQueryCause",
-    "VipxCreateSrq", "VipxDestroySrq", "VipxPostSrqRecv", "VipxCreateVi", "VipxSetWeight", "VipxSendInline",
+    "VipxCreateSrq", "VipxDestroySrq", "VipxPostSrqRecv", "VipxCreateVi", "VipxSetWeight", "VipxSendInline", "VipxRegisterCached", "VipxReleaseCached", "VipxQueryCache",
     "VipxSetSpin",   "VipxSendWait",   "VipxRecvWait",    "VipxCQWait",   "VipxCQFd",       "VipxCQArm",
 };
 

@@ -170,6 +170,9 @@ static void extensions(void) {
     AT(VIPX_LINK_INFO, RttNs, 56);
     SIZE(VIPX_NIC_INFO, 48);
     AT(VIPX_NIC_INFO, Memory, 40);
+    AT(VIPX_CACHE_INFO, Size, 0);
+    AT(VIPX_CACHE_INFO, Hits, 40);
+    SIZE(VIPX_CACHE_INFO, 88);
     SIZE(VIPX_VI_ATTRIBUTES, 16);
 }
 

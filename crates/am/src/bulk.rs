@@ -6,7 +6,7 @@
 //! that the order stays; its memory is registered, and kept until the engine is done with it.
 
 use crate::acceptor::LIMIT;
-use crate::connection::{Connection, ConnectionId, Keep, Out, Record, Role, State, Write};
+use crate::connection::{Connection, ConnectionId, Keep, Out, Record, Registration, Role, State, Write};
 use crate::core::{Core, Sent, place};
 use crate::endpoint::lies_within;
 use crate::header::{ARGS_MAX, Answer, BULK_BYTES_MAX, Head, HeadBytes, Kind, word0};
@@ -85,12 +85,20 @@ fn write_more<W: Wire>(engine: &mut Engine<W>, connection: &Connection, source: 
 /// What a posted write of the rest of `source` needs, registered.
 fn rest<W: Wire>(engine: &mut Engine<W>, ptag: PtagHandle, source: &Source<'_>, written: &Written, keep: Keep) -> Result<Write, Error> {
     let (from, length) = (source.from.wrapping_add(written.bytes).expose_provenance() as u64, source.length - written.bytes);
+    let registration = if matches!(keep, Keep::Other) { Registration::Cached } else { Registration::Once };
+    let attributes = MemAttributes { ptag: Some(ptag), ..MemAttributes::default() };
     // SAFETY: U0 of the engine: U2, for the registration ends with the write. The region that it
     // keeps or the program owns the bytes, and they are only read.
-    let handle = unsafe { engine.register(from, length as u64, &MemAttributes { ptag: Some(ptag), ..MemAttributes::default() }) }?;
+    let handle = unsafe {
+        if registration == Registration::Cached {
+            engine.register_cached(from, length as u64, &attributes)
+        } else {
+            engine.register(from, length as u64, &attributes)
+        }
+    }?;
     let from = Segment { address: from, length: length as u32, handle: handle.raw() };
     let (address, handle) = written.segment;
-    Ok(Write { from, is_registered: true, keep, remote: (address + written.bytes as u64, handle) })
+    Ok(Write { from, registration, keep, remote: (address + written.bytes as u64, handle) })
 }
 
 impl<H> Core<H> {
@@ -229,7 +237,7 @@ impl<H> Core<H> {
         let write = match (of_own, source.region) {
             (Some(handle), _) => Write {
                 from: Segment { address: rest_at.addr() as u64, length: rest_bytes as u32, handle },
-                is_registered: false,
+                registration: Registration::Segment,
                 keep: Keep::Other,
                 remote: (to.0 + written.bytes as u64, to.1),
             },
@@ -241,7 +249,8 @@ impl<H> Core<H> {
                 let source = Source { from: copy.as_ptr(), length: rest_bytes, region: None };
                 let at = Written { bytes: 0, segment: (to.0 + written.bytes as u64, to.1) };
                 // The vector's bytes stay where they are when it moves.
-                let mut write = rest(engine, ptag, &source, &at, Keep::Other)?;
+                let keep = Keep::Bytes(Vec::new());
+                let mut write = rest(engine, ptag, &source, &at, keep)?;
                 write.keep = Keep::Bytes(copy);
                 write
             }

@@ -99,12 +99,23 @@ pub(crate) enum Keep {
     Bytes(#[expect(dead_code, reason = "only kept")] Vec<u8>),
 }
 
+/// How the memory that a write reads is registered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Registration {
+    /// As the segment of the endpoint, for longer than the write.
+    Segment,
+    /// For this write alone: the engine's memory, which costs nothing, or a copy that is freed
+    /// after it.
+    Once,
+    /// Through the registration cache: memory of the program, which often sends from it again.
+    Cached,
+}
+
 /// An RDMA write that the engine carries out in its own time.
 #[derive(Debug)]
 pub(crate) struct Write {
     pub from: Segment,
-    /// It was registered for this write.
-    pub is_registered: bool,
+    pub registration: Registration,
     pub keep: Keep,
     /// Address and memory handle of the target.
     pub remote: (u64, u32),

@@ -5,6 +5,7 @@
 
 use crate::acceptor::Acceptor;
 use crate::status::Error;
+use bellwire_via::CacheInfo;
 use bellwire_via::Nic;
 use bellwire_via::nic::NicConfig;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -53,6 +54,11 @@ impl Device {
         nic.ignore_errors();
         let acceptor = nic.with(|engine| Acceptor::new(engine, id)).map_err(|_| OpenError::Resource)?;
         Ok(Arc::new(Self { nic, acceptor: Mutex::new(acceptor) }))
+    }
+
+    /// What the NIC's registration cache has done, which bulk messages between hosts use.
+    pub fn registration_cache(&self) -> CacheInfo {
+        self.nic.with(|engine| engine.registration_cache())
     }
 
     pub(crate) fn acceptor(&self) -> MutexGuard<'_, Acceptor> {

@@ -2,7 +2,7 @@
 //! How connections begin and end: asked for, made, broken, closed; and what comes back then.
 
 use crate::acceptor::mailbox;
-use crate::connection::{Connection, ConnectionId, End, Keep, Role, State, Write};
+use crate::connection::{Connection, ConnectionId, End, Keep, Registration, Role, State, Write};
 use crate::core::{Core, place};
 use crate::endpoint::Slot;
 use crate::header::{Answer, CREDITS_MAX, Kind, SEGMENTS_AHEAD};
@@ -134,9 +134,12 @@ impl<H> Core<H> {
 
 /// A write is over, well or not.
 pub(crate) fn finish_write<W: Wire>(engine: &mut Engine<W>, write: Write, garbage: &mut Vec<std::sync::Arc<crate::region::Region>>) {
-    if write.is_registered {
-        let _ = engine.deregister(write.from.address, bellwire_via::MemHandle::from_raw(write.from.handle));
-    }
+    let handle = bellwire_via::MemHandle::from_raw(write.from.handle);
+    let _ = match write.registration {
+        Registration::Segment => Ok(()),
+        Registration::Once => engine.deregister(write.from.address, handle),
+        Registration::Cached => engine.release_cached(write.from.address, handle),
+    };
     if let Keep::Region(region) = write.keep {
         garbage.push(region);
     }

@@ -153,6 +153,25 @@ fn bulk_over_udp() {
     between([&udp_device(1, None), &udp_device(2, None)]);
 }
 
+/// Memory of the program that is sent from again is not registered again, wherever in it.
+#[test]
+fn bulk_over_udp_registers_once() {
+    let devices = [&udp_device(5, None), &udp_device(6, None)];
+    let stage = Stage::new(devices);
+    let data = pattern(3, 400_000);
+    served(&stage.serves.bundle, || {
+        for i in 0..20usize {
+            // The whole first, then parts of it.
+            let part = &data[i * 4_100..];
+            stage.asks.bundle.request_bulk(stage.asks.endpoint, 0, TAKE, 0, part, &[i as i32]).unwrap();
+            assert_eq!(stage.answered(), (TAKEN, vec![7], vec![]));
+            assert_eq!(stage.arrived.lock().unwrap().pop(), Some((vec![i as i32], part.to_vec())));
+        }
+    });
+    let cache = devices[0].registration_cache();
+    assert_eq!((cache.misses, cache.hits), (1, 19), "{cache:?}");
+}
+
 #[test]
 fn bulk_over_udp_that_loses_packets() {
     let plan = Some("loss=0.02,dup=0.02,reorder=0.02:300us,seed=9");

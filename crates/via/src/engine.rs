@@ -5,6 +5,7 @@
 //! what the wire brings. Outputs: completions in queues, [`Event`]s, and what goes into the wire.
 //! Data path: `post.rs`, `transmit.rs`, `progress.rs`, `deliver.rs`, `complete.rs`.
 
+mod cached;
 mod memory;
 
 use crate::attention::Attention;
@@ -22,6 +23,7 @@ use crate::lost_link::{LostLink, LostLinks};
 use crate::parcel::Inbox;
 use crate::ready::ReadyBitmap;
 use crate::registration::Registry;
+use crate::registration_cache::{CacheConfig, RegistrationCache};
 use crate::round::Round;
 use crate::shared_receive_queue::Srq;
 use crate::time::Instant;
@@ -91,6 +93,8 @@ pub struct Engine<W> {
     pub(crate) srqs: Slab<Srq, SrqTag>,
     pub(crate) inboxes: Slab<Inbox, InboxTag>,
     pub(crate) registry: Registry,
+    /// Regions that are kept for the next registration.
+    pub(crate) cache: RegistrationCache,
     pub(crate) links: Vec<LinkState>,
     /// Which of them polls look at.
     pub(crate) attention: Attention,
@@ -125,6 +129,7 @@ impl<W: Wire> Engine<W> {
             srqs: Slab::new(SRQS_MAX),
             inboxes: Slab::new(INBOXES_MAX),
             registry: Registry::new(),
+            cache: RegistrationCache::new(CacheConfig { watch: false, ..CacheConfig::default() }),
             links: Vec::new(),
             attention: Attention::default(),
             ready: ReadyBitmap::default(),

@@ -158,6 +158,7 @@ impl Nic {
         engine.set_turn_bytes(config.turn_bytes);
         engine.set_now(clock());
         engine.set_memory_mode(config.memory);
+        engine.set_registration_cache(config.registration_cache);
         let shared = Arc::new(Shared {
             polls: OwnLine(AtomicU32::new(0)),
             gives_way: AtomicBool::new(false),

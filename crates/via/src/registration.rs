@@ -122,15 +122,25 @@ impl Registry {
             return Err(Error::InvalidParameter);
         }
         let owned = self.allocation_around(address, length);
-        let writable = match owned {
-            Some(_) => true,
-            None => match wire.probe_memory(address, length) {
-                MemoryKind::Writable => true,
-                MemoryKind::ReadOnly if attributes.rdma_write => return Err(Error::InvalidParameter),
-                MemoryKind::ReadOnly => false,
-                MemoryKind::Unmapped => return Err(Error::InvalidParameter),
-            },
+        let kind = if owned.is_some() { MemoryKind::Writable } else { wire.probe_memory(address, length) };
+        self.register_as(wire, (address, length), attributes, kind)
+    }
+
+    /// Registers memory that is `kind` for certain.
+    pub(crate) fn register_as<W: Wire>(
+        &mut self,
+        wire: &mut W,
+        (address, length): (u64, u64),
+        attributes: &MemAttributes,
+        kind: MemoryKind,
+    ) -> Result<MemHandle, Error> {
+        let writable = match kind {
+            MemoryKind::Writable => true,
+            MemoryKind::ReadOnly if attributes.rdma_write => return Err(Error::InvalidParameter),
+            MemoryKind::ReadOnly => false,
+            MemoryKind::Unmapped => return Err(Error::InvalidParameter),
         };
+        let owned = self.allocation_around(address, length);
         self.hold_ptag(attributes.ptag)?;
         let (segment, segment_offset) = owned.map_or((None, 0), |(base, segment)| (Some(segment), address - base));
         let region = Region {
@@ -211,6 +221,24 @@ impl Registry {
         wire.publish(handle.index(), None);
         self.publish(wire, handle);
         Ok(())
+    }
+
+    /// Gives peers rights to a region, or takes them away; requests of this process go on. `true`:
+    /// peers had been told of it, so they may be inside it.
+    pub(crate) fn set_remote_rights<W: Wire>(&mut self, wire: &mut W, handle: MemHandle, write: bool, read: bool) -> bool {
+        let Some(r) = self.regions.get_mut(handle).filter(|r| (r.rdma_write, r.rdma_read) != (write, read)) else { return false };
+        (r.rdma_write, r.rdma_read) = (write, read);
+        let was_published = core::mem::take(&mut r.published);
+        if was_published {
+            wire.publish(handle.index(), None);
+        }
+        self.publish(wire, handle);
+        was_published
+    }
+
+    /// Whether this process may write a region.
+    pub(crate) fn is_writable(&self, handle: MemHandle) -> bool {
+        self.regions.get(handle).is_some_and(|r| r.writable)
     }
 
     /// Tells peers about a region that they might reach directly.

@@ -34,6 +34,56 @@ VIP_RETURN VipxAllocMem(IN VIP_NIC_HANDLE NicHandle, IN VIP_ULONG Bytes, OUT VIP
  */
 VIP_RETURN VipxFreeMem(IN VIP_NIC_HANDLE NicHandle, IN VIP_PVOID Address);
 
+/* ------------------------------------------------------------------------ registration cache */
+
+/*
+ * As VipRegisterMem, for memory that is registered again and again: gives the handle of a region
+ * that is registered already where one serves, and keeps regions that have no users. A region
+ * serves if it has the same tag and rights and holds these bytes; if peers have rights, it must
+ * have exactly these bytes. To be ended by VipxReleaseCached, once for each success;
+ * VipDeregisterMem and VipSetMemAttributes refuse such a handle. The handle may cover more bytes
+ * than were asked for, up to whole pages. The bytes must stay mapped until they are released and
+ * no request uses them; then the program may unmap them, by any call.
+ * BELLWIRE_REGISTRATION_CACHE and its kin in bellwire-environment(7) say how regions are found
+ * and how many are kept.
+ *   MemAttribs  as for VipRegisterMem; NULL: no tag, no rights
+ * VIP_SUCCESS; VIP_INVALID_PARAMETER: as VipRegisterMem; VIP_INVALID_PTAG; VIP_ERROR_RESOURCE: too
+ * many regions, or with page-hash all records in use.
+ */
+VIP_RETURN VipxRegisterCached(IN VIP_NIC_HANDLE NicHandle, IN VIP_PVOID VirtualAddress, IN VIP_ULONG Length,
+                              IN VIP_MEM_ATTRIBUTES *MemAttribs, OUT VIP_MEM_HANDLE *MemoryHandle);
+
+/*
+ * Ends one VipxRegisterCached. After the last one of a region peers no longer reach it; the region
+ * itself is kept for the next VipxRegisterCached until room is needed, its memory is unmapped or
+ * its tag is destroyed. Requests that are posted go on.
+ *   VirtualAddress  any byte of the region
+ * VIP_SUCCESS; VIP_INVALID_PARAMETER: bad NIC, not such a handle, not in its region, or released as
+ * often as registered.
+ */
+VIP_RETURN VipxReleaseCached(IN VIP_NIC_HANDLE NicHandle, IN VIP_PVOID VirtualAddress, IN VIP_MEM_HANDLE MemoryHandle);
+
+typedef struct {
+    VIP_UINT32 Size;
+    VIP_UINT32 Reserved;
+    VIP_UINT64 Regions;      /* that can be found */
+    VIP_UINT64 Unused;       /* those of them that nobody has registered now */
+    VIP_UINT64 Bytes;        /* of the regions that can be found */
+    VIP_UINT64 WatchedBytes; /* memory of which the kernel tells when it is unmapped */
+    VIP_UINT64 Hits;         /* VipxRegisterCached that found a region */
+    VIP_UINT64 Misses;       /* that made one */
+    VIP_UINT64 Checks;       /* hits whose pages were looked at: their memory is not watched */
+    VIP_UINT64 Evictions;    /* unused regions that made room */
+    VIP_UINT64 Unmapped;     /* regions whose memory was unmapped, moved or replaced */
+    VIP_UINT64 Uncached;     /* regions not kept: of VipxAllocMem, or more than there is room for */
+} VIPX_CACHE_INFO;
+
+/*
+ * Fills Info with what the registration cache of a NIC has done.
+ * VIP_SUCCESS; VIP_INVALID_PARAMETER: bad NIC or pointer, bad Size.
+ */
+VIP_RETURN VipxQueryCache(IN VIP_NIC_HANDLE NicHandle, IN OUT VIPX_CACHE_INFO *Info);
+
 /* ------------------------------------------------------------------------------------------------ queries */
 
 /* VIPX_VI_INFO.Wire, VIPX_LINK_INFO.Wire */

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The extensions of `viplx.h`, except `VipxCreateVi` (`vi.rs`).
+//! The extensions of `viplx.h`, except `VipxCreateVi` (`vi.rs`) and the
+//! registration cache (`cached.rs`).
 
 use crate::handles::{self, Kind};
 use crate::memory::{REGISTER_BLOCK_BYTES_MAX, ptag_of};
@@ -66,7 +67,7 @@ pub(crate) fn size_of_info<T>(info: *const T, first: usize) -> Result<u32, VipRe
 ///
 /// # Safety
 /// C1, for the `size` bytes that the caller says there are.
-unsafe fn fill_info<T>(info: *mut T, filled: &T, size: u32) {
+pub(crate) unsafe fn fill_info<T>(info: *mut T, filled: &T, size: u32) {
     // SAFETY: the caller's; no more than either has.
     unsafe { core::ptr::from_ref(filled).cast::<u8>().copy_to_nonoverlapping(info.cast(), size_of::<T>().min(size as usize)) };
 }

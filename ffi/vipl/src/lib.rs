@@ -11,7 +11,7 @@
 //! | `work.rs` | post, done, wait: the data path |
 //! | `handles.rs` | handles are values; the threads inside a NIC; when a closed NIC may go |
 //! | `waiting.rs` | waits that say how long they spin; descriptors of completion queues |
-//! | `cq.rs`, `notify.rs`, `vi.rs`, `memory.rs`, `connect.rs`, `nic.rs`, `names.rs`, `ext.rs` | the other calls |
+//! | `cq.rs`, `notify.rs`, `vi.rs`, `memory.rs`, `cached.rs`, `connect.rs`, `nic.rs`, `names.rs`, `ext.rs` | the other calls |
 //! | `types.rs`, `status.rs` | layouts; return codes |
 //!
 //! Invariant C1, on which every `unsafe` block about an argument relies: a pointer argument that is
@@ -22,6 +22,7 @@
 //!
 //! Budget of a post or done beyond the engine's: two stores and four loads.
 
+mod cached;
 mod cause;
 mod connect;
 mod cq;

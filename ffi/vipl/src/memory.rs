@@ -25,13 +25,23 @@ pub(crate) fn ptag_handle(nic: &Cell, ptag: Option<PtagHandle>) -> VipHandle {
     ptag.map_or(core::ptr::null_mut(), |p| nic.handle(Kind::Ptag, p))
 }
 
-fn attributes_of(nic: &Cell, a: &VipMemAttributes) -> Result<MemAttributes, VipReturn> {
+pub(crate) fn attributes_of(nic: &Cell, a: &VipMemAttributes) -> Result<MemAttributes, VipReturn> {
     let ptag = ptag_of(nic, a.ptag)?;
     let (rdma_write, rdma_read) = (a.enable_rdma_write != VIP_FALSE, a.enable_rdma_read != VIP_FALSE);
     if ptag.is_none() && (rdma_write || rdma_read) {
         return Err(VipReturn::InvalidPtag);
     }
     Ok(MemAttributes { ptag, rdma_write, rdma_read })
+}
+
+/// First byte of memory that is to be registered, if there can be so much of it.
+pub(crate) fn start_of(address: *mut c_void, length: VipUlong) -> Result<u64, VipReturn> {
+    // The engine makes pointers of registered addresses.
+    let start = address.expose_provenance() as u64;
+    if address.is_null() || length == 0 || start.checked_add(length).is_none() {
+        return Err(VipReturn::InvalidParameter);
+    }
+    if length > REGISTER_BLOCK_BYTES_MAX { Err(VipReturn::ErrorResource) } else { Ok(start) }
 }
 
 #[unsafe(no_mangle)]
@@ -72,14 +82,7 @@ pub unsafe extern "C" fn VipRegisterMem(
         }
         // SAFETY: C1; NULL has a meaning.
         let attributes = unsafe { attributes.as_ref() }.map_or(Ok(MemAttributes::default()), |a| attributes_of(&nic, a))?;
-        // The engine makes pointers of registered addresses.
-        let start = address.expose_provenance() as u64;
-        if start.checked_add(length).is_none() {
-            return Err(VipReturn::InvalidParameter);
-        }
-        if length > REGISTER_BLOCK_BYTES_MAX {
-            return Err(VipReturn::ErrorResource);
-        }
+        let start = start_of(address, length)?;
         // SAFETY: U0, which VipRegisterMem asks of its caller (C1).
         let handle = nic.nic.with(|e| unsafe { e.register(start, length, &attributes) })?;
         // SAFETY: C1, not NULL.

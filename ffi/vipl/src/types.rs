@@ -198,6 +198,24 @@ pub(crate) struct VipxNicInfo {
     pub reserved: u32,
 }
 
+/// `VIPX_CACHE_INFO`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub(crate) struct VipxCacheInfo {
+    pub size: u32,
+    pub reserved: u32,
+    pub regions: u64,
+    pub unused: u64,
+    pub bytes: u64,
+    pub watched_bytes: u64,
+    pub hits: u64,
+    pub misses: u64,
+    pub checks: u64,
+    pub evictions: u64,
+    pub unmapped: u64,
+    pub uncached: u64,
+}
+
 /// `VIPX_VI_ATTRIBUTES`.
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -237,4 +255,5 @@ layout!(VipxCauseInfo, 128, by at 8, text at 16);
 layout!(VipxViInfo, 88, inline_bytes_max at 16, link_id at 20, messages_sent at 24, frame_count at 64, attach_count at 72);
 layout!(VipxMemInfo, 16, origin at 4, peer_count at 12);
 layout!(VipxNicInfo, 48, inline_bytes_max at 20, registered_bytes at 24, allocated_bytes at 32, memory at 40);
+layout!(VipxCacheInfo, 88, regions at 8, hits at 40, uncached at 80);
 layout!(VipxViAttributes, 16, flags at 4, srq at 8);

@@ -10,11 +10,13 @@ use crate::stats;
 const EXCHANGE: (u64, usize) = (10_000, 5);
 
 /// What a user may have set.
-const VARIABLES: [&str; 10] = [
+const VARIABLES: [&str; 12] = [
     "BELLWIRE_VIPL",
     "BELLWIRE_MODE",
     "BELLWIRE_ATTACH",
     "BELLWIRE_MEMORY",
+    "BELLWIRE_REGISTRATION_CACHE",
+    "BELLWIRE_REGISTRATION_WATCH",
     "BELLWIRE_ADDRESS",
     "BELLWIRE_UDP",
     "BELLWIRE_SHM",

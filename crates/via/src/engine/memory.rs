@@ -18,6 +18,7 @@ impl<W: Wire> Engine<W> {
 
     /// Destroys a tag that no VI and no region uses.
     pub fn destroy_ptag(&mut self, ptag: PtagHandle) -> Result<(), Error> {
+        self.flush_cached(Some(ptag.raw()));
         self.registry.destroy_ptag(ptag)
     }
 
@@ -91,8 +92,16 @@ impl<W: Wire> Engine<W> {
     }
 
     /// Ends a registration. [`Error::Resource`] while a posted request uses it. When it returns, no
-    /// peer is inside the region any more.
+    /// peer is inside the region any more. A region of the registration cache ends with
+    /// [`release_cached`](Self::release_cached).
     pub fn deregister(&mut self, address: u64, handle: MemHandle) -> Result<(), Error> {
+        if self.cache.record_of(handle).is_some() {
+            return Err(Error::InvalidParameter);
+        }
+        self.deregister_region(address, handle)
+    }
+
+    pub(super) fn deregister_region(&mut self, address: u64, handle: MemHandle) -> Result<(), Error> {
         let shared = self.registry.is_published(handle);
         self.revoke_leases(handle);
         self.registry.deregister(&mut self.wire, address, handle)?;
@@ -113,7 +122,14 @@ impl<W: Wire> Engine<W> {
     }
 
     /// Changes a region's tag and rights. [`Error::Resource`] while a posted request uses it.
+    ///
+    /// # Errors
+    /// [`Error::InvalidParameter`] also for a region of the registration cache, which others may
+    /// use as it is.
     pub fn set_memory_attributes(&mut self, address: u64, handle: MemHandle, attributes: &MemAttributes) -> Result<(), Error> {
+        if self.cache.record_of(handle).is_some() {
+            return Err(Error::InvalidParameter);
+        }
         self.revoke_leases(handle);
         self.registry.set_attributes(&mut self.wire, address, handle, attributes)?;
         self.quiesce_all();
@@ -149,7 +165,7 @@ impl<W: Wire> Engine<W> {
         self.registry.count()
     }
 
-    fn quiesce_all(&mut self) {
+    pub(super) fn quiesce_all(&mut self) {
         for link in &self.links {
             self.wire.quiesce(link.id);
         }

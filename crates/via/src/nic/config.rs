@@ -3,6 +3,7 @@
 
 use crate::attributes::HOST_ADDRESS_BYTES_MAX;
 use crate::limits::{TURN_BYTES_DEFAULT, TURN_BYTES_MAX, TURN_BYTES_MIN};
+use crate::registration_cache::{CACHE_ENTRIES_MAX, CacheAlgorithm, CacheConfig};
 use crate::user_memory::{MemoryMode, kernel_copies};
 use crate::wire::shm::ProtectionMode;
 use crate::wire::udp::{DIRECTORY_PORT, address_from, host_address};
@@ -28,6 +29,8 @@ pub struct NicConfig {
     pub attach: Attach,
     /// Whether registered memory of the program is believed to be mapped.
     pub memory: MemoryMode,
+    /// The registration cache.
+    pub registration_cache: CacheConfig,
     /// Host address of the NIC: an IPv4 or IPv6 address, with 2 more bytes if a port belongs to it
     /// (4, 16, 6 or 18 bytes; others only without UDP).
     pub host: Vec<u8>,
@@ -84,6 +87,7 @@ impl Default for NicConfig {
             mode: ProtectionMode::Mapped,
             attach: Attach::Auto,
             memory: MemoryMode::Trust,
+            registration_cache: CacheConfig::default(),
             host: Ipv4Addr::LOCALHOST.octets().to_vec(),
             scope: 0,
             udp: None,
@@ -102,7 +106,9 @@ impl NicConfig {
     /// 1000000), `BELLWIRE_ADDRESS` (an IP address with or without a port, the name of an
     /// interface, or `auto`: any but a loopback address turns UDP on), `BELLWIRE_UDP` and
     /// `BELLWIRE_SHM` (`on` or `off`), `BELLWIRE_DIRECTORY_PORT`, `BELLWIRE_FAULTS` (a
-    /// [`FaultPlan`]) and `BELLWIRE_TURN_BYTES` (1024 to 1048576).
+    /// [`FaultPlan`]), `BELLWIRE_TURN_BYTES` (1024 to 1048576), `BELLWIRE_REGISTRATION_CACHE`
+    /// (`intervals`, `page-hash` or `off`), `BELLWIRE_REGISTRATION_CACHE_ENTRIES` (1 to 65536),
+    /// `BELLWIRE_REGISTRATION_CACHE_BYTES` and `BELLWIRE_REGISTRATION_WATCH` (`on` or `off`).
     ///
     /// # Errors
     /// A variable is set to something else.
@@ -158,6 +164,7 @@ impl NicConfig {
         if let Some(bytes) = read("BELLWIRE_TURN_BYTES", parse_turn)? {
             config.turn_bytes = bytes;
         }
+        config.registration_cache = cache_from_env()?;
         Ok(config)
     }
 
@@ -173,6 +180,32 @@ fn read<T>(variable: &'static str, parse: impl FnOnce(&str) -> Option<T>) -> Res
     match std::env::var_os(variable) {
         None => Ok(None),
         Some(value) => value.to_str().and_then(parse).map(Some).ok_or(ConfigError { variable }),
+    }
+}
+
+fn cache_from_env() -> Result<CacheConfig, ConfigError> {
+    let mut cache = CacheConfig::default();
+    if let Some(algorithm) = read("BELLWIRE_REGISTRATION_CACHE", parse_algorithm)? {
+        cache.algorithm = algorithm;
+    }
+    if let Some(entries) = read("BELLWIRE_REGISTRATION_CACHE_ENTRIES", |v| v.parse().ok().filter(|n| (1..=CACHE_ENTRIES_MAX).contains(n)))? {
+        cache.entries = entries;
+    }
+    if let Some(bytes) = read("BELLWIRE_REGISTRATION_CACHE_BYTES", |v| v.parse().ok())? {
+        cache.bytes = bytes;
+    }
+    if let Some(watch) = read("BELLWIRE_REGISTRATION_WATCH", parse_switch)? {
+        cache.watch = watch;
+    }
+    Ok(cache)
+}
+
+fn parse_algorithm(value: &str) -> Option<CacheAlgorithm> {
+    match value {
+        "intervals" => Some(CacheAlgorithm::Intervals),
+        "page-hash" => Some(CacheAlgorithm::PageHash),
+        "off" => Some(CacheAlgorithm::Off),
+        _ => None,
     }
 }
 
@@ -236,7 +269,10 @@ impl fmt::Display for ConfigError {
             "BELLWIRE_MEMORY" => "\"trust\" or \"strict\"",
             "BELLWIRE_ADDRESS" => "an IP address of this host (10.0.0.5, 10.0.0.5:9000, [fd00::5]:9000, fe80::5%eth0), the name of an interface, or \"auto\"",
             "BELLWIRE_FAULTS" => "a plan of faults, such as \"loss=0.01,reorder=0.02,seed=7\" (docs/simulator.md)",
-            "BELLWIRE_UDP" | "BELLWIRE_SHM" => "\"on\" or \"off\"",
+            "BELLWIRE_UDP" | "BELLWIRE_SHM" | "BELLWIRE_REGISTRATION_WATCH" => "\"on\" or \"off\"",
+            "BELLWIRE_REGISTRATION_CACHE" => "\"intervals\", \"page-hash\" or \"off\"",
+            "BELLWIRE_REGISTRATION_CACHE_ENTRIES" => "a number of regions, 1 to 65536",
+            "BELLWIRE_REGISTRATION_CACHE_BYTES" => "a number of bytes",
             "BELLWIRE_TURN_BYTES" => "a number of bytes, 1024 to 1048576",
             "BELLWIRE_DIRECTORY_PORT" => "a port, 1 to 65535",
             _ => "a number of microseconds up to 1000000",
@@ -315,6 +351,8 @@ mod tests {
         assert_eq!(parse_attach(""), None);
         assert_eq!(parse_memory("strict"), Some(MemoryMode::Strict));
         assert_eq!(parse_memory("Trust"), None);
+        assert_eq!(parse_algorithm("page-hash"), Some(CacheAlgorithm::PageHash));
+        assert_eq!(parse_algorithm("lru"), None);
         assert_eq!(parse_spin("0"), Some(Duration::ZERO));
         assert_eq!(parse_spin("1000001"), None);
         assert_eq!(parse_spin("-1"), None);

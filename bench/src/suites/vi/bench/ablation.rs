@@ -10,7 +10,8 @@
 //! - *registering*: from 32,000 bytes on the sender announces a message, the receiver registers its
 //!   buffer and says where it is, the sender registers its own and writes it there with immediate
 //!   data; both deregister. Below, segments.
-//! - *cached*: the same, but what has been registered stays so.
+//! - *cached*: the same, but what has been registered stays so: two handles of two buffers, the
+//!   limit of a registration cache that never misses.
 //! - *polled*: as cached; below 16 KiB messages are written into a place that the receiver polls,
 //!   one of a set: first the data, then a word that says that they are there.
 //!

@@ -1,0 +1,321 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Hears from the kernel when memory of this process is unmapped or moved, by any thread and any
+//! call, without hooks in an allocator: `userfaultfd` with its events.
+//!
+//! Ranges are watched in the mode of write protection, of which nothing is ever protected. So no
+//! page fault is held up, and since no fault of the kernel's has to be, any user may have the
+//! descriptor (`UFFD_USER_MODE_ONLY`, Linux 5.11). Where it cannot be had (an older kernel, a
+//! seccomp filter such as a container's, a range that another descriptor watches) the answer is
+//! no, and the caller looks at the mapping itself.
+//!
+//! The thread that unmaps watched memory waits in the kernel until the event is read, by a thread
+//! of this module. That thread takes no lock and no memory and runs no signal handler: it can
+//! always go on. One descriptor serves the process, for the kernel allows one for a mapping.
+//!
+//! Invariant W1: once a range is watched the reading thread runs for the life of the process;
+//! otherwise those that unmap would wait for ever. The child of a `fork` has neither thread nor
+//! watched ranges, and begins anew.
+
+use crate::atomic::{AtomicPtr, AtomicU32, Ordering};
+use crate::fork_mark::ForkMark;
+use crate::own_thread;
+use crate::unmap_log::{BATCH, Cursor, Missed, UnmapLog};
+use core::ops::Range;
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::fd::OwnedFd;
+use rustix::ioctl::{Updater, ioctl, opcode};
+use rustix::mm::{UserfaultfdFlags, userfaultfd};
+
+/// Ranges kept for readers that lag.
+const RANGES: usize = 1024;
+
+/// Numbers and shapes of the kernel's interface, those of `UFFDIO_API` and its kin.
+const API: u64 = 0xaa;
+const USER_MODE_ONLY: u32 = 1;
+const MODE_WP: u64 = 2;
+const EVENT_REMAP: u8 = 0x14;
+const EVENT_REMOVE: u8 = 0x15;
+const EVENT_UNMAP: u8 = 0x16;
+const FEATURE_PAGEFAULT_FLAG_WP: u64 = 1;
+const FEATURE_EVENT_REMAP: u64 = 1 << 2;
+const FEATURE_EVENT_UNMAP: u64 = 1 << 6;
+const FEATURE_WP_HUGETLBFS_SHMEM: u64 = 1 << 12;
+const FEATURE_WP_ASYNC: u64 = 1 << 15;
+/// Without these there is nothing to hear.
+const NEEDED: u64 = FEATURE_PAGEFAULT_FLAG_WP | FEATURE_EVENT_REMAP | FEATURE_EVENT_UNMAP;
+/// With these, memory other than private anonymous can be watched too: shared memory (Linux 5.19)
+/// and files (6.7).
+const WANTED: u64 = FEATURE_WP_HUGETLBFS_SHMEM | FEATURE_WP_ASYNC;
+
+#[repr(C)]
+struct Hello {
+    api: u64,
+    features: u64,
+    ioctls: u64,
+}
+
+#[repr(C)]
+struct Register {
+    start: u64,
+    length: u64,
+    mode: u64,
+    ioctls: u64,
+}
+
+/// An event: its kind in the first byte; two or three words, of which the first says where.
+#[derive(Clone, Copy, Debug, Default)]
+#[repr(C)]
+struct Message {
+    head: u64,
+    words: [u64; 3],
+}
+
+const STARTING: u32 = 0;
+const RUNS: u32 = 1;
+const FAILED: u32 = 2;
+
+/// The process's watch over its mappings.
+#[derive(Debug)]
+pub struct UnmapWatch {
+    fd: OwnedFd,
+    log: UnmapLog<RANGES>,
+    state: AtomicU32,
+    mark: ForkMark,
+}
+
+static WATCH: AtomicPtr<UnmapWatch> = AtomicPtr::new(core::ptr::null_mut());
+
+/// The watch of this process; begins it if there is none. `None`: it cannot be had.
+pub fn shared() -> Option<&'static UnmapWatch> {
+    // Acquire: pairs with the exchange below; the watch is whole.
+    let mut found = WATCH.load(Ordering::Acquire);
+    loop {
+        // SAFETY: a pointer in WATCH is of a leaked box, never freed.
+        if let Some(watch) = unsafe { found.as_ref() }
+            && !watch.mark.is_elsewhere()
+        {
+            return watch.is_ready().then_some(watch);
+        }
+        let new = Box::into_raw(Box::new(UnmapWatch::new()?));
+        // AcqRel: publishes the new watch, and sees that of another thread.
+        match WATCH.compare_exchange(found, new, Ordering::AcqRel, Ordering::Acquire) {
+            Ok(_) => {
+                // SAFETY: a leaked box.
+                let watch: &'static UnmapWatch = unsafe { &*new };
+                watch.start();
+                return watch.is_ready().then_some(watch);
+            }
+            Err(theirs) => {
+                // SAFETY: the box of just now, which nobody else has seen.
+                drop(unsafe { Box::from_raw(new) });
+                found = theirs;
+            }
+        }
+    }
+}
+
+impl UnmapWatch {
+    fn new() -> Option<Self> {
+        let features = features()? & (NEEDED | WANTED);
+        if features & NEEDED != NEEDED {
+            return None;
+        }
+        let fd = descriptor()?;
+        hello(&fd, features)?;
+        Some(Self { fd, log: UnmapLog::new(), state: AtomicU32::new(STARTING), mark: ForkMark::new() })
+    }
+
+    /// Starts the reading thread, with all signals blocked: a handler that unmapped memory would
+    /// wait for its own thread.
+    fn start(&'static self) {
+        let thread = with_signals_blocked(|| own_thread::spawn(c"bellwire-unmap", move || self.read_on()));
+        // Release: pairs with `is_ready`.
+        self.state.store(if thread.is_ok() { RUNS } else { FAILED }, Ordering::Release);
+    }
+
+    fn is_ready(&self) -> bool {
+        loop {
+            // Acquire: pairs with the store in `start`.
+            match self.state.load(Ordering::Acquire) {
+                STARTING => std::thread::yield_now(),
+                state => return state == RUNS,
+            }
+        }
+    }
+
+    /// The reading thread. It never ends (W1).
+    fn read_on(&self) {
+        let mut messages = [Message::default(); BATCH];
+        loop {
+            let _ = poll(&mut [PollFd::new(&self.fd, PollFlags::IN)], None);
+            self.log.begin();
+            let got = read(&self.fd, &mut messages);
+            let mut ranges = [const { Range { start: 0, end: 0 } }; BATCH];
+            let mut count = 0;
+            for range in messages[..got].iter().filter_map(Message::range) {
+                ranges[count] = range;
+                count += 1;
+            }
+            self.log.finish(&ranges[..count]);
+        }
+    }
+
+    /// Watches the pages of a range, from now on and until they are unmapped. `false`: they cannot
+    /// be watched, or not all of them.
+    pub fn watch(&self, pages: &Range<u64>) -> bool {
+        let mut register = Register { start: pages.start, length: pages.end - pages.start, mode: MODE_WP, ioctls: 0 };
+        // SAFETY: the number and the shape of UFFDIO_REGISTER. It changes nothing that the program
+        // could see but the time that unmapping takes: nothing is write-protected.
+        unsafe { ioctl(&self.fd, Updater::<{ opcode::read_write::<Register>(0xaa, 0x00) }, Register>::new(&mut register)) }.is_ok()
+    }
+
+    /// Where a reader begins.
+    pub fn cursor(&self) -> Cursor {
+        self.log.cursor()
+    }
+
+    /// Whether memory that is watched was unmapped since the reader last called
+    /// [`drain`](Self::drain).
+    #[inline(always)]
+    pub fn has_news(&self, cursor: Cursor) -> bool {
+        self.log.has_news(cursor)
+    }
+
+    /// Gives the ranges that were unmapped since.
+    pub fn drain(&self, cursor: &mut Cursor, each: impl FnMut(Range<u64>)) -> Missed {
+        self.log.drain(cursor, each)
+    }
+}
+
+impl Message {
+    /// The range that is no longer mapped, or other memory.
+    fn range(&self) -> Option<Range<u64>> {
+        let [from, to, length] = self.words;
+        match self.head.to_ne_bytes()[0] {
+            EVENT_UNMAP | EVENT_REMOVE => Some(from..to),
+            EVENT_REMAP => Some(from..from.saturating_add(length)),
+            _ => None,
+        }
+    }
+}
+
+fn descriptor() -> Option<OwnedFd> {
+    let flags = UserfaultfdFlags::CLOEXEC | UserfaultfdFlags::NONBLOCK | UserfaultfdFlags::from_bits_retain(USER_MODE_ONLY);
+    // SAFETY: a descriptor that watches nothing yet.
+    unsafe { userfaultfd(flags) }.ok()
+}
+
+/// Agrees on the interface with the kernel; gives what it can.
+fn hello(fd: &OwnedFd, features: u64) -> Option<u64> {
+    let mut hello = Hello { api: API, features, ioctls: 0 };
+    // SAFETY: the number and the shape of UFFDIO_API.
+    unsafe { ioctl(fd, Updater::<{ opcode::read_write::<Hello>(0xaa, 0x3f) }, Hello>::new(&mut hello)) }.ok()?;
+    Some(hello.features)
+}
+
+/// What this kernel can. A descriptor agrees once, so this one is for asking.
+fn features() -> Option<u64> {
+    hello(&descriptor()?, 0)
+}
+
+/// The messages that are there, at most as many as fit.
+fn read(fd: &OwnedFd, messages: &mut [Message; BATCH]) -> usize {
+    use std::os::fd::AsRawFd;
+    let size = size_of::<Message>();
+    // SAFETY: `messages` is writable for so many bytes, and any bits are a message.
+    let got = unsafe { libc::read(fd.as_raw_fd(), messages.as_mut_ptr().cast(), size * BATCH) };
+    usize::try_from(got).unwrap_or(0) / size
+}
+
+/// Runs `f` with all signals of this thread blocked; threads that it starts inherit that.
+fn with_signals_blocked<R>(f: impl FnOnce() -> R) -> R {
+    // SAFETY: two sets of this function's own, which the calls fill.
+    let before = unsafe {
+        let (mut all, mut before) = (core::mem::zeroed(), core::mem::zeroed());
+        libc::sigfillset(&raw mut all);
+        libc::pthread_sigmask(libc::SIG_SETMASK, &raw const all, &raw mut before);
+        before
+    };
+    let result = f();
+    // SAFETY: the mask that this thread had.
+    unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const before, core::ptr::null_mut()) };
+    result
+}
+
+#[cfg(all(test, not(miri)))]
+mod tests {
+    use super::*;
+    use core::ffi::c_void;
+    use rustix::mm::{Advice, MapFlags, MremapFlags, ProtFlags, madvise, mmap_anonymous, mremap, munmap};
+
+    const PAGE: usize = 4096;
+
+    fn map(pages: usize) -> *mut c_void {
+        // SAFETY: a new mapping.
+        unsafe { mmap_anonymous(core::ptr::null_mut(), pages * PAGE, ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE) }.unwrap()
+    }
+
+    fn range(at: *mut c_void, from: usize, to: usize) -> Range<u64> {
+        let at = at.addr();
+        (at + from * PAGE) as u64..(at + to * PAGE) as u64
+    }
+
+    fn seen(watch: &UnmapWatch, cursor: &mut Cursor) -> Vec<Range<u64>> {
+        let mut seen = Vec::new();
+        assert!(watch.drain(cursor, |r| seen.push(r)) == Missed::Nothing);
+        seen
+    }
+
+    /// The ranges that the call unmaps, which is over when it is asked.
+    #[test]
+    fn what_is_unmapped_is_known_when_the_call_returns() {
+        let Some(watch) = shared() else {
+            eprintln!("SKIPPED: no userfaultfd");
+            return;
+        };
+        let mut cursor = watch.cursor();
+        for _ in 0..50 {
+            let at = map(16);
+            assert!(watch.watch(&range(at, 0, 16)));
+            assert!(watch.watch(&range(at, 2, 5)), "again, a part");
+            // SAFETY: memory of this test, that nothing refers to.
+            unsafe { madvise(at, PAGE, Advice::LinuxDontNeed) }.unwrap();
+            assert!(seen(watch, &mut cursor).is_empty(), "memory that was emptied is still mapped");
+            // SAFETY: pages that this test mapped, to which nothing refers.
+            unsafe { munmap(at.wrapping_byte_add(2 * PAGE), PAGE) }.unwrap();
+            assert!(watch.has_news(cursor));
+            assert_eq!(seen(watch, &mut cursor), [range(at, 2, 3)]);
+            // SAFETY: pages that this test mapped, to which nothing refers.
+            unsafe { mmap_anonymous(at.wrapping_byte_add(4 * PAGE), PAGE, ProtFlags::READ, MapFlags::PRIVATE | MapFlags::FIXED) }.unwrap();
+            assert_eq!(seen(watch, &mut cursor), [range(at, 4, 5)]);
+            // SAFETY: pages that this test mapped, to which nothing refers.
+            let moved = unsafe { mremap(at.wrapping_byte_add(8 * PAGE), 4 * PAGE, 8 * PAGE, MremapFlags::MAYMOVE) }.unwrap();
+            assert!(seen(watch, &mut cursor).contains(&range(at, 8, 12)));
+            // SAFETY: pages that this test mapped, to which nothing refers.
+            unsafe {
+                munmap(moved, 8 * PAGE).unwrap();
+                munmap(at, 16 * PAGE).unwrap();
+            }
+            let _ = seen(watch, &mut cursor);
+        }
+    }
+
+    /// A handler that unmaps runs on other threads than the one that reads.
+    #[test]
+    fn the_reading_thread_takes_no_signals() {
+        if shared().is_none() {
+            eprintln!("SKIPPED: no userfaultfd");
+            return;
+        }
+        let tasks = std::fs::read_dir("/proc/self/task").unwrap().flatten();
+        let blocked = tasks.filter_map(|t| {
+            let status = std::fs::read_to_string(t.path().join("status")).ok()?;
+            (status.contains("bellwire-unmap")).then(|| status.lines().find_map(|l| l.strip_prefix("SigBlk:\t").map(str::to_owned)))?
+        });
+        let masks: Vec<u64> = blocked.map(|m| u64::from_str_radix(&m, 16).unwrap()).collect();
+        // All but SIGKILL, SIGSTOP, and the two that the C library keeps to itself.
+        let unblockable: u64 = 1 << 8 | 1 << 18 | 3 << 31;
+        // While the thread starts, the C library blocks its own two as well.
+        assert_eq!(masks.iter().map(|mask| mask | unblockable).collect::<Vec<_>>(), [u64::MAX]);
+    }
+}
