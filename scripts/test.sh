@@ -75,6 +75,7 @@ lane_c() {
     part am-remote tests/am/remote.sh "$target/release/bellwire" "$target/tests-am"
     part fi        tests/fi/check.sh "$target/release/libbellwire_fi.so" "$target/tests-fi" "$target/release/bellwire"
     part hostile   make -s -C tests/hostile check LIBVIPL="$target/release/libvipl.so" OUT="$target/tests-hostile" SECONDS=5
+    part users     make -s -C tests/hostile users LIBVIPL="$target/release/libvipl.so" LIBAM="$target/release/libbellwire_am.so" OUT="$target/tests-hostile"
     part mpi       tests/mpi/check.sh "$target/release/libbellwire_fi.so" "$target/tests-mpi" "$target/release/bellwire"
     certain models    crates/memory/tests/run_loom.sh
     certain corpus    cargo test --release --locked --manifest-path fuzz/Cargo.toml

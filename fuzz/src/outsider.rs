@@ -9,6 +9,7 @@ use bellwire_memory::pidfd;
 use bellwire_memory::region::{Access, Region, RegionKind, RemoteRegion};
 use bellwire_via::wire::Attach;
 use bellwire_via::wire::shm::{ProtectionMode, ShmConfig, ShmWire};
+use bellwire_via::wire::users::Allow;
 use bellwire_via::{Engine, NetAddress};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
@@ -28,7 +29,7 @@ pub const MESSAGE_BYTES: usize = 32;
 
 /// A NIC to be attacked.
 pub fn engine(mode: ProtectionMode) -> Engine<ShmWire> {
-    Engine::new(ShmWire::open(ShmConfig { mode, host: vec![127, 0, 0, 1], attach: Attach::Auto }).unwrap(), 1)
+    Engine::new(ShmWire::open(ShmConfig { mode, host: vec![127, 0, 0, 1], attach: Attach::Auto, allow: Allow::NOBODY }).unwrap(), 1)
 }
 
 /// An address that nobody else uses.

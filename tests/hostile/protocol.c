@@ -27,7 +27,7 @@ uint64_t rnd(uint64_t below) {
     return below == 0 ? state : (state >> 9) % below;
 }
 
-int waiter_name(char *name, size_t room, uint32_t host, const char *discriminator) {
+void address_hash(char *text, uint32_t host, const char *discriminator) {
     const Wide prime = ((Wide)0x0000000001000000u << 64) | 0x13bu;
     Wide hash = ((Wide)0x6c62272e07bb0142u << 64) | 0x62b821756295c58du;
     uint8_t bytes[128];
@@ -37,8 +37,13 @@ int waiter_name(char *name, size_t room, uint32_t host, const char *discriminato
     bytes[count++] = (uint8_t)length;
     memcpy(bytes + count, discriminator, length), count += length;
     for (i = 0; i < count; i++) hash = (hash ^ bytes[i]) * prime;
-    return snprintf(name, room, "bellwire/%d/%u/w/%016llx%016llx", VERSION, (unsigned)geteuid(), (unsigned long long)(hash >> 64),
-                    (unsigned long long)hash);
+    snprintf(text, HASH_TEXT, "%016llx%016llx", (unsigned long long)(hash >> 64), (unsigned long long)hash);
+}
+
+int waiter_name(char *name, size_t room, uint32_t host, const char *discriminator) {
+    char hash[HASH_TEXT];
+    address_hash(hash, host, discriminator);
+    return snprintf(name, room, "bellwire/%d/%u/w/%s", VERSION, (unsigned)geteuid(), hash);
 }
 
 int knock_at(uint32_t host, const char *discriminator) {

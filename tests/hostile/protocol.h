@@ -28,7 +28,7 @@ enum {
 };
 
 /* Messages of the socket. */
-enum { KNOCK = 1, HERE, EXISTING, OFFER, WANT, GIVE, GONE };
+enum { KNOCK = 1, HERE, EXISTING, OFFER, WANT, GIVE, GONE, BARRED };
 
 /* Operations of frames. */
 enum {
@@ -67,6 +67,10 @@ typedef struct {
 
 uint64_t rnd(uint64_t below);
 void seed_with(uint64_t seed);
+
+/* What an IPv4 address and a discriminator are in names: 32 digits and a 0. */
+enum { HASH_TEXT = 33 };
+void address_hash(char *text, uint32_t host, const char *discriminator);
 
 /* The socket's name of who waits at an IPv4 address under a discriminator; gives its length. */
 int waiter_name(char *name, size_t room, uint32_t host, const char *discriminator);

@@ -21,7 +21,7 @@
 use crate::error::MemoryError;
 use rustix::event::{EventfdFlags, Timespec, epoll, eventfd};
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
-use rustix::fs::{FileType, Mode, OFlags, fstat, open};
+use rustix::fs::{FileType, Mode, OFlags, fchmod, fstat, open};
 use rustix::io::{Errno, read, write};
 use rustix::pipe::{PipeFlags, fcntl_setpipe_size, pipe_with};
 use std::collections::BTreeMap;
@@ -151,6 +151,15 @@ impl PeerBell {
         }
         Ok(())
     }
+}
+
+/// Lets a peer of another user have the end of a pipe of [`pipe_of_bell`] as a [`PeerBell`], which
+/// it opens anew. Without a descriptor of it nobody can.
+///
+/// # Errors
+/// [`MemoryError::Os`]: the kernel has no modes for pipes.
+pub fn open_to_other_users(ringing: BorrowedFd<'_>) -> Result<(), MemoryError> {
+    fchmod(ringing, Mode::from_raw_mode(0o666)).map_err(|e| MemoryError::os("fchmod(pipe)", e))
 }
 
 /// Takes what is in a bell's pipe; a hostile peer may have made the pipe larger, then what is left

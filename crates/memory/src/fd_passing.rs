@@ -29,6 +29,9 @@ pub const NAME_MAX: usize = 107;
 /// Connections that the kernel keeps for a listener that has not accepted them yet.
 const BACKLOG: i32 = 128;
 
+/// A socket option of Linux 4.13 that the `libc` crate does not have.
+const SO_PEERGROUPS: i32 = 59;
+
 /// A message taken from a socket.
 #[derive(Debug)]
 pub struct Received {
@@ -130,6 +133,28 @@ pub fn peer_credentials(socket: BorrowedFd<'_>) -> Result<Credentials, MemoryErr
         return Err(MemoryError::os("getsockopt(SO_PEERCRED)", errno));
     }
     Ok(Credentials { pid: credentials.pid, uid: credentials.uid, gid: credentials.gid })
+}
+
+/// The supplementary groups of the process that made the other end, mapped to this user namespace;
+/// none if the kernel does not tell them.
+pub fn peer_groups(socket: BorrowedFd<'_>) -> Vec<u32> {
+    let mut groups: Vec<libc::gid_t> = vec![0; 64];
+    loop {
+        let mut len = size_of_val(groups.as_slice()) as libc::socklen_t;
+        // SAFETY: the kernel writes at most `len` bytes, which `groups` has, and any bytes are
+        // valid numbers.
+        let result = unsafe { libc::getsockopt(socket.as_raw_fd(), libc::SOL_SOCKET, SO_PEERGROUPS, groups.as_mut_ptr().cast(), &raw mut len) };
+        let there = len as usize / size_of::<libc::gid_t>();
+        if result == 0 {
+            groups.truncate(there);
+            return groups;
+        }
+        if there <= groups.len() {
+            return Vec::new();
+        }
+        // More than there was room for: the kernel has said how many.
+        groups.resize(there, 0);
+    }
 }
 
 /// Listens under an abstract name of 1 to [`NAME_MAX`] bytes. The name is free again when the last

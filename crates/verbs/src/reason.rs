@@ -50,11 +50,13 @@ pub enum Reason {
     PortDown = 15,
     /// A fault that `BELLWIRE_FAULTS` asked for.
     Fault = 16,
+    /// The peer's process is another user's, and one of both does not allow the other.
+    NotAllowed = 17,
 }
 
 impl Reason {
     /// All of them.
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 18] = [
         Self::None,
         Self::PeerDied,
         Self::PeerClosed,
@@ -72,6 +74,7 @@ impl Reason {
         Self::NoQueuePair,
         Self::PortDown,
         Self::Fault,
+        Self::NotAllowed,
     ];
 
     /// For people: a clause without a full stop.
@@ -94,6 +97,7 @@ impl Reason {
             Self::NoQueuePair => "the peer has no such queue pair, or it is not ready to receive",
             Self::PortDown => "the port of this device is down",
             Self::Fault => "a fault that BELLWIRE_FAULTS asked for",
+            Self::NotAllowed => "the peer's process is another user's; both need the other one in BELLWIRE_ALLOW, or UDP",
         }
     }
 
@@ -115,6 +119,7 @@ impl Reason {
             bellwire_via::Error::Timeout => Self::NoAnswer,
             bellwire_via::Error::NotReachable => Self::NotReachable,
             bellwire_via::Error::Resource => Self::LocalLimit,
+            bellwire_via::Error::NotAllowedHere | bellwire_via::Error::NotAllowedThere => Self::NotAllowed,
             _ => Self::Refused,
         }
     }
@@ -132,6 +137,7 @@ impl Reason {
             LinkFailure::PeerMisbehaved | LinkFailure::BadFrame => Self::Protocol,
             LinkFailure::PeerStalled => Self::PeerStalled,
             LinkFailure::LocalLimit => Self::LocalLimit,
+            LinkFailure::NotAllowedHere | LinkFailure::NotAllowedThere => Self::NotAllowed,
         }
     }
 }

@@ -7,7 +7,7 @@ use crate::error::Error;
 use crate::handle::{Handle, Slab};
 use crate::handles::ViHandle;
 use crate::time::{Duration, Instant};
-use crate::wire::{LinkId, Rendezvous};
+use crate::wire::{LinkFailure, LinkId, Rendezvous};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Waiters and unanswered incoming requests that a NIC keeps.
@@ -58,6 +58,8 @@ pub(crate) struct Attempt {
     pub(crate) matched: bool,
     /// Somebody waits there, who had no room for it the last time.
     pub(crate) busy: bool,
+    /// Another user's process was there, and a grant was missing.
+    pub(crate) refusal: Option<LinkFailure>,
     pub(crate) outcome: Option<Result<ViAttributes, Error>>,
 }
 

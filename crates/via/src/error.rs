@@ -28,6 +28,10 @@ pub enum Error {
     InvalidState,
     /// Peer: nobody waits for this address and discriminator.
     NoMatch,
+    /// A process of another user of this host waits there, which this one does not allow.
+    NotAllowedHere,
+    /// The process that waits there is another user's, and does not allow this one.
+    NotAllowedThere,
     /// No way to that host.
     NotReachable,
     /// This engine does not do that.
@@ -47,6 +51,8 @@ impl fmt::Display for Error {
             Self::InvalidRdmaRead => "RDMA read needs a reliable level",
             Self::InvalidState => "not in a state that allows this",
             Self::NoMatch => "nobody waits for this address and discriminator",
+            Self::NotAllowedHere => "another user's process waits there: name that user in BELLWIRE_ALLOW of this process, or several users wait",
+            Self::NotAllowedThere => "another user's process waits there: name this user in BELLWIRE_ALLOW of that process, or give both UDP",
             Self::NotReachable => "no way to that host",
             Self::NotSupported => "not supported",
         })

@@ -125,7 +125,7 @@ impl core::fmt::Debug for Nic {
 
 /// Shared memory, and UDP if it is wanted.
 fn open_wire(config: &NicConfig) -> Result<HostWire, OpenError> {
-    let shm = ShmWire::open(ShmConfig { mode: config.mode, host: config.host.clone(), attach: config.attach })?;
+    let shm = ShmWire::open(ShmConfig { mode: config.mode, host: config.host.clone(), attach: config.attach, allow: config.allow.clone() })?;
     let packet = match config.udp {
         None => None,
         Some(udp) => {
@@ -133,7 +133,7 @@ fn open_wire(config: &NicConfig) -> Result<HostWire, OpenError> {
             if let SocketAddr::V6(v6) = &mut address {
                 v6.set_scope_id(config.scope);
             }
-            let udp = UdpConfig { address, directory_port: udp.directory_port, seed: config.seed, faults: config.faults.clone() };
+            let udp = UdpConfig { address, directory_port: udp.directory_port, seed: config.seed, faults: config.faults.clone(), allow: config.allow.clone() };
             let port = UdpPort::open(&udp).map_err(|e| OpenError::Udp(address, e.kind()))?;
             let transport = port.transport_config()?;
             Some(PacketWire::new(port, transport, &config.host, config.seed))

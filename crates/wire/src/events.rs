@@ -40,9 +40,18 @@ pub enum LinkFailure {
     PeerStalled,
     /// This side is out of memory or descriptors.
     LocalLimit,
+    /// A process of another user is there, which this NIC does not allow.
+    NotAllowedHere,
+    /// The process there is another user's, and does not allow this one.
+    NotAllowedThere,
 }
 
 impl LinkFailure {
+    /// Whether a process of another user is there, and a grant is missing.
+    pub const fn is_of_another_user(self) -> bool {
+        matches!(self, Self::NotAllowedHere | Self::NotAllowedThere)
+    }
+
     /// The failure that waiting events tell of a link; without one the peer broke the rules.
     pub(crate) fn told<'a>(events: impl IntoIterator<Item = &'a WireEvent>, link: LinkId) -> Self {
         let told = |event: &WireEvent| match event {
@@ -67,6 +76,8 @@ impl LinkFailure {
             Self::BadFrame => "the peer sent an invalid frame",
             Self::PeerStalled => "the peer does not read the answers it asked for",
             Self::LocalLimit => "this side is out of memory or descriptors",
+            Self::NotAllowedHere => "another user's process waits there, and BELLWIRE_ALLOW of this process does not name that user",
+            Self::NotAllowedThere => "the process there is another user's, and its BELLWIRE_ALLOW does not name this user",
         }
     }
 }
@@ -143,6 +154,8 @@ pub struct LinkInfo {
     pub path: Option<SessionInfo>,
     /// The peer's process id as this process sees it, 0 if unknown.
     pub peer_pid: u32,
+    /// The peer's user id, as this process sees it, if the wire knows it.
+    pub peer_uid: Option<u32>,
     /// Whether memory is mapped between the two (mapped mode).
     pub mapped: bool,
     /// The peer is this very NIC.

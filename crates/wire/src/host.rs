@@ -7,8 +7,9 @@
 //! nothing for the choice.
 //!
 //! The NIC at an address: shared memory is asked first, whatever the address, since any process of
-//! the host may have it. If nobody is there, and the address is not this NIC's own, UDP is asked; a
-//! NIC that is found so may have begun to wait meanwhile, on this host, so shared memory is asked
+//! the host may have it. If nobody is there, or another user's process that is not allowed, UDP is
+//! asked, also at this NIC's own address, where other users' processes may be. A NIC that is found
+//! so may have begun to wait meanwhile, on this host, so shared memory is asked
 //! once more before a session is made. Two peers look for each other both ways at a time; the first
 //! link that comes is taken, but a peer whose address is this host's gets some time to come by
 //! shared memory. That is in `host/finding.rs`; the needs of sleepers of both wires are in
@@ -25,7 +26,7 @@ use super::{
     Received, RemoteAccess, Rendezvous, Sent, Wire, WireEvent, WireReason,
 };
 use crate::address::NetAddress;
-use crate::host::finding::{Request, is_elsewhere};
+use crate::host::finding::Request;
 use crate::time::Instant;
 use bellwire_memory::MemoryError;
 use bellwire_memory::line_queue::{HEAD_WORDS, Line};
@@ -307,8 +308,10 @@ unsafe impl Wire for HostWire {
             if !self.prefers_shm {
                 return p.resolve(request, how, local, remote);
             }
-            let both = how == Rendezvous::Peer && is_elsewhere(local, remote);
-            self.requests.insert(request, Request { how, local: *local, remote: *remote, shm: true, udp: both, found: false });
+            // Of the same address it may still be another user's.
+            let both = how == Rendezvous::Peer && local != remote;
+            let request_of_both = Request { how, local: *local, remote: *remote, shm: true, udp: both, found: false, asked: both, refusal: None };
+            self.requests.insert(request, request_of_both);
             // Shared memory has thus been asked before a NIC is found by UDP.
             self.shm.resolve(request, how, local, remote);
             if both {

@@ -9,6 +9,7 @@
 //! | `arrived.rs` | [`Frame`]: a frame that has arrived, where it lies |
 //! | `frame.rs` | the format of frames |
 //! | `terms.rs`, `events.rs` | the terms for memory; the events that a wire reports |
+//! | `users.rs` | other users of this host: those that are allowed, and whose process a name is |
 //! | `shm/`, `packet/`, `udp/`, `sim/`, `host/` | the wires |
 
 use bellwire_time as time;
@@ -30,6 +31,7 @@ pub mod shm;
 pub mod sim;
 mod terms;
 pub mod udp;
+pub mod users;
 mod wire;
 
 pub use address::NetAddress;

@@ -14,7 +14,7 @@ use std::sync::OnceLock;
 const FIRST: c_int = 1000;
 
 /// All of them, in the order of their numbers; a new one goes to the end.
-const ALL: [Gone; 26] = [
+const ALL: [Gone; 28] = [
     Gone::Broken(Cause::Link(Link::PeerDied)),
     Gone::Broken(Cause::Link(Link::PeerClosed)),
     Gone::Broken(Cause::Link(Link::PeerRestarted)),
@@ -41,6 +41,8 @@ const ALL: [Gone; 26] = [
     Gone::Broken(Cause::Peer(Told::Protocol)),
     Gone::Broken(Cause::Here(Told::Protocol)),
     Gone::Broken(Cause::Here(Told::PeerError)),
+    Gone::Unreachable(Error::NotAllowedHere),
+    Gone::Unreachable(Error::NotAllowedThere),
 ];
 
 /// The number of a reason; 0 of one that these layers do not bring about.

@@ -167,6 +167,9 @@ VIP_RETURN VipxQueryLink(IN VIP_VI_HANDLE ViHandle, IN OUT VIPX_LINK_INFO *Info)
 #define VIPX_CAUSE_PEER_STALLED 7    /* the peer does not read the answers it asked for */
 #define VIPX_CAUSE_LOCAL_LIMIT 8     /* this side is out of memory or descriptors */
 #define VIPX_CAUSE_UNREACHABLE 9     /* nobody is at that address, or no wire reaches it */
+/* after VIP_NO_MATCH of VipConnectRequest: BELLWIRE_ALLOW, bellwire-environment(7) */
+#define VIPX_CAUSE_NOT_ALLOWED_HERE 10  /* another user's process waits there, which this one does not allow */
+#define VIPX_CAUSE_NOT_ALLOWED_THERE 11 /* the process there is another user's, and does not allow this one */
 /* VIPX_BY_PEER, VIPX_BY_HERE */
 #define VIPX_CAUSE_DISCONNECTED 16
 #define VIPX_CAUSE_RECEIVE_QUEUE_EMPTY 17 /* a message found no receive posted */

@@ -25,6 +25,8 @@ const fn link_code(failure: LinkFailure) -> u32 {
         LinkFailure::PeerMisbehaved | LinkFailure::BadFrame => 6,
         LinkFailure::PeerStalled => 7,
         LinkFailure::LocalLimit => 8,
+        LinkFailure::NotAllowedHere => 10,
+        LinkFailure::NotAllowedThere => 11,
         LinkFailure::NobodyThere | LinkFailure::Busy | LinkFailure::NotReachable => 9,
     }
 }

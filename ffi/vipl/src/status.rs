@@ -41,7 +41,7 @@ impl From<Error> for VipReturn {
             Error::InvalidPtag => Self::InvalidPtag,
             Error::InvalidRdmaRead => Self::InvalidRdmaRead,
             Error::InvalidState => Self::InvalidState,
-            Error::NoMatch => Self::NoMatch,
+            Error::NoMatch | Error::NotAllowedHere | Error::NotAllowedThere => Self::NoMatch,
             Error::NotReachable => Self::NotReachable,
             Error::NotSupported => Self::ErrorNotSupported,
             // The enum may grow.
@@ -97,6 +97,8 @@ mod tests {
             (Error::InvalidRdmaRead, 10),
             (Error::InvalidState, 12),
             (Error::NoMatch, 14),
+            (Error::NotAllowedHere, 14),
+            (Error::NotAllowedThere, 14),
             (Error::NotReachable, 15),
             (Error::NotSupported, 16),
         ];

@@ -10,7 +10,7 @@ use crate::stats;
 const EXCHANGE: (u64, usize) = (10_000, 5);
 
 /// What a user may have set.
-const VARIABLES: [&str; 12] = [
+const VARIABLES: [&str; 13] = [
     "BELLWIRE_VIPL",
     "BELLWIRE_MODE",
     "BELLWIRE_ATTACH",
@@ -20,6 +20,7 @@ const VARIABLES: [&str; 12] = [
     "BELLWIRE_ADDRESS",
     "BELLWIRE_UDP",
     "BELLWIRE_SHM",
+    "BELLWIRE_ALLOW",
     "BELLWIRE_DIRECTORY_PORT",
     "BELLWIRE_FAULTS",
     "BELLWIRE_SPIN_US",
@@ -30,6 +31,7 @@ pub(super) fn inspect(options: &Options, facts: &mut Vec<Fact>) {
     match probe::library(options) {
         Ok(opened) => {
             facts.push(udp(opened.udp));
+            facts.push(users(std::env::var("BELLWIRE_ALLOW").ok().filter(|v| !v.is_empty()).as_deref(), opened.udp));
             facts.push(Fact::new("library", "libvipl", Status::Ok, opened.description, "loaded, NIC opened and closed in a process of its own"));
         }
         Err(error) => facts.push(
@@ -59,6 +61,20 @@ fn udp(is_on: bool) -> Fact {
     }
     Fact::new("wires", NAME, Status::Plain, "off", "the NIC has no address that other hosts reach, or BELLWIRE_UDP=off")
         .advise("for peers on other hosts: BELLWIRE_ADDRESS=auto, an interface or an address (docs/guide/hosts.md)")
+}
+
+/// The other users of this host that processes with this environment share memory with.
+fn users(allowed: Option<&str>, udp: bool) -> Fact {
+    const NAME: &str = "other users";
+    match (allowed, udp) {
+        (Some(list), _) => {
+            Fact::new("wires", NAME, Status::Ok, format!("{list} allowed"), "shared memory in guarded mode with their processes, if those allow this user")
+        }
+        (None, true) => Fact::new("wires", NAME, Status::Plain, "none allowed", "their processes on this host are reached by UDP")
+            .advise("for shared memory with them: BELLWIRE_ALLOW=USER on both sides (docs/guide/hosts.md)"),
+        (None, false) => Fact::new("wires", NAME, Status::Plain, "none allowed", "their processes on this host are not reached")
+            .advise("BELLWIRE_ALLOW=USER on both sides, or UDP on both (docs/guide/hosts.md)"),
+    }
 }
 
 fn exchange(options: &Options, facts: &mut Vec<Fact>) {

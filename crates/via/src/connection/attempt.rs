@@ -3,6 +3,7 @@
 //! an outcome, with its two times (found by, answered by) and its tries in between.
 
 use crate::attributes::{NetAddress, ViAttributes, ViState};
+use crate::cause::Cause;
 use crate::connection::message::ReplyCode;
 use crate::connection::{RETRY_MAX, RETRY_MIN};
 use crate::connections::{Attempt, IncomingHandle, Timer};
@@ -73,6 +74,7 @@ impl<W: Wire> Engine<W> {
             link: None,
             matched: false,
             busy: false,
+            refusal: None,
             outcome: None,
         };
         self.connections.attempts.insert(vi, attempt);
@@ -115,7 +117,7 @@ impl<W: Wire> Engine<W> {
         a.request = None;
         match answer {
             Ok(link) => {
-                a.link = Some(link);
+                (a.link, a.refusal) = (Some(link), None);
                 let op = if a.how == Rendezvous::Peer { Op::PeerRequest } else { Op::ConnectRequest };
                 self.send_message(link, Head::new(op, 0), vi, ReplyCode::Accepted);
             }
@@ -123,6 +125,9 @@ impl<W: Wire> Engine<W> {
             Err(LinkFailure::LocalLimit) => self.attempt_ends(vi, Err(Error::Resource)),
             Err(reason) => {
                 a.busy = reason == LinkFailure::Busy;
+                if reason.is_of_another_user() {
+                    a.refusal = Some(reason);
+                }
                 if a.busy {
                     self.found(vi);
                 }
@@ -163,6 +168,12 @@ impl<W: Wire> Engine<W> {
         if a.outcome.is_some() {
             return;
         }
+        // Of nobody, it is told that another user's process was there.
+        let outcome = match (outcome, a.refusal) {
+            (Err(Error::NoMatch), Some(LinkFailure::NotAllowedThere)) => Err(Error::NotAllowedThere),
+            (Err(Error::NoMatch), Some(_)) => Err(Error::NotAllowedHere),
+            _ => outcome,
+        };
         a.outcome = Some(outcome);
         // While a timer is set, every turn looks at the clock.
         for time in [a.deadline, a.found_by, a.retry_at] {
@@ -170,6 +181,7 @@ impl<W: Wire> Engine<W> {
         }
         let Some(a) = self.connections.attempts.get_mut(&vi) else { return };
         self.completions += 1;
+        let refusal = a.refusal;
         if let Some(request) = a.request.take() {
             self.connections.requests.remove(&request);
             self.wire.cancel(request);
@@ -177,6 +189,7 @@ impl<W: Wire> Engine<W> {
         if outcome.is_err() {
             if let Some(v) = self.vis.get_mut(vi) {
                 v.set_state(ViState::Idle);
+                v.cause = refusal.map(Cause::Link);
             }
             self.drop_connection_id(vi);
         }

@@ -7,6 +7,7 @@ use crate::registration_cache::{CACHE_ENTRIES_MAX, CacheAlgorithm, CacheConfig};
 use crate::user_memory::{MemoryMode, kernel_copies};
 use crate::wire::shm::ProtectionMode;
 use crate::wire::udp::{DIRECTORY_PORT, address_from, host_address};
+use crate::wire::users::Allow;
 use crate::wire::{Attach, Seed};
 use bellwire_faults::FaultPlan;
 use bellwire_memory::MemoryError;
@@ -39,6 +40,10 @@ pub struct NicConfig {
     pub scope: u32,
     /// UDP to other hosts, at the host address; `None`: this host only.
     pub udp: Option<Udp>,
+    /// Other users of this host whose processes may have shared-memory links with this NIC, all of
+    /// them guarded, if they allow this user. If it names any, a process of another user that is
+    /// not among them is not looked for by UDP either.
+    pub allow: Allow,
     /// Faults on purpose, for what leaves by UDP.
     pub faults: Option<FaultPlan>,
     /// Shared memory to peers on this host. Without it, and with UDP, they are reached by UDP as if
@@ -91,6 +96,7 @@ impl Default for NicConfig {
             host: Ipv4Addr::LOCALHOST.octets().to_vec(),
             scope: 0,
             udp: None,
+            allow: Allow::NOBODY,
             faults: None,
             shm: true,
             spin: if alone { Duration::ZERO } else { SPIN_DEFAULT },
@@ -105,10 +111,11 @@ impl NicConfig {
     /// `never`, `always`), `BELLWIRE_MEMORY` (`trust` or `strict`), `BELLWIRE_SPIN_US` (0 to
     /// 1000000), `BELLWIRE_ADDRESS` (an IP address with or without a port, the name of an
     /// interface, or `auto`: any but a loopback address turns UDP on), `BELLWIRE_UDP` and
-    /// `BELLWIRE_SHM` (`on` or `off`), `BELLWIRE_DIRECTORY_PORT`, `BELLWIRE_FAULTS` (a
-    /// [`FaultPlan`]), `BELLWIRE_TURN_BYTES` (1024 to 1048576), `BELLWIRE_REGISTRATION_CACHE`
-    /// (`intervals`, `page-hash` or `off`), `BELLWIRE_REGISTRATION_CACHE_ENTRIES` (1 to 65536),
-    /// `BELLWIRE_REGISTRATION_CACHE_BYTES` and `BELLWIRE_REGISTRATION_WATCH` (`on` or `off`).
+    /// `BELLWIRE_SHM` (`on` or `off`), `BELLWIRE_ALLOW` ([`Allow::parse`]),
+    /// `BELLWIRE_DIRECTORY_PORT`, `BELLWIRE_FAULTS` (a [`FaultPlan`]), `BELLWIRE_TURN_BYTES` (1024
+    /// to 1048576), `BELLWIRE_REGISTRATION_CACHE` (`intervals`, `page-hash` or `off`),
+    /// `BELLWIRE_REGISTRATION_CACHE_ENTRIES` (1 to 65536), `BELLWIRE_REGISTRATION_CACHE_BYTES` and
+    /// `BELLWIRE_REGISTRATION_WATCH` (`on` or `off`).
     ///
     /// # Errors
     /// A variable is set to something else.
@@ -146,6 +153,9 @@ impl NicConfig {
         }
         if let Some(on) = read("BELLWIRE_UDP", parse_switch)? {
             config.udp = on.then(Udp::default);
+        }
+        if let Some(allow) = read("BELLWIRE_ALLOW", parse_allow)? {
+            config.allow = allow;
         }
         if let Some(plan) = read("BELLWIRE_FAULTS", |v| v.parse::<FaultPlan>().ok())? {
             config.faults = Some(plan);
@@ -207,6 +217,11 @@ fn parse_algorithm(value: &str) -> Option<CacheAlgorithm> {
         "off" => Some(CacheAlgorithm::Off),
         _ => None,
     }
+}
+
+/// Nothing is nobody: a script may have no one to name.
+fn parse_allow(value: &str) -> Option<Allow> {
+    if value.is_empty() { Some(Allow::NOBODY) } else { Allow::parse(value) }
 }
 
 fn parse_mode(value: &str) -> Option<ProtectionMode> {
@@ -273,6 +288,7 @@ impl fmt::Display for ConfigError {
             "BELLWIRE_REGISTRATION_CACHE" => "\"intervals\", \"page-hash\" or \"off\"",
             "BELLWIRE_REGISTRATION_CACHE_ENTRIES" => "a number of regions, 1 to 65536",
             "BELLWIRE_REGISTRATION_CACHE_BYTES" => "a number of bytes",
+            "BELLWIRE_ALLOW" => "a list of users of this host, by commas: ids, names, and groups with @ before them (1000,alice,@hpc)",
             "BELLWIRE_TURN_BYTES" => "a number of bytes, 1024 to 1048576",
             "BELLWIRE_DIRECTORY_PORT" => "a port, 1 to 65535",
             _ => "a number of microseconds up to 1000000",
@@ -349,6 +365,9 @@ mod tests {
         assert_eq!(parse_mode("Mapped"), None);
         assert_eq!(parse_attach("never"), Some(Attach::Never));
         assert_eq!(parse_attach(""), None);
+        assert_eq!(parse_allow(""), Some(Allow::NOBODY));
+        assert_eq!(parse_allow("7,8"), Some(Allow::of_users([7, 8])));
+        assert_eq!(parse_allow("7,,8"), None);
         assert_eq!(parse_memory("strict"), Some(MemoryMode::Strict));
         assert_eq!(parse_memory("Trust"), None);
         assert_eq!(parse_algorithm("page-hash"), Some(CacheAlgorithm::PageHash));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The NIC at an address, asked of both wires (by the rule of `host.rs`), and the answers of both.
 
-use crate::address::{NetAddress, without_port};
+use crate::address::NetAddress;
 use crate::host::{HostWire, host_link};
 use crate::packet::PacketPort;
 use crate::time::Duration;
@@ -23,6 +23,9 @@ pub(super) struct Request {
     pub(super) udp: bool,
     /// UDP found the peer, and shared memory has been asked again.
     pub(super) found: bool,
+    /// UDP has been asked after shared memory, and what that had said of another user's process.
+    pub(super) asked: bool,
+    pub(super) refusal: Option<LinkFailure>,
 }
 
 impl HostWire {
@@ -61,8 +64,8 @@ impl HostWire {
                 None
             }
             Err(_) if other => None,
-            Err(LinkFailure::NobodyThere) if from_shm && r.how == Rendezvous::Client && is_elsewhere(&r.local, &r.remote) => {
-                r.udp = true;
+            Err(reason) if from_shm && r.how == Rendezvous::Client && !r.asked && may_be_elsewhere(reason, &r.local, &r.remote) => {
+                (r.udp, r.asked, r.refusal) = (true, true, reason.is_of_another_user().then_some(reason));
                 let (local, remote) = (r.local, r.remote);
                 if let Some(p) = &mut self.packet {
                     p.locate(request, Rendezvous::Client, &local, &remote);
@@ -70,6 +73,8 @@ impl HostWire {
                 None
             }
             Err(reason) => {
+                // The refusal by another user's process, which shared memory reported, says more.
+                let reason = r.refusal.filter(|_| reason == LinkFailure::NobodyThere).unwrap_or(reason);
                 self.requests.remove(&request);
                 Some(WireEvent::Unresolved { request, reason })
             }
@@ -116,10 +121,12 @@ impl HostWire {
     }
 }
 
-/// Whether the two may be on different hosts. Those at one IP address are not, whatever their
-/// ports.
-pub(super) fn is_elsewhere(local: &NetAddress, remote: &NetAddress) -> bool {
-    without_port(local.host()) != without_port(remote.host())
+/// Whether UDP may find whom shared memory did not: a process of another host, or of another user.
+fn may_be_elsewhere(reason: LinkFailure, local: &NetAddress, remote: &NetAddress) -> bool {
+    match reason {
+        LinkFailure::NobodyThere => local != remote,
+        reason => reason.is_of_another_user(),
+    }
 }
 
 /// Whether an address is one of this host's, or of this network namespace's: abstract sockets, by

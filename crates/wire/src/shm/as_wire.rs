@@ -198,6 +198,7 @@ unsafe impl Wire for ShmWire {
     fn link_info(&self, link: LinkId) -> LinkInfo {
         self.links.get(Handle::from_raw(link.raw())).map_or_else(LinkInfo::default, |l| LinkInfo {
             peer_pid: l.parts.peer_pid,
+            peer_uid: Some(l.parts.peer_uid),
             mapped: l.parts.mapped,
             loopback: l.parts.loopback,
             attaches: l.attaches(),

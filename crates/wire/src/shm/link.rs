@@ -75,6 +75,7 @@ pub(super) struct Parts {
     pub socket: OwnedFd,
     pub peer: NicId,
     pub peer_pid: u32,
+    pub peer_uid: u32,
     pub loopback: bool,
     /// We asked for the link (which end of a loopback).
     pub connector: bool,

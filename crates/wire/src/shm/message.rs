@@ -6,6 +6,7 @@
 //!  connector                       acceptor
 //!  Knock { id }              -->
 //!                            <--   Here { id, linked }
+//!                            or  Barred                   the acceptor does not allow that user
 //!  Existing                  -->                          both have a link: it is used
 //!  Offer { .. } + fds        -->
 //!                            <--   Offer { .. } + fds     the socket now belongs to the link
@@ -39,6 +40,8 @@ pub(super) enum Message {
     Give { segment: u32, granted: bool, write: bool },
     /// That allocation of mine is freed: unmap it.
     Gone { segment: u32 },
+    /// Your user is not allowed here.
+    Barred,
 }
 
 impl Message {
@@ -56,6 +59,7 @@ impl Message {
             Self::Want { segment, write } => (5, u8::from(write), segment, None),
             Self::Give { segment, granted, write } => (6, u8::from(granted) | u8::from(write) << 1, segment, None),
             Self::Gone { segment } => (7, 0, segment, None),
+            Self::Barred => (8, 0, 0, None),
         };
         (b[0], b[1]) = (kind, flags);
         b[4..8].copy_from_slice(&segment.to_le_bytes());
@@ -91,6 +95,7 @@ impl Message {
             5 => Self::Want { segment, write: one },
             6 => Self::Give { segment, granted: one, write: two },
             7 => Self::Gone { segment },
+            8 => Self::Barred,
             _ => return None,
         })
     }
@@ -112,6 +117,7 @@ mod tests {
             Message::Want { segment: 9, write: true },
             Message::Give { segment: u32::MAX, granted: true, write: false },
             Message::Gone { segment: 3 },
+            Message::Barred,
         ] {
             assert_eq!(Message::load(&m.store()), Some(m));
             assert_eq!(Message::load(&m.store()[..31]), None);

@@ -18,6 +18,7 @@ mod rendezvous;
 mod segments;
 
 use crate::handle::{Handle, Slab};
+use crate::users::Allow;
 use crate::{Attach, Direct, LinkFailure, LinkId, WireEvent};
 use bellwire_memory::MemoryError;
 use bellwire_memory::event::BellSet;
@@ -58,6 +59,8 @@ pub struct ShmConfig {
     pub host: Vec<u8>,
     /// Cross-memory attach, in mapped mode.
     pub attach: Attach,
+    /// Other users with whom there may be links, all of them guarded, if they allow this one's.
+    pub allow: Allow,
 }
 
 /// The wire.
@@ -86,7 +89,7 @@ impl ShmWire {
     /// The kernel refuses memory or descriptors.
     pub fn open(config: ShmConfig) -> Result<Self, MemoryError> {
         membarrier::register();
-        let control = Control::new()?;
+        let control = Control::new(config.allow.clone())?;
         let proof = Proof::new(&control.id, config.attach != Attach::Never && config.mode == ProtectionMode::Mapped)?;
         Ok(Self {
             config,
@@ -251,13 +254,15 @@ impl ShmWire {
 }
 
 /// Why a link could not be made.
-fn failure_of(e: &MemoryError) -> LinkFailure {
-    match e {
-        MemoryError::ConnectionRefused => LinkFailure::NobodyThere,
-        // It was there: what it has hung up for may be over soon; if it is gone, the next try says
-        // so. A full backlog is somebody's.
-        MemoryError::PeerClosed | MemoryError::WouldBlock => LinkFailure::Busy,
-        MemoryError::NoMemory { .. } | MemoryError::Os { .. } => LinkFailure::LocalLimit,
-        _ => LinkFailure::PeerMisbehaved,
+impl From<MemoryError> for LinkFailure {
+    fn from(e: MemoryError) -> Self {
+        match e {
+            MemoryError::ConnectionRefused => Self::NobodyThere,
+            // It was there: what it has hung up for may be over soon; if it is gone, the next try
+            // says so. A full backlog is somebody's.
+            MemoryError::PeerClosed | MemoryError::WouldBlock => Self::Busy,
+            MemoryError::NoMemory { .. } | MemoryError::Os { .. } => Self::LocalLimit,
+            _ => Self::PeerMisbehaved,
+        }
     }
 }

@@ -6,9 +6,15 @@
 //! discriminator); a client connects there. Of two peers that name each other the first to come
 //! listens under the hash of both addresses in order, the second finds the name taken and connects.
 //! Abstract names vanish with their process, so nothing is left behind. Anybody in the network
-//! namespace can take such a name: the process at the other end is checked by its credentials, and
-//! only the same user is dealt with. A NIC's id is told to any asker, so it proves nothing either:
-//! links are known by it *and* by the process at their other end.
+//! namespace can take such a name: the process at the other end is checked by its credentials
+//! (`users.rs`). A NIC's id is told to any asker, so it proves nothing either: links are known by
+//! it *and* by the process at their other end.
+//!
+//! Other users: both sides must allow the other one's user. A client looks under its own user's
+//! name first, then under those of the users that it allows; the waiter answers a user that it does
+//! not allow with `Barred`. Their links are guarded, and tell nothing of registered memory. Two
+//! peers of different users each listen under their own user's name and look under the other's; if
+//! both find the other, the attempt of the larger user id counts.
 //!
 //! Everything is non-blocking: sockets, pidfds and listeners stand in one epoll set whose
 //! descriptor the NIC's helper thread sleeps on. The handshake is in `rendezvous/handshake.rs`,
@@ -17,16 +23,17 @@
 mod handshake;
 pub(super) mod life;
 
+use super::ShmWire;
 use super::half::OwnHalf;
 use super::link::{Link, NicId};
 use super::message::Message;
-use super::{ShmWire, failure_of};
 use crate::address::NetAddress;
-use crate::shm::rendezvous::handshake::{accept, check_same_user, handshake_ready};
+use crate::shm::rendezvous::handshake::{Standing, accept, handshake_ready, standing_of};
 use crate::shm::rendezvous::life::{link_down, link_ready};
+use crate::users::{Allow, OwnedName};
 use crate::{LinkFailure, LinkId, Rendezvous, WireEvent, names};
 use bellwire_memory::MemoryError;
-use bellwire_memory::fd_passing::{self};
+use bellwire_memory::fd_passing::{self, Credentials};
 use rustix::event::epoll;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::collections::BTreeMap;
@@ -34,6 +41,10 @@ use std::collections::BTreeMap;
 /// Handshakes under way at a time; beyond, the oldest of the process that has most of them is
 /// dropped.
 const HANDSHAKES_MAX: usize = 128;
+/// How seldom it is looked for other users' processes that wait: after this time, and after so many
+/// times as long as the last look took.
+const LOOK_PERIOD: std::time::Duration = std::time::Duration::from_millis(100);
+const LOOK_SHARE: u32 = 50;
 /// What an epoll entry is about; the upper byte of its data.
 const KIND_LISTENER: u64 = 1 << 56;
 const KIND_HANDSHAKE: u64 = 2 << 56;
@@ -71,8 +82,8 @@ struct Handshake {
     request: Option<u64>,
     /// The listener it came from.
     listener: Option<u64>,
-    /// The process at the other end; 0 if it is in no pid namespace that we see.
-    peer_pid: u32,
+    /// The process at the other end.
+    peer: Standing,
 }
 
 /// Sockets and what they are for.
@@ -81,6 +92,9 @@ pub(super) struct Control {
     pub epoll: OwnedFd,
     pub id: NicId,
     user: u32,
+    allow: Allow,
+    /// Not before this time is looked for other users' processes that wait, to say so.
+    next_look: std::time::Instant,
     listeners: BTreeMap<u64, Listener>,
     handshakes: BTreeMap<u64, Handshake>,
     next: u64,
@@ -90,12 +104,13 @@ pub(super) struct Control {
 }
 
 impl Control {
-    pub(super) fn new() -> Result<Self, MemoryError> {
+    pub(super) fn new(allow: Allow) -> Result<Self, MemoryError> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(|e| MemoryError::os("epoll_create1", e))?;
         let mut id = [0; 16];
         rustix::rand::getrandom(&mut id, rustix::rand::GetRandomFlags::empty()).map_err(|e| MemoryError::os("getrandom", e))?;
         let user = rustix::process::geteuid().as_raw();
-        let mut control = Self { epoll, id, user, listeners: BTreeMap::new(), handshakes: BTreeMap::new(), next: 1, reserve: None };
+        let next_look = std::time::Instant::now();
+        let mut control = Self { epoll, id, user, allow, next_look, listeners: BTreeMap::new(), handshakes: BTreeMap::new(), next: 1, reserve: None };
         control.restock();
         Ok(control)
     }
@@ -120,12 +135,12 @@ impl Control {
 
     fn open_listener(
         &mut self,
-        name: &[u8],
+        name: &OwnedName,
         address: Option<NetAddress>,
         request: Option<u64>,
         pair: Option<(NetAddress, NetAddress)>,
     ) -> Result<(), MemoryError> {
-        let socket = fd_passing::listen_abstract(name)?;
+        let socket = name.claim(self.user)?;
         let number = self.take_number();
         self.watch(socket.as_fd(), KIND_LISTENER | number)?;
         self.listeners.insert(number, Listener { socket, address, request, pair });
@@ -139,7 +154,7 @@ impl Control {
     }
 
     pub(super) fn listen(&mut self, local: &NetAddress) -> bool {
-        self.open_listener(&name_of_waiter(self.user, local), Some(*local), None, None).is_ok()
+        self.open_listener(&name_of_waiter(local), Some(*local), None, None).is_ok()
     }
 
     pub(super) fn unlisten(&mut self, local: &NetAddress) {
@@ -150,9 +165,18 @@ impl Control {
     }
 
     pub(super) fn cancel(&mut self, request: u64) {
+        self.end(request, |_| true);
+    }
+
+    /// The request has its link: it listens and asks no longer.
+    fn is_found(&mut self, request: u64) {
+        self.end(request, |h| h.listener.is_none());
+    }
+
+    fn end(&mut self, request: u64, also: impl Fn(&Handshake) -> bool) {
         let listeners: Vec<u64> = self.listeners.iter().filter(|(_, l)| l.request == Some(request)).map(|(n, _)| *n).collect();
         listeners.into_iter().for_each(|n| self.close_listener(n));
-        let handshakes: Vec<u64> = self.handshakes.iter().filter(|(_, h)| h.request == Some(request)).map(|(n, _)| *n).collect();
+        let handshakes: Vec<u64> = self.handshakes.iter().filter(|(_, h)| h.request == Some(request) && also(h)).map(|(n, _)| *n).collect();
         for n in handshakes {
             self.drop_handshake(n);
         }
@@ -170,7 +194,7 @@ impl Control {
         Some(h)
     }
 
-    fn begin(&mut self, socket: OwnedFd, stage: Stage, request: Option<u64>, listener: Option<u64>, peer_pid: u32) -> Result<(), MemoryError> {
+    fn begin(&mut self, socket: OwnedFd, stage: Stage, request: Option<u64>, listener: Option<u64>, peer: Standing) -> Result<(), MemoryError> {
         if self.handshakes.len() >= HANDSHAKES_MAX
             && let Some(victim) = self.most_dispensable()
         {
@@ -178,18 +202,21 @@ impl Control {
         }
         let number = self.take_number();
         self.watch(socket.as_fd(), KIND_HANDSHAKE | number)?;
-        self.handshakes.insert(number, Handshake { socket, stage, request, listener, peer_pid });
+        self.handshakes.insert(number, Handshake { socket, stage, request, listener, peer });
         Ok(())
     }
 
-    /// The oldest handshake of the process that has most of them, leaving our own requests alone:
-    /// a process that floods us drops its own.
+    /// The oldest handshake of a user that is not allowed; else of the process that has most of
+    /// them, leaving our own requests alone: a process that floods us drops its own.
     fn most_dispensable(&self) -> Option<u64> {
         let theirs = || self.handshakes.iter().filter(|(_, h)| h.listener.is_some());
+        if let Some((n, _)) = theirs().find(|(_, h)| !h.peer.allowed) {
+            return Some(*n);
+        }
         let mut counts: BTreeMap<u32, usize> = BTreeMap::new();
-        theirs().for_each(|(_, h)| *counts.entry(h.peer_pid).or_default() += 1);
+        theirs().for_each(|(_, h)| *counts.entry(h.peer.pid).or_default() += 1);
         let (pid, _) = counts.into_iter().max_by_key(|(_, n)| *n)?;
-        theirs().find(|(_, h)| h.peer_pid == pid).map(|(n, _)| *n)
+        theirs().find(|(_, h)| h.peer.pid == pid).map(|(n, _)| *n)
     }
 
     pub(super) fn forget_link(&self, link: &Link) {
@@ -202,33 +229,70 @@ impl Control {
 
 /// Looks for the NIC at `remote`.
 pub(super) fn resolve(wire: &mut ShmWire, request: u64, how: Rendezvous, local: &NetAddress, remote: &NetAddress) {
-    let user = wire.control.user;
     let begun = match how {
-        Rendezvous::Client => knock(wire, &name_of_waiter(user, remote), request),
+        Rendezvous::Client => look_up(wire, &name_of_waiter(remote)).and_then(|found| knock(wire, found, request)),
         Rendezvous::Peer => {
-            let name = name_of_pair(user, local, remote);
+            let name = name_of_pair(local, remote);
             let pair = (*local, *remote);
             match wire.control.open_listener(&name, None, Some(request), Some(pair)) {
                 // Another request of ours waits there for the same peer; it would only meet
                 // ourselves. Tried again when that one is served.
                 Err(MemoryError::AddressInUse) if local != remote && wire.control.listeners.values().any(|l| l.pair == Some(pair)) => {
-                    Err(MemoryError::ConnectionRefused)
+                    Err(LinkFailure::NobodyThere)
                 }
-                Err(MemoryError::AddressInUse) => knock(wire, &name, request),
-                other => other,
+                Err(MemoryError::AddressInUse) => name.reach(wire.control.user).map_err(LinkFailure::from).and_then(|found| knock(wire, found, request)),
+                Ok(()) => {
+                    look_for_allowed_peer(wire, &name, request);
+                    Ok(())
+                }
+                Err(e) => Err(e.into()),
             }
         }
     };
-    if let Err(e) = begun {
-        wire.events.push_back(WireEvent::Unresolved { request, reason: failure_of(&e) });
+    if let Err(reason) = begun {
+        wire.events.push_back(WireEvent::Unresolved { request, reason });
     }
 }
 
-fn knock(wire: &mut ShmWire, name: &[u8], request: u64) -> Result<(), MemoryError> {
-    let socket = fd_passing::connect_abstract(name)?;
-    let peer_pid = check_same_user(wire, socket.as_fd())?;
+type Found = (OwnedFd, Credentials);
+
+/// The process that waits under a name: one of this user, else one of a user that is allowed.
+fn look_up(wire: &mut ShmWire, name: &OwnedName) -> Result<Found, LinkFailure> {
+    let c = &mut wire.control;
+    match name.reach(c.user) {
+        Err(MemoryError::ConnectionRefused) => {}
+        other => return Ok(other?),
+    }
+    match name.reach_allowed(c.user, &c.allow) {
+        Err(MemoryError::ConnectionRefused) => {}
+        other => return Ok(other?),
+    }
+    // Nobody. To say why, if another user's process waits there; that is no cheap question.
+    let began = std::time::Instant::now();
+    if began < c.next_look {
+        return Err(LinkFailure::NobodyThere);
+    }
+    let others = name.others(c.user);
+    c.next_look = began + LOOK_PERIOD.max(LOOK_SHARE * began.elapsed());
+    Err(if others.is_empty() { LinkFailure::NobodyThere } else { LinkFailure::NotAllowedHere })
+}
+
+/// The first of two peers listens; one of another user listens under another name.
+fn look_for_allowed_peer(wire: &mut ShmWire, name: &OwnedName, request: u64) {
+    let c = &wire.control;
+    // If not, that one looks when it comes.
+    if let Ok(found) = name.reach_allowed(c.user, &c.allow) {
+        let _ = knock(wire, found, request);
+    }
+}
+
+fn knock(wire: &mut ShmWire, (socket, credentials): Found, request: u64) -> Result<(), LinkFailure> {
+    let peer = standing_of(wire, socket.as_fd(), &credentials);
+    if !peer.allowed {
+        return Err(LinkFailure::NotAllowedHere);
+    }
     fd_passing::send(socket.as_fd(), &Message::Knock { id: wire.control.id }.store(), &[])?;
-    wire.control.begin(socket, Stage::Knocked, Some(request), None, peer_pid)
+    Ok(wire.control.begin(socket, Stage::Knocked, Some(request), None, peer)?)
 }
 
 /// Handles all descriptors that are ready.
@@ -259,17 +323,17 @@ pub(super) fn handle_ready(wire: &mut ShmWire) {
 }
 
 /// The abstract name under which a waiter listens.
-fn name_of_waiter(user: u32, address: &NetAddress) -> Vec<u8> {
-    name(user, b'w', &[address])
+fn name_of_waiter(address: &NetAddress) -> OwnedName {
+    name('w', &[address])
 }
 
 /// The name of two peers, the same from both sides.
-fn name_of_pair(user: u32, a: &NetAddress, b: &NetAddress) -> Vec<u8> {
-    name(user, b'p', if a <= b { [a, b] } else { [b, a] }.as_slice())
+fn name_of_pair(a: &NetAddress, b: &NetAddress) -> OwnedName {
+    name('p', if a <= b { [a, b] } else { [b, a] }.as_slice())
 }
 
-fn name(user: u32, kind: u8, addresses: &[&NetAddress]) -> Vec<u8> {
-    format!("bellwire/{}/{user}/{}/{:032x}", super::layout::VERSION, kind as char, names::hash_of(addresses)).into_bytes()
+fn name(kind: char, addresses: &[&NetAddress]) -> OwnedName {
+    OwnedName { before: format!("bellwire/{}/", super::layout::VERSION), after: format!("/{kind}/{:032x}", names::hash_of(addresses)) }
 }
 
 #[cfg(test)]

@@ -38,6 +38,11 @@ impl Segments {
         Ok(Self { segments: BTreeMap::new(), next: 1, catalogue: TableWriter::new(words, CATALOGUE_ENTRIES), memory, tags: vec![0; CATALOGUE_ENTRIES] })
     }
 
+    /// A catalogue without regions, for peers that are told of none.
+    pub(super) fn blank_catalogue() -> Result<Region, MemoryError> {
+        Region::create("bellwire-catalogue", CATALOGUE_BYTES, RegionKind::WriterOwned)
+    }
+
     /// The catalogue's memory, for peers.
     pub(super) fn catalogue(&self) -> &Region {
         &self.memory

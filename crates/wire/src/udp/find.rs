@@ -12,8 +12,13 @@
 //! Every NIC wants to be the directory of its address; the first gets the port. The others hold a
 //! connection to the directory's abstract socket; its end tells them that the place is free. So
 //! nothing is registered and nothing goes stale: the waits are known from the listening sockets,
-//! and both end with their process. A wait is one for each address and discriminator, whoever's it
-//! is, as with a TCP port. Addresses with a port need no directory: the port is the NIC's.
+//! and both end with their process. Addresses with a port need no directory: the port is the NIC's.
+//!
+//! A wait belongs to a user: it listens under a name with the user's id, which counts only if a
+//! process of that user answers (`users.rs`). Beside it, it listens under a name without, which the
+//! first user to come has, as with a TCP port: that one is for questions from other hosts. FOUND
+//! says whose it is. For an address of this host no directory is asked: the asker looks for the
+//! names itself (`find/here.rs`), so no process of another user can answer for it.
 //!
 //! Of two peers that name each other each waits under its own name for the other and looks for the
 //! other; what both find becomes one session.
@@ -25,14 +30,18 @@
 //! Here: waiting and asking. What the directory of an address does: `find/directory.rs`.
 
 mod directory;
+mod here;
 
 use super::packet::{Find, Found};
 use crate::address::NetAddress;
 use crate::time::{Duration, Instant};
+use crate::udp::UdpConfig;
 use crate::udp::find::directory::{Asked, Place};
+use crate::udp::find::here::{Here, is_of_this_host};
+use crate::users::{Allow, OwnedName};
 use crate::{LinkFailure, Rendezvous, names};
 use bellwire_memory::{MemoryError, fd_passing};
-use bellwire_proto::{Purpose, Seed, Stream};
+use bellwire_proto::{Purpose, Stream};
 use rand_core::Rng;
 use rustix::event::{PollFd, PollFlags, epoll, poll};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -48,6 +57,8 @@ const FIND_TRIES: u32 = 5;
 /// A peer that was not there is asked for again after this: the one that comes later finds the
 /// other at once, so this is for questions that were lost or crossed.
 const PATIENCE: Duration = Duration::from_millis(50);
+/// A name that another user had first is tried again after this.
+const SHARED_PERIOD: Duration = Duration::from_millis(500);
 /// Datagrams and connections taken per look, so that strangers do not keep us here.
 const PER_LOOK: usize = 64;
 
@@ -56,12 +67,16 @@ const SUCCESSION: u64 = 2 << 56;
 const HOLDER: u64 = 3 << 56;
 const WAIT: u64 = 4 << 56;
 const ASKED: u64 = 5 << 56;
+const HERE: u64 = 6 << 56;
 const KIND_MASK: u64 = 0xff << 56;
 
 /// Somebody of this NIC waits to be found.
 #[derive(Debug)]
 struct Waiting {
+    /// Under its user's name.
     listener: OwnedFd,
+    /// Under the name that the first user to come has; `None`: another user has it.
+    shared: Option<OwnedFd>,
     name: u128,
     users: u32,
 }
@@ -82,10 +97,19 @@ struct Question {
 pub(super) struct Finder {
     epoll: OwnedFd,
     own: SocketAddr,
+    user: u32,
+    allow: Allow,
     directory_port: u16,
     place: Place,
     waits: BTreeMap<u64, Waiting>,
     asked: BTreeMap<u64, Asked>,
+    /// Names of other users are tried again then.
+    shared_at: Instant,
+    /// Questions about addresses of this host are put to the directory, too: tests of the
+    /// directory.
+    asks_directory: bool,
+    /// Questions to processes of this host, by number.
+    here: BTreeMap<u64, Here>,
     /// By request.
     questions: BTreeMap<u64, Question>,
     /// The wait that a request of two peers keeps, by request.
@@ -100,21 +124,26 @@ pub(super) struct Finder {
 
 impl Finder {
     /// For a NIC whose data socket is bound to `own`.
-    pub(super) fn new(own: SocketAddr, directory_port: u16, seed: Seed, now: Instant) -> Result<Self, MemoryError> {
+    pub(super) fn new(own: SocketAddr, config: &UdpConfig, now: Instant) -> Result<Self, MemoryError> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(|e| MemoryError::os("epoll_create1", e))?;
         let mut finder = Self {
             epoll,
             own,
-            directory_port,
+            user: rustix::process::geteuid().as_raw(),
+            allow: config.allow.clone(),
+            directory_port: config.directory_port,
             place: Place::Vacant { retry_at: Instant::NEVER },
             waits: BTreeMap::new(),
             asked: BTreeMap::new(),
+            shared_at: Instant::NEVER,
+            asks_directory: false,
+            here: BTreeMap::new(),
             questions: BTreeMap::new(),
             mutual: BTreeMap::new(),
             found: VecDeque::new(),
             next: 1,
             next_timeout: Instant::NEVER,
-            random: seed.stream(Purpose::Questions),
+            random: config.seed.stream(Purpose::Questions),
             malformed: 0,
         };
         finder.take_place(now);
@@ -142,14 +171,14 @@ impl Finder {
 
     /// Whether it looks for somebody.
     pub(super) fn is_asking(&self) -> bool {
-        !self.questions.is_empty() || !self.found.is_empty()
+        !self.questions.is_empty() || !self.here.is_empty() || !self.found.is_empty()
     }
 
     // ---- waiting
 
-    /// Waits to be found under `local`. `false`: another process does.
+    /// Waits to be found under `local`. `false`: another process of this user does.
     pub(super) fn listen(&mut self, now: Instant, local: &NetAddress) -> bool {
-        let ready = self.wait_under(names::hash_of(&[local]));
+        let ready = self.wait_under(now, names::hash_of(&[local]));
         self.seek_place(now);
         ready
     }
@@ -158,18 +187,43 @@ impl Finder {
         self.wait_no_more(names::hash_of(&[local]));
     }
 
-    fn wait_under(&mut self, name: u128) -> bool {
+    fn wait_under(&mut self, now: Instant, name: u128) -> bool {
         if let Some(w) = self.waits.values_mut().find(|w| w.name == name) {
             w.users += 1;
             return true;
         }
-        let Ok(listener) = fd_passing::listen_abstract(&name_of_wait(name)) else { return false };
+        let Ok(listener) = name_of_wait(name).claim(self.user) else { return false };
         let number = self.number();
         if self.watch(listener.as_fd(), WAIT | number).is_err() {
             return false;
         }
-        self.waits.insert(number, Waiting { listener, name, users: 1 });
+        let shared = self.share(number, name);
+        if shared.is_none() {
+            self.shared_at = self.shared_at.min(now + SHARED_PERIOD);
+            self.note_timeouts();
+        }
+        self.waits.insert(number, Waiting { listener, shared, name, users: 1 });
         true
+    }
+
+    /// Listens under the name that the first user to come has.
+    fn share(&self, number: u64, name: u128) -> Option<OwnedFd> {
+        fd_passing::listen_abstract(&shared_name_of_wait(name)).ok().filter(|s| self.watch(s.as_fd(), WAIT | number).is_ok())
+    }
+
+    /// Tries again for the names that other users had.
+    fn share_again(&mut self, now: Instant) {
+        let without: Vec<(u64, u128)> = self.waits.iter().filter(|(_, w)| w.shared.is_none()).map(|(n, w)| (*n, w.name)).collect();
+        self.shared_at = Instant::NEVER;
+        for (number, name) in without {
+            let shared = self.share(number, name);
+            if shared.is_none() {
+                self.shared_at = now + SHARED_PERIOD;
+            }
+            if let Some(w) = self.waits.get_mut(&number) {
+                w.shared = shared;
+            }
+        }
     }
 
     fn wait_no_more(&mut self, name: u128) {
@@ -179,6 +233,7 @@ impl Finder {
             let number = *number;
             if let Some(w) = self.waits.remove(&number) {
                 self.unwatch(w.listener.as_fd());
+                w.shared.iter().for_each(|s| self.unwatch(s.as_fd()));
             }
         }
     }
@@ -191,7 +246,12 @@ impl Finder {
         if ip.is_ipv4() != self.own.is_ipv4() {
             return self.answer(request, Err(LinkFailure::NotReachable));
         }
-        if let Some(port) = port {
+        let is_here = !self.asks_directory && is_of_this_host(self.own, ip);
+        // On this host it is known whether somebody waits at a port, and whose process that is. A
+        // NIC behind a port that this host passes on is at another IP address than this one.
+        if let Some(port) = port
+            && !(is_here && how == Rendezvous::Client && (ip == self.own.ip() || self.knows_here(how, local, remote)))
+        {
             return self.answer(request, Ok(on_link_of(self.own, ip, port)));
         }
         let name = match how {
@@ -200,7 +260,7 @@ impl Finder {
                 let own = names::hash_of(&[local, remote]);
                 // Taken by another process with the same two addresses: then that one is found, and
                 // we may still find.
-                if self.wait_under(own) {
+                if self.wait_under(now, own) {
                     self.mutual.insert(request, own);
                 }
                 self.seek_place(now);
@@ -209,6 +269,9 @@ impl Finder {
         };
         let find = Find { nonce: self.next_nonce(), name };
         let patient = how == Rendezvous::Peer;
+        if is_here {
+            return self.ask_here(now, request, ip, name, patient);
+        }
         let mut question = Question { to: on_link_of(self.own, ip, self.directory_port), find, tries: 0, next_at: now, patient };
         if ask(&mut question, socket, now) {
             self.questions.insert(request, question);
@@ -226,6 +289,7 @@ impl Finder {
     /// The answer is no longer wanted.
     pub(super) fn cancel(&mut self, request: u64) {
         self.questions.remove(&request);
+        self.forget_here(request);
         self.found.retain(|(r, _)| *r != request);
         if let Some(name) = self.mutual.remove(&request) {
             self.wait_no_more(name);
@@ -281,6 +345,10 @@ impl Finder {
         for number in late {
             self.reply(number, None);
         }
+        self.here_is_late(now);
+        if self.shared_at <= now {
+            self.share_again(now);
+        }
         if matches!(self.place, Place::Vacant { retry_at } if retry_at <= now) {
             self.take_place(now);
         }
@@ -300,6 +368,7 @@ impl Finder {
                 HOLDER => self.take_place(now),
                 WAIT => self.say_port(number),
                 ASKED => self.pass_on(number),
+                HERE => self.hear_here(now, number),
                 _ => {}
             }
         }
@@ -332,7 +401,8 @@ impl Finder {
         };
         let questions = self.questions.values().map(|q| q.next_at);
         let asked = self.asked.values().map(|a| a.deadline);
-        self.next_timeout = questions.chain(asked).fold(place, Instant::min);
+        let here = self.here.values().map(|h| h.at);
+        self.next_timeout = questions.chain(asked).chain(here).fold(place.min(self.shared_at), Instant::min);
     }
 }
 
@@ -385,7 +455,12 @@ pub fn socket_address(host: &[u8]) -> Option<SocketAddr> {
     ip_and_port(host).map(|(ip, port)| SocketAddr::new(ip, port.unwrap_or(0)))
 }
 
-fn name_of_wait(name: u128) -> Vec<u8> {
+/// The names of a wait: of its user, and of the first user to come.
+fn name_of_wait(name: u128) -> OwnedName {
+    OwnedName { before: "bellwire/udp/".into(), after: format!("/{name:032x}") }
+}
+
+fn shared_name_of_wait(name: u128) -> Vec<u8> {
     format!("bellwire/udp/{name:032x}").into_bytes()
 }
 

@@ -16,7 +16,10 @@ fn side(last: u8, directory: u16) -> Side {
     let ip = Ipv4Addr::new(127, 77, std::process::id() as u8, last);
     let socket = UdpSocket::bind((ip, 0)).unwrap();
     socket.set_nonblocking(true).unwrap();
-    let finder = Finder::new(socket.local_addr().unwrap(), directory, u64::from(last).into(), Instant(1)).unwrap();
+    let own = socket.local_addr().unwrap();
+    let config = UdpConfig { address: own, directory_port: directory, seed: u64::from(last).into(), faults: None, allow: Allow::NOBODY };
+    let mut finder = Finder::new(own, &config, Instant(1)).unwrap();
+    finder.asks_directory = true;
     Side { socket, finder }
 }
 
@@ -146,7 +149,7 @@ fn strangers_are_counted_and_bounded() {
     // Those that found its backlog full were told so at once; the dropped ones will ask again.
     assert!((ASKED_MAX..200).contains(&answers) && nothing == answers as u32, "{answers} answers, {nothing} of them 'nobody'");
     // An answer that nobody asked for.
-    b.finder.handle_packet(now, directory, &Found { nonce: 1, name: 1, port: 1 }.store());
+    b.finder.handle_packet(now, directory, &Found { nonce: 1, name: 1, user: 0, port: 1 }.store());
     assert!(b.finder.poll_found().is_none());
 }
 

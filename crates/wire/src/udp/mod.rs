@@ -36,6 +36,7 @@ use super::packet::PacketPort;
 use super::{LinkFailure, Rendezvous};
 use crate::address::NetAddress;
 use crate::time::{Duration, Instant};
+use crate::users::Allow;
 use bellwire_faults::FaultPlan;
 use bellwire_memory::MemoryError;
 use bellwire_proto::{NicId, Seed, Transmit};
@@ -86,6 +87,8 @@ pub struct UdpConfig {
     pub seed: Seed,
     /// What happens to the packets that leave.
     pub faults: Option<FaultPlan>,
+    /// Other users of this host that are looked for; if it names any, no others are.
+    pub allow: Allow,
 }
 
 /// Packets that the socket did not take.
@@ -140,7 +143,7 @@ impl UdpPort {
     pub fn open(config: &UdpConfig) -> Result<Self, io::Error> {
         let sockets = Sockets::open(config.address)?;
         let struck = config.faults.clone().filter(|plan| !plan.is_none()).map(|plan| Box::new(Struck::new(plan, sockets.own(), clock())));
-        let finder = Finder::new(sockets.own(), config.directory_port, config.seed, clock()).map_err(io::Error::other)?;
+        let finder = Finder::new(sockets.own(), config, clock()).map_err(io::Error::other)?;
         Ok(Self {
             sockets,
             finder,

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A peer cannot predict the numbers that it will see from those that it has seen.
 
+use super::UdpConfig;
 use super::find::Finder;
+use crate::users::Allow;
 use bellwire_proto::{Config, Seed, Transport};
 use bellwire_time::Instant;
 use core::net::SocketAddr;
@@ -20,7 +22,7 @@ fn random_half(id: u64) -> u32 {
 fn ids_are_not_among_nonces() {
     let seed = Seed::from(0x5eed);
     let own: SocketAddr = "127.0.0.1:0".parse().unwrap();
-    let mut finder = Finder::new(own, 0, seed, Instant(0)).unwrap();
+    let mut finder = Finder::new(own, &UdpConfig { address: own, directory_port: 0, seed, faults: None, allow: Allow::NOBODY }, Instant(0)).unwrap();
     let nonces: Vec<u64> = (0..SEEN).map(|_| finder.next_nonce()).collect();
     let mut transport: Transport<Vec<u8>> = Transport::new(Config::default(), seed);
     let mut connect = |port| {

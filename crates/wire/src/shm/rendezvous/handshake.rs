@@ -8,10 +8,12 @@ use crate::shm::half::{OwnHalf, PeerHalf};
 use crate::shm::link::{Link, NicId, Parts};
 use crate::shm::message::{self, Message};
 use crate::shm::rendezvous::{Handshake, KIND_HANDSHAKE, KIND_LINK, KIND_PIDFD, Stage};
-use crate::shm::{LINKS_MAX, LINKS_PER_PROCESS_MAX, ProtectionMode, ShmWire, failure_of, proof};
+use crate::shm::segments::Segments;
+use crate::shm::{LINKS_MAX, LINKS_PER_PROCESS_MAX, ProtectionMode, ShmWire, proof};
+use crate::users::stands_for_many;
 use crate::{Attach, LinkFailure, LinkId, Wire, WireEvent};
 use bellwire_memory::event::{self, PeerBell};
-use bellwire_memory::fd_passing::{self, Received};
+use bellwire_memory::fd_passing::{self, Credentials, Received};
 use bellwire_memory::{MemoryError, membarrier, pidfd};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 
@@ -29,9 +31,23 @@ pub(super) struct Peer {
     connector: bool,
 }
 
-pub(super) fn check_same_user(wire: &ShmWire, socket: BorrowedFd<'_>) -> Result<u32, MemoryError> {
-    let peer = fd_passing::peer_credentials(socket)?;
-    if peer.uid == wire.control.user { Ok(u32::try_from(peer.pid).unwrap_or(0)) } else { Err(MemoryError::ConnectionRefused) }
+/// Who the process at the other end of a socket is, to this NIC.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Standing {
+    /// Its id; 0 if it is in no pid namespace that we see.
+    pub(super) pid: u32,
+    /// Its user, and whether that is another one than ours.
+    pub(super) uid: u32,
+    pub(super) foreign: bool,
+    /// It is one of our user, or of one that we allow.
+    pub(super) allowed: bool,
+}
+
+pub(super) fn standing_of(wire: &ShmWire, socket: BorrowedFd<'_>, peer: &Credentials) -> Standing {
+    let c = &wire.control;
+    let foreign = peer.uid != c.user || stands_for_many(peer.uid);
+    let allowed = !foreign || c.allow.covers(socket, peer);
+    Standing { pid: u32::try_from(peer.pid).unwrap_or(0), uid: peer.uid, foreign, allowed }
 }
 
 pub(super) fn accept(wire: &mut ShmWire, number: u64) {
@@ -39,8 +55,9 @@ pub(super) fn accept(wire: &mut ShmWire, number: u64) {
     let request = l.request;
     match fd_passing::accept(l.socket.as_fd()) {
         Ok(Some(socket)) => {
-            if let Ok(peer_pid) = check_same_user(wire, socket.as_fd()) {
-                let _ = wire.control.begin(socket, Stage::Accepted, request, Some(number), peer_pid);
+            if let Ok(credentials) = fd_passing::peer_credentials(socket.as_fd()) {
+                let peer = standing_of(wire, socket.as_fd(), &credentials);
+                let _ = wire.control.begin(socket, Stage::Accepted, request, Some(number), peer);
             }
         }
         Ok(None) => {}
@@ -60,7 +77,7 @@ pub(super) fn handshake_ready(wire: &mut ShmWire, number: u64) {
     let received = match fd_passing::receive(h.socket.as_fd(), &mut buffer) {
         Err(MemoryError::WouldBlock) => return,
         Ok(r) => r,
-        Err(e) => return handshake_failed(wire, number, failure_of(&e)),
+        Err(e) => return handshake_failed(wire, number, e.into()),
     };
     let Some(m) = Message::load(&buffer[..received.len]) else { return handshake_failed(wire, number, LinkFailure::PeerMisbehaved) };
     handshake_step(wire, number, m, received);
@@ -73,8 +90,12 @@ fn handshake_failed(wire: &mut ShmWire, number: u64, reason: LinkFailure) {
 }
 
 fn handshake_came_to_nothing(wire: &mut ShmWire, request: Option<u64>, listener: Option<u64>, reason: LinkFailure) {
-    // The acceptor's own request stays: its listener is open for another try.
-    if let (Some(request), None) = (request, listener) {
+    // The acceptor's own request stays: its listener is open for another try. So it is when one of
+    // two peers has looked for the other among other users.
+    let listens = |request| wire.control.listeners.values().any(|l| l.request == Some(request));
+    if let (Some(request), None) = (request, listener)
+        && !listens(request)
+    {
         wire.events.push_back(WireEvent::Unresolved { request, reason });
     }
 }
@@ -86,21 +107,28 @@ fn handshake_step(wire: &mut ShmWire, number: u64, m: Message, received: Receive
     match handshake_answer(wire, number, h, m, received) {
         Ok(None) => {}
         Ok(Some(link)) => {
-            if let (Some(l), Some(_)) = (listener, request) {
+            if let Some(request) = request {
                 // The first of two peers has been found: its name is free again.
-                wire.control.close_listener(l);
+                wire.control.is_found(request);
             }
             wire.events.push_back(WireEvent::LinkUp { link, request });
         }
-        Err(e) => handshake_came_to_nothing(wire, request, listener, failure_of(&e)),
+        Err(reason) => handshake_came_to_nothing(wire, request, listener, reason),
     }
 }
 
 /// The next step of a handshake, or the link it leads to.
-fn handshake_answer(wire: &mut ShmWire, number: u64, mut h: Handshake, m: Message, received: Received) -> Result<Option<LinkId>, MemoryError> {
+fn handshake_answer(wire: &mut ShmWire, number: u64, mut h: Handshake, m: Message, received: Received) -> Result<Option<LinkId>, LinkFailure> {
     let own = wire.control.id;
-    let pid = h.peer_pid;
+    let pid = h.peer.pid;
+    let mode = mode_with(wire, &h.peer);
     match (h.stage, m) {
+        (Stage::Accepted, Message::Knock { .. }) if !h.peer.allowed => {
+            let _ = fd_passing::send(h.socket.as_fd(), &Message::Barred.store(), &[]);
+            return Err(LinkFailure::NotAllowedHere);
+        }
+        (Stage::Knocked, Message::Barred) => return Err(LinkFailure::NotAllowedThere),
+        (Stage::Accepted, Message::Knock { .. }) if gives_way(wire, h.request, h.peer) => return Err(LinkFailure::Busy),
         (Stage::Accepted, Message::Knock { id }) => {
             let linked = find_link(wire, &id, pid, false).is_some();
             fd_passing::send(h.socket.as_fd(), &Message::Here { id: own, linked }.store(), &[])?;
@@ -111,20 +139,20 @@ fn handshake_answer(wire: &mut ShmWire, number: u64, mut h: Handshake, m: Messag
                 fd_passing::send(h.socket.as_fd(), &Message::Existing.store(), &[])?;
                 return Ok(Some(link));
             }
-            let out = OwnHalf::create(wire.config.mode)?;
-            let bell = send_offer(wire, h.socket.as_fd(), &out)?;
+            let out = OwnHalf::create(mode)?;
+            let bell = send_offer(wire, h.socket.as_fd(), &out, &h.peer)?;
             h.stage = Stage::Offered { out, bell };
         }
-        (Stage::Greeted { peer }, Message::Existing) => return find_link(wire, &peer, pid, false).ok_or(MemoryError::PeerClosed).map(Some),
+        (Stage::Greeted { peer }, Message::Existing) => return find_link(wire, &peer, pid, false).ok_or(LinkFailure::Busy).map(Some),
         (Stage::Greeted { peer }, Message::Offer { id, mapped, barriers, probe }) if id == peer => {
-            let out = OwnHalf::create(wire.config.mode)?;
-            let bell = send_offer(wire, h.socket.as_fd(), &out)?;
-            return make_link(wire, h.socket, Ours { out, bell }, received.fds, Peer { id, mapped, barriers, probe, connector: false }).map(Some);
+            let out = OwnHalf::create(mode)?;
+            let bell = send_offer(wire, h.socket.as_fd(), &out, &h.peer)?;
+            return Ok(Some(make_link(wire, h.socket, Ours { out, bell }, received.fds, Peer { id, mapped, barriers, probe, connector: false })?));
         }
         (Stage::Offered { out, bell }, Message::Offer { id, mapped, barriers, probe }) => {
-            return make_link(wire, h.socket, Ours { out, bell }, received.fds, Peer { id, mapped, barriers, probe, connector: true }).map(Some);
+            return Ok(Some(make_link(wire, h.socket, Ours { out, bell }, received.fds, Peer { id, mapped, barriers, probe, connector: true })?));
         }
-        _ => return Err(MemoryError::Truncated),
+        _ => return Err(LinkFailure::PeerMisbehaved),
     }
     wire.control.watch(h.socket.as_fd(), KIND_HANDSHAKE | number)?;
     wire.control.handshakes.insert(number, h);
@@ -137,17 +165,43 @@ fn find_link(wire: &ShmWire, peer: &NicId, peer_pid: u32, connector: bool) -> Op
     wire.links.iter().find(|(_, l)| same(l)).map(|(h, _)| LinkId::from_raw(h.raw()))
 }
 
+/// How open our side of a link to a process is.
+fn mode_with(wire: &ShmWire, peer: &Standing) -> ProtectionMode {
+    if peer.foreign { ProtectionMode::Guarded } else { wire.config.mode }
+}
+
+/// Of two peers of different users that have found each other, whether the attempt that comes in
+/// gives way to our own; else our own does.
+fn gives_way(wire: &mut ShmWire, request: Option<u64>, peer: Standing) -> bool {
+    let own = wire.control.user;
+    let ours = wire.control.handshakes.iter().find(|(_, o)| request.is_some() && o.request == request && o.listener.is_none() && o.peer.uid == peer.uid);
+    match ours.map(|(n, _)| *n).filter(|_| peer.foreign) {
+        Some(_) if own > peer.uid => true,
+        Some(ours) => {
+            wire.control.drop_handshake(ours);
+            false
+        }
+        None => false,
+    }
+}
+
 /// Offers our half of a link; gives the end of its bell to listen to.
-fn send_offer(wire: &ShmWire, socket: BorrowedFd<'_>, out: &OwnHalf) -> Result<OwnedFd, MemoryError> {
+fn send_offer(wire: &ShmWire, socket: BorrowedFd<'_>, out: &OwnHalf, peer: &Standing) -> Result<OwnedFd, MemoryError> {
     let offer = Message::Offer {
         id: wire.control.id,
-        mapped: wire.config.mode == ProtectionMode::Mapped,
+        mapped: mode_with(wire, peer) == ProtectionMode::Mapped,
         barriers: membarrier::register().global_expedited,
-        probe: wire.proof.address(),
+        probe: if peer.foreign { 0 } else { wire.proof.address() },
     };
     let own = pidfd::own().ok();
     let (listening, ringing) = event::pipe_of_bell()?;
-    let mut fds = vec![out.lines.fd(), out.payload.fd(), wire.segments.catalogue().fd(), ringing.as_fd()];
+    if peer.foreign {
+        event::open_to_other_users(ringing.as_fd())?;
+    }
+    // Another user is not told what is registered here.
+    let blank = if peer.foreign { Some(Segments::blank_catalogue()?) } else { None };
+    let catalogue = blank.as_ref().unwrap_or(wire.segments.catalogue());
+    let mut fds = vec![out.lines.fd(), out.payload.fd(), catalogue.fd(), ringing.as_fd()];
     if let Some(p) = &own {
         fds.push(p.as_fd());
     }
@@ -156,7 +210,11 @@ fn send_offer(wire: &ShmWire, socket: BorrowedFd<'_>, out: &OwnHalf) -> Result<O
 }
 
 fn make_link(wire: &mut ShmWire, socket: OwnedFd, ours: Ours, fds: Vec<OwnedFd>, peer: Peer) -> Result<LinkId, MemoryError> {
-    let peer_pid = check_same_user(wire, socket.as_fd())?;
+    let standing = standing_of(wire, socket.as_fd(), &fd_passing::peer_credentials(socket.as_fd())?);
+    let (peer_pid, foreign) = (standing.pid, standing.foreign);
+    if !standing.allowed {
+        return Err(MemoryError::ConnectionRefused);
+    }
     let loopback = peer.id == wire.control.id;
     if loopback && peer_pid != std::process::id() {
         // It gives itself out for us.
@@ -172,18 +230,20 @@ fn make_link(wire: &mut ShmWire, socket: OwnedFd, ours: Ours, fds: Vec<OwnedFd>,
     if let Some(fd) = &pidfd {
         check_is_peer(fd.as_fd(), peer_pid)?;
     }
-    let mapped = peer.mapped && wire.config.mode == ProtectionMode::Mapped;
+    let theirs_mapped = peer.mapped && !foreign;
+    let mapped = theirs_mapped && wire.config.mode == ProtectionMode::Mapped;
     let proof = if mapped { proof::of_peer(peer_pid, peer.probe, &peer.id) } else { 0 };
     let parts = Parts {
         proof,
-        nonce: if wire.config.attach == Attach::Never { 0 } else { wire.proof.nonce() },
+        nonce: if wire.config.attach == Attach::Never || foreign { 0 } else { wire.proof.nonce() },
         out: ours.out,
-        inward: PeerHalf::map(lines, payload, catalogue, peer.mapped)?,
+        inward: PeerHalf::map(lines, payload, catalogue, theirs_mapped)?,
         bell: PeerBell::from_fd(bell)?,
         pidfd,
         socket,
         peer: peer.id,
         peer_pid,
+        peer_uid: standing.uid,
         loopback,
         connector: peer.connector,
         mapped,

@@ -4,13 +4,14 @@ use super::*;
 use crate::Attach;
 use crate::shm::message;
 use crate::shm::{ProtectionMode, ShmConfig};
+use crate::users::Allow;
 
 fn address(host: &[u8], discriminator: &[u8]) -> NetAddress {
     NetAddress::new(host, discriminator).unwrap()
 }
 
 fn wire() -> ShmWire {
-    ShmWire::open(ShmConfig { mode: ProtectionMode::Guarded, host: vec![1], attach: Attach::Never }).unwrap()
+    ShmWire::open(ShmConfig { mode: ProtectionMode::Guarded, host: vec![1], attach: Attach::Never, allow: Allow::NOBODY }).unwrap()
 }
 
 /// Turns until the wire says something.
@@ -28,11 +29,12 @@ fn next_event(wire: &mut ShmWire) -> WireEvent {
 fn names_tell_addresses_apart() {
     let a = address;
     let (x, y) = (a(&[127, 0, 0, 1], b"one"), a(&[127, 0, 0, 1], b"two"));
-    assert_ne!(name_of_waiter(0, &x), name_of_waiter(0, &y));
-    assert_ne!(name_of_waiter(0, &x), name_of_waiter(1, &x));
-    assert_eq!(name_of_pair(0, &x, &y), name_of_pair(0, &y, &x));
-    assert_ne!(name_of_waiter(0, &a(&[1], &[2, 3])), name_of_waiter(0, &a(&[1, 2], &[3])));
-    assert!(name_of_waiter(u32::MAX, &x).len() <= fd_passing::NAME_MAX);
+    assert_ne!(name_of_waiter(&x).of(0), name_of_waiter(&y).of(0));
+    assert_ne!(name_of_waiter(&x).of(0), name_of_waiter(&x).of(1));
+    assert_eq!(name_of_pair(&x, &y).of(0), name_of_pair(&y, &x).of(0));
+    assert_ne!(name_of_waiter(&a(&[1], &[2, 3])).of(0), name_of_waiter(&a(&[1, 2], &[3])).of(0));
+    // With a suffix of 16 digits.
+    assert!(name_of_waiter(&x).of(u32::MAX).len() + 17 <= fd_passing::NAME_MAX);
 }
 
 /// The process that answered the knock is gone before our answer to that: the request fails (and is
@@ -50,7 +52,7 @@ fn a_request_is_answered_when_the_peer_leaves_in_mid_handshake() {
                 assert!(matches!(next_event(&mut w), WireEvent::LinkUp { .. }));
             }
         }
-        let leaver = fd_passing::listen_abstract(&name_of_waiter(w.control.user, &x)).unwrap();
+        let leaver = fd_passing::listen_abstract(name_of_waiter(&x).of(w.control.user).as_bytes()).unwrap();
         resolve(&mut w, 2, Rendezvous::Client, &y, &x);
         let socket = fd_passing::accept(leaver.as_fd()).unwrap().unwrap();
         let knock = fd_passing::receive(socket.as_fd(), &mut [0; message::BYTES]).unwrap();

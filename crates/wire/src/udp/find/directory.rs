@@ -3,7 +3,7 @@
 //! this host, and telling the heirs when it goes.
 
 use crate::time::{Duration, Instant};
-use crate::udp::find::{ASKED, DIRECTORY, Finder, HOLDER, PER_LOOK, SUCCESSION, is_readable, name_of_wait, on_link_of};
+use crate::udp::find::{ASKED, DIRECTORY, Finder, HOLDER, PER_LOOK, SUCCESSION, is_readable, on_link_of};
 use crate::udp::packet::{self, FIND_BYTES, Find, Found};
 use bellwire_memory::{MemoryError, fd_passing};
 use rustix::event::epoll;
@@ -39,6 +39,8 @@ pub(super) enum Place {
 pub(super) struct Asked {
     pub(super) socket: OwnedFd,
     pub(super) from: SocketAddr,
+    /// The user whose process is asked.
+    pub(super) user: u32,
     pub(super) find: Find,
     pub(super) deadline: Instant,
 }
@@ -129,17 +131,17 @@ impl Finder {
             return;
         }
         let number = self.number();
-        let socket = fd_passing::connect_abstract(&name_of_wait(find.name)).ok().filter(|s| self.watch(s.as_fd(), ASKED | number).is_ok());
-        match socket {
-            Some(socket) => {
+        let reached = self.reach_shared(find.name).filter(|(s, _)| self.watch(s.as_fd(), ASKED | number).is_ok());
+        match reached {
+            Some((socket, user)) => {
                 if self.asked.len() >= ASKED_MAX
                     && let Some((_, oldest)) = self.asked.pop_first()
                 {
                     self.unwatch(oldest.socket.as_fd());
                 }
-                self.asked.insert(number, Asked { socket, from, find, deadline: now + ASKED_TIME });
+                self.asked.insert(number, Asked { socket, from, user, find, deadline: now + ASKED_TIME });
             }
-            None => self.say(from, find, None),
+            None => self.say(from, find, 0, None),
         }
     }
 
@@ -158,23 +160,26 @@ impl Finder {
     pub(super) fn reply(&mut self, number: u64, port: Option<u16>) {
         if let Some(a) = self.asked.remove(&number) {
             self.unwatch(a.socket.as_fd());
-            self.say(a.from, a.find, port);
+            self.say(a.from, a.find, a.user, port);
         }
     }
 
-    pub(super) fn say(&self, to: SocketAddr, find: Find, port: Option<u16>) {
+    pub(super) fn say(&self, to: SocketAddr, find: Find, user: u32, port: Option<u16>) {
         if let Place::Directory { socket, .. } = &self.place {
             // Lost, it is asked again.
-            let _ = socket.send_to(&Found { nonce: find.nonce, name: find.name, port: port.unwrap_or(0) }.store(), to);
+            let user = if port.is_some() { user } else { 0 };
+            let _ = socket.send_to(&Found { nonce: find.nonce, name: find.name, user, port: port.unwrap_or(0) }.store(), to);
         }
     }
 
-    /// A directory asks one of our waits.
+    /// A directory, or a process of this host, asks one of our waits.
     pub(super) fn say_port(&mut self, number: u64) {
         let Some(w) = self.waits.get(&number) else { return };
-        for _ in 0..PER_LOOK {
-            let Ok(Some(socket)) = fd_passing::accept(w.listener.as_fd()) else { return };
-            let _ = fd_passing::send(socket.as_fd(), &packet::store_port(self.own.port()), &[]);
+        for listener in [Some(&w.listener), w.shared.as_ref()].into_iter().flatten() {
+            for _ in 0..PER_LOOK {
+                let Ok(Some(socket)) = fd_passing::accept(listener.as_fd()) else { break };
+                let _ = fd_passing::send(socket.as_fd(), &packet::store_port(self.own.port()), &[]);
+            }
         }
     }
 }
