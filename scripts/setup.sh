@@ -24,7 +24,7 @@ esac
 # For scripts/aarch64.sh.
 [ "$goal" != test ] || welcome="$welcome gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user-static"
 # For tests/stacks/programs.sh and engines.sh.
-[ "$goal" != test ] || welcome="$welcome libgloo-dev qemu-system-x86 python3-venv"
+[ "$goal" != test ] || welcome="$welcome libgloo-dev qemu-system-x86 python3-venv libucx-dev"
 # For packaging/deb.sh and check-deb.sh (make test-long).
 [ "$goal" != test ] || welcome="$welcome debhelper lintian debootstrap"
 # For tests/verbs/cm.sh.

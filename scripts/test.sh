@@ -149,6 +149,7 @@ if [ "$mode" = long ]; then
     part stacks-long tests/stacks/check.sh "$target/installed" "$target/tests-stacks" long
     part crates    tests/stacks/crates.sh "$target/installed" "$target/tests-stacks"
     part engines-long tests/stacks/engines.sh "$target/installed" "$target/tests-stacks" long
+    part pages tests/stacks/pages.sh "$target/installed" "$target/tests-stacks"
     part hosts-stacks-long tests/stacks/hosts.sh "$target/installed" "$target/tests-stacks" long
     part debian13 tests/verbs/debian13.sh "$target/tests-verbs/libbellwire-verbs.so" "$target/tests-verbs"
     part churn      make -s -C tests/c check-churn LIBVIPL="$target/release/libvipl.so" OUT="$target/tests-c"

@@ -10,7 +10,7 @@ prefix=$(realpath "$1")
 mkdir -p "$2"
 out=$(realpath "$2") mode=${3:-short}
 here=$(cd "$(dirname "$0")" && pwd)
-unset BELLWIRE_ADDRESS BELLWIRE_DEVICE_FILE LD_PRELOAD
+unset BELLWIRE_ADDRESS BELLWIRE_DEVICE_FILE LD_PRELOAD UCX_IB_ROCE_REACHABILITY_MODE
 passed=0 failed=0 patience=120
 port=$((20000 + $$ % 20000))
 ok() { passed=$((passed + 1)); }
@@ -119,7 +119,33 @@ killed_servers() { # transport, options, kills
     [ "$code" = 0 ] && [ -z "$why" ] && grep -aq 'terminated by signal' "$logs/client" || { end "io_demo $*" "$code" <(echo "$why"; strings "$logs/client"); return; }
     if carried "${1/%_v/_verbs}" "$logs/client"; then ok; else bad "io_demo $*: not over the device"; fi
 }
+# All operations of UCP, connected by rdma_cm. A loopback address is allowed: the device has it.
+by_rdmacm() { # transport
+    local server code served
+    port=$((port + 1))
+    export UCX_TLS=$1,self UCX_SOCKADDR_TLS_PRIORITY=rdmacm
+    device "$place/bin/operations" $port >"$out/server.log" 2>&1 &
+    server=$!
+    until_says "$out/server.log" '^listening' 1
+    UCX_LOG_LEVEL=info device "$place/bin/operations" $port 127.0.0.1 >"$out/client.log" 2>&1
+    code=$?
+    wait $server
+    served=$?
+    unset UCX_TLS UCX_SOCKADDR_TLS_PRIORITY
+    [ $code = 0 ] && [ $served = 0 ] && grep -q 'all well' "$out/client.log" || { end "all operations by $1 and rdma_cm" "$code, $served" <(cat "$out/server.log" "$out/client.log"); return; }
+    if carried "${1/%_v/_verbs}" "$out/client.log"; then ok; else bad "all operations by $1 and rdma_cm: not over the device"; fi
+}
 if command -v ucx_perftest >/dev/null 2>&1; then
+    if [ -e /usr/include/ucp/api/ucp.h ]; then
+        if cc -O1 -o "$place/bin/operations" "$here/operations.c" -lucp -lucs >"$out/cc.log" 2>&1; then
+            by_rdmacm rc_v
+            by_rdmacm ud_v
+        else
+            end "operations.c" $? "$out/cc.log"
+        fi
+    else
+        echo "SKIPPED all operations of UCP by rdma_cm: no libucx-dev"
+    fi
     if device ucx_info -d >"$out/ucx_info" 2>&1 && grep -A 1 'Transport: rc_verbs' "$out/ucx_info" | grep -q 'Device: bellwire0:1' && grep -q 'Transport: ud_verbs' "$out/ucx_info"; then ok; else end ucx_info $? "$out/ucx_info"; fi
     tests="tag_lat tag_bw tag_sync_lat ucp_am_lat stream_lat ucp_put_lat ucp_get ucp_add ucp_fadd ucp_swap ucp_cswap"
     for t in $tests; do ucx rc_v "$t" 8 500; done
@@ -141,7 +167,22 @@ else
     echo "SKIPPED ucx: no ucx-utils"
 fi
 
+# ---- memory of programs with threads, as an ordinary user: on a busy machine threads may not stop in time
+if [ -e /usr/include/infiniband/verbs.h ] && [ "$(uname -m)" = x86_64 ]; then
+    for _ in 1 2 3; do
+        cc -O1 -o "$place/bin/adopted" "$here/adopted.c" -libverbs -lpthread >"$out/adopted" 2>&1 && device "$place/bin/adopted" >"$out/adopted" 2>&1
+        code=$?
+        grep -q '^[1-9]' "$out/adopted" && break
+    done
+    if [ $code = 0 ] && grep -q '^[1-9]' "$out/adopted"; then ok; else end "memory of programs with threads" $code "$out/adopted"; fi
+else
+    echo "SKIPPED memory of programs with threads: no libibverbs-dev, or not x86-64"
+fi
+
 # ---- MPI on UCX
+# MPICH 4.0.2 fails ("Message truncated") when it unpacks a fragment that ends within an element, as
+# MPI_Gather of 4 ranks does over any transport with such fragments: 8257 bytes leave whole words.
+export UCX_RC_VERBS_SEG_SIZE=8257
 programs=$here/../mpi
 mpich() { # transport, ranks, program, arguments: MPICH's own way, with nothing said of preloading
     local transport=$1 ranks=$2 code
@@ -163,20 +204,26 @@ tried() { # mpich|openmpi, options of the compiler
     local mpi=$1 source
     command -v "mpicc.$mpi" >/dev/null 2>&1 && command -v "mpiexec.$mpi" >/dev/null 2>&1 || { echo "SKIPPED Debian's $mpi: it is not installed"; return; }
     shift
-    for source in basics many; do
-        "mpicc.$mpi" "$@" -w -O1 -o "$place/bin/$source-$mpi" "$programs/$source.c" >"$out/cc.log" 2>&1 || { end "mpicc.$mpi $source.c" $? "$out/cc.log"; return; }
+    for source in basics many collectives kernels; do
+        "mpicc.$mpi" "$@" -w -O1 -o "$place/bin/$source-$mpi" "$programs/$source.c" -lm >"$out/cc.log" 2>&1 || { end "mpicc.$mpi $source.c" $? "$out/cc.log"; return; }
     done
     "$mpi" rc_v 2 basics
     "$mpi" ud_v 4 basics
     "$mpi" rc_v 8 basics
     "$mpi" rc_v 8 many 5
     "$mpi" ud_v 8 many 5
+    "$mpi" rc_v 4 collectives 1 3000
+    "$mpi" rc_v 4 kernels
     # As between hosts, with lost packets.
     BELLWIRE_SHM=off BELLWIRE_UDP=on BELLWIRE_FAULTS=loss=0.01,seed=$$ "$mpi" rc_v 4 basics
     if [ "$mode" = long ]; then
         for _ in 1 2 3 4 5; do
             "$mpi" rc_v 8 basics
             "$mpi" ud_v 8 basics
+        done
+        for ranks in 2 3; do
+            "$mpi" rc_v $ranks collectives 3000
+            "$mpi" ud_v $ranks collectives 3000
         done
         BELLWIRE_SHM=off BELLWIRE_UDP=on BELLWIRE_FAULTS=loss=0.01,seed=$$ "$mpi" rc_v 8 many 20
         BELLWIRE_SHM=off BELLWIRE_UDP=on BELLWIRE_FAULTS=loss=0.01,seed=$$ "$mpi" ud_v 8 basics
@@ -191,6 +238,8 @@ else
 fi
 
 # ---- the UCX that the MPIs of PyPI bring along (1.20)
+# It tells whether a peer can be reached by the routes of the interface that the device names
+# ("route", its default since 1.19), of which it asks the kernel.
 # It asks for a strong fence by default, which it can give on mlx5 devices only: elsewhere it reads
 # by an invalid key. MPICH's wheel stops in basics by UCX's own tcp and shared memory as well.
 wheel() { # MPI, version

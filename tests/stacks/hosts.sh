@@ -10,7 +10,7 @@ prefix=$(realpath "$1")
 mkdir -p "$2"
 out=$(realpath "$2") mode=${3:-short}
 here=$(cd "$(dirname "$0")" && pwd)
-unset BELLWIRE_DEVICE_FILE BELLWIRE_SHM BELLWIRE_UDP LD_PRELOAD
+unset BELLWIRE_DEVICE_FILE BELLWIRE_SHM BELLWIRE_UDP LD_PRELOAD UCX_IB_ROCE_REACHABILITY_MODE
 passed=0 failed=0 patience=150
 port=$((20000 + $$ % 20000))
 ok() { passed=$((passed + 1)); }
@@ -101,6 +101,31 @@ ucx() { # transport, test, size, iterations
     unset UCX_TLS
     if [ $code = 0 ] && [ $served = 0 ] && grep -q '^Final:' "$out/hosts-client.log" && carried "${1/%_v/_verbs}" "$out/hosts-client.log"; then ok; else end "ucx_perftest $* ${BELLWIRE_FAULTS:-}" "$code, $served" "$out/hosts-client.log"; fi
 }
+# All operations of UCP, connected by rdma_cm.
+by_rdmacm() { # transport
+    local server code served
+    port=$((port + 1))
+    export UCX_TLS=$1,self UCX_SOCKADDR_TLS_PRIORITY=rdmacm
+    on 1 "$place/bin/operations" $port >"$out/hosts-server.log" 2>&1 &
+    server=$!
+    for _ in $(seq 600); do
+        grep -q '^listening' "$out/hosts-server.log" && break
+        sleep 0.1
+    done
+    UCX_LOG_LEVEL=info on 2 "$place/bin/operations" $port 10.119.0.1 >"$out/hosts-client.log" 2>&1
+    code=$?
+    wait $server
+    served=$?
+    unset UCX_TLS UCX_SOCKADDR_TLS_PRIORITY
+    if [ $code = 0 ] && [ $served = 0 ] && grep -q 'all well' "$out/hosts-client.log" && carried "${1/%_v/_verbs}" "$out/hosts-client.log"; then ok; else end "all operations by $1 and rdma_cm ${BELLWIRE_FAULTS:-}" "$code, $served" <(cat "$out/hosts-server.log" "$out/hosts-client.log"); fi
+}
+if [ -e /usr/include/ucp/api/ucp.h ] && cc -O1 -o "$place/bin/operations" "$here/operations.c" -lucp -lucs >"$out/cc.log" 2>&1; then
+    by_rdmacm rc_v
+    by_rdmacm ud_v
+    BELLWIRE_FAULTS=loss=0.01,seed=$$ by_rdmacm rc_v
+else
+    echo "SKIPPED all operations of UCP by rdma_cm between hosts: no libucx-dev"
+fi
 if command -v ucx_perftest >/dev/null 2>&1; then
     for t in tag_lat ucp_put_lat ucp_get ucp_fadd; do ucx rc_v $t 8 500; done
     ucx ud_v tag_lat 8 500
