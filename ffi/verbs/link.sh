@@ -11,10 +11,11 @@ mkdir -p "$out/bellwire-verbs"
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-# A node of the version script for each version, the older before the newer.
+# A node of the version script for each version, the older before the newer. Only IBVERBS_1.1 stands
+# before IBVERBS_1.0: a program that asks for no version gets what the first node has.
 map() { # file of "name version"
     before=
-    for version in $(awk '{print $2}' "$1" | sort -uV); do
+    for version in $(awk '{print $2}' "$1" | sort -uV | awk 'NR == 1 { oldest = $0; next } { print } NR == 2 { print oldest }'); do
         printf '%s {\n  global:\n' "$version"
         awk -v v="$version" '$2 == v {print "    " $1 ";"}' "$1"
         [ -n "$before" ] || printf '  local: *;\n'
@@ -24,34 +25,47 @@ map() { # file of "name version"
 }
 # What Rust's standard library needs of the system (`rustc --print native-static-libs`).
 libraries="-lgcc_s -lutil -lrt -lpthread -lm -ldl -lc"
-link() { # soname, file, list of symbols, further options
-    soname=$1 to=$2 list=$3
-    shift 3
-    map "$list" >"$work/map"
-    # shellcheck disable=SC2046,SC2086
-    ${CC:-cc} -shared -o "$to.new" -Wl,-soname,"$soname" -Wl,--version-script="$work/map" $(awk '{print "-Wl,-u," $1}' "$here/symbols.txt") "$@" "$archive" \
-        -Wl,--gc-sections -Wl,--strip-debug -Wl,-z,defs -Wl,-z,relro -Wl,-z,now -Wl,-z,nodelete $libraries
-    mv "$to.new" "$to"
-}
-
 # The preloaded library has calls of the C library too (`files.txt`), which must have no version:
 # programs ask for them under the C library's, and only what has none stands for any. A version
 # script gives each name a version or hides it; so here names are hidden before, in one object file
 # made of the archive.
-preloaded() {
-    awk '{print $1}' "$here/symbols.txt" "$here/files.txt" >"$work/kept"
-    # shellcheck disable=SC2046
-    ${LD:-ld} -r --gc-sections $(awk '{print "-u " $1}' "$work/kept") -o "$work/all.o" "$archive"
-    ${OBJCOPY:-objcopy} --keep-global-symbols="$work/kept" --strip-debug "$work/all.o"
-    map "$here/symbols.txt" | sed '/local: \*;/d' >"$work/map"
-    # shellcheck disable=SC2086
-    ${CC:-cc} -shared -o "$1.new" -Wl,-soname,libbellwire-verbs.so -Wl,--version-script="$work/map" "$work/all.o" \
-        -Wl,--gc-sections -Wl,-z,defs -Wl,-z,relro -Wl,-z,now -Wl,-z,nodelete $libraries
-    mv "$1.new" "$1"
-}
-preloaded "$out/libbellwire-verbs.so"
+#
+# Names that have a second version (`older.txt`) get both there: `NAME@VERSION` is how an object
+# file says so, as `.symver` in an assembler would. (In the archive's own files it cannot be said:
+# the directive has to stand in the unit that defines the function, and the compiler chooses that.)
+awk '{print $1, "IBVERBS_1.0"}' "$here/older.txt" >"$work/older"
+awk '
+    FNR == NR { older[$1]; next }
+    $1 in older { print $1, $1 "@@" $2; print "older_" $1, $1 "@IBVERBS_1.0" }' "$here/older.txt" "$here/symbols.txt" >"$work/versions"
 
-cat "$here/symbols.txt" "$here/unused.txt" >"$work/all"
-# Nothing calls them: they belong to drivers and to what speaks with the kernel, and there is no
-# device for those. shellcheck disable=SC2046
-link libibverbs.so.1 "$out/bellwire-verbs/libibverbs.so.1" "$work/all" $(awk '{print "-Wl,--defsym=" $1 "=ibv_fork_init"}' "$here/unused.txt")
+# One object file, of which only these names are seen.
+object() { # file, lists of names
+    to=$1
+    shift
+    { awk '{print $1}' "$@"; sed 's/^/older_/' "$here/older.txt"; } >"$work/kept"
+    # shellcheck disable=SC2046
+    ${LD:-ld} -r --gc-sections $(awk '{print "-u " $1}' "$work/kept") -o "$to" "$archive"
+    ${OBJCOPY:-objcopy} --keep-global-symbols="$work/kept" --strip-debug "$to"
+    ${OBJCOPY:-objcopy} --redefine-syms="$work/versions" "$to"
+}
+link() { # soname, file, object, version script, further options
+    soname=$1 to=$2 object=$3 script=$4
+    shift 4
+    # shellcheck disable=SC2086
+    ${CC:-cc} -shared -o "$to.new" -Wl,-soname,"$soname" -Wl,--version-script="$script" "$@" "$object" \
+        -Wl,--gc-sections -Wl,-z,defs -Wl,-z,relro -Wl,-z,now -Wl,-z,nodelete $libraries
+    mv "$to.new" "$to"
+}
+
+object "$work/preload.o" "$here/symbols.txt" "$here/files.txt"
+cat "$here/symbols.txt" "$work/older" >"$work/names"
+map "$work/names" | sed '/local: \*;/d' >"$work/preload.map"
+link libbellwire-verbs.so "$out/libbellwire-verbs.so" "$work/preload.o" "$work/preload.map"
+
+object "$work/replace.o" "$here/symbols.txt"
+cat "$here/unused.txt" >>"$work/names"
+map "$work/names" >"$work/replace.map"
+# Nothing calls the unused ones: they belong to drivers and to what speaks with the kernel, and
+# there is no device for those.
+# shellcheck disable=SC2046
+link libibverbs.so.1 "$out/bellwire-verbs/libibverbs.so.1" "$work/replace.o" "$work/replace.map" $(awk '{print "-Wl,--defsym=" $1 "=ibv_fork_init"}' "$here/unused.txt")

@@ -101,6 +101,20 @@ else
     echo "SKIPPED an imitated real device: no mount namespace (root)"
 fi
 
+# ---- real devices in libibverbs' list: a library in place of the genuine one has a real device,
+# and notes its calls
+if cc -std=gnu11 -Wall -Wextra -Werror -Wno-unused-parameter -Wno-missing-field-initializers -shared -fPIC -Wl,-soname,libibverbs.so.1 -o "$out/libibverbs.so.1" "$here/genuine.c" &&
+    cc -std=gnu11 -Wall -Wextra -Werror -o "$out/beside" "$here/beside.c" "$out/libibverbs.so.1"; then ok; else bad "beside.c, genuine.c"; fi
+says ", 0 failures" env LD_LIBRARY_PATH="$out" "$bellwire" run --verbs=beside "$out/beside"
+rm -f "$out/libibverbs.so.1"
+
+# ---- a device is removed by plan: at a time, or at a moment that the seed chooses
+make_program removal -libverbs
+removed() { LD_PRELOAD=$library BELLWIRE_FAULTS=$1 timeout $patience "$out/removal"; }
+if removed remove=50ms | grep -q "^removed after"; then ok; else bad "remove=50ms: $(removed remove=50ms 2>&1)"; fi
+if removed remove=10ms..200ms,seed=7 | grep -q "^removed after"; then ok; else bad "remove=10ms..200ms"; fi
+says "must be a plan of faults" env LD_PRELOAD="$library" BELLWIRE_FAULTS=remove=2s.. "$out/removal"
+
 # ---- programs that do not see them: said by --explain
 echo 'int main(void) { return 0; }' >"$out/static.c"
 if cc -static -o "$out/static" "$out/static.c" 2>/dev/null; then

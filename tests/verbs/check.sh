@@ -33,9 +33,11 @@ symbols_are() { # library, lists
 }
 if symbols_are "$out/libbellwire-verbs.so" "$source/symbols.txt"; then ok; else bad symbols of libbellwire-verbs.so; fi
 if symbols_are "$out/bellwire-verbs/libibverbs.so.1" "$source/symbols.txt" "$source/unused.txt"; then ok; else bad symbols of libibverbs.so.1; fi
-# Every public name of the distribution's libibverbs (the second versions of names, for programs of
-# 2006, apart).
-public() { readelf --dyn-syms -W "$1" | sed -nE 's/.* (\w+)@@(IBVERBS_[0-9.]+).*/\1 \2/p' | sort -u; }
+# The second versions of names, for programs of 2006.
+older_are() { readelf --dyn-syms -W "$1" | sed -nE 's/.* (\w+)@IBVERBS_1.0( .*)?$/\1/p' | sort | diff - "$source/older.txt" >"$out/symbols.diff"; }
+if older_are "$out/libbellwire-verbs.so" && older_are "$out/bellwire-verbs/libibverbs.so.1"; then ok; else bad second versions of names: "$(cat "$out/symbols.diff")"; fi
+# Every public name of the distribution's libibverbs, with each of its versions.
+public() { readelf --dyn-syms -W "$1" | sed -nE 's/.* (\w+)@+(IBVERBS_[0-9.]+).*/\1 \2/p' | sort -u; }
 genuine=$(LC_ALL=C ldconfig -p | awk '/libibverbs\.so\.1 / {print $NF; exit}')
 lacking=$(comm -23 <(public "${genuine:-/dev/null}" | grep -v '^ibv_register_driver') <(public "$out/libbellwire-verbs.so"))
 if [ -n "$genuine" ] && [ -z "$lacking" ]; then ok; else bad "symbols that $genuine has and we have not: $lacking"; fi
@@ -77,7 +79,7 @@ alone "LD_PRELOAD=$BELLWIRE_VERBS" "$out/rules" still
 BELLWIRE_MODE=guarded alone "LD_PRELOAD=$BELLWIRE_VERBS" "$out/rules"
 
 # ---- newer interfaces; events, order, unreliable services: by both libraries, with and without mapped memory, and by packets
-for program in newer events objects groups import waiting; do
+for program in newer events objects groups import waiting older; do
     if cc -std=gnu11 -Wall -Wextra -Werror -o "$out/$program" "$here/$program.c" -libverbs && c++ -x c++ -Wall -Wextra -Werror -o "$out/$program++" "$here/$program.c" -libverbs; then ok; else bad "$program.c"; fi
     alone "LD_PRELOAD=$BELLWIRE_VERBS" "$out/$program"
     alone "LD_LIBRARY_PATH=$out/bellwire-verbs" "$out/$program++"

@@ -17,7 +17,7 @@ pub enum Verbs {
     Preload,
     /// The same, and in the place of libibverbs.so.1: where that is not installed
     Replace,
-    /// By a preloaded library; files of real RDMA devices stay to be seen beside Bellwire's
+    /// By a preloaded library; real RDMA devices stay, in the list and in /sys, beside Bellwire's
     Beside,
 }
 

@@ -53,7 +53,7 @@ pub mod units;
 
 pub use judge::{Cause, Changes, Corruption, Faults, Verdict};
 pub use names::{Names, Pattern, Way};
-pub use plan::{Burst, Corrupt, FaultPlan, LinkFaults, Outage, Reorder, SkewRule, Span, Squeeze, When};
+pub use plan::{Burst, Corrupt, FaultPlan, LinkFaults, Outage, Removal, Reorder, SkewRule, Span, Squeeze, When};
 pub use probability::Probability;
 pub use random::Random;
 pub use request_faults::RequestFaults;

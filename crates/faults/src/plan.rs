@@ -26,6 +26,8 @@ pub struct FaultPlan {
     pub outages: Vec<Outage>,
     /// When ports of RDMA devices are down.
     pub ports: Vec<When>,
+    /// When an RDMA device is taken out, for good.
+    pub removal: Option<Removal>,
     /// Clocks that are not right; the last rule that names a node counts.
     pub skews: Vec<SkewRule>,
 }
@@ -146,6 +148,15 @@ pub enum When {
     },
 }
 
+/// A device is taken out once, at a moment between two instants, both included.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Removal {
+    /// The earliest moment.
+    pub from: Instant,
+    /// The latest one, not before it.
+    pub to: Instant,
+}
+
 /// Something stops working for a while.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outage {
@@ -184,7 +195,12 @@ impl FaultPlan {
     /// Whether nothing can go wrong.
     pub fn is_none(&self) -> bool {
         let quiet = LinkFaults::default();
-        self.every_link == quiet && self.links.iter().all(|(_, f)| *f == quiet) && self.outages.is_empty() && self.ports.is_empty() && self.skews.is_empty()
+        self.every_link == quiet
+            && self.links.iter().all(|(_, f)| *f == quiet)
+            && self.outages.is_empty()
+            && self.ports.is_empty()
+            && self.removal.is_none()
+            && self.skews.is_empty()
     }
 
     /// Faults of one direction of the link between two names.

@@ -6,7 +6,7 @@
 //! made, and each request draws the same way whatever the time; so a program that posts the same
 //! requests meets the same fates (F1).
 
-use crate::plan::{FaultPlan, Outage, Span, When};
+use crate::plan::{FaultPlan, Outage, Removal, Span, When};
 use crate::random::Random;
 use crate::request_faults::RequestFaults;
 use crate::timetable::Timetable;
@@ -16,6 +16,8 @@ use bellwire_time::Instant;
 const DOMAIN: u64 = 0x4e90_0e57;
 /// Domain of the times at which ports go down.
 const PORT_DOMAIN: u64 = 0x0907;
+/// Domain of the times at which devices are removed.
+const REMOVAL_DOMAIN: u64 = 0x4e30_0fe0;
 
 /// The fate of a request. A fault that its kind cannot meet does not strike it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,6 +77,14 @@ impl FaultPlan {
         !self.ports.is_empty() || self.every_link.requests != quiet || self.links.iter().any(|(_, f)| f.requests != quiet)
     }
 
+    /// When the device of that number is taken out, if the plan says so; without a seed in the
+    /// plan, 0 is used.
+    pub fn removal_time(&self, device: u64) -> Option<Instant> {
+        let Removal { from, to } = self.removal?;
+        let seed = Random::mix(self.seed.unwrap_or(0), REMOVAL_DOMAIN);
+        Some(Instant(Random::new(seed, device).within(from.0, to.0)))
+    }
+
     /// When the ports of RDMA devices go down and up again; without a seed in the plan, 0 is used.
     pub fn port_timetable(&self) -> Timetable {
         let outages: Vec<Outage> = self.ports.iter().map(|when: &When| Outage::Down(*when, None)).collect();
@@ -100,6 +110,19 @@ mod tests {
         let count = |fate| one.iter().filter(|f| **f == fate).count();
         assert!((60..130).contains(&count(Fate::Unready(3))) && (30..80).contains(&count(Fate::Denied)) && count(Fate::Death) == 0);
         assert!(fates("death=1,during=0s..500ns,seed=1", 0)[500..].iter().all(|f| *f == Fate::Usual));
+    }
+
+    #[test]
+    fn devices_are_removed_when_the_plan_says() {
+        let plan: FaultPlan = "remove=2s".parse().unwrap();
+        assert!(!plan.is_none() && !plan.strikes_requests());
+        assert_eq!(plan.removal_time(0), Some(Instant(2_000_000_000)));
+        let drawn = |text: &str, device| text.parse::<FaultPlan>().unwrap().removal_time(device).unwrap();
+        let one = drawn("remove=1s..3s,seed=7", 0);
+        assert!((1_000_000_000..=3_000_000_000).contains(&one.0));
+        assert_eq!(one, drawn("remove=1s..3s,seed=7", 0));
+        assert_ne!(one, drawn("remove=1s..3s,seed=8", 0));
+        assert_ne!(one, drawn("remove=1s..3s,seed=7", 1));
     }
 
     #[test]

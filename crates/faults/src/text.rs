@@ -8,7 +8,7 @@
 //! ```
 
 use crate::names::{Names, Way};
-use crate::plan::{Burst, Corrupt, FaultPlan, LinkFaults, Outage, Reorder, SkewRule, Span, Squeeze, When};
+use crate::plan::{Burst, Corrupt, FaultPlan, LinkFaults, Outage, Removal, Reorder, SkewRule, Span, Squeeze, When};
 use crate::probability::Probability;
 use crate::skew::Clock;
 use crate::units::{self, Bytes, Rate, Time};
@@ -84,7 +84,7 @@ impl FaultPlan {
 }
 
 const KEYS: &str =
-    "loss, burst, dup, reorder, corrupt, delay, jitter, rate, rnr, unanswered, denied, qp, death, partition, down, crash, port, skew, during, seed";
+    "loss, burst, dup, reorder, corrupt, delay, jitter, rate, rnr, unanswered, denied, qp, death, partition, down, crash, port, remove, skew, during, seed";
 
 /// Splits `a>b:loss=1` into way and clauses. A name may have colons of its own (an address), so the
 /// last one before the first `=` counts.
@@ -132,6 +132,7 @@ impl FaultPlan {
                 self.outages.push(Outage::Crash(when, nodes));
             }
             "port" => self.ports.push(parse_when(value)?),
+            "remove" => self.removal = Some(removal(value)?),
             "skew" => self.skews.push(skew(value)?),
             _ => return Ok(false),
         }
@@ -198,6 +199,19 @@ fn parse_when(text: &str) -> Result<When, String> {
     Ok(When::Random { between, length })
 }
 
+/// `2s`, or `1s..3s` for a moment between.
+fn removal(text: &str) -> Result<Removal, String> {
+    let (from, to) = text.split_once("..").unwrap_or((text, text));
+    if to.is_empty() {
+        return Err(format!("{text}: a device is removed for good: at {from}, or at a moment within {from}..TIME"));
+    }
+    let (from, to) = (Instant(units::parse_time(from)?.0), Instant(units::parse_time(to)?.0));
+    if from > to {
+        return Err(format!("{text}: it ends before it begins"));
+    }
+    Ok(Removal { from, to })
+}
+
 /// `1s..3s` or `1s..`.
 fn span(text: &str) -> Result<Span, String> {
     let Some((from, to)) = text.split_once("..") else {
@@ -240,6 +254,7 @@ impl fmt::Display for FaultPlan {
         let mut clauses = self.every_link.clauses();
         clauses.extend(self.outages.iter().map(ToString::to_string));
         clauses.extend(self.ports.iter().map(|when| format!("port={when}")));
+        clauses.extend(self.removal.map(|removal| format!("remove={removal}")));
         clauses.extend(self.skews.iter().map(|rule| format!("skew={rule}")));
         clauses.extend(self.during.map(|span| format!("during={span}")));
         clauses.extend(self.seed.map(|seed| format!("seed={seed}")));
@@ -295,6 +310,13 @@ impl fmt::Display for When {
             Self::At(span) => write!(f, "{span}"),
             Self::Random { between, length } => write!(f, "{}/{}", Time(*between), Time(*length)),
         }
+    }
+}
+
+impl fmt::Display for Removal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", Time(Duration(self.from.0)))?;
+        if self.to == self.from { Ok(()) } else { write!(f, "..{}", Time(Duration(self.to.0))) }
     }
 }
 

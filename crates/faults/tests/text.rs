@@ -2,7 +2,7 @@
 //! The text form: a printed plan reads back the same; users' texts mean what the manual says;
 //! errors name the clause.
 
-use bellwire_faults::{Burst, Clock, Corrupt, FaultPlan, LinkFaults, Outage, Probability, Reorder, RequestFaults, SkewRule, Span, Squeeze, Way, When};
+use bellwire_faults::{Burst, Clock, Corrupt, FaultPlan, LinkFaults, Outage, Probability, Removal, Reorder, RequestFaults, SkewRule, Span, Squeeze, Way, When};
 use bellwire_time::{Duration, Instant};
 use proptest::prelude::*;
 
@@ -82,9 +82,13 @@ fn plan() -> impl Strategy<Value = FaultPlan> {
         proptest::collection::vec((way(), link_faults()), many(3)),
         proptest::collection::vec(outage(), many(3)),
         proptest::collection::vec(when(), many(3)),
+        proptest::option::of((0..u64::MAX / 2, 0..u64::MAX / 2)),
         proptest::collection::vec(skew(), many(3)),
     )
-        .prop_map(|(seed, during, every_link, links, outages, ports, skews)| FaultPlan { seed, during, every_link, links, outages, ports, skews })
+        .prop_map(|(seed, during, every_link, links, outages, ports, removal, skews)| {
+            let removal = removal.map(|(from, for_)| Removal { from: Instant(from), to: Instant(from + for_) });
+            FaultPlan { seed, during, every_link, links, outages, ports, removal, skews }
+        })
 }
 
 proptest! {

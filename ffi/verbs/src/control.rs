@@ -12,7 +12,6 @@
 
 use crate::devices::{self, Own};
 use bellwire_memory::atomic::{AtomicU32, Ordering};
-use bellwire_memory::own_thread;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
@@ -33,15 +32,7 @@ pub(crate) fn start() {
     }
     let Ok(name) = SocketAddr::from_abstract_name(format!("bellwire/verbs/{own}")) else { return };
     let Ok(listener) = UnixListener::bind_addr(&name) else { return };
-    // No signal of the program's is handled on the thread.
-    // SAFETY: sets of signals; the mask is this thread's, and restored.
-    unsafe {
-        let (mut all, mut before) = (core::mem::zeroed::<libc::sigset_t>(), core::mem::zeroed::<libc::sigset_t>());
-        libc::sigfillset(&raw mut all);
-        libc::pthread_sigmask(libc::SIG_SETMASK, &raw const all, &raw mut before);
-        let _ = own_thread::spawn(c"bellwire-port", move || listener.incoming().flatten().for_each(|client| serve(&client)));
-        libc::pthread_sigmask(libc::SIG_SETMASK, &raw const before, core::ptr::null_mut());
-    }
+    let _ = devices::spawn_quietly(c"bellwire-port", move || listener.incoming().flatten().for_each(|client| serve(&client)));
 }
 
 fn is_allowed(client: &UnixStream) -> bool {

@@ -5,15 +5,17 @@ use crate::abi::{
     IbvAsyncEvent, IbvContext, IbvDevice, OP_ALLOC_MW, OP_BIND_MW, OP_DEALLOC_MW, OP_POLL_CQ, OP_POST_RECV, OP_POST_SEND, OP_POST_SRQ_RECV, OP_REQ_NOTIFY_CQ,
     VerbsContext,
 };
+use crate::beside::{self, or_real};
 use crate::devices::{self, Own};
 use crate::mapped::Used;
 use crate::types::{Context, Shared, context};
-use crate::{data, device_memory, domains, extended, import, objects, pair, ports, query, set_errno, windows};
+use crate::{data, device_memory, domains, extended, files, import, objects, pair, ports, query, set_errno, windows};
 use core::ffi::{c_char, c_int, c_void};
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::sync::Arc;
 
-/// Lists the devices; NULL ends the list.
+/// Lists the devices, real ones behind ours; NULL ends the list. Behind it stands the genuine
+/// library's list, or NULL: that one holds its devices until it is freed.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_get_device_list(count: *mut c_int) -> *mut *mut IbvDevice {
     let own = devices::all().unwrap_or_else(|why| {
@@ -21,24 +23,45 @@ pub unsafe extern "C" fn ibv_get_device_list(count: *mut c_int) -> *mut *mut Ibv
         &[]
     });
     let own: Vec<&Own> = own.iter().filter(|own| !own.is_removed()).collect();
+    // The genuine library must not find our devices, which may look as those of a vendor whose
+    // driver it has.
+    let (real, others) = files::as_the_system_has_them(beside::list);
     // SAFETY: zeroed, so that NULL ends it; `ibv_free_device_list` frees it.
-    let list = unsafe { libc::calloc(own.len() + 1, size_of::<*mut IbvDevice>()) }.cast::<*mut IbvDevice>();
+    let list = unsafe { libc::calloc(own.len() + others + 2, size_of::<*mut IbvDevice>()) }.cast::<*mut IbvDevice>();
     if !list.is_null() {
         for (place, own) in own.iter().enumerate() {
             // SAFETY: just made, with room for all.
             unsafe { list.add(place).write(own.public()) };
         }
+        // SAFETY: room for these and two words; the genuine list has as many as it said.
+        unsafe {
+            if others != 0 {
+                real.copy_to_nonoverlapping(list.add(own.len()), others);
+            }
+            list.add(own.len() + others + 1).write(real.cast());
+        }
     }
     if !count.is_null() {
         // SAFETY: V2.
-        unsafe { *count = if list.is_null() { 0 } else { own.len() as c_int } };
+        unsafe { *count = if list.is_null() { 0 } else { (own.len() + others) as c_int } };
     }
     list
 }
 
-/// Frees the list; devices stay.
+/// Frees the list; our devices stay.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_free_device_list(list: *mut *mut IbvDevice) {
+    if list.is_null() {
+        return;
+    }
+    // SAFETY: V1: NULL ends the devices, and one word stands behind it.
+    let real: *mut *mut IbvDevice = unsafe {
+        let end = (0..).find(|place| (*list.add(*place)).is_null()).unwrap_or(0);
+        (*list.add(end + 1)).cast()
+    };
+    if !real.is_null() {
+        beside::real!(ibv_free_device_list(real))
+    }
     // SAFETY: V1.
     unsafe { libc::free(list.cast()) };
 }
@@ -53,18 +76,27 @@ pub unsafe extern "C" fn ibv_get_device_name(device: *mut IbvDevice) -> *const c
 /// The identifier of a device, in network order.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_get_device_guid(device: *mut IbvDevice) -> u64 {
+    if beside::is_real_device(device) {
+        return beside::real!(ibv_get_device_guid(device));
+    }
     devices::of(device).map_or(0, |own| own.guid().to_be())
 }
 
 /// The index of a device.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_get_device_index(device: *mut IbvDevice) -> c_int {
+    if beside::is_real_device(device) {
+        return beside::real!(ibv_get_device_index(device));
+    }
     devices::of(device).map_or(-1, |own| own.index as c_int)
 }
 
 /// Opens a device.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_open_device(device: *mut IbvDevice) -> *mut IbvContext {
+    if beside::is_real_device(device) {
+        return beside::real!(ibv_open_device(device));
+    }
     let Some(own) = devices::of(device) else {
         set_errno(libc::EINVAL);
         return core::ptr::null_mut();
@@ -97,6 +129,7 @@ pub unsafe extern "C" fn ibv_import_device(cmd_fd: c_int) -> *mut IbvContext {
     match import::shared_of(unsafe { BorrowedFd::borrow_raw(cmd_fd) }) {
         // SAFETY: the interface gives the descriptor to the context.
         Ok(shared) => make(shared, unsafe { OwnedFd::from_raw_fd(cmd_fd) }),
+        Err(libc::EINVAL) if devices::shows_real() => beside::real!(ibv_import_device(cmd_fd)),
         Err(errno) => fail(errno),
     }
 }
@@ -163,6 +196,7 @@ fn make(shared: Arc<Shared>, command: OwnedFd) -> *mut IbvContext {
 /// Closes a device. Objects that the program made with it and did not end go with the process.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_close_device(public: *mut IbvContext) -> c_int {
+    or_real!(public, ibv_close_device(public));
     // SAFETY: V1.
     drop(unsafe { Box::from_raw(core::ptr::from_ref(context(public)).cast_mut()) });
     0
@@ -171,6 +205,7 @@ pub unsafe extern "C" fn ibv_close_device(public: *mut IbvContext) -> c_int {
 /// Waits for an asynchronous event.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_get_async_event(public: *mut IbvContext, to: *mut IbvAsyncEvent) -> c_int {
+    or_real!(public, ibv_get_async_event(public, to));
     // SAFETY: V1.
     let events = Arc::clone(unsafe { context(public) }.port.events());
     loop {
@@ -193,8 +228,9 @@ pub unsafe extern "C" fn ibv_get_async_event(public: *mut IbvContext, to: *mut I
 
 /// Says that an event has been seen to.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn ibv_ack_async_event(_event: *mut IbvAsyncEvent) {}
-
+pub unsafe extern "C" fn ibv_ack_async_event(event: *mut IbvAsyncEvent) {
+    or_real!(event, ibv_ack_async_event(event));
+}
 /// Reads a file of a directory; how many bytes, without a line's end, or -1.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_read_sysfs_file(dir: *const c_char, file: *const c_char, to: *mut c_char, room: usize) -> c_int {

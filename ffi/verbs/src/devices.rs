@@ -3,12 +3,14 @@
 
 use crate::abi::IbvDevice;
 use bellwire_devices::Device;
-use bellwire_memory::atomic::{AtomicBool, AtomicU64, Ordering};
+use bellwire_memory::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use bellwire_memory::own_thread;
 use bellwire_verbs::{Error, Gid, Port, gid_of};
 use bellwire_via::nic::NicConfig;
-use core::ffi::c_char;
+use core::ffi::{CStr, c_char};
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::time::{Duration, Instant};
 
 /// A device, as large as `struct verbs_device`: vendors' libraries read the driver's calls behind
 /// the public part, and find none.
@@ -40,6 +42,8 @@ pub(crate) struct Own {
     downs: AtomicU64,
     /// The device was taken out at run time.
     is_removed: AtomicBool,
+    /// The process whose thread removes it, if a plan says so.
+    planned_in: AtomicU32,
     /// Open contexts.
     open: Mutex<Vec<Weak<Port>>>,
     counts: [AtomicU64; Kind::COUNT],
@@ -103,6 +107,7 @@ impl Own {
             is_down: AtomicBool::new(false),
             downs: AtomicU64::new(0),
             is_removed: AtomicBool::new(false),
+            planned_in: AtomicU32::new(0),
             open: Mutex::new(Vec::new()),
             counts: [const { AtomicU64::new(0) }; Kind::COUNT],
         })
@@ -137,7 +142,8 @@ impl Own {
     }
 
     /// A context was opened.
-    pub fn opened(&self, port: &Arc<Port>) {
+    pub fn opened(&'static self, port: &Arc<Port>) {
+        self.plan_removal();
         let mut open = self.open();
         open.retain(|w| w.strong_count() != 0);
         open.push(Arc::downgrade(port));
@@ -191,6 +197,24 @@ impl Own {
         }
         self.set_link(false);
         self.contexts().iter().for_each(|port| port.fail_device());
+    }
+
+    /// Takes the device out when the plan says so. The time counts from its first context in this
+    /// process.
+    fn plan_removal(&'static self) {
+        let process = std::process::id();
+        // Relaxed: a count of processes; each has its own.
+        if self.planned_in.swap(process, Ordering::Relaxed) == process {
+            return;
+        }
+        let plan = self.config().ok().and_then(|config| config.faults);
+        let Some(at) = plan.and_then(|plan| plan.removal_time(self.index as u64)) else { return };
+        let began = Instant::now();
+        // Without the thread the device stays.
+        let _ = spawn_quietly(c"bellwire-remove", move || {
+            std::thread::sleep(Duration::from_nanos(at.0).saturating_sub(began.elapsed()));
+            self.remove();
+        });
     }
 
     /// Whether it was taken out.
@@ -294,6 +318,22 @@ pub(crate) fn all() -> Result<&'static [Own], &'static str> {
 /// The device that a public structure is of.
 pub(crate) fn of(public: *const IbvDevice) -> Option<&'static Own> {
     all().ok()?.iter().find(|own| core::ptr::eq(own.public(), public))
+}
+
+/// Starts a thread on which no signal of the program's is handled.
+///
+/// # Errors
+/// As for threads.
+pub(crate) fn spawn_quietly(name: &'static CStr, run: impl FnOnce() + Send + 'static) -> std::io::Result<()> {
+    // SAFETY: sets of signals; the mask is this thread's, and restored.
+    unsafe {
+        let (mut all, mut before) = (core::mem::zeroed::<libc::sigset_t>(), core::mem::zeroed::<libc::sigset_t>());
+        libc::sigfillset(&raw mut all);
+        libc::pthread_sigmask(libc::SIG_SETMASK, &raw const all, &raw mut before);
+        let outcome = own_thread::spawn(name, run);
+        libc::pthread_sigmask(libc::SIG_SETMASK, &raw const before, core::ptr::null_mut());
+        outcome.map(drop)
+    }
 }
 
 /// Says once why there are no devices.

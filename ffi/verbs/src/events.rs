@@ -2,7 +2,9 @@
 //! Completion queues and completion channels.
 
 use crate::abi::{IbvCompChannel, IbvContext, IbvCq};
+use crate::beside::or_real;
 use crate::devices::Kind;
+use crate::older_types::today;
 use crate::types::{CompChannel, Cq, context, inside};
 use crate::{code, errno_of, set_errno};
 use bellwire_devices::Model;
@@ -15,6 +17,9 @@ use std::sync::Arc;
 /// Makes a completion channel.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_create_comp_channel(public: *mut IbvContext) -> *mut IbvCompChannel {
+    // SAFETY: V1.
+    let public = unsafe { today(public) };
+    or_real!(public, ibv_create_comp_channel(public));
     // SAFETY: V1.
     let port = Arc::clone(&unsafe { context(public) }.port);
     let Ok(events) = Channel::new() else {
@@ -29,6 +34,7 @@ pub unsafe extern "C" fn ibv_create_comp_channel(public: *mut IbvContext) -> *mu
 /// Ends one that no completion queue uses.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_destroy_comp_channel(channel: *mut IbvCompChannel) -> c_int {
+    or_real!(channel, ibv_destroy_comp_channel(channel));
     // SAFETY: V1.
     let inner = unsafe { inside::<_, CompChannel>(channel) };
     // Relaxed: the program does not make queues of a channel that it ends.
@@ -113,12 +119,14 @@ pub unsafe extern "C" fn ibv_create_cq(
     channel: *mut IbvCompChannel,
     vector: c_int,
 ) -> *mut IbvCq {
+    or_real!(public, ibv_create_cq(public, entries, cq_context, channel, vector));
     create(public, entries, cq_context, channel, vector as u32)
 }
 
 /// Changes its length.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_resize_cq(cq: *mut IbvCq, entries: c_int) -> c_int {
+    or_real!(cq, ibv_resize_cq(cq, entries));
     // SAFETY: V1.
     let inner = unsafe { inside::<_, Cq>(cq) };
     let outcome = usize::try_from(entries).ok().filter(|n| *n as u64 <= inner.most).ok_or(Error::Invalid).and_then(|n| inner.port.resize_cq(inner.id, n));
@@ -132,6 +140,7 @@ pub unsafe extern "C" fn ibv_resize_cq(cq: *mut IbvCq, entries: c_int) -> c_int 
 /// Ends one, when all events of it that were given are acknowledged.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_destroy_cq(cq: *mut IbvCq) -> c_int {
+    or_real!(cq, ibv_destroy_cq(cq));
     // SAFETY: V1.
     let inner = unsafe { inside::<_, Cq>(cq) };
     let outcome = inner.port.destroy_cq(inner.id);
@@ -160,6 +169,7 @@ pub unsafe extern "C" fn ibv_destroy_cq(cq: *mut IbvCq) -> c_int {
 /// Waits for an event of a completion channel; meanwhile this thread moves everything.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_get_cq_event(channel: *mut IbvCompChannel, cq: *mut *mut IbvCq, cq_context: *mut *mut c_void) -> c_int {
+    or_real!(channel, ibv_get_cq_event(channel, cq, cq_context));
     // SAFETY: V1.
     let inner = unsafe { inside::<_, CompChannel>(channel) };
     loop {
@@ -188,6 +198,7 @@ pub unsafe extern "C" fn ibv_get_cq_event(channel: *mut IbvCompChannel, cq: *mut
 /// Says that events have been seen to.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_ack_cq_events(cq: *mut IbvCq, count: u32) {
+    or_real!(cq, ibv_ack_cq_events(cq, count));
     // SAFETY: V1. Release: pairs with the acquire of who ends the queue.
     unsafe { inside::<_, Cq>(cq) }.seen.fetch_add(count, Ordering::Release);
 }

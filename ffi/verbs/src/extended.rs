@@ -2,6 +2,7 @@
 //! The newer interfaces: queue pairs whose requests are built by calls (`ibv_wr_*`), completion queues that are read by calls (`ibv_start_poll`), and limits with extensions.
 
 use crate::abi::{Call, IbvAh, IbvContext, IbvCq, IbvCqInitAttr, IbvDeviceAttr, IbvMw, IbvMwBindInfo, IbvQp, IbvQpInitAttr};
+use crate::beside::or_real;
 use crate::events;
 use crate::mapped::DEVICE_MEMORY_MAX;
 use crate::pair;
@@ -296,6 +297,7 @@ fn calls() -> [Call; 21] {
 /// The newer side of a queue pair; NULL: it was made by the older interface.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_qp_to_qp_ex(qp: *mut IbvQp) -> *mut IbvQp {
+    or_real!(qp, ibv_qp_to_qp_ex(qp));
     // SAFETY: V1.
     if unsafe { (*qp).calls[0] }.is_null() { core::ptr::null_mut() } else { qp }
 }

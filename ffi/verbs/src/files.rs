@@ -28,3 +28,5 @@ mod real;
 mod table;
 mod tree;
 mod view;
+
+pub(crate) use gate::as_the_system_has_them;

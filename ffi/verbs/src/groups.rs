@@ -2,6 +2,7 @@
 //! Multicast groups.
 
 use crate::abi::IbvQp;
+use crate::beside::or_real;
 use crate::types::{Qp, inside};
 use crate::{code, set_errno};
 use bellwire_verbs::Gid;
@@ -9,7 +10,8 @@ use core::ffi::c_int;
 
 /// Attaches a queue pair to a group. The LID means nothing on Ethernet.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn ibv_attach_mcast(qp: *mut IbvQp, gid: *const Gid, _lid: u16) -> c_int {
+pub unsafe extern "C" fn ibv_attach_mcast(qp: *mut IbvQp, gid: *const Gid, lid: u16) -> c_int {
+    or_real!(qp, ibv_attach_mcast(qp, gid, lid));
     // SAFETY: V1, V2.
     let (qp, gid) = unsafe { (inside::<_, Qp>(qp), &*gid) };
     failed(code(qp.port.attach_to_group(qp.number, gid)))
@@ -17,7 +19,8 @@ pub unsafe extern "C" fn ibv_attach_mcast(qp: *mut IbvQp, gid: *const Gid, _lid:
 
 /// Detaches one.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn ibv_detach_mcast(qp: *mut IbvQp, gid: *const Gid, _lid: u16) -> c_int {
+pub unsafe extern "C" fn ibv_detach_mcast(qp: *mut IbvQp, gid: *const Gid, lid: u16) -> c_int {
+    or_real!(qp, ibv_detach_mcast(qp, gid, lid));
     // SAFETY: V1, V2.
     let (qp, gid) = unsafe { (inside::<_, Qp>(qp), &*gid) };
     failed(code(qp.port.detach_from_group(qp.number, gid)))

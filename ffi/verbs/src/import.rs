@@ -7,6 +7,7 @@
 //! once, by either context.
 
 use crate::abi::{IbvContext, IbvDm, IbvMr, IbvPd};
+use crate::beside::or_real;
 use crate::device_memory;
 use crate::devices::Kind;
 use crate::object;
@@ -63,6 +64,7 @@ fn is_context(fd: BorrowedFd<'_>) -> bool {
 /// The protection domain with that handle.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_import_pd(public: *mut IbvContext, handle: u32) -> *mut IbvPd {
+    or_real!(public, ibv_import_pd(public, handle));
     // SAFETY: V1.
     let context = unsafe { context(public) };
     let (own, port) = (context.own, Arc::clone(&context.port));
@@ -79,6 +81,7 @@ pub unsafe extern "C" fn ibv_import_pd(public: *mut IbvContext, handle: u32) -> 
 /// The region with that handle. Its address is not told: `addr` is NULL.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_import_mr(pd: *mut IbvPd, handle: u32) -> *mut IbvMr {
+    or_real!(pd, ibv_import_mr(pd, handle));
     // SAFETY: V1.
     let (inner, context) = unsafe { (inside::<_, Pd>(pd), (*pd).context) };
     let made = inner.own.count(Kind::Mr).and_then(|counted| {
@@ -94,6 +97,7 @@ pub unsafe extern "C" fn ibv_import_mr(pd: *mut IbvPd, handle: u32) -> *mut IbvM
 /// The device memory with that handle.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_import_dm(public: *mut IbvContext, handle: u32) -> *mut IbvDm {
+    or_real!(public, ibv_import_dm(public, handle));
     // SAFETY: V1.
     object(device_memory::import(public, unsafe { &context(public).shared }, handle).ok_or(Error::Invalid)).cast()
 }
@@ -101,6 +105,7 @@ pub unsafe extern "C" fn ibv_import_dm(public: *mut IbvContext, handle: u32) -> 
 /// Gives back what an import made; the domain stays.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_unimport_pd(pd: *mut IbvPd) {
+    or_real!(pd, ibv_unimport_pd(pd));
     // SAFETY: V1; it is used no more.
     drop(unsafe { Box::from_raw(pd.cast::<Pd>()) });
 }
@@ -108,6 +113,7 @@ pub unsafe extern "C" fn ibv_unimport_pd(pd: *mut IbvPd) {
 /// Gives back what an import made; the region stays.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_unimport_mr(mr: *mut IbvMr) {
+    or_real!(mr, ibv_unimport_mr(mr));
     // SAFETY: V1; it is used no more.
     drop(unsafe { Box::from_raw(mr.cast::<Mr>()) });
 }
@@ -115,6 +121,7 @@ pub unsafe extern "C" fn ibv_unimport_mr(mr: *mut IbvMr) {
 /// Gives back what an import made; the memory stays.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_unimport_dm(dm: *mut IbvDm) {
+    or_real!(dm, ibv_unimport_dm(dm));
     // SAFETY: V1; it is used no more.
     drop(unsafe { Box::from_raw(dm.cast::<device_memory::Dm>()) });
 }

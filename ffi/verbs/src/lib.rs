@@ -6,6 +6,7 @@
 //! |---|---|
 //! | `abi.rs` | shapes of the public header |
 //! | `types.rs`, `mapped.rs` | the objects behind the public structures, below the calls; memory of the library's own |
+//! | `beside.rs` | real devices beside ours, whose calls go to the genuine library |
 //! | `control.rs` | orders from outside: ports down and up |
 //! | `devices.rs` | the devices of this process, and how many objects each has |
 //! | `device.rs`, `query.rs` | devices, contexts, asynchronous events; what a device tells of itself |
@@ -15,6 +16,7 @@
 //! | `device_memory.rs` | memory of the device |
 //! | `import.rs` | objects of another context, by their handles |
 //! | `ports.rs` | devices that are open, and whose |
+//! | `older.rs`, `older_types.rs`, `older/` | the interface of 2006 (`IBVERBS_1.0`) |
 //! | `pair.rs`, `groups.rs` | queue pairs; multicast |
 //! | `cm_device.rs`, `cm_device/` | the device file of connection management, for librdmacm |
 //! | `data.rs` | posting and polling: the calls that programs make through tables in the context |
@@ -29,6 +31,7 @@
 //! - V2: a pointer argument that is not NULL points to what the interface says, readable or writable for the duration of the call; buffers of requests until their completion.
 
 mod abi;
+mod beside;
 mod cm_device;
 mod control;
 mod data;
@@ -45,6 +48,8 @@ mod import;
 mod mapped;
 mod names;
 mod objects;
+mod older;
+mod older_types;
 mod pair;
 mod ports;
 mod query;

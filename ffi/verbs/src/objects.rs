@@ -2,7 +2,8 @@
 //! Protection domains, memory regions, shared receive queues, address handles.
 
 use crate::abi::{IbvAh, IbvAhAttr, IbvContext, IbvMr, IbvPd, IbvSrq, IbvSrqAttr, IbvSrqInitAttr, IbvSrqInitAttrEx, IbvWc};
-use crate::devices::Kind;
+use crate::beside::{self, or_real};
+use crate::devices::{self, Kind};
 use crate::query::LID;
 use crate::types::{Ah, Backing, Cq, Mr, Pd, Srq, Xrcd, context, inside};
 use crate::{code, errno_of, object, set_errno};
@@ -19,6 +20,7 @@ const HUGETLB: u32 = 1 << 7;
 /// Makes a protection domain.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_alloc_pd(public: *mut IbvContext) -> *mut IbvPd {
+    or_real!(public, ibv_alloc_pd(public));
     // SAFETY: V1.
     let (port, own) = unsafe { (Arc::clone(&context(public).port), context(public).own) };
     object(own.count(Kind::Pd).and_then(|counted| {
@@ -31,6 +33,7 @@ pub unsafe extern "C" fn ibv_alloc_pd(public: *mut IbvContext) -> *mut IbvPd {
 /// Ends one.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_dealloc_pd(pd: *mut IbvPd) -> c_int {
+    or_real!(pd, ibv_dealloc_pd(pd));
     // SAFETY: V1.
     let inner = unsafe { inside::<_, Pd>(pd) };
     let outcome = if inner.is_parent { inner.port.release_domain(inner.id) } else { inner.port.destroy_domain(inner.id) };
@@ -83,18 +86,21 @@ pub(crate) fn register_backed(pd: *mut IbvPd, addr: *mut c_void, length: usize, 
 /// Registers memory.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_reg_mr(pd: *mut IbvPd, addr: *mut c_void, length: usize, access: c_int) -> *mut IbvMr {
+    or_real!(pd, ibv_reg_mr(pd, addr, length, access));
     register(pd, addr, length, addr as u64, access as u32)
 }
 
 /// Registers memory that requests call by other addresses.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_reg_mr_iova(pd: *mut IbvPd, addr: *mut c_void, length: usize, iova: u64, access: c_int) -> *mut IbvMr {
+    or_real!(pd, ibv_reg_mr_iova(pd, addr, length, iova, access));
     register(pd, addr, length, iova, access as u32)
 }
 
 /// The same; unknown optional access is left out.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_reg_mr_iova2(pd: *mut IbvPd, addr: *mut c_void, length: usize, iova: u64, access: u32) -> *mut IbvMr {
+    or_real!(pd, ibv_reg_mr_iova2(pd, addr, length, iova, access));
     register(pd, addr, length, iova, access)
 }
 
@@ -122,7 +128,8 @@ pub(crate) unsafe extern "C" fn advise_mr(pd: *mut IbvPd, advice: u32, flags: u3
 
 /// There is no memory of devices here.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn ibv_reg_dmabuf_mr(_pd: *mut IbvPd, _offset: u64, _length: usize, _iova: u64, _fd: c_int, _access: c_int) -> *mut IbvMr {
+pub unsafe extern "C" fn ibv_reg_dmabuf_mr(pd: *mut IbvPd, offset: u64, length: usize, iova: u64, fd: c_int, access: c_int) -> *mut IbvMr {
+    or_real!(pd, ibv_reg_dmabuf_mr(pd, offset, length, iova, fd, access));
     set_errno(libc::EOPNOTSUPP);
     core::ptr::null_mut()
 }
@@ -131,6 +138,7 @@ pub unsafe extern "C" fn ibv_reg_dmabuf_mr(_pd: *mut IbvPd, _offset: u64, _lengt
 /// new keys.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_rereg_mr(mr: *mut IbvMr, flags: c_int, pd: *mut IbvPd, addr: *mut c_void, length: usize, access: c_int) -> c_int {
+    or_real!(mr, ibv_rereg_mr(mr, flags, pd, addr, length, access));
     const TRANSLATION: c_int = 1;
     const PD: c_int = 2;
     const ACCESS: c_int = 4;
@@ -186,6 +194,7 @@ pub unsafe extern "C" fn ibv_rereg_mr(mr: *mut IbvMr, flags: c_int, pd: *mut Ibv
 /// Ends a registration.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_dereg_mr(mr: *mut IbvMr) -> c_int {
+    or_real!(mr, ibv_dereg_mr(mr));
     // SAFETY: V1.
     let inner = unsafe { inside::<_, Mr>(mr) };
     let outcome = inner.port.deregister(inner.public.lkey);
@@ -201,6 +210,7 @@ pub unsafe extern "C" fn ibv_dereg_mr(mr: *mut IbvMr) -> c_int {
 /// Makes a shared receive queue.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_create_srq(pd: *mut IbvPd, init: *mut IbvSrqInitAttr) -> *mut IbvSrq {
+    or_real!(pd, ibv_create_srq(pd, init));
     // SAFETY: V1, V2.
     unsafe { make_srq(pd, (*init).srq_context, (*init).attr, None) }
 }
@@ -296,6 +306,7 @@ pub(crate) unsafe extern "C" fn get_srq_num(srq: *mut IbvSrq, to: *mut u32) -> c
 /// Changes the length, the limit, or both.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_modify_srq(srq: *mut IbvSrq, attr: *const IbvSrqAttr, mask: c_int) -> c_int {
+    or_real!(srq, ibv_modify_srq(srq, attr, mask));
     const MAX_WR: c_int = 1;
     const LIMIT: c_int = 2;
     if mask & !(MAX_WR | LIMIT) != 0 {
@@ -317,6 +328,7 @@ pub unsafe extern "C" fn ibv_modify_srq(srq: *mut IbvSrq, attr: *const IbvSrqAtt
 /// What a shared receive queue is like.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_query_srq(srq: *mut IbvSrq, to: *mut IbvSrqAttr) -> c_int {
+    or_real!(srq, ibv_query_srq(srq, to));
     // SAFETY: V1.
     let inner = unsafe { inside::<_, Srq>(srq) };
     match inner.port.query_srq(inner.id) {
@@ -332,6 +344,7 @@ pub unsafe extern "C" fn ibv_query_srq(srq: *mut IbvSrq, to: *mut IbvSrqAttr) ->
 /// Ends one.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_destroy_srq(srq: *mut IbvSrq) -> c_int {
+    or_real!(srq, ibv_destroy_srq(srq));
     // SAFETY: V1.
     let inner = unsafe { inside::<_, Srq>(srq) };
     let outcome = inner.port.destroy_srq(inner.id);
@@ -362,6 +375,7 @@ pub(crate) fn address(attr: &IbvAhAttr, device: &Device) -> Result<Option<Gid>, 
 /// Makes an address handle.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_create_ah(pd: *mut IbvPd, attr: *mut IbvAhAttr) -> *mut IbvAh {
+    or_real!(pd, ibv_create_ah(pd, attr));
     // SAFETY: V1, V2.
     let (context, attr) = unsafe { ((*pd).context, &*attr) };
     // Ethernet has no addresses but GIDs. Programs that make a handle from the port's LID reach
@@ -376,7 +390,8 @@ pub unsafe extern "C" fn ibv_create_ah(pd: *mut IbvPd, attr: *mut IbvAhAttr) -> 
 
 /// Says where the sender of a message is: its GID stands in front of the data.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn ibv_init_ah_from_wc(_context: *mut IbvContext, port: u8, wc: *mut IbvWc, grh: *const [u8; 40], to: *mut IbvAhAttr) -> c_int {
+pub unsafe extern "C" fn ibv_init_ah_from_wc(context: *mut IbvContext, port: u8, wc: *mut IbvWc, grh: *const [u8; 40], to: *mut IbvAhAttr) -> c_int {
+    or_real!(context, ibv_init_ah_from_wc(context, port, wc, grh, to));
     // SAFETY: V2.
     let has_route = unsafe { (*wc).wc_flags & 1 != 0 };
     if !has_route || grh.is_null() {
@@ -395,6 +410,7 @@ pub unsafe extern "C" fn ibv_init_ah_from_wc(_context: *mut IbvContext, port: u8
 /// An address handle to the sender of a message.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_create_ah_from_wc(pd: *mut IbvPd, wc: *mut IbvWc, grh: *const [u8; 40], port: u8) -> *mut IbvAh {
+    or_real!(pd, ibv_create_ah_from_wc(pd, wc, grh, port));
     let mut attr = IbvAhAttr::default();
     // SAFETY: the caller's.
     unsafe {
@@ -408,6 +424,7 @@ pub unsafe extern "C" fn ibv_create_ah_from_wc(pd: *mut IbvPd, wc: *mut IbvWc, g
 /// Ends one.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_destroy_ah(ah: *mut IbvAh) -> c_int {
+    or_real!(ah, ibv_destroy_ah(ah));
     // SAFETY: V1; it is used no more.
     drop(unsafe { Box::from_raw(ah.cast::<Ah>()) });
     0
@@ -415,7 +432,8 @@ pub unsafe extern "C" fn ibv_destroy_ah(ah: *mut IbvAh) -> c_int {
 
 /// The hardware address behind a GID: there is none, one is made of it.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn ibv_resolve_eth_l2_from_gid(_context: *mut IbvContext, attr: *mut IbvAhAttr, mac: *mut [u8; 6], vid: *mut u16) -> c_int {
+pub unsafe extern "C" fn ibv_resolve_eth_l2_from_gid(context: *mut IbvContext, attr: *mut IbvAhAttr, mac: *mut [u8; 6], vid: *mut u16) -> c_int {
+    or_real!(context, ibv_resolve_eth_l2_from_gid(context, attr, mac, vid));
     // SAFETY: V2.
     unsafe {
         let tail = (*attr).dgid[1].to_ne_bytes();
@@ -428,25 +446,27 @@ pub unsafe extern "C" fn ibv_resolve_eth_l2_from_gid(_context: *mut IbvContext, 
 }
 
 /// Fork needs nothing: registered memory is reached by copies, which copy-on-write does not disturb.
+/// A real device may need it.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_fork_init() -> c_int {
-    0
+    if devices::shows_real() { beside::real!(ibv_fork_init()) } else { 0 }
 }
 
 /// Whether forks are prepared for: they need nothing (`IBV_FORK_UNNEEDED`).
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_is_fork_initialized() -> c_int {
-    2
+    const UNNEEDED: c_int = 2;
+    if devices::shows_real() { beside::real!(ibv_is_fork_initialized()) } else { UNNEEDED }
 }
 
 /// Needs nothing.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn ibv_dontfork_range(_base: *mut c_void, _size: usize) -> c_int {
-    0
+pub unsafe extern "C" fn ibv_dontfork_range(base: *mut c_void, size: usize) -> c_int {
+    if devices::shows_real() { beside::real!(ibv_dontfork_range(base, size)) } else { 0 }
 }
 
 /// Needs nothing.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn ibv_dofork_range(_base: *mut c_void, _size: usize) -> c_int {
-    0
+pub unsafe extern "C" fn ibv_dofork_range(base: *mut c_void, size: usize) -> c_int {
+    if devices::shows_real() { beside::real!(ibv_dofork_range(base, size)) } else { 0 }
 }

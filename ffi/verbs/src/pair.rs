@@ -2,6 +2,7 @@
 //! Queue pairs: made, changed, asked, ended.
 
 use crate::abi::{IbvAhAttr, IbvContext, IbvCq, IbvPd, IbvQp, IbvQpAttr, IbvQpCap, IbvQpInitAttr, IbvQpOpenAttr, IbvXrcd};
+use crate::beside::or_real;
 use crate::devices::Kind;
 use crate::objects::address;
 use crate::types::{Batch, Cq, Pd, Qp, Srq, Xrcd, context, inside};
@@ -111,6 +112,7 @@ fn caps_of(caps: &Caps) -> IbvQpCap {
 /// Makes a queue pair.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_create_qp(pd: *mut IbvPd, attr: *mut IbvQpInitAttr) -> *mut IbvQp {
+    or_real!(pd, ibv_create_qp(pd, attr));
     if pd.is_null() {
         set_errno(libc::EINVAL);
         return core::ptr::null_mut();
@@ -152,6 +154,7 @@ pub(crate) unsafe extern "C" fn open_qp(context: *mut IbvContext, attr: *const I
 /// Changes attributes and state.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_modify_qp(qp: *mut IbvQp, attr: *mut IbvQpAttr, mask: c_int) -> c_int {
+    or_real!(qp, ibv_modify_qp(qp, attr, mask));
     // SAFETY: V1, V2.
     let (inner, a) = unsafe { (inside::<_, Qp>(qp), &*attr) };
     let outcome = modify(inner, a, mask as u32);
@@ -205,7 +208,8 @@ fn modify(qp: &Qp, a: &IbvQpAttr, mask: u32) -> Result<QpState, Error> {
 
 /// Attributes and state, and what it was made with.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn ibv_query_qp(qp: *mut IbvQp, attr: *mut IbvQpAttr, _mask: c_int, init: *mut IbvQpInitAttr) -> c_int {
+pub unsafe extern "C" fn ibv_query_qp(qp: *mut IbvQp, attr: *mut IbvQpAttr, mask: c_int, init: *mut IbvQpInitAttr) -> c_int {
+    or_real!(qp, ibv_query_qp(qp, attr, mask, init));
     // SAFETY: V1.
     let inner = unsafe { inside::<_, Qp>(qp) };
     let (state, a, made) = match inner.port.query_qp(inner.number) {
@@ -253,6 +257,7 @@ pub unsafe extern "C" fn ibv_query_qp(qp: *mut IbvQp, attr: *mut IbvQpAttr, _mas
 /// Ends a queue pair.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_destroy_qp(qp: *mut IbvQp) -> c_int {
+    or_real!(qp, ibv_destroy_qp(qp));
     // SAFETY: V1.
     let inner = unsafe { inside::<_, Qp>(qp) };
     let outcome = inner.port.destroy_qp(inner.number);
@@ -269,7 +274,8 @@ pub unsafe extern "C" fn ibv_destroy_qp(qp: *mut IbvQp) -> c_int {
 /// Extended connection establishment: this device has no options, and says so under its own vendor
 /// number, which programs pass on as it is.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn ibv_query_ece(_qp: *mut IbvQp, ece: *mut [u32; 3]) -> c_int {
+pub unsafe extern "C" fn ibv_query_ece(qp: *mut IbvQp, ece: *mut [u32; 3]) -> c_int {
+    or_real!(qp, ibv_query_ece(qp, ece));
     // SAFETY: V2.
     unsafe { ece.write([ECE_VENDOR, 0, 0]) };
     0
@@ -277,14 +283,16 @@ pub unsafe extern "C" fn ibv_query_ece(_qp: *mut IbvQp, ece: *mut [u32; 3]) -> c
 
 /// Extended connection establishment: options of a peer of whatever vendor change nothing here.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn ibv_set_ece(_qp: *mut IbvQp, ece: *mut [u32; 3]) -> c_int {
+pub unsafe extern "C" fn ibv_set_ece(qp: *mut IbvQp, ece: *mut [u32; 3]) -> c_int {
+    or_real!(qp, ibv_set_ece(qp, ece));
     // SAFETY: V2.
     if unsafe { *ece }[2] == 0 { 0 } else { libc::EINVAL }
 }
 
 /// Whether the bytes of a message are written in order: they are not promised to be.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn ibv_query_qp_data_in_order(_qp: *mut IbvQp, _op: u32, _flags: u32) -> c_int {
+pub unsafe extern "C" fn ibv_query_qp_data_in_order(qp: *mut IbvQp, op: u32, flags: u32) -> c_int {
+    or_real!(qp, ibv_query_qp_data_in_order(qp, op, flags));
     0
 }
 

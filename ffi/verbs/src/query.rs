@@ -2,6 +2,7 @@
 //! What a device tells of itself: its limits, its port, its address and partition.
 
 use crate::abi::{IbvContext, IbvDeviceAttr, IbvGidEntry, IbvPortAttr};
+use crate::beside::or_real;
 use crate::devices::Own;
 use crate::set_errno;
 use crate::types::{Context, context};
@@ -88,6 +89,7 @@ pub(crate) fn attributes(own: &Own) -> IbvDeviceAttr {
 /// The limits of a device.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_query_device(public: *mut IbvContext, to: *mut IbvDeviceAttr) -> c_int {
+    or_real!(public, ibv_query_device(public, to));
     // SAFETY: V1, V2.
     unsafe { to.write(attributes(context(public).own)) };
     0
@@ -130,6 +132,7 @@ pub(crate) unsafe extern "C" fn query_port(public: *mut IbvContext, port: u8, to
 /// The port as older programs ask: without what came later.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_query_port(context: *mut IbvContext, port: u8, to: *mut IbvPortAttr) -> c_int {
+    or_real!(context, ibv_query_port(context, port, to));
     // SAFETY: V2: older structures end behind `flags`.
     unsafe { query_port(context, port, to, offset_of!(IbvPortAttr, port_cap_flags2)) }
 }
@@ -137,6 +140,7 @@ pub unsafe extern "C" fn ibv_query_port(context: *mut IbvContext, port: u8, to: 
 /// An address of the port.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_query_gid(public: *mut IbvContext, port: u8, index: c_int, to: *mut [u8; 16]) -> c_int {
+    or_real!(public, ibv_query_gid(public, port, index, to));
     // SAFETY: V1.
     let inner = unsafe { context(public) };
     if port != 1 || !(0..c_int::from(inner.own.device.gids)).contains(&index) {
@@ -150,7 +154,8 @@ pub unsafe extern "C" fn ibv_query_gid(public: *mut IbvContext, port: u8, index:
 
 /// The kind of an address, as a private symbol of libibverbs tells `ibv_devinfo`.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn ibv_query_gid_type(_context: *mut IbvContext, _port: u8, _index: u32, to: *mut u32) -> c_int {
+pub unsafe extern "C" fn ibv_query_gid_type(context: *mut IbvContext, port: u8, index: u32, to: *mut u32) -> c_int {
+    or_real!(context, ibv_query_gid_type(context, port, index, to));
     // SAFETY: V2. Here the numbers begin with RoCE v1 (or InfiniBand).
     unsafe { to.write(1) };
     0
@@ -165,6 +170,7 @@ fn gid_entry(inner: &Context, index: u32) -> IbvGidEntry {
 /// An address with what is known of it.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn _ibv_query_gid_ex(public: *mut IbvContext, port: u32, index: u32, to: *mut IbvGidEntry, flags: u32, size: usize) -> c_int {
+    or_real!(public, _ibv_query_gid_ex(public, port, index, to, flags, size));
     if port != 1 || flags != 0 || size < size_of::<IbvGidEntry>() {
         return libc::EINVAL;
     }
@@ -181,6 +187,7 @@ pub unsafe extern "C" fn _ibv_query_gid_ex(public: *mut IbvContext, port: u32, i
 /// All addresses.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn _ibv_query_gid_table(public: *mut IbvContext, to: *mut IbvGidEntry, room: usize, flags: u32, size: usize) -> isize {
+    or_real!(public, _ibv_query_gid_table(public, to, room, flags, size));
     if flags != 0 || size < size_of::<IbvGidEntry>() {
         return -(libc::EINVAL as isize);
     }
@@ -199,7 +206,8 @@ pub unsafe extern "C" fn _ibv_query_gid_table(public: *mut IbvContext, to: *mut 
 
 /// The partition: there is only the default one.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn ibv_query_pkey(_context: *mut IbvContext, port: u8, index: c_int, to: *mut u16) -> c_int {
+pub unsafe extern "C" fn ibv_query_pkey(context: *mut IbvContext, port: u8, index: c_int, to: *mut u16) -> c_int {
+    or_real!(context, ibv_query_pkey(context, port, index, to));
     if port != 1 || index != 0 {
         set_errno(libc::EINVAL);
         return -1;
@@ -211,6 +219,7 @@ pub unsafe extern "C" fn ibv_query_pkey(_context: *mut IbvContext, port: u8, ind
 
 /// Where the partition is in the table.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn ibv_get_pkey_index(_context: *mut IbvContext, _port: u8, pkey: u16) -> c_int {
+pub unsafe extern "C" fn ibv_get_pkey_index(context: *mut IbvContext, port: u8, pkey: u16) -> c_int {
+    or_real!(context, ibv_get_pkey_index(context, port, pkey));
     if pkey == 0xffff { 0 } else { -1 }
 }

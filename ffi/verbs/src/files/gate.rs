@@ -3,7 +3,21 @@
 //! first bytes, a foreign descriptor one load.
 
 use bellwire_memory::atomic::{AtomicU8, Ordering};
+use core::cell::Cell;
 use core::ffi::{CStr, c_char, c_int};
+
+thread_local! {
+    /// The thread sees the system's files alone.
+    static SEES_REAL: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Does something that sees none of our files.
+pub(crate) fn as_the_system_has_them<T>(f: impl FnOnce() -> T) -> T {
+    let before = SEES_REAL.try_with(|sees| sees.replace(true)).unwrap_or(false);
+    let outcome = f();
+    let _ = SEES_REAL.try_with(|sees| sees.set(before));
+    outcome
+}
 
 /// Descriptors with higher numbers are never ours.
 pub(super) const FDS_MAX: usize = 1 << 16;
@@ -63,6 +77,9 @@ pub(super) unsafe fn candidate<'a>(path: *const c_char) -> Option<&'a str> {
 unsafe fn look_closer<'a>(path: *const c_char) -> Option<&'a str> {
     // SAFETY: F1.
     let path = unsafe { CStr::from_ptr(path) }.to_str().ok()?;
+    if SEES_REAL.try_with(Cell::get).unwrap_or(false) {
+        return None;
+    }
     (is_below_root(path) || path.contains("//") || path.contains("/.")).then_some(path)
 }
 
