@@ -13,6 +13,7 @@ use crate::channel::Channel;
 use crate::connection::{Connection, ConnectionId};
 use crate::domains::Domains;
 use crate::fates::Struck;
+use crate::header::Ends;
 use crate::joined::Groups;
 use crate::lost::Lost;
 use crate::managed::Managed;
@@ -291,6 +292,14 @@ impl Core {
 
     #[inline]
     pub(crate) fn qp(&mut self, number: u32) -> Option<&mut Qp> {
+        let qp = self.usual_qp(number)?;
+        (qp.usual.takes, qp.usual.sends) = (Ends::NONE, Ends::NONE);
+        Some(qp)
+    }
+
+    /// The same for a caller that changes nothing of what usual heads stand for (Q1).
+    #[inline]
+    pub(crate) fn usual_qp(&mut self, number: u32) -> Option<&mut Qp> {
         self.qps.get_mut(number as usize & (QPS_MAX - 1))?.as_deref_mut().filter(|q| q.number == number)
     }
 

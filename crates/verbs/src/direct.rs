@@ -70,7 +70,7 @@ impl Core {
             return false;
         }
         let Some(qp) = self.qps.get(number as usize & (QPS_MAX - 1)).and_then(Option::as_deref) else { return false };
-        if qp.number != number || !qp.sends_shortly() || !qp.sends.is_empty() || u64::from(r.piece.length) > MESSAGE_MAX {
+        if qp.number != number || !qp.sends_shortly() || !qp.has_room() || !qp.sends.is_empty() || u64::from(r.piece.length) > MESSAGE_MAX {
             return false;
         }
         let length = u64::from(r.piece.length);

@@ -194,15 +194,41 @@ impl Head {
 /// Words of a [`Plain`] head.
 pub(crate) const PLAIN_WORDS: usize = 3;
 
+/// The ends of a message: what heads of all usual sends between two queue pairs have in common, as
+/// they lie in the first two words: kind, no unusual flag, both queue pairs, both lives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Ends(u64, u32);
+
+impl Ends {
+    /// Those of no message.
+    pub(crate) const NONE: Self = Self(u64::MAX, 0);
+    /// In the first word, what differs from message to message.
+    const VARIES: u64 = 0xffff_0000 | ((IMMEDIATE | SOLICITED) as u64) << 8;
+
+    #[inline(always)]
+    pub(crate) fn new((to, life): (u32, u8), (from, echo): (u32, u8)) -> Self {
+        Self(Kind::Send as u64 | u64::from(to) << 32 | u64::from(life) << 56, from | u32::from(echo) << 24)
+    }
+
+    /// The queue pair that it is to.
+    #[inline(always)]
+    pub(crate) fn to(self) -> u32 {
+        (self.0 >> 32) as u32 & 0xff_ffff
+    }
+
+    /// The queue pair that it is from.
+    #[inline(always)]
+    pub(crate) fn from(self) -> u32 {
+        self.1 & 0xff_ffff
+    }
+}
+
 /// The head of a send that goes as one packet and is nothing special: what of it is not zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Plain {
+    pub ends: Ends,
     pub has_immediate: bool,
     pub is_solicited: bool,
-    pub to: u32,
-    pub from: u32,
-    pub life: u8,
-    pub echo: u8,
     pub number: u32,
     pub answered: u32,
     pub immediate: u32,
@@ -214,32 +240,26 @@ impl Plain {
     pub(crate) fn words(&self, taken: u16) -> [u64; PLAIN_WORDS] {
         let flags = if self.has_immediate { IMMEDIATE } else { 0 } | if self.is_solicited { SOLICITED } else { 0 };
         [
-            Kind::Send as u64 | u64::from(flags) << 8 | u64::from(taken) << 16 | u64::from(self.to) << 32 | u64::from(self.life) << 56,
-            u64::from(self.from) | u64::from(self.echo) << 24 | u64::from(self.number) << 32,
+            self.ends.0 | u64::from(flags) << 8 | u64::from(taken) << 16,
+            u64::from(self.ends.1) | u64::from(self.number) << 32,
             u64::from(self.answered) | u64::from(self.immediate) << 32,
         ]
     }
 
-    /// Out of the words of a message of `length` bytes: the head, and what the sender has taken.
-    /// `None`: it is another one, or none at all; [`Head::parse`] knows.
+    /// Out of the first words of a message, of whatever kind: the head if its ends are those of a
+    /// usual send, and what the sender has taken.
     #[inline(always)]
-    pub(crate) fn parse(w: [u64; PLAIN_WORDS], length: usize) -> Option<(Self, u16)> {
+    pub(crate) fn of(w: [u64; PLAIN_WORDS]) -> (Self, u16) {
         let flags = (w[0] >> 8) as u8;
-        if w[0] as u8 != Kind::Send as u8 || flags & !(IMMEDIATE | SOLICITED) != 0 || length < 8 * PLAIN_WORDS {
-            return None;
-        }
         let head = Self {
+            ends: Ends(w[0] & !Ends::VARIES, w[1] as u32),
             has_immediate: flags & IMMEDIATE != 0,
             is_solicited: flags & SOLICITED != 0,
-            to: (w[0] >> 32) as u32 & 0xff_ffff,
-            from: w[1] as u32 & 0xff_ffff,
-            life: (w[0] >> 56) as u8,
-            echo: (w[1] >> 24) as u8,
             number: (w[1] >> 32) as u32,
             answered: w[2] as u32,
             immediate: (w[2] >> 32) as u32,
         };
-        Some((head, (w[0] >> 16) as u16))
+        (head, (w[0] >> 16) as u16)
     }
 }
 
@@ -270,23 +290,32 @@ mod tests {
 
     #[test]
     fn plain_heads_are_heads() {
+        let ends = Ends::new((0xabcdef, 200), (0x123456, 201));
+        assert_eq!((ends.to(), ends.from()), (0xabcdef, 0x123456));
         for (has_immediate, is_solicited, flags) in [(false, false, 0), (true, false, IMMEDIATE), (true, true, IMMEDIATE | SOLICITED)] {
-            let plain = Plain { has_immediate, is_solicited, to: 0xabcdef, from: 0x123456, life: 200, echo: 201, number: 3, answered: 4, immediate: 9 };
+            let plain = Plain { ends, has_immediate, is_solicited, number: 3, answered: 4, immediate: 9 };
             let head = Head { flags, life: 200, echo: 201, number: 3, answered: 4, immediate: 9, ..Head::new(Kind::Send, 0xabcdef, 0x123456) };
             let mut words = [0; WORDS_MAX];
             assert_eq!(head.store(0x1_0007, &mut words), PLAIN_WORDS);
-            let mut line = plain.words(7);
+            let line = plain.words(7);
             assert_eq!(line, words[..PLAIN_WORDS]);
-            assert_eq!((Plain::parse(line, 24), Plain::parse(line, 23)), (Some((plain, 7)), None));
-            for other in [PART, LAST, UNREADY, AGAIN, INVALIDATE] {
-                line[0] ^= u64::from(other) << 8;
-                assert_eq!(Plain::parse(line, 24), None);
-                line[0] ^= u64::from(other) << 8;
-            }
-            for kind in 0..=255u8 {
-                line[0] = line[0] & !0xff | u64::from(kind);
-                assert_eq!(Plain::parse(line, 24).is_some(), kind == Kind::Send as u8);
-            }
+            assert_eq!(Plain::of(line), (plain, 7));
+        }
+    }
+
+    #[test]
+    fn other_messages_have_other_ends() {
+        let ends = Ends::new((0xabcdef, 200), (0x123456, 201));
+        let line = Plain { ends, has_immediate: true, is_solicited: true, number: 3, answered: 4, immediate: 9 }.words(0xffff);
+        // Each bit of the two words that is not the message's own makes it another one.
+        for bit in 0..96 {
+            let mut other = line;
+            other[bit / 64] ^= 1 << (bit % 64);
+            let varies = (16..32).contains(&bit) || bit == 8 + 2 || bit == 8 + 3;
+            assert_eq!(Plain::of(other).0.ends == ends, varies, "bit {bit}");
+        }
+        for words in [[0; PLAIN_WORDS], [u64::MAX; PLAIN_WORDS]] {
+            assert_ne!(Plain::of(words).0.ends, Ends::NONE);
         }
     }
 }

@@ -16,7 +16,7 @@ const READS_PER_TURN: u32 = 8;
 impl Core {
     /// Tells the peer of a queue pair what was done.
     pub(crate) fn tell<W: Wire>(&mut self, engine: &mut Engine<W>, number: u32) {
-        let Some(qp) = self.qp(number) else { return };
+        let Some(qp) = self.usual_qp(number) else { return };
         let Some(to) = qp.came_by.filter(|_| qp.told != qp.expected) else { return };
         qp.told = qp.expected;
         let mut head = Head::new(Kind::Ack, qp.attributes.peer, number);
@@ -29,7 +29,7 @@ impl Core {
     pub(crate) fn tell_owed<W: Wire>(&mut self, engine: &mut Engine<W>) {
         // One after the other, from the end: the list keeps its memory.
         while let Some(number) = self.owing.pop() {
-            if let Some(qp) = self.qp(number) {
+            if let Some(qp) = self.usual_qp(number) {
                 qp.is_owing = false;
                 self.tell(engine, number);
             }

@@ -3,7 +3,7 @@
 
 use crate::connection::ConnectionId;
 use crate::fates::Judged;
-use crate::header::Head;
+use crate::header::{Ends, Head};
 use crate::memory::Grant;
 use crate::name::Name;
 use crate::queue::{Pieces, Receive, ReceiveQueue};
@@ -223,10 +223,32 @@ pub(crate) struct Arriving {
     pub got: u32,
 }
 
+/// What usual messages of a reliable queue pair have in their heads, in both directions: the short
+/// ways compare and write it as words.
+///
+/// Q1: each stands for many fields (`Qp::takes_shortly`, `Qp::sends_shortly`). It is set where they
+/// are as they must be, and forgotten by whatever may change one of them: [`Core::qp`] forgets.
+///
+/// [`Core::qp`]: crate::core::Core::qp
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Usual {
+    /// Of a message that may be taken, and over what it comes.
+    pub takes: Ends,
+    pub by: Option<ConnectionId>,
+    /// Of one that may be sent.
+    pub sends: Ends,
+}
+
+impl Usual {
+    /// Nothing is known.
+    pub(crate) const NONE: Self = Self { takes: Ends::NONE, by: None, sends: Ends::NONE };
+}
+
 /// A queue pair.
 #[derive(Debug)]
 pub(crate) struct Qp {
     pub number: u32,
+    pub usual: Usual,
     pub init: QpInit,
     pub state: QpState,
     pub attributes: QpAttributes,
@@ -306,6 +328,7 @@ impl Qp {
     pub(crate) fn new(number: u32, init: QpInit) -> Self {
         Self {
             number,
+            usual: Usual::NONE,
             init,
             state: QpState::Reset,
             attributes: QpAttributes::default(),

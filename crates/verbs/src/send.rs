@@ -6,7 +6,7 @@ use crate::core::Core;
 use crate::direct::{Done, ShortAccess};
 use crate::groups::{GROUP_QP, group_of};
 use crate::name::Name;
-use crate::qp::{Data, Extra, SendRequest};
+use crate::qp::{Data, Extra, SendRequest, Usual};
 use crate::reason::Reason;
 use crate::short::ShortSend;
 use crate::struck::Way;
@@ -247,6 +247,7 @@ impl Core {
     #[inline]
     fn send_packet<W: Wire>(&mut self, engine: &mut Engine<W>, number: u32, id: ConnectionId) -> Sent {
         let Some(qp) = self.qps.get_mut(number as usize & (crate::name::QPS_MAX - 1)).and_then(Option::as_deref_mut) else { return Sent::Held };
+        qp.usual = Usual::NONE;
         let Some(connection) = self.connections.get_mut(id) else { return Sent::Held };
         let Some(send) = qp.sends.get(qp.left) else { return Sent::Held };
         let fetches = send.opcode.fetches();

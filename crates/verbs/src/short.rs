@@ -7,7 +7,7 @@
 use crate::connection::ConnectionId;
 use crate::core::{AsyncEvent, Core};
 use crate::fates::Judged;
-use crate::header::{PLAIN_WORDS, Plain};
+use crate::header::{Ends, PLAIN_WORDS, Plain};
 use crate::name::QPS_MAX;
 use crate::qp::{Data, Qp, SendRequest};
 use crate::reason::Reason;
@@ -85,31 +85,47 @@ impl Qp {
         self.left == self.sends.len() && self.part == 0
     }
 
+    /// Whether a request may leave at once, if it finds room.
     #[inline(always)]
     pub(crate) fn sends_shortly(&self) -> bool {
-        self.state == QpState::Rts
-            && self.init.kind == QpKind::Rc
-            && self.has_sent_all()
-            && self.pause == 0
-            && !self.again
-            && !self.is_ready
-            && self.sends.len() < self.init.caps.sends as usize
+        self.state == QpState::Rts && self.init.kind == QpKind::Rc && self.has_sent_all() && self.pause == 0 && !self.again && !self.is_ready
+    }
+
+    #[inline(always)]
+    pub(crate) fn has_room(&self) -> bool {
+        self.sends.len() < self.init.caps.sends as usize
+    }
+
+    /// The ends of a message that may leave at once. `None`: none may.
+    #[inline(always)]
+    fn sends_to(&mut self) -> Option<Ends> {
+        if self.usual.sends == Ends::NONE {
+            if !self.sends_shortly() {
+                return None;
+            }
+            self.usual.sends = Ends::new((self.attributes.peer, self.life), (self.number, self.peer_life));
+        }
+        Some(self.usual.sends)
     }
 
     /// Whether this is the message that is to come, from the peer, who knows of our life as we of
     /// his.
     #[inline(always)]
-    fn takes_shortly(&self, from: ConnectionId, head: &Plain) -> bool {
-        self.number == head.to
-            && self.state == QpState::Rts
-            && self.init.kind == QpKind::Rc
-            && self.known_by == Some(from)
-            && self.attributes.peer == head.from
-            && (self.peer_life, self.life) == (head.life, head.echo)
-            && self.expected == head.number
-            && self.arriving.is_none()
-            && self.fetching == 0
-            && self.has_sent_all()
+    fn takes_shortly(&mut self, from: ConnectionId, head: &Plain) -> bool {
+        if self.usual.takes != head.ends || self.usual.by != Some(from) {
+            let may = self.state == QpState::Rts
+                && self.init.kind == QpKind::Rc
+                && self.known_by == Some(from)
+                && head.ends == Ends::new((self.number, self.peer_life), (self.attributes.peer, self.life))
+                && self.arriving.is_none()
+                && self.fetching == 0
+                && self.has_sent_all();
+            if !may {
+                return false;
+            }
+            (self.usual.takes, self.usual.by) = (head.ends, Some(from));
+        }
+        self.expected == head.number
     }
 }
 
@@ -125,7 +141,7 @@ impl Core {
         if self.strict.is_some() {
             return false;
         }
-        self.qp(number).is_some_and(|qp| qp.keeps_receives() && qp.init.srq.is_none() && qp.receives.post_one(wr_id, piece))
+        self.usual_qp(number).is_some_and(|qp| qp.keeps_receives() && qp.init.srq.is_none() && qp.receives.post_one(wr_id, piece))
     }
 
     /// Posts a send and has it leave. `false`: nothing is done.
@@ -140,9 +156,10 @@ impl Core {
             return false;
         }
         let Some(qp) = self.qps.get_mut(number as usize & (QPS_MAX - 1)).and_then(Option::as_deref_mut) else { return false };
-        if qp.number != number || !qp.sends_shortly() {
+        if qp.number != number || !qp.has_room() {
             return false;
         }
+        let Some(ends) = qp.sends_to() else { return false };
         let is_inline = r.flags.contains(SendFlags::INLINE);
         let from: *const u8 = if is_inline {
             if piece.length > qp.init.caps.inline {
@@ -158,12 +175,9 @@ impl Core {
             return false;
         }
         let head = Plain {
+            ends,
             has_immediate: r.has_immediate,
             is_solicited: r.flags.contains(SendFlags::SOLICITED),
-            to: qp.attributes.peer,
-            from: qp.number,
-            life: qp.life,
-            echo: qp.peer_life,
             number: qp.first.wrapping_add(qp.left as u32),
             answered: qp.expected,
             immediate: r.immediate,
@@ -208,9 +222,9 @@ impl Core {
     /// The rest is readable; its sender may be writing it.
     #[inline(always)]
     pub(crate) unsafe fn take_short(&mut self, context: u64, words: [u64; PLAIN_WORDS], (rest, length): (*const u8, usize)) -> Option<Then> {
-        let (head, taken) = Plain::parse(words, length)?;
-        let (number, id) = (head.to, ConnectionId::from_raw(context as u32));
-        if !self.goes_short_ways() {
+        let (head, taken) = Plain::of(words);
+        let (number, id) = (head.ends.to(), ConnectionId::from_raw(context as u32));
+        if length < 8 * PLAIN_WORDS || !self.goes_short_ways() {
             return None;
         }
         let connection = self.connections.get_mut(id)?;
@@ -270,7 +284,7 @@ impl Core {
             byte_len: payload as u32,
             immediate: if head.has_immediate { head.immediate } else { 0 },
             qp: number,
-            source: head.from,
+            source: head.ends.from(),
             flags: crate::queue::receive_flags(head.has_immediate, false),
         };
         self.complete(receive_cq, completion, head.is_solicited);

@@ -10,7 +10,7 @@
 
 use crate::core::{AsyncEvent, Core};
 use crate::fates::Struck;
-use crate::qp::Qp;
+use crate::qp::{Qp, Usual};
 use crate::reason::Reason;
 use crate::types::{Access, AsyncKind, Opcode, QpState, WcStatus};
 use bellwire_faults::Fate;
@@ -51,6 +51,7 @@ impl Core {
     pub(crate) fn strike(&mut self, number: u32) -> Way {
         let (now, own, is_down) = (self.time(), self.name.gid, self.is_down());
         let Some(qp) = self.qps.get_mut(number as usize & (crate::name::QPS_MAX - 1)).and_then(Option::as_deref_mut) else { return Way::Closed };
+        qp.usual = Usual::NONE;
         let is_reliable = qp.init.kind.is_reliable();
         if is_down && !is_reliable {
             // As on a wire without a light: it is gone, and nobody says so.
