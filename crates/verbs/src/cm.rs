@@ -19,6 +19,7 @@ use bellwire_peer::listen_alone;
 use bellwire_via::wire::Wire;
 use bellwire_via::{Engine, Instant, ViHandle};
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 /// In the timers, for connection management's: no queue pair has that number.
 pub(crate) const CM_TIMER: u32 = u32::MAX - 1;
@@ -127,6 +128,10 @@ impl<W: Wire> Host for CmHost<'_, W> {
     fn signal(&mut self, channel: Channel, has_events: bool) {
         if let Some(bell) = self.world.bells.get(&channel) {
             bell.set(has_events);
+            if has_events {
+                // A reader may sleep on the NIC's bell (`sleep_for_event`).
+                self.engine.rouse();
+            }
         }
     }
 }
@@ -259,6 +264,20 @@ impl Port {
             }
             Ok(has_events(core))
         })
+    }
+
+    /// Sleeps on the NIC's own bell until something may have come, for `most` at most; the caller
+    /// looks then. So a message of a peer wakes the program's thread alone, not the helper thread
+    /// and then the program's. Signals do not interrupt it.
+    ///
+    /// # Errors
+    /// [`Error::InChild`].
+    pub fn sleep_for_event(&self, bell: &Bell, most: Duration) -> Result<(), Error> {
+        let (inbox, seen) = self.station.with(|core, engine| Ok::<_, Error>((core.mailbox.inbox(), engine.connection_requests())))?;
+        match self.station.sleep(inbox, seen, Some(most), || bell.is_rung()) {
+            Ok(()) | Err(bellwire_via::Error::Timeout) => Ok(()),
+            Err(_) => Err(Error::InChild),
+        }
     }
 
     /// Has the helper thread move everything while the caller sleeps.
