@@ -27,8 +27,8 @@ esac
 [ "$goal" != test ] || welcome="$welcome libgloo-dev qemu-system-x86 python3-venv libucx-dev"
 # For packaging/deb.sh and check-deb.sh (make test-long).
 [ "$goal" != test ] || welcome="$welcome debhelper lintian debootstrap"
-# For tests/verbs/cm.sh.
-[ "$goal" != test ] || welcome="$welcome dapl2-utils"
+# For tests/verbs/cm.sh and iser.sh.
+[ "$goal" != test ] || welcome="$welcome dapl2-utils tgt libiscsi-bin libiscsi-dev"
 
 # Those of the packages that are not installed.
 lacking() {

@@ -85,6 +85,7 @@ lane_verbs() {
     part python    python/check.sh "$target/installed" "$target/tests-python"
     part verbs     tests/verbs/check.sh "$target/release/libbellwire_verbs_c.a" "$target/tests-verbs"
     part rdma-cm   tests/verbs/cm.sh "$target/tests-verbs/libbellwire-verbs.so" "$target/tests-verbs"
+    part iser      tests/verbs/iser.sh "$target/tests-verbs/libbellwire-verbs.so" "$target/tests-iser"
     part rdma-core tests/verbs/pyverbs.sh "$target/tests-verbs/libbellwire-verbs.so" "$target/tests-verbs"
     part devices   tests/devices/check.sh "$target/installed" "$target/tests-devices"
     part verbs-command tests/verbs/command.sh "$target/installed" "$target/tests-verbs"

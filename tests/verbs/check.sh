@@ -79,13 +79,19 @@ alone "LD_PRELOAD=$BELLWIRE_VERBS" "$out/rules" still
 BELLWIRE_MODE=guarded alone "LD_PRELOAD=$BELLWIRE_VERBS" "$out/rules"
 
 # ---- newer interfaces; events, order, unreliable services: by both libraries, with and without mapped memory, and by packets
-for program in newer events objects groups import waiting older; do
+for program in newer events objects groups import waiting; do
     if cc -std=gnu11 -Wall -Wextra -Werror -o "$out/$program" "$here/$program.c" -libverbs && c++ -x c++ -Wall -Wextra -Werror -o "$out/$program++" "$here/$program.c" -libverbs; then ok; else bad "$program.c"; fi
     alone "LD_PRELOAD=$BELLWIRE_VERBS" "$out/$program"
     alone "LD_LIBRARY_PATH=$out/bellwire-verbs" "$out/$program++"
     BELLWIRE_MODE=guarded alone "LD_PRELOAD=$BELLWIRE_VERBS" "$out/$program"
     BELLWIRE_SHM=off BELLWIRE_UDP=on alone "LD_PRELOAD=$BELLWIRE_VERBS" "$out/$program"
 done
+
+# ---- a program of 2006, bound to the second versions of names: by both libraries
+if cc -std=gnu11 -Wall -Wextra -Werror -o "$out/older" "$here/older.c" -libverbs; then ok; else bad older.c; fi
+alone "LD_PRELOAD=$BELLWIRE_VERBS" "$out/older"
+alone "LD_LIBRARY_PATH=$out/bellwire-verbs" "$out/older"
+BELLWIRE_MODE=guarded alone "LD_PRELOAD=$BELLWIRE_VERBS" "$out/older"
 
 # ---- faults on purpose: the program sees each; the same seed, the same story
 if cc -std=gnu11 -Wall -Wextra -Werror -o "$out/faults" "$here/faults.c" -libverbs; then ok; else bad faults.c; fi

@@ -19,7 +19,6 @@ use bellwire_peer::listen_alone;
 use bellwire_via::wire::Wire;
 use bellwire_via::{Engine, Instant, ViHandle};
 use std::sync::{Arc, OnceLock};
-use std::time::Duration;
 
 /// In the timers, for connection management's: no queue pair has that number.
 pub(crate) const CM_TIMER: u32 = u32::MAX - 1;
@@ -128,10 +127,6 @@ impl<W: Wire> Host for CmHost<'_, W> {
     fn signal(&mut self, channel: Channel, has_events: bool) {
         if let Some(bell) = self.world.bells.get(&channel) {
             bell.set(has_events);
-            if has_events {
-                // A reader may sleep on the NIC's bell (`sleep_for_event`).
-                self.engine.rouse();
-            }
         }
     }
 }
@@ -152,13 +147,13 @@ impl Core {
         let own = self.name.gid;
         let mut managed = self.managed.take().unwrap_or_else(|| Box::new(Managed { cm: Cm::new(own, seed), world: World::default(), due: 0 }));
         let result = f(&mut managed.cm, &mut CmHost { core: self, engine, world: &mut managed.world }, now);
+        // A timer that is too early stays and rings once for nothing: the helper thread wakes for
+        // each that is earlier than all it knows, and each connection has its own.
         let due = managed.cm.next_time().unwrap_or(0);
-        if due != managed.due {
+        if due != 0 && (managed.due == 0 || due < managed.due) {
             self.timers.remove(&(managed.due, CM_TIMER));
             managed.due = due;
-            if due != 0 {
-                self.timers.insert((due, CM_TIMER));
-            }
+            self.timers.insert((due, CM_TIMER));
         }
         self.managed = Some(managed);
         result
@@ -264,20 +259,6 @@ impl Port {
             }
             Ok(has_events(core))
         })
-    }
-
-    /// Sleeps on the NIC's own bell until something may have come, for `most` at most; the caller
-    /// looks then. So a message of a peer wakes the program's thread alone, not the helper thread
-    /// and then the program's. Signals do not interrupt it.
-    ///
-    /// # Errors
-    /// [`Error::InChild`].
-    pub fn sleep_for_event(&self, bell: &Bell, most: Duration) -> Result<(), Error> {
-        let (inbox, seen) = self.station.with(|core, engine| Ok::<_, Error>((core.mailbox.inbox(), engine.connection_requests())))?;
-        match self.station.sleep(inbox, seen, Some(most), || bell.is_rung()) {
-            Ok(()) | Err(bellwire_via::Error::Timeout) => Ok(()),
-            Err(_) => Err(Error::InChild),
-        }
     }
 
     /// Has the helper thread move everything while the caller sleeps.

@@ -194,7 +194,7 @@ impl Head {
 /// Words of a [`Plain`] head.
 pub(crate) const PLAIN_WORDS: usize = 3;
 
-/// The ends of a message: what heads of all usual sends between two queue pairs have in common, as
+/// The ends of a message: all usual sends between two queue pairs have them in their heads, as
 /// they lie in the first two words: kind, no unusual flag, both queue pairs, both lives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Ends(u64, u32);

@@ -3,7 +3,6 @@
 //! programs. `cm.rs` drives it.
 
 use bellwire_cm::{Channel, Cm, Service};
-use bellwire_memory::atomic::{AtomicUsize, Ordering};
 use bellwire_via::Acceptor;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::net::{RecvFlags, SendFlags, recv, send};
@@ -16,25 +15,15 @@ pub struct Bell {
     /// The program's end, to take back what was rung.
     end: OwnedFd,
     other: OwnedFd,
-    /// The devices whose part of the channel has events.
-    rung: AtomicUsize,
 }
 
 impl Bell {
     /// `end` duplicates the program's descriptor; `other` is the other end of its socket pair.
     pub fn new(end: OwnedFd, other: OwnedFd) -> Self {
-        Self { end, other, rung: AtomicUsize::new(0) }
-    }
-
-    /// Whether some part of the channel has events.
-    pub(crate) fn is_rung(&self) -> bool {
-        // Relaxed: a hint; the caller looks under the token.
-        self.rung.load(Ordering::Relaxed) != 0
+        Self { end, other }
     }
 
     pub(crate) fn set(&self, rings: bool) {
-        // Relaxed: as above; each device says it of itself, by turns.
-        _ = if rings { self.rung.fetch_add(1, Ordering::Relaxed) } else { self.rung.fetch_sub(1, Ordering::Relaxed) };
         // One byte is there for each device whose part of the channel has events: neither call can
         // block, and both ends are open.
         if rings {

@@ -223,11 +223,11 @@ pub(crate) struct Arriving {
     pub got: u32,
 }
 
-/// What usual messages of a reliable queue pair have in their heads, in both directions: the short
-/// ways compare and write it as words.
+/// The ends of usual messages of a reliable queue pair, in both directions: the short ways compare
+/// and write them as words.
 ///
 /// Q1: each stands for many fields (`Qp::takes_shortly`, `Qp::sends_shortly`). It is set where they
-/// are as they must be, and forgotten by whatever may change one of them: [`Core::qp`] forgets.
+/// are as they must be, and forgotten where one of them may change: [`Core::qp`] forgets.
 ///
 /// [`Core::qp`]: crate::core::Core::qp
 #[derive(Clone, Copy, Debug)]

@@ -126,11 +126,12 @@ pub(crate) fn find(cell: &AtomicPtr<c_void>, name: &CStr) -> Option<*mut c_void>
     (!found.is_null()).then_some(found)
 }
 
-mod own {
-    unsafe extern "C" {
-        /// This library's call of that name, by its address.
-        pub(super) static ibv_get_device_list: u8;
-    }
+/// Where the library begins that has an address.
+fn library_of(address: *const c_void) -> Option<*mut c_void> {
+    // SAFETY: numbers and pointers only, for which zero is one.
+    let mut info: libc::Dl_info = unsafe { core::mem::zeroed() };
+    // SAFETY: any address, and room for the answer.
+    (unsafe { libc::dladdr(address, &raw mut info) } != 0).then_some(info.dli_fbase)
 }
 
 struct Library(*mut c_void);
@@ -157,7 +158,7 @@ fn genuine() -> Option<&'static Library> {
         // SAFETY: a handle; a name that ends.
         let list = if handle.is_null() { handle } else { unsafe { libc::dlsym(handle, c"ibv_get_device_list".as_ptr()) } };
         // In place of libibverbs this library would find itself.
-        let is_itself = core::ptr::eq(list, &raw const own::ibv_get_device_list as *const c_void);
+        let is_itself = library_of(list) == library_of(find as *const c_void);
         (!list.is_null() && !is_itself).then_some(Library(handle))
     };
     GENUINE.get_or_init(load).as_ref()

@@ -320,20 +320,26 @@ pub(crate) fn of(public: *const IbvDevice) -> Option<&'static Own> {
     all().ok()?.iter().find(|own| core::ptr::eq(own.public(), public))
 }
 
-/// Starts a thread on which no signal of the program's is handled.
-///
-/// # Errors
-/// As for threads.
-pub(crate) fn spawn_quietly(name: &'static CStr, run: impl FnOnce() + Send + 'static) -> std::io::Result<()> {
+/// Does something that starts threads: none of them handles the program's signals. Some programs
+/// take those by `signalfd` in one thread (tgt); a thread that does not block them has them killed.
+pub(crate) fn without_signals<T>(f: impl FnOnce() -> T) -> T {
     // SAFETY: sets of signals; the mask is this thread's, and restored.
     unsafe {
         let (mut all, mut before) = (core::mem::zeroed::<libc::sigset_t>(), core::mem::zeroed::<libc::sigset_t>());
         libc::sigfillset(&raw mut all);
         libc::pthread_sigmask(libc::SIG_SETMASK, &raw const all, &raw mut before);
-        let outcome = own_thread::spawn(name, run);
+        let outcome = f();
         libc::pthread_sigmask(libc::SIG_SETMASK, &raw const before, core::ptr::null_mut());
-        outcome.map(drop)
+        outcome
     }
+}
+
+/// Starts a thread on which no signal of the program's is handled.
+///
+/// # Errors
+/// As for threads.
+pub(crate) fn spawn_quietly(name: &'static CStr, run: impl FnOnce() + Send + 'static) -> std::io::Result<()> {
+    without_signals(|| own_thread::spawn(name, run)).map(drop)
 }
 
 /// Says once why there are no devices.

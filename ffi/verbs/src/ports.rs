@@ -59,7 +59,7 @@ fn orphaned(orphan: Orphan) {
 fn open_anew(own: &'static Own) -> Result<Arc<Port>, String> {
     let port = own.config().and_then(|config| {
         let reporter = strict::reporter()?;
-        Port::open(config, reporter).map_err(|e| e.to_string())
+        devices::without_signals(|| Port::open(config, reporter)).map_err(|e| e.to_string())
     });
     let port = Arc::new(port.inspect_err(|why| eprintln!("bellwire-verbs: {why}"))?);
     static EXIT: Once = Once::new();

@@ -19,9 +19,6 @@ type HostWire = bellwire_via::wire::host::HostWire;
 
 /// How long a thread that waits for an event looks itself.
 const SPIN: Duration = Duration::from_micros(40);
-/// How long it then sleeps on the device's own bell: the answer to what the program has just asked
-/// for comes sooner.
-const LEAD: Duration = Duration::from_millis(20);
 /// Numbers that are tried for an identifier, and ports for one on all devices.
 const TRIES: u32 = 1000;
 const PORT_TRIES: u32 = 16;
@@ -288,11 +285,10 @@ impl CmFile {
         }
     }
 
-    /// Waits until there may be an event: moves everything for a moment, then sleeps. For a while it
-    /// sleeps on the bell of the channel's only device, so that a message wakes this thread alone;
-    /// then on the program's descriptor, which signals interrupt, while the helpers move.
+    /// Waits until there may be an event: moves everything for a moment, then sleeps, while the
+    /// helpers do.
     pub fn wait(&self) -> Result<(), Errno> {
-        let began = Instant::now();
+        let end = Instant::now() + SPIN;
         let lost = |_| Errno(libc::EIO);
         loop {
             let parts = self.parts();
@@ -301,13 +297,7 @@ impl CmFile {
                     return Ok(());
                 }
             }
-            let waited = began.elapsed();
-            if let [only] = &*parts
-                && waited >= SPIN
-                && waited < LEAD
-            {
-                only.port.sleep_for_event(&self.bell, LEAD - waited).map_err(lost)?;
-            } else if waited >= SPIN {
+            if Instant::now() >= end {
                 parts.iter().try_for_each(|part| part.port.arm_for_event(part.channel).map_err(lost))?;
                 return self.bell.sleep().map_err(super::errno);
             }
