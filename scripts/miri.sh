@@ -38,6 +38,8 @@ run tag --lib -- matching::tests gather::tests regions::tests shared::tests head
 run tag --test in_memory
 run verbs --lib -- ring::tests header::tests windows::tests
 run verbs --test in_memory
+# One random program of queue pairs against a model, cut down.
+BELLWIRE_VERBS_SEEDS=${BELLWIRE_VERBS_SEEDS:-1} BELLWIRE_VERBS_STEPS=${BELLWIRE_VERBS_STEPS:-12} run verbs --test model -- random_programs
 
 [ -z "$bad" ] && echo "miri: all well" && exit 0
 echo "FAILED miri:$bad"

@@ -62,12 +62,14 @@ pub(crate) unsafe fn exchange(stopper: OwnedFd, pages: &Range<usize>, base: usiz
     let Ok(away) = (unsafe { mmap_anonymous(core::ptr::null_mut(), length, ProtFlags::empty(), MapFlags::PRIVATE | MapFlags::NORESERVE) }) else {
         return false;
     };
+    // By its number: rustix on libc, as Miri needs it, has no name for it.
+    let stays_mapped = MremapFlags::from_bits_retain(libc::MREMAP_DONTUNMAP as u32);
     // SAFETY: the number and the shape of UFFDIO_REGISTER; the range is the caller's. Moving keeps
     // the content, and takes the place of the new mapping; the old place stays mapped, empty, and
     // stops who touches it.
     let has_moved = unsafe {
         ioctl(&stopper, Updater::<{ opcode::read_write::<Register>(0xaa, 0x00) }, Register>::new(&mut register)).is_ok()
-            && mremap_fixed(at, length, length, MremapFlags::MAYMOVE | MremapFlags::DONTUNMAP, away).is_ok()
+            && mremap_fixed(at, length, length, MremapFlags::MAYMOVE | stays_mapped, away).is_ok()
     };
     if !has_moved {
         // SAFETY: the new mapping, which nobody uses.

@@ -6,7 +6,7 @@
 //! connected anew now and then, with the same numbers, while packets of before are on their way.
 //!
 //! `BELLWIRE_VERBS_SEEDS=N` sets how many programs there are (300), `BELLWIRE_VERBS_FIRST=N` the
-//! first seed.
+//! first seed, `BELLWIRE_VERBS_STEPS=N` how long each is (150 steps; Miri runs fewer).
 
 mod checking;
 mod directed;
@@ -267,10 +267,11 @@ fn number(variable: &str, usual: u64) -> u64 {
 #[test]
 fn random_programs_are_as_the_model_says() {
     let (first, count) = (number("BELLWIRE_VERBS_FIRST", 1), number("BELLWIRE_VERBS_SEEDS", 300));
+    let steps = number("BELLWIRE_VERBS_STEPS", 150);
     let (mut sends, mut messages, mut failures, mut reconnected, mut drained) = (0, 0, 0, 0, 0);
     for seed in first..first + count {
         let mut trial = Trial::new(seed);
-        for _ in 0..150 {
+        for _ in 0..steps {
             trial.step();
         }
         for side in &trial.sides {

@@ -108,7 +108,8 @@ pub fn gid(nic: usize) -> [u8; 16] {
 }
 
 pub fn base(side: &Side, pair: usize) -> usize {
-    side.memory.as_ptr().expose_provenance() + pair * SHARE
+    // Atomics want words at their places, and an allocator may align bytes by bytes.
+    side.memory.as_ptr().expose_provenance().next_multiple_of(8) + pair * SHARE
 }
 
 impl End {
@@ -128,7 +129,7 @@ impl Side {
     pub fn new(world: &mut World, nic: usize, shared: Option<usize>) -> Self {
         let engine = world.engine(nic);
         let mut machine = Machine::new(engine, gid(nic), 3).unwrap();
-        let memory = vec![0u8; KINDS.len() * SHARE];
+        let memory = vec![0u8; KINDS.len() * SHARE + 8];
         let (domain, cq) = (machine.create_domain().unwrap(), machine.create_cq(1000).unwrap());
         let address = memory.as_ptr().expose_provenance() as u64;
         let region = Region { domain, address, length: memory.len() as u64, iova: address, access: Access::all(), adopted: None };
