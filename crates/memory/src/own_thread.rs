@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Threads that are Bellwire's, not the program's. One tells them by their names, which they have
-//! before [`spawn`] returns.
+//! before [`spawn`] returns. They handle none of the program's signals: some programs take those by
+//! `signalfd` in one thread, and a thread that does not block them would have the program killed.
 
+use crate::signals::Blocked;
 use core::ffi::CStr;
 use std::io;
 use std::os::unix::thread::JoinHandleExt;
@@ -15,6 +17,7 @@ pub const NAME: &str = "bellwire";
 /// # Errors
 /// There can be no more threads.
 pub fn spawn(name: &CStr, f: impl FnOnce() + Send + 'static) -> io::Result<JoinHandle<()>> {
+    let _blocked = Blocked::new();
     let thread = Builder::new().name(name.to_string_lossy().into_owned()).spawn(f)?;
     // A new thread names itself once it runs, which may be much later.
     // SAFETY: the handle is there, so the thread was neither joined nor detached; the name ends

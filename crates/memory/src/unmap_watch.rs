@@ -128,7 +128,7 @@ impl UnmapWatch {
     /// Starts the reading thread, with all signals blocked: a handler that unmapped memory would
     /// wait for its own thread.
     fn start(&'static self) {
-        let thread = with_signals_blocked(|| own_thread::spawn(c"bellwire-unmap", move || self.read_on()));
+        let thread = own_thread::spawn(c"bellwire-unmap", move || self.read_on());
         // Release: pairs with `is_ready`.
         self.state.store(if thread.is_ok() { RUNS } else { FAILED }, Ordering::Release);
     }
@@ -225,21 +225,6 @@ fn read(fd: &OwnedFd, messages: &mut [Message; BATCH]) -> usize {
     // SAFETY: `messages` is writable for so many bytes, and any bits are a message.
     let got = unsafe { libc::read(fd.as_raw_fd(), messages.as_mut_ptr().cast(), size * BATCH) };
     usize::try_from(got).unwrap_or(0) / size
-}
-
-/// Runs `f` with all signals of this thread blocked; threads that it starts inherit that.
-fn with_signals_blocked<R>(f: impl FnOnce() -> R) -> R {
-    // SAFETY: two sets of this function's own, which the calls fill.
-    let before = unsafe {
-        let (mut all, mut before) = (core::mem::zeroed(), core::mem::zeroed());
-        libc::sigfillset(&raw mut all);
-        libc::pthread_sigmask(libc::SIG_SETMASK, &raw const all, &raw mut before);
-        before
-    };
-    let result = f();
-    // SAFETY: the mask that this thread had.
-    unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const before, core::ptr::null_mut()) };
-    result
 }
 
 #[cfg(all(test, not(miri)))]

@@ -9,6 +9,7 @@
 //! handler that touched the pages would wait for itself.
 
 use bellwire_memory::bytes;
+use bellwire_memory::signals::Blocked;
 use core::ffi::c_void;
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
@@ -56,7 +57,7 @@ pub(crate) fn stopper() -> Option<OwnedFd> {
 pub(crate) unsafe fn exchange(stopper: OwnedFd, pages: &Range<usize>, base: usize) -> bool {
     let (length, at) = (pages.len(), core::ptr::with_exposed_provenance_mut::<c_void>(pages.start));
     let new = core::ptr::with_exposed_provenance_mut::<c_void>(base);
-    let _mask = Masked::new();
+    let _mask = Blocked::new();
     let mut register = Register { start: pages.start as u64, length: length as u64, mode: MISSING, ioctls: 0 };
     // SAFETY: a new mapping, of nothing.
     let Ok(away) = (unsafe { mmap_anonymous(core::ptr::null_mut(), length, ProtFlags::empty(), MapFlags::PRIVATE | MapFlags::NORESERVE) }) else {
@@ -92,28 +93,6 @@ pub(crate) unsafe fn exchange(stopper: OwnedFd, pages: &Range<usize>, base: usiz
     // All that wait look again at the place.
     drop(stopper);
     done.is_ok()
-}
-
-/// No signal handler runs on this thread.
-pub(crate) struct Masked(libc::sigset_t);
-
-impl Masked {
-    pub(crate) fn new() -> Self {
-        // SAFETY: two sets of this function's own; the calls fill them.
-        unsafe {
-            let (mut all, mut before) = (core::mem::zeroed(), core::mem::zeroed());
-            libc::sigfillset(&raw mut all);
-            libc::pthread_sigmask(libc::SIG_SETMASK, &raw const all, &raw mut before);
-            Self(before)
-        }
-    }
-}
-
-impl Drop for Masked {
-    fn drop(&mut self) {
-        // SAFETY: the thread's own mask, as it was.
-        unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const self.0, core::ptr::null_mut()) };
-    }
 }
 
 /// Without the pages the program cannot go on.

@@ -16,9 +16,9 @@
 //! exchanged, if a thread cannot be stopped: a debugger has it, the system forbids it (Yama at 2 or
 //! 3, a filter of system calls), it waits for a child of `vfork`, or the time is over.
 
-use crate::exchange::Masked;
 use bellwire_memory::atomic::{AtomicBool, AtomicU32, Ordering};
 use bellwire_memory::bytes;
+use bellwire_memory::signals::Blocked;
 use core::cell::UnsafeCell;
 use core::ffi::{c_int, c_long, c_void};
 use core::ptr::null_mut;
@@ -119,7 +119,7 @@ impl Order {
     }
 
     fn carry_out(&self) -> bool {
-        let _mask = Masked::new();
+        let _mask = Blocked::new();
         // SAFETY: a new mapping, of nothing.
         let Ok(stack) = (unsafe { mmap_anonymous(null_mut(), STACK, ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE) }) else {
             return false;

@@ -11,6 +11,7 @@ use crate::abi::{Outcome, error};
 use bellwire_memory::MemoryError;
 use bellwire_memory::event::Bell;
 use bellwire_memory::fd_passing;
+use bellwire_memory::own_thread;
 use bellwire_memory::region::{Access, Region, RegionKind, RemoteRegion};
 use bellwire_tag::{NAME_BYTES, Name};
 use core::ffi::{c_int, c_void};
@@ -76,8 +77,7 @@ impl Written {
         }
         let (count, bell) = (Arc::new(Mutex::new(0)), Arc::new(Bell::create().map_err(|_| error::ENOMEM)?));
         let served = (Arc::clone(&region), Arc::clone(&count), Arc::clone(&bell));
-        let thread = std::thread::Builder::new().name("bellwire-av".into());
-        let server = thread.spawn(move || serve(&listener, &served.0, room, &served.1, &served.2)).map_err(|_| error::ENOMEM)?;
+        let server = own_thread::spawn(c"bellwire-av", move || serve(&listener, &served.0, room, &served.1, &served.2)).map_err(|_| error::ENOMEM)?;
         Ok(Self { region, room, count, bell, server: Some(server) })
     }
 

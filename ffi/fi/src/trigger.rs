@@ -5,6 +5,7 @@
 
 use crate::abi::{Outcome, error};
 use bellwire_memory::atomic::{AtomicBool, Ordering};
+use bellwire_memory::own_thread;
 use bellwire_tag::Counter;
 use core::any::Any;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -96,7 +97,7 @@ impl Triggers {
                 triggers.run();
             }
         };
-        std::thread::Builder::new().name("bellwire-fi".into()).spawn(look).is_ok()
+        own_thread::spawn(c"bellwire-fi", look).is_ok()
     }
 
     /// Whether nothing waits: then the thread ends.

@@ -12,6 +12,7 @@
 
 use crate::devices::{self, Own};
 use bellwire_memory::atomic::{AtomicU32, Ordering};
+use bellwire_memory::own_thread;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
@@ -32,7 +33,7 @@ pub(crate) fn start() {
     }
     let Ok(name) = SocketAddr::from_abstract_name(format!("bellwire/verbs/{own}")) else { return };
     let Ok(listener) = UnixListener::bind_addr(&name) else { return };
-    let _ = devices::spawn_quietly(c"bellwire-port", move || listener.incoming().flatten().for_each(|client| serve(&client)));
+    let _ = own_thread::spawn(c"bellwire-port", move || listener.incoming().flatten().for_each(|client| serve(&client)));
 }
 
 fn is_allowed(client: &UnixStream) -> bool {

@@ -2,6 +2,7 @@
 //! The data path: posting and polling. Programs call these through the tables in the context, which inline functions of the public header read.
 
 use crate::abi::{IbvCq, IbvQp, IbvRecvWr, IbvSendWr, IbvSrq, IbvWc};
+use crate::pieces::pieces;
 use crate::types::{Ah, Cq, Qp, Srq, inside};
 use crate::windows::bind_of;
 use crate::{code, errno_of};
@@ -9,20 +10,6 @@ use bellwire_verbs::{
     Completion, Destination, Error, Extra, Opcode, QpKind, SHORT_BYTES_MAX, SendFlags, SendRequest, Sge, ShortAccess, ShortSend, join_inline,
 };
 use core::ffi::c_int;
-
-/// The pieces of a request.
-///
-/// # Safety
-/// V2.
-#[inline]
-unsafe fn pieces<'a>(list: *const Sge, count: c_int) -> Result<&'a [Sge], Error> {
-    match count {
-        0 => Ok(&[]),
-        // SAFETY: V2.
-        n if n > 0 && !list.is_null() => Ok(unsafe { core::slice::from_raw_parts(list, n as usize) }),
-        _ => Err(Error::Invalid),
-    }
-}
 
 /// A request as the core has it.
 ///

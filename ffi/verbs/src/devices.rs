@@ -7,7 +7,7 @@ use bellwire_memory::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use bellwire_memory::own_thread;
 use bellwire_verbs::{Error, Gid, Port, gid_of};
 use bellwire_via::nic::NicConfig;
-use core::ffi::{CStr, c_char};
+use core::ffi::c_char;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::{Duration, Instant};
@@ -211,7 +211,7 @@ impl Own {
         let Some(at) = plan.and_then(|plan| plan.removal_time(self.index as u64)) else { return };
         let began = Instant::now();
         // Without the thread the device stays.
-        let _ = spawn_quietly(c"bellwire-remove", move || {
+        let _ = own_thread::spawn(c"bellwire-remove", move || {
             std::thread::sleep(Duration::from_nanos(at.0).saturating_sub(began.elapsed()));
             self.remove();
         });
@@ -318,28 +318,6 @@ pub(crate) fn all() -> Result<&'static [Own], &'static str> {
 /// The device that a public structure is of.
 pub(crate) fn of(public: *const IbvDevice) -> Option<&'static Own> {
     all().ok()?.iter().find(|own| core::ptr::eq(own.public(), public))
-}
-
-/// Does something that starts threads: none of them handles the program's signals. Some programs
-/// take those by `signalfd` in one thread (tgt); a thread that does not block them has them killed.
-pub(crate) fn without_signals<T>(f: impl FnOnce() -> T) -> T {
-    // SAFETY: sets of signals; the mask is this thread's, and restored.
-    unsafe {
-        let (mut all, mut before) = (core::mem::zeroed::<libc::sigset_t>(), core::mem::zeroed::<libc::sigset_t>());
-        libc::sigfillset(&raw mut all);
-        libc::pthread_sigmask(libc::SIG_SETMASK, &raw const all, &raw mut before);
-        let outcome = f();
-        libc::pthread_sigmask(libc::SIG_SETMASK, &raw const before, core::ptr::null_mut());
-        outcome
-    }
-}
-
-/// Starts a thread on which no signal of the program's is handled.
-///
-/// # Errors
-/// As for threads.
-pub(crate) fn spawn_quietly(name: &'static CStr, run: impl FnOnce() + Send + 'static) -> std::io::Result<()> {
-    without_signals(|| own_thread::spawn(name, run)).map(drop)
 }
 
 /// Says once why there are no devices.

@@ -6,6 +6,7 @@ use crate::beside::or_real;
 use crate::events;
 use crate::mapped::DEVICE_MEMORY_MAX;
 use crate::pair;
+use crate::pieces::pieces;
 use crate::query::attributes;
 use crate::types::{Ah, Building, Cq, Qp, context, inside};
 use crate::windows::bind_of;
@@ -189,7 +190,11 @@ unsafe extern "C" fn wr_set_sge_list(qp: *mut IbvQp, count: usize, list: *const 
     // SAFETY: V1, V2.
     if let Some(b) = unsafe { last(qp) } {
         // SAFETY: V2.
-        b.pieces = if count == 0 { Vec::new() } else { unsafe { core::slice::from_raw_parts(list, count) }.to_vec() };
+        match unsafe { pieces(list, c_int::try_from(count).unwrap_or(c_int::MAX)) } {
+            Ok(list) => b.pieces = list.to_vec(),
+            // SAFETY: V1.
+            Err(error) => unsafe { of(qp) }.batch.failed = Some(error),
+        }
     }
 }
 

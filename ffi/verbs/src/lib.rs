@@ -51,6 +51,7 @@ mod objects;
 mod older;
 mod older_types;
 mod pair;
+mod pieces;
 mod ports;
 mod query;
 mod strict;

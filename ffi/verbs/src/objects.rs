@@ -4,6 +4,7 @@
 use crate::abi::{IbvAh, IbvAhAttr, IbvContext, IbvMr, IbvPd, IbvSrq, IbvSrqAttr, IbvSrqInitAttr, IbvSrqInitAttrEx, IbvWc};
 use crate::beside::{self, or_real};
 use crate::devices::{self, Kind};
+use crate::pieces::pieces;
 use crate::query::LID;
 use crate::types::{Ah, Backing, Cq, Mr, Pd, Srq, Xrcd, context, inside};
 use crate::{code, errno_of, object, set_errno};
@@ -118,7 +119,8 @@ pub(crate) unsafe extern "C" fn advise_mr(pd: *mut IbvPd, advice: u32, flags: u3
         return libc::EINVAL;
     }
     // SAFETY: V1, V2.
-    let (inner, pieces) = unsafe { (inside::<_, Pd>(pd), if count == 0 { &[][..] } else { core::slice::from_raw_parts(list, count as usize) }) };
+    let (inner, pieces) = unsafe { (inside::<_, Pd>(pd), pieces(list, c_int::try_from(count).unwrap_or(c_int::MAX))) };
+    let Ok(pieces) = pieces else { return libc::EINVAL };
     match inner.port.prefetch(inner.id, advice, pieces) {
         // Without the flag it is a wish, whose end nobody hears of.
         Err(Error::Fault) if flags & FLUSH == 0 => 0,

@@ -40,13 +40,6 @@ fn orphaned(orphan: Orphan) {
         let (teller, orphans) = mpsc::channel::<Orphan>();
         // Without the thread a program hears by its event only.
         let _ = own_thread::spawn(c"bellwire", move || {
-            // SAFETY: a set of signals; the mask is this thread's. The program's are handled
-            // elsewhere.
-            unsafe {
-                let mut all = core::mem::zeroed::<libc::sigset_t>();
-                libc::sigfillset(&raw mut all);
-                libc::pthread_sigmask(libc::SIG_SETMASK, &raw const all, core::ptr::null_mut());
-            }
             for orphan in orphans {
                 devices::all().unwrap_or_default().iter().flat_map(Own::contexts).for_each(|port| port.orphan(orphan));
             }
@@ -59,7 +52,7 @@ fn orphaned(orphan: Orphan) {
 fn open_anew(own: &'static Own) -> Result<Arc<Port>, String> {
     let port = own.config().and_then(|config| {
         let reporter = strict::reporter()?;
-        devices::without_signals(|| Port::open(config, reporter)).map_err(|e| e.to_string())
+        Port::open(config, reporter).map_err(|e| e.to_string())
     });
     let port = Arc::new(port.inspect_err(|why| eprintln!("bellwire-verbs: {why}"))?);
     static EXIT: Once = Once::new();
