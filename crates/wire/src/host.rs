@@ -20,7 +20,7 @@ mod waiting;
 
 use super::packet::PacketWire;
 use super::shm::ShmWire;
-use super::udp::UdpPort;
+use super::udp::{self, UdpPort};
 use super::{
     Advertisement, Allocation, Attach, CatalogueEntry, Direct, DirectMemory, Frame, LinkFailure, LinkId, LinkInfo, MapAccess, MemoryKind, Peeked, Placement,
     Received, RemoteAccess, Rendezvous, Sent, Wire, WireEvent, WireReason,
@@ -287,6 +287,10 @@ unsafe impl Wire for HostWire {
         self.shm.probe_memory(address, length)
     }
 
+    fn others_listen(&self, address: &NetAddress) -> bool {
+        let by_udp = self.packet.is_some();
+        (by_udp && udp::others_listen(address)) || ((by_udp || self.shm.allows_others()) && self.shm.others_listen(address))
+    }
     fn listen(&mut self, local: &NetAddress) -> bool {
         let here = !self.prefers_shm || self.shm.listen(local);
         match &mut self.packet {

@@ -456,6 +456,11 @@ pub fn socket_address(host: &[u8]) -> Option<SocketAddr> {
 }
 
 /// The names of a wait: of its user, and of the first user to come.
+/// Whether a process of another user of this host waits to be found under this address.
+pub(crate) fn others_listen(address: &NetAddress) -> bool {
+    !name_of_wait(names::hash_of(&[address])).others(rustix::process::geteuid().as_raw()).is_empty()
+}
+
 fn name_of_wait(name: u128) -> OwnedName {
     OwnedName { before: "bellwire/udp/".into(), after: format!("/{name:032x}") }
 }

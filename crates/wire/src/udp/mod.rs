@@ -28,6 +28,7 @@ mod segments;
 mod sockets;
 
 pub use buffers::UdpBuffer;
+pub(crate) use find::others_listen;
 pub use find::{DIRECTORY_PORT, socket_address};
 pub use group::{GroupSender, GroupSocket};
 pub use interface::address_from;
