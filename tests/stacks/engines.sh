@@ -43,6 +43,9 @@ wheel() { # name, what pip is to install ..
     return 1
 }
 engine() { # nixl|mooncake, bytes, devices that must have carried at least a quarter of them
+    # In this mode every byte goes by messages, which the device counts; else writes and reads within
+    # a host are copies from mapping to mapping.
+    local -x BELLWIRE_MODE=guarded
     local kind=$1 size=$2 devices=$3 target code other d
     d=$(mktemp -d -p "$place")
     chmod a+rwx "$d"
