@@ -7,7 +7,6 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -25,8 +24,6 @@ static pid_t start(const char *variable, void (*run)(int), int argument) {
     fflush(stdout);
     pid_t child = fork();
     if (child != 0) return child;
-    /* An orphan would keep its names from the next run. */
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (variable) setenv("BELLWIRE_SISCI", variable, 1);
     /* A node whose address is known may come up; one without is an error at once. */
     setenv("BELLWIRE_SISCI_NODES", "4=127.0.0.4,8=127.0.0.8,16=127.0.0.1", 1);
@@ -122,7 +119,7 @@ static void deaths(void) {
     OK(SCIGetLocalNodeId(0, &node, 0, &e));
     for (int round = 0; round < 3; round++) {
         /* Reconnecting, each time to another process. */
-        pid_t child = start("node=16", owner, 200);
+        pid_t child = start(NULL, owner, 200);
         OK(SCIConnectSegment(sd, &r, node, 200, 0, NULL, NULL, SCI_INFINITE_TIMEOUT, 0, &e));
         volatile int *at = SCIMapRemoteSegment(r, &map, 0, SIZE, NULL, 0, &e);
         OK(SCICreateMapSequence(map, &q, 0, &e));
@@ -154,7 +151,7 @@ static void user(int id) {
 static void lost_users(void) {
     sci_local_segment_t s = offer(300);
     unsigned int from = 0;
-    pid_t child = start("node=16", user, 300);
+    pid_t child = start(NULL, user, 300);
     OK(CHECK_SAME(SCIWaitForLocalSegmentEvent(s, &from, NULL, 20000, 0, &e), SCI_CB_CONNECT));
     kill(child, SIGKILL);
     OK(CHECK_SAME(SCIWaitForLocalSegmentEvent(s, &from, NULL, 20000, 0, &e), SCI_CB_LOST));

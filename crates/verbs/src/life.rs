@@ -251,5 +251,5 @@ pub(crate) fn is_taken<W: Wire>(engine: &mut Engine<W>, at: &NetAddress) -> bool
     let Ok(wait) = engine.connect_wait(at, Instant::NEVER) else { return false };
     let is_free = engine.is_listening(at);
     engine.cancel_wait(wait);
-    !is_free || engine.others_listen(at)
+    !is_free
 }

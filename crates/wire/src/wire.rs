@@ -201,12 +201,6 @@ pub unsafe trait Wire: DirectMemory {
     fn listen(&mut self, local: &NetAddress) -> bool;
     /// No longer.
     fn unlisten(&mut self, local: &NetAddress);
-    /// Whether a process of another user of this host waits for this address, to which a link may
-    /// be made.
-    #[cold]
-    fn others_listen(&self, _address: &NetAddress) -> bool {
-        false
-    }
     /// Find the NIC at `remote` and make a link to it, or use the one there is. Answered by an
     /// event.
     fn resolve(&mut self, request: u64, how: Rendezvous, local: &NetAddress, remote: &NetAddress);

@@ -35,13 +35,6 @@ impl<W: Wire> Engine<W> {
         self.connections.listening.get(local).is_some_and(|l| l.active)
     }
 
-    /// Whether a process of another user of this host waits for this address, to which a connection
-    /// may be made: users do not take addresses from each other.
-    #[cold]
-    pub fn others_listen(&self, address: &NetAddress) -> bool {
-        self.wire.others_listen(address)
-    }
-
     /// Requests for connections that have met a wait since the engine began: a caller that
     /// remembers the number knows whether to ask [`poll_wait`](Self::poll_wait).
     #[inline]

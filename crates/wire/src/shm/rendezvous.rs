@@ -323,18 +323,6 @@ pub(super) fn handle_ready(wire: &mut ShmWire) {
 }
 
 /// The abstract name under which a waiter listens.
-impl ShmWire {
-    /// Whether other users may have links with this NIC.
-    pub(crate) fn allows_others(&self) -> bool {
-        !self.control.allow.is_empty()
-    }
-
-    /// Whether a process of another user waits for an address.
-    pub(crate) fn others_listen(&self, address: &NetAddress) -> bool {
-        !name_of_waiter(address).others(self.control.user).is_empty()
-    }
-}
-
 fn name_of_waiter(address: &NetAddress) -> OwnedName {
     name('w', &[address])
 }

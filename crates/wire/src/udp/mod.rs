@@ -15,26 +15,27 @@
 //! | `faults.rs` | faults on purpose |
 //! | `group.rs` | multicast, which is no part of the wire |
 
-mod buffers;
+pub(crate) mod buffers;
 mod faults;
-mod find;
+pub(crate) mod find;
 mod group;
-mod guard;
+pub(crate) mod guard;
 mod interface;
 mod keys;
 mod options;
-mod packet;
+pub(crate) mod packet;
 #[cfg(test)]
 mod prediction_tests;
 mod segments;
 mod sockets;
 
 pub use buffers::UdpBuffer;
-pub(crate) use find::others_listen;
+pub use faults::Struck;
 pub use find::{DIRECTORY_PORT, socket_address};
 pub use group::{GroupSender, GroupSocket};
 pub use interface::address_from;
 pub use keys::{KEY, KEY_FILE, KEY_HOSTS, KeysError, LoadedKeys, keys_from_env};
+pub use options::without_fragments;
 
 use super::packet::PacketPort;
 use super::{LinkFailure, Rendezvous};
@@ -46,7 +47,6 @@ use bellwire_memory::MemoryError;
 use bellwire_proto::seal::Keys;
 use bellwire_proto::{NicId, Seed, Transmit};
 use buffers::Buffers;
-use faults::Struck;
 use find::Finder;
 use guard::Guard;
 use quinn_udp::UdpSockRef;
@@ -138,7 +138,7 @@ pub struct UdpPort {
 }
 
 /// The time that engines in real processes are told.
-fn clock() -> Instant {
+pub(crate) fn clock() -> Instant {
     let t = clock_gettime(ClockId::Monotonic);
     Instant((t.tv_sec as u64).wrapping_mul(1_000_000_000).wrapping_add(t.tv_nsec as u64))
 }
