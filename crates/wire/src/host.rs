@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The wire of a NIC in a real process: shared memory to peers of this host, UDP to others, chosen
-//! by itself.
+//! by itself. In UDP's place may be the host's agent (`port.rs`), which reaches other users of this
+//! host, too.
 //!
 //! A link of shared memory is found by one look-up, as without this layer; only when that fails is
 //! the link a packet link (`PACKET` in its id) or none. So what is fast on shared memory pays
@@ -15,17 +16,18 @@
 //! `host/waiting.rs`.
 
 mod finding;
+mod port;
 mod waiting;
 
 use super::packet::PacketWire;
 use super::shm::ShmWire;
-use super::udp::UdpPort;
 use super::{
     Advertisement, Allocation, Attach, CatalogueEntry, Direct, DirectMemory, Frame, LinkFailure, LinkId, LinkInfo, MapAccess, MemoryKind, Peeked, Placement,
     Received, RemoteAccess, Rendezvous, Sent, Wire, WireEvent, WireReason,
 };
 use crate::address::NetAddress;
 use crate::host::finding::{Request, is_elsewhere};
+pub use crate::host::port::HostPort;
 use crate::time::Instant;
 use bellwire_memory::MemoryError;
 use bellwire_memory::line_queue::{HEAD_WORDS, Line};
@@ -39,7 +41,7 @@ const PACKET: u32 = 1 << 19;
 #[derive(Debug)]
 pub struct HostWire {
     shm: ShmWire,
-    packet: Option<PacketWire<UdpPort>>,
+    packet: Option<PacketWire<HostPort>>,
     /// Peers of this host are looked for by shared memory.
     prefers_shm: bool,
     /// Only while there is a packet wire.
@@ -66,7 +68,7 @@ impl HostWire {
     ///
     /// # Errors
     /// [`MemoryError::Os`]: no descriptors left.
-    pub fn new(shm: ShmWire, packet: Option<PacketWire<UdpPort>>, prefers_shm: bool) -> Result<Self, MemoryError> {
+    pub fn new(shm: ShmWire, packet: Option<PacketWire<HostPort>>, prefers_shm: bool) -> Result<Self, MemoryError> {
         if let Some(p) = &packet {
             let data = epoll::EventData::new_u64(OTHERS);
             epoll::add(shm.control_fd(), p.port().control_fd(), data, epoll::EventFlags::IN).map_err(|e| MemoryError::os("epoll_ctl", e))?;
@@ -76,7 +78,7 @@ impl HostWire {
     }
 
     /// The half between hosts.
-    pub fn packet(&self) -> Option<&PacketWire<UdpPort>> {
+    pub fn packet(&self) -> Option<&PacketWire<HostPort>> {
         self.packet.as_ref()
     }
 
@@ -84,7 +86,7 @@ impl HostWire {
 
     #[cold]
     #[inline(never)]
-    fn packet_of(&mut self, link: LinkId) -> Option<(&mut PacketWire<UdpPort>, LinkId)> {
+    fn packet_of(&mut self, link: LinkId) -> Option<(&mut PacketWire<HostPort>, LinkId)> {
         if link.raw() & PACKET == 0 {
             return None;
         }
@@ -106,7 +108,11 @@ impl HostWire {
 // SAFETY: W1 to W4: those of the wire whose link it is; each call goes to that one, or to none.
 unsafe impl Wire for HostWire {
     fn name(&self) -> &'static str {
-        if self.packet.is_some() { "shm+udp" } else { "shm" }
+        match self.packet.as_ref().map(PacketWire::port) {
+            None => "shm",
+            Some(HostPort::Udp(_)) => "shm+udp",
+            Some(HostPort::Agent(_)) => "shm+agent",
+        }
     }
 
     fn host_address(&self) -> &[u8] {
@@ -307,8 +313,11 @@ unsafe impl Wire for HostWire {
             if !self.prefers_shm {
                 return p.resolve(request, how, local, remote);
             }
-            let both = how == Rendezvous::Peer && is_elsewhere(local, remote);
-            self.requests.insert(request, Request { how, local: *local, remote: *remote, shm: true, udp: both, found: false });
+            let both = how == Rendezvous::Peer && (is_elsewhere(local, remote) || p.port().reaches_this_host());
+            self.requests.insert(
+                request,
+                Request { how, local: *local, remote: *remote, shm: true, udp: both, found: false, by_agent: p.port().reaches_this_host(), was_found: false },
+            );
             // Shared memory has thus been asked before a NIC is found by UDP.
             self.shm.resolve(request, how, local, remote);
             if both {

@@ -14,6 +14,7 @@
 use bellwire_time as time;
 
 pub mod address;
+pub mod agent;
 mod arrived;
 mod direct_memory;
 mod events;
@@ -34,7 +35,7 @@ mod wire;
 
 pub use address::NetAddress;
 pub use arrived::{Frame, Peeked, Received};
-pub use bellwire_proto::{Purpose, Seed, SessionInfo};
+pub use bellwire_proto::{Purpose, Seed, SessionInfo, Transmit};
 pub use direct_memory::DirectMemory;
 pub use events::{LinkFailure, LinkInfo, Rendezvous, WireEvent, WireReason};
 pub use link_id::{LinkId, LinkTag};

@@ -4,6 +4,8 @@
 use crate::attributes::HOST_ADDRESS_BYTES_MAX;
 use crate::limits::{TURN_BYTES_DEFAULT, TURN_BYTES_MAX, TURN_BYTES_MIN};
 use crate::user_memory::{MemoryMode, kernel_copies};
+use crate::wire::agent::messages::Label;
+use crate::wire::agent::{AgentConfig, AgentError};
 use crate::wire::shm::ProtectionMode;
 use crate::wire::udp::{DIRECTORY_PORT, address_from, host_address};
 use crate::wire::{Attach, Seed};
@@ -11,7 +13,7 @@ use bellwire_faults::FaultPlan;
 use bellwire_memory::MemoryError;
 use bellwire_memory::processors;
 use core::fmt;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
 /// How long waits spin at most, unless told otherwise: about what a sleep and a wake-up cost.
@@ -36,6 +38,9 @@ pub struct NicConfig {
     pub scope: u32,
     /// UDP to other hosts, at the host address; `None`: this host only.
     pub udp: Option<Udp>,
+    /// The host's agent in UDP's place, at its own address; `None`: this NIC opens a port of its
+    /// own, if any.
+    pub agent: Option<AgentNic>,
     /// Faults on purpose, for what leaves by UDP.
     pub faults: Option<FaultPlan>,
     /// Shared memory to peers on this host. Without it, and with UDP, they are reached by UDP as if
@@ -57,6 +62,23 @@ pub struct NicConfig {
 pub struct Udp {
     /// The port under which the hosts answer who waits where; the same on all of them.
     pub directory_port: u16,
+}
+
+/// An endpoint of the host's agent.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AgentNic {
+    /// The agent's address; `None`: the host's first agent.
+    pub address: Option<IpAddr>,
+    /// The virtual network; empty for the default one.
+    pub network: Label,
+    /// Its key.
+    pub key: Label,
+}
+
+impl AgentNic {
+    pub(super) fn config(&self, seed: Seed) -> AgentConfig {
+        AgentConfig { address: self.address, network: self.network, key: self.key, seed }
+    }
 }
 
 impl Default for Udp {
@@ -87,6 +109,7 @@ impl Default for NicConfig {
             host: Ipv4Addr::LOCALHOST.octets().to_vec(),
             scope: 0,
             udp: None,
+            agent: None,
             faults: None,
             shm: true,
             spin: if alone { Duration::ZERO } else { SPIN_DEFAULT },
@@ -102,7 +125,9 @@ impl NicConfig {
     /// 1000000), `BELLWIRE_ADDRESS` (an IP address with or without a port, the name of an
     /// interface, or `auto`: any but a loopback address turns UDP on), `BELLWIRE_UDP` and
     /// `BELLWIRE_SHM` (`on` or `off`), `BELLWIRE_DIRECTORY_PORT`, `BELLWIRE_FAULTS` (a
-    /// [`FaultPlan`]) and `BELLWIRE_TURN_BYTES` (1024 to 1048576).
+    /// [`FaultPlan`]), `BELLWIRE_TURN_BYTES` (1024 to 1048576), and `BELLWIRE_NIC` (`own`, or
+    /// `host`: the host's agent, at `BELLWIRE_ADDRESS` or 127.0.0.1, in the virtual network
+    /// `BELLWIRE_NETWORK`, whose key is `BELLWIRE_NETWORK_KEY`).
     ///
     /// # Errors
     /// A variable is set to something else.
@@ -152,6 +177,13 @@ impl NicConfig {
         {
             udp.directory_port = port;
         }
+        if read("BELLWIRE_NIC", parse_nic)? == Some(true) {
+            let network = read("BELLWIRE_NETWORK", parse_label)?.unwrap_or_default();
+            let key = read("BELLWIRE_NETWORK_KEY", parse_label)?.unwrap_or_default();
+            let at = address.map_or(Ipv4Addr::LOCALHOST.into(), |a| a.ip());
+            config.agent = Some(AgentNic { address: Some(at), network, key });
+            config.udp = None;
+        }
         if let Some(spin) = read("BELLWIRE_SPIN_US", parse_spin)? {
             config.spin = spin;
         }
@@ -190,6 +222,18 @@ fn parse_switch(value: &str) -> Option<bool> {
         "off" => Some(false),
         _ => None,
     }
+}
+
+fn parse_nic(value: &str) -> Option<bool> {
+    match value {
+        "own" => Some(false),
+        "host" => Some(true),
+        _ => None,
+    }
+}
+
+fn parse_label(value: &str) -> Option<Label> {
+    Label::new(value.as_bytes())
 }
 
 fn parse_turn(value: &str) -> Option<u32> {
@@ -237,6 +281,8 @@ impl fmt::Display for ConfigError {
             "BELLWIRE_ADDRESS" => "an IP address of this host (10.0.0.5, 10.0.0.5:9000, [fd00::5]:9000, fe80::5%eth0), the name of an interface, or \"auto\"",
             "BELLWIRE_FAULTS" => "a plan of faults, such as \"loss=0.01,reorder=0.02,seed=7\" (docs/simulator.md)",
             "BELLWIRE_UDP" | "BELLWIRE_SHM" => "\"on\" or \"off\"",
+            "BELLWIRE_NIC" => "\"own\" or \"host\" (the host's agent, bellwired)",
+            "BELLWIRE_NETWORK" | "BELLWIRE_NETWORK_KEY" => "a text of up to 32 bytes",
             "BELLWIRE_TURN_BYTES" => "a number of bytes, 1024 to 1048576",
             "BELLWIRE_DIRECTORY_PORT" => "a port, 1 to 65535",
             _ => "a number of microseconds up to 1000000",
@@ -262,6 +308,8 @@ pub enum OpenError {
     Memory(MemoryError),
     /// The UDP socket: the address is not this host's, the port is taken, or a local limit.
     Udp(SocketAddr, std::io::ErrorKind),
+    /// The host's agent: there is none, or it refuses.
+    Agent(AgentError),
     /// Local limit: no thread for the helper.
     Thread,
 }
@@ -288,6 +336,7 @@ impl fmt::Display for OpenError {
                 "strict memory needs the system call process_vm_readv on this process itself, which the kernel refuses (a seccomp filter, or built without it)",
             ),
             Self::Memory(error) => write!(f, "{error}"),
+            Self::Agent(error) => write!(f, "{error}"),
             Self::Thread => f.write_str("no thread could be started"),
         }
     }

@@ -23,6 +23,11 @@ pub(super) struct Request {
     pub(super) udp: bool,
     /// UDP found the peer, and shared memory has been asked again.
     pub(super) found: bool,
+    /// The agent is asked for whom shared memory does not reach: somebody elsewhere, or another
+    /// user of this host.
+    pub(super) by_agent: bool,
+    /// It has been.
+    pub(super) was_found: bool,
 }
 
 impl HostWire {
@@ -61,6 +66,14 @@ impl HostWire {
                 None
             }
             Err(_) if other => None,
+            Err(_) if from_shm && r.how == Rendezvous::Client && r.by_agent && !r.was_found => {
+                (r.udp, r.was_found) = (true, true);
+                let (local, remote) = (r.local, r.remote);
+                if let Some(p) = &mut self.packet {
+                    p.resolve(request, Rendezvous::Client, &local, &remote);
+                }
+                None
+            }
             Err(LinkFailure::NobodyThere) if from_shm && r.how == Rendezvous::Client && is_elsewhere(&r.local, &r.remote) => {
                 r.udp = true;
                 let (local, remote) = (r.local, r.remote);
