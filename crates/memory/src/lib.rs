@@ -64,6 +64,7 @@ mod proc_fd;
 pub mod processors;
 pub mod region;
 pub mod reserve;
+#[cfg(not(loom))]
 pub mod signals;
 pub mod tagged_table;
 pub mod token;
