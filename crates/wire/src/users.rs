@@ -133,7 +133,7 @@ fn group_id(name: &str) -> Option<u32> {
 const OVERFLOW_ID: u32 = 65_534;
 
 /// Whether a user id may be that of several users. The user `nobody` of the host itself is one.
-pub(crate) fn stands_for_many(uid: u32) -> bool {
+fn stands_for_many(uid: u32) -> bool {
     let all_mapped = || std::fs::read_to_string("/proc/self/uid_map").is_ok_and(|map| map.split_whitespace().eq(["0", "0", "4294967295"]));
     uid == OVERFLOW_ID && !all_mapped()
 }

@@ -10,7 +10,6 @@ use crate::shm::message::{self, Message};
 use crate::shm::rendezvous::{Handshake, KIND_HANDSHAKE, KIND_LINK, KIND_PIDFD, Stage};
 use crate::shm::segments::Segments;
 use crate::shm::{LINKS_MAX, LINKS_PER_PROCESS_MAX, ProtectionMode, ShmWire, proof};
-use crate::users::stands_for_many;
 use crate::{Attach, LinkFailure, LinkId, Wire, WireEvent};
 use bellwire_memory::event::{self, PeerBell};
 use bellwire_memory::fd_passing::{self, Credentials, Received};
@@ -45,7 +44,9 @@ pub(super) struct Standing {
 
 pub(super) fn standing_of(wire: &ShmWire, socket: BorrowedFd<'_>, peer: &Credentials) -> Standing {
     let c = &wire.control;
-    let foreign = peer.uid != c.user || stands_for_many(peer.uid);
+    // In a user namespace that does not map this process's own user, that user and all strangers have
+    // one id (65534): they count as one user there, as for the kernel's own checks of that namespace.
+    let foreign = peer.uid != c.user;
     let allowed = !foreign || c.allow.covers(socket, peer);
     Standing { pid: u32::try_from(peer.pid).unwrap_or(0), uid: peer.uid, foreign, allowed }
 }
