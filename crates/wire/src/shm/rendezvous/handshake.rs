@@ -44,8 +44,9 @@ pub(super) struct Standing {
 
 pub(super) fn standing_of(wire: &ShmWire, socket: BorrowedFd<'_>, peer: &Credentials) -> Standing {
     let c = &wire.control;
-    // In a user namespace that does not map this process's own user, that user and all strangers have
-    // one id (65534): they count as one user there, as for the kernel's own checks of that namespace.
+    // In a user namespace that does not map this process's own user, that user and all strangers
+    // have one id (65534): they count as one user there, as for the kernel's own checks of that
+    // namespace.
     let foreign = peer.uid != c.user;
     let allowed = !foreign || c.allow.covers(socket, peer);
     Standing { pid: u32::try_from(peer.pid).unwrap_or(0), uid: peer.uid, foreign, allowed }
