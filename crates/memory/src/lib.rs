@@ -15,7 +15,7 @@
 //! | whether this is still the same process | [`fork_mark`] |
 //! | threads that are not the program's | `own_thread` |
 //! | waking a sleeper; letting the sleeper pay | [`event`], [`membarrier`], [`mod@pause`] |
-//! | hearing of memory that the program unmaps | `unmap_watch`, [`unmap_log`] |
+//! | hearing of memory that the program unmaps or touches | `userfault`, `unmap_watch`, [`unmap_log`] |
 //! | copying to and from memory that changes under one's hands | [`bytes`] |
 //! | memory of a program that lives as long as anybody uses it | `owned_bytes` |
 //!
@@ -71,6 +71,8 @@ pub mod token;
 pub mod unmap_log;
 #[cfg(not(loom))]
 pub mod unmap_watch;
+#[cfg(not(loom))]
+pub mod userfault;
 #[cfg(not(loom))]
 pub mod view;
 #[doc(hidden)]

@@ -20,55 +20,17 @@ use crate::atomic::{AtomicPtr, AtomicU32, Ordering};
 use crate::fork_mark::ForkMark;
 use crate::own_thread;
 use crate::unmap_log::{BATCH, Cursor, Missed, UnmapLog};
+use crate::userfault::{Faults, Message, Mode, Userfault, feature};
 use core::ops::Range;
 use rustix::event::{PollFd, PollFlags, poll};
-use rustix::fd::OwnedFd;
-use rustix::ioctl::{Updater, ioctl, opcode};
-use rustix::mm::{UserfaultfdFlags, userfaultfd};
 
 /// Ranges kept for readers that lag.
 const RANGES: usize = 1024;
 
-/// Numbers and shapes of the kernel's interface, those of `UFFDIO_API` and its kin.
-const API: u64 = 0xaa;
-const USER_MODE_ONLY: u32 = 1;
-const MODE_WP: u64 = 2;
-const EVENT_REMAP: u8 = 0x14;
-const EVENT_REMOVE: u8 = 0x15;
-const EVENT_UNMAP: u8 = 0x16;
-const FEATURE_PAGEFAULT_FLAG_WP: u64 = 1;
-const FEATURE_EVENT_REMAP: u64 = 1 << 2;
-const FEATURE_EVENT_UNMAP: u64 = 1 << 6;
-const FEATURE_WP_HUGETLBFS_SHMEM: u64 = 1 << 12;
-const FEATURE_WP_ASYNC: u64 = 1 << 15;
 /// Without these there is nothing to hear.
-const NEEDED: u64 = FEATURE_PAGEFAULT_FLAG_WP | FEATURE_EVENT_REMAP | FEATURE_EVENT_UNMAP;
-/// With these, memory other than private anonymous can be watched too: shared memory (Linux 5.19)
-/// and files (6.7).
-const WANTED: u64 = FEATURE_WP_HUGETLBFS_SHMEM | FEATURE_WP_ASYNC;
-
-#[repr(C)]
-struct Hello {
-    api: u64,
-    features: u64,
-    ioctls: u64,
-}
-
-#[repr(C)]
-struct Register {
-    start: u64,
-    length: u64,
-    mode: u64,
-    ioctls: u64,
-}
-
-/// An event: its kind in the first byte; two or three words, of which the first says where.
-#[derive(Clone, Copy, Debug, Default)]
-#[repr(C)]
-struct Message {
-    head: u64,
-    words: [u64; 3],
-}
+const NEEDED: u64 = feature::PAGEFAULT_FLAG_WP | feature::EVENT_REMAP | feature::EVENT_UNMAP;
+/// With these, memory other than private anonymous can be watched too: shared memory and files.
+const WANTED: u64 = feature::WP_HUGETLBFS_SHMEM | feature::WP_ASYNC;
 
 const STARTING: u32 = 0;
 const RUNS: u32 = 1;
@@ -77,7 +39,7 @@ const FAILED: u32 = 2;
 /// The process's watch over its mappings.
 #[derive(Debug)]
 pub struct UnmapWatch {
-    fd: OwnedFd,
+    fd: Userfault,
     log: UnmapLog<RANGES>,
     state: AtomicU32,
     mark: ForkMark,
@@ -116,12 +78,11 @@ pub fn shared() -> Option<&'static UnmapWatch> {
 
 impl UnmapWatch {
     fn new() -> Option<Self> {
-        let features = features()? & (NEEDED | WANTED);
+        let features = Userfault::features(Faults::OfUserMode)? & (NEEDED | WANTED);
         if features & NEEDED != NEEDED {
             return None;
         }
-        let fd = descriptor()?;
-        hello(&fd, features)?;
+        let fd = Userfault::open(Faults::OfUserMode, features)?;
         Some(Self { fd, log: UnmapLog::new(), state: AtomicU32::new(STARTING), mark: ForkMark::new() })
     }
 
@@ -149,7 +110,7 @@ impl UnmapWatch {
         loop {
             let _ = poll(&mut [PollFd::new(&self.fd, PollFlags::IN)], None);
             self.log.begin();
-            let got = read(&self.fd, &mut messages);
+            let got = self.fd.read(&mut messages);
             let mut ranges = [const { Range { start: 0, end: 0 } }; BATCH];
             let mut count = 0;
             for range in messages[..got].iter().filter_map(Message::range) {
@@ -163,10 +124,9 @@ impl UnmapWatch {
     /// Watches the pages of a range, from now on and until they are unmapped. `false`: they cannot
     /// be watched, or not all of them.
     pub fn watch(&self, pages: &Range<u64>) -> bool {
-        let mut register = Register { start: pages.start, length: pages.end - pages.start, mode: MODE_WP, ioctls: 0 };
-        // SAFETY: the number and the shape of UFFDIO_REGISTER. It changes nothing that the program
-        // could see but the time that unmapping takes: nothing is write-protected.
-        unsafe { ioctl(&self.fd, Updater::<{ opcode::read_write::<Register>(0xaa, 0x00) }, Register>::new(&mut register)) }.is_ok()
+        // It changes nothing that the program could see but the time that unmapping takes: nothing
+        // is ever write-protected.
+        self.fd.register(pages, Mode::WriteProtected)
     }
 
     /// Where a reader begins.
@@ -185,46 +145,6 @@ impl UnmapWatch {
     pub fn drain(&self, cursor: &mut Cursor, each: impl FnMut(Range<u64>)) -> Missed {
         self.log.drain(cursor, each)
     }
-}
-
-impl Message {
-    /// The range that is no longer mapped, or other memory.
-    fn range(&self) -> Option<Range<u64>> {
-        let [from, to, length] = self.words;
-        match self.head.to_ne_bytes()[0] {
-            EVENT_UNMAP | EVENT_REMOVE => Some(from..to),
-            EVENT_REMAP => Some(from..from.saturating_add(length)),
-            _ => None,
-        }
-    }
-}
-
-fn descriptor() -> Option<OwnedFd> {
-    let flags = UserfaultfdFlags::CLOEXEC | UserfaultfdFlags::NONBLOCK | UserfaultfdFlags::from_bits_retain(USER_MODE_ONLY);
-    // SAFETY: a descriptor that watches nothing yet.
-    unsafe { userfaultfd(flags) }.ok()
-}
-
-/// Agrees on the interface with the kernel; gives what it can.
-fn hello(fd: &OwnedFd, features: u64) -> Option<u64> {
-    let mut hello = Hello { api: API, features, ioctls: 0 };
-    // SAFETY: the number and the shape of UFFDIO_API.
-    unsafe { ioctl(fd, Updater::<{ opcode::read_write::<Hello>(0xaa, 0x3f) }, Hello>::new(&mut hello)) }.ok()?;
-    Some(hello.features)
-}
-
-/// What this kernel can. A descriptor agrees once, so this one is for asking.
-fn features() -> Option<u64> {
-    hello(&descriptor()?, 0)
-}
-
-/// The messages that are there, at most as many as fit.
-fn read(fd: &OwnedFd, messages: &mut [Message; BATCH]) -> usize {
-    use std::os::fd::AsRawFd;
-    let size = size_of::<Message>();
-    // SAFETY: `messages` is writable for so many bytes, and any bits are a message.
-    let got = unsafe { libc::read(fd.as_raw_fd(), messages.as_mut_ptr().cast(), size * BATCH) };
-    usize::try_from(got).unwrap_or(0) / size
 }
 
 #[cfg(all(test, not(miri)))]

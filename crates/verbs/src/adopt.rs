@@ -15,8 +15,8 @@
 
 use crate::exchange::{exchange, stopper};
 use crate::freeze::{exchange_frozen, may_freeze};
+use bellwire_memory::userfault::Userfault;
 use bellwire_memory::{bytes, own_thread};
-use rustix::fd::OwnedFd;
 use rustix::mm::{MapFlags, MremapFlags, ProtFlags, mmap_anonymous, mremap_fixed, munmap};
 use std::ops::Range;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -87,7 +87,7 @@ pub(crate) enum How {
     /// By the only thread of the program.
     Alone,
     /// While those who touch them are stopped.
-    Stopping(OwnedFd),
+    Stopping(Userfault),
     /// While all are stopped.
     Frozen,
 }

@@ -10,40 +10,15 @@
 
 use bellwire_memory::bytes;
 use bellwire_memory::signals::Blocked;
+use bellwire_memory::userfault::{Faults, Mode, Userfault};
 use core::ffi::c_void;
-use rustix::fd::OwnedFd;
 use rustix::io::Errno;
-use rustix::ioctl::{Updater, ioctl, opcode};
-use rustix::mm::{MapFlags, MremapFlags, ProtFlags, UserfaultfdFlags, mmap_anonymous, mremap_fixed, munmap, userfaultfd};
+use rustix::mm::{MapFlags, MremapFlags, ProtFlags, mmap_anonymous, mremap_fixed, munmap};
 use std::ops::Range;
 
-/// Numbers and shapes of the kernel's interface.
-const API: u64 = 0xaa;
-const MISSING: u64 = 1;
-
-#[repr(C)]
-struct Hello {
-    api: u64,
-    features: u64,
-    ioctls: u64,
-}
-
-#[repr(C)]
-struct Register {
-    start: u64,
-    length: u64,
-    mode: u64,
-    ioctls: u64,
-}
-
 /// A descriptor that stops all who touch memory that is away; `None`: the system gives none.
-pub(crate) fn stopper() -> Option<OwnedFd> {
-    // SAFETY: a descriptor that does nothing yet.
-    let fd = unsafe { userfaultfd(UserfaultfdFlags::CLOEXEC) }.ok()?;
-    let mut hello = Hello { api: API, features: 0, ioctls: 0 };
-    // SAFETY: the number and the shape of UFFDIO_API; it says what the kernel can.
-    unsafe { ioctl(&fd, Updater::<{ opcode::read_write::<Hello>(0xaa, 0x3f) }, Hello>::new(&mut hello)) }.ok()?;
-    Some(fd)
+pub(crate) fn stopper() -> Option<Userfault> {
+    Userfault::open(Faults::All, 0)
 }
 
 /// Puts a second mapping of the memory at `base` in the place of the pages, with their content.
@@ -54,24 +29,20 @@ pub(crate) fn stopper() -> Option<OwnedFd> {
 /// nobody else changes what is mapped there. `base` is mapped for as many bytes, shared, and nobody
 /// uses it yet. The caller holds no lock that somebody else waits for while touching the pages
 /// would keep from being released.
-pub(crate) unsafe fn exchange(stopper: OwnedFd, pages: &Range<usize>, base: usize) -> bool {
+pub(crate) unsafe fn exchange(stopper: Userfault, pages: &Range<usize>, base: usize) -> bool {
     let (length, at) = (pages.len(), core::ptr::with_exposed_provenance_mut::<c_void>(pages.start));
     let new = core::ptr::with_exposed_provenance_mut::<c_void>(base);
     let _mask = Blocked::new();
-    let mut register = Register { start: pages.start as u64, length: length as u64, mode: MISSING, ioctls: 0 };
     // SAFETY: a new mapping, of nothing.
     let Ok(away) = (unsafe { mmap_anonymous(core::ptr::null_mut(), length, ProtFlags::empty(), MapFlags::PRIVATE | MapFlags::NORESERVE) }) else {
         return false;
     };
     // By its number: rustix on libc, as Miri needs it, has no name for it.
     let stays_mapped = MremapFlags::from_bits_retain(libc::MREMAP_DONTUNMAP as u32);
-    // SAFETY: the number and the shape of UFFDIO_REGISTER; the range is the caller's. Moving keeps
-    // the content, and takes the place of the new mapping; the old place stays mapped, empty, and
-    // stops who touches it.
-    let has_moved = unsafe {
-        ioctl(&stopper, Updater::<{ opcode::read_write::<Register>(0xaa, 0x00) }, Register>::new(&mut register)).is_ok()
-            && mremap_fixed(at, length, length, MremapFlags::MAYMOVE | stays_mapped, away).is_ok()
-    };
+    // SAFETY: the range is the caller's. Moving keeps the content, and takes the place of the new
+    // mapping; the old place stays mapped, empty, and stops who touches it.
+    let has_moved = stopper.register(&(pages.start as u64..pages.end as u64), Mode::Missing)
+        && unsafe { mremap_fixed(at, length, length, MremapFlags::MAYMOVE | stays_mapped, away) }.is_ok();
     if !has_moved {
         // SAFETY: the new mapping, which nobody uses.
         let _ = unsafe { munmap(away, length) };
